@@ -1,0 +1,118 @@
+/* zklock/lock.h - the lock: one holder at a time, in the order they asked.
+ *
+ * A zkl_lock is one contender. It has no thread: any thread may wait for it, cancel it or release it. Threads that compete
+ * with each other use one zkl_lock each.
+ *
+ * Guarantees. At most one holder by lease; grants in the order of the queue; a token that rises with every grant; a holder
+ * that knows it has lost before anybody else can be granted; no znode left behind, however an acquire ends.
+ * Caveats. A lock cannot stop a write that is already on its way when the lease ends: give the token to the resource and let
+ * it refuse older ones. What the lease rests on is in docs/lease.md. */
+#ifndef ZKLOCK_LOCK_H
+#define ZKLOCK_LOCK_H
+
+#include <zklock/session.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A change of a granted lock: ZKL_STATE_HELD, _JEOPARDY or _LOST. Runs as callbacks do (zklock/session.h): the state may have
+ * changed since, ask zkl_lock_is_held. Quick changes are told as the latest one; LOST is never left out. */
+typedef void (*zkl_lock_state_fn)(zkl_lock *lock, zkl_state state, void *payload);
+
+/* The one completion of an asynchronous acquire. code: as zkl_lock_acquire returns; grant: NULL unless ZKL_OK; err: its words. */
+typedef void (*zkl_acquired_fn)(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload);
+
+typedef enum zkl_on_expiry {
+    ZKL_ON_EXPIRY_REQUEUE, /* a waiter whose session ended queues again, at the tail, within its deadline */
+    ZKL_ON_EXPIRY_FAIL     /* its acquire ends with ZKL_ELOST */
+} zkl_on_expiry;
+
+typedef struct zkl_lock_options {
+    size_t size;                /* sizeof(zkl_lock_options): set by the _INIT */
+    const char *metadata;       /* text on our znode, shown to operators; UTF-8, ZKL_DATA_MAX bytes. NULL: "host:pid" */
+    bool recursive;             /* a second acquire while held counts instead of ZKL_EDEADLK */
+    bool recover;               /* grants say whether the last holder crashed (zkl_grant.unclean) */
+    int64_t max_hold_ms;        /* a holder is told LOST and its znode goes after this; 0: never */
+    int64_t release_timeout_ms; /* how long release waits for the server's word; 0: not at all. 1000 */
+    const zkl_acl *acl;         /* of our znode and of directories made for it; NULL: the session's */
+    zkl_lock_state_fn state_fn;
+    void *state_payload;
+    zkl_on_expiry on_expiry;
+} zkl_lock_options;
+
+#define ZKL_LOCK_OPTIONS_INIT                                                                                        \
+    { sizeof(zkl_lock_options), NULL, false, false, 0, 1000, NULL, NULL, NULL, ZKL_ON_EXPIRY_REQUEUE }
+
+/* Makes a contender for the lock at path (an absolute znode path under the session's chroot). Talks to no server.
+ * Copies path and options (NULL: defaults). The caller frees it, before or after the session is closed.
+ * Errors: ZKL_EINVAL (the text names what is wrong with path or options), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ZKL_API int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
+                         zkl_error *err);
+
+/* Queues and waits. timeout_ms: one deadline over the whole call, with or without a server; ZKL_WAIT_FOREVER; 0: a try, which
+ * leaves at once with ZKL_EBUSY when somebody is before us (and waits for the server's answer no longer than the session's
+ * connect_timeout_ms). On every result but ZKL_OK our znode is gone or being removed in the background.
+ * May be called from a callback, which then blocks the callbacks behind it.
+ * Errors: ZKL_ETIMEOUT, ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST (session lost; see on_expiry), ZKL_EDEADLK (already pending or
+ * held), ZKL_EAUTH, ZKL_ECONFLICT, ZKL_EEXHAUSTED, ZKL_ELIMIT, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ZKL_API int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
+
+/* The same without waiting: exactly one call of done follows a ZKL_OK of this one, none any other result. */
+ZKL_API int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn done, void *payload, zkl_error *err);
+
+/* From any thread: the pending acquire ends with ZKL_ECANCELED and leaves no znode. ZKL_ENOTWAITING when nothing is pending
+ * (nothing is remembered for the next acquire), ZKL_EFORKED. */
+ZKL_API int zkl_lock_cancel(zkl_lock *lock);
+
+/* Gives the lock back. ZKL_OK: the lease covered the hold up to this call. ZKL_ELOST: it did not, the section was not
+ * protected. Either way this object is idle again and its znode gone or being removed in the background; waits for the
+ * server's word for release_timeout_ms at most. ZKL_ENOTHELD: never granted, or released already. */
+ZKL_API int zkl_lock_release(zkl_lock *lock, zkl_error *err);
+
+/* Cancels or releases what is pending or held, waits for a callback of this lock that is running (not when called from it),
+ * and frees. No callback of this lock starts afterwards. NULL is fine. */
+ZKL_API void zkl_lock_free(zkl_lock *lock);
+
+/* By the lease clock: false from the lease end on, before any message says so. */
+ZKL_API bool zkl_lock_is_held(const zkl_lock *lock);
+ZKL_API zkl_state zkl_lock_state(const zkl_lock *lock);
+/* Lease left, in ms; it grows again with every heartbeat. 0 when not held. */
+ZKL_API int64_t zkl_lock_remaining_ms(const zkl_lock *lock);
+/* Fencing token of the grant; 0 when not held. */
+ZKL_API int64_t zkl_lock_token(const zkl_lock *lock);
+/* The path it was made with. Lives as long as the lock. */
+ZKL_API const char *zkl_lock_path(const zkl_lock *lock);
+/* Copies the name of our znode (its last component) into name: an empty string when there is none. Returns its length. */
+ZKL_API size_t zkl_lock_node(const zkl_lock *lock, char *name, size_t size);
+
+/* A flag that zkl_with_lock raises before the lease ends. */
+typedef struct zkl_cancel zkl_cancel;
+/* True once the section must end. Any thread, while the function runs. */
+ZKL_API bool zkl_cancel_raised(const zkl_cancel *cancel);
+/* Lease left, in ms: what remains to end in. */
+ZKL_API int64_t zkl_cancel_remaining_ms(const zkl_cancel *cancel);
+/* Becomes readable when the flag is raised: for poll. Owned by the flag. */
+ZKL_API int zkl_cancel_fd(const zkl_cancel *cancel);
+/* The section: its result is handed on by zkl_with_lock. */
+typedef int (*zkl_section_fn)(const zkl_cancel *cancel, int64_t token, void *payload);
+
+/* Acquires, runs section in this thread, always releases. The flag is raised when less than margin_ms of lease is left
+ * (0: a third of the least lease), and when the lock is lost. *result gets what section returned, if it ran.
+ * Returns what acquire returned if it failed (section did not run), else what release returned. */
+ZKL_API int zkl_with_lock(zkl_lock *lock, int64_t timeout_ms, int64_t margin_ms, zkl_section_fn section, void *payload,
+                          int *result, zkl_error *err);
+
+/* Releases or cancels everything of this kind that the session holds or waits for, without waiting for the server.
+ * Returns how many, or ZKL_EFORKED, ZKL_ECLOSED. */
+ZKL_API int zkl_session_release_all(zkl_session *session);
+
+/* Calls visit for every lock of the session that is waiting, held, in jeopardy or lost, with the session locked: copy and
+ * return. Returns how many were visited, or ZKL_EFORKED, ZKL_ECLOSED. */
+typedef void (*zkl_lock_visit_fn)(const char *path, zkl_state state, int64_t token, void *payload);
+ZKL_API int zkl_session_locks(zkl_session *session, zkl_lock_visit_fn visit, void *payload);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

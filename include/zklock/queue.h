@@ -1,0 +1,62 @@
+/* zklock/queue.h - who holds and who waits: for operators, probes and tests. Reads only. */
+#ifndef ZKLOCK_QUEUE_H
+#define ZKLOCK_QUEUE_H
+
+#include <zklock/session.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Whose znode it is, by its name. */
+typedef enum zkl_kind {
+    ZKL_KIND_FOREIGN,   /* does not parse as a contender of anybody's: ignored by the lock */
+    ZKL_KIND_LOCK,      /* ours, Curator's InterProcessMutex and LeaderSelector, go-zookeeper's Lock: "lock-" */
+    ZKL_KIND_READ,      /* Curator's and our reader: "__READ__" */
+    ZKL_KIND_WRITE,     /* Curator's and our writer: "__WRIT__" */
+    ZKL_KIND_LATCH,     /* Curator's LeaderLatch, our election: "latch-" */
+    ZKL_KIND_LEASE,     /* a semaphore's permit: "lease-" */
+    ZKL_KIND_KAZOO,     /* kazoo's Lock and WriteLock: "__lock__" */
+    ZKL_KIND_KAZOO_READ /* kazoo's ReadLock: "__rlock__" */
+} zkl_kind;
+/* "foreign", "lock", "read", "write", "latch", "lease", "kazoo", "kazoo-read". Static. */
+ZKL_API const char *zkl_kind_name(zkl_kind kind);
+
+typedef struct zkl_queue_entry {
+    const char *name; /* last component of the znode's path; bytes as the server has them */
+    zkl_kind kind;
+    int32_t sequence;   /* the ten digits */
+    int64_t token;      /* czxid */
+    int64_t session_id; /* 0: not ephemeral */
+    int64_t created_ms; /* ctime by the server's clock, ms since 1970 */
+    const char *data;   /* metadata, NUL-terminated for convenience; may be cut at ZKL_DATA_MAX */
+    size_t data_size;
+    bool readable; /* false: its ACL hides data and the fields that need a read */
+} zkl_queue_entry;
+
+/* A snapshot of a queue, in queue order; entries[0] holds an exclusive lock. Foreign children are counted, not listed. */
+typedef struct zkl_queue {
+    size_t count;
+    const zkl_queue_entry *entries;
+    size_t foreign;
+    int64_t server_ms; /* newest ctime seen: no clock of ours is in it */
+} zkl_queue;
+
+/* Lists the contenders at path, in order. A path that does not exist is an empty queue. Free with zkl_queue_free.
+ * Waits timeout_ms at most. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ZKL_API int zkl_queue_list(zkl_queue **out, zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err);
+ZKL_API void zkl_queue_free(zkl_queue *queue);
+
+typedef struct zkl_paths {
+    size_t count;
+    const char *const *paths; /* sorted */
+} zkl_paths;
+
+/* Finds the paths at and below prefix in which somebody waits or holds. Errors as above. */
+ZKL_API int zkl_queue_find(zkl_paths **out, zkl_session *session, const char *prefix, int64_t timeout_ms, zkl_error *err);
+ZKL_API void zkl_paths_free(zkl_paths *paths);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,99 @@
+/* zklock/session.h - a session with the ensemble: what locks are made from.
+ *
+ * One session per process is the usual thing: all its locks share one connection, one heartbeat and one lease.
+ *
+ * Threads. Every function here may be called from any thread. Callbacks run on a thread of the session's own (or in
+ * zkl_session_dispatch), one at a time, never inside the call that caused them and never with a lock of the library
+ * held; a callback may call anything but zkl_session_close. A callback that blocks delays other callbacks and nothing
+ * else: no heartbeat, no grant.
+ *
+ * fork. In the child of a fork every call on the parent's session fails with ZKL_EFORKED and touches nothing; the child
+ * opens its own session. */
+#ifndef ZKLOCK_SESSION_H
+#define ZKLOCK_SESSION_H
+
+#include <zklock/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum zkl_session_state {
+    ZKL_SESSION_CONNECTED, /* talking to a server */
+    ZKL_SESSION_SUSPENDED, /* no server; the session may still be alive: holders are in jeopardy */
+    ZKL_SESSION_LOST,      /* the servers ended the session; holders have lost. A new one is being opened */
+    ZKL_SESSION_CLOSED     /* by zkl_session_close, or for good (authentication refused) */
+} zkl_session_state;
+
+typedef void (*zkl_session_state_fn)(zkl_session *session, zkl_session_state state, void *payload);
+
+typedef enum zkl_log_level { ZKL_LOG_ERROR = 1, ZKL_LOG_WARN, ZKL_LOG_INFO, ZKL_LOG_DEBUG } zkl_log_level;
+/* One line, no newline, control characters escaped, never a secret. Called on threads of the library, possibly with its
+ * locks held: copy and return; call nothing of the library. */
+typedef void (*zkl_log_fn)(zkl_log_level level, const char *line, void *payload);
+
+typedef enum zkl_callbacks {
+    ZKL_CALLBACKS_THREAD,  /* on a thread of the session, started with the first callback wanted */
+    ZKL_CALLBACKS_DISPATCH /* in zkl_session_dispatch, when zkl_session_fd is readable */
+} zkl_callbacks;
+
+typedef struct zkl_session_options {
+    size_t size;                   /* sizeof(zkl_session_options): set by the _INIT */
+    int64_t session_timeout_ms;    /* asked of the ensemble; a dead holder's place is free after it. 10000 */
+    int64_t tick_ms;               /* the servers' tickTime: not below the real one, or the lease is unsound. 2000 */
+    int64_t leader_pause_ms;       /* the longest freeze of the ZooKeeper leader that the lease must survive. 500 */
+    int64_t connect_timeout_ms;    /* for zkl_session_open, and the bound of a try's wait for the server. 10000 */
+    const char *auth_scheme;       /* "digest"; NULL: none */
+    const void *auth;              /* credentials, copied and wiped at close */
+    size_t auth_size;
+    const zkl_acl *acl;            /* of everything created; NULL: creator-only with credentials, else world:anyone:all */
+    zkl_session_state_fn state_fn; /* told of every change */
+    void *state_payload;
+    zkl_log_fn log_fn; /* NULL: silence */
+    void *log_payload;
+    zkl_log_level log_level; /* most talkative level wanted. ZKL_LOG_INFO */
+    zkl_callbacks callbacks;
+    const zkl_heap *heap; /* NULL: malloc and free */
+} zkl_session_options;
+
+#define ZKL_SESSION_OPTIONS_INIT                                                                                     \
+    {                                                                                                                \
+        sizeof(zkl_session_options), 10000, 2000, 500, 10000, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL,           \
+            ZKL_LOG_INFO, ZKL_CALLBACKS_THREAD, NULL                                                                 \
+    }
+
+/* Opens a session and waits for it, connect_timeout_ms at most.
+ * servers: "host:port[,host:port...][/chroot]", or "memory:NAME" for the in-process store that needs no server (sessions
+ * of one process that open the same NAME see the same tree). The string and the options are copied.
+ * Errors: ZKL_ECONNECT (nobody answered in time), ZKL_EAUTH, ZKL_ENOENT (no such chroot; it is never created),
+ * ZKL_EINVAL (servers, options, or a session timeout too short for a lease: the text has the numbers), ZKL_ELIMIT
+ * (threads, descriptors), ZKL_ENOMEM. *out is written only on success; the caller closes it. */
+ZKL_API int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_options *options, zkl_error *err);
+
+/* Ends everything: pending acquires end with ZKL_ECLOSED, held locks are released, callbacks finish, the session is closed
+ * on the server. Waits timeout_ms at most for the server's word (ZKL_WAIT_FOREVER: no limit).
+ * ZKL_OK: the server confirmed that every znode of ours is gone. ZKL_ETIMEOUT: it did not in time; what is left goes with
+ * the session timeout. The session is closed either way; objects made from it stay valid until freed, and answer ZKL_ECLOSED.
+ * Not from a callback (ZKL_EDEADLK). NULL is fine. */
+ZKL_API int zkl_session_close(zkl_session *session, int64_t timeout_ms);
+
+/* ZKL_CALLBACKS_DISPATCH: an eventfd, readable while callbacks wait. Owned by the session. -1 with ZKL_CALLBACKS_THREAD. */
+ZKL_API int zkl_session_fd(zkl_session *session);
+/* Runs the waiting callbacks in this thread; returns how many ran, or ZKL_EUNSUPPORTED, ZKL_EFORKED. */
+ZKL_API int zkl_session_dispatch(zkl_session *session);
+
+ZKL_API zkl_session_state zkl_session_get_state(zkl_session *session);
+/* "connected", "suspended", "lost", "closed". Static. */
+ZKL_API const char *zkl_session_state_name(zkl_session_state state);
+/* ZooKeeper's id of the session; 0 before and after. Together with nothing else it opens no door. */
+ZKL_API int64_t zkl_session_id(zkl_session *session);
+/* What the ensemble granted of session_timeout_ms. */
+ZKL_API int64_t zkl_session_timeout_ms(zkl_session *session);
+/* The lease that a holder has at the least between two heartbeats while all is well: what a program that is told *jeopardy*
+ * can count on is somewhat less (docs/lease.md). */
+ZKL_API int64_t zkl_session_least_lease_ms(zkl_session *session);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

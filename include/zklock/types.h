@@ -1,0 +1,69 @@
+/* zklock/types.h - the plain structs that several nouns share. */
+#ifndef ZKLOCK_TYPES_H
+#define ZKLOCK_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <zklock/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ZKL_WAIT_FOREVER ((int64_t)-1) /* as a timeout_ms: no deadline */
+#define ZKL_PATH_MAX 1024              /* bytes of a znode path, chroot included, without the NUL */
+#define ZKL_DATA_MAX 4096              /* bytes of metadata on a contender's znode */
+
+typedef struct zkl_session zkl_session;
+typedef struct zkl_lock zkl_lock;
+
+/* Permissions of an ACL entry, ZooKeeper's own bits. */
+enum { ZKL_PERM_READ = 1, ZKL_PERM_WRITE = 2, ZKL_PERM_CREATE = 4, ZKL_PERM_DELETE = 8, ZKL_PERM_ADMIN = 16, ZKL_PERM_ALL = 31 };
+
+typedef struct zkl_acl_entry {
+    int perms;          /* ZKL_PERM_... */
+    const char *scheme; /* "world", "auth", "digest", "ip", "sasl", "x509" */
+    const char *id;     /* "anyone", "", "user:base64(sha1)", ... */
+} zkl_acl_entry;
+
+/* An access list. Copied by whatever takes it. */
+typedef struct zkl_acl {
+    size_t count;
+    const zkl_acl_entry *entries;
+} zkl_acl;
+
+/* The allocator a session and everything made from it uses. All three or none. They are called with locks held
+ * and from several threads: they must not call back into the library. */
+typedef struct zkl_heap {
+    void *(*alloc)(void *payload, size_t size);              /* like malloc */
+    void *(*resize)(void *payload, void *ptr, size_t size);  /* like realloc */
+    void (*release)(void *payload, void *ptr);               /* like free; ptr may be NULL */
+    void *payload;
+} zkl_heap;
+
+/* Where an acquire, and later its grant, stands. */
+typedef enum zkl_state {
+    ZKL_STATE_IDLE,     /* nothing asked for, or released */
+    ZKL_STATE_WAITING,  /* in the queue, or on the way there */
+    ZKL_STATE_HELD,     /* granted, the lease runs and is renewed */
+    ZKL_STATE_JEOPARDY, /* granted, the lease runs, but the servers cannot be heard: finish or stop */
+    ZKL_STATE_LOST      /* was granted; protection is over. Final for this grant: release it to go on */
+} zkl_state;
+
+/* "idle", "waiting", "held", "jeopardy", "lost". Static. */
+ZKL_API const char *zkl_state_name(zkl_state state);
+
+/* What a grant brings. Written only on success. */
+typedef struct zkl_grant {
+    int64_t token;       /* fencing token: the czxid of our znode. Rises from grant to grant of one path */
+    int64_t queued_ms;   /* from the call to the grant */
+    bool unclean;        /* the last holder did not release (only with the option recover) */
+    int64_t reserved[4]; /* zero */
+} zkl_grant;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,22 @@
+/* zklock/version.h - the version, at compile time and at run time. */
+#ifndef ZKLOCK_VERSION_H
+#define ZKLOCK_VERSION_H
+
+#include <zklock/export.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ZKL_VERSION_MAJOR 0
+#define ZKL_VERSION_MINOR 1
+#define ZKL_VERSION_PATCH 0
+#define ZKL_VERSION "0.1.0"
+
+/* Version of the library that is linked, "0.1.0". Static. */
+ZKL_API const char *zkl_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

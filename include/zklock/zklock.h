@@ -1,0 +1,12 @@
+/* zklock/zklock.h - everything: a lock for C services and operators, on Apache ZooKeeper. */
+#ifndef ZKLOCK_ZKLOCK_H
+#define ZKLOCK_ZKLOCK_H
+
+#include <zklock/error.h>
+#include <zklock/lock.h>
+#include <zklock/queue.h>
+#include <zklock/session.h>
+#include <zklock/types.h>
+#include <zklock/version.h>
+
+#endif

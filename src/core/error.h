@@ -1,0 +1,11 @@
+/* error.h - filling a zkl_error. */
+#ifndef ZKL_CORE_ERROR_H
+#define ZKL_CORE_ERROR_H
+
+#include <zklock/error.h>
+
+/* Fills err (may be NULL) and returns code, so that a failing branch is one line. path may be NULL. */
+int zkl__fail(zkl_error *err, int code, int zk_code, const char *path, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+#endif

@@ -1,0 +1,33 @@
+/* name.h - names of contenders: ours, Curator's, go-zookeeper's, kazoo's; and their order.
+ *
+ * Names come from the network: parsing is bounded by the name's own end and never fails, a name that is nobody's is
+ * ZKL_KIND_FOREIGN. Numbers are one counter per directory for all prefixes, so any two compare. */
+#ifndef ZKL_CORE_NAME_H
+#define ZKL_CORE_NAME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <zklock/queue.h>
+
+#define ZKL__UUID_LENGTH 36 /* dashed, lower case: Curator needs the dashes, go-zookeeper panics on shorter ones */
+#define ZKL__NAME_MAX 80    /* "_c_" uuid "-__READ__" and eleven digits, with room */
+
+struct zkl__name {
+    zkl_kind kind;
+    int32_t sequence;
+    const char *uuid; /* 36 characters inside the name, or NULL: not of the form _c_<uuid>- */
+};
+
+struct zkl__name zkl__name_parse(const char *name);
+
+/* "_c_<uuid>-<tag>" into out (ZKL__NAME_MAX bytes). */
+void zkl__name_prefix(char *out, const char *uuid, const char *tag);
+
+/* Serial arithmetic of 32 bits (RFC 1982): the sign of a - b, right also across the wrap while both stand within 2^31. */
+static inline int32_t zkl__sequence_diff(int32_t a, int32_t b) { return (int32_t)((uint32_t)a - (uint32_t)b); }
+
+/* A version-4 uuid from 16 bytes, into out (37 bytes). */
+void zkl__uuid_format(char *out, const uint8_t bytes[16]);
+
+#endif

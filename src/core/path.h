@@ -1,0 +1,21 @@
+/* path.h - znode paths checked before they are sent: stricter than the C client, as strict as the server. */
+#ifndef ZKL_CORE_PATH_H
+#define ZKL_CORE_PATH_H
+
+#include <stddef.h>
+
+#include <zklock/error.h>
+
+/* ZKL_OK, or ZKL_EINVAL with the reason in err: absolute, no empty, "." or ".." component, no trailing slash, valid
+ * UTF-8 without control characters and what the server refuses (U+F000 to U+F8FF, U+FFF0 to U+FFFF, beyond the BMP), at most
+ * ZKL_PATH_MAX bytes, not "/", not under /zookeeper, no component that ends in '-' and ten digits (such a name looks like
+ * a contender). */
+int zkl__path_check(const char *path, zkl_error *err);
+
+/* The rules for text that is stored on a znode: UTF-8, at most ZKL_DATA_MAX bytes, not "__REVOKE__". */
+int zkl__text_check(const char *text, zkl_error *err);
+
+/* dir and name (may be NULL) as one path into out. Returns its length, or 0 when it does not fit. */
+size_t zkl__path_join(char *out, size_t size, const char *dir, const char *name);
+
+#endif

@@ -1,0 +1,137 @@
+/* session_step.h - everything a session decides, as one step function: connections, lease, heartbeat, who gets which answer,
+ * removal of nodes. The shell (src/session) brings events and the time and carries out what the port is told; the simulator
+ * does the same with a simulated ensemble, so both run this object code.
+ *
+ * One call at a time, under the owner's mutex. Nothing here blocks. Functions of the port, notify functions and the done and fired
+ * functions of requests and watches are called inside a step: they note, signal, submit to the store; only done, fired and
+ * notify's *owner code after the step* may step again. */
+#ifndef ZKL_CORE_SESSION_STEP_H
+#define ZKL_CORE_SESSION_STEP_H
+
+#include "contender.h"
+#include "lease.h"
+
+#include <zklock/session.h>
+
+struct zkl__core;
+
+/* What the core asks of the world. */
+struct zkl__port {
+    void *ctx;
+    /* As zkl__store_ops.submit. */
+    int (*submit)(void *ctx, uint64_t id, const struct zkl__op *op);
+    /* The session changed: tell the user, wake who waits for it. LOST: this store object is finished, open a new one.
+     * CLOSED: the same, but for good. code: why, ZKL_OK for a good change. */
+    void (*state)(void *ctx, zkl_session_state state, int code);
+    /* One decision with its reason, for logs and golden traces; NULL: nobody reads them. who: "session", or "path#number". */
+    void (*trace)(void *ctx, const char *who, const char *what);
+};
+
+struct zkl__core_config {
+    zkl_heap heap;
+    int64_t tick_ns;  /* T */
+    int64_t pause_ns; /* P */
+    size_t watch_bytes_max;
+    size_t ops_max;
+    uint8_t seed[16]; /* uuids are made from it: never the same twice in the world */
+};
+
+/* NULL: no memory. */
+struct zkl__core *zkl__core_new(const struct zkl__core_config *config, const struct zkl__port *port);
+/* Only when idle, or when the store is closed: whatever is left is dropped without a word. */
+void zkl__core_free(struct zkl__core *core);
+
+/* --- events -------------------------------------------------------------------------------------------------------- */
+
+enum zkl__event_kind {
+    ZKL__EV_CONNECTED, /* session_id, timeout (ns), fresh, began */
+    ZKL__EV_SUSPENDED,
+    ZKL__EV_EXPIRED, /* code: ZKL_ELOST, or ZKL_EAUTH: for good */
+    ZKL__EV_REPLY,   /* id, reply */
+    ZKL__EV_WATCH,   /* watch, path */
+    ZKL__EV_TIME,    /* nothing but the time */
+    ZKL__EV_START,   /* contender, deadline, try_only */
+    ZKL__EV_CANCEL,  /* contender, code: what its FAILED says */
+    ZKL__EV_RELEASE, /* contender: held or lost. RELEASED follows when no node is left */
+    ZKL__EV_REQUEST, /* request, op: submits it, or answers ZKL__RC_UNSENT before the step ends */
+    ZKL__EV_CLOSE    /* everything pending fails with ZKL_ECLOSED, everything held is released; see zkl__core_idle */
+};
+
+struct zkl__request;
+struct zkl__event {
+    enum zkl__event_kind kind;
+    int64_t now; /* CLOCK_BOOTTIME, ns; never less than in the step before */
+    struct zkl__contender *contender;
+    int64_t deadline; /* INT64_MAX: none */
+    bool try_only;    /* fail with ZKL_EBUSY instead of waiting for another */
+    int code;
+    int64_t session_id, timeout, began;
+    bool fresh;
+    uint64_t id;
+    const struct zkl__reply *reply;
+    enum zkl__watch_event watch;
+    const char *path;
+    struct zkl__request *request;
+    const struct zkl__op *op;
+};
+
+void zkl__session_step(struct zkl__core *core, const struct zkl__event *event);
+
+/* When the next ZKL__EV_TIME is due, CLOCK_BOOTTIME ns; INT64_MAX: none is wanted. */
+int64_t zkl__core_next(const struct zkl__core *core);
+
+/* --- contenders ---------------------------------------------------------------------------------------------------- */
+
+/* The core owns it; the owner may use it until FAILED or RELEASED was told, or until it let go. NULL: no memory. */
+struct zkl__contender *zkl__contender_new(struct zkl__core *core, const struct zkl__contender_config *config);
+/* The owner listens no more: a new one is dropped, a waiting one cancelled, a held one released, by itself. */
+void zkl__contender_let_go(struct zkl__core *core, struct zkl__contender *contender, int64_t now);
+
+enum zkl__contender_state zkl__contender_state(const struct zkl__contender *contender);
+/* czxid of its node, 0 while unknown. */
+int64_t zkl__contender_token(const struct zkl__contender *contender);
+/* Name of its node, "" while there is none. */
+const char *zkl__contender_node(const struct zkl__contender *contender);
+/* Held, by the lease: false from its end on. */
+bool zkl__contender_holds(const struct zkl__core *core, const struct zkl__contender *contender, int64_t now);
+
+/* --- requests and watches: single operations of recipes that are not queues ---------------------------------------- */
+
+/* The owner's memory, untouched until done is called (inside a step; it may not step). */
+struct zkl__request {
+    void (*done)(struct zkl__request *request, const struct zkl__reply *reply);
+    void *owner;
+};
+/* The owner waits no longer: done will not be called, the memory may go. */
+void zkl__request_forget(struct zkl__core *core, struct zkl__request *request);
+
+/* A wish to hear once that a path changed. The owner's memory; out of the table before fired is called. The watch itself is set by a
+ * get, exists or children op with watch = true on the same path. Told also when the session ends (event ZKL__WATCH_CHANGED):
+ * look again. */
+struct zkl__watch {
+    void (*fired)(struct zkl__watch *watch, enum zkl__watch_event event);
+    void *owner;
+    const char *path; /* the owner's memory */
+    /* core's */
+    struct zkl__watch *next;
+    uint32_t hash;
+    bool on;
+};
+/* ZKL_OK, or ZKL_ELIMIT when the session watches too many bytes of paths, or ZKL_ENOMEM. On already: ZKL_OK. */
+int zkl__watch_add(struct zkl__core *core, struct zkl__watch *watch);
+/* Forgets it; takes the watch back from the server when nobody else here watches the path. Off already: nothing. */
+void zkl__watch_remove(struct zkl__core *core, struct zkl__watch *watch);
+
+/* --- facts --------------------------------------------------------------------------------------------------------- */
+
+bool zkl__core_connected(const struct zkl__core *core);
+int64_t zkl__core_session_id(const struct zkl__core *core);
+int64_t zkl__core_timeout(const struct zkl__core *core); /* ns, 0 before the first connection */
+int64_t zkl__core_lease_until(const struct zkl__core *core);
+int64_t zkl__core_least_lease(const struct zkl__core *core);
+/* After ZKL__EV_CLOSE: nothing of ours is left on the server, as far as its answers say, and no operation is outstanding. */
+bool zkl__core_idle(const struct zkl__core *core);
+/* Next 16 bytes nobody else has. */
+void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1]);
+
+#endif

@@ -1,0 +1,80 @@
+/* store.h - the port: a session with a znode store.
+ *
+ * A store object is one session, from its first connection to its end. It is never re-used: after `expired` or close a
+ * new one is opened. Two adapters: zookeeper.c and memory.c.
+ *
+ * Contract, which both adapters keep and tests/ compare:
+ *  1. Functions of zkl__store_events are called one at a time, in the order in which things happened, on threads of the
+ *     store's own, never inside a call of zkl__store_ops, and with no lock of the store held: they may submit.
+ *  2. Operations of one session are applied and answered in the order submitted; a list submitted behind a create shows
+ *     what the create made. A watch event is told before any reply that shows the new state.
+ *  3. Every op for which submit returned ZKL_OK gets exactly one reply, unless close came first. When the connection is
+ *     lost: first `suspended`, then a reply ZKL__RC_UNKNOWN for each op outstanding, and only then `connected` again.
+ *  4. Watches outlive reconnects. A watch is told once; the same path watched twice is told once.
+ *  5. After `expired` (and replies ZKL__RC_UNKNOWN for what was outstanding) nothing more is told.
+ *  6. close ends the session on the server at once if a server can be reached, joins every thread, tells nothing more once
+ *     it has returned, and frees the store. Not from a store's own thread. */
+#ifndef ZKL_STORE_STORE_H
+#define ZKL_STORE_STORE_H
+
+#include "op.h"
+
+#include <zklock/session.h>
+
+struct zkl__store;
+
+struct zkl__connection {
+    int64_t session_id;
+    int64_t timeout_ms; /* negotiated */
+    bool fresh;         /* first connection of this session */
+    int64_t began_ns;   /* fresh: CLOCK_BOOTTIME before the connect was sent: the session lives from then on */
+};
+
+enum zkl__end { ZKL__END_EXPIRED, ZKL__END_AUTH };
+
+struct zkl__store_events {
+    void (*connected)(void *ctx, const struct zkl__connection *connection);
+    void (*suspended)(void *ctx);
+    void (*expired)(void *ctx, enum zkl__end end);
+    void (*reply)(void *ctx, uint64_t id, const struct zkl__reply *reply);
+    void (*watch)(void *ctx, enum zkl__watch_event event, const char *path); /* path under the chroot */
+    /* May be called with locks of the client library held and on any thread: only queue or copy. */
+    void (*log)(void *ctx, zkl_log_level level, const char *line);
+};
+
+struct zkl__store_config {
+    const char *servers; /* as zkl_session_open takes it, checked by zkl__store_find */
+    int64_t timeout_ms;
+    const char *auth_scheme;
+    const void *auth;
+    size_t auth_size;
+    const zkl_acl *acl; /* default of creates; NULL: open, or creator-only with auth */
+    zkl_log_level log_level;
+    zkl_heap heap;
+};
+
+struct zkl__store_ops {
+    const char *name;
+    size_t watch_bytes_max; /* sum of the lengths of watched paths that one session may have; 0: no limit */
+    size_t ops_max;         /* outstanding operations that one session may have */
+    /* Starts; `connected` follows when a server answers. config, events: copied. ZKL_EINVAL, ZKL_ENOMEM, ZKL_ELIMIT,
+     * ZKL_ECONNECT (no name of the list resolves), with words in err. */
+    int (*open)(struct zkl__store **out, const struct zkl__store_config *config, const struct zkl__store_events *events,
+                void *ctx, zkl_error *err);
+    /* ZKL_OK: a reply with this id follows. Else the op was not sent: ZKL_ELIMIT, ZKL_ENOMEM, ZKL_ECONNECT (dead or
+     * dying session). Any thread; the caller keeps submits in order. */
+    int (*submit)(struct zkl__store *store, uint64_t id, const struct zkl__op *op);
+    /* Housekeeping of the adapter's own (nudge, turn of the wheel), to be called at the time the last call returned, or
+     * later; INT64_MAX: no need. CLOCK_BOOTTIME, ns. Not with a lock held that an event function takes. */
+    int64_t (*tick)(struct zkl__store *store, int64_t now_ns);
+    /* ZKL_OK: the server ended the session. ZKL_ETIMEOUT, ZKL_ECONNECT: it will end by its timeout. */
+    int (*close)(struct zkl__store *store, int64_t timeout_ms);
+};
+
+extern const struct zkl__store_ops zkl__store_zookeeper;
+extern const struct zkl__store_ops zkl__store_memory;
+
+/* Checks a servers string and finds its adapter: NULL with words in err (ZKL_EINVAL) for a bad one. */
+const struct zkl__store_ops *zkl__store_find(const char *servers, zkl_error *err);
+
+#endif

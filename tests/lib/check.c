@@ -1,0 +1,40 @@
+#include "check.h"
+
+#include <string.h>
+
+static int wanted(const char *name, int argc, char **argv)
+{
+    if (argc < 2) {
+        return 1;
+    }
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], name) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int check_main(const char *suite_name, const struct check_case *cases, int count, int argc, char **argv)
+{
+    if (CU_initialize_registry() != CUE_SUCCESS) {
+        return 2;
+    }
+    CU_pSuite suite = CU_add_suite(suite_name, NULL, NULL);
+    int added = 0;
+    for (int i = 0; suite && i < count; i++) {
+        if (wanted(cases[i].name, argc, argv)) {
+            CU_add_test(suite, cases[i].name, cases[i].run);
+            added++;
+        }
+    }
+    if (added == 0) {
+        fprintf(stderr, "%s: no test of that name\n", argv[0]);
+        return 2;
+    }
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    unsigned failed = CU_get_number_of_failures() + CU_get_number_of_suites_failed();
+    CU_cleanup_registry();
+    return failed == 0 ? 0 : 1;
+}
