@@ -14,20 +14,15 @@
 #include "name.h"
 #include "op.h"
 
-/* A child of the queue, as a rule sees it. */
-struct zkl__child {
-    const char *name;
-    zkl_kind kind;
-    int32_t place; /* distance from our own number: negative is before us */
-};
-
-/* What makes a recipe: the part of its name, and who must go first. */
+/* What makes a queue recipe: the part of its name, and the kinds of contender that must go first. The node to wait for is
+ * the nearest one before ours of such a kind; when there is none, we are admitted. */
 struct zkl__rule {
-    const char *tag; /* "lock-" */
-    /* children: those before us, nearest last, foreign ones and ones proved not to count left out. The index of the one node to
-     * wait for, or -1: admitted. */
-    int (*blocker)(const struct zkl__child *before, int count);
+    const char *tag;    /* "lock-": behind the uuid, before the ten digits */
+    uint32_t waits_for; /* ZKL__KIND bits */
 };
+#define ZKL__KIND(kind) (1u << (kind))
+/* Every kind of contender: foreign children are none. */
+#define ZKL__KIND_ANY (~ZKL__KIND(ZKL_KIND_FOREIGN))
 
 /* Nobody of any kind may be before us. */
 extern const struct zkl__rule zkl__rule_mutex;
@@ -76,22 +71,6 @@ struct zkl__contender_config {
     void *owner;
 };
 
-struct zkl__contender; /* its fields are for contender.c and session.c: contender_state.h */
-
-/* What happened to a contender. */
-enum zkl__contender_event_kind {
-    ZKL__CE_START,
-    ZKL__CE_REPLY,
-    ZKL__CE_WATCH,     /* the node waited for changed or went */
-    ZKL__CE_SUSPENDED, /* replies of everything outstanding follow as unknown */
-    ZKL__CE_CONNECTED, /* again, or on a new session */
-    ZKL__CE_EXPIRED,   /* the session is over: no node of ours is left, or none that is ours any more */
-    ZKL__CE_LEASE,     /* the lease grew */
-    ZKL__CE_LAPSED,    /* the lease ended */
-    ZKL__CE_MISSING,   /* a heartbeat found our node gone */
-    ZKL__CE_TIME,      /* the contender's own time has come */
-    ZKL__CE_CANCEL,
-    ZKL__CE_RELEASE
-};
+struct zkl__contender; /* its fields and its step: contender_step.h, for the core alone */
 
 #endif

@@ -1,0 +1,125 @@
+#include "name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define DIGITS 10
+
+static const struct {
+    const char *tag;
+    zkl_kind kind;
+} tags[] = {
+    {"-lock-", ZKL_KIND_LOCK},   {"__lock__", ZKL_KIND_KAZOO}, {"__rlock__", ZKL_KIND_KAZOO_READ},
+    {"__READ__", ZKL_KIND_READ}, {"__WRIT__", ZKL_KIND_WRITE}, {"-latch-", ZKL_KIND_LATCH},
+    {"-lease-", ZKL_KIND_LEASE}, {"lock-", ZKL_KIND_LOCK},     {"latch-", ZKL_KIND_LATCH},
+};
+
+/* The number at the end: ten digits, or '-' and ten (the server prints an int32 with %010d; below zero that is a sign and at least nine
+ * digits more). Returns where it begins, or NULL. */
+static const char *number_of(const char *name, size_t length, int32_t *out)
+{
+    if (length < DIGITS) {
+        return NULL;
+    }
+    const char *digits = name + length - DIGITS;
+    int64_t value = 0;
+    for (int i = 0; i < DIGITS; i++) {
+        if (digits[i] < '0' || digits[i] > '9') {
+            /* -%09d: a short negative number has its sign among the ten */
+            if (i != 0 || digits[i] != '-') {
+                return NULL;
+            }
+            continue;
+        }
+        value = value * 10 + (digits[i] - '0');
+    }
+    if (digits[0] == '-') {
+        *out = (int32_t)-value;
+        return digits;
+    }
+    /* eleven characters are a negative number only when it needs ten digits: otherwise the '-' belongs to the tag ("lock-0000000001") */
+    if (digits > name && digits[-1] == '-' && value >= 1000000000 && value <= (int64_t)INT32_MAX + 1 &&
+        digits - 1 > name && (digits[-2] == '-' || digits[-2] == '_')) {
+        *out = (int32_t)-value;
+        return digits - 1;
+    }
+    if (value > INT32_MAX) {
+        return NULL;
+    }
+    *out = (int32_t)value;
+    return digits;
+}
+
+static bool is_uuid(const char *text)
+{
+    for (int i = 0; i < ZKL__UUID_LENGTH; i++) {
+        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+        char c = text[i];
+        bool hex = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+        if (dash ? c != '-' : !hex) {
+            return false;
+        }
+    }
+    return true;
+}
+
+struct zkl__name zkl__name_parse(const char *name)
+{
+    struct zkl__name parsed = {ZKL_KIND_FOREIGN, 0, NULL};
+    size_t length = strlen(name);
+    const char *number = number_of(name, length, &parsed.sequence);
+    if (!number) {
+        return parsed;
+    }
+    size_t head = (size_t)(number - name);
+    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
+        size_t tag_length = strlen(tags[i].tag);
+        /* the tags without a dash in front are whole names: .NET's and Curator's bare "lock-" */
+        bool whole = tags[i].tag[0] != '-' && tags[i].tag[0] != '_';
+        if (head >= tag_length && (!whole || head == tag_length) &&
+            memcmp(number - tag_length, tags[i].tag, tag_length) == 0) {
+            parsed.kind = tags[i].kind;
+            break;
+        }
+    }
+    if (parsed.kind != ZKL_KIND_FOREIGN && head > 3 + ZKL__UUID_LENGTH && memcmp(name, "_c_", 3) == 0 &&
+        is_uuid(name + 3)) {
+        parsed.uuid = name + 3;
+    }
+    return parsed;
+}
+
+void zkl__name_prefix(char *out, const char *uuid, const char *tag)
+{
+    snprintf(out, ZKL__NAME_MAX, "_c_%s-%s", uuid, tag);
+}
+
+void zkl__uuid_format(char *out, const uint8_t bytes[16])
+{
+    static const char hex[] = "0123456789abcdef";
+    for (int i = 0; i < 16; i++) {
+        uint8_t byte = bytes[i];
+        if (i == 6) {
+            byte = (uint8_t)((byte & 0x0f) | 0x40); /* version 4 */
+        } else if (i == 8) {
+            byte = (uint8_t)((byte & 0x3f) | 0x80); /* RFC 4122 */
+        }
+        if (i == 4 || i == 6 || i == 8 || i == 10) {
+            *out++ = '-';
+        }
+        *out++ = hex[byte >> 4];
+        *out++ = hex[byte & 0x0f];
+    }
+    *out = '\0';
+}
+
+const char *zkl_kind_name(zkl_kind kind)
+{
+    static const char *const names[] = {
+        [ZKL_KIND_FOREIGN] = "foreign", [ZKL_KIND_LOCK] = "lock",
+        [ZKL_KIND_READ] = "read",       [ZKL_KIND_WRITE] = "write",
+        [ZKL_KIND_LATCH] = "latch",     [ZKL_KIND_LEASE] = "lease",
+        [ZKL_KIND_KAZOO] = "kazoo",     [ZKL_KIND_KAZOO_READ] = "kazoo-read",
+    };
+    return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "?";
+}

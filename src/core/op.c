@@ -1,0 +1,61 @@
+#include "op.h"
+
+const char *zkl__op_name(enum zkl__op_kind kind)
+{
+    static const char *const names[] = {
+        [ZKL__OP_NONE] = "none",     [ZKL__OP_CREATE] = "create",   [ZKL__OP_DELETE] = "delete",
+        [ZKL__OP_SET] = "set",       [ZKL__OP_CHECK] = "check",     [ZKL__OP_MULTI] = "multi",
+        [ZKL__OP_SYNC] = "sync",     [ZKL__OP_CHILDREN] = "list",   [ZKL__OP_GET] = "get",
+        [ZKL__OP_EXISTS] = "exists", [ZKL__OP_UNWATCH] = "unwatch",
+    };
+    return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "?";
+}
+
+const char *zkl__rc_name(enum zkl__rc rc)
+{
+    static const char *const names[] = {
+        [ZKL__RC_OK] = "ok",
+        [ZKL__RC_NONODE] = "no node",
+        [ZKL__RC_NODEEXISTS] = "node exists",
+        [ZKL__RC_NOTEMPTY] = "not empty",
+        [ZKL__RC_BADVERSION] = "bad version",
+        [ZKL__RC_NOAUTH] = "not permitted",
+        [ZKL__RC_INVALIDACL] = "invalid acl",
+        [ZKL__RC_EPHEMERALPARENT] = "ephemeral parent",
+        [ZKL__RC_NOWATCH] = "no watch",
+        [ZKL__RC_ROLLEDBACK] = "rolled back",
+        [ZKL__RC_REFUSED] = "refused",
+        [ZKL__RC_NOTAPPLIED] = "not applied",
+        [ZKL__RC_UNSENT] = "unsent",
+        [ZKL__RC_UNKNOWN] = "unknown",
+    };
+    return (unsigned)rc < sizeof names / sizeof *names ? names[rc] : "?";
+}
+
+int zkl__rc_code(enum zkl__rc rc)
+{
+    switch (rc) {
+    case ZKL__RC_OK:
+        return ZKL_OK;
+    case ZKL__RC_NONODE:
+        return ZKL_ENOENT;
+    case ZKL__RC_NOAUTH:
+    case ZKL__RC_INVALIDACL:
+        return ZKL_EAUTH;
+    case ZKL__RC_NODEEXISTS:
+    case ZKL__RC_NOTEMPTY:
+    case ZKL__RC_BADVERSION:
+    case ZKL__RC_EPHEMERALPARENT:
+    case ZKL__RC_ROLLEDBACK:
+        return ZKL_ECONFLICT;
+    case ZKL__RC_REFUSED:
+        return ZKL_EUNSUPPORTED;
+    case ZKL__RC_UNSENT:
+        return ZKL_ELIMIT;
+    case ZKL__RC_NOWATCH:
+    case ZKL__RC_NOTAPPLIED:
+    case ZKL__RC_UNKNOWN:
+        break;
+    }
+    return ZKL_ECONNECT;
+}

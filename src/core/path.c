@@ -1,0 +1,146 @@
+#include "path.h"
+#include "error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <zklock/types.h>
+
+/* One code point of strict UTF-8 (no overlong form, no surrogate); its length, or 0. */
+static size_t decode(const unsigned char *s, uint32_t *out)
+{
+    if (s[0] < 0x80) {
+        *out = s[0];
+        return 1;
+    }
+    size_t length = (s[0] & 0xe0) == 0xc0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : (s[0] & 0xf8) == 0xf0 ? 4 : 0;
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    uint32_t point = length == 2 ? s[0] & 0x1f : length == 3 ? s[0] & 0x0f : s[0] & 0x07;
+    for (size_t i = 1; i < length; i++) {
+        if ((s[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+        point = point << 6 | (s[i] & 0x3f);
+    }
+    if (length == 0 || point < least[length] || point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff)) {
+        return 0;
+    }
+    *out = point;
+    return length;
+}
+
+/* What PathUtils.validatePath of the server refuses; it counts UTF-16 units, so nothing beyond the BMP passes. */
+static bool refused_in_path(uint32_t point)
+{
+    return point < 0x20 || (point >= 0x7f && point <= 0x9f) || (point >= 0xd800 && point <= 0xf8ff) ||
+           (point >= 0xfff0 && point <= 0xffff) || point > 0xffff;
+}
+
+static bool looks_like_contender(const char *name, size_t length)
+{
+    if (length < 11 || name[length - 11] != '-') {
+        return false;
+    }
+    for (size_t i = length - 10; i < length; i++) {
+        if (name[i] < '0' || name[i] > '9') {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int check_characters(const char *path, zkl_error *err)
+{
+    const unsigned char *s = (const unsigned char *)path;
+    while (*s) {
+        uint32_t point;
+        size_t length = decode(s, &point);
+        size_t at = (size_t)(s - (const unsigned char *)path);
+        if (length == 0) {
+            return zkl__fail(err, ZKL_EINVAL, 0, path, "path: byte %zu is not valid UTF-8", at);
+        }
+        if (refused_in_path(point)) {
+            return zkl__fail(err, ZKL_EINVAL, 0, path,
+                             "path: character U+%04X at byte %zu is not allowed in a znode path", (unsigned)point, at);
+        }
+        s += length;
+    }
+    return ZKL_OK;
+}
+
+static int check_component(const char *path, const char *name, size_t length, zkl_error *err)
+{
+    if (length == 0) {
+        return zkl__fail(err, ZKL_EINVAL, 0, path, "path: empty component (two slashes, or one at the end)");
+    }
+    if ((length == 1 && name[0] == '.') || (length == 2 && name[0] == '.' && name[1] == '.')) {
+        return zkl__fail(err, ZKL_EINVAL, 0, path, "path: '%.*s' is not allowed as a component", (int)length, name);
+    }
+    if (looks_like_contender(name, length)) {
+        return zkl__fail(err, ZKL_EINVAL, 0, path,
+                         "path: a component that ends in '-' and ten digits looks like a contender");
+    }
+    return ZKL_OK;
+}
+
+int zkl__path_check(const char *path, zkl_error *err)
+{
+    if (!path || path[0] == '\0') {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "path: missing; give an absolute znode path such as /locks/backup");
+    }
+    if (path[0] != '/') {
+        return zkl__fail(err, ZKL_EINVAL, 0, path, "path: must be absolute, that is, begin with '/'");
+    }
+    size_t length = strnlen(path, ZKL_PATH_MAX + 1);
+    if (length > ZKL_PATH_MAX) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "path: longer than %d bytes", ZKL_PATH_MAX);
+    }
+    if (length == 1) {
+        return zkl__fail(err, ZKL_EINVAL, 0, path, "path: '/' itself cannot be a lock");
+    }
+    int code = check_characters(path, err);
+    for (const char *name = path + 1; code == ZKL_OK;) {
+        size_t part = strcspn(name, "/");
+        code = check_component(path, name, part, err);
+        if (name[part] == '\0') {
+            break;
+        }
+        name += part + 1;
+    }
+    if (code == ZKL_OK && strncmp(path, "/zookeeper", 10) == 0 && (path[10] == '/' || path[10] == '\0')) {
+        return zkl__fail(err, ZKL_EINVAL, 0, path, "path: /zookeeper belongs to the ensemble itself");
+    }
+    return code;
+}
+
+int zkl__text_check(const char *text, zkl_error *err)
+{
+    size_t length = strnlen(text, ZKL_DATA_MAX + 1);
+    if (length > ZKL_DATA_MAX) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "metadata: longer than %d bytes", ZKL_DATA_MAX);
+    }
+    if (strcmp(text, "__REVOKE__") == 0) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         "metadata: \"__REVOKE__\" asks the holder to give way, in Curator's protocol");
+    }
+    const unsigned char *s = (const unsigned char *)text;
+    while (*s) {
+        uint32_t point;
+        size_t step = decode(s, &point);
+        if (step == 0) {
+            return zkl__fail(err, ZKL_EINVAL, 0, NULL, "metadata: byte %zu is not valid UTF-8",
+                             (size_t)(s - (const unsigned char *)text));
+        }
+        s += step;
+    }
+    return ZKL_OK;
+}
+
+size_t zkl__path_join(char *out, size_t size, const char *dir, const char *name)
+{
+    bool root = dir[0] == '/' && dir[1] == '\0';
+    int length = name ? snprintf(out, size, "%s/%s", root ? "" : dir, name) : snprintf(out, size, "%s", dir);
+    return length < 0 || (size_t)length >= size ? 0 : (size_t)length;
+}
