@@ -48,14 +48,14 @@ enum zkl__outcome_kind {
     ZKL__JEOPARDY, /* held, but the servers cannot be heard */
     ZKL__SAFE,     /* and again they can */
     ZKL__LOSS,     /* was held: told once. Release it */
-    ZKL__RELEASED  /* last word after a release: no node is left, or the session is over. The owner forgets the contender */
+    ZKL__RELEASED /* last word after a release: no node is left, or the session is over. The owner forgets the contender */
 };
 struct zkl__outcome {
     enum zkl__outcome_kind kind;
-    int code;         /* FAILED: why. RELEASED: ZKL_OK when the server confirmed */
-    int zk_code;      /* ZooKeeper's number if it was its word */
-    const char *why;  /* static text */
-    int64_t token;    /* GRANTED */
+    int code;        /* FAILED: why. RELEASED: ZKL_OK when the server confirmed */
+    int zk_code;     /* ZooKeeper's number if it was its word */
+    const char *why; /* static text */
+    int64_t token;   /* GRANTED */
     int64_t now;
 };
 

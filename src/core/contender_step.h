@@ -37,6 +37,7 @@ struct zkl__contender_event {
     int64_t now;
     bool connected; /* the session, now */
     bool leased;    /* the session's lease has enough left to grant on */
+    int64_t session_id;
     int64_t deadline;
     bool try_only;
     int code;
@@ -75,6 +76,7 @@ struct zkl__contender {
     char twin[ZKL__NAME_MAX];   /* double of it that is being deleted; "": none */
     int64_t czxid;              /* 0: not known */
     bool unsure;                /* a create of ours has an unknown fate */
+    bool doubled;               /* it was sent again: there may be two nodes */
     bool barrier_passed;        /* the list under way stands behind a committed write */
     uint32_t under_way;         /* bits of roles */
     int in_flight;              /* operations not answered yet: its memory stays until none is */
@@ -84,6 +86,7 @@ struct zkl__contender {
     int64_t deadline;
     int64_t retry_at; /* 0: nothing is put off */
     int64_t patience; /* of the last putting-off */
+    bool proved;      /* the check that a grant may need was sent */
     char *make_path;  /* the directory being made, cut to what is tried now */
     char **ignored;   /* names proved to be nobody's place */
     size_t ignored_count;
@@ -96,12 +99,11 @@ struct zkl__contender {
     int64_t hold_until;
     bool discard;   /* lost, and the node is to go without waiting for the owner */
     bool releasing; /* RELEASED is owed */
-    bool dropped;   /* the owner let go */
 
     /* the session's */
-    struct zkl__contender *next, *prev;             /* all */
+    struct zkl__contender *next, *prev;               /* all */
     struct zkl__contender *next_holder, *prev_holder; /* proving and held */
-    bool holder, jeopardy_told;
+    bool holder, jeopardy_told, buried;
     size_t timer; /* place in the heap + 1; 0: none */
     int64_t wake;
 };

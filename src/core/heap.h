@@ -4,9 +4,18 @@
 
 #include <zklock/types.h>
 
-static inline void *zkl__alloc(const zkl_heap *heap, size_t size) { return heap->alloc(heap->payload, size); }
-static inline void *zkl__resize(const zkl_heap *heap, void *ptr, size_t size) { return heap->resize(heap->payload, ptr, size); }
-static inline void zkl__free(const zkl_heap *heap, void *ptr) { heap->release(heap->payload, ptr); }
+static inline void *zkl__alloc(const zkl_heap *heap, size_t size)
+{
+    return heap->alloc(heap->payload, size);
+}
+static inline void *zkl__resize(const zkl_heap *heap, void *ptr, size_t size)
+{
+    return heap->resize(heap->payload, ptr, size);
+}
+static inline void zkl__free(const zkl_heap *heap, void *ptr)
+{
+    heap->release(heap->payload, ptr);
+}
 
 /* Zeroed; NULL when there is no memory. */
 void *zkl__zalloc(const zkl_heap *heap, size_t size);

@@ -25,7 +25,10 @@ struct zkl__name zkl__name_parse(const char *name);
 void zkl__name_prefix(char *out, const char *uuid, const char *tag);
 
 /* Serial arithmetic of 32 bits (RFC 1982): the sign of a - b, right also across the wrap while both stand within 2^31. */
-static inline int32_t zkl__sequence_diff(int32_t a, int32_t b) { return (int32_t)((uint32_t)a - (uint32_t)b); }
+static inline int32_t zkl__sequence_diff(int32_t a, int32_t b)
+{
+    return (int32_t)((uint32_t)a - (uint32_t)b);
+}
 
 /* A version-4 uuid from 16 bytes, into out (37 bytes). */
 void zkl__uuid_format(char *out, const uint8_t bytes[16]);

@@ -24,7 +24,13 @@ enum zkl__op_kind {
     ZKL__OP_UNWATCH   /* takes back every watch of ours on the path, here and on the server */
 };
 
-enum zkl__create_mode { ZKL__PERSISTENT, ZKL__EPHEMERAL, ZKL__EPHEMERAL_SEQUENTIAL, ZKL__PERSISTENT_SEQUENTIAL, ZKL__CONTAINER };
+enum zkl__create_mode {
+    ZKL__PERSISTENT,
+    ZKL__EPHEMERAL,
+    ZKL__EPHEMERAL_SEQUENTIAL,
+    ZKL__PERSISTENT_SEQUENTIAL,
+    ZKL__CONTAINER
+};
 
 struct zkl__op {
     enum zkl__op_kind kind;
@@ -89,7 +95,10 @@ struct zkl__reply {
 enum zkl__watch_event { ZKL__WATCH_CREATED, ZKL__WATCH_CHANGED, ZKL__WATCH_DELETED, ZKL__WATCH_CHILDREN };
 
 /* True for the server's own word, whatever it was. */
-static inline bool zkl__rc_answered(enum zkl__rc rc) { return rc < ZKL__RC_UNSENT; }
+static inline bool zkl__rc_answered(enum zkl__rc rc)
+{
+    return rc < ZKL__RC_UNSENT;
+}
 
 /* "create", "delete", ... and "ok", "no-node", ...: for traces and logs. */
 const char *zkl__op_name(enum zkl__op_kind kind);
