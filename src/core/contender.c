@@ -1,4 +1,5 @@
 #include "contender_step.h"
+#include "queue_list.h"
 
 #include <string.h>
 
@@ -330,87 +331,6 @@ static void advance(struct zkl__contender *c, const struct zkl__contender_event 
 
 /* --- the list ------------------------------------------------------------------------------------------------------ */
 
-static bool is_ignored(const struct zkl__contender *c, const char *name)
-{
-    for (size_t i = 0; i < c->ignored_count; i++) {
-        if (strcmp(c->ignored[i], name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Proved to be nobody's place in the queue. */
-static bool ignore(struct zkl__contender *c, const char *name)
-{
-    char **grown = zkl__resize(c->heap, c->ignored, (c->ignored_count + 1) * sizeof *grown);
-    if (!grown) {
-        return false;
-    }
-    c->ignored = grown;
-    c->ignored[c->ignored_count] = zkl__copy(c->heap, name, strlen(name));
-    if (!c->ignored[c->ignored_count]) {
-        return false;
-    }
-    c->ignored_count++;
-    return true;
-}
-
-static bool is_mine(const struct zkl__contender *c, const char *name)
-{
-    return strncmp(name, c->prefix, strlen(c->prefix)) == 0 && strlen(name) < ZKL__NAME_MAX &&
-           zkl__name_parse(name).kind != ZKL_KIND_FOREIGN && !is_ignored(c, name);
-}
-
-static bool is_listed(const struct zkl__reply *list, const char *name)
-{
-    for (size_t i = 0; i < list->child_count; i++) {
-        if (strcmp(list->children[i], name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Of the nodes that carry our uuid the lowest, and another one; NULL where there is none. */
-static void find_mine(const struct zkl__contender *c, const struct zkl__reply *list, const char **lowest,
-                      const char **other)
-{
-    *lowest = *other = NULL;
-    for (size_t i = 0; i < list->child_count; i++) {
-        const char *name = list->children[i];
-        if (!is_mine(c, name)) {
-            continue;
-        }
-        if (!*lowest) {
-            *lowest = name;
-        } else if (zkl__sequence_diff(zkl__name_parse(name).sequence, zkl__name_parse(*lowest).sequence) < 0) {
-            *other = *lowest;
-            *lowest = name;
-        } else {
-            *other = name;
-        }
-    }
-}
-
-/* The nearest contender before us of a kind that must go first. */
-static const char *find_blocker(const struct zkl__contender *c, const struct zkl__reply *list)
-{
-    int32_t own = zkl__name_parse(c->node).sequence;
-    int32_t nearest = INT32_MIN;
-    const char *blocker = NULL;
-    for (size_t i = 0; i < list->child_count; i++) {
-        struct zkl__name name = zkl__name_parse(list->children[i]);
-        int32_t place = zkl__sequence_diff(name.sequence, own);
-        if (place < 0 && (c->config.rule->waits_for & ZKL__KIND(name.kind)) && (!blocker || place > nearest) &&
-            !is_ignored(c, list->children[i])) {
-            nearest = place;
-            blocker = list->children[i];
-        }
-    }
-    return blocker;
-}
-
 static bool remember_blocker(struct zkl__contender *c, const char *name)
 {
     size_t need = strlen(c->config.path) + strlen(name) + 2;
@@ -449,7 +369,7 @@ static bool settle_double(struct zkl__contender *c, const struct zkl__contender_
                           struct zkl__contender_actions *out)
 {
     const char *lowest, *other;
-    find_mine(c, ev->reply, &lowest, &other);
+    zkl__list_mine(c, ev->reply, &lowest, &other);
     if (!lowest) {
         queue_again(c, ev, out, "our node was removed by somebody");
         return false;
@@ -482,11 +402,11 @@ static void decide_by_list(struct zkl__contender *c, const struct zkl__contender
         if (!settle_double(c, ev, out)) {
             return;
         }
-    } else if (!is_listed(ev->reply, c->node)) {
+    } else if (!zkl__list_has(ev->reply, c->node)) {
         queue_again(c, ev, out, "our node was removed by somebody");
         return;
     }
-    const char *blocker = find_blocker(c, ev->reply);
+    const char *blocker = zkl__list_blocker(c, ev->reply);
     if (blocker) {
         wait_for(c, ev, out, blocker);
     } else {
@@ -503,7 +423,7 @@ static void on_list_while_removing(struct zkl__contender *c, const struct zkl__c
         c->unsure = false;
     } else if (ev->reply->rc == ZKL__RC_OK && c->barrier_passed && c->unsure && !c->node[0]) {
         const char *lowest, *other;
-        find_mine(c, ev->reply, &lowest, &other);
+        zkl__list_mine(c, ev->reply, &lowest, &other);
         if (lowest) {
             strcpy(c->node, lowest);
         } else {
@@ -602,14 +522,6 @@ static void on_make(struct zkl__contender *c, const struct zkl__contender_event 
     advance(c, ev, out);
 }
 
-/* A place counts only when its node lives with a session; and one with a lower number than ours is older than ours, except
- * Curator's downgraded reader, which is created in its writer's place. Anything else was put there by hand. */
-static bool is_forged(const struct zkl__contender *c, const char *name, const struct zkl__stat *stat)
-{
-    zkl_kind kind = zkl__name_parse(name).kind;
-    return stat->ephemeral_owner == 0 || (c->czxid && stat->czxid > c->czxid && kind != ZKL_KIND_READ);
-}
-
 static void on_blocker(struct zkl__contender *c, const struct zkl__contender_event *ev,
                        struct zkl__contender_actions *out)
 {
@@ -618,8 +530,8 @@ static void on_blocker(struct zkl__contender *c, const struct zkl__contender_eve
     }
     const char *name = c->watch_path + strlen(c->config.path) + 1;
     if (ev->reply->rc == ZKL__RC_OK) {
-        if (is_forged(c, name, &ev->reply->stat)) {
-            if (!ignore(c, name)) {
+        if (zkl__list_forged(c, name, &ev->reply->stat)) {
+            if (!zkl__list_ignore(c, name)) {
                 fail(c, ev, out, ZKL_ENOMEM, 0, "out of memory");
                 return;
             }
@@ -689,7 +601,7 @@ static void on_delete(struct zkl__contender *c, const struct zkl__contender_even
     enum zkl__rc rc = ev->reply->rc;
     if (c->twin[0]) { /* of a double; the list sent with it says what is left */
         if (zkl__rc_answered(rc) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE && rc != ZKL__RC_NOTAPPLIED) {
-            ignore(c, c->twin); /* it cannot be ours: ours we may delete */
+            zkl__list_ignore(c, c->twin); /* it cannot be ours: ours we may delete */
         }
         c->twin[0] = '\0';
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NONODE) {

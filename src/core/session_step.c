@@ -1,5 +1,6 @@
 #include "session_step.h"
 #include "contender_step.h"
+#include "pending.h"
 #include "timers.h"
 #include "watches.h"
 
@@ -8,19 +9,6 @@
 #include <string.h>
 
 #define BEATS_MOST 4 /* heartbeats under way: more would only pile up behind a server that does not answer */
-
-/* An operation that was handed to the store. The id holds the slot and how often it was used: a late reply finds nothing. */
-struct pending {
-    uint32_t uses;
-    bool on;
-    enum zkl__op_kind kind;
-    enum zkl__role role;
-    struct zkl__contender *contender;
-    struct zkl__request *request;
-    int64_t sent;
-    int refused; /* why it was never sent, ZKL_OK when it was */
-    size_t next; /* free or refused list, + 1 */
-};
 
 struct zkl__core {
     struct zkl__core_config config;
@@ -36,10 +24,8 @@ struct zkl__core {
     int64_t proof_at; /* next sync, unless something that proves as much is sent before */
     int beats_under_way;
 
-    struct pending *pending;
-    size_t pending_room, pending_on;
-    size_t pending_free;    /* + 1 */
-    size_t pending_refused; /* + 1: answered before the step ends */
+    struct zkl__pendings pendings;
+    size_t refused; /* chain of operations to be answered as unsent before the step ends, index + 1 */
 
     struct zkl__contender *contenders;
     struct zkl__contender *holders, *last_holder; /* proving or held; the next heartbeat is on the first's node */
@@ -99,54 +85,6 @@ static bool leased(const struct zkl__core *core)
 
 /* --- operations under way ------------------------------------------------------------------------------------------ */
 
-static struct pending *pending_take(struct zkl__core *core)
-{
-    if (core->pending_free == 0) {
-        size_t room = core->pending_room ? core->pending_room * 2 : 16;
-        struct pending *grown = zkl__resize(&core->config.heap, core->pending, room * sizeof *grown);
-        if (!grown) {
-            return NULL;
-        }
-        memset(grown + core->pending_room, 0, (room - core->pending_room) * sizeof *grown);
-        for (size_t i = core->pending_room; i < room; i++) {
-            grown[i].next = core->pending_free;
-            core->pending_free = i + 1;
-        }
-        core->pending = grown;
-        core->pending_room = room;
-    }
-    struct pending *p = &core->pending[core->pending_free - 1];
-    core->pending_free = p->next;
-    p->on = true;
-    p->uses++;
-    core->pending_on++;
-    return p;
-}
-
-static void pending_drop(struct zkl__core *core, struct pending *p)
-{
-    p->on = false;
-    p->contender = NULL;
-    p->request = NULL;
-    p->next = core->pending_free;
-    core->pending_free = (size_t)(p - core->pending) + 1;
-    core->pending_on--;
-}
-
-static uint64_t pending_id(const struct zkl__core *core, const struct pending *p)
-{
-    return (uint64_t)p->uses << 32 | (uint64_t)(p - core->pending);
-}
-
-static struct pending *pending_find(struct zkl__core *core, uint64_t id)
-{
-    size_t slot = (size_t)(id & UINT32_MAX);
-    if (slot >= core->pending_room || !core->pending[slot].on || core->pending[slot].uses != id >> 32) {
-        return NULL;
-    }
-    return &core->pending[slot];
-}
-
 static bool proves_much(enum zkl__op_kind kind)
 {
     return kind == ZKL__OP_CREATE || kind == ZKL__OP_DELETE || kind == ZKL__OP_SET || kind == ZKL__OP_CHECK ||
@@ -158,7 +96,7 @@ static bool proves_much(enum zkl__op_kind kind)
 static int send(struct zkl__core *core, struct zkl__contender *contender, struct zkl__request *request,
                 enum zkl__role role, const struct zkl__op *op)
 {
-    struct pending *p = pending_take(core);
+    struct zkl__pending *p = zkl__pending_take(&core->pendings);
     if (!p) {
         return ZKL_ENOMEM;
     }
@@ -170,11 +108,12 @@ static int send(struct zkl__core *core, struct zkl__contender *contender, struct
     if (contender) {
         contender->in_flight++;
     }
-    bool full = core->config.ops_max && core->pending_on > core->config.ops_max;
-    p->refused = !core->connected || full ? ZKL_ECONNECT : core->port.submit(core->port.ctx, pending_id(core, p), op);
+    bool full = core->config.ops_max && core->pendings.on_count > core->config.ops_max;
+    p->refused = !core->connected || full ? ZKL_ECONNECT
+                                          : core->port.submit(core->port.ctx, zkl__pending_id(&core->pendings, p), op);
     if (p->refused != ZKL_OK) {
-        p->next = core->pending_refused;
-        core->pending_refused = (size_t)(p - core->pending) + 1;
+        p->next = core->refused;
+        core->refused = (size_t)(p - core->pendings.slots) + 1;
     } else if (proves_much(op->kind)) {
         core->proof_at = core->now + zkl__lease_keepalive(core->timeout);
     }
@@ -480,10 +419,10 @@ static void prove(struct zkl__core *core, enum zkl__op_kind kind, int64_t sent, 
     }
 }
 
-static void answer(struct zkl__core *core, struct pending *p, const struct zkl__reply *reply, int code)
+static void answer(struct zkl__core *core, struct zkl__pending *p, const struct zkl__reply *reply, int code)
 {
-    struct pending was = *p;
-    pending_drop(core, p);
+    struct zkl__pending was = *p;
+    zkl__pending_drop(&core->pendings, p);
     if (was.role == ZKL__ROLE_BEAT) {
         core->beats_under_way--;
     }
@@ -501,10 +440,10 @@ static void answer(struct zkl__core *core, struct pending *p, const struct zkl__
 
 static void answer_refused(struct zkl__core *core)
 {
-    while (core->pending_refused) {
-        struct pending *p = &core->pending[core->pending_refused - 1];
+    while (core->refused) {
+        struct zkl__pending *p = &core->pendings.slots[core->refused - 1];
         const struct zkl__reply reply = {.rc = ZKL__RC_UNSENT};
-        core->pending_refused = p->next;
+        core->refused = p->next;
         answer(core, p, &reply, p->refused);
     }
 }
@@ -513,18 +452,18 @@ static void answer_all_unknown(struct zkl__core *core)
 {
     const struct zkl__reply reply = {.rc = ZKL__RC_UNKNOWN};
     answer_refused(core);
-    for (size_t i = 0; i < core->pending_room; i++) {
-        if (core->pending[i].on) {
-            answer(core, &core->pending[i], &reply, ZKL_OK);
+    for (size_t i = 0; i < core->pendings.room; i++) {
+        if (core->pendings.slots[i].on) {
+            answer(core, &core->pendings.slots[i], &reply, ZKL_OK);
         }
     }
 }
 
 void zkl__request_forget(struct zkl__core *core, struct zkl__request *request)
 {
-    for (size_t i = 0; i < core->pending_room; i++) {
-        if (core->pending[i].request == request) {
-            core->pending[i].request = NULL;
+    for (size_t i = 0; i < core->pendings.room; i++) {
+        if (core->pendings.slots[i].request == request) {
+            core->pendings.slots[i].request = NULL;
         }
     }
 }
@@ -633,7 +572,7 @@ static void on_request(struct zkl__core *core, const struct zkl__event *ev)
 
 static void take(struct zkl__core *core, const struct zkl__event *ev)
 {
-    struct pending *p;
+    struct zkl__pending *p;
     switch (ev->kind) {
     case ZKL__EV_CONNECTED:
         on_connected(core, ev);
@@ -645,7 +584,7 @@ static void take(struct zkl__core *core, const struct zkl__event *ev)
         on_expired(core, ev->code);
         break;
     case ZKL__EV_REPLY:
-        if ((p = pending_find(core, ev->id))) {
+        if ((p = zkl__pending_find(&core->pendings, ev->id))) {
             answer(core, p, ev->reply, ZKL_OK);
         }
         break;
@@ -706,6 +645,7 @@ struct zkl__core *zkl__core_new(const struct zkl__core_config *config, const str
     if (core) {
         core->config = *config;
         core->port = *port;
+        core->pendings.heap = &core->config.heap;
         if (!zkl__watches_init(&core->watches, &core->config.heap)) {
             zkl__free(&config->heap, core);
             return NULL;
@@ -723,7 +663,7 @@ void zkl__core_free(struct zkl__core *core)
     bury(core);
     zkl__timers_deinit(&core->timers, &heap);
     zkl__watches_deinit(&core->watches, &heap);
-    zkl__free(&heap, core->pending);
+    zkl__free(&heap, core->pendings.slots);
     zkl__free(&heap, core);
 }
 
@@ -775,5 +715,5 @@ int64_t zkl__core_least_lease(const struct zkl__core *core)
 }
 bool zkl__core_idle(const struct zkl__core *core)
 {
-    return !core->contenders && core->pending_on == 0;
+    return !core->contenders && core->pendings.on_count == 0;
 }

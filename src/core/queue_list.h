@@ -1,0 +1,23 @@
+/* queue_list.h - what a contender reads in the list of its queue: its own nodes, and the one node to wait for. */
+#ifndef ZKL_CORE_QUEUE_LIST_H
+#define ZKL_CORE_QUEUE_LIST_H
+
+#include "contender_step.h"
+
+bool zkl__list_has(const struct zkl__reply *list, const char *name);
+
+/* Of the nodes that carry our uuid the lowest, and another one; NULL where there is none. */
+void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *list, const char **lowest,
+                    const char **other);
+
+/* The nearest contender before us of a kind that must go first; NULL: we are admitted. */
+const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__reply *list);
+
+/* A place counts only when its node lives with a session; and one with a lower number than ours is older than ours, except
+ * Curator's downgraded reader, which is created in its writer's place. Anything else was put there by hand. */
+bool zkl__list_forged(const struct zkl__contender *c, const char *name, const struct zkl__stat *stat);
+
+/* From now on name is nobody's place. False: no memory. */
+bool zkl__list_ignore(struct zkl__contender *c, const char *name);
+
+#endif
