@@ -58,14 +58,18 @@ struct zkl__store_ops {
     size_t watch_bytes_max; /* sum of the lengths of watched paths that one session may have; 0: no limit */
     size_t ops_max;         /* outstanding operations that one session may have */
     /* Starts; `connected` follows when a server answers. config, events: copied. ZKL_EINVAL, ZKL_ENOMEM, ZKL_ELIMIT,
-     * ZKL_ECONNECT (no name of the list resolves), with words in err. */
+     * ZKL_ECONNECT (no name of the list resolves), with words in err. *out is written before the first event. May wait for a
+     * name server. */
     int (*open)(struct zkl__store **out, const struct zkl__store_config *config, const struct zkl__store_events *events,
                 void *ctx, zkl_error *err);
-    /* ZKL_OK: a reply with this id follows. Else the op was not sent: ZKL_ELIMIT, ZKL_ENOMEM, ZKL_ECONNECT (dead or
-     * dying session). Any thread; the caller keeps submits in order. */
+    /* ZKL_OK: a reply with this id follows. Else the op was not sent: ZKL_ELIMIT (too many, too large), ZKL_ENOMEM, ZKL_ECONNECT
+     * (not told connected, or dying), ZKL_EINVAL (path), ZKL_EUNSUPPORTED (a container in a multi). Any thread; the caller keeps
+     * submits in order. */
     int (*submit)(struct zkl__store *store, uint64_t id, const struct zkl__op *op);
-    /* Housekeeping of the adapter's own (nudge, turn of the wheel), to be called at the time the last call returned, or
-     * later; INT64_MAX: no need. CLOCK_BOOTTIME, ns. Not with a lock held that an event function takes. */
+    /* Housekeeping of the adapter's own (nudge, turn of the wheel). To be called when the time comes that the last call
+     * returned (INT64_MAX: it does not); and at once after open, after any event but a reply, and after a submit when the last call
+     * returned INT64_MAX. More often does no harm. CLOCK_BOOTTIME, ns. Not with a lock held that an event function takes; may wait
+     * for a name server while there is no connection. */
     int64_t (*tick)(struct zkl__store *store, int64_t now_ns);
     /* ZKL_OK: the server ended the session. ZKL_ETIMEOUT, ZKL_ECONNECT: it will end by its timeout. */
     int (*close)(struct zkl__store *store, int64_t timeout_ms);

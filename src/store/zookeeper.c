@@ -1,0 +1,436 @@
+/* zookeeper.c - the store that is a ZooKeeper ensemble, through libzookeeper_mt: open, events, housekeeping, close.
+ *
+ * What that library does to its users (seen with 3.8.0) is dealt with here and in the zookeeper_*.c beside this file, and known
+ * nowhere else. Its blocking calls have no time limit, so only asynchronous ones are used; its read-only mode makes up answers
+ * (never ZOO_READONLY); its chroot is unsafe in multis (we prefix paths). */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "error.h"
+#include "zookeeper_store.h"
+
+#define MS INT64_C(1000000)
+#define WHEEL_NS (1000 * MS)
+#define NUDGE_NS (100 * MS)
+/* zookeeper_close waits 1500 ms for the server's word and does not say whether it came. */
+#define CLOSE_WORD_NS (1400 * MS)
+
+static int64_t now_ns(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* --- events, on the library's completion thread -------------------------------------------------------------------- */
+
+/* With the mutex held. */
+static struct zkl__connection come_up(struct zkl__store *store)
+{
+    struct zkl__connection connection = {.session_id = zoo_client_id(store->zh)->client_id,
+                                         .timeout_ms = zoo_recv_timeout(store->zh),
+                                         .fresh = !store->fresh_told,
+                                         .began_ns = store->began_ns};
+    store->up = true;
+    store->fresh_told = true;
+    return connection;
+}
+
+static void wipe_auth(struct zkl__store *store)
+{
+    if (store->auth) {
+        explicit_bzero(store->auth, store->auth_size);
+        zkl__free(&store->heap, store->auth);
+        store->auth = NULL;
+    }
+}
+
+/* Credentials go out before anybody can submit, for the library puts them in front of its queue, which would cut a request in two that is
+ * half sent. Not in open: the library refuses them whenever its last attempt to connect has just failed (ZOOKEEPER-800). From then
+ * on it sends them itself, first of all, on every connection. A probe behind them: its answer says they were accepted. */
+static void prove(struct zkl__store *store)
+{
+    if (store->auth) {
+        if (zoo_add_auth(store->zh, store->auth_scheme, store->auth, (int)store->auth_size, NULL, NULL) != ZOK) {
+            return; /* the connection is gone already: with the next one */
+        }
+        wipe_auth(store);
+    }
+    zkl__zk_probe(store);
+}
+
+static void on_connected(struct zkl__store *store)
+{
+    struct zkl__connection connection;
+    bool tell = false;
+    pthread_mutex_lock(&store->mutex);
+    store->linked = true;
+    store->ever = true;
+    store->wheel_ns = 0;
+    if (store->phase == ZK_OPEN && store->auth_scheme && !store->fresh_told) {
+        prove(store);
+    } else if (store->phase == ZK_OPEN) {
+        connection = come_up(store);
+        tell = true;
+    }
+    pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->mutex);
+    if (tell) {
+        store->events.connected(store->ctx, &connection);
+    }
+}
+
+void zkl__zk_probed(struct zkl__store *store, int rc)
+{
+    struct zkl__connection connection;
+    bool tell = false;
+    pthread_mutex_lock(&store->mutex);
+    store->probe_count--;
+    if (zkl__rc_answered(zkl__zk_rc(rc)) && store->linked) {
+        store->drained = store->phase == ZK_CLOSING;
+        if (store->phase == ZK_OPEN && !store->up) {
+            connection = come_up(store);
+            tell = true;
+        }
+    }
+    pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->mutex);
+    if (tell) {
+        store->events.connected(store->ctx, &connection);
+    }
+}
+
+/* True when the session had been told that it is connected, and is to hear that it is not. With the mutex held. */
+static bool go_down(struct zkl__store *store)
+{
+    bool was_up = store->up;
+    store->linked = false;
+    store->up = false;
+    store->drained = false;
+    store->wheel_ns = 0;
+    pthread_cond_broadcast(&store->changed);
+    return was_up && store->phase != ZK_CLOSED;
+}
+
+/* The library queues this event before the answers it makes up for what was under way. They are not waited for: an op that slips in
+ * while the connection goes is kept for the next one instead. */
+static void on_lost(struct zkl__store *store)
+{
+    pthread_mutex_lock(&store->mutex);
+    bool tell = go_down(store);
+    pthread_mutex_unlock(&store->mutex);
+    if (tell) {
+        store->events.suspended(store->ctx);
+    }
+    zkl__zk_tell_unknown(store);
+}
+
+static void on_ended(struct zkl__store *store, enum zkl__end end)
+{
+    pthread_mutex_lock(&store->mutex);
+    go_down(store);
+    bool tell = store->phase != ZK_CLOSED && !store->ended;
+    store->ended = true;
+    store->end = end;
+    pthread_mutex_unlock(&store->mutex);
+    if (tell) {
+        store->events.expired(store->ctx, end);
+    }
+    zkl__zk_tell_unknown(store);
+}
+
+static void on_session(struct zkl__store *store, int state)
+{
+    if (state == ZOO_CONNECTED_STATE) {
+        on_connected(store);
+    } else if (state == ZOO_EXPIRED_SESSION_STATE) {
+        on_ended(store, ZKL__END_EXPIRED);
+    } else if (state == ZOO_AUTH_FAILED_STATE) {
+        on_ended(store, ZKL__END_AUTH);
+    } else {
+        on_lost(store);
+    }
+}
+
+/* path under the chroot; NULL when it is not under it. */
+static const char *path_of(const struct zkl__store *store, const char *path)
+{
+    if (!path || strncmp(path, store->chroot, store->chroot_length) != 0) {
+        return NULL;
+    }
+    path += store->chroot_length;
+    return *path == '\0' ? "/" : path;
+}
+
+static void on_watch(struct zkl__store *store, int type, const char *path)
+{
+    enum zkl__watch_event event = ZKL__WATCH_CHANGED;
+    if (type == ZOO_CREATED_EVENT) {
+        event = ZKL__WATCH_CREATED;
+    } else if (type == ZOO_DELETED_EVENT) {
+        event = ZKL__WATCH_DELETED;
+    } else if (type == ZOO_CHILD_EVENT) {
+        event = ZKL__WATCH_CHILDREN;
+    }
+    pthread_mutex_lock(&store->mutex);
+    bool tell = store->phase != ZK_CLOSED && !store->ended;
+    pthread_mutex_unlock(&store->mutex);
+    path = path_of(store, path);
+    if (tell && path) {
+        store->events.watch(store->ctx, event, path);
+    }
+}
+
+/* One function and one context for all watches of a handle: the library calls every distinct pair for every session event, and
+ * finds them by a linear search with a lock held. */
+void zkl__zk_watcher(zhandle_t *zh, int type, int state, const char *path, void *ctx)
+{
+    (void)zh;
+    struct zkl__store *store = ctx;
+    if (type == ZOO_SESSION_EVENT) {
+        on_session(store, state);
+    } else {
+        on_watch(store, type, path);
+    }
+}
+
+/* --- open ---------------------------------------------------------------------------------------------------------- */
+
+static bool init_locks(struct zkl__store *store)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    bool ok = pthread_mutex_init(&store->tick_mutex, NULL) == 0 && pthread_mutex_init(&store->mutex, NULL) == 0 &&
+              pthread_cond_init(&store->changed, &attr) == 0;
+    pthread_condattr_destroy(&attr);
+    return ok;
+}
+
+static void store_free(struct zkl__store *store)
+{
+    zkl_heap heap = store->heap;
+    zkl__zk_drop_all(store);
+    zkl__zk_acl_free(store);
+    wipe_auth(store);
+    zkl__free(&heap, store->auth_scheme);
+    zkl__free(&heap, store->chroot);
+    pthread_cond_destroy(&store->changed);
+    pthread_mutex_destroy(&store->mutex);
+    pthread_mutex_destroy(&store->tick_mutex);
+    zkl__free(&heap, store);
+}
+
+static int copy_config(struct zkl__store *store, const struct zkl__store_config *config)
+{
+    store->log_level = config->log_level;
+    if (config->auth_scheme) {
+        store->auth_scheme = zkl__copy(&store->heap, config->auth_scheme, strlen(config->auth_scheme));
+        store->auth = zkl__copy(&store->heap, config->auth_size ? config->auth : "", config->auth_size);
+        store->auth_size = config->auth_size;
+        if (!store->auth_scheme || !store->auth) {
+            return ZKL_ENOMEM;
+        }
+    }
+    if (config->acl) {
+        return zkl__zk_acl_copy(store, config->acl);
+    }
+    store->acl = config->auth_scheme ? ZOO_CREATOR_ALL_ACL : ZOO_OPEN_ACL_UNSAFE;
+    return ZKL_OK;
+}
+
+static int init_error(zkl_error *err, const char *hosts)
+{
+    switch (errno) {
+    case ENOMEM:
+        return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
+    case EMFILE:
+    case ENFILE:
+        return zkl__fail(err, ZKL_ELIMIT, 0, NULL, "no file descriptor is left for the connection");
+    case EINVAL:
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: %s is not understood", hosts);
+    default:
+        return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "no server name of %s resolves", hosts);
+    }
+}
+
+/* Signals are blocked meanwhile, for the library's threads inherit the mask: the program's handlers are not to run on them. */
+static void start(struct zkl__store *store, const char *hosts, int64_t timeout_ms)
+{
+    sigset_t all, before;
+    int timeout = timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms;
+    log_callback_fn log = zkl__zk_log_open(store);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    store->began_ns = now_ns(CLOCK_BOOTTIME);
+    store->zh = zookeeper_init2(hosts, zkl__zk_watcher, timeout, NULL, store, ZOO_NO_LOG_CLIENTENV, log);
+    int error = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (store->zh) {
+        /* ZOOKEEPER-1998: else it resolves all names on every turn of its loop. It still does when it has no connection. */
+        zoo_set_servers_resolution_delay(store->zh, -1);
+    } else {
+        zkl__zk_log_close(store);
+    }
+    errno = error;
+}
+
+/* Events wait at the mutex until *out is written. */
+static int open_locked(struct zkl__store **out, struct zkl__store *store, const struct zkl__store_config *config,
+                       zkl_error *err)
+{
+    char *hosts = NULL;
+    int code = zkl__zk_servers(&hosts, &store->chroot, &store->heap, config->servers, err);
+    if (code != ZKL_OK) {
+        return code;
+    }
+    store->chroot_length = strlen(store->chroot);
+    start(store, hosts, config->timeout_ms);
+    if (store->zh) {
+        *out = store;
+    } else {
+        code = init_error(err, hosts);
+    }
+    zkl__free(&store->heap, hosts);
+    return code;
+}
+
+static int store_open(struct zkl__store **out, const struct zkl__store_config *config,
+                      const struct zkl__store_events *events, void *ctx, zkl_error *err)
+{
+    struct zkl__store *store = zkl__zalloc(&config->heap, sizeof *store);
+    if (!store) {
+        return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
+    }
+    store->heap = config->heap;
+    store->events = *events;
+    store->ctx = ctx;
+    if (!init_locks(store) || copy_config(store, config) != ZKL_OK) {
+        store_free(store);
+        return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
+    }
+    pthread_mutex_lock(&store->mutex);
+    int code = open_locked(out, store, config, err);
+    pthread_mutex_unlock(&store->mutex);
+    if (code != ZKL_OK) {
+        store_free(store);
+    }
+    return code;
+}
+
+/* --- housekeeping -------------------------------------------------------------------------------------------------- */
+
+/* ZOOKEEPER-2466 again: should the number of addresses become even (names resolve anew while there is no connection), one step more
+ * changes which half of them is tried. */
+static int64_t wheel_next(struct zkl__store *store, int64_t now, bool *turn)
+{
+    *turn = store->wheel_ns != 0 && now >= store->wheel_ns;
+    if (*turn || store->wheel_ns == 0) {
+        store->wheel_ns = now + WHEEL_NS;
+    }
+    return store->wheel_ns;
+}
+
+/* ZOOKEEPER-4537: a server may commit a write and then sleep on it until it is asked something else; and the library sends no pings
+ * while it waits for an answer. So ask. */
+static int64_t nudge_next(struct zkl__store *store, int64_t now)
+{
+    int64_t since = store->waiting.head->sent_ns > store->nudge_ns ? store->waiting.head->sent_ns : store->nudge_ns;
+    if (now - since < NUDGE_NS) {
+        return since + NUDGE_NS;
+    }
+    zkl__zk_probe(store);
+    store->nudge_ns = now;
+    return now + NUDGE_NS;
+}
+
+static int64_t store_tick(struct zkl__store *store, int64_t now)
+{
+    int64_t next = INT64_MAX;
+    bool turn = false;
+    pthread_mutex_lock(&store->tick_mutex);
+    pthread_mutex_lock(&store->mutex);
+    if (store->phase == ZK_OPEN && !store->ended) {
+        if (!store->linked) {
+            next = wheel_next(store, now, &turn);
+        } else if (store->waiting.head) {
+            next = nudge_next(store, now);
+        }
+    }
+    pthread_mutex_unlock(&store->mutex);
+    if (turn) {
+        zoo_cycle_next_server(store->zh);
+    }
+    pthread_mutex_unlock(&store->tick_mutex);
+    return next;
+}
+
+/* --- close --------------------------------------------------------------------------------------------------------- */
+
+static void wait_until(struct zkl__store *store, int64_t deadline)
+{
+    struct timespec at = {.tv_sec = deadline / 1000000000, .tv_nsec = deadline % 1000000000};
+    pthread_cond_timedwait(&store->changed, &store->mutex, &at);
+}
+
+static bool all_answered(const struct zkl__store *store)
+{
+    return store->drained && !store->waiting.head && store->probe_count == 0;
+}
+
+/* Waits until every answer was read: a socket that is closed with answers unread resets the connection, the server then drops the
+ * library's goodbye, and the session with its znodes lives on for its whole timeout. Asks every 100 ms, which nudges as well. With
+ * the mutex held. */
+static bool drain(struct zkl__store *store, int64_t timeout_ms)
+{
+    int64_t now = now_ns(CLOCK_MONOTONIC);
+    int64_t deadline = timeout_ms < 0 || timeout_ms > INT64_MAX / MS / 2 ? INT64_MAX : now + timeout_ms * MS;
+    int64_t ask = now;
+    store->phase = ZK_CLOSING;
+    while (store->ever && !store->ended && !all_answered(store) && now < deadline) {
+        if (store->linked && now >= ask) {
+            zkl__zk_probe(store);
+            ask = now + NUDGE_NS;
+        }
+        int64_t wake = now + NUDGE_NS;
+        wait_until(store, wake < deadline ? wake : deadline);
+        now = now_ns(CLOCK_MONOTONIC);
+    }
+    return all_answered(store);
+}
+
+/* Ends with the library's threads joined: nobody else knows the store any more. */
+static int store_close(struct zkl__store *store, int64_t timeout_ms)
+{
+    pthread_mutex_lock(&store->mutex);
+    bool drained = drain(store, timeout_ms);
+    bool linked = store->linked;
+    bool expired = store->ended && store->end == ZKL__END_EXPIRED;
+    store->phase = ZK_CLOSED;
+    pthread_mutex_unlock(&store->mutex);
+
+    pthread_mutex_lock(&store->tick_mutex);
+    int64_t began = now_ns(CLOCK_MONOTONIC);
+    zookeeper_close(store->zh);
+    bool word = drained && now_ns(CLOCK_MONOTONIC) - began < CLOSE_WORD_NS;
+    pthread_mutex_unlock(&store->tick_mutex);
+    zkl__zk_log_close(store);
+    store_free(store);
+    if (word || expired) {
+        return ZKL_OK;
+    }
+    return linked ? ZKL_ETIMEOUT : ZKL_ECONNECT;
+}
+
+const struct zkl__store_ops zkl__store_zookeeper = {
+    .name = "zookeeper",
+    .watch_bytes_max = 700000, /* ZOOKEEPER-706: all watches are set again in one packet, and the server takes 1 MB */
+    .ops_max = 10000,
+    .open = store_open,
+    .submit = zkl__zk_submit,
+    .tick = store_tick,
+    .close = store_close,
+};

@@ -1,0 +1,111 @@
+/* zookeeper_log.c - the client library's log lines. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "zookeeper_store.h"
+
+#define LOG_LINE_MAX 480
+#define LOG_SLOTS 32
+
+static _Atomic(struct zkl__store *) slots[LOG_SLOTS];
+
+/* "2026-01-31 12:00:00,000:123(0x7f):ZOO_WARN@function@123: words" */
+static zkl_log_level level_of(const char *line)
+{
+    static const struct {
+        const char *mark;
+        zkl_log_level level;
+    } marks[] = {{":ZOO_ERROR@", ZKL_LOG_ERROR},
+                 {":ZOO_WARN@", ZKL_LOG_WARN},
+                 {":ZOO_INFO@", ZKL_LOG_INFO},
+                 {":ZOO_DEBUG@", ZKL_LOG_DEBUG}};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        if (strstr(line, marks[i].mark)) {
+            return marks[i].level;
+        }
+    }
+    return ZKL_LOG_INFO;
+}
+
+static const char *words_of(const char *line)
+{
+    const char *mark = strstr(line, ":ZOO_");
+    const char *words = mark ? strstr(mark, ": ") : NULL;
+    return words ? words + 2 : line;
+}
+
+/* Some of the library's lines end in a newline of their own; server addresses and the like come from outside. */
+static void copy_line(char out[LOG_LINE_MAX], const char *words)
+{
+    size_t length = 0;
+    for (; words[length] && length < LOG_LINE_MAX - 1; length++) {
+        unsigned char byte = (unsigned char)words[length];
+        out[length] = (char)(byte < 0x20 || byte == 0x7f ? ' ' : byte);
+    }
+    while (length > 0 && out[length - 1] == ' ') {
+        length--;
+    }
+    out[length] = '\0';
+}
+
+/* May run with the library's locks held, on its threads and in our calls of it. */
+static void log_line(int slot, const char *message)
+{
+    struct zkl__store *store = slot < 0 ? NULL : atomic_load(&slots[slot]);
+    if (!store || !store->events.log || !message) {
+        return;
+    }
+    zkl_log_level level = level_of(message);
+    if (level > store->log_level) {
+        return;
+    }
+    char line[LOG_LINE_MAX];
+    copy_line(line, words_of(message));
+    store->events.log(store->ctx, level, line);
+}
+
+#define LOG_FUNCTIONS(X)                                                                                             \
+    X(0)                                                                                                             \
+    X(1)                                                                                                             \
+    X(2)                                                                                                             \
+    X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) \
+        X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31)
+
+#define LOG_FUNCTION(n)                      \
+    static void log_##n(const char *message) \
+    {                                        \
+        log_line(n, message);                \
+    }
+LOG_FUNCTIONS(LOG_FUNCTION)
+
+#define LOG_NAME(n) log_##n,
+static const log_callback_fn functions[LOG_SLOTS] = {LOG_FUNCTIONS(LOG_NAME)};
+
+/* Never no callback at all: the library would write to stderr. */
+static void log_nothing(const char *message)
+{
+    (void)message;
+}
+
+log_callback_fn zkl__zk_log_open(struct zkl__store *store)
+{
+    store->log_slot = -1;
+    if (!store->events.log) {
+        return log_nothing;
+    }
+    for (int i = 0; i < LOG_SLOTS; i++) {
+        struct zkl__store *none = NULL;
+        if (atomic_compare_exchange_strong(&slots[i], &none, store)) {
+            store->log_slot = i;
+            return functions[i];
+        }
+    }
+    return log_nothing;
+}
+
+void zkl__zk_log_close(struct zkl__store *store)
+{
+    if (store->log_slot >= 0) {
+        atomic_store(&slots[store->log_slot], NULL);
+    }
+}

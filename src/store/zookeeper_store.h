@@ -1,0 +1,134 @@
+/* zookeeper_store.h - what the files of the ZooKeeper adapter share. Nobody else includes it.
+ *
+ * Ownership of an operation. `struct zk_op` is handed to the client library as the context of its completion, and belongs
+ * to the library until that completion ran or zookeeper_close returned: it is freed at no other time. Told to the session is
+ * another matter: at a loss of connection we answer ZKL__RC_UNKNOWN ourselves at once (the library may do so late, or never:
+ * ZOOKEEPER-2894, ZOOKEEPER-3868), mark the op told, and its completion, if it comes, only frees it. */
+#ifndef ZKL_STORE_ZOOKEEPER_STORE_H
+#define ZKL_STORE_ZOOKEEPER_STORE_H
+
+#include <pthread.h>
+
+#include <zookeeper/zookeeper.h>
+
+#include "heap.h"
+#include "store.h"
+
+struct zk_part {
+    enum zkl__op_kind kind;
+    char *path; /* sent */
+    char *made; /* where the library writes the created path; NULL: not a create */
+    struct Stat stat;
+};
+
+struct zk_op {
+    struct zk_op *next, *prev;
+    struct zkl__store *store;
+    uint64_t id;
+    int64_t sent_ns;
+    enum zkl__op_kind kind;
+    bool container; /* create of one */
+    bool told;
+    /* of a multi: they outlive the call, the library writes into them when the answer comes */
+    size_t part_count;
+    struct zk_part *parts;
+    zoo_op_result_t *results;
+    struct zkl__reply *replies;
+};
+
+struct zk_list {
+    struct zk_op *head, *tail;
+};
+
+enum zk_phase {
+    ZK_OPEN,
+    ZK_CLOSING, /* close waits for the last answers: they are told, nothing new is taken */
+    ZK_CLOSED   /* nothing is told any more */
+};
+
+struct zkl__store {
+    zkl_heap heap;
+    struct zkl__store_events events;
+    void *ctx;
+    zkl_log_level log_level;
+    int log_slot;
+    char *chroot; /* "/a/b", or "" */
+    size_t chroot_length;
+    char *auth_scheme;
+    char *auth; /* NULL once the library has it */
+    size_t auth_size;
+    struct ACL_vector acl; /* default of creates; the entries are ours when own_acl */
+    bool own_acl;
+    zhandle_t *zh;
+    int64_t began_ns;
+
+    /* Taken alone around one tick, so that close waits for it: a turn of the wheel may wait for a name server. */
+    pthread_mutex_t tick_mutex;
+    /* Protects what follows, and keeps submits and probes out of zookeeper_close. Held while zoo_a* functions run, never while
+     * a function of `events` does (the log apart, which only queues). */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed; /* for close, which waits for all answers */
+    enum zk_phase phase;
+    bool linked;     /* the library has a connection */
+    bool up;         /* told connected, and not since suspended or expired */
+    bool ever;       /* there has been a connection, so there may be a session */
+    bool fresh_told; /* the first `connected` was told */
+    bool ended;      /* expired, or credentials refused: which, says end */
+    enum zkl__end end;
+    bool drained;           /* closing: a probe was answered on this connection */
+    bool no_containers;     /* the server does not know them */
+    struct zk_list waiting; /* not answered, in order of submission */
+    struct zk_list told;    /* answered by us, still the library's */
+    size_t op_count;        /* of both */
+    size_t probe_count;     /* exists("/") of our own, unanswered */
+    int64_t wheel_ns;       /* when to turn it next; 0: not decided */
+    int64_t nudge_ns;       /* when the last nudge was sent */
+};
+
+/* zookeeper_log.c: the library gives its log callback no context, so each store has a function of its own from a fixed set.
+ * When all are taken, lines are dropped. */
+log_callback_fn zkl__zk_log_open(struct zkl__store *store);
+void zkl__zk_log_close(struct zkl__store *store);
+
+/* zookeeper_servers.c: splits "hosts/chroot"; *hosts (heap) is as the library wants it, with an odd number of addresses. */
+int zkl__zk_servers(char **hosts, char **chroot, const zkl_heap *heap, const char *servers, zkl_error *err);
+
+/* zookeeper_ops.c: the table of operations, and completions into replies. */
+/* Into the table; with the mutex held, as the next three. */
+void zkl__zk_op_add(struct zkl__store *store, struct zk_op *op);
+void zkl__zk_op_remove(struct zk_op *op);
+void zkl__zk_op_mark_told(struct zk_op *op);
+/* exists("/") for nobody. Its answer proves that all earlier ones are in. */
+bool zkl__zk_probe(struct zkl__store *store);
+/* Not in the table any more. */
+void zkl__zk_op_free(struct zk_op *op);
+/* Tells ZKL__RC_UNKNOWN for every op that waits, in order. On the library's completion thread, without the mutex. */
+void zkl__zk_tell_unknown(struct zkl__store *store);
+/* Frees what the library never completed; after zookeeper_close. */
+void zkl__zk_drop_all(struct zkl__store *store);
+/* Completions, for zookeeper_submit.c. Their context is the op. */
+void zkl__zk_created(int rc, const char *path, const struct Stat *stat, const void *data);
+void zkl__zk_done(int rc, const void *data);
+void zkl__zk_synced(int rc, const char *path, const void *data);
+void zkl__zk_stat_came(int rc, const struct Stat *stat, const void *data);
+void zkl__zk_data_came(int rc, const char *value, int length, const struct Stat *stat, const void *data);
+void zkl__zk_children_came(int rc, const struct String_vector *names, const struct Stat *stat, const void *data);
+void zkl__zk_multi_done(int rc, const void *data);
+
+/* zookeeper_submit.c: operations into zoo_a* calls. */
+int zkl__zk_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *op);
+/* Default list of creates; ZKL_OK, ZKL_ENOMEM. */
+int zkl__zk_acl_copy(struct zkl__store *store, const zkl_acl *acl);
+void zkl__zk_acl_free(struct zkl__store *store);
+
+/* zookeeper_codes.c: the one table of ZooKeeper's codes. */
+enum zkl__rc zkl__zk_rc(int zk_code);
+/* What submit returns for a code with which a zoo_a* function refused; dead: the handle is. */
+int zkl__zk_refusal(int zk_code, bool dead);
+
+/* zookeeper.c: the one watcher of everything; its context is the store, which outlives the handle. */
+void zkl__zk_watcher(zhandle_t *zh, int type, int state, const char *path, void *ctx);
+/* On the completion thread: a probe was answered; rc is the library's. */
+void zkl__zk_probed(struct zkl__store *store, int rc);
+
+#endif
