@@ -1,0 +1,371 @@
+#include "ensemble.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SERVERS_MAX 7
+#define TEXT_MAX 512
+#define JARS "/usr/share/java/"
+#define CLASS_PATH JARS "zookeeper.jar:" JARS "slf4j-nop.jar"
+
+struct server {
+    pid_t pid;
+    char host[16];
+    int client_port, quorum_port, election_port;
+    char address[32];
+    char dir[TEXT_MAX];
+};
+
+struct ensemble {
+    int count;
+    int tick_ms;
+    char dir[TEXT_MAX / 2];
+    char servers_text[TEXT_MAX];
+    struct server servers[SERVERS_MAX];
+    char *extra;
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Between two looks at a server that cannot tell us when it is ready. */
+static void pause_briefly(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+}
+
+bool ensemble_available(void)
+{
+    return access("/usr/bin/java", X_OK) == 0 && access(JARS "zookeeper.jar", R_OK) == 0 &&
+           access(JARS "slf4j-nop.jar", R_OK) == 0;
+}
+
+/* --- files and ports ----------------------------------------------------------------------------------------------- */
+
+/* Below the range from which the kernel takes ports for outgoing connections. */
+static int free_port(const char *host)
+{
+    static unsigned next;
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    inet_pton(AF_INET, host, &address.sin_addr);
+    for (int tries = 0; tries < 1000; tries++) {
+        int port = 12000 + (int)(((unsigned)getpid() * 97U + next++) % 18000U);
+        address.sin_port = htons((uint16_t)port);
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        int one = 1;
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+        bool taken = bind(fd, (struct sockaddr *)&address, sizeof address) != 0;
+        close(fd);
+        if (!taken) {
+            return port;
+        }
+    }
+    return 0;
+}
+
+static bool write_file(const char *dir, const char *name, const char *text)
+{
+    char path[TEXT_MAX + 16];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *file = fopen(path, "we");
+    if (!file) {
+        perror(path);
+        return false;
+    }
+    bool ok = fputs(text, file) >= 0;
+    return fclose(file) == 0 && ok;
+}
+
+static int remove_entry(const char *path, const struct stat *stat, int type, struct FTW *ftw)
+{
+    (void)stat;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+static void remove_tree(const char *dir)
+{
+    nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static bool configure(struct ensemble *e, int index)
+{
+    struct server *s = &e->servers[index];
+    char text[4096], id[16];
+    int length = snprintf(text, sizeof text,
+                          "tickTime=%d\ndataDir=%s\nclientPort=%d\nclientPortAddress=%s\nadmin.enableServer=false\n"
+                          "4lw.commands.whitelist=*\nmaxClientCnxns=0\nforceSync=no\nminSessionTimeout=%d\n"
+                          "maxSessionTimeout=60000\ninitLimit=20\nsyncLimit=4\n%s\n",
+                          e->tick_ms, s->dir, s->client_port, s->host, 2 * e->tick_ms, e->extra ? e->extra : "");
+    for (int i = 0; e->count > 1 && i < e->count; i++) {
+        const struct server *other = &e->servers[i];
+        length += snprintf(text + length, sizeof text - (size_t)length, "server.%d=%s:%d:%d\n", i + 1, other->host,
+                           other->quorum_port, other->election_port);
+    }
+    if (e->count > 1) {
+        snprintf(text + length, sizeof text - (size_t)length, "standaloneEnabled=false\nquorumListenOnAllIPs=false\n");
+    }
+    snprintf(id, sizeof id, "%d\n", index + 1);
+    return mkdir(s->dir, 0700) == 0 && write_file(s->dir, "zoo.cfg", text) && write_file(s->dir, "myid", id);
+}
+
+/* --- processes ----------------------------------------------------------------------------------------------------- */
+
+static void become_server(const struct server *s, pid_t parent)
+{
+    char config[TEXT_MAX + 16], log[TEXT_MAX + 16];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+        _exit(1);
+    }
+    snprintf(config, sizeof config, "%s/zoo.cfg", s->dir);
+    snprintf(log, sizeof log, "%s/output", s->dir);
+    int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    int in = open("/dev/null", O_RDONLY);
+    dup2(in, 0);
+    dup2(out, 1);
+    dup2(out, 2);
+    closefrom(3);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execl("/usr/bin/java", "java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+          "-Dzookeeper.preAllocSize=1024", "-cp", CLASS_PATH, "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+          config, (char *)NULL);
+    _exit(127);
+}
+
+bool ensemble_restart(struct ensemble *e, int i)
+{
+    struct server *s = &e->servers[i];
+    pid_t parent = getpid();
+    s->pid = fork();
+    if (s->pid == 0) {
+        become_server(s, parent);
+    }
+    if (s->pid < 0) {
+        perror("fork");
+        s->pid = 0;
+    }
+    return s->pid > 0;
+}
+
+void ensemble_kill(struct ensemble *e, int i)
+{
+    struct server *s = &e->servers[i];
+    if (s->pid > 0) {
+        kill(s->pid, SIGKILL);
+        waitpid(s->pid, NULL, 0);
+        s->pid = 0;
+    }
+}
+
+void ensemble_freeze(struct ensemble *e, int i)
+{
+    if (e->servers[i].pid > 0) {
+        kill(e->servers[i].pid, SIGSTOP);
+        waitpid(e->servers[i].pid, NULL, WUNTRACED);
+    }
+}
+
+void ensemble_thaw(struct ensemble *e, int i)
+{
+    if (e->servers[i].pid > 0) {
+        kill(e->servers[i].pid, SIGCONT);
+    }
+}
+
+/* --- questions ----------------------------------------------------------------------------------------------------- */
+
+static int dial(const struct server *s)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)s->client_port)};
+    struct timeval limit = {.tv_sec = 2};
+    inet_pton(AF_INET, s->host, &address.sin_addr);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+char *ensemble_ask(struct ensemble *e, int i, const char *word)
+{
+    int fd = dial(&e->servers[i]);
+    if (fd < 0) {
+        return NULL;
+    }
+    size_t used = 0, size = 4096;
+    char *text = malloc(size);
+    ssize_t got = send(fd, word, strlen(word), MSG_NOSIGNAL);
+    while (got > 0) {
+        if (size - used < 2048) {
+            text = realloc(text, size *= 2);
+        }
+        got = read(fd, text + used, size - used - 1);
+        used += got > 0 ? (size_t)got : 0;
+    }
+    close(fd);
+    text[used] = '\0';
+    if (used == 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+bool ensemble_ask_until(struct ensemble *e, int i, const char *word, const char *text, bool want, int64_t timeout_ms)
+{
+    int64_t deadline = now_ms() + timeout_ms;
+    for (;;) {
+        char *answer = ensemble_ask(e, i, word);
+        bool found = answer && (strstr(answer, text) != NULL) == want;
+        free(answer);
+        if (found || now_ms() >= deadline) {
+            return found;
+        }
+        pause_briefly();
+    }
+}
+
+static bool serves(struct ensemble *e, int i)
+{
+    char *answer = ensemble_ask(e, i, "srvr");
+    bool yes = answer && strstr(answer, "Mode: ");
+    free(answer);
+    return yes;
+}
+
+int ensemble_leader(struct ensemble *e)
+{
+    for (int i = 0; i < e->count; i++) {
+        char *answer = e->servers[i].pid > 0 ? ensemble_ask(e, i, "srvr") : NULL;
+        bool leads = answer && (strstr(answer, "Mode: leader") || strstr(answer, "Mode: standalone"));
+        free(answer);
+        if (leads) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+bool ensemble_wait(struct ensemble *e, int64_t timeout_ms)
+{
+    int64_t deadline = now_ms() + timeout_ms;
+    for (;;) {
+        bool all = true;
+        for (int i = 0; i < e->count; i++) {
+            all = all && (e->servers[i].pid == 0 || serves(e, i));
+        }
+        if (all && ensemble_leader(e) >= 0) {
+            return true;
+        }
+        if (now_ms() >= deadline) {
+            fprintf(stderr, "ensemble: no service after %lld ms\n", (long long)timeout_ms);
+            return false;
+        }
+        pause_briefly();
+    }
+}
+
+/* --- whole --------------------------------------------------------------------------------------------------------- */
+
+static void lay_out(struct ensemble *e, bool own_hosts)
+{
+    size_t length = 0;
+    for (int i = 0; i < e->count; i++) {
+        struct server *s = &e->servers[i];
+        snprintf(s->host, sizeof s->host, own_hosts ? "127.0.1.%d" : "127.0.0.1", i + 1);
+        s->client_port = free_port(s->host);
+        s->quorum_port = free_port(s->host);
+        s->election_port = free_port(s->host);
+        snprintf(s->address, sizeof s->address, "%.15s:%d", s->host, s->client_port);
+        snprintf(s->dir, sizeof s->dir, "%.200s/%d", e->dir, i + 1);
+        length += (size_t)snprintf(e->servers_text + length, sizeof e->servers_text - length, "%s%.31s", i ? "," : "",
+                                   s->address);
+    }
+}
+
+struct ensemble *ensemble_start(const struct ensemble_options *options)
+{
+    struct ensemble_options o = options ? *options : (struct ensemble_options){0};
+    struct ensemble *e = calloc(1, sizeof *e);
+    e->count = o.servers > 0 && o.servers <= SERVERS_MAX ? o.servers : 1;
+    e->tick_ms = o.tick_ms > 0 ? o.tick_ms : 500;
+    e->extra = o.extra ? strdup(o.extra) : NULL;
+    snprintf(e->dir, sizeof e->dir, "%s/zklock-test-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    if (!mkdtemp(e->dir)) {
+        perror(e->dir);
+        free(e->extra);
+        free(e);
+        return NULL;
+    }
+    lay_out(e, o.own_hosts);
+    bool ok = true;
+    for (int i = 0; ok && i < e->count; i++) {
+        ok = configure(e, i) && ensemble_restart(e, i);
+    }
+    if (!ok || !ensemble_wait(e, 60000)) {
+        ensemble_stop(e);
+        return NULL;
+    }
+    return e;
+}
+
+void ensemble_stop(struct ensemble *e)
+{
+    if (e) {
+        for (int i = 0; i < e->count; i++) {
+            ensemble_kill(e, i);
+        }
+        remove_tree(e->dir);
+        free(e->extra);
+        free(e);
+    }
+}
+
+int ensemble_size(const struct ensemble *e)
+{
+    return e->count;
+}
+const char *ensemble_servers(const struct ensemble *e)
+{
+    return e->servers_text;
+}
+const char *ensemble_address(const struct ensemble *e, int i)
+{
+    return e->servers[i].address;
+}
+int ensemble_port(const struct ensemble *e, int i)
+{
+    return e->servers[i].client_port;
+}
+int ensemble_quorum_port(const struct ensemble *e, int i)
+{
+    return e->servers[i].quorum_port;
+}
+int ensemble_pid(const struct ensemble *e, int i)
+{
+    return e->servers[i].pid;
+}

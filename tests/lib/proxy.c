@@ -1,0 +1,514 @@
+#include "proxy.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CONNECTIONS_MAX 64
+#define COUNTERS 128
+#define FRAME_MAX (8 << 20)
+
+struct frame {
+    struct frame *next;
+    int64_t due_ns;
+    size_t size, sent;
+    unsigned char bytes[];
+};
+
+/* One way of a connection: bytes come in, are cut into frames, wait, go out. */
+struct way {
+    unsigned char *in;
+    size_t in_size, in_capacity;
+    struct frame *head, *tail;
+    bool first_seen; /* the handshake has no header */
+};
+
+struct connection {
+    int fd[2]; /* by proxy_way: where that way writes to */
+    bool connecting, open, stalled;
+    struct way ways[2];
+    int32_t lose_xid, stall_xid; /* 0: none */
+};
+
+struct proxy {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    int listener, wake[2];
+    char address[32];
+    struct sockaddr_in server;
+    bool stop, refuse, hold[2], swallow[2];
+    int64_t delay_ns;
+    int lose, stall; /* type of request, 0: none */
+    long hits, counts[COUNTERS], closes;
+    struct connection connections[CONNECTIONS_MAX];
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int32_t number_at(const unsigned char *bytes)
+{
+    return (int32_t)((uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3]);
+}
+
+/* --- connections --------------------------------------------------------------------------------------------------- */
+
+static void way_clear(struct way *way)
+{
+    while (way->head) {
+        struct frame *next = way->head->next;
+        free(way->head);
+        way->head = next;
+    }
+    free(way->in);
+    *way = (struct way){0};
+}
+
+static void drop(struct connection *c)
+{
+    for (int i = 0; c->open && i < 2; i++) {
+        close(c->fd[i]);
+        way_clear(&c->ways[i]);
+    }
+    *c = (struct connection){0};
+}
+
+static int new_socket(void)
+{
+    int one = 1;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return fd;
+}
+
+static void take(struct proxy *p)
+{
+    int one = 1;
+    int client = accept4(p->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (client < 0) {
+        return;
+    }
+    setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    struct connection *c = NULL;
+    for (int i = 0; i < CONNECTIONS_MAX && !c; i++) {
+        c = p->connections[i].open ? NULL : &p->connections[i];
+    }
+    int server = p->refuse || !c ? -1 : new_socket();
+    if (server < 0 || (connect(server, (struct sockaddr *)&p->server, sizeof p->server) != 0 && errno != EINPROGRESS)) {
+        close(client);
+        if (server >= 0) {
+            close(server);
+        }
+        return;
+    }
+    *c = (struct connection){
+        .fd = {[PROXY_TO_SERVER] = server, [PROXY_TO_CLIENT] = client}, .connecting = true, .open = true};
+}
+
+/* --- frames -------------------------------------------------------------------------------------------------------- */
+
+static void count(struct proxy *p, int32_t type)
+{
+    if (type == PROXY_OP_CLOSE) {
+        p->closes++;
+    } else if (type >= 0 && type < COUNTERS) {
+        p->counts[type]++;
+    }
+}
+
+static void see_request(struct proxy *p, struct connection *c, const unsigned char *body)
+{
+    int32_t xid = number_at(body), type = number_at(body + 4);
+    count(p, type);
+    c->stalled = false;
+    if (p->lose && type == p->lose) {
+        c->lose_xid = xid;
+        p->lose = 0;
+    } else if (p->stall && type == p->stall) {
+        c->stall_xid = xid;
+        p->stall = 0;
+    }
+}
+
+/* False: the answer is lost, and the connection with it. */
+static bool see_answer(struct proxy *p, struct connection *c, const unsigned char *body)
+{
+    int32_t xid = number_at(body);
+    if (c->lose_xid != 0 && xid == c->lose_xid) {
+        p->hits++;
+        return false;
+    }
+    if (c->stall_xid != 0 && xid == c->stall_xid) {
+        p->hits++;
+        c->stall_xid = 0;
+        c->stalled = true;
+    }
+    return true;
+}
+
+static bool see(struct proxy *p, struct connection *c, int which, const unsigned char *body, size_t size)
+{
+    struct way *way = &c->ways[which];
+    if (!way->first_seen) {
+        way->first_seen = true;
+        return true;
+    }
+    if (size < 8) {
+        return true;
+    }
+    if (which == PROXY_TO_SERVER) {
+        see_request(p, c, body);
+        return true;
+    }
+    return see_answer(p, c, body);
+}
+
+static void keep(struct proxy *p, struct way *way, const unsigned char *bytes, size_t size)
+{
+    struct frame *frame = malloc(sizeof *frame + size);
+    *frame = (struct frame){.due_ns = now_ns() + p->delay_ns, .size = size};
+    memcpy(frame->bytes, bytes, size);
+    *(way->head ? &way->tail->next : &way->head) = frame;
+    way->tail = frame;
+}
+
+/* Cuts what came in into frames; false when the connection is to go. */
+static bool cut_frames(struct proxy *p, struct connection *c, int which)
+{
+    struct way *way = &c->ways[which];
+    size_t at = 0;
+    while (way->in_size - at >= 4) {
+        size_t size = (size_t)(uint32_t)number_at(way->in + at);
+        if (size > FRAME_MAX) {
+            return false;
+        }
+        if (way->in_size - at < 4 + size) {
+            break;
+        }
+        if (!see(p, c, which, way->in + at + 4, size)) {
+            return false;
+        }
+        if (!p->swallow[which]) {
+            keep(p, way, way->in + at, 4 + size);
+        }
+        at += 4 + size;
+    }
+    memmove(way->in, way->in + at, way->in_size - at);
+    way->in_size -= at;
+    return true;
+}
+
+static bool ready(const struct proxy *p, const struct connection *c, int which, int64_t now)
+{
+    const struct frame *head = c->ways[which].head;
+    return head && !p->hold[which] && !(which == PROXY_TO_CLIENT && c->stalled) && head->due_ns <= now;
+}
+
+static bool push(struct proxy *p, struct connection *c, int which)
+{
+    struct way *way = &c->ways[which];
+    while (ready(p, c, which, now_ns())) {
+        struct frame *frame = way->head;
+        ssize_t put = send(c->fd[which], frame->bytes + frame->sent, frame->size - frame->sent, MSG_NOSIGNAL);
+        if (put < 0) {
+            return errno == EAGAIN || errno == EINTR;
+        }
+        frame->sent += (size_t)put;
+        if (frame->sent == frame->size) {
+            way->head = frame->next;
+            free(frame);
+        }
+    }
+    return true;
+}
+
+static bool pull(struct proxy *p, struct connection *c, int which)
+{
+    struct way *way = &c->ways[which];
+    for (;;) {
+        if (way->in_capacity - way->in_size < 65536) {
+            way->in_capacity = way->in_capacity * 2 + 131072;
+            way->in = realloc(way->in, way->in_capacity);
+        }
+        ssize_t got = read(c->fd[!which], way->in + way->in_size, way->in_capacity - way->in_size);
+        if (got < 0) {
+            return (errno == EAGAIN || errno == EINTR) && cut_frames(p, c, which);
+        }
+        if (got == 0) {
+            (void)(cut_frames(p, c, which) && push(p, c, which)); /* last words */
+            return false;
+        }
+        way->in_size += (size_t)got;
+    }
+}
+
+/* --- the thread ---------------------------------------------------------------------------------------------------- */
+
+static void serve(struct proxy *p, struct connection *c)
+{
+    bool ok = true;
+    for (int way = 0; ok && way < 2; way++) {
+        ok = c->connecting || (pull(p, c, way) && push(p, c, way));
+    }
+    /* A request seen just now may have set free what waits for the client. */
+    if (!ok || (!c->connecting && !push(p, c, PROXY_TO_CLIENT))) {
+        drop(c);
+    }
+}
+
+static int watch_for(const struct proxy *p, struct pollfd *fds, int64_t *due)
+{
+    int n = 0;
+    int64_t now = now_ns();
+    fds[n++] = (struct pollfd){.fd = p->wake[0], .events = POLLIN};
+    fds[n++] = (struct pollfd){.fd = p->listener, .events = POLLIN};
+    for (int i = 0; i < CONNECTIONS_MAX; i++) {
+        const struct connection *c = &p->connections[i];
+        for (int way = 0; c->open && way < 2; way++) {
+            short out = ready(p, c, way, now) || (c->connecting && way == PROXY_TO_SERVER) ? POLLOUT : 0;
+            short in = c->connecting ? 0 : POLLIN;
+            fds[n++] = (struct pollfd){.fd = c->fd[way], .events = (short)(in | out)};
+            const struct frame *head = c->ways[way].head;
+            if (head && head->due_ns > now && head->due_ns < *due) {
+                *due = head->due_ns;
+            }
+        }
+    }
+    return n;
+}
+
+static void finish_connect(struct proxy *p, struct connection *c, const struct pollfd *fds, int n)
+{
+    (void)p;
+    for (int i = 0; i < n; i++) {
+        if (fds[i].fd == c->fd[PROXY_TO_SERVER] && fds[i].revents) {
+            int error = 0;
+            socklen_t size = sizeof error;
+            getsockopt(fds[i].fd, SOL_SOCKET, SO_ERROR, &error, &size);
+            c->connecting = false;
+            if (error != 0) {
+                drop(c);
+            }
+            return;
+        }
+    }
+}
+
+static void turn(struct proxy *p, const struct pollfd *fds, int n)
+{
+    char bytes[64];
+    while (read(p->wake[0], bytes, sizeof bytes) > 0) {
+    }
+    for (int i = 0; i < CONNECTIONS_MAX; i++) {
+        struct connection *c = &p->connections[i];
+        if (c->open && c->connecting) {
+            finish_connect(p, c, fds, n);
+        }
+        if (c->open) {
+            serve(p, c);
+        }
+    }
+    if (fds[1].revents) {
+        take(p);
+    }
+}
+
+static void *run(void *arg)
+{
+    struct proxy *p = arg;
+    struct pollfd fds[2 + 2 * CONNECTIONS_MAX];
+    pthread_mutex_lock(&p->mutex);
+    while (!p->stop) {
+        int64_t due = INT64_MAX;
+        int n = watch_for(p, fds, &due);
+        pthread_mutex_unlock(&p->mutex);
+        int64_t left = due == INT64_MAX ? -1 : (due - now_ns() + 999999) / 1000000;
+        poll(fds, (nfds_t)n, due == INT64_MAX ? -1 : left < 0 ? 0 : (int)left);
+        pthread_mutex_lock(&p->mutex);
+        turn(p, fds, n);
+    }
+    pthread_mutex_unlock(&p->mutex);
+    return NULL;
+}
+
+/* --- control ------------------------------------------------------------------------------------------------------- */
+
+static void set_server(struct proxy *p, const char *address)
+{
+    char host[64];
+    int port = 0;
+    sscanf(address, "%63[^:]:%d", host, &port);
+    p->server = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    inet_pton(AF_INET, host, &p->server.sin_addr);
+}
+
+static bool listen_somewhere(struct proxy *p)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    p->listener = new_socket();
+    if (bind(p->listener, (struct sockaddr *)&address, size) != 0 || listen(p->listener, 64) != 0 ||
+        getsockname(p->listener, (struct sockaddr *)&address, &size) != 0) {
+        perror("proxy");
+        return false;
+    }
+    snprintf(p->address, sizeof p->address, "127.0.0.1:%d", ntohs(address.sin_port));
+    return pipe2(p->wake, O_CLOEXEC | O_NONBLOCK) == 0;
+}
+
+struct proxy *proxy_start(const char *address)
+{
+    struct proxy *p = calloc(1, sizeof *p);
+    pthread_mutex_init(&p->mutex, NULL);
+    set_server(p, address);
+    if (!listen_somewhere(p) || pthread_create(&p->thread, NULL, run, p) != 0) {
+        free(p);
+        return NULL;
+    }
+    return p;
+}
+
+static void enter(struct proxy *p)
+{
+    pthread_mutex_lock(&p->mutex);
+}
+
+static void leave(struct proxy *p)
+{
+    pthread_mutex_unlock(&p->mutex);
+    if (write(p->wake[1], "", 1) < 0 && errno != EAGAIN) {
+        perror("proxy");
+    }
+}
+
+void proxy_stop(struct proxy *p)
+{
+    if (!p) {
+        return;
+    }
+    enter(p);
+    p->stop = true;
+    leave(p);
+    pthread_join(p->thread, NULL);
+    for (int i = 0; i < CONNECTIONS_MAX; i++) {
+        drop(&p->connections[i]);
+    }
+    close(p->listener);
+    close(p->wake[0]);
+    close(p->wake[1]);
+    pthread_mutex_destroy(&p->mutex);
+    free(p);
+}
+
+const char *proxy_address(const struct proxy *p)
+{
+    return p->address;
+}
+
+void proxy_redirect(struct proxy *p, const char *address)
+{
+    enter(p);
+    set_server(p, address);
+    leave(p);
+}
+
+void proxy_hold(struct proxy *p, enum proxy_way way, bool on)
+{
+    enter(p);
+    p->hold[way] = on;
+    leave(p);
+}
+
+void proxy_swallow(struct proxy *p, enum proxy_way way, bool on)
+{
+    enter(p);
+    p->swallow[way] = on;
+    leave(p);
+}
+
+void proxy_delay(struct proxy *p, int64_t ms)
+{
+    enter(p);
+    p->delay_ns = ms * 1000000;
+    leave(p);
+}
+
+void proxy_cut(struct proxy *p)
+{
+    enter(p);
+    for (int i = 0; i < CONNECTIONS_MAX; i++) {
+        drop(&p->connections[i]);
+    }
+    leave(p);
+}
+
+void proxy_refuse(struct proxy *p, bool on)
+{
+    enter(p);
+    p->refuse = on;
+    leave(p);
+}
+
+void proxy_lose_next(struct proxy *p, enum proxy_op op)
+{
+    enter(p);
+    p->lose = op;
+    leave(p);
+}
+
+void proxy_stall_next(struct proxy *p, enum proxy_op op)
+{
+    enter(p);
+    p->stall = op;
+    leave(p);
+}
+
+void proxy_release(struct proxy *p)
+{
+    enter(p);
+    for (int i = 0; i < CONNECTIONS_MAX; i++) {
+        p->connections[i].stalled = false;
+    }
+    leave(p);
+}
+
+long proxy_count(struct proxy *p, enum proxy_op op)
+{
+    enter(p);
+    long n = op == PROXY_OP_CLOSE ? p->closes : (op >= 0 && op < COUNTERS) ? p->counts[op] : 0;
+    leave(p);
+    return n;
+}
+
+long proxy_hits(struct proxy *p)
+{
+    enter(p);
+    long n = p->hits;
+    leave(p);
+    return n;
+}
+
+int proxy_connections(struct proxy *p)
+{
+    int n = 0;
+    enter(p);
+    for (int i = 0; i < CONNECTIONS_MAX; i++) {
+        n += p->connections[i].open;
+    }
+    leave(p);
+    return n;
+}

@@ -1,0 +1,65 @@
+/* proxy.h - a TCP proxy in front of one ZooKeeper server, which understands the framing and can misbehave on demand.
+ *
+ * One thread of its own. All functions: any thread, at once. Frames are handled whole. */
+#ifndef ZKL_TESTS_PROXY_H
+#define ZKL_TESTS_PROXY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct proxy;
+
+/* Types of requests, as on the wire. */
+enum proxy_op {
+    PROXY_OP_NONE = 0,
+    PROXY_OP_DELETE = 2,
+    PROXY_OP_EXISTS = 3,
+    PROXY_OP_GET = 4,
+    PROXY_OP_SET = 5,
+    PROXY_OP_SYNC = 9,
+    PROXY_OP_PING = 11,
+    PROXY_OP_CHILDREN = 12, /* getChildren2 */
+    PROXY_OP_MULTI = 14,
+    PROXY_OP_CREATE = 15, /* create2 */
+    PROXY_OP_UNWATCH = 18,
+    PROXY_OP_CONTAINER = 19,
+    PROXY_OP_AUTH = 100,
+    PROXY_OP_SET_WATCHES = 101,
+    PROXY_OP_CLOSE = -11
+};
+
+enum proxy_way { PROXY_TO_SERVER, PROXY_TO_CLIENT };
+
+/* address: "127.0.0.1:2181". */
+struct proxy *proxy_start(const char *address);
+void proxy_stop(struct proxy *p);
+const char *proxy_address(const struct proxy *p); /* "127.0.0.1:20001" */
+/* Another server from the next connection on. */
+void proxy_redirect(struct proxy *p, const char *address);
+
+/* Frames of that way are kept, in order, until switched off again: a network that is silent. */
+void proxy_hold(struct proxy *p, enum proxy_way way, bool on);
+/* Frames of that way are thrown away while on. */
+void proxy_swallow(struct proxy *p, enum proxy_way way, bool on);
+/* Every frame of both ways takes that long. */
+void proxy_delay(struct proxy *p, int64_t ms);
+/* Closes every connection; later ones are accepted. */
+void proxy_cut(struct proxy *p);
+/* While on, a connection is closed as soon as it is accepted. */
+void proxy_refuse(struct proxy *p, bool on);
+
+/* The server does the next request of that type, but instead of its answer the client sees the connection close. */
+void proxy_lose_next(struct proxy *p, enum proxy_op op);
+/* The answer to the next request of that type, and all behind it, are kept until the client sends another request or
+ * proxy_release (ZOOKEEPER-4537 as seen from outside). */
+void proxy_stall_next(struct proxy *p, enum proxy_op op);
+void proxy_release(struct proxy *p);
+
+/* How many requests of that type came from clients so far. */
+long proxy_count(struct proxy *p, enum proxy_op op);
+/* How many answers were lost or stalled as ordered so far. */
+long proxy_hits(struct proxy *p);
+/* Connections open. */
+int proxy_connections(struct proxy *p);
+
+#endif

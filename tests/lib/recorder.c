@@ -1,0 +1,376 @@
+#include "recorder.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define RECORDS_MAX 65536
+#define PATIENCE_MS 20000
+
+struct recorder {
+    const struct zkl__store_ops *ops;
+    struct zkl__store *store;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    pthread_mutex_t submit_mutex; /* keeps submits in order */
+    pthread_t ticker;
+    bool stop, stir;
+    uint64_t last_id;
+    size_t logged;
+    size_t count;
+    struct record *records[RECORDS_MAX];
+};
+
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void *test_alloc(void *payload, size_t size)
+{
+    (void)payload;
+    return malloc(size);
+}
+
+static void *test_resize(void *payload, void *ptr, size_t size)
+{
+    (void)payload;
+    return realloc(ptr, size);
+}
+
+static void test_release(void *payload, void *ptr)
+{
+    (void)payload;
+    free(ptr);
+}
+
+struct zkl__store_config recorder_config(const char *servers)
+{
+    return (struct zkl__store_config){.servers = servers,
+                                      .timeout_ms = 6000,
+                                      .log_level = ZKL_LOG_DEBUG,
+                                      .heap = {test_alloc, test_resize, test_release, NULL}};
+}
+
+/* --- what the store tells ------------------------------------------------------------------------------------------ */
+
+static char *copy_text(const char *text)
+{
+    return text ? strdup(text) : NULL;
+}
+
+static void copy_reply(struct zkl__reply *to, const struct zkl__reply *from)
+{
+    *to = *from;
+    to->name = copy_text(from->name);
+    if (from->data) {
+        void *data = malloc(from->size + 1);
+        memcpy(data, from->data, from->size);
+        to->data = data;
+    }
+    if (from->children) {
+        char **names = calloc(from->child_count + 1, sizeof *names);
+        for (size_t i = 0; i < from->child_count; i++) {
+            names[i] = strdup(from->children[i]);
+        }
+        to->children = (const char *const *)names;
+    }
+    if (from->parts) {
+        struct zkl__reply *parts = calloc(from->part_count, sizeof *parts);
+        for (size_t i = 0; i < from->part_count; i++) {
+            parts[i] = (struct zkl__reply){.rc = from->parts[i].rc, .zk_code = from->parts[i].zk_code};
+            parts[i].name = copy_text(from->parts[i].name);
+        }
+        to->parts = parts;
+    }
+}
+
+static void record_free(struct record *record)
+{
+    struct zkl__reply *reply = &record->reply;
+    for (size_t i = 0; i < reply->child_count; i++) {
+        free((void *)(uintptr_t)reply->children[i]);
+    }
+    for (size_t i = 0; i < reply->part_count; i++) {
+        free((void *)(uintptr_t)reply->parts[i].name);
+    }
+    free((void *)(uintptr_t)reply->children);
+    free((void *)(uintptr_t)reply->parts);
+    free((void *)(uintptr_t)reply->name);
+    free((void *)(uintptr_t)reply->data);
+    free(record->path);
+    free(record);
+}
+
+static void note(struct recorder *r, struct record *record)
+{
+    record->at_ns = clock_ns(CLOCK_BOOTTIME);
+    pthread_mutex_lock(&r->mutex);
+    if (r->count < RECORDS_MAX) {
+        r->records[r->count++] = record;
+    } else {
+        record_free(record);
+    }
+    r->stir = true;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->mutex);
+}
+
+static struct record *new_record(enum record_kind kind)
+{
+    struct record *record = calloc(1, sizeof *record);
+    record->kind = kind;
+    return record;
+}
+
+static void on_connected(void *ctx, const struct zkl__connection *connection)
+{
+    struct record *record = new_record(RECORD_CONNECTED);
+    record->connection = *connection;
+    note(ctx, record);
+}
+
+static void on_suspended(void *ctx)
+{
+    note(ctx, new_record(RECORD_SUSPENDED));
+}
+
+static void on_expired(void *ctx, enum zkl__end end)
+{
+    struct record *record = new_record(RECORD_EXPIRED);
+    record->end = end;
+    note(ctx, record);
+}
+
+static void on_reply(void *ctx, uint64_t id, const struct zkl__reply *reply)
+{
+    struct record *record = new_record(RECORD_REPLY);
+    record->id = id;
+    copy_reply(&record->reply, reply);
+    note(ctx, record);
+}
+
+static void on_watch(void *ctx, enum zkl__watch_event event, const char *path)
+{
+    struct record *record = new_record(RECORD_WATCH);
+    record->watch = event;
+    record->path = strdup(path);
+    note(ctx, record);
+}
+
+static void on_log(void *ctx, zkl_log_level level, const char *line)
+{
+    struct recorder *r = ctx;
+    __atomic_add_fetch(&r->logged, 1, __ATOMIC_RELAXED);
+    if (getenv("ZKLOCK_TEST_LOG")) {
+        fprintf(stderr, "[%d] %s\n", (int)level, line);
+    }
+}
+
+static const struct zkl__store_events events = {.connected = on_connected,
+                                                .suspended = on_suspended,
+                                                .expired = on_expired,
+                                                .reply = on_reply,
+                                                .watch = on_watch,
+                                                .log = on_log};
+
+/* --- ticks: at the time asked for, and after every event and submit -------------------------------------------------- */
+
+static void sleep_until(struct recorder *r, int64_t wake)
+{
+    int64_t left = wake == INT64_MAX ? 3600000000000 : wake - clock_ns(CLOCK_BOOTTIME);
+    int64_t at = clock_ns(CLOCK_MONOTONIC) + (left > 0 ? left : 0);
+    struct timespec time = {.tv_sec = at / 1000000000, .tv_nsec = at % 1000000000};
+    pthread_cond_timedwait(&r->changed, &r->mutex, &time);
+}
+
+static void *tick(void *arg)
+{
+    struct recorder *r = arg;
+    int64_t next = 0;
+    pthread_mutex_lock(&r->mutex);
+    while (!r->stop) {
+        if (r->stir || clock_ns(CLOCK_BOOTTIME) >= next) {
+            r->stir = false;
+            pthread_mutex_unlock(&r->mutex);
+            next = r->ops->tick(r->store, clock_ns(CLOCK_BOOTTIME));
+            pthread_mutex_lock(&r->mutex);
+        } else {
+            sleep_until(r, next);
+        }
+    }
+    pthread_mutex_unlock(&r->mutex);
+    return NULL;
+}
+
+/* --- driving ------------------------------------------------------------------------------------------------------- */
+
+struct recorder *recorder_open(const struct zkl__store_ops *ops, const struct zkl__store_config *config, int *code,
+                               zkl_error *err)
+{
+    struct recorder *r = calloc(1, sizeof *r);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&r->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&r->mutex, NULL);
+    pthread_mutex_init(&r->submit_mutex, NULL);
+    r->ops = ops;
+    int rc = ops->open(&r->store, config, &events, r, err);
+    if (code) {
+        *code = rc;
+    }
+    if (rc != ZKL_OK) {
+        r->ops = NULL;
+        recorder_free(r);
+        return NULL;
+    }
+    pthread_create(&r->ticker, NULL, tick, r);
+    return r;
+}
+
+struct recorder *recorder_connect(const struct zkl__store_ops *ops, const char *servers)
+{
+    struct zkl__store_config config = recorder_config(servers);
+    zkl_error err;
+    struct recorder *r = recorder_open(ops, &config, NULL, &err);
+    if (!r || !recorder_nth(r, RECORD_CONNECTED, 0, PATIENCE_MS)) {
+        fprintf(stderr, "recorder: no session with %s: %s\n", servers, r ? "no answer" : err.text);
+        abort();
+    }
+    return r;
+}
+
+int recorder_close(struct recorder *r, int64_t timeout_ms)
+{
+    pthread_mutex_lock(&r->mutex);
+    r->stop = true;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->mutex);
+    pthread_join(r->ticker, NULL);
+    int code = r->ops->close(r->store, timeout_ms);
+    r->ops = NULL;
+    return code;
+}
+
+void recorder_free(struct recorder *r)
+{
+    if (!r) {
+        return;
+    }
+    if (r->ops) {
+        recorder_close(r, PATIENCE_MS);
+    }
+    for (size_t i = 0; i < r->count; i++) {
+        record_free(r->records[i]);
+    }
+    pthread_cond_destroy(&r->changed);
+    pthread_mutex_destroy(&r->mutex);
+    pthread_mutex_destroy(&r->submit_mutex);
+    free(r);
+}
+
+uint64_t recorder_submit(struct recorder *r, const struct zkl__op *op, int *code)
+{
+    pthread_mutex_lock(&r->submit_mutex);
+    uint64_t id = ++r->last_id;
+    int rc = r->ops->submit(r->store, id, op);
+    pthread_mutex_unlock(&r->submit_mutex);
+    pthread_mutex_lock(&r->mutex);
+    r->stir = true;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->mutex);
+    if (code) {
+        *code = rc;
+    }
+    return rc == ZKL_OK ? id : 0;
+}
+
+/* Waits for the nth record that is of the kind and, if id is not 0, has it. */
+static const struct record *find(struct recorder *r, enum record_kind kind, uint64_t id, size_t n, int64_t timeout_ms)
+{
+    int64_t deadline = clock_ns(CLOCK_BOOTTIME) + timeout_ms * 1000000;
+    size_t at = 0;
+    pthread_mutex_lock(&r->mutex);
+    for (;;) {
+        for (; at < r->count; at++) {
+            const struct record *record = r->records[at];
+            if (record->kind == kind && (id == 0 || record->id == id) && n-- == 0) {
+                pthread_mutex_unlock(&r->mutex);
+                return record;
+            }
+        }
+        if (clock_ns(CLOCK_BOOTTIME) >= deadline) {
+            break;
+        }
+        sleep_until(r, deadline);
+    }
+    pthread_mutex_unlock(&r->mutex);
+    return NULL;
+}
+
+const struct record *recorder_reply(struct recorder *r, uint64_t id, int64_t timeout_ms)
+{
+    return id ? find(r, RECORD_REPLY, id, 0, timeout_ms) : NULL;
+}
+
+const struct record *recorder_do(struct recorder *r, const struct zkl__op *op)
+{
+    static const struct record none = {.kind = RECORD_REPLY, .reply = {.rc = ZKL__RC_UNSENT}};
+    const struct record *record = recorder_reply(r, recorder_submit(r, op, NULL), PATIENCE_MS);
+    return record ? record : &none;
+}
+
+const struct record *recorder_nth(struct recorder *r, enum record_kind kind, size_t n, int64_t timeout_ms)
+{
+    return find(r, kind, 0, n, timeout_ms);
+}
+
+size_t recorder_count(struct recorder *r, enum record_kind kind)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&r->mutex);
+    for (size_t i = 0; i < r->count; i++) {
+        n += r->records[i]->kind == kind;
+    }
+    pthread_mutex_unlock(&r->mutex);
+    return n;
+}
+
+size_t recorder_all(struct recorder *r, const struct record **out, size_t max)
+{
+    pthread_mutex_lock(&r->mutex);
+    size_t n = r->count < max ? r->count : max;
+    for (size_t i = 0; i < n; i++) {
+        out[i] = r->records[i];
+    }
+    pthread_mutex_unlock(&r->mutex);
+    return n;
+}
+
+size_t recorder_log_count(struct recorder *r)
+{
+    return __atomic_load_n(&r->logged, __ATOMIC_RELAXED);
+}
+
+struct zkl__op op_create(const char *dir, const char *name, enum zkl__create_mode mode)
+{
+    return (struct zkl__op){.kind = ZKL__OP_CREATE, .dir = dir, .name = name, .mode = mode};
+}
+
+struct zkl__op op_plain(enum zkl__op_kind kind, const char *dir, const char *name)
+{
+    return (struct zkl__op){.kind = kind, .dir = dir, .name = name, .version = -1};
+}
+
+struct zkl__op op_watching(enum zkl__op_kind kind, const char *dir, const char *name)
+{
+    struct zkl__op op = op_plain(kind, dir, name);
+    op.watch = true;
+    return op;
+}
