@@ -1,0 +1,67 @@
+#include "test_heap.h"
+
+#include <stdlib.h>
+
+static bool refuses(struct test_heap *heap)
+{
+    heap->taken++;
+    bool fails = heap->fail_at > 0 && (heap->taken == heap->fail_at || (heap->fail_on && heap->taken > heap->fail_at));
+    heap->failures += fails;
+    return fails;
+}
+
+static void *heap_resize(void *payload, void *ptr, size_t size)
+{
+    struct test_heap *heap = payload;
+    pthread_mutex_lock(&heap->mutex);
+    void *out = refuses(heap) ? NULL : realloc(ptr, size);
+    heap->live += out && !ptr;
+    pthread_mutex_unlock(&heap->mutex);
+    return out;
+}
+
+static void *heap_alloc(void *payload, size_t size)
+{
+    return heap_resize(payload, NULL, size);
+}
+
+static void heap_release(void *payload, void *ptr)
+{
+    struct test_heap *heap = payload;
+    pthread_mutex_lock(&heap->mutex);
+    heap->live -= ptr != NULL;
+    pthread_mutex_unlock(&heap->mutex);
+    free(ptr);
+}
+
+zkl_heap test_heap(struct test_heap *heap)
+{
+    return (zkl_heap){.alloc = heap_alloc, .resize = heap_resize, .release = heap_release, .payload = heap};
+}
+
+void test_heap_fail(struct test_heap *heap, long nth, bool on)
+{
+    pthread_mutex_lock(&heap->mutex);
+    heap->taken = 0;
+    heap->failures = 0;
+    heap->fail_at = nth;
+    heap->fail_on = on;
+    pthread_mutex_unlock(&heap->mutex);
+}
+
+static long read_field(struct test_heap *heap, const long *field)
+{
+    pthread_mutex_lock(&heap->mutex);
+    long value = *field;
+    pthread_mutex_unlock(&heap->mutex);
+    return value;
+}
+
+long test_heap_live(struct test_heap *heap)
+{
+    return read_field(heap, &heap->live);
+}
+long test_heap_failures(struct test_heap *heap)
+{
+    return read_field(heap, &heap->failures);
+}
