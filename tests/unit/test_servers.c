@@ -1,0 +1,129 @@
+/* zkl__store_find: which servers strings are taken, and what is said about the others. */
+#include "check.h"
+#include "store.h"
+
+#include <string.h>
+
+static void test_zookeeper_strings(void)
+{
+    static const char *const good[] = {
+        "localhost",
+        "localhost:2181",
+        "127.0.0.1:1",
+        "a.example:2181,b.example:65535,c-3.example",
+        "zk_1:2181/app",
+        "zk1,zk2,zk3/app/locks",
+        "host:2181/",
+        "[::1]",
+        "[::1]:2181",
+        "[fe80::1]:2181,10.0.0.1:2181,[2001:db8::7]/chroot",
+        "host/\xc3\xa9t\xc3\xa9",
+    };
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        zkl_error err = {0};
+        CU_ASSERT_PTR_EQUAL(zkl__store_find(good[i], &err), &zkl__store_zookeeper);
+        CU_ASSERT_EQUAL(err.code, 0); /* untouched on success */
+        if (err.code != 0) {
+            printf("%s: %s\n", good[i], err.text);
+        }
+    }
+}
+
+static void test_memory_strings(void)
+{
+    CU_ASSERT_PTR_EQUAL(zkl__store_find("memory:a", NULL), &zkl__store_memory);
+    CU_ASSERT_PTR_EQUAL(zkl__store_find("memory:any.name-you_like:2", NULL), &zkl__store_memory);
+    CU_ASSERT_PTR_EQUAL(zkl__store_find("memory", NULL), &zkl__store_zookeeper); /* a host of that name */
+}
+
+/* Each with the words that its message must have. */
+static void test_bad_strings(void)
+{
+    static const struct {
+        const char *servers, *words;
+    } bad[] = {
+        {NULL, "missing"},
+        {"", "missing"},
+        {"/app", "no server before the chroot"},
+        {"a,,b", "empty entry"},
+        {",a", "empty entry"},
+        {"a,", "empty entry"},
+        {",", "empty entry"},
+        {"a,/app", "empty entry"},
+        {":2181", "no host"},
+        {"host:", "port"},
+        {"host:0", "port"},
+        {"host:65536", "port"},
+        {"host:123456", "port"},
+        {"host:-1", "port"},
+        {"host:+1", "port"},
+        {"host:21x", "port"},
+        {"host:0x10", "port"},
+        {"host:2181:2182", "IPv6"},
+        {"::1", "brackets"},
+        {"[::1", "without ']'"},
+        {"[]", "not an IPv6"},
+        {"[::1]x", "follow"},
+        {"[::1]:", "port"},
+        {"[::1]:x", "port"},
+        {"[fe80::1%eth0]:2181", "not an IPv6"},
+        {"[127.0.0.1]:2181", "not an IPv6"},
+        {"[0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000]", "not an IPv6"},
+        {" host", "white space"},
+        {"host ", "white space"},
+        {"a, b", "white space"},
+        {"a\tb", "white space"},
+        {"host:2181/a b", "white space"},
+        {"host\n", "control"},
+        {"ho\x7fst", "control"},
+        {"h\xc3\xb6st", "host name"},
+        {"user@host", "host name"},
+        {"http:2181//host", "chroot"},
+        {"host]", "host name"},
+        {"host/a//b", "chroot"},
+        {"host/a/", "chroot"},
+        {"host//", "chroot"},
+        {"host/.", "chroot"},
+        {"host/a/..", "chroot"},
+        {"host/\xff", "chroot"},
+        {"host/zookeeper", "chroot"},
+        {"memory:", "needs a name"},
+        {"memory:a/b", "chroot"},
+        {"memory:a,b", "list"},
+        {"memory:a b", "white space"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        zkl_error err = {0};
+        const struct zkl__store_ops *ops = zkl__store_find(bad[i].servers, &err);
+        CU_ASSERT_PTR_NULL(ops);
+        CU_ASSERT_EQUAL(err.code, ZKL_EINVAL);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, bad[i].words));
+        CU_ASSERT_EQUAL(strncmp(err.text, "servers: ", 9), 0);
+        if (ops || !strstr(err.text, bad[i].words)) {
+            printf("'%s': '%s' instead of '%s'\n", bad[i].servers ? bad[i].servers : "(null)", err.text, bad[i].words);
+        }
+        CU_ASSERT_PTR_NULL(zkl__store_find(bad[i].servers, NULL));
+    }
+}
+
+static void test_long_strings(void)
+{
+    static char text[4000];
+    zkl_error err = {0};
+    memset(text, 'a', sizeof text - 1);
+    CU_ASSERT_PTR_NULL(zkl__store_find(text, &err));
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "too long"));
+    memcpy(text, "memory:", 7);
+    CU_ASSERT_PTR_NULL(zkl__store_find(text, &err));
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "longer"));
+    memcpy(text, "h:2181/", 7);
+    CU_ASSERT_PTR_NULL(zkl__store_find(text, &err));
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "longer"));
+    for (size_t i = 0; i + 1 < sizeof text; i++) {
+        text[i] = i % 8 == 7 ? ',' : 'a';
+    }
+    text[sizeof text - 2] = 'a';
+    CU_ASSERT_PTR_EQUAL(zkl__store_find(text, &err), &zkl__store_zookeeper);
+}
+
+TESTS("servers", T(test_zookeeper_strings), T(test_memory_strings), T(test_bad_strings), T(test_long_strings))
