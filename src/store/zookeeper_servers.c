@@ -8,37 +8,36 @@
 #include "zookeeper_store.h"
 
 #define HOST_MAX 256
+#define DEFAULT_PORT "2181"
 
-/* "host:port", "1.2.3.4:port", "::1:port" or "[::1]:port" into the library's form, without brackets, and its two halves. */
 struct entry {
     char host[HOST_MAX];
     char port[8];
 };
 
+static bool copy_part(char *out, size_t size, const char *from, size_t length)
+{
+    if (length == 0 || length >= size) {
+        return false;
+    }
+    memcpy(out, from, length);
+    out[length] = '\0';
+    return true;
+}
+
+/* "host:port", "host", "[::1]:port" or "[::1]" (zkl__store_find has looked at it) into two halves. The library wants a port
+ * and no brackets. */
 static bool entry_parse(struct entry *entry, const char *text, size_t length)
 {
-    while (length > 0 && (*text == ' ' || *text == '\t')) {
-        text++;
-        length--;
-    }
-    const char *colon = memrchr(text, ':', length);
-    if (!colon || colon == text) {
-        return false;
-    }
-    size_t port_length = length - (size_t)(colon + 1 - text);
-    size_t host_length = (size_t)(colon - text);
-    if (*text == '[' && host_length > 2 && text[host_length - 1] == ']') {
-        text++;
-        host_length -= 2;
-    }
-    if (host_length >= sizeof entry->host || port_length == 0 || port_length >= sizeof entry->port) {
-        return false;
-    }
-    memcpy(entry->host, text, host_length);
-    entry->host[host_length] = '\0';
-    memcpy(entry->port, colon + 1, port_length);
-    entry->port[port_length] = '\0';
-    return true;
+    const char *end = text + length;
+    const char *bracket = length > 0 && *text == '[' ? memchr(text, ']', length) : NULL;
+    const char *host = bracket ? text + 1 : text;
+    const char *colon = bracket ? memchr(bracket, ':', (size_t)(end - bracket)) : memrchr(text, ':', length);
+    const char *host_end = bracket ? bracket : colon ? colon : end;
+    const char *port = colon ? colon + 1 : DEFAULT_PORT;
+    size_t port_length = colon ? (size_t)(end - port) : strlen(DEFAULT_PORT);
+    return copy_part(entry->host, sizeof entry->host, host, (size_t)(host_end - host)) &&
+           copy_part(entry->port, sizeof entry->port, port, port_length);
 }
 
 /* As the library asks, so that the count is the same; the first address goes into numeric if there is none in it yet. */
@@ -127,7 +126,7 @@ static int copy_chroot(char **chroot, const zkl_heap *heap, const char *from)
 int zkl__zk_servers(char **hosts, char **chroot, const zkl_heap *heap, const char *servers, zkl_error *err)
 {
     size_t length = strcspn(servers, "/");
-    size_t size = length + HOST_MAX + 16;
+    size_t size = 6 * length + HOST_MAX + 16; /* each entry may gain a port */
     char *list = zkl__zalloc(heap, size);
     if (!list || copy_chroot(chroot, heap, servers + length) != ZKL_OK) {
         zkl__free(heap, list);
@@ -142,7 +141,6 @@ int zkl__zk_servers(char **hosts, char **chroot, const zkl_heap *heap, const cha
     }
     if (code != ZKL_OK) {
         zkl__free(heap, list);
-        zkl__free(heap, *chroot);
         return code;
     }
     make_odd(list, size, &tally);

@@ -90,7 +90,8 @@ struct zkl__store {
 log_callback_fn zkl__zk_log_open(struct zkl__store *store);
 void zkl__zk_log_close(struct zkl__store *store);
 
-/* zookeeper_servers.c: splits "hosts/chroot"; *hosts (heap) is as the library wants it, with an odd number of addresses. */
+/* zookeeper_servers.c: splits "hosts/chroot"; *hosts is as the library wants it, with an odd number of addresses. Both are the
+ * caller's to free, *chroot even on failure. */
 int zkl__zk_servers(char **hosts, char **chroot, const zkl_heap *heap, const char *servers, zkl_error *err);
 
 /* zookeeper_ops.c: the table of operations, and completions into replies. */
