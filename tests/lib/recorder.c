@@ -357,20 +357,3 @@ size_t recorder_log_count(struct recorder *r)
 {
     return __atomic_load_n(&r->logged, __ATOMIC_RELAXED);
 }
-
-struct zkl__op op_create(const char *dir, const char *name, enum zkl__create_mode mode)
-{
-    return (struct zkl__op){.kind = ZKL__OP_CREATE, .dir = dir, .name = name, .mode = mode};
-}
-
-struct zkl__op op_plain(enum zkl__op_kind kind, const char *dir, const char *name)
-{
-    return (struct zkl__op){.kind = kind, .dir = dir, .name = name, .version = -1};
-}
-
-struct zkl__op op_watching(enum zkl__op_kind kind, const char *dir, const char *name)
-{
-    struct zkl__op op = op_plain(kind, dir, name);
-    op.watch = true;
-    return op;
-}

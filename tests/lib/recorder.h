@@ -48,9 +48,4 @@ size_t recorder_all(struct recorder *r, const struct record **out, size_t max);
 /* Lines logged so far. */
 size_t recorder_log_count(struct recorder *r);
 
-/* Short forms. */
-struct zkl__op op_create(const char *dir, const char *name, enum zkl__create_mode mode);
-struct zkl__op op_plain(enum zkl__op_kind kind, const char *dir, const char *name); /* version -1 */
-struct zkl__op op_watching(enum zkl__op_kind kind, const char *dir, const char *name);
-
 #endif
