@@ -1,0 +1,62 @@
+#include "acl.h"
+
+#include "error.h"
+
+#include <string.h>
+
+#define ENTRIES_MAX 100
+
+int zkl__acl_check(const zkl_acl *acl, zkl_error *err)
+{
+    if (!acl) {
+        return ZKL_OK;
+    }
+    if (acl->count < 1 || acl->count > ENTRIES_MAX || !acl->entries) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "acl has %zu entries; 1 to %d are possible", acl->count,
+                         ENTRIES_MAX);
+    }
+    for (size_t i = 0; i < acl->count; i++) {
+        const zkl_acl_entry *entry = &acl->entries[i];
+        if (!entry->scheme || !entry->id || !entry->scheme[0]) {
+            return zkl__fail(err, ZKL_EINVAL, 0, NULL, "acl entry %zu has no scheme or no id", i);
+        }
+        if (entry->perms < 1 || entry->perms > ZKL_PERM_ALL) {
+            return zkl__fail(err, ZKL_EINVAL, 0, NULL, "acl entry %zu has permissions %d; 1 to %d are possible", i,
+                             entry->perms, ZKL_PERM_ALL);
+        }
+    }
+    return ZKL_OK;
+}
+
+/* Puts text at *end, moves *end behind it. */
+static const char *put(char **end, const char *text)
+{
+    char *here = *end;
+    size_t size = strlen(text) + 1;
+    memcpy(here, text, size);
+    *end += size;
+    return here;
+}
+
+zkl_acl *zkl__acl_copy(const zkl_heap *heap, const zkl_acl *acl)
+{
+    size_t size = sizeof(zkl_acl) + acl->count * sizeof(zkl_acl_entry);
+    size_t head = size;
+    for (size_t i = 0; i < acl->count; i++) {
+        size += strlen(acl->entries[i].scheme) + strlen(acl->entries[i].id) + 2;
+    }
+    zkl_acl *copy = zkl__zalloc(heap, size);
+    if (!copy) {
+        return NULL;
+    }
+    zkl_acl_entry *entries = (zkl_acl_entry *)(copy + 1);
+    char *end = (char *)copy + head;
+    for (size_t i = 0; i < acl->count; i++) {
+        entries[i].perms = acl->entries[i].perms;
+        entries[i].scheme = put(&end, acl->entries[i].scheme);
+        entries[i].id = put(&end, acl->entries[i].id);
+    }
+    copy->count = acl->count;
+    copy->entries = entries;
+    return copy;
+}

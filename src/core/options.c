@@ -1,0 +1,133 @@
+#include "options.h"
+
+#include "acl.h"
+#include "error.h"
+#include "heap.h"
+#include "lease.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MS INT64_C(1000000)
+
+int zkl__range_check(const char *name, int64_t value, int64_t least, int64_t most, zkl_error *err)
+{
+    if (value >= least && value <= most) {
+        return ZKL_OK;
+    }
+    return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is %lld; %lld to %lld is possible", name, (long long)value,
+                     (long long)least, (long long)most);
+}
+
+static int check_numbers(const zkl_session_options *o, zkl_error *err)
+{
+    const struct {
+        const char *name;
+        int64_t value, least, most;
+    } numbers[] = {
+        {"session_timeout_ms", o->session_timeout_ms, 1, ZKL__DAY_MS},
+        {"tick_ms", o->tick_ms, 1, ZKL__DAY_MS},
+        {"leader_pause_ms", o->leader_pause_ms, 0, ZKL__DAY_MS},
+        {"connect_timeout_ms", o->connect_timeout_ms, 1, ZKL__DAY_MS},
+        {"log_level", (int64_t)o->log_level, ZKL_LOG_ERROR, ZKL_LOG_DEBUG},
+        {"callbacks", (int64_t)o->callbacks, ZKL_CALLBACKS_THREAD, ZKL_CALLBACKS_DISPATCH},
+    };
+    int rc = ZKL_OK;
+    for (size_t i = 0; rc == ZKL_OK && i < sizeof numbers / sizeof *numbers; i++) {
+        rc = zkl__range_check(numbers[i].name, numbers[i].value, numbers[i].least, numbers[i].most, err);
+    }
+    return rc;
+}
+
+static int check_auth(const zkl_session_options *options, zkl_error *err)
+{
+    if (!options->auth_scheme) {
+        return options->auth ? zkl__fail(err, ZKL_EINVAL, 0, NULL, "auth comes without auth_scheme") : ZKL_OK;
+    }
+    if (!options->auth_scheme[0] || !options->auth) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "auth_scheme is empty, or comes without auth");
+    }
+    return zkl__range_check("auth_size", (int64_t)options->auth_size, 1, 65536, err);
+}
+
+int zkl__options_check(const zkl_session_options *options, zkl_error *err)
+{
+    if (options->size != sizeof *options) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "options.size is %zu, not %zu: start from ZKL_SESSION_OPTIONS_INIT",
+                         options->size, sizeof *options);
+    }
+    const zkl_heap *heap = options->heap;
+    if (heap && (!heap->alloc || !heap->resize || !heap->release)) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "heap lacks one of its three functions");
+    }
+    int rc = check_numbers(options, err);
+    rc = rc == ZKL_OK ? check_auth(options, err) : rc;
+    return rc == ZKL_OK ? zkl__acl_check(options->acl, err) : rc;
+}
+
+bool zkl__settings_copy(struct zkl__settings *settings, const zkl_heap *heap, const char *servers,
+                        const zkl_session_options *options)
+{
+    settings->options = *options;
+    settings->servers = zkl__copy(heap, servers, strlen(servers));
+    bool ok = settings->servers != NULL;
+    if (options->auth_scheme) {
+        settings->scheme = zkl__copy(heap, options->auth_scheme, strlen(options->auth_scheme));
+        settings->auth = zkl__copy(heap, options->auth, options->auth_size);
+        ok = ok && settings->scheme && settings->auth;
+    }
+    if (options->acl) {
+        settings->acl = zkl__acl_copy(heap, options->acl);
+        ok = ok && settings->acl;
+    }
+    settings->options.auth_scheme = settings->scheme;
+    settings->options.auth = settings->auth;
+    settings->options.acl = settings->acl;
+    settings->options.heap = NULL; /* the caller copies that one first of all */
+    return ok;
+}
+
+void zkl__settings_free(struct zkl__settings *settings, const zkl_heap *heap)
+{
+    if (settings->auth) {
+        explicit_bzero(settings->auth, settings->options.auth_size);
+    }
+    zkl__free(heap, settings->servers);
+    zkl__free(heap, settings->scheme);
+    zkl__free(heap, settings->auth);
+    zkl__free(heap, settings->acl);
+}
+
+int zkl__lease_check(const zkl_session_options *options, int64_t timeout, zkl_error *err)
+{
+    int64_t gap = options->tick_ms * MS / 2 + options->leader_pause_ms * MS;
+    int64_t enough = timeout;
+    while (zkl__lease_least(enough, gap) < enough / 10) {
+        enough += 100 * MS;
+    }
+    if (enough == timeout) {
+        return ZKL_OK;
+    }
+    return zkl__fail(
+        err, ZKL_EINVAL, 0, NULL,
+        "the session timeout of %lld ms (negotiated) leaves no lease with tick_ms %lld and leader_pause_ms "
+        "%lld; %lld ms would do",
+        (long long)(timeout / MS), (long long)options->tick_ms, (long long)options->leader_pause_ms,
+        (long long)((enough + MS - 1) / MS));
+}
+
+void zkl__text_escape(char *out, size_t size, const char *text)
+{
+    size_t at = 0;
+    bool second = false;
+    for (const unsigned char *in = (const unsigned char *)text; *in && at + 5 < size; in++) {
+        bool first = *in == 0xc2 && in[1] >= 0x80 && in[1] < 0xa0;
+        if (*in < 0x20 || *in == 0x7f || first || second) {
+            at += (size_t)snprintf(out + at, size - at, "\\x%02x", *in);
+        } else {
+            out[at++] = (char)*in;
+        }
+        second = first;
+    }
+    out[at] = '\0';
+}

@@ -1,0 +1,33 @@
+/* options.h - the options of a session: checked, copied, put into words. */
+#ifndef ZKL_CORE_OPTIONS_H
+#define ZKL_CORE_OPTIONS_H
+
+#include <zklock/session.h>
+
+#define ZKL__DAY_MS INT64_C(86400000)
+
+/* ZKL_OK, or ZKL_EINVAL with the name, the value and the range in err. */
+int zkl__range_check(const char *name, int64_t value, int64_t least, int64_t most, zkl_error *err);
+int zkl__options_check(const zkl_session_options *options, zkl_error *err);
+
+/* Everything zkl_session_open was given, owned. */
+struct zkl__settings {
+    zkl_session_options options; /* its pointers to strings and lists point to the copies below */
+    char *servers;
+    char *scheme;
+    char *auth;
+    zkl_acl *acl;
+};
+/* False: no memory; free it nevertheless. */
+bool zkl__settings_copy(struct zkl__settings *settings, const zkl_heap *heap, const char *servers,
+                        const zkl_session_options *options);
+void zkl__settings_free(struct zkl__settings *settings, const zkl_heap *heap); /* wipes the credentials */
+
+/* ZKL_OK, or ZKL_EINVAL with the numbers: a session of this timeout (ns) would leave its holders next to no lease. */
+int zkl__lease_check(const zkl_session_options *options, int64_t timeout, zkl_error *err);
+
+/* text as one line into out: control characters, those of eight bits in UTF-8 (C2 80 to C2 9F) too, as \xNN. A log may end on
+ * a terminal. */
+void zkl__text_escape(char *out, size_t size, const char *text);
+
+#endif
