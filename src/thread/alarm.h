@@ -1,0 +1,35 @@
+/* alarm.h - one thread that does things at their time, on a timer that goes on while the machine sleeps. */
+#ifndef ZKL_THREAD_ALARM_H
+#define ZKL_THREAD_ALARM_H
+
+#include "thread.h"
+
+/* Something to do at a time. The owner's memory while it is set. */
+struct zkl__alarm {
+    /* With the mutex held, on the alarms' thread; may drop the mutex meanwhile. No longer set then, may be set again. */
+    void (*ring)(void *owner);
+    void *owner;
+    int64_t at; /* CLOCK_BOOTTIME ns; while set */
+    bool set;
+    struct zkl__alarm *next;
+};
+
+struct zkl__alarms {
+    pthread_mutex_t *mutex; /* guards everything here */
+    pthread_t thread;
+    bool started, stop;
+    int fd;        /* timerfd */
+    int64_t armed; /* when fd fires; INT64_MAX: not before somebody sets an alarm */
+    struct zkl__alarm *first;
+};
+
+/* Takes zeroed memory. ZKL_OK, ZKL_ELIMIT; stop in either case. */
+int zkl__alarms_start(struct zkl__alarms *alarms, pthread_mutex_t *mutex);
+/* Without the mutex. Nothing rings afterwards. */
+void zkl__alarms_stop(struct zkl__alarms *alarms);
+
+/* With the mutex. Set already: moves it. INT64_MAX: as unset. */
+void zkl__alarms_set(struct zkl__alarms *alarms, struct zkl__alarm *alarm, int64_t at);
+void zkl__alarms_unset(struct zkl__alarms *alarms, struct zkl__alarm *alarm);
+
+#endif

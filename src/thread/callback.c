@@ -1,0 +1,180 @@
+#include "callback.h"
+
+#include <zklock/error.h>
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+bool zkl__callbacks_inside(const struct zkl__callbacks *callbacks, const struct zkl__callback *callback)
+{
+    bool any = callback ? callbacks->running == callback : callbacks->running != NULL;
+    return any && pthread_equal(callbacks->runner, pthread_self());
+}
+
+/* Its place in the queue, or the queue's end. Compares pointers only: the callback may be no more. */
+static struct zkl__callback **place_of(struct zkl__callbacks *callbacks, const struct zkl__callback *callback)
+{
+    struct zkl__callback **at = &callbacks->first;
+    while (*at && *at != callback) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
+static void take_out(struct zkl__callbacks *callbacks, struct zkl__callback **at)
+{
+    struct zkl__callback *callback = *at;
+    *at = callback->next;
+    if (callbacks->last == &callback->next) {
+        callbacks->last = at;
+    }
+    callback->queued = false;
+}
+
+/* Drops the mutex meanwhile. Afterwards the callback is not touched: it may have freed itself. */
+static void run_one(struct zkl__callbacks *callbacks, struct zkl__callback **at)
+{
+    struct zkl__callback *callback = *at, *outer = callbacks->running;
+    take_out(callbacks, at);
+    callbacks->running = callback;
+    callbacks->runner = pthread_self();
+    pthread_mutex_unlock(callbacks->mutex);
+    callback->run(callback->owner);
+    pthread_mutex_lock(callbacks->mutex);
+    callbacks->running = outer; /* not NULL when this one ran inside another, see finish */
+    zkl__signal_raise(&callbacks->done);
+}
+
+static void *run(void *arg)
+{
+    struct zkl__callbacks *callbacks = arg;
+    pthread_mutex_lock(callbacks->mutex);
+    while (callbacks->first || !callbacks->stop) {
+        if (callbacks->first) {
+            run_one(callbacks, &callbacks->first);
+        } else {
+            zkl__signal_wait(&callbacks->posted, callbacks->mutex, INT64_MAX);
+        }
+    }
+    pthread_mutex_unlock(callbacks->mutex);
+    return NULL;
+}
+
+int zkl__callbacks_want(struct zkl__callbacks *callbacks)
+{
+    if (!callbacks->dispatched && !callbacks->started) {
+        callbacks->started = zkl__thread_start(&callbacks->thread, run, callbacks) == ZKL_OK;
+    }
+    return callbacks->dispatched || callbacks->started ? ZKL_OK : ZKL_ELIMIT;
+}
+
+void zkl__callbacks_post(struct zkl__callbacks *callbacks, struct zkl__callback *callback)
+{
+    if (callback->queued) {
+        return;
+    }
+    callback->queued = true;
+    callback->next = NULL;
+    *callbacks->last = callback;
+    callbacks->last = &callback->next;
+    zkl__signal_raise(&callbacks->posted);
+    if (callbacks->dispatched) {
+        eventfd_write(callbacks->fd, 1);
+    }
+}
+
+void zkl__callbacks_unpost(struct zkl__callbacks *callbacks, struct zkl__callback *callback)
+{
+    if (callback->queued) {
+        take_out(callbacks, place_of(callbacks, callback));
+    }
+    while (callbacks->running == callback && !zkl__callbacks_inside(callbacks, NULL)) {
+        zkl__signal_wait(&callbacks->done, callbacks->mutex, INT64_MAX);
+    }
+}
+
+void zkl__callbacks_finish(struct zkl__callbacks *callbacks, struct zkl__callback *callback)
+{
+    for (;;) {
+        struct zkl__callback **at = place_of(callbacks, callback);
+        bool ours = zkl__callbacks_inside(callbacks, NULL) || (!callbacks->started && !callbacks->running);
+        if (*at && ours) {
+            run_one(callbacks, at);
+            return;
+        }
+        if (!*at && (ours || callbacks->running != callback)) {
+            return;
+        }
+        zkl__signal_wait(&callbacks->done, callbacks->mutex, INT64_MAX);
+    }
+}
+
+int zkl__callbacks_dispatch(struct zkl__callbacks *callbacks)
+{
+    if (callbacks->running) {
+        return 0;
+    }
+    eventfd_t count;
+    eventfd_read(callbacks->fd, &count);
+    int waiting = 0, ran = 0; /* not those that are posted meanwhile: this ends */
+    for (struct zkl__callback *callback = callbacks->first; callback; callback = callback->next) {
+        waiting++;
+    }
+    for (; ran < waiting && callbacks->first; ran++) {
+        run_one(callbacks, &callbacks->first);
+    }
+    if (callbacks->first) {
+        eventfd_write(callbacks->fd, 1);
+    }
+    return ran;
+}
+
+int zkl__callbacks_init(struct zkl__callbacks *callbacks, pthread_mutex_t *mutex, bool dispatched)
+{
+    *callbacks = (struct zkl__callbacks){.mutex = mutex, .dispatched = dispatched, .fd = -1};
+    callbacks->last = &callbacks->first;
+    if (zkl__signal_init(&callbacks->posted) != ZKL_OK) {
+        return ZKL_ENOMEM;
+    }
+    if (zkl__signal_init(&callbacks->done) != ZKL_OK) {
+        zkl__signal_deinit(&callbacks->posted);
+        return ZKL_ENOMEM;
+    }
+    callbacks->fd = dispatched ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
+    if (dispatched && callbacks->fd < 0) {
+        zkl__callbacks_deinit(callbacks);
+        return ZKL_ELIMIT;
+    }
+    return ZKL_OK;
+}
+
+void zkl__callbacks_stop(struct zkl__callbacks *callbacks)
+{
+    pthread_mutex_lock(callbacks->mutex);
+    callbacks->stop = true;
+    zkl__signal_raise(&callbacks->posted);
+    while (!callbacks->started && (callbacks->first || callbacks->running)) {
+        if (callbacks->running) {
+            zkl__signal_wait(&callbacks->done, callbacks->mutex, INT64_MAX);
+        } else {
+            run_one(callbacks, &callbacks->first);
+        }
+    }
+    bool join = callbacks->started;
+    pthread_mutex_unlock(callbacks->mutex);
+    if (join) {
+        pthread_join(callbacks->thread, NULL);
+        pthread_mutex_lock(callbacks->mutex);
+        callbacks->started = false;
+        pthread_mutex_unlock(callbacks->mutex);
+    }
+}
+
+void zkl__callbacks_deinit(struct zkl__callbacks *callbacks)
+{
+    zkl__signal_deinit(&callbacks->posted);
+    zkl__signal_deinit(&callbacks->done);
+    if (callbacks->fd >= 0) {
+        close(callbacks->fd);
+    }
+}

@@ -1,0 +1,48 @@
+/* callback.h - a queue of calls to user code: one at a time, with no lock held, on a thread of its own or in dispatch. */
+#ifndef ZKL_THREAD_CALLBACK_H
+#define ZKL_THREAD_CALLBACK_H
+
+#include "thread.h"
+
+/* Part of the object it belongs to, so that a notice never needs memory. */
+struct zkl__callback {
+    void (*run)(void *owner); /* without the mutex; may free the callback */
+    void *owner;
+    struct zkl__callback *next;
+    bool queued;
+};
+
+struct zkl__callbacks {
+    pthread_mutex_t *mutex; /* guards everything here */
+    pthread_t thread;
+    bool dispatched, started, stop;
+    int fd; /* eventfd when dispatched, else -1 */
+    struct zkl__callback *first, **last;
+    struct zkl__callback *running;
+    pthread_t runner; /* while running */
+    struct zkl__signal posted, done;
+};
+
+/* ZKL_OK, ZKL_ELIMIT, ZKL_ENOMEM: then there is nothing to deinit. */
+int zkl__callbacks_init(struct zkl__callbacks *callbacks, pthread_mutex_t *mutex, bool dispatched);
+void zkl__callbacks_deinit(struct zkl__callbacks *callbacks);
+/* Without the mutex, not from a callback: runs what waits, joins the thread. */
+void zkl__callbacks_stop(struct zkl__callbacks *callbacks);
+
+/* The rest with the mutex. */
+
+/* Starts the thread if one is needed and there is none. ZKL_OK, ZKL_ELIMIT. */
+int zkl__callbacks_want(struct zkl__callbacks *callbacks);
+/* Queued already: once is enough. */
+void zkl__callbacks_post(struct zkl__callbacks *callbacks, struct zkl__callback *callback);
+/* Takes it out of the queue. Running on another thread: waits until it is done, dropping the mutex. */
+void zkl__callbacks_unpost(struct zkl__callbacks *callbacks, struct zkl__callback *callback);
+/* The callback, if it was queued or running, has run when this returns, unless this is called from it. Waits for the thread; where there
+ * is none, or this is it, runs it here. Drops the mutex. */
+void zkl__callbacks_finish(struct zkl__callbacks *callbacks, struct zkl__callback *callback);
+/* Runs what waits now; how many. None when another thread is at it, or this one: callbacks run one at a time. */
+int zkl__callbacks_dispatch(struct zkl__callbacks *callbacks);
+/* Is this thread running this callback (NULL: any)? */
+bool zkl__callbacks_inside(const struct zkl__callbacks *callbacks, const struct zkl__callback *callback);
+
+#endif

@@ -1,0 +1,63 @@
+#include "thread.h"
+
+#include <zklock/error.h>
+
+#include <signal.h>
+#include <time.h>
+
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec at;
+    clock_gettime(clock, &at);
+    return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
+}
+
+int64_t zkl__clock_now(void)
+{
+    return clock_ns(CLOCK_BOOTTIME);
+}
+
+int zkl__thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(thread, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc == 0 ? ZKL_OK : ZKL_ELIMIT;
+}
+
+int zkl__signal_init(struct zkl__signal *signal)
+{
+    pthread_condattr_t attr;
+    if (pthread_condattr_init(&attr) != 0) {
+        return ZKL_ENOMEM;
+    }
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    int rc = pthread_cond_init(&signal->cond, &attr);
+    pthread_condattr_destroy(&attr);
+    return rc == 0 ? ZKL_OK : ZKL_ENOMEM;
+}
+
+void zkl__signal_deinit(struct zkl__signal *signal)
+{
+    pthread_cond_destroy(&signal->cond);
+}
+void zkl__signal_raise(struct zkl__signal *signal)
+{
+    pthread_cond_broadcast(&signal->cond);
+}
+
+void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_t deadline)
+{
+    if (deadline == INT64_MAX) {
+        pthread_cond_wait(&signal->cond, mutex);
+        return;
+    }
+    /* Condition variables do not know CLOCK_BOOTTIME. After the machine slept this one is late; an alarm is not. */
+    int64_t until = clock_ns(CLOCK_MONOTONIC) + (deadline - zkl__clock_now());
+    struct timespec at = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
+    if (until > 0) {
+        pthread_cond_timedwait(&signal->cond, mutex, &at);
+    }
+}

@@ -1,0 +1,28 @@
+/* thread.h - threads, the clock, and waiting. Nothing in this folder knows of sessions or locks. */
+#ifndef ZKL_THREAD_THREAD_H
+#define ZKL_THREAD_THREAD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define ZKL__MS ((int64_t)1000000) /* in ns */
+
+/* CLOCK_BOOTTIME, ns: goes on while the machine sleeps, as the servers' clocks do. */
+int64_t zkl__clock_now(void);
+
+/* A thread that takes no signal of the program's. ZKL_OK, ZKL_ELIMIT. */
+int zkl__thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
+
+/* Something that threads wait for. */
+struct zkl__signal {
+    pthread_cond_t cond;
+};
+int zkl__signal_init(struct zkl__signal *signal); /* ZKL_OK, ZKL_ENOMEM */
+void zkl__signal_deinit(struct zkl__signal *signal);
+/* With the mutex of those who wait: wakes them all. */
+void zkl__signal_raise(struct zkl__signal *signal);
+/* Sleeps until raised, the deadline (CLOCK_BOOTTIME ns, INT64_MAX: none), or for no reason. */
+void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_t deadline);
+
+#endif
