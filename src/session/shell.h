@@ -1,19 +1,47 @@
-/* shell.h - the shell around the core, as recipes see it: mutex, waiting, callbacks, the clock. Nothing is decided here.
+/* shell.h - the shell around the core, as the public functions and the recipes see it: mutex, threads, waiting, the clock. Nothing is
+ * decided here.
  *
- * The simulator has an implementation of its own of this header (one thread, virtual time), so that it runs the recipes' object
- * code too: a recipe calls nothing of pthread or time by itself. */
+ * The simulator has an implementation of its own of this header, of alarm.h and of callback.h (one thread, virtual time), so that it
+ * runs the recipes' object code too: a recipe calls nothing of pthread or time by itself. */
 #ifndef ZKL_SESSION_SHELL_H
 #define ZKL_SESSION_SHELL_H
 
-#include <pthread.h>
-
+#include "alarm.h"
+#include "callback.h"
+#include "options.h"
 #include "session_step.h"
 
-/* Takes the session's mutex. On any result but ZKL_OK it is not taken: ZKL_EFORKED, ZKL_ECLOSED (unless closed_too), with words
- * in err. */
+/* --- life: for recipes/session.c ------------------------------------------------------------------------------------ */
+
+/* Checks what it is given, makes a session, starts its threads, which begin to open a store. ZKL_OK, ZKL_EINVAL, ZKL_ENOMEM,
+ * ZKL_ELIMIT. */
+int zkl__session_start(zkl_session **out, const char *servers, const zkl_session_options *options, zkl_error *err);
+/* Not inside enter/leave, and not from a callback. Ends the alarms, the store, the callbacks, and this reference to the memory. ZKL_OK: no
+ * session is left on a server. */
+int zkl__session_stop(zkl_session *session, int64_t deadline);
+
+/* How a session stands; its mutex guards it. */
+struct zkl__status {
+    zkl_session_state state;
+    int why;                    /* code of the last change of state */
+    zkl_error open_error;       /* of the last try to open a store; code ZKL_OK: it was begun */
+    bool told;                  /* the user's state_fn hears of changes */
+    bool closing;               /* set by zkl_session_close: nobody may enter who has something to ask */
+    bool closed;                /* nothing will happen any more */
+    struct zkl__signal changed; /* raised with every change of state, and while closing with every step */
+};
+struct zkl__status *zkl__session_status(zkl_session *session);
+const struct zkl__settings *zkl__session_settings(const zkl_session *session);
+
+/* --- inside --------------------------------------------------------------------------------------------------------- */
+
+/* Takes the session's mutex, and keeps its memory until leave. On any result but ZKL_OK it is not taken: ZKL_EFORKED, ZKL_ECLOSED
+ * (unless closed_too), with words in err. */
 int zkl__session_enter(zkl_session *session, bool closed_too, zkl_error *err);
-/* Arms the timer for what the steps want next and drops the mutex. */
+/* Sets the alarm for what the steps want next, and drops the mutex. */
 void zkl__session_leave(zkl_session *session);
+/* In a child of fork, where nothing may be touched? */
+bool zkl__session_forked(const zkl_session *session);
 
 /* CLOCK_BOOTTIME, ns. */
 int64_t zkl__session_now(const zkl_session *session);
@@ -23,43 +51,23 @@ int64_t zkl__deadline(int64_t now, int64_t timeout_ms);
 void zkl__session_event(zkl_session *session, struct zkl__event event);
 struct zkl__core *zkl__session_core(zkl_session *session);
 const zkl_heap *zkl__session_heap(const zkl_session *session);
-int64_t zkl__session_connect_timeout_ms(const zkl_session *session);
 /* "host:pid" of this process: the default metadata. Static for the session. */
 const char *zkl__session_whoami(const zkl_session *session);
 
-/* What was made from a session keeps its memory alive. Inside enter/leave, or before anyone else knows it. */
+/* What was made from a session keeps its memory alive. Both inside enter/leave. */
 void zkl__session_retain(zkl_session *session);
-/* Not inside enter/leave. */
 void zkl__session_drop(zkl_session *session);
 
-/* --- waiting: one thread or several wait for one thing ------------------------------------------------------------- */
+/* --- waiting, being called at a time, calling the user -------------------------------------------------------------- */
 
-struct zkl__signal {
-    pthread_cond_t cond;
-};
-int zkl__signal_init(struct zkl__signal *signal); /* ZKL_OK, ZKL_ENOMEM */
-void zkl__signal_deinit(struct zkl__signal *signal);
-/* Inside enter/leave: wakes all that wait on it. */
-void zkl__signal_raise(struct zkl__signal *signal);
-/* Inside enter/leave: sleeps until raised or the deadline (CLOCK_BOOTTIME ns; waited for on CLOCK_MONOTONIC); false at the deadline.
- * Wakes without cause happen: look again. */
+/* Inside enter/leave: sleeps until raised or the deadline (CLOCK_BOOTTIME ns; waited for on CLOCK_MONOTONIC); false at the deadline, and
+ * at once when the session is closed: nothing will happen any more. Wakes without cause happen (every change of the session's state
+ * is one): look again. */
 bool zkl__session_wait(zkl_session *session, struct zkl__signal *signal, int64_t deadline);
 
-/* --- callbacks: user code, outside every lock ---------------------------------------------------------------------- */
-
-/* Part of the object it belongs to, so that a notice never needs memory. */
-struct zkl__callback {
-    void (*run)(void *owner); /* outside the mutex, on the callback thread or in dispatch */
-    void *owner;
-    struct zkl__callback *next;
-    bool queued;
-};
-/* Starts what callbacks need (thread); called when a callback is asked for. ZKL_OK, ZKL_ELIMIT. Inside enter/leave. */
-int zkl__session_want_callbacks(zkl_session *session);
-/* Inside enter/leave. Queued already: once is enough. */
-void zkl__session_post(zkl_session *session, struct zkl__callback *callback);
-/* Inside enter/leave: takes it out of the queue; if it is running on another thread, waits (dropping the mutex) until it is done. */
-void zkl__session_unpost(zkl_session *session, struct zkl__callback *callback);
+/* To be used inside enter/leave. */
+struct zkl__alarms *zkl__session_alarms(zkl_session *session);
+struct zkl__callbacks *zkl__session_callbacks(zkl_session *session); /* user code, outside every lock */
 
 /* --- objects of a session: told when it closes, listed for operators ------------------------------------------------ */
 
@@ -78,13 +86,6 @@ struct zkl__object {
 };
 void zkl__session_add(zkl_session *session, struct zkl__object *object);    /* inside enter/leave */
 void zkl__session_remove(zkl_session *session, struct zkl__object *object); /* inside enter/leave */
-
-/* --- single operations --------------------------------------------------------------------------------------------- */
-
-/* Submits op and waits for the answer until the deadline. look is called with the reply, inside the mutex (its pointers end with it); may be
- * NULL. Inside enter/leave. ZKL_OK when the server answered, whatever it said; ZKL_ETIMEOUT, ZKL_ECONNECT (the connection went first: the
- * fate of a write is unknown), ZKL_ECLOSED, ZKL_ENOMEM, ZKL_ELIMIT, with words in err. */
-int zkl__session_call(zkl_session *session, const struct zkl__op *op, int64_t deadline,
-                      void (*look)(void *arg, const struct zkl__reply *reply), void *arg, zkl_error *err);
+struct zkl__object *zkl__session_objects(zkl_session *session);             /* the first; inside enter/leave */
 
 #endif

@@ -1,0 +1,210 @@
+/* events.c - what a store tells becomes a step of the core, what the core asks goes to the store; and the user hears of it. */
+#include "inside.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define BACKOFF_MIN (100 * ZKL__MS)
+#define BACKOFF_MAX (5000 * ZKL__MS)
+
+static void log_line(const zkl_session *session, zkl_log_level level, const char *who, const char *what)
+{
+    const zkl_session_options *options = &session->settings.options;
+    if (options->log_fn && level <= options->log_level) {
+        char raw[512], line[1024];
+        snprintf(raw, sizeof raw, "%s: %s", who, what);
+        zkl__text_escape(line, sizeof line, raw);
+        options->log_fn(level, line, options->log_payload);
+    }
+}
+
+/* --- from the store ------------------------------------------------------------------------------------------------ */
+
+static void step(zkl_session *session, struct zkl__event event)
+{
+    pthread_mutex_lock(&session->mutex);
+    while (session->opening) { /* `connected` may be told before the open that led to it has returned */
+        zkl__signal_wait(&session->status.changed, &session->mutex, INT64_MAX);
+    }
+    zkl__session_event(session, event);
+    zkl__session_arm(session);
+    pthread_mutex_unlock(&session->mutex);
+}
+
+static void on_connected(void *ctx, const struct zkl__connection *connection)
+{
+    step(ctx, (struct zkl__event){.kind = ZKL__EV_CONNECTED,
+                                  .session_id = connection->session_id,
+                                  .timeout = connection->timeout_ms * ZKL__MS,
+                                  .fresh = connection->fresh,
+                                  .began = connection->began_ns});
+}
+
+static void on_suspended(void *ctx)
+{
+    step(ctx, (struct zkl__event){.kind = ZKL__EV_SUSPENDED});
+}
+
+static void on_expired(void *ctx, enum zkl__end end)
+{
+    step(ctx, (struct zkl__event){.kind = ZKL__EV_EXPIRED, .code = end == ZKL__END_AUTH ? ZKL_EAUTH : ZKL_ELOST});
+}
+
+static void on_reply(void *ctx, uint64_t id, const struct zkl__reply *reply)
+{
+    step(ctx, (struct zkl__event){.kind = ZKL__EV_REPLY, .id = id, .reply = reply});
+}
+
+static void on_watch(void *ctx, enum zkl__watch_event event, const char *path)
+{
+    step(ctx, (struct zkl__event){.kind = ZKL__EV_WATCH, .watch = event, .path = path});
+}
+
+static void on_log(void *ctx, zkl_log_level level, const char *line)
+{
+    log_line(ctx, level, "client", line);
+}
+
+static const struct zkl__store_events events = {
+    .connected = on_connected,
+    .suspended = on_suspended,
+    .expired = on_expired,
+    .reply = on_reply,
+    .watch = on_watch,
+    .log = on_log,
+};
+
+/* --- from the core ------------------------------------------------------------------------------------------------- */
+
+static int submit(void *ctx, uint64_t id, const struct zkl__op *op)
+{
+    zkl_session *session = ctx;
+    return session->store ? session->store_ops->submit(session->store, id, op) : ZKL_ECONNECT;
+}
+
+void zkl__session_set_state(zkl_session *session, zkl_session_state state, int why)
+{
+    if (state == session->status.state) {
+        return;
+    }
+    session->status.state = state;
+    session->status.why = why;
+    log_line(session, state == ZKL_SESSION_CONNECTED || why == ZKL_ECLOSED ? ZKL_LOG_INFO : ZKL_LOG_WARN, "session",
+             zkl_session_state_name(state));
+    if (state == ZKL_SESSION_LOST) {
+        zkl__alarms_set(&session->alarms, &session->open_alarm, 0);
+    }
+    zkl__session_wake(session);
+    if (session->status.told && session->settings.options.state_fn) {
+        /* A state_fn that is slow by more than this many changes hears of the last one in any case. */
+        session->notice_count -= session->notice_count == ZKL__NOTICES;
+        session->notices[session->notice_count++] = state;
+        zkl__callbacks_post(&session->callbacks, &session->notice);
+    }
+}
+
+static void on_state(void *ctx, zkl_session_state state, int code)
+{
+    zkl__session_set_state(ctx, state, code);
+}
+
+static void on_trace(void *ctx, const char *who, const char *what)
+{
+    log_line(ctx, ZKL_LOG_DEBUG, who, what);
+}
+
+struct zkl__port zkl__session_port(zkl_session *session)
+{
+    const zkl_session_options *options = &session->settings.options;
+    bool traced = options->log_fn && options->log_level == ZKL_LOG_DEBUG;
+    return (struct zkl__port){session, submit, on_state, traced ? on_trace : NULL};
+}
+
+/* --- to the user --------------------------------------------------------------------------------------------------- */
+
+void zkl__session_run_notice(void *arg)
+{
+    zkl_session *session = arg;
+    pthread_mutex_lock(&session->mutex);
+    while (session->notice_count > 0) {
+        zkl_session_state state = session->notices[0];
+        session->notice_count--;
+        memmove(session->notices, session->notices + 1, session->notice_count * sizeof *session->notices);
+        pthread_mutex_unlock(&session->mutex);
+        session->settings.options.state_fn(session, state, session->settings.options.state_payload);
+        pthread_mutex_lock(&session->mutex);
+    }
+    pthread_mutex_unlock(&session->mutex);
+}
+
+/* --- in time: on the alarms' thread, with the mutex ---------------------------------------------------------------- */
+
+void zkl__session_ring_core(void *arg)
+{
+    zkl_session *session = arg;
+    zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_TIME});
+    zkl__session_arm(session);
+}
+
+void zkl__session_ring_tick(void *arg)
+{
+    zkl_session *session = arg;
+    struct zkl__store *store = session->store;
+    if (store) {
+        pthread_mutex_unlock(&session->mutex); /* a tick may take what is held around event functions */
+        int64_t next = session->store_ops->tick(store, zkl__clock_now());
+        pthread_mutex_lock(&session->mutex);
+        zkl__alarms_set(&session->alarms, &session->tick_alarm, next);
+    }
+}
+
+/* Ends the store that is finished, if any, and opens one. Both may take their time. */
+static int replace_store(zkl_session *session, struct zkl__store *old, struct zkl__store **fresh, zkl_error *err)
+{
+    const zkl_session_options *options = &session->settings.options;
+    struct zkl__store_config config = {
+        .servers = session->settings.servers,
+        .timeout_ms = options->session_timeout_ms,
+        .auth_scheme = options->auth_scheme,
+        .auth = options->auth,
+        .auth_size = options->auth_size,
+        .acl = options->acl,
+        .log_level = options->log_level,
+        .heap = session->heap,
+    };
+    if (old) {
+        session->store_ops->close(old, 0);
+    }
+    return session->store_ops->open(fresh, &config, &events, session, err);
+}
+
+void zkl__session_ring_open(void *arg)
+{
+    zkl_session *session = arg;
+    if (session->status.closing) {
+        return;
+    }
+    zkl_error err = {.code = ZKL_OK};
+    struct zkl__store *old = session->store, *fresh = NULL;
+    session->store = NULL;
+    session->opening =
+        true; /* an ended store tells nothing any more, so closing it waits for nobody who waits for this */
+    pthread_mutex_unlock(&session->mutex);
+    int rc = replace_store(session, old, &fresh, &err);
+    pthread_mutex_lock(&session->mutex);
+    session->opening = false;
+    session->status.open_error = err;
+    session->status.open_error.code = rc;
+    if (rc == ZKL_OK) {
+        session->store = fresh;
+        session->backoff = 0;
+        zkl__alarms_set(&session->alarms, &session->tick_alarm, 0);
+    } else {
+        int64_t longer = session->backoff * 2 < BACKOFF_MAX ? session->backoff * 2 : BACKOFF_MAX;
+        session->backoff = longer > BACKOFF_MIN ? longer : BACKOFF_MIN;
+        zkl__alarms_set(&session->alarms, &session->open_alarm, zkl__clock_now() + session->backoff);
+        log_line(session, ZKL_LOG_WARN, "no connection begun", err.text);
+    }
+    zkl__signal_raise(&session->status.changed);
+    zkl__session_wake(session);
+}

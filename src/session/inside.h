@@ -1,0 +1,65 @@
+/* inside.h - the session's own memory, for the files of this folder only. */
+#ifndef ZKL_SESSION_INSIDE_H
+#define ZKL_SESSION_INSIDE_H
+
+#include "shell.h"
+
+#include "error.h"
+#include "store.h"
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#define ZKL__NOTICES 16 /* changes of state kept for a state_fn that is slow */
+
+/* A thread in zkl__session_wait. */
+struct zkl__sleeper {
+    struct zkl__signal *signal;
+    struct zkl__sleeper *next, *prev;
+};
+
+struct zkl_session {
+    /* written at open, then only read */
+    zkl_heap heap;
+    pid_t pid;
+    struct zkl__settings settings;
+    const struct zkl__store_ops *store_ops;
+    char whoami[128];
+
+    atomic_uint refs;
+    pthread_mutex_t mutex; /* guards everything below; taken before any lock of a store's */
+    struct zkl__core *core;
+    struct zkl__alarms alarms;
+    struct zkl__alarm core_alarm; /* the core's next time */
+    struct zkl__alarm tick_alarm; /* the store's */
+    struct zkl__alarm open_alarm; /* a store has to be opened */
+    struct zkl__callbacks callbacks;
+    struct zkl__sleeper *sleepers;
+    struct zkl__object *objects;
+    struct zkl__status status;
+
+    struct zkl__store *store; /* changed by the alarms' thread alone, while that runs */
+    bool opening;             /* events of a new store wait until it is in its place */
+    int64_t backoff;          /* ns, before the next open after a failed one */
+
+    struct zkl__callback notice;
+    zkl_session_state notices[ZKL__NOTICES];
+    unsigned notice_count;
+};
+
+/* shell.c; inside */
+void zkl__session_wake(zkl_session *session); /* every sleeper */
+void zkl__session_arm(zkl_session *session);  /* for what the core wants next */
+
+/* events.c; inside */
+struct zkl__port zkl__session_port(zkl_session *session);
+void zkl__session_set_state(zkl_session *session, zkl_session_state state, int why);
+/* The rings of the three alarms. */
+void zkl__session_ring_core(void *session);
+void zkl__session_ring_tick(void *session);
+void zkl__session_ring_open(void *session);
+void zkl__session_run_notice(void *session); /* not inside */
+
+void zkl__session_free(zkl_session *session); /* make.c */
+
+#endif

@@ -1,0 +1,158 @@
+/* make.c - a session's memory and threads: made and ended. */
+#include "inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+static void *plain_alloc(void *payload, size_t size)
+{
+    (void)payload;
+    return malloc(size);
+}
+
+static void *plain_resize(void *payload, void *ptr, size_t size)
+{
+    (void)payload;
+    return realloc(ptr, size);
+}
+
+static void plain_release(void *payload, void *ptr)
+{
+    (void)payload;
+    free(ptr);
+}
+
+static const zkl_heap plain_heap = {plain_alloc, plain_resize, plain_release, NULL};
+
+static void introduce(zkl_session *session)
+{
+    char host[65] = "";
+    if (gethostname(host, sizeof host - 1) != 0) {
+        snprintf(host, sizeof host, "?");
+    }
+    snprintf(session->whoami, sizeof session->whoami, "%s:%ld", host, (long)session->pid);
+}
+
+static int make_core(zkl_session *session)
+{
+    const zkl_session_options *options = &session->settings.options;
+    struct zkl__core_config config = {
+        .heap = session->heap,
+        .tick_ns = options->tick_ms * ZKL__MS,
+        .pause_ns = options->leader_pause_ms * ZKL__MS,
+        .watch_bytes_max = session->store_ops->watch_bytes_max,
+        .ops_max = session->store_ops->ops_max,
+    };
+    if (getrandom(config.seed, sizeof config.seed, 0) != sizeof config.seed) {
+        return ZKL_ELIMIT;
+    }
+    struct zkl__port port = zkl__session_port(session);
+    session->core = zkl__core_new(&config, &port);
+    return session->core ? ZKL_OK : ZKL_ENOMEM;
+}
+
+/* What needs undoing in any case. False: nothing does. */
+static bool make_locks(zkl_session *session, const zkl_session_options *options, int *rc)
+{
+    *rc = zkl__signal_init(&session->status.changed);
+    if (*rc != ZKL_OK) {
+        return false;
+    }
+    pthread_mutex_init(&session->mutex, NULL);
+    bool dispatched = options->callbacks == ZKL_CALLBACKS_DISPATCH;
+    *rc = zkl__callbacks_init(&session->callbacks, &session->mutex, dispatched);
+    if (*rc != ZKL_OK) {
+        pthread_mutex_destroy(&session->mutex);
+        zkl__signal_deinit(&session->status.changed);
+        return false;
+    }
+    return true;
+}
+
+/* Memory only: no threads, nothing on a server. */
+static int make(zkl_session **out, const char *servers, const zkl_session_options *options,
+                const struct zkl__store_ops *store_ops)
+{
+    const zkl_heap *heap = options->heap ? options->heap : &plain_heap;
+    zkl_session *session = zkl__zalloc(heap, sizeof *session);
+    int rc = ZKL_ENOMEM;
+    if (!session || !make_locks(session, options, &rc)) {
+        zkl__free(heap, session);
+        return rc;
+    }
+    session->heap = *heap;
+    session->pid = getpid();
+    session->store_ops = store_ops;
+    session->status.state = ZKL_SESSION_SUSPENDED;
+    session->core_alarm = (struct zkl__alarm){.ring = zkl__session_ring_core, .owner = session};
+    session->tick_alarm = (struct zkl__alarm){.ring = zkl__session_ring_tick, .owner = session};
+    session->open_alarm = (struct zkl__alarm){.ring = zkl__session_ring_open, .owner = session};
+    session->notice = (struct zkl__callback){.run = zkl__session_run_notice, .owner = session};
+    session->alarms.fd = -1;
+    atomic_init(&session->refs, 1);
+    introduce(session);
+    rc = zkl__settings_copy(&session->settings, heap, servers, options) ? make_core(session) : ZKL_ENOMEM;
+    if (rc != ZKL_OK) {
+        zkl__session_free(session);
+        return rc;
+    }
+    *out = session;
+    return ZKL_OK;
+}
+
+void zkl__session_free(zkl_session *session)
+{
+    zkl_heap heap = session->heap;
+    if (session->core) {
+        zkl__core_free(session->core);
+    }
+    zkl__callbacks_deinit(&session->callbacks);
+    zkl__signal_deinit(&session->status.changed);
+    pthread_mutex_destroy(&session->mutex);
+    zkl__settings_free(&session->settings, &heap);
+    zkl__free(&heap, session);
+}
+
+int zkl__session_start(zkl_session **out, const char *servers, const zkl_session_options *options, zkl_error *err)
+{
+    zkl_session *session = NULL;
+    int rc = zkl__options_check(options, err);
+    const struct zkl__store_ops *store_ops = rc == ZKL_OK ? zkl__store_find(servers, err) : NULL;
+    if (!store_ops) {
+        return ZKL_EINVAL;
+    }
+    rc = make(&session, servers, options, store_ops);
+    if (rc != ZKL_OK) {
+        return zkl__fail(err, rc, 0, NULL, "no memory, descriptor or random bytes for a session");
+    }
+    rc = zkl__alarms_start(&session->alarms, &session->mutex);
+    if (rc != ZKL_OK) {
+        zkl__session_stop(session, 0);
+        return zkl__fail(err, rc, 0, NULL, "no thread or no descriptor for a session");
+    }
+    pthread_mutex_lock(&session->mutex);
+    zkl__alarms_set(&session->alarms, &session->open_alarm, 0);
+    pthread_mutex_unlock(&session->mutex);
+    *out = session;
+    return ZKL_OK;
+}
+
+int zkl__session_stop(zkl_session *session, int64_t deadline)
+{
+    zkl__alarms_stop(&session->alarms);
+    int64_t left = (deadline - zkl__clock_now()) / ZKL__MS;
+    left = deadline == INT64_MAX ? ZKL_WAIT_FOREVER : left > 0 ? left : 0;
+    struct zkl__store *store = session->store; /* nobody else changes it: the alarms' thread is gone */
+    int rc = store ? session->store_ops->close(store, left) : ZKL_OK; /* no store: no session is left on a server */
+    pthread_mutex_lock(&session->mutex);
+    session->store = NULL;
+    session->status.closed = true;
+    zkl__session_set_state(session, ZKL_SESSION_CLOSED, ZKL_ECLOSED);
+    zkl__session_wake(session);
+    pthread_mutex_unlock(&session->mutex);
+    zkl__callbacks_stop(&session->callbacks);
+    zkl__session_drop(session);
+    return rc;
+}

@@ -1,0 +1,159 @@
+/* shell.c - what recipes stand on: the mutex, the clock, waiting, the session's objects. */
+#include "inside.h"
+
+#include <unistd.h>
+
+bool zkl__session_forked(const zkl_session *session)
+{
+    return getpid() != session->pid;
+}
+
+int zkl__session_enter(zkl_session *session, bool closed_too, zkl_error *err)
+{
+    /* In a child of fork the mutex may be held by a thread that does not exist there: it is not even looked at. */
+    if (zkl__session_forked(session)) {
+        return zkl__fail(err, ZKL_EFORKED, 0, NULL, "the session was opened by process %ld: open one in this process",
+                         (long)session->pid);
+    }
+    zkl__session_retain(session);
+    pthread_mutex_lock(&session->mutex);
+    if (closed_too || (!session->status.closing && session->status.state != ZKL_SESSION_CLOSED)) {
+        return ZKL_OK;
+    }
+    const char *why = session->status.closing ? "zkl_session_close was called" : zkl_strerror(session->status.why);
+    zkl__session_leave(session);
+    return zkl__fail(err, ZKL_ECLOSED, 0, NULL, "the session is closed: %s", why);
+}
+
+void zkl__session_leave(zkl_session *session)
+{
+    zkl__session_arm(session);
+    pthread_mutex_unlock(&session->mutex);
+    zkl__session_drop(session);
+}
+
+void zkl__session_retain(zkl_session *session)
+{
+    atomic_fetch_add(&session->refs, 1);
+}
+
+void zkl__session_drop(zkl_session *session)
+{
+    if (atomic_fetch_sub(&session->refs, 1) == 1) {
+        zkl__session_free(session);
+    }
+}
+
+void zkl__session_arm(zkl_session *session)
+{
+    zkl__alarms_set(&session->alarms, &session->core_alarm, zkl__core_next(session->core));
+}
+
+int64_t zkl__session_now(const zkl_session *session)
+{
+    (void)session;
+    return zkl__clock_now();
+}
+
+int64_t zkl__deadline(int64_t now, int64_t timeout_ms)
+{
+    bool never = timeout_ms < 0 || timeout_ms > (INT64_MAX - now) / ZKL__MS;
+    return never ? INT64_MAX : now + timeout_ms * ZKL__MS;
+}
+
+void zkl__session_event(zkl_session *session, struct zkl__event event)
+{
+    event.now = zkl__clock_now(); /* read inside the mutex: no step is earlier than the one before */
+    zkl__session_step(session->core, &event);
+    if (session->status.closing) {
+        zkl__signal_raise(&session->status.changed); /* close waits for the core to be idle */
+    }
+}
+
+struct zkl__core *zkl__session_core(zkl_session *session)
+{
+    return session->core;
+}
+
+const zkl_heap *zkl__session_heap(const zkl_session *session)
+{
+    return &session->heap;
+}
+
+const char *zkl__session_whoami(const zkl_session *session)
+{
+    return session->whoami;
+}
+
+const struct zkl__settings *zkl__session_settings(const zkl_session *session)
+{
+    return &session->settings;
+}
+
+struct zkl__status *zkl__session_status(zkl_session *session)
+{
+    return &session->status;
+}
+
+struct zkl__alarms *zkl__session_alarms(zkl_session *session)
+{
+    return &session->alarms;
+}
+
+struct zkl__callbacks *zkl__session_callbacks(zkl_session *session)
+{
+    return &session->callbacks;
+}
+
+/* --- waiting ------------------------------------------------------------------------------------------------------- */
+
+bool zkl__session_wait(zkl_session *session, struct zkl__signal *signal, int64_t deadline)
+{
+    if (session->status.closed || zkl__clock_now() >= deadline) {
+        return false;
+    }
+    struct zkl__sleeper me = {signal, session->sleepers, NULL};
+    session->sleepers = &me;
+    if (me.next) {
+        me.next->prev = &me;
+    }
+    zkl__session_arm(session);
+    zkl__signal_wait(signal, &session->mutex, deadline);
+    *(me.prev ? &me.prev->next : &session->sleepers) = me.next;
+    if (me.next) {
+        me.next->prev = me.prev;
+    }
+    return !session->status.closed && zkl__clock_now() < deadline;
+}
+
+void zkl__session_wake(zkl_session *session)
+{
+    for (struct zkl__sleeper *sleeper = session->sleepers; sleeper; sleeper = sleeper->next) {
+        zkl__signal_raise(sleeper->signal);
+    }
+}
+
+/* --- objects ------------------------------------------------------------------------------------------------------- */
+
+void zkl__session_add(zkl_session *session, struct zkl__object *object)
+{
+    object->prev = NULL;
+    object->next = session->objects;
+    if (object->next) {
+        object->next->prev = object;
+    }
+    session->objects = object;
+}
+
+void zkl__session_remove(zkl_session *session, struct zkl__object *object)
+{
+    *(object->prev ? &object->prev->next : &session->objects) = object->next;
+    if (object->next) {
+        object->next->prev = object->prev;
+    }
+}
+
+struct zkl__object *zkl__session_objects(zkl_session *session)
+{
+    return session->objects;
+}
