@@ -1,0 +1,143 @@
+#include "call.h"
+
+#include "error.h"
+
+#define WINDOW 64                /* on their way at a time: hides the round trip, crowds nobody out */
+#define RETRY_NS (100 * ZKL__MS) /* for a read that was not sent though connected: a limit was reached */
+
+struct slot {
+    struct zkl__request request;
+    struct run *run;
+    size_t index;
+    enum { FREE, FLYING, UNANSWERED } state;
+};
+
+/* Some reads under way; or one operation that is sent once. */
+struct run {
+    const struct zkl__reads *reads;
+    struct zkl__signal answered;
+    size_t next, done, flying;
+    bool once;
+    struct slot slots[WINDOW];
+};
+
+static void on_done(struct zkl__request *request, const struct zkl__reply *reply)
+{
+    struct slot *slot = request->owner;
+    struct run *run = slot->run;
+    run->flying--;
+    slot->state = UNANSWERED;
+    if (zkl__rc_answered(reply->rc)) {
+        slot->state = FREE;
+        run->done++;
+        run->reads->look(run->reads->arg, slot->index, reply);
+    }
+    if (run->flying <= WINDOW / 2) {
+        zkl__signal_raise(&run->answered);
+    }
+}
+
+static void send_one(zkl_session *session, struct run *run, struct slot *slot)
+{
+    struct zkl__op op = {.kind = ZKL__OP_NONE};
+    run->reads->make(run->reads->arg, slot->index, &op);
+    slot->run = run;
+    slot->request = (struct zkl__request){on_done, slot};
+    slot->state = FLYING;
+    run->flying++;
+    zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &slot->request, .op = &op});
+}
+
+/* Sends what there is room for. True when something is still not on its way for lack of an answer or a connection. */
+static bool send_some(zkl_session *session, struct run *run)
+{
+    bool waiting = false;
+    for (int i = 0; i < WINDOW; i++) {
+        struct slot *slot = &run->slots[i];
+        if (slot->state == FREE && run->next < run->reads->count) {
+            slot->index = run->next++;
+            slot->state = UNANSWERED;
+        }
+        if (slot->state == UNANSWERED && zkl__core_connected(zkl__session_core(session))) {
+            send_one(session, run, slot);
+        }
+        waiting = waiting || slot->state == UNANSWERED;
+    }
+    return waiting;
+}
+
+static int run_all(zkl_session *session, struct run *run, int64_t deadline, zkl_error *err)
+{
+    const struct zkl__status *status = zkl__session_status(session);
+    bool waiting = send_some(session, run);
+    while (run->done < run->reads->count) {
+        if (status->closing || status->state == ZKL_SESSION_CLOSED) {
+            return zkl__fail(err, ZKL_ECLOSED, 0, NULL, "the session was closed meanwhile");
+        }
+        if (run->once && run->slots[0].state == UNANSWERED) {
+            return zkl__fail(err, ZKL_ECONNECT, 0, NULL,
+                             waiting ? "not sent: no connection" : "the connection went before the answer came");
+        }
+        int64_t now = zkl__session_now(session);
+        if (now >= deadline) {
+            return zkl__fail(err, ZKL_ETIMEOUT, 0, NULL, "no answer from the servers in time");
+        }
+        bool soon = waiting && zkl__core_connected(zkl__session_core(session)) && deadline > now + RETRY_NS;
+        zkl__session_wait(session, &run->answered, soon ? now + RETRY_NS : deadline);
+        if (!run->once) {
+            waiting = send_some(session, run);
+        }
+    }
+    return ZKL_OK;
+}
+
+static int start_run(zkl_session *session, const struct zkl__reads *reads, bool once, int64_t deadline, zkl_error *err)
+{
+    struct run run = {.reads = reads, .once = once};
+    int rc = zkl__signal_init(&run.answered);
+    if (rc != ZKL_OK) {
+        return zkl__fail(err, rc, 0, NULL, "no memory to wait with");
+    }
+    rc = run_all(session, &run, deadline, err);
+    for (int i = 0; i < WINDOW; i++) {
+        if (run.slots[i].state == FLYING) {
+            zkl__request_forget(zkl__session_core(session), &run.slots[i].request);
+        }
+    }
+    zkl__signal_deinit(&run.answered);
+    return rc;
+}
+
+int zkl__session_read(zkl_session *session, const struct zkl__reads *reads, int64_t deadline, zkl_error *err)
+{
+    return start_run(session, reads, false, deadline, err);
+}
+
+struct call {
+    const struct zkl__op *op;
+    void (*look)(void *arg, const struct zkl__reply *reply);
+    void *arg;
+};
+
+static void make_one(void *arg, size_t index, struct zkl__op *op)
+{
+    (void)index;
+    *op = *((const struct call *)arg)->op;
+}
+
+static void look_one(void *arg, size_t index, const struct zkl__reply *reply)
+{
+    const struct call *call = arg;
+    (void)index;
+    if (call->look) {
+        call->look(call->arg, reply);
+    }
+}
+
+int zkl__session_call(zkl_session *session, const struct zkl__op *op, int64_t deadline,
+                      void (*look)(void *arg, const struct zkl__reply *reply), void *arg, zkl_error *err)
+{
+    struct call call = {op, look, arg};
+    struct zkl__reads reads = {1, make_one, look_one, &call};
+    return start_run(session, &reads, true, deadline, err);
+}

@@ -1,0 +1,23 @@
+/* call.h - operations that a thread waits for: one, or many reads with several on their way at a time. All inside enter/leave. */
+#ifndef ZKL_RECIPES_CALL_H
+#define ZKL_RECIPES_CALL_H
+
+#include "shell.h"
+
+/* Submits op and waits for the answer until the deadline. look is called with the reply (its pointers end with it); may be NULL. ZKL_OK when
+ * the server answered, whatever it said; ZKL_ETIMEOUT, ZKL_ECONNECT (not sent, or the connection went first: then the fate of a
+ * write is unknown), ZKL_ECLOSED, ZKL_ENOMEM, with words in err. */
+int zkl__session_call(zkl_session *session, const struct zkl__op *op, int64_t deadline,
+                      void (*look)(void *arg, const struct zkl__reply *reply), void *arg, zkl_error *err);
+
+struct zkl__reads {
+    size_t count;
+    void (*make)(void *arg, size_t index, struct zkl__op *op); /* op is zeroed; its pointers live until the next make */
+    void (*look)(void *arg, size_t index, const struct zkl__reply *reply); /* the server's answer; in any order */
+    void *arg;
+};
+/* Reads that a lost connection left unanswered are sent again, until the deadline. ZKL_OK when all were answered, whatever was said;
+ * ZKL_ETIMEOUT, ZKL_ECLOSED, ZKL_ENOMEM, with words in err. */
+int zkl__session_read(zkl_session *session, const struct zkl__reads *reads, int64_t deadline, zkl_error *err);
+
+#endif

@@ -1,0 +1,100 @@
+/* place.h - an object that waits for and holds one place in a queue: what every queue recipe is made of.
+ *
+ * A recipe is an admission rule (core/contender.h), a struct that begins with a zkl__place, two functions that call the user, and
+ * public functions that hand on to the ones below. See lock.c.
+ *
+ * One acquire is one contender, in a `turn`: its result, who waits for it, and later its hold. A turn outlives its place in the object when
+ * threads still look at it: so an object may be released, acquired again and freed under a thread that is just waking up. */
+#ifndef ZKL_RECIPES_PLACE_H
+#define ZKL_RECIPES_PLACE_H
+
+#include "shell.h"
+
+struct zkl__place;
+struct zkl__turn;
+struct zkl__completion;
+
+typedef void (*zkl__any_fn)(void); /* a user's function, whatever its type */
+
+struct zkl__place_ops {
+    struct zkl__object_ops object; /* noun, zkl__place_give_up, zkl__place_describe */
+    /* Call the user. Outside the mutex. */
+    void (*tell)(struct zkl__place *place, zkl_state state);
+    void (*complete)(struct zkl__place *place, zkl__any_fn done, void *payload, int code, const zkl_grant *grant,
+                     const zkl_error *err);
+};
+
+/* Options that all queue recipes have. */
+struct zkl__place_config {
+    const char *metadata; /* NULL: "host:pid" */
+    const zkl_acl *acl;   /* NULL: the session's */
+    bool recursive;
+    bool recover;
+    bool listens; /* ops->tell is wanted */
+    bool fail_on_expiry;
+    int64_t max_hold_ms;
+    int64_t release_timeout_ms;
+};
+
+/* Called when a hold ends, by loss or by release, inside the mutex. The owner's memory. */
+struct zkl__ear {
+    void (*ended)(void *owner);
+    void *owner;
+    struct zkl__ear *next;
+};
+
+struct zkl__place {
+    struct zkl__object object; /* first */
+    const struct zkl__place_ops *ops;
+    zkl_session *session;
+    char *path;
+    struct zkl__place_config config; /* its metadata and acl are ours */
+    unsigned refs;                   /* the user's handle, turns, a callback that runs */
+    bool freed;                      /* the handle is gone */
+    struct zkl__turn *turn;          /* pending or held; NULL: idle */
+    struct zkl__completion *completions;
+    struct zkl__ear *ears;
+    struct zkl__callback notice;
+    zkl_state latest; /* to be told; ZKL_STATE_IDLE: nothing */
+    zkl_state told;
+    unsigned losses; /* to be told: each, before latest */
+};
+
+/* Checks and copies; memory of size bytes, zeroed, with the place at its beginning. Errors: as zkl_lock_new. */
+int zkl__place_new(struct zkl__place **out, size_t size, const struct zkl__place_ops *ops, zkl_session *session,
+                   const char *path, const struct zkl__place_config *config, zkl_error *err);
+void zkl__place_free(struct zkl__place *place); /* as zkl_lock_free */
+
+/* As the functions of lock.h of the same names. */
+int zkl__place_acquire(struct zkl__place *place, const struct zkl__rule *rule, int64_t timeout_ms, zkl_grant *grant,
+                       zkl_error *err);
+int zkl__place_acquire_async(struct zkl__place *place, const struct zkl__rule *rule, int64_t timeout_ms,
+                             zkl__any_fn done, void *payload, zkl_error *err);
+int zkl__place_cancel(struct zkl__place *place);
+int zkl__place_release(struct zkl__place *place, zkl_error *err);
+
+/* What is so now, by the lease clock. */
+struct zkl__standing {
+    zkl_state state;
+    int64_t token;        /* 0 when not held */
+    int64_t remaining_ns; /* of the lease, and of max_hold_ms; 0 when not held */
+    char node[ZKL__NAME_MAX];
+};
+struct zkl__standing zkl__place_standing(const struct zkl__place *place);
+struct zkl__standing zkl__place_look(const struct zkl__place *place); /* the same, inside enter/leave */
+
+/* Both inside enter/leave. */
+void zkl__place_listen(struct zkl__place *place, struct zkl__ear *ear);
+void zkl__place_unlisten(struct zkl__place *place, struct zkl__ear *ear);
+
+/* For zkl__object_ops. */
+bool zkl__place_give_up(struct zkl__object *object, int code);
+void zkl__place_describe(const struct zkl__object *object, const char **path, zkl_state *state, int64_t *token);
+
+/* Over all objects of a session with these ops: gives up each, or shows each that is not idle. How many, or ZKL_EFORKED, ZKL_ECLOSED,
+ * ZKL_EINVAL. */
+int zkl__places_release_all(zkl_session *session, const struct zkl__place_ops *ops);
+int zkl__places_visit(zkl_session *session, const struct zkl__place_ops *ops,
+                      void (*visit)(const char *path, zkl_state state, int64_t token, void *payload), void *payload);
+
+#endif

@@ -1,0 +1,228 @@
+/* session.c - the session as its user sees it: open, close, callbacks, facts. */
+#include "call.h"
+
+#include "error.h"
+
+#include <string.h>
+
+#define GIVE_UP_MS 500 /* for the end of a session that did not come to be */
+
+/* --- open ---------------------------------------------------------------------------------------------------------- */
+
+static bool hopeless(int code)
+{
+    return code != ZKL_OK && code != ZKL_ECONNECT;
+}
+
+static int refused(zkl_session *session, zkl_error *err)
+{
+    const struct zkl__settings *settings = zkl__session_settings(session);
+    return zkl__fail(err, zkl__session_status(session)->why, 0, NULL, "%.120s: credentials of scheme \"%s\" refused",
+                     settings->servers, settings->scheme ? settings->scheme : "none");
+}
+
+/* Inside. Names of servers that do not resolve yet are tried again until the deadline, as servers that do not answer are. */
+static int await_connection(zkl_session *session, int64_t deadline, zkl_error *err)
+{
+    struct zkl__status *status = zkl__session_status(session);
+    const struct zkl__settings *settings = zkl__session_settings(session);
+    bool more = true;
+    while (status->state != ZKL_SESSION_CONNECTED && status->state != ZKL_SESSION_CLOSED && more &&
+           !hopeless(status->open_error.code)) {
+        more = zkl__session_wait(session, &status->changed, deadline);
+    }
+    if (status->state == ZKL_SESSION_CONNECTED) {
+        return ZKL_OK;
+    }
+    if (status->state == ZKL_SESSION_CLOSED) {
+        return refused(session, err);
+    }
+    const zkl_error *failed = &status->open_error;
+    if (hopeless(failed->code)) {
+        return zkl__fail(err, failed->code, failed->zk_code, NULL, "%s", failed->text);
+    }
+    return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "no answer from %.120s within %lld ms%s%s", settings->servers,
+                     (long long)settings->options.connect_timeout_ms, failed->text[0] ? ": " : "", failed->text);
+}
+
+static void make_exists(void *arg, size_t index, struct zkl__op *op)
+{
+    (void)arg;
+    (void)index;
+    *op = (struct zkl__op){.kind = ZKL__OP_EXISTS, .dir = "/"};
+}
+
+static void look_exists(void *arg, size_t index, const struct zkl__reply *reply)
+{
+    (void)index;
+    *(bool *)arg = reply->rc != ZKL__RC_NONODE;
+}
+
+/* Inside. A chroot is never made here: one that is missing is most often a slip of the pen. */
+static int check_chroot(zkl_session *session, int64_t deadline, zkl_error *err)
+{
+    const char *servers = zkl__session_settings(session)->servers;
+    bool there = true;
+    struct zkl__reads reads = {1, make_exists, look_exists, &there};
+    int rc = zkl__session_read(session, &reads, deadline, NULL);
+    if (rc == ZKL_ECLOSED) {
+        return refused(session, err); /* first connected, then refused: so the servers do it */
+    }
+    if (rc != ZKL_OK) {
+        return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "%.120s took the connection and gave no further answer", servers);
+    }
+    if (!there) {
+        return zkl__fail(err, ZKL_ENOENT, 0, strchr(servers, '/'), "the chroot of %.120s does not exist", servers);
+    }
+    return ZKL_OK;
+}
+
+static int await_open(zkl_session *session, zkl_error *err)
+{
+    const zkl_session_options *options = &zkl__session_settings(session)->options;
+    struct zkl__status *status = zkl__session_status(session);
+    int rc = zkl__session_enter(session, true, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    int64_t deadline = zkl__deadline(zkl__session_now(session), options->connect_timeout_ms);
+    rc = await_connection(session, deadline, err);
+    if (rc == ZKL_OK) {
+        rc = zkl__lease_check(options, zkl__core_timeout(zkl__session_core(session)), err);
+    }
+    if (rc == ZKL_OK) {
+        rc = check_chroot(session, deadline, err);
+    }
+    if (rc == ZKL_OK && options->state_fn && zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
+        rc = zkl__fail(err, ZKL_ELIMIT, 0, NULL, "no thread for callbacks");
+    }
+    status->told = rc == ZKL_OK;
+    status->closing = rc != ZKL_OK;
+    zkl__session_leave(session);
+    return rc;
+}
+
+int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_options *options, zkl_error *err)
+{
+    static const zkl_session_options defaults = ZKL_SESSION_OPTIONS_INIT;
+    if (!out || !servers) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "servers" : "out");
+    }
+    zkl_session *session = NULL;
+    int rc = zkl__session_start(&session, servers, options ? options : &defaults, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    rc = await_open(session, err);
+    if (rc != ZKL_OK) {
+        zkl__session_stop(session, zkl__deadline(zkl__session_now(session), GIVE_UP_MS));
+        return rc;
+    }
+    *out = session;
+    return ZKL_OK;
+}
+
+/* --- close --------------------------------------------------------------------------------------------------------- */
+
+/* Inside. Everything pending is told, everything held is on its way out; then until the core has seen it all go. */
+static void give_up_all(zkl_session *session, int64_t deadline)
+{
+    struct zkl__status *status = zkl__session_status(session);
+    status->closing = true;
+    for (struct zkl__object *object = zkl__session_objects(session); object; object = object->next) {
+        object->ops->give_up(object, ZKL_ECLOSED);
+    }
+    zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_CLOSE});
+    bool more = true;
+    while (more && !zkl__core_idle(zkl__session_core(session))) {
+        more = zkl__session_wait(session, &status->changed, deadline);
+    }
+}
+
+int zkl_session_close(zkl_session *session, int64_t timeout_ms)
+{
+    if (!session) {
+        return ZKL_OK;
+    }
+    int rc = zkl__session_enter(session, true, NULL);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    int64_t deadline = zkl__deadline(zkl__session_now(session), timeout_ms);
+    if (zkl__callbacks_inside(zkl__session_callbacks(session), NULL)) {
+        rc = ZKL_EDEADLK;
+    } else if (zkl__session_status(session)->closing) {
+        rc = ZKL_ECLOSED;
+    } else {
+        give_up_all(session, deadline);
+    }
+    zkl__session_leave(session);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    return zkl__session_stop(session, deadline) == ZKL_OK ? ZKL_OK : ZKL_ETIMEOUT;
+}
+
+/* --- callbacks ----------------------------------------------------------------------------------------------------- */
+
+int zkl_session_fd(zkl_session *session)
+{
+    return session && !zkl__session_forked(session) ? zkl__session_callbacks(session)->fd : -1;
+}
+
+int zkl_session_dispatch(zkl_session *session)
+{
+    if (!session) {
+        return ZKL_EINVAL;
+    }
+    int rc = zkl__session_enter(session, true, NULL);
+    if (rc == ZKL_OK) {
+        struct zkl__callbacks *callbacks = zkl__session_callbacks(session);
+        rc = callbacks->dispatched ? zkl__callbacks_dispatch(callbacks) : ZKL_EUNSUPPORTED;
+        zkl__session_leave(session);
+    }
+    return rc;
+}
+
+/* --- facts: of a closed session too; in a child of fork there are none ---------------------------------------------- */
+
+const char *zkl_session_state_name(zkl_session_state state)
+{
+    static const char *const names[] = {"connected", "suspended", "lost", "closed"};
+    return (unsigned)state < sizeof names / sizeof *names ? names[state] : "?";
+}
+
+static int64_t fact(zkl_session *session, int64_t (*get)(const struct zkl__core *core), int64_t unit)
+{
+    if (!session || zkl__session_enter(session, true, NULL) != ZKL_OK) {
+        return 0;
+    }
+    int64_t value = get(zkl__session_core(session)) / unit;
+    zkl__session_leave(session);
+    return value;
+}
+
+zkl_session_state zkl_session_get_state(zkl_session *session)
+{
+    zkl_session_state state = ZKL_SESSION_CLOSED;
+    if (session && zkl__session_enter(session, false, NULL) == ZKL_OK) {
+        state = zkl__session_status(session)->state;
+        zkl__session_leave(session);
+    }
+    return state;
+}
+
+int64_t zkl_session_id(zkl_session *session)
+{
+    return fact(session, zkl__core_session_id, 1);
+}
+
+int64_t zkl_session_timeout_ms(zkl_session *session)
+{
+    return fact(session, zkl__core_timeout, ZKL__MS);
+}
+
+int64_t zkl_session_least_lease_ms(zkl_session *session)
+{
+    return fact(session, zkl__core_least_lease, ZKL__MS);
+}

@@ -1,0 +1,6 @@
+#include <zklock/version.h>
+
+const char *zkl_version(void)
+{
+    return ZKL_VERSION;
+}
