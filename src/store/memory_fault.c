@@ -44,7 +44,6 @@ static void make_unknown(struct zkl__memory_reply *reply)
 {
     memset(&reply->reply, 0, sizeof reply->reply);
     reply->reply.rc = ZKL__RC_UNKNOWN;
-    reply->reply.zk_code = -4; /* ZCONNECTIONLOSS */
 }
 
 /* The connection is gone: `suspended`, then a reply for each operation without one. */

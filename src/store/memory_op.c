@@ -162,6 +162,8 @@ static void answer_write(struct zkl__reply *reply, char **room, const struct zkl
     answer(reply, change->rc);
     if (change->rc == ZKL__RC_OK && change->op->kind == ZKL__OP_CREATE) {
         reply->name = put_name(room, change->node->path);
+    } else if (change->rc == ZKL__RC_OK && change->op->kind == ZKL__OP_SET) {
+        reply->stat = change->after;
     }
 }
 
@@ -176,7 +178,7 @@ static int perform_one(struct zkl__memory_reply **out, struct zkl__store *store,
     }
     char *room = reply->room;
     answer_write(&reply->reply, &room, &change);
-    if (change.rc == ZKL__RC_OK && (op->kind == ZKL__OP_CREATE || op->kind == ZKL__OP_SET)) {
+    if (change.rc == ZKL__RC_OK && op->kind == ZKL__OP_CREATE) {
         zkl__memory_stat(&reply->reply.stat, change.node);
     }
     zkl__memory_drop(&change, &store->space->tree);

@@ -375,6 +375,7 @@ static enum zkl__rc apply_set(struct zkl__memory_change *change, struct zkl__mem
     node->stat.version = (int32_t)((uint32_t)node->stat.version + 1);
     node->stat.mzxid = tree->zxid;
     node->stat.mtime_ms = now_ms();
+    zkl__memory_stat(&change->after, node);
     return ZKL__RC_OK;
 }
 

@@ -51,6 +51,7 @@ struct zkl__memory_change {
     struct zkl__stat stat;         /* set, once applied: as it was. Likewise the next two, of the parent */
     int64_t pzxid;
     int32_t creates;
+    struct zkl__stat after; /* set, once applied: what it answers */
 };
 
 /* False: no memory. */
