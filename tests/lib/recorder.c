@@ -82,7 +82,7 @@ static void copy_reply(struct zkl__reply *to, const struct zkl__reply *from)
     if (from->parts) {
         struct zkl__reply *parts = calloc(from->part_count, sizeof *parts);
         for (size_t i = 0; i < from->part_count; i++) {
-            parts[i] = (struct zkl__reply){.rc = from->parts[i].rc, .zk_code = from->parts[i].zk_code};
+            parts[i] = from->parts[i]; /* of a write: nothing to copy but the name */
             parts[i].name = copy_text(from->parts[i].name);
         }
         to->parts = parts;
@@ -329,6 +329,18 @@ const struct record *recorder_do(struct recorder *r, const struct zkl__op *op)
 const struct record *recorder_nth(struct recorder *r, enum record_kind kind, size_t n, int64_t timeout_ms)
 {
     return find(r, kind, 0, n, timeout_ms);
+}
+
+const struct record *recorder_at(struct recorder *r, size_t n, int64_t timeout_ms)
+{
+    int64_t deadline = clock_ns(CLOCK_BOOTTIME) + timeout_ms * 1000000;
+    pthread_mutex_lock(&r->mutex);
+    while (r->count <= n && clock_ns(CLOCK_BOOTTIME) < deadline) {
+        sleep_until(r, deadline);
+    }
+    const struct record *record = n < r->count ? r->records[n] : NULL;
+    pthread_mutex_unlock(&r->mutex);
+    return record;
 }
 
 size_t recorder_count(struct recorder *r, enum record_kind kind)

@@ -16,8 +16,7 @@ struct record {
     enum zkl__watch_event watch;
     char *path; /* of a watch */
     uint64_t id;
-    struct zkl__reply
-        reply; /* a copy; name, data and children are the record's; parts have rc, zk_code and name only */
+    struct zkl__reply reply; /* a copy, the record's */
 };
 
 struct recorder;
@@ -42,6 +41,8 @@ const struct record *recorder_reply(struct recorder *r, uint64_t id, int64_t tim
 const struct record *recorder_do(struct recorder *r, const struct zkl__op *op);
 /* The nth (from 0) record of that kind. */
 const struct record *recorder_nth(struct recorder *r, enum record_kind kind, size_t n, int64_t timeout_ms);
+/* The nth (from 0) record of any kind. */
+const struct record *recorder_at(struct recorder *r, size_t n, int64_t timeout_ms);
 size_t recorder_count(struct recorder *r, enum record_kind kind);
 /* All records so far, in order of telling. */
 size_t recorder_all(struct recorder *r, const struct record **out, size_t max);

@@ -1,62 +1,41 @@
-/* store_client.h - a session with a store (either adapter) that writes down all it is told, for tests to wait on and
- * to read. */
+/* store_client.h - a recorder read in order: each test takes what a store told one thing after the other. */
 #ifndef ZKL_TESTS_STORE_CLIENT_H
 #define ZKL_TESTS_STORE_CLIENT_H
 
-#include <pthread.h>
-
-#include "store.h"
-
-enum told_kind { TOLD_CONNECTED, TOLD_SUSPENDED, TOLD_EXPIRED, TOLD_REPLY, TOLD_WATCH };
-
-/* One thing told. Its pointers live until client_close. */
-struct told {
-    enum told_kind kind;
-    struct zkl__connection connection;
-    enum zkl__end end;
-    uint64_t id;
-    struct zkl__reply reply; /* a deep copy, children sorted */
-    enum zkl__watch_event event;
-    char *path;
-};
+#include "recorder.h"
 
 struct client {
-    struct zkl__store *store;
-    const struct zkl__store_ops *ops;
+    struct recorder *recorder;
     int64_t session_id; /* of the first connection */
-    uint64_t ids;
-    size_t seen; /* how many of the told were taken by client_next */
-    pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    struct told **told;
-    size_t count;
-    bool inside; /* an event function is running */
-    size_t overlaps;
+    size_t seen;        /* how many records were taken by client_next */
 };
 
-/* Opens and waits for `connected` (which client_next then skips). config->servers says where. NULL heap: malloc. A
- * ZKL_ code. */
+/* Opens what config->servers says and waits for `connected`, which client_next then skips. Without a heap: malloc. A ZKL_ code. */
 int client_open(struct client *client, const struct zkl__store_config *config);
-/* The same with nothing but the servers string. */
 int client_open_plain(struct client *client, const char *servers);
 int client_close(struct client *client);
 
-/* Next thing told that was not taken yet; NULL after ten seconds of silence. */
-const struct told *client_next(struct client *client);
-/* Whether nothing is told that was not taken yet, now. */
+/* The first record that was not taken yet; NULL after ten seconds of silence. */
+const struct record *client_next(struct client *client);
+/* Whether there is none, now. */
 bool client_quiet(struct client *client);
-/* The reply of that id, whatever else is told; NULL after ten seconds. Takes nothing. */
-const struct told *client_reply(struct client *client, uint64_t id);
+/* Takes all records so far and up to the answer of one more operation. */
+void client_drain(struct client *client);
 
-/* Submits; its id, or 0 when refused (*code says why, if not NULL). */
-uint64_t client_send(struct client *client, const struct zkl__op *op, int *code);
-/* Submits and waits for the reply; takes nothing. A reply of ZKL__RC_UNSENT when submit refused or ten seconds went
- * by. */
-const struct zkl__reply *client_call(struct client *client, const struct zkl__op *op);
+/* Submits and waits for the reply; takes nothing. ZKL__RC_UNSENT when submit refused or the reply did not come. */
+const struct zkl__reply *client_call(struct client *client, struct zkl__op op);
+enum zkl__rc client_rc(struct client *client, struct zkl__op op);
+/* Submits; its id, or 0 when refused. */
+uint64_t client_send(struct client *client, struct zkl__op op);
+/* The code of a submit. */
+int client_try(struct client *client, struct zkl__op op);
 
-/* --- ops in one line ---------------------------------------------------------------------------------------------- */
+/* Whether a list has the name. */
+bool client_listed(const struct zkl__reply *reply, const char *name);
 
-struct zkl__op op_create(const char *path, const char *text, enum zkl__create_mode mode);
+/* --- ops in one line, by path; a NULL text is no data ---------------------------------------------------------------- */
+
+struct zkl__op op_make(const char *path, const char *text, enum zkl__create_mode mode);
 struct zkl__op op_delete(const char *path, int32_t version);
 struct zkl__op op_set(const char *path, const char *text, int32_t version);
 struct zkl__op op_check(const char *path, int32_t version);

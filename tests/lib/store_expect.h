@@ -6,46 +6,26 @@
 #include "store_client.h"
 
 /* The next thing told is of this kind. */
-static inline const struct told *expect(struct client *client, enum told_kind kind)
+static inline const struct record *expect(struct client *client, enum record_kind kind)
 {
-    const struct told *told = client_next(client);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(told);
-    CU_ASSERT_EQUAL_FATAL(told->kind, kind);
-    return told;
+    const struct record *record = client_next(client);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(record);
+    CU_ASSERT_EQUAL_FATAL(record->kind, kind);
+    return record;
 }
 
 static inline void expect_reply(struct client *client, uint64_t id, enum zkl__rc rc)
 {
-    const struct told *told = expect(client, TOLD_REPLY);
-    CU_ASSERT_EQUAL(told->id, id);
-    CU_ASSERT_EQUAL(told->reply.rc, rc);
+    const struct record *record = expect(client, RECORD_REPLY);
+    CU_ASSERT_EQUAL(record->id, id);
+    CU_ASSERT_EQUAL(record->reply.rc, rc);
 }
 
 static inline void expect_watch(struct client *client, enum zkl__watch_event event, const char *path)
 {
-    const struct told *told = expect(client, TOLD_WATCH);
-    CU_ASSERT_EQUAL(told->event, event);
-    CU_ASSERT_STRING_EQUAL(told->path, path);
-}
-
-static inline enum zkl__rc rc_of(struct client *client, struct zkl__op op)
-{
-    return client_call(client, &op)->rc;
-}
-
-static inline uint64_t send_op(struct client *client, struct zkl__op op)
-{
-    return client_send(client, &op, NULL);
-}
-
-/* Takes everything told so far and up to the answer of one more operation. */
-static inline void drain(struct client *client)
-{
-    uint64_t last = send_op(client, op_read(ZKL__OP_SYNC, "/", false));
-    const struct told *told;
-    do {
-        told = client_next(client);
-    } while (told && !(told->kind == TOLD_REPLY && told->id == last));
+    const struct record *record = expect(client, RECORD_WATCH);
+    CU_ASSERT_EQUAL(record->watch, event);
+    CU_ASSERT_STRING_EQUAL(record->path, path);
 }
 
 #endif
