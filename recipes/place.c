@@ -634,7 +634,7 @@ int zkl__place_new(struct zkl__place **out, size_t size, const struct zkl__place
     if (rc != ZKL_OK) {
         return rc;
     }
-    struct zkl__place *place;
+    struct zkl__place *place = NULL;
     rc = make(&place, size, session, path, config, err);
     if (rc == ZKL_OK) {
         place->ops = ops;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define TICK_SOON (100 * ZKL__MS)
 #define BACKOFF_MIN (100 * ZKL__MS)
 #define BACKOFF_MAX (5000 * ZKL__MS)
 
@@ -42,6 +43,10 @@ static void on_connected(void *ctx, const struct zkl__connection *connection)
 
 static void on_suspended(void *ctx)
 {
+    zkl_session *session = ctx;
+    pthread_mutex_lock(&session->mutex);
+    zkl__alarms_set(&session->alarms, &session->tick_alarm, 0); /* it begins to look for another server */
+    pthread_mutex_unlock(&session->mutex);
     step(ctx, (struct zkl__event){.kind = ZKL__EV_SUSPENDED});
 }
 
@@ -79,7 +84,13 @@ static const struct zkl__store_events events = {
 static int submit(void *ctx, uint64_t id, const struct zkl__op *op)
 {
     zkl_session *session = ctx;
-    return session->store ? session->store_ops->submit(session->store, id, op) : ZKL_ECONNECT;
+    if (!session->store) {
+        return ZKL_ECONNECT;
+    }
+    if (!session->tick_alarm.set) { /* the store was idle: from now on it may have something to see to */
+        zkl__alarms_set(&session->alarms, &session->tick_alarm, zkl__clock_now() + TICK_SOON);
+    }
+    return session->store_ops->submit(session->store, id, op);
 }
 
 void zkl__session_set_state(zkl_session *session, zkl_session_state state, int why)

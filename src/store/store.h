@@ -67,8 +67,8 @@ struct zkl__store_ops {
      * submits in order. */
     int (*submit)(struct zkl__store *store, uint64_t id, const struct zkl__op *op);
     /* Housekeeping of the adapter's own (nudge, turn of the wheel). To be called when the time comes that the last call
-     * returned (INT64_MAX: it does not); and at once after open, after any event but a reply, and after a submit when the last call
-     * returned INT64_MAX. More often does no harm. CLOCK_BOOTTIME, ns. Not with a lock held that an event function takes; may wait
+     * returned (INT64_MAX: it does not); at once after open and after `suspended`; and within 100 ms after a submit when the
+     * last call returned INT64_MAX. More often does no harm. CLOCK_BOOTTIME, ns. Not with a lock held that an event function takes; may wait
      * for a name server while there is no connection. */
     int64_t (*tick)(struct zkl__store *store, int64_t now_ns);
     /* ZKL_OK: the server ended the session. ZKL_ETIMEOUT, ZKL_ECONNECT: it will end by its timeout. */
