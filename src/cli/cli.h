@@ -1,0 +1,57 @@
+/* cli.h - what the subcommands share: the command table, global options, words for the user.
+ *
+ * Data goes to stdout, everything else to stderr. Every message names the thing and what to do about it. */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include <popt.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "exit_code.h"
+
+/* The global options. */
+struct cli {
+    const char *servers;
+    int64_t session_timeout_ms;
+    int64_t tick_ms;
+    const char *auth_file;
+    bool json;
+    bool quiet;
+    bool verbose;
+    char **kept; /* values of options: they live until the process ends */
+    int kept_count;
+};
+
+/* A subcommand: everything that help, completion and dispatch need to know. */
+struct cli_command {
+    const char *name;
+    int (*run)(struct cli *cli, const struct cli_command *self, int argc, const char **argv);
+    const char *arguments; /* "LOCK -- CMD [ARG...]" */
+    const char *summary;   /* one line */
+    const char *examples;  /* whole lines, each a command to type or a # comment */
+    const char *notes;     /* paragraphs below the options; NULL: none */
+    const struct poptOption *options;
+};
+
+extern const struct cli_command cmd_run, cmd_sandbox;
+
+/* The commands in the order of help; ends with NULL. */
+extern const struct cli_command *const cli_commands[];
+const struct cli_command *cli_find_command(const char *name);
+/* The subcommand that a mistyped word most likely meant; NULL when none is near. */
+const char *cli_suggest_command(const char *word);
+
+/* Says "zklock: ..." on stderr. */
+void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same unless -q. */
+void cli_note(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same with -v only. */
+void cli_detail(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A usage error: the message, then where help is. Returns EXIT_FAILED. */
+int cli_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* LOCK as a znode path: itself when absolute, else below /locks. Malloced; NULL without memory. */
+char *cli_lock_path(const char *lock);
+
+#endif

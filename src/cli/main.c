@@ -1,0 +1,70 @@
+/* main.c - the table of subcommands, and the way to one of them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options.h"
+
+const struct cli_command *const cli_commands[] = {&cmd_run, &cmd_sandbox, NULL};
+
+static int unknown(const char *word)
+{
+    const char *meant = cli_suggest_command(word);
+    return meant ? cli_usage(NULL, "there is no subcommand '%s'; did you mean '%s'?", word, meant)
+                 : cli_usage(NULL, "there is no subcommand '%s'", word);
+}
+
+static int help(int count, const char **words)
+{
+    if (count == 0) {
+        cli_help_all();
+        return EXIT_DONE;
+    }
+    const struct cli_command *command = cli_find_command(words[0]);
+    if (!command) {
+        return unknown(words[0]);
+    }
+    cli_help(command);
+    return EXIT_DONE;
+}
+
+static int bare(void)
+{
+    fputs("zklock runs a command on one host at a time.\n\n"
+          "  zklock run backup -- pg_dump shop          # queue, run, release\n"
+          "  zklock sandbox -- zklock run demo -- date  # try it without a server of your own\n\n"
+          "'zklock --help' tells the rest.\n",
+          stderr);
+    return EXIT_FAILED;
+}
+
+static int dispatch(struct cli *cli, int argc, const char **argv)
+{
+    int count;
+    const char **words;
+    int code = cli_parse(cli, NULL, argc, argv, NULL, NULL, &count, &words);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (count == 0) {
+        return bare();
+    }
+    if (strcmp(words[0], "help") == 0) {
+        return help(count - 1, words + 1);
+    }
+    const struct cli_command *command = cli_find_command(words[0]);
+    return command ? command->run(cli, command, count, words) : unknown(words[0]);
+}
+
+int main(int argc, char **argv)
+{
+    const char *servers = getenv("ZKLOCK_SERVERS");
+    struct cli cli = {
+        .servers = servers && *servers ? servers : "127.0.0.1:2181",
+        .session_timeout_ms = 10000,
+        .tick_ms = 2000,
+    };
+    int code = dispatch(&cli, argc, (const char **)argv);
+    cli_forget(&cli);
+    return code;
+}

@@ -1,0 +1,225 @@
+#include "options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <zklock/version.h>
+
+#include "duration.h"
+
+const struct poptOption cli_global_options[] = {
+    OPTION_VALUE("servers", 's', 's', "the ensemble; else $ZKLOCK_SERVERS, else 127.0.0.1:2181",
+                 "HOST:PORT[,HOST:PORT...][/CHROOT]"),
+    OPTION_VALUE("session-timeout", '\0', OPTION_SESSION_TIMEOUT, "a dead holder's place is free after this (10s)",
+                 "DUR"),
+    OPTION_VALUE("tick", '\0', OPTION_TICK, "the servers' tickTime (2s); never less than the real one", "DUR"),
+    OPTION_VALUE("auth-file", '\0', OPTION_AUTH_FILE, "one line, SCHEME:CREDENTIALS, in a file that only you can read",
+                 "FILE"),
+    OPTION_FLAG("json", '\0', OPTION_JSON, "one JSON object per line instead of text"),
+    OPTION_FLAG("quiet", 'q', 'q', "errors only"),
+    OPTION_FLAG("verbose", 'v', 'v', "say more, the client's log included"),
+    OPTION_FLAG("help", 'h', 'h', "this text"),
+    OPTION_FLAG("version", 'V', 'V', "the version"),
+    OPTION_END,
+};
+
+bool cli_take_duration(const char *option, const char *value, int64_t *ms)
+{
+    if (duration_parse(value, ms)) {
+        return true;
+    }
+    cli_error("%s: '%s' is no duration; write 250ms, 5s, 2m or 1h", option, value);
+    return false;
+}
+
+bool cli_take_number(const char *option, const char *value, long least, long most, int *number)
+{
+    char *end = NULL;
+    errno = 0;
+    long parsed = strtol(value, &end, 10);
+    if (errno || end == value || *end || parsed < least || parsed > most) {
+        cli_error("%s: '%s' is not a number from %ld to %ld", option, value, least, most);
+        return false;
+    }
+    *number = (int)parsed;
+    return true;
+}
+
+/* A session shorter than a second or a tick of nothing cannot work: say so here, where the option's name is known. */
+static bool take_positive(const char *option, const char *value, int64_t *ms)
+{
+    if (!cli_take_duration(option, value, ms)) {
+        return false;
+    }
+    if (*ms <= 0 || *ms > INT32_MAX) {
+        cli_error("%s: '%s' is out of range", option, value);
+        return false;
+    }
+    return true;
+}
+
+static bool take_global(struct cli *cli, int option, const char *value)
+{
+    switch (option) {
+    case 's':
+        cli->servers = value;
+        return true;
+    case OPTION_SESSION_TIMEOUT:
+        return take_positive("--session-timeout", value, &cli->session_timeout_ms);
+    case OPTION_TICK:
+        return take_positive("--tick", value, &cli->tick_ms);
+    case OPTION_AUTH_FILE:
+        cli->auth_file = value;
+        return true;
+    case OPTION_JSON:
+        cli->json = true;
+        return true;
+    case 'q':
+        cli->quiet = true;
+        return true;
+    default:
+        cli->verbose = true;
+        return true;
+    }
+}
+
+static bool is_global(int option)
+{
+    for (const struct poptOption *o = cli_global_options; o->longName; o++) {
+        if (o->val == option) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* popt hands over a copy of each value: it is kept, so that whoever takes it may point to it. */
+static bool keep(struct cli *cli, char *value)
+{
+    char **kept = realloc(cli->kept, ((size_t)cli->kept_count + 1) * sizeof *kept);
+    if (!kept) {
+        free(value);
+        cli_error("out of memory");
+        return false;
+    }
+    cli->kept = kept;
+    cli->kept[cli->kept_count++] = value;
+    return true;
+}
+
+void cli_forget(struct cli *cli)
+{
+    for (int i = 0; i < cli->kept_count; i++) {
+        free(cli->kept[i]);
+    }
+    free(cli->kept);
+}
+
+static int take(poptContext context, struct cli *cli, int option, cli_take_fn take_own, void *into)
+{
+    char *value = poptGetOptArg(context);
+    bool fine =
+        keep(cli, value) && (is_global(option) ? take_global(cli, option, value) : take_own(into, option, value));
+    return fine ? CLI_GO_ON : EXIT_FAILED;
+}
+
+static int version(void)
+{
+    printf("zklock %s\n", ZKL_VERSION);
+    return EXIT_DONE;
+}
+
+static int take_all(poptContext context, struct cli *cli, const struct cli_command *command, cli_take_fn take_own,
+                    void *into)
+{
+    int option;
+    int code = CLI_GO_ON;
+    while (code == CLI_GO_ON && (option = poptGetNextOpt(context)) >= 0) {
+        if (option == 'h') {
+            command ? cli_help(command) : cli_help_all();
+            return EXIT_DONE;
+        }
+        code = option == 'V' ? version() : take(context, cli, option, take_own, into);
+    }
+    if (code == CLI_GO_ON && option < -1) {
+        return cli_usage(command ? command->name : NULL, "%s: %s", poptBadOption(context, POPT_BADOPTION_NOALIAS),
+                         poptStrerror(option));
+    }
+    return code;
+}
+
+int cli_parse(struct cli *cli, const struct cli_command *command, int argc, const char **argv, cli_take_fn take_own,
+              void *into, int *count, const char ***rest)
+{
+    const struct poptOption own_and_global[] = {
+        {NULL, '\0', POPT_ARG_INCLUDE_TABLE, (void *)(uintptr_t)(command ? command->options : NULL), 0, NULL, NULL},
+        {NULL, '\0', POPT_ARG_INCLUDE_TABLE, (void *)(uintptr_t)cli_global_options, 0, NULL, NULL},
+        OPTION_END,
+    };
+    const struct poptOption *table = command ? own_and_global : cli_global_options;
+    poptContext context = poptGetContext(NULL, argc, argv, table, POPT_CONTEXT_POSIXMEHARDER);
+    if (!context) {
+        cli_error("out of memory");
+        return EXIT_FAILED;
+    }
+    int code = take_all(context, cli, command, take_own, into);
+    /* Options end at the first other word, so what popt left over is the tail of argv itself. */
+    *count = 0;
+    for (const char **left = poptGetArgs(context); left && left[*count]; (*count)++) {
+    }
+    *rest = argv + argc - *count;
+    poptFreeContext(context);
+    return code;
+}
+
+static void print_option(const struct poptOption *option)
+{
+    char names[96];
+    snprintf(names, sizeof names, "%c%c%c --%s%s%s", option->shortName ? '-' : ' ',
+             option->shortName ? option->shortName : ' ', option->shortName ? ',' : ' ', option->longName,
+             option->argDescrip ? "=" : "", option->argDescrip ? option->argDescrip : "");
+    if (strlen(names) > 28) {
+        printf("  %s\n  %-28s %s\n", names, "", option->descrip);
+    } else {
+        printf("  %-28s %s\n", names, option->descrip);
+    }
+}
+
+static void print_options(const char *title, const struct poptOption *options)
+{
+    if (options->longName) {
+        printf("\n%s:\n", title);
+    }
+    for (; options->longName; options++) {
+        print_option(options);
+    }
+}
+
+void cli_help(const struct cli_command *command)
+{
+    printf("zklock %s - %s\n\n%s\nUsage: zklock [global options] %s [options]%s%s\n", command->name, command->summary,
+           command->examples, command->name, *command->arguments ? " " : "", command->arguments);
+    print_options("Options", command->options);
+    print_options("Global options", cli_global_options);
+    if (command->notes) {
+        printf("\n%s", command->notes);
+    }
+}
+
+void cli_help_all(void)
+{
+    puts("zklock - one of many, in the order they asked, on Apache ZooKeeper\n");
+    puts("  zklock run backup -- pg_dump shop          # one host at a time, the others queue");
+    puts("  zklock run -n nightly -- ./job             # or not at all if another one is at it");
+    puts("  zklock sandbox -- zklock run demo -- date  # try it without a server of your own\n");
+    puts("Usage: zklock [global options] SUBCOMMAND [options] [LOCK] [-- CMD [ARG...]]\n\nSubcommands:");
+    for (int i = 0; cli_commands[i]; i++) {
+        printf("  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
+    }
+    print_options("Global options", cli_global_options);
+    puts("\n'zklock SUBCOMMAND --help' tells the rest. LOCK is a znode path, or a name below /locks.\n"
+         "Exit codes: CMD's own, or 128+n when signal n killed it; 120 lock lost, CMD stopped; 121 access refused;\n"
+         "122 no ensemble reached; 124 not granted in time; 125 usage or own failure; 126 and 127 as shells do.");
+}
