@@ -6,6 +6,7 @@
 
 #include <popt.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "exit_code.h"
@@ -50,6 +51,9 @@ void cli_note(const struct cli *cli, const char *format, ...) __attribute__((for
 void cli_detail(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A usage error: the message, then where help is. Returns EXIT_FAILED. */
 int cli_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Text from the network, without what could steer a terminal. */
+void cli_printable(const char *text, size_t size, char *out, size_t out_size);
 
 /* LOCK as a znode path: itself when absolute, else below /locks. Malloced; NULL without memory. */
 char *cli_lock_path(const char *lock);

@@ -67,6 +67,18 @@ char *cli_lock_path(const char *lock)
     return path;
 }
 
+void cli_printable(const char *text, size_t size, char *out, size_t out_size)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < size && used + 1 < out_size; i++) {
+        unsigned char c = (unsigned char)text[i];
+        /* U+0080 to U+009F are control characters too, C2 80 to C2 9F in UTF-8. */
+        bool control = c < 0x20 || c == 0x7f || (c < 0xa0 && c >= 0x80 && i > 0 && (unsigned char)text[i - 1] == 0xc2);
+        out[used++] = control ? '?' : (char)c;
+    }
+    out[used] = '\0';
+}
+
 const struct cli_command *cli_find_command(const char *name)
 {
     for (int i = 0; cli_commands[i]; i++) {

@@ -1,0 +1,107 @@
+/* connect.c - a session by the global options. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "contend.h"
+#include "options.h"
+#include "signals.h"
+
+#define AUTH_MAX 4096
+
+int cli_exit_code(int zkl_code)
+{
+    switch (zkl_code) {
+    case ZKL_OK:
+        return EXIT_DONE;
+    case ZKL_ETIMEOUT:
+    case ZKL_EBUSY:
+        return EXIT_NOT_GRANTED;
+    case ZKL_ECONNECT:
+    case ZKL_ELOST: /* of a session while waiting */
+        return EXIT_UNREACHABLE;
+    case ZKL_EAUTH:
+        return EXIT_DENIED;
+    default:
+        return EXIT_FAILED;
+    }
+}
+
+/* The file's one line in text. A secret that others can read is none. */
+static bool read_secret(const char *file, char *text, size_t size)
+{
+    struct stat status;
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        cli_error("--auth-file %s: %s", file, strerror(errno));
+        if (fd >= 0) {
+            close(fd);
+        }
+        return false;
+    }
+    if (status.st_mode & (S_IRWXG | S_IRWXO)) {
+        cli_error("--auth-file %s: others can read it; chmod 600 it, and change the secret", file);
+        close(fd);
+        return false;
+    }
+    ssize_t got = read(fd, text, size - 1);
+    close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    text[strcspn(text, "\r\n")] = '\0';
+    return true;
+}
+
+/* Splits "SCHEME:CREDENTIALS" in place. */
+static bool take_secret(const char *file, char *text, zkl_session_options *options)
+{
+    if (!read_secret(file, text, AUTH_MAX)) {
+        return false;
+    }
+    char *colon = strchr(text, ':');
+    if (!colon || colon == text || !colon[1]) {
+        cli_error("--auth-file %s: want one line, SCHEME:CREDENTIALS, as in digest:user:password", file);
+        return false;
+    }
+    *colon = '\0';
+    options->auth_scheme = text;
+    options->auth = colon + 1;
+    options->auth_size = strlen(colon + 1);
+    return true;
+}
+
+static void on_log(zkl_log_level level, const char *line, void *payload)
+{
+    (void)payload;
+    static const char *const names[] = {"", "error", "warning", "info", "debug"};
+    fprintf(stderr, "zklock: [%s] %s\n", names[level], line);
+}
+
+int cli_connect(struct cli *cli, int64_t connect_timeout_ms, zkl_session **session)
+{
+    char secret[AUTH_MAX];
+    zkl_error error;
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.session_timeout_ms = cli->session_timeout_ms;
+    options.tick_ms = cli->tick_ms;
+    options.connect_timeout_ms = connect_timeout_ms;
+    options.callbacks = ZKL_CALLBACKS_DISPATCH;
+    options.log_fn = cli->verbose ? on_log : NULL;
+    if (cli->auth_file && !take_secret(cli->auth_file, secret, &options)) {
+        return EXIT_FAILED;
+    }
+    signals_end_at_once(true);
+    int result = zkl_session_open(session, cli->servers, &options, &error);
+    signals_end_at_once(false);
+    if (cli->auth_file) {
+        explicit_bzero(secret, sizeof secret);
+    }
+    if (result != ZKL_OK) {
+        cli_error("%s: %s", cli->servers, error.text);
+        return cli_exit_code(result);
+    }
+    return CLI_GO_ON;
+}

@@ -1,0 +1,164 @@
+#include "contend.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "options.h"
+#include "signals.h"
+#include "waitline.h"
+
+#define CONNECT_MS 10000
+#define LEAVE_MS 2000 /* for the server's word that our znode is gone */
+
+static int64_t elapsed_ms(const struct contend *contend)
+{
+    return clock_ms(CLOCK_MONOTONIC) - contend->begun_ms;
+}
+
+/* "host:pid (user)": what operators see of us. */
+static void describe(char *text, size_t size)
+{
+    char host[256] = "?";
+    gethostname(host, sizeof host - 1);
+    const struct passwd *user = getpwuid(geteuid());
+    if (user) {
+        snprintf(text, size, "%s:%d (%s)", host, (int)getpid(), user->pw_name);
+    } else {
+        snprintf(text, size, "%s:%d (%u)", host, (int)getpid(), (unsigned)geteuid());
+    }
+}
+
+static int complain(const struct contend *contend, int result, const zkl_error *error)
+{
+    cli_error("\"%s\": %s", contend->name, error->text);
+    return cli_exit_code(result);
+}
+
+static int make_lock(struct contend *contend)
+{
+    char who[512];
+    zkl_error error;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    describe(who, sizeof who);
+    options.metadata = who;
+    int result = zkl_lock_new(&contend->lock, contend->session, contend->path, &options, &error);
+    return result == ZKL_OK ? CLI_GO_ON : complain(contend, result, &error);
+}
+
+int contend_open(struct contend *contend)
+{
+    contend->begun_ms = clock_ms(CLOCK_MONOTONIC);
+    bool brief = contend->wait_ms > 0 && contend->wait_ms < CONNECT_MS;
+    int code = cli_connect(contend->cli, brief ? contend->wait_ms : CONNECT_MS, &contend->session);
+    return code == CLI_GO_ON ? make_lock(contend) : code;
+}
+
+static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *error, void *payload)
+{
+    struct contend *contend = payload;
+    contend->decided = true;
+    contend->result = code;
+    if (grant) {
+        char name[ZKL_PATH_MAX];
+        contend->grant = *grant;
+        zkl_lock_node(lock, name, sizeof name);
+        snprintf(contend->node, sizeof contend->node, "%s/%.256s", contend->path, name);
+    }
+    if (error) {
+        contend->error = *error;
+    }
+}
+
+void contend_dispatch(struct contend *contend)
+{
+    zkl_session_dispatch(contend->session);
+}
+
+/* Waits for callbacks, a signal or the time. Returns the signal, 0 for none. */
+static int wait_once(struct contend *contend, int timeout_ms)
+{
+    struct pollfd fds[] = {{.fd = zkl_session_fd(contend->session), .events = POLLIN},
+                           {.fd = signals_fd(), .events = POLLIN}};
+    poll(fds, 2, timeout_ms);
+    contend_dispatch(contend);
+    return signals_next();
+}
+
+/* A signal ends the wait: leave the queue, and see to it that we have left. */
+static void leave(struct contend *contend)
+{
+    int64_t deadline = clock_ms(CLOCK_MONOTONIC) + LEAVE_MS;
+    zkl_lock_cancel(contend->lock);
+    while (!contend->decided && clock_ms(CLOCK_MONOTONIC) < deadline) {
+        wait_once(contend, 50);
+    }
+    if (contend->decided && contend->result == ZKL_OK) {
+        zkl_lock_release(contend->lock, NULL); /* granted in the same moment */
+    }
+}
+
+static void wait_decided(struct contend *contend)
+{
+    struct waitline line;
+    waitline_init(&line, contend->cli);
+    while (!contend->decided && !contend->signal) {
+        int number = wait_once(contend, waitline_timeout(&line));
+        contend->signal = signals_is_end(number) ? number : 0;
+        if (!contend->decided) {
+            waitline_show(&line, contend);
+        }
+    }
+    waitline_clear(&line);
+}
+
+static int not_granted(struct contend *contend)
+{
+    if (contend->result == ZKL_EBUSY) {
+        cli_note(contend->cli, "\"%s\" is held by somebody else", contend->name);
+        return contend->not_granted;
+    }
+    if (contend->result == ZKL_ETIMEOUT) {
+        cli_note(contend->cli, "\"%s\" was not granted in %.1f s", contend->name, (double)contend->wait_ms / 1000);
+        return contend->not_granted;
+    }
+    return complain(contend, contend->result, &contend->error);
+}
+
+int contend_acquire(struct contend *contend)
+{
+    zkl_error error;
+    int64_t left = contend->wait_ms;
+    if (left > 0) {
+        left -= elapsed_ms(contend);
+        left = left > 0 ? left : 1;
+    }
+    int result = zkl_lock_acquire_async(contend->lock, left, on_acquired, contend, &error);
+    if (result != ZKL_OK) {
+        return complain(contend, result, &error);
+    }
+    wait_decided(contend);
+    if (contend->signal) {
+        leave(contend);
+        return EXIT_SIGNAL + contend->signal;
+    }
+    return contend->result == ZKL_OK ? CLI_GO_ON : not_granted(contend);
+}
+
+int contend_release(struct contend *contend)
+{
+    return zkl_lock_release(contend->lock, NULL);
+}
+
+void contend_close(struct contend *contend)
+{
+    if (contend->session && zkl_session_close(contend->session, LEAVE_MS) != ZKL_OK) {
+        cli_detail(contend->cli, "the servers did not confirm the end; what is left goes with the session timeout");
+    }
+    zkl_lock_free(contend->lock);
+}

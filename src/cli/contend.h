@@ -1,0 +1,47 @@
+/* contend.h - one wish for one lock, from the connection to the release: what run, hold and their like share.
+ *
+ * Everything happens in the calling thread: the library's callbacks are dispatched from the loops here. */
+#ifndef CLI_CONTEND_H
+#define CLI_CONTEND_H
+
+#include <zklock/zklock.h>
+
+#include "cli.h"
+
+struct contend {
+    /* The caller's. */
+    struct cli *cli;
+    const char *name; /* LOCK as it was typed */
+    char *path;
+    int64_t wait_ms; /* over everything; ZKL_WAIT_FOREVER; 0: a try */
+    int not_granted; /* exit code for that */
+    /* How it went. */
+    int64_t begun_ms; /* CLOCK_MONOTONIC */
+    zkl_session *session;
+    zkl_lock *lock;
+    bool decided; /* the acquire ended: */
+    int result;
+    zkl_grant grant;
+    zkl_error error;
+    int signal;                   /* that ended the wait; 0: none */
+    char node[ZKL_PATH_MAX + 64]; /* path of our znode, once granted */
+};
+
+/* These return CLI_GO_ON, or the exit code to end with after it was said why. */
+int contend_open(struct contend *contend);
+int contend_acquire(struct contend *contend);
+
+/* Gives the lock back: ZKL_OK, or ZKL_ELOST when it was not ours to the end. */
+int contend_release(struct contend *contend);
+/* Ends the session and frees all; to be called however far it came. */
+void contend_close(struct contend *contend);
+
+/* Runs callbacks that wait. */
+void contend_dispatch(struct contend *contend);
+
+/* Opens a session by the global options: for what does not contend. Says why not. */
+int cli_connect(struct cli *cli, int64_t connect_timeout_ms, zkl_session **session);
+/* What an error of the library means for the command's exit code. */
+int cli_exit_code(int zkl_code);
+
+#endif

@@ -1,0 +1,121 @@
+#include "descendants.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct process {
+    pid_t pid, parent, group;
+    bool ours;
+};
+
+struct table {
+    struct process *rows;
+    size_t count, capacity;
+};
+
+static bool add(struct table *table, struct process row)
+{
+    if (table->count == table->capacity) {
+        size_t capacity = table->capacity ? 2 * table->capacity : 256;
+        struct process *rows = realloc(table->rows, capacity * sizeof *rows);
+        if (!rows) {
+            return false;
+        }
+        table->rows = rows;
+        table->capacity = capacity;
+    }
+    table->rows[table->count++] = row;
+    return true;
+}
+
+/* "PID (NAME) STATE PARENT GROUP ...": NAME may hold anything, so the last bracket counts. */
+static bool read_process(const char *pid, struct process *row)
+{
+    char path[64];
+    char line[512];
+    snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
+    FILE *file = fopen(path, "re");
+    if (!file) {
+        return false;
+    }
+    size_t size = fread(line, 1, sizeof line - 1, file);
+    fclose(file);
+    line[size] = '\0';
+    const char *rest = strrchr(line, ')');
+    int parent;
+    int group;
+    if (!rest || sscanf(rest, ") %*c %d %d", &parent, &group) != 2) {
+        return false;
+    }
+    *row = (struct process){.pid = (pid_t)atoi(pid), .parent = parent, .group = group};
+    return true;
+}
+
+static bool read_table(struct table *table)
+{
+    DIR *folder = opendir("/proc");
+    if (!folder) {
+        return false;
+    }
+    bool fine = true;
+    struct dirent *entry;
+    while (fine && (entry = readdir(folder))) {
+        struct process row;
+        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && read_process(entry->d_name, &row)) {
+            fine = add(table, row);
+        }
+    }
+    closedir(folder);
+    return fine;
+}
+
+static bool is_below(const struct table *table, pid_t parent, pid_t root)
+{
+    if (parent == root) {
+        return true;
+    }
+    for (size_t i = 0; i < table->count; i++) {
+        if (table->rows[i].pid == parent) {
+            return table->rows[i].ours;
+        }
+    }
+    return false;
+}
+
+/* Children may stand before their parents: go over the table until nothing is added. */
+static void mark(struct table *table, pid_t root)
+{
+    bool changed = true;
+    while (changed) {
+        changed = false;
+        for (size_t i = 0; i < table->count; i++) {
+            struct process *row = &table->rows[i];
+            if (!row->ours && is_below(table, row->parent, root)) {
+                row->ours = true;
+                changed = true;
+            }
+        }
+    }
+}
+
+int descendants_signal(pid_t root, pid_t skip, int number)
+{
+    struct table table = {.rows = NULL};
+    int sent = -1;
+    if (read_table(&table)) {
+        sent = 0;
+        mark(&table, root);
+        for (size_t i = 0; i < table.count; i++) {
+            const struct process *row = &table.rows[i];
+            if (row->ours && (skip == 0 || row->group != skip)) {
+                sent += kill(row->pid, number) == 0;
+            }
+        }
+    }
+    free(table.rows);
+    return sent;
+}

@@ -1,0 +1,255 @@
+#include "job.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "options.h"
+#include "signals.h"
+
+#define REFRESH_MS 50  /* how often the keeper's page is written */
+#define LATE_MS 100    /* what a busy machine may add to that */
+#define LINGER_MS 1000 /* who lingers for less need not be mentioned */
+#define NEVER INT64_MAX
+
+/* A job alone in the foreground gets the terminal, as a shell would give it; in a pipeline the terminal is shared. */
+static bool owns_terminal(void)
+{
+    return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+static void terminal_to(const struct job *job, pid_t group)
+{
+    sigset_t blocked;
+    sigset_t before;
+    if (!job->keeper_command.terminal || group <= 0) {
+        return;
+    }
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGTTOU); /* or we would be stopped for it */
+    sigprocmask(SIG_BLOCK, &blocked, &before);
+    tcsetpgrp(STDIN_FILENO, group);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+bool job_prepare(struct job *job, const char *path)
+{
+    job->keeper_command = (struct keeper_command){
+        .argv = job->command, .path = path, .servers = job->cli->servers, .terminal = owns_terminal()};
+    sigprocmask(SIG_SETMASK, NULL, &job->keeper_command.mask);
+    if (!keeper_open(&job->keeper, &job->keeper_command)) {
+        cli_error("cannot start a process: %s", strerror(errno));
+        return false;
+    }
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* should the keeper be killed, its children come to us */
+    return true;
+}
+
+int job_fit(struct job *job, struct contend *contend)
+{
+    int64_t least_ms = zkl_session_least_lease_ms(contend->session);
+    int64_t room_ms = least_ms - KEEPER_MARGIN_MS - REFRESH_MS - LATE_MS;
+    job->contend = contend;
+    if (job->grace_ms == JOB_UNSET && room_ms > 0) {
+        job->grace_ms = room_ms / 2;
+    }
+    if (job->grace_ms <= room_ms && room_ms > 0) {
+        return CLI_GO_ON;
+    }
+    cli_error("--grace %" PRId64 "ms does not fit: this session of %" PRId64 "ms leaves a lease of %" PRId64
+              "ms, of which CMD can be given %" PRId64 "ms; shorten --grace or lengthen --session-timeout",
+              job->grace_ms, zkl_session_timeout_ms(contend->session), least_ms, room_ms > 0 ? room_ms : 0);
+    return EXIT_FAILED;
+}
+
+/* The clock is read first, so the end that is written is never later than the true one. Returns what is left. */
+static int64_t refresh_lease(struct job *job)
+{
+    int64_t now = clock_ns(CLOCK_BOOTTIME);
+    int64_t left_ms = zkl_lock_remaining_ms(job->contend->lock);
+    if (zkl_lock_state(job->contend->lock) == ZKL_STATE_LOST) {
+        keeper_lost(&job->keeper);
+    } else if (left_ms > 0) {
+        job->lease_end_ns = now + left_ms * NS_PER_MS;
+        keeper_lease(&job->keeper, job->lease_end_ns);
+    }
+    return left_ms;
+}
+
+static void on_stopping(const struct job *job, enum keeper_cause cause)
+{
+    int64_t left_ms = zkl_lock_remaining_ms(job->contend->lock);
+    if (cause == KEEPER_BY_ORDER) {
+        cli_error("\"%s\": %s ran for %.1f s (--max-run): stopping it", job->contend->name, job->name,
+                  (double)job->max_run_ms / 1000);
+    } else if (left_ms > 0) {
+        cli_error("\"%s\": no word from the servers, the lease ends in %" PRId64 "ms: stopping %s", job->contend->name,
+                  left_ms, job->name);
+    } else {
+        cli_error("\"%s\" is lost: stopping %s", job->contend->name, job->name);
+    }
+}
+
+static void on_refused(struct job *job, int reason)
+{
+    cli_error("%s: %s", job->name, strerror(reason));
+    job->code = reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
+    job->over = true;
+}
+
+static void on_ended(struct job *job, const struct keeper_event *event)
+{
+    job->status = event->value;
+    job->lost = event->cause == KEEPER_BY_LEASE;
+    job->code = WIFSIGNALED(job->status) ? EXIT_SIGNAL + WTERMSIG(job->status) : WEXITSTATUS(job->status);
+    job->over = true;
+}
+
+/* Nobody should kill the keeper. CMD died with it; who is left is ours now. */
+static void on_died(struct job *job)
+{
+    cli_error("\"%s\": the keeper process was killed, and %s with it", job->contend->name, job->name);
+    keeper_clear_up(job->group);
+    job->status = SIGKILL;
+    job->code = EXIT_FAILED;
+    job->over = true;
+}
+
+/* Ctrl-Z stopped CMD: give the terminal back and stop as well, so that the shell sees a stopped job. The lease does not
+ * wait for it. */
+static void on_suspended(const struct job *job, int number)
+{
+    if (job->keeper_command.terminal && number != SIGSTOP) {
+        cli_note(job->cli, "\"%s\" will be lost unless this job goes on within %" PRId64 "ms", job->contend->name,
+                 zkl_lock_remaining_ms(job->contend->lock));
+        terminal_to(job, getpgrp());
+        kill(0, SIGTSTP);
+    } else if (number == SIGTTIN || number == SIGTTOU) {
+        cli_note(job->cli, "%s was stopped: it wants the terminal, which belongs to another process group", job->name);
+    }
+}
+
+static void on_event(struct job *job)
+{
+    struct keeper_event event = keeper_next(&job->keeper);
+    switch (event.news) {
+    case KEEPER_STARTED:
+        job->ran = true;
+        job->group = event.pid;
+        break;
+    case KEEPER_REFUSED:
+        on_refused(job, event.value);
+        break;
+    case KEEPER_SUSPENDED:
+        on_suspended(job, event.value);
+        break;
+    case KEEPER_STOPPING:
+        on_stopping(job, event.cause);
+        break;
+    case KEEPER_LINGERING:
+        job->linger_ms = clock_ms(CLOCK_MONOTONIC) + LINGER_MS;
+        break;
+    case KEEPER_ENDED:
+        on_ended(job, &event);
+        break;
+    case KEEPER_DIED:
+        on_died(job);
+        break;
+    }
+}
+
+static void on_signals(struct job *job)
+{
+    int number;
+    while ((number = signals_next()) != 0) {
+        if (number == SIGCONT && tcgetpgrp(STDIN_FILENO) == getpgrp()) {
+            terminal_to(job, job->group); /* after Ctrl-Z and fg */
+        }
+        keeper_signal(&job->keeper, number);
+    }
+}
+
+static void on_time(struct job *job)
+{
+    int64_t now = clock_ms(CLOCK_MONOTONIC);
+    if (now >= job->stop_ms) {
+        job->stop_ms = NEVER;
+        keeper_stop(&job->keeper);
+    }
+    if (now >= job->linger_ms) {
+        job->linger_ms = NEVER;
+        cli_note(job->cli, "%s has ended, processes it left behind have not: \"%s\" is held until they end", job->name,
+                 job->contend->name);
+    }
+}
+
+static void wait_once(struct job *job, bool started)
+{
+    struct pollfd fds[] = {{.fd = job->keeper.socket, .events = POLLIN},
+                           {.fd = zkl_session_fd(job->contend->session), .events = POLLIN},
+                           {.fd = started ? signals_fd() : -1, .events = POLLIN}};
+    poll(fds, 3, REFRESH_MS);
+    if (fds[0].revents) {
+        on_event(job);
+    }
+    if (fds[1].revents) {
+        contend_dispatch(job->contend);
+    }
+}
+
+/* A grant may come with an old lease, of which too little is left to begin: the next heartbeat renews it. */
+static bool wait_for_room(struct job *job)
+{
+    int64_t wanted_ms = job->grace_ms + KEEPER_MARGIN_MS + LATE_MS;
+    while (!job->over && refresh_lease(job) < wanted_ms) {
+        if (zkl_lock_state(job->contend->lock) == ZKL_STATE_LOST) {
+            job->lost = true;
+            return false;
+        }
+        wait_once(job, false);
+    }
+    return !job->over;
+}
+
+static void watch(struct job *job)
+{
+    int64_t now = clock_ms(CLOCK_MONOTONIC);
+    job->stop_ms = job->max_run_ms == JOB_UNSET ? NEVER : now + job->max_run_ms;
+    job->linger_ms = NEVER;
+    keeper_start(&job->keeper, job->contend->node, job->contend->grant.token, job->grace_ms);
+    while (!job->over) {
+        wait_once(job, true);
+        refresh_lease(job);
+        on_signals(job);
+        on_time(job);
+    }
+    terminal_to(job, getpgrp());
+}
+
+int job_run(struct job *job)
+{
+    if (wait_for_room(job)) {
+        watch(job);
+    }
+    bool in_time = clock_ns(CLOCK_BOOTTIME) < job->lease_end_ns;
+    int released = contend_release(job->contend);
+    /* Released late, because we were stopped after CMD's end, is no loss. Lost with time on the lease is: our znode was
+     * removed by hand. */
+    job->lost = job->lost || (released == ZKL_ELOST && in_time);
+    if (job->lost) {
+        cli_error("\"%s\" was lost%s", job->contend->name, job->ran ? ", so the run was not protected to its end" : "");
+        job->code = EXIT_LOST;
+    }
+    return job->code;
+}
+
+void job_close(struct job *job)
+{
+    keeper_close(&job->keeper);
+}

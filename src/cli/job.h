@@ -1,0 +1,41 @@
+/* job.h - CMD under a lock: started when granted, told of signals, stopped before the lease ends. */
+#ifndef CLI_JOB_H
+#define CLI_JOB_H
+
+#include "contend.h"
+#include "keeper.h"
+
+#define JOB_UNSET (-1)
+
+struct job {
+    /* From the options. */
+    const struct cli *cli;
+    const char **command;
+    const char *name;   /* of CMD, for messages */
+    int64_t grace_ms;   /* JOB_UNSET: half of what the lease leaves */
+    int64_t max_run_ms; /* JOB_UNSET: no limit */
+    /* How it went. */
+    bool ran;
+    bool lost;
+    int status; /* CMD's wait status, if it ran */
+    int code;   /* exit code */
+    /* Its own. */
+    struct contend *contend;
+    struct keeper keeper;
+    struct keeper_command keeper_command;
+    bool over;
+    pid_t group;
+    int64_t lease_end_ns; /* CLOCK_BOOTTIME, as last told to the keeper */
+    int64_t stop_ms;      /* CLOCK_MONOTONIC, of max_run_ms */
+    int64_t linger_ms;    /* CLOCK_MONOTONIC: when to mention who lingers */
+};
+
+/* Starts the keeper; to be called before there is a session or a thread. False after it was said why. */
+bool job_prepare(struct job *job, const char *path);
+/* Refuses a grace that no lease of this session has room for. CLI_GO_ON or the exit code. */
+int job_fit(struct job *job, struct contend *contend);
+/* Runs CMD under the lock just granted, until nobody of it is left, and releases the lock. Returns the exit code. */
+int job_run(struct job *job);
+void job_close(struct job *job);
+
+#endif

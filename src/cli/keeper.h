@@ -1,0 +1,74 @@
+/* keeper.h - the process between zklock and CMD that has the lease's end enforced even when zklock cannot.
+ *
+ * It is started before zklock has a thread or a connection and has neither. CMD is its child, and as a child subreaper it
+ * inherits whatever CMD leaves behind. The lease's end stands on a page that zklock keeps writing. Near it the keeper sends
+ * TERM to CMD's process group, at it KILL to everybody below: by itself, so also when zklock is stopped; and it begins at
+ * once when zklock is gone. It says that all is over only when the kernel says that nobody is left. */
+#ifndef CLI_KEEPER_H
+#define CLI_KEEPER_H
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* KILL goes out this long before the lease ends: what dying takes. */
+#define KEEPER_MARGIN_MS 100
+
+struct keeper_page {
+    _Atomic int64_t lease_end_ns; /* CLOCK_BOOTTIME */
+};
+
+struct keeper {
+    pid_t pid;
+    int socket;
+    struct keeper_page *page;
+};
+
+struct keeper_command {
+    const char **argv;
+    const char *path;
+    const char *servers;
+    sigset_t mask; /* CMD's signal mask */
+    bool terminal; /* give CMD's group the terminal on standard input */
+};
+
+enum keeper_cause { KEEPER_BY_ITSELF, KEEPER_BY_LEASE, KEEPER_BY_ORDER, KEEPER_BY_DEATH };
+
+enum keeper_news {
+    KEEPER_STARTED,   /* CMD runs; pid */
+    KEEPER_REFUSED,   /* it could not be executed; value is errno */
+    KEEPER_SUSPENDED, /* it was stopped by signal value */
+    KEEPER_STOPPING,  /* TERM was sent; cause */
+    KEEPER_LINGERING, /* CMD ended, processes it started have not */
+    KEEPER_ENDED,     /* nobody is left; value is CMD's wait status, cause why it ended */
+    KEEPER_DIED       /* the keeper itself is gone */
+};
+
+struct keeper_event {
+    enum keeper_news news;
+    int value;
+    pid_t pid;
+    enum keeper_cause cause;
+};
+
+/* Starts the keeper; CMD not yet. To be called while the process has one thread. False, with errno. */
+bool keeper_open(struct keeper *keeper, const struct keeper_command *command);
+/* Writes the lease's end; an earlier one than before is the rounding of clocks, and ignored. */
+void keeper_lease(struct keeper *keeper, int64_t lease_end_ns);
+/* The lock is lost: there is no lease any more. Seen at once. */
+void keeper_lost(struct keeper *keeper);
+/* Has CMD started, with the grant in its environment. */
+void keeper_start(struct keeper *keeper, const char *node, int64_t token, int64_t grace_ms);
+/* Sends a signal to CMD's process group. */
+void keeper_signal(struct keeper *keeper, int number);
+/* TERM, the grace, KILL. */
+void keeper_stop(struct keeper *keeper);
+/* Takes the next event; socket was readable. */
+struct keeper_event keeper_next(struct keeper *keeper);
+/* After KEEPER_DIED: what it had below it is now below us (zklock is a subreaper too). Kills it all and waits for it. */
+void keeper_clear_up(pid_t group);
+void keeper_close(struct keeper *keeper);
+
+#endif

@@ -1,0 +1,26 @@
+/* report.h - --report FILE: what happened, as one JSON object, for wrappers that must not guess from an exit code. */
+#ifndef CLI_REPORT_H
+#define CLI_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct report {
+    const char *outcome; /* ran, busy, lost, unreachable, denied, signal, error */
+    const char *lock;    /* as it was typed */
+    const char *path;
+    const char *node; /* NULL: never granted; then no token, no times of holding */
+    int64_t token;
+    int64_t wait_ms;
+    int64_t held_ms;
+    bool ran; /* CMD did; status is its wait status */
+    int status;
+    int exit_code;
+};
+
+/* Tries whether the file can be written: that is better known before the wait. Says why not. */
+bool report_check(const char *file);
+/* Says why not, too. */
+bool report_write(const struct report *report, const char *file);
+
+#endif

@@ -1,0 +1,66 @@
+#include "signals.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <unistd.h>
+
+#include "exit_code.h"
+
+static int pipe_ends[2] = {-1, -1};
+static volatile sig_atomic_t end_at_once;
+
+bool signals_is_end(int number)
+{
+    return number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT;
+}
+
+/* A handler and not a signalfd: whichever thread of the library a signal meets, it comes out here. */
+static void on_signal(int number)
+{
+    int saved = errno;
+    unsigned char byte = (unsigned char)number;
+    if (end_at_once && signals_is_end(number)) {
+        _exit(EXIT_SIGNAL + number);
+    }
+    if (write(pipe_ends[1], &byte, 1) < 0) {
+        /* Full: thousands wait already. */
+    }
+    errno = saved;
+}
+
+bool signals_catch(void)
+{
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
+    struct sigaction ours = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    if (pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+        return false;
+    }
+    sigfillset(&ours.sa_mask);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction inherited;
+        sigaction(numbers[i], NULL, &inherited);
+        if (inherited.sa_handler != SIG_IGN) { /* nohup means it */
+            sigaction(numbers[i], &ours, NULL);
+        }
+    }
+    signal(SIGPIPE, SIG_IGN);
+    return true;
+}
+
+void signals_end_at_once(bool yes)
+{
+    end_at_once = yes;
+}
+
+int signals_fd(void)
+{
+    return pipe_ends[0];
+}
+
+int signals_next(void)
+{
+    unsigned char byte;
+    return read(pipe_ends[0], &byte, 1) == 1 ? byte : 0;
+}

@@ -1,0 +1,18 @@
+/* signals.h - signals as bytes in a pipe, for a loop that polls. Ones that were ignored at the start stay ignored. */
+#ifndef CLI_SIGNALS_H
+#define CLI_SIGNALS_H
+
+#include <stdbool.h>
+
+/* Catches TERM INT HUP QUIT USR1 USR2 CONT WINCH, ignores PIPE. False, with errno. */
+bool signals_catch(void);
+/* While true, one that ends a program ends this one at once: for calls that cannot be interrupted and leave nothing. */
+void signals_end_at_once(bool yes);
+/* Readable while one waits. */
+int signals_fd(void);
+/* The next one; 0: none waits. */
+int signals_next(void);
+/* TERM, INT, HUP or QUIT. */
+bool signals_is_end(int number);
+
+#endif
