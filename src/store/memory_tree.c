@@ -47,12 +47,13 @@ const char *zkl__memory_base(const char *path)
     return strrchr(path, '/') + 1;
 }
 
-/* "cversion" as clients see it counts creates and deletes of children; the server keeps the creates alone and works
- * the rest out (DataNode.copyStat). */
+/* As DataNode.copyStat shows a node: "cversion" counts creates and deletes of children, worked out from the creates that
+ * the server keeps; a container has no owner. */
 void zkl__memory_stat(struct zkl__stat *out, const struct zkl__memory_node *node)
 {
     *out = node->stat;
     out->cversion = (int32_t)(2u * (uint32_t)node->creates - (uint32_t)node->stat.child_count);
+    out->ephemeral_owner = node->stat.ephemeral_owner == ZKL__MEMORY_CONTAINER_OWNER ? 0 : node->stat.ephemeral_owner;
 }
 
 static int64_t now_ms(void)

@@ -11,7 +11,7 @@ enum {
     ZKL__MEMORY_DIGITS = 11     /* "-2147483648" */
 };
 
-#define ZKL__MEMORY_CONTAINER_OWNER INT64_MIN /* as a container's ephemeralOwner reads */
+#define ZKL__MEMORY_CONTAINER_OWNER INT64_MIN /* what marks a container inside, as in the server */
 
 struct zkl__memory_node {
     struct zkl__memory_node *next; /* in its bucket */
@@ -20,7 +20,7 @@ struct zkl__memory_node {
     struct zkl__memory_node *left, *right; /* siblings */
     zkl_acl *acl;                          /* NULL: open */
     void *data;
-    struct zkl__stat stat; /* cversion aside, see zkl__memory_stat */
+    struct zkl__stat stat; /* clients see it through zkl__memory_stat */
     int64_t pzxid;         /* last create or delete of a child */
     int32_t creates;       /* of children, ever: the server's own cversion, and the next sequence number */
     bool doomed;           /* a sweep's mark */
