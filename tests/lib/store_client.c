@@ -89,7 +89,7 @@ bool client_listed(const struct zkl__reply *reply, const char *name)
 
 /* --- ops in one line ---------------------------------------------------------------------------------------------- */
 
-struct zkl__op op_make(const char *path, const char *text, enum zkl__create_mode mode)
+struct zkl__op op_create(const char *path, const char *text, enum zkl__create_mode mode)
 {
     return (struct zkl__op){
         .kind = ZKL__OP_CREATE, .dir = path, .data = text, .size = text ? strlen(text) : 0, .mode = mode};

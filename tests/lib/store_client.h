@@ -35,7 +35,7 @@ bool client_listed(const struct zkl__reply *reply, const char *name);
 
 /* --- ops in one line, by path; a NULL text is no data ---------------------------------------------------------------- */
 
-struct zkl__op op_make(const char *path, const char *text, enum zkl__create_mode mode);
+struct zkl__op op_create(const char *path, const char *text, enum zkl__create_mode mode);
 struct zkl__op op_delete(const char *path, int32_t version);
 struct zkl__op op_set(const char *path, const char *text, int32_t version);
 struct zkl__op op_check(const char *path, int32_t version);

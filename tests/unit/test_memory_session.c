@@ -27,7 +27,7 @@ static void tear_down(void)
 static void test_data_watches(void)
 {
     set_up();
-    client_rc(&one, op_make("/a", "", ZKL__PERSISTENT));
+    client_rc(&one, op_create("/a", "", ZKL__PERSISTENT));
     client_rc(&one, op_read(ZKL__OP_GET, "/a", true));
     client_rc(&one, op_read(ZKL__OP_EXISTS, "/a", true)); /* the same table: still told once */
     client_drain(&one);
@@ -43,7 +43,7 @@ static void test_data_watches(void)
     CU_ASSERT_EQUAL(client_rc(&one, op_read(ZKL__OP_UNWATCH, "/a", false)), ZKL__RC_NOWATCH);
     CU_ASSERT_EQUAL(client_rc(&one, op_read(ZKL__OP_EXISTS, "/a", true)), ZKL__RC_NONODE); /* does */
     client_drain(&one);
-    client_rc(&two, op_make("/a", "", ZKL__PERSISTENT));
+    client_rc(&two, op_create("/a", "", ZKL__PERSISTENT));
     expect_watch(&one, ZKL__WATCH_CREATED, "/a");
     client_rc(&two, op_delete("/a", -1));
     client_drain(&one);
@@ -53,11 +53,11 @@ static void test_data_watches(void)
 static void test_child_watches(void)
 {
     set_up();
-    client_rc(&one, op_make("/d", "", ZKL__PERSISTENT));
+    client_rc(&one, op_create("/d", "", ZKL__PERSISTENT));
     client_rc(&one, op_read(ZKL__OP_CHILDREN, "/d", true));
     client_drain(&one);
     client_rc(&two, op_set("/d", "x", -1)); /* not of the children */
-    client_rc(&two, op_make("/d/a", "", ZKL__PERSISTENT));
+    client_rc(&two, op_create("/d/a", "", ZKL__PERSISTENT));
     expect_watch(&one, ZKL__WATCH_CHILDREN, "/d");
     client_rc(&one, op_read(ZKL__OP_CHILDREN, "/d", true));
     client_rc(&one, op_read(ZKL__OP_CHILDREN, "/", true));
@@ -78,7 +78,7 @@ static void test_child_watches(void)
 static void test_unwatch(void)
 {
     set_up();
-    client_rc(&one, op_make("/a", "", ZKL__PERSISTENT));
+    client_rc(&one, op_create("/a", "", ZKL__PERSISTENT));
     CU_ASSERT_EQUAL(client_rc(&one, op_read(ZKL__OP_UNWATCH, "/a", false)), ZKL__RC_NOWATCH);
     client_rc(&one, op_read(ZKL__OP_GET, "/a", true));
     client_rc(&one, op_read(ZKL__OP_CHILDREN, "/a", true));
@@ -98,7 +98,7 @@ static void test_unwatch(void)
 static void test_watch_before_reply(void)
 {
     set_up();
-    client_rc(&one, op_make("/a", "", ZKL__PERSISTENT));
+    client_rc(&one, op_create("/a", "", ZKL__PERSISTENT));
     client_rc(&one, op_read(ZKL__OP_GET, "/a", true));
     client_drain(&one);
     uint64_t set = client_send(&one, op_set("/a", "x", -1));
@@ -123,11 +123,11 @@ static void test_pipelined(void)
 {
     enum { PAIRS = 2000 };
     set_up();
-    client_rc(&one, op_make("/q", "", ZKL__PERSISTENT));
+    client_rc(&one, op_create("/q", "", ZKL__PERSISTENT));
     client_drain(&one);
     uint64_t id = 0;
     for (int i = 0; i < PAIRS; i++) {
-        uint64_t made = client_send(&one, op_make("/q/n-", "", ZKL__EPHEMERAL_SEQUENTIAL));
+        uint64_t made = client_send(&one, op_create("/q/n-", "", ZKL__EPHEMERAL_SEQUENTIAL));
         CU_ASSERT_NOT_EQUAL_FATAL(made, 0);
         CU_ASSERT_EQUAL_FATAL(client_send(&one, op_read(ZKL__OP_EXISTS, "/q", false)), made + 1);
         id = id == 0 ? made : id;
@@ -162,7 +162,7 @@ static void *submit_many(void *arg)
 {
     struct client *client = arg;
     for (int i = 0; i < 500; i++) {
-        client_send(client, op_make("/q/n-", "", ZKL__EPHEMERAL_SEQUENTIAL));
+        client_send(client, op_create("/q/n-", "", ZKL__EPHEMERAL_SEQUENTIAL));
         client_send(client, op_read(ZKL__OP_CHILDREN, "/q", true));
     }
     return NULL;
@@ -173,13 +173,13 @@ static void test_busy(void)
 {
     pthread_t threads[2];
     set_up();
-    client_rc(&one, op_make("/q", "", ZKL__PERSISTENT));
+    client_rc(&one, op_create("/q", "", ZKL__PERSISTENT));
     CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[0], NULL, submit_many, &one), 0);
     CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[1], NULL, submit_many, &two), 0);
     for (int i = 0; i < 20; i++) {
         struct client third;
         CU_ASSERT_EQUAL_FATAL(client_open_plain(&third, PLACE), ZKL_OK);
-        client_rc(&third, op_make("/q/third", "", ZKL__EPHEMERAL));
+        client_rc(&third, op_create("/q/third", "", ZKL__EPHEMERAL));
         client_send(&third, op_read(ZKL__OP_CHILDREN, "/q", true));
         if (i % 2) {
             zkl__memory_expire(third.session_id);
