@@ -81,11 +81,11 @@ static void fire_change(struct zkl__memory_space *space, const struct zkl__memor
 {
     const struct zkl__memory_node *node = change->node;
     if (change->op->kind == ZKL__OP_CREATE) {
-        zkl__memory_fire(space, ZKL__WATCH_CREATED, node->path, node->parent->path);
+        zkl__memory_fire(space, ZKL__WATCH_CREATED, node);
     } else if (change->op->kind == ZKL__OP_DELETE) {
-        zkl__memory_fire(space, ZKL__WATCH_DELETED, node->path, node->parent->path);
+        zkl__memory_fire(space, ZKL__WATCH_DELETED, node);
     } else if (change->op->kind == ZKL__OP_SET) {
-        zkl__memory_fire(space, ZKL__WATCH_CHANGED, node->path, NULL);
+        zkl__memory_fire(space, ZKL__WATCH_CHANGED, node);
     }
 }
 
@@ -363,7 +363,7 @@ int zkl__memory_perform(struct zkl__memory_reply **out, struct zkl__store *store
 static void remove_node(struct zkl__memory_space *space, struct zkl__memory_node *node)
 {
     zkl__memory_take_out(&space->tree, node);
-    zkl__memory_fire(space, ZKL__WATCH_DELETED, node->path, node->parent->path);
+    zkl__memory_fire(space, ZKL__WATCH_DELETED, node);
     zkl__memory_node_free(&space->tree, node);
 }
 

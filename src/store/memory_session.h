@@ -153,8 +153,8 @@ struct zkl__memory_watch *zkl__memory_watch_new(struct zkl__store *store, const 
 /* Takes the watch over. One like it is armed already: once is enough. */
 void zkl__memory_arm(struct zkl__memory_watch *watch);
 /* What a created, set or deleted node means to those who watch it and its parent. */
-void zkl__memory_fire(struct zkl__memory_space *space, enum zkl__watch_event event, const char *path,
-                      const char *parent);
+void zkl__memory_fire(struct zkl__memory_space *space, enum zkl__watch_event event,
+                      const struct zkl__memory_node *node);
 /* Forgets every armed watch of the session, on path or (NULL) on all; false when there was none. */
 bool zkl__memory_disarm(struct zkl__store *store, const char *path);
 /* At a suspension: armed watches that the client knows of are laid aside, the others go. */

@@ -1,5 +1,6 @@
 /* One-shot watches, as the server keeps them and as the C client sets them again after a reconnect. */
 #include "memory_session.h"
+#include "memory_acl.h"
 
 #include <string.h>
 
@@ -53,18 +54,26 @@ static bool just_told(const struct zkl__store *store, const char *path)
     return last->event == ZKL__WATCH_DELETED && strcmp(last->path, path) == 0;
 }
 
-static void trigger(struct zkl__memory_space *space, enum zkl__memory_table table, enum zkl__watch_event event,
-                    const char *path)
+/* A watch that fires on a node which its session may not read is used up without a word: so has the server it since
+ * CVE-2024-23944 (3.8.4, and Debian's 3.8.0-11+deb12u2). */
+static bool may_know(const struct zkl__memory_watch *watch, const struct zkl__memory_node *node)
 {
-    struct zkl__memory_watch **at = bucket_of(space, path);
+    return zkl__memory_acl_permits(node->acl, watch->store->who.identity, ZKL_PERM_READ);
+}
+
+static void trigger(struct zkl__memory_space *space, enum zkl__memory_table table, enum zkl__watch_event event,
+                    const struct zkl__memory_node *node)
+{
+    struct zkl__memory_watch **at = bucket_of(space, node->path);
     while (*at) {
         struct zkl__memory_watch *watch = *at;
-        if (watch->table != table || strcmp(watch->path, path) != 0) {
+        if (watch->table != table || strcmp(watch->path, node->path) != 0) {
             at = &watch->next;
             continue;
         }
         *at = watch->next;
-        if (table == ZKL__WATCHES_CHILD && event == ZKL__WATCH_DELETED && just_told(watch->store, path)) {
+        bool again = table == ZKL__WATCHES_CHILD && event == ZKL__WATCH_DELETED && just_told(watch->store, node->path);
+        if (again || !may_know(watch, node)) {
             zkl__free(&watch->store->heap, watch);
         } else {
             tell(watch, event);
@@ -73,15 +82,14 @@ static void trigger(struct zkl__memory_space *space, enum zkl__memory_table tabl
 }
 
 /* Who watches data and children of a node hears of its end once (DataTree.deleteNode: "processed"). */
-void zkl__memory_fire(struct zkl__memory_space *space, enum zkl__watch_event event, const char *path,
-                      const char *parent)
+void zkl__memory_fire(struct zkl__memory_space *space, enum zkl__watch_event event, const struct zkl__memory_node *node)
 {
-    trigger(space, ZKL__WATCHES_DATA, event, path);
+    trigger(space, ZKL__WATCHES_DATA, event, node);
     if (event == ZKL__WATCH_DELETED) {
-        trigger(space, ZKL__WATCHES_CHILD, event, path);
+        trigger(space, ZKL__WATCHES_CHILD, event, node);
     }
     if (event != ZKL__WATCH_CHANGED) {
-        trigger(space, ZKL__WATCHES_CHILD, ZKL__WATCH_CHILDREN, parent);
+        trigger(space, ZKL__WATCHES_CHILD, ZKL__WATCH_CHILDREN, node->parent);
     }
 }
 

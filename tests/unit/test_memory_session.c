@@ -75,6 +75,24 @@ static void test_child_watches(void)
     tear_down();
 }
 
+/* The server keeps to itself what happens to a node that may not be read, and uses the watch up all the same. */
+static void test_unreadable_watch(void)
+{
+    const zkl_acl_entry no_read = {ZKL_PERM_ALL & ~ZKL_PERM_READ, "world", "anyone"};
+    const zkl_acl blind = {1, &no_read};
+    struct zkl__op create = op_create("/b", "", ZKL__PERSISTENT);
+    create.acl = &blind;
+    set_up();
+    client_rc(&one, op_read(ZKL__OP_EXISTS, "/b", true));
+    CU_ASSERT_EQUAL(client_rc(&two, create), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(client_rc(&one, op_read(ZKL__OP_UNWATCH, "/b", false)), ZKL__RC_NOWATCH);
+    client_rc(&one, op_read(ZKL__OP_EXISTS, "/b", true));
+    CU_ASSERT_EQUAL(client_rc(&two, op_delete("/b", -1)), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(client_rc(&one, op_read(ZKL__OP_UNWATCH, "/b", false)), ZKL__RC_NOWATCH);
+    CU_ASSERT_EQUAL(recorder_count(one.recorder, RECORD_WATCH), 0);
+    tear_down();
+}
+
 static void test_unwatch(void)
 {
     set_up();
@@ -262,5 +280,5 @@ static void test_submit_from_events(void)
     pthread_mutex_destroy(&chain.mutex);
 }
 
-TESTS("memory sessions", T(test_data_watches), T(test_child_watches), T(test_unwatch), T(test_watch_before_reply),
-      T(test_pipelined), T(test_limit), T(test_busy), T(test_submit_from_events))
+TESTS("memory sessions", T(test_data_watches), T(test_child_watches), T(test_unreadable_watch), T(test_unwatch),
+      T(test_watch_before_reply), T(test_pipelined), T(test_limit), T(test_busy), T(test_submit_from_events))
