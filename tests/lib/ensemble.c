@@ -1,6 +1,8 @@
 #include "ensemble.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <netinet/in.h>
@@ -104,6 +106,23 @@ static int remove_entry(const char *path, const struct stat *stat, int type, str
 static void remove_tree(const char *dir)
 {
     nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Data of test programs that died: theirs is the pid in the name. */
+static void remove_orphans(const char *parent)
+{
+    DIR *dir = opendir(parent);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        int pid = 0;
+        char path[TEXT_MAX];
+        if (sscanf(entry->d_name, "zklock-test-%d-", &pid) == 1 && pid > 0 && kill(pid, 0) != 0 && errno == ESRCH) {
+            snprintf(path, sizeof path, "%s/%s", parent, entry->d_name);
+            remove_tree(path);
+        }
+    }
+    if (dir) {
+        closedir(dir);
+    }
 }
 
 static bool configure(struct ensemble *e, int index)
@@ -314,7 +333,9 @@ struct ensemble *ensemble_start(const struct ensemble_options *options)
     e->count = o.servers > 0 && o.servers <= SERVERS_MAX ? o.servers : 1;
     e->tick_ms = o.tick_ms > 0 ? o.tick_ms : 500;
     e->extra = o.extra ? strdup(o.extra) : NULL;
-    snprintf(e->dir, sizeof e->dir, "%s/zklock-test-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    const char *parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    remove_orphans(parent);
+    snprintf(e->dir, sizeof e->dir, "%s/zklock-test-%d-XXXXXX", parent, (int)getpid());
     if (!mkdtemp(e->dir)) {
         perror(e->dir);
         free(e->extra);

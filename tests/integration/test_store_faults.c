@@ -1,0 +1,462 @@
+/* The ZooKeeper store when connections, servers and the client library go wrong. Each test names the fault it guards against. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "check.h"
+#include "ensemble.h"
+#include "proxy.h"
+#include "recorder.h"
+#include "store_client.h"
+
+#define SOON 20000 /* ms: nothing here takes that long */
+
+static struct ensemble *server;
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static const struct zkl__reply *act(struct recorder *r, struct zkl__op op)
+{
+    return &recorder_do(r, &op)->reply;
+}
+static enum zkl__rc rc_of(struct recorder *r, struct zkl__op op)
+{
+    return act(r, op)->rc;
+}
+
+/* Waits on a store that tells nothing of it: a pause between two looks. */
+static void look_again(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+}
+
+/* A session behind the proxy, with that timeout. */
+static struct recorder *session(struct proxy *proxy, int64_t timeout_ms)
+{
+    struct zkl__store_config config = recorder_config(proxy_address(proxy));
+    config.timeout_ms = timeout_ms;
+    struct recorder *r = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL);
+    if (!recorder_nth(r, RECORD_CONNECTED, 0, SOON)) {
+        abort();
+    }
+    return r;
+}
+
+static struct recorder *direct(void)
+{
+    return recorder_connect(&zkl__store_zookeeper, ensemble_servers(server));
+}
+
+/* Every op was answered once, in order of submission; ids from 1 to count. */
+static void check_answers(struct recorder *r, uint64_t count)
+{
+    static const struct record *all[65536];
+    size_t n = recorder_all(r, all, sizeof all / sizeof *all);
+    uint64_t last = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (all[i]->kind == RECORD_REPLY) {
+            CU_ASSERT_EQUAL(all[i]->id, last + 1);
+            last = all[i]->id;
+        }
+    }
+    CU_ASSERT_EQUAL(last, count);
+}
+
+/* --- reconnecting -------------------------------------------------------------------------------------------------- */
+
+#define HANDLES 6
+
+static int64_t all_reconnect(struct recorder **sessions, struct proxy *proxy, size_t nth)
+{
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy);
+    for (int i = 0; i < HANDLES; i++) {
+        CU_ASSERT_PTR_NOT_NULL(recorder_nth(sessions[i], RECORD_SUSPENDED, nth - 1, SOON));
+    }
+    int64_t began = now_ms();
+    proxy_refuse(proxy, false);
+    for (int i = 0; i < HANDLES; i++) {
+        const struct record *again = recorder_nth(sessions[i], RECORD_CONNECTED, nth, SOON);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(again);
+        CU_ASSERT_FALSE(again->connection.fresh);
+        CU_ASSERT_EQUAL(again->connection.session_id,
+                        recorder_nth(sessions[i], RECORD_CONNECTED, 0, 0)->connection.session_id);
+    }
+    return now_ms() - began;
+}
+
+/* ZOOKEEPER-2466: with an even number of addresses a client may go round without ever trying the one that lives. The wheel would
+ * bring it back after a second; the odd number does before that. */
+static void reconnect_with(int addresses)
+{
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    struct recorder *sessions[HANDLES];
+    char servers[256];
+    snprintf(servers, sizeof servers, "%s%s", proxy_address(proxy),
+             &",127.0.0.1:3,127.0.0.1:2,127.0.0.1:1"[12 * (4 - addresses)]);
+    for (int i = 0; i < HANDLES; i++) {
+        sessions[i] = recorder_connect(&zkl__store_zookeeper, servers);
+    }
+    int64_t best = INT64_MAX;
+    for (size_t nth = 1; nth <= 3; nth++) {
+        int64_t took = all_reconnect(sessions, proxy, nth);
+        best = took < best ? took : best;
+    }
+    printf("(%d: %lld ms) ", addresses, (long long)best);
+    CU_ASSERT(best < 900);
+    for (int i = 0; i < HANDLES; i++) {
+        recorder_free(sessions[i]);
+    }
+    proxy_stop(proxy);
+}
+
+static void test_reconnect(void)
+{
+    for (int addresses = 1; addresses <= 4; addresses++) {
+        reconnect_with(addresses);
+    }
+}
+
+/* Suspended, then UNKNOWN for each op in order, and only then connected. */
+static void test_order_of_loss(void)
+{
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    struct recorder *r = session(proxy, 6000);
+    struct zkl__op exists = op_read(ZKL__OP_EXISTS, "/", false);
+    const struct record *all[300];
+    proxy_hold(proxy, PROXY_TO_CLIENT, true);
+    for (int i = 0; i < 100; i++) {
+        CU_ASSERT(recorder_submit(r, &exists, NULL) != 0);
+    }
+    proxy_cut(proxy);
+    proxy_hold(proxy, PROXY_TO_CLIENT, false);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(r, RECORD_CONNECTED, 1, SOON));
+    CU_ASSERT_EQUAL(recorder_all(r, all, 300), 103);
+    CU_ASSERT_EQUAL(all[1]->kind, RECORD_SUSPENDED);
+    for (int i = 0; i < 100; i++) {
+        CU_ASSERT(all[2 + i]->kind == RECORD_REPLY && all[2 + i]->reply.rc == ZKL__RC_UNKNOWN);
+    }
+    CU_ASSERT_EQUAL(all[102]->kind, RECORD_CONNECTED);
+    CU_ASSERT_EQUAL(rc_of(r, exists), ZKL__RC_OK);
+    check_answers(r, 101);
+    recorder_free(r);
+    proxy_stop(proxy);
+}
+
+/* The server made the node, the answer was lost: unknown. The session lives on and finds it. */
+static void test_lost_answer(void)
+{
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    struct recorder *r = session(proxy, 6000);
+    proxy_lose_next(proxy, PROXY_OP_CREATE);
+    CU_ASSERT_EQUAL(rc_of(r, op_create("/lost", NULL, ZKL__EPHEMERAL)), ZKL__RC_UNKNOWN);
+    CU_ASSERT_EQUAL(proxy_hits(proxy), 1);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(r, RECORD_CONNECTED, 1, SOON));
+    CU_ASSERT_EQUAL(rc_of(r, op_create("/lost", NULL, ZKL__EPHEMERAL)), ZKL__RC_NODEEXISTS);
+    proxy_lose_next(proxy, PROXY_OP_MULTI);
+    CU_ASSERT_EQUAL(rc_of(r, op_check("/lost", -1)), ZKL__RC_UNKNOWN);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(r, RECORD_CONNECTED, 2, SOON));
+    CU_ASSERT_EQUAL(rc_of(r, op_delete("/lost", -1)), ZKL__RC_OK);
+    recorder_free(r);
+    proxy_stop(proxy);
+}
+
+/* Ops without pause, from a thread of their own, across connections that come and go. */
+struct load {
+    struct recorder *r;
+    atomic_bool stop;
+    uint64_t sent;
+};
+
+static void *load_run(void *arg)
+{
+    struct load *load = arg;
+    struct zkl__op parts[] = {op_check("/", -1), op_check("/", -1)};
+    struct zkl__op ops[] = {op_check("/", -1), op_read(ZKL__OP_EXISTS, "/", false), op_multi(parts, 2),
+                            op_read(ZKL__OP_CHILDREN, "/", true), op_read(ZKL__OP_GET, "/", true)};
+    for (unsigned i = 0; !atomic_load(&load->stop); i++) {
+        uint64_t id = recorder_submit(load->r, &ops[i % 5], NULL);
+        if (id == 0) {
+            look_again();
+        } else {
+            load->sent++;
+            if (i % 50 == 49) {
+                (void)recorder_reply(load->r, id, SOON);
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Ids of refused ops are not answered: only that no answer comes twice or out of order. */
+static void check_load(struct recorder *r, uint64_t sent)
+{
+    static const struct record *all[65536];
+    size_t n = recorder_all(r, all, sizeof all / sizeof *all), replies = 0;
+    uint64_t last = 0;
+    bool in_order = true;
+    for (size_t i = 0; i < n; i++) {
+        if (all[i]->kind == RECORD_REPLY) {
+            in_order = in_order && all[i]->id > last;
+            last = all[i]->id;
+            replies++;
+        }
+    }
+    CU_ASSERT(in_order);
+    CU_ASSERT_EQUAL(replies, sent);
+}
+
+static void test_cuts_under_load(void)
+{
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    struct load load = {.r = session(proxy, 6000)};
+    pthread_t thread;
+    pthread_create(&thread, NULL, load_run, &load);
+    for (size_t i = 1; i <= 20; i++) {
+        size_t replies = recorder_count(load.r, RECORD_REPLY);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(load.r, RECORD_REPLY, replies + 100, SOON));
+        proxy_cut(proxy);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(load.r, RECORD_CONNECTED, i, SOON));
+    }
+    atomic_store(&load.stop, true);
+    pthread_join(thread, NULL);
+    CU_ASSERT_EQUAL(rc_of(load.r, op_check("/", -1)), ZKL__RC_OK);
+    check_load(load.r, load.sent + 1);
+    recorder_free(load.r);
+    proxy_stop(proxy);
+}
+
+/* --- expiry -------------------------------------------------------------------------------------------------------- */
+
+static bool session_gone(struct ensemble *e, int64_t session_id, int64_t timeout_ms)
+{
+    char text[32];
+    snprintf(text, sizeof text, "0x%llx", (unsigned long long)session_id);
+    return ensemble_ask_until(e, 0, "dump", text, false, timeout_ms);
+}
+
+/* An expired handle frees what is not its own in zoo_amulti, and may never complete what it took: neither reaches the session. */
+static void test_expiry_under_load(void)
+{
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    struct load load = {.r = session(proxy, 1000)};
+    int64_t id = recorder_nth(load.r, RECORD_CONNECTED, 0, 0)->connection.session_id;
+    pthread_t thread;
+    pthread_create(&thread, NULL, load_run, &load);
+    CU_ASSERT_PTR_NOT_NULL(recorder_nth(load.r, RECORD_REPLY, 200, SOON));
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy);
+    CU_ASSERT(session_gone(server, id, SOON));
+    proxy_refuse(proxy, false);
+    const struct record *end = recorder_nth(load.r, RECORD_EXPIRED, 0, SOON);
+    CU_ASSERT(end && end->end == ZKL__END_EXPIRED);
+    atomic_store(&load.stop, true);
+    pthread_join(thread, NULL);
+    struct zkl__op check = op_check("/", -1);
+    int code = ZKL_OK;
+    CU_ASSERT_EQUAL(recorder_submit(load.r, &check, &code), 0);
+    CU_ASSERT_EQUAL(code, ZKL_ECONNECT);
+    CU_ASSERT_EQUAL(recorder_close(load.r, SOON), ZKL_OK);
+    check_load(load.r, load.sent);
+    recorder_free(load.r);
+    proxy_stop(proxy);
+}
+
+/* --- a write that the server has done and does not answer ------------------------------------------------------------ */
+
+/* ZOOKEEPER-4537: until something else is asked. Without the nudge it takes two thirds of the session timeout and the connection. */
+static void test_stalled_answer(void)
+{
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    struct recorder *r = session(proxy, 30000);
+    int64_t worst = 0;
+    for (int i = 0; i < 10; i++) {
+        proxy_stall_next(proxy, PROXY_OP_CREATE);
+        int64_t began = now_ms();
+        CU_ASSERT_EQUAL(rc_of(r, op_create("/stall-", NULL, ZKL__EPHEMERAL_SEQUENTIAL)), ZKL__RC_OK);
+        int64_t took = now_ms() - began;
+        worst = took > worst ? took : worst;
+    }
+    printf("(worst %lld ms) ", (long long)worst);
+    CU_ASSERT_EQUAL(proxy_hits(proxy), 10);
+    CU_ASSERT(worst >= 90 && worst < 1000); /* about 100; the rest is for a busy machine */
+    CU_ASSERT_EQUAL(recorder_count(r, RECORD_SUSPENDED), 0);
+    recorder_free(r);
+    proxy_stop(proxy);
+}
+
+/* --- close --------------------------------------------------------------------------------------------------------- */
+
+/* A socket closed with answers unread resets the connection, and the server never hears the goodbye. */
+static void test_close_with_500_outstanding(void)
+{
+    struct recorder *observer = direct();
+    struct zkl__op exists = op_read(ZKL__OP_EXISTS, "/closing", false), list = op_read(ZKL__OP_CHILDREN, "/", false);
+    for (int round = 0; round < 20; round++) {
+        struct recorder *r = direct();
+        CU_ASSERT_EQUAL(rc_of(r, op_create("/closing", NULL, ZKL__EPHEMERAL)), ZKL__RC_OK);
+        for (int i = 0; i < 250; i++) {
+            CU_ASSERT(recorder_submit(r, &exists, NULL) != 0 && recorder_submit(r, &list, NULL) != 0);
+        }
+        CU_ASSERT_EQUAL(recorder_close(r, SOON), ZKL_OK);
+        CU_ASSERT_EQUAL(rc_of(observer, exists), ZKL__RC_NONODE);
+        check_answers(r, 501);
+        recorder_free(r);
+    }
+    recorder_free(observer);
+}
+
+static void test_close_idle(void)
+{
+    struct recorder *observer = direct();
+    int64_t worst = 0;
+    for (int round = 0; round < 20; round++) {
+        struct recorder *r = direct();
+        CU_ASSERT_EQUAL(rc_of(r, op_create("/idle", NULL, ZKL__EPHEMERAL)), ZKL__RC_OK);
+        int64_t began = now_ms();
+        CU_ASSERT_EQUAL(recorder_close(r, SOON), ZKL_OK);
+        worst = now_ms() - began > worst ? now_ms() - began : worst;
+        CU_ASSERT_EQUAL(rc_of(observer, op_check("/idle", -1)), ZKL__RC_NONODE);
+        recorder_free(r);
+    }
+    printf("(worst %lld ms) ", (long long)worst);
+    recorder_free(observer);
+}
+
+/* Nothing is told after close, whatever was under way; and it does not wait for a network that is silent. */
+static void test_close_without_answers(void)
+{
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    for (int64_t timeout = 0; timeout <= 200; timeout += 200) {
+        struct recorder *r = session(proxy, 6000);
+        struct zkl__op exists = op_read(ZKL__OP_EXISTS, "/", false);
+        proxy_hold(proxy, PROXY_TO_CLIENT, true);
+        for (int i = 0; i < 500; i++) {
+            CU_ASSERT(recorder_submit(r, &exists, NULL) != 0);
+        }
+        int64_t began = now_ms();
+        CU_ASSERT_EQUAL(recorder_close(r, timeout), ZKL_ETIMEOUT);
+        int64_t took = now_ms() - began;
+        printf("(%lld: %lld ms) ", (long long)timeout, (long long)took);
+        CU_ASSERT(took < timeout + 3000);
+        size_t told = recorder_all(r, (const struct record *[1]){0}, 1) + recorder_count(r, RECORD_REPLY);
+        proxy_hold(proxy, PROXY_TO_CLIENT, false);
+        CU_ASSERT_EQUAL(told, 1);
+        recorder_free(r);
+    }
+    proxy_stop(proxy);
+}
+
+/* Suspended, with a server that comes back in time: close takes the chance to end the session. */
+static void test_close_while_suspended(void)
+{
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    struct recorder *r = session(proxy, 6000), *observer = direct();
+    CU_ASSERT_EQUAL(rc_of(r, op_create("/suspended", NULL, ZKL__EPHEMERAL)), ZKL__RC_OK);
+    proxy_cut(proxy);
+    CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_SUSPENDED, 0, SOON));
+    CU_ASSERT_EQUAL(recorder_close(r, SOON), ZKL_OK);
+    CU_ASSERT_EQUAL(rc_of(observer, op_check("/suspended", -1)), ZKL__RC_NONODE);
+    recorder_free(r);
+    r = session(proxy, 6000);
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy);
+    CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_SUSPENDED, 0, SOON));
+    CU_ASSERT_EQUAL(recorder_close(r, 300), ZKL_ECONNECT);
+    recorder_free(r);
+    recorder_free(observer);
+    proxy_stop(proxy);
+}
+
+/* --- servers ------------------------------------------------------------------------------------------------------- */
+
+/* A server that accepts and says nothing. Not longer than the session timeout, so the session outlives it. */
+static void test_frozen_server(void)
+{
+    struct ensemble *e = ensemble_start(NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(e);
+    struct zkl__store_config config = recorder_config(ensemble_servers(e));
+    config.timeout_ms = 3000;
+    struct recorder *r = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(r, RECORD_CONNECTED, 0, SOON));
+    ensemble_freeze(e, 0);
+    CU_ASSERT_EQUAL(rc_of(r, op_create("/frozen", NULL, ZKL__EPHEMERAL)), ZKL__RC_UNKNOWN);
+    CU_ASSERT_EQUAL(recorder_count(r, RECORD_SUSPENDED), 1);
+    ensemble_thaw(e, 0);
+    CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_CONNECTED, 1, SOON));
+    enum zkl__rc rc = rc_of(r, op_create("/frozen", NULL, ZKL__EPHEMERAL));
+    CU_ASSERT(rc == ZKL__RC_NODEEXISTS || rc == ZKL__RC_OK);
+    ensemble_freeze(e, 0);
+    int64_t began = now_ms();
+    CU_ASSERT_EQUAL(recorder_close(r, 300), ZKL_ETIMEOUT);
+    printf("(close 300: %lld ms) ", (long long)(now_ms() - began));
+    CU_ASSERT(now_ms() - began < 3300);
+    recorder_free(r);
+    ensemble_stop(e);
+}
+
+/* The session moves to another server and goes on, with its id and its node. */
+static void test_server_killed(void)
+{
+    struct ensemble *e = ensemble_start(&(struct ensemble_options){.servers = 3});
+    CU_ASSERT_PTR_NOT_NULL_FATAL(e);
+    struct zkl__store_config config = recorder_config(ensemble_servers(e));
+    config.timeout_ms = 10000;
+    struct recorder *r = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL);
+    const struct record *first = recorder_nth(r, RECORD_CONNECTED, 0, SOON);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(first);
+    CU_ASSERT_EQUAL(rc_of(r, op_create("/moved", NULL, ZKL__EPHEMERAL)), ZKL__RC_OK);
+    char text[32];
+    snprintf(text, sizeof text, "0x%llx", (unsigned long long)first->connection.session_id);
+    int mine = 0;
+    while (mine < 2 && !ensemble_ask_until(e, mine, "cons", text, true, 0)) {
+        mine++;
+    }
+    ensemble_kill(e, mine);
+    const struct record *again = recorder_nth(r, RECORD_CONNECTED, 1, SOON);
+    CU_ASSERT(again && again->connection.session_id == first->connection.session_id && !again->connection.fresh);
+    CU_ASSERT(ensemble_wait(e, SOON));
+    enum zkl__rc rc;
+    do {
+        rc = rc_of(r, op_check("/moved", -1));
+    } while (rc == ZKL__RC_UNKNOWN || rc == ZKL__RC_UNSENT);
+    CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
+    CU_ASSERT_EQUAL(recorder_count(r, RECORD_EXPIRED), 0);
+    recorder_free(r);
+    ensemble_stop(e);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct check_case cases[] = {
+        T(test_reconnect),
+        T(test_order_of_loss),
+        T(test_lost_answer),
+        T(test_cuts_under_load),
+        T(test_expiry_under_load),
+        T(test_stalled_answer),
+        T(test_close_with_500_outstanding),
+        T(test_close_idle),
+        T(test_close_without_answers),
+        T(test_close_while_suspended),
+        T(test_frozen_server),
+        T(test_server_killed),
+    };
+    if (!ensemble_available()) {
+        return 77;
+    }
+    server = ensemble_start(NULL);
+    if (!server) {
+        return 1;
+    }
+    int failed = check_main("store_faults", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    ensemble_stop(server);
+    return failed;
+}
