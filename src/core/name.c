@@ -83,7 +83,7 @@ struct zkl__name zkl__name_parse(const char *name)
         }
     }
     if (parsed.kind != ZKL_KIND_FOREIGN && head > 3 + ZKL__UUID_LENGTH && memcmp(name, "_c_", 3) == 0 &&
-        is_uuid(name + 3)) {
+        is_uuid(name + 3) && name[3 + ZKL__UUID_LENGTH] == '-') {
         parsed.uuid = name + 3;
     }
     return parsed;

@@ -1,0 +1,238 @@
+/* Names of contenders: ours, Curator's, go-zookeeper's, kazoo's, .NET's; and what only looks like one. */
+#include "check.h"
+#include "name.h"
+
+#include <string.h>
+
+#define UUID "0f8fad5b-d9cb-469f-a165-70867728950e"
+#define HEX32 "0f8fad5bd9cb469fa16570867728950e"
+#define CURATOR "_c_" UUID "-"
+
+static void expect(const char *text, zkl_kind kind, int32_t sequence)
+{
+    struct zkl__name name = zkl__name_parse(text);
+    if (name.kind != kind || (kind != ZKL_KIND_FOREIGN && name.sequence != sequence)) {
+        fprintf(stderr, "%s: %s %d\n", text, zkl_kind_name(name.kind), (int)name.sequence);
+    }
+    CU_ASSERT_EQUAL(name.kind, kind);
+    if (kind != ZKL_KIND_FOREIGN) {
+        CU_ASSERT_EQUAL(name.sequence, sequence);
+    }
+}
+
+static void expect_foreign(const char *text)
+{
+    expect(text, ZKL_KIND_FOREIGN, 0);
+    CU_ASSERT_PTR_NULL(zkl__name_parse(text).uuid);
+}
+
+static void test_ours_and_curators(void)
+{
+    expect(CURATOR "lock-0000000000", ZKL_KIND_LOCK, 0);
+    expect(CURATOR "lock-0000000042", ZKL_KIND_LOCK, 42);
+    expect(CURATOR "lock-2147483647", ZKL_KIND_LOCK, INT32_MAX);
+    expect(CURATOR "__READ__0000000007", ZKL_KIND_READ, 7);
+    expect(CURATOR "__WRIT__0000000008", ZKL_KIND_WRITE, 8);
+    expect(CURATOR "latch-0000000009", ZKL_KIND_LATCH, 9);
+    expect(CURATOR "lease-0000000010", ZKL_KIND_LEASE, 10);
+    expect(CURATOR "__READ__2000000007", ZKL_KIND_READ, 2000000007);
+}
+
+static void test_others(void)
+{
+    expect("_c_" HEX32 "-lock-0000000005", ZKL_KIND_LOCK, 5);
+    expect("_c_" HEX32 "-lock-1000000005", ZKL_KIND_LOCK, 1000000005);
+    expect(HEX32 "__lock__0000000006", ZKL_KIND_KAZOO, 6);
+    expect(HEX32 "__rlock__0000000007", ZKL_KIND_KAZOO_READ, 7);
+    expect("lock-0000000008", ZKL_KIND_LOCK, 8);
+    expect("latch-0000000009", ZKL_KIND_LATCH, 9);
+    expect("__READ__0000000001", ZKL_KIND_READ, 1);
+    expect("x-lock-0000000003", ZKL_KIND_LOCK, 3);
+}
+
+/* The server prints an int32 with %010d: up to nine digits behind the sign make ten characters, ten make eleven. */
+static void test_negative_numbers(void)
+{
+    expect(CURATOR "lock--000000001", ZKL_KIND_LOCK, -1);
+    expect(CURATOR "lock--999999999", ZKL_KIND_LOCK, -999999999);
+    expect(CURATOR "lock--1000000000", ZKL_KIND_LOCK, -1000000000);
+    expect(CURATOR "lock--2147483648", ZKL_KIND_LOCK, INT32_MIN);
+    expect(CURATOR "lock--2147483647", ZKL_KIND_LOCK, -INT32_MAX);
+    expect("lock--000000001", ZKL_KIND_LOCK, -1);
+    expect("lock--2147483648", ZKL_KIND_LOCK, INT32_MIN);
+    expect(HEX32 "__lock__-000000002", ZKL_KIND_KAZOO, -2);
+    expect(HEX32 "__lock__-1000000002", ZKL_KIND_KAZOO, -1000000002);
+    expect(CURATOR "__READ__-2147483648", ZKL_KIND_READ, INT32_MIN);
+}
+
+static void test_numbers_that_are_none(void)
+{
+    expect_foreign(CURATOR "lock-2147483648");
+    expect_foreign(CURATOR "lock-9999999999");
+    expect_foreign(CURATOR "lock--2147483649");
+    expect_foreign(CURATOR "lock--9999999999");
+    expect_foreign(CURATOR "lock--0000000001"); /* eleven characters only for numbers that need them */
+    expect_foreign(CURATOR "lock-000000001");   /* nine digits: the dash of the tag is no sign */
+    expect_foreign(CURATOR "lock-00000000001");
+    expect_foreign(CURATOR "lock-00000000x1");
+    expect_foreign(CURATOR "lock-0x00000001");
+    expect_foreign(CURATOR "lock-+000000001");
+    expect_foreign(CURATOR "lock- 000000001");
+    expect_foreign(CURATOR "lock-00000000-1");
+    expect_foreign(CURATOR "lock--");
+    expect_foreign(CURATOR "lock-");
+}
+
+static void test_foreign(void)
+{
+    static const char *const names[] = {
+        "",
+        "-",
+        "_",
+        "0",
+        "lock",
+        "lock-",
+        "0000000001",
+        "-0000000001",
+        "-000000001",
+        "--1000000000",
+        "block-0000000001",
+        "foo-0000000001",
+        "lease-0000000001",
+        "Lock-0000000001",
+        CURATOR "LOCK-0000000001",
+        "locks",
+        "leases",
+        "_c_",
+        "_c_" UUID,
+        CURATOR,
+        CURATOR "0000000001",
+        "__lock__",
+        "__LOCK__0000000001",
+        "__READ_0000000001",
+        "read-0000000001",
+        "xlock-0000000001",
+        "xlatch-0000000001",
+        "lock-0000000001 ",
+        "\xff\xfe",
+        "lock-\xff"
+        "000000000",
+        "lock-000000000\xb1",
+        "lock-0000000001-lock-",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        expect_foreign(names[i]);
+    }
+}
+
+/* Every piece of every good name, on the heap to its exact size, so that a read beyond it is seen. */
+static void test_truncated(void)
+{
+    static const char *const names[] = {CURATOR "lock-0000000042", CURATOR "__READ__-2147483648",
+                                        HEX32 "__rlock__0000000007", "lock--2147483648",
+                                        "_c_" HEX32 "-lock-0000000005"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t length = strlen(names[i]);
+        for (size_t from = 0; from <= length; from++) {
+            for (size_t to = from; to <= length; to++) {
+                char *piece = strndup(names[i] + from, to - from);
+                struct zkl__name name = zkl__name_parse(piece);
+                /* one digit off an eleven-character number leaves another number: still bounded, still a name */
+                CU_ASSERT(to == length || (to == length - 1 && strstr(piece, "-214748364")) ||
+                          name.kind == ZKL_KIND_FOREIGN);
+                CU_ASSERT(!name.uuid || (name.uuid >= piece && name.uuid + ZKL__UUID_LENGTH <= piece + (to - from)));
+                free(piece);
+            }
+        }
+    }
+}
+
+static void test_long(void)
+{
+    size_t length = 1 << 20;
+    char *name = malloc(length + 1);
+    memset(name, 'a', length);
+    strcpy(name + length - 16, "-lock-0000000001");
+    expect(name, ZKL_KIND_LOCK, 1);
+    memset(name, '9', length);
+    expect_foreign(name);
+    memset(name, '-', length);
+    expect_foreign(name);
+    free(name);
+}
+
+static void test_uuid_of_a_name(void)
+{
+    const char *ours = CURATOR "lock-0000000000";
+    CU_ASSERT_PTR_EQUAL(zkl__name_parse(ours).uuid, ours + 3);
+    const char *upper = "_c_0F8FAD5B-D9CB-469F-A165-70867728950E-lock-0000000000";
+    CU_ASSERT_PTR_EQUAL(zkl__name_parse(upper).uuid, upper + 3);
+    CU_ASSERT_PTR_NULL(zkl__name_parse("_c_" HEX32 "-lock-0000000000").uuid);
+    CU_ASSERT_PTR_NULL(zkl__name_parse("_c_" HEX32 HEX32 "-lock-0000000000").uuid);
+    CU_ASSERT_PTR_NULL(zkl__name_parse(UUID "-lock-0000000000").uuid);
+    CU_ASSERT_PTR_NULL(zkl__name_parse("_d_" UUID "-lock-0000000000").uuid);
+    CU_ASSERT_PTR_NULL(zkl__name_parse("_c_0f8fad5b-d9cb-469f-a165-70867728950g-lock-0000000000").uuid);
+    CU_ASSERT_PTR_NULL(zkl__name_parse("_c_0f8fad5b+d9cb-469f-a165-70867728950e-lock-0000000000").uuid);
+    /* the form is _c_<uuid>-: something else behind the uuid is another form */
+    CU_ASSERT_PTR_NULL(zkl__name_parse("_c_" UUID "0-lock-0000000000").uuid);
+    CU_ASSERT_PTR_NULL(zkl__name_parse("_c_" UUID "__lock__0000000000").uuid);
+}
+
+static void test_order_across_the_wrap(void)
+{
+    CU_ASSERT(zkl__sequence_diff(1, 2) < 0);
+    CU_ASSERT(zkl__sequence_diff(2, 1) > 0);
+    CU_ASSERT(zkl__sequence_diff(5, 5) == 0);
+    CU_ASSERT(zkl__sequence_diff(INT32_MAX, INT32_MIN) < 0);
+    CU_ASSERT(zkl__sequence_diff(INT32_MIN, INT32_MAX) > 0);
+    CU_ASSERT(zkl__sequence_diff(INT32_MAX - 10, INT32_MIN + 10) < 0);
+    CU_ASSERT(zkl__sequence_diff(-1, 0) < 0);
+    CU_ASSERT(zkl__sequence_diff(0, INT32_MAX) < 0);
+    CU_ASSERT_EQUAL(zkl__sequence_diff(INT32_MIN, INT32_MAX), 1);
+}
+
+static void test_prefix(void)
+{
+    char prefix[ZKL__NAME_MAX], name[ZKL__NAME_MAX];
+    static const char *const tags[] = {"lock-", "__READ__", "__WRIT__", "latch-", "lease-"};
+    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
+        zkl__name_prefix(prefix, UUID, tags[i]);
+        int length = snprintf(name, sizeof name, "%s%010d", prefix, INT32_MIN);
+        CU_ASSERT(length < ZKL__NAME_MAX);
+        struct zkl__name parsed = zkl__name_parse(name);
+        CU_ASSERT_NOT_EQUAL(parsed.kind, ZKL_KIND_FOREIGN);
+        CU_ASSERT_EQUAL(parsed.sequence, INT32_MIN);
+        CU_ASSERT_PTR_EQUAL(parsed.uuid, name + 3);
+    }
+    CU_ASSERT_STRING_EQUAL(prefix, CURATOR "lease-");
+}
+
+static void test_uuid_format(void)
+{
+    char text[ZKL__UUID_LENGTH + 1];
+    const uint8_t zeros[16] = {0};
+    const uint8_t counted[16] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef,
+                                 0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef};
+    uint8_t ones[16];
+    memset(ones, 0xff, sizeof ones);
+    zkl__uuid_format(text, zeros);
+    CU_ASSERT_STRING_EQUAL(text, "00000000-0000-4000-8000-000000000000");
+    zkl__uuid_format(text, ones);
+    CU_ASSERT_STRING_EQUAL(text, "ffffffff-ffff-4fff-bfff-ffffffffffff");
+    zkl__uuid_format(text, counted);
+    CU_ASSERT_STRING_EQUAL(text, "01234567-89ab-4def-8123-456789abcdef");
+}
+
+static void test_kind_names(void)
+{
+    static const char *const names[] = {"foreign", "lock", "read", "write", "latch", "lease", "kazoo", "kazoo-read"};
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++) {
+        CU_ASSERT_STRING_EQUAL(zkl_kind_name((zkl_kind)i), names[i]);
+    }
+    CU_ASSERT_STRING_EQUAL(zkl_kind_name((zkl_kind)8), "?");
+    CU_ASSERT_STRING_EQUAL(zkl_kind_name((zkl_kind)-1), "?");
+}
+
+TESTS("names", T(test_ours_and_curators), T(test_others), T(test_negative_numbers), T(test_numbers_that_are_none),
+      T(test_foreign), T(test_truncated), T(test_long), T(test_uuid_of_a_name), T(test_order_across_the_wrap),
+      T(test_prefix), T(test_uuid_format), T(test_kind_names))
