@@ -9,13 +9,13 @@ static int64_t covered(int64_t root, int64_t timeout)
 
 void zkl__lease_begin(struct zkl__lease *lease, int64_t timeout, int64_t gap, int64_t began)
 {
-    *lease = (struct zkl__lease){.timeout = timeout, .gap = gap, .until = covered(began, timeout)};
+    *lease = (struct zkl__lease){.timeout = timeout, .gap = gap, .root = began, .until = covered(began, timeout)};
 }
 
 void zkl__lease_reconnect(struct zkl__lease *lease, int64_t timeout)
 {
-    if (timeout < lease->timeout && lease->until > 0) {
-        lease->until -= lease->timeout - timeout; /* what was proved was proved for the longer one */
+    if (covered(lease->root, timeout) < lease->until) {
+        lease->until = covered(lease->root, timeout); /* what was proved was proved for the longer one */
     }
     lease->timeout = timeout;
     lease->a_count = lease->b_count = 0;
@@ -56,6 +56,7 @@ bool zkl__lease_answer(struct zkl__lease *lease, enum zkl__proof proof, int64_t 
     bool grew = false;
     if (proof == ZKL__PROOF_COMMIT) {
         int64_t root = newest_root(lease->b, lease->b_count, sent);
+        lease->root = root > lease->root ? root : lease->root;
         if (root >= 0 && covered(root, lease->timeout) > lease->until) {
             lease->until = covered(root, lease->timeout);
             grew = true;

@@ -27,6 +27,7 @@ enum zkl__proof {
 struct zkl__lease {
     int64_t timeout; /* of the session, negotiated */
     int64_t gap;     /* T/2 + P */
+    int64_t root;    /* newest moment of which a chain proved that the leader heard of it */
     int64_t until;   /* the session lives until then at least; 0: nothing is known */
     struct zkl__lease_link {
         int64_t root;     /* s_a */

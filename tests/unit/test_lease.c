@@ -1,0 +1,333 @@
+/* The lease: never longer than an independent reckoning over all operations allows, and hardly shorter. */
+#include "check.h"
+#include "dice.h"
+#include "lease.h"
+
+#include <string.h>
+
+#define S INT64_C(1000000000)
+#define MS INT64_C(1000000)
+#define TIMEOUT (10 * S)
+#define GAP (1500 * MS)
+#define COVERED (TIMEOUT - TIMEOUT / 1000)
+#define START (100 * S)
+
+static struct zkl__lease lease;
+
+static void begin(void)
+{
+    zkl__lease_begin(&lease, TIMEOUT, GAP, START);
+}
+
+static bool sync_at(int64_t sent, int64_t answered)
+{
+    return zkl__lease_answer(&lease, ZKL__PROOF_SYNC, sent, answered);
+}
+static bool commit_at(int64_t sent, int64_t answered)
+{
+    return zkl__lease_answer(&lease, ZKL__PROOF_COMMIT, sent, answered);
+}
+static bool read_at(int64_t sent, int64_t answered)
+{
+    return zkl__lease_answer(&lease, ZKL__PROOF_ANSWER, sent, answered);
+}
+
+static void test_begin_and_end(void)
+{
+    begin();
+    CU_ASSERT_EQUAL(lease.until, START + COVERED);
+    zkl__lease_end(&lease);
+    CU_ASSERT_EQUAL(lease.until, 0);
+    /* what was heard in a session that is over proves nothing for the next one */
+    begin();
+    read_at(START + S, START + S);
+    sync_at(START + 3 * S, START + 3 * S);
+    zkl__lease_end(&lease);
+    CU_ASSERT_FALSE(commit_at(START + 4 * S, START + 4 * S));
+    CU_ASSERT_EQUAL(lease.until, 0);
+}
+
+static void test_chain(void)
+{
+    int64_t a = START + S, b = a + 10 * MS + GAP, c = b + 20 * MS;
+    begin();
+    CU_ASSERT_FALSE(read_at(a, a + 10 * MS));
+    CU_ASSERT_FALSE(sync_at(b, b + 20 * MS));
+    CU_ASSERT_TRUE(commit_at(c, c + 30 * MS));
+    CU_ASSERT_EQUAL(lease.until, a + COVERED);
+    /* the same three as writes */
+    begin();
+    commit_at(a, a + 10 * MS);
+    commit_at(b, b + 20 * MS);
+    CU_ASSERT_TRUE(commit_at(c, c + 30 * MS));
+    CU_ASSERT_EQUAL(lease.until, a + COVERED);
+}
+
+static void test_chain_with_a_term_left_out(void)
+{
+    int64_t a = START + S, b = a + 10 * MS + GAP, c = b + 20 * MS;
+    begin(); /* no a */
+    CU_ASSERT_FALSE(sync_at(b, b + 20 * MS));
+    CU_ASSERT_FALSE(commit_at(c, c + 30 * MS));
+    begin(); /* no b: a read in its place */
+    read_at(a, a + 10 * MS);
+    read_at(b, b + 20 * MS);
+    CU_ASSERT_FALSE(commit_at(c, c + 30 * MS));
+    begin(); /* no c: a sync in its place, which passes the leader and is no transaction */
+    read_at(a, a + 10 * MS);
+    sync_at(b, b + 20 * MS);
+    CU_ASSERT_FALSE(sync_at(c, c + 30 * MS));
+    begin(); /* no gap between a's answer and b, by one ns */
+    read_at(a, a + 10 * MS);
+    sync_at(b - 1, b + 20 * MS);
+    CU_ASSERT_FALSE(commit_at(c, c + 30 * MS));
+    begin(); /* the gap counts from the answer, not from the sending */
+    read_at(a, a + 11 * MS);
+    sync_at(b, b + 20 * MS);
+    CU_ASSERT_FALSE(commit_at(c, c + 30 * MS));
+    begin(); /* c sent before b's answer, by one ns */
+    read_at(a, a + 10 * MS);
+    sync_at(b, b + 20 * MS);
+    CU_ASSERT_FALSE(commit_at(c - 1, c + 30 * MS));
+    CU_ASSERT_EQUAL(lease.until, START + COVERED);
+}
+
+static void test_only_grows(void)
+{
+    int64_t a = START + S, b = a + GAP, c = b;
+    begin();
+    read_at(a, a);
+    sync_at(b, b);
+    CU_ASSERT_TRUE(commit_at(c, c));
+    CU_ASSERT_FALSE(commit_at(c + 1, c + 1)); /* nothing newer is proved by it */
+    CU_ASSERT_EQUAL(lease.until, a + COVERED);
+}
+
+static void test_reconnect(void)
+{
+    int64_t a = START + S, b = a + GAP, c = b;
+    begin();
+    read_at(a, a);
+    sync_at(b, b);
+    zkl__lease_reconnect(&lease, TIMEOUT); /* the chain starts again */
+    CU_ASSERT_EQUAL(lease.until, START + COVERED);
+    CU_ASSERT_FALSE(commit_at(c, c));
+    CU_ASSERT_FALSE(sync_at(c + GAP, c + GAP));
+    CU_ASSERT_TRUE(commit_at(c + GAP, c + GAP));
+    CU_ASSERT_EQUAL(lease.until, c + COVERED);
+}
+
+static void test_other_timeout_after_a_reconnect(void)
+{
+    int64_t a = START + 5 * S;
+    begin();
+    zkl__lease_reconnect(&lease, 6 * S);
+    CU_ASSERT_EQUAL(lease.until, START + 6 * S - 6 * MS);
+    int64_t before = lease.until;
+    zkl__lease_reconnect(&lease, 20 * S); /* what was proved stays as it was */
+    CU_ASSERT_EQUAL(lease.until, before);
+    zkl__lease_reconnect(&lease, 8 * S); /* shorter than the last one, not than the one it was proved for */
+    CU_ASSERT_EQUAL(lease.until, before);
+    zkl__lease_reconnect(&lease, 20 * S);
+    read_at(a, a);
+    sync_at(a + GAP, a + GAP);
+    CU_ASSERT_TRUE(commit_at(a + GAP, a + GAP));
+    CU_ASSERT_EQUAL(lease.until, a + 20 * S - 20 * MS);
+    zkl__lease_end(&lease);
+    zkl__lease_reconnect(&lease, 4 * S);
+    CU_ASSERT_EQUAL(lease.until, 0);
+}
+
+/* Sent is not arrived. Packets to the server are held from 0 to 5; operations sent at 0 and at 1.3 arrive together at 5 and are
+ * answered at 5.01, then the follower loses its leader, which last heard of the session before 0 and may end it from 8.4 on. */
+static void test_sent_is_not_arrived(void)
+{
+    int64_t zero = START + 50 * S;
+    begin();
+    for (int64_t at = START; at < zero - 3 * S; at += 800 * MS) {
+        commit_at(at, at + MS);
+    }
+    CU_ASSERT(lease.until > zero);
+    commit_at(zero, zero + 5010 * MS);
+    commit_at(zero + 1300 * MS, zero + 5010 * MS);
+    commit_at(zero + 5005 * MS, zero + 5010 * MS);
+    CU_ASSERT(lease.until < zero + 8400 * MS);
+}
+
+/* One check after an hour proves that the session lives now, and nothing for the time to come. */
+static void test_a_check_after_an_hour(void)
+{
+    int64_t late = START + 3600 * S;
+    begin();
+    commit_at(START, START);
+    commit_at(START + GAP, START + GAP);
+    commit_at(START + 2 * GAP, START + 2 * GAP);
+    commit_at(late, late + MS);
+    CU_ASSERT(lease.until < late);
+    commit_at(late + 2 * MS, late + 3 * MS);
+    CU_ASSERT(lease.until < late); /* roots in the hour before would be a lie */
+    commit_at(late + MS + GAP, late + 2 * MS + GAP);
+    commit_at(late + 2 * MS + GAP, late + 3 * MS + GAP);
+    CU_ASSERT_EQUAL(lease.until, late + COVERED);
+}
+
+/* At any rate of operations the rings reach back over the gap. */
+static void test_high_rates(void)
+{
+    static const int64_t steps[] = {1, 100, 1000, 10000, MS, 20 * MS, 100 * MS};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        int64_t step = steps[i], now = START, lag = 0;
+        int rounds = step < 1000 ? 100000 : 40000;
+        begin();
+        for (int64_t jump = 1000 * MS; jump > 0; jump -= 250 * MS) { /* warm up at a common rate */
+            for (int n = 0; n < 10; n++, now += jump) {
+                commit_at(now, now + step / 2);
+            }
+        }
+        for (int n = 0; n < rounds; n++, now += step) {
+            commit_at(now, now + step / 2);
+            lag = now - (lease.until - COVERED);
+            if (n * step > 2 * GAP) {
+                CU_ASSERT_FATAL(lag <= GAP + GAP / 16 + 4 * step);
+            }
+        }
+    }
+}
+
+/* --- against a reckoning that keeps everything and tries every chain ----------------------------------------------- */
+
+#define OPS_MOST 400
+
+struct naive {
+    struct {
+        enum zkl__proof proof;
+        int64_t sent, answered;
+    } ops[OPS_MOST];
+    int count, first; /* first: of this connection */
+    int64_t timeout, best_root, until;
+};
+
+static int64_t reach(int64_t root, int64_t timeout)
+{
+    return root + timeout - timeout / 1000;
+}
+
+static void naive_answer(struct naive *n, enum zkl__proof proof, int64_t sent, int64_t answered)
+{
+    n->ops[n->count].proof = proof;
+    n->ops[n->count].sent = sent;
+    n->ops[n->count++].answered = answered;
+    if (proof != ZKL__PROOF_COMMIT) {
+        return;
+    }
+    for (int b = n->first; b < n->count; b++) {
+        if (n->ops[b].proof == ZKL__PROOF_ANSWER || n->ops[b].answered > sent) {
+            continue;
+        }
+        for (int a = n->first; a < n->count; a++) {
+            if (n->ops[a].answered + GAP <= n->ops[b].sent) {
+                n->best_root = n->ops[a].sent > n->best_root ? n->ops[a].sent : n->best_root;
+                n->until = reach(n->ops[a].sent, n->timeout) > n->until ? reach(n->ops[a].sent, n->timeout) : n->until;
+            }
+        }
+    }
+}
+
+static void naive_reconnect(struct naive *n, int64_t timeout)
+{
+    n->first = n->count;
+    if (reach(n->best_root, timeout) < n->until) {
+        n->until = reach(n->best_root, timeout);
+    }
+    n->timeout = timeout;
+}
+
+static int64_t some_time(uint64_t *dice, bool slow)
+{
+    switch (dice_below(dice, slow ? 6 : 5)) {
+    case 0:
+        return dice_below(dice, 3);
+    case 1:
+        return dice_below(dice, 10 * MS);
+    case 2:
+        return dice_below(dice, 100 * MS);
+    case 3:
+        return dice_below(dice, GAP);
+    case 4:
+        return GAP / 16 + dice_below(dice, 5) - 2;
+    default:
+        return dice_below(dice, 8 * S);
+    }
+}
+
+/* Operations in the order of their answers, each sent after the one before it was sent. slow: answers may take longer than the
+ * rings reach back; then only the upper bound holds. */
+static void compare(uint64_t seed, bool slow)
+{
+    static struct naive n;
+    uint64_t dice = seed;
+    int64_t sent = START, answered = START;
+    n = (struct naive){.timeout = TIMEOUT, .best_root = START, .until = START + COVERED};
+    begin();
+    int ops = (int)dice_between(&dice, 20, OPS_MOST);
+    for (int i = 0; i < ops; i++) {
+        if (dice_once_in(&dice, 60)) {
+            int64_t timeout = dice_between(&dice, 4, 20) * S;
+            sent = answered;
+            naive_reconnect(&n, timeout);
+            zkl__lease_reconnect(&lease, timeout);
+        }
+        enum zkl__proof proof = (enum zkl__proof)dice_below(&dice, 3);
+        sent += some_time(&dice, slow);
+        int64_t earliest = sent > answered ? sent : answered;
+        answered = slow ? earliest + some_time(&dice, true)
+                        : (earliest > sent + GAP ? earliest : earliest + dice_below(&dice, 50 * MS));
+        naive_answer(&n, proof, sent, answered);
+        int64_t before = lease.until;
+        bool grew = zkl__lease_answer(&lease, proof, sent, answered);
+        CU_ASSERT_EQUAL(grew, lease.until > before);
+        bool sound = lease.until <= n.until;
+        bool near = slow || lease.until >= n.until - GAP / 16 - 2;
+        if (!sound || !near) {
+            fprintf(stderr, "seed %llu, operation %d: %lld, all chains give %lld\n", (unsigned long long)seed, i,
+                    (long long)lease.until, (long long)n.until);
+        }
+        CU_ASSERT_TRUE_FATAL(sound && near);
+    }
+}
+
+static void test_against_all_chains(void)
+{
+    for (uint64_t seed = 1; seed <= 1500; seed++) {
+        compare(seed, false);
+        compare(seed, true);
+    }
+}
+
+static void test_intervals(void)
+{
+    CU_ASSERT_EQUAL(zkl__lease_heartbeat(12 * S), S);
+    CU_ASSERT_EQUAL(zkl__lease_keepalive(12 * S), 3 * S);
+    CU_ASSERT(zkl__lease_least(10 * S, GAP) > 5 * S);
+    CU_ASSERT(zkl__lease_least(4 * S, GAP) > S);
+    CU_ASSERT(zkl__lease_least(2 * S, GAP) <= 0); /* too short for this tick: refused at open */
+}
+
+/* What the users are promised: heartbeats that are answered at once never leave less than the least lease. */
+static void test_least_lease(void)
+{
+    static const int64_t timeouts[] = {4 * S, 6 * S, 10 * S, 30 * S, 40 * S};
+    for (size_t i = 0; i < sizeof timeouts / sizeof *timeouts; i++) {
+        int64_t timeout = timeouts[i], beat = zkl__lease_heartbeat(timeout), now = START;
+        zkl__lease_begin(&lease, timeout, GAP, now);
+        for (int n = 0; n < 1000; n++, now += beat) {
+            CU_ASSERT_FATAL(n < 100 || lease.until - now >= zkl__lease_least(timeout, GAP));
+            commit_at(now, now);
+        }
+    }
+}
+
+TESTS("lease", T(test_begin_and_end), T(test_chain), T(test_chain_with_a_term_left_out), T(test_only_grows),
+      T(test_reconnect), T(test_other_timeout_after_a_reconnect), T(test_sent_is_not_arrived),
+      T(test_a_check_after_an_hour), T(test_high_rates), T(test_against_all_chains), T(test_intervals),
+      T(test_least_lease))
