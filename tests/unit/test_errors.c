@@ -1,0 +1,129 @@
+/* The table of results, and the words and names of the language between core and store. */
+#include "check.h"
+#include "error.h"
+#include "op.h"
+
+#include <string.h>
+
+static const struct {
+    int code;
+    const char *name;
+    zkl_class class;
+} table[] = {
+    {ZKL_OK, "ZKL_OK", ZKL_CLASS_OK},
+    {ZKL_ETIMEOUT, "ZKL_ETIMEOUT", ZKL_CLASS_RETRY},
+    {ZKL_EBUSY, "ZKL_EBUSY", ZKL_CLASS_RETRY},
+    {ZKL_ECANCELED, "ZKL_ECANCELED", ZKL_CLASS_RETRY},
+    {ZKL_ELOST, "ZKL_ELOST", ZKL_CLASS_LOST},
+    {ZKL_EDEADLK, "ZKL_EDEADLK", ZKL_CLASS_CALLER},
+    {ZKL_ENOTHELD, "ZKL_ENOTHELD", ZKL_CLASS_CALLER},
+    {ZKL_ENOTWAITING, "ZKL_ENOTWAITING", ZKL_CLASS_CALLER},
+    {ZKL_ECONNECT, "ZKL_ECONNECT", ZKL_CLASS_RETRY},
+    {ZKL_EAUTH, "ZKL_EAUTH", ZKL_CLASS_FATAL},
+    {ZKL_ENOENT, "ZKL_ENOENT", ZKL_CLASS_CALLER},
+    {ZKL_ECONFLICT, "ZKL_ECONFLICT", ZKL_CLASS_CALLER},
+    {ZKL_EEXHAUSTED, "ZKL_EEXHAUSTED", ZKL_CLASS_FATAL},
+    {ZKL_ELIMIT, "ZKL_ELIMIT", ZKL_CLASS_RETRY},
+    {ZKL_EFORKED, "ZKL_EFORKED", ZKL_CLASS_FATAL},
+    {ZKL_EINVAL, "ZKL_EINVAL", ZKL_CLASS_CALLER},
+    {ZKL_ENOMEM, "ZKL_ENOMEM", ZKL_CLASS_RETRY},
+    {ZKL_ECLOSED, "ZKL_ECLOSED", ZKL_CLASS_CALLER},
+    {ZKL_EUNSUPPORTED, "ZKL_EUNSUPPORTED", ZKL_CLASS_FATAL},
+};
+#define COUNT ((int)(sizeof table / sizeof *table))
+
+static void test_table(void)
+{
+    for (int i = 0; i < COUNT; i++) {
+        CU_ASSERT_EQUAL(table[i].code, -i); /* part of the ABI: a code never changes its number */
+        CU_ASSERT_STRING_EQUAL(zkl_error_name(table[i].code), table[i].name);
+        CU_ASSERT_EQUAL(zkl_error_class(table[i].code), table[i].class);
+        CU_ASSERT(strlen(zkl_strerror(table[i].code)) > 0);
+        for (int j = 0; j < i; j++) {
+            CU_ASSERT_STRING_NOT_EQUAL(zkl_strerror(table[i].code), zkl_strerror(table[j].code));
+        }
+    }
+    CU_ASSERT_STRING_EQUAL(zkl_error_name(-COUNT), "ZKL_?"); /* the table above is all of it */
+}
+
+static void test_numbers_that_are_none(void)
+{
+    static const int codes[] = {1, -COUNT, 1000000, INT32_MIN, INT32_MAX};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        CU_ASSERT_STRING_EQUAL(zkl_error_name(codes[i]), "ZKL_?");
+        CU_ASSERT_STRING_EQUAL(zkl_strerror(codes[i]), "unknown result");
+        CU_ASSERT_EQUAL(zkl_error_class(codes[i]), ZKL_CLASS_FATAL);
+    }
+}
+
+static void test_fail(void)
+{
+    zkl_error err;
+    memset(&err, 'x', sizeof err);
+    CU_ASSERT_EQUAL(zkl__fail(&err, ZKL_ECONFLICT, -108, "/a/b", "no %s below %d", "children", 3), ZKL_ECONFLICT);
+    CU_ASSERT_EQUAL(err.code, ZKL_ECONFLICT);
+    CU_ASSERT_EQUAL(err.zk_code, -108);
+    CU_ASSERT_STRING_EQUAL(err.path, "/a/b");
+    CU_ASSERT_STRING_EQUAL(err.text, "no children below 3");
+    CU_ASSERT_EQUAL(zkl__fail(&err, ZKL_EINVAL, 0, NULL, "plain"), ZKL_EINVAL);
+    CU_ASSERT_STRING_EQUAL(err.path, "");
+    CU_ASSERT_EQUAL(zkl__fail(NULL, ZKL_ENOMEM, 0, "/a", "nobody reads this"), ZKL_ENOMEM);
+}
+
+static void test_fail_cuts_what_is_too_long(void)
+{
+    zkl_error err;
+    char path[3000];
+    memset(path, 'p', sizeof path - 1);
+    path[sizeof path - 1] = '\0';
+    zkl__fail(&err, ZKL_EINVAL, 0, path, "%s", path);
+    CU_ASSERT_EQUAL(strlen(err.path), ZKL_ERROR_PATH_MAX - 1);
+    CU_ASSERT_EQUAL(strlen(err.text), ZKL_ERROR_TEXT_MAX - 1);
+}
+
+static void test_op_names(void)
+{
+    static const char *const names[] = {"none", "create", "delete", "set",    "check",  "multi",
+                                        "sync", "list",   "get",    "exists", "unwatch"};
+    for (int i = ZKL__OP_NONE; i <= ZKL__OP_UNWATCH; i++) {
+        CU_ASSERT_STRING_EQUAL(zkl__op_name((enum zkl__op_kind)i), names[i]);
+    }
+    CU_ASSERT_STRING_EQUAL(zkl__op_name((enum zkl__op_kind)(ZKL__OP_UNWATCH + 1)), "?");
+    CU_ASSERT_STRING_EQUAL(zkl__op_name((enum zkl__op_kind) - 1), "?");
+}
+
+static void test_rc(void)
+{
+    static const struct {
+        enum zkl__rc rc;
+        const char *name;
+        int code;
+        bool answered;
+    } rows[] = {
+        {ZKL__RC_OK, "ok", ZKL_OK, true},
+        {ZKL__RC_NONODE, "no node", ZKL_ENOENT, true},
+        {ZKL__RC_NODEEXISTS, "node exists", ZKL_ECONFLICT, true},
+        {ZKL__RC_NOTEMPTY, "not empty", ZKL_ECONFLICT, true},
+        {ZKL__RC_BADVERSION, "bad version", ZKL_ECONFLICT, true},
+        {ZKL__RC_NOAUTH, "not permitted", ZKL_EAUTH, true},
+        {ZKL__RC_INVALIDACL, "invalid acl", ZKL_EAUTH, true},
+        {ZKL__RC_EPHEMERALPARENT, "ephemeral parent", ZKL_ECONFLICT, true},
+        {ZKL__RC_NOWATCH, "no watch", ZKL_ECONNECT, true},
+        {ZKL__RC_ROLLEDBACK, "rolled back", ZKL_ECONFLICT, true},
+        {ZKL__RC_REFUSED, "refused", ZKL_EUNSUPPORTED, true},
+        {ZKL__RC_NOTAPPLIED, "not applied", ZKL_ECONNECT, true},
+        {ZKL__RC_UNSENT, "unsent", ZKL_ELIMIT, false},
+        {ZKL__RC_UNKNOWN, "unknown", ZKL_ECONNECT, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        CU_ASSERT_EQUAL(rows[i].rc, (enum zkl__rc)i);
+        CU_ASSERT_STRING_EQUAL(zkl__rc_name(rows[i].rc), rows[i].name);
+        CU_ASSERT_EQUAL(zkl__rc_code(rows[i].rc), rows[i].code);
+        CU_ASSERT_EQUAL(zkl__rc_answered(rows[i].rc), rows[i].answered);
+    }
+    CU_ASSERT_STRING_EQUAL(zkl__rc_name((enum zkl__rc)(ZKL__RC_UNKNOWN + 1)), "?");
+    CU_ASSERT_STRING_EQUAL(zkl__rc_name((enum zkl__rc) - 1), "?");
+}
+
+TESTS("errors", T(test_table), T(test_numbers_that_are_none), T(test_fail), T(test_fail_cuts_what_is_too_long),
+      T(test_op_names), T(test_rc))
