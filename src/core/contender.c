@@ -261,11 +261,17 @@ static void advance_removal(struct zkl__contender *c, struct zkl__contender_acti
 static void advance_waiting(struct zkl__contender *c, const struct zkl__contender_event *ev,
                             struct zkl__contender_actions *out)
 {
+    /* Before the look at the blocker: who is older than we are can only be said when our own czxid is known. */
+    if (c->node[0] && !c->czxid && !c->doubled && !c->unsure && !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
+        ask_node(c, out, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node);
+    }
     switch (c->state) {
     case ZKL__NEW:
-        move(c, ZKL__CREATING, "asks for a place and the list together");
-        ask_create(c, out);
-        ask_list(c, out);
+        if (!(c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) { /* one of the last attempt: its answer comes first */
+            move(c, ZKL__CREATING, "asks for a place and the list together");
+            ask_create(c, out);
+            ask_list(c, out);
+        }
         break;
     case ZKL__CREATING:
         if (!(c->under_way & (UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_LIST)))) {
@@ -289,6 +295,9 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
     case ZKL__WATCHING:
         if (!c->armed && !(c->under_way & UNDER_WAY(ZKL__ROLE_WATCH))) {
             const char *name = c->watch_path + strlen(c->config.path) + 1;
+            if (!c->try_only) {
+                out->watch = ZKL__WATCH_ON;
+            }
             ask(c, out, ZKL__ROLE_WATCH,
                 (struct zkl__op){.kind = c->blind ? ZKL__OP_EXISTS : ZKL__OP_GET,
                                  .dir = c->config.path,
@@ -306,10 +315,6 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
         break;
     default:
         break;
-    }
-    if (c->state != ZKL__HELD && c->node[0] && !c->czxid && !c->doubled && !c->unsure &&
-        !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
-        ask_node(c, out, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node);
     }
 }
 
@@ -357,9 +362,6 @@ static void wait_for(struct zkl__contender *c, const struct zkl__contender_event
     }
     c->armed = c->blind = false;
     c->watch.path = c->watch_path;
-    if (!c->try_only) {
-        out->watch = ZKL__WATCH_ON;
-    }
     move(c, ZKL__WATCHING, c->watch_path + strlen(c->config.path) + 1);
     advance(c, ev, out);
 }
@@ -394,9 +396,6 @@ static bool settle_double(struct zkl__contender *c, const struct zkl__contender_
 static void decide_by_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
                            struct zkl__contender_actions *out)
 {
-    if (!c->node[0]) {
-        return; /* the create before it was not applied */
-    }
     c->patience = 0;
     if (c->doubled) {
         if (!settle_double(c, ev, out)) {
@@ -440,13 +439,14 @@ static void on_list(struct zkl__contender *c, const struct zkl__contender_event 
 {
     if (c->state == ZKL__REMOVING || c->state == ZKL__LOST) {
         on_list_while_removing(c, ev, out);
-    } else if (c->state != ZKL__CREATING && c->state != ZKL__LISTING) {
-        return;
+    } else if ((c->state != ZKL__CREATING && c->state != ZKL__LISTING) || !c->node[0]) {
+        advance(c, ev,
+                out); /* of the last attempt, or the create before it was not applied: the next was waiting for it */
     } else if (ev->reply->rc == ZKL__RC_OK) {
         decide_by_list(c, ev, out);
-    } else if (ev->reply->rc == ZKL__RC_NONODE && c->node[0]) {
+    } else if (ev->reply->rc == ZKL__RC_NONODE) {
         queue_again(c, ev, out, "the directory was removed by somebody");
-    } else if (c->node[0]) {
+    } else {
         if (c->state == ZKL__CREATING) {
             move(c, ZKL__LISTING, "we have a place, but no list");
         }
@@ -463,6 +463,7 @@ static void on_create(struct zkl__contender *c, const struct zkl__contender_even
     if (reply->rc == ZKL__RC_OK) {
         if (strlen(reply->name) >= ZKL__NAME_MAX) {
             c->unsure = true; /* cannot be: treated as a lost reply */
+            put_off(c, ev->now);
             return;
         }
         strcpy(c->node, reply->name);

@@ -1,0 +1,660 @@
+#include "script.h"
+
+#include <string.h>
+
+/* --- the tree ------------------------------------------------------------------------------------------------------ */
+
+static void push_watch_news(struct script *s, const char *path, enum zkl__watch_event event)
+{
+    struct script_news *news = &s->news[s->news_count++];
+    memset(news, 0, sizeof *news);
+    news->is_watch = true;
+    news->watch = event;
+    strcpy(news->path, path);
+}
+
+static void fire(struct script *s, const char *path, enum zkl__watch_event event, bool missing)
+{
+    int kept = 0;
+    for (int i = 0; i < s->watch_count; i++) {
+        if (strcmp(s->watches[i].path, path) == 0 && s->watches[i].missing == missing) {
+            push_watch_news(s, path, event);
+        } else {
+            s->watches[kept++] = s->watches[i];
+        }
+    }
+    s->watch_count = kept;
+}
+
+struct script_node *script_find(struct script *s, const char *path)
+{
+    for (int i = 0; i < s->node_count; i++) {
+        if (strcmp(s->nodes[i].path, path) == 0) {
+            return &s->nodes[i];
+        }
+    }
+    return NULL;
+}
+
+struct script_node *script_put(struct script *s, const char *path, int64_t owner)
+{
+    struct script_node *node = &s->nodes[s->node_count++];
+    if (s->node_count > SCRIPT_NODES) {
+        abort();
+    }
+    *node = (struct script_node){.czxid = ++s->zxid, .owner = owner};
+    node->mzxid = node->czxid;
+    strcpy(node->path, path);
+    fire(s, path, ZKL__WATCH_CREATED, true);
+    return node;
+}
+
+static void drop(struct script *s, struct script_node *node)
+{
+    char path[SCRIPT_PATH];
+    strcpy(path, node->path);
+    *node = s->nodes[--s->node_count];
+    s->zxid++;
+    fire(s, path, ZKL__WATCH_DELETED, false);
+}
+
+static void deliver_all(struct script *s)
+{
+    while (s->connected && s->news_count > 0) {
+        script_deliver(s);
+    }
+}
+
+void script_remove(struct script *s, const char *path)
+{
+    struct script_node *node = script_find(s, path);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(node);
+    drop(s, node);
+    deliver_all(s);
+}
+
+void script_change(struct script *s, const char *path)
+{
+    struct script_node *node = script_find(s, path);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(node);
+    node->mzxid = ++s->zxid;
+    fire(s, path, ZKL__WATCH_CHANGED, false);
+    deliver_all(s);
+}
+
+int script_ours(const struct script *s)
+{
+    int count = 0;
+    for (int i = 0; i < s->node_count; i++) {
+        count += s->nodes[i].owner == s->session_id;
+    }
+    return count;
+}
+
+const char *script_our_path(const struct script *s)
+{
+    const char *path = "";
+    int64_t newest = 0;
+    for (int i = 0; i < s->node_count; i++) {
+        if (s->nodes[i].owner == s->session_id && s->nodes[i].czxid > newest) {
+            newest = s->nodes[i].czxid;
+            path = s->nodes[i].path;
+        }
+    }
+    return path;
+}
+
+/* --- what the store does ------------------------------------------------------------------------------------------- */
+
+static bool parent_missing(struct script *s, const char *path)
+{
+    char parent[SCRIPT_PATH];
+    strcpy(parent, path);
+    *strrchr(parent, '/') = '\0';
+    return s->chroot_missing || (parent[0] && !script_find(s, parent));
+}
+
+static struct zkl__stat stat_of(const struct script_node *node)
+{
+    return (struct zkl__stat){.czxid = node->czxid, .mzxid = node->mzxid, .ephemeral_owner = node->owner};
+}
+
+static void do_create(struct script *s, const struct script_op *op, struct script_news *news)
+{
+    char path[SCRIPT_PATH];
+    if (parent_missing(s, op->path)) {
+        news->reply.rc = ZKL__RC_NONODE;
+        return;
+    }
+    if (op->mode == ZKL__EPHEMERAL_SEQUENTIAL) {
+        if (s->next_sequence > INT32_MAX) {
+            news->reply.rc = ZKL__RC_NODEEXISTS;
+            return;
+        }
+        snprintf(path, sizeof path, "%.300s%010d", op->path, (int)s->next_sequence++);
+    } else {
+        strcpy(path, op->path);
+    }
+    if (script_find(s, path)) {
+        news->reply.rc = ZKL__RC_NODEEXISTS;
+        return;
+    }
+    bool lives = op->mode == ZKL__PERSISTENT || op->mode == ZKL__PERSISTENT_SEQUENTIAL || op->mode == ZKL__CONTAINER;
+    struct script_node *node = script_put(s, path, lives ? 0 : s->session_id);
+    strcpy(news->name, strrchr(path, '/') + 1);
+    news->reply.stat = stat_of(node);
+}
+
+static void do_children(struct script *s, const struct script_op *op, struct script_news *news)
+{
+    if (s->chroot_missing || (strcmp(op->path, "/") != 0 && !script_find(s, op->path))) {
+        news->reply.rc = ZKL__RC_NONODE;
+        return;
+    }
+    size_t length = strcmp(op->path, "/") == 0 ? 0 : strlen(op->path);
+    news->names = calloc((size_t)s->node_count + 1, SCRIPT_PATH);
+    news->children = calloc((size_t)s->node_count + 1, sizeof *news->children);
+    for (int i = 0; i < s->node_count; i++) {
+        const char *path = s->nodes[i].path;
+        if (strncmp(path, op->path, length) == 0 && path[length] == '/' && !strchr(path + length + 1, '/')) {
+            char *name = news->names + news->reply.child_count * SCRIPT_PATH;
+            strcpy(name, path + length + 1);
+            news->children[news->reply.child_count++] = name;
+        }
+    }
+}
+
+static void set_watch(struct script *s, const struct script_op *op, bool missing, int64_t mzxid)
+{
+    for (int i = 0; op->watch && i < s->watch_count; i++) {
+        if (strcmp(s->watches[i].path, op->path) == 0 && s->watches[i].missing == missing) {
+            return;
+        }
+    }
+    if (op->watch) {
+        struct script_watch *watch = &s->watches[s->watch_count++];
+        *watch = (struct script_watch){.missing = missing, .mzxid = mzxid};
+        strcpy(watch->path, op->path);
+    }
+}
+
+static void do_look(struct script *s, const struct script_op *op, struct script_news *news)
+{
+    struct script_node *node = script_find(s, op->path);
+    if (!node) {
+        news->reply.rc = ZKL__RC_NONODE;
+        if (op->kind == ZKL__OP_EXISTS) {
+            set_watch(s, op, true, 0);
+        }
+    } else if (op->kind == ZKL__OP_GET && node->hidden) {
+        news->reply.rc = ZKL__RC_NOAUTH;
+    } else {
+        news->reply.stat = stat_of(node);
+        set_watch(s, op, false, node->mzxid);
+    }
+}
+
+static void do_unwatch(struct script *s, const struct script_op *op, struct script_news *news)
+{
+    int kept = 0;
+    for (int i = 0; i < s->watch_count; i++) {
+        if (strcmp(s->watches[i].path, op->path) != 0) {
+            s->watches[kept++] = s->watches[i];
+        }
+    }
+    news->reply.rc = kept == s->watch_count ? ZKL__RC_NOWATCH : ZKL__RC_OK;
+    s->watch_count = kept;
+}
+
+static void carry_out(struct script *s, const struct script_op *op, struct script_news *news)
+{
+    struct script_node *node = script_find(s, op->path);
+    switch (op->kind) {
+    case ZKL__OP_CREATE:
+        do_create(s, op, news);
+        break;
+    case ZKL__OP_DELETE:
+        if (!node || node->fixed) {
+            news->reply.rc = node ? ZKL__RC_NOAUTH : ZKL__RC_NONODE;
+        } else {
+            drop(s, node);
+        }
+        break;
+    case ZKL__OP_CHECK:
+        news->reply.rc = node || strcmp(op->path, "/") == 0 ? ZKL__RC_OK : ZKL__RC_NONODE;
+        break;
+    case ZKL__OP_CHILDREN:
+        do_children(s, op, news);
+        break;
+    case ZKL__OP_GET:
+    case ZKL__OP_EXISTS:
+        do_look(s, op, news);
+        break;
+    case ZKL__OP_UNWATCH:
+        do_unwatch(s, op, news);
+        break;
+    case ZKL__OP_NONE:
+    case ZKL__OP_SET:
+    case ZKL__OP_MULTI:
+    case ZKL__OP_SYNC:
+        break;
+    }
+}
+
+static struct script_op take_op(struct script *s)
+{
+    CU_ASSERT_FATAL(s->op_count > 0);
+    struct script_op op = s->ops[0];
+    memmove(s->ops, s->ops + 1, (size_t)(s->op_count - 1) * sizeof op);
+    s->op_count--;
+    return op;
+}
+
+static void free_news(struct script_news *news)
+{
+    free(news->names);
+    free(news->children);
+}
+
+/* Done into a place of its own first: the watches it fires are told before its reply. */
+static void do_one(struct script *s, const enum zkl__rc *refusal)
+{
+    struct script_op op = take_op(s);
+    struct script_news *news = calloc(1, sizeof *news);
+    news->op = op;
+    if (refusal) {
+        news->reply.rc = *refusal;
+        news->reply.zk_code = -100;
+    } else {
+        carry_out(s, &op, news);
+    }
+    s->news[s->news_count++] = *news;
+    free(news);
+}
+
+void script_do(struct script *s)
+{
+    do_one(s, NULL);
+}
+
+void script_deliver(struct script *s)
+{
+    CU_ASSERT_FATAL(s->news_count > 0);
+    struct script_news news = s->news[0];
+    memmove(s->news, s->news + 1, (size_t)(s->news_count - 1) * sizeof news);
+    s->news_count--;
+    if (news.is_watch) {
+        script_step(s, (struct zkl__event){.kind = ZKL__EV_WATCH, .watch = news.watch, .path = news.path});
+        return;
+    }
+    for (int i = 0; i < s->watch_count; i++) {
+        if (news.op.watch && strcmp(s->watches[i].path, news.op.path) == 0) {
+            s->watches[i].known = true;
+        }
+    }
+    news.reply.name = news.name;
+    news.reply.children = news.children;
+    script_step(s, (struct zkl__event){.kind = ZKL__EV_REPLY, .id = news.op.id, .reply = &news.reply});
+    free_news(&news);
+}
+
+struct script_op script_answer(struct script *s)
+{
+    CU_ASSERT_FATAL(s->op_count > 0);
+    struct script_op op = s->ops[0];
+    do_one(s, NULL);
+    deliver_all(s);
+    return op;
+}
+
+struct script_op script_answer_with(struct script *s, enum zkl__rc rc)
+{
+    CU_ASSERT_FATAL(s->op_count > 0);
+    struct script_op op = s->ops[0];
+    do_one(s, &rc);
+    deliver_all(s);
+    return op;
+}
+
+void script_answer_all(struct script *s)
+{
+    int answered = 0;
+    deliver_all(s);
+    while (s->connected && s->op_count > 0) {
+        script_answer(s);
+        CU_ASSERT_FATAL(++answered < 10000);
+    }
+}
+
+const char *script_ops(struct script *s)
+{
+    s->line[0] = '\0';
+    for (int i = 0; i < s->op_count; i++) {
+        strcat(s->line, i ? " " : "");
+        strcat(s->line, zkl__op_name(s->ops[i].kind));
+    }
+    return s->line;
+}
+
+/* --- the port ------------------------------------------------------------------------------------------------------ */
+
+static int port_submit(void *ctx, uint64_t id, const struct zkl__op *op)
+{
+    struct script *s = ctx;
+    if (s->refuse_count > 0 && (s->refuse_kind == ZKL__OP_NONE || s->refuse_kind == op->kind)) {
+        if (s->refuse_skip == 0) {
+            s->refuse_count--;
+            return s->refuse_code;
+        }
+        s->refuse_skip--;
+    }
+    CU_ASSERT(s->connected);
+    if (s->op_count == SCRIPT_OPS) {
+        return ZKL_ELIMIT;
+    }
+    struct script_op *slot = &s->ops[s->op_count++];
+    bool root = strcmp(op->dir, "/") == 0;
+    *slot = (struct script_op){.id = id, .kind = op->kind, .mode = op->mode, .watch = op->watch, .at = s->now};
+    snprintf(slot->path, sizeof slot->path, "%s%s%s", root && op->name ? "" : op->dir, op->name ? "/" : "",
+             op->name ? op->name : "");
+    s->submits++;
+    return ZKL_OK;
+}
+
+static void port_state(void *ctx, zkl_session_state state, int code)
+{
+    struct script *s = ctx;
+    s->state = state;
+    s->state_code = code;
+}
+
+static void port_trace(void *ctx, const char *who, const char *what)
+{
+    struct script *s = ctx;
+    if (getenv("ZKL_TRACE")) {
+        fprintf(stderr, "%9.3f %s: %s\n", (double)s->now / 1e9, who, what);
+    }
+}
+
+/* --- the session --------------------------------------------------------------------------------------------------- */
+
+bool script_init_failing(struct script *s, long nth, bool on)
+{
+    memset(s, 0, sizeof *s);
+    s->heap = (struct test_heap)TEST_HEAP_INIT;
+    s->now = 1000 * 1000 * MS;
+    s->timeout = 10000 * MS;
+    s->zxid = 100;
+    const struct zkl__port port = {.ctx = s, .submit = port_submit, .state = port_state, .trace = port_trace};
+    struct zkl__core_config config = {.heap = test_heap(&s->heap),
+                                      .tick_ns = 2000 * MS,
+                                      .pause_ns = 500 * MS,
+                                      .watch_bytes_max = 100000,
+                                      .ops_max = 400,
+                                      .seed = "fifteen letters"};
+    test_heap_fail(&s->heap, nth, on);
+    s->core = zkl__core_new(&config, &port);
+    script_put(s, "/q", 0);
+    return s->core != NULL;
+}
+
+void script_init(struct script *s)
+{
+    CU_ASSERT_TRUE_FATAL(script_init_failing(s, 0, false));
+}
+
+void script_deinit(struct script *s)
+{
+    for (int i = 0; i < s->news_count; i++) {
+        free_news(&s->news[i]);
+    }
+    s->news_count = 0;
+    if (s->core) {
+        zkl__core_free(s->core);
+    }
+    CU_ASSERT_EQUAL(test_heap_live(&s->heap), 0);
+}
+
+void script_step(struct script *s, struct zkl__event event)
+{
+    event.now = s->now;
+    zkl__session_step(s->core, &event);
+    if (zkl__core_next(s->core) <= s->now) {
+        CU_FAIL("the core asks for a time that has passed");
+    }
+}
+
+static void again(struct script *s)
+{
+    int kept = 0;
+    for (int i = 0; i < s->watch_count; i++) {
+        struct script_watch *watch = &s->watches[i];
+        struct script_node *node = script_find(s, watch->path);
+        if (!watch->known) {
+            continue;
+        }
+        if (!node == watch->missing && (!node || node->mzxid == watch->mzxid)) {
+            s->watches[kept++] = *watch;
+        } else {
+            push_watch_news(s, watch->path,
+                            watch->missing ? ZKL__WATCH_CREATED
+                            : node         ? ZKL__WATCH_CHANGED
+                                           : ZKL__WATCH_DELETED);
+        }
+    }
+    s->watch_count = kept;
+}
+
+void script_connect(struct script *s)
+{
+    bool fresh = s->session_id == 0;
+    static int64_t sessions = 1000;
+    s->connected = true;
+    s->session_id = fresh ? ++sessions : s->session_id;
+    again(s);
+    script_step(s, (struct zkl__event){.kind = ZKL__EV_CONNECTED,
+                                       .session_id = s->session_id,
+                                       .timeout = s->timeout,
+                                       .fresh = fresh,
+                                       .began = s->now - 10 * MS});
+    deliver_all(s);
+}
+
+static void lose_connection(struct script *s)
+{
+    s->connected = false;
+    s->op_count = 0;
+    for (int i = 0; i < s->news_count; i++) {
+        if (s->news[i].is_watch) { /* the client has not heard: it sets the watch again, and hears then */
+            struct script_watch *watch = &s->watches[s->watch_count++];
+            *watch = (struct script_watch){.known = true, .missing = s->news[i].watch == ZKL__WATCH_CREATED};
+            strcpy(watch->path, s->news[i].path);
+        }
+        free_news(&s->news[i]);
+    }
+    s->news_count = 0;
+}
+
+/* As store.h has it: the state first, then a word about each operation (which the core has given up by then). */
+static void answer_unknown(struct script *s, const uint64_t *ids, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const struct zkl__reply unknown = {.rc = ZKL__RC_UNKNOWN};
+        script_step(s, (struct zkl__event){.kind = ZKL__EV_REPLY, .id = ids[i], .reply = &unknown});
+    }
+}
+
+void script_suspend(struct script *s, int done)
+{
+    uint64_t ids[SCRIPT_OPS];
+    int count = 0;
+    for (int i = 0; i < s->op_count; i++) {
+        ids[count++] = s->ops[i].id;
+    }
+    for (int i = 0; i < done && s->op_count > 0; i++) {
+        script_do(s);
+    }
+    lose_connection(s);
+    script_step(s, (struct zkl__event){.kind = ZKL__EV_SUSPENDED});
+    answer_unknown(s, ids, count);
+}
+
+void script_end(struct script *s, int code)
+{
+    uint64_t ids[SCRIPT_OPS];
+    int count = 0;
+    int64_t session = s->session_id;
+    for (int i = 0; i < s->op_count; i++) {
+        ids[count++] = s->ops[i].id;
+    }
+    lose_connection(s);
+    s->watch_count = 0;
+    for (int i = s->node_count - 1; i >= 0 && session; i--) {
+        if (s->nodes[i].owner == session) {
+            drop(s, &s->nodes[i]);
+        }
+    }
+    s->session_id = 0;
+    script_step(s, (struct zkl__event){.kind = ZKL__EV_EXPIRED, .code = code});
+    answer_unknown(s, ids, count);
+}
+
+void script_expire(struct script *s)
+{
+    script_end(s, ZKL_ELOST);
+}
+
+void script_close(struct script *s)
+{
+    script_step(s, (struct zkl__event){.kind = ZKL__EV_CLOSE});
+}
+
+static void wait_for(struct script *s, int64_t duration, bool answered)
+{
+    int64_t until = s->now + duration;
+    int steps = 0;
+    while (s->now < until) {
+        int64_t next = zkl__core_next(s->core);
+        s->now = next < until ? (next > s->now ? next : s->now + 1) : until;
+        script_step(s, (struct zkl__event){.kind = ZKL__EV_TIME});
+        if (answered) {
+            script_answer_all(s);
+        }
+        CU_ASSERT_FATAL(++steps < 100000);
+    }
+}
+
+void script_wait(struct script *s, int64_t duration)
+{
+    wait_for(s, duration, false);
+}
+
+void script_run(struct script *s, int64_t duration)
+{
+    wait_for(s, duration, true);
+}
+
+/* --- contenders ---------------------------------------------------------------------------------------------------- */
+
+static void hear(void *payload, const struct zkl__outcome *outcome)
+{
+    struct script_owner *owner = payload;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(owner->contender);
+    switch (outcome->kind) {
+    case ZKL__GRANTED:
+        owner->granted++;
+        owner->token = outcome->token;
+        CU_ASSERT(outcome->token > 0);
+        CU_ASSERT(zkl__contender_holds(owner->script->core, owner->contender, outcome->now));
+        break;
+    case ZKL__FAILED:
+        CU_ASSERT_EQUAL(owner->granted, 0);
+        owner->failed++;
+        break;
+    case ZKL__JEOPARDY:
+        owner->jeopardy++;
+        break;
+    case ZKL__SAFE:
+        owner->safe++;
+        break;
+    case ZKL__LOSS:
+        owner->lost++;
+        break;
+    case ZKL__RELEASED:
+        owner->released++;
+        break;
+    }
+    if (outcome->kind == ZKL__FAILED || outcome->kind == ZKL__RELEASED) {
+        owner->code = outcome->code;
+        owner->zk_code = outcome->zk_code;
+        owner->contender = NULL;
+    }
+    owner->why = outcome->why;
+    CU_ASSERT(owner->granted + owner->failed <= 1);
+    CU_ASSERT(owner->lost <= 1);
+    CU_ASSERT(owner->granted || !(owner->jeopardy || owner->safe || owner->lost || owner->released));
+    CU_ASSERT_EQUAL(outcome->now, owner->script->now);
+    CU_ASSERT_PTR_NOT_NULL(outcome->why);
+}
+
+struct zkl__contender_config script_config(struct script_owner *owner, const char *path)
+{
+    return (struct zkl__contender_config){
+        .rule = &zkl__rule_mutex, .path = path, .metadata = "me", .notify = hear, .owner = owner};
+}
+
+bool script_contend(struct script *s, struct script_owner *owner, const struct zkl__contender_config *config)
+{
+    *owner = (struct script_owner){.script = s};
+    snprintf(owner->path, sizeof owner->path, "%s", config->path);
+    owner->contender = zkl__contender_new(s->core, config);
+    return owner->contender != NULL;
+}
+
+void script_start(struct script *s, struct script_owner *owner, int64_t deadline, bool try_only)
+{
+    script_step(s,
+                (struct zkl__event){
+                    .kind = ZKL__EV_START, .contender = owner->contender, .deadline = deadline, .try_only = try_only});
+}
+
+void script_acquire(struct script *s, struct script_owner *owner)
+{
+    struct zkl__contender_config config = script_config(owner, "/q");
+    CU_ASSERT_TRUE_FATAL(script_contend(s, owner, &config));
+    script_start(s, owner, INT64_MAX, false);
+}
+
+void script_cancel(struct script *s, struct script_owner *owner)
+{
+    script_step(s, (struct zkl__event){.kind = ZKL__EV_CANCEL, .contender = owner->contender, .code = ZKL_ECANCELED});
+}
+
+void script_release(struct script *s, struct script_owner *owner)
+{
+    CU_ASSERT_PTR_NOT_NULL_FATAL(owner->contender);
+    script_step(s, (struct zkl__event){.kind = ZKL__EV_RELEASE, .contender = owner->contender});
+}
+
+void script_hold(struct script *s, struct script_owner *owner)
+{
+    if (!s->connected) {
+        script_connect(s);
+    }
+    script_acquire(s, owner);
+    script_answer_all(s);
+    CU_ASSERT_EQUAL_FATAL(owner->granted, 1);
+}
+
+const char *script_state(const struct script_owner *owner)
+{
+    return owner->contender ? zkl__contender_state_name(zkl__contender_state(owner->contender)) : "told";
+}
+
+void script_expect(const char *file, int line, const char *is, const char *should)
+{
+    if (strcmp(is, should) != 0) {
+        fprintf(stderr, "\n    %s:%d: '%s', not '%s'\n", file, line, is, should);
+        CU_FAIL("see above");
+    }
+}

@@ -1,0 +1,162 @@
+/* script.h - the session step with a hand-made world: the test owns time, memory, the store and the other contenders.
+ *
+ * The world is one small tree and our one session with it, without any lag. What the core submits waits in a line until the test
+ * answers it, in order, as store.h promises; a test may answer an operation truthfully (script_answer), refuse it
+ * (script_answer_with), let it be done and its reply be lost (script_suspend with done > 0), or refuse to take it at all (refuse_*).
+ * After every step the script checks what must always hold: the core asks for no time that has passed, and no completion comes
+ * twice. */
+#ifndef ZKL_TESTS_SCRIPT_H
+#define ZKL_TESTS_SCRIPT_H
+
+#include "check.h"
+#include "contender_step.h"
+#include "session_step.h"
+#include "test_heap.h"
+
+#define MS INT64_C(1000000)
+#define SCRIPT_OPS 512
+#define SCRIPT_NODES 512
+#define SCRIPT_WATCHES 512
+#define SCRIPT_PATH 400
+#define SCRIPT_STRANGER 77 /* session id of everybody else's nodes */
+
+struct script_op {
+    uint64_t id;
+    enum zkl__op_kind kind;
+    char path[SCRIPT_PATH];
+    enum zkl__create_mode mode;
+    bool watch;
+    int64_t at; /* when it was submitted */
+};
+
+struct script_node {
+    char path[SCRIPT_PATH];
+    int64_t czxid, mzxid, owner;
+    bool hidden; /* get is not permitted */
+    bool fixed;  /* delete is not permitted */
+};
+
+struct script_watch {
+    char path[SCRIPT_PATH];
+    bool missing; /* set by exists on a node that is not there */
+    bool known;   /* the reply was delivered: the client sets it again after a reconnect */
+    int64_t mzxid;
+};
+
+/* What the store has for us and has not delivered. */
+struct script_news {
+    bool is_watch;
+    enum zkl__watch_event watch;
+    char path[SCRIPT_PATH];
+    struct script_op op;
+    struct zkl__reply reply;
+    char name[SCRIPT_PATH];
+    char *names; /* of children, one after the other */
+    const char **children;
+};
+
+/* Whoever listens to a contender, and what it heard. */
+struct script_owner {
+    struct script *script;
+    struct zkl__contender *contender; /* NULL after its last word */
+    int granted, failed, jeopardy, safe, lost, released;
+    int code, zk_code; /* of FAILED or RELEASED */
+    int64_t token;
+    const char *why;
+    char path[SCRIPT_PATH];
+};
+
+struct script {
+    struct test_heap heap;
+    struct zkl__core *core;
+    int64_t now;
+    int64_t session_id, timeout;
+    bool connected;
+    zkl_session_state state; /* as the port was told */
+    int state_code;
+
+    struct script_op ops[SCRIPT_OPS]; /* submitted, not done */
+    int op_count;
+    struct script_news news[SCRIPT_OPS]; /* done, not delivered */
+    int news_count;
+    int submits;
+
+    /* submits of this kind are refused: so many, behind so many that are taken */
+    enum zkl__op_kind refuse_kind; /* ZKL__OP_NONE: of any kind */
+    int refuse_code, refuse_skip, refuse_count;
+
+    bool chroot_missing;
+    int64_t zxid;
+    int64_t next_sequence; /* beyond INT32_MAX: used up */
+    struct script_node nodes[SCRIPT_NODES];
+    int node_count;
+    struct script_watch watches[SCRIPT_WATCHES];
+    int watch_count;
+    char line[4096]; /* for script_ops */
+};
+
+/* A core with a heap of its own, not connected; the world has the directory /q. */
+void script_init(struct script *s);
+/* Frees the core and checks that no byte is left. */
+void script_deinit(struct script *s);
+/* As init, but the heap fails as test_heap_fail says; false when there was no core for it. */
+bool script_init_failing(struct script *s, long nth, bool on);
+
+/* --- the session --------------------------------------------------------------------------------------------------- */
+
+void script_connect(struct script *s); /* a new session after an end, else the old one again */
+/* The connection goes: the first `done` of what is under way is carried out, its answers are lost. */
+void script_suspend(struct script *s, int done);
+void script_expire(struct script *s);        /* and no more */
+void script_end(struct script *s, int code); /* ZKL_ELOST, ZKL_EAUTH */
+void script_close(struct script *s);
+void script_step(struct script *s, struct zkl__event event);
+/* Lets time go by, with a step whenever the core asked for one. Nothing is answered. */
+void script_wait(struct script *s, int64_t duration);
+void script_run(struct script *s, int64_t duration); /* the same, and everything is answered at once */
+
+/* --- contenders ---------------------------------------------------------------------------------------------------- */
+
+/* In /q, with the mutex rule. */
+struct zkl__contender_config script_config(struct script_owner *owner, const char *path);
+bool script_contend(struct script *s, struct script_owner *owner, const struct zkl__contender_config *config);
+/* Makes and starts one in /q: no deadline, waits. */
+void script_acquire(struct script *s, struct script_owner *owner);
+void script_start(struct script *s, struct script_owner *owner, int64_t deadline, bool try_only);
+void script_cancel(struct script *s, struct script_owner *owner);
+void script_release(struct script *s, struct script_owner *owner);
+/* Connects, acquires, answers everything: held. */
+void script_hold(struct script *s, struct script_owner *owner);
+const char *script_state(const struct script_owner *owner); /* "told" after the last word */
+
+/* --- the store ----------------------------------------------------------------------------------------------------- */
+
+/* "create list": what was submitted and not answered, oldest first. Static in s. */
+const char *script_ops(struct script *s);
+/* These are under way, and no other; the contender is in this state. */
+#define OPS(script, text) script_expect(__FILE__, __LINE__, script_ops(script), text)
+#define STATE(script_owner, text) script_expect(__FILE__, __LINE__, script_state(script_owner), text)
+void script_expect(const char *file, int line, const char *is, const char *should);
+/* The oldest operation is done and its answer delivered; what it was. */
+struct script_op script_answer(struct script *s);
+/* The same, refused by the server with rc. */
+struct script_op script_answer_with(struct script *s, enum zkl__rc rc);
+void script_answer_all(struct script *s); /* until nothing is under way */
+/* Done, but not delivered yet; and the delivery of the oldest. */
+void script_do(struct script *s);
+void script_deliver(struct script *s);
+
+/* --- other people -------------------------------------------------------------------------------------------------- */
+
+struct script_node *script_find(struct script *s, const char *path);
+/* A node of somebody else's; name is the last component in /q. owner 0: persistent. */
+struct script_node *script_put(struct script *s, const char *path, int64_t owner);
+/* Gone, whoever it belonged to; its watch is told. */
+void script_remove(struct script *s, const char *path);
+void script_change(struct script *s, const char *path); /* a write on it */
+/* Nodes of our present session. */
+int script_ours(const struct script *s);
+/* Path of the only (or the last made) node of ours, "" when there is none. */
+const char *script_our_path(const struct script *s);
+
+#endif

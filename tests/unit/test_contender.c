@@ -1,0 +1,435 @@
+/* A contender's life, word by word: what it asks of the store, what it makes of the answers. */
+#include "script.h"
+
+#include <string.h>
+
+static struct script s;
+static struct script_owner me, you, third;
+
+#define FIRST "/q/_c_11111111-1111-4111-8111-111111111111-lock-0000000000"
+#define SECOND "/q/_c_22222222-2222-4222-8222-222222222222-lock-0000000001"
+
+static void begin(void)
+{
+    script_init(&s);
+    script_connect(&s);
+    script_answer_all(&s);
+    OPS(&s, "");
+}
+
+/* Everything that can be answered is; nothing of ours may be left then. */
+static void end(void)
+{
+    if (!s.connected && s.state != ZKL_SESSION_CLOSED) {
+        script_connect(&s);
+    }
+    script_close(&s);
+    for (int i = 0; i < 200 && !zkl__core_idle(s.core) && s.connected; i++) {
+        script_answer_all(&s);
+        script_wait(&s, 3000 * MS);
+    }
+    CU_ASSERT_TRUE(zkl__core_idle(s.core));
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    script_deinit(&s);
+}
+
+/* --- the good days ------------------------------------------------------------------------------------------------- */
+
+static void test_uncontended_in_one_round_trip(void)
+{
+    begin();
+    script_acquire(&s, &me);
+    OPS(&s, "create list"); /* together: one round trip */
+    CU_ASSERT_EQUAL(script_answer(&s).mode, ZKL__EPHEMERAL_SEQUENTIAL);
+    CU_ASSERT_EQUAL(me.granted, 0);
+    script_answer(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_EQUAL(me.token, script_find(&s, script_our_path(&s))->czxid);
+    CU_ASSERT_EQUAL(zkl__contender_token(me.contender), me.token);
+    CU_ASSERT_STRING_EQUAL(zkl__contender_node(me.contender), script_our_path(&s) + 3);
+    STATE(&me, "held");
+    OPS(&s, "");
+    script_release(&s, &me);
+    OPS(&s, "delete");
+    CU_ASSERT_EQUAL(me.released, 0);
+    script_answer(&s);
+    CU_ASSERT_EQUAL(me.released, 1);
+    CU_ASSERT_EQUAL(me.code, ZKL_OK);
+    end();
+}
+
+static void test_start_before_the_connection(void)
+{
+    script_init(&s);
+    script_acquire(&s, &me);
+    STATE(&me, "new");
+    OPS(&s, "");
+    script_connect(&s);
+    OPS(&s, "create list");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    end();
+}
+
+static void test_try(void)
+{
+    begin();
+    struct zkl__contender_config config = script_config(&me, "/q");
+    script_put(&s, FIRST, SCRIPT_STRANGER);
+    s.next_sequence = 1;
+    script_contend(&s, &me, &config);
+    script_start(&s, &me, INT64_MAX, true);
+    script_answer(&s);
+    script_answer(&s);
+    OPS(&s, "get");
+    CU_ASSERT_FALSE(s.ops[0].watch); /* nobody waits: no watch is left behind */
+    script_answer(&s);
+    CU_ASSERT_EQUAL(me.failed, 1);
+    CU_ASSERT_EQUAL(me.code, ZKL_EBUSY);
+    OPS(&s, "delete");
+    script_answer(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    CU_ASSERT_EQUAL(s.watch_count, 0);
+    script_remove(&s, FIRST);
+    script_contend(&s, &me, &config);
+    script_start(&s, &me, INT64_MAX, true);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    end();
+}
+
+static void test_hand_over(void)
+{
+    begin();
+    script_hold(&s, &me);
+    script_acquire(&s, &you);
+    script_acquire(&s, &third);
+    script_answer_all(&s);
+    STATE(&you, "watching");
+    STATE(&third, "watching");
+    CU_ASSERT_EQUAL(s.watch_count, 2); /* each its own predecessor */
+    int before = s.submits;
+    script_release(&s, &me);
+    script_answer(&s);
+    OPS(&s, "list"); /* one is woken, and it looks again */
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(s.submits - before, 2);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_EQUAL(third.granted, 0);
+    CU_ASSERT(you.token > me.token);
+    script_release(&s, &you);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(third.granted, 1);
+    CU_ASSERT(third.token > you.token);
+    end();
+}
+
+static void test_predecessor_gone_before_the_watch(void)
+{
+    begin();
+    script_put(&s, FIRST, SCRIPT_STRANGER);
+    s.next_sequence = 1;
+    script_acquire(&s, &me);
+    script_answer(&s);
+    script_answer(&s);
+    OPS(&s, "get");
+    char place[SCRIPT_PATH];
+    strcpy(place, script_our_path(&s));
+    script_remove(&s, FIRST);
+    script_answer(&s); /* no node */
+    OPS(&s, "list");
+    script_answer(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_STRING_EQUAL(script_our_path(&s), place);
+    CU_ASSERT_EQUAL(s.watch_count, 0);
+    end();
+}
+
+/* The event outruns the answer of the get that set the watch for somebody else. */
+static void test_event_before_the_answer_of_the_get(void)
+{
+    begin();
+    script_put(&s, FIRST, SCRIPT_STRANGER);
+    s.next_sequence = 1;
+    script_acquire(&s, &me);
+    script_answer(&s);
+    script_answer(&s);
+    script_do(&s); /* the get: done, not delivered */
+    script_step(&s, (struct zkl__event){.kind = ZKL__EV_WATCH, .watch = ZKL__WATCH_CHANGED, .path = FIRST});
+    OPS(&s, "list");
+    script_deliver(&s);
+    STATE(&me, "listing");
+    script_answer(&s);
+    OPS(&s, "get");
+    script_answer(&s);
+    STATE(&me, "watching");
+    script_remove(&s, FIRST);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    end();
+}
+
+static void test_a_crashed_predecessor_is_no_grant(void)
+{
+    begin();
+    script_put(&s, FIRST, SCRIPT_STRANGER);
+    script_put(&s, SECOND, SCRIPT_STRANGER);
+    s.next_sequence = 2;
+    script_acquire(&s, &me);
+    script_answer_all(&s);
+    CU_ASSERT_STRING_EQUAL(s.watches[0].path, SECOND);
+    script_remove(&s, SECOND); /* left the queue: the one before it still holds */
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 0);
+    CU_ASSERT_STRING_EQUAL(s.watches[0].path, FIRST);
+    script_change(&s, FIRST); /* a write on it is no release */
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 0);
+    CU_ASSERT_EQUAL(s.watch_count, 1);
+    script_remove(&s, FIRST);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    end();
+}
+
+static void test_order_across_the_wrap(void)
+{
+    begin();
+    s.next_sequence = INT32_MAX;
+    script_hold(&s, &me);
+    s.next_sequence = INT32_MIN;
+    script_acquire(&s, &you);
+    script_answer_all(&s);
+    STATE(&you, "watching");
+    script_release(&s, &me);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    end();
+}
+
+/* --- a create of unknown fate -------------------------------------------------------------------------------------- */
+
+static void lost_create(int done)
+{
+    begin();
+    script_acquire(&s, &me);
+    script_suspend(&s, done);
+    STATE(&me, "creating");
+    CU_ASSERT_EQUAL(script_ours(&s), done);
+    script_connect(&s);
+    OPS(&s, "create list"); /* the same again: a write that no server can skip */
+}
+
+static void test_lost_create_that_was_done(void)
+{
+    lost_create(1);
+    char first[SCRIPT_PATH];
+    strcpy(first, script_our_path(&s));
+    script_answer(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 2);
+    CU_ASSERT_EQUAL(strncmp(first, script_our_path(&s), strlen(first) - 10), 0); /* one uuid */
+    script_answer(&s);
+    OPS(&s, "delete list"); /* the double goes, the lowest stays */
+    script_answer(&s);
+    CU_ASSERT_STRING_EQUAL(script_our_path(&s), first);
+    CU_ASSERT_EQUAL(me.granted, 0);
+    script_answer(&s);
+    OPS(&s, "exists"); /* the reply that had its czxid is lost */
+    script_answer(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_EQUAL(me.token, script_find(&s, first)->czxid);
+    end();
+}
+
+static void test_lost_create_that_was_not_done(void)
+{
+    lost_create(0);
+    script_answer(&s);
+    script_answer(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    end();
+}
+
+static void test_create_lost_many_times(void)
+{
+    begin();
+    script_acquire(&s, &me);
+    for (int i = 0; i < 4; i++) {
+        script_suspend(&s, 1);
+        script_connect(&s);
+    }
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    end();
+}
+
+/* The double's delete is refused, or lost with the connection. */
+static void test_double_that_stays(void)
+{
+    lost_create(1);
+    script_answer(&s);
+    script_answer(&s);
+    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+    script_answer(&s);
+    OPS(&s, "delete list");
+    script_suspend(&s, 0);
+    script_connect(&s);
+    OPS(&s, "list sync");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    end();
+}
+
+/* Somebody put a name with our uuid there that we may not delete: not ours. */
+static void test_double_that_is_a_strangers(void)
+{
+    char forged[SCRIPT_PATH];
+    begin();
+    s.next_sequence = 5;
+    script_acquire(&s, &me);
+    script_suspend(&s, 1);
+    snprintf(forged, sizeof forged, "%.*s0000000009", (int)strlen(script_our_path(&s)) - 10, script_our_path(&s));
+    script_put(&s, forged, SCRIPT_STRANGER)->fixed = true;
+    script_connect(&s);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    end();
+}
+
+/* ... and below our own: it costs us our place, and nothing of ours is forgotten. */
+static void test_forged_place_before_ours(void)
+{
+    char forged[SCRIPT_PATH];
+    begin();
+    s.next_sequence = 5;
+    script_acquire(&s, &me);
+    script_suspend(&s, 1);
+    snprintf(forged, sizeof forged, "%.*s0000000003", (int)strlen(script_our_path(&s)) - 10, script_our_path(&s));
+    script_put(&s, forged, SCRIPT_STRANGER);
+    script_connect(&s);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    CU_ASSERT_EQUAL(me.granted, 0);
+    CU_ASSERT_STRING_EQUAL(s.watches[0].path, forged);
+    script_remove(&s, forged);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    end();
+}
+
+static void test_lost_create_then_cancel(void)
+{
+    begin();
+    script_acquire(&s, &me);
+    script_suspend(&s, 1);
+    script_cancel(&s, &me);
+    CU_ASSERT_EQUAL(me.failed, 1);
+    CU_ASSERT_EQUAL(me.code, ZKL_ECANCELED);
+    script_connect(&s);
+    OPS(&s, "check list"); /* a committed write, and the list behind it */
+    script_answer(&s);
+    script_answer(&s);
+    OPS(&s, "delete");
+    script_answer(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    OPS(&s, "check list"); /* until a list lacks it */
+    script_answer_all(&s);
+    OPS(&s, "");
+    end();
+}
+
+/* A barrier that was not passed, or a list that was not seen, is no proof. */
+static void test_lost_create_then_cancel_and_trouble(void)
+{
+    begin();
+    script_acquire(&s, &me);
+    script_suspend(&s, 1);
+    script_cancel(&s, &me);
+    script_connect(&s);
+    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+    script_answer(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    OPS(&s, "");
+    script_wait(&s, 100 * MS);
+    OPS(&s, "check list");
+    script_answer(&s);
+    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+    script_wait(&s, 100 * MS);
+    OPS(&s, "check list");
+    script_suspend(&s, 2);
+    script_connect(&s);
+    OPS(&s, "check list");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    end();
+}
+
+static void test_lost_create_then_cancel_without_a_directory(void)
+{
+    begin();
+    script_acquire(&s, &me);
+    script_suspend(&s, 0);
+    script_cancel(&s, &me);
+    script_remove(&s, "/q");
+    script_connect(&s);
+    OPS(&s, "check list");
+    script_answer_all(&s); /* no node, twice: nothing of ours either */
+    OPS(&s, "");
+    CU_ASSERT_EQUAL(s.submits, 5);
+    end();
+}
+
+static void test_cancel_before_the_create_is_answered(void)
+{
+    begin();
+    script_acquire(&s, &me);
+    script_cancel(&s, &me);
+    CU_ASSERT_EQUAL(me.failed, 1);
+    OPS(&s, "create list");
+    script_answer(&s);
+    OPS(&s, "list delete");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    end();
+}
+
+static void test_cancel_and_then_the_create_is_lost(void)
+{
+    for (int done = 0; done < 2; done++) {
+        begin();
+        script_acquire(&s, &me);
+        script_cancel(&s, &me);
+        script_suspend(&s, done);
+        script_connect(&s);
+        OPS(&s, "check list");
+        script_answer_all(&s);
+        CU_ASSERT_EQUAL(script_ours(&s), 0);
+        end();
+    }
+}
+
+static void test_cancel_while_the_double_is_deleted(void)
+{
+    lost_create(1);
+    script_answer(&s);
+    script_answer(&s);
+    OPS(&s, "delete list");
+    script_cancel(&s, &me);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    end();
+}
+
+TESTS("contender", T(test_uncontended_in_one_round_trip), T(test_start_before_the_connection), T(test_try),
+      T(test_hand_over), T(test_predecessor_gone_before_the_watch), T(test_event_before_the_answer_of_the_get),
+      T(test_a_crashed_predecessor_is_no_grant), T(test_order_across_the_wrap), T(test_lost_create_that_was_done),
+      T(test_lost_create_that_was_not_done), T(test_create_lost_many_times), T(test_double_that_stays),
+      T(test_double_that_is_a_strangers), T(test_forged_place_before_ours), T(test_lost_create_then_cancel),
+      T(test_lost_create_then_cancel_and_trouble), T(test_lost_create_then_cancel_without_a_directory),
+      T(test_cancel_before_the_create_is_answered), T(test_cancel_and_then_the_create_is_lost),
+      T(test_cancel_while_the_double_is_deleted))
