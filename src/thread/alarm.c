@@ -7,7 +7,7 @@
 
 static void arm(struct zkl__alarms *alarms, int64_t at)
 {
-    if (at >= alarms->armed || alarms->fd < 0) {
+    if (at >= alarms->armed || alarms->stop) {
         return; /* firing early does no harm */
     }
     alarms->armed = at;
@@ -93,16 +93,17 @@ int zkl__alarms_start(struct zkl__alarms *alarms, pthread_mutex_t *mutex)
 
 void zkl__alarms_stop(struct zkl__alarms *alarms)
 {
+    pthread_mutex_lock(alarms->mutex);
     if (alarms->started) {
-        pthread_mutex_lock(alarms->mutex);
-        alarms->stop = true;
         arm(alarms, 0);
-        pthread_mutex_unlock(alarms->mutex);
+    }
+    alarms->stop = true;
+    bool join = alarms->started;
+    pthread_mutex_unlock(alarms->mutex);
+    if (join) {
         pthread_join(alarms->thread, NULL);
     }
     if (alarms->fd >= 0) {
-        close(alarms->fd);
+        close(alarms->fd); /* nobody looks at it any more, see arm */
     }
-    alarms->started = false;
-    alarms->fd = -1;
 }

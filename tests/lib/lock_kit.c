@@ -1,0 +1,163 @@
+#include "lock_kit.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define PATIENCE_MS 10000
+
+int64_t now_ms(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return (int64_t)at.tv_sec * 1000 + at.tv_nsec / 1000000;
+}
+
+bool patience_left(struct patience *patience)
+{
+    if (patience->until == 0) {
+        patience->until = now_ms() + PATIENCE_MS;
+    }
+    nanosleep(&(struct timespec){0, 1000000}, NULL);
+    return now_ms() < patience->until;
+}
+
+zkl_session *kit_open(const zkl_session_options *options)
+{
+    zkl_session *session = NULL;
+    zkl_error err = {0};
+    int code = zkl_session_open(&session, PLACE, options, &err);
+    if (code != ZKL_OK) {
+        fprintf(stderr, "open: %s: %s\n", zkl_error_name(code), err.text);
+    }
+    CU_ASSERT_EQUAL_FATAL(code, ZKL_OK);
+    return session;
+}
+
+zkl_session_options kit_short(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.session_timeout_ms = 1000;
+    options.tick_ms = 100;
+    options.leader_pause_ms = 20;
+    return options;
+}
+
+zkl_lock *kit_lock(zkl_session *session, const char *path, const zkl_lock_options *options)
+{
+    zkl_lock *lock = NULL;
+    zkl_error err = {0};
+    int code = zkl_lock_new(&lock, session, path, options, &err);
+    if (code != ZKL_OK) {
+        fprintf(stderr, "lock: %s: %s\n", zkl_error_name(code), err.text);
+    }
+    CU_ASSERT_EQUAL_FATAL(code, ZKL_OK);
+    return lock;
+}
+
+size_t kit_queue(zkl_session *session, const char *path)
+{
+    zkl_queue *queue = NULL;
+    if (zkl_queue_list(&queue, session, path, PATIENCE_MS, NULL) != ZKL_OK) {
+        return SIZE_MAX;
+    }
+    size_t count = queue->count;
+    zkl_queue_free(queue);
+    return count;
+}
+
+void kit_close(zkl_session *session)
+{
+    CU_ASSERT_EQUAL(zkl_session_close(session, PATIENCE_MS), ZKL_OK);
+}
+
+void kit_remove_node(const zkl_lock *lock)
+{
+    char node[128];
+    enum zkl__rc rc = ZKL__RC_UNKNOWN;
+    CU_ASSERT_FATAL(zkl_lock_node(lock, node, sizeof node) > 0);
+    struct zkl__op op = {.kind = ZKL__OP_DELETE, .dir = zkl_lock_path(lock), .name = node, .version = -1};
+    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
+    CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
+}
+
+static void *run_acquire(void *arg)
+{
+    struct acquire *acquire = arg;
+    int64_t from = now_ms();
+    acquire->code = zkl_lock_acquire(acquire->lock, acquire->timeout_ms, &acquire->grant, &acquire->err);
+    acquire->took_ms = now_ms() - from;
+    return NULL;
+}
+
+void acquire_start(struct acquire *acquire, zkl_lock *lock, int64_t timeout_ms)
+{
+    *acquire = (struct acquire){.lock = lock, .timeout_ms = timeout_ms};
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&acquire->thread, NULL, run_acquire, acquire), 0);
+}
+
+int acquire_join(struct acquire *acquire)
+{
+    pthread_join(acquire->thread, NULL);
+    return acquire->code;
+}
+
+void mailbox_put(struct mailbox *box, struct letter letter)
+{
+    pthread_mutex_lock(&box->mutex);
+    letter.thread = pthread_self();
+    if (box->count < sizeof box->letters / sizeof *box->letters) {
+        box->letters[box->count++] = letter;
+    }
+    pthread_cond_broadcast(&box->cond);
+    pthread_mutex_unlock(&box->mutex);
+}
+
+size_t mailbox_count(struct mailbox *box)
+{
+    pthread_mutex_lock(&box->mutex);
+    size_t count = box->count;
+    pthread_mutex_unlock(&box->mutex);
+    return count;
+}
+
+int mailbox_last(struct mailbox *box)
+{
+    pthread_mutex_lock(&box->mutex);
+    int code = box->count > 0 ? box->letters[box->count - 1].code : -1000;
+    pthread_mutex_unlock(&box->mutex);
+    return code;
+}
+
+bool mailbox_wait(struct mailbox *box, size_t count)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_MS / 1000;
+    pthread_mutex_lock(&box->mutex);
+    int rc = 0;
+    while (box->count < count && rc == 0) {
+        rc = pthread_cond_timedwait(&box->cond, &box->mutex, &until);
+    }
+    bool enough = box->count >= count;
+    pthread_mutex_unlock(&box->mutex);
+    return enough;
+}
+
+void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    struct letter letter = {.from = lock, .code = code, .granted = grant != NULL};
+    letter.grant = grant ? *grant : letter.grant;
+    snprintf(letter.text, sizeof letter.text, "%s", err->text);
+    mailbox_put(payload, letter);
+}
+
+void on_lock_state(zkl_lock *lock, zkl_state state, void *payload)
+{
+    mailbox_put(payload, (struct letter){.from = lock, .code = (int)state});
+}
+
+void on_session_state(zkl_session *session, zkl_session_state state, void *payload)
+{
+    mailbox_put(payload, (struct letter){.from = session, .code = (int)state});
+}

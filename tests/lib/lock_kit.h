@@ -1,0 +1,99 @@
+/* lock_kit.h - what tests of locks share: sessions with the in-process store, acquires on threads of their own, mailboxes
+ * that callbacks write to, and waiting for a thing until it is so. */
+#ifndef ZKL_TESTS_LOCK_KIT_H
+#define ZKL_TESTS_LOCK_KIT_H
+
+#include <pthread.h>
+
+#include <zklock/zklock.h>
+
+#include "check.h"
+#include "memory.h"
+
+#define PLACE "memory:kit"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SLOWLY 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SLOWLY 1
+#endif
+#endif
+#ifndef SLOWLY
+#define SLOWLY 0
+#endif
+
+int64_t now_ms(void);
+
+struct patience {
+    int64_t until;
+};
+bool patience_left(struct patience *patience); /* a millisecond later; false after ten seconds */
+/* True as soon as the condition is, false after ten seconds. */
+#define EVENTUALLY(condition)                                       \
+    __extension__({                                                 \
+        struct patience patience_ = {0};                            \
+        bool so_;                                                   \
+        while (!(so_ = (condition)) && patience_left(&patience_)) { \
+        }                                                           \
+        so_;                                                        \
+    })
+
+/* A session at PLACE; options NULL: defaults. Ends the test when it cannot be opened. */
+zkl_session *kit_open(const zkl_session_options *options);
+/* A short session timeout, for leases that are to end within a test: 1000 ms, tick 100, pause 20. */
+zkl_session_options kit_short(void);
+zkl_lock *kit_lock(zkl_session *session, const char *path, const zkl_lock_options *options);
+/* How many contenders stand at path. */
+size_t kit_queue(zkl_session *session, const char *path);
+void kit_close(zkl_session *session); /* the server must confirm */
+/* The child of path that this lock has is deleted by a stranger. */
+void kit_remove_node(const zkl_lock *lock);
+
+/* An acquire on a thread of its own. */
+struct acquire {
+    pthread_t thread;
+    zkl_lock *lock;
+    int64_t timeout_ms;
+    int code;
+    zkl_grant grant;
+    zkl_error err;
+    int64_t took_ms;
+};
+void acquire_start(struct acquire *acquire, zkl_lock *lock, int64_t timeout_ms);
+int acquire_join(struct acquire *acquire); /* its code */
+
+/* What callbacks leave for the test. */
+struct letter {
+    const void *from; /* lock or session */
+    int code;         /* a code, or a state */
+    zkl_grant grant;
+    bool granted;
+    pthread_t thread;
+    char text[ZKL_ERROR_TEXT_MAX];
+};
+struct mailbox {
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    size_t count;
+    struct letter letters[256];
+};
+#define MAILBOX_INIT                                            \
+    {                                                           \
+        PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, \
+        {                                                       \
+            {                                                   \
+                0                                               \
+            }                                                   \
+        }                                                       \
+    }
+void mailbox_put(struct mailbox *box, struct letter letter);
+size_t mailbox_count(struct mailbox *box);
+int mailbox_last(struct mailbox *box);                /* code of the last letter; -1000: there is none */
+bool mailbox_wait(struct mailbox *box, size_t count); /* until there are as many; false after ten seconds */
+/* payload: a mailbox */
+void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload);
+void on_lock_state(zkl_lock *lock, zkl_state state, void *payload);
+void on_session_state(zkl_session *session, zkl_session_state state, void *payload);
+
+#endif

@@ -1,0 +1,445 @@
+/* Callbacks: how often, on which thread, in which order, and what may be done in them. */
+#include "lock_kit.h"
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define QUEUE "/locks/callbacks"
+
+static zkl_session *one, *two;
+
+static void set_up(const zkl_session_options *options)
+{
+    one = kit_open(options);
+    two = kit_open(NULL);
+}
+
+static void tear_down(void)
+{
+    kit_close(one);
+    kit_close(two);
+}
+
+static zkl_session_options dispatched(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.callbacks = ZKL_CALLBACKS_DISPATCH;
+    return options;
+}
+
+static bool fd_readable(zkl_session *session, int timeout_ms)
+{
+    struct pollfd poller = {.fd = zkl_session_fd(session), .events = POLLIN};
+    return poll(&poller, 1, timeout_ms) == 1;
+}
+
+/* --- completions --------------------------------------------------------------------------------------------------- */
+
+static void test_async_acquires_complete_once(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock *locks[10];
+    set_up(NULL);
+    zkl_lock *holder = kit_lock(two, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 1000, NULL, NULL), ZKL_OK);
+    for (int i = 0; i < 10; i++) {
+        locks[i] = kit_lock(one, QUEUE, NULL);
+        CU_ASSERT_EQUAL(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+        CU_ASSERT_FATAL(EVENTUALLY(kit_queue(two, QUEUE) == (size_t)i + 2));
+    }
+    CU_ASSERT_EQUAL(mailbox_count(&box), 0);
+    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
+    for (int i = 0; i < 10; i++) {
+        CU_ASSERT_FATAL(mailbox_wait(&box, (size_t)i + 1));
+        CU_ASSERT_PTR_EQUAL(box.letters[i].from, locks[i]);
+        CU_ASSERT_EQUAL(box.letters[i].code, ZKL_OK);
+        CU_ASSERT(box.letters[i].granted);
+        CU_ASSERT_EQUAL(box.letters[i].grant.token, zkl_lock_token(locks[i]));
+        CU_ASSERT_FALSE(pthread_equal(box.letters[i].thread, pthread_self()));
+        CU_ASSERT_EQUAL(zkl_lock_release(locks[i], NULL), ZKL_OK);
+    }
+    for (int i = 0; i < 10; i++) {
+        zkl_lock_free(locks[i]);
+    }
+    zkl_lock_free(holder);
+    tear_down();
+    CU_ASSERT_EQUAL(box.count, 10);
+}
+
+static void test_async_results(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_error err;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.recursive = true;
+    set_up(NULL);
+    zkl_lock *a = kit_lock(two, QUEUE, &options), *b = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(a, 1000, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT_FATAL(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(a, 1000, on_acquired, &box, NULL), ZKL_OK); /* held: counts */
+    CU_ASSERT_FATAL(mailbox_wait(&box, 2));
+    CU_ASSERT_EQUAL(box.letters[1].grant.token, box.letters[0].grant.token);
+    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
+    CU_ASSERT(zkl_lock_is_held(a));
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 0, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT_FATAL(mailbox_wait(&box, 3));
+    CU_ASSERT_EQUAL(box.letters[2].code, ZKL_EBUSY);
+    CU_ASSERT_FALSE(box.letters[2].granted);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 50, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT_FATAL(mailbox_wait(&box, 4));
+    CU_ASSERT_EQUAL(box.letters[3].code, ZKL_ETIMEOUT);
+    CU_ASSERT(strlen(box.letters[3].text) > 0);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 0, on_acquired, &box, &err), ZKL_EDEADLK); /* and no completion */
+    CU_ASSERT_EQUAL(zkl_lock_cancel(b), ZKL_OK);
+    CU_ASSERT_FATAL(mailbox_wait(&box, 5));
+    CU_ASSERT_EQUAL(box.letters[4].code, ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(b), ZKL_ENOTWAITING);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_session_release_all(one), 1);
+    CU_ASSERT_FATAL(mailbox_wait(&box, 6));
+    CU_ASSERT_EQUAL(box.letters[5].code, ZKL_ECANCELED);
+    zkl_lock_free(a);
+    zkl_lock_free(b);
+    tear_down();
+    CU_ASSERT_EQUAL(box.count, 6);
+}
+
+static void test_close_completes_what_is_pending(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    set_up(NULL);
+    zkl_lock *a = kit_lock(two, QUEUE, NULL), *b = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+    kit_close(one);
+    CU_ASSERT_EQUAL(box.count, 1);
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECLOSED);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 0, on_acquired, &box, NULL), ZKL_ECLOSED);
+    zkl_lock_free(b);
+    zkl_lock_free(a);
+    kit_close(two);
+    CU_ASSERT_EQUAL(box.count, 1);
+}
+
+static void test_free_completes_what_is_pending(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    set_up(NULL);
+    zkl_lock *a = kit_lock(two, QUEUE, NULL), *b = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+    zkl_lock_free(b);
+    CU_ASSERT_EQUAL(mailbox_count(&box), 1); /* when free returns, not later */
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECANCELED);
+    zkl_lock_free(a);
+    tear_down();
+}
+
+/* --- what a completion may do -------------------------------------------------------------------------------------- */
+
+struct relay {
+    struct mailbox box;
+    zkl_lock *other;
+    int codes[4];
+};
+
+static void free_in_completion(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    struct relay *relay = payload;
+    zkl_lock_free(lock);
+    on_acquired(lock, code, grant, err, &relay->box);
+}
+
+static void acquire_in_completion(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    struct relay *relay = payload;
+    zkl_grant second = {0};
+    relay->codes[0] = zkl_lock_acquire(relay->other, 5000, &second, NULL);
+    relay->codes[1] = zkl_lock_release(lock, NULL);
+    relay->codes[2] = zkl_lock_acquire_async(lock, 5000, free_in_completion, relay, NULL);
+    relay->codes[3] = zkl_session_close(one, 0);
+    on_acquired(lock, code, grant, err, &relay->box);
+}
+
+static void test_completions_may_call_the_library(void)
+{
+    struct relay relay = {.box = MAILBOX_INIT};
+    set_up(NULL);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    relay.other = kit_lock(one, QUEUE "/other", NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, acquire_in_completion, &relay, NULL), ZKL_OK);
+    CU_ASSERT_FATAL(mailbox_wait(&relay.box, 2));
+    CU_ASSERT_EQUAL(relay.codes[0], ZKL_OK);
+    CU_ASSERT_EQUAL(relay.codes[1], ZKL_OK);
+    CU_ASSERT_EQUAL(relay.codes[2], ZKL_OK);
+    CU_ASSERT_EQUAL(relay.codes[3], ZKL_EDEADLK);
+    CU_ASSERT_EQUAL(relay.box.letters[0].code, ZKL_OK);
+    CU_ASSERT_EQUAL(relay.box.letters[1].code, ZKL_OK);
+    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
+    zkl_lock_free(relay.other);
+    tear_down();
+}
+
+struct gate {
+    struct mailbox entered, leave;
+    atomic_bool left;
+    zkl_lock *victim;
+};
+
+static void wait_in_completion(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    struct gate *gate = payload;
+    on_acquired(lock, code, grant, err, &gate->entered);
+    mailbox_wait(&gate->leave, 1);
+    gate->left = true;
+}
+
+static void *free_victim(void *arg)
+{
+    struct gate *gate = arg;
+    zkl_lock_free(gate->victim);
+    return gate->left ? arg : NULL;
+}
+
+static void test_free_waits_for_a_callback_that_runs(void)
+{
+    struct gate gate = {.entered = MAILBOX_INIT, .leave = MAILBOX_INIT};
+    pthread_t thread;
+    void *waited = NULL;
+    set_up(NULL);
+    gate.victim = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(gate.victim, 1000, wait_in_completion, &gate, NULL), ZKL_OK);
+    CU_ASSERT_FATAL(mailbox_wait(&gate.entered, 1));
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, free_victim, &gate), 0);
+    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0)); /* the free has begun: it released */
+    mailbox_put(&gate.leave, (struct letter){0});
+    pthread_join(thread, &waited);
+    CU_ASSERT_PTR_NOT_NULL(waited);
+    tear_down();
+}
+
+/* A callback that blocks delays callbacks, but no heartbeat and no grant. */
+static void test_a_callback_that_blocks(void)
+{
+    struct gate gate = {.entered = MAILBOX_INIT, .leave = MAILBOX_INIT};
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = kit_short();
+    set_up(&options);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL), *other = kit_lock(one, QUEUE "/other", NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, wait_in_completion, &gate, NULL), ZKL_OK);
+    CU_ASSERT_FATAL(mailbox_wait(&gate.entered, 1));
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(other, 1000, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl_lock_is_held(other)));
+    int64_t until = now_ms() + 1500; /* longer than the session timeout */
+    bool held = true;
+    while (held && now_ms() < until) {
+        held = zkl_lock_state(lock) == ZKL_STATE_HELD;
+    }
+    CU_ASSERT(held);
+    CU_ASSERT_EQUAL(mailbox_count(&box), 0);
+    mailbox_put(&gate.leave, (struct letter){0});
+    CU_ASSERT(mailbox_wait(&box, 1));
+    zkl_lock_free(lock);
+    zkl_lock_free(other);
+    tear_down();
+}
+
+/* --- dispatch ------------------------------------------------------------------------------------------------------ */
+
+static void test_dispatch(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = dispatched();
+    set_up(&options);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT(zkl_session_fd(one) >= 0);
+    CU_ASSERT_EQUAL(zkl_session_fd(two), -1);
+    CU_ASSERT_EQUAL(zkl_session_dispatch(two), ZKL_EUNSUPPORTED);
+    CU_ASSERT_EQUAL(zkl_session_dispatch(NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_session_fd(NULL), -1);
+    CU_ASSERT_FALSE(fd_readable(one, 0));
+    CU_ASSERT_EQUAL(zkl_session_dispatch(one), 0);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT(fd_readable(one, 10000));
+    CU_ASSERT_EQUAL(box.count, 0);
+    CU_ASSERT_EQUAL(zkl_session_dispatch(one), 1);
+    CU_ASSERT_EQUAL(box.count, 1);
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
+    CU_ASSERT(pthread_equal(box.letters[0].thread, pthread_self()));
+    CU_ASSERT_FALSE(fd_readable(one, 0));
+    zkl_lock_free(lock);
+    tear_down();
+}
+
+#define THOUSAND 1000
+
+static void test_dispatch_thousands_from_one_thread(void)
+{
+    static zkl_lock *locks[THOUSAND];
+    static char path[64];
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = dispatched();
+    set_up(&options);
+    for (int i = 0; i < THOUSAND; i++) {
+        snprintf(path, sizeof path, QUEUE "/%d", i % 250); /* four in each queue */
+        locks[i] = kit_lock(one, path, NULL);
+        CU_ASSERT_EQUAL(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+    }
+    int done = 0;
+    while (done < 250 && fd_readable(one, 10000)) {
+        done += zkl_session_dispatch(one);
+    }
+    CU_ASSERT_EQUAL(done, 250);
+    for (size_t i = 0; i < 250; i++) {
+        CU_ASSERT_EQUAL(box.letters[i].code, ZKL_OK);
+    }
+    for (int i = 0; i < THOUSAND; i++) {
+        zkl_lock_free(locks[i]); /* and the waiters' completions run in here */
+    }
+    CU_ASSERT_EQUAL(zkl_session_dispatch(one), 0);
+    tear_down();
+}
+
+static void test_close_of_a_dispatched_session_runs_what_waits(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = dispatched();
+    set_up(&options);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL), *holder = kit_lock(two, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+    kit_close(one);
+    CU_ASSERT_EQUAL(box.count, 1);
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECLOSED);
+    zkl_lock_free(lock);
+    zkl_lock_free(holder);
+    kit_close(two);
+}
+
+static void dispatch_in_completion(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err,
+                                   void *payload)
+{
+    on_acquired(lock, zkl_session_dispatch(one), grant, err, payload);
+    (void)code;
+}
+
+static void test_dispatch_in_a_callback_does_nothing(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = dispatched();
+    set_up(&options);
+    zkl_lock *a = kit_lock(one, QUEUE "/a", NULL), *b = kit_lock(one, QUEUE "/b", NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(a, 1000, dispatch_in_completion, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, 1000, dispatch_in_completion, &box, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl_lock_is_held(a) && zkl_lock_is_held(b)));
+    CU_ASSERT_EQUAL(zkl_session_dispatch(one), 2);
+    CU_ASSERT_EQUAL(box.letters[0].code, 0);
+    CU_ASSERT_EQUAL(box.letters[1].code, 0);
+    zkl_lock_free(a);
+    zkl_lock_free(b);
+    tear_down();
+}
+
+/* A grant that nobody took note of until its lease was over is no grant. */
+static void test_a_completion_that_comes_too_late(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = kit_short();
+    options.callbacks = ZKL_CALLBACKS_DISPATCH;
+    set_up(&options);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl_lock_is_held(lock)));
+    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(!zkl_lock_is_held(lock)));
+    CU_ASSERT_EQUAL(zkl_session_dispatch(one), 1);
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ELOST);
+    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
+    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
+    zkl_lock_free(lock);
+    tear_down();
+}
+
+/* --- states -------------------------------------------------------------------------------------------------------- */
+
+static void test_states_are_told_as_the_latest_but_every_loss_is(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = dispatched();
+    zkl_lock_options lock_options = ZKL_LOCK_OPTIONS_INIT;
+    lock_options.state_fn = on_lock_state;
+    lock_options.state_payload = &box;
+    set_up(&options);
+    zkl_lock *lock = kit_lock(one, QUEUE, &lock_options);
+    for (int i = 0; i < 2; i++) { /* held, lost, released: twice; nobody listens meanwhile */
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
+        CU_ASSERT(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST));
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
+    }
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT(fd_readable(one, 10000));
+    CU_ASSERT_EQUAL(zkl_session_dispatch(one), 1);
+    CU_ASSERT_EQUAL(box.count, 3);
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_STATE_LOST);
+    CU_ASSERT_EQUAL(box.letters[1].code, ZKL_STATE_LOST);
+    CU_ASSERT_EQUAL(box.letters[2].code, ZKL_STATE_HELD);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_session_dispatch(one); /* held and released: there is nothing left to tell */
+    CU_ASSERT_EQUAL(box.count, 3);
+    zkl_lock_free(lock);
+    tear_down();
+}
+
+static void free_on_loss(zkl_lock *lock, zkl_state state, void *payload)
+{
+    on_lock_state(lock, state, payload);
+    if (state == ZKL_STATE_LOST) {
+        zkl_lock_free(lock);
+    }
+}
+
+static void test_free_in_a_state_callback(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.state_fn = free_on_loss;
+    options.state_payload = &box;
+    set_up(NULL);
+    zkl_lock *lock = kit_lock(one, QUEUE, &options);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST));
+    tear_down();
+    CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_STATE_LOST);
+}
+
+static void test_nothing_is_told_after_free(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = dispatched();
+    zkl_lock_options lock_options = ZKL_LOCK_OPTIONS_INIT;
+    lock_options.state_fn = on_lock_state;
+    lock_options.state_payload = &box;
+    set_up(&options);
+    zkl_lock *lock = kit_lock(one, QUEUE, &lock_options);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    zkl_session_dispatch(one);
+    CU_ASSERT_EQUAL(box.count, 0);
+    tear_down();
+}
+
+TESTS("callbacks", T(test_async_acquires_complete_once), T(test_async_results), T(test_close_completes_what_is_pending),
+      T(test_free_completes_what_is_pending), T(test_completions_may_call_the_library),
+      T(test_free_waits_for_a_callback_that_runs), T(test_a_callback_that_blocks), T(test_dispatch),
+      T(test_dispatch_thousands_from_one_thread), T(test_close_of_a_dispatched_session_runs_what_waits),
+      T(test_dispatch_in_a_callback_does_nothing), T(test_a_completion_that_comes_too_late),
+      T(test_states_are_told_as_the_latest_but_every_loss_is), T(test_free_in_a_state_callback),
+      T(test_nothing_is_told_after_free))

@@ -1,0 +1,502 @@
+/* Sessions: options, the changes of their state, close, fork, memory. */
+#include "lock_kit.h"
+#include "test_heap.h"
+
+#include <dirent.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define QUEUE "/locks/session"
+
+/* --- open ---------------------------------------------------------------------------------------------------------- */
+
+static void expect_refusal(const char *servers, const zkl_session_options *options, int code, const char *word)
+{
+    zkl_session *session = (zkl_session *)&code;
+    zkl_error err = {0};
+    int got = zkl_session_open(&session, servers, options, &err);
+    CU_ASSERT_EQUAL(got, code);
+    CU_ASSERT_EQUAL(err.code, code);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, word));
+    if (got != code || !strstr(err.text, word)) {
+        fprintf(stderr, "\n%s: %s: \"%s\", no \"%s\" in it\n", servers, zkl_error_name(got), err.text, word);
+    }
+    CU_ASSERT_PTR_EQUAL(session, (zkl_session *)&code); /* written on success only */
+}
+
+static void test_bad_options(void)
+{
+    const zkl_session_options good = ZKL_SESSION_OPTIONS_INIT;
+    zkl_session_options bad;
+    zkl_heap heap = {0};
+    CU_ASSERT_EQUAL(zkl_session_open(NULL, PLACE, NULL, NULL), ZKL_EINVAL);
+    expect_refusal(NULL, NULL, ZKL_EINVAL, "servers");
+    expect_refusal("", NULL, ZKL_EINVAL, "servers");
+    expect_refusal("host:port", NULL, ZKL_EINVAL, "port");
+    bad = good;
+    bad.size = 4;
+    expect_refusal(PLACE, &bad, ZKL_EINVAL, "options.size is 4");
+    bad = good;
+    bad.session_timeout_ms = 0;
+    expect_refusal(PLACE, &bad, ZKL_EINVAL, "session_timeout_ms is 0");
+    bad = good;
+    bad.tick_ms = 0;
+    expect_refusal(PLACE, &bad, ZKL_EINVAL, "tick_ms is 0");
+    bad = good;
+    bad.leader_pause_ms = -1;
+    expect_refusal(PLACE, &bad, ZKL_EINVAL, "leader_pause_ms is -1");
+    bad = good;
+    bad.connect_timeout_ms = 0;
+    expect_refusal(PLACE, &bad, ZKL_EINVAL, "connect_timeout_ms is 0");
+    bad = good;
+    bad.log_level = (zkl_log_level)9;
+    expect_refusal(PLACE, &bad, ZKL_EINVAL, "log_level is 9");
+    bad = good;
+    bad.callbacks = (zkl_callbacks)5;
+    expect_refusal(PLACE, &bad, ZKL_EINVAL, "callbacks is 5");
+    bad = good;
+    bad.auth = "x";
+    expect_refusal(PLACE, &bad, ZKL_EINVAL, "auth_scheme");
+    bad.auth_scheme = "digest";
+    expect_refusal(PLACE, &bad, ZKL_EINVAL, "auth_size is 0");
+    bad.auth = NULL;
+    expect_refusal(PLACE, &bad, ZKL_EINVAL, "without auth");
+    bad = good;
+    bad.acl = &(zkl_acl){0, NULL};
+    expect_refusal(PLACE, &bad, ZKL_EINVAL, "acl");
+    bad = good;
+    bad.heap = &heap;
+    expect_refusal(PLACE, &bad, ZKL_EINVAL, "heap");
+}
+
+static void test_a_session_timeout_too_short_for_a_lease(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_session *session = NULL;
+    zkl_error err = {0};
+    options.session_timeout_ms = 2000;
+    expect_refusal(PLACE, &options, ZKL_EINVAL, "session timeout of 2000 ms");
+    expect_refusal(PLACE, &options, ZKL_EINVAL, "tick_ms 2000");
+    expect_refusal(PLACE, &options, ZKL_EINVAL, "leader_pause_ms 500");
+    CU_ASSERT_EQUAL(zkl_session_open(&session, PLACE, &options, &err), ZKL_EINVAL);
+    const char *enough = strstr(err.text, "; ");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(enough);
+    options.session_timeout_ms = atoll(enough + 2); /* what the message proposes is enough */
+    CU_ASSERT(options.session_timeout_ms > 2000 && options.session_timeout_ms < 10000);
+    session = kit_open(&options);
+    CU_ASSERT(zkl_session_least_lease_ms(session) >= options.session_timeout_ms / 10);
+    kit_close(session);
+}
+
+static void test_nobody_answers(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.connect_timeout_ms = 200;
+    int64_t from = now_ms();
+    expect_refusal("127.0.0.1:1", &options, ZKL_ECONNECT, "127.0.0.1:1");
+    expect_refusal("127.0.0.1:1", &options, ZKL_ECONNECT, "200 ms");
+    CU_ASSERT(now_ms() - from >= 400 && now_ms() - from < 5000);
+}
+
+static void test_credentials_refused(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.auth_scheme = "nosuch";
+    options.auth = "secret";
+    options.auth_size = 6;
+    for (int i = 0; i < 20; i++) { /* refused right behind the connect: at any moment of the open */
+        expect_refusal(PLACE, &options, ZKL_EAUTH, "nosuch");
+    }
+}
+
+static void test_facts(void)
+{
+    zkl_session *session = kit_open(NULL);
+    CU_ASSERT_EQUAL(zkl_session_get_state(session), ZKL_SESSION_CONNECTED);
+    CU_ASSERT(zkl_session_id(session) != 0);
+    CU_ASSERT_EQUAL(zkl_session_timeout_ms(session), 10000);
+    CU_ASSERT(zkl_session_least_lease_ms(session) > 4000);
+    kit_close(session);
+    CU_ASSERT_EQUAL(zkl_session_get_state(NULL), ZKL_SESSION_CLOSED);
+    CU_ASSERT_EQUAL(zkl_session_id(NULL), 0);
+    CU_ASSERT_STRING_EQUAL(zkl_session_state_name(ZKL_SESSION_CONNECTED), "connected");
+    CU_ASSERT_STRING_EQUAL(zkl_session_state_name(ZKL_SESSION_SUSPENDED), "suspended");
+    CU_ASSERT_STRING_EQUAL(zkl_session_state_name(ZKL_SESSION_LOST), "lost");
+    CU_ASSERT_STRING_EQUAL(zkl_session_state_name(ZKL_SESSION_CLOSED), "closed");
+    CU_ASSERT_STRING_EQUAL(zkl_session_state_name((zkl_session_state)99), "?");
+    CU_ASSERT_STRING_EQUAL(zkl_version(), ZKL_VERSION);
+}
+
+/* --- states -------------------------------------------------------------------------------------------------------- */
+
+static void test_states(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.state_fn = on_session_state;
+    options.state_payload = &box;
+    zkl_session *session = kit_open(&options);
+    int64_t id = zkl_session_id(session);
+    CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(zkl_session_get_state(session), ZKL_SESSION_SUSPENDED);
+    CU_ASSERT_EQUAL(zkl_session_id(session), id);
+    CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 2));
+    CU_ASSERT_EQUAL(zkl__memory_expire(id), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(mailbox_count(&box) >= 4 && zkl_session_get_state(session) == ZKL_SESSION_CONNECTED));
+    CU_ASSERT(zkl_session_id(session) != 0 && zkl_session_id(session) != id);
+    kit_close(session);
+    static const zkl_session_state expected[] = {ZKL_SESSION_SUSPENDED, ZKL_SESSION_CONNECTED, ZKL_SESSION_SUSPENDED,
+                                                 ZKL_SESSION_LOST,      ZKL_SESSION_CONNECTED, ZKL_SESSION_CLOSED};
+    CU_ASSERT_EQUAL_FATAL(box.count, 6);
+    for (size_t i = 0; i < 6; i++) {
+        CU_ASSERT_EQUAL(box.letters[i].code, (int)expected[i]);
+        CU_ASSERT_PTR_EQUAL(box.letters[i].from, session);
+    }
+}
+
+/* A state_fn that sleeps through many changes hears of the first ones and of the last. */
+static void test_many_changes_for_a_slow_listener(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.state_fn = on_session_state;
+    options.state_payload = &box;
+    options.callbacks = ZKL_CALLBACKS_DISPATCH;
+    zkl_session *session = kit_open(&options);
+    int64_t id = zkl_session_id(session);
+    for (int i = 0; i < 20; i++) {
+        CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
+        CU_ASSERT(EVENTUALLY(zkl_session_get_state(session) == ZKL_SESSION_SUSPENDED));
+        CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
+        CU_ASSERT(EVENTUALLY(zkl_session_get_state(session) == ZKL_SESSION_CONNECTED));
+    }
+    CU_ASSERT_EQUAL(zkl_session_dispatch(session), 1);
+    CU_ASSERT(box.count > 2 && box.count <= 40);
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_SESSION_SUSPENDED);
+    CU_ASSERT_EQUAL(box.letters[box.count - 1].code, ZKL_SESSION_CONNECTED);
+    kit_close(session);
+}
+
+/* --- close --------------------------------------------------------------------------------------------------------- */
+
+static void test_close_ends_everything(void)
+{
+    struct acquire waiting[5];
+    zkl_lock *locks[5];
+    zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
+    zkl_lock *holder = kit_lock(session, QUEUE, NULL);
+    zkl_error err;
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 1000, NULL, NULL), ZKL_OK);
+    for (int i = 0; i < 5; i++) {
+        locks[i] = kit_lock(session, QUEUE, NULL);
+        acquire_start(&waiting[i], locks[i], ZKL_WAIT_FOREVER);
+    }
+    CU_ASSERT(EVENTUALLY(kit_queue(other, QUEUE) == 6));
+    kit_close(session);
+    CU_ASSERT_EQUAL(kit_queue(other, QUEUE), 0);
+    for (int i = 0; i < 5; i++) {
+        CU_ASSERT_EQUAL(acquire_join(&waiting[i]), ZKL_ECLOSED);
+        CU_ASSERT_EQUAL(zkl_lock_state(locks[i]), ZKL_STATE_IDLE);
+    }
+    CU_ASSERT_FALSE(zkl_lock_is_held(holder));
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 0, NULL, &err), ZKL_ECLOSED);
+    CU_ASSERT_EQUAL(err.code, ZKL_ECLOSED);
+    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_ECLOSED);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(holder), ZKL_ECLOSED);
+    CU_ASSERT_STRING_EQUAL(zkl_lock_path(holder), QUEUE);
+    for (int i = 0; i < 5; i++) {
+        zkl_lock_free(locks[i]);
+    }
+    zkl_lock_free(holder);
+    kit_close(other);
+    CU_ASSERT_EQUAL(zkl_session_close(NULL, 0), ZKL_OK);
+}
+
+static void test_close_without_a_server(void)
+{
+    zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
+    zkl_lock *holder = kit_lock(session, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(session)), ZKL_OK);
+    int64_t from = now_ms();
+    CU_ASSERT_EQUAL(zkl_session_close(session, 100), ZKL_ETIMEOUT);
+    CU_ASSERT(now_ms() - from < 1000);
+    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_ECLOSED);
+    zkl_lock_free(holder);
+    kit_close(other);
+}
+
+static void test_close_while_a_new_session_is_being_opened(void)
+{
+    for (int i = 0; i < 50; i++) {
+        zkl_session *session = kit_open(NULL);
+        CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(session)), ZKL_OK);
+        kit_close(session);
+    }
+}
+
+static void *list_for_long(void *arg)
+{
+    zkl_queue *queue = NULL;
+    int code = zkl_queue_list(&queue, arg, QUEUE, ZKL_WAIT_FOREVER, NULL);
+    CU_ASSERT_EQUAL(code, ZKL_ECLOSED);
+    return NULL;
+}
+
+static void test_close_ends_a_list_that_waits(void)
+{
+    pthread_t thread;
+    zkl_session *session = kit_open(NULL);
+    CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(session), true), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, list_for_long, session), 0);
+    /* Nothing outside shows that the thread has asked: one that comes too late would use a closed session. */
+    struct patience patience = {0};
+    for (int i = 0; i < 50; i++) {
+        patience_left(&patience);
+    }
+    CU_ASSERT_EQUAL(zkl_session_close(session, 50), ZKL_OK);
+    pthread_join(thread, NULL);
+}
+
+/* --- fork ---------------------------------------------------------------------------------------------------------- */
+
+static int in_child(zkl_session *session, zkl_lock *held, zkl_lock *idle)
+{
+    zkl_error err = {0};
+    zkl_lock *lock = NULL;
+    zkl_queue *queue = NULL;
+    zkl_session *mine = NULL;
+    bool ok = zkl_lock_acquire(idle, 1000, NULL, &err) == ZKL_EFORKED && err.code == ZKL_EFORKED &&
+              zkl_lock_acquire_async(idle, 0, on_acquired, NULL, NULL) == ZKL_EFORKED &&
+              zkl_lock_release(held, NULL) == ZKL_EFORKED && zkl_lock_cancel(held) == ZKL_EFORKED &&
+              !zkl_lock_is_held(held) && zkl_lock_token(held) == 0 && zkl_lock_state(held) == ZKL_STATE_IDLE &&
+              zkl_lock_new(&lock, session, QUEUE, NULL, NULL) == ZKL_EFORKED &&
+              zkl_session_release_all(session) == ZKL_EFORKED && zkl_session_dispatch(session) == ZKL_EFORKED &&
+              zkl_session_fd(session) == -1 && zkl_session_id(session) == 0 &&
+              zkl_session_get_state(session) == ZKL_SESSION_CLOSED &&
+              zkl_queue_list(&queue, session, QUEUE, 1000, NULL) == ZKL_EFORKED;
+    zkl_lock_free(held);
+    zkl_lock_free(idle);
+    ok = ok && zkl_session_close(session, 1000) == ZKL_EFORKED;
+#if !SLOWLY /* sanitizers do not start threads in a child of a process with threads */
+    ok = ok && zkl_session_open(&mine, "memory:child", NULL, NULL) == ZKL_OK && zkl_session_close(mine, 1000) == ZKL_OK;
+#endif
+    (void)mine;
+    return ok ? 0 : 1;
+}
+
+static void test_fork(void)
+{
+    zkl_session *session = kit_open(NULL);
+    zkl_lock *held = kit_lock(session, QUEUE, NULL), *idle = kit_lock(session, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(held, 1000, NULL, NULL), ZKL_OK);
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(in_child(session, held, idle));
+    }
+    int status = -1;
+    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+    CU_ASSERT_EQUAL(status, 0);
+    CU_ASSERT(zkl_lock_is_held(held));
+    CU_ASSERT_EQUAL(zkl_lock_release(held, NULL), ZKL_OK);
+    zkl_lock_free(held);
+    zkl_lock_free(idle);
+    kit_close(session);
+}
+
+/* --- what it costs ------------------------------------------------------------------------------------------------- */
+
+static int count_entries(const char *path)
+{
+    int count = 0;
+    DIR *dir = opendir(path);
+    while (dir && readdir(dir)) {
+        count++;
+    }
+    if (dir) {
+        closedir(dir);
+    }
+    return count;
+}
+
+static void use(zkl_session *session, struct mailbox *box)
+{
+    zkl_lock *lock = kit_lock(session, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, on_acquired, box, NULL), ZKL_OK);
+    CU_ASSERT(mailbox_wait(box, 1));
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+}
+
+static void test_nothing_is_left_after_close(void)
+{
+    struct test_heap counter = TEST_HEAP_INIT;
+    zkl_heap heap = test_heap(&counter);
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.heap = &heap;
+    int files = count_entries("/proc/self/fd"), threads = count_entries("/proc/self/task");
+    for (int i = 0; i < 2; i++) {
+        struct mailbox box = MAILBOX_INIT;
+        options.callbacks = i ? ZKL_CALLBACKS_DISPATCH : ZKL_CALLBACKS_THREAD;
+        zkl_session *session = kit_open(&options);
+        if (i) {
+            zkl_lock *lock = kit_lock(session, QUEUE, NULL);
+            CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL), ZKL_OK);
+            kit_close(session);
+            zkl_lock_free(lock);
+        } else {
+            use(session, &box);
+            kit_close(session);
+        }
+        CU_ASSERT_EQUAL(box.count, 1);
+        CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
+        CU_ASSERT_EQUAL(count_entries("/proc/self/fd"), files);
+        CU_ASSERT(EVENTUALLY(count_entries("/proc/self/task") == threads)); /* joined, and soon off the list */
+    }
+}
+
+static bool takes_no_signals(const char *task)
+{
+    char path[300], line[256];
+    unsigned long long blocked = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%s/status", task);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        sscanf(line, "SigBlk: %llx", &blocked);
+    }
+    if (file) {
+        fclose(file);
+    }
+    return (blocked & 0x4a03) == 0x4a03; /* HUP INT USR1 USR2... TERM: whatever a program may handle */
+}
+
+static void test_our_threads_take_no_signals(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    struct mailbox box = MAILBOX_INIT;
+    char before[64][16];
+    int known = 0, ours = 0;
+    DIR *dir = opendir("/proc/self/task"); /* a sanitizer may have threads of its own */
+    for (struct dirent *entry; dir && (entry = readdir(dir)) && known < 64;) {
+        snprintf(before[known++], sizeof *before, "%.15s", entry->d_name);
+    }
+    closedir(dir);
+    options.state_fn = on_session_state;
+    options.state_payload = &box;
+    zkl_session *session = kit_open(&options);
+    dir = opendir("/proc/self/task");
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        bool old = false;
+        for (int i = 0; i < known; i++) {
+            old = old || strcmp(before[i], entry->d_name) == 0;
+        }
+        if (!old) {
+            ours++;
+            CU_ASSERT(takes_no_signals(entry->d_name));
+        }
+    }
+    closedir(dir);
+    CU_ASSERT_EQUAL(ours, 3); /* the store's, the alarms', the callbacks' */
+    kit_close(session);
+}
+
+/* Every allocation fails once: a clean error or none, nothing left, nobody stuck. */
+static int life(const zkl_session_options *options)
+{
+    zkl_session *session = NULL;
+    zkl_lock *lock = NULL;
+    zkl_queue *queue = NULL;
+    zkl_paths *paths = NULL;
+    zkl_lock_options lock_options = ZKL_LOCK_OPTIONS_INIT;
+    lock_options.metadata = "somebody";
+    lock_options.acl = &(zkl_acl){1, &(zkl_acl_entry){ZKL_PERM_ALL, "world", "anyone"}};
+    int code = zkl_session_open(&session, "memory:scarce", options, NULL);
+    if (code != ZKL_OK) {
+        return code;
+    }
+    code = zkl_lock_new(&lock, session, QUEUE, &lock_options, NULL);
+    code = code == ZKL_OK ? zkl_lock_acquire(lock, 1000, NULL, NULL) : code;
+    code = code == ZKL_OK ? zkl_queue_list(&queue, session, QUEUE, 1000, NULL) : code;
+    code = code == ZKL_OK ? zkl_queue_find(&paths, session, "/", 1000, NULL) : code;
+    code = code == ZKL_OK ? zkl_lock_release(lock, NULL) : code;
+    zkl_queue_free(queue);
+    zkl_paths_free(paths);
+    zkl_lock_free(lock);
+    CU_ASSERT_EQUAL(zkl_session_close(session, 1000), ZKL_OK);
+    return code;
+}
+
+static void test_no_memory(void)
+{
+    struct test_heap counter = TEST_HEAP_INIT;
+    zkl_heap heap = test_heap(&counter);
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.heap = &heap;
+    options.connect_timeout_ms = 300;
+    options.acl = &(zkl_acl){1, &(zkl_acl_entry){ZKL_PERM_ALL, "world", "anyone"}};
+    bool done = false;
+    int refused = 0;
+    for (long nth = 1; nth < 500 && !done; nth++) {
+        test_heap_fail(&counter, nth, false);
+        int code = life(&options);
+        done = test_heap_failures(&counter) == 0;
+        bool named = code == ZKL_OK || code == ZKL_ENOMEM || code == ZKL_ETIMEOUT || code == ZKL_ECONNECT;
+        CU_ASSERT(named);
+        if (!named) {
+            fprintf(stderr, "\nallocation %ld: %s\n", nth, zkl_error_name(code));
+        }
+        refused += code != ZKL_OK;
+        CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
+    }
+    CU_ASSERT(done);
+    CU_ASSERT(refused > 10);
+}
+
+/* --- log ----------------------------------------------------------------------------------------------------------- */
+
+struct log {
+    pthread_mutex_t mutex;
+    int lines, bad, deep;
+};
+
+static void on_log(zkl_log_level level, const char *line, void *payload)
+{
+    struct log *log = payload;
+    pthread_mutex_lock(&log->mutex);
+    log->lines++;
+    log->deep += level == ZKL_LOG_DEBUG;
+    for (const char *c = line; *c; c++) {
+        log->bad += (unsigned char)*c < 0x20 || *c == 0x7f;
+    }
+    pthread_mutex_unlock(&log->mutex);
+}
+
+static void test_log(void)
+{
+    struct log log = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.log_fn = on_log;
+    options.log_payload = &log;
+    zkl_session *session = kit_open(&options);
+    use(session, &box);
+    kit_close(session);
+    CU_ASSERT(log.lines >= 2);
+    CU_ASSERT_EQUAL(log.deep, 0);
+    options.log_level = ZKL_LOG_DEBUG;
+    box.count = 0;
+    session = kit_open(&options);
+    use(session, &box);
+    kit_close(session);
+    CU_ASSERT(log.deep > 5);
+    CU_ASSERT_EQUAL(log.bad, 0);
+}
+
+TESTS("session", T(test_bad_options), T(test_a_session_timeout_too_short_for_a_lease), T(test_nobody_answers),
+      T(test_credentials_refused), T(test_facts), T(test_states), T(test_many_changes_for_a_slow_listener),
+      T(test_close_ends_everything), T(test_close_without_a_server), T(test_close_while_a_new_session_is_being_opened),
+      T(test_close_ends_a_list_that_waits), T(test_fork), T(test_nothing_is_left_after_close),
+      T(test_our_threads_take_no_signals), T(test_no_memory), T(test_log))
