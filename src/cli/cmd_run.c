@@ -12,9 +12,7 @@
 enum { OPTION_GRACE = OPTION_FIRST_OWN, OPTION_MAX_RUN, OPTION_REPORT };
 
 static const struct poptOption options[] = {
-    OPTION_VALUE("wait", 'w', 'w', "give up after this long in the queue (never)", "DUR"),
-    OPTION_FLAG("try", 'n', 'n', "do not queue: run now or not at all"),
-    OPTION_VALUE("conflict-exit-code", 'E', 'E', "exit code when not granted (124)", "CODE"),
+    OPTIONS_WAIT,
     OPTION_VALUE("grace", '\0', OPTION_GRACE, "time between TERM and KILL (half of what the lease leaves)", "DUR"),
     OPTION_VALUE("max-run", '\0', OPTION_MAX_RUN, "stop CMD when it ran for this long", "DUR"),
     OPTION_VALUE("command", 'c', 'c', "run STRING by the shell, instead of CMD", "STRING"),
@@ -36,14 +34,12 @@ struct run {
 static bool take(void *into, int option, const char *value)
 {
     struct run *run = into;
+    bool taken;
+    bool fine = contend_take(&run->contend, option, value, &taken);
+    if (taken) {
+        return fine;
+    }
     switch (option) {
-    case 'w':
-        return cli_take_duration("--wait", value, &run->contend.wait_ms);
-    case 'n':
-        run->contend.wait_ms = 0;
-        return true;
-    case 'E':
-        return cli_take_number("-E", value, 0, 255, &run->contend.not_granted);
     case OPTION_GRACE:
         return cli_take_duration("--grace", value, &run->job.grace_ms);
     case OPTION_MAX_RUN:

@@ -2,13 +2,13 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "identity.h"
 #include "options.h"
 #include "signals.h"
 #include "waitline.h"
@@ -21,19 +21,6 @@ static int64_t elapsed_ms(const struct contend *contend)
     return clock_ms(CLOCK_MONOTONIC) - contend->begun_ms;
 }
 
-/* "host:pid (user)": what operators see of us. */
-static void describe(char *text, size_t size)
-{
-    char host[256] = "?";
-    gethostname(host, sizeof host - 1);
-    const struct passwd *user = getpwuid(geteuid());
-    if (user) {
-        snprintf(text, size, "%s:%d (%s)", host, (int)getpid(), user->pw_name);
-    } else {
-        snprintf(text, size, "%s:%d (%u)", host, (int)getpid(), (unsigned)geteuid());
-    }
-}
-
 static int complain(const struct contend *contend, int result, const zkl_error *error)
 {
     cli_error("\"%s\": %s", contend->name, error->text);
@@ -43,12 +30,31 @@ static int complain(const struct contend *contend, int result, const zkl_error *
 static int make_lock(struct contend *contend)
 {
     char who[512];
+    struct identity own;
     zkl_error error;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-    describe(who, sizeof who);
+    identity_own(&own);
+    identity_format(&own, who, sizeof who);
     options.metadata = who;
     int result = zkl_lock_new(&contend->lock, contend->session, contend->path, &options, &error);
     return result == ZKL_OK ? CLI_GO_ON : complain(contend, result, &error);
+}
+
+bool contend_take(struct contend *contend, int option, const char *value, bool *taken)
+{
+    *taken = true;
+    switch (option) {
+    case 'w':
+        return cli_take_duration("--wait", value, &contend->wait_ms);
+    case 'n':
+        contend->wait_ms = 0;
+        return true;
+    case 'E':
+        return cli_take_number("-E", value, 0, 255, &contend->not_granted);
+    default:
+        *taken = false;
+        return true;
+    }
 }
 
 int contend_open(struct contend *contend)

@@ -27,6 +27,9 @@ struct contend {
     char node[ZKL_PATH_MAX + 64]; /* path of our znode, once granted */
 };
 
+/* Takes one of OPTIONS_WAIT; *taken is false when it is none of them. */
+bool contend_take(struct contend *contend, int option, const char *value, bool *taken);
+
 /* These return CLI_GO_ON, or the exit code to end with after it was said why. */
 int contend_open(struct contend *contend);
 int contend_acquire(struct contend *contend);

@@ -92,7 +92,7 @@ static void on_stopping(const struct job *job, enum keeper_cause cause)
         cli_error("\"%s\": no word from the servers, the lease ends in %" PRId64 "ms: stopping %s", job->contend->name,
                   left_ms, job->name);
     } else {
-        cli_error("\"%s\" is lost: stopping %s", job->contend->name, job->name);
+        cli_error("\"%s\" is lost: killing %s", job->contend->name, job->name);
     }
 }
 
@@ -209,6 +209,7 @@ static bool wait_for_room(struct job *job)
     int64_t wanted_ms = job->grace_ms + KEEPER_MARGIN_MS + LATE_MS;
     while (!job->over && refresh_lease(job) < wanted_ms) {
         if (zkl_lock_state(job->contend->lock) == ZKL_STATE_LOST) {
+            cli_error("\"%s\" was lost before %s could start", job->contend->name, job->name);
             job->lost = true;
             return false;
         }
@@ -232,20 +233,27 @@ static void watch(struct job *job)
     terminal_to(job, getpgrp());
 }
 
+/* Gives the lock back and decides whether it was ours to the end. Back late, because we were stopped after CMD's end, is no
+ * loss; lost with time on the lease is: somebody removed our znode. */
+static void give_back(struct job *job)
+{
+    bool in_time = clock_ns(CLOCK_BOOTTIME) < job->lease_end_ns;
+    bool removed = contend_release(job->contend) == ZKL_ELOST && in_time;
+    if (removed && !job->lost) {
+        cli_error("\"%s\" was lost while %s ran: its znode was removed", job->contend->name, job->name);
+    }
+    if (removed || job->lost) {
+        job->lost = true;
+        job->code = EXIT_LOST;
+    }
+}
+
 int job_run(struct job *job)
 {
     if (wait_for_room(job)) {
         watch(job);
     }
-    bool in_time = clock_ns(CLOCK_BOOTTIME) < job->lease_end_ns;
-    int released = contend_release(job->contend);
-    /* Released late, because we were stopped after CMD's end, is no loss. Lost with time on the lease is: our znode was
-     * removed by hand. */
-    job->lost = job->lost || (released == ZKL_ELOST && in_time);
-    if (job->lost) {
-        cli_error("\"%s\" was lost%s", job->contend->name, job->ran ? ", so the run was not protected to its end" : "");
-        job->code = EXIT_LOST;
-    }
+    give_back(job);
     return job->code;
 }
 

@@ -44,6 +44,12 @@ void cli_forget(struct cli *cli);
 bool cli_take_duration(const char *option, const char *value, int64_t *ms);
 bool cli_take_number(const char *option, const char *value, long least, long most, int *number);
 
+/* How long to wait for a lock: -w, -n, -E, the same wherever a subcommand waits for one. */
+#define OPTIONS_WAIT                                                                       \
+    OPTION_VALUE("wait", 'w', 'w', "give up after this long in the queue (never)", "DUR"), \
+        OPTION_FLAG("try", 'n', 'n', "do not queue: now or not at all"),                   \
+        OPTION_VALUE("conflict-exit-code", 'E', 'E', "exit code when not granted (124)", "CODE")
+
 void cli_help(const struct cli_command *command);
 void cli_help_all(void);
 

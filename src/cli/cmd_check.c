@@ -1,0 +1,96 @@
+/* cmd_check.c - is the lock held: for probes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "contend.h"
+#include "identity.h"
+#include "options.h"
+#include "queues.h"
+
+enum { OPTION_IS_ME = OPTION_FIRST_OWN };
+
+static const struct poptOption options[] = {
+    OPTION_FLAG("is-me", '\0', OPTION_IS_ME, "does a process of this user on this host hold it?"),
+    OPTION_END,
+};
+
+static bool take(void *into, int option, const char *value)
+{
+    (void)option;
+    (void)value;
+    *(bool *)into = true;
+    return true;
+}
+
+static bool is_me(const zkl_queue_entry *holder)
+{
+    struct identity own;
+    struct identity theirs;
+    identity_own(&own);
+    return holder->readable && identity_parse(&theirs, holder->data, holder->data_size) &&
+           strcmp(own.host, theirs.host) == 0 && strcmp(own.user, theirs.user) == 0;
+}
+
+static bool say(struct cli *cli, const char *path, const zkl_queue *queue)
+{
+    if (cli->json) {
+        return queues_print_json(queues_json(path, queue));
+    }
+    if (cli->quiet) {
+        return true;
+    }
+    if (queue->count == 0) {
+        return printf("%s is free\n", path) > 0;
+    }
+    char who[256];
+    cli_printable(queue->entries[0].data, queue->entries[0].data_size, who, sizeof who);
+    return printf("%s is held by %s\n", path, *who ? who : queue->entries[0].name) > 0;
+}
+
+static int check(struct cli *cli, const char *path, bool want_me)
+{
+    zkl_queue *queue;
+    zkl_session *session;
+    int code = cli_connect(cli, QUEUES_LIST_MS, &session);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    code = queues_list(&queue, session, path);
+    if (code == CLI_GO_ON) {
+        bool held = queue->count > 0 && (!want_me || is_me(&queue->entries[0]));
+        code = !say(cli, path, queue) ? EXIT_FAILED : held ? EXIT_DONE : EXIT_NOBODY;
+        zkl_queue_free(queue);
+    }
+    zkl_session_close(session, QUEUES_LIST_MS);
+    return code;
+}
+
+static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+{
+    int count;
+    const char **words;
+    bool want_me = false;
+    int code = cli_parse(cli, self, argc, argv, take, &want_me, &count, &words);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (count != 1) {
+        return cli_usage("check", "check: which lock? One, please");
+    }
+    char *path = cli_lock_path(words[0]);
+    code = path ? check(cli, path, want_me) : EXIT_FAILED;
+    free(path);
+    return code;
+}
+
+const struct cli_command cmd_check = {
+    .name = "check",
+    .run = run,
+    .arguments = "LOCK",
+    .summary = "exit 0 when somebody holds LOCK, 1 when nobody does",
+    .examples = "  zklock check backup && echo busy\n"
+                "  zklock -q check --is-me daemon     # a readiness probe\n",
+    .notes = NULL,
+    .options = options,
+};

@@ -1,0 +1,87 @@
+/* cmd_ls.c - who holds and who waits. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "contend.h"
+#include "options.h"
+#include "queues.h"
+
+static const struct poptOption options[] = {OPTION_END};
+
+static int show(struct cli *cli, zkl_session *session, const char *path)
+{
+    zkl_queue *queue;
+    int code = queues_list(&queue, session, path);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    bool printed = true;
+    if (cli->json) {
+        printed = queues_print_json(queues_json(path, queue));
+    } else {
+        queues_print(path, queue);
+    }
+    zkl_queue_free(queue);
+    return printed ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int show_all(struct cli *cli, zkl_session *session)
+{
+    zkl_error error;
+    zkl_paths *found;
+    int result = zkl_queue_find(&found, session, "/locks", QUEUES_LIST_MS, &error);
+    if (result != ZKL_OK) {
+        return queues_complain("/locks", result, &error);
+    }
+    int code = EXIT_DONE;
+    for (size_t i = 0; code == EXIT_DONE && i < found->count; i++) {
+        code = show(cli, session, found->paths[i]);
+    }
+    if (found->count == 0) {
+        cli_note(cli, "no lock below /locks is held or waited for");
+    }
+    zkl_paths_free(found);
+    return code;
+}
+
+static int show_named(struct cli *cli, zkl_session *session, int count, const char **locks)
+{
+    int code = EXIT_DONE;
+    for (int i = 0; code == EXIT_DONE && i < count; i++) {
+        char *path = cli_lock_path(locks[i]);
+        code = path ? show(cli, session, path) : EXIT_FAILED;
+        free(path);
+    }
+    return code;
+}
+
+static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+{
+    int count;
+    const char **locks;
+    zkl_session *session = NULL;
+    int code = cli_parse(cli, self, argc, argv, NULL, NULL, &count, &locks);
+    if (code == CLI_GO_ON) {
+        code = cli_connect(cli, QUEUES_LIST_MS, &session);
+    }
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    code = count > 0 ? show_named(cli, session, count, locks) : show_all(cli, session);
+    zkl_session_close(session, QUEUES_LIST_MS);
+    return code;
+}
+
+const struct cli_command cmd_ls = {
+    .name = "ls",
+    .run = run,
+    .arguments = "[LOCK...]",
+    .summary = "holder and queue, in order",
+    .examples = "  zklock ls              # every lock below /locks\n"
+                "  zklock ls backup       # one of them\n"
+                "  zklock --json ls       # one object per lock and line\n",
+    .notes = "Kinds: lock (zklock, Curator's InterProcessMutex, go-zookeeper), read, write, latch, lease, kazoo and\n"
+             "kazoo-read. Who: HOST:PID (USER) of a zklock; other clients write what they like. Ages compare the\n"
+             "servers' clock with the one here.\n",
+    .options = options,
+};

@@ -1,0 +1,115 @@
+#include "queues.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "clock.h"
+#include "contend.h"
+#include "identity.h"
+#include "options.h"
+
+int queues_complain(const char *what, int result, const zkl_error *error)
+{
+    cli_error("%s: %s", what, error->text);
+    return result == ZKL_ETIMEOUT ? EXIT_UNREACHABLE : cli_exit_code(result);
+}
+
+int queues_list(zkl_queue **queue, zkl_session *session, const char *path)
+{
+    zkl_error error;
+    int result = zkl_queue_list(queue, session, path, QUEUES_LIST_MS, &error);
+    return result == ZKL_OK ? CLI_GO_ON : queues_complain(path, result, &error);
+}
+
+void queues_age(int64_t age_ms, char *text, size_t size)
+{
+    int64_t s = age_ms > 0 ? age_ms / 1000 : 0;
+    snprintf(text, size, "%02" PRId64 ":%02" PRId64 ":%02" PRId64, s / 3600, s / 60 % 60, s % 60);
+}
+
+/* Created by the servers' clock, read by ours: two clocks that differ make ages that differ. */
+static int64_t age_ms(const zkl_queue_entry *entry)
+{
+    int64_t age = clock_ms(CLOCK_REALTIME) - entry->created_ms;
+    return age > 0 ? age : 0;
+}
+
+static void add_identity(json_t *object, const zkl_queue_entry *entry)
+{
+    struct identity identity;
+    json_t *text = entry->readable ? json_stringn(entry->data, entry->data_size) : NULL; /* NULL: no UTF-8 either */
+    json_object_set_new(object, "identity", text ? text : json_null());
+    if (entry->readable && identity_parse(&identity, entry->data, entry->data_size)) {
+        json_object_set_new(object, "host", json_string(identity.host));
+        json_object_set_new(object, "pid", json_integer(identity.pid));
+        json_object_set_new(object, "user", json_string(identity.user));
+    }
+}
+
+static json_t *entry_json(const zkl_queue_entry *entry, size_t index)
+{
+    char session[32];
+    char created[40];
+    snprintf(session, sizeof session, "0x%" PRIx64, (uint64_t)entry->session_id);
+    time_t seconds = (time_t)(entry->created_ms / 1000);
+    struct tm utc;
+    strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &utc));
+    json_t *object = json_pack("{s:I, s:b, s:s?, s:s, s:I, s:s, s:s, s:I, s:I}", "position", (json_int_t)index, "holds",
+                               index == 0, "name", entry->name, "kind", zkl_kind_name(entry->kind), "token",
+                               (json_int_t)entry->token, "session", session, "created", created, "created_ms",
+                               (json_int_t)entry->created_ms, "age_ms", (json_int_t)age_ms(entry));
+    if (object) {
+        add_identity(object, entry);
+    }
+    return object;
+}
+
+json_t *queues_json(const char *path, const zkl_queue *queue)
+{
+    json_t *contenders = json_array();
+    for (size_t i = 0; i < queue->count; i++) {
+        json_array_append_new(contenders, entry_json(&queue->entries[i], i));
+    }
+    return json_pack("{s:i, s:s, s:o, s:I}", "v", QUEUES_VERSION, "path", path, "contenders", contenders, "foreign",
+                     (json_int_t)queue->foreign);
+}
+
+static void print_entry(const zkl_queue_entry *entry, size_t index)
+{
+    char age[32];
+    char who[256];
+    char position[24];
+    queues_age(age_ms(entry), age, sizeof age);
+    cli_printable(entry->data, entry->data_size, who, sizeof who);
+    if (!entry->readable) {
+        snprintf(who, sizeof who, "(not readable)");
+    }
+    snprintf(position, sizeof position, index == 0 ? "holds" : "%zu", index);
+    printf("  %-5s  %s  %8" PRId64 "  0x%016" PRIx64 "  %-10s  %s\n", position, age, entry->token,
+           (uint64_t)entry->session_id, zkl_kind_name(entry->kind), who);
+}
+
+void queues_print(const char *path, const zkl_queue *queue)
+{
+    printf("%s\n", path);
+    if (queue->count > 0) {
+        printf("  %-5s  %-8s  %8s  %-18s  %-10s  %s\n", "queue", "age", "token", "session", "kind", "who");
+    } else {
+        puts("  nobody");
+    }
+    for (size_t i = 0; i < queue->count; i++) {
+        print_entry(&queue->entries[i], i);
+    }
+    if (queue->foreign > 0) {
+        printf("  and %zu znodes that are no contenders\n", queue->foreign);
+    }
+}
+
+bool queues_print_json(json_t *object)
+{
+    bool printed = object && json_dumpf(object, stdout, JSON_COMPACT) == 0 && putchar('\n') != EOF;
+    json_decref(object);
+    return printed && fflush(stdout) == 0;
+}
