@@ -56,6 +56,7 @@ struct zkl__outcome {
     int zk_code;     /* ZooKeeper's number if it was its word */
     const char *why; /* static text */
     int64_t token;   /* GRANTED */
+    bool unclean;    /* GRANTED, with config.mark: the last holder did not release */
     int64_t now;
 };
 
@@ -65,6 +66,7 @@ struct zkl__contender_config {
     const char *metadata; /* copied */
     const zkl_acl *acl;   /* kept by the owner until its last word; NULL: the store's default */
     bool fail_on_expiry;
+    bool mark; /* note on the directory who holds, so that the next one learns of a crash; it is made persistent then */
     int64_t max_hold; /* ns; 0: none */
     /* Called inside the step, under the session's mutex: note and signal, call nothing of the core. NULL: nobody listens. */
     void (*notify)(void *owner, const struct zkl__outcome *outcome);

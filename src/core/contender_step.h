@@ -17,6 +17,9 @@ enum zkl__role {
     ZKL__ROLE_DELETE,  /* of our node, or of a double of it */
     ZKL__ROLE_BARRIER, /* committed check of the directory: what was sent before is in the next list, or nowhere */
     ZKL__ROLE_MAKE,    /* of the directory */
+    ZKL__ROLE_SWAP,    /* our node for one of a weaker kind, in its place */
+    ZKL__ROLE_READ,    /* of the directory's data: did the last holder release? */
+    ZKL__ROLE_MARK,    /* of the directory: we hold, and have not released */
     ZKL__ROLES
 };
 
@@ -29,7 +32,8 @@ enum zkl__contender_event_kind {
     ZKL__CE_LAPSED,    /* the lease ended */
     ZKL__CE_TIME,      /* look at the time, and at the lease */
     ZKL__CE_CANCEL,    /* code */
-    ZKL__CE_RELEASE
+    ZKL__CE_RELEASE,
+    ZKL__CE_DOWNGRADE /* rule */
 };
 
 struct zkl__contender_event {
@@ -41,9 +45,13 @@ struct zkl__contender_event {
     int64_t deadline;
     bool try_only;
     int code;
+    const struct zkl__rule *rule;
     enum zkl__role role;
     const struct zkl__reply *reply;
 };
+
+#define ZKL__MARK "held by "
+#define ZKL__MARK_MAX (sizeof ZKL__MARK + ZKL__UUID_LENGTH)
 
 /* What a contender wants of its session. Pointers live until its next step. */
 struct zkl__contender_actions {
@@ -52,6 +60,7 @@ struct zkl__contender_actions {
         struct zkl__op op;
     } ops[3];
     int op_count;
+    struct zkl__op parts[2]; /* of the one multi among them */
     enum zkl__watch_change {
         ZKL__WATCH_KEEP,
         ZKL__WATCH_ON,     /* hear of contender->watch.path, before the ops are sent */
@@ -74,6 +83,7 @@ struct zkl__contender {
     char prefix[ZKL__NAME_MAX]; /* "_c_<uuid>-<tag>" */
     char node[ZKL__NAME_MAX];   /* name of our node; "": none is known */
     char twin[ZKL__NAME_MAX];   /* double of it that is being deleted; "": none */
+    char swap[ZKL__NAME_MAX];   /* node that is to take its place; "": none */
     int64_t czxid;              /* 0: not known */
     bool unsure;                /* a create of ours has an unknown fate */
     bool doubled;               /* it was sent again: there may be two nodes */
@@ -99,12 +109,21 @@ struct zkl__contender {
     int64_t hold_until;
     bool discard;   /* lost, and the node is to go without waiting for the owner */
     bool releasing; /* RELEASED is owed */
+    bool clear;     /* the node's delete takes the directory's mark away with it */
+
+    /* config.mark: whoever holds writes its mark on the directory, and takes it away when it releases */
+    bool was_read, marked, unclean;
+    char mark[ZKL__MARK_MAX];       /* of this attempt */
+    char older_mark[ZKL__MARK_MAX]; /* of an attempt of ours that never came to hold */
 
     /* the session's */
     struct zkl__contender *next, *prev;               /* all */
     struct zkl__contender *next_holder, *prev_holder; /* proving and held */
     bool holder, jeopardy_told, buried;
-    size_t timer; /* place in the heap + 1; 0: none */
+    struct zkl__joint *joint; /* NULL: alone */
+    size_t seat;
+    uint32_t held_back; /* roles asked for that the joint has not sent yet */
+    size_t timer;       /* place in the heap + 1; 0: none */
     int64_t wake;
 };
 
@@ -114,7 +133,17 @@ void zkl__contender_step(struct zkl__contender *contender, const struct zkl__con
 int64_t zkl__contender_wake(const struct zkl__contender *contender);
 void zkl__contender_free(struct zkl__contender *contender);
 bool zkl__contender_waits(const struct zkl__contender *contender);
-/* core.c's: a trace line "path#number: what". */
+/* What it would ask for. */
+struct zkl__op zkl__create_op(const struct zkl__contender *c);
+struct zkl__op zkl__delete_op(const struct zkl__contender *c);
+
+/* session_step.c's, for joint.c. Feeds an event and carries out what comes of it. */
+void zkl__core_feed(struct zkl__core *core, struct zkl__contender *contender, struct zkl__contender_event event);
+/* ZKL_OK: an answer comes, if only that it was not sent; ZKL_ENOMEM: none does. */
+int zkl__core_send(struct zkl__core *core, struct zkl__contender *contender, struct zkl__request *request,
+                   enum zkl__role role, const struct zkl__op *op);
+const zkl_heap *zkl__core_heap(const struct zkl__core *core);
+/* session_step.c's: a trace line "path#number: what". */
 void zkl__core_trace(struct zkl__core *core, const struct zkl__contender *contender, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -94,6 +94,11 @@ void zkl__name_prefix(char *out, const char *uuid, const char *tag)
     snprintf(out, ZKL__NAME_MAX, "_c_%s-%s", uuid, tag);
 }
 
+void zkl__name_with_number(char *out, const char *uuid, const char *tag, int32_t number)
+{
+    snprintf(out, ZKL__NAME_MAX, "_c_%s-%s%010d", uuid, tag, (int)number);
+}
+
 void zkl__uuid_format(char *out, const uint8_t bytes[16])
 {
     static const char hex[] = "0123456789abcdef";

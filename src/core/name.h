@@ -24,6 +24,9 @@ struct zkl__name zkl__name_parse(const char *name);
 /* "_c_<uuid>-<tag>" into out (ZKL__NAME_MAX bytes). */
 void zkl__name_prefix(char *out, const char *uuid, const char *tag);
 
+/* "_c_<uuid>-<tag><number>" as the server would have named it: for a place that exists already. */
+void zkl__name_with_number(char *out, const char *uuid, const char *tag, int32_t number);
+
 /* Serial arithmetic of 32 bits (RFC 1982): the sign of a - b, right also across the wrap while both stand within 2^31. */
 static inline int32_t zkl__sequence_diff(int32_t a, int32_t b)
 {

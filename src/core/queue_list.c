@@ -29,8 +29,8 @@ bool zkl__list_ignore(struct zkl__contender *c, const char *name)
 
 static bool is_mine(const struct zkl__contender *c, const char *name)
 {
-    return strncmp(name, c->prefix, strlen(c->prefix)) == 0 && strlen(name) < ZKL__NAME_MAX &&
-           zkl__name_parse(name).kind != ZKL_KIND_FOREIGN && !is_ignored(c, name);
+    const char *uuid = zkl__name_parse(name).uuid;
+    return uuid && memcmp(uuid, c->uuid, ZKL__UUID_LENGTH) == 0 && strlen(name) < ZKL__NAME_MAX && !is_ignored(c, name);
 }
 
 bool zkl__list_has(const struct zkl__reply *list, const char *name)

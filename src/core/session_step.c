@@ -1,5 +1,6 @@
 #include "session_step.h"
 #include "contender_step.h"
+#include "joint.h"
 #include "pending.h"
 #include "timers.h"
 #include "watches.h"
@@ -93,8 +94,8 @@ static bool proves_much(enum zkl__op_kind kind)
 
 /* Sends op for a contender, a request, or (neither) the session itself. What cannot be sent is answered before the step ends, so
  * that nobody is called back from inside its own call. ZKL_OK, or ZKL_ENOMEM: there will be no answer at all. */
-static int send(struct zkl__core *core, struct zkl__contender *contender, struct zkl__request *request,
-                enum zkl__role role, const struct zkl__op *op)
+int zkl__core_send(struct zkl__core *core, struct zkl__contender *contender, struct zkl__request *request,
+                   enum zkl__role role, const struct zkl__op *op)
 {
     struct zkl__pending *p = zkl__pending_take(&core->pendings);
     if (!p) {
@@ -143,6 +144,7 @@ static void unlink_contender(struct zkl__core *core, struct zkl__contender *c)
 {
     zkl__watches_remove(&core->watches, &c->watch);
     zkl__timers_remove(&core->timers, c);
+    zkl__joint_leave(c);
     *(c->prev ? &c->prev->next : &core->contenders) = c->next;
     if (c->next) {
         c->next->prev = c->prev;
@@ -157,7 +159,8 @@ static void take_watch_back(struct zkl__core *core, const char *path)
 {
     if (core->connected && !zkl__watches_any(&core->watches, path)) {
         struct zkl__op op = {.kind = ZKL__OP_UNWATCH, .dir = path};
-        (void)send(core, NULL, NULL, ZKL__ROLE_NONE, &op); /* if not: it stays until it fires or the session ends */
+        (void)zkl__core_send(core, NULL, NULL, ZKL__ROLE_NONE,
+                             &op); /* if not: it stays until it fires or the session ends */
     }
 }
 
@@ -185,8 +188,6 @@ static void tell_owner(struct zkl__contender *c, const struct zkl__outcome *outc
         notify(c->config.owner, outcome);
     }
 }
-
-static void feed(struct zkl__core *core, struct zkl__contender *c, struct zkl__contender_event event);
 
 static void after_step(struct zkl__core *core, struct zkl__contender *c, bool was_held)
 {
@@ -217,21 +218,22 @@ static void carry_out(struct zkl__core *core, struct zkl__contender *c, const st
     for (int i = 0; i < actions->op_count; i++) {
         const struct zkl__contender_op *op = &actions->ops[i];
         codes[i] = op->role == ZKL__ROLE_WATCH ? watch_code : ZKL_OK;
-        if (codes[i] == ZKL_OK) {
-            codes[i] = send(core, c, NULL, op->role, &op->op);
+        if (codes[i] == ZKL_OK && !(c->joint && zkl__joint_holds_back(c, op->role))) {
+            codes[i] = zkl__core_send(core, c, NULL, op->role, &op->op);
         }
     }
     /* There was no room even to note these: refused at once. */
     for (int i = 0; i < actions->op_count && !c->buried; i++) {
         if (codes[i] != ZKL_OK) {
-            feed(core, c,
-                 (struct zkl__contender_event){
-                     .kind = ZKL__CE_REPLY, .role = actions->ops[i].role, .reply = &refusal, .code = codes[i]});
+            zkl__core_feed(
+                core, c,
+                (struct zkl__contender_event){
+                    .kind = ZKL__CE_REPLY, .role = actions->ops[i].role, .reply = &refusal, .code = codes[i]});
         }
     }
 }
 
-static void feed(struct zkl__core *core, struct zkl__contender *c, struct zkl__contender_event event)
+void zkl__core_feed(struct zkl__core *core, struct zkl__contender *c, struct zkl__contender_event event)
 {
     struct zkl__contender_actions actions;
     bool was_held = c->state == ZKL__HELD;
@@ -239,12 +241,18 @@ static void feed(struct zkl__core *core, struct zkl__contender *c, struct zkl__c
     event.connected = core->connected;
     event.session_id = core->session_id;
     event.leased = leased(core);
+    if (event.kind == ZKL__CE_EXPIRED) {
+        c->held_back = 0;
+    }
     zkl__contender_step(c, &event, &actions);
     after_step(core, c, was_held);
     if (actions.told) {
         tell_owner(c, &actions.outcome);
     }
     carry_out(core, c, &actions);
+    if (c->joint && !c->buried) {
+        zkl__joint_look(c);
+    }
     if (c->state == ZKL__GONE && c->in_flight == 0 && !c->buried) {
         unlink_contender(core, c);
     }
@@ -298,9 +306,9 @@ bool zkl__contender_holds(const struct zkl__core *core, const struct zkl__conten
 static void give_up(struct zkl__core *core, struct zkl__contender *c, int code)
 {
     if (zkl__contender_waits(c)) {
-        feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_CANCEL, .code = code});
+        zkl__core_feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_CANCEL, .code = code});
     } else if (c->state == ZKL__HELD || c->state == ZKL__LOST) {
-        feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_RELEASE});
+        zkl__core_feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_RELEASE});
     }
 }
 
@@ -316,7 +324,7 @@ static void beat(struct zkl__core *core)
     hold_list_remove(core, c);
     hold_list_append(core, c);
     struct zkl__op op = {.kind = ZKL__OP_CHECK, .dir = c->config.path, .name = c->node, .version = -1};
-    if (send(core, c, NULL, ZKL__ROLE_BEAT, &op) == ZKL_OK) {
+    if (zkl__core_send(core, c, NULL, ZKL__ROLE_BEAT, &op) == ZKL_OK) {
         core->beats_under_way++;
     }
 }
@@ -342,7 +350,7 @@ static void lapse(struct zkl__core *core)
     for (struct zkl__contender *c = core->holders, *next; c; c = next) {
         next = c->next_holder;
         if (c->state == ZKL__HELD) {
-            feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_LAPSED});
+            zkl__core_feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_LAPSED});
         }
     }
 }
@@ -364,7 +372,7 @@ static void look_at_time(struct zkl__core *core)
 {
     struct zkl__contender *c;
     while ((c = zkl__timers_due(&core->timers, core->now))) {
-        feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_TIME});
+        zkl__core_feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_TIME});
     }
     if (!core->connected || core->closing) {
         return;
@@ -375,7 +383,7 @@ static void look_at_time(struct zkl__core *core)
     if (core->proof_at <= core->now) {
         struct zkl__op op = {.kind = ZKL__OP_SYNC, .dir = "/"};
         core->proof_at = core->now + zkl__lease_keepalive(core->timeout);
-        (void)send(core, NULL, NULL, ZKL__ROLE_NONE, &op);
+        (void)zkl__core_send(core, NULL, NULL, ZKL__ROLE_NONE, &op);
     }
 }
 
@@ -414,7 +422,7 @@ static void prove(struct zkl__core *core, enum zkl__op_kind kind, int64_t sent, 
     for (struct zkl__contender *c = core->holders, *next; c; c = next) {
         next = c->next_holder;
         if (c->state == ZKL__PROVING && leased(core)) {
-            feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_TIME});
+            zkl__core_feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_TIME});
         }
     }
 }
@@ -431,8 +439,9 @@ static void answer(struct zkl__core *core, struct zkl__pending *p, const struct 
     }
     if (was.contender) {
         was.contender->in_flight--;
-        feed(core, was.contender,
-             (struct zkl__contender_event){.kind = ZKL__CE_REPLY, .role = was.role, .reply = reply, .code = code});
+        zkl__core_feed(
+            core, was.contender,
+            (struct zkl__contender_event){.kind = ZKL__CE_REPLY, .role = was.role, .reply = reply, .code = code});
     } else if (was.request) {
         was.request->done(was.request, reply);
     }
@@ -475,7 +484,7 @@ static void for_each(struct zkl__core *core, enum zkl__contender_event_kind kind
     for (struct zkl__contender *c = core->contenders, *next; c; c = next) {
         next = c->next;
         if (c->state != ZKL__GONE) {
-            feed(core, c, (struct zkl__contender_event){.kind = kind});
+            zkl__core_feed(core, c, (struct zkl__contender_event){.kind = kind});
         }
     }
 }
@@ -513,7 +522,7 @@ static void fire(struct zkl__core *core, struct zkl__watch *watch, enum zkl__wat
     if (watch->fired) {
         watch->fired(watch, event);
     } else {
-        feed(core, watch->owner, (struct zkl__contender_event){.kind = ZKL__CE_WATCH});
+        zkl__core_feed(core, watch->owner, (struct zkl__contender_event){.kind = ZKL__CE_WATCH});
     }
 }
 
@@ -564,7 +573,7 @@ static void on_close(struct zkl__core *core)
 
 static void on_request(struct zkl__core *core, const struct zkl__event *ev)
 {
-    if (send(core, NULL, ev->request, ZKL__ROLE_NONE, ev->op) != ZKL_OK) {
+    if (zkl__core_send(core, NULL, ev->request, ZKL__ROLE_NONE, ev->op) != ZKL_OK) {
         const struct zkl__reply reply = {.rc = ZKL__RC_UNSENT};
         ev->request->done(ev->request, &reply);
     }
@@ -594,17 +603,24 @@ static void take(struct zkl__core *core, const struct zkl__event *ev)
     case ZKL__EV_TIME:
         break;
     case ZKL__EV_START:
-        feed(core, ev->contender,
-             (struct zkl__contender_event){.kind = ZKL__CE_START, .deadline = ev->deadline, .try_only = ev->try_only});
+        zkl__core_feed(
+            core, ev->contender,
+            (struct zkl__contender_event){.kind = ZKL__CE_START, .deadline = ev->deadline, .try_only = ev->try_only});
         if (core->ended || core->closing) {
             give_up(core, ev->contender, core->ended ? ZKL_EAUTH : ZKL_ECLOSED);
         }
         break;
     case ZKL__EV_CANCEL:
-        feed(core, ev->contender, (struct zkl__contender_event){.kind = ZKL__CE_CANCEL, .code = ev->code});
+        zkl__core_feed(core, ev->contender, (struct zkl__contender_event){.kind = ZKL__CE_CANCEL, .code = ev->code});
         break;
     case ZKL__EV_RELEASE:
-        feed(core, ev->contender, (struct zkl__contender_event){.kind = ZKL__CE_RELEASE});
+        zkl__core_feed(core, ev->contender, (struct zkl__contender_event){.kind = ZKL__CE_RELEASE});
+        break;
+    case ZKL__EV_RELEASE_JOINT:
+        zkl__joint_release(ev->joint);
+        break;
+    case ZKL__EV_DOWNGRADE:
+        zkl__core_feed(core, ev->contender, (struct zkl__contender_event){.kind = ZKL__CE_DOWNGRADE, .rule = ev->rule});
         break;
     case ZKL__EV_REQUEST:
         on_request(core, ev);
@@ -691,6 +707,11 @@ void zkl__watch_remove(struct zkl__core *core, struct zkl__watch *watch)
         zkl__watches_remove(&core->watches, watch);
         take_watch_back(core, watch->path);
     }
+}
+
+const zkl_heap *zkl__core_heap(const struct zkl__core *core)
+{
+    return &core->config.heap;
 }
 
 bool zkl__core_connected(const struct zkl__core *core)

@@ -1,0 +1,393 @@
+/* contender_answer.c - what each answer means to a contender. */
+#include "contender_moves.h"
+#include "queue_list.h"
+
+#include <string.h>
+
+/* --- the list ------------------------------------------------------------------------------------------------------ */
+
+static bool remember_blocker(struct zkl__contender *c, const char *name)
+{
+    size_t need = strlen(c->config.path) + strlen(name) + 2;
+    if (need > c->watch_room) {
+        char *grown = zkl__resize(c->heap, c->watch_path, need);
+        if (!grown) {
+            return false;
+        }
+        c->watch_path = grown;
+        c->watch_room = need;
+    }
+    strcpy(c->watch_path, c->config.path);
+    strcat(c->watch_path, "/");
+    strcat(c->watch_path, name);
+    return true;
+}
+
+static void wait_for(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                     struct zkl__contender_actions *out, const char *blocker)
+{
+    if (!remember_blocker(c, blocker)) {
+        zkl__contender_fail(c, ev, out, ZKL_ENOMEM, 0, "out of memory");
+        return;
+    }
+    c->armed = c->blind = false;
+    c->watch.path = c->watch_path;
+    zkl__contender_move(c, ZKL__WATCHING, c->watch_path + strlen(c->config.path) + 1);
+    zkl__contender_advance(c, ev, out);
+}
+
+/* The create was sent twice: keep the lowest node, delete what else carries our uuid. True when one is left. */
+static bool settle_double(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                          struct zkl__contender_actions *out)
+{
+    const char *lowest, *other;
+    zkl__list_mine(c, ev->reply, &lowest, &other);
+    if (!lowest) {
+        zkl__contender_queue_again(c, ev, out, "our node was removed by somebody");
+        return false;
+    }
+    if (strcmp(lowest, c->node) != 0) {
+        strcpy(c->node, lowest);
+        c->czxid = 0;
+    }
+    if (!other) {
+        c->unsure = c->doubled = false;
+        return true;
+    }
+    if (c->state == ZKL__CREATING) {
+        zkl__contender_move(c, ZKL__LISTING, "the lost create was applied: its double is removed");
+    }
+    strcpy(c->twin, other);
+    zkl__ask_node(c, out, ZKL__ROLE_DELETE, ZKL__OP_DELETE, c->twin);
+    zkl__ask_list(c, out);
+    return false;
+}
+
+static void decide_by_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                           struct zkl__contender_actions *out)
+{
+    c->patience = 0;
+    if (c->doubled) {
+        if (!settle_double(c, ev, out)) {
+            return;
+        }
+    } else if (!zkl__list_has(ev->reply, c->node)) {
+        zkl__contender_queue_again(c, ev, out, "our node was removed by somebody");
+        return;
+    }
+    const char *blocker = zkl__list_blocker(c, ev->reply);
+    if (blocker) {
+        wait_for(c, ev, out, blocker);
+    } else {
+        c->proved = false;
+        zkl__contender_move(c, ZKL__PROVING, "nobody is before us");
+        zkl__contender_advance(c, ev, out);
+    }
+}
+
+static void on_list_while_removing(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                                   struct zkl__contender_actions *out)
+{
+    if (ev->reply->rc == ZKL__RC_NONODE && c->barrier_passed) {
+        c->unsure = false;
+    } else if (ev->reply->rc == ZKL__RC_OK && c->barrier_passed && c->unsure && !c->node[0]) {
+        const char *lowest, *other;
+        zkl__list_mine(c, ev->reply, &lowest, &other);
+        if (lowest) {
+            strcpy(c->node, lowest);
+        } else {
+            c->unsure = false;
+        }
+    } else if (ev->reply->rc != ZKL__RC_OK && ev->reply->rc != ZKL__RC_NONODE && ev->reply->rc != ZKL__RC_UNKNOWN) {
+        zkl__contender_put_off(c, ev->now);
+    }
+    c->barrier_passed = false;
+    zkl__contender_advance(c, ev, out);
+}
+
+static void on_list(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+{
+    if (c->state == ZKL__REMOVING || c->state == ZKL__LOST) {
+        on_list_while_removing(c, ev, out);
+    } else if ((c->state != ZKL__CREATING && c->state != ZKL__LISTING) || !c->node[0]) {
+        /* of the last attempt, or the create before it was not applied: the next was waiting for it */
+        zkl__contender_advance(c, ev, out);
+    } else if (ev->reply->rc == ZKL__RC_OK) {
+        decide_by_list(c, ev, out);
+    } else if (ev->reply->rc == ZKL__RC_NONODE) {
+        zkl__contender_queue_again(c, ev, out, "the directory was removed by somebody");
+    } else {
+        if (c->state == ZKL__CREATING) {
+            zkl__contender_move(c, ZKL__LISTING, "we have a place, but no list");
+        }
+        zkl__contender_fail_by_reply(c, ev, out);
+    }
+}
+
+/* --- other answers ------------------------------------------------------------------------------------------------- */
+
+static void on_create(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                      struct zkl__contender_actions *out)
+{
+    const struct zkl__reply *reply = ev->reply;
+    if (reply->rc == ZKL__RC_OK) {
+        if (strlen(reply->name) >= ZKL__NAME_MAX) {
+            c->unsure = true; /* cannot be: treated as a lost reply */
+            zkl__contender_put_off(c, ev->now);
+            return;
+        }
+        strcpy(c->node, reply->name);
+        c->czxid = reply->stat.czxid;
+        c->patience = 0;
+        zkl__core_trace(c->core, c, "our node is %s", c->node);
+    } else if (reply->rc == ZKL__RC_UNKNOWN) {
+        c->unsure = true;
+        zkl__core_trace(c->core, c, "fate of the create unknown");
+    } else if (reply->rc == ZKL__RC_NONODE) {
+        c->unsure = c->doubled = false; /* no directory: no earlier copy in it either */
+    }
+    if (c->state != ZKL__CREATING) {
+        zkl__contender_advance(c, ev, out); /* not wanted any more */
+    } else if (reply->rc == ZKL__RC_NONODE) {
+        c->make_path = c->make_path ? c->make_path : zkl__copy(c->heap, c->config.path, strlen(c->config.path));
+        if (!c->make_path) {
+            zkl__contender_fail(c, ev, out, ZKL_ENOMEM, 0, "out of memory");
+            return;
+        }
+        strcpy(c->make_path, c->config.path);
+        zkl__contender_move(c, ZKL__MAKING, "no such directory");
+        zkl__contender_advance(c, ev, out);
+    } else if (reply->rc != ZKL__RC_OK) {
+        zkl__contender_fail_by_reply(c, ev, out);
+    } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) {
+        zkl__contender_move(c, ZKL__LISTING, "we have a place, but no list");
+        zkl__contender_advance(c, ev, out);
+    }
+}
+
+static void on_make(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+{
+    if (c->state != ZKL__MAKING) {
+        return;
+    }
+    size_t made = strlen(c->make_path);
+    if (ev->reply->rc == ZKL__RC_NONODE) {
+        char *slash = strrchr(c->make_path, '/');
+        if (slash == c->make_path) {
+            zkl__contender_fail(c, ev, out, ZKL_ENOENT, ev->reply->zk_code,
+                                "the chroot of the connect string does not exist");
+            return;
+        }
+        *slash = '\0';
+    } else if (ev->reply->rc == ZKL__RC_OK || ev->reply->rc == ZKL__RC_NODEEXISTS) {
+        if (c->config.path[made] == '\0') {
+            zkl__contender_move(c, ZKL__CREATING, "the directory is there");
+        } else {
+            size_t next = made + 1 + strcspn(c->config.path + made + 1, "/");
+            memcpy(c->make_path, c->config.path, next);
+            c->make_path[next] = '\0';
+        }
+    } else {
+        zkl__contender_fail_by_reply(c, ev, out);
+        return;
+    }
+    zkl__contender_advance(c, ev, out);
+}
+
+static void on_blocker(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                       struct zkl__contender_actions *out)
+{
+    if (c->state != ZKL__WATCHING) {
+        return;
+    }
+    const char *name = c->watch_path + strlen(c->config.path) + 1;
+    if (ev->reply->rc == ZKL__RC_OK) {
+        if (zkl__list_forged(c, name, &ev->reply->stat)) {
+            if (!zkl__list_ignore(c, name)) {
+                zkl__contender_fail(c, ev, out, ZKL_ENOMEM, 0, "out of memory");
+                return;
+            }
+            zkl__contender_stop_watching(c, out, ZKL__WATCH_OFF);
+            zkl__contender_move(c, ZKL__LISTING, "what is before us is no contender");
+            zkl__contender_advance(c, ev, out);
+        } else if (c->try_only) {
+            zkl__contender_fail(c, ev, out, ZKL_EBUSY, 0, "somebody is before us");
+        } else {
+            c->armed = true;
+        }
+    } else if (ev->reply->rc == ZKL__RC_NONODE) {
+        /* exists leaves a watch behind on a missing node, get does not */
+        zkl__contender_stop_watching(c, out, c->blind ? ZKL__WATCH_OFF : ZKL__WATCH_FORGET);
+        zkl__contender_move(c, ZKL__LISTING, "who was before us is gone already");
+        zkl__contender_advance(c, ev, out);
+    } else if (ev->reply->rc == ZKL__RC_NOAUTH && !c->blind) {
+        c->blind = true;
+        zkl__contender_advance(c, ev, out);
+    } else {
+        zkl__contender_fail_by_reply(c, ev, out);
+    }
+}
+
+static void on_stat(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+{
+    if (!zkl__contender_waits(c) || c->czxid || !c->node[0]) {
+        return;
+    }
+    if (ev->reply->rc == ZKL__RC_OK) {
+        if (ev->reply->stat.ephemeral_owner != ev->session_id) {
+            /* carries our uuid and is not ours: a forgery, and our own node is elsewhere, or gone */
+            zkl__contender_queue_again(c, ev, out, "the node with our uuid is a stranger's");
+            return;
+        }
+        c->czxid = ev->reply->stat.czxid;
+        zkl__contender_advance(c, ev, out);
+    } else if (ev->reply->rc == ZKL__RC_NONODE) {
+        zkl__contender_queue_again(c, ev, out, "our node was removed by somebody");
+    } else {
+        zkl__contender_fail_by_reply(c, ev, out);
+    }
+}
+
+static void on_check(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                     struct zkl__contender_actions *out)
+{
+    enum zkl__rc rc = ev->reply->rc;
+    if (rc == ZKL__RC_NONODE && c->node[0] && !c->swap[0]) {
+        if (c->state == ZKL__HELD) {
+            c->node[0] = '\0';
+            zkl__contender_lose(c, ev, out, "our node was removed by somebody");
+        } else if (c->state == ZKL__PROVING) {
+            zkl__contender_queue_again(c, ev, out, "our node was removed by somebody");
+        }
+    } else if (c->state == ZKL__PROVING && ev->role == ZKL__ROLE_PROVE && rc != ZKL__RC_OK) {
+        c->proved = false;
+        zkl__contender_fail_by_reply(c, ev, out);
+    } else {
+        zkl__contender_advance(c, ev, out);
+    }
+}
+
+static void on_delete(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                      struct zkl__contender_actions *out)
+{
+    enum zkl__rc rc = ev->reply->rc;
+    if (c->twin[0]) { /* of a double; the list sent with it says what is left */
+        if (zkl__rc_answered(rc) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE && rc != ZKL__RC_NOTAPPLIED) {
+            zkl__list_ignore(c, c->twin); /* it cannot be ours: ours we may delete */
+        }
+        c->twin[0] = '\0';
+    } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NONODE) {
+        c->node[0] = '\0';
+        c->patience = 0;
+    } else if (rc != ZKL__RC_UNKNOWN) {
+        zkl__contender_put_off(c, ev->now); /* never forgotten: until it is gone, or the session is */
+    }
+    zkl__contender_advance(c, ev, out);
+}
+
+static void on_swap(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+{
+    enum zkl__rc rc = ev->reply->rc;
+    if (rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS) {
+        strcpy(c->node, c->swap);
+        c->swap[0] = '\0';
+    } else if (rc == ZKL__RC_NONODE) {
+        c->swap[0] = c->node[0] = '\0';
+        if (c->state == ZKL__HELD) {
+            zkl__contender_lose(c, ev, out, "our node was removed by somebody");
+        }
+    } else if (c->state != ZKL__HELD) {
+        c->unsure = rc == ZKL__RC_UNKNOWN; /* then the list tells which of the two is there */
+        c->swap[0] = '\0';
+    } else if (rc != ZKL__RC_UNKNOWN) {
+        zkl__contender_put_off(c, ev->now);
+    }
+    zkl__contender_advance(c, ev, out);
+}
+
+static bool is_mark(const struct zkl__reply *reply, const char *mark, size_t length)
+{
+    return reply->size >= length && memcmp(reply->data, mark, length) == 0;
+}
+
+static void on_read(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+{
+    const struct zkl__reply *reply = ev->reply;
+    if (c->state != ZKL__PROVING) {
+        return;
+    }
+    if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE) {
+        zkl__contender_fail_by_reply(c, ev, out);
+        return;
+    }
+    /* No directory: our node is gone with it, which the check beside the mark will tell. */
+    if (reply->rc == ZKL__RC_OK && !is_mark(reply, c->mark, strlen(c->mark)) &&
+        !(c->older_mark[0] && is_mark(reply, c->older_mark, strlen(c->older_mark)))) {
+        c->unclean = is_mark(reply, ZKL__MARK, sizeof ZKL__MARK - 1);
+    }
+    c->was_read = true;
+    zkl__contender_advance(c, ev, out);
+}
+
+static void on_mark(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+{
+    c->marked = c->marked || ev->reply->rc == ZKL__RC_OK;
+    if (c->state == ZKL__REMOVING) {
+        c->clear = c->marked && !c->unclean;
+    } else if (c->state == ZKL__PROVING && ev->reply->rc == ZKL__RC_NONODE) {
+        zkl__contender_queue_again(c, ev, out, "our node was removed by somebody");
+        return;
+    } else if (c->state == ZKL__PROVING && ev->reply->rc != ZKL__RC_OK) {
+        zkl__contender_fail_by_reply(c, ev, out);
+        return;
+    }
+    zkl__contender_advance(c, ev, out);
+}
+
+void zkl__contender_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                             struct zkl__contender_actions *out)
+{
+    c->under_way &= ~UNDER_WAY(ev->role);
+    switch (ev->role) {
+    case ZKL__ROLE_CREATE:
+        on_create(c, ev, out);
+        break;
+    case ZKL__ROLE_LIST:
+        on_list(c, ev, out);
+        break;
+    case ZKL__ROLE_WATCH:
+        on_blocker(c, ev, out);
+        break;
+    case ZKL__ROLE_STAT:
+        on_stat(c, ev, out);
+        break;
+    case ZKL__ROLE_PROVE:
+    case ZKL__ROLE_BEAT:
+        on_check(c, ev, out);
+        break;
+    case ZKL__ROLE_DELETE:
+        on_delete(c, ev, out);
+        break;
+    case ZKL__ROLE_BARRIER:
+        c->barrier_passed = zkl__rc_answered(ev->reply->rc) && ev->reply->rc != ZKL__RC_NOTAPPLIED;
+        if (!c->barrier_passed && ev->reply->rc != ZKL__RC_UNKNOWN) {
+            zkl__contender_put_off(c, ev->now);
+        }
+        break;
+    case ZKL__ROLE_MAKE:
+        on_make(c, ev, out);
+        break;
+    case ZKL__ROLE_SWAP:
+        on_swap(c, ev, out);
+        break;
+    case ZKL__ROLE_READ:
+        on_read(c, ev, out);
+        break;
+    case ZKL__ROLE_MARK:
+        on_mark(c, ev, out);
+        break;
+    case ZKL__ROLE_NONE:
+    case ZKL__ROLES:
+        break;
+    }
+}

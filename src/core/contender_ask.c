@@ -1,0 +1,213 @@
+/* contender_ask.c - what a contender asks of the store next, in each state. */
+#include "contender_moves.h"
+
+#include <string.h>
+
+/* --- what it asks for ---------------------------------------------------------------------------------------------- */
+
+void zkl__ask(struct zkl__contender *c, struct zkl__contender_actions *out, enum zkl__role role, struct zkl__op op)
+{
+    ZKL__ENSURE(out->op_count < (int)(sizeof out->ops / sizeof *out->ops));
+    ZKL__ENSURE(!(c->under_way & UNDER_WAY(role)));
+    c->under_way |= UNDER_WAY(role);
+    out->ops[out->op_count].role = role;
+    out->ops[out->op_count].op = op;
+    out->op_count++;
+}
+
+struct zkl__op zkl__create_op(const struct zkl__contender *c)
+{
+    return (struct zkl__op){.kind = ZKL__OP_CREATE,
+                            .dir = c->config.path,
+                            .name = c->prefix,
+                            .data = c->config.metadata,
+                            .size = strlen(c->config.metadata),
+                            .mode = ZKL__EPHEMERAL_SEQUENTIAL,
+                            .acl = c->config.acl};
+}
+
+struct zkl__op zkl__delete_op(const struct zkl__contender *c)
+{
+    return (struct zkl__op){.kind = ZKL__OP_DELETE, .dir = c->config.path, .name = c->node, .version = -1};
+}
+
+void zkl__ask_list(struct zkl__contender *c, struct zkl__contender_actions *out)
+{
+    zkl__ask(c, out, ZKL__ROLE_LIST, (struct zkl__op){.kind = ZKL__OP_CHILDREN, .dir = c->config.path});
+}
+
+void zkl__ask_node(struct zkl__contender *c, struct zkl__contender_actions *out, enum zkl__role role,
+                   enum zkl__op_kind kind, const char *name)
+{
+    zkl__ask(c, out, role, (struct zkl__op){.kind = kind, .dir = c->config.path, .name = name, .version = -1});
+}
+
+static void ask_two(struct zkl__contender *c, struct zkl__contender_actions *out, enum zkl__role role,
+                    struct zkl__op first, struct zkl__op second)
+{
+    out->parts[0] = first;
+    out->parts[1] = second;
+    zkl__ask(c, out, role, (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = out->parts, .part_count = 2});
+}
+
+static struct zkl__op set_mark(const struct zkl__contender *c, const char *mark)
+{
+    return (struct zkl__op){
+        .kind = ZKL__OP_SET, .dir = c->config.path, .data = mark, .size = strlen(mark), .version = -1};
+}
+
+/* --- removing ------------------------------------------------------------------------------------------------------ */
+
+/* True when nothing of ours is left, as far as this session's answers say. */
+static bool removed(const struct zkl__contender *c)
+{
+    return c->node[0] == '\0' && !c->unsure;
+}
+
+/* An operation under way may make a node of ours. */
+static bool may_yet_make(const struct zkl__contender *c)
+{
+    return c->under_way & (UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_SWAP));
+}
+
+static void advance_removal(struct zkl__contender *c, struct zkl__contender_actions *out)
+{
+    const uint32_t busy = UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_LIST) | UNDER_WAY(ZKL__ROLE_DELETE) |
+                          UNDER_WAY(ZKL__ROLE_BARRIER);
+    if (may_yet_make(c)) {
+        return;
+    }
+    if (c->node[0]) {
+        if (c->under_way & UNDER_WAY(ZKL__ROLE_DELETE)) {
+            return;
+        }
+        if (c->clear) {
+            ask_two(c, out, ZKL__ROLE_DELETE, zkl__delete_op(c), set_mark(c, ""));
+        } else {
+            zkl__ask(c, out, ZKL__ROLE_DELETE, zkl__delete_op(c));
+        }
+    } else if (c->unsure && !(c->under_way & busy)) {
+        /* A write is the one barrier that no server can skip: what was sent before it is in the list behind it, or nowhere. */
+        c->barrier_passed = false;
+        zkl__ask(c, out, ZKL__ROLE_BARRIER,
+                 (struct zkl__op){.kind = ZKL__OP_CHECK, .dir = c->config.path, .version = -1});
+        zkl__ask_list(c, out);
+    }
+}
+
+/* --- what is next -------------------------------------------------------------------------------------------------- */
+
+/* In the place of our node one of another kind, as Curator's downgrade does, but in one transaction. Sent again after a
+ * lost reply: that the new node exists already is as good as success. */
+static void advance_swap(struct zkl__contender *c, struct zkl__contender_actions *out)
+{
+    if (c->swap[0] && !(c->under_way & UNDER_WAY(ZKL__ROLE_SWAP))) {
+        struct zkl__op create = {.kind = ZKL__OP_CREATE,
+                                 .dir = c->config.path,
+                                 .name = c->swap,
+                                 .data = c->config.metadata,
+                                 .size = strlen(c->config.metadata),
+                                 .mode = ZKL__EPHEMERAL,
+                                 .acl = c->config.acl};
+        ask_two(c, out, ZKL__ROLE_SWAP, create, zkl__delete_op(c));
+    }
+}
+
+/* True when the mark is set, or none is wanted. */
+static bool advance_mark(struct zkl__contender *c, struct zkl__contender_actions *out)
+{
+    if (!c->config.mark || c->marked) {
+        return true;
+    }
+    if (!c->was_read && !(c->under_way & UNDER_WAY(ZKL__ROLE_READ))) {
+        zkl__ask(c, out, ZKL__ROLE_READ, (struct zkl__op){.kind = ZKL__OP_GET, .dir = c->config.path});
+    } else if (c->was_read && !(c->under_way & UNDER_WAY(ZKL__ROLE_MARK))) {
+        struct zkl__op check = {.kind = ZKL__OP_CHECK, .dir = c->config.path, .name = c->node, .version = -1};
+        ask_two(c, out, ZKL__ROLE_MARK, check, set_mark(c, c->mark));
+    }
+    return false;
+}
+
+static void advance_waiting(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                            struct zkl__contender_actions *out)
+{
+    /* Before the look at the blocker: who is older than we are can only be said when our own czxid is known. */
+    if (c->node[0] && !c->czxid && !c->doubled && !c->unsure && !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
+        zkl__ask_node(c, out, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node);
+    }
+    switch (c->state) {
+    case ZKL__NEW:
+        if (!(c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) { /* one of the last attempt: its answer comes first */
+            zkl__contender_move(c, ZKL__CREATING, "asks for a place and the list together");
+            zkl__ask(c, out, ZKL__ROLE_CREATE, zkl__create_op(c));
+            zkl__ask_list(c, out);
+        }
+        break;
+    case ZKL__CREATING:
+        if (!(c->under_way & (UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_LIST)))) {
+            c->doubled = c->unsure;
+            zkl__ask(c, out, ZKL__ROLE_CREATE, zkl__create_op(c));
+            zkl__ask_list(c, out);
+        }
+        break;
+    case ZKL__MAKING:
+        if (!(c->under_way & UNDER_WAY(ZKL__ROLE_MAKE))) {
+            zkl__ask(c, out, ZKL__ROLE_MAKE,
+                     (struct zkl__op){.kind = ZKL__OP_CREATE,
+                                      .dir = c->make_path,
+                                      .mode = c->config.mark ? ZKL__PERSISTENT : ZKL__CONTAINER,
+                                      .acl = c->config.acl});
+        }
+        break;
+    case ZKL__LISTING:
+        if (!(c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) {
+            zkl__ask_list(c, out);
+        }
+        break;
+    case ZKL__WATCHING:
+        if (!c->armed && !(c->under_way & UNDER_WAY(ZKL__ROLE_WATCH))) {
+            const char *name = c->watch_path + strlen(c->config.path) + 1;
+            if (!c->try_only) {
+                out->watch = ZKL__WATCH_ON;
+            }
+            zkl__ask(c, out, ZKL__ROLE_WATCH,
+                     (struct zkl__op){.kind = c->blind ? ZKL__OP_EXISTS : ZKL__OP_GET,
+                                      .dir = c->config.path,
+                                      .name = name,
+                                      .watch = !c->try_only});
+        }
+        break;
+    case ZKL__PROVING:
+        if (!advance_mark(c, out)) {
+            break;
+        }
+        if (ev->leased && c->czxid) {
+            zkl__contender_grant(c, ev, out);
+        } else if (!ev->leased && !c->proved) {
+            c->proved = true;
+            zkl__ask_node(c, out, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+void zkl__contender_advance(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                            struct zkl__contender_actions *out)
+{
+    if (c->state == ZKL__REMOVING && removed(c) && !may_yet_make(c)) {
+        zkl__contender_finish(c, ev, out, ZKL_OK, "nothing of ours is left");
+        return;
+    }
+    if (!ev->connected || c->retry_at > ev->now) {
+        return;
+    }
+    if (zkl__contender_waits(c)) {
+        advance_waiting(c, ev, out);
+    } else if (c->state == ZKL__REMOVING || (c->state == ZKL__LOST && c->discard)) {
+        advance_removal(c, out);
+    } else if (c->state == ZKL__HELD) {
+        advance_swap(c, out);
+    }
+}

@@ -1,0 +1,48 @@
+/* contender_moves.h - what contender.c (events), contender_ask.c (what is asked next) and contender_answer.c (what answers mean)
+ * use of each other. */
+#ifndef ZKL_CORE_CONTENDER_MOVES_H
+#define ZKL_CORE_CONTENDER_MOVES_H
+
+#include "contender_step.h"
+
+#define UNDER_WAY(role) (1u << (role))
+
+/* contender.c: moves that several events make. */
+
+void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state state, const char *why);
+/* Later once more: a little later each time. */
+void zkl__contender_put_off(struct zkl__contender *c, int64_t now);
+void zkl__contender_stop_watching(struct zkl__contender *c, struct zkl__contender_actions *out,
+                                  enum zkl__watch_change how);
+/* Never granted: told at once; what is left of it is removed in the background. */
+void zkl__contender_fail(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                         struct zkl__contender_actions *out, int code, int zk_code, const char *why);
+/* What an error of the server means to one who waits. */
+void zkl__contender_fail_by_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                                  struct zkl__contender_actions *out);
+/* The place is gone through no wish of ours: once more at the tail, or an end. */
+void zkl__contender_queue_again(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                                struct zkl__contender_actions *out, const char *why);
+void zkl__contender_grant(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                          struct zkl__contender_actions *out);
+void zkl__contender_lose(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                         struct zkl__contender_actions *out, const char *why);
+/* Nothing of ours is left. */
+void zkl__contender_finish(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                           struct zkl__contender_actions *out, int code, const char *why);
+
+/* contender_ask.c: asks for what the state needs and is not under way, if there is a connection. */
+
+void zkl__contender_advance(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                            struct zkl__contender_actions *out);
+void zkl__ask(struct zkl__contender *c, struct zkl__contender_actions *out, enum zkl__role role, struct zkl__op op);
+void zkl__ask_list(struct zkl__contender *c, struct zkl__contender_actions *out);
+void zkl__ask_node(struct zkl__contender *c, struct zkl__contender_actions *out, enum zkl__role role,
+                   enum zkl__op_kind kind, const char *name);
+
+/* contender_answer.c */
+
+void zkl__contender_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                             struct zkl__contender_actions *out);
+
+#endif
