@@ -144,10 +144,12 @@ int zkl__session_stop(zkl_session *session, int64_t deadline)
     zkl__alarms_stop(&session->alarms);
     int64_t left = (deadline - zkl__clock_now()) / ZKL__MS;
     left = deadline == INT64_MAX ? ZKL_WAIT_FOREVER : left > 0 ? left : 0;
-    struct zkl__store *store = session->store; /* nobody else changes it: the alarms' thread is gone */
+    pthread_mutex_lock(&session->mutex);
+    struct zkl__store *store = session->store;
+    session->store = NULL; /* before it is freed: who lets go of an object meanwhile has nothing to send any more */
+    pthread_mutex_unlock(&session->mutex);
     int rc = store ? session->store_ops->close(store, left) : ZKL_OK; /* no store: no session is left on a server */
     pthread_mutex_lock(&session->mutex);
-    session->store = NULL;
     session->status.closed = true;
     zkl__session_set_state(session, ZKL_SESSION_CLOSED, ZKL_ECLOSED);
     zkl__session_wake(session);

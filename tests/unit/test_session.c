@@ -238,6 +238,44 @@ static void test_close_while_a_new_session_is_being_opened(void)
     }
 }
 
+static void *use_until_closed(void *arg)
+{
+    zkl_lock *lock = arg;
+    int code;
+    do {
+        code = zkl_lock_acquire(lock, 1000, NULL, NULL);
+        if (code == ZKL_OK) {
+            zkl_lock_release(lock, NULL);
+        }
+    } while (code == ZKL_OK);
+    zkl_lock_free(lock);
+    return code == ZKL_ECLOSED ? NULL : arg;
+}
+
+static void test_close_under_load(void)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    zkl_session *other = kit_open(NULL);
+    for (int round = 0; round < 20; round++) {
+        pthread_t threads[6];
+        zkl_session *session = kit_open(NULL);
+        for (int i = 0; i < 6; i++) {
+            options.release_timeout_ms = i % 2 ? 1000 : 0;
+            zkl_lock *lock = kit_lock(session, QUEUE, &options);
+            CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, use_until_closed, lock), 0);
+        }
+        CU_ASSERT(EVENTUALLY(kit_queue(other, QUEUE) > 1));
+        kit_close(session);
+        for (int i = 0; i < 6; i++) {
+            void *wrong = NULL;
+            pthread_join(threads[i], &wrong);
+            CU_ASSERT_PTR_NULL(wrong);
+        }
+        CU_ASSERT_EQUAL(kit_queue(other, QUEUE), 0);
+    }
+    kit_close(other);
+}
+
 static void *list_for_long(void *arg)
 {
     zkl_queue *queue = NULL;
@@ -498,5 +536,5 @@ static void test_log(void)
 TESTS("session", T(test_bad_options), T(test_a_session_timeout_too_short_for_a_lease), T(test_nobody_answers),
       T(test_credentials_refused), T(test_facts), T(test_states), T(test_many_changes_for_a_slow_listener),
       T(test_close_ends_everything), T(test_close_without_a_server), T(test_close_while_a_new_session_is_being_opened),
-      T(test_close_ends_a_list_that_waits), T(test_fork), T(test_nothing_is_left_after_close),
+      T(test_close_under_load), T(test_close_ends_a_list_that_waits), T(test_fork), T(test_nothing_is_left_after_close),
       T(test_our_threads_take_no_signals), T(test_no_memory), T(test_log))

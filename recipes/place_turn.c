@@ -1,0 +1,243 @@
+/* place_turn.c - one acquire: from its beginning to its release. */
+#include "place_inside.h"
+
+void zkl__turn_unref(struct zkl__turn *turn)
+{
+    struct zkl__place *place = turn->place;
+    if (--turn->refs == 0) {
+        zkl__signal_deinit(&turn->changed);
+        zkl__free(zkl__session_heap(place->session), turn);
+        zkl__place_unref(place);
+    }
+}
+
+static struct zkl__turn *turn_new(struct zkl__place *place)
+{
+    const zkl_heap *heap = zkl__session_heap(place->session);
+    struct zkl__turn *turn = zkl__zalloc(heap, sizeof *turn);
+    if (turn && zkl__signal_init(&turn->changed) != ZKL_OK) {
+        zkl__free(heap, turn);
+        turn = NULL;
+    }
+    if (turn) {
+        turn->place = place;
+        turn->refs = turn->depth = 1;
+        place->refs++;
+    }
+    return turn;
+}
+
+/* --- what the core tells: inside a step ---------------------------------------------------------------------------- */
+
+static void settle(struct zkl__turn *turn, const struct zkl__outcome *outcome)
+{
+    turn->settled = true;
+    turn->granted = outcome->kind == ZKL__GRANTED;
+    turn->code = turn->granted ? ZKL_OK : outcome->code;
+    turn->zk_code = outcome->zk_code;
+    turn->why = turn->granted ? "the lease ended" : outcome->why; /* until we hear why it was lost */
+    turn->token = outcome->token;
+    turn->settled_at = outcome->now;
+    zkl__signal_raise(&turn->changed);
+    if (turn->completion) {
+        zkl__callbacks_post(zkl__session_callbacks(turn->place->session), &turn->completion->callback);
+    }
+}
+
+static void on_outcome(void *owner, const struct zkl__outcome *outcome)
+{
+    struct zkl__turn *turn = owner;
+    struct zkl__place *place = turn->place;
+    bool current = place->turn == turn;
+    switch (outcome->kind) {
+    case ZKL__GRANTED:
+        settle(turn, outcome);
+        zkl__place_note(place, ZKL_STATE_HELD);
+        break;
+    case ZKL__FAILED:
+        turn->contender = NULL;
+        settle(turn, outcome);
+        place->turn = NULL;
+        zkl__turn_unref(turn); /* not the last: a thread or a completion waits for the result */
+        break;
+    case ZKL__JEOPARDY:
+    case ZKL__SAFE:
+        turn->jeopardy = outcome->kind == ZKL__JEOPARDY;
+        if (current) {
+            zkl__place_note(place, turn->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD);
+        }
+        break;
+    case ZKL__LOSS:
+        if (current) {
+            turn->why = outcome->why;
+            zkl__place_end_heard(place);
+            zkl__place_note(place, ZKL_STATE_LOST);
+        }
+        break;
+    case ZKL__RELEASED:
+        turn->contender = NULL;
+        turn->released = true;
+        zkl__signal_raise(&turn->changed);
+        break;
+    }
+}
+
+/* --- its beginning ------------------------------------------------------------------------------------------------- */
+
+static int acquire_again(struct zkl__place *place, zkl_error *err)
+{
+    struct zkl__turn *turn = place->turn;
+    if (!turn->granted) {
+        return zkl__fail(err, ZKL_EDEADLK, 0, place->path, "an acquire of this object is pending");
+    }
+    if (!place->config.recursive) {
+        return zkl__fail(err, ZKL_EDEADLK, 0, place->path, "this object holds it, and is not recursive");
+    }
+    if (!zkl__turn_holds(turn)) {
+        return zkl__fail(err, ZKL_ELOST, 0, place->path, "held and lost: %s; release it first", turn->why);
+    }
+    turn->depth++;
+    return ZKL_OK;
+}
+
+int zkl__turn_begin(struct zkl__turn **out, struct zkl__place *place, const struct zkl__rule *rule, zkl_error *err)
+{
+    if (place->freed) {
+        return zkl__fail(err, ZKL_ECANCELED, 0, place->path, "the object is being freed");
+    }
+    if (place->turn) {
+        int rc = acquire_again(place, err);
+        if (rc == ZKL_OK) {
+            place->turn->refs++;
+            *out = place->turn;
+        }
+        return rc;
+    }
+    struct zkl__turn *turn = turn_new(place);
+    if (!turn) {
+        return zkl__fail(err, ZKL_ENOMEM, 0, place->path, "no memory for an acquire");
+    }
+    struct zkl__contender_config config = {
+        .rule = rule,
+        .path = place->path,
+        .metadata = place->config.metadata ? place->config.metadata : zkl__session_whoami(place->session),
+        .acl = place->config.acl,
+        .fail_on_expiry = place->config.fail_on_expiry,
+        .max_hold = zkl__place_max_hold(place),
+        .notify = on_outcome,
+        .owner = turn,
+    };
+    turn->contender = zkl__contender_new(zkl__session_core(place->session), &config);
+    if (!turn->contender) {
+        zkl__turn_unref(turn);
+        return zkl__fail(err, ZKL_ENOMEM, 0, place->path, "no memory for an acquire");
+    }
+    place->turn = turn;
+    turn->refs++;
+    *out = turn;
+    return ZKL_OK;
+}
+
+void zkl__turn_start(struct zkl__turn *turn, int64_t timeout_ms)
+{
+    zkl_session *session = turn->place->session;
+    int64_t connect_timeout_ms = zkl__session_settings(session)->options.connect_timeout_ms;
+    turn->asked_at = zkl__session_now(session);
+    turn->deadline = zkl__deadline(turn->asked_at, timeout_ms == 0 ? connect_timeout_ms : timeout_ms);
+    zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_START,
+                                                    .contender = turn->contender,
+                                                    .deadline = turn->deadline,
+                                                    .try_only = timeout_ms == 0});
+}
+
+void zkl__turn_await(struct zkl__turn *turn)
+{
+    zkl_session *session = turn->place->session;
+    while (!turn->settled) {
+        if (zkl__session_wait(session, &turn->changed, turn->deadline)) {
+            continue;
+        }
+        /* Not left to the alarms' thread: one more wake-up would make this call late. */
+        zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_TIME});
+        if (!turn->settled) {
+            zkl__turn_cancel(turn, ZKL_ETIMEOUT);
+        }
+    }
+}
+
+/* --- its end ------------------------------------------------------------------------------------------------------- */
+
+bool zkl__turn_holds(const struct zkl__turn *turn)
+{
+    zkl_session *session = turn->place->session;
+    return turn->granted && turn->contender && turn->place->turn == turn &&
+           zkl__contender_holds(zkl__session_core(session), turn->contender, zkl__session_now(session));
+}
+
+/* The core removes what there is, and tells us no more. */
+static void let_go(struct zkl__turn *turn)
+{
+    zkl_session *session = turn->place->session;
+    if (turn->contender) {
+        zkl__contender_let_go(zkl__session_core(session), turn->contender, zkl__session_now(session));
+        turn->contender = NULL;
+    }
+}
+
+/* The object is idle again. The reference it had to the turn goes to the caller. */
+static struct zkl__turn *take_turn(struct zkl__place *place)
+{
+    struct zkl__turn *turn = place->turn;
+    place->turn = NULL;
+    place->latest = place->told = ZKL_STATE_IDLE; /* a loss that was not told yet still will be */
+    zkl__place_end_heard(place);
+    return turn;
+}
+
+void zkl__turn_drop(struct zkl__place *place)
+{
+    struct zkl__turn *turn = take_turn(place);
+    let_go(turn);
+    zkl__turn_unref(turn);
+}
+
+void zkl__turn_cancel(struct zkl__turn *turn, int code)
+{
+    zkl__session_event(turn->place->session,
+                       (struct zkl__event){.kind = ZKL__EV_CANCEL, .contender = turn->contender, .code = code});
+}
+
+void zkl__turn_hand_back(struct zkl__place *place)
+{
+    zkl_session *session = place->session;
+    int64_t deadline = zkl__deadline(zkl__session_now(session), place->config.release_timeout_ms);
+    struct zkl__turn *turn = take_turn(place);
+    bool more = turn->contender != NULL;
+    if (more) {
+        zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_RELEASE, .contender = turn->contender});
+    }
+    while (more && !turn->released) {
+        more = zkl__session_wait(session, &turn->changed, deadline);
+    }
+    let_go(turn);
+    zkl__turn_unref(turn);
+}
+
+int zkl__turn_conclude(struct zkl__turn *turn, bool again, zkl_grant *grant, zkl_error *err)
+{
+    struct zkl__place *place = turn->place;
+    long long queued_ms = (long long)((turn->settled_at - turn->asked_at) / ZKL__MS);
+    if (turn->code != ZKL_OK) {
+        return zkl__fail(err, turn->code, turn->zk_code, place->path, "%s (after %lld ms)", turn->why, queued_ms);
+    }
+    if (place->turn == turn && !zkl__turn_holds(turn)) {
+        if (--turn->depth == 0) {
+            zkl__turn_drop(place);
+        }
+        return zkl__fail(err, ZKL_ELOST, 0, place->path, "granted, and lost before the grant could be used");
+    }
+    if (grant) {
+        *grant = (zkl_grant){.token = turn->token, .queued_ms = again ? 0 : queued_ms};
+    }
+    return ZKL_OK;
+}
