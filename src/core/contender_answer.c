@@ -373,6 +373,7 @@ void zkl__contender_on_reply(struct zkl__contender *c, const struct zkl__contend
         if (!c->barrier_passed && ev->reply->rc != ZKL__RC_UNKNOWN) {
             zkl__contender_put_off(c, ev->now);
         }
+        zkl__contender_advance(c, ev, out); /* its list may not have been sent */
         break;
     case ZKL__ROLE_MAKE:
         on_make(c, ev, out);

@@ -86,7 +86,7 @@ int script_ours(const struct script *s)
 {
     int count = 0;
     for (int i = 0; i < s->node_count; i++) {
-        count += s->nodes[i].owner == s->session_id;
+        count += s->session_id && s->nodes[i].owner == s->session_id;
     }
     return count;
 }

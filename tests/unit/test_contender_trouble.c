@@ -626,6 +626,26 @@ static void test_refused_submits_after_a_lost_create(void)
     }
 }
 
+/* The list behind the barrier cannot be sent, and the barrier's answer takes longer than the putting-off lasts. */
+static void test_slow_barrier_without_its_list(void)
+{
+    begin();
+    script_acquire(&s, &me);
+    script_suspend(&s, 1);
+    script_cancel(&s, &me);
+    s.refuse_kind = ZKL__OP_CHILDREN;
+    s.refuse_code = ZKL_ELIMIT;
+    s.refuse_count = 1;
+    script_connect(&s);
+    script_wait(&s, 500 * MS);
+    OPS(&s, "check");
+    script_answer(&s);
+    OPS(&s, "check list");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    end();
+}
+
 static void test_too_many_operations(void)
 {
     begin();
@@ -758,6 +778,6 @@ TESTS("contender trouble", T(test_our_node_removed_while_waiting), T(test_our_no
       T(test_unreadable_blocker), T(test_unreadable_blocker_that_goes), T(test_forged_places_before_us),
       T(test_forged_place_before_us_and_a_lost_reply), T(test_forged_place_and_a_try),
       T(test_downgraded_reader_is_honoured), T(test_everybodys_contenders_are_waited_for), T(test_names_behind_us),
-      T(test_refused_submits), T(test_refused_submits_after_a_lost_create), T(test_too_many_operations),
-      T(test_too_many_watched_bytes), T(test_too_many_watched_bytes_and_a_get_put_off),
+      T(test_refused_submits), T(test_refused_submits_after_a_lost_create), T(test_slow_barrier_without_its_list),
+      T(test_too_many_operations), T(test_too_many_watched_bytes), T(test_too_many_watched_bytes_and_a_get_put_off),
       T(test_no_memory_at_every_allocation))
