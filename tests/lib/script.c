@@ -36,13 +36,19 @@ struct script_node *script_find(struct script *s, const char *path)
     return NULL;
 }
 
+static int64_t next_zxid(struct script *s)
+{
+    s->zxid += !s->in_multi;
+    return s->zxid;
+}
+
 struct script_node *script_put(struct script *s, const char *path, int64_t owner)
 {
     struct script_node *node = &s->nodes[s->node_count++];
     if (s->node_count > SCRIPT_NODES) {
         abort();
     }
-    *node = (struct script_node){.czxid = ++s->zxid, .owner = owner};
+    *node = (struct script_node){.czxid = next_zxid(s), .owner = owner};
     node->mzxid = node->czxid;
     strcpy(node->path, path);
     fire(s, path, ZKL__WATCH_CREATED, true);
@@ -54,7 +60,7 @@ static void drop(struct script *s, struct script_node *node)
     char path[SCRIPT_PATH];
     strcpy(path, node->path);
     *node = s->nodes[--s->node_count];
-    s->zxid++;
+    next_zxid(s);
     fire(s, path, ZKL__WATCH_DELETED, false);
 }
 
@@ -73,13 +79,24 @@ void script_remove(struct script *s, const char *path)
     deliver_all(s);
 }
 
-void script_change(struct script *s, const char *path)
+static void write_node(struct script *s, struct script_node *node, const char *data)
+{
+    node->mzxid = next_zxid(s);
+    snprintf(node->data, sizeof node->data, "%s", data);
+    fire(s, node->path, ZKL__WATCH_CHANGED, false);
+}
+
+void script_write(struct script *s, const char *path, const char *data)
 {
     struct script_node *node = script_find(s, path);
     CU_ASSERT_PTR_NOT_NULL_FATAL(node);
-    node->mzxid = ++s->zxid;
-    fire(s, path, ZKL__WATCH_CHANGED, false);
+    write_node(s, node, data);
     deliver_all(s);
+}
+
+void script_change(struct script *s, const char *path)
+{
+    script_write(s, path, "changed");
 }
 
 int script_ours(const struct script *s)
@@ -119,30 +136,79 @@ static struct zkl__stat stat_of(const struct script_node *node)
     return (struct zkl__stat){.czxid = node->czxid, .mzxid = node->mzxid, .ephemeral_owner = node->owner};
 }
 
-static void do_create(struct script *s, const struct script_op *op, struct script_news *news)
+static enum zkl__rc do_create(struct script *s, const struct script_part *part, char name[SCRIPT_PATH],
+                              struct zkl__stat *stat)
 {
     char path[SCRIPT_PATH];
-    if (parent_missing(s, op->path)) {
-        news->reply.rc = ZKL__RC_NONODE;
-        return;
+    if (parent_missing(s, part->path)) {
+        return ZKL__RC_NONODE;
     }
-    if (op->mode == ZKL__EPHEMERAL_SEQUENTIAL) {
+    if (part->mode == ZKL__EPHEMERAL_SEQUENTIAL) {
         if (s->next_sequence > INT32_MAX) {
-            news->reply.rc = ZKL__RC_NODEEXISTS;
-            return;
+            return ZKL__RC_NODEEXISTS;
         }
-        snprintf(path, sizeof path, "%.300s%010d", op->path, (int)s->next_sequence++);
+        snprintf(path, sizeof path, "%.300s%010d", part->path, (int)s->next_sequence++);
     } else {
-        strcpy(path, op->path);
+        strcpy(path, part->path);
     }
     if (script_find(s, path)) {
-        news->reply.rc = ZKL__RC_NODEEXISTS;
-        return;
+        return ZKL__RC_NODEEXISTS;
     }
-    bool lives = op->mode == ZKL__PERSISTENT || op->mode == ZKL__PERSISTENT_SEQUENTIAL || op->mode == ZKL__CONTAINER;
+    bool lives =
+        part->mode == ZKL__PERSISTENT || part->mode == ZKL__PERSISTENT_SEQUENTIAL || part->mode == ZKL__CONTAINER;
     struct script_node *node = script_put(s, path, lives ? 0 : s->session_id);
-    strcpy(news->name, strrchr(path, '/') + 1);
-    news->reply.stat = stat_of(node);
+    strcpy(node->data, part->data);
+    strcpy(name, strrchr(path, '/') + 1);
+    *stat = stat_of(node);
+    return ZKL__RC_OK;
+}
+
+/* A write, alone or in a multi. */
+static enum zkl__rc do_write(struct script *s, const struct script_part *part, char name[SCRIPT_PATH],
+                             struct zkl__stat *stat)
+{
+    struct script_node *node = script_find(s, part->path);
+    if (part->kind == ZKL__OP_CREATE) {
+        return do_create(s, part, name, stat);
+    }
+    if (!node && !(part->kind == ZKL__OP_CHECK && strcmp(part->path, "/") == 0)) {
+        return ZKL__RC_NONODE;
+    }
+    if (part->kind == ZKL__OP_DELETE) {
+        if (node->fixed) {
+            return ZKL__RC_NOAUTH;
+        }
+        drop(s, node);
+    } else if (part->kind == ZKL__OP_SET) {
+        write_node(s, node, part->data);
+        *stat = stat_of(node);
+    }
+    return ZKL__RC_OK;
+}
+
+/* All or nothing; a created part answers its name and no stat. */
+static void do_multi(struct script *s, const struct script_op *op, struct script_news *news)
+{
+    static struct script before;
+    before = *s;
+    s->zxid++;
+    s->in_multi = true;
+    for (int i = 0; i < op->part_count; i++) {
+        struct zkl__reply *mine = &news->parts[i];
+        struct zkl__stat stat;
+        mine->rc = do_write(s, &op->parts[i], news->part_names[i], &stat);
+        if (mine->rc != ZKL__RC_OK && news->reply.rc == ZKL__RC_OK) {
+            news->reply.rc = mine->rc;
+            for (int j = 0; j < op->part_count; j++) {
+                news->parts[j].rc = j == i ? mine->rc : ZKL__RC_ROLLEDBACK;
+            }
+            *s = before;
+            s->zxid++; /* a failed multi is a transaction, too */
+            break;
+        }
+    }
+    s->in_multi = false;
+    news->reply.part_count = (size_t)op->part_count;
 }
 
 static void do_children(struct script *s, const struct script_op *op, struct script_news *news)
@@ -190,6 +256,10 @@ static void do_look(struct script *s, const struct script_op *op, struct script_
         news->reply.rc = ZKL__RC_NOAUTH;
     } else {
         news->reply.stat = stat_of(node);
+        if (op->kind == ZKL__OP_GET) {
+            strcpy(news->data, node->data);
+            news->reply.size = strlen(news->data);
+        }
         set_watch(s, op, false, node->mzxid);
     }
 }
@@ -208,20 +278,18 @@ static void do_unwatch(struct script *s, const struct script_op *op, struct scri
 
 static void carry_out(struct script *s, const struct script_op *op, struct script_news *news)
 {
-    struct script_node *node = script_find(s, op->path);
+    struct script_part part = {.kind = op->kind, .mode = op->mode};
     switch (op->kind) {
     case ZKL__OP_CREATE:
-        do_create(s, op, news);
-        break;
     case ZKL__OP_DELETE:
-        if (!node || node->fixed) {
-            news->reply.rc = node ? ZKL__RC_NOAUTH : ZKL__RC_NONODE;
-        } else {
-            drop(s, node);
-        }
-        break;
+    case ZKL__OP_SET:
     case ZKL__OP_CHECK:
-        news->reply.rc = node || strcmp(op->path, "/") == 0 ? ZKL__RC_OK : ZKL__RC_NONODE;
+        strcpy(part.path, op->path);
+        strcpy(part.data, op->data);
+        news->reply.rc = do_write(s, &part, news->name, &news->reply.stat);
+        break;
+    case ZKL__OP_MULTI:
+        do_multi(s, op, news);
         break;
     case ZKL__OP_CHILDREN:
         do_children(s, op, news);
@@ -234,8 +302,6 @@ static void carry_out(struct script *s, const struct script_op *op, struct scrip
         do_unwatch(s, op, news);
         break;
     case ZKL__OP_NONE:
-    case ZKL__OP_SET:
-    case ZKL__OP_MULTI:
     case ZKL__OP_SYNC:
         break;
     }
@@ -293,7 +359,12 @@ void script_deliver(struct script *s)
         }
     }
     news.reply.name = news.name;
+    news.reply.data = news.data;
     news.reply.children = news.children;
+    news.reply.parts = news.parts;
+    for (int i = 0; i < SCRIPT_PARTS; i++) {
+        news.parts[i].name = news.part_names[i];
+    }
     script_step(s, (struct zkl__event){.kind = ZKL__EV_REPLY, .id = news.op.id, .reply = &news.reply});
     free_news(&news);
 }
@@ -330,13 +401,46 @@ const char *script_ops(struct script *s)
 {
     s->line[0] = '\0';
     for (int i = 0; i < s->op_count; i++) {
+        const struct script_op *op = &s->ops[i];
         strcat(s->line, i ? " " : "");
-        strcat(s->line, zkl__op_name(s->ops[i].kind));
+        strcat(s->line, zkl__op_name(op->kind));
+        for (int j = 0; j < op->part_count; j++) {
+            strcat(s->line, j ? "," : "(");
+            strcat(s->line, zkl__op_name(op->parts[j].kind));
+        }
+        strcat(s->line, op->part_count > 0 ? ")" : "");
     }
     return s->line;
 }
 
 /* --- the port ------------------------------------------------------------------------------------------------------ */
+
+static void put_path(char path[SCRIPT_PATH], const struct zkl__op *op)
+{
+    bool root = strcmp(op->dir, "/") == 0;
+    snprintf(path, SCRIPT_PATH, "%s%s%s", root && op->name ? "" : op->dir, op->name ? "/" : "",
+             op->name ? op->name : "");
+}
+
+static void put_data(char data[SCRIPT_DATA], const struct zkl__op *op)
+{
+    CU_ASSERT_FATAL(op->size < SCRIPT_DATA);
+    if (op->size > 0) {
+        memcpy(data, op->data, op->size);
+    }
+}
+
+static void put_parts(struct script_op *slot, const struct zkl__op *op)
+{
+    CU_ASSERT_FATAL(op->part_count <= SCRIPT_PARTS);
+    slot->part_count = (int)op->part_count;
+    for (size_t i = 0; i < op->part_count; i++) {
+        slot->parts[i].kind = op->parts[i].kind;
+        slot->parts[i].mode = op->parts[i].mode;
+        put_path(slot->parts[i].path, &op->parts[i]);
+        put_data(slot->parts[i].data, &op->parts[i]);
+    }
+}
 
 static int port_submit(void *ctx, uint64_t id, const struct zkl__op *op)
 {
@@ -353,10 +457,13 @@ static int port_submit(void *ctx, uint64_t id, const struct zkl__op *op)
         return ZKL_ELIMIT;
     }
     struct script_op *slot = &s->ops[s->op_count++];
-    bool root = strcmp(op->dir, "/") == 0;
     *slot = (struct script_op){.id = id, .kind = op->kind, .mode = op->mode, .watch = op->watch, .at = s->now};
-    snprintf(slot->path, sizeof slot->path, "%s%s%s", root && op->name ? "" : op->dir, op->name ? "/" : "",
-             op->name ? op->name : "");
+    if (op->kind == ZKL__OP_MULTI) {
+        put_parts(slot, op);
+    } else {
+        put_path(slot->path, op);
+        put_data(slot->data, op);
+    }
     s->submits++;
     return ZKL_OK;
 }

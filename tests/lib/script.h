@@ -18,20 +18,33 @@
 #define SCRIPT_NODES 512
 #define SCRIPT_WATCHES 512
 #define SCRIPT_PATH 400
+#define SCRIPT_PARTS 4 /* of a multi */
+#define SCRIPT_DATA 64
 #define SCRIPT_STRANGER 77 /* session id of everybody else's nodes */
+
+struct script_part {
+    enum zkl__op_kind kind;
+    char path[SCRIPT_PATH];
+    enum zkl__create_mode mode;
+    char data[SCRIPT_DATA]; /* as text */
+};
 
 struct script_op {
     uint64_t id;
     enum zkl__op_kind kind;
     char path[SCRIPT_PATH];
     enum zkl__create_mode mode;
+    char data[SCRIPT_DATA];
     bool watch;
     int64_t at; /* when it was submitted */
+    struct script_part parts[SCRIPT_PARTS];
+    int part_count;
 };
 
 struct script_node {
     char path[SCRIPT_PATH];
     int64_t czxid, mzxid, owner;
+    char data[SCRIPT_DATA];
     bool hidden; /* get is not permitted */
     bool fixed;  /* delete is not permitted */
 };
@@ -51,8 +64,11 @@ struct script_news {
     struct script_op op;
     struct zkl__reply reply;
     char name[SCRIPT_PATH];
+    char data[SCRIPT_DATA];
     char *names; /* of children, one after the other */
     const char **children;
+    struct zkl__reply parts[SCRIPT_PARTS];
+    char part_names[SCRIPT_PARTS][SCRIPT_PATH];
 };
 
 /* Whoever listens to a contender, and what it heard. */
@@ -87,6 +103,7 @@ struct script {
 
     bool chroot_missing;
     int64_t zxid;
+    bool in_multi;         /* its parts share one zxid */
     int64_t next_sequence; /* beyond INT32_MAX: used up */
     struct script_node nodes[SCRIPT_NODES];
     int node_count;
@@ -131,7 +148,7 @@ const char *script_state(const struct script_owner *owner); /* "told" after the 
 
 /* --- the store ----------------------------------------------------------------------------------------------------- */
 
-/* "create list": what was submitted and not answered, oldest first. Static in s. */
+/* "create list": what was submitted and not answered, oldest first; "multi(check,set)". Static in s. */
 const char *script_ops(struct script *s);
 /* These are under way, and no other; the contender is in this state. */
 #define OPS(script, text) script_expect(__FILE__, __LINE__, script_ops(script), text)
@@ -154,6 +171,7 @@ struct script_node *script_put(struct script *s, const char *path, int64_t owner
 /* Gone, whoever it belonged to; its watch is told. */
 void script_remove(struct script *s, const char *path);
 void script_change(struct script *s, const char *path); /* a write on it */
+void script_write(struct script *s, const char *path, const char *data);
 /* Nodes of our present session. */
 int script_ours(const struct script *s);
 /* Path of the only (or the last made) node of ours, "" when there is none. */
