@@ -14,6 +14,8 @@
 
 #define MS INT64_C(1000000)
 #define WHEEL_NS (1000 * MS)
+#define ASK_NS (5000 * MS)
+#define NAMES_WAIT_MS 200
 #define NUDGE_NS (100 * MS)
 /* zookeeper_close waits 1500 ms for the server's word and does not say whether it came. */
 #define CLOSE_WORD_NS (1400 * MS)
@@ -62,27 +64,6 @@ static void prove(struct zkl__store *store)
     zkl__zk_probe(store);
 }
 
-static void on_connected(struct zkl__store *store)
-{
-    struct zkl__connection connection;
-    bool tell = false;
-    pthread_mutex_lock(&store->mutex);
-    store->linked = true;
-    store->ever = true;
-    store->wheel_ns = 0;
-    if (store->phase == ZK_OPEN && store->auth_scheme && !store->fresh_told) {
-        prove(store);
-    } else if (store->phase == ZK_OPEN) {
-        connection = come_up(store);
-        tell = true;
-    }
-    pthread_cond_broadcast(&store->changed);
-    pthread_mutex_unlock(&store->mutex);
-    if (tell) {
-        store->events.connected(store->ctx, &connection);
-    }
-}
-
 void zkl__zk_probed(struct zkl__store *store, int rc)
 {
     struct zkl__connection connection;
@@ -111,6 +92,7 @@ static bool go_down(struct zkl__store *store)
     store->up = false;
     store->drained = false;
     store->wheel_ns = 0;
+    store->ask_ns = 0;
     pthread_cond_broadcast(&store->changed);
     return was_up && store->phase != ZK_CLOSED;
 }
@@ -126,6 +108,29 @@ static void on_lost(struct zkl__store *store)
         store->events.suspended(store->ctx);
     }
     zkl__zk_tell_unknown(store);
+}
+
+/* A connection that went without a word comes first: the library forgets to say so when its socket is closed from outside its I/O
+ * thread (a full pipe, zoo_set_servers). */
+static void on_connected(struct zkl__store *store)
+{
+    struct zkl__connection connection;
+    bool tell = false;
+    on_lost(store);
+    pthread_mutex_lock(&store->mutex);
+    store->linked = true;
+    store->ever = true;
+    if (store->phase == ZK_OPEN && store->auth_scheme && !store->fresh_told) {
+        prove(store);
+    } else if (store->phase == ZK_OPEN) {
+        connection = come_up(store);
+        tell = true;
+    }
+    pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->mutex);
+    if (tell) {
+        store->events.connected(store->ctx, &connection);
+    }
 }
 
 static void on_ended(struct zkl__store *store, enum zkl__end end)
@@ -204,8 +209,7 @@ static bool init_locks(struct zkl__store *store)
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    bool ok = pthread_mutex_init(&store->tick_mutex, NULL) == 0 && pthread_mutex_init(&store->mutex, NULL) == 0 &&
-              pthread_cond_init(&store->changed, &attr) == 0;
+    bool ok = pthread_mutex_init(&store->mutex, NULL) == 0 && pthread_cond_init(&store->changed, &attr) == 0;
     pthread_condattr_destroy(&attr);
     return ok;
 }
@@ -213,14 +217,17 @@ static bool init_locks(struct zkl__store *store)
 static void store_free(struct zkl__store *store)
 {
     zkl_heap heap = store->heap;
+    zkl__zk_log_close(store);
     zkl__zk_drop_all(store);
     zkl__zk_acl_free(store);
     wipe_auth(store);
     zkl__free(&heap, store->auth_scheme);
+    zkl__zk_names_drop(store->names);
+    zkl__free(&heap, store->addresses);
+    zkl__free(&heap, store->hosts);
     zkl__free(&heap, store->chroot);
     pthread_cond_destroy(&store->changed);
     pthread_mutex_destroy(&store->mutex);
-    pthread_mutex_destroy(&store->tick_mutex);
     zkl__free(&heap, store);
 }
 
@@ -242,60 +249,98 @@ static int copy_config(struct zkl__store *store, const struct zkl__store_config 
     return ZKL_OK;
 }
 
-static int init_error(zkl_error *err, const char *hosts)
+static int start_error(const struct zkl__store *store, int error, zkl_error *err)
 {
-    switch (errno) {
+    switch (error) {
     case ENOMEM:
         return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
     case EMFILE:
     case ENFILE:
         return zkl__fail(err, ZKL_ELIMIT, 0, NULL, "no file descriptor is left for the connection");
-    case EINVAL:
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: %s is not understood", hosts);
     default:
-        return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "no server name of %s resolves", hosts);
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: the client library refuses %s", store->addresses);
     }
 }
 
-/* Signals are blocked meanwhile, for the library's threads inherit the mask: the program's handlers are not to run on them. */
-static void start(struct zkl__store *store, const char *hosts, int64_t timeout_ms)
+/* Signals are blocked meanwhile, for the library's threads inherit the mask: the program's handlers are not to run on them. With
+ * the mutex held, at which events wait. */
+static int start(struct zkl__store *store, zkl_error *err)
 {
     sigset_t all, before;
-    int timeout = timeout_ms > INT_MAX ? INT_MAX : (int)timeout_ms;
-    log_callback_fn log = zkl__zk_log_open(store);
+    int timeout = store->timeout_ms > INT_MAX ? INT_MAX : (int)store->timeout_ms;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     store->began_ns = now_ns(CLOCK_BOOTTIME);
-    store->zh = zookeeper_init2(hosts, zkl__zk_watcher, timeout, NULL, store, ZOO_NO_LOG_CLIENTENV, log);
+    store->zh =
+        zookeeper_init2(store->addresses, zkl__zk_watcher, timeout, NULL, store, ZOO_NO_LOG_CLIENTENV, store->log_fn);
     int error = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (store->zh) {
-        /* ZOOKEEPER-1998: else it resolves all names on every turn of its loop. It still does when it has no connection. */
-        zoo_set_servers_resolution_delay(store->zh, -1);
-    } else {
-        zkl__zk_log_close(store);
+    if (!store->zh) {
+        return start_error(store, error, err);
     }
-    errno = error;
+    /* ZOOKEEPER-1998: else it parses all addresses on every turn of its loop. */
+    zoo_set_servers_resolution_delay(store->zh, -1);
+    return ZKL_OK;
 }
 
-/* Events wait at the mutex until *out is written. */
-static int open_locked(struct zkl__store **out, struct zkl__store *store, const struct zkl__store_config *config,
-                       zkl_error *err)
+/* Only without a connection: the library closes the socket of its attempt to connect in this thread, and tells nobody. It takes no care
+ * of its I/O thread then (ZOOKEEPER-4699), which at worst misprints a log line or finds its attempt gone, in the microseconds of
+ * this call and only when servers have moved. */
+static void hand_over_addresses(struct zkl__store *store)
 {
-    char *hosts = NULL;
-    int code = zkl__zk_servers(&hosts, &store->chroot, &store->heap, config->servers, err);
+    if (zoo_set_servers(store->zh, store->addresses) != ZOK) {
+        store->addresses[0] = '\0'; /* no memory: the next answer is another one again */
+    }
+}
+
+/* New addresses, if there are any: to the library, or for a start with them. With the mutex held. */
+static int take_addresses(struct zkl__store *store, zkl_error *err)
+{
+    char *list;
+    if (zkl__zk_names_list(&list, store->names, &store->heap) != ZKL_OK) {
+        return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
+    }
+    if (!list || (store->zh && strcmp(list, store->addresses) == 0)) {
+        zkl__free(&store->heap, list);
+        return ZKL_OK;
+    }
+    zkl__free(&store->heap, store->addresses);
+    store->addresses = list;
+    if (!store->zh) {
+        return start(store, err);
+    }
+    hand_over_addresses(store);
+    return ZKL_OK;
+}
+
+/* With the mutex held; events wait at it until *out is written. A name server that does not answer soon is left to tick. */
+static int open_locked(struct zkl__store **out, struct zkl__store *store, zkl_error *err)
+{
+    zkl__zk_names_ask(store->names);
+    bool answered = zkl__zk_names_wait(store->names, NAMES_WAIT_MS);
+    int code = take_addresses(store, err);
+    if (code == ZKL_OK && answered && !store->zh) {
+        code = zkl__fail(err, ZKL_ECONNECT, 0, NULL, "no server name of %s resolves", store->hosts);
+    }
+    if (code == ZKL_OK) {
+        *out = store;
+    }
+    return code;
+}
+
+static int prepare(struct zkl__store *store, const struct zkl__store_config *config, zkl_error *err)
+{
+    int code = zkl__zk_split(&store->hosts, &store->chroot, &store->heap, config->servers, err);
     if (code != ZKL_OK) {
         return code;
     }
     store->chroot_length = strlen(store->chroot);
-    start(store, hosts, config->timeout_ms);
-    if (store->zh) {
-        *out = store;
-    } else {
-        code = init_error(err, hosts);
+    store->timeout_ms = config->timeout_ms;
+    store->names = zkl__zk_names_new(store->hosts);
+    if (!store->names || copy_config(store, config) != ZKL_OK) {
+        return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
     }
-    zkl__free(&store->heap, hosts);
-    return code;
+    return ZKL_OK;
 }
 
 static int store_open(struct zkl__store **out, const struct zkl__store_config *config,
@@ -308,13 +353,17 @@ static int store_open(struct zkl__store **out, const struct zkl__store_config *c
     store->heap = config->heap;
     store->events = *events;
     store->ctx = ctx;
-    if (!init_locks(store) || copy_config(store, config) != ZKL_OK) {
-        store_free(store);
+    if (!init_locks(store)) {
+        zkl__free(&config->heap, store);
         return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
     }
-    pthread_mutex_lock(&store->mutex);
-    int code = open_locked(out, store, config, err);
-    pthread_mutex_unlock(&store->mutex);
+    zkl__zk_log_open(store);
+    int code = prepare(store, config, err);
+    if (code == ZKL_OK) {
+        pthread_mutex_lock(&store->mutex);
+        code = open_locked(out, store, err);
+        pthread_mutex_unlock(&store->mutex);
+    }
     if (code != ZKL_OK) {
         store_free(store);
     }
@@ -323,15 +372,33 @@ static int store_open(struct zkl__store **out, const struct zkl__store_config *c
 
 /* --- housekeeping -------------------------------------------------------------------------------------------------- */
 
-/* ZOOKEEPER-2466 again: should the number of addresses become even (names resolve anew while there is no connection), one step more
- * changes which half of them is tried. */
-static int64_t wheel_next(struct zkl__store *store, int64_t now, bool *turn)
+/* ZOOKEEPER-2466 once more: the number of addresses is odd, and still a step more every second costs nothing. */
+static void turn_wheel(struct zkl__store *store, int64_t now)
 {
-    *turn = store->wheel_ns != 0 && now >= store->wheel_ns;
-    if (*turn || store->wheel_ns == 0) {
+    if (store->wheel_ns != 0 && now >= store->wheel_ns) {
+        zoo_cycle_next_server(store->zh);
+        store->wheel_ns = 0;
+    }
+    if (store->wheel_ns == 0) {
         store->wheel_ns = now + WHEEL_NS;
     }
-    return store->wheel_ns;
+}
+
+/* Servers may have moved to other addresses while we were connected to one: ask, when the connection is lost, and again. */
+static int64_t look_for_servers(struct zkl__store *store, int64_t now)
+{
+    if (now >= store->ask_ns) {
+        zkl__zk_names_ask(store->names);
+        store->ask_ns = now + ASK_NS;
+    }
+    bool answered = zkl__zk_names_wait(store->names, 0);
+    if (answered) {
+        (void)take_addresses(store, NULL); /* what fails now is tried again */
+    }
+    if (store->zh) {
+        turn_wheel(store, now);
+    }
+    return answered ? now + WHEEL_NS : now + NUDGE_NS;
 }
 
 /* ZOOKEEPER-4537: a server may commit a write and then sleep on it until it is asked something else; and the library sends no pings
@@ -350,21 +417,15 @@ static int64_t nudge_next(struct zkl__store *store, int64_t now)
 static int64_t store_tick(struct zkl__store *store, int64_t now)
 {
     int64_t next = INT64_MAX;
-    bool turn = false;
-    pthread_mutex_lock(&store->tick_mutex);
     pthread_mutex_lock(&store->mutex);
     if (store->phase == ZK_OPEN && !store->ended) {
         if (!store->linked) {
-            next = wheel_next(store, now, &turn);
+            next = look_for_servers(store, now);
         } else if (store->waiting.head) {
             next = nudge_next(store, now);
         }
     }
     pthread_mutex_unlock(&store->mutex);
-    if (turn) {
-        zoo_cycle_next_server(store->zh);
-    }
-    pthread_mutex_unlock(&store->tick_mutex);
     return next;
 }
 
@@ -412,12 +473,11 @@ static int store_close(struct zkl__store *store, int64_t timeout_ms)
     store->phase = ZK_CLOSED;
     pthread_mutex_unlock(&store->mutex);
 
-    pthread_mutex_lock(&store->tick_mutex);
     int64_t began = now_ns(CLOCK_MONOTONIC);
-    zookeeper_close(store->zh);
+    if (store->zh) {
+        zookeeper_close(store->zh);
+    }
     bool word = drained && now_ns(CLOCK_MONOTONIC) - began < CLOSE_WORD_NS;
-    pthread_mutex_unlock(&store->tick_mutex);
-    zkl__zk_log_close(store);
     store_free(store);
     if (word || expired) {
         return ZKL_OK;

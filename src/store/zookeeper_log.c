@@ -64,12 +64,14 @@ static void log_line(int slot, const char *message)
     store->events.log(store->ctx, level, line);
 }
 
-#define LOG_FUNCTIONS(X)                                                                                             \
-    X(0)                                                                                                             \
-    X(1)                                                                                                             \
-    X(2)                                                                                                             \
-    X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) \
-        X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31)
+#define LOG_FUNCTIONS(X)                                                                                               \
+    X(0)                                                                                                               \
+    X(1)                                                                                                               \
+    X(2)                                                                                                               \
+    X(3)                                                                                                               \
+    X(4)                                                                                                               \
+    X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24) \
+        X(25) X(26) X(27) X(28) X(29) X(30) X(31)
 
 #define LOG_FUNCTION(n)                      \
     static void log_##n(const char *message) \
@@ -87,20 +89,21 @@ static void log_nothing(const char *message)
     (void)message;
 }
 
-log_callback_fn zkl__zk_log_open(struct zkl__store *store)
+void zkl__zk_log_open(struct zkl__store *store)
 {
     store->log_slot = -1;
+    store->log_fn = log_nothing;
     if (!store->events.log) {
-        return log_nothing;
+        return;
     }
     for (int i = 0; i < LOG_SLOTS; i++) {
         struct zkl__store *none = NULL;
         if (atomic_compare_exchange_strong(&slots[i], &none, store)) {
             store->log_slot = i;
-            return functions[i];
+            store->log_fn = functions[i];
+            return;
         }
     }
-    return log_nothing;
 }
 
 void zkl__zk_log_close(struct zkl__store *store)

@@ -1,19 +1,46 @@
-/* zookeeper_servers.c - the connect string: chroot off, an odd number of addresses. */
+/* zookeeper_servers.c - the connect string: chroot off, names into addresses, an odd number of them.
+ *
+ * The library is given addresses, never names. It would resolve names on its I/O thread whenever it has no connection, and while
+ * a name server is silent (a network that is cut often takes it along) the library could neither connect nor be closed, and would spin
+ * on memory it never set when the name server says no. Here names are resolved on a thread of their own, that nobody
+ * waits for: it may outlive the store that asked, so what it uses is not from the session's heap. */
 #include <netdb.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "error.h"
 #include "zookeeper_store.h"
 
 #define HOST_MAX 256
 #define DEFAULT_PORT "2181"
+#define ADDRESS_MAX 96 /* "fe80::...%interface:65535" */
+#define ADDRESSES_MAX 255
 
 struct entry {
     char host[HOST_MAX];
     char port[8];
 };
+
+struct addresses {
+    size_t count;
+    char text[ADDRESSES_MAX][ADDRESS_MAX];
+};
+
+struct zk_names {
+    pthread_mutex_t mutex;
+    pthread_cond_t answered;
+    int holders;  /* the store, and the thread while it asks */
+    bool asking;  /* a thread is at it */
+    bool numeric; /* addresses already: the answer is for ever */
+    char *list;   /* the last answer: as the library wants it; NULL: none yet, or no name resolves */
+    char hosts[];
+};
+
+/* --- parsing ------------------------------------------------------------------------------------------------------- */
 
 static bool copy_part(char *out, size_t size, const char *from, size_t length)
 {
@@ -40,110 +67,224 @@ static bool entry_parse(struct entry *entry, const char *text, size_t length)
            copy_part(entry->port, sizeof entry->port, port, port_length);
 }
 
-/* As the library asks, so that the count is the same; the first address goes into numeric if there is none in it yet. */
-static size_t entry_resolve(const struct entry *entry, struct entry *numeric)
+/* The entry at *at, which goes behind it; false at the end or when it is none. */
+static bool entry_next(struct entry *entry, const char **at)
 {
-    struct addrinfo hints = {
-        .ai_flags = AI_ADDRCONFIG, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_protocol = IPPROTO_TCP};
+    size_t length = strcspn(*at, ",");
+    bool ok = entry_parse(entry, *at, length);
+    *at += length + ((*at)[length] == ',');
+    return ok;
+}
+
+int zkl__zk_split(char **hosts, char **chroot, const zkl_heap *heap, const char *servers, zkl_error *err)
+{
+    size_t length = strcspn(servers, "/"), chroot_length = strlen(servers + length);
+    while (chroot_length > 0 && servers[length + chroot_length - 1] == '/') {
+        chroot_length--;
+    }
+    *hosts = zkl__copy(heap, servers, length);
+    *chroot = zkl__copy(heap, servers + length, chroot_length);
+    if (!*hosts || !*chroot) {
+        return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
+    }
+    const char *at = *hosts;
+    do {
+        struct entry entry;
+        if (!entry_next(&entry, &at)) {
+            return zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: not of the form host:port[,host:port...][/chroot]");
+        }
+    } while (*at);
+    return ZKL_OK;
+}
+
+/* --- resolving ----------------------------------------------------------------------------------------------------- */
+
+static void add_address(struct addresses *addresses, const struct addrinfo *info)
+{
+    char host[NI_MAXHOST], port[NI_MAXSERV], text[sizeof host + sizeof port + 1];
+    if (addresses->count == ADDRESSES_MAX || (info->ai_family != AF_INET && info->ai_family != AF_INET6) ||
+        getnameinfo(info->ai_addr, info->ai_addrlen, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+        return;
+    }
+    snprintf(text, sizeof text, "%s:%s", host, port);
+    if (strlen(text) < ADDRESS_MAX) {
+        strcpy(addresses->text[addresses->count++], text);
+    }
+}
+
+static void resolve_entry(struct addresses *addresses, const struct entry *entry, int flags)
+{
+    struct addrinfo hints = {.ai_flags = flags, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
     int rc = getaddrinfo(entry->host, entry->port, &hints, &list);
-    if (rc == EAI_BADFLAGS || rc == EAI_ADDRFAMILY) {
-        hints.ai_flags = 0;
+    if ((rc == EAI_BADFLAGS || rc == EAI_ADDRFAMILY) && flags == AI_ADDRCONFIG) {
+        hints.ai_flags = 0; /* as the library does */
         rc = getaddrinfo(entry->host, entry->port, &hints, &list);
     }
-    if (rc != 0) {
-        return 0;
-    }
-    size_t count = 0;
-    for (const struct addrinfo *at = list; at; at = at->ai_next) {
-        if (at->ai_family != AF_INET && at->ai_family != AF_INET6) {
-            continue;
+    if (rc == 0) {
+        for (const struct addrinfo *at = list; at; at = at->ai_next) {
+            add_address(addresses, at);
         }
-        count++;
-        if (numeric->host[0] == '\0' &&
-            getnameinfo(at->ai_addr, at->ai_addrlen, numeric->host, sizeof numeric->host, numeric->port,
-                        sizeof numeric->port, NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-            numeric->host[0] = '\0';
-        }
+        freeaddrinfo(list);
     }
-    freeaddrinfo(list);
-    return count;
 }
 
-static void append(char *out, size_t size, const struct entry *entry)
+static int by_text(const void *a, const void *b)
 {
-    size_t length = strlen(out);
-    snprintf(out + length, size - length, "%s%s:%s", length ? "," : "", entry->host, entry->port);
+    return strcmp(a, b);
 }
 
-/* What make_list learns about the entries. */
-struct tally {
-    size_t addresses;
-    struct entry odd;     /* the first entry with an odd number of addresses, if any */
-    struct entry numeric; /* the first address of all */
-};
-
-static bool make_list(char *out, size_t size, const char *text, size_t length, struct tally *tally)
+/* In order and each once, so that two answers can be compared. */
+static void tidy(struct addresses *addresses)
 {
-    const char *end = text + length;
-    for (const char *at = text; at <= end;) {
-        const char *comma = memchr(at, ',', (size_t)(end - at));
-        size_t part = (size_t)((comma ? comma : end) - at);
-        struct entry entry;
-        if (!entry_parse(&entry, at, part)) {
-            return false;
+    size_t kept = 0;
+    qsort(addresses->text, addresses->count, ADDRESS_MAX, by_text);
+    for (size_t i = 0; i < addresses->count; i++) {
+        if (kept == 0 || strcmp(addresses->text[i], addresses->text[kept - 1]) != 0) {
+            memmove(addresses->text[kept++], addresses->text[i], ADDRESS_MAX);
         }
-        size_t count = entry_resolve(&entry, &tally->numeric);
-        if (count % 2 == 1 && tally->odd.host[0] == '\0') {
-            tally->odd = entry;
-        }
-        tally->addresses += count;
-        append(out, size, &entry);
-        at += part + 1;
     }
-    return true;
+    addresses->count = kept;
 }
 
 /* ZOOKEEPER-2466: the library moves its cursor twice per failed attempt, so of an even number of addresses it tries every other one
- * only, for ever. A repeated entry makes the number odd; a name with several addresses counts as many. */
-static void make_odd(char *out, size_t size, const struct tally *tally)
+ * only, for ever. The first one is repeated then. */
+static char *join_odd(const struct addresses *addresses)
 {
-    if (tally->addresses % 2 == 0) {
-        append(out, size, tally->odd.host[0] ? &tally->odd : &tally->numeric);
+    size_t entries = addresses->count + (addresses->count % 2 == 0);
+    char *list = addresses->count > 0 ? malloc(entries * (ADDRESS_MAX + 1)) : NULL;
+    char *at = list;
+    for (size_t i = 0; list && i < entries; i++) {
+        at += sprintf(at, "%s%s", i ? "," : "", addresses->text[i % addresses->count]);
+    }
+    return list;
+}
+
+/* NULL: not one resolves (with AI_NUMERICHOST: one is a name), or no memory. */
+static char *resolve(const char *hosts, int flags)
+{
+    struct addresses *addresses = calloc(1, sizeof *addresses);
+    bool all = addresses != NULL;
+    for (const char *at = hosts; addresses && *at;) {
+        struct entry entry;
+        size_t before = addresses->count;
+        if (entry_next(&entry, &at)) {
+            resolve_entry(addresses, &entry, flags);
+        }
+        all = all && addresses->count > before;
+    }
+    char *list = NULL;
+    if (addresses && (all || !(flags & AI_NUMERICHOST))) {
+        tidy(addresses);
+        list = join_odd(addresses);
+    }
+    free(addresses);
+    return list;
+}
+
+/* --- asking -------------------------------------------------------------------------------------------------------- */
+
+struct zk_names *zkl__zk_names_new(const char *hosts)
+{
+    struct zk_names *names = calloc(1, sizeof *names + strlen(hosts) + 1);
+    pthread_condattr_t attr;
+    if (names) {
+        strcpy(names->hosts, hosts);
+        names->holders = 1;
+        pthread_mutex_init(&names->mutex, NULL);
+        pthread_condattr_init(&attr);
+        pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+        pthread_cond_init(&names->answered, &attr);
+        pthread_condattr_destroy(&attr);
+        names->list = resolve(hosts, AI_NUMERICHOST);
+        names->numeric = names->list != NULL;
+    }
+    return names;
+}
+
+void zkl__zk_names_drop(struct zk_names *names)
+{
+    if (!names) {
+        return;
+    }
+    pthread_mutex_lock(&names->mutex);
+    bool last = --names->holders == 0;
+    pthread_mutex_unlock(&names->mutex);
+    if (last) {
+        pthread_cond_destroy(&names->answered);
+        pthread_mutex_destroy(&names->mutex);
+        free(names->list);
+        free(names);
     }
 }
 
-static int copy_chroot(char **chroot, const zkl_heap *heap, const char *from)
+static void *ask(void *arg)
 {
-    size_t length = strlen(from);
-    while (length > 0 && from[length - 1] == '/') {
-        length--;
+    struct zk_names *names = arg;
+    char *list = resolve(names->hosts, AI_ADDRCONFIG);
+    pthread_mutex_lock(&names->mutex);
+    if (list) { /* else what was known stays so: a name server that fails makes no server go away */
+        free(names->list);
+        names->list = list;
     }
-    *chroot = zkl__copy(heap, from, length);
-    return *chroot ? ZKL_OK : ZKL_ENOMEM;
+    names->asking = false;
+    pthread_cond_broadcast(&names->answered);
+    pthread_mutex_unlock(&names->mutex);
+    zkl__zk_names_drop(names);
+    return NULL;
 }
 
-int zkl__zk_servers(char **hosts, char **chroot, const zkl_heap *heap, const char *servers, zkl_error *err)
+static bool start_thread(struct zk_names *names)
 {
-    size_t length = strcspn(servers, "/");
-    size_t size = 6 * length + HOST_MAX + 16; /* each entry may gain a port */
-    char *list = zkl__zalloc(heap, size);
-    if (!list || copy_chroot(chroot, heap, servers + length) != ZKL_OK) {
-        zkl__free(heap, list);
-        return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
+    sigset_t all, before;
+    pthread_attr_t attr;
+    pthread_t thread;
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(&thread, &attr, ask, names) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    return started;
+}
+
+void zkl__zk_names_ask(struct zk_names *names)
+{
+    pthread_mutex_lock(&names->mutex);
+    if (!names->numeric && !names->asking) {
+        names->asking = true;
+        names->holders++;
+        if (!start_thread(names)) {
+            names->asking = false;
+            names->holders--;
+        }
     }
-    struct tally tally = {0};
-    int code = ZKL_OK;
-    if (!make_list(list, size, servers, length, &tally)) {
-        code = zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: not of the form host:port[,host:port...][/chroot]");
-    } else if (tally.addresses == 0) {
-        code = zkl__fail(err, ZKL_ECONNECT, 0, NULL, "no server name of %.*s resolves", (int)length, servers);
+    pthread_mutex_unlock(&names->mutex);
+}
+
+bool zkl__zk_names_wait(struct zk_names *names, int64_t timeout_ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += timeout_ms / 1000;
+    until.tv_nsec += timeout_ms % 1000 * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&names->mutex);
+    while (names->asking && pthread_cond_timedwait(&names->answered, &names->mutex, &until) == 0) {
     }
-    if (code != ZKL_OK) {
-        zkl__free(heap, list);
-        return code;
-    }
-    make_odd(list, size, &tally);
-    *hosts = list;
-    return ZKL_OK;
+    bool answered = !names->asking;
+    pthread_mutex_unlock(&names->mutex);
+    return answered;
+}
+
+int zkl__zk_names_list(char **list, struct zk_names *names, const zkl_heap *heap)
+{
+    pthread_mutex_lock(&names->mutex);
+    bool known = names->list != NULL;
+    *list = known ? zkl__copy(heap, names->list, strlen(names->list)) : NULL;
+    pthread_mutex_unlock(&names->mutex);
+    return known && !*list ? ZKL_ENOMEM : ZKL_OK;
 }

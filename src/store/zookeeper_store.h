@@ -46,12 +46,15 @@ enum zk_phase {
     ZK_CLOSED   /* nothing is told any more */
 };
 
+struct zk_names;
+
 struct zkl__store {
     zkl_heap heap;
     struct zkl__store_events events;
     void *ctx;
     zkl_log_level log_level;
-    int log_slot;
+    int log_slot; /* -1: none */
+    log_callback_fn log_fn;
     char *chroot; /* "/a/b", or "" */
     size_t chroot_length;
     char *auth_scheme;
@@ -59,15 +62,17 @@ struct zkl__store {
     size_t auth_size;
     struct ACL_vector acl; /* default of creates; the entries are ours when own_acl */
     bool own_acl;
-    zhandle_t *zh;
-    int64_t began_ns;
+    char *hosts;
+    struct zk_names *names;
+    int64_t timeout_ms; /* asked for */
 
-    /* Taken alone around one tick, so that close waits for it: a turn of the wheel may wait for a name server. */
-    pthread_mutex_t tick_mutex;
     /* Protects what follows, and keeps submits and probes out of zookeeper_close. Held while zoo_a* functions run, never while
      * a function of `events` does (the log apart, which only queues). */
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* for close, which waits for all answers */
+    zhandle_t *zh;          /* NULL until an address is known */
+    char *addresses;        /* that it was given */
+    int64_t began_ns;
     enum zk_phase phase;
     bool linked;     /* the library has a connection */
     bool up;         /* told connected, and not since suspended or expired */
@@ -82,17 +87,27 @@ struct zkl__store {
     size_t op_count;        /* of both */
     size_t probe_count;     /* exists("/") of our own, unanswered */
     int64_t wheel_ns;       /* when to turn it next; 0: not decided */
+    int64_t ask_ns;         /* when to ask for addresses next */
     int64_t nudge_ns;       /* when the last nudge was sent */
 };
 
 /* zookeeper_log.c: the library gives its log callback no context, so each store has a function of its own from a fixed set.
  * When all are taken, lines are dropped. */
-log_callback_fn zkl__zk_log_open(struct zkl__store *store);
+void zkl__zk_log_open(struct zkl__store *store);
 void zkl__zk_log_close(struct zkl__store *store);
 
-/* zookeeper_servers.c: splits "hosts/chroot"; *hosts is as the library wants it, with an odd number of addresses. Both are the
- * caller's to free, *chroot even on failure. */
-int zkl__zk_servers(char **hosts, char **chroot, const zkl_heap *heap, const char *servers, zkl_error *err);
+/* zookeeper_servers.c */
+/* "hosts/chroot" into its halves, both the caller's to free, on failure too. ZKL_OK, ZKL_EINVAL, ZKL_ENOMEM, with words. */
+int zkl__zk_split(char **hosts, char **chroot, const zkl_heap *heap, const char *servers, zkl_error *err);
+/* What is known of the addresses of hosts. None of these but _wait waits. NULL: no memory. */
+struct zk_names *zkl__zk_names_new(const char *hosts);
+void zkl__zk_names_drop(struct zk_names *names);
+/* Asks the name service, on a thread; nothing to ask when hosts are addresses, or when it is being asked. */
+void zkl__zk_names_ask(struct zk_names *names);
+/* Waits until nothing is being asked; false at the timeout. */
+bool zkl__zk_names_wait(struct zk_names *names, int64_t timeout_ms);
+/* The list for the library: addresses in order, an odd number; NULL when none is known. ZKL_OK, ZKL_ENOMEM. */
+int zkl__zk_names_list(char **list, struct zk_names *names, const zkl_heap *heap);
 
 /* zookeeper_ops.c: the table of operations, and completions into replies. */
 /* Into the table; with the mutex held, as the next three. */

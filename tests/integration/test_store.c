@@ -337,12 +337,11 @@ static void test_limits(void)
 
 static void test_servers(void)
 {
-    struct zkl__store_config config = recorder_config("no-such-host.invalid:2181");
+    struct zkl__store_config config = recorder_config("127.0.0.1:");
     zkl_error err = {0};
     int code = ZKL_OK;
     CU_ASSERT_PTR_NULL(recorder_open(&zkl__store_zookeeper, &config, &code, &err));
-    CU_ASSERT_EQUAL(code, ZKL_ECONNECT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "no-such-host.invalid"));
+    CU_ASSERT_EQUAL(code, ZKL_EINVAL);
     config.servers = "127.0.0.1:1"; /* nobody there: no session, and close has nothing to wait for */
     struct recorder *r = recorder_open(&zkl__store_zookeeper, &config, &code, &err);
     struct zkl__op exists = op_read(ZKL__OP_EXISTS, "/", false);

@@ -315,11 +315,13 @@ static void lay_out(struct ensemble *e, bool own_hosts)
     size_t length = 0;
     for (int i = 0; i < e->count; i++) {
         struct server *s = &e->servers[i];
-        snprintf(s->host, sizeof s->host, own_hosts ? "127.0.1.%d" : "127.0.0.1", i + 1);
-        s->client_port = free_port(s->host);
-        s->quorum_port = free_port(s->host);
-        s->election_port = free_port(s->host);
-        snprintf(s->address, sizeof s->address, "%.15s:%d", s->host, s->client_port);
+        char host[16];
+        snprintf(host, sizeof host, own_hosts ? "127.0.1.%d" : "127.0.0.1", i + 1);
+        strcpy(s->host, host);
+        s->client_port = free_port(host);
+        s->quorum_port = free_port(host);
+        s->election_port = free_port(host);
+        snprintf(s->address, sizeof s->address, "%s:%d", host, s->client_port);
         snprintf(s->dir, sizeof s->dir, "%.200s/%d", e->dir, i + 1);
         length += (size_t)snprintf(e->servers_text + length, sizeof e->servers_text - length, "%s%.31s", i ? "," : "",
                                    s->address);

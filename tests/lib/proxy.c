@@ -44,6 +44,7 @@ struct proxy {
     pthread_t thread;
     pthread_mutex_t mutex;
     int listener, wake[2];
+    int port;
     char address[32];
     struct sockaddr_in server;
     bool stop, refuse, hold[2], swallow[2];
@@ -356,30 +357,39 @@ static void set_server(struct proxy *p, const char *address)
     inet_pton(AF_INET, host, &p->server.sin_addr);
 }
 
-static bool listen_somewhere(struct proxy *p)
+static bool listen_at(struct proxy *p, const char *host, int port)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    int one = 1;
+    inet_pton(AF_INET, host, &address.sin_addr);
     socklen_t size = sizeof address;
     p->listener = new_socket();
+    setsockopt(p->listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if (bind(p->listener, (struct sockaddr *)&address, size) != 0 || listen(p->listener, 64) != 0 ||
         getsockname(p->listener, (struct sockaddr *)&address, &size) != 0) {
         perror("proxy");
         return false;
     }
-    snprintf(p->address, sizeof p->address, "127.0.0.1:%d", ntohs(address.sin_port));
+    p->port = ntohs(address.sin_port);
+    snprintf(p->address, sizeof p->address, "%s:%d", host, p->port);
     return pipe2(p->wake, O_CLOEXEC | O_NONBLOCK) == 0;
 }
 
-struct proxy *proxy_start(const char *address)
+struct proxy *proxy_start_at(const char *host, int port, const char *address)
 {
     struct proxy *p = calloc(1, sizeof *p);
     pthread_mutex_init(&p->mutex, NULL);
     set_server(p, address);
-    if (!listen_somewhere(p) || pthread_create(&p->thread, NULL, run, p) != 0) {
+    if (!listen_at(p, host, port) || pthread_create(&p->thread, NULL, run, p) != 0) {
         free(p);
         return NULL;
     }
     return p;
+}
+
+struct proxy *proxy_start(const char *address)
+{
+    return proxy_start_at("127.0.0.1", 0, address);
 }
 
 static void enter(struct proxy *p)
@@ -417,6 +427,11 @@ void proxy_stop(struct proxy *p)
 const char *proxy_address(const struct proxy *p)
 {
     return p->address;
+}
+
+int proxy_port(const struct proxy *p)
+{
+    return p->port;
 }
 
 void proxy_redirect(struct proxy *p, const char *address)

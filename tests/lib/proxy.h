@@ -32,8 +32,11 @@ enum proxy_way { PROXY_TO_SERVER, PROXY_TO_CLIENT };
 
 /* address: "127.0.0.1:2181". */
 struct proxy *proxy_start(const char *address);
+/* The same, listening on a loopback address and port of the caller's choice; port 0 is any. */
+struct proxy *proxy_start_at(const char *host, int port, const char *address);
 void proxy_stop(struct proxy *p);
 const char *proxy_address(const struct proxy *p); /* "127.0.0.1:20001" */
+int proxy_port(const struct proxy *p);
 /* Another server from the next connection on. */
 void proxy_redirect(struct proxy *p, const char *address);
 

@@ -1,0 +1,190 @@
+/* The ZooKeeper store and a name service that fails, is silent, or changes its mind. The program has a name service of its own:
+ * getaddrinfo below stands before the C library's. */
+#include <dlfcn.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "check.h"
+#include "ensemble.h"
+#include "proxy.h"
+#include "recorder.h"
+#include "store_client.h"
+
+#define SOON 20000 /* ms: nothing here takes that long */
+#define NAME "zk.test"
+
+static struct ensemble *server;
+
+/* --- the name service ---------------------------------------------------------------------------------------------- */
+
+static pthread_mutex_t names_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t names_changed = PTHREAD_COND_INITIALIZER;
+static char names_answer[64]; /* address of NAME; empty: there is none */
+static bool names_silent;
+static int names_waiting;
+
+static void names_set(const char *answer, bool silent)
+{
+    pthread_mutex_lock(&names_mutex);
+    snprintf(names_answer, sizeof names_answer, "%s", answer);
+    names_silent = silent;
+    pthread_cond_broadcast(&names_changed);
+    while (!silent && names_waiting > 0) {
+        pthread_cond_wait(&names_changed, &names_mutex);
+    }
+    pthread_mutex_unlock(&names_mutex);
+}
+
+static bool names_look_up(char answer[64])
+{
+    pthread_mutex_lock(&names_mutex);
+    names_waiting++;
+    while (names_silent) {
+        pthread_cond_wait(&names_changed, &names_mutex);
+    }
+    names_waiting--;
+    pthread_cond_broadcast(&names_changed);
+    snprintf(answer, 64, "%s", names_answer);
+    pthread_mutex_unlock(&names_mutex);
+    return answer[0] != '\0';
+}
+
+typedef int (*resolver)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+int getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **out)
+{
+    char answer[64];
+    resolver real = (resolver)dlsym(RTLD_NEXT, "getaddrinfo");
+    if (name && strcmp(name, NAME) == 0) {
+        if (hints->ai_flags & AI_NUMERICHOST) {
+            return EAI_NONAME;
+        }
+        if (!names_look_up(answer)) {
+            return EAI_AGAIN;
+        }
+        name = answer;
+    }
+    return real(name, service, hints, out);
+}
+
+/* --- tests --------------------------------------------------------------------------------------------------------- */
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static struct recorder *open_named(const struct proxy *proxy, int *code, zkl_error *err)
+{
+    char servers[64];
+    snprintf(servers, sizeof servers, NAME ":%d", proxy_port(proxy));
+    struct zkl__store_config config = recorder_config(servers);
+    return recorder_open(&zkl__store_zookeeper, &config, code, err);
+}
+
+static void test_no_such_name(void)
+{
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    zkl_error err = {0};
+    int code = ZKL_OK;
+    names_set("", false);
+    CU_ASSERT_PTR_NULL(open_named(proxy, &code, &err));
+    CU_ASSERT_EQUAL(code, ZKL_ECONNECT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, NAME));
+    proxy_stop(proxy);
+}
+
+/* open does not wait for a name server that is silent, nor does close. The session begins when it speaks. */
+static void test_silent_at_open(void)
+{
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    names_set("127.0.0.1", true);
+    int64_t began = now_ms();
+    struct recorder *r = open_named(proxy, NULL, NULL), *closed = open_named(proxy, NULL, NULL);
+    CU_ASSERT_EQUAL(recorder_close(closed, SOON), ZKL_ECONNECT);
+    int64_t took = now_ms() - began;
+    CU_ASSERT_EQUAL(recorder_count(r, RECORD_CONNECTED), 0);
+    names_set("127.0.0.1", false);
+    CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_CONNECTED, 0, SOON));
+    printf("(two open, one closed: %lld ms) ", (long long)took);
+    CU_ASSERT(took < 5000);
+    CU_ASSERT_EQUAL(recorder_close(r, SOON), ZKL_OK);
+    recorder_free(closed);
+    recorder_free(r);
+    proxy_stop(proxy);
+}
+
+/* A cut network takes the name server along: ticks and close do not hang, and the servers known are found again without it. */
+static void test_silent_while_suspended(void)
+{
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    names_set("127.0.0.1", false);
+    struct recorder *r = open_named(proxy, NULL, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(r, RECORD_CONNECTED, 0, SOON));
+    names_set("", true);
+    for (size_t nth = 0; nth < 3; nth++) {
+        proxy_refuse(proxy, true);
+        proxy_cut(proxy);
+        CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_SUSPENDED, nth, SOON));
+        proxy_refuse(proxy, false);
+        CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_CONNECTED, nth + 1, 5000));
+    }
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy);
+    CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_SUSPENDED, 3, SOON));
+    int64_t began = now_ms();
+    CU_ASSERT_EQUAL(recorder_close(r, 100), ZKL_ECONNECT);
+    int64_t took = now_ms() - began;
+    printf("(close 100: %lld ms) ", (long long)took);
+    CU_ASSERT(took < 2000);
+    recorder_free(r);
+    names_set("", false);
+    proxy_stop(proxy);
+}
+
+/* The server behind the name gets another address while we are connected: the session goes on there. */
+static void test_server_moves(void)
+{
+    struct proxy *old = proxy_start(ensemble_address(server, 0));
+    struct proxy *new = proxy_start_at("127.0.0.2", proxy_port(old), ensemble_address(server, 0));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(new);
+    names_set("127.0.0.1", false);
+    struct recorder *r = open_named(old, NULL, NULL);
+    const struct record *first = recorder_nth(r, RECORD_CONNECTED, 0, SOON);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(first);
+    names_set("127.0.0.2", false);
+    int64_t began = now_ms();
+    proxy_stop(old);
+    const struct record *again = recorder_nth(r, RECORD_CONNECTED, 1, SOON);
+    printf("(%lld ms) ", (long long)(now_ms() - began));
+    CU_ASSERT(again && again->connection.session_id == first->connection.session_id);
+    CU_ASSERT_EQUAL(proxy_connections(new), 1);
+    CU_ASSERT_EQUAL(recorder_close(r, SOON), ZKL_OK);
+    recorder_free(r);
+    proxy_stop(new);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct check_case cases[] = {
+        T(test_no_such_name),
+        T(test_silent_at_open),
+        T(test_silent_while_suspended),
+        T(test_server_moves),
+    };
+    if (!ensemble_available()) {
+        return 77;
+    }
+    server = ensemble_start(NULL);
+    if (!server) {
+        return 1;
+    }
+    int failed = check_main("store_names", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    ensemble_stop(server);
+    return failed;
+}
