@@ -94,7 +94,7 @@ static void new_attempt(struct zkl__contender *c)
     zkl__name_prefix(c->prefix, c->uuid, c->config.rule->tag);
     c->node[0] = c->twin[0] = '\0';
     c->czxid = 0;
-    c->unsure = c->doubled = c->armed = c->proved = c->was_read = false;
+    c->unsure = c->doubled = c->twin_stays = c->armed = c->proved = c->was_read = false;
     if (c->marked) {
         strcpy(c->older_mark, c->mark);
         c->marked = false;
@@ -112,6 +112,13 @@ void zkl__contender_stop_watching(struct zkl__contender *c, struct zkl__contende
     c->armed = false;
 }
 
+/* What we could not delete while it was only a double must go too: the list will show it. */
+static void remember_twin(struct zkl__contender *c)
+{
+    c->unsure = c->unsure || c->twin_stays;
+    c->twin_stays = false;
+}
+
 /* Never granted: told at once; what is left of it is removed in the background. */
 void zkl__contender_fail(struct zkl__contender *c, const struct zkl__contender_event *ev,
                          struct zkl__contender_actions *out, int code, int zk_code, const char *why)
@@ -120,6 +127,7 @@ void zkl__contender_fail(struct zkl__contender *c, const struct zkl__contender_e
     zkl__contender_stop_watching(c, out, ZKL__WATCH_OFF);
     c->started = false;
     c->retry_at = 0;
+    remember_twin(c);
     c->clear = c->marked && !c->unclean; /* who never held leaves the mark as it was */
     zkl__contender_move(c, ZKL__REMOVING, why);
     zkl__contender_advance(c, ev, out);
@@ -185,9 +193,7 @@ void zkl__contender_fail_by_reply(struct zkl__contender *c, const struct zkl__co
     case ZKL__RC_UNKNOWN:
         break; /* the connection went: `connected` comes, or `expired` */
     case ZKL__RC_NODEEXISTS:
-        zkl__contender_fail(
-            c, ev, out, ZKL_EEXHAUSTED, reply->zk_code,
-            "the directory has given out all its 2147483647 sequence numbers: remove it when it is empty");
+        zkl__contender_fail(c, ev, out, ZKL_EEXHAUSTED, reply->zk_code, EXHAUSTED);
         break;
     case ZKL__RC_EPHEMERALPARENT:
         zkl__contender_fail(c, ev, out, ZKL_ECONFLICT, reply->zk_code,
@@ -227,7 +233,7 @@ static void on_expired(struct zkl__contender *c, const struct zkl__contender_eve
         return;
     }
     c->node[0] = c->twin[0] = c->swap[0] = '\0';
-    c->unsure = c->doubled = false;
+    c->unsure = c->doubled = c->twin_stays = false;
     if (c->state == ZKL__HELD) {
         zkl__contender_lose(c, ev, out, "the session ended");
     } else if (c->state == ZKL__REMOVING) {
@@ -269,6 +275,7 @@ static void on_release(struct zkl__contender *c, const struct zkl__contender_eve
     c->releasing = true;
     c->clear = c->marked && c->state == ZKL__HELD;
     forget_swap(c);
+    remember_twin(c);
     zkl__contender_move(c, ZKL__REMOVING, "released");
     zkl__contender_advance(c, ev, out);
 }

@@ -50,7 +50,7 @@ static bool settle_double(struct zkl__contender *c, const struct zkl__contender_
         strcpy(c->node, lowest);
         c->czxid = 0;
     }
-    if (!other) {
+    if (!other || c->twin_stays) {
         c->unsure = c->doubled = false;
         return true;
     }
@@ -63,6 +63,14 @@ static bool settle_double(struct zkl__contender *c, const struct zkl__contender_
     return false;
 }
 
+/* The directory's counter sticks at 2147483647: from there on several nodes may have that number, or, when requests follow
+ * each other closely, a negative one, and so nobody can say who is first. Only numbers below it are a place. */
+static bool used_up(const char *node)
+{
+    int32_t sequence = zkl__name_parse(node).sequence;
+    return sequence < 0 || sequence == INT32_MAX;
+}
+
 static void decide_by_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
                            struct zkl__contender_actions *out)
 {
@@ -73,6 +81,10 @@ static void decide_by_list(struct zkl__contender *c, const struct zkl__contender
         }
     } else if (!zkl__list_has(ev->reply, c->node)) {
         zkl__contender_queue_again(c, ev, out, "our node was removed by somebody");
+        return;
+    }
+    if (used_up(c->node)) {
+        zkl__contender_fail(c, ev, out, ZKL_EEXHAUSTED, 0, EXHAUSTED);
         return;
     }
     const char *blocker = zkl__list_blocker(c, ev->reply);
@@ -228,8 +240,24 @@ static void on_blocker(struct zkl__contender *c, const struct zkl__contender_eve
     }
 }
 
+/* We may not delete it: because it only carries our uuid, and is somebody else's? */
+static void on_stat_while_removing(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                                   struct zkl__contender_actions *out)
+{
+    if (ev->reply->rc == ZKL__RC_OK && c->node[0] && ev->reply->stat.ephemeral_owner != ev->session_id &&
+        zkl__list_ignore(c, c->node)) {
+        c->node[0] = '\0';
+        c->retry_at = 0;
+    }
+    zkl__contender_advance(c, ev, out);
+}
+
 static void on_stat(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
 {
+    if (c->state == ZKL__REMOVING && c->unsure) {
+        on_stat_while_removing(c, ev, out);
+        return;
+    }
     if (!zkl__contender_waits(c) || c->czxid || !c->node[0]) {
         return;
     }
@@ -273,7 +301,7 @@ static void on_delete(struct zkl__contender *c, const struct zkl__contender_even
     enum zkl__rc rc = ev->reply->rc;
     if (c->twin[0]) { /* of a double; the list sent with it says what is left */
         if (zkl__rc_answered(rc) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE && rc != ZKL__RC_NOTAPPLIED) {
-            zkl__list_ignore(c, c->twin); /* it cannot be ours: ours we may delete */
+            c->twin_stays = true; /* it stands behind us: it can wait until we go */
         }
         c->twin[0] = '\0';
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NONODE) {
@@ -281,6 +309,9 @@ static void on_delete(struct zkl__contender *c, const struct zkl__contender_even
         c->patience = 0;
     } else if (rc != ZKL__RC_UNKNOWN) {
         zkl__contender_put_off(c, ev->now); /* never forgotten: until it is gone, or the session is */
+        if (rc == ZKL__RC_NOAUTH && c->unsure && !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
+            zkl__ask_node(c, out, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node);
+        }
     }
     zkl__contender_advance(c, ev, out);
 }
