@@ -1,7 +1,6 @@
 #include "path.h"
 #include "error.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,12 +69,17 @@ static int check_characters(const char *path, zkl_error *err)
     return ZKL_OK;
 }
 
+static bool is_component(const char *name, size_t length)
+{
+    return length > 0 && !(length == 1 && name[0] == '.') && !(length == 2 && name[0] == '.' && name[1] == '.');
+}
+
 static int check_component(const char *path, const char *name, size_t length, zkl_error *err)
 {
     if (length == 0) {
         return zkl__fail(err, ZKL_EINVAL, 0, path, "path: empty component (two slashes, or one at the end)");
     }
-    if ((length == 1 && name[0] == '.') || (length == 2 && name[0] == '.' && name[1] == '.')) {
+    if (!is_component(name, length)) {
         return zkl__fail(err, ZKL_EINVAL, 0, path, "path: '%.*s' is not allowed as a component", (int)length, name);
     }
     if (looks_like_contender(name, length)) {
@@ -136,6 +140,24 @@ int zkl__text_check(const char *text, zkl_error *err)
         s += step;
     }
     return ZKL_OK;
+}
+
+bool zkl__path_form(const char *path, bool sequential)
+{
+    if (path[0] != '/') {
+        return false;
+    }
+    if (path[1] == '\0') {
+        return true;
+    }
+    const char *name = path + 1;
+    for (size_t length = strcspn(name, "/"); name[length] == '/'; length = strcspn(name, "/")) {
+        if (!is_component(name, length)) {
+            return false;
+        }
+        name += length + 1;
+    }
+    return (sequential && name[0] == '\0') || is_component(name, strlen(name));
 }
 
 size_t zkl__path_join(char *out, size_t size, const char *dir, const char *name)

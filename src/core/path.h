@@ -2,6 +2,7 @@
 #ifndef ZKL_CORE_PATH_H
 #define ZKL_CORE_PATH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <zklock/error.h>
@@ -14,6 +15,10 @@ int zkl__path_check(const char *path, zkl_error *err);
 
 /* The rules for text that is stored on a znode: UTF-8, at most ZKL_DATA_MAX bytes, not "__REVOKE__". */
 int zkl__text_check(const char *text, zkl_error *err);
+
+/* The form alone, as the C client asks for it and the server too: absolute, no empty, "." or ".." component, no slash at the end, unless
+ * a sequence number is to follow. "/" is fine. */
+bool zkl__path_form(const char *path, bool sequential);
 
 /* dir and name (may be NULL) as one path into out. Returns its length, or 0 when it does not fit. */
 size_t zkl__path_join(char *out, size_t size, const char *dir, const char *name);

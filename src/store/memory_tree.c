@@ -139,6 +139,16 @@ static bool is_own(const char *path)
     return false;
 }
 
+/* Nobody may write the configuration (ZooDefs.Ids.READ_ACL_UNSAFE). False: no memory. */
+static bool protect_config(struct zkl__memory_tree *tree)
+{
+    static const zkl_acl_entry read = {ZKL_PERM_READ, "world", "anyone"};
+    static const zkl_acl list = {1, &read};
+    struct zkl__memory_node *config = zkl__memory_find(tree, "/zookeeper/config");
+    config->acl = zkl__memory_acl_copy(&tree->heap, &list, NULL);
+    return config->acl != NULL;
+}
+
 bool zkl__memory_tree_init(struct zkl__memory_tree *tree, const zkl_heap *heap, int64_t zxid)
 {
     memset(tree, 0, sizeof *tree);
@@ -152,6 +162,10 @@ bool zkl__memory_tree_init(struct zkl__memory_tree *tree, const zkl_heap *heap, 
         }
         link_in(tree, node, tree->root ? find_parent(tree, node->path) : NULL);
         tree->root = tree->root ? tree->root : node;
+    }
+    if (!protect_config(tree)) {
+        zkl__memory_tree_deinit(tree);
+        return false;
     }
     return true;
 }
@@ -176,33 +190,10 @@ static bool is_sequential(const struct zkl__op *op)
            (op->mode == ZKL__EPHEMERAL_SEQUENTIAL || op->mode == ZKL__PERSISTENT_SEQUENTIAL);
 }
 
-static bool component_ok(const char *name, size_t length)
-{
-    return length > 0 && !(length == 1 && name[0] == '.') && !(length == 2 && name[0] == '.' && name[1] == '.');
-}
-
-/* The form that the C client and the server ask for (PathUtils.validatePath). */
-static bool path_ok(const char *path, bool sequential)
-{
-    if (path[0] != '/') {
-        return false;
-    }
-    if (path[1] == '\0') {
-        return true;
-    }
-    const char *name = path + 1;
-    for (size_t length = strcspn(name, "/"); name[length] == '/'; length = strcspn(name, "/")) {
-        if (!component_ok(name, length)) {
-            return false;
-        }
-        name += length + 1;
-    }
-    return sequential || component_ok(name, strlen(name));
-}
-
 bool zkl__memory_path(char *out, const struct zkl__op *op)
 {
-    return op->dir && zkl__path_join(out, ZKL__MEMORY_PATH, op->dir, op->name) > 0 && path_ok(out, is_sequential(op));
+    return op->dir && zkl__path_join(out, ZKL__MEMORY_PATH, op->dir, op->name) > 0 &&
+           zkl__path_form(out, is_sequential(op));
 }
 
 /* --- writes ------------------------------------------------------------------------------------------------------- */

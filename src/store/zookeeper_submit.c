@@ -2,6 +2,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "path.h"
 #include "zookeeper_store.h"
 
 #define SENT_PATH_MAX (2 * ZKL_PATH_MAX + 2)
@@ -55,26 +56,27 @@ void zkl__zk_acl_free(struct zkl__store *store)
 
 /* --- sending ------------------------------------------------------------------------------------------------------- */
 
-/* dir and name under the chroot; false when too long. */
+static bool is_sequential(const struct zkl__op *op)
+{
+    return op->kind == ZKL__OP_CREATE &&
+           (op->mode == ZKL__EPHEMERAL_SEQUENTIAL || op->mode == ZKL__PERSISTENT_SEQUENTIAL);
+}
+
+/* dir and name under the chroot; false when too long or of a bad form. The form is checked before the chroot goes in front, for
+ * a path that is not absolute would leave it; and the library, given a bad path as a part of a multi, frees what is ours. */
 static bool path_make(const struct zkl__store *store, char out[SENT_PATH_MAX], const struct zkl__op *op)
 {
-    const char *dir = strcmp(op->dir, "/") == 0 ? "" : op->dir;
-    size_t dir_length = strlen(dir);
-    size_t name_length = op->name ? strlen(op->name) + 1 : 0;
-    size_t length = store->chroot_length + dir_length + name_length;
-    if (length >= SENT_PATH_MAX) {
+    char *inner = out + store->chroot_length;
+    size_t length = store->chroot_length < SENT_PATH_MAX && op->dir
+                        ? zkl__path_join(inner, SENT_PATH_MAX - store->chroot_length, op->dir, op->name)
+                        : 0;
+    if (length == 0 || !zkl__path_form(inner, is_sequential(op))) {
         return false;
     }
-    char *at = mempcpy(out, store->chroot, store->chroot_length);
-    at = mempcpy(at, dir, dir_length);
-    if (op->name) {
-        *at++ = '/';
-        at = mempcpy(at, op->name, name_length - 1);
+    memcpy(out, store->chroot, store->chroot_length);
+    if (store->chroot_length > 0 && length == 1 && !is_sequential(op)) {
+        *inner = '\0'; /* the chroot itself has no slash at its end */
     }
-    if (length == 0) {
-        *at++ = '/';
-    }
-    *at = '\0';
     return true;
 }
 
@@ -222,25 +224,29 @@ static int send_one(struct zk_op *to, const struct zkl__op *op, const char *path
 
 /* ZKL_OK when op can be sent as it is. A container in a multi would abort the process: the library takes the answer apart as
  * another kind than the server sends. */
-static int part_check(const struct zkl__op *part)
+static int part_check(const struct zkl__store *store, const struct zkl__op *part)
 {
+    char path[SENT_PATH_MAX];
     switch (part->kind) {
     case ZKL__OP_CREATE:
-        return part->mode == ZKL__CONTAINER ? ZKL_EUNSUPPORTED : ZKL_OK;
+        if (part->mode == ZKL__CONTAINER) {
+            return ZKL_EUNSUPPORTED;
+        }
+        return path_make(store, path, part) ? ZKL_OK : ZKL_EINVAL;
     case ZKL__OP_DELETE:
     case ZKL__OP_SET:
     case ZKL__OP_CHECK:
-        return ZKL_OK;
+        return path_make(store, path, part) ? ZKL_OK : ZKL_EINVAL;
     default:
         return ZKL_EUNSUPPORTED;
     }
 }
 
-static int op_check(const struct zkl__op *op)
+static int op_check(const struct zkl__store *store, const struct zkl__op *op)
 {
     size_t bytes = op->size;
     for (size_t i = 0; op->kind == ZKL__OP_MULTI && i < op->part_count; i++) {
-        int code = part_check(&op->parts[i]);
+        int code = part_check(store, &op->parts[i]);
         if (code != ZKL_OK) {
             return code;
         }
@@ -281,7 +287,7 @@ static int submit_locked(struct zkl__store *store, struct zk_op *to, const struc
 
 int zkl__zk_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
 {
-    int code = op_check(op);
+    int code = op_check(store, op);
     if (code != ZKL_OK) {
         return code;
     }

@@ -115,6 +115,9 @@ static void test_multi(void)
     struct zkl__op refused = op_multi(parts, 4);
     CU_ASSERT_EQUAL(recorder_submit(r, &refused, &code), 0);
     CU_ASSERT_EQUAL(code, ZKL_EUNSUPPORTED);
+    parts[1] = op_delete("multi", -1); /* a bad path: the client library would free what is ours */
+    CU_ASSERT_EQUAL(recorder_submit(r, &refused, &code), 0);
+    CU_ASSERT_EQUAL(code, ZKL_EINVAL);
     recorder_free(r);
 }
 
@@ -166,6 +169,16 @@ static void test_chroot(void)
     CU_ASSERT_STRING_EQUAL(watch_told(r, 0)->path, "/q/x-0000000000");
     CU_ASSERT_EQUAL(rc_of(outside, op_create("/top/sub/y", NULL, ZKL__PERSISTENT)), ZKL__RC_OK);
     CU_ASSERT_STRING_EQUAL(watch_told(r, 1)->path, "/");
+    /* Nothing leads out of it. */
+    static const char *const out[] = {"way", "", "/..", "/../sub2"};
+    for (size_t i = 0; i < sizeof out / sizeof *out; i++) {
+        struct zkl__op leave = op_create(out[i], NULL, ZKL__PERSISTENT);
+        int code;
+        CU_ASSERT_EQUAL(recorder_submit(r, &leave, &code), 0);
+        CU_ASSERT_EQUAL(code, ZKL_EINVAL);
+    }
+    CU_ASSERT_STRING_EQUAL(act(r, op_create("/", NULL, ZKL__EPHEMERAL_SEQUENTIAL))->name, "0000000002");
+    CU_ASSERT_EQUAL(rc_of(outside, op_check("/top/sub/0000000002", -1)), ZKL__RC_OK);
     recorder_free(r);
     recorder_free(outside);
 }

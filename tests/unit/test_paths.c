@@ -179,6 +179,22 @@ static void test_texts(void)
     expect_text(text, "longer than 4096 bytes");
 }
 
+static void test_form_alone(void)
+{
+    static const char *const fine[] = {"/", "/a", "/a/b", "/...", "/zookeeper", "/x-0000000001", "/a/.b"};
+    static const char *const not_fine[] = {"", "a", "//", "/a//b", "/.", "/a/..", "/./b", "a/b", "/a/../b"};
+    for (size_t i = 0; i < sizeof fine / sizeof *fine; i++) {
+        CU_ASSERT(zkl__path_form(fine[i], false));
+        CU_ASSERT(zkl__path_form(fine[i], true));
+    }
+    for (size_t i = 0; i < sizeof not_fine / sizeof *not_fine; i++) {
+        CU_ASSERT(!zkl__path_form(not_fine[i], false));
+        CU_ASSERT(!zkl__path_form(not_fine[i], true));
+    }
+    CU_ASSERT(!zkl__path_form("/a/", false));
+    CU_ASSERT(zkl__path_form("/a/", true)); /* a number follows */
+}
+
 static void expect_join(const char *dir, const char *name, const char *path)
 {
     size_t length = strlen(path);
@@ -202,5 +218,5 @@ static void test_join(void)
     expect_join("/a/b", "c-0000000001", "/a/b/c-0000000001");
 }
 
-TESTS("paths", T(test_good_paths), T(test_form), T(test_length), T(test_reserved), T(test_characters), T(test_utf8),
-      T(test_texts), T(test_join))
+TESTS("paths", T(test_good_paths), T(test_form), T(test_form_alone), T(test_length), T(test_reserved),
+      T(test_characters), T(test_utf8), T(test_texts), T(test_join))
