@@ -99,14 +99,26 @@ static bool is_world(const zkl_acl_entry *entry)
     return strcmp(entry->scheme, "world") == 0 && strcmp(entry->id, "anyone") == 0;
 }
 
+/* "user:hash", as DigestAuthenticationProvider.isValid has it: two pieces when split at colons, empty ones at the end not counted. */
+static bool is_digest_id(const char *id)
+{
+    size_t length = strlen(id), colons = 0;
+    while (length > 0 && id[length - 1] == ':') {
+        length--;
+    }
+    for (size_t i = 0; i < length; i++) {
+        colons += id[i] == ':';
+    }
+    return colons == 1;
+}
+
 static bool entry_valid(const zkl_acl_entry *entry, const char *identity)
 {
     if (!entry->scheme || !entry->id) {
         return false;
     }
     if (strcmp(entry->scheme, "digest") == 0) {
-        const char *colon = strchr(entry->id, ':');
-        return colon && !strchr(colon + 1, ':');
+        return is_digest_id(entry->id);
     }
     return is_world(entry) || (strcmp(entry->scheme, "auth") == 0 && identity);
 }

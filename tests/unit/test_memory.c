@@ -376,14 +376,23 @@ static void test_permissions(void)
 
 static void test_invalid_acl(void)
 {
-    static const zkl_acl_entry entries[] = {{31, "auth", ""},    {31, "world", "nobody"}, {31, "sasl", "x"},
-                                            {31, "digest", "x"}, {31, "digest", "a:b:c"}, {31, NULL, ""}};
+    static const zkl_acl_entry entries[] = {{31, "auth", ""},     {31, "world", "nobody"}, {31, "sasl", "x"},
+                                            {31, "digest", "x"},  {31, "digest", "a:b:c"}, {31, NULL, ""},
+                                            {31, "digest", "a:"}, {31, "digest", ":"}};
+    static const zkl_acl_entry colons[] = {{31, "digest", "a:b:"}, {31, "digest", ":b"}};
     set_up();
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
         const zkl_acl acl = {1, &entries[i]};
         CU_ASSERT_EQUAL(rc_of(create_with("/i", &acl)), ZKL__RC_INVALIDACL);
         CU_ASSERT_EQUAL(rc_of(create_with("/no/parent", &acl)), ZKL__RC_INVALIDACL); /* looked at first */
     }
+    for (size_t i = 0; i < 2; i++) { /* "a:b:".split(":") is two pieces in Java */
+        const zkl_acl acl = {1, &colons[i]};
+        CU_ASSERT_EQUAL(rc_of(create_with("/no/parent", &acl)), ZKL__RC_NONODE);
+    }
+    CU_ASSERT_EQUAL(rc_of(op_read(ZKL__OP_GET, "/zookeeper/config", false)), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(rc_of(op_set("/zookeeper/config", "", -1)), ZKL__RC_NOAUTH);
+    CU_ASSERT_EQUAL(create("/zookeeper/config/x", ZKL__PERSISTENT), ZKL__RC_NOAUTH);
     tear_down();
 }
 
