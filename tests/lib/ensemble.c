@@ -38,6 +38,7 @@ struct ensemble {
     char servers_text[TEXT_MAX];
     struct server servers[SERVERS_MAX];
     char *extra;
+    char *java;
 };
 
 static int64_t now_ms(void)
@@ -148,7 +149,7 @@ static bool configure(struct ensemble *e, int index)
 
 /* --- processes ----------------------------------------------------------------------------------------------------- */
 
-static void become_server(const struct server *s, pid_t parent)
+static void become_server(const struct server *s, const char *argument, pid_t parent)
 {
     char config[TEXT_MAX + 16], log[TEXT_MAX + 16];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -167,8 +168,8 @@ static void become_server(const struct server *s, pid_t parent)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execl("/usr/bin/java", "java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-          "-Dzookeeper.preAllocSize=1024", "-cp", CLASS_PATH, "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-          config, (char *)NULL);
+          "-Dzookeeper.preAllocSize=1024", argument, "-cp", CLASS_PATH,
+          "org.apache.zookeeper.server.quorum.QuorumPeerMain", config, (char *)NULL);
     _exit(127);
 }
 
@@ -178,7 +179,7 @@ bool ensemble_restart(struct ensemble *e, int i)
     pid_t parent = getpid();
     s->pid = fork();
     if (s->pid == 0) {
-        become_server(s, parent);
+        become_server(s, e->java ? e->java : "-Dzklock.test=true", parent);
     }
     if (s->pid < 0) {
         perror("fork");
@@ -324,7 +325,7 @@ static void lay_out(struct ensemble *e, bool own_hosts)
         snprintf(s->address, sizeof s->address, "%s:%d", host, s->client_port);
         snprintf(s->dir, sizeof s->dir, "%.200s/%d", e->dir, i + 1);
         length += (size_t)snprintf(e->servers_text + length, sizeof e->servers_text - length, "%s%.31s", i ? "," : "",
-                                   s->address);
+                                   address);
     }
 }
 
@@ -335,12 +336,14 @@ struct ensemble *ensemble_start(const struct ensemble_options *options)
     e->count = o.servers > 0 && o.servers <= SERVERS_MAX ? o.servers : 1;
     e->tick_ms = o.tick_ms > 0 ? o.tick_ms : 500;
     e->extra = o.extra ? strdup(o.extra) : NULL;
+    e->java = o.java ? strdup(o.java) : NULL;
     const char *parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     remove_orphans(parent);
     snprintf(e->dir, sizeof e->dir, "%s/zklock-test-%d-XXXXXX", parent, (int)getpid());
     if (!mkdtemp(e->dir)) {
         perror(e->dir);
         free(e->extra);
+        free(e->java);
         free(e);
         return NULL;
     }
@@ -364,6 +367,7 @@ void ensemble_stop(struct ensemble *e)
         }
         remove_tree(e->dir);
         free(e->extra);
+        free(e->java);
         free(e);
     }
 }

@@ -21,6 +21,7 @@ struct ensemble_options {
     int tick_ms;       /* 0 is 500. Session timeouts from 2 ticks to 60 s are granted */
     bool own_hosts;    /* server i listens on 127.0.1.(i + 1), so that packet filters can tell the servers apart */
     const char *extra; /* more lines of zoo.cfg, or NULL */
+    const char *java;  /* one more argument for java ("-Dname=value"), or NULL */
 };
 
 /* False when the machine has no java or no ZooKeeper: the test should be skipped (exit code 77). */
