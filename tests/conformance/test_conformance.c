@@ -1,0 +1,238 @@
+/* The same scripts on the in-process store and on a real ZooKeeper: the transcripts must be the same.
+ *
+ *   conformance [--seeds FIRST-LAST] [--seconds N] [--ops N] [--servers N] [--show]
+ *
+ * A difference is shrunk to the operations it needs and printed with the command that repeats it. Exit code 0: none; 1: there is
+ * one, or a store failed; 77: no server on this machine. */
+#include "ensemble.h"
+#include "play.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Nodes of earlier scripts stay, and a list of the root gets longer; a fresh server from time to time. */
+enum { SCRIPTS_PER_SERVER = 2000 };
+
+struct options {
+    uint64_t first, last;
+    int64_t seconds; /* 0: no limit */
+    size_t ops;
+    int servers;
+    bool show;
+};
+
+struct arena {
+    const struct options *options;
+    struct ensemble *ensemble;
+    struct world *worlds[2];
+    struct world_session *keepers[2]; /* they keep the trees, and make what chroots need */
+    unsigned long runs;
+    unsigned long long played_ops;
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* --- the two stores ------------------------------------------------------------------------------------------------ */
+
+static void arena_close(struct arena *arena)
+{
+    for (int i = 0; i < 2; i++) {
+        if (arena->keepers[i]) {
+            arena->worlds[i]->close(arena->keepers[i]);
+            arena->worlds[i]->free(arena->keepers[i]);
+            arena->keepers[i] = NULL;
+        }
+        world_free(arena->worlds[i]);
+        arena->worlds[i] = NULL;
+    }
+    ensemble_stop(arena->ensemble);
+    arena->ensemble = NULL;
+}
+
+static bool arena_open(struct arena *arena)
+{
+    struct ensemble_options how = {.servers = arena->options->servers,
+                                   .java = "-Dznode.container.checkIntervalMs=86400000"};
+    struct world_plan plan = {.chroot = ""};
+    arena->ensemble = ensemble_start(&how);
+    if (!arena->ensemble) {
+        return false;
+    }
+    arena->worlds[0] = world_of_store(ensemble_servers(arena->ensemble));
+    arena->worlds[1] = world_of_store("memory:conformance");
+    for (int i = 0; i < 2; i++) {
+        arena->keepers[i] = arena->worlds[i] ? arena->worlds[i]->open(arena->worlds[i], &plan) : NULL;
+        if (!arena->keepers[i]) {
+            arena_close(arena);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The node that is the chroot of the next run, in both trees: they stay alike down to the root. */
+static bool make_chroot(struct arena *arena, const char *path)
+{
+    struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = path};
+    for (int i = 0; i < 2; i++) {
+        uint64_t id;
+        int code;
+        arena->worlds[i]->submit(arena->keepers[i], &op, &id, &code);
+        if (id == 0 || !arena->worlds[i]->wait(arena->keepers[i], id)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- one script ---------------------------------------------------------------------------------------------------- */
+
+enum verdict { SAME, DIFFERENT, BROKEN };
+
+static enum verdict run(struct arena *arena, uint64_t seed, const bool *drop, bool print)
+{
+    char base[32], chroot[32];
+    struct transcript transcripts[2] = {0};
+    snprintf(base, sizeof base, "/s%07lu", arena->runs);
+    snprintf(chroot, sizeof chroot, "/k%07lu", arena->runs++);
+    struct script *script = script_make(&(struct script_options){
+        .seed = seed,
+        .ops = arena->options->ops,
+        .features = arena->worlds[0]->features & arena->worlds[1]->features,
+        .base = base,
+    });
+    enum verdict verdict = make_chroot(arena, chroot) ? SAME : BROKEN;
+    for (int i = 0; verdict == SAME && i < 2; i++) {
+        verdict = play(&transcripts[i], arena->worlds[i], script, drop, chroot) ? SAME : BROKEN;
+    }
+    if (verdict == SAME) {
+        const char *names[2] = {arena->worlds[0]->name, arena->worlds[1]->name};
+        verdict = transcript_differs(&transcripts[0], names[0], &transcripts[1], names[1], print) ? DIFFERENT : SAME;
+    }
+    for (int s = 0; arena->options->show && !drop && s < transcripts[0].session_count; s++) {
+        for (size_t i = 0; i < transcripts[0].sessions[s].count; i++) {
+            printf("session%d %s\n", s, transcripts[0].sessions[s].lines[i]);
+        }
+    }
+    arena->played_ops += script->op_count;
+    transcript_free(&transcripts[0]);
+    transcript_free(&transcripts[1]);
+    script_free(script);
+    return verdict;
+}
+
+/* Leaves out what the difference does not need: halves, quarters, ... single ops, again and again. */
+static void shrink(struct arena *arena, uint64_t seed, size_t ops)
+{
+    bool *drop = calloc(ops + 1, sizeof *drop), *trial = calloc(ops + 1, sizeof *trial);
+    size_t left = ops;
+    for (size_t chunk = ops / 2; chunk > 0 && drop && trial; chunk = chunk > 1 ? chunk / 2 : 0) {
+        for (size_t from = 0; from < ops; from += chunk) {
+            memcpy(trial, drop, ops);
+            for (size_t i = from; i < from + chunk && i < ops; i++) {
+                trial[i] = true;
+            }
+            if (memcmp(trial, drop, ops) != 0 && run(arena, seed, trial, false) == DIFFERENT) {
+                memcpy(drop, trial, ops);
+            }
+        }
+    }
+    for (size_t i = 0; i < ops; i++) {
+        left -= drop[i];
+    }
+    printf("  needs %zu of its %zu operations:\n", left, ops);
+    run(arena, seed, drop, true);
+    free(drop);
+    free(trial);
+}
+
+static enum verdict judge(struct arena *arena, uint64_t seed)
+{
+    enum verdict verdict = run(arena, seed, NULL, true);
+    if (verdict == DIFFERENT) {
+        printf("seed %llu differs; to see it again: conformance --seeds %llu-%llu --ops %zu --servers %d\n",
+               (unsigned long long)seed, (unsigned long long)seed, (unsigned long long)seed, arena->options->ops,
+               arena->options->servers);
+        shrink(arena, seed, arena->options->ops);
+    }
+    fflush(stdout);
+    return verdict;
+}
+
+/* --- all of them --------------------------------------------------------------------------------------------------- */
+
+static int run_all(const struct options *options)
+{
+    struct arena arena = {.options = options};
+    int64_t began = now_ms();
+    unsigned long scripts = 0, different = 0;
+    enum verdict verdict = SAME;
+    for (uint64_t seed = options->first; seed <= options->last && verdict != BROKEN && different < 10; seed++) {
+        if (options->seconds > 0 && now_ms() - began > options->seconds * 1000) {
+            break;
+        }
+        if (scripts % SCRIPTS_PER_SERVER == 0) {
+            arena_close(&arena);
+            if (!arena_open(&arena)) {
+                return 1;
+            }
+        }
+        verdict = judge(&arena, seed);
+        different += verdict == DIFFERENT;
+        scripts++;
+    }
+    arena_close(&arena);
+    int64_t took = now_ms() - began;
+    printf("conformance: %lu scripts, %llu operations on each store, %lu differ, %lld ms, %lld operations/s\n", scripts,
+           arena.played_ops, different, (long long)took, (long long)arena.played_ops * 1000 / (took > 0 ? took : 1));
+    return different > 0 || verdict == BROKEN;
+}
+
+static bool parse(struct options *options, int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"seeds", required_argument, NULL, 's'}, {"seconds", required_argument, NULL, 't'},
+        {"ops", required_argument, NULL, 'o'},   {"servers", required_argument, NULL, 'n'},
+        {"show", no_argument, NULL, 'v'},        {0}};
+    for (int c; (c = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
+        char *end;
+        if (c == 's') {
+            options->first = strtoull(optarg, &end, 10);
+            options->last = *end == '-' ? strtoull(end + 1, NULL, 10) : options->first;
+        } else if (c == 't') {
+            options->seconds = strtoll(optarg, NULL, 10);
+            options->last = UINT64_MAX - 1;
+        } else if (c == 'o') {
+            options->ops = strtoul(optarg, NULL, 10);
+        } else if (c == 'n') {
+            options->servers = atoi(optarg);
+        } else if (c == 'v') {
+            options->show = true;
+        } else {
+            return false;
+        }
+    }
+    return optind == argc && options->ops > 0 && options->servers > 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {.first = 1, .last = 300, .ops = 60, .servers = 1};
+    if (!parse(&options, argc, argv)) {
+        fprintf(stderr, "usage: conformance [--seeds FIRST-LAST] [--seconds N] [--ops N] [--servers N] [--show]\n");
+        return 2;
+    }
+    if (!ensemble_available()) {
+        printf("conformance: skipped, no ZooKeeper server on this machine\n");
+        return 77;
+    }
+    return run_all(&options);
+}
