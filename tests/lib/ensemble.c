@@ -325,7 +325,7 @@ static void lay_out(struct ensemble *e, bool own_hosts)
         snprintf(s->address, sizeof s->address, "%s:%d", host, s->client_port);
         snprintf(s->dir, sizeof s->dir, "%.200s/%d", e->dir, i + 1);
         length += (size_t)snprintf(e->servers_text + length, sizeof e->servers_text - length, "%s%.31s", i ? "," : "",
-                                   address);
+                                   s->address);
     }
 }
 
