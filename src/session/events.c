@@ -165,7 +165,9 @@ void zkl__session_ring_tick(void *arg)
         pthread_mutex_unlock(&session->mutex); /* a tick may take what is held around event functions */
         int64_t next = session->store_ops->tick(store, zkl__clock_now());
         pthread_mutex_lock(&session->mutex);
-        zkl__alarms_set(&session->alarms, &session->tick_alarm, next);
+        /* Meanwhile something may have been submitted, or the server lost. */
+        bool sooner = session->tick_alarm.set && session->tick_alarm.at < next;
+        zkl__alarms_set(&session->alarms, &session->tick_alarm, sooner ? session->tick_alarm.at : next);
     }
 }
 
