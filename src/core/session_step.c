@@ -323,7 +323,9 @@ static void beat(struct zkl__core *core)
     }
     hold_list_remove(core, c);
     hold_list_append(core, c);
-    struct zkl__op op = {.kind = ZKL__OP_CHECK, .dir = c->config.path, .name = c->node, .version = -1};
+    /* A node that is being replaced may be gone when its answer comes: then the directory's will do. */
+    struct zkl__op op = {
+        .kind = ZKL__OP_CHECK, .dir = c->config.path, .name = c->swap[0] ? NULL : c->node, .version = -1};
     if (zkl__core_send(core, c, NULL, ZKL__ROLE_BEAT, &op) == ZKL_OK) {
         core->beats_under_way++;
     }

@@ -165,6 +165,25 @@ static void test_heartbeats_in_rotation(void)
     end();
 }
 
+/* The heartbeat that is sent while the node changes its kind must not ask for the node that goes with it. */
+static void test_heartbeat_during_a_downgrade(void)
+{
+    static const struct zkl__rule reader = {"__READ__", 0};
+    begin();
+    script_hold(&s, &me);
+    script_step(&s, (struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .contender = me.contender, .rule = &reader});
+    script_wait(&s, s.timeout / 12);
+    OPS(&s, "multi(create,delete) check");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.lost, 0);
+    CU_ASSERT_STRING_EQUAL(zkl__contender_node(me.contender), script_our_path(&s) + 3);
+    script_suspend(&s, 0);
+    script_connect(&s);
+    script_run(&s, 5000 * MS);
+    CU_ASSERT_EQUAL(me.lost, 0);
+    end();
+}
+
 /* Behind a server that does not answer heartbeats do not pile up. */
 static void test_heartbeats_without_answers(void)
 {
@@ -592,10 +611,10 @@ static void test_watches_outlive_a_reconnect_and_not_the_session(void)
 
 TESTS("session step", T(test_facts), T(test_uuids), T(test_nobody_listens), T(test_state_names),
       T(test_sync_when_nothing_is_held), T(test_heartbeats_keep_the_lease), T(test_heartbeats_in_rotation),
-      T(test_heartbeats_without_answers), T(test_suspended), T(test_suspended_for_a_moment), T(test_time_comes_first),
-      T(test_time_never_goes_back), T(test_grant_after_a_long_wait), T(test_no_grant_without_a_lease),
-      T(test_proof_put_off), T(test_max_hold), T(test_release_while_discarded),
-      T(test_expiry_between_grant_and_first_use), T(test_start_after_close),
+      T(test_heartbeat_during_a_downgrade), T(test_heartbeats_without_answers), T(test_suspended),
+      T(test_suspended_for_a_moment), T(test_time_comes_first), T(test_time_never_goes_back),
+      T(test_grant_after_a_long_wait), T(test_no_grant_without_a_lease), T(test_proof_put_off), T(test_max_hold),
+      T(test_release_while_discarded), T(test_expiry_between_grant_and_first_use), T(test_start_after_close),
       T(test_start_after_the_credentials_were_refused), T(test_cancel_out_of_season), T(test_late_and_unknown_replies),
       T(test_requests), T(test_request_forgotten), T(test_request_without_memory), T(test_watches),
       T(test_watches_outlive_a_reconnect_and_not_the_session))
