@@ -320,6 +320,22 @@ static void test_forged_place_before_ours(void)
     end();
 }
 
+/* A name that carries our uuid and is longer than the server makes ours: nobody's double. */
+static void test_long_name_with_our_uuid(void)
+{
+    char longer[SCRIPT_PATH];
+    begin();
+    script_acquire(&s, &me);
+    script_suspend(&s, 1);
+    snprintf(longer, sizeof longer, "%.42s-%050d-lock-0000000009", script_our_path(&s), 0);
+    script_put(&s, longer, SCRIPT_STRANGER);
+    script_connect(&s);
+    script_answer_all(&s);
+    CU_ASSERT_PTR_NOT_NULL(script_find(&s, longer));
+    CU_ASSERT_EQUAL(me.granted, 1);
+    end();
+}
+
 static void test_lost_create_then_cancel(void)
 {
     begin();
@@ -427,7 +443,7 @@ TESTS("contender", T(test_uncontended_in_one_round_trip), T(test_start_before_th
       T(test_hand_over), T(test_predecessor_gone_before_the_watch), T(test_event_before_the_answer_of_the_get),
       T(test_a_crashed_predecessor_is_no_grant), T(test_numbers_used_up), T(test_lost_create_that_was_done),
       T(test_lost_create_that_was_not_done), T(test_create_lost_many_times), T(test_double_that_stays),
-      T(test_double_that_is_a_strangers), T(test_forged_place_before_ours), T(test_lost_create_then_cancel),
-      T(test_lost_create_then_cancel_and_trouble), T(test_lost_create_then_cancel_without_a_directory),
-      T(test_cancel_before_the_create_is_answered), T(test_cancel_and_then_the_create_is_lost),
-      T(test_cancel_while_the_double_is_deleted))
+      T(test_double_that_is_a_strangers), T(test_forged_place_before_ours), T(test_long_name_with_our_uuid),
+      T(test_lost_create_then_cancel), T(test_lost_create_then_cancel_and_trouble),
+      T(test_lost_create_then_cancel_without_a_directory), T(test_cancel_before_the_create_is_answered),
+      T(test_cancel_and_then_the_create_is_lost), T(test_cancel_while_the_double_is_deleted))

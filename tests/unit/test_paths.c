@@ -94,6 +94,7 @@ static void test_reserved(void)
     good("/x-012345678");
     good("/x-01234567890");
     good("/x-012345678a");
+    good("/x-0123 56789");
     good("/x0123456789");
     good("/0123456789");
 }

@@ -79,10 +79,21 @@ static void test_uuids(void)
     end();
 }
 
+static int submit_nothing(void *ctx, uint64_t id, const struct zkl__op *op)
+{
+    (void)ctx, (void)id, (void)op;
+    return ZKL_ECONNECT;
+}
+
+static void no_news(void *ctx, zkl_session_state state, int code)
+{
+    (void)ctx, (void)state, (void)code;
+}
+
 static void test_nobody_listens(void)
 {
     script_init(&s);
-    struct zkl__port port = {.ctx = &s, .submit = NULL, .state = NULL};
+    struct zkl__port port = {.ctx = &s, .submit = submit_nothing, .state = no_news};
     struct zkl__core_config config = {.heap = test_heap(&s.heap), .tick_ns = 2000 * MS};
     struct zkl__core *core = zkl__core_new(&config, &port);
     struct zkl__contender_config queue = {.rule = &zkl__rule_mutex,
@@ -96,6 +107,8 @@ static void test_nobody_listens(void)
     CU_ASSERT_EQUAL(zkl__core_next(core), INT64_MAX);
     CU_ASSERT_TRUE(zkl__core_idle(core));
     (void)zkl__contender_new(core, &queue);
+    zkl__session_step(core,
+                      &(struct zkl__event){.kind = ZKL__EV_CONNECTED, .now = 9, .timeout = 10000 * MS, .fresh = true});
     zkl__core_free(core); /* whatever is left is dropped without a word */
     script_deinit(&s);
 }
@@ -458,6 +471,10 @@ static void test_late_and_unknown_replies(void)
     }
     script_step(&s, (struct zkl__event){.kind = ZKL__EV_WATCH, .path = "/nobody/asked"});
     STATE(&me, "held");
+    script_release(&s, &me);
+    uint64_t earlier = s.ops[0].id - (UINT64_C(1) << 32); /* the same slot, the use before */
+    script_step(&s, (struct zkl__event){.kind = ZKL__EV_REPLY, .id = earlier, .reply = &reply});
+    STATE(&me, "removing");
     end();
 }
 

@@ -129,6 +129,23 @@ static void test_limit(void)
     zkl__watches_deinit(&table, &h);
 }
 
+/* Two paths of one hash (FNV-1a of 32 bits): told apart nevertheless. */
+static void test_one_hash(void)
+{
+    zkl_heap h = test_heap(&heap);
+    struct zkl__watches table = {0};
+    struct zkl__watch one = {.path = "/q/tbhekt"}, two = {.path = "/q/ovedks"};
+    CU_ASSERT_TRUE_FATAL(zkl__watches_init(&table, &h));
+    CU_ASSERT_EQUAL(zkl__watches_add(&table, &one, 0), ZKL_OK);
+    CU_ASSERT_FALSE(zkl__watches_any(&table, two.path));
+    CU_ASSERT_EQUAL(zkl__watches_add(&table, &two, 0), ZKL_OK);
+    CU_ASSERT_EQUAL(one.hash, two.hash);
+    CU_ASSERT_PTR_EQUAL(zkl__watches_take(&table, one.path), &one);
+    CU_ASSERT_TRUE(two.on);
+    zkl__watches_remove(&table, &two);
+    zkl__watches_deinit(&table, &h);
+}
+
 static void test_no_memory(void)
 {
     zkl_heap h = test_heap(&heap);
@@ -139,4 +156,4 @@ static void test_no_memory(void)
     test_heap_fail(&heap, 0, false);
 }
 
-TESTS("watches", T(test_against_a_list), T(test_limit), T(test_no_memory))
+TESTS("watches", T(test_against_a_list), T(test_limit), T(test_one_hash), T(test_no_memory))
