@@ -249,6 +249,39 @@ static void test_lost_create_that_was_not_done(void)
     end();
 }
 
+static void test_lost_create_and_both_removed(void)
+{
+    lost_create(0);
+    script_answer(&s);
+    script_remove(&s, script_our_path(&s)); /* by somebody, before the list */
+    script_answer(&s);
+    OPS(&s, "create list");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    end();
+}
+
+/* A server that answers with a name that cannot be: as if the reply were lost. */
+static void test_created_name_that_is_too_long(void)
+{
+    for (int cancelled = 0; cancelled < 2; cancelled++) {
+        begin();
+        script_acquire(&s, &me);
+        script_do(&s);
+        memset(s.news[0].name, 'x', 200);
+        if (cancelled) {
+            script_cancel(&s, &me);
+        }
+        script_deliver(&s);
+        script_answer(&s);
+        OPS(&s, "");
+        script_run(&s, 100 * MS);
+        CU_ASSERT_EQUAL(me.granted, !cancelled);
+        CU_ASSERT_EQUAL(script_ours(&s), !cancelled);
+        end();
+    }
+}
+
 static void test_create_lost_many_times(void)
 {
     begin();
@@ -442,8 +475,9 @@ static void test_cancel_while_the_double_is_deleted(void)
 TESTS("contender", T(test_uncontended_in_one_round_trip), T(test_start_before_the_connection), T(test_try),
       T(test_hand_over), T(test_predecessor_gone_before_the_watch), T(test_event_before_the_answer_of_the_get),
       T(test_a_crashed_predecessor_is_no_grant), T(test_numbers_used_up), T(test_lost_create_that_was_done),
-      T(test_lost_create_that_was_not_done), T(test_create_lost_many_times), T(test_double_that_stays),
-      T(test_double_that_is_a_strangers), T(test_forged_place_before_ours), T(test_long_name_with_our_uuid),
-      T(test_lost_create_then_cancel), T(test_lost_create_then_cancel_and_trouble),
-      T(test_lost_create_then_cancel_without_a_directory), T(test_cancel_before_the_create_is_answered),
-      T(test_cancel_and_then_the_create_is_lost), T(test_cancel_while_the_double_is_deleted))
+      T(test_lost_create_that_was_not_done), T(test_create_lost_many_times), T(test_lost_create_and_both_removed),
+      T(test_created_name_that_is_too_long), T(test_double_that_stays), T(test_double_that_is_a_strangers),
+      T(test_forged_place_before_ours), T(test_long_name_with_our_uuid), T(test_lost_create_then_cancel),
+      T(test_lost_create_then_cancel_and_trouble), T(test_lost_create_then_cancel_without_a_directory),
+      T(test_cancel_before_the_create_is_answered), T(test_cancel_and_then_the_create_is_lost),
+      T(test_cancel_while_the_double_is_deleted))
