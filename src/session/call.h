@@ -1,6 +1,6 @@
 /* call.h - operations that a thread waits for: one, or many reads with several on their way at a time. All inside enter/leave. */
-#ifndef ZKL_RECIPES_CALL_H
-#define ZKL_RECIPES_CALL_H
+#ifndef ZKL_SESSION_CALL_H
+#define ZKL_SESSION_CALL_H
 
 #include "shell.h"
 
