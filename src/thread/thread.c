@@ -54,10 +54,12 @@ void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_
         pthread_cond_wait(&signal->cond, mutex);
         return;
     }
-    /* Condition variables do not know CLOCK_BOOTTIME. After the machine slept this one is late; an alarm is not. */
-    int64_t until = clock_ns(CLOCK_MONOTONIC) + (deadline - zkl__clock_now());
-    struct timespec at = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
-    if (until > 0) {
-        pthread_cond_timedwait(&signal->cond, mutex, &at);
+    int64_t now = zkl__clock_now();
+    if (deadline <= now) {
+        return;
     }
+    /* Condition variables do not know CLOCK_BOOTTIME. After the machine slept this one is late; an alarm is not. */
+    int64_t until = clock_ns(CLOCK_MONOTONIC) + (deadline - now);
+    struct timespec at = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
+    pthread_cond_timedwait(&signal->cond, mutex, &at);
 }

@@ -37,7 +37,7 @@ zkl_session *kit_open(const zkl_session_options *options)
 zkl_session_options kit_short(void)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.session_timeout_ms = 1000;
+    options.session_timeout_ms = 2000;
     options.tick_ms = 100;
     options.leader_pause_ms = 20;
     return options;
@@ -53,6 +53,16 @@ zkl_lock *kit_lock(zkl_session *session, const char *path, const zkl_lock_option
     }
     CU_ASSERT_EQUAL_FATAL(code, ZKL_OK);
     return lock;
+}
+
+bool kit_held_for(const zkl_lock *lock, int64_t ms)
+{
+    struct patience patience = {now_ms() + ms};
+    bool held = true;
+    while (held && patience_left(&patience)) {
+        held = zkl_lock_is_held(lock);
+    }
+    return held;
 }
 
 size_t kit_queue(zkl_session *session, const char *path)
@@ -75,7 +85,7 @@ void kit_remove_node(const zkl_lock *lock)
 {
     char node[128];
     enum zkl__rc rc = ZKL__RC_UNKNOWN;
-    CU_ASSERT_FATAL(zkl_lock_node(lock, node, sizeof node) > 0);
+    CU_ASSERT_FATAL(EVENTUALLY(zkl_lock_node(lock, node, sizeof node) > 0));
     struct zkl__op op = {.kind = ZKL__OP_DELETE, .dir = zkl_lock_path(lock), .name = node, .version = -1};
     CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
     CU_ASSERT_EQUAL(rc, ZKL__RC_OK);

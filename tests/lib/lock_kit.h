@@ -41,9 +41,11 @@ bool patience_left(struct patience *patience); /* a millisecond later; false aft
 
 /* A session at PLACE; options NULL: defaults. Ends the test when it cannot be opened. */
 zkl_session *kit_open(const zkl_session_options *options);
-/* A short session timeout, for leases that are to end within a test: 1000 ms, tick 100, pause 20. */
+/* A short session timeout, for leases that are to end within a test: 2000 ms, tick 100, pause 20. */
 zkl_session_options kit_short(void);
 zkl_lock *kit_lock(zkl_session *session, const char *path, const zkl_lock_options *options);
+/* False as soon as it is not held, true after so long. */
+bool kit_held_for(const zkl_lock *lock, int64_t ms);
 /* How many contenders stand at path. */
 size_t kit_queue(zkl_session *session, const char *path);
 void kit_close(zkl_session *session); /* the server must confirm */

@@ -232,12 +232,7 @@ static void test_a_callback_that_blocks(void)
     CU_ASSERT_FATAL(mailbox_wait(&gate.entered, 1));
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(other, 1000, on_acquired, &box, NULL), ZKL_OK);
     CU_ASSERT(EVENTUALLY(zkl_lock_is_held(other)));
-    int64_t until = now_ms() + 1500; /* longer than the session timeout */
-    bool held = true;
-    while (held && now_ms() < until) {
-        held = zkl_lock_state(lock) == ZKL_STATE_HELD;
-    }
-    CU_ASSERT(held);
+    CU_ASSERT(kit_held_for(lock, 2500)); /* longer than the session timeout */
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     mailbox_put(&gate.leave, (struct letter){0});
     CU_ASSERT(mailbox_wait(&box, 1));

@@ -1,0 +1,145 @@
+/* The alarms' thread, and the queue of callbacks, by themselves. */
+#include "alarm.h"
+#include "callback.h"
+#include "check.h"
+#include "lock_kit.h"
+
+#include <zklock/error.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct zkl__alarms alarms;
+
+static void set(struct zkl__alarm *alarm, int64_t in_ms)
+{
+    pthread_mutex_lock(&mutex);
+    zkl__alarms_set(&alarms, alarm, in_ms == INT64_MAX ? in_ms : zkl__clock_now() + in_ms * ZKL__MS);
+    pthread_mutex_unlock(&mutex);
+}
+
+static void ring(void *owner)
+{
+    mailbox_put(owner, (struct letter){.code = (int)(zkl__clock_now() / ZKL__MS)});
+}
+
+static void start(void)
+{
+    alarms = (struct zkl__alarms){.fd = -1};
+    CU_ASSERT_EQUAL_FATAL(zkl__alarms_start(&alarms, &mutex), ZKL_OK);
+}
+
+static void test_alarms_ring_in_their_order(void)
+{
+    struct mailbox late = MAILBOX_INIT, early = MAILBOX_INIT, never = MAILBOX_INIT;
+    struct zkl__alarm a = {.ring = ring, .owner = &late}, b = {.ring = ring, .owner = &early},
+                      c = {.ring = ring, .owner = &never}, d = {.ring = ring, .owner = &never};
+    int64_t from = zkl__clock_now() / ZKL__MS;
+    start();
+    set(&a, 60);
+    set(&b, 3600000);
+    set(&b, 30); /* moved forward: the thread sleeps for later already */
+    set(&c, 20);
+    set(&c, INT64_MAX); /* taken back */
+    set(&d, 3600000);   /* and one that is left when all is stopped */
+    CU_ASSERT(mailbox_wait(&late, 1));
+    CU_ASSERT_EQUAL(mailbox_count(&early), 1);
+    CU_ASSERT_EQUAL(mailbox_count(&never), 0);
+    CU_ASSERT(late.letters[0].code - (int)from >= 59);
+    CU_ASSERT(early.letters[0].code - (int)from >= 29);
+    CU_ASSERT(early.letters[0].code < late.letters[0].code);
+    set(&b, -5); /* in the past: now */
+    CU_ASSERT(mailbox_wait(&early, 2));
+    zkl__alarms_stop(&alarms);
+    set(&b, 0); /* nobody is there any more */
+    CU_ASSERT_EQUAL(mailbox_count(&early), 2);
+}
+
+struct again {
+    struct mailbox box;
+    struct zkl__alarm alarm;
+    int64_t count;
+};
+
+static void ring_again(void *owner)
+{
+    struct again *again = owner;
+    if (++again->count < 100) {
+        zkl__alarms_set(&alarms, &again->alarm, zkl__clock_now());
+    } else {
+        mailbox_put(&again->box, (struct letter){0});
+    }
+}
+
+static void test_an_alarm_may_set_itself(void)
+{
+    struct again again = {.box = MAILBOX_INIT};
+    again.alarm = (struct zkl__alarm){.ring = ring_again, .owner = &again};
+    start();
+    set(&again.alarm, 1);
+    CU_ASSERT(mailbox_wait(&again.box, 1));
+    zkl__alarms_stop(&alarms);
+    CU_ASSERT_EQUAL(again.count, 100);
+}
+
+static void *raise_later(void *arg)
+{
+    pthread_mutex_lock(&mutex);
+    zkl__signal_raise(arg);
+    pthread_mutex_unlock(&mutex);
+    return NULL;
+}
+
+static void test_signals(void)
+{
+    struct zkl__signal signal;
+    pthread_t thread;
+    CU_ASSERT_EQUAL_FATAL(zkl__signal_init(&signal), ZKL_OK);
+    int64_t from = zkl__clock_now(), until = from + 30 * ZKL__MS;
+    pthread_mutex_lock(&mutex);
+    while (zkl__clock_now() < until) {
+        zkl__signal_wait(&signal, &mutex, until);
+    }
+    CU_ASSERT(zkl__clock_now() - from >= 30 * ZKL__MS);
+    zkl__signal_wait(&signal, &mutex, 0);         /* long ago: returns */
+    zkl__signal_wait(&signal, &mutex, INT64_MIN); /* even then */
+    CU_ASSERT_EQUAL_FATAL(zkl__thread_start(&thread, raise_later, &signal), ZKL_OK);
+    zkl__signal_wait(&signal, &mutex, INT64_MAX);
+    pthread_mutex_unlock(&mutex);
+    pthread_join(thread, NULL);
+    zkl__signal_deinit(&signal);
+}
+
+static void count_run(void *owner)
+{
+    mailbox_put(owner, (struct letter){0});
+}
+
+static void test_callbacks_are_queued_once_and_taken_out(void)
+{
+    struct zkl__callbacks callbacks;
+    struct mailbox boxes[3] = {MAILBOX_INIT, MAILBOX_INIT, MAILBOX_INIT};
+    struct zkl__callback queue[3];
+    CU_ASSERT_EQUAL_FATAL(zkl__callbacks_init(&callbacks, &mutex, true), ZKL_OK);
+    pthread_mutex_lock(&mutex);
+    for (int i = 0; i < 3; i++) {
+        queue[i] = (struct zkl__callback){.run = count_run, .owner = &boxes[i]};
+        zkl__callbacks_post(&callbacks, &queue[i]);
+        zkl__callbacks_post(&callbacks, &queue[i]);
+    }
+    zkl__callbacks_unpost(&callbacks, &queue[2]); /* the last one: the queue goes on behind the others */
+    zkl__callbacks_unpost(&callbacks, &queue[2]);
+    zkl__callbacks_post(&callbacks, &queue[2]);
+    zkl__callbacks_unpost(&callbacks, &queue[0]);
+    zkl__callbacks_finish(&callbacks, &queue[1]); /* runs it here and now */
+    zkl__callbacks_finish(&callbacks, &queue[1]); /* nothing owed */
+    CU_ASSERT_EQUAL(zkl__callbacks_dispatch(&callbacks), 1);
+    CU_ASSERT_FALSE(zkl__callbacks_inside(&callbacks, NULL));
+    pthread_mutex_unlock(&mutex);
+    CU_ASSERT_EQUAL(boxes[0].count, 0);
+    CU_ASSERT_EQUAL(boxes[1].count, 1);
+    CU_ASSERT_EQUAL(boxes[2].count, 1);
+    zkl__callbacks_stop(&callbacks);
+    zkl__callbacks_deinit(&callbacks);
+}
+
+TESTS("alarm", T(test_alarms_ring_in_their_order), T(test_an_alarm_may_set_itself), T(test_signals),
+      T(test_callbacks_are_queued_once_and_taken_out))

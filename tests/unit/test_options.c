@@ -1,0 +1,86 @@
+/* What is pure about options: checks, copies, the lease a session timeout leaves, lines of a log. */
+#include "acl.h"
+#include "check.h"
+#include "options.h"
+#include "test_heap.h"
+
+#include <string.h>
+
+#define MS INT64_C(1000000)
+
+static void test_acl_copy(void)
+{
+    struct test_heap counter = TEST_HEAP_INIT;
+    zkl_heap heap = test_heap(&counter);
+    const zkl_acl_entry entries[] = {{ZKL_PERM_ALL, "digest", "me:hash"}, {ZKL_PERM_READ, "world", "anyone"}};
+    zkl_acl *copy = zkl__acl_copy(&heap, &(zkl_acl){2, entries});
+    CU_ASSERT_PTR_NOT_NULL_FATAL(copy);
+    CU_ASSERT_EQUAL(copy->count, 2);
+    CU_ASSERT_EQUAL(copy->entries[1].perms, ZKL_PERM_READ);
+    CU_ASSERT_STRING_EQUAL(copy->entries[0].scheme, "digest");
+    CU_ASSERT_STRING_EQUAL(copy->entries[0].id, "me:hash");
+    CU_ASSERT_STRING_EQUAL(copy->entries[1].id, "anyone");
+    CU_ASSERT(copy->entries[0].id != entries[0].id);
+    zkl__free(&heap, copy);
+    CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
+}
+
+static void test_settings_are_copies(void)
+{
+    struct test_heap counter = TEST_HEAP_INIT;
+    zkl_heap heap = test_heap(&counter);
+    char scheme[] = "digest", secret[] = "me\0secret", servers[] = "memory:x";
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.auth_scheme = scheme;
+    options.auth = secret;
+    options.auth_size = 9;
+    for (long nth = 0; nth < 5; nth++) { /* 0: nothing fails */
+        struct zkl__settings settings = {.servers = NULL};
+        test_heap_fail(&counter, nth, false);
+        bool ok = zkl__settings_copy(&settings, &heap, servers, &options);
+        CU_ASSERT_EQUAL(ok, nth == 0 || nth > 3);
+        if (ok) {
+            CU_ASSERT_STRING_EQUAL(settings.servers, "memory:x");
+            CU_ASSERT(settings.options.auth_scheme != scheme);
+            CU_ASSERT_EQUAL(memcmp(settings.options.auth, secret, 9), 0);
+        }
+        zkl__settings_free(&settings, &heap);
+        CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
+    }
+}
+
+static void test_lease_check(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_error err = {0};
+    CU_ASSERT_EQUAL(zkl__lease_check(&options, 10000 * MS, &err), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__lease_check(&options, 1000 * MS, &err), ZKL_EINVAL);
+    options.tick_ms = options.leader_pause_ms = ZKL__DAY_MS; /* the largest numbers: still an answer */
+    CU_ASSERT_EQUAL(zkl__lease_check(&options, 1, &err), ZKL_EINVAL);
+    options.tick_ms = 1;
+    options.leader_pause_ms = 0;
+    CU_ASSERT_EQUAL(zkl__lease_check(&options, 100 * MS, &err), ZKL_OK);
+}
+
+static void expect_line(const char *text, size_t size, const char *expected)
+{
+    char out[64];
+    zkl__text_escape(out, size, text);
+    CU_ASSERT_STRING_EQUAL(out, expected);
+}
+
+static void test_escape(void)
+{
+    expect_line("plain text", 64, "plain text");
+    expect_line("two\nlines\r", 64, "two\\x0alines\\x0d");
+    expect_line("\x1b[31mred\x7f", 64, "\\x1b[31mred\\x7f");
+    expect_line("gr\xc3\xbc\xc3\x9f", 64, "gr\xc3\xbc\xc3\x9f");
+    expect_line("\xc2\x9b"
+                "31m\xc2\xa0",
+                64, "\\xc2\\x9b31m\xc2\xa0"); /* CSI in eight bits; a no-break space stays */
+    expect_line("\xc2", 64, "\xc2");
+    expect_line("0123456789", 10, "01234"); /* cut, never in the middle of an escape */
+    expect_line("", 64, "");
+}
+
+TESTS("options", T(test_acl_copy), T(test_settings_are_copies), T(test_lease_check), T(test_escape))
