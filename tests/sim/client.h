@@ -1,0 +1,146 @@
+/* client.h - a simulated process: the client library with its store adapter (handle), a real session core, and threads of an
+ * application that acquire and release.
+ *
+ * The handle keeps the contract of store.h: on loss first `suspended`, then UNKNOWN for each operation outstanding, and only
+ * then `connected` again; watches outlive reconnects; expiry is learnt only from a server. It connects, times out (2/3 of the
+ * session timeout without a byte) and pings (1/3 without a request) as libzookeeper_mt does. What it has to tell may reach the core
+ * late (the library's completion thread): what the core submits in between is sent, or not, and answered UNKNOWN. */
+#ifndef SIM_CLIENT_H
+#define SIM_CLIENT_H
+
+#include <stdio.h>
+
+#include "contender.h"
+#include "ensemble.h"
+#include "session_step.h"
+
+enum { SIM_THREADS = 3, SIM_ATTEMPTS = 128, SIM_OUTSTANDING = 128, SIM_HEAP_CLASSES = 24 };
+
+/* --- memory: classes of sizes in one block; can be told to fail ------------------------------------------------------ */
+
+struct sim_heap {
+    char *base;
+    size_t used, size;
+    void *spare[SIM_HEAP_CLASSES];
+    long live;        /* blocks */
+    long allocations; /* ever, of this run */
+    long fail_from;   /* allocation number, -1: none */
+    long fail_count;
+};
+void sim_heap_init(struct sim_heap *heap);
+void sim_heap_deinit(struct sim_heap *heap);
+void sim_heap_reset(struct sim_heap *heap);
+zkl_heap sim_heap_api(struct sim_heap *heap);
+
+/* --- the client library ---------------------------------------------------------------------------------------------- */
+
+enum sim_handle_state { SIM_HANDLE_OFF, SIM_HANDLE_WAITING, SIM_HANDLE_CONNECTING, SIM_HANDLE_CONNECTED };
+struct sim_outstanding {
+    uint64_t id; /* 0: nobody waits for the answer */
+    enum zkl__op_kind op;
+    int path;
+    bool watch;
+};
+struct sim_handle {
+    enum sim_handle_state state;
+    int conn;    /* -1: none */
+    int session; /* -1: none yet */
+    int server;  /* the one to try next */
+    bool ever_connected;
+    int64_t last_zxid, last_received, last_sent;
+    int64_t began; /* local: before the attempt was sent */
+    uint32_t connections, connections_told;
+    struct sim_watch watches[SIM_WATCHES]; /* SIM_WATCH_EXIST is only known here */
+    int watch_count;
+    struct sim_outstanding outstanding[SIM_OUTSTANDING];
+    unsigned first, count;
+    struct sim_channel inbox;
+};
+
+/* --- the application ------------------------------------------------------------------------------------------------- */
+
+enum sim_attempt_state {
+    SIM_PENDING,
+    SIM_HOLDING,
+    SIM_LOST,      /* told so, not released yet */
+    SIM_RELEASING, /* RELEASED is owed */
+    SIM_LEFT,      /* let go: nothing is owed */
+    SIM_OVER
+};
+struct sim_attempt {
+    struct sim *s; /* a notice has no other way to it */
+    enum sim_attempt_state state;
+    int client, thread;
+    const struct sim_acquire *plan;
+    struct zkl__contender *contender; /* NULL: not to be used any more */
+    int path, node;                   /* of the queue; of the grant */
+    int session;                      /* at the grant */
+    int64_t deadline;                 /* local */
+    int64_t started, granted;         /* true time */
+    int64_t token;
+    bool jeopardy;
+    bool lapsed; /* the lease was seen to have ended */
+    bool canceled;
+    bool asking;    /* inside the step that releases: it may be told of a loss that came first */
+    bool exempt;    /* an operator took its node or its session: the printed exception */
+    int last_state; /* of the contender, as seen after the last step */
+};
+struct sim_thread {
+    int next;    /* acquire of the plan */
+    int attempt; /* -1: none */
+};
+
+enum sim_process { SIM_STOPPED, SIM_RUNNING, SIM_CLOSING };
+struct sim_client {
+    enum sim_process process;
+    int64_t paused_until;
+    int64_t held_up_until, held_down_until; /* packets to the server, to the client: of this and of later connections */
+    int64_t clock_base, clock_ppm;
+    struct sim_handle handle;
+    struct zkl__core *core;
+    bool reopen; /* the core asked for a new session */
+    bool stepping;
+    int throttled;          /* so many requests are refused with NOTAPPLIED */
+    int refused;            /* so many submits are refused here */
+    int64_t last_step;      /* local */
+    int64_t listed_zxid[4]; /* of the last list of each queue that the core had */
+    bool suspended;         /* ever */
+    unsigned incarnation;
+    struct sim_thread threads[SIM_THREADS];
+    struct sim_heap heap;
+};
+
+/* The process's clock: runs up to 1 in 1000 fast or slow. */
+int64_t sim_local(const struct sim *s, int client, int64_t now);
+/* The first true time at which the local clock shows local. */
+int64_t sim_true(const struct sim *s, int client, int64_t local);
+
+/* handle.c */
+void sim_handle_open(struct sim *s, int client);
+int sim_handle_submit(struct sim *s, int client, uint64_t id, const struct zkl__op *op);
+/* The connection breaks. keep: so many requests on their way still arrive. */
+void sim_handle_cut(struct sim *s, int client, int keep);
+void sim_handle_close(struct sim *s, int client);
+void sim_handle_due(struct sim *s, int client);
+
+/* inbox.c */
+void sim_inbox_put(struct sim *s, int client, struct sim_message *message);
+void sim_inbox_due(struct sim *s, int client);
+
+/* process.c */
+void sim_process_start(struct sim *s, int client);
+void sim_process_crash(struct sim *s, int client, int64_t down_for);
+void sim_process_due(struct sim *s, int client);
+void sim_core_event(struct sim *s, int client, struct zkl__event event);
+void sim_timer_due(struct sim *s, int client);
+/* The end: asks the core to close; true when everything is closed. */
+void sim_process_close(struct sim *s, int client);
+void sim_process_free(struct sim *s, int client);
+
+/* app.c */
+void sim_app_start(struct sim *s, int client);
+void sim_thread_due(struct sim *s, int client, int thread);
+void sim_app_crashed(struct sim *s, int client);
+bool sim_app_done(const struct sim *s);
+
+#endif

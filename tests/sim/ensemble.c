@@ -1,0 +1,481 @@
+/* ensemble.c - the log: proposed by a leader, acknowledged by followers, committed, applied; the leader's session tracker. */
+#include <assert.h>
+#include <stdio.h>
+
+#include "sim.h"
+
+static int majority(const struct sim *s)
+{
+    return s->server_count / 2 + 1;
+}
+
+int64_t sim_committed_zxid(const struct sim *s)
+{
+    return s->committed ? s->log[s->committed - 1].zxid : 0;
+}
+
+int64_t sim_server_zxid(const struct sim *s, int server)
+{
+    int applied = s->servers[server].applied;
+    return applied ? s->log[applied - 1].zxid : 0;
+}
+
+static void send_follower(struct sim *s, int server, struct sim_message *message)
+{
+    sim_channel_push(s, &s->servers[server].from_leader, SLOT_FROM_LEADER + server, message);
+}
+
+void sim_to_leader(struct sim *s, int server, struct sim_message *message)
+{
+    sim_channel_push(s, &s->servers[server].to_leader, SLOT_TO_LEADER + server, message);
+}
+
+static void tell_followers(struct sim *s, enum sim_message_kind kind, int position)
+{
+    for (int i = 0; i < s->server_count; i++) {
+        if (s->servers[s->leader].linked[i]) {
+            struct sim_message *message = sim_message_new(s, kind);
+            message->position = position;
+            send_follower(s, i, message);
+        }
+    }
+}
+
+/* --- sessions at the leader ----------------------------------------------------------------------------------------- */
+
+/* ExpiryQueue.roundToNextInterval: (time / interval + 1) * interval, on the leader's own clock. */
+static int64_t round_up(const struct sim *s, int64_t time)
+{
+    int64_t phase = s->servers[s->leader].phase;
+    return ((time + phase) / s->tick + 1) * s->tick - phase;
+}
+
+static void arm_expiry(struct sim *s)
+{
+    int64_t due = SIM_NEVER;
+    for (int i = 0; i < s->session_count; i++) {
+        const struct sim_session *session = &s->sessions[i];
+        if (!session->closing && !session->ended && session->deadline < due) {
+            due = session->deadline;
+        }
+    }
+    sim_arm(s, SLOT_EXPIRY, due);
+}
+
+void sim_leader_touch(struct sim *s, int index)
+{
+    struct sim_session *session = &s->sessions[index];
+    if (session->closing || session->ended) {
+        return; /* SessionTrackerImpl.touchSession: a closing session is not revived */
+    }
+    int64_t deadline = round_up(s, sim_now(s) + session->timeout);
+    if (deadline != session->deadline) {
+        session->deadline = deadline;
+        arm_expiry(s);
+    }
+}
+
+/* --- proposing and committing --------------------------------------------------------------------------------------- */
+
+static void apply(struct sim *s, int server, int position)
+{
+    s->servers[server].applied = position + 1;
+    const struct sim_txn *txn = &s->log[position];
+    sim_server_fire(s, server, txn);
+    if (txn->conn >= 0 && s->conns[txn->conn].server == server && s->conns[txn->conn].serial == txn->conn_serial) {
+        sim_server_answer(s, server, txn);
+    }
+    if (txn->kind == SIM_TXN_CLOSE) {
+        sim_server_drop_session(s, server, txn->session);
+    }
+}
+
+static void commit_next(struct sim *s)
+{
+    int position = s->committed++;
+    struct sim_txn *txn = &s->log[position];
+    sim_tree_commit(s, txn);
+    if (txn->kind == SIM_TXN_OPEN) {
+        s->sessions[txn->session].committed = true;
+    } else if (txn->kind == SIM_TXN_CLOSE) {
+        s->sessions[txn->session].ended = true;
+        s->sessions[txn->session].ended_position = position;
+    }
+    sim_judge_commit(s, position);
+}
+
+void sim_commit_all(struct sim *s)
+{
+    while (s->committed < s->proposed) {
+        commit_next(s);
+    }
+}
+
+static void answer_syncs(struct sim *s)
+{
+    int kept = 0;
+    for (int i = 0; i < s->sync_count; i++) {
+        const struct sim_waiting_sync *sync = &s->syncs[i];
+        if (sync->position > s->committed) {
+            s->syncs[kept++] = *sync;
+        } else if (s->servers[s->leader].linked[sync->server]) {
+            struct sim_message *message = sim_message_new(s, SIM_MSG_SYNCED);
+            message->conn = sync->conn;
+            message->conn_serial = sync->conn_serial;
+            message->id = sync->id;
+            send_follower(s, sync->server, message);
+        }
+    }
+    s->sync_count = kept;
+}
+
+static void try_commit(struct sim *s)
+{
+    while (s->committed < s->proposed && __builtin_popcount(s->log[s->committed].acks) >= majority(s)) {
+        int position = s->committed;
+        commit_next(s);
+        tell_followers(s, SIM_MSG_COMMIT, position);
+        apply(s, s->leader, position);
+    }
+    answer_syncs(s);
+}
+
+static struct sim_txn *txn_new(struct sim *s, enum sim_txn_kind kind, int session)
+{
+    if (s->proposed == SIM_TXNS) {
+        s->overflow = true;
+        s->proposed--;
+    }
+    struct sim_txn *txn = &s->log[s->proposed++];
+    *txn = (struct sim_txn){.zxid = ++s->last_zxid,
+                            .kind = kind,
+                            .session = session,
+                            .conn = -1,
+                            .node = -1,
+                            .parts = -1,
+                            .first_effect = s->effect_count,
+                            .acks = 1u << s->leader};
+    return txn;
+}
+
+static void propose(struct sim *s, struct sim_txn *txn)
+{
+    txn->effect_count = s->effect_count - txn->first_effect;
+    s->servers[s->leader].logged = s->proposed;
+    tell_followers(s, SIM_MSG_PROPOSAL, s->proposed - 1);
+    try_commit(s);
+}
+
+/* All or nothing; the answers of the parts are kept behind the request's own. */
+static void do_multi(struct sim *s, struct sim_txn *txn, int parts, int count)
+{
+    txn->parts = parts;
+    for (int i = 0; i < count; i++) {
+        struct sim_part *part = &s->parts[parts + i];
+        if (txn->rc == ZKL__RC_OK) {
+            part->rc = sim_tree_do(s, part, txn->session, txn->zxid);
+            txn->rc = part->rc;
+        } else {
+            part->rc = ZKL__RC_ROLLEDBACK;
+        }
+    }
+    if (txn->rc != ZKL__RC_OK) {
+        sim_tree_undo(s, txn->first_effect);
+    }
+}
+
+static bool session_lives(const struct sim *s, int session)
+{
+    return !s->sessions[session].closing && !s->sessions[session].ended;
+}
+
+static void start_closing(struct sim *s, int session, int conn, uint32_t serial)
+{
+    if (!s->sessions[session].closing) {
+        s->sessions[session].closing = true;
+        s->sessions[session].decided = sim_now(s);
+    }
+    struct sim_txn *txn = txn_new(s, SIM_TXN_CLOSE, session);
+    txn->conn = conn;
+    txn->conn_serial = serial;
+    sim_say(s, "leader", "closes session %d", session);
+    sim_tree_close_session(s, session, txn->zxid);
+    propose(s, txn);
+    arm_expiry(s);
+}
+
+static void open_session(struct sim *s, int from, const struct sim_message *request)
+{
+    struct sim_session *session = &s->sessions[request->session];
+    struct sim_txn *txn = txn_new(s, SIM_TXN_OPEN, request->session);
+    txn->conn = request->conn;
+    txn->conn_serial = request->conn_serial;
+    session->owner = from;
+    session->owner_serial = s->servers[from].link_serial;
+    session->closing = false; /* it is tracked from the proposal on */
+    sim_leader_touch(s, request->session);
+    propose(s, txn);
+}
+
+/* PrepRequestProcessor.checkSession: the session must live, and speak through the server it was last seen at. */
+static enum zkl__rc check_session(struct sim *s, int from, struct sim_txn *txn)
+{
+    struct sim_session *session = &s->sessions[txn->session];
+    if (!session_lives(s, txn->session)) {
+        txn->zk_code = -112;
+        return ZKL__RC_REFUSED;
+    }
+    if (session->owner < 0) {
+        session->owner = from;
+        session->owner_serial = s->servers[from].link_serial;
+    }
+    if (session->owner != from || session->owner_serial != s->servers[from].link_serial) {
+        txn->zk_code = -118;
+        return ZKL__RC_NOTAPPLIED;
+    }
+    return ZKL__RC_OK;
+}
+
+void sim_leader_takes(struct sim *s, int from, const struct sim_message *request)
+{
+    if (request->kind == SIM_MSG_CONNECT) {
+        open_session(s, from, request);
+        return;
+    }
+    if (request->kind == SIM_MSG_CLOSE) {
+        start_closing(s, request->session, request->conn, request->conn_serial);
+        return;
+    }
+    struct sim_txn *txn = txn_new(s, SIM_TXN_OP, request->session);
+    txn->conn = request->conn;
+    txn->conn_serial = request->conn_serial;
+    txn->rc = check_session(s, from, txn);
+    struct sim_part part = request->part;
+    if (txn->rc != ZKL__RC_OK) {
+        txn->parts = -1;
+    } else if (part.op == ZKL__OP_MULTI) {
+        do_multi(s, txn, request->parts, request->part_count);
+    } else {
+        part.node = -1;
+        txn->rc = sim_tree_do(s, &part, request->session, txn->zxid);
+        txn->node = part.node;
+    }
+    sim_say(s, "leader", "%s %s of session %d: %s", zkl__op_name(part.op),
+            part.path < 0 ? "" : s->paths[txn->node < 0 ? part.path : s->nodes[txn->node].path].text, request->session,
+            zkl__rc_name(txn->rc));
+    propose(s, txn);
+}
+
+/* Leader.processSync: answered at once when nothing is outstanding, else when the last proposal is committed. */
+void sim_leader_syncs(struct sim *s, int from, const struct sim_message *request)
+{
+    if (s->sync_count == SIM_SYNCS) {
+        s->overflow = true;
+        return;
+    }
+    s->syncs[s->sync_count++] = (struct sim_waiting_sync){.position = s->proposed,
+                                                          .server = from,
+                                                          .conn = request->conn,
+                                                          .conn_serial = request->conn_serial,
+                                                          .id = request->id};
+    answer_syncs(s);
+}
+
+int sim_leader_validates(struct sim *s, int from, int session)
+{
+    if (!session_lives(s, session)) {
+        return -1;
+    }
+    sim_leader_touch(s, session);
+    s->sessions[session].owner = from;
+    s->sessions[session].owner_serial = s->servers[from].link_serial;
+    return session;
+}
+
+/* SessionTrackerImpl.run: one bucket at a time, here one event for all that are due. */
+void sim_leader_expires(struct sim *s)
+{
+    for (int i = 0; i < s->session_count; i++) {
+        if (session_lives(s, i) && s->sessions[i].deadline <= sim_now(s)) {
+            sim_say(s, "leader", "session %d expires", i);
+            start_closing(s, i, -1, 0);
+        }
+    }
+    arm_expiry(s);
+}
+
+bool sim_stranger_writes(struct sim *s, const struct sim_part *part)
+{
+    if (s->leader < 0 || part->path < 0) {
+        return false;
+    }
+    struct sim_txn *txn = txn_new(s, SIM_TXN_OP, SIM_STRANGER);
+    struct sim_part copy = *part;
+    copy.node = -1;
+    txn->rc = sim_tree_do(s, &copy, SIM_STRANGER, txn->zxid);
+    txn->node = copy.node;
+    if (part->op == ZKL__OP_CREATE && txn->rc == ZKL__RC_OK) {
+        s->nodes[copy.node].by_stranger = true;
+    }
+    sim_say(s, "stranger", "%s %s: %s", zkl__op_name(part->op), s->paths[part->path].text, zkl__rc_name(txn->rc));
+    propose(s, txn);
+    return txn->rc == ZKL__RC_OK;
+}
+
+void sim_stranger_closes(struct sim *s, int session)
+{
+    if (s->leader >= 0 && session_lives(s, session) && s->sessions[session].committed) {
+        s->sessions[session].by_operator = true;
+        start_closing(s, session, -1, 0);
+    }
+}
+
+/* --- a follower's word at the leader -------------------------------------------------------------------------------- */
+
+static void acked(struct sim *s, int server, int position)
+{
+    for (int i = s->committed; i <= position && i < s->proposed; i++) {
+        s->log[i].acks |= 1u << server;
+    }
+    try_commit(s);
+}
+
+static void heard(struct sim *s, uint64_t sessions)
+{
+    for (int i = 0; i < s->session_count; i++) {
+        if (sessions >> i & 1) {
+            sim_leader_touch(s, i);
+        }
+    }
+}
+
+static void join(struct sim *s, int server)
+{
+    struct sim_server *leader = &s->servers[s->leader];
+    leader->linked[server] = true;
+    struct sim_message *message = sim_message_new(s, SIM_MSG_JOINED);
+    message->position = s->committed;
+    send_follower(s, server, message);
+    for (int position = s->committed; position < s->proposed; position++) {
+        message = sim_message_new(s, SIM_MSG_PROPOSAL);
+        message->position = position;
+        send_follower(s, server, message);
+    }
+}
+
+void sim_leader_hears(struct sim *s, int server)
+{
+    struct sim_message *message = sim_channel_pop(s, &s->servers[server].to_leader, SLOT_TO_LEADER + server);
+    if (s->leader < 0 || (!s->servers[s->leader].linked[server] && message->kind != SIM_MSG_JOIN)) {
+        sim_message_free(s, message); /* said to a leader that is none any more */
+        return;
+    }
+    s->servers[s->leader].heard[server] = sim_now(s);
+    struct sim_message *answer;
+    switch (message->kind) {
+    case SIM_MSG_JOIN:
+        join(s, server);
+        break;
+    case SIM_MSG_ACK:
+        acked(s, server, message->position);
+        break;
+    case SIM_MSG_HEARD:
+        heard(s, message->sessions);
+        break;
+    case SIM_MSG_FORWARD:
+        message->kind = (enum sim_message_kind)message->event;
+        if (message->kind == SIM_MSG_REQUEST && message->part.op == ZKL__OP_SYNC) {
+            sim_leader_syncs(s, server, message);
+        } else {
+            sim_leader_takes(s, server, message);
+        }
+        break;
+    case SIM_MSG_REVALIDATE:
+        answer = sim_message_new(s, SIM_MSG_VALID);
+        answer->session = sim_leader_validates(s, server, message->session);
+        answer->conn = message->conn;
+        answer->conn_serial = message->conn_serial;
+        send_follower(s, server, answer);
+        break;
+    default:
+        assert(!"a follower says no such thing");
+    }
+    sim_message_free(s, message);
+}
+
+/* --- the leader's word at a follower -------------------------------------------------------------------------------- */
+
+static void ack(struct sim *s, int server)
+{
+    struct sim_message *message = sim_message_new(s, SIM_MSG_ACK);
+    message->position = s->servers[server].logged - 1;
+    sim_to_leader(s, server, message);
+}
+
+static void take_ping(struct sim *s, int server)
+{
+    struct sim_server *follower = &s->servers[server];
+    follower->answering = follower->touched;
+    follower->touched = 0;
+    int64_t preempted = sim_plan_preempted(s->plan, s->seed, server, s->steps);
+    follower->is_answering = true;
+    if (preempted == 0) {
+        sim_follower_answers(s, server);
+        return;
+    }
+    sim_arm(s, SLOT_ANSWER + server, sim_now(s) + preempted);
+    sim_channel_hold(s, &follower->from_leader, SLOT_FROM_LEADER + server, preempted + 1);
+}
+
+void sim_follower_answers(struct sim *s, int server)
+{
+    struct sim_server *follower = &s->servers[server];
+    sim_arm(s, SLOT_ANSWER + server, SIM_NEVER);
+    follower->is_answering = false;
+    struct sim_message *message = sim_message_new(s, SIM_MSG_HEARD);
+    message->sessions = follower->answering;
+    sim_to_leader(s, server, message);
+}
+
+void sim_follower_hears(struct sim *s, int server)
+{
+    struct sim_server *follower = &s->servers[server];
+    if (follower->is_answering) {
+        sim_follower_answers(s, server); /* one thread reads the leader and answers it, so first things first */
+    }
+    struct sim_message *message = sim_channel_pop(s, &follower->from_leader, SLOT_FROM_LEADER + server);
+    follower->heard_leader = sim_now(s);
+    switch (message->kind) {
+    case SIM_MSG_JOINED:
+        follower->role = SIM_FOLLOWING;
+        if (follower->logged < message->position) {
+            follower->logged = message->position;
+        }
+        follower->applied = message->position; /* nobody watched: a server that looks for a leader has no clients */
+        ack(s, server);
+        sim_say(s, "server", "%d follows %d", server, s->leader);
+        break;
+    case SIM_MSG_PROPOSAL:
+        follower->logged = message->position + 1;
+        ack(s, server);
+        break;
+    case SIM_MSG_COMMIT:
+        if (message->position >= follower->applied) {
+            assert(message->position == follower->applied && message->position < follower->logged);
+            apply(s, server, message->position);
+        }
+        break;
+    case SIM_MSG_ASK:
+        take_ping(s, server);
+        break;
+    case SIM_MSG_SYNCED:
+        sim_server_answer_sync(s, server, message->conn, message->conn_serial, message->id);
+        break;
+    case SIM_MSG_VALID:
+        sim_server_validated(s, message->conn, message->conn_serial, message->session);
+        break;
+    default:
+        assert(!"a leader says no such thing");
+    }
+    sim_message_free(s, message);
+}

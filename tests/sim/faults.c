@@ -1,0 +1,345 @@
+/* faults.c - when faults strike, and what they do. A fault ends when its plan heals, at the latest. */
+#include <string.h>
+
+#include "invariants.h"
+#include "name.h"
+#include "sim.h"
+
+static int64_t until_heal(const struct sim *s, int64_t duration)
+{
+    int64_t left = s->plan->heal - sim_now(s);
+    return duration < left ? duration : left > 0 ? left : 0;
+}
+
+/* --- strangers ------------------------------------------------------------------------------------------------------- */
+
+/* The n-th of the queue's living nodes that look like a contender's, -1: none. */
+static int nth_contender(const struct sim *s, int dir, int64_t n)
+{
+    int found[SIM_PATHS], count = 0;
+    for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
+        if (sim_node_at(s, child, SIM_HEAD) >= 0 &&
+            zkl__name_parse(sim_path_name(&s->paths[child])).kind != ZKL_KIND_FOREIGN) {
+            found[count++] = child;
+        }
+    }
+    return count ? found[n % count] : -1;
+}
+
+static void meddle(struct sim *s, enum zkl__op_kind op, int dir, int64_t n)
+{
+    int path = nth_contender(s, dir, n);
+    if (path >= 0) {
+        s->faults.stranger = true;
+        sim_stranger_writes(s, &(struct sim_part){.op = op, .path = path, .version = -1, .data = "x", .size = 1});
+    }
+}
+
+/* The first in the queue, by number. */
+static int first_contender(const struct sim *s, int dir)
+{
+    int first = -1;
+    int32_t lowest = 0;
+    for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
+        struct zkl__name name = zkl__name_parse(sim_path_name(&s->paths[child]));
+        if (sim_node_at(s, child, SIM_HEAD) >= 0 && name.kind != ZKL_KIND_FOREIGN &&
+            (first < 0 || zkl__sequence_diff(name.sequence, lowest) < 0)) {
+            first = child;
+            lowest = name.sequence;
+        }
+    }
+    return first;
+}
+
+/* Curator's InterProcessReadWriteLock: a writer that holds makes itself a reader, an ephemeral node with the writer's own number, made
+ * later than all who wait, and then deletes its write node. */
+static void downgrade(struct sim *s, int dir)
+{
+    int first = first_contender(s, dir);
+    if (first < 0 || !strstr(s->paths[first].text, "-__WRIT__")) {
+        return;
+    }
+    char text[SIM_PATH_TEXT];
+    snprintf(text, sizeof text, "%s", s->paths[first].text);
+    memcpy(strstr(text, "-__WRIT__"), "-__READ__", 9);
+    struct sim_part read = {.op = ZKL__OP_CREATE, .path = sim_path_of(s, text, NULL), .mode = ZKL__EPHEMERAL};
+    sim_stranger_writes(s, &read);
+    sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_DELETE, .path = first, .version = -1});
+}
+
+/* Children that nobody of ours made: names that are none, names that lie, and contenders of other libraries. */
+static void add_foreign(struct sim *s, int dir, int64_t kind)
+{
+    static const char *const names[] = {
+        "junk",
+        "lock-",
+        "_c_-lock-0000000001",
+        "lock--000000001",
+        "_c_2f0c9aa7-0000-0000-0000-00000000000-lock-0000000001",
+        "lock-0000000000",
+        "_c_11111111-2222-4333-8444-555555555555-__WRIT__",
+    };
+    if (kind == 7) {
+        downgrade(s, dir);
+        return;
+    }
+    enum zkl__create_mode mode = kind == 6 ? ZKL__EPHEMERAL_SEQUENTIAL : ZKL__PERSISTENT;
+    int path = sim_path_of(s, s->paths[dir].text, names[kind]);
+    sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_CREATE, .path = path, .mode = mode});
+}
+
+/* Other libraries' contenders go, at the latest, when the plan heals; names that are nobody's place stay. */
+static void remove_foreign(struct sim *s)
+{
+    for (int node = 0; node < s->node_count; node++) {
+        if (s->nodes[node].by_stranger && s->nodes[node].owner == SIM_STRANGER && s->nodes[node].dzxid == SIM_NEVER) {
+            sim_stranger_writes(s,
+                                &(struct sim_part){.op = ZKL__OP_DELETE, .path = s->nodes[node].path, .version = -1});
+        }
+    }
+}
+
+static void reap(struct sim *s)
+{
+    for (int node = 0; node < s->node_count; node++) {
+        const struct sim_node *it = &s->nodes[node];
+        if (it->container && it->dzxid == SIM_NEVER && it->cversion != 0 &&
+            sim_child_count(s, it->path, SIM_HEAD) == 0) {
+            sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_DELETE, .path = it->path, .version = -1});
+        }
+    }
+}
+
+/* --- striking -------------------------------------------------------------------------------------------------------- */
+
+static void cut(struct sim *s, int client, enum sim_fault_kind kind)
+{
+    struct sim_handle *handle = &s->clients[client].handle;
+    if (handle->conn < 0) {
+        return;
+    }
+    int on_their_way = s->conns[handle->conn].to_server.count;
+    int keep = on_their_way;
+    if (kind == SIM_LOSE_REQUESTS) {
+        keep = 0;
+    } else if (kind != SIM_LOSE_REPLIES) {
+        keep = (int)(dice_at(s->seed, SLOT_FAULT, s->steps) % (uint64_t)(on_their_way + 1));
+    }
+    sim_handle_cut(s, client, keep);
+}
+
+static void hold_client(struct sim *s, int client, bool up, int64_t duration)
+{
+    struct sim_client *it = &s->clients[client];
+    int64_t *until = up ? &it->held_up_until : &it->held_down_until;
+    *until = sim_now(s) + duration;
+    int conn = it->handle.conn;
+    if (conn >= 0 && up) {
+        sim_channel_hold(s, &s->conns[conn].to_server, SLOT_TO_SERVER + conn, duration);
+    } else if (conn >= 0) {
+        sim_channel_hold(s, &s->conns[conn].to_client, SLOT_TO_CLIENT + conn, duration);
+    }
+}
+
+static void pause_server(struct sim *s, int server, int64_t duration)
+{
+    if (server == s->leader) {
+        /* Two freezes on either side of one ping would make one long one. */
+        if (sim_now(s) - s->faults.last_leader_pause < 2 * s->tick && s->faults.last_leader_pause > 0) {
+            return;
+        }
+        s->faults.last_leader_pause = sim_now(s) + duration;
+        s->faults.beyond_pause = s->faults.beyond_pause || duration > s->plan->pause;
+    }
+    sim_process_pause(s, &s->servers[server].paused_until, duration);
+}
+
+static void strike_client(struct sim *s, const struct sim_fault *it, int client)
+{
+    struct sim_client *victim = &s->clients[client];
+    int64_t duration = until_heal(s, it->value);
+    switch (it->kind) {
+    case SIM_MOVE:
+        victim->handle.server = (int)((uint64_t)it->value % (uint64_t)s->server_count);
+        cut(s, client, it->kind);
+        break;
+    case SIM_HOLD_UP:
+    case SIM_HOLD_DOWN:
+        hold_client(s, client, it->kind == SIM_HOLD_UP, duration);
+        break;
+    case SIM_PAUSE_CLIENT:
+        sim_process_pause(s, &victim->paused_until, duration);
+        break;
+    case SIM_CRASH:
+        sim_process_crash(s, client, it->value);
+        break;
+    case SIM_EXPIRE:
+        if (victim->handle.session >= 0) {
+            s->faults.stranger = true;
+            sim_stranger_closes(s, victim->handle.session);
+        }
+        break;
+    case SIM_NO_MEMORY:
+        victim->heap.fail_from = victim->heap.allocations;
+        victim->heap.fail_count = it->value;
+        break;
+    case SIM_THROTTLE:
+        victim->throttled = (int)it->value;
+        break;
+    case SIM_REFUSE:
+        victim->refused = (int)it->value;
+        break;
+    default:
+        cut(s, client, it->kind);
+        break;
+    }
+}
+
+static void strike_server(struct sim *s, const struct sim_fault *it, int server)
+{
+    int64_t duration = until_heal(s, it->value);
+    switch (it->kind) {
+    case SIM_HOLD_TO_LEADER:
+        sim_channel_hold(s, &s->servers[server].to_leader, SLOT_TO_LEADER + server, duration);
+        break;
+    case SIM_HOLD_FROM_LEADER:
+        sim_channel_hold(s, &s->servers[server].from_leader, SLOT_FROM_LEADER + server, duration);
+        break;
+    case SIM_ISOLATE:
+        sim_server_isolate(s, server, duration);
+        break;
+    case SIM_PAUSE_SERVER:
+        pause_server(s, server, server == s->leader && duration > s->plan->pause ? s->plan->pause : duration);
+        break;
+    default:
+        sim_server_kill(s, server, duration);
+        break;
+    }
+}
+
+static void strike_queue(struct sim *s, const struct sim_fault *it, int dir)
+{
+    switch (it->kind) {
+    case SIM_DELETE_NODE:
+        meddle(s, ZKL__OP_DELETE, dir, it->value);
+        break;
+    case SIM_WRITE_NODE:
+        meddle(s, ZKL__OP_SET, dir, it->value);
+        break;
+    case SIM_FOREIGN:
+        add_foreign(s, dir, it->value % 8);
+        break;
+    case SIM_DENY:
+        s->paths[dir].denied = (uint32_t)it->value;
+        break;
+    default:
+        reap(s);
+        break;
+    }
+}
+
+static void strike(struct sim *s, int index, int client)
+{
+    const struct sim_fault *it = &s->plan->faults[index];
+    s->faults.struck |= 1u << index;
+    sim_say(s, "fault", "%s", sim_fault_name(it->kind));
+    sim_hash(s, (uint64_t)index + 77);
+    int target = it->target < 0 ? client : it->target % s->client_count;
+    if (it->kind == SIM_PAUSE_LEADER || it->kind == SIM_KILL_LEADER) {
+        if (s->leader >= 0 && it->kind == SIM_PAUSE_LEADER) {
+            pause_server(s, s->leader, until_heal(s, it->value));
+        } else if (s->leader >= 0) {
+            sim_server_kill(s, s->leader, until_heal(s, it->value));
+        }
+    } else if (it->kind <= SIM_HOLD_DOWN || it->kind == SIM_PAUSE_CLIENT || it->kind == SIM_CRASH ||
+               it->kind == SIM_EXPIRE || it->kind >= SIM_NO_MEMORY) {
+        strike_client(s, it, target < 0 ? 0 : target);
+    } else if (it->kind < SIM_DELETE_NODE) {
+        strike_server(s, it, (it->target < 0 ? (int)s->steps : it->target) % s->server_count);
+    } else {
+        strike_queue(s, it, sim_path_of(s, sim_plan_path(target < 0 ? 0 : target % s->plan->paths), NULL));
+    }
+}
+
+/* --- when ------------------------------------------------------------------------------------------------------------ */
+
+static void arm(struct sim *s)
+{
+    int64_t due = s->faults.healed ? SIM_NEVER : s->plan->heal;
+    for (int i = 0; i < s->plan->fault_count; i++) {
+        const struct sim_fault *it = &s->plan->faults[i];
+        if (it->trigger == SIM_AT && !(s->faults.struck >> i & 1) && it->when < due) {
+            due = it->when;
+        }
+    }
+    sim_clock_set(&s->clock, SLOT_FAULT, s->faults.deferred_count ? sim_now(s) : due);
+}
+
+static void heal(struct sim *s)
+{
+    sim_say(s, "fault", "everything heals");
+    s->faults.healed = true;
+    for (int path = 0; path < s->path_count; path++) {
+        s->paths[path].denied = 0;
+    }
+    for (int client = 0; client < s->client_count; client++) {
+        s->clients[client].heap.fail_from = -1;
+        s->clients[client].throttled = 0;
+        s->clients[client].refused = 0;
+    }
+    s->faults.to_clean = true;
+}
+
+void sim_faults_start(struct sim *s)
+{
+    s->faults.last_leader_pause = 0;
+    arm(s);
+}
+
+void sim_faults_on(struct sim *s, enum sim_trigger trigger, int client)
+{
+    int64_t seen = ++s->faults.seen[trigger];
+    if (s->faults.healed) {
+        return;
+    }
+    for (int i = 0; i < s->plan->fault_count; i++) {
+        const struct sim_fault *it = &s->plan->faults[i];
+        if (it->trigger != trigger || it->when != seen || s->faults.struck >> i & 1) {
+            continue;
+        }
+        if (trigger == SIM_ON_REPLY || trigger == SIM_ON_CONNECT) {
+            strike(s, i, client);
+        } else { /* in the middle of something: next */
+            s->faults.struck |= 1u << i;
+            s->faults.deferred[s->faults.deferred_count] = i;
+            s->faults.deferred_client[s->faults.deferred_count++] = client;
+            sim_clock_set(&s->clock, SLOT_FAULT, sim_now(s));
+        }
+    }
+}
+
+void sim_faults_due(struct sim *s)
+{
+    int count = s->faults.deferred_count;
+    s->faults.deferred_count = 0;
+    for (int i = 0; i < count; i++) {
+        strike(s, s->faults.deferred[i], s->faults.deferred_client[i]);
+    }
+    for (int i = 0; i < s->plan->fault_count && !s->faults.healed; i++) {
+        if (s->plan->faults[i].trigger == SIM_AT && !(s->faults.struck >> i & 1) &&
+            s->plan->faults[i].when <= sim_now(s)) {
+            strike(s, i, -1);
+        }
+    }
+    if (!s->faults.healed && sim_now(s) >= s->plan->heal) {
+        heal(s);
+    }
+    if (s->faults.to_clean && s->leader >= 0) {
+        remove_foreign(s);
+        s->faults.to_clean = false;
+    }
+    arm(s);
+    if (s->faults.to_clean) {
+        sim_clock_set(&s->clock, SLOT_FAULT, sim_now(s) + s->tick);
+    }
+}

@@ -1,0 +1,425 @@
+/* handle.c - the client library and its store adapter, as store.h promises them. */
+#include <assert.h>
+#include <string.h>
+
+#include "invariants.h"
+#include "sim.h"
+
+static struct sim_handle *handle_of(struct sim *s, int client)
+{
+    return &s->clients[client].handle;
+}
+
+static int64_t timeout_of(const struct sim *s)
+{
+    return s->plan->timeout;
+}
+
+/* --- connecting ------------------------------------------------------------------------------------------------------ */
+
+static void arm(struct sim *s, int client, int64_t due)
+{
+    sim_arm(s, SLOT_LIBRARY + client, due);
+}
+
+static void attempt(struct sim *s, int client)
+{
+    struct sim_handle *handle = handle_of(s, client);
+    handle->conn = sim_conn_open(s, client, handle->server);
+    if (handle->conn < 0) {
+        return;
+    }
+    handle->server = (handle->server + 1) % s->server_count;
+    handle->state = SIM_HANDLE_CONNECTING;
+    handle->began = sim_local(s, client, sim_now(s));
+    handle->last_received = sim_now(s);
+    struct sim_message *message = sim_message_new(s, SIM_MSG_CONNECT);
+    message->session = handle->session;
+    message->zxid = handle->last_zxid;
+    message->timeout = timeout_of(s);
+    sim_conn_send(s, handle->conn, message);
+    arm(s, client, sim_now(s) + timeout_of(s) * 2 / 3);
+}
+
+void sim_handle_open(struct sim *s, int client)
+{
+    struct sim_handle *handle = handle_of(s, client);
+    int server = (int)(dice_at(s->seed, (uint64_t)(SLOT_LIBRARY + client), s->clients[client].incarnation++) %
+                       (uint64_t)s->server_count);
+    *handle = (struct sim_handle){.state = SIM_HANDLE_WAITING, .conn = -1, .session = -1, .server = server};
+    arm(s, client, sim_now(s) + SIM_MS);
+}
+
+static void answer_unknown(struct sim *s, int client, const struct sim_outstanding *each)
+{
+    if (each->id == 0) {
+        return;
+    }
+    struct sim_message *message = sim_message_new(s, SIM_MSG_REPLY);
+    message->id = each->id;
+    message->rc = ZKL__RC_UNKNOWN;
+    message->zk_code = -4;
+    message->part.op = each->op;
+    message->part.path = each->path;
+    sim_inbox_put(s, client, message);
+}
+
+void sim_handle_cut(struct sim *s, int client, int keep)
+{
+    struct sim_handle *handle = handle_of(s, client);
+    if (handle->conn < 0) {
+        return;
+    }
+    bool connected = handle->state == SIM_HANDLE_CONNECTED;
+    sim_conn_abandon(s, handle->conn, keep);
+    handle->conn = -1;
+    handle->state = SIM_HANDLE_WAITING;
+    arm(s, client, sim_now(s) + SIM_MS + timeout_of(s) / 60);
+    if (!connected) {
+        return;
+    }
+    sim_inbox_put(s, client, sim_message_new(s, SIM_MSG_EOF));
+    unsigned count = handle->count; /* those before the loss; the core submits nothing after `suspended` */
+    for (unsigned i = 0; i < count; i++) {
+        struct sim_outstanding each = handle->outstanding[handle->first % SIM_OUTSTANDING];
+        handle->first++;
+        handle->count--;
+        answer_unknown(s, client, &each);
+    }
+}
+
+void sim_handle_close(struct sim *s, int client)
+{
+    struct sim_handle *handle = handle_of(s, client);
+    if (handle->conn >= 0) {
+        if (handle->state == SIM_HANDLE_CONNECTED) {
+            sim_conn_send(s, handle->conn, sim_message_new(s, SIM_MSG_CLOSE));
+        }
+        sim_conn_abandon(s, handle->conn, SIM_MESSAGES);
+    }
+    handle->conn = -1;
+    handle->state = SIM_HANDLE_OFF;
+    sim_channel_cut(s, &handle->inbox, SLOT_INBOX + client, 0);
+    arm(s, client, SIM_NEVER);
+}
+
+static void ping(struct sim *s, int client)
+{
+    struct sim_handle *handle = handle_of(s, client);
+    sim_conn_send(s, handle->conn, sim_message_new(s, SIM_MSG_PING));
+    handle->last_sent = sim_now(s);
+}
+
+void sim_handle_due(struct sim *s, int client)
+{
+    struct sim_handle *handle = handle_of(s, client);
+    int64_t silent = sim_now(s) - handle->last_received;
+    int64_t patience = timeout_of(s) * 2 / 3;
+    switch (handle->state) {
+    case SIM_HANDLE_OFF:
+        arm(s, client, SIM_NEVER);
+        return;
+    case SIM_HANDLE_WAITING:
+        attempt(s, client);
+        return;
+    case SIM_HANDLE_CONNECTING:
+        sim_handle_cut(s, client, SIM_MESSAGES);
+        return;
+    case SIM_HANDLE_CONNECTED:
+        break;
+    }
+    if (silent >= patience) {
+        sim_say(s, "handle", "%d: nothing heard for too long", client);
+        sim_handle_cut(s, client, SIM_MESSAGES);
+        return;
+    }
+    if (handle->count == 0 && sim_now(s) - handle->last_sent >= timeout_of(s) / 3) {
+        ping(s, client);
+    }
+    int64_t due = handle->last_received + patience;
+    int64_t next_ping = handle->last_sent + timeout_of(s) / 3;
+    arm(s, client, next_ping > sim_now(s) && next_ping < due ? next_ping : due);
+}
+
+/* --- what a server says ---------------------------------------------------------------------------------------------- */
+
+static void welcomed(struct sim *s, int client, int session)
+{
+    struct sim_handle *handle = handle_of(s, client);
+    struct sim_message *message = sim_message_new(s, SIM_MSG_WELCOME);
+    message->session = session;
+    message->watch = !handle->ever_connected;
+    message->timeout = handle->began;
+    handle->connections++;
+    if (session < 0) {
+        sim_conn_abandon(s, handle->conn, 0);
+        handle->conn = -1;
+        handle->state = SIM_HANDLE_OFF;
+        arm(s, client, SIM_NEVER);
+        sim_inbox_put(s, client, message);
+        return;
+    }
+    handle->state = SIM_HANDLE_CONNECTED;
+    handle->session = session;
+    handle->ever_connected = true;
+    handle->last_sent = sim_now(s);
+    arm(s, client, sim_now(s) + timeout_of(s) / 3);
+    if (handle->watch_count > 0) {
+        struct sim_message *again = sim_message_new(s, SIM_MSG_SETWATCHES);
+        again->zxid = handle->last_zxid;
+        sim_conn_send(s, handle->conn, again);
+    }
+    sim_inbox_put(s, client, message);
+}
+
+static struct sim_watch *find_watch(struct sim_handle *handle, int path)
+{
+    for (int i = 0; i < handle->watch_count; i++) {
+        if (handle->watches[i].path == path) {
+            return &handle->watches[i];
+        }
+    }
+    return NULL;
+}
+
+static void register_watch(struct sim *s, struct sim_handle *handle, int path, unsigned bit)
+{
+    struct sim_watch *watch = find_watch(handle, path);
+    if (!watch && handle->watch_count == SIM_WATCHES) {
+        s->overflow = true;
+        return;
+    }
+    if (!watch) {
+        watch = &handle->watches[handle->watch_count++];
+        *watch = (struct sim_watch){.path = path};
+    }
+    watch->bits |= bit;
+}
+
+static bool consume_watch(struct sim_handle *handle, int path, unsigned bits)
+{
+    struct sim_watch *watch = find_watch(handle, path);
+    if (!watch || !(watch->bits & bits)) {
+        return false;
+    }
+    watch->bits &= ~bits;
+    if (!watch->bits) {
+        *watch = handle->watches[--handle->watch_count];
+    }
+    return true;
+}
+
+/* A watch is registered here when the reply says that the server has it (zookeeper.c, activateWatcher). */
+static void note_watch(struct sim *s, struct sim_handle *handle, const struct sim_outstanding *asked, enum zkl__rc rc)
+{
+    if (asked->op == ZKL__OP_UNWATCH) {
+        consume_watch(handle, asked->path, ~0u);
+    } else if (asked->watch && rc == ZKL__RC_OK) {
+        register_watch(s, handle, asked->path, asked->op == ZKL__OP_CHILDREN ? SIM_WATCH_CHILD : SIM_WATCH_DATA);
+    } else if (asked->watch && rc == ZKL__RC_NONODE && asked->op == ZKL__OP_EXISTS) {
+        register_watch(s, handle, asked->path, SIM_WATCH_EXIST);
+    }
+}
+
+static void take_reply(struct sim *s, int client, struct sim_message *message)
+{
+    struct sim_handle *handle = handle_of(s, client);
+    assert(handle->count > 0);
+    struct sim_outstanding asked = handle->outstanding[handle->first % SIM_OUTSTANDING];
+    assert(asked.id == message->id || asked.id == 0);
+    handle->first++;
+    handle->count--;
+    if (message->zxid > handle->last_zxid) {
+        handle->last_zxid = message->zxid;
+    }
+    note_watch(s, handle, &asked, message->rc);
+    if (asked.id == 0) {
+        sim_message_free(s, message);
+        return;
+    }
+    message->part.op = asked.op;
+    message->part.path = asked.path;
+    sim_inbox_put(s, client, message);
+}
+
+static void take_event(struct sim *s, int client, struct sim_message *message)
+{
+    unsigned bits = SIM_WATCH_DATA | SIM_WATCH_EXIST;
+    if (message->event == ZKL__WATCH_DELETED) {
+        bits |= SIM_WATCH_CHILD;
+    } else if (message->event == ZKL__WATCH_CHILDREN) {
+        bits = SIM_WATCH_CHILD;
+    }
+    if (consume_watch(handle_of(s, client), message->path, bits)) {
+        sim_inbox_put(s, client, message);
+    } else {
+        sim_message_free(s, message);
+    }
+}
+
+void sim_client_hears_server(struct sim *s, int index)
+{
+    struct sim_conn *conn = &s->conns[index];
+    int client = conn->client;
+    struct sim_handle *handle = handle_of(s, client);
+    /* Before it is read: a fault may want it never to arrive. */
+    enum sim_message_kind kind = conn->to_client.head->kind;
+    if (kind == SIM_MSG_REPLY || kind == SIM_MSG_WELCOME) {
+        sim_faults_on(s, kind == SIM_MSG_REPLY ? SIM_ON_REPLY : SIM_ON_CONNECT, client);
+        if (handle->conn != index || !conn->to_client.head || sim_now(s) < conn->to_client.held_until ||
+            sim_now(s) < s->clients[client].paused_until) {
+            return;
+        }
+    }
+    struct sim_message *message = sim_channel_pop(s, &conn->to_client, SLOT_TO_CLIENT + index);
+    handle->last_received = sim_now(s);
+    switch (message->kind) {
+    case SIM_MSG_REPLY:
+        take_reply(s, client, message);
+        return;
+    case SIM_MSG_EVENT:
+        take_event(s, client, message);
+        return;
+    case SIM_MSG_WELCOME:
+        welcomed(s, client, message->session);
+        break;
+    case SIM_MSG_EOF:
+        sim_handle_cut(s, client, 0);
+        break;
+    default:
+        break; /* a pong says nothing */
+    }
+    sim_message_free(s, message);
+}
+
+/* --- what the core asks ---------------------------------------------------------------------------------------------- */
+
+static const void *keep(struct sim *s, const void *data, size_t size)
+{
+    if (size == 0) {
+        return NULL;
+    }
+    if (size > sizeof s->data - s->data_used) {
+        s->overflow = true;
+        return s->data;
+    }
+    char *copy = s->data + s->data_used;
+    s->data_used += (uint32_t)size;
+    return memcpy(copy, data, size);
+}
+
+static struct sim_part part_of(struct sim *s, const struct zkl__op *op)
+{
+    return (struct sim_part){.op = op->kind,
+                             .mode = op->mode,
+                             .path = op->dir ? sim_path_of(s, op->dir, op->name) : -1,
+                             .node = -1,
+                             .version = op->version,
+                             .data = keep(s, op->data, op->size),
+                             .size = (uint32_t)op->size};
+}
+
+static struct sim_message *request_of(struct sim *s, int client, uint64_t id, const struct zkl__op *op)
+{
+    struct sim_message *message = sim_message_new(s, SIM_MSG_REQUEST);
+    message->id = id;
+    message->part = part_of(s, op);
+    message->watch = op->watch;
+    if (op->kind == ZKL__OP_MULTI) {
+        message->parts = s->part_count;
+        message->part_count = (int)op->part_count;
+        for (size_t i = 0; i < op->part_count && s->part_count < SIM_PARTS; i++) {
+            s->parts[s->part_count++] = part_of(s, &op->parts[i]);
+        }
+        s->overflow = s->overflow || s->part_count == SIM_PARTS;
+    }
+    if (s->clients[client].throttled > 0) {
+        s->clients[client].throttled--;
+        message->rc = ZKL__RC_NOTAPPLIED;
+        message->zk_code = -127;
+    }
+    return message;
+}
+
+static void remember(struct sim *s, struct sim_handle *handle, uint64_t id, const struct sim_message *request)
+{
+    if (handle->count == SIM_OUTSTANDING) {
+        s->overflow = true;
+        return;
+    }
+    handle->outstanding[(handle->first + handle->count++) % SIM_OUTSTANDING] =
+        (struct sim_outstanding){.id = id, .op = request->part.op, .path = request->part.path, .watch = request->watch};
+}
+
+static void send(struct sim *s, int client, uint64_t id, struct sim_message *request)
+{
+    struct sim_handle *handle = handle_of(s, client);
+    remember(s, handle, id, request);
+    handle->last_sent = sim_now(s);
+    sim_conn_send(s, handle->conn, request);
+}
+
+/* The connection that the core believes in is gone already: the answer is UNKNOWN, told before the next `connected`. If there is a
+ * new connection, the library sends it there all the same. */
+static int submit_late(struct sim *s, int client, uint64_t id, const struct zkl__op *op)
+{
+    struct sim_handle *handle = handle_of(s, client);
+    struct sim_message *request = request_of(s, client, id, op);
+    struct sim_outstanding each = {.id = id, .op = request->part.op, .path = request->part.path};
+    struct sim_message **link = &handle->inbox.head;
+    while (*link && (*link)->kind != SIM_MSG_WELCOME) {
+        link = &(*link)->next;
+    }
+    if (!*link) {
+        answer_unknown(s, client, &each);
+    } else {
+        struct sim_message *answer = sim_message_new(s, SIM_MSG_REPLY);
+        answer->id = id;
+        answer->rc = ZKL__RC_UNKNOWN;
+        answer->part.op = each.op;
+        answer->part.path = each.path;
+        answer->due = (*link)->due;
+        answer->next = *link;
+        *link = answer;
+        handle->inbox.count++;
+    }
+    if (handle->state == SIM_HANDLE_CONNECTED) {
+        request->id = 0;
+        request->watch = false;
+        send(s, client, 0, request);
+    } else {
+        sim_message_free(s, request);
+    }
+    return ZKL_OK;
+}
+
+static void tell_faults(struct sim *s, int client, const struct zkl__op *op)
+{
+    if (op->kind == ZKL__OP_CREATE && op->mode == ZKL__EPHEMERAL_SEQUENTIAL) {
+        sim_faults_on(s, SIM_ON_CREATE, client);
+    } else if (op->kind == ZKL__OP_DELETE) {
+        sim_faults_on(s, SIM_ON_DELETE, client);
+    }
+}
+
+int sim_handle_submit(struct sim *s, int client, uint64_t id, const struct zkl__op *op)
+{
+    struct sim_handle *handle = handle_of(s, client);
+    sim_judge_submit(s, client, op);
+    if (s->clients[client].refused > 0) {
+        s->clients[client].refused--;
+        return s->clients[client].refused % 2 ? ZKL_ELIMIT : ZKL_ENOMEM;
+    }
+    if (handle->connections_told != handle->connections ||
+        (handle->inbox.head && handle->state != SIM_HANDLE_CONNECTED)) {
+        return submit_late(s, client, id, op);
+    }
+    if (handle->state != SIM_HANDLE_CONNECTED) {
+        return ZKL_ECONNECT;
+    }
+    send(s, client, id, request_of(s, client, id, op));
+    sim_say(s, "submit", "%d: %s %s%s%s%s", client, zkl__op_name(op->kind), op->dir ? op->dir : "", op->name ? "/" : "",
+            op->name ? op->name : "", op->watch ? " (watch)" : "");
+    tell_faults(s, client, op);
+    return ZKL_OK;
+}

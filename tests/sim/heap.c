@@ -1,0 +1,117 @@
+/* heap.c - memory of a simulated process: size classes in one block, counted, failing when told to. Under a sanitizer every
+ * block is malloc's own, so that the sanitizer sees it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define PLAIN_MALLOC 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define PLAIN_MALLOC 1
+#endif
+#endif
+#ifndef PLAIN_MALLOC
+#define PLAIN_MALLOC 0
+#endif
+
+struct block {
+    uint32_t class;
+    uint32_t size;
+    char data[];
+};
+
+void sim_heap_init(struct sim_heap *heap)
+{
+    *heap = (struct sim_heap){.size = 1u << 20, .fail_from = -1};
+    heap->base = malloc(heap->size);
+}
+
+void sim_heap_deinit(struct sim_heap *heap)
+{
+    free(heap->base);
+}
+
+void sim_heap_reset(struct sim_heap *heap)
+{
+    char *base = heap->base;
+    size_t size = heap->size;
+    *heap = (struct sim_heap){.base = base, .size = size, .fail_from = -1};
+}
+
+static unsigned class_of(size_t size)
+{
+    unsigned class = 4;
+    while ((size_t)1 << class < size) {
+        class ++;
+    }
+    return class;
+}
+
+static bool fails(struct sim_heap *heap)
+{
+    long number = heap->allocations++;
+    return heap->fail_from >= 0 && number >= heap->fail_from && number < heap->fail_from + heap->fail_count;
+}
+
+static struct block *take(struct sim_heap *heap, size_t size)
+{
+    size_t whole = sizeof(struct block) + size;
+    unsigned class = class_of(whole);
+    struct block *block = NULL;
+    if (PLAIN_MALLOC) {
+        block = malloc(whole);
+    } else if (class < SIM_HEAP_CLASSES && heap->spare[class]) {
+        block = heap->spare[class];
+        memcpy(&heap->spare[class], block->data, sizeof(void *));
+    } else if (class < SIM_HEAP_CLASSES && heap->used + ((size_t)1 << class) <= heap->size) {
+        block = (struct block *)(void *)(heap->base + heap->used);
+        heap->used += (size_t)1 << class;
+    }
+    if (block) {
+        block->class = class;
+        block->size = (uint32_t)size;
+        heap->live++;
+    }
+    return block;
+}
+
+static void *sim_alloc(void *payload, size_t size)
+{
+    struct sim_heap *heap = payload;
+    struct block *block = fails(heap) ? NULL : take(heap, size);
+    return block ? block->data : NULL;
+}
+
+static void sim_release(void *payload, void *ptr)
+{
+    struct sim_heap *heap = payload;
+    if (!ptr) {
+        return;
+    }
+    struct block *block = (struct block *)(void *)((char *)ptr - offsetof(struct block, data));
+    heap->live--;
+    if (PLAIN_MALLOC) {
+        free(block);
+        return;
+    }
+    memcpy(block->data, &heap->spare[block->class], sizeof(void *));
+    heap->spare[block->class] = block;
+}
+
+static void *sim_resize(void *payload, void *ptr, size_t size)
+{
+    void *grown = sim_alloc(payload, size);
+    if (grown && ptr) {
+        uint32_t old = ((struct block *)(void *)((char *)ptr - offsetof(struct block, data)))->size;
+        memcpy(grown, ptr, old < size ? old : size);
+        sim_release(payload, ptr);
+    }
+    return grown;
+}
+
+zkl_heap sim_heap_api(struct sim_heap *heap)
+{
+    return (zkl_heap){.alloc = sim_alloc, .resize = sim_resize, .release = sim_release, .payload = heap};
+}

@@ -1,0 +1,127 @@
+/* inbox.c - what a handle tells its core, in order: at once, or later, as the completion thread of the library would. */
+#include <string.h>
+
+#include "sim.h"
+
+static const char *name_of_node(const struct sim *s, int node)
+{
+    return node < 0 ? NULL : sim_path_name(&s->paths[s->nodes[node].path]);
+}
+
+/* Names in no order at all: a HashSet has none. */
+static size_t list_children(const struct sim *s, int path, int64_t zxid, const char **out, size_t room)
+{
+    size_t count = 0;
+    for (int child = s->paths[path].first_child; child >= 0 && count < room; child = s->paths[child].sibling) {
+        if (sim_node_at(s, child, zxid) >= 0) {
+            out[count++] = sim_path_name(&s->paths[child]);
+        }
+    }
+    for (size_t i = count; i > 1; i--) {
+        size_t other = dice_at(s->seed, (uint64_t)zxid, i) % i;
+        const char *name = out[i - 1];
+        out[i - 1] = out[other];
+        out[other] = name;
+    }
+    return count;
+}
+
+static void fill_parts(const struct sim *s, int first, struct zkl__reply *parts, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct sim_part *part = &s->parts[first + (int)i];
+        parts[i] =
+            (struct zkl__reply){.rc = part->rc, .name = part->rc == ZKL__RC_OK ? name_of_node(s, part->node) : NULL};
+    }
+}
+
+/* The reply is made of the tree as the server had it when it answered. */
+static void tell_reply(struct sim *s, int client, const struct sim_message *message)
+{
+    static const char *children[SIM_PATHS];
+    static struct zkl__reply parts[SIM_PARTS];
+    struct zkl__reply reply = {.rc = message->rc, .zk_code = message->zk_code};
+    const struct sim_part *asked = &message->part;
+    if (reply.rc == ZKL__RC_REFUSED && message->zk_code == -112) {
+        reply.rc = ZKL__RC_UNKNOWN; /* the adapter cannot tell it from the library's own -112 */
+    }
+    if (reply.rc == ZKL__RC_OK && message->node >= 0) {
+        sim_stat_at(s, message->node, message->zxid, &reply.stat);
+        reply.name = asked->op == ZKL__OP_CREATE ? name_of_node(s, message->node) : NULL;
+        if (asked->op == ZKL__OP_GET) {
+            uint32_t size;
+            int32_t version;
+            reply.data = sim_tree_data(s, message->node, message->zxid, &size, &version);
+            reply.size = size;
+        }
+    }
+    if (asked->op == ZKL__OP_CHILDREN && reply.rc == ZKL__RC_OK) {
+        reply.children = children;
+        reply.child_count = list_children(s, asked->path, message->zxid, children, SIM_PATHS);
+        for (int path = 0; path < s->plan->paths; path++) {
+            if (strcmp(s->paths[asked->path].text, sim_plan_path(path)) == 0) {
+                s->clients[client].listed_zxid[path] = message->zxid;
+            }
+        }
+    }
+    if (asked->op == ZKL__OP_MULTI && message->parts >= 0) {
+        reply.part_count = (size_t)message->part_count;
+        reply.parts = parts;
+        fill_parts(s, message->parts, parts, reply.part_count);
+    }
+    sim_say(s, "reply", "%d: %s %s %s", client, zkl__op_name(asked->op),
+            asked->path >= 0 ? s->paths[asked->path].text : "", zkl__rc_name(reply.rc));
+    sim_core_event(s, client, (struct zkl__event){.kind = ZKL__EV_REPLY, .id = message->id, .reply = &reply});
+}
+
+static void tell(struct sim *s, int client, const struct sim_message *message)
+{
+    struct sim_handle *handle = &s->clients[client].handle;
+    struct zkl__event event = {.kind = ZKL__EV_SUSPENDED};
+    switch (message->kind) {
+    case SIM_MSG_REPLY:
+        tell_reply(s, client, message);
+        return;
+    case SIM_MSG_EVENT:
+        sim_say(s, "watch", "%d: %s", client, s->paths[message->path].text);
+        s->judge.events_told++;
+        event.kind = ZKL__EV_WATCH;
+        event.watch = (enum zkl__watch_event)message->event;
+        event.path = s->paths[message->path].text;
+        break;
+    case SIM_MSG_WELCOME:
+        handle->connections_told++;
+        event.kind = message->session < 0 ? ZKL__EV_EXPIRED : ZKL__EV_CONNECTED;
+        event.code = ZKL_ELOST;
+        event.session_id = message->session + 1;
+        event.timeout = s->plan->timeout;
+        event.fresh = message->watch;
+        event.began = message->timeout;
+        sim_say(s, "handle", "%d: %s", client, message->session < 0 ? "expired" : "connected");
+        break;
+    default:
+        s->clients[client].suspended = true;
+        sim_say(s, "handle", "%d: suspended", client);
+        break;
+    }
+    sim_core_event(s, client, event);
+}
+
+/* Kinds in the inbox: REPLY, EVENT, WELCOME (connected or expired), EOF (suspended). */
+void sim_inbox_put(struct sim *s, int client, struct sim_message *message)
+{
+    struct sim_handle *handle = &s->clients[client].handle;
+    if (s->plan->inbox_delay > 0 || handle->inbox.head) {
+        sim_channel_push(s, &handle->inbox, SLOT_INBOX + client, message);
+        return;
+    }
+    tell(s, client, message);
+    sim_message_free(s, message);
+}
+
+void sim_inbox_due(struct sim *s, int client)
+{
+    struct sim_message *message = sim_channel_pop(s, &s->clients[client].handle.inbox, SLOT_INBOX + client);
+    tell(s, client, message);
+    sim_message_free(s, message);
+}

@@ -1,0 +1,463 @@
+/* invariants.c - the judge. */
+#include "invariants.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "name.h"
+
+void sim_fail(struct sim *s, const char *invariant, const char *format, ...)
+{
+    if (s->judge.failed) {
+        return; /* the first one is the one to look at */
+    }
+    char what[200];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    s->judge.failed = true;
+    snprintf(s->judge.verdict, sizeof s->judge.verdict, "%s: %s", invariant, what);
+    sim_say(s, "VIOLATION", "%s", s->judge.verdict);
+}
+
+/* Of those that rest on the lease: without its assumptions they are only counted. */
+#define fail_by_lease(s, ...)           \
+    do {                                \
+        if ((s)->faults.beyond_pause) { \
+            (s)->judge.off_lease++;     \
+        } else {                        \
+            sim_fail((s), __VA_ARGS__); \
+        }                               \
+    } while (0)
+
+static bool holds(const struct sim *s, const struct sim_attempt *attempt)
+{
+    const struct sim_client *client = &s->clients[attempt->client];
+    return attempt->state == SIM_HOLDING && client->core && attempt->contender &&
+           zkl__contender_holds(client->core, attempt->contender, sim_local(s, attempt->client, sim_now(s)));
+}
+
+static struct sim_attempt *attempt_of(struct sim *s, int client, int thread)
+{
+    int index = s->clients[client].threads[thread].attempt;
+    return index < 0 ? NULL : &s->attempts[index];
+}
+
+/* --- lease ----------------------------------------------------------------------------------------------------------- */
+
+static void check_lease(struct sim *s, int client)
+{
+    struct sim_client *it = &s->clients[client];
+    if (!it->core || it->process == SIM_CLOSING) {
+        return;
+    }
+    int64_t id = zkl__core_session_id(it->core);
+    int64_t until = zkl__core_lease_until(it->core);
+    if (id <= 0 || until <= 0 || it->handle.session != (int)id - 1) {
+        return;
+    }
+    const struct sim_session *session = &s->sessions[id - 1];
+    if (session->by_operator) {
+        return;
+    }
+    int64_t end = session->decided;
+    if (end == SIM_NEVER) {
+        if (s->leader < 0) {
+            return; /* nobody can end it */
+        }
+        end = session->deadline;
+    }
+    s->judge.leases_checked++;
+    if (until > sim_local(s, client, end)) {
+        fail_by_lease(s, "lease", "client %d believes in its session for %.3f ms more than the leader", client,
+                      (double)(until - sim_local(s, client, end)) / 1e6);
+    }
+}
+
+void sim_judge_leases(struct sim *s)
+{
+    for (int client = 0; client < s->client_count; client++) {
+        check_lease(s, client);
+    }
+}
+
+/* --- exclusion ------------------------------------------------------------------------------------------------------- */
+
+static void check_exclusion(struct sim *s, int path)
+{
+    const struct sim_attempt *first = NULL;
+    for (int client = 0; client < s->client_count; client++) {
+        for (int thread = 0; thread < SIM_THREADS; thread++) {
+            const struct sim_attempt *each = attempt_of(s, client, thread);
+            if (!each || each->path != path || each->exempt || !holds(s, each)) {
+                continue;
+            }
+            if (first) {
+                fail_by_lease(s, "exclusion", "%d.%d and %d.%d hold %s", first->client, first->thread, each->client,
+                              each->thread, sim_plan_path(path));
+            }
+            first = each;
+        }
+    }
+}
+
+/* --- fifo ------------------------------------------------------------------------------------------------------------ */
+
+/* The attempt of this client whose node it is, if it is not given up. */
+static bool wanted_by(struct sim *s, int client, int node)
+{
+    const char *name = sim_path_name(&s->paths[s->nodes[node].path]);
+    for (int i = 0; i < s->attempt_count; i++) {
+        const struct sim_attempt *each = &s->attempts[i];
+        if (each->client == client && (each->state == SIM_PENDING || each->state == SIM_HOLDING) && each->contender &&
+            strcmp(zkl__contender_node(each->contender), name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void check_fifo(struct sim *s, const struct sim_attempt *attempt)
+{
+    const struct sim_node *mine = &s->nodes[attempt->node];
+    int dir = s->paths[mine->path].parent;
+    int32_t place = zkl__name_parse(sim_path_name(&s->paths[mine->path])).sequence;
+    for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
+        int node = sim_node_at(s, child, sim_committed_zxid(s));
+        struct zkl__name name = zkl__name_parse(sim_path_name(&s->paths[child]));
+        if (node < 0 || node == attempt->node || name.kind == ZKL_KIND_FOREIGN ||
+            zkl__sequence_diff(name.sequence, place) >= 0) {
+            continue;
+        }
+        const struct sim_node *other = &s->nodes[node];
+        bool reader = name.kind == ZKL_KIND_READ;
+        bool forged = other->by_stranger && (other->owner < 0 || (other->czxid > mine->czxid && !reader));
+        bool leaving = other->owner == mine->owner && !wanted_by(s, attempt->client, node);
+        if (!forged && !leaving) {
+            fail_by_lease(s, "fifo", "%d.%d is granted with %s before it", attempt->client, attempt->thread,
+                          sim_path_name(&s->paths[child]));
+        }
+    }
+}
+
+/* --- grants ---------------------------------------------------------------------------------------------------------- */
+
+/* No other contender of its process is in the queue: the lists it gets are this one's. */
+static bool alone(struct sim *s, const struct sim_attempt *attempt)
+{
+    for (int thread = 0; thread < SIM_THREADS; thread++) {
+        const struct sim_attempt *other = attempt_of(s, attempt->client, thread);
+        if (other && other != attempt && other->path == attempt->path && other->contender) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void check_grant(struct sim *s, struct sim_attempt *attempt, int64_t token)
+{
+    int path = sim_path_of(s, sim_plan_path(attempt->path), zkl__contender_node(attempt->contender));
+    int node = sim_node_at(s, path, sim_committed_zxid(s));
+    if (node < 0 && s->faults.stranger) {
+        int was = s->paths[path].node;
+        if (was >= 0 && s->nodes[was].dzxid <= s->clients[attempt->client].listed_zxid[attempt->path] &&
+            alone(s, attempt)) {
+            sim_fail(s, "token", "%d.%d is granted though the list it had did not show its node", attempt->client,
+                     attempt->thread);
+        }
+        attempt->exempt = true;
+        return;
+    }
+    if (node < 0) {
+        fail_by_lease(s, "token", "%d.%d is granted on a node that is not there", attempt->client, attempt->thread);
+        return;
+    }
+    attempt->node = node;
+    attempt->session = s->nodes[node].owner;
+    if (s->nodes[node].czxid != token || s->nodes[node].owner != s->clients[attempt->client].handle.session) {
+        sim_fail(s, "token", "%d.%d: token %llx is not its node's", attempt->client, attempt->thread,
+                 (unsigned long long)token);
+    }
+    if (token <= s->judge.last_token[attempt->path]) {
+        fail_by_lease(s, "token", "%d.%d: token %llx after %llx", attempt->client, attempt->thread,
+                      (unsigned long long)token, (unsigned long long)s->judge.last_token[attempt->path]);
+    } else {
+        s->judge.last_token[attempt->path] = token;
+    }
+    check_fifo(s, attempt);
+}
+
+/* --- outcomes -------------------------------------------------------------------------------------------------------- */
+
+static bool faulty(const struct sim *s, enum sim_fault_kind kind)
+{
+    for (int i = 0; i < s->plan->fault_count; i++) {
+        if (s->plan->faults[i].kind == kind && s->faults.struck >> i & 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool fits(const struct sim *s, const struct sim_attempt *attempt, int code)
+{
+    int64_t now = sim_local(s, attempt->client, sim_now(s));
+    switch (code) {
+    case ZKL_ETIMEOUT:
+        return now >= attempt->deadline;
+    case ZKL_EBUSY:
+        return attempt->plan->try_only;
+    case ZKL_ECANCELED:
+        return attempt->canceled;
+    case ZKL_ELOST:
+        return attempt->plan->fail_on_expiry;
+    case ZKL_EAUTH:
+        return faulty(s, SIM_DENY);
+    case ZKL_ENOMEM:
+        return faulty(s, SIM_NO_MEMORY) || faulty(s, SIM_REFUSE);
+    case ZKL_ELIMIT:
+        return faulty(s, SIM_REFUSE);
+    case ZKL_EEXHAUSTED:
+        return s->plan->sequence > 0 || faulty(s, SIM_FOREIGN);
+    case ZKL_ECLOSED:
+        return s->clients[attempt->client].process == SIM_CLOSING;
+    case ZKL_ECONFLICT:
+        return faulty(s, SIM_FOREIGN);
+    default:
+        return false;
+    }
+}
+
+static bool legal(const struct sim_attempt *attempt, enum zkl__outcome_kind kind)
+{
+    bool holding = attempt->state == SIM_HOLDING || attempt->asking;
+    switch (kind) {
+    case ZKL__GRANTED:
+    case ZKL__FAILED:
+        return attempt->state == SIM_PENDING;
+    case ZKL__JEOPARDY:
+        return holding && !attempt->jeopardy;
+    case ZKL__SAFE:
+        return holding && attempt->jeopardy;
+    case ZKL__LOSS:
+        return holding;
+    case ZKL__RELEASED:
+        return attempt->state == SIM_RELEASING;
+    }
+    return false;
+}
+
+static const char *const outcome_names[] = {"granted", "failed", "jeopardy", "safe", "loss", "released"};
+
+void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *outcome)
+{
+    struct sim *s = attempt->s;
+    sim_say(s, "app", "%d.%d %s%s%s: %s", attempt->client, attempt->thread, outcome_names[outcome->kind],
+            outcome->code ? " " : "", outcome->code ? zkl_error_name(outcome->code) : "",
+            outcome->why ? outcome->why : "");
+    sim_hash(s, (uint64_t)outcome->kind * 131 + (uint64_t)outcome->token + (uint64_t)outcome->code);
+    if (!legal(attempt, outcome->kind)) {
+        sim_fail(s, "outcome", "%d.%d is told %s in state %d", attempt->client, attempt->thread,
+                 outcome_names[outcome->kind], attempt->state);
+        return;
+    }
+    if (outcome->kind == ZKL__GRANTED) {
+        s->judge.grants++;
+        s->judge.completions++;
+        s->judge.held[attempt->path]++;
+        check_grant(s, attempt, outcome->token);
+    } else if (outcome->kind == ZKL__FAILED) {
+        s->judge.completions++;
+        s->judge.failures++;
+        if (!fits(s, attempt, outcome->code)) {
+            sim_fail(s, "outcome", "%d.%d fails with %s, and nothing here explains it", attempt->client,
+                     attempt->thread, zkl_error_name(outcome->code));
+        }
+    } else if (outcome->kind == ZKL__LOSS) {
+        s->judge.losses++;
+        if (!attempt->asking) {
+            sim_judge_left(s, attempt);
+        }
+    }
+    sim_app_outcome(attempt, outcome);
+    if (outcome->kind == ZKL__GRANTED) {
+        sim_faults_on(s, SIM_ON_GRANT, attempt->client);
+    }
+}
+
+void sim_judge_left(struct sim *s, struct sim_attempt *attempt)
+{
+    s->judge.held[attempt->path]--;
+}
+
+/* --- every step ------------------------------------------------------------------------------------------------------ */
+
+void sim_judge_before(struct sim *s, int client)
+{
+    for (int thread = 0; thread < SIM_THREADS; thread++) {
+        struct sim_attempt *attempt = attempt_of(s, client, thread);
+        if (attempt && attempt->state == SIM_HOLDING && !holds(s, attempt)) {
+            attempt->lapsed = true;
+        }
+    }
+}
+
+static void check_attempt(struct sim *s, int client, struct sim_attempt *attempt, int64_t next, bool timer)
+{
+    int64_t now = s->clients[client].last_step;
+    if (attempt->state == SIM_PENDING) {
+        if (next > attempt->deadline) {
+            sim_fail(s, "bounded", "%d.%d waits, and its core will not wake up by its deadline", client,
+                     attempt->thread);
+        }
+        if (timer && now >= attempt->deadline) {
+            sim_fail(s, "bounded", "%d.%d waits beyond its deadline", client, attempt->thread);
+        }
+    } else if (attempt->state == SIM_HOLDING) {
+        int64_t until = zkl__core_lease_until(s->clients[client].core);
+        if (attempt->lapsed) {
+            sim_fail(s, "final", "%d.%d still holds after its lease had ended", client, attempt->thread);
+        }
+        if (next > until) {
+            sim_fail(s, "told", "%d.%d holds, and its core will sleep beyond the lease", client, attempt->thread);
+        }
+        if (now >= until) {
+            sim_fail(s, "told", "%d.%d is not told that its lease has ended", client, attempt->thread);
+        }
+    }
+}
+
+/* Nobody here has the patience to wait. */
+static bool only_tries(struct sim *s, int client)
+{
+    for (int thread = 0; thread < SIM_THREADS; thread++) {
+        const struct sim_attempt *attempt = attempt_of(s, client, thread);
+        if (attempt && attempt->state == SIM_PENDING && !attempt->plan->try_only) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Nobody here waits, nothing is under way: then nothing is watched. Whoever lost a connection, or could not send, may have left
+ * a watch, until it fires. */
+static void check_watches(struct sim *s, int client)
+{
+    const struct sim_client *it = &s->clients[client];
+    if (it->handle.watch_count == 0 || it->handle.count > 0 || it->handle.inbox.head || it->suspended ||
+        faulty(s, SIM_REFUSE) || faulty(s, SIM_NO_MEMORY) || faulty(s, SIM_THROTTLE)) {
+        return;
+    }
+    for (int thread = 0; thread < SIM_THREADS; thread++) {
+        const struct sim_attempt *attempt = attempt_of(s, client, thread);
+        if (attempt && attempt->state == SIM_PENDING) {
+            return;
+        }
+    }
+    sim_fail(s, "orphan", "client %d waits for nothing, and watches %s", client,
+             s->paths[it->handle.watches[0].path].text);
+}
+
+/* What a core may delete: nodes of its own session. Told when it asks, by the name. */
+void sim_judge_submit(struct sim *s, int client, const struct zkl__op *op)
+{
+    if (!s->clients[client].core) {
+        return; /* a test of the ensemble alone */
+    }
+    if (op->watch && only_tries(s, client)) {
+        sim_fail(s, "outcome", "client %d sets a watch, and has only tries", client);
+    }
+    if (op->kind != ZKL__OP_DELETE) {
+        return;
+    }
+    int path = sim_path_of(s, op->dir, op->name);
+    int node = path < 0 ? -1 : sim_node_at(s, path, sim_committed_zxid(s));
+    if (node >= 0 && s->nodes[node].owner != s->clients[client].handle.session) {
+        sim_fail(s, "foreign", "client %d deletes %s, which is not its own", client, s->paths[path].text);
+    }
+}
+
+void sim_judge_step(struct sim *s, int client, bool timer)
+{
+    int64_t next = zkl__core_next(s->clients[client].core);
+    check_lease(s, client);
+    for (int thread = 0; thread < SIM_THREADS; thread++) {
+        struct sim_attempt *attempt = attempt_of(s, client, thread);
+        if (!attempt || !attempt->contender) {
+            continue;
+        }
+        check_attempt(s, client, attempt, next, timer);
+    }
+    check_watches(s, client);
+    for (int path = 0; path < s->plan->paths; path++) {
+        if (s->judge.held[path] > 1) {
+            check_exclusion(s, path);
+        }
+    }
+}
+
+void sim_judge_commit(struct sim *s, int position)
+{
+    const struct sim_txn *txn = &s->log[position];
+    bool meddled = txn->kind == SIM_TXN_OP && txn->session == SIM_STRANGER;
+    meddled = meddled || (txn->kind == SIM_TXN_CLOSE && s->sessions[txn->session].by_operator);
+    for (int i = 0; i < txn->effect_count && meddled; i++) {
+        const struct sim_effect *effect = &s->effects[txn->first_effect + i];
+        for (int k = 0; k < s->attempt_count && effect->kind == SIM_DELETED; k++) {
+            struct sim_attempt *attempt = &s->attempts[k];
+            attempt->exempt = attempt->exempt || attempt->node == effect->node;
+        }
+    }
+    sim_faults_on(s, SIM_ON_COMMIT, -1);
+    if (txn->kind == SIM_TXN_OP && txn->node >= 0 && s->nodes[txn->node].container && txn->effect_count > 0) {
+        sim_faults_on(s, SIM_ON_MAKE, -1);
+    }
+}
+
+/* --- the end --------------------------------------------------------------------------------------------------------- */
+
+void sim_judge_freed(struct sim *s, int client)
+{
+    long live = s->clients[client].heap.live;
+    if (live != 0) {
+        sim_fail(s, "memory", "client %d leaves %ld blocks behind", client, live);
+    }
+}
+
+static bool calm(const struct sim *s)
+{
+    for (int i = 0; i < s->plan->acquire_count; i++) {
+        const struct sim_acquire *each = &s->plan->acquires[i];
+        if (each->cancel >= 0 || each->timeout >= 0 || each->ending != SIM_END_RELEASE) {
+            return false;
+        }
+    }
+    return s->plan->fault_count == 0;
+}
+
+static void check_nodes(struct sim *s)
+{
+    for (int node = 0; node < s->node_count; node++) {
+        const struct sim_node *it = &s->nodes[node];
+        if (it->owner > SIM_STRANGER && it->dzxid == SIM_NEVER) {
+            sim_fail(s, "orphan", "%s of session %d is left", s->paths[it->path].text, it->owner);
+        }
+        if (it->deleted_told > 1 && calm(s)) {
+            sim_fail(s, "wakeups", "%d are told that %s is gone", it->deleted_told, s->paths[it->path].text);
+        }
+    }
+}
+
+void sim_judge_end(struct sim *s, bool in_time)
+{
+    if (s->overflow) {
+        sim_fail(s, "storm", "out of room after %llu steps", (unsigned long long)s->steps);
+    }
+    if (!in_time) {
+        sim_fail(s, "liveness", "not all acquires have ended");
+    }
+    if (!s->judge.failed) {
+        check_nodes(s);
+    }
+}

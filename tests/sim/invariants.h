@@ -1,0 +1,39 @@
+/* invariants.h - what must hold after every step, whatever the network does. The names are printed with a failure.
+ *
+ *  exclusion   leases of two holders of one lock never overlap, by the holders' own clocks
+ *  lease       what a core believes of its session's life never exceeds what the leader's tracker gives it
+ *  token       rises from grant to grant of a path, and is the czxid of a node that is there and is the grantee's
+ *  fifo        whoever is granted has nobody before him in the queue but what this session itself is deleting
+ *  final       a grant whose lease has ended never comes back
+ *  told        a core that holds wakes up by the end of its lease; after that nobody believes to hold
+ *  bounded     an acquire ends by its deadline; a core that waits wakes up by then
+ *  outcome     one completion per acquire; outcomes in the order that contender.h allows; codes that fit the plan
+ *  foreign     nobody but a stranger deletes a node that is not of its own session
+ *  orphan      when all is over and all faults are healed, no node of a living session is left; and nothing is watched by a
+ *              session in which nobody waits, unless it lost a connection or could not send
+ *  memory      a core that was freed has left nothing
+ *  liveness    after healing every acquire ends
+ *  wakeups     without faults and cancels a node's deletion wakes one waiter at most
+ *  storm       a run stays within its room
+ *
+ * Exceptions, as the manual prints them: an operator who deletes a node or closes a session; a leader that stood still for
+ * longer than leader_pause_ms (then violations of exclusion, lease and token are counted, not failed). */
+#ifndef SIM_INVARIANTS_H
+#define SIM_INVARIANTS_H
+
+#include "sim.h"
+
+void sim_judge_submit(struct sim *s, int client, const struct zkl__op *op);
+void sim_judge_before(struct sim *s, int client);
+void sim_judge_step(struct sim *s, int client, bool timer);
+void sim_judge_leases(struct sim *s);
+void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *outcome);
+/* It holds no more, by its own will or by its process's end. */
+void sim_judge_left(struct sim *s, struct sim_attempt *attempt);
+void sim_judge_freed(struct sim *s, int client);
+void sim_judge_end(struct sim *s, bool in_time);
+void sim_app_outcome(struct sim_attempt *attempt, const struct zkl__outcome *outcome);
+
+void sim_fail(struct sim *s, const char *invariant, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,216 @@
+/* plan.c - plans made from seeds, and the slowness of the network. */
+#include "plan.h"
+
+#include <string.h>
+
+#include "sim.h"
+
+const char *sim_plan_path(int path)
+{
+    static const char *const paths[] = {"/locks/a", "/locks/b", "/c"};
+    return paths[path];
+}
+
+/* --- delays ---------------------------------------------------------------------------------------------------------- */
+
+/* PCT (Burckhardt and others, 2010) in a world with time: each channel has a priority, and the delays of one class are small
+ * beside the next one's, so that what the fast ones do happens before what the slow ones do; at a few random
+ * places of each channel the priority changes. */
+static int64_t pct_delay(const struct sim_plan *plan, uint64_t seed, int slot, uint32_t count, uint64_t roll)
+{
+    uint64_t rank = dice_at(seed, (uint64_t)slot + 1000, count / 24) % 4;
+    int64_t unit = plan->delay >> 3;
+    return (unit << (2 * rank)) + (int64_t)(roll % (uint64_t)(unit + 1));
+}
+
+int64_t sim_plan_delay(const struct sim_plan *plan, uint64_t seed, int slot, uint32_t count)
+{
+    uint64_t roll = dice_at(seed, (uint64_t)slot, count);
+    if (slot >= SLOT_INBOX && slot < SLOT_TIMER) {
+        return (int64_t)(roll % (uint64_t)plan->inbox_delay);
+    }
+    if (plan->slow_once_in && (roll >> 40) % (uint64_t)plan->slow_once_in == 0) {
+        return (int64_t)(roll % (uint64_t)plan->slow);
+    }
+    if (plan->scheduler == SIM_PCT) {
+        return pct_delay(plan, seed, slot, count, roll);
+    }
+    return plan->delay / 2 + (int64_t)(roll % (uint64_t)plan->delay);
+}
+
+int64_t sim_plan_preempted(const struct sim_plan *plan, uint64_t seed, int server, uint64_t count)
+{
+    uint64_t roll = dice_at(seed, (uint64_t)(SLOT_ANSWER + server), count);
+    return plan->preempt && (roll >> 40) % 4 == 0 ? (int64_t)(roll % (uint64_t)plan->preempt) : 0;
+}
+
+/* --- rolling --------------------------------------------------------------------------------------------------------- */
+
+static void roll_world(struct sim_plan *plan, uint64_t *dice)
+{
+    static const int64_t ticks[] = {200, 500, 2000};
+    static const int64_t factors[] = {4, 5, 5, 8, 12};
+    static const int servers[] = {1, 3, 3, 3, 3, 3, 3, 5};
+    plan->servers = servers[dice_below(dice, 8)];
+    plan->clients = (int)dice_between(dice, 2, dice_once_in(dice, 4) ? 5 : 3);
+    plan->paths = dice_once_in(dice, 4) ? 2 : 1;
+    plan->tick = ticks[dice_below(dice, 3)] * SIM_MS;
+    plan->timeout = plan->tick * factors[dice_below(dice, 5)];
+    plan->pause = plan->tick / 4;
+    plan->scheduler = dice_once_in(dice, 3) ? SIM_PCT : SIM_UNIFORM;
+    plan->delay = plan->tick / (dice_once_in(dice, 4) ? 40 : 1000);
+    if (dice_once_in(dice, 3)) {
+        plan->slow_once_in = (int)dice_between(dice, 10, 100);
+        plan->slow = plan->tick * dice_between(dice, 1, 4) / 4;
+    }
+    plan->inbox_delay = dice_once_in(dice, 4) ? plan->delay * dice_between(dice, 1, 8) : 0;
+    plan->preempt = dice_once_in(dice, 4) ? plan->tick / 2 : 0;
+    plan->ping_late = dice_once_in(dice, 3) ? plan->pause : 0;
+    plan->late = dice_once_in(dice, 2) ? plan->tick / 100 : 0;
+    bool drift = dice_once_in(dice, 2);
+    for (int i = 0; i < plan->clients; i++) {
+        plan->ppm[i] = drift ? dice_between(dice, -1, 1) * 999 : 0;
+    }
+    plan->sequence = dice_once_in(dice, 40) ? INT32_MAX - dice_below(dice, 4) : 0;
+}
+
+static int64_t roll_time(const struct sim_plan *plan, uint64_t *dice)
+{
+    switch (dice_below(dice, 4)) {
+    case 0:
+        return 0;
+    case 1:
+        return dice_below(dice, plan->delay * 8);
+    case 2:
+        return dice_below(dice, plan->tick);
+    default:
+        return dice_below(dice, plan->timeout * 3 / 2);
+    }
+}
+
+static void roll_acquire(struct sim_plan *plan, uint64_t *dice, int client, int thread)
+{
+    if (plan->acquire_count == SIM_ACQUIRES) {
+        return;
+    }
+    struct sim_acquire *it = &plan->acquires[plan->acquire_count++];
+    *it = (struct sim_acquire){.client = client, .thread = thread, .timeout = -1, .cancel = -1};
+    it->path = (int)dice_below(dice, plan->paths);
+    it->after = roll_time(plan, dice);
+    it->hold = roll_time(plan, dice);
+    if (dice_once_in(dice, 3)) {
+        it->timeout = 1 + roll_time(plan, dice) * 2;
+    }
+    if (dice_once_in(dice, 8)) {
+        it->cancel = roll_time(plan, dice);
+    }
+    if (dice_once_in(dice, 16)) {
+        it->max_hold = 1 + roll_time(plan, dice);
+    }
+    it->try_only = dice_once_in(dice, 10);
+    it->fail_on_expiry = dice_once_in(dice, 4);
+    it->eager = dice_once_in(dice, 2);
+    it->ending = dice_once_in(dice, 12) ? SIM_END_LET_GO : SIM_END_RELEASE;
+}
+
+static void roll_application(struct sim_plan *plan, uint64_t *dice)
+{
+    for (int client = 0; client < plan->clients; client++) {
+        int threads = dice_once_in(dice, 3) ? (int)dice_between(dice, 2, SIM_THREADS) : 1;
+        for (int thread = 0; thread < threads; thread++) {
+            int count = (int)dice_between(dice, 1, 2);
+            for (int i = 0; i < count; i++) {
+                roll_acquire(plan, dice, client, thread);
+            }
+        }
+    }
+}
+
+/* How often something happens in a run, about: for the n of "the n-th time". */
+static int64_t roll_count(uint64_t *dice, enum sim_trigger trigger)
+{
+    static const int64_t usual[SIM_TRIGGERS] = {
+        [SIM_ON_SUBMIT] = 120, [SIM_ON_CREATE] = 8, [SIM_ON_DELETE] = 6,  [SIM_ON_COMMIT] = 80, [SIM_ON_MAKE] = 3,
+        [SIM_ON_REPLY] = 120,  [SIM_ON_GRANT] = 5,  [SIM_ON_RELEASE] = 5, [SIM_ON_CONNECT] = 6,
+    };
+    return 1 + dice_below(dice, dice_once_in(dice, 2) ? usual[trigger] : usual[trigger] / 4 + 1);
+}
+
+static int64_t roll_value(const struct sim_plan *plan, uint64_t *dice, enum sim_fault_kind kind)
+{
+    switch (kind) {
+    case SIM_PAUSE_LEADER:
+        return dice_once_in(dice, 2) ? plan->pause : 1 + dice_below(dice, plan->pause);
+    case SIM_PAUSE_SERVER:
+    case SIM_HOLD_FROM_LEADER:
+    case SIM_HOLD_TO_LEADER:
+    case SIM_ISOLATE:
+        return 1 + dice_below(dice, plan->tick * (dice_once_in(dice, 2) ? 8 : 2));
+    case SIM_KILL_SERVER:
+    case SIM_KILL_LEADER:
+        return 1 + dice_below(dice, plan->timeout);
+    case SIM_HOLD_UP:
+    case SIM_HOLD_DOWN:
+    case SIM_PAUSE_CLIENT:
+    case SIM_CRASH:
+        return 1 + dice_below(dice, dice_once_in(dice, 2) ? plan->timeout * 2 : plan->timeout / 2);
+    case SIM_DENY:
+        return 1 + dice_below(dice, 15);
+    case SIM_NO_MEMORY:
+        return 1 + dice_below(dice, dice_once_in(dice, 2) ? 1 : 8);
+    case SIM_THROTTLE:
+    case SIM_REFUSE:
+        return 1 + dice_below(dice, 4);
+    default:
+        return dice_below(dice, 8);
+    }
+}
+
+static enum sim_trigger roll_trigger(uint64_t *dice)
+{
+    return dice_once_in(dice, 3) ? SIM_AT : (enum sim_trigger)dice_between(dice, SIM_ON_SUBMIT, SIM_TRIGGERS - 1);
+}
+
+static void roll_fault(struct sim_plan *plan, uint64_t *dice, enum sim_fault_kind kind)
+{
+    struct sim_fault *it = &plan->faults[plan->fault_count++];
+    it->kind = kind;
+    it->trigger = roll_trigger(dice);
+    it->when = it->trigger == SIM_AT ? roll_time(plan, dice) * 2 + dice_below(dice, plan->tick)
+                                     : roll_count(dice, it->trigger);
+    bool whoever = it->trigger != SIM_AT && it->trigger != SIM_ON_COMMIT && dice_once_in(dice, 2);
+    it->target = whoever ? -1 : (int)dice_below(dice, 60); /* of as many as there are */
+    it->value = roll_value(plan, dice, kind);
+}
+
+/* Swarm testing: each seed knows a few kinds of fault only, and so meets combinations that an even mix drowns. */
+static void roll_faults(struct sim_plan *plan, uint64_t *dice)
+{
+    enum sim_fault_kind kinds[4];
+    int known = (int)dice_below(dice, 5);
+    for (int i = 0; i < known; i++) {
+        kinds[i] = (enum sim_fault_kind)dice_below(dice, SIM_FAULT_KINDS);
+    }
+    int count = known ? (int)dice_between(dice, 1, 6) : 0;
+    for (int i = 0; i < count; i++) {
+        roll_fault(plan, dice, kinds[dice_below(dice, known)]);
+    }
+    if (known && dice_once_in(dice, 32)) { /* outside what the manual assumes: exclusion is only counted */
+        roll_fault(plan, dice, SIM_PAUSE_LEADER);
+        plan->faults[plan->fault_count - 1].value = plan->pause + dice_below(dice, plan->timeout);
+    }
+}
+
+void sim_plan_roll(struct sim_plan *plan, uint64_t seed)
+{
+    uint64_t dice = dice_mix(seed + 0x5eed);
+    plan->acquire_count = 0;
+    plan->fault_count = 0;
+    plan->slow_once_in = 0;
+    plan->slow = 0;
+    memset(plan->ppm, 0, sizeof plan->ppm);
+    roll_world(plan, &dice);
+    roll_application(plan, &dice);
+    roll_faults(plan, &dice);
+    plan->heal = plan->fault_count ? plan->timeout * 4 : 0;
+}

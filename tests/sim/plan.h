@@ -1,0 +1,141 @@
+/* plan.h - everything that one run does not leave to the code under test: who acquires what, which faults strike when, how slow
+ * the network is. Made from a seed, or read from a text file; a failing plan is shrunk and kept as such a file.
+ *
+ * A plan is a list of lines, so that a shrinker can take lines out. See plan_text.c for the words. */
+#ifndef SIM_PLAN_H
+#define SIM_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct sim;
+
+enum { SIM_ACQUIRES = 64, SIM_FAULTS = 24 };
+
+enum sim_ending { SIM_END_RELEASE, SIM_END_LET_GO };
+struct sim_acquire {
+    int client, thread;
+    int path;
+    int64_t after;   /* ns since the thread's last one ended */
+    int64_t timeout; /* -1: for ever */
+    int64_t hold;    /* from the grant to the release */
+    int64_t cancel;  /* -1: never; from the start */
+    int64_t max_hold;
+    bool try_only, fail_on_expiry;
+    bool eager; /* the thread goes on without waiting for RELEASED */
+    enum sim_ending ending;
+};
+
+/* When a fault strikes: at a time, or when something happens for the n-th time. */
+enum sim_trigger {
+    SIM_AT,         /* ns */
+    SIM_ON_SUBMIT,  /* n-th operation handed to a client library, before it is sent */
+    SIM_ON_CREATE,  /* n-th create of a contender's node handed in, just after it was sent */
+    SIM_ON_DELETE,  /* n-th delete handed in, just after it was sent */
+    SIM_ON_COMMIT,  /* n-th transaction committed */
+    SIM_ON_MAKE,    /* n-th container committed */
+    SIM_ON_REPLY,   /* n-th reply arrives, before the core has it */
+    SIM_ON_GRANT,   /* n-th */
+    SIM_ON_RELEASE, /* n-th release, just after the step */
+    SIM_ON_CONNECT, /* n-th session welcomed or revalidated, before the client knows */
+    SIM_TRIGGERS
+};
+
+enum sim_fault_kind {
+    SIM_LOSE_REPLIES,     /* client: connection cut; what was sent still arrives */
+    SIM_LOSE_REQUESTS,    /* client: connection cut; nothing that was on its way arrives */
+    SIM_CUT,              /* client: connection cut somewhere in the middle */
+    SIM_MOVE,             /* client: cut, and on to another server */
+    SIM_HOLD_UP,          /* client: packets to the server are held, for */
+    SIM_HOLD_DOWN,        /* client: packets to the client */
+    SIM_HOLD_TO_LEADER,   /* server */
+    SIM_HOLD_FROM_LEADER, /* server */
+    SIM_ISOLATE,          /* server cut off from all others, for */
+    SIM_PAUSE_CLIENT,     /* client, for */
+    SIM_PAUSE_SERVER,     /* server, for */
+    SIM_PAUSE_LEADER,     /* for */
+    SIM_KILL_SERVER,      /* server, down for */
+    SIM_KILL_LEADER,      /* down for */
+    SIM_CRASH,            /* client: loses its memory, starts again after */
+    SIM_EXPIRE,           /* client: somebody else closes its session */
+    SIM_DELETE_NODE,      /* a stranger deletes the n-th living node of a queue (path) */
+    SIM_WRITE_NODE,       /* a stranger writes it */
+    SIM_FOREIGN,          /* a stranger creates a child of a queue: kind n */
+    SIM_REAP,             /* containers that may be removed are */
+    SIM_DENY,             /* path: an access list without the permissions n, for */
+    SIM_NO_MEMORY,        /* client: n allocations fail */
+    SIM_THROTTLE,         /* client: n requests are not applied, and told so */
+    SIM_REFUSE,           /* client: n submits are refused */
+    SIM_FAULT_KINDS
+};
+
+struct sim_fault {
+    enum sim_trigger trigger;
+    int64_t when; /* ns, or n */
+    enum sim_fault_kind kind;
+    int target;
+    int64_t value; /* ns, or n */
+};
+
+enum sim_scheduler { SIM_UNIFORM, SIM_PCT };
+
+struct sim_plan {
+    int servers, clients, paths;
+    int64_t tick, timeout, pause; /* pause: what the clients believe of the leader */
+    int64_t ppm[6];               /* drift of each client's clock */
+    enum sim_scheduler scheduler;
+    int64_t delay;    /* usual one-way delay, ns */
+    int slow_once_in; /* 0: never; one message in that many takes up to slow */
+    int64_t slow;
+    int64_t inbox_delay; /* 0: the core hears at once; else most */
+    int64_t preempt;     /* most, of a follower between list and answer */
+    int64_t ping_late;   /* most, of each of the leader's pings: its thread may stand still as long as `pause` */
+    int64_t late;        /* most, of a timer */
+    int64_t sequence;    /* the queues' counters start there */
+    int64_t heal;        /* ns: no fault strikes later, and those that last end */
+    int acquire_count, fault_count;
+    struct sim_acquire acquires[SIM_ACQUIRES];
+    struct sim_fault faults[SIM_FAULTS];
+};
+
+void sim_plan_roll(struct sim_plan *plan, uint64_t seed);
+/* 0, or the number of the line that cannot be read. */
+int sim_plan_read(struct sim_plan *plan, uint64_t *seed, FILE *in);
+void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out);
+const char *sim_plan_path(int path);
+
+int64_t sim_plan_delay(const struct sim_plan *plan, uint64_t seed, int slot, uint32_t count);
+int64_t sim_plan_preempted(const struct sim_plan *plan, uint64_t seed, int server, uint64_t count);
+
+/* --- faults.c -------------------------------------------------------------------------------------------------------- */
+
+struct sim_faults {
+    int64_t seen[16];  /* of each trigger */
+    uint32_t struck;   /* bit set */
+    bool beyond_pause; /* the leader stood still for longer than the clients believe: leases are off */
+    bool stranger;     /* an operator meddled: deleted, wrote, closed a session */
+    bool healed, to_clean;
+    int deferred[SIM_FAULTS], deferred_client[SIM_FAULTS], deferred_count;
+    int64_t last_leader_pause; /* its end */
+};
+const char *sim_fault_name(enum sim_fault_kind kind);
+void sim_faults_start(struct sim *s);
+/* Something happened that a fault may wait for; client is the one concerned, or -1. */
+void sim_faults_on(struct sim *s, enum sim_trigger trigger, int client);
+void sim_faults_due(struct sim *s);
+
+/* --- invariants.c: see invariants.h ---------------------------------------------------------------------------------- */
+
+struct sim_judge {
+    char verdict[256]; /* empty: nothing is wrong */
+    bool failed;
+    int64_t last_token[4];
+    int held[4]; /* attempts that hold, by path */
+    int grants, completions, failures, losses;
+    int expiries, leases_checked, events_told;
+    int off_lease; /* what would be violations, but an assumption was broken on purpose */
+};
+void sim_judge_commit(struct sim *s, int position);
+
+#endif

@@ -1,0 +1,316 @@
+/* roles.c - who leads and who follows: pings, timeouts of links, elections, servers that die, stall or are cut off. */
+#include <assert.h>
+#include <stdio.h>
+
+#include "sim.h"
+
+enum { SYNC_LIMIT = 5 }; /* ticks; zoo.cfg's syncLimit, its usual value */
+
+static int64_t patience(const struct sim *s)
+{
+    return SYNC_LIMIT * s->tick;
+}
+
+static bool reachable(const struct sim *s, int server)
+{
+    const struct sim_server *it = &s->servers[server];
+    return it->role != SIM_DOWN && sim_now(s) >= it->isolated_until && sim_now(s) >= it->paused_until;
+}
+
+static int64_t roll(const struct sim *s, int server, int64_t most)
+{
+    return 1 + (int64_t)(dice_at(s->seed, (uint64_t)(SLOT_TICK + server), s->steps) % (uint64_t)most);
+}
+
+static void tick_in(struct sim *s, int server, int64_t delay)
+{
+    sim_arm(s, SLOT_TICK + server, sim_now(s) + delay);
+}
+
+/* Both ends of a follower's link forget what was on its way. */
+static void reset_link(struct sim *s, int server)
+{
+    struct sim_server *it = &s->servers[server];
+    sim_channel_cut(s, &it->to_leader, SLOT_TO_LEADER + server, 0);
+    sim_channel_cut(s, &it->from_leader, SLOT_FROM_LEADER + server, 0);
+    it->to_leader.held_until = 0;
+    it->from_leader.held_until = 0;
+    it->link_serial = ++s->link_serial;
+    it->is_answering = false;
+    it->touched = 0;
+    it->heard_leader = sim_now(s);
+    sim_arm(s, SLOT_ANSWER + server, SIM_NEVER);
+}
+
+static void look(struct sim *s, int server)
+{
+    sim_say(s, "server", "%d looks for a leader", server);
+    s->servers[server].role = SIM_LOOKING;
+    sim_server_close_conns(s, server);
+    reset_link(s, server);
+    if (s->leader >= 0) {
+        s->servers[s->leader].linked[server] = false;
+    }
+    tick_in(s, server, roll(s, server, s->tick / 4));
+}
+
+/* The leader's links break, with what was on its way. Followers that can be reached notice at once, the others by their own
+ * patience; until then they serve. */
+static void drop_followers(struct sim *s, int leader)
+{
+    for (int i = 0; i < s->server_count; i++) {
+        struct sim_server *it = &s->servers[i];
+        bool follows = it->role == SIM_FOLLOWING || it->role == SIM_JOINING;
+        s->servers[leader].linked[i] = false;
+        if (i == leader || !follows) {
+            continue;
+        }
+        sim_channel_cut(s, &it->to_leader, SLOT_TO_LEADER + i, 0);
+        sim_channel_cut(s, &it->from_leader, SLOT_FROM_LEADER + i, 0);
+        if (sim_now(s) >= it->isolated_until && sim_now(s) >= s->servers[leader].isolated_until) {
+            it->heard_leader = sim_now(s) - patience(s);
+            tick_in(s, i, roll(s, i, 5 * SIM_MS));
+        }
+    }
+}
+
+static void abdicate(struct sim *s, int server)
+{
+    sim_say(s, "server", "%d leads no more", server);
+    if (s->leader == server) {
+        drop_followers(s, server);
+        s->leader = -1;
+        s->sync_count = 0;
+        sim_clock_set(&s->clock, SLOT_EXPIRY, SIM_NEVER);
+    }
+}
+
+static int heard_lately(const struct sim *s, int server)
+{
+    int count = 1;
+    for (int i = 0; i < s->server_count; i++) {
+        count += i != server && sim_now(s) - s->servers[server].heard[i] <= patience(s);
+    }
+    return count;
+}
+
+static void lead(struct sim *s, int server)
+{
+    bool deposed = s->leader != server && sim_now(s) >= s->servers[server].isolated_until;
+    if (deposed || 2 * heard_lately(s, server) <= s->server_count) {
+        abdicate(s, server);
+        look(s, server);
+        return;
+    }
+    if (s->leader == server) {
+        for (int i = 0; i < s->server_count; i++) {
+            if (s->servers[server].linked[i]) {
+                sim_channel_push(s, &s->servers[i].from_leader, SLOT_FROM_LEADER + i, sim_message_new(s, SIM_MSG_ASK));
+            }
+        }
+    }
+    int64_t late = 0;
+    if (s->plan->ping_late) { /* often not at all, often as much as can be */
+        uint64_t roll = dice_at(s->seed, (uint64_t)(SLOT_TICK + server), s->steps);
+        late = (roll >> 40) % 3 == 0 ? s->plan->ping_late : (int64_t)(roll % (uint64_t)(s->plan->ping_late + 1));
+        late = (roll >> 50) % 3 == 0 ? 0 : late;
+    }
+    tick_in(s, server, s->tick / 2 + late);
+}
+
+/* --- elections ------------------------------------------------------------------------------------------------------ */
+
+static int electors(const struct sim *s)
+{
+    int count = 0;
+    for (int i = 0; i < s->server_count; i++) {
+        count += s->servers[i].role == SIM_LOOKING && reachable(s, i);
+    }
+    return count;
+}
+
+static int winner(const struct sim *s)
+{
+    int best = -1;
+    int first = (int)(dice_at(s->seed, SLOT_ELECTION, s->steps) % (uint64_t)s->server_count);
+    for (int i = 0; i < s->server_count; i++) {
+        int each = (first + i) % s->server_count;
+        if (s->servers[each].role == SIM_LOOKING && reachable(s, each) &&
+            (best < 0 || s->servers[each].logged > s->servers[best].logged)) {
+            best = each;
+        }
+    }
+    return best;
+}
+
+/* A new leader's tracker gives every session that its log knows a whole timeout (SessionTrackerImpl's constructor). */
+static void restart_sessions(struct sim *s)
+{
+    for (int i = 0; i < s->session_count; i++) {
+        struct sim_session *session = &s->sessions[i];
+        if (session->ended || i == SIM_STRANGER) {
+            continue;
+        }
+        session->owner = -1;
+        session->by_operator = false;
+        session->closing = !session->committed;
+        session->ended = !session->committed;
+        session->ended_position = 0;
+        session->decided = session->committed ? SIM_NEVER : sim_now(s);
+        if (session->committed) {
+            sim_leader_touch(s, i);
+        }
+    }
+}
+
+static void follow_at_once(struct sim *s, int server)
+{
+    struct sim_server *it = &s->servers[server];
+    reset_link(s, server);
+    it->role = SIM_FOLLOWING;
+    it->logged = s->proposed;
+    it->applied = s->proposed;
+    tick_in(s, server, patience(s));
+}
+
+static void crown(struct sim *s, int server)
+{
+    int cut = s->servers[server].logged;
+    assert(cut >= s->committed);
+    if (s->proposed > cut) {
+        sim_tree_undo(s, s->log[cut].first_effect);
+        s->proposed = cut;
+    }
+    if (s->leader >= 0) {
+        drop_followers(s, s->leader); /* those that still follow the deposed one */
+    }
+    s->leader = server;
+    s->last_zxid = ++s->epoch << 32;
+    s->sync_count = 0;
+    sim_commit_all(s);
+    struct sim_server *leader = &s->servers[server];
+    for (int i = 0; i < s->server_count; i++) {
+        struct sim_server *it = &s->servers[i];
+        it->logged = it->logged > cut ? cut : it->logged;
+        leader->heard[i] = sim_now(s);
+        leader->linked[i] = i != server && it->role == SIM_LOOKING && reachable(s, i);
+        if (leader->linked[i]) {
+            follow_at_once(s, i);
+        }
+    }
+    leader->role = SIM_LEADING;
+    leader->applied = cut;
+    restart_sessions(s);
+    tick_in(s, server, s->tick / 2);
+    sim_say(s, "server", "%d leads", server);
+}
+
+void sim_election(struct sim *s)
+{
+    sim_clock_set(&s->clock, SLOT_ELECTION, SIM_NEVER);
+    if (2 * electors(s) > s->server_count) {
+        crown(s, winner(s));
+    }
+}
+
+static void search(struct sim *s, int server)
+{
+    struct sim_server *it = &s->servers[server];
+    bool leader_there = s->leader >= 0 && s->servers[s->leader].role == SIM_LEADING && reachable(s, s->leader);
+    if (leader_there && reachable(s, server)) {
+        reset_link(s, server);
+        it->role = SIM_JOINING;
+        sim_to_leader(s, server, sim_message_new(s, SIM_MSG_JOIN));
+        tick_in(s, server, patience(s));
+        return;
+    }
+    if (2 * electors(s) > s->server_count && s->clock.due[SLOT_ELECTION] == SIM_NEVER) {
+        sim_clock_set(&s->clock, SLOT_ELECTION, sim_now(s) + roll(s, server, s->tick / 2));
+    }
+    tick_in(s, server, s->tick / 8 + roll(s, server, s->tick / 8));
+}
+
+void sim_server_ticks(struct sim *s, int server)
+{
+    struct sim_server *it = &s->servers[server];
+    switch (it->role) {
+    case SIM_DOWN:
+        look(s, server);
+        break;
+    case SIM_LOOKING:
+        search(s, server);
+        break;
+    case SIM_LEADING:
+        lead(s, server);
+        break;
+    case SIM_JOINING:
+    case SIM_FOLLOWING:
+        if (sim_now(s) - it->heard_leader >= patience(s)) {
+            look(s, server);
+        } else {
+            sim_arm(s, SLOT_TICK + server, it->heard_leader + patience(s));
+        }
+        break;
+    }
+}
+
+/* --- what befalls them ---------------------------------------------------------------------------------------------- */
+
+void sim_server_kill(struct sim *s, int server, int64_t down_for)
+{
+    struct sim_server *it = &s->servers[server];
+    if (it->role == SIM_DOWN || s->server_count == 1) {
+        return;
+    }
+    bool led = it->role == SIM_LEADING;
+    sim_say(s, "server", "%d dies", server);
+    for (int i = 0; i < SIM_CONNS; i++) {
+        if (s->conns[i].server == server && s->conns[i].server_open) {
+            sim_channel_cut(s, &s->conns[i].to_client, SLOT_TO_CLIENT + i, 0);
+        }
+    }
+    if (led) {
+        abdicate(s, server);
+    }
+    look(s, server);
+    it->role = SIM_DOWN;
+    it->paused_until = 0;
+    tick_in(s, server, down_for);
+}
+
+void sim_server_isolate(struct sim *s, int server, int64_t duration)
+{
+    struct sim_server *it = &s->servers[server];
+    if (it->isolated_until < sim_now(s) + duration) {
+        it->isolated_until = sim_now(s) + duration;
+    }
+    for (int i = 0; i < s->server_count; i++) {
+        if (i == server || s->leader == server) {
+            sim_channel_hold(s, &s->servers[i].to_leader, SLOT_TO_LEADER + i, duration);
+            sim_channel_hold(s, &s->servers[i].from_leader, SLOT_FROM_LEADER + i, duration);
+        }
+    }
+}
+
+void sim_ensemble_start(struct sim *s)
+{
+    sim_tree_init(s);
+    s->sessions[SIM_STRANGER] =
+        (struct sim_session){.client = -1, .deadline = SIM_NEVER, .decided = SIM_NEVER, .committed = true, .owner = -1};
+    s->session_count = 1;
+    s->epoch = 1;
+    s->last_zxid = s->epoch << 32;
+    s->leader = (int)(dice_at(s->seed, SLOT_ELECTION, 0) % (uint64_t)s->server_count);
+    struct sim_server *leader = &s->servers[s->leader];
+    for (int i = 0; i < s->server_count; i++) {
+        s->servers[i] = (struct sim_server){.role = SIM_FOLLOWING};
+        s->servers[i].phase = (int64_t)(dice_at(s->seed, SLOT_TICK, (uint64_t)i) % (uint64_t)s->tick);
+        s->servers[i].link_serial = ++s->link_serial;
+        tick_in(s, i, patience(s));
+    }
+    for (int i = 0; i < s->server_count; i++) {
+        leader->linked[i] = i != s->leader;
+    }
+    leader->role = SIM_LEADING;
+    tick_in(s, s->leader, 1 + (int64_t)(dice_at(s->seed, SLOT_TICK, 99) % (uint64_t)(s->tick / 2)));
+}

@@ -1,0 +1,204 @@
+/* run.c - one run: the plan until its application is done, the quiet after it, the close of everything. */
+#include "run.h"
+
+#include <string.h>
+
+#include "invariants.h"
+
+static void reset_clients(struct sim *s)
+{
+    for (int i = 0; i < s->client_count; i++) {
+        struct sim_client *it = &s->clients[i];
+        struct sim_heap heap = it->heap;
+        *it = (struct sim_client){.process = SIM_STOPPED, .clock_ppm = s->plan->ppm[i]};
+        it->heap = heap;
+        sim_heap_reset(&it->heap);
+        it->clock_base = (int64_t)(dice_at(s->seed, (uint64_t)(SLOT_TIMER + i), 0) % (uint64_t)(1000 * SIM_SECOND)) + 1;
+        it->handle.conn = -1;
+    }
+}
+
+void sim_reset(struct sim *s, const struct sim_plan *plan, uint64_t seed)
+{
+    s->plan = plan;
+    s->seed = seed;
+    s->steps = 0;
+    s->hash = 0xcbf29ce484222325u;
+    s->server_count = plan->servers;
+    s->tick = plan->tick;
+    s->leader = -1;
+    s->proposed = s->committed = 0;
+    s->effect_count = s->path_count = s->node_count = s->value_count = s->part_count = 0;
+    s->session_count = s->sync_count = s->message_count = s->attempt_count = 0;
+    s->free_messages = NULL;
+    s->data_used = 0;
+    s->conn_serial = s->link_serial = 0;
+    s->client_count = plan->clients;
+    s->stepping = s->overflow = false;
+    s->judge = (struct sim_judge){.failed = false};
+    s->faults = (struct sim_faults){.healed = false};
+    memset(s->servers, 0, sizeof s->servers);
+    sim_clock_init(&s->clock, seed);
+    for (int i = 0; i < SIM_CONNS; i++) {
+        struct sim_conn *conn = &s->conns[i];
+        conn->used = conn->client_open = conn->server_open = false;
+        conn->serial = 0;
+        conn->server = conn->client = 0;
+        conn->pending = conn->pending_tail = NULL;
+        conn->to_server = conn->to_client = (struct sim_channel){.head = NULL};
+        conn->watch_count = 0;
+    }
+    reset_clients(s);
+}
+
+/* Queues whose counter is nearly used up. */
+static void use_up_sequence(struct sim *s)
+{
+    for (int i = 0; i < s->plan->paths && s->plan->sequence; i++) {
+        int path = sim_path_of(s, sim_plan_path(i), NULL);
+        int parent = s->paths[path].parent;
+        if (sim_node_at(s, parent, SIM_HEAD) < 0) {
+            sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_CREATE, .path = parent, .mode = ZKL__PERSISTENT});
+        }
+        sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_CREATE, .path = path, .mode = ZKL__PERSISTENT});
+        s->nodes[s->paths[path].node].cversion = (int32_t)s->plan->sequence;
+        s->nodes[s->paths[path].node].by_stranger = s->nodes[s->paths[parent].node].by_stranger = false;
+    }
+}
+
+static void happen(struct sim *s, int slot)
+{
+    if (slot < SLOT_TO_CLIENT) {
+        sim_server_hears_client(s, slot);
+    } else if (slot < SLOT_TO_LEADER) {
+        sim_client_hears_server(s, slot - SLOT_TO_CLIENT);
+    } else if (slot < SLOT_FROM_LEADER) {
+        sim_leader_hears(s, slot - SLOT_TO_LEADER);
+    } else if (slot < SLOT_TICK) {
+        sim_follower_hears(s, slot - SLOT_FROM_LEADER);
+    } else if (slot < SLOT_ANSWER) {
+        sim_server_ticks(s, slot - SLOT_TICK);
+    } else if (slot < SLOT_EXPIRY) {
+        sim_follower_answers(s, slot - SLOT_ANSWER);
+    } else if (slot == SLOT_EXPIRY) {
+        sim_leader_expires(s);
+    } else if (slot == SLOT_ELECTION) {
+        sim_election(s);
+    } else if (slot == SLOT_FAULT) {
+        sim_faults_due(s);
+    } else if (slot < SLOT_INBOX) {
+        sim_handle_due(s, slot - SLOT_LIBRARY);
+    } else if (slot < SLOT_TIMER) {
+        sim_inbox_due(s, slot - SLOT_INBOX);
+    } else if (slot < SLOT_PROCESS) {
+        sim_timer_due(s, slot - SLOT_TIMER);
+    } else if (slot < SLOT_THREAD) {
+        sim_process_due(s, slot - SLOT_PROCESS);
+    } else {
+        sim_thread_due(s, (slot - SLOT_THREAD) / SIM_THREADS, (slot - SLOT_THREAD) % SIM_THREADS);
+    }
+}
+
+bool sim_step(struct sim *s)
+{
+    int slot = sim_clock_next(&s->clock);
+    int64_t due = s->clock.due[slot];
+    if (due == SIM_NEVER || s->judge.failed || s->overflow) {
+        return false;
+    }
+    s->clock.now = due;
+    s->steps++;
+    sim_hash(s, (uint64_t)due * 256 + (uint64_t)slot);
+    happen(s, slot);
+    return true;
+}
+
+/* Nothing of the application is left on the servers, and only living processes have sessions. */
+static bool quiet(const struct sim *s)
+{
+    for (int node = 0; node < s->node_count; node++) {
+        if (s->nodes[node].owner > SIM_STRANGER && s->nodes[node].dzxid > sim_committed_zxid(s)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool run_until(struct sim *s, bool (*done)(const struct sim *s), int64_t limit)
+{
+    while (!done(s)) {
+        if (sim_now(s) > limit || !sim_step(s)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool app_done(const struct sim *s)
+{
+    return s->faults.healed && sim_app_done(s);
+}
+
+static bool all_closed(const struct sim *s)
+{
+    for (int client = 0; client < s->client_count; client++) {
+        if (s->clients[client].process != SIM_STOPPED) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void close_all(struct sim *s)
+{
+    for (int client = 0; client < s->client_count && !s->judge.failed; client++) {
+        sim_clock_set(&s->clock, SLOT_PROCESS + client, SIM_NEVER); /* whoever has not started yet need not */
+        sim_process_close(s, client);
+    }
+    if (!run_until(s, all_closed, sim_now(s) + 20 * s->plan->timeout) && !s->judge.failed && !s->overflow) {
+        sim_fail(s, "liveness", "a session does not close");
+    }
+}
+
+bool sim_run(struct sim *s, const struct sim_plan *plan, uint64_t seed, FILE *trace)
+{
+    s->trace = trace;
+    sim_reset(s, plan, seed);
+    sim_ensemble_start(s);
+    use_up_sequence(s);
+    for (int client = 0; client < s->client_count; client++) {
+        sim_process_start(s, client);
+    }
+    sim_faults_start(s);
+    bool in_time = run_until(s, app_done, plan->heal + 60 * plan->timeout);
+    if (in_time) {
+        /* The sessions of the dead need their timeout; what the living left behind must go much sooner, but may wait for a
+         * reconnect. */
+        run_until(s, quiet, sim_now(s) + 4 * plan->timeout + 20 * plan->tick);
+    }
+    sim_judge_end(s, in_time || s->judge.failed || s->overflow);
+    if (!s->judge.failed) {
+        close_all(s);
+    }
+    for (int client = 0; client < s->client_count; client++) {
+        sim_process_free(s, client);
+    }
+    return !s->judge.failed;
+}
+
+struct sim *sim_new(void)
+{
+    struct sim *s = calloc(1, sizeof *s);
+    for (int i = 0; s && i < SIM_CLIENTS; i++) {
+        sim_heap_init(&s->clients[i].heap);
+    }
+    return s;
+}
+
+void sim_free(struct sim *s)
+{
+    for (int i = 0; i < SIM_CLIENTS; i++) {
+        sim_heap_deinit(&s->clients[i].heap);
+    }
+    free(s);
+}

@@ -1,0 +1,437 @@
+/* server.c - a server as its clients meet it: connections, reads, the order of answers, watches. */
+#include <assert.h>
+#include <stdio.h>
+
+#include "sim.h"
+
+bool sim_server_serves(const struct sim *s, int server)
+{
+    return s->servers[server].role == SIM_FOLLOWING || s->servers[server].role == SIM_LEADING;
+}
+
+static bool leads(const struct sim *s, int server)
+{
+    return s->leader == server;
+}
+
+/* --- connections ---------------------------------------------------------------------------------------------------- */
+
+static void drop_pending(struct sim *s, struct sim_conn *conn)
+{
+    while (conn->pending) {
+        struct sim_message *next = conn->pending->next;
+        sim_message_free(s, conn->pending);
+        conn->pending = next;
+    }
+    conn->pending_tail = NULL;
+}
+
+static void clear(struct sim *s, int index)
+{
+    struct sim_conn *conn = &s->conns[index];
+    drop_pending(s, conn);
+    sim_channel_cut(s, &conn->to_server, SLOT_TO_SERVER + index, 0);
+    sim_channel_cut(s, &conn->to_client, SLOT_TO_CLIENT + index, 0);
+    conn->used = false;
+}
+
+/* An abandoned one may still have something to say to its server: it is used again last. */
+static int find_room(struct sim *s)
+{
+    int spare = -1;
+    for (int i = 0; i < SIM_CONNS; i++) {
+        struct sim_conn *conn = &s->conns[i];
+        if (!conn->used || (!conn->client_open && (!conn->server_open || !conn->to_server.head))) {
+            return i;
+        }
+        if (!conn->client_open && (spare < 0 || conn->serial < s->conns[spare].serial)) {
+            spare = i;
+        }
+    }
+    return spare;
+}
+
+int sim_conn_open(struct sim *s, int client, int server)
+{
+    int index = find_room(s);
+    if (index < 0) {
+        s->overflow = true;
+        return -1;
+    }
+    clear(s, index);
+    struct sim_conn *conn = &s->conns[index];
+    conn->used = true;
+    conn->serial = ++s->conn_serial;
+    conn->client = client;
+    conn->server = server;
+    conn->session = -1;
+    conn->client_open = true;
+    conn->server_open = true;
+    conn->welcomed = false;
+    conn->to_server.last_due = 0;
+    conn->to_client.last_due = 0;
+    conn->to_server.held_until = s->clients[client].held_up_until;
+    conn->to_client.held_until = s->clients[client].held_down_until;
+    conn->watch_count = 0;
+    return index;
+}
+
+void sim_conn_send(struct sim *s, int index, struct sim_message *message)
+{
+    struct sim_conn *conn = &s->conns[index];
+    message->conn = index;
+    message->conn_serial = conn->serial;
+    sim_channel_push(s, &conn->to_server, SLOT_TO_SERVER + index, message);
+}
+
+void sim_conn_abandon(struct sim *s, int index, int keep)
+{
+    struct sim_conn *conn = &s->conns[index];
+    conn->client_open = false;
+    sim_channel_cut(s, &conn->to_client, SLOT_TO_CLIENT + index, 0);
+    sim_channel_cut(s, &conn->to_server, SLOT_TO_SERVER + index, keep);
+    if (conn->server_open) {
+        sim_conn_send(s, index, sim_message_new(s, SIM_MSG_EOF));
+    }
+}
+
+void sim_server_send(struct sim *s, int index, struct sim_message *message)
+{
+    struct sim_conn *conn = &s->conns[index];
+    if (conn->client_open) {
+        sim_channel_push(s, &conn->to_client, SLOT_TO_CLIENT + index, message);
+    } else {
+        sim_message_free(s, message);
+    }
+}
+
+static void close_conn(struct sim *s, int index)
+{
+    struct sim_conn *conn = &s->conns[index];
+    if (!conn->server_open) {
+        return;
+    }
+    conn->server_open = false;
+    conn->watch_count = 0;
+    drop_pending(s, conn);
+    sim_channel_cut(s, &conn->to_server, SLOT_TO_SERVER + index, 0);
+    sim_server_send(s, index, sim_message_new(s, SIM_MSG_EOF));
+}
+
+void sim_server_close_conns(struct sim *s, int server)
+{
+    for (int i = 0; i < SIM_CONNS; i++) {
+        if (s->conns[i].used && s->conns[i].server == server) {
+            close_conn(s, i);
+        }
+    }
+}
+
+void sim_server_drop_session(struct sim *s, int server, int session)
+{
+    for (int i = 0; i < SIM_CONNS; i++) {
+        if (s->conns[i].used && s->conns[i].server == server && s->conns[i].session == session) {
+            close_conn(s, i);
+        }
+    }
+}
+
+static void welcome(struct sim *s, int index, int session)
+{
+    struct sim_conn *conn = &s->conns[index];
+    struct sim_message *message = sim_message_new(s, SIM_MSG_WELCOME);
+    message->session = session;
+    conn->session = session;
+    conn->welcomed = session >= 0;
+    sim_server_send(s, index, message);
+}
+
+void sim_server_validated(struct sim *s, int index, uint32_t serial, int session)
+{
+    if (s->conns[index].serial == serial && s->conns[index].server_open) {
+        welcome(s, index, session);
+    }
+}
+
+/* --- reads ---------------------------------------------------------------------------------------------------------- */
+
+static int zk_code(enum zkl__rc rc)
+{
+    switch (rc) {
+    case ZKL__RC_NONODE:
+        return -101;
+    case ZKL__RC_NODEEXISTS:
+        return -110;
+    case ZKL__RC_NOTEMPTY:
+        return -111;
+    case ZKL__RC_BADVERSION:
+        return -103;
+    case ZKL__RC_NOAUTH:
+        return -102;
+    case ZKL__RC_INVALIDACL:
+        return -114;
+    case ZKL__RC_EPHEMERALPARENT:
+        return -108;
+    case ZKL__RC_NOWATCH:
+        return -121;
+    case ZKL__RC_ROLLEDBACK:
+        return -2;
+    default:
+        return 0;
+    }
+}
+
+static enum zkl__rc read_tree(struct sim *s, struct sim_conn *conn, struct sim_message *request, int64_t zxid,
+                              int *node)
+{
+    const struct sim_part *part = &request->part;
+    *node = -1;
+    if (request->rc != ZKL__RC_OK) {
+        return request->rc;
+    }
+    if (part->op == ZKL__OP_SYNC) {
+        return ZKL__RC_OK;
+    }
+    if (part->path < 0) {
+        return ZKL__RC_NONODE;
+    }
+    if (part->op == ZKL__OP_UNWATCH) {
+        return sim_watch_take(conn, part->path, ~0u) ? ZKL__RC_OK : ZKL__RC_NOWATCH;
+    }
+    enum zkl__rc rc = sim_tree_read(s, part->op, part->path, zxid, node);
+    if (request->watch) {
+        if (rc == ZKL__RC_OK) {
+            sim_watch_add(s, conn, part->path, part->op == ZKL__OP_CHILDREN ? SIM_WATCH_CHILD : SIM_WATCH_DATA);
+        } else if (part->op == ZKL__OP_EXISTS && rc == ZKL__RC_NONODE) {
+            sim_watch_add(s, conn, part->path, SIM_WATCH_DATA); /* the server keeps it with the others */
+        }
+    }
+    return rc;
+}
+
+static void reply(struct sim *s, int index, uint64_t id, enum zkl__rc rc, int code, int node, int parts)
+{
+    struct sim_message *message = sim_message_new(s, SIM_MSG_REPLY);
+    message->id = id;
+    message->rc = rc;
+    message->zk_code = code ? code : zk_code(rc);
+    message->node = node;
+    message->parts = parts;
+    message->zxid = sim_server_zxid(s, s->conns[index].server);
+    sim_server_send(s, index, message);
+}
+
+/* --- the order of answers: a read waits behind the session's own pending writes (CommitProcessor) ------------------- */
+
+static bool is_write(const struct sim_message *request)
+{
+    if (request->kind != SIM_MSG_REQUEST) {
+        return true;
+    }
+    if (request->rc != ZKL__RC_OK) {
+        return false; /* throttled: refused here */
+    }
+    switch (request->part.op) {
+    case ZKL__OP_CREATE:
+    case ZKL__OP_DELETE:
+    case ZKL__OP_SET:
+    case ZKL__OP_CHECK:
+    case ZKL__OP_MULTI:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void pop_pending(struct sim *s, struct sim_conn *conn)
+{
+    struct sim_message *request = conn->pending;
+    conn->pending = request->next;
+    if (!conn->pending) {
+        conn->pending_tail = NULL;
+    }
+    sim_message_free(s, request);
+}
+
+static void answer_reads(struct sim *s, int index)
+{
+    struct sim_conn *conn = &s->conns[index];
+    while (conn->pending && conn->pending->answered) {
+        int node;
+        int64_t zxid = sim_server_zxid(s, conn->server);
+        enum zkl__rc rc = read_tree(s, conn, conn->pending, zxid, &node);
+        reply(s, index, conn->pending->id, rc, 0, node, -1);
+        pop_pending(s, conn);
+    }
+}
+
+/* The connection's oldest write is applied here: its answer, then the reads behind it. */
+void sim_server_answer(struct sim *s, int server, const struct sim_txn *txn)
+{
+    int index = txn->conn;
+    struct sim_conn *conn = &s->conns[index];
+    (void)server;
+    if (!conn->server_open) {
+        return;
+    }
+    if (txn->zk_code == -118) {
+        close_conn(s, index);
+        return;
+    }
+    assert(conn->pending && is_write(conn->pending));
+    if (txn->kind == SIM_TXN_OPEN) {
+        welcome(s, index, txn->session);
+    } else if (txn->kind == SIM_TXN_OP) {
+        reply(s, index, conn->pending->id, txn->rc, txn->zk_code, txn->node, txn->parts);
+    }
+    pop_pending(s, conn);
+    answer_reads(s, index);
+}
+
+void sim_server_answer_sync(struct sim *s, int server, int index, uint32_t serial, uint64_t id)
+{
+    struct sim_conn *conn = &s->conns[index];
+    (void)server;
+    if (conn->serial != serial || !conn->server_open) {
+        return;
+    }
+    for (struct sim_message *request = conn->pending; request; request = request->next) {
+        request->answered = request->answered || request->id == id;
+    }
+    answer_reads(s, index);
+}
+
+/* --- requests ------------------------------------------------------------------------------------------------------- */
+
+static void touch(struct sim *s, int server, int session)
+{
+    if (leads(s, server)) {
+        sim_leader_touch(s, session);
+    } else {
+        s->servers[server].touched |= UINT64_C(1) << session;
+    }
+}
+
+/* To the leader: over the link, or here. A deposed leader keeps it for ever. */
+static void hand_up(struct sim *s, int server, const struct sim_message *request)
+{
+    if (leads(s, server)) {
+        sim_leader_takes(s, server, request);
+    } else if (s->servers[server].role == SIM_FOLLOWING) {
+        struct sim_message *forward = sim_message_new(s, SIM_MSG_FORWARD);
+        *forward = *request;
+        forward->event = (uint8_t)request->kind;
+        forward->kind = SIM_MSG_FORWARD;
+        sim_to_leader(s, server, forward);
+    }
+}
+
+static void queue(struct sim_conn *conn, struct sim_message *request)
+{
+    request->next = NULL;
+    if (conn->pending_tail) {
+        conn->pending_tail->next = request;
+    } else {
+        conn->pending = request;
+    }
+    conn->pending_tail = request;
+}
+
+static void take_request(struct sim *s, int index, struct sim_message *request)
+{
+    struct sim_conn *conn = &s->conns[index];
+    int server = conn->server;
+    bool sync_up = request->kind == SIM_MSG_REQUEST && request->part.op == ZKL__OP_SYNC && request->rc == ZKL__RC_OK &&
+                   s->servers[server].role == SIM_FOLLOWING;
+    bool up = is_write(request) || sync_up;
+    request->answered = !up;
+    queue(conn, request);
+    if (up) {
+        hand_up(s, server, request);
+    } else {
+        answer_reads(s, index);
+    }
+}
+
+static void revalidate(struct sim *s, int index, int session)
+{
+    int server = s->conns[index].server;
+    const struct sim_session *it = &s->sessions[session];
+    if (leads(s, server)) {
+        welcome(s, index, sim_leader_validates(s, server, session));
+    } else if (s->servers[server].role == SIM_LEADING) { /* deposed: goes by what it has applied */
+        welcome(s, index, it->ended && it->ended_position < s->servers[server].applied ? -1 : session);
+    } else {
+        struct sim_message *question = sim_message_new(s, SIM_MSG_REVALIDATE);
+        question->session = session;
+        question->conn = index;
+        question->conn_serial = s->conns[index].serial;
+        sim_to_leader(s, server, question);
+    }
+}
+
+static int session_new(struct sim *s, int client, int64_t timeout)
+{
+    if (s->session_count == SIM_SESSIONS) {
+        s->overflow = true;
+        return 0;
+    }
+    s->sessions[s->session_count] = (struct sim_session){.client = client,
+                                                         .timeout = timeout,
+                                                         .deadline = SIM_NEVER,
+                                                         .decided = SIM_NEVER,
+                                                         .closing = true, /* not tracked before it is proposed */
+                                                         .owner = -1};
+    return s->session_count++;
+}
+
+static void take_connect(struct sim *s, int index, struct sim_message *request)
+{
+    struct sim_conn *conn = &s->conns[index];
+    if (!sim_server_serves(s, conn->server) || request->zxid > sim_server_zxid(s, conn->server)) {
+        close_conn(s, index);
+        sim_message_free(s, request);
+        return;
+    }
+    if (request->session >= 0) {
+        int session = request->session;
+        sim_server_drop_session(s, conn->server, session);
+        revalidate(s, index, session);
+        sim_message_free(s, request);
+        return;
+    }
+    request->session = session_new(s, conn->client, request->timeout);
+    queue(conn, request);
+    hand_up(s, conn->server, request);
+}
+
+void sim_server_hears_client(struct sim *s, int index)
+{
+    struct sim_conn *conn = &s->conns[index];
+    struct sim_message *message = sim_channel_pop(s, &conn->to_server, SLOT_TO_SERVER + index);
+    if (!conn->server_open) {
+        sim_message_free(s, message);
+        return;
+    }
+    if (message->kind == SIM_MSG_CONNECT) {
+        take_connect(s, index, message);
+        return;
+    }
+    if (message->kind == SIM_MSG_EOF) {
+        sim_message_free(s, message);
+        close_conn(s, index);
+        return;
+    }
+    touch(s, conn->server, conn->session);
+    message->session = conn->session;
+    if (message->kind == SIM_MSG_REQUEST || message->kind == SIM_MSG_CLOSE) {
+        take_request(s, index, message);
+        return;
+    }
+    if (message->kind == SIM_MSG_PING) {
+        sim_server_send(s, index, sim_message_new(s, SIM_MSG_PONG));
+    } else {
+        sim_server_set_watches(s, index, message->zxid);
+    }
+    sim_message_free(s, message);
+}

@@ -1,0 +1,179 @@
+/* sim.h - the world of one run: clock, ensemble, client processes. Everything is in one struct of fixed size, so a run
+ * allocates nothing, is reset by forgetting, and can be copied as a whole. */
+#ifndef SIM_SIM_H
+#define SIM_SIM_H
+
+#include "client.h"
+#include "dice.h"
+#include "ensemble.h"
+#include "plan.h"
+
+/* What can happen: one slot each, due at a time or never. The next event is the earliest slot; equal times are ordered by a
+ * number that each slot rolls per run. */
+enum {
+    SLOT_TO_SERVER, /* + conn: the server reads a message */
+    SLOT_TO_CLIENT = SLOT_TO_SERVER + SIM_CONNS,
+    SLOT_TO_LEADER = SLOT_TO_CLIENT + SIM_CONNS, /* + server */
+    SLOT_FROM_LEADER = SLOT_TO_LEADER + SIM_SERVERS,
+    SLOT_TICK = SLOT_FROM_LEADER + SIM_SERVERS,
+    SLOT_ANSWER = SLOT_TICK + SIM_SERVERS, /* the follower's answer to a ping leaves */
+    SLOT_EXPIRY = SLOT_ANSWER + SIM_SERVERS,
+    SLOT_ELECTION,
+    SLOT_FAULT,
+    SLOT_LIBRARY,                             /* + client: connect, time out, ping */
+    SLOT_INBOX = SLOT_LIBRARY + SIM_CLIENTS,  /* + client: the core is told the next thing */
+    SLOT_TIMER = SLOT_INBOX + SIM_CLIENTS,    /* + client: zkl__core_next */
+    SLOT_PROCESS = SLOT_TIMER + SIM_CLIENTS,  /* + client: starts again */
+    SLOT_THREAD = SLOT_PROCESS + SIM_CLIENTS, /* + client * SIM_THREADS + thread */
+    SLOTS = SLOT_THREAD + SIM_CLIENTS * SIM_THREADS,
+    SIM_LEAVES = 128
+};
+_Static_assert(SLOTS <= SIM_LEAVES, "the clock has a leaf per slot");
+
+struct sim_clock {
+    int64_t now;
+    int64_t due[SIM_LEAVES];
+    uint8_t tie[SIM_LEAVES];
+    uint8_t winner[SIM_LEAVES]; /* of each inner node of the tree over the slots; [1] is the next event */
+};
+void sim_clock_init(struct sim_clock *clock, uint64_t seed);
+void sim_clock_set(struct sim_clock *clock, int slot, int64_t due);
+static inline int sim_clock_next(const struct sim_clock *clock)
+{
+    return clock->winner[1];
+}
+
+enum sim_sync_state { SIM_SYNCS = 64 };
+struct sim_waiting_sync {
+    int position, server, conn;
+    uint32_t conn_serial;
+    uint64_t id;
+};
+
+struct sim {
+    const struct sim_plan *plan;
+    uint64_t seed;
+    struct sim_clock clock;
+    uint64_t steps;
+    uint64_t hash; /* of every event, in order: equal for equal runs */
+
+    /* the ensemble */
+    int server_count, leader; /* -1: none that a majority follows */
+    int64_t tick;
+    int64_t epoch, last_zxid;
+    int proposed, committed; /* positions */
+    struct sim_txn log[SIM_TXNS];
+    struct sim_effect effects[SIM_EFFECTS];
+    int effect_count;
+    struct sim_path paths[SIM_PATHS];
+    int path_count;
+    int path_hash[SIM_PATHS * 2];
+    struct sim_node nodes[SIM_NODES];
+    int node_count;
+    struct sim_value values[SIM_VALUES];
+    int value_count;
+    struct sim_part parts[SIM_PARTS];
+    int part_count;
+    struct sim_server servers[SIM_SERVERS];
+    struct sim_session sessions[SIM_SESSIONS];
+    int session_count;
+    struct sim_conn conns[SIM_CONNS];
+    uint32_t conn_serial, link_serial;
+    struct sim_waiting_sync syncs[SIM_SYNCS];
+    int sync_count;
+    struct sim_message messages[SIM_MESSAGES];
+    int message_count;
+    struct sim_message *free_messages;
+    char data[SIM_DATA]; /* contents of nodes */
+    uint32_t data_used;
+
+    /* the processes */
+    struct sim_client clients[SIM_CLIENTS];
+    int client_count;
+    struct sim_attempt attempts[SIM_ATTEMPTS];
+    int attempt_count;
+
+    /* faults and judgement */
+    struct sim_judge judge;
+    struct sim_faults faults;
+    bool stepping; /* inside a core's step */
+    bool overflow; /* out of room: a storm */
+    FILE *trace;   /* NULL: nobody reads it */
+    bool story;    /* told shorter */
+    /* Tests of the ensemble alone, without a core: what the handles tell. */
+    void (*listener)(struct sim *s, int client, const struct zkl__event *event);
+    void *listener_ctx;
+};
+
+static inline int64_t sim_now(const struct sim *s)
+{
+    return s->clock.now;
+}
+/* Arms a slot; what belongs to a paused process waits until it goes on. */
+void sim_arm(struct sim *s, int slot, int64_t due);
+
+struct sim_message *sim_message_new(struct sim *s, enum sim_message_kind kind);
+void sim_message_free(struct sim *s, struct sim_message *message);
+void sim_channel_push(struct sim *s, struct sim_channel *channel, int slot, struct sim_message *message);
+struct sim_message *sim_channel_pop(struct sim *s, struct sim_channel *channel, int slot);
+/* Drops what is on its way but the first `keep`. */
+void sim_channel_cut(struct sim *s, struct sim_channel *channel, int slot, int keep);
+void sim_channel_rearm(struct sim *s, struct sim_channel *channel, int slot);
+
+/* One line of the trace: the time, who, what. Does nothing when nobody reads it. */
+#define sim_say(s, ...)                   \
+    do {                                  \
+        if ((s)->trace) {                 \
+            sim_say_it((s), __VA_ARGS__); \
+        }                                 \
+    } while (0)
+void sim_say_it(struct sim *s, const char *who, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static inline void sim_hash(struct sim *s, uint64_t value)
+{
+    s->hash = (s->hash ^ value) * 0x100000001b3u + (s->hash >> 29);
+}
+
+/* --- tree.c: what ensemble.c needs of it ---------------------------------------------------------------------------- */
+
+#define SIM_HEAD (SIM_NEVER - 1) /* the zxid at which a leader looks when it checks a write */
+void sim_tree_init(struct sim *s);
+/* Carries out a part in the proposed tree; effects are appended. */
+enum zkl__rc sim_tree_do(struct sim *s, struct sim_part *part, int session, int64_t zxid);
+void sim_tree_close_session(struct sim *s, int session, int64_t zxid);
+void sim_tree_commit(struct sim *s, const struct sim_txn *txn);
+void sim_tree_undo(struct sim *s, int first_effect);
+/* Answers a read from the tree at zxid: rc, and the node in *node. */
+enum zkl__rc sim_tree_read(const struct sim *s, enum zkl__op_kind op, int path, int64_t zxid, int *node);
+int64_t sim_tree_changed(const struct sim *s, int path, int64_t zxid, bool children);
+const void *sim_tree_data(const struct sim *s, int node, int64_t zxid, uint32_t *size, int32_t *version);
+
+/* --- server.c: what ensemble.c needs of it -------------------------------------------------------------------------- */
+
+bool sim_server_serves(const struct sim *s, int server);
+void sim_server_close_conns(struct sim *s, int server);
+void sim_server_fire(struct sim *s, int server, const struct sim_txn *txn);
+void sim_server_answer(struct sim *s, int server, const struct sim_txn *txn);
+void sim_server_answer_sync(struct sim *s, int server, int conn, uint32_t serial, uint64_t id);
+void sim_server_validated(struct sim *s, int conn, uint32_t serial, int session);
+void sim_server_drop_session(struct sim *s, int server, int session);
+int64_t sim_server_zxid(const struct sim *s, int server);
+void sim_server_send(struct sim *s, int conn, struct sim_message *message);
+
+/* --- watch.c: what server.c needs of it ----------------------------------------------------------------------------- */
+
+void sim_watch_add(struct sim *s, struct sim_conn *conn, int path, unsigned bits);
+unsigned sim_watch_take(struct sim_conn *conn, int path, unsigned bits);
+void sim_server_set_watches(struct sim *s, int conn, int64_t since);
+
+/* --- ensemble.c: what server.c needs of it -------------------------------------------------------------------------- */
+
+void sim_leader_takes(struct sim *s, int from, const struct sim_message *request);
+void sim_leader_syncs(struct sim *s, int from, const struct sim_message *request);
+/* -1: not a session any more. */
+int sim_leader_validates(struct sim *s, int from, int session);
+void sim_leader_touch(struct sim *s, int session);
+/* A new leader's whole log is committed. */
+void sim_commit_all(struct sim *s);
+void sim_to_leader(struct sim *s, int server, struct sim_message *message);
+
+#endif

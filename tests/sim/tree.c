@@ -1,0 +1,385 @@
+/* tree.c - znodes with the zxids of their birth and death: one tree that shows every server its own past. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sim.h"
+
+/* --- paths ---------------------------------------------------------------------------------------------------------- */
+
+static uint32_t text_hash(const char *text, size_t length)
+{
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < length; i++) {
+        hash = (hash ^ (uint8_t)text[i]) * 16777619u;
+    }
+    return hash & (SIM_PATHS * 2 - 1);
+}
+
+const char *sim_path_name(const struct sim_path *path)
+{
+    return path->text + path->dir_length + 1;
+}
+
+static int path_new(struct sim *s, int parent, int dir_length, const char *text, size_t length, int *bucket)
+{
+    if (s->path_count == SIM_PATHS || length >= SIM_PATH_TEXT) {
+        s->overflow = true;
+        return -1;
+    }
+    int index = s->path_count++;
+    struct sim_path *path = &s->paths[index];
+    path->parent = parent;
+    path->first_child = -1;
+    path->sibling = parent < 0 ? -1 : s->paths[parent].first_child;
+    path->node = -1;
+    path->denied = 0;
+    path->dir_length = dir_length;
+    path->next = *bucket;
+    memcpy(path->text, text, length);
+    path->text[length] = '\0';
+    *bucket = index;
+    if (parent >= 0) {
+        s->paths[parent].first_child = index;
+    }
+    return index;
+}
+
+static int path_find(struct sim *s, const char *text, size_t length)
+{
+    int *bucket = &s->path_hash[text_hash(text, length)];
+    for (int index = *bucket; index >= 0; index = s->paths[index].next) {
+        const char *known = s->paths[index].text;
+        if (memcmp(known, text, length) == 0 && known[length] == '\0') {
+            return index;
+        }
+    }
+    size_t slash = length;
+    while (slash > 0 && text[slash - 1] != '/') {
+        slash--;
+    }
+    if (slash == 0 || length >= SIM_PATH_TEXT) {
+        s->overflow = true;
+        return -1;
+    }
+    int dir_length = (int)slash - 1;
+    int parent = path_find(s, slash == 1 ? "/" : text, slash == 1 ? 1 : slash - 1);
+    return parent < 0 ? -1 : path_new(s, parent, dir_length, text, length, bucket);
+}
+
+int sim_path_of(struct sim *s, const char *dir, const char *name)
+{
+    size_t length = strlen(dir);
+    if (!name) {
+        return path_find(s, dir, length);
+    }
+    char text[SIM_PATH_TEXT];
+    size_t more = strlen(name);
+    if (length == 1) {
+        length = 0;
+    }
+    if (length + 1 + more >= sizeof text) {
+        s->overflow = true;
+        return -1;
+    }
+    memcpy(text, dir, length);
+    text[length] = '/';
+    memcpy(text + length + 1, name, more);
+    return path_find(s, text, length + 1 + more);
+}
+
+/* --- nodes ---------------------------------------------------------------------------------------------------------- */
+
+static int node_new(struct sim *s, int path, int64_t zxid)
+{
+    if (s->node_count == SIM_NODES) {
+        s->overflow = true;
+        return SIM_NODES - 1;
+    }
+    int index = s->node_count++;
+    s->nodes[index] = (struct sim_node){
+        .path = path, .older = s->paths[path].node, .czxid = zxid, .dzxid = SIM_NEVER, .owner = -1, .value = -1};
+    s->nodes[index].ctime = sim_now(s);
+    s->paths[path].node = index;
+    return index;
+}
+
+void sim_tree_init(struct sim *s)
+{
+    memset(s->path_hash, 0xff, sizeof s->path_hash);
+    path_new(s, -1, 0, "/", 1, &s->path_hash[text_hash("/", 1)]);
+    node_new(s, 0, 0);
+}
+
+int sim_node_at(const struct sim *s, int path, int64_t zxid)
+{
+    int node = s->paths[path].node;
+    while (node >= 0 && s->nodes[node].czxid > zxid) {
+        node = s->nodes[node].older;
+    }
+    return node >= 0 && s->nodes[node].dzxid > zxid ? node : -1;
+}
+
+int sim_child_count(const struct sim *s, int path, int64_t zxid)
+{
+    int count = 0;
+    for (int child = s->paths[path].first_child; child >= 0; child = s->paths[child].sibling) {
+        count += sim_node_at(s, child, zxid) >= 0;
+    }
+    return count;
+}
+
+const void *sim_tree_data(const struct sim *s, int node, int64_t zxid, uint32_t *size, int32_t *version)
+{
+    int value = s->nodes[node].value;
+    while (value >= 0 && s->values[value].zxid > zxid) {
+        value = s->values[value].older;
+    }
+    *version = value < 0 ? 0 : s->values[value].version;
+    *size = value < 0 ? s->nodes[node].size : s->values[value].size;
+    return value < 0 ? s->nodes[node].data : s->values[value].data;
+}
+
+/* mzxid of the node, or pzxid: the last change to its list of children. */
+int64_t sim_tree_changed(const struct sim *s, int path, int64_t zxid, bool children)
+{
+    int node = sim_node_at(s, path, zxid);
+    int64_t last = s->nodes[node].czxid;
+    if (!children) {
+        for (int value = s->nodes[node].value; value >= 0; value = s->values[value].older) {
+            if (s->values[value].zxid <= zxid) {
+                return s->values[value].zxid;
+            }
+        }
+        return last;
+    }
+    for (int child = s->paths[path].first_child; child >= 0; child = s->paths[child].sibling) {
+        for (int each = s->paths[child].node; each >= 0; each = s->nodes[each].older) {
+            const struct sim_node *n = &s->nodes[each];
+            last = n->czxid <= zxid && n->czxid > last ? n->czxid : last;
+            last = n->dzxid <= zxid && n->dzxid > last ? n->dzxid : last;
+        }
+    }
+    return last;
+}
+
+void sim_stat_at(const struct sim *s, int node, int64_t zxid, struct zkl__stat *stat)
+{
+    const struct sim_node *n = &s->nodes[node];
+    uint32_t size;
+    int32_t version;
+    sim_tree_data(s, node, zxid, &size, &version);
+    int children = n->owner < 0 ? sim_child_count(s, n->path, zxid) : 0;
+    *stat = (struct zkl__stat){.czxid = n->czxid,
+                               .mzxid = sim_tree_changed(s, n->path, zxid, false),
+                               .ctime_ms = n->ctime / SIM_MS,
+                               .mtime_ms = n->ctime / SIM_MS,
+                               .ephemeral_owner = n->owner < 0 ? 0 : n->owner + 1,
+                               .version = version,
+                               .cversion = (int32_t)(2 * (uint32_t)n->cversion - (uint32_t)children),
+                               .child_count = children,
+                               .data_size = (int32_t)size};
+}
+
+enum zkl__rc sim_tree_read(const struct sim *s, enum zkl__op_kind op, int path, int64_t zxid, int *node)
+{
+    *node = sim_node_at(s, path, zxid);
+    if (*node < 0) {
+        return ZKL__RC_NONODE;
+    }
+    bool hidden = op != ZKL__OP_EXISTS && (s->paths[path].denied & ZKL_PERM_READ);
+    return hidden ? ZKL__RC_NOAUTH : ZKL__RC_OK;
+}
+
+/* --- writes: carried out in the proposed tree ----------------------------------------------------------------------- */
+
+static struct sim_effect *effect_new(struct sim *s, enum sim_effect_kind kind, int node)
+{
+    if (s->effect_count == SIM_EFFECTS) {
+        s->overflow = true;
+        s->effect_count--;
+    }
+    struct sim_effect *effect = &s->effects[s->effect_count++];
+    *effect = (struct sim_effect){.kind = kind, .node = node, .parent = -1};
+    return effect;
+}
+
+/* The parent's counter as outstandingChanges has it, or as applied when nothing is outstanding. */
+static int32_t head_cversion(const struct sim *s, const struct sim_node *parent)
+{
+    return parent->head_zxid > sim_committed_zxid(s) ? parent->head_cversion : parent->cversion;
+}
+
+static void note_parent(struct sim *s, struct sim_effect *effect, int path, int64_t zxid, int32_t add)
+{
+    effect->parent = s->paths[s->paths[path].parent].node;
+    struct sim_node *parent = &s->nodes[effect->parent];
+    int32_t now = head_cversion(s, parent);
+    effect->old_cversion = parent->head_cversion;
+    effect->old_head_zxid = parent->head_zxid;
+    parent->head_cversion = (int32_t)((uint32_t)now + (uint32_t)add); /* wraps, as Java does */
+    parent->head_zxid = zxid;
+    effect->cversion = parent->head_cversion;
+}
+
+static enum zkl__rc do_create(struct sim *s, struct sim_part *part, int session, int64_t zxid)
+{
+    const struct sim_path *wanted = &s->paths[part->path];
+    int parent = wanted->parent < 0 ? -1 : sim_node_at(s, wanted->parent, SIM_HEAD);
+    if (parent < 0) {
+        return ZKL__RC_NONODE;
+    }
+    if (s->paths[wanted->parent].denied & ZKL_PERM_CREATE) {
+        return ZKL__RC_NOAUTH;
+    }
+    int path = part->path;
+    if (part->mode == ZKL__EPHEMERAL_SEQUENTIAL || part->mode == ZKL__PERSISTENT_SEQUENTIAL) {
+        char text[SIM_PATH_TEXT + 16];
+        int length = snprintf(text, sizeof text, "%s%010d", wanted->text, (int)head_cversion(s, &s->nodes[parent]));
+        path = path_find(s, text, (size_t)length);
+        if (path < 0) {
+            return ZKL__RC_REFUSED;
+        }
+    }
+    if (sim_node_at(s, path, SIM_HEAD) >= 0) {
+        return ZKL__RC_NODEEXISTS;
+    }
+    if (s->nodes[parent].owner >= 0) {
+        return ZKL__RC_EPHEMERALPARENT;
+    }
+    int node = node_new(s, path, zxid);
+    bool ephemeral = part->mode == ZKL__EPHEMERAL || part->mode == ZKL__EPHEMERAL_SEQUENTIAL;
+    s->nodes[node].owner = ephemeral ? session : -1;
+    s->nodes[node].container = part->mode == ZKL__CONTAINER;
+    s->nodes[node].data = part->data;
+    s->nodes[node].size = part->size;
+    note_parent(s, effect_new(s, SIM_CREATED, node), path, zxid, 1);
+    part->node = node;
+    return ZKL__RC_OK;
+}
+
+static enum zkl__rc do_delete(struct sim *s, struct sim_part *part, int64_t zxid)
+{
+    int parent = s->paths[part->path].parent;
+    if (parent < 0 || sim_node_at(s, parent, SIM_HEAD) < 0) {
+        return ZKL__RC_NONODE;
+    }
+    if (s->paths[parent].denied & ZKL_PERM_DELETE) {
+        return ZKL__RC_NOAUTH;
+    }
+    int node = sim_node_at(s, part->path, SIM_HEAD);
+    if (node < 0) {
+        return ZKL__RC_NONODE;
+    }
+    uint32_t size;
+    int32_t version;
+    sim_tree_data(s, node, SIM_HEAD, &size, &version);
+    if (part->version >= 0 && part->version != version) {
+        return ZKL__RC_BADVERSION;
+    }
+    if (sim_child_count(s, part->path, SIM_HEAD) > 0) {
+        return ZKL__RC_NOTEMPTY;
+    }
+    s->nodes[node].dzxid = zxid;
+    note_parent(s, effect_new(s, SIM_DELETED, node), part->path, zxid, 0);
+    part->node = node;
+    return ZKL__RC_OK;
+}
+
+static enum zkl__rc do_set_or_check(struct sim *s, struct sim_part *part, int64_t zxid)
+{
+    bool set = part->op == ZKL__OP_SET;
+    int node = sim_node_at(s, part->path, SIM_HEAD);
+    if (node < 0) {
+        return ZKL__RC_NONODE;
+    }
+    if (s->paths[part->path].denied & (set ? ZKL_PERM_WRITE : ZKL_PERM_READ)) {
+        return ZKL__RC_NOAUTH;
+    }
+    uint32_t size;
+    int32_t version;
+    sim_tree_data(s, node, SIM_HEAD, &size, &version);
+    if (part->version >= 0 && part->version != version) {
+        return ZKL__RC_BADVERSION;
+    }
+    part->node = node;
+    if (!set) {
+        return ZKL__RC_OK;
+    }
+    if (s->value_count == SIM_VALUES) {
+        s->overflow = true;
+        return ZKL__RC_REFUSED;
+    }
+    s->values[s->value_count] = (struct sim_value){
+        .zxid = zxid, .older = s->nodes[node].value, .version = version + 1, .size = part->size, .data = part->data};
+    s->nodes[node].value = s->value_count++;
+    effect_new(s, SIM_CHANGED, node);
+    return ZKL__RC_OK;
+}
+
+enum zkl__rc sim_tree_do(struct sim *s, struct sim_part *part, int session, int64_t zxid)
+{
+    if (part->path < 0) {
+        return ZKL__RC_NONODE;
+    }
+    switch (part->op) {
+    case ZKL__OP_CREATE:
+        return do_create(s, part, session, zxid);
+    case ZKL__OP_DELETE:
+        return do_delete(s, part, zxid);
+    case ZKL__OP_SET:
+    case ZKL__OP_CHECK:
+        return do_set_or_check(s, part, zxid);
+    default:
+        return ZKL__RC_REFUSED;
+    }
+}
+
+/* closeSession: every ephemeral node that the proposed tree has of it (PrepRequestProcessor). The parents' records stay as they are. */
+void sim_tree_close_session(struct sim *s, int session, int64_t zxid)
+{
+    for (int node = 0; node < s->node_count; node++) {
+        if (s->nodes[node].owner == session && s->nodes[node].dzxid == SIM_NEVER) {
+            s->nodes[node].dzxid = zxid;
+            effect_new(s, SIM_DELETED, node);
+        }
+    }
+}
+
+/* The counter sticks at INT32_MAX: DataTree.createNode takes the new value only if it is greater. */
+void sim_tree_commit(struct sim *s, const struct sim_txn *txn)
+{
+    for (int i = txn->first_effect; i < txn->first_effect + txn->effect_count; i++) {
+        const struct sim_effect *effect = &s->effects[i];
+        if (effect->kind != SIM_CREATED) {
+            continue;
+        }
+        struct sim_node *parent = &s->nodes[effect->parent];
+        if (effect->cversion > parent->cversion) {
+            parent->cversion = effect->cversion;
+        }
+    }
+}
+
+/* Takes back the effects from the newest to first_effect: a multi that failed, or proposals that a new leader has not. */
+void sim_tree_undo(struct sim *s, int first_effect)
+{
+    while (s->effect_count > first_effect) {
+        struct sim_effect *effect = &s->effects[--s->effect_count];
+        struct sim_node *node = &s->nodes[effect->node];
+        struct sim_path *path = &s->paths[node->path];
+        if (effect->kind == SIM_CREATED) {
+            path->node = node->older;
+            node->dzxid = node->czxid; /* it never was */
+            node->owner = -1;
+        } else if (effect->kind == SIM_DELETED) {
+            node->dzxid = SIM_NEVER;
+        } else {
+            node->value = s->values[node->value].older;
+        }
+        if (effect->parent >= 0) {
+            struct sim_node *parent = &s->nodes[effect->parent];
+            parent->head_cversion = effect->old_cversion;
+            parent->head_zxid = effect->old_head_zxid;
+        }
+    }
+}
