@@ -11,6 +11,8 @@ struct zkl_lock {
     struct zkl__place place; /* first */
     zkl_lock_state_fn state_fn;
     void *state_payload;
+    zkl_lock_revoke_fn revoke_fn;
+    void *revoke_payload;
 };
 
 static void tell(struct zkl__place *place, zkl_state state)
@@ -19,13 +21,19 @@ static void tell(struct zkl__place *place, zkl_state state)
     lock->state_fn(lock, state, lock->state_payload);
 }
 
+static void revoked(struct zkl__place *place)
+{
+    zkl_lock *lock = (zkl_lock *)place;
+    lock->revoke_fn(lock, lock->revoke_payload);
+}
+
 static void complete(struct zkl__place *place, zkl__any_fn done, void *payload, int code, const zkl_grant *grant,
                      const zkl_error *err)
 {
     ((zkl_acquired_fn)done)((zkl_lock *)place, code, grant, err, payload);
 }
 
-static const struct zkl__place_ops ops = {{"lock", zkl__place_give_up, zkl__place_describe}, tell, complete};
+static const struct zkl__place_ops ops = {{"lock", zkl__place_give_up, zkl__place_describe}, tell, revoked, complete};
 
 int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
                  zkl_error *err)
@@ -49,6 +57,7 @@ int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path, const z
         .recursive = o->recursive,
         .recover = o->recover,
         .listens = o->state_fn != NULL,
+        .revocable = o->revoke_fn != NULL,
         .fail_on_expiry = o->on_expiry == ZKL_ON_EXPIRY_FAIL,
         .max_hold_ms = o->max_hold_ms,
         .release_timeout_ms = o->release_timeout_ms,
@@ -59,6 +68,8 @@ int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path, const z
         zkl_lock *lock = (zkl_lock *)place;
         lock->state_fn = o->state_fn;
         lock->state_payload = o->state_payload;
+        lock->revoke_fn = o->revoke_fn;
+        lock->revoke_payload = o->revoke_payload;
         *out = lock;
     }
     return rc;

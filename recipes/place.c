@@ -7,6 +7,26 @@
 
 /* --- memory -------------------------------------------------------------------------------------------------------- */
 
+static void paths_free(struct zkl__place *place, const zkl_heap *heap)
+{
+    for (size_t i = 0; place->config.paths && i < place->config.path_count; i++) {
+        zkl__free(heap, (void *)(uintptr_t)place->config.paths[i]);
+    }
+    zkl__free(heap, (void *)(uintptr_t)place->config.paths);
+}
+
+static bool paths_copy(struct zkl__place *place, const zkl_heap *heap, const struct zkl__place_config *config)
+{
+    char **paths = config->paths ? zkl__zalloc(heap, config->path_count * sizeof *paths) : NULL;
+    bool whole = !config->paths == !paths;
+    for (size_t i = 0; paths && i < config->path_count; i++) {
+        paths[i] = zkl__copy(heap, config->paths[i], strlen(config->paths[i]));
+        whole = whole && paths[i];
+    }
+    place->config.paths = (const char *const *)paths;
+    return whole;
+}
+
 void zkl__place_unref(struct zkl__place *place)
 {
     zkl_session *session = place->session;
@@ -16,6 +36,7 @@ void zkl__place_unref(struct zkl__place *place)
     }
     zkl__free(heap, (void *)(uintptr_t)place->config.metadata);
     zkl__free(heap, (void *)(uintptr_t)place->config.acl);
+    paths_free(place, heap);
     zkl__free(heap, place->path);
     zkl__free(heap, place);
     zkl__session_drop(session);
@@ -30,7 +51,8 @@ static bool copy_config(struct zkl__place *place, const zkl_heap *heap, const st
     if (config->acl) {
         place->config.acl = zkl__acl_copy(heap, config->acl);
     }
-    return !config->metadata == !place->config.metadata && !config->acl == !place->config.acl;
+    return paths_copy(place, heap, config) && !config->metadata == !place->config.metadata &&
+           !config->acl == !place->config.acl;
 }
 
 static int check_config(const char *path, const struct zkl__place_config *config, zkl_error *err)
@@ -48,9 +70,6 @@ static int check_config(const char *path, const struct zkl__place_config *config
     if (rc == ZKL_OK) {
         rc = zkl__range_check("release_timeout_ms", config->release_timeout_ms, 0, ZKL__DAY_MS, err);
     }
-    if (rc == ZKL_OK && config->recover) {
-        rc = zkl__fail(err, ZKL_EUNSUPPORTED, 0, NULL, "the option recover is not there yet");
-    }
     return rc;
 }
 
@@ -58,7 +77,7 @@ static int make(struct zkl__place **out, size_t size, zkl_session *session, cons
                 const struct zkl__place_config *config, zkl_error *err)
 {
     const zkl_heap *heap = zkl__session_heap(session);
-    if (config->listens && zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
+    if ((config->listens || config->revocable) && zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
         return zkl__fail(err, ZKL_ELIMIT, 0, path, "no thread for callbacks");
     }
     struct zkl__place *place = zkl__zalloc(heap, size);
@@ -197,6 +216,63 @@ int zkl__place_release(struct zkl__place *place, zkl_error *err)
     return rc;
 }
 
+/* Until the write side is given up on the server, it is lost, or the time is up. */
+static int await_downgrade(struct zkl__place *place, struct zkl__turn *turn, zkl_error *err)
+{
+    zkl_session *session = place->session;
+    int64_t deadline = zkl__deadline(zkl__session_now(session), place->config.release_timeout_ms);
+    bool more = true;
+    while (more && !turn->downgraded && zkl__turn_holds(turn)) {
+        more = zkl__session_wait(session, &turn->changed, deadline);
+    }
+    if (!zkl__turn_holds(turn)) {
+        return zkl__fail(err, ZKL_ELOST, 0, place->path, "lost or released meanwhile: %s", turn->why);
+    }
+    if (!turn->downgraded) {
+        return zkl__fail(err, ZKL_ETIMEOUT, 0, place->path, "the servers have not answered yet; it goes on");
+    }
+    return ZKL_OK;
+}
+
+static int downgrade(struct zkl__place *place, const struct zkl__rule *rule, zkl_error *err)
+{
+    struct zkl__turn *turn = place->turn;
+    if (!turn || !turn->granted) {
+        return zkl__fail(err, ZKL_ENOTHELD, 0, place->path,
+                         turn ? "still waiting; cancel it" : "never granted, or released");
+    }
+    if (!zkl__turn_holds(turn)) {
+        return zkl__fail(err, ZKL_ELOST, 0, place->path, "lost while it was held: %s", turn->why);
+    }
+    if (turn->rule != rule && turn->depth > 1) {
+        return zkl__fail(err, ZKL_EDEADLK, 0, place->path, "acquired %u times: all but one must be released first",
+                         turn->depth);
+    }
+    turn->refs++;
+    if (turn->rule != rule) {
+        turn->rule = rule;
+        turn->downgraded = false;
+        zkl__turn_event(turn, (struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .rule = rule});
+    }
+    int rc = await_downgrade(place, turn, err);
+    zkl__turn_unref(turn);
+    return rc;
+}
+
+int zkl__place_downgrade(struct zkl__place *place, const struct zkl__rule *rule, zkl_error *err)
+{
+    if (!place) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "the object is NULL");
+    }
+    int rc = zkl__session_enter(place->session, false, err);
+    if (rc == ZKL_OK) {
+        zkl_session *session = place->session;
+        rc = downgrade(place, rule, err);
+        zkl__session_leave(session);
+    }
+    return rc;
+}
+
 bool zkl__place_give_up(struct zkl__object *object, int code)
 {
     struct zkl__place *place = (struct zkl__place *)object;
@@ -229,6 +305,8 @@ struct zkl__standing zkl__place_look(const struct zkl__place *place)
     }
     if (turn->contender) {
         strcpy(now.node, zkl__contender_node(turn->contender));
+    } else if (turn->joint) {
+        strcpy(now.node, zkl__joint_node(turn->joint, 0));
     }
     if (!turn->granted || !zkl__turn_holds(turn)) {
         now.state = turn->granted ? ZKL_STATE_LOST : ZKL_STATE_WAITING;
@@ -240,6 +318,7 @@ struct zkl__standing zkl__place_look(const struct zkl__place *place)
     }
     now.state = turn->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD;
     now.token = turn->token;
+    now.rule = turn->rule;
     now.remaining_ns = until - zkl__session_now(place->session);
     return now;
 }

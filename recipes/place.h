@@ -20,6 +20,7 @@ struct zkl__place_ops {
     struct zkl__object_ops object; /* noun, zkl__place_give_up, zkl__place_describe */
     /* Call the user. Outside the mutex. */
     void (*tell)(struct zkl__place *place, zkl_state state);
+    void (*revoked)(struct zkl__place *place); /* NULL: nobody can be asked to release */
     void (*complete)(struct zkl__place *place, zkl__any_fn done, void *payload, int code, const zkl_grant *grant,
                      const zkl_error *err);
 };
@@ -30,10 +31,13 @@ struct zkl__place_config {
     const zkl_acl *acl;   /* NULL: the session's */
     bool recursive;
     bool recover;
-    bool listens; /* ops->tell is wanted */
+    bool listens;   /* ops->tell is wanted */
+    bool revocable; /* ops->revoked is wanted */
     bool fail_on_expiry;
     int64_t max_hold_ms;
     int64_t release_timeout_ms;
+    const char *const *paths; /* NULL: the one that zkl__place_new has; else all, of which that is the first */
+    size_t path_count;
 };
 
 /* Called when a hold ends, by loss or by release, inside the mutex. The owner's memory. */
@@ -48,7 +52,7 @@ struct zkl__place {
     const struct zkl__place_ops *ops;
     zkl_session *session;
     char *path;
-    struct zkl__place_config config; /* its metadata and acl are ours */
+    struct zkl__place_config config; /* its metadata, acl and paths are ours */
     unsigned refs;                   /* the user's handle, turns, a callback that runs */
     bool freed;                      /* the handle is gone */
     struct zkl__turn *turn;          /* pending or held; NULL: idle */
@@ -58,6 +62,7 @@ struct zkl__place {
     zkl_state latest; /* to be told; ZKL_STATE_IDLE: nothing */
     zkl_state told;
     unsigned losses; /* to be told: each, before latest */
+    bool revoked;    /* to be told */
 };
 
 /* Checks and copies; memory of size bytes, zeroed, with the place at its beginning. Errors: as zkl_lock_new. */
@@ -72,12 +77,15 @@ int zkl__place_acquire_async(struct zkl__place *place, const struct zkl__rule *r
                              zkl__any_fn done, void *payload, zkl_error *err);
 int zkl__place_cancel(struct zkl__place *place);
 int zkl__place_release(struct zkl__place *place, zkl_error *err);
+/* From the rule it was acquired with to a weaker one, keeping place and token. As zkl_rwlock_downgrade. */
+int zkl__place_downgrade(struct zkl__place *place, const struct zkl__rule *rule, zkl_error *err);
 
 /* What is so now, by the lease clock. */
 struct zkl__standing {
     zkl_state state;
-    int64_t token;        /* 0 when not held */
-    int64_t remaining_ns; /* of the lease, and of max_hold_ms; 0 when not held */
+    int64_t token;                /* 0 when not held */
+    int64_t remaining_ns;         /* of the lease, and of max_hold_ms; 0 when not held */
+    const struct zkl__rule *rule; /* NULL when not held */
     char node[ZKL__NAME_MAX];
 };
 struct zkl__standing zkl__place_standing(const struct zkl__place *place);

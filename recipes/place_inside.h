@@ -9,12 +9,16 @@
 /* One acquire and what came of it, until its release. Guarded by the session's mutex, as everything here. */
 struct zkl__turn {
     struct zkl__place *place;
-    struct zkl__contender *contender; /* NULL after its last word, or when it was let go */
+    const struct zkl__rule *rule;
+    struct zkl__contender *contender; /* or: */
+    struct zkl__joint *joint;         /* both NULL after the last word, or when it was let go */
     struct zkl__signal changed;
     unsigned refs;  /* the place while it is its turn, threads and completions that look at it */
     unsigned depth; /* acquires not yet released */
     bool settled;   /* the acquire has its result: */
     bool granted, jeopardy, released;
+    bool downgraded; /* no downgrade is under way */
+    bool unclean;
     int code, zk_code;
     const char *why;
     int64_t token;
@@ -39,6 +43,7 @@ int zkl__place_enter(struct zkl__place *place, int64_t timeout_ms, zkl_error *er
 
 /* place_notice.c */
 void zkl__place_note(struct zkl__place *place, zkl_state state);
+void zkl__place_note_revoked(struct zkl__place *place);
 void zkl__place_run_notes(void *place); /* not inside: of place->notice */
 void zkl__place_end_heard(struct zkl__place *place);
 
@@ -51,6 +56,8 @@ void zkl__turn_await(struct zkl__turn *turn);
 /* What one acquire came to, for its caller: who looks at the clock once more, since he may have slept since the grant. */
 int zkl__turn_conclude(struct zkl__turn *turn, bool again, zkl_grant *grant, zkl_error *err);
 bool zkl__turn_holds(const struct zkl__turn *turn);
+/* A step for what the turn has in the core. */
+void zkl__turn_event(struct zkl__turn *turn, struct zkl__event event);
 void zkl__turn_cancel(struct zkl__turn *turn, int code);
 /* The place is idle again; what was held goes in the background. */
 void zkl__turn_drop(struct zkl__place *place);

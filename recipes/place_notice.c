@@ -15,6 +15,14 @@ void zkl__place_note(struct zkl__place *place, zkl_state state)
     zkl__callbacks_post(zkl__session_callbacks(place->session), &place->notice);
 }
 
+void zkl__place_note_revoked(struct zkl__place *place)
+{
+    if (!place->freed) {
+        place->revoked = true;
+        zkl__callbacks_post(zkl__session_callbacks(place->session), &place->notice);
+    }
+}
+
 /* The next state to be told; ZKL_STATE_IDLE: none is. */
 static zkl_state next_note(struct zkl__place *place)
 {
@@ -45,6 +53,12 @@ void zkl__place_run_notes(void *owner)
     for (zkl_state state; (state = next_note(place)) != ZKL_STATE_IDLE;) {
         zkl__session_leave(session);
         place->ops->tell(place, state);
+        zkl__session_enter(session, true, NULL);
+    }
+    if (place->revoked && !place->freed) {
+        place->revoked = false;
+        zkl__session_leave(session);
+        place->ops->revoked(place);
         zkl__session_enter(session, true, NULL);
     }
     zkl__place_unref(place);

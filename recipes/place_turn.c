@@ -27,6 +27,18 @@ static struct zkl__turn *turn_new(struct zkl__place *place)
     return turn;
 }
 
+static bool alive(const struct zkl__turn *turn)
+{
+    return turn->contender || turn->joint;
+}
+
+void zkl__turn_event(struct zkl__turn *turn, struct zkl__event event)
+{
+    event.contender = turn->contender;
+    event.joint = turn->joint;
+    zkl__session_event(turn->place->session, event);
+}
+
 /* --- what the core tells: inside a step ---------------------------------------------------------------------------- */
 
 static void settle(struct zkl__turn *turn, const struct zkl__outcome *outcome)
@@ -37,6 +49,7 @@ static void settle(struct zkl__turn *turn, const struct zkl__outcome *outcome)
     turn->zk_code = outcome->zk_code;
     turn->why = turn->granted ? "the lease ended" : outcome->why; /* until we hear why it was lost */
     turn->token = outcome->token;
+    turn->unclean = outcome->unclean;
     turn->settled_at = outcome->now;
     zkl__signal_raise(&turn->changed);
     if (turn->completion) {
@@ -56,6 +69,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         break;
     case ZKL__FAILED:
         turn->contender = NULL;
+        turn->joint = NULL;
         settle(turn, outcome);
         place->turn = NULL;
         zkl__turn_unref(turn); /* not the last: a thread or a completion waits for the result */
@@ -70,12 +84,23 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
     case ZKL__LOSS:
         if (current) {
             turn->why = outcome->why;
+            zkl__signal_raise(&turn->changed); /* somebody may wait for a downgrade */
             zkl__place_end_heard(place);
             zkl__place_note(place, ZKL_STATE_LOST);
         }
         break;
+    case ZKL__DOWNGRADED:
+        turn->downgraded = true;
+        zkl__signal_raise(&turn->changed);
+        break;
+    case ZKL__REVOKED:
+        if (current) {
+            zkl__place_note_revoked(place);
+        }
+        break;
     case ZKL__RELEASED:
         turn->contender = NULL;
+        turn->joint = NULL;
         turn->released = true;
         zkl__signal_raise(&turn->changed);
         break;
@@ -84,7 +109,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
 
 /* --- its beginning ------------------------------------------------------------------------------------------------- */
 
-static int acquire_again(struct zkl__place *place, zkl_error *err)
+static int acquire_again(struct zkl__place *place, const struct zkl__rule *rule, zkl_error *err)
 {
     struct zkl__turn *turn = place->turn;
     if (!turn->granted) {
@@ -96,6 +121,10 @@ static int acquire_again(struct zkl__place *place, zkl_error *err)
     if (!zkl__turn_holds(turn)) {
         return zkl__fail(err, ZKL_ELOST, 0, place->path, "held and lost: %s; release it first", turn->why);
     }
+    if (rule->waits_for & ~turn->rule->waits_for) {
+        return zkl__fail(err, ZKL_EDEADLK, 0, place->path,
+                         "an upgrade would wait for this very object: release it first");
+    }
     turn->depth++;
     return ZKL_OK;
 }
@@ -106,7 +135,7 @@ int zkl__turn_begin(struct zkl__turn **out, struct zkl__place *place, const stru
         return zkl__fail(err, ZKL_ECANCELED, 0, place->path, "the object is being freed");
     }
     if (place->turn) {
-        int rc = acquire_again(place, err);
+        int rc = acquire_again(place, rule, err);
         if (rc == ZKL_OK) {
             place->turn->refs++;
             *out = place->turn;
@@ -123,12 +152,21 @@ int zkl__turn_begin(struct zkl__turn **out, struct zkl__place *place, const stru
         .metadata = place->config.metadata ? place->config.metadata : zkl__session_whoami(place->session),
         .acl = place->config.acl,
         .fail_on_expiry = place->config.fail_on_expiry,
+        .mark = place->config.recover,
+        .revocable = place->config.revocable,
         .max_hold = zkl__place_max_hold(place),
         .notify = on_outcome,
         .owner = turn,
     };
-    turn->contender = zkl__contender_new(zkl__session_core(place->session), &config);
-    if (!turn->contender) {
+    struct zkl__core *core = zkl__session_core(place->session);
+    turn->rule = rule;
+    turn->downgraded = true;
+    if (place->config.paths) {
+        turn->joint = zkl__joint_new(core, &config, place->config.paths, place->config.path_count);
+    } else {
+        turn->contender = zkl__contender_new(core, &config);
+    }
+    if (!alive(turn)) {
         zkl__turn_unref(turn);
         return zkl__fail(err, ZKL_ENOMEM, 0, place->path, "no memory for an acquire");
     }
@@ -144,10 +182,8 @@ void zkl__turn_start(struct zkl__turn *turn, int64_t timeout_ms)
     int64_t connect_timeout_ms = zkl__session_settings(session)->options.connect_timeout_ms;
     turn->asked_at = zkl__session_now(session);
     turn->deadline = zkl__deadline(turn->asked_at, timeout_ms == 0 ? connect_timeout_ms : timeout_ms);
-    zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_START,
-                                                    .contender = turn->contender,
-                                                    .deadline = turn->deadline,
-                                                    .try_only = timeout_ms == 0});
+    zkl__turn_event(
+        turn, (struct zkl__event){.kind = ZKL__EV_START, .deadline = turn->deadline, .try_only = timeout_ms == 0});
 }
 
 void zkl__turn_await(struct zkl__turn *turn)
@@ -169,19 +205,26 @@ void zkl__turn_await(struct zkl__turn *turn)
 
 bool zkl__turn_holds(const struct zkl__turn *turn)
 {
-    zkl_session *session = turn->place->session;
-    return turn->granted && turn->contender && turn->place->turn == turn &&
-           zkl__contender_holds(zkl__session_core(session), turn->contender, zkl__session_now(session));
+    const struct zkl__core *core = zkl__session_core(turn->place->session);
+    int64_t now = zkl__session_now(turn->place->session);
+    if (!turn->granted || !alive(turn) || turn->place->turn != turn) {
+        return false;
+    }
+    return turn->joint ? zkl__joint_holds(core, turn->joint, now) : zkl__contender_holds(core, turn->contender, now);
 }
 
 /* The core removes what there is, and tells us no more. */
 static void let_go(struct zkl__turn *turn)
 {
-    zkl_session *session = turn->place->session;
+    struct zkl__core *core = zkl__session_core(turn->place->session);
+    int64_t now = zkl__session_now(turn->place->session);
     if (turn->contender) {
-        zkl__contender_let_go(zkl__session_core(session), turn->contender, zkl__session_now(session));
-        turn->contender = NULL;
+        zkl__contender_let_go(core, turn->contender, now);
+    } else if (turn->joint) {
+        zkl__joint_let_go(core, turn->joint, now);
     }
+    turn->contender = NULL;
+    turn->joint = NULL;
 }
 
 /* The object is idle again. The reference it had to the turn goes to the caller. */
@@ -189,6 +232,7 @@ static struct zkl__turn *take_turn(struct zkl__place *place)
 {
     struct zkl__turn *turn = place->turn;
     place->turn = NULL;
+    place->revoked = false;
     place->latest = place->told = ZKL_STATE_IDLE; /* a loss that was not told yet still will be */
     zkl__place_end_heard(place);
     return turn;
@@ -203,8 +247,7 @@ void zkl__turn_drop(struct zkl__place *place)
 
 void zkl__turn_cancel(struct zkl__turn *turn, int code)
 {
-    zkl__session_event(turn->place->session,
-                       (struct zkl__event){.kind = ZKL__EV_CANCEL, .contender = turn->contender, .code = code});
+    zkl__turn_event(turn, (struct zkl__event){.kind = ZKL__EV_CANCEL, .code = code});
 }
 
 void zkl__turn_hand_back(struct zkl__place *place)
@@ -212,9 +255,9 @@ void zkl__turn_hand_back(struct zkl__place *place)
     zkl_session *session = place->session;
     int64_t deadline = zkl__deadline(zkl__session_now(session), place->config.release_timeout_ms);
     struct zkl__turn *turn = take_turn(place);
-    bool more = turn->contender != NULL;
+    bool more = alive(turn);
     if (more) {
-        zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_RELEASE, .contender = turn->contender});
+        zkl__turn_event(turn, (struct zkl__event){.kind = ZKL__EV_RELEASE});
     }
     while (more && !turn->released) {
         more = zkl__session_wait(session, &turn->changed, deadline);
@@ -237,7 +280,8 @@ int zkl__turn_conclude(struct zkl__turn *turn, bool again, zkl_grant *grant, zkl
         return zkl__fail(err, ZKL_ELOST, 0, place->path, "granted, and lost before the grant could be used");
     }
     if (grant) {
-        *grant = (zkl_grant){.token = turn->token, .queued_ms = again ? 0 : queued_ms};
+        *grant =
+            (zkl_grant){.token = turn->token, .queued_ms = again ? 0 : queued_ms, .unclean = !again && turn->unclean};
     }
     return ZKL_OK;
 }

@@ -20,6 +20,10 @@ extern "C" {
  * changed since, ask zkl_lock_is_held. Quick changes are told as the latest one; LOST is never left out. */
 typedef void (*zkl_lock_state_fn)(zkl_lock *lock, zkl_state state, void *payload);
 
+/* Somebody asks the holder to give way (zkl_lock_revoke, Curator's Revoker). Runs as callbacks do, while the lock is held, once
+ * for each request or for several that follow each other closely. Whether and when to release is the callback's affair. */
+typedef void (*zkl_lock_revoke_fn)(zkl_lock *lock, void *payload);
+
 /* The one completion of an asynchronous acquire. code: as zkl_lock_acquire returns; grant: NULL unless ZKL_OK; err: its words. */
 typedef void (*zkl_acquired_fn)(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload);
 
@@ -32,17 +36,30 @@ typedef struct zkl_lock_options {
     size_t size;                /* sizeof(zkl_lock_options): set by the _INIT */
     const char *metadata;       /* text on our znode, shown to operators; UTF-8, ZKL_DATA_MAX bytes. NULL: "host:pid" */
     bool recursive;             /* a second acquire while held counts instead of ZKL_EDEADLK */
-    bool recover;               /* grants say whether the last holder crashed (zkl_grant.unclean) */
+    bool recover;               /* grants say whether the last holder crashed (zkl_grant.unclean): see below */
     int64_t max_hold_ms;        /* a holder is told LOST and its znode goes after this; 0: never */
     int64_t release_timeout_ms; /* how long release waits for the server's word; 0: not at all. 1000 */
     const zkl_acl *acl;         /* of our znode and of directories made for it; NULL: the session's */
     zkl_lock_state_fn state_fn;
     void *state_payload;
     zkl_on_expiry on_expiry;
+    zkl_lock_revoke_fn revoke_fn; /* NULL: requests to give way are not heard */
+    void *revoke_payload;
 } zkl_lock_options;
 
 #define ZKL_LOCK_OPTIONS_INIT                                                                                        \
-    { sizeof(zkl_lock_options), NULL, false, false, 0, 1000, NULL, NULL, NULL, ZKL_ON_EXPIRY_REQUEUE }
+    { sizeof(zkl_lock_options), NULL, false, false, 0, 1000, NULL, NULL, NULL, ZKL_ON_EXPIRY_REQUEUE, NULL, NULL }
+
+/* The option recover. Each grant writes "held by" and the contender's uuid into the data of the znode at path, and a release takes
+ * it away in the transaction that gives the lock back; whoever is granted the lock and finds it there is told unclean, also when
+ * nobody was queued as the holder went: it crashed, lost its session, was removed by an operator, or released after it had
+ * lost. What was found stays until somebody has acquired the lock and released it, so a crash during the clean-up is not
+ * forgotten. A predecessor that only waited and gave up leaves nothing; in one case unclean is told without need: a session
+ * that ended between the write and the grant.
+ * It costs two round trips more per grant, needs the permissions READ and WRITE on path, and holds only when all who use the
+ * path use the option: who does not writes nothing, and where the first to come makes the directory as a container (as the
+ * library does without the option), it goes with what stands in it when it is empty for a while. A container that is there
+ * already cannot be told from another directory: remove it once, before the option is used for a path. */
 
 /* Makes a contender for the lock at path (an absolute znode path under the session's chroot). Talks to no server.
  * Copies path and options (NULL: defaults). The caller frees it, before or after the session is closed.
@@ -85,6 +102,13 @@ ZKL_API int64_t zkl_lock_token(const zkl_lock *lock);
 ZKL_API const char *zkl_lock_path(const zkl_lock *lock);
 /* Copies the name of our znode (its last component) into name: an empty string when there is none. Returns its length. */
 ZKL_API size_t zkl_lock_node(const zkl_lock *lock, char *name, size_t size);
+
+/* Asks whoever holds path to give way: writes Curator's "__REVOKE__" on its znode, and returns without waiting for what the holder
+ * does. A holder without revoke_fn (or without Curator's makeRevocable) does not hear it. node: name of the contender's znode
+ * (zkl_queue_entry.name); NULL: the first of the queue. Needs the permission WRITE on that znode. Waits timeout_ms at most.
+ * Errors: ZKL_ENOTHELD (nobody is there, or not any more), ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_ECONNECT (the connection went: the request
+ * may have been made), ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ZKL_API int zkl_lock_revoke(zkl_session *session, const char *path, const char *node, int64_t timeout_ms, zkl_error *err);
 
 /* A flag that zkl_with_lock raises before the lease ends. */
 typedef struct zkl_cancel zkl_cancel;

@@ -39,6 +39,11 @@ bool zkl__contender_waits(const struct zkl__contender *c)
     return c->started && c->state < ZKL__HELD;
 }
 
+bool zkl__contender_ready(const struct zkl__contender *c, int64_t now)
+{
+    return c->state == ZKL__PROVING && c->czxid && c->retry_at <= now && (!c->config.mark || c->marked);
+}
+
 static bool sound(const struct zkl__contender *c)
 {
     bool node = c->node[0] != '\0';
@@ -70,8 +75,8 @@ void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state sta
 
 /* --- moves that several events make -------------------------------------------------------------------------------- */
 
-static void tell(struct zkl__contender_actions *out, int64_t now, enum zkl__outcome_kind kind, int code, int zk_code,
-                 const char *why)
+void zkl__contender_tell(struct zkl__contender_actions *out, int64_t now, enum zkl__outcome_kind kind, int code,
+                         int zk_code, const char *why)
 {
     ZKL__ENSURE(!out->told);
     out->told = true;
@@ -95,9 +100,9 @@ static void new_attempt(struct zkl__contender *c)
     c->node[0] = c->twin[0] = '\0';
     c->czxid = 0;
     c->unsure = c->doubled = c->twin_stays = c->armed = c->proved = c->was_read = false;
-    if (c->marked) {
+    if (c->mark_sent) {
         strcpy(c->older_mark, c->mark);
-        c->marked = false;
+        c->mark_sent = c->marked = false;
     }
     strcpy(c->mark, ZKL__MARK);
     strcat(c->mark, c->uuid);
@@ -123,12 +128,13 @@ static void remember_twin(struct zkl__contender *c)
 void zkl__contender_fail(struct zkl__contender *c, const struct zkl__contender_event *ev,
                          struct zkl__contender_actions *out, int code, int zk_code, const char *why)
 {
-    tell(out, ev->now, ZKL__FAILED, code, zk_code, why);
+    zkl__contender_tell(out, ev->now, ZKL__FAILED, code, zk_code, why);
     zkl__contender_stop_watching(c, out, ZKL__WATCH_OFF);
     c->started = false;
     c->retry_at = 0;
     remember_twin(c);
-    c->clear = c->marked && !c->unclean; /* who never held leaves the mark as it was */
+    /* Who never held leaves things as they were. While our node stands, nobody behind us has marked. */
+    c->clear = c->mark_sent && !c->unclean;
     zkl__contender_move(c, ZKL__REMOVING, why);
     zkl__contender_advance(c, ev, out);
 }
@@ -150,7 +156,8 @@ void zkl__contender_queue_again(struct zkl__contender *c, const struct zkl__cont
 void zkl__contender_lose(struct zkl__contender *c, const struct zkl__contender_event *ev,
                          struct zkl__contender_actions *out, const char *why)
 {
-    tell(out, ev->now, ZKL__LOSS, ZKL_ELOST, 0, why);
+    zkl__contender_tell(out, ev->now, ZKL__LOSS, ZKL_ELOST, 0, why);
+    zkl__contender_stop_watching(c, out, ZKL__WATCH_FORGET);
     zkl__contender_move(c, ZKL__LOST, why);
 }
 
@@ -159,7 +166,7 @@ void zkl__contender_finish(struct zkl__contender *c, const struct zkl__contender
 {
     zkl__contender_move(c, ZKL__GONE, why);
     if (c->releasing) {
-        tell(out, ev->now, ZKL__RELEASED, code, 0, why);
+        zkl__contender_tell(out, ev->now, ZKL__RELEASED, code, 0, why);
     }
 }
 
@@ -168,9 +175,10 @@ void zkl__contender_grant(struct zkl__contender *c, const struct zkl__contender_
 {
     zkl__contender_move(c, ZKL__HELD, "nobody before us, and a lease");
     c->hold_until = c->config.max_hold > 0 ? ev->now + c->config.max_hold : INT64_MAX;
-    tell(out, ev->now, ZKL__GRANTED, ZKL_OK, 0, "granted");
+    zkl__contender_tell(out, ev->now, ZKL__GRANTED, ZKL_OK, 0, "granted");
     out->outcome.token = c->czxid;
     out->outcome.unclean = c->unclean;
+    zkl__contender_advance(c, ev, out);
 }
 
 /* What an error of the server means to one who waits. */
@@ -278,6 +286,7 @@ static void on_release(struct zkl__contender *c, const struct zkl__contender_eve
     c->clear = c->marked && c->state == ZKL__HELD;
     forget_swap(c);
     remember_twin(c);
+    zkl__contender_stop_watching(c, out, ZKL__WATCH_FORGET); /* our delete uses it up */
     zkl__contender_move(c, ZKL__REMOVING, "released");
     zkl__contender_advance(c, ev, out);
 }
@@ -285,7 +294,7 @@ static void on_release(struct zkl__contender *c, const struct zkl__contender_eve
 static void on_downgrade(struct zkl__contender *c, const struct zkl__contender_event *ev,
                          struct zkl__contender_actions *out)
 {
-    ZKL__ENSURE(c->state == ZKL__HELD && !c->swap[0]);
+    ZKL__ENSURE(c->state == ZKL__HELD && !c->swap[0] && !c->config.revocable);
     c->config.rule = ev->rule;
     zkl__name_with_number(c->swap, c->uuid, ev->rule->tag, zkl__name_parse(c->node).sequence);
     zkl__core_trace(c->core, c, "downgrades to %s", c->swap);
@@ -321,6 +330,8 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
         if (c->state == ZKL__WATCHING) {
             zkl__contender_move(c, ZKL__LISTING, "who was before us went or changed");
             zkl__contender_advance(c, ev, out);
+        } else if (c->state == ZKL__HELD) {
+            zkl__contender_advance(c, ev, out);
         }
         break;
     case ZKL__CE_CONNECTED:
@@ -340,9 +351,11 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
     case ZKL__CE_CANCEL:
         if (zkl__contender_waits(c)) {
             zkl__contender_fail(c, ev, out, ev->code, 0,
-                                ev->code == ZKL_ECLOSED ? "the session is closed"
-                                : ev->code == ZKL_EAUTH ? "the servers refuse our credentials"
-                                                        : "cancelled");
+                                ev->code == ZKL_ECLOSED    ? "the session is closed"
+                                : ev->code == ZKL_EAUTH    ? "the servers refuse our credentials"
+                                : ev->code == ZKL_ELOST    ? "one of our nodes was removed by somebody"
+                                : ev->code == ZKL_ETIMEOUT ? "the time is up"
+                                                           : "cancelled");
         }
         break;
     case ZKL__CE_RELEASE:

@@ -44,10 +44,12 @@ const char *zkl__contender_state_name(enum zkl__contender_state state);
 
 enum zkl__outcome_kind {
     ZKL__GRANTED,
-    ZKL__FAILED,   /* last word: never granted. The owner forgets the contender */
-    ZKL__JEOPARDY, /* held, but the servers cannot be heard */
-    ZKL__SAFE,     /* and again they can */
-    ZKL__LOSS,     /* was held: told once. Release it */
+    ZKL__FAILED,     /* last word: never granted. The owner forgets the contender */
+    ZKL__JEOPARDY,   /* held, but the servers cannot be heard */
+    ZKL__SAFE,       /* and again they can */
+    ZKL__LOSS,       /* was held: told once. Release it */
+    ZKL__DOWNGRADED, /* held: its node is of the weaker kind now */
+    ZKL__REVOKED,    /* held, config.revocable: somebody asks us to release */
     ZKL__RELEASED /* last word after a release: no node is left, or the session is over. The owner forgets the contender */
 };
 struct zkl__outcome {
@@ -67,6 +69,7 @@ struct zkl__contender_config {
     const zkl_acl *acl;   /* kept by the owner until its last word; NULL: the store's default */
     bool fail_on_expiry;
     bool mark; /* note on the directory who holds, so that the next one learns of a crash; it is made persistent then */
+    bool revocable;   /* REVOKED is wanted: our node is watched while it is held */
     int64_t max_hold; /* ns; 0: none */
     /* Called inside the step, under the session's mutex: note and signal, call nothing of the core. NULL: nobody listens. */
     void (*notify)(void *owner, const struct zkl__outcome *outcome);

@@ -6,32 +6,14 @@
 
 /* --- the list ------------------------------------------------------------------------------------------------------ */
 
-static bool remember_blocker(struct zkl__contender *c, const char *name)
-{
-    size_t need = strlen(c->config.path) + strlen(name) + 2;
-    if (need > c->watch_room) {
-        char *grown = zkl__resize(c->heap, c->watch_path, need);
-        if (!grown) {
-            return false;
-        }
-        c->watch_path = grown;
-        c->watch_room = need;
-    }
-    strcpy(c->watch_path, c->config.path);
-    strcat(c->watch_path, "/");
-    strcat(c->watch_path, name);
-    return true;
-}
-
 static void wait_for(struct zkl__contender *c, const struct zkl__contender_event *ev,
                      struct zkl__contender_actions *out, const char *blocker)
 {
-    if (!remember_blocker(c, blocker)) {
+    if (!zkl__contender_watch(c, blocker)) {
         zkl__contender_fail(c, ev, out, ZKL_ENOMEM, 0, "out of memory");
         return;
     }
     c->armed = c->blind = false;
-    c->watch.path = c->watch_path;
     zkl__contender_move(c, ZKL__WATCHING, c->watch_path + strlen(c->config.path) + 1);
     zkl__contender_advance(c, ev, out);
 }
@@ -206,9 +188,33 @@ static void on_make(struct zkl__contender *c, const struct zkl__contender_event 
     zkl__contender_advance(c, ev, out);
 }
 
-static void on_blocker(struct zkl__contender *c, const struct zkl__contender_event *ev,
+/* Our own node, held: is that Curator's request? A write of anything else is none. */
+static void on_own(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+{
+    const struct zkl__reply *reply = ev->reply;
+    if (reply->rc == ZKL__RC_OK) {
+        c->armed = true;
+        if (reply->size == sizeof ZKL__REVOKE - 1 && memcmp(reply->data, ZKL__REVOKE, reply->size) == 0 &&
+            reply->stat.mzxid > c->revoked) {
+            c->revoked = reply->stat.mzxid;
+            zkl__contender_tell(out, ev->now, ZKL__REVOKED, ZKL_OK, 0, "asked to release");
+        }
+    } else if (reply->rc == ZKL__RC_NONODE) {
+        c->node[0] = '\0';
+        zkl__contender_lose(c, ev, out, "our node was removed by somebody");
+    } else if (reply->rc != ZKL__RC_UNKNOWN) {
+        zkl__contender_put_off(c, ev->now);
+    }
+    zkl__contender_advance(c, ev, out);
+}
+
+static void on_watched(struct zkl__contender *c, const struct zkl__contender_event *ev,
                        struct zkl__contender_actions *out)
 {
+    if (c->state == ZKL__HELD) {
+        on_own(c, ev, out);
+        return;
+    }
     if (c->state != ZKL__WATCHING) {
         return;
     }
@@ -308,6 +314,8 @@ static void on_delete(struct zkl__contender *c, const struct zkl__contender_even
         c->node[0] = '\0';
         c->patience = 0;
     } else if (rc != ZKL__RC_UNKNOWN) {
+        /* A directory that may not be written must not keep the node alive. */
+        c->clear = c->clear && (rc == ZKL__RC_NOTAPPLIED || rc == ZKL__RC_UNSENT);
         zkl__contender_put_off(c, ev->now); /* never forgotten: until it is gone, or the session is */
         if (rc == ZKL__RC_NOAUTH && c->unsure && !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
             zkl__ask_node(c, out, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node);
@@ -322,13 +330,17 @@ static void on_swap(struct zkl__contender *c, const struct zkl__contender_event 
     if (rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS) {
         strcpy(c->node, c->swap);
         c->swap[0] = '\0';
+        c->patience = 0;
+        if (c->state == ZKL__HELD) {
+            zkl__contender_tell(out, ev->now, ZKL__DOWNGRADED, ZKL_OK, 0, "downgraded");
+        }
     } else if (rc == ZKL__RC_NONODE) {
         c->swap[0] = c->node[0] = '\0';
         if (c->state == ZKL__HELD) {
             zkl__contender_lose(c, ev, out, "our node was removed by somebody");
         }
     } else if (c->state != ZKL__HELD) {
-        c->unsure = rc == ZKL__RC_UNKNOWN; /* then the list tells which of the two is there */
+        c->unsure = c->unsure || rc == ZKL__RC_UNKNOWN; /* then the list tells which of the two is there */
         c->swap[0] = '\0';
     } else if (rc != ZKL__RC_UNKNOWN) {
         zkl__contender_put_off(c, ev->now);
@@ -363,9 +375,7 @@ static void on_read(struct zkl__contender *c, const struct zkl__contender_event 
 static void on_mark(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
 {
     c->marked = c->marked || ev->reply->rc == ZKL__RC_OK;
-    if (c->state == ZKL__REMOVING) {
-        c->clear = c->marked && !c->unclean;
-    } else if (c->state == ZKL__PROVING && ev->reply->rc == ZKL__RC_NONODE) {
+    if (c->state == ZKL__PROVING && ev->reply->rc == ZKL__RC_NONODE) {
         zkl__contender_queue_again(c, ev, out, "our node was removed by somebody");
         return;
     } else if (c->state == ZKL__PROVING && ev->reply->rc != ZKL__RC_OK) {
@@ -387,7 +397,7 @@ void zkl__contender_on_reply(struct zkl__contender *c, const struct zkl__contend
         on_list(c, ev, out);
         break;
     case ZKL__ROLE_WATCH:
-        on_blocker(c, ev, out);
+        on_watched(c, ev, out);
         break;
     case ZKL__ROLE_STAT:
         on_stat(c, ev, out);

@@ -42,6 +42,24 @@ void zkl__ask_node(struct zkl__contender *c, struct zkl__contender_actions *out,
     zkl__ask(c, out, role, (struct zkl__op){.kind = kind, .dir = c->config.path, .name = name, .version = -1});
 }
 
+bool zkl__contender_watch(struct zkl__contender *c, const char *name)
+{
+    size_t need = strlen(c->config.path) + strlen(name) + 2;
+    if (need > c->watch_room) {
+        char *grown = zkl__resize(c->heap, c->watch_path, need);
+        if (!grown) {
+            return false;
+        }
+        c->watch_path = grown;
+        c->watch_room = need;
+    }
+    strcpy(c->watch_path, c->config.path);
+    strcat(c->watch_path, "/");
+    strcat(c->watch_path, name);
+    c->watch.path = c->watch_path;
+    return true;
+}
+
 static void ask_two(struct zkl__contender *c, struct zkl__contender_actions *out, enum zkl__role role,
                     struct zkl__op first, struct zkl__op second)
 {
@@ -113,6 +131,18 @@ static void advance_swap(struct zkl__contender *c, struct zkl__contender_actions
     }
 }
 
+/* Hears of writes on our own node. */
+static void advance_ear(struct zkl__contender *c, struct zkl__contender_actions *out)
+{
+    if (!c->config.revocable || c->armed || (c->under_way & UNDER_WAY(ZKL__ROLE_WATCH)) ||
+        (!c->watch.on && !zkl__contender_watch(c, c->node))) {
+        return; /* no memory: with the next heartbeat's answer */
+    }
+    out->watch = ZKL__WATCH_ON;
+    zkl__ask(c, out, ZKL__ROLE_WATCH,
+             (struct zkl__op){.kind = ZKL__OP_GET, .dir = c->config.path, .name = c->node, .watch = true});
+}
+
 /* True when the mark is set, or none is wanted. */
 static bool advance_mark(struct zkl__contender *c, struct zkl__contender_actions *out)
 {
@@ -123,6 +153,7 @@ static bool advance_mark(struct zkl__contender *c, struct zkl__contender_actions
         zkl__ask(c, out, ZKL__ROLE_READ, (struct zkl__op){.kind = ZKL__OP_GET, .dir = c->config.path});
     } else if (c->was_read && !(c->under_way & UNDER_WAY(ZKL__ROLE_MARK))) {
         struct zkl__op check = {.kind = ZKL__OP_CHECK, .dir = c->config.path, .name = c->node, .version = -1};
+        c->mark_sent = true;
         ask_two(c, out, ZKL__ROLE_MARK, check, set_mark(c, c->mark));
     }
     return false;
@@ -181,7 +212,7 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
         if (!advance_mark(c, out)) {
             break;
         }
-        if (ev->leased && c->czxid) {
+        if (ev->leased && c->czxid && !ev->held_up) {
             zkl__contender_grant(c, ev, out);
         } else if (!ev->leased && !c->proved) {
             c->proved = true;
@@ -209,5 +240,6 @@ void zkl__contender_advance(struct zkl__contender *c, const struct zkl__contende
         advance_removal(c, out);
     } else if (c->state == ZKL__HELD) {
         advance_swap(c, out);
+        advance_ear(c, out);
     }
 }

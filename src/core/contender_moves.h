@@ -11,6 +11,9 @@
 /* contender.c: moves that several events make. */
 
 void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state state, const char *why);
+/* The one outcome of this step. */
+void zkl__contender_tell(struct zkl__contender_actions *out, int64_t now, enum zkl__outcome_kind kind, int code,
+                         int zk_code, const char *why);
 /* Later once more: a little later each time. */
 void zkl__contender_put_off(struct zkl__contender *c, int64_t now);
 void zkl__contender_stop_watching(struct zkl__contender *c, struct zkl__contender_actions *out,
@@ -32,8 +35,11 @@ void zkl__contender_lose(struct zkl__contender *c, const struct zkl__contender_e
 void zkl__contender_finish(struct zkl__contender *c, const struct zkl__contender_event *ev,
                            struct zkl__contender_actions *out, int code, const char *why);
 
-/* contender_ask.c: asks for what the state needs and is not under way, if there is a connection. */
+/* contender_ask.c */
 
+/* The watch will be on this child of the queue. False: no memory. */
+bool zkl__contender_watch(struct zkl__contender *c, const char *name);
+/* Asks for what the state needs and is not under way, if there is a connection. */
 void zkl__contender_advance(struct zkl__contender *c, const struct zkl__contender_event *ev,
                             struct zkl__contender_actions *out);
 void zkl__ask(struct zkl__contender *c, struct zkl__contender_actions *out, enum zkl__role role, struct zkl__op op);

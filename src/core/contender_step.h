@@ -41,6 +41,7 @@ struct zkl__contender_event {
     int64_t now;
     bool connected; /* the session, now */
     bool leased;    /* the session's lease has enough left to grant on */
+    bool held_up;   /* no grant yet: the others of the joint are not first */
     int64_t session_id;
     int64_t deadline;
     bool try_only;
@@ -50,6 +51,7 @@ struct zkl__contender_event {
     const struct zkl__reply *reply;
 };
 
+#define ZKL__REVOKE "__REVOKE__" /* Curator's request, on the holder's node */
 #define ZKL__MARK "held by "
 #define ZKL__MARK_MAX (sizeof ZKL__MARK + ZKL__UUID_LENGTH)
 
@@ -104,16 +106,17 @@ struct zkl__contender {
     struct zkl__watch watch; /* path: the blocker */
     char *watch_path;
     size_t watch_room;
-    bool armed; /* the blocker's watch is set */
+    bool armed; /* the watch is set */
 
-    /* held */
+    /* held; the watch is on our own node then, if config.revocable */
     int64_t hold_until;
-    bool discard;   /* lost, and the node is to go without waiting for the owner */
-    bool releasing; /* RELEASED is owed */
-    bool clear;     /* the node's delete takes the directory's mark away with it */
+    int64_t revoked; /* mzxid of the last request told */
+    bool discard;    /* lost, and the node is to go without waiting for the owner */
+    bool releasing;  /* RELEASED is owed */
+    bool clear;      /* the node's delete takes the directory's mark away with it */
 
     /* config.mark: whoever holds writes its mark on the directory, and takes it away when it releases */
-    bool was_read, marked, unclean;
+    bool was_read, mark_sent, marked, unclean;
     char mark[ZKL__MARK_MAX];       /* of this attempt */
     char older_mark[ZKL__MARK_MAX]; /* of an attempt of ours that never came to hold */
 
@@ -134,6 +137,8 @@ void zkl__contender_step(struct zkl__contender *contender, const struct zkl__con
 int64_t zkl__contender_wake(const struct zkl__contender *contender);
 void zkl__contender_free(struct zkl__contender *contender);
 bool zkl__contender_waits(const struct zkl__contender *contender);
+/* Nothing but a lease is between it and its grant. */
+bool zkl__contender_ready(const struct zkl__contender *contender, int64_t now);
 /* What it would ask for. */
 struct zkl__op zkl__create_op(const struct zkl__contender *c);
 struct zkl__op zkl__delete_op(const struct zkl__contender *c);
@@ -144,6 +149,8 @@ void zkl__core_feed(struct zkl__core *core, struct zkl__contender *contender, st
 int zkl__core_send(struct zkl__core *core, struct zkl__contender *contender, struct zkl__request *request,
                    enum zkl__role role, const struct zkl__op *op);
 const zkl_heap *zkl__core_heap(const struct zkl__core *core);
+/* Connected, and with a lease to grant on; at this time. */
+bool zkl__core_grants(const struct zkl__core *core, int64_t *now);
 /* session_step.c's: a trace line "path#number: what". */
 void zkl__core_trace(struct zkl__core *core, const struct zkl__contender *contender, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -3,43 +3,21 @@
 
 #include <string.h>
 
-static void on_done(struct zkl__request *request, const struct zkl__reply *reply);
+/* --- life ---------------------------------------------------------------------------------------------------------- */
 
-struct zkl__joint *zkl__joint_new(struct zkl__core *core, struct zkl__contender *const *members, size_t count)
+static void free_joint(struct zkl__joint *joint)
 {
-    const zkl_heap *heap = members[0]->heap;
-    struct zkl__joint *joint = zkl__zalloc(heap, sizeof *joint);
-    if (!joint) {
-        return NULL;
-    }
-    joint->parts = zkl__zalloc(heap, count * sizeof *joint->parts);
-    joint->seats = zkl__zalloc(heap, count * sizeof *joint->seats);
-    joint->dealt = zkl__zalloc(heap, count * sizeof *joint->dealt);
-    joint->core = core;
-    joint->request.done = on_done;
-    joint->request.owner = joint;
-    joint->alive = 1;
-    if (!joint->parts || !joint->seats || !joint->dealt) {
-        zkl__joint_free(joint, heap);
-        return NULL;
-    }
-    joint->count = count;
-    joint->alive += count;
-    for (size_t i = 0; i < count; i++) {
-        joint->seats[i] = members[i];
-        members[i]->joint = joint;
-        members[i]->seat = i;
-    }
-    return joint;
+    const zkl_heap *heap = zkl__core_heap(joint->core);
+    zkl__free(heap, joint->parts);
+    zkl__free(heap, joint->seats);
+    zkl__free(heap, joint->dealt);
+    zkl__free(heap, joint);
 }
 
-void zkl__joint_free(struct zkl__joint *joint, const zkl_heap *heap)
+void zkl__joint_unref(struct zkl__joint *joint)
 {
-    if (--joint->alive == 0) {
-        zkl__free(heap, joint->parts);
-        zkl__free(heap, joint->seats);
-        zkl__free(heap, joint->dealt);
-        zkl__free(heap, joint);
+    if (--joint->refs == 0) {
+        free_joint(joint);
     }
 }
 
@@ -47,72 +25,241 @@ void zkl__joint_leave(struct zkl__contender *c)
 {
     if (c->joint) {
         c->joint->seats[c->seat] = NULL;
-        zkl__joint_free(c->joint, c->heap);
+        zkl__joint_unref(c->joint);
         c->joint = NULL;
     }
+}
+
+static void on_done(struct zkl__request *request, const struct zkl__reply *reply);
+static void on_outcome(void *owner, const struct zkl__outcome *outcome);
+
+static struct zkl__joint *make(struct zkl__core *core, size_t count)
+{
+    const zkl_heap *heap = zkl__core_heap(core);
+    struct zkl__joint *joint = zkl__zalloc(heap, sizeof *joint);
+    if (!joint) {
+        return NULL;
+    }
+    joint->core = core;
+    joint->count = count;
+    joint->refs = 1;
+    joint->request = (struct zkl__request){on_done, joint};
+    joint->parts = zkl__zalloc(heap, count * sizeof *joint->parts);
+    joint->seats = zkl__zalloc(heap, count * sizeof *joint->seats);
+    joint->dealt = zkl__zalloc(heap, count * sizeof *joint->dealt);
+    if (!joint->parts || !joint->seats || !joint->dealt) {
+        free_joint(joint);
+        return NULL;
+    }
+    return joint;
+}
+
+struct zkl__joint *zkl__joint_new(struct zkl__core *core, const struct zkl__contender_config *config,
+                                  const char *const *paths, size_t count)
+{
+    struct zkl__joint *joint = make(core, count);
+    if (!joint) {
+        return NULL;
+    }
+    struct zkl__contender_config member = *config;
+    member.notify = on_outcome;
+    member.owner = joint;
+    for (size_t i = 0; i < count; i++) {
+        member.path = paths[i];
+        struct zkl__contender *c = zkl__contender_new(core, &member);
+        if (!c) {
+            zkl__joint_let_go(core, joint, 0);
+            return NULL;
+        }
+        c->joint = joint;
+        c->seat = i;
+        joint->seats[i] = c;
+        joint->refs++;
+    }
+    joint->notify = config->notify;
+    joint->owner = config->owner;
+    return joint;
+}
+
+void zkl__joint_let_go(struct zkl__core *core, struct zkl__joint *joint, int64_t now)
+{
+    joint->notify = NULL;
+    if (joint->granted == joint->count && joint->released == 0) {
+        zkl__joint_release(joint);
+    }
+    for (size_t i = 0; i < joint->count; i++) {
+        if (joint->seats[i]) {
+            zkl__contender_let_go(core, joint->seats[i], now);
+        }
+    }
+    zkl__joint_unref(joint);
+}
+
+bool zkl__joint_holds(const struct zkl__core *core, const struct zkl__joint *joint, int64_t now)
+{
+    for (size_t i = 0; i < joint->count; i++) {
+        if (!joint->seats[i] || !zkl__contender_holds(core, joint->seats[i], now)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const char *zkl__joint_node(const struct zkl__joint *joint, size_t seat)
+{
+    return joint->seats[seat] ? zkl__contender_node(joint->seats[seat]) : "";
+}
+
+/* --- what the owner is told ---------------------------------------------------------------------------------------- */
+
+static void tell(struct zkl__joint *joint, const struct zkl__outcome *outcome)
+{
+    if (joint->notify) {
+        joint->notify(joint->owner, outcome);
+    }
+}
+
+static void tell_last(struct zkl__joint *joint, const struct zkl__outcome *outcome)
+{
+    if (joint->notify) {
+        joint->notify(joint->owner, outcome);
+        joint->notify = NULL;
+        zkl__joint_unref(joint); /* not the last: the member that tells it is one */
+    }
+}
+
+static void on_released(struct zkl__joint *joint, const struct zkl__outcome *outcome)
+{
+    joint->code = outcome->code != ZKL_OK ? outcome->code : joint->code;
+    if (++joint->released == joint->count) {
+        struct zkl__outcome last = *outcome;
+        last.code = joint->code;
+        tell_last(joint, &last);
+    }
+}
+
+/* Inside a step of a member: the others follow when the joint is settled. */
+static void on_outcome(void *owner, const struct zkl__outcome *outcome)
+{
+    struct zkl__joint *joint = owner;
+    bool jeopardy = outcome->kind == ZKL__JEOPARDY;
+    switch (outcome->kind) {
+    case ZKL__GRANTED:
+        if (++joint->granted == joint->count) {
+            tell(joint, outcome);
+        }
+        break;
+    case ZKL__FAILED:
+        if (!joint->failed) {
+            joint->failed = true;
+            tell_last(joint, outcome);
+        }
+        break;
+    case ZKL__JEOPARDY:
+    case ZKL__SAFE:
+        if (joint->jeopardy != jeopardy && !joint->lost) {
+            joint->jeopardy = jeopardy;
+            tell(joint, outcome);
+        }
+        break;
+    case ZKL__LOSS:
+        if (!joint->lost) {
+            joint->lost = true;
+            tell(joint, outcome);
+        }
+        break;
+    case ZKL__RELEASED:
+        on_released(joint, outcome);
+        break;
+    case ZKL__DOWNGRADED:
+    case ZKL__REVOKED:
+        break;
+    }
+}
+
+/* --- the transaction ----------------------------------------------------------------------------------------------- */
+
+static bool asks(const struct zkl__contender *c, enum zkl__role role)
+{
+    return c && (c->held_back & UNDER_WAY(role));
 }
 
 bool zkl__joint_holds_back(struct zkl__contender *c, enum zkl__role role)
 {
     bool held_back = role == ZKL__ROLE_CREATE || (role == ZKL__ROLE_DELETE && c->joint->gathering) ||
-                     (role == ZKL__ROLE_LIST && (c->held_back & UNDER_WAY(ZKL__ROLE_CREATE)));
+                     (role == ZKL__ROLE_LIST && asks(c, ZKL__ROLE_CREATE));
     if (held_back) {
         c->held_back |= UNDER_WAY(role);
     }
     return held_back;
 }
 
-static void feed_reply(struct zkl__joint *joint, struct zkl__contender *c, enum zkl__role role,
-                       const struct zkl__reply *reply)
+static void feed_reply(struct zkl__contender *c, enum zkl__role role, const struct zkl__reply *reply)
 {
     zkl__core_feed(
-        joint->core, c,
+        c->core, c,
         (struct zkl__contender_event){.kind = ZKL__CE_REPLY, .role = role, .reply = reply, .code = ZKL_ECONNECT});
 }
 
-/* What the answer of the transaction says to the owner of its i-th part. */
-static struct zkl__reply deal(const struct zkl__reply *reply, size_t i)
+static void refuse(struct zkl__contender *c, enum zkl__role role)
 {
-    struct zkl__reply mine = {.rc = reply->rc, .zk_code = reply->zk_code};
-    bool word = zkl__rc_answered(reply->rc) && reply->rc != ZKL__RC_NOTAPPLIED && i < reply->part_count;
-    if (word && reply->rc == ZKL__RC_OK) {
-        mine = reply->parts[i];
-    } else if (word) {
-        bool guilty = reply->parts[i].rc != ZKL__RC_OK && reply->parts[i].rc != ZKL__RC_ROLLEDBACK;
-        mine.rc = guilty ? reply->parts[i].rc : ZKL__RC_NOTAPPLIED; /* the others' fault: once more */
-        mine.zk_code = reply->parts[i].zk_code;
+    const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT};
+    feed_reply(c, role, &refusal);
+}
+
+/* What the answer of the transaction says to the owner of its i-th part. False: that it failed through another's fault. */
+static bool deal(struct zkl__reply *mine, const struct zkl__reply *reply, size_t i)
+{
+    *mine = (struct zkl__reply){.rc = reply->rc, .zk_code = reply->zk_code};
+    if (!zkl__rc_answered(reply->rc) || reply->rc == ZKL__RC_NOTAPPLIED || i >= reply->part_count) {
+        return true;
     }
-    return mine;
+    if (reply->rc == ZKL__RC_OK) {
+        *mine = reply->parts[i];
+        return true;
+    }
+    mine->rc = reply->parts[i].rc;
+    mine->zk_code = reply->parts[i].zk_code;
+    return mine->rc != ZKL__RC_OK && mine->rc != ZKL__RC_ROLLEDBACK;
 }
 
 static void on_done(struct zkl__request *request, const struct zkl__reply *reply)
 {
     struct zkl__joint *joint = request->owner;
     enum zkl__role role = joint->under_way;
-    size_t count = joint->dealt_count;
     joint->under_way = ZKL__ROLE_NONE;
-    joint->alive++; /* stays while its members may go */
-    for (size_t i = 0; i < count; i++) {
+    joint->refs++; /* stays while its members may go */
+    for (size_t i = 0; i < joint->dealt_count; i++) {
         joint->dealt[i]->in_flight--;
     }
-    for (size_t i = 0; i < count; i++) {
-        struct zkl__reply mine = deal(reply, i);
-        feed_reply(joint, joint->dealt[i], role, &mine);
+    for (size_t i = 0; i < joint->dealt_count; i++) {
+        struct zkl__contender *c = joint->dealt[i];
+        struct zkl__reply mine;
+        bool concerned = deal(&mine, reply, i);
+        if (!concerned && role == ZKL__ROLE_CREATE) {
+            c->held_back |= UNDER_WAY(role); /* once more as soon as the other asks */
+            continue;
+        }
+        if (!concerned) {
+            mine = (struct zkl__reply){.rc = ZKL__RC_NOTAPPLIED};
+        }
+        feed_reply(c, role, &mine);
     }
-    zkl__joint_free(joint, zkl__core_heap(joint->core));
+    zkl__joint_unref(joint);
 }
 
-static bool all_ask(const struct zkl__joint *joint, enum zkl__role role)
+static void send_lists(struct zkl__joint *joint)
 {
-    bool some = false;
     for (size_t i = 0; i < joint->count; i++) {
-        const struct zkl__contender *c = joint->seats[i];
-        if (c && !(c->held_back & UNDER_WAY(role))) {
-            return false;
+        struct zkl__contender *c = joint->seats[i];
+        if (asks(c, ZKL__ROLE_LIST)) {
+            struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = c->config.path};
+            c->held_back &= ~UNDER_WAY(ZKL__ROLE_LIST);
+            if (zkl__core_send(joint->core, c, NULL, ZKL__ROLE_LIST, &list) != ZKL_OK) {
+                refuse(c, ZKL__ROLE_LIST);
+            }
         }
-        some = some || c;
     }
-    return some;
 }
 
 /* One transaction for all who ask; then the lists, which stand behind it. */
@@ -121,7 +268,7 @@ static void send_all(struct zkl__joint *joint, enum zkl__role role)
     size_t n = 0;
     for (size_t i = 0; i < joint->count; i++) {
         struct zkl__contender *c = joint->seats[i];
-        if (c && (c->held_back & UNDER_WAY(role))) {
+        if (asks(c, role)) {
             c->held_back &= ~UNDER_WAY(role);
             c->in_flight++;
             joint->parts[n] = role == ZKL__ROLE_CREATE ? zkl__create_op(c) : zkl__delete_op(c);
@@ -132,51 +279,109 @@ static void send_all(struct zkl__joint *joint, enum zkl__role role)
     joint->dealt_count = n;
     struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = joint->parts, .part_count = n};
     int code = zkl__core_send(joint->core, NULL, &joint->request, ZKL__ROLE_NONE, &op);
-    for (size_t i = 0; i < joint->count; i++) {
-        struct zkl__contender *c = joint->seats[i];
-        if (c && (c->held_back & UNDER_WAY(ZKL__ROLE_LIST))) {
-            struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = c->config.path};
-            c->held_back &= ~UNDER_WAY(ZKL__ROLE_LIST);
-            if (zkl__core_send(joint->core, c, NULL, ZKL__ROLE_LIST, &list) != ZKL_OK) {
-                const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT};
-                feed_reply(joint, c, ZKL__ROLE_LIST, &refusal);
-            }
-        }
-    }
+    send_lists(joint);
     if (code != ZKL_OK) {
         const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT};
         on_done(&joint->request, &refusal);
     }
 }
 
+/* --- what follows from the members' steps -------------------------------------------------------------------------- */
+
 /* Not wanted any more before the others asked: it was never sent. */
 static void withdraw(struct zkl__contender *c)
 {
-    const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT};
     uint32_t held_back = c->held_back;
-    struct zkl__joint *joint = c->joint;
     c->held_back = 0;
     if (held_back & UNDER_WAY(ZKL__ROLE_LIST)) {
-        feed_reply(joint, c, ZKL__ROLE_LIST, &refusal);
+        refuse(c, ZKL__ROLE_LIST);
     }
-    if (!c->buried && (held_back & UNDER_WAY(ZKL__ROLE_CREATE))) {
-        feed_reply(joint, c, ZKL__ROLE_CREATE, &refusal);
+    refuse(c, ZKL__ROLE_CREATE);
+}
+
+static void give_up(struct zkl__joint *joint)
+{
+    for (size_t i = 0; i < joint->count; i++) {
+        struct zkl__contender *c = joint->seats[i];
+        if (c && zkl__contender_waits(c)) {
+            zkl__core_feed(joint->core, c,
+                           (struct zkl__contender_event){.kind = ZKL__CE_CANCEL, .code = ZKL_ECANCELED});
+        }
+        if (asks(c, ZKL__ROLE_CREATE)) {
+            withdraw(c);
+        }
     }
 }
 
-void zkl__joint_look(struct zkl__contender *c)
+/* Some have a place of a transaction that others have no place of. */
+static bool broken(const struct zkl__joint *joint)
 {
-    struct zkl__joint *joint = c->joint;
-    if (!zkl__contender_waits(c) && (c->held_back & UNDER_WAY(ZKL__ROLE_CREATE))) {
-        withdraw(c);
-    } else if (joint->under_way == ZKL__ROLE_NONE && c->held_back && all_ask(joint, ZKL__ROLE_CREATE)) {
+    bool asked = false, placed = false;
+    int64_t czxid = 0;
+    for (size_t i = 0; i < joint->count && joint->under_way == ZKL__ROLE_NONE; i++) {
+        const struct zkl__contender *c = joint->seats[i];
+        if (!c || !zkl__contender_waits(c)) {
+            continue;
+        }
+        if (c->state == ZKL__PROVING && c->czxid && czxid && c->czxid != czxid) {
+            return true;
+        }
+        czxid = c->state == ZKL__PROVING && c->czxid ? c->czxid : czxid;
+        asked = asked || asks(c, ZKL__ROLE_CREATE);
+        placed = placed || c->node[0];
+    }
+    return asked && placed;
+}
+
+static bool all_ask(const struct zkl__joint *joint)
+{
+    bool all = joint->under_way == ZKL__ROLE_NONE;
+    for (size_t i = 0; i < joint->count; i++) {
+        all = all && asks(joint->seats[i], ZKL__ROLE_CREATE);
+    }
+    return all;
+}
+
+static bool all_ready(const struct zkl__joint *joint)
+{
+    int64_t now;
+    bool all = zkl__core_grants(joint->core, &now);
+    for (size_t i = 0; i < joint->count; i++) {
+        all = all && joint->seats[i] && zkl__contender_ready(joint->seats[i], now);
+    }
+    return all;
+}
+
+void zkl__joint_feed(struct zkl__joint *joint, struct zkl__contender_event event)
+{
+    joint->refs++;
+    for (size_t i = 0; i < joint->count; i++) {
+        if (joint->seats[i]) {
+            zkl__core_feed(joint->core, joint->seats[i], event);
+        }
+    }
+    zkl__joint_unref(joint);
+}
+
+void zkl__joint_settle(struct zkl__joint *joint)
+{
+    if (!joint->failed && broken(joint)) {
+        zkl__joint_feed(joint, (struct zkl__contender_event){.kind = ZKL__CE_CANCEL, .code = ZKL_ELOST});
+    }
+    if (joint->failed) {
+        give_up(joint);
+    } else if (all_ask(joint)) {
         send_all(joint, ZKL__ROLE_CREATE);
+    } else if (all_ready(joint)) {
+        joint->open = true;
+        zkl__joint_feed(joint, (struct zkl__contender_event){.kind = ZKL__CE_TIME});
+        joint->open = false;
     }
 }
 
 void zkl__joint_release(struct zkl__joint *joint)
 {
-    joint->alive++;
+    joint->refs++;
     joint->gathering = joint->under_way == ZKL__ROLE_NONE;
     for (size_t i = 0; i < joint->count; i++) {
         struct zkl__contender *c = joint->seats[i];
@@ -185,12 +390,12 @@ void zkl__joint_release(struct zkl__joint *joint)
         }
     }
     bool asked = false;
-    for (size_t i = 0; joint->gathering && i < joint->count; i++) {
-        asked = asked || (joint->seats[i] && (joint->seats[i]->held_back & UNDER_WAY(ZKL__ROLE_DELETE)));
+    for (size_t i = 0; i < joint->count; i++) {
+        asked = asked || asks(joint->seats[i], ZKL__ROLE_DELETE);
     }
     joint->gathering = false;
     if (asked) {
         send_all(joint, ZKL__ROLE_DELETE);
     }
-    zkl__joint_free(joint, zkl__core_heap(joint->core));
+    zkl__joint_unref(joint);
 }

@@ -1,31 +1,51 @@
-/* joint.h - several contenders, each in a queue of its own, that are made by one transaction and removed by one.
+/* joint.h - contenders in several queues that stand and fall together: made by one transaction, removed by one.
  *
  * One transaction gives the same order in every queue, so two joints can never wait for each other crosswise, and nobody has to
- * sort names. Each member goes on by itself afterwards. The contenders know nothing of it: what they ask for is held back here
- * until all have asked, and the answer of the transaction is dealt out as if it were theirs. */
+ * sort names. What the members ask for is held back here until all have asked, and the answer of the transaction is dealt out as if
+ * it were theirs. Nobody is granted before all are first; when one fails, the others are given up. A member whose place went
+ * by itself is not made anew, since it would stand at another place than the others: the joint fails. The end of a
+ * session is no such thing: there all places go, and all queue again. */
 #ifndef ZKL_CORE_JOINT_H
 #define ZKL_CORE_JOINT_H
 
 #include "contender_step.h"
 
 struct zkl__joint {
-    struct zkl__request request;
     struct zkl__core *core;
-    size_t count, alive; /* alive: members not buried, and the owner */
-    bool gathering;      /* deletes are held back until all have asked */
-    enum zkl__role under_way;
+    /* The owner's, until its last word. */
+    void (*notify)(void *owner, const struct zkl__outcome *outcome);
+    void *owner;
+    size_t count, refs; /* refs: the owner until its last word, members not buried, the core while unsettled */
+    struct zkl__contender **seats; /* NULL: buried */
+
+    /* the transaction */
+    struct zkl__request request;
+    enum zkl__role under_way; /* ZKL__ROLE_NONE: none is */
     struct zkl__op *parts;
-    struct zkl__contender **seats; /* NULL: gone */
     struct zkl__contender **dealt; /* whose the parts under way are */
     size_t dealt_count;
+    bool gathering; /* deletes are held back until all have asked */
+
+    /* what the owner was told, and what it is owed */
+    size_t granted, released;
+    bool failed, lost, jeopardy;
+    int code;  /* of RELEASED */
+    bool open; /* all are first: grants may be given */
+
+    bool unsettled; /* in the core's list */
+    struct zkl__joint *next;
 };
 
-/* For session_step.c: true when the op is held back and will be sent, or refused, by the joint. */
+/* For session_step.c. */
+
+/* True when the op is held back and will be sent, or refused, by the joint. */
 bool zkl__joint_holds_back(struct zkl__contender *c, enum zkl__role role);
-/* After each step of a member. */
-void zkl__joint_look(struct zkl__contender *c);
+/* After members stepped: what follows for the others. */
+void zkl__joint_settle(struct zkl__joint *joint);
+void zkl__joint_feed(struct zkl__joint *joint, struct zkl__contender_event event); /* all members */
 void zkl__joint_release(struct zkl__joint *joint);
 /* The member is buried. */
 void zkl__joint_leave(struct zkl__contender *c);
+void zkl__joint_unref(struct zkl__joint *joint);
 
 #endif

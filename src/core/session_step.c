@@ -31,6 +31,7 @@ struct zkl__core {
     struct zkl__contender *contenders;
     struct zkl__contender *holders, *last_holder; /* proving or held; the next heartbeat is on the first's node */
     struct zkl__contender *dead;                  /* freed when the step ends */
+    struct zkl__joint *unsettled;                 /* members of them stepped */
     unsigned numbers;
     unsigned held;
     struct zkl__timers timers;
@@ -233,6 +234,17 @@ static void carry_out(struct zkl__core *core, struct zkl__contender *c, const st
     }
 }
 
+/* Not now: somebody may be walking through the contenders. */
+static void settle_later(struct zkl__core *core, struct zkl__joint *joint)
+{
+    if (!joint->unsettled) {
+        joint->unsettled = true;
+        joint->refs++;
+        joint->next = core->unsettled;
+        core->unsettled = joint;
+    }
+}
+
 void zkl__core_feed(struct zkl__core *core, struct zkl__contender *c, struct zkl__contender_event event)
 {
     struct zkl__contender_actions actions;
@@ -241,6 +253,7 @@ void zkl__core_feed(struct zkl__core *core, struct zkl__contender *c, struct zkl
     event.connected = core->connected;
     event.session_id = core->session_id;
     event.leased = leased(core);
+    event.held_up = c->joint && !c->joint->open;
     if (event.kind == ZKL__CE_EXPIRED) {
         c->held_back = 0;
     }
@@ -250,8 +263,8 @@ void zkl__core_feed(struct zkl__core *core, struct zkl__contender *c, struct zkl
         tell_owner(c, &actions.outcome);
     }
     carry_out(core, c, &actions);
-    if (c->joint && !c->buried) {
-        zkl__joint_look(c);
+    if (c->joint) {
+        settle_later(core, c->joint);
     }
     if (c->state == ZKL__GONE && c->in_flight == 0 && !c->buried) {
         unlink_contender(core, c);
@@ -459,6 +472,20 @@ static void answer_refused(struct zkl__core *core)
     }
 }
 
+/* Until all that follows has followed. */
+static void settle(struct zkl__core *core)
+{
+    answer_refused(core);
+    while (core->unsettled) {
+        struct zkl__joint *joint = core->unsettled;
+        core->unsettled = joint->next;
+        joint->unsettled = false;
+        zkl__joint_settle(joint);
+        zkl__joint_unref(joint);
+        answer_refused(core);
+    }
+}
+
 static void answer_all_unknown(struct zkl__core *core)
 {
     const struct zkl__reply reply = {.rc = ZKL__RC_UNKNOWN};
@@ -573,6 +600,25 @@ static void on_close(struct zkl__core *core)
 
 /* --- the step ------------------------------------------------------------------------------------------------------ */
 
+static void feed(struct zkl__core *core, const struct zkl__event *ev, struct zkl__contender_event event)
+{
+    if (ev->joint) {
+        zkl__joint_feed(ev->joint, event);
+    } else {
+        zkl__core_feed(core, ev->contender, event);
+    }
+}
+
+static void on_start(struct zkl__core *core, const struct zkl__event *ev)
+{
+    feed(core, ev,
+         (struct zkl__contender_event){.kind = ZKL__CE_START, .deadline = ev->deadline, .try_only = ev->try_only});
+    if (core->ended || core->closing) {
+        feed(core, ev,
+             (struct zkl__contender_event){.kind = ZKL__CE_CANCEL, .code = core->ended ? ZKL_EAUTH : ZKL_ECLOSED});
+    }
+}
+
 static void on_request(struct zkl__core *core, const struct zkl__event *ev)
 {
     if (zkl__core_send(core, NULL, ev->request, ZKL__ROLE_NONE, ev->op) != ZKL_OK) {
@@ -605,21 +651,17 @@ static void take(struct zkl__core *core, const struct zkl__event *ev)
     case ZKL__EV_TIME:
         break;
     case ZKL__EV_START:
-        zkl__core_feed(
-            core, ev->contender,
-            (struct zkl__contender_event){.kind = ZKL__CE_START, .deadline = ev->deadline, .try_only = ev->try_only});
-        if (core->ended || core->closing) {
-            give_up(core, ev->contender, core->ended ? ZKL_EAUTH : ZKL_ECLOSED);
-        }
+        on_start(core, ev);
         break;
     case ZKL__EV_CANCEL:
-        zkl__core_feed(core, ev->contender, (struct zkl__contender_event){.kind = ZKL__CE_CANCEL, .code = ev->code});
+        feed(core, ev, (struct zkl__contender_event){.kind = ZKL__CE_CANCEL, .code = ev->code});
         break;
     case ZKL__EV_RELEASE:
-        zkl__core_feed(core, ev->contender, (struct zkl__contender_event){.kind = ZKL__CE_RELEASE});
-        break;
-    case ZKL__EV_RELEASE_JOINT:
-        zkl__joint_release(ev->joint);
+        if (ev->joint) {
+            zkl__joint_release(ev->joint);
+        } else {
+            zkl__core_feed(core, ev->contender, (struct zkl__contender_event){.kind = ZKL__CE_RELEASE});
+        }
         break;
     case ZKL__EV_DOWNGRADE:
         zkl__core_feed(core, ev->contender, (struct zkl__contender_event){.kind = ZKL__CE_DOWNGRADE, .rule = ev->rule});
@@ -648,10 +690,10 @@ void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
     /* Time first: who has lost by the clock has lost, whatever the event says. */
     look_at_lease(core);
     take(core, event);
-    answer_refused(core);
+    settle(core);
     look_at_time(core);
     look_at_lease(core);
-    answer_refused(core);
+    settle(core);
     bury(core);
 }
 
@@ -694,7 +736,7 @@ void zkl__contender_let_go(struct zkl__core *core, struct zkl__contender *conten
     } else {
         give_up(core, contender, ZKL_ECANCELED);
     }
-    answer_refused(core);
+    settle(core);
     bury(core);
 }
 
@@ -714,6 +756,12 @@ void zkl__watch_remove(struct zkl__core *core, struct zkl__watch *watch)
 const zkl_heap *zkl__core_heap(const struct zkl__core *core)
 {
     return &core->config.heap;
+}
+
+bool zkl__core_grants(const struct zkl__core *core, int64_t *now)
+{
+    *now = core->now;
+    return core->connected && leased(core);
 }
 
 bool zkl__core_connected(const struct zkl__core *core)

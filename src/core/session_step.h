@@ -46,24 +46,23 @@ void zkl__core_free(struct zkl__core *core);
 enum zkl__event_kind {
     ZKL__EV_CONNECTED, /* session_id, timeout (ns), fresh, began */
     ZKL__EV_SUSPENDED,
-    ZKL__EV_EXPIRED,       /* code: ZKL_ELOST, or ZKL_EAUTH: for good */
-    ZKL__EV_REPLY,         /* id, reply */
-    ZKL__EV_WATCH,         /* watch, path */
-    ZKL__EV_TIME,          /* nothing but the time */
-    ZKL__EV_START,         /* contender, deadline, try_only */
-    ZKL__EV_CANCEL,        /* contender, code: what its FAILED says */
-    ZKL__EV_RELEASE,       /* contender: held or lost. RELEASED follows when no node is left */
-    ZKL__EV_DOWNGRADE,     /* contender: held; rule: a weaker one. Keeps its place and its token */
-    ZKL__EV_RELEASE_JOINT, /* joint: those of its members that are held or lost, in one transaction */
-    ZKL__EV_REQUEST,       /* request, op: submits it, or answers ZKL__RC_UNSENT before the step ends */
-    ZKL__EV_CLOSE /* everything pending fails with ZKL_ECLOSED, everything held is released; see zkl__core_idle */
+    ZKL__EV_EXPIRED,   /* code: ZKL_ELOST, or ZKL_EAUTH: for good */
+    ZKL__EV_REPLY,     /* id, reply */
+    ZKL__EV_WATCH,     /* watch, path */
+    ZKL__EV_TIME,      /* nothing but the time */
+    ZKL__EV_START,     /* contender or joint, deadline, try_only */
+    ZKL__EV_CANCEL,    /* contender or joint, code: what its FAILED says */
+    ZKL__EV_RELEASE,   /* contender or joint: held or lost. RELEASED follows when no node is left */
+    ZKL__EV_DOWNGRADE, /* contender: held; rule: a weaker one. Keeps its place and its token; DOWNGRADED follows */
+    ZKL__EV_REQUEST,   /* request, op: submits it, or answers ZKL__RC_UNSENT before the step ends */
+    ZKL__EV_CLOSE      /* everything pending fails with ZKL_ECLOSED, everything held is released; see zkl__core_idle */
 };
 
 struct zkl__request;
 struct zkl__event {
     enum zkl__event_kind kind;
-    int64_t now; /* CLOCK_BOOTTIME, ns; never less than in the step before */
-    struct zkl__contender *contender;
+    int64_t now;                      /* CLOCK_BOOTTIME, ns; never less than in the step before */
+    struct zkl__contender *contender; /* or: */
     struct zkl__joint *joint;
     int64_t deadline; /* INT64_MAX: none */
     bool try_only;    /* fail with ZKL_EBUSY instead of waiting for another */
@@ -99,12 +98,16 @@ const char *zkl__contender_node(const struct zkl__contender *contender);
 /* Held, by the lease: false from its end on. */
 bool zkl__contender_holds(const struct zkl__core *core, const struct zkl__contender *contender, int64_t now);
 
-/* Contenders of different paths, none started yet, that get their places in one transaction and give them back in one, as far as
- * that is possible. Start each; when one fails, cancel the others. NULL: no memory. */
+/* A contender in several queues at once: of its places it has all or none. One transaction gives them, one gives them back as far as
+ * that is possible. To its owner it is one contender, with the same outcomes: GRANTED when it is first everywhere, FAILED as
+ * soon as it cannot be, LOSS with the first place lost. config: without path, mark, max_hold. The paths differ. NULL: no memory. */
 struct zkl__joint;
-struct zkl__joint *zkl__joint_new(struct zkl__core *core, struct zkl__contender *const *members, size_t count);
-/* The owner's share; the members keep theirs. */
-void zkl__joint_free(struct zkl__joint *joint, const zkl_heap *heap);
+struct zkl__joint *zkl__joint_new(struct zkl__core *core, const struct zkl__contender_config *config,
+                                  const char *const *paths, size_t count);
+/* As the functions of a contender. */
+void zkl__joint_let_go(struct zkl__core *core, struct zkl__joint *joint, int64_t now);
+bool zkl__joint_holds(const struct zkl__core *core, const struct zkl__joint *joint, int64_t now);
+const char *zkl__joint_node(const struct zkl__joint *joint, size_t seat);
 
 /* --- requests and watches: single operations of recipes that are not queues ---------------------------------------- */
 

@@ -666,13 +666,15 @@ void script_run(struct script *s, int64_t duration)
 static void hear(void *payload, const struct zkl__outcome *outcome)
 {
     struct script_owner *owner = payload;
-    CU_ASSERT_PTR_NOT_NULL_FATAL(owner->contender);
+    CU_ASSERT_FATAL(owner->contender || owner->joint);
     switch (outcome->kind) {
     case ZKL__GRANTED:
         owner->granted++;
         owner->token = outcome->token;
         CU_ASSERT(outcome->token > 0);
-        CU_ASSERT(zkl__contender_holds(owner->script->core, owner->contender, outcome->now));
+        owner->unclean = outcome->unclean;
+        CU_ASSERT(owner->joint ? zkl__joint_holds(owner->script->core, owner->joint, outcome->now)
+                               : zkl__contender_holds(owner->script->core, owner->contender, outcome->now));
         break;
     case ZKL__FAILED:
         CU_ASSERT_EQUAL(owner->granted, 0);
@@ -687,6 +689,12 @@ static void hear(void *payload, const struct zkl__outcome *outcome)
     case ZKL__LOSS:
         owner->lost++;
         break;
+    case ZKL__DOWNGRADED:
+        owner->downgraded++;
+        break;
+    case ZKL__REVOKED:
+        owner->revoked++;
+        break;
     case ZKL__RELEASED:
         owner->released++;
         break;
@@ -695,11 +703,13 @@ static void hear(void *payload, const struct zkl__outcome *outcome)
         owner->code = outcome->code;
         owner->zk_code = outcome->zk_code;
         owner->contender = NULL;
+        owner->joint = NULL;
     }
     owner->why = outcome->why;
     CU_ASSERT(owner->granted + owner->failed <= 1);
     CU_ASSERT(owner->lost <= 1);
-    CU_ASSERT(owner->granted || !(owner->jeopardy || owner->safe || owner->lost || owner->released));
+    CU_ASSERT(owner->granted || !(owner->jeopardy || owner->safe || owner->lost || owner->released ||
+                                  owner->downgraded || owner->revoked));
     CU_ASSERT_EQUAL(outcome->now, owner->script->now);
     CU_ASSERT_PTR_NOT_NULL(outcome->why);
 }
@@ -718,11 +728,25 @@ bool script_contend(struct script *s, struct script_owner *owner, const struct z
     return owner->contender != NULL;
 }
 
+bool script_contend_jointly(struct script *s, struct script_owner *owner, const struct zkl__contender_config *config,
+                            const char *const *paths, size_t count)
+{
+    *owner = (struct script_owner){.script = s};
+    snprintf(owner->path, sizeof owner->path, "%s", paths[0]);
+    owner->joint = zkl__joint_new(s->core, config, paths, count);
+    return owner->joint != NULL;
+}
+
+static void step_for(struct script *s, struct script_owner *owner, struct zkl__event event)
+{
+    event.contender = owner->contender;
+    event.joint = owner->joint;
+    script_step(s, event);
+}
+
 void script_start(struct script *s, struct script_owner *owner, int64_t deadline, bool try_only)
 {
-    script_step(s,
-                (struct zkl__event){
-                    .kind = ZKL__EV_START, .contender = owner->contender, .deadline = deadline, .try_only = try_only});
+    step_for(s, owner, (struct zkl__event){.kind = ZKL__EV_START, .deadline = deadline, .try_only = try_only});
 }
 
 void script_acquire(struct script *s, struct script_owner *owner)
@@ -734,13 +758,13 @@ void script_acquire(struct script *s, struct script_owner *owner)
 
 void script_cancel(struct script *s, struct script_owner *owner)
 {
-    script_step(s, (struct zkl__event){.kind = ZKL__EV_CANCEL, .contender = owner->contender, .code = ZKL_ECANCELED});
+    step_for(s, owner, (struct zkl__event){.kind = ZKL__EV_CANCEL, .code = ZKL_ECANCELED});
 }
 
 void script_release(struct script *s, struct script_owner *owner)
 {
-    CU_ASSERT_PTR_NOT_NULL_FATAL(owner->contender);
-    script_step(s, (struct zkl__event){.kind = ZKL__EV_RELEASE, .contender = owner->contender});
+    CU_ASSERT_FATAL(owner->contender || owner->joint);
+    step_for(s, owner, (struct zkl__event){.kind = ZKL__EV_RELEASE});
 }
 
 void script_hold(struct script *s, struct script_owner *owner)

@@ -74,8 +74,10 @@ struct script_news {
 /* Whoever listens to a contender, and what it heard. */
 struct script_owner {
     struct script *script;
-    struct zkl__contender *contender; /* NULL after its last word */
-    int granted, failed, jeopardy, safe, lost, released;
+    struct zkl__contender *contender; /* or: */
+    struct zkl__joint *joint;         /* both NULL after the last word */
+    int granted, failed, jeopardy, safe, lost, released, downgraded, revoked;
+    bool unclean;
     int code, zk_code; /* of FAILED or RELEASED */
     int64_t token;
     const char *why;
@@ -137,6 +139,9 @@ void script_run(struct script *s, int64_t duration); /* the same, and everything
 /* In /q, with the mutex rule. */
 struct zkl__contender_config script_config(struct script_owner *owner, const char *path);
 bool script_contend(struct script *s, struct script_owner *owner, const struct zkl__contender_config *config);
+/* The same in several queues at once. */
+bool script_contend_jointly(struct script *s, struct script_owner *owner, const struct zkl__contender_config *config,
+                            const char *const *paths, size_t count);
 /* Makes and starts one in /q: no deadline, waits. */
 void script_acquire(struct script *s, struct script_owner *owner);
 void script_start(struct script *s, struct script_owner *owner, int64_t deadline, bool try_only);

@@ -816,9 +816,6 @@ static void test_bad_options(void)
     expect_refusal(one, QUEUE, &bad, ZKL_EINVAL, "scheme");
     bad.acl = &(zkl_acl){1, &(zkl_acl_entry){32, "world", "anyone"}};
     expect_refusal(one, QUEUE, &bad, ZKL_EINVAL, "32");
-    bad = good;
-    bad.recover = true;
-    expect_refusal(one, QUEUE, &bad, ZKL_EUNSUPPORTED, "recover");
     tear_down();
 }
 

@@ -1,0 +1,586 @@
+/* What a contender can do while it holds: give up a part of it, note it on the directory, be asked to go. */
+#include "script.h"
+
+#include <string.h>
+
+static struct script s;
+static struct script_owner me, you, third;
+static const struct zkl__rule writer = {"__WRIT__", ZKL__KIND_ANY};
+static const struct zkl__rule reader = {"__READ__", ZKL__KIND_ANY & ~ZKL__KIND(ZKL_KIND_READ)};
+
+static void begin(void)
+{
+    script_init(&s);
+    script_connect(&s);
+    script_answer_all(&s);
+    OPS(&s, "");
+}
+
+static void end(void)
+{
+    if (!s.connected) {
+        script_connect(&s);
+    }
+    script_close(&s);
+    for (int i = 0; i < 200 && !zkl__core_idle(s.core) && s.connected; i++) {
+        script_answer_all(&s);
+        script_wait(&s, 3000 * MS);
+    }
+    CU_ASSERT_TRUE(zkl__core_idle(s.core));
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    script_deinit(&s);
+}
+
+static void ask(struct script_owner *owner, const struct zkl__rule *rule)
+{
+    struct zkl__contender_config config = script_config(owner, "/q");
+    config.rule = rule;
+    CU_ASSERT_TRUE_FATAL(script_contend(&s, owner, &config));
+    script_start(&s, owner, INT64_MAX, false);
+    script_answer_all(&s);
+}
+
+static void downgrade(struct script_owner *owner)
+{
+    script_step(&s, (struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .contender = owner->contender, .rule = &reader});
+}
+
+/* --- readers and writers ------------------------------------------------------------------------------------------- */
+
+static void test_readers_together_writers_alone(void)
+{
+    struct script_owner readers[3];
+    begin();
+    ask(&readers[0], &reader);
+    ask(&readers[1], &reader);
+    CU_ASSERT_EQUAL(readers[0].granted + readers[1].granted, 2);
+    ask(&me, &writer);
+    ask(&readers[2], &reader); /* behind a writer that waits: it waits, too */
+    CU_ASSERT_EQUAL(me.granted + readers[2].granted, 0);
+    script_release(&s, &readers[0]);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 0);
+    script_release(&s, &readers[1]);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_EQUAL(readers[2].granted, 0);
+    script_release(&s, &me);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(readers[2].granted, 1);
+    end();
+}
+
+static void test_readers_wait_for_every_other_kind(void)
+{
+    static const char *const others[] = {
+        "/q/_c_11111111-1111-4111-8111-111111111111-lock-0000000000",
+        "/q/_c_11111111-1111-4111-8111-111111111111-__WRIT__0000000000",
+        "/q/11111111111141118111111111111111__lock__0000000000",
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        begin();
+        script_put(&s, others[i], SCRIPT_STRANGER);
+        s.next_sequence = 1;
+        ask(&me, &reader);
+        CU_ASSERT_EQUAL(me.granted, 0);
+        ask(&you, &zkl__rule_mutex); /* behind a reader that waits */
+        script_remove(&s, others[i]);
+        script_answer_all(&s);
+        CU_ASSERT_EQUAL(me.granted, 1);
+        CU_ASSERT_EQUAL(you.granted, 0);
+        end();
+    }
+}
+
+/* --- downgrade ----------------------------------------------------------------------------------------------------- */
+
+static void test_downgrade_keeps_place_and_token(void)
+{
+    begin();
+    ask(&me, &writer);
+    ask(&you, &reader);
+    ask(&third, &writer);
+    char old[SCRIPT_PATH];
+    strcpy(old, zkl__contender_node(me.contender));
+    downgrade(&me);
+    OPS(&s, "multi(create,delete)");
+    CU_ASSERT_EQUAL(me.downgraded, 0);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.downgraded, 1);
+    CU_ASSERT_EQUAL(me.token, zkl__contender_token(me.contender));
+    const char *new = zkl__contender_node(me.contender);
+    CU_ASSERT_EQUAL(strncmp(new, old, 40), 0); /* the same uuid */
+    CU_ASSERT_STRING_EQUAL(new + strlen(new) - 18, "__READ__0000000000");
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_EQUAL(third.granted, 0); /* a writer waits for the reader that we are now */
+    script_run(&s, 20000 * MS);
+    CU_ASSERT_EQUAL(me.lost, 0); /* heartbeats are on the new node */
+    script_release(&s, &you);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(third.granted, 0);
+    script_release(&s, &me);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.released, 1);
+    CU_ASSERT_EQUAL(third.granted, 1);
+    end();
+}
+
+static void test_downgrade_with_a_lost_reply(void)
+{
+    for (int applied = 0; applied <= 1; applied++) {
+        begin();
+        ask(&me, &writer);
+        downgrade(&me);
+        script_suspend(&s, applied);
+        script_connect(&s);
+        script_answer_all(&s);
+        CU_ASSERT_EQUAL(me.downgraded, 1);
+        CU_ASSERT_EQUAL(script_ours(&s), 1);
+        CU_ASSERT_PTR_NOT_NULL(strstr(script_our_path(&s), "__READ__"));
+        script_run(&s, 20000 * MS);
+        CU_ASSERT_EQUAL(me.lost, 0);
+        end();
+    }
+}
+
+static void test_downgrade_without_a_connection(void)
+{
+    begin();
+    ask(&me, &writer);
+    script_suspend(&s, 0);
+    downgrade(&me);
+    script_connect(&s);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.downgraded, 1);
+    end();
+}
+
+static void test_downgrade_put_off_is_done_later(void)
+{
+    begin();
+    ask(&me, &writer);
+    downgrade(&me);
+    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+    CU_ASSERT_EQUAL(me.downgraded, 0);
+    script_run(&s, 5000 * MS);
+    CU_ASSERT_EQUAL(me.downgraded, 1);
+    CU_ASSERT_EQUAL(me.lost, 0);
+    end();
+}
+
+/* Release, loss, expiry and close while it is under way: one node or the other, it goes. */
+static void test_downgrade_interrupted(void)
+{
+    for (int way = 0; way < 5; way++) {
+        for (int applied = 0; applied <= 1; applied++) {
+            begin();
+            ask(&me, &writer);
+            downgrade(&me);
+            if (way == 0) {
+                script_release(&s, &me);
+            } else if (way == 1) {
+                script_suspend(&s, applied);
+                script_release(&s, &me);
+            } else if (way == 2) {
+                script_suspend(&s, applied);
+                script_wait(&s, 12000 * MS);
+                CU_ASSERT_EQUAL(me.lost, 1);
+                script_connect(&s);
+                script_release(&s, &me);
+            } else if (way == 3) {
+                script_expire(&s);
+                CU_ASSERT_EQUAL(me.lost, 1);
+                script_connect(&s);
+                script_release(&s, &me);
+            }
+            end();
+        }
+    }
+}
+
+static void test_downgrade_of_a_node_that_went(void)
+{
+    begin();
+    ask(&me, &writer);
+    script_remove(&s, script_our_path(&s));
+    downgrade(&me);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.downgraded, 0);
+    CU_ASSERT_EQUAL(me.lost, 1);
+    script_release(&s, &me);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.released, 1);
+    end();
+}
+
+/* A heartbeat under way before and behind the change. */
+static void test_downgrade_and_heartbeat_together(void)
+{
+    for (int64_t delay = 0; delay < 3000; delay += 50) {
+        begin();
+        ask(&me, &writer);
+        script_wait(&s, delay * MS);
+        downgrade(&me);
+        script_wait(&s, 2000 * MS); /* heartbeats pile up behind it */
+        script_answer_all(&s);
+        CU_ASSERT_EQUAL(me.downgraded, 1);
+        CU_ASSERT_EQUAL(me.lost, 0);
+        end();
+    }
+}
+
+/* --- the mark ------------------------------------------------------------------------------------------------------ */
+
+static void ask_marking(struct script_owner *owner, int64_t deadline)
+{
+    struct zkl__contender_config config = script_config(owner, "/q");
+    config.mark = true;
+    CU_ASSERT_TRUE_FATAL(script_contend(&s, owner, &config));
+    script_start(&s, owner, deadline, false);
+}
+
+static const char *mark(void)
+{
+    return script_find(&s, "/q")->data;
+}
+
+static void test_mark_comes_and_goes(void)
+{
+    begin();
+    ask_marking(&me, INT64_MAX);
+    script_answer(&s);
+    script_answer(&s);
+    OPS(&s, "get");
+    script_answer(&s);
+    OPS(&s, "multi(check,set)");
+    CU_ASSERT_EQUAL(me.granted, 0);
+    script_answer(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_FALSE(me.unclean);
+    CU_ASSERT_EQUAL(strncmp(mark(), "held by ", 8), 0);
+    script_release(&s, &me);
+    OPS(&s, "multi(delete,set)");
+    script_answer(&s);
+    CU_ASSERT_STRING_EQUAL(mark(), "");
+    end();
+}
+
+static void crash(struct script_owner *owner)
+{
+    script_expire(&s);
+    CU_ASSERT_EQUAL(owner->lost, 1);
+    script_connect(&s);
+    script_release(&s, owner);
+    script_answer_all(&s);
+}
+
+static void test_crash_is_told_to_the_next(void)
+{
+    begin();
+    ask_marking(&me, INT64_MAX);
+    script_answer_all(&s);
+    crash(&me);
+    for (int i = 0; i < 2; i++) { /* to whoever comes next, until one has released */
+        ask_marking(&you, INT64_MAX);
+        script_answer_all(&s);
+        CU_ASSERT_TRUE(you.unclean);
+        if (i == 0) {
+            crash(&you);
+        }
+    }
+    script_release(&s, &you);
+    script_answer_all(&s);
+    ask_marking(&third, INT64_MAX);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(third.granted, 1);
+    CU_ASSERT_FALSE(third.unclean);
+    end();
+}
+
+static void test_crash_is_told_to_one_in_the_queue(void)
+{
+    begin();
+    ask_marking(&me, INT64_MAX);
+    script_answer_all(&s);
+    ask_marking(&you, INT64_MAX);
+    script_answer_all(&s);
+    script_remove(&s, script_our_path(&s)); /* the waiter's: it queues again, at the tail */
+    script_answer_all(&s);
+    for (int i = 0; i < s.node_count; i++) { /* the holder's */
+        if (strstr(s.nodes[i].path, "lock-0000000000")) {
+            script_remove(&s, s.nodes[i].path);
+        }
+    }
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_TRUE(you.unclean);
+    script_run(&s, 5000 * MS);
+    CU_ASSERT_EQUAL(me.lost, 1);
+    script_release(&s, &me); /* lost: takes no mark away */
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(strncmp(mark(), "held by ", 8), 0);
+    end();
+}
+
+static void test_who_only_waited_leaves_no_mark(void)
+{
+    begin();
+    ask_marking(&me, INT64_MAX);
+    script_answer_all(&s);
+    ask_marking(&you, s.now + 100 * MS);
+    script_answer_all(&s);
+    script_run(&s, 200 * MS);
+    CU_ASSERT_EQUAL(you.code, ZKL_ETIMEOUT);
+    script_release(&s, &me);
+    script_answer_all(&s);
+    CU_ASSERT_STRING_EQUAL(mark(), "");
+    end();
+}
+
+/* Given up at any moment between the first request and the grant, with and without the answer: it looks like no crash. Only the
+ * end of the session there does. */
+static void test_given_up_before_the_grant(void)
+{
+    for (int answered = 0; answered < 4; answered++) {
+        for (int way = 0; way < 3; way++) {
+            begin();
+            ask_marking(&me, INT64_MAX);
+            for (int i = 0; i < answered; i++) {
+                script_answer(&s);
+            }
+            if (me.granted) {
+                end();
+                continue;
+            }
+            if (way > 0) {
+                script_suspend(&s, way - 1);
+            }
+            script_cancel(&s, &me);
+            if (way > 0) {
+                script_connect(&s);
+            }
+            script_run(&s, 5000 * MS);
+            CU_ASSERT_EQUAL(script_ours(&s), 0);
+            ask_marking(&you, INT64_MAX);
+            script_answer_all(&s);
+            CU_ASSERT_EQUAL(you.granted, 1);
+            CU_ASSERT_FALSE(you.unclean);
+            end();
+        }
+    }
+}
+
+/* Who was told and gave up did not clean up. */
+static void test_given_up_after_a_crash(void)
+{
+    for (int answered = 0; answered < 4; answered++) {
+        begin();
+        ask_marking(&me, INT64_MAX);
+        script_answer_all(&s);
+        crash(&me);
+        ask_marking(&you, INT64_MAX);
+        for (int i = 0; i < answered; i++) {
+            script_answer(&s);
+        }
+        if (!you.granted) {
+            script_cancel(&s, &you);
+            script_run(&s, 5000 * MS);
+            ask_marking(&third, INT64_MAX);
+            script_answer_all(&s);
+            CU_ASSERT_TRUE(third.unclean);
+        }
+        end();
+    }
+}
+
+static void test_lost_reply_of_the_mark(void)
+{
+    for (int applied = 0; applied <= 1; applied++) {
+        begin();
+        ask_marking(&me, INT64_MAX);
+        for (int i = 0; i < 3; i++) {
+            script_answer(&s);
+        }
+        OPS(&s, "multi(check,set)");
+        script_suspend(&s, applied);
+        script_connect(&s);
+        script_answer_all(&s);
+        CU_ASSERT_EQUAL(me.granted, 1);
+        CU_ASSERT_FALSE(me.unclean);
+        script_release(&s, &me);
+        script_answer_all(&s);
+        CU_ASSERT_STRING_EQUAL(mark(), "");
+        end();
+    }
+}
+
+static void test_release_with_a_lost_reply(void)
+{
+    for (int applied = 0; applied <= 1; applied++) {
+        begin();
+        ask_marking(&me, INT64_MAX);
+        script_answer_all(&s);
+        script_release(&s, &me);
+        script_suspend(&s, applied);
+        script_connect(&s);
+        script_answer_all(&s);
+        CU_ASSERT_EQUAL(me.released, 1);
+        CU_ASSERT_STRING_EQUAL(mark(), "");
+        end();
+    }
+}
+
+/* The right to write the directory was taken away meanwhile: the node goes nevertheless. */
+static void test_release_when_the_mark_may_not_be_written(void)
+{
+    begin();
+    ask_marking(&me, INT64_MAX);
+    script_answer_all(&s);
+    script_release(&s, &me);
+    OPS(&s, "multi(delete,set)");
+    script_answer_with(&s, ZKL__RC_NOAUTH);
+    script_run(&s, 1000 * MS);
+    CU_ASSERT_EQUAL(me.released, 1);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    end();
+}
+
+static void test_mark_refused(void)
+{
+    begin();
+    ask_marking(&me, INT64_MAX);
+    for (int i = 0; i < 3; i++) {
+        script_answer(&s);
+    }
+    script_answer_with(&s, ZKL__RC_NOAUTH);
+    CU_ASSERT_EQUAL(me.failed, 1);
+    CU_ASSERT_EQUAL(me.code, ZKL_EAUTH);
+    script_answer_with(&s, ZKL__RC_NOAUTH);
+    script_run(&s, 1000 * MS);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    end();
+}
+
+static void test_directory_is_made_persistent(void)
+{
+    begin();
+    struct zkl__contender_config config = script_config(&me, "/new/dir");
+    config.mark = true;
+    CU_ASSERT_TRUE_FATAL(script_contend(&s, &me, &config));
+    script_start(&s, &me, INT64_MAX, false);
+    while (!me.granted) {
+        struct script_op op = script_answer(&s);
+        CU_ASSERT(op.kind != ZKL__OP_CREATE || op.mode == ZKL__PERSISTENT || op.mode == ZKL__EPHEMERAL_SEQUENTIAL);
+    }
+    end();
+}
+
+/* --- being asked to go --------------------------------------------------------------------------------------------- */
+
+static void hold_revocably(struct script_owner *owner)
+{
+    struct zkl__contender_config config = script_config(owner, "/q");
+    config.revocable = true;
+    CU_ASSERT_TRUE_FATAL(script_contend(&s, owner, &config));
+    script_start(&s, owner, INT64_MAX, false);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL_FATAL(owner->granted, 1);
+}
+
+static void test_request_is_told(void)
+{
+    begin();
+    hold_revocably(&me);
+    CU_ASSERT_EQUAL(s.watch_count, 1);
+    for (int i = 1; i <= 3; i++) {
+        script_write(&s, script_our_path(&s), "__REVOKE__");
+        script_answer_all(&s);
+        CU_ASSERT_EQUAL(me.revoked, i);
+    }
+    STATE(&me, "held"); /* whether it goes is its own affair */
+    script_write(&s, script_our_path(&s), "__REVOKE__!");
+    script_write(&s, script_our_path(&s), "");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.revoked, 3);
+    script_release(&s, &me);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(s.watch_count, 0);
+    end();
+}
+
+static void test_request_made_while_we_waited(void)
+{
+    begin();
+    script_put(&s, "/q/_c_11111111-1111-4111-8111-111111111111-lock-0000000000", SCRIPT_STRANGER);
+    s.next_sequence = 1;
+    struct zkl__contender_config config = script_config(&me, "/q");
+    config.revocable = true;
+    CU_ASSERT_TRUE_FATAL(script_contend(&s, &me, &config));
+    script_start(&s, &me, INT64_MAX, false);
+    script_answer_all(&s);
+    script_write(&s, script_our_path(&s), "__REVOKE__");
+    CU_ASSERT_EQUAL(me.revoked, 0);
+    script_remove(&s, "/q/_c_11111111-1111-4111-8111-111111111111-lock-0000000000");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_EQUAL(me.revoked, 1);
+    end();
+}
+
+static void test_request_is_told_once_over_reconnects(void)
+{
+    begin();
+    hold_revocably(&me);
+    script_write(&s, script_our_path(&s), "__REVOKE__");
+    script_suspend(&s, 1); /* while we look */
+    script_connect(&s);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.revoked, 1);
+    script_suspend(&s, 0);
+    script_connect(&s);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.revoked, 1);
+    script_suspend(&s, 0);
+    script_write(&s, script_our_path(&s), "__REVOKE__"); /* seen only afterwards */
+    script_connect(&s);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.revoked, 2);
+    end();
+}
+
+static void test_removal_is_noticed_at_once(void)
+{
+    begin();
+    hold_revocably(&me);
+    script_remove(&s, script_our_path(&s));
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.lost, 1);
+    end();
+}
+
+static void test_watch_refused(void)
+{
+    begin();
+    s.refuse_kind = ZKL__OP_GET;
+    s.refuse_code = ZKL_ELIMIT;
+    s.refuse_count = 3;
+    hold_revocably(&me);
+    CU_ASSERT_EQUAL(s.watch_count, 0);
+    script_run(&s, 5000 * MS);
+    CU_ASSERT_EQUAL(s.watch_count, 1);
+    script_write(&s, script_our_path(&s), "__REVOKE__");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.revoked, 1);
+    end();
+}
+
+TESTS("contender_holds", T(test_readers_together_writers_alone), T(test_readers_wait_for_every_other_kind),
+      T(test_downgrade_keeps_place_and_token), T(test_downgrade_with_a_lost_reply),
+      T(test_downgrade_without_a_connection), T(test_downgrade_put_off_is_done_later), T(test_downgrade_interrupted),
+      T(test_downgrade_of_a_node_that_went), T(test_downgrade_and_heartbeat_together), T(test_mark_comes_and_goes),
+      T(test_crash_is_told_to_the_next), T(test_crash_is_told_to_one_in_the_queue),
+      T(test_who_only_waited_leaves_no_mark), T(test_given_up_before_the_grant), T(test_given_up_after_a_crash),
+      T(test_lost_reply_of_the_mark), T(test_release_with_a_lost_reply),
+      T(test_release_when_the_mark_may_not_be_written), T(test_mark_refused), T(test_directory_is_made_persistent),
+      T(test_request_is_told), T(test_request_made_while_we_waited), T(test_request_is_told_once_over_reconnects),
+      T(test_removal_is_noticed_at_once), T(test_watch_refused))
