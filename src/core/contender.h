@@ -44,13 +44,13 @@ const char *zkl__contender_state_name(enum zkl__contender_state state);
 
 enum zkl__outcome_kind {
     ZKL__GRANTED,
-    ZKL__FAILED,     /* last word: never granted. The owner forgets the contender */
-    ZKL__JEOPARDY,   /* held, but the servers cannot be heard */
-    ZKL__SAFE,       /* and again they can */
-    ZKL__LOSS,       /* was held: told once. Release it */
+    ZKL__FAILED,   /* last word: never granted. The owner forgets the contender */
+    ZKL__JEOPARDY, /* held, but the servers cannot be heard */
+    ZKL__SAFE,     /* and again they can */
+    ZKL__LOSS,     /* was held: told once. Release it */
+    ZKL__RELEASED, /* last word after a release: no node is left, or the session is over. The owner forgets the contender */
     ZKL__DOWNGRADED, /* held: its node is of the weaker kind now */
-    ZKL__REVOKED,    /* held, config.revocable: somebody asks us to release */
-    ZKL__RELEASED /* last word after a release: no node is left, or the session is over. The owner forgets the contender */
+    ZKL__REVOKED     /* held, config.revocable: somebody asks us to release */
 };
 struct zkl__outcome {
     enum zkl__outcome_kind kind;

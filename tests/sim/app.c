@@ -86,6 +86,9 @@ void sim_app_outcome(struct sim_attempt *attempt, const struct zkl__outcome *out
     case ZKL__SAFE:
         attempt->jeopardy = outcome->kind == ZKL__JEOPARDY;
         break;
+    case ZKL__DOWNGRADED:
+    case ZKL__REVOKED:
+        break;
     }
 }
 

@@ -242,13 +242,17 @@ static bool legal(const struct sim_attempt *attempt, enum zkl__outcome_kind kind
         return holding && attempt->jeopardy;
     case ZKL__LOSS:
         return holding;
+    case ZKL__DOWNGRADED:
+    case ZKL__REVOKED:
+        return false; /* nobody asked */
     case ZKL__RELEASED:
         return attempt->state == SIM_RELEASING;
     }
     return false;
 }
 
-static const char *const outcome_names[] = {"granted", "failed", "jeopardy", "safe", "loss", "released"};
+static const char *const outcome_names[] = {"granted",  "failed",     "jeopardy", "safe", "loss",
+                                            "released", "downgraded", "revoked"};
 
 void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *outcome)
 {
