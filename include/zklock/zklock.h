@@ -2,6 +2,7 @@
 #ifndef ZKLOCK_ZKLOCK_H
 #define ZKLOCK_ZKLOCK_H
 
+#include <zklock/barrier.h>
 #include <zklock/error.h>
 #include <zklock/lock.h>
 #include <zklock/queue.h>

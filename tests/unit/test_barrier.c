@@ -1,0 +1,242 @@
+/* Barriers, on the in-process store. */
+#include "lock_kit.h"
+
+#include <string.h>
+
+#define PATH "/barriers/a"
+
+struct call {
+    pthread_t thread;
+    int (*run)(struct call *);
+    zkl_session *session;
+    zkl_double_barrier *barrier;
+    int64_t timeout_ms;
+    int code;
+    bool done;
+};
+
+static void *run_call(void *arg)
+{
+    struct call *call = arg;
+    call->code = call->run(call);
+    __atomic_store_n(&call->done, true, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void start(struct call *call)
+{
+    call->done = false;
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&call->thread, NULL, run_call, call), 0);
+}
+
+static bool is_done(struct call *call)
+{
+    return __atomic_load_n(&call->done, __ATOMIC_ACQUIRE);
+}
+
+static int finish(struct call *call)
+{
+    pthread_join(call->thread, NULL);
+    return call->code;
+}
+
+static int wait_call(struct call *call)
+{
+    return zkl_barrier_wait(call->session, PATH, call->timeout_ms, NULL);
+}
+
+static int enter_call(struct call *call)
+{
+    return zkl_double_barrier_enter(call->barrier, call->timeout_ms, NULL);
+}
+
+static int leave_call(struct call *call)
+{
+    return zkl_double_barrier_leave(call->barrier, call->timeout_ms, NULL);
+}
+
+static void test_a_barrier_that_is_not_up_holds_nobody(void)
+{
+    zkl_session *session = kit_open(NULL);
+    CU_ASSERT_EQUAL(zkl_barrier_wait(session, PATH, 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_barrier_lift(session, PATH, 1000, NULL), ZKL_OK);
+    kit_close(session);
+}
+
+static void test_all_go_on_when_it_is_lifted(void)
+{
+    zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
+    struct call calls[3];
+    CU_ASSERT_EQUAL(zkl_barrier_set(session, PATH, 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_barrier_set(other, PATH, 1000, NULL), ZKL_OK);
+    for (int i = 0; i < 3; i++) {
+        calls[i] = (struct call){.run = wait_call, .session = i ? session : other, .timeout_ms = 10000};
+        start(&calls[i]);
+    }
+    CU_ASSERT_EQUAL(zkl_barrier_wait(session, PATH, 50, NULL), ZKL_ETIMEOUT);
+    CU_ASSERT(!is_done(&calls[0]) && !is_done(&calls[1]) && !is_done(&calls[2]));
+    CU_ASSERT_EQUAL(zkl_barrier_lift(session, PATH, 1000, NULL), ZKL_OK);
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(finish(&calls[i]), ZKL_OK);
+    }
+    kit_close(other);
+    kit_close(session);
+}
+
+/* Something else changes at the path: it is still up (Curator let one through: GH-1290). */
+static void test_a_wake_up_is_not_a_lift(void)
+{
+    zkl_session *session = kit_open(NULL);
+    CU_ASSERT_EQUAL(zkl_barrier_set(session, PATH, 1000, NULL), ZKL_OK);
+    struct call call = {.run = wait_call, .session = session, .timeout_ms = 10000};
+    start(&call);
+    for (int i = 0; i < 20; i++) {
+        zkl__memory_suspend(zkl_session_id(session));
+        zkl__memory_resume(zkl_session_id(session));
+        CU_ASSERT(EVENTUALLY(zkl_session_get_state(session) == ZKL_SESSION_CONNECTED));
+    }
+    CU_ASSERT(!is_done(&call));
+    CU_ASSERT_EQUAL(zkl_barrier_lift(session, PATH, 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(finish(&call), ZKL_OK);
+    kit_close(session);
+}
+
+static void test_bad_arguments(void)
+{
+    zkl_session *session = kit_open(NULL);
+    zkl_double_barrier *barrier;
+    zkl_error err;
+    CU_ASSERT_EQUAL(zkl_barrier_set(NULL, PATH, 0, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_barrier_set(session, "a", 0, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_barrier_wait(session, PATH, -2, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_double_barrier_new(&barrier, session, PATH, 0, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_double_barrier_enter(NULL, 0, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&barrier, session, PATH, 2, &err), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_double_barrier_leave(barrier, 0, &err), ZKL_ENOTHELD);
+    zkl_double_barrier_free(barrier);
+    kit_close(session);
+}
+
+/* --- double -------------------------------------------------------------------------------------------------------- */
+
+#define MEMBERS 3
+static zkl_session *sessions[MEMBERS];
+static struct call members[MEMBERS];
+
+static void gather(const zkl_session_options *options)
+{
+    for (int i = 0; i < MEMBERS; i++) {
+        sessions[i] = kit_open(options);
+        members[i] = (struct call){.timeout_ms = 10000};
+        CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&members[i].barrier, sessions[i], PATH, MEMBERS, NULL), ZKL_OK);
+    }
+}
+
+static void scatter(void)
+{
+    for (int i = 0; i < MEMBERS; i++) {
+        zkl_double_barrier_free(members[i].barrier);
+        if (sessions[i]) {
+            kit_close(sessions[i]);
+        }
+    }
+}
+
+static void test_begin_and_end_together(void)
+{
+    gather(NULL);
+    for (int round = 0; round < 5; round++) {
+        for (int i = 0; i < MEMBERS; i++) {
+            members[i].run = enter_call;
+            if (i == MEMBERS - 1) {
+                CU_ASSERT(EVENTUALLY(kit_queue(sessions[0], PATH) == MEMBERS - 1));
+                CU_ASSERT(!is_done(&members[0]) && !is_done(&members[1]));
+            }
+            start(&members[i]);
+        }
+        for (int i = 0; i < MEMBERS; i++) {
+            CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
+        }
+        for (int i = 0; i < MEMBERS; i++) {
+            members[i].run = leave_call;
+            if (i == MEMBERS - 1) {
+                CU_ASSERT(EVENTUALLY(kit_queue(sessions[0], PATH) == 1));
+                CU_ASSERT(!is_done(&members[0]) && !is_done(&members[1]));
+            }
+            start(&members[i]);
+        }
+        for (int i = 0; i < MEMBERS; i++) {
+            CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
+        }
+    }
+    scatter();
+}
+
+/* Curator counts a member that has timed out (CURATOR-536). */
+static void test_one_who_gave_up_does_not_count(void)
+{
+    gather(NULL);
+    CU_ASSERT_EQUAL(zkl_double_barrier_enter(members[0].barrier, 50, NULL), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(kit_queue(sessions[0], PATH), 0);
+    members[1].run = members[2].run = enter_call;
+    start(&members[1]);
+    start(&members[2]);
+    CU_ASSERT(EVENTUALLY(kit_queue(sessions[0], PATH) == 2));
+    CU_ASSERT(!is_done(&members[1]) && !is_done(&members[2]));
+    CU_ASSERT_EQUAL(zkl_double_barrier_enter(members[0].barrier, 10000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_double_barrier_enter(members[0].barrier, 0, NULL), ZKL_EDEADLK);
+    CU_ASSERT_EQUAL(finish(&members[1]), ZKL_OK);
+    CU_ASSERT_EQUAL(finish(&members[2]), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_double_barrier_leave(members[0].barrier, 50, NULL), ZKL_ETIMEOUT);
+    scatter();
+}
+
+static void test_one_who_crashed_has_left(void)
+{
+    zkl_session_options options = kit_short();
+    gather(&options);
+    for (int i = 0; i < MEMBERS; i++) {
+        members[i].run = enter_call;
+        start(&members[i]);
+    }
+    for (int i = 0; i < MEMBERS; i++) {
+        CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
+    }
+    members[0].run = members[1].run = leave_call;
+    start(&members[0]);
+    start(&members[1]);
+    CU_ASSERT(EVENTUALLY(kit_queue(sessions[0], PATH) == 1));
+    CU_ASSERT(!is_done(&members[0]));
+    zkl__memory_expire(zkl_session_id(sessions[2]));
+    CU_ASSERT_EQUAL(finish(&members[0]), ZKL_OK);
+    CU_ASSERT_EQUAL(finish(&members[1]), ZKL_OK);
+    scatter();
+}
+
+static void test_loss_while_waiting(void)
+{
+    gather(NULL);
+    members[0].run = enter_call;
+    start(&members[0]);
+    CU_ASSERT(EVENTUALLY(kit_queue(sessions[1], PATH) == 1));
+    zkl__memory_expire(zkl_session_id(sessions[0]));
+    CU_ASSERT_EQUAL(finish(&members[0]), ZKL_ELOST);
+    scatter();
+}
+
+static void test_close_while_waiting(void)
+{
+    gather(NULL);
+    members[0].run = enter_call;
+    start(&members[0]);
+    CU_ASSERT(EVENTUALLY(kit_queue(sessions[1], PATH) == 1));
+    kit_close(sessions[0]);
+    sessions[0] = NULL;
+    CU_ASSERT_EQUAL(finish(&members[0]), ZKL_ECLOSED);
+    scatter();
+}
+
+TESTS("barrier", T(test_a_barrier_that_is_not_up_holds_nobody), T(test_all_go_on_when_it_is_lifted),
+      T(test_a_wake_up_is_not_a_lift), T(test_bad_arguments), T(test_begin_and_end_together),
+      T(test_one_who_gave_up_does_not_count), T(test_one_who_crashed_has_left), T(test_loss_while_waiting),
+      T(test_close_while_waiting))
