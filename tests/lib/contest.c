@@ -1,0 +1,192 @@
+#include "contest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void give_up(const char *what, const zkl_error *err)
+{
+    fprintf(stderr, "%s: %s: %s\n", what, zkl_error_name(err->code), err->text);
+    abort();
+}
+
+/* --- sessions and locks ---------------------------------------------------------------------------------------------- */
+
+zkl_session *contest_session(const char *servers, int64_t timeout_ms, int64_t tick_ms)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_session *session;
+    zkl_error err;
+    options.session_timeout_ms = timeout_ms;
+    options.tick_ms = tick_ms;
+    options.connect_timeout_ms = SOON;
+    if (zkl_session_open(&session, servers, &options, &err) != ZKL_OK) {
+        give_up("session", &err);
+    }
+    return session;
+}
+
+zkl_lock *contest_lock(zkl_session *session, const char *path, const zkl_lock_options *options)
+{
+    zkl_lock *lock;
+    zkl_error err;
+    if (zkl_lock_new(&lock, session, path, options, &err) != ZKL_OK) {
+        give_up("lock", &err);
+    }
+    return lock;
+}
+
+zkl_lock *contest_holder(zkl_session *session, const char *path)
+{
+    zkl_lock *lock = contest_lock(session, path, NULL);
+    zkl_error err;
+    if (zkl_lock_acquire(lock, SOON, NULL, &err) != ZKL_OK) {
+        give_up("acquire", &err);
+    }
+    return lock;
+}
+
+/* --- a thread that waits --------------------------------------------------------------------------------------------- */
+
+static void *run_waiter(void *arg)
+{
+    struct waiter *waiter = arg;
+    waiter->began_ns = boot_ns();
+    waiter->code = zkl_lock_acquire(waiter->lock, waiter->timeout_ms, &waiter->grant, &waiter->err);
+    waiter->ended_ns = boot_ns();
+    atomic_store(&waiter->done, true);
+    return NULL;
+}
+
+void waiter_start(struct waiter *waiter, zkl_lock *lock, int64_t timeout_ms)
+{
+    *waiter = (struct waiter){.lock = lock, .timeout_ms = timeout_ms};
+    if (pthread_create(&waiter->thread, NULL, run_waiter, waiter) != 0) {
+        perror("waiter");
+        abort();
+    }
+}
+
+void waiter_queue(struct waiter *waiter, zkl_lock *lock, int64_t timeout_ms)
+{
+    int64_t end = now_ms() + SOON;
+    waiter_start(waiter, lock, timeout_ms);
+    while (zkl_lock_node(lock, NULL, 0) == 0 && !atomic_load(&waiter->done)) {
+        if (!look_again(end)) {
+            fprintf(stderr, "waiter: no znode\n");
+            abort();
+        }
+    }
+}
+
+int waiter_end(struct waiter *waiter)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 2 * SOON / 1000;
+    if (pthread_timedjoin_np(waiter->thread, NULL, &end) != 0) {
+        fprintf(stderr, "waiter: its acquire does not return\n");
+        abort();
+    }
+    return waiter->code;
+}
+
+/* --- what was heard -------------------------------------------------------------------------------------------------- */
+
+void heard_fn(zkl_lock *lock, zkl_state state, void *arg)
+{
+    struct heard *heard = arg;
+    (void)lock;
+    pthread_mutex_lock(&heard->mutex);
+    if (heard->count < HEARD_MAX) {
+        heard->all[heard->count].state = state;
+        heard->all[heard->count++].at_ns = boot_ns();
+    }
+    pthread_mutex_unlock(&heard->mutex);
+}
+
+/* How often; *at_ns is when first. */
+static size_t heard_look(struct heard *heard, zkl_state state, int64_t *at_ns)
+{
+    size_t count = 0;
+    pthread_mutex_lock(&heard->mutex);
+    for (size_t i = 0; i < heard->count; i++) {
+        if (heard->all[i].state == state && count++ == 0) {
+            *at_ns = heard->all[i].at_ns;
+        }
+    }
+    pthread_mutex_unlock(&heard->mutex);
+    return count;
+}
+
+size_t heard_count(struct heard *heard, zkl_state state)
+{
+    int64_t at_ns;
+    return heard_look(heard, state, &at_ns);
+}
+
+int64_t heard_when(struct heard *heard, zkl_state state, int64_t timeout_ms)
+{
+    int64_t at_ns = 0, end = now_ms() + timeout_ms;
+    while (heard_look(heard, state, &at_ns) == 0 && look_again(end)) {
+    }
+    return at_ns;
+}
+
+/* --- the queue ------------------------------------------------------------------------------------------------------- */
+
+struct recorder *queue_eye(const char *servers)
+{
+    struct zkl__store_config config = recorder_config(servers);
+    zkl_error err = {.code = ZKL_ECONNECT, .text = "no server"};
+    config.timeout_ms = 60000;
+    struct recorder *eye = recorder_open(&zkl__store_zookeeper, &config, NULL, &err);
+    if (!eye || !recorder_nth(eye, RECORD_CONNECTED, 0, SOON)) {
+        give_up("eye", &err);
+    }
+    return eye;
+}
+
+const struct zkl__reply *queue_look(struct recorder *eye, const char *path)
+{
+    static const struct zkl__reply nothing = {.rc = ZKL__RC_NONODE};
+    struct zkl__op sync = {.kind = ZKL__OP_SYNC, .dir = "/"}, list = {.kind = ZKL__OP_CHILDREN, .dir = path};
+    recorder_do(eye, &sync);
+    const struct zkl__reply *reply = &recorder_do(eye, &list)->reply;
+    return reply->rc == ZKL__RC_NONODE ? &nothing : reply;
+}
+
+size_t queue_length(struct recorder *eye, const char *path)
+{
+    return queue_look(eye, path)->child_count;
+}
+
+bool queue_has(struct recorder *eye, const char *path, const char *name)
+{
+    const struct zkl__reply *list = queue_look(eye, path);
+    bool found = false;
+    for (size_t i = 0; i < list->child_count; i++) {
+        found = found || strcmp(list->children[i], name) == 0;
+    }
+    return found;
+}
+
+bool queue_becomes(struct recorder *eye, const char *path, size_t length)
+{
+    int64_t end = now_ms() + SOON;
+    const struct zkl__reply *list = queue_look(eye, path);
+    while ((list->rc != ZKL__RC_OK && list->rc != ZKL__RC_NONODE) || list->child_count != length) {
+        if (!look_again(end)) {
+            fprintf(stderr, "%s: %zu contenders, not %zu\n", path, list->child_count, length);
+            return false;
+        }
+        list = queue_look(eye, path);
+    }
+    return true;
+}
+
+bool queue_remove(struct recorder *eye, const char *path, const char *name)
+{
+    struct zkl__op op = {.kind = ZKL__OP_DELETE, .dir = path, .name = name, .version = -1};
+    return recorder_do(eye, &op)->reply.rc == ZKL__RC_OK;
+}

@@ -1,0 +1,76 @@
+/* contest.h - sessions, locks, threads that wait for them and an eye on the queue: for tests of the public API on real servers. */
+#ifndef ZKL_TESTS_CONTEST_H
+#define ZKL_TESTS_CONTEST_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <zklock/zklock.h>
+
+#include "recorder.h"
+#include "wait.h"
+
+/* --- sessions and locks: what cannot be had ends the program --------------------------------------------------------- */
+
+/* On servers whose tickTime is tick_ms. */
+zkl_session *contest_session(const char *servers, int64_t timeout_ms, int64_t tick_ms);
+zkl_lock *contest_lock(zkl_session *session, const char *path, const zkl_lock_options *options);
+/* A lock, held. */
+zkl_lock *contest_holder(zkl_session *session, const char *path);
+
+/* --- a thread that waits --------------------------------------------------------------------------------------------- */
+
+struct waiter {
+    zkl_lock *lock;
+    int64_t timeout_ms;
+    pthread_t thread;
+    atomic_bool done;
+    int code; /* what acquire returned, with: */
+    zkl_grant grant;
+    zkl_error err;
+    int64_t began_ns, ended_ns; /* CLOCK_BOOTTIME, around the call */
+};
+
+void waiter_start(struct waiter *waiter, zkl_lock *lock, int64_t timeout_ms);
+/* Starts, and waits until it has a znode. */
+void waiter_queue(struct waiter *waiter, zkl_lock *lock, int64_t timeout_ms);
+/* Waits until the acquire has returned; its code. A wait without end ends the program. */
+int waiter_end(struct waiter *waiter);
+
+/* --- what a lock's state callback was told ----------------------------------------------------------------------------- */
+
+#define HEARD_MAX 64
+
+struct heard {
+    pthread_mutex_t mutex;
+    size_t count;
+    struct {
+        zkl_state state;
+        int64_t at_ns; /* CLOCK_BOOTTIME */
+    } all[HEARD_MAX];
+};
+
+#define HEARD_INIT                         \
+    {                                      \
+        .mutex = PTHREAD_MUTEX_INITIALIZER \
+    }
+
+void heard_fn(zkl_lock *lock, zkl_state state, void *heard);
+size_t heard_count(struct heard *heard, zkl_state state);
+/* When it was told first; 0: not within timeout_ms. */
+int64_t heard_when(struct heard *heard, zkl_state state, int64_t timeout_ms);
+
+/* --- the queue as a session of nobody's sees it -------------------------------------------------------------------------- */
+
+/* A session that outlives what the tests do to servers. */
+struct recorder *queue_eye(const char *servers);
+/* The list of path, behind a sync; a path that does not exist has none. Lives as long as the eye. */
+const struct zkl__reply *queue_look(struct recorder *eye, const char *path);
+size_t queue_length(struct recorder *eye, const char *path);
+bool queue_has(struct recorder *eye, const char *path, const char *name);
+/* Whether it has that many within SOON. */
+bool queue_becomes(struct recorder *eye, const char *path, size_t length);
+/* Removes a child, as an operator does. */
+bool queue_remove(struct recorder *eye, const char *path, const char *name);
+
+#endif
