@@ -1,0 +1,241 @@
+/* A create that the server did, and whose answer was lost with the connection: however it goes on, exactly one znode is in the queue
+ * for one who waits or holds, and none for one who gave up. */
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+#include "contest.h"
+#include "ensemble.h"
+#include "proxy.h"
+
+#define TICK 500
+#define TIMEOUT 4000
+
+static struct ensemble *server;
+static struct recorder *eye;
+
+/* Somebody holds the lock; we are behind a proxy. */
+struct scene {
+    const char *path;
+    zkl_session *other, *session;
+    struct proxy *proxy;
+    zkl_lock *holder, *lock;
+    struct waiter waiter;
+};
+
+static struct scene set_scene(const char *path, bool held)
+{
+    struct scene s = {.path = path, .proxy = proxy_start(ensemble_address(server, 0))};
+    s.other = contest_session(ensemble_servers(server), TIMEOUT, TICK);
+    s.session = contest_session(proxy_address(s.proxy), TIMEOUT, TICK);
+    s.holder = contest_holder(s.other, path); /* and so the directory is there: the first create is ours */
+    if (!held) {
+        CU_ASSERT_EQUAL(zkl_lock_release(s.holder, NULL), ZKL_OK);
+    }
+    s.lock = contest_lock(s.session, path, NULL);
+    return s;
+}
+
+static void clear_scene(struct scene *s)
+{
+    zkl_lock_free(s->lock);
+    zkl_lock_free(s->holder);
+    CU_ASSERT(queue_becomes(eye, s->path, 0));
+    CU_ASSERT_EQUAL(zkl_session_close(s->session, SOON), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_session_close(s->other, SOON), ZKL_OK);
+    proxy_stop(s->proxy);
+}
+
+/* Starts to wait; returns when the server has made a node that nobody was told of, and the connection is gone and stays away. */
+static void lose_create(struct scene *s, int64_t timeout_ms)
+{
+    long hits = proxy_hits(s->proxy);
+    int64_t end = now_ms() + SOON;
+    proxy_lose_next(s->proxy, PROXY_OP_CREATE);
+    proxy_refuse(s->proxy, true); /* the next connection; this one lasts until the reply is lost */
+    waiter_start(&s->waiter, s->lock, timeout_ms);
+    while (proxy_hits(s->proxy) == hits && look_again(end)) {
+    }
+    CU_ASSERT_EQUAL(proxy_hits(s->proxy), hits + 1);
+}
+
+static void come_back(struct scene *s)
+{
+    proxy_refuse(s->proxy, false);
+}
+
+static void await_node(const struct scene *s)
+{
+    int64_t end = now_ms() + SOON;
+    while (zkl_lock_node(s->lock, NULL, 0) == 0 && look_again(end)) {
+    }
+}
+
+/* The one node that is there besides the holder's is the one that the lock says is its own, and the token is its czxid. */
+static void check_single(const struct scene *s, size_t length)
+{
+    char node[128] = "";
+    CU_ASSERT(queue_becomes(eye, s->path, length));
+    CU_ASSERT(zkl_lock_node(s->lock, node, sizeof node) > 0);
+    CU_ASSERT(queue_has(eye, s->path, node));
+    if (zkl_lock_is_held(s->lock)) {
+        struct zkl__op exists = {.kind = ZKL__OP_EXISTS, .dir = s->path, .name = node};
+        CU_ASSERT_EQUAL(recorder_do(eye, &exists)->reply.stat.czxid, zkl_lock_token(s->lock));
+    }
+}
+
+static void test_waits_on(void)
+{
+    struct scene s = set_scene("/waits-on", true);
+    lose_create(&s, ZKL_WAIT_FOREVER);
+    CU_ASSERT_EQUAL(queue_length(eye, s.path), 2);
+    come_back(&s);
+    await_node(&s);
+    check_single(&s, 2);
+    CU_ASSERT(!atomic_load(&s.waiter.done));
+    CU_ASSERT_EQUAL(zkl_lock_release(s.holder, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_OK);
+    CU_ASSERT_EQUAL(s.waiter.grant.token, zkl_lock_token(s.lock));
+    check_single(&s, 1);
+    clear_scene(&s);
+}
+
+/* The place of the lost create is kept: who came after it stays behind. */
+static void test_keeps_its_place(void)
+{
+    struct scene s = set_scene("/keeps", true);
+    struct waiter second;
+    lose_create(&s, ZKL_WAIT_FOREVER);
+    zkl_lock *late = contest_lock(s.other, s.path, NULL);
+    waiter_queue(&second, late, ZKL_WAIT_FOREVER);
+    come_back(&s);
+    await_node(&s);
+    check_single(&s, 3);
+    CU_ASSERT_EQUAL(zkl_lock_release(s.holder, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_OK);
+    CU_ASSERT(!atomic_load(&second.done));
+    CU_ASSERT_EQUAL(zkl_lock_release(s.lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(waiter_end(&second), ZKL_OK);
+    zkl_lock_free(late);
+    clear_scene(&s);
+}
+
+/* Nobody is before us but our own ghost. */
+static void test_own_ghost_is_no_holder(void)
+{
+    struct scene s = set_scene("/ghost", false);
+    lose_create(&s, ZKL_WAIT_FOREVER);
+    come_back(&s);
+    CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_OK);
+    check_single(&s, 1);
+    clear_scene(&s);
+}
+
+/* And once more, on the create that was to make up for it. */
+static void test_lost_twice(void)
+{
+    struct scene s = set_scene("/twice", true);
+    lose_create(&s, ZKL_WAIT_FOREVER);
+    proxy_lose_next(s.proxy, PROXY_OP_CREATE);
+    come_back(&s);
+    int64_t end = now_ms() + SOON;
+    while (proxy_hits(s.proxy) < 2 && look_again(end)) {
+    }
+    CU_ASSERT_EQUAL(proxy_hits(s.proxy), 2);
+    await_node(&s);
+    check_single(&s, 2);
+    CU_ASSERT_EQUAL(zkl_lock_release(s.holder, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_OK);
+    check_single(&s, 1);
+    clear_scene(&s);
+}
+
+/* The connection is away for so long that the session ends: the ghost goes with it, and a new session has one node. */
+static void test_session_ends_meanwhile(void)
+{
+    struct scene s = set_scene("/ends", true);
+    lose_create(&s, ZKL_WAIT_FOREVER);
+    CU_ASSERT(queue_becomes(eye, s.path, 1));
+    come_back(&s);
+    await_node(&s);
+    check_single(&s, 2);
+    CU_ASSERT_EQUAL(zkl_lock_release(s.holder, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_OK);
+    check_single(&s, 1);
+    clear_scene(&s);
+}
+
+static void test_cancelled(void)
+{
+    struct scene s = set_scene("/cancelled", true);
+    lose_create(&s, ZKL_WAIT_FOREVER);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(s.lock), ZKL_OK);
+    CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(queue_length(eye, s.path), 2);
+    come_back(&s);
+    CU_ASSERT(queue_becomes(eye, s.path, 1));
+    CU_ASSERT(zkl_lock_is_held(s.holder));
+    clear_scene(&s);
+}
+
+static void test_timed_out(void)
+{
+    struct scene s = set_scene("/timed-out", true);
+    lose_create(&s, 300);
+    CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(queue_length(eye, s.path), 2);
+    come_back(&s);
+    CU_ASSERT(queue_becomes(eye, s.path, 1));
+    CU_ASSERT(zkl_lock_is_held(s.holder));
+    clear_scene(&s);
+}
+
+/* Given up, and asked for once more before the connection is back: the ghost goes, the new one queues. */
+static void test_timed_out_and_again(void)
+{
+    struct scene s = set_scene("/again", true);
+    lose_create(&s, 300);
+    CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_ETIMEOUT);
+    waiter_start(&s.waiter, s.lock, ZKL_WAIT_FOREVER);
+    come_back(&s);
+    await_node(&s);
+    check_single(&s, 2);
+    CU_ASSERT_EQUAL(zkl_lock_release(s.holder, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_OK);
+    check_single(&s, 1);
+    clear_scene(&s);
+}
+
+/* A release whose answer is lost: released all the same, and told once the server can be asked again. */
+static void test_lost_release(void)
+{
+    struct scene s = set_scene("/release", false);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(s.lock, SOON, NULL, NULL), ZKL_OK);
+    proxy_lose_next(s.proxy, PROXY_OP_DELETE);
+    CU_ASSERT_EQUAL(zkl_lock_release(s.lock, NULL), ZKL_OK);
+    CU_ASSERT(queue_becomes(eye, s.path, 0));
+    CU_ASSERT_EQUAL(zkl_lock_acquire(s.lock, SOON, NULL, NULL), ZKL_OK);
+    check_single(&s, 1);
+    clear_scene(&s);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct check_case cases[] = {
+        T(test_waits_on),   T(test_keeps_its_place),        T(test_own_ghost_is_no_holder),
+        T(test_lost_twice), T(test_session_ends_meanwhile), T(test_cancelled),
+        T(test_timed_out),  T(test_timed_out_and_again),    T(test_lost_release),
+    };
+    if (!ensemble_available()) {
+        return 77;
+    }
+    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
+    if (!server) {
+        return 1;
+    }
+    eye = queue_eye(ensemble_servers(server));
+    int failed = check_main("lost replies", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    recorder_free(eye);
+    ensemble_stop(server);
+    return failed;
+}
