@@ -1,0 +1,225 @@
+/* A wait ends when its time is up, whatever the servers do: late by no more than a plain timed wait of a thread is that starts with it,
+ * and without a znode left behind. */
+#include <pthread.h>
+#include <stdio.h>
+
+#include "check.h"
+#include "contest.h"
+#include "ensemble.h"
+
+#define TICK 500
+#define TIMEOUT 4000
+#define WAIT 500       /* ms */
+#define MORE (20 * MS) /* than the control's */
+#define ROUNDS 20
+
+static struct ensemble *server;
+static struct recorder *eye;
+
+/* --- the control ----------------------------------------------------------------------------------------------------- */
+
+/* A thread that nobody wakes waits on a condition, as one that waits for a lock does. */
+struct control {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    int64_t took_ns;
+};
+
+static void *run_control(void *arg)
+{
+    struct control *control = arg;
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t began = boot_ns();
+    until.tv_nsec += WAIT * MS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&control->mutex);
+    while (pthread_cond_timedwait(&control->cond, &control->mutex, &until) == 0) {
+    }
+    pthread_mutex_unlock(&control->mutex);
+    control->took_ns = boot_ns() - began;
+    return NULL;
+}
+
+static void control_start(struct control *control)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&control->mutex, NULL);
+    pthread_cond_init(&control->cond, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_create(&control->thread, NULL, run_control, control);
+}
+
+static int64_t control_end(struct control *control)
+{
+    pthread_join(control->thread, NULL);
+    pthread_cond_destroy(&control->cond);
+    pthread_mutex_destroy(&control->mutex);
+    return control->took_ns;
+}
+
+/* --- rounds ------------------------------------------------------------------------------------------------------------ */
+
+/* How much later than the control's this thread's wait for a lock that is not to be had returns; and that it does. */
+static int64_t late_ns(zkl_lock *lock)
+{
+    struct control control;
+    control_start(&control);
+    int64_t began = boot_ns();
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, WAIT, NULL, NULL), ZKL_ETIMEOUT);
+    int64_t took = boot_ns() - began;
+    CU_ASSERT(took >= (WAIT - 1) * MS);
+    return took - control_end(&control);
+}
+
+static void judge(const char *what, int64_t late[ROUNDS])
+{
+    int64_t middle = median(late, ROUNDS);
+    printf("%s: later than the control by %.2f ms (%.2f to %.2f); ", what, (double)middle / 1e6, (double)late[0] / 1e6,
+           (double)late[ROUNDS - 1] / 1e6);
+    CU_ASSERT(middle < MORE);
+}
+
+struct scene {
+    zkl_session *other, *session;
+    zkl_lock *holder, *lock;
+};
+
+static struct scene set_scene(const char *path)
+{
+    struct scene s = {.other = contest_session(ensemble_servers(server), TIMEOUT, TICK),
+                      .session = contest_session(ensemble_servers(server), TIMEOUT, TICK)};
+    s.holder = contest_holder(s.other, path);
+    s.lock = contest_lock(s.session, path, NULL);
+    return s;
+}
+
+static void clear_scene(struct scene *s)
+{
+    zkl_lock_free(s->lock);
+    zkl_lock_free(s->holder);
+    CU_ASSERT_EQUAL(zkl_session_close(s->session, SOON), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_session_close(s->other, SOON), ZKL_OK);
+}
+
+static void test_queued(void)
+{
+    struct scene s = set_scene("/queued");
+    int64_t late[ROUNDS];
+    for (int i = 0; i < ROUNDS; i++) {
+        late[i] = late_ns(s.lock);
+        CU_ASSERT(queue_becomes(eye, "/queued", 1));
+    }
+    CU_ASSERT(zkl_lock_is_held(s.holder));
+    judge("queued", late);
+    clear_scene(&s);
+}
+
+/* Frozen before it is asked: the create waits in a socket, and is done when the server is back. */
+static void test_frozen(void)
+{
+    struct scene s = set_scene("/frozen");
+    int64_t late[ROUNDS];
+    for (int i = 0; i < ROUNDS; i++) {
+        ensemble_freeze(server, 0);
+        late[i] = late_ns(s.lock);
+        ensemble_thaw(server, 0);
+        CU_ASSERT(queue_becomes(eye, "/frozen", 1));
+    }
+    CU_ASSERT(zkl_lock_is_held(s.holder));
+    judge("frozen server", late);
+    clear_scene(&s);
+}
+
+static void *freeze_when_queued(void *arg)
+{
+    int64_t end = now_ms() + SOON;
+    while (zkl_lock_node(arg, NULL, 0) == 0 && look_again(end)) {
+    }
+    ensemble_freeze(server, 0);
+    return NULL;
+}
+
+/* Frozen while we wait, with our znode in the queue. */
+static void test_frozen_in_the_queue(void)
+{
+    struct scene s = set_scene("/freezes");
+    int64_t late[ROUNDS];
+    for (int i = 0; i < ROUNDS; i++) {
+        pthread_t freezer;
+        pthread_create(&freezer, NULL, freeze_when_queued, s.lock);
+        late[i] = late_ns(s.lock);
+        pthread_join(freezer, NULL);
+        ensemble_thaw(server, 0);
+        CU_ASSERT(queue_becomes(eye, "/freezes", 1));
+    }
+    CU_ASSERT(zkl_lock_is_held(s.holder));
+    judge("frozen in the queue", late);
+    clear_scene(&s);
+}
+
+/* Frozen for all rounds together, which is longer than connections and sessions last. */
+static void test_frozen_for_long(void)
+{
+    struct scene s = set_scene("/long");
+    int64_t late[ROUNDS];
+    ensemble_freeze(server, 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        late[i] = late_ns(s.lock);
+    }
+    ensemble_thaw(server, 0);
+    CU_ASSERT_EQUAL(zkl_lock_release(s.holder, NULL), ZKL_ELOST);
+    CU_ASSERT(queue_becomes(eye, "/long", 0));
+    judge("frozen for long", late);
+    clear_scene(&s);
+}
+
+/* A try asks nobody for longer than connect_timeout_ms. */
+static void test_try_of_a_frozen_server(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_session *session;
+    options.session_timeout_ms = TIMEOUT;
+    options.tick_ms = TICK;
+    options.connect_timeout_ms = WAIT;
+    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, ensemble_servers(server), &options, NULL), ZKL_OK);
+    zkl_lock *lock = contest_lock(session, "/try", NULL);
+    struct control control;
+    ensemble_freeze(server, 0);
+    control_start(&control);
+    int64_t began = boot_ns();
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_ETIMEOUT);
+    int64_t late = boot_ns() - began - control_end(&control);
+    ensemble_thaw(server, 0);
+    CU_ASSERT(late < 10 * MORE);
+    CU_ASSERT(queue_becomes(eye, "/try", 0));
+    zkl_lock_free(lock);
+    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct check_case cases[] = {
+        T(test_queued),
+        T(test_frozen),
+        T(test_frozen_in_the_queue),
+        T(test_frozen_for_long),
+        T(test_try_of_a_frozen_server),
+    };
+    if (!ensemble_available()) {
+        return 77;
+    }
+    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
+    if (!server) {
+        return 1;
+    }
+    eye = queue_eye(ensemble_servers(server));
+    int failed = check_main("lateness", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    recorder_free(eye);
+    ensemble_stop(server);
+    return failed;
+}
