@@ -1,0 +1,260 @@
+/* The stale follower: three servers, the holder behind a follower, and only the link between that follower and the leader is cut. The
+ * follower goes on answering pings and reads for up to syncLimit ticks, while the leader ends the holder's session and somebody else
+ * is granted the lock. The holder has to know first.
+ *
+ * ZKLOCK_ROUNDS: how many cuts (1). ZKLOCK_CALM: for how many seconds a holder is watched without one (10). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "contest.h"
+#include "cut.h"
+#include "ensemble.h"
+#include "store_client.h"
+
+#define TICK 2000
+#define TIMEOUT 4000
+#define LONG 120000 /* ms: for servers that have to find each other again */
+
+static struct ensemble *servers;
+
+static int wish(const char *name, int otherwise)
+{
+    const char *text = getenv(name);
+    return text ? atoi(text) : otherwise;
+}
+
+/* --- a lock as it is often written ----------------------------------------------------------------------------------------- */
+
+/* It holds while its connection is up and its znode can be read. Its own next one watches the znode on another server. */
+struct naive {
+    struct recorder *holder, *next;
+    char path[64];
+    uint64_t read;
+    int64_t asked_ms, believed_ns; /* last good read */
+};
+
+static struct recorder *naive_session(int server)
+{
+    struct zkl__store_config config = recorder_config(ensemble_address(servers, server));
+    config.timeout_ms = TIMEOUT;
+    struct recorder *session = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(session);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(session, RECORD_CONNECTED, 0, SOON));
+    return session;
+}
+
+static void naive_start(struct naive *naive, int server, int other)
+{
+    static int number;
+    *naive = (struct naive){.holder = naive_session(server), .next = naive_session(other)};
+    snprintf(naive->path, sizeof naive->path, "/naive-%d", ++number);
+    struct zkl__op make = op_create(naive->path, NULL, ZKL__EPHEMERAL),
+                   sync = op_read(ZKL__OP_SYNC, naive->path, false);
+    struct zkl__op watch = op_read(ZKL__OP_GET, naive->path, true);
+    CU_ASSERT_EQUAL(recorder_do(naive->holder, &make)->reply.rc, ZKL__RC_OK);
+    recorder_do(naive->next, &sync);
+    CU_ASSERT_EQUAL(recorder_do(naive->next, &watch)->reply.rc, ZKL__RC_OK);
+}
+
+/* Reads every 10 ms; to be called often. */
+static void naive_look(struct naive *naive)
+{
+    const struct record *reply = naive->read ? recorder_reply(naive->holder, naive->read, 0) : NULL;
+    if (reply && reply->reply.rc == ZKL__RC_OK) {
+        naive->believed_ns = reply->at_ns;
+    }
+    if ((reply || !naive->read) && now_ms() >= naive->asked_ms + 10) {
+        struct zkl__op get = op_read(ZKL__OP_GET, naive->path, false);
+        naive->asked_ms = now_ms();
+        naive->read = recorder_submit(naive->holder, &get, NULL);
+    }
+}
+
+/* When the next one was told that the znode is gone; 0: not yet. */
+static int64_t naive_granted(struct naive *naive)
+{
+    const struct record *gone = recorder_nth(naive->next, RECORD_WATCH, 0, 0);
+    return gone ? gone->at_ns : 0;
+}
+
+/* For how long two of them believed to hold, ns; negative: never. */
+static int64_t naive_end(struct naive *naive)
+{
+    int64_t both = naive->believed_ns - naive_granted(naive);
+    recorder_close(naive->holder, 0);
+    recorder_free(naive->holder);
+    recorder_free(naive->next);
+    return both;
+}
+
+/* --- ours -------------------------------------------------------------------------------------------------------------- */
+
+struct scene {
+    int server, other;
+    zkl_session *session, *next_session;
+    zkl_lock *lock, *next;
+    struct heard heard;
+    struct waiter waiter;
+};
+
+/* The holder behind a follower; the next one behind the leader, or behind the other follower. */
+static void set_scene(struct scene *s, int round)
+{
+    int leader = ensemble_leader(servers);
+    CU_ASSERT_FATAL(leader >= 0);
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    *s = (struct scene){.heard = HEARD_INIT};
+    s->server = (leader + 1 + round % 2) % 3;
+    s->other = round / 2 % 2 ? 3 - leader - s->server : leader;
+    s->session = contest_session(ensemble_address(servers, s->server), TIMEOUT, TICK);
+    s->next_session = contest_session(ensemble_address(servers, s->other), TIMEOUT, TICK);
+    options.state_fn = heard_fn;
+    options.state_payload = &s->heard;
+    s->lock = contest_lock(s->session, "/stale", &options);
+    s->next = contest_lock(s->next_session, "/stale", NULL);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(s->lock, SOON, NULL, NULL), ZKL_OK);
+    waiter_queue(&s->waiter, s->next, ZKL_WAIT_FOREVER);
+}
+
+static void clear_scene(struct scene *s)
+{
+    zkl_lock_free(s->lock);
+    zkl_lock_free(s->next);
+    CU_ASSERT_EQUAL(zkl_session_close(s->session, SOON), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_session_close(s->next_session, SOON), ZKL_OK);
+}
+
+/* The holder is held, and nobody else, and nothing is told, for that time. Returns the least lease it had. */
+static int64_t stay_calm(struct scene *s, int64_t ms)
+{
+    int64_t least = INT64_MAX, end = now_ms() + ms;
+    bool calm = true;
+    do {
+        int64_t left = zkl_lock_remaining_ms(s->lock);
+        least = left < least ? left : least;
+        calm = calm && zkl_lock_state(s->lock) == ZKL_STATE_HELD && !atomic_load(&s->waiter.done);
+    } while (look_again(end));
+    CU_ASSERT(calm);
+    CU_ASSERT_EQUAL(heard_count(&s->heard, ZKL_STATE_JEOPARDY), 0);
+    CU_ASSERT_EQUAL(heard_count(&s->heard, ZKL_STATE_LOST), 0);
+    return least;
+}
+
+static void test_calm(void)
+{
+    struct scene s;
+    set_scene(&s, 0);
+    int seconds = wish("ZKLOCK_CALM", 10);
+    int64_t least = stay_calm(&s, seconds * 1000);
+    printf("%d s undisturbed, never less than %" PRId64 " ms of lease (%" PRId64 " expected); ", seconds, least,
+           zkl_session_least_lease_ms(s.session));
+    CU_ASSERT_EQUAL(zkl_lock_release(s.lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(waiter_end(&s.waiter), ZKL_OK);
+    clear_scene(&s);
+}
+
+/* ns, all of CLOCK_BOOTTIME. */
+struct times {
+    int64_t cut, warned, lost, told, granted, silent; /* silent: our session had no connection any more */
+};
+
+/* Looks at everything until both next ones are granted and the naive one has stopped believing. */
+static struct times watch_it_happen(struct scene *s, struct naive *naive)
+{
+    struct times t = {.cut = boot_ns()};
+    int64_t end = now_ms() + LONG;
+    bool more = true;
+    do {
+        bool held = zkl_lock_is_held(s->lock);
+        int64_t now = boot_ns();
+        t.lost = t.lost || held ? t.lost : now;
+        t.silent = t.silent || zkl_session_get_state(s->session) == ZKL_SESSION_CONNECTED ? t.silent : now;
+        naive_look(naive);
+        bool believes = now - naive->believed_ns < 2000 * MS;
+        more = !atomic_load(&s->waiter.done) || !naive_granted(naive) || believes;
+    } while (more && look_again(end));
+    CU_ASSERT_FATAL(atomic_load(&s->waiter.done));
+    CU_ASSERT_EQUAL(waiter_end(&s->waiter), ZKL_OK);
+    /* Not later than it was: the time of the call, and the milliseconds from then on, rounded down. */
+    t.granted = s->waiter.began_ns + s->waiter.grant.queued_ms * MS;
+    t.warned = heard_when(&s->heard, ZKL_STATE_JEOPARDY, 0);
+    t.told = heard_when(&s->heard, ZKL_STATE_LOST, 0);
+    return t;
+}
+
+static int64_t since(const struct times *t, int64_t at)
+{
+    return at ? (at - t->cut) / MS : -1;
+}
+
+static void show(int round, const struct times *t, int64_t naive_both)
+{
+    printf("\n    %2d: cut; %5" PRId64 " ms warned, %5" PRId64 " no connection, %5" PRId64 " lost, %5" PRId64
+           " told, %5" PRId64 " next granted: %5" PRId64
+           " ms later; a lock that reads its znode: two holders for %5" PRId64 " ms",
+           round + 1, since(t, t->warned), since(t, t->silent), since(t, t->lost), since(t, t->told),
+           since(t, t->granted), (t->granted - t->lost) / MS, naive_both / MS);
+    fflush(stdout);
+}
+
+/* What has begun anew since the cut: the follower is one again. */
+static void recover(int server)
+{
+    CU_ASSERT(cut_mend());
+    CU_ASSERT(ensemble_wait(servers, LONG));
+    CU_ASSERT(ensemble_ask_until(servers, server, "srvr", "Mode: follower", true, LONG));
+}
+
+static void cut_once(int round)
+{
+    struct scene s;
+    struct naive naive;
+    set_scene(&s, round);
+    naive_start(&naive, s.server, s.other);
+    stay_calm(&s, round * 613 % 2000); /* cuts fall on every part of a tick */
+    CU_ASSERT_FATAL(cut_quorum_link(servers, s.server));
+    struct times t = watch_it_happen(&s, &naive);
+    CU_ASSERT(t.lost > 0 && t.lost < t.granted);
+    CU_ASSERT(t.told > 0 && t.told < t.granted);
+    CU_ASSERT(t.warned > 0 && t.warned < t.told);
+    CU_ASSERT_EQUAL(zkl_lock_state(s.lock), ZKL_STATE_LOST);
+    int64_t naive_both = naive_end(&naive);
+    CU_ASSERT(naive_both > 0); /* or else this was no test of anything */
+    show(round, &t, naive_both);
+    recover(s.server);
+    CU_ASSERT_EQUAL(zkl_lock_release(s.lock, NULL), ZKL_ELOST);
+    CU_ASSERT_EQUAL(zkl_lock_release(s.next, NULL), ZKL_OK);
+    clear_scene(&s);
+}
+
+static void test_cut(void)
+{
+    int rounds = wish("ZKLOCK_ROUNDS", 1);
+    for (int round = 0; round < rounds; round++) {
+        cut_once(round);
+    }
+    printf("\n  ");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct check_case cases[] = {T(test_calm), T(test_cut)};
+    if (!ensemble_available()) {
+        return 77;
+    }
+    if (!cut_prepare()) {
+        printf("SKIPPED: this machine permits neither a network namespace nor a packet filter in one (root may)\n");
+        return 77;
+    }
+    servers = ensemble_start(
+        &(struct ensemble_options){.servers = 3, .tick_ms = TICK, .own_hosts = true, .extra = "syncLimit=5"});
+    if (!servers) {
+        return 1;
+    }
+    int failed = check_main("stale follower", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    ensemble_stop(servers);
+    return failed;
+}
