@@ -47,7 +47,8 @@ struct proxy {
     int port;
     char address[32];
     struct sockaddr_in server;
-    bool stop, refuse, hold[2], swallow[2];
+    bool stop, hold[2], swallow[2];
+    int welcome; /* how many connections are yet to be let through; negative: all */
     int64_t delay_ns;
     int lose, stall; /* type of request, 0: none */
     long hits, counts[COUNTERS], closes;
@@ -108,7 +109,8 @@ static void take(struct proxy *p)
     for (int i = 0; i < CONNECTIONS_MAX && !c; i++) {
         c = p->connections[i].open ? NULL : &p->connections[i];
     }
-    int server = p->refuse || !c ? -1 : new_socket();
+    int server = p->welcome == 0 || !c ? -1 : new_socket();
+    p->welcome -= p->welcome > 0;
     if (server < 0 || (connect(server, (struct sockaddr *)&p->server, sizeof p->server) != 0 && errno != EINPROGRESS)) {
         close(client);
         if (server >= 0) {
@@ -379,6 +381,7 @@ struct proxy *proxy_start_at(const char *host, int port, const char *address)
 {
     struct proxy *p = calloc(1, sizeof *p);
     pthread_mutex_init(&p->mutex, NULL);
+    p->welcome = -1;
     set_server(p, address);
     if (!listen_at(p, host, port) || pthread_create(&p->thread, NULL, run, p) != 0) {
         free(p);
@@ -474,7 +477,14 @@ void proxy_cut(struct proxy *p)
 void proxy_refuse(struct proxy *p, bool on)
 {
     enter(p);
-    p->refuse = on;
+    p->welcome = on ? 0 : -1;
+    leave(p);
+}
+
+void proxy_refuse_after(struct proxy *p, int connections)
+{
+    enter(p);
+    p->welcome = connections;
     leave(p);
 }
 

@@ -50,6 +50,8 @@ void proxy_delay(struct proxy *p, int64_t ms);
 void proxy_cut(struct proxy *p);
 /* While on, a connection is closed as soon as it is accepted. */
 void proxy_refuse(struct proxy *p, bool on);
+/* The same, once so many more connections were let through. */
+void proxy_refuse_after(struct proxy *p, int connections);
 
 /* The server does the next request of that type, but instead of its answer the client sees the connection close. */
 void proxy_lose_next(struct proxy *p, enum proxy_op op);

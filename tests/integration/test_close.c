@@ -1,0 +1,195 @@
+/* The end of a session that holds and waits for many locks; and one whose server does not answer any more. */
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+#include "contest.h"
+#include "ensemble.h"
+#include "proxy.h"
+
+#define TICK 500
+#define TIMEOUT 4000
+#define MANY 500
+
+static struct ensemble *server;
+static struct recorder *eye;
+
+struct told {
+    atomic_int granted, closed, other;
+};
+
+static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    struct told *told = payload;
+    (void)lock;
+    (void)err;
+    atomic_fetch_add(code == ZKL_OK && grant ? &told->granted : code == ZKL_ECLOSED ? &told->closed : &told->other, 1);
+}
+
+/* Starts an acquire of each of MANY paths below dir. */
+static void ask_for_many(zkl_lock *locks[MANY], zkl_session *session, const char *dir, struct told *told)
+{
+    for (int i = 0; i < MANY; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "%s/%d", dir, i);
+        locks[i] = contest_lock(session, path, NULL);
+        CU_ASSERT_EQUAL(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, told, NULL), ZKL_OK);
+    }
+}
+
+static void await_count(atomic_int *count, int wanted)
+{
+    int64_t end = now_ms() + SOON;
+    while (atomic_load(count) < wanted && look_again(end)) {
+    }
+    CU_ASSERT_EQUAL(atomic_load(count), wanted);
+}
+
+static void await_nodes(zkl_lock *locks[MANY])
+{
+    int64_t end = now_ms() + SOON;
+    for (int i = 0; i < MANY; i++) {
+        while (zkl_lock_node(locks[i], NULL, 0) == 0 && look_again(end)) {
+        }
+    }
+}
+
+static void free_many(zkl_lock *locks[MANY])
+{
+    for (int i = 0; i < MANY; i++) {
+        CU_ASSERT_EQUAL(zkl_lock_state(locks[i]), ZKL_STATE_IDLE);
+        zkl_lock_free(locks[i]);
+    }
+}
+
+/* Whether the server knows the session, or a node of its, still. */
+static bool server_knows(int64_t session_id)
+{
+    char id[32];
+    snprintf(id, sizeof id, "0x%llx", (unsigned long long)session_id);
+    return !ensemble_ask_until(server, 0, "dump", id, false, 0);
+}
+
+/* One session holds them all, one waits for them all; both leave nothing, at once, and say so. */
+static void test_many(void)
+{
+    static zkl_lock *held[MANY], *waiting[MANY];
+    struct told first = {0}, second = {0};
+    zkl_session *holder = contest_session(ensemble_servers(server), TIMEOUT, TICK);
+    zkl_session *waiter = contest_session(ensemble_servers(server), TIMEOUT, TICK);
+    ask_for_many(held, holder, "/many", &first);
+    await_count(&first.granted, MANY);
+    ask_for_many(waiting, waiter, "/many", &second);
+    await_nodes(waiting);
+    int64_t ids[] = {zkl_session_id(waiter), zkl_session_id(holder)};
+    CU_ASSERT(server_knows(ids[0]) && server_knows(ids[1]));
+    int64_t began = now_ms();
+    CU_ASSERT_EQUAL(zkl_session_close(waiter, SOON), ZKL_OK);
+    CU_ASSERT(!server_knows(ids[0]));
+    CU_ASSERT_EQUAL(atomic_load(&second.closed), MANY);
+    int64_t middle = now_ms();
+    CU_ASSERT_EQUAL(zkl_session_close(holder, SOON), ZKL_OK);
+    CU_ASSERT(!server_knows(ids[1]));
+    printf("%d waiting: %lld ms, %d held: %lld ms; ", MANY, (long long)(middle - began), MANY,
+           (long long)(now_ms() - middle));
+    free_many(held);
+    free_many(waiting);
+    CU_ASSERT_EQUAL(atomic_load(&first.granted) + atomic_load(&first.closed), MANY);
+    CU_ASSERT_EQUAL(atomic_load(&first.other) + atomic_load(&second.other) + atomic_load(&second.granted), 0);
+    for (int i = 0; i < MANY; i += 50) {
+        char path[64];
+        snprintf(path, sizeof path, "/many/%d", i);
+        CU_ASSERT_EQUAL(queue_length(eye, path), 0);
+    }
+}
+
+/* In the middle of it: some are asked for, some answered, nobody waited for anything. */
+static void test_busy(void)
+{
+    static zkl_lock *locks[MANY];
+    struct told told = {0};
+    zkl_session *session = contest_session(ensemble_servers(server), TIMEOUT, TICK);
+    ask_for_many(locks, session, "/busy", &told);
+    int64_t id = zkl_session_id(session);
+    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    CU_ASSERT(!server_knows(id));
+    CU_ASSERT_EQUAL(atomic_load(&told.granted) + atomic_load(&told.closed), MANY);
+    free_many(locks);
+    CU_ASSERT_EQUAL(atomic_load(&told.granted) + atomic_load(&told.closed), MANY);
+}
+
+/* release_all leaves the session open. */
+static void test_release_all(void)
+{
+    static zkl_lock *locks[MANY];
+    struct told told = {0};
+    zkl_session *session = contest_session(ensemble_servers(server), TIMEOUT, TICK);
+    ask_for_many(locks, session, "/all", &told);
+    await_count(&told.granted, MANY);
+    CU_ASSERT_EQUAL(zkl_session_release_all(session), MANY);
+    CU_ASSERT_EQUAL(zkl_session_release_all(session), 0);
+    for (int i = 0; i < MANY; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "/all/%d", i);
+        CU_ASSERT(queue_becomes(eye, path, 0));
+    }
+    free_many(locks);
+    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+}
+
+static void test_no_server_any_more(void)
+{
+    struct ensemble *doomed = ensemble_start(NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(doomed);
+    zkl_session *session = contest_session(ensemble_servers(doomed), TIMEOUT, TICK);
+    zkl_lock *lock = contest_holder(session, "/dead");
+    ensemble_kill(doomed, 0);
+    int64_t end = now_ms() + SOON;
+    while (zkl_session_get_state(session) == ZKL_SESSION_CONNECTED && look_again(end)) {
+    }
+    int64_t began = now_ms();
+    CU_ASSERT_EQUAL(zkl_session_close(session, 300), ZKL_ETIMEOUT);
+    CU_ASSERT(now_ms() - began < 300 + TIMEOUT / 2);
+    zkl_lock_free(lock);
+    ensemble_stop(doomed);
+}
+
+/* The servers have ended the session, and the next one is not there yet: nothing of ours is left, which is all that close asks. */
+static void test_lost(void)
+{
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    zkl_session *session = contest_session(proxy_address(proxy), TIMEOUT, TICK);
+    zkl_lock *lock = contest_holder(session, "/lost");
+    int64_t id = zkl_session_id(session), end = now_ms() + SOON;
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy);
+    while (server_knows(id) && look_again(end)) {
+    }
+    proxy_refuse_after(proxy, 1); /* on which the end is told */
+    while (zkl_session_get_state(session) != ZKL_SESSION_LOST && look_again(end)) {
+    }
+    CU_ASSERT_EQUAL(zkl_session_get_state(session), ZKL_SESSION_LOST);
+    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    CU_ASSERT_EQUAL(queue_length(eye, "/lost"), 0);
+    zkl_lock_free(lock);
+    proxy_stop(proxy);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct check_case cases[] = {
+        T(test_many), T(test_busy), T(test_release_all), T(test_no_server_any_more), T(test_lost),
+    };
+    if (!ensemble_available()) {
+        return 77;
+    }
+    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
+    if (!server) {
+        return 1;
+    }
+    eye = queue_eye(ensemble_servers(server));
+    int failed = check_main("close", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    recorder_free(eye);
+    ensemble_stop(server);
+    return failed;
+}
