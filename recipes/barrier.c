@@ -123,7 +123,11 @@ static void complete(struct zkl__place *place, zkl__any_fn done, void *payload, 
     (void)place, (void)done, (void)payload, (void)code, (void)grant, (void)err; /* nobody asks without waiting */
 }
 
-static const struct zkl__place_ops ops = {{"double barrier", zkl__place_give_up, zkl__place_describe}, tell, complete};
+static const struct zkl__place_ops ops = {
+    .object = {"double barrier", zkl__place_give_up, zkl__place_describe},
+    .tell = tell,
+    .complete = complete,
+};
 
 int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *session, const char *path, size_t count,
                            zkl_error *err)
