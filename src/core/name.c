@@ -35,7 +35,7 @@ static const char *number_of(const char *name, size_t length, int32_t *out)
     }
     if (digits[0] == '-') {
         *out = (int32_t)-value;
-        return digits;
+        return value > 0 ? digits : NULL; /* no server prints a zero with a sign */
     }
     /* eleven characters are a negative number only when it needs ten digits: otherwise the '-' belongs to the tag ("lock-0000000001") */
     if (digits > name && digits[-1] == '-' && value >= 1000000000 && value <= (int64_t)INT32_MAX + 1 &&

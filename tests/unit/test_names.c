@@ -77,6 +77,7 @@ static void test_numbers_that_are_none(void)
     expect_foreign(CURATOR "lock-00000000x1");
     expect_foreign(CURATOR "lock-0x00000001");
     expect_foreign(CURATOR "lock-+000000001");
+    expect_foreign(CURATOR "lock--000000000");
     expect_foreign(CURATOR "lock- 000000001");
     expect_foreign(CURATOR "lock-00000000-1");
     expect_foreign(CURATOR "lock--");
