@@ -1,0 +1,99 @@
+/* Names of contenders, as a server lists them: one per line of the input. */
+#include "fuzz.h"
+
+#include "name.h"
+#include "queue_list.h"
+
+#define OWN_UUID "01234567-89ab-4def-8123-456789abcdef"
+
+enum { NAMES_MAX = 256 };
+
+static const char *const tags[] = {"lock-", "latch-", "lease-", "__READ__", "__WRIT__", "__lock__", "__rlock__"};
+
+/* A name that is somebody's ends in a tag and the number as the server prints it. */
+static void check_name(const char *text)
+{
+    struct zkl__name name = zkl__name_parse(text);
+    size_t length = strlen(text);
+    MUST(name.kind >= ZKL_KIND_FOREIGN && name.kind <= ZKL_KIND_KAZOO_READ);
+    MUST(strcmp(zkl_kind_name(name.kind), "?") != 0);
+    MUST(!name.uuid || (name.uuid == text + 3 && length > 3 + ZKL__UUID_LENGTH && text[3 + ZKL__UUID_LENGTH] == '-'));
+    if (name.kind == ZKL_KIND_FOREIGN) {
+        MUST(!name.uuid);
+        return;
+    }
+    char number[16];
+    size_t digits = (size_t)snprintf(number, sizeof number, "%010d", name.sequence);
+    bool tagged = false;
+    MUST(length >= digits && strcmp(text + length - digits, number) == 0);
+    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
+        size_t tag = strlen(tags[i]);
+        tagged = tagged || (length >= digits + tag && memcmp(text + length - digits - tag, tags[i], tag) == 0);
+    }
+    MUST(tagged);
+}
+
+/* What we and the server make together reads as ours, whatever the number. */
+static void check_round_trip(int32_t sequence)
+{
+    static const struct {
+        const char *tag;
+        zkl_kind kind;
+    } made[] = {{"lock-", ZKL_KIND_LOCK},
+                {"__READ__", ZKL_KIND_READ},
+                {"__WRIT__", ZKL_KIND_WRITE},
+                {"latch-", ZKL_KIND_LATCH},
+                {"lease-", ZKL_KIND_LEASE}};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        char text[ZKL__NAME_MAX + 16];
+        zkl__name_prefix(text, OWN_UUID, made[i].tag);
+        snprintf(text + strlen(text), 12, "%010d", sequence);
+        struct zkl__name name = zkl__name_parse(text);
+        MUST(name.kind == made[i].kind && name.sequence == sequence);
+        MUST(name.uuid && memcmp(name.uuid, OWN_UUID, ZKL__UUID_LENGTH) == 0);
+    }
+}
+
+/* The blocker is of a kind that is waited for, before us, and nobody of that sort stands between. */
+static void check_list(const struct zkl__reply *list, int32_t sequence, uint32_t waits_for)
+{
+    struct zkl__rule rule = {.waits_for = waits_for};
+    struct zkl__contender c = {.config.rule = &rule, .uuid = OWN_UUID};
+    const char *lowest, *other;
+    snprintf(c.node, sizeof c.node, "_c_" OWN_UUID "-lock-%010d", sequence);
+    const char *blocker = zkl__list_blocker(&c, list);
+    zkl__list_mine(&c, list, &lowest, &other);
+    MUST(!other || lowest);
+    MUST(!blocker || zkl__list_has(list, blocker));
+    int32_t place = blocker ? zkl__sequence_diff(zkl__name_parse(blocker).sequence, sequence) : INT32_MIN;
+    MUST(!blocker || place < 0);
+    for (size_t i = 0; i < list->child_count; i++) {
+        struct zkl__name name = zkl__name_parse(list->children[i]);
+        int32_t its = zkl__sequence_diff(name.sequence, sequence);
+        bool before = its < 0 && (waits_for & ZKL__KIND(name.kind));
+        MUST(!before || (blocker && its <= place));
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *names[NAMES_MAX];
+    struct zkl__reply list = {.children = names};
+    int32_t sequence = 0;
+    char *text = fuzz_text(data, size);
+    if (size >= sizeof sequence) {
+        memcpy(&sequence, data, sizeof sequence);
+    }
+    check_round_trip(sequence);
+    for (char *rest = text, *line = strsep(&rest, "\n"); line && list.child_count < NAMES_MAX;
+         line = strsep(&rest, "\n")) {
+        names[list.child_count] = fuzz_text((const uint8_t *)line, strlen(line));
+        check_name(names[list.child_count++]);
+    }
+    check_list(&list, list.child_count > 0 ? zkl__name_parse(names[0]).sequence : 0, size > 0 ? data[size - 1] : 0);
+    for (size_t i = 0; i < list.child_count; i++) {
+        free((char *)(uintptr_t)names[i]);
+    }
+    free(text);
+    return 0;
+}

@@ -1,0 +1,67 @@
+/* The command's own: durations, names of locks, mistyped subcommands, who holds (as a znode has it) and its way to a terminal. */
+#include "fuzz.h"
+
+#include "cli.h"
+#include "duration.h"
+#include "identity.h"
+
+static const struct cli_command run = {.name = "run"}, hold = {.name = "hold"}, sandbox = {.name = "sandbox"};
+const struct cli_command *const cli_commands[] = {&run, &hold, &sandbox, NULL};
+
+static void check_duration(const char *text)
+{
+    int64_t ms = -7;
+    if (duration_parse(text, &ms)) {
+        MUST(ms >= 0 && ms <= INT64_MAX / 2000000 && text[0] >= '0' && text[0] <= '9');
+    } else {
+        MUST(ms == -7);
+    }
+}
+
+static void check_identity(const char *data, size_t size)
+{
+    struct identity identity = {.pid = -7}, again;
+    if (!identity_parse(&identity, data, size)) {
+        MUST(identity.pid == -7);
+        return;
+    }
+    char text[512];
+    MUST(identity.pid > 0);
+    identity_format(&identity, text, sizeof text);
+    MUST(identity_parse(&again, text, strlen(text)));
+    MUST(again.pid == identity.pid && strcmp(again.host, identity.host) == 0 && strcmp(again.user, identity.user) == 0);
+}
+
+/* No control character comes through, of ASCII or of ISO 6429's upper half as UTF-8 has it. */
+static void check_printable(const char *data, size_t size)
+{
+    for (size_t room = 1; room < size + 3 && room < 64; room++) {
+        char *out = malloc(room);
+        MUST(out);
+        cli_printable(data, size, out, room);
+        MUST(fuzz_one_line(out, room));
+        size_t length = strlen(out);
+        for (size_t at = 0; at < length;) {
+            size_t before = at;
+            int32_t point = fuzz_decode((const unsigned char *)out, length, &at);
+            MUST(point < 0x80 || point > 0x9f);
+            at = at > before ? at : before + 1;
+        }
+        free(out);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *text = fuzz_text(data, size);
+    check_duration(text);
+    check_identity(text, size);
+    check_printable(text, size);
+    char *path = cli_lock_path(text);
+    MUST(path && path[0] == '/');
+    free(path);
+    const char *meant = cli_suggest_command(text);
+    MUST(!meant || cli_find_command(meant));
+    free(text);
+    return 0;
+}
