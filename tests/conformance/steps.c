@@ -422,7 +422,7 @@ static void add_steps(struct maker *m)
     }
 }
 
-/* Losing connections costs time: one script in eight does. Access lists are in the others: see README.md. */
+/* Losing connections costs time: one script in five does. Access lists are in the others: see README.md. */
 struct script *script_make(const struct script_options *options)
 {
     struct script_options kept = *options;
@@ -434,7 +434,7 @@ struct script *script_make(const struct script_options *options)
     m.script->seed = options->seed;
     m.script->base = keep_text(&m, options->base);
     m.script->slots = 2 + below(&m, SLOTS - 1);
-    kept.features &= ~(unsigned)(one_in(&m, 8) ? SCRIPT_ACLS : SCRIPT_CUTS);
+    kept.features &= ~(unsigned)(one_in(&m, 5) ? SCRIPT_ACLS : SCRIPT_CUTS);
     m.script->default_acl = (kept.features & SCRIPT_ACLS) && one_in(&m, 4);
     kept.features &= one_in(&m, 2) ? ~0U : ~(unsigned)SCRIPT_CHROOT;
     m.script->features = kept.features;
