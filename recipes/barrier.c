@@ -124,7 +124,7 @@ static void complete(struct zkl__place *place, zkl__any_fn done, void *payload, 
 }
 
 static const struct zkl__place_ops ops = {
-    .object = {"double barrier", zkl__place_give_up, zkl__place_describe},
+    .object = {.noun = "double barrier", .give_up = zkl__place_give_up, .describe = zkl__place_describe},
     .tell = tell,
     .complete = complete,
 };

@@ -5,8 +5,6 @@
 
 #include <zklock/lock.h>
 
-#include <string.h>
-
 struct zkl_lock {
     struct zkl__place place; /* first */
     zkl_lock_state_fn state_fn;
@@ -33,7 +31,12 @@ static void complete(struct zkl__place *place, zkl__any_fn done, void *payload, 
     ((zkl_acquired_fn)done)((zkl_lock *)place, code, grant, err, payload);
 }
 
-static const struct zkl__place_ops ops = {{"lock", zkl__place_give_up, zkl__place_describe}, tell, revoked, complete};
+static const struct zkl__place_ops ops = {
+    .object = {.noun = "lock", .give_up = zkl__place_give_up, .describe = zkl__place_describe},
+    .tell = tell,
+    .revoked = revoked,
+    .complete = complete,
+};
 
 int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
                  zkl_error *err)
@@ -129,14 +132,7 @@ const char *zkl_lock_path(const zkl_lock *lock)
 
 size_t zkl_lock_node(const zkl_lock *lock, char *name, size_t size)
 {
-    struct zkl__standing now = zkl__place_standing((const struct zkl__place *)lock);
-    size_t length = strlen(now.node);
-    if (size > 0) {
-        size_t fits = length < size ? length : size - 1;
-        memcpy(name, now.node, fits);
-        name[fits] = '\0';
-    }
-    return length;
+    return zkl__place_node((const struct zkl__place *)lock, name, size);
 }
 
 const char *zkl_state_name(zkl_state state)

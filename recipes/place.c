@@ -334,6 +334,18 @@ struct zkl__standing zkl__place_standing(const struct zkl__place *place)
     return now;
 }
 
+size_t zkl__place_node(const struct zkl__place *place, char *name, size_t size)
+{
+    struct zkl__standing now = zkl__place_standing(place);
+    size_t length = strlen(now.node);
+    if (size > 0) {
+        size_t fits = length < size ? length : size - 1;
+        memcpy(name, now.node, fits);
+        name[fits] = '\0';
+    }
+    return length;
+}
+
 void zkl__place_describe(const struct zkl__object *object, const char **path, zkl_state *state, int64_t *token)
 {
     const struct zkl__place *place = (const struct zkl__place *)object;

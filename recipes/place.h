@@ -55,6 +55,7 @@ struct zkl__place {
     struct zkl__place_config config; /* its metadata, acl and paths are ours */
     unsigned refs;                   /* the user's handle, turns, a callback that runs */
     bool freed;                      /* the handle is gone */
+    bool barred;                     /* no acquire begins until its recipe says so */
     struct zkl__turn *turn;          /* pending or held; NULL: idle */
     struct zkl__completion *completions;
     struct zkl__ear *ears;
@@ -90,6 +91,9 @@ struct zkl__standing {
 };
 struct zkl__standing zkl__place_standing(const struct zkl__place *place);
 struct zkl__standing zkl__place_look(const struct zkl__place *place); /* the same, inside enter/leave */
+
+/* As zkl_lock_node. */
+size_t zkl__place_node(const struct zkl__place *place, char *name, size_t size);
 
 /* Both inside enter/leave. */
 void zkl__place_listen(struct zkl__place *place, struct zkl__ear *ear);

@@ -134,6 +134,9 @@ int zkl__turn_begin(struct zkl__turn **out, struct zkl__place *place, const stru
     if (place->freed) {
         return zkl__fail(err, ZKL_ECANCELED, 0, place->path, "the object is being freed");
     }
+    if (place->barred) {
+        return zkl__fail(err, ZKL_ECANCELED, 0, place->path, "cancelled");
+    }
     if (place->turn) {
         int rc = acquire_again(place, rule, err);
         if (rc == ZKL_OK) {

@@ -3,6 +3,7 @@
 #define ZKLOCK_ZKLOCK_H
 
 #include <zklock/barrier.h>
+#include <zklock/election.h>
 #include <zklock/error.h>
 #include <zklock/lock.h>
 #include <zklock/queue.h>

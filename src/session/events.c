@@ -106,6 +106,11 @@ void zkl__session_set_state(zkl_session *session, zkl_session_state state, int w
         zkl__alarms_set(&session->alarms, &session->open_alarm, 0);
     }
     zkl__session_wake(session);
+    for (struct zkl__object *object = session->objects; object; object = object->next) {
+        if (object->ops->session_changed) {
+            object->ops->session_changed(object, state);
+        }
+    }
     if (session->status.told && session->settings.options.state_fn) {
         /* A state_fn that is slow by more than this many changes hears of the last one in any case. */
         session->notice_count -= session->notice_count == ZKL__NOTICES;

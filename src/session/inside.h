@@ -49,7 +49,6 @@ struct zkl_session {
 
 /* shell.c; inside */
 void zkl__session_wake(zkl_session *session); /* every sleeper */
-void zkl__session_arm(zkl_session *session);  /* for what the core wants next */
 
 /* events.c; inside */
 struct zkl__port zkl__session_port(zkl_session *session);

@@ -129,7 +129,8 @@ static void give_up_all(zkl_session *session, int64_t deadline)
 {
     struct zkl__status *status = zkl__session_status(session);
     status->closing = true;
-    for (struct zkl__object *object = zkl__session_objects(session); object; object = object->next) {
+    for (struct zkl__object *object = zkl__session_objects(session), *next; object; object = next) {
+        next = object->next; /* what its user has freed already may end here */
         object->ops->give_up(object, ZKL_ECLOSED);
     }
     zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_CLOSE});

@@ -49,6 +49,8 @@ int64_t zkl__session_now(const zkl_session *session);
 int64_t zkl__deadline(int64_t now, int64_t timeout_ms);
 /* A step with the time filled in. Inside enter/leave only. */
 void zkl__session_event(zkl_session *session, struct zkl__event event);
+/* Sets the alarm for what the steps want next: for who made a step where no leave follows, in the ring of an alarm. */
+void zkl__session_arm(zkl_session *session);
 struct zkl__core *zkl__session_core(zkl_session *session);
 const zkl_heap *zkl__session_heap(const zkl_session *session);
 /* "host:pid" of this process: the default metadata. Static for the session. */
@@ -79,6 +81,8 @@ struct zkl__object_ops {
     bool (*give_up)(struct zkl__object *object, int code);
     /* Inside the mutex: path, state and token, for zkl_session_locks. */
     void (*describe)(const struct zkl__object *object, const char **path, zkl_state *state, int64_t *token);
+    /* Inside a step: the session changed to this state. Note it, and act after the step (an alarm at 0). NULL: does not care. */
+    void (*session_changed)(struct zkl__object *object, zkl_session_state state);
 };
 struct zkl__object {
     const struct zkl__object_ops *ops;

@@ -1,0 +1,32 @@
+/* section.h - a function under a grant, and the flag that tells it in time to end. */
+#ifndef ZKL_RECIPES_SECTION_H
+#define ZKL_RECIPES_SECTION_H
+
+#include "place.h"
+
+#include <zklock/lock.h>
+
+#include <stdatomic.h>
+
+struct zkl_cancel {
+    struct zkl__place *place;
+    int64_t margin_ns;
+    int fd;
+    atomic_bool raised;
+    bool ran;                /* the function was called */
+    struct zkl__alarm alarm; /* when the lease, as known now, is down to the margin */
+    struct zkl__ear ear;
+};
+
+/* Not inside. Errors: ZKL_EINVAL (a margin that does not fit the lease), ZKL_ELIMIT (no descriptor), ZKL_ECLOSED, ZKL_EFORKED: then
+ * there is nothing to deinit. */
+int zkl__section_init(zkl_cancel *cancel, struct zkl__place *place, int64_t margin_ms, zkl_error *err);
+void zkl__section_deinit(zkl_cancel *cancel);
+
+/* Not inside. Acquires, runs, releases: as zkl_with_lock. May be called again, with the flag down. */
+int zkl__section_run(zkl_cancel *cancel, const struct zkl__rule *rule, int64_t timeout_ms, zkl_section_fn section,
+                     void *payload, int *result, zkl_error *err);
+/* Inside. */
+void zkl__section_raise(zkl_cancel *cancel);
+
+#endif

@@ -1,0 +1,556 @@
+/* Elections, on the in-process store: what zklock/election.h promises. */
+#include "lock_kit.h"
+
+#include "dice.h"
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#define PLACE_OF_IT "/services/leader"
+
+static zkl_session *one, *two;
+
+static void set_up(const zkl_session_options *options)
+{
+    one = kit_open(options);
+    two = kit_open(options);
+}
+
+static void tear_down(void)
+{
+    kit_close(one);
+    kit_close(two);
+}
+
+static zkl_election *candidate(zkl_session *session, const char *value)
+{
+    zkl_election_options options = ZKL_ELECTION_OPTIONS_INIT;
+    zkl_election *election = NULL;
+    options.value = value;
+    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&election, session, PLACE_OF_IT, &options, NULL), ZKL_OK);
+    return election;
+}
+
+/* --- campaigns ----------------------------------------------------------------------------------------------------- */
+
+static void test_campaign_and_resign(void)
+{
+    set_up(NULL);
+    zkl_election *a = candidate(one, "a:1"), *b = candidate(two, "b:1");
+    zkl_grant grant;
+    char node[128];
+    zkl_error err;
+    CU_ASSERT_STRING_EQUAL(zkl_election_path(a), PLACE_OF_IT);
+    CU_ASSERT_FALSE(zkl_election_is_leader(a));
+    CU_ASSERT_EQUAL(zkl_election_resign(a, &err), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL_FATAL(zkl_election_campaign(a, 5000, &grant, NULL), ZKL_OK);
+    CU_ASSERT(zkl_election_is_leader(a));
+    CU_ASSERT_EQUAL(zkl_election_state(a), ZKL_STATE_HELD);
+    CU_ASSERT(grant.token > 0);
+    CU_ASSERT_EQUAL(zkl_election_token(a), grant.token);
+    CU_ASSERT(zkl_election_remaining_ms(a) > 5000);
+    CU_ASSERT_EQUAL(zkl_election_campaign(a, 0, NULL, NULL), ZKL_EDEADLK);
+    CU_ASSERT_EQUAL(zkl_election_campaign(b, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_election_campaign(b, 50, NULL, NULL), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(kit_queue(two, PLACE_OF_IT), 1);
+    CU_ASSERT_EQUAL(zkl_election_cancel(b), ZKL_ENOTWAITING);
+    /* Curator's LeaderLatch, byte for byte */
+    CU_ASSERT_EQUAL(zkl_election_node(a, node, sizeof node), 3 + 36 + 1 + 6 + 10);
+    CU_ASSERT_EQUAL(strncmp(node, "_c_", 3), 0);
+    CU_ASSERT_EQUAL(strncmp(node + 39, "-latch-", 7), 0);
+    zkl_queue *queue;
+    CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, two, PLACE_OF_IT, 5000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(queue->count, 1);
+    CU_ASSERT_EQUAL(queue->entries[0].kind, ZKL_KIND_LATCH);
+    CU_ASSERT_STRING_EQUAL(queue->entries[0].data, "a:1");
+    CU_ASSERT_EQUAL(queue->entries[0].token, grant.token);
+    zkl_queue_free(queue);
+    int64_t before = grant.token;
+    CU_ASSERT_EQUAL(zkl_election_resign(a, NULL), ZKL_OK);
+    CU_ASSERT_FALSE(zkl_election_is_leader(a));
+    CU_ASSERT_EQUAL(zkl_election_campaign(b, 5000, &grant, NULL), ZKL_OK);
+    CU_ASSERT(grant.token > before);
+    zkl_election_free(a);
+    zkl_election_free(b);
+    CU_ASSERT_EQUAL(kit_queue(two, PLACE_OF_IT), 0);
+    zkl_election_free(NULL);
+    tear_down();
+}
+
+static void on_elected(zkl_election *election, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    (void)err;
+    mailbox_put(payload, (struct letter){.from = election, .code = code, .granted = grant != NULL});
+}
+
+static void on_state(zkl_election *election, zkl_state state, void *payload)
+{
+    mailbox_put(payload, (struct letter){.from = election, .code = (int)state});
+}
+
+static void test_asynchronous(void)
+{
+    struct mailbox box = MAILBOX_INIT, states = MAILBOX_INIT;
+    zkl_election_options options = ZKL_ELECTION_OPTIONS_INIT;
+    options.state_fn = on_state;
+    options.state_payload = &states;
+    set_up(NULL);
+    zkl_election *a = NULL, *b = candidate(two, NULL);
+    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&a, one, PLACE_OF_IT, &options, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_election_campaign_async(a, 5000, on_elected, &box, NULL), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
+    CU_ASSERT(box.letters[0].granted);
+    CU_ASSERT(mailbox_wait(&states, 1));
+    CU_ASSERT_EQUAL(states.letters[0].code, ZKL_STATE_HELD);
+    CU_ASSERT_EQUAL(zkl_election_campaign_async(b, ZKL_WAIT_FOREVER, on_elected, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_election_state(b), ZKL_STATE_WAITING);
+    CU_ASSERT_EQUAL(zkl_election_cancel(b), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 2));
+    CU_ASSERT_EQUAL(box.letters[1].code, ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(mailbox_last(&states) == ZKL_STATE_LOST)); /* in jeopardy first, if that is told in time */
+    CU_ASSERT_FALSE(zkl_election_is_leader(a));
+    CU_ASSERT_EQUAL(zkl_election_resign(a, NULL), ZKL_ELOST);
+    zkl_election_free(a);
+    zkl_election_free(b);
+    tear_down();
+}
+
+/* --- observers ----------------------------------------------------------------------------------------------------- */
+
+static void on_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
+{
+    struct letter letter = {.from = observer, .granted = leader != NULL};
+    if (leader) {
+        CU_ASSERT(leader->session_id != 0);
+        CU_ASSERT_EQUAL(strlen(leader->value), leader->value_size);
+        letter.grant.token = leader->token;
+        snprintf(letter.text, sizeof letter.text, "%s", leader->value);
+    }
+    mailbox_put(payload, letter);
+}
+
+static zkl_election_observer *observe(zkl_session *session, struct mailbox *box)
+{
+    zkl_election_observer *observer = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_election_observe(&observer, session, PLACE_OF_IT, on_leader, box, NULL), ZKL_OK);
+    return observer;
+}
+
+/* The nth thing told, from 1. */
+static const char *news(struct mailbox *box, size_t nth)
+{
+    if (!mailbox_wait(box, nth)) {
+        return "nothing was told";
+    }
+    return box->letters[nth - 1].granted ? box->letters[nth - 1].text : "nobody";
+}
+
+static void test_observe(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    set_up(NULL);
+    zkl_election_observer *observer = observe(two, &box);
+    CU_ASSERT_STRING_EQUAL(news(&box, 1), "nobody"); /* there is no directory yet */
+    zkl_election *a = candidate(one, "a"), *b = candidate(two, "b");
+    CU_ASSERT_EQUAL(zkl_election_campaign(a, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_STRING_EQUAL(news(&box, 2), "a");
+    CU_ASSERT_EQUAL(box.letters[1].grant.token, zkl_election_token(a));
+    CU_ASSERT_EQUAL(zkl_election_publish(b, "x", 1000, NULL), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl_election_publish(a, "a, ready", 1000, NULL), ZKL_OK);
+    CU_ASSERT_STRING_EQUAL(news(&box, 3), "a, ready");
+    struct mailbox done = MAILBOX_INIT;
+    CU_ASSERT_EQUAL(zkl_election_campaign_async(b, 5000, on_elected, &done, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(kit_queue(one, PLACE_OF_IT) == 2));
+    CU_ASSERT_EQUAL(zkl_election_resign(a, NULL), ZKL_OK);
+    CU_ASSERT_STRING_EQUAL(news(&box, 4), "b");
+    CU_ASSERT(mailbox_wait(&done, 1));
+    CU_ASSERT_EQUAL(zkl_election_resign(b, NULL), ZKL_OK);
+    CU_ASSERT_STRING_EQUAL(news(&box, 5), "nobody"); /* the list is empty */
+    CU_ASSERT_EQUAL(zkl_election_campaign(a, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_STRING_EQUAL(news(&box, 6), "a, ready"); /* what was published last */
+    zkl_election_observer_free(observer);
+    CU_ASSERT_EQUAL(zkl_election_resign(a, NULL), ZKL_OK);
+    observer = observe(one, &box);
+    CU_ASSERT_STRING_EQUAL(news(&box, 7), "nobody");
+    CU_ASSERT_EQUAL(zkl__memory_reap(PLACE), ZKL_OK); /* the directory goes, and comes again */
+    CU_ASSERT_EQUAL(zkl_election_campaign(b, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_STRING_EQUAL(news(&box, 8), "b");
+    CU_ASSERT_EQUAL(mailbox_count(&box), 8);
+    zkl_election_observer_free(observer);
+    zkl_election_observer_free(NULL);
+    zkl_election_free(a);
+    zkl_election_free(b);
+    tear_down();
+}
+
+static void test_observer_in_trouble(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    set_up(NULL);
+    zkl_election *a = candidate(one, "a"), *b = candidate(one, "b");
+    CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(two), 1, 1, 1), ZKL_OK); /* in the middle of its first look */
+    zkl_election_observer *observer = observe(two, &box);
+    CU_ASSERT_EQUAL(zkl_election_campaign(a, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl__memory_resume(zkl_session_id(two)) == ZKL_OK));
+    CU_ASSERT(EVENTUALLY(mailbox_count(&box) > 0 && strcmp(news(&box, mailbox_count(&box)), "a") == 0));
+    size_t told = mailbox_count(&box);
+    /* away while the leader changes */
+    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(two)), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_election_resign(a, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_election_campaign(b, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(two)), ZKL_OK);
+    CU_ASSERT_STRING_EQUAL(news(&box, told + 1), "b");
+    /* its own session ends: nothing is told, nothing is missed afterwards */
+    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(two)), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_election_publish(b, "b2", 5000, NULL), ZKL_OK);
+    CU_ASSERT_STRING_EQUAL(news(&box, told + 2), "b2");
+    /* the leader's session ends */
+    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT_STRING_EQUAL(news(&box, told + 3), "nobody");
+    CU_ASSERT_EQUAL(mailbox_count(&box), told + 3);
+    zkl_election_observer_free(observer);
+    zkl_election_free(a);
+    zkl_election_free(b);
+    tear_down();
+}
+
+/* What was put there by hand is no candidate; what stands behind the leader wakes nobody. */
+static void test_observer_and_strangers(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    enum zkl__rc rc;
+    set_up(NULL);
+    zkl_election *a = candidate(one, "a");
+    CU_ASSERT_EQUAL(zkl_election_campaign(a, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_election_resign(a, NULL), ZKL_OK);
+    const char *names[] = {"latch-0000000000", "something"};
+    for (int i = 0; i < 2; i++) {
+        struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = PLACE_OF_IT, .name = names[i], .mode = ZKL__PERSISTENT};
+        CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
+        CU_ASSERT_EQUAL(rc, i == 0 ? ZKL__RC_OK : ZKL__RC_OK);
+    }
+    zkl_election_observer *observer = observe(two, &box);
+    CU_ASSERT_STRING_EQUAL(news(&box, 1), "nobody");
+    CU_ASSERT_EQUAL(zkl_election_campaign(a, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_STRING_EQUAL(news(&box, 2), "a");
+    zkl_election *others[5];
+    struct mailbox done = MAILBOX_INIT;
+    for (int i = 0; i < 5; i++) {
+        others[i] = candidate(two, "other");
+        CU_ASSERT_EQUAL(zkl_election_campaign_async(others[i], 5000, on_elected, &done, NULL), ZKL_OK);
+    }
+    CU_ASSERT(EVENTUALLY(kit_queue(one, PLACE_OF_IT) == 7));
+    for (int i = 0; i < 5; i++) {
+        zkl_election_free(others[i]);
+    }
+    /* an operator removes the leader's node */
+    char node[128];
+    zkl_election_node(a, node, sizeof node);
+    struct zkl__op op = {.kind = ZKL__OP_DELETE, .dir = PLACE_OF_IT, .name = node, .version = -1};
+    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
+    CU_ASSERT_STRING_EQUAL(news(&box, 3), "nobody");
+    CU_ASSERT_EQUAL(mailbox_count(&box), 3);
+    CU_ASSERT(EVENTUALLY(!zkl_election_is_leader(a)));
+    CU_ASSERT_EQUAL(zkl_election_publish(a, "x", 1000, NULL), ZKL_ENOTHELD);
+    zkl_election_observer_free(observer);
+    zkl_election_free(a);
+    tear_down();
+}
+
+static void free_observer(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
+{
+    (void)leader;
+    zkl_election_observer_free(observer);
+    mailbox_put(payload, (struct letter){.from = observer});
+}
+
+static void test_free_and_close(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_election_observer *observer;
+    zkl_error err;
+    set_up(NULL);
+    CU_ASSERT_EQUAL(zkl_election_observe(&observer, one, PLACE_OF_IT, free_observer, &box, NULL), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 1));
+    observer = observe(two, &box);
+    CU_ASSERT(mailbox_wait(&box, 2));
+    zkl_election *a = candidate(two, NULL);
+    CU_ASSERT_EQUAL(zkl_election_campaign(a, 5000, NULL, NULL), ZKL_OK);
+    tear_down();
+    CU_ASSERT_EQUAL(zkl_election_campaign(a, 1000, NULL, &err), ZKL_ECLOSED);
+    CU_ASSERT_EQUAL(zkl_election_run(a, 0, NULL, NULL, NULL, &err), ZKL_EINVAL);
+    zkl_election_free(a); /* after the close of what they were made from */
+    zkl_election_observer_free(observer);
+}
+
+/* --- run while leader ---------------------------------------------------------------------------------------------- */
+
+struct term {
+    atomic_int terms, overlaps, inside;
+    int last;     /* the term that ends the run */
+    int64_t harm; /* session to expire in the first term */
+    bool waits;   /* until the flag is raised */
+    bool raised, readable, led;
+    zkl_election *election;
+    int64_t tokens[8];
+};
+
+static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    struct term *term = payload;
+    int number = ++term->terms;
+    term->overlaps += atomic_fetch_add(&term->inside, 1) != 0;
+    term->tokens[number - 1] = token;
+    term->led = zkl_election_is_leader(term->election);
+    CU_ASSERT_FALSE(zkl_cancel_raised(cancel));
+    CU_ASSERT(zkl_cancel_remaining_ms(cancel) > 0);
+    if (term->harm && number == 1) {
+        CU_ASSERT_EQUAL(zkl__memory_expire(term->harm), ZKL_OK);
+    }
+    if (term->waits || (term->harm && number == 1)) {
+        struct pollfd poller = {.fd = zkl_cancel_fd(cancel), .events = POLLIN};
+        term->readable = poll(&poller, 1, 10000) == 1;
+        term->raised = zkl_cancel_raised(cancel);
+    }
+    atomic_fetch_sub(&term->inside, 1);
+    return number == term->last ? 42 : 0;
+}
+
+static void test_run(void)
+{
+    set_up(NULL);
+    zkl_election *a = candidate(one, "a");
+    struct term term = {.last = 3, .election = a};
+    int result = 0;
+    CU_ASSERT_EQUAL(zkl_election_run(a, 0, lead, &term, &result, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(result, 42);
+    CU_ASSERT_EQUAL(term.terms, 3);
+    CU_ASSERT(term.led);
+    CU_ASSERT(term.tokens[0] < term.tokens[1] && term.tokens[1] < term.tokens[2]);
+    CU_ASSERT_EQUAL(zkl_election_state(a), ZKL_STATE_IDLE);
+    CU_ASSERT_EQUAL(kit_queue(one, PLACE_OF_IT), 0);
+    /* lost in the first term: told, and stands again */
+    struct term lost = {.last = 2, .election = a, .harm = zkl_session_id(one)};
+    CU_ASSERT_EQUAL(zkl_election_run(a, 0, lead, &lost, &result, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(lost.terms, 2);
+    CU_ASSERT(lost.raised);
+    CU_ASSERT(lost.readable);
+    CU_ASSERT_EQUAL(lost.overlaps, 0);
+    zkl_error err;
+    CU_ASSERT_EQUAL(zkl_election_run(a, 100000, lead, &lost, &result, &err), ZKL_EINVAL);
+    zkl_election_free(a);
+    tear_down();
+}
+
+struct runner {
+    pthread_t thread;
+    struct term term;
+    int code;
+    zkl_error err;
+};
+
+static void *run(void *arg)
+{
+    struct runner *runner = arg;
+    runner->code = zkl_election_run(runner->term.election, 0, lead, &runner->term, NULL, &runner->err);
+    return NULL;
+}
+
+static void test_cancel_ends_a_run(void)
+{
+    set_up(NULL);
+    struct runner leads = {.term = {.waits = true, .election = candidate(one, "a")}};
+    struct runner waits = {.term = {.waits = true, .election = candidate(two, "b")}};
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&leads.thread, NULL, run, &leads), 0);
+    CU_ASSERT(EVENTUALLY(leads.term.terms == 1));
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&waits.thread, NULL, run, &waits), 0);
+    CU_ASSERT(EVENTUALLY(kit_queue(one, PLACE_OF_IT) == 2));
+    CU_ASSERT_EQUAL(zkl_election_run(waits.term.election, 0, lead, &waits.term, NULL, NULL), ZKL_EDEADLK);
+    CU_ASSERT_EQUAL(zkl_election_cancel(waits.term.election), ZKL_OK);
+    pthread_join(waits.thread, NULL);
+    CU_ASSERT_EQUAL(waits.code, ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(waits.term.terms, 0);
+    CU_ASSERT_EQUAL(zkl_election_cancel(leads.term.election), ZKL_OK);
+    pthread_join(leads.thread, NULL);
+    CU_ASSERT_EQUAL(leads.code, ZKL_ECANCELED);
+    CU_ASSERT(leads.term.raised);
+    CU_ASSERT_EQUAL(zkl_election_cancel(leads.term.election), ZKL_ENOTWAITING); /* nothing is remembered */
+    CU_ASSERT_EQUAL(zkl_election_campaign(leads.term.election, 5000, NULL, NULL), ZKL_OK);
+    zkl_election_free(leads.term.election);
+    zkl_election_free(waits.term.election);
+    tear_down();
+}
+
+/* The session is closed over the leader's head: the flag is raised, and no campaign follows. */
+static void test_close_ends_a_run(void)
+{
+    set_up(NULL);
+    struct runner leads = {.term = {.waits = true, .election = candidate(one, "a")}};
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&leads.thread, NULL, run, &leads), 0);
+    CU_ASSERT(EVENTUALLY(leads.term.terms == 1));
+    tear_down();
+    pthread_join(leads.thread, NULL);
+    CU_ASSERT_EQUAL(leads.code, ZKL_ECLOSED);
+    CU_ASSERT(leads.term.raised);
+    zkl_election_free(leads.term.election);
+}
+
+/* --- at most one leader, by lease ---------------------------------------------------------------------------------- */
+
+#define CANDIDATES 6
+#define SESSIONS 3
+#define TIMEOUT_MS 400
+
+static zkl_session *sessions[SESSIONS];
+static zkl_election *crowd[CANDIDATES];
+static atomic_bool over;
+static atomic_int terms;
+
+static void *stand(void *arg)
+{
+    zkl_election *election = arg;
+    uint64_t dice = (uintptr_t)arg;
+    while (!over) {
+        zkl_grant grant;
+        if (zkl_election_campaign(election, 200, &grant, NULL) == ZKL_OK) {
+            terms++;
+            for (int64_t spins = dice_below(&dice, 3); spins > 0 && zkl_election_is_leader(election); spins--) {
+                nanosleep(&(struct timespec){0, 1000000}, NULL);
+            }
+            zkl_election_resign(election, NULL);
+        }
+    }
+    return NULL;
+}
+
+/* One leads, then another, then the first is seen in the same term still: two leaders. */
+static void look_for_two(void)
+{
+    for (int i = 0; i < CANDIDATES; i++) {
+        int64_t token = zkl_election_token(crowd[i]);
+        for (int j = 0; token != 0 && j < CANDIDATES; j++) {
+            if (j != i && zkl_election_is_leader(crowd[j])) {
+                CU_ASSERT_NOT_EQUAL(zkl_election_token(crowd[i]), token);
+            }
+        }
+    }
+}
+
+static int64_t away_since[SESSIONS]; /* 0: connected */
+
+/* As servers do it, a session ends when nothing was heard of it for its timeout; and they are heard of late. */
+static void do_harm(uint64_t *dice)
+{
+    int64_t which = dice_below(dice, SESSIONS);
+    int64_t id = zkl_session_id(sessions[which]);
+    bool away = zkl_session_get_state(sessions[which]) != ZKL_SESSION_CONNECTED;
+    away_since[which] = !away ? 0 : away_since[which] ? away_since[which] : now_ms();
+    if (away && now_ms() - away_since[which] > TIMEOUT_MS) {
+        zkl__memory_expire(id);
+        zkl__memory_resume(id);
+    }
+    switch (dice_below(dice, 60)) {
+    case 0:
+        zkl__memory_suspend(id);
+        break;
+    case 1:
+        zkl__memory_break(id, (size_t)dice_below(dice, 4), (size_t)dice_below(dice, 3), (size_t)dice_below(dice, 3));
+        break;
+    case 2:
+    case 3:
+    case 4:
+        zkl__memory_resume(id);
+        break;
+    default:
+        break;
+    }
+}
+
+static void test_never_two_leaders(void)
+{
+    pthread_t threads[CANDIDATES];
+    zkl_session_options options = kit_short();
+    options.session_timeout_ms = TIMEOUT_MS;
+    options.tick_ms = 50;
+    options.leader_pause_ms = 10;
+    uint64_t dice = 4711;
+    struct mailbox box = MAILBOX_INIT;
+    over = false;
+    terms = 0;
+    for (int i = 0; i < SESSIONS; i++) {
+        sessions[i] = kit_open(&options);
+    }
+    zkl_session *watcher = kit_open(NULL);
+    zkl_election_observer *observer = observe(watcher, &box);
+    for (int i = 0; i < CANDIDATES; i++) {
+        crowd[i] = candidate(sessions[i % SESSIONS], "x");
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, stand, crowd[i]), 0);
+    }
+    int64_t until = now_ms() + 3000;
+    while (now_ms() < until) {
+        do_harm(&dice);
+        for (int i = 0; i < 20; i++) {
+            look_for_two();
+        }
+        nanosleep(&(struct timespec){0, 2000000}, NULL);
+    }
+    over = true;
+    for (int i = 0; i < CANDIDATES; i++) {
+        pthread_join(threads[i], NULL);
+        zkl_election_free(crowd[i]);
+    }
+    for (int i = 0; i < SESSIONS; i++) {
+        zkl__memory_break(zkl_session_id(sessions[i]), 0, 0, 0);
+        zkl__memory_resume(zkl_session_id(sessions[i]));
+        CU_ASSERT(EVENTUALLY(zkl_session_get_state(sessions[i]) == ZKL_SESSION_CONNECTED));
+    }
+    CU_ASSERT(EVENTUALLY(kit_queue(watcher, PLACE_OF_IT) == 0)); /* nothing is left */
+    CU_ASSERT(terms > 5);
+    CU_ASSERT(mailbox_count(&box) > 3);
+    for (int i = 0; i < SESSIONS; i++) {
+        kit_close(sessions[i]);
+    }
+    zkl_election_observer_free(observer);
+    kit_close(watcher);
+}
+
+static void test_bad_calls(void)
+{
+    zkl_election_options options = ZKL_ELECTION_OPTIONS_INIT;
+    zkl_election *election = NULL;
+    zkl_election_observer *observer = NULL;
+    struct mailbox box = MAILBOX_INIT;
+    zkl_error err;
+    set_up(NULL);
+    options.size = 1;
+    CU_ASSERT_EQUAL(zkl_election_new(&election, one, PLACE_OF_IT, &options, &err), ZKL_EINVAL);
+    options.size = sizeof options;
+    options.value = "__REVOKE__";
+    CU_ASSERT_EQUAL(zkl_election_new(&election, one, PLACE_OF_IT, &options, &err), ZKL_EINVAL);
+    options.value = NULL;
+    options.resign_timeout_ms = -1;
+    CU_ASSERT_EQUAL(zkl_election_new(&election, one, PLACE_OF_IT, &options, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "resign_timeout_ms"));
+    CU_ASSERT_EQUAL(zkl_election_new(&election, one, "no/path", NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_election_new(NULL, one, PLACE_OF_IT, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_election_new(&election, NULL, PLACE_OF_IT, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NULL(election);
+    CU_ASSERT_EQUAL(zkl_election_observe(&observer, one, "x", on_leader, &box, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_election_observe(&observer, one, PLACE_OF_IT, NULL, &box, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_election_observe(&observer, NULL, PLACE_OF_IT, on_leader, &box, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NULL(observer);
+    CU_ASSERT_EQUAL(zkl_election_campaign(NULL, 0, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_election_cancel(NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_election_publish(NULL, "x", 0, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_election_run(NULL, 0, lead, NULL, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_FALSE(zkl_election_is_leader(NULL));
+    tear_down();
+}
+
+TESTS("election", T(test_campaign_and_resign), T(test_asynchronous), T(test_observe), T(test_observer_in_trouble),
+      T(test_observer_and_strangers), T(test_free_and_close), T(test_run), T(test_cancel_ends_a_run),
+      T(test_close_ends_a_run), T(test_never_two_leaders), T(test_bad_calls))
