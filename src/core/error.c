@@ -44,7 +44,7 @@ zkl_class zkl_error_class(int code)
     return row < TABLE_COUNT ? table[row].class : ZKL_CLASS_FATAL;
 }
 
-int zkl__fail(zkl_error *err, int code, int zk_code, const char *path, const char *format, ...)
+int(zkl__fail)(zkl_error *err, int code, int zk_code, const char *path, const char *format, ...)
 {
     if (err) {
         va_list args;

@@ -8,4 +8,13 @@
 int zkl__fail(zkl_error *err, int code, int zk_code, const char *path, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
+static inline int zkl__fail_code(int done, int code)
+{
+    (void)done;
+    return code;
+}
+
+/* The same; an analyzer that does not look into the function sees what it returns. */
+#define zkl__fail(err, code, ...) zkl__fail_code(zkl__fail(err, code, __VA_ARGS__), code)
+
 #endif

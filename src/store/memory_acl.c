@@ -11,12 +11,12 @@ static uint32_t rotate(uint32_t value, int by)
 
 static void sha1_block(uint32_t state[5], const uint8_t block[64])
 {
-    uint32_t w[80];
-    for (int i = 0; i < 16; i++) {
+    uint32_t w[80] = {0};
+    for (size_t i = 0; i < 16; i++) {
         w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 |
                block[4 * i + 3];
     }
-    for (int i = 16; i < 80; i++) {
+    for (size_t i = 16; i < 80; i++) {
         w[i] = rotate(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
     }
     uint32_t a = state[0], b = state[1], c = state[2], d = state[3], e = state[4];

@@ -329,7 +329,7 @@ static enum zkl__rc apply_delete(struct zkl__memory_change *change, struct zkl__
         return ZKL__RC_NOAUTH;
     }
     struct zkl__memory_node *node = zkl__memory_find(tree, path);
-    if (!node) {
+    if (!parent || !node) {
         return ZKL__RC_NONODE;
     }
     if (other_version(node, change->op->version)) {

@@ -38,7 +38,7 @@ static const char *words_of(const char *line)
 static void copy_line(char out[LOG_LINE_MAX], const char *words)
 {
     size_t length = 0;
-    for (; words[length] && length < LOG_LINE_MAX - 1; length++) {
+    for (; length < LOG_LINE_MAX - 1 && words[length]; length++) {
         unsigned char byte = (unsigned char)words[length];
         out[length] = (char)(byte < 0x20 || byte == 0x7f ? ' ' : byte);
     }
@@ -64,14 +64,11 @@ static void log_line(int slot, const char *message)
     store->events.log(store->ctx, level, line);
 }
 
-#define LOG_FUNCTIONS(X)                                                                                               \
-    X(0)                                                                                                               \
-    X(1)                                                                                                               \
-    X(2)                                                                                                               \
-    X(3)                                                                                                               \
-    X(4)                                                                                                               \
-    X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24) \
-        X(25) X(26) X(27) X(28) X(29) X(30) X(31)
+/* clang-format off */
+#define LOG_FUNCTIONS(X) \
+    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) \
+    X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31)
+/* clang-format on */
 
 #define LOG_FUNCTION(n)                      \
     static void log_##n(const char *message) \

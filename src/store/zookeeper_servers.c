@@ -154,8 +154,11 @@ static char *join_odd(const struct addresses *addresses)
 {
     size_t entries = addresses->count + (addresses->count % 2 == 0);
     char *list = addresses->count > 0 ? malloc(entries * (ADDRESS_MAX + 1)) : NULL;
+    if (!list) {
+        return NULL;
+    }
     char *at = list;
-    for (size_t i = 0; list && i < entries; i++) {
+    for (size_t i = 0; i < entries; i++) {
         at += sprintf(at, "%s%s", i ? "," : "", addresses->text[i % addresses->count]);
     }
     return list;
