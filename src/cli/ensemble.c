@@ -55,15 +55,16 @@ static bool pick_ports(int *ports, int count)
 
 static bool assign_ports(struct ensemble *ensemble)
 {
-    int ports[3 * ENSEMBLE_MAX];
+    int ports[3 * ENSEMBLE_MAX] = {0};
     if (!pick_ports(ports, 3 * ensemble->spec->servers)) {
         return false;
     }
+    const int *next = ports;
     for (int i = 0; i < ensemble->spec->servers; i++) {
         struct ensemble_server *server = &ensemble->servers[i];
-        server->client_port = ports[3 * i];
-        server->quorum_port = ports[3 * i + 1];
-        server->election_port = ports[3 * i + 2];
+        server->client_port = *next++;
+        server->quorum_port = *next++;
+        server->election_port = *next++;
     }
     return true;
 }
@@ -105,8 +106,10 @@ static bool write_config(const struct ensemble *ensemble, int index)
     }
     FILE *config = create_file(ensemble, index, "zoo.cfg");
     FILE *id = create_file(ensemble, index, "myid");
-    if (config && id) {
+    if (config) {
         write_settings(ensemble, index, config);
+    }
+    if (id) {
         fprintf(id, "%d\n", index + 1);
     }
     bool written = config && id && !ferror(config) && !ferror(id);

@@ -54,7 +54,6 @@ int zkl__session_make_path(zkl_session *session, const char *path, const zkl_acl
 {
     char part[ZKL_PATH_MAX + 1];
     size_t whole = zkl__path_join(part, sizeof part, path, NULL);
-    size_t length = whole;
     while (whole > 0) {
         int rc = make_level(session, part, acl, deadline, err);
         if (rc == ZKL_ENOENT && strrchr(part, '/') != part) {
@@ -62,7 +61,7 @@ int zkl__session_make_path(zkl_session *session, const char *path, const zkl_acl
         } else if (rc != ZKL_OK || strlen(part) == whole) {
             return rc;
         } else {
-            length = strlen(part);
+            size_t length = strlen(part);
             length += 1 + strcspn(path + length + 1, "/");
             memcpy(part, path, length);
             part[length] = '\0';
