@@ -47,8 +47,10 @@ typedef struct zkl_lock_options {
     void *revoke_payload;
 } zkl_lock_options;
 
-#define ZKL_LOCK_OPTIONS_INIT                                                                                        \
-    { sizeof(zkl_lock_options), NULL, false, false, 0, 1000, NULL, NULL, NULL, ZKL_ON_EXPIRY_REQUEUE, NULL, NULL }
+#define ZKL_LOCK_OPTIONS_INIT                                                                                      \
+    {                                                                                                              \
+        sizeof(zkl_lock_options), NULL, false, false, 0, 1000, NULL, NULL, NULL, ZKL_ON_EXPIRY_REQUEUE, NULL, NULL \
+    }
 
 /* The option recover. Each grant writes "held by" and the contender's uuid into the data of the znode at path, and a release takes
  * it away in the transaction that gives the lock back; whoever is granted the lock and finds it there is told unclean, also when
@@ -76,7 +78,8 @@ ZKL_API int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path,
 ZKL_API int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
 
 /* The same without waiting: exactly one call of done follows a ZKL_OK of this one, none any other result. */
-ZKL_API int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn done, void *payload, zkl_error *err);
+ZKL_API int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn done, void *payload,
+                                   zkl_error *err);
 
 /* From any thread: the pending acquire ends with ZKL_ECANCELED and leaves no znode. ZKL_ENOTWAITING when nothing is pending
  * (nothing is remembered for the next acquire), ZKL_EFORKED. */
@@ -108,7 +111,8 @@ ZKL_API size_t zkl_lock_node(const zkl_lock *lock, char *name, size_t size);
  * (zkl_queue_entry.name); NULL: the first of the queue. Needs the permission WRITE on that znode. Waits timeout_ms at most.
  * Errors: ZKL_ENOTHELD (nobody is there, or not any more), ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_ECONNECT (the connection went: the request
  * may have been made), ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
-ZKL_API int zkl_lock_revoke(zkl_session *session, const char *path, const char *node, int64_t timeout_ms, zkl_error *err);
+ZKL_API int zkl_lock_revoke(zkl_session *session, const char *path, const char *node, int64_t timeout_ms,
+                            zkl_error *err);
 
 /* A flag that zkl_with_lock raises before the lease ends. */
 typedef struct zkl_cancel zkl_cancel;

@@ -53,7 +53,8 @@ typedef struct zkl_paths {
 } zkl_paths;
 
 /* Finds the paths at and below prefix in which somebody waits or holds. Errors as above. */
-ZKL_API int zkl_queue_find(zkl_paths **out, zkl_session *session, const char *prefix, int64_t timeout_ms, zkl_error *err);
+ZKL_API int zkl_queue_find(zkl_paths **out, zkl_session *session, const char *prefix, int64_t timeout_ms,
+                           zkl_error *err);
 ZKL_API void zkl_paths_free(zkl_paths *paths);
 
 #ifdef __cplusplus

@@ -38,15 +38,15 @@ typedef enum zkl_callbacks {
 } zkl_callbacks;
 
 typedef struct zkl_session_options {
-    size_t size;                   /* sizeof(zkl_session_options): set by the _INIT */
-    int64_t session_timeout_ms;    /* asked of the ensemble; a dead holder's place is free after it. 10000 */
-    int64_t tick_ms;               /* the servers' tickTime: not below the real one, or the lease is unsound. 2000 */
-    int64_t leader_pause_ms;       /* the longest freeze of the ZooKeeper leader that the lease must survive. 500 */
-    int64_t connect_timeout_ms;    /* for zkl_session_open, and the bound of a try's wait for the server. 10000 */
-    const char *auth_scheme;       /* "digest"; NULL: none */
-    const void *auth;              /* credentials, copied and wiped at close */
+    size_t size;                /* sizeof(zkl_session_options): set by the _INIT */
+    int64_t session_timeout_ms; /* asked of the ensemble; a dead holder's place is free after it. 10000 */
+    int64_t tick_ms;            /* the servers' tickTime: not below the real one, or the lease is unsound. 2000 */
+    int64_t leader_pause_ms;    /* the longest freeze of the ZooKeeper leader that the lease must survive. 500 */
+    int64_t connect_timeout_ms; /* for zkl_session_open, and the bound of a try's wait for the server. 10000 */
+    const char *auth_scheme;    /* "digest"; NULL: none */
+    const void *auth;           /* credentials, copied and wiped at close */
     size_t auth_size;
-    const zkl_acl *acl;            /* of everything created; NULL: creator-only with credentials, else world:anyone:all */
+    const zkl_acl *acl; /* of everything created; NULL: creator-only with credentials, else world:anyone:all */
     zkl_session_state_fn state_fn; /* told of every change */
     void *state_payload;
     zkl_log_fn log_fn; /* NULL: silence */
@@ -56,10 +56,10 @@ typedef struct zkl_session_options {
     const zkl_heap *heap; /* NULL: malloc and free */
 } zkl_session_options;
 
-#define ZKL_SESSION_OPTIONS_INIT                                                                                     \
-    {                                                                                                                \
-        sizeof(zkl_session_options), 10000, 2000, 500, 10000, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL,           \
-            ZKL_LOG_INFO, ZKL_CALLBACKS_THREAD, NULL                                                                 \
+#define ZKL_SESSION_OPTIONS_INIT                                                                           \
+    {                                                                                                      \
+        sizeof(zkl_session_options), 10000, 2000, 500, 10000, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, \
+            ZKL_LOG_INFO, ZKL_CALLBACKS_THREAD, NULL                                                       \
     }
 
 /* Opens a session and waits for it, connect_timeout_ms at most.
@@ -68,7 +68,8 @@ typedef struct zkl_session_options {
  * Errors: ZKL_ECONNECT (nobody answered in time), ZKL_EAUTH, ZKL_ENOENT (no such chroot; it is never created),
  * ZKL_EINVAL (servers, options, or a session timeout too short for a lease: the text has the numbers), ZKL_ELIMIT
  * (threads, descriptors), ZKL_ENOMEM. *out is written only on success; the caller closes it. */
-ZKL_API int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_options *options, zkl_error *err);
+ZKL_API int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_options *options,
+                             zkl_error *err);
 
 /* Ends everything: pending acquires end with ZKL_ECLOSED, held locks are released, callbacks finish, the session is closed
  * on the server. Waits timeout_ms at most for the server's word (ZKL_WAIT_FOREVER: no limit).

@@ -20,7 +20,14 @@ typedef struct zkl_session zkl_session;
 typedef struct zkl_lock zkl_lock;
 
 /* Permissions of an ACL entry, ZooKeeper's own bits. */
-enum { ZKL_PERM_READ = 1, ZKL_PERM_WRITE = 2, ZKL_PERM_CREATE = 4, ZKL_PERM_DELETE = 8, ZKL_PERM_ADMIN = 16, ZKL_PERM_ALL = 31 };
+enum {
+    ZKL_PERM_READ = 1,
+    ZKL_PERM_WRITE = 2,
+    ZKL_PERM_CREATE = 4,
+    ZKL_PERM_DELETE = 8,
+    ZKL_PERM_ADMIN = 16,
+    ZKL_PERM_ALL = 31
+};
 
 typedef struct zkl_acl_entry {
     int perms;          /* ZKL_PERM_... */
@@ -37,9 +44,9 @@ typedef struct zkl_acl {
 /* The allocator a session and everything made from it uses. All three or none. They are called with locks held
  * and from several threads: they must not call back into the library. */
 typedef struct zkl_heap {
-    void *(*alloc)(void *payload, size_t size);              /* like malloc */
-    void *(*resize)(void *payload, void *ptr, size_t size);  /* like realloc */
-    void (*release)(void *payload, void *ptr);               /* like free; ptr may be NULL */
+    void *(*alloc)(void *payload, size_t size);             /* like malloc */
+    void *(*resize)(void *payload, void *ptr, size_t size); /* like realloc */
+    void (*release)(void *payload, void *ptr);              /* like free; ptr may be NULL */
     void *payload;
 } zkl_heap;
 

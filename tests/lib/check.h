@@ -15,14 +15,16 @@ struct check_case {
     void (*run)(void);
 };
 
-#define T(function) \
-    { #function, function }
+#define T(function)         \
+    {                       \
+#function, function \
+    }
 
 /* The program's arguments, if any, are the names of the tests to run. */
-#define TESTS(suite_name, ...)                                        \
-    int main(int argc, char **argv)                                   \
-    {                                                                 \
-        static const struct check_case cases[] = {__VA_ARGS__};       \
+#define TESTS(suite_name, ...)                                                                 \
+    int main(int argc, char **argv)                                                            \
+    {                                                                                          \
+        static const struct check_case cases[] = {__VA_ARGS__};                                \
         return check_main(suite_name, cases, (int)(sizeof cases / sizeof *cases), argc, argv); \
     }
 

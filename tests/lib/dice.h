@@ -39,6 +39,9 @@ static inline int64_t dice_between(uint64_t *stream, int64_t low, int64_t high)
 }
 
 /* True once in n. */
-static inline bool dice_once_in(uint64_t *stream, int64_t n) { return dice_below(stream, n) == 0; }
+static inline bool dice_once_in(uint64_t *stream, int64_t n)
+{
+    return dice_below(stream, n) == 0;
+}
 
 #endif
