@@ -36,8 +36,7 @@ struct post {
     struct keeper_page *page;
     int socket, children, timer;
     int64_t grace_ns;
-    pid_t pid;           /* CMD; 0 once it was waited for */
-    pid_t group;         /* its process group; 0 once that is empty */
+    pid_t pid;           /* CMD, and its process group; 0 once it was waited for */
     int status;          /* CMD's wait status */
     bool over;           /* nobody is left */
     bool lingering;      /* CMD is gone, others are not */
@@ -49,23 +48,28 @@ struct post {
 
 static void tell(struct post *post, enum keeper_news news, int value)
 {
-    struct keeper_event event = {.news = news, .value = value, .pid = post->group, .cause = post->cause};
+    struct keeper_event event = {.news = news, .value = value, .pid = post->pid, .cause = post->cause};
     /* Never wait for a zklock that does not listen: it may be stopped, which is what we are here for. */
     send(post->socket, &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static void signal_group(const struct post *post, int number)
-{
-    if (post->group > 0) {
-        kill(-post->group, number);
-    }
-}
-
-/* The group, and whoever left it: a daemon that made itself a session is CMD's all the same. */
+/* The group, and whoever left it: a daemon that made itself a session is CMD's all the same. Once CMD was waited for, the
+ * group's number may become somebody else's: from then on everybody is addressed one by one. */
 static void signal_everybody(const struct post *post, int number)
 {
-    signal_group(post, number);
-    descendants_signal(getpid(), post->group, number);
+    if (post->pid > 0) {
+        kill(-post->pid, number);
+    }
+    descendants_signal(getpid(), post->pid, number);
+}
+
+static void forward(const struct post *post, int number)
+{
+    if (post->pid > 0) {
+        kill(-post->pid, number);
+    } else {
+        descendants_signal(getpid(), 0, number);
+    }
 }
 
 static void set_environment(const struct post *post, const struct order *order)
@@ -111,7 +115,6 @@ static int start_command(struct post *post, const struct order *order)
     close(failure[1]);
     if (post->pid > 0) {
         setpgid(post->pid, post->pid);
-        post->group = post->pid;
         if (read(failure[0], &reason, sizeof reason) != (ssize_t)sizeof reason) {
             reason = 0;
         }
@@ -185,9 +188,6 @@ static void reap(struct post *post)
         post->lingering = true;
         tell(post, KEEPER_LINGERING, post->status);
     }
-    if (post->pid == 0 && post->group > 0 && kill(-post->group, 0) != 0 && errno == ESRCH) {
-        post->group = 0; /* from now on its number may be somebody else's */
-    }
 }
 
 static void take_order(struct post *post)
@@ -201,10 +201,8 @@ static void take_order(struct post *post)
         post->zklock_is_gone = true;
         cli_error("zklock is gone: stopping %s", post->command->argv[0]);
         stop(post, KEEPER_BY_DEATH);
-    } else if (order.kind == ORDER_SIGNAL && post->group > 0) {
-        signal_group(post, order.number);
     } else if (order.kind == ORDER_SIGNAL) {
-        signal_everybody(post, order.number); /* CMD went to the background in a session of its own */
+        forward(post, order.number);
     } else if (order.kind == ORDER_STOP) {
         stop(post, KEEPER_BY_ORDER);
     }

@@ -1,0 +1,95 @@
+# lib.sh - what the tests of the command share. Sourced by every test_*.sh; $ZKLOCK is the command under test.
+# shellcheck shell=bash disable=SC2034
+set -u
+
+: "${ZKLOCK:?the command under test}"
+PATH=$(dirname "$ZKLOCK"):$PATH
+export PATH
+
+checks=0
+failures=0
+work=$(mktemp -d)
+trap 'finish' EXIT
+
+# Begins again under a sandbox with these options, unless under one already.
+need_sandbox() {
+    if [ -z "${ZKLOCK_SANDBOX_DIR:-}" ]; then
+        rm -rf "$work"
+        trap - EXIT
+        exec zklock "$@" -- bash "$0"
+    fi
+}
+
+ok() { checks=$((checks + 1)); }
+
+bad() {
+    checks=$((checks + 1))
+    failures=$((failures + 1))
+    echo "FAILED: $*"
+}
+
+# same WHAT GOT WANTED
+same() { if [ "$2" = "$3" ]; then ok; else bad "$1: got '$2', wanted '$3'"; fi; }
+
+# matches WHAT TEXT PATTERN (of grep -E)
+matches() { if grep -qE -- "$3" <<<"$2"; then ok; else bad "$1: '$2' does not match '$3'"; fi; }
+
+# true_that WHAT CMD...
+true_that() {
+    local what=$1
+    shift
+    if "$@"; then ok; else bad "$what"; fi
+}
+
+# code WANTED CMD...: runs CMD; its output is in $work/out and $work/err.
+code() {
+    local wanted=$1 got=0
+    shift
+    "$@" >"$work/out" 2>"$work/err" || got=$?
+    same "exit code of '$*' ($(head -c 300 "$work/err"))" "$got" "$wanted"
+}
+
+now_ms() { echo $((${EPOCHREALTIME/./} / 1000)); }
+
+moment() { read -rt 0.01 <> <(:) || :; }
+
+# await WHAT CMD...: until CMD succeeds, 20 s at most.
+await() {
+    local what=$1 deadline=$(($(now_ms) + 20000))
+    shift
+    until "$@" 2>/dev/null; do
+        if [ "$(now_ms)" -gt "$deadline" ]; then
+            bad "waited for: $what"
+            return 1
+        fi
+        moment
+    done
+    ok
+}
+
+# Runs CMD in the background as $pid, with every signal as it is at first: a script's background ignores INT and QUIT.
+background() {
+    env --default-signal "$@" &
+    pid=$!
+}
+
+# queued LOCK N: N contenders stand in the queue, the holder included.
+queued() { [ "$(zklock ls "$1" | grep -cE '^  (holds|[0-9]+) ')" -eq "$2" ]; }
+
+# A process that has ended, reaped by its parent or not.
+gone() { [ ! -e "/proc/$1" ] || grep -q '^State:.*[ZX]' "/proc/$1/status"; }
+
+all_gone() {
+    local pid
+    for pid in $(cat "$1"); do
+        gone "$pid" || return 1
+    done
+}
+
+lines() { [ -e "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; }
+
+finish() {
+    rm -rf "$work"
+    echo "$checks checks, $failures failed"
+    [ "$failures" -eq 0 ] || exit 1
+}

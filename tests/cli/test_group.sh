@@ -1,0 +1,87 @@
+#!/bin/bash
+# CMD and everything it starts: released when all are gone, dead when zklock or its keeper is.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_sandbox sandbox
+
+# Three that ignore TERM: CMD, a child, a grandchild in a session of its own whose parent has gone. All write their pids.
+stubborn='
+trap "" TERM HUP INT
+echo $$ >>"$PIDS"
+(trap "" TERM; echo $BASHPID >>"$PIDS"; while :; do sleep 60; done) &
+setsid bash -c "(trap \"\" TERM; echo \$BASHPID >>\"$PIDS\"; while :; do sleep 60; done) &"
+while :; do sleep 60; done'
+
+start_stubborn() {
+    export PIDS=$work/$1.pids
+    background zklock --session-timeout 5s run "$@" bash -c "$stubborn"
+    await "all of CMD" lines "$PIDS" 3
+}
+keeper_of() { pgrep -P "$1"; }
+
+# --max-run kills all of them; only then the lock is free.
+start_stubborn --max-run 300ms --grace 200ms reaped
+PIDS=$work/--max-run.pids
+wait "$pid"
+same "exit code after --max-run" $? 137
+true_that "nobody is left after --max-run" all_gone "$PIDS"
+
+# zklock killed with -9: the keeper kills them; the lock stays taken until the session ends.
+start_stubborn killed
+keeper=$(keeper_of "$pid")
+kill -KILL "$pid"
+await "all of CMD to die after zklock" all_gone "$PIDS"
+await "the keeper to end" gone "$keeper"
+
+# The keeper killed with -9: zklock kills them, and says so.
+start_stubborn unkept
+kill -KILL "$(keeper_of "$pid")"
+wait "$pid"
+same "exit code after the keeper's death" $? 125
+true_that "nobody is left after the keeper" all_gone "$PIDS"
+true_that "released after the keeper's death" queued unkept 0
+
+# Both at once: CMD itself dies at least.
+start_stubborn both
+kill -KILL "$pid" "$(keeper_of "$pid")"
+await "CMD to die" gone "$(head -1 "$PIDS")"
+xargs -r kill -KILL <"$PIDS" 2>/dev/null
+
+# What CMD leaves behind holds the lock, whichever session it went to.
+mkfifo "$work/go"
+for how in "" setsid; do
+    background zklock run lingers bash -c "$how bash -c 'read -r <$work/go' & exit 6"
+    await "CMD to linger" queued lingers 1
+    code 124 zklock run -n lingers true
+    echo >"$work/go"
+    wait "$pid"
+    same "exit code of CMD that left '$how' somebody behind" $? 6
+    true_that "released then" queued lingers 0
+done
+
+# Who lingers can be told to end.
+for how in "" setsid; do
+    background zklock run lingers bash -c "$how bash -c 'echo \$BASHPID >$work/lone; exec sleep 60' & echo \$\$ >$work/cmd; exit 0"
+    await "somebody to linger" lines "$work/lone" 1
+    await "CMD to end" lines "$work/cmd" 1
+    await "CMD to end" gone "$(cat "$work/cmd")"
+    kill -TERM "$pid"
+    wait "$pid"
+    same "exit code after TERM to who lingers '$how'" $? 0
+    true_that "it ended" gone "$(cat "$work/lone")"
+    rm "$work/lone" "$work/cmd"
+done
+
+# While it waits, zklock's own death leaves nothing that could run CMD.
+mkfifo "$work/end"
+zklock hold busy <"$work/end" >/dev/null &
+exec 8>"$work/end"
+await "a holder" queued busy 1
+background zklock --session-timeout 5s run busy touch "$work/ran"
+await "a waiter" queued busy 2
+keeper=$(keeper_of "$pid")
+kill -KILL "$pid"
+await "the waiter's keeper to end" gone "$keeper"
+exec 8>&-
+await "the killed waiter's place to be free" queued busy 0
+true_that "it did not run" [ ! -e "$work/ran" ]

@@ -1,0 +1,88 @@
+#!/bin/bash
+# CMD is dead before anybody else is granted, whatever stops: zklock, the server, both.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_sandbox --tick 500ms sandbox
+
+zk() { zklock --tick 500ms --session-timeout 4s "$@"; }
+
+# Ignores TERM and says all the time that it lives.
+beat='exec 9<>"$FIFO"; echo $$ >"$FILE.pid"; while :; do echo $EPOCHREALTIME >>"$FILE.beat"; read -rt 0.002 -u 9; done'
+lively="trap '' TERM; $beat"
+export FIFO=$work/fifo
+mkfifo "$FIFO"
+start_lively() {
+    export FILE=$work/$1
+    background zklock --tick 500ms --session-timeout 4s run "$@" bash -c "$lively"
+    holder=$pid
+    await "CMD" lines "$FILE.beat" 1
+}
+# The last sign of life against the next one's grant, in microseconds.
+died_before_grant() {
+    local last granted
+    last=$(tail -n 1 "$FILE.beat" | tr -d .)
+    granted=$(tr -d . <"$work/granted")
+    true_that "CMD was seen alive ${last} after the next grant ${granted}" [ "${last:-0}" -lt "$granted" ]
+    true_that "CMD is dead" gone "$(cat "$FILE.pid")"
+}
+
+# zklock is stopped, beyond its session: the keeper alone is left to act.
+start_lively stopped
+kill -STOP "$holder"
+zk run stopped bash -c 'echo $EPOCHREALTIME' >"$work/granted"
+same "exit code of the next one" $? 0
+died_before_grant
+kill -CONT "$holder"
+wait "$holder"
+same "exit code of the stopped one after CONT" $? 120
+
+# zklock is killed.
+start_lively killed
+kill -KILL "$holder"
+begin=$(now_ms)
+zk run killed bash -c 'echo $EPOCHREALTIME' >"$work/granted"
+took=$(($(now_ms) - begin))
+died_before_grant
+true_that "hand-over after kill -9 took $took ms; session 4000, a tick and a half 750" [ "$took" -lt 5250 ]
+
+# The server is frozen: TERM in time for the grace, KILL before the lease ends, 120.
+export FILE=$work/frozen
+background zklock --tick 500ms --session-timeout 4s run --grace 1s --report "$work/report" frozen \
+    bash -c "trap 'echo \$EPOCHREALTIME >\$FILE.term' TERM; $beat"
+holder=$pid
+await "CMD" lines "$FILE.beat" 1
+kill -STOP "$ZKLOCK_SANDBOX_PIDS"
+begin=$(now_ms)
+await "CMD to die" gone "$(cat "$FILE.pid")"
+took=$(($(now_ms) - begin))
+kill -CONT "$ZKLOCK_SANDBOX_PIDS"
+wait "$holder"
+same "exit code of a CMD whose server froze" $? 120
+true_that "CMD died after $took ms of a session of 4000" [ "$took" -lt 4000 ]
+grace=$((($(tail -n 1 "$FILE.beat" | tr -d .) - $(tr -d . <"$FILE.term")) / 1000))
+true_that "TERM came $grace ms before the end, --grace was 1000" [ "$grace" -ge 900 ]
+matches "report" "$(cat "$work/report")" '"outcome":"lost","exit_code":120,.*"exit":null,"signal":9'
+
+# A freeze shorter than what the grace leaves disturbs nobody.
+mkfifo "$work/go"
+background zklock --tick 500ms --session-timeout 4s run --grace 200ms brief \
+    bash -c "echo up >$work/brief; read -r <$work/go; exit 5"
+await "CMD" lines "$work/brief" 1
+kill -STOP "$ZKLOCK_SANDBOX_PIDS"
+deadline=$(($(now_ms) + 700))
+while [ "$(now_ms)" -lt "$deadline" ]; do moment; done
+kill -CONT "$ZKLOCK_SANDBOX_PIDS"
+echo >"$work/go"
+wait "$pid"
+same "exit code after a brief freeze" $? 5
+
+# hold is told as well.
+mkfifo "$work/end"
+zklock --tick 500ms --session-timeout 4s hold held <"$work/end" >"$work/held" 2>/dev/null &
+pid=$!
+exec 8>"$work/end"
+await "a holder" lines "$work/held" 1
+kill -STOP "$ZKLOCK_SANDBOX_PIDS"
+wait "$pid"
+same "exit code of hold whose server froze" $? 120
+kill -CONT "$ZKLOCK_SANDBOX_PIDS"

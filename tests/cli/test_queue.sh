@@ -1,0 +1,59 @@
+#!/bin/bash
+# ls, check, hold; the order of a queue on three servers.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_sandbox sandbox -n 3
+
+me="$(hostname):[0-9]+ \($(id -un)\)"
+
+# Nobody.
+code 1 zklock check free
+same "check of a free lock" "$(cat "$work/out")" "/locks/free is free"
+code 1 zklock -q check free
+same "a quiet check" "$(cat "$work/out")$(cat "$work/err")" ""
+code 0 zklock ls free
+matches "ls of a free lock" "$(cat "$work/out")" nobody
+code 0 zklock --json ls free
+same "ls as JSON" "$(cat "$work/out")" '{"v":1,"path":"/locks/free","contenders":[],"foreign":0}'
+code 0 zklock ls
+same "ls of nothing" "$(cat "$work/out")" ""
+code 122 zklock -s 127.0.0.1:1 check free
+
+# A holder, and a queue of six behind it that must run in its order.
+mkfifo "$work/end"
+zklock hold queue <"$work/end" >"$work/granted" &
+exec 8>"$work/end"
+await "a holder" lines "$work/granted" 1
+matches "what hold says" "$(cat "$work/granted")" '^\{"v":1,"event":"granted","lock":"queue","path":"/locks/queue","node":"/locks/queue/_c_.*","token":[1-9][0-9]*,"wait_ms":[0-9]+\}$'
+for n in 1 2 3 4 5 6; do
+    zklock run queue bash -c "mkdir $work/inside || echo overlap; echo $n \$ZKLOCK_TOKEN; rmdir $work/inside" >>"$work/order" 8>&- &
+    await "waiter $n" queued queue $((n + 1))
+done
+code 0 zklock check queue
+matches "check" "$(cat "$work/out")" "^/locks/queue is held by $me\$"
+code 0 zklock check --is-me queue
+code 0 zklock ls queue
+matches "ls, the holder" "$(cat "$work/out")" "^  holds +[0-9:]{8} +[0-9]+ +0x[0-9a-f]{16} +lock +$me\$"
+matches "ls, the last one" "$(tail -1 "$work/out")" "^  6 +[0-9:]{8} +[0-9]+ +0x[0-9a-f]{16} +lock +$me\$"
+code 0 zklock ls
+same "ls finds the lock" "$(head -1 "$work/out")" /locks/queue
+code 0 zklock --json ls
+same "ls as JSON: one line" "$(wc -l <"$work/out")" 1
+matches "ls as JSON" "$(cat "$work/out")" '"position":6,"holds":false,"name":"_c_[^"]*","kind":"lock","token":[0-9]+,"session":"0x[0-9a-f]+","created":"20[-0-9]*T[0-9:]*Z","created_ms":[0-9]+,"age_ms":[0-9]+,"identity":".*","host":".*","pid":[0-9]+,"user":'
+code 124 zklock hold -n queue
+exec 8>&-
+wait
+same "order of the queue" "$(cut -d' ' -f1 "$work/order" | tr '\n' ' ')" "1 2 3 4 5 6 "
+same "tokens rise" "$(cut -d' ' -f2 "$work/order" | sort -cn 2>&1)" ""
+
+# hold ends with its time, with its input, with a signal; with a code for each.
+code 0 zklock hold --for 100ms hold
+code 0 zklock hold hold </dev/null
+env --default-signal zklock hold hold <>"$work/end" >"$work/granted" &
+pid=$!
+await "hold" lines "$work/granted" 1
+code 124 zklock run -w 100ms hold true
+kill -TERM "$pid"
+wait "$pid"
+same "exit code of hold after TERM" $? 143
+await "hold to let go" queued hold 0

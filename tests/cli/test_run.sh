@@ -1,0 +1,114 @@
+#!/bin/bash
+# zklock run: exit codes, what CMD gets, what it writes, the time it waits.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_sandbox sandbox
+
+# exit code | words after "zklock run"
+while IFS='|' read -r wanted words; do
+    eval "set -- $words"
+    code "$wanted" zklock run "$@"
+done <<'TABLE'
+0|x true
+1|x false
+0|x -- true
+3|x -- sh -c 'exit 3'
+255|x -- sh -c 'exit 255'
+120|x -- sh -c 'exit 120'
+9|-c 'exit 9' x
+9|-c 'exit 9' x --
+143|x -- sh -c 'kill -TERM $$'
+137|x -- sh -c 'kill -KILL $$'
+129|x -- sh -c 'kill -HUP $$'
+127|x -- zklock-no-such-command
+127|x -- /no/such/command
+126|x -- /etc/passwd
+126|x -- /
+0|/an/absolute/path true
+0|deep/er/name true
+0|-w 5s x true
+0|-n x true
+0|-w 0 x true
+0|--grace 1s x true
+143|--max-run 200ms x sleep 60
+137|--max-run 200ms --grace 200ms x sh -c 'trap "" TERM; while :; do sleep 60; done'
+125|--grace 9s x true
+125|bad/../path true
+125|/ true
+125|/a//b true
+125|$'ctl\001' true
+TABLE
+
+code 125 zklock run --grace 9s x true
+matches "a grace that does not fit" "$(cat "$work/err")" '--grace 9000ms does not fit.*10000ms.*--session-timeout'
+
+# Nothing after LOCK is ours.
+code 0 zklock run x echo -n -w 5 --help -- --version
+same "options after LOCK" "$(cat "$work/out")" "-w 5 --help -- --version"
+code 0 zklock run -- x echo -n plain
+same "options after -- LOCK" "$(cat "$work/out")" "plain"
+
+# Standard files are CMD's.
+same "standard input" "$(printf 'one\ntwo' | zklock run x cat)" "$(printf 'one\ntwo')"
+code 0 zklock run x sh -c 'echo out; echo err >&2'
+same "standard output" "$(cat "$work/out")" "out"
+same "standard error" "$(cat "$work/err")" "err"
+exec 7>"$work/seven"
+zklock run x sh -c 'echo seven >&7'
+exec 7>&-
+same "another descriptor" "$(cat "$work/seven")" "seven"
+# A reader of CMD's output sees its end although CMD closes it long before it ends.
+same "an output closed early" "$(zklock run x sh -c 'echo gone; exec >&- ; :' | cat)" "gone"
+
+# Environment: ours wins over an inherited one.
+code 0 env ZKLOCK_TOKEN=old zklock run demo env
+for name in PATH=/locks/demo NODE=/locks/demo/_c_[-0-9a-f]{36}-lock-[0-9]{10} TOKEN=[1-9][0-9]* "SERVERS=$ZKLOCK_SERVERS"; do
+    matches "environment" "$(cat "$work/out")" "^ZKLOCK_$name\$"
+done
+same "one token" "$(grep -c ^ZKLOCK_TOKEN= "$work/out")" 1
+first=$(zklock run demo sh -c 'echo $ZKLOCK_TOKEN')
+second=$(zklock run demo sh -c 'echo $ZKLOCK_TOKEN')
+true_that "tokens rise: $first, $second" [ "$second" -gt "$first" ]
+same "an ignored signal stays ignored" "$(trap '' HUP; zklock run x sh -c 'kill -HUP $$; echo alive')" alive
+
+# Waiting for somebody who holds.
+mkfifo "$work/end"
+zklock hold busy <"$work/end" >/dev/null &
+exec 8>"$work/end"
+await "a holder" queued busy 1
+code 124 zklock run -n busy true
+matches "busy" "$(cat "$work/err")" '"busy" is held'
+code 124 zklock -q run -n busy true
+same "quiet" "$(cat "$work/err")" ""
+code 0 zklock run -E 0 -n busy true
+code 255 zklock run -E 255 -n busy true
+begin=$(now_ms)
+code 7 zklock run -E 7 -w 300ms busy true
+took=$(($(now_ms) - begin))
+true_that "300 ms took $took ms" [ "$took" -ge 300 ]
+true_that "300 ms took $took ms" [ "$took" -lt 2000 ]
+await "the queue to be as before" queued busy 1
+
+# Reports.
+report() { zklock run --report "$work/report" "$@" 2>/dev/null; cat "$work/report"; }
+matches "busy" "$(report -n busy true)" '"v":1,"outcome":"busy","exit_code":124,.*"node":null,"token":null,"child":\{"exit":null,"signal":null\}.*"held_ms":null'
+exec 8>&-
+wait
+matches "ran" "$(report x sh -c 'exit 3')" '"outcome":"ran","exit_code":3,"lock":"x","path":"/locks/x","node":"/locks/x/_c_.*"token":[1-9].*"exit":3,"signal":null'
+matches "killed" "$(report x sh -c 'kill -9 $$')" '"outcome":"ran","exit_code":137,.*"exit":null,"signal":9'
+matches "not found" "$(report x zklock-no-such-command)" '"outcome":"error","exit_code":127'
+matches "unreachable" "$(zklock -s 127.0.0.1:1 run --report /dev/stdout -w 200ms x true 2>/dev/null)" '"outcome":"unreachable","exit_code":122'
+
+# -w bounds everything, the connection included.
+begin=$(now_ms)
+code 122 zklock -s 127.0.0.1:1 run -w 500ms x true
+took=$(($(now_ms) - begin))
+true_that "500 ms without a server took $took ms" [ "$took" -lt 1500 ]
+
+# Access refused.
+printf 'digest:ann:secret\n' >"$work/ann"
+printf 'digest:ben:secret\n' >"$work/ben"
+chmod 600 "$work/ann" "$work/ben"
+code 0 zklock --auth-file "$work/ann" run private true
+code 121 zklock --auth-file "$work/ben" run private true
+code 121 zklock run private true

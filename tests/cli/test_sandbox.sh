@@ -1,0 +1,105 @@
+#!/bin/bash
+# The sandbox: serves, passes things on, and leaves nothing however it ends.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+TMPDIR=$work/tmp
+export TMPDIR
+mkdir "$TMPDIR"
+
+# Nothing of a sandbox is left: no directory, no server, no guardian (they all name the directory or hold it).
+nothing_left() { [ -z "$(ls "$TMPDIR")" ] && ! pgrep -f "$TMPDIR" >/dev/null; }
+
+start_sandbox() {
+    rm -f "$work/said"
+    env --default-signal zklock sandbox "$@" >"$work/said" &
+    pid=$!
+    await "the sandbox" lines "$work/said" 1
+}
+
+for n in 1 3; do
+    begin=$(now_ms)
+    start_sandbox -n "$n"
+    took=$(($(now_ms) - begin))
+    true_that "$n servers took $took ms" [ "$took" -lt 15000 ]
+    matches "what it says" "$(cat "$work/said")" "^ZKLOCK_SERVERS=(127\.0\.0\.1:[0-9]+,?){$n}\$"
+    code 0 env "$(cat "$work/said")" zklock run x true
+    kill -TERM "$pid"
+    wait "$pid"
+    same "exit code after TERM" $? 143
+    true_that "TERM leaves nothing at once" nothing_left
+    for name in INT HUP QUIT USR1 USR2 ALRM; do
+        start_sandbox -n "$n"
+        kill "-$name" "$pid"
+        wait "$pid"
+        same "exit code after $name" $? $((128 + $(kill -l "$name")))
+        true_that "$name leaves nothing at once" nothing_left
+    done
+    for name in KILL SEGV PIPE ABRT; do
+        start_sandbox -n "$n"
+        kill "-$name" "$pid"
+        wait "$pid"
+        await "$name to leave nothing" nothing_left
+    done
+    start_sandbox -n "$n"
+    kill -STOP "$pid"
+    kill -KILL "$pid"
+    await "KILL while stopped to leave nothing" nothing_left
+done 2>/dev/null
+
+# Killed while it starts.
+for delay in 0 1 2 3 5 8 13 21; do
+    zklock sandbox -n 3 >/dev/null 2>&1 &
+    pid=$!
+    for _ in $(seq "$delay"); do moment; moment; done
+    kill -KILL "$pid"
+    wait "$pid"
+    await "KILL while starting to leave nothing" nothing_left
+done 2>/dev/null
+
+# Its parent dies.
+bash -c 'zklock sandbox >"$1" & until [ -s "$1" ]; do :; done; kill -KILL $$' - "$work/orphan" 2>/dev/null
+await "a parent's death to leave nothing" nothing_left
+bash -c "zklock sandbox -- bash -c 'echo \$\$ >$work/command; while :; do sleep 60; done' & until [ -s $work/command ]; do :; done; kill -KILL \$\$" 2>/dev/null
+await "a parent's death to leave nothing of CMD's sandbox" nothing_left
+await "CMD to die" gone "$(cat "$work/command")"
+
+# The guardian is killed: the servers die, the directory goes.
+start_sandbox
+kill -KILL "$(pgrep -P "$pid")"
+wait "$pid" 2>/dev/null
+same "exit code after the guardian's death" $? 125
+await "the guardian's death to leave nothing" nothing_left
+
+# CMD.
+code 0 zklock sandbox -- true
+code 5 zklock sandbox -- sh -c 'exit 5'
+code 137 zklock sandbox -- sh -c 'kill -9 $$'
+code 127 zklock sandbox -- zklock-no-such-command
+code 126 zklock sandbox -- /etc/passwd
+same "standard input" "$(echo in | zklock sandbox -- cat)" in
+code 0 zklock sandbox -n 3 -- sh -c 'echo "$ZKLOCK_SERVERS $ZKLOCK_SANDBOX_PIDS"; ls -d "$ZKLOCK_SANDBOX_DIR"'
+matches "environment" "$(cat "$work/out")" '^(127\.0\.0\.1:[0-9]+,){2}127\.0\.0\.1:[0-9]+ [0-9]+ [0-9]+ [0-9]+$'
+background zklock sandbox -- bash -c "trap 'exit 44' TERM; echo up >$work/up; while :; do sleep 0.05; done"
+await "CMD" lines "$work/up" 1
+kill -TERM "$pid"
+wait "$pid"
+same "TERM reaches CMD" $? 44
+true_that "nothing is left after CMD" nothing_left
+
+# A server that died comes again; several sandboxes at once do not meet.
+code 0 zklock --tick 500ms sandbox --respawn 50ms -- bash -c 'zklock run x true && kill -9 $ZKLOCK_SANDBOX_PIDS && zklock run x true'
+background zklock sandbox -- zklock run x true
+code 0 zklock sandbox -n 3 -- zklock run x true
+wait "$pid"
+same "another sandbox" $? 0
+
+# What is missing is named.
+code 125 env JAVA_HOME= PATH=/nonexistent "$ZKLOCK" sandbox
+matches "no java" "$(cat "$work/err")" 'no java.*apt-get install default-jre-headless'
+code 125 env ZKLOCK_SANDBOX_JARS="$work" zklock sandbox
+matches "no jar" "$(cat "$work/err")" 'zookeeper.jar: No such file.*apt-get install'
+code 125 env TMPDIR=/nonexistent zklock sandbox
+matches "no directory" "$(cat "$work/err")" 'no temporary directory.*TMPDIR'
+code 125 zklock sandbox -C tickTime=x
+matches "a server that cannot start" "$(cat "$work/err")" 'did not start'
+true_that "nothing is left at the end" nothing_left

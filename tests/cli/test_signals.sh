@@ -1,0 +1,72 @@
+#!/bin/bash
+# Signals: to CMD's whole process group while it runs, out of the queue while it does not.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_sandbox sandbox
+
+# Both CMD and its child must get it.
+script='
+note() { echo "$1" >>"$2"; exit 33; }
+for n in TERM INT HUP QUIT USR1 USR2 CONT WINCH; do trap "note $n $FILE.parent" $n; done
+env --default-signal bash -c "note() { echo \$1 >>$FILE.child; exit 0; }
+    for n in TERM INT HUP QUIT USR1 USR2 CONT WINCH; do trap \"note \$n\" \$n; done
+    echo up >>$FILE.up; while :; do sleep 0.05; done" &
+until [ -s "$FILE.up" ]; do sleep 0.05; done
+echo up >>"$FILE.up"
+while :; do sleep 0.05; done'
+for name in TERM INT HUP QUIT USR1 USR2 CONT WINCH; do
+    export FILE=$work/$name
+    background zklock run signals bash -c "$script"
+        await "CMD for $name" lines "$FILE.up" 2
+    kill "-$name" "$pid"
+    wait "$pid"
+    same "exit code after $name" $? 33
+    same "$name at CMD" "$(cat "$FILE.parent")" "$name"
+    same "$name at CMD's child" "$(cat "$FILE.child")" "$name"
+done
+
+# CMD that does not care dies of it.
+background zklock run signals bash -c "echo up >$work/plain; exec sleep 60"
+await "CMD" lines "$work/plain" 1
+kill -INT "$pid"
+wait "$pid"
+same "exit code of a CMD killed by INT" $? 130
+
+# While queued.
+mkfifo "$work/end"
+zklock hold busy <"$work/end" >/dev/null &
+holder=$!
+exec 8>"$work/end"
+await "a holder" queued busy 1
+for pair in TERM:143 INT:130 HUP:129 QUIT:131; do
+    background zklock run --report "$work/report" busy touch "$work/ran"
+        await "a waiter" queued busy 2
+    kill "-${pair%:*}" "$pid"
+    wait "$pid"
+    same "exit code of a waiter after ${pair%:*}" $? "${pair#*:}"
+    true_that "the znode is gone at once after ${pair%:*}" queued busy 1
+    matches "report" "$(cat "$work/report")" '"outcome":"signal"'
+done
+for name in USR1 USR2 CONT WINCH; do
+    background zklock run busy touch "$work/ran"
+        await "a waiter" queued busy 2
+    kill "-$name" "$pid"
+    true_that "a waiter survives $name" queued busy 2
+    kill -TERM "$pid"
+    wait "$pid"
+    same "exit code after $name and TERM" $? 143
+done
+true_that "no waiter ran CMD" [ ! -e "$work/ran" ]
+
+# While it looks for a server: at once.
+begin=$(now_ms)
+background zklock -s 127.0.0.1:1 run busy true
+await "zklock to catch signals" grep -q "^SigCgt:.*[1-9a-f]" "/proc/$pid/status"
+kill -TERM "$pid"
+wait "$pid"
+same "exit code without a server" $? 143
+true_that "at once without a server" [ $(($(now_ms) - begin)) -lt 3000 ]
+
+exec 8>&-
+wait "$holder"
+same "exit code of the holder" $? 0

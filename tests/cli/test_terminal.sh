@@ -1,0 +1,46 @@
+#!/bin/bash
+# What a terminal sees, and nobody else: the line about the queue; the keyboard belongs to CMD.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_sandbox sandbox
+
+on_terminal() { script -qec "$1" /dev/null; }
+
+mkfifo "$work/end"
+zklock hold busy <"$work/end" >/dev/null &
+exec 8>"$work/end"
+await "a holder" queued busy 1
+me="$(hostname):[0-9]+ \($(id -un)\)"
+
+on_terminal "zklock run -w 1500ms busy true" </dev/null >"$work/seen"
+matches "a terminal" "$(cat "$work/seen")" "waiting for \"busy\": 1 ahead; held by $me for 00:00:0[0-9]"
+on_terminal "zklock run -w 500ms busy true" </dev/null >"$work/seen"
+same "a short wait on a terminal" "$(grep -c waiting "$work/seen")" 0
+on_terminal "zklock -q run -w 1500ms busy true" </dev/null >"$work/seen"
+same "a quiet wait on a terminal" "$(cat "$work/seen")" ""
+code 124 zklock run -w 1500ms busy true
+same "a wait without a terminal" "$(cat "$work/err")" 'zklock: "busy" was not granted in 1.5 s'
+exec 8>&-
+wait
+
+# CMD may read the terminal, and gets what is typed on it.
+same "what is typed" "$(echo typed | on_terminal "zklock run x head -n 1" | tr -d '\r' | tail -1)" typed
+# Ctrl-C ends CMD, which is in the foreground.
+type_when_up() { until [ -s "$work/up" ]; do moment; done; printf "$1"; }
+same "Ctrl-C" "$(type_when_up '\003' | on_terminal "zklock run x sh -c 'echo up >$work/up; exec sleep 60'; echo code \$?" |
+    tr -d '\r' | tail -1 | sed 's|^^C||')" "code 130"
+rm "$work/up"
+# Ctrl-Z stops the job as a shell expects it, fg goes on.
+cat >"$work/job" <<'EOF'
+set -m
+zklock run x bash -c 'echo up >$UP; read -r line; echo "CMD read $line"'
+echo "code $?"
+jobs
+fg >/dev/null
+echo "code $?"
+EOF
+type_when_up '\032typed\n' | UP=$work/up on_terminal "bash $work/job" | tr -d '\r' >"$work/seen"
+matches "Ctrl-Z" "$(cat "$work/seen")" '^code 148'
+matches "Ctrl-Z" "$(cat "$work/seen")" '^\[1\].*Stopped'
+matches "Ctrl-Z and fg" "$(cat "$work/seen")" '^CMD read typed'
+matches "Ctrl-Z and fg" "$(tail -1 "$work/seen")" '^code 0'

@@ -1,0 +1,71 @@
+#!/bin/bash
+# What the command makes of its words, without any server.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+# exit code | words | what standard error must say
+while IFS='|' read -r wanted words says; do
+    eval "set -- $words"
+    code "$wanted" zklock -s 127.0.0.1:1 "$@"
+    matches "standard error of 'zklock $words'" "$(cat "$work/err")" "$says"
+    same "standard output of 'zklock $words'" "$(cat "$work/out")" ""
+done <<'TABLE'
+125||zklock run backup
+125|rnu x true|did you mean 'run'
+125|sandbx|did you mean 'sandbox'
+125|frobnicate|no subcommand 'frobnicate'
+125|--frobnicate|--frobnicate: unknown option
+125|run|which lock
+125|run x|which command
+125|run x --|which command
+125|run -c true|which lock
+125|run -c true x true|takes the place of CMD
+125|run --frobnicate x true|--frobnicate: unknown option
+125|run -w x true|'x' is no duration
+125|run -w 5q x true|'5q' is no duration
+125|run -w -5 x true|'-5' is no duration
+125|run -w 5.s x true|'5.s' is no duration
+125|run -w '' x true|'' is no duration
+125|run -w 99999999999h x true|is no duration
+125|run -E 256 x true|not a number from 0 to 255
+125|run -E -1 x true|not a number from 0 to 255
+125|run -E 600 x true|not a number from 0 to 255
+125|run -E 3x x true|not a number from 0 to 255
+125|run -r x true|--shared does not exist in this version
+125|run -j 3 x true|--slots does not exist in this version
+125|run --report /nonexistent/file x true|--report /nonexistent/file: No such file
+125|run --report|missing argument
+125|--session-timeout 0 run x true|out of range
+125|--tick 0s run x true|out of range
+125|--auth-file /nonexistent run x true|--auth-file /nonexistent: No such file
+125|sandbox -n 2|1 server or 3
+125|sandbox -C nothing|want KEY=VALUE
+125|check|which lock
+125|check a b|which lock
+125|hold|which lock
+122|run -w 200ms x true|127.0.0.1:1
+122|run -n -w 200ms x true|127.0.0.1:1
+TABLE
+
+for command in run hold check ls sandbox; do
+    for words in "help $command" "$command --help" "$command -h"; do
+        eval "code 0 zklock $words"
+        matches "zklock $words" "$(sed -n 3p "$work/out")" '^  zklock ' # examples lead
+        same "standard error of 'zklock $words'" "$(cat "$work/err")" ""
+    done
+done
+code 0 zklock --help
+code 0 zklock help
+code 0 zklock -V
+matches "version" "$(cat "$work/out")" '^zklock [0-9]+\.[0-9]+\.[0-9]+$'
+
+# Secrets: not from a file that others can read, and never shown.
+printf 'digest:ann:secret\n' >"$work/auth"
+chmod 644 "$work/auth"
+code 125 zklock --auth-file "$work/auth" run x true
+matches "open secret" "$(cat "$work/err")" 'others can read it'
+chmod 600 "$work/auth"
+printf 'nothing\n' >"$work/auth"
+code 125 zklock --auth-file "$work/auth" run x true
+matches "secret of no form" "$(cat "$work/err")" 'SCHEME:CREDENTIALS'
+if grep -q nothing "$work/err"; then bad "the secret was shown"; else ok; fi
