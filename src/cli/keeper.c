@@ -141,7 +141,7 @@ static void stop(struct post *post, enum keeper_cause cause)
     tell(post, KEEPER_STOPPING, 0);
 }
 
-/* Does what is due and returns when to look again. The end of a lease that was renewed meanwhile is simply not due. */
+/* Does what is due and returns when to look again, never 0. The end of a lease that was renewed meanwhile is not due. */
 static int64_t enforce(struct post *post)
 {
     int64_t now = clock_ns(CLOCK_BOOTTIME);
@@ -208,31 +208,31 @@ static void take_order(struct post *post)
     }
 }
 
-/* The timer counts like the lease: time in which the machine sleeps is time. */
-static void wait_until(struct post *post, int64_t when_ns)
+/* Sleeps until a child ends, zklock says something, or the time: by a timer that counts like the lease, which the machine's
+ * sleep does not stop. True when zklock is to be heard. */
+static bool wait_until(struct post *post, int64_t when_ns)
 {
     struct itimerspec at = {.it_value = {.tv_sec = when_ns / 1000000000LL, .tv_nsec = when_ns % 1000000000LL}};
     struct pollfd fds[] = {{.fd = post->children, .events = POLLIN},
                            {.fd = post->timer, .events = POLLIN},
                            {.fd = post->zklock_is_gone ? -1 : post->socket, .events = POLLIN}};
     struct signalfd_siginfo ignored;
-    if (when_ns <= 0) {
-        return; /* long past; zero would disarm the timer */
-    }
     timerfd_settime(post->timer, TFD_TIMER_ABSTIME, &at, NULL);
     poll(fds, 3, -1);
     while (read(post->children, &ignored, sizeof ignored) > 0) {
     }
-    if (fds[2].revents) {
-        take_order(post);
-    }
+    return fds[2].revents != 0;
 }
 
+/* Reaps before it obeys: whom a signal is for depends on who is left. */
 static void watch_over(struct post *post)
 {
     while (!post->over) {
-        wait_until(post, enforce(post));
+        bool heard = wait_until(post, enforce(post));
         reap(post);
+        if (heard && !post->over) {
+            take_order(post);
+        }
     }
     tell(post, KEEPER_ENDED, post->status);
 }

@@ -8,9 +8,9 @@ need_sandbox sandbox
 stubborn='
 trap "" TERM HUP INT
 echo $$ >>"$PIDS"
-(trap "" TERM; echo $BASHPID >>"$PIDS"; while :; do sleep 60; done) &
-setsid bash -c "(trap \"\" TERM; echo \$BASHPID >>\"$PIDS\"; while :; do sleep 60; done) &"
-while :; do sleep 60; done'
+(trap "" TERM; echo $BASHPID >>"$PIDS"; while :; do sleep 1; done) &
+setsid bash -c "(trap \"\" TERM; echo \$BASHPID >>\"$PIDS\"; while :; do sleep 1; done) &"
+while :; do sleep 1; done'
 
 start_stubborn() {
     export PIDS=$work/$1.pids

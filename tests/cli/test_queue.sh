@@ -17,7 +17,6 @@ code 0 zklock --json ls free
 same "ls as JSON" "$(cat "$work/out")" '{"v":1,"path":"/locks/free","contenders":[],"foreign":0}'
 code 0 zklock ls
 same "ls of nothing" "$(cat "$work/out")" ""
-code 122 zklock -s 127.0.0.1:1 check free
 
 # A holder, and a queue of six behind it that must run in its order.
 mkfifo "$work/end"
