@@ -35,7 +35,7 @@ static zkl_state next_note(struct zkl__place *place)
         return ZKL_STATE_LOST;
     }
     place->latest = ZKL_STATE_IDLE;
-    if (state == place->told) { /* there and back again, before anybody heard of it */
+    if (state == ZKL_STATE_IDLE || state == place->told) { /* there and back again, before anybody heard of it */
         return ZKL_STATE_IDLE;
     }
     place->told = state;

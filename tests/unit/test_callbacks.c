@@ -358,6 +358,28 @@ static void test_a_completion_that_comes_too_late(void)
     tear_down();
 }
 
+/* Nor is one that was given up before its completion could run. */
+static void test_a_grant_given_up_before_its_completion(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = dispatched();
+    set_up(&options);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl_lock_is_held(lock)));
+    CU_ASSERT_EQUAL(zkl_session_release_all(one), 1);
+    CU_ASSERT_EQUAL(zkl_session_dispatch(one), 1);
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECANCELED);
+    CU_ASSERT_FALSE(box.letters[0].granted);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl_lock_is_held(lock)));
+    zkl_lock_free(lock);
+    CU_ASSERT_EQUAL(box.count, 2);
+    CU_ASSERT_EQUAL(box.letters[1].code, ZKL_ECANCELED);
+    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
+    tear_down();
+}
+
 /* --- states -------------------------------------------------------------------------------------------------------- */
 
 static void test_states_are_told_as_the_latest_but_every_loss_is(void)
@@ -385,8 +407,20 @@ static void test_states_are_told_as_the_latest_but_every_loss_is(void)
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    zkl_session_dispatch(one);
+    CU_ASSERT_EQUAL(box.count, 4);
+    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_JEOPARDY));
+    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_HELD));
+    zkl_session_dispatch(one); /* there and back again: nothing to tell */
+    CU_ASSERT_EQUAL(box.count, 4);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
     zkl_session_dispatch(one); /* held and released: there is nothing left to tell */
-    CU_ASSERT_EQUAL(box.count, 3);
+    CU_ASSERT_EQUAL(box.count, 4);
     zkl_lock_free(lock);
     tear_down();
 }
@@ -436,5 +470,5 @@ TESTS("callbacks", T(test_async_acquires_complete_once), T(test_async_results), 
       T(test_free_waits_for_a_callback_that_runs), T(test_a_callback_that_blocks), T(test_dispatch),
       T(test_dispatch_thousands_from_one_thread), T(test_close_of_a_dispatched_session_runs_what_waits),
       T(test_dispatch_in_a_callback_does_nothing), T(test_a_completion_that_comes_too_late),
-      T(test_states_are_told_as_the_latest_but_every_loss_is), T(test_free_in_a_state_callback),
-      T(test_nothing_is_told_after_free))
+      T(test_a_grant_given_up_before_its_completion), T(test_states_are_told_as_the_latest_but_every_loss_is),
+      T(test_free_in_a_state_callback), T(test_nothing_is_told_after_free))
