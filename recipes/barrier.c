@@ -23,35 +23,6 @@ static int enter(zkl_session *session, const char *path, int64_t timeout_ms, zkl
     return rc == ZKL_OK ? zkl__session_enter(session, false, err) : rc;
 }
 
-static void take_rc(void *arg, const struct zkl__reply *reply)
-{
-    *(enum zkl__rc *)arg = reply->rc;
-}
-
-/* Ends with ZKL_OK when the server said ok or what is as good. */
-static int change(zkl_session *session, const struct zkl__op *op, enum zkl__rc as_good, int64_t deadline,
-                  zkl_error *err)
-{
-    enum zkl__rc got = ZKL__RC_NOTAPPLIED;
-    int rc = ZKL_OK;
-    while (rc == ZKL_OK && got == ZKL__RC_NOTAPPLIED) {
-        rc = zkl__session_insist(session, op, deadline, take_rc, &got, err);
-    }
-    if (rc != ZKL_OK || got == ZKL__RC_OK || got == as_good) {
-        return rc;
-    }
-    return zkl__fail(err, zkl__rc_code(got), 0, op->dir, "%s: %s", zkl__op_name(op->kind), zkl__rc_name(got));
-}
-
-static int make_above(zkl_session *session, const char *path, int64_t deadline, zkl_error *err)
-{
-    char above[ZKL_PATH_MAX + 1];
-    zkl__path_join(above, sizeof above, path, NULL);
-    char *slash = strrchr(above, '/');
-    *slash = '\0';
-    return slash == above ? ZKL_OK : zkl__session_make_path(session, above, NULL, deadline, err);
-}
-
 int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
 {
     int rc = enter(session, path, timeout_ms, err);
@@ -60,9 +31,9 @@ int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms, 
     }
     int64_t deadline = zkl__deadline(zkl__session_now(session), timeout_ms);
     const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT};
-    rc = make_above(session, path, deadline, err);
+    rc = zkl__session_make_above(session, path, deadline, err);
     if (rc == ZKL_OK) {
-        rc = change(session, &op, ZKL__RC_NODEEXISTS, deadline, err);
+        rc = zkl__session_change(session, &op, ZKL__RC_NODEEXISTS, deadline, err);
     }
     zkl__session_leave(session);
     return rc;
@@ -75,7 +46,7 @@ int zkl_barrier_lift(zkl_session *session, const char *path, int64_t timeout_ms,
         return rc;
     }
     const struct zkl__op op = {.kind = ZKL__OP_DELETE, .dir = path, .version = -1};
-    rc = change(session, &op, ZKL__RC_NONODE, zkl__deadline(zkl__session_now(session), timeout_ms), err);
+    rc = zkl__session_change(session, &op, ZKL__RC_NONODE, zkl__deadline(zkl__session_now(session), timeout_ms), err);
     zkl__session_leave(session);
     return rc;
 }
@@ -200,7 +171,7 @@ static int wait_for_all(zkl_double_barrier *barrier, int64_t deadline, zkl_error
     } else if (rc == ZKL_OK && !crowd.ready) {
         const struct zkl__op op = {
             .kind = ZKL__OP_CREATE, .dir = barrier->place.path, .name = READY, .mode = ZKL__PERSISTENT};
-        rc = change(session, &op, ZKL__RC_NODEEXISTS, deadline, err);
+        rc = zkl__session_change(session, &op, ZKL__RC_NODEEXISTS, deadline, err);
     }
     zkl__session_leave(session);
     return rc;
@@ -242,7 +213,7 @@ int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms, zk
     rc = wait_until(barrier, all_out, &crowd, deadline, err);
     if (rc == ZKL_OK && crowd.ready) { /* the last ones take the sign down, for the next time */
         const struct zkl__op op = {.kind = ZKL__OP_DELETE, .dir = barrier->place.path, .name = READY, .version = -1};
-        rc = change(session, &op, ZKL__RC_NONODE, deadline, err);
+        rc = zkl__session_change(session, &op, ZKL__RC_NONODE, deadline, err);
     }
     zkl__session_leave(session);
     return rc;

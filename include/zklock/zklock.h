@@ -6,6 +6,7 @@
 #include <zklock/election.h>
 #include <zklock/error.h>
 #include <zklock/lock.h>
+#include <zklock/once.h>
 #include <zklock/queue.h>
 #include <zklock/session.h>
 #include <zklock/types.h>

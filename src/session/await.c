@@ -70,6 +70,29 @@ int zkl__session_make_path(zkl_session *session, const char *path, const zkl_acl
     return zkl__fail(err, ZKL_EINVAL, 0, NULL, "the path is too long");
 }
 
+int zkl__session_make_above(zkl_session *session, const char *path, int64_t deadline, zkl_error *err)
+{
+    char above[ZKL_PATH_MAX + 1];
+    zkl__path_join(above, sizeof above, path, NULL);
+    char *slash = strrchr(above, '/');
+    *slash = '\0';
+    return slash == above ? ZKL_OK : zkl__session_make_path(session, above, NULL, deadline, err);
+}
+
+int zkl__session_change(zkl_session *session, const struct zkl__op *op, enum zkl__rc as_good, int64_t deadline,
+                        zkl_error *err)
+{
+    enum zkl__rc got = ZKL__RC_NOTAPPLIED;
+    int rc = ZKL_OK;
+    while (rc == ZKL_OK && got == ZKL__RC_NOTAPPLIED) {
+        rc = zkl__session_insist(session, op, deadline, take_rc, &got, err);
+    }
+    if (rc != ZKL_OK || got == ZKL__RC_OK || got == as_good) {
+        return rc;
+    }
+    return zkl__fail(err, zkl__rc_code(got), 0, op->dir, "%s: %s", zkl__op_name(op->kind), zkl__rc_name(got));
+}
+
 struct await {
     bool (*enough)(void *arg, const struct zkl__reply *reply);
     void *arg;

@@ -1,0 +1,50 @@
+/* zklock/once.h - once per time slot over all hosts: what cron on five hosts means to do.
+ *
+ * A lock and a number. The job's hosts queue for the lock at a path; the number, the last slot done, stands in the data of that path
+ * and is written in one transaction with the proof that the writer still holds the lock. So there is at most one *recorded* success in a
+ * slot, and when the winner dies half-way the next one in the queue runs it. (At most one success cannot be had by anybody: a job may
+ * succeed and its host die before it is recorded.)
+ *
+ * Slots go by the servers' clock, that is, by the ctime of the contender's own znode. A slot reaches half its length to each side of its
+ * round time, so that hosts whose clocks differ a little neither skip one nor run one twice. */
+#ifndef ZKLOCK_ONCE_H
+#define ZKLOCK_ONCE_H
+
+#include <zklock/lock.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where a host stands in its slot. */
+typedef struct zkl_once_slot {
+    int64_t round_ms; /* the slot's round time, ms since 1970 by the servers' clock */
+    int64_t last_ms;  /* the last slot that was recorded; INT64_MIN: none ever was */
+    bool done;        /* somebody recorded this slot, or a later one */
+    int32_t version;  /* of the record that was read */
+} zkl_once_slot;
+
+/* Makes the znode at path, which keeps the record, if it is not there (persistent: a lock's directory is not). Before the lock at path is
+ * acquired. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ENOENT (chroot), ZKL_ECLOSED, ZKL_EFORKED. */
+ZKL_API int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err);
+
+/* For a lock that is held: which slot did its znode fall into, and was it done? length_ms: from 1000; phase_ms: of the round times,
+ * from 0 to length_ms - 1. Errors: ZKL_EINVAL, ZKL_ENOTHELD, ZKL_ELOST, ZKL_ECONFLICT (the data of the path is no record),
+ * ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED. */
+ZKL_API int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms, zkl_once_slot *slot,
+                          zkl_error *err);
+
+/* Records the slot as done, if the lock is still held. ZKL_OK: it is recorded, by us. ZKL_ELOST: the lock was lost first, nothing was
+ * recorded. ZKL_ECONFLICT: somebody else wrote the record meanwhile. ZKL_ETIMEOUT: it may be recorded or not. Others as above. */
+ZKL_API int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms, zkl_error *err);
+
+/* All of it: prepares, acquires (timeout_ms as zkl_lock_acquire), looks, runs section if the slot is not done, records if section returned 0,
+ * releases. *ran (may be NULL): whether section ran; *result (may be NULL): what it returned. ZKL_OK: the slot is done, by us or by
+ * somebody else, or section returned something else than 0; else as the calls it is made of. */
+ZKL_API int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms,
+                         zkl_section_fn section, void *payload, bool *ran, int *result, zkl_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,249 @@
+/* once.c - once per time slot: a lock, and the last slot done in the data of its path. */
+#include "place.h"
+
+#include "await.h"
+#include "error.h"
+#include "path.h"
+#include "slot.h"
+
+#include <zklock/once.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#define LENGTH_MIN 1000
+#define LENGTH_MAX (3660 * ZKL__DAY_MS)
+
+int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
+{
+    if (!session) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "session is NULL");
+    }
+    int rc = zkl__path_check(path, err);
+    rc = rc == ZKL_OK ? zkl__session_enter(session, false, err) : rc;
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    int64_t deadline = zkl__deadline(zkl__session_now(session), timeout_ms);
+    const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT};
+    rc = zkl__session_make_above(session, path, deadline, err);
+    if (rc == ZKL_OK) {
+        rc = zkl__session_change(session, &op, ZKL__RC_NODEEXISTS, deadline, err);
+    }
+    zkl__session_leave(session);
+    return rc;
+}
+
+/* --- looking ------------------------------------------------------------------------------------------------------- */
+
+static bool is_held(const struct zkl__place *place, char node[ZKL__NAME_MAX])
+{
+    struct zkl__standing now = zkl__place_look(place);
+    strcpy(node, now.node);
+    return now.state == ZKL_STATE_HELD || now.state == ZKL_STATE_JEOPARDY;
+}
+
+static int check_held(const struct zkl__place *place, char node[ZKL__NAME_MAX], zkl_error *err)
+{
+    if (is_held(place, node)) {
+        return ZKL_OK;
+    }
+    bool lost = zkl__place_look(place).state == ZKL_STATE_LOST;
+    return zkl__fail(err, lost ? ZKL_ELOST : ZKL_ENOTHELD, 0, place->path,
+                     lost ? "the lock was lost" : "the lock is not held");
+}
+
+struct answer {
+    enum zkl__rc rc;
+    struct zkl__stat stat;
+    int64_t last_ms;
+    bool is_record;
+};
+
+static void look(void *arg, const struct zkl__reply *reply)
+{
+    struct answer *answer = arg;
+    answer->rc = reply->rc;
+    answer->stat = reply->stat;
+    answer->is_record = reply->rc == ZKL__RC_OK && zkl__slot_parse(reply->data, reply->size, &answer->last_ms);
+}
+
+static int read_record(struct zkl__place *place, struct answer *record, int64_t deadline, zkl_error *err)
+{
+    const struct zkl__op op = {.kind = ZKL__OP_GET, .dir = place->path};
+    int rc = zkl__session_insist(place->session, &op, deadline, look, record, err);
+    if (rc == ZKL_OK && record->rc != ZKL__RC_OK) {
+        return zkl__fail(err, zkl__rc_code(record->rc), 0, place->path, "the record: %s", zkl__rc_name(record->rc));
+    }
+    if (rc == ZKL_OK && !record->is_record) {
+        return zkl__fail(err, ZKL_ECONFLICT, 0, place->path,
+                         "its data is not the number of a slot: used as something else");
+    }
+    return rc;
+}
+
+/* When our node was made, by the servers' clock. */
+static int read_arrival(struct zkl__place *place, const char *node, int64_t *arrival_ms, int64_t deadline,
+                        zkl_error *err)
+{
+    struct answer own;
+    const struct zkl__op op = {.kind = ZKL__OP_EXISTS, .dir = place->path, .name = node};
+    int rc = zkl__session_insist(place->session, &op, deadline, look, &own, err);
+    if (rc == ZKL_OK && own.rc != ZKL__RC_OK) {
+        return zkl__fail(err, own.rc == ZKL__RC_NONODE ? ZKL_ELOST : zkl__rc_code(own.rc), 0, place->path,
+                         "our znode: %s", zkl__rc_name(own.rc));
+    }
+    *arrival_ms = own.stat.ctime_ms;
+    return rc;
+}
+
+static int look_inside(struct zkl__place *place, int64_t length_ms, int64_t phase_ms, int64_t deadline,
+                       zkl_once_slot *slot, zkl_error *err)
+{
+    char node[ZKL__NAME_MAX];
+    struct answer record;
+    int64_t arrival_ms = 0;
+    int rc = check_held(place, node, err);
+    rc = rc == ZKL_OK ? read_arrival(place, node, &arrival_ms, deadline, err) : rc;
+    rc = rc == ZKL_OK ? read_record(place, &record, deadline, err) : rc;
+    if (rc == ZKL_OK) {
+        slot->round_ms = zkl__slot_of(arrival_ms, length_ms, phase_ms);
+        slot->last_ms = record.last_ms;
+        slot->done = record.last_ms >= slot->round_ms;
+        slot->version = record.stat.version;
+    }
+    return rc;
+}
+
+int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms, zkl_once_slot *slot,
+                  zkl_error *err)
+{
+    struct zkl__place *place = (struct zkl__place *)lock;
+    if (!lock || !slot) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", lock ? "slot" : "lock");
+    }
+    int rc = zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err);
+    rc = rc == ZKL_OK ? zkl__range_check("phase_ms", phase_ms, 0, length_ms - 1, err) : rc;
+    rc = rc == ZKL_OK ? zkl__session_enter(place->session, false, err) : rc;
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    int64_t deadline = zkl__deadline(zkl__session_now(place->session), timeout_ms);
+    rc = look_inside(place, length_ms, phase_ms, deadline, slot, err);
+    zkl__session_leave(place->session);
+    return rc;
+}
+
+/* --- recording ----------------------------------------------------------------------------------------------------- */
+
+struct written {
+    enum zkl__rc rc, check;
+};
+
+static void look_at_parts(void *arg, const struct zkl__reply *reply)
+{
+    struct written *written = arg;
+    written->rc = reply->rc;
+    written->check = reply->part_count > 0 ? reply->parts[0].rc : reply->rc;
+}
+
+/* Sent again when the answer is lost: if it was done already, the record says so. */
+static int write_record(struct zkl__place *place, const char *node, const zkl_once_slot *slot, int64_t deadline,
+                        zkl_error *err)
+{
+    char text[24];
+    int length = snprintf(text, sizeof text, "%lld", (long long)slot->round_ms);
+    const struct zkl__op parts[] = {
+        {.kind = ZKL__OP_CHECK, .dir = place->path, .name = node, .version = -1},
+        {.kind = ZKL__OP_SET, .dir = place->path, .data = text, .size = (size_t)length, .version = slot->version},
+    };
+    const struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2};
+    struct written written = {ZKL__RC_NOTAPPLIED, ZKL__RC_NOTAPPLIED};
+    int rc = ZKL_OK;
+    while (rc == ZKL_OK && written.rc == ZKL__RC_NOTAPPLIED) {
+        rc = zkl__session_insist(place->session, &op, deadline, look_at_parts, &written, err);
+    }
+    if (rc != ZKL_OK || written.rc == ZKL__RC_OK) {
+        return rc;
+    }
+    if (written.check == ZKL__RC_NONODE) {
+        return zkl__fail(err, ZKL_ELOST, 0, place->path, "the lock was lost before the slot could be recorded");
+    }
+    struct answer record;
+    rc = read_record(place, &record, deadline, err);
+    if (rc == ZKL_OK && record.last_ms == slot->round_ms && record.stat.version == slot->version + 1) {
+        return ZKL_OK; /* ours: nobody else may write while our node stands first */
+    }
+    return rc != ZKL_OK ? rc : zkl__fail(err, ZKL_ECONFLICT, 0, place->path, "the record was changed by somebody else");
+}
+
+int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms, zkl_error *err)
+{
+    struct zkl__place *place = (struct zkl__place *)lock;
+    char node[ZKL__NAME_MAX];
+    if (!lock || !slot || slot->done) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         !lock   ? "lock is NULL"
+                         : !slot ? "slot is NULL"
+                                 : "the slot is done");
+    }
+    int rc = zkl__session_enter(place->session, false, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    rc = check_held(place, node, err);
+    if (rc == ZKL_OK) {
+        rc = write_record(place, node, slot, zkl__deadline(zkl__session_now(place->session), timeout_ms), err);
+    }
+    zkl__session_leave(place->session);
+    return rc;
+}
+
+/* --- all of it ----------------------------------------------------------------------------------------------------- */
+
+struct whole {
+    zkl_lock *lock;
+    int64_t length_ms, phase_ms;
+    zkl_section_fn section;
+    void *payload;
+    bool ran;
+    int result, code;
+    zkl_error *err;
+};
+
+static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    struct whole *whole = payload;
+    int64_t patience_ms = zkl_cancel_remaining_ms(cancel);
+    zkl_once_slot slot;
+    whole->code = zkl_once_look(whole->lock, whole->length_ms, whole->phase_ms, patience_ms, &slot, whole->err);
+    if (whole->code == ZKL_OK && !slot.done) {
+        whole->ran = true;
+        whole->result = whole->section(cancel, token, whole->payload);
+        if (whole->result == 0) {
+            whole->code = zkl_once_record(whole->lock, &slot, zkl_cancel_remaining_ms(cancel), whole->err);
+        }
+    }
+    return 0;
+}
+
+int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms, zkl_section_fn section,
+                 void *payload, bool *ran, int *result, zkl_error *err)
+{
+    if (!lock || !section) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", lock ? "section" : "lock");
+    }
+    struct zkl__place *place = (struct zkl__place *)lock;
+    struct whole whole = {
+        .lock = lock, .length_ms = length_ms, .phase_ms = phase_ms, .section = section, .payload = payload, .err = err};
+    int64_t connect_ms = zkl__session_settings(place->session)->options.connect_timeout_ms;
+    int rc = zkl_once_prepare(place->session, place->path, timeout_ms == 0 ? connect_ms : timeout_ms, err);
+    rc = rc == ZKL_OK ? zkl_with_lock(lock, timeout_ms, 0, run_if_due, &whole, NULL, err) : rc;
+    if (ran) {
+        *ran = whole.ran;
+    }
+    if (result && whole.ran) {
+        *result = whole.result;
+    }
+    return whole.code != ZKL_OK ? whole.code : rc;
+}

@@ -1,0 +1,150 @@
+/* Once per slot, on the in-process store. */
+#include "lock_kit.h"
+
+#include <string.h>
+
+#define JOB "/jobs/report"
+#define HOUR INT64_C(3600000)
+
+static int runs;
+
+static int work(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    CU_ASSERT(!zkl_cancel_raised(cancel));
+    CU_ASSERT(token > 0);
+    runs++;
+    return *(int *)payload;
+}
+
+static int once(zkl_lock *lock, int result, bool *ran)
+{
+    zkl_error err = {0};
+    int got = 99;
+    int rc = zkl_once_run(lock, HOUR, 0, 10000, work, &result, ran, &got, &err);
+    if (rc == ZKL_OK && *ran) {
+        CU_ASSERT_EQUAL(got, result);
+    }
+    return rc;
+}
+
+static void test_once_over_all_hosts(void)
+{
+    zkl_session *sessions[2] = {kit_open(NULL), kit_open(NULL)};
+    zkl_lock *locks[2] = {kit_lock(sessions[0], JOB, NULL), kit_lock(sessions[1], JOB, NULL)};
+    bool ran;
+    runs = 0;
+    for (int i = 0; i < 6; i++) {
+        CU_ASSERT_EQUAL(once(locks[i % 2], 0, &ran), ZKL_OK);
+        CU_ASSERT_EQUAL(ran, i == 0);
+    }
+    CU_ASSERT_EQUAL(runs, 1);
+    for (int i = 0; i < 2; i++) {
+        zkl_lock_free(locks[i]);
+        kit_close(sessions[i]);
+    }
+}
+
+static void test_a_failure_is_not_recorded(void)
+{
+    zkl_session *session = kit_open(NULL);
+    zkl_lock *lock = kit_lock(session, JOB, NULL);
+    bool ran;
+    runs = 0;
+    CU_ASSERT_EQUAL(once(lock, 1, &ran), ZKL_OK);
+    CU_ASSERT(ran);
+    CU_ASSERT_EQUAL(once(lock, 0, &ran), ZKL_OK);
+    CU_ASSERT(ran);
+    CU_ASSERT_EQUAL(once(lock, 0, &ran), ZKL_OK);
+    CU_ASSERT(!ran);
+    CU_ASSERT_EQUAL(runs, 2);
+    zkl_lock_free(lock);
+    kit_close(session);
+}
+
+/* The winner is killed half-way: who queued behind it in the same slot runs it. */
+static void test_taken_over_from_the_dead(void)
+{
+    zkl_session *winner = kit_open(NULL), *second = kit_open(NULL);
+    zkl_lock *first = kit_lock(winner, JOB, NULL), *next = kit_lock(second, JOB, NULL);
+    zkl_once_slot slot;
+    struct acquire acquire = {0};
+    CU_ASSERT_EQUAL(zkl_once_prepare(winner, JOB, 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(first, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_once_look(first, HOUR, 0, 1000, &slot, NULL), ZKL_OK);
+    CU_ASSERT(!slot.done);
+    acquire_start(&acquire, next, 10000);
+    CU_ASSERT(EVENTUALLY(kit_queue(second, JOB) == 2));
+    zkl__memory_expire(zkl_session_id(winner));
+    CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl_lock_state(first) == ZKL_STATE_LOST));
+    CU_ASSERT_EQUAL(zkl_once_record(first, &slot, 1000, NULL), ZKL_ELOST);
+    CU_ASSERT_EQUAL(zkl_once_look(next, HOUR, 0, 1000, &slot, NULL), ZKL_OK);
+    CU_ASSERT(!slot.done);
+    CU_ASSERT_EQUAL(zkl_once_record(next, &slot, 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_once_look(next, HOUR, 0, 1000, &slot, NULL), ZKL_OK);
+    CU_ASSERT(slot.done && slot.last_ms == slot.round_ms);
+    CU_ASSERT_EQUAL(zkl_once_record(next, &slot, 1000, NULL), ZKL_EINVAL);
+    zkl_lock_free(first);
+    zkl_lock_free(next);
+    kit_close(winner);
+    kit_close(second);
+}
+
+struct resume {
+    int64_t id;
+    zkl_session *session;
+};
+
+static void *resume_when_suspended(void *arg)
+{
+    const struct resume *resume = arg;
+    CU_ASSERT(EVENTUALLY(zkl_session_get_state(resume->session) == ZKL_SESSION_SUSPENDED));
+    zkl__memory_resume(resume->id);
+    return NULL;
+}
+
+/* The record is written, its answer lost: it is ours all the same. */
+static void test_lost_answer_of_the_record(void)
+{
+    zkl_session *session = kit_open(NULL);
+    zkl_lock *lock = kit_lock(session, JOB, NULL);
+    zkl_once_slot slot;
+    CU_ASSERT_EQUAL(zkl_once_prepare(session, JOB, 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, 0, 1000, &slot, NULL), ZKL_OK);
+    zkl__memory_break(zkl_session_id(session), 0, 1, 0);
+    pthread_t thread;
+    struct resume resume = {zkl_session_id(session), session};
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, resume_when_suspended, &resume), 0);
+    CU_ASSERT_EQUAL(zkl_once_record(lock, &slot, 10000, NULL), ZKL_OK);
+    pthread_join(thread, NULL);
+    CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, 0, 1000, &slot, NULL), ZKL_OK);
+    CU_ASSERT(slot.done);
+    CU_ASSERT_EQUAL(slot.version, 1);
+    zkl_lock_free(lock);
+    kit_close(session);
+}
+
+static void test_a_record_that_is_none(void)
+{
+    zkl_session *session = kit_open(NULL);
+    zkl_lock *lock = kit_lock(session, JOB, NULL);
+    struct zkl__op op = {.kind = ZKL__OP_SET, .dir = JOB, .data = "held by x", .size = 9, .version = -1};
+    enum zkl__rc done;
+    zkl_error err = {0};
+    zkl_once_slot slot;
+    CU_ASSERT_EQUAL(zkl_once_prepare(session, JOB, 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, 0, 1000, &slot, &err), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+    zkl__memory_meddle(PLACE, &op, &done);
+    CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, 0, 1000, &slot, &err), ZKL_ECONFLICT);
+    CU_ASSERT_STRING_EQUAL(err.path, JOB);
+    CU_ASSERT_EQUAL(zkl_once_look(lock, 10, 0, 1000, &slot, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, HOUR, 1000, &slot, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_once_look(NULL, HOUR, 0, 1000, &slot, &err), ZKL_EINVAL);
+    zkl_lock_free(lock);
+    kit_close(session);
+}
+
+TESTS("once", T(test_once_over_all_hosts), T(test_a_failure_is_not_recorded), T(test_taken_over_from_the_dead),
+      T(test_lost_answer_of_the_record), T(test_a_record_that_is_none))
