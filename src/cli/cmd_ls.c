@@ -19,7 +19,7 @@ static int show(struct cli *cli, zkl_session *session, const char *path)
     if (cli->json) {
         printed = queues_print_json(queues_json(path, queue));
     } else {
-        queues_print(path, queue);
+        queues_print(stdout, path, queue);
     }
     zkl_queue_free(queue);
     return printed ? EXIT_DONE : EXIT_FAILED;

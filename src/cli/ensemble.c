@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +14,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "ask.h"
 #include "clock.h"
 
 #define MAIN_CLASS "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-#define ANSWER_MS 500 /* a server that is starting may accept a question and never answer it */
+#define ANSWER_MS 500
 
 static struct sockaddr_in loopback(int port)
 {
@@ -172,34 +172,13 @@ bool ensemble_start(struct ensemble *ensemble, const struct ensemble_spec *spec,
     return true;
 }
 
-static int connect_to(int port)
+/* Not every server that accepts a question answers it: one that starts may forget it. */
+static bool ask_server(const struct ensemble_server *server, const char *question, char *answer, size_t size)
 {
-    struct sockaddr_in address = loopback(port);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
-
-/* Sends one of ZooKeeper's four-letter questions; the answer is what arrives until the server hangs up. */
-static bool ask(int port, const char *question, char *answer, size_t size)
-{
-    int fd = connect_to(port);
-    if (fd < 0) {
-        return false;
-    }
-    size_t got = 0;
-    ssize_t piece = send(fd, question, strlen(question), MSG_NOSIGNAL);
-    struct pollfd readable = {.fd = fd, .events = POLLIN};
-    while (piece > 0 && got + 1 < size && poll(&readable, 1, ANSWER_MS) == 1) {
-        piece = recv(fd, answer + got, size - 1 - got, 0);
-        got += piece > 0 ? (size_t)piece : 0;
-    }
-    answer[got] = '\0';
-    close(fd);
-    return piece == 0;
+    const char *why;
+    char port[16];
+    snprintf(port, sizeof port, "%d", server->client_port);
+    return ask("127.0.0.1", port, question, ANSWER_MS, answer, size, &why);
 }
 
 /* Somebody else's server may sit on the port: ours is the one with our data directory. */
@@ -208,7 +187,7 @@ static bool is_ours(const struct ensemble *ensemble, int index)
     char answer[4096];
     char wanted[ENSEMBLE_PATH_MAX + 32];
     snprintf(wanted, sizeof wanted, "dataDir=%s/%d/", ensemble->folder, index + 1);
-    return ask(ensemble->servers[index].client_port, "conf", answer, sizeof answer) && strstr(answer, wanted);
+    return ask_server(&ensemble->servers[index], "conf", answer, sizeof answer) && strstr(answer, wanted);
 }
 
 bool ensemble_serves(const struct ensemble *ensemble)
@@ -217,7 +196,7 @@ bool ensemble_serves(const struct ensemble *ensemble)
     int followers = 0;
     for (int i = 0; i < ensemble->spec->servers; i++) {
         char answer[4096];
-        if (!is_ours(ensemble, i) || !ask(ensemble->servers[i].client_port, "srvr", answer, sizeof answer)) {
+        if (!is_ours(ensemble, i) || !ask_server(&ensemble->servers[i], "srvr", answer, sizeof answer)) {
             return false;
         }
         leaders += strstr(answer, "Mode: leader") || strstr(answer, "Mode: standalone");

@@ -76,7 +76,7 @@ json_t *queues_json(const char *path, const zkl_queue *queue)
                      (json_int_t)queue->foreign);
 }
 
-static void print_entry(const zkl_queue_entry *entry, size_t index)
+static void print_entry(FILE *out, const zkl_queue_entry *entry, size_t index)
 {
     char age[32];
     char who[256];
@@ -87,23 +87,23 @@ static void print_entry(const zkl_queue_entry *entry, size_t index)
         snprintf(who, sizeof who, "(not readable)");
     }
     snprintf(position, sizeof position, index == 0 ? "holds" : "%zu", index);
-    printf("  %-5s  %s  %8" PRId64 "  0x%016" PRIx64 "  %-10s  %s\n", position, age, entry->token,
-           (uint64_t)entry->session_id, zkl_kind_name(entry->kind), who);
+    fprintf(out, "  %-5s  %s  %8" PRId64 "  0x%016" PRIx64 "  %-10s  %s\n", position, age, entry->token,
+            (uint64_t)entry->session_id, zkl_kind_name(entry->kind), who);
 }
 
-void queues_print(const char *path, const zkl_queue *queue)
+void queues_print(FILE *out, const char *path, const zkl_queue *queue)
 {
-    printf("%s\n", path);
+    fprintf(out, "%s\n", path);
     if (queue->count > 0) {
-        printf("  %-5s  %-8s  %8s  %-18s  %-10s  %s\n", "queue", "age", "token", "session", "kind", "who");
+        fprintf(out, "  %-5s  %-8s  %8s  %-18s  %-10s  %s\n", "queue", "age", "token", "session", "kind", "who");
     } else {
-        puts("  nobody");
+        fputs("  nobody\n", out);
     }
     for (size_t i = 0; i < queue->count; i++) {
-        print_entry(&queue->entries[i], i);
+        print_entry(out, &queue->entries[i], i);
     }
     if (queue->foreign > 0) {
-        printf("  and %zu znodes that are no contenders\n", queue->foreign);
+        fprintf(out, "  and %zu znodes that are no contenders\n", queue->foreign);
     }
 }
 

@@ -3,6 +3,7 @@
 #define CLI_QUEUES_H
 
 #include <jansson.h>
+#include <stdio.h>
 #include <zklock/zklock.h>
 
 #define QUEUES_VERSION 1 /* of the JSON */
@@ -16,8 +17,8 @@ int queues_complain(const char *what, int result, const zkl_error *error);
 void queues_age(int64_t age_ms, char *text, size_t size);
 /* One object: {"v":1,"path":...,"contenders":[...],"foreign":0}. NULL without memory. */
 json_t *queues_json(const char *path, const zkl_queue *queue);
-/* A table for a terminal, one line per contender below the path. */
-void queues_print(const char *path, const zkl_queue *queue);
+/* A table for people, one line per contender below the path. */
+void queues_print(FILE *out, const char *path, const zkl_queue *queue);
 /* Prints an object on a line of its own, and drops it. False when it could not be written. */
 bool queues_print_json(json_t *object);
 

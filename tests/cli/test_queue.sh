@@ -56,3 +56,31 @@ kill -TERM "$pid"
 wait "$pid"
 same "exit code of hold after TERM" $? 143
 await "hold to let go" queued hold 0
+
+# watch: every change as a line, and an end when nobody reads; a table on a terminal.
+background zklock watch watched >"$work/watched"
+await "the empty queue" lines "$work/watched" 1
+zklock hold watched <>"$work/end" >/dev/null &
+holder=$!
+await "a holder in the stream" lines "$work/watched" 2
+kill -TERM "$holder"
+await "its end in the stream" lines "$work/watched" 3
+kill -INT "$pid"
+wait "$pid"
+same "exit code of watch after INT" $? 130
+matches "what watch says" "$(sed -n 2p "$work/watched")" '^\{"v":1,"path":"/locks/watched","contenders":\[\{"position":0,"holds":true,.*\}\],"foreign":0\}$'
+same "watch says each change once" "$(grep -c '"contenders":\[\]' "$work/watched")" 2
+code 0 timeout 20 bash -c 'zklock watch watched | head -n 1'
+matches "watch on a terminal" "$(TERM=xterm script -qec 'timeout -s INT 1 zklock watch watched' /dev/null </dev/null)" '/locks/watched'
+
+# doctor.
+code 0 zklock doctor
+same "doctor finds three servers" "$(grep -cE '^ok   127\.0\.0\.1:[0-9]+: 3\.[0-9.]+, (leader|follower), answers in' "$work/out")" 3
+same "doctor finds one leader" "$(grep -c leader "$work/out")" 1
+matches "doctor, the session" "$(cat "$work/out")" "^ok   session: timeout 10000ms; a holder's lease is [0-9]+ms at the least"
+code 1 zklock --tick 1s doctor
+matches "a tick that is too short" "$(cat "$work/out")" '^BAD .*tickTime is 2000ms.*use --tick 2000ms'
+code 1 zklock -s "127.0.0.1:1,$ZKLOCK_SERVERS" doctor
+matches "a server that is down" "$(cat "$work/out")" '^BAD  127\.0\.0\.1:1: Connection refused'
+code 1 zklock -s "127.0.0.1:1,$ZKLOCK_SERVERS" --json doctor
+same "doctor as JSON" "$(grep -cv '^{"v":1,"subject":".*","ok":\(true\|false\),"text":".*"}$' "$work/out")" 0

@@ -47,7 +47,7 @@ done <<'TABLE'
 122|run -n -w 200ms x true|127.0.0.1:1
 TABLE
 
-for command in run hold check ls sandbox; do
+for command in run hold check ls watch doctor sandbox; do
     for words in "help $command" "$command --help" "$command -h"; do
         eval "code 0 zklock $words"
         matches "zklock $words" "$(sed -n 3p "$work/out")" '^  zklock ' # examples lead

@@ -1,0 +1,200 @@
+/* cmd_doctor.c - is all well: the servers, the session, the client library, the locks. */
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ask.h"
+#include "clock.h"
+#include "contend.h"
+#include "options.h"
+#include "queues.h"
+
+#define ASK_MS 2000
+
+static const struct poptOption options[] = {OPTION_END};
+
+struct doctor {
+    struct cli *cli;
+    int problems;
+};
+
+/* One finding: a line, or a JSON object. */
+__attribute__((format(printf, 4, 5))) static void find(struct doctor *doctor, bool fine, const char *subject,
+                                                       const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    doctor->problems += !fine;
+    if (doctor->cli->json) {
+        queues_print_json(
+            json_pack("{s:i, s:s, s:b, s:s}", "v", QUEUES_VERSION, "subject", subject, "ok", fine, "text", text));
+    } else {
+        printf("%-4s %s: %s\n", fine ? "ok" : "BAD", subject, text);
+    }
+}
+
+/* Copies the value of "KEY: value" or "key=value" up to the end of its line; false when it is not there. */
+static bool value_of(const char *answer, const char *key, char *value, size_t size)
+{
+    const char *found = strstr(answer, key);
+    if (!found) {
+        return false;
+    }
+    found += strlen(key);
+    cli_printable(found, strcspn(found, ",\r\n"), value, size);
+    return true;
+}
+
+/* A server whose ticks are longer than we were told makes leases that are not. */
+static void examine_tick(struct doctor *doctor, const char *server, const char *host, const char *port)
+{
+    char answer[4096];
+    char text[32];
+    const char *why;
+    if (!ask(host, port, "conf", ASK_MS, answer, sizeof answer, &why) ||
+        !value_of(answer, "tickTime=", text, sizeof text)) {
+        return; /* not allowed there: 4lw.commands.whitelist */
+    }
+    long tick_ms = strtol(text, NULL, 10);
+    if (tick_ms > doctor->cli->tick_ms) {
+        find(doctor, false, server,
+             "tickTime is %ldms, and --tick says %" PRId64 "ms: leases are unsound; use --tick %ldms", tick_ms,
+             doctor->cli->tick_ms, tick_ms);
+    }
+}
+
+static void examine_server(struct doctor *doctor, const char *server)
+{
+    char host[256];
+    char answer[4096];
+    char version[64] = "of unknown version";
+    char mode[32] = "mode unknown";
+    const char *why;
+    const char *colon = strrchr(server, ':');
+    if (!colon || (size_t)(colon - server) >= sizeof host) {
+        find(doctor, false, server, "not host:port");
+        return;
+    }
+    snprintf(host, sizeof host, "%.*s", (int)(colon - server), server);
+    int64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
+    if (!ask(host, colon + 1, "srvr", ASK_MS, answer, sizeof answer, &why)) {
+        find(doctor, false, server, "%s", why);
+        return;
+    }
+    double ms = (double)(clock_ns(CLOCK_MONOTONIC) - begin_ns) / 1e6;
+    value_of(answer, "Zookeeper version: ", version, sizeof version);
+    version[strcspn(version, "-")] = '\0'; /* the build's number follows */
+    value_of(answer, "Mode: ", mode, sizeof mode);
+    find(doctor, true, server, "%s, %s, answers in %.1fms", version, mode, ms);
+    examine_tick(doctor, server, host, colon + 1);
+}
+
+static void examine_servers(struct doctor *doctor)
+{
+    char servers[2048];
+    char *rest = NULL;
+    snprintf(servers, sizeof servers, "%.*s", (int)strcspn(doctor->cli->servers, "/"), doctor->cli->servers);
+    for (char *server = strtok_r(servers, ",", &rest); server; server = strtok_r(NULL, ",", &rest)) {
+        examine_server(doctor, server);
+    }
+}
+
+static void examine_session(struct doctor *doctor, zkl_session *session)
+{
+    int64_t granted_ms = zkl_session_timeout_ms(session);
+    int64_t wanted_ms = doctor->cli->session_timeout_ms;
+    find(doctor, true, "session", "timeout %" PRId64 "ms%s; a holder's lease is %" PRId64 "ms at the least", granted_ms,
+         granted_ms == wanted_ms ? "" : ", not what was asked for", zkl_session_least_lease_ms(session));
+}
+
+static void examine_client(struct doctor *doctor)
+{
+    bool tls = dlsym(RTLD_DEFAULT, "zookeeper_init_ssl") != NULL;
+    bool sasl = dlsym(RTLD_DEFAULT, "zookeeper_init_sasl") != NULL;
+    find(doctor, true, "client library", "TLS %s, SASL %s", tls ? "built in" : "not built in",
+         sasl ? "built in" : "not built in");
+}
+
+static void examine_queue(struct doctor *doctor, const char *path, const zkl_queue *queue)
+{
+    if (queue->foreign > 0) {
+        find(doctor, false, path,
+             "%zu znodes that are no contenders: they do not block the lock, and keep its directory "
+             "from being reaped",
+             queue->foreign);
+    }
+    for (size_t i = 0; i < queue->count; i++) {
+        const zkl_queue_entry *entry = &queue->entries[i];
+        if (entry->readable && entry->session_id == 0) {
+            find(doctor, false, path, "%s is not ephemeral: no session's end will remove it", entry->name);
+        }
+    }
+}
+
+static void examine_locks(struct doctor *doctor, zkl_session *session)
+{
+    zkl_error error;
+    zkl_paths *found;
+    size_t contenders = 0;
+    if (zkl_queue_find(&found, session, "/locks", QUEUES_LIST_MS, &error) != ZKL_OK) {
+        find(doctor, false, "/locks", "%s", error.text);
+        return;
+    }
+    for (size_t i = 0; i < found->count; i++) {
+        zkl_queue *queue;
+        if (zkl_queue_list(&queue, session, found->paths[i], QUEUES_LIST_MS, &error) == ZKL_OK) {
+            contenders += queue->count;
+            examine_queue(doctor, found->paths[i], queue);
+            zkl_queue_free(queue);
+        } else {
+            find(doctor, false, found->paths[i], "%s", error.text);
+        }
+    }
+    find(doctor, true, "/locks", "%zu locks in use, %zu contenders", found->count, contenders);
+    zkl_paths_free(found);
+}
+
+static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+{
+    struct doctor doctor = {.cli = cli};
+    int count;
+    const char **words;
+    zkl_session *session;
+    int code = cli_parse(cli, self, argc, argv, NULL, NULL, &count, &words);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (count > 0) {
+        return cli_usage("doctor", "doctor: '%s': takes no words", words[0]);
+    }
+    examine_client(&doctor);
+    examine_servers(&doctor);
+    fflush(stdout);
+    code = cli_connect(cli, QUEUES_LIST_MS, &session);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    examine_session(&doctor, session);
+    examine_locks(&doctor, session);
+    zkl_session_close(session, QUEUES_LIST_MS);
+    return doctor.problems > 0 ? EXIT_PROBLEM : EXIT_DONE;
+}
+
+const struct cli_command cmd_doctor = {
+    .name = "doctor",
+    .run = run,
+    .arguments = "",
+    .summary = "are servers, session and locks as they should be",
+    .examples = "  zklock doctor                       # exit code 1 when something is bad\n"
+                "  zklock -s zk1:2181,zk2:2181 doctor\n",
+    .notes = "Asks every server (srvr, and conf where it is allowed), opens a session, looks through the locks below "
+             "/locks\n"
+             "for znodes that should not be there.\n",
+    .options = options,
+};

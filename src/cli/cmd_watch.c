@@ -1,0 +1,188 @@
+/* cmd_watch.c - queues live: a table on a terminal, a stream of JSON lines otherwise. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "contend.h"
+#include "options.h"
+#include "queues.h"
+#include "signals.h"
+
+static const struct poptOption options[] = {OPTION_END};
+
+#define LOOK_MS 1000
+
+struct watch {
+    struct cli *cli;
+    zkl_session *session;
+    int count;
+    char **paths;
+    char **seen; /* per path: the contenders last told, as JSON; NULL: nothing yet */
+    bool table;  /* for people; else JSON lines */
+    bool bold;
+};
+
+/* What makes a queue another one: who stands in it and in which order, not how old they have become. */
+static char *contenders(const zkl_queue *queue)
+{
+    json_t *names = json_array();
+    for (size_t i = 0; i < queue->count; i++) {
+        json_array_append_new(names, json_string(queue->entries[i].name));
+    }
+    json_array_append_new(names, json_integer((json_int_t)queue->foreign));
+    char *text = json_dumps(names, JSON_COMPACT);
+    json_decref(names);
+    return text;
+}
+
+/* A JSON line when the queue is not as it was told last. */
+static bool tell_change(struct watch *watch, int index, const zkl_queue *queue)
+{
+    char *now = contenders(queue);
+    bool same = now && watch->seen[index] && strcmp(now, watch->seen[index]) == 0;
+    free(watch->seen[index]);
+    watch->seen[index] = now;
+    return same || queues_print_json(queues_json(watch->paths[index], queue));
+}
+
+/* Prints the lines that fit the screen, each as far as it fits; the holder in bold. */
+static void print_screen(const struct watch *watch, const char *text)
+{
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) {
+        size = (struct winsize){.ws_row = 24, .ws_col = 80};
+    }
+    fputs("\033[H", stdout);
+    for (int row = 0; *text && row + 1 < size.ws_row; row++) {
+        size_t length = strcspn(text, "\n");
+        bool bold = watch->bold && strncmp(text, "  holds", 7) == 0;
+        printf("%s%.*s%s\033[K\n", bold ? "\033[1m" : "", length < size.ws_col ? (int)length : size.ws_col, text,
+               bold ? "\033[0m" : "");
+        text += length + (text[length] == '\n');
+    }
+    fputs("\033[J", stdout);
+    fflush(stdout);
+}
+
+/* CLI_GO_ON or the exit code. */
+static int look(struct watch *watch)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *screen = open_memstream(&text, &size);
+    int code = screen ? CLI_GO_ON : EXIT_FAILED;
+    for (int i = 0; code == CLI_GO_ON && i < watch->count; i++) {
+        zkl_queue *queue;
+        code = queues_list(&queue, watch->session, watch->paths[i]);
+        if (code == CLI_GO_ON) {
+            queues_print(screen, watch->paths[i], queue);
+            code = watch->table || tell_change(watch, i, queue) ? CLI_GO_ON : EXIT_FAILED;
+            zkl_queue_free(queue);
+        }
+    }
+    if (screen && fclose(screen) == 0 && code == CLI_GO_ON && watch->table) {
+        print_screen(watch, text);
+    }
+    free(text);
+    return code;
+}
+
+static int look_until_signal(struct watch *watch)
+{
+    struct pollfd fds[] = {{.fd = signals_fd(), .events = POLLIN}, {.fd = STDOUT_FILENO}};
+    if (watch->table) {
+        fputs("\033[2J", stdout);
+    }
+    for (;;) {
+        int code = look(watch);
+        if (code != CLI_GO_ON) {
+            return code;
+        }
+        poll(fds, 2, LOOK_MS); /* the window's size changes by a signal too */
+        int number = signals_next();
+        if (signals_is_end(number)) {
+            return EXIT_SIGNAL + number;
+        }
+        if (fds[1].revents & (POLLERR | POLLHUP)) {
+            return EXIT_DONE; /* nobody reads any more */
+        }
+    }
+}
+
+static bool take_locks(struct watch *watch, int count, const char **locks)
+{
+    watch->paths = calloc((size_t)count, sizeof *watch->paths);
+    watch->seen = calloc((size_t)count, sizeof *watch->seen);
+    for (int i = 0; watch->paths && watch->seen && i < count; i++) {
+        watch->paths[i] = cli_lock_path(locks[i]);
+        watch->count += watch->paths[i] != NULL;
+    }
+    if (watch->count < count) {
+        cli_error("out of memory");
+    }
+    return watch->count == count;
+}
+
+static void forget(struct watch *watch)
+{
+    for (int i = 0; i < watch->count; i++) {
+        free(watch->paths[i]);
+        free(watch->seen[i]);
+    }
+    free(watch->paths);
+    free(watch->seen);
+}
+
+static bool wants_color(void)
+{
+    const char *no = getenv("NO_COLOR");
+    const char *terminal = getenv("TERM");
+    return !(no && *no) && terminal && strcmp(terminal, "dumb") != 0;
+}
+
+static int watch_all(struct watch *watch)
+{
+    if (!signals_catch()) {
+        cli_error("cannot catch signals: %s", strerror(errno));
+        return EXIT_FAILED;
+    }
+    int code = cli_connect(watch->cli, QUEUES_LIST_MS, &watch->session);
+    if (code == CLI_GO_ON) {
+        code = look_until_signal(watch);
+        zkl_session_close(watch->session, QUEUES_LIST_MS);
+    }
+    return code;
+}
+
+static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+{
+    struct watch watch = {.cli = cli, .table = !cli->json && isatty(STDOUT_FILENO), .bold = wants_color()};
+    int count;
+    const char **locks;
+    int code = cli_parse(cli, self, argc, argv, NULL, NULL, &count, &locks);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (count == 0) {
+        return cli_usage("watch", "watch: which lock?");
+    }
+    watch.table = !cli->json && isatty(STDOUT_FILENO);
+    code = take_locks(&watch, count, locks) ? watch_all(&watch) : EXIT_FAILED;
+    forget(&watch);
+    return code;
+}
+
+const struct cli_command cmd_watch = {
+    .name = "watch",
+    .run = run,
+    .arguments = "LOCK...",
+    .summary = "holder and queue, live",
+    .examples = "  zklock watch backup deploy        # a table, until Ctrl-C\n"
+                "  zklock watch backup | logger      # piped: one JSON object for every change\n",
+    .notes = "Looks once a second. Honours NO_COLOR.\n",
+    .options = options,
+};
