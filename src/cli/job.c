@@ -253,6 +253,8 @@ int job_run(struct job *job)
     if (wait_for_room(job)) {
         watch(job);
     }
+    int code = job->before_release ? job->before_release(job) : CLI_GO_ON;
+    job->code = code == CLI_GO_ON ? job->code : code;
     give_back(job);
     return job->code;
 }

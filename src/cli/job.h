@@ -14,6 +14,9 @@ struct job {
     const char *name;   /* of CMD, for messages */
     int64_t grace_ms;   /* JOB_UNSET: half of what the lease leaves */
     int64_t max_run_ms; /* JOB_UNSET: no limit */
+    /* Called when CMD is over, before the lock is given back: CLI_GO_ON, or the exit code instead. NULL: nothing to do. */
+    int (*before_release)(struct job *job);
+    void *owner;
     /* How it went. */
     bool ran;
     bool lost;

@@ -1,0 +1,44 @@
+/* runner.h - CMD under a lock, from the words of the command line to the report: what run and once share. */
+#ifndef CLI_RUNNER_H
+#define CLI_RUNNER_H
+
+#include "job.h"
+#include "options.h"
+
+struct runner {
+    /* The subcommand's: */
+    const char *subcommand;
+    /* Before the queue; after the grant; after CMD, with the lock still held. Each returns CLI_GO_ON, or the exit code to end with after it was
+     * said why; NULL: nothing to do. */
+    int (*opened)(struct runner *runner);
+    int (*granted)(struct runner *runner);
+    int (*ended)(struct runner *runner);
+    const char *skipped; /* outcome to be reported when `granted` ended it */
+    /* From the options. */
+    const char *shell; /* -c */
+    const char *report_file;
+    struct job job;
+    struct contend contend;
+    /* How it went. */
+    int64_t granted_ms; /* CLOCK_MONOTONIC; 0: never */
+    int64_t ended_ms;
+};
+
+enum { RUNNER_GRACE = OPTION_FIRST_OWN, RUNNER_MAX_RUN, RUNNER_REPORT, RUNNER_FIRST_OWN };
+
+#define OPTIONS_RUNNER                                                                                          \
+    OPTIONS_WAIT,                                                                                               \
+        OPTION_VALUE("grace", '\0', RUNNER_GRACE, "time between TERM and KILL (half of what the lease leaves)", \
+                     "DUR"),                                                                                    \
+        OPTION_VALUE("max-run", '\0', RUNNER_MAX_RUN, "stop CMD when it ran for this long", "DUR"),             \
+        OPTION_VALUE("command", 'c', 'c', "run STRING by the shell, instead of CMD", "STRING"),                 \
+        OPTION_VALUE("report", '\0', RUNNER_REPORT, "write what happened to FILE, as JSON", "FILE")
+
+void runner_init(struct runner *runner, struct cli *cli, const char *subcommand);
+/* Takes one of OPTIONS_RUNNER; *taken is false when it is none of them. */
+bool runner_take(struct runner *runner, int option, const char *value, bool *taken);
+/* Parses, queues, runs, reports: everything. into: what take is given. Returns the exit code. */
+int runner_main(struct runner *runner, const struct cli_command *self, int argc, const char **argv, cli_take_fn take,
+                void *into);
+
+#endif
