@@ -1,0 +1,303 @@
+#include "arena.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <zklock/zklock.h>
+
+#include "dice.h"
+#include "wait.h"
+
+#define READY 8 /* index of the resource's word that it is there */
+#define LONG 60000
+
+static void complain(struct arena *a, const char *what)
+{
+    fprintf(stderr, "%s: %s\n", a->kind, what);
+    a->failed = true;
+}
+
+static void note(struct arena *a, enum history_op op, const char *who, const char *path, int64_t token, int64_t lease)
+{
+    history_write(a->record,
+                  &(struct history_line){.client = who, .op = op, .path = path, .token = token, .lease = lease});
+}
+
+void arena_tell(struct arena *a, const char *what, int who)
+{
+    history_write(a->record,
+                  &(struct history_line){.client = "nemesis", .op = HISTORY_fault, .result = what, .token = who});
+}
+
+void arena_pace(struct arena *a, int64_t low_ms, int64_t high_ms)
+{
+    int64_t ms = dice_between(&a->dice, low_ms, high_ms);
+    uint64_t rings;
+    int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    struct itimerspec when = {.it_value = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * MS + 1}};
+    timerfd_settime(timer, 0, &when, NULL);
+    if (read(timer, &rings, sizeof rings) != sizeof rings) {
+        complain(a, "no timer");
+    }
+    close(timer);
+}
+
+/* --- processes ------------------------------------------------------------------------------------------------------- */
+
+/* A program that lies beside ours. It gets fd as 3, if there is one, and dies with us. */
+static pid_t spawn(const char *program, char *const *argv, int fd)
+{
+    char path[512];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 64);
+    path[length > 0 ? length : 0] = '\0';
+    char *base = strrchr(path, '/');
+    if (!base) {
+        return -1;
+    }
+    strcpy(base + 1, program);
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent || (fd >= 0 && dup2(fd, 3) != 3)) {
+            _exit(127);
+        }
+        execv(path, argv);
+        _exit(127);
+    }
+    return pid;
+}
+
+static void start_resource(struct arena *a)
+{
+    char *argv[ARENA_PATHS + 3] = {"resource", a->dir};
+    int fd = memfd_create("taken", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, 4096) != 0) {
+        complain(a, "no memory to share");
+        return;
+    }
+    a->taken = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    for (int i = 0; i < ARENA_PATHS; i++) {
+        argv[2 + i] = a->paths[i];
+    }
+    a->resource = spawn("chaos_resource", argv, fd);
+    close(fd);
+    for (int64_t end = now_ms() + LONG; !atomic_load(&a->taken[READY]);) {
+        if (!look_again(end)) {
+            complain(a, "no resource");
+            return;
+        }
+    }
+}
+
+static void start_contender(struct arena *a, int number)
+{
+    struct contender *c = &a->contenders[number];
+    char servers[256], tick[16], timeout[16], seed[32];
+    char *argv[ARENA_PATHS + 8] = {"contender", servers, tick, timeout, a->dir, c->name, seed};
+    snprintf(servers, sizeof servers, "%s", ensemble_servers(a->servers));
+    if (c->links[0]) {
+        snprintf(servers, sizeof servers, "%s,%s,%s", proxy_address(c->links[0]), proxy_address(c->links[1]),
+                 proxy_address(c->links[2]));
+    }
+    snprintf(tick, sizeof tick, "%d", ARENA_TICK);
+    snprintf(timeout, sizeof timeout, "%d", ARENA_TIMEOUT);
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)dice_next(&a->dice));
+    snprintf(c->name, sizeof c->name, "p%d-%d", number, c->incarnation++);
+    for (int i = 0; i < ARENA_PATHS; i++) {
+        argv[7 + i] = a->paths[i];
+    }
+    c->pid = spawn("chaos_contender", argv, -1);
+}
+
+/* False when it is still there. */
+static bool gone(struct arena *a, struct contender *c, bool expected)
+{
+    int status;
+    if (c->pid <= 0) {
+        return true;
+    }
+    if (waitpid(c->pid, &status, WNOHANG) != c->pid) {
+        return false;
+    }
+    c->pid = 0;
+    if (!expected || status != 0) {
+        fprintf(stderr, "%s ended with status 0x%x\n", c->name, (unsigned)status);
+        complain(a, "a contender died by itself");
+    }
+    return true;
+}
+
+void arena_kill(struct arena *a, int number)
+{
+    struct contender *c = &a->contenders[number];
+    if (!gone(a, c, false)) {
+        kill(c->pid, SIGKILL);
+        waitpid(c->pid, NULL, 0);
+        note(a, HISTORY_killed, c->name, NULL, 0, 0); /* behind its last act */
+        start_contender(a, number);
+    }
+}
+
+void arena_halt(struct arena *a, int number)
+{
+    struct contender *c = &a->contenders[number];
+    if (!gone(a, c, false)) {
+        note(a, HISTORY_stopped, c->name, NULL, 0, 0);
+        kill(c->pid, SIGSTOP);
+    }
+}
+
+void arena_continue(struct arena *a, int number)
+{
+    struct contender *c = &a->contenders[number];
+    if (c->pid > 0) {
+        kill(c->pid, SIGCONT);
+        note(a, HISTORY_continued, c->name, NULL, 0, 0);
+    }
+}
+
+void arena_freeze_leader(struct arena *a, int64_t ms)
+{
+    int leader = ensemble_leader(a->servers);
+    if (leader >= 0) {
+        int64_t from = boot_ns();
+        arena_tell(a, "freeze-leader", leader);
+        ensemble_freeze(a->servers, leader);
+        arena_pace(a, ms, ms);
+        ensemble_thaw(a->servers, leader);
+        int64_t to = boot_ns();
+        arena_tell(a, "thaw", leader);
+        if (to - from >= ARENA_PAUSE * MS) {
+            history_write(a->record, &(struct history_line){.at = from,
+                                                            .client = "nemesis",
+                                                            .op = HISTORY_breach,
+                                                            .lease = to + (ARENA_TIMEOUT + 2 * ARENA_TICK) * MS});
+        }
+    }
+}
+
+/* --- beginning and end ----------------------------------------------------------------------------------------------- */
+
+void arena_start(struct arena *a, struct ensemble *servers, const char *parent, const char *kind, uint64_t seed,
+                 bool links)
+{
+    *a = (struct arena){.servers = servers, .kind = kind, .dice = seed};
+    snprintf(a->dir, sizeof a->dir, "%.80s/%.30s", parent, kind);
+    for (int i = 0; i < ARENA_PATHS; i++) {
+        snprintf(a->paths[i], sizeof a->paths[i], "/chaos/%.30s/%c", kind, 'a' + i);
+    }
+    if (mkdir(a->dir, 0700) != 0 || (a->record = history_open(a->dir, "nemesis")) < 0) {
+        complain(a, "no directory for histories");
+        return;
+    }
+    start_resource(a);
+    for (int i = 0; i < ARENA_CONTENDERS; i++) {
+        for (int j = 0; links && j < ARENA_SERVERS; j++) {
+            a->contenders[i].links[j] = proxy_start(ensemble_address(servers, j));
+        }
+        start_contender(a, i);
+    }
+}
+
+/* Every path has taken another write: the queues move. */
+static void await_progress(struct arena *a)
+{
+    int64_t end = now_ms() + LONG;
+    for (int i = 0; i < ARENA_PATHS; i++) {
+        long before = atomic_load(&a->taken[i]);
+        while (atomic_load(&a->taken[i]) == before) {
+            if (!look_again(end)) {
+                complain(a, "a minute after the last fault a queue does not move");
+                return;
+            }
+        }
+    }
+}
+
+static void end_contenders(struct arena *a)
+{
+    int64_t end = now_ms() + LONG;
+    for (int i = 0; i < ARENA_CONTENDERS; i++) {
+        if (!gone(a, &a->contenders[i], false)) {
+            kill(a->contenders[i].pid, SIGTERM);
+        }
+    }
+    for (int i = 0; i < ARENA_CONTENDERS; i++) {
+        struct contender *c = &a->contenders[i];
+        while (!gone(a, c, true)) {
+            if (!look_again(end)) {
+                complain(a, "a contender does not end");
+                kill(c->pid, SIGABRT); /* a core tells where it hangs, if the machine keeps them */
+                waitpid(c->pid, NULL, 0);
+                c->pid = 0;
+            }
+        }
+        for (int j = 0; j < ARENA_SERVERS && c->links[j]; j++) {
+            proxy_stop(c->links[j]);
+        }
+    }
+}
+
+/* Znodes at path, strangers' too; -1: it cannot be said. */
+static int64_t znodes(zkl_session *session, const char *path)
+{
+    zkl_queue *queue;
+    if (zkl_queue_list(&queue, session, path, SOON, NULL) != ZKL_OK) {
+        return -1;
+    }
+    int64_t count = (int64_t)(queue->count + queue->foreign);
+    zkl_queue_free(queue);
+    return count;
+}
+
+/* Places of those that were killed go with their sessions; nothing else may be left by then. */
+static void look_for_orphans(struct arena *a)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_session *session;
+    zkl_error err;
+    options.tick_ms = ARENA_TICK;
+    int64_t end = now_ms() + ARENA_TIMEOUT + 4 * ARENA_TICK + 5000;
+    if (zkl_session_open(&session, ensemble_servers(a->servers), &options, &err) != ZKL_OK) {
+        complain(a, err.text);
+        return;
+    }
+    for (int i = 0; i < ARENA_PATHS; i++) {
+        int64_t left = znodes(session, a->paths[i]);
+        while (left != 0 && look_again(end)) {
+            left = znodes(session, a->paths[i]);
+        }
+        note(a, HISTORY_queue, "nemesis", a->paths[i], left < 0 ? 1 : left, 0);
+    }
+    zkl_session_close(session, SOON);
+}
+
+void arena_stop(struct arena *a)
+{
+    if (a->taken && !a->failed) {
+        await_progress(a);
+    }
+    end_contenders(a);
+    look_for_orphans(a);
+    if (a->resource > 0) {
+        if (waitpid(a->resource, NULL, WNOHANG) != 0) {
+            complain(a, "the resource died");
+        } else {
+            kill(a->resource, SIGKILL);
+            waitpid(a->resource, NULL, 0);
+        }
+    }
+    if (a->taken) {
+        munmap(a->taken, 4096);
+    }
+    close(a->record);
+}

@@ -1,0 +1,59 @@
+/* arena.h - three real servers, processes that contend on them, a resource that they write to, and a record of what is done to them. */
+#ifndef ZKL_CHAOS_ARENA_H
+#define ZKL_CHAOS_ARENA_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "ensemble.h"
+#include "history.h"
+#include "proxy.h"
+
+#define ARENA_TICK 500     /* ms, of the servers */
+#define ARENA_TIMEOUT 3000 /* ms, of the sessions */
+#define ARENA_PAUSE 500    /* ms: the sessions' leader_pause_ms, its default */
+#define ARENA_CONTENDERS 4
+#define ARENA_SERVERS 3
+#define ARENA_PATHS 3
+
+struct arena {
+    struct ensemble *servers;
+    const char *kind;
+    char dir[128]; /* of the histories */
+    char paths[ARENA_PATHS][HISTORY_WORD];
+    uint64_t dice;
+    int record;
+    pid_t resource;
+    atomic_long *taken; /* writes that the resource took, for each path */
+    struct contender {
+        pid_t pid;
+        int incarnation;
+        char name[HISTORY_WORD];
+        struct proxy *links[ARENA_SERVERS]; /* to each server; NULL: it connects straight */
+    } contenders[ARENA_CONTENDERS];
+    int faults;
+    bool failed; /* something went wrong that no history tells; words are on stderr */
+};
+
+/* Starts resource and contenders. links: contenders connect through proxies. */
+void arena_start(struct arena *a, struct ensemble *servers, const char *parent, const char *kind, uint64_t seed,
+                 bool links);
+/* Nothing is broken any more: waits for progress on every path, lets the contenders end, and looks at the queues. */
+void arena_stop(struct arena *a);
+
+/* The nemesis' own pace: returns after that time. Nothing is waited for by this. */
+void arena_pace(struct arena *a, int64_t low_ms, int64_t high_ms);
+/* A word for whoever reads the history. */
+void arena_tell(struct arena *a, const char *what, int who);
+
+void arena_kill(struct arena *a, int contender); /* SIGKILL, and another one takes its place */
+void arena_halt(struct arena *a, int contender); /* SIGSTOP */
+void arena_continue(struct arena *a, int contender);
+
+/* Freezes the server that leads for that long. One that is frozen longer than the sessions allow for breaks an assumption, and the
+ * history says so, whether it was meant to or was slow to be woken. */
+void arena_freeze_leader(struct arena *a, int64_t ms);
+
+#endif

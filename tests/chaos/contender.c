@@ -1,0 +1,357 @@
+/* contender SERVERS TICK_MS TIMEOUT_MS DIR NAME SEED PATH... : one process of many that contend, through the public API, until it
+ * gets SIGTERM. What it does and sees goes to DIR/NAME.history (history.h); while it holds, it writes to the resource (DIR/resource),
+ * now and then without looking whether it still holds. */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <zklock/zklock.h>
+
+#include "dice.h"
+#include "history.h"
+#include "wait.h"
+
+#define THREADS 3
+#define PATHS_MAX 8
+#define SHORT_HOLD 150 /* ms: max_hold_ms of one lock in two */
+#define PATIENCE 60000 /* ms: a completion that has not come by then never comes */
+#define LATE (5 * MS)  /* ns: what is worth a line */
+
+static const char *process;
+static int record = -1, resource = -1;
+static atomic_bool enough;
+static zkl_session *session;
+static int path_count;
+static char **paths;
+
+/* One contender: a thread, a lock for each path, with and without max_hold_ms. */
+struct client {
+    char name[HISTORY_WORD];
+    pthread_t thread;
+    uint64_t dice;
+    zkl_lock *locks[PATHS_MAX][2];
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    int completions; /* of the acquire that is pending */
+    int code;
+    int64_t token;
+    atomic_int told;
+};
+
+static void note(const struct client *c, enum history_op op, const char *path, const char *result, int64_t token,
+                 int64_t lease)
+{
+    history_write(record, &(struct history_line){.client = c->name,
+                                                 .session = zkl_session_id(session),
+                                                 .op = op,
+                                                 .path = path,
+                                                 .result = result,
+                                                 .token = token,
+                                                 .lease = lease});
+}
+
+static void give_up(const char *what, const zkl_error *err)
+{
+    fprintf(stderr, "%s: %s: %s\n", process, what, err ? err->text : strerror(errno));
+    abort();
+}
+
+/* --- the end of an acquire ------------------------------------------------------------------------------------------- */
+
+/* The lease is asked for after the time was read: it runs at least so long from then. */
+static void note_done(const struct client *c, const zkl_lock *lock, int code, const zkl_grant *grant)
+{
+    int64_t now = boot_ns(), left = code == ZKL_OK ? zkl_lock_remaining_ms(lock) : 0;
+    history_write(record, &(struct history_line){.at = now,
+                                                 .client = c->name,
+                                                 .session = zkl_session_id(session),
+                                                 .op = HISTORY_done,
+                                                 .path = zkl_lock_path(lock),
+                                                 .result = zkl_error_name(code),
+                                                 .token = code == ZKL_OK ? grant->token : 0,
+                                                 .lease = code == ZKL_OK ? now + left * MS : 0});
+}
+
+static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    struct client *c = payload;
+    (void)err;
+    note_done(c, lock, code, grant);
+    pthread_mutex_lock(&c->mutex);
+    c->completions++;
+    c->code = code;
+    c->token = grant ? grant->token : 0;
+    pthread_cond_signal(&c->cond);
+    pthread_mutex_unlock(&c->mutex);
+}
+
+static void on_state(zkl_lock *lock, zkl_state state, void *payload)
+{
+    struct client *c = payload;
+    if (state == ZKL_STATE_LOST) {
+        note(c, HISTORY_told, zkl_lock_path(lock), NULL, 0, 0);
+        atomic_fetch_add(&c->told, 1);
+    }
+}
+
+/* --- acquires -------------------------------------------------------------------------------------------------------- */
+
+static int acquire(struct client *c, zkl_lock *lock, int64_t timeout_ms)
+{
+    zkl_grant grant;
+    zkl_error err;
+    int64_t bound_ms =
+        timeout_ms > 0 ? timeout_ms : 10000; /* a try waits for an answer no longer than connect_timeout_ms */
+    note(c, HISTORY_acquire, zkl_lock_path(lock), NULL, 0, boot_ns() + bound_ms * MS);
+    int code = zkl_lock_acquire(lock, timeout_ms, &grant, &err);
+    note_done(c, lock, code, &grant);
+    c->token = code == ZKL_OK ? grant.token : 0;
+    return code;
+}
+
+/* True when the completion is there. */
+static bool completed(struct client *c, int64_t ms)
+{
+    struct timespec end;
+    int64_t at = clock_ns(CLOCK_MONOTONIC) + ms * MS;
+    end = (struct timespec){.tv_sec = at / 1000000000, .tv_nsec = at % 1000000000};
+    pthread_mutex_lock(&c->mutex);
+    while (c->completions == 0 && pthread_cond_clockwait(&c->cond, &c->mutex, CLOCK_MONOTONIC, &end) == 0) {
+    }
+    bool yes = c->completions > 0;
+    pthread_mutex_unlock(&c->mutex);
+    return yes;
+}
+
+/* An acquire without a deadline, which is cancelled if it takes too long. */
+static int acquire_or_cancel(struct client *c, zkl_lock *lock, int64_t patience_ms)
+{
+    zkl_error err;
+    c->completions = 0;
+    note(c, HISTORY_acquire, zkl_lock_path(lock), NULL, 0, 0);
+    int code = zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_acquired, c, &err);
+    if (code != ZKL_OK) {
+        note_done(c, lock, code, NULL);
+        return code;
+    }
+    if (!completed(c, patience_ms)) {
+        if (zkl_lock_cancel(lock) == ZKL_OK) {
+            note(c, HISTORY_cancel, zkl_lock_path(lock), NULL, 0, 0);
+        }
+        if (!completed(c, PATIENCE)) {
+            fprintf(stderr, "%s: a cancelled acquire does not complete\n", c->name);
+            exit(1); /* the history says so */
+        }
+    }
+    return c->code;
+}
+
+/* --- holding --------------------------------------------------------------------------------------------------------- */
+
+static void write_resource(struct client *c, const char *path, int64_t token)
+{
+    char text[128];
+    int length = snprintf(text, sizeof text, "%s %s %" PRId64, c->name, path, token);
+    while (send(resource, text, (size_t)length, 0) < 0) {
+        if (errno != EINTR) {
+            give_up("resource", NULL);
+        }
+    }
+}
+
+/* False when the holder sees that it is none any more. */
+static bool look(struct client *c, const zkl_lock *lock)
+{
+    int64_t now = boot_ns(), left = zkl_lock_remaining_ms(lock);
+    bool held = zkl_lock_is_held(lock);
+    history_write(record, &(struct history_line){.at = held ? now : 0,
+                                                 .client = c->name,
+                                                 .session = zkl_session_id(session),
+                                                 .op = held ? HISTORY_held : HISTORY_lost,
+                                                 .path = zkl_lock_path(lock),
+                                                 .lease = held ? now + left * MS : 0});
+    return held;
+}
+
+static void hold(struct client *c, zkl_lock *lock, int64_t token, int64_t ms)
+{
+    const char *path = zkl_lock_path(lock);
+    int64_t end = now_ms() + ms;
+    bool careless = dice_once_in(&c->dice, 4), held = true;
+    int before = atomic_load(&c->told);
+    do {
+        write_resource(c, path, token);
+        held = look(c, lock);
+        poll(NULL, 0, (int)dice_below(&c->dice, 20));
+    } while ((held || careless) && now_ms() < end && !atomic_load(&enough));
+    if (careless) {
+        write_resource(c, path, token);
+    }
+    held = held && look(c, lock);
+    /* Whoever lost is told: looked for so many times, not so long, for we may have been stopped. */
+    for (int i = 0; !held && atomic_load(&c->told) == before && i < 5000; i++) {
+        poll(NULL, 0, 1);
+    }
+    note(c, HISTORY_release, path, NULL, token, 0);
+    int code = zkl_lock_release(lock, NULL);
+    note(c, HISTORY_released, path, zkl_error_name(code), token, 0);
+}
+
+static int64_t some_hold_ms(uint64_t *dice)
+{
+    return dice_once_in(dice, 80)   ? dice_between(dice, 1500, 5000)
+           : dice_once_in(dice, 20) ? dice_between(dice, 200, 800)
+                                    : dice_below(dice, 25);
+}
+
+static void contend(struct client *c)
+{
+    zkl_lock *lock = c->locks[dice_below(&c->dice, path_count)][dice_once_in(&c->dice, 5)];
+    int64_t way = dice_below(&c->dice, 4);
+    int code = way == 0   ? acquire(c, lock, 0)
+               : way == 1 ? acquire_or_cancel(c, lock, dice_between(&c->dice, 20, 4000))
+                          : acquire(c, lock, dice_between(&c->dice, 20, 3000));
+    if (code == ZKL_OK) {
+        hold(c, lock, c->token, some_hold_ms(&c->dice));
+    } else {
+        poll(NULL, 0, (int)dice_below(&c->dice, 30)); /* tries, or there would be nothing but them */
+    }
+}
+
+/* --- threads --------------------------------------------------------------------------------------------------------- */
+
+static void *run_client(void *arg)
+{
+    struct client *c = arg;
+    while (!atomic_load(&enough)) {
+        contend(c);
+    }
+    return NULL;
+}
+
+/* What the machine alone does to a wait, in this process, all the time: that is not the library's. */
+static void *run_control(void *arg)
+{
+    struct client *c = arg;
+    while (!atomic_load(&enough)) {
+        int64_t due = boot_ns() + 10 * MS;
+        poll(NULL, 0, 10);
+        int64_t now = boot_ns();
+        if (now - due > LATE) {
+            history_write(record,
+                          &(struct history_line){.at = now, .client = c->name, .op = HISTORY_late, .lease = now - due});
+        }
+    }
+    return NULL;
+}
+
+static void client_init(struct client *c, int number, uint64_t seed)
+{
+    snprintf(c->name, sizeof c->name, "%.30s.%d", process, number);
+    c->dice = dice_at(seed, 1, (uint64_t)number);
+    pthread_mutex_init(&c->mutex, NULL);
+    pthread_cond_init(&c->cond, NULL);
+    for (int i = 0; i < path_count; i++) {
+        for (int j = 0; j < 2; j++) {
+            zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+            zkl_error err;
+            options.state_fn = on_state;
+            options.state_payload = c;
+            options.max_hold_ms = j ? SHORT_HOLD : 0;
+            options.on_expiry = dice_once_in(&c->dice, 3) ? ZKL_ON_EXPIRY_FAIL : ZKL_ON_EXPIRY_REQUEUE;
+            if (zkl_lock_new(&c->locks[i][j], session, paths[i], &options, &err) != ZKL_OK) {
+                give_up("lock", &err);
+            }
+        }
+    }
+}
+
+static void client_deinit(struct client *c)
+{
+    for (int i = 0; i < path_count; i++) {
+        zkl_lock_free(c->locks[i][0]);
+        zkl_lock_free(c->locks[i][1]);
+    }
+}
+
+/* Servers may be down just now. */
+static void open_session(const char *servers, int64_t tick_ms, int64_t timeout_ms)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_error err;
+    int code;
+    options.tick_ms = tick_ms;
+    options.session_timeout_ms = timeout_ms;
+    do {
+        code = zkl_session_open(&session, servers, &options, &err);
+    } while (code == ZKL_ECONNECT && !atomic_load(&enough));
+    if (code == ZKL_ECONNECT) {
+        exit(0);
+    }
+    if (code != ZKL_OK) {
+        give_up("session", &err);
+    }
+}
+
+static void find_resource(const char *dir)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%.90s/resource", dir);
+    resource = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (connect(resource, (struct sockaddr *)&address, sizeof address) != 0) {
+        give_up("resource", NULL);
+    }
+}
+
+static void *wait_for_the_end(void *arg)
+{
+    int signal;
+    sigwait(arg, &signal);
+    atomic_store(&enough, true);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    static struct client clients[THREADS + 1];
+    pthread_t waiter;
+    sigset_t signals;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (argc < 8 || argc - 7 > PATHS_MAX) {
+        fprintf(stderr, "usage: contender SERVERS TICK_MS TIMEOUT_MS DIR NAME SEED PATH...\n");
+        return 2;
+    }
+    process = argv[5];
+    uint64_t seed = strtoull(argv[6], NULL, 0);
+    paths = argv + 7;
+    path_count = argc - 7;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
+    pthread_create(&waiter, NULL, wait_for_the_end, &signals);
+    record = history_open(argv[4], process);
+    find_resource(argv[4]);
+    open_session(argv[1], atoll(argv[2]), atoll(argv[3]));
+    for (int i = 0; i <= THREADS; i++) {
+        client_init(&clients[i], i, seed);
+        pthread_create(&clients[i].thread, NULL, i < THREADS ? run_client : run_control, &clients[i]);
+    }
+    for (int i = 0; i <= THREADS; i++) {
+        pthread_join(clients[i].thread, NULL);
+    }
+    pthread_join(waiter, NULL);
+    for (int i = 0; i <= THREADS; i++) {
+        client_deinit(&clients[i]);
+    }
+    int code = zkl_session_close(session, 10000);
+    return code == ZKL_OK || code == ZKL_ETIMEOUT ? 0 : 1;
+}

@@ -1,0 +1,98 @@
+/* history.h - what happened, one line per event, so that somebody else can judge it.
+ *
+ * A line is eight words, separated by spaces, all of CLOCK_BOOTTIME in ns (one machine, one clock: the times of all processes compare):
+ *
+ *   time client session op path result token lease
+ *
+ * "-" and 0 stand for nothing. A line that begins with '#' is a remark. A client is "process" or "process.thread"; it has at most one
+ * acquire pending and one grant at a time. One file per process; every line is one write, so a process that is killed loses nothing
+ * but the line it was in (a last line without its end is not read).
+ *
+ *   op         who        meaning of the other words
+ *   acquire    client     asks for path; lease: when the wait has to be over (0: no deadline yet)
+ *   cancel     client     its pending acquire was told to end: the deadline is now
+ *   done       client     the acquire's completion: result; with ZKL_OK the token, and until when the lease runs
+ *   held       client     the holder looked: the lease runs until then
+ *   lost       client     the holder looked: it is not held any more
+ *   told       client     the callback said LOST
+ *   release    client     release is called now
+ *   released   client     it has returned: result
+ *   late       process    a timed wait of nobody's interest came back that many ns (lease) too late: what the machine does to us
+ *   stopped, continued, killed   process, by who did it
+ *   breach     whoever    an assumption of the lease was broken: until then (lease) only fencing has to hold
+ *   write      resource   a write with a token came: result accepted or refused
+ *   queue      whoever    looked at path after all was over: token is how many znodes stand there
+ *   fault      whoever    a word about what was done to the servers; not judged */
+#ifndef ZKL_CHAOS_HISTORY_H
+#define ZKL_CHAOS_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HISTORY_OPS(X)                                                                                         \
+    X(acquire)                                                                                                 \
+    X(cancel) X(done) X(held) X(lost) X(told) X(release) X(released) X(late) X(stopped) X(continued) X(killed) \
+        X(breach) X(write) X(queue) X(fault)
+
+enum history_op {
+#define HISTORY_ENUM(name) HISTORY_##name,
+    HISTORY_OPS(HISTORY_ENUM)
+#undef HISTORY_ENUM
+        HISTORY_OP_COUNT
+};
+
+#define HISTORY_WORD 48
+
+/* --- writing --------------------------------------------------------------------------------------------------------- */
+
+struct history_line {
+    int64_t at; /* 0: now */
+    const char *client;
+    int64_t session;
+    enum history_op op;
+    const char *path, *result; /* NULL: "-" */
+    int64_t token, lease;
+};
+
+/* Opens the file of a process; -1: it cannot be had, with words on stderr. */
+int history_open(const char *dir, const char *process);
+/* Any thread. A line that cannot be written ends the process: nothing could be judged. */
+void history_write(int fd, const struct history_line *line);
+
+/* --- reading --------------------------------------------------------------------------------------------------------- */
+
+struct history_event {
+    int64_t at;
+    int client, process, path; /* numbers of names; -1: none */
+    enum history_op op;
+    bool good; /* result is ZKL_OK or accepted */
+    int64_t session, token, lease;
+    int file, line;
+};
+
+struct history_names {
+    char (*names)[HISTORY_WORD];
+    int count, size;
+    int *slots; /* hash table of numbers */
+    int slot_count;
+};
+
+struct history {
+    struct history_event *events;
+    size_t count, size;
+    struct history_names clients, processes, paths, files;
+    size_t cut; /* last lines that were not read */
+};
+
+void history_init(struct history *h);
+void history_free(struct history *h);
+/* Adds the lines of a file, or of a text that is called name. False: something in it is no history, with words on stderr. */
+bool history_read(struct history *h, const char *file);
+bool history_parse(struct history *h, const char *name, const char *text);
+/* Puts the events into the order of time; lines of one file and time stay in their order. After the last read. */
+void history_sort(struct history *h);
+/* Adds an event as if it had been read. Names are numbered by the caller; -1 is none. */
+void history_add(struct history *h, const struct history_event *event);
+
+#endif

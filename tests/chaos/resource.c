@@ -1,0 +1,77 @@
+/* resource DIR PATH... : the thing that the locks protect. Writes come as datagrams "client path token" to DIR/resource, also those that
+ * were under way for long; one whose token is below the highest that was taken for its path is refused. DIR/resource.history tells
+ * all; descriptor 3 is a page of counters: how many were taken, for each path. */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "history.h"
+
+#define PATHS_MAX 8
+
+static int path_number(char **paths, int count, const char *path)
+{
+    for (int i = 0; i < count; i++) {
+        if (strcmp(paths[i], path) == 0) {
+            return i;
+        }
+    }
+    fprintf(stderr, "resource: %s?\n", path);
+    exit(1);
+}
+
+static int listen_at(const char *dir)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%.90s/resource", dir);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        perror("resource");
+        exit(1);
+    }
+    return fd;
+}
+
+int main(int argc, char **argv)
+{
+    char text[128], client[HISTORY_WORD], path[HISTORY_WORD];
+    int64_t highest[PATHS_MAX] = {0}, token;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (argc < 3 || argc - 2 > PATHS_MAX) {
+        fprintf(stderr, "usage: resource DIR PATH...\n");
+        return 2;
+    }
+    atomic_long *taken = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, 3, 0);
+    int record = history_open(argv[1], "resource"), fd = listen_at(argv[1]);
+    if (record < 0 || taken == MAP_FAILED) {
+        return 1;
+    }
+    atomic_store(&taken[PATHS_MAX], 1); /* here we are */
+    for (;;) {
+        ssize_t length = recv(fd, text, sizeof text - 1, 0);
+        text[length > 0 ? length : 0] = '\0';
+        if (sscanf(text, "%47s %47s %" SCNd64, client, path, &token) != 3) {
+            fprintf(stderr, "resource: %s\n", length < 0 ? strerror(errno) : text);
+            return 1;
+        }
+        int i = path_number(argv + 2, argc - 2, path);
+        bool fresh = token >= highest[i];
+        highest[i] = fresh ? token : highest[i];
+        history_write(record, &(struct history_line){.client = client,
+                                                     .op = HISTORY_write,
+                                                     .path = path,
+                                                     .result = fresh ? "accepted" : "refused",
+                                                     .token = token,
+                                                     .lease = highest[i]});
+        atomic_fetch_add(&taken[i], fresh ? 1 : 0);
+    }
+}

@@ -1,0 +1,51 @@
+/* verdict.h - what a history proves against the library. In O(n log n): every grant has a token of its own, so that nothing has to
+ * be searched for; a sweep over the events and one over the grants of each path see everything. */
+#ifndef ZKL_CHAOS_VERDICT_H
+#define ZKL_CHAOS_VERDICT_H
+
+#include <stdio.h>
+
+#include "history.h"
+
+/* X(NAME, words) */
+#define VERDICTS(X)                                                                                                  \
+    X(DOUBLE_HOLD, "double-hold")       /* two grants of one path overlap: [grant, min(release, lost, lease end)] */ \
+    X(TOKEN_ORDER, "token-order")       /* a grant's token is not above those of all grants before it */             \
+    X(STALE_ACCEPTED, "stale-accepted") /* the resource took a write with a token below one it had taken */          \
+    X(LATE_END, "late-end")             /* a wait went on after its deadline */                                      \
+    X(NEVER_ENDED, "never-ended")       /* an acquire without a completion */                                        \
+    X(ENDED_TWICE, "ended-twice")       /* a completion without an acquire */                                        \
+    X(NOT_TOLD, "not-told")             /* a holder lost, released, and was not told LOST in between */              \
+    X(ORPHAN, "orphan")                 /* a znode stands in a queue after everything is over */                     \
+    X(NOBODY_LOOKED, "nobody-looked")   /* a path was used, and nobody looked for orphans at its end */              \
+    X(GARBLED, "garbled")               /* what cannot have happened: the recorder is wrong, judge nothing */
+
+enum verdict_kind {
+#define VERDICT_ENUM(name, words) VERDICT_##name,
+    VERDICTS(VERDICT_ENUM)
+#undef VERDICT_ENUM
+        VERDICT_COUNT
+};
+
+const char *verdict_name(int kind);
+
+struct verdict {
+    size_t found[VERDICT_COUNT];
+    size_t waits, grants, losses, killed, writes, refused;
+    size_t too_late; /* grants whose lease was over when the holder first looked */
+    size_t excused;  /* overlaps while an assumption of the lease was broken */
+    int64_t
+        worst_end_ns; /* the longest that a wait went on after its deadline, without what its process was kept from */
+};
+
+struct verdict_options {
+    int64_t slack_ns; /* how long after its deadline a wait may end, besides what its process was kept from running */
+    FILE *words;      /* where violations are told; NULL: nowhere */
+};
+
+/* history: sorted. */
+void verdict_judge(struct verdict *verdict, const struct history *history, const struct verdict_options *options);
+/* How many violations of all kinds. */
+size_t verdict_total(const struct verdict *verdict);
+
+#endif
