@@ -34,6 +34,9 @@ void zkl__place_unref(struct zkl__place *place)
     if (--place->refs > 0) {
         return;
     }
+    if (place->ops && place->ops->destroy) {
+        place->ops->destroy(place);
+    }
     zkl__free(heap, (void *)(uintptr_t)place->config.metadata);
     zkl__free(heap, (void *)(uintptr_t)place->config.acl);
     paths_free(place, heap);

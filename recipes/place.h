@@ -16,6 +16,15 @@ struct zkl__completion;
 
 typedef void (*zkl__any_fn)(void); /* a user's function, whatever its type */
 
+/* What an acquire of a recipe is in the core, where it is more than contenders: told outcomes as a contender's owner is. It is
+ * freed by let_go, or by itself once it has told ZKL__FAILED. All inside enter/leave. */
+struct zkl__claim_ops {
+    void *(*make)(struct zkl__place *place, const struct zkl__contender_config *config); /* NULL: no memory */
+    void (*event)(void *claim, const struct zkl__event *event);                          /* _START, _CANCEL, _RELEASE */
+    bool (*holds)(const void *claim);
+    void (*let_go)(void *claim); /* tells no more, and leaves nothing */
+};
+
 struct zkl__place_ops {
     struct zkl__object_ops object; /* noun, zkl__place_give_up, zkl__place_describe */
     /* Call the user. Outside the mutex. */
@@ -23,6 +32,8 @@ struct zkl__place_ops {
     void (*revoked)(struct zkl__place *place); /* NULL: nobody can be asked to release */
     void (*complete)(struct zkl__place *place, zkl__any_fn done, void *payload, int code, const zkl_grant *grant,
                      const zkl_error *err);
+    const struct zkl__claim_ops *claims;       /* NULL: a contender, or several as one */
+    void (*destroy)(struct zkl__place *place); /* frees what the recipe allocated, but not the place. NULL: nothing */
 };
 
 /* Options that all queue recipes have. */

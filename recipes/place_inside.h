@@ -11,7 +11,8 @@ struct zkl__turn {
     struct zkl__place *place;
     const struct zkl__rule *rule;
     struct zkl__contender *contender; /* or: */
-    struct zkl__joint *joint;         /* both NULL after the last word, or when it was let go */
+    struct zkl__joint *joint;         /* or: */
+    void *claim;                      /* all NULL after the last word, or when it was let go */
     struct zkl__signal changed;
     unsigned refs;  /* the place while it is its turn, threads and completions that look at it */
     unsigned depth; /* acquires not yet released */

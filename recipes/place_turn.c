@@ -29,14 +29,18 @@ static struct zkl__turn *turn_new(struct zkl__place *place)
 
 static bool alive(const struct zkl__turn *turn)
 {
-    return turn->contender || turn->joint;
+    return turn->contender || turn->joint || turn->claim;
 }
 
 void zkl__turn_event(struct zkl__turn *turn, struct zkl__event event)
 {
     event.contender = turn->contender;
     event.joint = turn->joint;
-    zkl__session_event(turn->place->session, event);
+    if (turn->claim) {
+        turn->place->ops->claims->event(turn->claim, &event);
+    } else {
+        zkl__session_event(turn->place->session, event);
+    }
 }
 
 /* --- what the core tells: inside a step ---------------------------------------------------------------------------- */
@@ -70,6 +74,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
     case ZKL__FAILED:
         turn->contender = NULL;
         turn->joint = NULL;
+        turn->claim = NULL;
         settle(turn, outcome);
         place->turn = NULL;
         zkl__turn_unref(turn); /* not the last: a thread or a completion waits for the result */
@@ -166,6 +171,9 @@ int zkl__turn_begin(struct zkl__turn **out, struct zkl__place *place, const stru
     turn->downgraded = true;
     if (place->config.paths) {
         turn->joint = zkl__joint_new(core, &config, place->config.paths, place->config.path_count);
+    } else if (place->ops->claims) {
+        turn->claim = place->ops->claims->make(place, &config);
+        turn->rule = NULL; /* may be gone when the call returns */
     } else {
         turn->contender = zkl__contender_new(core, &config);
     }
@@ -213,6 +221,9 @@ bool zkl__turn_holds(const struct zkl__turn *turn)
     if (!turn->granted || !alive(turn) || turn->place->turn != turn) {
         return false;
     }
+    if (turn->claim) {
+        return turn->place->ops->claims->holds(turn->claim);
+    }
     return turn->joint ? zkl__joint_holds(core, turn->joint, now) : zkl__contender_holds(core, turn->contender, now);
 }
 
@@ -225,9 +236,12 @@ static void let_go(struct zkl__turn *turn)
         zkl__contender_let_go(core, turn->contender, now);
     } else if (turn->joint) {
         zkl__joint_let_go(core, turn->joint, now);
+    } else if (turn->claim) {
+        turn->place->ops->claims->let_go(turn->claim);
     }
     turn->contender = NULL;
     turn->joint = NULL;
+    turn->claim = NULL;
 }
 
 /* The object is idle again. The reference it had to the turn goes to the caller. */

@@ -8,6 +8,7 @@
 #include <zklock/lock.h>
 #include <zklock/once.h>
 #include <zklock/queue.h>
+#include <zklock/semaphore.h>
 #include <zklock/session.h>
 #include <zklock/types.h>
 #include <zklock/version.h>
