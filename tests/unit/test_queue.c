@@ -164,11 +164,7 @@ static void test_a_thousand_entries(void)
         snprintf(name, sizeof name, "_c_" UUID "-lock-%010d", (i * 7) % 1000);
         put("/long", name, "somebody waits here", NULL);
     }
-    int64_t from = now_ms();
     zkl_queue *queue = list("/long");
-    int64_t took = now_ms() - from;
-    printf("1000 entries in %lld ms ... ", (long long)took);
-    CU_ASSERT(took < (SLOWLY ? 2000 : 100));
     CU_ASSERT_EQUAL_FATAL(queue->count, 1000);
     for (int i = 0; i < 1000; i++) {
         CU_ASSERT_EQUAL(queue->entries[i].sequence, i);
