@@ -74,7 +74,8 @@ ZKL_API int zkl_session_open(zkl_session **out, const char *servers, const zkl_s
 /* Ends everything: pending acquires end with ZKL_ECLOSED, held locks are released, callbacks finish, the session is closed
  * on the server. Waits timeout_ms at most for the server's word (ZKL_WAIT_FOREVER: no limit).
  * ZKL_OK: the server confirmed that every znode of ours is gone. ZKL_ETIMEOUT: it did not in time; what is left goes with
- * the session timeout. The session is closed either way; objects made from it stay valid until freed, and answer ZKL_ECLOSED.
+ * the session timeout, and a thread of the client library may take five seconds more to end, with memory from the heap.
+ * The session is closed either way; objects made from it stay valid until freed, and answer ZKL_ECLOSED.
  * Not from a callback (ZKL_EDEADLK). NULL is fine. */
 ZKL_API int zkl_session_close(zkl_session *session, int64_t timeout_ms);
 

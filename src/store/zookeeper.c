@@ -1,4 +1,4 @@
-/* zookeeper.c - the store that is a ZooKeeper ensemble, through libzookeeper_mt: open, events, housekeeping, close.
+/* zookeeper.c - the store that is a ZooKeeper ensemble, through libzookeeper_mt: open, events, housekeeping.
  *
  * What that library does to its users (seen with 3.8.0) is dealt with here and in the zookeeper_*.c beside this file, and known
  * nowhere else. Its blocking calls have no time limit, so only asynchronous ones are used; its read-only mode makes up answers
@@ -17,8 +17,6 @@
 #define ASK_NS (5000 * MS)
 #define NAMES_WAIT_MS 200
 #define NUDGE_NS (100 * MS)
-/* zookeeper_close waits 1500 ms for the server's word and does not say whether it came. */
-#define CLOSE_WORD_NS (1400 * MS)
 
 static int64_t now_ns(clockid_t clock)
 {
@@ -195,11 +193,13 @@ void zkl__zk_watcher(zhandle_t *zh, int type, int state, const char *path, void 
 {
     (void)zh;
     struct zkl__store *store = ctx;
+    zkl__zk_enter(store);
     if (type == ZOO_SESSION_EVENT) {
         on_session(store, state);
     } else {
         on_watch(store, type, path);
     }
+    zkl__zk_leave(store);
 }
 
 /* --- open ---------------------------------------------------------------------------------------------------------- */
@@ -214,7 +214,7 @@ static bool init_locks(struct zkl__store *store)
     return ok;
 }
 
-static void store_free(struct zkl__store *store)
+void zkl__zk_free(struct zkl__store *store)
 {
     zkl_heap heap = store->heap;
     zkl__zk_log_close(store);
@@ -365,7 +365,7 @@ static int store_open(struct zkl__store **out, const struct zkl__store_config *c
         pthread_mutex_unlock(&store->mutex);
     }
     if (code != ZKL_OK) {
-        store_free(store);
+        zkl__zk_free(store);
     }
     return code;
 }
@@ -429,62 +429,6 @@ static int64_t store_tick(struct zkl__store *store, int64_t now)
     return next;
 }
 
-/* --- close --------------------------------------------------------------------------------------------------------- */
-
-static void wait_until(struct zkl__store *store, int64_t deadline)
-{
-    struct timespec at = {.tv_sec = deadline / 1000000000, .tv_nsec = deadline % 1000000000};
-    pthread_cond_timedwait(&store->changed, &store->mutex, &at);
-}
-
-static bool all_answered(const struct zkl__store *store)
-{
-    return store->drained && !store->waiting.head && store->probe_count == 0;
-}
-
-/* Waits until every answer was read: a socket that is closed with answers unread resets the connection, the server then drops the
- * library's goodbye, and the session with its znodes lives on for its whole timeout. Asks every 100 ms, which nudges as well. With
- * the mutex held. */
-static bool drain(struct zkl__store *store, int64_t timeout_ms)
-{
-    int64_t now = now_ns(CLOCK_MONOTONIC);
-    int64_t deadline = timeout_ms < 0 || timeout_ms > INT64_MAX / MS / 2 ? INT64_MAX : now + timeout_ms * MS;
-    int64_t ask = now;
-    store->phase = ZK_CLOSING;
-    while (store->ever && !store->ended && !all_answered(store) && now < deadline) {
-        if (store->linked && now >= ask) {
-            zkl__zk_probe(store);
-            ask = now + NUDGE_NS;
-        }
-        int64_t wake = now + NUDGE_NS;
-        wait_until(store, wake < deadline ? wake : deadline);
-        now = now_ns(CLOCK_MONOTONIC);
-    }
-    return all_answered(store);
-}
-
-/* Ends with the library's threads joined: nobody else knows the store any more. */
-static int store_close(struct zkl__store *store, int64_t timeout_ms)
-{
-    pthread_mutex_lock(&store->mutex);
-    bool drained = drain(store, timeout_ms);
-    bool linked = store->linked;
-    bool expired = store->ended && store->end == ZKL__END_EXPIRED;
-    store->phase = ZK_CLOSED;
-    pthread_mutex_unlock(&store->mutex);
-
-    int64_t began = now_ns(CLOCK_MONOTONIC);
-    if (store->zh) {
-        zookeeper_close(store->zh);
-    }
-    bool word = drained && now_ns(CLOCK_MONOTONIC) - began < CLOSE_WORD_NS;
-    store_free(store);
-    if (word || expired) {
-        return ZKL_OK;
-    }
-    return linked ? ZKL_ETIMEOUT : ZKL_ECONNECT;
-}
-
 const struct zkl__store_ops zkl__store_zookeeper = {
     .name = "zookeeper",
     .watch_bytes_max = 700000, /* ZOOKEEPER-706: all watches are set again in one packet, and the server takes 1 MB */
@@ -492,5 +436,5 @@ const struct zkl__store_ops zkl__store_zookeeper = {
     .open = store_open,
     .submit = zkl__zk_submit,
     .tick = store_tick,
-    .close = store_close,
+    .close = zkl__zk_close,
 };

@@ -1,4 +1,5 @@
 /* zookeeper_log.c - the client library's log lines. */
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -8,6 +9,8 @@
 #define LOG_SLOTS 32
 
 static _Atomic(struct zkl__store *) slots[LOG_SLOTS];
+static atomic_bool muted[LOG_SLOTS];   /* the slot is taken, its store closed */
+static atomic_uint logging[LOG_SLOTS]; /* threads that are at it */
 
 /* "2026-01-31 12:00:00,000:123(0x7f):ZOO_WARN@function@123: words" */
 static zkl_log_level level_of(const char *line)
@@ -48,13 +51,8 @@ static void copy_line(char out[LOG_LINE_MAX], const char *words)
     out[length] = '\0';
 }
 
-/* May run with the library's locks held, on its threads and in our calls of it. */
-static void log_line(int slot, const char *message)
+static void tell_line(const struct zkl__store *store, const char *message)
 {
-    struct zkl__store *store = slot < 0 ? NULL : atomic_load(&slots[slot]);
-    if (!store || !store->events.log || !message) {
-        return;
-    }
     zkl_log_level level = level_of(message);
     if (level > store->log_level) {
         return;
@@ -62,6 +60,17 @@ static void log_line(int slot, const char *message)
     char line[LOG_LINE_MAX];
     copy_line(line, words_of(message));
     store->events.log(store->ctx, level, line);
+}
+
+/* May run with the library's locks held, on its threads and in our calls of it. */
+static void log_line(int slot, const char *message)
+{
+    atomic_fetch_add(&logging[slot], 1); /* before the look: mute sees either us, or that we have seen it */
+    const struct zkl__store *store = atomic_load(&muted[slot]) ? NULL : atomic_load(&slots[slot]);
+    if (store && message) {
+        tell_line(store, message);
+    }
+    atomic_fetch_sub(&logging[slot], 1);
 }
 
 /* clang-format off */
@@ -103,9 +112,20 @@ void zkl__zk_log_open(struct zkl__store *store)
     }
 }
 
+void zkl__zk_log_mute(struct zkl__store *store)
+{
+    if (store->log_slot >= 0) {
+        atomic_store(&muted[store->log_slot], true);
+        while (atomic_load(&logging[store->log_slot]) > 0) {
+            sched_yield(); /* for the time of one line */
+        }
+    }
+}
+
 void zkl__zk_log_close(struct zkl__store *store)
 {
     if (store->log_slot >= 0) {
+        atomic_store(&muted[store->log_slot], false);
         atomic_store(&slots[store->log_slot], NULL);
     }
 }

@@ -59,6 +59,25 @@ void zkl__zk_op_mark_told(struct zk_op *op)
     op->told = true;
 }
 
+/* --- between the library and the session ----------------------------------------------------------------------------- */
+
+void zkl__zk_enter(struct zkl__store *store)
+{
+    pthread_mutex_lock(&store->mutex);
+    store->inside = true;
+    pthread_mutex_unlock(&store->mutex);
+}
+
+void zkl__zk_leave(struct zkl__store *store)
+{
+    pthread_mutex_lock(&store->mutex);
+    store->inside = false;
+    if (store->phase == ZK_CLOSED) {
+        pthread_cond_broadcast(&store->changed);
+    }
+    pthread_mutex_unlock(&store->mutex);
+}
+
 /* The library's last word on op. */
 static void op_done(struct zk_op *op, int zk_code, struct zkl__reply *reply)
 {
@@ -66,6 +85,7 @@ static void op_done(struct zk_op *op, int zk_code, struct zkl__reply *reply)
     reply->zk_code = zk_code;
     reply->rc = zkl__zk_rc(zk_code);
     pthread_mutex_lock(&store->mutex);
+    store->inside = true;
     bool tell = !op->told && store->phase != ZK_CLOSED;
     zkl__zk_op_remove(op);
     if (op->container && zk_code == ZUNIMPLEMENTED) {
@@ -78,6 +98,7 @@ static void op_done(struct zk_op *op, int zk_code, struct zkl__reply *reply)
         store->events.reply(store->ctx, op->id, reply);
     }
     zkl__zk_op_free(op);
+    zkl__zk_leave(store);
 }
 
 /* Ops in the list are freed on this thread only, or after it was joined; told moves them, so the head is looked at anew. */
@@ -218,8 +239,11 @@ void zkl__zk_multi_done(int rc, const void *data)
 
 static void probed(int rc, const struct Stat *stat, const void *data)
 {
+    struct zkl__store *store = (struct zkl__store *)(uintptr_t)data;
     (void)stat;
-    zkl__zk_probed((struct zkl__store *)(uintptr_t)data, rc);
+    zkl__zk_enter(store);
+    zkl__zk_probed(store, rc);
+    zkl__zk_leave(store);
 }
 
 bool zkl__zk_probe(struct zkl__store *store)

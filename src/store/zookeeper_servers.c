@@ -5,7 +5,6 @@
  * on memory it never set when the name server says no. Here names are resolved on a thread of their own, that nobody
  * waits for: it may outlive the store that asked, so what it uses is not from the session's heap. */
 #include <netdb.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -240,16 +239,11 @@ static void *ask(void *arg)
 
 static bool start_thread(struct zk_names *names)
 {
-    sigset_t all, before;
-    pthread_attr_t attr;
     pthread_t thread;
-    sigfillset(&all);
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&thread, &attr, ask, names) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
+    bool started = zkl__zk_thread_start(&thread, ask, names);
+    if (started) {
+        pthread_detach(thread);
+    }
     return started;
 }
 

@@ -89,12 +89,23 @@ struct zkl__store {
     int64_t wheel_ns;       /* when to turn it next; 0: not decided */
     int64_t ask_ns;         /* when to ask for addresses next */
     int64_t nudge_ns;       /* when the last nudge was sent */
+    bool inside;            /* the completion thread is in a callback of ours, and may be telling */
+    bool parted;            /* zookeeper_close has returned: */
+    bool heard;             /* so soon that the server must have said goodbye */
+    bool abandoned;         /* close has not waited for that; who parts frees */
 };
 
 /* zookeeper_log.c: the library gives its log callback no context, so each store has a function of its own from a fixed set.
  * When all are taken, lines are dropped. */
 void zkl__zk_log_open(struct zkl__store *store);
+/* Nothing is logged any more, nor being logged when it returns. Not with a lock held that a log function takes. */
+void zkl__zk_log_mute(struct zkl__store *store);
 void zkl__zk_log_close(struct zkl__store *store);
+
+/* zookeeper_close.c */
+int zkl__zk_close(struct zkl__store *store, int64_t timeout_ms);
+/* On which the program's signal handlers do not run. */
+bool zkl__zk_thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
 
 /* zookeeper_servers.c */
 /* "hosts/chroot" into its halves, both the caller's to free, on failure too. ZKL_OK, ZKL_EINVAL, ZKL_ENOMEM, with words. */
@@ -122,6 +133,9 @@ void zkl__zk_op_free(struct zk_op *op);
 void zkl__zk_tell_unknown(struct zkl__store *store);
 /* Frees what the library never completed; after zookeeper_close. */
 void zkl__zk_drop_all(struct zkl__store *store);
+/* Around every callback of the library's, on its completion thread. After leave nothing of the store is touched. */
+void zkl__zk_enter(struct zkl__store *store);
+void zkl__zk_leave(struct zkl__store *store);
 /* Completions, for zookeeper_submit.c. Their context is the op. */
 void zkl__zk_created(int rc, const char *path, const struct Stat *stat, const void *data);
 void zkl__zk_done(int rc, const void *data);
@@ -146,5 +160,7 @@ int zkl__zk_refusal(int zk_code, bool dead);
 void zkl__zk_watcher(zhandle_t *zh, int type, int state, const char *path, void *ctx);
 /* On the completion thread: a probe was answered; rc is the library's. */
 void zkl__zk_probed(struct zkl__store *store, int rc);
+/* When nobody else knows it any more. */
+void zkl__zk_free(struct zkl__store *store);
 
 #endif

@@ -1,4 +1,5 @@
 /* The end of a session that holds and waits for many locks; and one whose server does not answer any more. */
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -137,6 +138,51 @@ static void test_release_all(void)
     CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
 }
 
+/* How much later than it should a plain timed wait returns on this machine now. */
+static int64_t control_overrun_ms(int64_t wait_ms)
+{
+    int64_t began = now_ms();
+    poll(NULL, 0, (int)wait_ms);
+    return now_ms() - began - wait_ms;
+}
+
+static size_t threads(void)
+{
+    size_t count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    while (readdir(tasks)) {
+        count++;
+    }
+    closedir(tasks);
+    return count;
+}
+
+/* A frozen server gives no word: close returns by its time, and says so. Its locks go with the session, and every thread
+ * ends, with or without the server. */
+static void test_frozen(void)
+{
+    enum { ROUNDS = 5, WAIT = 400 };
+    int64_t late[ROUNDS], end = now_ms() + SOON;
+    size_t before = threads();
+    for (int i = 0; i < ROUNDS; i++) {
+        zkl_session *session = contest_session(ensemble_servers(server), TIMEOUT, TICK);
+        zkl_lock *lock = contest_holder(session, "/frozen");
+        ensemble_freeze(server, 0);
+        int64_t began = now_ms();
+        CU_ASSERT_EQUAL(zkl_session_close(session, WAIT), ZKL_ETIMEOUT);
+        late[i] = now_ms() - began - WAIT - control_overrun_ms(WAIT);
+        ensemble_thaw(server, 0);
+        zkl_lock_free(lock);
+        CU_ASSERT(queue_becomes(eye, "/frozen", 0));
+    }
+    int64_t middle = median(late, ROUNDS);
+    printf("late by %lld..%lld ms; ", (long long)late[0], (long long)late[ROUNDS - 1]);
+    CU_ASSERT(middle < 20);
+    while (threads() > before && look_again(end)) {
+    }
+    CU_ASSERT(threads() <= before);
+}
+
 static void test_no_server_any_more(void)
 {
     struct ensemble *doomed = ensemble_start(NULL);
@@ -178,7 +224,7 @@ static void test_lost(void)
 int main(int argc, char **argv)
 {
     static const struct check_case cases[] = {
-        T(test_many), T(test_busy), T(test_release_all), T(test_no_server_any_more), T(test_lost),
+        T(test_many), T(test_busy), T(test_release_all), T(test_frozen), T(test_no_server_any_more), T(test_lost),
     };
     if (!ensemble_available()) {
         return 77;
