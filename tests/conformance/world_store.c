@@ -30,9 +30,19 @@ static bool failed(const struct world_session *session, const char *what)
     return false;
 }
 
+/* The server that it is compared with removes no empty containers, so nor does the in-process store. */
+static int64_t no_housekeeping(struct zkl__store *store, int64_t now_ns)
+{
+    (void)store;
+    (void)now_ns;
+    return INT64_MAX;
+}
+
+static struct zkl__store_ops unswept_memory; /* zkl__store_memory but for that */
+
 static bool is_memory(const struct zkl__store_ops *ops)
 {
-    return ops == &zkl__store_memory;
+    return ops == &unswept_memory;
 }
 
 /* In front of one of the servers, each in turn. */
@@ -170,6 +180,11 @@ struct world *world_of_store(const char *servers)
         fprintf(stderr, "%s\n", err.text);
         free(self);
         return NULL;
+    }
+    if (self->ops == &zkl__store_memory) {
+        unswept_memory = zkl__store_memory;
+        unswept_memory.tick = no_housekeeping;
+        self->ops = &unswept_memory;
     }
     self->world.name = self->ops->name;
     self->world.lags = strchr(servers, ',') != NULL;
