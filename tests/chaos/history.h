@@ -32,8 +32,9 @@
 
 #define HISTORY_OPS(X)                                                                                         \
     X(acquire)                                                                                                 \
-    X(cancel) X(done) X(held) X(lost) X(told) X(release) X(released) X(late) X(stopped) X(continued) X(killed) \
-        X(breach) X(write) X(queue) X(fault)
+    X(cancel)                                                                                                  \
+    X(done) X(held) X(lost) X(told) X(release) X(released) X(late) X(stopped) X(continued) X(killed) X(breach) \
+        X(write) X(queue) X(fault)
 
 enum history_op {
 #define HISTORY_ENUM(name) HISTORY_##name,

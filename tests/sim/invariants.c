@@ -251,8 +251,8 @@ static bool legal(const struct sim_attempt *attempt, enum zkl__outcome_kind kind
     return false;
 }
 
-static const char *const outcome_names[] = {"granted",  "failed",     "jeopardy", "safe", "loss",
-                                            "released", "downgraded", "revoked"};
+static const char *const outcome_names[] = {"granted", "failed",   "jeopardy",   "safe",
+                                            "loss",    "released", "downgraded", "revoked"};
 
 void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *outcome)
 {
