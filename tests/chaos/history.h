@@ -30,11 +30,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HISTORY_OPS(X)                                                                                         \
-    X(acquire)                                                                                                 \
-    X(cancel)                                                                                                  \
-    X(done) X(held) X(lost) X(told) X(release) X(released) X(late) X(stopped) X(continued) X(killed) X(breach) \
-        X(write) X(queue) X(fault)
+/* clang-format off */
+#define HISTORY_OPS(X) \
+    X(acquire) X(cancel) X(done) X(held) X(lost) X(told) X(release) X(released) X(late) X(stopped) \
+    X(continued) X(killed) X(breach) X(write) X(queue) X(fault)
+/* clang-format on */
 
 enum history_op {
 #define HISTORY_ENUM(name) HISTORY_##name,

@@ -209,7 +209,6 @@ static bool parse(struct options *options, int argc, char **argv)
             options->last = *end == '-' ? strtoull(end + 1, NULL, 10) : options->first;
         } else if (c == 't') {
             options->seconds = strtoll(optarg, NULL, 10);
-            options->last = UINT64_MAX - 1;
         } else if (c == 'o') {
             options->ops = strtoul(optarg, NULL, 10);
         } else if (c == 'n') {
@@ -220,6 +219,7 @@ static bool parse(struct options *options, int argc, char **argv)
             return false;
         }
     }
+    options->last = options->seconds > 0 ? UINT64_MAX - 1 : options->last;
     return optind == argc && options->ops > 0 && options->servers > 0;
 }
 
