@@ -111,8 +111,7 @@ zkl_state zkl_lock_state(const zkl_lock *lock)
 
 bool zkl_lock_is_held(const zkl_lock *lock)
 {
-    zkl_state state = zkl_lock_state(lock);
-    return state == ZKL_STATE_HELD || state == ZKL_STATE_JEOPARDY;
+    return zkl__place_holds((const struct zkl__place *)lock);
 }
 
 int64_t zkl_lock_remaining_ms(const zkl_lock *lock)

@@ -308,8 +308,6 @@ struct zkl__standing zkl__place_look(const struct zkl__place *place)
     }
     if (turn->contender) {
         strcpy(now.node, zkl__contender_node(turn->contender));
-    } else if (turn->joint) {
-        strcpy(now.node, zkl__joint_node(turn->joint, 0));
     }
     if (!turn->granted || !zkl__turn_holds(turn)) {
         now.state = turn->granted ? ZKL_STATE_LOST : ZKL_STATE_WAITING;
@@ -337,16 +335,36 @@ struct zkl__standing zkl__place_standing(const struct zkl__place *place)
     return now;
 }
 
-size_t zkl__place_node(const struct zkl__place *place, char *name, size_t size)
+bool zkl__place_holds(const struct zkl__place *place)
 {
-    struct zkl__standing now = zkl__place_standing(place);
-    size_t length = strlen(now.node);
+    zkl_state state = zkl__place_standing(place).state;
+    return state == ZKL_STATE_HELD || state == ZKL_STATE_JEOPARDY;
+}
+
+size_t zkl__place_node_at(const struct zkl__place *place, size_t seat, char *name, size_t size)
+{
+    char node[ZKL__NAME_MAX] = "";
+    if (place && zkl__session_enter(place->session, false, NULL) == ZKL_OK) {
+        const struct zkl__turn *turn = place->turn;
+        if (turn && turn->joint) {
+            strcpy(node, zkl__joint_node(turn->joint, seat));
+        } else if (turn && turn->contender) {
+            strcpy(node, zkl__contender_node(turn->contender));
+        }
+        zkl__session_leave(place->session);
+    }
+    size_t length = strlen(node);
     if (size > 0) {
         size_t fits = length < size ? length : size - 1;
-        memcpy(name, now.node, fits);
+        memcpy(name, node, fits);
         name[fits] = '\0';
     }
     return length;
+}
+
+size_t zkl__place_node(const struct zkl__place *place, char *name, size_t size)
+{
+    return zkl__place_node_at(place, 0, name, size);
 }
 
 void zkl__place_describe(const struct zkl__object *object, const char **path, zkl_state *state, int64_t *token)

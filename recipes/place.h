@@ -98,13 +98,15 @@ struct zkl__standing {
     int64_t token;                /* 0 when not held */
     int64_t remaining_ns;         /* of the lease, and of max_hold_ms; 0 when not held */
     const struct zkl__rule *rule; /* NULL when not held */
-    char node[ZKL__NAME_MAX];
+    char node[ZKL__NAME_MAX];     /* "" for a multi-lock */
 };
 struct zkl__standing zkl__place_standing(const struct zkl__place *place);
 struct zkl__standing zkl__place_look(const struct zkl__place *place); /* the same, inside enter/leave */
 
-/* As zkl_lock_node. */
+bool zkl__place_holds(const struct zkl__place *place); /* held, or in jeopardy */
+/* As zkl_lock_node; at: in the queue of that number, of a multi-lock's. */
 size_t zkl__place_node(const struct zkl__place *place, char *name, size_t size);
+size_t zkl__place_node_at(const struct zkl__place *place, size_t seat, char *name, size_t size);
 
 /* Both inside enter/leave. */
 void zkl__place_listen(struct zkl__place *place, struct zkl__ear *ear);

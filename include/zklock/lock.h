@@ -27,11 +27,6 @@ typedef void (*zkl_lock_revoke_fn)(zkl_lock *lock, void *payload);
 /* The one completion of an asynchronous acquire. code: as zkl_lock_acquire returns; grant: NULL unless ZKL_OK; err: its words. */
 typedef void (*zkl_acquired_fn)(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload);
 
-typedef enum zkl_on_expiry {
-    ZKL_ON_EXPIRY_REQUEUE, /* a waiter whose session ended queues again, at the tail, within its deadline */
-    ZKL_ON_EXPIRY_FAIL     /* its acquire ends with ZKL_ELOST */
-} zkl_on_expiry;
-
 typedef struct zkl_lock_options {
     size_t size;                /* sizeof(zkl_lock_options): set by the _INIT */
     const char *metadata;       /* text on our znode, shown to operators; UTF-8, ZKL_DATA_MAX bytes. NULL: "host:pid" */

@@ -62,6 +62,12 @@ typedef enum zkl_state {
 /* "idle", "waiting", "held", "jeopardy", "lost". Static. */
 ZKL_API const char *zkl_state_name(zkl_state state);
 
+/* What becomes of a waiter whose session ended. */
+typedef enum zkl_on_expiry {
+    ZKL_ON_EXPIRY_REQUEUE, /* it queues again, at the tail, within its deadline */
+    ZKL_ON_EXPIRY_FAIL     /* its acquire ends with ZKL_ELOST */
+} zkl_on_expiry;
+
 /* What a grant brings. Written only on success. */
 typedef struct zkl_grant {
     int64_t token;       /* fencing token: the czxid of our znode. Rises from grant to grant of one path */

@@ -6,8 +6,10 @@
 #include <zklock/election.h>
 #include <zklock/error.h>
 #include <zklock/lock.h>
+#include <zklock/multilock.h>
 #include <zklock/once.h>
 #include <zklock/queue.h>
+#include <zklock/rwlock.h>
 #include <zklock/semaphore.h>
 #include <zklock/session.h>
 #include <zklock/types.h>

@@ -18,6 +18,7 @@ struct run {
     struct zkl__signal answered;
     size_t next, done, flying;
     bool once;
+    bool sent; /* the last one, as far as is known */
     struct slot slots[WINDOW];
 };
 
@@ -27,6 +28,7 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
     struct run *run = slot->run;
     run->flying--;
     slot->state = UNANSWERED;
+    run->sent = reply->rc != ZKL__RC_UNSENT;
     if (zkl__rc_answered(reply->rc)) {
         slot->state = FREE;
         run->done++;
@@ -66,6 +68,18 @@ static bool send_some(zkl_session *session, struct run *run)
     return waiting;
 }
 
+/* Of one that is sent once. */
+static int not_answered(zkl_session *session, const struct run *run, zkl_error *err)
+{
+    if (run->sent) {
+        return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "the connection went before the answer came");
+    }
+    if (zkl__core_connected(zkl__session_core(session))) {
+        return zkl__fail(err, ZKL_ELIMIT, 0, NULL, "not sent: too much is under way, or too large");
+    }
+    return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "not sent: no connection");
+}
+
 static int run_all(zkl_session *session, struct run *run, int64_t deadline, zkl_error *err)
 {
     const struct zkl__status *status = zkl__session_status(session);
@@ -75,8 +89,7 @@ static int run_all(zkl_session *session, struct run *run, int64_t deadline, zkl_
             return zkl__fail(err, ZKL_ECLOSED, 0, NULL, "the session was closed meanwhile");
         }
         if (run->once && run->slots[0].state == UNANSWERED) {
-            return zkl__fail(err, ZKL_ECONNECT, 0, NULL,
-                             waiting ? "not sent: no connection" : "the connection went before the answer came");
+            return not_answered(session, run, err);
         }
         int64_t now = zkl__session_now(session);
         if (now >= deadline) {

@@ -1,0 +1,67 @@
+/* zklock/zookeeper.h - writes to other znodes under the protection of a lock. Not part of zklock/zklock.h: include it where needed.
+ *
+ * A lease tells a holder when to stop; it cannot stop a write that is on its way. A guarded transaction can: it is carried out by the
+ * servers only while the holder's znode is still there, so not after anybody else was granted. No raw handle is given out: one would
+ * die with the session under its user's feet. */
+#ifndef ZKLOCK_ZOOKEEPER_H
+#define ZKLOCK_ZOOKEEPER_H
+
+#include <zklock/lock.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ZKL_COMMIT_MAX 100            /* operations of one transaction */
+#define ZKL_COMMIT_DATA_MAX 500000    /* bytes of data of all of them together */
+#define ZKL_ANY_VERSION ((int32_t)-1) /* as a version: whatever it is */
+
+typedef enum zkl_op_kind {
+    ZKL_OP_CREATE, /* path, data, size, mode, acl */
+    ZKL_OP_SET,    /* path, data, size, version */
+    ZKL_OP_DELETE, /* path, version */
+    ZKL_OP_CHECK   /* path, version */
+} zkl_op_kind;
+
+typedef enum zkl_create_mode {
+    ZKL_CREATE_PERSISTENT,
+    ZKL_CREATE_EPHEMERAL, /* ends with the session that the lock belongs to */
+    ZKL_CREATE_PERSISTENT_SEQUENTIAL,
+    ZKL_CREATE_EPHEMERAL_SEQUENTIAL
+} zkl_create_mode;
+
+/* One operation. What its kind does not use is ignored; start from zeroes, and set version. */
+typedef struct zkl_op {
+    zkl_op_kind kind;
+    const char *path; /* absolute, under the session's chroot. A sequential create gives the part before the digits */
+    const void *data; /* NULL with size 0: empty */
+    size_t size;
+    int32_t version;
+    zkl_create_mode mode;
+    const zkl_acl *acl; /* NULL: the session's */
+} zkl_op;
+
+/* What became of one. */
+typedef struct zkl_op_result {
+    int code;        /* ZKL_OK; the reason, if it was this one that failed; ZKL_ECANCELED: another one did */
+    int zk_code;     /* ZooKeeper's own code, 0 when there is none */
+    int32_t version; /* of the znode after a set */
+    char path[ZKL_PATH_MAX + 1]; /* of the znode made by a create */
+} zkl_op_result;
+
+/* Carries out count operations in one transaction, all or none, if lock is still held when the servers come to it. results: count of
+ * them, written when the servers answered; may be NULL. From any thread, from a callback too. Waits until the lease as known
+ * at the call ends, at most.
+ * ZKL_OK: done.
+ * ZKL_ELOST: not done, the lock was lost. ZKL_ENOTHELD: not done, it was not held.
+ * ZKL_ENOENT (no such znode, or no parent), ZKL_ECONFLICT (another version, exists already, has children), ZKL_EAUTH, ZKL_EUNSUPPORTED:
+ * not done, an operation failed; the text says which, results too.
+ * ZKL_EINVAL, ZKL_ELIMIT (too much for one request), ZKL_ENOMEM, ZKL_ECLOSED, ZKL_EFORKED: not done.
+ * ZKL_ECONNECT: not done for lack of a connection; or no answer came, and it may be done or not: the text says which of the two.
+ * Look at what it would have changed. It will not be done any more once somebody else has been granted the lock. */
+ZKL_API int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, zkl_op_result *results, zkl_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,396 @@
+/* The read/write lock, on the in-process store. */
+#include "lock_kit.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#define QUEUE "/locks/rw"
+
+static zkl_session *one, *two;
+
+static void set_up(const zkl_session_options *options)
+{
+    one = kit_open(options);
+    two = kit_open(options);
+}
+
+static void tear_down(void)
+{
+    kit_close(one);
+    kit_close(two);
+}
+
+static zkl_rwlock *make(zkl_session *session, const zkl_rwlock_options *options)
+{
+    zkl_rwlock *lock = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_rwlock_new(&lock, session, QUEUE, options, NULL), ZKL_OK);
+    return lock;
+}
+
+static zkl_rwlock *hold(zkl_session *session, zkl_rwmode mode)
+{
+    zkl_rwlock *lock = make(session, NULL);
+    CU_ASSERT_EQUAL_FATAL(zkl_rwlock_acquire(lock, mode, 5000, NULL, NULL), ZKL_OK);
+    return lock;
+}
+
+static bool mode_is(const zkl_rwlock *lock, zkl_rwmode mode)
+{
+    return zkl_rwlock_mode(lock) == mode && zkl_rwlock_is_held(lock) == (mode != ZKL_RW_NONE);
+}
+
+static void on_rw(zkl_rwlock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    struct letter letter = {.from = lock, .code = code, .granted = grant != NULL};
+    snprintf(letter.text, sizeof letter.text, "%s", err->text);
+    mailbox_put(payload, letter);
+}
+
+static void on_rw_state(zkl_rwlock *lock, zkl_state state, void *payload)
+{
+    mailbox_put(payload, (struct letter){.from = lock, .code = (int)state});
+}
+
+/* --- who excludes whom --------------------------------------------------------------------------------------------- */
+
+static void test_readers_share(void)
+{
+    set_up(NULL);
+    zkl_rwlock *first = hold(one, ZKL_RW_READ), *second = hold(two, ZKL_RW_READ), *writer = make(one, NULL);
+    char node[128];
+    CU_ASSERT_TRUE(mode_is(first, ZKL_RW_READ) && mode_is(second, ZKL_RW_READ) && mode_is(writer, ZKL_RW_NONE));
+    CU_ASSERT_EQUAL(zkl_rwlock_node(first, node, sizeof node), 3 + 36 + 1 + 8 + 10);
+    CU_ASSERT_EQUAL(strncmp(node, "_c_", 3), 0);
+    CU_ASSERT_EQUAL(strncmp(node + 39, "-__READ__", 9), 0);
+    CU_ASSERT_STRING_EQUAL(zkl_rwlock_path(first), QUEUE);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(writer, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_rwlock_release(first, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(writer, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_EBUSY);
+    int64_t token = zkl_rwlock_token(second);
+    CU_ASSERT_EQUAL(zkl_rwlock_release(second, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(writer, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_OK);
+    CU_ASSERT(zkl_rwlock_token(writer) > token);
+    CU_ASSERT(zkl_rwlock_remaining_ms(writer) > 0);
+    zkl_rwlock_node(writer, node, sizeof node);
+    CU_ASSERT_EQUAL(strncmp(node + 39, "-__WRIT__", 9), 0);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(first, ZKL_RW_READ, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(second, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 1);
+    zkl_rwlock_free(first);
+    zkl_rwlock_free(second);
+    zkl_rwlock_free(writer);
+    zkl_rwlock_free(NULL);
+    CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 0);
+    tear_down();
+}
+
+/* A reader does not pass a writer that waits: no writer starves. */
+static void test_nobody_barges(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    set_up(NULL);
+    zkl_rwlock *reader = hold(one, ZKL_RW_READ), *writer = make(two, NULL), *later[3];
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire_async(writer, ZKL_RW_WRITE, 10000, on_rw, &box, NULL), ZKL_OK);
+    CU_ASSERT_FATAL(EVENTUALLY(kit_queue(one, QUEUE) == 2));
+    for (int i = 0; i < 3; i++) {
+        later[i] = make(i % 2 ? one : two, NULL);
+        CU_ASSERT_EQUAL(zkl_rwlock_acquire_async(later[i], ZKL_RW_READ, 10000, on_rw, &box, NULL), ZKL_OK);
+        CU_ASSERT_FATAL(EVENTUALLY(kit_queue(one, QUEUE) == (size_t)i + 3));
+    }
+    CU_ASSERT_EQUAL(mailbox_count(&box), 0);
+    zkl_rwlock_release(reader, NULL);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    CU_ASSERT_TRUE(mode_is(writer, ZKL_RW_WRITE));
+    CU_ASSERT_EQUAL(mailbox_count(&box), 1);
+    zkl_rwlock_release(writer, NULL);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 4)); /* all three at once */
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_TRUE(mode_is(later[i], ZKL_RW_READ));
+        zkl_rwlock_free(later[i]);
+    }
+    zkl_rwlock_free(reader);
+    zkl_rwlock_free(writer);
+    tear_down();
+}
+
+static void test_a_plain_lock_is_a_writer(void)
+{
+    set_up(NULL);
+    zkl_lock *plain = kit_lock(one, QUEUE, NULL);
+    zkl_rwlock *reader = make(two, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(plain, 0, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(reader, ZKL_RW_READ, 0, NULL, NULL), ZKL_EBUSY);
+    zkl_lock_release(plain, NULL);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(reader, ZKL_RW_READ, 0, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(plain, 0, NULL, NULL), ZKL_EBUSY);
+    zkl_rwlock_free(reader);
+    zkl_lock_free(plain);
+    tear_down();
+}
+
+static atomic_int readers, writers, together, turns;
+
+static void *work(void *arg)
+{
+    zkl_rwlock *lock = make(arg, NULL);
+    for (int i = 0; i < 60; i++) {
+        bool write = i % 4 == 0;
+        if (zkl_rwlock_acquire(lock, write ? ZKL_RW_WRITE : ZKL_RW_READ, 30000, NULL, NULL) != ZKL_OK) {
+            break;
+        }
+        atomic_int *mine = write ? &writers : &readers;
+        int before = atomic_fetch_add(mine, 1);
+        together += write ? before != 0 || readers != 0 : writers != 0;
+        turns++;
+        if (write && i % 8 == 0) {
+            atomic_fetch_sub(&writers, 1);
+            atomic_fetch_add(&readers, 1);
+            mine = &readers;
+            together += zkl_rwlock_downgrade(lock, NULL) != ZKL_OK;
+            together += writers != 0;
+        }
+        atomic_fetch_sub(mine, 1);
+        if (zkl_rwlock_release(lock, NULL) != ZKL_OK) {
+            break;
+        }
+    }
+    zkl_rwlock_free(lock);
+    return NULL;
+}
+
+static void test_readers_and_writers_never_together(void)
+{
+    pthread_t threads[8];
+    set_up(NULL);
+    readers = writers = together = turns = 0;
+    for (int i = 0; i < 8; i++) {
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, work, i % 2 ? one : two), 0);
+    }
+    for (int i = 0; i < 8; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    CU_ASSERT_EQUAL(together, 0);
+    CU_ASSERT_EQUAL(turns, 8 * 60);
+    CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 0);
+    tear_down();
+}
+
+/* --- ends without a grant ------------------------------------------------------------------------------------------ */
+
+static void test_timeout_and_cancel(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    set_up(NULL);
+    zkl_rwlock *writer = hold(one, ZKL_RW_WRITE), *reader = make(two, NULL);
+    zkl_error err;
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(reader, ZKL_RW_READ, 50, NULL, &err), ZKL_ETIMEOUT);
+    CU_ASSERT_STRING_EQUAL(err.path, QUEUE);
+    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(one, QUEUE) == 1));
+    CU_ASSERT_EQUAL(zkl_rwlock_cancel(reader), ZKL_ENOTWAITING);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire_async(reader, ZKL_RW_READ, ZKL_WAIT_FOREVER, on_rw, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_state(reader), ZKL_STATE_WAITING);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(reader, ZKL_RW_READ, 0, NULL, NULL), ZKL_EDEADLK);
+    CU_ASSERT_EQUAL(zkl_rwlock_cancel(reader), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_ECANCELED);
+    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(one, QUEUE) == 1));
+    zkl_rwlock_free(writer);
+    zkl_rwlock_free(reader);
+    tear_down();
+}
+
+/* --- upgrade, recursion -------------------------------------------------------------------------------------------- */
+
+static void test_upgrade_is_refused(void)
+{
+    zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
+    for (int recursive = 0; recursive <= 1; recursive++) {
+        zkl_error err;
+        options.recursive = recursive;
+        set_up(NULL);
+        zkl_rwlock *lock = make(one, &options);
+        CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_READ, 0, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, 1000, NULL, &err), ZKL_EDEADLK);
+        CU_ASSERT_EQUAL(strstr(err.text, "upgrade") != NULL, recursive);
+        CU_ASSERT_TRUE(mode_is(lock, ZKL_RW_READ));
+        CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_OK);
+        zkl_rwlock_free(lock);
+        tear_down();
+    }
+}
+
+static void test_recursion(void)
+{
+    zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
+    options.recursive = true;
+    set_up(NULL);
+    zkl_rwlock *lock = make(one, &options), *other = make(two, NULL);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_READ, 0, NULL, NULL), ZKL_OK); /* a writer may read */
+    CU_ASSERT_EQUAL(zkl_rwlock_downgrade(lock, NULL), ZKL_EDEADLK);                /* others of its calls count on it */
+    CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(other, ZKL_RW_READ, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_rwlock_downgrade(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_EDEADLK);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(other, ZKL_RW_READ, 0, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_ENOTHELD);
+    zkl_rwlock_free(lock);
+    zkl_rwlock_free(other);
+    tear_down();
+}
+
+/* --- downgrade ----------------------------------------------------------------------------------------------------- */
+
+static void test_downgrade(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    set_up(NULL);
+    zkl_rwlock *lock = hold(one, ZKL_RW_WRITE), *reader = make(two, NULL), *writer = make(two, NULL);
+    char before[128], after[128];
+    int64_t token = zkl_rwlock_token(lock);
+    zkl_rwlock_node(lock, before, sizeof before);
+    zkl_rwlock_acquire_async(reader, ZKL_RW_READ, 10000, on_rw, &box, NULL);
+    CU_ASSERT_FATAL(EVENTUALLY(kit_queue(one, QUEUE) == 2));
+    zkl_rwlock_acquire_async(writer, ZKL_RW_WRITE, 10000, on_rw, &box, NULL);
+    CU_ASSERT_FATAL(EVENTUALLY(kit_queue(one, QUEUE) == 3));
+    CU_ASSERT_EQUAL(zkl_rwlock_downgrade(lock, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(mode_is(lock, ZKL_RW_READ));
+    CU_ASSERT_EQUAL(zkl_rwlock_token(lock), token);
+    zkl_rwlock_node(lock, after, sizeof after);
+    CU_ASSERT_EQUAL(strncmp(after, before, 39), 0);
+    CU_ASSERT_EQUAL(strncmp(after + 39, "-__READ__", 9), 0);
+    CU_ASSERT_STRING_EQUAL(after + 48, before + 48); /* the number */
+    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    CU_ASSERT_TRUE(mode_is(reader, ZKL_RW_READ));
+    CU_ASSERT_EQUAL(zkl_rwlock_downgrade(lock, NULL), ZKL_OK); /* a reader already */
+    CU_ASSERT_EQUAL(zkl_rwlock_release(reader, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_state(writer), ZKL_STATE_WAITING); /* the downgraded one keeps it out */
+    CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 2));
+    CU_ASSERT_TRUE(mode_is(writer, ZKL_RW_WRITE));
+    CU_ASSERT_EQUAL(zkl_rwlock_downgrade(lock, NULL), ZKL_ENOTHELD);
+    zkl_rwlock_free(lock);
+    zkl_rwlock_free(reader);
+    zkl_rwlock_free(writer);
+    tear_down();
+}
+
+static void test_downgrade_without_an_answer(void)
+{
+    zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
+    options.release_timeout_ms = 100;
+    set_up(NULL);
+    zkl_rwlock *lock = make(one, &options), *reader = make(two, NULL);
+    zkl_error err;
+    CU_ASSERT_EQUAL_FATAL(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_downgrade(lock, &err), ZKL_ETIMEOUT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "goes on"));
+    CU_ASSERT_EQUAL(zkl_rwlock_mode(lock), ZKL_RW_READ);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(reader, ZKL_RW_READ, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_downgrade(lock, NULL), ZKL_OK); /* waits for the one under way */
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(reader, ZKL_RW_READ, 0, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_OK);
+    zkl_rwlock_free(lock);
+    zkl_rwlock_free(reader);
+    tear_down();
+}
+
+/* The connection goes in the middle of it: applied or not, one node is left, and it is a reader's. */
+static void test_downgrade_when_the_connection_goes(void)
+{
+    for (size_t half = 0; half <= 1; half++) {
+        set_up(NULL);
+        zkl_rwlock *lock = hold(one, ZKL_RW_WRITE), *reader = make(two, NULL);
+        CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 0, half, 1 - half), ZKL_OK);
+        zkl_rwlock_downgrade(lock, NULL); /* no answer comes: ZKL_ETIMEOUT */
+        CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_rwlock_downgrade(lock, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
+        CU_ASSERT_EQUAL(zkl_rwlock_acquire(reader, ZKL_RW_READ, 0, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
+        zkl_rwlock_free(lock);
+        zkl_rwlock_free(reader);
+        tear_down();
+    }
+}
+
+/* --- loss ---------------------------------------------------------------------------------------------------------- */
+
+static void test_loss_is_told(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
+    options.state_fn = on_rw_state;
+    options.state_payload = &box;
+    set_up(NULL);
+    zkl_rwlock *lock = make(one, &options);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_READ, 0, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST));
+    CU_ASSERT_TRUE(mode_is(lock, ZKL_RW_NONE));
+    CU_ASSERT_EQUAL(zkl_rwlock_state(lock), ZKL_STATE_LOST);
+    CU_ASSERT_EQUAL(zkl_rwlock_downgrade(lock, NULL), ZKL_ELOST);
+    CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_ELOST);
+    CU_ASSERT_TRUE(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_CONNECTED));
+    zkl_rwlock_free(lock);
+    tear_down();
+}
+
+static void test_lost_while_it_downgrades(void)
+{
+    zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
+    zkl_session_options brief = kit_short();
+    options.release_timeout_ms = 60000;
+    set_up(&brief);
+    zkl_rwlock *lock = make(one, &options);
+    CU_ASSERT_EQUAL_FATAL(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_OK);
+    int64_t id = zkl_session_id(one), from = now_ms();
+    CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_downgrade(lock, NULL), ZKL_ELOST); /* at the lease end, not after a minute */
+    CU_ASSERT(now_ms() - from < 10000);
+    CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_ELOST);
+    zkl_rwlock_free(lock);
+    tear_down();
+}
+
+static void test_bad_calls(void)
+{
+    zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
+    zkl_rwlock *lock = NULL;
+    zkl_error err;
+    set_up(NULL);
+    CU_ASSERT_EQUAL(zkl_rwlock_new(NULL, one, QUEUE, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_rwlock_new(&lock, NULL, QUEUE, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_rwlock_new(&lock, one, "rw", NULL, &err), ZKL_EINVAL);
+    options.size = 1;
+    CU_ASSERT_EQUAL(zkl_rwlock_new(&lock, one, QUEUE, &options, &err), ZKL_EINVAL);
+    options.size = sizeof options;
+    options.on_expiry = (zkl_on_expiry)9;
+    CU_ASSERT_EQUAL(zkl_rwlock_new(&lock, one, QUEUE, &options, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NULL(lock);
+    lock = make(one, NULL);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_NONE, 0, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "mode is 0"));
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire_async(lock, (zkl_rwmode)3, 0, on_rw, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(NULL, ZKL_RW_READ, 0, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_rwlock_downgrade(NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_rwlock_release(NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_rwlock_mode(NULL), ZKL_RW_NONE);
+    CU_ASSERT_STRING_EQUAL(zkl_rwlock_path(NULL), "");
+    CU_ASSERT_EQUAL(zkl_rwlock_node(NULL, NULL, 0), 0);
+    zkl_rwlock_free(lock);
+    tear_down();
+}
+
+TESTS("rwlock", T(test_readers_share), T(test_nobody_barges), T(test_a_plain_lock_is_a_writer),
+      T(test_readers_and_writers_never_together), T(test_timeout_and_cancel), T(test_upgrade_is_refused),
+      T(test_recursion), T(test_downgrade), T(test_downgrade_without_an_answer),
+      T(test_downgrade_when_the_connection_goes), T(test_loss_is_told), T(test_lost_while_it_downgrades),
+      T(test_bad_calls))
