@@ -26,7 +26,11 @@ static void complete(struct zkl__place *place, zkl__any_fn done, void *payload, 
     ((zkl_multilock_acquired_fn)done)((zkl_multilock *)place, code, grant, err, payload);
 }
 
-static const struct zkl__place_ops ops = {{"multilock", zkl__place_give_up, zkl__place_describe}, tell, NULL, complete};
+static const struct zkl__place_ops ops = {
+    .object = {.noun = "multilock", .give_up = zkl__place_give_up, .describe = zkl__place_describe},
+    .tell = tell,
+    .complete = complete,
+};
 
 /* The same path twice would wait for itself. */
 static int check_paths(const char *const *paths, size_t count, zkl_error *err)

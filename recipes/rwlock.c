@@ -27,7 +27,11 @@ static void complete(struct zkl__place *place, zkl__any_fn done, void *payload, 
     ((zkl_rwlock_acquired_fn)done)((zkl_rwlock *)place, code, grant, err, payload);
 }
 
-static const struct zkl__place_ops ops = {{"rwlock", zkl__place_give_up, zkl__place_describe}, tell, NULL, complete};
+static const struct zkl__place_ops ops = {
+    .object = {.noun = "rwlock", .give_up = zkl__place_give_up, .describe = zkl__place_describe},
+    .tell = tell,
+    .complete = complete,
+};
 
 int zkl_rwlock_new(zkl_rwlock **out, zkl_session *session, const char *path, const zkl_rwlock_options *options,
                    zkl_error *err)

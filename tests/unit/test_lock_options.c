@@ -225,6 +225,7 @@ static void test_holder_gives_way(void)
     CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, QUEUE) == 2));
     CU_ASSERT_EQUAL(zkl_lock_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(acquire_join(&waiter), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_OK);
     zkl_lock_free(next);
     zkl_lock_free(lock);
