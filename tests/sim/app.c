@@ -1,18 +1,29 @@
 /* app.c - threads of an application: acquire, hold, release, one after the other, as the plan says. They stand where the
- * recipes' public functions stand: one contender per acquire, one completion, a release whatever happened. */
+ * recipes' public functions stand: one contender per acquire (two, of a joint), one completion, a release whatever happened. */
 #include <assert.h>
 
 #include "invariants.h"
 #include "sim.h"
 
-static int slot_of(int client, int thread)
-{
-    return SLOT_THREAD + client * SIM_THREADS + thread;
-}
+/* As Curator names them; a reader goes beside readers. */
+static const struct zkl__rule rule_read = {"__READ__",
+                                           ZKL__KIND_ANY & ~ZKL__KIND(ZKL_KIND_READ) & ~ZKL__KIND(ZKL_KIND_KAZOO_READ)};
+static const struct zkl__rule rule_write = {"__WRIT__", ZKL__KIND_ANY};
+static const struct zkl__rule *const rules[SIM_KINDS] = {&zkl__rule_mutex, &rule_read, &rule_write};
 
 static void thread_in(struct sim *s, int client, int thread, int64_t delay)
 {
-    sim_arm(s, slot_of(client, thread), delay < 0 ? SIM_NEVER : sim_now(s) + delay);
+    sim_arm(s, SLOT_THREAD + client * SIM_THREADS + thread, delay < 0 ? SIM_NEVER : sim_now(s) + delay);
+}
+
+static struct sim_thread *thread_of(struct sim *s, const struct sim_attempt *attempt)
+{
+    return &s->clients[attempt->client].threads[attempt->thread];
+}
+
+static struct sim_attempt *partner_of(struct sim *s, const struct sim_attempt *attempt)
+{
+    return attempt->partner < 0 ? NULL : &s->attempts[attempt->partner];
 }
 
 static const struct sim_acquire *next_of(const struct sim *s, int client, int thread)
@@ -31,6 +42,11 @@ static void go_on(struct sim *s, int client, int thread)
 {
     struct sim_thread *it = &s->clients[client].threads[thread];
     it->attempt = -1;
+    if (it->joint) {
+        zkl_heap heap = sim_heap_api(&s->clients[client].heap);
+        zkl__joint_free(it->joint, &heap);
+        it->joint = NULL;
+    }
     const struct sim_acquire *next = next_of(s, client, thread);
     thread_in(s, client, thread, next ? next->after : -1);
 }
@@ -42,19 +58,44 @@ void sim_app_start(struct sim *s, int client)
     }
 }
 
+/* --- outcomes -------------------------------------------------------------------------------------------------------- */
+
 /* Inside a step: note it, and let the thread act later. */
 static void notify(void *owner, const struct zkl__outcome *outcome)
 {
-    struct sim_attempt *attempt = owner;
-    sim_judge_outcome(attempt, outcome);
+    sim_judge_outcome(owner, outcome);
+}
+
+static bool is_current(struct sim *s, const struct sim_attempt *attempt)
+{
+    int index = thread_of(s, attempt)->attempt;
+    return index >= 0 && (&s->attempts[index] == attempt || s->attempts[index].partner == (int)(attempt - s->attempts));
 }
 
 static void over(struct sim *s, struct sim_attempt *attempt)
 {
+    const struct sim_attempt *partner = partner_of(s, attempt);
+    attempt->state = SIM_OVER;
     attempt->contender = NULL;
-    struct sim_thread *thread = &s->clients[attempt->client].threads[attempt->thread];
-    if (thread->attempt >= 0 && &s->attempts[thread->attempt] == attempt) {
+    if (!is_current(s, attempt)) {
+        return;
+    }
+    if (partner && partner->state != SIM_OVER) {
+        thread_in(s, attempt->client, attempt->thread, 0); /* all or nothing: the other is given up */
+    } else {
         go_on(s, attempt->client, attempt->thread);
+    }
+}
+
+static void granted(struct sim *s, struct sim_attempt *attempt, int64_t token)
+{
+    const struct sim_attempt *partner = partner_of(s, attempt);
+    attempt->state = SIM_HOLDING;
+    attempt->granted = sim_now(s);
+    attempt->token = token;
+    if (!partner || partner->state == SIM_HOLDING) {
+        int64_t hold = attempt->plan->hold;
+        thread_in(s, attempt->client, attempt->thread, attempt->plan->downgrade ? hold / 2 : hold);
     }
 }
 
@@ -62,25 +103,19 @@ static void over(struct sim *s, struct sim_attempt *attempt)
 void sim_app_outcome(struct sim_attempt *attempt, const struct zkl__outcome *outcome)
 {
     struct sim *s = attempt->s;
-    const struct sim_acquire *plan = attempt->plan;
     switch (outcome->kind) {
     case ZKL__GRANTED:
-        attempt->state = SIM_HOLDING;
-        attempt->granted = sim_now(s);
-        attempt->token = outcome->token;
-        thread_in(s, attempt->client, attempt->thread, plan->hold);
+        granted(s, attempt, outcome->token);
         break;
     case ZKL__FAILED:
     case ZKL__RELEASED:
-        attempt->state = SIM_OVER;
         over(s, attempt);
         break;
     case ZKL__LOSS:
-        if (attempt->asking) {
-            break;
+        if (!attempt->asking) {
+            attempt->state = SIM_LOST;
+            thread_in(s, attempt->client, attempt->thread, attempt->plan->hold / 4);
         }
-        attempt->state = SIM_LOST;
-        thread_in(s, attempt->client, attempt->thread, plan->hold / 4);
         break;
     case ZKL__JEOPARDY:
     case ZKL__SAFE:
@@ -92,16 +127,10 @@ void sim_app_outcome(struct sim_attempt *attempt, const struct zkl__outcome *out
     }
 }
 
-static void start(struct sim *s, int client, int thread)
+/* --- starting -------------------------------------------------------------------------------------------------------- */
+
+static struct sim_attempt *attempt_new(struct sim *s, int client, int thread, const struct sim_acquire *plan, int path)
 {
-    const struct sim_acquire *plan = next_of(s, client, thread);
-    if (!plan) {
-        return;
-    }
-    if (s->attempt_count == SIM_ATTEMPTS) {
-        s->overflow = true;
-        return;
-    }
     struct sim_attempt *attempt = &s->attempts[s->attempt_count];
     int64_t now = sim_local(s, client, sim_now(s));
     *attempt = (struct sim_attempt){.s = s,
@@ -109,34 +138,96 @@ static void start(struct sim *s, int client, int thread)
                                     .client = client,
                                     .thread = thread,
                                     .plan = plan,
-                                    .path = plan->path,
+                                    .path = path,
+                                    .partner = -1,
+                                    .shared = plan->kind == SIM_READ,
                                     .node = -1,
                                     .session = -1,
-                                    .started = sim_now(s),
-                                    .deadline = plan->timeout < 0 ? INT64_MAX : now + plan->timeout,
-                                    .last_state = ZKL__NEW};
-    struct zkl__contender_config config = {.rule = &zkl__rule_mutex,
-                                           .path = sim_plan_path(plan->path),
+                                    .deadline = plan->timeout < 0 ? INT64_MAX : now + plan->timeout};
+    struct zkl__contender_config config = {.rule = rules[plan->kind],
+                                           .path = sim_plan_path(path),
                                            .metadata = "host:1",
                                            .fail_on_expiry = plan->fail_on_expiry,
+                                           .mark = plan->mark,
                                            .max_hold = plan->max_hold,
                                            .notify = notify,
                                            .owner = attempt};
     attempt->contender = zkl__contender_new(s->clients[client].core, &config);
     if (!attempt->contender) {
+        return NULL;
+    }
+    s->attempt_count++;
+    return attempt;
+}
+
+static void drop_new(struct sim *s, struct sim_attempt *attempt)
+{
+    int64_t now = sim_local(s, attempt->client, sim_now(s));
+    zkl__contender_let_go(s->clients[attempt->client].core, attempt->contender, now);
+    attempt->contender = NULL;
+    attempt->state = SIM_OVER;
+}
+
+/* The other half of a joint. False: no memory. */
+static bool pair(struct sim *s, struct sim_attempt *first)
+{
+    struct sim_attempt *second = attempt_new(s, first->client, first->thread, first->plan, first->path + 1);
+    if (!second) {
+        return false;
+    }
+    struct zkl__contender *members[] = {first->contender, second->contender};
+    struct zkl__joint *joint = zkl__joint_new(s->clients[first->client].core, members, 2);
+    if (!joint) {
+        drop_new(s, second);
+        return false;
+    }
+    thread_of(s, first)->joint = joint;
+    first->partner = (int)(second - s->attempts);
+    second->partner = (int)(first - s->attempts);
+    return true;
+}
+
+static void ask(struct sim *s, struct sim_attempt *attempt)
+{
+    if (attempt->contender) {
+        sim_say(s, "app", "%d.%d asks for %s", attempt->client, attempt->thread, sim_plan_path(attempt->path));
+        sim_core_event(s, attempt->client,
+                       (struct zkl__event){.kind = ZKL__EV_START,
+                                           .contender = attempt->contender,
+                                           .deadline = attempt->deadline,
+                                           .try_only = attempt->plan->try_only});
+    }
+}
+
+static void start(struct sim *s, int client, int thread)
+{
+    const struct sim_acquire *plan = next_of(s, client, thread);
+    if (!plan) {
+        return;
+    }
+    if (s->attempt_count + 2 > SIM_ATTEMPTS) {
+        s->overflow = true;
+        return;
+    }
+    struct sim_attempt *attempt = attempt_new(s, client, thread, plan, plan->path);
+    if (attempt && plan->joint && !pair(s, attempt)) {
+        drop_new(s, attempt);
+        attempt = NULL;
+    }
+    if (!attempt) {
         thread_in(s, client, thread, SIM_MS); /* no memory: the caller would be told, and tries again */
         return;
     }
-    s->clients[client].threads[thread].attempt = s->attempt_count++;
+    s->clients[client].threads[thread].attempt = (int)(attempt - s->attempts);
     s->clients[client].threads[thread].next++;
     thread_in(s, client, thread, plan->cancel);
-    sim_say(s, "app", "%d.%d asks for %s", client, thread, sim_plan_path(plan->path));
-    sim_core_event(s, client,
-                   (struct zkl__event){.kind = ZKL__EV_START,
-                                       .contender = attempt->contender,
-                                       .deadline = attempt->deadline,
-                                       .try_only = plan->try_only});
+    ask(s, attempt);
+    if (attempt->partner >= 0) {
+        ask(s, partner_of(s, attempt));
+    }
 }
+
+/* --- ending ---------------------------------------------------------------------------------------------------------- */
 
 static void let_go(struct sim *s, struct sim_attempt *attempt)
 {
@@ -156,24 +247,84 @@ static void let_go(struct sim *s, struct sim_attempt *attempt)
     sim_core_event(s, attempt->client, (struct zkl__event){.kind = ZKL__EV_TIME});
 }
 
-static void release(struct sim *s, struct sim_attempt *attempt)
+static void cancel(struct sim *s, struct sim_attempt *attempt)
 {
-    int client = attempt->client;
-    bool eager = attempt->plan->eager;
+    if (!attempt->canceled) {
+        attempt->canceled = true;
+        sim_say(s, "app", "%d.%d cancels", attempt->client, attempt->thread);
+        sim_core_event(
+            s, attempt->client,
+            (struct zkl__event){.kind = ZKL__EV_CANCEL, .contender = attempt->contender, .code = ZKL_ECANCELED});
+    }
+}
+
+static bool to_release(struct sim *s, struct sim_attempt *attempt)
+{
+    if (!attempt || (attempt->state != SIM_HOLDING && attempt->state != SIM_LOST)) {
+        return false;
+    }
     if (attempt->state == SIM_HOLDING) {
         sim_judge_left(s, attempt);
     }
     attempt->state = SIM_RELEASING;
-    sim_say(s, "app", "%d.%d releases", client, attempt->thread);
-    if (eager) {
-        go_on(s, client, attempt->thread);
-    }
     attempt->asking = true;
-    sim_core_event(s, client, (struct zkl__event){.kind = ZKL__EV_RELEASE, .contender = attempt->contender});
+    return true;
+}
+
+static void release(struct sim *s, struct sim_attempt *attempt)
+{
+    int client = attempt->client;
+    struct sim_attempt *partner = partner_of(s, attempt);
+    struct zkl__event event = {.kind = ZKL__EV_RELEASE, .contender = attempt->contender};
+    to_release(s, attempt);
+    sim_say(s, "app", "%d.%d releases", client, attempt->thread);
+    if (to_release(s, partner)) {
+        event.kind = ZKL__EV_RELEASE_JOINT;
+        event.joint = thread_of(s, attempt)->joint;
+        sim_core_event(s, client, event);
+        partner->asking = false;
+    } else {
+        if (attempt->plan->eager && (!partner || partner->state == SIM_OVER)) {
+            go_on(s, client, attempt->thread);
+        }
+        sim_core_event(s, client, event);
+    }
     attempt->asking = false;
     sim_faults_on(s, SIM_ON_RELEASE, client);
 }
 
+static void downgrade(struct sim *s, struct sim_attempt *attempt)
+{
+    attempt->shared = true;
+    attempt->asking = true;
+    thread_in(s, attempt->client, attempt->thread, attempt->plan->hold / 2);
+    sim_say(s, "app", "%d.%d becomes a reader", attempt->client, attempt->thread);
+    sim_core_event(s, attempt->client,
+                   (struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .contender = attempt->contender, .rule = &rule_read});
+    attempt->asking = false;
+}
+
+/* True when something was done. */
+static bool act(struct sim *s, struct sim_attempt *attempt)
+{
+    if (!attempt || attempt->state == SIM_OVER || attempt->state == SIM_LEFT || attempt->state == SIM_RELEASING) {
+        return false;
+    }
+    const struct sim_client *client = &s->clients[attempt->client];
+    if (attempt->plan->ending == SIM_END_LET_GO) {
+        let_go(s, attempt);
+    } else if (attempt->state == SIM_PENDING) {
+        cancel(s, attempt);
+    } else if (attempt->state == SIM_HOLDING && attempt->plan->downgrade && !attempt->shared &&
+               zkl__contender_holds(client->core, attempt->contender, sim_local(s, attempt->client, sim_now(s)))) {
+        downgrade(s, attempt);
+    } else {
+        release(s, attempt);
+    }
+    return true;
+}
+
+/* Of a joint the waiting one first: then the other is released, alone, or both are, together. */
 void sim_thread_due(struct sim *s, int client, int thread)
 {
     thread_in(s, client, thread, -1);
@@ -185,31 +336,12 @@ void sim_thread_due(struct sim *s, int client, int thread)
         start(s, client, thread);
         return;
     }
-    struct sim_attempt *attempt = &s->attempts[index];
-    switch (attempt->state) {
-    case SIM_PENDING:
-        if (attempt->plan->ending == SIM_END_LET_GO) {
-            let_go(s, attempt);
-        } else if (!attempt->canceled) {
-            attempt->canceled = true;
-            sim_say(s, "app", "%d.%d cancels", client, thread);
-            sim_core_event(
-                s, client,
-                (struct zkl__event){.kind = ZKL__EV_CANCEL, .contender = attempt->contender, .code = ZKL_ECANCELED});
-        }
-        break;
-    case SIM_HOLDING:
-    case SIM_LOST:
-        if (attempt->plan->ending == SIM_END_LET_GO) {
-            let_go(s, attempt);
-        } else {
-            release(s, attempt);
-        }
-        break;
-    case SIM_RELEASING:
-    case SIM_LEFT:
-    case SIM_OVER:
-        break;
+    struct sim_attempt *first = &s->attempts[index];
+    struct sim_attempt *second = partner_of(s, first);
+    if (second && second->state == SIM_PENDING && first->state != SIM_PENDING) {
+        act(s, second);
+    } else if (!act(s, first)) {
+        act(s, second);
     }
 }
 
@@ -220,6 +352,7 @@ void sim_app_crashed(struct sim *s, int client)
         struct sim_attempt *attempt = &s->attempts[i];
         if (attempt->client == client && attempt->state != SIM_OVER) {
             if (attempt->state == SIM_HOLDING) {
+                sim_judge_crashed(s, attempt);
                 sim_judge_left(s, attempt);
             }
             attempt->state = SIM_OVER;
@@ -227,7 +360,7 @@ void sim_app_crashed(struct sim *s, int client)
         }
     }
     for (int thread = 0; thread < SIM_THREADS; thread++) {
-        s->clients[client].threads[thread].attempt = -1;
+        go_on(s, client, thread);
         thread_in(s, client, thread, -1);
     }
 }

@@ -14,7 +14,7 @@
 #include "ensemble.h"
 #include "session_step.h"
 
-enum { SIM_THREADS = 3, SIM_ATTEMPTS = 128, SIM_OUTSTANDING = 128, SIM_HEAP_CLASSES = 24 };
+enum { SIM_THREADS = 3, SIM_ATTEMPTS = 192, SIM_OUTSTANDING = 128, SIM_HEAP_CLASSES = 24 };
 
 /* --- memory: classes of sizes in one block; can be told to fail ------------------------------------------------------ */
 
@@ -38,7 +38,7 @@ enum sim_handle_state { SIM_HANDLE_OFF, SIM_HANDLE_WAITING, SIM_HANDLE_CONNECTIN
 struct sim_outstanding {
     uint64_t id; /* 0: nobody waits for the answer */
     enum zkl__op_kind op;
-    int path;
+    int path, part_count;
     bool watch;
 };
 struct sim_handle {
@@ -73,6 +73,8 @@ struct sim_attempt {
     int client, thread;
     const struct sim_acquire *plan;
     struct zkl__contender *contender; /* NULL: not to be used any more */
+    int partner;                      /* -1, or the attempt on the other path of a joint */
+    bool shared;                      /* granted beside other readers */
     int path, node;                   /* of the queue; of the grant */
     int session;                      /* at the grant */
     int64_t deadline;                 /* local */
@@ -87,7 +89,8 @@ struct sim_attempt {
 };
 struct sim_thread {
     int next;    /* acquire of the plan */
-    int attempt; /* -1: none */
+    int attempt; /* -1: none; of a joint the first */
+    struct zkl__joint *joint;
 };
 
 enum sim_process { SIM_STOPPED, SIM_RUNNING, SIM_CLOSING };

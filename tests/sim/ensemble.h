@@ -77,7 +77,7 @@ enum {
     SIM_TXNS = 16384,
     SIM_EFFECTS = 2048,
     SIM_MESSAGES = 4096,
-    SIM_PARTS = 256,
+    SIM_PARTS = 1024,
     SIM_WATCHES = 96, /* of one connection */
     SIM_PATH_TEXT = 208,
     SIM_DATA = 65536

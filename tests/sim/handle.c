@@ -239,6 +239,7 @@ static void take_reply(struct sim *s, int client, struct sim_message *message)
     }
     message->part.op = asked.op;
     message->part.path = asked.path;
+    message->part_count = asked.part_count;
     sim_inbox_put(s, client, message);
 }
 
@@ -348,7 +349,11 @@ static void remember(struct sim *s, struct sim_handle *handle, uint64_t id, cons
         return;
     }
     handle->outstanding[(handle->first + handle->count++) % SIM_OUTSTANDING] =
-        (struct sim_outstanding){.id = id, .op = request->part.op, .path = request->part.path, .watch = request->watch};
+        (struct sim_outstanding){.id = id,
+                                 .op = request->part.op,
+                                 .path = request->part.path,
+                                 .part_count = request->part_count,
+                                 .watch = request->watch};
 }
 
 static void send(struct sim *s, int client, uint64_t id, struct sim_message *request)
@@ -395,7 +400,9 @@ static int submit_late(struct sim *s, int client, uint64_t id, const struct zkl_
 
 static void tell_faults(struct sim *s, int client, const struct zkl__op *op)
 {
-    if (op->kind == ZKL__OP_CREATE && op->mode == ZKL__EPHEMERAL_SEQUENTIAL) {
+    if (op->kind == ZKL__OP_MULTI && op->part_count > 0) {
+        tell_faults(s, client, &op->parts[0]);
+    } else if (op->kind == ZKL__OP_CREATE && op->mode == ZKL__EPHEMERAL_SEQUENTIAL) {
         sim_faults_on(s, SIM_ON_CREATE, client);
     } else if (op->kind == ZKL__OP_DELETE) {
         sim_faults_on(s, SIM_ON_DELETE, client);

@@ -38,9 +38,14 @@ static bool holds(const struct sim *s, const struct sim_attempt *attempt)
            zkl__contender_holds(client->core, attempt->contender, sim_local(s, attempt->client, sim_now(s)));
 }
 
-static struct sim_attempt *attempt_of(struct sim *s, int client, int thread)
+/* What a thread is at: of a joint both halves, hence twice as many places as threads. */
+enum { PLACES = 2 * SIM_THREADS };
+static struct sim_attempt *attempt_of(struct sim *s, int client, int place)
 {
-    int index = s->clients[client].threads[thread].attempt;
+    int index = s->clients[client].threads[place / 2].attempt;
+    if (index >= 0 && place % 2) {
+        index = s->attempts[index].partner;
+    }
     return index < 0 ? NULL : &s->attempts[index];
 }
 
@@ -87,18 +92,16 @@ void sim_judge_leases(struct sim *s)
 static void check_exclusion(struct sim *s, int path)
 {
     const struct sim_attempt *first = NULL;
-    for (int client = 0; client < s->client_count; client++) {
-        for (int thread = 0; thread < SIM_THREADS; thread++) {
-            const struct sim_attempt *each = attempt_of(s, client, thread);
-            if (!each || each->path != path || each->exempt || !holds(s, each)) {
-                continue;
-            }
-            if (first) {
-                fail_by_lease(s, "exclusion", "%d.%d and %d.%d hold %s", first->client, first->thread, each->client,
-                              each->thread, sim_plan_path(path));
-            }
-            first = each;
+    for (int at = 0; at < s->client_count * PLACES; at++) {
+        const struct sim_attempt *each = attempt_of(s, at / PLACES, at % PLACES);
+        if (!each || each->path != path || each->exempt || !holds(s, each)) {
+            continue;
         }
+        if (first && !(first->shared && each->shared)) {
+            fail_by_lease(s, "exclusion", "%d.%d and %d.%d hold %s", first->client, first->thread, each->client,
+                          each->thread, sim_plan_path(path));
+        }
+        first = !first || !each->shared ? each : first; /* one that is alone meets all others */
     }
 }
 
@@ -118,6 +121,11 @@ static bool wanted_by(struct sim *s, int client, int node)
     return false;
 }
 
+static bool is_reader(zkl_kind kind)
+{
+    return kind == ZKL_KIND_READ || kind == ZKL_KIND_KAZOO_READ;
+}
+
 static void check_fifo(struct sim *s, const struct sim_attempt *attempt)
 {
     const struct sim_node *mine = &s->nodes[attempt->node];
@@ -127,7 +135,7 @@ static void check_fifo(struct sim *s, const struct sim_attempt *attempt)
         int node = sim_node_at(s, child, sim_committed_zxid(s));
         struct zkl__name name = zkl__name_parse(sim_path_name(&s->paths[child]));
         if (node < 0 || node == attempt->node || name.kind == ZKL_KIND_FOREIGN ||
-            zkl__sequence_diff(name.sequence, place) >= 0) {
+            zkl__sequence_diff(name.sequence, place) >= 0 || (attempt->shared && is_reader(name.kind))) {
             continue;
         }
         const struct sim_node *other = &s->nodes[node];
@@ -143,11 +151,42 @@ static void check_fifo(struct sim *s, const struct sim_attempt *attempt)
 
 /* --- grants ---------------------------------------------------------------------------------------------------------- */
 
+/* A writer's token exceeds every earlier one, a reader's every earlier writer's. */
+static void check_token(struct sim *s, const struct sim_attempt *attempt, int64_t token)
+{
+    int64_t *any = &s->judge.last_token[attempt->path], *exclusive = &s->judge.last_exclusive[attempt->path];
+    int64_t last = attempt->shared ? *exclusive : *any;
+    if (token <= last) {
+        fail_by_lease(s, "token", "%d.%d: token %llx after %llx", attempt->client, attempt->thread,
+                      (unsigned long long)token, (unsigned long long)last);
+        return;
+    }
+    *any = token > *any ? token : *any;
+    *exclusive = attempt->shared ? *exclusive : token;
+}
+
+/* With marks, who is granted after a crash learns of it; and nobody does when nothing happened. */
+static void check_mark(struct sim *s, const struct sim_attempt *attempt, bool unclean)
+{
+    if (attempt->plan->mark && s->judge.crashed[attempt->path] && !unclean && !s->faults.stranger) {
+        sim_fail(s, "mark", "%d.%d is granted after a crash, and not told", attempt->client, attempt->thread);
+    }
+    if (unclean && s->plan->fault_count == 0 && s->judge.losses == 0) {
+        sim_fail(s, "mark", "%d.%d is told of a crash that was none", attempt->client, attempt->thread);
+    }
+    s->judge.crashed[attempt->path] = false;
+}
+
+void sim_judge_crashed(struct sim *s, struct sim_attempt *attempt)
+{
+    s->judge.crashed[attempt->path] = attempt->plan->mark && !attempt->exempt;
+}
+
 /* No other contender of its process is in the queue: the lists it gets are this one's. */
 static bool alone(struct sim *s, const struct sim_attempt *attempt)
 {
-    for (int thread = 0; thread < SIM_THREADS; thread++) {
-        const struct sim_attempt *other = attempt_of(s, attempt->client, thread);
+    for (int place = 0; place < PLACES; place++) {
+        const struct sim_attempt *other = attempt_of(s, attempt->client, place);
         if (other && other != attempt && other->path == attempt->path && other->contender) {
             return false;
         }
@@ -179,12 +218,7 @@ static void check_grant(struct sim *s, struct sim_attempt *attempt, int64_t toke
         sim_fail(s, "token", "%d.%d: token %llx is not its node's", attempt->client, attempt->thread,
                  (unsigned long long)token);
     }
-    if (token <= s->judge.last_token[attempt->path]) {
-        fail_by_lease(s, "token", "%d.%d: token %llx after %llx", attempt->client, attempt->thread,
-                      (unsigned long long)token, (unsigned long long)s->judge.last_token[attempt->path]);
-    } else {
-        s->judge.last_token[attempt->path] = token;
-    }
+    check_token(s, attempt, token);
     check_fifo(s, attempt);
 }
 
@@ -211,7 +245,7 @@ static bool fits(const struct sim *s, const struct sim_attempt *attempt, int cod
     case ZKL_ECANCELED:
         return attempt->canceled;
     case ZKL_ELOST:
-        return attempt->plan->fail_on_expiry;
+        return attempt->plan->fail_on_expiry || (attempt->partner >= 0 && s->faults.stranger);
     case ZKL_EAUTH:
         return faulty(s, SIM_DENY);
     case ZKL_ENOMEM:
@@ -271,6 +305,7 @@ void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *o
         s->judge.completions++;
         s->judge.held[attempt->path]++;
         check_grant(s, attempt, outcome->token);
+        check_mark(s, attempt, outcome->unclean);
     } else if (outcome->kind == ZKL__FAILED) {
         s->judge.completions++;
         s->judge.failures++;
@@ -299,8 +334,8 @@ void sim_judge_left(struct sim *s, struct sim_attempt *attempt)
 
 void sim_judge_before(struct sim *s, int client)
 {
-    for (int thread = 0; thread < SIM_THREADS; thread++) {
-        struct sim_attempt *attempt = attempt_of(s, client, thread);
+    for (int place = 0; place < PLACES; place++) {
+        struct sim_attempt *attempt = attempt_of(s, client, place);
         if (attempt && attempt->state == SIM_HOLDING && !holds(s, attempt)) {
             attempt->lapsed = true;
         }
@@ -335,8 +370,8 @@ static void check_attempt(struct sim *s, int client, struct sim_attempt *attempt
 /* Nobody here has the patience to wait. */
 static bool only_tries(struct sim *s, int client)
 {
-    for (int thread = 0; thread < SIM_THREADS; thread++) {
-        const struct sim_attempt *attempt = attempt_of(s, client, thread);
+    for (int place = 0; place < PLACES; place++) {
+        const struct sim_attempt *attempt = attempt_of(s, client, place);
         if (attempt && attempt->state == SIM_PENDING && !attempt->plan->try_only) {
             return false;
         }
@@ -353,8 +388,8 @@ static void check_watches(struct sim *s, int client)
         faulty(s, SIM_REFUSE) || faulty(s, SIM_NO_MEMORY) || faulty(s, SIM_THROTTLE)) {
         return;
     }
-    for (int thread = 0; thread < SIM_THREADS; thread++) {
-        const struct sim_attempt *attempt = attempt_of(s, client, thread);
+    for (int place = 0; place < PLACES; place++) {
+        const struct sim_attempt *attempt = attempt_of(s, client, place);
         if (attempt && attempt->state == SIM_PENDING) {
             return;
         }
@@ -364,6 +399,15 @@ static void check_watches(struct sim *s, int client)
 }
 
 /* What a core may delete: nodes of its own session. Told when it asks, by the name. */
+static void check_delete(struct sim *s, int client, const struct zkl__op *op)
+{
+    int path = op->kind == ZKL__OP_DELETE ? sim_path_of(s, op->dir, op->name) : -1;
+    int node = path < 0 ? -1 : sim_node_at(s, path, sim_committed_zxid(s));
+    if (node >= 0 && s->nodes[node].owner != s->clients[client].handle.session) {
+        sim_fail(s, "foreign", "client %d deletes %s, which is not its own", client, s->paths[path].text);
+    }
+}
+
 void sim_judge_submit(struct sim *s, int client, const struct zkl__op *op)
 {
     if (!s->clients[client].core) {
@@ -372,13 +416,9 @@ void sim_judge_submit(struct sim *s, int client, const struct zkl__op *op)
     if (op->watch && only_tries(s, client)) {
         sim_fail(s, "outcome", "client %d sets a watch, and has only tries", client);
     }
-    if (op->kind != ZKL__OP_DELETE) {
-        return;
-    }
-    int path = sim_path_of(s, op->dir, op->name);
-    int node = path < 0 ? -1 : sim_node_at(s, path, sim_committed_zxid(s));
-    if (node >= 0 && s->nodes[node].owner != s->clients[client].handle.session) {
-        sim_fail(s, "foreign", "client %d deletes %s, which is not its own", client, s->paths[path].text);
+    check_delete(s, client, op);
+    for (size_t i = 0; i < op->part_count; i++) {
+        check_delete(s, client, &op->parts[i]);
     }
 }
 
@@ -386,8 +426,8 @@ void sim_judge_step(struct sim *s, int client, bool timer)
 {
     int64_t next = zkl__core_next(s->clients[client].core);
     check_lease(s, client);
-    for (int thread = 0; thread < SIM_THREADS; thread++) {
-        struct sim_attempt *attempt = attempt_of(s, client, thread);
+    for (int place = 0; place < PLACES; place++) {
+        struct sim_attempt *attempt = attempt_of(s, client, place);
         if (!attempt || !attempt->contender) {
             continue;
         }
@@ -433,7 +473,8 @@ static bool calm(const struct sim *s)
 {
     for (int i = 0; i < s->plan->acquire_count; i++) {
         const struct sim_acquire *each = &s->plan->acquires[i];
-        if (each->cancel >= 0 || each->timeout >= 0 || each->ending != SIM_END_RELEASE) {
+        if (each->kind != SIM_MUTEX || each->joint || each->cancel >= 0 || each->timeout >= 0 ||
+            each->ending != SIM_END_RELEASE) {
             return false;
         }
     }

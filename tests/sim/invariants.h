@@ -4,6 +4,7 @@
  *  lease       what a core believes of its session's life never exceeds what the leader's tracker gives it
  *  token       rises from grant to grant of a path, and is the czxid of a node that is there and is the grantee's
  *  fifo        whoever is granted has nobody before him in the queue but what this session itself is deleting
+ *  mark        who is granted after a marked holder's crash is told; nobody is told of a crash that was none
  *  final       a grant whose lease has ended never comes back
  *  told        a core that holds wakes up by the end of its lease; after that nobody believes to hold
  *  bounded     an acquire ends by its deadline; a core that waits wakes up by then
@@ -30,6 +31,7 @@ void sim_judge_leases(struct sim *s);
 void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *outcome);
 /* It holds no more, by its own will or by its process's end. */
 void sim_judge_left(struct sim *s, struct sim_attempt *attempt);
+void sim_judge_crashed(struct sim *s, struct sim_attempt *attempt);
 void sim_judge_freed(struct sim *s, int client);
 void sim_judge_end(struct sim *s, bool in_time);
 void sim_app_outcome(struct sim_attempt *attempt, const struct zkl__outcome *outcome);

@@ -71,6 +71,8 @@ static void roll_world(struct sim_plan *plan, uint64_t *dice)
     for (int i = 0; i < plan->clients; i++) {
         plan->ppm[i] = drift ? dice_between(dice, -1, 1) * 999 : 0;
     }
+    plan->readers = dice_once_in(dice, 4);
+    plan->marks = dice_once_in(dice, 6);
     plan->sequence = dice_once_in(dice, 40) ? INT32_MAX - dice_below(dice, 4) : 0;
 }
 
@@ -111,6 +113,12 @@ static void roll_acquire(struct sim_plan *plan, uint64_t *dice, int client, int 
     it->fail_on_expiry = dice_once_in(dice, 4);
     it->eager = dice_once_in(dice, 2);
     it->ending = dice_once_in(dice, 12) ? SIM_END_LET_GO : SIM_END_RELEASE;
+    if (plan->readers) {
+        it->kind = dice_once_in(dice, 2) ? SIM_READ : SIM_WRITE;
+        it->downgrade = it->kind == SIM_WRITE && dice_once_in(dice, 3);
+    }
+    it->joint = plan->paths > 1 && it->path == 0 && it->ending == SIM_END_RELEASE && dice_once_in(dice, 3);
+    it->mark = plan->marks && it->kind != SIM_READ && !it->downgrade && !it->joint;
 }
 
 static void roll_application(struct sim_plan *plan, uint64_t *dice)

@@ -14,6 +14,7 @@ struct sim;
 enum { SIM_ACQUIRES = 64, SIM_FAULTS = 24 };
 
 enum sim_ending { SIM_END_RELEASE, SIM_END_LET_GO };
+enum sim_kind { SIM_MUTEX, SIM_READ, SIM_WRITE, SIM_KINDS };
 struct sim_acquire {
     int client, thread;
     int path;
@@ -24,6 +25,10 @@ struct sim_acquire {
     int64_t max_hold;
     bool try_only, fail_on_expiry;
     bool eager; /* the thread goes on without waiting for RELEASED */
+    enum sim_kind kind;
+    bool mark;      /* the directory says who holds */
+    bool downgrade; /* a writer becomes a reader when half of its hold is over */
+    bool joint;     /* the next path as well, in one transaction */
     enum sim_ending ending;
 };
 
@@ -92,6 +97,7 @@ struct sim_plan {
     int64_t preempt;     /* most, of a follower between list and answer */
     int64_t ping_late;   /* most, of each of the leader's pings: its thread may stand still as long as `pause` */
     int64_t late;        /* most, of a timer */
+    bool readers, marks; /* only while it is rolled */
     int64_t sequence;    /* the queues' counters start there */
     int64_t heal;        /* ns: no fault strikes later, and those that last end */
     int acquire_count, fault_count;
@@ -130,8 +136,10 @@ void sim_faults_due(struct sim *s);
 struct sim_judge {
     char verdict[256]; /* empty: nothing is wrong */
     bool failed;
-    int64_t last_token[4];
-    int held[4]; /* attempts that hold, by path */
+    int64_t last_token[4];     /* of any grant of the path */
+    int64_t last_exclusive[4]; /* of a grant to one alone */
+    bool crashed[4];           /* the last one to be marked as holder died, or lost, and nobody was granted since */
+    int held[4];               /* attempts that hold, by path */
     int grants, completions, failures, losses;
     int expiries, leases_checked, events_told;
     int off_lease; /* what would be violations, but an assumption was broken on purpose */

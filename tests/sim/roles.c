@@ -85,11 +85,12 @@ static void abdicate(struct sim *s, int server)
     }
 }
 
+/* LearnerHandler.synced counts whole ticks, so a leader without a majority goes on for one tick longer than its followers. */
 static int heard_lately(const struct sim *s, int server)
 {
     int count = 1;
     for (int i = 0; i < s->server_count; i++) {
-        count += i != server && sim_now(s) - s->servers[server].heard[i] <= patience(s);
+        count += i != server && sim_now(s) - s->servers[server].heard[i] <= patience(s) + s->tick;
     }
     return count;
 }

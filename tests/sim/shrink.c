@@ -90,7 +90,7 @@ static void plain_acquires(struct sim *s, struct sim_plan *plan, uint64_t seed, 
 {
     static struct sim_plan plainer;
     for (int i = 0; i < plan->acquire_count; i++) {
-        for (int what = 0; what < 8; what++) {
+        for (int what = 0; what < 12; what++) {
             plainer = *plan;
             struct sim_acquire *it = &plainer.acquires[i];
             it->after = what == 0 ? 0 : it->after;
@@ -101,6 +101,10 @@ static void plain_acquires(struct sim *s, struct sim_plan *plan, uint64_t seed, 
             it->eager = what == 5 ? false : it->eager;
             it->fail_on_expiry = what == 6 ? false : it->fail_on_expiry;
             it->ending = what == 7 ? SIM_END_RELEASE : it->ending;
+            it->kind = what == 8 ? SIM_MUTEX : it->kind;
+            it->mark = what == 9 ? false : it->mark;
+            it->downgrade = what == 10 ? false : it->downgrade;
+            it->joint = what == 11 ? false : it->joint;
             keep_if(s, plan, &plainer, seed, invariant);
         }
     }
