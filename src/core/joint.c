@@ -21,6 +21,14 @@ void zkl__joint_unref(struct zkl__joint *joint)
     }
 }
 
+void zkl__joint_disown(struct zkl__joint *joint)
+{
+    if (joint->notify) {
+        joint->notify = NULL;
+        zkl__joint_unref(joint);
+    }
+}
+
 void zkl__joint_leave(struct zkl__contender *c)
 {
     if (c->joint) {
@@ -323,10 +331,13 @@ static bool broken(const struct zkl__joint *joint)
         if (!c || !zkl__contender_waits(c)) {
             continue;
         }
-        if (c->state == ZKL__PROVING && c->czxid && czxid && c->czxid != czxid) {
+        /* Of a transaction that was sent twice somebody removed part of the first copy: places of both are no order, and might
+         * wait for another joint's crosswise. */
+        bool known = c->czxid && !c->doubled && !c->unsure;
+        if (known && czxid && c->czxid != czxid) {
             return true;
         }
-        czxid = c->state == ZKL__PROVING && c->czxid ? c->czxid : czxid;
+        czxid = known ? c->czxid : czxid;
         asked = asked || asks(c, ZKL__ROLE_CREATE);
         placed = placed || c->node[0];
     }

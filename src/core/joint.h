@@ -47,5 +47,7 @@ void zkl__joint_release(struct zkl__joint *joint);
 /* The member is buried. */
 void zkl__joint_leave(struct zkl__contender *c);
 void zkl__joint_unref(struct zkl__joint *joint);
+/* The core goes before the owner had its last word: there will be none. */
+void zkl__joint_disown(struct zkl__joint *joint);
 
 #endif

@@ -718,6 +718,9 @@ void zkl__core_free(struct zkl__core *core)
 {
     zkl_heap heap = core->config.heap;
     while (core->contenders) {
+        if (core->contenders->joint) {
+            zkl__joint_disown(core->contenders->joint);
+        }
         unlink_contender(core, core->contenders);
     }
     bury(core);

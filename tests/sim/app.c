@@ -1,5 +1,5 @@
 /* app.c - threads of an application: acquire, hold, release, one after the other, as the plan says. They stand where the
- * recipes' public functions stand: one contender per acquire (two, of a joint), one completion, a release whatever happened. */
+ * recipes' public functions stand: one contender per acquire, or one joint of two, one completion, a release whatever happened. */
 #include <assert.h>
 
 #include "invariants.h"
@@ -21,11 +21,6 @@ static struct sim_thread *thread_of(struct sim *s, const struct sim_attempt *att
     return &s->clients[attempt->client].threads[attempt->thread];
 }
 
-static struct sim_attempt *partner_of(struct sim *s, const struct sim_attempt *attempt)
-{
-    return attempt->partner < 0 ? NULL : &s->attempts[attempt->partner];
-}
-
 static const struct sim_acquire *next_of(const struct sim *s, int client, int thread)
 {
     int wanted = s->clients[client].threads[thread].next;
@@ -42,11 +37,6 @@ static void go_on(struct sim *s, int client, int thread)
 {
     struct sim_thread *it = &s->clients[client].threads[thread];
     it->attempt = -1;
-    if (it->joint) {
-        zkl_heap heap = sim_heap_api(&s->clients[client].heap);
-        zkl__joint_free(it->joint, &heap);
-        it->joint = NULL;
-    }
     const struct sim_acquire *next = next_of(s, client, thread);
     thread_in(s, client, thread, next ? next->after : -1);
 }
@@ -66,37 +56,24 @@ static void notify(void *owner, const struct zkl__outcome *outcome)
     sim_judge_outcome(owner, outcome);
 }
 
-static bool is_current(struct sim *s, const struct sim_attempt *attempt)
-{
-    int index = thread_of(s, attempt)->attempt;
-    return index >= 0 && (&s->attempts[index] == attempt || s->attempts[index].partner == (int)(attempt - s->attempts));
-}
-
 static void over(struct sim *s, struct sim_attempt *attempt)
 {
-    const struct sim_attempt *partner = partner_of(s, attempt);
+    int current = thread_of(s, attempt)->attempt;
     attempt->state = SIM_OVER;
     attempt->contender = NULL;
-    if (!is_current(s, attempt)) {
-        return;
-    }
-    if (partner && partner->state != SIM_OVER) {
-        thread_in(s, attempt->client, attempt->thread, 0); /* all or nothing: the other is given up */
-    } else {
+    attempt->joint = NULL;
+    if (current >= 0 && &s->attempts[current] == attempt) {
         go_on(s, attempt->client, attempt->thread);
     }
 }
 
 static void granted(struct sim *s, struct sim_attempt *attempt, int64_t token)
 {
-    const struct sim_attempt *partner = partner_of(s, attempt);
+    int64_t hold = attempt->plan->hold;
     attempt->state = SIM_HOLDING;
     attempt->granted = sim_now(s);
     attempt->token = token;
-    if (!partner || partner->state == SIM_HOLDING) {
-        int64_t hold = attempt->plan->hold;
-        thread_in(s, attempt->client, attempt->thread, attempt->plan->downgrade ? hold / 2 : hold);
-    }
+    thread_in(s, attempt->client, attempt->thread, attempt->plan->downgrade ? hold / 2 : hold);
 }
 
 /* Called by the judge when it has looked at an outcome. */
@@ -127,76 +104,37 @@ void sim_app_outcome(struct sim_attempt *attempt, const struct zkl__outcome *out
     }
 }
 
+static void tell_core(struct sim *s, struct sim_attempt *attempt, struct zkl__event event)
+{
+    event.contender = attempt->contender;
+    event.joint = attempt->joint;
+    attempt->asking = true;
+    sim_core_event(s, attempt->client, event);
+    attempt->asking = false;
+}
+
 /* --- starting -------------------------------------------------------------------------------------------------------- */
 
-static struct sim_attempt *attempt_new(struct sim *s, int client, int thread, const struct sim_acquire *plan, int path)
+/* False: no memory. */
+static bool make(struct sim *s, struct sim_attempt *attempt)
 {
-    struct sim_attempt *attempt = &s->attempts[s->attempt_count];
-    int64_t now = sim_local(s, client, sim_now(s));
-    *attempt = (struct sim_attempt){.s = s,
-                                    .state = SIM_PENDING,
-                                    .client = client,
-                                    .thread = thread,
-                                    .plan = plan,
-                                    .path = path,
-                                    .partner = -1,
-                                    .shared = plan->kind == SIM_READ,
-                                    .node = -1,
-                                    .session = -1,
-                                    .deadline = plan->timeout < 0 ? INT64_MAX : now + plan->timeout};
+    const struct sim_acquire *plan = attempt->plan;
+    struct zkl__core *core = s->clients[attempt->client].core;
     struct zkl__contender_config config = {.rule = rules[plan->kind],
-                                           .path = sim_plan_path(path),
                                            .metadata = "host:1",
                                            .fail_on_expiry = plan->fail_on_expiry,
-                                           .mark = plan->mark,
-                                           .max_hold = plan->max_hold,
                                            .notify = notify,
                                            .owner = attempt};
-    attempt->contender = zkl__contender_new(s->clients[client].core, &config);
-    if (!attempt->contender) {
-        return NULL;
+    if (plan->joint) {
+        const char *paths[] = {sim_plan_path(plan->path), sim_plan_path(plan->path + 1)};
+        attempt->joint = zkl__joint_new(core, &config, paths, 2);
+        return attempt->joint;
     }
-    s->attempt_count++;
-    return attempt;
-}
-
-static void drop_new(struct sim *s, struct sim_attempt *attempt)
-{
-    int64_t now = sim_local(s, attempt->client, sim_now(s));
-    zkl__contender_let_go(s->clients[attempt->client].core, attempt->contender, now);
-    attempt->contender = NULL;
-    attempt->state = SIM_OVER;
-}
-
-/* The other half of a joint. False: no memory. */
-static bool pair(struct sim *s, struct sim_attempt *first)
-{
-    struct sim_attempt *second = attempt_new(s, first->client, first->thread, first->plan, first->path + 1);
-    if (!second) {
-        return false;
-    }
-    struct zkl__contender *members[] = {first->contender, second->contender};
-    struct zkl__joint *joint = zkl__joint_new(s->clients[first->client].core, members, 2);
-    if (!joint) {
-        drop_new(s, second);
-        return false;
-    }
-    thread_of(s, first)->joint = joint;
-    first->partner = (int)(second - s->attempts);
-    second->partner = (int)(first - s->attempts);
-    return true;
-}
-
-static void ask(struct sim *s, struct sim_attempt *attempt)
-{
-    if (attempt->contender) {
-        sim_say(s, "app", "%d.%d asks for %s", attempt->client, attempt->thread, sim_plan_path(attempt->path));
-        sim_core_event(s, attempt->client,
-                       (struct zkl__event){.kind = ZKL__EV_START,
-                                           .contender = attempt->contender,
-                                           .deadline = attempt->deadline,
-                                           .try_only = attempt->plan->try_only});
-    }
+    config.path = sim_plan_path(plan->path);
+    config.mark = plan->mark;
+    config.max_hold = plan->max_hold;
+    attempt->contender = zkl__contender_new(core, &config);
+    return attempt->contender;
 }
 
 static void start(struct sim *s, int client, int thread)
@@ -205,43 +143,56 @@ static void start(struct sim *s, int client, int thread)
     if (!plan) {
         return;
     }
-    if (s->attempt_count + 2 > SIM_ATTEMPTS) {
+    if (s->attempt_count == SIM_ATTEMPTS) {
         s->overflow = true;
         return;
     }
-    struct sim_attempt *attempt = attempt_new(s, client, thread, plan, plan->path);
-    if (attempt && plan->joint && !pair(s, attempt)) {
-        drop_new(s, attempt);
-        attempt = NULL;
-    }
-    if (!attempt) {
+    struct sim_attempt *attempt = &s->attempts[s->attempt_count];
+    int64_t now = sim_local(s, client, sim_now(s));
+    *attempt = (struct sim_attempt){.s = s,
+                                    .state = SIM_PENDING,
+                                    .client = client,
+                                    .thread = thread,
+                                    .plan = plan,
+                                    .path = plan->path,
+                                    .seats = plan->joint ? 2 : 1,
+                                    .shared = plan->kind == SIM_READ,
+                                    .node = {-1, -1},
+                                    .session = -1,
+                                    .deadline = plan->timeout < 0 ? INT64_MAX : now + plan->timeout};
+    if (!make(s, attempt)) {
         thread_in(s, client, thread, SIM_MS); /* no memory: the caller would be told, and tries again */
         return;
     }
-    s->clients[client].threads[thread].attempt = (int)(attempt - s->attempts);
+    s->clients[client].threads[thread].attempt = s->attempt_count++;
     s->clients[client].threads[thread].next++;
     thread_in(s, client, thread, plan->cancel);
-    ask(s, attempt);
-    if (attempt->partner >= 0) {
-        ask(s, partner_of(s, attempt));
-    }
+    sim_say(s, "app", "%d.%d asks for %s%s%s", client, thread, sim_plan_path(plan->path), plan->joint ? " and " : "",
+            plan->joint ? sim_plan_path(plan->path + 1) : "");
+    tell_core(s, attempt,
+              (struct zkl__event){.kind = ZKL__EV_START, .deadline = attempt->deadline, .try_only = plan->try_only});
 }
 
 /* --- ending ---------------------------------------------------------------------------------------------------------- */
 
 static void let_go(struct sim *s, struct sim_attempt *attempt)
 {
-    struct zkl__contender *contender = attempt->contender;
-    bool held = attempt->state == SIM_HOLDING;
+    struct zkl__core *core = s->clients[attempt->client].core;
+    int64_t now = sim_local(s, attempt->client, sim_now(s));
+    if (attempt->state == SIM_HOLDING) {
+        sim_judge_left(s, attempt);
+    }
     attempt->state = SIM_LEFT;
     sim_say(s, "app", "%d.%d lets go", attempt->client, attempt->thread);
     s->stepping = true;
-    zkl__contender_let_go(s->clients[attempt->client].core, contender, sim_local(s, attempt->client, sim_now(s)));
+    if (attempt->joint) {
+        zkl__joint_let_go(core, attempt->joint, now);
+    } else {
+        zkl__contender_let_go(core, attempt->contender, now);
+    }
     s->stepping = false;
     attempt->contender = NULL;
-    if (held) {
-        sim_judge_left(s, attempt);
-    }
+    attempt->joint = NULL;
     go_on(s, attempt->client, attempt->thread);
     /* the step that let_go is, is over: what follows every step */
     sim_core_event(s, attempt->client, (struct zkl__event){.kind = ZKL__EV_TIME});
@@ -252,79 +203,60 @@ static void cancel(struct sim *s, struct sim_attempt *attempt)
     if (!attempt->canceled) {
         attempt->canceled = true;
         sim_say(s, "app", "%d.%d cancels", attempt->client, attempt->thread);
-        sim_core_event(
-            s, attempt->client,
-            (struct zkl__event){.kind = ZKL__EV_CANCEL, .contender = attempt->contender, .code = ZKL_ECANCELED});
+        tell_core(s, attempt, (struct zkl__event){.kind = ZKL__EV_CANCEL, .code = ZKL_ECANCELED});
     }
-}
-
-static bool to_release(struct sim *s, struct sim_attempt *attempt)
-{
-    if (!attempt || (attempt->state != SIM_HOLDING && attempt->state != SIM_LOST)) {
-        return false;
-    }
-    if (attempt->state == SIM_HOLDING) {
-        sim_judge_left(s, attempt);
-    }
-    attempt->state = SIM_RELEASING;
-    attempt->asking = true;
-    return true;
 }
 
 static void release(struct sim *s, struct sim_attempt *attempt)
 {
-    int client = attempt->client;
-    struct sim_attempt *partner = partner_of(s, attempt);
-    struct zkl__event event = {.kind = ZKL__EV_RELEASE, .contender = attempt->contender};
-    to_release(s, attempt);
-    sim_say(s, "app", "%d.%d releases", client, attempt->thread);
-    if (to_release(s, partner)) {
-        event.kind = ZKL__EV_RELEASE_JOINT;
-        event.joint = thread_of(s, attempt)->joint;
-        sim_core_event(s, client, event);
-        partner->asking = false;
-    } else {
-        if (attempt->plan->eager && (!partner || partner->state == SIM_OVER)) {
-            go_on(s, client, attempt->thread);
-        }
-        sim_core_event(s, client, event);
+    if (attempt->state == SIM_HOLDING) {
+        sim_judge_left(s, attempt);
     }
-    attempt->asking = false;
-    sim_faults_on(s, SIM_ON_RELEASE, client);
+    attempt->state = SIM_RELEASING;
+    sim_say(s, "app", "%d.%d releases", attempt->client, attempt->thread);
+    if (attempt->plan->eager) {
+        go_on(s, attempt->client, attempt->thread);
+    }
+    tell_core(s, attempt, (struct zkl__event){.kind = ZKL__EV_RELEASE});
+    sim_faults_on(s, SIM_ON_RELEASE, attempt->client);
 }
 
 static void downgrade(struct sim *s, struct sim_attempt *attempt)
 {
     attempt->shared = true;
-    attempt->asking = true;
     thread_in(s, attempt->client, attempt->thread, attempt->plan->hold / 2);
     sim_say(s, "app", "%d.%d becomes a reader", attempt->client, attempt->thread);
-    sim_core_event(s, attempt->client,
-                   (struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .contender = attempt->contender, .rule = &rule_read});
-    attempt->asking = false;
+    tell_core(s, attempt, (struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .rule = &rule_read});
 }
 
-/* True when something was done. */
-static bool act(struct sim *s, struct sim_attempt *attempt)
+bool sim_attempt_holds(const struct sim *s, const struct sim_attempt *attempt)
 {
-    if (!attempt || attempt->state == SIM_OVER || attempt->state == SIM_LEFT || attempt->state == SIM_RELEASING) {
+    const struct zkl__core *core = s->clients[attempt->client].core;
+    int64_t now = sim_local(s, attempt->client, sim_now(s));
+    if (attempt->state != SIM_HOLDING || !core) {
         return false;
     }
-    const struct sim_client *client = &s->clients[attempt->client];
+    return attempt->joint ? zkl__joint_holds(core, attempt->joint, now)
+                          : zkl__contender_holds(core, attempt->contender, now);
+}
+
+static void act(struct sim *s, struct sim_attempt *attempt)
+{
+    bool over = attempt->state == SIM_OVER || attempt->state == SIM_LEFT || attempt->state == SIM_RELEASING;
+    if (over) {
+        return;
+    }
     if (attempt->plan->ending == SIM_END_LET_GO) {
         let_go(s, attempt);
     } else if (attempt->state == SIM_PENDING) {
         cancel(s, attempt);
-    } else if (attempt->state == SIM_HOLDING && attempt->plan->downgrade && !attempt->shared &&
-               zkl__contender_holds(client->core, attempt->contender, sim_local(s, attempt->client, sim_now(s)))) {
+    } else if (attempt->plan->downgrade && !attempt->shared && sim_attempt_holds(s, attempt)) {
         downgrade(s, attempt);
     } else {
         release(s, attempt);
     }
-    return true;
 }
 
-/* Of a joint the waiting one first: then the other is released, alone, or both are, together. */
 void sim_thread_due(struct sim *s, int client, int thread)
 {
     thread_in(s, client, thread, -1);
@@ -334,14 +266,8 @@ void sim_thread_due(struct sim *s, int client, int thread)
     int index = s->clients[client].threads[thread].attempt;
     if (index < 0) {
         start(s, client, thread);
-        return;
-    }
-    struct sim_attempt *first = &s->attempts[index];
-    struct sim_attempt *second = partner_of(s, first);
-    if (second && second->state == SIM_PENDING && first->state != SIM_PENDING) {
-        act(s, second);
-    } else if (!act(s, first)) {
-        act(s, second);
+    } else {
+        act(s, &s->attempts[index]);
     }
 }
 
@@ -357,6 +283,7 @@ void sim_app_crashed(struct sim *s, int client)
             }
             attempt->state = SIM_OVER;
             attempt->contender = NULL;
+            attempt->joint = NULL;
         }
     }
     for (int thread = 0; thread < SIM_THREADS; thread++) {

@@ -73,9 +73,10 @@ struct sim_attempt {
     int client, thread;
     const struct sim_acquire *plan;
     struct zkl__contender *contender; /* NULL: not to be used any more */
-    int partner;                      /* -1, or the attempt on the other path of a joint */
+    struct zkl__joint *joint;         /* or this */
+    int path, seats;                  /* of the queue; a joint has the next path too */
+    int node[2];                      /* of the grant; of each seat */
     bool shared;                      /* granted beside other readers */
-    int path, node;                   /* of the queue; of the grant */
     int session;                      /* at the grant */
     int64_t deadline;                 /* local */
     int64_t started, granted;         /* true time */
@@ -89,8 +90,7 @@ struct sim_attempt {
 };
 struct sim_thread {
     int next;    /* acquire of the plan */
-    int attempt; /* -1: none; of a joint the first */
-    struct zkl__joint *joint;
+    int attempt; /* -1: none */
 };
 
 enum sim_process { SIM_STOPPED, SIM_RUNNING, SIM_CLOSING };
@@ -145,5 +145,7 @@ void sim_app_start(struct sim *s, int client);
 void sim_thread_due(struct sim *s, int client, int thread);
 void sim_app_crashed(struct sim *s, int client);
 bool sim_app_done(const struct sim *s);
+/* By its own clock. */
+bool sim_attempt_holds(const struct sim *s, const struct sim_attempt *attempt);
 
 #endif

@@ -56,7 +56,8 @@ static int first_contender(const struct sim *s, int dir)
 static void downgrade(struct sim *s, int dir)
 {
     int first = first_contender(s, dir);
-    if (first < 0 || !strstr(s->paths[first].text, "-__WRIT__")) {
+    if (first < 0 || !strstr(s->paths[first].text, "-__WRIT__") ||
+        s->nodes[sim_node_at(s, first, SIM_HEAD)].owner != SIM_STRANGER) {
         return;
     }
     char text[SIM_PATH_TEXT];

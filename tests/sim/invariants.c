@@ -31,21 +31,24 @@ void sim_fail(struct sim *s, const char *invariant, const char *format, ...)
         }                               \
     } while (0)
 
-static bool holds(const struct sim *s, const struct sim_attempt *attempt)
+static bool exists(const struct sim_attempt *attempt)
 {
-    const struct sim_client *client = &s->clients[attempt->client];
-    return attempt->state == SIM_HOLDING && client->core && attempt->contender &&
-           zkl__contender_holds(client->core, attempt->contender, sim_local(s, attempt->client, sim_now(s)));
+    return attempt && (attempt->contender || attempt->joint);
 }
 
-/* What a thread is at: of a joint both halves, hence twice as many places as threads. */
-enum { PLACES = 2 * SIM_THREADS };
-static struct sim_attempt *attempt_of(struct sim *s, int client, int place)
+static bool queues_at(const struct sim_attempt *attempt, int path)
 {
-    int index = s->clients[client].threads[place / 2].attempt;
-    if (index >= 0 && place % 2) {
-        index = s->attempts[index].partner;
-    }
+    return path >= attempt->path && path < attempt->path + attempt->seats;
+}
+
+static const char *node_name(const struct sim_attempt *attempt, int seat)
+{
+    return attempt->joint ? zkl__joint_node(attempt->joint, (size_t)seat) : zkl__contender_node(attempt->contender);
+}
+
+static struct sim_attempt *attempt_of(struct sim *s, int client, int thread)
+{
+    int index = s->clients[client].threads[thread].attempt;
     return index < 0 ? NULL : &s->attempts[index];
 }
 
@@ -92,9 +95,9 @@ void sim_judge_leases(struct sim *s)
 static void check_exclusion(struct sim *s, int path)
 {
     const struct sim_attempt *first = NULL;
-    for (int at = 0; at < s->client_count * PLACES; at++) {
-        const struct sim_attempt *each = attempt_of(s, at / PLACES, at % PLACES);
-        if (!each || each->path != path || each->exempt || !holds(s, each)) {
+    for (int at = 0; at < s->client_count * SIM_THREADS; at++) {
+        const struct sim_attempt *each = attempt_of(s, at / SIM_THREADS, at % SIM_THREADS);
+        if (!each || !queues_at(each, path) || each->exempt || !sim_attempt_holds(s, each)) {
             continue;
         }
         if (first && !(first->shared && each->shared)) {
@@ -113,9 +116,11 @@ static bool wanted_by(struct sim *s, int client, int node)
     const char *name = sim_path_name(&s->paths[s->nodes[node].path]);
     for (int i = 0; i < s->attempt_count; i++) {
         const struct sim_attempt *each = &s->attempts[i];
-        if (each->client == client && (each->state == SIM_PENDING || each->state == SIM_HOLDING) && each->contender &&
-            strcmp(zkl__contender_node(each->contender), name) == 0) {
-            return true;
+        bool wants = each->client == client && (each->state == SIM_PENDING || each->state == SIM_HOLDING);
+        for (int seat = 0; wants && exists(each) && seat < each->seats; seat++) {
+            if (strcmp(node_name(each, seat), name) == 0) {
+                return true;
+            }
         }
     }
     return false;
@@ -126,16 +131,16 @@ static bool is_reader(zkl_kind kind)
     return kind == ZKL_KIND_READ || kind == ZKL_KIND_KAZOO_READ;
 }
 
-static void check_fifo(struct sim *s, const struct sim_attempt *attempt)
+static void check_fifo(struct sim *s, const struct sim_attempt *attempt, int own)
 {
-    const struct sim_node *mine = &s->nodes[attempt->node];
+    const struct sim_node *mine = &s->nodes[own];
     int dir = s->paths[mine->path].parent;
     int32_t place = zkl__name_parse(sim_path_name(&s->paths[mine->path])).sequence;
     for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
         int node = sim_node_at(s, child, sim_committed_zxid(s));
         struct zkl__name name = zkl__name_parse(sim_path_name(&s->paths[child]));
-        if (node < 0 || node == attempt->node || name.kind == ZKL_KIND_FOREIGN ||
-            zkl__sequence_diff(name.sequence, place) >= 0 || (attempt->shared && is_reader(name.kind))) {
+        if (node < 0 || node == own || name.kind == ZKL_KIND_FOREIGN || zkl__sequence_diff(name.sequence, place) >= 0 ||
+            (attempt->shared && is_reader(name.kind))) {
             continue;
         }
         const struct sim_node *other = &s->nodes[node];
@@ -152,9 +157,9 @@ static void check_fifo(struct sim *s, const struct sim_attempt *attempt)
 /* --- grants ---------------------------------------------------------------------------------------------------------- */
 
 /* A writer's token exceeds every earlier one, a reader's every earlier writer's. */
-static void check_token(struct sim *s, const struct sim_attempt *attempt, int64_t token)
+static void check_token(struct sim *s, const struct sim_attempt *attempt, int path, int64_t token)
 {
-    int64_t *any = &s->judge.last_token[attempt->path], *exclusive = &s->judge.last_exclusive[attempt->path];
+    int64_t *any = &s->judge.last_token[path], *exclusive = &s->judge.last_exclusive[path];
     int64_t last = attempt->shared ? *exclusive : *any;
     if (token <= last) {
         fail_by_lease(s, "token", "%d.%d: token %llx after %llx", attempt->client, attempt->thread,
@@ -183,43 +188,48 @@ void sim_judge_crashed(struct sim *s, struct sim_attempt *attempt)
 }
 
 /* No other contender of its process is in the queue: the lists it gets are this one's. */
-static bool alone(struct sim *s, const struct sim_attempt *attempt)
+static bool alone(struct sim *s, const struct sim_attempt *attempt, int path)
 {
-    for (int place = 0; place < PLACES; place++) {
-        const struct sim_attempt *other = attempt_of(s, attempt->client, place);
-        if (other && other != attempt && other->path == attempt->path && other->contender) {
+    for (int thread = 0; thread < SIM_THREADS; thread++) {
+        const struct sim_attempt *other = attempt_of(s, attempt->client, thread);
+        if (other && other != attempt && queues_at(other, path) && exists(other)) {
             return false;
         }
     }
     return true;
 }
 
-static void check_grant(struct sim *s, struct sim_attempt *attempt, int64_t token)
+/* A stranger may have deleted the node meanwhile; but not before the list on which the grant rests. */
+static void check_missing(struct sim *s, struct sim_attempt *attempt, int seat, int was)
 {
-    int path = sim_path_of(s, sim_plan_path(attempt->path), zkl__contender_node(attempt->contender));
-    int node = sim_node_at(s, path, sim_committed_zxid(s));
-    if (node < 0 && s->faults.stranger) {
-        int was = s->paths[path].node;
-        if (was >= 0 && s->nodes[was].dzxid <= s->clients[attempt->client].listed_zxid[attempt->path] &&
-            alone(s, attempt)) {
-            sim_fail(s, "token", "%d.%d is granted though the list it had did not show its node", attempt->client,
-                     attempt->thread);
-        }
-        attempt->exempt = true;
-        return;
-    }
-    if (node < 0) {
+    int path = attempt->path + seat;
+    if (!s->faults.stranger) {
         fail_by_lease(s, "token", "%d.%d is granted on a node that is not there", attempt->client, attempt->thread);
+    } else if (was >= 0 && s->nodes[was].dzxid <= s->clients[attempt->client].listed_zxid[path] &&
+               alone(s, attempt, path)) {
+        sim_fail(s, "token", "%d.%d is granted though the list it had did not show its node", attempt->client,
+                 attempt->thread);
+    }
+    attempt->exempt = true;
+}
+
+static void check_grant(struct sim *s, struct sim_attempt *attempt, int seat, int64_t token)
+{
+    int path = sim_path_of(s, sim_plan_path(attempt->path + seat), node_name(attempt, seat));
+    int node = sim_node_at(s, path, sim_committed_zxid(s));
+    if (node < 0) {
+        check_missing(s, attempt, seat, s->paths[path].node);
         return;
     }
-    attempt->node = node;
+    attempt->node[seat] = node;
     attempt->session = s->nodes[node].owner;
-    if (s->nodes[node].czxid != token || s->nodes[node].owner != s->clients[attempt->client].handle.session) {
+    bool right = seat > 0 || attempt->joint || s->nodes[node].czxid == token;
+    if (!right || s->nodes[node].owner != s->clients[attempt->client].handle.session) {
         sim_fail(s, "token", "%d.%d: token %llx is not its node's", attempt->client, attempt->thread,
                  (unsigned long long)token);
     }
-    check_token(s, attempt, token);
-    check_fifo(s, attempt);
+    check_token(s, attempt, attempt->path + seat, s->nodes[node].czxid);
+    check_fifo(s, attempt, node);
 }
 
 /* --- outcomes -------------------------------------------------------------------------------------------------------- */
@@ -245,7 +255,7 @@ static bool fits(const struct sim *s, const struct sim_attempt *attempt, int cod
     case ZKL_ECANCELED:
         return attempt->canceled;
     case ZKL_ELOST:
-        return attempt->plan->fail_on_expiry || (attempt->partner >= 0 && s->faults.stranger);
+        return attempt->plan->fail_on_expiry || (attempt->joint && s->faults.stranger);
     case ZKL_EAUTH:
         return faulty(s, SIM_DENY);
     case ZKL_ENOMEM:
@@ -277,6 +287,7 @@ static bool legal(const struct sim_attempt *attempt, enum zkl__outcome_kind kind
     case ZKL__LOSS:
         return holding;
     case ZKL__DOWNGRADED:
+        return holding && attempt->plan->downgrade && attempt->shared;
     case ZKL__REVOKED:
         return false; /* nobody asked */
     case ZKL__RELEASED:
@@ -303,8 +314,10 @@ void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *o
     if (outcome->kind == ZKL__GRANTED) {
         s->judge.grants++;
         s->judge.completions++;
-        s->judge.held[attempt->path]++;
-        check_grant(s, attempt, outcome->token);
+        for (int seat = 0; seat < attempt->seats; seat++) {
+            s->judge.held[attempt->path + seat]++;
+            check_grant(s, attempt, seat, outcome->token);
+        }
         check_mark(s, attempt, outcome->unclean);
     } else if (outcome->kind == ZKL__FAILED) {
         s->judge.completions++;
@@ -327,16 +340,18 @@ void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *o
 
 void sim_judge_left(struct sim *s, struct sim_attempt *attempt)
 {
-    s->judge.held[attempt->path]--;
+    for (int seat = 0; seat < attempt->seats; seat++) {
+        s->judge.held[attempt->path + seat]--;
+    }
 }
 
 /* --- every step ------------------------------------------------------------------------------------------------------ */
 
 void sim_judge_before(struct sim *s, int client)
 {
-    for (int place = 0; place < PLACES; place++) {
-        struct sim_attempt *attempt = attempt_of(s, client, place);
-        if (attempt && attempt->state == SIM_HOLDING && !holds(s, attempt)) {
+    for (int thread = 0; thread < SIM_THREADS; thread++) {
+        struct sim_attempt *attempt = attempt_of(s, client, thread);
+        if (attempt && attempt->state == SIM_HOLDING && !sim_attempt_holds(s, attempt)) {
             attempt->lapsed = true;
         }
     }
@@ -370,8 +385,8 @@ static void check_attempt(struct sim *s, int client, struct sim_attempt *attempt
 /* Nobody here has the patience to wait. */
 static bool only_tries(struct sim *s, int client)
 {
-    for (int place = 0; place < PLACES; place++) {
-        const struct sim_attempt *attempt = attempt_of(s, client, place);
+    for (int thread = 0; thread < SIM_THREADS; thread++) {
+        const struct sim_attempt *attempt = attempt_of(s, client, thread);
         if (attempt && attempt->state == SIM_PENDING && !attempt->plan->try_only) {
             return false;
         }
@@ -388,8 +403,8 @@ static void check_watches(struct sim *s, int client)
         faulty(s, SIM_REFUSE) || faulty(s, SIM_NO_MEMORY) || faulty(s, SIM_THROTTLE)) {
         return;
     }
-    for (int place = 0; place < PLACES; place++) {
-        const struct sim_attempt *attempt = attempt_of(s, client, place);
+    for (int thread = 0; thread < SIM_THREADS; thread++) {
+        const struct sim_attempt *attempt = attempt_of(s, client, thread);
         if (attempt && attempt->state == SIM_PENDING) {
             return;
         }
@@ -426,9 +441,9 @@ void sim_judge_step(struct sim *s, int client, bool timer)
 {
     int64_t next = zkl__core_next(s->clients[client].core);
     check_lease(s, client);
-    for (int place = 0; place < PLACES; place++) {
-        struct sim_attempt *attempt = attempt_of(s, client, place);
-        if (!attempt || !attempt->contender) {
+    for (int thread = 0; thread < SIM_THREADS; thread++) {
+        struct sim_attempt *attempt = attempt_of(s, client, thread);
+        if (!exists(attempt)) {
             continue;
         }
         check_attempt(s, client, attempt, next, timer);
@@ -441,6 +456,21 @@ void sim_judge_step(struct sim *s, int client, bool timer)
     }
 }
 
+/* Its node, or the one that took its place: a downgrade keeps the number. */
+static bool is_place_of(const struct sim *s, const struct sim_attempt *attempt, int node)
+{
+    int32_t number = zkl__name_parse(sim_path_name(&s->paths[s->nodes[node].path])).sequence;
+    for (int seat = 0; seat < attempt->seats; seat++) {
+        int own = attempt->node[seat];
+        if (own >= 0 && s->nodes[own].owner == s->nodes[node].owner &&
+            s->paths[s->nodes[own].path].parent == s->paths[s->nodes[node].path].parent &&
+            zkl__name_parse(sim_path_name(&s->paths[s->nodes[own].path])).sequence == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void sim_judge_commit(struct sim *s, int position)
 {
     const struct sim_txn *txn = &s->log[position];
@@ -450,7 +480,7 @@ void sim_judge_commit(struct sim *s, int position)
         const struct sim_effect *effect = &s->effects[txn->first_effect + i];
         for (int k = 0; k < s->attempt_count && effect->kind == SIM_DELETED; k++) {
             struct sim_attempt *attempt = &s->attempts[k];
-            attempt->exempt = attempt->exempt || attempt->node == effect->node;
+            attempt->exempt = attempt->exempt || is_place_of(s, attempt, effect->node);
         }
     }
     sim_faults_on(s, SIM_ON_COMMIT, -1);

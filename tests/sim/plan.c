@@ -118,6 +118,7 @@ static void roll_acquire(struct sim_plan *plan, uint64_t *dice, int client, int 
         it->downgrade = it->kind == SIM_WRITE && dice_once_in(dice, 3);
     }
     it->joint = plan->paths > 1 && it->path == 0 && it->ending == SIM_END_RELEASE && dice_once_in(dice, 3);
+    it->downgrade = it->downgrade && !it->joint;
     it->mark = plan->marks && it->kind != SIM_READ && !it->downgrade && !it->joint;
 }
 
