@@ -38,7 +38,7 @@ void sim_channel_push(struct sim *s, struct sim_channel *channel, int slot, stru
 {
     int64_t due = sim_now(s) + sim_plan_delay(s->plan, s->seed, slot, channel->sent++);
     if (due <= channel->last_due) {
-        due = channel->last_due + 1;
+        due = channel->last_due + (s->plan->delay > 0);
     }
     channel->last_due = due;
     message->due = due;

@@ -99,9 +99,8 @@ static void happen(struct sim *s, int slot)
     }
 }
 
-bool sim_step(struct sim *s)
+bool sim_step_slot(struct sim *s, int slot)
 {
-    int slot = sim_clock_next(&s->clock);
     int64_t due = s->clock.due[slot];
     if (due == SIM_NEVER || s->judge.failed || s->overflow) {
         return false;
@@ -111,6 +110,11 @@ bool sim_step(struct sim *s)
     sim_hash(s, (uint64_t)due * 256 + (uint64_t)slot);
     happen(s, slot);
     return true;
+}
+
+bool sim_step(struct sim *s)
+{
+    return sim_step_slot(s, sim_clock_next(&s->clock));
 }
 
 /* Nothing of the application is left on the servers, and only living processes have sessions. */
@@ -160,7 +164,7 @@ static void close_all(struct sim *s)
     }
 }
 
-bool sim_run(struct sim *s, const struct sim_plan *plan, uint64_t seed, FILE *trace)
+void sim_begin(struct sim *s, const struct sim_plan *plan, uint64_t seed, FILE *trace)
 {
     s->trace = trace;
     sim_reset(s, plan, seed);
@@ -170,19 +174,33 @@ bool sim_run(struct sim *s, const struct sim_plan *plan, uint64_t seed, FILE *tr
         sim_process_start(s, client);
     }
     sim_faults_start(s);
-    bool in_time = run_until(s, app_done, plan->heal + 60 * plan->timeout);
+}
+
+void sim_abandon(struct sim *s)
+{
+    for (int client = 0; client < s->client_count; client++) {
+        sim_process_free(s, client);
+    }
+}
+
+void sim_finish(struct sim *s, bool in_time)
+{
     if (in_time) {
         /* The sessions of the dead need their timeout; what the living left behind must go much sooner, but may wait for a
          * reconnect. */
-        run_until(s, quiet, sim_now(s) + 4 * plan->timeout + 20 * plan->tick);
+        run_until(s, quiet, sim_now(s) + 4 * s->plan->timeout + 20 * s->tick);
     }
     sim_judge_end(s, in_time || s->judge.failed || s->overflow);
     if (!s->judge.failed) {
         close_all(s);
     }
-    for (int client = 0; client < s->client_count; client++) {
-        sim_process_free(s, client);
-    }
+    sim_abandon(s);
+}
+
+bool sim_run(struct sim *s, const struct sim_plan *plan, uint64_t seed, FILE *trace)
+{
+    sim_begin(s, plan, seed, trace);
+    sim_finish(s, run_until(s, app_done, plan->heal + 60 * plan->timeout));
     return !s->judge.failed;
 }
 
