@@ -5,6 +5,7 @@
 #include <zklock/barrier.h>
 #include <zklock/election.h>
 #include <zklock/error.h>
+#include <zklock/group.h>
 #include <zklock/lock.h>
 #include <zklock/multilock.h>
 #include <zklock/once.h>

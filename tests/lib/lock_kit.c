@@ -123,6 +123,13 @@ void mailbox_put(struct mailbox *box, struct letter letter)
     pthread_mutex_unlock(&box->mutex);
 }
 
+void mailbox_clear(struct mailbox *box)
+{
+    pthread_mutex_lock(&box->mutex);
+    box->count = 0;
+    pthread_mutex_unlock(&box->mutex);
+}
+
 size_t mailbox_count(struct mailbox *box)
 {
     pthread_mutex_lock(&box->mutex);

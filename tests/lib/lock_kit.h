@@ -90,6 +90,7 @@ struct mailbox {
         }                                                       \
     }
 void mailbox_put(struct mailbox *box, struct letter letter);
+void mailbox_clear(struct mailbox *box);
 size_t mailbox_count(struct mailbox *box);
 int mailbox_last(struct mailbox *box);                /* code of the last letter; -1000: there is none */
 bool mailbox_wait(struct mailbox *box, size_t count); /* until there are as many; false after ten seconds */
