@@ -80,28 +80,33 @@ static void on_log(zkl_log_level level, const char *line, void *payload)
     fprintf(stderr, "zklock: [%s] %s\n", names[level], line);
 }
 
+static int open_session(struct cli *cli, const zkl_session_options *options, zkl_session **session)
+{
+    zkl_error error;
+    signals_end_at_once(true);
+    int result = zkl_session_open(session, cli->servers, options, &error);
+    signals_end_at_once(false);
+    if (result != ZKL_OK) {
+        cli_error("%s: %s", cli->servers, error.text);
+        return cli_exit_code(result);
+    }
+    return CLI_GO_ON;
+}
+
 int cli_connect(struct cli *cli, int64_t connect_timeout_ms, zkl_session **session)
 {
     char secret[AUTH_MAX];
-    zkl_error error;
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     options.session_timeout_ms = cli->session_timeout_ms;
     options.tick_ms = cli->tick_ms;
     options.connect_timeout_ms = connect_timeout_ms;
     options.callbacks = ZKL_CALLBACKS_DISPATCH;
     options.log_fn = cli->verbose ? on_log : NULL;
-    if (cli->auth_file && !take_secret(cli->auth_file, secret, &options)) {
-        return EXIT_FAILED;
+    if (!cli->auth_file) {
+        return open_session(cli, &options, session);
     }
-    signals_end_at_once(true);
-    int result = zkl_session_open(session, cli->servers, &options, &error);
-    signals_end_at_once(false);
-    if (cli->auth_file) {
-        explicit_bzero(secret, sizeof secret);
-    }
-    if (result != ZKL_OK) {
-        cli_error("%s: %s", cli->servers, error.text);
-        return cli_exit_code(result);
-    }
-    return CLI_GO_ON;
+    bool taken = take_secret(cli->auth_file, secret, &options);
+    int code = taken ? open_session(cli, &options, session) : EXIT_FAILED;
+    explicit_bzero(secret, sizeof secret);
+    return code;
 }

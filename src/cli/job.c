@@ -79,6 +79,9 @@ static int64_t refresh_lease(struct job *job)
         job->lease_end_ns = now + left_ms * NS_PER_MS;
         keeper_lease(&job->keeper, job->lease_end_ns);
     }
+    if (left_ms < KEEPER_MARGIN_MS / 2 && job->group > 0) {
+        kill(-job->group, SIGKILL); /* the keeper has done so, unless somebody stopped it */
+    }
     return left_ms;
 }
 
@@ -105,6 +108,7 @@ static void on_refused(struct job *job, int reason)
 
 static void on_ended(struct job *job, const struct keeper_event *event)
 {
+    job->group = 0;
     job->status = event->value;
     job->lost = event->cause == KEEPER_BY_LEASE;
     job->code = WIFSIGNALED(job->status) ? EXIT_SIGNAL + WTERMSIG(job->status) : WEXITSTATUS(job->status);
@@ -153,6 +157,7 @@ static void on_event(struct job *job)
         on_stopping(job, event.cause);
         break;
     case KEEPER_LINGERING:
+        job->group = 0; /* waited for: the number may become somebody else's */
         job->linger_ms = clock_ms(CLOCK_MONOTONIC) + LINGER_MS;
         break;
     case KEEPER_ENDED:

@@ -346,8 +346,9 @@ struct keeper_event keeper_next(struct keeper *keeper)
     struct keeper_event event;
     ssize_t size;
     do {
+        /* A reset is told first: the keeper ended with an order unread. What it said before that is still to come. */
         size = recv(keeper->socket, &event, sizeof event, 0);
-    } while (size < 0 && errno == EINTR);
+    } while (size < 0 && (errno == EINTR || errno == ECONNRESET));
     if (size != (ssize_t)sizeof event) {
         event = (struct keeper_event){.news = KEEPER_DIED};
     }

@@ -1,4 +1,5 @@
 /* main.c - the table of subcommands, and the way to one of them. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +58,19 @@ static int dispatch(struct cli *cli, int argc, const char **argv)
     return command ? command->run(cli, command, count, words) : unknown(words[0]);
 }
 
+/* Descriptors 0 to 2 are open from here on: else a pipe of ours could become somebody's standard output. */
+static void open_standard_files(void)
+{
+    for (int fd = 0; fd <= 2; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) {
+            exit(EXIT_FAILED);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
+    open_standard_files();
     const char *servers = getenv("ZKLOCK_SERVERS");
     struct cli cli = {
         .servers = servers && *servers ? servers : "127.0.0.1:2181",

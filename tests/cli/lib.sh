@@ -53,9 +53,9 @@ now_ms() { echo $((${EPOCHREALTIME/./} / 1000)); }
 
 moment() { read -rt 0.01 <> <(:) || :; }
 
-# await WHAT CMD...: until CMD succeeds, 20 s at most.
+# await WHAT CMD...: until CMD succeeds, a minute at most.
 await() {
-    local what=$1 deadline=$(($(now_ms) + 20000))
+    local what=$1 deadline=$(($(now_ms) + 60000))
     shift
     until "$@" 2>/dev/null; do
         if [ "$(now_ms)" -gt "$deadline" ]; then

@@ -41,6 +41,17 @@ same "exit code after the keeper's death" $? 125
 true_that "nobody is left after the keeper" all_gone "$PIDS"
 true_that "released after the keeper's death" queued unkept 0
 
+# The keeper stopped, and the lock lost: zklock sees to CMD itself.
+export PIDS=$work/frozen.pids
+background zklock --session-timeout 5s run frozen bash -c "$stubborn"
+await "all of CMD" lines "$PIDS" 3
+kill -STOP "$(keeper_of "$pid")" "$ZKLOCK_SANDBOX_PIDS"
+await "CMD to die of its zklock" gone "$(head -1 "$PIDS")"
+kill -CONT "$(keeper_of "$pid")" "$ZKLOCK_SANDBOX_PIDS"
+wait "$pid"
+same "exit code of a stopped keeper" $? 120
+true_that "nobody is left after a stopped keeper" all_gone "$PIDS"
+
 # Both at once: CMD itself dies at least.
 start_stubborn both
 kill -KILL "$pid" "$(keeper_of "$pid")"

@@ -60,6 +60,10 @@ same "another descriptor" "$(cat "$work/seven")" "seven"
 # A reader of CMD's output sees its end although CMD closes it long before it ends.
 same "an output closed early" "$(zklock run x sh -c 'echo gone; exec >&- ; :' | cat)" "gone"
 
+# Without standard files nothing is mistaken for one.
+same "no standard files" "$(zklock run x sh -c 'echo fine' 0<&- 2>&-)" fine
+code 0 bash -c 'exec <&- >&- 2>&-; zklock run x true'
+
 # Environment: ours wins over an inherited one.
 code 0 env ZKLOCK_TOKEN=old zklock run demo env
 for name in PATH=/locks/demo NODE=/locks/demo/_c_[-0-9a-f]{36}-lock-[0-9]{10} TOKEN=[1-9][0-9]* "SERVERS=$ZKLOCK_SERVERS"; do

@@ -32,6 +32,19 @@ kill -INT "$pid"
 wait "$pid"
 same "exit code of a CMD killed by INT" $? 130
 
+# A storm of signals around CMD's end does not hide how it ended.
+for n in $(seq 20); do
+    background zklock run signals bash -c 'trap "exit 7" USR1; while :; do read -rt 0.01 <> <(:); done'
+    await "the storm's keeper" pgrep -P "$pid" >/dev/null
+    while kill -USR1 "$pid" && kill -WINCH "$pid" && kill -CONT "$pid"; do :; done 2>/dev/null
+    wait "$pid"
+    got=$?
+    case $got in
+    7 | 138) ok ;; # 138: the first came before the trap
+    *) bad "exit code after a storm of signals: $got" ;;
+    esac
+done
+
 # While queued.
 mkfifo "$work/end"
 zklock hold busy <"$work/end" >/dev/null &

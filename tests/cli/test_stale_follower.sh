@@ -1,0 +1,76 @@
+#!/bin/bash
+# The stale follower: the holder's zklock hangs on a follower that is cut from its leader and goes on answering. CMD, which
+# ignores TERM, must be dead before the next one is granted.
+# ZKLOCK_ROUNDS: how often (1).
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+# A network of our own, in which links can be cut: where the machine permits it.
+if [ -z "${ZKLOCK_SANDBOX_DIR:-}" ]; then
+    for program in unshare iptables ss ip; do
+        command -v "$program" >/dev/null || { echo "skipped: no $program"; exit 77; }
+    done
+    alone=-n
+    [ "$(id -u)" -eq 0 ] || alone=-rn
+    unshare "$alone" sh -c 'ip link set lo up && iptables -w -L -n' >/dev/null 2>&1 ||
+        { echo "skipped: no network namespace, or no packet filter, for us"; exit 77; }
+    rm -rf "$work"
+    trap - EXIT
+    exec unshare "$alone" sh -c 'ip link set lo up && exec "$@"' - zklock sandbox -n 3 -- bash "$0"
+fi
+
+IFS=, read -ra addresses <<<"$ZKLOCK_SERVERS"
+read -ra pids <<<"$ZKLOCK_SANDBOX_PIDS"
+
+mode_of() { zklock -s "${addresses[$1]}" doctor 2>/dev/null | sed -n 's/.*, \(leader\|follower\), .*/\1/p'; }
+
+# Sets leader, follower, and the two ports of the link between them.
+find_link() {
+    local n
+    leader=
+    follower=
+    for n in 0 1 2; do
+        case $(mode_of "$n") in
+        leader) leader=$n ;;
+        follower) follower=$n ;;
+        esac
+    done
+    [ -n "$leader" ] && [ -n "$follower" ] || return 1
+    quorum_port=$(sed -n "s/^server\.$((leader + 1))=127\.0\.0\.1:\([0-9]*\):.*/\1/p" "$ZKLOCK_SANDBOX_DIR/1/zoo.cfg")
+    follower_port=$(ss -Htnp state established "dport = :$quorum_port" | grep "pid=${pids[$follower]}," | head -n 1 |
+        awk '{ sub(/.*:/, "", $3); print $3 }')
+    [ -n "$follower_port" ]
+}
+
+cut() {
+    iptables -w -A INPUT -p tcp --sport "$follower_port" --dport "$quorum_port" -j DROP
+    iptables -w -A INPUT -p tcp --sport "$quorum_port" --dport "$follower_port" -j DROP
+}
+
+export FILE=$work/holder FIFO=$work/fifo
+mkfifo "$FIFO"
+lively='trap "" TERM; exec 9<>"$FIFO"; echo $$ >"$FILE.pid"; while :; do echo $EPOCHREALTIME >>"$FILE.beat"; read -rt 0.002 -u 9; done'
+
+# A session of two ticks, so that the leader ends it long before the follower notices the cut (syncLimit, five ticks).
+round() {
+    rm -f "$FILE".*
+    await "an ensemble" find_link || return
+    background zklock -s "${addresses[$follower]}" --session-timeout 4s run "stale-$1" bash -c "$lively"
+    await "CMD" lines "$FILE.beat" 1
+    cut
+    zklock -s "${addresses[$leader]}" --session-timeout 4s run "stale-$1" bash -c 'echo $EPOCHREALTIME' >"$work/granted"
+    same "exit code of the next one" $? 0
+    local last granted
+    last=$(tail -n 1 "$FILE.beat" | tr -d .)
+    granted=$(tr -d . <"$work/granted")
+    true_that "CMD was seen alive $((last - granted)) us after the next grant" [ "$last" -lt "$granted" ]
+    true_that "CMD is dead" gone "$(cat "$FILE.pid")"
+    wait "$pid"
+    same "exit code of the holder" $? 120
+    iptables -w -F INPUT
+    echo "round $1: CMD was dead $(((granted - last) / 1000)) ms before the next grant"
+}
+
+for n in $(seq "${ZKLOCK_ROUNDS:-1}"); do
+    round "$n"
+done
