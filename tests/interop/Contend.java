@@ -6,10 +6,13 @@ import java.nio.file.StandardOpenOption;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
-/** Contend PATH ROUNDS SCENE: the same as contend.c, as Curator's contender. */
+/** Contend PATH ROUNDS SCENE [lock|latch|semaphore]: the same as contend.c, as Curator's contender. */
 public class Contend {
     static boolean enter(Path scene) throws Exception {
         while (true) {
@@ -30,6 +33,31 @@ public class Contend {
         }
     }
 
+    interface Contender {
+        /** What gives it back; null: not granted. */
+        AutoCloseable take() throws Exception;
+    }
+
+    static Contender contender(CuratorFramework client, String path, String recipe) {
+        switch (recipe) {
+        case "latch":
+            return () -> {
+                LeaderLatch latch = new LeaderLatch(client, path, "java");
+                latch.start();
+                return latch.await(60, TimeUnit.SECONDS) ? latch : null;
+            };
+        case "semaphore":
+            InterProcessSemaphoreV2 semaphore = new InterProcessSemaphoreV2(client, path, 1);
+            return () -> {
+                Lease lease = semaphore.acquire(60, TimeUnit.SECONDS);
+                return lease == null ? null : () -> semaphore.returnLease(lease);
+            };
+        default:
+            InterProcessMutex mutex = new InterProcessMutex(client, path);
+            return () -> mutex.acquire(60, TimeUnit.SECONDS) ? mutex::release : null;
+        }
+    }
+
     public static void main(String[] args) throws Exception {
         Path scene = Path.of(args[2]);
         CuratorFramework client = CuratorFrameworkFactory.builder()
@@ -39,9 +67,10 @@ public class Contend {
             .retryPolicy(new ExponentialBackoffRetry(100, 5))
             .build();
         client.start();
-        InterProcessMutex mutex = new InterProcessMutex(client, args[0]);
+        Contender contender = contender(client, args[0], args.length > 3 ? args[3] : "lock");
         for (int round = Integer.parseInt(args[1]); round > 0; round--) {
-            if (!mutex.acquire(60, TimeUnit.SECONDS)) {
+            AutoCloseable held = contender.take();
+            if (held == null) {
                 throw new IllegalStateException("acquire failed");
             }
             if (!enter(scene)) {
@@ -49,7 +78,7 @@ public class Contend {
             }
             Files.deleteIfExists(scene);
             System.out.println("round curator");
-            mutex.release();
+            held.close();
         }
         client.close();
     }

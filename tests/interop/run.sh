@@ -1,12 +1,14 @@
 #!/bin/bash
-# run.sh ZKLOCK CONTEND WHO: this library's contenders and WHO's (curator, kazoo) at one path on a real server: 60 rounds of each, one
-# contender of each kind killed with -9 meanwhile. No two inside at once, nobody stuck. Exit 77: what it needs is not installed.
+# run.sh ZKLOCK CONTEND WHO [RECIPE]: this library's contenders and WHO's (curator, kazoo) at one path on a real server, for a lock, a latch
+# (Curator's LeaderLatch) or a semaphore (of one permit): 60 rounds of each, one contender of each kind killed with -9 meanwhile.
+# No two inside at once, nobody stuck. Exit 77: what it needs is not installed.
 set -u
-if [ "${4:-}" != inside ]; then
-    exec "$1" sandbox -- "$0" "$1" "$2" "$3" inside
+if [ "${5:-}" != inside ]; then
+    exec "$1" sandbox -- "$0" "$1" "$2" "$3" "${4:-lock}" inside
 fi
 contend=$2
 who=$3
+recipe=$4
 here=$(dirname "$(readlink -f "$0")")
 room=$(mktemp -d)
 trap 'rm -rf "$room"' EXIT
@@ -32,7 +34,7 @@ scene=$room/inside
 pids=()
 victims=()
 start() { # KIND ROUNDS
-    "$1" /interop/lock "$2" "$scene" >"$room/$1.$RANDOM$RANDOM" 2>&1 &
+    "$1" "/interop/$recipe" "$2" "$scene" "$recipe" >"$room/$1.$RANDOM$RANDOM" 2>&1 &
 }
 for kind in ours other; do
     start $kind 30; pids+=($!)
@@ -57,5 +59,5 @@ grep -v '^round' "$room/all"
 overlaps=$(grep -c '^OVERLAP' "$room/all")
 mine=$(cat "$room"/ours.* | grep -c '^round')
 theirs=$(cat "$room"/other.* | grep -c '^round')
-echo "$who: $theirs rounds of theirs, $mine of ours, $overlaps overlaps"
+echo "$who, $recipe: $theirs rounds of theirs, $mine of ours, $overlaps overlaps"
 [ $bad = 0 ] && [ "$overlaps" = 0 ] && [ "$mine" -ge 60 ] && [ "$theirs" -ge 60 ]
