@@ -9,6 +9,7 @@
 #include <zklock/lock.h>
 #include <zklock/multilock.h>
 #include <zklock/once.h>
+#include <zklock/partition.h>
 #include <zklock/queue.h>
 #include <zklock/rwlock.h>
 #include <zklock/semaphore.h>

@@ -1,0 +1,451 @@
+/* Partitions, on the in-process store: what zklock/partition.h promises. */
+#include "lock_kit.h"
+
+#include <string.h>
+
+#define PATH "/work"
+#define MAX_TOPICS 100
+#define MAX_MEMBERS 10
+#define NOBODY (-1)
+
+static char topic_names[MAX_TOPICS][16];
+static const char *topics[MAX_TOPICS];
+
+struct worker {
+    int number;
+    zkl_session *session;
+    zkl_partition *partition;
+    size_t assigned, revoked, lost; /* how often; guarded by history.mutex, as what follows */
+    size_t owned, most;
+    bool dead;
+};
+static struct worker workers[MAX_MEMBERS];
+
+/* Whose each topic is, and whether it was ever two's. */
+static struct {
+    pthread_mutex_t mutex;
+    int owner[MAX_TOPICS];
+    int64_t token[MAX_TOPICS];
+    size_t overlaps, stale_tokens, strange;
+} history = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static int topic_of(const char *name)
+{
+    return atoi(name + strlen("topic-"));
+}
+
+static void on_assigned(zkl_partition *partition, const char *piece, int64_t token, void *payload)
+{
+    struct worker *worker = payload;
+    int topic = topic_of(piece);
+    (void)partition;
+    pthread_mutex_lock(&history.mutex);
+    if (!worker->dead) {
+        history.overlaps += history.owner[topic] != NOBODY;
+        history.stale_tokens += token <= history.token[topic];
+        history.owner[topic] = worker->number;
+        history.token[topic] = token;
+        worker->assigned++;
+        worker->owned++;
+        worker->most = worker->owned > worker->most ? worker->owned : worker->most;
+    }
+    pthread_mutex_unlock(&history.mutex);
+}
+
+static void on_revoked(zkl_partition *partition, const char *piece, bool lost, void *payload)
+{
+    struct worker *worker = payload;
+    int topic = topic_of(piece);
+    (void)partition;
+    pthread_mutex_lock(&history.mutex);
+    if (!worker->dead) {
+        history.strange += history.owner[topic] != worker->number;
+        history.owner[topic] = NOBODY;
+        worker->revoked++;
+        worker->lost += lost;
+        worker->owned--;
+    }
+    pthread_mutex_unlock(&history.mutex);
+}
+
+/* What it has is nobody's from now on. */
+static void bury(struct worker *worker)
+{
+    pthread_mutex_lock(&history.mutex);
+    worker->dead = true;
+    for (int i = 0; i < MAX_TOPICS; i++) {
+        history.owner[i] = history.owner[i] == worker->number ? NOBODY : history.owner[i];
+    }
+    pthread_mutex_unlock(&history.mutex);
+}
+
+static void begin_history(void)
+{
+    memset(workers, 0, sizeof workers);
+    history.overlaps = history.stale_tokens = history.strange = 0;
+    for (int i = 0; i < MAX_TOPICS; i++) {
+        snprintf(topic_names[i], sizeof topic_names[i], "topic-%d", i);
+        topics[i] = topic_names[i];
+        history.owner[i] = NOBODY;
+        history.token[i] = 0;
+    }
+    for (int i = 0; i < MAX_MEMBERS; i++) {
+        workers[i].number = i;
+    }
+}
+
+static void check_history(void)
+{
+    CU_ASSERT_EQUAL(history.overlaps, 0);
+    CU_ASSERT_EQUAL(history.stale_tokens, 0);
+    CU_ASSERT_EQUAL(history.strange, 0);
+}
+
+static void hire(int number, size_t count, size_t cap, const zkl_session_options *options)
+{
+    struct worker *worker = &workers[number];
+    zkl_partition_options o = ZKL_PARTITION_OPTIONS_INIT;
+    o.cap = cap;
+    o.assigned_fn = on_assigned;
+    o.revoked_fn = on_revoked;
+    o.payload = worker;
+    worker->session = kit_open(options);
+    CU_ASSERT_EQUAL_FATAL(zkl_partition_new(&worker->partition, worker->session, PATH, topics, count, &o, NULL),
+                          ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_partition_start(worker->partition, NULL), ZKL_OK);
+}
+
+static void fire(int number)
+{
+    zkl_partition_free(workers[number].partition);
+    kit_close(workers[number].session);
+    CU_ASSERT_EQUAL(workers[number].assigned,
+                    workers[number].revoked + (workers[number].dead ? workers[number].owned : 0));
+}
+
+static size_t owned_by(int number)
+{
+    return zkl_partition_owned(workers[number].partition, NULL, 0);
+}
+
+/* Do workers first to last own all, and evenly? */
+static bool balanced(int first, int last, size_t count)
+{
+    size_t sum = 0, members = (size_t)(last - first + 1);
+    for (int i = first; i <= last; i++) {
+        size_t owned = owned_by(i);
+        if (owned != count / members && owned != count / members + 1) {
+            return false;
+        }
+        sum += owned;
+    }
+    return sum == count;
+}
+
+/* --- one ----------------------------------------------------------------------------------------------------------- */
+
+static void test_alone(void)
+{
+    const char *names[8];
+    begin_history();
+    hire(0, 6, 4, NULL);
+    zkl_partition *partition = workers[0].partition;
+    CU_ASSERT_STRING_EQUAL(zkl_partition_path(partition), PATH);
+    CU_ASSERT(EVENTUALLY(owned_by(0) == 4)); /* two wait for somebody else */
+    CU_ASSERT_EQUAL(zkl_partition_start(partition, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_partition_owned(partition, names, 3), 4);
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT(zkl_partition_owns(partition, names[i]));
+        CU_ASSERT_EQUAL(zkl_partition_token(partition, names[i]), history.token[topic_of(names[i])]);
+    }
+    CU_ASSERT_FALSE(zkl_partition_owns(partition, "topic-7"));
+    CU_ASSERT_EQUAL(kit_queue(workers[0].session, PATH "/members"), 1);
+    CU_ASSERT_EQUAL(zkl_partition_stop(partition, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(workers[0].revoked, 4);
+    CU_ASSERT_EQUAL(workers[0].lost, 0);
+    CU_ASSERT_EQUAL(owned_by(0), 0);
+    CU_ASSERT(EVENTUALLY(kit_queue(workers[0].session, PATH "/members") == 0));
+    CU_ASSERT_EQUAL(zkl_partition_stop(partition, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_partition_start(partition, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(owned_by(0) == 4));
+    fire(0);
+    check_history();
+}
+
+static void test_bad_arguments(void)
+{
+    zkl_session *session = kit_open(NULL);
+    zkl_partition *partition;
+    zkl_error err;
+    const char *twice[] = {"a", "b", "a"}, *slash[] = {"a/b"}, *empty[] = {""}, *dots[] = {".."};
+    zkl_partition_options o = ZKL_PARTITION_OPTIONS_INIT;
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, twice, 2, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, twice, 2, &o, &err), ZKL_EINVAL);
+    o.assigned_fn = on_assigned;
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, twice, 2, &o, &err), ZKL_EINVAL);
+    o.revoked_fn = on_revoked;
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, twice, 3, &o, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, twice, 0, &o, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, NULL, 1, &o, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, slash, 1, &o, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, empty, 1, &o, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, dots, 1, &o, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, "work", twice, 2, &o, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, NULL, PATH, twice, 2, &o, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_partition_new(NULL, session, PATH, twice, 2, &o, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_partition_start(NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_partition_stop(NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_partition_owned(NULL, NULL, 0), 0);
+    CU_ASSERT_FALSE(zkl_partition_owns(NULL, "a"));
+    zkl_partition_free(NULL);
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, twice, 2, &o, &err), ZKL_OK);
+    zkl_partition_free(partition); /* never started */
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, twice, 2, &o, &err), ZKL_OK);
+    kit_close(session);
+    CU_ASSERT_EQUAL(zkl_partition_start(partition, &err), ZKL_ECLOSED);
+    zkl_partition_free(partition);
+}
+
+/* --- many ---------------------------------------------------------------------------------------------------------- */
+
+static void test_join_and_leave(void)
+{
+    begin_history();
+    for (int i = 0; i < 4; i++) {
+        hire(i, 20, 0, NULL);
+        CU_ASSERT(EVENTUALLY(balanced(0, i, 20)));
+    }
+    for (int i = 0; i < 3; i++) {
+        fire(i);
+        CU_ASSERT(EVENTUALLY(balanced(i + 1, 3, 20)));
+    }
+    CU_ASSERT_EQUAL(workers[3].lost, 0);
+    fire(3);
+    check_history();
+}
+
+/* It hears nothing more, and its session ends: as after kill -9. */
+static void kill_worker(int number)
+{
+    int64_t id = zkl_session_id(workers[number].session);
+    bury(&workers[number]);
+    CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__memory_expire(id), ZKL_OK);
+}
+
+static void test_five_of_ten_die(void)
+{
+    begin_history();
+    for (int i = 0; i < 10; i++) {
+        hire(i, 100, 20, NULL);
+    }
+    CU_ASSERT(EVENTUALLY(balanced(0, 9, 100)));
+    for (int i = 0; i < 5; i++) {
+        kill_worker(i);
+    }
+    CU_ASSERT(EVENTUALLY(balanced(5, 9, 100)));
+    for (int i = 0; i < 10; i++) {
+        CU_ASSERT(workers[i].most <= 20);
+        CU_ASSERT_EQUAL(workers[i].lost, 0);
+    }
+    pthread_mutex_lock(&history.mutex);
+    for (int i = 0; i < 100; i++) {
+        CU_ASSERT(history.owner[i] >= 5);
+    }
+    pthread_mutex_unlock(&history.mutex);
+    for (int i = 0; i < 5; i++) {
+        zkl_partition_stop(workers[i].partition, NULL);
+        CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(workers[i].session)), ZKL_OK);
+        CU_ASSERT(EVENTUALLY(zkl_session_get_state(workers[i].session) == ZKL_SESSION_CONNECTED));
+    }
+    for (int i = 0; i < 10; i++) {
+        fire(i);
+    }
+    check_history();
+}
+
+/* --- trouble ------------------------------------------------------------------------------------------------------- */
+
+/* The servers are silent: at the end of the lease, not later, everything is revoked. Afterwards it joins again by itself. */
+static void test_the_end_of_the_lease(void)
+{
+    zkl_session_options options = kit_short();
+    begin_history();
+    hire(0, 10, 0, &options);
+    hire(1, 10, 0, &options);
+    CU_ASSERT(EVENTUALLY(balanced(0, 1, 10)));
+    int64_t id = zkl_session_id(workers[0].session);
+    CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
+    CU_ASSERT_EQUAL(owned_by(0), 5);
+    CU_ASSERT(EVENTUALLY(owned_by(0) == 0));
+    CU_ASSERT(EVENTUALLY(__atomic_load_n(&workers[0].lost, __ATOMIC_RELAXED) == 5));
+    CU_ASSERT_EQUAL(owned_by(1), 5);
+    CU_ASSERT_EQUAL(zkl__memory_expire(id), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(owned_by(1) == 10));
+    CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(balanced(0, 1, 10)));
+    fire(0);
+    fire(1);
+    check_history();
+}
+
+static void test_short_breaks(void)
+{
+    begin_history();
+    for (int i = 0; i < 3; i++) {
+        hire(i, 12, 0, NULL);
+    }
+    for (unsigned round = 0; round < 40; round++) {
+        int64_t id = zkl_session_id(workers[round % 3].session);
+        CU_ASSERT_EQUAL(zkl__memory_break(id, round % 5, round % 3, round % 2), ZKL_OK);
+        if (round % 4 == 0) { /* so that there is something to do */
+            zkl_partition_stop(workers[(round + 1) % 3].partition, NULL);
+            zkl_partition_start(workers[(round + 1) % 3].partition, NULL);
+        }
+        zkl__memory_suspend(id);
+        CU_ASSERT(EVENTUALLY(zkl__memory_resume(id) == ZKL_OK));
+        CU_ASSERT(EVENTUALLY(zkl_session_get_state(workers[round % 3].session) == ZKL_SESSION_CONNECTED));
+    }
+    for (int i = 0; i < 3; i++) {
+        zkl__memory_break(zkl_session_id(workers[i].session), 0, 0, 0);
+    }
+    CU_ASSERT(EVENTUALLY(balanced(0, 2, 12)));
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(workers[i].lost, 0);
+        fire(i);
+    }
+    check_history();
+}
+
+/* An operator removes the member's znode: it joins again. What was put there by hand and looks like nobody's does not count. */
+static void test_removed_member(void)
+{
+    zkl_session_options options = kit_short();
+    enum zkl__rc rc;
+    begin_history();
+    hire(0, 10, 0, &options);
+    hire(1, 10, 0, &options);
+    CU_ASSERT(EVENTUALLY(balanced(0, 1, 10)));
+    struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = PATH "/members", .name = "note", .mode = ZKL__PERSISTENT};
+    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
+    zkl_queue *queue = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, workers[1].session, PATH "/members", 5000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(queue->foreign, 1);
+    op =
+        (struct zkl__op){.kind = ZKL__OP_DELETE, .dir = PATH "/members", .name = queue->entries[0].name, .version = -1};
+    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
+    CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
+    CU_ASSERT(EVENTUALLY(kit_queue(workers[1].session, PATH "/members") == 2));
+    CU_ASSERT(EVENTUALLY(balanced(0, 1, 10)));
+    zkl_queue_free(queue);
+    fire(0);
+    fire(1);
+    check_history();
+}
+
+/* Somebody else holds a piece by hand: it is assigned when he lets it go. */
+static void test_a_piece_that_is_held(void)
+{
+    begin_history();
+    zkl_session *session = kit_open(NULL);
+    zkl_lock *lock = kit_lock(session, PATH "/pieces/topic-2", NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    hire(0, 4, 0, NULL);
+    CU_ASSERT(EVENTUALLY(owned_by(0) == 3));
+    CU_ASSERT(EVENTUALLY(kit_queue(session, PATH "/pieces/topic-2") == 2));
+    CU_ASSERT_FALSE(zkl_partition_owns(workers[0].partition, "topic-2"));
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl_partition_owns(workers[0].partition, "topic-2")));
+    zkl_lock_free(lock);
+    fire(0);
+    kit_close(session);
+    check_history();
+}
+
+static void test_close_without_stop(void)
+{
+    begin_history();
+    hire(0, 4, 0, NULL);
+    CU_ASSERT(EVENTUALLY(owned_by(0) == 4));
+    kit_close(workers[0].session);
+    CU_ASSERT_EQUAL(workers[0].lost, 4);
+    CU_ASSERT_EQUAL(owned_by(0), 0);
+    CU_ASSERT_EQUAL(zkl_partition_stop(workers[0].partition, NULL), ZKL_OK);
+    zkl_partition_free(workers[0].partition);
+    check_history();
+}
+
+/* --- from inside --------------------------------------------------------------------------------------------------- */
+
+static struct inside {
+    zkl_session *session;
+    size_t assigned, revoked; /* read when no callback can run any more, or by atomics */
+    bool frees, held, done;
+} inside;
+
+static void inside_assigned(zkl_partition *partition, const char *piece, int64_t token, void *payload)
+{
+    (void)token, (void)payload;
+    inside.assigned++;
+    inside.held = zkl_partition_owns(partition, piece);
+    if (inside.assigned == 3 && inside.frees) {
+        zkl_partition_free(partition);
+    } else if (inside.assigned == 3) {
+        zkl_partition_stop(partition, NULL);
+    }
+    if (inside.assigned == 3) {
+        __atomic_store_n(&inside.done, true, __ATOMIC_RELEASE);
+    }
+}
+
+static void inside_revoked(zkl_partition *partition, const char *piece, bool lost, void *payload)
+{
+    (void)payload;
+    CU_ASSERT_FALSE(lost);
+    CU_ASSERT_FALSE(zkl_partition_owns(partition, piece));
+    __atomic_fetch_add(&inside.revoked, 1, __ATOMIC_ACQ_REL);
+}
+
+static void test_stop_and_free_from_a_callback(void)
+{
+    for (int frees = 0; frees < 2; frees++) {
+        zkl_partition_options o = ZKL_PARTITION_OPTIONS_INIT;
+        zkl_partition *partition;
+        begin_history();
+        inside = (struct inside){.session = kit_open(NULL), .frees = frees};
+        o.assigned_fn = inside_assigned;
+        o.revoked_fn = inside_revoked;
+        CU_ASSERT_EQUAL_FATAL(zkl_partition_new(&partition, inside.session, PATH, topics, 8, &o, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_partition_start(partition, NULL), ZKL_OK);
+        CU_ASSERT(EVENTUALLY(__atomic_load_n(&inside.done, __ATOMIC_ACQUIRE)));
+        /* the one that it was called from is told when its call has returned; after free it is not */
+        CU_ASSERT(EVENTUALLY(__atomic_load_n(&inside.revoked, __ATOMIC_ACQUIRE) == (frees ? 2 : 3)));
+        CU_ASSERT(EVENTUALLY(kit_queue(inside.session, PATH "/members") == 0));
+        CU_ASSERT(EVENTUALLY(kit_queue(inside.session, PATH "/pieces/topic-0") == 0));
+        if (!frees) {
+            zkl_partition_free(partition);
+        }
+        kit_close(inside.session);
+        CU_ASSERT(inside.held);
+        CU_ASSERT_EQUAL(inside.assigned, 3);
+        CU_ASSERT_EQUAL(inside.revoked, frees ? 2 : 3);
+    }
+}
+
+/* No thread of the session's: everything in dispatch, and what is owed at stop in stop. */
+static void test_dispatch(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.callbacks = ZKL_CALLBACKS_DISPATCH;
+    begin_history();
+    hire(0, 6, 0, &options);
+    CU_ASSERT(EVENTUALLY((zkl_session_dispatch(workers[0].session), owned_by(0) == 6)));
+    CU_ASSERT_EQUAL(zkl_partition_stop(workers[0].partition, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(workers[0].revoked, 6);
+    fire(0);
+    check_history();
+}
+
+TESTS("partition", T(test_alone), T(test_bad_arguments), T(test_join_and_leave), T(test_five_of_ten_die),
+      T(test_the_end_of_the_lease), T(test_short_breaks), T(test_removed_member), T(test_a_piece_that_is_held),
+      T(test_close_without_stop), T(test_stop_and_free_from_a_callback), T(test_dispatch))
