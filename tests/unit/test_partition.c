@@ -1,6 +1,8 @@
 /* Partitions, on the in-process store: what zklock/partition.h promises. */
 #include "lock_kit.h"
 
+#include "test_heap.h"
+
 #include <string.h>
 
 #define PATH "/work"
@@ -66,6 +68,14 @@ static void on_revoked(zkl_partition *partition, const char *piece, bool lost, v
         worker->owned--;
     }
     pthread_mutex_unlock(&history.mutex);
+}
+
+static struct worker look_at(int number)
+{
+    pthread_mutex_lock(&history.mutex);
+    struct worker worker = workers[number];
+    pthread_mutex_unlock(&history.mutex);
+    return worker;
 }
 
 /* What it has is nobody's from now on. */
@@ -161,8 +171,8 @@ static void test_alone(void)
     CU_ASSERT_FALSE(zkl_partition_owns(partition, "topic-7"));
     CU_ASSERT_EQUAL(kit_queue(workers[0].session, PATH "/members"), 1);
     CU_ASSERT_EQUAL(zkl_partition_stop(partition, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(workers[0].revoked, 4);
-    CU_ASSERT_EQUAL(workers[0].lost, 0);
+    CU_ASSERT_EQUAL(look_at(0).revoked, 4);
+    CU_ASSERT_EQUAL(look_at(0).lost, 0);
     CU_ASSERT_EQUAL(owned_by(0), 0);
     CU_ASSERT(EVENTUALLY(kit_queue(workers[0].session, PATH "/members") == 0));
     CU_ASSERT_EQUAL(zkl_partition_stop(partition, NULL), ZKL_OK);
@@ -219,7 +229,7 @@ static void test_join_and_leave(void)
         fire(i);
         CU_ASSERT(EVENTUALLY(balanced(i + 1, 3, 20)));
     }
-    CU_ASSERT_EQUAL(workers[3].lost, 0);
+    CU_ASSERT_EQUAL(look_at(3).lost, 0);
     fire(3);
     check_history();
 }
@@ -245,8 +255,8 @@ static void test_five_of_ten_die(void)
     }
     CU_ASSERT(EVENTUALLY(balanced(5, 9, 100)));
     for (int i = 0; i < 10; i++) {
-        CU_ASSERT(workers[i].most <= 20);
-        CU_ASSERT_EQUAL(workers[i].lost, 0);
+        CU_ASSERT(look_at(i).most <= 20);
+        CU_ASSERT_EQUAL(look_at(i).lost, 0);
     }
     pthread_mutex_lock(&history.mutex);
     for (int i = 0; i < 100; i++) {
@@ -278,7 +288,7 @@ static void test_the_end_of_the_lease(void)
     CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
     CU_ASSERT_EQUAL(owned_by(0), 5);
     CU_ASSERT(EVENTUALLY(owned_by(0) == 0));
-    CU_ASSERT(EVENTUALLY(__atomic_load_n(&workers[0].lost, __ATOMIC_RELAXED) == 5));
+    CU_ASSERT(EVENTUALLY(look_at(0).lost == 5));
     CU_ASSERT_EQUAL(owned_by(1), 5);
     CU_ASSERT_EQUAL(zkl__memory_expire(id), ZKL_OK);
     CU_ASSERT(EVENTUALLY(owned_by(1) == 10));
@@ -311,7 +321,7 @@ static void test_short_breaks(void)
     }
     CU_ASSERT(EVENTUALLY(balanced(0, 2, 12)));
     for (int i = 0; i < 3; i++) {
-        CU_ASSERT_EQUAL(workers[i].lost, 0);
+        CU_ASSERT_EQUAL(look_at(i).lost, 0);
         fire(i);
     }
     check_history();
@@ -368,10 +378,45 @@ static void test_close_without_stop(void)
     hire(0, 4, 0, NULL);
     CU_ASSERT(EVENTUALLY(owned_by(0) == 4));
     kit_close(workers[0].session);
-    CU_ASSERT_EQUAL(workers[0].lost, 4);
+    CU_ASSERT_EQUAL(look_at(0).lost, 4);
     CU_ASSERT_EQUAL(owned_by(0), 0);
     CU_ASSERT_EQUAL(zkl_partition_stop(workers[0].partition, NULL), ZKL_OK);
     zkl_partition_free(workers[0].partition);
+    check_history();
+}
+
+/* Any allocation of new fails: nothing is left behind. One fails later: it goes on without, or tries again. */
+static void test_no_memory(void)
+{
+    struct test_heap heap = TEST_HEAP_INIT;
+    const zkl_heap failing = test_heap(&heap);
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_partition_options o = ZKL_PARTITION_OPTIONS_INIT;
+    zkl_partition *partition = NULL;
+    options.heap = &failing;
+    o.assigned_fn = on_assigned;
+    o.revoked_fn = on_revoked;
+    o.payload = &workers[0];
+    o.metadata = "host-a";
+    begin_history();
+    zkl_session *session = kit_open(&options);
+    int rc = ZKL_ENOMEM;
+    for (long nth = 1; rc == ZKL_ENOMEM; nth++) {
+        test_heap_fail(&heap, nth, false);
+        rc = zkl_partition_new(&partition, session, PATH, topics, 4, &o, NULL);
+        CU_ASSERT(rc == ZKL_ENOMEM || nth > 10);
+    }
+    CU_ASSERT_EQUAL_FATAL(rc, ZKL_OK);
+    for (long nth = 1; nth < 100; nth += 19) {
+        test_heap_fail(&heap, nth, false);
+        CU_ASSERT_EQUAL(zkl_partition_start(partition, NULL), ZKL_OK);
+        CU_ASSERT(EVENTUALLY(zkl_partition_owned(partition, NULL, 0) == 4));
+        zkl_partition_stop(partition, NULL);
+    }
+    test_heap_fail(&heap, 0, false);
+    zkl_partition_free(partition);
+    kit_close(session);
+    CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
     check_history();
 }
 
@@ -441,11 +486,11 @@ static void test_dispatch(void)
     hire(0, 6, 0, &options);
     CU_ASSERT(EVENTUALLY((zkl_session_dispatch(workers[0].session), owned_by(0) == 6)));
     CU_ASSERT_EQUAL(zkl_partition_stop(workers[0].partition, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(workers[0].revoked, 6);
+    CU_ASSERT_EQUAL(look_at(0).revoked, 6);
     fire(0);
     check_history();
 }
 
 TESTS("partition", T(test_alone), T(test_bad_arguments), T(test_join_and_leave), T(test_five_of_ten_die),
       T(test_the_end_of_the_lease), T(test_short_breaks), T(test_removed_member), T(test_a_piece_that_is_held),
-      T(test_close_without_stop), T(test_stop_and_free_from_a_callback), T(test_dispatch))
+      T(test_close_without_stop), T(test_no_memory), T(test_stop_and_free_from_a_callback), T(test_dispatch))
