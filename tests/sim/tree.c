@@ -139,19 +139,23 @@ const void *sim_tree_data(const struct sim *s, int node, int64_t zxid, uint32_t 
     return value < 0 ? s->nodes[node].data : s->values[value].data;
 }
 
-/* mzxid of the node, or pzxid: the last change to its list of children. */
+static int64_t modified(const struct sim *s, int node, int64_t zxid)
+{
+    int value = s->nodes[node].value;
+    while (value >= 0 && s->values[value].zxid > zxid) {
+        value = s->values[value].older;
+    }
+    return value < 0 ? s->nodes[node].czxid : s->values[value].zxid;
+}
+
+/* mzxid of the living node, or pzxid: the last change to its list of children. */
 int64_t sim_tree_changed(const struct sim *s, int path, int64_t zxid, bool children)
 {
     int node = sim_node_at(s, path, zxid);
-    int64_t last = s->nodes[node].czxid;
     if (!children) {
-        for (int value = s->nodes[node].value; value >= 0; value = s->values[value].older) {
-            if (s->values[value].zxid <= zxid) {
-                return s->values[value].zxid;
-            }
-        }
-        return last;
+        return modified(s, node, zxid);
     }
+    int64_t last = s->nodes[node].czxid;
     for (int child = s->paths[path].first_child; child >= 0; child = s->paths[child].sibling) {
         for (int each = s->paths[child].node; each >= 0; each = s->nodes[each].older) {
             const struct sim_node *n = &s->nodes[each];
@@ -170,7 +174,7 @@ void sim_stat_at(const struct sim *s, int node, int64_t zxid, struct zkl__stat *
     sim_tree_data(s, node, zxid, &size, &version);
     int children = n->owner < 0 ? sim_child_count(s, n->path, zxid) : 0;
     *stat = (struct zkl__stat){.czxid = n->czxid,
-                               .mzxid = sim_tree_changed(s, n->path, zxid, false),
+                               .mzxid = modified(s, node, zxid),
                                .ctime_ms = n->ctime / SIM_MS,
                                .mtime_ms = n->ctime / SIM_MS,
                                .ephemeral_owner = n->owner < 0 ? 0 : n->owner + 1,
