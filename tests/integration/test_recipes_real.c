@@ -1,0 +1,346 @@
+/* Read/write locks, multi-locks and the options of a lock on one real server: what their transactions do there, and what happens
+ * when an answer is lost. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <zklock/zookeeper.h>
+
+#include "check.h"
+#include "contest.h"
+#include "ensemble.h"
+#include "proxy.h"
+
+#define TICK 500     /* ms, of the server */
+#define TIMEOUT 4000 /* ms, of sessions */
+
+static struct ensemble *server;
+static struct recorder *eye;
+
+static zkl_session *open_one(void)
+{
+    return contest_session(ensemble_servers(server), TIMEOUT, TICK);
+}
+
+static void close_one(zkl_session *session)
+{
+    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+}
+
+/* A session whose answers can be lost. */
+static zkl_session *open_behind(struct proxy **proxy)
+{
+    *proxy = proxy_start(ensemble_address(server, 0));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(*proxy);
+    return contest_session(proxy_address(*proxy), TIMEOUT, TICK);
+}
+
+static void close_behind(zkl_session *session, struct proxy *proxy)
+{
+    close_one(session);
+    proxy_stop(proxy);
+}
+
+/* --- read/write lock ------------------------------------------------------------------------------------------------- */
+
+static zkl_rwlock *rwlock(zkl_session *session, const char *path)
+{
+    zkl_rwlock *lock = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_rwlock_new(&lock, session, path, NULL, NULL), ZKL_OK);
+    return lock;
+}
+
+static void check_downgrade(zkl_session *session, const char *path, struct proxy *proxy)
+{
+    zkl_session *other = open_one();
+    zkl_rwlock *lock = rwlock(session, path), *reader = rwlock(other, path), *writer = rwlock(other, path);
+    CU_ASSERT_EQUAL_FATAL(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, SOON, NULL, NULL), ZKL_OK);
+    int64_t token = zkl_rwlock_token(lock);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(reader, ZKL_RW_READ, 0, NULL, NULL), ZKL_EBUSY);
+    if (proxy) {
+        proxy_lose_next(proxy, PROXY_OP_MULTI);
+    }
+    int code = zkl_rwlock_downgrade(lock, NULL);
+    CU_ASSERT(code == ZKL_OK || (proxy && code == ZKL_ETIMEOUT));
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(reader, ZKL_RW_READ, SOON, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(queue_length(eye, path), 2); /* one znode each */
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(writer, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_rwlock_token(lock), token);
+    CU_ASSERT_EQUAL(zkl_rwlock_release(reader, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(writer, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(writer, ZKL_RW_WRITE, SOON, NULL, NULL), ZKL_OK);
+    zkl_rwlock_free(writer);
+    CU_ASSERT(queue_becomes(eye, path, 0));
+    zkl_rwlock_free(lock);
+    zkl_rwlock_free(reader);
+    close_one(other);
+}
+
+static void test_downgrade(void)
+{
+    zkl_session *session = open_one();
+    check_downgrade(session, "/rw", NULL);
+    close_one(session);
+}
+
+static void test_downgrade_with_a_lost_answer(void)
+{
+    struct proxy *proxy;
+    zkl_session *session = open_behind(&proxy);
+    check_downgrade(session, "/rw-lost", proxy);
+    close_behind(session, proxy);
+}
+
+/* --- multi-lock ------------------------------------------------------------------------------------------------------ */
+
+static const char *const ab[] = {"/multi/a", "/multi/b"}, *const ba[] = {"/multi/b", "/multi/a"};
+static atomic_int inside, overlaps, grants;
+
+struct mover {
+    zkl_session *session;
+    const char *const *paths;
+};
+
+static zkl_multilock *multilock(zkl_session *session, const char *const *paths)
+{
+    zkl_multilock *lock = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&lock, session, paths, 2, NULL, NULL), ZKL_OK);
+    return lock;
+}
+
+static void *move(void *arg)
+{
+    const struct mover *mover = arg;
+    zkl_multilock *lock = multilock(mover->session, mover->paths);
+    for (int i = 0; i < 25 && zkl_multilock_acquire(lock, SOON, NULL, NULL) == ZKL_OK; i++) {
+        atomic_fetch_add(&overlaps, atomic_fetch_add(&inside, 1) > 0);
+        atomic_fetch_add(&grants, 1);
+        atomic_fetch_sub(&inside, 1);
+        zkl_multilock_release(lock, NULL);
+    }
+    zkl_multilock_free(lock);
+    return NULL;
+}
+
+static void test_multilocks_in_any_order(void)
+{
+    zkl_session *sessions[2] = {open_one(), open_one()};
+    struct mover movers[4];
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) {
+        movers[i] = (struct mover){sessions[i % 2], i / 2 ? ab : ba};
+        pthread_create(&threads[i], NULL, move, &movers[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    CU_ASSERT_EQUAL(atomic_load(&grants), 100);
+    CU_ASSERT_EQUAL(atomic_load(&overlaps), 0);
+    CU_ASSERT(queue_becomes(eye, ab[0], 0) && queue_becomes(eye, ab[1], 0));
+    close_one(sessions[0]);
+    close_one(sessions[1]);
+}
+
+/* The answer of the transaction that queues is lost, then of the one that releases. */
+static void test_multilock_with_lost_answers(void)
+{
+    struct proxy *proxy;
+    zkl_session *session = open_behind(&proxy);
+    zkl_multilock *lock = multilock(session, ab);
+    proxy_lose_next(proxy, PROXY_OP_MULTI);
+    CU_ASSERT_EQUAL(zkl_multilock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(proxy_hits(proxy), 1);
+    CU_ASSERT_EQUAL(queue_length(eye, ab[0]), 1);
+    CU_ASSERT_EQUAL(queue_length(eye, ab[1]), 1);
+    proxy_lose_next(proxy, PROXY_OP_MULTI);
+    CU_ASSERT_EQUAL(zkl_multilock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT(queue_becomes(eye, ab[0], 0) && queue_becomes(eye, ab[1], 0));
+    zkl_multilock_free(lock);
+    close_behind(session, proxy);
+}
+
+static void test_multilock_of_which_one_is_gone(void)
+{
+    zkl_session *session = open_one();
+    zkl_multilock *lock = multilock(session, ab);
+    char node[128];
+    CU_ASSERT_EQUAL_FATAL(zkl_multilock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    zkl_multilock_node(lock, 1, node, sizeof node);
+    CU_ASSERT_TRUE(queue_remove(eye, ab[1], node));
+    zkl_multilock_release(lock, NULL); /* the transaction fails whole: one by one, then */
+    CU_ASSERT(queue_becomes(eye, ab[0], 0) && queue_becomes(eye, ab[1], 0));
+    zkl_multilock_free(lock);
+    close_one(session);
+}
+
+/* --- recover --------------------------------------------------------------------------------------------------------- */
+
+static bool unclean(zkl_session *session)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    zkl_grant grant = {0};
+    options.recover = true;
+    zkl_lock *lock = contest_lock(session, "/recover", &options);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, &grant, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    return grant.unclean;
+}
+
+/* What the process below does: it acquires, says so on fd 1, and waits to be killed. */
+static int hold(const char *servers)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.recover = true;
+    zkl_lock *lock = contest_lock(contest_session(servers, TIMEOUT, TICK), "/recover", &options);
+    if (zkl_lock_acquire(lock, SOON, NULL, NULL) == ZKL_OK && write(1, "!", 1) == 1) {
+        pause();
+    }
+    return 1;
+}
+
+static void crash_while_holding(void)
+{
+    int told[2];
+    char byte;
+    CU_ASSERT_EQUAL_FATAL(pipe(told), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(told[1], 1);
+        execl("/proc/self/exe", "hold", "--hold", ensemble_servers(server), (char *)NULL);
+        _exit(127);
+    }
+    CU_ASSERT_EQUAL(read(told[0], &byte, 1), 1);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    close(told[0]);
+    close(told[1]);
+}
+
+static void test_crash(void)
+{
+    zkl_session *session = open_one();
+    CU_ASSERT_FALSE(unclean(session));
+    CU_ASSERT_FALSE(unclean(session));
+    crash_while_holding();
+    CU_ASSERT(queue_becomes(eye, "/recover", 0)); /* nobody is queued as it goes */
+    CU_ASSERT_TRUE(unclean(session));
+    CU_ASSERT_FALSE(unclean(session));
+    close_one(session);
+}
+
+/* --- revocation ------------------------------------------------------------------------------------------------------ */
+
+static void on_revoke(zkl_lock *lock, void *payload)
+{
+    atomic_fetch_add((atomic_int *)payload, 1);
+    zkl_lock_release(lock, NULL);
+}
+
+static void test_revocation(void)
+{
+    zkl_session *session = open_one(), *other = open_one();
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    atomic_int asked = 0;
+    struct waiter waiter;
+    options.revoke_fn = on_revoke;
+    options.revoke_payload = &asked;
+    zkl_lock *lock = contest_lock(session, "/revoke", &options), *next = contest_lock(other, "/revoke", NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    waiter_queue(&waiter, next, SOON);
+    CU_ASSERT_EQUAL(zkl_lock_revoke(other, "/revoke", NULL, SOON, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_OK);
+    CU_ASSERT_EQUAL(atomic_load(&asked), 1);
+    zkl_lock_free(next);
+    CU_ASSERT_EQUAL(zkl_lock_revoke(other, "/revoke", NULL, SOON, NULL), ZKL_ENOTHELD);
+    zkl_lock_free(lock);
+    close_one(session);
+    close_one(other);
+}
+
+/* --- the guarded transaction ----------------------------------------------------------------------------------------- */
+
+static void test_commit(void)
+{
+    zkl_session *session = open_one();
+    zkl_lock *lock = contest_holder(session, "/commit");
+    zkl_op_result results[3];
+    zkl_error err;
+    zkl_op ops[] = {{.kind = ZKL_OP_CREATE, .path = "/record", .data = "x", .size = 1},
+                    {.kind = ZKL_OP_CREATE, .path = "/record-", .mode = ZKL_CREATE_EPHEMERAL_SEQUENTIAL},
+                    {.kind = ZKL_OP_SET, .path = "/record", .data = "yy", .size = 2, .version = 0}};
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 3, results, NULL), ZKL_OK);
+    CU_ASSERT_STRING_EQUAL(results[0].path, "/record");
+    CU_ASSERT_EQUAL(strncmp(results[1].path, "/record-0", 9), 0);
+    CU_ASSERT_EQUAL(results[2].version, 1);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 3, results, &err), ZKL_ECONFLICT); /* it exists */
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "operation 0: node exists"));
+    CU_ASSERT_EQUAL(results[0].code, ZKL_ECONFLICT);
+    CU_ASSERT_EQUAL(results[1].code, ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(results[2].code, ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &ops[2], 1, results, &err), ZKL_ECONFLICT); /* another version */
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "bad version"));
+    zkl_op wrong = {.kind = ZKL_OP_DELETE, .path = "/record/not-there", .version = ZKL_ANY_VERSION};
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &wrong, 1, results, &err), ZKL_ENOENT);
+    char node[128];
+    zkl_lock_node(lock, node, sizeof node);
+    CU_ASSERT_TRUE(queue_remove(eye, "/commit", node));
+    ops[2].version = ZKL_ANY_VERSION;
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &ops[2], 1, results, &err), ZKL_ELOST);
+    CU_ASSERT_EQUAL(results[0].code, ZKL_ECANCELED);
+    zkl_lock_free(lock);
+    close_one(session);
+}
+
+static void test_commit_with_a_lost_answer(void)
+{
+    struct proxy *proxy;
+    zkl_session *session = open_behind(&proxy);
+    zkl_lock *lock = contest_holder(session, "/commit");
+    const zkl_op op = {.kind = ZKL_OP_CREATE, .path = "/lost-record"};
+    zkl_error err;
+    proxy_lose_next(proxy, PROXY_OP_MULTI);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, NULL, &err), ZKL_ECONNECT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "may be done, or not"));
+    int code = ZKL_ECONNECT;
+    for (int64_t end = now_ms() + SOON; code == ZKL_ECONNECT && look_again(end);) {
+        code = zkl_lock_commit(lock, &op, 1, NULL, &err);
+    }
+    CU_ASSERT_EQUAL(code, ZKL_ECONFLICT); /* it was done */
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    close_behind(session, proxy);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct check_case cases[] = {
+        T(test_downgrade),
+        T(test_downgrade_with_a_lost_answer),
+        T(test_multilocks_in_any_order),
+        T(test_multilock_with_lost_answers),
+        T(test_multilock_of_which_one_is_gone),
+        T(test_crash),
+        T(test_revocation),
+        T(test_commit),
+        T(test_commit_with_a_lost_answer),
+    };
+    if (argc == 3 && strcmp(argv[1], "--hold") == 0) {
+        return hold(argv[2]);
+    }
+    if (!ensemble_available()) {
+        return 77;
+    }
+    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
+    if (!server) {
+        return 1;
+    }
+    eye = queue_eye(ensemble_servers(server));
+    int failed = check_main("recipes on a real server", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    recorder_free(eye);
+    ensemble_stop(server);
+    return failed;
+}
