@@ -92,6 +92,43 @@ static void test_readers_wait_for_every_other_kind(void)
     }
 }
 
+/* A writer's end wakes the readers right behind it, each once, and no later writer; a reader's end wakes nobody but the writer that
+ * watches it. */
+static void test_one_wake_up_each(void)
+{
+    struct script_owner readers[4];
+    begin();
+    ask(&me, &writer);
+    for (int i = 0; i < 4; i++) {
+        ask(&readers[i], &reader);
+    }
+    ask(&you, &writer);
+    ask(&third, &writer);
+    int before = s.submits;
+    script_release(&s, &me);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(s.submits - before, 1 + 4); /* the delete, and one list for each reader */
+    for (int i = 0; i < 4; i++) {
+        CU_ASSERT_EQUAL(readers[i].granted, 1);
+    }
+    before = s.submits;
+    for (int i = 0; i < 3; i++) {
+        script_release(&s, &readers[i]);
+        script_answer_all(&s);
+    }
+    CU_ASSERT_EQUAL(s.submits - before, 3); /* the writer watches the last of them */
+    script_release(&s, &readers[3]);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_EQUAL(s.submits - before, 3 + 2);
+    before = s.submits;
+    script_release(&s, &you);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(third.granted, 1);
+    CU_ASSERT_EQUAL(s.submits - before, 2);
+    end();
+}
+
 /* --- downgrade ----------------------------------------------------------------------------------------------------- */
 
 static void test_downgrade_keeps_place_and_token(void)
@@ -575,7 +612,7 @@ static void test_watch_refused(void)
 }
 
 TESTS("contender_holds", T(test_readers_together_writers_alone), T(test_readers_wait_for_every_other_kind),
-      T(test_downgrade_keeps_place_and_token), T(test_downgrade_with_a_lost_reply),
+      T(test_one_wake_up_each), T(test_downgrade_keeps_place_and_token), T(test_downgrade_with_a_lost_reply),
       T(test_downgrade_without_a_connection), T(test_downgrade_put_off_is_done_later), T(test_downgrade_interrupted),
       T(test_downgrade_of_a_node_that_went), T(test_downgrade_and_heartbeat_together), T(test_mark_comes_and_goes),
       T(test_crash_is_told_to_the_next), T(test_crash_is_told_to_one_in_the_queue),
