@@ -48,6 +48,20 @@ static bool say(struct cli *cli, const char *path, const zkl_queue *queue)
     return printf("%s is held by %s\n", path, *who ? who : queue->entries[0].name) > 0;
 }
 
+/* Lists who may hold; of a semaphore its permits. */
+static int list(zkl_queue **queue, zkl_session *session, const char *path)
+{
+    int code = queues_list(queue, session, path);
+    if (code != CLI_GO_ON || !queues_is_semaphore(*queue)) {
+        return code;
+    }
+    zkl_queue_free(*queue);
+    char *leases = queues_below(path, "leases");
+    code = leases ? queues_list(queue, session, leases) : EXIT_FAILED;
+    free(leases);
+    return code;
+}
+
 static int check(struct cli *cli, const char *path, bool want_me)
 {
     zkl_queue *queue;
@@ -56,7 +70,7 @@ static int check(struct cli *cli, const char *path, bool want_me)
     if (code != CLI_GO_ON) {
         return code;
     }
-    code = queues_list(&queue, session, path);
+    code = list(&queue, session, path);
     if (code == CLI_GO_ON) {
         bool held = queue->count > 0 && (!want_me || is_me(&queue->entries[0]));
         code = !say(cli, path, queue) ? EXIT_FAILED : held ? EXIT_DONE : EXIT_NOBODY;

@@ -62,7 +62,7 @@ static int hold_on(struct hold *hold)
         bool ready = poll(fds, 3, LOOK_MS) > 0;
         contend_dispatch(contend);
         int number = signals_next();
-        if (!zkl_lock_is_held(contend->lock)) {
+        if (wish_remaining_ms(&contend->wish) <= 0) {
             cli_error("\"%s\" was lost", contend->name);
             return EXIT_LOST;
         }

@@ -8,6 +8,25 @@
 
 static const struct poptOption options[] = {OPTION_END};
 
+static int print(struct cli *cli, const char *path, const zkl_queue *queue)
+{
+    if (!cli->json) {
+        queues_print(stdout, path, queue);
+        return EXIT_DONE;
+    }
+    return queues_print_json(queues_json(path, queue)) ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int show(struct cli *cli, zkl_session *session, const char *path);
+
+static int show_below(struct cli *cli, zkl_session *session, const char *path, const char *name)
+{
+    char *below = queues_below(path, name);
+    int code = below ? show(cli, session, below) : EXIT_FAILED;
+    free(below);
+    return code;
+}
+
 static int show(struct cli *cli, zkl_session *session, const char *path)
 {
     zkl_queue *queue;
@@ -15,14 +34,14 @@ static int show(struct cli *cli, zkl_session *session, const char *path)
     if (code != CLI_GO_ON) {
         return code;
     }
-    bool printed = true;
-    if (cli->json) {
-        printed = queues_print_json(queues_json(path, queue));
+    if (queues_is_semaphore(queue)) {
+        code = show_below(cli, session, path, "leases");
+        code = code == EXIT_DONE ? show_below(cli, session, path, "locks") : code;
     } else {
-        queues_print(stdout, path, queue);
+        code = print(cli, path, queue);
     }
     zkl_queue_free(queue);
-    return printed ? EXIT_DONE : EXIT_FAILED;
+    return code;
 }
 
 static int show_all(struct cli *cli, zkl_session *session)

@@ -75,7 +75,8 @@ static int granted(struct runner *runner)
 {
     struct once *once = (struct once *)runner;
     zkl_error error;
-    int result = zkl_once_look(runner->contend.lock, once->length_ms, once->phase_ms, SERVER_MS, &once->slot, &error);
+    int result =
+        zkl_once_look(runner->contend.wish.object, once->length_ms, once->phase_ms, SERVER_MS, &once->slot, &error);
     if (result != ZKL_OK) {
         return complain(runner, result, &error);
     }
@@ -95,8 +96,8 @@ static int ended(struct runner *runner)
     if (!runner->job.ran || runner->job.lost || runner->job.code != 0) {
         return CLI_GO_ON;
     }
-    int64_t left_ms = zkl_lock_remaining_ms(runner->contend.lock);
-    int result = zkl_once_record(runner->contend.lock, &once->slot, left_ms, &error);
+    int64_t left_ms = zkl_lock_remaining_ms(runner->contend.wish.object);
+    int result = zkl_once_record(runner->contend.wish.object, &once->slot, left_ms, &error);
     if (result == ZKL_OK) {
         return CLI_GO_ON;
     }

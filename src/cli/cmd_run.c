@@ -3,19 +3,27 @@
 
 static const struct poptOption options[] = {
     OPTIONS_RUNNER,
-    OPTION_FLAG("shared", 'r', 'r', "as one of many readers (not in this version)"),
-    OPTION_VALUE("slots", 'j', 'j', "as one of K at a time (not in this version)", "K"),
+    OPTION_FLAG("shared", 'r', 'r', "as one of many readers: only those without -r are kept out"),
+    OPTION_VALUE("slots", 'j', 'j', "as one of K at a time; all who use LOCK say the same K", "K"),
     OPTION_END,
 };
 
 static bool take(void *into, int option, const char *value)
 {
+    struct runner *runner = into;
     bool taken;
-    bool fine = runner_take(into, option, value, &taken);
-    if (!taken) {
-        cli_error("run: %s does not exist in this version", option == 'r' ? "-r/--shared" : "-j/--slots");
+    bool fine = runner_take(runner, option, value, &taken);
+    if (taken) {
+        return fine;
     }
-    return taken && fine;
+    struct wish *wish = &runner->contend.wish;
+    const struct wish_kind *kind = option == 'r' ? &wish_read : &wish_slot;
+    if (wish->kind && wish->kind != kind) {
+        cli_error("run: -r and -j exclude each other");
+        return false;
+    }
+    wish->kind = kind;
+    return option == 'r' || cli_take_number("-j", value, 1, ZKL_PERMITS_MAX, &wish->limit);
 }
 
 static int run_command(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
@@ -33,11 +41,13 @@ const struct cli_command cmd_run = {
     .examples = "  zklock run backup -- pg_dump shop           # one host at a time, the others wait their turn\n"
                 "  zklock run -n nightly -- ./job              # if another host is at it, do not: exit code 124\n"
                 "  zklock run -w 5m -E 0 report -- ./report    # wait five minutes at most, then call it done\n"
-                "  zklock run -c 'dump | gzip >f.gz' backup    # by the shell\n",
+                "  zklock run -c 'dump | gzip >f.gz' backup    # by the shell\n"
+                "  zklock run -r catalog -- ./read-it          # with other readers, but not beside a writer\n"
+                "  zklock run -j 3 render -- ./frame           # three at a time\n",
     .notes =
         "CMD is stopped before anybody else can be granted LOCK, whatever happens to the network or to zklock. It is\n"
         "sent TERM, and KILL after the grace. LOCK is released when CMD and everything it started is gone. Nothing\n"
-        "after LOCK is taken as an option of zklock.\n\n"
+        "after LOCK is taken as an option of zklock. A LOCK is used with -j or without, not both.\n\n"
         "CMD finds ZKLOCK_PATH, ZKLOCK_NODE, ZKLOCK_TOKEN (rises with every grant: let the resource refuse older\n"
         "ones) and ZKLOCK_SERVERS. TERM INT HUP QUIT USR1 USR2 CONT WINCH reach its whole process group.\n\n"
         "Exit codes: CMD's own, or 128+n when signal n killed it; 120 lock lost, CMD stopped; 121 access refused;\n"

@@ -27,16 +27,31 @@ static int complain(const struct contend *contend, int result, const zkl_error *
     return cli_exit_code(result);
 }
 
-static int make_lock(struct contend *contend)
+static void on_decided(int code, const zkl_grant *grant, const zkl_error *error, void *payload)
+{
+    struct contend *contend = payload;
+    contend->decided = true;
+    contend->result = code;
+    if (grant) {
+        contend->grant = *grant;
+    }
+    if (error) {
+        contend->error = *error;
+    }
+}
+
+static int make_wish(struct contend *contend)
 {
     char who[512];
     struct identity own;
     zkl_error error;
-    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    struct wish *wish = &contend->wish;
+    wish->kind = wish->kind ? wish->kind : &wish_lock;
+    wish->decided = on_decided;
+    wish->payload = contend;
     identity_own(&own);
     identity_format(&own, who, sizeof who);
-    options.metadata = who;
-    int result = zkl_lock_new(&contend->lock, contend->session, contend->path, &options, &error);
+    int result = wish_make(wish, contend->session, contend->path, who, &error);
     return result == ZKL_OK ? CLI_GO_ON : complain(contend, result, &error);
 }
 
@@ -62,23 +77,7 @@ int contend_open(struct contend *contend)
     contend->begun_ms = clock_ms(CLOCK_MONOTONIC);
     bool brief = contend->wait_ms > 0 && contend->wait_ms < CONNECT_MS;
     int code = cli_connect(contend->cli, brief ? contend->wait_ms : CONNECT_MS, &contend->session);
-    return code == CLI_GO_ON ? make_lock(contend) : code;
-}
-
-static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *error, void *payload)
-{
-    struct contend *contend = payload;
-    contend->decided = true;
-    contend->result = code;
-    if (grant) {
-        char name[ZKL_PATH_MAX];
-        contend->grant = *grant;
-        zkl_lock_node(lock, name, sizeof name);
-        snprintf(contend->node, sizeof contend->node, "%s/%.256s", contend->path, name);
-    }
-    if (error) {
-        contend->error = *error;
-    }
+    return code == CLI_GO_ON ? make_wish(contend) : code;
 }
 
 void contend_dispatch(struct contend *contend)
@@ -100,12 +99,12 @@ static int wait_once(struct contend *contend, int timeout_ms)
 static void leave(struct contend *contend)
 {
     int64_t deadline = clock_ms(CLOCK_MONOTONIC) + LEAVE_MS;
-    zkl_lock_cancel(contend->lock);
+    wish_cancel(&contend->wish);
     while (!contend->decided && clock_ms(CLOCK_MONOTONIC) < deadline) {
         wait_once(contend, 50);
     }
     if (contend->decided && contend->result == ZKL_OK) {
-        zkl_lock_release(contend->lock, NULL); /* granted in the same moment */
+        wish_release(&contend->wish); /* granted in the same moment */
     }
 }
 
@@ -126,7 +125,8 @@ static void wait_decided(struct contend *contend)
 static int not_granted(struct contend *contend)
 {
     if (contend->result == ZKL_EBUSY) {
-        cli_note(contend->cli, "\"%s\" is held by somebody else", contend->name);
+        cli_note(contend->cli, "\"%s\" is held%s", contend->name,
+                 contend->wish.kind == &wish_slot ? ": no slot is free" : " by somebody else");
         return contend->not_granted;
     }
     if (contend->result == ZKL_ETIMEOUT) {
@@ -144,7 +144,7 @@ int contend_acquire(struct contend *contend)
         left -= elapsed_ms(contend);
         left = left > 0 ? left : 1;
     }
-    int result = zkl_lock_acquire_async(contend->lock, left, on_acquired, contend, &error);
+    int result = wish_acquire(&contend->wish, left, &error);
     if (result != ZKL_OK) {
         return complain(contend, result, &error);
     }
@@ -153,12 +153,16 @@ int contend_acquire(struct contend *contend)
         leave(contend);
         return EXIT_SIGNAL + contend->signal;
     }
-    return contend->result == ZKL_OK ? CLI_GO_ON : not_granted(contend);
+    if (contend->result != ZKL_OK) {
+        return not_granted(contend);
+    }
+    wish_node(&contend->wish, contend->session, contend->node, sizeof contend->node);
+    return CLI_GO_ON;
 }
 
 int contend_release(struct contend *contend)
 {
-    return zkl_lock_release(contend->lock, NULL);
+    return wish_release(&contend->wish);
 }
 
 void contend_close(struct contend *contend)
@@ -166,5 +170,5 @@ void contend_close(struct contend *contend)
     if (contend->session && zkl_session_close(contend->session, LEAVE_MS) != ZKL_OK) {
         cli_detail(contend->cli, "the servers did not confirm the end; what is left goes with the session timeout");
     }
-    zkl_lock_free(contend->lock);
+    wish_free(&contend->wish);
 }

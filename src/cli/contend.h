@@ -7,18 +7,19 @@
 #include <zklock/zklock.h>
 
 #include "cli.h"
+#include "wish.h"
 
 struct contend {
     /* The caller's. */
     struct cli *cli;
     const char *name; /* LOCK as it was typed */
     char *path;
-    int64_t wait_ms; /* over everything; ZKL_WAIT_FOREVER; 0: a try */
-    int not_granted; /* exit code for that */
+    int64_t wait_ms;  /* over everything; ZKL_WAIT_FOREVER; 0: a try */
+    int not_granted;  /* exit code for that */
+    struct wish wish; /* its kind; wish_lock when it has none */
     /* How it went. */
     int64_t begun_ms; /* CLOCK_MONOTONIC */
     zkl_session *session;
-    zkl_lock *lock;
     bool decided; /* the acquire ended: */
     int result;
     zkl_grant grant;

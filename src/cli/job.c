@@ -72,8 +72,8 @@ int job_fit(struct job *job, struct contend *contend)
 static int64_t refresh_lease(struct job *job)
 {
     int64_t now = clock_ns(CLOCK_BOOTTIME);
-    int64_t left_ms = zkl_lock_remaining_ms(job->contend->lock);
-    if (zkl_lock_state(job->contend->lock) == ZKL_STATE_LOST) {
+    int64_t left_ms = wish_remaining_ms(&job->contend->wish);
+    if (wish_state(&job->contend->wish) == ZKL_STATE_LOST) {
         keeper_lost(&job->keeper);
     } else if (left_ms > 0) {
         job->lease_end_ns = now + left_ms * NS_PER_MS;
@@ -87,7 +87,7 @@ static int64_t refresh_lease(struct job *job)
 
 static void on_stopping(const struct job *job, enum keeper_cause cause)
 {
-    int64_t left_ms = zkl_lock_remaining_ms(job->contend->lock);
+    int64_t left_ms = wish_remaining_ms(&job->contend->wish);
     if (cause == KEEPER_BY_ORDER) {
         cli_error("\"%s\": %s ran for %.1f s (--max-run): stopping it", job->contend->name, job->name,
                   (double)job->max_run_ms / 1000);
@@ -131,7 +131,7 @@ static void on_suspended(const struct job *job, int number)
 {
     if (job->keeper_command.terminal && number != SIGSTOP) {
         cli_note(job->cli, "\"%s\" will be lost unless this job goes on within %" PRId64 "ms", job->contend->name,
-                 zkl_lock_remaining_ms(job->contend->lock));
+                 wish_remaining_ms(&job->contend->wish));
         terminal_to(job, getpgrp());
         kill(0, SIGTSTP);
     } else if (number == SIGTTIN || number == SIGTTOU) {
@@ -213,7 +213,7 @@ static bool wait_for_room(struct job *job)
 {
     int64_t wanted_ms = job->grace_ms + KEEPER_MARGIN_MS + LATE_MS;
     while (!job->over && refresh_lease(job) < wanted_ms) {
-        if (zkl_lock_state(job->contend->lock) == ZKL_STATE_LOST) {
+        if (wish_state(&job->contend->wish) == ZKL_STATE_LOST) {
             cli_error("\"%s\" was lost before %s could start", job->contend->name, job->name);
             job->lost = true;
             return false;

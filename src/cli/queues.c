@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
@@ -21,6 +22,28 @@ int queues_list(zkl_queue **queue, zkl_session *session, const char *path)
     zkl_error error;
     int result = zkl_queue_list(queue, session, path, QUEUES_LIST_MS, &error);
     return result == ZKL_OK ? CLI_GO_ON : queues_complain(path, result, &error);
+}
+
+bool queues_is_semaphore(const zkl_queue *queue)
+{
+    return queue->count == 0 && queue->foreign >= 2;
+}
+
+char *queues_below(const char *path, const char *name)
+{
+    char *below = NULL;
+    return asprintf(&below, "%s/%s", path, name) < 0 ? NULL : below;
+}
+
+/* The first one; of readers all that nobody but readers is before; of a semaphore's permits all. */
+static bool holds(const zkl_queue *queue, size_t index)
+{
+    zkl_kind kind = queue->entries[index].kind;
+    bool shared = kind == ZKL_KIND_READ || kind == ZKL_KIND_KAZOO_READ || kind == ZKL_KIND_LEASE;
+    for (size_t i = 0; shared && i < index; i++) {
+        shared = queue->entries[i].kind == kind;
+    }
+    return shared || index == 0;
 }
 
 void queues_age(int64_t age_ms, char *text, size_t size)
@@ -48,8 +71,9 @@ static void add_identity(json_t *object, const zkl_queue_entry *entry)
     }
 }
 
-static json_t *entry_json(const zkl_queue_entry *entry, size_t index)
+static json_t *entry_json(const zkl_queue *queue, size_t index)
 {
+    const zkl_queue_entry *entry = &queue->entries[index];
     char session[32];
     char created[40];
     snprintf(session, sizeof session, "0x%" PRIx64, (uint64_t)entry->session_id);
@@ -57,7 +81,7 @@ static json_t *entry_json(const zkl_queue_entry *entry, size_t index)
     struct tm utc;
     strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &utc));
     json_t *object = json_pack("{s:I, s:b, s:s?, s:s, s:I, s:s, s:s, s:I, s:I}", "position", (json_int_t)index, "holds",
-                               index == 0, "name", entry->name, "kind", zkl_kind_name(entry->kind), "token",
+                               holds(queue, index), "name", entry->name, "kind", zkl_kind_name(entry->kind), "token",
                                (json_int_t)entry->token, "session", session, "created", created, "created_ms",
                                (json_int_t)entry->created_ms, "age_ms", (json_int_t)age_ms(entry));
     if (object) {
@@ -70,14 +94,15 @@ json_t *queues_json(const char *path, const zkl_queue *queue)
 {
     json_t *contenders = json_array();
     for (size_t i = 0; i < queue->count; i++) {
-        json_array_append_new(contenders, entry_json(&queue->entries[i], i));
+        json_array_append_new(contenders, entry_json(queue, i));
     }
     return json_pack("{s:i, s:s, s:o, s:I}", "v", QUEUES_VERSION, "path", path, "contenders", contenders, "foreign",
                      (json_int_t)queue->foreign);
 }
 
-static void print_entry(FILE *out, const zkl_queue_entry *entry, size_t index)
+static void print_entry(FILE *out, const zkl_queue *queue, size_t index)
 {
+    const zkl_queue_entry *entry = &queue->entries[index];
     char age[32];
     char who[256];
     char position[24];
@@ -86,7 +111,7 @@ static void print_entry(FILE *out, const zkl_queue_entry *entry, size_t index)
     if (!entry->readable) {
         snprintf(who, sizeof who, "(not readable)");
     }
-    snprintf(position, sizeof position, index == 0 ? "holds" : "%zu", index);
+    snprintf(position, sizeof position, holds(queue, index) ? "holds" : "%zu", index);
     fprintf(out, "  %-5s  %s  %8" PRId64 "  0x%016" PRIx64 "  %-10s  %s\n", position, age, entry->token,
             (uint64_t)entry->session_id, zkl_kind_name(entry->kind), who);
 }
@@ -100,7 +125,7 @@ void queues_print(FILE *out, const char *path, const zkl_queue *queue)
         fputs("  nobody\n", out);
     }
     for (size_t i = 0; i < queue->count; i++) {
-        print_entry(out, &queue->entries[i], i);
+        print_entry(out, queue, i);
     }
     if (queue->foreign > 0) {
         fprintf(out, "  and %zu znodes that are no contenders\n", queue->foreign);

@@ -11,6 +11,10 @@
 
 /* Lists a queue; CLI_GO_ON, or the exit code after it was said why not. Free with zkl_queue_free. */
 int queues_list(zkl_queue **queue, zkl_session *session, const char *path);
+/* Nobody stands at the path itself, and it has folders: whoever holds a semaphore stands in "leases", who waits in "locks". */
+bool queues_is_semaphore(const zkl_queue *queue);
+/* PATH/NAME, malloced; NULL without memory. */
+char *queues_below(const char *path, const char *name);
 /* Says why a question to the servers failed; returns the exit code. */
 int queues_complain(const char *what, int result, const zkl_error *error);
 /* "00:02:13". */

@@ -31,8 +31,9 @@ done <<'TABLE'
 125|run -E -1 x true|not a number from 0 to 255
 125|run -E 600 x true|not a number from 0 to 255
 125|run -E 3x x true|not a number from 0 to 255
-125|run -r x true|--shared does not exist in this version
-125|run -j 3 x true|--slots does not exist in this version
+125|run -j 0 x true|not a number from 1 to 10000
+125|run -j some x true|not a number from 1 to 10000
+125|run -r -j 3 x true|exclude each other
 125|run --report /nonexistent/file x true|--report /nonexistent/file: No such file
 125|run --report|missing argument
 125|--session-timeout 0 run x true|out of range

@@ -1,0 +1,198 @@
+#include "wish.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LIST_MS 2000
+
+struct wish_kind {
+    const char *queue; /* below the path */
+    int (*make)(struct wish *wish, zkl_session *session, const char *path, const char *metadata, zkl_error *error);
+    int (*acquire)(struct wish *wish, int64_t timeout_ms, zkl_error *error);
+    int (*cancel)(void *object);
+    int (*release)(void *object);
+    zkl_state (*state)(const void *object);
+    int64_t (*remaining_ms)(const void *object);
+    void (*free)(void *object);
+};
+
+/* What differs by nothing but the type. */
+#define WISH_COMMON(name, type)                                                                                       \
+    static void name##_decided(type *object, int code, const zkl_grant *grant, const zkl_error *error, void *payload) \
+    {                                                                                                                 \
+        struct wish *wish = payload;                                                                                  \
+        (void)object;                                                                                                 \
+        wish->decided(code, grant, error, wish->payload);                                                             \
+    }                                                                                                                 \
+    static int name##_cancel(void *object)                                                                            \
+    {                                                                                                                 \
+        return type##_cancel(object);                                                                                 \
+    }                                                                                                                 \
+    static zkl_state name##_state(const void *object)                                                                 \
+    {                                                                                                                 \
+        return type##_state(object);                                                                                  \
+    }                                                                                                                 \
+    static int64_t name##_remaining_ms(const void *object)                                                            \
+    {                                                                                                                 \
+        return type##_remaining_ms(object);                                                                           \
+    }                                                                                                                 \
+    static void name##_free(void *object)                                                                             \
+    {                                                                                                                 \
+        type##_free(object);                                                                                          \
+    }
+
+WISH_COMMON(lock, zkl_lock)
+WISH_COMMON(read, zkl_rwlock)
+WISH_COMMON(slot, zkl_semaphore)
+
+/* --- a lock ----------------------------------------------------------------------------------------------------------- */
+
+static int lock_make(struct wish *wish, zkl_session *session, const char *path, const char *metadata, zkl_error *error)
+{
+    zkl_lock *lock;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.metadata = metadata;
+    int result = zkl_lock_new(&lock, session, path, &options, error);
+    wish->object = result == ZKL_OK ? lock : NULL;
+    return result;
+}
+
+static int lock_acquire(struct wish *wish, int64_t timeout_ms, zkl_error *error)
+{
+    return zkl_lock_acquire_async(wish->object, timeout_ms, lock_decided, wish, error);
+}
+
+static int lock_release(void *object)
+{
+    return zkl_lock_release(object, NULL);
+}
+
+const struct wish_kind wish_lock = {"",           lock_make,  lock_acquire,      lock_cancel,
+                                    lock_release, lock_state, lock_remaining_ms, lock_free};
+
+/* --- a reader's share --------------------------------------------------------------------------------------------------- */
+
+static int read_make(struct wish *wish, zkl_session *session, const char *path, const char *metadata, zkl_error *error)
+{
+    zkl_rwlock *lock;
+    zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
+    options.metadata = metadata;
+    int result = zkl_rwlock_new(&lock, session, path, &options, error);
+    wish->object = result == ZKL_OK ? lock : NULL;
+    return result;
+}
+
+static int read_acquire(struct wish *wish, int64_t timeout_ms, zkl_error *error)
+{
+    return zkl_rwlock_acquire_async(wish->object, ZKL_RW_READ, timeout_ms, read_decided, wish, error);
+}
+
+static int read_release(void *object)
+{
+    return zkl_rwlock_release(object, NULL);
+}
+
+const struct wish_kind wish_read = {"",           read_make,  read_acquire,      read_cancel,
+                                    read_release, read_state, read_remaining_ms, read_free};
+
+/* --- a slot ------------------------------------------------------------------------------------------------------------- */
+
+static int slot_make(struct wish *wish, zkl_session *session, const char *path, const char *metadata, zkl_error *error)
+{
+    zkl_semaphore *semaphore;
+    zkl_semaphore_options options = ZKL_SEMAPHORE_OPTIONS_INIT;
+    options.metadata = metadata;
+    int result = zkl_semaphore_new(&semaphore, session, path, wish->limit, &options, error);
+    wish->object = result == ZKL_OK ? semaphore : NULL;
+    return result;
+}
+
+static int slot_acquire(struct wish *wish, int64_t timeout_ms, zkl_error *error)
+{
+    return zkl_semaphore_acquire_async(wish->object, 1, timeout_ms, slot_decided, wish, error);
+}
+
+static int slot_release(void *object)
+{
+    return zkl_semaphore_release(object, 0, NULL);
+}
+
+const struct wish_kind wish_slot = {"/locks",     slot_make,  slot_acquire,      slot_cancel,
+                                    slot_release, slot_state, slot_remaining_ms, slot_free};
+
+/* A semaphore does not say what its znode is called: it is the one with its token. */
+static void slot_node(const zkl_semaphore *semaphore, zkl_session *session, char *path, size_t size)
+{
+    char leases[ZKL_PATH_MAX + 16];
+    zkl_queue *queue;
+    snprintf(leases, sizeof leases, "%s/leases", zkl_semaphore_path(semaphore));
+    snprintf(path, size, "%s", leases);
+    if (zkl_queue_list(&queue, session, leases, LIST_MS, NULL) != ZKL_OK) {
+        return;
+    }
+    for (size_t i = 0; i < queue->count; i++) {
+        if (queue->entries[i].token == zkl_semaphore_token(semaphore)) {
+            snprintf(path, size, "%s/%s", leases, queue->entries[i].name);
+        }
+    }
+    zkl_queue_free(queue);
+}
+
+/* --- all of them ---------------------------------------------------------------------------------------------------------- */
+
+int wish_make(struct wish *wish, zkl_session *session, const char *path, const char *metadata, zkl_error *error)
+{
+    return wish->kind->make(wish, session, path, metadata, error);
+}
+
+int wish_acquire(struct wish *wish, int64_t timeout_ms, zkl_error *error)
+{
+    return wish->kind->acquire(wish, timeout_ms, error);
+}
+
+int wish_cancel(struct wish *wish)
+{
+    return wish->kind->cancel(wish->object);
+}
+
+int wish_release(struct wish *wish)
+{
+    return wish->kind->release(wish->object);
+}
+
+zkl_state wish_state(const struct wish *wish)
+{
+    return wish->kind->state(wish->object);
+}
+
+int64_t wish_remaining_ms(const struct wish *wish)
+{
+    return wish->kind->remaining_ms(wish->object);
+}
+
+void wish_free(struct wish *wish)
+{
+    if (wish->object) {
+        wish->kind->free(wish->object);
+    }
+}
+
+void wish_node(const struct wish *wish, zkl_session *session, char *path, size_t size)
+{
+    char name[256];
+    if (wish->kind == &wish_slot) {
+        slot_node(wish->object, session, path, size);
+    } else if (wish->kind == &wish_read) {
+        zkl_rwlock_node(wish->object, name, sizeof name);
+        snprintf(path, size, "%s/%s", zkl_rwlock_path(wish->object), name);
+    } else {
+        zkl_lock_node(wish->object, name, sizeof name);
+        snprintf(path, size, "%s/%s", zkl_lock_path(wish->object), name);
+    }
+}
+
+const char *wish_queue(const struct wish *wish, const char *path, char *room, size_t size)
+{
+    snprintf(room, size, "%s%s", path, wish->kind->queue);
+    return room;
+}

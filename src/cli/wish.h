@@ -1,0 +1,35 @@
+/* wish.h - what can be contended for: a lock, a reader's share of one, a slot of a semaphore; asked the same questions. */
+#ifndef CLI_WISH_H
+#define CLI_WISH_H
+
+#include <zklock/zklock.h>
+
+/* The one completion of a wish_acquire; as zkl_acquired_fn. */
+typedef void (*wish_decided_fn)(int code, const zkl_grant *grant, const zkl_error *error, void *payload);
+
+struct wish_kind;
+extern const struct wish_kind wish_lock, wish_read, wish_slot;
+
+struct wish {
+    const struct wish_kind *kind;
+    int limit;    /* of wish_slot: how many slots there are */
+    void *object; /* a zkl_lock, zkl_rwlock or zkl_semaphore; NULL: not made */
+    wish_decided_fn decided;
+    void *payload;
+};
+
+/* The library's functions, by kind: see zklock/lock.h. */
+int wish_make(struct wish *wish, zkl_session *session, const char *path, const char *metadata, zkl_error *error);
+int wish_acquire(struct wish *wish, int64_t timeout_ms, zkl_error *error);
+int wish_cancel(struct wish *wish);
+int wish_release(struct wish *wish);
+zkl_state wish_state(const struct wish *wish);
+int64_t wish_remaining_ms(const struct wish *wish);
+void wish_free(struct wish *wish);
+
+/* Path of our znode, once granted; of a slot only as far as a list of them can be had. */
+void wish_node(const struct wish *wish, zkl_session *session, char *path, size_t size);
+/* Where its queue stands: path, or below it. */
+const char *wish_queue(const struct wish *wish, const char *path, char *room, size_t size);
+
+#endif

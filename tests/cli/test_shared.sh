@@ -1,0 +1,82 @@
+#!/bin/bash
+# zklock run -r and -j: many readers or one other; K at a time.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_sandbox sandbox
+
+# Runs a CMD that says "in NAME", waits for a line on its own fifo, and says "out NAME".
+start() {
+    local name=$1
+    shift
+    mkfifo "$work/$name.go"
+    zklock run "$@" bash -c "echo in $name \$ZKLOCK_TOKEN \$ZKLOCK_NODE >>$work/log; read -r <$work/$name.go; echo out $name >>$work/log" &
+}
+let_go() { echo >"$work/$1.go"; }
+said() { grep -q "^$1\( \|\$\)" "$work/log"; }
+log() { cut -d' ' -f1,2 "$work/log" | tr '\n' ','; }
+touch "$work/log"
+
+# Two readers together; a writer behind them; a reader behind the writer.
+start r1 -r x
+await "the first reader" said "in r1"
+start r2 -r x
+await "the second reader" said "in r2"
+start w x
+await "the writer to queue" queued x 3
+start r3 -r x
+await "the third reader to queue" queued x 4
+same "who holds" "$(zklock ls x | grep -c '^  holds .* read ')" 2
+same "who waits" "$(zklock ls x | awk '$1 ~ /^[0-9]+$/ { print $1, $5 }' | tr '\n' ',')" "2 lock,3 read,"
+code 124 zklock run -n -r x true
+code 124 zklock run -n x true
+let_go r1
+let_go r2
+await "the writer" said "in w"
+let_go w
+await "the third reader" said "in r3"
+let_go r3
+wait
+same "order" "$(log | sed 's/out r2,out r1/out r1,out r2/')" "in r1,in r2,out r1,out r2,in w,out w,in r3,out r3,"
+matches "a reader's znode" "$(cat "$work/log")" '^in r1 [1-9][0-9]* /locks/x/_c_[-0-9a-f]{36}-__READ__[0-9]{10}$'
+
+# Two at a time, in the order they came.
+: >"$work/log"
+start a -j 2 y
+await "a" said "in a"
+start b -j 2 y
+await "b" said "in b"
+start c -j 2 y
+await "c to queue" queued y/locks 1
+code 124 zklock run -n -j 2 y true
+matches "no slot" "$(cat "$work/err")" 'no slot is free'
+code 0 zklock check y
+code 125 zklock run -j 3 y true
+matches "another K" "$(cat "$work/err")" 'limit'
+let_go b
+await "c" said "in c"
+let_go a
+let_go c
+wait
+same "order of slots" "$(log | cut -d, -f1-4)" "in a,in b,out b,in c"
+matches "a slot's znode" "$(cat "$work/log")" '^in a [1-9][0-9]* /locks/y/leases/_c_[-0-9a-f]{36}-lease-[0-9]{10}$'
+code 1 zklock check y
+
+# A path in use as a lock has no slots.
+start m z
+await "a lock's holder" said "in m"
+code 125 zklock run -j 2 z true
+let_go m
+wait
+
+# A slot and a reader's share are stopped in time as a lock is.
+for how in -r "-j 1"; do
+    # shellcheck disable=SC2086
+    background zklock --session-timeout 5s run $how stopped bash -c "trap '' TERM; echo \$\$ >$work/pid; while :; do sleep 1; done"
+    await "CMD" lines "$work/pid" 1
+    kill -STOP "$pid"
+    await "CMD to die under '$how'" gone "$(cat "$work/pid")"
+    kill -CONT "$pid"
+    wait "$pid"
+    same "exit code under '$how'" $? 120
+    rm "$work/pid"
+done
