@@ -166,7 +166,9 @@ static int wait_for_all(zkl_double_barrier *barrier, int64_t deadline, zkl_error
         return rc;
     }
     rc = wait_until(barrier, all_in, &crowd, deadline, err);
-    if (rc == ZKL_OK && crowd.lost) {
+    if (rc == ZKL_OK && crowd.lost && zkl__session_status(session)->closing) {
+        rc = zkl__fail(err, ZKL_ECLOSED, 0, barrier->place.path, "the session was closed meanwhile");
+    } else if (rc == ZKL_OK && crowd.lost) {
         rc = zkl__fail(err, ZKL_ELOST, 0, barrier->place.path, "our place was lost while we waited for the others");
     } else if (rc == ZKL_OK && !crowd.ready) {
         const struct zkl__op op = {

@@ -81,6 +81,7 @@ struct zkl__stat {
 struct zkl__reply {
     enum zkl__rc rc;
     int zk_code; /* ZooKeeper's number, 0 when there is none */
+    int unsent;  /* ZKL__RC_UNSENT: why, ZKL_E... */
     struct zkl__stat stat;
     const char *name; /* created: last component of the path */
     const void *data;

@@ -466,7 +466,7 @@ static void answer_refused(struct zkl__core *core)
 {
     while (core->refused) {
         struct zkl__pending *p = &core->pendings.slots[core->refused - 1];
-        const struct zkl__reply reply = {.rc = ZKL__RC_UNSENT};
+        const struct zkl__reply reply = {.rc = ZKL__RC_UNSENT, .unsent = p->refused};
         core->refused = p->next;
         answer(core, p, &reply, p->refused);
     }
@@ -622,7 +622,7 @@ static void on_start(struct zkl__core *core, const struct zkl__event *ev)
 static void on_request(struct zkl__core *core, const struct zkl__event *ev)
 {
     if (zkl__core_send(core, NULL, ev->request, ZKL__ROLE_NONE, ev->op) != ZKL_OK) {
-        const struct zkl__reply reply = {.rc = ZKL__RC_UNSENT};
+        const struct zkl__reply reply = {.rc = ZKL__RC_UNSENT, .unsent = ZKL_ENOMEM};
         ev->request->done(ev->request, &reply);
     }
 }

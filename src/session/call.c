@@ -18,7 +18,7 @@ struct run {
     struct zkl__signal answered;
     size_t next, done, flying;
     bool once;
-    bool sent; /* the last one, as far as is known */
+    int unsent; /* why the last one was not sent; ZKL_OK: it was */
     struct slot slots[WINDOW];
 };
 
@@ -28,7 +28,7 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
     struct run *run = slot->run;
     run->flying--;
     slot->state = UNANSWERED;
-    run->sent = reply->rc != ZKL__RC_UNSENT;
+    run->unsent = reply->rc == ZKL__RC_UNSENT ? reply->unsent : ZKL_OK;
     if (zkl__rc_answered(reply->rc)) {
         slot->state = FREE;
         run->done++;
@@ -69,15 +69,12 @@ static bool send_some(zkl_session *session, struct run *run)
 }
 
 /* Of one that is sent once. */
-static int not_answered(zkl_session *session, const struct run *run, zkl_error *err)
+static int not_answered(const struct run *run, zkl_error *err)
 {
-    if (run->sent) {
+    if (run->unsent == ZKL_OK) {
         return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "the connection went before the answer came");
     }
-    if (zkl__core_connected(zkl__session_core(session))) {
-        return zkl__fail(err, ZKL_ELIMIT, 0, NULL, "not sent: too much is under way, or too large");
-    }
-    return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "not sent: no connection");
+    return zkl__fail(err, run->unsent, 0, NULL, "not sent: %s", zkl_strerror(run->unsent));
 }
 
 static int run_all(zkl_session *session, struct run *run, int64_t deadline, zkl_error *err)
@@ -89,7 +86,7 @@ static int run_all(zkl_session *session, struct run *run, int64_t deadline, zkl_
             return zkl__fail(err, ZKL_ECLOSED, 0, NULL, "the session was closed meanwhile");
         }
         if (run->once && run->slots[0].state == UNANSWERED) {
-            return not_answered(session, run, err);
+            return not_answered(run, err);
         }
         int64_t now = zkl__session_now(session);
         if (now >= deadline) {
@@ -106,7 +103,7 @@ static int run_all(zkl_session *session, struct run *run, int64_t deadline, zkl_
 
 static int start_run(zkl_session *session, const struct zkl__reads *reads, bool once, int64_t deadline, zkl_error *err)
 {
-    struct run run = {.reads = reads, .once = once};
+    struct run run = {.reads = reads, .once = once, .unsent = ZKL_ECONNECT};
     int rc = zkl__signal_init(&run.answered);
     if (rc != ZKL_OK) {
         return zkl__fail(err, rc, 0, NULL, "no memory to wait with");
