@@ -92,7 +92,9 @@ static void refuse(struct zkl_group *group, int code, int zk_code, const char *w
     group->code = code;
     group->zk_code = zk_code;
     group->why = why;
-    zkl__agent_put_off(&group->agent, AGAIN_NS);
+    if (group->wanted) { /* who leaves meanwhile does not wait */
+        zkl__agent_put_off(&group->agent, AGAIN_NS);
+    }
     note(group);
 }
 

@@ -83,9 +83,18 @@ static zkl_session *session_of(const struct permits *p)
     return p->semaphore->place.session;
 }
 
+/* Acts then, or at the deadline, or when it was to act anyway: what comes first. */
+static void wake_at(struct permits *p, int64_t at)
+{
+    at = at < p->deadline ? at : p->deadline;
+    if (!p->alarm.set || at < p->alarm.at) {
+        zkl__alarms_set(zkl__session_alarms(session_of(p)), &p->alarm, at);
+    }
+}
+
 static void wake(struct permits *p)
 {
-    zkl__alarms_set(zkl__session_alarms(session_of(p)), &p->alarm, 0);
+    wake_at(p, 0);
 }
 
 /* The lowest of those that are held. */
@@ -471,7 +480,7 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
     }
     p->step = p->step == READING ? AGREED : p->step;
     p->set = false; /* of unknown fate: the next look tells */
-    zkl__alarms_set(zkl__session_alarms(session_of(p)), &p->alarm, zkl__session_now(session_of(p)) + RETRY_NS);
+    wake_at(p, zkl__session_now(session_of(p)) + RETRY_NS);
 }
 
 static void on_fired(struct zkl__watch *watch, enum zkl__watch_event event)
@@ -575,8 +584,8 @@ static void act(struct permits *p)
     }
     if (p->over) {
         end(p);
-    } else if (!p->alarm.set) {
-        zkl__alarms_set(zkl__session_alarms(session_of(p)), &p->alarm, p->deadline);
+    } else {
+        wake_at(p, p->deadline);
     }
 }
 
@@ -642,7 +651,7 @@ static void on_event(void *claim, const struct zkl__event *event)
     case ZKL__EV_START:
         p->deadline = event->deadline;
         p->try_only = event->try_only;
-        zkl__alarms_set(zkl__session_alarms(session_of(p)), &p->alarm, p->deadline);
+        wake_at(p, p->deadline);
         if (zkl__core_connected(zkl__session_core(session_of(p)))) {
             go_on(p);
         }

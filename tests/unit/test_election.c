@@ -2,6 +2,7 @@
 #include "lock_kit.h"
 
 #include "dice.h"
+#include "test_heap.h"
 
 #include <poll.h>
 #include <stdatomic.h>
@@ -518,6 +519,38 @@ static void test_never_two_leaders(void)
     kit_close(watcher);
 }
 
+static void test_no_memory(void)
+{
+    struct test_heap heap = TEST_HEAP_INIT;
+    struct mailbox box = MAILBOX_INIT;
+    zkl_heap functions = test_heap(&heap);
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.heap = &functions;
+    one = kit_open(&options);
+    for (long nth = 1; nth < 40; nth++) {
+        zkl_election *a = NULL;
+        zkl_election_observer *observer = NULL;
+        test_heap_fail(&heap, nth, false);
+        int code = zkl_election_observe(&observer, one, PLACE_OF_IT, on_leader, &box, NULL);
+        CU_ASSERT(code == ZKL_OK || code == ZKL_ENOMEM);
+        code = zkl_election_new(&a, one, PLACE_OF_IT, NULL, NULL);
+        if (code == ZKL_OK) {
+            code = zkl_election_campaign(a, 5000, NULL, NULL);
+        }
+        CU_ASSERT(code == ZKL_OK || code == ZKL_ENOMEM);
+        if (code == ZKL_OK) {
+            code = zkl_election_publish(a, "x", 5000, NULL);
+            CU_ASSERT(code == ZKL_OK || code == ZKL_ENOMEM);
+        }
+        test_heap_fail(&heap, 0, false);
+        zkl_election_free(a);
+        zkl_election_observer_free(observer);
+        CU_ASSERT(EVENTUALLY(kit_queue(one, PLACE_OF_IT) == 0));
+    }
+    kit_close(one);
+    CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
+}
+
 static void test_bad_calls(void)
 {
     zkl_election_options options = ZKL_ELECTION_OPTIONS_INIT;
@@ -553,4 +586,4 @@ static void test_bad_calls(void)
 
 TESTS("election", T(test_campaign_and_resign), T(test_asynchronous), T(test_observe), T(test_observer_in_trouble),
       T(test_observer_and_strangers), T(test_free_and_close), T(test_run), T(test_cancel_ends_a_run),
-      T(test_close_ends_a_run), T(test_never_two_leaders), T(test_bad_calls))
+      T(test_close_ends_a_run), T(test_never_two_leaders), T(test_no_memory), T(test_bad_calls))

@@ -195,8 +195,17 @@ static void test_cancel_and_free_while_waiting(void)
 
 static void test_timeout_without_a_server(void)
 {
+    struct mailbox box = MAILBOX_INIT;
     set_up(NULL);
     zkl_semaphore *a = contender(one, 1);
+    for (size_t whole = 0; whole < 6; whole++) { /* also for who does not wait for it, and in the middle of things */
+        zkl__memory_break(zkl_session_id(one), whole, 0, 1);
+        CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(a, 1, 40, on_permitted, &box, NULL), ZKL_OK);
+        CU_ASSERT(mailbox_wait(&box, whole + 1));
+        CU_ASSERT_EQUAL(box.letters[whole].code, ZKL_ETIMEOUT);
+        zkl__memory_suspend(zkl_session_id(one));
+        CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+    }
     CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 50, NULL, NULL), ZKL_ETIMEOUT);
     CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
