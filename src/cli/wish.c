@@ -17,28 +17,30 @@ struct wish_kind {
 };
 
 /* What differs by nothing but the type. */
-#define WISH_COMMON(name, type)                                                                                       \
-    static void name##_decided(type *object, int code, const zkl_grant *grant, const zkl_error *error, void *payload) \
-    {                                                                                                                 \
-        struct wish *wish = payload;                                                                                  \
-        (void)object;                                                                                                 \
-        wish->decided(code, grant, error, wish->payload);                                                             \
-    }                                                                                                                 \
-    static int name##_cancel(void *object)                                                                            \
-    {                                                                                                                 \
-        return type##_cancel(object);                                                                                 \
-    }                                                                                                                 \
-    static zkl_state name##_state(const void *object)                                                                 \
-    {                                                                                                                 \
-        return type##_state(object);                                                                                  \
-    }                                                                                                                 \
-    static int64_t name##_remaining_ms(const void *object)                                                            \
-    {                                                                                                                 \
-        return type##_remaining_ms(object);                                                                           \
-    }                                                                                                                 \
-    static void name##_free(void *object)                                                                             \
-    {                                                                                                                 \
-        type##_free(object);                                                                                          \
+#define WISH_COMMON(name, type)                                                                                 \
+    typedef type name##_object;                                                                                 \
+    static void name##_decided(name##_object *object, int code, const zkl_grant *grant, const zkl_error *error, \
+                               void *payload)                                                                   \
+    {                                                                                                           \
+        struct wish *wish = payload;                                                                            \
+        (void)object;                                                                                           \
+        wish->decided(code, grant, error, wish->payload);                                                       \
+    }                                                                                                           \
+    static int name##_cancel(void *object)                                                                      \
+    {                                                                                                           \
+        return type##_cancel(object);                                                                           \
+    }                                                                                                           \
+    static zkl_state name##_state(const void *object)                                                           \
+    {                                                                                                           \
+        return type##_state(object);                                                                            \
+    }                                                                                                           \
+    static int64_t name##_remaining_ms(const void *object)                                                      \
+    {                                                                                                           \
+        return type##_remaining_ms(object);                                                                     \
+    }                                                                                                           \
+    static void name##_free(void *object)                                                                       \
+    {                                                                                                           \
+        type##_free(object);                                                                                    \
     }
 
 WISH_COMMON(lock, zkl_lock)
