@@ -168,7 +168,11 @@ static void ask_session(struct side *side, uint64_t *dice)
 {
     pthread_rwlock_rdlock(&side->rwlock);
     if (!side->closed) {
-        switch (dice_below(dice, 4)) {
+        switch (dice_below(dice, 6)) {
+        case 4:
+        case 5:
+            zkl_session_dispatch(side->session); /* or nothing: it has a thread for that */
+            break;
         case 0:
             zkl_session_locks(side->session, visit, &count_visit);
             break;
@@ -369,6 +373,7 @@ static void open_side(struct side *side, zkl_heap *heap, uint64_t *dice)
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     options.heap = heap;
     options.state_fn = on_session_change;
+    options.callbacks = dice_once_in(dice, 3) ? ZKL_CALLBACKS_DISPATCH : ZKL_CALLBACKS_THREAD;
     pthread_rwlock_init(&side->rwlock, NULL);
     side->closed = false;
     CU_ASSERT_EQUAL_FATAL(zkl_session_open(&side->session, TREE, &options, NULL), ZKL_OK);
