@@ -17,7 +17,6 @@
 #include "dice.h"
 #include "wait.h"
 
-#define READY 8 /* index of the resource's word that it is there */
 #define LONG 60000
 
 static void complain(struct arena *a, const char *what)
@@ -49,6 +48,44 @@ void arena_pace(struct arena *a, int64_t low_ms, int64_t high_ms)
         complain(a, "no timer");
     }
     close(timer);
+}
+
+/* A path that somebody holds for long just now; -1: there is none for a while. */
+static int long_held(struct arena *a)
+{
+    int path = (int)dice_below(&a->dice, ARENA_PATHS);
+    int64_t end = now_ms() + 2000;
+    do {
+        path = (path + 1) % ARENA_PATHS;
+        int stayer = atomic_load(&a->page->stayer[path]);
+        if (stayer > 0 && stayer <= ARENA_CONTENDERS) {
+            return path;
+        }
+    } while (look_again(end));
+    return -1;
+}
+
+int arena_aim(struct arena *a)
+{
+    int path = long_held(a), stayer = path >= 0 ? atomic_load(&a->page->stayer[path]) : 0;
+    return stayer > 0 ? stayer - 1 : (int)dice_below(&a->dice, ARENA_CONTENDERS);
+}
+
+int arena_aim_server(struct arena *a, int not_this)
+{
+    char session[32];
+    int path = long_held(a);
+    snprintf(session, sizeof session, "sid=0x%lx,",
+             path >= 0 ? (unsigned long)atomic_load(&a->page->session[path]) : 0);
+    for (int i = 0; i < ARENA_SERVERS; i++) {
+        char *connections = i != not_this ? ensemble_ask(a->servers, i, "cons") : NULL;
+        bool there = connections && strstr(connections, session);
+        free(connections);
+        if (there) {
+            return i;
+        }
+    }
+    return (not_this + 1 + (int)dice_below(&a->dice, ARENA_SERVERS - 1)) % ARENA_SERVERS;
 }
 
 /* --- processes ------------------------------------------------------------------------------------------------------- */
@@ -84,13 +121,13 @@ static void start_resource(struct arena *a)
         complain(a, "no memory to share");
         return;
     }
-    a->taken = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    a->page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     for (int i = 0; i < ARENA_PATHS; i++) {
         argv[2 + i] = a->paths[i];
     }
     a->resource = spawn("chaos_resource", argv, fd);
     close(fd);
-    for (int64_t end = now_ms() + LONG; !atomic_load(&a->taken[READY]);) {
+    for (int64_t end = now_ms() + LONG; !atomic_load(&a->page->ready);) {
         if (!look_again(end)) {
             complain(a, "no resource");
             return;
@@ -213,8 +250,8 @@ static void await_progress(struct arena *a)
 {
     int64_t end = now_ms() + LONG;
     for (int i = 0; i < ARENA_PATHS; i++) {
-        long before = atomic_load(&a->taken[i]);
-        while (atomic_load(&a->taken[i]) == before) {
+        long before = atomic_load(&a->page->taken[i]);
+        while (atomic_load(&a->page->taken[i]) == before) {
             if (!look_again(end)) {
                 complain(a, "a minute after the last fault a queue does not move");
                 return;
@@ -283,7 +320,7 @@ static void look_for_orphans(struct arena *a)
 
 void arena_stop(struct arena *a)
 {
-    if (a->taken && !a->failed) {
+    if (a->page && !a->failed) {
         await_progress(a);
     }
     end_contenders(a);
@@ -296,8 +333,8 @@ void arena_stop(struct arena *a)
             waitpid(a->resource, NULL, 0);
         }
     }
-    if (a->taken) {
-        munmap(a->taken, 4096);
+    if (a->page) {
+        munmap(a->page, 4096);
     }
     close(a->record);
 }

@@ -2,13 +2,13 @@
 #ifndef ZKL_CHAOS_ARENA_H
 #define ZKL_CHAOS_ARENA_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "ensemble.h"
 #include "history.h"
+#include "page.h"
 #include "proxy.h"
 
 #define ARENA_TICK 500     /* ms, of the servers */
@@ -26,7 +26,7 @@ struct arena {
     uint64_t dice;
     int record;
     pid_t resource;
-    atomic_long *taken; /* writes that the resource took, for each path */
+    struct page *page; /* the resource's */
     struct contender {
         pid_t pid;
         int incarnation;
@@ -47,6 +47,11 @@ void arena_stop(struct arena *a);
 void arena_pace(struct arena *a, int64_t low_ms, int64_t high_ms);
 /* A word for whoever reads the history. */
 void arena_tell(struct arena *a, const char *what, int who);
+
+/* A contender that holds a lock for long just now, or any if none does for a while: faults that hit nobody show nothing. */
+int arena_aim(struct arena *a);
+/* A server, not that one, that such a contender is connected to, or any. */
+int arena_aim_server(struct arena *a, int not_this);
 
 void arena_kill(struct arena *a, int contender); /* SIGKILL, and another one takes its place */
 void arena_halt(struct arena *a, int contender); /* SIGSTOP */

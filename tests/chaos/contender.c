@@ -160,7 +160,8 @@ static int acquire_or_cancel(struct client *c, zkl_lock *lock, int64_t patience_
 static void write_resource(struct client *c, const char *path, int64_t token)
 {
     char text[128];
-    int length = snprintf(text, sizeof text, "%s %s %" PRId64, c->name, path, token);
+    int length = snprintf(text, sizeof text, "%s %s %" PRId64 " %" PRIx64, c->name, path, token,
+                          (uint64_t)zkl_session_id(session));
     while (send(resource, text, (size_t)length, 0) < 0) {
         if (errno != EINTR) {
             give_up("resource", NULL);
@@ -182,17 +183,20 @@ static bool look(struct client *c, const zkl_lock *lock)
     return held;
 }
 
+/* Who holds for long does not let go when the lease runs out: it wants to know to the end how long it is told to hold. */
 static void hold(struct client *c, zkl_lock *lock, int64_t token, int64_t ms)
 {
     const char *path = zkl_lock_path(lock);
     int64_t end = now_ms() + ms;
-    bool careless = dice_once_in(&c->dice, 4), held = true;
+    bool careless = dice_once_in(&c->dice, 4), stubborn = ms > SHORT_HOLD, held = true, in_trouble = false;
+    int64_t least = zkl_session_least_lease_ms(session) / 2;
     int before = atomic_load(&c->told);
     do {
         write_resource(c, path, token);
-        held = look(c, lock);
+        held = held && look(c, lock);
         poll(NULL, 0, (int)dice_below(&c->dice, 20));
-    } while ((held || careless) && now_ms() < end && !atomic_load(&enough));
+        in_trouble = stubborn && held && zkl_lock_remaining_ms(lock) < least;
+    } while ((((held || careless) && now_ms() < end) || in_trouble) && !atomic_load(&enough));
     if (careless) {
         write_resource(c, path, token);
     }
@@ -206,11 +210,13 @@ static void hold(struct client *c, zkl_lock *lock, int64_t token, int64_t ms)
     note(c, HISTORY_released, path, zkl_error_name(code), token, 0);
 }
 
+/* Many short ones, and so many long ones that most faults hit a holder. */
 static int64_t some_hold_ms(uint64_t *dice)
 {
-    return dice_once_in(dice, 80)   ? dice_between(dice, 1500, 5000)
-           : dice_once_in(dice, 20) ? dice_between(dice, 200, 800)
-                                    : dice_below(dice, 25);
+    if (dice_once_in(dice, 16)) {
+        return dice_once_in(dice, 2) ? 8000 : dice_between(dice, 1500, 5000);
+    }
+    return dice_once_in(dice, 12) ? dice_between(dice, 200, 800) : dice_below(dice, 25);
 }
 
 static void contend(struct client *c)

@@ -62,23 +62,32 @@ static void rolling_restart(struct arena *a)
 
 static void kill_contender(struct arena *a)
 {
-    arena_kill(a, some(a, ARENA_CONTENDERS));
+    arena_kill(a, arena_aim(a));
     arena_pace(a, 300, 2500);
 }
 
-/* Shorter than a lease, longer than one, longer than a session. */
+/* Shorter than a lease, or longer than a session: half of each. */
+static void pace_short_or_long(struct arena *a)
+{
+    if (dice_once_in(&a->dice, 2)) {
+        arena_pace(a, 20, ARENA_TIMEOUT);
+    } else {
+        arena_pace(a, ARENA_TIMEOUT + ARENA_TICK, 2 * ARENA_TIMEOUT);
+    }
+}
+
 static void stop_contender(struct arena *a)
 {
-    int who = some(a, ARENA_CONTENDERS);
+    int who = arena_aim(a);
     arena_halt(a, who);
-    arena_pace(a, 50, dice_once_in(&a->dice, 2) ? 1500 : 2 * ARENA_TIMEOUT);
+    pace_short_or_long(a);
     arena_continue(a, who);
-    arena_pace(a, 100, 1000);
+    arena_pace(a, 100, 700);
 }
 
 static void contenders(struct arena *a)
 {
-    (dice_once_in(&a->dice, 3) ? kill_contender : stop_contender)(a);
+    (dice_once_in(&a->dice, 4) ? kill_contender : stop_contender)(a);
 }
 
 /* Followers for as long as you like, the leader within what the sessions allow for. */
@@ -88,7 +97,7 @@ static void freeze_server(struct arena *a)
     if (leader < 0 || dice_once_in(&a->dice, 3)) {
         arena_freeze_leader(a, dice_between(&a->dice, 50, ARENA_PAUSE * 7 / 10));
     } else {
-        int server = (leader + 1 + some(a, ARENA_SERVERS - 1)) % ARENA_SERVERS;
+        int server = arena_aim_server(a, leader);
         arena_tell(a, "freeze-follower", server);
         ensemble_freeze(a->servers, server);
         arena_pace(a, 300, 2 * ARENA_TIMEOUT);
@@ -109,8 +118,7 @@ static void frozen_leader(struct arena *a)
 
 static void stale_follower(struct arena *a)
 {
-    int leader = ensemble_leader(a->servers);
-    int server = (leader + 1 + some(a, ARENA_SERVERS - 1)) % ARENA_SERVERS;
+    int leader = ensemble_leader(a->servers), server = leader < 0 ? 0 : arena_aim_server(a, leader);
     if (leader < 0) {
         serve_again(a);
         return;
@@ -120,7 +128,7 @@ static void stale_follower(struct arena *a)
         serve_again(a); /* somebody was not there just then */
         return;
     }
-    arena_pace(a, 500, 3 * ARENA_TIMEOUT);
+    arena_pace(a, ARENA_TIMEOUT, 3 * ARENA_TIMEOUT);
     a->failed = !cut_mend() || a->failed;
     arena_tell(a, "mend", server);
     serve_again(a);
@@ -174,10 +182,10 @@ static void client_link(struct arena *a)
         const char *words;
     } ways[] = {{cut_link, "cut-link"},    {hold_to_server, "hold-requests"}, {hold_to_client, "hold-replies"},
                 {silence, "silence-link"}, {slow_down, "slow-link"},          {lose_reply, "lose-reply"}};
-    int who = some(a, ARENA_CONTENDERS), way = some(a, (int)(sizeof ways / sizeof *ways));
+    int who = arena_aim(a), way = some(a, (int)(sizeof ways / sizeof *ways));
     arena_tell(a, ways[way].words, who);
     on_links(&a->contenders[who], ways[way].fn, true);
-    arena_pace(a, 20, dice_once_in(&a->dice, 2) ? 1000 : 2 * ARENA_TIMEOUT);
+    pace_short_or_long(a);
     on_links(&a->contenders[who], ways[way].fn, false);
     arena_tell(a, "mend-link", who);
     arena_pace(a, 50, 800);

@@ -1,6 +1,6 @@
-/* resource DIR PATH... : the thing that the locks protect. Writes come as datagrams "client path token" to DIR/resource, also those that
+/* resource DIR PATH... : the thing that the locks protect. Writes come as datagrams "client path token session" to DIR/resource, also those that
  * were under way for long; one whose token is below the highest that was taken for its path is refused. DIR/resource.history tells
- * all; descriptor 3 is a page of counters: how many were taken, for each path. */
+ * all; descriptor 3 is a page of numbers (page.h). */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -15,8 +15,9 @@
 #include <unistd.h>
 
 #include "history.h"
+#include "page.h"
 
-#define PATHS_MAX 8
+#define PATHS_MAX PAGE_PATHS
 
 static int path_number(char **paths, int count, const char *path)
 {
@@ -44,27 +45,29 @@ static int listen_at(const char *dir)
 int main(int argc, char **argv)
 {
     char text[128], client[HISTORY_WORD], path[HISTORY_WORD];
-    int64_t highest[PATHS_MAX] = {0}, token;
+    int64_t highest[PATHS_MAX] = {0}, same[PATHS_MAX] = {0}, token;
+    uint64_t session;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (argc < 3 || argc - 2 > PATHS_MAX) {
         fprintf(stderr, "usage: resource DIR PATH...\n");
         return 2;
     }
-    atomic_long *taken = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, 3, 0);
+    struct page *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, 3, 0);
     int record = history_open(argv[1], "resource"), fd = listen_at(argv[1]);
-    if (record < 0 || taken == MAP_FAILED) {
+    if (record < 0 || page == MAP_FAILED) {
         return 1;
     }
-    atomic_store(&taken[PATHS_MAX], 1); /* here we are */
+    atomic_store(&page->ready, true);
     for (;;) {
         ssize_t length = recv(fd, text, sizeof text - 1, 0);
         text[length > 0 ? length : 0] = '\0';
-        if (sscanf(text, "%47s %47s %" SCNd64, client, path, &token) != 3) {
+        if (sscanf(text, "%47s %47s %" SCNd64 " %" SCNx64, client, path, &token, &session) != 4) {
             fprintf(stderr, "resource: %s\n", length < 0 ? strerror(errno) : text);
             return 1;
         }
         int i = path_number(argv + 2, argc - 2, path);
         bool fresh = token >= highest[i];
+        same[i] = token == highest[i] ? same[i] + 1 : 0;
         highest[i] = fresh ? token : highest[i];
         history_write(record, &(struct history_line){.client = client,
                                                      .op = HISTORY_write,
@@ -72,6 +75,8 @@ int main(int argc, char **argv)
                                                      .result = fresh ? "accepted" : "refused",
                                                      .token = token,
                                                      .lease = highest[i]});
-        atomic_fetch_add(&taken[i], fresh ? 1 : 0);
+        atomic_fetch_add(&page->taken[i], fresh ? 1 : 0);
+        atomic_store(&page->session[i], (long)session);
+        atomic_store(&page->stayer[i], same[i] >= 8 && client[0] == 'p' ? atoi(client + 1) + 1 : 0);
     }
 }
