@@ -348,6 +348,12 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
     case ZKL__CE_TIME:
         on_time(c, ev, out);
         break;
+    case ZKL__CE_LOOK:
+        if (c->state == ZKL__PROVING) {
+            zkl__contender_move(c, ZKL__LISTING, "our list is older than the others'");
+            zkl__contender_advance(c, ev, out);
+        }
+        break;
     case ZKL__CE_CANCEL:
         if (zkl__contender_waits(c)) {
             zkl__contender_fail(c, ev, out, ev->code, 0,

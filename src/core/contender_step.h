@@ -31,6 +31,7 @@ enum zkl__contender_event_kind {
     ZKL__CE_EXPIRED,   /* the session is over */
     ZKL__CE_LAPSED,    /* the lease ended */
     ZKL__CE_TIME,      /* look at the time, and at the lease */
+    ZKL__CE_LOOK,      /* first in its queue, but its list is old: once more */
     ZKL__CE_CANCEL,    /* code */
     ZKL__CE_RELEASE,
     ZKL__CE_DOWNGRADE /* rule */
@@ -127,6 +128,7 @@ struct zkl__contender {
     struct zkl__joint *joint; /* NULL: alone */
     size_t seat;
     uint32_t held_back; /* roles asked for that the joint has not sent yet */
+    int64_t listed_at;  /* when its last list was asked for */
     size_t timer;       /* place in the heap + 1; 0: none */
     int64_t wake;
 };

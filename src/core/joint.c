@@ -374,6 +374,27 @@ void zkl__joint_feed(struct zkl__joint *joint, struct zkl__contender_event event
     zkl__joint_unref(joint);
 }
 
+/* A place that was first long ago may have been removed by somebody since. So all lists must be as young as the youngest was
+ * when all were first for the first time. True when some are not: they look again. */
+static bool look_again(struct zkl__joint *joint)
+{
+    bool old = false;
+    if (joint->listed_at == 0) {
+        for (size_t i = 0; i < joint->count; i++) {
+            int64_t at = joint->seats[i]->listed_at;
+            joint->listed_at = at > joint->listed_at ? at : joint->listed_at;
+        }
+    }
+    for (size_t i = 0; i < joint->count; i++) {
+        struct zkl__contender *c = joint->seats[i];
+        if (c && c->listed_at < joint->listed_at) {
+            old = true;
+            zkl__core_feed(joint->core, c, (struct zkl__contender_event){.kind = ZKL__CE_LOOK});
+        }
+    }
+    return old;
+}
+
 void zkl__joint_settle(struct zkl__joint *joint)
 {
     if (!joint->failed && broken(joint)) {
@@ -383,7 +404,7 @@ void zkl__joint_settle(struct zkl__joint *joint)
         give_up(joint);
     } else if (all_ask(joint)) {
         send_all(joint, ZKL__ROLE_CREATE);
-    } else if (all_ready(joint)) {
+    } else if (all_ready(joint) && !look_again(joint)) {
         joint->open = true;
         zkl__joint_feed(joint, (struct zkl__contender_event){.kind = ZKL__CE_TIME});
         joint->open = false;

@@ -29,8 +29,9 @@ struct zkl__joint {
     /* what the owner was told, and what it is owed */
     size_t granted, released;
     bool failed, lost, jeopardy;
-    int code;  /* of RELEASED */
-    bool open; /* all are first: grants may be given */
+    int code;          /* of RELEASED */
+    bool open;         /* all are first: grants may be given */
+    int64_t listed_at; /* the youngest list when all were first for the first time; 0: they have not been */
 
     bool unsettled; /* in the core's list */
     struct zkl__joint *next;

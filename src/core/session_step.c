@@ -109,6 +109,7 @@ int zkl__core_send(struct zkl__core *core, struct zkl__contender *contender, str
     p->sent = core->now;
     if (contender) {
         contender->in_flight++;
+        contender->listed_at = role == ZKL__ROLE_LIST ? core->now : contender->listed_at;
     }
     bool full = core->config.ops_max && core->pendings.on_count > core->config.ops_max;
     p->refused = !core->connected || full ? ZKL_ECONNECT
