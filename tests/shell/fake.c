@@ -46,7 +46,7 @@ struct link { /* a connection; fd -1: none */
     struct session *session;
 };
 
-struct session { /* lives until fake_stop; its store until it is closed or over */
+struct session { /* lives until it is over and no connection knows it */
     struct fake *fake;
     struct zkl__store *store;
     int64_t id;
@@ -478,6 +478,15 @@ static void submit_sync(struct session *s, struct request *request)
     }
 }
 
+static void session_free(struct session *s)
+{
+    if (s->store) {
+        zkl__store_memory.close(s->store, 1000);
+    }
+    free(s->missed.bytes);
+    free(s);
+}
+
 /* The end of a session by its client's wish. Its store is closed without the mutex, for it waits for its threads. */
 static void close_session(struct fake *fake, struct session *s)
 {
@@ -494,15 +503,19 @@ static void close_session(struct fake *fake, struct session *s)
     pthread_mutex_unlock(&fake->mutex);
 }
 
-static void close_sessions(struct fake *fake)
+/* Those that are closed or over go: no answer of theirs is under way once the store is closed, and no connection knows them. */
+static void bury_sessions(struct fake *fake)
 {
     for (int i = 0; i < fake->session_count; i++) {
         struct session *s = fake->sessions[i];
         pthread_mutex_lock(&fake->mutex);
-        bool closing = s->closing && !s->over && s->store;
+        bool closing = s->closing && !s->over && s->store, over = s->over && !s->link;
         pthread_mutex_unlock(&fake->mutex);
         if (closing) {
             close_session(fake, s);
+        } else if (over) {
+            session_free(s);
+            fake->sessions[i--] = fake->sessions[--fake->session_count];
         }
     }
 }
@@ -714,7 +727,7 @@ static void *run(void *arg)
             uint64_t count;
             (void)!read(fake->wake, &count, sizeof count);
         }
-        close_sessions(fake);
+        bury_sessions(fake);
         if (fds[0].revents) {
             accept_link(fake);
         }
@@ -760,12 +773,7 @@ void fake_stop(struct fake *fake)
         }
     }
     for (int i = 0; i < fake->session_count; i++) {
-        struct session *s = fake->sessions[i];
-        if (s->store) {
-            zkl__store_memory.close(s->store, 1000);
-        }
-        free(s->missed.bytes);
-        free(s);
+        session_free(fake->sessions[i]);
     }
     close(fake->listener);
     close(fake->wake);
