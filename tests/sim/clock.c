@@ -67,7 +67,10 @@ static int64_t paused_until(const struct sim *s, int slot)
     if (slot < SLOT_PROCESS) {
         return s->clients[(slot - SLOT_LIBRARY) % SIM_CLIENTS].paused_until;
     }
-    return s->clients[(slot - SLOT_THREAD) / SIM_THREADS].paused_until;
+    if (slot < SLOT_FIBER) {
+        return s->clients[(slot - SLOT_THREAD) / SIM_THREADS].paused_until;
+    }
+    return s->clients[(slot - SLOT_FIBER) / 2].paused_until;
 }
 
 void sim_arm(struct sim *s, int slot, int64_t due)

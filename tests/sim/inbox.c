@@ -38,8 +38,11 @@ static void fill_parts(const struct sim *s, int first, struct zkl__reply *parts,
 /* The reply is made of the tree as the server had it when it answered. */
 static void tell_reply(struct sim *s, int client, const struct sim_message *message)
 {
-    static const char *children[SIM_PATHS];
-    static struct zkl__reply parts[SIM_PARTS];
+    /* each process's own: in shell/ its thread may be switched away while it reads them */
+    static const char *all_children[SIM_CLIENTS][SIM_PATHS];
+    static struct zkl__reply all_parts[SIM_CLIENTS][SIM_PARTS];
+    const char **children = all_children[client];
+    struct zkl__reply *parts = all_parts[client];
     struct zkl__reply reply = {.rc = message->rc, .zk_code = message->zk_code};
     const struct sim_part *asked = &message->part;
     if (reply.rc == ZKL__RC_REFUSED && message->zk_code == -112) {
@@ -111,7 +114,7 @@ static void tell(struct sim *s, int client, const struct sim_message *message)
 void sim_inbox_put(struct sim *s, int client, struct sim_message *message)
 {
     struct sim_handle *handle = &s->clients[client].handle;
-    if (s->plan->inbox_delay > 0 || handle->inbox.head) {
+    if (s->shell || s->plan->inbox_delay > 0 || handle->inbox.head) {
         sim_channel_push(s, &handle->inbox, SLOT_INBOX + client, message);
         return;
     }

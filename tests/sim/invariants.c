@@ -56,12 +56,17 @@ static struct sim_attempt *attempt_of(struct sim *s, int client, int thread)
 
 static void check_lease(struct sim *s, int client)
 {
-    struct sim_client *it = &s->clients[client];
-    if (!it->core || it->process == SIM_CLOSING) {
-        return;
+    const struct sim_client *it = &s->clients[client];
+    if (it->core && it->process != SIM_CLOSING) {
+        sim_judge_lease(s, client, it->core);
     }
-    int64_t id = zkl__core_session_id(it->core);
-    int64_t until = zkl__core_lease_until(it->core);
+}
+
+void sim_judge_lease(struct sim *s, int client, const struct zkl__core *core)
+{
+    const struct sim_client *it = &s->clients[client];
+    int64_t id = zkl__core_session_id(core);
+    int64_t until = zkl__core_lease_until(core);
     if (id <= 0 || until <= 0 || it->handle.session != (int)id - 1) {
         return;
     }
@@ -426,7 +431,7 @@ static void check_delete(struct sim *s, int client, const struct zkl__op *op)
 void sim_judge_submit(struct sim *s, int client, const struct zkl__op *op)
 {
     if (!s->clients[client].core) {
-        return; /* a test of the ensemble alone */
+        return; /* a test of the ensemble alone, or shell/ */
     }
     if (op->watch && only_tries(s, client)) {
         sim_fail(s, "outcome", "client %d sets a watch, and has only tries", client);
@@ -494,7 +499,7 @@ void sim_judge_commit(struct sim *s, int position)
 void sim_judge_freed(struct sim *s, int client)
 {
     long live = s->clients[client].heap.live;
-    if (live != 0) {
+    if (live != 0 && !s->shell) {
         sim_fail(s, "memory", "client %d leaves %ld blocks behind", client, live);
     }
 }
@@ -508,7 +513,7 @@ static bool calm(const struct sim *s)
             return false;
         }
     }
-    return s->plan->fault_count == 0;
+    return s->plan->fault_count == 0 && !s->shell;
 }
 
 static void check_nodes(struct sim *s)

@@ -30,7 +30,7 @@ int64_t sim_plan_delay(const struct sim_plan *plan, uint64_t seed, int slot, uin
         return 0; /* explore.c: order is all, time is nothing */
     }
     if (slot >= SLOT_INBOX && slot < SLOT_TIMER) {
-        return (int64_t)(roll % (uint64_t)plan->inbox_delay);
+        return plan->inbox_delay ? (int64_t)(roll % (uint64_t)plan->inbox_delay) : 0;
     }
     if (plan->slow_once_in && (roll >> 40) % (uint64_t)plan->slow_once_in == 0) {
         return (int64_t)(roll % (uint64_t)plan->slow);

@@ -97,6 +97,10 @@ void sim_core_event(struct sim *s, int client, struct zkl__event event)
     if (s->listener) {
         s->listener(s, client, &event);
     }
+    if (s->shell) {
+        s->shell->event(s, client, &event);
+        return;
+    }
     if (!it->core) {
         return;
     }
@@ -122,6 +126,10 @@ void sim_timer_due(struct sim *s, int client)
 void sim_process_start(struct sim *s, int client)
 {
     struct sim_client *it = &s->clients[client];
+    if (s->shell) {
+        it->process = s->shell->start(s, client) ? SIM_RUNNING : SIM_STOPPED;
+        return;
+    }
     ports[client] = (struct port){s, client};
     struct zkl__port port = {
         .ctx = &ports[client], .submit = port_submit, .state = port_state, .trace = s->trace ? port_trace : NULL};
@@ -147,7 +155,9 @@ void sim_process_start(struct sim *s, int client)
 static void stop(struct sim *s, int client)
 {
     struct sim_client *it = &s->clients[client];
-    if (it->core) {
+    if (s->shell) {
+        s->shell->stop(s, client);
+    } else if (it->core) {
         zkl__core_free(it->core);
     }
     it->core = NULL;
@@ -169,7 +179,9 @@ void sim_process_crash(struct sim *s, int client, int64_t down_for)
         it->handle.conn = -1;
     }
     sim_handle_close(s, client);
-    sim_app_crashed(s, client);
+    if (!s->shell) {
+        sim_app_crashed(s, client);
+    }
     stop(s, client);
     sim_clock_set(&s->clock, SLOT_PROCESS + client, sim_now(s) + down_for);
 }
@@ -183,7 +195,7 @@ void sim_process_due(struct sim *s, int client)
 void sim_process_close(struct sim *s, int client)
 {
     struct sim_client *it = &s->clients[client];
-    if (it->process == SIM_RUNNING) {
+    if (it->process == SIM_RUNNING && !s->shell) {
         it->process = SIM_CLOSING;
         sim_core_event(s, client, (struct zkl__event){.kind = ZKL__EV_CLOSE});
     }

@@ -34,7 +34,7 @@ void sim_reset(struct sim *s, const struct sim_plan *plan, uint64_t seed)
     s->data_used = 0;
     s->conn_serial = s->link_serial = 0;
     s->client_count = plan->clients;
-    s->stepping = s->overflow = false;
+    s->stepping = s->overflow = s->over = false;
     s->judge = (struct sim_judge){.failed = false};
     s->faults = (struct sim_faults){.healed = false};
     memset(s->servers, 0, sizeof s->servers);
@@ -88,6 +88,8 @@ static void happen(struct sim *s, int slot)
         sim_faults_due(s);
     } else if (slot < SLOT_INBOX) {
         sim_handle_due(s, slot - SLOT_LIBRARY);
+    } else if (s->shell && (slot < SLOT_PROCESS || slot >= SLOT_THREAD)) {
+        s->shell->due(s, slot);
     } else if (slot < SLOT_TIMER) {
         sim_inbox_due(s, slot - SLOT_INBOX);
     } else if (slot < SLOT_PROCESS) {
@@ -109,6 +111,9 @@ bool sim_step_slot(struct sim *s, int slot)
     s->steps++;
     sim_hash(s, (uint64_t)due * 256 + (uint64_t)slot);
     happen(s, slot);
+    if (s->shell) {
+        s->shell->judge(s);
+    }
     return true;
 }
 
@@ -140,7 +145,7 @@ static bool run_until(struct sim *s, bool (*done)(const struct sim *s), int64_t 
 
 static bool app_done(const struct sim *s)
 {
-    return s->faults.healed && sim_app_done(s);
+    return s->faults.healed && (s->shell ? s->shell->done(s) : sim_app_done(s));
 }
 
 static bool all_closed(const struct sim *s)
@@ -155,6 +160,9 @@ static bool all_closed(const struct sim *s)
 
 static void close_all(struct sim *s)
 {
+    if (s->shell) {
+        return; /* its actors have closed already */
+    }
     for (int client = 0; client < s->client_count && !s->judge.failed; client++) {
         sim_clock_set(&s->clock, SLOT_PROCESS + client, SIM_NEVER); /* whoever has not started yet need not */
         sim_process_close(s, client);
@@ -168,6 +176,9 @@ void sim_begin(struct sim *s, const struct sim_plan *plan, uint64_t seed, FILE *
 {
     s->trace = trace;
     sim_reset(s, plan, seed);
+    if (s->shell) {
+        s->shell->begin(s);
+    }
     sim_ensemble_start(s);
     use_up_sequence(s);
     for (int client = 0; client < s->client_count; client++) {
@@ -185,6 +196,7 @@ void sim_abandon(struct sim *s)
 
 void sim_finish(struct sim *s, bool in_time)
 {
+    s->over = true;
     if (in_time) {
         /* The sessions of the dead need their timeout; what the living left behind must go much sooner, but may wait for a
          * reconnect. */

@@ -20,12 +20,13 @@ enum {
     SLOT_EXPIRY = SLOT_ANSWER + SIM_SERVERS,
     SLOT_ELECTION,
     SLOT_FAULT,
-    SLOT_LIBRARY,                             /* + client: connect, time out, ping */
-    SLOT_INBOX = SLOT_LIBRARY + SIM_CLIENTS,  /* + client: the core is told the next thing */
-    SLOT_TIMER = SLOT_INBOX + SIM_CLIENTS,    /* + client: zkl__core_next */
-    SLOT_PROCESS = SLOT_TIMER + SIM_CLIENTS,  /* + client: starts again */
-    SLOT_THREAD = SLOT_PROCESS + SIM_CLIENTS, /* + client * SIM_THREADS + thread */
-    SLOTS = SLOT_THREAD + SIM_CLIENTS * SIM_THREADS,
+    SLOT_LIBRARY,                                         /* + client: connect, time out, ping */
+    SLOT_INBOX = SLOT_LIBRARY + SIM_CLIENTS,              /* + client: the core is told the next thing */
+    SLOT_TIMER = SLOT_INBOX + SIM_CLIENTS,                /* + client: zkl__core_next */
+    SLOT_PROCESS = SLOT_TIMER + SIM_CLIENTS,              /* + client: starts again */
+    SLOT_THREAD = SLOT_PROCESS + SIM_CLIENTS,             /* + client * SIM_THREADS + thread */
+    SLOT_FIBER = SLOT_THREAD + SIM_CLIENTS * SIM_THREADS, /* + client * 2: shell/, the library's own threads */
+    SLOTS = SLOT_FIBER + SIM_CLIENTS * 2,
     SIM_LEAVES = 128
 };
 _Static_assert(SLOTS <= SIM_LEAVES, "the clock has a leaf per slot");
@@ -50,7 +51,19 @@ struct sim_waiting_sync {
     uint64_t id;
 };
 
+/* Instead of a bare core and app.c: the library's sessions and recipes, with threads (shell/). */
+struct sim_shell {
+    void (*begin)(struct sim *s);
+    bool (*start)(struct sim *s, int client);
+    void (*stop)(struct sim *s, int client); /* the process is gone */
+    void (*due)(struct sim *s, int slot);    /* of INBOX, TIMER, THREAD, FIBER */
+    void (*event)(struct sim *s, int client, const struct zkl__event *event);
+    bool (*done)(const struct sim *s);
+    void (*judge)(struct sim *s);
+};
+
 struct sim {
+    const struct sim_shell *shell; /* NULL: none */
     const struct sim_plan *plan;
     uint64_t seed;
     struct sim_clock clock;
@@ -97,6 +110,7 @@ struct sim {
     struct sim_judge judge;
     struct sim_faults faults;
     bool stepping; /* inside a core's step */
+    bool over;     /* what the plan wants is done: nobody starts any more */
     bool overflow; /* out of room: a storm */
     FILE *trace;   /* NULL: nobody reads it */
     bool story;    /* told shorter */
