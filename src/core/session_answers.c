@@ -1,0 +1,122 @@
+/* session_answers.c - operations under way: sent, answered once whatever happens, and what each answer proves for the lease. */
+#include "session_inside.h"
+
+static bool proves_much(enum zkl__op_kind kind)
+{
+    return kind == ZKL__OP_CREATE || kind == ZKL__OP_DELETE || kind == ZKL__OP_SET || kind == ZKL__OP_CHECK ||
+           kind == ZKL__OP_MULTI || kind == ZKL__OP_SYNC;
+}
+
+/* Sends op for a contender, a request, or (neither) the session itself. What cannot be sent is answered before the step ends, so
+ * that nobody is called back from inside its own call. ZKL_OK, or ZKL_ENOMEM: there will be no answer at all. */
+int zkl__core_send(struct zkl__core *core, struct zkl__contender *contender, struct zkl__request *request,
+                   enum zkl__role role, const struct zkl__op *op)
+{
+    struct zkl__pending *p = zkl__pending_take(&core->pendings);
+    if (!p) {
+        return ZKL_ENOMEM;
+    }
+    p->kind = op->kind;
+    p->role = role;
+    p->contender = contender;
+    p->request = request;
+    p->sent = core->now;
+    if (contender) {
+        contender->in_flight++;
+        contender->listed_at = role == ZKL__ROLE_LIST ? core->now : contender->listed_at;
+    }
+    bool full = core->config.ops_max && core->pendings.on_count > core->config.ops_max;
+    p->refused = !core->connected || full ? ZKL_ECONNECT
+                                          : core->port.submit(core->port.ctx, zkl__pending_id(&core->pendings, p), op);
+    if (p->refused != ZKL_OK) {
+        p->next = core->refused;
+        core->refused = (size_t)(p - core->pendings.slots) + 1;
+    } else if (proves_much(op->kind)) {
+        core->proof_at = core->now + zkl__lease_keepalive(core->timeout);
+    }
+    return ZKL_OK;
+}
+
+static enum zkl__proof proof_of(enum zkl__op_kind kind, enum zkl__rc rc)
+{
+    if (rc != ZKL__RC_OK || !proves_much(kind)) {
+        return ZKL__PROOF_ANSWER;
+    }
+    return kind == ZKL__OP_SYNC ? ZKL__PROOF_SYNC : ZKL__PROOF_COMMIT;
+}
+
+static void prove(struct zkl__core *core, enum zkl__op_kind kind, int64_t sent, enum zkl__rc rc)
+{
+    if (!zkl__rc_answered(rc) || !zkl__lease_answer(&core->lease, proof_of(kind, rc), sent, core->now)) {
+        return;
+    }
+    for (struct zkl__contender *c = core->holders, *next; c; c = next) {
+        next = c->next_holder;
+        if (c->state == ZKL__PROVING && zkl__core_leased(core)) {
+            zkl__core_feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_TIME});
+        }
+    }
+}
+
+void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p, const struct zkl__reply *reply, int code)
+{
+    struct zkl__pending was = *p;
+    zkl__pending_drop(&core->pendings, p);
+    if (was.role == ZKL__ROLE_BEAT) {
+        core->beats_under_way--;
+    }
+    if (code == ZKL_OK) {
+        prove(core, was.kind, was.sent, reply->rc);
+    }
+    if (was.contender) {
+        was.contender->in_flight--;
+        zkl__core_feed(
+            core, was.contender,
+            (struct zkl__contender_event){.kind = ZKL__CE_REPLY, .role = was.role, .reply = reply, .code = code});
+    } else if (was.request) {
+        was.request->done(was.request, reply);
+    }
+}
+
+static void answer_refused(struct zkl__core *core)
+{
+    while (core->refused) {
+        struct zkl__pending *p = &core->pendings.slots[core->refused - 1];
+        const struct zkl__reply reply = {.rc = ZKL__RC_UNSENT, .unsent = p->refused};
+        core->refused = p->next;
+        zkl__core_answer(core, p, &reply, p->refused);
+    }
+}
+
+void zkl__core_settle(struct zkl__core *core)
+{
+    answer_refused(core);
+    while (core->unsettled) {
+        struct zkl__joint *joint = core->unsettled;
+        core->unsettled = joint->next;
+        joint->unsettled = false;
+        zkl__joint_settle(joint);
+        zkl__joint_unref(joint);
+        answer_refused(core);
+    }
+}
+
+void zkl__core_answer_unknown(struct zkl__core *core)
+{
+    const struct zkl__reply reply = {.rc = ZKL__RC_UNKNOWN};
+    answer_refused(core);
+    for (size_t i = 0; i < core->pendings.room; i++) {
+        if (core->pendings.slots[i].on) {
+            zkl__core_answer(core, &core->pendings.slots[i], &reply, ZKL_OK);
+        }
+    }
+}
+
+void zkl__request_forget(struct zkl__core *core, struct zkl__request *request)
+{
+    for (size_t i = 0; i < core->pendings.room; i++) {
+        if (core->pendings.slots[i].request == request) {
+            core->pendings.slots[i].request = NULL;
+        }
+    }
+}

@@ -1,0 +1,259 @@
+/* session_contenders.c - the contenders of a session: each fed, its actions carried out, its owner told, buried at the end. */
+#include "session_inside.h"
+
+#include "heap.h"
+
+#include <string.h>
+
+static void hold_list_remove(struct zkl__core *core, struct zkl__contender *c)
+{
+    *(c->prev_holder ? &c->prev_holder->next_holder : &core->holders) = c->next_holder;
+    *(c->next_holder ? &c->next_holder->prev_holder : &core->last_holder) = c->prev_holder;
+    c->next_holder = c->prev_holder = NULL;
+    c->holder = false;
+}
+
+static void hold_list_append(struct zkl__core *core, struct zkl__contender *c)
+{
+    c->prev_holder = core->last_holder;
+    c->next_holder = NULL;
+    *(core->last_holder ? &core->last_holder->next_holder : &core->holders) = c;
+    core->last_holder = c;
+    c->holder = true;
+}
+
+void zkl__contender_unlink(struct zkl__core *core, struct zkl__contender *c)
+{
+    zkl__watches_remove(&core->watches, &c->watch);
+    zkl__timers_remove(&core->timers, c);
+    zkl__joint_leave(c);
+    *(c->prev ? &c->prev->next : &core->contenders) = c->next;
+    if (c->next) {
+        c->next->prev = c->prev;
+    }
+    c->prev = NULL;
+    c->next = core->dead;
+    c->buried = true;
+    core->dead = c;
+}
+
+void zkl__holders_rotate(struct zkl__core *core)
+{
+    struct zkl__contender *first = core->holders;
+    hold_list_remove(core, first);
+    hold_list_append(core, first);
+}
+
+static void take_watch_back(struct zkl__core *core, const char *path)
+{
+    if (core->connected && !zkl__watches_any(&core->watches, path)) {
+        struct zkl__op op = {.kind = ZKL__OP_UNWATCH, .dir = path};
+        (void)zkl__core_send(core, NULL, NULL, ZKL__ROLE_NONE,
+                             &op); /* if not: it stays until it fires or the session ends */
+    }
+}
+
+static int change_watch(struct zkl__core *core, struct zkl__contender *c, enum zkl__watch_change change)
+{
+    if (change == ZKL__WATCH_ON) {
+        return zkl__watches_add(&core->watches, &c->watch, core->config.watch_bytes_max);
+    }
+    if (change != ZKL__WATCH_KEEP && c->watch.on) {
+        zkl__watches_remove(&core->watches, &c->watch);
+        if (change == ZKL__WATCH_OFF) {
+            take_watch_back(core, c->watch_path);
+        }
+    }
+    return ZKL_OK;
+}
+
+void zkl__owner_tell(struct zkl__contender *c, const struct zkl__outcome *outcome)
+{
+    void (*notify)(void *, const struct zkl__outcome *) = c->config.notify;
+    if (outcome->kind == ZKL__FAILED || outcome->kind == ZKL__RELEASED) {
+        c->config.notify = NULL; /* its last word */
+    }
+    if (notify) {
+        notify(c->config.owner, outcome);
+    }
+}
+
+static void after_step(struct zkl__core *core, struct zkl__contender *c, bool was_held)
+{
+    bool holder = c->state == ZKL__PROVING || c->state == ZKL__HELD;
+    if (holder != c->holder) {
+        if (holder) {
+            if (!core->holders) {
+                core->beat_at = core->now + zkl__lease_heartbeat(core->timeout);
+            }
+            hold_list_append(core, c);
+        } else {
+            hold_list_remove(core, c);
+        }
+    }
+    bool held = c->state == ZKL__HELD;
+    if (held != was_held) {
+        core->held += held ? 1u : -1u;
+        c->jeopardy_told = false;
+    }
+    zkl__timers_set(&core->timers, c, zkl__contender_wake(c));
+}
+
+static void carry_out(struct zkl__core *core, struct zkl__contender *c, const struct zkl__contender_actions *actions)
+{
+    const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT};
+    int codes[sizeof actions->ops / sizeof *actions->ops];
+    int watch_code = change_watch(core, c, actions->watch);
+    for (int i = 0; i < actions->op_count; i++) {
+        const struct zkl__contender_op *op = &actions->ops[i];
+        codes[i] = op->role == ZKL__ROLE_WATCH ? watch_code : ZKL_OK;
+        if (codes[i] == ZKL_OK && !(c->joint && zkl__joint_holds_back(c, op->role))) {
+            codes[i] = zkl__core_send(core, c, NULL, op->role, &op->op);
+        }
+    }
+    /* There was no room even to note these: refused at once. */
+    for (int i = 0; i < actions->op_count && !c->buried; i++) {
+        if (codes[i] != ZKL_OK) {
+            zkl__core_feed(
+                core, c,
+                (struct zkl__contender_event){
+                    .kind = ZKL__CE_REPLY, .role = actions->ops[i].role, .reply = &refusal, .code = codes[i]});
+        }
+    }
+}
+
+/* Not now: somebody may be walking through the contenders. */
+static void settle_later(struct zkl__core *core, struct zkl__joint *joint)
+{
+    if (!joint->unsettled) {
+        joint->unsettled = true;
+        joint->refs++;
+        joint->next = core->unsettled;
+        core->unsettled = joint;
+    }
+}
+
+void zkl__core_feed(struct zkl__core *core, struct zkl__contender *c, struct zkl__contender_event event)
+{
+    struct zkl__contender_actions actions;
+    bool was_held = c->state == ZKL__HELD;
+    event.now = core->now;
+    event.connected = core->connected;
+    event.session_id = core->session_id;
+    event.leased = zkl__core_leased(core);
+    event.held_up = c->joint && !c->joint->open;
+    if (event.kind == ZKL__CE_EXPIRED) {
+        c->held_back = 0;
+    }
+    zkl__contender_step(c, &event, &actions);
+    after_step(core, c, was_held);
+    if (actions.told) {
+        zkl__owner_tell(c, &actions.outcome);
+    }
+    carry_out(core, c, &actions);
+    if (c->joint) {
+        settle_later(core, c->joint);
+    }
+    if (c->state == ZKL__GONE && c->in_flight == 0 && !c->buried) {
+        zkl__contender_unlink(core, c);
+    }
+}
+
+struct zkl__contender *zkl__contender_new(struct zkl__core *core, const struct zkl__contender_config *config)
+{
+    const zkl_heap *heap = &core->config.heap;
+    struct zkl__contender *c = zkl__zalloc(heap, sizeof *c);
+    if (!c) {
+        return NULL;
+    }
+    const char *metadata = config->metadata ? config->metadata : "";
+    c->heap = heap;
+    c->core = core;
+    c->config = *config;
+    c->config.path = zkl__copy(heap, config->path, strlen(config->path));
+    c->config.metadata = zkl__copy(heap, metadata, strlen(metadata));
+    if (!c->config.path || !c->config.metadata || !zkl__timers_reserve(&core->timers, heap)) {
+        zkl__contender_free(c);
+        return NULL;
+    }
+    c->number = ++core->numbers;
+    c->watch.owner = c;
+    c->next = core->contenders;
+    if (c->next) {
+        c->next->prev = c;
+    }
+    core->contenders = c;
+    return c;
+}
+
+enum zkl__contender_state zkl__contender_state(const struct zkl__contender *contender)
+{
+    return contender->state;
+}
+int64_t zkl__contender_token(const struct zkl__contender *contender)
+{
+    return contender->czxid;
+}
+const char *zkl__contender_node(const struct zkl__contender *contender)
+{
+    return contender->node;
+}
+
+bool zkl__contender_holds(const struct zkl__core *core, const struct zkl__contender *contender, int64_t now)
+{
+    return contender->state == ZKL__HELD && now < core->lease.until && now < contender->hold_until;
+}
+
+void zkl__contender_give_up(struct zkl__core *core, struct zkl__contender *c, int code)
+{
+    if (zkl__contender_waits(c)) {
+        zkl__core_feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_CANCEL, .code = code});
+    } else if (c->state == ZKL__HELD || c->state == ZKL__LOST) {
+        zkl__core_feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_RELEASE});
+    }
+}
+
+void zkl__contenders_feed(struct zkl__core *core, enum zkl__contender_event_kind kind)
+{
+    for (struct zkl__contender *c = core->contenders, *next; c; c = next) {
+        next = c->next;
+        if (c->state != ZKL__GONE) {
+            zkl__core_feed(core, c, (struct zkl__contender_event){.kind = kind});
+        }
+    }
+}
+
+void zkl__contender_let_go(struct zkl__core *core, struct zkl__contender *contender, int64_t now)
+{
+    core->now = now > core->now ? now : core->now;
+    contender->config.notify = NULL;
+    if (contender->state == ZKL__NEW && !contender->started) {
+        zkl__contender_unlink(core, contender);
+    } else {
+        zkl__contender_give_up(core, contender, ZKL_ECANCELED);
+    }
+    zkl__core_settle(core);
+    zkl__contenders_bury(core);
+}
+
+void zkl__contenders_bury(struct zkl__core *core)
+{
+    while (core->dead) {
+        struct zkl__contender *c = core->dead;
+        core->dead = c->next;
+        zkl__contender_free(c);
+    }
+}
+
+int zkl__watch_add(struct zkl__core *core, struct zkl__watch *watch)
+{
+    return zkl__watches_add(&core->watches, watch, core->config.watch_bytes_max);
+}
+
+void zkl__watch_remove(struct zkl__core *core, struct zkl__watch *watch)
+{
+    if (watch->on) {
+        zkl__watches_remove(&core->watches, watch);
+        take_watch_back(core, watch->path);
+    }
+}

@@ -1,0 +1,70 @@
+/* session_inside.h - a session of the core, and what its files do for one another: session_step.c takes events, session_contenders.c
+ * leads the contenders, session_answers.c knows what is under way, session_time.c keeps the lease. Nobody else includes this. */
+#ifndef ZKL_CORE_SESSION_INSIDE_H
+#define ZKL_CORE_SESSION_INSIDE_H
+
+#include "contender_step.h"
+#include "joint.h"
+#include "pending.h"
+#include "session_step.h"
+#include "timers.h"
+#include "watches.h"
+
+struct zkl__core {
+    struct zkl__core_config config;
+    struct zkl__port port;
+    int64_t now;
+
+    bool connected, closing, ended;
+    int64_t session_id;
+    int64_t timeout;
+    struct zkl__lease lease;
+    bool jeopardy;
+    int64_t beat_at;  /* next heartbeat, while somebody proves or holds */
+    int64_t proof_at; /* next sync, unless something that proves as much is sent before */
+    int beats_under_way;
+
+    struct zkl__pendings pendings;
+    size_t refused; /* chain of operations to be answered as unsent before the step ends, index + 1 */
+
+    struct zkl__contender *contenders;
+    struct zkl__contender *holders, *last_holder; /* proving or held; the next heartbeat is on the first's node */
+    struct zkl__contender *dead;                  /* freed when the step ends */
+    struct zkl__joint *unsettled;                 /* members of them stepped */
+    unsigned numbers;
+    unsigned held;
+    struct zkl__timers timers;
+    struct zkl__watches watches;
+    uint64_t uuids;
+};
+
+/* --- session_contenders.c ------------------------------------------------------------------------------------------ */
+
+/* To every contender that is not gone. */
+void zkl__contenders_feed(struct zkl__core *core, enum zkl__contender_event_kind kind);
+/* Who waits fails with code; who holds releases. */
+void zkl__contender_give_up(struct zkl__core *core, struct zkl__contender *c, int code);
+/* The next heartbeat is on another one's node. */
+void zkl__holders_rotate(struct zkl__core *core);
+/* Its owner hears of the outcome; of nothing after FAILED or RELEASED. */
+void zkl__owner_tell(struct zkl__contender *c, const struct zkl__outcome *outcome);
+/* Out of every list, to be freed by bury. */
+void zkl__contender_unlink(struct zkl__core *core, struct zkl__contender *c);
+void zkl__contenders_bury(struct zkl__core *core);
+
+/* --- session_answers.c --------------------------------------------------------------------------------------------- */
+
+void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p, const struct zkl__reply *reply, int code);
+/* Everything under way: nobody knows what became of it. */
+void zkl__core_answer_unknown(struct zkl__core *core);
+/* Until all that follows has followed. */
+void zkl__core_settle(struct zkl__core *core);
+
+/* --- session_time.c ------------------------------------------------------------------------------------------------ */
+
+/* Enough lease to grant on. */
+bool zkl__core_leased(const struct zkl__core *core);
+void zkl__core_look_at_lease(struct zkl__core *core);
+void zkl__core_look_at_time(struct zkl__core *core);
+
+#endif
