@@ -1,0 +1,63 @@
+/* partition_inside.h - a partition: its pieces, each a place of its own, its member among the others, and the agent that reads those.
+ * partition.c makes it and answers its user; partition_shares.c decides. */
+#ifndef ZKL_RECIPES_PARTITION_INSIDE_H
+#define ZKL_RECIPES_PARTITION_INSIDE_H
+
+#include "agent.h"
+#include "place.h"
+
+#include <zklock/partition.h>
+
+struct zkl__piece {
+    struct zkl__place place; /* first */
+    zkl_partition *partition;
+    const char *name; /* the end of its path */
+    bool wanted;      /* by our share of the members we know */
+    bool assigned;    /* told so; guarded */
+    bool calling;     /* its user's function runs */
+};
+
+struct zkl__member {
+    struct zkl__place place; /* first */
+    zkl_partition *partition;
+};
+
+struct zkl__members {
+    size_t count;
+    const char *names[]; /* their text follows */
+};
+
+struct zkl_partition {
+    struct zkl__agent agent; /* first */
+    zkl_partition_options options;
+    size_t count;
+    struct zkl__piece **pieces;
+    const char **names; /* of pieces */
+    size_t *owners;     /* room for a result */
+    struct zkl__member *member;
+    struct zkl__members *view; /* what is acted upon */
+    /* guarded: */
+    struct zkl__members *news; /* NULL, or a newer one */
+    bool running;
+    bool stale;               /* the members are to be read */
+    bool stirred;             /* since they were asked for */
+    bool retry;               /* something was refused */
+    char node[ZKL__NAME_MAX]; /* ours among the members, the last one */
+    unsigned depth;           /* of callbacks, one inside the other */
+    bool orphan;              /* freed from inside */
+};
+
+static inline bool zkl__held(zkl_state state)
+{
+    return state == ZKL_STATE_HELD || state == ZKL_STATE_JEOPARDY;
+}
+
+/* --- partition_shares.c -------------------------------------------------------------------------------------------- */
+
+extern const struct zkl__agent_ops zkl__partition_ops;
+extern const struct zkl__place_ops zkl__piece_ops, zkl__member_ops;
+
+/* Not inside. The end of it: no callback runs, and none will. */
+void zkl__partition_dismantle(zkl_partition *partition);
+
+#endif

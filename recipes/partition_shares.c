@@ -1,0 +1,390 @@
+/* partition_shares.c - pieces of work shared over members: a list of members that is watched, and a lock for each piece.
+ *
+ * An agent reads the members and watches them. All that decides runs in callbacks, which run one at a time: `reconcile` when the members
+ * or our membership changed, `settle` for the one piece whose lock did. Both look at what is so and what is wanted, and do what
+ * is missing, so that it does not matter what came first or was missed. What other threads look at is guarded by the mutex. */
+#include "partition_inside.h"
+
+#include "heap.h"
+#include "name.h"
+#include "share.h"
+
+#include <string.h>
+
+#define AGAIN_NS (2000 * ZKL__MS) /* what was refused is tried again */
+
+/* A member is there as soon as its node is: waits for nobody. */
+static const struct zkl__rule member_rule = {"lock-", 0};
+
+static zkl_state state_of(const struct zkl__place *place)
+{
+    return zkl__place_standing(place).state;
+}
+
+static void nothing(void) {}
+
+/* Looks again in a while. */
+static void try_later(zkl_partition *partition)
+{
+    if (zkl__session_enter(partition->agent.session, false, NULL) == ZKL_OK) {
+        partition->retry = true;
+        if (!partition->agent.alarm.set) {
+            zkl__agent_put_off(&partition->agent, AGAIN_NS);
+        }
+        zkl__session_leave(partition->agent.session);
+    }
+}
+
+static void acquire(zkl_partition *partition, struct zkl__place *place, const struct zkl__rule *rule)
+{
+    int rc = zkl__place_acquire_async(place, rule, ZKL_WAIT_FOREVER, nothing, NULL, NULL);
+    if (rc != ZKL_OK && rc != ZKL_ECLOSED && rc != ZKL_EFORKED) {
+        try_later(partition);
+    }
+}
+
+/* Was an acquire refused in a way that another one at once would be, too? */
+static bool refused(int code)
+{
+    return code != ZKL_OK && code != ZKL_ECANCELED && code != ZKL_ELOST;
+}
+
+/* --- a piece ------------------------------------------------------------------------------------------------------- */
+
+/* False: the user has freed it, and hears no more. */
+static bool begin_call(struct zkl__piece *piece, bool assigned)
+{
+    zkl_partition *partition = piece->partition;
+    zkl__session_enter(partition->agent.session, true, NULL);
+    piece->assigned = assigned;
+    bool listens = !partition->orphan;
+    zkl__session_leave(partition->agent.session);
+    piece->calling = listens;
+    return listens;
+}
+
+static void assign(struct zkl__piece *piece, int64_t token)
+{
+    const zkl_partition_options *o = &piece->partition->options;
+    if (begin_call(piece, true)) {
+        o->assigned_fn(piece->partition, piece->name, token, o->payload);
+        piece->calling = false;
+    }
+}
+
+static void revoke(struct zkl__piece *piece, bool lost)
+{
+    const zkl_partition_options *o = &piece->partition->options;
+    if (begin_call(piece, false)) {
+        o->revoked_fn(piece->partition, piece->name, lost, o->payload);
+        piece->calling = false;
+    }
+}
+
+/* One thing that is missing. True: look again. */
+static bool settle_once(struct zkl__piece *piece)
+{
+    struct zkl__standing now = zkl__place_standing(&piece->place);
+    bool held = zkl__held(now.state);
+    if (piece->calling) {
+        return false; /* whoever calls goes on afterwards */
+    }
+    if (piece->assigned) {
+        bool ends = !held || !piece->wanted;
+        if (ends) {
+            revoke(piece, !held);
+        }
+        return ends;
+    }
+    if (now.state == ZKL_STATE_LOST || (held && !piece->wanted)) {
+        zkl__place_release(&piece->place, NULL);
+        return true;
+    }
+    if (held) {
+        assign(piece, now.token);
+        return true;
+    }
+    if (now.state == ZKL_STATE_WAITING && !piece->wanted) {
+        zkl__place_cancel(&piece->place);
+    } else if (now.state == ZKL_STATE_IDLE && piece->wanted && zkl__held(state_of(&piece->partition->member->place))) {
+        acquire(piece->partition, &piece->place, &zkl__rule_mutex);
+    }
+    return false;
+}
+
+static void settle(struct zkl__piece *piece)
+{
+    while (settle_once(piece)) {
+    }
+}
+
+/* --- the shares ---------------------------------------------------------------------------------------------------- */
+
+/* Our index in the view; ZKL__NOBODY: we are not in it. */
+static size_t find_us(const zkl_partition *partition, const char *node)
+{
+    const struct zkl__members *view = partition->view;
+    for (size_t i = 0; view && i < view->count; i++) {
+        if (strcmp(view->names[i], node) == 0) {
+            return i;
+        }
+    }
+    return ZKL__NOBODY;
+}
+
+/* node NULL: we are no member, and want nothing. */
+static void want(zkl_partition *partition, const char *node)
+{
+    size_t us = node ? find_us(partition, node) : ZKL__NOBODY;
+    const struct zkl__members *view = partition->view;
+    if (us != ZKL__NOBODY) {
+        const struct zkl__share share = {view->names, view->count, partition->names, partition->count,
+                                         partition->options.cap};
+        if (!zkl__share_out(partition->owners, &share, zkl__session_heap(partition->agent.session))) {
+            try_later(partition);
+            return; /* as before */
+        }
+    }
+    for (size_t i = 0; i < partition->count; i++) {
+        partition->pieces[i]->wanted = us != ZKL__NOBODY && partition->owners[i] == us;
+    }
+}
+
+/* What became of our membership, and of the others. Returns whether it runs. */
+static bool look(zkl_partition *partition, struct zkl__standing *now)
+{
+    zkl_session *session = partition->agent.session;
+    zkl__session_enter(session, true, NULL);
+    *now = zkl__place_look(&partition->member->place);
+    if (partition->news) {
+        zkl__free(zkl__session_heap(session), partition->view);
+        partition->view = partition->news;
+        partition->news = NULL;
+    }
+    if (partition->running && zkl__held(now->state) && strcmp(now->node, partition->node) != 0) {
+        strcpy(partition->node, now->node);
+        partition->stale = true;
+        zkl__agent_wake(&partition->agent);
+    }
+    bool running = partition->running;
+    zkl__session_leave(session);
+    return running;
+}
+
+static void keep_membership(zkl_partition *partition, zkl_state state, bool running)
+{
+    struct zkl__place *place = &partition->member->place;
+    if (state == ZKL_STATE_LOST || (zkl__held(state) && !running)) {
+        zkl__place_release(place, NULL);
+    } else if (state == ZKL_STATE_WAITING && !running) {
+        zkl__place_cancel(place);
+    }
+    if (running && (state == ZKL_STATE_IDLE || state == ZKL_STATE_LOST)) {
+        acquire(partition, place, &member_rule);
+    }
+}
+
+static void reconcile(zkl_partition *partition)
+{
+    struct zkl__standing now;
+    bool running = look(partition, &now);
+    keep_membership(partition, now.state, running);
+    want(partition, running && zkl__held(now.state) ? now.node : NULL);
+    for (size_t i = 0; i < partition->count; i++) { /* first what goes: cap is never exceeded */
+        if (!partition->pieces[i]->wanted) {
+            settle(partition->pieces[i]);
+        }
+    }
+    for (size_t i = 0; i < partition->count; i++) {
+        settle(partition->pieces[i]);
+    }
+}
+
+/* --- its end ------------------------------------------------------------------------------------------------------- */
+
+/* First what calls reconcile, then the pieces that it looks at. */
+void zkl__partition_dismantle(zkl_partition *partition)
+{
+    zkl_session *session = partition->agent.session;
+    if (zkl__session_enter(session, true, NULL) != ZKL_OK) {
+        return; /* in a child of fork the parent's memory stays as it is */
+    }
+    partition->agent.freed = true;
+    zkl__agent_stop(&partition->agent);
+    zkl__callbacks_unpost(zkl__session_callbacks(session), &partition->agent.notice);
+    zkl__session_leave(session);
+    zkl__place_free(&partition->member->place);
+    for (size_t i = 0; i < partition->count; i++) {
+        zkl__place_free(&partition->pieces[i]->place);
+    }
+    zkl__agent_free(&partition->agent, false);
+}
+
+/* Around all that runs in callbacks. */
+static void begin(zkl_partition *partition)
+{
+    zkl__session_enter(partition->agent.session, true, NULL);
+    partition->depth++;
+    zkl__session_leave(partition->agent.session);
+}
+
+static void end(zkl_partition *partition)
+{
+    zkl__session_enter(partition->agent.session, true, NULL);
+    bool last = --partition->depth == 0 && partition->orphan;
+    if (last) {
+        partition->orphan = false; /* what is called from there does not come here again */
+    }
+    zkl__session_leave(partition->agent.session);
+    if (last) {
+        zkl__partition_dismantle(partition);
+    }
+}
+
+static void destroy(struct zkl__agent *agent)
+{
+    zkl_partition *partition = (zkl_partition *)agent;
+    const zkl_heap *heap = zkl__session_heap(agent->session);
+    zkl__free(heap, partition->pieces);
+    zkl__free(heap, partition->names);
+    zkl__free(heap, partition->owners);
+    zkl__free(heap, partition->view);
+    zkl__free(heap, partition->news);
+}
+
+/* --- what places and the agent tell -------------------------------------------------------------------------------- */
+
+static void piece_told(struct zkl__place *place, zkl_state state)
+{
+    struct zkl__piece *piece = (struct zkl__piece *)place;
+    zkl_partition *partition = piece->partition;
+    (void)state;
+    begin(partition);
+    settle(piece);
+    end(partition);
+}
+
+static void piece_completed(struct zkl__place *place, zkl__any_fn done, void *payload, int code, const zkl_grant *grant,
+                            const zkl_error *err)
+{
+    (void)done, (void)payload, (void)grant, (void)err;
+    if (refused(code)) {
+        try_later(((struct zkl__piece *)place)->partition);
+    } else {
+        piece_told(place, ZKL_STATE_HELD);
+    }
+}
+
+static void member_told(struct zkl__place *place, zkl_state state)
+{
+    zkl_partition *partition = ((struct zkl__member *)place)->partition;
+    (void)state;
+    begin(partition);
+    reconcile(partition);
+    end(partition);
+}
+
+static void member_completed(struct zkl__place *place, zkl__any_fn done, void *payload, int code,
+                             const zkl_grant *grant, const zkl_error *err)
+{
+    (void)done, (void)payload, (void)grant, (void)err;
+    if (refused(code)) {
+        try_later(((struct zkl__member *)place)->partition);
+    } else {
+        member_told(place, ZKL_STATE_HELD);
+    }
+}
+
+static void tell(struct zkl__agent *agent)
+{
+    zkl_partition *partition = (zkl_partition *)agent;
+    begin(partition);
+    reconcile(partition);
+    end(partition);
+}
+
+static void act(struct zkl__agent *agent)
+{
+    zkl_partition *partition = (zkl_partition *)agent;
+    const struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = partition->member->place.path, .watch = true};
+    if (partition->retry) {
+        partition->retry = false;
+        zkl__agent_post(agent);
+    }
+    if (partition->running && partition->stale && zkl__held(zkl__place_look(&partition->member->place).state)) {
+        partition->stirred = false;
+        zkl__agent_ask(agent, &list);
+    }
+}
+
+static struct zkl__members *copy_view(const zkl_heap *heap, const struct zkl__reply *reply)
+{
+    size_t size = sizeof(struct zkl__members) + reply->child_count * sizeof(char *), text = size;
+    for (size_t i = 0; i < reply->child_count; i++) {
+        size += strlen(reply->children[i]) + 1;
+    }
+    struct zkl__members *view = zkl__zalloc(heap, size);
+    for (size_t i = 0; view && i < reply->child_count; i++) {
+        if (zkl__name_parse(reply->children[i]).kind != ZKL_KIND_FOREIGN) {
+            char *name = (char *)view + text;
+            strcpy(name, reply->children[i]);
+            text += strlen(name) + 1;
+            view->names[view->count++] = name;
+        }
+    }
+    return view;
+}
+
+static void answer(struct zkl__agent *agent, const struct zkl__reply *reply)
+{
+    zkl_partition *partition = (zkl_partition *)agent;
+    const zkl_heap *heap = zkl__session_heap(agent->session);
+    struct zkl__members *view = reply->rc == ZKL__RC_OK ? copy_view(heap, reply) : NULL;
+    if (!view) {
+        zkl__agent_put_off(agent, AGAIN_NS);
+        return;
+    }
+    zkl__free(heap, partition->news);
+    partition->news = view;
+    partition->stale = partition->stirred;
+    zkl__agent_post(agent);
+}
+
+static void stir(struct zkl__agent *agent, bool session_over)
+{
+    zkl_partition *partition = (zkl_partition *)agent;
+    (void)session_over; /* the places tell */
+    partition->stale = partition->stirred = true;
+}
+
+/* The session is being closed: what is taken away is told. */
+static bool give_up(struct zkl__object *object, int code)
+{
+    zkl_partition *partition = (zkl_partition *)object;
+    if (code == ZKL_ECLOSED && partition->running) {
+        partition->running = false;
+        zkl__agent_post(&partition->agent);
+    }
+    return zkl__agent_give_up(object, code);
+}
+
+const struct zkl__agent_ops zkl__partition_ops = {
+    .object = {"partition", give_up, zkl__agent_describe, zkl__agent_session_changed},
+    .act = act,
+    .answer = answer,
+    .stir = stir,
+    .tell = tell,
+    .destroy = destroy,
+};
+
+const struct zkl__place_ops zkl__piece_ops = {
+    .object = {.noun = "piece", .give_up = zkl__place_give_up, .describe = zkl__place_describe},
+    .tell = piece_told,
+    .complete = piece_completed,
+};
+
+const struct zkl__place_ops zkl__member_ops = {
+    .object = {.noun = "member", .give_up = zkl__place_give_up, .describe = zkl__place_describe},
+    .tell = member_told,
+    .complete = member_completed,
+};
