@@ -44,24 +44,31 @@ bool zkl__contender_ready(const struct zkl__contender *c, int64_t now)
     return c->state == ZKL__PROVING && c->czxid && c->retry_at <= now && (!c->config.mark || c->marked);
 }
 
-static bool sound(const struct zkl__contender *c)
+/* What each state says about our node. */
+static void check_sound(const struct zkl__contender *c)
 {
     bool node = c->node[0] != '\0';
     switch (c->state) {
     case ZKL__NEW:
-        return !node && !c->unsure && c->czxid == 0;
+        ZKL__ENSURE(!node && !c->unsure && c->czxid == 0);
+        break;
     case ZKL__LISTING:
-        return node;
+        ZKL__ENSURE(node);
+        break;
     case ZKL__WATCHING:
-        return node && !c->doubled;
+        ZKL__ENSURE(node && !c->doubled);
+        break;
     case ZKL__PROVING:
-        return node && !c->doubled && !c->unsure;
+        ZKL__ENSURE(node && !c->doubled && !c->unsure);
+        break;
     case ZKL__HELD:
-        return node && !c->unsure && c->czxid != 0;
+        ZKL__ENSURE(node && !c->unsure && c->czxid != 0);
+        break;
     case ZKL__GONE:
-        return !node && !c->unsure;
+        ZKL__ENSURE(!node && !c->unsure);
+        break;
     default:
-        return true;
+        break;
     }
 }
 
@@ -70,7 +77,7 @@ void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state sta
     ZKL__ENSURE(states[c->state].next & S(state));
     zkl__core_trace(c->core, c, "%s -> %s: %s", states[c->state].name, states[state].name, why);
     c->state = state;
-    ZKL__ENSURE(sound(c));
+    check_sound(c);
 }
 
 /* --- moves that several events make -------------------------------------------------------------------------------- */

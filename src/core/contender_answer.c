@@ -385,51 +385,26 @@ static void on_mark(struct zkl__contender *c, const struct zkl__contender_event 
     zkl__contender_advance(c, ev, out);
 }
 
+static void on_barrier(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                       struct zkl__contender_actions *out)
+{
+    c->barrier_passed = zkl__rc_answered(ev->reply->rc) && ev->reply->rc != ZKL__RC_NOTAPPLIED;
+    if (!c->barrier_passed && ev->reply->rc != ZKL__RC_UNKNOWN) {
+        zkl__contender_put_off(c, ev->now);
+    }
+    zkl__contender_advance(c, ev, out); /* its list may not have been sent */
+}
+
 void zkl__contender_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
                              struct zkl__contender_actions *out)
 {
+    static void (*const answers[ZKL__ROLES])(struct zkl__contender *, const struct zkl__contender_event *,
+                                             struct zkl__contender_actions *) = {
+        [ZKL__ROLE_CREATE] = on_create, [ZKL__ROLE_LIST] = on_list,       [ZKL__ROLE_WATCH] = on_watched,
+        [ZKL__ROLE_STAT] = on_stat,     [ZKL__ROLE_PROVE] = on_check,     [ZKL__ROLE_BEAT] = on_check,
+        [ZKL__ROLE_DELETE] = on_delete, [ZKL__ROLE_BARRIER] = on_barrier, [ZKL__ROLE_MAKE] = on_make,
+        [ZKL__ROLE_SWAP] = on_swap,     [ZKL__ROLE_READ] = on_read,       [ZKL__ROLE_MARK] = on_mark,
+    };
     c->under_way &= ~UNDER_WAY(ev->role);
-    switch (ev->role) {
-    case ZKL__ROLE_CREATE:
-        on_create(c, ev, out);
-        break;
-    case ZKL__ROLE_LIST:
-        on_list(c, ev, out);
-        break;
-    case ZKL__ROLE_WATCH:
-        on_watched(c, ev, out);
-        break;
-    case ZKL__ROLE_STAT:
-        on_stat(c, ev, out);
-        break;
-    case ZKL__ROLE_PROVE:
-    case ZKL__ROLE_BEAT:
-        on_check(c, ev, out);
-        break;
-    case ZKL__ROLE_DELETE:
-        on_delete(c, ev, out);
-        break;
-    case ZKL__ROLE_BARRIER:
-        c->barrier_passed = zkl__rc_answered(ev->reply->rc) && ev->reply->rc != ZKL__RC_NOTAPPLIED;
-        if (!c->barrier_passed && ev->reply->rc != ZKL__RC_UNKNOWN) {
-            zkl__contender_put_off(c, ev->now);
-        }
-        zkl__contender_advance(c, ev, out); /* its list may not have been sent */
-        break;
-    case ZKL__ROLE_MAKE:
-        on_make(c, ev, out);
-        break;
-    case ZKL__ROLE_SWAP:
-        on_swap(c, ev, out);
-        break;
-    case ZKL__ROLE_READ:
-        on_read(c, ev, out);
-        break;
-    case ZKL__ROLE_MARK:
-        on_mark(c, ev, out);
-        break;
-    case ZKL__ROLE_NONE:
-    case ZKL__ROLES:
-        break;
-    }
+    answers[ev->role](c, ev, out);
 }

@@ -208,7 +208,7 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
                                       .watch = !c->try_only});
         }
         break;
-    case ZKL__PROVING:
+    default: /* ZKL__PROVING: the others do not wait */
         if (!advance_mark(c, out)) {
             break;
         }
@@ -218,8 +218,6 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
             c->proved = true;
             zkl__ask_node(c, out, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node);
         }
-        break;
-    default:
         break;
     }
 }

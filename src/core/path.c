@@ -164,5 +164,5 @@ size_t zkl__path_join(char *out, size_t size, const char *dir, const char *name)
 {
     bool root = dir[0] == '/' && dir[1] == '\0';
     int length = name ? snprintf(out, size, "%s/%s", root ? "" : dir, name) : snprintf(out, size, "%s", dir);
-    return length < 0 || (size_t)length >= size ? 0 : (size_t)length;
+    return (size_t)length >= size ? 0 : (size_t)length;
 }
