@@ -1,4 +1,4 @@
-/* zklock/queue.h - who holds and who waits: for operators, probes and tests. Reads only. */
+/* zklock/queue.h - who holds and who waits: for operators, probes and tests. All but zkl_queue_remove only read. */
 #ifndef ZKLOCK_QUEUE_H
 #define ZKLOCK_QUEUE_H
 
@@ -56,6 +56,21 @@ typedef struct zkl_paths {
 ZKL_API int zkl_queue_find(zkl_paths **out, zkl_session *session, const char *prefix, int64_t timeout_ms,
                            zkl_error *err);
 ZKL_API void zkl_paths_free(zkl_paths *paths);
+
+/* Removes a contender from the queue at path, whether it holds or waits: the operator's way to get rid of one that is stuck. Exactly the
+ * one that was listed: node and token are zkl_queue_entry.name and .token, and a znode of that name with another token stays.
+ * token 0 (of an entry that may not be read): whatever has the name. For a semaphore, path is its "leases" or its "locks".
+ *
+ * This breaks a holder's lock by force, and is the one exception from mutual exclusion: the next one may be granted at once, while the
+ * removed holder learns of it with its next heartbeat only (a twelfth of the session timeout for each lock that its session
+ * holds; Curator and kazoo do not look at all), and what it does meanwhile is not protected. Tokens still rise: a resource
+ * that refuses older ones is safe. A holder of this library is told LOST; a waiter queues again the next time it looks at the queue.
+ *
+ * Needs the permission DELETE on path. Waits timeout_ms at most. From any thread, from a callback too. ZKL_OK: it is gone.
+ * Errors: ZKL_ENOTHELD (it was gone already), ZKL_EINVAL, ZKL_ETIMEOUT (it may yet go), ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED,
+ * ZKL_ENOMEM. */
+ZKL_API int zkl_queue_remove(zkl_session *session, const char *path, const char *node, int64_t token,
+                             int64_t timeout_ms, zkl_error *err);
 
 #ifdef __cplusplus
 }
