@@ -1,0 +1,46 @@
+# What is installed, and as a part of which package (cmake/package.cmake): library, dev, tools.
+include(CMakePackageConfigHelpers)
+set(zklock_cmake_folder ${CMAKE_INSTALL_LIBDIR}/cmake/zklock)
+
+# The library; its name for the linker is the developer's.
+install(TARGETS zklock_shared EXPORT zklockTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT dev)
+install(TARGETS zklock_static EXPORT zklockStaticTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
+install(DIRECTORY include/zklock DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+
+# find_package(zklock). Programs that link the static library need libzookeeper_mt too, hence the module and a file of its own.
+install(EXPORT zklockTargets NAMESPACE zklock:: DESTINATION ${zklock_cmake_folder} COMPONENT dev)
+install(EXPORT zklockStaticTargets NAMESPACE zklock:: DESTINATION ${zklock_cmake_folder} COMPONENT dev)
+configure_package_config_file(cmake/zklockConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/zklockConfig.cmake
+  INSTALL_DESTINATION ${zklock_cmake_folder} NO_SET_AND_CHECK_MACRO)
+# 0.x may change from one minor version to the next.
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/zklockConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/zklockConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/zklockConfigVersion.cmake
+  cmake/FindZooKeeper.cmake DESTINATION ${zklock_cmake_folder} COMPONENT dev)
+
+# pkg-config zklock: the prefix is where the file stands, so a tree may be moved.
+file(RELATIVE_PATH zklock_pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" zklock_pc_prefix "${zklock_pc_prefix}")
+foreach(folder LIBDIR INCLUDEDIR)
+  if(IS_ABSOLUTE "${CMAKE_INSTALL_${folder}}")
+    set(zklock_pc_${folder} "${CMAKE_INSTALL_${folder}}")
+  else()
+    set(zklock_pc_${folder} "\${prefix}/${CMAKE_INSTALL_${folder}}")
+  endif()
+endforeach()
+configure_file(cmake/zklock.pc.in zklock.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/zklock.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+
+# Manual pages are made in man/ of the build tree: section 1 and 7 are the command's, 3 the developer's. None made: none installed.
+foreach(section 1 3 7)
+  set(component tools)
+  if(section EQUAL 3)
+    set(component dev)
+  endif()
+  install(DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} COMPONENT ${component}
+    OPTIONAL FILES_MATCHING PATTERN "*.${section}" PATTERN "man?" EXCLUDE)
+endforeach()
+# Bash completion: completion/zklock of the build tree, when it is made.
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/completion/zklock
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT tools OPTIONAL)
