@@ -32,6 +32,16 @@ static bool is_me(const zkl_queue_entry *holder)
            strcmp(own.host, theirs.host) == 0 && strcmp(own.user, theirs.user) == 0;
 }
 
+/* One of those who hold it together, where several may. */
+static bool one_is_me(const zkl_queue *queue)
+{
+    bool mine = false;
+    for (size_t i = 0; !mine && i < queue->count && queues_holds(queue, i); i++) {
+        mine = is_me(&queue->entries[i]);
+    }
+    return mine;
+}
+
 static bool say(struct cli *cli, const char *path, const zkl_queue *queue)
 {
     if (cli->json) {
@@ -44,35 +54,22 @@ static bool say(struct cli *cli, const char *path, const zkl_queue *queue)
         return printf("%s is free\n", path) > 0;
     }
     char who[256];
-    cli_printable(queue->entries[0].data, queue->entries[0].data_size, who, sizeof who);
-    return printf("%s is held by %s\n", path, *who ? who : queue->entries[0].name) > 0;
-}
-
-/* Lists who may hold; of a semaphore its permits. */
-static int list(zkl_queue **queue, zkl_session *session, const char *path)
-{
-    int code = queues_list(queue, session, path);
-    if (code != CLI_GO_ON || !queues_is_semaphore(*queue)) {
-        return code;
-    }
-    zkl_queue_free(*queue);
-    char *leases = queues_below(path, "leases");
-    code = leases ? queues_list(queue, session, leases) : EXIT_FAILED;
-    free(leases);
-    return code;
+    queues_who(&queue->entries[0], who, sizeof who);
+    return printf("%s is held by %s\n", path, who) > 0;
 }
 
 static int check(struct cli *cli, const char *path, bool want_me)
 {
     zkl_queue *queue;
     zkl_session *session;
+    char at[ZKL_PATH_MAX + 16];
     int code = cli_connect(cli, QUEUES_LIST_MS, &session);
     if (code != CLI_GO_ON) {
         return code;
     }
-    code = list(&queue, session, path);
+    code = queues_list_holders(&queue, session, path, at, sizeof at);
     if (code == CLI_GO_ON) {
-        bool held = queue->count > 0 && (!want_me || is_me(&queue->entries[0]));
+        bool held = queue->count > 0 && (!want_me || one_is_me(queue));
         code = !say(cli, path, queue) ? EXIT_FAILED : held ? EXIT_DONE : EXIT_NOBODY;
         zkl_queue_free(queue);
     }

@@ -35,8 +35,19 @@ char *queues_below(const char *path, const char *name)
     return asprintf(&below, "%s/%s", path, name) < 0 ? NULL : below;
 }
 
-/* The first one; of readers all that nobody but readers is before; of a semaphore's permits all. */
-static bool holds(const zkl_queue *queue, size_t index)
+int queues_list_holders(zkl_queue **queue, zkl_session *session, const char *path, char *at, size_t at_size)
+{
+    int code = queues_list(queue, session, path);
+    snprintf(at, at_size, "%s", path);
+    if (code != CLI_GO_ON || !queues_is_semaphore(*queue)) {
+        return code;
+    }
+    zkl_queue_free(*queue);
+    snprintf(at, at_size, "%s/leases", path);
+    return queues_list(queue, session, at);
+}
+
+bool queues_holds(const zkl_queue *queue, size_t index)
 {
     zkl_kind kind = queue->entries[index].kind;
     bool shared = kind == ZKL_KIND_READ || kind == ZKL_KIND_KAZOO_READ || kind == ZKL_KIND_LEASE;
@@ -52,11 +63,18 @@ void queues_age(int64_t age_ms, char *text, size_t size)
     snprintf(text, size, "%02" PRId64 ":%02" PRId64 ":%02" PRId64, s / 3600, s / 60 % 60, s % 60);
 }
 
-/* Created by the servers' clock, read by ours: two clocks that differ make ages that differ. */
-static int64_t age_ms(const zkl_queue_entry *entry)
+int64_t queues_age_ms(const zkl_queue_entry *entry)
 {
     int64_t age = clock_ms(CLOCK_REALTIME) - entry->created_ms;
     return age > 0 ? age : 0;
+}
+
+void queues_who(const zkl_queue_entry *entry, char *text, size_t size)
+{
+    cli_printable(entry->data, entry->data_size, text, size);
+    if (!*text) {
+        cli_printable(entry->name, strlen(entry->name), text, size);
+    }
 }
 
 static void add_identity(json_t *object, const zkl_queue_entry *entry)
@@ -71,7 +89,7 @@ static void add_identity(json_t *object, const zkl_queue_entry *entry)
     }
 }
 
-static json_t *entry_json(const zkl_queue *queue, size_t index)
+json_t *queues_entry_json(const zkl_queue *queue, size_t index)
 {
     const zkl_queue_entry *entry = &queue->entries[index];
     char session[32];
@@ -81,9 +99,9 @@ static json_t *entry_json(const zkl_queue *queue, size_t index)
     struct tm utc;
     strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &utc));
     json_t *object = json_pack("{s:I, s:b, s:s?, s:s, s:I, s:s, s:s, s:I, s:I}", "position", (json_int_t)index, "holds",
-                               holds(queue, index), "name", entry->name, "kind", zkl_kind_name(entry->kind), "token",
-                               (json_int_t)entry->token, "session", session, "created", created, "created_ms",
-                               (json_int_t)entry->created_ms, "age_ms", (json_int_t)age_ms(entry));
+                               queues_holds(queue, index), "name", entry->name, "kind", zkl_kind_name(entry->kind),
+                               "token", (json_int_t)entry->token, "session", session, "created", created, "created_ms",
+                               (json_int_t)entry->created_ms, "age_ms", (json_int_t)queues_age_ms(entry));
     if (object) {
         add_identity(object, entry);
     }
@@ -94,7 +112,7 @@ json_t *queues_json(const char *path, const zkl_queue *queue)
 {
     json_t *contenders = json_array();
     for (size_t i = 0; i < queue->count; i++) {
-        json_array_append_new(contenders, entry_json(queue, i));
+        json_array_append_new(contenders, queues_entry_json(queue, i));
     }
     return json_pack("{s:i, s:s, s:o, s:I}", "v", QUEUES_VERSION, "path", path, "contenders", contenders, "foreign",
                      (json_int_t)queue->foreign);
@@ -106,12 +124,12 @@ static void print_entry(FILE *out, const zkl_queue *queue, size_t index)
     char age[32];
     char who[256];
     char position[24];
-    queues_age(age_ms(entry), age, sizeof age);
+    queues_age(queues_age_ms(entry), age, sizeof age);
     cli_printable(entry->data, entry->data_size, who, sizeof who);
     if (!entry->readable) {
         snprintf(who, sizeof who, "(not readable)");
     }
-    snprintf(position, sizeof position, holds(queue, index) ? "holds" : "%zu", index);
+    snprintf(position, sizeof position, queues_holds(queue, index) ? "holds" : "%zu", index);
     fprintf(out, "  %-5s  %s  %8" PRId64 "  0x%016" PRIx64 "  %-10s  %s\n", position, age, entry->token,
             (uint64_t)entry->session_id, zkl_kind_name(entry->kind), who);
 }

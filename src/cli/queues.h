@@ -13,12 +13,22 @@
 int queues_list(zkl_queue **queue, zkl_session *session, const char *path);
 /* Nobody stands at the path itself, and it has folders: whoever holds a semaphore stands in "leases", who waits in "locks". */
 bool queues_is_semaphore(const zkl_queue *queue);
+/* The same of those who may hold: of a semaphore its permits. at: path of what was listed. */
+int queues_list_holders(zkl_queue **queue, zkl_session *session, const char *path, char *at, size_t at_size);
+/* The first one; of readers all that nobody but readers is before; of a semaphore's permits all. */
+bool queues_holds(const zkl_queue *queue, size_t index);
 /* PATH/NAME, malloced; NULL without memory. */
 char *queues_below(const char *path, const char *name);
 /* Says why a question to the servers failed; returns the exit code. */
 int queues_complain(const char *what, int result, const zkl_error *error);
 /* "00:02:13". */
 void queues_age(int64_t age_ms, char *text, size_t size);
+/* Since it was made, by the servers' clock and ours: two clocks that differ make ages that differ. */
+int64_t queues_age_ms(const zkl_queue_entry *entry);
+/* Who it is, printable: what its znode says, else the znode's name. */
+void queues_who(const zkl_queue_entry *entry, char *text, size_t size);
+/* One contender. NULL without memory. */
+json_t *queues_entry_json(const zkl_queue *queue, size_t index);
 /* One object: {"v":1,"path":...,"contenders":[...],"foreign":0}. NULL without memory. */
 json_t *queues_json(const char *path, const zkl_queue *queue);
 /* A table for people, one line per contender below the path. */

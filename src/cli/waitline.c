@@ -40,10 +40,10 @@ static void print_holder(const struct contend *contend, const zkl_queue *queue, 
     const zkl_queue_entry *holder = &queue->entries[0];
     char who[128];
     char age[32];
-    cli_printable(holder->data, holder->data_size, who, sizeof who);
+    queues_who(holder, who, sizeof who);
     int64_t since_ms = ahead < queue->count ? queue->entries[ahead].created_ms - holder->created_ms : 0;
     queues_age(since_ms + clock_ms(CLOCK_MONOTONIC) - contend->begun_ms, age, sizeof age);
-    fprintf(stderr, "; held by %s for %s", *who ? who : holder->name, age);
+    fprintf(stderr, "; held by %s for %s", who, age);
 }
 
 static void print(const struct contend *contend, const zkl_queue *queue)

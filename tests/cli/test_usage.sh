@@ -6,7 +6,7 @@
 # exit code | words | what standard error must say
 while IFS='|' read -r wanted words says; do
     eval "set -- $words"
-    code "$wanted" zklock -s 127.0.0.1:1 "$@"
+    code "$wanted" zklock -s 127.0.0.1:1 "$@" </dev/null
     matches "standard error of 'zklock $words'" "$(cat "$work/err")" "$says"
     same "standard output of 'zklock $words'" "$(cat "$work/out")" ""
 done <<'TABLE'
@@ -44,14 +44,18 @@ done <<'TABLE'
 125|check|which lock
 125|check a b|which lock
 125|hold|which lock
+125|release|which lock
+125|release x|--force removes
+125|release --force x|--yes
+125|release --force --yes --token x y|'x' is none
 122|run -w 200ms x true|127.0.0.1:1
 122|run -n -w 200ms x true|127.0.0.1:1
 TABLE
 
-for command in run hold check ls watch doctor sandbox; do
+for command in run once hold check ls watch release doctor sandbox; do
     for words in "help $command" "$command --help" "$command -h"; do
         eval "code 0 zklock $words"
-        matches "zklock $words" "$(sed -n 3p "$work/out")" '^  zklock ' # examples lead
+        matches "zklock $words" "$(sed -n 3p "$work/out")" '^  .*zklock ' # examples lead
         same "standard error of 'zklock $words'" "$(cat "$work/err")" ""
     done
 done

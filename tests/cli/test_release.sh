@@ -1,0 +1,89 @@
+#!/bin/bash
+# zklock release --force: shows whom, asks, removes exactly that one; the removed holder stops its CMD and says 120.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_sandbox sandbox
+
+me="$(hostname):[0-9]+ \($(id -un)\)"
+run_as() { # NAME ARG...: zklock run with ARG; CMD says so and stays
+    local name=$1
+    shift
+    background zklock run "$@" bash -c "echo \$\$ >$work/$name.cmd; exec sleep 600"
+}
+on_terminal() { script -qec "$1" /dev/null; }
+
+code 1 zklock release --force --yes free
+matches "nobody" "$(cat "$work/err")" '"free": nobody holds it'
+
+# Not without a word: no terminal, no --yes.
+run_as first x
+first=$pid
+await "the holder" lines "$work/first.cmd" 1
+run_as second x
+second=$pid
+await "the waiter" queued x 2
+code 125 zklock release --force x
+matches "without a terminal" "$(cat "$work/err")" 'no terminal to ask on; --yes'
+code 125 zklock release x
+matches "without --force" "$(cat "$work/err")" 'released by its holder; --force'
+true_that "nobody was removed" queued x 2
+
+# A terminal: no is no, and so is anything but yes.
+for answer in n '' maybe; do
+    echo "$answer" | on_terminal "zklock release --force x; echo code \$?" | tr -d '\r' >"$work/seen"
+    matches "what it shows" "$(cat "$work/seen")" "^  who      $me, holds for 00:00:[0-9]{2}\$"
+    matches "the session" "$(cat "$work/seen")" '^  session  0x[0-9a-f]{16}$'
+    matches "the znode" "$(cat "$work/seen")" '^  znode    _c_[-0-9a-f]{36}-lock-[0-9]{10}$'
+    matches "answer '$answer'" "$(cat "$work/seen")" '^code 1$'
+done
+true_that "still nobody was removed" queued x 2
+
+# Yes: the next one is granted, the removed one's CMD is stopped.
+echo y | on_terminal "zklock release --force x; echo code \$?" | tr -d '\r' >"$work/seen"
+matches "answer y" "$(cat "$work/seen")" '^code 0$'
+wait "$first"
+same "exit code of the removed holder" $? 120
+true_that "its CMD is dead" gone "$(cat "$work/first.cmd")"
+await "the next one" lines "$work/second.cmd" 1
+
+# A waiter, by its token; then the holder, as JSON.
+run_as third x
+third=$pid
+await "a waiter" queued x 2
+token=$(zklock --json ls x | sed 's/.*"token":\([0-9]*\).*/\1/')
+code 1 zklock release --force --yes --token 1 x
+matches "no such token" "$(cat "$work/err")" 'no contender has this token'
+code 0 zklock release --force --yes --token "$token" x
+matches "a waiter is shown" "$(cat "$work/err")" "^  who      $me, waits for"
+true_that "the holder stays" [ ! -e "$work/third.cmd" ]
+code 0 zklock --json release --force --yes x
+matches "as JSON" "$(cat "$work/out")" '^\{"v":1,"event":"removed","path":"/locks/x","contender":\{"position":0,"holds":true,.*"pid":'
+same "JSON is one line" "$(wc -l <"$work/out")" 1
+wait "$second"
+same "exit code of the second removed holder" $? 120
+await "the removed waiter queues again and is granted" lines "$work/third.cmd" 1
+kill -TERM "$third"
+wait "$third"
+
+# One of several: a semaphore's permits, readers.
+for how in "-j 2" -r; do
+    path=several${how%% *}
+    # shellcheck disable=SC2086
+    run_as one $how "$path"
+    one=$pid
+    await "one under '$how'" lines "$work/one.cmd" 1
+    # shellcheck disable=SC2086
+    run_as two $how "$path"
+    await "two under '$how'" lines "$work/two.cmd" 1
+    code 125 zklock release --force --yes "$path"
+    matches "several" "$(cat "$work/err")" 'held by several: say with --token'
+    token=$(awk '$1 == "holds" { print $3 }' "$work/err" | head -1)
+    code 0 zklock -q release --force --yes --token "$token" "$path"
+    same "quiet" "$(cat "$work/err")" ""
+    wait "$one"
+    same "exit code of the removed one under '$how'" $? 120
+    kill -TERM "$pid"
+    wait "$pid"
+    same "exit code of the other one under '$how'" $? 143
+    rm "$work/one.cmd" "$work/two.cmd"
+done
