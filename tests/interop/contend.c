@@ -1,50 +1,77 @@
-/* contend PATH ROUNDS SCENE [RECIPE]: takes and gives back the lock (latch: leadership; semaphore: the one permit) at PATH so many times, as
- * this library's contender. The scene is a file that exists while somebody is inside; its words are the same in contend.py and
- * Contend.java (see run.sh). */
+/* contend PATH ROUNDS SCENE RECIPE: takes and gives back, so many times, what RECIPE says is at PATH, as this library's contender: lock, rw
+ * (writes, reads, and becomes a reader while it writes, in turn), latch (leads), semaphore (of one permit). The same in contend.py,
+ * contend.go and Contend.java; see run.sh.
+ *
+ * The scene is a directory. Whoever is inside has a file there, MODE.KIND.PID, with mode w (alone) or r (with other readers); it makes
+ * that file first and looks for others then, so of two who overlap one sees it at the least. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <zklock/zklock.h>
 
+#define KIND "zklock"
+
 static int die(const char *what, const zkl_error *err)
 {
-    fprintf(stderr, "zklock %d: %s: %s\n", (int)getpid(), what, err ? err->text : strerror(errno));
+    fprintf(stderr, KIND " %d: %s: %s\n", (int)getpid(), what, err ? err->text : strerror(errno));
     return 1;
 }
 
-/* 0: alone inside. A scene whose owner was killed is cleared away: its znode is gone, or we would not be here. */
-static int enter(const char *scene)
+/* --- the scene ----------------------------------------------------------------------------------------------------- */
+
+/* Looks at the others inside: true when one of another kind is. A file whose owner was killed is none: its znode is gone, or we would not be
+ * here. */
+static bool look(const char *scene, char mode)
 {
-    char line[32] = "";
-    for (;;) {
-        int fd = open(scene, O_CREAT | O_EXCL | O_WRONLY, 0600);
-        if (fd >= 0) {
-            int length = snprintf(line, sizeof line, "%d", (int)getpid());
-            int bad = write(fd, line, (size_t)length) != length;
-            close(fd);
-            return bad;
+    char their_mode, kind[16];
+    int pid;
+    bool company = false;
+    DIR *directory = opendir(scene);
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+        if (sscanf(entry->d_name, "%c.%15[a-z].%d", &their_mode, kind, &pid) != 3 || pid == getpid()) {
+            continue;
         }
-        fd = open(scene, O_RDONLY);
-        if (fd < 0) {
-            return 1; /* it was there, and is gone: somebody is inside, or was until now */
+        if (kill(pid, 0) != 0) {
+            unlinkat(dirfd(directory), entry->d_name, 0);
+            continue;
         }
-        ssize_t length = read(fd, line, sizeof line - 1);
-        close(fd);
-        line[length > 0 ? length : 0] = '\0';
-        if (atoi(line) <= 0 || kill(atoi(line), 0) == 0 || errno != ESRCH) {
-            return 1;
+        if (mode == 'w' || their_mode == 'w') {
+            printf("OVERLAP %c." KIND ".%d with %s\n", mode, (int)getpid(), entry->d_name);
         }
-        unlink(scene);
+        company = company || strcmp(kind, KIND) != 0;
     }
+    closedir(directory);
+    return company;
 }
 
-/* The recipe under test: the pointers that are not NULL. */
+/* A reader stays until it has seen one of another kind, 20 ms at most. */
+static void visit(const char *scene, char mode)
+{
+    char name[4096];
+    snprintf(name, sizeof name, "%s/%c." KIND ".%d", scene, mode, (int)getpid());
+    close(open(name, O_CREAT | O_WRONLY, 0600));
+    bool company = look(scene, mode);
+    for (int i = 0; mode == 'r' && !company && i < 20; i++) {
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+        company = look(scene, mode);
+    }
+    if (mode == 'r' && company) {
+        printf("together\n");
+    }
+    unlink(name);
+}
+
+/* --- the recipe: the pointers that are not NULL -------------------------------------------------------------------- */
+
 static zkl_lock *lock;
+static zkl_rwlock *rwlock;
 static zkl_election *election;
 static zkl_semaphore *semaphore;
 
@@ -56,13 +83,17 @@ static int make(zkl_session *session, const char *path, const char *recipe, zkl_
     if (strcmp(recipe, "semaphore") == 0) {
         return zkl_semaphore_new(&semaphore, session, path, 1, NULL, err);
     }
+    if (strcmp(recipe, "rw") == 0) {
+        return zkl_rwlock_new(&rwlock, session, path, NULL, err);
+    }
     return zkl_lock_new(&lock, session, path, NULL, err);
 }
 
-static int take(zkl_error *err)
+static int take(zkl_rwmode mode, zkl_error *err)
 {
     return election    ? zkl_election_campaign(election, 60000, NULL, err)
            : semaphore ? zkl_semaphore_acquire(semaphore, 1, 60000, NULL, err)
+           : rwlock    ? zkl_rwlock_acquire(rwlock, mode, 60000, NULL, err)
                        : zkl_lock_acquire(lock, 60000, NULL, err);
 }
 
@@ -70,7 +101,28 @@ static int give(zkl_error *err)
 {
     return election    ? zkl_election_resign(election, err)
            : semaphore ? zkl_semaphore_release(semaphore, 0, err)
+           : rwlock    ? zkl_rwlock_release(rwlock, err)
                        : zkl_lock_release(lock, err);
+}
+
+enum { WRITE, READ, DOWNGRADE, WAYS };
+
+static int play(int way, const char *scene)
+{
+    zkl_error err = {0};
+    if (take(way == READ ? ZKL_RW_READ : ZKL_RW_WRITE, &err) != ZKL_OK) {
+        return die("acquire", &err);
+    }
+    visit(scene, way == READ ? 'r' : 'w');
+    if (way == DOWNGRADE) {
+        if (zkl_rwlock_downgrade(rwlock, &err) != ZKL_OK) {
+            return die("downgrade", &err);
+        }
+        visit(scene, 'r');
+    }
+    printf("round " KIND "\n");
+    fflush(stdout);
+    return give(&err) == ZKL_OK ? 0 : die("release", &err);
 }
 
 int main(int argc, char **argv)
@@ -78,29 +130,22 @@ int main(int argc, char **argv)
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_session *session;
     zkl_error err = {0};
-    if (argc < 4 || !getenv("ZKLOCK_SERVERS")) {
-        return die("usage: ZKLOCK_SERVERS=... contend PATH ROUNDS SCENE [RECIPE]", NULL);
+    if (argc != 5 || !getenv("ZKLOCK_SERVERS")) {
+        fprintf(stderr, "usage: ZKLOCK_SERVERS=... contend PATH ROUNDS SCENE RECIPE\n");
+        return 2;
     }
     options.session_timeout_ms = 5000;
     if (zkl_session_open(&session, getenv("ZKLOCK_SERVERS"), &options, &err) != ZKL_OK ||
-        make(session, argv[1], argc > 4 ? argv[4] : "lock", &err) != ZKL_OK) {
+        make(session, argv[1], argv[4], &err) != ZKL_OK) {
         return die("open", &err);
     }
-    for (int round = atoi(argv[2]); round > 0; round--) {
-        if (take(&err) != ZKL_OK) {
-            return die("acquire", &err);
-        }
-        if (enter(argv[3]) != 0) {
-            printf("OVERLAP zklock %d\n", (int)getpid());
-        }
-        unlink(argv[3]);
-        printf("round zklock\n");
-        fflush(stdout);
-        if (give(&err) != ZKL_OK) {
-            return die("release", &err);
+    for (int round = 0; round < atoi(argv[2]); round++) {
+        if (play(rwlock ? round % WAYS : WRITE, argv[3]) != 0) {
+            return 1;
         }
     }
     zkl_lock_free(lock);
+    zkl_rwlock_free(rwlock);
     zkl_election_free(election);
     zkl_semaphore_free(semaphore);
     return zkl_session_close(session, 10000) == ZKL_OK ? 0 : die("close", NULL);

@@ -1,0 +1,34 @@
+# others.sh - sourced by run.sh and meet.sh: how a program of another language is started. They have set here and room.
+# prepare WHO NAME: defines other, which runs NAME.py or Name.java or NAME.go with its arguments. Ends with 77 when what it needs is not installed.
+# shellcheck shell=bash disable=SC2015,SC2154,SC2317
+jars=/usr/share/java
+
+lacking() {
+    echo "$1 is not installed"
+    exit 77
+}
+
+prepare() {
+    case $1 in
+    kazoo)
+        /usr/bin/python3 -c 'import kazoo' 2>/dev/null || lacking python3-kazoo
+        script=$here/$2.py
+        other() { exec /usr/bin/python3 "$script" "$@"; }
+        ;;
+    go)
+        source=/usr/share/gocode/src/github.com/samuel/go-zookeeper
+        command -v go >/dev/null && [ -d $source ] || lacking "golang-go or golang-github-samuel-go-zookeeper-dev"
+        GO111MODULE=off GOPATH=/usr/share/gocode GOCACHE=$room/cache GOFLAGS=-p=1 go build -o "$room/$2.go" "$here/$2.go" || exit 1
+        program=$room/$2.go
+        other() { exec "$program" "$@"; }
+        ;;
+    curator)
+        command -v javac >/dev/null && [ -e $jars/curator-recipes.jar ] || lacking "libcurator-recipes-java or a JDK"
+        path=$jars/curator-recipes.jar:$jars/curator-framework.jar:$jars/curator-client.jar:$jars/zookeeper.jar
+        path=$path:$jars/zookeeper-jute.jar:$jars/guava.jar:$jars/slf4j-api.jar:$jars/slf4j-nop.jar
+        class=${2^}
+        javac -cp "$path" -d "$room" "$here/$class.java" || exit 1
+        other() { exec java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmx128m -cp "$room:$path" "$class" "$@"; }
+        ;;
+    esac
+}
