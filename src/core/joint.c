@@ -136,6 +136,38 @@ static void tell_last(struct zkl__joint *joint, const struct zkl__outcome *outco
     }
 }
 
+static void on_granted(struct zkl__joint *joint, const struct zkl__outcome *outcome)
+{
+    if (++joint->granted == joint->count) {
+        tell(joint, outcome);
+    }
+}
+
+static void on_failed(struct zkl__joint *joint, const struct zkl__outcome *outcome)
+{
+    if (!joint->failed) {
+        joint->failed = true;
+        tell_last(joint, outcome);
+    }
+}
+
+static void on_jeopardy(struct zkl__joint *joint, const struct zkl__outcome *outcome)
+{
+    bool jeopardy = outcome->kind == ZKL__JEOPARDY;
+    if (joint->jeopardy != jeopardy && !joint->lost) {
+        joint->jeopardy = jeopardy;
+        tell(joint, outcome);
+    }
+}
+
+static void on_loss(struct zkl__joint *joint, const struct zkl__outcome *outcome)
+{
+    if (!joint->lost) {
+        joint->lost = true;
+        tell(joint, outcome);
+    }
+}
+
 static void on_released(struct zkl__joint *joint, const struct zkl__outcome *outcome)
 {
     joint->code = outcome->code != ZKL_OK ? outcome->code : joint->code;
@@ -146,43 +178,14 @@ static void on_released(struct zkl__joint *joint, const struct zkl__outcome *out
     }
 }
 
-/* Inside a step of a member: the others follow when the joint is settled. */
+/* Inside a step of a member: the others follow when the joint is settled. No member is downgraded or asked to go. */
 static void on_outcome(void *owner, const struct zkl__outcome *outcome)
 {
-    struct zkl__joint *joint = owner;
-    bool jeopardy = outcome->kind == ZKL__JEOPARDY;
-    switch (outcome->kind) {
-    case ZKL__GRANTED:
-        if (++joint->granted == joint->count) {
-            tell(joint, outcome);
-        }
-        break;
-    case ZKL__FAILED:
-        if (!joint->failed) {
-            joint->failed = true;
-            tell_last(joint, outcome);
-        }
-        break;
-    case ZKL__JEOPARDY:
-    case ZKL__SAFE:
-        if (joint->jeopardy != jeopardy && !joint->lost) {
-            joint->jeopardy = jeopardy;
-            tell(joint, outcome);
-        }
-        break;
-    case ZKL__LOSS:
-        if (!joint->lost) {
-            joint->lost = true;
-            tell(joint, outcome);
-        }
-        break;
-    case ZKL__RELEASED:
-        on_released(joint, outcome);
-        break;
-    case ZKL__DOWNGRADED:
-    case ZKL__REVOKED:
-        break;
-    }
+    static void (*const heard[ZKL__REVOKED + 1])(struct zkl__joint *, const struct zkl__outcome *) = {
+        [ZKL__GRANTED] = on_granted, [ZKL__FAILED] = on_failed, [ZKL__JEOPARDY] = on_jeopardy,
+        [ZKL__SAFE] = on_jeopardy,   [ZKL__LOSS] = on_loss,     [ZKL__RELEASED] = on_released,
+    };
+    heard[outcome->kind](owner, outcome);
 }
 
 /* --- the transaction ----------------------------------------------------------------------------------------------- */
