@@ -235,6 +235,60 @@ static void test_downgrade_interrupted(void)
     }
 }
 
+/* The time to hold passes while the fate of the change is unknown: whichever node is there, it goes. */
+static void test_downgrade_of_unknown_fate_beyond_max_hold(void)
+{
+    for (int applied = 0; applied <= 1; applied++) {
+        begin();
+        struct zkl__contender_config config = script_config(&me, "/q");
+        config.rule = &writer;
+        config.max_hold = 2000 * MS;
+        CU_ASSERT_TRUE_FATAL(script_contend(&s, &me, &config));
+        script_start(&s, &me, INT64_MAX, false);
+        script_answer_all(&s);
+        downgrade(&me);
+        script_suspend(&s, applied);
+        script_wait(&s, 2500 * MS);
+        CU_ASSERT_EQUAL(me.lost, 1);
+        CU_ASSERT_EQUAL(script_ours(&s), 1);
+        script_connect(&s);
+        script_run(&s, 5000 * MS);
+        CU_ASSERT_EQUAL(script_ours(&s), 0); /* without waiting for the owner */
+        script_release(&s, &me);
+        script_answer_all(&s);
+        CU_ASSERT_EQUAL(me.released, 1);
+        end();
+    }
+}
+
+/* The lease ends while the change is under way, and its answer is lost, or a refusal: it is not asked for again. */
+static void test_downgrade_answered_after_the_loss(void)
+{
+    static const enum zkl__rc rcs[] = {ZKL__RC_UNKNOWN, ZKL__RC_NOTAPPLIED, ZKL__RC_OK};
+    for (size_t i = 0; i < sizeof rcs / sizeof *rcs; i++) {
+        begin();
+        ask(&me, &writer);
+        downgrade(&me);
+        script_wait(&s, 12000 * MS); /* nothing is answered */
+        CU_ASSERT_EQUAL(me.lost, 1);
+        if (rcs[i] == ZKL__RC_UNKNOWN) {
+            script_suspend(&s, 1);
+            script_connect(&s);
+        } else if (rcs[i] == ZKL__RC_OK) {
+            script_answer(&s);
+        } else {
+            script_answer_with(&s, rcs[i]);
+        }
+        script_answer_all(&s);
+        CU_ASSERT_EQUAL(me.downgraded, 0);
+        script_release(&s, &me);
+        script_run(&s, 1000 * MS);
+        CU_ASSERT_EQUAL(me.released, 1);
+        CU_ASSERT_EQUAL(script_ours(&s), 0);
+        end();
+    }
+}
+
 static void test_downgrade_of_a_node_that_went(void)
 {
     begin();
@@ -451,6 +505,63 @@ static void test_lost_reply_of_the_mark(void)
     }
 }
 
+static void answer_up_to_the_mark(void)
+{
+    for (int i = 0; i < 3; i++) {
+        script_answer(&s);
+    }
+    OPS(&s, "multi(check,set)");
+}
+
+/* The session ends with the mark under way: what an attempt of ours left is no crash of a holder. */
+static void test_expiry_with_the_mark_under_way(void)
+{
+    for (int applied = 0; applied <= 1; applied++) {
+        begin();
+        ask_marking(&me, INT64_MAX);
+        answer_up_to_the_mark();
+        script_suspend(&s, applied);
+        CU_ASSERT_EQUAL(strncmp(mark(), "held by ", 8) == 0, applied);
+        script_expire(&s);
+        script_connect(&s);
+        script_answer_all(&s);
+        CU_ASSERT_EQUAL(me.granted, 1);
+        CU_ASSERT_FALSE(me.unclean);
+        end();
+    }
+}
+
+/* Somebody removes our node before the mark is made: the mark is not, and we queue again. */
+static void test_removed_before_the_mark(void)
+{
+    begin();
+    ask_marking(&me, INT64_MAX);
+    answer_up_to_the_mark();
+    script_remove(&s, script_our_path(&s));
+    script_answer(&s);
+    CU_ASSERT_EQUAL(me.granted, 0);
+    CU_ASSERT_STRING_EQUAL(mark(), "");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    end();
+}
+
+/* The directory may not be read: no grant without knowing. */
+static void test_read_of_the_mark_refused(void)
+{
+    begin();
+    ask_marking(&me, INT64_MAX);
+    script_answer(&s);
+    script_answer(&s);
+    OPS(&s, "get");
+    script_answer_with(&s, ZKL__RC_NOAUTH);
+    CU_ASSERT_EQUAL(me.failed, 1);
+    CU_ASSERT_EQUAL(me.code, ZKL_EAUTH);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    end();
+}
+
 static void test_release_with_a_lost_reply(void)
 {
     for (int applied = 0; applied <= 1; applied++) {
@@ -577,6 +688,10 @@ static void test_request_is_told_once_over_reconnects(void)
     script_connect(&s);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.revoked, 1);
+    script_step(&s,
+                (struct zkl__event){.kind = ZKL__EV_WATCH, .watch = ZKL__WATCH_CHANGED, .path = script_our_path(&s)});
+    script_answer_all(&s); /* the same request, seen again */
+    CU_ASSERT_EQUAL(me.revoked, 1);
     script_suspend(&s, 0);
     script_write(&s, script_our_path(&s), "__REVOKE__"); /* seen only afterwards */
     script_connect(&s);
@@ -614,10 +729,12 @@ static void test_watch_refused(void)
 TESTS("contender_holds", T(test_readers_together_writers_alone), T(test_readers_wait_for_every_other_kind),
       T(test_one_wake_up_each), T(test_downgrade_keeps_place_and_token), T(test_downgrade_with_a_lost_reply),
       T(test_downgrade_without_a_connection), T(test_downgrade_put_off_is_done_later), T(test_downgrade_interrupted),
+      T(test_downgrade_of_unknown_fate_beyond_max_hold), T(test_downgrade_answered_after_the_loss),
       T(test_downgrade_of_a_node_that_went), T(test_downgrade_and_heartbeat_together), T(test_mark_comes_and_goes),
       T(test_crash_is_told_to_the_next), T(test_crash_is_told_to_one_in_the_queue),
       T(test_who_only_waited_leaves_no_mark), T(test_given_up_before_the_grant), T(test_given_up_after_a_crash),
-      T(test_lost_reply_of_the_mark), T(test_release_with_a_lost_reply),
+      T(test_lost_reply_of_the_mark), T(test_expiry_with_the_mark_under_way), T(test_removed_before_the_mark),
+      T(test_read_of_the_mark_refused), T(test_release_with_a_lost_reply),
       T(test_release_when_the_mark_may_not_be_written), T(test_mark_refused), T(test_directory_is_made_persistent),
       T(test_request_is_told), T(test_request_made_while_we_waited), T(test_request_is_told_once_over_reconnects),
       T(test_removal_is_noticed_at_once), T(test_watch_refused))

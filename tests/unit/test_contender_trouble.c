@@ -279,6 +279,17 @@ static void test_sequence_used_up(void)
     expect_failed(ZKL_EEXHAUSTED);
 }
 
+/* Requests that follow each other closely see the counter wrap: such a number is nobody's place. */
+static void test_negative_number(void)
+{
+    begin();
+    s.next_sequence = INT32_MIN;
+    script_acquire(&s, &me);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    expect_failed(ZKL_EEXHAUSTED);
+}
+
 static void refuse_create(enum zkl__rc rc, int code)
 {
     begin();
@@ -374,6 +385,82 @@ static void test_delete_refused(void)
         }
         CU_ASSERT_EQUAL(me.released, 1);
         CU_ASSERT_EQUAL(me.code, i == 0 ? ZKL_OK : ZKL_ELOST);
+        end();
+    }
+}
+
+/* A create of unknown fate is not wanted any more, and what carries its uuid may not be deleted: a stranger's is left alone, ours is
+ * not forgotten. */
+static void test_delete_of_what_a_lost_create_made_refused(void)
+{
+    for (int ours = 0; ours <= 1; ours++) {
+        begin();
+        script_acquire(&s, &me);
+        script_suspend(&s, 1);
+        script_cancel(&s, &me);
+        struct script_node *node = script_find(&s, script_our_path(&s));
+        node->fixed = true;
+        node->owner = ours ? node->owner : SCRIPT_STRANGER;
+        script_connect(&s);
+        script_run(&s, 5000 * MS);
+        CU_ASSERT_EQUAL(zkl__core_idle(s.core), !ours);
+        CU_ASSERT_EQUAL(script_ours(&s), ours);
+        for (int i = 0; i < s.node_count; i++) {
+            s.nodes[i].fixed = false;
+        }
+        script_run(&s, 5000 * MS);
+        CU_ASSERT_EQUAL(script_ours(&s), 0);
+        end();
+    }
+}
+
+/* The look at whose it is stays unanswered, or is refused. */
+static void test_look_at_what_a_lost_create_made_refused(void)
+{
+    for (int lost = 0; lost <= 1; lost++) {
+        begin();
+        script_acquire(&s, &me);
+        script_suspend(&s, 1);
+        script_cancel(&s, &me);
+        script_find(&s, script_our_path(&s))->fixed = true;
+        script_connect(&s);
+        while (s.op_count == 0 || s.ops[0].kind != ZKL__OP_EXISTS) {
+            if (s.op_count > 0) {
+                script_answer(&s);
+            } else {
+                script_wait(&s, 100 * MS);
+            }
+        }
+        if (lost) {
+            script_suspend(&s, 0);
+            script_connect(&s);
+        } else {
+            script_answer_with(&s, ZKL__RC_NOAUTH);
+        }
+        script_run(&s, 5000 * MS);
+        CU_ASSERT_EQUAL(script_ours(&s), 1);
+        script_find(&s, script_our_path(&s))->fixed = false;
+        script_run(&s, 5000 * MS);
+        CU_ASSERT_EQUAL(script_ours(&s), 0);
+        end();
+    }
+}
+
+/* The list behind the barrier says that there is no directory, or is refused, or put off. */
+static void test_list_of_an_unwanted_create_refused(void)
+{
+    static const enum zkl__rc rcs[] = {ZKL__RC_NOAUTH, ZKL__RC_NOTAPPLIED, ZKL__RC_NONODE};
+    for (size_t i = 0; i < sizeof rcs / sizeof *rcs; i++) {
+        begin();
+        script_acquire(&s, &me);
+        script_suspend(&s, 1);
+        script_cancel(&s, &me);
+        script_connect(&s);
+        OPS(&s, "check list");
+        script_answer_with(&s, rcs[i] == ZKL__RC_NONODE ? ZKL__RC_NOTAPPLIED : ZKL__RC_OK); /* the barrier */
+        script_answer_with(&s, rcs[i]); /* without a barrier, that there is no directory proves nothing */
+        script_run(&s, 5000 * MS);
+        CU_ASSERT_EQUAL(script_ours(&s), 0);
         end();
     }
 }
@@ -609,6 +696,17 @@ static void test_refused_submits(void)
     }
 }
 
+/* The path fits, but with the session's chroot before it the whole does not: a caller's mistake, said at once. */
+static void test_path_too_long_under_the_chroot(void)
+{
+    begin();
+    s.refuse_code = ZKL_EINVAL;
+    s.refuse_count = 2; /* the create, and its list */
+    script_acquire(&s, &me);
+    CU_ASSERT_PTR_NOT_NULL(strstr(me.why, "chroot"));
+    expect_failed(ZKL_EINVAL);
+}
+
 static void test_refused_submits_after_a_lost_create(void)
 {
     for (int n = 0; n < 12; n++) {
@@ -772,12 +870,14 @@ TESTS("contender trouble", T(test_our_node_removed_while_waiting), T(test_our_no
       T(test_our_node_removed_while_held), T(test_our_node_removed_before_the_list),
       T(test_our_node_removed_between_watch_and_stat), T(test_directory_removed_while_waiting),
       T(test_removed_by_somebody_to_fail), T(test_directories_are_made), T(test_directory_reaped_again),
-      T(test_making_in_trouble), T(test_chroot_missing), T(test_sequence_used_up), T(test_create_refused),
-      T(test_make_refused), T(test_list_refused), T(test_exists_of_the_blocker_refused), T(test_check_refused),
-      T(test_stat_refused), T(test_delete_refused), T(test_put_off_once), T(test_slow_list_behind_a_create_put_off),
+      T(test_making_in_trouble), T(test_chroot_missing), T(test_sequence_used_up), T(test_negative_number),
+      T(test_create_refused), T(test_make_refused), T(test_list_refused), T(test_exists_of_the_blocker_refused),
+      T(test_check_refused), T(test_stat_refused), T(test_delete_refused),
+      T(test_delete_of_what_a_lost_create_made_refused), T(test_look_at_what_a_lost_create_made_refused),
+      T(test_list_of_an_unwanted_create_refused), T(test_put_off_once), T(test_slow_list_behind_a_create_put_off),
       T(test_unreadable_blocker), T(test_unreadable_blocker_that_goes), T(test_forged_places_before_us),
       T(test_forged_place_before_us_and_a_lost_reply), T(test_forged_place_and_a_try),
       T(test_downgraded_reader_is_honoured), T(test_everybodys_contenders_are_waited_for), T(test_names_behind_us),
-      T(test_refused_submits), T(test_refused_submits_after_a_lost_create), T(test_slow_barrier_without_its_list),
-      T(test_too_many_operations), T(test_too_many_watched_bytes), T(test_too_many_watched_bytes_and_a_get_put_off),
-      T(test_no_memory_at_every_allocation))
+      T(test_refused_submits), T(test_path_too_long_under_the_chroot), T(test_refused_submits_after_a_lost_create),
+      T(test_slow_barrier_without_its_list), T(test_too_many_operations), T(test_too_many_watched_bytes),
+      T(test_too_many_watched_bytes_and_a_get_put_off), T(test_no_memory_at_every_allocation))

@@ -57,6 +57,12 @@ static struct script_node *child_of(const char *dir)
     return NULL;
 }
 
+static void ignore_reply(struct zkl__request *request, const struct zkl__reply *reply)
+{
+    (void)request;
+    (void)reply;
+}
+
 /* --- the good days ------------------------------------------------------------------------------------------------- */
 
 static void test_one_transaction_gives_all(void)
@@ -455,6 +461,41 @@ static void test_close_releases(void)
     end();
 }
 
+/* A close that ran out of time: the core goes with what is in it. */
+static void test_goes_with_its_core(void)
+{
+    for (int held = 0; held <= 1; held++) {
+        begin();
+        ask(&me, ab, INT64_MAX, false);
+        if (held) {
+            script_answer_all(&s);
+        }
+        script_deinit(&s); /* no byte is left */
+    }
+}
+
+/* No memory for what is under way when it is to be sent: it is as if the servers had put it off. */
+static void test_no_memory_to_send(void)
+{
+    for (long nth = 1; nth <= 3; nth++) {
+        begin();
+        for (int i = 0; i < 64; i++) { /* as many operations as there is room for at first */
+            static struct zkl__request request;
+            request = (struct zkl__request){ignore_reply, NULL};
+            const struct zkl__op op = {.kind = ZKL__OP_SYNC, .dir = "/"};
+            script_step(&s, (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &request, .op = &op});
+        }
+        struct zkl__contender_config config = script_config(&me, "");
+        CU_ASSERT_TRUE_FATAL(script_contend_jointly(&s, &me, &config, ab, 2));
+        test_heap_fail(&s.heap, nth, true);
+        script_start(&s, &me, INT64_MAX, false);
+        test_heap_fail(&s.heap, 0, false);
+        script_run(&s, 5000 * MS);
+        CU_ASSERT_EQUAL(me.granted + me.failed, 1);
+        end();
+    }
+}
+
 /* Any allocation may fail: it ends, one way or another, and leaves nothing. */
 static void test_no_memory_anywhere(void)
 {
@@ -487,4 +528,4 @@ TESTS("joint", T(test_one_transaction_gives_all), T(test_no_deadlock_whatever_th
       T(test_places_of_two_transactions_are_none), T(test_node_removed_while_waiting), T(test_waits_on_after_an_expiry),
       T(test_fails_at_an_expiry_if_told_so), T(test_lost_when_one_is), T(test_told_once_of_each),
       T(test_release_falls_back_to_single_deletes), T(test_release_with_a_lost_reply), T(test_let_go),
-      T(test_close_releases), T(test_no_memory_anywhere))
+      T(test_close_releases), T(test_goes_with_its_core), T(test_no_memory_to_send), T(test_no_memory_anywhere))

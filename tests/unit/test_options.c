@@ -25,6 +25,60 @@ static void test_acl_copy(void)
     CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
 }
 
+static void test_acl_check(void)
+{
+    const zkl_acl_entry good = {ZKL_PERM_ALL, "digest", "me:hash"};
+    const zkl_acl_entry bad[] = {
+        {ZKL_PERM_ALL, NULL, "me:hash"}, {ZKL_PERM_ALL, "digest", NULL},          {ZKL_PERM_ALL, "", "me:hash"},
+        {0, "digest", "me:hash"},        {ZKL_PERM_ALL + 1, "digest", "me:hash"},
+    };
+    CU_ASSERT_EQUAL(zkl__acl_check(NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__acl_check(&(zkl_acl){1, &good}, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__acl_check(&(zkl_acl){0, &good}, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl__acl_check(&(zkl_acl){101, &good}, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl__acl_check(&(zkl_acl){1, NULL}, NULL), ZKL_EINVAL);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const zkl_acl_entry both[] = {good, bad[i]};
+        zkl_error err = {0};
+        CU_ASSERT_EQUAL(zkl__acl_check(&(zkl_acl){2, both}, &err), ZKL_EINVAL);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "acl entry 1")); /* which one */
+    }
+}
+
+static void expect_bad(zkl_session_options options, const char *named)
+{
+    zkl_error err = {0};
+    CU_ASSERT_EQUAL(zkl__options_check(&options, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, named));
+}
+
+static void test_credentials_and_heap_are_whole_or_none(void)
+{
+    struct test_heap counter = TEST_HEAP_INIT;
+    const zkl_session_options good = ZKL_SESSION_OPTIONS_INIT;
+    zkl_session_options options = good;
+    options.auth_scheme = "digest";
+    expect_bad(options, "auth");
+    options = good;
+    options.auth = "me:secret";
+    expect_bad(options, "auth");
+    options.auth_scheme = "";
+    expect_bad(options, "auth");
+    options.auth_scheme = "digest";
+    expect_bad(options, "auth_size");
+    options.auth_size = 9;
+    CU_ASSERT_EQUAL(zkl__options_check(&options, NULL), ZKL_OK);
+    for (int lacking = 0; lacking < 3; lacking++) {
+        zkl_heap heap = test_heap(&counter);
+        heap.alloc = lacking == 0 ? NULL : heap.alloc;
+        heap.resize = lacking == 1 ? NULL : heap.resize;
+        heap.release = lacking == 2 ? NULL : heap.release;
+        options = good;
+        options.heap = &heap;
+        expect_bad(options, "heap");
+    }
+}
+
 static void test_settings_are_copies(void)
 {
     struct test_heap counter = TEST_HEAP_INIT;
@@ -83,4 +137,5 @@ static void test_escape(void)
     expect_line("", 64, "");
 }
 
-TESTS("options", T(test_acl_copy), T(test_settings_are_copies), T(test_lease_check), T(test_escape))
+TESTS("options", T(test_acl_copy), T(test_acl_check), T(test_credentials_and_heap_are_whole_or_none),
+      T(test_settings_are_copies), T(test_lease_check), T(test_escape))

@@ -1,6 +1,7 @@
 /* Shares: pure arithmetic. */
 #include "check.h"
 #include "share.h"
+#include "test_heap.h"
 
 #include "dice.h"
 
@@ -14,7 +15,8 @@ static const char *all[MEMBERS], *pieces[PIECES];
 
 static void *take(void *payload, size_t size)
 {
-    return payload ? NULL : malloc(size);
+    (void)payload;
+    return malloc(size);
 }
 static void *more(void *payload, void *ptr, size_t size)
 {
@@ -158,14 +160,40 @@ static void test_little_moves(void)
     CU_ASSERT(half < 65 * 50);
 }
 
+/* Names whose hashes are the same: whoever knows them in another order comes to the same end. */
+static void test_equal_hashes(void)
+{
+    static const char *const members[] = {"8yn0iYCKYHlIj4-BwPqk", "GReLUrM4wMqfg9yzV3KQ"};
+    static const char *const topics[] = {"gMPflVXtwGDXbIhP73TX", "LtHf1prlU1bCeYZEdqWf", "7mohtcOFVz", "c1E51sSEyx"};
+    static const char *const members_again[] = {"GReLUrM4wMqfg9yzV3KQ", "8yn0iYCKYHlIj4-BwPqk"};
+    static const char *const topics_again[] = {"c1E51sSEyx", "7mohtcOFVz", "LtHf1prlU1bCeYZEdqWf",
+                                               "gMPflVXtwGDXbIhP73TX"};
+    size_t owners[4], again[4];
+    CU_ASSERT_TRUE(zkl__share_out(owners, &(struct zkl__share){members, 2, topics, 4, 0}, &heap));
+    CU_ASSERT_TRUE(zkl__share_out(again, &(struct zkl__share){members_again, 2, topics_again, 4, 0}, &heap));
+    for (size_t i = 0; i < 4; i++) {
+        CU_ASSERT_STRING_EQUAL(members[owners[i]], members_again[again[3 - i]]);
+    }
+}
+
 static void test_no_memory(void)
 {
-    static char yes;
-    const zkl_heap poor = {take, more, give, &yes};
+    struct test_heap counter = TEST_HEAP_INIT;
+    const zkl_heap poor = test_heap(&counter);
     size_t owners[PIECES];
     const struct zkl__share share = {all, 3, pieces, PIECES, 0};
-    CU_ASSERT_FALSE(zkl__share_out(owners, &share, &poor));
+    for (long nth = 1; nth <= 3; nth++) {
+        test_heap_fail(&counter, nth, false);
+        CU_ASSERT_FALSE(zkl__share_out(owners, &share, &poor));
+        CU_ASSERT_EQUAL(owners[0], ZKL__NOBODY);
+    }
+    test_heap_fail(&counter, 0, false);
+    CU_ASSERT_TRUE(zkl__share_out(owners, &share, &poor));
+    /* more pairs than there are addresses */
+    const struct zkl__share huge = {all, SIZE_MAX / 16, pieces, PIECES, 0};
+    CU_ASSERT_FALSE(zkl__share_out(owners, &huge, &poor));
+    CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
 }
 
 TESTS("share", T(test_even), T(test_capped), T(test_nobody), T(test_the_order_of_names_does_not_matter),
-      T(test_little_moves), T(test_no_memory))
+      T(test_little_moves), T(test_equal_hashes), T(test_no_memory))
