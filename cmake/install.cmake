@@ -39,7 +39,7 @@ foreach(section 1 3 7)
     set(component dev)
   endif()
   install(DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} COMPONENT ${component}
-    OPTIONAL FILES_MATCHING PATTERN "*.${section}" PATTERN "man?" EXCLUDE)
+    OPTIONAL FILES_MATCHING PATTERN "*.${section}" PATTERN CMakeFiles EXCLUDE)
 endforeach()
 # Bash completion: completion/zklock of the build tree, when it is made.
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/completion/zklock

@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""page.py - a page of section 1 or 7. usage: page.py SCDOC PAGE.scd FAILURE_MODEL.md OUTPUT
+
+The table of the failure model stands in docs/failure-model.md alone; a line @FAILURES@ takes it in.
+"""
+import re
+import subprocess
+import sys
+
+
+def escape(text):
+    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"([\\_<>#\[|])", r"\\\1", text)
+    return re.sub(r"`([^`]*)`", r"*\1*", text)
+
+
+def failures(markdown):
+    """A row becomes: what happened, and below it who sees what."""
+    rows = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in markdown.split("\n") if line.startswith("|")]
+    heads, out = rows[0], []
+    for row in rows[2:]:
+        said = ["%s: %s." % (escape(head), escape(cell).rstrip(".")) for head, cell in zip(heads[1:], row[1:]) if cell]
+        out += ["*%s*" % escape(row[0]).replace("*", ""), "\t" + "++\n".join(said), ""]
+    return "\n".join(out)
+
+
+def main():
+    scdoc, source, model, output = sys.argv[1:]
+    with open(source, encoding="utf-8") as file:
+        text = file.read()
+    with open(model, encoding="utf-8") as file:
+        text = text.replace("@FAILURES@\n", failures(file.read()))
+    done = subprocess.run([scdoc], input=text.encode(), stdout=subprocess.PIPE, check=False)
+    if done.returncode != 0:
+        sys.exit("%s: scdoc refuses it" % source)
+    with open(output, "wb") as file:
+        file.write(done.stdout)
+
+
+main()
