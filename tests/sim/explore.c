@@ -146,13 +146,39 @@ static bool is_inner(const struct sim *s, int slot)
     return false;
 }
 
+/* The client has not begun to connect, or no server has read that it wants a session. */
+static bool is_unheard(const struct sim *s, int client)
+{
+    const struct sim_handle *handle = &s->clients[client].handle;
+    const struct sim_message *first = handle->conn < 0 ? NULL : s->conns[handle->conn].to_server.head;
+    return !handle->ever_connected &&
+           (handle->state == SIM_HANDLE_WAITING || (first && first->kind == SIM_MSG_CONNECT));
+}
+
+/* Clients of one server are alike, so they get their sessions in one order only: every other is the same world under other names. */
+static bool is_renamed(const struct sim *s, int slot)
+{
+    bool reads = slot < SLOT_TO_CLIENT;
+    bool begins = slot >= SLOT_LIBRARY && slot < SLOT_INBOX;
+    if (s->server_count > 1 || !(reads || begins)) {
+        return false;
+    }
+    int client = reads ? s->conns[slot].client : slot - SLOT_LIBRARY;
+    for (int lower = 0; lower < client && is_unheard(s, client); lower++) {
+        if (is_unheard(s, lower)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The slots that are due at the earliest time. */
 static int enabled(const struct sim *s, int *options)
 {
     int64_t due = s->clock.due[sim_clock_next(&s->clock)];
     int count = 0;
     for (int slot = 0; slot < SLOTS; slot++) {
-        if (s->clock.due[slot] == due) {
+        if (s->clock.due[slot] == due && !is_renamed(s, slot)) {
             if (is_inner(s, slot)) {
                 options[0] = slot;
                 return 1;
@@ -180,6 +206,7 @@ static void strike(struct explorer *e, int option)
     int client = option / 4;
     int session = s->clients[client].handle.session;
     e->faults_left--;
+    s->faults.struck = 1;
     e->history[SIM_SERVERS + client] = blend(e->history[SIM_SERVERS + client], (uint64_t)option + 1000);
     sim_say(s, "fault", "%d of client %d", option % 4, client);
     switch (option % 4) {

@@ -7,7 +7,8 @@
  *
  * A world is what its processes are, and a process is what happened to it: two orders that differ only in events of different
  * processes lead to the same world, so a world is known by one hash per process, and visited once. Worlds are not kept but made
- * again, by running the choices that lead to them. */
+ * again, by running the choices that lead to them. With one server the clients are alike: of all orders in which they get their
+ * sessions one is tried. */
 #ifndef SIM_EXPLORE_H
 #define SIM_EXPLORE_H
 

@@ -513,7 +513,7 @@ static bool calm(const struct sim *s)
             return false;
         }
     }
-    return s->plan->fault_count == 0 && !s->shell;
+    return s->plan->fault_count == 0 && !s->faults.struck && !s->shell;
 }
 
 static void check_nodes(struct sim *s)

@@ -157,7 +157,7 @@ static int explore(struct sim *s, char **argv)
     struct sim_explored found;
     double began = seconds();
     bool fine =
-        sim_explore(s, atoi(argv[2]), atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), UINT64_C(30000000), stdout, &found);
+        sim_explore(s, atoi(argv[2]), atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), UINT64_C(500000000), stdout, &found);
     printf("%s servers, %s clients, %s acquires each, %s faults: %llu worlds, %llu runs, %llu steps, %d choices deep: "
            "%s\n",
            argv[2], argv[3], argv[4], argv[5], (unsigned long long)found.worlds, (unsigned long long)found.runs,
