@@ -35,8 +35,8 @@ struct cli_command {
     const struct poptOption *options;
 };
 
-extern const struct cli_command cmd_run, cmd_once, cmd_hold, cmd_check, cmd_ls, cmd_watch, cmd_release, cmd_doctor,
-    cmd_sandbox;
+extern const struct cli_command cmd_run, cmd_elect, cmd_once, cmd_hold, cmd_check, cmd_ls, cmd_watch, cmd_release,
+    cmd_doctor, cmd_sandbox;
 
 /* The commands in the order of help; ends with NULL. */
 extern const struct cli_command *const cli_commands[];

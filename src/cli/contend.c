@@ -51,7 +51,7 @@ static int make_wish(struct contend *contend)
     wish->payload = contend;
     identity_own(&own);
     identity_format(&own, who, sizeof who);
-    int result = wish_make(wish, contend->session, contend->path, who, &error);
+    int result = wish_make(wish, contend->session, contend->path, contend->metadata ? contend->metadata : who, &error);
     return result == ZKL_OK ? CLI_GO_ON : complain(contend, result, &error);
 }
 
@@ -111,7 +111,7 @@ static void leave(struct contend *contend)
 static void wait_decided(struct contend *contend)
 {
     struct waitline line;
-    waitline_init(&line, contend->cli);
+    waitline_init(&line, contend);
     while (!contend->decided && !contend->signal) {
         int number = wait_once(contend, waitline_timeout(&line));
         contend->signal = signals_is_end(number) ? number : 0;
@@ -157,6 +157,29 @@ int contend_acquire(struct contend *contend)
         return not_granted(contend);
     }
     wish_node(&contend->wish, contend->session, contend->node, sizeof contend->node);
+    return CLI_GO_ON;
+}
+
+void contend_begin(struct contend *contend)
+{
+    contend->begun_ms = clock_ms(CLOCK_MONOTONIC);
+    contend->decided = false;
+    contend->result = ZKL_OK;
+    contend->grant = (zkl_grant){.token = 0};
+    contend->node[0] = '\0';
+}
+
+int contend_pause(struct contend *contend, int64_t pause_ms)
+{
+    int64_t end_ms = clock_ms(CLOCK_MONOTONIC) + pause_ms;
+    int64_t left_ms;
+    while ((left_ms = end_ms - clock_ms(CLOCK_MONOTONIC)) > 0) {
+        int number = wait_once(contend, (int)left_ms);
+        if (signals_is_end(number)) {
+            contend->signal = number;
+            return EXIT_SIGNAL + number;
+        }
+    }
     return CLI_GO_ON;
 }
 

@@ -14,9 +14,11 @@ struct contend {
     struct cli *cli;
     const char *name; /* LOCK as it was typed */
     char *path;
-    int64_t wait_ms;  /* over everything; ZKL_WAIT_FOREVER; 0: a try */
-    int not_granted;  /* exit code for that */
-    struct wish wish; /* its kind; wish_lock when it has none */
+    int64_t wait_ms;       /* over everything; ZKL_WAIT_FOREVER; 0: a try */
+    int not_granted;       /* exit code for that */
+    struct wish wish;      /* its kind; wish_lock when it has none */
+    const char *metadata;  /* on our znode; NULL: who we are */
+    struct notify *notify; /* who is told how the wait goes; NULL: nobody */
     /* How it went. */
     int64_t begun_ms; /* CLOCK_MONOTONIC */
     zkl_session *session;
@@ -34,7 +36,11 @@ bool contend_take(struct contend *contend, int option, const char *value, bool *
 /* These return CLI_GO_ON, or the exit code to end with after it was said why. */
 int contend_open(struct contend *contend);
 int contend_acquire(struct contend *contend);
+/* Waits, out of the queue; a signal ends that. */
+int contend_pause(struct contend *contend, int64_t pause_ms);
 
+/* Forgets how it went, before another contend_acquire. */
+void contend_begin(struct contend *contend);
 /* Gives the lock back: ZKL_OK, or ZKL_ELOST when it was not ours to the end. */
 int contend_release(struct contend *contend);
 /* Ends the session and frees all; to be called however far it came. */

@@ -40,8 +40,11 @@ static void terminal_to(const struct job *job, pid_t group)
 
 bool job_prepare(struct job *job, const char *path)
 {
-    job->keeper_command = (struct keeper_command){
-        .argv = job->command, .path = path, .servers = job->cli->servers, .terminal = owns_terminal()};
+    job->keeper_command = (struct keeper_command){.argv = job->command,
+                                                  .path = path,
+                                                  .servers = job->cli->servers,
+                                                  .terminal = owns_terminal(),
+                                                  .again = job->again};
     sigprocmask(SIG_SETMASK, NULL, &job->keeper_command.mask);
     if (!keeper_open(&job->keeper, &job->keeper_command)) {
         cli_error("cannot start a process: %s", strerror(errno));
@@ -66,6 +69,15 @@ int job_fit(struct job *job, struct contend *contend)
               "ms, of which CMD can be given %" PRId64 "ms; shorten --grace or lengthen --session-timeout",
               job->grace_ms, zkl_session_timeout_ms(contend->session), least_ms, room_ms > 0 ? room_ms : 0);
     return EXIT_FAILED;
+}
+
+void job_begin(struct job *job)
+{
+    job->ran = job->lost = job->told = job->over = false;
+    job->status = job->code = 0;
+    job->group = 0;
+    job->lease_end_ns = 0;
+    keeper_begin(&job->keeper);
 }
 
 /* The clock is read first, so the end that is written is never later than the true one. Returns what is left. */
@@ -122,6 +134,7 @@ static void on_died(struct job *job)
     keeper_clear_up(job->group);
     job->status = SIGKILL;
     job->code = EXIT_FAILED;
+    job->unkept = true;
     job->over = true;
 }
 
@@ -176,6 +189,7 @@ static void on_signals(struct job *job)
         if (number == SIGCONT && tcgetpgrp(STDIN_FILENO) == getpgrp()) {
             terminal_to(job, job->group); /* after Ctrl-Z and fg */
         }
+        job->told = job->told || number == SIGTERM || number == SIGINT || number == SIGQUIT;
         keeper_signal(&job->keeper, number);
     }
 }

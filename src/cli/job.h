@@ -14,14 +14,17 @@ struct job {
     const char *name;   /* of CMD, for messages */
     int64_t grace_ms;   /* JOB_UNSET: half of what the lease leaves */
     int64_t max_run_ms; /* JOB_UNSET: no limit */
+    bool again;         /* job_run may be called more than once */
     /* Called when CMD is over, before the lock is given back: CLI_GO_ON, or the exit code instead. NULL: nothing to do. */
     int (*before_release)(struct job *job);
     void *owner;
     /* How it went. */
     bool ran;
     bool lost;
-    int status; /* CMD's wait status, if it ran */
-    int code;   /* exit code */
+    bool told;   /* TERM, INT or QUIT came for it, through us */
+    bool unkept; /* the keeper is dead: nothing can be run any more */
+    int status;  /* CMD's wait status, if it ran */
+    int code;    /* exit code */
     /* Its own. */
     struct contend *contend;
     struct keeper keeper;
@@ -37,6 +40,8 @@ struct job {
 bool job_prepare(struct job *job, const char *path);
 /* Refuses a grace that no lease of this session has room for. CLI_GO_ON or the exit code. */
 int job_fit(struct job *job, struct contend *contend);
+/* Forgets how it went, before each wait for a grant. */
+void job_begin(struct job *job);
 /* Runs CMD under the lock just granted, until nobody of it is left, and releases the lock. Returns the exit code. */
 int job_run(struct job *job);
 void job_close(struct job *job);

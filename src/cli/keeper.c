@@ -246,6 +246,37 @@ static void let_go_of_standard_files(void)
     close(null);
 }
 
+/* Signals for a CMD that is gone are nobody's. False when there will be no start: zklock is gone. */
+static bool wait_for_start(const struct post *post, struct order *order)
+{
+    ssize_t size;
+    do {
+        size = recv(post->socket, order, sizeof *order, 0);
+    } while (size == (ssize_t)sizeof *order && order->kind != ORDER_START);
+    return size == (ssize_t)sizeof *order;
+}
+
+/* One grant. */
+static void keep(struct post *post, const struct order *order)
+{
+    post->over = post->lingering = post->stopping = false;
+    post->cause = KEEPER_BY_ITSELF;
+    post->grace_ns = order->grace_ms * NS_PER_MS;
+    if (clock_ns(CLOCK_BOOTTIME) >= lease_kill_ns(post)) {
+        post->cause = KEEPER_BY_LEASE; /* somebody was frozen between the grant and here */
+        tell(post, KEEPER_ENDED, 0);
+        return;
+    }
+    int reason = start_command(post, order);
+    if (!post->command->again) {
+        let_go_of_standard_files();
+    }
+    tell(post, reason ? KEEPER_REFUSED : KEEPER_STARTED, reason);
+    if (!reason) {
+        watch_over(post);
+    }
+}
+
 static void keeper_main(struct post *post)
 {
     sigset_t all;
@@ -261,20 +292,10 @@ static void keeper_main(struct post *post)
     prctl(PR_SET_NAME, "zklock-keeper");
     post->children = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     post->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
-    if (recv(post->socket, &order, sizeof order, 0) != (ssize_t)sizeof order) {
-        _exit(EXIT_SUCCESS); /* never granted */
-    }
-    post->grace_ns = order.grace_ms * NS_PER_MS;
-    if (clock_ns(CLOCK_BOOTTIME) >= lease_kill_ns(post)) {
-        post->cause = KEEPER_BY_LEASE; /* somebody was frozen between the grant and here */
-        tell(post, KEEPER_ENDED, 0);
-        _exit(EXIT_SUCCESS);
-    }
-    int reason = start_command(post, &order);
-    let_go_of_standard_files();
-    tell(post, reason ? KEEPER_REFUSED : KEEPER_STARTED, reason);
-    if (!reason) {
-        watch_over(post);
+    bool more = true;
+    while (more && !post->zklock_is_gone && wait_for_start(post, &order)) {
+        keep(post, &order);
+        more = post->command->again;
     }
     _exit(EXIT_SUCCESS);
 }
@@ -308,6 +329,11 @@ bool keeper_open(struct keeper *keeper, const struct keeper_command *command)
 static void order(struct keeper *keeper, const struct order *order)
 {
     send(keeper->socket, order, sizeof *order, MSG_NOSIGNAL);
+}
+
+void keeper_begin(struct keeper *keeper)
+{
+    atomic_store(&keeper->page->lease_end_ns, 0);
 }
 
 void keeper_lease(struct keeper *keeper, int64_t lease_end_ns)

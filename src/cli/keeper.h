@@ -3,7 +3,8 @@
  * It is started before zklock has a thread or a connection and has neither. CMD is its child, and as a child subreaper it
  * inherits whatever CMD leaves behind. The lease's end stands on a page that zklock keeps writing. Near it the keeper sends
  * TERM to CMD's process group, at it KILL to everybody below: by itself, so also when zklock is stopped; and it begins at
- * once when zklock is gone. It says that all is over only when the kernel says that nobody is left. */
+ * once when zklock is gone. It says that all is over only when the kernel says that nobody is left. Where there may be another
+ * grant, it then waits to start CMD again. */
 #ifndef CLI_KEEPER_H
 #define CLI_KEEPER_H
 
@@ -32,6 +33,7 @@ struct keeper_command {
     const char *servers;
     sigset_t mask; /* CMD's signal mask */
     bool terminal; /* give CMD's group the terminal on standard input */
+    bool again;    /* CMD is started once for each grant, not once at all */
 };
 
 enum keeper_cause { KEEPER_BY_ITSELF, KEEPER_BY_LEASE, KEEPER_BY_ORDER, KEEPER_BY_DEATH };
@@ -55,6 +57,8 @@ struct keeper_event {
 
 /* Starts the keeper; CMD not yet. To be called while the process has one thread. False, with errno. */
 bool keeper_open(struct keeper *keeper, const struct keeper_command *command);
+/* Before each grant: nothing is known of its lease. */
+void keeper_begin(struct keeper *keeper);
 /* Writes the lease's end; an earlier one than before is the rounding of clocks, and ignored. */
 void keeper_lease(struct keeper *keeper, int64_t lease_end_ns);
 /* The lock is lost: there is no lease any more. Seen at once. */

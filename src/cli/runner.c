@@ -78,13 +78,9 @@ static int before_release(struct job *job)
 
 static int queue_and_run(struct runner *runner)
 {
-    int code = job_fit(&runner->job, &runner->contend);
-    if (code == CLI_GO_ON) {
-        code = hook(runner, runner->opened);
-    }
-    if (code == CLI_GO_ON) {
-        code = contend_acquire(&runner->contend);
-    }
+    runner->granted_ms = runner->ended_ms = 0;
+    job_begin(&runner->job);
+    int code = contend_acquire(&runner->contend);
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -98,6 +94,22 @@ static int queue_and_run(struct runner *runner)
         contend_release(&runner->contend);
     }
     runner->ended_ms = clock_ms(CLOCK_MONOTONIC);
+    return code;
+}
+
+static int queue_and_run_all(struct runner *runner)
+{
+    int code = job_fit(&runner->job, &runner->contend);
+    if (code == CLI_GO_ON) {
+        code = hook(runner, runner->opened);
+    }
+    while (code == CLI_GO_ON) {
+        code = queue_and_run(runner);
+        code = runner->next ? runner->next(runner, code) : code;
+        if (code == CLI_GO_ON) {
+            contend_begin(&runner->contend);
+        }
+    }
     return code;
 }
 
@@ -164,7 +176,7 @@ static int prepare_and_run(struct runner *runner)
     }
     code = contend_open(&runner->contend);
     if (code == CLI_GO_ON) {
-        code = queue_and_run(runner);
+        code = queue_and_run_all(runner);
     }
     contend_close(&runner->contend);
     job_close(&runner->job);

@@ -1,4 +1,4 @@
-/* runner.h - CMD under a lock, from the words of the command line to the report: what run and once share. */
+/* runner.h - CMD under a lock, from the words of the command line to the report: what run, elect and once share. */
 #ifndef CLI_RUNNER_H
 #define CLI_RUNNER_H
 
@@ -13,6 +13,8 @@ struct runner {
     int (*opened)(struct runner *runner);
     int (*granted)(struct runner *runner);
     int (*ended)(struct runner *runner);
+    /* After each grant, or the failure to get one, with the exit code it gave: CLI_GO_ON to queue again, or the exit code to end with. NULL: end. */
+    int (*next)(struct runner *runner, int code);
     const char *skipped; /* outcome to be reported when `granted` ended it */
     /* From the options. */
     const char *shell; /* -c */
@@ -26,13 +28,13 @@ struct runner {
 
 enum { RUNNER_GRACE = OPTION_FIRST_OWN, RUNNER_MAX_RUN, RUNNER_REPORT, RUNNER_FIRST_OWN };
 
-#define OPTIONS_RUNNER                                                                                          \
-    OPTIONS_WAIT,                                                                                               \
-        OPTION_VALUE("grace", '\0', RUNNER_GRACE, "time between TERM and KILL (half of what the lease leaves)", \
-                     "DUR"),                                                                                    \
-        OPTION_VALUE("max-run", '\0', RUNNER_MAX_RUN, "stop CMD when it ran for this long", "DUR"),             \
-        OPTION_VALUE("command", 'c', 'c', "run STRING by the shell, instead of CMD", "STRING"),                 \
+#define OPTIONS_JOB                                                                                                 \
+    OPTION_VALUE("grace", '\0', RUNNER_GRACE, "time between TERM and KILL (half of what the lease leaves)", "DUR"), \
+        OPTION_VALUE("command", 'c', 'c', "run STRING by the shell, instead of CMD", "STRING"),                     \
         OPTION_VALUE("report", '\0', RUNNER_REPORT, "write what happened to FILE, as JSON", "FILE")
+#define OPTIONS_RUNNER                                                                                        \
+    OPTIONS_WAIT, OPTION_VALUE("max-run", '\0', RUNNER_MAX_RUN, "stop CMD when it ran for this long", "DUR"), \
+        OPTIONS_JOB
 
 void runner_init(struct runner *runner, struct cli *cli, const char *subcommand);
 /* Takes one of OPTIONS_RUNNER; *taken is false when it is none of them. */

@@ -4,16 +4,19 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "notify.h"
 #include "queues.h"
 
 #define FIRST_MS 1000 /* who waits less does not want to know */
 #define NEXT_MS 5000
 #define LIST_MS 1000
 
-void waitline_init(struct waitline *line, const struct cli *cli)
+void waitline_init(struct waitline *line, const struct contend *contend)
 {
+    bool terminal = !contend->cli->quiet && isatty(STDERR_FILENO);
     *line = (struct waitline){
-        .wanted = !cli->quiet && isatty(STDERR_FILENO),
+        .terminal = terminal,
+        .wanted = terminal || contend->notify,
         .next_ms = clock_ms(CLOCK_MONOTONIC) + FIRST_MS,
     };
 }
@@ -46,14 +49,32 @@ static void print_holder(const struct contend *contend, const zkl_queue *queue, 
     fprintf(stderr, "; held by %s for %s", who, age);
 }
 
-static void print(const struct contend *contend, const zkl_queue *queue)
+static void print(const struct contend *contend, const zkl_queue *queue, size_t ahead)
 {
-    size_t ahead = position(queue, zkl_session_id(contend->session));
     fprintf(stderr, "\r\033[Kzklock: waiting for \"%s\": %zu ahead", contend->name, ahead);
     if (contend->wish.kind == &wish_slot) {
         fprintf(stderr, "; %d at a time", contend->wish.limit);
     } else if (ahead > 0) {
         print_holder(contend, queue, ahead);
+    }
+}
+
+static void show_queue(struct waitline *line, const struct contend *contend, const zkl_queue *queue)
+{
+    size_t ahead = position(queue, zkl_session_id(contend->session));
+    notify_say(contend->notify, "STATUS=waiting, %zu ahead", ahead);
+    if (line->terminal) {
+        line->shown = true;
+        print(contend, queue, ahead);
+    }
+}
+
+static void show_silence(struct waitline *line, const struct contend *contend)
+{
+    notify_say(contend->notify, "STATUS=waiting, no server answers");
+    if (line->terminal) {
+        line->shown = true;
+        fprintf(stderr, "\r\033[Kzklock: waiting for \"%s\": no server answers", contend->name);
     }
 }
 
@@ -65,13 +86,12 @@ void waitline_show(struct waitline *line, const struct contend *contend)
         return;
     }
     line->next_ms = clock_ms(CLOCK_MONOTONIC) + NEXT_MS;
-    line->shown = true;
     const char *path = wish_queue(&contend->wish, contend->path, room, sizeof room);
     if (zkl_queue_list(&queue, contend->session, path, LIST_MS, NULL) == ZKL_OK) {
-        print(contend, queue);
+        show_queue(line, contend, queue);
         zkl_queue_free(queue);
     } else {
-        fprintf(stderr, "\r\033[Kzklock: waiting for \"%s\": no server answers", contend->name);
+        show_silence(line, contend);
     }
 }
 

@@ -46,6 +46,7 @@ struct wish_kind {
 WISH_COMMON(lock, zkl_lock)
 WISH_COMMON(read, zkl_rwlock)
 WISH_COMMON(slot, zkl_semaphore)
+WISH_COMMON(leader, zkl_election)
 
 /* --- a lock ----------------------------------------------------------------------------------------------------------- */
 
@@ -122,6 +123,32 @@ static int slot_release(void *object)
 const struct wish_kind wish_slot = {"/locks",     slot_make,  slot_acquire,      slot_cancel,
                                     slot_release, slot_state, slot_remaining_ms, slot_free};
 
+/* --- leadership ----------------------------------------------------------------------------------------------------------- */
+
+static int leader_make(struct wish *wish, zkl_session *session, const char *path, const char *metadata,
+                       zkl_error *error)
+{
+    zkl_election *election;
+    zkl_election_options options = ZKL_ELECTION_OPTIONS_INIT;
+    options.value = metadata;
+    int result = zkl_election_new(&election, session, path, &options, error);
+    wish->object = result == ZKL_OK ? election : NULL;
+    return result;
+}
+
+static int leader_acquire(struct wish *wish, int64_t timeout_ms, zkl_error *error)
+{
+    return zkl_election_campaign_async(wish->object, timeout_ms, leader_decided, wish, error);
+}
+
+static int leader_release(void *object)
+{
+    return zkl_election_resign(object, NULL);
+}
+
+const struct wish_kind wish_leader = {"",           leader_make,         leader_acquire, leader_cancel, leader_release,
+                                      leader_state, leader_remaining_ms, leader_free};
+
 /* A semaphore does not say what its znode is called: it is the one with its token. */
 static void slot_node(const zkl_semaphore *semaphore, zkl_session *session, char *path, size_t size)
 {
@@ -187,6 +214,9 @@ void wish_node(const struct wish *wish, zkl_session *session, char *path, size_t
     } else if (wish->kind == &wish_read) {
         zkl_rwlock_node(wish->object, name, sizeof name);
         snprintf(path, size, "%s/%s", zkl_rwlock_path(wish->object), name);
+    } else if (wish->kind == &wish_leader) {
+        zkl_election_node(wish->object, name, sizeof name);
+        snprintf(path, size, "%s/%s", zkl_election_path(wish->object), name);
     } else {
         zkl_lock_node(wish->object, name, sizeof name);
         snprintf(path, size, "%s/%s", zkl_lock_path(wish->object), name);

@@ -1,4 +1,5 @@
-/* wish.h - what can be contended for: a lock, a reader's share of one, a slot of a semaphore; asked the same questions. */
+/* wish.h - what can be contended for: a lock, a reader's share of one, a slot of a semaphore, leadership; asked the same
+ * questions. */
 #ifndef CLI_WISH_H
 #define CLI_WISH_H
 
@@ -8,12 +9,12 @@
 typedef void (*wish_decided_fn)(int code, const zkl_grant *grant, const zkl_error *error, void *payload);
 
 struct wish_kind;
-extern const struct wish_kind wish_lock, wish_read, wish_slot;
+extern const struct wish_kind wish_lock, wish_read, wish_slot, wish_leader;
 
 struct wish {
     const struct wish_kind *kind;
     int limit;    /* of wish_slot: how many slots there are */
-    void *object; /* a zkl_lock, zkl_rwlock or zkl_semaphore; NULL: not made */
+    void *object; /* a zkl_lock, zkl_rwlock, zkl_semaphore or zkl_election; NULL: not made */
     wish_decided_fn decided;
     void *payload;
 };

@@ -44,6 +44,10 @@ done <<'TABLE'
 125|check|which lock
 125|check a b|which lock
 125|hold|which lock
+125|elect|which lock
+125|elect x|which command
+125|elect --backoff soon x true|'soon' is no duration
+125|elect -w 5s x true|unknown option
 125|release|which lock
 125|release x|--force removes
 125|release --force x|--yes
@@ -52,7 +56,7 @@ done <<'TABLE'
 122|run -n -w 200ms x true|127.0.0.1:1
 TABLE
 
-for command in run once hold check ls watch release doctor sandbox; do
+for command in run elect once hold check ls watch release doctor sandbox; do
     for words in "help $command" "$command --help" "$command -h"; do
         eval "code 0 zklock $words"
         matches "zklock $words" "$(sed -n 3p "$work/out")" '^  .*zklock ' # examples lead

@@ -1,0 +1,145 @@
+/* cmd_elect.c - for daemons: run CMD while leader, stop it on loss, stand again. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "notify.h"
+#include "runner.h"
+
+#define PAUSE_MAX_MS 60000 /* between failures; and a CMD that ran for longer fails as if for the first time */
+
+enum { OPTION_ONCE = RUNNER_FIRST_OWN, OPTION_VALUE_TEXT, OPTION_NOTIFY, OPTION_BACKOFF };
+
+static const struct poptOption options[] = {
+    OPTION_FLAG("once", '\0', OPTION_ONCE, "one term: end when it ends, however it ends"),
+    OPTION_VALUE("value", '\0', OPTION_VALUE_TEXT, "what the candidate publishes (HOST:PID (USER))", "TEXT"),
+    OPTION_VALUE("backoff", '\0', OPTION_BACKOFF, "pause after CMD failed; doubles up to 1m while it fails (1s)",
+                 "DUR"),
+    OPTION_FLAG("notify", '\0', OPTION_NOTIFY, "tell systemd: READY=1, STATUS=, STOPPING=1"),
+    OPTIONS_JOB,
+    OPTION_END,
+};
+
+struct elect {
+    struct runner runner; /* first */
+    struct notify notify;
+    bool once;
+    int64_t backoff_ms; /* the first pause */
+    int64_t pause_ms;   /* the last one; 0: none yet */
+};
+
+static bool take(void *into, int option, const char *value)
+{
+    struct elect *elect = into;
+    bool taken;
+    bool fine = runner_take(&elect->runner, option, value, &taken);
+    if (taken) {
+        return fine;
+    }
+    switch (option) {
+    case OPTION_ONCE:
+        elect->once = true;
+        return true;
+    case OPTION_VALUE_TEXT:
+        elect->runner.contend.metadata = value;
+        return true;
+    case OPTION_BACKOFF:
+        return cli_take_duration("--backoff", value, &elect->backoff_ms);
+    default:
+        elect->runner.contend.notify = &elect->notify;
+        return notify_open(&elect->notify);
+    }
+}
+
+static int opened(struct runner *runner)
+{
+    notify_say(runner->contend.notify, "READY=1\nSTATUS=waiting");
+    return CLI_GO_ON;
+}
+
+static int granted(struct runner *runner)
+{
+    const struct contend *contend = &runner->contend;
+    char since[40];
+    time_t now = time(NULL);
+    struct tm utc;
+    strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    notify_say(contend->notify, "STATUS=leader since %s, token %" PRId64, since, contend->grant.token);
+    cli_note(contend->cli, "\"%s\": leader, token %" PRId64, contend->name, contend->grant.token);
+    return CLI_GO_ON;
+}
+
+/* As systemd counts: exit 0, or killed by HUP, INT or TERM, is an end in good order. */
+static bool failed(const struct job *job)
+{
+    if (!WIFSIGNALED(job->status)) {
+        return WEXITSTATUS(job->status) != 0;
+    }
+    int number = WTERMSIG(job->status);
+    return number != SIGHUP && number != SIGINT && number != SIGTERM;
+}
+
+/* Out of the queue, so that another host may lead meanwhile. */
+static int pause_and_stand_again(struct elect *elect, int code)
+{
+    struct contend *contend = &elect->runner.contend;
+    bool first = elect->pause_ms == 0 || elect->runner.ended_ms - elect->runner.granted_ms > PAUSE_MAX_MS;
+    int64_t pause_ms = first ? elect->backoff_ms : 2 * elect->pause_ms;
+    elect->pause_ms = pause_ms < PAUSE_MAX_MS || first ? pause_ms : PAUSE_MAX_MS;
+    cli_note(contend->cli, "\"%s\": %s failed (%d): standing again in %.1f s", contend->name, elect->runner.job.name,
+             code, (double)elect->pause_ms / 1000);
+    notify_say(contend->notify, "STATUS=CMD failed (%d), stands again in %.1f s", code, (double)elect->pause_ms / 1000);
+    return contend_pause(contend, elect->pause_ms);
+}
+
+/* Lost: stand again at once. CMD failed: after a pause. It ended in good order, was told to end, or cannot be run: end. */
+static int next(struct runner *runner, int code)
+{
+    struct elect *elect = (struct elect *)runner;
+    const struct job *job = &runner->job;
+    bool ends = elect->once || job->told || job->unkept || (!job->lost && !(job->ran && failed(job)));
+    if (!ends) {
+        code = job->lost ? CLI_GO_ON : pause_and_stand_again(elect, code);
+    }
+    notify_say(runner->contend.notify, code == CLI_GO_ON ? "STATUS=waiting" : "STOPPING=1\nSTATUS=ending");
+    return code;
+}
+
+static int elect_command(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+{
+    struct elect elect = {.notify = {.socket = -1}, .backoff_ms = 1000};
+    runner_init(&elect.runner, cli, self->name);
+    elect.runner.contend.wish.kind = &wish_leader;
+    elect.runner.job.again = true;
+    elect.runner.opened = opened;
+    elect.runner.granted = granted;
+    elect.runner.next = next;
+    return runner_main(&elect.runner, self, argc, argv, take, &elect);
+}
+
+const struct cli_command cmd_elect = {
+    .name = "elect",
+    .run = elect_command,
+    .arguments = "ELECTION [--] CMD [ARG...]",
+    .summary = "for daemons: run CMD while leader, stand again when that is lost",
+    .examples = "  zklock elect scheduler -- ./scheduler         # on every host; one runs it\n"
+                "  zklock elect --notify scheduler ./scheduler   # ExecStart= of a Type=notify unit\n"
+                "  zklock elect --once --value db3 master -- ./lead    # one term\n",
+    .notes = "CMD is stopped before anybody else can lead, as by 'zklock run'. Then:\n\n"
+             "  leadership was lost         stands again, at the end of the queue\n"
+             "  CMD failed                  resigns, stands again after the back-off\n"
+             "  CMD ended in good order     resigns and ends with CMD's code: exit 0, or\n"
+             "                              killed by HUP, INT or TERM\n"
+             "  TERM, INT or QUIT to us     CMD gets it; when it has ended, ends with its\n"
+             "                              code. While waiting: 128+n at once\n"
+             "  CMD cannot be run           resigns and ends, 126 or 127\n"
+             "  --once                      ends with the term: CMD's code, 120 when lost\n\n"
+             "--notify sends READY=1 when the session is there and the candidate stands (a\n"
+             "standby that waits is a service that is up), its place in the queue or since\n"
+             "when it leads as STATUS=, and takes NOTIFY_SOCKET out of CMD's environment;\n"
+             "without --notify CMD keeps it and may speak for itself (NotifyAccess=all).\n"
+             "'zklock ls ELECTION' shows leader and candidates; Curator's LeaderLatch stands\n"
+             "in the same queue. CMD's environment, signals and exit codes: 'zklock run -h'.\n",
+    .options = options,
+};

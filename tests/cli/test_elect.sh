@@ -1,0 +1,155 @@
+#!/bin/bash
+# zklock elect: terms, losses, failures, the end; what systemd is told.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_sandbox --tick 500ms sandbox
+
+zk() { zklock --tick 500ms --session-timeout 4s "$@"; }
+elect() { # NAME ARG...: zklock elect in the background
+    local name=$1
+    shift
+    background zklock --tick 500ms --session-timeout 4s elect "$@" 2>>"$work/$name.said"
+}
+# CMD of NAME: a line with its pid for each term, then it stays.
+stay() { echo "echo \$\$ >>$work/$1.terms; exec sleep 600"; }
+last_pid() { tail -n 1 "$work/$1.terms"; }
+
+# CMD that ends in good order ends it, with its code; nothing is left.
+code 0 zk elect x true
+matches "it says that it leads" "$(cat "$work/err")" '"x": leader, token [1-9]'
+code 0 zk elect -c 'echo $ZKLOCK_NODE' x
+matches "a leader's znode" "$(cat "$work/out")" '^/locks/x/_c_[-0-9a-f]{36}-latch-[0-9]{10}$'
+code 143 zk elect x sh -c 'kill -TERM $$'
+code 127 zk elect x zklock-no-such-command
+code 126 zk elect x /etc/passwd
+code 3 zk elect --once x sh -c 'exit 3'
+code 125 zk elect --grace 60s x true
+code 0 zk elect --report "$work/report" x true
+matches "report" "$(cat "$work/report")" '"outcome":"ran","exit_code":0,"lock":"x".*latch'
+same "nobody stands any more" "$(zklock ls x | grep -c latch)" 0
+
+# CMD that fails is tried again, with a back-off that grows; standard files are there for each term.
+begin=$(now_ms)
+same "three terms" "$(zk -q elect --backoff 200ms x bash -c "echo term; echo >>$work/tries; [ \$(wc -l <$work/tries) -ge 3 ]" | wc -l)" 3
+took=$(($(now_ms) - begin))
+true_that "two pauses of 200 and 400 ms took $took ms" [ "$took" -ge 600 ]
+same "standard input" "$(echo typed | zk elect x cat)" typed
+
+# Two candidates: the first leads; failing hands over to the second; what they publish.
+elect a --value "node a" y bash -c "$(stay a)"
+a=$pid
+await "a to lead" lines "$work/a.terms" 1
+elect b --backoff 100ms y bash -c "$(stay b)"
+b=$pid
+await "b to stand" queued y 2
+matches "candidates" "$(zklock ls y)" 'holds .* latch +node a$'
+kill -KILL "$(last_pid a)"
+await "b to lead" lines "$work/b.terms" 1
+await "a to stand again" queued y 2
+true_that "a's CMD did not start meanwhile" [ "$(wc -l <"$work/a.terms")" -eq 1 ]
+matches "a says why" "$(cat "$work/a.said")" 'bash failed \(137\): standing again in 1\.0 s'
+code 0 zklock check --is-me y
+
+# An operator removes the leader: its CMD is stopped, and it stands again behind the other.
+code 0 zklock release --force --yes y
+await "a to lead again" lines "$work/a.terms" 2
+await "b's CMD to die" gone "$(last_pid b)"
+await "b to stand again" queued y 2
+
+# zklock is stopped beyond its session: CMD is dead before the next one leads; after CONT it stands again.
+dead=$(last_pid a)
+kill -STOP "$a"
+await "b to lead" lines "$work/b.terms" 2
+true_that "a's CMD is dead" gone "$dead"
+kill -CONT "$a"
+await "a to stand again after CONT" queued y 2
+
+# The server is frozen beyond the lease: CMD stops, and somebody leads again after it.
+kill -STOP "$ZKLOCK_SANDBOX_PIDS"
+await "b's CMD to die" gone "$(last_pid b)"
+kill -CONT "$ZKLOCK_SANDBOX_PIDS"
+terms() { [ "$(cat "$work/a.terms" "$work/b.terms" | wc -l)" -ge "$1" ]; }
+await "a fifth term" terms 5
+await "both to stand" queued y 2
+
+# TERM: to CMD, whose code it is; while waiting, out of the queue at once.
+leader=$a waiter=$b
+[ "$(tail -n +3 "$work/a.terms" | wc -l)" -gt 0 ] || { leader=$b waiter=$a; }
+kill -INT "$waiter"
+wait "$waiter"
+same "exit code of a waiter after INT" $? 130
+true_that "it left at once" queued y 1
+kill -TERM "$leader"
+wait "$leader"
+same "exit code of the leader after TERM" $? 143
+true_that "it left, too" queued y 0
+elect c --backoff 1h z bash -c 'exit 9'
+await "c to pause" grep -q 'standing again in 3600' "$work/c.said"
+kill -TERM "$pid"
+wait "$pid"
+same "exit code of a TERM in the pause" $? 143
+elect d z bash -c "trap 'exit 5' TERM; echo up >$work/up; while :; do read -rt 0.01 <> <(:); done"
+await "d to lead" lines "$work/up" 1
+kill -TERM "$pid"
+wait "$pid"
+same "CMD's own code after TERM" $? 5
+
+# --once: lost is 120.
+elect e --once z bash -c "$(stay e)"
+await "e to lead" lines "$work/e.terms" 1
+code 0 zklock release --force --yes z
+wait "$pid"
+same "exit code of a lost term with --once" $? 120
+
+# zklock killed: so is CMD, by the keeper, in the second term as in the first.
+elect f --backoff 50ms z bash -c "$(stay f)"
+await "f to lead" lines "$work/f.terms" 1
+kill -KILL "$(last_pid f)"
+await "f to lead again" lines "$work/f.terms" 2
+kill -KILL "$pid"
+await "CMD to die" gone "$(last_pid f)"
+
+# systemd's side of it, by path and by abstract name.
+command -v python3 >/dev/null || exit 0
+listen() { # ADDRESS
+    rm -f "$work/told" "$work/listens"
+    python3 -c '
+import socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1].replace("@", "\0"))
+open(sys.argv[2] + "/listens", "w").write("1\n")
+with open(sys.argv[2] + "/told", "a") as told:
+    while True:
+        told.write(s.recv(4096).decode() + "\n---\n")
+        told.flush()' "$1" "$work" &
+    listener=$!
+    await "a listener" lines "$work/listens" 1
+}
+told() { grep -qE -- "$1" "$work/told"; }
+mkfifo "$work/end"
+for address in "$work/notify" "@zklock-test-$$"; do
+    listen "$address"
+    zklock hold w <>"$work/end" >/dev/null &
+    holder=$!
+    await "a holder" queued w 1
+    background env NOTIFY_SOCKET="$address" zklock -q elect --notify w bash -c "env >$work/env; exec sleep 600"
+    await "READY" told '^READY=1$'
+    await "the place in the queue" told '^STATUS=waiting, 1 ahead$'
+    kill -TERM "$holder"
+    await "the leader's status" told '^STATUS=leader since 20[-0-9]*T[0-9:]*Z, token [1-9][0-9]*$'
+    await "CMD" grep -q ^ZKLOCK_TOKEN= "$work/env"
+    same "CMD does not see NOTIFY_SOCKET" "$(grep -c ^NOTIFY_SOCKET= "$work/env")" 0
+    kill -TERM "$pid"
+    wait "$pid"
+    same "exit code" $? 143
+    await "STOPPING" told '^STOPPING=1$'
+    same "READY once" "$(grep -c READY "$work/told")" 1
+    kill "$listener"
+    wait "$listener" 2>/dev/null
+done
+code 0 env NOTIFY_SOCKET=/x zklock elect w sh -c 'echo $NOTIFY_SOCKET'
+same "without --notify it is CMD's" "$(cat "$work/out")" /x
+code 0 zklock elect --notify w true
+code 0 env NOTIFY_SOCKET=/nobody/listens zklock elect --notify w true
+code 125 env NOTIFY_SOCKET=relative zklock elect --notify w true
+matches "no address" "$(cat "$work/err")" "NOTIFY_SOCKET is 'relative'"
