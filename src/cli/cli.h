@@ -30,8 +30,9 @@ struct cli_command {
     int (*run)(struct cli *cli, const struct cli_command *self, int argc, const char **argv);
     const char *arguments; /* "LOCK -- CMD [ARG...]" */
     const char *summary;   /* one line */
-    const char *examples;  /* whole lines, each a command to type or a # comment */
-    const char *notes;     /* paragraphs below the options; NULL: none */
+    const char *examples;  /* whole lines of 80 columns at most, each a command to type or a # comment */
+    const char *notes;     /* paragraphs below the options, folded; lines that begin with a space stay. NULL: none */
+    bool hidden;           /* not for people: left out of lists */
     const struct poptOption *options;
 };
 
@@ -44,6 +45,14 @@ const struct cli_command *cli_find_command(const char *name);
 /* The subcommand that a mistyped word most likely meant; NULL when none is near. */
 const char *cli_suggest_command(const char *word);
 
+/* A mistyped word: begin with word and zeroes, compare it with each candidate; best is the nearest, NULL when none is near. */
+struct cli_nearest {
+    const char *word;
+    const char *best;
+    size_t distance;
+};
+void cli_compare(struct cli_nearest *nearest, const char *candidate);
+
 /* Says "zklock: ..." on stderr. */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same unless -q. */
@@ -53,10 +62,10 @@ void cli_detail(const struct cli *cli, const char *format, ...) __attribute__((f
 /* A usage error: the message, then where help is. Returns EXIT_FAILED. */
 int cli_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Text from the network, without what could steer a terminal. */
+/* Text from the network, without what could steer a terminal; what is no UTF-8 becomes '?'. As much as fits. */
 void cli_printable(const char *text, size_t size, char *out, size_t out_size);
 
-/* LOCK as a znode path: itself when absolute, else below /locks. Malloced; NULL without memory. */
+/* LOCK as a znode path: itself when absolute, else below /locks. Malloced; NULL after it was said why. */
 char *cli_lock_path(const char *lock);
 
 #endif

@@ -123,9 +123,9 @@ const struct cli_command cmd_elect = {
     .run = elect_command,
     .arguments = "ELECTION [--] CMD [ARG...]",
     .summary = "for daemons: run CMD while leader, stand again when that is lost",
-    .examples = "  zklock elect scheduler -- ./scheduler         # on every host; one runs it\n"
-                "  zklock elect --notify scheduler ./scheduler   # ExecStart= of a Type=notify unit\n"
-                "  zklock elect --once --value db3 master -- ./lead    # one term\n",
+    .examples = "  zklock elect scheduler -- ./scheduler             # on every host\n"
+                "  zklock elect --notify scheduler -- ./scheduler    # systemd, Type=notify\n"
+                "  zklock elect --once --value db3 master -- ./lead  # one term\n",
     .notes = "CMD is stopped before anybody else can lead, as by 'zklock run'. Then:\n\n"
              "  leadership was lost         stands again, at the end of the queue\n"
              "  CMD failed                  resigns, stands again after the back-off\n"

@@ -74,12 +74,27 @@ static int show_named(struct cli *cli, zkl_session *session, int count, const ch
     return code;
 }
 
+/* Known before anything is connected. */
+static bool are_locks(int count, const char **locks)
+{
+    bool fine = true;
+    for (int i = 0; fine && i < count; i++) {
+        char *path = cli_lock_path(locks[i]);
+        fine = path != NULL;
+        free(path);
+    }
+    return fine;
+}
+
 static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
 {
     int count;
     const char **locks;
     zkl_session *session = NULL;
     int code = cli_parse(cli, self, argc, argv, NULL, NULL, &count, &locks);
+    if (code == CLI_GO_ON && !are_locks(count, locks)) {
+        return EXIT_FAILED;
+    }
     if (code == CLI_GO_ON) {
         code = cli_connect(cli, QUEUES_LIST_MS, &session);
     }

@@ -126,9 +126,10 @@ const struct cli_command cmd_once = {
     .run = once_command,
     .arguments = "--slot DUR[@PHASE] JOB [--] CMD [ARG...]",
     .summary = "run CMD once per time slot over all hosts",
-    .examples =
-        "  */15 * * * * zklock once --slot 15m report -- ./report     # the same line in every host's crontab\n"
-        "  5 * * * *    zklock once --slot 1h@5m rotate -- ./rotate   # round times five minutes past the hour\n",
+    .examples = "  # the same line in every host's crontab\n"
+                "  */15 * * * * zklock once --slot 15m report -- ./report\n"
+                "  # round times five minutes past the hour\n"
+                "  5 * * * *    zklock once --slot 1h@5m rotate -- ./rotate\n",
     .notes =
         "All hosts that fire in a slot queue for JOB, in order. The first runs CMD; when it succeeds, the slot is\n"
         "recorded, in one transaction with the proof that JOB is still held, and the others end with 0 without\n"

@@ -38,19 +38,18 @@ const struct cli_command cmd_run = {
     .run = run_command,
     .arguments = "LOCK [--] CMD [ARG...]",
     .summary = "queue, run CMD while holding LOCK, release",
-    .examples = "  zklock run backup -- pg_dump shop           # one host at a time, the others wait their turn\n"
-                "  zklock run -n nightly -- ./job              # if another host is at it, do not: exit code 124\n"
-                "  zklock run -w 5m -E 0 report -- ./report    # wait five minutes at most, then call it done\n"
+    .examples = "  zklock run backup -- pg_dump shop           # one host at a time, in order\n"
+                "  zklock run -n nightly -- ./job              # if one is at it, do not: 124\n"
+                "  zklock run -w 5m -E 0 report -- ./report    # give up after 5 minutes, with 0\n"
                 "  zklock run -c 'dump | gzip >f.gz' backup    # by the shell\n"
-                "  zklock run -r catalog -- ./read-it          # with other readers, but not beside a writer\n"
+                "  zklock run -r catalog -- ./read-it          # beside readers, not a writer\n"
                 "  zklock run -j 3 render -- ./frame           # three at a time\n",
     .notes =
         "CMD is stopped before anybody else can be granted LOCK, whatever happens to the network or to zklock. It is\n"
         "sent TERM, and KILL after the grace. LOCK is released when CMD and everything it started is gone. Nothing\n"
         "after LOCK is taken as an option of zklock. A LOCK is used with -j or without, not both.\n\n"
         "CMD finds ZKLOCK_PATH, ZKLOCK_NODE, ZKLOCK_TOKEN (rises with every grant: let the resource refuse older\n"
-        "ones) and ZKLOCK_SERVERS. TERM INT HUP QUIT USR1 USR2 CONT WINCH reach its whole process group.\n\n"
-        "Exit codes: CMD's own, or 128+n when signal n killed it; 120 lock lost, CMD stopped; 121 access refused;\n"
-        "122 no ensemble reached; 124 not granted in time; 125 usage or own failure; 126, 127 as shells do.\n",
+        "ones) and ZKLOCK_SERVERS. TERM INT HUP QUIT USR1 USR2 CONT WINCH reach its whole process "
+        "group.\n\n" CLI_EXIT_CODES,
     .options = options,
 };

@@ -117,12 +117,13 @@ static bool take_locks(struct watch *watch, int count, const char **locks)
 {
     watch->paths = calloc((size_t)count, sizeof *watch->paths);
     watch->seen = calloc((size_t)count, sizeof *watch->seen);
-    for (int i = 0; watch->paths && watch->seen && i < count; i++) {
+    if (!watch->paths || !watch->seen) {
+        cli_error("out of memory");
+        return false;
+    }
+    for (int i = 0; i < count; i++) {
         watch->paths[i] = cli_lock_path(locks[i]);
         watch->count += watch->paths[i] != NULL;
-    }
-    if (watch->count < count) {
-        cli_error("out of memory");
     }
     return watch->count == count;
 }

@@ -113,7 +113,7 @@ static void on_stopping(const struct job *job, enum keeper_cause cause)
 
 static void on_refused(struct job *job, int reason)
 {
-    cli_error("%s: %s", job->name, strerror(reason));
+    cli_error("%s: %s%s", job->name, strerror(reason), *job->name == '-' ? "; options of ours come before LOCK" : "");
     job->code = reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
     job->over = true;
 }

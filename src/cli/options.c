@@ -131,6 +131,51 @@ static int version(void)
     return EXIT_DONE;
 }
 
+static void compare_all(struct cli_nearest *nearest, const struct poptOption *options)
+{
+    for (; options->longName; options++) {
+        cli_compare(nearest, options->longName);
+    }
+}
+
+static bool has(const struct poptOption *options, const char *bad)
+{
+    bool is_long = strncmp(bad, "--", 2) == 0;
+    for (; options->longName; options++) {
+        if (is_long ? strcmp(options->longName, bad + 2) == 0 : options->shortName == bad[1]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const struct cli_command *whose(const char *bad)
+{
+    for (int i = 0; cli_commands[i]; i++) {
+        if (has(cli_commands[i]->options, bad)) {
+            return cli_commands[i];
+        }
+    }
+    return NULL;
+}
+
+/* Says what may have been meant: an option of a subcommand, before its name; or one that is spelt nearly so. */
+static int refuse(const struct cli_command *command, const char *bad, const char *why)
+{
+    const char *name = command ? command->name : NULL;
+    const struct cli_command *owner = command ? NULL : whose(bad);
+    struct cli_nearest nearest = {.word = strncmp(bad, "--", 2) == 0 ? bad + 2 : ""};
+    if (owner) {
+        return cli_usage(NULL, "%s: %s here; it goes after the subcommand: zklock %s %s", bad, why, owner->name, bad);
+    }
+    if (command) {
+        compare_all(&nearest, command->options);
+    }
+    compare_all(&nearest, cli_global_options);
+    return nearest.best ? cli_usage(name, "%s: %s; did you mean '--%s'?", bad, why, nearest.best)
+                        : cli_usage(name, "%s: %s", bad, why);
+}
+
 static int take_all(poptContext context, struct cli *cli, const struct cli_command *command, cli_take_fn take_own,
                     void *into)
 {
@@ -142,6 +187,9 @@ static int take_all(poptContext context, struct cli *cli, const struct cli_comma
             return EXIT_DONE;
         }
         code = option == 'V' ? version() : take(context, cli, option, take_own, into);
+    }
+    if (code == CLI_GO_ON && option == POPT_ERROR_BADOPT) {
+        return refuse(command, poptBadOption(context, POPT_BADOPTION_NOALIAS), poptStrerror(option));
     }
     if (code == CLI_GO_ON && option < -1) {
         return cli_usage(command ? command->name : NULL, "%s: %s", poptBadOption(context, POPT_BADOPTION_NOALIAS),
@@ -172,54 +220,4 @@ int cli_parse(struct cli *cli, const struct cli_command *command, int argc, cons
     *rest = argv + argc - *count;
     poptFreeContext(context);
     return code;
-}
-
-static void print_option(const struct poptOption *option)
-{
-    char names[96];
-    snprintf(names, sizeof names, "%c%c%c --%s%s%s", option->shortName ? '-' : ' ',
-             option->shortName ? option->shortName : ' ', option->shortName ? ',' : ' ', option->longName,
-             option->argDescrip ? "=" : "", option->argDescrip ? option->argDescrip : "");
-    if (strlen(names) > 28) {
-        printf("  %s\n  %-28s %s\n", names, "", option->descrip);
-    } else {
-        printf("  %-28s %s\n", names, option->descrip);
-    }
-}
-
-static void print_options(const char *title, const struct poptOption *options)
-{
-    if (options->longName) {
-        printf("\n%s:\n", title);
-    }
-    for (; options->longName; options++) {
-        print_option(options);
-    }
-}
-
-void cli_help(const struct cli_command *command)
-{
-    printf("zklock %s - %s\n\n%s\nUsage: zklock [global options] %s [options]%s%s\n", command->name, command->summary,
-           command->examples, command->name, *command->arguments ? " " : "", command->arguments);
-    print_options("Options", command->options);
-    print_options("Global options", cli_global_options);
-    if (command->notes) {
-        printf("\n%s", command->notes);
-    }
-}
-
-void cli_help_all(void)
-{
-    puts("zklock - one of many, in the order they asked, on Apache ZooKeeper\n");
-    puts("  zklock run backup -- pg_dump shop          # one host at a time, the others queue");
-    puts("  zklock run -n nightly -- ./job             # or not at all if another one is at it");
-    puts("  zklock sandbox -- zklock run demo -- date  # try it without a server of your own\n");
-    puts("Usage: zklock [global options] SUBCOMMAND [options] [LOCK] [-- CMD [ARG...]]\n\nSubcommands:");
-    for (int i = 0; cli_commands[i]; i++) {
-        printf("  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
-    }
-    print_options("Global options", cli_global_options);
-    puts("\n'zklock SUBCOMMAND --help' tells the rest. LOCK is a znode path, or a name below /locks.\n"
-         "Exit codes: CMD's own, or 128+n when signal n killed it; 120 lock lost, CMD stopped; 121 access refused;\n"
-         "122 no ensemble reached; 124 not granted in time; 125 usage or own failure; 126 and 127 as shells do.");
 }

@@ -53,4 +53,11 @@ bool cli_take_number(const char *option, const char *value, long least, long mos
 void cli_help(const struct cli_command *command);
 void cli_help_all(void);
 
+/* For help texts. */
+#define CLI_EXIT_CODES                                                                                        \
+    "Exit codes: CMD's own, or 128+n when signal n killed it; 120 lock lost, CMD stopped before anybody "     \
+    "else could be granted; 121 access refused; 122 no ensemble reached, or no session; 124 not granted in "  \
+    "time (-w, -n; -E changes it); 125 usage, configuration or own failure; 126 CMD cannot be executed, 127 " \
+    "not found.\n"
+
 #endif

@@ -197,7 +197,6 @@ int runner_main(struct runner *runner, const struct cli_command *self, int argc,
     }
     runner->contend.path = cli_lock_path(runner->contend.name);
     if (!runner->contend.path) {
-        cli_error("out of memory");
         return EXIT_FAILED;
     }
     code = prepare_and_run(runner);

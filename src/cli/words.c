@@ -60,23 +60,16 @@ int cli_usage(const char *command, const char *format, ...)
 
 char *cli_lock_path(const char *lock)
 {
-    char *path = NULL;
+    char *path;
+    if (lock[0] == '-') {
+        cli_error("'%s': options come before LOCK; a lock of that name is /locks/%s", lock, lock);
+        return NULL;
+    }
     if (asprintf(&path, "%s%s", lock[0] == '/' ? "" : "/locks/", lock) < 0) {
+        cli_error("out of memory");
         return NULL;
     }
     return path;
-}
-
-void cli_printable(const char *text, size_t size, char *out, size_t out_size)
-{
-    size_t used = 0;
-    for (size_t i = 0; i < size && used + 1 < out_size; i++) {
-        unsigned char c = (unsigned char)text[i];
-        /* U+0080 to U+009F are control characters too, C2 80 to C2 9F in UTF-8. */
-        bool control = c < 0x20 || c == 0x7f || (c < 0xa0 && c >= 0x80 && i > 0 && (unsigned char)text[i - 1] == 0xc2);
-        out[used++] = control ? '?' : (char)c;
-    }
-    out[used] = '\0';
 }
 
 const struct cli_command *cli_find_command(const char *name)
@@ -89,7 +82,7 @@ const struct cli_command *cli_find_command(const char *name)
     return NULL;
 }
 
-#define WORD_MAX 16
+#define WORD_MAX 32
 
 static size_t smallest(size_t a, size_t b, size_t c)
 {
@@ -117,16 +110,28 @@ static size_t edit_distance(const char *a, const char *b)
     return row[width];
 }
 
+void cli_compare(struct cli_nearest *nearest, const char *candidate)
+{
+    size_t length = strlen(nearest->word);
+    if (length > WORD_MAX || strlen(candidate) > WORD_MAX) {
+        return;
+    }
+    /* more edits than two, or as many as there are letters, make another word */
+    size_t limit = nearest->best ? nearest->distance : length < 3 ? length : 3;
+    size_t distance = edit_distance(nearest->word, candidate);
+    if (distance < limit) {
+        nearest->best = candidate;
+        nearest->distance = distance;
+    }
+}
+
 const char *cli_suggest_command(const char *word)
 {
-    const char *best = NULL;
-    size_t best_distance = 3; /* more edits than two are another word */
-    for (int i = 0; cli_commands[i] && strlen(word) <= WORD_MAX; i++) {
-        size_t distance = edit_distance(word, cli_commands[i]->name);
-        if (distance < best_distance && distance < strlen(word)) {
-            best_distance = distance;
-            best = cli_commands[i]->name;
+    struct cli_nearest nearest = {.word = word};
+    for (int i = 0; cli_commands[i]; i++) {
+        if (!cli_commands[i]->hidden) {
+            cli_compare(&nearest, cli_commands[i]->name);
         }
     }
-    return best;
+    return nearest.best;
 }

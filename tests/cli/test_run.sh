@@ -45,6 +45,8 @@ matches "a grace that does not fit" "$(cat "$work/err")" '--grace 9000ms does no
 # Nothing after LOCK is ours.
 code 0 zklock run x echo -n -w 5 --help -- --version
 same "options after LOCK" "$(cat "$work/out")" "-w 5 --help -- --version"
+code 127 zklock run x -n true
+matches "an option of ours after LOCK" "$(cat "$work/err")" '-n: No such file or directory; options of ours come before LOCK'
 code 0 zklock run -- x echo -n plain
 same "options after -- LOCK" "$(cat "$work/out")" "plain"
 

@@ -14,7 +14,18 @@ done <<'TABLE'
 125|rnu x true|did you mean 'run'
 125|sandbx|did you mean 'sandbox'
 125|frobnicate|no subcommand 'frobnicate'
-125|--frobnicate|--frobnicate: unknown option
+125|--frobnicate|--frobnicate: unknown option$
+125|--jsno ls|did you mean '--json'
+125|-w 5s run x true|-w: unknown option here; it goes after the subcommand: zklock run -w
+125|run --slot x true|did you mean '--slots'
+125|run --server x true|did you mean '--servers'
+125|run -Q x true|-Q: unknown option$
+125|once --slots 15m x true|did you mean '--slot'
+125|relase x|did you mean 'release'
+125|ls backup --json|options come before LOCK; a lock of that name is /locks/--json
+125|watch backup -q|options come before LOCK
+125|check -- --is-me|options come before LOCK
+125|run -- -n x|options come before LOCK
 125|run|which lock
 125|run x|which command
 125|run x --|which command
@@ -59,11 +70,13 @@ TABLE
 for command in run elect once hold check ls watch release doctor sandbox; do
     for words in "help $command" "$command --help" "$command -h"; do
         eval "code 0 zklock $words"
-        matches "zklock $words" "$(sed -n 3p "$work/out")" '^  .*zklock ' # examples lead
+        matches "zklock $words" "$(sed -n 3,4p "$work/out")" '^  .*zklock ' # examples lead
         same "standard error of 'zklock $words'" "$(cat "$work/err")" ""
+        same "lines of 'zklock $words' too wide for a terminal" "$(awk 'length > 79' "$work/out")" ""
     done
 done
 code 0 zklock --help
+same "lines of 'zklock --help' too wide for a terminal" "$(awk 'length > 79' "$work/out")" ""
 code 0 zklock help
 code 0 zklock -V
 matches "version" "$(cat "$work/out")" '^zklock [0-9]+\.[0-9]+\.[0-9]+$'
