@@ -43,8 +43,8 @@ struct stage {
     const char *chroot;
     struct player players[PLAY_SESSIONS];
     int count;
-    int in_slot[SLOTS];     /* which player, -1: none */
-    struct moment *moments; /* every zxid seen and the time that goes with it */
+    int in_slot[SCRIPT_SLOTS]; /* which player, -1: none */
+    struct moment *moments;    /* every zxid seen and the time that goes with it */
     size_t moment_count, moment_room;
 };
 
@@ -121,7 +121,7 @@ static bool fence(struct stage *stage, struct player *player)
 
 static bool fence_all(struct stage *stage)
 {
-    for (int slot = 0; slot < SLOTS; slot++) {
+    for (int slot = 0; slot < SCRIPT_SLOTS; slot++) {
         struct player *player = player_of(stage, slot);
         if (player && !player->cut && !fence(stage, player)) {
             return false;
@@ -172,7 +172,7 @@ static bool close_session(struct stage *stage, struct player *player)
     }
     stage->in_slot[player->slot] = -1;
     player->closed = true;
-    for (int slot = 0; slot < SLOTS; slot++) {
+    for (int slot = 0; slot < SCRIPT_SLOTS; slot++) {
         if (player_of(stage, slot)) {
             loosen_from(stage, player_of(stage, slot));
         }
@@ -180,7 +180,7 @@ static bool close_session(struct stage *stage, struct player *player)
     if (!stage->world->close(player->session) || !fence_all(stage)) {
         return false;
     }
-    for (int slot = 0; slot < SLOTS; slot++) {
+    for (int slot = 0; slot < SCRIPT_SLOTS; slot++) {
         if (player_of(stage, slot)) {
             loosen_to(stage, player_of(stage, slot));
         }
@@ -368,7 +368,7 @@ static void add_data(struct line *line, const struct zkl__reply *reply)
 }
 
 static void add_reply(struct line *line, const struct stage *stage, const struct zkl__op *op,
-                      const struct zkl__reply *reply)
+                      const struct zkl__reply *reply, bool in_multi)
 {
     add(line, " %s(%d)", zkl__rc_name(reply->rc), reply->zk_code);
     if (reply->name) {
@@ -380,10 +380,12 @@ static void add_reply(struct line *line, const struct stage *stage, const struct
     if (reply->child_count > 0 || op->kind == ZKL__OP_CHILDREN) {
         add_children(line, reply);
     }
-    add_stat(line, stage, &reply->stat);
+    if (!in_multi || (stage->script->features & SCRIPT_PARTS_STAT)) {
+        add_stat(line, stage, &reply->stat);
+    }
     for (size_t i = 0; i < reply->part_count; i++) {
         add(line, " {");
-        add_reply(line, stage, op->kind == ZKL__OP_MULTI ? &op->parts[i] : op, &reply->parts[i]);
+        add_reply(line, stage, op->kind == ZKL__OP_MULTI ? &op->parts[i] : op, &reply->parts[i], true);
         add(line, " }");
     }
 }
@@ -412,7 +414,7 @@ static void write_line(struct line *line, const struct stage *stage, const struc
         const struct zkl__op *op = &stage->script->ops[player->ops[record->id]];
         script_op_text(text, sizeof text, op);
         add(line, "#%ld %s ->", player->ops[record->id], text);
-        add_reply(line, stage, op, &record->reply);
+        add_reply(line, stage, op, &record->reply, false);
     } else {
         add(line, "%s", kinds[record->kind]);
     }
@@ -541,7 +543,7 @@ bool play(struct transcript *out, struct world *world, const struct script *scri
     stage.script = script;
     stage.drop = drop;
     stage.chroot = chroot;
-    for (int slot = 0; slot < SLOTS; slot++) {
+    for (int slot = 0; slot < SCRIPT_SLOTS; slot++) {
         stage.in_slot[slot] = -1;
     }
     bool ok = perform(&stage);

@@ -24,7 +24,7 @@ struct maker {
     const struct script_options *options;
     uint64_t random;
     int slot; /* whose burst is being made */
-    bool cut[SLOTS];
+    bool cut[SCRIPT_SLOTS];
     struct known known[KNOWN]; /* the first is the base */
     int known_count;
 };
@@ -265,7 +265,8 @@ static int32_t some_version(struct maker *m)
 
 static void make_sequential(struct maker *m, char path[SCRIPT_PATH])
 {
-    if (!odd_path(m, path)) {
+    bool odd = odd_path(m, path);
+    if (!odd || (path[0] == '\0' && !(m->options->features & SCRIPT_ROOT))) { /* that would be a child of the root */
         some_known(m, path);
     }
     append(path, strcmp(path, "/") == 0 ? "" : "/");
@@ -404,7 +405,7 @@ static void add_steps(struct maker *m)
         add_step(m, STEP_OPEN, slot);
     }
     add_base(m);
-    while (script->op_count < m->options->ops && script->step_count < SCRIPT_STEPS - 2 * SLOTS) {
+    while (script->op_count < m->options->ops && script->step_count < SCRIPT_STEPS - 2 * SCRIPT_SLOTS) {
         int slot = m->slot = below(m, script->slots);
         if (one_in(m, 12)) {
             add_incident(m, slot);
@@ -433,7 +434,7 @@ struct script *script_make(const struct script_options *options)
     }
     m.script->seed = options->seed;
     m.script->base = keep_text(&m, options->base);
-    m.script->slots = 2 + below(&m, SLOTS - 1);
+    m.script->slots = 2 + below(&m, SCRIPT_SLOTS - 1);
     kept.features &= ~(unsigned)(one_in(&m, 5) ? SCRIPT_ACLS : SCRIPT_CUTS);
     m.script->default_acl = (kept.features & SCRIPT_ACLS) && one_in(&m, 4);
     kept.features &= one_in(&m, 2) ? ~0U : ~(unsigned)SCRIPT_CHROOT;
@@ -462,7 +463,7 @@ void script_free(struct script *script)
 
 const char *script_identity(int slot)
 {
-    static const char *const identities[SLOTS] = {NULL, "alice:a", "bob:b"};
+    static const char *const identities[SCRIPT_SLOTS] = {NULL, "alice:a", "bob:b"};
     return identities[slot];
 }
 

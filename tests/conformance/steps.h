@@ -9,7 +9,7 @@
 #include "op.h"
 
 enum {
-    SLOTS = 3,          /* sessions at a time */
+    SCRIPT_SLOTS = 3,   /* sessions at a time */
     SCRIPT_STEPS = 400, /* at most */
     BURST_OPS = 16,
     SCRIPT_PARTS = 5, /* of a multi */
@@ -26,10 +26,11 @@ enum step_kind {
 
 /* What a store must be able to do for a script. */
 enum script_features {
-    SCRIPT_ACLS = 1,   /* access lists, digest identities */
-    SCRIPT_CUTS = 2,   /* connections can be lost */
-    SCRIPT_CHROOT = 4, /* sessions under a chroot, where there is one */
-    SCRIPT_ROOT = 8    /* the root itself is looked at; only with one script at a time */
+    SCRIPT_ACLS = 1,       /* access lists, digest identities */
+    SCRIPT_CUTS = 2,       /* connections can be lost */
+    SCRIPT_CHROOT = 4,     /* sessions under a chroot, where there is one */
+    SCRIPT_ROOT = 8,       /* the root itself is looked at; only with one script at a time */
+    SCRIPT_PARTS_STAT = 16 /* a set inside a multi tells the stat as it was in the middle of it */
 };
 
 struct step {

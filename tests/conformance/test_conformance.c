@@ -1,8 +1,8 @@
-/* The same scripts on the in-process store and on a real ZooKeeper: the transcripts must be the same.
+/* The same scripts on a real ZooKeeper, on the in-process store and on the simulated ensemble: the transcripts must be the same.
  *
  *   conformance [--seeds FIRST-LAST] [--seconds N] [--ops N] [--servers N] [--show]
  *
- * A difference is shrunk to the operations it needs and printed with the command that repeats it. Exit code 0: none; 1: there is
+ * With --servers 0 the in-process store is what the simulated ensemble is compared with. A difference is shrunk to the operations it needs and printed with the command that repeats it. Exit code 0: none; 1: there is
  * one, or a store failed; 77: no server on this machine. */
 #include "ensemble.h"
 #include "play.h"
@@ -20,15 +20,17 @@ struct options {
     uint64_t first, last;
     int64_t seconds; /* 0: no limit */
     size_t ops;
-    int servers;
+    int servers; /* real ones; 0: none */
     bool show;
 };
+
+enum { REAL, MEMORY, SIMULATED, WORLDS };
 
 struct arena {
     const struct options *options;
     struct ensemble *ensemble;
-    struct world *worlds[2];
-    struct world_session *keepers[2]; /* they keep the trees, and make what chroots need */
+    struct world *worlds[WORLDS];          /* REAL: NULL without servers */
+    struct world_session *keepers[WORLDS]; /* they keep the trees, and make what chroots need; a small world has none */
     unsigned long runs;
     unsigned long long played_ops;
 };
@@ -40,21 +42,27 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* --- the two stores ------------------------------------------------------------------------------------------------ */
+/* --- the stores ---------------------------------------------------------------------------------------------------- */
 
 static void arena_close(struct arena *arena)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < WORLDS; i++) {
         if (arena->keepers[i]) {
             arena->worlds[i]->close(arena->keepers[i]);
             arena->worlds[i]->free(arena->keepers[i]);
             arena->keepers[i] = NULL;
         }
-        world_free(arena->worlds[i]);
-        arena->worlds[i] = NULL;
     }
-    ensemble_stop(arena->ensemble);
-    arena->ensemble = NULL;
+    world_free(arena->worlds[REAL]);
+    world_free(arena->worlds[MEMORY]);
+    if (arena->worlds[SIMULATED]) {
+        world_sim_free(arena->worlds[SIMULATED]);
+    }
+    memset(arena->worlds, 0, sizeof arena->worlds);
+    if (arena->ensemble) {
+        ensemble_stop(arena->ensemble);
+        arena->ensemble = NULL;
+    }
 }
 
 static bool arena_open(struct arena *arena)
@@ -62,15 +70,18 @@ static bool arena_open(struct arena *arena)
     struct ensemble_options how = {.servers = arena->options->servers,
                                    .java = "-Dznode.container.checkIntervalMs=86400000"};
     struct world_plan plan = {.chroot = ""};
-    arena->ensemble = ensemble_start(&how);
-    if (!arena->ensemble) {
-        return false;
+    if (arena->options->servers > 0) {
+        arena->ensemble = ensemble_start(&how);
+        if (!arena->ensemble) {
+            return false;
+        }
+        arena->worlds[REAL] = world_of_store(ensemble_servers(arena->ensemble));
     }
-    arena->worlds[0] = world_of_store(ensemble_servers(arena->ensemble));
-    arena->worlds[1] = world_of_store("memory:conformance");
-    for (int i = 0; i < 2; i++) {
-        arena->keepers[i] = arena->worlds[i] ? arena->worlds[i]->open(arena->worlds[i], &plan) : NULL;
-        if (!arena->keepers[i]) {
+    arena->worlds[MEMORY] = world_of_store("memory:conformance");
+    arena->worlds[SIMULATED] = world_of_sim();
+    for (int i = 0; i < WORLDS; i++) {
+        struct world *world = arena->worlds[i];
+        if (world && !world->small && !(arena->keepers[i] = world->open(world, &plan))) {
             arena_close(arena);
             return false;
         }
@@ -78,13 +89,28 @@ static bool arena_open(struct arena *arena)
     return true;
 }
 
-/* The node that is the chroot of the next run, in both trees: they stay alike down to the root. */
+/* Which worlds play the script of a seed: the simulated one every second, and that has only what it can do. */
+static int worlds_of(struct world *out[WORLDS], const struct arena *arena, uint64_t seed)
+{
+    int count = 0;
+    for (int i = 0; i < WORLDS; i++) {
+        if (arena->worlds[i] && (i != SIMULATED || seed % 2 == 0 || arena->options->servers == 0)) {
+            out[count++] = arena->worlds[i];
+        }
+    }
+    return count;
+}
+
+/* The node that is the chroot of the next run, in all trees: they stay alike down to the root. */
 static bool make_chroot(struct arena *arena, const char *path)
 {
     struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = path};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < WORLDS; i++) {
         uint64_t id;
         int code;
+        if (!arena->keepers[i]) {
+            continue;
+        }
         arena->worlds[i]->submit(arena->keepers[i], &op, &id, &code);
         if (id == 0 || !arena->worlds[i]->wait(arena->keepers[i], id)) {
             return false;
@@ -100,22 +126,28 @@ enum verdict { SAME, DIFFERENT, BROKEN };
 static enum verdict run(struct arena *arena, uint64_t seed, const bool *drop, bool print)
 {
     char base[32], chroot[32];
-    struct transcript transcripts[2] = {0};
+    struct transcript transcripts[WORLDS] = {0};
+    struct world *worlds[WORLDS];
+    unsigned features = ~0U;
+    int count = worlds_of(worlds, arena, seed);
+    for (int i = 0; i < count; i++) {
+        features &= worlds[i]->features;
+    }
     snprintf(base, sizeof base, "/s%07lu", arena->runs);
     snprintf(chroot, sizeof chroot, "/k%07lu", arena->runs++);
     struct script *script = script_make(&(struct script_options){
         .seed = seed,
         .ops = arena->options->ops,
-        .features = arena->worlds[0]->features & arena->worlds[1]->features,
+        .features = features,
         .base = base,
     });
     enum verdict verdict = make_chroot(arena, chroot) ? SAME : BROKEN;
-    for (int i = 0; verdict == SAME && i < 2; i++) {
-        verdict = play(&transcripts[i], arena->worlds[i], script, drop, chroot) ? SAME : BROKEN;
-    }
-    if (verdict == SAME) {
-        const char *names[2] = {arena->worlds[0]->name, arena->worlds[1]->name};
-        verdict = transcript_differs(&transcripts[0], names[0], &transcripts[1], names[1], print) ? DIFFERENT : SAME;
+    for (int i = 0; verdict == SAME && i < count; i++) {
+        verdict = play(&transcripts[i], worlds[i], script, drop, chroot) ? SAME : BROKEN;
+        if (verdict == SAME && i > 0 &&
+            transcript_differs(&transcripts[0], worlds[0]->name, &transcripts[i], worlds[i]->name, print)) {
+            verdict = DIFFERENT;
+        }
     }
     for (int s = 0; arena->options->show && !drop && s < transcripts[0].session_count; s++) {
         for (size_t i = 0; i < transcripts[0].sessions[s].count; i++) {
@@ -123,8 +155,9 @@ static enum verdict run(struct arena *arena, uint64_t seed, const bool *drop, bo
         }
     }
     arena->played_ops += script->op_count;
-    transcript_free(&transcripts[0]);
-    transcript_free(&transcripts[1]);
+    for (int i = 0; i < count; i++) {
+        transcript_free(&transcripts[i]);
+    }
     script_free(script);
     return verdict;
 }
@@ -220,7 +253,7 @@ static bool parse(struct options *options, int argc, char **argv)
         }
     }
     options->last = options->seconds > 0 ? UINT64_MAX - 1 : options->last;
-    return optind == argc && options->ops > 0 && options->servers > 0;
+    return optind == argc && options->ops > 0 && options->servers >= 0;
 }
 
 int main(int argc, char **argv)
@@ -230,7 +263,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: conformance [--seeds FIRST-LAST] [--seconds N] [--ops N] [--servers N] [--show]\n");
         return 2;
     }
-    if (!ensemble_available()) {
+    if (options.servers > 0 && !ensemble_available()) {
         printf("conformance: skipped, no ZooKeeper server on this machine\n");
         return 77;
     }

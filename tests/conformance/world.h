@@ -20,6 +20,7 @@ struct world_plan {
 struct world {
     const char *name;
     unsigned features; /* SCRIPT_... that it can do. SCRIPT_CHROOT: scripts may ask for it, see above */
+    bool small;        /* has room for one script; begins anew when a session is opened and none is */
     bool lags;         /* one session may see less than another saw before: it needs a write as a barrier */
     void *state;
 
@@ -44,5 +45,9 @@ struct world {
 /* One of the stores behind store.h, by its servers string; memory: is known by its name. */
 struct world *world_of_store(const char *servers);
 void world_free(struct world *world);
+
+/* The simulated ensemble. One at a time. */
+struct world *world_of_sim(void);
+void world_sim_free(struct world *world);
 
 #endif

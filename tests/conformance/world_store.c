@@ -157,7 +157,7 @@ static int64_t session_id(const struct world_session *session)
 }
 
 static const struct world template = {
-    .features = SCRIPT_ACLS | SCRIPT_CUTS | SCRIPT_CHROOT | SCRIPT_ROOT,
+    .features = SCRIPT_ACLS | SCRIPT_CUTS | SCRIPT_CHROOT | SCRIPT_ROOT | SCRIPT_PARTS_STAT,
     .open = session_open,
     .submit = session_submit,
     .wait = session_wait,

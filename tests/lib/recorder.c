@@ -63,7 +63,7 @@ static char *copy_text(const char *text)
     return text ? strdup(text) : NULL;
 }
 
-static void copy_reply(struct zkl__reply *to, const struct zkl__reply *from)
+void record_copy_reply(struct zkl__reply *to, const struct zkl__reply *from)
 {
     *to = *from;
     to->name = copy_text(from->name);
@@ -89,7 +89,7 @@ static void copy_reply(struct zkl__reply *to, const struct zkl__reply *from)
     }
 }
 
-static void record_free(struct record *record)
+void record_free(struct record *record)
 {
     struct zkl__reply *reply = &record->reply;
     for (size_t i = 0; i < reply->child_count; i++) {
@@ -150,7 +150,7 @@ static void on_reply(void *ctx, uint64_t id, const struct zkl__reply *reply)
 {
     struct record *record = new_record(RECORD_REPLY);
     record->id = id;
-    copy_reply(&record->reply, reply);
+    record_copy_reply(&record->reply, reply);
     note(ctx, record);
 }
 

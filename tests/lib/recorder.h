@@ -21,6 +21,10 @@ struct record {
 
 struct recorder;
 
+/* For stores that are driven in another way: a deep copy, and what frees a record with it. */
+void record_copy_reply(struct zkl__reply *to, const struct zkl__reply *from);
+void record_free(struct record *record);
+
 /* The usual configuration for servers: 6 s session timeout, no credentials, malloc. */
 struct zkl__store_config recorder_config(const char *servers);
 /* NULL when open fails; the code then is in *code and words in err (both may be NULL). */

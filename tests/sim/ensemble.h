@@ -115,7 +115,7 @@ struct sim_node {
 };
 
 struct sim_value {
-    int64_t zxid;
+    int64_t zxid, time;
     int older;
     int32_t version;
     uint32_t size;

@@ -26,12 +26,19 @@ static size_t list_children(const struct sim *s, int path, int64_t zxid, const c
     return count;
 }
 
-static void fill_parts(const struct sim *s, int first, struct zkl__reply *parts, size_t count)
+/* Of one that failed, the parts before the culprit are rolled back with code 0, those behind it with -2. */
+static void fill_parts(const struct sim *s, const struct sim_message *message, struct zkl__reply *parts, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct sim_part *part = &s->parts[first + (int)i];
-        parts[i] =
-            (struct zkl__reply){.rc = part->rc, .name = part->rc == ZKL__RC_OK ? name_of_node(s, part->node) : NULL};
+        const struct sim_part *part = &s->parts[message->parts + (int)i];
+        bool done = part->rc == ZKL__RC_OK && message->rc == ZKL__RC_OK;
+        parts[i] = (struct zkl__reply){.rc = part->rc == ZKL__RC_OK && !done ? ZKL__RC_ROLLEDBACK : part->rc,
+                                       .zk_code = sim_zk_code(part->rc)};
+        if (done && part->op == ZKL__OP_CREATE) {
+            parts[i].name = name_of_node(s, part->node);
+        } else if (done && part->op == ZKL__OP_SET) {
+            sim_stat_at(s, part->node, message->zxid, &parts[i].stat);
+        }
     }
 }
 
@@ -48,7 +55,8 @@ static void tell_reply(struct sim *s, int client, const struct sim_message *mess
     if (reply.rc == ZKL__RC_REFUSED && message->zk_code == -112) {
         reply.rc = ZKL__RC_UNKNOWN; /* the adapter cannot tell it from the library's own -112 */
     }
-    if (reply.rc == ZKL__RC_OK && message->node >= 0) {
+    bool told = asked->op != ZKL__OP_DELETE && asked->op != ZKL__OP_CHECK;
+    if (reply.rc == ZKL__RC_OK && message->node >= 0 && told) {
         sim_stat_at(s, message->node, message->zxid, &reply.stat);
         reply.name = asked->op == ZKL__OP_CREATE ? name_of_node(s, message->node) : NULL;
         if (asked->op == ZKL__OP_GET) {
@@ -70,7 +78,7 @@ static void tell_reply(struct sim *s, int client, const struct sim_message *mess
     if (asked->op == ZKL__OP_MULTI && message->parts >= 0) {
         reply.part_count = (size_t)message->part_count;
         reply.parts = parts;
-        fill_parts(s, message->parts, parts, reply.part_count);
+        fill_parts(s, message, parts, reply.part_count);
     }
     sim_say(s, "reply", "%d: %s %s %s", client, zkl__op_name(asked->op),
             asked->path >= 0 ? s->paths[asked->path].text : "", zkl__rc_name(reply.rc));

@@ -155,7 +155,7 @@ void sim_server_validated(struct sim *s, int index, uint32_t serial, int session
 
 /* --- reads ---------------------------------------------------------------------------------------------------------- */
 
-static int zk_code(enum zkl__rc rc)
+int sim_zk_code(enum zkl__rc rc)
 {
     switch (rc) {
     case ZKL__RC_NONODE:
@@ -214,7 +214,7 @@ static void reply(struct sim *s, int index, uint64_t id, enum zkl__rc rc, int co
     struct sim_message *message = sim_message_new(s, SIM_MSG_REPLY);
     message->id = id;
     message->rc = rc;
-    message->zk_code = code ? code : zk_code(rc);
+    message->zk_code = code ? code : sim_zk_code(rc);
     message->node = node;
     message->parts = parts;
     message->zxid = sim_server_zxid(s, s->conns[index].server);

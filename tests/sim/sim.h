@@ -163,6 +163,8 @@ const void *sim_tree_data(const struct sim *s, int node, int64_t zxid, uint32_t 
 
 /* --- server.c: what ensemble.c needs of it -------------------------------------------------------------------------- */
 
+/* ZooKeeper's number for it. */
+int sim_zk_code(enum zkl__rc rc);
 bool sim_server_serves(const struct sim *s, int server);
 void sim_server_close_conns(struct sim *s, int server);
 void sim_server_fire(struct sim *s, int server, const struct sim_txn *txn);

@@ -128,12 +128,19 @@ int sim_child_count(const struct sim *s, int path, int64_t zxid)
     return count;
 }
 
-const void *sim_tree_data(const struct sim *s, int node, int64_t zxid, uint32_t *size, int32_t *version)
+/* The newest value at zxid; -1: as created. */
+static int value_at(const struct sim *s, int node, int64_t zxid)
 {
     int value = s->nodes[node].value;
     while (value >= 0 && s->values[value].zxid > zxid) {
         value = s->values[value].older;
     }
+    return value;
+}
+
+const void *sim_tree_data(const struct sim *s, int node, int64_t zxid, uint32_t *size, int32_t *version)
+{
+    int value = value_at(s, node, zxid);
     *version = value < 0 ? 0 : s->values[value].version;
     *size = value < 0 ? s->nodes[node].size : s->values[value].size;
     return value < 0 ? s->nodes[node].data : s->values[value].data;
@@ -141,10 +148,7 @@ const void *sim_tree_data(const struct sim *s, int node, int64_t zxid, uint32_t 
 
 static int64_t modified(const struct sim *s, int node, int64_t zxid)
 {
-    int value = s->nodes[node].value;
-    while (value >= 0 && s->values[value].zxid > zxid) {
-        value = s->values[value].older;
-    }
+    int value = value_at(s, node, zxid);
     return value < 0 ? s->nodes[node].czxid : s->values[value].zxid;
 }
 
@@ -166,20 +170,36 @@ int64_t sim_tree_changed(const struct sim *s, int path, int64_t zxid, bool child
     return last;
 }
 
+/* The counter as it was at zxid: it goes up with every create. */
+static int32_t cversion_at(const struct sim *s, const struct sim_node *n, int64_t zxid)
+{
+    int64_t committed = sim_committed_zxid(s);
+    int32_t later = 0;
+    for (int child = zxid < committed ? s->paths[n->path].first_child : -1; child >= 0;
+         child = s->paths[child].sibling) {
+        for (int each = s->paths[child].node; each >= 0; each = s->nodes[each].older) {
+            int64_t made = s->nodes[each].czxid;
+            later += made > zxid && made <= committed && made < n->dzxid;
+        }
+    }
+    return n->cversion - later;
+}
+
 void sim_stat_at(const struct sim *s, int node, int64_t zxid, struct zkl__stat *stat)
 {
     const struct sim_node *n = &s->nodes[node];
     uint32_t size;
     int32_t version;
     sim_tree_data(s, node, zxid, &size, &version);
+    int value = value_at(s, node, zxid);
     int children = n->owner < 0 ? sim_child_count(s, n->path, zxid) : 0;
     *stat = (struct zkl__stat){.czxid = n->czxid,
                                .mzxid = modified(s, node, zxid),
                                .ctime_ms = n->ctime / SIM_MS,
-                               .mtime_ms = n->ctime / SIM_MS,
+                               .mtime_ms = (value < 0 ? n->ctime : s->values[value].time) / SIM_MS,
                                .ephemeral_owner = n->owner < 0 ? 0 : n->owner + 1,
                                .version = version,
-                               .cversion = (int32_t)(2 * (uint32_t)n->cversion - (uint32_t)children),
+                               .cversion = (int32_t)(2 * (uint32_t)cversion_at(s, n, zxid) - (uint32_t)children),
                                .child_count = children,
                                .data_size = (int32_t)size};
 }
@@ -277,7 +297,7 @@ static enum zkl__rc do_delete(struct sim *s, struct sim_part *part, int64_t zxid
     uint32_t size;
     int32_t version;
     sim_tree_data(s, node, SIM_HEAD, &size, &version);
-    if (part->version >= 0 && part->version != version) {
+    if (part->version != -1 && part->version != version) {
         return ZKL__RC_BADVERSION;
     }
     if (sim_child_count(s, part->path, SIM_HEAD) > 0) {
@@ -302,7 +322,7 @@ static enum zkl__rc do_set_or_check(struct sim *s, struct sim_part *part, int64_
     uint32_t size;
     int32_t version;
     sim_tree_data(s, node, SIM_HEAD, &size, &version);
-    if (part->version >= 0 && part->version != version) {
+    if (part->version != -1 && part->version != version) {
         return ZKL__RC_BADVERSION;
     }
     part->node = node;
@@ -313,8 +333,12 @@ static enum zkl__rc do_set_or_check(struct sim *s, struct sim_part *part, int64_
         s->overflow = true;
         return ZKL__RC_REFUSED;
     }
-    s->values[s->value_count] = (struct sim_value){
-        .zxid = zxid, .older = s->nodes[node].value, .version = version + 1, .size = part->size, .data = part->data};
+    s->values[s->value_count] = (struct sim_value){.zxid = zxid,
+                                                   .time = sim_now(s),
+                                                   .older = s->nodes[node].value,
+                                                   .version = version + 1,
+                                                   .size = part->size,
+                                                   .data = part->data};
     s->nodes[node].value = s->value_count++;
     effect_new(s, SIM_CHANGED, node);
     return ZKL__RC_OK;
