@@ -4,6 +4,7 @@
 #include "error.h"
 #include "heap.h"
 #include "lease.h"
+#include "path.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -116,18 +117,29 @@ int zkl__lease_check(const zkl_session_options *options, int64_t timeout, zkl_er
         (long long)((enough + MS - 1) / MS));
 }
 
+/* Controls of seven and eight bits, and those that break lines or turn the direction of what follows. */
+static bool moves_the_terminal(uint32_t point)
+{
+    return point < 0x20 || (point >= 0x7f && point < 0xa0) || (point >= 0x2028 && point <= 0x202e) ||
+           (point >= 0x2066 && point <= 0x2069);
+}
+
 void zkl__text_escape(char *out, size_t size, const char *text)
 {
     size_t at = 0;
-    bool second = false;
-    for (const unsigned char *in = (const unsigned char *)text; *in && at + 5 < size; in++) {
-        bool first = *in == 0xc2 && in[1] >= 0x80 && in[1] < 0xa0;
-        if (*in < 0x20 || *in == 0x7f || first || second) {
-            at += (size_t)snprintf(out + at, size - at, "\\x%02x", *in);
-        } else {
-            out[at++] = (char)*in;
+    const unsigned char *in = (const unsigned char *)text;
+    while (*in) {
+        uint32_t point;
+        size_t length = zkl__utf8_decode(in, &point);
+        bool plain = length > 0 && !moves_the_terminal(point);
+        length += length == 0;
+        if (at + (plain ? length : 4 * length) >= size) {
+            break;
         }
-        second = first;
+        for (size_t i = 0; i < length; i++) {
+            at += (size_t)snprintf(out + at, size - at, plain ? "%c" : "\\x%02x", in[i]);
+        }
+        in += length;
     }
     out[at] = '\0';
 }

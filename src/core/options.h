@@ -26,8 +26,8 @@ void zkl__settings_free(struct zkl__settings *settings, const zkl_heap *heap); /
 /* ZKL_OK, or ZKL_EINVAL with the numbers: a session of this timeout (ns) would leave its holders next to no lease. */
 int zkl__lease_check(const zkl_session_options *options, int64_t timeout, zkl_error *err);
 
-/* text as one line into out: control characters, those of eight bits in UTF-8 (C2 80 to C2 9F) too, as \xNN. A log may end on
- * a terminal. */
+/* text as one line into out: control characters (those of eight bits, line separators and turns of direction too) and what is no
+ * UTF-8 as \xNN. A log may end on a terminal. Cut to size, between two characters. */
 void zkl__text_escape(char *out, size_t size, const char *text);
 
 #endif

@@ -7,8 +7,7 @@
 
 #include <zklock/types.h>
 
-/* One code point of strict UTF-8 (no overlong form, no surrogate); its length, or 0. */
-static size_t decode(const unsigned char *s, uint32_t *out)
+size_t zkl__utf8_decode(const unsigned char *s, uint32_t *out)
 {
     if (s[0] < 0x80) {
         *out = s[0];
@@ -55,7 +54,7 @@ static int check_characters(const char *path, zkl_error *err)
     const unsigned char *s = (const unsigned char *)path;
     while (*s) {
         uint32_t point;
-        size_t length = decode(s, &point);
+        size_t length = zkl__utf8_decode(s, &point);
         size_t at = (size_t)(s - (const unsigned char *)path);
         if (length == 0) {
             return zkl__fail(err, ZKL_EINVAL, 0, path, "path: byte %zu is not valid UTF-8", at);
@@ -132,7 +131,7 @@ int zkl__text_check(const char *text, zkl_error *err)
     const unsigned char *s = (const unsigned char *)text;
     while (*s) {
         uint32_t point;
-        size_t step = decode(s, &point);
+        size_t step = zkl__utf8_decode(s, &point);
         if (step == 0) {
             return zkl__fail(err, ZKL_EINVAL, 0, NULL, "metadata: byte %zu is not valid UTF-8",
                              (size_t)(s - (const unsigned char *)text));

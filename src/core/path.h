@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <zklock/error.h>
 
@@ -22,5 +23,8 @@ bool zkl__path_form(const char *path, bool sequential);
 
 /* dir and name (may be NULL) as one path into out. Returns its length, or 0 when it does not fit. */
 size_t zkl__path_join(char *out, size_t size, const char *dir, const char *name);
+
+/* One code point of strict UTF-8 (no overlong form, no surrogate) of a text that ends in NUL; its length, or 0. */
+size_t zkl__utf8_decode(const unsigned char *s, uint32_t *out);
 
 #endif

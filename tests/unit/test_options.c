@@ -132,8 +132,16 @@ static void test_escape(void)
     expect_line("\xc2\x9b"
                 "31m\xc2\xa0",
                 64, "\\xc2\\x9b31m\xc2\xa0"); /* CSI in eight bits; a no-break space stays */
-    expect_line("\xc2", 64, "\xc2");
-    expect_line("0123456789", 10, "01234"); /* cut, never in the middle of an escape */
+    expect_line("\xc2", 64, "\\xc2");         /* no UTF-8: a terminal of eight bits may take it for a control */
+    expect_line("\x9b"
+                "31m\xe2",
+                64, "\\x9b31m\\xe2");
+    expect_line("a\xe2\x80\xae"
+                "b\xe2\x80\xa8",
+                64, "a\\xe2\\x80\\xaeb\\xe2\\x80\\xa8"); /* right to left; line separator */
+    expect_line("0123456789", 10, "012345678");          /* cut, never in the middle of an escape or a character */
+    expect_line("0123\n56789", 8, "0123");
+    expect_line("012\xc3\xbc", 5, "012");
     expect_line("", 64, "");
 }
 
