@@ -28,9 +28,18 @@ typedef enum zkl_session_state {
 typedef void (*zkl_session_state_fn)(zkl_session *session, zkl_session_state state, void *payload);
 
 typedef enum zkl_log_level { ZKL_LOG_ERROR = 1, ZKL_LOG_WARN, ZKL_LOG_INFO, ZKL_LOG_DEBUG } zkl_log_level;
-/* One line, no newline, control characters escaped, never a secret. Called on threads of the library, possibly with its
- * locks held: copy and return; call nothing of the library. */
-typedef void (*zkl_log_fn)(zkl_log_level level, const char *line, void *payload);
+/* What there is to log, as one line and in parts. No newline, control characters escaped, never a secret. */
+typedef struct zkl_log_record {
+    zkl_log_level level;
+    const char *line;   /* "/locks/backup#3: held -> lost: the lease ended" */
+    const char *source; /* "session", "contender", or "client": the ZooKeeper client library */
+    const char *path;   /* of the contender's queue; NULL: it is about none */
+    unsigned contender; /* number of the contender among the session's; 0: it is about none */
+    const char *text;   /* what happened */
+} zkl_log_record;
+/* The record lives until the function returns. Called on threads of the library, possibly with its locks held: copy and
+ * return; call nothing of the library. */
+typedef void (*zkl_log_fn)(const zkl_log_record *record, void *payload);
 
 typedef enum zkl_callbacks {
     ZKL_CALLBACKS_THREAD,  /* on a thread of the session, started with the first callback wanted */

@@ -73,11 +73,11 @@ static bool take_secret(const char *file, char *text, zkl_session_options *optio
     return true;
 }
 
-static void on_log(zkl_log_level level, const char *line, void *payload)
+static void on_log(const zkl_log_record *record, void *payload)
 {
     (void)payload;
     static const char *const names[] = {"", "error", "warning", "info", "debug"};
-    fprintf(stderr, "zklock: [%s] %s\n", names[level], line);
+    fprintf(stderr, "zklock: [%s] %s\n", names[record->level], record->line);
 }
 
 static int open_session(struct cli *cli, const zkl_session_options *options, zkl_session **session)

@@ -2,21 +2,33 @@
 #include "inside.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TICK_SOON (100 * ZKL__MS)
 #define BACKOFF_MIN (100 * ZKL__MS)
 #define BACKOFF_MAX (5000 * ZKL__MS)
 
+/* who: "session", "client", or a contender's "path#number". */
 static void log_line(const zkl_session *session, zkl_log_level level, const char *who, const char *what)
 {
     const zkl_session_options *options = &session->settings.options;
-    if (options->log_fn && level <= options->log_level) {
-        char raw[512], line[1024];
-        snprintf(raw, sizeof raw, "%s: %s", who, what);
-        zkl__text_escape(line, sizeof line, raw);
-        options->log_fn(level, line, options->log_payload);
+    if (!options->log_fn || level > options->log_level) {
+        return;
     }
+    char path[ZKL_PATH_MAX + 16], text[1024], line[sizeof path + sizeof text + 2];
+    zkl__text_escape(path, sizeof path, who);
+    zkl__text_escape(text, sizeof text, what);
+    snprintf(line, sizeof line, "%s: %s", path, text);
+    zkl_log_record record = {.level = level, .line = line, .source = who, .text = text};
+    char *number = who[0] == '/' ? strrchr(path, '#') : NULL;
+    if (number) {
+        *number = '\0';
+        record.source = "contender";
+        record.path = path;
+        record.contender = (unsigned)strtoul(number + 1, NULL, 10);
+    }
+    options->log_fn(&record, options->log_payload);
 }
 
 /* --- from the store ------------------------------------------------------------------------------------------------ */
@@ -221,7 +233,9 @@ void zkl__session_ring_open(void *arg)
         int64_t longer = session->backoff * 2 < BACKOFF_MAX ? session->backoff * 2 : BACKOFF_MAX;
         session->backoff = longer > BACKOFF_MIN ? longer : BACKOFF_MIN;
         zkl__alarms_set(&session->alarms, &session->open_alarm, zkl__clock_now() + session->backoff);
-        log_line(session, ZKL_LOG_WARN, "no connection begun", err.text);
+        char text[ZKL_ERROR_TEXT_MAX + 32];
+        snprintf(text, sizeof text, "no connection begun: %s", err.text);
+        log_line(session, ZKL_LOG_WARN, "session", text);
     }
     zkl__signal_raise(&session->status.changed);
     zkl__session_wake(session);

@@ -451,11 +451,10 @@ static void test_close_while_waiting_and_holding(void)
 
 static atomic_int readings;
 
-static void count_readings(zkl_log_level level, const char *line, void *payload)
+static void count_readings(const zkl_log_record *record, void *payload)
 {
-    (void)level;
     (void)payload;
-    readings += strstr(line, "leases stand") != NULL;
+    readings += strstr(record->text, "leases stand") != NULL;
 }
 
 /* With many waiting, one release wakes the head, and nobody else. */

@@ -522,18 +522,22 @@ static void test_no_memory(void)
 
 struct log {
     pthread_mutex_t mutex;
-    int lines, bad, deep;
+    int lines, bad, deep, of_the_session, of_the_lock;
 };
 
-static void on_log(zkl_log_level level, const char *line, void *payload)
+static void on_log(const zkl_log_record *record, void *payload)
 {
     struct log *log = payload;
     pthread_mutex_lock(&log->mutex);
     log->lines++;
-    log->deep += level == ZKL_LOG_DEBUG;
-    for (const char *c = line; *c; c++) {
+    log->deep += record->level == ZKL_LOG_DEBUG;
+    log->of_the_session += strcmp(record->source, "session") == 0 && !record->path && record->contender == 0;
+    log->of_the_lock += strcmp(record->source, "contender") == 0 && record->contender > 0;
+    for (const char *c = record->line; *c; c++) {
         log->bad += (unsigned char)*c < 0x20 || *c == 0x7f;
     }
+    log->bad += record->path && strncmp(record->line, record->path, strlen(record->path)) != 0;
+    log->bad += strcmp(record->line + strlen(record->line) - strlen(record->text), record->text) != 0;
     pthread_mutex_unlock(&log->mutex);
 }
 
@@ -555,6 +559,8 @@ static void test_log(void)
     use(session, &box);
     kit_close(session);
     CU_ASSERT(log.deep > 5);
+    CU_ASSERT(log.of_the_session >= 2);
+    CU_ASSERT(log.of_the_lock > 3);
     CU_ASSERT_EQUAL(log.bad, 0);
 }
 

@@ -297,12 +297,11 @@ static void take_turn(struct turn *turn, zkl_session *session)
     uses[recipe_for(turn->s, turn->plan->path)](turn, session);
 }
 
-static void log_line(zkl_log_level level, const char *line, void *payload)
+static void log_line(const zkl_log_record *record, void *payload)
 {
     char who[16];
-    (void)level;
     snprintf(who, sizeof who, "%d", (int)(intptr_t)payload);
-    sim_say(fiber_world(), who, "%s", line);
+    sim_say(fiber_world(), who, "%s", record->line);
 }
 
 static void open_session(struct sim *s, int client)
