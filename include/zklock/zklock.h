@@ -14,6 +14,7 @@
 #include <zklock/rwlock.h>
 #include <zklock/semaphore.h>
 #include <zklock/session.h>
+#include <zklock/stats.h>
 #include <zklock/types.h>
 #include <zklock/version.h>
 

@@ -155,6 +155,7 @@ void zkl__contender_queue_again(struct zkl__contender *c, const struct zkl__cont
         zkl__contender_fail(c, ev, out, ZKL_ELOST, 0, why);
         return;
     }
+    c->requeued = true;
     zkl__contender_stop_watching(c, out, ZKL__WATCH_OFF);
     zkl__contender_move(c, ZKL__NEW, why);
     zkl__contender_advance(c, ev, out);

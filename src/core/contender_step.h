@@ -131,6 +131,11 @@ struct zkl__contender {
     int64_t listed_at;  /* when its last list was asked for */
     size_t timer;       /* place in the heap + 1; 0: none */
     int64_t wake;
+
+    /* for statistics */
+    struct zkl__path_stats *path_stats;
+    int64_t since; /* asked for, then granted */
+    bool requeued; /* in this step */
 };
 
 void zkl__contender_step(struct zkl__contender *contender, const struct zkl__contender_event *event,

@@ -31,7 +31,11 @@ int zkl__core_send(struct zkl__core *core, struct zkl__contender *contender, str
     if (p->refused != ZKL_OK) {
         p->next = core->refused;
         core->refused = (size_t)(p - core->pendings.slots) + 1;
-    } else if (proves_much(op->kind)) {
+        return ZKL_OK;
+    }
+    core->stats.all.requests++;
+    core->stats.all.heartbeats += role == ZKL__ROLE_BEAT;
+    if (proves_much(op->kind)) {
         core->proof_at = core->now + zkl__lease_keepalive(core->timeout);
     }
     return ZKL_OK;
@@ -47,8 +51,12 @@ static enum zkl__proof proof_of(enum zkl__op_kind kind, enum zkl__rc rc)
 
 static void prove(struct zkl__core *core, enum zkl__op_kind kind, int64_t sent, enum zkl__rc rc)
 {
+    int64_t left = core->lease.until - core->now;
     if (!zkl__rc_answered(rc) || !zkl__lease_answer(&core->lease, proof_of(kind, rc), sent, core->now)) {
         return;
+    }
+    if (core->held > 0) {
+        zkl__stats_slack(&core->stats, left);
     }
     for (struct zkl__contender *c = core->holders, *next; c; c = next) {
         next = c->next_holder;
@@ -64,6 +72,11 @@ void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p, const stru
     zkl__pending_drop(&core->pendings, p);
     if (was.role == ZKL__ROLE_BEAT) {
         core->beats_under_way--;
+    }
+    if (code == ZKL_OK && zkl__rc_answered(reply->rc)) {
+        zkl__histogram_add(&core->stats.all.request, core->now - was.sent);
+    } else if (code == ZKL_OK) {
+        core->stats.all.unanswered++;
     }
     if (code == ZKL_OK) {
         prove(core, was.kind, was.sent, reply->rc);

@@ -136,7 +136,7 @@ static void settle_later(struct zkl__core *core, struct zkl__joint *joint)
 void zkl__core_feed(struct zkl__core *core, struct zkl__contender *c, struct zkl__contender_event event)
 {
     struct zkl__contender_actions actions;
-    bool was_held = c->state == ZKL__HELD;
+    enum zkl__contender_state before = c->state;
     event.now = core->now;
     event.connected = core->connected;
     event.session_id = core->session_id;
@@ -146,7 +146,8 @@ void zkl__core_feed(struct zkl__core *core, struct zkl__contender *c, struct zkl
         c->held_back = 0;
     }
     zkl__contender_step(c, &event, &actions);
-    after_step(core, c, was_held);
+    zkl__stats_step(&core->stats, c, before, &event, &actions);
+    after_step(core, c, before == ZKL__HELD);
     if (actions.told) {
         zkl__owner_tell(c, &actions.outcome);
     }
@@ -176,6 +177,7 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core, const struct z
         zkl__contender_free(c);
         return NULL;
     }
+    c->path_stats = zkl__stats_path(&core->stats, heap, c->config.path);
     c->number = ++core->numbers;
     c->watch.owner = c;
     c->next = core->contenders;

@@ -7,6 +7,7 @@
 #include "joint.h"
 #include "pending.h"
 #include "session_step.h"
+#include "stats.h"
 #include "timers.h"
 #include "watches.h"
 
@@ -36,6 +37,7 @@ struct zkl__core {
     struct zkl__timers timers;
     struct zkl__watches watches;
     uint64_t uuids;
+    struct zkl__stats stats;
 };
 
 /* --- session_contenders.c ------------------------------------------------------------------------------------------ */

@@ -50,7 +50,9 @@ static void on_connected(struct zkl__core *core, const struct zkl__event *ev)
     core->session_id = ev->session_id;
     if (ev->fresh) {
         zkl__lease_begin(&core->lease, ev->timeout, gap, ev->began);
+        core->stats.all.sessions++;
     } else {
+        core->stats.all.reconnects++;
         zkl__lease_reconnect(&core->lease, ev->timeout);
     }
     core->proof_at = core->beat_at = core->now; /* the chain begins at once */
@@ -65,6 +67,7 @@ static void on_suspended(struct zkl__core *core)
         return;
     }
     core->connected = false;
+    core->stats.all.suspensions++;
     zkl__core_trace(core, NULL, "no server");
     zkl__core_answer_unknown(core);
     core->port.state(core->port.ctx, ZKL_SESSION_SUSPENDED, ZKL_ECONNECT);
@@ -84,6 +87,7 @@ static void on_expired(struct zkl__core *core, int code)
 {
     core->connected = false;
     core->session_id = 0;
+    core->stats.all.expiries++;
     zkl__lease_end(&core->lease);
     zkl__core_trace(core, NULL, "the session ended");
     zkl__core_answer_unknown(core);
@@ -105,6 +109,7 @@ static void on_expired(struct zkl__core *core, int code)
 static void on_watch(struct zkl__core *core, enum zkl__watch_event event, const char *path)
 {
     struct zkl__watch *fired = zkl__watches_take(&core->watches, path);
+    core->stats.all.watches++;
     while (fired) {
         struct zkl__watch *watch = fired;
         fired = fired->next;
@@ -221,6 +226,7 @@ struct zkl__core *zkl__core_new(const struct zkl__core_config *config, const str
         core->config = *config;
         core->port = *port;
         core->pendings.heap = &core->config.heap;
+        zkl__stats_init(&core->stats);
         if (!zkl__watches_init(&core->watches, &core->config.heap)) {
             zkl__free(&config->heap, core);
             return NULL;
@@ -241,6 +247,7 @@ void zkl__core_free(struct zkl__core *core)
     zkl__contenders_bury(core);
     zkl__timers_deinit(&core->timers, &heap);
     zkl__watches_deinit(&core->watches, &heap);
+    zkl__stats_deinit(&core->stats, &heap);
     zkl__free(&heap, core->pendings.slots);
     zkl__free(&heap, core);
 }
@@ -248,6 +255,11 @@ void zkl__core_free(struct zkl__core *core)
 const zkl_heap *zkl__core_heap(const struct zkl__core *core)
 {
     return &core->config.heap;
+}
+
+const struct zkl__stats *zkl__core_stats(const struct zkl__core *core)
+{
+    return &core->stats;
 }
 
 bool zkl__core_connected(const struct zkl__core *core)

@@ -138,6 +138,9 @@ void zkl__watch_remove(struct zkl__core *core, struct zkl__watch *watch);
 
 /* --- facts --------------------------------------------------------------------------------------------------------- */
 
+/* What has been counted; lives as long as the core. */
+struct zkl__stats;
+const struct zkl__stats *zkl__core_stats(const struct zkl__core *core);
 bool zkl__core_connected(const struct zkl__core *core);
 int64_t zkl__core_session_id(const struct zkl__core *core);
 int64_t zkl__core_timeout(const struct zkl__core *core); /* ns, 0 before the first connection */

@@ -68,6 +68,7 @@ void zkl__core_look_at_lease(struct zkl__core *core)
         return;
     }
     if (lease_left(core) <= 0) {
+        zkl__stats_slack(&core->stats, 0);
         lapse(core);
         return;
     }

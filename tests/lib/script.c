@@ -1,5 +1,7 @@
 #include "script.h"
 
+#include "stats.h"
+
 #include <string.h>
 
 /* --- the tree ------------------------------------------------------------------------------------------------------ */
@@ -528,6 +530,9 @@ void script_step(struct script *s, struct zkl__event event)
     zkl__session_step(s->core, &event);
     if (zkl__core_next(s->core) <= s->now) {
         CU_FAIL("the core asks for a time that has passed");
+    }
+    if (!zkl__stats_sound(&zkl__core_stats(s->core)->all.contenders)) {
+        CU_FAIL("the sums of the statistics do not agree");
     }
 }
 

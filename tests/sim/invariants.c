@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "name.h"
+#include "stats.h"
 
 void sim_fail(struct sim *s, const char *invariant, const char *format, ...)
 {
@@ -454,6 +455,9 @@ void sim_judge_step(struct sim *s, int client, bool timer)
         check_attempt(s, client, attempt, next, timer);
     }
     check_watches(s, client);
+    if (!zkl__stats_sound(&zkl__core_stats(s->clients[client].core)->all.contenders)) {
+        sim_fail(s, "statistics", "the sums of client %d do not agree", client);
+    }
     for (int path = 0; path < s->plan->paths; path++) {
         if (s->judge.held[path] > 1) {
             check_exclusion(s, path);

@@ -1,0 +1,300 @@
+/* Statistics: what is counted, in virtual time; their text for Prometheus; the public functions. */
+#include "lock_kit.h"
+#include "script.h"
+#include "stats.h"
+
+#include <string.h>
+
+static struct script s;
+static struct script_owner me, you;
+
+static const zkl_stats *all(void)
+{
+    return &zkl__core_stats(s.core)->all;
+}
+
+static const zkl_contender_stats *sums(void)
+{
+    return &all()->contenders;
+}
+
+static void begin(void)
+{
+    script_init(&s);
+    script_connect(&s);
+    script_answer_all(&s);
+}
+
+/* --- what is counted ------------------------------------------------------------------------------------------------- */
+
+static void test_a_grant(void)
+{
+    begin();
+    script_acquire(&s, &me);
+    CU_ASSERT_EQUAL(sums()->waits, 1);
+    CU_ASSERT_EQUAL(sums()->waiting, 1);
+    s.now += 3 * MS;
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_EQUAL(sums()->grants, 1);
+    CU_ASSERT_EQUAL(sums()->waiting, 0);
+    CU_ASSERT_EQUAL(sums()->held, 1);
+    CU_ASSERT_EQUAL(all()->wait.count, 1);
+    CU_ASSERT_EQUAL(all()->wait.sum_us, 3000);
+    script_run(&s, 5000 * MS);
+    script_release(&s, &me);
+    CU_ASSERT_EQUAL(sums()->releases, 1);
+    CU_ASSERT_EQUAL(sums()->losses, 0);
+    CU_ASSERT_EQUAL(sums()->held, 0);
+    CU_ASSERT_EQUAL(all()->hold.sum_us, 5000000);
+    CU_ASSERT_EQUAL(sums()->hold_us, 5000000);
+    CU_ASSERT_EQUAL(sums()->removing, 1); /* until the server has said so */
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(sums()->removing, 0);
+    CU_ASSERT(all()->heartbeats > 0);
+    CU_ASSERT(all()->requests > all()->heartbeats);
+    CU_ASSERT_EQUAL(all()->request.count, all()->requests);
+    CU_ASSERT(all()->lease_slack_min_us > 0);
+    CU_ASSERT(all()->lease_slack_min_us < s.timeout / 1000);
+    script_deinit(&s);
+}
+
+static void test_waits_that_end_otherwise(void)
+{
+    begin();
+    script_put(&s, "/q/_c_aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa-lock-0000000000", SCRIPT_STRANGER);
+    struct zkl__contender_config config = script_config(&me, "/q");
+    CU_ASSERT_FATAL(script_contend(&s, &me, &config));
+    script_start(&s, &me, s.now + 100 * MS, false);
+    script_run(&s, 200 * MS);
+    CU_ASSERT_EQUAL(me.code, ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(sums()->timeouts, 1);
+    CU_ASSERT_FATAL(script_contend(&s, &me, &config));
+    script_start(&s, &me, INT64_MAX, true);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(sums()->busy, 1);
+    script_acquire(&s, &me);
+    script_answer_all(&s);
+    script_cancel(&s, &me);
+    CU_ASSERT_EQUAL(sums()->cancels, 1);
+    script_answer_all(&s);
+    script_acquire(&s, &me);
+    (void)script_answer_with(&s, ZKL__RC_NOAUTH);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.code, ZKL_EAUTH);
+    CU_ASSERT_EQUAL(sums()->failures, 1);
+    CU_ASSERT_EQUAL(sums()->waits, 4);
+    CU_ASSERT_EQUAL(sums()->waiting, 0);
+    CU_ASSERT_EQUAL(sums()->removing, 0);
+    CU_ASSERT_EQUAL(all()->wait.count, 0);
+    script_deinit(&s);
+}
+
+static void test_losses(void)
+{
+    begin();
+    script_acquire(&s, &me);
+    script_answer_all(&s);
+    script_acquire(&s, &you);
+    script_answer_all(&s);
+    script_expire(&s);
+    CU_ASSERT_EQUAL(me.lost, 1);
+    CU_ASSERT_EQUAL(sums()->losses, 1);
+    CU_ASSERT_EQUAL(sums()->requeues, 1);
+    CU_ASSERT_EQUAL(all()->expiries, 1);
+    CU_ASSERT_EQUAL(all()->sessions, 1);
+    script_connect(&s);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(all()->sessions, 2);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    script_release(&s, &me); /* what was lost is not released */
+    CU_ASSERT_EQUAL(sums()->releases, 0);
+    script_wait(&s, 60000 * MS); /* nobody answers: the lease of the other one ends */
+    CU_ASSERT_EQUAL(you.lost, 1);
+    CU_ASSERT_EQUAL(sums()->losses, 2);
+    CU_ASSERT_EQUAL(all()->lease_slack_min_us, 0);
+    CU_ASSERT_EQUAL(sums()->held, 0);
+    script_deinit(&s);
+}
+
+static void test_connections(void)
+{
+    begin();
+    script_acquire(&s, &me);
+    script_suspend(&s, 1);
+    CU_ASSERT_EQUAL(all()->suspensions, 1);
+    CU_ASSERT(all()->unanswered >= 2);
+    CU_ASSERT_EQUAL(all()->reconnects, 0);
+    script_connect(&s);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(all()->reconnects, 1);
+    CU_ASSERT_EQUAL(all()->sessions, 1);
+    CU_ASSERT_EQUAL(sums()->requeues, 0);
+    script_acquire(&s, &you);
+    script_answer_all(&s);
+    script_release(&s, &me);
+    uint64_t before = all()->watches;
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT(all()->watches >= before);
+    script_deinit(&s);
+}
+
+static void test_no_memory_for_a_row(void)
+{
+    struct zkl__stats stats;
+    struct test_heap counter = TEST_HEAP_INIT;
+    zkl_heap heap = test_heap(&counter);
+    for (long nth = 1; nth <= 2; nth++) {
+        zkl__stats_init(&stats);
+        test_heap_fail(&counter, nth, false);
+        CU_ASSERT_PTR_EQUAL(zkl__stats_path(&stats, &heap, "/a"), &stats.others);
+        zkl__stats_deinit(&stats, &heap);
+        CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
+    }
+}
+
+static void test_histogram(void)
+{
+    zkl_histogram h = {0};
+    const struct {
+        int64_t ns;
+        size_t bucket;
+    } cases[] = {
+        {-5, 0},         {0, 0},           {128000, 0},
+        {129000, 1},     {256000, 1},      {257000, 2},
+        {1000 * MS, 13}, {60000 * MS, 19}, {INT64_C(2147483648) * 1000, 24},
+        {INT64_MAX, 25},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t before = h.buckets[cases[i].bucket];
+        zkl__histogram_add(&h, cases[i].ns);
+        CU_ASSERT_EQUAL(h.buckets[cases[i].bucket], before + 1);
+        CU_ASSERT_EQUAL(h.count, i + 1);
+    }
+    CU_ASSERT_EQUAL(zkl__histogram_bound_us(ZKL_HISTOGRAM_BUCKETS - 1), 0);
+}
+
+/* --- the public functions, and the text ------------------------------------------------------------------------------ */
+
+static char text[200000];
+
+static bool has_line(const char *line)
+{
+    char wanted[400];
+    snprintf(wanted, sizeof wanted, "\n%s\n", line);
+    return strstr(text, wanted) != NULL;
+}
+
+static void use(zkl_session *session, const char *path)
+{
+    zkl_lock *lock = kit_lock(session, path, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+}
+
+struct rows {
+    int count, unnamed;
+    uint64_t waits;
+};
+
+static void visit(const char *path, const zkl_contender_stats *stats, void *payload)
+{
+    struct rows *rows = payload;
+    rows->count++;
+    rows->unnamed += path == NULL;
+    rows->waits += stats->waits;
+    CU_ASSERT(zkl__stats_sound(stats));
+}
+
+static void test_of_a_session(void)
+{
+    zkl_stats stats = ZKL_STATS_INIT;
+    zkl_session *session = kit_open(NULL);
+    use(session, "/one");
+    use(session, "/one");
+    CU_ASSERT_EQUAL(zkl_session_stats(session, &stats), ZKL_OK);
+    CU_ASSERT_EQUAL(stats.size, sizeof stats);
+    CU_ASSERT_EQUAL(stats.contenders.grants, 2);
+    CU_ASSERT_EQUAL(stats.contenders.releases, 2);
+    CU_ASSERT_EQUAL(stats.sessions, 1);
+    CU_ASSERT(stats.requests >= 6);
+    struct rows rows = {0};
+    CU_ASSERT_EQUAL(zkl_session_path_stats(session, visit, &rows), 1);
+    CU_ASSERT_EQUAL(rows.waits, 2);
+    stats.size--;
+    CU_ASSERT_EQUAL(zkl_session_stats(session, &stats), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_session_stats(session, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_session_stats(NULL, &stats), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_session_path_stats(session, NULL, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_stats_write_prometheus(session, NULL, NULL, 5), ZKL_EINVAL);
+    kit_close(session);
+}
+
+static void test_many_paths(void)
+{
+    zkl_session *session = kit_open(NULL);
+    for (int i = 0; i < ZKL_STATS_PATHS_MAX + 6; i++) {
+        char path[40];
+        snprintf(path, sizeof path, "/many/%d", i);
+        use(session, path);
+    }
+    struct rows rows = {0};
+    CU_ASSERT_EQUAL(zkl_session_path_stats(session, visit, &rows), ZKL_STATS_PATHS_MAX + 1);
+    CU_ASSERT_EQUAL(rows.unnamed, 1);
+    CU_ASSERT_EQUAL(rows.waits, ZKL_STATS_PATHS_MAX + 6);
+    CU_ASSERT(zkl_stats_write_prometheus(session, NULL, text, sizeof text) < (int64_t)sizeof text);
+    CU_ASSERT(has_line("zklock_path_grants_total{path=\"/many/0\"} 1"));
+    CU_ASSERT(has_line("zklock_path_grants_total{path=\"other\"} 6"));
+    CU_ASSERT_PTR_NULL(strstr(text, "/many/64"));
+    kit_close(session);
+}
+
+/* Every sample is of the name that the last TYPE line gave, and no name comes twice. */
+static void check_form(void)
+{
+    char name[80] = "", seen[100][80];
+    int names = 0;
+    static char copy[sizeof text];
+    strcpy(copy, text);
+    for (char *line = strtok(copy, "\n"); line; line = strtok(NULL, "\n")) {
+        if (sscanf(line, "# TYPE %79s", name) == 1) {
+            for (int i = 0; i < names; i++) {
+                CU_ASSERT_STRING_NOT_EQUAL(seen[i], name);
+            }
+            CU_ASSERT_FATAL(names < 100);
+            strcpy(seen[names++], name);
+        } else if (line[0] != '#') {
+            CU_ASSERT(strncmp(line, name, strlen(name)) == 0);
+            CU_ASSERT(strchr("{ _", line[strlen(name)]) != NULL);
+        }
+    }
+    CU_ASSERT(names > 30);
+}
+
+static void test_prometheus(void)
+{
+    zkl_session *session = kit_open(NULL);
+    use(session, "/say \"hi\"\\there");
+    int64_t length = zkl_stats_write_prometheus(session, "ma\"in\n", text, sizeof text);
+    CU_ASSERT_EQUAL(length, (int64_t)strlen(text));
+    CU_ASSERT_EQUAL(text[length - 1], '\n');
+    CU_ASSERT(has_line("zklock_connected{session=\"ma\\\"in\\\\x0a\"} 1"));
+    CU_ASSERT(has_line("zklock_path_grants_total{session=\"ma\\\"in\\\\x0a\",path=\"/say \\\"hi\\\"\\\\there\"} 1"));
+    check_form();
+    length = zkl_stats_write_prometheus(session, NULL, text, sizeof text);
+    CU_ASSERT(has_line("zklock_connected 1"));
+    CU_ASSERT(has_line("zklock_grants_total 1"));
+    CU_ASSERT(has_line("zklock_wait_seconds_bucket{le=\"+Inf\"} 1"));
+    CU_ASSERT(has_line("zklock_wait_seconds_count 1"));
+    check_form();
+    char small[10];
+    CU_ASSERT_EQUAL(zkl_stats_write_prometheus(session, NULL, NULL, 0), length);
+    CU_ASSERT_EQUAL(zkl_stats_write_prometheus(session, NULL, small, sizeof small), length);
+    CU_ASSERT_STRING_EQUAL(small, "# HELP zk");
+    kit_close(session);
+}
+
+TESTS("stats", T(test_a_grant), T(test_waits_that_end_otherwise), T(test_losses), T(test_connections),
+      T(test_no_memory_for_a_row), T(test_histogram), T(test_of_a_session), T(test_many_paths), T(test_prometheus))
