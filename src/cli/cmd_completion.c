@@ -1,0 +1,154 @@
+/* cmd_completion.c - the script that completes our words in bash, from the tables that parse them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "options.h"
+
+static const struct poptOption options[] = {OPTION_END};
+
+static const char begin[] = "# bash completion of zklock, made from its own tables by 'zklock completion bash'\n"
+                            "\n"
+                            "# Of a subcommand: its options, those that take a value, those whose value is a file; how "
+                            "many words come before its CMD,\n"
+                            "# -1: it has none.\n"
+                            "_zklock_tables() {\n"
+                            "    case $1 in\n";
+
+static const char end[] =
+    "    esac\n"
+    "}\n"
+    "\n"
+    "# Goes over the words before the cursor, as zklock does: options end with LOCK, what follows it is CMD's.\n"
+    "_zklock() {\n"
+    "    local word=$2 command='' operands=0 owner='' cmd_at=0 i\n"
+    "    local commands options valued files before\n"
+    "    _zklock_tables ''\n"
+    "    for ((i = 1; i < COMP_CWORD && cmd_at == 0; i++)); do\n"
+    "        case ${COMP_WORDS[i]} in\n"
+    "        --) ((before == operands)) && cmd_at=$((i + 1)) ;;\n"
+    "        -*) if ((before >= 0 && operands > 0)); then\n"
+    "                cmd_at=$i\n"
+    "            elif [[ \" $valued \" == *\" ${COMP_WORDS[i]} \"* ]]; then\n"
+    "                owner=${COMP_WORDS[i]}\n"
+    "                [[ ${COMP_WORDS[++i]} != = ]] || ((i++))\n"
+    "                ((i >= COMP_CWORD)) || owner=''\n"
+    "            fi ;;\n"
+    "        *) if [[ -z $command ]]; then\n"
+    "                command=${COMP_WORDS[i]}\n"
+    "                _zklock_tables \"$command\"\n"
+    "            elif ((before >= 0 && operands == before)); then\n"
+    "                cmd_at=$i\n"
+    "            else\n"
+    "                ((operands++))\n"
+    "            fi ;;\n"
+    "        esac\n"
+    "    done\n"
+    "    ((cmd_at > 0 || before < 1 || operands < before)) || cmd_at=$COMP_CWORD\n"
+    "    COMPREPLY=()\n"
+    "    if [[ -n $owner ]]; then\n"
+    "        [[ \" $files \" != *\" $owner \"* ]] || mapfile -t COMPREPLY < <(compgen -f -- \"${word#=}\")\n"
+    "    elif ((cmd_at > 0)) && declare -F _command_offset >/dev/null; then\n"
+    "        _command_offset \"$cmd_at\"\n"
+    "    elif ((cmd_at == COMP_CWORD)); then\n"
+    "        mapfile -t COMPREPLY < <(compgen -c -- \"$word\")\n"
+    "    elif ((cmd_at > 0)); then\n"
+    "        mapfile -t COMPREPLY < <(compgen -f -- \"$word\")\n"
+    "    elif [[ $word == -* && $operands -eq 0 ]]; then\n"
+    "        mapfile -t COMPREPLY < <(compgen -W \"$options\" -- \"$word\")\n"
+    "    elif [[ -z $command || $command == help ]]; then\n"
+    "        mapfile -t COMPREPLY < <(compgen -W \"$commands\" -- \"$word\")\n"
+    "    fi\n"
+    "}\n"
+    "complete -F _zklock zklock\n";
+
+enum which { ALL, VALUED, FILES };
+
+static void print_options(const struct poptOption *list, enum which which)
+{
+    for (; list->longName; list++) {
+        bool is_file = list->argDescrip && strcmp(list->argDescrip, "FILE") == 0;
+        if ((which == VALUED && !list->argDescrip) || (which == FILES && !is_file)) {
+            continue;
+        }
+        if (list->shortName) {
+            printf(" -%c", list->shortName);
+        }
+        printf(" --%s", list->longName);
+    }
+}
+
+/* Words before a CMD; -1: there is none. */
+static int before_command(const struct cli_command *command)
+{
+    if (!strstr(command->arguments, "CMD")) {
+        return -1;
+    }
+    return strncmp(command->arguments, "[-- CMD", 7) == 0 ? 0 : 1;
+}
+
+/* Before there is a subcommand, words are subcommands. */
+static void print_commands(void)
+{
+    fputs("        commands='help", stdout);
+    for (int i = 0; cli_commands[i]; i++) {
+        if (!cli_commands[i]->hidden) {
+            printf(" %s", cli_commands[i]->name);
+        }
+    }
+    puts("'");
+}
+
+/* One branch; command NULL: the last one. */
+static void print_branch(const struct cli_command *command)
+{
+    static const char *const names[] = {"options", "valued", "files"};
+    printf("    %s)\n", command ? command->name : "*");
+    if (!command) {
+        print_commands();
+    }
+    for (int which = ALL; which <= FILES; which++) {
+        printf("        %s='", names[which]);
+        print_options(command ? command->options : options, (enum which)which);
+        print_options(cli_global_options, (enum which)which);
+        puts("'");
+    }
+    printf("        before=%d\n        ;;\n", command ? before_command(command) : -1);
+}
+
+static void print_script(void)
+{
+    fputs(begin, stdout);
+    for (int i = 0; cli_commands[i]; i++) {
+        if (!cli_commands[i]->hidden) {
+            print_branch(cli_commands[i]);
+        }
+    }
+    print_branch(NULL);
+    fputs(end, stdout);
+}
+
+static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+{
+    int count;
+    const char **words;
+    int code = cli_parse(cli, self, argc, argv, NULL, NULL, &count, &words);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (count != 1 || strcmp(words[0], "bash") != 0) {
+        return cli_usage("completion", "completion: for which shell? bash");
+    }
+    print_script();
+    return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
+}
+
+const struct cli_command cmd_completion = {
+    .name = "completion",
+    .run = run,
+    .arguments = "bash",
+    .summary = "print the script that completes zklock's words",
+    .examples = "  zklock completion bash >/etc/bash_completion.d/zklock\n",
+    .notes = NULL,
+    .hidden = true,
+    .options = options,
+};
