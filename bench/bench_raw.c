@@ -1,0 +1,214 @@
+/* bench_raw SERVERS: the floor. What a lock's round trips cost with nothing around them: libzookeeper_mt called directly, name
+ * resolution switched off. No recovery, no queue, no watch: this is not a lock.
+ *
+ * sessions: acquire is create and list sent together, release a delete. Its own jobs, GRANTED - ASKED being what is asked for:
+ *   event   one session deletes a node (ASKED), the watch of another tells of it (GRANTED)
+ *   read    a get and its answer */
+#include "driver.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <zookeeper/zookeeper.h>
+
+struct handle {
+    zhandle_t *zk;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool connected;
+    int answers; /* not come yet */
+    int rc;
+    int64_t event_ns; /* of the last deletion told */
+    char dir[256], node[320];
+};
+
+static void answered(struct handle *h, int rc)
+{
+    pthread_mutex_lock(&h->mutex);
+    h->rc = rc;
+    h->answers--;
+    pthread_cond_signal(&h->changed);
+    pthread_mutex_unlock(&h->mutex);
+}
+
+static void on_void(int rc, const void *h)
+{
+    answered((struct handle *)(uintptr_t)h, rc);
+}
+
+static void on_created(int rc, const char *path, const struct Stat *stat, const void *data)
+{
+    struct handle *h = (struct handle *)(uintptr_t)data;
+    (void)stat;
+    if (rc == ZOK) {
+        snprintf(h->node, sizeof h->node, "%s", path);
+    }
+    answered(h, rc);
+}
+
+static void on_list(int rc, const struct String_vector *names, const struct Stat *stat, const void *h)
+{
+    (void)names;
+    (void)stat;
+    answered((struct handle *)(uintptr_t)h, rc);
+}
+
+static void on_data(int rc, const char *value, int size, const struct Stat *stat, const void *h)
+{
+    (void)value;
+    (void)size;
+    (void)stat;
+    answered((struct handle *)(uintptr_t)h, rc);
+}
+
+static void on_event(zhandle_t *zk, int type, int state, const char *path, void *data)
+{
+    struct handle *h = data;
+    (void)zk;
+    (void)path;
+    pthread_mutex_lock(&h->mutex);
+    h->event_ns = type == ZOO_DELETED_EVENT ? now_ns() : h->event_ns;
+    h->connected = h->connected || state == ZOO_CONNECTED_STATE;
+    pthread_cond_signal(&h->changed);
+    pthread_mutex_unlock(&h->mutex);
+}
+
+/* Counts answers that are to come; sent is what the client library said to each request. */
+static void expect(struct handle *h, int answers)
+{
+    pthread_mutex_lock(&h->mutex);
+    h->answers = answers;
+    pthread_mutex_unlock(&h->mutex);
+}
+
+static void await_answers(struct handle *h, const char *what, int sent)
+{
+    pthread_mutex_lock(&h->mutex);
+    while (sent == ZOK && h->answers > 0) {
+        pthread_cond_wait(&h->changed, &h->mutex);
+    }
+    int rc = sent == ZOK ? h->rc : sent;
+    pthread_mutex_unlock(&h->mutex);
+    if (rc != ZOK) {
+        die("raw: %s: %s", what, zerror(rc));
+    }
+}
+
+static void raw_acquire(void *contender)
+{
+    struct handle *h = contender;
+    char prefix[320];
+    snprintf(prefix, sizeof prefix, "%s/_c_00000000-0000-0000-0000-000000000000-lock-", h->dir);
+    expect(h, 2);
+    int sent =
+        zoo_acreate2(h->zk, prefix, "bench", 5, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL | ZOO_SEQUENCE, on_created, h);
+    sent = sent == ZOK ? zoo_aget_children2(h->zk, h->dir, 0, on_list, h) : sent;
+    await_answers(h, "create and list", sent);
+}
+
+static void raw_release(void *contender)
+{
+    struct handle *h = contender;
+    expect(h, 1);
+    await_answers(h, "delete", zoo_adelete(h->zk, h->node, -1, on_void, h));
+}
+
+static void make_dir(struct handle *h)
+{
+    char part[256];
+    for (size_t i = 1; i <= strlen(h->dir); i++) {
+        if (h->dir[i] == '/' || h->dir[i] == '\0') {
+            snprintf(part, sizeof part, "%.*s", (int)i, h->dir);
+            int rc = zoo_create(h->zk, part, NULL, -1, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0);
+            if (rc != ZOK && rc != ZNODEEXISTS) {
+                die("raw: create %s: %s", part, zerror(rc));
+            }
+        }
+    }
+}
+
+static void *raw_open(const struct job *job, int number)
+{
+    struct handle *h = calloc(1, sizeof *h);
+    (void)number;
+    zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
+    pthread_mutex_init(&h->mutex, NULL);
+    pthread_cond_init(&h->changed, NULL);
+    snprintf(h->dir, sizeof h->dir, "%s", job->path);
+    h->zk = zookeeper_init2(job->servers, on_event, 10000, NULL, h, ZOO_NO_LOG_CLIENTENV, NULL);
+    if (!h->zk) {
+        die("raw: %s: no handle", job->servers);
+    }
+    zoo_set_servers_resolution_delay(h->zk, -1);
+    pthread_mutex_lock(&h->mutex);
+    while (!h->connected) {
+        pthread_cond_wait(&h->changed, &h->mutex);
+    }
+    pthread_mutex_unlock(&h->mutex);
+    make_dir(h);
+    return h;
+}
+
+static void raw_close(void *contender)
+{
+    struct handle *h = contender;
+    zookeeper_close(h->zk);
+    pthread_cond_destroy(&h->changed);
+    pthread_mutex_destroy(&h->mutex);
+    free(h);
+}
+
+static void read_once(struct handle *h, int number)
+{
+    struct section s = {.asked = now_ns()};
+    expect(h, 1);
+    await_answers(h, "get", zoo_aget(h->zk, h->dir, 0, on_data, h));
+    s.granted = s.released = s.done = now_ns();
+    print_section(number, &s);
+}
+
+/* b watches what a made; a deletes it; when does b hear of it? */
+static void event_once(struct handle *a, struct handle *b, int64_t hold_us)
+{
+    struct section s = {0};
+    raw_acquire(a);
+    b->event_ns = 0;
+    expect(b, 1);
+    await_answers(b, "get with a watch", zoo_awget(b->zk, a->node, on_event, b, on_data, b));
+    pause_us(hold_us);
+    s.asked = now_ns();
+    raw_release(a);
+    s.released = s.done = now_ns();
+    pthread_mutex_lock(&b->mutex);
+    while (!b->event_ns) {
+        pthread_cond_wait(&b->changed, &b->mutex);
+    }
+    s.granted = b->event_ns;
+    pthread_mutex_unlock(&b->mutex);
+    print_section(0, &s);
+}
+
+static bool raw_own(const struct job *job, void **contenders, bool go)
+{
+    bool read = strcmp(job->name, "read") == 0, event = strcmp(job->name, "event") == 0 && job->contenders == 2;
+    int64_t end = now_ns() + job->ms * 1000000;
+    for (int round = 0; go && (read || event) && now_ns() < end; round++) {
+        if (read) {
+            pause_us(job->hold_us);
+            read_once(contenders[0], 0);
+        } else {
+            event_once(contenders[round % 2], contenders[(round + 1) % 2], job->hold_us);
+        }
+    }
+    return read || event;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct driver driver = {
+        .open = raw_open, .acquire = raw_acquire, .release = raw_release, .close = raw_close, .own = raw_own};
+    return driver_main(argc, argv, &driver);
+}

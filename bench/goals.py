@@ -1,0 +1,73 @@
+"""What was meant to be reached, and whether it was."""
+import math
+
+from figures import quantile
+
+TMPFS_ZKLOCK = ("tmpfs", "zklock")
+
+
+def over(a, b):
+    return a / b if b else math.nan
+
+
+def per_hand_over(runs, job, what):
+    hand_overs = runs.values(job, *TMPFS_ZKLOCK, "hand_over_count")
+    return over(sum(runs.values(job, *TMPFS_ZKLOCK, what)), sum(hand_overs))
+
+
+def waiting(bench, what):
+    """Per waiter and minute: eight waiters and a holder, less the holder alone."""
+    many, one = (bench.runs.median(job, *TMPFS_ZKLOCK, what) for job in ("wait9", "wait1"))
+    return (many - one) / 8 / (bench.size.wait_ms / 60000)
+
+
+def idle(bench, system):
+    """Packets of a session with nothing to do, per minute."""
+    return bench.runs.median("idle", "tmpfs", system, "requests") / 8 / (bench.size.wait_ms / 60000)
+
+
+def typical_hand_over(runs, job):
+    return quantile(runs.pooled(job, *TMPFS_ZKLOCK), 0.5)
+
+
+def goals(bench):
+    """Rows of (work, goal, figure, how it is written, whether it is reached)."""
+    runs, size = bench.runs, bench.size
+    few, many = f"waiters{size.waiters[0]}", f"waiters{size.waiters[-1]}"
+    event = runs.median("event", "tmpfs", "raw", "wait_us")
+    read = runs.median("read", "tmpfs", "raw", "wait_us")
+    ours = typical_hand_over(runs, "pair")
+
+    def grants(job):
+        return over(runs.upper(job, *TMPFS_ZKLOCK, "grants_s"), runs.upper(job, "tmpfs", "curator", "grants_s"))
+
+    def threads(job):
+        return runs.median(job, *TMPFS_ZKLOCK, "threads") - runs.median(job, *TMPFS_ZKLOCK, "threads_before")
+
+    def held(what):
+        return runs.median("held", *TMPFS_ZKLOCK, what)
+    return [
+        ("acquire + release, free lock", "at most 1.10 x the raw round trips",
+         runs.ratio("free", "tmpfs", "zklock", "raw", "cycle_us"), "{:.2f} x", lambda x: x <= 1.10),
+        ("", "Curator at least 1.4 x ours", runs.ratio("free", "tmpfs", "curator", "zklock", "cycle_us"), "{:.2f} x",
+         lambda x: x >= 1.4),
+        ("8 sessions, one lock: grants a second", "at least 1.6 x Curator's", grants("eight"), "{:.2f} x", lambda x: x >= 1.6),
+        ("8 threads of one session, one lock: grants a second", "at least 5 x Curator's", grants("threads"), "{:.2f} x",
+         lambda x: x >= 5),
+        ("release call to the next holder running, another session", "at most 1.1 x (raw delete-to-event + one read)",
+         over(ours, event + read), "{:.2f} x", lambda x: x <= 1.1),
+        ("", "with a marked release: at most 1.25 x raw delete-to-event", over(ours, event), "{:.2f} x", lambda x: x <= 1.25),
+        (f"{size.waiters[-1]:,} waiters on one lock", "one client woken per grant", per_hand_over(runs, many, "events"),
+         "{:.2f} events sent per hand-over", lambda x: abs(x - 1) < 0.03),
+        ("", f"with a marked release: hand-over at most 2 x that with {size.waiters[0]} waiters",
+         over(typical_hand_over(runs, many), typical_hand_over(runs, few)), "{:.2f} x", lambda x: x <= 2),
+        (f"{size.held:,} locks held by one process", "at most 1.5 KiB each", held("heap_bytes_each"), "{:,.0f} bytes of heap",
+         lambda x: x <= 1536),
+        ("", "no thread more", threads("held"), "{:+.0f}", lambda x: x == 0),
+        ("", "one heartbeat per session", over(held("requests"), runs.median("held1", *TMPFS_ZKLOCK, "requests")),
+         "{:.2f} x the requests of one lock held", lambda x: x < 1.2),
+        (f"{size.pending:,} acquires pending on one thread", "no thread more", threads("pending"), "{:+.0f}", lambda x: x == 0),
+        ("a long wait, each waiter", "no write", waiting(bench, "writes"), "{:.1f} a minute", lambda x: x < 0.5),
+        ("", "at most 1.5 x the packets of the client's own pings", over(waiting(bench, "requests"), idle(bench, "raw")), "{:.2f} x",
+         lambda x: x <= 1.5),
+    ]

@@ -1,0 +1,182 @@
+"""measurements.md, from figures."""
+import math
+
+from figures import quantile
+from goals import goals, idle, over, per_hand_over, waiting
+from plots import plot_all
+from systems import SYSTEMS
+
+PLACES = {"tmpfs": "one server, data in memory", "disk": "one server, data on disk", "three": "three servers, data in memory"}
+
+
+def us(value):
+    return "-" if math.isnan(value) else f"{value / 1000:,.1f} ms" if value >= 10000 else f"{value:,.0f} us"
+
+
+def number(value, form="{:,.0f}"):
+    return "-" if math.isnan(value) else form.format(value)
+
+
+def table(head, rows):
+    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]) + "\n"
+
+
+def goal_table(bench):
+    rows = []
+    for work, goal, value, form, met in goals(bench):
+        rows.append([work, goal, number(value, form), "-" if math.isnan(value) else "yes" if met(value) else "**no**"])
+    return table(["work", "goal", "measured", "reached"], rows)
+
+
+def systems_of(runs, job, place):
+    return [system for system in SYSTEMS if runs.has(job, place, system)]
+
+
+def free_table(bench):
+    rows, runs = [], bench.runs
+    for place in bench.size.places:
+        for system in systems_of(runs, "free", place):
+            key = ("free", place, system, "cycle_us")
+            low, high = runs.quartiles(*key)
+            rows.append([PLACES[place] if SYSTEMS[system][2] == "zookeeper" else "its own server", SYSTEMS[system][0],
+                         us(runs.median(*key)), f"{us(low)} to {us(high)}",
+                         number(runs.ratio("free", place, system, "raw", "cycle_us"), "{:.2f}")])
+    return table(["where", "", "acquire + release", "quartiles of the rounds", "x raw"], rows)
+
+
+def contest_table(bench, job, places):
+    rows, runs = [], bench.runs
+    for place in places:
+        for system in systems_of(runs, job, place):
+            between = runs.pooled(job, place, system)
+            luck = runs.median(job, place, system, "luckiest"), runs.median(job, place, system, "unluckiest")
+            rows.append([PLACES[place] if SYSTEMS[system][2] == "zookeeper" else "its own server", SYSTEMS[system][0],
+                         number(runs.upper(job, place, system, "grants_s")), number(runs.median(job, place, system, "grants_s")),
+                         *(us(quantile(between, q)) for q in (0.5, 0.99, 1)), f"{luck[0]:.0f} : {luck[1]:.0f}"])
+    return table(["where", "", "grants/s, upper quartile", "median", "hand-over p50", "p99", "max", "luckiest : unluckiest"], rows)
+
+
+def busy_table(bench):
+    rows, runs = [], bench.runs
+    for system in systems_of(runs, "busy", "tmpfs"):
+        between = runs.pooled("busy", "tmpfs", system)
+        requests, waited = (sum(runs.values("busy", "tmpfs", system, what)) for what in ("requests", "waiting_s"))
+        luck = runs.median("busy", "tmpfs", system, "luckiest"), runs.median("busy", "tmpfs", system, "unluckiest")
+        grants = sum(runs.values("busy", "tmpfs", system, "sections"))
+        rows.append([SYSTEMS[system][0], *(us(quantile(between, q)) for q in (0.5, 0.99, 1)), number(over(requests, grants), "{:.1f}"),
+                     number(over(requests, waited), "{:.1f}"), f"{luck[0]:.0f} : {luck[1]:.0f}"])
+    return table(["", "hand-over p50", "p99", "max", "requests per grant", "requests per waiting second", "luckiest : unluckiest"], rows)
+
+
+def waiters_table(bench):
+    rows, runs = [], bench.runs
+    for count in bench.size.waiters:
+        job = f"waiters{count}"
+        between = runs.pooled(job, "tmpfs", "zklock")
+        rows.append([f"{count:,}", *(us(quantile(between, q)) for q in (0.5, 0.99)),
+                     number(per_hand_over(runs, job, "events"), "{:.2f}"), number(per_hand_over(runs, job, "requests"), "{:.2f}"),
+                     number(per_hand_over(runs, job, "writes"), "{:.2f}")])
+    return table(["waiters", "hand-over p50", "p99", "events sent by the server, per hand-over", "requests", "writes"], rows)
+
+
+def crowd_table(bench):
+    def fact(job, name, form="{:,.0f}"):
+        return number(bench.runs.median(job, "tmpfs", "zklock", name), form)
+    held, pending = f"{bench.size.held:,} locks held by one session", f"{bench.size.pending:,} acquires pending on one thread"
+    return table(["", ""], [
+        [held + ": heap, each", fact("held", "heap_bytes_each") + " bytes"],
+        ["resident memory, each, libzookeeper's included", fact("held", "rss_bytes_each") + " bytes"],
+        ["all granted after", fact("held", "granted_ms") + " ms"],
+        ["threads of the process, before and with them", fact("held", "threads_before") + ", " + fact("held", "threads")],
+        [f"requests in {bench.size.wait_ms / 4000:g} s while they are held; while one is", fact("held", "requests") + "; " + fact("held1", "requests")],
+        [pending + ": threads of the process, before and with them", fact("pending", "threads_before") + ", " + fact("pending", "threads")],
+        ["all granted, once their holder's session was closed, after", fact("pending", "granted_ms") + " ms"]])
+
+
+def wait_table(bench):
+    def holder(what):
+        return bench.runs.median("wait1", "tmpfs", "zklock", what) / (bench.size.wait_ms / 60000)
+
+    def row(who, packets, writes):
+        return [who, number(packets, "{:.1f}"), number(writes, "{:.1f}")]
+    return table(["a session, per minute", "packets to the server", "writes"], [
+        row("raw client, nothing to do: its pings", idle(bench, "raw"), 0), row("zklock, nothing to do", idle(bench, "zklock"), 0),
+        row("zklock, one that waits", waiting(bench, "requests"), waiting(bench, "writes")),
+        row("zklock, one that holds", holder("requests"), holder("writes"))])
+
+
+TEXT = """# Measurements
+
+Made by `scripts/bench{word}`, which replaces this page: {rounds} rounds, {minutes:.0f} minutes. Every job is done by everybody in turn, in odd rounds in the
+opposite order; figures are medians over the rounds, ratios medians of the ratios within a round. Grants per second come in two
+speeds on a machine with few cores (whether the next thread is awake already), so their upper quartile is given as well. Machine:
+
+{machine}
+
+The servers have tickTime 2000, sessions 10 s. *Data in memory* is `/dev/shm`: no fsync in the figure, so the client's share is as large as it gets. On
+one machine clients and servers compete for its cores; compare ratios.{missing}
+
+## Goals
+{goals}
+*The raw round trips* are libzookeeper_mt called directly with name resolution switched off: create and list sent together, then delete. They are a floor, not a
+lock: no queue, no recovery, no watch. Delete-to-event ends in the client library's callback; the read includes waking the thread that asked.
+
+## A free lock
+One session takes and gives back a lock that nobody else wants.
+
+![Acquire and release of a free lock](img/free.svg)
+
+{free}
+## Eight sessions, one lock
+Each takes it, gives it back and asks again, without a pause: the worst case for throughput. *Hand-over* is from the release call of one to the
+return of another's acquire that was waiting. *Luckiest : unluckiest* are grants of one contender in a round. kazoo's sessions are processes, the others' threads.
+
+![Grants a second](img/grants.svg)
+
+{eight}
+Locks that are polled look fast here for a bad reason: who has just released asks first, and gets it again; look at the last column, and at the next table.
+
+## Eight threads of one session
+{threads}
+## Eight sessions that work
+Each section lasts 50 ms, so somebody always waits. Requests are counted by the server (by the driver for Redis and PostgreSQL), heartbeats and pings included.
+
+![How long hand-overs take](img/hand-over.svg)
+
+{busy}
+## Two sessions, one waits
+A section of 2 ms, so that the other one waits for certain. Raw delete-to-event: {event}; raw read: {read}.
+
+{pair}
+## Many waiters
+All queue before the first release; {hand_overs} hand-overs at that length, each to another session. The list of the queue is read at each grant, and its
+bytes are what grows with the queue; nobody else is woken.
+{waiters_plot}
+{waiters}
+## Many locks, many pending acquires
+{crowd}
+## A long wait
+{wait_s:g} s stand for an hour: what is sent is periodic, with the session timeout (10 s) and nothing else.
+
+{wait}
+"""
+
+
+def write_report(bench, folder, machine, seconds):
+    runs, size = bench.runs, bench.size
+    plot_all(bench, folder + "/img")
+    left_out = "".join(f" {SYSTEMS[s][0]} is left out: {why}." for s, why in bench.missing.items())
+    text = TEXT.format(
+        word=" " + size.word if size.word else "", rounds=size.rounds, minutes=max(1, seconds / 60), missing=left_out,
+        machine="\n".join("- " + line for line in machine), goals=goal_table(bench), free=free_table(bench),
+        eight=contest_table(bench, "eight", size.places), threads=contest_table(bench, "threads", ["tmpfs"]), busy=busy_table(bench),
+        event=us(runs.median("event", "tmpfs", "raw", "wait_us")), read=us(runs.median("read", "tmpfs", "raw", "wait_us")),
+        pair=contest_table(bench, "pair", ["tmpfs"]), hand_overs=number(runs.median(f"waiters{size.waiters[-1]}", "tmpfs", "zklock", "hand_over_count")),
+        waiters_plot="\n![Hand-over by length of the queue](img/waiters.svg)\n" if len(size.waiters) > 1 else "",
+        waiters=waiters_table(bench), crowd=crowd_table(bench), wait_s=size.wait_ms / 1000, wait=wait_table(bench))
+    with open(folder + "/measurements.md", "w", encoding="utf-8") as file:
+        file.write(text)
+    overlapping = [key for key, rounds in runs.all.items() if any(run.get("overlaps") for run in rounds.values())]
+    for job, place, system in overlapping:
+        print(f"bench: {system} let two in at once: {job}, {place}")
+    return not overlapping

@@ -1,0 +1,195 @@
+"""What is measured: servers that live for one run of the bench, and drivers that obey the line protocol of driver.h."""
+import glob
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+JARS = "/usr/share/java"
+CURATOR = ("curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "slf4j-api", "slf4j-nop")
+
+
+class Missing(Exception):
+    """Something is not installed: the line that says so."""
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def start(command, **options):
+    """A child that ends with us, however we end."""
+    return subprocess.Popen(["setpriv", "--pdeathsig", "TERM", "--", *command], text=True, **options)
+
+
+def stop(process):
+    process.terminate()
+    process.wait()
+
+
+class ZooKeeper:
+    """One place: servers with their data in memory, on a disk, or three of them."""
+
+    def __init__(self, build, place):
+        self.dir = tempfile.mkdtemp(prefix="zklock-bench-", dir="/var/tmp") if place == "disk" else None
+        options = {"tmpfs": [], "disk": ["-d", self.dir], "three": ["-n", "3"]}[place]
+        self.process = start([build + "/bench/bench_server", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.servers = self.process.stdout.readline().strip()
+        if not self.servers:
+            raise Missing("ZooKeeper did not start")
+
+    def ask(self, server, word):
+        host, port = server.split(":")
+        with socket.create_connection((host, int(port)), 10) as s:
+            s.sendall(word.encode())
+            answer = b""
+            while chunk := s.recv(65536):
+                answer += chunk
+        return answer.decode()
+
+    def counters(self):
+        """Of all servers: packets of the sessions that are open, watches, the highest zxid."""
+        sums = {"received": 0, "sent": 0, "watches": 0, "zxid": 0}
+        for server in self.servers.split(","):
+            for line in self.ask(server, "cons").splitlines():
+                if found := re.search(r"recved=(\d+),sent=(\d+),sid=", line):
+                    sums["received"] += int(found[1])
+                    sums["sent"] += int(found[2])
+            sums["watches"] += int(re.search(r"Total watches:(\d+)", self.ask(server, "wchs"))[1])
+            sums["zxid"] = max(sums["zxid"], int(re.search(r"Zxid: (\w+)", self.ask(server, "srvr"))[1], 16))
+        return sums
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait()
+        if self.dir:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Redis:
+    def __init__(self):
+        if not shutil.which("redis-server"):
+            raise Missing("redis-server is not installed")
+        self.dir = tempfile.mkdtemp(prefix="zklock-bench-", dir="/dev/shm")
+        port = free_port()
+        self.process = start(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+                              "--dir", self.dir], stdout=subprocess.PIPE)
+        for line in self.process.stdout:
+            if "Ready to accept connections" in line:
+                break
+        self.servers = f"127.0.0.1:{port}"
+
+    def stop(self):
+        stop(self.process)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Postgres:
+    def __init__(self):
+        found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"))
+        if not found:
+            raise Missing("postgresql is not installed")
+        tools = os.path.dirname(found[-1])
+        self.dir = tempfile.mkdtemp(prefix="zklock-bench-", dir="/dev/shm")
+        user = []
+        if os.getuid() == 0:  # the server refuses root
+            shutil.chown(self.dir, "postgres", "postgres")
+            user = ["--reuid", "postgres", "--regid", "postgres", "--init-groups"]
+        data, port = self.dir + "/data", str(free_port())
+        subprocess.run(["setpriv", *user, tools + "/initdb", "-D", data, "-A", "trust", "-U", "postgres"], check=True,
+                       stdout=subprocess.DEVNULL, cwd=self.dir)
+        command = [tools + "/postgres", "-D", data, "-p", port, "-h", "127.0.0.1", "-k", self.dir]
+        self.process = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *user, *command], text=True, cwd=self.dir,
+                                        stderr=subprocess.PIPE)
+        for line in self.process.stderr:
+            if "ready to accept connections" in line:
+                break
+        self.servers = f"host=127.0.0.1 port={port} user=postgres dbname=postgres"
+
+    def stop(self):
+        self.process.send_signal(2)  # fast shutdown: what is connected is cut
+        self.process.wait()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Driver:
+    """A driver's process. Sections are tuples of contender and four times in ns."""
+
+    def __init__(self, command):
+        self.process = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def order(self, words):
+        self.process.stdin.write(words + "\n")
+        self.process.stdin.flush()
+
+    def answer(self):
+        line = self.process.stdout.readline().strip()
+        if not line:
+            raise RuntimeError(f"{self.process.args[4:]} ended")
+        return line
+
+    def run(self, job, contenders, ms, hold_us, path, look):
+        """look() is called before and after what counts, and at a driver's wish; returns sections and facts, or None: no such job."""
+        self.order(f"run {job} {contenders} {ms} {hold_us} {path}")
+        if self.answer().startswith("skip"):
+            return None
+        sections, facts, looks = [], {}, [look()]
+        self.order("go")
+        while (line := self.answer()) != "end":
+            if line == "count":
+                looks.append(look())
+                self.order("")
+            elif line.startswith("fact "):
+                _, name, value = line.split()
+                facts[name] = float(value)
+            else:
+                sections.append(tuple(int(word) for word in line.split()))
+        looks.append(look())
+        self.order("close")
+        self.answer()
+        return sections, facts, looks
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def curator_command(build):
+    jars = [f"{JARS}/{name}.jar" for name in CURATOR]
+    if not shutil.which("javac") or not all(os.path.exists(jar) for jar in jars):
+        raise Missing("libcurator-recipes-java or a JDK is not installed")
+    classes = build + "/bench/curator"
+    os.makedirs(classes, exist_ok=True)
+    subprocess.run(["javac", "-cp", ":".join(jars), "-d", classes, HERE + "/curator/Driver.java"], check=True)
+    return ["java", "-Xmx512m", "-cp", ":".join([classes, *jars]), "Driver"]
+
+
+def kazoo_command(_build):
+    if subprocess.run(["/usr/bin/python3", "-c", "import kazoo"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        raise Missing("python3-kazoo is not installed")
+    return ["/usr/bin/python3", HERE + "/kazoo_driver.py"]
+
+
+def built_command(name):
+    def command(build):
+        if not os.path.exists(f"{build}/bench/{name}"):
+            raise Missing(f"{name} was not built: its client library is not installed")
+        return [f"{build}/bench/{name}"]
+    return command
+
+
+# name: the words for people, the driver's command, the kind of server, the driver's further arguments
+SYSTEMS = {
+    "raw": ("raw libzookeeper_mt (no lock)", built_command("bench_raw"), "zookeeper", []),
+    "zklock": ("zklock", built_command("bench_zklock"), "zookeeper", []),
+    "curator": ("Curator 5.4", curator_command, "zookeeper", []),
+    "kazoo": ("kazoo 2.8", kazoo_command, "zookeeper", []),
+    "redis10": ("Redis, tried every 10 ms", built_command("bench_redis"), "redis", ["10"]),
+    "redis100": ("Redis, tried every 100 ms", built_command("bench_redis"), "redis", ["100"]),
+    "postgres100": ("PostgreSQL, tried every 100 ms", built_command("bench_postgres"), "postgres", ["100"]),
+}
