@@ -1,0 +1,171 @@
+/* hot_path TURNS WAITERS: acquires and releases through src/core alone, with a store that answers at once and from memory, so that
+ * instructions can be counted of nothing but the core. WAITERS others stand behind us in every list. See ./instructions. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "contender.h"
+#include "session_step.h"
+
+#define MS INT64_C(1000000)
+#define PREFIX "_c_00000000-0000-4000-8000-000000000000-lock-"
+#define NAME_SIZE 80
+#define OPS 16
+
+/* --- memory: blocks of one size, so that the allocator of the machine does not count --------------------------------------- */
+
+#define BLOCK 4096
+#define BLOCKS 64
+
+static union block {
+    union block *next;
+    char bytes[BLOCK];
+} blocks[BLOCKS], *free_blocks;
+
+static void *heap_alloc(void *payload, size_t size)
+{
+    union block *block = free_blocks;
+    (void)payload;
+    if (!block || size > BLOCK) {
+        fprintf(stderr, "hot_path: %zu bytes: more than it has\n", size);
+        exit(1);
+    }
+    free_blocks = block->next;
+    return block;
+}
+
+static void heap_release(void *payload, void *ptr)
+{
+    union block *block = ptr;
+    (void)payload;
+    if (block) {
+        block->next = free_blocks;
+        free_blocks = block;
+    }
+}
+
+static void *heap_resize(void *payload, void *ptr, size_t size)
+{
+    return ptr && size <= BLOCK ? ptr : heap_alloc(payload, size);
+}
+
+/* --- the store ---------------------------------------------------------------------------------------------------------------- */
+
+static struct zkl__core *core;
+static struct {
+    uint64_t id;
+    enum zkl__op_kind kind;
+} ops[OPS];
+static int op_count;
+static const char **children; /* ours, then the waiters' */
+static size_t child_count;
+static int64_t now = 1000 * MS, zxid;
+static bool granted;
+
+static int submit(void *ctx, uint64_t id, const struct zkl__op *op)
+{
+    (void)ctx;
+    if (op_count == OPS) {
+        return ZKL_ELIMIT;
+    }
+    ops[op_count].id = id;
+    ops[op_count++].kind = op->kind;
+    if (op->kind == ZKL__OP_CREATE) {
+        snprintf((char *)(uintptr_t)children[0], NAME_SIZE, "%s%010d", op->name, 0);
+    }
+    return ZKL_OK;
+}
+
+static void told_state(void *ctx, zkl_session_state state, int code)
+{
+    (void)ctx;
+    (void)state;
+    (void)code;
+}
+
+static void step(struct zkl__event event)
+{
+    event.now = now;
+    zkl__session_step(core, &event);
+}
+
+static void answer_all(void)
+{
+    for (int i = 0; i < op_count; i++) {
+        struct zkl__reply reply = {
+            .rc = ZKL__RC_OK, .name = children[0], .stat = {.czxid = ++zxid, .ephemeral_owner = 1}};
+        if (ops[i].kind == ZKL__OP_CHILDREN) {
+            reply.children = children;
+            reply.child_count = child_count;
+        }
+        step((struct zkl__event){.kind = ZKL__EV_REPLY, .id = ops[i].id, .reply = &reply});
+    }
+    op_count = 0;
+}
+
+static void notify(void *owner, const struct zkl__outcome *outcome)
+{
+    (void)owner;
+    granted = granted || outcome->kind == ZKL__GRANTED;
+}
+
+/* --- turns -------------------------------------------------------------------------------------------------------------------- */
+
+static void make_world(size_t waiters)
+{
+    struct zkl__core_config config = {.heap = {heap_alloc, heap_resize, heap_release, NULL},
+                                      .tick_ns = 2000 * MS,
+                                      .pause_ns = 500 * MS,
+                                      .watch_bytes_max = 100000,
+                                      .ops_max = OPS,
+                                      .seed = "fifteen letters"};
+    struct zkl__port port = {.submit = submit, .state = told_state};
+    for (int i = BLOCKS - 1; i >= 0; i--) {
+        heap_release(NULL, &blocks[i]);
+    }
+    child_count = waiters + 1;
+    children = calloc(child_count, sizeof *children);
+    for (size_t i = 0; i < child_count; i++) {
+        char *name = calloc(1, NAME_SIZE);
+        snprintf(name, NAME_SIZE, PREFIX "%010zu", i);
+        children[i] = name;
+    }
+    core = zkl__core_new(&config, &port);
+    step((struct zkl__event){
+        .kind = ZKL__EV_CONNECTED, .session_id = 1, .timeout = 60000 * MS, .fresh = true, .began = now});
+    answer_all();
+}
+
+/* What is counted. */
+__attribute__((noinline)) void hot_turn(void);
+void hot_turn(void)
+{
+    struct zkl__contender_config config = {
+        .rule = &zkl__rule_mutex, .path = "/locks/hot", .metadata = "host:1234", .notify = notify};
+    struct zkl__contender *contender = zkl__contender_new(core, &config);
+    granted = false;
+    step((struct zkl__event){.kind = ZKL__EV_START, .contender = contender, .deadline = INT64_MAX});
+    answer_all();
+    if (!granted) {
+        fprintf(stderr, "hot_path: not granted\n");
+        exit(1);
+    }
+    step((struct zkl__event){.kind = ZKL__EV_RELEASE, .contender = contender});
+    answer_all();
+    now += MS / 1000;
+}
+
+int main(int argc, char **argv)
+{
+    int turns = argc == 3 ? atoi(argv[1]) : 0;
+    if (turns <= 0) {
+        fprintf(stderr, "usage: hot_path TURNS WAITERS\n");
+        return 2;
+    }
+    make_world((size_t)atoi(argv[2]));
+    for (int i = 0; i < turns; i++) {
+        hot_turn();
+    }
+    return 0;
+}

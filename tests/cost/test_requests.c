@@ -1,0 +1,448 @@
+/* What each operation costs: requests, events, writes, bytes and trips, as the server and the kernel count them, against the table that
+ * docs/scaling.md is made from. Exact: who makes something cheaper changes the table and the page, who makes it dearer had better
+ * have a reason. */
+#include <string.h>
+
+#include "check.h"
+#include "contest.h"
+#include "proxy.h"
+#include "wire.h"
+
+#define TICK 500
+#define LONG 60000 /* session timeout: nothing periodic happens in the time that an operation takes */
+#define SHORT 4000
+#define TRIES 8
+#define TRIP_MS 25 /* on the way to or from the server, while trips are counted */
+
+static struct ensemble *server;
+/* Two sessions: straight to the server while packets are counted, through slow proxies while trips are. */
+static zkl_session *near, *far;
+static struct pair {
+    struct proxy *near_proxy, *far_proxy;
+    zkl_session *near, *far;
+} straight, slow;
+
+/* --- contenders ---------------------------------------------------------------------------------------------------------- */
+
+static const zkl_lock_options options = {.size = sizeof options, .metadata = "cost", .release_timeout_ms = SOON};
+static zkl_lock *lock, *second;
+static struct waiter waiter;
+
+static void must(int code, const zkl_error *err)
+{
+    if (code != ZKL_OK) {
+        fprintf(stderr, "cost: %s: %s\n", zkl_error_name(code), err->text);
+        abort();
+    }
+}
+
+static zkl_lock *lock_at(zkl_session *session, const char *path)
+{
+    return contest_lock(session, path, &options);
+}
+
+static void acquire(zkl_lock *which)
+{
+    zkl_error err;
+    must(zkl_lock_acquire(which, SOON, NULL, &err), &err);
+}
+
+static void release(zkl_lock *which)
+{
+    zkl_error err;
+    must(zkl_lock_release(which, &err), &err);
+}
+
+static void watches_are(long count)
+{
+    CU_ASSERT(wire_becomes(server, "zk_watch_count\t", count));
+}
+
+/* --- operations: what comes before, what is counted, what comes after ------------------------------------------------------ */
+
+static void free_before(void)
+{
+    lock = lock_at(near, "/cost/lock");
+}
+static void lock_acquire(void)
+{
+    acquire(lock);
+}
+static void lock_release(void)
+{
+    release(lock);
+}
+static void held_before(void)
+{
+    free_before();
+    acquire(lock);
+}
+static void lock_free(void)
+{
+    zkl_lock_free(lock);
+    zkl_lock_free(second);
+    lock = second = NULL;
+}
+static void release_and_free(void)
+{
+    release(lock);
+    lock_free();
+}
+
+/* No directory yet: another one each time. */
+static void nowhere_before(void)
+{
+    static char path[] = "/cost/new-a";
+    path[sizeof path - 2]++;
+    lock = lock_at(near, path);
+}
+
+static void rival_before(zkl_session *holders)
+{
+    second = lock_at(holders, "/cost/lock");
+    acquire(second);
+    free_before();
+}
+static void far_holder_before(void)
+{
+    rival_before(far);
+}
+static void near_holder_before(void)
+{
+    rival_before(near);
+}
+static void lock_try(void)
+{
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT(wire_becomes(server, "zk_ephemerals_count\t", 1)); /* the background's */
+}
+static void lock_queue(void)
+{
+    waiter_start(&waiter, lock, SOON);
+    watches_are(1);
+}
+static void queued_before(void)
+{
+    far_holder_before();
+    lock_queue();
+}
+static void queued_near_before(void)
+{
+    near_holder_before();
+    waiter_queue(&waiter, lock, SOON);
+}
+static void lock_hand_over(void)
+{
+    release(second);
+    CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_OK);
+}
+static void hand_over_and_free(void)
+{
+    lock_hand_over();
+    release_and_free();
+}
+static void lock_cancel(void)
+{
+    zkl_lock_cancel(lock);
+    CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_ECANCELED);
+    CU_ASSERT(wire_becomes(server, "zk_ephemerals_count\t", 1));
+}
+static void rival_after(void)
+{
+    release(second);
+    lock_free();
+}
+static void rival_after_cancel(void)
+{
+    watches_are(0);
+    rival_after();
+}
+
+/* --- other recipes ------------------------------------------------------------------------------------------------------------ */
+
+static zkl_rwlock *rwlock;
+static zkl_semaphore *semaphore;
+static zkl_election *election;
+static zkl_multilock *multilock;
+
+static void rwlock_before(void)
+{
+    zkl_rwlock_options o = ZKL_RWLOCK_OPTIONS_INIT;
+    zkl_error err;
+    o.metadata = "cost";
+    o.release_timeout_ms = SOON;
+    must(zkl_rwlock_new(&rwlock, near, "/cost/rwlock", &o, &err), &err);
+}
+static void rwlock_read(void)
+{
+    zkl_error err;
+    must(zkl_rwlock_acquire(rwlock, ZKL_RW_READ, SOON, NULL, &err), &err);
+}
+static void rwlock_write(void)
+{
+    zkl_error err;
+    must(zkl_rwlock_acquire(rwlock, ZKL_RW_WRITE, SOON, NULL, &err), &err);
+}
+static void rwlock_after(void)
+{
+    zkl_rwlock_release(rwlock, NULL);
+    zkl_rwlock_free(rwlock);
+}
+
+static void semaphore_before(void)
+{
+    zkl_semaphore_options o = ZKL_SEMAPHORE_OPTIONS_INIT;
+    zkl_error err;
+    o.metadata = "cost";
+    o.release_timeout_ms = SOON;
+    must(zkl_semaphore_new(&semaphore, near, "/cost/semaphore", 3, &o, &err), &err);
+}
+static void semaphore_acquire(void)
+{
+    zkl_error err;
+    must(zkl_semaphore_acquire(semaphore, 1, SOON, NULL, &err), &err);
+}
+static void semaphore_held_before(void)
+{
+    semaphore_before();
+    semaphore_acquire();
+}
+static void semaphore_release(void)
+{
+    zkl_error err;
+    must(zkl_semaphore_release(semaphore, 0, &err), &err);
+}
+static void semaphore_free(void)
+{
+    zkl_semaphore_free(semaphore);
+}
+static void semaphore_after(void)
+{
+    semaphore_release();
+    semaphore_free();
+}
+
+static void election_before(void)
+{
+    zkl_election_options o = ZKL_ELECTION_OPTIONS_INIT;
+    zkl_error err;
+    o.value = "cost";
+    o.resign_timeout_ms = SOON;
+    must(zkl_election_new(&election, near, "/cost/election", &o, &err), &err);
+}
+static void election_campaign(void)
+{
+    zkl_error err;
+    must(zkl_election_campaign(election, SOON, NULL, &err), &err);
+}
+static void election_after(void)
+{
+    zkl_election_resign(election, NULL);
+    zkl_election_free(election);
+}
+
+static void multilock_before(void)
+{
+    static const char *const paths[] = {"/cost/one", "/cost/two"};
+    zkl_multilock_options o = ZKL_MULTILOCK_OPTIONS_INIT;
+    zkl_error err;
+    o.metadata = "cost";
+    o.release_timeout_ms = SOON;
+    must(zkl_multilock_new(&multilock, near, paths, 2, &o, &err), &err);
+}
+static void multilock_acquire(void)
+{
+    zkl_error err;
+    must(zkl_multilock_acquire(multilock, SOON, NULL, &err), &err);
+}
+static void multilock_held_before(void)
+{
+    multilock_before();
+    multilock_acquire();
+}
+static void multilock_release(void)
+{
+    zkl_error err;
+    must(zkl_multilock_release(multilock, &err), &err);
+}
+static void multilock_free(void)
+{
+    zkl_multilock_free(multilock);
+}
+static void multilock_after(void)
+{
+    multilock_release();
+    multilock_free();
+}
+
+/* --- the table -------------------------------------------------------------------------------------------------------------- */
+
+/* trips: ways to or from the server, one after the other, from the call to its return; 2 are a round trip. */
+static const struct operation {
+    const char *name;
+    void (*before)(void), (*act)(void), (*after)(void);
+    struct wire wire; /* requests, events, writes, bytes out, bytes in */
+    long trips;
+} operations[] = {
+    {"acquire, free lock", free_before, lock_acquire, release_and_free, {2, 0, 1, 138, 309}, 2},
+    {"acquire, no directory yet", nowhere_before, lock_acquire, release_and_free, {5, 0, 3, 342, 453}, 6},
+    {"release", held_before, lock_release, lock_free, {1, 0, 1, 86, 20}, 2},
+    {"try, held by another", far_holder_before, lock_try, rival_after, {4, 0, 2, 307, 484}, 5},
+    {"queue behind one", far_holder_before, lock_queue, hand_over_and_free, {3, 0, 1, 221, 464}, 3},
+    {"hand-over, another session", queued_before, lock_hand_over, release_and_free, {2, 1, 1, 113, 269}, 4},
+    {"hand-over, same session", queued_near_before, lock_hand_over, release_and_free, {2, 1, 1, 113, 269}, 4},
+    {"cancel", queued_before, lock_cancel, rival_after_cancel, {2, 0, 1, 172, 40}, 1},
+    {"read lock", rwlock_before, rwlock_read, rwlock_after, {2, 0, 1, 145, 317}, 2},
+    {"write lock", rwlock_before, rwlock_write, rwlock_after, {2, 0, 1, 145, 317}, 2},
+    {"semaphore, a permit", semaphore_before, semaphore_acquire, semaphore_after, {8, 0, 3, 523, 1001}, 6},
+    {"semaphore, release", semaphore_held_before, semaphore_release, semaphore_free, {1, 0, 1, 99, 20}, 2},
+    {"election, campaign", election_before, election_campaign, election_after, {2, 0, 1, 147, 315}, 2},
+    {"multi-lock of two", multilock_before, multilock_acquire, multilock_after, {5, 0, 1, 451, 663}, 4},
+    {"multi-lock of two, release", multilock_held_before, multilock_release, multilock_free, {1, 0, 1, 185, 47}, 2},
+};
+
+/* Answers that nobody waits for are on their way for a moment yet. */
+static struct wire settled(void)
+{
+    struct wire wire, again = {.requests = -1};
+    int64_t end = now_ms() + SOON;
+    do {
+        wire = again;
+        CU_ASSERT_FATAL(wire_read(server, &again));
+    } while (!wire_same(wire, again) && look_again(end));
+    return again;
+}
+
+static void use(const struct pair *pair)
+{
+    near = pair->near;
+    far = pair->far;
+}
+
+static struct wire count_once(const struct operation *op)
+{
+    use(&straight);
+    op->before();
+    struct wire before = settled();
+    op->act();
+    struct wire after = settled();
+    op->after();
+    return wire_minus(after, before);
+}
+
+static long trips_once(const struct operation *op)
+{
+    use(&slow);
+    op->before();
+    proxy_delay(slow.near_proxy, TRIP_MS);
+    proxy_delay(slow.far_proxy, TRIP_MS);
+    int64_t began = now_ms();
+    op->act();
+    int64_t ended = now_ms();
+    proxy_delay(slow.near_proxy, 0);
+    proxy_delay(slow.far_proxy, 0);
+    op->after();
+    return (long)((ended - began) / TRIP_MS);
+}
+
+/* Several tries: a ping in between, a machine that is slow for a moment. */
+static void check(const struct operation *op)
+{
+    struct wire wire = count_once(op);
+    long trips = trips_once(op);
+    for (int i = 1; i < TRIES && !wire_same(wire, op->wire); i++) {
+        wire = count_once(op);
+    }
+    for (int i = 1; i < TRIES && trips != op->trips; i++) {
+        trips = trips_once(op);
+    }
+    bool same = wire_same(wire, op->wire) && trips == op->trips;
+    printf("%s%-28s requests %ld, events %ld, writes %ld, bytes out %ld, bytes in %ld, trips %ld\n",
+           same ? "    " : "NOT ", op->name, wire.requests, wire.events, wire.writes, wire.bytes_out, wire.bytes_in,
+           trips);
+    CU_ASSERT(same);
+}
+
+static void test_operations(void)
+{
+    printf("\n");
+    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
+        check(&operations[i]);
+    }
+}
+
+/* --- as time goes by --------------------------------------------------------------------------------------------------------- */
+
+static long count_all(struct proxy *proxy)
+{
+    static const enum proxy_op ops[] = {PROXY_OP_DELETE,  PROXY_OP_EXISTS,  PROXY_OP_GET,   PROXY_OP_SET,
+                                        PROXY_OP_SYNC,    PROXY_OP_PING,    PROXY_OP_MULTI, PROXY_OP_CREATE,
+                                        PROXY_OP_UNWATCH, PROXY_OP_CHILDREN};
+    long sum = 0;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        sum += proxy_count(proxy, ops[i]);
+    }
+    return sum;
+}
+
+/* For one session timeout: at most a heartbeat each twelfth of it while held, nothing that is written while waiting; and a sync each
+ * quarter. One more of each, for where the time was cut. */
+static void test_time(void)
+{
+    struct proxy *holder = proxy_start(ensemble_address(server, 0)), *other = proxy_start(ensemble_address(server, 0));
+    zkl_session *holders = contest_session(proxy_address(holder), SHORT, TICK);
+    zkl_session *others = contest_session(proxy_address(other), SHORT, TICK);
+    second = lock_at(holders, "/cost/lock");
+    acquire(second);
+    lock = lock_at(others, "/cost/lock");
+    lock_queue();
+    long held = count_all(holder), beats = proxy_count(holder, PROXY_OP_MULTI), waited = count_all(other);
+    long written = proxy_count(other, PROXY_OP_MULTI) + proxy_count(other, PROXY_OP_CREATE);
+    poll(NULL, 0, SHORT);
+    held = count_all(holder) - held;
+    beats = proxy_count(holder, PROXY_OP_MULTI) - beats;
+    waited = count_all(other) - waited;
+    written = proxy_count(other, PROXY_OP_MULTI) + proxy_count(other, PROXY_OP_CREATE) - written;
+    printf("\n    in a session timeout: held %ld requests, %ld heartbeats; waited %ld requests, %ld writes\n", held,
+           beats, waited, written);
+    CU_ASSERT(beats <= 12 + 1 && held <= 12 + 4 + 2);
+    CU_ASSERT(waited <= 4 + 1 && written == 0);
+    hand_over_and_free();
+    zkl_session_close(holders, SOON);
+    zkl_session_close(others, SOON);
+    proxy_stop(holder);
+    proxy_stop(other);
+}
+
+static void end(struct pair *pair)
+{
+    zkl_session_close(pair->near, SOON);
+    zkl_session_close(pair->far, SOON);
+    if (pair->near_proxy) {
+        proxy_stop(pair->near_proxy);
+        proxy_stop(pair->far_proxy);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct check_case cases[] = {T(test_operations), T(test_time)};
+    if (!ensemble_available()) {
+        return 77;
+    }
+    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
+    if (!server) {
+        return 1;
+    }
+    straight.near = contest_session(ensemble_servers(server), LONG, TICK);
+    straight.far = contest_session(ensemble_servers(server), LONG, TICK);
+    slow.near_proxy = proxy_start(ensemble_address(server, 0));
+    slow.far_proxy = proxy_start(ensemble_address(server, 0));
+    slow.near = contest_session(proxy_address(slow.near_proxy), LONG, TICK);
+    slow.far = contest_session(proxy_address(slow.far_proxy), LONG, TICK);
+    int failed = check_main("what it costs", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    end(&straight);
+    end(&slow);
+    ensemble_stop(server);
+    return failed;
+}
