@@ -1,0 +1,284 @@
+/* What somebody who can reach the servers can do to a queue, and cannot: places forged by hand, floods of children, names that carry our
+ * uuid; and with credentials, everything. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "contest.h"
+#include "ensemble.h"
+#include "name.h"
+#include "store_client.h"
+
+#define TICK 500     /* ms, of the server */
+#define TIMEOUT 4000 /* ms, of sessions */
+#define UUID "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"
+
+static struct ensemble *server;
+static struct recorder *eye, *intruder;
+
+static zkl_session *open_one(void)
+{
+    return contest_session(ensemble_servers(server), TIMEOUT, TICK);
+}
+
+static zkl_session *open_as(const char *credentials, const zkl_acl *acl)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_session *session = NULL;
+    options.session_timeout_ms = TIMEOUT;
+    options.tick_ms = TICK;
+    options.connect_timeout_ms = SOON;
+    options.auth_scheme = "digest";
+    options.auth = credentials;
+    options.auth_size = strlen(credentials);
+    options.acl = acl;
+    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, ensemble_servers(server), &options, NULL), ZKL_OK);
+    return session;
+}
+
+static void close_one(zkl_session *session)
+{
+    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+}
+
+/* What the intruder's create of dir/name came to. */
+static enum zkl__rc put(const char *dir, const char *name, enum zkl__create_mode mode)
+{
+    struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = dir, .name = name, .mode = mode};
+    return recorder_do(intruder, &op)->reply.rc;
+}
+
+static enum zkl__rc meddle(struct zkl__op op)
+{
+    return recorder_do(intruder, &op)->reply.rc;
+}
+
+static void check_grant(zkl_session *session, const char *path)
+{
+    zkl_lock *lock = contest_lock(session, path, NULL);
+    zkl_error err = {0};
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, &err), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+}
+
+/* --- an open queue ---------------------------------------------------------------------------------------------------- */
+
+/* Nodes that live with no session stand before everybody, for ever: they are nobody's place. */
+static void test_persistent_places(void)
+{
+    static const char *const names[] = {
+        "_c_" UUID "-lock-0000000000",  "lock-0000000001",         "lock--000000005",
+        "_c_" UUID "-lock--2147483648", UUID "__WRIT__0000000002", "_c_" UUID "__READ__0000000001",
+        "_c_" UUID "-latch-0000000000", UUID "__lock__0000000003"};
+    zkl_session *session = open_one();
+    CU_ASSERT_EQUAL(put("/", "persistent", ZKL__PERSISTENT), ZKL__RC_OK);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        CU_ASSERT_EQUAL(put("/persistent", names[i], ZKL__PERSISTENT), ZKL__RC_OK);
+    }
+    check_grant(session, "/persistent");
+    check_grant(session, "/persistent");
+    close_one(session);
+}
+
+/* A node with a low number, made by hand while others wait, lives with a session, but is younger than theirs. */
+static void test_barging(void)
+{
+    zkl_session *first = open_one(), *second = open_one();
+    CU_ASSERT_EQUAL(put("/", "barged", ZKL__PERSISTENT), ZKL__RC_OK);
+    for (int i = 0; i < 5; i++) { /* so that the queue begins at five */
+        char name[20];
+        snprintf(name, sizeof name, "n%d", i);
+        CU_ASSERT_EQUAL(put("/barged", name, ZKL__PERSISTENT), ZKL__RC_OK);
+    }
+    zkl_lock *holder = contest_holder(first, "/barged"), *lock = contest_lock(second, "/barged", NULL);
+    struct waiter waiter;
+    waiter_queue(&waiter, lock, SOON);
+    CU_ASSERT_EQUAL(put("/barged", "_c_" UUID "-lock-0000000001", ZKL__EPHEMERAL), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(put("/barged", UUID "__WRIT__0000000002", ZKL__EPHEMERAL), ZKL__RC_OK);
+    CU_ASSERT(zkl_lock_is_held(holder));
+    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    /* From now on the intruder is a contender like any other: who comes later waits until its session ends, and no longer. */
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EBUSY);
+    recorder_free(intruder);
+    intruder = recorder_connect(&zkl__store_zookeeper, ensemble_servers(server));
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    zkl_lock_free(holder);
+    close_one(first);
+    close_one(second);
+}
+
+/* Names that carry the uuid of somebody who holds and of somebody who waits. */
+static void test_stolen_uuid(void)
+{
+    zkl_session *first = open_one(), *second = open_one();
+    zkl_lock *holder = contest_holder(first, "/stolen"), *lock = contest_lock(second, "/stolen", NULL);
+    struct waiter waiter;
+    waiter_queue(&waiter, lock, SOON);
+    const struct zkl__reply *list = queue_look(eye, "/stolen");
+    CU_ASSERT_EQUAL(list->child_count, 2);
+    for (size_t i = 0; i < list->child_count; i++) {
+        char name[ZKL__NAME_MAX];
+        snprintf(name, sizeof name, "_c_%.36s-lock-2100000000", zkl__name_parse(list->children[i]).uuid);
+        CU_ASSERT_EQUAL(put("/stolen", name, ZKL__PERSISTENT), ZKL__RC_OK);
+        snprintf(name, sizeof name, "_c_%.36s-lock--000000001", zkl__name_parse(list->children[i]).uuid);
+        CU_ASSERT_EQUAL(put("/stolen", name, ZKL__PERSISTENT), ZKL__RC_OK);
+    }
+    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    check_grant(first, "/stolen");
+    CU_ASSERT(queue_becomes(eye, "/stolen", 4)); /* nothing of ours; the forgeries are not ours to delete */
+    zkl_lock_free(lock);
+    zkl_lock_free(holder);
+    close_one(first);
+    close_one(second);
+}
+
+/* Children that are no contenders: many, with long and odd names. */
+static void test_flood(void)
+{
+    static const char *const odd[] = {"lock-",
+                                      "lock-12345678901234567890",
+                                      "-0000000000",
+                                      "0000000000",
+                                      "__READ__",
+                                      "_c_",
+                                      "_c_" UUID,
+                                      "_c_" UUID "-lock-",
+                                      "_c_\xe2\x80\xaeGNP.-lock-00000000x1",
+                                      "%s%n%s%n",
+                                      "lock-+000000001"};
+    static char name[ZKL_PATH_MAX * 4];
+    zkl_session *session = open_one();
+    CU_ASSERT_EQUAL(put("/", "flood", ZKL__PERSISTENT), ZKL__RC_OK);
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        CU_ASSERT_EQUAL(put("/flood", odd[i], ZKL__PERSISTENT), ZKL__RC_OK);
+    }
+    for (int i = 0; i < 500; i++) {
+        snprintf(name, sizeof name, "flood-%d-%0*d", i, 10 + i, i);
+        CU_ASSERT_EQUAL(put("/flood", name, ZKL__PERSISTENT), ZKL__RC_OK);
+    }
+    check_grant(session, "/flood");
+    close_one(session);
+}
+
+/* --- with credentials -------------------------------------------------------------------------------------------------- */
+
+/* All that a stranger may try on a queue in /vault/deep/lock; what each came to. */
+static void check_closed(const char *node, bool may_read)
+{
+    static const char *const dirs[] = {"/vault", "/vault/deep", "/vault/deep/lock"};
+    enum zkl__rc read = may_read ? ZKL__RC_OK : ZKL__RC_NOAUTH;
+    char path[ZKL_PATH_MAX];
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(put(dirs[i], "_c_" UUID "-lock-", ZKL__EPHEMERAL_SEQUENTIAL), ZKL__RC_NOAUTH);
+        CU_ASSERT_EQUAL(meddle(op_read(ZKL__OP_CHILDREN, dirs[i], false)), read);
+        CU_ASSERT_EQUAL(meddle(op_set(dirs[i], "held by nobody", -1)), ZKL__RC_NOAUTH);
+    }
+    CU_ASSERT_EQUAL(meddle(op_delete("/vault/deep", -1)), ZKL__RC_NOAUTH);
+    snprintf(path, sizeof path, "/vault/deep/lock/%s", node);
+    CU_ASSERT_EQUAL(meddle(op_delete(path, -1)), ZKL__RC_NOAUTH);
+    CU_ASSERT_EQUAL(meddle(op_set(path, "__REVOKE__", -1)), ZKL__RC_NOAUTH);
+    CU_ASSERT_EQUAL(meddle(op_read(ZKL__OP_GET, path, false)), read);
+}
+
+static void test_creator_only(void)
+{
+    zkl_session *session = open_as("ann:secret", NULL);
+    zkl_lock *lock = contest_holder(session, "/vault/deep/lock");
+    char node[ZKL__NAME_MAX];
+    CU_ASSERT(zkl_lock_node(lock, node, sizeof node) > 0);
+    check_closed(node, false);
+    CU_ASSERT(zkl_lock_is_held(lock));
+    zkl_session *other = open_as("ben:secret", NULL);
+    zkl_lock *no = contest_lock(other, "/vault/deep/lock", NULL);
+    zkl_error err = {0};
+    CU_ASSERT_EQUAL(zkl_lock_acquire(no, SOON, NULL, &err), ZKL_EAUTH);
+    CU_ASSERT_STRING_EQUAL(err.path, "/vault/deep/lock");
+    zkl_lock_free(no);
+    close_one(other);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    CU_ASSERT_EQUAL(queue_remove(eye, "/vault/deep", "lock"), false);
+    close_one(session);
+}
+
+/* The same list on every level, when it is given: others may look, and no more. */
+static void test_given_list(void)
+{
+    static const zkl_acl_entry entries[] = {{ZKL_PERM_ALL, "auth", ""}, {ZKL_PERM_READ, "world", "anyone"}};
+    static const zkl_acl acl = {2, entries};
+    zkl_session *session = open_as("ann:secret", &acl);
+    zkl_lock *lock = contest_holder(session, "/shown/deep/lock");
+    struct zkl__op look = op_read(ZKL__OP_CHILDREN, "/shown/deep/lock", false);
+    CU_ASSERT_EQUAL(recorder_do(intruder, &look)->reply.child_count, 1);
+    CU_ASSERT_EQUAL(put("/shown", "x", ZKL__PERSISTENT), ZKL__RC_NOAUTH);
+    CU_ASSERT_EQUAL(put("/shown/deep/lock", "lock-0000000000", ZKL__EPHEMERAL), ZKL__RC_NOAUTH);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    close_one(session);
+}
+
+/* --- input ------------------------------------------------------------------------------------------------------------- */
+
+static void test_bad_input(void)
+{
+    static char long_path[ZKL_PATH_MAX + 2], long_text[ZKL_DATA_MAX + 2];
+    static const struct {
+        const char *path, *word;
+    } bad[] = {{"/a/../b", ".."},
+               {"/a/./b", "."},
+               {"/a//b", "empty"},
+               {"relative", "/"},
+               {"/zookeeper/quota", "/zookeeper"},
+               {"/a\nb", "U+000A"},
+               {"/a\x9b", "UTF-8"},
+               {long_path, "1024"},
+               {"/x/lock-0000000001", "contender"}};
+    memset(long_path, 'a', sizeof long_path - 1);
+    long_path[0] = '/';
+    memset(long_text, 'a', sizeof long_text - 1);
+    zkl_session *session = open_one();
+    zkl_lock *lock = NULL;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        zkl_error err = {0};
+        CU_ASSERT_EQUAL(zkl_lock_new(&lock, session, bad[i].path, NULL, &err), ZKL_EINVAL);
+        if (!strstr(err.text, bad[i].word)) {
+            fprintf(stderr, "\n%.40s: %s\n", bad[i].path, err.text);
+            CU_FAIL("the words do not name what is wrong");
+        }
+    }
+    static const char *const texts[] = {long_text, "\xff", "__REVOKE__"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+        options.metadata = texts[i];
+        CU_ASSERT_EQUAL(zkl_lock_new(&lock, session, "/fine", &options, NULL), ZKL_EINVAL);
+    }
+    close_one(session);
+}
+
+static const struct check_case cases[] = {
+    T(test_persistent_places), T(test_barging),    T(test_stolen_uuid), T(test_flood),
+    T(test_creator_only),      T(test_given_list), T(test_bad_input)};
+
+int main(int argc, char **argv)
+{
+    if (!ensemble_available()) {
+        return 77;
+    }
+    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
+    if (!server) {
+        return 1;
+    }
+    eye = queue_eye(ensemble_servers(server));
+    intruder = recorder_connect(&zkl__store_zookeeper, ensemble_servers(server));
+    int code = check_main("attacks", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    recorder_free(intruder);
+    recorder_free(eye);
+    ensemble_stop(server);
+    return code;
+}

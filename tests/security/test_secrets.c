@@ -1,0 +1,187 @@
+/* Where a password may be, and where not: a canary in the credentials, looked for in every block of memory that the library gives
+ * back, in its log at its most talkative, in errors and statistics, and on stderr. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "contest.h"
+#include "ensemble.h"
+
+#define TICK 500
+#define TIMEOUT 4000
+#define CANARY "kanari-7f3a91c2"
+#define CREDENTIALS "ann:" CANARY
+
+static struct ensemble *server;
+
+/* --- a heap that looks at what it is given back -------------------------------------------------------------------------- */
+
+struct block {
+    size_t size;
+    max_align_t bytes[];
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static int dirty, seen; /* blocks given back with the canary in them; all */
+
+static bool holds_canary(const void *bytes, size_t size)
+{
+    return memmem(bytes, size, CANARY, strlen(CANARY)) != NULL;
+}
+
+static void *heap_alloc(void *payload, size_t size)
+{
+    (void)payload;
+    struct block *block = calloc(1, sizeof *block + size);
+    if (!block) {
+        return NULL;
+    }
+    block->size = size;
+    return block->bytes;
+}
+
+static void heap_release(void *payload, void *ptr)
+{
+    (void)payload;
+    if (ptr) {
+        struct block *block = (struct block *)(void *)((char *)ptr - offsetof(struct block, bytes));
+        pthread_mutex_lock(&mutex);
+        dirty += holds_canary(ptr, block->size);
+        seen++;
+        pthread_mutex_unlock(&mutex);
+        free(block);
+    }
+}
+
+static void *heap_resize(void *payload, void *ptr, size_t size)
+{
+    void *fresh = heap_alloc(payload, size);
+    if (fresh && ptr) {
+        const struct block *block = (const struct block *)(const void *)((char *)ptr - offsetof(struct block, bytes));
+        memcpy(fresh, ptr, block->size < size ? block->size : size);
+        heap_release(payload, ptr);
+    }
+    return fresh;
+}
+
+static const zkl_heap heap = {heap_alloc, heap_resize, heap_release, NULL};
+
+/* --- a log that keeps everything ------------------------------------------------------------------------------------------ */
+
+static char log_text[1 << 20];
+static size_t log_length;
+
+static void on_log(const zkl_log_record *record, void *payload)
+{
+    (void)payload;
+    pthread_mutex_lock(&mutex);
+    size_t length = strlen(record->line);
+    if (log_length + length + 2 < sizeof log_text) {
+        memcpy(log_text + log_length, record->line, length);
+        log_length += length;
+        log_text[log_length++] = '\n';
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+static zkl_session_options talkative(const char *scheme)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.session_timeout_ms = TIMEOUT;
+    options.tick_ms = TICK;
+    options.connect_timeout_ms = SOON;
+    options.auth_scheme = scheme;
+    options.auth = CREDENTIALS;
+    options.auth_size = strlen(CREDENTIALS);
+    options.log_fn = on_log;
+    options.log_level = ZKL_LOG_DEBUG;
+    options.heap = &heap;
+    return options;
+}
+
+/* A life with a wait, a lost connection and a new session. */
+static void live(void)
+{
+    zkl_session_options options = talkative("digest");
+    zkl_session *session;
+    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, ensemble_servers(server), &options, NULL), ZKL_OK);
+    zkl_lock *lock = contest_holder(session, "/canary/lock");
+    ensemble_kill(server, 0);
+    CU_ASSERT_FATAL(ensemble_restart(server, 0));
+    CU_ASSERT_FATAL(ensemble_wait(server, SOON));
+    (void)zkl_lock_release(lock, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    static char text[100000];
+    CU_ASSERT(zkl_stats_write_prometheus(session, NULL, text, sizeof text) < (int64_t)sizeof text);
+    CU_ASSERT_FALSE(holds_canary(text, strlen(text)));
+    zkl_lock_free(lock);
+    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+}
+
+/* --- tests ------------------------------------------------------------------------------------------------------------------ */
+
+static void test_memory_and_log(void)
+{
+    char file[] = "/tmp/secrets-XXXXXX";
+    static char words[100000];
+    int fd = mkstemp(file), before = dup(STDERR_FILENO);
+    CU_ASSERT_FATAL(fd >= 0 && before >= 0);
+    unlink(file);
+    dup2(fd, STDERR_FILENO);
+    live();
+    dup2(before, STDERR_FILENO);
+    close(before);
+    CU_ASSERT_EQUAL(pread(fd, words, sizeof words - 1, 0), 0); /* the client library, too, says nothing by itself */
+    if (words[0]) {
+        fprintf(stderr, "\non stderr: %s\n", words);
+    }
+    close(fd);
+    CU_ASSERT(seen > 20);
+    CU_ASSERT_EQUAL(dirty, 0);
+    CU_ASSERT(log_length > 1000);
+    CU_ASSERT_FALSE(holds_canary(log_text, log_length));
+    CU_ASSERT_PTR_NULL(strstr(log_text, CANARY + 7));
+}
+
+/* The client library's line about a connection has a place for the session's password. */
+static void test_session_password(void)
+{
+    const char *at = log_text;
+    while ((at = strcasestr(at, "passwd="))) {
+        at += strlen("passwd=");
+        CU_ASSERT(*at == '<');
+    }
+}
+
+static void test_refused(void)
+{
+    zkl_session_options options = talkative("nonsense");
+    zkl_session *session;
+    zkl_error err = {0};
+    CU_ASSERT_EQUAL(zkl_session_open(&session, ensemble_servers(server), &options, &err), ZKL_EAUTH);
+    CU_ASSERT_FALSE(holds_canary(&err, sizeof err));
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "nonsense"));
+    options.auth_scheme = NULL; /* a mistake of the caller's */
+    CU_ASSERT_EQUAL(zkl_session_open(&session, ensemble_servers(server), &options, &err), ZKL_EINVAL);
+    CU_ASSERT_FALSE(holds_canary(&err, sizeof err));
+    CU_ASSERT_EQUAL(dirty, 0);
+    CU_ASSERT_FALSE(holds_canary(log_text, log_length));
+}
+
+static const struct check_case cases[] = {T(test_memory_and_log), T(test_session_password), T(test_refused)};
+
+int main(int argc, char **argv)
+{
+    if (!ensemble_available()) {
+        return 77;
+    }
+    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
+    if (!server) {
+        return 1;
+    }
+    int code = check_main("secrets", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    ensemble_stop(server);
+    return code;
+}
