@@ -1,0 +1,63 @@
+# The Debian packages, as Debian would split them: the library, what a developer needs, the command. scripts/package makes them.
+set(CPACK_PACKAGE_NAME zklock)
+set(CPACK_PACKAGE_VENDOR "zklock")
+set(CPACK_PACKAGE_CONTACT "zklock maintainers <maintainers@zklock.invalid>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "") # each package has its own
+set(CPACK_PACKAGING_INSTALL_PREFIX "${CMAKE_INSTALL_PREFIX}")
+set(CPACK_GENERATOR DEB)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_VERBATIM_VARIABLES ON)
+
+set(library_package libzklock${ZKLOCK_ABI})
+set(CPACK_COMPONENTS_ALL library dev tools)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME ${library_package})
+set(CPACK_DEBIAN_DEV_PACKAGE_NAME libzklock-dev)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME zklock)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION admin)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_MULTIARCH same)
+set(CPACK_DEBIAN_DEV_PACKAGE_MULTIARCH same)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_MULTIARCH foreign)
+
+# What programs need of others, dpkg-shlibdeps finds out; what they need of our own library, it cannot: that is not installed yet.
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${CMAKE_CURRENT_BINARY_DIR}")
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${library_package} (= ${PROJECT_VERSION}), libzookeeper-mt-dev")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "${library_package} (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS "libzookeeper-java, default-jre-headless, zookeeperd") # the first two: zklock sandbox
+
+set(words "A contender is one ephemeral sequential znode that watches the one before
+it: no polling, no TTL, a queue that Curator and go-zookeeper stand in, too.
+A holder knows that it has lost before anybody else can be granted, and has
+a fencing token.")
+set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "locks and other recipes on Apache ZooKeeper - library
+${words}
+
+This is the shared library.")
+set(CPACK_COMPONENT_DEV_DESCRIPTION "locks and other recipes on Apache ZooKeeper - development files
+${words}
+
+Headers for C and C++, the static library, files for CMake and pkg-config.")
+set(CPACK_COMPONENT_TOOLS_DESCRIPTION "locks and other recipes on Apache ZooKeeper - command
+${words}
+
+The command zklock runs a job on one host of many, in turn, and shows who
+holds and who waits.")
+
+# Debian wants a copyright file and a compressed changelog in every package.
+find_program(GZIP gzip)
+if(GZIP)
+  execute_process(COMMAND ${GZIP} -9nc ${CMAKE_CURRENT_SOURCE_DIR}/CHANGELOG.md OUTPUT_FILE ${CMAKE_CURRENT_BINARY_DIR}/changelog.gz)
+endif()
+foreach(component library dev tools)
+  string(TOUPPER ${component} upper)
+  install(FILES cmake/copyright ${CMAKE_CURRENT_BINARY_DIR}/changelog.gz EXCLUDE_FROM_ALL COMPONENT ${component} OPTIONAL
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${CPACK_DEBIAN_${upper}_PACKAGE_NAME})
+endforeach()
+include(CPack)
