@@ -41,6 +41,3 @@ foreach(section 1 3 7)
   install(DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} COMPONENT ${component}
     OPTIONAL FILES_MATCHING PATTERN "*.${section}" PATTERN CMakeFiles EXCLUDE)
 endforeach()
-# Bash completion: completion/zklock of the build tree, when it is made. None made: none installed.
-install(DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/completion/
-  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT tools OPTIONAL)
