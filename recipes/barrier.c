@@ -118,6 +118,7 @@ int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *session, const
 
 struct crowd {
     const zkl_double_barrier *barrier;
+    char own[ZKL__NAME_MAX];
     size_t members;
     bool ready, lost;
 };
@@ -149,18 +150,31 @@ static bool all_out(void *arg, const struct zkl__reply *reply)
     return crowd->members == 0;
 }
 
+/* Whose znode is the first by its name goes last: Curator's members, once out, watch that one alone. */
+static bool may_go(void *arg, const struct zkl__reply *reply)
+{
+    struct crowd *crowd = arg;
+    bool in = false, first = true;
+    count_them(crowd, reply);
+    for (size_t i = 0; reply->rc == ZKL__RC_OK && i < reply->child_count; i++) {
+        int order = strcmp(crowd->own, reply->children[i]);
+        in = in || order == 0;
+        first = first && order <= 0;
+    }
+    return !in || !first || crowd->members == 1;
+}
+
 static int wait_until(zkl_double_barrier *barrier, bool (*enough)(void *, const struct zkl__reply *),
                       struct crowd *crowd, int64_t deadline, zkl_error *err)
 {
     const struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = barrier->place.path};
-    *crowd = (struct crowd){.barrier = barrier};
     return zkl__session_await(barrier->place.session, &list, enough, crowd, deadline, err);
 }
 
 static int wait_for_all(zkl_double_barrier *barrier, int64_t deadline, zkl_error *err)
 {
     zkl_session *session = barrier->place.session;
-    struct crowd crowd;
+    struct crowd crowd = {.barrier = barrier};
     int rc = zkl__session_enter(session, false, err);
     if (rc != ZKL_OK) {
         return rc;
@@ -196,6 +210,20 @@ int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms, zk
     return rc;
 }
 
+static int wait_for_turn(zkl_double_barrier *barrier, int64_t deadline, zkl_error *err)
+{
+    struct crowd crowd = {.barrier = barrier};
+    if (zkl__place_node(&barrier->place, crowd.own, sizeof crowd.own) == 0) {
+        return ZKL_OK; /* has not entered: the release says so */
+    }
+    int rc = zkl__session_enter(barrier->place.session, false, err);
+    if (rc == ZKL_OK) {
+        rc = wait_until(barrier, may_go, &crowd, deadline, err);
+        zkl__session_leave(barrier->place.session);
+    }
+    return rc;
+}
+
 int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
 {
     if (!barrier) {
@@ -203,7 +231,12 @@ int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms, zk
     }
     zkl_session *session = barrier->place.session;
     int64_t deadline = zkl__deadline(zkl__session_now(session), timeout_ms);
-    int rc = zkl__place_release(&barrier->place, err); /* lost or not: we are out */
+    int turn = wait_for_turn(barrier, deadline, err);
+    /* Lost or not, in time or not: we are out. */
+    int rc = zkl__place_release(&barrier->place, turn == ZKL_OK ? err : NULL);
+    if (turn != ZKL_OK) {
+        return turn;
+    }
     if (rc != ZKL_OK && rc != ZKL_ELOST) {
         return rc;
     }
@@ -211,7 +244,7 @@ int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms, zk
     if (rc != ZKL_OK) {
         return rc;
     }
-    struct crowd crowd;
+    struct crowd crowd = {.barrier = barrier};
     rc = wait_until(barrier, all_out, &crowd, deadline, err);
     if (rc == ZKL_OK && crowd.ready) { /* the last ones take the sign down, for the next time */
         const struct zkl__op op = {.kind = ZKL__OP_DELETE, .dir = barrier->place.path, .name = READY, .version = -1};

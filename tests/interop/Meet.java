@@ -1,0 +1,135 @@
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.function.IntSupplier;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
+import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
+import org.apache.curator.framework.recipes.nodes.GroupMember;
+import org.apache.curator.retry.ExponentialBackoffRetry;
+
+/** Meet PATH ROUNDS SCENE RECIPE INDEX: the same as meet.c, as Curator's member: group, double, barrier. */
+public class Meet {
+    static final int MEMBERS = 4;
+    static final long LONG = 60;
+    static String recipe;
+    static Path scene;
+    static int rounds;
+    static int own;
+
+    static Path place(String what, int round, int who) {
+        return scene.resolve(what + "." + round + "." + who);
+    }
+
+    static void mark(String what, int round) throws Exception {
+        Files.createFile(place(what, round, own));
+    }
+
+    static int marks(String what, int round) {
+        int count = 0;
+        for (int i = 0; i < MEMBERS; i++) {
+            count += Files.exists(place(what, round, i)) ? 1 : 0;
+        }
+        return count;
+    }
+
+    static void check(boolean fine, String what) {
+        if (!fine) {
+            System.out.println("FAILED curator." + own + ": " + what);
+            Runtime.getRuntime().halt(1);
+        }
+    }
+
+    static void await(String what, int count, IntSupplier look) throws Exception {
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(LONG);
+        while (look.getAsInt() != count) {
+            check(System.nanoTime() < end, what + ": never so many");
+            Thread.sleep(5);
+        }
+    }
+
+    static int whoGo(int round) {
+        return round == rounds - 1 && !recipe.equals("barrier") ? MEMBERS / 2 : MEMBERS;
+    }
+
+    static void stayOrGo(int round) throws Exception {
+        if (round == rounds - 1) {
+            System.out.println("waits");
+            if (own % 2 == 1) {
+                Thread.currentThread().join();
+            }
+        }
+    }
+
+    static void group(CuratorFramework client, String path, int round) throws Exception {
+        GroupMember member = new GroupMember(client, path, "curator-" + own, "data".getBytes());
+        IntSupplier listed = () -> {
+            Map<String, byte[]> members = member.getCurrentMembers();
+            return (int) members.values().stream().filter(data -> data.length > 0).count();
+        };
+        member.start();
+        await("members", MEMBERS, listed);
+        mark("saw", round);
+        stayOrGo(round);
+        await("saw", MEMBERS, () -> marks("saw", round));
+        if (whoGo(round) < MEMBERS) {
+            await("members", whoGo(round), listed);
+            mark("saw-the-rest", round);
+            await("saw-the-rest", whoGo(round), () -> marks("saw-the-rest", round));
+        }
+        member.close();
+    }
+
+    static void doubleBarrier(CuratorFramework client, String path, int round) throws Exception {
+        DistributedDoubleBarrier barrier = new DistributedDoubleBarrier(client, path, MEMBERS);
+        mark("in", round);
+        check(barrier.enter(LONG, TimeUnit.SECONDS), "enter");
+        check(marks("in", round) == MEMBERS, "in: too early");
+        stayOrGo(round);
+        mark("out", round);
+        check(barrier.leave(LONG, TimeUnit.SECONDS), "leave");
+        check(marks("out", round) >= whoGo(round), "out: too early");
+    }
+
+    static void barrier(CuratorFramework client, String path, int round) throws Exception {
+        DistributedBarrier barrier = new DistributedBarrier(client, path);
+        if (round % MEMBERS == own) {
+            barrier.setBarrier();
+            mark("set", round);
+            await("here", MEMBERS - 1, () -> marks("here", round));
+            mark("lift", round);
+            barrier.removeBarrier();
+        } else {
+            await("set", 1, () -> marks("set", round));
+            mark("here", round);
+            check(barrier.waitOnBarrier(LONG, TimeUnit.SECONDS), "wait");
+            check(marks("lift", round) == 1, "lift: too early");
+        }
+    }
+
+    public static void main(String[] args) throws Exception {
+        rounds = Integer.parseInt(args[1]);
+        scene = Path.of(args[2]);
+        recipe = args[3];
+        own = Integer.parseInt(args[4]);
+        CuratorFramework client = CuratorFrameworkFactory.builder()
+            .connectString(System.getenv("ZKLOCK_SERVERS"))
+            .sessionTimeoutMs(5000)
+            .connectionTimeoutMs(5000)
+            .retryPolicy(new ExponentialBackoffRetry(100, 5))
+            .build();
+        client.start();
+        for (int round = 0; round < rounds; round++) {
+            String path = args[0] + "/" + round;
+            switch (recipe) {
+            case "group": group(client, path, round); break;
+            case "double": doubleBarrier(client, path, round); break;
+            default: barrier(client, path, round);
+            }
+            System.out.println("round curator");
+        }
+        client.close();
+    }
+}
