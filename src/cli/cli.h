@@ -37,7 +37,7 @@ struct cli_command {
 };
 
 extern const struct cli_command cmd_run, cmd_elect, cmd_once, cmd_hold, cmd_check, cmd_ls, cmd_watch, cmd_release,
-    cmd_doctor, cmd_sandbox, cmd_completion;
+    cmd_doctor, cmd_sandbox, cmd_bench, cmd_completion;
 
 /* The commands in the order of help; ends with NULL. */
 extern const struct cli_command *const cli_commands[];

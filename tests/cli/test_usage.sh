@@ -67,7 +67,7 @@ done <<'TABLE'
 122|run -n -w 200ms x true|127.0.0.1:1
 TABLE
 
-for command in run elect once hold check ls watch release doctor sandbox; do
+for command in run elect once hold check ls watch release doctor sandbox bench; do
     for words in "help $command" "$command --help" "$command -h"; do
         eval "code 0 zklock $words"
         matches "zklock $words" "$(sed -n 3,4p "$work/out")" '^  .*zklock ' # examples lead

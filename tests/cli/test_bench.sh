@@ -1,0 +1,34 @@
+#!/bin/bash
+# zklock bench: what it prints, whom it leaves alone, what it leaves behind.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_sandbox sandbox
+
+code 125 zklock bench --for 10ms
+matches "too short" "$(cat "$work/err")" "'10ms' is too short"
+code 125 zklock bench a b
+
+code 0 zklock bench --for 800ms
+same "four measurements" "$(grep -cE '^[a-z].* +[1-9][0-9]* +[0-9]+\.[0-9]{3} ms +[0-9]+\.[0-9]{3} ms +[0-9]+\.[0-9]$' "$work/out")" 4
+same "nothing is left" "$(zklock ls 2>/dev/null)" ""
+code 0 zklock --json bench --for 800ms /elsewhere/lock
+same "as JSON" "$(grep -cE '^\{"v":1,"what":"(read|write|lock|hand-over)","count":[1-9][0-9]*,"median_ns":[1-9][0-9]*,"p99_ns":[1-9][0-9]*\}$' "$work/out")" 4
+same "and nothing else" "$(wc -l <"$work/out")" 4
+
+mkfifo "$work/end"
+zklock hold busy <>"$work/end" >/dev/null &
+holder=$!
+await "a holder" queued busy 1
+code 125 zklock bench busy
+matches "in use" "$(cat "$work/err")" '/locks/busy is in use: 1 contenders'
+true_that "the holder was left alone" queued busy 1
+kill -TERM "$holder"
+code 125 zklock bench / # whatever stands there
+code 122 zklock -s 127.0.0.1:1 --session-timeout 5s bench
+
+background zklock bench --for 1h >"$work/first"
+await "a table" lines "$work/first" 1
+kill -INT "$pid"
+wait "$pid"
+same "exit code after INT" $? 130
+same "nothing is left after INT" "$(zklock ls 2>/dev/null)" ""
