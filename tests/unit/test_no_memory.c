@@ -1,0 +1,539 @@
+/* Every allocation of every scenario fails once, alone and with all behind it: a clean error or none, no znode and no byte left. */
+#include "lock_kit.h"
+#include "test_heap.h"
+
+#include <string.h>
+
+#include <zklock/zookeeper.h>
+
+enum { WAIT_MS = 300, MOST = 400 };
+
+static zkl_session *keeper; /* with memory: it keeps the tree, holds what others wait for, and counts what is left */
+
+/* While no memory comes a release cannot be answered: it goes on in the background. */
+static zkl_lock_options quick = ZKL_LOCK_OPTIONS_INIT;
+static zkl_rwlock_options quick_rw = ZKL_RWLOCK_OPTIONS_INIT;
+static zkl_semaphore_options quick_semaphore = ZKL_SEMAPHORE_OPTIONS_INIT;
+static zkl_election_options quick_election = ZKL_ELECTION_OPTIONS_INIT;
+static zkl_group_options quick_group = ZKL_GROUP_OPTIONS_INIT;
+
+static void release_quickly(void)
+{
+    quick.release_timeout_ms = quick_rw.release_timeout_ms = quick_semaphore.release_timeout_ms = 20;
+    quick_election.resign_timeout_ms = quick_group.leave_timeout_ms = 20;
+}
+
+/* Goes on only while all is well. */
+#define THEN(call) code = code == ZKL_OK ? (call) : code
+
+/* --- locks --------------------------------------------------------------------------------------------------------- */
+
+static int acquire_with(zkl_session *session, const zkl_lock_options *options)
+{
+    zkl_lock *lock = NULL;
+    int code = zkl_lock_new(&lock, session, "/m/lock", options, NULL);
+    THEN(zkl_lock_acquire(lock, WAIT_MS, NULL, NULL));
+    THEN(zkl_lock_release(lock, NULL));
+    zkl_lock_free(lock);
+    return code;
+}
+
+static int acquire(zkl_session *session)
+{
+    return acquire_with(session, &quick);
+}
+
+static void deaf_to_state(zkl_lock *lock, zkl_state state, void *payload)
+{
+    (void)lock;
+    (void)state;
+    (void)payload;
+}
+
+static void deaf_to_request(zkl_lock *lock, void *payload)
+{
+    (void)lock;
+    (void)payload;
+}
+
+static int acquire_with_all_options(zkl_session *session)
+{
+    static const zkl_acl_entry anyone = {ZKL_PERM_ALL, "world", "anyone"};
+    static const zkl_acl open = {1, &anyone};
+    zkl_lock_options options = quick;
+    options.metadata = "who I am";
+    options.recursive = true;
+    options.recover = true;
+    options.acl = &open;
+    options.state_fn = deaf_to_state;
+    options.revoke_fn = deaf_to_request;
+    return acquire_with(session, &options);
+}
+
+static int acquire_twice(zkl_session *session)
+{
+    zkl_lock_options options = quick;
+    options.recursive = true;
+    zkl_lock *lock = NULL;
+    int code = zkl_lock_new(&lock, session, "/m/lock", &options, NULL);
+    THEN(zkl_lock_acquire(lock, WAIT_MS, NULL, NULL));
+    THEN(zkl_lock_acquire(lock, WAIT_MS, NULL, NULL));
+    THEN(zkl_lock_release(lock, NULL));
+    zkl_lock_free(lock);
+    return code;
+}
+
+/* While the keeper holds: a try, a wait that ends, one that is cancelled, one that is granted. */
+static int behind_a_holder(zkl_session *session, int way)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock *held = kit_lock(keeper, "/m/lock", NULL), *lock = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(held, 10000, NULL, NULL), ZKL_OK);
+    int code = zkl_lock_new(&lock, session, "/m/lock", &quick, NULL);
+    if (way == 0) {
+        THEN(zkl_lock_acquire(lock, 0, NULL, NULL));
+    } else if (way == 1) {
+        THEN(zkl_lock_acquire(lock, 20, NULL, NULL));
+    } else {
+        THEN(zkl_lock_acquire_async(lock, WAIT_MS, on_acquired, &box, NULL));
+        if (code == ZKL_OK && way == 2) {
+            zkl_lock_cancel(lock);
+        } else {
+            zkl_lock_release(held, NULL);
+        }
+        if (code == ZKL_OK) {
+            CU_ASSERT(mailbox_wait(&box, 1));
+            code = mailbox_last(&box);
+        }
+    }
+    zkl_lock_free(lock);
+    zkl_lock_free(held);
+    return code;
+}
+
+static int try_behind(zkl_session *session)
+{
+    return behind_a_holder(session, 0);
+}
+
+static int time_out_behind(zkl_session *session)
+{
+    return behind_a_holder(session, 1);
+}
+
+static int cancel_behind(zkl_session *session)
+{
+    return behind_a_holder(session, 2);
+}
+
+static int granted_behind(zkl_session *session)
+{
+    return behind_a_holder(session, 3);
+}
+
+static int in_a_section(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    (void)token;
+    (void)payload;
+    return zkl_cancel_raised(cancel);
+}
+
+static int with_lock(zkl_session *session)
+{
+    zkl_lock *lock = NULL;
+    int result;
+    int code = zkl_lock_new(&lock, session, "/m/lock", &quick, NULL);
+    THEN(zkl_with_lock(lock, WAIT_MS, 100, in_a_section, NULL, &result, NULL));
+    zkl_lock_free(lock);
+    return code;
+}
+
+static int commit(zkl_session *session)
+{
+    const zkl_op ops[] = {
+        {.kind = ZKL_OP_CREATE, .path = "/m/lock-data", .data = "1", .size = 1, .mode = ZKL_CREATE_EPHEMERAL},
+        {.kind = ZKL_OP_DELETE, .path = "/m/lock-data", .version = ZKL_ANY_VERSION}};
+    zkl_op_result results[2];
+    zkl_lock *lock = NULL;
+    int code = zkl_lock_new(&lock, session, "/m/lock", &quick, NULL);
+    THEN(zkl_lock_acquire(lock, WAIT_MS, NULL, NULL));
+    THEN(zkl_lock_commit(lock, ops, 2, results, NULL));
+    THEN(zkl_lock_release(lock, NULL));
+    zkl_lock_free(lock);
+    return code;
+}
+
+static void visit(const char *path, zkl_state state, int64_t token, void *payload)
+{
+    (void)path;
+    (void)state;
+    (void)token;
+    (void)payload;
+}
+
+static int visit_and_release_all(zkl_session *session)
+{
+    zkl_lock *lock = NULL;
+    int code = zkl_lock_new(&lock, session, "/m/lock", &quick, NULL);
+    THEN(zkl_lock_acquire(lock, WAIT_MS, NULL, NULL));
+    if (code == ZKL_OK) {
+        zkl_session_locks(session, visit, NULL);
+        zkl_session_release_all(session);
+    }
+    zkl_lock_free(lock);
+    return code;
+}
+
+static bool cut_later; /* the hook had no memory: a reply was lost, and the connection is still to follow */
+
+/* The connection is lost with the create applied, and comes again. */
+static int lost_create(zkl_session *session)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock *lock = NULL;
+    int64_t id = zkl_session_id(session);
+    int code = zkl_lock_new(&lock, session, "/m/lock", &quick, NULL);
+    if (code == ZKL_OK && zkl__memory_break(id, 0, 1, 1) == ZKL_OK) {
+        THEN(zkl_lock_acquire_async(lock, WAIT_MS, on_acquired, &box, NULL));
+        zkl__memory_break(id, 0, 0, 0); /* if it was not sent at all */
+        cut_later = zkl__memory_suspend(id) == ZKL_ENOMEM;
+        zkl__memory_resume(id);
+        if (code == ZKL_OK) {
+            CU_ASSERT(mailbox_wait(&box, 1));
+            code = mailbox_last(&box);
+        }
+    }
+    zkl_lock_free(lock);
+    return code;
+}
+
+static int expiry_while_holding(zkl_session *session)
+{
+    zkl_lock *lock = NULL;
+    int code = zkl_lock_new(&lock, session, "/m/lock", &quick, NULL);
+    THEN(zkl_lock_acquire(lock, WAIT_MS, NULL, NULL));
+    if (code == ZKL_OK && zkl__memory_expire(zkl_session_id(session)) == ZKL_OK) {
+        CU_ASSERT(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST)); /* the notice of a loss needs no memory */
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
+    }
+    zkl_lock_free(lock);
+    return code;
+}
+
+/* --- the other recipes --------------------------------------------------------------------------------------------- */
+
+static int read_lock(zkl_session *session)
+{
+    zkl_rwlock *lock = NULL;
+    int code = zkl_rwlock_new(&lock, session, "/m/rw", &quick_rw, NULL);
+    THEN(zkl_rwlock_acquire(lock, ZKL_RW_READ, WAIT_MS, NULL, NULL));
+    THEN(zkl_rwlock_release(lock, NULL));
+    zkl_rwlock_free(lock);
+    return code;
+}
+
+static int write_lock_and_downgrade(zkl_session *session)
+{
+    zkl_rwlock *lock = NULL;
+    int code = zkl_rwlock_new(&lock, session, "/m/rw", &quick_rw, NULL);
+    THEN(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, WAIT_MS, NULL, NULL));
+    THEN(zkl_rwlock_downgrade(lock, NULL));
+    THEN(zkl_rwlock_release(lock, NULL));
+    zkl_rwlock_free(lock);
+    return code;
+}
+
+static int semaphore(zkl_session *session)
+{
+    zkl_semaphore *permits = NULL;
+    int code = zkl_semaphore_new(&permits, session, "/m/pool", 3, &quick_semaphore, NULL);
+    THEN(zkl_semaphore_acquire(permits, 2, WAIT_MS, NULL, NULL));
+    THEN(zkl_semaphore_release(permits, 2, NULL));
+    zkl_semaphore_free(permits);
+    return code;
+}
+
+static int multilock(zkl_session *session)
+{
+    static const char *const paths[] = {"/m/a", "/m/b", "/m/c"};
+    zkl_multilock *lock = NULL;
+    int code = zkl_multilock_new(&lock, session, paths, 3, NULL, NULL);
+    THEN(zkl_multilock_acquire(lock, WAIT_MS, NULL, NULL));
+    THEN(zkl_multilock_release(lock, NULL));
+    zkl_multilock_free(lock);
+    return code;
+}
+
+static void deaf_to_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
+{
+    (void)observer;
+    (void)leader;
+    (void)payload;
+}
+
+static int election(zkl_session *session)
+{
+    zkl_election *candidate = NULL;
+    zkl_election_observer *observer = NULL;
+    int code = zkl_election_observe(&observer, session, "/m/leader", deaf_to_leader, NULL, NULL);
+    THEN(zkl_election_new(&candidate, session, "/m/leader", &quick_election, NULL));
+    THEN(zkl_election_campaign(candidate, WAIT_MS, NULL, NULL));
+    THEN(zkl_election_publish(candidate, "here", WAIT_MS, NULL));
+    THEN(zkl_election_resign(candidate, NULL));
+    zkl_election_free(candidate);
+    zkl_election_observer_free(observer);
+    return code;
+}
+
+static void deaf_to_members(zkl_group_watcher *watcher, const char *const *ids, size_t count, void *payload)
+{
+    (void)watcher;
+    (void)ids;
+    (void)count;
+    (void)payload;
+}
+
+static int group(zkl_session *session)
+{
+    zkl_group *member = NULL;
+    zkl_group_watcher *watcher = NULL;
+    zkl_members *members = NULL;
+    int code = zkl_group_watch(&watcher, session, "/m/group", deaf_to_members, NULL, NULL);
+    THEN(zkl_group_new(&member, session, "/m/group", "me", &quick_group, NULL));
+    THEN(zkl_group_join(member, WAIT_MS, NULL));
+    THEN(zkl_group_update(member, "more", WAIT_MS, NULL));
+    THEN(zkl_group_list(&members, session, "/m/group", WAIT_MS, NULL));
+    THEN(zkl_group_leave(member, NULL));
+    zkl_members_free(members);
+    zkl_group_free(member);
+    zkl_group_watcher_free(watcher);
+    return code;
+}
+
+static int barrier(zkl_session *session)
+{
+    int code = zkl_barrier_set(session, "/m/barrier", WAIT_MS, NULL);
+    THEN(zkl_barrier_wait(session, "/m/barrier", 20, NULL) == ZKL_ENOMEM ? ZKL_ENOMEM : ZKL_OK);
+    THEN(zkl_barrier_lift(session, "/m/barrier", WAIT_MS, NULL));
+    return code;
+}
+
+static void lift_barrier(void)
+{
+    CU_ASSERT_EQUAL(zkl_barrier_lift(keeper, "/m/barrier", 10000, NULL), ZKL_OK);
+}
+
+static int double_barrier(zkl_session *session)
+{
+    zkl_double_barrier *pair = NULL;
+    int code = zkl_double_barrier_new(&pair, session, "/m/double", 1, NULL);
+    THEN(zkl_double_barrier_enter(pair, WAIT_MS, NULL));
+    THEN(zkl_double_barrier_leave(pair, WAIT_MS, NULL));
+    zkl_double_barrier_free(pair);
+    return code;
+}
+
+/* The sign that all are in may stay up: whoever leaves next takes it down. */
+static void leave_once_more(void)
+{
+    zkl_double_barrier *pair = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&pair, keeper, "/m/double", 1, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_double_barrier_enter(pair, 10000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_double_barrier_leave(pair, 10000, NULL), ZKL_OK);
+    zkl_double_barrier_free(pair);
+}
+
+static void deaf_to_piece(zkl_partition *partition, const char *piece, int64_t token, void *payload)
+{
+    (void)partition;
+    (void)piece;
+    (void)token;
+    (void)payload;
+}
+
+static void deaf_to_loss(zkl_partition *partition, const char *piece, bool lost, void *payload)
+{
+    (void)partition;
+    (void)piece;
+    (void)lost;
+    (void)payload;
+}
+
+static int partition(zkl_session *session)
+{
+    static const char *const pieces[] = {"p1", "p2"};
+    zkl_partition_options options = ZKL_PARTITION_OPTIONS_INIT;
+    zkl_partition *member = NULL;
+    options.assigned_fn = deaf_to_piece;
+    options.revoked_fn = deaf_to_loss;
+    int code = zkl_partition_new(&member, session, "/m/parts", pieces, 2, &options, NULL);
+    THEN(zkl_partition_start(member, NULL));
+    THEN(zkl_partition_stop(member, NULL));
+    zkl_partition_free(member);
+    return code;
+}
+
+static int once(zkl_session *session)
+{
+    zkl_lock *lock = NULL;
+    bool ran;
+    int result;
+    int code = zkl_lock_new(&lock, session, "/m/once", &quick, NULL);
+    THEN(zkl_once_run(lock, 3600000, 0, WAIT_MS, in_a_section, NULL, &ran, &result, NULL));
+    zkl_lock_free(lock);
+    return code;
+}
+
+static int lists(zkl_session *session)
+{
+    zkl_lock *held = kit_lock(keeper, "/m/lock", NULL);
+    zkl_queue *queue = NULL;
+    zkl_paths *paths = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(held, 10000, NULL, NULL), ZKL_OK);
+    int code = zkl_queue_list(&queue, session, "/m/lock", WAIT_MS, NULL);
+    THEN(zkl_queue_find(&paths, session, "/m", WAIT_MS, NULL));
+    THEN(zkl_lock_revoke(session, "/m/lock", queue->entries[0].name, WAIT_MS, NULL));
+    THEN(zkl_queue_remove(session, "/m/lock", queue->entries[0].name, queue->entries[0].token, WAIT_MS, NULL));
+    zkl_paths_free(paths);
+    zkl_queue_free(queue);
+    zkl_lock_free(held);
+    return code;
+}
+
+/* --- all of them --------------------------------------------------------------------------------------------------- */
+
+static const struct scenario {
+    const char *name;
+    int (*run)(zkl_session *session);
+    int code;            /* with memory enough */
+    void (*clean)(void); /* of what is nobody's */
+} scenarios[] = {
+    {"acquire and release", acquire, ZKL_OK, NULL},
+    {"with every option", acquire_with_all_options, ZKL_OK, NULL},
+    {"acquire twice", acquire_twice, ZKL_OK, NULL},
+    {"try behind a holder", try_behind, ZKL_EBUSY, NULL},
+    {"time out behind a holder", time_out_behind, ZKL_ETIMEOUT, NULL},
+    {"cancel behind a holder", cancel_behind, ZKL_ECANCELED, NULL},
+    {"granted when the holder goes", granted_behind, ZKL_OK, NULL},
+    {"a function under a lock", with_lock, ZKL_OK, NULL},
+    {"commit", commit, ZKL_OK, NULL},
+    {"visit and release all", visit_and_release_all, ZKL_OK, NULL},
+    {"lost reply of the create", lost_create, ZKL_OK, NULL},
+    {"expiry while holding", expiry_while_holding, ZKL_OK, NULL},
+    {"read lock", read_lock, ZKL_OK, NULL},
+    {"write lock, downgraded", write_lock_and_downgrade, ZKL_OK, NULL},
+    {"semaphore", semaphore, ZKL_OK, NULL},
+    {"multi-lock", multilock, ZKL_OK, NULL},
+    {"election, publish, observe", election, ZKL_OK, NULL},
+    {"group: join, update, list, watch", group, ZKL_OK, NULL},
+    {"barrier", barrier, ZKL_OK, lift_barrier},
+    {"double barrier", double_barrier, ZKL_OK, leave_once_more},
+    {"partition", partition, ZKL_OK, NULL},
+    {"once per slot", once, ZKL_OK, NULL},
+    {"list, find, revoke, remove", lists, ZKL_OK, NULL},
+};
+
+static size_t children(const char *path)
+{
+    zkl_queue *queue = NULL;
+    if (zkl_queue_list(&queue, keeper, path, 10000, NULL) != ZKL_OK) {
+        return SIZE_MAX;
+    }
+    size_t count = queue->count + queue->foreign;
+    zkl_queue_free(queue);
+    return count;
+}
+
+static bool nothing_left(void)
+{
+    static const char *const paths[] = {"/m/lock",
+                                        "/m/rw",
+                                        "/m/pool/locks",
+                                        "/m/pool/leases",
+                                        "/m/a",
+                                        "/m/b",
+                                        "/m/c",
+                                        "/m/leader",
+                                        "/m/group",
+                                        "/m/double",
+                                        "/m/parts/members",
+                                        "/m/parts/pieces/p1",
+                                        "/m/parts/pieces/p2",
+                                        "/m/once"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        if (children(paths[i]) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool connected(zkl_session *session)
+{
+    zkl__memory_resume(zkl_session_id(session)); /* what suspended it may have kept it so */
+    return zkl_session_get_state(session) == ZKL_SESSION_CONNECTED;
+}
+
+static bool is_named(int code, int wanted)
+{
+    return code == wanted || code == ZKL_ENOMEM || code == ZKL_ETIMEOUT || code == ZKL_ECONNECT || code == ZKL_ELOST;
+}
+
+/* True when an allocation failed. */
+static bool fail_once(const struct scenario *scenario, long nth, bool sticky)
+{
+    struct test_heap heap = TEST_HEAP_INIT;
+    const zkl_heap functions = test_heap(&heap);
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    unsigned before = CU_get_number_of_failures();
+    options.heap = &functions;
+    zkl_session *session = kit_open(&options);
+    test_heap_fail(&heap, nth, sticky);
+    int code = scenario->run(session);
+    bool failed = test_heap_failures(&heap) > 0;
+    test_heap_fail(&heap, 0, false);
+    if (cut_later) {
+        zkl__memory_suspend(zkl_session_id(session));
+        cut_later = false;
+    }
+    CU_ASSERT(EVENTUALLY(connected(session)));
+    CU_ASSERT(failed ? is_named(code, scenario->code) : code == scenario->code);
+    if (scenario->clean) {
+        scenario->clean();
+    }
+    CU_ASSERT(EVENTUALLY(nothing_left())); /* while the session lives: its end would hide what is forgotten */
+    kit_close(session);
+    CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
+    if (CU_get_number_of_failures() != before) {
+        fprintf(stderr, "\n    %s, allocation %ld%s: %s\n", scenario->name, nth, sticky ? " and all behind it" : "",
+                zkl_error_name(code));
+    }
+    return failed;
+}
+
+static void fail_each(bool sticky)
+{
+    keeper = kit_open(NULL);
+    release_quickly();
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
+        long nth = 0;
+        unsigned before = CU_get_number_of_failures();
+        while (nth < MOST && CU_get_number_of_failures() == before && fail_once(&scenarios[i], nth + 1, sticky)) {
+            nth++;
+        }
+        CU_ASSERT(nth > 0 && nth < MOST);
+    }
+    kit_close(keeper);
+}
+
+static void test_one_allocation_fails(void)
+{
+    fail_each(false);
+}
+
+static void test_all_fail_from_one_on(void)
+{
+    fail_each(true);
+}
+
+TESTS("no memory", T(test_one_allocation_fails), T(test_all_fail_from_one_on))
