@@ -65,12 +65,21 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
     } else {
         zkl__agent_put_off(agent, RETRY_NS); /* or when it is connected again */
     }
+    if (agent->missed) {
+        agent->missed = false;
+        zkl__agent_wake(agent);
+        agent->ops->stir(agent, false);
+    }
 }
 
 static void on_fired(struct zkl__watch *watch, enum zkl__watch_event event)
 {
     struct zkl__agent *agent = watch->owner;
     (void)event;
+    if (agent->busy) {
+        agent->missed = true; /* the answer may settle it, and then nothing would be watched any more */
+        return;
+    }
     zkl__agent_wake(agent);
     agent->ops->stir(agent, false);
 }
@@ -124,7 +133,7 @@ void zkl__agent_stop(struct zkl__agent *agent)
     zkl__alarms_unset(zkl__session_alarms(agent->session), &agent->alarm);
     zkl__request_forget(zkl__session_core(agent->session), &agent->request);
     zkl__agent_unwatch(agent);
-    agent->busy = false;
+    agent->busy = agent->missed = false;
 }
 
 /* --- telling ------------------------------------------------------------------------------------------------------- */

@@ -15,7 +15,8 @@ struct zkl__agent_ops {
     void (*act)(struct zkl__agent *agent);
     /* Inside a step: the server's word on what was asked. `act` follows. */
     void (*answer)(struct zkl__agent *agent, const struct zkl__reply *reply);
-    /* Inside a step: what was watched changed, or the session is over. `act` follows. */
+    /* Inside a step: what was watched changed, or the session is over. `act` follows. Never between a question and its answer,
+     * unless the session is over. */
     void (*stir)(struct zkl__agent *agent, bool session_over);
     /* Not inside: calls the user, if there is something to say. */
     void (*tell)(struct zkl__agent *agent);
@@ -32,6 +33,7 @@ struct zkl__agent {
     bool freed;    /* the handle is gone */
     bool stopped;  /* acts no more */
     bool busy;     /* the request is under way */
+    bool missed;   /* and what is watched changed meanwhile */
     struct zkl__request request;
     struct zkl__watch watch;
     char *watch_path;

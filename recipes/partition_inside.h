@@ -40,7 +40,6 @@ struct zkl_partition {
     struct zkl__members *news; /* NULL, or a newer one */
     bool running;
     bool stale;               /* the members are to be read */
-    bool stirred;             /* since they were asked for */
     bool retry;               /* something was refused */
     char node[ZKL__NAME_MAX]; /* ours among the members, the last one */
     unsigned depth;           /* of callbacks, one inside the other */

@@ -312,7 +312,6 @@ static void act(struct zkl__agent *agent)
         zkl__agent_post(agent);
     }
     if (partition->running && partition->stale && zkl__held(zkl__place_look(&partition->member->place).state)) {
-        partition->stirred = false;
         zkl__agent_ask(agent, &list);
     }
 }
@@ -346,7 +345,7 @@ static void answer(struct zkl__agent *agent, const struct zkl__reply *reply)
     }
     zkl__free(heap, partition->news);
     partition->news = view;
-    partition->stale = partition->stirred;
+    partition->stale = false;
     zkl__agent_post(agent);
 }
 
@@ -354,7 +353,7 @@ static void stir(struct zkl__agent *agent, bool session_over)
 {
     zkl_partition *partition = (zkl_partition *)agent;
     (void)session_over; /* the places tell */
-    partition->stale = partition->stirred = true;
+    partition->stale = true;
 }
 
 /* The session is being closed: what is taken away is told. */
