@@ -72,7 +72,9 @@ int zkl_barrier_wait(zkl_session *session, const char *path, int64_t timeout_ms,
 
 /* --- a double barrier ---------------------------------------------------------------------------------------------- */
 
-#define READY "ready" /* Curator's: whoever sees it is in, however few are left by then */
+/* Curator's: whoever sees it is in, however few are left by then. Nobody takes it down when the last ones crash or give up
+ * waiting, so a sign that is older than our own node was not meant for us: it goes, or is renewed by those who are complete. */
+#define READY "ready"
 
 /* Waits for nobody: a member is there as soon as its node is. */
 static const struct zkl__rule member = {"lock-", 0};
@@ -134,13 +136,18 @@ static void count_them(struct crowd *crowd, const struct zkl__reply *reply)
     }
 }
 
+static bool is_complete(const struct crowd *crowd)
+{
+    return crowd->members >= crowd->barrier->count;
+}
+
 static bool all_in(void *arg, const struct zkl__reply *reply)
 {
     struct crowd *crowd = arg;
     count_them(crowd, reply);
     zkl_state state = zkl__place_look(&crowd->barrier->place).state;
     crowd->lost = state != ZKL_STATE_HELD && state != ZKL_STATE_JEOPARDY;
-    return crowd->lost || crowd->ready || crowd->members >= crowd->barrier->count;
+    return crowd->lost || crowd->ready || is_complete(crowd);
 }
 
 static bool all_out(void *arg, const struct zkl__reply *reply)
@@ -171,6 +178,95 @@ static int wait_until(zkl_double_barrier *barrier, bool (*enough)(void *, const 
     return zkl__session_await(barrier->place.session, &list, enough, crowd, deadline, err);
 }
 
+struct sign {
+    enum zkl__rc rc;
+    struct zkl__stat stat;
+};
+
+static void look_at_sign(void *arg, const struct zkl__reply *reply)
+{
+    *(struct sign *)arg = (struct sign){reply->rc, reply->stat};
+}
+
+/* Inside. One that is older than our node is taken down, unless somebody renews it just now. */
+static int take_down(zkl_double_barrier *barrier, const struct sign *old, int64_t deadline, zkl_error *err)
+{
+    const struct zkl__op op = {
+        .kind = ZKL__OP_DELETE, .dir = barrier->place.path, .name = READY, .version = old->stat.version};
+    struct sign answer;
+    int rc = zkl__session_insist(barrier->place.session, &op, deadline, look_at_sign, &answer, err);
+    if (rc == ZKL_OK && answer.rc == ZKL__RC_NOAUTH) {
+        rc = zkl__fail(err, ZKL_EAUTH, 0, barrier->place.path, "the old sign may not be taken down");
+    }
+    return rc;
+}
+
+/* Inside. *ours: the sign was put up, or renewed, after our node was made. */
+static int read_sign(zkl_double_barrier *barrier, bool *ours, int64_t deadline, zkl_error *err)
+{
+    const struct zkl__op op = {.kind = ZKL__OP_EXISTS, .dir = barrier->place.path, .name = READY};
+    struct sign sign;
+    int rc = zkl__session_insist(barrier->place.session, &op, deadline, look_at_sign, &sign, err);
+    int64_t token = zkl__place_look(&barrier->place).token;
+    bool stands = rc == ZKL_OK && sign.rc == ZKL__RC_OK && token > 0;
+    *ours = stands && sign.stat.mzxid > token;
+    return stands && !*ours ? take_down(barrier, &sign, deadline, err) : rc;
+}
+
+struct written {
+    enum zkl__rc check, sign;
+};
+
+static void look_at_parts(void *arg, const struct zkl__reply *reply)
+{
+    struct written *written = arg;
+    bool parts = reply->part_count == 2;
+    *written = (struct written){parts ? reply->parts[0].rc : reply->rc, parts ? reply->parts[1].rc : reply->rc};
+}
+
+static int lost(const zkl_double_barrier *barrier, zkl_error *err)
+{
+    return zkl__fail(err, ZKL_ELOST, 0, barrier->place.path, "our place was lost while we waited for the others");
+}
+
+/* Inside. Only while we are in: the sign of one who lost its place, put up when all have gone, would let in the next one alone. */
+static int write_sign(zkl_double_barrier *barrier, enum zkl__op_kind kind, struct written *written, int64_t deadline,
+                      zkl_error *err)
+{
+    const struct zkl__place *place = &barrier->place;
+    struct zkl__standing now = zkl__place_look(place);
+    const struct zkl__op parts[] = {
+        {.kind = ZKL__OP_CHECK, .dir = place->path, .name = now.node, .version = -1},
+        {.kind = kind, .dir = place->path, .name = READY, .mode = ZKL__PERSISTENT, .version = -1},
+    };
+    const struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2};
+    if (now.token == 0) {
+        return lost(barrier, err);
+    }
+    int rc = zkl__session_insist(place->session, &op, deadline, look_at_parts, written, err);
+    return rc == ZKL_OK && written->check == ZKL__RC_NONODE ? lost(barrier, err) : rc;
+}
+
+/* Inside. For those who look too late to see all of us at once. */
+static int put_sign(zkl_double_barrier *barrier, bool renew, int64_t deadline, zkl_error *err)
+{
+    enum zkl__op_kind kind = renew ? ZKL__OP_SET : ZKL__OP_CREATE;
+    for (;;) {
+        struct written written;
+        int rc = write_sign(barrier, kind, &written, deadline, err);
+        if (rc != ZKL_OK || written.sign == ZKL__RC_OK ||
+            (kind == ZKL__OP_CREATE && written.sign == ZKL__RC_NODEEXISTS)) {
+            return rc;
+        }
+        if (kind == ZKL__OP_SET && written.sign == ZKL__RC_NONODE) {
+            kind = ZKL__OP_CREATE; /* taken down just now */
+        } else if (written.sign != ZKL__RC_NOTAPPLIED) {
+            return zkl__fail(err, zkl__rc_code(written.sign), 0, barrier->place.path, "the sign cannot be put up: %s",
+                             zkl__rc_name(written.sign));
+        }
+    }
+}
+
 static int wait_for_all(zkl_double_barrier *barrier, int64_t deadline, zkl_error *err)
 {
     zkl_session *session = barrier->place.session;
@@ -179,15 +275,20 @@ static int wait_for_all(zkl_double_barrier *barrier, int64_t deadline, zkl_error
     if (rc != ZKL_OK) {
         return rc;
     }
-    rc = wait_until(barrier, all_in, &crowd, deadline, err);
+    bool in = false;
+    do {
+        rc = wait_until(barrier, all_in, &crowd, deadline, err);
+        in = rc == ZKL_OK && is_complete(&crowd);
+        if (rc == ZKL_OK && !crowd.lost && !in) {
+            rc = read_sign(barrier, &in, deadline, err);
+        }
+    } while (rc == ZKL_OK && !crowd.lost && !in);
     if (rc == ZKL_OK && crowd.lost && zkl__session_status(session)->closing) {
         rc = zkl__fail(err, ZKL_ECLOSED, 0, barrier->place.path, "the session was closed meanwhile");
     } else if (rc == ZKL_OK && crowd.lost) {
-        rc = zkl__fail(err, ZKL_ELOST, 0, barrier->place.path, "our place was lost while we waited for the others");
-    } else if (rc == ZKL_OK && !crowd.ready) {
-        const struct zkl__op op = {
-            .kind = ZKL__OP_CREATE, .dir = barrier->place.path, .name = READY, .mode = ZKL__PERSISTENT};
-        rc = zkl__session_change(session, &op, ZKL__RC_NODEEXISTS, deadline, err);
+        rc = lost(barrier, err);
+    } else if (rc == ZKL_OK && is_complete(&crowd)) {
+        rc = put_sign(barrier, crowd.ready, deadline, err);
     }
     zkl__session_leave(session);
     return rc;

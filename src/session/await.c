@@ -107,7 +107,7 @@ static void look(void *arg, const struct zkl__reply *reply)
     struct await *await = arg;
     await->rc = reply->rc;
     await->zk_code = reply->zk_code;
-    await->done = await->enough(await->arg, reply);
+    await->done = (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NONODE) && await->enough(await->arg, reply);
 }
 
 static void fired(struct zkl__watch *watch, enum zkl__watch_event event)
@@ -143,6 +143,9 @@ static int await_it(zkl_session *session, const struct zkl__op *op, struct await
         rc = zkl__session_insist(session, op, deadline, look, await, err);
         if (rc != ZKL_OK || await->done) {
             return rc;
+        }
+        if (await->rc == ZKL__RC_NOTAPPLIED) {
+            continue;
         }
         if (await->rc != ZKL__RC_OK && await->rc != ZKL__RC_NONODE) {
             return zkl__fail(err, zkl__rc_code(await->rc), await->zk_code, op->dir, "%s", zkl__rc_name(await->rc));

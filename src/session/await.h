@@ -22,7 +22,7 @@ int zkl__session_make_path(zkl_session *session, const char *path, const zkl_acl
 int zkl__session_make_above(zkl_session *session, const char *path, int64_t deadline, zkl_error *err);
 
 /* Reads, with op (get, exists or children; dir alone), until enough says true of an answer; looks again whenever a watch tells of a change, and
- * after each change of the session. An answer that is nobody's (no permission) ends it with its code. */
+ * after each change of the session. enough is asked about an ok and about no node; any other word (no permission) ends it with its code. */
 int zkl__session_await(zkl_session *session, const struct zkl__op *op,
                        bool (*enough)(void *arg, const struct zkl__reply *reply), void *arg, int64_t deadline,
                        zkl_error *err);
