@@ -23,9 +23,8 @@ struct sight {
 struct zkl_election_observer {
     struct zkl__agent agent; /* first */
     enum { LIST, WATCH_LIST, WATCH_DIRECTORY, READ, READ_BLINDLY, SETTLED } step;
-    char *first; /* name of the first candidate */
-    bool skips;  /* candidates up to this number are none: they live with no session */
-    int32_t skipped;
+    char *first;   /* name of the first candidate */
+    char *skipped; /* names up to this one are no candidates': they live with no session. NULL: there are none */
     struct sight *seen, *shown; /* NULL: nothing yet */
     zkl_leader_fn told;
     void *payload;
@@ -94,24 +93,31 @@ static void tell(struct zkl__agent *agent)
 
 /* --- looking ------------------------------------------------------------------------------------------------------- */
 
-static bool skip(const struct zkl_election_observer *observer, const struct zkl__name *name)
+/* By number; a forged name may have the number of a true one. */
+static bool stands_before(const char *a, const char *b)
 {
-    return name->kind == ZKL_KIND_FOREIGN ||
-           (observer->skips && zkl__sequence_diff(name->sequence, observer->skipped) <= 0);
+    int32_t diff = zkl__sequence_diff(zkl__name_parse(a).sequence, zkl__name_parse(b).sequence);
+    return diff < 0 || (diff == 0 && strcmp(a, b) < 0);
 }
 
 static const char *find_first(const struct zkl_election_observer *observer, const struct zkl__reply *list)
 {
     const char *first = NULL;
-    int32_t lowest = 0;
     for (size_t i = 0; i < list->child_count; i++) {
-        struct zkl__name name = zkl__name_parse(list->children[i]);
-        if (!skip(observer, &name) && (!first || zkl__sequence_diff(name.sequence, lowest) < 0)) {
-            first = list->children[i];
-            lowest = name.sequence;
+        const char *name = list->children[i];
+        bool skip = zkl__name_parse(name).kind == ZKL_KIND_FOREIGN ||
+                    (observer->skipped && !stands_before(observer->skipped, name));
+        if (!skip && (!first || stands_before(name, first))) {
+            first = name;
         }
     }
     return first;
+}
+
+static void skip_nobody(struct zkl_election_observer *observer)
+{
+    zkl__free(heap_of(observer), observer->skipped);
+    observer->skipped = NULL;
 }
 
 static void on_list(struct zkl_election_observer *observer, const struct zkl__reply *reply)
@@ -139,8 +145,9 @@ static void on_list(struct zkl_election_observer *observer, const struct zkl__re
 static void on_first(struct zkl_election_observer *observer, const struct zkl__reply *reply)
 {
     if (reply->rc == ZKL__RC_OK && reply->stat.ephemeral_owner == 0) {
-        observer->skips = true;
-        observer->skipped = zkl__name_parse(observer->first).sequence;
+        skip_nobody(observer);
+        observer->skipped = observer->first;
+        observer->first = NULL;
         observer->step = LIST;
     } else if (reply->rc == ZKL__RC_OK) {
         see(observer, reply, observer->step == READ);
@@ -170,7 +177,7 @@ static void answer(struct zkl__agent *agent, const struct zkl__reply *reply)
     case READ_BLINDLY:
         on_first(observer, reply);
         break;
-    case SETTLED: /* stirred meanwhile: see there */
+    case SETTLED:
         break;
     }
 }
@@ -180,7 +187,7 @@ static void stir(struct zkl__agent *agent, bool session_over)
     struct zkl_election_observer *observer = (struct zkl_election_observer *)agent;
     (void)session_over;
     observer->step = LIST;
-    observer->skips = false;
+    skip_nobody(observer);
 }
 
 static void act(struct zkl__agent *agent)
@@ -216,6 +223,7 @@ static void destroy(struct zkl__agent *agent)
 {
     struct zkl_election_observer *observer = (struct zkl_election_observer *)agent;
     zkl__free(heap_of(observer), observer->first);
+    zkl__free(heap_of(observer), observer->skipped);
     zkl__free(heap_of(observer), observer->seen);
     zkl__free(heap_of(observer), observer->shown);
 }
