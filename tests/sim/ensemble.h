@@ -104,6 +104,7 @@ struct sim_node {
     int owner;            /* session, -1: not ephemeral */
     bool container;
     bool by_stranger;
+    bool taken;       /* deleted by an operator, or with a session that he closed */
     int value;        /* newest, -1: as created */
     const void *data; /* as created */
     uint32_t size;

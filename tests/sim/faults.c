@@ -13,6 +13,22 @@ static int64_t until_heal(const struct sim *s, int64_t duration)
 
 /* --- strangers ------------------------------------------------------------------------------------------------------- */
 
+/* shell/: the n-th living node below that goes with a session, wherever a recipe has put it. -1: none. */
+static int nth_ephemeral(const struct sim *s, int dir, int64_t n)
+{
+    int found[SIM_NODES], count = 0;
+    size_t length = strlen(s->paths[dir].text);
+    for (int node = 0; node < s->node_count; node++) {
+        const struct sim_node *it = &s->nodes[node];
+        const char *text = s->paths[it->path].text;
+        if (it->owner > SIM_STRANGER && it->dzxid == SIM_NEVER && memcmp(text, s->paths[dir].text, length) == 0 &&
+            text[length] == '/') {
+            found[count++] = it->path;
+        }
+    }
+    return count ? found[n % count] : -1;
+}
+
 /* The n-th of the queue's living nodes that look like a contender's, -1: none. */
 static int nth_contender(const struct sim *s, int dir, int64_t n)
 {
@@ -28,7 +44,7 @@ static int nth_contender(const struct sim *s, int dir, int64_t n)
 
 static void meddle(struct sim *s, enum zkl__op_kind op, int dir, int64_t n)
 {
-    int path = nth_contender(s, dir, n);
+    int path = s->shell ? nth_ephemeral(s, dir, n) : nth_contender(s, dir, n);
     if (path >= 0) {
         s->faults.stranger = true;
         sim_stranger_writes(s, &(struct sim_part){.op = op, .path = path, .version = -1, .data = "x", .size = 1});

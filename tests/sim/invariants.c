@@ -431,6 +431,9 @@ static void check_delete(struct sim *s, int client, const struct zkl__op *op)
 
 void sim_judge_submit(struct sim *s, int client, const struct zkl__op *op)
 {
+    bool writes = op->kind == ZKL__OP_CREATE || op->kind == ZKL__OP_SET || op->kind == ZKL__OP_DELETE ||
+                  op->kind == ZKL__OP_MULTI;
+    s->judge.unrest = writes ? sim_now(s) : s->judge.unrest;
     if (!s->clients[client].core) {
         return; /* a test of the ensemble alone, or shell/ */
     }
@@ -485,8 +488,10 @@ void sim_judge_commit(struct sim *s, int position)
     const struct sim_txn *txn = &s->log[position];
     bool meddled = txn->kind == SIM_TXN_OP && txn->session == SIM_STRANGER;
     meddled = meddled || (txn->kind == SIM_TXN_CLOSE && s->sessions[txn->session].by_operator);
+    s->judge.unrest = txn->effect_count > 0 ? sim_now(s) : s->judge.unrest;
     for (int i = 0; i < txn->effect_count && meddled; i++) {
         const struct sim_effect *effect = &s->effects[txn->first_effect + i];
+        s->nodes[effect->node].taken = effect->kind == SIM_DELETED;
         for (int k = 0; k < s->attempt_count && effect->kind == SIM_DELETED; k++) {
             struct sim_attempt *attempt = &s->attempts[k];
             attempt->exempt = attempt->exempt || is_place_of(s, attempt, effect->node);

@@ -142,7 +142,8 @@ struct sim_judge {
     int held[4];               /* attempts that hold, by path */
     int grants, completions, failures, losses;
     int expiries, leases_checked, events_told;
-    int off_lease; /* what would be violations, but an assumption was broken on purpose */
+    int64_t unrest; /* shell/: when something last changed, or was about to, or somebody was not connected */
+    int off_lease;  /* what would be violations, but an assumption was broken on purpose */
 };
 void sim_judge_commit(struct sim *s, int position);
 

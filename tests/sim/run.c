@@ -211,8 +211,9 @@ void sim_finish(struct sim *s, bool in_time)
 
 bool sim_run(struct sim *s, const struct sim_plan *plan, uint64_t seed, FILE *trace)
 {
+    int64_t quiet = s->shell ? 300 * (2 * plan->timeout + 5 * SIM_SECOND) : 0; /* its threads wait for it */
     sim_begin(s, plan, seed, trace);
-    sim_finish(s, run_until(s, app_done, plan->heal + 60 * plan->timeout));
+    sim_finish(s, run_until(s, app_done, plan->heal + 60 * plan->timeout + quiet));
     return !s->judge.failed;
 }
 

@@ -1,13 +1,13 @@
-/* claims.c - the judge of recipes: what their users are told by is_held, at every step. */
+/* claims.c - the judge of those that hold something: what their users are told by is_held, at every step. */
 #include "world.h"
 
 #include <string.h>
 
-enum { CLAIMS = SIM_CLIENTS * SIM_THREADS * 2 };
+enum { CLAIMS = SIM_CLIENTS * SIM_THREADS * PIECES + 8 };
 static struct claim claims[CLAIMS];
 static bool used[CLAIMS];
 static int count;
-static int64_t last_token[4], last_exclusive[4];
+static int64_t last_token[RESOURCES], last_exclusive[RESOURCES];
 
 void claims_begin(void)
 {
@@ -17,27 +17,39 @@ void claims_begin(void)
     count = 0;
 }
 
-static bool excused(const struct sim *s)
+bool is_exempt(const struct sim *s, int session)
 {
-    return s->faults.stranger || s->faults.beyond_pause;
+    if (!s->faults.stranger || session < 0) {
+        return false;
+    }
+    bool taken = s->sessions[session].by_operator;
+    for (int node = 0; node < s->node_count && !taken; node++) {
+        taken = s->nodes[node].owner == session && s->nodes[node].taken;
+    }
+    return taken;
+}
+
+static bool excused(const struct sim *s, const struct claim *claim)
+{
+    return s->faults.beyond_pause || is_exempt(s, claim->session);
 }
 
 static void check_token(struct sim *s, const struct claim *claim)
 {
-    if (claim->limit > 1 || claim->token == 0) {
+    if (claim->limit > 1) {
         return; /* permits have no order that fences */
     }
-    int64_t last = claim->shared ? last_exclusive[claim->path] : last_token[claim->path];
-    if (claim->token <= last && !excused(s)) {
+    int64_t *any = &last_token[claim->resource], *exclusive = &last_exclusive[claim->resource];
+    int64_t last = claim->shared ? *exclusive : *any;
+    if (excused(s, claim)) {
+        return;
+    }
+    if (claim->token < last || (claim->token == last && !claim->shared)) { /* who downgrades keeps his */
         sim_fail(s, "token", "%d.%d: token %llx after %llx", claim->client, claim->thread,
                  (unsigned long long)claim->token, (unsigned long long)last);
     }
-    if (claim->token > last_token[claim->path]) {
-        last_token[claim->path] = claim->token;
-    }
-    if (!claim->shared) {
-        last_exclusive[claim->path] = claim->token;
-    }
+    *any = claim->token > *any ? claim->token : *any;
+    *exclusive = claim->shared ? *exclusive : claim->token;
 }
 
 int claim_make(struct sim *s, const struct claim *claim)
@@ -46,13 +58,20 @@ int claim_make(struct sim *s, const struct claim *claim)
     while (used[number]) {
         number++;
     }
-    claims[number] = *claim;
+    struct claim *mine = &claims[number];
+    *mine = *claim;
+    int node = past_node_of(s, claim->token);
+    mine->session = node < 0 ? -1 : s->nodes[node].owner;
     used[number] = true;
     count++;
     s->judge.grants++;
     sim_hash(s, (uint64_t)claim->token);
-    sim_say(s, "app", "%d.%d holds %s", claim->client, claim->thread, sim_plan_path(claim->path));
-    check_token(s, claim);
+    sim_say(s, "app", "%d.%d holds %d", claim->client, claim->thread, claim->resource);
+    if (node < 0) {
+        sim_fail(s, "token", "%d.%d: token %llx is no node's", claim->client, claim->thread,
+                 (unsigned long long)claim->token);
+    }
+    check_token(s, mine);
     return number;
 }
 
@@ -83,28 +102,38 @@ static bool holds(const struct claim *claim)
 
 void claims_check(struct sim *s)
 {
-    int permits[4] = {0}, limits[4] = {0};
-    bool alone[4] = {false}, some[4] = {false};
-    if (count < 2 || excused(s)) {
-        return;
-    }
-    for (int i = 0; i < CLAIMS; i++) {
-        if (!used[i] || !holds(&claims[i])) {
+    int permits[RESOURCES] = {0};
+    bool alone[RESOURCES] = {false}, some[RESOURCES] = {false};
+    for (int i = 0; i < CLAIMS && count > 1; i++) {
+        const struct claim *claim = &claims[i];
+        if (!used[i] || excused(s, claim) || !holds(claim)) {
             continue;
         }
-        int path = claims[i].path;
-        bool exclusive = claims[i].limit == 1 && !claims[i].shared;
-        if (alone[path] || (exclusive && some[path])) {
-            sim_fail(s, "exclusion", "%d.%d holds %s, and is not the only one", claims[i].client, claims[i].thread,
-                     sim_plan_path(path));
+        int at = claim->resource;
+        bool exclusive = claim->limit == 1 && !claim->shared;
+        if (alone[at] || (exclusive && some[at])) {
+            sim_fail(s, "exclusion", "%d.%d holds %d, and is not the only one", claim->client, claim->thread, at);
         }
-        alone[path] = alone[path] || exclusive;
-        some[path] = true;
-        permits[path] += claims[i].count;
-        limits[path] = claims[i].limit;
-        if (claims[i].limit > 1 && permits[path] > limits[path]) {
-            sim_fail(s, "exclusion", "%d permits of %d are held at %s", permits[path], limits[path],
-                     sim_plan_path(path));
+        alone[at] = alone[at] || exclusive;
+        some[at] = true;
+        permits[at] += claim->count;
+        if (claim->limit > 1 && permits[at] > claim->limit) {
+            sim_fail(s, "exclusion", "%d permits of %d are held of %d", permits[at], claim->limit, at);
         }
     }
+}
+
+int claims_held(int first, int resources)
+{
+    bool held[RESOURCES] = {false};
+    int sum = 0;
+    for (int i = 0; i < CLAIMS; i++) {
+        if (used[i] && claims[i].resource >= first && claims[i].resource < first + resources && holds(&claims[i])) {
+            held[claims[i].resource] = true;
+        }
+    }
+    for (int i = first; i < first + resources; i++) {
+        sum += held[i];
+    }
+    return sum;
 }

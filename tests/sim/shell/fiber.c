@@ -18,6 +18,7 @@ struct fiber {
 static struct fiber fibers[FIBERS];
 static ucontext_t scheduler;
 static struct sim *world;
+static uint64_t chances; /* to be switched away: so far */
 static int current = -1;
 static int acting = -1;
 
@@ -28,7 +29,7 @@ struct sim *fiber_world(void)
 
 int fiber_client(void)
 {
-    return current >= 0 ? fibers[current].client : acting;
+    return acting >= 0 || current < 0 ? acting : fibers[current].client;
 }
 
 int fiber_current(void)
@@ -45,6 +46,7 @@ void fiber_begin(struct sim *s)
 {
     world = s;
     current = acting = -1;
+    chances = 0;
     for (int i = 0; i < FIBERS; i++) {
         fibers[i].used = false;
     }
@@ -152,10 +154,10 @@ void fiber_join(int index)
 
 void fiber_preempt(void)
 {
-    if (current < 0) {
+    if (current < 0 || acting >= 0) {
         return;
     }
-    uint64_t roll = dice_at(world->seed, (uint64_t)fibers[current].slot + 900, world->steps + world->clock.due[0] % 7);
+    uint64_t roll = dice_at(world->seed, (uint64_t)fibers[current].slot + 900, ++chances);
     if (roll % 16 == 0) {
         fiber_sleep((int64_t)(roll >> 32) % 100000);
     }

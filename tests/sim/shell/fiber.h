@@ -11,7 +11,7 @@
 struct sim *fiber_world(void);
 int fiber_client(void);
 void fiber_begin(struct sim *s);
-/* For code that is called from outside of fibers, on a process's behalf. */
+/* For a look at the library's objects from outside of their process: nobody is switched away meanwhile. -1: that is over. */
 void fiber_act_for(int client);
 
 /* Begins at the slot's next due time. Its index. */

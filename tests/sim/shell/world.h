@@ -17,21 +17,47 @@ void store_forget(int client);
 /* actors.c */
 extern const struct sim_shell actors_shell;
 
+/* past.c: what was so, by the log. Zxids up to the last one committed. */
+/* The most and the fewest members of the double barrier at dir, at any time from one zxid to another: as for Curator, every child but
+ * one is. */
+struct past_count {
+    int most, fewest;
+};
+struct past_count past_members(struct sim *s, const char *dir, int64_t from, int64_t to);
+/* Was path there, was it missing, at any time in between? */
+bool past_there(struct sim *s, const char *path, int64_t from, int64_t to);
+bool past_missing(struct sim *s, const char *path, int64_t from, int64_t to);
+/* Did this contender ever stand before all others, at any time from its birth to the zxid? */
+bool past_first(const struct sim *s, int node, int64_t from, int64_t to);
+/* The node that was made by this transaction, -1: none. */
+int past_node_of(const struct sim *s, int64_t czxid);
+
 /* claims.c: who says that he holds what. */
+enum { PIECES = 3, RESOURCES = 16 };
 struct claim {
-    int client, thread, path;
-    int count; /* permits; an exclusive claim takes all */
-    int limit; /* of the path; 1 for an exclusive claim */
+    int client, thread;
+    int resource; /* a path's index, or a piece's (claim_piece) */
+    int count;    /* permits; an exclusive claim takes all */
+    int limit;    /* of the resource; 1 for an exclusive claim */
     bool shared;
     const void *object;
     bool (*holds)(const void *object);
     int64_t token;
+    int session; /* filled in: whose node has the token */
 };
+static inline int claim_piece(int path, int piece)
+{
+    return 4 + path * PIECES + piece;
+}
 void claims_begin(void);
 /* The grant is checked against earlier ones. Its number. */
 int claim_make(struct sim *s, const struct claim *claim);
-void claim_drop(int number);
+void claim_drop(int number); /* -1: nothing */
 void claims_drop_all(int client);
 void claims_check(struct sim *s);
+/* How many are held of these resources. */
+int claims_held(int first, int resources);
+/* An operator deleted a node of this session, or closed it: the printed exception. */
+bool is_exempt(const struct sim *s, int session);
 
 #endif

@@ -1,0 +1,138 @@
+#include "turn.h"
+
+#include "shell.h"
+
+int64_t turn_dice(const struct turn *turn, unsigned what, int64_t bound)
+{
+    uint64_t roll = dice_at(turn->s->seed, 7000u + (uint64_t)(turn->plan - turn->s->plan->acquires), what);
+    return (int64_t)((roll >> 1) % (uint64_t)bound);
+}
+
+void turn_told(const struct turn *turn, const char *what, int code)
+{
+    sim_say(turn->s, "app", "%d.%d %s: %s", turn->client, turn->thread, what, zkl_error_name(code));
+    sim_hash(turn->s, (uint64_t)code + 77);
+    turn->s->judge.unrest = sim_now(turn->s);
+}
+
+static bool fits(const struct turn *turn, int code)
+{
+    const struct sim_plan *plan = turn->s->plan;
+    switch (code) {
+    case ZKL_OK:
+        return true;
+    case ZKL_ETIMEOUT: /* of a try: the bound of its wait for a server */
+        return turn->plan->timeout >= 0 || turn->plan->try_only;
+    case ZKL_EBUSY:
+        return turn->plan->try_only;
+    case ZKL_ELOST: /* also: granted, and lost before the thread could be told */
+        return turn->plan->fail_on_expiry || plan->fault_count > 0 || plan->slow_once_in > 0;
+    case ZKL_EAUTH:
+    case ZKL_ENOMEM:
+    case ZKL_ELIMIT:
+    case ZKL_EEXHAUSTED:
+    case ZKL_ECONFLICT:
+        return plan->fault_count > 0 || plan->sequence > 0;
+    default:
+        return false;
+    }
+}
+
+int turn_got(const struct turn *turn, const char *what, int code)
+{
+    turn_told(turn, what, code);
+    turn->s->judge.completions++;
+    if (!fits(turn, code)) {
+        sim_fail(turn->s, "outcome", "%d.%d: %s fails with %s, and nothing here explains it", turn->client,
+                 turn->thread, what, zkl_error_name(code));
+    }
+    return code;
+}
+
+static int64_t ms(int64_t ns)
+{
+    return ns < 0 ? ZKL_WAIT_FOREVER : ns / SIM_MS + 1;
+}
+
+int64_t turn_timeout(const struct turn *turn)
+{
+    return turn->plan->try_only ? 0 : ms(turn->plan->timeout);
+}
+
+int64_t turn_short_timeout(const struct turn *turn)
+{
+    return turn->plan->timeout < 0 ? ms(2 * turn->s->plan->timeout) : ms(turn->plan->timeout);
+}
+
+zkl_on_expiry turn_expiry(const struct turn *turn)
+{
+    return turn->plan->fail_on_expiry ? ZKL_ON_EXPIRY_FAIL : ZKL_ON_EXPIRY_REQUEUE;
+}
+
+int turn_claim(struct turn *turn, int resource, int64_t token, bool (*holds)(const void *), const void *object)
+{
+    struct claim claim = {.client = turn->client,
+                          .thread = turn->thread,
+                          .resource = resource,
+                          .count = 1,
+                          .limit = 1,
+                          .object = object,
+                          .holds = holds,
+                          .token = token};
+    return claim_make(turn->s, &claim);
+}
+
+void turn_drop(struct turn *turn)
+{
+    for (int i = 0; i < PIECES; i++) {
+        claim_drop(turn->claims[i]);
+        turn->claims[i] = -1;
+    }
+}
+
+void turn_hold(struct turn *turn)
+{
+    fiber_sleep(turn->plan->hold);
+}
+
+bool turn_frees(const struct turn *turn)
+{
+    return turn->plan->ending == SIM_END_LET_GO;
+}
+
+int64_t turn_seen(const struct turn *turn)
+{
+    return turn->s->clients[turn->client].handle.last_zxid;
+}
+
+bool lease_lasts(const zkl_session *session, int64_t session_id)
+{
+    const struct zkl__core *core = zkl__session_core((zkl_session *)(uintptr_t)session);
+    return zkl__core_session_id(core) == session_id && zkl__core_lease_until(core) > zkl__clock_now();
+}
+
+/* --- quiet ------------------------------------------------------------------------------------------------------------ */
+
+bool is_quiet(const struct sim *s, int64_t ns)
+{
+    bool slow = s->plan->slow_once_in > 0; /* then a lease may end again and again, and nobody gets anywhere */
+    return s->faults.healed && !slow && sim_now(s) - s->judge.unrest > ns;
+}
+
+int64_t quiet_time(const struct sim *s)
+{
+    return 2 * s->plan->timeout + 5 * SIM_SECOND; /* what was refused is tried again after two seconds */
+}
+
+bool turn_await_quiet(struct turn *turn)
+{
+    int64_t limit = sim_now(turn->s) + turn->s->plan->heal + 4 * quiet_time(turn->s);
+    if (turn->s->plan->slow_once_in > 0) {
+        return false;
+    }
+    turn->s->judge.unrest = sim_now(turn->s); /* what we have just asked for shows nowhere yet */
+    while (!is_quiet(turn->s, quiet_time(turn->s)) && sim_now(turn->s) < limit) {
+        fiber_sleep(quiet_time(turn->s) / 8);
+    }
+    return is_quiet(turn->s, quiet_time(turn->s));
+}

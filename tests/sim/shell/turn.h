@@ -1,0 +1,58 @@
+/* turn.h - one use of one recipe, by one thread of a simulated process: what a line `acquire` of the plan becomes. */
+#ifndef SIM_SHELL_TURN_H
+#define SIM_SHELL_TURN_H
+
+#include <zklock/zklock.h>
+
+#include "world.h"
+
+struct turn {
+    struct sim *s;
+    int client, thread;
+    const struct sim_acquire *plan;
+    const char *path;
+    zkl_session *session;
+    int claims[PIECES];
+    const void *object; /* for callbacks */
+};
+
+/* The recipes: whole turns. */
+void use_lock(struct turn *turn);
+void use_rwlock(struct turn *turn);
+void use_semaphore(struct turn *turn);
+void use_multilock(struct turn *turn);
+void use_election(struct turn *turn);
+void use_partition(struct turn *turn);
+void use_group(struct turn *turn);
+void use_barrier(struct turn *turn);
+void use_double_barrier(struct turn *turn);
+void use_once(struct turn *turn);
+void partitions_begin(void);
+void partitions_forget(int client);
+void onces_begin(void);
+
+/* Random, and the same in every run. */
+int64_t turn_dice(const struct turn *turn, unsigned what, int64_t bound);
+void turn_told(const struct turn *turn, const char *what, int code);
+/* The result of what may wait: one that nothing explains is a violation. Returns it. */
+int turn_got(const struct turn *turn, const char *what, int code);
+int64_t turn_timeout(const struct turn *turn);       /* ms; as the plan says: for ever, too */
+int64_t turn_short_timeout(const struct turn *turn); /* the same, but never for ever */
+zkl_on_expiry turn_expiry(const struct turn *turn);
+int turn_claim(struct turn *turn, int resource, int64_t token, bool (*holds)(const void *), const void *object);
+void turn_drop(struct turn *turn);
+void turn_hold(struct turn *turn);
+/* The object is freed as it is, without a release. */
+bool turn_frees(const struct turn *turn);
+/* Faults are healed, everybody is connected, and nothing has changed on the servers for so long. */
+bool is_quiet(const struct sim *s, int64_t ns);
+/* Long enough for whatever follows from the last change. */
+int64_t quiet_time(const struct sim *s);
+/* Waits until it is so. False: it does not become so. */
+bool turn_await_quiet(struct turn *turn);
+/* The last zxid that the process has seen: older it sees nothing. */
+int64_t turn_seen(const struct turn *turn);
+/* By the local clock, of the session that is this one. */
+bool lease_lasts(const zkl_session *session, int64_t session_id);
+
+#endif

@@ -1,0 +1,126 @@
+/* use_election.c - candidates, leaders and who observes them. */
+#include "turn.h"
+
+#include <string.h>
+
+static bool leads(const void *election)
+{
+    return zkl_election_is_leader(election);
+}
+
+/* --- who observes -------------------------------------------------------------------------------------------------------- */
+
+/* Whose znode it is, and what it published: a candidate its process's number, a leader the same with a plus. */
+static void check_leader(struct turn *turn, const zkl_leader *leader)
+{
+    struct sim *s = turn->s;
+    int node = s->paths[sim_path_of(s, turn->path, leader->node)].node;
+    if (node < 0 || s->nodes[node].by_stranger) {
+        return;
+    }
+    int64_t born = s->nodes[node].czxid, now = sim_committed_zxid(s);
+    if (leader->token != born && leader->readable) {
+        sim_fail(s, "observed", "%d.%d is told token %llx of a leader who has %llx", turn->client, turn->thread,
+                 (unsigned long long)leader->token, (unsigned long long)born);
+    }
+    if (!past_first(s, node, born, now)) {
+        sim_fail(s, "observed", "%d.%d is told of a leader who never stood first", turn->client, turn->thread);
+    }
+    char owner = (char)('0' + s->sessions[s->nodes[node].owner].client);
+    if (leader->readable && leader->value_size > 0 && leader->value[0] != owner && !s->faults.stranger) {
+        sim_fail(s, "observed", "%d.%d is told %s of a leader in process %c", turn->client, turn->thread, leader->value,
+                 owner);
+    }
+}
+
+static void told(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
+{
+    struct turn *turn = payload;
+    (void)observer;
+    turn_told(turn, leader ? "observes" : "observes nobody", ZKL_OK);
+    if (leader) {
+        check_leader(turn, leader);
+    }
+}
+
+/* --- who stands ---------------------------------------------------------------------------------------------------------- */
+
+/* What leaders alone may publish stands on the znode of one who was first. */
+static void check_published(struct sim *s, int dir)
+{
+    int64_t now = sim_committed_zxid(s);
+    for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
+        int node = s->paths[child].node;
+        int value = node < 0 || s->nodes[node].owner <= SIM_STRANGER ? -1 : s->nodes[node].value;
+        if (value >= 0 && s->values[value].zxid <= now && memchr(s->values[value].data, '+', s->values[value].size) &&
+            !past_first(s, node, s->nodes[node].czxid, s->values[value].zxid)) {
+            sim_fail(s, "observed", "%s carries a leader's value, and was never first", s->paths[child].text);
+        }
+    }
+}
+
+static void publish(struct turn *turn, zkl_election *election)
+{
+    char value[3] = {(char)('0' + turn->client), '+', '\0'};
+    turn_told(turn, "publish", zkl_election_publish(election, value, 500, NULL));
+    check_published(turn->s, sim_path_of(turn->s, turn->path, NULL));
+}
+
+/* Under the run's flag: whoever leads no more has been told. */
+static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    struct turn *turn = payload;
+    zkl_election *election = (zkl_election *)(uintptr_t)turn->object;
+    turn->claims[0] = turn_claim(turn, turn->plan->path, token, leads, election);
+    for (int i = 0; i < 8 && !zkl_cancel_raised(cancel); i++) {
+        fiber_sleep(turn->plan->hold / 8);
+        if (!zkl_election_is_leader(election) && !zkl_cancel_raised(cancel)) {
+            sim_fail(turn->s, "told", "%d.%d leads no more, and the flag is down", turn->client, turn->thread);
+        }
+    }
+    turn_drop(turn);
+    return 1;
+}
+
+static void campaign(struct turn *turn, zkl_election *election)
+{
+    zkl_grant grant;
+    if (turn_got(turn, "campaign", zkl_election_campaign(election, turn_timeout(turn), &grant, NULL)) == ZKL_OK) {
+        turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, leads, election);
+        fiber_sleep(turn->plan->hold / 2);
+        if (turn->plan->eager) {
+            publish(turn, election);
+        }
+        fiber_sleep(turn->plan->hold / 2);
+        turn_drop(turn);
+        if (!turn_frees(turn)) {
+            turn_told(turn, "resign", zkl_election_resign(election, NULL));
+        }
+    } else if (zkl_election_publish(election, "+", 500, NULL) == ZKL_OK) {
+        sim_fail(turn->s, "outcome", "%d.%d publishes, and does not lead", turn->client, turn->thread);
+    }
+}
+
+void use_election(struct turn *turn)
+{
+    zkl_election *election;
+    zkl_election_observer *observer = NULL;
+    zkl_election_options options = ZKL_ELECTION_OPTIONS_INIT;
+    char value[] = {(char)('0' + turn->client), '\0'};
+    options.value = value;
+    options.on_expiry = turn_expiry(turn);
+    if (zkl_election_new(&election, turn->session, turn->path, &options, NULL) != ZKL_OK) {
+        return;
+    }
+    if (turn_dice(turn, 4, 2)) {
+        zkl_election_observe(&observer, turn->session, turn->path, told, turn, NULL);
+    }
+    turn->object = election;
+    if (turn_dice(turn, 5, 3) == 0) {
+        turn_got(turn, "run", zkl_election_run(election, 0, lead, turn, NULL, NULL));
+    } else {
+        campaign(turn, election);
+    }
+    zkl_election_free(election);
+    zkl_election_observer_free(observer);
+}

@@ -1,0 +1,116 @@
+/* use_group.c - members, and who watches them. */
+#include "turn.h"
+
+#include <string.h>
+
+#include "shell.h"
+
+enum { IDS = 24, ID = 8 };
+struct sight { /* what was told last, joined */
+    char ids[IDS * ID];
+    bool told;
+};
+
+static void put_id(char *ids, const char *id)
+{
+    strncat(ids, id, ID);
+    strcat(ids, " ");
+}
+
+static void changed(zkl_group_watcher *watcher, const char *const *ids, size_t count, void *payload)
+{
+    struct sight *sight = payload;
+    (void)watcher;
+    sight->told = true;
+    sight->ids[0] = '\0';
+    for (size_t i = 0; i < count && i < IDS; i++) {
+        put_id(sight->ids, ids[i]);
+    }
+}
+
+/* The living children, sorted. */
+static void list_now(struct sim *s, int dir, char *ids)
+{
+    const char *last = "";
+    ids[0] = '\0';
+    for (int i = 0; i < IDS; i++) {
+        const char *next = NULL;
+        for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
+            const char *name = sim_path_name(&s->paths[child]);
+            if (sim_node_at(s, child, sim_committed_zxid(s)) >= 0 && strcmp(name, last) > 0 &&
+                (!next || strcmp(name, next) < 0)) {
+                next = name;
+            }
+        }
+        if (!next) {
+            return;
+        }
+        put_id(ids, next);
+        last = next;
+    }
+}
+
+/* Whoever joined is in it, under its own session. */
+static void check_member(struct turn *turn, const char *id)
+{
+    struct sim *s = turn->s;
+    int64_t session_id = zkl__core_session_id(zkl__session_core(turn->session));
+    int node = sim_node_at(s, sim_path_of(s, turn->path, id), sim_committed_zxid(s));
+    if (node < 0 || s->nodes[node].owner != (int)session_id - 1) {
+        sim_fail(s, "member", "all is quiet, and %d.%d is no member as %s", turn->client, turn->thread, id);
+    }
+}
+
+static void check_sight(struct turn *turn, const struct sight *sight)
+{
+    char ids[IDS * ID];
+    list_now(turn->s, sim_path_of(turn->s, turn->path, NULL), ids);
+    if (!sight->told || strcmp(ids, sight->ids) != 0) {
+        sim_fail(turn->s, "member", "all is quiet, there are %sand %d.%d was told %s", ids, turn->client, turn->thread,
+                 sight->told ? sight->ids : "nothing");
+    }
+}
+
+static void check(struct turn *turn, zkl_group *group, const char *id, const struct sight *sight)
+{
+    if (zkl_group_state(group) != ZKL_STATE_HELD) {
+        sim_fail(turn->s, "member", "all is quiet, and %d.%d has not joined again as %s", turn->client, turn->thread,
+                 id);
+    }
+    check_member(turn, id);
+    if (sight) {
+        check_sight(turn, sight);
+    }
+}
+
+/* Two at one id are possible: then one waits for the other. */
+void use_group(struct turn *turn)
+{
+    zkl_group *group;
+    zkl_group_watcher *watcher = NULL;
+    struct sight sight = {.told = false};
+    char id[ID];
+    snprintf(id, sizeof id, "%d.%d", turn->client, (int)turn_dice(turn, 7, 8) ? turn->thread : 0);
+    if (turn_dice(turn, 8, 2)) {
+        zkl_group_watch(&watcher, turn->session, turn->path, changed, &sight, NULL);
+    }
+    if (zkl_group_new(&group, turn->session, turn->path, id, NULL, NULL) == ZKL_OK) {
+        int code = zkl_group_join(group, turn_short_timeout(turn), NULL);
+        turn_told(turn, "join", code);
+        if (code == ZKL_OK) {
+            turn->s->judge.grants++;
+            turn_hold(turn);
+            if (turn->plan->eager) {
+                turn_told(turn, "update", zkl_group_update(group, "news", turn_short_timeout(turn), NULL));
+            }
+            if (turn_dice(turn, 9, 2) && turn_await_quiet(turn)) {
+                check(turn, group, id, watcher ? &sight : NULL);
+            }
+            if (!turn_frees(turn)) {
+                turn_told(turn, "leave", zkl_group_leave(group, NULL));
+            }
+        }
+        zkl_group_free(group);
+    }
+    zkl_group_watcher_free(watcher);
+}

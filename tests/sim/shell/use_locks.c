@@ -1,0 +1,265 @@
+/* use_locks.c - whatever stands in a queue and holds: lock, read/write lock, semaphore, multi-lock. */
+#include "turn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <zklock/zookeeper.h>
+
+/* --- lock: with guarded transactions, and asked to give way ------------------------------------------------------------ */
+
+static const char request[] = "__REVOKE__";
+static const char guarded[] = "/locks"; /* what the holders of /locks/a write; it is there while anybody queues */
+
+struct locked {
+    struct turn *turn;
+    zkl_lock *lock;
+    bool listens; /* for requests to give way */
+    bool asked;   /* it was told of one */
+};
+
+static bool lock_holds(const void *lock)
+{
+    return zkl_lock_is_held(lock);
+}
+
+static void on_lock(zkl_lock *lock, zkl_state state, void *payload)
+{
+    (void)payload;
+    (void)state;
+    zkl_lock_is_held(lock); /* a callback may call anything */
+}
+
+static void on_revoke(zkl_lock *lock, void *payload)
+{
+    struct locked *locked = payload;
+    (void)lock;
+    locked->asked = true;
+    turn_told(locked->turn, "is asked to give way", ZKL_OK);
+}
+
+/* Does our node ask for it, and nobody has told us, though all is quiet? */
+static void check_asked(const struct locked *locked)
+{
+    struct sim *s = locked->turn->s;
+    char name[ZKL__NAME_MAX];
+    uint32_t size;
+    int32_t version;
+    int64_t now = sim_committed_zxid(s);
+    if (!locked->listens || locked->asked || zkl_lock_node(locked->lock, name, sizeof name) == 0 ||
+        !is_quiet(s, 2 * s->tick)) {
+        return;
+    }
+    int node = sim_node_at(s, sim_path_of(s, locked->turn->path, name), now);
+    const void *data = node < 0 ? NULL : sim_tree_data(s, node, now, &size, &version);
+    if (data && size == sizeof request - 1 && memcmp(data, request, size) == 0) {
+        sim_fail(s, "revoked", "%d.%d was asked to give way, and is not told", locked->turn->client,
+                 locked->turn->thread);
+    }
+}
+
+/* Tokens written under the guard never fall, whatever an operator does. */
+static void check_guarded(struct sim *s)
+{
+    int64_t last = INT64_MAX;
+    int node = sim_node_at(s, sim_path_of(s, guarded, NULL), sim_committed_zxid(s));
+    for (int value = node < 0 ? -1 : s->nodes[node].value; value >= 0; value = s->values[value].older) {
+        int64_t token = strtoll(s->values[value].data, NULL, 16);
+        if (s->values[value].zxid <= sim_committed_zxid(s) && token > last) {
+            sim_fail(s, "guard", "a write under token %llx came after one under %llx", (unsigned long long)token,
+                     (unsigned long long)last);
+        }
+        last = s->values[value].zxid <= sim_committed_zxid(s) ? token : last;
+    }
+}
+
+static void commit(struct turn *turn, zkl_lock *lock)
+{
+    char text[20] = {0};
+    snprintf(text, sizeof text, "%llx", (unsigned long long)zkl_lock_token(lock));
+    const zkl_op op = {.kind = ZKL_OP_SET, .path = guarded, .data = text, .size = strlen(text) + 1, .version = -1};
+    turn_told(turn, "commit", zkl_lock_commit(lock, &op, 1, NULL, NULL));
+    check_guarded(turn->s);
+}
+
+static void hold_lock(struct locked *locked)
+{
+    struct turn *turn = locked->turn;
+    bool commits = turn->plan->path == 0 && turn->plan->eager;
+    for (int i = 0; i < 4 && !locked->asked; i++) {
+        fiber_sleep(turn->plan->hold / 4);
+        if (commits && i % 2) {
+            commit(turn, locked->lock);
+        }
+    }
+    check_asked(locked);
+}
+
+void use_lock(struct turn *turn)
+{
+    struct locked locked = {.turn = turn, .listens = turn->thread < 2};
+    zkl_grant grant;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.recover = turn->plan->mark;
+    options.release_timeout_ms = turn->plan->eager ? 0 : 1000;
+    options.on_expiry = turn_expiry(turn);
+    options.state_fn = turn->thread == 0 ? on_lock : NULL;
+    options.revoke_fn = locked.listens ? on_revoke : NULL;
+    options.revoke_payload = &locked;
+    if (zkl_lock_new(&locked.lock, turn->session, turn->path, &options, NULL) != ZKL_OK) {
+        return;
+    }
+    if (turn_dice(turn, 1, 4) == 0) {
+        turn_told(turn, "asks the first to give way", zkl_lock_revoke(turn->session, turn->path, NULL, 500, NULL));
+    }
+    if (turn_got(turn, "acquire", zkl_lock_acquire(locked.lock, turn_timeout(turn), &grant, NULL)) == ZKL_OK) {
+        turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, lock_holds, locked.lock);
+        hold_lock(&locked);
+        turn_drop(turn);
+        if (!turn_frees(turn)) {
+            turn_told(turn, "release", zkl_lock_release(locked.lock, NULL));
+        }
+    }
+    zkl_lock_free(locked.lock);
+}
+
+/* --- read/write lock ---------------------------------------------------------------------------------------------------- */
+
+static bool rwlock_holds(const void *lock)
+{
+    return zkl_rwlock_is_held(lock);
+}
+
+static int claim_rwlock(struct turn *turn, zkl_rwlock *lock, bool shared)
+{
+    struct claim claim = {.client = turn->client,
+                          .thread = turn->thread,
+                          .resource = turn->plan->path,
+                          .count = 1,
+                          .limit = 1,
+                          .shared = shared,
+                          .object = lock,
+                          .holds = rwlock_holds,
+                          .token = zkl_rwlock_token(lock)};
+    return claim.token ? claim_make(turn->s, &claim) : -1;
+}
+
+static void downgrade(struct turn *turn, zkl_rwlock *lock)
+{
+    turn_drop(turn); /* from here on others may read */
+    turn_told(turn, "downgrade", zkl_rwlock_downgrade(lock, NULL));
+    turn->claims[0] = claim_rwlock(turn, lock, true);
+}
+
+/* A reader may not become a writer: two of them would wait for each other. */
+static void upgrade(struct turn *turn, zkl_rwlock *lock)
+{
+    int code = zkl_rwlock_acquire(lock, ZKL_RW_WRITE, 0, NULL, NULL);
+    turn_told(turn, "upgrade", code);
+    if (code != ZKL_EDEADLK && code != ZKL_ELOST) {
+        sim_fail(turn->s, "outcome", "%d.%d reads, asks to write, and gets %s", turn->client, turn->thread,
+                 zkl_error_name(code));
+    }
+}
+
+static void hold_rwlock(struct turn *turn, zkl_rwlock *lock, bool read)
+{
+    turn->claims[0] = claim_rwlock(turn, lock, read);
+    fiber_sleep(turn->plan->hold / 2);
+    if (turn->plan->eager && read) {
+        upgrade(turn, lock);
+    } else if (turn->plan->eager) {
+        downgrade(turn, lock);
+    }
+    fiber_sleep(turn->plan->hold / 2);
+    turn_drop(turn);
+}
+
+void use_rwlock(struct turn *turn)
+{
+    zkl_rwlock *lock;
+    zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
+    bool read = turn_dice(turn, 2, 2);
+    options.on_expiry = turn_expiry(turn);
+    options.recursive = turn->thread > 0 || read;
+    if (zkl_rwlock_new(&lock, turn->session, turn->path, &options, NULL) != ZKL_OK) {
+        return;
+    }
+    zkl_rwmode mode = read ? ZKL_RW_READ : ZKL_RW_WRITE;
+    if (turn_got(turn, "acquire", zkl_rwlock_acquire(lock, mode, turn_timeout(turn), NULL, NULL)) == ZKL_OK) {
+        hold_rwlock(turn, lock, read);
+        if (!turn_frees(turn)) {
+            turn_told(turn, "release", zkl_rwlock_release(lock, NULL));
+        }
+    }
+    zkl_rwlock_free(lock);
+}
+
+/* --- semaphore ---------------------------------------------------------------------------------------------------------- */
+
+enum { LIMIT = 2 };
+
+static bool semaphore_holds(const void *semaphore)
+{
+    return zkl_semaphore_is_held(semaphore);
+}
+
+void use_semaphore(struct turn *turn)
+{
+    zkl_semaphore *semaphore;
+    zkl_grant grant;
+    zkl_semaphore_options options = ZKL_SEMAPHORE_OPTIONS_INIT;
+    int count = 1 + (int)turn_dice(turn, 3, LIMIT);
+    options.on_expiry = turn_expiry(turn);
+    if (zkl_semaphore_new(&semaphore, turn->session, turn->path, LIMIT, &options, NULL) != ZKL_OK) {
+        return;
+    }
+    int code = zkl_semaphore_acquire(semaphore, count, turn_timeout(turn), &grant, NULL);
+    if (turn_got(turn, "acquire", code) == ZKL_OK) {
+        struct claim claim = {.client = turn->client,
+                              .thread = turn->thread,
+                              .resource = turn->plan->path,
+                              .count = count,
+                              .limit = LIMIT,
+                              .object = semaphore,
+                              .holds = semaphore_holds,
+                              .token = grant.token};
+        turn->claims[0] = claim_make(turn->s, &claim);
+        turn_hold(turn);
+        turn_drop(turn);
+        if (!turn_frees(turn)) {
+            turn_told(turn, "release", zkl_semaphore_release(semaphore, count, NULL));
+        }
+    }
+    zkl_semaphore_free(semaphore);
+}
+
+/* --- multi-lock --------------------------------------------------------------------------------------------------------- */
+
+static bool multilock_holds(const void *lock)
+{
+    return zkl_multilock_is_held(lock);
+}
+
+void use_multilock(struct turn *turn)
+{
+    zkl_multilock *lock;
+    zkl_grant grant;
+    zkl_multilock_options options = ZKL_MULTILOCK_OPTIONS_INIT;
+    const char *paths[] = {sim_plan_path(0), sim_plan_path(1)};
+    options.on_expiry = turn_expiry(turn);
+    if (zkl_multilock_new(&lock, turn->session, paths, 2, &options, NULL) != ZKL_OK) {
+        return;
+    }
+    if (turn_got(turn, "acquire", zkl_multilock_acquire(lock, turn_timeout(turn), &grant, NULL)) == ZKL_OK) {
+        for (int i = 0; i < 2; i++) {
+            turn->claims[i] = turn_claim(turn, i, grant.token, multilock_holds, lock);
+        }
+        turn_hold(turn);
+        turn_drop(turn);
+        if (!turn_frees(turn)) {
+            turn_told(turn, "release", zkl_multilock_release(lock, NULL));
+        }
+    }
+    zkl_multilock_free(lock);
+}

@@ -1,0 +1,106 @@
+/* use_once.c - jobs that run once per slot. */
+#include "turn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { RECORDS = 64, LENGTH_MS = 1000 };
+static struct record {
+    int path;
+    int64_t round_ms;
+} records[RECORDS];
+static int record_count;
+
+void onces_begin(void)
+{
+    record_count = 0;
+}
+
+static bool lock_holds(const void *lock)
+{
+    return zkl_lock_is_held(lock);
+}
+
+/* At most one success of a slot over all processes. */
+static void note_success(struct turn *turn, int64_t round_ms)
+{
+    for (int i = 0; i < record_count; i++) {
+        if (records[i].path == turn->plan->path && records[i].round_ms == round_ms) {
+            sim_fail(turn->s, "once", "%d.%d records slot %lld, which is done", turn->client, turn->thread,
+                     (long long)round_ms);
+        }
+    }
+    records[record_count++] = (struct record){turn->plan->path, round_ms};
+}
+
+/* What stands on the servers rises with every write. */
+static void check_record(struct turn *turn)
+{
+    struct sim *s = turn->s;
+    int64_t later = INT64_MAX;
+    int node = sim_node_at(s, sim_path_of(s, turn->path, NULL), sim_committed_zxid(s));
+    for (int value = node < 0 ? -1 : s->nodes[node].value; value >= 0; value = s->values[value].older) {
+        char text[24] = {0};
+        memcpy(text, s->values[value].data, s->values[value].size < sizeof text - 1 ? s->values[value].size : 0);
+        int64_t round_ms = strtoll(text, NULL, 10);
+        if (round_ms >= later) {
+            sim_fail(s, "once", "slot %lld was recorded, and then %lld", (long long)round_ms, (long long)later);
+        }
+        later = round_ms;
+    }
+}
+
+/* The slot is that of the moment when our node was made, by the servers' clock. */
+static void check_slot(struct turn *turn, int64_t token, const zkl_once_slot *slot)
+{
+    int node = past_node_of(turn->s, token);
+    int64_t arrival_ms = node < 0 ? 0 : turn->s->nodes[node].ctime / SIM_MS;
+    if (node >= 0 && llabs(slot->round_ms - arrival_ms) > LENGTH_MS / 2) {
+        sim_fail(turn->s, "once", "%d.%d came at %lld, and is given slot %lld", turn->client, turn->thread,
+                 (long long)arrival_ms, (long long)slot->round_ms);
+    }
+}
+
+static void do_job(struct turn *turn, zkl_lock *lock, int64_t token)
+{
+    int64_t phase_ms = dice_at(turn->s->seed, 98, (uint64_t)turn->plan->path) % LENGTH_MS;
+    zkl_once_slot slot;
+    int code = zkl_once_look(lock, LENGTH_MS, phase_ms, turn_short_timeout(turn), &slot, NULL);
+    turn_told(turn, "look", code);
+    if (code != ZKL_OK) {
+        return;
+    }
+    check_slot(turn, token, &slot);
+    turn_hold(turn);
+    if (!slot.done) {
+        code = zkl_once_record(lock, &slot, turn_short_timeout(turn), NULL);
+        turn_told(turn, "record", code);
+        if (code == ZKL_OK) {
+            note_success(turn, slot.round_ms);
+        }
+    }
+    check_record(turn);
+}
+
+void use_once(struct turn *turn)
+{
+    zkl_lock *lock;
+    zkl_grant grant;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.on_expiry = turn_expiry(turn);
+    if (zkl_lock_new(&lock, turn->session, turn->path, &options, NULL) != ZKL_OK) {
+        return;
+    }
+    int code = zkl_once_prepare(turn->session, turn->path, turn_short_timeout(turn), NULL);
+    turn_told(turn, "prepare", code);
+    if (code == ZKL_OK &&
+        turn_got(turn, "acquire", zkl_lock_acquire(lock, turn_timeout(turn), &grant, NULL)) == ZKL_OK) {
+        turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, lock_holds, lock);
+        do_job(turn, lock, grant.token);
+        turn_drop(turn);
+        if (!turn_frees(turn)) {
+            turn_told(turn, "release", zkl_lock_release(lock, NULL));
+        }
+    }
+    zkl_lock_free(lock);
+}

@@ -1,0 +1,136 @@
+/* use_partition.c - members that share pieces. */
+#include "turn.h"
+
+#include <string.h>
+
+#include "shell.h"
+
+static const char *const names[PIECES] = {"x", "y", "z"};
+
+/* A piece is used from the beginning of `assigned` to the end of `revoked`, or until the lease ends. */
+struct used {
+    const struct member *member;
+    int64_t session_id;
+    bool revoking; /* and still ours */
+};
+static struct member {
+    struct turn *turn; /* NULL: none */
+    zkl_partition *partition;
+    size_t cap;
+    int count;
+    struct used used[PIECES];
+} members[SIM_CLIENTS][SIM_THREADS];
+
+void partitions_begin(void)
+{
+    memset(members, 0, sizeof members);
+}
+
+void partitions_forget(int client)
+{
+    memset(members[client], 0, sizeof members[client]);
+}
+
+static bool is_used(const void *object)
+{
+    const struct used *used = object;
+    return lease_lasts(used->member->turn->session, used->session_id);
+}
+
+static int index_of(const char *piece)
+{
+    int index = 0;
+    while (strcmp(names[index], piece) != 0) {
+        index++;
+    }
+    return index;
+}
+
+static void assigned(zkl_partition *partition, const char *piece, int64_t token, void *payload)
+{
+    struct member *me = payload;
+    struct turn *turn = me->turn;
+    int index = index_of(piece);
+    turn_told(turn, piece, ZKL_OK);
+    if (turn->claims[index] >= 0) {
+        sim_fail(turn->s, "outcome", "%d.%d is told %s twice", turn->client, turn->thread, piece);
+        return;
+    }
+    if (!zkl_partition_owns(partition, piece)) {
+        return; /* its lease has ended meanwhile */
+    }
+    me->used[index] = (struct used){.member = me, .session_id = zkl__core_session_id(zkl__session_core(turn->session))};
+    turn->claims[index] = turn_claim(turn, claim_piece(turn->plan->path, index), token, is_used, &me->used[index]);
+    me->count++;
+    if (me->cap && (size_t)me->count > me->cap) {
+        sim_fail(turn->s, "cap", "%d.%d has %d pieces, its cap is %zu", turn->client, turn->thread, me->count, me->cap);
+    }
+}
+
+static void revoked(zkl_partition *partition, const char *piece, bool lost, void *payload)
+{
+    struct member *me = payload;
+    struct turn *turn = me->turn;
+    int index = index_of(piece);
+    (void)partition;
+    turn_told(turn, piece, lost ? ZKL_ELOST : ZKL_ENOTHELD);
+    if (!lost) {
+        fiber_sleep(turn->s->plan->tick / 8); /* still at work */
+    }
+    me->count -= turn->claims[index] >= 0;
+    claim_drop(turn->claims[index]);
+    turn->claims[index] = -1;
+}
+
+/* --- when all is quiet: every piece that cap allows is somebody's, evenly ----------------------------------------------- */
+
+static void check_shares(struct turn *turn)
+{
+    int path = turn->plan->path, running = 0, most = 0, allowed = 0;
+    for (int i = 0; i < SIM_CLIENTS * SIM_THREADS; i++) {
+        const struct member *it = &members[i / SIM_THREADS][i % SIM_THREADS];
+        if (it->turn && it->turn->plan->path == path) {
+            running++;
+            most = it->count > most ? it->count : most;
+            allowed = it->cap ? running * (int)it->cap : PIECES;
+        }
+    }
+    int expected = allowed < PIECES ? allowed : PIECES;
+    int owned = claims_held(claim_piece(path, 0), PIECES);
+    if (owned < expected) {
+        sim_fail(turn->s, "shares", "all is quiet, and %d members own %d pieces, not %d", running, owned, expected);
+    }
+    if (most > (PIECES + running - 1) / running) {
+        sim_fail(turn->s, "shares", "one of %d members owns %d of %d pieces", running, most, PIECES);
+    }
+}
+
+void use_partition(struct turn *turn)
+{
+    struct member *me = &members[turn->client][turn->thread];
+    zkl_partition_options options = ZKL_PARTITION_OPTIONS_INIT;
+    options.cap = (size_t)(dice_at(turn->s->seed, 99, (uint64_t)turn->plan->path) % 3);
+    options.assigned_fn = assigned;
+    options.revoked_fn = revoked;
+    options.payload = me;
+    *me = (struct member){.cap = options.cap};
+    if (zkl_partition_new(&me->partition, turn->session, turn->path, names, PIECES, &options, NULL) != ZKL_OK) {
+        return;
+    }
+    me->turn = turn;
+    turn_told(turn, "start", zkl_partition_start(me->partition, NULL));
+    turn_hold(turn);
+    if (turn_dice(turn, 6, 2) && turn_await_quiet(turn)) {
+        check_shares(turn);
+    }
+    me->turn->s->judge.completions++;
+    turn_told(turn, "stop", zkl_partition_stop(me->partition, NULL));
+    for (int i = 0; i < PIECES; i++) {
+        if (turn->claims[i] >= 0) {
+            sim_fail(turn->s, "outcome", "%d.%d has stopped, and %s was not revoked", turn->client, turn->thread,
+                     names[i]);
+        }
+    }
+    zkl_partition_free(me->partition);
+    me->turn = NULL;
+}
