@@ -65,6 +65,11 @@ int cli_usage(const char *command, const char *format, ...) __attribute__((forma
 /* Text from the network, without what could steer a terminal; what is no UTF-8 becomes '?'. As much as fits. */
 void cli_printable(const char *text, size_t size, char *out, size_t out_size);
 
+/* Cuts a text to so many columns, between characters. */
+void cli_cut(char *text, size_t columns);
+/* Width of the terminal that fd is; 80 when it is none. */
+int cli_columns(int fd);
+
 /* LOCK as a znode path: itself when absolute, else below /locks. Malloced; NULL after it was said why. */
 char *cli_lock_path(const char *lock);
 

@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "guardian.h"
 #include "options.h"
+#include "queues.h"
 
 #define SETTINGS_MAX 32
 #define ORPHAN_MS 5000 /* CMD may take this long to end when our parent is gone */
@@ -262,12 +263,24 @@ static int run_command(struct sandbox *sandbox, const char **argv)
     return wait_command(sandbox);
 }
 
+static bool say_where(const struct sandbox *sandbox)
+{
+    if (sandbox->cli->json) {
+        json_t *pids = json_array();
+        for (int i = 0; i < ENSEMBLE_MAX && sandbox->report.pids[i] > 0; i++) {
+            json_array_append_new(pids, json_integer(sandbox->report.pids[i]));
+        }
+        return queues_print_json(json_pack("{s:i, s:s, s:o, s:s}", "v", QUEUES_VERSION, "servers",
+                                           sandbox->report.servers, "pids", pids, "folder", sandbox->report.folder));
+    }
+    return printf("ZKLOCK_SERVERS=%s\n", sandbox->report.servers) > 0 && fflush(stdout) == 0;
+}
+
 /* Without CMD: says where the servers are, and waits for the end. */
 static int stand_by(struct sandbox *sandbox)
 {
     struct signalfd_siginfo signal;
-    printf("ZKLOCK_SERVERS=%s\n", sandbox->report.servers);
-    if (fflush(stdout) != 0) {
+    if (!say_where(sandbox)) {
         cli_error("sandbox: standard output: %s", strerror(errno));
         return EXIT_FAILED;
     }

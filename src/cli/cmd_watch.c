@@ -50,19 +50,16 @@ static bool tell_change(struct watch *watch, int index, const zkl_queue *queue)
 }
 
 /* Prints the lines that fit the screen, each as far as it fits; the holder in bold. */
-static void print_screen(const struct watch *watch, const char *text)
+static void print_screen(const struct watch *watch, char *text)
 {
     struct winsize size;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) {
-        size = (struct winsize){.ws_row = 24, .ws_col = 80};
-    }
+    int rows = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1 ? size.ws_row : 24;
+    size_t columns = (size_t)cli_columns(STDOUT_FILENO);
     fputs("\033[H", stdout);
-    for (int row = 0; *text && row + 1 < size.ws_row; row++) {
-        size_t length = strcspn(text, "\n");
-        bool bold = watch->bold && strncmp(text, "  holds", 7) == 0;
-        printf("%s%.*s%s\033[K\n", bold ? "\033[1m" : "", length < size.ws_col ? (int)length : size.ws_col, text,
-               bold ? "\033[0m" : "");
-        text += length + (text[length] == '\n');
+    for (char *line = strsep(&text, "\n"); text && rows > 1; line = strsep(&text, "\n"), rows--) {
+        bool bold = watch->bold && strncmp(line, "  holds", 7) == 0;
+        cli_cut(line, columns);
+        printf("%s%s%s\033[K\n", bold ? "\033[1m" : "", line, bold ? "\033[0m" : "");
     }
     fputs("\033[J", stdout);
     fflush(stdout);

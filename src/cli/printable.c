@@ -1,7 +1,8 @@
-/* printable.c - text from the network, on its way to a terminal. */
+/* printable.c - text on its way to a terminal: without what could steer it, and as wide as fits. */
 #include "cli.h"
 
 #include <string.h>
+#include <sys/ioctl.h>
 
 /* The character that text begins with: its bytes, 0 when they are not UTF-8. */
 static size_t decode(const unsigned char *text, size_t size, uint32_t *point)
@@ -46,4 +47,23 @@ void cli_printable(const char *text, size_t size, char *out, size_t out_size)
         i += length > 0 ? length : 1;
     }
     out[used] = '\0';
+}
+
+void cli_cut(char *text, size_t columns)
+{
+    size_t count = 0;
+    for (; *text; text++) {
+        bool begins = ((unsigned char)*text >> 6) != 2;
+        if (begins && count == columns) {
+            *text = '\0';
+            return;
+        }
+        count += begins;
+    }
+}
+
+int cli_columns(int fd)
+{
+    struct winsize size;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
 }

@@ -1,5 +1,6 @@
 #include "waitline.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -37,8 +38,24 @@ static size_t position(const zkl_queue *queue, int64_t session_id)
     return i;
 }
 
+/* One line, however narrow the terminal is: what wraps cannot be wiped. */
+__attribute__((format(printf, 2, 3))) static void print(struct waitline *line, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    if (!line->terminal) {
+        return;
+    }
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    cli_cut(text, (size_t)cli_columns(STDERR_FILENO) - 1);
+    fprintf(stderr, "\r\033[K%s", text);
+    line->shown = true;
+}
+
 /* Times are the server's: the newest znode's and the holder's. Ours has waited since, which our own clock knows. */
-static void print_holder(const struct contend *contend, const zkl_queue *queue, size_t ahead)
+static void print_holder(struct waitline *line, const struct contend *contend, const zkl_queue *queue, size_t ahead)
 {
     const zkl_queue_entry *holder = &queue->entries[0];
     char who[128];
@@ -46,36 +63,26 @@ static void print_holder(const struct contend *contend, const zkl_queue *queue, 
     queues_who(holder, who, sizeof who);
     int64_t since_ms = ahead < queue->count ? queue->entries[ahead].created_ms - holder->created_ms : 0;
     queues_age(since_ms + clock_ms(CLOCK_MONOTONIC) - contend->begun_ms, age, sizeof age);
-    fprintf(stderr, "; held by %s for %s", who, age);
-}
-
-static void print(const struct contend *contend, const zkl_queue *queue, size_t ahead)
-{
-    fprintf(stderr, "\r\033[Kzklock: waiting for \"%s\": %zu ahead", contend->name, ahead);
-    if (contend->wish.kind == &wish_slot) {
-        fprintf(stderr, "; %d at a time", contend->wish.limit);
-    } else if (ahead > 0) {
-        print_holder(contend, queue, ahead);
-    }
+    print(line, "zklock: waiting for \"%s\": %zu ahead; held by %s for %s", contend->name, ahead, who, age);
 }
 
 static void show_queue(struct waitline *line, const struct contend *contend, const zkl_queue *queue)
 {
     size_t ahead = position(queue, zkl_session_id(contend->session));
     notify_say(contend->notify, "STATUS=waiting, %zu ahead", ahead);
-    if (line->terminal) {
-        line->shown = true;
-        print(contend, queue, ahead);
+    if (contend->wish.kind == &wish_slot) {
+        print(line, "zklock: waiting for \"%s\": %zu ahead; %d at a time", contend->name, ahead, contend->wish.limit);
+    } else if (ahead > 0) {
+        print_holder(line, contend, queue, ahead);
+    } else {
+        print(line, "zklock: waiting for \"%s\": nobody ahead", contend->name);
     }
 }
 
 static void show_silence(struct waitline *line, const struct contend *contend)
 {
     notify_say(contend->notify, "STATUS=waiting, no server answers");
-    if (line->terminal) {
-        line->shown = true;
-        fprintf(stderr, "\r\033[Kzklock: waiting for \"%s\": no server answers", contend->name);
-    }
+    print(line, "zklock: waiting for \"%s\": no server answers", contend->name);
 }
 
 void waitline_show(struct waitline *line, const struct contend *contend)

@@ -94,6 +94,11 @@ code 0 zklock sandbox -n 3 -- zklock run x true
 wait "$pid"
 same "another sandbox" $? 0
 
+start_sandbox --json
+matches "as JSON" "$(cat "$work/said")" '^\{"v":1,"servers":"127\.0\.0\.1:[0-9]+","pids":\[[0-9]+\],"folder":"/.*"\}$'
+kill -TERM "$pid"
+wait "$pid"
+
 # What is missing is named.
 code 125 env JAVA_HOME= PATH=/nonexistent "$ZKLOCK" sandbox
 matches "no java" "$(cat "$work/err")" 'no java.*apt-get install default-jre-headless'

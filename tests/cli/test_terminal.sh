@@ -14,6 +14,18 @@ me="$(hostname):[0-9]+ \($(id -un)\)"
 
 on_terminal "zklock run -w 1500ms busy true" </dev/null >"$work/seen"
 matches "a terminal" "$(cat "$work/seen")" "waiting for \"busy\": 1 ahead; held by $me for 00:00:0[0-9]"
+# Narrow terminals: one line stays one line, a table is cut.
+plain() { tr -d '\r' | sed 's/\x1b\[[0-9;?]*[A-Za-z]/\n/g'; }
+on_terminal "stty cols 30; zklock run -w 1500ms busy true" </dev/null >"$work/seen"
+matches "a narrow terminal" "$(plain <"$work/seen")" '^zklock: waiting for "busy": 1$'
+on_terminal "stty cols 20 rows 5; export TERM=xterm; timeout -s INT 1 zklock watch busy" </dev/null >"$work/seen"
+matches "watch on a narrow terminal" "$(plain <"$work/seen")" '^  holds  00:00:0[0-9] +$'
+same "lines of watch that wrap" "$(plain <"$work/seen" | awk 'length > 20')" ""
+true_that "the holder is bold" grep -q $'\e\[1m  holds' "$work/seen"
+on_terminal "export TERM=xterm NO_COLOR=1; timeout -s INT 1 zklock watch busy" </dev/null >"$work/seen"
+matches "watch without colour" "$(plain <"$work/seen")" "^  holds .* $me\$"
+same "NO_COLOR is honoured" "$(grep -c $'\e\[1m' "$work/seen")" 0
+
 on_terminal "zklock run -w 500ms busy true" </dev/null >"$work/seen"
 same "a short wait on a terminal" "$(grep -c waiting "$work/seen")" 0
 on_terminal "zklock -q run -w 1500ms busy true" </dev/null >"$work/seen"
