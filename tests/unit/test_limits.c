@@ -1,0 +1,128 @@
+/* No more threads, no more descriptors: each that is asked for is refused once, alone and with all behind it. An error by name, and
+ * nothing left. Linked with --wrap for what asks for them. */
+#include "lock_kit.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+
+static atomic_long asked, refused;
+static atomic_long refuse_at; /* the one of this number (from 1); 0: none */
+static atomic_bool refuse_on; /* and all behind it */
+
+static bool is_refused(void)
+{
+    long number = atomic_fetch_add(&asked, 1) + 1, at = atomic_load(&refuse_at);
+    bool yes = at > 0 && (number == at || (number > at && atomic_load(&refuse_on)));
+    atomic_fetch_add(&refused, yes);
+    return yes;
+}
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+int __real_eventfd(unsigned count, int flags);
+int __wrap_eventfd(unsigned count, int flags);
+int __real_timerfd_create(int clock, int flags);
+int __wrap_timerfd_create(int clock, int flags);
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+    return is_refused() ? EAGAIN : __real_pthread_create(thread, attr, run, arg);
+}
+
+static int no_descriptor(void)
+{
+    errno = EMFILE;
+    return -1;
+}
+
+int __wrap_eventfd(unsigned count, int flags)
+{
+    return is_refused() ? no_descriptor() : __real_eventfd(count, flags);
+}
+
+int __wrap_timerfd_create(int clock, int flags)
+{
+    return is_refused() ? no_descriptor() : __real_timerfd_create(clock, flags);
+}
+
+static int entries(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    int count = 0;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(dir);
+    while (readdir(dir)) {
+        count++;
+    }
+    closedir(dir);
+    return count;
+}
+
+static int section(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    (void)token;
+    (void)payload;
+    return zkl_cancel_raised(cancel);
+}
+
+/* All that a session and a lock ever start. */
+static int life(zkl_callbacks callbacks)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_lock_options lock_options = ZKL_LOCK_OPTIONS_INIT;
+    zkl_session *session = NULL;
+    zkl_lock *lock = NULL;
+    int result;
+    options.callbacks = callbacks;
+    lock_options.state_fn = on_lock_state;
+    lock_options.state_payload = &box;
+    int code = zkl_session_open(&session, PLACE, &options, NULL);
+    if (code != ZKL_OK) {
+        CU_ASSERT_PTR_NULL(session);
+        return code;
+    }
+    code = zkl_lock_new(&lock, session, "/limits", &lock_options, NULL);
+    code = code == ZKL_OK ? zkl_with_lock(lock, 10000, 100, section, NULL, &result, NULL) : code;
+    CU_ASSERT(EVENTUALLY(kit_queue(session, "/limits") == 0));
+    zkl_lock_free(lock);
+    kit_close(session);
+    return code;
+}
+
+static void refuse_each(zkl_callbacks callbacks, bool on)
+{
+    bool more = true;
+    CU_ASSERT_EQUAL(life(callbacks), ZKL_OK); /* what the C library keeps for good is there */
+    int descriptors = entries("/proc/self/fd"), threads = entries("/proc/self/task");
+    for (long nth = 1; more && nth < 50; nth++) {
+        atomic_store(&asked, 0);
+        atomic_store(&refused, 0);
+        atomic_store(&refuse_on, on);
+        atomic_store(&refuse_at, nth);
+        int code = life(callbacks);
+        atomic_store(&refuse_at, 0);
+        more = atomic_load(&refused) > 0;
+        CU_ASSERT_EQUAL(code, more ? ZKL_ELIMIT : ZKL_OK);
+        CU_ASSERT_EQUAL(entries("/proc/self/fd"), descriptors);
+        CU_ASSERT(EVENTUALLY(entries("/proc/self/task") == threads));
+        CU_ASSERT(nth > 2 || more);
+    }
+    CU_ASSERT(!more);
+}
+
+static void test_one_is_refused(void)
+{
+    refuse_each(ZKL_CALLBACKS_THREAD, false);
+    refuse_each(ZKL_CALLBACKS_DISPATCH, false);
+}
+
+static void test_all_are_refused_from_one_on(void)
+{
+    refuse_each(ZKL_CALLBACKS_THREAD, true);
+    refuse_each(ZKL_CALLBACKS_DISPATCH, true);
+}
+
+TESTS("limits", T(test_one_is_refused), T(test_all_are_refused_from_one_on))

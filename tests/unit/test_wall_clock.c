@@ -1,0 +1,82 @@
+/* The wall clock jumps by an hour, a day, back again, at every look: nothing of a lock's depends on it. Linked with --wrap for what
+ * tells it. */
+#include "lock_kit.h"
+
+#include <stdatomic.h>
+#include <sys/time.h>
+#include <time.h>
+
+static atomic_long looks;
+
+static time_t jump(void)
+{
+    static const time_t jumps[] = {3600, -3600, 86400, -86400 * 365, 0};
+    return jumps[(unsigned long)atomic_fetch_add(&looks, 1) % (sizeof jumps / sizeof *jumps)];
+}
+
+int __real_clock_gettime(clockid_t clock, struct timespec *at);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *at);
+int __real_gettimeofday(struct timeval *at, void *zone);
+int __wrap_gettimeofday(struct timeval *at, void *zone);
+time_t __real_time(time_t *at);
+time_t __wrap_time(time_t *at);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *at)
+{
+    int rc = __real_clock_gettime(clock, at);
+    at->tv_sec += clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE ? jump() : 0;
+    return rc;
+}
+
+int __wrap_gettimeofday(struct timeval *at, void *zone)
+{
+    int rc = __real_gettimeofday(at, zone);
+    at->tv_sec += jump();
+    return rc;
+}
+
+time_t __wrap_time(time_t *at)
+{
+    time_t now = __real_time(NULL) + jump();
+    if (at) {
+        *at = now;
+    }
+    return now;
+}
+
+/* It does jump, here. */
+static void test_it_jumps(void)
+{
+    struct timespec a, b;
+    clock_gettime(CLOCK_REALTIME, &a);
+    clock_gettime(CLOCK_REALTIME, &b);
+    CU_ASSERT(labs((long)(b.tv_sec - a.tv_sec)) > 1000);
+}
+
+static void test_lease_and_wait(void)
+{
+    zkl_session_options options = kit_short();
+    zkl_session *session = kit_open(&options), *other = kit_open(&options);
+    zkl_lock *lock = kit_lock(session, "/clock", NULL), *late = kit_lock(other, "/clock", NULL);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    int64_t token = zkl_lock_token(lock);
+    int64_t began = now_ms();
+    CU_ASSERT_EQUAL(zkl_lock_acquire(late, 500, NULL, NULL), ZKL_ETIMEOUT);
+    int64_t took = now_ms() - began;
+    CU_ASSERT(took >= 500 && took < 60000);
+    CU_ASSERT(kit_held_for(lock, 3 * options.session_timeout_ms)); /* renewed again and again */
+    CU_ASSERT_EQUAL(zkl_lock_token(lock), token);
+    CU_ASSERT(zkl_lock_remaining_ms(lock) > 0 && zkl_lock_remaining_ms(lock) <= options.session_timeout_ms);
+    zkl__memory_suspend(zkl_session_id(session)); /* and ends when it must */
+    began = now_ms();
+    CU_ASSERT(EVENTUALLY(!zkl_lock_is_held(lock)));
+    CU_ASSERT(now_ms() - began < 10000);
+    zkl__memory_resume(zkl_session_id(session));
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
+    zkl_lock_free(lock);
+    zkl_lock_free(late);
+    kit_close(session);
+    kit_close(other);
+}
+
+TESTS("wall clock", T(test_it_jumps), T(test_lease_and_wait))
