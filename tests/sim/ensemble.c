@@ -398,7 +398,7 @@ void sim_leader_hears(struct sim *s, int server)
         send_follower(s, server, answer);
         break;
     default:
-        assert(!"a follower says no such thing");
+        assert(false && "a follower says no such thing");
     }
     sim_message_free(s, message);
 }
@@ -475,7 +475,7 @@ void sim_follower_hears(struct sim *s, int server)
         sim_server_validated(s, message->conn, message->conn_serial, message->session);
         break;
     default:
-        assert(!"a leader says no such thing");
+        assert(false && "a leader says no such thing");
     }
     sim_message_free(s, message);
 }
