@@ -31,6 +31,17 @@ int cli_exit_code(int zkl_code)
     }
 }
 
+/* A pipe (--auth-file /dev/fd/3) gives what it has, bit by bit. */
+static size_t read_all(int fd, char *text, size_t size)
+{
+    size_t length = 0;
+    ssize_t got;
+    while (length < size && (got = read(fd, text + length, size - length)) > 0) {
+        length += (size_t)got;
+    }
+    return length;
+}
+
 /* The file's one line in text. A secret that others can read is none. */
 static bool read_secret(const char *file, char *text, size_t size)
 {
@@ -48,9 +59,13 @@ static bool read_secret(const char *file, char *text, size_t size)
         close(fd);
         return false;
     }
-    ssize_t got = read(fd, text, size - 1);
+    size_t length = read_all(fd, text, size);
     close(fd);
-    text[got > 0 ? got : 0] = '\0';
+    if (length == size) {
+        cli_error("--auth-file %s: longer than the %zu bytes that credentials may have", file, size - 1);
+        return false;
+    }
+    text[length] = '\0';
     text[strcspn(text, "\r\n")] = '\0';
     return true;
 }

@@ -136,7 +136,9 @@ static void print_entry(FILE *out, const zkl_queue *queue, size_t index)
 
 void queues_print(FILE *out, const char *path, const zkl_queue *queue)
 {
-    fprintf(out, "%s\n", path);
+    char plain[ZKL_PATH_MAX + 1]; /* found in the tree: others chose its names */
+    cli_printable(path, strlen(path), plain, sizeof plain);
+    fprintf(out, "%s\n", plain);
     if (queue->count > 0) {
         fprintf(out, "  %-5s  %-8s  %8s  %-18s  %-10s  %s\n", "queue", "age", "token", "session", "kind", "who");
     } else {
@@ -152,7 +154,7 @@ void queues_print(FILE *out, const char *path, const zkl_queue *queue)
 
 bool queues_print_json(json_t *object)
 {
-    bool printed = object && json_dumpf(object, stdout, JSON_COMPACT) == 0 && putchar('\n') != EOF;
+    bool printed = object && json_dumpf(object, stdout, JSON_COMPACT | JSON_ENSURE_ASCII) == 0 && putchar('\n') != EOF;
     json_decref(object);
     return printed && fflush(stdout) == 0;
 }

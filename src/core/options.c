@@ -120,8 +120,8 @@ int zkl__lease_check(const zkl_session_options *options, int64_t timeout, zkl_er
 /* Controls of seven and eight bits, and those that break lines or turn the direction of what follows. */
 static bool moves_the_terminal(uint32_t point)
 {
-    return point < 0x20 || (point >= 0x7f && point < 0xa0) || (point >= 0x2028 && point <= 0x202e) ||
-           (point >= 0x2066 && point <= 0x2069);
+    return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x61c || point == 0x200e || point == 0x200f ||
+           (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
 }
 
 void zkl__text_escape(char *out, size_t size, const char *text)
