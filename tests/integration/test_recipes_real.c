@@ -1,5 +1,5 @@
-/* Read/write locks, multi-locks and the options of a lock on one real server: what their transactions do there, and what happens
- * when an answer is lost. */
+/* Read/write locks, semaphores, multi-locks and the options of a lock on one real server: what their transactions do there, who is
+ * woken, and what happens when an answer is lost. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,6 +92,136 @@ static void test_downgrade_with_a_lost_answer(void)
     zkl_session *session = open_behind(&proxy);
     check_downgrade(session, "/rw-lost", proxy);
     close_behind(session, proxy);
+}
+
+/* --- wake-ups: what each session was told by its watches, by its own count ------------------------------------------- */
+
+#define CROWD 6
+
+static zkl_session *crowd[CROWD];
+static uint64_t heard[CROWD];
+
+static uint64_t watches(zkl_session *session)
+{
+    zkl_stats stats = ZKL_STATS_INIT;
+    CU_ASSERT_EQUAL(zkl_session_stats(session, &stats), ZKL_OK);
+    return stats.watches;
+}
+
+/* Since the last call, one digit a session. */
+static const char *wake_ups(void)
+{
+    static char digits[CROWD + 1];
+    for (int i = 0; i < CROWD; i++) {
+        uint64_t now = watches(crowd[i]);
+        digits[i] = (char)('0' + (now - heard[i] < 9 ? now - heard[i] : 9));
+        heard[i] = now;
+    }
+    return digits;
+}
+
+static void crowd_begin(void)
+{
+    for (int i = 0; i < CROWD; i++) {
+        crowd[i] = open_one();
+    }
+    wake_ups();
+}
+
+static void crowd_end(void)
+{
+    for (int i = 0; i < CROWD; i++) {
+        close_one(crowd[i]);
+    }
+}
+
+static void on_rw(zkl_rwlock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    (void)lock, (void)grant, (void)err;
+    atomic_fetch_add((atomic_int *)payload, code == ZKL_OK);
+}
+
+static bool soon(atomic_int *count, int want)
+{
+    for (int64_t end = now_ms() + SOON; atomic_load(count) < want;) {
+        if (!look_again(end)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A writer, three readers, two writers. */
+static void test_wake_ups_of_readers_and_writers(void)
+{
+    static const zkl_rwmode modes[CROWD] = {ZKL_RW_WRITE, ZKL_RW_READ,  ZKL_RW_READ,
+                                            ZKL_RW_READ,  ZKL_RW_WRITE, ZKL_RW_WRITE};
+    zkl_rwlock *locks[CROWD];
+    atomic_int granted = 0;
+    crowd_begin();
+    for (int i = 0; i < CROWD; i++) {
+        locks[i] = rwlock(crowd[i], "/rw-wake");
+        CU_ASSERT_EQUAL(zkl_rwlock_acquire_async(locks[i], modes[i], SOON, on_rw, &granted, NULL), ZKL_OK);
+        CU_ASSERT(queue_becomes(eye, "/rw-wake", (size_t)i + 1));
+    }
+    CU_ASSERT(soon(&granted, 1));
+    zkl_rwlock_release(locks[0], NULL);
+    CU_ASSERT(soon(&granted, 4));
+    CU_ASSERT_STRING_EQUAL(wake_ups(), "011100");
+    zkl_rwlock_release(locks[1], NULL);
+    zkl_rwlock_release(locks[2], NULL);
+    CU_ASSERT(queue_becomes(eye, "/rw-wake", 3));
+    zkl_rwlock_release(locks[3], NULL);
+    CU_ASSERT(soon(&granted, 5));
+    CU_ASSERT_STRING_EQUAL(wake_ups(), "000010"); /* it watched the last of them */
+    zkl_rwlock_release(locks[4], NULL);
+    CU_ASSERT(soon(&granted, 6));
+    CU_ASSERT_STRING_EQUAL(wake_ups(), "000001");
+    for (int i = 0; i < CROWD; i++) {
+        zkl_rwlock_free(locks[i]);
+    }
+    crowd_end();
+}
+
+static void on_permit(zkl_semaphore *semaphore, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    (void)semaphore, (void)grant, (void)err;
+    atomic_fetch_add((atomic_int *)payload, code == ZKL_OK);
+}
+
+/* Each who waits has one watch: the head of the queue on the permits, the others on the place before theirs. */
+static bool watch_who_wait(int waiting)
+{
+    char line[32];
+    snprintf(line, sizeof line, "zk_watch_count\t%d\n", waiting);
+    return ensemble_ask_until(server, 0, "mntr", line, true, SOON);
+}
+
+/* Two hold, four wait: a release wakes the head, and its place the one behind it. */
+static void test_wake_ups_of_a_semaphore(void)
+{
+    zkl_semaphore *semaphores[CROWD];
+    atomic_int granted = 0;
+    crowd_begin();
+    for (int i = 0; i < CROWD; i++) {
+        CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&semaphores[i], crowd[i], "/permits-wake", 2, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(semaphores[i], 1, SOON, on_permit, &granted, NULL), ZKL_OK);
+        CU_ASSERT(i < 2 ? soon(&granted, i + 1) : queue_becomes(eye, "/permits-wake/locks", (size_t)i - 1));
+    }
+    CU_ASSERT(watch_who_wait(4));
+    wake_ups();
+    zkl_semaphore_release(semaphores[0], 1, NULL);
+    CU_ASSERT(soon(&granted, 3));
+    CU_ASSERT(queue_becomes(eye, "/permits-wake/locks", 3) && watch_who_wait(3));
+    CU_ASSERT_STRING_EQUAL(wake_ups(), "001100");
+    zkl_semaphore_release(semaphores[1], 1, NULL);
+    CU_ASSERT(soon(&granted, 4));
+    CU_ASSERT(queue_becomes(eye, "/permits-wake/locks", 2) && watch_who_wait(2));
+    CU_ASSERT_STRING_EQUAL(wake_ups(), "000110");
+    for (int i = 0; i < CROWD; i++) {
+        zkl_semaphore_free(semaphores[i]);
+    }
+    crowd_end();
 }
 
 /* --- multi-lock ------------------------------------------------------------------------------------------------------ */
@@ -320,6 +450,8 @@ int main(int argc, char **argv)
     static const struct check_case cases[] = {
         T(test_downgrade),
         T(test_downgrade_with_a_lost_answer),
+        T(test_wake_ups_of_readers_and_writers),
+        T(test_wake_ups_of_a_semaphore),
         T(test_multilocks_in_any_order),
         T(test_multilock_with_lost_answers),
         T(test_multilock_of_which_one_is_gone),
