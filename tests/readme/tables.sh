@@ -1,0 +1,87 @@
+#!/bin/bash
+# tables.sh SOURCE BUILD: what the tables of tests/README.md and docs/comparison.md name as shown exists: programs, tests in them, faults and
+# invariants of the simulator, stories, plans, kinds of chaos, mutants.
+# shellcheck disable=SC2001,SC2013,SC2016,SC2020
+set -eu
+cd "$1"
+wrong=0
+known=$(ctest --test-dir "$2" -N | sed -n 's/^ *Test *#[0-9]*: //p')
+
+complain() {
+    echo "$file: $1" >&2
+    wrong=1
+}
+
+# The file of a program, if its tests have names.
+source_of() {
+    case $1 in
+    unit_*) echo "tests/unit/test_${1#unit_}.c" ;;
+    integration_*) echo "tests/integration/test_${1#integration_}.c" ;;
+    security_*) echo "tests/security/test_${1#security_}.c" ;;
+    sim_ensemble) echo tests/sim/test_ensemble.c ;;
+    chaos_judge) echo tests/chaos/test_judge.c ;;
+    shell_*) echo "tests/shell/test_$1.c" ;;
+    esac
+}
+
+is_known() {
+    grep -qxF -- "$1" <<<"$known" || grep -rqE "(NAME|set\(name) $1\b" tests --include=CMakeLists.txt
+}
+
+# check_word KIND WORD
+check_word() {
+    case $1 in
+    mutant) [ -e "tests/mutants.d/$2.patch" ] || complain "no mutant $2" ;;
+    golden) [ -e "tests/sim/golden/$2.txt" ] || complain "no golden story $2" ;;
+    plan) [ -e "tests/sim/seeds/$2.plan" ] || complain "no kept plan $2" ;;
+    chaos) grep -q "{\"$2\"," tests/chaos/nemesis.c || complain "no kind of chaos $2" ;;
+    fault) grep -q "\"$2\"" tests/sim/plan_text.c || complain "the simulator has no fault $2" ;;
+    invariant) grep -qE "^ \*  $2 " tests/sim/invariants.h || complain "the simulator has no invariant $2" ;;
+    esac
+}
+
+# check_sim WORDS: fault `x`, invariant `y`, kept plan `z`
+check_sim() {
+    local word
+    while read -r word; do
+        check_word "${word%% *}" "${word##* }"
+    done < <(grep -oE '(fault|invariant|plan) `[a-z-]+`' <<<"$1" | tr -d '`')
+}
+
+# check_tests PROGRAM WORDS
+check_tests() {
+    local source name
+    source=$(source_of "$1")
+    is_known "$1" || [ -e "${source:-/none}" ] || complain "no test program $1"
+    for name in $(grep -oE '\btest_[a-z0-9_]+' <<<"$2"); do
+        grep -qE "\bT\($name\)" "${source:-/dev/null}" || complain "$1 has no $name"
+    done
+}
+
+# check_clause CLAUSE: "program: test_a, test_b", "mutant: a, b", "cli_queue"
+check_clause() {
+    local head=${1%%:*} rest=${1#*:} word
+    [ "$head" != "$1" ] || rest=
+    case $head in
+    sim) check_sim "$rest" ;;
+    mutant | golden | plan | chaos)
+        for word in $(sed 's/[.(].*//' <<<"$rest" | tr ',' ' '); do
+            check_word "$head" "$word"
+        done
+        ;;
+    *)
+        for word in $(grep -oE '\b(unit|integration|security|sim|shell|chaos|cli|interop|cost|consumer|readme|man)_[a-z0-9_]+' <<<"$head"); do
+            check_tests "$word" "$rest"
+        done
+        ;;
+    esac
+}
+
+for file in tests/README.md docs/comparison.md; do
+    clauses=$(grep -E '^\|' "$file" | tr '|;' '\n\n' | sed 's/^ *//; s/ *$//' | grep -E '^[a-z_, ]+(:|$)')
+    while read -r clause; do
+        check_clause "$clause"
+    done <<<"$clauses"
+done
+echo "$(wc -l <<<"$clauses") clauses of the last table"
+exit $wrong
