@@ -1,0 +1,527 @@
+/* zklock/zklock.hpp - the locks for C++11 and later: RAII, std::chrono, exceptions. Headers only, over zklock/zklock.h.
+ *
+ *     zklock::session session("host:2181,host:2181,host:2181");
+ *     zklock::mutex mutex(session, "/locks/report");
+ *     std::unique_lock<zklock::mutex> guard(mutex, std::chrono::seconds(30));
+ *     if (guard) write(mutex.token(), ...);      // storage refuses lower tokens than it has seen
+ *
+ * One object is one contender, not what contenders share, as a std::mutex is: threads that compete with each other have one each, at the same
+ * path. An object that waits or holds already throws ZKL_EDEADLK. All types can be moved, none copied; one that was moved from may be
+ * destroyed or assigned to. Destroying one cancels or releases. Objects may outlive their session; then they throw ZKL_ECLOSED.
+ *
+ * Errors. What fails throws zklock::error, a std::system_error: code() == ZKL_ELOST and so on, code() == std::errc::timed_out where the
+ * standard has a name for it; what() is the text of the zkl_error. A try that finds somebody else, and a time that runs out, return false.
+ *
+ * Loss. A guard's destructor cannot throw, so unlock() tells nobody that the lease did not cover the section: ask covered() after
+ * it, or end the section with release() (which throws ZKL_ELOST), or run it with run(), which does. Everything else
+ * (what a lease is, threads, callbacks) is as in zklock/session.h, zklock/lock.h and their neighbours; get() is the way there.
+ *
+ * Options are the C structs: zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT; options.recursive = true;
+ * zklock::mutex mutex(session, path, &options). No exception leaves a callback of C alive: it ends in std::terminate. */
+#ifndef ZKLOCK_ZKLOCK_HPP
+#define ZKLOCK_ZKLOCK_HPP
+
+#include <chrono>
+#include <cmath>
+#include <exception>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <zklock/zklock.h>
+
+namespace std
+{
+template <> struct is_error_code_enum<zkl_result> : true_type {
+};
+} // namespace std
+
+namespace zklock
+{
+
+/* --- errors ------------------------------------------------------------------------------------------------------------ */
+
+namespace detail
+{
+
+class zklock_category final : public std::error_category
+{
+  public:
+    const char *name() const noexcept override { return "zklock"; }
+    std::string message(int code) const override { return zkl_strerror(code); }
+    /* Codes that the standard has a name for. */
+    std::error_condition default_error_condition(int code) const noexcept override
+    {
+        switch (code) {
+        case ZKL_ETIMEOUT:
+            return std::errc::timed_out;
+        case ZKL_EBUSY:
+            return std::errc::device_or_resource_busy;
+        case ZKL_ECANCELED:
+            return std::errc::operation_canceled;
+        case ZKL_EDEADLK:
+            return std::errc::resource_deadlock_would_occur;
+        case ZKL_ENOTHELD:
+            return std::errc::operation_not_permitted;
+        case ZKL_EAUTH:
+            return std::errc::permission_denied;
+        case ZKL_ENOENT:
+            return std::errc::no_such_file_or_directory;
+        case ZKL_EINVAL:
+            return std::errc::invalid_argument;
+        case ZKL_ENOMEM:
+            return std::errc::not_enough_memory;
+        case ZKL_EUNSUPPORTED:
+            return std::errc::not_supported;
+        default:
+            return std::error_condition(code, *this);
+        }
+    }
+};
+
+} // namespace detail
+
+inline const std::error_category &category() noexcept
+{
+    static const detail::zklock_category only;
+    return only;
+}
+
+class error : public std::system_error
+{
+  public:
+    error(int code, const zkl_error &words)
+        : std::system_error(code, category()), text_(std::make_shared<const std::string>(words.text)),
+          path_(std::make_shared<const std::string>(words.path)), zk_code_(words.zk_code)
+    {
+    }
+    const char *what() const noexcept override { return text_->c_str(); }
+    /* The znode concerned; empty when none is. */
+    const std::string &path() const noexcept { return *path_; }
+    /* ZooKeeper's own code, 0 when it was not ZooKeeper's word. */
+    int zk_code() const noexcept { return zk_code_; }
+
+  private:
+    std::shared_ptr<const std::string> text_, path_; /* shared: to copy an exception may not throw */
+    int zk_code_;
+};
+
+namespace detail
+{
+
+/* Throws what `call`, which is given a zkl_error to fill, returned; unless it is ZKL_OK, or one of those that mean false. */
+template <class Call> bool check(Call call, int no = ZKL_OK, int no_either = ZKL_OK)
+{
+    zkl_error words = zkl_error();
+    int code = call(&words);
+    if (code == ZKL_OK) {
+        return true;
+    }
+    if (code == no || code == no_either) {
+        return false;
+    }
+    if (!words.text[0]) {
+        std::string(zkl_strerror(code)).copy(words.text, sizeof words.text - 1);
+    }
+    throw error(code, words);
+}
+
+/* Rounded up to whole ms; what is over is a try, what is beyond counting is for ever. */
+template <class Rep, class Period> int64_t to_ms(const std::chrono::duration<Rep, Period> &time)
+{
+    double ms = std::ceil(std::chrono::duration<double, std::milli>(time).count());
+    return !(ms > 0) ? 0 : ms < 9e15 ? static_cast<int64_t>(ms) : ZKL_WAIT_FOREVER;
+}
+
+/* True when the wait that call tells of was granted; false when it ended because of its timeout_ms. */
+template <class Call> bool granted(int64_t timeout_ms, Call call)
+{
+    return check(call, ZKL_EBUSY, timeout_ms == ZKL_WAIT_FOREVER ? ZKL_EBUSY : ZKL_ETIMEOUT);
+}
+
+} // namespace detail
+
+/* Given to a function that runs under a grant: raised before the lease ends. */
+class cancel_flag
+{
+  public:
+    explicit cancel_flag(const zkl_cancel *flag) noexcept : flag_(flag) {}
+    /* True once the function must come to its end. Any thread, while the function runs. */
+    bool raised() const noexcept { return zkl_cancel_raised(flag_); }
+    /* Lease left. */
+    std::chrono::milliseconds remaining() const noexcept
+    {
+        return std::chrono::milliseconds(zkl_cancel_remaining_ms(flag_));
+    }
+    /* Becomes readable when the flag is raised. */
+    int fd() const noexcept { return zkl_cancel_fd(flag_); }
+
+  private:
+    const zkl_cancel *flag_;
+};
+
+namespace detail
+{
+
+/* A function that C calls. Its exception waits for the way back. */
+template <class Function> struct section {
+    Function &function;
+    bool ran;
+    std::exception_ptr thrown;
+
+    static int call(const zkl_cancel *flag, int64_t token, void *payload) noexcept
+    {
+        section *self = static_cast<section *>(payload);
+        self->ran = true;
+        try {
+            self->function(cancel_flag(flag), token);
+        } catch (...) {
+            self->thrown = std::current_exception();
+        }
+        return 1; /* of an election: no other term */
+    }
+};
+
+} // namespace detail
+
+/* --- session ----------------------------------------------------------------------------------------------------------- */
+
+/* One per process is the usual thing. Its destructor closes it, for at most five seconds: not in a callback of it. */
+class session
+{
+  public:
+    explicit session(const std::string &servers, const zkl_session_options *options = nullptr)
+    {
+        detail::check([&](zkl_error *err) {
+            zkl_session *made = nullptr;
+            int code = zkl_session_open(&made, servers.c_str(), options, err);
+            session_.reset(made);
+            return code;
+        });
+    }
+
+    /* As zkl_session_close: throws ZKL_ETIMEOUT when the servers did not confirm in time; it is closed all the same. */
+    template <class Rep, class Period> void close(const std::chrono::duration<Rep, Period> &timeout)
+    {
+        zkl_session *closing = session_.release();
+        detail::check([&](zkl_error *) { return zkl_session_close(closing, detail::to_ms(timeout)); });
+    }
+
+    zkl_session_state state() const noexcept { return get() ? zkl_session_get_state(get()) : ZKL_SESSION_CLOSED; }
+    /* nullptr once closed, or moved from. */
+    zkl_session *get() const noexcept { return session_.get(); }
+
+  private:
+    struct closer {
+        void operator()(zkl_session *closing) const noexcept { zkl_session_close(closing, 5000); }
+    };
+    std::unique_ptr<zkl_session, closer> session_;
+};
+
+/* --- what all contenders have ------------------------------------------------------------------------------------------ */
+
+namespace detail
+{
+
+template <class Handle, void (*Free)(Handle *), int (*Release)(Handle *, zkl_error *), int (*Cancel)(Handle *),
+          bool (*IsHeld)(const Handle *), zkl_state (*State)(const Handle *), int64_t (*Remaining)(const Handle *),
+          int64_t (*Token)(const Handle *)>
+class contender
+{
+  public:
+    /* Gives back, and throws ZKL_ELOST when the lease did not cover the hold. Of a std::unique_lock: guard.release()->release(). */
+    void release()
+    {
+        check([&](zkl_error *err) { return released_ = Release(get(), err); });
+    }
+    /* Did the lease cover all of what the last unlock() or release() ended? */
+    bool covered() const noexcept { return released_ == ZKL_OK; }
+    /* From any thread: who waits with this object gets an exception, ZKL_ECANCELED. False: nobody waits. */
+    bool cancel()
+    {
+        return check([&](zkl_error *) { return Cancel(get()); }, ZKL_ENOTWAITING);
+    }
+    /* By the lease clock: false from the lease end on, before any message says so. */
+    bool is_held() const noexcept { return IsHeld(get()); }
+    zkl_state state() const noexcept { return State(get()); }
+    /* Lease left; zero when not held. */
+    std::chrono::milliseconds remaining() const noexcept { return std::chrono::milliseconds(Remaining(get())); }
+    /* Fencing token of the grant; 0 when not held. */
+    int64_t token() const noexcept { return Token(get()); }
+    Handle *get() const noexcept { return handle_.get(); }
+
+  protected:
+    /* make: a ..._new that is given where to put it, and a zkl_error. */
+    template <class Make> explicit contender(Make make)
+    {
+        check([&](zkl_error *err) {
+            Handle *made = nullptr;
+            int code = make(&made, err);
+            handle_.reset(made);
+            return code;
+        });
+    }
+    void unlock_quietly() noexcept { released_ = Release(get(), nullptr); }
+
+  private:
+    struct freer {
+        void operator()(Handle *handle) const noexcept { Free(handle); }
+    };
+    std::unique_ptr<Handle, freer> handle_;
+    int released_ = ZKL_OK;
+};
+
+inline int release_permits(zkl_semaphore *semaphore, zkl_error *err)
+{
+    return zkl_semaphore_release(semaphore, 0, err);
+}
+
+using lock_base = contender<zkl_lock, zkl_lock_free, zkl_lock_release, zkl_lock_cancel, zkl_lock_is_held,
+                            zkl_lock_state, zkl_lock_remaining_ms, zkl_lock_token>;
+using rwlock_base = contender<zkl_rwlock, zkl_rwlock_free, zkl_rwlock_release, zkl_rwlock_cancel, zkl_rwlock_is_held,
+                              zkl_rwlock_state, zkl_rwlock_remaining_ms, zkl_rwlock_token>;
+using multilock_base =
+    contender<zkl_multilock, zkl_multilock_free, zkl_multilock_release, zkl_multilock_cancel, zkl_multilock_is_held,
+              zkl_multilock_state, zkl_multilock_remaining_ms, zkl_multilock_token>;
+using semaphore_base =
+    contender<zkl_semaphore, zkl_semaphore_free, release_permits, zkl_semaphore_cancel, zkl_semaphore_is_held,
+              zkl_semaphore_state, zkl_semaphore_remaining_ms, zkl_semaphore_token>;
+using election_base =
+    contender<zkl_election, zkl_election_free, zkl_election_resign, zkl_election_cancel, zkl_election_is_leader,
+              zkl_election_state, zkl_election_remaining_ms, zkl_election_token>;
+
+/* Lockable and TimedLockable, made from Self::acquire(timeout_ms). */
+template <class Self> class lockable
+{
+  public:
+    void lock() { self().acquire(ZKL_WAIT_FOREVER); }
+    bool try_lock() { return self().acquire(0); }
+    template <class Rep, class Period> bool try_lock_for(const std::chrono::duration<Rep, Period> &timeout)
+    {
+        return self().acquire(to_ms(timeout));
+    }
+    template <class Clock, class Duration> bool try_lock_until(const std::chrono::time_point<Clock, Duration> &deadline)
+    {
+        return self().acquire(to_ms(deadline - Clock::now()));
+    }
+
+  private:
+    Self &self() { return static_cast<Self &>(*this); }
+};
+
+} // namespace detail
+
+/* --- mutex ------------------------------------------------------------------------------------------------------------- */
+
+/* One holder at a time, in the order they asked (zklock/lock.h). Lockable, TimedLockable. */
+class mutex : public detail::lock_base, public detail::lockable<mutex>
+{
+  public:
+    mutex(const session &with, const std::string &path, const zkl_lock_options *options = nullptr)
+        : detail::lock_base([&](zkl_lock **made, zkl_error *err) {
+              return zkl_lock_new(made, with.get(), path.c_str(), options, err);
+          })
+    {
+    }
+    void unlock() noexcept { unlock_quietly(); }
+
+    /* Locks, calls function(zklock::cancel_flag, int64_t token) in this thread, unlocks. False: not granted in time. The flag is
+     * raised when less than margin of lease is left (0: a third of it). Throws what function threw; else ZKL_ELOST when the
+     * lease did not cover it. */
+    template <class Rep, class Period, class Function>
+    bool run(const std::chrono::duration<Rep, Period> &timeout, Function &&function,
+             std::chrono::milliseconds margin = std::chrono::milliseconds(0))
+    {
+        detail::section<Function> section{function, false, nullptr};
+        zkl_error words = zkl_error();
+        int64_t timeout_ms = detail::to_ms(timeout);
+        int code = zkl_with_lock(get(), timeout_ms, margin.count(), section.call, &section, nullptr, &words);
+        if (section.thrown) {
+            std::rethrow_exception(section.thrown);
+        }
+        auto outcome = [&](zkl_error *err) { return *err = words, code; };
+        return section.ran ? detail::check(outcome) : detail::granted(timeout_ms, outcome);
+    }
+    /* The same, waiting for ever. */
+    template <class Function> void run(Function &&function)
+    {
+        run(std::chrono::hours::max(), std::forward<Function>(function));
+    }
+
+  private:
+    friend class detail::lockable<mutex>;
+    bool acquire(int64_t timeout_ms)
+    {
+        return detail::granted(timeout_ms,
+                               [&](zkl_error *err) { return zkl_lock_acquire(get(), timeout_ms, nullptr, err); });
+    }
+};
+
+/* --- shared_mutex ------------------------------------------------------------------------------------------------------ */
+
+/* Many readers or one writer, in the order they asked (zklock/rwlock.h). One object is one reader or writer. As mutex, and
+ * SharedLockable, SharedTimedLockable: for std::shared_lock. */
+class shared_mutex : public detail::rwlock_base, public detail::lockable<shared_mutex>
+{
+  public:
+    shared_mutex(const session &with, const std::string &path, const zkl_rwlock_options *options = nullptr)
+        : detail::rwlock_base([&](zkl_rwlock **made, zkl_error *err) {
+              return zkl_rwlock_new(made, with.get(), path.c_str(), options, err);
+          })
+    {
+    }
+    void unlock() noexcept { unlock_quietly(); }
+
+    void lock_shared() { acquire_as(ZKL_RW_READ, ZKL_WAIT_FOREVER); }
+    bool try_lock_shared() { return acquire_as(ZKL_RW_READ, 0); }
+    template <class Rep, class Period> bool try_lock_shared_for(const std::chrono::duration<Rep, Period> &timeout)
+    {
+        return acquire_as(ZKL_RW_READ, detail::to_ms(timeout));
+    }
+    template <class Clock, class Duration>
+    bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration> &deadline)
+    {
+        return acquire_as(ZKL_RW_READ, detail::to_ms(deadline - Clock::now()));
+    }
+    void unlock_shared() noexcept { unlock_quietly(); }
+
+    /* A writer becomes a reader without letting any writer in between. The guard that it has may stay. */
+    void downgrade()
+    {
+        detail::check([&](zkl_error *err) { return zkl_rwlock_downgrade(get(), err); });
+    }
+    zkl_rwmode mode() const noexcept { return zkl_rwlock_mode(get()); }
+
+  private:
+    friend class detail::lockable<shared_mutex>;
+    bool acquire(int64_t timeout_ms) { return acquire_as(ZKL_RW_WRITE, timeout_ms); }
+    bool acquire_as(zkl_rwmode mode, int64_t timeout_ms)
+    {
+        return detail::granted(
+            timeout_ms, [&](zkl_error *err) { return zkl_rwlock_acquire(get(), mode, timeout_ms, nullptr, err); });
+    }
+};
+
+/* --- multi_mutex ------------------------------------------------------------------------------------------------------- */
+
+/* Several locks, all or none (zklock/multilock.h): one transaction queues everywhere, so no order of paths can deadlock. Lockable,
+ * TimedLockable; rather this than std::lock. */
+class multi_mutex : public detail::multilock_base, public detail::lockable<multi_mutex>
+{
+  public:
+    multi_mutex(const session &with, const std::vector<std::string> &paths,
+                const zkl_multilock_options *options = nullptr)
+        : detail::multilock_base([&](zkl_multilock **made, zkl_error *err) {
+              std::vector<const char *> names;
+              for (const std::string &path : paths) {
+                  names.push_back(path.c_str());
+              }
+              return zkl_multilock_new(made, with.get(), names.data(), names.size(), options, err);
+          })
+    {
+    }
+    void unlock() noexcept { unlock_quietly(); }
+
+  private:
+    friend class detail::lockable<multi_mutex>;
+    bool acquire(int64_t timeout_ms)
+    {
+        return detail::granted(timeout_ms,
+                               [&](zkl_error *err) { return zkl_multilock_acquire(get(), timeout_ms, nullptr, err); });
+    }
+};
+
+/* --- semaphore --------------------------------------------------------------------------------------------------------- */
+
+/* So many permits at a time, in the order they asked (zklock/semaphore.h). One object asks for one or several, all or none. Names as of
+ * std::counting_semaphore; release() gives all back. */
+class semaphore : public detail::semaphore_base
+{
+  public:
+    semaphore(const session &with, const std::string &path, int limit, const zkl_semaphore_options *options = nullptr)
+        : detail::semaphore_base([&](zkl_semaphore **made, zkl_error *err) {
+              return zkl_semaphore_new(made, with.get(), path.c_str(), limit, options, err);
+          })
+    {
+    }
+    void acquire(int count = 1) { acquire_ms(count, ZKL_WAIT_FOREVER); }
+    bool try_acquire(int count = 1) { return acquire_ms(count, 0); }
+    template <class Rep, class Period>
+    bool try_acquire_for(const std::chrono::duration<Rep, Period> &timeout, int count = 1)
+    {
+        return acquire_ms(count, detail::to_ms(timeout));
+    }
+    /* How many permits are held; 0 also when they are lost. */
+    int held() const noexcept { return zkl_semaphore_held(get()); }
+    int limit() const noexcept { return zkl_semaphore_limit(get()); }
+
+  private:
+    bool acquire_ms(int count, int64_t timeout_ms)
+    {
+        return detail::granted(
+            timeout_ms, [&](zkl_error *err) { return zkl_semaphore_acquire(get(), count, timeout_ms, nullptr, err); });
+    }
+};
+
+/* --- election ---------------------------------------------------------------------------------------------------------- */
+
+/* One leader at a time (zklock/election.h). One object is one candidate; options->value is what it publishes. is_held: it leads. */
+class election : public detail::election_base
+{
+  public:
+    election(const session &with, const std::string &path, const zkl_election_options *options = nullptr)
+        : detail::election_base([&](zkl_election **made, zkl_error *err) {
+              return zkl_election_new(made, with.get(), path.c_str(), options, err);
+          })
+    {
+    }
+    /* Waits until it leads. */
+    void campaign() { campaign_ms(ZKL_WAIT_FOREVER); }
+    /* False: not within that time. Zero: only if nobody else stands. */
+    template <class Rep, class Period> bool campaign_for(const std::chrono::duration<Rep, Period> &timeout)
+    {
+        return campaign_ms(detail::to_ms(timeout));
+    }
+    bool is_leader() const noexcept { return is_held(); }
+    void resign() { release(); }
+
+    /* Leads once: campaigns, calls function(zklock::cancel_flag, int64_t token) in this thread, resigns. The flag is raised by
+     * cancel() too; margin, and what is thrown: as mutex::run. */
+    template <class Function>
+    void run(Function &&function, std::chrono::milliseconds margin = std::chrono::milliseconds(0))
+    {
+        detail::section<Function> section{function, false, nullptr};
+        zkl_error words = zkl_error();
+        int code = zkl_election_run(get(), margin.count(), section.call, &section, nullptr, &words);
+        if (section.thrown) {
+            std::rethrow_exception(section.thrown);
+        }
+        detail::check([&](zkl_error *err) { return *err = words, code; });
+    }
+    /* Publishes another value; only the leader may. */
+    template <class Rep, class Period>
+    void publish(const std::string &value, const std::chrono::duration<Rep, Period> &timeout)
+    {
+        detail::check(
+            [&](zkl_error *err) { return zkl_election_publish(get(), value.c_str(), detail::to_ms(timeout), err); });
+    }
+
+  private:
+    bool campaign_ms(int64_t timeout_ms)
+    {
+        return detail::granted(timeout_ms,
+                               [&](zkl_error *err) { return zkl_election_campaign(get(), timeout_ms, nullptr, err); });
+    }
+};
+
+} // namespace zklock
+
+/* Found by the type of its argument, which stands in no namespace: code() == ZKL_ELOST. */
+inline std::error_code make_error_code(zkl_result code) noexcept
+{
+    return std::error_code(code, zklock::category());
+}
+
+#endif

@@ -1,0 +1,269 @@
+// The C++ wrapper on a lock without a server: guards, times, moves, exceptions. C++11; std::shared_lock from C++14 on.
+#include <zklock/zklock.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <type_traits>
+#if __cplusplus >= 201402L
+#include <shared_mutex>
+#endif
+
+#define CHECK(what)                                                                 \
+    do {                                                                            \
+        if (!(what)) {                                                              \
+            std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what); \
+            std::exit(1);                                                           \
+        }                                                                           \
+    } while (0)
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+
+static_assert(!std::is_copy_constructible<zklock::session>::value, "one owner");
+static_assert(!std::is_copy_constructible<zklock::mutex>::value && !std::is_copy_assignable<zklock::mutex>::value, "");
+static_assert(std::is_nothrow_move_constructible<zklock::mutex>::value, "fits into containers");
+static_assert(std::is_nothrow_move_assignable<zklock::election>::value, "");
+static_assert(std::is_nothrow_copy_constructible<zklock::error>::value, "to copy an exception may not throw");
+static_assert(noexcept(std::declval<zklock::mutex &>().unlock()), "unlock runs in destructors");
+
+// What function throws as a zklock::error; ZKL_OK when nothing.
+template <class Function> static std::error_code thrown(Function function)
+{
+    try {
+        function();
+    } catch (const zklock::error &e) {
+        CHECK(e.what()[0]);
+        return e.code();
+    }
+    return ZKL_OK;
+}
+
+static void guards(const zklock::session &session)
+{
+    zklock::mutex mine(session, "/cxx/guards"), other(session, "/cxx/guards");
+    {
+        std::lock_guard<zklock::mutex> guard(mine);
+        CHECK(mine.is_held() && mine.token() > 0 && mine.remaining() > milliseconds(0));
+        CHECK(mine.state() == ZKL_STATE_HELD);
+        CHECK(!other.try_lock());
+        CHECK(!other.try_lock_for(milliseconds(20)));
+        CHECK(!other.try_lock_until(std::chrono::system_clock::now() + milliseconds(20)));
+        CHECK(!other.try_lock_for(milliseconds(-20)));
+        CHECK(!std::unique_lock<zklock::mutex>(other, std::try_to_lock));
+    }
+    CHECK(mine.covered() && !mine.is_held() && mine.token() == 0);
+    std::unique_lock<zklock::mutex> guard(other, minutes(5));
+    CHECK(guard.owns_lock() && other.is_held());
+    CHECK(!std::unique_lock<zklock::mutex>(mine, std::chrono::steady_clock::now() + milliseconds(20)));
+    guard.release()->release();
+    CHECK(!other.is_held());
+
+    // std::lock wants nothing else; multi_mutex is better at it.
+    zklock::mutex second(session, "/cxx/second");
+    std::lock(mine, second);
+    CHECK(mine.is_held() && second.is_held());
+    mine.unlock();
+    second.unlock();
+}
+
+static void times()
+{
+    using zklock::detail::to_ms;
+    CHECK(to_ms(std::chrono::microseconds(1)) == 1 && to_ms(milliseconds(1500)) == 1500);
+    CHECK(to_ms(std::chrono::duration<double>(0.0005)) == 1 && to_ms(std::chrono::seconds(-1)) == 0);
+    CHECK(to_ms(std::chrono::hours::max()) == ZKL_WAIT_FOREVER && to_ms(milliseconds::max()) == ZKL_WAIT_FOREVER);
+}
+
+static void moves(zklock::session &&from)
+{
+    zklock::session session(std::move(from));
+    zklock::mutex first(session, "/cxx/moves");
+    first.lock();
+    zklock::mutex second(std::move(first));
+    CHECK(second.is_held() && !first.get());
+    first = zklock::mutex(session, "/cxx/moves");
+    CHECK(!first.try_lock());
+    second = std::move(first); // what it held is released
+    second.lock();
+    std::vector<zklock::mutex> many;
+    many.push_back(std::move(second));
+    many.emplace_back(session, "/cxx/other");
+    CHECK(many[0].is_held() && many[1].try_lock());
+    from = std::move(session);
+}
+
+static void errors(const zklock::session &session)
+{
+    zklock::mutex mutex(session, "/cxx/errors");
+    mutex.lock();
+    CHECK(thrown([&] { mutex.lock(); }) == ZKL_EDEADLK);
+    CHECK(thrown([&] { mutex.lock(); }) == std::errc::resource_deadlock_would_occur);
+    mutex.unlock();
+    CHECK(thrown([&] { mutex.release(); }) == ZKL_ENOTHELD);
+    CHECK(!mutex.covered());
+    CHECK(!mutex.cancel());
+    CHECK(thrown([&] { zklock::session("nobody:here:at:all"); }) == ZKL_EINVAL);
+    try {
+        zklock::mutex(session, "no slash");
+        CHECK(!"reached");
+    } catch (const std::system_error &e) {
+        CHECK(e.code() == ZKL_EINVAL && e.code() == std::errc::invalid_argument);
+        CHECK(std::string(e.code().category().name()) == "zklock");
+        CHECK(std::string(e.what()).find("no slash") != std::string::npos || e.what()[0]);
+    }
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.recursive = true;
+    zklock::mutex twice(session, "/cxx/errors", &options);
+    twice.lock();
+    twice.lock();
+    twice.unlock();
+    CHECK(twice.is_held());
+}
+
+static void loss()
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zklock::session session("memory:cxx-loss", &options);
+    zkl_lock_options short_hold = ZKL_LOCK_OPTIONS_INIT;
+    short_hold.max_hold_ms = 50;
+    zklock::mutex mutex(session, "/cxx/loss", &short_hold);
+    mutex.lock();
+    while (mutex.is_held()) {
+        std::this_thread::yield();
+    }
+    CHECK(thrown([&] { mutex.release(); }) == ZKL_ELOST);
+    {
+        std::lock_guard<zklock::mutex> guard(mutex);
+        while (mutex.is_held()) {
+            std::this_thread::yield();
+        }
+    }
+    CHECK(!mutex.covered());
+    bool raised = false;
+    auto hang = [&](const zklock::cancel_flag &flag, int64_t) {
+        while (!flag.raised() || mutex.is_held()) {
+            std::this_thread::yield();
+        }
+        raised = flag.remaining() >= milliseconds(0) && flag.fd() >= 0;
+    };
+    CHECK(thrown([&] { mutex.run(hang); }) == ZKL_ELOST && raised);
+    session.close(minutes(1));
+    CHECK(session.state() == ZKL_SESSION_CLOSED);
+    CHECK(thrown([&] { mutex.lock(); }) == ZKL_ECLOSED);
+    CHECK(thrown([&] { zklock::mutex(session, "/cxx/loss"); }) == ZKL_EINVAL);
+}
+
+static void cancelled(const zklock::session &session)
+{
+    zklock::mutex mine(session, "/cxx/cancel"), other(session, "/cxx/cancel");
+    mine.lock();
+    std::error_code code;
+    std::thread waiter([&] { code = thrown([&] { other.lock(); }); });
+    while (!other.cancel()) {
+        std::this_thread::yield();
+    }
+    waiter.join();
+    CHECK(code == ZKL_ECANCELED && code == std::errc::operation_canceled);
+    mine.unlock();
+}
+
+static void sections(const zklock::session &session)
+{
+    zklock::mutex mine(session, "/cxx/section"), other(session, "/cxx/section");
+    int64_t seen = 0;
+    mine.run([&](const zklock::cancel_flag &flag, int64_t token) {
+        CHECK(!flag.raised() && flag.remaining() > milliseconds(0));
+        CHECK(!other.run(milliseconds(0), [](zklock::cancel_flag, int64_t) {}));
+        CHECK(!other.run(milliseconds(20), [](zklock::cancel_flag, int64_t) {}));
+        seen = token;
+    });
+    CHECK(seen > 0 && !mine.is_held());
+    try {
+        mine.run(minutes(5), [](zklock::cancel_flag, int64_t) { throw std::runtime_error("of the section"); });
+        CHECK(!"reached");
+    } catch (const std::runtime_error &e) {
+        CHECK(std::string(e.what()) == "of the section");
+    }
+    CHECK(!mine.is_held() && other.try_lock());
+}
+
+static void readers(const zklock::session &session)
+{
+    zklock::shared_mutex first(session, "/cxx/rw"), second(session, "/cxx/rw");
+    {
+        std::unique_lock<zklock::shared_mutex> writes(first);
+        CHECK(!second.try_lock_shared() && !second.try_lock() && first.mode() == ZKL_RW_WRITE);
+        CHECK(!second.try_lock_shared_for(milliseconds(20)));
+        CHECK(!second.try_lock_shared_until(std::chrono::steady_clock::now() + milliseconds(20)));
+        first.downgrade();
+        second.lock_shared();
+        CHECK(first.mode() == ZKL_RW_READ && second.mode() == ZKL_RW_READ);
+        second.unlock_shared();
+    }
+    CHECK(first.covered() && second.covered());
+#if __cplusplus >= 201402L
+    std::shared_lock<zklock::shared_mutex> reads(first), reads_too(second, minutes(5));
+    CHECK(reads_too.owns_lock() && first.is_held() && second.is_held());
+#endif
+}
+
+static void several(const zklock::session &session)
+{
+    zklock::multi_mutex both(session, {"/cxx/a", "/cxx/b"});
+    zklock::mutex one(session, "/cxx/b");
+    {
+        std::lock_guard<zklock::multi_mutex> guard(both);
+        CHECK(both.is_held() && both.token() > 0 && !one.try_lock());
+    }
+    std::lock_guard<zklock::mutex> guard(one);
+    CHECK(!both.try_lock_for(milliseconds(20)) && !both.try_lock());
+    CHECK(thrown([&] { zklock::multi_mutex(session, {"/cxx/a", "/cxx/a"}); }) == ZKL_EINVAL);
+}
+
+static void permits(const zklock::session &session)
+{
+    zklock::semaphore first(session, "/cxx/permits", 3), second(session, "/cxx/permits", 3);
+    first.acquire(2);
+    CHECK(first.held() == 2 && first.limit() == 3 && second.try_acquire_for(minutes(5)));
+    zklock::semaphore third(session, "/cxx/permits", 3);
+    CHECK(!third.try_acquire() && !third.try_acquire_for(milliseconds(20)));
+    first.release();
+    CHECK(first.held() == 0 && third.try_acquire_for(minutes(5), 2));
+    CHECK(thrown([&] { first.acquire(4); }) == ZKL_EINVAL);
+}
+
+static void leaders(const zklock::session &session)
+{
+    zklock::election first(session, "/cxx/leader"), second(session, "/cxx/leader");
+    first.campaign();
+    first.publish("here", minutes(1));
+    CHECK(first.is_leader() && !second.campaign_for(milliseconds(20)));
+    first.resign();
+    int terms = 0;
+    second.run([&](const zklock::cancel_flag &flag, int64_t token) {
+        CHECK(!flag.raised() && token > 0 && second.is_leader());
+        terms++;
+    });
+    CHECK(terms == 1 && !second.is_leader() && first.campaign_for(minutes(5)));
+}
+
+int main()
+{
+    zklock::session session("memory:cxx");
+    CHECK(session.state() == ZKL_SESSION_CONNECTED && session.get());
+    times();
+    guards(session);
+    moves(std::move(session));
+    errors(session);
+    loss();
+    cancelled(session);
+    sections(session);
+    readers(session);
+    several(session);
+    permits(session);
+    leaders(session);
+    return 0;
+}
