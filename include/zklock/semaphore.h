@@ -7,6 +7,8 @@
  * permits is not passed over by many for one; a holder that knows it has lost before its permits can be granted to others.
  * All who use a path agree on its limit: it stands, as decimal text, in the data of path, from the first grant on, and goes
  * when the servers remove the directory, some time after the last one has left.
+ * Who is first in the queue stands there by lease, since it may be granted at any moment: cut off for longer, it queues again at the
+ * tail, or fails (on_expiry), though its session may turn out to live. Those behind it keep their places, as for a lock.
  * The layout is that of Curator's InterProcessSemaphoreV2: a queue in path/locks, a znode for each permit in path/leases; Curator's
  * permits count, and its clients queue with ours. Their limit is what they were told, and not compared with that in the data. */
 #ifndef ZKLOCK_SEMAPHORE_H
