@@ -1,5 +1,8 @@
 /* What comes from the server is no answer: wrong lengths, half a frame, noise, a reset, instead of the welcome and in the middle of a
- * session. The client library drops the connection, and the session goes on. */
+ * session. The client library drops the connection, and the session goes on.
+ *
+ * Not among them: a whole frame that says it is a watch event (xid -1) and is too short for one. The client library (3.8.0) then frees
+ * what it never filled, and the process may die: nothing above it can help. */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -32,10 +35,7 @@ static const struct {
      "\0\0\0",
      7, false},
     {"half a length", "\0\0", 2, true},
-    {"fields out of range",
-     "\0\0\0\x10"
-     "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
-     20, false},
+    {"an answer to nothing", "\0\0\0\x10\x7f\xff\xff\xf0\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0", 20, false},
     {"text", "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", 47, false},
     {"a reset", "", 0, true},
 };
