@@ -1,8 +1,8 @@
 /* What comes from the server is no answer: wrong lengths, half a frame, noise, a reset, instead of the welcome and in the middle of a
  * session. The client library drops the connection, and the session goes on.
  *
- * Not among them: a whole frame that says it is a watch event (xid -1) and is too short for one. The client library (3.8.0) then frees
- * what it never filled, and the process may die: nothing above it can help. */
+ * Not among them: a whole frame too short for its header, or for the watch event that it says it is (xid -1). The client library (3.8.0)
+ * reads behind it, or frees what it never filled, and the process may die: nothing above it can help. */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -29,7 +29,6 @@ static const struct {
      "\x7f\xff\xff\xff"
      "0123456789",
      14, false},
-    {"a length of 0", "\0\0\0\0", 4, false},
     {"half a frame",
      "\0\0\0\x25"
      "\0\0\0",
@@ -188,6 +187,8 @@ static void test_in_the_middle_of_a_session(void)
         }
         CU_ASSERT(queue && queue->count == 1);
         zkl_queue_free(queue);
+        while (zkl_lock_state(lock) == ZKL_STATE_JEOPARDY && look_again(end_ms)) { /* the lease is renewed */
+        }
         CU_ASSERT(zkl_lock_is_held(lock));
         CU_ASSERT_EQUAL(zkl_lock_token(lock), token);
         if (!zkl_lock_is_held(lock)) {
