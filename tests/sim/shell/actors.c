@@ -6,6 +6,7 @@
 
 #include "shell.h"
 
+/* One more here changes what every seed means: the kept plans are then to be found anew, with the mutants. */
 typedef void use_fn(struct turn *turn);
 static use_fn *const recipes[] = {use_lock,  use_rwlock, use_semaphore, use_multilock,      use_election, use_partition,
                                   use_group, use_once,   use_barrier,   use_double_barrier, NULL};

@@ -8,6 +8,31 @@ static bool leads(const void *election)
     return zkl_election_is_leader(election);
 }
 
+/* --- what leaders publish ---------------------------------------------------------------------------------------------- */
+
+/* What leaders alone may publish stands on the znode of one who was first. */
+static void check_published(struct sim *s, int dir)
+{
+    int64_t now = sim_committed_zxid(s);
+    for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
+        int node = s->paths[child].node;
+        int value = node < 0 || s->nodes[node].owner <= SIM_STRANGER ? -1 : s->nodes[node].value;
+        if (value >= 0 && s->values[value].zxid <= now && memchr(s->values[value].data, '+', s->values[value].size) &&
+            !past_first(s, node, s->nodes[node].czxid, s->values[value].zxid)) {
+            sim_fail(s, "observed", "%s carries a leader's value, and was never first", s->paths[child].text);
+        }
+    }
+}
+
+static int publish(struct turn *turn, zkl_election *election)
+{
+    char value[3] = {(char)('0' + turn->client), '+', '\0'};
+    int code = zkl_election_publish(election, value, 500, NULL);
+    turn_told(turn, "publish", code);
+    check_published(turn->s, sim_path_of(turn->s, turn->path, NULL));
+    return code;
+}
+
 /* --- who observes -------------------------------------------------------------------------------------------------------- */
 
 /* Whose znode it is, and what it published: a candidate its process's number, a leader the same with a plus. */
@@ -40,31 +65,13 @@ static void told(zkl_election_observer *observer, const zkl_leader *leader, void
     turn_told(turn, leader ? "observes" : "observes nobody", ZKL_OK);
     if (leader) {
         check_leader(turn, leader);
-    }
-}
-
-/* --- who stands ---------------------------------------------------------------------------------------------------------- */
-
-/* What leaders alone may publish stands on the znode of one who was first. */
-static void check_published(struct sim *s, int dir)
-{
-    int64_t now = sim_committed_zxid(s);
-    for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
-        int node = s->paths[child].node;
-        int value = node < 0 || s->nodes[node].owner <= SIM_STRANGER ? -1 : s->nodes[node].value;
-        if (value >= 0 && s->values[value].zxid <= now && memchr(s->values[value].data, '+', s->values[value].size) &&
-            !past_first(s, node, s->nodes[node].czxid, s->values[value].zxid)) {
-            sim_fail(s, "observed", "%s carries a leader's value, and was never first", s->paths[child].text);
+        if (turn_dice(turn, 11, 4) == 0) {
+            publish(turn, (zkl_election *)(uintptr_t)turn->object); /* leads or not */
         }
     }
 }
 
-static void publish(struct turn *turn, zkl_election *election)
-{
-    char value[3] = {(char)('0' + turn->client), '+', '\0'};
-    turn_told(turn, "publish", zkl_election_publish(election, value, 500, NULL));
-    check_published(turn->s, sim_path_of(turn->s, turn->path, NULL));
-}
+/* --- who stands ---------------------------------------------------------------------------------------------------------- */
 
 /* Under the run's flag: whoever leads no more has been told. */
 static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
@@ -96,7 +103,7 @@ static void campaign(struct turn *turn, zkl_election *election)
         if (!turn_frees(turn)) {
             turn_told(turn, "resign", zkl_election_resign(election, NULL));
         }
-    } else if (zkl_election_publish(election, "+", 500, NULL) == ZKL_OK) {
+    } else if (publish(turn, election) == ZKL_OK) {
         sim_fail(turn->s, "outcome", "%d.%d publishes, and does not lead", turn->client, turn->thread);
     }
 }
@@ -112,15 +119,15 @@ void use_election(struct turn *turn)
     if (zkl_election_new(&election, turn->session, turn->path, &options, NULL) != ZKL_OK) {
         return;
     }
+    turn->object = election;
     if (turn_dice(turn, 4, 2)) {
         zkl_election_observe(&observer, turn->session, turn->path, told, turn, NULL);
     }
-    turn->object = election;
     if (turn_dice(turn, 5, 3) == 0) {
         turn_got(turn, "run", zkl_election_run(election, 0, lead, turn, NULL, NULL));
     } else {
         campaign(turn, election);
     }
-    zkl_election_free(election);
     zkl_election_observer_free(observer);
+    zkl_election_free(election);
 }

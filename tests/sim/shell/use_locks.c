@@ -85,12 +85,11 @@ static void commit(struct turn *turn, zkl_lock *lock)
 static void hold_lock(struct locked *locked)
 {
     struct turn *turn = locked->turn;
-    bool commits = turn->plan->path == 0 && turn->plan->eager;
-    for (int i = 0; i < 4 && !locked->asked; i++) {
-        fiber_sleep(turn->plan->hold / 4);
-        if (commits && i % 2) {
+    for (int i = 0; i < 8 && !locked->asked; i++) {
+        if (turn->plan->path == 0 && i % 2 == 0) {
             commit(turn, locked->lock);
         }
+        fiber_sleep(turn->plan->hold / 8);
     }
     check_asked(locked);
 }

@@ -95,6 +95,12 @@ static void check_shares(struct turn *turn)
             allowed = it->cap ? running * (int)it->cap : PIECES;
         }
     }
+    for (int i = 0; i < PIECES; i++) {
+        if (turn->claims[i] >= 0 && !zkl_partition_owns(members[turn->client][turn->thread].partition, names[i])) {
+            sim_fail(turn->s, "shares", "all is quiet, and %d.%d was not told that it lost %s", turn->client,
+                     turn->thread, names[i]);
+        }
+    }
     int expected = allowed < PIECES ? allowed : PIECES;
     int owned = claims_held(claim_piece(path, 0), PIECES);
     if (owned < expected) {
