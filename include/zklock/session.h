@@ -46,6 +46,15 @@ typedef enum zkl_callbacks {
     ZKL_CALLBACKS_DISPATCH /* in zkl_session_dispatch, when zkl_session_fd is readable */
 } zkl_callbacks;
 
+/* How to authenticate by SASL. Copied, but for the callbacks. */
+typedef struct zkl_sasl {
+    const char *mechanisms; /* "GSSAPI", "DIGEST-MD5", ... */
+    const char *service;    /* "zookeeper"; NULL: that */
+    const char *host;       /* the servers' name in their credentials */
+    const void *
+        callbacks; /* sasl_callback_t[] of Cyrus SASL, the caller's until close; NULL: none. sasl_client_init is his affair, too */
+} zkl_sasl;
+
 typedef struct zkl_session_options {
     size_t size;                /* sizeof(zkl_session_options): set by the _INIT */
     int64_t session_timeout_ms; /* asked of the ensemble; a dead holder's place is free after it. 10000 */
@@ -63,12 +72,18 @@ typedef struct zkl_session_options {
     zkl_log_level log_level; /* most talkative level wanted. ZKL_LOG_INFO */
     zkl_callbacks callbacks;
     const zkl_heap *heap; /* NULL: malloc and free */
+    /* Only where the ZooKeeper client library that is linked has them, else zkl_session_open says ZKL_EUNSUPPORTED; one of the two.
+     * Debian 12's has neither: see SECURITY.md for TLS by stunnel. "memory:" ignores both. */
+    const char
+        *tls; /* "ca.pem,cert.pem,key.pem[,password of the key]": files. That library checks the chain of the servers'
+                      * certificate, not their names. Copied and wiped at close. NULL: no TLS */
+    const zkl_sasl *sasl; /* NULL: no SASL */
 } zkl_session_options;
 
 #define ZKL_SESSION_OPTIONS_INIT                                                                           \
     {                                                                                                      \
         sizeof(zkl_session_options), 10000, 2000, 500, 10000, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, \
-            ZKL_LOG_INFO, ZKL_CALLBACKS_THREAD, NULL                                                       \
+            ZKL_LOG_INFO, ZKL_CALLBACKS_THREAD, NULL, NULL, NULL                                           \
     }
 
 /* Opens a session and waits for it, connect_timeout_ms at most.
@@ -76,7 +91,7 @@ typedef struct zkl_session_options {
  * of one process that open the same NAME see the same tree). The string and the options are copied.
  * Errors: ZKL_ECONNECT (nobody answered in time), ZKL_EAUTH, ZKL_ENOENT (no such chroot; it is never created),
  * ZKL_EINVAL (servers, options, or a session timeout too short for a lease: the text has the numbers), ZKL_ELIMIT
- * (threads, descriptors), ZKL_ENOMEM. *out is written only on success; the caller closes it. */
+ * (threads, descriptors), ZKL_EUNSUPPORTED (TLS or SASL, not in the client library), ZKL_ENOMEM. *out is written only on success; the caller closes it. */
 ZKL_API int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_options *options,
                              zkl_error *err);
 

@@ -51,6 +51,20 @@ static int check_auth(const zkl_session_options *options, zkl_error *err)
     return zkl__range_check("auth_size", (int64_t)options->auth_size, 1, 65536, err);
 }
 
+static int check_transport(const zkl_session_options *options, zkl_error *err)
+{
+    const zkl_sasl *sasl = options->sasl;
+    if (options->tls && sasl) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "tls and sasl: the client library has no call for both");
+    }
+    if (sasl && (!sasl->mechanisms || !sasl->host)) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "sasl lacks its mechanisms or its host");
+    }
+    return options->tls && !strchr(options->tls, ',')
+               ? zkl__fail(err, ZKL_EINVAL, 0, NULL, "tls is not of the form \"ca.pem,cert.pem,key.pem\"")
+               : ZKL_OK;
+}
+
 int zkl__options_check(const zkl_session_options *options, zkl_error *err)
 {
     if (options->size != sizeof *options) {
@@ -63,7 +77,40 @@ int zkl__options_check(const zkl_session_options *options, zkl_error *err)
     }
     int rc = check_numbers(options, err);
     rc = rc == ZKL_OK ? check_auth(options, err) : rc;
+    rc = rc == ZKL_OK ? check_transport(options, err) : rc;
     return rc == ZKL_OK ? zkl__acl_check(options->acl, err) : rc;
+}
+
+static const char *put(char **end, const char *text)
+{
+    char *here = *end;
+    size_t size = strlen(text) + 1;
+    memcpy(here, text, size);
+    *end += size;
+    return here;
+}
+
+zkl_sasl *zkl__sasl_copy(const zkl_heap *heap, const zkl_sasl *sasl)
+{
+    const char *service = sasl->service ? sasl->service : "zookeeper";
+    size_t size = strlen(sasl->mechanisms) + strlen(service) + strlen(sasl->host) + 3;
+    zkl_sasl *copy = zkl__zalloc(heap, sizeof *copy + size);
+    if (copy) {
+        char *end = (char *)(copy + 1);
+        copy->mechanisms = put(&end, sasl->mechanisms);
+        copy->service = put(&end, service);
+        copy->host = put(&end, sasl->host);
+        copy->callbacks = sasl->callbacks;
+    }
+    return copy;
+}
+
+void zkl__secret_free(const zkl_heap *heap, char *text)
+{
+    if (text) {
+        explicit_bzero(text, strlen(text));
+        zkl__free(heap, text);
+    }
 }
 
 bool zkl__settings_copy(struct zkl__settings *settings, const zkl_heap *heap, const char *servers,
@@ -81,6 +128,16 @@ bool zkl__settings_copy(struct zkl__settings *settings, const zkl_heap *heap, co
         settings->acl = zkl__acl_copy(heap, options->acl);
         ok = ok && settings->acl;
     }
+    if (options->tls) {
+        settings->tls = zkl__copy(heap, options->tls, strlen(options->tls));
+        ok = ok && settings->tls;
+    }
+    if (options->sasl) {
+        settings->sasl = zkl__sasl_copy(heap, options->sasl);
+        ok = ok && settings->sasl;
+    }
+    settings->options.tls = settings->tls;
+    settings->options.sasl = settings->sasl;
     settings->options.auth_scheme = settings->scheme;
     settings->options.auth = settings->auth;
     settings->options.acl = settings->acl;
@@ -97,6 +154,8 @@ void zkl__settings_free(struct zkl__settings *settings, const zkl_heap *heap)
     zkl__free(heap, settings->scheme);
     zkl__free(heap, settings->auth);
     zkl__free(heap, settings->acl);
+    zkl__free(heap, settings->sasl);
+    zkl__secret_free(heap, settings->tls);
 }
 
 int zkl__lease_check(const zkl_session_options *options, int64_t timeout, zkl_error *err)

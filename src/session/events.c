@@ -199,6 +199,8 @@ static int replace_store(zkl_session *session, struct zkl__store *old, struct zk
         .auth = options->auth,
         .auth_size = options->auth_size,
         .acl = options->acl,
+        .tls = options->tls,
+        .sasl = options->sasl,
         .log_level = options->log_level,
         .heap = session->heap,
     };

@@ -49,6 +49,8 @@ struct zkl__store_config {
     const void *auth;
     size_t auth_size;
     const zkl_acl *acl; /* default of creates; NULL: open, or creator-only with auth */
+    const char *tls;    /* as in the options of a session; the in-process store takes no notice */
+    const zkl_sasl *sasl;
     zkl_log_level log_level;
     zkl_heap heap;
 };
@@ -58,7 +60,7 @@ struct zkl__store_ops {
     size_t watch_bytes_max; /* sum of the lengths of watched paths that one session may have; 0: no limit */
     size_t ops_max;         /* outstanding operations that one session may have */
     /* Starts; `connected` follows when a server answers. config, events: copied. ZKL_EINVAL, ZKL_ENOMEM, ZKL_ELIMIT,
-     * ZKL_ECONNECT (no name of the list resolves), with words in err. *out is written before the first event. May wait for a
+     * ZKL_ECONNECT (no name of the list resolves), ZKL_EUNSUPPORTED (TLS, SASL), with words in err. *out is written before the first event. May wait for a
      * name server. */
     int (*open)(struct zkl__store **out, const struct zkl__store_config *config, const struct zkl__store_events *events,
                 void *ctx, zkl_error *err);

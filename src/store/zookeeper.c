@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "error.h"
+#include "options.h"
 #include "zookeeper_store.h"
 
 #define MS INT64_C(1000000)
@@ -222,6 +223,8 @@ void zkl__zk_free(struct zkl__store *store)
     zkl__zk_acl_free(store);
     wipe_auth(store);
     zkl__free(&heap, store->auth_scheme);
+    zkl__secret_free(&heap, store->tls);
+    zkl__free(&heap, store->sasl);
     zkl__zk_names_drop(store->names);
     zkl__free(&heap, store->addresses);
     zkl__free(&heap, store->hosts);
@@ -241,6 +244,12 @@ static int copy_config(struct zkl__store *store, const struct zkl__store_config 
         if (!store->auth_scheme || !store->auth) {
             return ZKL_ENOMEM;
         }
+    }
+    if (config->tls && !(store->tls = zkl__copy(&store->heap, config->tls, strlen(config->tls)))) {
+        return ZKL_ENOMEM;
+    }
+    if (config->sasl && !(store->sasl = zkl__sasl_copy(&store->heap, config->sasl))) {
+        return ZKL_ENOMEM;
     }
     if (config->acl) {
         return zkl__zk_acl_copy(store, config->acl);
@@ -271,8 +280,7 @@ static int start(struct zkl__store *store, zkl_error *err)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     store->began_ns = now_ns(CLOCK_BOOTTIME);
-    store->zh =
-        zookeeper_init2(store->addresses, zkl__zk_watcher, timeout, NULL, store, ZOO_NO_LOG_CLIENTENV, store->log_fn);
+    store->zh = zkl__zk_init(store, timeout);
     int error = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!store->zh) {
@@ -330,7 +338,10 @@ static int open_locked(struct zkl__store **out, struct zkl__store *store, zkl_er
 
 static int prepare(struct zkl__store *store, const struct zkl__store_config *config, zkl_error *err)
 {
-    int code = zkl__zk_split(&store->hosts, &store->chroot, &store->heap, config->servers, err);
+    int code = zkl__zk_secure_check(config, err);
+    if (code == ZKL_OK) {
+        code = zkl__zk_split(&store->hosts, &store->chroot, &store->heap, config->servers, err);
+    }
     if (code != ZKL_OK) {
         return code;
     }

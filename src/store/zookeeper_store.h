@@ -60,6 +60,8 @@ struct zkl__store {
     char *auth_scheme;
     char *auth; /* NULL once the library has it */
     size_t auth_size;
+    char *tls;
+    zkl_sasl *sasl;
     struct ACL_vector acl; /* default of creates; the entries are ours when own_acl */
     bool own_acl;
     char *hosts;
@@ -101,6 +103,11 @@ void zkl__zk_log_open(struct zkl__store *store);
 /* Nothing is logged any more, nor being logged when it returns. Not with a lock held that a log function takes. */
 void zkl__zk_log_mute(struct zkl__store *store);
 void zkl__zk_log_close(struct zkl__store *store);
+
+/* zookeeper_secure.c: TLS and SASL, where the library has them. */
+int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err);
+/* zookeeper_init2, or what is in its place; NULL with errno. */
+zhandle_t *zkl__zk_init(const struct zkl__store *store, int timeout_ms);
 
 /* zookeeper_close.c */
 int zkl__zk_close(struct zkl__store *store, int64_t timeout_ms);

@@ -1,0 +1,81 @@
+/* zookeeper_secure.c - TLS and SASL. The library has each of them or not, as it was built (Debian 12's has neither), and its header shows
+ * only what that build has: so they are looked for by name, at run time. */
+#include <dlfcn.h>
+#include <string.h>
+
+#include "error.h"
+#include "zookeeper_store.h"
+
+#define INIT_TLS "zookeeper_init_ssl"
+#define INIT_SASL "zookeeper_init_sasl"
+
+/* Exported, and in no header that is installed. */
+extern ZooLogLevel logLevel;
+
+/* zoo_sasl_params_t */
+struct sasl_params {
+    const char *service, *host, *mechlist;
+    const void *callbacks;
+};
+
+typedef zhandle_t *init_tls_fn(const char *host, const char *cert, watcher_fn fn, int recv_timeout,
+                               const clientid_t *clientid, void *context, int flags);
+typedef zhandle_t *init_sasl_fn(const char *host, watcher_fn fn, int recv_timeout, const clientid_t *clientid,
+                                void *context, int flags, log_callback_fn log_callback, struct sasl_params *params);
+
+int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
+{
+    if (config->tls && !dlsym(RTLD_DEFAULT, INIT_TLS)) {
+        return zkl__fail(
+            err, ZKL_EUNSUPPORTED, 0, NULL,
+            "the ZooKeeper client library linked here is built without TLS: use one built with OpenSSL, or "
+            "put stunnel in front of the servers (SECURITY.md)");
+    }
+    if (config->sasl && !dlsym(RTLD_DEFAULT, INIT_SASL)) {
+        return zkl__fail(err, ZKL_EUNSUPPORTED, 0, NULL,
+                         "the ZooKeeper client library linked here is built without SASL: use one built with Cyrus "
+                         "SASL, or digest credentials over stunnel (SECURITY.md)");
+    }
+    return ZKL_OK;
+}
+
+/* This call takes no log callback: the library would write its first lines to stderr. Lines that other sessions log meanwhile are
+ * dropped, for its level is one for all. */
+static zhandle_t *init_tls(const struct zkl__store *store, int timeout_ms)
+{
+    init_tls_fn *init;
+    void *found = dlsym(RTLD_DEFAULT, INIT_TLS);
+    memcpy(&init, &found, sizeof init);
+    ZooLogLevel before = logLevel;
+    zoo_set_debug_level((ZooLogLevel)0);
+    zhandle_t *zh = init(store->addresses, store->tls, zkl__zk_watcher, timeout_ms, NULL, (void *)(uintptr_t)store,
+                         ZOO_NO_LOG_CLIENTENV);
+    if (zh) {
+        zoo_set_log_callback(zh, store->log_fn);
+    }
+    zoo_set_debug_level(before);
+    return zh;
+}
+
+static zhandle_t *init_sasl(const struct zkl__store *store, int timeout_ms)
+{
+    init_sasl_fn *init;
+    void *found = dlsym(RTLD_DEFAULT, INIT_SASL);
+    memcpy(&init, &found, sizeof init);
+    struct sasl_params params = {store->sasl->service, store->sasl->host, store->sasl->mechanisms,
+                                 store->sasl->callbacks};
+    return init(store->addresses, zkl__zk_watcher, timeout_ms, NULL, (void *)(uintptr_t)store, ZOO_NO_LOG_CLIENTENV,
+                store->log_fn, &params);
+}
+
+zhandle_t *zkl__zk_init(const struct zkl__store *store, int timeout_ms)
+{
+    if (store->tls) {
+        return init_tls(store, timeout_ms);
+    }
+    if (store->sasl) {
+        return init_sasl(store, timeout_ms);
+    }
+    return zookeeper_init2(store->addresses, zkl__zk_watcher, timeout_ms, NULL, (void *)(uintptr_t)store,
+                           ZOO_NO_LOG_CLIENTENV, store->log_fn);
+}

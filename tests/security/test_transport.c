@@ -1,0 +1,121 @@
+/* TLS and SASL: a client library without them is refused with the remedy, never used in clear instead; one that has them (client_with_tls.c,
+ * preloaded) is asked for them. */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "contest.h"
+#include "ensemble.h"
+
+#define FILES "ca.pem,cert.pem,key.pem,kanari"
+
+static struct ensemble *server;
+static int lines;
+
+static void on_log(const zkl_log_record *record, void *payload)
+{
+    (void)payload;
+    lines++;
+    CU_ASSERT_PTR_NULL(strstr(record->line, "kanari"));
+}
+
+static zkl_session_options asking(const char *tls, const zkl_sasl *sasl)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.session_timeout_ms = 4000;
+    options.tick_ms = 500;
+    options.connect_timeout_ms = SOON;
+    options.log_fn = on_log;
+    options.tls = tls;
+    options.sasl = sasl;
+    return options;
+}
+
+static int try_open(const zkl_session_options *options, zkl_error *err)
+{
+    zkl_session *session;
+    int code = zkl_session_open(&session, ensemble_servers(server), options, err);
+    if (code == ZKL_OK) {
+        zkl_lock *lock = contest_holder(session, "/transport");
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        zkl_lock_free(lock);
+        CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    }
+    return code;
+}
+
+static void expect_env(const char *name, const char *value)
+{
+    const char *is = getenv(name);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(is);
+    CU_ASSERT_STRING_EQUAL(is, value);
+}
+
+static void test_tls(void)
+{
+    zkl_session_options options = asking(FILES, NULL);
+    zkl_error err = {0};
+    if (!dlsym(RTLD_DEFAULT, "zookeeper_init_ssl")) {
+        CU_ASSERT_EQUAL(try_open(&options, &err), ZKL_EUNSUPPORTED);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "stunnel"));
+        return;
+    }
+    char file[] = "/tmp/transport-XXXXXX", word;
+    int fd = mkstemp(file), before = dup(STDERR_FILENO);
+    CU_ASSERT_FATAL(fd >= 0 && before >= 0);
+    unlink(file);
+    dup2(fd, STDERR_FILENO);
+    int code = try_open(&options, &err);
+    dup2(before, STDERR_FILENO);
+    CU_ASSERT_EQUAL(code, ZKL_OK);
+    CU_ASSERT_EQUAL(pread(fd, &word, 1, 0), 0); /* nothing on stderr, though that call takes no log callback */
+    CU_ASSERT(lines > 1);
+    close(before);
+    close(fd);
+    expect_env("SHIM_TLS", FILES);
+}
+
+static void test_sasl(void)
+{
+    const zkl_sasl sasl = {.mechanisms = "GSSAPI", .host = "zk1.example"};
+    zkl_session_options options = asking(NULL, &sasl);
+    zkl_error err = {0};
+    if (!dlsym(RTLD_DEFAULT, "zookeeper_init_sasl")) {
+        CU_ASSERT_EQUAL(try_open(&options, &err), ZKL_EUNSUPPORTED);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "Cyrus"));
+        return;
+    }
+    CU_ASSERT_EQUAL(try_open(&options, &err), ZKL_OK);
+    expect_env("SHIM_SERVICE", "zookeeper");
+    expect_env("SHIM_HOST", "zk1.example");
+    expect_env("SHIM_MECHANISMS", "GSSAPI");
+}
+
+static void test_nonsense(void)
+{
+    const zkl_sasl whole = {.mechanisms = "GSSAPI", .host = "zk1.example"}, half = {.mechanisms = "GSSAPI"};
+    const zkl_session_options bad[] = {asking(FILES, &whole), asking(NULL, &half), asking("ca.pem", NULL)};
+    for (int i = 0; i < 3; i++) {
+        zkl_error err = {0};
+        CU_ASSERT_EQUAL(try_open(&bad[i], &err), ZKL_EINVAL);
+        CU_ASSERT(err.text[0] != '\0');
+    }
+}
+
+static const struct check_case cases[] = {T(test_tls), T(test_sasl), T(test_nonsense)};
+
+int main(int argc, char **argv)
+{
+    if (!ensemble_available()) {
+        return 77;
+    }
+    server = ensemble_start(&(struct ensemble_options){.tick_ms = 500});
+    if (!server) {
+        return 1;
+    }
+    int code = check_main("transport", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    ensemble_stop(server);
+    return code;
+}
