@@ -1,5 +1,5 @@
 /* lock.c - the lock: whoever stands first in the queue holds it. */
-#include "place.h"
+#include "section.h"
 
 #include "error.h"
 
@@ -96,7 +96,10 @@ int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn d
 
 int zkl_lock_cancel(zkl_lock *lock)
 {
-    return zkl__place_cancel((struct zkl__place *)lock);
+    bool runs = lock && zkl__section_cancel(
+                            &lock->place); /* first: what is pending becomes what runs, not the other way round */
+    int rc = zkl__place_cancel((struct zkl__place *)lock);
+    return rc == ZKL_ENOTWAITING && runs ? ZKL_OK : rc;
 }
 
 int zkl_lock_release(zkl_lock *lock, zkl_error *err)

@@ -46,17 +46,17 @@ int zkl_cancel_fd(const zkl_cancel *cancel)
     return cancel->fd;
 }
 
-static void watch(struct zkl_cancel *cancel)
+/* Before the acquire, so that a cancel is heard from then on. */
+static void listen(struct zkl_cancel *cancel)
 {
     zkl_session *session = cancel->place->session;
     if (zkl__session_enter(session, true, NULL) == ZKL_OK) {
         zkl__place_listen(cancel->place, &cancel->ear);
-        look(cancel); /* not held any more: raised at once */
         zkl__session_leave(session);
     }
 }
 
-static void unwatch(struct zkl_cancel *cancel)
+static void unlisten(struct zkl_cancel *cancel)
 {
     zkl_session *session = cancel->place->session;
     if (zkl__session_enter(session, true, NULL) == ZKL_OK) {
@@ -64,6 +64,30 @@ static void unwatch(struct zkl_cancel *cancel)
         zkl__place_unlisten(cancel->place, &cancel->ear);
         zkl__session_leave(session);
     }
+}
+
+static void watch_lease(struct zkl_cancel *cancel)
+{
+    zkl_session *session = cancel->place->session;
+    if (zkl__session_enter(session, true, NULL) == ZKL_OK) {
+        look(cancel); /* not held any more: raised at once */
+        zkl__session_leave(session);
+    }
+}
+
+bool zkl__section_cancel(struct zkl__place *place)
+{
+    bool runs = false;
+    if (zkl__session_enter(place->session, true, NULL) == ZKL_OK) {
+        for (struct zkl__ear *ear = place->ears; ear; ear = ear->next) {
+            if (ear->ended == on_end) {
+                zkl__section_raise(ear->owner);
+                runs = true;
+            }
+        }
+        zkl__session_leave(place->session);
+    }
+    return runs;
 }
 
 static void lower_flag(struct zkl_cancel *cancel)
@@ -80,14 +104,16 @@ int zkl__section_run(zkl_cancel *cancel, const struct zkl__rule *rule, int64_t t
 {
     zkl_grant grant;
     lower_flag(cancel);
+    listen(cancel);
     int rc = zkl__place_acquire(cancel->place, rule, timeout_ms, &grant, err);
     if (rc != ZKL_OK) {
+        unlisten(cancel);
         return rc;
     }
-    watch(cancel);
+    watch_lease(cancel);
     cancel->ran = true;
     int value = section(cancel, grant.token, payload);
-    unwatch(cancel);
+    unlisten(cancel);
     if (result) {
         *result = value;
     }

@@ -28,5 +28,7 @@ int zkl__section_run(zkl_cancel *cancel, const struct zkl__rule *rule, int64_t t
                      void *payload, int *result, zkl_error *err);
 /* Inside. */
 void zkl__section_raise(zkl_cancel *cancel);
+/* Not inside. Raises the flag of whatever runs under this place; false when nothing does. */
+bool zkl__section_cancel(struct zkl__place *place);
 
 #endif

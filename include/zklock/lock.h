@@ -76,8 +76,8 @@ ZKL_API int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *gran
 ZKL_API int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn done, void *payload,
                                    zkl_error *err);
 
-/* From any thread: the pending acquire ends with ZKL_ECANCELED and leaves no znode. ZKL_ENOTWAITING when nothing is pending
- * (nothing is remembered for the next acquire), ZKL_EFORKED. */
+/* From any thread: the pending acquire ends with ZKL_ECANCELED and leaves no znode; a section of zkl_with_lock has its flag raised, and
+ * keeps the lock until it has returned. ZKL_ENOTWAITING when there is neither (nothing is remembered for the next acquire), ZKL_EFORKED. */
 ZKL_API int zkl_lock_cancel(zkl_lock *lock);
 
 /* Gives the lock back. ZKL_OK: the lease covered the hold up to this call. ZKL_ELOST: it did not, the section was not
@@ -121,7 +121,7 @@ ZKL_API int zkl_cancel_fd(const zkl_cancel *cancel);
 typedef int (*zkl_section_fn)(const zkl_cancel *cancel, int64_t token, void *payload);
 
 /* Acquires, runs section in this thread, always releases. The flag is raised when less than margin_ms of lease is left
- * (0: a third of the least lease), and when the lock is lost. *result gets what section returned, if it ran.
+ * (0: a third of the least lease), when the lock is lost, and by zkl_lock_cancel. *result gets what section returned, if it ran.
  * Returns what acquire returned if it failed (section did not run), else what release returned. */
 ZKL_API int zkl_with_lock(zkl_lock *lock, int64_t timeout_ms, int64_t margin_ms, zkl_section_fn section, void *payload,
                           int *result, zkl_error *err);

@@ -739,6 +739,30 @@ static void test_with_lock_raises_the_flag_on_loss(void)
     tear_down();
 }
 
+static int cancel_itself(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    zkl_lock *lock = payload;
+    CU_ASSERT(token > 0 && !zkl_cancel_raised(cancel));
+    CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_OK);
+    CU_ASSERT_TRUE(zkl_cancel_raised(cancel));
+    CU_ASSERT_TRUE(zkl_lock_is_held(lock)); /* until this returns */
+    return 42;
+}
+
+static void test_with_lock_is_told_by_cancel(void)
+{
+    set_up(NULL);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    int result = -1;
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 1000, 0, cancel_itself, lock, &result, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(result, 42);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_ENOTWAITING);
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 1000, 0, cancel_itself, lock, &result, NULL),
+                    ZKL_OK); /* the flag is down again */
+    zkl_lock_free(lock);
+    tear_down();
+}
+
 /* --- arguments ----------------------------------------------------------------------------------------------------- */
 
 static void expect_refusal(zkl_session *session, const char *path, const zkl_lock_options *options, int code,
@@ -881,4 +905,5 @@ TESTS("lock", T(test_acquire_and_release), T(test_first_come_first_served), T(te
       T(test_jeopardy_that_passes), T(test_lease_is_renewed), T(test_session_expires_while_holding),
       T(test_session_expires_while_waiting), T(test_an_operator_removes_our_node), T(test_max_hold), T(test_with_lock),
       T(test_with_lock_raises_the_flag_before_the_lease_ends), T(test_with_lock_raises_the_flag_on_loss),
-      T(test_bad_paths), T(test_bad_options), T(test_bad_calls), T(test_access_refused))
+      T(test_with_lock_is_told_by_cancel), T(test_bad_paths), T(test_bad_options), T(test_bad_calls),
+      T(test_access_refused))
