@@ -40,12 +40,12 @@ check_word() {
     esac
 }
 
-# check_sim WORDS: fault `x`, invariant `y`, kept plan `z`
-check_sim() {
+# check_quoted WORDS: fault `x`, invariant `y`, kept plan `z`, mutant `a`
+check_quoted() {
     local word
     while read -r word; do
         check_word "${word%% *}" "${word##* }"
-    done < <(grep -oE '(fault|invariant|plan) `[a-z-]+`' <<<"$1" | tr -d '`')
+    done < <(grep -oE '(fault|invariant|plan|mutant|golden|chaos) `[a-z-]+`' <<<"$1" | tr -d '`')
 }
 
 # check_tests PROGRAM WORDS
@@ -63,7 +63,7 @@ check_clause() {
     local head=${1%%:*} rest=${1#*:} word
     [ "$head" != "$1" ] || rest=
     case $head in
-    sim) check_sim "$rest" ;;
+    sim) ;; # quoted: below
     mutant | golden | plan | chaos)
         for word in $(sed 's/[.(].*//' <<<"$rest" | tr ',' ' '); do
             check_word "$head" "$word"
@@ -82,6 +82,7 @@ for file in tests/README.md docs/comparison.md; do
     while read -r clause; do
         check_clause "$clause"
     done <<<"$clauses"
+    check_quoted "$(grep -E '^\|' "$file")"
+    echo "$file: $(wc -l <<<"$clauses") clauses"
 done
-echo "$(wc -l <<<"$clauses") clauses of the last table"
 exit $wrong
