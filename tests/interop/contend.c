@@ -34,7 +34,10 @@ static bool look(const char *scene, char mode)
     int pid;
     bool company = false;
     DIR *directory = opendir(scene);
-    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+    if (!directory) {
+        exit(die(scene, NULL));
+    }
+    for (struct dirent *entry; (entry = readdir(directory));) {
         if (sscanf(entry->d_name, "%c.%15[a-z].%d", &their_mode, kind, &pid) != 3 || pid == getpid()) {
             continue;
         }
