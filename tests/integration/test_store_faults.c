@@ -369,7 +369,8 @@ static void test_close_while_suspended(void)
     proxy_refuse(proxy, true);
     proxy_cut(proxy);
     CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_SUSPENDED, 0, SOON));
-    CU_ASSERT_EQUAL(recorder_close(r, 300), ZKL_ECONNECT);
+    int code = recorder_close(r, 300); /* a timeout if a connection was just being tried */
+    CU_ASSERT(code == ZKL_ECONNECT || code == ZKL_ETIMEOUT);
     recorder_free(r);
     recorder_free(observer);
     proxy_stop(proxy);
