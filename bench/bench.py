@@ -17,6 +17,7 @@ JOBS = {
     "eight": ("sessions", 8, 0, 1, [*QUEUES, *POLLERS], ["tmpfs", "disk", "three"]),
     "threads": ("threads", 8, 0, 1, QUEUES, ["tmpfs"]),
     "pair": ("sessions", 2, 2000, 1, QUEUES, ["tmpfs"]),
+    "relay": ("relay", 2, 2000, 1, ["zklock"], ["tmpfs"]),
     "event": ("event", 2, 2000, 1, ["raw"], ["tmpfs"]),
     "read": ("read", 1, 2000, 1, ["raw"], ["tmpfs"]),
     "busy": ("sessions", 8, 50000, 3, [*QUEUES, *POLLERS], ["tmpfs"]),

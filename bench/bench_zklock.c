@@ -15,16 +15,13 @@ static zkl_session *shared; /* job threads: all contenders' */
 static void *zklock_open(const struct job *job, int number)
 {
     struct contender *c = calloc(1, sizeof *c);
-    zkl_error err;
     if (!c || crowd_is(job)) {
         return c; /* opens what it needs itself */
     }
     c->own_session = strcmp(job->name, "threads") != 0 || number == 0;
     c->session = c->own_session ? bench_session(job, ZKL_CALLBACKS_THREAD, NULL) : shared;
     shared = c->session;
-    if (zkl_lock_new(&c->lock, c->session, job->path, NULL, &err) != ZKL_OK) {
-        die("zklock: %s", err.text);
-    }
+    c->lock = bench_lock(c->session, job->path);
     return c;
 }
 

@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 #include <poll.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,6 +23,16 @@ zkl_session *bench_session(const struct job *job, zkl_callbacks callbacks, const
         die("zklock: %s", err.text);
     }
     return session;
+}
+
+zkl_lock *bench_lock(zkl_session *session, const char *path)
+{
+    zkl_lock *lock;
+    zkl_error err;
+    if (zkl_lock_new(&lock, session, path, NULL, &err) != ZKL_OK) {
+        die("zklock: %s", err.text);
+    }
+    return lock;
 }
 
 /* --- what this process uses ------------------------------------------------------------------------------------------- */
@@ -100,9 +111,7 @@ static void on_granted(zkl_lock *lock, int code, const zkl_grant *grant, const z
 static void ask(struct member *m, zkl_session *session, const char *path)
 {
     zkl_error err;
-    if (zkl_lock_new(&m->lock, session, path, NULL, &err) != ZKL_OK) {
-        die("zklock: %s", err.text);
-    }
+    m->lock = bench_lock(session, path);
     m->section.asked = now_ns();
     if (zkl_lock_acquire_async(m->lock, ZKL_WAIT_FOREVER, on_granted, m, &err) != ZKL_OK) {
         die("zklock: %s", err.text);
@@ -283,10 +292,61 @@ static void run_wait(const struct job *job)
     free(members);
 }
 
+struct runner {
+    zkl_lock *lock;
+    struct section section;
+    pthread_t thread;
+};
+
+static void *run_acquire(void *arg)
+{
+    struct runner *r = arg;
+    zkl_error err;
+    if (zkl_lock_acquire(r->lock, ZKL_WAIT_FOREVER, NULL, &err) != ZKL_OK) {
+        die("zklock: acquire: %s", err.text);
+    }
+    r->section.granted = now_ns();
+    return NULL;
+}
+
+/* One session hands the lock to the other, which waits in a blocking call, and back; who has released asks again only after that.
+ * As the raw driver's jobs: ASKED is the release call. */
+static void run_relay(const struct job *job)
+{
+    zkl_session *sessions[2];
+    struct runner runners[2] = {0};
+    int64_t end = now_ns() + job->ms * 1000000;
+    for (int i = 0; i < 2; i++) {
+        sessions[i] = bench_session(job, ZKL_CALLBACKS_THREAD, NULL);
+        runners[i].lock = bench_lock(sessions[i], job->path);
+    }
+    run_acquire(&runners[0]);
+    for (int round = 0; now_ns() < end; round++) {
+        struct runner *holder = &runners[round % 2], *next = &runners[(round + 1) % 2];
+        if (pthread_create(&next->thread, NULL, run_acquire, next) != 0) {
+            die("no thread");
+        }
+        while (zkl_lock_node(next->lock, NULL, 0) == 0) {
+            pause_us(100);
+        }
+        pause_us(job->hold_us); /* its watch */
+        next->section.asked = now_ns();
+        zkl_lock_release(holder->lock, NULL);
+        pthread_join(next->thread, NULL);
+        next->section.released = next->section.done = now_ns();
+        print_section(0, &next->section);
+    }
+    for (int i = 0; i < 2; i++) {
+        zkl_lock_free(runners[i].lock);
+        zkl_session_close(sessions[i], 60000);
+    }
+}
+
 static const struct {
     const char *name;
     void (*run)(const struct job *job);
-} jobs[] = {{"waiters", run_waiters}, {"held", run_held}, {"pending", run_pending}, {"wait", run_wait}};
+} jobs[] = {
+    {"waiters", run_waiters}, {"held", run_held}, {"pending", run_pending}, {"wait", run_wait}, {"relay", run_relay}};
 
 bool crowd_is(const struct job *job)
 {

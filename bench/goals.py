@@ -36,7 +36,7 @@ def goals(bench):
     few, many = f"waiters{size.waiters[0]}", f"waiters{size.waiters[-1]}"
     event = runs.median("event", "tmpfs", "raw", "wait_us")
     read = runs.median("read", "tmpfs", "raw", "wait_us")
-    ours = typical_hand_over(runs, "pair")
+    ours = runs.median("relay", *TMPFS_ZKLOCK, "wait_us")
 
     def grants(job):
         return over(runs.upper(job, *TMPFS_ZKLOCK, "grants_s"), runs.upper(job, "tmpfs", "curator", "grants_s"))

@@ -145,9 +145,11 @@ Each section lasts 50 ms, so somebody always waits. Requests are counted by the 
 
 {busy}
 ## Two sessions, one waits
-A section of 2 ms, so that the other one waits for certain. Raw delete-to-event: {event}; raw read: {read}.
+A section of 2 ms, so that the other one waits for certain; who has released asks again at once, which delays the other.
 
 {pair}
+Without that: zklock hands over in {relay}, where raw delete-to-event takes {event} and a raw read {read}.
+
 ## Many waiters
 All queue before the first release; {hand_overs} hand-overs at that length, each to another session. The list of the queue is read at each grant, and its
 bytes are what grows with the queue; nobody else is woken.
@@ -170,6 +172,7 @@ def write_report(bench, folder, machine, seconds):
         word=" " + size.word if size.word else "", rounds=size.rounds, minutes=max(1, seconds / 60), missing=left_out,
         machine="\n".join("- " + line for line in machine), goals=goal_table(bench), free=free_table(bench),
         eight=contest_table(bench, "eight", size.places), threads=contest_table(bench, "threads", ["tmpfs"]), busy=busy_table(bench),
+        relay=us(runs.median("relay", "tmpfs", "zklock", "wait_us")),
         event=us(runs.median("event", "tmpfs", "raw", "wait_us")), read=us(runs.median("read", "tmpfs", "raw", "wait_us")),
         pair=contest_table(bench, "pair", ["tmpfs"]), hand_overs=number(runs.median(f"waiters{size.waiters[-1]}", "tmpfs", "zklock", "hand_over_count")),
         waiters_plot="\n![Hand-over by length of the queue](img/waiters.svg)\n" if len(size.waiters) > 1 else "",
