@@ -6,7 +6,7 @@ import time
 import machine
 from figures import Runs, figures
 from report import write_report
-from systems import SYSTEMS, Driver, Missing, Postgres, Redis, ZooKeeper
+from systems import SYSTEMS, Driver, DriverEnded, Missing, Postgres, Redis, ZooKeeper
 
 QUEUES = ["zklock", "curator", "kazoo"]
 POLLERS = ["redis10", "redis100", "postgres100"]
@@ -54,6 +54,10 @@ class Bench:
             self.servers[key] = {"zookeeper": lambda: ZooKeeper(self.build, place), "redis": Redis, "postgres": Postgres}[kind]()
         return self.servers[key]
 
+    def leave_out(self, system, why):
+        print(f"bench: {system} is left out: {why}", flush=True)
+        self.missing[system] = why
+
     def driver(self, system, place):
         """None: something that it needs is missing, and a line says what."""
         if system in self.missing:
@@ -64,8 +68,7 @@ class Bench:
                 words = command(self.build)
                 self.drivers[system, place] = Driver([*words, self.server(kind, place).servers, *more])
             except Missing as missing:
-                print(f"bench: {system} is left out: {missing}", flush=True)
-                self.missing[system] = str(missing)
+                self.leave_out(system, str(missing))
                 return None
         return self.drivers[system, place]
 
@@ -77,7 +80,13 @@ class Bench:
         server = self.server(SYSTEMS[system][2], place)
         self.paths += 1
         look = look or (lambda: server.counters() if SYSTEMS[system][2] == "zookeeper" else None)
-        answer = driver.run(*words, f"/bench/{self.paths}", look)
+        try:
+            answer = driver.run(*words, f"/bench/{self.paths}", look)
+        except DriverEnded as ended:
+            if system in ("raw", "zklock"):
+                raise
+            self.leave_out(system, str(ended))
+            return
         if answer and number > 0:
             self.runs.add(job, place, system, number, figures(job, *answer))
 
@@ -136,6 +145,8 @@ def main():
     began, where = time.monotonic(), machine.describe()
     try:
         bench.go()
+    except Missing as missing:  # of the servers, without which there is nothing to measure
+        sys.exit(f"bench: {missing}")
     finally:
         bench.stop()
     sys.exit(0 if write_report(bench, sys.argv[2], where, time.monotonic() - began) else 1)

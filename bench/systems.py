@@ -16,6 +16,10 @@ class Missing(Exception):
     """Something is not installed: the line that says so."""
 
 
+class DriverEnded(Exception):
+    """In the middle of a job; its words are on stderr."""
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -121,16 +125,20 @@ class Driver:
     """A driver's process. Sections are tuples of contender and four times in ns."""
 
     def __init__(self, command):
+        self.name = os.path.basename(command[0])
         self.process = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def order(self, words):
-        self.process.stdin.write(words + "\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(words + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise DriverEnded(f"{self.name} ended") from None
 
     def answer(self):
         line = self.process.stdout.readline().strip()
         if not line:
-            raise RuntimeError(f"{self.process.args[4:]} ended")
+            raise DriverEnded(f"{self.name} ended")
         return line
 
     def run(self, job, contenders, ms, hold_us, path, look):
@@ -155,7 +163,10 @@ class Driver:
         return sections, facts, looks
 
     def stop(self):
-        self.process.stdin.close()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass
         self.process.wait()
 
 
