@@ -36,10 +36,10 @@ class Size:
         self.ms = 50 if smoke else 300 if quick else 1000
         self.places = ["tmpfs"] if smoke else ["tmpfs", "disk", "three"]
         self.waiters = [10] if smoke else [10, 1000] if quick else [10, 100, 1000, 5000]
-        self.waiters_rounds = 1 if smoke else 2 if quick else 5
+        self.waiters_rounds = 1 if smoke else 2 if quick else 3
         self.held = 100 if smoke else 10000
         self.pending = 100 if smoke else 5000
-        self.wait_ms = 200 if smoke else 12000 if quick else 60000
+        self.wait_ms = 200 if smoke else 10000 if quick else 30000
 
 
 class Bench:
@@ -81,7 +81,7 @@ class Bench:
         self.paths += 1
         look = look or (lambda: server.counters() if SYSTEMS[system][2] == "zookeeper" else None)
         try:
-            answer = driver.run(*words, f"/bench/{self.paths}", look)
+            answer = driver.run(*words, f"/bench/{self.paths}", look, server.process.pid)
         except DriverEnded as ended:
             if system in ("raw", "zklock"):
                 raise
@@ -120,8 +120,8 @@ class Bench:
             self.run("idle", "tmpfs", system, 1, ("idle", 8, size.wait_ms, 0))
         for count in (1, 9):
             self.run(f"wait{count}", "tmpfs", "zklock", 1, ("wait", count, size.wait_ms, 0))
-        self.run("held", "tmpfs", "zklock", 1, ("held", size.held, size.wait_ms // 4, 0))
-        self.run("held1", "tmpfs", "zklock", 1, ("held", 1, size.wait_ms // 4, 0))
+        self.run("held", "tmpfs", "zklock", 1, ("held", size.held, size.wait_ms // 2, 0))
+        self.run("held1", "tmpfs", "zklock", 1, ("held", 1, size.wait_ms // 2, 0))
         self.run("pending", "tmpfs", "zklock", 1, ("pending", size.pending, 0, 0))
 
     def go(self):

@@ -16,9 +16,9 @@ def per_hand_over(runs, job, what):
 
 
 def waiting(bench, what):
-    """Per waiter and minute: eight waiters and a holder, less the holder alone."""
+    """Per waiter and minute: eight waiters and a holder, less the holder alone, whose heartbeats are one more or less."""
     many, one = (bench.runs.median(job, *TMPFS_ZKLOCK, what) for job in ("wait9", "wait1"))
-    return (many - one) / 8 / (bench.size.wait_ms / 60000)
+    return max(many - one, 0) / 8 / (bench.size.wait_ms / 60000)
 
 
 def idle(bench, system):

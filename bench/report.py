@@ -50,10 +50,15 @@ def contest_table(bench, job, places):
         for system in systems_of(runs, job, place):
             between = runs.pooled(job, place, system)
             luck = runs.median(job, place, system, "luckiest"), runs.median(job, place, system, "unluckiest")
+            grants, requests, client, server = (sum(runs.values(job, place, system, what)) for what in
+                                                ("sections", "requests", "client_cpu_s", "server_cpu_s"))
             rows.append([PLACES[place] if SYSTEMS[system][2] == "zookeeper" else "its own server", SYSTEMS[system][0],
                          number(runs.upper(job, place, system, "grants_s")), number(runs.median(job, place, system, "grants_s")),
-                         *(us(quantile(between, q)) for q in (0.5, 0.99, 1)), f"{luck[0]:.0f} : {luck[1]:.0f}"])
-    return table(["where", "", "grants/s, upper quartile", "median", "hand-over p50", "p99", "max", "luckiest : unluckiest"], rows)
+                         *(us(quantile(between, q)) for q in (0.5, 0.99, 1)), f"{luck[0]:.0f} : {luck[1]:.0f}",
+                         number(over(requests, grants), "{:.1f}"),
+                         f"{us(1e6 * over(client, grants))} + {us(1e6 * over(server, grants))}"])
+    return table(["where", "", "grants/s, upper quartile", "median", "hand-over p50", "p99", "max", "luckiest : unluckiest",
+                  "requests per grant", "processor per grant, client + server"], rows)
 
 
 def busy_table(bench):
@@ -88,7 +93,7 @@ def crowd_table(bench):
         ["resident memory, each, libzookeeper's included", fact("held", "rss_bytes_each") + " bytes"],
         ["all granted after", fact("held", "granted_ms") + " ms"],
         ["threads of the process, before and with them", fact("held", "threads_before") + ", " + fact("held", "threads")],
-        [f"requests in {bench.size.wait_ms / 4000:g} s while they are held; while one is", fact("held", "requests") + "; " + fact("held1", "requests")],
+        [f"requests in {bench.size.wait_ms / 2000:g} s while they are held; while one is", fact("held", "requests") + "; " + fact("held1", "requests")],
         [pending + ": threads of the process, before and with them", fact("pending", "threads_before") + ", " + fact("pending", "threads")],
         ["all granted, once their holder's session was closed, after", fact("pending", "granted_ms") + " ms"]])
 
@@ -134,7 +139,10 @@ return of another's acquire that was waiting. *Luckiest : unluckiest* are grants
 ![Grants a second](img/grants.svg)
 
 {eight}
-Locks that are polled look fast here for a bad reason: who has just released asks first, and gets it again; look at the last column, and at the next table.
+*Processor per grant* is what both sides used of it, user and system, for each grant; it is less at the mercy of what else the machine does than any time. Where all
+cores are busy it bounds the rate, and the server's part of it goes with the number of requests, whoever sends them.
+
+Locks that are polled look fast here for a bad reason: who has just released asks first, and gets it again: look at luckiest and unluckiest, and at the hand-overs of the next but one table.
 
 ## Eight threads of one session
 {threads}

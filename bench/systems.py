@@ -36,6 +36,15 @@ def stop(process):
     process.wait()
 
 
+def cpu_s(pid):
+    """Seconds of processor that a process and its children have used."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
+        children = file.read().split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + sum(cpu_s(int(child)) for child in children)
+
+
 class ZooKeeper:
     """One place: servers with their data in memory, on a disk, or three of them."""
 
@@ -141,12 +150,13 @@ class Driver:
             raise DriverEnded(f"{self.name} ended")
         return line
 
-    def run(self, job, contenders, ms, hold_us, path, look):
+    def run(self, job, contenders, ms, hold_us, path, look, server_pid):
         """look() is called before and after what counts, and at a driver's wish; returns sections and facts, or None: no such job."""
         self.order(f"run {job} {contenders} {ms} {hold_us} {path}")
         if self.answer().startswith("skip"):
             return None
         sections, facts, looks = [], {}, [look()]
+        client, server = cpu_s(self.process.pid), cpu_s(server_pid)
         self.order("go")
         while (line := self.answer()) != "end":
             if line == "count":
@@ -157,6 +167,8 @@ class Driver:
                 facts[name] = float(value)
             else:
                 sections.append(tuple(int(word) for word in line.split()))
+        facts["client_cpu_s"] = cpu_s(self.process.pid) - client
+        facts["server_cpu_s"] = cpu_s(server_pid) - server
         looks.append(look())
         self.order("close")
         self.answer()
