@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "notify.h"
 #include "options.h"
 #include "signals.h"
 
@@ -189,7 +190,10 @@ static void on_signals(struct job *job)
         if (number == SIGCONT && tcgetpgrp(STDIN_FILENO) == getpgrp()) {
             terminal_to(job, job->group); /* after Ctrl-Z and fg */
         }
-        job->told = job->told || number == SIGTERM || number == SIGINT || number == SIGQUIT;
+        if (!job->told && (number == SIGTERM || number == SIGINT || number == SIGQUIT)) {
+            job->told = true;
+            notify_say(job->contend->notify, "STOPPING=1\nSTATUS=stopping CMD");
+        }
         keeper_signal(&job->keeper, number);
     }
 }

@@ -94,6 +94,17 @@ kill -TERM "$pid"
 wait "$pid"
 same "CMD's own code after TERM" $? 5
 
+# HUP is CMD's: one that reads its configuration again goes on, and elect with it.
+elect h --backoff 50ms z bash -c "trap 'echo again >>$work/hup' HUP; echo \$\$ >>$work/h.terms; while :; do read -rt 0.01 <> <(:); done"
+await "h to lead" lines "$work/h.terms" 1
+kill -HUP "$pid"
+await "HUP at CMD" lines "$work/hup" 1
+kill -KILL "$(last_pid h)"
+await "h to lead again" lines "$work/h.terms" 2
+kill -TERM "$pid"
+wait "$pid"
+same "exit code after TERM in the second term" $? 143
+
 # --once: lost is 120.
 elect e --once z bash -c "$(stay e)"
 await "e to lead" lines "$work/e.terms" 1
@@ -126,13 +137,14 @@ with open(sys.argv[2] + "/told", "a") as told:
     await "a listener" lines "$work/listens" 1
 }
 told() { grep -qE -- "$1" "$work/told"; }
-mkfifo "$work/end"
+mkfifo "$work/end" "$work/go"
 for address in "$work/notify" "@zklock-test-$$"; do
     listen "$address"
     zklock hold w <>"$work/end" >/dev/null &
     holder=$!
     await "a holder" queued w 1
-    background env NOTIFY_SOCKET="$address" zklock -q elect --notify w bash -c "env >$work/env; exec sleep 600"
+    background env NOTIFY_SOCKET="$address" zklock -q elect --notify w bash -c \
+        "trap 'read -r <$work/go; exit 6' TERM; env >$work/env; while :; do read -rt 0.01 <> <(:); done"
     await "READY" told '^READY=1$'
     await "the place in the queue" told '^STATUS=waiting, 1 ahead$'
     kill -TERM "$holder"
@@ -140,9 +152,11 @@ for address in "$work/notify" "@zklock-test-$$"; do
     await "CMD" grep -q ^ZKLOCK_TOKEN= "$work/env"
     same "CMD does not see NOTIFY_SOCKET" "$(grep -c ^NOTIFY_SOCKET= "$work/env")" 0
     kill -TERM "$pid"
+    await "STOPPING, while CMD is" told '^STATUS=stopping CMD$'
+    echo >"$work/go"
     wait "$pid"
-    same "exit code" $? 143
-    await "STOPPING" told '^STOPPING=1$'
+    same "exit code" $? 6
+    true_that "STOPPING" told '^STOPPING=1$'
     same "READY once" "$(grep -c READY "$work/told")" 1
     kill "$listener"
     wait "$listener" 2>/dev/null

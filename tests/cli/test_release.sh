@@ -65,6 +65,21 @@ await "the removed waiter queues again and is granted" lines "$work/third.cmd" 1
 kill -TERM "$third"
 wait "$third"
 
+# Who waits for a slot stands in another folder than who has one: a token finds both.
+run_as slot -j 1 slots
+slot=$pid
+await "a slot's holder" lines "$work/slot.cmd" 1
+background zklock run -j 1 slots true
+await "who waits for a slot" queued slots/locks 1
+token=$(zklock --json ls slots/locks | sed 's/.*"token":\([0-9]*\).*/\1/')
+code 0 zklock release --force --yes --token "$token" slots
+matches "it waits" "$(cat "$work/err")" "^  who      $me, "
+true_that "the slot is still taken" zklock -q check slots
+kill -TERM "$slot"
+wait "$slot"
+wait "$pid"
+same "exit code of who waited" $? 0
+
 # One of several: a semaphore's permits, readers.
 for how in "-j 2" -r; do
     path=several${how%% *}
