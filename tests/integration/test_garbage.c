@@ -25,8 +25,8 @@ static const struct {
     bool reset; /* ends with RST instead of FIN */
 } kinds[] = {
     {"a length of -1", "\xff\xff\xff\xff", 4, false},
-    {"a length of 2 GiB",
-     "\x7f\xff\xff\xff"
+    {"a length of 64 MiB",
+     "\x04\0\0\0"
      "0123456789",
      14, false},
     {"half a frame",
