@@ -189,12 +189,34 @@ static int enabled(const struct sim *s, int *options)
     return count;
 }
 
+enum { CUT, CUT_AND_LOSE, CLOSE, DELETE, KINDS };
+
+static int node_of(const struct sim *s, int session)
+{
+    for (int node = 0; node < s->node_count; node++) {
+        if (s->nodes[node].owner == session && s->nodes[node].dzxid == SIM_NEVER) {
+            return node;
+        }
+    }
+    return -1;
+}
+
+/* One that would do nothing, or the same as another, is left out. */
+static bool tells(const struct sim *s, const struct sim_handle *handle, int kind)
+{
+    return kind == CUT_AND_LOSE ? s->conns[handle->conn].to_server.count > 0
+           : kind == DELETE     ? node_of(s, handle->session) >= 0
+                                : true;
+}
+
 static int add_faults(const struct explorer *e, int *options, int count)
 {
     for (int client = 0; e->faults_left > 0 && client < e->plan.clients; client++) {
         const struct sim_handle *handle = &e->s->clients[client].handle;
-        for (int kind = 0; kind < 4 && handle->state == SIM_HANDLE_CONNECTED; kind++) {
-            options[count++] = SLOTS + 4 * client + kind;
+        for (int kind = 0; kind < KINDS && handle->state == SIM_HANDLE_CONNECTED; kind++) {
+            if (tells(e->s, handle, kind)) {
+                options[count++] = SLOTS + KINDS * client + kind;
+            }
         }
     }
     return count;
@@ -203,33 +225,22 @@ static int add_faults(const struct explorer *e, int *options, int count)
 static void strike(struct explorer *e, int option)
 {
     struct sim *s = e->s;
-    int client = option / 4;
+    int client = option / KINDS;
     int session = s->clients[client].handle.session;
     e->faults_left--;
     s->faults.struck = 1;
     e->history[SIM_SERVERS + client] = blend(e->history[SIM_SERVERS + client], (uint64_t)option + 1000);
-    sim_say(s, "fault", "%d of client %d", option % 4, client);
-    switch (option % 4) {
-    case 0:
-        sim_handle_cut(s, client, SIM_MESSAGES);
+    sim_say(s, "fault", "%d of client %d", option % KINDS, client);
+    if (option % KINDS == CUT || option % KINDS == CUT_AND_LOSE) {
+        sim_handle_cut(s, client, option % KINDS == CUT ? SIM_MESSAGES : 0);
         return;
-    case 1:
-        sim_handle_cut(s, client, 0);
-        return;
-    case 2:
-        s->faults.stranger = true;
+    }
+    s->faults.stranger = true;
+    if (option % KINDS == CLOSE) {
         sim_stranger_closes(s, session);
-        break;
-    default:
-        for (int node = 0; node < s->node_count; node++) {
-            if (s->nodes[node].owner == session && s->nodes[node].dzxid == SIM_NEVER) {
-                s->faults.stranger = true;
-                sim_stranger_writes(
-                    s, &(struct sim_part){.op = ZKL__OP_DELETE, .path = s->nodes[node].path, .version = -1});
-                break;
-            }
-        }
-        break;
+    } else {
+        int path = s->nodes[node_of(s, session)].path;
+        sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_DELETE, .path = path, .version = -1});
     }
     uint64_t *history = &e->history[s->leader < 0 ? 0 : s->leader];
     *history = blend(*history, (uint64_t)option + 2000);
