@@ -43,7 +43,8 @@ bool report_write(const struct report *report, const char *file)
                   report->node, "token", number(granted, report->token), "child", child(report), "wait_ms",
                   (json_int_t)report->wait_ms, "held_ms", number(granted, report->held_ms));
     FILE *stream = fopen(file, "we");
-    bool written = stream && object && json_dumpf(object, stream, JSON_COMPACT | JSON_ENSURE_ASCII) == 0 && fputc('\n', stream) != EOF;
+    bool written = stream && object && json_dumpf(object, stream, JSON_COMPACT | JSON_ENSURE_ASCII) == 0 &&
+                   fputc('\n', stream) != EOF;
     written = stream && fclose(stream) == 0 && written;
     json_decref(object);
     return written ? true : complain(file);

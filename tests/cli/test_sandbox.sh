@@ -20,7 +20,7 @@ for n in 1 3; do
     begin=$(now_ms)
     start_sandbox -n "$n"
     took=$(($(now_ms) - begin))
-    true_that "$n servers took $took ms" [ "$took" -lt 15000 ]
+    true_that "$n servers took $took ms" [ "$took" -lt 60000 ] # on a machine that is busy with more
     matches "what it says" "$(cat "$work/said")" "^ZKLOCK_SERVERS=(127\.0\.0\.1:[0-9]+,?){$n}\$"
     code 0 env "$(cat "$work/said")" zklock run x true
     kill -TERM "$pid"
