@@ -146,12 +146,12 @@ static bool is_inner(const struct sim *s, int slot)
     return false;
 }
 
-/* The client has not begun to connect, or no server has read that it wants a session. */
+/* The client has not begun to connect for the first time, or no server has read that it wants a session. */
 static bool is_unheard(const struct sim *s, int client)
 {
     const struct sim_handle *handle = &s->clients[client].handle;
     const struct sim_message *first = handle->conn < 0 ? NULL : s->conns[handle->conn].to_server.head;
-    return !handle->ever_connected &&
+    return s->clients[client].incarnation == 1 && !handle->ever_connected &&
            (handle->state == SIM_HANDLE_WAITING || (first && first->kind == SIM_MSG_CONNECT));
 }
 
