@@ -64,10 +64,8 @@ static zhandle_t *init_sasl(const struct zkl__store *store, int timeout_ms)
     memcpy(&init, &found, sizeof init);
     struct sasl_params params = {store->sasl->service, store->sasl->host, store->sasl->mechanisms,
                                  store->sasl->callbacks};
-    /* It copies the texts, and keeps the callbacks. */
-    zhandle_t *zh = init(store->addresses, zkl__zk_watcher, timeout_ms, NULL, (void *)(uintptr_t)store,
-                         ZOO_NO_LOG_CLIENTENV, store->log_fn, &params);
-    return zh; // cppcheck-suppress returnDanglingLifetime
+    return init(store->addresses, zkl__zk_watcher, timeout_ms, NULL, (void *)(uintptr_t)store, ZOO_NO_LOG_CLIENTENV,
+                store->log_fn, &params);
 }
 
 zhandle_t *zkl__zk_init(const struct zkl__store *store, int timeout_ms)
