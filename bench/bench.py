@@ -39,7 +39,7 @@ class Size:
         self.waiters_rounds = 1 if smoke else 2 if quick else 3
         self.held = 100 if smoke else 10000
         self.pending = 100 if smoke else 5000
-        self.wait_ms = 200 if smoke else 10000 if quick else 30000
+        self.wait_ms = 200 if smoke else 10000 if quick else 60000
 
 
 class Bench:
@@ -120,8 +120,8 @@ class Bench:
             self.run("idle", "tmpfs", system, 1, ("idle", 8, size.wait_ms, 0))
         for count in (1, 9):
             self.run(f"wait{count}", "tmpfs", "zklock", 1, ("wait", count, size.wait_ms, 0))
-        self.run("held", "tmpfs", "zklock", 1, ("held", size.held, size.wait_ms // 2, 0))
-        self.run("held1", "tmpfs", "zklock", 1, ("held", 1, size.wait_ms // 2, 0))
+        self.run("held", "tmpfs", "zklock", 1, ("held", size.held, size.wait_ms // 4, 0))
+        self.run("held1", "tmpfs", "zklock", 1, ("held", 1, size.wait_ms // 4, 0))
         self.run("pending", "tmpfs", "zklock", 1, ("pending", size.pending, 0, 0))
 
     def go(self):

@@ -93,7 +93,7 @@ def crowd_table(bench):
         ["resident memory, each, libzookeeper's included", fact("held", "rss_bytes_each") + " bytes"],
         ["all granted after", fact("held", "granted_ms") + " ms"],
         ["threads of the process, before and with them", fact("held", "threads_before") + ", " + fact("held", "threads")],
-        [f"requests in {bench.size.wait_ms / 2000:g} s while they are held; while one is", fact("held", "requests") + "; " + fact("held1", "requests")],
+        [f"requests in {bench.size.wait_ms / 4000:g} s while they are held; while one is", fact("held", "requests") + "; " + fact("held1", "requests")],
         [pending + ": threads of the process, before and with them", fact("pending", "threads_before") + ", " + fact("pending", "threads")],
         ["all granted, once their holder's session was closed, after", fact("pending", "granted_ms") + " ms"]])
 
