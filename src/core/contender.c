@@ -21,7 +21,7 @@ static const struct {
                                        S(ZKL__REMOVING)},
     [ZKL__MAKING] = {"making", S(ZKL__NEW) | S(ZKL__CREATING) | S(ZKL__REMOVING)},
     [ZKL__LISTING] = {"listing", S(ZKL__NEW) | S(ZKL__WATCHING) | S(ZKL__PROVING) | S(ZKL__REMOVING)},
-    [ZKL__WATCHING] = {"watching", S(ZKL__NEW) | S(ZKL__LISTING) | S(ZKL__REMOVING)},
+    [ZKL__WATCHING] = {"watching", S(ZKL__NEW) | S(ZKL__LISTING) | S(ZKL__PROVING) | S(ZKL__REMOVING)},
     [ZKL__PROVING] = {"proving", S(ZKL__NEW) | S(ZKL__LISTING) | S(ZKL__HELD) | S(ZKL__REMOVING)},
     [ZKL__HELD] = {"held", S(ZKL__LOST) | S(ZKL__REMOVING)},
     [ZKL__LOST] = {"lost", S(ZKL__REMOVING)},
@@ -292,6 +292,7 @@ static void on_release(struct zkl__contender *c, const struct zkl__contender_eve
     ZKL__ENSURE(c->state == ZKL__HELD || c->state == ZKL__LOST);
     c->releasing = true;
     c->clear = c->marked && c->state == ZKL__HELD;
+    c->hands_over = c->state == ZKL__HELD && !c->config.mark && !c->swap[0];
     forget_swap(c);
     remember_twin(c);
     zkl__contender_stop_watching(c, out, ZKL__WATCH_FORGET); /* our delete uses it up */
@@ -341,6 +342,10 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
         } else if (c->state == ZKL__HELD) {
             zkl__contender_advance(c, ev, out);
         }
+        break;
+    case ZKL__CE_HANDED:
+        zkl__contender_move(c, ZKL__PROVING, "released by another one of this session, and we are next");
+        zkl__contender_grant(c, ev, out);
         break;
     case ZKL__CE_CONNECTED:
         on_connected(c, ev, out);
@@ -401,7 +406,6 @@ void zkl__contender_free(struct zkl__contender *c)
     zkl__free(heap, c->ignored);
     zkl__free(heap, c->watch_path);
     zkl__free(heap, c->make_path);
-    zkl__free(heap, (void *)(uintptr_t)c->config.path);
     zkl__free(heap, (void *)(uintptr_t)c->config.metadata);
     zkl__free(heap, c);
 }

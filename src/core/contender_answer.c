@@ -1,5 +1,6 @@
 /* contender_answer.c - what each answer means to a contender. */
 #include "contender_moves.h"
+#include "local_queue.h"
 #include "queue_list.h"
 
 #include <string.h>
@@ -9,6 +10,13 @@
 static void wait_for(struct zkl__contender *c, const struct zkl__contender_event *ev,
                      struct zkl__contender_actions *out, const char *blocker)
 {
+    if (zkl__local_follow(c, blocker)) {
+        zkl__contender_move(c, ZKL__WATCHING, blocker);
+        if (c->try_only) {
+            zkl__contender_fail(c, ev, out, ZKL_EBUSY, 0, "somebody is before us");
+        }
+        return;
+    }
     if (!zkl__contender_watch(c, blocker)) {
         zkl__contender_fail(c, ev, out, ZKL_ENOMEM, 0, "out of memory");
         return;
@@ -49,7 +57,7 @@ static bool settle_double(struct zkl__contender *c, const struct zkl__contender_
  * each other closely, a negative one, and so nobody can say who is first. Only numbers below it are a place. */
 static bool used_up(const char *node)
 {
-    int32_t sequence = zkl__name_parse(node).sequence;
+    int32_t sequence = zkl__name_sequence(node);
     return sequence < 0 || sequence == INT32_MAX;
 }
 
@@ -61,7 +69,7 @@ static void decide_by_list(struct zkl__contender *c, const struct zkl__contender
         if (!settle_double(c, ev, out)) {
             return;
         }
-    } else if (!zkl__list_has(ev->reply, c->node)) {
+    } else if (!zkl__list_has(ev->reply, ev->index, c->node)) {
         zkl__contender_queue_again(c, ev, out, "our node was removed by somebody");
         return;
     }
@@ -69,7 +77,7 @@ static void decide_by_list(struct zkl__contender *c, const struct zkl__contender
         zkl__contender_fail(c, ev, out, ZKL_EEXHAUSTED, 0, EXHAUSTED);
         return;
     }
-    const char *blocker = zkl__list_blocker(c, ev->reply);
+    const char *blocker = zkl__list_blocker(c, ev->reply, ev->index);
     if (blocker) {
         wait_for(c, ev, out, blocker);
     } else {

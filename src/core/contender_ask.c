@@ -88,7 +88,8 @@ static bool may_yet_make(const struct zkl__contender *c)
     return c->under_way & (UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_SWAP));
 }
 
-static void advance_removal(struct zkl__contender *c, struct zkl__contender_actions *out)
+static void advance_removal(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                            struct zkl__contender_actions *out)
 {
     const uint32_t busy = UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_LIST) | UNDER_WAY(ZKL__ROLE_DELETE) |
                           UNDER_WAY(ZKL__ROLE_BARRIER);
@@ -96,7 +97,7 @@ static void advance_removal(struct zkl__contender *c, struct zkl__contender_acti
         return;
     }
     if (c->node[0]) {
-        if (c->under_way & UNDER_WAY(ZKL__ROLE_DELETE)) {
+        if (ev->held_back || (c->under_way & UNDER_WAY(ZKL__ROLE_DELETE))) {
             return;
         }
         if (c->clear) {
@@ -196,7 +197,7 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
         }
         break;
     case ZKL__WATCHING:
-        if (!c->armed && !(c->under_way & UNDER_WAY(ZKL__ROLE_WATCH))) {
+        if (!c->ahead && !c->armed && !(c->under_way & UNDER_WAY(ZKL__ROLE_WATCH))) {
             const char *name = c->watch_path + strlen(c->config.path) + 1;
             if (!c->try_only) {
                 out->watch = ZKL__WATCH_ON;
@@ -235,7 +236,7 @@ void zkl__contender_advance(struct zkl__contender *c, const struct zkl__contende
     if (zkl__contender_waits(c)) {
         advance_waiting(c, ev, out);
     } else if (c->state == ZKL__REMOVING || (c->state == ZKL__LOST && c->discard)) {
-        advance_removal(c, out);
+        advance_removal(c, ev, out);
     } else if (c->state == ZKL__HELD) {
         advance_swap(c, out);
         advance_ear(c, out);

@@ -27,6 +27,7 @@ enum zkl__contender_event_kind {
     ZKL__CE_START,     /* deadline, try_only */
     ZKL__CE_REPLY,     /* role, reply; code when it was never sent */
     ZKL__CE_WATCH,     /* the blocker changed or went */
+    ZKL__CE_HANDED,    /* the blocker, of this session, is leaving, and we are next */
     ZKL__CE_CONNECTED, /* again, or on a new session */
     ZKL__CE_EXPIRED,   /* the session is over */
     ZKL__CE_LAPSED,    /* the lease ended */
@@ -43,6 +44,7 @@ struct zkl__contender_event {
     bool connected; /* the session, now */
     bool leased;    /* the session's lease has enough left to grant on */
     bool held_up;   /* no grant yet: the others of the joint are not first */
+    bool held_back; /* no delete yet: that of who handed over to us comes first */
     int64_t session_id;
     int64_t deadline;
     bool try_only;
@@ -50,6 +52,7 @@ struct zkl__contender_event {
     const struct zkl__rule *rule;
     enum zkl__role role;
     const struct zkl__reply *reply;
+    const struct zkl__list_index *index; /* of a list, or NULL */
 };
 
 #define ZKL__REVOKE "__REVOKE__" /* Curator's request, on the holder's node */
@@ -115,6 +118,7 @@ struct zkl__contender {
     bool discard;    /* lost, and the node is to go without waiting for the owner */
     bool releasing;  /* RELEASED is owed */
     bool clear;      /* the node's delete takes the directory's mark away with it */
+    bool hands_over; /* it held until its release: who is next may start as soon as the delete is on its way */
 
     /* config.mark: whoever holds writes its mark on the directory, and takes it away when it releases */
     bool was_read, mark_sent, marked, unclean;
@@ -127,8 +131,9 @@ struct zkl__contender {
     bool holder, jeopardy_told, buried;
     struct zkl__joint *joint; /* NULL: alone */
     size_t seat;
+    uint32_t unsent;    /* roles of operations that could not be sent, and are to be told so */
     uint32_t held_back; /* roles asked for that the joint has not sent yet */
-    int64_t listed_at;  /* when its last list was asked for */
+    int64_t listed_at;  /* when its last list was sent */
     size_t timer;       /* place in the heap + 1; 0: none */
     int64_t wake;
 
@@ -136,6 +141,17 @@ struct zkl__contender {
     struct zkl__path_stats *path_stats;
     int64_t since; /* asked for, then granted */
     bool requeued; /* in this step */
+
+    /* local_queue.c's */
+    struct zkl__local_queue *queue;
+    struct zkl__contender *next_local, *prev_local; /* in this queue */
+    uint64_t list;                                  /* number of the list it waits for; 0: none */
+    struct zkl__contender *ahead;                   /* whom it follows: the blocker is its node. NULL: nobody here */
+    struct zkl__contender *behind, *next_behind;    /* who follows it */
+    struct zkl__contender *next_stirred;
+    bool handed;  /* granted before the node of `ahead` is gone */
+    bool moved;   /* its node went, or is another one */
+    bool stirred; /* who follows it is to look at it */
 };
 
 void zkl__contender_step(struct zkl__contender *contender, const struct zkl__contender_event *event,

@@ -89,9 +89,18 @@ struct zkl__name zkl__name_parse(const char *name)
     return parsed;
 }
 
+int32_t zkl__name_sequence(const char *name)
+{
+    int32_t sequence = 0;
+    return number_of(name, strlen(name), &sequence) ? sequence : 0;
+}
+
 void zkl__name_prefix(char *out, const char *uuid, const char *tag)
 {
-    snprintf(out, ZKL__NAME_MAX, "_c_%s-%s", uuid, tag);
+    strcpy(out, "_c_"); /* no printf: once for every acquire */
+    strcat(out, uuid);
+    strcat(out, "-");
+    strcat(out, tag);
 }
 
 void zkl__name_with_number(char *out, const char *uuid, const char *tag, int32_t number)

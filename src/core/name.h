@@ -20,6 +20,8 @@ struct zkl__name {
 };
 
 struct zkl__name zkl__name_parse(const char *name);
+/* The number alone; 0 when there is none. */
+int32_t zkl__name_sequence(const char *name);
 
 /* "_c_<uuid>-<tag>" into out (ZKL__NAME_MAX bytes). */
 void zkl__name_prefix(char *out, const char *uuid, const char *tag);

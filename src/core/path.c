@@ -165,3 +165,12 @@ size_t zkl__path_join(char *out, size_t size, const char *dir, const char *name)
     int length = name ? snprintf(out, size, "%s/%s", root ? "" : dir, name) : snprintf(out, size, "%s", dir);
     return (size_t)length >= size ? 0 : (size_t)length;
 }
+
+uint32_t zkl__path_hash(const char *path)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (; *path; path++) {
+        hash = (hash ^ (uint8_t)*path) * 16777619u;
+    }
+    return hash;
+}

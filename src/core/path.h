@@ -27,4 +27,6 @@ size_t zkl__path_join(char *out, size_t size, const char *dir, const char *name)
 /* One code point of strict UTF-8 (no overlong form, no surrogate) of a text that ends in NUL; its length, or 0. */
 size_t zkl__utf8_decode(const unsigned char *s, uint32_t *out);
 
+uint32_t zkl__path_hash(const char *path);
+
 #endif

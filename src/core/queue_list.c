@@ -33,8 +33,88 @@ static bool is_mine(const struct zkl__contender *c, const char *name)
     return uuid && memcmp(uuid, c->uuid, ZKL__UUID_LENGTH) == 0 && strlen(name) < ZKL__NAME_MAX && !is_ignored(c, name);
 }
 
-bool zkl__list_has(const struct zkl__reply *list, const char *name)
+/* --- the index ----------------------------------------------------------------------------------------------------- */
+
+static void sift(struct zkl__list_entry *entries, size_t at, size_t count)
 {
+    struct zkl__list_entry entry = entries[at];
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        child += child + 1 < count && entries[child + 1].place > entries[child].place;
+        if (entries[child].place <= entry.place) {
+            break;
+        }
+        entries[at] = entries[child];
+    }
+    entries[at] = entry;
+}
+
+/* Heapsort: qsort may ask for memory by itself. */
+static void sort(struct zkl__list_entry *entries, size_t count)
+{
+    for (size_t i = count / 2; i > 0; i--) {
+        sift(entries, i - 1, count);
+    }
+    for (size_t i = count; i > 1; i--) {
+        struct zkl__list_entry last = entries[i - 1];
+        entries[i - 1] = entries[0];
+        entries[0] = last;
+        sift(entries, 0, i - 1);
+    }
+}
+
+struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct zkl__reply *list, int32_t base)
+{
+    struct zkl__list_index *index =
+        zkl__alloc(heap, sizeof *index + list->child_count * sizeof(struct zkl__list_entry));
+    if (!index) {
+        return NULL;
+    }
+    index->base = base;
+    index->count = 0;
+    for (size_t i = 0; i < list->child_count; i++) {
+        struct zkl__name name = zkl__name_parse(list->children[i]);
+        if (name.kind != ZKL_KIND_FOREIGN) {
+            index->entries[index->count++] =
+                (struct zkl__list_entry){list->children[i], zkl__sequence_diff(name.sequence, base), name.kind};
+        }
+    }
+    sort(index->entries, index->count);
+    return index;
+}
+
+/* How many stand before that place. */
+static size_t count_before(const struct zkl__list_index *index, int32_t place)
+{
+    size_t low = 0, high = index->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (index->entries[middle].place < place) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* --- what is read in it -------------------------------------------------------------------------------------------- */
+
+static bool index_has(const struct zkl__list_index *index, const char *name)
+{
+    int32_t place = zkl__sequence_diff(zkl__name_sequence(name), index->base);
+    for (size_t i = count_before(index, place); i < index->count && index->entries[i].place == place; i++) {
+        if (strcmp(index->entries[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool zkl__list_has(const struct zkl__reply *list, const struct zkl__list_index *index, const char *name)
+{
+    if (index) {
+        return index_has(index, name);
+    }
     for (size_t i = 0; i < list->child_count; i++) {
         if (strcmp(list->children[i], name) == 0) {
             return true;
@@ -63,9 +143,24 @@ void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *lis
     }
 }
 
-const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__reply *list)
+static const char *index_blocker(const struct zkl__contender *c, const struct zkl__list_index *index, int32_t own)
 {
-    int32_t own = zkl__name_parse(c->node).sequence;
+    for (size_t i = count_before(index, zkl__sequence_diff(own, index->base)); i > 0; i--) {
+        const struct zkl__list_entry *entry = &index->entries[i - 1];
+        if ((c->config.rule->waits_for & ZKL__KIND(entry->kind)) && !is_ignored(c, entry->name)) {
+            return entry->name;
+        }
+    }
+    return NULL;
+}
+
+const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__reply *list,
+                              const struct zkl__list_index *index)
+{
+    int32_t own = zkl__name_sequence(c->node);
+    if (index) {
+        return index_blocker(c, index, own);
+    }
     int32_t nearest = INT32_MIN;
     const char *blocker = NULL;
     for (size_t i = 0; i < list->child_count; i++) {

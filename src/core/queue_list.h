@@ -4,14 +4,29 @@
 
 #include "contender_step.h"
 
-bool zkl__list_has(const struct zkl__reply *list, const char *name);
+/* The contenders of a list in the order of their places: for who reads it many times. */
+struct zkl__list_index {
+    int32_t base;
+    size_t count;
+    struct zkl__list_entry {
+        const char *name;
+        int32_t place; /* number less base */
+        zkl_kind kind;
+    } entries[];
+};
+/* base: the number of a contender that reads it. NULL: no memory. */
+struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct zkl__reply *list, int32_t base);
+
+/* Below, index may be NULL. */
+bool zkl__list_has(const struct zkl__reply *list, const struct zkl__list_index *index, const char *name);
 
 /* Of the nodes that carry our uuid the lowest, and another one; NULL where there is none. */
 void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *list, const char **lowest,
                     const char **other);
 
 /* The nearest contender before us of a kind that must go first; NULL: we are admitted. */
-const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__reply *list);
+const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__reply *list,
+                              const struct zkl__list_index *index);
 
 /* A place counts only when its node lives with a session; and one with a lower number than ours is older than ours, except
  * Curator's downgraded reader, which is created in its writer's place. Anything else was put there by hand. */

@@ -31,6 +31,9 @@ int zkl__core_send(struct zkl__core *core, struct zkl__contender *contender, str
     if (p->refused != ZKL_OK) {
         p->next = core->refused;
         core->refused = (size_t)(p - core->pendings.slots) + 1;
+        if (contender) {
+            contender->unsent |= 1u << role;
+        }
         return ZKL_OK;
     }
     core->stats.all.requests++;
@@ -73,6 +76,9 @@ void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p, const stru
     if (was.role == ZKL__ROLE_BEAT) {
         core->beats_under_way--;
     }
+    if (was.contender) {
+        was.contender->unsent &= ~(1u << was.role);
+    }
     if (code == ZKL_OK && zkl__rc_answered(reply->rc)) {
         zkl__histogram_add(&core->stats.all.request, core->now - was.sent);
     } else if (code == ZKL_OK) {
@@ -81,7 +87,9 @@ void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p, const stru
     if (code == ZKL_OK) {
         prove(core, was.kind, was.sent, reply->rc);
     }
-    if (was.contender) {
+    if (was.contender && was.role == ZKL__ROLE_LIST && !was.contender->joint) {
+        zkl__local_answer_list(core, was.contender, reply, code);
+    } else if (was.contender) {
         was.contender->in_flight--;
         zkl__core_feed(
             core, was.contender,
@@ -101,15 +109,22 @@ static void answer_refused(struct zkl__core *core)
     }
 }
 
-void zkl__core_settle(struct zkl__core *core)
+static bool settle_joint(struct zkl__core *core)
 {
-    answer_refused(core);
-    while (core->unsettled) {
-        struct zkl__joint *joint = core->unsettled;
+    struct zkl__joint *joint = core->unsettled;
+    if (joint) {
         core->unsettled = joint->next;
         joint->unsettled = false;
         zkl__joint_settle(joint);
         zkl__joint_unref(joint);
+    }
+    return joint;
+}
+
+void zkl__core_settle(struct zkl__core *core)
+{
+    answer_refused(core); /* first: who follows another asks whether its delete was sent */
+    while (zkl__local_settle(core) || settle_joint(core)) {
         answer_refused(core);
     }
 }

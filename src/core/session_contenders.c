@@ -27,6 +27,9 @@ void zkl__contender_unlink(struct zkl__core *core, struct zkl__contender *c)
     zkl__watches_remove(&core->watches, &c->watch);
     zkl__timers_remove(&core->timers, c);
     zkl__joint_leave(c);
+    if (c->ahead) {
+        zkl__local_unfollow(c);
+    }
     *(c->prev ? &c->prev->next : &core->contenders) = c->next;
     if (c->next) {
         c->next->prev = c->prev;
@@ -107,7 +110,9 @@ static void carry_out(struct zkl__core *core, struct zkl__contender *c, const st
     for (int i = 0; i < actions->op_count; i++) {
         const struct zkl__contender_op *op = &actions->ops[i];
         codes[i] = op->role == ZKL__ROLE_WATCH ? watch_code : ZKL_OK;
-        if (codes[i] == ZKL_OK && !(c->joint && zkl__joint_holds_back(c, op->role))) {
+        if (op->role == ZKL__ROLE_LIST && !c->joint) {
+            zkl__local_ask_list(core, c);
+        } else if (codes[i] == ZKL_OK && !(c->joint && zkl__joint_holds_back(c, op->role))) {
             codes[i] = zkl__core_send(core, c, NULL, op->role, &op->op);
         }
     }
@@ -137,11 +142,14 @@ void zkl__core_feed(struct zkl__core *core, struct zkl__contender *c, struct zkl
 {
     struct zkl__contender_actions actions;
     enum zkl__contender_state before = c->state;
+    char node[ZKL__NAME_MAX];
+    strcpy(node, c->behind ? c->node : "");
     event.now = core->now;
     event.connected = core->connected;
     event.session_id = core->session_id;
     event.leased = zkl__core_leased(core);
     event.held_up = c->joint && !c->joint->open;
+    event.held_back = zkl__local_holds_back(c);
     if (event.kind == ZKL__CE_EXPIRED) {
         c->held_back = 0;
     }
@@ -152,12 +160,21 @@ void zkl__core_feed(struct zkl__core *core, struct zkl__contender *c, struct zkl
         zkl__owner_tell(c, &actions.outcome);
     }
     carry_out(core, c, &actions);
+    zkl__local_stepped(c, node);
     if (c->joint) {
         settle_later(core, c->joint);
     }
     if (c->state == ZKL__GONE && c->in_flight == 0 && !c->buried) {
         zkl__contender_unlink(core, c);
     }
+}
+
+static void release_memory(struct zkl__core *core, struct zkl__contender *c)
+{
+    if (c->queue) {
+        zkl__local_leave(&core->queues, c);
+    }
+    zkl__contender_free(c);
 }
 
 struct zkl__contender *zkl__contender_new(struct zkl__core *core, const struct zkl__contender_config *config)
@@ -171,12 +188,13 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core, const struct z
     c->heap = heap;
     c->core = core;
     c->config = *config;
-    c->config.path = zkl__copy(heap, config->path, strlen(config->path));
     c->config.metadata = zkl__copy(heap, metadata, strlen(metadata));
-    if (!c->config.path || !c->config.metadata || !zkl__timers_reserve(&core->timers, heap)) {
-        zkl__contender_free(c);
+    bool joined = c->config.metadata && zkl__local_join(&core->queues, c, config->path);
+    if (!joined || !zkl__timers_reserve(&core->timers, heap)) {
+        release_memory(core, c);
         return NULL;
     }
+    c->config.path = c->queue->path;
     c->path_stats = zkl__stats_path(&core->stats, heap, c->config.path);
     c->number = ++core->numbers;
     c->watch.owner = c;
@@ -243,7 +261,7 @@ void zkl__contenders_bury(struct zkl__core *core)
     while (core->dead) {
         struct zkl__contender *c = core->dead;
         core->dead = c->next;
-        zkl__contender_free(c);
+        release_memory(core, c);
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include "contender_step.h"
 #include "joint.h"
+#include "local_queue.h"
 #include "pending.h"
 #include "session_step.h"
 #include "stats.h"
@@ -32,6 +33,9 @@ struct zkl__core {
     struct zkl__contender *holders, *last_holder; /* proving or held; the next heartbeat is on the first's node */
     struct zkl__contender *dead;                  /* freed when the step ends */
     struct zkl__joint *unsettled;                 /* members of them stepped */
+    struct zkl__contender *stirred;               /* others follow them */
+    struct zkl__local_queue *unsent;              /* lists of them are to be sent */
+    struct zkl__local_queues queues;
     unsigned numbers;
     unsigned held;
     struct zkl__timers timers;

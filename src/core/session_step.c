@@ -231,6 +231,11 @@ struct zkl__core *zkl__core_new(const struct zkl__core_config *config, const str
             zkl__free(&config->heap, core);
             return NULL;
         }
+        if (!zkl__local_queues_init(&core->queues, &core->config.heap)) {
+            zkl__watches_deinit(&core->watches, &config->heap);
+            zkl__free(&config->heap, core);
+            return NULL;
+        }
     }
     return core;
 }
@@ -248,6 +253,7 @@ void zkl__core_free(struct zkl__core *core)
     zkl__timers_deinit(&core->timers, &heap);
     zkl__watches_deinit(&core->watches, &heap);
     zkl__stats_deinit(&core->stats, &heap);
+    zkl__local_queues_deinit(&core->queues);
     zkl__free(&heap, core->pendings.slots);
     zkl__free(&heap, core);
 }

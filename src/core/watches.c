@@ -1,17 +1,10 @@
 #include "watches.h"
 
+#include "path.h"
+
 #include <string.h>
 
 #define BUCKETS_LEAST 16
-
-static uint32_t hash_of(const char *path)
-{
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    for (; *path; path++) {
-        hash = (hash ^ (uint8_t)*path) * 16777619u;
-    }
-    return hash;
-}
 
 bool zkl__watches_init(struct zkl__watches *watches, const zkl_heap *heap)
 {
@@ -66,7 +59,7 @@ int zkl__watches_add(struct zkl__watches *watches, struct zkl__watch *watch, siz
     if (watches->count >= 2 * watches->bucket_count) {
         grow(watches);
     }
-    watch->hash = hash_of(watch->path);
+    watch->hash = zkl__path_hash(watch->path);
     struct zkl__watch **bucket = bucket_of(watches, watch->hash);
     watch->next = *bucket;
     watch->on = true;
@@ -101,7 +94,7 @@ void zkl__watches_remove(struct zkl__watches *watches, struct zkl__watch *watch)
 
 struct zkl__watch *zkl__watches_take(struct zkl__watches *watches, const char *path)
 {
-    uint32_t hash = hash_of(path);
+    uint32_t hash = zkl__path_hash(path);
     struct zkl__watch *taken = NULL;
     for (struct zkl__watch **at = bucket_of(watches, hash); *at;) {
         if ((*at)->hash == hash && strcmp((*at)->path, path) == 0) {
@@ -127,7 +120,7 @@ struct zkl__watch *zkl__watches_take_any(struct zkl__watches *watches)
 
 bool zkl__watches_any(const struct zkl__watches *watches, const char *path)
 {
-    uint32_t hash = hash_of(path);
+    uint32_t hash = zkl__path_hash(path);
     for (const struct zkl__watch *watch = *bucket_of(watches, hash); watch; watch = watch->next) {
         if (watch->hash == hash && strcmp(watch->path, path) == 0) {
             return true;

@@ -54,6 +54,32 @@ static void check_round_trip(int32_t sequence)
     }
 }
 
+static void *heap_alloc(void *payload, size_t size)
+{
+    (void)payload;
+    return malloc(size);
+}
+
+/* With the index the same is read. */
+static void check_index(const struct zkl__contender *c, const struct zkl__reply *list, int32_t sequence)
+{
+    const zkl_heap heap = {.alloc = heap_alloc};
+    struct zkl__list_index *index = zkl__list_index_new(&heap, list, sequence);
+    struct zkl__rule rule = {.waits_for =
+                                 c->config.rule->waits_for & ZKL__KIND_ANY}; /* nobody waits for what is nobody's */
+    struct zkl__contender twin = *c;
+    twin.config.rule = &rule;
+    const char *blocker = zkl__list_blocker(&twin, list, NULL), *same = zkl__list_blocker(&twin, list, index);
+    MUST(!blocker == !same);
+    MUST(!blocker || zkl__name_parse(blocker).sequence == zkl__name_parse(same).sequence);
+    for (size_t i = 0; i < list->child_count; i++) {
+        MUST(zkl__list_has(list, index, list->children[i]) ==
+             (zkl__name_parse(list->children[i]).kind != ZKL_KIND_FOREIGN));
+    }
+    MUST(zkl__list_has(list, index, c->node) == zkl__list_has(list, NULL, c->node));
+    free(index);
+}
+
 /* The blocker is of a kind that is waited for, before us, and nobody of that sort stands between. */
 static void check_list(const struct zkl__reply *list, int32_t sequence, uint32_t waits_for)
 {
@@ -61,10 +87,10 @@ static void check_list(const struct zkl__reply *list, int32_t sequence, uint32_t
     struct zkl__contender c = {.config.rule = &rule, .uuid = OWN_UUID};
     const char *lowest, *other;
     snprintf(c.node, sizeof c.node, "_c_" OWN_UUID "-lock-%010d", sequence);
-    const char *blocker = zkl__list_blocker(&c, list);
+    const char *blocker = zkl__list_blocker(&c, list, NULL);
     zkl__list_mine(&c, list, &lowest, &other);
     MUST(!other || lowest);
-    MUST(!blocker || zkl__list_has(list, blocker));
+    MUST(!blocker || zkl__list_has(list, NULL, blocker));
     int32_t place = blocker ? zkl__sequence_diff(zkl__name_parse(blocker).sequence, sequence) : INT32_MIN;
     MUST(!blocker || place < 0);
     for (size_t i = 0; i < list->child_count; i++) {
@@ -73,6 +99,7 @@ static void check_list(const struct zkl__reply *list, int32_t sequence, uint32_t
         bool before = its < 0 && (waits_for & ZKL__KIND(name.kind));
         MUST(!before || (blocker && its <= place));
     }
+    check_index(&c, list, sequence);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -319,10 +319,10 @@ static void test_removed_while_waiting(void)
 
 static void test_removed_while_waiting_fails_by_option(void)
 {
-    zkl_session *session = open_one();
+    zkl_session *first = open_one(), *session = open_one();
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.on_expiry = ZKL_ON_EXPIRY_FAIL;
-    zkl_lock *holder = contest_holder(session, "/fails"), *lock = contest_lock(session, "/fails", &options);
+    zkl_lock *holder = contest_holder(first, "/fails"), *lock = contest_lock(session, "/fails", &options);
     struct waiter waiter;
     waiter_queue(&waiter, lock, SOON);
     remove_node_of(lock);
@@ -332,6 +332,7 @@ static void test_removed_while_waiting_fails_by_option(void)
     zkl_lock_free(lock);
     zkl_lock_free(holder);
     close_one(session);
+    close_one(first);
 }
 
 /* --- what is refused ------------------------------------------------------------------------------------------------- */

@@ -190,7 +190,11 @@ static void check_mark(struct sim *s, const struct sim_attempt *attempt, bool un
 
 void sim_judge_crashed(struct sim *s, struct sim_attempt *attempt)
 {
-    s->judge.crashed[attempt->path] = attempt->plan->mark && !attempt->exempt;
+    /* Its session may have ended while it stood still: then the next one has heard of it already. */
+    bool stands = attempt->node[0] >= 0 && s->nodes[attempt->node[0]].dzxid > sim_committed_zxid(s);
+    if (attempt->plan->mark && !attempt->exempt && stands) {
+        s->judge.crashed[attempt->path] = true;
+    }
 }
 
 /* No other contender of its process is in the queue: the lists it gets are this one's. */
@@ -429,6 +433,51 @@ static void check_delete(struct sim *s, int client, const struct zkl__op *op)
     }
 }
 
+static bool delete_is_sent(const struct sim *s, int client, int path)
+{
+    const struct sim_handle *handle = &s->clients[client].handle;
+    for (unsigned i = 0; i < handle->count; i++) {
+        const struct sim_outstanding *it = &handle->outstanding[(handle->first + i) % SIM_OUTSTANDING];
+        if (it->op == ZKL__OP_DELETE && it->path == path) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool was_alone(const struct sim *s, const struct sim_attempt *attempt, int client)
+{
+    return attempt->client == client && attempt->granted && !attempt->shared && !attempt->joint && !attempt->exempt &&
+           attempt->seats == 1 && attempt->node[0] >= 0 && attempt->session == s->clients[client].handle.session;
+}
+
+/* Whom one of the same session handed over to may be through before the other's node is gone; but its own goes after that. */
+static void check_order(struct sim *s, int client, int own)
+{
+    for (int i = 0; i < s->attempt_count; i++) {
+        const struct sim_attempt *before = &s->attempts[i];
+        int node = before->node[0];
+        if (!was_alone(s, before, client) || s->nodes[node].czxid >= s->nodes[own].czxid ||
+            s->paths[s->nodes[node].path].parent != s->paths[s->nodes[own].path].parent ||
+            s->nodes[node].dzxid <= sim_committed_zxid(s) || delete_is_sent(s, client, s->nodes[node].path)) {
+            continue;
+        }
+        sim_fail(s, "order", "client %d deletes %s before %s", client, sim_path_name(&s->paths[s->nodes[own].path]),
+                 sim_path_name(&s->paths[s->nodes[node].path]));
+    }
+}
+
+static void check_own_order(struct sim *s, int client, const struct zkl__op *op)
+{
+    int path = op->kind == ZKL__OP_DELETE ? sim_path_of(s, op->dir, op->name) : -1;
+    for (int i = 0; path >= 0 && i < s->attempt_count && !s->clients[client].handle.inbox.head; i++) {
+        const struct sim_attempt *attempt = &s->attempts[i];
+        if (was_alone(s, attempt, client) && s->nodes[attempt->node[0]].path == path) {
+            check_order(s, client, attempt->node[0]);
+        }
+    }
+}
+
 void sim_judge_submit(struct sim *s, int client, const struct zkl__op *op)
 {
     bool writes = op->kind == ZKL__OP_CREATE || op->kind == ZKL__OP_SET || op->kind == ZKL__OP_DELETE ||
@@ -441,6 +490,7 @@ void sim_judge_submit(struct sim *s, int client, const struct zkl__op *op)
         sim_fail(s, "outcome", "client %d sets a watch, and has only tries", client);
     }
     check_delete(s, client, op);
+    check_own_order(s, client, op);
     for (size_t i = 0; i < op->part_count; i++) {
         check_delete(s, client, &op->parts[i]);
     }

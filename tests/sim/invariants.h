@@ -9,6 +9,7 @@
  *  told        a core that holds wakes up by the end of its lease; after that nobody believes to hold
  *  bounded     an acquire ends by its deadline; a core that waits wakes up by then
  *  outcome     one completion per acquire; outcomes in the order that contender.h allows; codes that fit the plan
+ *  order       who was handed over to inside its session deletes its node after the other's
  *  foreign     nobody but a stranger deletes a node that is not of its own session
  *  orphan      when all is over and all faults are healed, no node of a living session is left; and nothing is watched by a
  *              session in which nobody waits, unless it lost a connection or could not send

@@ -93,7 +93,7 @@ static int64_t roll_time(const struct sim_plan *plan, uint64_t *dice)
     }
 }
 
-static void roll_acquire(struct sim_plan *plan, uint64_t *dice, int client, int thread)
+static void roll_acquire(struct sim_plan *plan, uint64_t *dice, int client, int thread, bool crowd)
 {
     if (plan->acquire_count == SIM_ACQUIRES) {
         return;
@@ -101,8 +101,8 @@ static void roll_acquire(struct sim_plan *plan, uint64_t *dice, int client, int 
     struct sim_acquire *it = &plan->acquires[plan->acquire_count++];
     *it = (struct sim_acquire){.client = client, .thread = thread, .timeout = -1, .cancel = -1};
     it->path = (int)dice_below(dice, plan->paths);
-    it->after = roll_time(plan, dice);
-    it->hold = roll_time(plan, dice);
+    it->after = crowd ? dice_below(dice, plan->delay * 8) : roll_time(plan, dice);
+    it->hold = crowd && dice_once_in(dice, 2) ? dice_below(dice, plan->delay * 8) : roll_time(plan, dice);
     if (dice_once_in(dice, 3)) {
         it->timeout = 1 + roll_time(plan, dice) * 2;
     }
@@ -127,12 +127,13 @@ static void roll_acquire(struct sim_plan *plan, uint64_t *dice, int client, int 
 
 static void roll_application(struct sim_plan *plan, uint64_t *dice)
 {
+    bool crowd = dice_once_in(dice, 3); /* threads of a session hand over to each other */
     for (int client = 0; client < plan->clients; client++) {
-        int threads = dice_once_in(dice, 3) ? (int)dice_between(dice, 2, SIM_THREADS) : 1;
+        int threads = crowd || dice_once_in(dice, 3) ? (int)dice_between(dice, 2, SIM_THREADS) : 1;
         for (int thread = 0; thread < threads; thread++) {
-            int count = (int)dice_between(dice, 1, 2);
+            int count = (int)dice_between(dice, 1, crowd ? 3 : 2);
             for (int i = 0; i < count; i++) {
-                roll_acquire(plan, dice, client, thread);
+                roll_acquire(plan, dice, client, thread, crowd);
             }
         }
     }

@@ -747,16 +747,16 @@ static void test_slow_barrier_without_its_list(void)
 static void test_too_many_operations(void)
 {
     begin();
-    static struct script_owner many[250];
-    for (int i = 0; i < 250; i++) { /* two each: more than 400 */
+    static struct script_owner many[450];
+    for (int i = 0; i < 450; i++) { /* a create each, and a list: more than 400 */
         script_acquire(&s, &many[i]);
     }
     CU_ASSERT_EQUAL(s.op_count, 400);
     script_run(&s, 10000 * MS);
-    for (int granted = 0, i = 0; granted < 250; i++) {
+    for (int granted = 0, i = 0; granted < 450; i++) {
         CU_ASSERT_FATAL(i < 100000);
-        if (many[i % 250].contender && many[i % 250].granted) {
-            script_release(&s, &many[i % 250]);
+        if (many[i % 450].contender && many[i % 450].granted) {
+            script_release(&s, &many[i % 450]);
             script_answer_all(&s);
             granted++;
         }

@@ -79,7 +79,7 @@ bool past_missing(struct sim *s, const char *path, int64_t from, int64_t to)
     return !there;
 }
 
-static bool is_first_at(const struct sim *s, int own, int64_t zxid)
+static bool is_first_at(const struct sim *s, int own, int64_t zxid, bool of_others)
 {
     int32_t place = zkl__name_parse(sim_path_name(&s->paths[s->nodes[own].path])).sequence;
     int dir = s->paths[s->nodes[own].path].parent;
@@ -87,20 +87,21 @@ static bool is_first_at(const struct sim *s, int own, int64_t zxid)
         int node = sim_node_at(s, child, zxid);
         struct zkl__name name = zkl__name_parse(sim_path_name(&s->paths[child]));
         if (node >= 0 && node != own && !s->nodes[node].by_stranger && name.kind != ZKL_KIND_FOREIGN &&
-            zkl__sequence_diff(name.sequence, place) < 0) {
+            zkl__sequence_diff(name.sequence, place) < 0 &&
+            !(of_others && s->nodes[node].owner == s->nodes[own].owner)) {
             return false;
         }
     }
     return stands(s, &s->nodes[own], zxid);
 }
 
-bool past_first(const struct sim *s, int node, int64_t from, int64_t to)
+bool past_first(const struct sim *s, int node, int64_t from, int64_t to, bool of_others)
 {
     int dir = s->paths[s->nodes[node].path].parent;
     to = end_of(s, to);
-    bool first = is_first_at(s, node, from);
+    bool first = is_first_at(s, node, from, of_others);
     for (int64_t at = next_change(s, dir, from, to); at && !first; at = next_change(s, dir, at, to)) {
-        first = is_first_at(s, node, at);
+        first = is_first_at(s, node, at, of_others);
     }
     return first;
 }

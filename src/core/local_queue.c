@@ -1,0 +1,379 @@
+#include "local_queue.h"
+
+#include "contender_moves.h"
+#include "path.h"
+#include "queue_list.h"
+#include "session_inside.h"
+
+#include <string.h>
+
+#define BUCKETS_LEAST 16
+#define FEW 4             /* to read a list once for each of so many is less than to sort it */
+#define WANTED UINT64_MAX /* instead of the number of a list: not sent yet */
+
+/* --- the table ----------------------------------------------------------------------------------------------------- */
+
+bool zkl__local_queues_init(struct zkl__local_queues *queues, const zkl_heap *heap)
+{
+    queues->heap = heap;
+    queues->bucket_count = BUCKETS_LEAST;
+    queues->buckets = zkl__zalloc(heap, BUCKETS_LEAST * sizeof *queues->buckets);
+    return queues->buckets != NULL;
+}
+
+void zkl__local_queues_deinit(struct zkl__local_queues *queues)
+{
+    zkl__free(queues->heap, queues->buckets);
+}
+
+static struct zkl__local_queue **bucket_of(const struct zkl__local_queues *queues, uint32_t hash)
+{
+    return &queues->buckets[hash & (queues->bucket_count - 1)];
+}
+
+/* Without memory for more buckets the chains are longer, and that is all. */
+static void grow(struct zkl__local_queues *queues)
+{
+    struct zkl__local_queue **old = queues->buckets;
+    size_t old_count = queues->bucket_count;
+    struct zkl__local_queue **grown = zkl__zalloc(queues->heap, 2 * old_count * sizeof *grown);
+    if (!grown) {
+        return;
+    }
+    queues->buckets = grown;
+    queues->bucket_count = 2 * old_count;
+    for (size_t i = 0; i < old_count; i++) {
+        while (old[i]) {
+            struct zkl__local_queue *q = old[i];
+            struct zkl__local_queue **bucket = bucket_of(queues, q->hash);
+            old[i] = q->next;
+            q->next = *bucket;
+            *bucket = q;
+        }
+    }
+    zkl__free(queues->heap, old);
+}
+
+static struct zkl__local_queue *find_or_make(struct zkl__local_queues *queues, const char *path)
+{
+    uint32_t hash = zkl__path_hash(path);
+    for (struct zkl__local_queue *q = *bucket_of(queues, hash); q; q = q->next) {
+        if (q->hash == hash && strcmp(q->path, path) == 0) {
+            return q;
+        }
+    }
+    struct zkl__local_queue *q = zkl__alloc(queues->heap, sizeof *q + strlen(path) + 1);
+    if (!q) {
+        return NULL;
+    }
+    *q = (struct zkl__local_queue){.hash = hash};
+    strcpy(q->path, path);
+    if (queues->count >= queues->bucket_count) {
+        grow(queues);
+    }
+    q->next = *bucket_of(queues, hash);
+    *bucket_of(queues, hash) = q;
+    queues->count++;
+    return q;
+}
+
+static void drop(struct zkl__local_queues *queues, struct zkl__local_queue *q)
+{
+    struct zkl__local_queue **at = bucket_of(queues, q->hash);
+    while (*at != q) {
+        at = &(*at)->next;
+    }
+    *at = q->next;
+    queues->count--;
+    zkl__free(queues->heap, q);
+}
+
+bool zkl__local_join(struct zkl__local_queues *queues, struct zkl__contender *c, const char *path)
+{
+    struct zkl__local_queue *q = find_or_make(queues, path);
+    if (!q) {
+        return false;
+    }
+    c->queue = q;
+    c->next_local = NULL;
+    c->prev_local = q->last;
+    *(q->last ? &q->last->next_local : &q->first) = c;
+    q->last = c;
+    return true;
+}
+
+void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c)
+{
+    struct zkl__local_queue *q = c->queue;
+    *(c->prev_local ? &c->prev_local->next_local : &q->first) = c->next_local;
+    *(c->next_local ? &c->next_local->prev_local : &q->last) = c->prev_local;
+    c->queue = NULL;
+    if (!q->first) {
+        drop(queues, q);
+    }
+}
+
+/* --- who follows whom ---------------------------------------------------------------------------------------------- */
+
+/* One whose node is surely its own: a member of a joint is removed with others, in a transaction of its own time. */
+static struct zkl__contender *find(const struct zkl__local_queue *q, const char *name)
+{
+    for (struct zkl__contender *c = q->first; c; c = c->next_local) {
+        if (strcmp(c->node, name) == 0 && c->czxid && !c->unsure && !c->doubled && !c->joint) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+static void follow(struct zkl__contender *c, struct zkl__contender *ahead)
+{
+    c->ahead = ahead;
+    c->next_behind = ahead->behind;
+    ahead->behind = c;
+}
+
+static void unlink_follower(struct zkl__contender *c)
+{
+    struct zkl__contender **at = &c->ahead->behind;
+    while (*at != c) {
+        at = &(*at)->next_behind;
+    }
+    *at = c->next_behind;
+    c->ahead = c->next_behind = NULL;
+}
+
+/* Those that follow c are to look at what became of it: before the step ends, for somebody may be walking through the contenders now. */
+static void stir(struct zkl__contender *c)
+{
+    if (!c->stirred) {
+        c->stirred = true;
+        c->next_stirred = c->core->stirred;
+        c->core->stirred = c;
+    }
+}
+
+bool zkl__local_follow(struct zkl__contender *c, const char *name)
+{
+    struct zkl__contender *ahead = c->joint ? NULL : find(c->queue, name);
+    if (ahead) {
+        follow(c, ahead);
+        stir(ahead); /* it may be leaving already */
+    }
+    return ahead;
+}
+
+void zkl__local_unfollow(struct zkl__contender *c)
+{
+    unlink_follower(c);
+    c->handed = false;
+}
+
+/* c is gone before the one that handed over to it, whose delete was put off: whom c handed over to waits for that one. */
+static void pass_on(struct zkl__contender *c)
+{
+    for (struct zkl__contender *follower = c->behind, *next; follower; follower = next) {
+        next = follower->next_behind;
+        if (follower->handed) {
+            unlink_follower(follower);
+            follow(follower, c->ahead);
+        }
+    }
+}
+
+void zkl__local_stepped(struct zkl__contender *c, const char *node_before)
+{
+    if (c->handed && !c->node[0]) {
+        pass_on(c);
+    }
+    if (c->behind) {
+        c->moved = c->moved || strcmp(c->node, node_before) != 0;
+        stir(c);
+    }
+    if (c->ahead && !c->handed && c->state != ZKL__WATCHING) {
+        zkl__local_unfollow(c);
+    }
+}
+
+/* The delete of its node is on its way. */
+static bool leaving(const struct zkl__contender *c)
+{
+    return c->under_way & ~c->unsent & UNDER_WAY(ZKL__ROLE_DELETE);
+}
+
+bool zkl__local_holds_back(const struct zkl__contender *c)
+{
+    for (; c->handed && c->ahead->node[0]; c = c->ahead) {
+        if (!leaving(c->ahead)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ahead held until its release and its delete is on its way; so nobody was before it, and nobody is between the two:
+ *  - follower's list showed ahead right before it, among those that it waits for; these are no more than those that ahead waited for, who
+ *    may have had others beside it;
+ *  - the session lives, by the lease, so both nodes have stood all the time, unless somebody removed ours by hand: as a holder would,
+ *    follower learns of that with the next heartbeat, but it must not be an old story: its list is not older than a heartbeat;
+ *  - a mark on the directory is written and cleared in order with the nodes: who writes one asks the server. */
+static bool may_hand_over(const struct zkl__core *core, const struct zkl__contender *ahead,
+                          const struct zkl__contender *follower)
+{
+    return ahead->hands_over && core->connected && zkl__core_leased(core) && !core->closing &&
+           !(follower->config.rule->waits_for & ~ahead->config.rule->waits_for) && follower->czxid &&
+           !follower->config.mark && follower->retry_at <= core->now &&
+           core->now - follower->listed_at <= zkl__lease_heartbeat(core->timeout);
+}
+
+static void look(struct zkl__core *core, struct zkl__contender *ahead, bool moved, struct zkl__contender *follower)
+{
+    bool handed = follower->handed;
+    enum zkl__contender_event_kind news = ZKL__CE_WATCH;
+    if (!ahead->node[0] || moved) {
+        zkl__local_unfollow(follower);
+        news = handed ? ZKL__CE_TIME : ZKL__CE_WATCH;
+    } else if (!leaving(ahead)) {
+        return;
+    } else if (handed) {
+        news = ZKL__CE_TIME; /* its own delete may have waited for that */
+    } else if (may_hand_over(core, ahead, follower)) {
+        follower->handed = true;
+        news = ZKL__CE_HANDED;
+    } else {
+        zkl__local_unfollow(follower);
+    }
+    zkl__core_feed(core, follower, (struct zkl__contender_event){.kind = news});
+}
+
+static void look_all(struct zkl__core *core, struct zkl__contender *ahead)
+{
+    bool moved = ahead->moved;
+    core->stirred = ahead->next_stirred;
+    ahead->stirred = ahead->moved = false;
+    for (struct zkl__contender *c = ahead->behind, *next; c; c = next) {
+        next = c->next_behind;
+        look(core, ahead, moved, c);
+    }
+}
+
+/* --- lists --------------------------------------------------------------------------------------------------------- */
+
+static void chain(struct zkl__core *core, struct zkl__local_queue *q)
+{
+    if (!q->unsent) {
+        q->unsent = true;
+        q->next_unsent = core->unsent;
+        core->unsent = q;
+    }
+}
+
+void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c)
+{
+    c->list = WANTED;
+    c->in_flight++;
+    c->queue->wanted++;
+    c->queue->urgent = c->queue->urgent || c->state != ZKL__CREATING;
+    chain(core, c->queue);
+}
+
+/* Not asked by this contender; but since it follows another its own list was answered earlier, and so was sent earlier than this one:
+ * its node has to be there. If not, it looks for itself. */
+static void check_follower(struct zkl__core *core, struct zkl__contender *c, const struct zkl__reply *reply,
+                           const struct zkl__list_index *index, int64_t sent)
+{
+    if (zkl__list_has(reply, index, c->node)) {
+        c->listed_at = sent;
+    } else {
+        zkl__local_unfollow(c);
+        zkl__core_feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_WATCH});
+    }
+}
+
+static void answer_all(struct zkl__core *core, struct zkl__local_queue *q, uint64_t list, int64_t sent,
+                       struct zkl__contender_event event)
+{
+    for (struct zkl__contender *c = q->first, *next; c; c = next) {
+        next = c->next_local;
+        if (c->list == list) {
+            c->list = 0;
+            c->in_flight--;
+            zkl__core_feed(core, c, event);
+        } else if (event.reply->rc == ZKL__RC_OK && c->ahead && !c->handed) {
+            check_follower(core, c, event.reply, event.index, sent);
+        }
+    }
+}
+
+/* NULL: it is to be read for few. */
+static struct zkl__list_index *index_for(const struct zkl__local_queue *q, uint64_t list, const zkl_heap *heap,
+                                         const struct zkl__reply *reply)
+{
+    size_t readers = 0;
+    const struct zkl__contender *one = NULL;
+    for (const struct zkl__contender *c = q->first; c && readers <= FEW; c = c->next_local) {
+        if (c->node[0] && (c->list == list || (c->ahead && !c->handed))) {
+            readers++;
+            one = c;
+        }
+    }
+    return readers > FEW ? zkl__list_index_new(heap, reply, zkl__name_sequence(one->node)) : NULL;
+}
+
+void zkl__local_answer_list(struct zkl__core *core, struct zkl__contender *c, const struct zkl__reply *reply, int code)
+{
+    const zkl_heap *heap = core->queues.heap;
+    struct zkl__local_queue *q = c->queue;
+    struct zkl__list_index *index = index_for(q, c->list, heap, reply);
+    struct zkl__contender_event event = {
+        .kind = ZKL__CE_REPLY, .role = ZKL__ROLE_LIST, .reply = reply, .index = index, .code = code};
+    q->lists_under_way--;
+    if (q->wanted > 0) {
+        chain(core, q);
+    }
+    answer_all(core, q, c->list, c->listed_at, event);
+    zkl__free(heap, index);
+}
+
+static void send_list(struct zkl__core *core, struct zkl__local_queue *q)
+{
+    const struct zkl__op op = {.kind = ZKL__OP_CHILDREN, .dir = q->path};
+    struct zkl__contender *sender = NULL;
+    q->lists++;
+    q->wanted = 0;
+    q->urgent = false;
+    for (struct zkl__contender *c = q->first; c; c = c->next_local) {
+        if (c->list == WANTED) {
+            c->list = q->lists;
+            c->listed_at = core->now;
+            sender = c;
+        }
+    }
+    sender->in_flight--; /* counted when it asked, and again now */
+    if (zkl__core_send(core, sender, NULL, ZKL__ROLE_LIST, &op) == ZKL_OK) {
+        q->lists_under_way++;
+    } else {
+        const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT};
+        sender->in_flight++;
+        answer_all(core, q, q->lists, core->now,
+                   (struct zkl__contender_event){
+                       .kind = ZKL__CE_REPLY, .role = ZKL__ROLE_LIST, .reply = &refusal, .code = ZKL_ENOMEM});
+    }
+}
+
+bool zkl__local_settle(struct zkl__core *core)
+{
+    if (core->stirred) {
+        look_all(core, core->stirred);
+        return true;
+    }
+    struct zkl__local_queue *q = core->unsent;
+    if (q) {
+        core->unsent = q->next_unsent;
+        q->unsent = false;
+        if (q->lists_under_way == 0 || q->urgent) {
+            send_list(core, q);
+        }
+    }
+    return q;
+}

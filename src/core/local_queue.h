@@ -1,0 +1,58 @@
+/* local_queue.h - the contenders of this session in one queue: they share lists, and hand over to each other.
+ *
+ * Lists. One list serves all who asked for it before it was sent: what a contender sent before it asked, its create above all, is
+ * before the list then, too. Who asks for a place and a list together waits while a list of the queue is under way: those before it are
+ * of this session, and it would not be first.
+ *
+ * Hand-over. When the list of a contender shows, as the one before it, the node of another one here, then it follows that one: nothing is
+ * watched on the server. As soon as the delete of that node is on its way, the follower looks again, behind it; or, if the other one held
+ * until its release, is granted at once: everybody else still queues behind our two nodes. Conditions: may_hand_over in local_queue.c. */
+#ifndef ZKL_CORE_LOCAL_QUEUE_H
+#define ZKL_CORE_LOCAL_QUEUE_H
+
+#include "contender_step.h"
+
+struct zkl__local_queue {
+    struct zkl__local_queue *next; /* in its bucket */
+    uint32_t hash;
+    struct zkl__contender *first, *last;
+    uint64_t lists; /* ever sent */
+    unsigned lists_under_way;
+    size_t wanted; /* contenders that asked for a list and wait for it to be sent */
+    bool urgent;   /* one of them may be first */
+    bool unsent;   /* in the core's chain: */
+    struct zkl__local_queue *next_unsent;
+    char path[];
+};
+
+struct zkl__local_queues {
+    const zkl_heap *heap;
+    struct zkl__local_queue **buckets;
+    size_t bucket_count, count;
+};
+
+bool zkl__local_queues_init(struct zkl__local_queues *queues, const zkl_heap *heap);
+void zkl__local_queues_deinit(struct zkl__local_queues *queues);
+
+/* From its making to its burial. False: no memory. */
+bool zkl__local_join(struct zkl__local_queues *queues, struct zkl__contender *c, const char *path);
+void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c);
+
+/* c waits for the node of that name. True when it is one of ours, for which it need not ask the server. */
+bool zkl__local_follow(struct zkl__contender *c, const char *name);
+/* It does not wait for another here any more. */
+void zkl__local_unfollow(struct zkl__contender *c);
+/* c made a step; node_before: its node, if others followed it. */
+void zkl__local_stepped(struct zkl__contender *c, const char *node_before);
+/* One it was handed over from, at any remove, is still there, and the delete of that one's node is not on its way. */
+bool zkl__local_holds_back(const struct zkl__contender *c);
+
+/* c asks for a list: sent before the step ends, or when the one under way is answered. */
+void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c);
+/* The list that was sent for c was answered. */
+void zkl__local_answer_list(struct zkl__core *core, struct zkl__contender *c, const struct zkl__reply *reply, int code);
+
+/* What is to be done before the step ends; true when something was. */
+bool zkl__local_settle(struct zkl__core *core);
+
+#endif

@@ -1,0 +1,372 @@
+/* Contenders of one session in one queue: what they spare each other, and when they must not. */
+#include "script.h"
+
+#include <string.h>
+
+#define OWNERS 8
+
+static struct script s;
+static struct script_owner owners[OWNERS];
+static struct script_owner *const me = &owners[0], *const you = &owners[1], *const third = &owners[2];
+static const struct zkl__rule writer = {"__WRIT__", ZKL__KIND_ANY};
+static const struct zkl__rule reader = {"__READ__", ZKL__KIND_ANY & ~ZKL__KIND(ZKL_KIND_READ)};
+
+static void begin(void)
+{
+    script_init(&s);
+    script_connect(&s);
+    script_answer_all(&s);
+}
+
+static void end(void)
+{
+    if (!s.connected) {
+        script_connect(&s);
+    }
+    script_close(&s);
+    for (int i = 0; i < 200 && !zkl__core_idle(s.core) && s.connected; i++) {
+        script_answer_all(&s);
+        script_wait(&s, 3000 * MS);
+    }
+    CU_ASSERT_TRUE(zkl__core_idle(s.core));
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    CU_ASSERT_EQUAL(s.watch_count, 0);
+    script_deinit(&s);
+}
+
+static void ask(struct script_owner *owner, const struct zkl__rule *rule)
+{
+    struct zkl__contender_config config = script_config(owner, "/q");
+    config.rule = rule;
+    CU_ASSERT_TRUE_FATAL(script_contend(&s, owner, &config));
+    script_start(&s, owner, INT64_MAX, false);
+    script_answer_all(&s);
+}
+
+/* The first of so many holds, the others wait in their order. */
+static void queue_up(int count)
+{
+    begin();
+    for (int i = 0; i < count; i++) {
+        ask(&owners[i], &zkl__rule_mutex);
+        STATE(&owners[i], i == 0 ? "held" : "watching");
+    }
+}
+
+/* What an operator, or the end of a session, takes away: the i-th that was made. */
+static void remove_node(struct script_owner *owner)
+{
+    char path[SCRIPT_PATH];
+    snprintf(path, sizeof path, "/q/%s", zkl__contender_node(owner->contender));
+    script_remove(&s, path);
+}
+
+/* --- what it costs ------------------------------------------------------------------------------------------------- */
+
+static void test_hand_over_costs_its_delete(void)
+{
+    queue_up(OWNERS);
+    CU_ASSERT_EQUAL(s.watch_count, 0);
+    for (int i = 0; i < OWNERS - 1; i++) {
+        int before = s.submits;
+        script_release(&s, &owners[i]); /* nothing is answered yet */
+        CU_ASSERT_EQUAL(owners[i + 1].granted, 1);
+        CU_ASSERT(owners[i + 1].token > owners[i].token);
+        CU_ASSERT_EQUAL(s.submits - before, 1);
+    }
+    OPS(&s, "delete delete delete delete delete delete delete");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    end();
+}
+
+static void test_lists_are_shared(void)
+{
+    begin();
+    for (int i = 0; i < OWNERS; i++) {
+        script_acquire(&s, &owners[i]);
+    }
+    OPS(&s, "create list create create create create create create create");
+    script_answer(&s);
+    script_answer(&s); /* a list serves only who was there when it was sent */
+    OPS(&s, "create create create create create create create list");
+    STATE(me, "held");
+    STATE(you, "creating");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(s.submits, 1 + OWNERS + 2); /* the session's sync, first */
+    for (int i = 1; i < OWNERS; i++) {
+        STATE(&owners[i], "watching");
+    }
+    end();
+}
+
+static void test_together_they_look_once_more(void)
+{
+    queue_up(OWNERS);
+    script_suspend(&s, 0);
+    script_connect(&s);
+    int lists = 0;
+    for (int i = 0; i < s.op_count; i++) {
+        lists += s.ops[i].kind == ZKL__OP_CHILDREN;
+    }
+    CU_ASSERT_EQUAL(lists, 1);
+    script_answer_all(&s);
+    STATE(&owners[OWNERS - 1], "watching");
+    end();
+}
+
+static void test_try_behind_our_own(void)
+{
+    queue_up(1);
+    struct zkl__contender_config config = script_config(you, "/q");
+    CU_ASSERT_TRUE_FATAL(script_contend(&s, you, &config));
+    script_start(&s, you, INT64_MAX, true);
+    OPS(&s, "create list");
+    script_answer(&s);
+    script_answer(&s);
+    CU_ASSERT_EQUAL(you->code, ZKL_EBUSY);
+    OPS(&s, "delete"); /* nobody had to be asked */
+    script_answer_all(&s);
+    end();
+}
+
+/* --- when it must not be ------------------------------------------------------------------------------------------- */
+
+static void test_no_lease_no_hand_over(void)
+{
+    queue_up(2);
+    script_suspend(&s, 0);
+    script_wait(&s, 8500 * MS); /* too little is left to grant on, and the list that comes now is no proof of life */
+    STATE(me, "held");
+    script_connect(&s);
+    script_answer_all(&s);
+    STATE(you, "watching");
+    script_release(&s, me);
+    CU_ASSERT_EQUAL(you->granted, 0);
+    OPS(&s, "delete list");
+    script_run(&s, 5000 * MS);
+    CU_ASSERT_EQUAL(you->granted, 1);
+    end();
+}
+
+static void test_not_while_disconnected(void)
+{
+    queue_up(2);
+    script_suspend(&s, 0);
+    script_release(&s, me);
+    CU_ASSERT_EQUAL(you->granted, 0);
+    script_connect(&s);
+    script_run(&s, 5000 * MS);
+    CU_ASSERT_EQUAL(you->granted, 1);
+    end();
+}
+
+static void test_not_on_an_old_list(void)
+{
+    queue_up(2);
+    script_run(&s, 2000 * MS);
+    script_release(&s, me);
+    CU_ASSERT_EQUAL(you->granted, 0);
+    OPS(&s, "delete list"); /* behind it: no watch, one round trip */
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you->granted, 1);
+    end();
+}
+
+static void test_delete_that_was_not_sent(void)
+{
+    queue_up(2);
+    s.refuse_kind = ZKL__OP_DELETE;
+    s.refuse_code = ZKL_ELIMIT;
+    s.refuse_count = 1;
+    script_release(&s, me);
+    CU_ASSERT_EQUAL(you->granted, 0);
+    script_wait(&s, 100 * MS);
+    CU_ASSERT_EQUAL(you->granted, 1);
+    OPS(&s, "delete");
+    end();
+}
+
+static void test_own_delete_does_not_overtake(void)
+{
+    queue_up(3);
+    script_release(&s, me);
+    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+    STATE(you, "held");
+    script_release(&s, you);
+    OPS(&s, "");
+    CU_ASSERT_EQUAL(third->granted, 0);
+    script_wait(&s, 100 * MS);
+    OPS(&s, "delete delete");
+    CU_ASSERT_EQUAL(third->granted, 1);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me->released, 1);
+    CU_ASSERT_EQUAL(you->released, 1);
+    end();
+}
+
+static void test_order_after_a_lost_connection(void)
+{
+    queue_up(2);
+    char first[SCRIPT_PATH];
+    snprintf(first, sizeof first, "/q/%s", zkl__contender_node(me->contender));
+    script_release(&s, me);
+    script_release(&s, you);
+    OPS(&s, "delete delete");
+    script_suspend(&s, 0);
+    script_connect(&s);
+    int seen = 0;
+    for (int i = 0; i < s.op_count; i++) {
+        if (s.ops[i].kind == ZKL__OP_DELETE) {
+            CU_ASSERT_EQUAL(strcmp(s.ops[i].path, first) == 0, seen++ == 0);
+        }
+    }
+    CU_ASSERT_EQUAL(seen, 2);
+    script_answer_all(&s);
+    end();
+}
+
+static void test_who_gave_up_is_removed_first(void)
+{
+    queue_up(3);
+    script_cancel(&s, you);
+    script_release(&s, me);
+    CU_ASSERT_EQUAL(you->granted, 0);
+    CU_ASSERT_EQUAL(third->granted, 0);
+    OPS(&s, "delete list delete");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(third->granted, 1);
+    end();
+}
+
+static void test_stranger_between(void)
+{
+    queue_up(1);
+    script_put(&s, "/q/_c_22222222-2222-4222-8222-222222222222-lock-0000000001", SCRIPT_STRANGER);
+    s.next_sequence = 2;
+    ask(you, &zkl__rule_mutex);
+    CU_ASSERT_EQUAL(s.watch_count, 1);
+    script_release(&s, me);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you->granted, 0);
+    script_remove(&s, "/q/_c_22222222-2222-4222-8222-222222222222-lock-0000000001");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you->granted, 1);
+    end();
+}
+
+static void test_not_from_a_reader_to_a_writer(void)
+{
+    begin();
+    ask(me, &reader);
+    ask(you, &reader);
+    ask(third, &writer);
+    script_release(&s, you); /* the one right before it */
+    CU_ASSERT_EQUAL(third->granted, 0);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(third->granted, 0);
+    script_release(&s, me);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(third->granted, 1);
+    end();
+}
+
+static void test_from_a_writer_to_all_its_readers(void)
+{
+    begin();
+    ask(me, &writer);
+    ask(you, &reader);
+    ask(third, &reader);
+    ask(&owners[3], &writer);
+    script_release(&s, me);
+    CU_ASSERT_EQUAL(you->granted, 1);
+    CU_ASSERT_EQUAL(third->granted, 1);
+    CU_ASSERT_EQUAL(owners[3].granted, 0);
+    end();
+}
+
+static void test_not_with_a_mark(void)
+{
+    begin();
+    for (int i = 0; i < 2; i++) {
+        struct zkl__contender_config config = script_config(&owners[i], "/q");
+        config.mark = true;
+        CU_ASSERT_TRUE_FATAL(script_contend(&s, &owners[i], &config));
+        script_start(&s, &owners[i], INT64_MAX, false);
+        script_answer_all(&s);
+    }
+    script_release(&s, me);
+    CU_ASSERT_EQUAL(you->granted, 0);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you->granted, 1);
+    CU_ASSERT_FALSE(you->unclean);
+    end();
+}
+
+/* --- what somebody else does --------------------------------------------------------------------------------------- */
+
+static void test_waiter_removed_by_somebody(void)
+{
+    queue_up(2);
+    remove_node(you);
+    ask(third, &zkl__rule_mutex); /* its list shows that */
+    int64_t token = zkl__contender_token(third->contender);
+    CU_ASSERT(zkl__contender_token(you->contender) > token); /* it queued again, at the tail */
+    script_release(&s, me);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you->granted, 0);
+    CU_ASSERT_EQUAL(third->granted, 1);
+    end();
+}
+
+static void test_holder_removed_by_somebody(void)
+{
+    queue_up(2);
+    remove_node(me);
+    CU_ASSERT_EQUAL(you->granted, 0);
+    script_run(&s, 2000 * MS);
+    CU_ASSERT_EQUAL(me->lost, 1); /* and then: */
+    CU_ASSERT_EQUAL(you->granted, 1);
+    end();
+}
+
+static void test_session_ends(void)
+{
+    queue_up(4);
+    script_release(&s, me); /* handed over, not answered */
+    script_expire(&s);
+    CU_ASSERT_EQUAL(me->released, 1);
+    CU_ASSERT_EQUAL(you->lost, 1);
+    script_connect(&s);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(third->granted + owners[3].granted, 1);
+    CU_ASSERT_EQUAL(script_ours(&s), 2);
+    end();
+}
+
+static void test_many_at_once(void)
+{
+    static struct script_owner many[300];
+    begin();
+    for (int i = 0; i < 300; i++) {
+        script_acquire(&s, &many[i]);
+    }
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(s.submits, 1 + 300 + 2);
+    CU_ASSERT_EQUAL(s.watch_count, 0);
+    for (int i = 0; i < 300; i++) {
+        CU_ASSERT_EQUAL(many[i].granted, 1);
+        script_release(&s, &many[i]);
+        script_answer_all(&s);
+    }
+    CU_ASSERT_EQUAL(s.submits, 1 + 300 + 2 + 300);
+    end();
+}
+
+TESTS("local_queue", T(test_hand_over_costs_its_delete), T(test_lists_are_shared), T(test_together_they_look_once_more),
+      T(test_try_behind_our_own), T(test_no_lease_no_hand_over), T(test_not_while_disconnected),
+      T(test_not_on_an_old_list), T(test_delete_that_was_not_sent), T(test_own_delete_does_not_overtake),
+      T(test_order_after_a_lost_connection), T(test_who_gave_up_is_removed_first), T(test_stranger_between),
+      T(test_not_from_a_reader_to_a_writer), T(test_from_a_writer_to_all_its_readers), T(test_not_with_a_mark),
+      T(test_waiter_removed_by_somebody), T(test_holder_removed_by_somebody), T(test_session_ends),
+      T(test_many_at_once))
