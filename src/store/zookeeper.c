@@ -403,7 +403,7 @@ static int64_t look_for_servers(struct zkl__store *store, int64_t now)
         store->ask_ns = now + ASK_NS;
     }
     bool answered = zkl__zk_names_wait(store->names, 0);
-    if (answered) {
+    if (answered || !store->zh) {
         (void)take_addresses(store, NULL); /* what fails now is tried again */
     }
     if (store->zh) {

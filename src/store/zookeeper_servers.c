@@ -2,8 +2,9 @@
  *
  * The library is given addresses, never names. It would resolve names on its I/O thread whenever it has no connection, and while
  * a name server is silent (a network that is cut often takes it along) the library could neither connect nor be closed, and would spin
- * on memory it never set when the name server says no. Here names are resolved on a thread of their own, that nobody
- * waits for: it may outlive the store that asked, so what it uses is not from the session's heap. */
+ * on memory it never set when the name server says no. Here each name is resolved on a thread of its own, that nobody
+ * waits for: it may outlive the store that asked, so what it uses is not from the session's heap. Nor does one name wait for
+ * another: that of a server that is down may be asked for in vain for longer than anybody has. */
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,10 +33,12 @@ struct addresses {
 struct zk_names {
     pthread_mutex_t mutex;
     pthread_cond_t answered;
-    int holders;  /* the store, and the thread while it asks */
-    bool asking;  /* a thread is at it */
-    bool numeric; /* addresses already: the answer is for ever */
-    char *list;   /* the last answer: as the library wants it; NULL: none yet, or no name resolves */
+    int holders;            /* the store, and each thread while it asks */
+    size_t asking;          /* threads that are at it */
+    bool numeric;           /* addresses already: the answer is for ever */
+    bool complete;          /* the list is an answer to all names, not only to those that were quick */
+    char *list;             /* the last answer: as the library wants it; NULL: none yet, or no name resolves */
+    struct addresses found; /* since all were asked last */
     char hosts[];
 };
 
@@ -163,21 +166,21 @@ static char *join_odd(const struct addresses *addresses)
     return list;
 }
 
-/* NULL: not one resolves (with AI_NUMERICHOST: one is a name), or no memory. */
-static char *resolve(const char *hosts, int flags)
+/* The list, when all hosts are addresses. NULL: one is a name, or no memory. */
+static char *list_of_addresses(const char *hosts)
 {
     struct addresses *addresses = calloc(1, sizeof *addresses);
     bool all = addresses != NULL;
-    for (const char *at = hosts; addresses && *at;) {
+    for (const char *at = hosts; all && *at;) {
         struct entry entry;
         size_t before = addresses->count;
         if (entry_next(&entry, &at)) {
-            resolve_entry(addresses, &entry, flags);
+            resolve_entry(addresses, &entry, AI_NUMERICHOST);
         }
-        all = all && addresses->count > before;
+        all = addresses->count > before;
     }
     char *list = NULL;
-    if (addresses && (all || !(flags & AI_NUMERICHOST))) {
+    if (all) {
         tidy(addresses);
         list = join_odd(addresses);
     }
@@ -199,7 +202,7 @@ struct zk_names *zkl__zk_names_new(const char *hosts)
         pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
         pthread_cond_init(&names->answered, &attr);
         pthread_condattr_destroy(&attr);
-        names->list = resolve(hosts, AI_NUMERICHOST);
+        names->list = list_of_addresses(hosts);
         names->numeric = names->list != NULL;
     }
     return names;
@@ -221,41 +224,82 @@ void zkl__zk_names_drop(struct zk_names *names)
     }
 }
 
-static void *ask(void *arg)
+struct question {
+    struct zk_names *names;
+    struct entry entry;
+};
+
+/* What was found becomes the list. When nothing was, what was known stays so: a name server that fails makes no server go away. */
+static void publish(struct zk_names *names)
 {
-    struct zk_names *names = arg;
-    char *list = resolve(names->hosts, AI_ADDRCONFIG);
-    pthread_mutex_lock(&names->mutex);
-    if (list) { /* else what was known stays so: a name server that fails makes no server go away */
+    tidy(&names->found);
+    char *list = join_odd(&names->found);
+    if (list) {
         free(names->list);
         names->list = list;
     }
-    names->asking = false;
-    pthread_cond_broadcast(&names->answered);
+}
+
+/* One name has been asked for. Those that are known need not wait for the others if nothing better is. */
+static void settle(struct zk_names *names)
+{
+    names->asking--;
+    if (names->asking == 0) {
+        publish(names);
+        names->complete = names->list != NULL;
+        pthread_cond_broadcast(&names->answered);
+    } else if (!names->complete) {
+        publish(names);
+    }
+}
+
+static void *ask(void *arg)
+{
+    struct question *question = arg;
+    struct zk_names *names = question->names;
+    struct addresses *mine = calloc(1, sizeof *mine);
+    if (mine) {
+        resolve_entry(mine, &question->entry, AI_ADDRCONFIG);
+    }
+    pthread_mutex_lock(&names->mutex);
+    for (size_t i = 0; mine && i < mine->count && names->found.count < ADDRESSES_MAX; i++) {
+        strcpy(names->found.text[names->found.count++], mine->text[i]);
+    }
+    settle(names);
     pthread_mutex_unlock(&names->mutex);
+    free(mine);
+    free(question);
     zkl__zk_names_drop(names);
     return NULL;
 }
 
-static bool start_thread(struct zk_names *names)
+static bool start_thread(struct zk_names *names, const struct entry *entry)
 {
     pthread_t thread;
-    bool started = zkl__zk_thread_start(&thread, ask, names);
-    if (started) {
-        pthread_detach(thread);
+    struct question *question = malloc(sizeof *question);
+    if (!question) {
+        return false;
     }
-    return started;
+    *question = (struct question){.names = names, .entry = *entry};
+    if (!zkl__zk_thread_start(&thread, ask, question)) {
+        free(question);
+        return false;
+    }
+    pthread_detach(thread);
+    return true;
 }
 
 void zkl__zk_names_ask(struct zk_names *names)
 {
     pthread_mutex_lock(&names->mutex);
-    if (!names->numeric && !names->asking) {
-        names->asking = true;
-        names->holders++;
-        if (!start_thread(names)) {
-            names->asking = false;
-            names->holders--;
+    if (!names->numeric && names->asking == 0) {
+        names->found.count = 0;
+        for (const char *at = names->hosts; *at;) {
+            struct entry entry;
+            if (entry_next(&entry, &at) && start_thread(names, &entry)) {
+                names->asking++; /* it waits for the mutex */
+                names->holders++;
+            }
         }
     }
     pthread_mutex_unlock(&names->mutex);
@@ -270,9 +314,9 @@ bool zkl__zk_names_wait(struct zk_names *names, int64_t timeout_ms)
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&names->mutex);
-    while (names->asking && pthread_cond_timedwait(&names->answered, &names->mutex, &until) == 0) {
+    while (names->asking > 0 && pthread_cond_timedwait(&names->answered, &names->mutex, &until) == 0) {
     }
-    bool answered = !names->asking;
+    bool answered = names->asking == 0;
     pthread_mutex_unlock(&names->mutex);
     return answered;
 }

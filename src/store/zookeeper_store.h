@@ -120,7 +120,7 @@ int zkl__zk_split(char **hosts, char **chroot, const zkl_heap *heap, const char 
 /* What is known of the addresses of hosts. None of these but _wait waits. NULL: no memory. */
 struct zk_names *zkl__zk_names_new(const char *hosts);
 void zkl__zk_names_drop(struct zk_names *names);
-/* Asks the name service, on a thread; nothing to ask when hosts are addresses, or when it is being asked. */
+/* Asks the name service, on a thread for each name; nothing to ask when hosts are addresses, or when it is being asked. */
 void zkl__zk_names_ask(struct zk_names *names);
 /* Waits until nothing is being asked; false at the timeout. */
 bool zkl__zk_names_wait(struct zk_names *names, int64_t timeout_ms);

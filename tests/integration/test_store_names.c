@@ -119,6 +119,24 @@ static void test_silent_at_open(void)
     proxy_stop(proxy);
 }
 
+/* The name of a server that is down is asked for in vain, for as long as the name service likes: the others are known, and do. */
+static void test_one_name_silent(void)
+{
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    char servers[128];
+    snprintf(servers, sizeof servers, NAME ":%d,localhost:%d", proxy_port(proxy), proxy_port(proxy));
+    names_set("", true);
+    struct zkl__store_config config = recorder_config(servers);
+    int64_t began = now_ms();
+    struct recorder *r = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL);
+    CU_ASSERT_PTR_NOT_NULL(recorder_nth(r, RECORD_CONNECTED, 0, SOON));
+    printf("(connected after %lld ms) ", (long long)(now_ms() - began));
+    CU_ASSERT_EQUAL(recorder_close(r, SOON), ZKL_OK);
+    recorder_free(r);
+    names_set("", false);
+    proxy_stop(proxy);
+}
+
 /* A cut network takes the name server along: ticks and close do not hang, and the servers known are found again without it. */
 static void test_silent_while_suspended(void)
 {
@@ -174,6 +192,7 @@ int main(int argc, char **argv)
     static const struct check_case cases[] = {
         T(test_no_such_name),
         T(test_silent_at_open),
+        T(test_one_name_silent),
         T(test_silent_while_suspended),
         T(test_server_moves),
     };
