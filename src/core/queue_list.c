@@ -27,10 +27,11 @@ bool zkl__list_ignore(struct zkl__contender *c, const char *name)
     return true;
 }
 
+/* In a long queue nearly all are others': what only ours have is looked at before the whole name is. */
 static bool is_mine(const struct zkl__contender *c, const char *name)
 {
-    const char *uuid = zkl__name_parse(name).uuid;
-    return uuid && memcmp(uuid, c->uuid, ZKL__UUID_LENGTH) == 0 && strlen(name) < ZKL__NAME_MAX && !is_ignored(c, name);
+    return strncmp(name, "_c_", 3) == 0 && strncmp(name + 3, c->uuid, ZKL__UUID_LENGTH) == 0 &&
+           zkl__name_parse(name).uuid && strlen(name) < ZKL__NAME_MAX && !is_ignored(c, name);
 }
 
 /* --- the index ----------------------------------------------------------------------------------------------------- */
@@ -164,12 +165,12 @@ const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__
     int32_t nearest = INT32_MIN;
     const char *blocker = NULL;
     for (size_t i = 0; i < list->child_count; i++) {
-        struct zkl__name name = zkl__name_parse(list->children[i]);
-        int32_t place = zkl__sequence_diff(name.sequence, own);
-        if (place < 0 && (c->config.rule->waits_for & ZKL__KIND(name.kind)) && (!blocker || place > nearest) &&
-            !is_ignored(c, list->children[i])) {
+        const char *name = list->children[i];
+        int32_t place = zkl__sequence_diff(zkl__name_sequence(name), own);
+        bool nearer = place < 0 && (!blocker || place > nearest); /* seldom: then the kind is looked at */
+        if (nearer && (c->config.rule->waits_for & ZKL__KIND(zkl__name_parse(name).kind)) && !is_ignored(c, name)) {
             nearest = place;
-            blocker = list->children[i];
+            blocker = name;
         }
     }
     return blocker;
