@@ -19,6 +19,7 @@
 #define DEFAULT_PORT "2181"
 #define ADDRESS_MAX 96 /* "fe80::...%interface:65535" */
 #define ADDRESSES_MAX 255
+#define LIST_MAX ((ADDRESSES_MAX + 1) * (ADDRESS_MAX + 1))
 
 struct entry {
     char host[HOST_MAX];
@@ -37,8 +38,8 @@ struct zk_names {
     size_t asking;          /* threads that are at it */
     bool numeric;           /* addresses already: the answer is for ever */
     bool complete;          /* the list is an answer to all names, not only to those that were quick */
-    char *list;             /* the last answer: as the library wants it; NULL: none yet, or no name resolves */
     struct addresses found; /* since all were asked last */
+    char list[LIST_MAX];    /* the last answer, as the library wants it; empty: none yet, or no name resolves */
     char hosts[];
 };
 
@@ -152,40 +153,37 @@ static void tidy(struct addresses *addresses)
 
 /* ZOOKEEPER-2466: the library moves its cursor twice per failed attempt, so of an even number of addresses it tries every other one
  * only, for ever. The first one is repeated then. */
-static char *join_odd(const struct addresses *addresses)
+static void join_odd(char list[LIST_MAX], const struct addresses *addresses)
 {
     size_t entries = addresses->count + (addresses->count % 2 == 0);
-    char *list = addresses->count > 0 ? malloc(entries * (ADDRESS_MAX + 1)) : NULL;
-    if (!list) {
-        return NULL;
-    }
-    char *at = list;
     for (size_t i = 0; i < entries; i++) {
-        at += sprintf(at, "%s%s", i ? "," : "", addresses->text[i % addresses->count]);
+        list += sprintf(list, "%s%s", i ? "," : "", addresses->text[i % addresses->count]);
     }
-    return list;
 }
 
-/* The list, when all hosts are addresses. NULL: one is a name, or no memory. */
-static char *list_of_addresses(const char *hosts)
+/* What was found becomes the list. When nothing was, what was known stays so: a name server that fails makes no server go away. */
+static void publish(struct zk_names *names)
 {
-    struct addresses *addresses = calloc(1, sizeof *addresses);
-    bool all = addresses != NULL;
-    for (const char *at = hosts; all && *at;) {
+    tidy(&names->found);
+    if (names->found.count > 0) {
+        join_odd(names->list, &names->found);
+    }
+}
+
+/* False: one of the hosts is a name. */
+static bool find_addresses(struct zk_names *names)
+{
+    for (const char *at = names->hosts; *at;) {
         struct entry entry;
-        size_t before = addresses->count;
+        size_t before = names->found.count;
         if (entry_next(&entry, &at)) {
-            resolve_entry(addresses, &entry, AI_NUMERICHOST);
+            resolve_entry(&names->found, &entry, AI_NUMERICHOST);
         }
-        all = addresses->count > before;
+        if (names->found.count == before) {
+            return false;
+        }
     }
-    char *list = NULL;
-    if (all) {
-        tidy(addresses);
-        list = join_odd(addresses);
-    }
-    free(addresses);
-    return list;
+    return true;
 }
 
 /* --- asking -------------------------------------------------------------------------------------------------------- */
@@ -202,8 +200,10 @@ struct zk_names *zkl__zk_names_new(const char *hosts)
         pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
         pthread_cond_init(&names->answered, &attr);
         pthread_condattr_destroy(&attr);
-        names->list = list_of_addresses(hosts);
-        names->numeric = names->list != NULL;
+        names->numeric = find_addresses(names);
+        if (names->numeric) {
+            publish(names);
+        }
     }
     return names;
 }
@@ -219,7 +219,6 @@ void zkl__zk_names_drop(struct zk_names *names)
     if (last) {
         pthread_cond_destroy(&names->answered);
         pthread_mutex_destroy(&names->mutex);
-        free(names->list);
         free(names);
     }
 }
@@ -229,24 +228,13 @@ struct question {
     struct entry entry;
 };
 
-/* What was found becomes the list. When nothing was, what was known stays so: a name server that fails makes no server go away. */
-static void publish(struct zk_names *names)
-{
-    tidy(&names->found);
-    char *list = join_odd(&names->found);
-    if (list) {
-        free(names->list);
-        names->list = list;
-    }
-}
-
 /* One name has been asked for. Those that are known need not wait for the others if nothing better is. */
 static void settle(struct zk_names *names)
 {
     names->asking--;
     if (names->asking == 0) {
         publish(names);
-        names->complete = names->list != NULL;
+        names->complete = names->list[0] != '\0';
         pthread_cond_broadcast(&names->answered);
     } else if (!names->complete) {
         publish(names);
@@ -324,7 +312,7 @@ bool zkl__zk_names_wait(struct zk_names *names, int64_t timeout_ms)
 int zkl__zk_names_list(char **list, struct zk_names *names, const zkl_heap *heap)
 {
     pthread_mutex_lock(&names->mutex);
-    bool known = names->list != NULL;
+    bool known = names->list[0] != '\0';
     *list = known ? zkl__copy(heap, names->list, strlen(names->list)) : NULL;
     pthread_mutex_unlock(&names->mutex);
     return known && !*list ? ZKL_ENOMEM : ZKL_OK;

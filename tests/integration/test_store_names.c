@@ -190,11 +190,8 @@ static void test_server_moves(void)
 int main(int argc, char **argv)
 {
     static const struct check_case cases[] = {
-        T(test_no_such_name),
-        T(test_silent_at_open),
-        T(test_one_name_silent),
-        T(test_silent_while_suspended),
-        T(test_server_moves),
+        T(test_no_such_name),           T(test_silent_at_open), T(test_one_name_silent),
+        T(test_silent_while_suspended), T(test_server_moves),
     };
     if (!ensemble_available()) {
         return 77;
