@@ -17,7 +17,7 @@
  * (what a lease is, threads, callbacks) is as in zklock/session.h, zklock/lock.h and their neighbours; get() is the way there.
  *
  * Options are the C structs: zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT; options.recursive = true;
- * zklock::mutex mutex(session, path, &options). No exception leaves a callback of C alive: it ends in std::terminate. */
+ * zklock::mutex mutex(session, path, &options). The callbacks in them must not throw. */
 #ifndef ZKLOCK_ZKLOCK_HPP
 #define ZKLOCK_ZKLOCK_HPP
 
