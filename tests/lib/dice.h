@@ -3,8 +3,8 @@
  * What a plan rolls once comes from a stream (dice_next). What every message rolls (its delay) is a function of the seed and of the
  * message's place in its channel (dice_at), so that taking one fault out of a plan does not roll everything else anew: a
  * shrinker needs that. Unsigned arithmetic only: the same on every compiler. */
-#ifndef SIM_DICE_H
-#define SIM_DICE_H
+#ifndef ZKL_TESTS_DICE_H
+#define ZKL_TESTS_DICE_H
 
 #include <stdbool.h>
 #include <stdint.h>

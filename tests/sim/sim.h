@@ -3,8 +3,8 @@
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 
+#include "../lib/dice.h"
 #include "client.h"
-#include "dice.h"
 #include "ensemble.h"
 #include "plan.h"
 
