@@ -79,28 +79,89 @@ static void test_credentials_and_heap_are_whole_or_none(void)
     }
 }
 
+static void test_numbers_have_their_range(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.tick_ms = 0;
+    expect_bad(options, "tick_ms is 0; 1 to 86400000 is possible");
+    options.tick_ms = ZKL__DAY_MS + 1;
+    expect_bad(options, "tick_ms");
+    options.tick_ms = 2000;
+    options.size--;
+    expect_bad(options, "ZKL_SESSION_OPTIONS_INIT");
+}
+
+static void test_transport_is_of_one_kind_and_whole(void)
+{
+    const zkl_sasl whole = {.mechanisms = "GSSAPI", .host = "zoo"};
+    const zkl_sasl lacking[] = {{.host = "zoo"}, {.mechanisms = "GSSAPI"}};
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.sasl = &whole;
+    CU_ASSERT_EQUAL(zkl__options_check(&options, NULL), ZKL_OK);
+    options.tls = "ca.pem,cert.pem,key.pem";
+    expect_bad(options, "tls and sasl");
+    options.sasl = NULL;
+    CU_ASSERT_EQUAL(zkl__options_check(&options, NULL), ZKL_OK);
+    options.tls = "ca.pem";
+    expect_bad(options, "\"ca.pem,cert.pem,key.pem\"");
+    options.tls = NULL;
+    for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++) {
+        options.sasl = &lacking[i];
+        expect_bad(options, "its mechanisms or its host");
+    }
+}
+
+/* However many allocations there are, each fails once: nothing is left, and the last round, in which none fails, has copied
+ * everything. Returns how many there were. */
+static long copy_without_memory(const zkl_session_options *options)
+{
+    struct test_heap counter = TEST_HEAP_INIT;
+    zkl_heap heap = test_heap(&counter);
+    bool copied = false;
+    long nth = 0;
+    while (!copied && nth < 20) {
+        struct zkl__settings settings = {.servers = NULL};
+        test_heap_fail(&counter, ++nth, false);
+        copied = zkl__settings_copy(&settings, &heap, "memory:x", options);
+        zkl__settings_free(&settings, &heap);
+        CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
+    }
+    return nth - 1;
+}
+
 static void test_settings_are_copies(void)
 {
     struct test_heap counter = TEST_HEAP_INIT;
     zkl_heap heap = test_heap(&counter);
-    char scheme[] = "digest", secret[] = "me\0secret", servers[] = "memory:x";
+    char scheme[] = "digest", secret[] = "me\0secret", servers[] = "memory:x", tls[] = "a,b,c,secret", host[] = "zoo";
+    const zkl_acl_entry entry = {ZKL_PERM_ALL, "auth", ""};
+    const zkl_acl acl = {1, &entry};
+    zkl_sasl sasl = {.mechanisms = "GSSAPI", .host = host};
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     options.auth_scheme = scheme;
     options.auth = secret;
     options.auth_size = 9;
-    for (long nth = 0; nth < 5; nth++) { /* 0: nothing fails */
-        struct zkl__settings settings = {.servers = NULL};
-        test_heap_fail(&counter, nth, false);
-        bool ok = zkl__settings_copy(&settings, &heap, servers, &options);
-        CU_ASSERT_EQUAL(ok, nth == 0 || nth > 3);
-        if (ok) {
-            CU_ASSERT_STRING_EQUAL(settings.servers, "memory:x");
-            CU_ASSERT(settings.options.auth_scheme != scheme);
-            CU_ASSERT_EQUAL(memcmp(settings.options.auth, secret, 9), 0);
-        }
-        zkl__settings_free(&settings, &heap);
-        CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
-    }
+    options.acl = &acl;
+    options.tls = tls;
+    options.sasl = &sasl;
+    struct zkl__settings settings = {.servers = NULL};
+    CU_ASSERT_FATAL(zkl__settings_copy(&settings, &heap, servers, &options));
+    CU_ASSERT_STRING_EQUAL(settings.servers, "memory:x");
+    CU_ASSERT(settings.options.auth_scheme != scheme);
+    CU_ASSERT_EQUAL(memcmp(settings.options.auth, secret, 9), 0);
+    CU_ASSERT_STRING_EQUAL(settings.options.acl->entries[0].scheme, "auth");
+    CU_ASSERT_STRING_EQUAL(settings.options.tls, tls);
+    CU_ASSERT(settings.options.tls != tls);
+    CU_ASSERT_STRING_EQUAL(settings.options.sasl->host, "zoo");
+    CU_ASSERT(settings.options.sasl->host != host);
+    CU_ASSERT_STRING_EQUAL(settings.options.sasl->service, "zookeeper"); /* unless it is given */
+    zkl__settings_free(&settings, &heap);
+    CU_ASSERT_EQUAL(copy_without_memory(&options), 6);
+    sasl.service = "zk";
+    CU_ASSERT(zkl__settings_copy(&settings, &heap, servers, &options));
+    CU_ASSERT_STRING_EQUAL(settings.options.sasl->service, "zk");
+    zkl__settings_free(&settings, &heap);
+    CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
 }
 
 static void test_lease_check(void)
@@ -139,11 +200,16 @@ static void test_escape(void)
     expect_line("a\xe2\x80\xae"
                 "b\xe2\x80\xa8",
                 64, "a\\xe2\\x80\\xaeb\\xe2\\x80\\xa8"); /* right to left; line separator */
-    expect_line("0123456789", 10, "012345678");          /* cut, never in the middle of an escape or a character */
+    expect_line("\xd8\x9c\xe2\x80\x8e\xe2\x80\x8f", 64, "\\xd8\\x9c\\xe2\\x80\\x8e\\xe2\\x80\\x8f"); /* its marks */
+    expect_line("\xe2\x81\xa6\xe2\x81\xa9", 64, "\\xe2\\x81\\xa6\\xe2\\x81\\xa9");                   /* its isolates */
+    expect_line("\xe2\x80\x90\xe2\x80\xaf\xe2\x81\xa5\xe2\x81\xaa", 64,
+                "\xe2\x80\x90\xe2\x80\xaf\xe2\x81\xa5\xe2\x81\xaa"); /* the neighbours of all these stay */
+    expect_line("0123456789", 10, "012345678"); /* cut, never in the middle of an escape or a character */
     expect_line("0123\n56789", 8, "0123");
     expect_line("012\xc3\xbc", 5, "012");
     expect_line("", 64, "");
 }
 
 TESTS("options", T(test_acl_copy), T(test_acl_check), T(test_credentials_and_heap_are_whole_or_none),
-      T(test_settings_are_copies), T(test_lease_check), T(test_escape))
+      T(test_numbers_have_their_range), T(test_transport_is_of_one_kind_and_whole), T(test_settings_are_copies),
+      T(test_lease_check), T(test_escape))

@@ -175,9 +175,21 @@ static void test_histogram(void)
     CU_ASSERT_EQUAL(zkl__histogram_bound_us(ZKL_HISTOGRAM_BUCKETS - 1), 0);
 }
 
+static void test_what_does_not_add_up(void)
+{
+    const zkl_contender_stats sound = {.waits = 3, .waiting = 1, .grants = 2, .releases = 1, .held = 1};
+    CU_ASSERT(zkl__stats_sound(&sound));
+    zkl_contender_stats other = sound;
+    other.waits++;
+    CU_ASSERT(!zkl__stats_sound(&other));
+    other = sound;
+    other.losses++;
+    CU_ASSERT(!zkl__stats_sound(&other));
+}
+
 /* --- the public functions, and the text ------------------------------------------------------------------------------ */
 
-static char text[200000];
+static char text[200000], wide[2000000];
 
 static bool has_line(const char *line)
 {
@@ -296,5 +308,31 @@ static void test_prometheus(void)
     kit_close(session);
 }
 
+/* From the counts themselves: what takes a holder of long standing, and a name longer than its room. */
+static void test_prometheus_of_counts(void)
+{
+    struct zkl__stats stats;
+    zkl__stats_init(&stats);
+    CU_ASSERT(zkl__stats_prometheus(&stats, false, NULL, text, sizeof text) < sizeof text);
+    CU_ASSERT(has_line("zklock_connected 0"));
+    CU_ASSERT_PTR_NULL(strstr(text, "lease_slack"));
+    zkl__stats_slack(&stats, 2500 * MS);
+    zkl__stats_slack(&stats, 1250 * MS);
+    zkl__stats_slack(&stats, 7000 * MS);
+    CU_ASSERT(zkl__stats_prometheus(&stats, true, NULL, text, sizeof text) < sizeof text);
+    CU_ASSERT(has_line("zklock_lease_slack_min_seconds 1.250000"));
+    check_form();
+    char name[5000];
+    memset(name, '\\', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    CU_ASSERT(zkl__stats_prometheus(&stats, true, name, wide, sizeof wide) < sizeof wide);
+    const char *label = strstr(wide, "{session=\"") + strlen("{session=\"");
+    size_t slashes = strspn(label, "\\");
+    CU_ASSERT(slashes > 8000 && slashes % 2 == 0); /* cut, never in the middle of an escape */
+    CU_ASSERT(strncmp(label + slashes, "\"} 1\n", 5) == 0);
+    zkl__stats_deinit(&stats, &(zkl_heap){0});
+}
+
 TESTS("stats", T(test_a_grant), T(test_waits_that_end_otherwise), T(test_losses), T(test_connections),
-      T(test_no_memory_for_a_row), T(test_histogram), T(test_of_a_session), T(test_many_paths), T(test_prometheus))
+      T(test_no_memory_for_a_row), T(test_histogram), T(test_what_does_not_add_up), T(test_of_a_session),
+      T(test_many_paths), T(test_prometheus), T(test_prometheus_of_counts))
