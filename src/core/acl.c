@@ -28,16 +28,6 @@ int zkl__acl_check(const zkl_acl *acl, zkl_error *err)
     return ZKL_OK;
 }
 
-/* Puts text at *end, moves *end behind it. */
-static const char *put(char **end, const char *text)
-{
-    char *here = *end;
-    size_t size = strlen(text) + 1;
-    memcpy(here, text, size);
-    *end += size;
-    return here;
-}
-
 zkl_acl *zkl__acl_copy(const zkl_heap *heap, const zkl_acl *acl)
 {
     size_t size = sizeof(zkl_acl) + acl->count * sizeof(zkl_acl_entry);
@@ -53,8 +43,8 @@ zkl_acl *zkl__acl_copy(const zkl_heap *heap, const zkl_acl *acl)
     char *end = (char *)copy + head;
     for (size_t i = 0; i < acl->count; i++) {
         entries[i].perms = acl->entries[i].perms;
-        entries[i].scheme = put(&end, acl->entries[i].scheme);
-        entries[i].id = put(&end, acl->entries[i].id);
+        entries[i].scheme = zkl__text_put(&end, acl->entries[i].scheme);
+        entries[i].id = zkl__text_put(&end, acl->entries[i].id);
     }
     copy->count = acl->count;
     copy->entries = entries;

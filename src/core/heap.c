@@ -22,3 +22,12 @@ char *zkl__copy(const zkl_heap *heap, const void *data, size_t size)
     }
     return copy;
 }
+
+const char *zkl__text_put(char **end, const char *text)
+{
+    char *here = *end;
+    size_t size = strlen(text) + 1;
+    memcpy(here, text, size);
+    *end += size;
+    return here;
+}

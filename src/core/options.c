@@ -81,15 +81,6 @@ int zkl__options_check(const zkl_session_options *options, zkl_error *err)
     return rc == ZKL_OK ? zkl__acl_check(options->acl, err) : rc;
 }
 
-static const char *put(char **end, const char *text)
-{
-    char *here = *end;
-    size_t size = strlen(text) + 1;
-    memcpy(here, text, size);
-    *end += size;
-    return here;
-}
-
 zkl_sasl *zkl__sasl_copy(const zkl_heap *heap, const zkl_sasl *sasl)
 {
     const char *service = sasl->service ? sasl->service : "zookeeper";
@@ -97,9 +88,9 @@ zkl_sasl *zkl__sasl_copy(const zkl_heap *heap, const zkl_sasl *sasl)
     zkl_sasl *copy = zkl__zalloc(heap, sizeof *copy + size);
     if (copy) {
         char *end = (char *)(copy + 1);
-        copy->mechanisms = put(&end, sasl->mechanisms);
-        copy->service = put(&end, service);
-        copy->host = put(&end, sasl->host);
+        copy->mechanisms = zkl__text_put(&end, sasl->mechanisms);
+        copy->service = zkl__text_put(&end, service);
+        copy->host = zkl__text_put(&end, sasl->host);
         copy->callbacks = sasl->callbacks;
     }
     return copy;
