@@ -349,6 +349,7 @@ static void send_list(struct zkl__core *core, struct zkl__local_queue *q)
             sender = c;
         }
     }
+    ZKL__ENSURE(sender);
     sender->in_flight--; /* counted when it asked, and again now */
     if (zkl__core_send(core, sender, NULL, ZKL__ROLE_LIST, &op) == ZKL_OK) {
         q->lists_under_way++;
