@@ -61,6 +61,13 @@ static bool used_up(const char *node)
     return sequence < 0 || sequence == INT32_MAX;
 }
 
+static void admit(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+{
+    c->proved = false;
+    zkl__contender_move(c, ZKL__PROVING, "nobody is before us");
+    zkl__contender_advance(c, ev, out);
+}
+
 static void decide_by_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
                            struct zkl__contender_actions *out)
 {
@@ -81,9 +88,7 @@ static void decide_by_list(struct zkl__contender *c, const struct zkl__contender
     if (blocker) {
         wait_for(c, ev, out, blocker);
     } else {
-        c->proved = false;
-        zkl__contender_move(c, ZKL__PROVING, "nobody is before us");
-        zkl__contender_advance(c, ev, out);
+        admit(c, ev, out);
     }
 }
 
@@ -161,6 +166,8 @@ static void on_create(struct zkl__contender *c, const struct zkl__contender_even
         zkl__contender_advance(c, ev, out);
     } else if (reply->rc != ZKL__RC_OK) {
         zkl__contender_fail_by_reply(c, ev, out);
+    } else if (!c->config.rule->waits_for && !c->doubled && !used_up(c->node)) {
+        admit(c, ev, out);
     } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) {
         zkl__contender_move(c, ZKL__LISTING, "we have a place, but no list");
         zkl__contender_advance(c, ev, out);

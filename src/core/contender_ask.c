@@ -160,6 +160,15 @@ static bool advance_mark(struct zkl__contender *c, struct zkl__contender_actions
     return false;
 }
 
+/* Who waits for nobody needs the list only to find what it sent twice: that its node is there, the create's answer says. */
+static void ask_place(struct zkl__contender *c, struct zkl__contender_actions *out)
+{
+    zkl__ask(c, out, ZKL__ROLE_CREATE, zkl__create_op(c));
+    if (c->config.rule->waits_for || c->doubled) {
+        zkl__ask_list(c, out);
+    }
+}
+
 static void advance_waiting(struct zkl__contender *c, const struct zkl__contender_event *ev,
                             struct zkl__contender_actions *out)
 {
@@ -171,15 +180,13 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
     case ZKL__NEW:
         if (!(c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) { /* one of the last attempt: its answer comes first */
             zkl__contender_move(c, ZKL__CREATING, "asks for a place and the list together");
-            zkl__ask(c, out, ZKL__ROLE_CREATE, zkl__create_op(c));
-            zkl__ask_list(c, out);
+            ask_place(c, out);
         }
         break;
     case ZKL__CREATING:
         if (!(c->under_way & (UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_LIST)))) {
             c->doubled = c->unsure;
-            zkl__ask(c, out, ZKL__ROLE_CREATE, zkl__create_op(c));
-            zkl__ask_list(c, out);
+            ask_place(c, out);
         }
         break;
     case ZKL__MAKING:

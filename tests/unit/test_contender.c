@@ -98,6 +98,32 @@ static void test_try(void)
     end();
 }
 
+/* A permit, a member: that its node is there is all. */
+static void test_who_waits_for_nobody_needs_no_list(void)
+{
+    static const struct zkl__rule nobody = {"lease-", 0};
+    begin();
+    struct zkl__contender_config config = script_config(&me, "/q");
+    config.rule = &nobody;
+    script_contend(&s, &me, &config);
+    script_start(&s, &me, INT64_MAX, false);
+    OPS(&s, "create");
+    script_answer(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    OPS(&s, "");
+    script_release(&s, &me);
+    script_answer_all(&s);
+    script_contend(&s, &me, &config);
+    script_start(&s, &me, INT64_MAX, false);
+    script_suspend(&s, 1); /* done, and not answered */
+    script_connect(&s);
+    CU_ASSERT_PTR_NOT_NULL(strstr(script_ops(&s), "create list")); /* sent again: which of the two is it? */
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    end();
+}
+
 static void test_hand_over(void)
 {
     begin();
@@ -466,11 +492,11 @@ static void test_cancel_while_the_double_is_deleted(void)
 }
 
 TESTS("contender", T(test_uncontended_in_one_round_trip), T(test_start_before_the_connection), T(test_try),
-      T(test_hand_over), T(test_predecessor_gone_before_the_watch), T(test_event_before_the_answer_of_the_get),
-      T(test_a_crashed_predecessor_is_no_grant), T(test_numbers_used_up), T(test_lost_create_that_was_done),
-      T(test_lost_create_that_was_not_done), T(test_create_lost_many_times), T(test_lost_create_and_both_removed),
-      T(test_created_name_that_is_too_long), T(test_double_that_stays), T(test_double_that_is_a_strangers),
-      T(test_forged_place_before_ours), T(test_long_name_with_our_uuid), T(test_lost_create_then_cancel),
-      T(test_lost_create_then_cancel_and_trouble), T(test_lost_create_then_cancel_without_a_directory),
-      T(test_cancel_before_the_create_is_answered), T(test_cancel_and_then_the_create_is_lost),
-      T(test_cancel_while_the_double_is_deleted))
+      T(test_who_waits_for_nobody_needs_no_list), T(test_hand_over), T(test_predecessor_gone_before_the_watch),
+      T(test_event_before_the_answer_of_the_get), T(test_a_crashed_predecessor_is_no_grant), T(test_numbers_used_up),
+      T(test_lost_create_that_was_done), T(test_lost_create_that_was_not_done), T(test_create_lost_many_times),
+      T(test_lost_create_and_both_removed), T(test_created_name_that_is_too_long), T(test_double_that_stays),
+      T(test_double_that_is_a_strangers), T(test_forged_place_before_ours), T(test_long_name_with_our_uuid),
+      T(test_lost_create_then_cancel), T(test_lost_create_then_cancel_and_trouble),
+      T(test_lost_create_then_cancel_without_a_directory), T(test_cancel_before_the_create_is_answered),
+      T(test_cancel_and_then_the_create_is_lost), T(test_cancel_while_the_double_is_deleted))
