@@ -234,11 +234,10 @@ bool zkl__agent_give_up(struct zkl__object *object, int code)
     return false;
 }
 
-void zkl__agent_describe(const struct zkl__object *object, const char **path, zkl_state *state, int64_t *token)
+int zkl__agent_describe(const struct zkl__object *object, zkl__visit_fn visit, void *payload)
 {
-    *path = ((const struct zkl__agent *)object)->path;
-    *state = ZKL_STATE_IDLE;
-    *token = 0;
+    (void)object, (void)visit, (void)payload; /* stands in no queue */
+    return 0;
 }
 
 void zkl__agent_session_changed(struct zkl__object *object, zkl_session_state state)

@@ -66,7 +66,7 @@ void zkl__agent_stop(struct zkl__agent *agent);
 
 /* For zkl__object_ops. */
 bool zkl__agent_give_up(struct zkl__object *object, int code);
-void zkl__agent_describe(const struct zkl__object *object, const char **path, zkl_state *state, int64_t *token);
+int zkl__agent_describe(const struct zkl__object *object, zkl__visit_fn visit, void *payload);
 void zkl__agent_session_changed(struct zkl__object *object, zkl_session_state state);
 
 #endif

@@ -150,5 +150,5 @@ int zkl_session_release_all(zkl_session *session)
 
 int zkl_session_locks(zkl_session *session, zkl_lock_visit_fn visit, void *payload)
 {
-    return zkl__places_visit(session, &ops, visit, payload);
+    return zkl__places_visit(session, visit, payload);
 }

@@ -367,13 +367,15 @@ size_t zkl__place_node(const struct zkl__place *place, char *name, size_t size)
     return zkl__place_node_at(place, 0, name, size);
 }
 
-void zkl__place_describe(const struct zkl__object *object, const char **path, zkl_state *state, int64_t *token)
+int zkl__place_describe(const struct zkl__object *object, zkl__visit_fn visit, void *payload)
 {
     const struct zkl__place *place = (const struct zkl__place *)object;
     struct zkl__standing now = zkl__place_look(place);
-    *path = place->path;
-    *state = now.state;
-    *token = now.token;
+    size_t count = now.state == ZKL_STATE_IDLE ? 0 : place->config.paths ? place->config.path_count : 1;
+    for (size_t i = 0; i < count; i++) {
+        visit(place->config.paths ? place->config.paths[i] : place->path, now.state, now.token, payload);
+    }
+    return (int)count;
 }
 
 int zkl__places_release_all(zkl_session *session, const struct zkl__place_ops *ops)
@@ -392,8 +394,7 @@ int zkl__places_release_all(zkl_session *session, const struct zkl__place_ops *o
     return count;
 }
 
-int zkl__places_visit(zkl_session *session, const struct zkl__place_ops *ops,
-                      void (*visit)(const char *path, zkl_state state, int64_t token, void *payload), void *payload)
+int zkl__places_visit(zkl_session *session, zkl__visit_fn visit, void *payload)
 {
     if (!session || !visit) {
         return ZKL_EINVAL;
@@ -403,14 +404,7 @@ int zkl__places_visit(zkl_session *session, const struct zkl__place_ops *ops,
         return count;
     }
     for (struct zkl__object *object = zkl__session_objects(session); object; object = object->next) {
-        const char *path;
-        zkl_state state;
-        int64_t token;
-        object->ops->describe(object, &path, &state, &token);
-        if (object->ops == &ops->object && state != ZKL_STATE_IDLE) {
-            visit(path, state, token, payload);
-            count++;
-        }
+        count += object->ops->describe(object, visit, payload);
     }
     zkl__session_leave(session);
     return count;

@@ -114,12 +114,11 @@ void zkl__place_unlisten(struct zkl__place *place, struct zkl__ear *ear);
 
 /* For zkl__object_ops. */
 bool zkl__place_give_up(struct zkl__object *object, int code);
-void zkl__place_describe(const struct zkl__object *object, const char **path, zkl_state *state, int64_t *token);
+int zkl__place_describe(const struct zkl__object *object, zkl__visit_fn visit, void *payload);
 
-/* Over all objects of a session with these ops: gives up each, or shows each that is not idle. How many, or ZKL_EFORKED, ZKL_ECLOSED,
+/* Over all objects of a session: gives up each with these ops, or shows each that is not idle. How many, or ZKL_EFORKED, ZKL_ECLOSED,
  * ZKL_EINVAL. */
 int zkl__places_release_all(zkl_session *session, const struct zkl__place_ops *ops);
-int zkl__places_visit(zkl_session *session, const struct zkl__place_ops *ops,
-                      void (*visit)(const char *path, zkl_state state, int64_t token, void *payload), void *payload);
+int zkl__places_visit(zkl_session *session, zkl__visit_fn visit, void *payload);
 
 #endif

@@ -126,12 +126,13 @@ typedef int (*zkl_section_fn)(const zkl_cancel *cancel, int64_t token, void *pay
 ZKL_API int zkl_with_lock(zkl_lock *lock, int64_t timeout_ms, int64_t margin_ms, zkl_section_fn section, void *payload,
                           int *result, zkl_error *err);
 
-/* Releases or cancels everything of this kind that the session holds or waits for, without waiting for the server.
+/* Releases or cancels every zkl_lock that the session holds or waits for, without waiting for the server.
  * Returns how many, or ZKL_EFORKED, ZKL_ECLOSED. */
 ZKL_API int zkl_session_release_all(zkl_session *session);
 
-/* Calls visit for every lock of the session that is waiting, held, in jeopardy or lost, with the session locked: copy and
- * return. Returns how many were visited, or ZKL_EFORKED, ZKL_ECLOSED. */
+/* Calls visit for everything of the session that is waiting, held, in jeopardy or lost: locks, read/write locks, multi-locks (once for
+ * each of their paths), semaphores, elections, memberships of double barriers, members and pieces of partitions. With the session
+ * locked: copy and return. token is 0 unless held. Returns how many times, or ZKL_EINVAL, ZKL_EFORKED, ZKL_ECLOSED. */
 typedef void (*zkl_lock_visit_fn)(const char *path, zkl_state state, int64_t token, void *payload);
 ZKL_API int zkl_session_locks(zkl_session *session, zkl_lock_visit_fn visit, void *payload);
 

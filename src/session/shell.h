@@ -73,14 +73,16 @@ struct zkl__callbacks *zkl__session_callbacks(zkl_session *session); /* user cod
 
 /* --- objects of a session: told when it closes, listed for operators ------------------------------------------------ */
 
+typedef void (*zkl__visit_fn)(const char *path, zkl_state state, int64_t token, void *payload);
+
 struct zkl__object;
 struct zkl__object_ops {
     const char *noun; /* "lock" */
     /* Inside the mutex, before the core is closed: give up what is pending (its owner is told ZKL_ECLOSED) and held. Returns
      * whether there was anything. code: ZKL_ECLOSED, or ZKL_ECANCELED for zkl_session_release_all. */
     bool (*give_up)(struct zkl__object *object, int code);
-    /* Inside the mutex: path, state and token, for zkl_session_locks. */
-    void (*describe)(const struct zkl__object *object, const char **path, zkl_state *state, int64_t *token);
+    /* Inside the mutex: shows each place in a queue that it has, for zkl_session_locks. Returns how many. */
+    int (*describe)(const struct zkl__object *object, zkl__visit_fn visit, void *payload);
     /* Inside a step: the session changed to this state. Note it, and act after the step (an alarm at 0). NULL: does not care. */
     void (*session_changed)(struct zkl__object *object, zkl_session_state state);
 };

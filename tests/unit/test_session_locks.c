@@ -1,0 +1,113 @@
+/* zkl_session_locks: everything that a session holds or waits for, whatever its kind. */
+#include "lock_kit.h"
+
+#include <string.h>
+
+static zkl_session *one, *two;
+
+static void set_up(void)
+{
+    one = kit_open(NULL);
+    two = kit_open(NULL);
+}
+
+static void tear_down(void)
+{
+    kit_close(one);
+    kit_close(two);
+}
+
+/* What was visited, by path. */
+struct shown {
+    const char *path;
+    zkl_state state;
+    int64_t token;
+    int times;
+};
+
+struct visits {
+    struct shown *shown;
+    size_t count;
+    int strangers;
+};
+
+static void visit(const char *path, zkl_state state, int64_t token, void *payload)
+{
+    struct visits *visits = payload;
+    for (size_t i = 0; i < visits->count; i++) {
+        if (strcmp(visits->shown[i].path, path) == 0) {
+            visits->shown[i].state = state;
+            visits->shown[i].token = token;
+            visits->shown[i].times++;
+            return;
+        }
+    }
+    visits->strangers++;
+}
+
+static void on_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
+{
+    (void)observer, (void)leader, (void)payload;
+}
+
+static void test_every_kind(void)
+{
+    static const char *const both[] = {"/m/a", "/m/b"};
+    set_up();
+    zkl_lock *lock = kit_lock(one, "/lock", NULL), *waiter = kit_lock(one, "/waits", NULL);
+    zkl_lock *blocker = kit_lock(two, "/waits", NULL);
+    struct acquire waiting;
+    zkl_rwlock *rwlock;
+    zkl_multilock *multilock;
+    zkl_semaphore *semaphore;
+    zkl_election *election, *idle;
+    zkl_election_observer *observer;
+    CU_ASSERT_EQUAL_FATAL(zkl_rwlock_new(&rwlock, one, "/rw", NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&multilock, one, both, 2, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&semaphore, one, "/s", 3, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&election, one, "/e", NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&idle, one, "/idle", NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_election_observe(&observer, one, "/e", on_leader, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_session_locks(one, visit, &(struct visits){.count = 0}), 0);
+
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(blocker, 5000, NULL, NULL), ZKL_OK);
+    acquire_start(&waiting, waiter, ZKL_WAIT_FOREVER);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(rwlock, ZKL_RW_READ, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_multilock_acquire(multilock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 2, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_election_campaign(election, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl_lock_state(waiter) == ZKL_STATE_WAITING));
+
+    struct shown shown[] = {{.path = "/lock"}, {.path = "/rw"}, {.path = "/m/a"},  {.path = "/m/b"},
+                            {.path = "/s"},    {.path = "/e"},  {.path = "/waits"}};
+    struct visits visits = {shown, sizeof shown / sizeof *shown, 0};
+    CU_ASSERT_EQUAL(zkl_session_locks(one, visit, &visits), 7);
+    CU_ASSERT_EQUAL(visits.strangers, 0);
+    const int64_t tokens[] = {zkl_lock_token(lock),           zkl_rwlock_token(rwlock),
+                              zkl_multilock_token(multilock), zkl_multilock_token(multilock),
+                              zkl_semaphore_token(semaphore), zkl_election_token(election)};
+    for (size_t i = 0; i < visits.count; i++) {
+        bool held = i < sizeof tokens / sizeof *tokens;
+        CU_ASSERT_EQUAL(shown[i].times, 1);
+        CU_ASSERT_EQUAL(shown[i].state, held ? ZKL_STATE_HELD : ZKL_STATE_WAITING);
+        CU_ASSERT_EQUAL(shown[i].token, held ? tokens[i] : 0);
+    }
+
+    zkl_lock_cancel(waiter);
+    CU_ASSERT_EQUAL(acquire_join(&waiting), ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl_session_release_all(one), 1); /* locks alone */
+    CU_ASSERT_EQUAL(zkl_session_locks(one, visit, &visits), 5);
+    zkl_election_observer_free(observer);
+    zkl_election_free(election);
+    zkl_election_free(idle);
+    zkl_semaphore_free(semaphore);
+    zkl_multilock_free(multilock);
+    zkl_rwlock_free(rwlock);
+    zkl_lock_free(lock);
+    zkl_lock_free(waiter);
+    zkl_lock_free(blocker);
+    tear_down();
+}
+
+TESTS("session_locks", T(test_every_kind))
