@@ -2,6 +2,7 @@
 #include "section.h"
 
 #include "error.h"
+#include "path.h"
 
 #include <zklock/lock.h>
 
@@ -135,6 +136,11 @@ const char *zkl_lock_path(const zkl_lock *lock)
 size_t zkl_lock_node(const zkl_lock *lock, char *name, size_t size)
 {
     return zkl__place_node((const struct zkl__place *)lock, name, size);
+}
+
+int zkl_path_check(const char *path, zkl_error *err)
+{
+    return zkl__path_check(path, err);
 }
 
 const char *zkl_state_name(zkl_state state)

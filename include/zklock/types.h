@@ -19,6 +19,12 @@ extern "C" {
 typedef struct zkl_session zkl_session;
 typedef struct zkl_lock zkl_lock;
 
+/* Is this a path for a lock, or for what else takes one? ZKL_OK, or ZKL_EINVAL with what is wrong with it in err: not absolute, a component
+ * that is empty, "." or "..", or ends in '-' and ten digits as contenders' do, no UTF-8, characters that the servers refuse, more than
+ * ZKL_PATH_MAX bytes, "/" itself, below /zookeeper. Every function with a path checks it so; this one is for who wants to know
+ * before there is a session. A recipe with znodes below its path (a semaphore's "/leases") needs room for them. Any thread. */
+ZKL_API int zkl_path_check(const char *path, zkl_error *err);
+
 /* Permissions of an ACL entry, ZooKeeper's own bits. */
 enum {
     ZKL_PERM_READ = 1,

@@ -70,7 +70,7 @@ void cli_cut(char *text, size_t columns);
 /* Width of the terminal that fd is; 80 when it is none. */
 int cli_columns(int fd);
 
-/* LOCK as a znode path: itself when absolute, else below /locks. Malloced; NULL after it was said why. */
+/* LOCK as a znode path that can be one: itself when absolute, else below /locks. Malloced; NULL after it was said why. */
 char *cli_lock_path(const char *lock);
 
 #endif

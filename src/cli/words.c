@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zklock/types.h>
+
 /* One write per message: lines of several processes on one terminal stay whole. */
 __attribute__((format(printf, 1, 0))) static void say(const char *format, va_list arguments)
 {
@@ -61,12 +63,18 @@ int cli_usage(const char *command, const char *format, ...)
 char *cli_lock_path(const char *lock)
 {
     char *path;
+    zkl_error error;
     if (lock[0] == '-') {
         cli_error("'%s': options come before LOCK; a lock of that name is /locks/%s", lock, lock);
         return NULL;
     }
     if (asprintf(&path, "%s%s", lock[0] == '/' ? "" : "/locks/", lock) < 0) {
         cli_error("out of memory");
+        return NULL;
+    }
+    if (zkl_path_check(path, &error) != ZKL_OK) {
+        cli_error("\"%s\": %s", lock, error.text);
+        free(path);
         return NULL;
     }
     return path;

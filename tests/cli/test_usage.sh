@@ -50,6 +50,19 @@ done <<'TABLE'
 125|--session-timeout 0 run x true|out of range
 125|--tick 0s run x true|out of range
 125|--auth-file /nonexistent run x true|--auth-file /nonexistent: No such file
+125|run -n a/../b true|"a/../b": path: '..' is not allowed
+125|run '' true|empty component
+125|run / true|'/' itself cannot be a lock
+125|run /zookeeper/x true|belongs to the ensemble
+125|run $'a\xff' true|not valid UTF-8
+125|run x-0123456789 true|looks like a contender
+125|elect a// true|empty component
+125|once --slot 15m a/. true|'.' is not allowed
+125|hold a/../b|'..' is not allowed
+125|check a/../b|'..' is not allowed
+125|ls x a/../b|'..' is not allowed
+125|watch a/../b|'..' is not allowed
+125|release --force --yes a/../b|'..' is not allowed
 125|sandbox -n 2|1 server or 3
 125|sandbox -C nothing|want KEY=VALUE
 125|check|which lock
@@ -63,7 +76,7 @@ done <<'TABLE'
 125|release x|--force removes
 125|release --force x|--yes
 125|release --force --yes --token x y|'x' is none
-122|run -w 200ms x true|127.0.0.1:1
+122|run -w 200ms x true|^zklock: no answer from 127.0.0.1:1 within 200 ms; is it running\? -s or .ZKLOCK_SERVERS .* 'zklock doctor'
 122|run -n -w 200ms x true|127.0.0.1:1
 TABLE
 

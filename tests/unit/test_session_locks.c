@@ -110,4 +110,17 @@ static void test_every_kind(void)
     tear_down();
 }
 
-TESTS("session_locks", T(test_every_kind))
+static void test_path_check(void)
+{
+    zkl_error err = {.code = 99};
+    CU_ASSERT_EQUAL(zkl_path_check("/locks/backup", &err), ZKL_OK);
+    CU_ASSERT_EQUAL(err.code, 99);
+    CU_ASSERT_EQUAL(zkl_path_check("/locks/../backup", &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(err.code, ZKL_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "'..' is not allowed"));
+    CU_ASSERT_STRING_EQUAL(err.path, "/locks/../backup");
+    CU_ASSERT_EQUAL(zkl_path_check(NULL, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_path_check("/", NULL), ZKL_EINVAL);
+}
+
+TESTS("session_locks", T(test_every_kind), T(test_path_check))
