@@ -124,8 +124,11 @@ int zkl__section_run(zkl_cancel *cancel, const struct zkl__rule *rule, int64_t t
 static int set_margin(struct zkl_cancel *cancel, int64_t margin_ms, zkl_error *err)
 {
     int64_t least_ms = zkl_session_least_lease_ms(cancel->place->session);
-    cancel->margin_ns = margin_ms > 0 ? margin_ms * ZKL__MS : least_ms * ZKL__MS / 3;
-    return zkl__range_check("margin_ms", margin_ms, 0, least_ms > 0 ? least_ms - 1 : 0, err);
+    int rc = zkl__range_check("margin_ms", margin_ms, 0, least_ms > 0 ? least_ms - 1 : 0, err);
+    if (rc == ZKL_OK) {
+        cancel->margin_ns = margin_ms > 0 ? margin_ms * ZKL__MS : least_ms * ZKL__MS / 3;
+    }
+    return rc;
 }
 
 int zkl__section_init(zkl_cancel *cancel, struct zkl__place *place, int64_t margin_ms, zkl_error *err)

@@ -865,6 +865,7 @@ static void test_bad_calls(void)
     CU_ASSERT_EQUAL(zkl_with_lock(lock, 0, 0, NULL, NULL, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_with_lock(lock, 0, -1, run_section, &section, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "margin_ms is -1"));
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 0, INT64_MAX, run_section, &section, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_with_lock(lock, 0, zkl_session_least_lease_ms(one), run_section, &section, NULL, &err),
                     ZKL_EINVAL);
     CU_ASSERT_EQUAL(section.runs, 0);
