@@ -69,21 +69,28 @@ static void examine_tick(struct doctor *doctor, const char *server, const char *
     }
 }
 
+/* "host", "host:port", "[IPv6]" or "[IPv6]:port"; what is none of these does not resolve. */
+static void split_server(const char *server, char *host, size_t host_size, char *port, size_t port_size)
+{
+    bool bracket = *server == '[';
+    size_t length = strcspn(server + bracket, bracket ? "]" : ":");
+    const char *rest = server + bracket + length;
+    rest += bracket && *rest == ']';
+    snprintf(host, host_size, "%.*s", (int)length, server + bracket);
+    snprintf(port, port_size, "%s", *rest == ':' ? rest + 1 : "2181");
+}
+
 static void examine_server(struct doctor *doctor, const char *server)
 {
     char host[256];
     char answer[4096];
     char version[64] = "of unknown version";
     char mode[32] = "mode unknown";
+    char port[8];
     const char *why;
-    const char *colon = strrchr(server, ':');
-    if (!colon || (size_t)(colon - server) >= sizeof host) {
-        find(doctor, false, server, "not host:port");
-        return;
-    }
-    snprintf(host, sizeof host, "%.*s", (int)(colon - server), server);
+    split_server(server, host, sizeof host, port, sizeof port);
     int64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
-    if (!ask(host, colon + 1, "srvr", ASK_MS, answer, sizeof answer, &why)) {
+    if (!ask(host, port, "srvr", ASK_MS, answer, sizeof answer, &why)) {
         find(doctor, false, server, "%s", why);
         return;
     }
@@ -92,7 +99,7 @@ static void examine_server(struct doctor *doctor, const char *server)
     version[strcspn(version, "-")] = '\0'; /* the build's number follows */
     value_of(answer, "Mode: ", mode, sizeof mode);
     find(doctor, true, server, "%s, %s, answers in %.1fms", version, mode, ms);
-    examine_tick(doctor, server, host, colon + 1);
+    examine_tick(doctor, server, host, port);
 }
 
 static void examine_servers(struct doctor *doctor)

@@ -82,5 +82,10 @@ code 1 zklock --tick 1s doctor
 matches "a tick that is too short" "$(cat "$work/out")" '^BAD .*tickTime is 2000ms.*use --tick 2000ms'
 code 1 zklock -s "127.0.0.1:1,$ZKLOCK_SERVERS" doctor
 matches "a server that is down" "$(cat "$work/out")" '^BAD  127\.0\.0\.1:1: Connection refused'
+one=${ZKLOCK_SERVERS%%,*}
+code 0 zklock -s "[::ffff:127.0.0.1]:${one##*:}" doctor
+matches "a server in brackets" "$(cat "$work/out")" '^ok   \[::ffff:127\.0\.0\.1\]:[0-9]+: 3\.'
+timeout 5 zklock -s localhost doctor >"$work/out" 2>&1 # there may be one, or not
+if grep -q 'not host:port' "$work/out"; then bad "no port is the usual port"; else ok; fi
 code 1 zklock -s "127.0.0.1:1,$ZKLOCK_SERVERS" --json doctor
 same "doctor as JSON" "$(grep -cv '^{"v":1,"subject":".*","ok":\(true\|false\),"text":".*"}$' "$work/out")" 0
