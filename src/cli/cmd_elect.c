@@ -29,6 +29,18 @@ struct elect {
     int64_t pause_ms;   /* the last one; 0: none yet */
 };
 
+static bool take_backoff(struct elect *elect, const char *value)
+{
+    if (!cli_take_duration("--backoff", value, &elect->backoff_ms)) {
+        return false;
+    }
+    if (elect->backoff_ms > INT32_MAX) {
+        cli_error("--backoff: '%s' is out of range", value);
+        return false;
+    }
+    return true;
+}
+
 static bool take(void *into, int option, const char *value)
 {
     struct elect *elect = into;
@@ -45,7 +57,7 @@ static bool take(void *into, int option, const char *value)
         elect->runner.contend.metadata = value;
         return true;
     case OPTION_BACKOFF:
-        return cli_take_duration("--backoff", value, &elect->backoff_ms);
+        return take_backoff(elect, value);
     default:
         elect->runner.contend.notify = &elect->notify;
         return notify_open(&elect->notify);

@@ -64,6 +64,13 @@ static int complain(const struct runner *runner, int result, const zkl_error *er
     return cli_exit_code(result);
 }
 
+/* --slot has no default. */
+static int check_slots(struct runner *runner)
+{
+    bool given = ((const struct once *)runner)->length_ms > 0;
+    return given ? CLI_GO_ON : cli_usage(runner->subcommand, "once: which slots? --slot 15m");
+}
+
 static int opened(struct runner *runner)
 {
     zkl_error error;
@@ -109,16 +116,11 @@ static int once_command(struct cli *cli, const struct cli_command *self, int arg
 {
     struct once once = {.length_ms = 0};
     runner_init(&once.runner, cli, self->name);
+    once.runner.taken = check_slots;
     once.runner.opened = opened;
     once.runner.granted = granted;
     once.runner.ended = ended;
-    for (int i = 0; once.length_ms == 0 && i < argc; i++) {
-        /* --slot has no default: said before anything is connected */
-        if (strncmp(argv[i], "--slot", 6) == 0 || strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "--help") == 0) {
-            return runner_main(&once.runner, self, argc, argv, take, &once);
-        }
-    }
-    return cli_usage(self->name, "once: which slots? --slot 15m");
+    return runner_main(&once.runner, self, argc, argv, take, &once);
 }
 
 const struct cli_command cmd_once = {

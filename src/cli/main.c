@@ -1,4 +1,5 @@
 /* main.c - the table of subcommands, and the way to one of them. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +70,17 @@ static void open_standard_files(void)
     }
 }
 
+/* What was printed may still be on its way, and a disk full. */
+static int finish_standard_output(int code)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
+        return code;
+    }
+    cli_error("standard output: %s", errno ? strerror(errno) : "it was not written whole");
+    return EXIT_FAILED;
+}
+
 int main(int argc, char **argv)
 {
     open_standard_files();
@@ -80,5 +92,5 @@ int main(int argc, char **argv)
     };
     int code = dispatch(&cli, argc, (const char **)argv);
     cli_forget(&cli);
-    return code;
+    return finish_standard_output(code);
 }

@@ -190,6 +190,9 @@ int runner_main(struct runner *runner, const struct cli_command *self, int argc,
     const char **words;
     int code = cli_parse(runner->contend.cli, self, argc, argv, take, into, &count, &words);
     if (code == CLI_GO_ON) {
+        code = hook(runner, runner->taken);
+    }
+    if (code == CLI_GO_ON) {
         code = take_words(runner, count, words);
     }
     if (code != CLI_GO_ON) {

@@ -8,8 +8,9 @@
 struct runner {
     /* The subcommand's: */
     const char *subcommand;
-    /* Before the queue; after the grant; after CMD, with the lock still held. Each returns CLI_GO_ON, or the exit code to end with after it was
+    /* Before anything is started, with the options taken; before the queue; after the grant; after CMD, with the lock still held. Each returns CLI_GO_ON, or the exit code to end with after it was
      * said why; NULL: nothing to do. */
+    int (*taken)(struct runner *runner);
     int (*opened)(struct runner *runner);
     int (*granted)(struct runner *runner);
     int (*ended)(struct runner *runner);

@@ -73,7 +73,7 @@ char *cli_lock_path(const char *lock)
         return NULL;
     }
     if (zkl_path_check(path, &error) != ZKL_OK) {
-        cli_error("\"%s\": %s", lock, error.text);
+        cli_error("\"%.200s\": %s", lock, error.text); /* it may be too long for the line */
         free(path);
         return NULL;
     }

@@ -52,6 +52,7 @@ done <<'TABLE'
 125|--auth-file /nonexistent run x true|--auth-file /nonexistent: No such file
 125|run -n a/../b true|"a/../b": path: '..' is not allowed
 125|run '' true|empty component
+125|run $(printf '%03000d' 0) true|longer than 1024 bytes
 125|run / true|'/' itself cannot be a lock
 125|run /zookeeper/x true|belongs to the ensemble
 125|run $'a\xff' true|not valid UTF-8
@@ -71,7 +72,10 @@ done <<'TABLE'
 125|elect|which lock
 125|elect x|which command
 125|elect --backoff soon x true|'soon' is no duration
+125|elect --backoff 30d x true|'30d' is out of range
 125|elect -w 5s x true|unknown option
+125|once x true --slot 15m|which slots
+125|once x true -h|which slots
 125|release|which lock
 125|release x|--force removes
 125|release --force x|--yes
@@ -104,3 +108,11 @@ printf 'nothing\n' >"$work/auth"
 code 125 zklock --auth-file "$work/auth" run x true
 matches "secret of no form" "$(cat "$work/err")" 'SCHEME:CREDENTIALS'
 if grep -q nothing "$work/err"; then bad "the secret was shown"; else ok; fi
+
+# What cannot be written to standard output is said, and is no success.
+for words in --help --version "help run" "-s memory:usage ls x" "-s memory:usage --json ls x" "-s memory:usage check x" "-s memory:usage hold --for 0 x"; do
+    got=0
+    eval "zklock $words" >/dev/full 2>"$work/err" </dev/null || got=$?
+    same "exit code of 'zklock $words' on a full disk" "$got" 125
+    matches "'zklock $words' on a full disk" "$(cat "$work/err")" '^zklock: standard output: (No space left on device|it was not written whole)$'
+done
