@@ -128,6 +128,7 @@ static void catch_signals(struct sandbox *sandbox)
         sigaddset(&wanted, numbers[i]);
     }
     sigprocmask(SIG_BLOCK, &wanted, &sandbox->inherited);
+    signal(SIGCHLD, SIG_DFL); /* were it ignored, as it was by whoever started us, no child's end would be told */
     sandbox->signals = signalfd(-1, &wanted, SFD_CLOEXEC);
 }
 
@@ -281,8 +282,7 @@ static int stand_by(struct sandbox *sandbox)
 {
     struct signalfd_siginfo signal;
     if (!say_where(sandbox)) {
-        cli_error("sandbox: standard output: %s", strerror(errno));
-        return EXIT_FAILED;
+        return EXIT_FAILED; /* main says why */
     }
     for (;;) {
         switch (next_event(sandbox, -1, &signal)) {

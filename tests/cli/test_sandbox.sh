@@ -75,6 +75,7 @@ await "the guardian's death to leave nothing" nothing_left
 code 0 zklock sandbox -- true
 code 5 zklock sandbox -- sh -c 'exit 5'
 code 137 zklock sandbox -- sh -c 'kill -9 $$'
+code 5 timeout -k 1 60 env --ignore-signal=CHLD zklock sandbox -- sh -c 'exit 5'
 code 127 zklock sandbox -- zklock-no-such-command
 code 126 zklock sandbox -- /etc/passwd
 same "standard input" "$(echo in | zklock sandbox -- cat)" in
