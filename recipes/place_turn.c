@@ -1,6 +1,8 @@
 /* place_turn.c - one acquire: from its beginning to its release. */
 #include "place_inside.h"
 
+#include <stdio.h>
+
 void zkl__turn_unref(struct zkl__turn *turn)
 {
     struct zkl__place *place = turn->place;
@@ -61,6 +63,19 @@ static void settle(struct zkl__turn *turn, const struct zkl__outcome *outcome)
     }
 }
 
+/* What its holder has to know stands in the log, also when nobody listens for states. */
+static void log_change(const struct zkl__place *place, const struct zkl__outcome *outcome)
+{
+    bool lost = outcome->kind == ZKL__LOSS, safe = outcome->kind == ZKL__SAFE;
+    char text[160];
+    snprintf(text, sizeof text, "%s: %s", lost ? "lost" : safe ? "held" : "in jeopardy", outcome->why);
+    zkl__session_log(place->session,
+                     lost   ? ZKL_LOG_ERROR
+                     : safe ? ZKL_LOG_INFO
+                            : ZKL_LOG_WARN,
+                     place->ops->object.noun, place->path, text);
+}
+
 static void on_outcome(void *owner, const struct zkl__outcome *outcome)
 {
     struct zkl__turn *turn = owner;
@@ -83,11 +98,13 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
     case ZKL__SAFE:
         turn->jeopardy = outcome->kind == ZKL__JEOPARDY;
         if (current) {
+            log_change(place, outcome);
             zkl__place_note(place, turn->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD);
         }
         break;
     case ZKL__LOSS:
         if (current) {
+            log_change(place, outcome);
             turn->why = outcome->why;
             zkl__signal_raise(&turn->changed); /* somebody may wait for a downgrade */
             zkl__place_end_heard(place);

@@ -31,9 +31,10 @@ typedef enum zkl_log_level { ZKL_LOG_ERROR = 1, ZKL_LOG_WARN, ZKL_LOG_INFO, ZKL_
 /* What there is to log, as one line and in parts. No newline, control characters escaped, never a secret. */
 typedef struct zkl_log_record {
     zkl_log_level level;
-    const char *line;   /* "/locks/backup#3: held -> lost: the lease ended" */
-    const char *source; /* "session", "contender", or "client": the ZooKeeper client library */
-    const char *path;   /* of the contender's queue; NULL: it is about none */
+    const char *line; /* "/locks/backup#3: held -> lost: the lease ended" */
+    const char
+        *source; /* "session"; "lock", "rwlock", ...: an object; "contender"; "client": the ZooKeeper client library */
+    const char *path;   /* of the object, or the contender's queue; NULL: it is about none */
     unsigned contender; /* number of the contender among the session's; 0: it is about none */
     const char *text;   /* what happened */
 } zkl_log_record;

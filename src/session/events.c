@@ -9,26 +9,51 @@
 #define BACKOFF_MIN (100 * ZKL__MS)
 #define BACKOFF_MAX (5000 * ZKL__MS)
 
+/* path NULL: about none; else contender: its number, 0: about the object. */
+static void put(const zkl_session *session, zkl_log_level level, const char *source, const char *path,
+                unsigned contender, const char *what)
+{
+    const zkl_session_options *options = &session->settings.options;
+    char about[ZKL_PATH_MAX + 16], text[1024], line[sizeof about + sizeof text + 16];
+    zkl__text_escape(about, sizeof about, path ? path : source);
+    zkl__text_escape(text, sizeof text, what);
+    if (contender > 0) {
+        snprintf(line, sizeof line, "%s#%u: %s", about, contender, text);
+    } else {
+        snprintf(line, sizeof line, "%s: %s", about, text);
+    }
+    const zkl_log_record record = {level, line, source, path ? about : NULL, contender, text};
+    options->log_fn(&record, options->log_payload);
+}
+
+static bool is_wanted(const zkl_session *session, zkl_log_level level)
+{
+    return session->settings.options.log_fn && level <= session->settings.options.log_level;
+}
+
 /* who: "session", "client", or a contender's "path#number". */
 static void log_line(const zkl_session *session, zkl_log_level level, const char *who, const char *what)
 {
-    const zkl_session_options *options = &session->settings.options;
-    if (!options->log_fn || level > options->log_level) {
+    if (!is_wanted(session, level)) {
         return;
     }
-    char path[ZKL_PATH_MAX + 16], text[1024], line[sizeof path + sizeof text + 2];
-    zkl__text_escape(path, sizeof path, who);
-    zkl__text_escape(text, sizeof text, what);
-    snprintf(line, sizeof line, "%s: %s", path, text);
-    zkl_log_record record = {.level = level, .line = line, .source = who, .text = text};
+    char path[ZKL_PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s", who);
     char *number = who[0] == '/' ? strrchr(path, '#') : NULL;
     if (number) {
         *number = '\0';
-        record.source = "contender";
-        record.path = path;
-        record.contender = (unsigned)strtoul(number + 1, NULL, 10);
+        put(session, level, "contender", path, (unsigned)strtoul(number + 1, NULL, 10), what);
+    } else {
+        put(session, level, who, NULL, 0, what);
     }
-    options->log_fn(&record, options->log_payload);
+}
+
+void zkl__session_log(const zkl_session *session, zkl_log_level level, const char *noun, const char *path,
+                      const char *what)
+{
+    if (is_wanted(session, level)) {
+        put(session, level, noun, path, 0, what);
+    }
 }
 
 /* --- from the store ------------------------------------------------------------------------------------------------ */

@@ -51,6 +51,9 @@ int64_t zkl__deadline(int64_t now, int64_t timeout_ms);
 void zkl__session_event(zkl_session *session, struct zkl__event event);
 /* Sets the alarm for what the steps want next: for who made a step where no leave follows, in the ring of an alarm. */
 void zkl__session_arm(zkl_session *session);
+/* Into the user's log: what happened to an object, by its noun and path. */
+void zkl__session_log(const zkl_session *session, zkl_log_level level, const char *noun, const char *path,
+                      const char *what);
 struct zkl__core *zkl__session_core(zkl_session *session);
 const zkl_heap *zkl__session_heap(const zkl_session *session);
 /* "host:pid" of this process: the default metadata. Static for the session. */

@@ -564,9 +564,57 @@ static void test_log(void)
     CU_ASSERT_EQUAL(log.bad, 0);
 }
 
+struct alarms {
+    pthread_mutex_t mutex;
+    int jeopardy, held, lost, others;
+};
+
+static void on_alarm(const zkl_log_record *record, void *payload)
+{
+    struct alarms *alarms = payload;
+    bool ours = strcmp(record->source, "lock") == 0 && record->path && strcmp(record->path, "/locks/logged") == 0;
+    pthread_mutex_lock(&alarms->mutex);
+    alarms->jeopardy += ours && record->level == ZKL_LOG_WARN && strncmp(record->text, "in jeopardy: ", 13) == 0;
+    alarms->held += ours && record->level == ZKL_LOG_INFO && strncmp(record->text, "held: ", 6) == 0;
+    alarms->lost += ours && record->level == ZKL_LOG_ERROR && strncmp(record->text, "lost: ", 6) == 0 &&
+                    strncmp(record->line, "/locks/logged: lost: ", 21) == 0;
+    alarms->others += !ours && record->level == ZKL_LOG_ERROR;
+    pthread_mutex_unlock(&alarms->mutex);
+}
+
+static int alarms_of(struct alarms *alarms, const int *count)
+{
+    pthread_mutex_lock(&alarms->mutex);
+    int value = *count;
+    pthread_mutex_unlock(&alarms->mutex);
+    return value;
+}
+
+/* What its holder has to know is in the log without any callback of the lock's. */
+static void test_log_of_a_loss(void)
+{
+    struct alarms alarms = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.log_fn = on_alarm;
+    options.log_payload = &alarms;
+    zkl_session *session = kit_open(&options);
+    zkl_lock *lock = kit_lock(session, "/locks/logged", NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(session)), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(alarms_of(&alarms, &alarms.jeopardy) == 1));
+    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(session)), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(alarms_of(&alarms, &alarms.held) == 1));
+    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(session)), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(alarms_of(&alarms, &alarms.lost) == 1));
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
+    zkl_lock_free(lock);
+    kit_close(session);
+    CU_ASSERT_EQUAL(alarms.others, 0);
+}
+
 TESTS("session", T(test_bad_options), T(test_a_session_timeout_too_short_for_a_lease), T(test_nobody_answers),
       T(test_credentials_refused), T(test_facts), T(test_states), T(test_many_changes_for_a_slow_listener),
       T(test_close_ends_everything), T(test_close_without_a_server), T(test_close_while_a_new_session_is_being_opened),
       T(test_close_under_load), T(test_close_ends_a_release_that_waits), T(test_close_ends_a_list_that_waits),
       T(test_fork), T(test_nothing_is_left_after_close), T(test_our_threads_take_no_signals), T(test_no_memory),
-      T(test_log))
+      T(test_log), T(test_log_of_a_loss))
