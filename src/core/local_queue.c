@@ -15,8 +15,7 @@
 
 bool zkl__local_queues_init(struct zkl__local_queues *queues, const zkl_heap *heap)
 {
-    queues->heap = heap;
-    queues->bucket_count = BUCKETS_LEAST;
+    *queues = (struct zkl__local_queues){.heap = heap, .bucket_count = BUCKETS_LEAST};
     queues->buckets = zkl__zalloc(heap, BUCKETS_LEAST * sizeof *queues->buckets);
     return queues->buckets != NULL;
 }

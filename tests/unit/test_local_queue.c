@@ -1,4 +1,5 @@
 /* Contenders of one session in one queue: what they spare each other, and when they must not. */
+#include "local_queue.h"
 #include "script.h"
 
 #include <string.h>
@@ -205,6 +206,25 @@ static void test_own_delete_does_not_overtake(void)
     end();
 }
 
+/* The delete of the first is put off, that of the second is not: the third has to wait for the first. */
+static void test_nor_that_of_one_before(void)
+{
+    queue_up(4);
+    script_release(&s, me);
+    script_release(&s, you);
+    CU_ASSERT_EQUAL(third->granted, 1);
+    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+    script_answer(&s);
+    CU_ASSERT_EQUAL(you->released, 1);
+    script_release(&s, third);
+    OPS(&s, "");
+    CU_ASSERT_EQUAL(owners[3].granted, 0);
+    script_wait(&s, 100 * MS);
+    OPS(&s, "delete delete");
+    CU_ASSERT_EQUAL(owners[3].granted, 1);
+    end();
+}
+
 static void test_order_after_a_lost_connection(void)
 {
     queue_up(2);
@@ -285,6 +305,38 @@ static void test_from_a_writer_to_all_its_readers(void)
     end();
 }
 
+/* So many that their one list is sorted first: in it, too, readers stand behind the writer, not behind each other. */
+static void test_from_a_writer_to_many_readers(void)
+{
+    begin();
+    ask(me, &writer);
+    for (int i = 1; i < OWNERS; i++) {
+        struct zkl__contender_config config = script_config(&owners[i], "/q");
+        config.rule = &reader;
+        CU_ASSERT_TRUE_FATAL(script_contend(&s, &owners[i], &config));
+        script_start(&s, &owners[i], INT64_MAX, false);
+    }
+    script_answer_all(&s);
+    script_release(&s, me);
+    for (int i = 1; i < OWNERS; i++) {
+        CU_ASSERT_EQUAL(owners[i].granted, 1);
+    }
+    end();
+}
+
+static void test_one_of_the_readers_gives_up(void)
+{
+    begin();
+    ask(me, &writer);
+    ask(you, &reader);
+    ask(third, &reader);
+    script_cancel(&s, you);
+    script_release(&s, me);
+    CU_ASSERT_EQUAL(you->granted, 0);
+    CU_ASSERT_EQUAL(third->granted, 1);
+    end();
+}
+
 static void test_not_with_a_mark(void)
 {
     begin();
@@ -317,6 +369,24 @@ static void test_waiter_removed_by_somebody(void)
     CU_ASSERT_EQUAL(you->granted, 0);
     CU_ASSERT_EQUAL(third->granted, 1);
     end();
+}
+
+/* The same where a list is read for so many that it is sorted first. */
+static void waiter_of_many_removed(struct script_owner *removed)
+{
+    queue_up(OWNERS - 1);
+    int64_t token = zkl__contender_token(removed->contender);
+    remove_node(removed);
+    ask(&owners[OWNERS - 1], &zkl__rule_mutex);
+    STATE(removed, "watching");
+    CU_ASSERT(zkl__contender_token(removed->contender) > token);
+    end();
+}
+
+static void test_waiter_of_many_removed_by_somebody(void)
+{
+    waiter_of_many_removed(you);
+    waiter_of_many_removed(&owners[OWNERS - 2]);
 }
 
 static void test_holder_removed_by_somebody(void)
@@ -363,10 +433,66 @@ static void test_many_at_once(void)
     end();
 }
 
+/* --- no memory ----------------------------------------------------------------------------------------------------- */
+
+static void test_no_memory_for_more_buckets(void)
+{
+    static struct zkl__contender contenders[40];
+    struct test_heap counter = TEST_HEAP_INIT;
+    zkl_heap heap = test_heap(&counter);
+    struct zkl__local_queues queues;
+    char path[20];
+    CU_ASSERT_TRUE_FATAL(zkl__local_queues_init(&queues, &heap));
+    for (int i = 0; i < 40; i++) {
+        snprintf(path, sizeof path, "/%d", i % 20);
+        if (i == 16) {
+            CU_ASSERT_EQUAL(queues.bucket_count, 16);
+            test_heap_fail(&counter, 2, false); /* the second allocation: the first is the queue itself */
+        }
+        CU_ASSERT_TRUE_FATAL(zkl__local_join(&queues, &contenders[i], path));
+        CU_ASSERT_EQUAL(queues.count, (size_t)(i < 20 ? i + 1 : 20));
+        CU_ASSERT(i < 20 || contenders[i].queue == contenders[i - 20].queue);
+    }
+    CU_ASSERT_EQUAL(test_heap_failures(&counter), 1);
+    for (int i = 0; i < 40; i++) {
+        zkl__local_leave(&queues, &contenders[i]);
+    }
+    CU_ASSERT_EQUAL(queues.count, 0);
+    zkl__local_queues_deinit(&queues);
+    CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
+}
+
+/* There is no room to note that a list was sent: who asked for it with its create asks again behind that. */
+static void test_no_memory_for_a_list(void)
+{
+    static struct script_owner before[8];
+    begin();
+    for (int i = 0; i < 8;
+         i++) { /* two operations each, the second but one, since it shares the first one's list: one is left of 16 */
+        char path[20];
+        snprintf(path, sizeof path, i < 2 ? "/q" : "/q%d", i);
+        struct zkl__contender_config config = script_config(&before[i], path);
+        CU_ASSERT_TRUE_FATAL(script_contend(&s, &before[i], &config));
+        script_start(&s, &before[i], INT64_MAX, false);
+    }
+    CU_ASSERT_EQUAL(s.op_count, 15);
+    struct zkl__contender_config config = script_config(me, "/other");
+    CU_ASSERT_TRUE_FATAL(script_contend(&s, me, &config));
+    test_heap_fail(&s.heap, 1, false);
+    script_start(&s, me, INT64_MAX, false);
+    CU_ASSERT_EQUAL(test_heap_failures(&s.heap), 1);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me->granted, 1);
+    CU_ASSERT_EQUAL(before[0].granted, 1);
+    end();
+}
+
 TESTS("local_queue", T(test_hand_over_costs_its_delete), T(test_lists_are_shared), T(test_together_they_look_once_more),
       T(test_try_behind_our_own), T(test_no_lease_no_hand_over), T(test_not_while_disconnected),
       T(test_not_on_an_old_list), T(test_delete_that_was_not_sent), T(test_own_delete_does_not_overtake),
-      T(test_order_after_a_lost_connection), T(test_who_gave_up_is_removed_first), T(test_stranger_between),
-      T(test_not_from_a_reader_to_a_writer), T(test_from_a_writer_to_all_its_readers), T(test_not_with_a_mark),
-      T(test_waiter_removed_by_somebody), T(test_holder_removed_by_somebody), T(test_session_ends),
-      T(test_many_at_once))
+      T(test_nor_that_of_one_before), T(test_order_after_a_lost_connection), T(test_who_gave_up_is_removed_first),
+      T(test_stranger_between), T(test_not_from_a_reader_to_a_writer), T(test_from_a_writer_to_all_its_readers),
+      T(test_from_a_writer_to_many_readers), T(test_one_of_the_readers_gives_up), T(test_not_with_a_mark),
+      T(test_waiter_removed_by_somebody), T(test_waiter_of_many_removed_by_somebody),
+      T(test_holder_removed_by_somebody), T(test_session_ends), T(test_many_at_once),
+      T(test_no_memory_for_more_buckets), T(test_no_memory_for_a_list))
