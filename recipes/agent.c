@@ -155,7 +155,9 @@ static void run_notice(void *owner)
     agent->refs++;
     zkl__session_leave(session);
     agent->ops->tell(agent);
-    zkl__session_enter(session, true, NULL);
+    if (zkl__session_enter(session, true, NULL) != ZKL_OK) {
+        return;
+    }
     zkl__agent_unref(agent);
     zkl__session_leave(session);
 }

@@ -26,7 +26,9 @@ static void run_completion(void *owner)
     int code = zkl__turn_conclude(turn, completion->again, &grant, &err);
     zkl__session_leave(session);
     place->ops->complete(place, completion->done, completion->payload, code, code == ZKL_OK ? &grant : NULL, &err);
-    zkl__session_enter(session, true, NULL);
+    if (zkl__session_enter(session, true, NULL) != ZKL_OK) {
+        return;
+    }
     completion_unlink(completion);
     zkl__free(zkl__session_heap(session), completion);
     zkl__turn_unref(turn);

@@ -53,13 +53,17 @@ void zkl__place_run_notes(void *owner)
     for (zkl_state state; (state = next_note(place)) != ZKL_STATE_IDLE;) {
         zkl__session_leave(session);
         place->ops->tell(place, state);
-        zkl__session_enter(session, true, NULL);
+        if (zkl__session_enter(session, true, NULL) != ZKL_OK) {
+            return;
+        }
     }
     if (place->revoked && !place->freed) {
         place->revoked = false;
         zkl__session_leave(session);
         place->ops->revoked(place);
-        zkl__session_enter(session, true, NULL);
+        if (zkl__session_enter(session, true, NULL) != ZKL_OK) {
+            return;
+        }
     }
     zkl__place_unref(place);
     zkl__session_leave(session);

@@ -8,7 +8,8 @@
  * else: no heartbeat, no grant.
  *
  * fork. In the child of a fork every call on the parent's session fails with ZKL_EFORKED and touches nothing; the child
- * opens its own session. */
+ * opens its own session. A callback may fork; a child that returns from it finds itself behind zkl_session_dispatch
+ * (ZKL_EFORKED), or at the end of the thread that called it, and so of its process. */
 #ifndef ZKLOCK_SESSION_H
 #define ZKLOCK_SESSION_H
 

@@ -185,6 +185,9 @@ void zkl__session_run_notice(void *arg)
         memmove(session->notices, session->notices + 1, session->notice_count * sizeof *session->notices);
         pthread_mutex_unlock(&session->mutex);
         session->settings.options.state_fn(session, state, session->settings.options.state_payload);
+        if (zkl__session_forked(session)) {
+            return;
+        }
         pthread_mutex_lock(&session->mutex);
     }
     pthread_mutex_unlock(&session->mutex);

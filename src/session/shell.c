@@ -27,6 +27,9 @@ int zkl__session_enter(zkl_session *session, bool closed_too, zkl_error *err)
 
 void zkl__session_leave(zkl_session *session)
 {
+    if (zkl__session_forked(session)) {
+        return; /* a callback forked between enter and here: the child has no mutex, and the timer is the parent's, too */
+    }
     zkl__session_arm(session);
     pthread_mutex_unlock(&session->mutex);
     zkl__session_drop(session);

@@ -38,7 +38,7 @@ const struct zkl__settings *zkl__session_settings(const zkl_session *session);
 /* Takes the session's mutex, and keeps its memory until leave. On any result but ZKL_OK it is not taken: ZKL_EFORKED, ZKL_ECLOSED
  * (unless closed_too), with words in err. */
 int zkl__session_enter(zkl_session *session, bool closed_too, zkl_error *err);
-/* Sets the alarm for what the steps want next, and drops the mutex. */
+/* Sets the alarm for what the steps want next, and drops the mutex. In a child of fork: nothing. */
 void zkl__session_leave(zkl_session *session);
 /* In a child of fork, where nothing may be touched? */
 bool zkl__session_forked(const zkl_session *session);

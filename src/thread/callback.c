@@ -31,18 +31,24 @@ static void take_out(struct zkl__callbacks *callbacks, struct zkl__callback **at
     callback->queued = false;
 }
 
-/* Drops the mutex meanwhile. Afterwards the callback is not touched: it may have freed itself. */
-static void run_one(struct zkl__callbacks *callbacks, struct zkl__callback **at)
+/* Drops the mutex meanwhile. Afterwards the callback is not touched: it may have freed itself. False: it has forked, and this is the
+ * child, where the mutex may be held by a thread that does not exist. */
+static bool run_one(struct zkl__callbacks *callbacks, struct zkl__callback **at)
 {
     struct zkl__callback *callback = *at, *outer = callbacks->running;
+    pid_t process = getpid();
     take_out(callbacks, at);
     callbacks->running = callback;
     callbacks->runner = pthread_self();
     pthread_mutex_unlock(callbacks->mutex);
     callback->run(callback->owner);
+    if (getpid() != process) {
+        return false;
+    }
     pthread_mutex_lock(callbacks->mutex);
     callbacks->running = outer; /* not NULL when this one ran inside another, see finish */
     zkl__signal_raise(&callbacks->done);
+    return true;
 }
 
 static void *run(void *arg)
@@ -50,10 +56,10 @@ static void *run(void *arg)
     struct zkl__callbacks *callbacks = arg;
     pthread_mutex_lock(callbacks->mutex);
     while (callbacks->first || !callbacks->stop) {
-        if (callbacks->first) {
-            run_one(callbacks, &callbacks->first);
-        } else {
+        if (!callbacks->first) {
             zkl__signal_wait(&callbacks->posted, callbacks->mutex, INT64_MAX);
+        } else if (!run_one(callbacks, &callbacks->first)) {
+            return NULL;
         }
     }
     pthread_mutex_unlock(callbacks->mutex);
@@ -121,7 +127,9 @@ int zkl__callbacks_dispatch(struct zkl__callbacks *callbacks)
         waiting++;
     }
     for (; ran < waiting && callbacks->first; ran++) {
-        run_one(callbacks, &callbacks->first);
+        if (!run_one(callbacks, &callbacks->first)) {
+            return ZKL_EFORKED;
+        }
     }
     if (callbacks->first) {
         eventfd_write(callbacks->fd, 1);
@@ -156,8 +164,8 @@ void zkl__callbacks_stop(struct zkl__callbacks *callbacks)
     while (!callbacks->started && (callbacks->first || callbacks->running)) {
         if (callbacks->running) {
             zkl__signal_wait(&callbacks->done, callbacks->mutex, INT64_MAX);
-        } else {
-            run_one(callbacks, &callbacks->first);
+        } else if (!run_one(callbacks, &callbacks->first)) {
+            return;
         }
     }
     bool join = callbacks->started;

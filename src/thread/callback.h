@@ -40,7 +40,8 @@ void zkl__callbacks_unpost(struct zkl__callbacks *callbacks, struct zkl__callbac
 /* The callback, if it was queued or running, has run when this returns, unless this is called from it. Waits for the thread; where there
  * is none, or this is it, runs it here. Drops the mutex. */
 void zkl__callbacks_finish(struct zkl__callbacks *callbacks, struct zkl__callback *callback);
-/* Runs what waits now; how many. None when another thread is at it, or this one: callbacks run one at a time. */
+/* Runs what waits now; how many. None when another thread is at it, or this one: callbacks run one at a time. ZKL_EFORKED: one of them has
+ * forked, and this is the child; then without the mutex. */
 int zkl__callbacks_dispatch(struct zkl__callbacks *callbacks);
 /* Is this thread running this callback (NULL: any)? */
 bool zkl__callbacks_inside(const struct zkl__callbacks *callbacks, const struct zkl__callback *callback);

@@ -1,0 +1,103 @@
+/* A callback that forks and returns in the child, too: there nothing of the session is touched, and the parent's goes on. */
+#include "lock_kit.h"
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define QUEUE "/locks/fork"
+
+static zkl_session *one;
+
+static bool fd_readable(zkl_session *session)
+{
+    struct pollfd poller = {.fd = zkl_session_fd(session), .events = POLLIN};
+    return poll(&poller, 1, 10000) == 1;
+}
+
+static zkl_session_options dispatched(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.callbacks = ZKL_CALLBACKS_DISPATCH;
+    return options;
+}
+
+static void fork_in(pid_t *child)
+{
+    *child = fork();
+}
+
+static void fork_when_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    (void)lock, (void)code, (void)grant, (void)err;
+    fork_in(payload);
+}
+
+static void fork_when_suspended(zkl_session *session, zkl_session_state state, void *payload)
+{
+    (void)session;
+    if (state == ZKL_SESSION_SUSPENDED) {
+        fork_in(payload);
+    }
+}
+
+static void fork_when_held(zkl_lock *lock, zkl_state state, void *payload)
+{
+    (void)lock, (void)state;
+    fork_in(payload);
+}
+
+/* Of the child: what dispatch returned there. The parent goes on as if nothing had been. */
+static void dispatch_and_fork(const pid_t *child)
+{
+    int ran = zkl_session_dispatch(one);
+    if (*child == 0) {
+        alarm(20); /* a child that waits for threads it does not have */
+        bool fine = ran == ZKL_EFORKED && zkl_session_dispatch(one) == ZKL_EFORKED;
+        _exit(fine ? 0 : 1);
+    }
+    int status = -1;
+    CU_ASSERT(ran > 0);
+    CU_ASSERT_EQUAL(waitpid(*child, &status, 0), *child);
+    CU_ASSERT_EQUAL(status, 0);
+}
+
+static void test_fork_in_a_completion(void)
+{
+    pid_t child = -1;
+    zkl_session_options options = dispatched();
+    one = kit_open(&options);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, fork_when_acquired, &child, NULL), ZKL_OK);
+    CU_ASSERT(fd_readable(one));
+    dispatch_and_fork(&child);
+    CU_ASSERT(zkl_lock_is_held(lock));
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    kit_close(one);
+}
+
+static void test_fork_in_state_callbacks(void)
+{
+    pid_t child = -1, other = -1;
+    zkl_session_options options = dispatched();
+    zkl_lock_options heard = ZKL_LOCK_OPTIONS_INIT;
+    options.state_fn = fork_when_suspended;
+    options.state_payload = &other;
+    heard.state_fn = fork_when_held;
+    heard.state_payload = &child;
+    one = kit_open(&options);
+    zkl_lock *lock = kit_lock(one, QUEUE, &heard);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT(fd_readable(one));
+    dispatch_and_fork(&child);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT(fd_readable(one));
+    dispatch_and_fork(&other);
+    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+    kit_close(one);
+}
+
+TESTS("fork", T(test_fork_in_a_completion), T(test_fork_in_state_callbacks))
