@@ -330,11 +330,15 @@ int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms, zk
     if (!barrier) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "barrier is NULL");
     }
+    int rc = zkl__range_check("timeout_ms", timeout_ms, ZKL_WAIT_FOREVER, INT64_MAX, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
     zkl_session *session = barrier->place.session;
     int64_t deadline = zkl__deadline(zkl__session_now(session), timeout_ms);
     int turn = wait_for_turn(barrier, deadline, err);
     /* Lost or not, in time or not: we are out. */
-    int rc = zkl__place_release(&barrier->place, turn == ZKL_OK ? err : NULL);
+    rc = zkl__place_release(&barrier->place, turn == ZKL_OK ? err : NULL);
     if (turn != ZKL_OK) {
         return turn;
     }

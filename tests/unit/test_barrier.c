@@ -113,6 +113,7 @@ static void test_bad_arguments(void)
     CU_ASSERT_EQUAL(zkl_double_barrier_enter(NULL, 0, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&barrier, session, PATH, 2, &err), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_double_barrier_leave(barrier, 0, &err), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl_double_barrier_leave(barrier, -2, &err), ZKL_EINVAL);
     zkl_double_barrier_free(barrier);
     kit_close(session);
 }

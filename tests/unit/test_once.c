@@ -142,6 +142,10 @@ static void test_a_record_that_is_none(void)
     CU_ASSERT_EQUAL(zkl_once_look(lock, 10, 0, 1000, &slot, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, HOUR, 1000, &slot, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_once_look(NULL, HOUR, 0, 1000, &slot, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, 0, -2, &slot, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_once_record(lock, &(zkl_once_slot){.round_ms = HOUR}, -2, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_once_prepare(session, JOB, -2, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "timeout_ms is -2"));
     zkl_lock_free(lock);
     kit_close(session);
 }
