@@ -7,15 +7,20 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli.h"
+
+/* Names are UTF-8 by habit only, and metadata always. */
 void identity_own(struct identity *identity)
 {
+    char host[sizeof identity->host] = "";
     *identity = (struct identity){.pid = (int)getpid()};
-    if (gethostname(identity->host, sizeof identity->host - 1) != 0) {
-        strcpy(identity->host, "?");
+    if (gethostname(host, sizeof host - 1) != 0) {
+        strcpy(host, "?");
     }
+    cli_printable(host, strlen(host), identity->host, sizeof identity->host);
     const struct passwd *user = getpwuid(geteuid());
     if (user) {
-        snprintf(identity->user, sizeof identity->user, "%s", user->pw_name);
+        cli_printable(user->pw_name, strlen(user->pw_name), identity->user, sizeof identity->user);
     } else {
         snprintf(identity->user, sizeof identity->user, "%u", (unsigned)geteuid());
     }
