@@ -292,6 +292,10 @@ static void keeper_main(struct post *post)
     prctl(PR_SET_NAME, "zklock-keeper");
     post->children = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     post->timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
+    if (post->children < 0 || post->timer < 0) {
+        cli_error("the keeper process gets no descriptor: %s", strerror(errno));
+        _exit(EXIT_FAILED); /* blind, it would not keep the lease */
+    }
     bool more = true;
     while (more && !post->zklock_is_gone && wait_for_start(post, &order)) {
         keep(post, &order);

@@ -116,3 +116,15 @@ for words in --help --version "help run" "-s memory:usage ls x" "-s memory:usage
     same "exit code of 'zklock $words' on a full disk" "$got" 125
     matches "'zklock $words' on a full disk" "$(cat "$work/err")" '^zklock: standard output: (No space left on device|it was not written whole)$'
 done
+
+# A keeper that could not see the lease's end does not begin.
+if [ -n "${NO_TIMER:-}" ]; then
+    code 125 env LD_PRELOAD="$NO_TIMER" zklock -s memory:usage run x touch "$work/ran"
+    matches "a blind keeper" "$(cat "$work/err")" 'keeper process gets no descriptor: Too many open files'
+    true_that "CMD does not run under a blind keeper" [ ! -e "$work/ran" ]
+fi
+
+# A host whose name is no UTF-8.
+if unshare --map-root-user --uts true 2>/dev/null; then
+    code 0 unshare --map-root-user --uts python3 -c 'import os, socket; socket.sethostname(b"h\xff"); os.execvp("zklock", ["zklock", "-s", "memory:usage", "run", "x", "true"])'
+fi
