@@ -201,9 +201,8 @@ static void on_signals(struct job *job)
 static void on_time(struct job *job)
 {
     int64_t now = clock_ms(CLOCK_MONOTONIC);
-    if (now >= job->stop_ms) {
+    if (now >= job->stop_ms && keeper_stop(&job->keeper)) {
         job->stop_ms = NEVER;
-        keeper_stop(&job->keeper);
     }
     if (now >= job->linger_ms) {
         job->linger_ms = NEVER;

@@ -330,9 +330,10 @@ bool keeper_open(struct keeper *keeper, const struct keeper_command *command)
     return pid > 0;
 }
 
-static void order(struct keeper *keeper, const struct order *order)
+/* Without MSG_DONTWAIT in flags it waits for a keeper that is stopped, and nobody else sees to the lease then. */
+static bool order(struct keeper *keeper, const struct order *order, int flags)
 {
-    send(keeper->socket, order, sizeof *order, MSG_NOSIGNAL);
+    return send(keeper->socket, order, sizeof *order, MSG_NOSIGNAL | flags) == (ssize_t)sizeof *order;
 }
 
 void keeper_begin(struct keeper *keeper)
@@ -350,7 +351,7 @@ void keeper_lease(struct keeper *keeper, int64_t lease_end_ns)
 void keeper_lost(struct keeper *keeper)
 {
     if (atomic_exchange(&keeper->page->lease_end_ns, 0) != 0) {
-        order(keeper, &(struct order){.kind = ORDER_LOOK});
+        order(keeper, &(struct order){.kind = ORDER_LOOK}, MSG_DONTWAIT); /* no room: it has enough to wake up for */
     }
 }
 
@@ -358,17 +359,17 @@ void keeper_start(struct keeper *keeper, const char *node, int64_t token, int64_
 {
     struct order start = {.kind = ORDER_START, .token = token, .grace_ms = grace_ms};
     snprintf(start.node, sizeof start.node, "%s", node);
-    order(keeper, &start);
+    order(keeper, &start, 0);
 }
 
 void keeper_signal(struct keeper *keeper, int number)
 {
-    order(keeper, &(struct order){.kind = ORDER_SIGNAL, .number = number});
+    order(keeper, &(struct order){.kind = ORDER_SIGNAL, .number = number}, MSG_DONTWAIT);
 }
 
-void keeper_stop(struct keeper *keeper)
+bool keeper_stop(struct keeper *keeper)
 {
-    order(keeper, &(struct order){.kind = ORDER_STOP});
+    return order(keeper, &(struct order){.kind = ORDER_STOP}, MSG_DONTWAIT);
 }
 
 struct keeper_event keeper_next(struct keeper *keeper)

@@ -65,10 +65,10 @@ void keeper_lease(struct keeper *keeper, int64_t lease_end_ns);
 void keeper_lost(struct keeper *keeper);
 /* Has CMD started, with the grant in its environment. */
 void keeper_start(struct keeper *keeper, const char *node, int64_t token, int64_t grace_ms);
-/* Sends a signal to CMD's process group. */
+/* Sends a signal to CMD's process group. Dropped when a hundred wait already, for a keeper that is stopped. */
 void keeper_signal(struct keeper *keeper, int number);
-/* TERM, the grace, KILL. */
-void keeper_stop(struct keeper *keeper);
+/* TERM, the grace, KILL. False: try again, the keeper is stopped and has too much to read. */
+bool keeper_stop(struct keeper *keeper);
 /* Takes the next event; socket was readable. */
 struct keeper_event keeper_next(struct keeper *keeper);
 /* After KEEPER_DIED: what it had below it is now below us (zklock is a subreaper too). Kills it all and waits for it. */

@@ -41,11 +41,16 @@ same "exit code after the keeper's death" $? 125
 true_that "nobody is left after the keeper" all_gone "$PIDS"
 true_that "released after the keeper's death" queued unkept 0
 
-# The keeper stopped, and the lock lost: zklock sees to CMD itself.
+# The keeper stopped, and the lock lost: zklock sees to CMD itself, also when more signals came for CMD than the keeper has room for.
 export PIDS=$work/frozen.pids
 background zklock --session-timeout 5s run frozen bash -c "$stubborn"
 await "all of CMD" lines "$PIDS" 3
-kill -STOP "$(keeper_of "$pid")" "$ZKLOCK_SANDBOX_PIDS"
+kill -STOP "$(keeper_of "$pid")"
+for _ in $(seq 200); do
+    kill -WINCH "$pid"
+    moment
+done
+kill -STOP "$ZKLOCK_SANDBOX_PIDS"
 await "CMD to die of its zklock" gone "$(head -1 "$PIDS")"
 kill -CONT "$(keeper_of "$pid")" "$ZKLOCK_SANDBOX_PIDS"
 wait "$pid"
