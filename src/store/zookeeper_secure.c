@@ -64,6 +64,7 @@ static zhandle_t *init_sasl(const struct zkl__store *store, int timeout_ms)
     memcpy(&init, &found, sizeof init);
     struct sasl_params params = {store->sasl->service, store->sasl->host, store->sasl->mechanisms,
                                  store->sasl->callbacks};
+    // cppcheck-suppress returnDanglingLifetime ; of params it copies the texts and keeps the callbacks
     return init(store->addresses, zkl__zk_watcher, timeout_ms, NULL, (void *)(uintptr_t)store, ZOO_NO_LOG_CLIENTENV,
                 store->log_fn, &params);
 }

@@ -77,7 +77,7 @@ static void note_done(const struct client *c, const zkl_lock *lock, int code, co
                                                  .op = HISTORY_done,
                                                  .path = zkl_lock_path(lock),
                                                  .result = zkl_error_name(code),
-                                                 .token = code == ZKL_OK ? grant->token : 0,
+                                                 .token = code == ZKL_OK && grant ? grant->token : 0,
                                                  .lease = code == ZKL_OK ? now + left * MS : 0});
 }
 

@@ -81,9 +81,9 @@ gone() { [ ! -e "/proc/$1" ] || grep -q '^State:.*[ZX]' "/proc/$1/status"; }
 
 all_gone() {
     local pid
-    for pid in $(cat "$1"); do
+    while read -r pid; do
         gone "$pid" || return 1
-    done
+    done <"$1"
 }
 
 lines() { [ -e "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; }

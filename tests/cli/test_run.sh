@@ -68,7 +68,7 @@ code 0 bash -c 'exec <&- >&- 2>&-; zklock run x true'
 
 # Environment: ours wins over an inherited one.
 code 0 env ZKLOCK_TOKEN=old zklock run demo env
-for name in PATH=/locks/demo NODE=/locks/demo/_c_[-0-9a-f]{36}-lock-[0-9]{10} TOKEN=[1-9][0-9]* "SERVERS=$ZKLOCK_SERVERS"; do
+for name in PATH=/locks/demo "NODE=/locks/demo/_c_[-0-9a-f]{36}-lock-[0-9]{10}" "TOKEN=[1-9][0-9]*" "SERVERS=$ZKLOCK_SERVERS"; do
     matches "environment" "$(cat "$work/out")" "^ZKLOCK_$name\$"
 done
 same "one token" "$(grep -c ^ZKLOCK_TOKEN= "$work/out")" 1

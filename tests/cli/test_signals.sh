@@ -33,7 +33,7 @@ wait "$pid"
 same "exit code of a CMD killed by INT" $? 130
 
 # A storm of signals around CMD's end does not hide how it ended.
-for n in $(seq 20); do
+for _ in $(seq 20); do
     background zklock run signals bash -c 'trap "exit 7" USR1; while :; do read -rt 0.01 <> <(:); done'
     await "the storm's keeper" pgrep -P "$pid" >/dev/null
     while kill -USR1 "$pid" && kill -WINCH "$pid" && kill -CONT "$pid"; do :; done 2>/dev/null

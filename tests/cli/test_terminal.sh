@@ -38,7 +38,7 @@ wait
 # CMD may read the terminal, and gets what is typed on it.
 same "what is typed" "$(echo typed | on_terminal "zklock run x head -n 1" | tr -d '\r' | tail -1)" typed
 # Ctrl-C ends CMD, which is in the foreground.
-type_when_up() { until [ -s "$work/up" ]; do moment; done; printf "$1"; }
+type_when_up() { until [ -s "$work/up" ]; do moment; done; printf '%b' "$1"; }
 same "Ctrl-C" "$(type_when_up '\003' | on_terminal "zklock run x sh -c 'echo up >$work/up; exec sleep 60'; echo code \$?" |
     tr -d '\r' | tail -1 | sed 's|^^C||')" "code 130"
 rm "$work/up"

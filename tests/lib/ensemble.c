@@ -241,7 +241,11 @@ char *ensemble_ask(struct ensemble *e, int i, const char *word)
     ssize_t got = send(fd, word, strlen(word), MSG_NOSIGNAL);
     while (got > 0) {
         if (size - used < 2048) {
-            text = realloc(text, size *= 2);
+            char *grown = realloc(text, size *= 2);
+            if (!grown) {
+                abort();
+            }
+            text = grown;
         }
         got = read(fd, text + used, size - used - 1);
         used += got > 0 ? (size_t)got : 0;

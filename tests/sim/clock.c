@@ -61,11 +61,14 @@ static int64_t paused_until(const struct sim *s, int slot)
     if (slot == SLOT_EXPIRY) {
         return s->leader < 0 ? 0 : s->servers[s->leader].paused_until;
     }
-    if (slot < SLOT_LIBRARY || (slot >= SLOT_PROCESS && slot < SLOT_THREAD)) {
+    if (slot < SLOT_LIBRARY) {
         return 0;
     }
     if (slot < SLOT_PROCESS) {
         return s->clients[(slot - SLOT_LIBRARY) % SIM_CLIENTS].paused_until;
+    }
+    if (slot < SLOT_THREAD) {
+        return 0;
     }
     if (slot < SLOT_FIBER) {
         return s->clients[(slot - SLOT_THREAD) / SIM_THREADS].paused_until;

@@ -198,7 +198,7 @@ static void test_prefix(void)
     static const char *const tags[] = {"lock-", "__READ__", "__WRIT__", "latch-", "lease-"};
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
         zkl__name_prefix(prefix, UUID, tags[i]);
-        int length = snprintf(name, sizeof name, "%s%010d", prefix, INT32_MIN);
+        int length = snprintf(name, sizeof name, "%s%010d", prefix, (int)INT32_MIN);
         CU_ASSERT(length < ZKL__NAME_MAX);
         struct zkl__name parsed = zkl__name_parse(name);
         CU_ASSERT_NOT_EQUAL(parsed.kind, ZKL_KIND_FOREIGN);
