@@ -524,6 +524,30 @@ void script_deinit(struct script *s)
     CU_ASSERT_EQUAL(test_heap_live(&s->heap), 0);
 }
 
+void script_begin(struct script *s)
+{
+    script_init(s);
+    script_connect(s);
+    script_answer_all(s);
+    OPS(s, "");
+}
+
+void script_finish(struct script *s)
+{
+    if (!s->connected && s->state != ZKL_SESSION_CLOSED) {
+        script_connect(s);
+    }
+    script_close(s);
+    for (int i = 0; i < 200 && !zkl__core_idle(s->core) && s->connected; i++) {
+        script_answer_all(s);
+        script_wait(s, 3000 * MS);
+    }
+    CU_ASSERT_TRUE(zkl__core_idle(s->core));
+    CU_ASSERT_EQUAL(script_ours(s), 0);
+    CU_ASSERT_EQUAL(s->watch_count, 0);
+    script_deinit(s);
+}
+
 void script_step(struct script *s, struct zkl__event event)
 {
     event.now = s->now;

@@ -118,6 +118,10 @@ struct script {
 void script_init(struct script *s);
 /* Frees the core and checks that no byte is left. */
 void script_deinit(struct script *s);
+/* Init; connected, with nothing under way. */
+void script_begin(struct script *s);
+/* The session is closed, and everything that can be answered is: nothing of ours may be left then, and deinit. */
+void script_finish(struct script *s);
 /* As init, but the heap fails as test_heap_fail says; false when there was no core for it. */
 bool script_init_failing(struct script *s, long nth, bool on);
 

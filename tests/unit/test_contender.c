@@ -9,35 +9,11 @@ static struct script_owner me;
 #define FIRST "/q/_c_11111111-1111-4111-8111-111111111111-lock-0000000000"
 #define SECOND "/q/_c_22222222-2222-4222-8222-222222222222-lock-0000000001"
 
-static void begin(void)
-{
-    script_init(&s);
-    script_connect(&s);
-    script_answer_all(&s);
-    OPS(&s, "");
-}
-
-/* Everything that can be answered is; nothing of ours may be left then. */
-static void end(void)
-{
-    if (!s.connected && s.state != ZKL_SESSION_CLOSED) {
-        script_connect(&s);
-    }
-    script_close(&s);
-    for (int i = 0; i < 200 && !zkl__core_idle(s.core) && s.connected; i++) {
-        script_answer_all(&s);
-        script_wait(&s, 3000 * MS);
-    }
-    CU_ASSERT_TRUE(zkl__core_idle(s.core));
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_deinit(&s);
-}
-
 /* --- the good days ------------------------------------------------------------------------------------------------- */
 
 static void test_uncontended_in_one_round_trip(void)
 {
-    begin();
+    script_begin(&s);
     script_acquire(&s, &me);
     OPS(&s, "create list"); /* together: one round trip */
     CU_ASSERT_EQUAL(script_answer(&s).mode, ZKL__EPHEMERAL_SEQUENTIAL);
@@ -55,7 +31,7 @@ static void test_uncontended_in_one_round_trip(void)
     script_answer(&s);
     CU_ASSERT_EQUAL(me.released, 1);
     CU_ASSERT_EQUAL(me.code, ZKL_OK);
-    end();
+    script_finish(&s);
 }
 
 static void test_start_before_the_connection(void)
@@ -68,12 +44,12 @@ static void test_start_before_the_connection(void)
     OPS(&s, "create list");
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_try(void)
 {
-    begin();
+    script_begin(&s);
     struct zkl__contender_config config = script_config(&me, "/q");
     script_put(&s, FIRST, SCRIPT_STRANGER);
     s.next_sequence = 1;
@@ -95,14 +71,14 @@ static void test_try(void)
     script_start(&s, &me, INT64_MAX, true);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 /* A permit, a member: that its node is there is all. */
 static void test_who_waits_for_nobody_needs_no_list(void)
 {
     static const struct zkl__rule nobody = {"lease-", 0};
-    begin();
+    script_begin(&s);
     struct zkl__contender_config config = script_config(&me, "/q");
     config.rule = &nobody;
     script_contend(&s, &me, &config);
@@ -121,12 +97,12 @@ static void test_who_waits_for_nobody_needs_no_list(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(script_ours(&s), 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_hand_over(void)
 {
-    begin();
+    script_begin(&s);
     script_put(&s, FIRST, SCRIPT_STRANGER);
     s.next_sequence = 1;
     script_acquire(&s, &me);
@@ -140,12 +116,12 @@ static void test_hand_over(void)
     CU_ASSERT_EQUAL(s.submits - before, 1);
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(s.watch_count, 0);
-    end();
+    script_finish(&s);
 }
 
 static void test_predecessor_gone_before_the_watch(void)
 {
-    begin();
+    script_begin(&s);
     script_put(&s, FIRST, SCRIPT_STRANGER);
     s.next_sequence = 1;
     script_acquire(&s, &me);
@@ -161,13 +137,13 @@ static void test_predecessor_gone_before_the_watch(void)
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_STRING_EQUAL(script_our_path(&s), place);
     CU_ASSERT_EQUAL(s.watch_count, 0);
-    end();
+    script_finish(&s);
 }
 
 /* The event outruns the answer of the get that set the watch for somebody else. */
 static void test_event_before_the_answer_of_the_get(void)
 {
-    begin();
+    script_begin(&s);
     script_put(&s, FIRST, SCRIPT_STRANGER);
     s.next_sequence = 1;
     script_acquire(&s, &me);
@@ -185,12 +161,12 @@ static void test_event_before_the_answer_of_the_get(void)
     script_remove(&s, FIRST);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_a_crashed_predecessor_is_no_grant(void)
 {
-    begin();
+    script_begin(&s);
     script_put(&s, FIRST, SCRIPT_STRANGER);
     script_put(&s, SECOND, SCRIPT_STRANGER);
     s.next_sequence = 2;
@@ -208,27 +184,27 @@ static void test_a_crashed_predecessor_is_no_grant(void)
     script_remove(&s, FIRST);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 /* Debian's server does not wrap, its counter sticks: several nodes may then have the last number. None of them is a place. */
 static void test_numbers_used_up(void)
 {
-    begin();
+    script_begin(&s);
     s.next_sequence = INT32_MAX;
     script_acquire(&s, &me);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 0);
     CU_ASSERT_EQUAL(me.code, ZKL_EEXHAUSTED);
     CU_ASSERT_EQUAL(script_ours(&s), 0);
-    end();
+    script_finish(&s);
 }
 
 /* --- a create of unknown fate -------------------------------------------------------------------------------------- */
 
 static void lost_create(int done)
 {
-    begin();
+    script_begin(&s);
     script_acquire(&s, &me);
     script_suspend(&s, done);
     STATE(&me, "creating");
@@ -255,7 +231,7 @@ static void test_lost_create_that_was_done(void)
     script_answer(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(me.token, script_find(&s, first)->czxid);
-    end();
+    script_finish(&s);
 }
 
 static void test_lost_create_that_was_not_done(void)
@@ -265,7 +241,7 @@ static void test_lost_create_that_was_not_done(void)
     script_answer(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(script_ours(&s), 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_lost_create_and_both_removed(void)
@@ -277,14 +253,14 @@ static void test_lost_create_and_both_removed(void)
     OPS(&s, "create list");
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 /* A server that answers with a name that cannot be: as if the reply were lost. */
 static void test_created_name_that_is_too_long(void)
 {
     for (int cancelled = 0; cancelled < 2; cancelled++) {
-        begin();
+        script_begin(&s);
         script_acquire(&s, &me);
         script_do(&s);
         memset(s.news[0].name, 'x', 200);
@@ -297,13 +273,13 @@ static void test_created_name_that_is_too_long(void)
         script_run(&s, 100 * MS);
         CU_ASSERT_EQUAL(me.granted, !cancelled);
         CU_ASSERT_EQUAL(script_ours(&s), !cancelled);
-        end();
+        script_finish(&s);
     }
 }
 
 static void test_create_lost_many_times(void)
 {
-    begin();
+    script_begin(&s);
     script_acquire(&s, &me);
     for (int i = 0; i < 4; i++) {
         script_suspend(&s, 1);
@@ -312,7 +288,7 @@ static void test_create_lost_many_times(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(script_ours(&s), 1);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 /* The double's delete is refused, or lost with the connection. */
@@ -330,14 +306,14 @@ static void test_double_that_stays(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(script_ours(&s), 1);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 /* Somebody put a name with our uuid there that we may not delete: not ours. */
 static void test_double_that_is_a_strangers(void)
 {
     char forged[SCRIPT_PATH];
-    begin();
+    script_begin(&s);
     s.next_sequence = 5;
     script_acquire(&s, &me);
     script_suspend(&s, 1);
@@ -347,14 +323,14 @@ static void test_double_that_is_a_strangers(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(script_ours(&s), 1);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 /* ... and below our own: it costs us our place, and nothing of ours is forgotten. */
 static void test_forged_place_before_ours(void)
 {
     char forged[SCRIPT_PATH];
-    begin();
+    script_begin(&s);
     s.next_sequence = 5;
     script_acquire(&s, &me);
     script_suspend(&s, 1);
@@ -369,14 +345,14 @@ static void test_forged_place_before_ours(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(script_ours(&s), 1);
-    end();
+    script_finish(&s);
 }
 
 /* A name that carries our uuid and is longer than the server makes ours: nobody's double. */
 static void test_long_name_with_our_uuid(void)
 {
     char longer[SCRIPT_PATH];
-    begin();
+    script_begin(&s);
     script_acquire(&s, &me);
     script_suspend(&s, 1);
     snprintf(longer, sizeof longer, "%.42s-%050d-lock-0000000009", script_our_path(&s), 0);
@@ -385,12 +361,12 @@ static void test_long_name_with_our_uuid(void)
     script_answer_all(&s);
     CU_ASSERT_PTR_NOT_NULL(script_find(&s, longer));
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_lost_create_then_cancel(void)
 {
-    begin();
+    script_begin(&s);
     script_acquire(&s, &me);
     script_suspend(&s, 1);
     script_cancel(&s, &me);
@@ -406,13 +382,13 @@ static void test_lost_create_then_cancel(void)
     OPS(&s, "check list"); /* until a list lacks it */
     script_answer_all(&s);
     OPS(&s, "");
-    end();
+    script_finish(&s);
 }
 
 /* A barrier that was not passed, or a list that was not seen, is no proof. */
 static void test_lost_create_then_cancel_and_trouble(void)
 {
-    begin();
+    script_begin(&s);
     script_acquire(&s, &me);
     script_suspend(&s, 1);
     script_cancel(&s, &me);
@@ -432,12 +408,12 @@ static void test_lost_create_then_cancel_and_trouble(void)
     OPS(&s, "check list");
     script_answer_all(&s);
     CU_ASSERT_EQUAL(script_ours(&s), 0);
-    end();
+    script_finish(&s);
 }
 
 static void test_lost_create_then_cancel_without_a_directory(void)
 {
-    begin();
+    script_begin(&s);
     script_acquire(&s, &me);
     script_suspend(&s, 0);
     script_cancel(&s, &me);
@@ -447,12 +423,12 @@ static void test_lost_create_then_cancel_without_a_directory(void)
     script_answer_all(&s); /* no node, twice: nothing of ours either */
     OPS(&s, "");
     CU_ASSERT_EQUAL(s.submits, 5);
-    end();
+    script_finish(&s);
 }
 
 static void test_cancel_before_the_create_is_answered(void)
 {
-    begin();
+    script_begin(&s);
     script_acquire(&s, &me);
     script_cancel(&s, &me);
     CU_ASSERT_EQUAL(me.failed, 1);
@@ -461,13 +437,13 @@ static void test_cancel_before_the_create_is_answered(void)
     OPS(&s, "list delete");
     script_answer_all(&s);
     CU_ASSERT_EQUAL(script_ours(&s), 0);
-    end();
+    script_finish(&s);
 }
 
 static void test_cancel_and_then_the_create_is_lost(void)
 {
     for (int done = 0; done < 2; done++) {
-        begin();
+        script_begin(&s);
         script_acquire(&s, &me);
         script_cancel(&s, &me);
         script_suspend(&s, done);
@@ -475,7 +451,7 @@ static void test_cancel_and_then_the_create_is_lost(void)
         OPS(&s, "check list");
         script_answer_all(&s);
         CU_ASSERT_EQUAL(script_ours(&s), 0);
-        end();
+        script_finish(&s);
     }
 }
 
@@ -488,7 +464,7 @@ static void test_cancel_while_the_double_is_deleted(void)
     script_cancel(&s, &me);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(script_ours(&s), 0);
-    end();
+    script_finish(&s);
 }
 
 TESTS("contender", T(test_uncontended_in_one_round_trip), T(test_start_before_the_connection), T(test_try),

@@ -8,29 +8,6 @@ static struct script_owner me, you, third;
 static const struct zkl__rule writer = {"__WRIT__", ZKL__KIND_ANY};
 static const struct zkl__rule reader = {"__READ__", ZKL__KIND_ANY & ~ZKL__KIND(ZKL_KIND_READ)};
 
-static void begin(void)
-{
-    script_init(&s);
-    script_connect(&s);
-    script_answer_all(&s);
-    OPS(&s, "");
-}
-
-static void end(void)
-{
-    if (!s.connected) {
-        script_connect(&s);
-    }
-    script_close(&s);
-    for (int i = 0; i < 200 && !zkl__core_idle(s.core) && s.connected; i++) {
-        script_answer_all(&s);
-        script_wait(&s, 3000 * MS);
-    }
-    CU_ASSERT_TRUE(zkl__core_idle(s.core));
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_deinit(&s);
-}
-
 static void ask(struct script_owner *owner, const struct zkl__rule *rule)
 {
     struct zkl__contender_config config = script_config(owner, "/q");
@@ -50,7 +27,7 @@ static void downgrade(struct script_owner *owner)
 static void test_readers_together_writers_alone(void)
 {
     struct script_owner readers[3];
-    begin();
+    script_begin(&s);
     ask(&readers[0], &reader);
     ask(&readers[1], &reader);
     CU_ASSERT_EQUAL(readers[0].granted + readers[1].granted, 2);
@@ -67,7 +44,7 @@ static void test_readers_together_writers_alone(void)
     script_release(&s, &me);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(readers[2].granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_readers_wait_for_every_other_kind(void)
@@ -78,7 +55,7 @@ static void test_readers_wait_for_every_other_kind(void)
         "/q/11111111111141118111111111111111__lock__0000000000",
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        begin();
+        script_begin(&s);
         script_put(&s, others[i], SCRIPT_STRANGER);
         s.next_sequence = 1;
         ask(&me, &reader);
@@ -88,7 +65,7 @@ static void test_readers_wait_for_every_other_kind(void)
         script_answer_all(&s);
         CU_ASSERT_EQUAL(me.granted, 1);
         CU_ASSERT_EQUAL(you.granted, 0);
-        end();
+        script_finish(&s);
     }
 }
 
@@ -97,7 +74,7 @@ static void test_readers_wait_for_every_other_kind(void)
 static void test_one_wake_up_each(void)
 {
     struct script_owner readers[4];
-    begin();
+    script_begin(&s);
     ask(&me, &writer);
     for (int i = 0; i < 4; i++) {
         ask(&readers[i], &reader);
@@ -126,14 +103,14 @@ static void test_one_wake_up_each(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(third.granted, 1);
     CU_ASSERT_EQUAL(s.submits - before, 1);
-    end();
+    script_finish(&s);
 }
 
 /* --- downgrade ----------------------------------------------------------------------------------------------------- */
 
 static void test_downgrade_keeps_place_and_token(void)
 {
-    begin();
+    script_begin(&s);
     ask(&me, &writer);
     ask(&you, &reader);
     ask(&third, &writer);
@@ -159,13 +136,13 @@ static void test_downgrade_keeps_place_and_token(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.released, 1);
     CU_ASSERT_EQUAL(third.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_downgrade_with_a_lost_reply(void)
 {
     for (int applied = 0; applied <= 1; applied++) {
-        begin();
+        script_begin(&s);
         ask(&me, &writer);
         downgrade(&me);
         script_suspend(&s, applied);
@@ -176,25 +153,25 @@ static void test_downgrade_with_a_lost_reply(void)
         CU_ASSERT_PTR_NOT_NULL(strstr(script_our_path(&s), "__READ__"));
         script_run(&s, 20000 * MS);
         CU_ASSERT_EQUAL(me.lost, 0);
-        end();
+        script_finish(&s);
     }
 }
 
 static void test_downgrade_without_a_connection(void)
 {
-    begin();
+    script_begin(&s);
     ask(&me, &writer);
     script_suspend(&s, 0);
     downgrade(&me);
     script_connect(&s);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.downgraded, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_downgrade_put_off_is_done_later(void)
 {
-    begin();
+    script_begin(&s);
     ask(&me, &writer);
     downgrade(&me);
     script_answer_with(&s, ZKL__RC_NOTAPPLIED);
@@ -202,7 +179,7 @@ static void test_downgrade_put_off_is_done_later(void)
     script_run(&s, 5000 * MS);
     CU_ASSERT_EQUAL(me.downgraded, 1);
     CU_ASSERT_EQUAL(me.lost, 0);
-    end();
+    script_finish(&s);
 }
 
 /* Release, loss, expiry and close while it is under way: one node or the other, it goes. */
@@ -210,7 +187,7 @@ static void test_downgrade_interrupted(void)
 {
     for (int way = 0; way < 5; way++) {
         for (int applied = 0; applied <= 1; applied++) {
-            begin();
+            script_begin(&s);
             ask(&me, &writer);
             downgrade(&me);
             if (way == 0) {
@@ -230,7 +207,7 @@ static void test_downgrade_interrupted(void)
                 script_connect(&s);
                 script_release(&s, &me);
             }
-            end();
+            script_finish(&s);
         }
     }
 }
@@ -239,7 +216,7 @@ static void test_downgrade_interrupted(void)
 static void test_downgrade_of_unknown_fate_beyond_max_hold(void)
 {
     for (int applied = 0; applied <= 1; applied++) {
-        begin();
+        script_begin(&s);
         struct zkl__contender_config config = script_config(&me, "/q");
         config.rule = &writer;
         config.max_hold = 2000 * MS;
@@ -257,7 +234,7 @@ static void test_downgrade_of_unknown_fate_beyond_max_hold(void)
         script_release(&s, &me);
         script_answer_all(&s);
         CU_ASSERT_EQUAL(me.released, 1);
-        end();
+        script_finish(&s);
     }
 }
 
@@ -266,7 +243,7 @@ static void test_downgrade_answered_after_the_loss(void)
 {
     static const enum zkl__rc rcs[] = {ZKL__RC_UNKNOWN, ZKL__RC_NOTAPPLIED, ZKL__RC_OK};
     for (size_t i = 0; i < sizeof rcs / sizeof *rcs; i++) {
-        begin();
+        script_begin(&s);
         ask(&me, &writer);
         downgrade(&me);
         script_wait(&s, 12000 * MS); /* nothing is answered */
@@ -285,13 +262,13 @@ static void test_downgrade_answered_after_the_loss(void)
         script_run(&s, 1000 * MS);
         CU_ASSERT_EQUAL(me.released, 1);
         CU_ASSERT_EQUAL(script_ours(&s), 0);
-        end();
+        script_finish(&s);
     }
 }
 
 static void test_downgrade_of_a_node_that_went(void)
 {
-    begin();
+    script_begin(&s);
     ask(&me, &writer);
     script_remove(&s, script_our_path(&s));
     downgrade(&me);
@@ -301,14 +278,14 @@ static void test_downgrade_of_a_node_that_went(void)
     script_release(&s, &me);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.released, 1);
-    end();
+    script_finish(&s);
 }
 
 /* A heartbeat under way before and behind the change. */
 static void test_downgrade_and_heartbeat_together(void)
 {
     for (int64_t delay = 0; delay < 3000; delay += 50) {
-        begin();
+        script_begin(&s);
         ask(&me, &writer);
         script_wait(&s, delay * MS);
         downgrade(&me);
@@ -316,7 +293,7 @@ static void test_downgrade_and_heartbeat_together(void)
         script_answer_all(&s);
         CU_ASSERT_EQUAL(me.downgraded, 1);
         CU_ASSERT_EQUAL(me.lost, 0);
-        end();
+        script_finish(&s);
     }
 }
 
@@ -337,7 +314,7 @@ static const char *mark(void)
 
 static void test_mark_comes_and_goes(void)
 {
-    begin();
+    script_begin(&s);
     ask_marking(&me, INT64_MAX);
     script_answer(&s);
     script_answer(&s);
@@ -353,7 +330,7 @@ static void test_mark_comes_and_goes(void)
     OPS(&s, "multi(delete,set)");
     script_answer(&s);
     CU_ASSERT_STRING_EQUAL(mark(), "");
-    end();
+    script_finish(&s);
 }
 
 static void crash(struct script_owner *owner)
@@ -367,7 +344,7 @@ static void crash(struct script_owner *owner)
 
 static void test_crash_is_told_to_the_next(void)
 {
-    begin();
+    script_begin(&s);
     ask_marking(&me, INT64_MAX);
     script_answer_all(&s);
     crash(&me);
@@ -385,12 +362,12 @@ static void test_crash_is_told_to_the_next(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(third.granted, 1);
     CU_ASSERT_FALSE(third.unclean);
-    end();
+    script_finish(&s);
 }
 
 static void test_crash_is_told_to_one_in_the_queue(void)
 {
-    begin();
+    script_begin(&s);
     ask_marking(&me, INT64_MAX);
     script_answer_all(&s);
     ask_marking(&you, INT64_MAX);
@@ -409,12 +386,12 @@ static void test_crash_is_told_to_one_in_the_queue(void)
     script_release(&s, &me); /* lost: takes no mark away */
     script_answer_all(&s);
     CU_ASSERT_EQUAL(strncmp(mark(), "held by ", 8), 0);
-    end();
+    script_finish(&s);
 }
 
 static void test_who_only_waited_leaves_no_mark(void)
 {
-    begin();
+    script_begin(&s);
     ask_marking(&me, INT64_MAX);
     script_answer_all(&s);
     ask_marking(&you, s.now + 100 * MS);
@@ -424,7 +401,7 @@ static void test_who_only_waited_leaves_no_mark(void)
     script_release(&s, &me);
     script_answer_all(&s);
     CU_ASSERT_STRING_EQUAL(mark(), "");
-    end();
+    script_finish(&s);
 }
 
 /* Given up at any moment between the first request and the grant, with and without the answer: it looks like no crash. Only the
@@ -433,13 +410,13 @@ static void test_given_up_before_the_grant(void)
 {
     for (int answered = 0; answered < 4; answered++) {
         for (int way = 0; way < 3; way++) {
-            begin();
+            script_begin(&s);
             ask_marking(&me, INT64_MAX);
             for (int i = 0; i < answered; i++) {
                 script_answer(&s);
             }
             if (me.granted) {
-                end();
+                script_finish(&s);
                 continue;
             }
             if (way > 0) {
@@ -455,7 +432,7 @@ static void test_given_up_before_the_grant(void)
             script_answer_all(&s);
             CU_ASSERT_EQUAL(you.granted, 1);
             CU_ASSERT_FALSE(you.unclean);
-            end();
+            script_finish(&s);
         }
     }
 }
@@ -464,7 +441,7 @@ static void test_given_up_before_the_grant(void)
 static void test_given_up_after_a_crash(void)
 {
     for (int answered = 0; answered < 4; answered++) {
-        begin();
+        script_begin(&s);
         ask_marking(&me, INT64_MAX);
         script_answer_all(&s);
         crash(&me);
@@ -479,14 +456,14 @@ static void test_given_up_after_a_crash(void)
             script_answer_all(&s);
             CU_ASSERT_TRUE(third.unclean);
         }
-        end();
+        script_finish(&s);
     }
 }
 
 static void test_lost_reply_of_the_mark(void)
 {
     for (int applied = 0; applied <= 1; applied++) {
-        begin();
+        script_begin(&s);
         ask_marking(&me, INT64_MAX);
         for (int i = 0; i < 3; i++) {
             script_answer(&s);
@@ -500,7 +477,7 @@ static void test_lost_reply_of_the_mark(void)
         script_release(&s, &me);
         script_answer_all(&s);
         CU_ASSERT_STRING_EQUAL(mark(), "");
-        end();
+        script_finish(&s);
     }
 }
 
@@ -516,7 +493,7 @@ static void answer_up_to_the_mark(void)
 static void test_expiry_with_the_mark_under_way(void)
 {
     for (int applied = 0; applied <= 1; applied++) {
-        begin();
+        script_begin(&s);
         ask_marking(&me, INT64_MAX);
         answer_up_to_the_mark();
         script_suspend(&s, applied);
@@ -526,14 +503,14 @@ static void test_expiry_with_the_mark_under_way(void)
         script_answer_all(&s);
         CU_ASSERT_EQUAL(me.granted, 1);
         CU_ASSERT_FALSE(me.unclean);
-        end();
+        script_finish(&s);
     }
 }
 
 /* Somebody removes our node before the mark is made: the mark is not, and we queue again. */
 static void test_removed_before_the_mark(void)
 {
-    begin();
+    script_begin(&s);
     ask_marking(&me, INT64_MAX);
     answer_up_to_the_mark();
     script_remove(&s, script_our_path(&s));
@@ -542,13 +519,13 @@ static void test_removed_before_the_mark(void)
     CU_ASSERT_STRING_EQUAL(mark(), "");
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 /* The directory may not be read: no grant without knowing. */
 static void test_read_of_the_mark_refused(void)
 {
-    begin();
+    script_begin(&s);
     ask_marking(&me, INT64_MAX);
     script_answer(&s);
     script_answer(&s);
@@ -558,13 +535,13 @@ static void test_read_of_the_mark_refused(void)
     CU_ASSERT_EQUAL(me.code, ZKL_EAUTH);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(script_ours(&s), 0);
-    end();
+    script_finish(&s);
 }
 
 static void test_release_with_a_lost_reply(void)
 {
     for (int applied = 0; applied <= 1; applied++) {
-        begin();
+        script_begin(&s);
         ask_marking(&me, INT64_MAX);
         script_answer_all(&s);
         script_release(&s, &me);
@@ -573,14 +550,14 @@ static void test_release_with_a_lost_reply(void)
         script_answer_all(&s);
         CU_ASSERT_EQUAL(me.released, 1);
         CU_ASSERT_STRING_EQUAL(mark(), "");
-        end();
+        script_finish(&s);
     }
 }
 
 /* The right to write the directory was taken away meanwhile: the node goes nevertheless. */
 static void test_release_when_the_mark_may_not_be_written(void)
 {
-    begin();
+    script_begin(&s);
     ask_marking(&me, INT64_MAX);
     script_answer_all(&s);
     script_release(&s, &me);
@@ -589,12 +566,12 @@ static void test_release_when_the_mark_may_not_be_written(void)
     script_run(&s, 1000 * MS);
     CU_ASSERT_EQUAL(me.released, 1);
     CU_ASSERT_EQUAL(script_ours(&s), 0);
-    end();
+    script_finish(&s);
 }
 
 static void test_mark_refused(void)
 {
-    begin();
+    script_begin(&s);
     ask_marking(&me, INT64_MAX);
     for (int i = 0; i < 3; i++) {
         script_answer(&s);
@@ -605,12 +582,12 @@ static void test_mark_refused(void)
     script_answer_with(&s, ZKL__RC_NOAUTH);
     script_run(&s, 1000 * MS);
     CU_ASSERT_EQUAL(script_ours(&s), 0);
-    end();
+    script_finish(&s);
 }
 
 static void test_directory_is_made_persistent(void)
 {
-    begin();
+    script_begin(&s);
     struct zkl__contender_config config = script_config(&me, "/new/dir");
     config.mark = true;
     CU_ASSERT_TRUE_FATAL(script_contend(&s, &me, &config));
@@ -619,7 +596,7 @@ static void test_directory_is_made_persistent(void)
         struct script_op op = script_answer(&s);
         CU_ASSERT(op.kind != ZKL__OP_CREATE || op.mode == ZKL__PERSISTENT || op.mode == ZKL__EPHEMERAL_SEQUENTIAL);
     }
-    end();
+    script_finish(&s);
 }
 
 /* --- being asked to go --------------------------------------------------------------------------------------------- */
@@ -636,7 +613,7 @@ static void hold_revocably(struct script_owner *owner)
 
 static void test_request_is_told(void)
 {
-    begin();
+    script_begin(&s);
     hold_revocably(&me);
     CU_ASSERT_EQUAL(s.watch_count, 1);
     for (int i = 1; i <= 3; i++) {
@@ -652,12 +629,12 @@ static void test_request_is_told(void)
     script_release(&s, &me);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(s.watch_count, 0);
-    end();
+    script_finish(&s);
 }
 
 static void test_request_made_while_we_waited(void)
 {
-    begin();
+    script_begin(&s);
     script_put(&s, "/q/_c_11111111-1111-4111-8111-111111111111-lock-0000000000", SCRIPT_STRANGER);
     s.next_sequence = 1;
     struct zkl__contender_config config = script_config(&me, "/q");
@@ -671,12 +648,12 @@ static void test_request_made_while_we_waited(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(me.revoked, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_request_is_told_once_over_reconnects(void)
 {
-    begin();
+    script_begin(&s);
     hold_revocably(&me);
     script_write(&s, script_our_path(&s), "__REVOKE__");
     script_suspend(&s, 1); /* while we look */
@@ -696,22 +673,22 @@ static void test_request_is_told_once_over_reconnects(void)
     script_connect(&s);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.revoked, 2);
-    end();
+    script_finish(&s);
 }
 
 static void test_removal_is_noticed_at_once(void)
 {
-    begin();
+    script_begin(&s);
     hold_revocably(&me);
     script_remove(&s, script_our_path(&s));
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.lost, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_watch_refused(void)
 {
-    begin();
+    script_begin(&s);
     s.refuse_kind = ZKL__OP_GET;
     s.refuse_code = ZKL_ELIMIT;
     s.refuse_count = 3;
@@ -722,7 +699,7 @@ static void test_watch_refused(void)
     script_write(&s, script_our_path(&s), "__REVOKE__");
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.revoked, 1);
-    end();
+    script_finish(&s);
 }
 
 TESTS("contender_holds", T(test_readers_together_writers_alone), T(test_readers_wait_for_every_other_kind),

@@ -8,40 +8,18 @@ static struct script_owner me;
 
 #define BLOCKER "/q/_c_11111111-1111-4111-8111-111111111111-lock-0000000000"
 
-static void begin(void)
-{
-    script_init(&s);
-    script_connect(&s);
-    script_answer_all(&s);
-}
-
 static void begin_blocked(void)
 {
-    begin();
+    script_begin(&s);
     script_put(&s, BLOCKER, SCRIPT_STRANGER);
     s.next_sequence = 1;
-}
-
-static void end(void)
-{
-    if (!s.connected) {
-        script_connect(&s);
-    }
-    script_close(&s);
-    for (int i = 0; i < 5 && !zkl__core_idle(s.core); i++) {
-        script_answer_all(&s);
-        script_run(&s, 3000 * MS);
-    }
-    CU_ASSERT_TRUE(zkl__core_idle(s.core));
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_deinit(&s);
 }
 
 static void expect_failed(int code)
 {
     CU_ASSERT_EQUAL(me.failed, 1);
     CU_ASSERT_EQUAL(me.code, code);
-    end();
+    script_finish(&s);
 }
 
 /* --- operators ----------------------------------------------------------------------------------------------------- */
@@ -62,12 +40,12 @@ static void test_our_node_removed_while_waiting(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT(strncmp(before, script_our_path(&s), 40) != 0); /* another uuid */
-    end();
+    script_finish(&s);
 }
 
 static void start_without_lease(void)
 {
-    begin();
+    script_begin(&s);
     script_wait(&s, 12000 * MS); /* nothing is answered */
     script_acquire(&s, &me);
     while (s.op_count > 0 && strcmp(script_state(&me), "proving") != 0) {
@@ -86,12 +64,12 @@ static void test_our_node_removed_while_proving(void)
     OPS(&s, "create list");
     script_run(&s, 8000 * MS);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_our_node_removed_while_held(void)
 {
-    begin();
+    script_begin(&s);
     script_hold(&s, &me);
     script_remove(&s, script_our_path(&s));
     script_run(&s, 1000 * MS); /* the next heartbeat is a check of the node */
@@ -100,12 +78,12 @@ static void test_our_node_removed_while_held(void)
     CU_ASSERT_FALSE(zkl__contender_holds(s.core, me.contender, s.now));
     script_release(&s, &me);
     CU_ASSERT_EQUAL(me.released, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_our_node_removed_before_the_list(void)
 {
-    begin();
+    script_begin(&s);
     script_acquire(&s, &me);
     script_answer(&s);
     script_remove(&s, script_our_path(&s));
@@ -114,7 +92,7 @@ static void test_our_node_removed_before_the_list(void)
     OPS(&s, "create list");
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 /* Our czxid is still asked for, a watch fires, and then it turns out that our own node is gone, with a list under way. */
@@ -141,7 +119,7 @@ static void test_our_node_removed_between_watch_and_stat(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(script_ours(&s), 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_directory_removed_while_waiting(void)
@@ -157,7 +135,7 @@ static void test_directory_removed_while_waiting(void)
     OPS(&s, "create list");
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_removed_by_somebody_to_fail(void)
@@ -186,7 +164,7 @@ static void test_directories_are_made(void)
                  {"/a", ZKL__RC_OK},
                  {"/a/bb", ZKL__RC_NODEEXISTS},
                  {"/a/bb/c", ZKL__RC_OK}};
-    begin();
+    script_begin(&s);
     struct zkl__contender_config config = script_config(&me, "/a/bb/c");
     script_contend(&s, &me, &config);
     script_start(&s, &me, INT64_MAX, false);
@@ -207,13 +185,13 @@ static void test_directories_are_made(void)
     OPS(&s, "create list");
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 /* A container is reaped between its making and the create. */
 static void test_directory_reaped_again(void)
 {
-    begin();
+    script_begin(&s);
     script_remove(&s, "/q");
     script_acquire(&s, &me);
     script_answer(&s);
@@ -223,12 +201,12 @@ static void test_directory_reaped_again(void)
     script_remove(&s, "/q");
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_making_in_trouble(void)
 {
-    begin();
+    script_begin(&s);
     script_remove(&s, "/q");
     script_acquire(&s, &me);
     script_answer(&s);
@@ -243,12 +221,12 @@ static void test_making_in_trouble(void)
     OPS(&s, "create");
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_chroot_missing(void)
 {
-    begin();
+    script_begin(&s);
     s.chroot_missing = true;
     struct zkl__contender_config config = script_config(&me, "/q/deeper");
     script_contend(&s, &me, &config);
@@ -271,7 +249,7 @@ static void refuse(const char *under_way, enum zkl__rc rc, int code)
 
 static void test_sequence_used_up(void)
 {
-    begin();
+    script_begin(&s);
     s.next_sequence = (int64_t)INT32_MAX + 1;
     script_acquire(&s, &me);
     script_answer_all(&s);
@@ -282,7 +260,7 @@ static void test_sequence_used_up(void)
 /* Requests that follow each other closely see the counter wrap: such a number is nobody's place. */
 static void test_negative_number(void)
 {
-    begin();
+    script_begin(&s);
     s.next_sequence = INT32_MIN;
     script_acquire(&s, &me);
     script_answer_all(&s);
@@ -292,7 +270,7 @@ static void test_negative_number(void)
 
 static void refuse_create(enum zkl__rc rc, int code)
 {
-    begin();
+    script_begin(&s);
     script_acquire(&s, &me);
     refuse("create list", rc, code);
 }
@@ -308,13 +286,13 @@ static void test_create_refused(void)
 
 static void test_make_refused(void)
 {
-    begin();
+    script_begin(&s);
     script_remove(&s, "/q");
     script_acquire(&s, &me);
     script_answer(&s);
     script_answer(&s);
     refuse("create", ZKL__RC_EPHEMERALPARENT, ZKL_ECONFLICT);
-    begin();
+    script_begin(&s);
     script_remove(&s, "/q");
     script_acquire(&s, &me);
     script_answer(&s);
@@ -324,7 +302,7 @@ static void test_make_refused(void)
 
 static void test_list_refused(void)
 {
-    begin();
+    script_begin(&s);
     script_acquire(&s, &me);
     script_answer(&s);
     refuse("list", ZKL__RC_NOAUTH, ZKL_EAUTH);
@@ -349,7 +327,7 @@ static void test_check_refused(void)
 
 static void test_stat_refused(void)
 {
-    begin();
+    script_begin(&s);
     script_acquire(&s, &me);
     script_suspend(&s, 2);
     script_connect(&s);
@@ -364,7 +342,7 @@ static void test_delete_refused(void)
 {
     static const enum zkl__rc rcs[] = {ZKL__RC_NOAUTH, ZKL__RC_NOTAPPLIED, ZKL__RC_REFUSED};
     for (size_t i = 0; i < sizeof rcs / sizeof *rcs; i++) {
-        begin();
+        script_begin(&s);
         script_hold(&s, &me);
         script_release(&s, &me);
         for (int n = 0; n < 20; n++) {
@@ -385,7 +363,7 @@ static void test_delete_refused(void)
         }
         CU_ASSERT_EQUAL(me.released, 1);
         CU_ASSERT_EQUAL(me.code, i == 0 ? ZKL_OK : ZKL_ELOST);
-        end();
+        script_finish(&s);
     }
 }
 
@@ -394,7 +372,7 @@ static void test_delete_refused(void)
 static void test_delete_of_what_a_lost_create_made_refused(void)
 {
     for (int ours = 0; ours <= 1; ours++) {
-        begin();
+        script_begin(&s);
         script_acquire(&s, &me);
         script_suspend(&s, 1);
         script_cancel(&s, &me);
@@ -410,7 +388,7 @@ static void test_delete_of_what_a_lost_create_made_refused(void)
         }
         script_run(&s, 5000 * MS);
         CU_ASSERT_EQUAL(script_ours(&s), 0);
-        end();
+        script_finish(&s);
     }
 }
 
@@ -418,7 +396,7 @@ static void test_delete_of_what_a_lost_create_made_refused(void)
 static void test_look_at_what_a_lost_create_made_refused(void)
 {
     for (int lost = 0; lost <= 1; lost++) {
-        begin();
+        script_begin(&s);
         script_acquire(&s, &me);
         script_suspend(&s, 1);
         script_cancel(&s, &me);
@@ -442,7 +420,7 @@ static void test_look_at_what_a_lost_create_made_refused(void)
         script_find(&s, script_our_path(&s))->fixed = false;
         script_run(&s, 5000 * MS);
         CU_ASSERT_EQUAL(script_ours(&s), 0);
-        end();
+        script_finish(&s);
     }
 }
 
@@ -451,7 +429,7 @@ static void test_list_of_an_unwanted_create_refused(void)
 {
     static const enum zkl__rc rcs[] = {ZKL__RC_NOAUTH, ZKL__RC_NOTAPPLIED, ZKL__RC_NONODE};
     for (size_t i = 0; i < sizeof rcs / sizeof *rcs; i++) {
-        begin();
+        script_begin(&s);
         script_acquire(&s, &me);
         script_suspend(&s, 1);
         script_cancel(&s, &me);
@@ -461,7 +439,7 @@ static void test_list_of_an_unwanted_create_refused(void)
         script_answer_with(&s, rcs[i]); /* without a barrier, that there is no directory proves nothing */
         script_run(&s, 5000 * MS);
         CU_ASSERT_EQUAL(script_ours(&s), 0);
-        end();
+        script_finish(&s);
     }
 }
 
@@ -494,7 +472,7 @@ static void test_put_off_once(void)
         script_run(&s, 100 * MS);
         CU_ASSERT_EQUAL(me.released, 1);
         total = answered;
-        end();
+        script_finish(&s);
     }
     CU_ASSERT(refused > 4);
 }
@@ -502,7 +480,7 @@ static void test_put_off_once(void)
 /* The create is put off, and its list takes longer to come back than the putting-off lasts. */
 static void test_slow_list_behind_a_create_put_off(void)
 {
-    begin();
+    script_begin(&s);
     script_acquire(&s, &me);
     script_answer_with(&s, ZKL__RC_NOTAPPLIED);
     script_wait(&s, 500 * MS);
@@ -511,7 +489,7 @@ static void test_slow_list_behind_a_create_put_off(void)
     OPS(&s, "create list");
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 /* --- who is before us ---------------------------------------------------------------------------------------------- */
@@ -532,7 +510,7 @@ static void test_unreadable_blocker(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(s.watch_count, 0);
-    end();
+    script_finish(&s);
 }
 
 static void test_unreadable_blocker_that_goes(void)
@@ -550,12 +528,12 @@ static void test_unreadable_blocker_that_goes(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(s.watch_count, 0);
-    end();
+    script_finish(&s);
 }
 
 static void test_forged_places_before_us(void)
 {
-    begin();
+    script_begin(&s);
     s.next_sequence = 100;
     script_put(&s, "/q/lock-0000000003", 0); /* persistent: lives with nobody */
     script_put(&s, "/q/foreign-0000000005", SCRIPT_STRANGER);
@@ -567,13 +545,13 @@ static void test_forged_places_before_us(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(s.watch_count, 0);
-    end();
+    script_finish(&s);
 }
 
 /* The czxid is not known when the forged one is looked at: the reply of the create was lost. */
 static void test_forged_place_before_us_and_a_lost_reply(void)
 {
-    begin();
+    script_begin(&s);
     s.next_sequence = 100;
     script_acquire(&s, &me);
     script_suspend(&s, 2);
@@ -581,12 +559,12 @@ static void test_forged_place_before_us_and_a_lost_reply(void)
     script_connect(&s);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_forged_place_and_a_try(void)
 {
-    begin();
+    script_begin(&s);
     s.next_sequence = 100;
     script_put(&s, "/q/lock-0000000003", 0);
     struct zkl__contender_config config = script_config(&me, "/q");
@@ -594,7 +572,7 @@ static void test_forged_place_and_a_try(void)
     script_start(&s, &me, INT64_MAX, true);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 /* Curator's downgrade: a reader in the writer's place, below every waiter and younger than they are. */
@@ -602,7 +580,7 @@ static void test_downgraded_reader_is_honoured(void)
 {
     static const char *const reader = "/q/_c_33333333-3333-4333-8333-333333333333-__READ__0000000000";
     static const char *const writer = "/q/_c_33333333-3333-4333-8333-333333333333-__WRIT__0000000000";
-    begin();
+    script_begin(&s);
     script_put(&s, writer, SCRIPT_STRANGER);
     s.next_sequence = 1;
     script_acquire(&s, &me);
@@ -615,7 +593,7 @@ static void test_downgraded_reader_is_honoured(void)
     script_remove(&s, reader);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_everybodys_contenders_are_waited_for(void)
@@ -627,7 +605,7 @@ static void test_everybodys_contenders_are_waited_for(void)
                                         "/q/a-latch-0000000000",
                                         "/q/a-lease-0000000000"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        begin();
+        script_begin(&s);
         script_put(&s, names[i], SCRIPT_STRANGER);
         s.next_sequence = 1;
         script_acquire(&s, &me);
@@ -636,21 +614,21 @@ static void test_everybodys_contenders_are_waited_for(void)
         script_remove(&s, names[i]);
         script_answer_all(&s);
         CU_ASSERT_EQUAL(me.granted, 1);
-        end();
+        script_finish(&s);
     }
 }
 
 /* A list from before our own place: what stands in it behind us does not count. */
 static void test_names_behind_us(void)
 {
-    begin();
+    script_begin(&s);
     script_acquire(&s, &me);
     script_answer(&s);
     script_put(&s, "/q/lock-0000000007", SCRIPT_STRANGER);
     script_put(&s, "/q/lock-0000000000", SCRIPT_STRANGER); /* our own number: nobody's place but ours */
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 /* --- operations that cannot be sent -------------------------------------------------------------------------------- */
@@ -687,7 +665,7 @@ static void test_refused_submits(void)
                 s.refuse_count = count;
                 live(codes[i]);
                 all = s.refuse_count == count;
-                end();
+                script_finish(&s);
                 if (CU_get_number_of_failures() != failures) {
                     fprintf(stderr, "\n    %s, %d submits from the %dth\n", zkl_error_name(codes[i]), count, n);
                 }
@@ -699,7 +677,7 @@ static void test_refused_submits(void)
 /* The path fits, but with the session's chroot before it the whole does not: a caller's mistake, said at once. */
 static void test_path_too_long_under_the_chroot(void)
 {
-    begin();
+    script_begin(&s);
     s.refuse_code = ZKL_EINVAL;
     s.refuse_count = 2; /* the create, and its list */
     script_acquire(&s, &me);
@@ -710,7 +688,7 @@ static void test_path_too_long_under_the_chroot(void)
 static void test_refused_submits_after_a_lost_create(void)
 {
     for (int n = 0; n < 12; n++) {
-        begin();
+        script_begin(&s);
         script_acquire(&s, &me);
         script_suspend(&s, 1);
         s.refuse_code = ZKL_ECONNECT;
@@ -720,14 +698,14 @@ static void test_refused_submits_after_a_lost_create(void)
         script_run(&s, 4000 * MS);
         CU_ASSERT_EQUAL(me.granted, 1);
         CU_ASSERT_EQUAL(script_ours(&s), 1);
-        end();
+        script_finish(&s);
     }
 }
 
 /* The list behind the barrier cannot be sent, and the barrier's answer takes longer than the putting-off lasts. */
 static void test_slow_barrier_without_its_list(void)
 {
-    begin();
+    script_begin(&s);
     script_acquire(&s, &me);
     script_suspend(&s, 1);
     script_cancel(&s, &me);
@@ -741,12 +719,12 @@ static void test_slow_barrier_without_its_list(void)
     OPS(&s, "check list");
     script_answer_all(&s);
     CU_ASSERT_EQUAL(script_ours(&s), 0);
-    end();
+    script_finish(&s);
 }
 
 static void test_too_many_operations(void)
 {
-    begin();
+    script_begin(&s);
     static struct script_owner many[450];
     for (int i = 0; i < 450; i++) { /* a create each, and a list: more than 400 */
         script_acquire(&s, &many[i]);
@@ -761,7 +739,7 @@ static void test_too_many_operations(void)
             granted++;
         }
     }
-    end();
+    script_finish(&s);
 }
 
 static void watch_much(struct zkl__watch *watch)
@@ -854,7 +832,7 @@ static void test_no_memory_at_every_allocation(void)
                 failed = test_heap_failures(&s.heap) > 0;
                 test_heap_fail(&s.heap, 0, false);
                 script_run(&s, 4000 * MS);
-                end();
+                script_finish(&s);
             } else {
                 script_deinit(&s);
             }

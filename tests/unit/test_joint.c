@@ -17,22 +17,6 @@ static void begin(void)
     OPS(&s, "");
 }
 
-/* Everything that can be answered is; nothing of ours may be left then. */
-static void end(void)
-{
-    if (!s.connected) {
-        script_connect(&s);
-    }
-    script_close(&s);
-    for (int i = 0; i < 200 && !zkl__core_idle(s.core) && s.connected; i++) {
-        script_answer_all(&s);
-        script_wait(&s, 3000 * MS);
-    }
-    CU_ASSERT_TRUE(zkl__core_idle(s.core));
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_deinit(&s);
-}
-
 static void ask(struct script_owner *owner, const char *const *paths, int64_t deadline, bool try_only)
 {
     struct zkl__contender_config config = script_config(owner, "");
@@ -88,7 +72,7 @@ static void test_one_transaction_gives_all(void)
     script_answer(&s);
     CU_ASSERT_EQUAL(me.released, 1);
     CU_ASSERT_EQUAL(me.code, ZKL_OK);
-    end();
+    script_finish(&s);
 }
 
 static void test_no_deadlock_whatever_the_order_of_paths(void)
@@ -108,7 +92,7 @@ static void test_no_deadlock_whatever_the_order_of_paths(void)
     script_release(&s, &you);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(third.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 /* First in one queue and not in the other: holds nothing, and is told nothing. */
@@ -124,7 +108,7 @@ static void test_granted_only_when_all_are_first(void)
     script_remove(&s, "/b/_c_11111111-1111-4111-8111-111111111111-lock-0000000000");
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_single_contenders_queue_with_it(void)
@@ -143,7 +127,7 @@ static void test_single_contenders_queue_with_it(void)
     script_release(&s, &you);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(third.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 /* --- ends without a grant ------------------------------------------------------------------------------------------ */
@@ -159,7 +143,7 @@ static void test_try(void)
     CU_ASSERT_EQUAL(me.code, ZKL_EBUSY);
     CU_ASSERT_EQUAL(script_ours(&s), 0);
     CU_ASSERT_PTR_NULL(child_of("/a"));
-    end();
+    script_finish(&s);
 }
 
 static void test_timeout_and_cancel_leave_nothing(void)
@@ -178,7 +162,7 @@ static void test_timeout_and_cancel_leave_nothing(void)
     CU_ASSERT_EQUAL(third.code, ZKL_ECANCELED);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(script_ours(&s), 2);
-    end();
+    script_finish(&s);
 }
 
 static void test_cancel_while_the_transaction_is_under_way(void)
@@ -189,7 +173,7 @@ static void test_cancel_while_the_transaction_is_under_way(void)
     CU_ASSERT_EQUAL(me.failed, 1);
     script_run(&s, 1000 * MS);
     CU_ASSERT_EQUAL(script_ours(&s), 0);
-    end();
+    script_finish(&s);
 }
 
 static void test_cancel_before_it_was_sent(void)
@@ -205,7 +189,7 @@ static void test_cancel_before_it_was_sent(void)
     CU_ASSERT_EQUAL(me.code, ZKL_ECANCELED);
     script_run(&s, 1000 * MS);
     CU_ASSERT_EQUAL(script_ours(&s), 0);
-    end();
+    script_finish(&s);
 }
 
 /* One queue refuses us: the other is left, too. */
@@ -218,7 +202,7 @@ static void test_one_refusal_ends_all(void)
     CU_ASSERT_EQUAL(me.failed, 1);
     CU_ASSERT_EQUAL(me.code, ZKL_EEXHAUSTED);
     CU_ASSERT_EQUAL(script_ours(&s), 0);
-    end();
+    script_finish(&s);
 }
 
 /* --- directories, refusals, connections ---------------------------------------------------------------------------- */
@@ -232,7 +216,7 @@ static void test_missing_directories_are_made_at_once(void)
     script_answer_all(&s); /* no time goes by: nothing waits for a retry */
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(s.now, before);
-    end();
+    script_finish(&s);
 }
 
 static void test_not_applied_is_asked_again(void)
@@ -243,7 +227,7 @@ static void test_not_applied_is_asked_again(void)
     script_run(&s, 100 * MS);
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(script_ours(&s), 2);
-    end();
+    script_finish(&s);
 }
 
 static void test_lost_reply_leaves_no_double(void)
@@ -258,7 +242,7 @@ static void test_lost_reply_leaves_no_double(void)
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(me.token, first);
     CU_ASSERT_EQUAL(script_ours(&s), 2);
-    end();
+    script_finish(&s);
 }
 
 static void test_lost_request_is_sent_again(void)
@@ -270,7 +254,7 @@ static void test_lost_request_is_sent_again(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(script_ours(&s), 2);
-    end();
+    script_finish(&s);
 }
 
 /* Of a double, the first was taken away in one queue meanwhile: the two places would not be of one transaction. */
@@ -287,7 +271,7 @@ static void test_places_of_two_transactions_are_none(void)
     CU_ASSERT_EQUAL(me.failed, 1);
     CU_ASSERT_EQUAL(me.code, ZKL_ELOST);
     CU_ASSERT_EQUAL(script_ours(&s), 0);
-    end();
+    script_finish(&s);
 }
 
 static void test_node_removed_while_waiting(void)
@@ -309,7 +293,7 @@ static void test_node_removed_while_waiting(void)
     CU_ASSERT_EQUAL(you.failed, 1);
     CU_ASSERT_EQUAL(you.code, ZKL_ELOST);
     CU_ASSERT_EQUAL(script_ours(&s), 0);
-    end();
+    script_finish(&s);
 }
 
 static void test_waits_on_after_an_expiry(void)
@@ -327,7 +311,7 @@ static void test_waits_on_after_an_expiry(void)
     script_remove(&s, "/b/_c_11111111-1111-4111-8111-111111111111-lock-0000000000");
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_fails_at_an_expiry_if_told_so(void)
@@ -347,7 +331,7 @@ static void test_fails_at_an_expiry_if_told_so(void)
     script_release(&s, &you);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(you.released, 1);
-    end();
+    script_finish(&s);
 }
 
 /* --- loss ---------------------------------------------------------------------------------------------------------- */
@@ -366,7 +350,7 @@ static void test_lost_when_one_is(void)
     script_run(&s, 1000 * MS);
     CU_ASSERT_EQUAL(me.released, 1);
     CU_ASSERT_EQUAL(script_ours(&s), 0);
-    end();
+    script_finish(&s);
 }
 
 static void test_told_once_of_each(void)
@@ -389,7 +373,7 @@ static void test_told_once_of_each(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.released, 1);
     CU_ASSERT_EQUAL(me.lost, 1);
-    end();
+    script_finish(&s);
 }
 
 /* --- release ------------------------------------------------------------------------------------------------------- */
@@ -408,7 +392,7 @@ static void test_release_falls_back_to_single_deletes(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.released, 1);
     CU_ASSERT_EQUAL(script_ours(&s), 0);
-    end();
+    script_finish(&s);
 }
 
 static void test_release_with_a_lost_reply(void)
@@ -422,7 +406,7 @@ static void test_release_with_a_lost_reply(void)
         script_answer_all(&s);
         CU_ASSERT_EQUAL(me.released, 1);
         CU_ASSERT_EQUAL(script_ours(&s), 0);
-        end();
+        script_finish(&s);
     }
 }
 
@@ -443,7 +427,7 @@ static void test_let_go(void)
     struct zkl__contender_config config = script_config(&third, "");
     CU_ASSERT_TRUE_FATAL(script_contend_jointly(&s, &third, &config, ab, 2));
     zkl__joint_let_go(s.core, third.joint, s.now); /* never started */
-    end();
+    script_finish(&s);
 }
 
 static void test_close_releases(void)
@@ -458,7 +442,7 @@ static void test_close_releases(void)
     CU_ASSERT_EQUAL(me.released, 1);
     ask(&third, ab, INT64_MAX, false); /* too late */
     CU_ASSERT_EQUAL(third.code, ZKL_ECLOSED);
-    end();
+    script_finish(&s);
 }
 
 /* A close that ran out of time: the core goes with what is in it. */
@@ -492,7 +476,7 @@ static void test_no_memory_to_send(void)
         test_heap_fail(&s.heap, 0, false);
         script_run(&s, 5000 * MS);
         CU_ASSERT_EQUAL(me.granted + me.failed, 1);
-        end();
+        script_finish(&s);
     }
 }
 
@@ -515,7 +499,7 @@ static void test_no_memory_anywhere(void)
             CU_ASSERT_EQUAL(me.granted + me.failed, 1);
             granted += me.granted;
         }
-        end();
+        script_finish(&s);
     }
     CU_ASSERT(granted > 0);
 }

@@ -12,29 +12,6 @@ static struct script_owner *const me = &owners[0], *const you = &owners[1], *con
 static const struct zkl__rule writer = {"__WRIT__", ZKL__KIND_ANY};
 static const struct zkl__rule reader = {"__READ__", ZKL__KIND_ANY & ~ZKL__KIND(ZKL_KIND_READ)};
 
-static void begin(void)
-{
-    script_init(&s);
-    script_connect(&s);
-    script_answer_all(&s);
-}
-
-static void end(void)
-{
-    if (!s.connected) {
-        script_connect(&s);
-    }
-    script_close(&s);
-    for (int i = 0; i < 200 && !zkl__core_idle(s.core) && s.connected; i++) {
-        script_answer_all(&s);
-        script_wait(&s, 3000 * MS);
-    }
-    CU_ASSERT_TRUE(zkl__core_idle(s.core));
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    CU_ASSERT_EQUAL(s.watch_count, 0);
-    script_deinit(&s);
-}
-
 static void ask(struct script_owner *owner, const struct zkl__rule *rule)
 {
     struct zkl__contender_config config = script_config(owner, "/q");
@@ -47,7 +24,7 @@ static void ask(struct script_owner *owner, const struct zkl__rule *rule)
 /* The first of so many holds, the others wait in their order. */
 static void queue_up(int count)
 {
-    begin();
+    script_begin(&s);
     for (int i = 0; i < count; i++) {
         ask(&owners[i], &zkl__rule_mutex);
         STATE(&owners[i], i == 0 ? "held" : "watching");
@@ -78,12 +55,12 @@ static void test_hand_over_costs_its_delete(void)
     OPS(&s, "delete delete delete delete delete delete delete");
     script_answer_all(&s);
     CU_ASSERT_EQUAL(script_ours(&s), 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_lists_are_shared(void)
 {
-    begin();
+    script_begin(&s);
     for (int i = 0; i < OWNERS; i++) {
         script_acquire(&s, &owners[i]);
     }
@@ -98,7 +75,7 @@ static void test_lists_are_shared(void)
     for (int i = 1; i < OWNERS; i++) {
         STATE(&owners[i], "watching");
     }
-    end();
+    script_finish(&s);
 }
 
 static void test_together_they_look_once_more(void)
@@ -113,7 +90,7 @@ static void test_together_they_look_once_more(void)
     CU_ASSERT_EQUAL(lists, 1);
     script_answer_all(&s);
     STATE(&owners[OWNERS - 1], "watching");
-    end();
+    script_finish(&s);
 }
 
 static void test_try_behind_our_own(void)
@@ -128,7 +105,7 @@ static void test_try_behind_our_own(void)
     CU_ASSERT_EQUAL(you->code, ZKL_EBUSY);
     OPS(&s, "delete"); /* nobody had to be asked */
     script_answer_all(&s);
-    end();
+    script_finish(&s);
 }
 
 /* --- when it must not be ------------------------------------------------------------------------------------------- */
@@ -147,7 +124,7 @@ static void test_no_lease_no_hand_over(void)
     OPS(&s, "delete list");
     script_run(&s, 5000 * MS);
     CU_ASSERT_EQUAL(you->granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_not_while_disconnected(void)
@@ -159,7 +136,7 @@ static void test_not_while_disconnected(void)
     script_connect(&s);
     script_run(&s, 5000 * MS);
     CU_ASSERT_EQUAL(you->granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_not_on_an_old_list(void)
@@ -171,7 +148,7 @@ static void test_not_on_an_old_list(void)
     OPS(&s, "delete list"); /* behind it: no watch, one round trip */
     script_answer_all(&s);
     CU_ASSERT_EQUAL(you->granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_delete_that_was_not_sent(void)
@@ -185,7 +162,7 @@ static void test_delete_that_was_not_sent(void)
     script_wait(&s, 100 * MS);
     CU_ASSERT_EQUAL(you->granted, 1);
     OPS(&s, "delete");
-    end();
+    script_finish(&s);
 }
 
 static void test_own_delete_does_not_overtake(void)
@@ -203,7 +180,7 @@ static void test_own_delete_does_not_overtake(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me->released, 1);
     CU_ASSERT_EQUAL(you->released, 1);
-    end();
+    script_finish(&s);
 }
 
 /* The delete of the first is put off, that of the second is not: the third has to wait for the first. */
@@ -222,7 +199,7 @@ static void test_nor_that_of_one_before(void)
     script_wait(&s, 100 * MS);
     OPS(&s, "delete delete");
     CU_ASSERT_EQUAL(owners[3].granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_order_after_a_lost_connection(void)
@@ -243,7 +220,7 @@ static void test_order_after_a_lost_connection(void)
     }
     CU_ASSERT_EQUAL(seen, 2);
     script_answer_all(&s);
-    end();
+    script_finish(&s);
 }
 
 static void test_who_gave_up_is_removed_first(void)
@@ -256,7 +233,7 @@ static void test_who_gave_up_is_removed_first(void)
     OPS(&s, "delete list delete");
     script_answer_all(&s);
     CU_ASSERT_EQUAL(third->granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_stranger_between(void)
@@ -272,12 +249,12 @@ static void test_stranger_between(void)
     script_remove(&s, "/q/_c_22222222-2222-4222-8222-222222222222-lock-0000000001");
     script_answer_all(&s);
     CU_ASSERT_EQUAL(you->granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_not_from_a_reader_to_a_writer(void)
 {
-    begin();
+    script_begin(&s);
     ask(me, &reader);
     ask(you, &reader);
     ask(third, &writer);
@@ -288,12 +265,12 @@ static void test_not_from_a_reader_to_a_writer(void)
     script_release(&s, me);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(third->granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_from_a_writer_to_all_its_readers(void)
 {
-    begin();
+    script_begin(&s);
     ask(me, &writer);
     ask(you, &reader);
     ask(third, &reader);
@@ -302,13 +279,13 @@ static void test_from_a_writer_to_all_its_readers(void)
     CU_ASSERT_EQUAL(you->granted, 1);
     CU_ASSERT_EQUAL(third->granted, 1);
     CU_ASSERT_EQUAL(owners[3].granted, 0);
-    end();
+    script_finish(&s);
 }
 
 /* So many that their one list is sorted first: in it, too, readers stand behind the writer, not behind each other. */
 static void test_from_a_writer_to_many_readers(void)
 {
-    begin();
+    script_begin(&s);
     ask(me, &writer);
     for (int i = 1; i < OWNERS; i++) {
         struct zkl__contender_config config = script_config(&owners[i], "/q");
@@ -321,12 +298,12 @@ static void test_from_a_writer_to_many_readers(void)
     for (int i = 1; i < OWNERS; i++) {
         CU_ASSERT_EQUAL(owners[i].granted, 1);
     }
-    end();
+    script_finish(&s);
 }
 
 static void test_one_of_the_readers_gives_up(void)
 {
-    begin();
+    script_begin(&s);
     ask(me, &writer);
     ask(you, &reader);
     ask(third, &reader);
@@ -334,12 +311,12 @@ static void test_one_of_the_readers_gives_up(void)
     script_release(&s, me);
     CU_ASSERT_EQUAL(you->granted, 0);
     CU_ASSERT_EQUAL(third->granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_not_with_a_mark(void)
 {
-    begin();
+    script_begin(&s);
     for (int i = 0; i < 2; i++) {
         struct zkl__contender_config config = script_config(&owners[i], "/q");
         config.mark = true;
@@ -352,7 +329,7 @@ static void test_not_with_a_mark(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(you->granted, 1);
     CU_ASSERT_FALSE(you->unclean);
-    end();
+    script_finish(&s);
 }
 
 /* --- what somebody else does --------------------------------------------------------------------------------------- */
@@ -368,7 +345,7 @@ static void test_waiter_removed_by_somebody(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(you->granted, 0);
     CU_ASSERT_EQUAL(third->granted, 1);
-    end();
+    script_finish(&s);
 }
 
 /* The same where a list is read for so many that it is sorted first. */
@@ -380,7 +357,7 @@ static void waiter_of_many_removed(struct script_owner *removed)
     ask(&owners[OWNERS - 1], &zkl__rule_mutex);
     STATE(removed, "watching");
     CU_ASSERT(zkl__contender_token(removed->contender) > token);
-    end();
+    script_finish(&s);
 }
 
 static void test_waiter_of_many_removed_by_somebody(void)
@@ -397,7 +374,7 @@ static void test_holder_removed_by_somebody(void)
     script_run(&s, 2000 * MS);
     CU_ASSERT_EQUAL(me->lost, 1); /* and then: */
     CU_ASSERT_EQUAL(you->granted, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_session_ends(void)
@@ -411,13 +388,13 @@ static void test_session_ends(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(third->granted + owners[3].granted, 1);
     CU_ASSERT_EQUAL(script_ours(&s), 2);
-    end();
+    script_finish(&s);
 }
 
 static void test_many_at_once(void)
 {
     static struct script_owner many[300];
-    begin();
+    script_begin(&s);
     for (int i = 0; i < 300; i++) {
         script_acquire(&s, &many[i]);
     }
@@ -430,7 +407,7 @@ static void test_many_at_once(void)
         script_answer_all(&s);
     }
     CU_ASSERT_EQUAL(s.submits, 1 + 300 + 2 + 300);
-    end();
+    script_finish(&s);
 }
 
 /* --- no memory ----------------------------------------------------------------------------------------------------- */
@@ -466,7 +443,7 @@ static void test_no_memory_for_more_buckets(void)
 static void test_no_memory_for_a_list(void)
 {
     static struct script_owner before[8];
-    begin();
+    script_begin(&s);
     for (int i = 0; i < 8;
          i++) { /* two operations each, the second but one, since it shares the first one's list: one is left of 16 */
         char path[20];
@@ -484,7 +461,7 @@ static void test_no_memory_for_a_list(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me->granted, 1);
     CU_ASSERT_EQUAL(before[0].granted, 1);
-    end();
+    script_finish(&s);
 }
 
 TESTS("local_queue", T(test_hand_over_costs_its_delete), T(test_lists_are_shared), T(test_together_they_look_once_more),

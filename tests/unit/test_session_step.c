@@ -8,28 +8,6 @@ static struct script_owner me, you;
 
 #define BLOCKER "/q/_c_11111111-1111-4111-8111-111111111111-lock-0000000000"
 
-static void begin(void)
-{
-    script_init(&s);
-    script_connect(&s);
-    script_answer_all(&s);
-}
-
-static void end(void)
-{
-    if (!s.connected && s.state != ZKL_SESSION_CLOSED) {
-        script_connect(&s);
-    }
-    script_close(&s);
-    for (int i = 0; i < 5 && s.connected && !zkl__core_idle(s.core); i++) {
-        script_answer_all(&s);
-        script_run(&s, 3000 * MS);
-    }
-    CU_ASSERT_TRUE(zkl__core_idle(s.core));
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_deinit(&s);
-}
-
 static int64_t lease_left(void)
 {
     return zkl__core_lease_until(s.core) - s.now;
@@ -61,13 +39,13 @@ static void test_facts(void)
     CU_ASSERT_EQUAL(s.state, ZKL_SESSION_LOST);
     CU_ASSERT_EQUAL(zkl__core_session_id(s.core), 0);
     CU_ASSERT_EQUAL(zkl__core_lease_until(s.core), 0);
-    end();
+    script_finish(&s);
 }
 
 static void test_uuids(void)
 {
     static char seen[3000][ZKL__UUID_LENGTH + 1];
-    begin();
+    script_begin(&s);
     for (int i = 0; i < 3000; i++) {
         zkl__core_uuid(s.core, seen[i]);
         CU_ASSERT_EQUAL(strlen(seen[i]), ZKL__UUID_LENGTH);
@@ -76,7 +54,7 @@ static void test_uuids(void)
             CU_ASSERT_FATAL(strcmp(seen[i], seen[j]) != 0);
         }
     }
-    end();
+    script_finish(&s);
 }
 
 static int submit_nothing(void *ctx, uint64_t id, const struct zkl__op *op)
@@ -124,7 +102,7 @@ static void test_state_names(void)
 
 static void test_sync_when_nothing_is_held(void)
 {
-    begin();
+    script_begin(&s);
     int before = s.submits;
     for (int i = 0; i < 40; i++) {
         script_wait(&s, 2500 * MS);
@@ -132,12 +110,12 @@ static void test_sync_when_nothing_is_held(void)
         script_answer_all(&s);
     }
     CU_ASSERT_EQUAL(s.submits - before, 40);
-    end();
+    script_finish(&s);
 }
 
 static void test_heartbeats_keep_the_lease(void)
 {
-    begin();
+    script_begin(&s);
     script_hold(&s, &me);
     int before = s.submits;
     for (int i = 0; i < 600; i++) {
@@ -148,7 +126,7 @@ static void test_heartbeats_keep_the_lease(void)
     CU_ASSERT(s.submits - before <= 60 * 12 / 10 + 2); /* one every twelfth of the timeout, and no syncs beside them */
     CU_ASSERT_TRUE(zkl__contender_holds(s.core, me.contender, s.now));
     CU_ASSERT_FALSE(zkl__contender_holds(s.core, me.contender, zkl__core_lease_until(s.core)));
-    end();
+    script_finish(&s);
 }
 
 static void test_heartbeats_in_rotation(void)
@@ -156,7 +134,7 @@ static void test_heartbeats_in_rotation(void)
     static struct script_owner many[5];
     char path[16];
     int beats[5] = {0};
-    begin();
+    script_begin(&s);
     for (int i = 0; i < 5; i++) {
         snprintf(path, sizeof path, "/q%d", i);
         script_put(&s, path, 0);
@@ -175,14 +153,14 @@ static void test_heartbeats_in_rotation(void)
     for (int i = 0; i < 5; i++) {
         CU_ASSERT_EQUAL(beats[i], 10);
     }
-    end();
+    script_finish(&s);
 }
 
 /* The heartbeat that is sent while the node changes its kind must not ask for the node that goes with it. */
 static void test_heartbeat_during_a_downgrade(void)
 {
     static const struct zkl__rule reader = {"__READ__", 0};
-    begin();
+    script_begin(&s);
     script_hold(&s, &me);
     script_step(&s, (struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .contender = me.contender, .rule = &reader});
     script_wait(&s, s.timeout / 12);
@@ -194,13 +172,13 @@ static void test_heartbeat_during_a_downgrade(void)
     script_connect(&s);
     script_run(&s, 5000 * MS);
     CU_ASSERT_EQUAL(me.lost, 0);
-    end();
+    script_finish(&s);
 }
 
 /* Behind a server that does not answer heartbeats do not pile up. */
 static void test_heartbeats_without_answers(void)
 {
-    begin();
+    script_begin(&s);
     script_hold(&s, &me);
     int before = s.submits;
     script_wait(&s, 9000 * MS);
@@ -211,12 +189,12 @@ static void test_heartbeats_without_answers(void)
     script_run(&s, 5000 * MS);
     CU_ASSERT_EQUAL(me.lost, 1); /* too late for this one: no chain was left in time */
     script_release(&s, &me);
-    end();
+    script_finish(&s);
 }
 
 static void test_suspended(void)
 {
-    begin();
+    script_begin(&s);
     script_hold(&s, &me);
     script_run(&s, 5000 * MS);
     script_suspend(&s, 0);
@@ -239,12 +217,12 @@ static void test_suspended(void)
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.released, 1);
     CU_ASSERT_EQUAL(script_ours(&s), 0);
-    end();
+    script_finish(&s);
 }
 
 static void test_suspended_for_a_moment(void)
 {
-    begin();
+    script_begin(&s);
     script_hold(&s, &me);
     for (int i = 1; i <= 3; i++) {
         script_run(&s, 5000 * MS);
@@ -256,13 +234,13 @@ static void test_suspended_for_a_moment(void)
         CU_ASSERT_EQUAL(me.safe, i);
     }
     CU_ASSERT_EQUAL(me.lost, 0);
-    end();
+    script_finish(&s);
 }
 
 /* The loss is told before the event that brought the step. */
 static void test_time_comes_first(void)
 {
-    begin();
+    script_begin(&s);
     script_hold(&s, &me);
     script_suspend(&s, 0);
     s.now += 20000 * MS; /* nobody woke in time */
@@ -271,12 +249,12 @@ static void test_time_comes_first(void)
     CU_ASSERT_EQUAL(me.lost, 1);
     CU_ASSERT_EQUAL(me.safe, 0);
     script_release(&s, &me);
-    end();
+    script_finish(&s);
 }
 
 static void test_time_never_goes_back(void)
 {
-    begin();
+    script_begin(&s);
     script_hold(&s, &me);
     int64_t until = zkl__core_lease_until(s.core);
     s.now += 5000 * MS;
@@ -284,13 +262,13 @@ static void test_time_never_goes_back(void)
     zkl__session_step(s.core, &(struct zkl__event){.kind = ZKL__EV_TIME, .now = s.now - 4000 * MS});
     CU_ASSERT(zkl__core_next(s.core) > s.now - 1);
     CU_ASSERT_EQUAL(zkl__core_lease_until(s.core), until);
-    end();
+    script_finish(&s);
 }
 
 /* After a long wait the create is old: one check more, and no round trip but that. */
 static void test_grant_after_a_long_wait(void)
 {
-    begin();
+    script_begin(&s);
     script_put(&s, BLOCKER, SCRIPT_STRANGER);
     s.next_sequence = 1;
     script_acquire(&s, &me);
@@ -303,13 +281,13 @@ static void test_grant_after_a_long_wait(void)
     script_answer(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT(lease_left() > zkl__core_least_lease(s.core) / 3);
-    end();
+    script_finish(&s);
 }
 
 /* No lease, no grant, however often the list says that nobody is before us. */
 static void test_no_grant_without_a_lease(void)
 {
-    begin();
+    script_begin(&s);
     script_wait(&s, 20000 * MS);
     script_acquire(&s, &me);
     script_answer_all(&s);
@@ -320,14 +298,14 @@ static void test_no_grant_without_a_lease(void)
     script_run(&s, 3000 * MS);
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT(lease_left() > zkl__core_least_lease(s.core) / 3);
-    end();
+    script_finish(&s);
 }
 
 /* A check that is refused here, or put off by the server, is sent again. */
 static void test_proof_put_off(void)
 {
     for (int refused = 0; refused < 2; refused++) {
-        begin();
+        script_begin(&s);
         script_wait(&s, 20000 * MS);
         script_acquire(&s, &me);
         s.refuse_kind = ZKL__OP_CHECK;
@@ -347,14 +325,14 @@ static void test_proof_put_off(void)
         script_connect(&s);
         script_run(&s, 8000 * MS);
         CU_ASSERT_EQUAL(me.granted, 1);
-        end();
+        script_finish(&s);
     }
 }
 
 static void test_max_hold(void)
 {
     for (int connected = 0; connected < 2; connected++) {
-        begin();
+        script_begin(&s);
         struct zkl__contender_config config = script_config(&me, "/q");
         config.max_hold = 3000 * MS;
         script_contend(&s, &me, &config);
@@ -377,14 +355,14 @@ static void test_max_hold(void)
         CU_ASSERT_EQUAL(you.granted, 1); /* nobody waits for the owner's release */
         script_release(&s, &me);
         CU_ASSERT_EQUAL(me.released, 1);
-        end();
+        script_finish(&s);
     }
 }
 
 /* The owner releases while the node that was held too long is still on its way out. */
 static void test_release_while_discarded(void)
 {
-    begin();
+    script_begin(&s);
     struct zkl__contender_config config = script_config(&me, "/q");
     config.max_hold = 3000 * MS;
     script_contend(&s, &me, &config);
@@ -396,12 +374,12 @@ static void test_release_while_discarded(void)
     CU_ASSERT_EQUAL(me.released, 0);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.released, 1);
-    end();
+    script_finish(&s);
 }
 
 static void test_expiry_between_grant_and_first_use(void)
 {
-    begin();
+    script_begin(&s);
     script_acquire(&s, &me);
     script_do(&s);
     script_do(&s);
@@ -413,7 +391,7 @@ static void test_expiry_between_grant_and_first_use(void)
     CU_ASSERT_FALSE(zkl__contender_holds(s.core, me.contender, s.now));
     script_release(&s, &me);
     CU_ASSERT_EQUAL(me.released, 1);
-    end();
+    script_finish(&s);
 }
 
 /* --- starts and ends out of season --------------------------------------------------------------------------------- */
@@ -421,7 +399,7 @@ static void test_expiry_between_grant_and_first_use(void)
 static void test_start_after_close(void)
 {
     for (int connected = 0; connected < 2; connected++) {
-        begin();
+        script_begin(&s);
         if (!connected) {
             script_suspend(&s, 0);
         }
@@ -429,7 +407,7 @@ static void test_start_after_close(void)
         script_acquire(&s, &me);
         CU_ASSERT_EQUAL(me.failed, 1);
         CU_ASSERT_EQUAL(me.code, ZKL_ECLOSED);
-        end();
+        script_finish(&s);
     }
 }
 
@@ -440,12 +418,12 @@ static void test_start_after_the_credentials_were_refused(void)
     script_acquire(&s, &me);
     CU_ASSERT_EQUAL(me.failed, 1);
     CU_ASSERT_EQUAL(me.code, ZKL_EAUTH);
-    end();
+    script_finish(&s);
 }
 
 static void test_cancel_out_of_season(void)
 {
-    begin();
+    script_begin(&s);
     struct zkl__contender_config config = script_config(&me, "/q");
     script_contend(&s, &me, &config);
     script_cancel(&s, &me); /* not started */
@@ -457,14 +435,14 @@ static void test_cancel_out_of_season(void)
     script_cancel(&s, &me); /* held: nothing to cancel */
     STATE(&me, "held");
     CU_ASSERT_EQUAL(me.failed, 0);
-    end();
+    script_finish(&s);
 }
 
 static void test_late_and_unknown_replies(void)
 {
     static const uint64_t ids[] = {0, 1, 15, 400, UINT64_MAX, UINT64_C(1) << 32, UINT64_C(77) << 32};
     const struct zkl__reply reply = {.rc = ZKL__RC_OK};
-    begin();
+    script_begin(&s);
     script_hold(&s, &me);
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         script_step(&s, (struct zkl__event){.kind = ZKL__EV_REPLY, .id = ids[i], .reply = &reply});
@@ -475,7 +453,7 @@ static void test_late_and_unknown_replies(void)
     uint64_t earlier = s.ops[0].id - (UINT64_C(1) << 32); /* the same slot, the use before */
     script_step(&s, (struct zkl__event){.kind = ZKL__EV_REPLY, .id = earlier, .reply = &reply});
     STATE(&me, "removing");
-    end();
+    script_finish(&s);
 }
 
 /* --- requests and watches ------------------------------------------------------------------------------------------ */
@@ -508,7 +486,7 @@ static void expect_asked(int count, enum zkl__rc rc)
 
 static void test_requests(void)
 {
-    begin();
+    script_begin(&s);
     ask(ZKL__OP_GET, "/q", false);
     expect_asked(0, ZKL__RC_OK);
     script_answer(&s);
@@ -526,17 +504,17 @@ static void test_requests(void)
     ask(ZKL__OP_GET, "/q", false);
     script_expire(&s);
     expect_asked(1, ZKL__RC_UNKNOWN);
-    end();
+    script_finish(&s);
 }
 
 static void test_request_forgotten(void)
 {
-    begin();
+    script_begin(&s);
     ask(ZKL__OP_GET, "/q", false);
     zkl__request_forget(s.core, &asked.request);
     script_answer_all(&s);
     expect_asked(0, ZKL__RC_OK);
-    end();
+    script_finish(&s);
 }
 
 static void test_request_without_memory(void)
@@ -550,7 +528,7 @@ static void test_request_without_memory(void)
     test_heap_fail(&s.heap, 0, false);
     script_wait(&s, 2500 * MS);
     OPS(&s, "sync");
-    end();
+    script_finish(&s);
 }
 
 static struct heard {
@@ -577,7 +555,7 @@ static void watch(int i, const char *path)
 
 static void test_watches(void)
 {
-    begin();
+    script_begin(&s);
     watch(0, "/q");
     watch(1, "/q");
     CU_ASSERT_EQUAL(s.watch_count, 1);
@@ -602,12 +580,12 @@ static void test_watches(void)
     script_change(&s, "/q");
     CU_ASSERT_EQUAL(heard[0].count, 1);
     CU_ASSERT_EQUAL(heard[0].event, ZKL__WATCH_CREATED);
-    end();
+    script_finish(&s);
 }
 
 static void test_watches_outlive_a_reconnect_and_not_the_session(void)
 {
-    begin();
+    script_begin(&s);
     watch(0, "/q");
     script_suspend(&s, 0);
     script_change(&s, "/q");
@@ -623,7 +601,7 @@ static void test_watches_outlive_a_reconnect_and_not_the_session(void)
     CU_ASSERT_EQUAL(heard[0].count, 1);
     CU_ASSERT_EQUAL(heard[0].event, ZKL__WATCH_CHANGED);
     CU_ASSERT_EQUAL(heard[1].count, 0);
-    end();
+    script_finish(&s);
 }
 
 TESTS("session step", T(test_facts), T(test_uuids), T(test_nobody_listens), T(test_state_names),

@@ -18,18 +18,11 @@ static const zkl_contender_stats *sums(void)
     return &all()->contenders;
 }
 
-static void begin(void)
-{
-    script_init(&s);
-    script_connect(&s);
-    script_answer_all(&s);
-}
-
 /* --- what is counted ------------------------------------------------------------------------------------------------- */
 
 static void test_a_grant(void)
 {
-    begin();
+    script_begin(&s);
     script_acquire(&s, &me);
     CU_ASSERT_EQUAL(sums()->waits, 1);
     CU_ASSERT_EQUAL(sums()->waiting, 1);
@@ -61,7 +54,7 @@ static void test_a_grant(void)
 
 static void test_waits_that_end_otherwise(void)
 {
-    begin();
+    script_begin(&s);
     script_put(&s, "/q/_c_aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa-lock-0000000000", SCRIPT_STRANGER);
     struct zkl__contender_config config = script_config(&me, "/q");
     CU_ASSERT_FATAL(script_contend(&s, &me, &config));
@@ -92,7 +85,7 @@ static void test_waits_that_end_otherwise(void)
 
 static void test_losses(void)
 {
-    begin();
+    script_begin(&s);
     script_acquire(&s, &me);
     script_answer_all(&s);
     script_acquire(&s, &you);
@@ -119,7 +112,7 @@ static void test_losses(void)
 
 static void test_connections(void)
 {
-    begin();
+    script_begin(&s);
     script_acquire(&s, &me);
     script_suspend(&s, 1);
     CU_ASSERT_EQUAL(all()->suspensions, 1);
