@@ -190,6 +190,15 @@ static void reap(struct post *post)
     }
 }
 
+/* Unless that would have to wait, for a reader that does not read: CMD's end does not. */
+static void say_that_zklock_is_gone(const struct post *post)
+{
+    struct pollfd said = {.fd = STDERR_FILENO, .events = POLLOUT};
+    if (poll(&said, 1, 0) == 1 && said.revents == POLLOUT) {
+        cli_error("zklock is gone: stopping %s", post->command->argv[0]);
+    }
+}
+
 static void take_order(struct post *post)
 {
     struct order order;
@@ -199,8 +208,8 @@ static void take_order(struct post *post)
     }
     if (size != (ssize_t)sizeof order) {
         post->zklock_is_gone = true;
-        cli_error("zklock is gone: stopping %s", post->command->argv[0]);
         stop(post, KEEPER_BY_DEATH);
+        say_that_zklock_is_gone(post);
     } else if (order.kind == ORDER_SIGNAL) {
         forward(post, order.number);
     } else if (order.kind == ORDER_STOP) {

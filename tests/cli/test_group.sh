@@ -33,6 +33,17 @@ kill -KILL "$pid"
 await "all of CMD to die after zklock" all_gone "$PIDS"
 await "the keeper to end" gone "$keeper"
 
+# The same, and nobody reads standard error: the keeper does not wait to say so.
+mkfifo "$work/full"
+exec 7<>"$work/full"
+dd if=/dev/zero of="$work/full" oflag=nonblock bs=4096 count=1000 2>/dev/null
+export PIDS=$work/unread.pids
+background zklock --session-timeout 5s run unread bash -c "$stubborn" 2>&7
+await "all of CMD" lines "$PIDS" 3
+kill -KILL "$pid"
+await "all of CMD to die after zklock, unread" all_gone "$PIDS"
+exec 7>&-
+
 # The keeper killed with -9: zklock kills them, and says so.
 start_stubborn unkept
 kill -KILL "$(keeper_of "$pid")"
