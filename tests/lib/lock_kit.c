@@ -1,10 +1,13 @@
 #include "lock_kit.h"
 
+#include "dice.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #define PATIENCE_MS 10000
+#define STORM_TIMEOUT_MS 400
 
 int64_t now_ms(void)
 {
@@ -177,4 +180,64 @@ void on_lock_state(zkl_lock *lock, zkl_state state, void *payload)
 void on_session_state(zkl_session *session, zkl_session_state state, void *payload)
 {
     mailbox_put(payload, (struct letter){.from = session, .code = (int)state});
+}
+
+/* --- storms -------------------------------------------------------------------------------------------------------- */
+
+void storm_begin(struct storm *storm, uint64_t seed, int64_t requests)
+{
+    zkl_session_options options = kit_short();
+    options.session_timeout_ms = STORM_TIMEOUT_MS;
+    options.tick_ms = 50;
+    options.leader_pause_ms = 10;
+    *storm = (struct storm){.dice = seed, .requests = requests};
+    for (int i = 0; i < STORM_SESSIONS; i++) {
+        storm->sessions[i] = kit_open(&options);
+    }
+}
+
+/* As servers do it, a session ends when nothing was heard of it for its timeout; and they are heard of late. */
+void storm_blow(struct storm *storm)
+{
+    uint64_t *dice = &storm->dice;
+    int64_t which = dice_below(dice, STORM_SESSIONS), *away_since = &storm->away_since[which];
+    int64_t id = zkl_session_id(storm->sessions[which]);
+    bool away = zkl_session_get_state(storm->sessions[which]) != ZKL_SESSION_CONNECTED;
+    *away_since = !away ? 0 : *away_since ? *away_since : now_ms();
+    if (away && now_ms() - *away_since > STORM_TIMEOUT_MS) {
+        zkl__memory_expire(id);
+        zkl__memory_resume(id);
+    }
+    switch (dice_below(dice, 60)) {
+    case 0:
+        zkl__memory_suspend(id);
+        break;
+    case 1:
+        zkl__memory_break(id, (size_t)dice_below(dice, storm->requests), (size_t)dice_below(dice, 3),
+                          (size_t)dice_below(dice, 3));
+        break;
+    case 2:
+    case 3:
+    case 4:
+        zkl__memory_resume(id);
+        break;
+    default:
+        break;
+    }
+}
+
+void storm_calm(struct storm *storm)
+{
+    for (int i = 0; i < STORM_SESSIONS; i++) {
+        zkl__memory_break(zkl_session_id(storm->sessions[i]), 0, 0, 0);
+        zkl__memory_resume(zkl_session_id(storm->sessions[i]));
+        CU_ASSERT(EVENTUALLY(zkl_session_get_state(storm->sessions[i]) == ZKL_SESSION_CONNECTED));
+    }
+}
+
+void storm_end(struct storm *storm)
+{
+    for (int i = 0; i < STORM_SESSIONS; i++) {
+        kit_close(storm->sessions[i]);
+    }
 }

@@ -52,6 +52,19 @@ void kit_close(zkl_session *session); /* the server must confirm */
 /* The child of path that this lock has is deleted by a stranger. */
 void kit_remove_node(const zkl_lock *lock);
 
+/* Sessions of a short timeout that lose connection and replies as the dice fall. */
+#define STORM_SESSIONS 3
+struct storm {
+    zkl_session *sessions[STORM_SESSIONS];
+    int64_t away_since[STORM_SESSIONS]; /* 0: connected */
+    uint64_t dice;
+    int64_t requests; /* less than so many are still answered before a connection goes */
+};
+void storm_begin(struct storm *storm, uint64_t seed, int64_t requests);
+void storm_blow(struct storm *storm); /* once */
+void storm_calm(struct storm *storm); /* until all are connected */
+void storm_end(struct storm *storm);
+
 /* An acquire on a thread of its own. */
 struct acquire {
     pthread_t thread;

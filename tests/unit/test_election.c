@@ -403,10 +403,7 @@ static void test_close_ends_a_run(void)
 /* --- at most one leader, by lease ---------------------------------------------------------------------------------- */
 
 #define CANDIDATES 6
-#define SESSIONS 3
-#define TIMEOUT_MS 400
 
-static zkl_session *sessions[SESSIONS];
 static zkl_election *crowd[CANDIDATES];
 static atomic_bool over;
 static atomic_int terms;
@@ -441,59 +438,23 @@ static void look_for_two(void)
     }
 }
 
-static int64_t away_since[SESSIONS]; /* 0: connected */
-
-/* As servers do it, a session ends when nothing was heard of it for its timeout; and they are heard of late. */
-static void do_harm(uint64_t *dice)
-{
-    int64_t which = dice_below(dice, SESSIONS);
-    int64_t id = zkl_session_id(sessions[which]);
-    bool away = zkl_session_get_state(sessions[which]) != ZKL_SESSION_CONNECTED;
-    away_since[which] = !away ? 0 : away_since[which] ? away_since[which] : now_ms();
-    if (away && now_ms() - away_since[which] > TIMEOUT_MS) {
-        zkl__memory_expire(id);
-        zkl__memory_resume(id);
-    }
-    switch (dice_below(dice, 60)) {
-    case 0:
-        zkl__memory_suspend(id);
-        break;
-    case 1:
-        zkl__memory_break(id, (size_t)dice_below(dice, 4), (size_t)dice_below(dice, 3), (size_t)dice_below(dice, 3));
-        break;
-    case 2:
-    case 3:
-    case 4:
-        zkl__memory_resume(id);
-        break;
-    default:
-        break;
-    }
-}
-
 static void test_never_two_leaders(void)
 {
     pthread_t threads[CANDIDATES];
-    zkl_session_options options = kit_short();
-    options.session_timeout_ms = TIMEOUT_MS;
-    options.tick_ms = 50;
-    options.leader_pause_ms = 10;
-    uint64_t dice = 4711;
+    struct storm storm;
     struct mailbox box = MAILBOX_INIT;
     over = false;
     terms = 0;
-    for (int i = 0; i < SESSIONS; i++) {
-        sessions[i] = kit_open(&options);
-    }
+    storm_begin(&storm, 4711, 4);
     zkl_session *watcher = kit_open(NULL);
     zkl_election_observer *observer = observe(watcher, &box);
     for (int i = 0; i < CANDIDATES; i++) {
-        crowd[i] = candidate(sessions[i % SESSIONS], "x");
+        crowd[i] = candidate(storm.sessions[i % STORM_SESSIONS], "x");
         CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, stand, crowd[i]), 0);
     }
     int64_t until = now_ms() + 3000;
     while (now_ms() < until) {
-        do_harm(&dice);
+        storm_blow(&storm);
         for (int i = 0; i < 20; i++) {
             look_for_two();
         }
@@ -504,17 +465,11 @@ static void test_never_two_leaders(void)
         pthread_join(threads[i], NULL);
         zkl_election_free(crowd[i]);
     }
-    for (int i = 0; i < SESSIONS; i++) {
-        zkl__memory_break(zkl_session_id(sessions[i]), 0, 0, 0);
-        zkl__memory_resume(zkl_session_id(sessions[i]));
-        CU_ASSERT(EVENTUALLY(zkl_session_get_state(sessions[i]) == ZKL_SESSION_CONNECTED));
-    }
+    storm_calm(&storm);
     CU_ASSERT(EVENTUALLY(kit_queue(watcher, PLACE_OF_IT) == 0)); /* nothing is left */
     CU_ASSERT(terms > 5);
     CU_ASSERT(mailbox_count(&box) > 3);
-    for (int i = 0; i < SESSIONS; i++) {
-        kit_close(sessions[i]);
-    }
+    storm_end(&storm);
     zkl_election_observer_free(observer);
     kit_close(watcher);
 }

@@ -503,14 +503,10 @@ static void test_only_the_head_is_woken(void)
 
 #define LIMIT 4
 #define CONTENDERS 8
-#define SESSIONS 3
-#define TIMEOUT_MS 400
 
-static zkl_session *sessions[SESSIONS];
 static zkl_semaphore *crowd[CONTENDERS];
 static atomic_bool over;
 static atomic_int grants;
-static int64_t away_since[SESSIONS]; /* 0: connected */
 
 static void *use(void *arg)
 {
@@ -549,55 +545,21 @@ static void look_for_too_many(void)
     CU_ASSERT(sure <= LIMIT);
 }
 
-/* As servers do it, a session ends when nothing was heard of it for its timeout; and they are heard of late. */
-static void do_harm(uint64_t *dice)
-{
-    int64_t which = dice_below(dice, SESSIONS);
-    int64_t id = zkl_session_id(sessions[which]);
-    bool away = zkl_session_get_state(sessions[which]) != ZKL_SESSION_CONNECTED;
-    away_since[which] = !away ? 0 : away_since[which] ? away_since[which] : now_ms();
-    if (away && now_ms() - away_since[which] > TIMEOUT_MS) {
-        zkl__memory_expire(id);
-        zkl__memory_resume(id);
-    }
-    switch (dice_below(dice, 60)) {
-    case 0:
-        zkl__memory_suspend(id);
-        break;
-    case 1:
-        zkl__memory_break(id, (size_t)dice_below(dice, 12), (size_t)dice_below(dice, 3), (size_t)dice_below(dice, 3));
-        break;
-    case 2:
-    case 3:
-    case 4:
-        zkl__memory_resume(id);
-        break;
-    default:
-        break;
-    }
-}
-
 static void test_never_too_many(void)
 {
     pthread_t threads[CONTENDERS];
-    zkl_session_options options = kit_short();
-    options.session_timeout_ms = TIMEOUT_MS;
-    options.tick_ms = 50;
-    options.leader_pause_ms = 10;
-    uint64_t dice = 42;
+    struct storm storm;
     over = false;
     grants = 0;
     one = kit_open(NULL);
-    for (int i = 0; i < SESSIONS; i++) {
-        sessions[i] = kit_open(&options);
-    }
+    storm_begin(&storm, 42, 12);
     for (int i = 0; i < CONTENDERS; i++) {
-        crowd[i] = contender(sessions[i % SESSIONS], LIMIT);
+        crowd[i] = contender(storm.sessions[i % STORM_SESSIONS], LIMIT);
         CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, use, crowd[i]), 0);
     }
     int64_t until = now_ms() + 4000;
     while (now_ms() < until) {
-        do_harm(&dice);
+        storm_blow(&storm);
         for (int i = 0; i < 20; i++) {
             look_for_too_many();
         }
@@ -608,16 +570,10 @@ static void test_never_too_many(void)
         pthread_join(threads[i], NULL);
         zkl_semaphore_free(crowd[i]);
     }
-    for (int i = 0; i < SESSIONS; i++) {
-        zkl__memory_break(zkl_session_id(sessions[i]), 0, 0, 0);
-        zkl__memory_resume(zkl_session_id(sessions[i]));
-        CU_ASSERT(EVENTUALLY(zkl_session_get_state(sessions[i]) == ZKL_SESSION_CONNECTED));
-    }
+    storm_calm(&storm);
     CU_ASSERT(EVENTUALLY(leases() == 0 && queued() == 0)); /* nothing is left */
     CU_ASSERT(grants > 5);
-    for (int i = 0; i < SESSIONS; i++) {
-        kit_close(sessions[i]);
-    }
+    storm_end(&storm);
     kit_close(one);
 }
 
