@@ -51,15 +51,23 @@ static void check_printable(const char *data, size_t size)
     }
 }
 
+/* A path, or a complaint: what comes out can be a lock, and what could be one comes out. */
+static void check_lock_path(const char *text)
+{
+    char *path = cli_lock_path(text);
+    MUST(!path || (text[0] != '-' && zkl_path_check(path, NULL) == ZKL_OK));
+    MUST(path || text[0] != '/' || zkl_path_check(text, NULL) != ZKL_OK);
+    MUST(!path || strcmp(text[0] == '/' ? path : path + strlen("/locks/"), text) == 0);
+    free(path);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text = fuzz_text(data, size);
     check_duration(text);
     check_identity(text, size);
     check_printable(text, size);
-    char *path = cli_lock_path(text);
-    MUST(text[0] == '-' ? !path : path && path[0] == '/');
-    free(path);
+    check_lock_path(text);
     const char *meant = cli_suggest_command(text);
     MUST(!meant || cli_find_command(meant));
     free(text);
