@@ -5,6 +5,8 @@
 #include "duration.h"
 #include "identity.h"
 
+#include <zklock/types.h>
+
 static const struct cli_command run = {.name = "run"}, hold = {.name = "hold"}, sandbox = {.name = "sandbox"};
 const struct cli_command *const cli_commands[] = {&run, &hold, &sandbox, NULL};
 
