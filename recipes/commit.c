@@ -195,13 +195,15 @@ int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, zkl_op_resu
     if (!lock) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL");
     }
-    zkl_session *session = ((struct zkl__place *)lock)->session;
+    struct zkl__place *place = (struct zkl__place *)lock;
+    zkl_session *session = place->session;
     int rc = check_ops(ops, count, err);
     rc = rc == ZKL_OK ? zkl__session_enter(session, false, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
     const zkl_heap *heap = zkl__session_heap(session);
+    zkl__place_ref(place);
     struct commit commit = {.lock = lock, .ops = ops, .count = count, .results = results, .failed = count};
     commit.parts = zkl__alloc(heap, (count + 1) * sizeof *commit.parts);
     if (commit.parts) {
@@ -213,6 +215,7 @@ int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, zkl_op_resu
         rc = zkl__fail(err, ZKL_ENOMEM, 0, zkl_lock_path(lock), "not done: no memory");
     }
     zkl__free(heap, commit.parts);
+    zkl__place_unref(place);
     zkl__session_leave(session);
     return rc;
 }

@@ -250,6 +250,7 @@ int zkl_election_publish(zkl_election *election, const char *value, int64_t time
     }
     zkl_session *session = election->place.session;
     const zkl_heap *heap = zkl__session_heap(session);
+    zkl__place_ref(&election->place);
     char *copy = zkl__copy(heap, value, strlen(value));
     rc = copy ? publish(election, copy, timeout_ms, err)
               : zkl__fail(err, ZKL_ENOMEM, 0, election->place.path, "no memory for the value");
@@ -259,6 +260,7 @@ int zkl_election_publish(zkl_election *election, const char *value, int64_t time
         copy = NULL;
     }
     zkl__free(heap, copy);
+    zkl__place_unref(&election->place);
     zkl__session_leave(session);
     return rc;
 }

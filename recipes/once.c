@@ -135,9 +135,11 @@ int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t t
     if (rc != ZKL_OK) {
         return rc;
     }
-    int64_t deadline = zkl__deadline(zkl__session_now(place->session), timeout_ms);
-    rc = look_inside(place, length_ms, phase_ms, deadline, slot, err);
-    zkl__session_leave(place->session);
+    zkl_session *session = place->session;
+    zkl__place_ref(place);
+    rc = look_inside(place, length_ms, phase_ms, zkl__deadline(zkl__session_now(session), timeout_ms), slot, err);
+    zkl__place_unref(place);
+    zkl__session_leave(session);
     return rc;
 }
 
@@ -199,11 +201,14 @@ int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_m
     if (rc != ZKL_OK) {
         return rc;
     }
+    zkl_session *session = place->session;
+    zkl__place_ref(place);
     rc = check_held(place, node, err);
     if (rc == ZKL_OK) {
-        rc = write_record(place, node, slot, zkl__deadline(zkl__session_now(place->session), timeout_ms), err);
+        rc = write_record(place, node, slot, zkl__deadline(zkl__session_now(session), timeout_ms), err);
     }
-    zkl__session_leave(place->session);
+    zkl__place_unref(place);
+    zkl__session_leave(session);
     return rc;
 }
 

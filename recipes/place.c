@@ -27,6 +27,11 @@ static bool paths_copy(struct zkl__place *place, const zkl_heap *heap, const str
     return whole;
 }
 
+void zkl__place_ref(struct zkl__place *place)
+{
+    place->refs++;
+}
+
 void zkl__place_unref(struct zkl__place *place)
 {
     zkl_session *session = place->session;

@@ -108,6 +108,10 @@ bool zkl__place_holds(const struct zkl__place *place); /* held, or in jeopardy *
 size_t zkl__place_node(const struct zkl__place *place, char *name, size_t size);
 size_t zkl__place_node_at(const struct zkl__place *place, size_t seat, char *name, size_t size);
 
+/* Around a call that waits inside enter/leave: its object may be freed meanwhile. The session is to be left after the second. */
+void zkl__place_ref(struct zkl__place *place);
+void zkl__place_unref(struct zkl__place *place);
+
 /* Both inside enter/leave. */
 void zkl__place_listen(struct zkl__place *place, struct zkl__ear *ear);
 void zkl__place_unlisten(struct zkl__place *place, struct zkl__ear *ear);

@@ -38,7 +38,6 @@ struct zkl__completion {
 };
 
 /* place.c */
-void zkl__place_unref(struct zkl__place *place);
 int64_t zkl__place_max_hold(const struct zkl__place *place);                        /* ns */
 int zkl__place_enter(struct zkl__place *place, int64_t timeout_ms, zkl_error *err); /* for an acquire; not inside */
 

@@ -377,6 +377,33 @@ static void test_commit_without_an_answer(void)
     tear_down();
 }
 
+static void *commit_slowly(void *arg)
+{
+    const zkl_op op = {.kind = ZKL_OP_CREATE, .path = "/maybe"};
+    zkl_error err;
+    CU_ASSERT_NOT_EQUAL(zkl_lock_commit(arg, &op, 1, NULL, &err), ZKL_OK);
+    return NULL;
+}
+
+/* What it looks at stays until it has returned: memcheck and the sanitizers would say so. */
+static void test_lock_is_freed_under_a_commit(void)
+{
+    pthread_t thread;
+    zkl_session_options brief = kit_short();
+    zkl_stats before = ZKL_STATS_INIT, now = ZKL_STATS_INIT;
+    set_up(&brief);
+    zkl_lock *lock = hold(one, NULL);
+    CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(one), true), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_session_stats(one, &before), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, commit_slowly, lock), 0);
+    uint64_t asked = before.requests - before.heartbeats;
+    CU_ASSERT(EVENTUALLY(zkl_session_stats(one, &now) == ZKL_OK && now.requests - now.heartbeats > asked));
+    zkl_lock_free(lock);
+    pthread_join(thread, NULL);
+    CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(one), false), ZKL_OK);
+    tear_down();
+}
+
 static void expect(zkl_lock *lock, const zkl_op *op, size_t count, int code)
 {
     zkl_error err = {0};
@@ -413,4 +440,4 @@ TESTS("lock_options", T(test_crash_with_nobody_queued), T(test_crash_with_one_qu
       T(test_a_hold_cut_short_is_a_crash), T(test_connection_goes_anywhere), T(test_holder_is_asked),
       T(test_holder_gives_way), T(test_waiter_is_asked), T(test_nobody_to_ask), T(test_commit),
       T(test_commit_fails_whole), T(test_commit_after_a_loss), T(test_commit_of_unknown_fate),
-      T(test_commit_without_an_answer), T(test_commit_bad_calls))
+      T(test_commit_without_an_answer), T(test_lock_is_freed_under_a_commit), T(test_commit_bad_calls))
