@@ -1,4 +1,4 @@
-"""bench.py BUILD_DIR OUT_DIR [--quick | --smoke]: sets the drivers against each other on the same jobs, in turn, and writes measurements.md
+"""bench.py BUILD_DIR OUT_DIR [--quick | --smoke | --rounds N]: sets the drivers against each other on the same jobs, in turn, and writes measurements.md
 and img/*.svg to OUT_DIR. scripts/bench calls it."""
 import sys
 import time
@@ -27,16 +27,16 @@ JOBS = {
 class Size:
     """How much of everything."""
 
-    def __init__(self, word):
+    def __init__(self, word, rounds=9):
         self.word = word
         smoke, quick = word == "--smoke", word == "--quick"
-        self.rounds = 1 if smoke else 3 if quick else 9
+        self.rounds = 1 if smoke else 3 if quick else rounds
         self.warm_up = 0 if smoke else 1 if quick else 2
         self.contenders = 3 if smoke else 8  # at most, but for crowds
         self.ms = 50 if smoke else 300 if quick else 1000
         self.places = ["tmpfs"] if smoke else ["tmpfs", "disk", "three"]
         self.waiters = [10] if smoke else [10, 1000] if quick else [10, 100, 1000, 5000]
-        self.waiters_rounds = 1 if smoke else 2 if quick else 3
+        self.waiters_rounds = 1 if smoke else 2 if quick else max(1, rounds // 3)
         self.held = 100 if smoke else 10000
         self.pending = 100 if smoke else 5000
         self.wait_ms = 200 if smoke else 10000 if quick else 60000
@@ -139,9 +139,11 @@ class Bench:
 
 
 def main():
-    if len(sys.argv) not in (3, 4) or sys.argv[3:] not in ([], ["--quick"], ["--smoke"]):
+    words = sys.argv[3:]
+    counted = len(words) == 2 and words[0] == "--rounds" and words[1].isdecimal() and int(words[1]) > 0
+    if len(sys.argv) < 3 or not (counted or words in ([], ["--quick"], ["--smoke"])):
         sys.exit(__doc__)
-    bench = Bench(sys.argv[1], Size("".join(sys.argv[3:])))
+    bench = Bench(sys.argv[1], Size(" ".join(words), int(words[1])) if counted else Size("".join(words)))
     began, where = time.monotonic(), machine.describe()
     try:
         bench.go()
