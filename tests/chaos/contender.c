@@ -18,6 +18,7 @@
 
 #include "dice.h"
 #include "history.h"
+#include "run_delay.h"
 #include "wait.h"
 
 #define THREADS 3
@@ -28,6 +29,7 @@
 
 static const char *process;
 static int record = -1, resource = -1;
+static atomic_int callback_delay = -1; /* run_delay_open of the session's one thread for callbacks; -1: not met yet */
 static atomic_bool enough;
 static zkl_session *session;
 static int path_count;
@@ -45,6 +47,9 @@ struct client {
     int code;
     int64_t token;
     atomic_int told;
+    int delay; /* run_delay_open of the thread */
+    atomic_llong
+        cancelled_delay; /* run_delay_ns of the callbacks' thread when the pending acquire was cancelled; -1: it was not */
 };
 
 static void note(const struct client *c, enum history_op op, const char *path, const char *result, int64_t token,
@@ -81,10 +86,33 @@ static void note_done(const struct client *c, const zkl_lock *lock, int code, co
                                                  .lease = code == ZKL_OK ? now + left * MS : 0});
 }
 
+/* Before done: what the thread that brings it was kept from since then. */
+static void note_starved(const struct client *c, const zkl_lock *lock, int delay, int64_t before)
+{
+    int64_t starved = run_delay_ns(delay) - before;
+    if (starved > LATE) {
+        note(c, HISTORY_starved, zkl_lock_path(lock), NULL, 0, starved);
+    }
+}
+
+/* Of the thread that callbacks run on, which is this one. */
+static int meet_callbacks(void)
+{
+    if (atomic_load(&callback_delay) < 0) {
+        atomic_store(&callback_delay, run_delay_open());
+    }
+    return atomic_load(&callback_delay);
+}
+
 static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     struct client *c = payload;
+    int delay = meet_callbacks();
+    int64_t before = atomic_load(&c->cancelled_delay);
     (void)err;
+    if (before >= 0) {
+        note_starved(c, lock, delay, before);
+    }
     note_done(c, lock, code, grant);
     pthread_mutex_lock(&c->mutex);
     c->completions++;
@@ -111,8 +139,15 @@ static int acquire(struct client *c, zkl_lock *lock, int64_t timeout_ms)
     zkl_error err;
     int64_t bound_ms =
         timeout_ms > 0 ? timeout_ms : 10000; /* a try waits for an answer no longer than connect_timeout_ms */
-    note(c, HISTORY_acquire, zkl_lock_path(lock), NULL, 0, boot_ns() + bound_ms * MS);
+    int64_t deadline = boot_ns() + bound_ms * MS;
+    note(c, HISTORY_acquire, zkl_lock_path(lock), NULL, 0, deadline);
+    int64_t before = run_delay_ns(c->delay);
+    if (timeout_ms > 0) { /* the line may have taken its time */
+        int64_t left_ms = (deadline - boot_ns()) / MS;
+        timeout_ms = left_ms > 1 ? left_ms : 1;
+    }
     int code = zkl_lock_acquire(lock, timeout_ms, &grant, &err);
+    note_starved(c, lock, c->delay, before);
     note_done(c, lock, code, &grant);
     c->token = code == ZKL_OK ? grant.token : 0;
     return code;
@@ -136,7 +171,9 @@ static bool completed(struct client *c, int64_t ms)
 static int acquire_or_cancel(struct client *c, zkl_lock *lock, int64_t patience_ms)
 {
     zkl_error err;
+    int callbacks = atomic_load(&callback_delay);
     c->completions = 0;
+    atomic_store(&c->cancelled_delay, -1);
     note(c, HISTORY_acquire, zkl_lock_path(lock), NULL, 0, 0);
     int code = zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_acquired, c, &err);
     if (code != ZKL_OK) {
@@ -144,6 +181,7 @@ static int acquire_or_cancel(struct client *c, zkl_lock *lock, int64_t patience_
         return code;
     }
     if (!completed(c, patience_ms)) {
+        atomic_store(&c->cancelled_delay, callbacks >= 0 ? run_delay_ns(callbacks) : -1);
         if (zkl_lock_cancel(lock) == ZKL_OK) {
             note(c, HISTORY_cancel, zkl_lock_path(lock), NULL, 0, 0);
         }
@@ -238,6 +276,7 @@ static void contend(struct client *c)
 static void *run_client(void *arg)
 {
     struct client *c = arg;
+    c->delay = run_delay_open();
     while (!atomic_load(&enough)) {
         contend(c);
     }

@@ -17,6 +17,7 @@
  *   told       client     the callback said LOST
  *   release    client     release is called now
  *   released   client     it has returned: result
+ *   starved    client     before done: the thread that says so stood ready for that many ns (lease) of the wait, and got no processor
  *   late       process    a timed wait of nobody's interest came back that many ns (lease) too late: what the machine does to us
  *   stopped, continued, killed   process, by who did it
  *   breach     whoever    an assumption of the lease was broken: until then (lease) only fencing has to hold
@@ -32,8 +33,8 @@
 
 /* clang-format off */
 #define HISTORY_OPS(X) \
-    X(acquire) X(cancel) X(done) X(held) X(lost) X(told) X(release) X(released) X(late) X(stopped) \
-    X(continued) X(killed) X(breach) X(write) X(queue) X(fault)
+    X(acquire) X(cancel) X(done) X(held) X(lost) X(told) X(release) X(released) X(starved) X(late) \
+    X(stopped) X(continued) X(killed) X(breach) X(write) X(queue) X(fault)
 /* clang-format on */
 
 enum history_op {

@@ -212,7 +212,7 @@ static void compare_writes(const struct history *h, bool *found)
 static void follow_wait(const struct history *h, size_t i, bool *found)
 {
     const struct history_event *asked = &h->events[i];
-    int64_t deadline = asked->lease ? asked->lease : INT64_MAX, over = 0;
+    int64_t deadline = asked->lease ? asked->lease : INT64_MAX, over = 0, starved = 0;
     for (size_t j = i + 1; j < h->count; j++) {
         const struct history_event *e = &h->events[j];
         if (process_of(e) == process_of(asked) && e->op == HISTORY_killed) {
@@ -221,8 +221,9 @@ static void follow_wait(const struct history *h, size_t i, bool *found)
         if (e->client == asked->client && e->op == HISTORY_cancel) {
             deadline = e->at < deadline ? e->at : deadline;
         }
+        starved += e->client == asked->client && e->op == HISTORY_starved ? e->lease : 0;
         if (e->client == asked->client && e->op == HISTORY_done) {
-            for (int64_t t = deadline; t < e->at; t++) { /* times are small here */
+            for (int64_t t = deadline; t < e->at - starved; t++) { /* times are small here */
                 over += within(h, process_of(e), t) ? 0 : 1;
             }
             found[VERDICT_LATE_END] = found[VERDICT_LATE_END] || over > 3;
@@ -297,6 +298,8 @@ static void act(struct dream *d, int client)
         d->stands[client] = WAITING;
     } else if (dice_once_in(&d->dice, 5)) {
         add(d, client, HISTORY_cancel, false, 0, 0);
+    } else if (dice_once_in(&d->dice, 5)) {
+        add(d, client, HISTORY_starved, false, 0, dice_between(&d->dice, 1, 6));
     } else {
         bool granted = !dice_once_in(&d->dice, 4);
         int64_t token = dice_once_in(&d->dice, 12) ? dice_between(&d->dice, 1, d->token + 1) : ++d->token;

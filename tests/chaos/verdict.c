@@ -22,6 +22,7 @@ struct client {
     bool pending;
     int path;
     int64_t deadline; /* 0: none */
+    int64_t starved;  /* ns of the pending wait */
     int64_t hold;     /* -1: none */
 };
 
@@ -118,17 +119,20 @@ static void see_acquire(struct court *c, struct client *client, const struct his
     client->pending = true;
     client->path = e->path;
     client->deadline = e->lease;
+    client->starved = 0;
     c->paths[e->path].used = true;
     c->v->waits++;
 }
 
+/* What the library is not blamed for: its process was stopped, or late as a whole, or the very thread that was to return got no
+ * processor: that is taken to have been at the end of the wait, and counts once where both were so. */
 static void check_end(struct court *c, const struct client *client, const struct history_event *e)
 {
-    int64_t over = client->deadline ? e->at - client->deadline : 0;
-    if (over <= 0) {
+    int64_t deadline = client->deadline, ready = e->at - client->starved;
+    if (deadline == 0 || ready <= deadline) {
         return;
     }
-    over -= spans_cover(&c->spans, client->process, client->deadline, e->at);
+    int64_t over = ready - deadline - spans_cover(&c->spans, client->process, deadline, ready);
     c->v->worst_end_ns = over > c->v->worst_end_ns ? over : c->v->worst_end_ns;
     if (over > c->options->slack_ns) {
         accuse(c, VERDICT_LATE_END, "%s waited for %s until %" PRId64 ", %" PRId64 " ms too long", CLIENT(e->client),
@@ -240,6 +244,9 @@ static void see(struct court *c, const struct history_event *e)
         if (client->pending && (client->deadline == 0 || e->at < client->deadline)) {
             client->deadline = e->at;
         }
+        break;
+    case HISTORY_starved:
+        client->starved += e->lease;
         break;
     case HISTORY_done:
         see_done(c, client, e);
