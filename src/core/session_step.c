@@ -258,6 +258,11 @@ void zkl__core_free(struct zkl__core *core)
     zkl__free(&heap, core);
 }
 
+void zkl__core_unseal(struct zkl__core *core)
+{
+    core->config.seal = NULL;
+}
+
 const zkl_heap *zkl__core_heap(const struct zkl__core *core)
 {
     return &core->config.heap;

@@ -34,12 +34,16 @@ struct zkl__core_config {
     size_t watch_bytes_max;
     size_t ops_max;
     uint8_t seed[16]; /* uuids are made from it: never the same twice in the world */
+    /* For znodes that only this session may write; kept by the owner while the core lives. NULL: there is no such list. */
+    const zkl_acl *seal;
 };
 
 /* NULL: no memory. */
 struct zkl__core *zkl__core_new(const struct zkl__core_config *config, const struct zkl__port *port);
 /* Only when idle, or when the store is closed: whatever is left is dropped without a word. */
 void zkl__core_free(struct zkl__core *core);
+/* Nothing that is made from now on is sealed: the servers do not take the session's own identity. Between two steps. */
+void zkl__core_unseal(struct zkl__core *core);
 
 /* --- events -------------------------------------------------------------------------------------------------------- */
 
