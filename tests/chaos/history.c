@@ -141,6 +141,18 @@ static bool parse_op(const char *word, enum history_op *op)
     return false;
 }
 
+/* How much of how much is asked for. */
+static bool parse_part(struct history_event *event, const char *word)
+{
+    int end = 0;
+    event->takes = event->of = 1;
+    if (strcmp(word, "-") == 0) {
+        return true;
+    }
+    return sscanf(word, "%5d/%5d%n", &event->takes, &event->of, &end) == 2 && word[end] == '\0' && event->takes >= 1 &&
+           event->takes <= event->of;
+}
+
 static bool parse_line(struct history *h, const char *line, struct history_event *event)
 {
     char client[HISTORY_WORD], op[HISTORY_WORD], path[HISTORY_WORD], result[HISTORY_WORD];
@@ -157,7 +169,9 @@ static bool parse_line(struct history *h, const char *line, struct history_event
     event->process = name_number(&h->processes, client);
     event->path = name_number(&h->paths, path);
     event->good = strcmp(result, "ZKL_OK") == 0 || strcmp(result, "accepted") == 0;
-    return event->client >= 0;
+    event->takes = event->of = 0;
+    bool part = event->op == HISTORY_acquire || event->op == HISTORY_downgrade;
+    return event->client >= 0 && (!part || parse_part(event, result));
 }
 
 bool history_parse(struct history *h, const char *name, const char *text)

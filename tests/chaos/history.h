@@ -9,12 +9,14 @@
  * but the line it was in (a last line without its end is not read).
  *
  *   op         who        meaning of the other words
- *   acquire    client     asks for path; lease: when the wait has to be over (0: no deadline yet)
+ *   acquire    client     asks for path; lease: when the wait has to be over (0: no deadline yet); result: "2/3" asks for 2 of 3 that
+ *                         are there at once, "1/1000" for a reader's part, which leaves no room for a writer ("1000/1000"); "-" is 1/1
  *   cancel     client     its pending acquire was told to end: the deadline is now
  *   done       client     the acquire's completion: result; with ZKL_OK the token, and until when the lease runs
  *   held       client     the holder looked: the lease runs until then
  *   lost       client     the holder looked: it is not held any more
  *   told       client     the callback said LOST
+ *   downgrade  client     from now on the grant takes only as much as result says
  *   release    client     release is called now
  *   released   client     it has returned: result
  *   starved    client     before done: the thread that says so stood ready for that many ns (lease) of the wait, and got no processor
@@ -33,7 +35,7 @@
 
 /* clang-format off */
 #define HISTORY_OPS(X) \
-    X(acquire) X(cancel) X(done) X(held) X(lost) X(told) X(release) X(released) X(starved) X(late) \
+    X(acquire) X(cancel) X(done) X(held) X(lost) X(told) X(downgrade) X(release) X(released) X(starved) X(late) \
     X(stopped) X(continued) X(killed) X(breach) X(write) X(queue) X(fault)
 /* clang-format on */
 
@@ -68,7 +70,8 @@ struct history_event {
     int64_t at;
     int client, process, path; /* numbers of names; -1: none */
     enum history_op op;
-    bool good; /* result is ZKL_OK or accepted */
+    bool good;     /* result is ZKL_OK or accepted */
+    int takes, of; /* of acquire and downgrade; 0/0 of others */
     int64_t session, token, lease;
     int file, line;
 };

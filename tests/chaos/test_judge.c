@@ -76,6 +76,9 @@ static void test_what_cannot_be_read(void)
         "soon a.0 1f acquire /x - 0 0\n",       /* no time */
         "1000 a.0 1f acquire /x - 0 0\nwhat\n", /* the second line */
         "1000 - 1f acquire /x - 0 0\n",         /* nobody */
+        "1000 a.0 1f acquire /x 2/ 0 0\n",      /* of how much? */
+        "1000 a.0 1f acquire /x 3/2 0 0\n",     /* more than there is */
+        "1000 a.0 1f downgrade /x 0/2 0 0\n",   /* nothing */
     };
     FILE *saved = stderr;
     stderr = fopen("/dev/null", "w");
@@ -122,6 +125,9 @@ static int process_of(const struct history_event *e)
 {
     return e->process;
 }
+
+enum { CLIENTS = 6, PATHS = 2, EVENTS = 32, IDLE = 0, WAITING, HOLDING };
+#define ROOM(path) ((path) == 0 ? 1 : 3)
 
 /* Whether somebody is kept from running, or an assumption is broken (process -1), at that moment. */
 static bool within(const struct history *h, int process, int64_t t)
@@ -175,20 +181,45 @@ static bool is_grant(const struct history_event *e)
     return e->op == HISTORY_done && e->good;
 }
 
+/* How much the grant at i takes: what was asked for last before it. */
+static int takes_of(const struct history *h, size_t i)
+{
+    size_t j = i;
+    while (h->events[j].client != h->events[i].client || h->events[j].op != HISTORY_acquire) {
+        j--;
+    }
+    return h->events[j].takes;
+}
+
+/* How much is taken of the path when the grant at i begins. */
+static int taken_at(const struct history *h, size_t i)
+{
+    int taken = 0;
+    for (size_t j = 0; j < h->count; j++) {
+        const struct history_event *a = &h->events[j], *b = &h->events[i];
+        if (is_grant(a) && a->path == b->path && a->at <= b->at && b->at < end_of(h, j)) {
+            taken += takes_of(h, j);
+        }
+    }
+    return taken;
+}
+
 static void compare_grants(const struct history *h, bool *found)
 {
     for (size_t i = 0; i < h->count; i++) {
+        const struct history_event *grant = &h->events[i];
+        if (is_grant(grant) && end_of(h, i) > grant->at && taken_at(h, i) > ROOM(grant->path) &&
+            !within(h, -1, grant->at)) {
+            found[VERDICT_DOUBLE_HOLD] = true;
+        }
         for (size_t j = 0; j < h->count; j++) {
-            const struct history_event *a = &h->events[i], *b = &h->events[j];
+            const struct history_event *a = grant, *b = &h->events[j];
             if (i == j || !is_grant(a) || !is_grant(b) || a->path != b->path) {
                 continue;
             }
-            int64_t a_end = end_of(h, i), b_end = end_of(h, j);
-            bool both = a_end > a->at && b_end > b->at;
-            if (both && a->at <= b->at && b->at < a_end && !within(h, -1, b->at)) {
-                found[VERDICT_DOUBLE_HOLD] = true;
-            }
-            if (a->token == b->token || (both && a->at < b->at && a->token > b->token)) {
+            bool both = end_of(h, i) > a->at && end_of(h, j) > b->at,
+                 room = takes_of(h, i) + takes_of(h, j) <= ROOM(a->path);
+            if (a->token == b->token || (both && !room && a->at < b->at && a->token > b->token)) {
                 found[VERDICT_TOKEN_ORDER] = true;
             }
         }
@@ -247,27 +278,28 @@ static void by_definition(const struct history *h, bool *found)
 
 /* --- random histories ------------------------------------------------------------------------------------------------ */
 
-enum { CLIENTS = 4, PATHS = 2, EVENTS = 24, IDLE = 0, WAITING, HOLDING };
-
 struct dream {
     struct history h;
     uint64_t dice;
     int64_t now, token;
     int stands[CLIENTS];
-    bool dead[2];
+    bool dead[CLIENTS / 2];
 };
 
 static void add(struct dream *d, int client, enum history_op op, bool good, int64_t token, int64_t lease)
 {
-    history_add(&d->h, &(struct history_event){.at = d->now,
-                                               .client = client,
-                                               .process = client / 2,
-                                               .path = client % PATHS,
-                                               .op = op,
-                                               .good = good,
-                                               .token = token,
-                                               .lease = lease,
-                                               .line = (int)d->h.count});
+    history_add(&d->h, &(struct history_event){
+                           .at = d->now,
+                           .client = client,
+                           .process = client / 2,
+                           .path = client % PATHS,
+                           .op = op,
+                           .good = good,
+                           .token = token,
+                           .lease = lease,
+                           .takes = op == HISTORY_acquire ? (int)dice_between(&d->dice, 1, ROOM(client % PATHS)) : 0,
+                           .of = op == HISTORY_acquire ? ROOM(client % PATHS) : 0,
+                           .line = (int)d->h.count});
 }
 
 static void hold_on(struct dream *d, int client)
@@ -287,7 +319,7 @@ static void hold_on(struct dream *d, int client)
     }
 }
 
-/* Clients 0 and 1 are of process 0; 0 and 2 are at path 0. Nearly what could happen: tokens mostly rise, leases are mostly short. */
+/* Clients 0 and 1 are of process 0; 0, 2 and 4 are at path 0, which one may hold, the others at path 1, of which there are three. Nearly what could happen: tokens mostly rise, leases are mostly short. */
 static void act(struct dream *d, int client)
 {
     if (d->stands[client] == HOLDING) {
@@ -340,7 +372,7 @@ static void dream(struct dream *d, uint64_t seed)
     *d = (struct dream){.dice = seed, .now = 10, .token = 5}; /* 0 is nothing, in a history */
     history_init(&d->h);
     d->h.clients.count = CLIENTS;
-    d->h.processes.count = 2;
+    d->h.processes.count = CLIENTS / 2;
     d->h.paths.count = PATHS;
     for (int i = 0; i < EVENTS; i++) {
         int client = (int)dice_below(&d->dice, CLIENTS);

@@ -10,17 +10,20 @@
 #define WORDS_MAX 10 /* of one kind that are told in full */
 #define EVERYBODY -1 /* owner of the spans in which the lease is not judged */
 #define MS INT64_C(1000000)
+#define WEIGHTS_MAX 16 /* different ones that are asked for at one path */
 
 struct hold {
     int path, client;
+    int takes;
     int64_t token, start, end;
     bool lost, told;
+    bool downgraded; /* what remains of the one before it, which has its token */
 };
 
 struct client {
     int process, next; /* next: another client of the process; -1: none */
     bool pending;
-    int path;
+    int path, takes;
     int64_t deadline; /* 0: none */
     int64_t starved;  /* ns of the pending wait */
     int64_t hold;     /* -1: none */
@@ -38,6 +41,7 @@ struct court {
     int64_t *stopped_at; /* of a process; 0: it runs */
     struct path {
         bool used, looked;
+        int of; /* how much there is; 0: nobody asked yet */
         int64_t left, accepted;
     } * paths;
 };
@@ -72,6 +76,16 @@ static const char *name_of(const struct history_names *names, int number)
 }
 #define CLIENT(number) name_of(&c->h->clients, number)
 #define PATH(number) name_of(&c->h->paths, number)
+
+static void *make(size_t count, size_t size)
+{
+    void *room = calloc(count + 1, size);
+    if (!room) {
+        fprintf(stderr, "verdict: out of memory\n");
+        abort();
+    }
+    return room;
+}
 
 /* --- when who was kept from running ---------------------------------------------------------------------------------- */
 
@@ -118,9 +132,16 @@ static void see_acquire(struct court *c, struct client *client, const struct his
     }
     client->pending = true;
     client->path = e->path;
+    client->takes = e->takes;
     client->deadline = e->lease;
     client->starved = 0;
-    c->paths[e->path].used = true;
+    struct path *path = &c->paths[e->path];
+    if (path->of != 0 && path->of != e->of) {
+        accuse(c, VERDICT_GARBLED, "%s asks at %" PRId64 " for %d of %d, others for parts of %d", CLIENT(e->client),
+               e->at, e->takes, e->of, path->of);
+    }
+    path->of = e->of;
+    path->used = true;
     c->v->waits++;
 }
 
@@ -150,12 +171,33 @@ static void see_done(struct court *c, struct client *client, const struct histor
     client->pending = false;
     check_end(c, client, e);
     if (e->good) {
-        c->holds[c->hold_count] = (struct hold){
-            .path = client->path, .client = e->client, .token = e->token, .start = e->at, .end = e->lease};
+        c->holds[c->hold_count] = (struct hold){.path = client->path,
+                                                .client = e->client,
+                                                .takes = client->takes,
+                                                .token = e->token,
+                                                .start = e->at,
+                                                .end = e->lease};
         client->hold = (int64_t)c->hold_count++;
         c->v->grants++;
         c->v->too_late += e->lease <= e->at ? 1 : 0;
     }
+}
+
+/* It may take effect at any time from the call on: others may come in at once. */
+static void see_downgrade(struct court *c, struct client *client, const struct history_event *e)
+{
+    struct hold *whole = hold_of(c, client);
+    if (!whole || e->takes > whole->takes) {
+        accuse(c, VERDICT_GARBLED, "%s downgrades at %" PRId64 " what it has not", CLIENT(e->client), e->at);
+        return;
+    }
+    struct hold *rest = &c->holds[c->hold_count];
+    *rest = *whole;
+    rest->takes = e->takes;
+    rest->start = e->at;
+    rest->downgraded = true;
+    end_hold(whole, e->at);
+    client->hold = (int64_t)c->hold_count++;
 }
 
 static void see_release(struct court *c, struct client *client, const struct history_event *e)
@@ -256,6 +298,9 @@ static void see(struct court *c, const struct history_event *e)
     case HISTORY_told:
         see_hold(c, client, e);
         break;
+    case HISTORY_downgrade:
+        see_downgrade(c, client, e);
+        break;
     case HISTORY_release:
         see_release(c, client, e);
         break;
@@ -328,28 +373,77 @@ static void accuse_double(struct court *c, const struct hold *first, const struc
            first->token, first->end, (first->end - second->start) / 1000);
 }
 
+/* The grants of one path that are seen while a sweep goes over them in the order of their starts. */
+struct scene {
+    int path;
+    const struct hold **active; /* they hold now */
+    size_t active_count;
+    const struct hold *highest[WEIGHTS_MAX]; /* by its token, of all that take as much as it does */
+    int weight_count;
+};
+
+/* Room beside those that hold when this one is granted. */
+static void check_room(struct court *c, struct scene *scene, const struct hold *hold)
+{
+    const struct hold *longest = NULL;
+    size_t kept = 0;
+    int taken = 0;
+    for (size_t i = 0; i < scene->active_count; i++) {
+        const struct hold *other = scene->active[i];
+        if (other->end > hold->start) {
+            scene->active[kept++] = other;
+            taken += other->takes;
+            longest = !longest || other->end > longest->end ? other : longest;
+        }
+    }
+    if (longest && taken + hold->takes > c->paths[hold->path].of) {
+        accuse_double(c, longest, hold);
+    }
+    scene->active[kept++] = hold;
+    scene->active_count = kept;
+}
+
+/* Those before it that had to go first have lower tokens. Others may have asked later and be known earlier. */
+static void check_token(struct court *c, struct scene *scene, const struct hold *hold)
+{
+    int mine = -1;
+    for (int i = 0; i < scene->weight_count; i++) {
+        const struct hold *highest = scene->highest[i];
+        mine = highest->takes == hold->takes ? i : mine;
+        if (highest->takes + hold->takes > c->paths[hold->path].of && hold->token <= highest->token &&
+            !(hold->downgraded && hold->client == highest->client && hold->token == highest->token)) {
+            accuse(c, VERDICT_TOKEN_ORDER, "%s: %s was granted %" PRId64 " after %s was granted %" PRId64,
+                   PATH(hold->path), CLIENT(hold->client), hold->token, CLIENT(highest->client), highest->token);
+        }
+    }
+    if (mine < 0 && scene->weight_count == WEIGHTS_MAX) {
+        accuse(c, VERDICT_GARBLED, "more than %d different parts of %s are asked for", WEIGHTS_MAX, PATH(hold->path));
+    } else if (mine < 0) {
+        scene->highest[scene->weight_count++] = hold;
+    } else if (hold->token > scene->highest[mine]->token) {
+        scene->highest[mine] = hold;
+    }
+}
+
 /* A grant that was over before its holder could look (it was stopped in between) is known too late to have a place in this order. */
 static void sweep_starts(struct court *c)
 {
-    const struct hold *longest = NULL, *highest = NULL;
+    struct scene scene = {.path = -1, .active = make(c->hold_count, sizeof *scene.active)};
     qsort(c->holds, c->hold_count, sizeof *c->holds, compare_starts);
     for (size_t i = 0; i < c->hold_count; i++) {
         const struct hold *hold = &c->holds[i];
         if (hold->end <= hold->start) {
             continue;
         }
-        longest = longest && longest->path == hold->path ? longest : NULL;
-        highest = highest && highest->path == hold->path ? highest : NULL;
-        if (longest && hold->start < longest->end) {
-            accuse_double(c, longest, hold);
+        if (hold->path != scene.path) {
+            scene.path = hold->path;
+            scene.active_count = 0;
+            scene.weight_count = 0;
         }
-        if (highest && hold->token <= highest->token) {
-            accuse(c, VERDICT_TOKEN_ORDER, "%s: %s was granted %" PRId64 " after %s was granted %" PRId64,
-                   PATH(hold->path), CLIENT(hold->client), hold->token, CLIENT(highest->client), highest->token);
-        }
-        longest = !longest || hold->end > longest->end ? hold : longest;
-        highest = !highest || hold->token > highest->token ? hold : highest;
+        check_room(c, &scene, hold);
+        check_token(c, &scene, hold);
     }
+    free(scene.active);
 }
 
 static void sweep_tokens(struct court *c)
@@ -357,7 +451,8 @@ static void sweep_tokens(struct court *c)
     qsort(c->holds, c->hold_count, sizeof *c->holds, compare_tokens);
     for (size_t i = 1; i < c->hold_count; i++) {
         const struct hold *a = &c->holds[i - 1], *b = &c->holds[i];
-        if (a->path == b->path && a->token == b->token) {
+        if (a->path == b->path && a->token == b->token &&
+            !(a->client == b->client && (a->downgraded || b->downgraded))) {
             accuse(c, VERDICT_TOKEN_ORDER, "%s: %s and %s were both granted %" PRId64, PATH(a->path), CLIENT(a->client),
                    CLIENT(b->client), a->token);
         }
@@ -365,16 +460,6 @@ static void sweep_tokens(struct court *c)
 }
 
 /* --- whole ----------------------------------------------------------------------------------------------------------- */
-
-static void *make(size_t count, size_t size)
-{
-    void *room = calloc(count + 1, size);
-    if (!room) {
-        fprintf(stderr, "verdict: out of memory\n");
-        abort();
-    }
-    return room;
-}
 
 void verdict_judge(struct verdict *verdict, const struct history *history, const struct verdict_options *options)
 {

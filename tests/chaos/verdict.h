@@ -1,5 +1,8 @@
-/* verdict.h - what a history proves against the library. In O(n log n): every grant has a token of its own, so that nothing has to
- * be searched for; a sweep over the events and one over the grants of each path see everything. */
+/* verdict.h - what a history proves against the library. One rule for all recipes: a grant takes so much of what a path has, and at no time
+ * may more be taken than there is (history.h, acquire). Two grants that cannot be together are in the order of their tokens.
+ *
+ * In O(n log n) but for those that hold at the same time: every grant has a token of its own, so that nothing has to be searched
+ * for; a sweep over the events and one over the grants of each path see everything. */
 #ifndef ZKL_CHAOS_VERDICT_H
 #define ZKL_CHAOS_VERDICT_H
 
@@ -8,16 +11,17 @@
 #include "history.h"
 
 /* X(NAME, words) */
-#define VERDICTS(X)                                                                                                  \
-    X(DOUBLE_HOLD, "double-hold")       /* two grants of one path overlap: [grant, min(release, lost, lease end)] */ \
-    X(TOKEN_ORDER, "token-order")       /* a grant's token is not above those of all grants before it */             \
-    X(STALE_ACCEPTED, "stale-accepted") /* the resource took a write with a token below one it had taken */          \
-    X(LATE_END, "late-end")             /* a wait went on after its deadline */                                      \
-    X(NEVER_ENDED, "never-ended")       /* an acquire without a completion */                                        \
-    X(ENDED_TWICE, "ended-twice")       /* a completion without an acquire */                                        \
-    X(NOT_TOLD, "not-told")             /* a holder lost, released, and was not told LOST in between */              \
-    X(ORPHAN, "orphan")                 /* a znode stands in a queue after everything is over */                     \
-    X(NOBODY_LOOKED, "nobody-looked")   /* a path was used, and nobody looked for orphans at its end */              \
+#define VERDICTS(X)                                                                                           \
+    X(DOUBLE_HOLD, "double-hold")       /* grants of one path that have no room beside each other overlap: */ \
+                                        /* [grant, min(release, lost, lease end)] */                          \
+    X(TOKEN_ORDER, "token-order")       /* a grant's token is not above those of all it had to wait for */    \
+    X(STALE_ACCEPTED, "stale-accepted") /* the resource took a write with a token below one it had taken */   \
+    X(LATE_END, "late-end")             /* a wait went on after its deadline */                               \
+    X(NEVER_ENDED, "never-ended")       /* an acquire without a completion */                                 \
+    X(ENDED_TWICE, "ended-twice")       /* a completion without an acquire */                                 \
+    X(NOT_TOLD, "not-told")             /* a holder lost, released, and was not told LOST in between */       \
+    X(ORPHAN, "orphan")                 /* a znode stands in a queue after everything is over */              \
+    X(NOBODY_LOOKED, "nobody-looked")   /* a path was used, and nobody looked for orphans at its end */       \
     X(GARBLED, "garbled")               /* what cannot have happened: the recorder is wrong, judge nothing */
 
 enum verdict_kind {
