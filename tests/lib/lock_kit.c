@@ -46,6 +46,13 @@ zkl_session_options kit_short(void)
     return options;
 }
 
+zkl_session_options kit_dispatched(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.callbacks = ZKL_CALLBACKS_DISPATCH;
+    return options;
+}
+
 zkl_lock *kit_lock(zkl_session *session, const char *path, const zkl_lock_options *options)
 {
     zkl_lock *lock = NULL;
@@ -82,6 +89,20 @@ size_t kit_queue(zkl_session *session, const char *path)
 void kit_close(zkl_session *session)
 {
     CU_ASSERT_EQUAL(zkl_session_close(session, PATIENCE_MS), ZKL_OK);
+}
+
+zkl_session *one, *two;
+
+void kit_set_up(const zkl_session_options *options)
+{
+    one = kit_open(options);
+    two = kit_open(options);
+}
+
+void kit_tear_down(void)
+{
+    kit_close(one);
+    kit_close(two);
 }
 
 void kit_remove_node(const zkl_lock *lock)

@@ -43,12 +43,18 @@ bool patience_left(struct patience *patience); /* a millisecond later; false aft
 zkl_session *kit_open(const zkl_session_options *options);
 /* A short session timeout, for leases that are to end within a test: 2000 ms, tick 100, pause 20. */
 zkl_session_options kit_short(void);
+/* Callbacks wait until they are dispatched. */
+zkl_session_options kit_dispatched(void);
 zkl_lock *kit_lock(zkl_session *session, const char *path, const zkl_lock_options *options);
 /* False as soon as it is not held, true after so long. */
 bool kit_held_for(const zkl_lock *lock, int64_t ms);
 /* How many contenders stand at path. */
 size_t kit_queue(zkl_session *session, const char *path);
 void kit_close(zkl_session *session); /* the server must confirm */
+/* The two sessions that most tests want, opened and closed together. */
+extern zkl_session *one, *two;
+void kit_set_up(const zkl_session_options *options); /* of both */
+void kit_tear_down(void);
 /* The child of path that this lock has is deleted by a stranger. */
 void kit_remove_node(const zkl_lock *lock);
 

@@ -21,6 +21,7 @@
 #define SCRIPT_PARTS 4 /* of a multi */
 #define SCRIPT_DATA 64
 #define SCRIPT_STRANGER 77 /* session id of everybody else's nodes */
+#define SCRIPT_BLOCKER "/q/_c_11111111-1111-4111-8111-111111111111-lock-0000000000"
 
 struct script_part {
     enum zkl__op_kind kind;
@@ -120,8 +121,14 @@ void script_init(struct script *s);
 void script_deinit(struct script *s);
 /* Init; connected, with nothing under way. */
 void script_begin(struct script *s);
+/* Begin, with a stranger's SCRIPT_BLOCKER in /q. */
+void script_begin_blocked(struct script *s);
+/* Begin; the session's lease runs out, and then the contender waits for nothing but a new one: it is "proving". */
+void script_begin_proving(struct script *s, struct script_owner *owner);
 /* The session is closed, and everything that can be answered is: nothing of ours may be left then, and deinit. */
 void script_finish(struct script *s);
+/* Finish; the contender has failed with this code. */
+void script_finish_failed(struct script *s, const struct script_owner *owner, int code);
 /* As init, but the heap fails as test_heap_fail says; false when there was no core for it. */
 bool script_init_failing(struct script *s, long nth, bool on);
 

@@ -202,14 +202,14 @@ static void test_the_first_one_leaves_last(void)
         CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
         members[i].run = leave_call;
     }
-    int one = first(), two = (one + 1) % MEMBERS, three = (one + 2) % MEMBERS;
-    start(&members[one]);
-    start(&members[two]);
+    int a = first(), b = (a + 1) % MEMBERS, c = (a + 2) % MEMBERS;
+    start(&members[a]);
+    start(&members[b]);
     CU_ASSERT(EVENTUALLY(kit_queue(sessions[0], PATH) == 2));
-    CU_ASSERT_EQUAL(first(), one);
-    CU_ASSERT_EQUAL(zkl_double_barrier_leave(members[three].barrier, 10000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(finish(&members[one]), ZKL_OK);
-    CU_ASSERT_EQUAL(finish(&members[two]), ZKL_OK);
+    CU_ASSERT_EQUAL(first(), a);
+    CU_ASSERT_EQUAL(zkl_double_barrier_leave(members[c].barrier, 10000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(finish(&members[a]), ZKL_OK);
+    CU_ASSERT_EQUAL(finish(&members[b]), ZKL_OK);
     CU_ASSERT_EQUAL(kit_queue(sessions[0], PATH), 0);
     scatter();
 }

@@ -7,25 +7,10 @@
 
 #define QUEUE "/locks/callbacks"
 
-static zkl_session *one, *two;
-
 static void set_up(const zkl_session_options *options)
 {
     one = kit_open(options);
     two = kit_open(NULL);
-}
-
-static void tear_down(void)
-{
-    kit_close(one);
-    kit_close(two);
-}
-
-static zkl_session_options dispatched(void)
-{
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.callbacks = ZKL_CALLBACKS_DISPATCH;
-    return options;
 }
 
 static bool fd_readable(zkl_session *session, int timeout_ms)
@@ -63,7 +48,7 @@ static void test_async_acquires_complete_once(void)
         zkl_lock_free(locks[i]);
     }
     zkl_lock_free(holder);
-    tear_down();
+    kit_tear_down();
     CU_ASSERT_EQUAL(box.count, 10);
 }
 
@@ -102,7 +87,7 @@ static void test_async_results(void)
     CU_ASSERT_EQUAL(box.letters[5].code, ZKL_ECANCELED);
     zkl_lock_free(a);
     zkl_lock_free(b);
-    tear_down();
+    kit_tear_down();
     CU_ASSERT_EQUAL(box.count, 6);
 }
 
@@ -134,7 +119,7 @@ static void test_free_completes_what_is_pending(void)
     CU_ASSERT_EQUAL(mailbox_count(&box), 1); /* when free returns, not later */
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECANCELED);
     zkl_lock_free(a);
-    tear_down();
+    kit_tear_down();
 }
 
 /* --- what a completion may do -------------------------------------------------------------------------------------- */
@@ -179,7 +164,7 @@ static void test_completions_may_call_the_library(void)
     CU_ASSERT_EQUAL(relay.box.letters[1].code, ZKL_OK);
     CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
     zkl_lock_free(relay.other);
-    tear_down();
+    kit_tear_down();
 }
 
 struct gate {
@@ -217,7 +202,7 @@ static void test_free_waits_for_a_callback_that_runs(void)
     mailbox_put(&gate.leave, (struct letter){0});
     pthread_join(thread, &waited);
     CU_ASSERT_PTR_NOT_NULL(waited);
-    tear_down();
+    kit_tear_down();
 }
 
 /* A callback that blocks delays callbacks, but no heartbeat and no grant. */
@@ -238,7 +223,7 @@ static void test_a_callback_that_blocks(void)
     CU_ASSERT(mailbox_wait(&box, 1));
     zkl_lock_free(lock);
     zkl_lock_free(other);
-    tear_down();
+    kit_tear_down();
 }
 
 /* --- dispatch ------------------------------------------------------------------------------------------------------ */
@@ -246,7 +231,7 @@ static void test_a_callback_that_blocks(void)
 static void test_dispatch(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = dispatched();
+    zkl_session_options options = kit_dispatched();
     set_up(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     CU_ASSERT(zkl_session_fd(one) >= 0);
@@ -265,7 +250,7 @@ static void test_dispatch(void)
     CU_ASSERT(pthread_equal(box.letters[0].thread, pthread_self()));
     CU_ASSERT_FALSE(fd_readable(one, 0));
     zkl_lock_free(lock);
-    tear_down();
+    kit_tear_down();
 }
 
 #define THOUSAND 1000
@@ -275,7 +260,7 @@ static void test_dispatch_thousands_from_one_thread(void)
     static zkl_lock *locks[THOUSAND];
     static char path[64];
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = dispatched();
+    zkl_session_options options = kit_dispatched();
     set_up(&options);
     for (int i = 0; i < THOUSAND; i++) {
         snprintf(path, sizeof path, QUEUE "/%d", i % 250); /* four in each queue */
@@ -294,13 +279,13 @@ static void test_dispatch_thousands_from_one_thread(void)
         zkl_lock_free(locks[i]); /* and the waiters' completions run in here */
     }
     CU_ASSERT_EQUAL(zkl_session_dispatch(one), 0);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_close_of_a_dispatched_session_runs_what_waits(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = dispatched();
+    zkl_session_options options = kit_dispatched();
     set_up(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL), *holder = kit_lock(two, QUEUE, NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 1000, NULL, NULL), ZKL_OK);
@@ -323,7 +308,7 @@ static void dispatch_in_completion(zkl_lock *lock, int code, const zkl_grant *gr
 static void test_dispatch_in_a_callback_does_nothing(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = dispatched();
+    zkl_session_options options = kit_dispatched();
     set_up(&options);
     zkl_lock *a = kit_lock(one, QUEUE "/a", NULL), *b = kit_lock(one, QUEUE "/b", NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(a, 1000, dispatch_in_completion, &box, NULL), ZKL_OK);
@@ -334,7 +319,7 @@ static void test_dispatch_in_a_callback_does_nothing(void)
     CU_ASSERT_EQUAL(box.letters[1].code, 0);
     zkl_lock_free(a);
     zkl_lock_free(b);
-    tear_down();
+    kit_tear_down();
 }
 
 /* A grant that nobody took note of until its lease was over is no grant. */
@@ -355,14 +340,14 @@ static void test_a_completion_that_comes_too_late(void)
     CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
     CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
     zkl_lock_free(lock);
-    tear_down();
+    kit_tear_down();
 }
 
 /* Nor is one that was given up before its completion could run. */
 static void test_a_grant_given_up_before_its_completion(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = dispatched();
+    zkl_session_options options = kit_dispatched();
     set_up(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL), ZKL_OK);
@@ -377,7 +362,7 @@ static void test_a_grant_given_up_before_its_completion(void)
     CU_ASSERT_EQUAL(box.count, 2);
     CU_ASSERT_EQUAL(box.letters[1].code, ZKL_ECANCELED);
     CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
-    tear_down();
+    kit_tear_down();
 }
 
 /* --- states -------------------------------------------------------------------------------------------------------- */
@@ -385,7 +370,7 @@ static void test_a_grant_given_up_before_its_completion(void)
 static void test_states_are_told_as_the_latest_but_every_loss_is(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = dispatched();
+    zkl_session_options options = kit_dispatched();
     zkl_lock_options lock_options = ZKL_LOCK_OPTIONS_INIT;
     lock_options.state_fn = on_lock_state;
     lock_options.state_payload = &box;
@@ -422,7 +407,7 @@ static void test_states_are_told_as_the_latest_but_every_loss_is(void)
     zkl_session_dispatch(one); /* held and released: there is nothing left to tell */
     CU_ASSERT_EQUAL(box.count, 4);
     zkl_lock_free(lock);
-    tear_down();
+    kit_tear_down();
 }
 
 static void free_on_loss(zkl_lock *lock, zkl_state state, void *payload)
@@ -445,14 +430,14 @@ static void test_free_in_a_state_callback(void)
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
     CU_ASSERT(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST));
-    tear_down();
+    kit_tear_down();
     CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_STATE_LOST);
 }
 
 static void test_nothing_is_told_after_free(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_session_options options = dispatched();
+    zkl_session_options options = kit_dispatched();
     zkl_lock_options lock_options = ZKL_LOCK_OPTIONS_INIT;
     lock_options.state_fn = on_lock_state;
     lock_options.state_payload = &box;
@@ -462,7 +447,7 @@ static void test_nothing_is_told_after_free(void)
     zkl_lock_free(lock);
     zkl_session_dispatch(one);
     CU_ASSERT_EQUAL(box.count, 0);
-    tear_down();
+    kit_tear_down();
 }
 
 TESTS("callbacks", T(test_async_acquires_complete_once), T(test_async_results), T(test_close_completes_what_is_pending),

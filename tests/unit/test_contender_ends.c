@@ -6,8 +6,6 @@
 static struct script s;
 static struct script_owner me;
 
-#define BLOCKER "/q/_c_11111111-1111-4111-8111-111111111111-lock-0000000000"
-
 /* --- the ways into each state: `me` is in it afterwards, with whatever is under way ---------------------------------- */
 
 static void contend(int64_t deadline, bool fail_on_expiry)
@@ -21,7 +19,7 @@ static void contend(int64_t deadline, bool fail_on_expiry)
 static void blocked(void)
 {
     script_connect(&s);
-    script_put(&s, BLOCKER, SCRIPT_STRANGER);
+    script_put(&s, SCRIPT_BLOCKER, SCRIPT_STRANGER);
     s.next_sequence = 1;
 }
 
@@ -195,8 +193,8 @@ static void finish(const char *what, int way, int after, unsigned failures)
     CU_ASSERT_TRUE(zkl__core_idle(s.core));
     /* a watch whose taking back was lost with the connection lasts as long as its node */
     CU_ASSERT(s.watch_count <= 1);
-    if (script_find(&s, BLOCKER)) {
-        script_remove(&s, BLOCKER);
+    if (script_find(&s, SCRIPT_BLOCKER)) {
+        script_remove(&s, SCRIPT_BLOCKER);
     }
     CU_ASSERT_EQUAL(s.watch_count, 0);
     script_deinit(&s);
@@ -331,8 +329,8 @@ static void expire_and_wait(void)
     script_expire(&s);
     STATE(&me, "new");
     CU_ASSERT_EQUAL(me.failed, 0);
-    if (script_find(&s, BLOCKER)) {
-        script_remove(&s, BLOCKER);
+    if (script_find(&s, SCRIPT_BLOCKER)) {
+        script_remove(&s, SCRIPT_BLOCKER);
     }
     script_connect(&s);
     OPS(&s, "create list");
@@ -355,8 +353,8 @@ static void wait_on(void)
         }
         script_wait(&s, 50 * MS);
         script_connect(&s);
-        if (script_find(&s, BLOCKER)) {
-            script_remove(&s, BLOCKER);
+        if (script_find(&s, SCRIPT_BLOCKER)) {
+            script_remove(&s, SCRIPT_BLOCKER);
         }
     }
     script_run(&s, 8000 * MS);

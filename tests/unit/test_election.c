@@ -11,20 +11,6 @@
 
 #define PLACE_OF_IT "/services/leader"
 
-static zkl_session *one, *two;
-
-static void set_up(const zkl_session_options *options)
-{
-    one = kit_open(options);
-    two = kit_open(options);
-}
-
-static void tear_down(void)
-{
-    kit_close(one);
-    kit_close(two);
-}
-
 static zkl_election *candidate(zkl_session *session, const char *value)
 {
     zkl_election_options options = ZKL_ELECTION_OPTIONS_INIT;
@@ -38,7 +24,7 @@ static zkl_election *candidate(zkl_session *session, const char *value)
 
 static void test_campaign_and_resign(void)
 {
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_election *a = candidate(one, "a:1"), *b = candidate(two, "b:1");
     zkl_grant grant;
     char node[128];
@@ -77,7 +63,7 @@ static void test_campaign_and_resign(void)
     zkl_election_free(b);
     CU_ASSERT_EQUAL(kit_queue(two, PLACE_OF_IT), 0);
     zkl_election_free(NULL);
-    tear_down();
+    kit_tear_down();
 }
 
 static void on_elected(zkl_election *election, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
@@ -97,7 +83,7 @@ static void test_asynchronous(void)
     zkl_election_options options = ZKL_ELECTION_OPTIONS_INIT;
     options.state_fn = on_state;
     options.state_payload = &states;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_election *a = NULL, *b = candidate(two, NULL);
     CU_ASSERT_EQUAL_FATAL(zkl_election_new(&a, one, PLACE_OF_IT, &options, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_election_campaign_async(a, 5000, on_elected, &box, NULL), ZKL_OK);
@@ -117,7 +103,7 @@ static void test_asynchronous(void)
     CU_ASSERT_EQUAL(zkl_election_resign(a, NULL), ZKL_ELOST);
     zkl_election_free(a);
     zkl_election_free(b);
-    tear_down();
+    kit_tear_down();
 }
 
 /* --- observers ----------------------------------------------------------------------------------------------------- */
@@ -153,7 +139,7 @@ static const char *news(struct mailbox *box, size_t nth)
 static void test_observe(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_election_observer *observer = observe(two, &box);
     CU_ASSERT_STRING_EQUAL(news(&box, 1), "nobody"); /* there is no directory yet */
     zkl_election *a = candidate(one, "a"), *b = candidate(two, "b");
@@ -185,13 +171,13 @@ static void test_observe(void)
     zkl_election_observer_free(NULL);
     zkl_election_free(a);
     zkl_election_free(b);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_observer_in_trouble(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_election *a = candidate(one, "a"), *b = candidate(one, "b");
     CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(two), 1, 1, 1), ZKL_OK); /* in the middle of its first look */
     zkl_election_observer *observer = observe(two, &box);
@@ -216,7 +202,7 @@ static void test_observer_in_trouble(void)
     zkl_election_observer_free(observer);
     zkl_election_free(a);
     zkl_election_free(b);
-    tear_down();
+    kit_tear_down();
 }
 
 /* What was put there by hand is no candidate; what stands behind the leader wakes nobody. */
@@ -224,7 +210,7 @@ static void test_observer_and_strangers(void)
 {
     struct mailbox box = MAILBOX_INIT;
     enum zkl__rc rc;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_election *a = candidate(one, "a");
     CU_ASSERT_EQUAL(zkl_election_campaign(a, 5000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_election_resign(a, NULL), ZKL_OK);
@@ -259,7 +245,7 @@ static void test_observer_and_strangers(void)
     CU_ASSERT_EQUAL(zkl_election_publish(a, "x", 1000, NULL), ZKL_ENOTHELD);
     zkl_election_observer_free(observer);
     zkl_election_free(a);
-    tear_down();
+    kit_tear_down();
 }
 
 static void free_observer(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
@@ -274,14 +260,14 @@ static void test_free_and_close(void)
     struct mailbox box = MAILBOX_INIT;
     zkl_election_observer *observer;
     zkl_error err;
-    set_up(NULL);
+    kit_set_up(NULL);
     CU_ASSERT_EQUAL(zkl_election_observe(&observer, one, PLACE_OF_IT, free_observer, &box, NULL), ZKL_OK);
     CU_ASSERT(mailbox_wait(&box, 1));
     observer = observe(two, &box);
     CU_ASSERT(mailbox_wait(&box, 2));
     zkl_election *a = candidate(two, NULL);
     CU_ASSERT_EQUAL(zkl_election_campaign(a, 5000, NULL, NULL), ZKL_OK);
-    tear_down();
+    kit_tear_down();
     CU_ASSERT_EQUAL(zkl_election_campaign(a, 1000, NULL, &err), ZKL_ECLOSED);
     CU_ASSERT_EQUAL(zkl_election_run(a, 0, NULL, NULL, NULL, &err), ZKL_EINVAL);
     zkl_election_free(a); /* after the close of what they were made from */
@@ -323,7 +309,7 @@ static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
 
 static void test_run(void)
 {
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_election *a = candidate(one, "a");
     struct term term = {.last = 3, .election = a};
     int result = 0;
@@ -344,7 +330,7 @@ static void test_run(void)
     zkl_error err;
     CU_ASSERT_EQUAL(zkl_election_run(a, 100000, lead, &lost, &result, &err), ZKL_EINVAL);
     zkl_election_free(a);
-    tear_down();
+    kit_tear_down();
 }
 
 struct runner {
@@ -363,7 +349,7 @@ static void *run(void *arg)
 
 static void test_cancel_ends_a_run(void)
 {
-    set_up(NULL);
+    kit_set_up(NULL);
     struct runner leads = {.term = {.waits = true, .election = candidate(one, "a")}};
     struct runner waits = {.term = {.waits = true, .election = candidate(two, "b")}};
     CU_ASSERT_EQUAL_FATAL(pthread_create(&leads.thread, NULL, run, &leads), 0);
@@ -383,17 +369,17 @@ static void test_cancel_ends_a_run(void)
     CU_ASSERT_EQUAL(zkl_election_campaign(leads.term.election, 5000, NULL, NULL), ZKL_OK);
     zkl_election_free(leads.term.election);
     zkl_election_free(waits.term.election);
-    tear_down();
+    kit_tear_down();
 }
 
 /* The session is closed over the leader's head: the flag is raised, and no campaign follows. */
 static void test_close_ends_a_run(void)
 {
-    set_up(NULL);
+    kit_set_up(NULL);
     struct runner leads = {.term = {.waits = true, .election = candidate(one, "a")}};
     CU_ASSERT_EQUAL_FATAL(pthread_create(&leads.thread, NULL, run, &leads), 0);
     CU_ASSERT(EVENTUALLY(leads.term.terms == 1));
-    tear_down();
+    kit_tear_down();
     pthread_join(leads.thread, NULL);
     CU_ASSERT_EQUAL(leads.code, ZKL_ECLOSED);
     CU_ASSERT(leads.term.raised);
@@ -513,7 +499,7 @@ static void test_bad_calls(void)
     zkl_election_observer *observer = NULL;
     struct mailbox box = MAILBOX_INIT;
     zkl_error err;
-    set_up(NULL);
+    kit_set_up(NULL);
     options.size = 1;
     CU_ASSERT_EQUAL(zkl_election_new(&election, one, PLACE_OF_IT, &options, &err), ZKL_EINVAL);
     options.size = sizeof options;
@@ -536,7 +522,7 @@ static void test_bad_calls(void)
     CU_ASSERT_EQUAL(zkl_election_publish(NULL, "x", 0, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_election_run(NULL, 0, lead, NULL, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_FALSE(zkl_election_is_leader(NULL));
-    tear_down();
+    kit_tear_down();
 }
 
 TESTS("election", T(test_campaign_and_resign), T(test_asynchronous), T(test_observe), T(test_observer_in_trouble),

@@ -10,20 +10,6 @@
 
 #define CLUB "/clubs/test"
 
-static zkl_session *one, *two;
-
-static void set_up(void)
-{
-    one = kit_open(NULL);
-    two = kit_open(NULL);
-}
-
-static void tear_down(void)
-{
-    kit_close(one);
-    kit_close(two);
-}
-
 static zkl_group *member(zkl_session *session, const char *id, const char *data)
 {
     zkl_group_options options = ZKL_GROUP_OPTIONS_INIT;
@@ -109,7 +95,7 @@ static void test_join_list_and_leave(void)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_error err;
-    set_up();
+    kit_set_up(NULL);
     zkl_group_watcher *watcher = watch(two, &box);
     CU_ASSERT_STRING_EQUAL(news(&box, 1), "");
     CU_ASSERT_STRING_EQUAL(roll(two), ""); /* no such path: nobody is there */
@@ -147,14 +133,14 @@ static void test_join_list_and_leave(void)
     zkl_group_watcher_free(watcher);
     zkl_group_watcher_free(NULL);
     CU_ASSERT(EVENTUALLY(size(one) == 0));
-    tear_down();
+    kit_tear_down();
 }
 
 /* Curator's GroupMember: path/id, ephemeral, the data as it is; nothing else in the directory. */
 static void test_curators_format(void)
 {
     struct client curator;
-    set_up();
+    kit_set_up(NULL);
     zkl_group *a = member(one, "a", "payload");
     CU_ASSERT_EQUAL(zkl_group_join(a, 5000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(client_open_plain(&curator, PLACE), ZKL_OK);
@@ -168,7 +154,7 @@ static void test_curators_format(void)
     client_close(&curator);
     CU_ASSERT_STRING_EQUAL(roll(two), "a=payload;");
     zkl_group_free(a);
-    tear_down();
+    kit_tear_down();
 }
 
 /* --- whose name? --------------------------------------------------------------------------------------------------- */
@@ -183,7 +169,7 @@ static void test_an_id_has_one_member(void)
     pthread_t thread;
     void *result;
     zkl_error err;
-    set_up();
+    kit_set_up(NULL);
     zkl_group *a = member(one, "x", "1"), *b = member(two, "x", "2"), *c = member(one, "x", "3");
     CU_ASSERT_EQUAL(zkl_group_join(a, 5000, &err), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_group_join(b, 50, &err), ZKL_ETIMEOUT);
@@ -206,14 +192,14 @@ static void test_an_id_has_one_member(void)
     CU_ASSERT_EQUAL(zkl_group_join(d, 5000, &err), ZKL_ECONFLICT);
     CU_ASSERT_STRING_EQUAL(roll(two), "");
     zkl_group_free(d);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_leave_ends_a_join(void)
 {
     pthread_t thread;
     void *result;
-    set_up();
+    kit_set_up(NULL);
     zkl_group *a = member(one, "x", "1"), *b = member(two, "x", "2");
     CU_ASSERT_EQUAL(zkl_group_join(a, 5000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run_join, b), 0);
@@ -224,7 +210,7 @@ static void test_leave_ends_a_join(void)
     CU_ASSERT_STRING_EQUAL(roll(two), "x=1;");
     zkl_group_free(a);
     zkl_group_free(b);
-    tear_down();
+    kit_tear_down();
 }
 
 /* --- faults -------------------------------------------------------------------------------------------------------- */
@@ -237,7 +223,7 @@ static void test_joins_again(void)
     options.state_fn = on_state;
     options.state_payload = &states;
     zkl_group *a = NULL;
-    set_up();
+    kit_set_up(NULL);
     zkl_group_watcher *watcher = watch(two, &box);
     CU_ASSERT_STRING_EQUAL(news(&box, 1), "");
     CU_ASSERT_EQUAL_FATAL(zkl_group_new(&a, one, CLUB, "a", &options, NULL), ZKL_OK);
@@ -260,7 +246,7 @@ static void test_joins_again(void)
     CU_ASSERT(EVENTUALLY(last_news_is(&box, "")));
     zkl_group_watcher_free(watcher);
     zkl_group_free(a);
-    tear_down();
+    kit_tear_down();
 }
 
 /* Its own node of the session before, which the servers have not ended yet, is waited for. */
@@ -269,7 +255,7 @@ static void test_the_dying_session_is_waited_for(void)
     struct client old;
     pthread_t thread;
     void *result;
-    set_up();
+    kit_set_up(NULL);
     CU_ASSERT_EQUAL_FATAL(client_open_plain(&old, PLACE), ZKL_OK);
     CU_ASSERT_EQUAL(client_rc(&old, op_create("/clubs", "", ZKL__PERSISTENT)), ZKL__RC_OK);
     CU_ASSERT_EQUAL(client_rc(&old, op_create(CLUB, "", ZKL__PERSISTENT)), ZKL__RC_OK);
@@ -288,12 +274,12 @@ static void test_the_dying_session_is_waited_for(void)
     CU_ASSERT_STRING_EQUAL(roll(two), "a=new;");
     zkl_group_free(a);
     client_close(&old);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_lost_replies(void)
 {
-    set_up();
+    kit_set_up(NULL);
     int64_t id = zkl_session_id(one);
     for (size_t whole = 0; whole < 8; whole++) {
         for (size_t half = 0; half < 3; half++) {
@@ -317,13 +303,13 @@ static void test_lost_replies(void)
             CU_ASSERT(EVENTUALLY(size(two) == 0));
         }
     }
-    tear_down();
+    kit_tear_down();
 }
 
 /* Taken back while its create is on its way: nothing stays. */
 static void test_timeout_of_a_create_of_unknown_fate(void)
 {
-    set_up();
+    kit_set_up(NULL);
     int64_t id = zkl_session_id(one);
     zkl_group *a = member(one, "a", "x"), *b = member(one, "b", "x");
     CU_ASSERT_EQUAL(zkl_group_join(b, 5000, NULL), ZKL_OK);
@@ -335,13 +321,13 @@ static void test_timeout_of_a_create_of_unknown_fate(void)
     CU_ASSERT(EVENTUALLY(size(two) == 1));
     zkl_group_free(a);
     zkl_group_free(b);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_close(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    set_up();
+    kit_set_up(NULL);
     zkl_group *a = member(one, "a", "x"), *b = member(two, "b", "x"), *c = member(two, "c", "x");
     zkl_group_watcher *watcher = watch(one, &box);
     CU_ASSERT_EQUAL(zkl_group_join(a, 5000, NULL), ZKL_OK);
@@ -368,7 +354,7 @@ static void test_random_faults(void)
     zkl_session *sessions[SESSIONS];
     zkl_group *members[MEMBERS];
     uint64_t dice = 7;
-    set_up();
+    kit_set_up(NULL);
     for (int i = 0; i < SESSIONS; i++) {
         sessions[i] = kit_open(NULL);
     }
@@ -422,7 +408,7 @@ static void test_random_faults(void)
     for (int i = 0; i < SESSIONS; i++) {
         kit_close(sessions[i]);
     }
-    tear_down();
+    kit_tear_down();
 }
 
 /* --- no memory; arguments ------------------------------------------------------------------------------------------ */
@@ -466,7 +452,7 @@ static void test_bad_calls(void)
     zkl_group_watcher *watcher = NULL;
     zkl_members *members = NULL;
     zkl_error err;
-    set_up();
+    kit_set_up(NULL);
     CU_ASSERT_EQUAL(zkl_group_new(&group, one, CLUB, "a/b", NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_group_new(&group, one, CLUB, "", NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_group_new(&group, one, CLUB, "..", NULL, &err), ZKL_EINVAL);
@@ -495,7 +481,7 @@ static void test_bad_calls(void)
     CU_ASSERT_EQUAL(zkl_group_join(group, -2, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_group_update(group, NULL, 0, &err), ZKL_EINVAL);
     zkl_group_free(group);
-    tear_down();
+    kit_tear_down();
 }
 
 TESTS("group", T(test_join_list_and_leave), T(test_curators_format), T(test_an_id_has_one_member),

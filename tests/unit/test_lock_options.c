@@ -8,20 +8,6 @@
 
 #define QUEUE "/locks/options"
 
-static zkl_session *one, *two;
-
-static void set_up(const zkl_session_options *options)
-{
-    one = kit_open(options);
-    two = kit_open(options);
-}
-
-static void tear_down(void)
-{
-    kit_close(one);
-    kit_close(two);
-}
-
 static enum zkl__rc meddle(enum zkl__op_kind kind, const char *path, const char *data)
 {
     enum zkl__rc rc = ZKL__RC_UNKNOWN;
@@ -61,7 +47,7 @@ static bool unclean(zkl_session *session)
 static void test_crash_with_nobody_queued(void)
 {
     zkl_lock_options options = recovering();
-    set_up(NULL);
+    kit_set_up(NULL);
     CU_ASSERT_FALSE(unclean(two));
     zkl_lock *lock = hold(one, &options);
     CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
@@ -72,14 +58,14 @@ static void test_crash_with_nobody_queued(void)
     CU_ASSERT_FALSE(unclean(two)); /* told until somebody released */
     zkl_lock_free(lock);
     CU_ASSERT_FALSE(unclean(two));
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_crash_with_one_queued(void)
 {
     zkl_lock_options options = recovering();
     struct acquire waiter;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_lock *lock = hold(one, &options), *next = kit_lock(two, QUEUE, &options);
     acquire_start(&waiter, next, 10000);
     CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, QUEUE) == 2));
@@ -90,14 +76,14 @@ static void test_crash_with_one_queued(void)
     zkl_lock_free(lock);
     CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, QUEUE) == 0));
     CU_ASSERT_FALSE(unclean(two));
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_clean_ends_are_no_crash(void)
 {
     zkl_lock_options options = recovering();
     struct acquire waiter;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_lock *lock = hold(one, &options), *next = kit_lock(two, QUEUE, &options);
     CU_ASSERT_EQUAL(zkl_lock_acquire(next, 0, NULL, NULL), ZKL_EBUSY);
     CU_ASSERT_EQUAL(zkl_lock_acquire(next, 30, NULL, NULL), ZKL_ETIMEOUT);
@@ -117,14 +103,14 @@ static void test_clean_ends_are_no_crash(void)
     zkl_lock_free(next);
     CU_ASSERT_FALSE(unclean(two));
     one = kit_open(NULL);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_a_hold_cut_short_is_a_crash(void)
 {
     zkl_lock_options options = recovering();
     options.max_hold_ms = 50;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_lock *lock = hold(one, &options);
     CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, QUEUE) == 0));
     CU_ASSERT_TRUE(unclean(two));
@@ -134,7 +120,7 @@ static void test_a_hold_cut_short_is_a_crash(void)
     kit_remove_node(lock);
     CU_ASSERT_FALSE(unclean(two));
     zkl_lock_free(lock);
-    tear_down();
+    kit_tear_down();
 }
 
 static atomic_bool enough;
@@ -154,7 +140,7 @@ static void test_connection_goes_anywhere(void)
     for (size_t whole = 0; whole < 9; whole++) {
         for (size_t half = 0; half <= 1; half++) {
             pthread_t thread;
-            set_up(NULL);
+            kit_set_up(NULL);
             CU_ASSERT_FALSE(unclean(one));
             int64_t id = zkl_session_id(one);
             enough = false;
@@ -167,7 +153,7 @@ static void test_connection_goes_anywhere(void)
             pthread_join(thread, NULL);
             zkl__memory_resume(id);
             CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 0);
-            tear_down();
+            kit_tear_down();
         }
     }
 }
@@ -191,7 +177,7 @@ static void test_holder_is_asked(void)
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.revoke_fn = on_revoke;
     options.revoke_payload = &box;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_lock *lock = hold(one, &options);
     for (size_t i = 1; i <= 3; i++) {
         CU_ASSERT_EQUAL(zkl_lock_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_OK);
@@ -209,7 +195,7 @@ static void test_holder_is_asked(void)
     CU_ASSERT_TRUE(mailbox_wait(&box, 4));
     zkl_lock_release(lock, NULL);
     zkl_lock_free(lock);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_holder_gives_way(void)
@@ -219,7 +205,7 @@ static void test_holder_gives_way(void)
     struct acquire waiter;
     options.revoke_fn = on_revoke_release;
     options.revoke_payload = &box;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_lock *lock = hold(one, &options), *next = kit_lock(two, QUEUE, NULL);
     acquire_start(&waiter, next, 10000);
     CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, QUEUE) == 2));
@@ -229,7 +215,7 @@ static void test_holder_gives_way(void)
     CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_OK);
     zkl_lock_free(next);
     zkl_lock_free(lock);
-    tear_down();
+    kit_tear_down();
 }
 
 /* Asked while it waited: told with the grant. Asked by the name of its znode. */
@@ -241,7 +227,7 @@ static void test_waiter_is_asked(void)
     char node[128] = "";
     options.revoke_fn = on_revoke;
     options.revoke_payload = &box;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_lock *lock = hold(one, NULL), *next = kit_lock(two, QUEUE, &options);
     acquire_start(&waiter, next, 10000);
     CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_node(next, node, sizeof node) > 0));
@@ -252,13 +238,13 @@ static void test_waiter_is_asked(void)
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     zkl_lock_free(next);
     zkl_lock_free(lock);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_nobody_to_ask(void)
 {
     zkl_error err;
-    set_up(NULL);
+    kit_set_up(NULL);
     CU_ASSERT_EQUAL(zkl_lock_revoke(two, QUEUE, NULL, 5000, &err), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(zkl_lock_revoke(two, QUEUE, "_c_11111111-1111-4111-8111-111111111111-lock-0000000007", 5000, &err),
                     ZKL_ENOTHELD);
@@ -266,7 +252,7 @@ static void test_nobody_to_ask(void)
     CU_ASSERT_EQUAL(zkl_lock_revoke(NULL, QUEUE, NULL, 5000, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_lock_revoke(two, "x", NULL, 5000, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_lock_revoke(two, QUEUE, NULL, -2, &err), ZKL_EINVAL);
-    tear_down();
+    kit_tear_down();
 }
 
 /* --- the guarded transaction --------------------------------------------------------------------------------------- */
@@ -282,7 +268,7 @@ static void test_commit(void)
     };
     const zkl_op away[] = {{.kind = ZKL_OP_DELETE, .path = "/data/n-0000000000", .version = ZKL_ANY_VERSION},
                            {.kind = ZKL_OP_DELETE, .path = "/data", .version = 1}};
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 4, results, NULL), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
@@ -297,7 +283,7 @@ static void test_commit(void)
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, away, 2, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(meddle(ZKL__OP_DELETE, "/data", NULL), ZKL__RC_NONODE);
     zkl_lock_free(lock);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_commit_fails_whole(void)
@@ -307,7 +293,7 @@ static void test_commit_fails_whole(void)
                     {.kind = ZKL_OP_SET, .path = "/locks", .version = 77},
                     {.kind = ZKL_OP_CREATE, .path = "/whole2"}};
     zkl_error err;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_lock *lock = hold(one, NULL);
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 3, results, &err), ZKL_ECONFLICT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "operation 1: bad version"));
@@ -321,14 +307,14 @@ static void test_commit_fails_whole(void)
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 3, results, &err), ZKL_ENOENT); /* not our node's: theirs */
     CU_ASSERT_TRUE(zkl_lock_is_held(lock));
     zkl_lock_free(lock);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_commit_after_a_loss(void)
 {
     const zkl_op op = {.kind = ZKL_OP_CREATE, .path = "/late"};
     zkl_error err;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_lock *lock = hold(one, NULL);
     kit_remove_node(lock); /* and we do not know it yet */
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, NULL, &err), ZKL_ELOST);
@@ -337,7 +323,7 @@ static void test_commit_after_a_loss(void)
     CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST));
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, NULL, &err), ZKL_ELOST);
     zkl_lock_free(lock);
-    tear_down();
+    kit_tear_down();
 }
 
 /* The connection goes with the request or with the answer: both look alike from here, and the words say so. */
@@ -346,7 +332,7 @@ static void test_commit_of_unknown_fate(void)
     const zkl_op op = {.kind = ZKL_OP_CREATE, .path = "/maybe"};
     for (size_t half = 0; half <= 1; half++) {
         zkl_error err;
-        set_up(NULL);
+        kit_set_up(NULL);
         zkl_lock *lock = hold(one, NULL);
         CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 0, half, 1 - half), ZKL_OK);
         CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, NULL, &err), ZKL_ECONNECT);
@@ -356,7 +342,7 @@ static void test_commit_of_unknown_fate(void)
         CU_ASSERT_EQUAL(meddle(ZKL__OP_DELETE, "/maybe", NULL), half ? ZKL__RC_OK : ZKL__RC_NONODE);
         CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
         zkl_lock_free(lock);
-        tear_down();
+        kit_tear_down();
     }
 }
 
@@ -365,7 +351,7 @@ static void test_commit_without_an_answer(void)
     const zkl_op op = {.kind = ZKL_OP_CREATE, .path = "/maybe"};
     zkl_session_options brief = kit_short();
     zkl_error err;
-    set_up(&brief);
+    kit_set_up(&brief);
     zkl_lock *lock = hold(one, NULL);
     int64_t from = now_ms();
     CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(one), true), ZKL_OK);
@@ -374,7 +360,7 @@ static void test_commit_without_an_answer(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "may be done, or not"));
     CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(one), false), ZKL_OK);
     zkl_lock_free(lock);
-    tear_down();
+    kit_tear_down();
 }
 
 static void *commit_slowly(void *arg)
@@ -391,7 +377,7 @@ static void test_lock_is_freed_under_a_commit(void)
     pthread_t thread;
     zkl_session_options brief = kit_short();
     zkl_stats before = ZKL_STATS_INIT, now = ZKL_STATS_INIT;
-    set_up(&brief);
+    kit_set_up(&brief);
     zkl_lock *lock = hold(one, NULL);
     CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(one), true), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_session_stats(one, &before), ZKL_OK);
@@ -401,7 +387,7 @@ static void test_lock_is_freed_under_a_commit(void)
     zkl_lock_free(lock);
     pthread_join(thread, NULL);
     CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(one), false), ZKL_OK);
-    tear_down();
+    kit_tear_down();
 }
 
 static void expect(zkl_lock *lock, const zkl_op *op, size_t count, int code)
@@ -416,7 +402,7 @@ static void test_commit_bad_calls(void)
 {
     static char much[ZKL_COMMIT_DATA_MAX / 2 + 1];
     static zkl_op many[ZKL_COMMIT_MAX + 1];
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_lock *lock = hold(one, NULL);
     expect(NULL, many, 1, ZKL_EINVAL);
     expect(lock, NULL, 1, ZKL_EINVAL);
@@ -433,7 +419,7 @@ static void test_commit_bad_calls(void)
     large.size = SIZE_MAX;
     expect(lock, &large, 1, ZKL_ELIMIT);
     zkl_lock_free(lock);
-    tear_down();
+    kit_tear_down();
 }
 
 TESTS("lock_options", T(test_crash_with_nobody_queued), T(test_crash_with_one_queued), T(test_clean_ends_are_no_crash),

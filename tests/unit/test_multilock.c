@@ -5,20 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-static zkl_session *one, *two;
 static const char *const abc[] = {"/m/a", "/m/b", "/m/c"}, *const cba[] = {"/m/c", "/m/b", "/m/a"};
-
-static void set_up(const zkl_session_options *options)
-{
-    one = kit_open(options);
-    two = kit_open(options);
-}
-
-static void tear_down(void)
-{
-    kit_close(one);
-    kit_close(two);
-}
 
 static zkl_multilock *make(zkl_session *session, const char *const *paths, size_t count)
 {
@@ -69,7 +56,7 @@ static void on_multi_state(zkl_multilock *lock, zkl_state state, void *payload)
 
 static void test_acquire_and_release(void)
 {
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_multilock *lock = make(one, abc, 3);
     zkl_grant grant = {.token = -1};
     CU_ASSERT_EQUAL(zkl_multilock_count(lock), 3);
@@ -98,13 +85,13 @@ static void test_acquire_and_release(void)
     CU_ASSERT_EQUAL(zkl_multilock_release(lock, NULL), ZKL_ENOTHELD);
     zkl_multilock_free(lock);
     zkl_multilock_free(NULL);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_single_locks_queue_with_it(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_lock *single = kit_lock(two, "/m/b", NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire(single, 0, NULL, NULL), ZKL_OK);
     zkl_multilock *lock = make(one, abc, 3);
@@ -120,7 +107,7 @@ static void test_single_locks_queue_with_it(void)
     CU_ASSERT_EQUAL(zkl_lock_acquire(single, 0, NULL, NULL), ZKL_EBUSY);
     zkl_multilock_free(lock);
     zkl_lock_free(single);
-    tear_down();
+    kit_tear_down();
 }
 
 static atomic_int held[3], overlaps, turns;
@@ -154,7 +141,7 @@ static void *work(void *arg)
 static void test_no_deadlock_in_any_order(void)
 {
     pthread_t threads[6];
-    set_up(NULL);
+    kit_set_up(NULL);
     overlaps = turns = 0;
     for (int i = 0; i < 6; i++) {
         CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, work, i % 2 ? one : two), 0);
@@ -165,7 +152,7 @@ static void test_no_deadlock_in_any_order(void)
     CU_ASSERT_EQUAL(turns, 6 * 40);
     CU_ASSERT_EQUAL(overlaps, 0);
     CU_ASSERT_EQUAL(stand_at(abc, 3), 0);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_as_many_as_there_may_be(void)
@@ -183,7 +170,7 @@ static void test_as_many_as_there_may_be(void)
     memset(text, 'x', ZKL_DATA_MAX);
     text[ZKL_DATA_MAX] = '\0';
     options.metadata = text;
-    set_up(NULL);
+    kit_set_up(NULL);
     CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, paths, ZKL_MULTILOCK_MAX + 1, NULL, &err), ZKL_ELIMIT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "101"));
     CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&lock, one, paths, ZKL_MULTILOCK_MAX, &options, &err), ZKL_OK);
@@ -192,7 +179,7 @@ static void test_as_many_as_there_may_be(void)
     CU_ASSERT_EQUAL(zkl_multilock_release(lock, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(stand_at(paths, ZKL_MULTILOCK_MAX), 0);
     zkl_multilock_free(lock);
-    tear_down();
+    kit_tear_down();
 }
 
 /* --- ends without a grant ------------------------------------------------------------------------------------------ */
@@ -200,7 +187,7 @@ static void test_as_many_as_there_may_be(void)
 static void test_timeout_and_cancel_leave_nothing(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_multilock *holder = hold(two, abc, 2), *lock = make(one, cba, 3);
     zkl_error err;
     CU_ASSERT_EQUAL(zkl_multilock_acquire(lock, 60, NULL, &err), ZKL_ETIMEOUT);
@@ -218,7 +205,7 @@ static void test_timeout_and_cancel_leave_nothing(void)
     CU_ASSERT_EQUAL(mailbox_count(&box), 2);
     zkl_multilock_free(holder); /* while it is held */
     CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 0));
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_bad_calls(void)
@@ -227,7 +214,7 @@ static void test_bad_calls(void)
     zkl_multilock_options options = ZKL_MULTILOCK_OPTIONS_INIT;
     zkl_multilock *lock = NULL;
     zkl_error err;
-    set_up(NULL);
+    kit_set_up(NULL);
     CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, twice, 3, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "/m/a is there twice"));
     CU_ASSERT_STRING_EQUAL(err.path, "/m/a");
@@ -247,7 +234,7 @@ static void test_bad_calls(void)
     CU_ASSERT_EQUAL(zkl_multilock_count(NULL), 0);
     CU_ASSERT_EQUAL(zkl_multilock_node(NULL, 0, NULL, 0), 0);
     CU_ASSERT_FALSE(zkl_multilock_is_held(NULL));
-    tear_down();
+    kit_tear_down();
 }
 
 /* --- trouble ------------------------------------------------------------------------------------------------------- */
@@ -259,7 +246,7 @@ static void test_lost_when_one_is(void)
     zkl_session_options brief = kit_short();
     options.state_fn = on_multi_state;
     options.state_payload = &box;
-    set_up(&brief);
+    kit_set_up(&brief);
     zkl_multilock *lock = NULL;
     CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&lock, one, abc, 3, &options, NULL), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(zkl_multilock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
@@ -272,24 +259,24 @@ static void test_lost_when_one_is(void)
     CU_ASSERT_EQUAL(zkl_multilock_release(lock, NULL), ZKL_ELOST);
     CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 0));
     zkl_multilock_free(lock);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_release_when_one_is_gone(void)
 {
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_multilock *lock = hold(one, abc, 3);
     remove_node(lock, 2);
     CU_ASSERT_EQUAL(zkl_multilock_release(lock, NULL), ZKL_OK); /* the lease covered it; nobody has told us */
     CU_ASSERT_EQUAL(stand_at(abc, 3), 0);
     zkl_multilock_free(lock);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_session_expires(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_multilock *holder = hold(one, abc, 2), *waiter = make(one, cba, 3);
     zkl_lock *single = kit_lock(two, "/m/b", NULL);
     CU_ASSERT_EQUAL(zkl_multilock_acquire_async(waiter, 20000, on_multi, &box, NULL), ZKL_OK);
@@ -305,7 +292,7 @@ static void test_session_expires(void)
     zkl_multilock_free(holder);
     zkl_multilock_free(waiter);
     zkl_lock_free(single);
-    tear_down();
+    kit_tear_down();
 }
 
 static atomic_bool enough;
@@ -325,7 +312,7 @@ static void test_connection_goes_anywhere(void)
     for (size_t whole = 0; whole < 10; whole++) {
         for (size_t half = 0; half <= 1; half++) {
             pthread_t thread;
-            set_up(NULL);
+            kit_set_up(NULL);
             zkl_multilock *lock = hold(one, abc, 3);
             zkl_multilock_release(lock, NULL); /* the directories are there */
             int64_t id = zkl_session_id(one);
@@ -341,7 +328,7 @@ static void test_connection_goes_anywhere(void)
             enough = true;
             pthread_join(thread, NULL);
             zkl__memory_resume(id);
-            tear_down();
+            kit_tear_down();
         }
     }
 }
@@ -353,7 +340,7 @@ static void test_no_memory(void)
     zkl_heap api = test_heap(&heap);
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     options.heap = &api;
-    set_up(&options);
+    kit_set_up(&options);
     int granted = 0, failed = 0;
     for (long nth = 1; nth < 60; nth++) {
         zkl_multilock *lock = NULL;
@@ -369,7 +356,7 @@ static void test_no_memory(void)
     }
     CU_ASSERT(granted > 0);
     CU_ASSERT(failed > 0);
-    tear_down();
+    kit_tear_down();
     CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
 }
 

@@ -7,20 +7,6 @@
 #define QUEUE "/locks/queue"
 #define UUID "00000000-1111-4222-8333-444444444444"
 
-static zkl_session *one, *two;
-
-static void set_up(void)
-{
-    one = kit_open(NULL);
-    two = kit_open(NULL);
-}
-
-static void tear_down(void)
-{
-    kit_close(one);
-    kit_close(two);
-}
-
 /* A stranger puts a node there, by its whole name. */
 static void put(const char *dir, const char *name, const char *data, const zkl_acl *acl)
 {
@@ -46,19 +32,19 @@ static zkl_queue *list(const char *path)
 
 static void test_empty(void)
 {
-    set_up();
+    kit_set_up(NULL);
     zkl_queue *queue = list("/nowhere/at/all");
     CU_ASSERT_EQUAL(queue->count, 0);
     CU_ASSERT_EQUAL(queue->foreign, 0);
     zkl_queue_free(queue);
     zkl_queue_free(NULL);
     zkl_paths_free(NULL);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_holder_and_waiters(void)
 {
-    set_up();
+    kit_set_up(NULL);
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.metadata = "the holder";
     zkl_lock *a = kit_lock(one, QUEUE, &options), *b = kit_lock(two, QUEUE, NULL);
@@ -88,7 +74,7 @@ static void test_holder_and_waiters(void)
     zkl_lock_free(a);
     CU_ASSERT_EQUAL(acquire_join(&waiting), ZKL_OK);
     zkl_lock_free(b);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_strangers_in_the_queue(void)
@@ -99,7 +85,7 @@ static void test_strangers_in_the_queue(void)
         "_c_" UUID "-lock--2147483648", /* after the wrap */
     };
     static const zkl_kind kinds[] = {ZKL_KIND_KAZOO, ZKL_KIND_READ, ZKL_KIND_WRITE, ZKL_KIND_LATCH};
-    set_up();
+    kit_set_up(NULL);
     put("/mixed", NULL, NULL, NULL);
     for (size_t i = 0; i < 4; i++) {
         put("/mixed", names[i], NULL, NULL);
@@ -122,7 +108,7 @@ static void test_strangers_in_the_queue(void)
     CU_ASSERT_EQUAL(queue->entries[0].sequence, INT32_MAX);
     CU_ASSERT_EQUAL(queue->entries[1].sequence, INT32_MIN);
     zkl_queue_free(queue);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_entries_that_may_not_be_read(void)
@@ -131,7 +117,7 @@ static void test_entries_that_may_not_be_read(void)
     char large[ZKL_DATA_MAX + 100];
     memset(large, 'x', sizeof large - 1);
     large[sizeof large - 1] = '\0';
-    set_up();
+    kit_set_up(NULL);
     put("/shy", NULL, NULL, NULL);
     put("/shy", "_c_" UUID "-lock-0000000001", "secret", &nobody);
     put("/shy", "_c_" UUID "-lock-0000000002", large, NULL);
@@ -152,13 +138,13 @@ static void test_entries_that_may_not_be_read(void)
     CU_ASSERT_EQUAL(zkl_queue_find(&paths, one, "/", 1000, &err), ZKL_OK); /* what may not be seen is left out */
     CU_ASSERT_EQUAL(paths->count, 1);
     zkl_paths_free(paths);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_a_thousand_entries(void)
 {
     char name[64];
-    set_up();
+    kit_set_up(NULL);
     put("/long", NULL, NULL, NULL);
     for (int i = 0; i < 1000; i++) {
         snprintf(name, sizeof name, "_c_" UUID "-lock-%010d", (i * 7) % 1000);
@@ -170,12 +156,12 @@ static void test_a_thousand_entries(void)
         CU_ASSERT_EQUAL(queue->entries[i].sequence, i);
     }
     zkl_queue_free(queue);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_find(void)
 {
-    set_up();
+    kit_set_up(NULL);
     zkl_lock *a = kit_lock(one, "/apps/b/lock", NULL), *b = kit_lock(two, "/apps/a", NULL),
              *c = kit_lock(two, "/other", NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK);
@@ -203,7 +189,7 @@ static void test_find(void)
     zkl_lock_free(a);
     zkl_lock_free(b);
     zkl_lock_free(c);
-    tear_down();
+    kit_tear_down();
 }
 
 struct lister {
@@ -224,7 +210,7 @@ static void *run_list(void *arg)
 
 static void test_connection_lost_meanwhile(void)
 {
-    set_up();
+    kit_set_up(NULL);
     int64_t id = zkl_session_id(one);
     zkl_queue *queue = NULL;
     zkl_error err;
@@ -246,12 +232,12 @@ static void test_connection_lost_meanwhile(void)
     CU_ASSERT(now_ms() - from >= 99);
     CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
     zkl_lock_free(a);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_bad_calls(void)
 {
-    set_up();
+    kit_set_up(NULL);
     zkl_queue *queue = NULL;
     zkl_paths *paths = NULL;
     zkl_error err;
@@ -267,7 +253,7 @@ static void test_bad_calls(void)
     CU_ASSERT_PTR_NULL(queue);
     CU_ASSERT_PTR_NULL(paths);
     CU_ASSERT_STRING_EQUAL(zkl_kind_name(ZKL_KIND_KAZOO_READ), "kazoo-read");
-    tear_down();
+    kit_tear_down();
 }
 
 TESTS("queue", T(test_empty), T(test_holder_and_waiters), T(test_strangers_in_the_queue),

@@ -5,19 +5,11 @@
 
 #define QUEUE "/locks/queue"
 
-static zkl_session *one, *two;
-
 static void set_up(void)
 {
     zkl_session_options brief = kit_short();
     one = kit_open(&brief);
     two = kit_open(NULL);
-}
-
-static void tear_down(void)
-{
-    kit_close(one);
-    kit_close(two);
 }
 
 static int remove_at(const char *path, const char *node, int64_t token, zkl_error *err)
@@ -50,7 +42,7 @@ static void test_holder(void)
     CU_ASSERT_STRING_EQUAL(err.path, QUEUE);
     zkl_lock_free(a);
     zkl_lock_free(b);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_waiter(void)
@@ -70,7 +62,7 @@ static void test_waiter(void)
     CU_ASSERT_EQUAL(acquire_join(&waiting), ZKL_OK); /* queued again */
     zkl_lock_free(a);
     zkl_lock_free(b);
-    tear_down();
+    kit_tear_down();
 }
 
 /* A request to give way is a write: the version differs, the znode does not. */
@@ -86,7 +78,7 @@ static void test_written_meanwhile(void)
     CU_ASSERT_EQUAL(remove_at(QUEUE, node, grant.token, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 0);
     zkl_lock_free(a);
-    tear_down();
+    kit_tear_down();
 }
 
 /* Who may not read a znode may still remove it: deleting is a matter of the directory's list. */
@@ -109,7 +101,7 @@ static void test_unreadable(void)
     CU_ASSERT_EQUAL(kit_queue(two, "/open"), 0);
     zkl_lock_free(a);
     zkl_lock_free(b);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_not_permitted(void)
@@ -127,7 +119,7 @@ static void test_not_permitted(void)
     CU_ASSERT_EQUAL(remove_at("/closed", node, 0, &err), ZKL_EAUTH);
     CU_ASSERT(zkl_lock_is_held(a));
     zkl_lock_free(a);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_bad_calls(void)
@@ -147,7 +139,7 @@ static void test_bad_calls(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "-7"));
     CU_ASSERT_EQUAL(zkl_queue_remove(two, QUEUE, node, 0, 0, &err), ZKL_ETIMEOUT);
     CU_ASSERT_EQUAL(remove_at(QUEUE, node, 0, &err), ZKL_ENOTHELD);
-    tear_down();
+    kit_tear_down();
 }
 
 TESTS("queue_remove", T(test_holder), T(test_waiter), T(test_written_meanwhile), T(test_unreadable),

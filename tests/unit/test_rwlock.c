@@ -6,20 +6,6 @@
 
 #define QUEUE "/locks/rw"
 
-static zkl_session *one, *two;
-
-static void set_up(const zkl_session_options *options)
-{
-    one = kit_open(options);
-    two = kit_open(options);
-}
-
-static void tear_down(void)
-{
-    kit_close(one);
-    kit_close(two);
-}
-
 static zkl_rwlock *make(zkl_session *session, const zkl_rwlock_options *options)
 {
     zkl_rwlock *lock = NULL;
@@ -55,7 +41,7 @@ static void on_rw_state(zkl_rwlock *lock, zkl_state state, void *payload)
 
 static void test_readers_share(void)
 {
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_rwlock *first = hold(one, ZKL_RW_READ), *second = hold(two, ZKL_RW_READ), *writer = make(one, NULL);
     char node[128];
     CU_ASSERT_TRUE(mode_is(first, ZKL_RW_READ) && mode_is(second, ZKL_RW_READ) && mode_is(writer, ZKL_RW_NONE));
@@ -81,14 +67,14 @@ static void test_readers_share(void)
     zkl_rwlock_free(writer);
     zkl_rwlock_free(NULL);
     CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 0);
-    tear_down();
+    kit_tear_down();
 }
 
 /* A reader does not pass a writer that waits: no writer starves. */
 static void test_nobody_barges(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_rwlock *reader = hold(one, ZKL_RW_READ), *writer = make(two, NULL), *later[3];
     CU_ASSERT_EQUAL(zkl_rwlock_acquire_async(writer, ZKL_RW_WRITE, 10000, on_rw, &box, NULL), ZKL_OK);
     CU_ASSERT_FATAL(EVENTUALLY(kit_queue(one, QUEUE) == 2));
@@ -110,12 +96,12 @@ static void test_nobody_barges(void)
     }
     zkl_rwlock_free(reader);
     zkl_rwlock_free(writer);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_a_plain_lock_is_a_writer(void)
 {
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_lock *plain = kit_lock(one, QUEUE, NULL);
     zkl_rwlock *reader = make(two, NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire(plain, 0, NULL, NULL), ZKL_OK);
@@ -125,7 +111,7 @@ static void test_a_plain_lock_is_a_writer(void)
     CU_ASSERT_EQUAL(zkl_lock_acquire(plain, 0, NULL, NULL), ZKL_EBUSY);
     zkl_rwlock_free(reader);
     zkl_lock_free(plain);
-    tear_down();
+    kit_tear_down();
 }
 
 static atomic_int readers, writers, together, turns;
@@ -161,7 +147,7 @@ static void *work(void *arg)
 static void test_readers_and_writers_never_together(void)
 {
     pthread_t threads[8];
-    set_up(NULL);
+    kit_set_up(NULL);
     readers = writers = together = turns = 0;
     for (int i = 0; i < 8; i++) {
         CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, work, i % 2 ? one : two), 0);
@@ -172,7 +158,7 @@ static void test_readers_and_writers_never_together(void)
     CU_ASSERT_EQUAL(together, 0);
     CU_ASSERT_EQUAL(turns, 8 * 60);
     CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 0);
-    tear_down();
+    kit_tear_down();
 }
 
 /* --- ends without a grant ------------------------------------------------------------------------------------------ */
@@ -180,7 +166,7 @@ static void test_readers_and_writers_never_together(void)
 static void test_timeout_and_cancel(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_rwlock *writer = hold(one, ZKL_RW_WRITE), *reader = make(two, NULL);
     zkl_error err;
     CU_ASSERT_EQUAL(zkl_rwlock_acquire(reader, ZKL_RW_READ, 50, NULL, &err), ZKL_ETIMEOUT);
@@ -196,7 +182,7 @@ static void test_timeout_and_cancel(void)
     CU_ASSERT_TRUE(EVENTUALLY(kit_queue(one, QUEUE) == 1));
     zkl_rwlock_free(writer);
     zkl_rwlock_free(reader);
-    tear_down();
+    kit_tear_down();
 }
 
 /* --- upgrade, recursion -------------------------------------------------------------------------------------------- */
@@ -207,7 +193,7 @@ static void test_upgrade_is_refused(void)
     for (int recursive = 0; recursive <= 1; recursive++) {
         zkl_error err;
         options.recursive = recursive;
-        set_up(NULL);
+        kit_set_up(NULL);
         zkl_rwlock *lock = make(one, &options);
         CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_READ, 0, NULL, NULL), ZKL_OK);
         CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, 1000, NULL, &err), ZKL_EDEADLK);
@@ -215,7 +201,7 @@ static void test_upgrade_is_refused(void)
         CU_ASSERT_TRUE(mode_is(lock, ZKL_RW_READ));
         CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_OK);
         zkl_rwlock_free(lock);
-        tear_down();
+        kit_tear_down();
     }
 }
 
@@ -223,7 +209,7 @@ static void test_recursion(void)
 {
     zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
     options.recursive = true;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_rwlock *lock = make(one, &options), *other = make(two, NULL);
     CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_OK);
@@ -239,7 +225,7 @@ static void test_recursion(void)
     CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_ENOTHELD);
     zkl_rwlock_free(lock);
     zkl_rwlock_free(other);
-    tear_down();
+    kit_tear_down();
 }
 
 /* --- downgrade ----------------------------------------------------------------------------------------------------- */
@@ -247,7 +233,7 @@ static void test_recursion(void)
 static void test_downgrade(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_rwlock *lock = hold(one, ZKL_RW_WRITE), *reader = make(two, NULL), *writer = make(two, NULL);
     char before[128], after[128];
     int64_t token = zkl_rwlock_token(lock);
@@ -275,14 +261,14 @@ static void test_downgrade(void)
     zkl_rwlock_free(lock);
     zkl_rwlock_free(reader);
     zkl_rwlock_free(writer);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_downgrade_without_an_answer(void)
 {
     zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
     options.release_timeout_ms = 100;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_rwlock *lock = make(one, &options), *reader = make(two, NULL);
     zkl_error err;
     CU_ASSERT_EQUAL_FATAL(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_OK);
@@ -297,14 +283,14 @@ static void test_downgrade_without_an_answer(void)
     CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_OK);
     zkl_rwlock_free(lock);
     zkl_rwlock_free(reader);
-    tear_down();
+    kit_tear_down();
 }
 
 /* The connection goes in the middle of it: applied or not, one node is left, and it is a reader's. */
 static void test_downgrade_when_the_connection_goes(void)
 {
     for (size_t half = 0; half <= 1; half++) {
-        set_up(NULL);
+        kit_set_up(NULL);
         zkl_rwlock *lock = hold(one, ZKL_RW_WRITE), *reader = make(two, NULL);
         CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 0, half, 1 - half), ZKL_OK);
         zkl_rwlock_downgrade(lock, NULL); /* no answer comes: ZKL_ETIMEOUT */
@@ -316,7 +302,7 @@ static void test_downgrade_when_the_connection_goes(void)
         CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
         zkl_rwlock_free(lock);
         zkl_rwlock_free(reader);
-        tear_down();
+        kit_tear_down();
     }
 }
 
@@ -328,7 +314,7 @@ static void test_loss_is_told(void)
     zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
     options.state_fn = on_rw_state;
     options.state_payload = &box;
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_rwlock *lock = make(one, &options);
     CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_READ, 0, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
@@ -339,7 +325,7 @@ static void test_loss_is_told(void)
     CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_ELOST);
     CU_ASSERT_TRUE(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_CONNECTED));
     zkl_rwlock_free(lock);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_lost_while_it_downgrades(void)
@@ -347,7 +333,7 @@ static void test_lost_while_it_downgrades(void)
     zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
     zkl_session_options brief = kit_short();
     options.release_timeout_ms = 60000;
-    set_up(&brief);
+    kit_set_up(&brief);
     zkl_rwlock *lock = make(one, &options);
     CU_ASSERT_EQUAL_FATAL(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_OK);
     int64_t id = zkl_session_id(one), from = now_ms();
@@ -357,7 +343,7 @@ static void test_lost_while_it_downgrades(void)
     CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_ELOST);
     zkl_rwlock_free(lock);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_bad_calls(void)
@@ -365,7 +351,7 @@ static void test_bad_calls(void)
     zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
     zkl_rwlock *lock = NULL;
     zkl_error err;
-    set_up(NULL);
+    kit_set_up(NULL);
     CU_ASSERT_EQUAL(zkl_rwlock_new(NULL, one, QUEUE, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_rwlock_new(&lock, NULL, QUEUE, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_rwlock_new(&lock, one, "rw", NULL, &err), ZKL_EINVAL);
@@ -386,7 +372,7 @@ static void test_bad_calls(void)
     CU_ASSERT_STRING_EQUAL(zkl_rwlock_path(NULL), "");
     CU_ASSERT_EQUAL(zkl_rwlock_node(NULL, NULL, 0), 0);
     zkl_rwlock_free(lock);
-    tear_down();
+    kit_tear_down();
 }
 
 TESTS("rwlock", T(test_readers_share), T(test_nobody_barges), T(test_a_plain_lock_is_a_writer),

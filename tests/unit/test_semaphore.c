@@ -1,87 +1,18 @@
 /* Semaphores, on the in-process store: what zklock/semaphore.h promises. */
-#include "lock_kit.h"
+#include "semaphore_kit.h"
 
 #include "dice.h"
-#include "store_client.h"
-#include "test_heap.h"
 
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
-#define POOL "/pools/test"
-
-static zkl_session *one, *two;
-
-static void set_up(const zkl_session_options *options)
-{
-    one = kit_open(options);
-    two = kit_open(options);
-}
-
-static void tear_down(void)
-{
-    kit_close(one);
-    kit_close(two);
-}
-
-static zkl_semaphore *contender(zkl_session *session, int limit)
-{
-    zkl_semaphore *semaphore = NULL;
-    zkl_error err = {0};
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&semaphore, session, POOL, limit, NULL, &err), ZKL_OK);
-    return semaphore;
-}
-
-static size_t leases(void)
-{
-    return kit_queue(one, POOL "/leases");
-}
-
-static size_t queued(void)
-{
-    return kit_queue(one, POOL "/locks");
-}
-
-static void on_permitted(zkl_semaphore *semaphore, int code, const zkl_grant *grant, const zkl_error *err,
-                         void *payload)
-{
-    struct letter letter = {.from = semaphore, .code = code, .granted = grant != NULL};
-    letter.grant = grant ? *grant : letter.grant;
-    snprintf(letter.text, sizeof letter.text, "%s", err->text);
-    mailbox_put(payload, letter);
-}
-
-static void on_state(zkl_semaphore *semaphore, zkl_state state, void *payload)
-{
-    mailbox_put(payload, (struct letter){.from = semaphore, .code = (int)state});
-}
-
-static void meddle(enum zkl__op_kind kind, const char *dir, const char *name, const char *data)
-{
-    enum zkl__rc rc = ZKL__RC_UNKNOWN;
-    struct zkl__op op = {
-        .kind = kind, .dir = dir, .name = name, .data = data, .size = data ? strlen(data) : 0, .version = -1};
-    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
-    CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
-}
-
-/* Removes the nth node of a queue. */
-static void remove_node(const char *dir, size_t nth)
-{
-    zkl_queue *queue;
-    CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, two, dir, 5000, NULL), ZKL_OK);
-    CU_ASSERT_FATAL(queue->count > nth);
-    meddle(ZKL__OP_DELETE, dir, queue->entries[nth].name, NULL);
-    zkl_queue_free(queue);
-}
-
 /* --- permits ------------------------------------------------------------------------------------------------------- */
 
 static void test_acquire_and_release(void)
 {
-    set_up(NULL);
-    zkl_semaphore *a = contender(one, 3), *b = contender(two, 3), *c = contender(two, 3);
+    kit_set_up(NULL);
+    zkl_semaphore *a = pool_contender(one, 3), *b = pool_contender(two, 3), *c = pool_contender(two, 3);
     zkl_grant grant;
     zkl_error err;
     int64_t tokens[3] = {0};
@@ -100,14 +31,14 @@ static void test_acquire_and_release(void)
     CU_ASSERT_EQUAL(tokens[0], grant.token);
     CU_ASSERT(tokens[1] > tokens[0]);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 0, NULL, NULL), ZKL_EDEADLK);
-    CU_ASSERT(EVENTUALLY(queued() == 0)); /* who holds does not queue */
-    CU_ASSERT_EQUAL(leases(), 2);
+    CU_ASSERT(EVENTUALLY(pool_queued() == 0)); /* who holds does not queue */
+    CU_ASSERT_EQUAL(pool_leases(), 2);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(b, 2, 0, NULL, NULL), ZKL_EBUSY);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(b, 2, 50, NULL, NULL), ZKL_ETIMEOUT);
-    CU_ASSERT(EVENTUALLY(queued() == 0 && leases() == 2)); /* and nothing is left */
+    CU_ASSERT(EVENTUALLY(pool_queued() == 0 && pool_leases() == 2)); /* and nothing is left */
     CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(b, 1, 5000, &grant, NULL), ZKL_OK);
     CU_ASSERT(grant.token > tokens[1]);
-    CU_ASSERT(EVENTUALLY(queued() == 0));
+    CU_ASSERT(EVENTUALLY(pool_queued() == 0));
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(c, 1, 0, NULL, NULL), ZKL_EBUSY);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 3, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, -1, &err), ZKL_EINVAL);
@@ -119,29 +50,29 @@ static void test_acquire_and_release(void)
     CU_ASSERT_EQUAL(zkl_semaphore_state(a), ZKL_STATE_IDLE);
     CU_ASSERT_EQUAL(zkl_semaphore_held(a), 0);
     CU_ASSERT_EQUAL(zkl_semaphore_release(b, 0, &err), ZKL_OK);
-    CU_ASSERT_EQUAL(leases(), 1);
+    CU_ASSERT_EQUAL(pool_leases(), 1);
     zkl_semaphore_free(a);
     zkl_semaphore_free(b);
     zkl_semaphore_free(c);
     zkl_semaphore_free(NULL);
-    CU_ASSERT(EVENTUALLY(leases() == 0 && queued() == 0));
-    tear_down();
+    CU_ASSERT(EVENTUALLY(pool_leases() == 0 && pool_queued() == 0));
+    kit_tear_down();
 }
 
 /* A request for all permits is not passed over by those for one that come after it. */
 static void test_big_requests_are_not_starved(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    set_up(NULL);
-    zkl_semaphore *holder = contender(one, 4), *big = contender(two, 4), *small[4];
+    kit_set_up(NULL);
+    zkl_semaphore *holder = pool_contender(one, 4), *big = pool_contender(two, 4), *small[4];
     CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(holder, 1, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(queued() == 0));
+    CU_ASSERT(EVENTUALLY(pool_queued() == 0));
     CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(big, 4, 30000, on_permitted, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(queued() == 1));
+    CU_ASSERT(EVENTUALLY(pool_queued() == 1));
     for (size_t i = 0; i < 4; i++) {
-        small[i] = contender(i % 2 ? one : two, 4);
+        small[i] = pool_contender(i % 2 ? one : two, 4);
         CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(small[i], 1, 30000, on_permitted, &box, NULL), ZKL_OK);
-        CU_ASSERT(EVENTUALLY(queued() == i + 2));
+        CU_ASSERT(EVENTUALLY(pool_queued() == i + 2));
     }
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     CU_ASSERT_EQUAL(zkl_semaphore_release(holder, 0, NULL), ZKL_OK);
@@ -153,7 +84,7 @@ static void test_big_requests_are_not_starved(void)
     CU_ASSERT(mailbox_wait(&box, 3));
     CU_ASSERT_PTR_EQUAL(box.letters[1].from, small[0]); /* in their order */
     CU_ASSERT_PTR_EQUAL(box.letters[2].from, small[1]);
-    CU_ASSERT(EVENTUALLY(leases() == 5)); /* two, one, one, and the next head's */
+    CU_ASSERT(EVENTUALLY(pool_leases() == 5)); /* two, one, one, and the next head's */
     CU_ASSERT_EQUAL(mailbox_count(&box), 3);
     zkl_semaphore_free(big);
     CU_ASSERT(mailbox_wait(&box, 5));
@@ -161,43 +92,43 @@ static void test_big_requests_are_not_starved(void)
         zkl_semaphore_free(small[i]);
     }
     zkl_semaphore_free(holder);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_cancel_and_free_while_waiting(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    set_up(NULL);
-    zkl_semaphore *a = contender(one, 1), *b = contender(two, 1), *c = contender(two, 1);
+    kit_set_up(NULL);
+    zkl_semaphore *a = pool_contender(one, 1), *b = pool_contender(two, 1), *c = pool_contender(two, 1);
     CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(queued() == 0));
+    CU_ASSERT(EVENTUALLY(pool_queued() == 0));
     CU_ASSERT_EQUAL(zkl_semaphore_cancel(b), ZKL_ENOTWAITING);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(b, 1, 30000, on_permitted, &box, NULL), ZKL_OK); /* the head */
-    CU_ASSERT(EVENTUALLY(leases() == 2));
+    CU_ASSERT(EVENTUALLY(pool_leases() == 2));
     CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(c, 1, 30000, on_permitted, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(queued() == 2));
+    CU_ASSERT(EVENTUALLY(pool_queued() == 2));
     CU_ASSERT_EQUAL(zkl_semaphore_state(b), ZKL_STATE_WAITING);
     CU_ASSERT_EQUAL(zkl_semaphore_cancel(b), ZKL_OK);
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECANCELED);
-    CU_ASSERT(EVENTUALLY(queued() == 1 && leases() == 2)); /* c is the head now */
+    CU_ASSERT(EVENTUALLY(pool_queued() == 1 && pool_leases() == 2)); /* c is the head now */
     zkl_semaphore_free(c);
     CU_ASSERT(mailbox_wait(&box, 2));
     CU_ASSERT_EQUAL(box.letters[1].code, ZKL_ECANCELED);
-    CU_ASSERT(EVENTUALLY(queued() == 0 && leases() == 1));
+    CU_ASSERT(EVENTUALLY(pool_queued() == 0 && pool_leases() == 1));
     CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(b, 1, 30, on_permitted, &box, NULL), ZKL_OK);
     CU_ASSERT(mailbox_wait(&box, 3));
     CU_ASSERT_EQUAL(box.letters[2].code, ZKL_ETIMEOUT);
     zkl_semaphore_free(a);
     zkl_semaphore_free(b);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_timeout_without_a_server(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    set_up(NULL);
-    zkl_semaphore *a = contender(one, 1);
+    kit_set_up(NULL);
+    zkl_semaphore *a = pool_contender(one, 1);
     for (size_t whole = 0; whole < 6; whole++) { /* also for who does not wait for it, and in the middle of things */
         zkl__memory_break(zkl_session_id(one), whole, 0, 1);
         CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(a, 1, 40, on_permitted, &box, NULL), ZKL_OK);
@@ -211,15 +142,15 @@ static void test_timeout_without_a_server(void)
     CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
     zkl_semaphore_free(a);
-    tear_down();
+    kit_tear_down();
 }
 
 /* --- the limit ----------------------------------------------------------------------------------------------------- */
 
 static void test_the_limit_is_agreed_on(void)
 {
-    set_up(NULL);
-    zkl_semaphore *a = contender(one, 3), *b = contender(two, 5);
+    kit_set_up(NULL);
+    zkl_semaphore *a = pool_contender(one, 3), *b = pool_contender(two, 5);
     zkl_error err;
     struct client client;
     CU_ASSERT_EQUAL_FATAL(client_open_plain(&client, PLACE), ZKL_OK);
@@ -230,34 +161,34 @@ static void test_the_limit_is_agreed_on(void)
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(b, 1, 5000, NULL, &err), ZKL_ECONFLICT); /* though permits are out: at once */
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "limit is 5"));
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "with 3"));
-    CU_ASSERT(EVENTUALLY(queued() == 0));
+    CU_ASSERT(EVENTUALLY(pool_queued() == 0));
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(b, 1, 5000, NULL, &err), ZKL_ECONFLICT);
-    meddle(ZKL__OP_SET, POOL, NULL, "5"); /* an operator changes it */
+    pool_meddle(ZKL__OP_SET, POOL, NULL, "5"); /* an operator changes it */
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, &err), ZKL_ECONFLICT);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(b, 1, 5000, NULL, &err), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_release(b, 0, NULL), ZKL_OK);
-    meddle(ZKL__OP_SET, POOL, NULL, "many");
+    pool_meddle(ZKL__OP_SET, POOL, NULL, "many");
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, &err), ZKL_ECONFLICT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "no limit"));
     client_close(&client);
     zkl_semaphore_free(a);
     zkl_semaphore_free(b);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_a_lock_is_no_semaphore(void)
 {
-    set_up(NULL);
+    kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, POOL, NULL);
-    zkl_semaphore *a = contender(two, 2);
+    zkl_semaphore *a = pool_contender(two, 2);
     zkl_error err;
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, &err), ZKL_ECONFLICT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "as a lock"));
     zkl_semaphore_free(a);
     zkl_lock_free(lock);
-    tear_down();
+    kit_tear_down();
 }
 
 /* --- Curator ------------------------------------------------------------------------------------------------------- */
@@ -269,8 +200,8 @@ static void test_curators_permits_count(void)
 {
     struct mailbox box = MAILBOX_INIT;
     struct client curator;
-    set_up(NULL);
-    zkl_semaphore *a = contender(one, 2);
+    kit_set_up(NULL);
+    zkl_semaphore *a = pool_contender(one, 2);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(client_open_plain(&curator, PLACE), ZKL_OK);
@@ -280,171 +211,19 @@ static void test_curators_permits_count(void)
     CU_ASSERT_EQUAL_FATAL(reply->rc, ZKL__RC_OK);
     snprintf(lock, sizeof lock, POOL "/locks/%s", reply->name);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(a, 2, 30000, on_permitted, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(queued() == 2));
+    CU_ASSERT(EVENTUALLY(pool_queued() == 2));
     reply = client_call(&curator, op_create(POOL CURATORS_LEASE, "", ZKL__EPHEMERAL_SEQUENTIAL));
     CU_ASSERT_EQUAL_FATAL(reply->rc, ZKL__RC_OK);
     snprintf(lease, sizeof lease, POOL "/leases/%s", reply->name);
     CU_ASSERT_EQUAL(client_rc(&curator, op_delete(lock, -1)), ZKL__RC_OK);
-    CU_ASSERT(EVENTUALLY(leases() == 3)); /* we are the head, and wait */
+    CU_ASSERT(EVENTUALLY(pool_leases() == 3)); /* we are the head, and wait */
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     CU_ASSERT_EQUAL(client_rc(&curator, op_delete(lease, -1)), ZKL__RC_OK);
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
     client_close(&curator);
     zkl_semaphore_free(a);
-    tear_down();
-}
-
-/* --- faults -------------------------------------------------------------------------------------------------------- */
-
-/* Whatever reply is lost, wherever the connection breaks: a lease is never doubled, so limit 1 does not wait for itself. */
-static void test_lost_replies(void)
-{
-    set_up(NULL);
-    for (size_t whole = 0; whole < 14; whole++) {
-        for (size_t half = 0; half < 3; half++) {
-            zkl_semaphore *a = contender(one, 2);
-            struct mailbox box = MAILBOX_INIT;
-            zkl__memory_break(zkl_session_id(one), whole, half, half == 0);
-            CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(a, 2, 20000, on_permitted, &box, NULL), ZKL_OK);
-            CU_ASSERT(EVENTUALLY(mailbox_count(&box) == 1 || zkl__memory_resume(zkl_session_id(one)) == ZKL_OK));
-            CU_ASSERT(mailbox_wait(&box, 1));
-            CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
-            CU_ASSERT_EQUAL(zkl_semaphore_held(a), 2);
-            zkl__memory_suspend(zkl_session_id(one)); /* what is left of the plan goes with the connection */
-            CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
-            CU_ASSERT_EQUAL(kit_queue(two, POOL "/leases"), 2);
-            CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_OK);
-            CU_ASSERT(EVENTUALLY(kit_queue(two, POOL "/leases") == 0 && kit_queue(two, POOL "/locks") == 0));
-            zkl_semaphore_free(a);
-        }
-    }
-    tear_down();
-}
-
-static void test_expiry_while_holding(void)
-{
-    struct mailbox states = MAILBOX_INIT;
-    zkl_semaphore_options options = ZKL_SEMAPHORE_OPTIONS_INIT;
-    options.state_fn = on_state;
-    options.state_payload = &states;
-    zkl_semaphore *a = NULL;
-    set_up(NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&a, one, POOL, 3, &options, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 3, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT(mailbox_wait(&states, 1));
-    CU_ASSERT_EQUAL(states.letters[0].code, ZKL_STATE_HELD);
-    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT(mailbox_wait(&states, 2));
-    CU_ASSERT_EQUAL(states.letters[1].code, ZKL_STATE_JEOPARDY); /* once, not once for each */
-    CU_ASSERT_EQUAL(zkl_semaphore_state(a), ZKL_STATE_JEOPARDY);
-    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT(mailbox_wait(&states, 3));
-    CU_ASSERT_EQUAL(states.letters[2].code, ZKL_STATE_HELD);
-    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(mailbox_last(&states) == ZKL_STATE_LOST));
-    size_t told = mailbox_count(&states);
-    CU_ASSERT_FALSE(zkl_semaphore_is_held(a));
-    CU_ASSERT_EQUAL(zkl_semaphore_held(a), 0);
-    CU_ASSERT_EQUAL(zkl_semaphore_token(a), 0);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 1, NULL), ZKL_ELOST);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_ELOST);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 3, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT(mailbox_wait(&states, told + 1));
-    zkl_semaphore_free(a);
-    tear_down();
-}
-
-static void test_lease_runs_out(void)
-{
-    zkl_session_options options = kit_short();
-    set_up(&options);
-    zkl_semaphore *a = contender(one, 1);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(!zkl_semaphore_is_held(a)));
-    CU_ASSERT_EQUAL(zkl_semaphore_state(a), ZKL_STATE_LOST);
-    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_ELOST);
-    CU_ASSERT(EVENTUALLY(leases() == 0));
-    zkl_semaphore_free(a);
-    tear_down();
-}
-
-static void test_expiry_while_waiting(void)
-{
-    struct mailbox box = MAILBOX_INIT;
-    zkl_semaphore_options options = ZKL_SEMAPHORE_OPTIONS_INIT;
-    options.on_expiry = ZKL_ON_EXPIRY_FAIL;
-    zkl_semaphore *c = NULL;
-    set_up(NULL);
-    zkl_semaphore *a = contender(one, 2), *b = contender(two, 2);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(b, 2, 30000, on_permitted, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(leases() == 3));
-    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(two)), ZKL_OK); /* the head: queues again */
-    CU_ASSERT(EVENTUALLY(leases() == 3));
-    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(two)), ZKL_OK); /* what happens meanwhile is not missed */
-    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(two)), ZKL_OK);
-    CU_ASSERT(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&c, one, POOL, 2, &options, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(c, 2, 30000, on_permitted, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(leases() == 4));
-    CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK); /* by option: fails */
-    CU_ASSERT(mailbox_wait(&box, 2));
-    CU_ASSERT_EQUAL(box.letters[1].code, ZKL_ELOST);
-    CU_ASSERT(zkl_semaphore_is_held(b));
-    zkl_semaphore_free(a);
-    zkl_semaphore_free(b);
-    zkl_semaphore_free(c);
-    tear_down();
-}
-
-static void test_an_operator_removes_nodes(void)
-{
-    zkl_session_options options = kit_short();
-    struct mailbox box = MAILBOX_INIT;
-    set_up(&options);
-    zkl_semaphore *a = contender(one, 2), *b = contender(two, 2);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 2, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(queued() == 0));
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(b, 2, 30000, on_permitted, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(leases() == 4));
-    remove_node(POOL "/leases", 3); /* of the head that waits: it begins again */
-    CU_ASSERT(EVENTUALLY(leases() == 4 && queued() == 1));
-    remove_node(POOL "/locks", 0); /* its place in the queue: the same */
-    CU_ASSERT(EVENTUALLY(leases() == 4 && queued() == 1));
-    CU_ASSERT_EQUAL(mailbox_count(&box), 0);
-    remove_node(POOL "/leases", 0); /* one that is held: all of it is lost */
-    CU_ASSERT(EVENTUALLY(!zkl_semaphore_is_held(a)));
-    CU_ASSERT_EQUAL(zkl_semaphore_state(a), ZKL_STATE_LOST);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_ELOST);
-    CU_ASSERT(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(b, 0, NULL), ZKL_OK);
-    zkl_semaphore_free(a);
-    zkl_semaphore_free(b);
-    tear_down();
-}
-
-static void test_close_while_waiting_and_holding(void)
-{
-    struct mailbox box = MAILBOX_INIT;
-    set_up(NULL);
-    zkl_semaphore *a = contender(one, 2), *b = contender(two, 2), *c = contender(two, 2);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 2, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(b, 1, 30000, on_permitted, &box, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(c, 1, 30000, on_permitted, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(leases() == 3));
-    tear_down();
-    CU_ASSERT_EQUAL(mailbox_count(&box), 2);
-    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 10, NULL, NULL), ZKL_ECLOSED);
-    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 1, NULL), ZKL_ECLOSED);
-    zkl_semaphore_free(a);
-    zkl_semaphore_free(b);
-    zkl_semaphore_free(c);
+    kit_tear_down();
 }
 
 /* --- one wake-up --------------------------------------------------------------------------------------------------- */
@@ -465,22 +244,22 @@ static void test_only_the_head_is_woken(void)
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     options.log_fn = count_readings;
     options.log_level = ZKL_LOG_DEBUG;
-    set_up(&options);
+    kit_set_up(&options);
     zkl_semaphore *holders[3], *crowd[CROWD];
     for (int i = 0; i < 3; i++) {
-        holders[i] = contender(one, 3);
+        holders[i] = pool_contender(one, 3);
         CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(holders[i], 1, 5000, NULL, NULL), ZKL_OK);
     }
-    CU_ASSERT(EVENTUALLY(queued() == 0));
+    CU_ASSERT(EVENTUALLY(pool_queued() == 0));
     for (size_t i = 0; i < CROWD; i++) {
-        crowd[i] = contender(i % 2 ? one : two, 3);
+        crowd[i] = pool_contender(i % 2 ? one : two, 3);
         CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(crowd[i], 1, 60000, on_permitted, &box, NULL), ZKL_OK);
-        CU_ASSERT(EVENTUALLY(queued() == i + 1));
+        CU_ASSERT(EVENTUALLY(pool_queued() == i + 1));
     }
-    CU_ASSERT(EVENTUALLY(leases() == 4));
+    CU_ASSERT(EVENTUALLY(pool_leases() == 4));
     for (size_t i = 0; i < 3; i++) {
         int reads_of_the_next = 2; /* without a watch, and with one */
-        CU_ASSERT(EVENTUALLY(leases() == 4 && queued() == CROWD - i));
+        CU_ASSERT(EVENTUALLY(pool_leases() == 4 && pool_queued() == CROWD - i));
         CU_ASSERT(EVENTUALLY(readings >= 3 + 2)); /* the head has settled down */
         kit_queue(one, POOL);
         int before = readings;
@@ -496,7 +275,7 @@ static void test_only_the_head_is_woken(void)
     for (int i = 0; i < 3; i++) {
         zkl_semaphore_free(holders[i]);
     }
-    tear_down();
+    kit_tear_down();
 }
 
 /* --- never above the limit ----------------------------------------------------------------------------------------- */
@@ -554,7 +333,7 @@ static void test_never_too_many(void)
     one = kit_open(NULL);
     storm_begin(&storm, 42, 12);
     for (int i = 0; i < CONTENDERS; i++) {
-        crowd[i] = contender(storm.sessions[i % STORM_SESSIONS], LIMIT);
+        crowd[i] = pool_contender(storm.sessions[i % STORM_SESSIONS], LIMIT);
         CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i], NULL, use, crowd[i]), 0);
     }
     int64_t until = now_ms() + 4000;
@@ -571,43 +350,20 @@ static void test_never_too_many(void)
         zkl_semaphore_free(crowd[i]);
     }
     storm_calm(&storm);
-    CU_ASSERT(EVENTUALLY(leases() == 0 && queued() == 0)); /* nothing is left */
+    CU_ASSERT(EVENTUALLY(pool_leases() == 0 && pool_queued() == 0)); /* nothing is left */
     CU_ASSERT(grants > 5);
     storm_end(&storm);
     kit_close(one);
 }
 
-/* --- no memory; arguments ------------------------------------------------------------------------------------------ */
-
-static void test_no_memory(void)
-{
-    struct test_heap heap = TEST_HEAP_INIT;
-    zkl_heap functions = test_heap(&heap);
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.heap = &functions;
-    one = kit_open(&options);
-    for (long nth = 1; nth < 60; nth++) {
-        zkl_semaphore *a = NULL;
-        test_heap_fail(&heap, nth, false);
-        int code = zkl_semaphore_new(&a, one, POOL, 2, NULL, NULL);
-        if (code == ZKL_OK) {
-            code = zkl_semaphore_acquire(a, 2, 5000, NULL, NULL);
-        }
-        test_heap_fail(&heap, 0, false);
-        CU_ASSERT(code == ZKL_OK || code == ZKL_ENOMEM);
-        zkl_semaphore_free(a);
-        CU_ASSERT(EVENTUALLY(leases() == 0 && queued() == 0));
-    }
-    kit_close(one);
-    CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
-}
+/* --- arguments ----------------------------------------------------------------------------------------------------- */
 
 static void test_bad_calls(void)
 {
     zkl_semaphore_options options = ZKL_SEMAPHORE_OPTIONS_INIT;
     zkl_semaphore *semaphore = NULL;
     zkl_error err;
-    set_up(NULL);
+    kit_set_up(NULL);
     CU_ASSERT_EQUAL(zkl_semaphore_new(&semaphore, one, POOL, 0, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "limit"));
     CU_ASSERT_EQUAL(zkl_semaphore_new(&semaphore, one, POOL, ZKL_PERMITS_MAX + 1, NULL, &err), ZKL_EINVAL);
@@ -625,7 +381,7 @@ static void test_bad_calls(void)
     options.on_expiry = (zkl_on_expiry)7;
     CU_ASSERT_EQUAL(zkl_semaphore_new(&semaphore, one, POOL, 1, &options, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NULL(semaphore);
-    semaphore = contender(one, 2);
+    semaphore = pool_contender(one, 2);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 3, 0, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 0, 0, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 1, -2, NULL, &err), ZKL_EINVAL);
@@ -636,12 +392,10 @@ static void test_bad_calls(void)
     CU_ASSERT_FALSE(zkl_semaphore_is_held(NULL));
     CU_ASSERT_EQUAL(zkl_semaphore_held(NULL), 0);
     zkl_semaphore_free(semaphore);
-    tear_down();
+    kit_tear_down();
 }
 
 TESTS("semaphore", T(test_acquire_and_release), T(test_big_requests_are_not_starved),
       T(test_cancel_and_free_while_waiting), T(test_timeout_without_a_server), T(test_the_limit_is_agreed_on),
-      T(test_a_lock_is_no_semaphore), T(test_curators_permits_count), T(test_lost_replies),
-      T(test_expiry_while_holding), T(test_lease_runs_out), T(test_expiry_while_waiting),
-      T(test_an_operator_removes_nodes), T(test_close_while_waiting_and_holding), T(test_only_the_head_is_woken),
-      T(test_never_too_many), T(test_no_memory), T(test_bad_calls))
+      T(test_a_lock_is_no_semaphore), T(test_curators_permits_count), T(test_only_the_head_is_woken),
+      T(test_never_too_many), T(test_bad_calls))

@@ -3,20 +3,6 @@
 
 #include <string.h>
 
-static zkl_session *one, *two;
-
-static void set_up(void)
-{
-    one = kit_open(NULL);
-    two = kit_open(NULL);
-}
-
-static void tear_down(void)
-{
-    kit_close(one);
-    kit_close(two);
-}
-
 /* What was visited, by path. */
 struct shown {
     const char *path;
@@ -53,7 +39,7 @@ static void on_leader(zkl_election_observer *observer, const zkl_leader *leader,
 static void test_every_kind(void)
 {
     static const char *const both[] = {"/m/a", "/m/b"};
-    set_up();
+    kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, "/lock", NULL), *waiter = kit_lock(one, "/waits", NULL);
     zkl_lock *blocker = kit_lock(two, "/waits", NULL);
     struct acquire waiting;
@@ -107,7 +93,7 @@ static void test_every_kind(void)
     zkl_lock_free(lock);
     zkl_lock_free(waiter);
     zkl_lock_free(blocker);
-    tear_down();
+    kit_tear_down();
 }
 
 static void test_path_check(void)

@@ -1,0 +1,225 @@
+/* When an operation cannot be sent: too many, too long, too much watched, no memory. */
+#include "script.h"
+
+#include <string.h>
+
+static struct script s;
+static struct script_owner me;
+
+/* --- operations that cannot be sent -------------------------------------------------------------------------------- */
+
+static void live(int code)
+{
+    script_acquire(&s, &me);
+    script_run(&s, 4000 * MS);
+    if (script_find(&s, SCRIPT_BLOCKER)) {
+        script_remove(&s, SCRIPT_BLOCKER);
+    }
+    script_run(&s, 4000 * MS);
+    CU_ASSERT_EQUAL(me.granted + me.failed, 1);
+    CU_ASSERT(me.granted || (code != ZKL_ECONNECT && me.code == code));
+    if (me.granted) {
+        script_release(&s, &me);
+        script_run(&s, 4000 * MS);
+        CU_ASSERT_EQUAL(me.released, 1);
+    }
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+}
+
+static void test_refused_submits(void)
+{
+    static const int codes[] = {ZKL_ECONNECT, ZKL_ENOMEM, ZKL_ELIMIT};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        for (int count = 1; count <= 3; count++) {
+            bool all = false;
+            for (int n = 0; !all; n++) {
+                unsigned failures = CU_get_number_of_failures();
+                script_begin_blocked(&s);
+                s.refuse_code = codes[i];
+                s.refuse_skip = n;
+                s.refuse_count = count;
+                live(codes[i]);
+                all = s.refuse_count == count;
+                script_finish(&s);
+                if (CU_get_number_of_failures() != failures) {
+                    fprintf(stderr, "\n    %s, %d submits from the %dth\n", zkl_error_name(codes[i]), count, n);
+                }
+            }
+        }
+    }
+}
+
+/* The path fits, but with the session's chroot before it the whole does not: a caller's mistake, said at once. */
+static void test_path_too_long_under_the_chroot(void)
+{
+    script_begin(&s);
+    s.refuse_code = ZKL_EINVAL;
+    s.refuse_count = 2; /* the create, and its list */
+    script_acquire(&s, &me);
+    CU_ASSERT_PTR_NOT_NULL(strstr(me.why, "chroot"));
+    script_finish_failed(&s, &me, ZKL_EINVAL);
+}
+
+static void test_refused_submits_after_a_lost_create(void)
+{
+    for (int n = 0; n < 12; n++) {
+        script_begin(&s);
+        script_acquire(&s, &me);
+        script_suspend(&s, 1);
+        s.refuse_code = ZKL_ECONNECT;
+        s.refuse_skip = n;
+        s.refuse_count = 1;
+        script_connect(&s);
+        script_run(&s, 4000 * MS);
+        CU_ASSERT_EQUAL(me.granted, 1);
+        CU_ASSERT_EQUAL(script_ours(&s), 1);
+        script_finish(&s);
+    }
+}
+
+/* The list behind the barrier cannot be sent, and the barrier's answer takes longer than the putting-off lasts. */
+static void test_slow_barrier_without_its_list(void)
+{
+    script_begin(&s);
+    script_acquire(&s, &me);
+    script_suspend(&s, 1);
+    script_cancel(&s, &me);
+    s.refuse_kind = ZKL__OP_CHILDREN;
+    s.refuse_code = ZKL_ELIMIT;
+    s.refuse_count = 1;
+    script_connect(&s);
+    script_wait(&s, 500 * MS);
+    OPS(&s, "check");
+    script_answer(&s);
+    OPS(&s, "check list");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    script_finish(&s);
+}
+
+static void test_too_many_operations(void)
+{
+    script_begin(&s);
+    static struct script_owner many[450];
+    for (int i = 0; i < 450; i++) { /* a create each, and a list: more than 400 */
+        script_acquire(&s, &many[i]);
+    }
+    CU_ASSERT_EQUAL(s.op_count, 400);
+    script_run(&s, 10000 * MS);
+    for (int granted = 0, i = 0; granted < 450; i++) {
+        CU_ASSERT_FATAL(i < 100000);
+        if (many[i % 450].contender && many[i % 450].granted) {
+            script_release(&s, &many[i % 450]);
+            script_answer_all(&s);
+            granted++;
+        }
+    }
+    script_finish(&s);
+}
+
+static void watch_much(struct zkl__watch *watch)
+{
+    static char path[99971];
+    memset(path, 'a', sizeof path - 1);
+    path[0] = '/';
+    *watch = (struct zkl__watch){.path = path};
+    CU_ASSERT_EQUAL(zkl__watch_add(s.core, watch), ZKL_OK);
+}
+
+static void test_too_many_watched_bytes(void)
+{
+    struct zkl__watch big;
+    script_begin_blocked(&s);
+    watch_much(&big);
+    script_acquire(&s, &me);
+    script_run(&s, 1000 * MS);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    script_finish_failed(&s, &me, ZKL_ELIMIT);
+}
+
+/* The same, but the get had to wait: our czxid is not known yet, and the server puts the question off. */
+static void test_too_many_watched_bytes_and_a_get_put_off(void)
+{
+    struct zkl__watch big;
+    script_begin_blocked(&s);
+    watch_much(&big);
+    s.next_sequence = 2;
+    script_put(&s, "/q/lock-0000000001", SCRIPT_STRANGER); /* short enough to be watched */
+    script_acquire(&s, &me);
+    script_suspend(&s, 2);
+    script_connect(&s);
+    while (strcmp(script_state(&me), "watching") != 0) {
+        script_answer(&s);
+    }
+    OPS(&s, "exists get");
+    script_step(&s, (struct zkl__event){.kind = ZKL__EV_WATCH, .path = "/q/lock-0000000001"});
+    OPS(&s, "exists get list");
+    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+    script_answer(&s);
+    script_remove(&s, "/q/lock-0000000001");
+    script_answer(&s);
+    OPS(&s, ""); /* put off */
+    script_run(&s, 1000 * MS);
+    script_finish_failed(&s, &me, ZKL_ELIMIT);
+}
+
+/* --- no memory ----------------------------------------------------------------------------------------------------- */
+
+static void live_without_memory(bool lost_create)
+{
+    struct zkl__contender_config config = script_config(&me, "/made/here");
+    script_connect(&s);
+    if (!script_contend(&s, &me, &config)) {
+        return;
+    }
+    script_start(&s, &me, INT64_MAX, false);
+    if (lost_create) {
+        script_answer_all(&s);
+        script_end(&s, ZKL_ELOST);
+        script_connect(&s);
+        script_suspend(&s, 1);
+        script_connect(&s);
+    }
+    script_run(&s, 1000 * MS);
+    CU_ASSERT(me.granted + me.failed <= 1);
+    CU_ASSERT(me.granted || me.code == ZKL_ENOMEM || !me.failed);
+    if (me.contender && zkl__contender_state(me.contender) == ZKL__HELD) {
+        script_release(&s, &me);
+    }
+    script_run(&s, 4000 * MS);
+}
+
+static void test_no_memory_at_every_allocation(void)
+{
+    for (int variant = 0; variant < 4; variant++) {
+        bool on = variant & 1, failed = true;
+        for (long nth = 1; failed; nth++) {
+            unsigned failures = CU_get_number_of_failures();
+            if (script_init_failing(&s, nth, on)) {
+                s.next_sequence = 10;
+                script_put(&s, "/made", 0);
+                if (variant & 2) { /* something to be ignored: names are kept */
+                    script_put(&s, "/made/here", 0);
+                    script_put(&s, "/made/here/lock-0000000000", 0);
+                    script_put(&s, "/made/here/lock-0000000001", 0);
+                }
+                live_without_memory(variant & 2);
+                failed = test_heap_failures(&s.heap) > 0;
+                test_heap_fail(&s.heap, 0, false);
+                script_run(&s, 4000 * MS);
+                script_finish(&s);
+            } else {
+                script_deinit(&s);
+            }
+            if (CU_get_number_of_failures() != failures) {
+                fprintf(stderr, "\n    allocation %ld, variant %d\n", nth, variant);
+                return;
+            }
+        }
+    }
+}
+
+TESTS("contender limits", T(test_refused_submits), T(test_path_too_long_under_the_chroot),
+      T(test_refused_submits_after_a_lost_create), T(test_slow_barrier_without_its_list), T(test_too_many_operations),
+      T(test_too_many_watched_bytes), T(test_too_many_watched_bytes_and_a_get_put_off),
+      T(test_no_memory_at_every_allocation))

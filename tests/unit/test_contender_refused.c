@@ -1,0 +1,267 @@
+/* Servers that refuse or put off what a contender asks for. */
+#include "script.h"
+
+#include <string.h>
+
+static struct script s;
+static struct script_owner me;
+
+static void refuse(const char *under_way, enum zkl__rc rc, int code)
+{
+    OPS(&s, under_way);
+    script_answer_with(&s, rc);
+    CU_ASSERT_EQUAL(me.failed, 1);
+    CU_ASSERT_EQUAL(me.zk_code, -100);
+    script_finish_failed(&s, &me, code);
+}
+
+static void test_sequence_used_up(void)
+{
+    script_begin(&s);
+    s.next_sequence = (int64_t)INT32_MAX + 1;
+    script_acquire(&s, &me);
+    script_answer_all(&s);
+    CU_ASSERT_PTR_NOT_NULL(strstr(me.why, "2147483647"));
+    script_finish_failed(&s, &me, ZKL_EEXHAUSTED);
+}
+
+/* Requests that follow each other closely see the counter wrap: such a number is nobody's place. */
+static void test_negative_number(void)
+{
+    script_begin(&s);
+    s.next_sequence = INT32_MIN;
+    script_acquire(&s, &me);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    script_finish_failed(&s, &me, ZKL_EEXHAUSTED);
+}
+
+static void refuse_create(enum zkl__rc rc, int code)
+{
+    script_begin(&s);
+    script_acquire(&s, &me);
+    refuse("create list", rc, code);
+}
+
+static void test_create_refused(void)
+{
+    refuse_create(ZKL__RC_NOAUTH, ZKL_EAUTH);
+    refuse_create(ZKL__RC_INVALIDACL, ZKL_EAUTH);
+    refuse_create(ZKL__RC_EPHEMERALPARENT, ZKL_ECONFLICT);
+    refuse_create(ZKL__RC_REFUSED, ZKL_EUNSUPPORTED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(me.why, "refused"));
+}
+
+static void test_make_refused(void)
+{
+    script_begin(&s);
+    script_remove(&s, "/q");
+    script_acquire(&s, &me);
+    script_answer(&s);
+    script_answer(&s);
+    refuse("create", ZKL__RC_EPHEMERALPARENT, ZKL_ECONFLICT);
+    script_begin(&s);
+    script_remove(&s, "/q");
+    script_acquire(&s, &me);
+    script_answer(&s);
+    script_answer(&s);
+    refuse("create", ZKL__RC_NOAUTH, ZKL_EAUTH);
+}
+
+static void test_list_refused(void)
+{
+    script_begin(&s);
+    script_acquire(&s, &me);
+    script_answer(&s);
+    refuse("list", ZKL__RC_NOAUTH, ZKL_EAUTH);
+}
+
+static void test_exists_of_the_blocker_refused(void)
+{
+    script_begin_blocked(&s);
+    script_find(&s, SCRIPT_BLOCKER)->hidden = true;
+    script_acquire(&s, &me);
+    for (int i = 0; i < 3; i++) {
+        script_answer(&s);
+    }
+    refuse("exists", ZKL__RC_NOAUTH, ZKL_EAUTH);
+}
+
+static void test_check_refused(void)
+{
+    script_begin_proving(&s, &me);
+    refuse("check", ZKL__RC_NOAUTH, ZKL_EAUTH);
+}
+
+static void test_stat_refused(void)
+{
+    script_begin(&s);
+    script_acquire(&s, &me);
+    script_suspend(&s, 2);
+    script_connect(&s);
+    while (s.op_count != 1 || s.ops[0].kind != ZKL__OP_EXISTS) {
+        script_answer(&s);
+    }
+    refuse("exists", ZKL__RC_NOAUTH, ZKL_EAUTH);
+}
+
+/* Never forgotten: until it is gone, or the session is. */
+static void test_delete_refused(void)
+{
+    static const enum zkl__rc rcs[] = {ZKL__RC_NOAUTH, ZKL__RC_NOTAPPLIED, ZKL__RC_REFUSED};
+    for (size_t i = 0; i < sizeof rcs / sizeof *rcs; i++) {
+        script_begin(&s);
+        script_hold(&s, &me);
+        script_release(&s, &me);
+        for (int n = 0; n < 20; n++) {
+            OPS(&s, "delete");
+            script_answer_with(&s, rcs[i]);
+            CU_ASSERT_EQUAL(me.released, 0);
+            while (s.op_count == 0 || s.ops[0].kind != ZKL__OP_DELETE) {
+                script_wait(&s, 2000 * MS);
+                while (s.op_count > 0 && s.ops[0].kind == ZKL__OP_SYNC) {
+                    script_answer(&s);
+                }
+            }
+        }
+        if (i == 0) {
+            script_answer_all(&s);
+        } else {
+            script_expire(&s);
+        }
+        CU_ASSERT_EQUAL(me.released, 1);
+        CU_ASSERT_EQUAL(me.code, i == 0 ? ZKL_OK : ZKL_ELOST);
+        script_finish(&s);
+    }
+}
+
+/* A create of unknown fate is not wanted any more, and what carries its uuid may not be deleted: a stranger's is left alone, ours is
+ * not forgotten. */
+static void test_delete_of_what_a_lost_create_made_refused(void)
+{
+    for (int ours = 0; ours <= 1; ours++) {
+        script_begin(&s);
+        script_acquire(&s, &me);
+        script_suspend(&s, 1);
+        script_cancel(&s, &me);
+        struct script_node *node = script_find(&s, script_our_path(&s));
+        node->fixed = true;
+        node->owner = ours ? node->owner : SCRIPT_STRANGER;
+        script_connect(&s);
+        script_run(&s, 5000 * MS);
+        CU_ASSERT_EQUAL(zkl__core_idle(s.core), !ours);
+        CU_ASSERT_EQUAL(script_ours(&s), ours);
+        for (int i = 0; i < s.node_count; i++) {
+            s.nodes[i].fixed = false;
+        }
+        script_run(&s, 5000 * MS);
+        CU_ASSERT_EQUAL(script_ours(&s), 0);
+        script_finish(&s);
+    }
+}
+
+/* The look at whose it is stays unanswered, or is refused. */
+static void test_look_at_what_a_lost_create_made_refused(void)
+{
+    for (int lost = 0; lost <= 1; lost++) {
+        script_begin(&s);
+        script_acquire(&s, &me);
+        script_suspend(&s, 1);
+        script_cancel(&s, &me);
+        script_find(&s, script_our_path(&s))->fixed = true;
+        script_connect(&s);
+        while (s.op_count == 0 || s.ops[0].kind != ZKL__OP_EXISTS) {
+            if (s.op_count > 0) {
+                script_answer(&s);
+            } else {
+                script_wait(&s, 100 * MS);
+            }
+        }
+        if (lost) {
+            script_suspend(&s, 0);
+            script_connect(&s);
+        } else {
+            script_answer_with(&s, ZKL__RC_NOAUTH);
+        }
+        script_run(&s, 5000 * MS);
+        CU_ASSERT_EQUAL(script_ours(&s), 1);
+        script_find(&s, script_our_path(&s))->fixed = false;
+        script_run(&s, 5000 * MS);
+        CU_ASSERT_EQUAL(script_ours(&s), 0);
+        script_finish(&s);
+    }
+}
+
+/* The list behind the barrier says that there is no directory, or is refused, or put off. */
+static void test_list_of_an_unwanted_create_refused(void)
+{
+    static const enum zkl__rc rcs[] = {ZKL__RC_NOAUTH, ZKL__RC_NOTAPPLIED, ZKL__RC_NONODE};
+    for (size_t i = 0; i < sizeof rcs / sizeof *rcs; i++) {
+        script_begin(&s);
+        script_acquire(&s, &me);
+        script_suspend(&s, 1);
+        script_cancel(&s, &me);
+        script_connect(&s);
+        OPS(&s, "check list");
+        script_answer_with(&s, rcs[i] == ZKL__RC_NONODE ? ZKL__RC_NOTAPPLIED : ZKL__RC_OK); /* the barrier */
+        script_answer_with(&s, rcs[i]); /* without a barrier, that there is no directory proves nothing */
+        script_run(&s, 5000 * MS);
+        CU_ASSERT_EQUAL(script_ours(&s), 0);
+        script_finish(&s);
+    }
+}
+
+/* Once is not for ever: everything that a server puts off is asked again. */
+static void test_put_off_once(void)
+{
+    int refused = 0, total = 100;
+    for (int n = 0; n < total; n++) {
+        script_begin_blocked(&s);
+        script_acquire(&s, &me);
+        int answered = 0;
+        for (int turn = 0; turn < 40; turn++) {
+            while (s.op_count > 0) {
+                if (answered++ == n) {
+                    refused++;
+                    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+                } else {
+                    script_answer(&s);
+                }
+            }
+            if (turn == 20) {
+                script_remove(&s, SCRIPT_BLOCKER);
+            }
+            script_wait(&s, 200 * MS);
+        }
+        CU_ASSERT_EQUAL(me.granted, 1);
+        if (me.granted) {
+            script_release(&s, &me);
+        }
+        script_run(&s, 100 * MS);
+        CU_ASSERT_EQUAL(me.released, 1);
+        total = answered;
+        script_finish(&s);
+    }
+    CU_ASSERT(refused > 4);
+}
+
+/* The create is put off, and its list takes longer to come back than the putting-off lasts. */
+static void test_slow_list_behind_a_create_put_off(void)
+{
+    script_begin(&s);
+    script_acquire(&s, &me);
+    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+    script_wait(&s, 500 * MS);
+    OPS(&s, "list");
+    script_answer(&s);
+    OPS(&s, "create list");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    script_finish(&s);
+}
+
+TESTS("contender refused", T(test_sequence_used_up), T(test_negative_number), T(test_create_refused),
+      T(test_make_refused), T(test_list_refused), T(test_exists_of_the_blocker_refused), T(test_check_refused),
+      T(test_stat_refused), T(test_delete_refused), T(test_delete_of_what_a_lost_create_made_refused),
+      T(test_look_at_what_a_lost_create_made_refused), T(test_list_of_an_unwanted_create_refused), T(test_put_off_once),
+      T(test_slow_list_behind_a_create_put_off))

@@ -1,0 +1,215 @@
+/* What is taken from under a contender, or is not there: its node, the directory, the chroot. */
+#include "script.h"
+
+#include <string.h>
+
+static struct script s;
+static struct script_owner me;
+
+/* --- operators ----------------------------------------------------------------------------------------------------- */
+
+static void test_our_node_removed_while_waiting(void)
+{
+    char before[SCRIPT_PATH];
+    script_begin_blocked(&s);
+    script_acquire(&s, &me);
+    script_answer_all(&s);
+    strcpy(before, script_our_path(&s));
+    script_remove(&s, before);
+    script_remove(&s, SCRIPT_BLOCKER);
+    OPS(&s, "list"); /* which proves whether our own node is there */
+    script_answer(&s);
+    CU_ASSERT_EQUAL(me.granted, 0);
+    OPS(&s, "create list");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT(strncmp(before, script_our_path(&s), 40) != 0); /* another uuid */
+    script_finish(&s);
+}
+
+static void test_our_node_removed_while_proving(void)
+{
+    script_begin_proving(&s, &me);
+    OPS(&s, "check");
+    script_remove(&s, script_our_path(&s));
+    script_answer(&s);
+    OPS(&s, "create list");
+    script_run(&s, 8000 * MS);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    script_finish(&s);
+}
+
+static void test_our_node_removed_while_held(void)
+{
+    script_begin(&s);
+    script_hold(&s, &me);
+    script_remove(&s, script_our_path(&s));
+    script_run(&s, 1000 * MS); /* the next heartbeat is a check of the node */
+    CU_ASSERT_EQUAL(me.lost, 1);
+    CU_ASSERT_STRING_EQUAL(zkl__contender_node(me.contender), "");
+    CU_ASSERT_FALSE(zkl__contender_holds(s.core, me.contender, s.now));
+    script_release(&s, &me);
+    CU_ASSERT_EQUAL(me.released, 1);
+    script_finish(&s);
+}
+
+static void test_our_node_removed_before_the_list(void)
+{
+    script_begin(&s);
+    script_acquire(&s, &me);
+    script_answer(&s);
+    script_remove(&s, script_our_path(&s));
+    script_answer(&s);
+    STATE(&me, "creating");
+    OPS(&s, "create list");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    script_finish(&s);
+}
+
+/* Our czxid is still asked for, a watch fires, and then it turns out that our own node is gone, with a list under way. */
+static void test_our_node_removed_between_watch_and_stat(void)
+{
+    script_begin_blocked(&s);
+    script_acquire(&s, &me);
+    script_suspend(&s, 2);
+    script_connect(&s);
+    while (strcmp(script_state(&me), "watching") != 0) {
+        script_answer(&s);
+    }
+    OPS(&s, "exists get");
+    script_step(&s, (struct zkl__event){.kind = ZKL__EV_WATCH, .watch = ZKL__WATCH_CHANGED, .path = SCRIPT_BLOCKER});
+    OPS(&s, "exists get list");
+    script_remove(&s, script_our_path(&s));
+    script_remove(&s, SCRIPT_BLOCKER);
+    script_answer(&s);
+    STATE(&me, "new");
+    OPS(&s, "get list"); /* of the last attempt: its list is no answer for the next one */
+    script_answer(&s);
+    script_answer(&s);
+    OPS(&s, "create list");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    script_finish(&s);
+}
+
+static void test_directory_removed_while_waiting(void)
+{
+    script_begin_blocked(&s);
+    script_acquire(&s, &me);
+    script_answer_all(&s);
+    script_remove(&s, script_our_path(&s));
+    script_remove(&s, "/q");
+    script_remove(&s, SCRIPT_BLOCKER);
+    OPS(&s, "list");
+    script_answer(&s);
+    OPS(&s, "create list");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    script_finish(&s);
+}
+
+static void test_removed_by_somebody_to_fail(void)
+{
+    script_begin_blocked(&s);
+    struct zkl__contender_config config = script_config(&me, "/q");
+    config.fail_on_expiry = true;
+    script_contend(&s, &me, &config);
+    script_start(&s, &me, INT64_MAX, false);
+    script_answer_all(&s);
+    script_remove(&s, script_our_path(&s));
+    script_remove(&s, SCRIPT_BLOCKER);
+    script_answer_all(&s);
+    script_finish_failed(&s, &me, ZKL_ELOST);
+}
+
+/* --- directories --------------------------------------------------------------------------------------------------- */
+
+static void test_directories_are_made(void)
+{
+    static const struct {
+        const char *path;
+        enum zkl__rc rc;
+    } asked[] = {{"/a/bb/c", ZKL__RC_NONODE},
+                 {"/a/bb", ZKL__RC_NONODE},
+                 {"/a", ZKL__RC_OK},
+                 {"/a/bb", ZKL__RC_NODEEXISTS},
+                 {"/a/bb/c", ZKL__RC_OK}};
+    script_begin(&s);
+    struct zkl__contender_config config = script_config(&me, "/a/bb/c");
+    script_contend(&s, &me, &config);
+    script_start(&s, &me, INT64_MAX, false);
+    OPS(&s, "create list");
+    script_answer(&s);
+    STATE(&me, "making");
+    OPS(&s, "list create");
+    script_answer(&s);
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        OPS(&s, "create");
+        if (asked[i].rc == ZKL__RC_NODEEXISTS) {
+            script_put(&s, asked[i].path, 0); /* somebody else makes it at the same time */
+        }
+        struct script_op op = script_answer(&s);
+        CU_ASSERT_STRING_EQUAL(op.path, asked[i].path);
+        CU_ASSERT_EQUAL(op.mode, ZKL__CONTAINER);
+    }
+    OPS(&s, "create list");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    script_finish(&s);
+}
+
+/* A container is reaped between its making and the create. */
+static void test_directory_reaped_again(void)
+{
+    script_begin(&s);
+    script_remove(&s, "/q");
+    script_acquire(&s, &me);
+    script_answer(&s);
+    script_answer(&s);
+    script_answer(&s);
+    OPS(&s, "create list");
+    script_remove(&s, "/q");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    script_finish(&s);
+}
+
+static void test_making_in_trouble(void)
+{
+    script_begin(&s);
+    script_remove(&s, "/q");
+    script_acquire(&s, &me);
+    script_answer(&s);
+    script_answer(&s);
+    OPS(&s, "create");
+    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+    OPS(&s, "");
+    script_wait(&s, 50 * MS);
+    OPS(&s, "create");
+    script_suspend(&s, 1);
+    script_connect(&s);
+    OPS(&s, "create");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    script_finish(&s);
+}
+
+static void test_chroot_missing(void)
+{
+    script_begin(&s);
+    s.chroot_missing = true;
+    struct zkl__contender_config config = script_config(&me, "/q/deeper");
+    script_contend(&s, &me, &config);
+    script_start(&s, &me, INT64_MAX, false);
+    script_answer_all(&s);
+    CU_ASSERT_PTR_NOT_NULL(strstr(me.why, "chroot"));
+    script_finish_failed(&s, &me, ZKL_ENOENT);
+}
+
+TESTS("contender removed", T(test_our_node_removed_while_waiting), T(test_our_node_removed_while_proving),
+      T(test_our_node_removed_while_held), T(test_our_node_removed_before_the_list),
+      T(test_our_node_removed_between_watch_and_stat), T(test_directory_removed_while_waiting),
+      T(test_removed_by_somebody_to_fail), T(test_directories_are_made), T(test_directory_reaped_again),
+      T(test_making_in_trouble), T(test_chroot_missing))

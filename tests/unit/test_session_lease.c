@@ -1,0 +1,312 @@
+/* The lease of a session: what keeps it, who is told that it runs out, what may be granted on it. */
+#include "script.h"
+
+#include <string.h>
+
+static struct script s;
+static struct script_owner me, you;
+
+static int64_t lease_left(void)
+{
+    return zkl__core_lease_until(s.core) - s.now;
+}
+
+static void test_sync_when_nothing_is_held(void)
+{
+    script_begin(&s);
+    int before = s.submits;
+    for (int i = 0; i < 40; i++) {
+        script_wait(&s, 2500 * MS);
+        OPS(&s, "sync");
+        script_answer_all(&s);
+    }
+    CU_ASSERT_EQUAL(s.submits - before, 40);
+    script_finish(&s);
+}
+
+static void test_heartbeats_keep_the_lease(void)
+{
+    script_begin(&s);
+    script_hold(&s, &me);
+    int before = s.submits;
+    for (int i = 0; i < 600; i++) {
+        script_run(&s, 100 * MS);
+        CU_ASSERT_FATAL(i < 60 || lease_left() >= zkl__core_least_lease(s.core));
+    }
+    CU_ASSERT_EQUAL(me.jeopardy + me.safe + me.lost, 0);
+    CU_ASSERT(s.submits - before <= 60 * 12 / 10 + 2); /* one every twelfth of the timeout, and no syncs beside them */
+    CU_ASSERT_TRUE(zkl__contender_holds(s.core, me.contender, s.now));
+    CU_ASSERT_FALSE(zkl__contender_holds(s.core, me.contender, zkl__core_lease_until(s.core)));
+    script_finish(&s);
+}
+
+static void test_heartbeats_in_rotation(void)
+{
+    static struct script_owner many[5];
+    char path[16];
+    int beats[5] = {0};
+    script_begin(&s);
+    for (int i = 0; i < 5; i++) {
+        snprintf(path, sizeof path, "/q%d", i);
+        script_put(&s, path, 0);
+        struct zkl__contender_config config = script_config(&many[i], path);
+        script_contend(&s, &many[i], &config);
+        script_start(&s, &many[i], INT64_MAX, false);
+    }
+    script_answer_all(&s);
+    for (int i = 0; i < 50; i++) {
+        script_wait(&s, s.timeout / 12);
+        while (s.op_count > 0) {
+            struct script_op op = script_answer(&s);
+            beats[op.path[2] - '0'] += op.kind == ZKL__OP_CHECK;
+        }
+    }
+    for (int i = 0; i < 5; i++) {
+        CU_ASSERT_EQUAL(beats[i], 10);
+    }
+    script_finish(&s);
+}
+
+/* The heartbeat that is sent while the node changes its kind must not ask for the node that goes with it. */
+static void test_heartbeat_during_a_downgrade(void)
+{
+    static const struct zkl__rule reader = {"__READ__", 0};
+    script_begin(&s);
+    script_hold(&s, &me);
+    script_step(&s, (struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .contender = me.contender, .rule = &reader});
+    script_wait(&s, s.timeout / 12);
+    OPS(&s, "multi(create,delete) check");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.lost, 0);
+    CU_ASSERT_STRING_EQUAL(zkl__contender_node(me.contender), script_our_path(&s) + 3);
+    script_suspend(&s, 0);
+    script_connect(&s);
+    script_run(&s, 5000 * MS);
+    CU_ASSERT_EQUAL(me.lost, 0);
+    script_finish(&s);
+}
+
+/* Behind a server that does not answer heartbeats do not pile up. */
+static void test_heartbeats_without_answers(void)
+{
+    script_begin(&s);
+    script_hold(&s, &me);
+    int before = s.submits;
+    script_wait(&s, 9000 * MS);
+    CU_ASSERT_EQUAL(s.submits - before, 4 + 2); /* and the syncs of an idle session */
+    CU_ASSERT_EQUAL(me.jeopardy, 1);
+    CU_ASSERT_EQUAL(me.lost, 0);
+    script_answer_all(&s);
+    script_run(&s, 5000 * MS);
+    CU_ASSERT_EQUAL(me.lost, 1); /* too late for this one: no chain was left in time */
+    script_release(&s, &me);
+    script_finish(&s);
+}
+
+static void test_suspended(void)
+{
+    script_begin(&s);
+    script_hold(&s, &me);
+    script_run(&s, 5000 * MS);
+    script_suspend(&s, 0);
+    CU_ASSERT_EQUAL(me.jeopardy, 1);
+    CU_ASSERT_TRUE(zkl__contender_holds(s.core, me.contender, s.now));
+    CU_ASSERT_EQUAL(zkl__core_next(s.core), zkl__core_lease_until(s.core));
+    int64_t until = zkl__core_lease_until(s.core);
+    script_wait(&s, until - s.now - 1);
+    CU_ASSERT_EQUAL(me.lost, 0);
+    CU_ASSERT_FALSE(zkl__contender_holds(s.core, me.contender, until)); /* without any message */
+    script_wait(&s, 1);
+    CU_ASSERT_EQUAL(me.lost, 1);
+    STATE(&me, "lost");
+    CU_ASSERT_EQUAL(script_ours(&s), 1); /* the node stays and keeps others out until the release */
+    script_connect(&s);
+    script_run(&s, 8000 * MS);
+    CU_ASSERT_EQUAL(me.safe, 0);
+    CU_ASSERT_EQUAL(script_ours(&s), 1); /* final: it is not given back */
+    script_release(&s, &me);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.released, 1);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    script_finish(&s);
+}
+
+static void test_suspended_for_a_moment(void)
+{
+    script_begin(&s);
+    script_hold(&s, &me);
+    for (int i = 1; i <= 3; i++) {
+        script_run(&s, 5000 * MS);
+        script_suspend(&s, 0);
+        CU_ASSERT_EQUAL(me.jeopardy, i);
+        script_wait(&s, 1000 * MS);
+        script_connect(&s);
+        script_run(&s, 1000 * MS);
+        CU_ASSERT_EQUAL(me.safe, i);
+    }
+    CU_ASSERT_EQUAL(me.lost, 0);
+    script_finish(&s);
+}
+
+/* The loss is told before the event that brought the step. */
+static void test_time_comes_first(void)
+{
+    script_begin(&s);
+    script_hold(&s, &me);
+    script_suspend(&s, 0);
+    s.now += 20000 * MS; /* nobody woke in time */
+    CU_ASSERT_FALSE(zkl__contender_holds(s.core, me.contender, s.now));
+    script_connect(&s);
+    CU_ASSERT_EQUAL(me.lost, 1);
+    CU_ASSERT_EQUAL(me.safe, 0);
+    script_release(&s, &me);
+    script_finish(&s);
+}
+
+static void test_time_never_goes_back(void)
+{
+    script_begin(&s);
+    script_hold(&s, &me);
+    int64_t until = zkl__core_lease_until(s.core);
+    s.now += 5000 * MS;
+    zkl__session_step(s.core, &(struct zkl__event){.kind = ZKL__EV_TIME, .now = s.now});
+    zkl__session_step(s.core, &(struct zkl__event){.kind = ZKL__EV_TIME, .now = s.now - 4000 * MS});
+    CU_ASSERT(zkl__core_next(s.core) > s.now - 1);
+    CU_ASSERT_EQUAL(zkl__core_lease_until(s.core), until);
+    script_finish(&s);
+}
+
+/* After a long wait the create is old: one check more, and no round trip but that. */
+static void test_grant_after_a_long_wait(void)
+{
+    script_begin(&s);
+    script_put(&s, SCRIPT_BLOCKER, SCRIPT_STRANGER);
+    s.next_sequence = 1;
+    script_acquire(&s, &me);
+    script_run(&s, 3600 * 1000 * MS);
+    script_remove(&s, SCRIPT_BLOCKER);
+    OPS(&s, "list");
+    script_answer(&s);
+    CU_ASSERT_EQUAL(me.granted, 0);
+    OPS(&s, "check");
+    script_answer(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT(lease_left() > zkl__core_least_lease(s.core) / 3);
+    script_finish(&s);
+}
+
+/* No lease, no grant, however often the list says that nobody is before us. */
+static void test_no_grant_without_a_lease(void)
+{
+    script_begin(&s);
+    script_wait(&s, 20000 * MS);
+    script_acquire(&s, &me);
+    script_answer_all(&s);
+    STATE(&me, "proving");
+    CU_ASSERT_EQUAL(me.granted, 0);
+    script_run(&s, 600 * MS);
+    CU_ASSERT_EQUAL(me.granted, 0); /* the gap is not over */
+    script_run(&s, 3000 * MS);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT(lease_left() > zkl__core_least_lease(s.core) / 3);
+    script_finish(&s);
+}
+
+/* A check that is refused here, or put off by the server, is sent again. */
+static void test_proof_put_off(void)
+{
+    for (int refused = 0; refused < 2; refused++) {
+        script_begin(&s);
+        script_wait(&s, 20000 * MS);
+        script_acquire(&s, &me);
+        s.refuse_kind = ZKL__OP_CHECK;
+        s.refuse_code = ZKL_ECONNECT;
+        s.refuse_count = refused;
+        while (strcmp(script_state(&me), "proving") != 0) {
+            script_answer(&s);
+        }
+        if (!refused) {
+            OPS(&s, "check");
+            script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+        }
+        OPS(&s, "");
+        script_wait(&s, 50 * MS);
+        OPS(&s, "check");
+        script_suspend(&s, 0);
+        script_connect(&s);
+        script_run(&s, 8000 * MS);
+        CU_ASSERT_EQUAL(me.granted, 1);
+        script_finish(&s);
+    }
+}
+
+static void test_max_hold(void)
+{
+    for (int connected = 0; connected < 2; connected++) {
+        script_begin(&s);
+        struct zkl__contender_config config = script_config(&me, "/q");
+        config.max_hold = 3000 * MS;
+        script_contend(&s, &me, &config);
+        script_start(&s, &me, INT64_MAX, false);
+        script_answer_all(&s);
+        CU_ASSERT_EQUAL(me.granted, 1);
+        int64_t granted = s.now;
+        script_acquire(&s, &you);
+        script_run(&s, 2900 * MS);
+        CU_ASSERT_TRUE(zkl__contender_holds(s.core, me.contender, s.now));
+        CU_ASSERT_FALSE(zkl__contender_holds(s.core, me.contender, granted + 3000 * MS));
+        if (!connected) {
+            script_suspend(&s, 0);
+            script_wait(&s, 200 * MS);
+            CU_ASSERT_EQUAL(me.lost, 1);
+            script_connect(&s);
+        }
+        script_run(&s, 2000 * MS);
+        CU_ASSERT_EQUAL(me.lost, 1);
+        CU_ASSERT_EQUAL(you.granted, 1); /* nobody waits for the owner's release */
+        script_release(&s, &me);
+        CU_ASSERT_EQUAL(me.released, 1);
+        script_finish(&s);
+    }
+}
+
+/* The owner releases while the node that was held too long is still on its way out. */
+static void test_release_while_discarded(void)
+{
+    script_begin(&s);
+    struct zkl__contender_config config = script_config(&me, "/q");
+    config.max_hold = 3000 * MS;
+    script_contend(&s, &me, &config);
+    script_start(&s, &me, INT64_MAX, false);
+    script_answer_all(&s);
+    script_wait(&s, 3000 * MS);
+    CU_ASSERT_EQUAL(me.lost, 1);
+    script_release(&s, &me);
+    CU_ASSERT_EQUAL(me.released, 0);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.released, 1);
+    script_finish(&s);
+}
+
+static void test_expiry_between_grant_and_first_use(void)
+{
+    script_begin(&s);
+    script_acquire(&s, &me);
+    script_do(&s);
+    script_do(&s);
+    script_deliver(&s);
+    script_deliver(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    script_expire(&s);
+    CU_ASSERT_EQUAL(me.lost, 1);
+    CU_ASSERT_FALSE(zkl__contender_holds(s.core, me.contender, s.now));
+    script_release(&s, &me);
+    CU_ASSERT_EQUAL(me.released, 1);
+    script_finish(&s);
+}
+
+TESTS("session lease", T(test_sync_when_nothing_is_held), T(test_heartbeats_keep_the_lease),
+      T(test_heartbeats_in_rotation), T(test_heartbeat_during_a_downgrade), T(test_heartbeats_without_answers),
+      T(test_suspended), T(test_suspended_for_a_moment), T(test_time_comes_first), T(test_time_never_goes_back),
+      T(test_grant_after_a_long_wait), T(test_no_grant_without_a_lease), T(test_proof_put_off), T(test_max_hold),
+      T(test_release_while_discarded), T(test_expiry_between_grant_and_first_use))
