@@ -5,6 +5,7 @@
 #include "error.h"
 #include "heap.h"
 #include "path.h"
+#include "sized.h"
 
 #include <zklock/election.h>
 
@@ -39,38 +40,38 @@ static const struct zkl__place_ops ops = {
     .complete = complete,
 };
 
+ZKL__SIZED(sized, zkl_election_options, ZKL_ELECTION_OPTIONS_INIT, state_payload, state_payload);
+
 int zkl_election_new(zkl_election **out, zkl_session *session, const char *path, const zkl_election_options *options,
                      zkl_error *err)
 {
-    static const zkl_election_options defaults = ZKL_ELECTION_OPTIONS_INIT;
-    const zkl_election_options *o = options ? options : &defaults;
+    zkl_election_options o;
     if (!out) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "out is NULL");
     }
-    if (o->size != sizeof *o) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "options.size is %zu, not %zu: start from ZKL_ELECTION_OPTIONS_INIT",
-                         o->size, sizeof *o);
-    }
-    int rc = zkl__range_check("on_expiry", (int64_t)o->on_expiry, ZKL_ON_EXPIRY_REQUEUE, ZKL_ON_EXPIRY_FAIL, err);
+    int rc = zkl__sized_take(&o, options, &sized, err);
+    rc = rc == ZKL_OK
+             ? zkl__range_check("on_expiry", (int64_t)o.on_expiry, ZKL_ON_EXPIRY_REQUEUE, ZKL_ON_EXPIRY_FAIL, err)
+             : rc;
     if (rc == ZKL_OK) {
-        rc = zkl__range_check("resign_timeout_ms", o->resign_timeout_ms, 0, ZKL__DAY_MS, err);
+        rc = zkl__range_check("resign_timeout_ms", o.resign_timeout_ms, 0, ZKL__DAY_MS, err);
     }
     if (rc != ZKL_OK) {
         return rc;
     }
     const struct zkl__place_config config = {
-        .metadata = o->value,
-        .acl = o->acl,
-        .listens = o->state_fn != NULL,
-        .fail_on_expiry = o->on_expiry == ZKL_ON_EXPIRY_FAIL,
-        .release_timeout_ms = o->resign_timeout_ms,
+        .metadata = o.value,
+        .acl = o.acl,
+        .listens = o.state_fn != NULL,
+        .fail_on_expiry = o.on_expiry == ZKL_ON_EXPIRY_FAIL,
+        .release_timeout_ms = o.resign_timeout_ms,
     };
     struct zkl__place *place;
     rc = zkl__place_new(&place, sizeof(zkl_election), &ops, session, path, &config, err);
     if (rc == ZKL_OK) {
         zkl_election *election = (zkl_election *)place;
-        election->state_fn = o->state_fn;
-        election->state_payload = o->state_payload;
+        election->state_fn = o.state_fn;
+        election->state_payload = o.state_payload;
         election->keeps_on = !config.fail_on_expiry;
         *out = election;
     }

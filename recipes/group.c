@@ -5,8 +5,11 @@
 #include "error.h"
 #include "heap.h"
 #include "path.h"
+#include "sized.h"
 
 #include <string.h>
+
+ZKL__SIZED(sized, zkl_group_options, ZKL_GROUP_OPTIONS_INIT, state_payload, state_payload);
 
 static int check_arguments(zkl_group **out, const char *path, const char *id, const zkl_group_options *o,
                            zkl_error *err)
@@ -14,10 +17,6 @@ static int check_arguments(zkl_group **out, const char *path, const char *id, co
     char whole[ZKL_PATH_MAX + 1];
     if (!out || !id) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "id" : "out");
-    }
-    if (o->size != sizeof *o) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "options.size is %zu, not %zu: start from ZKL_GROUP_OPTIONS_INIT",
-                         o->size, sizeof *o);
     }
     int rc = zkl__path_check(path, err);
     if (rc == ZKL_OK && (strchr(id, '/') || zkl__path_join(whole, sizeof whole, path, id) == 0)) {
@@ -50,17 +49,17 @@ static bool fill_in(struct zkl_group *group, const char *id, const zkl_group_opt
 int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const char *id,
                   const zkl_group_options *options, zkl_error *err)
 {
-    static const zkl_group_options defaults = ZKL_GROUP_OPTIONS_INIT;
-    const zkl_group_options *o = options ? options : &defaults;
+    zkl_group_options o;
     struct zkl__agent *agent;
-    int rc = check_arguments(out, path, id, o, err);
+    int rc = zkl__sized_take(&o, options, &sized, err);
+    rc = rc == ZKL_OK ? check_arguments(out, path, id, &o, err) : rc;
     rc = rc == ZKL_OK
-             ? zkl__agent_new(&agent, sizeof(zkl_group), &zkl__group_ops, session, path, o->state_fn != NULL, err)
+             ? zkl__agent_new(&agent, sizeof(zkl_group), &zkl__group_ops, session, path, o.state_fn != NULL, err)
              : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
-    if (fill_in((struct zkl_group *)agent, id, o)) {
+    if (fill_in((struct zkl_group *)agent, id, &o)) {
         *out = (struct zkl_group *)agent;
     } else {
         zkl__agent_unref(agent);

@@ -3,6 +3,7 @@
 
 #include "error.h"
 #include "path.h"
+#include "sized.h"
 
 #include <zklock/lock.h>
 
@@ -39,41 +40,41 @@ static const struct zkl__place_ops ops = {
     .complete = complete,
 };
 
+ZKL__SIZED(sized, zkl_lock_options, ZKL_LOCK_OPTIONS_INIT, revoke_payload, revoke_payload);
+
 int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
                  zkl_error *err)
 {
-    static const zkl_lock_options defaults = ZKL_LOCK_OPTIONS_INIT;
-    const zkl_lock_options *o = options ? options : &defaults;
+    zkl_lock_options o;
     if (!out) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "out is NULL");
     }
-    if (o->size != sizeof *o) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "options.size is %zu, not %zu: start from ZKL_LOCK_OPTIONS_INIT",
-                         o->size, sizeof *o);
-    }
-    int rc = zkl__range_check("on_expiry", (int64_t)o->on_expiry, ZKL_ON_EXPIRY_REQUEUE, ZKL_ON_EXPIRY_FAIL, err);
+    int rc = zkl__sized_take(&o, options, &sized, err);
+    rc = rc == ZKL_OK
+             ? zkl__range_check("on_expiry", (int64_t)o.on_expiry, ZKL_ON_EXPIRY_REQUEUE, ZKL_ON_EXPIRY_FAIL, err)
+             : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
     const struct zkl__place_config config = {
-        .metadata = o->metadata,
-        .acl = o->acl,
-        .recursive = o->recursive,
-        .recover = o->recover,
-        .listens = o->state_fn != NULL,
-        .revocable = o->revoke_fn != NULL,
-        .fail_on_expiry = o->on_expiry == ZKL_ON_EXPIRY_FAIL,
-        .max_hold_ms = o->max_hold_ms,
-        .release_timeout_ms = o->release_timeout_ms,
+        .metadata = o.metadata,
+        .acl = o.acl,
+        .recursive = o.recursive,
+        .recover = o.recover,
+        .listens = o.state_fn != NULL,
+        .revocable = o.revoke_fn != NULL,
+        .fail_on_expiry = o.on_expiry == ZKL_ON_EXPIRY_FAIL,
+        .max_hold_ms = o.max_hold_ms,
+        .release_timeout_ms = o.release_timeout_ms,
     };
     struct zkl__place *place;
     rc = zkl__place_new(&place, sizeof(zkl_lock), &ops, session, path, &config, err);
     if (rc == ZKL_OK) {
         zkl_lock *lock = (zkl_lock *)place;
-        lock->state_fn = o->state_fn;
-        lock->state_payload = o->state_payload;
-        lock->revoke_fn = o->revoke_fn;
-        lock->revoke_payload = o->revoke_payload;
+        lock->state_fn = o.state_fn;
+        lock->state_payload = o.state_payload;
+        lock->revoke_fn = o.revoke_fn;
+        lock->revoke_payload = o.revoke_payload;
         *out = lock;
     }
     return rc;

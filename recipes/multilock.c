@@ -3,6 +3,7 @@
 
 #include "error.h"
 #include "path.h"
+#include "sized.h"
 
 #include <zklock/multilock.h>
 
@@ -55,34 +56,29 @@ static int check_paths(const char *const *paths, size_t count, zkl_error *err)
     return ZKL_OK;
 }
 
-static int check_options(const zkl_multilock_options *o, zkl_error *err)
-{
-    if (o->size != sizeof *o) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "options.size is %zu, not %zu: start from ZKL_MULTILOCK_OPTIONS_INIT", o->size, sizeof *o);
-    }
-    return zkl__range_check("on_expiry", (int64_t)o->on_expiry, ZKL_ON_EXPIRY_REQUEUE, ZKL_ON_EXPIRY_FAIL, err);
-}
+ZKL__SIZED(sized, zkl_multilock_options, ZKL_MULTILOCK_OPTIONS_INIT, state_payload, state_payload);
 
 int zkl_multilock_new(zkl_multilock **out, zkl_session *session, const char *const *paths, size_t count,
                       const zkl_multilock_options *options, zkl_error *err)
 {
-    static const zkl_multilock_options defaults = ZKL_MULTILOCK_OPTIONS_INIT;
-    const zkl_multilock_options *o = options ? options : &defaults;
+    zkl_multilock_options o;
     if (!out) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "out is NULL");
     }
-    int rc = check_options(o, err);
+    int rc = zkl__sized_take(&o, options, &sized, err);
+    rc = rc == ZKL_OK
+             ? zkl__range_check("on_expiry", (int64_t)o.on_expiry, ZKL_ON_EXPIRY_REQUEUE, ZKL_ON_EXPIRY_FAIL, err)
+             : rc;
     rc = rc == ZKL_OK ? check_paths(paths, count, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
     const struct zkl__place_config config = {
-        .metadata = o->metadata,
-        .acl = o->acl,
-        .listens = o->state_fn != NULL,
-        .fail_on_expiry = o->on_expiry == ZKL_ON_EXPIRY_FAIL,
-        .release_timeout_ms = o->release_timeout_ms,
+        .metadata = o.metadata,
+        .acl = o.acl,
+        .listens = o.state_fn != NULL,
+        .fail_on_expiry = o.on_expiry == ZKL_ON_EXPIRY_FAIL,
+        .release_timeout_ms = o.release_timeout_ms,
         .paths = paths,
         .path_count = count,
     };
@@ -90,8 +86,8 @@ int zkl_multilock_new(zkl_multilock **out, zkl_session *session, const char *con
     rc = zkl__place_new(&place, sizeof(zkl_multilock), &ops, session, paths[0], &config, err);
     if (rc == ZKL_OK) {
         zkl_multilock *lock = (zkl_multilock *)place;
-        lock->state_fn = o->state_fn;
-        lock->state_payload = o->state_payload;
+        lock->state_fn = o.state_fn;
+        lock->state_payload = o.state_payload;
         *out = lock;
     }
     return rc;

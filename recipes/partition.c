@@ -4,6 +4,7 @@
 #include "error.h"
 #include "heap.h"
 #include "path.h"
+#include "sized.h"
 
 #include <string.h>
 
@@ -26,11 +27,10 @@ static int check_pieces(const char *const *pieces, size_t count, zkl_error *err)
     return ZKL_OK;
 }
 
+ZKL__SIZED(sized, zkl_partition_options, ZKL_PARTITION_OPTIONS_INIT, acl, acl);
+
 static int check(const char *const *pieces, size_t count, const zkl_partition_options *options, zkl_error *err)
 {
-    if (!options || options->size != sizeof *options) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "options: start from ZKL_PARTITION_OPTIONS_INIT");
-    }
     if (!options->assigned_fn || !options->revoked_fn) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", options->assigned_fn ? "revoked_fn" : "assigned_fn");
     }
@@ -122,14 +122,16 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
     if (!out || !session) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "session" : "out");
     }
-    int rc = check(pieces, count, options, err);
+    zkl_partition_options o;
+    int rc = zkl__sized_take(&o, options, &sized, err);
+    rc = rc == ZKL_OK ? check(pieces, count, &o, err) : rc;
     rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
     struct parts parts = {0};
     struct zkl__agent *agent;
-    rc = make_parts(&parts, session, path, pieces, count, options, err);
+    rc = make_parts(&parts, session, path, pieces, count, &o, err);
     if (rc == ZKL_OK) {
         rc = zkl__agent_new(&agent, sizeof(zkl_partition), &zkl__partition_ops, session, path, true, err);
     }
@@ -137,7 +139,7 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
         free_parts(&parts, session);
         return rc;
     }
-    assemble((zkl_partition *)agent, &parts, options);
+    assemble((zkl_partition *)agent, &parts, &o);
     *out = (zkl_partition *)agent;
     zkl__session_leave(session);
     return ZKL_OK;

@@ -2,6 +2,7 @@
 #include "place.h"
 
 #include "error.h"
+#include "sized.h"
 
 #include <zklock/rwlock.h>
 
@@ -33,37 +34,37 @@ static const struct zkl__place_ops ops = {
     .complete = complete,
 };
 
+ZKL__SIZED(sized, zkl_rwlock_options, ZKL_RWLOCK_OPTIONS_INIT, state_payload, state_payload);
+
 int zkl_rwlock_new(zkl_rwlock **out, zkl_session *session, const char *path, const zkl_rwlock_options *options,
                    zkl_error *err)
 {
-    static const zkl_rwlock_options defaults = ZKL_RWLOCK_OPTIONS_INIT;
-    const zkl_rwlock_options *o = options ? options : &defaults;
+    zkl_rwlock_options o;
     if (!out) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "out is NULL");
     }
-    if (o->size != sizeof *o) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "options.size is %zu, not %zu: start from ZKL_RWLOCK_OPTIONS_INIT",
-                         o->size, sizeof *o);
-    }
-    int rc = zkl__range_check("on_expiry", (int64_t)o->on_expiry, ZKL_ON_EXPIRY_REQUEUE, ZKL_ON_EXPIRY_FAIL, err);
+    int rc = zkl__sized_take(&o, options, &sized, err);
+    rc = rc == ZKL_OK
+             ? zkl__range_check("on_expiry", (int64_t)o.on_expiry, ZKL_ON_EXPIRY_REQUEUE, ZKL_ON_EXPIRY_FAIL, err)
+             : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
     const struct zkl__place_config config = {
-        .metadata = o->metadata,
-        .acl = o->acl,
-        .recursive = o->recursive,
-        .listens = o->state_fn != NULL,
-        .fail_on_expiry = o->on_expiry == ZKL_ON_EXPIRY_FAIL,
-        .max_hold_ms = o->max_hold_ms,
-        .release_timeout_ms = o->release_timeout_ms,
+        .metadata = o.metadata,
+        .acl = o.acl,
+        .recursive = o.recursive,
+        .listens = o.state_fn != NULL,
+        .fail_on_expiry = o.on_expiry == ZKL_ON_EXPIRY_FAIL,
+        .max_hold_ms = o.max_hold_ms,
+        .release_timeout_ms = o.release_timeout_ms,
     };
     struct zkl__place *place;
     rc = zkl__place_new(&place, sizeof(zkl_rwlock), &ops, session, path, &config, err);
     if (rc == ZKL_OK) {
         zkl_rwlock *lock = (zkl_rwlock *)place;
-        lock->state_fn = o->state_fn;
-        lock->state_payload = o->state_payload;
+        lock->state_fn = o.state_fn;
+        lock->state_payload = o.state_payload;
         *out = lock;
     }
     return rc;

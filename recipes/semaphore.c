@@ -6,6 +6,7 @@
 #include "error.h"
 #include "heap.h"
 #include "path.h"
+#include "sized.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,16 +46,14 @@ static const struct zkl__place_ops ops = {
     .destroy = destroy,
 };
 
+ZKL__SIZED(sized, zkl_semaphore_options, ZKL_SEMAPHORE_OPTIONS_INIT, state_payload, state_payload);
+
 static int check_arguments(zkl_semaphore **out, const char *path, int limit, const zkl_semaphore_options *o,
                            zkl_error *err)
 {
     char longest[ZKL_PATH_MAX + 1];
     if (!out) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "out is NULL");
-    }
-    if (o->size != sizeof *o) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "options.size is %zu, not %zu: start from ZKL_SEMAPHORE_OPTIONS_INIT", o->size, sizeof *o);
     }
     int rc = zkl__range_check("limit", limit, 1, ZKL_PERMITS_MAX, err);
     if (rc == ZKL_OK) {
@@ -79,18 +78,18 @@ static char *join(const zkl_heap *heap, const char *path, const char *name)
 int zkl_semaphore_new(zkl_semaphore **out, zkl_session *session, const char *path, int limit,
                       const zkl_semaphore_options *options, zkl_error *err)
 {
-    static const zkl_semaphore_options defaults = ZKL_SEMAPHORE_OPTIONS_INIT;
-    const zkl_semaphore_options *o = options ? options : &defaults;
-    int rc = check_arguments(out, path, limit, o, err);
+    zkl_semaphore_options o;
+    int rc = zkl__sized_take(&o, options, &sized, err);
+    rc = rc == ZKL_OK ? check_arguments(out, path, limit, &o, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
     const struct zkl__place_config config = {
-        .metadata = o->metadata,
-        .acl = o->acl,
-        .listens = o->state_fn != NULL,
-        .fail_on_expiry = o->on_expiry == ZKL_ON_EXPIRY_FAIL,
-        .release_timeout_ms = o->release_timeout_ms,
+        .metadata = o.metadata,
+        .acl = o.acl,
+        .listens = o.state_fn != NULL,
+        .fail_on_expiry = o.on_expiry == ZKL_ON_EXPIRY_FAIL,
+        .release_timeout_ms = o.release_timeout_ms,
     };
     struct zkl__place *place;
     rc = zkl__place_new(&place, sizeof(zkl_semaphore), &ops, session, path, &config, err);
@@ -101,8 +100,8 @@ int zkl_semaphore_new(zkl_semaphore **out, zkl_session *session, const char *pat
     semaphore->limit = limit;
     semaphore->locks = join(zkl__session_heap(session), path, "locks");
     semaphore->leases = join(zkl__session_heap(session), path, "leases");
-    semaphore->state_fn = o->state_fn;
-    semaphore->state_payload = o->state_payload;
+    semaphore->state_fn = o.state_fn;
+    semaphore->state_payload = o.state_payload;
     if (!semaphore->locks || !semaphore->leases) {
         zkl__place_free(place);
         return zkl__fail(err, ZKL_ENOMEM, 0, path, "no memory");

@@ -31,14 +31,14 @@ typedef struct zkl_election_options {
     const char *value; /* published while a candidate and as leader; UTF-8, ZKL_DATA_MAX bytes. NULL: "host:pid" */
     int64_t resign_timeout_ms; /* how long resign waits for the server's word; 0: not at all. 1000 */
     const zkl_acl *acl;        /* of our znode and of directories made for it; NULL: the session's */
+    zkl_on_expiry on_expiry;   /* of a candidate that waits when its session ends */
     zkl_election_state_fn state_fn;
     void *state_payload;
-    zkl_on_expiry on_expiry; /* of a candidate that waits when its session ends */
 } zkl_election_options;
 
 #define ZKL_ELECTION_OPTIONS_INIT                                                         \
     {                                                                                     \
-        sizeof(zkl_election_options), NULL, 1000, NULL, NULL, NULL, ZKL_ON_EXPIRY_REQUEUE \
+        sizeof(zkl_election_options), NULL, 1000, NULL, ZKL_ON_EXPIRY_REQUEUE, NULL, NULL \
     }
 
 /* Makes a candidate for the election at path (an absolute znode path under the session's chroot). Talks to no server. Copies path and

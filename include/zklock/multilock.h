@@ -34,14 +34,14 @@ typedef struct zkl_multilock_options {
     const char *metadata;       /* text on our znodes; UTF-8, ZKL_DATA_MAX bytes. NULL: "host:pid" */
     int64_t release_timeout_ms; /* how long release waits for the server's word; 0: not at all. 1000 */
     const zkl_acl *acl;         /* of our znodes and of directories made for them; NULL: the session's */
+    zkl_on_expiry on_expiry;
     zkl_multilock_state_fn state_fn;
     void *state_payload;
-    zkl_on_expiry on_expiry;
 } zkl_multilock_options;
 
 #define ZKL_MULTILOCK_OPTIONS_INIT                                                         \
     {                                                                                      \
-        sizeof(zkl_multilock_options), NULL, 1000, NULL, NULL, NULL, ZKL_ON_EXPIRY_REQUEUE \
+        sizeof(zkl_multilock_options), NULL, 1000, NULL, ZKL_ON_EXPIRY_REQUEUE, NULL, NULL \
     }
 
 /* Makes a contender for the locks at count paths. Talks to no server. Copies paths and options (NULL: defaults). The caller

@@ -39,14 +39,14 @@ typedef struct zkl_rwlock_options {
     int64_t max_hold_ms;        /* a holder is told LOST and its znode goes after this; 0: never */
     int64_t release_timeout_ms; /* how long release and downgrade wait for the server's word; 0: not at all. 1000 */
     const zkl_acl *acl;         /* of our znode and of directories made for it; NULL: the session's */
+    zkl_on_expiry on_expiry;
     zkl_rwlock_state_fn state_fn;
     void *state_payload;
-    zkl_on_expiry on_expiry;
 } zkl_rwlock_options;
 
 #define ZKL_RWLOCK_OPTIONS_INIT                                                                   \
     {                                                                                             \
-        sizeof(zkl_rwlock_options), NULL, false, 0, 1000, NULL, NULL, NULL, ZKL_ON_EXPIRY_REQUEUE \
+        sizeof(zkl_rwlock_options), NULL, false, 0, 1000, NULL, ZKL_ON_EXPIRY_REQUEUE, NULL, NULL \
     }
 
 /* Makes a contender for the read/write lock at path. Talks to no server. Copies path and options (NULL: defaults). The caller

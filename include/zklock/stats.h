@@ -43,7 +43,7 @@ typedef struct zkl_contender_stats {
 } zkl_contender_stats;
 
 typedef struct zkl_stats {
-    size_t size; /* sizeof(zkl_stats): set by the _INIT */
+    size_t size; /* sizeof(zkl_stats): set by the _INIT, and left so */
     zkl_contender_stats contenders;
     zkl_histogram wait;    /* from the call to the grant */
     zkl_histogram hold;    /* from the grant to the release or loss */
@@ -66,7 +66,8 @@ typedef struct zkl_stats {
     }
 
 /* What has been counted up to now. stats: the caller's, from ZKL_STATS_INIT; written only on success. Any thread, also from callbacks;
- * of a closed session too. Errors: ZKL_EINVAL (size is another library's), ZKL_EFORKED. */
+ * of a closed session too. What an earlier library than the program's does not count is 0. Errors: ZKL_EINVAL (size is no zkl_stats'),
+ * ZKL_EFORKED. */
 ZKL_API int zkl_session_stats(zkl_session *session, zkl_stats *stats);
 
 /* Calls visit for each path that had a contender, with the session locked: copy and return. The first ZKL_STATS_PATHS_MAX paths are told

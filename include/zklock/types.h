@@ -1,4 +1,9 @@
-/* zklock/types.h - the plain structs that several nouns share. */
+/* zklock/types.h - the plain structs that several nouns share.
+ *
+ * Options. A struct of options starts from its _INIT, which sets its size and the defaults; NULL is all of them. It is copied by whatever
+ * takes it. A program runs with a later library than it was built with: what its struct lacks is at its default. It runs with
+ * an earlier one, too, as long as it leaves alone what that one does not have: an option that the library does not know, and any size
+ * that is no struct's, is refused with ZKL_EINVAL; the text names the struct and both sizes. */
 #ifndef ZKLOCK_TYPES_H
 #define ZKLOCK_TYPES_H
 

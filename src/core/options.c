@@ -67,10 +67,6 @@ static int check_transport(const zkl_session_options *options, zkl_error *err)
 
 int zkl__options_check(const zkl_session_options *options, zkl_error *err)
 {
-    if (options->size != sizeof *options) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "options.size is %zu, not %zu: start from ZKL_SESSION_OPTIONS_INIT",
-                         options->size, sizeof *options);
-    }
     const zkl_heap *heap = options->heap;
     if (heap && (!heap->alloc || !heap->resize || !heap->release)) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "heap lacks one of its three functions");

@@ -2,6 +2,7 @@
 #include "call.h"
 
 #include "error.h"
+#include "sized.h"
 
 #include <string.h>
 
@@ -102,14 +103,17 @@ static int await_open(zkl_session *session, zkl_error *err)
     return rc;
 }
 
+ZKL__SIZED(sized, zkl_session_options, ZKL_SESSION_OPTIONS_INIT, sasl, sasl);
+
 int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_options *options, zkl_error *err)
 {
-    static const zkl_session_options defaults = ZKL_SESSION_OPTIONS_INIT;
+    zkl_session_options o;
     if (!out || !servers) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "servers" : "out");
     }
     zkl_session *session = NULL;
-    int rc = zkl__session_start(&session, servers, options ? options : &defaults, err);
+    int rc = zkl__sized_take(&o, options, &sized, err);
+    rc = rc == ZKL_OK ? zkl__session_start(&session, servers, &o, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }

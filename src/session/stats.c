@@ -2,18 +2,21 @@
 #include "shell.h"
 
 #include "error.h"
+#include "sized.h"
 #include "stats.h"
 
 #include <zklock/stats.h>
 
+ZKL__SIZED(sized, zkl_stats, ZKL_STATS_INIT, lease_slack_min_us, lease_slack_min_us);
+
 int zkl_session_stats(zkl_session *session, zkl_stats *stats)
 {
-    if (!session || !stats || stats->size != sizeof *stats) {
+    if (!session || !stats) {
         return ZKL_EINVAL;
     }
     int rc = zkl__session_enter(session, true, NULL);
     if (rc == ZKL_OK) {
-        *stats = zkl__core_stats(zkl__session_core(session))->all;
+        rc = zkl__sized_give(stats, &zkl__core_stats(zkl__session_core(session))->all, &sized, NULL);
         zkl__session_leave(session);
     }
     return rc;
