@@ -3,17 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "check.h"
-#include "contest.h"
-#include "ensemble.h"
-#include "proxy.h"
+#include "one_server.h"
 
-#define TICK 500
-#define TIMEOUT 4000
 #define MANY 500
-
-static struct ensemble *server;
-static struct recorder *eye;
 
 struct told {
     atomic_int granted, closed, other;
@@ -76,8 +68,8 @@ static void test_many(void)
 {
     static zkl_lock *held[MANY], *waiting[MANY];
     struct told first = {0}, second = {0};
-    zkl_session *holder = contest_session(ensemble_servers(server), TIMEOUT, TICK);
-    zkl_session *waiter = contest_session(ensemble_servers(server), TIMEOUT, TICK);
+    zkl_session *holder = open_one();
+    zkl_session *waiter = open_one();
     ask_for_many(held, holder, "/many", &first);
     await_count(&first.granted, MANY);
     ask_for_many(waiting, waiter, "/many", &second);
@@ -85,11 +77,11 @@ static void test_many(void)
     int64_t ids[] = {zkl_session_id(waiter), zkl_session_id(holder)};
     CU_ASSERT(server_knows(ids[0]) && server_knows(ids[1]));
     int64_t began = now_ms();
-    CU_ASSERT_EQUAL(zkl_session_close(waiter, SOON), ZKL_OK);
+    close_one(waiter);
     CU_ASSERT(!server_knows(ids[0]));
     CU_ASSERT_EQUAL(atomic_load(&second.closed), MANY);
     int64_t middle = now_ms();
-    CU_ASSERT_EQUAL(zkl_session_close(holder, SOON), ZKL_OK);
+    close_one(holder);
     CU_ASSERT(!server_knows(ids[1]));
     printf("%d waiting: %lld ms, %d held: %lld ms; ", MANY, (long long)(middle - began), MANY,
            (long long)(now_ms() - middle));
@@ -109,10 +101,10 @@ static void test_busy(void)
 {
     static zkl_lock *locks[MANY];
     struct told told = {0};
-    zkl_session *session = contest_session(ensemble_servers(server), TIMEOUT, TICK);
+    zkl_session *session = open_one();
     ask_for_many(locks, session, "/busy", &told);
     int64_t id = zkl_session_id(session);
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    close_one(session);
     CU_ASSERT(!server_knows(id));
     CU_ASSERT_EQUAL(atomic_load(&told.granted) + atomic_load(&told.closed), MANY);
     free_many(locks);
@@ -124,7 +116,7 @@ static void test_release_all(void)
 {
     static zkl_lock *locks[MANY];
     struct told told = {0};
-    zkl_session *session = contest_session(ensemble_servers(server), TIMEOUT, TICK);
+    zkl_session *session = open_one();
     ask_for_many(locks, session, "/all", &told);
     await_count(&told.granted, MANY);
     CU_ASSERT_EQUAL(zkl_session_release_all(session), MANY);
@@ -135,7 +127,7 @@ static void test_release_all(void)
         CU_ASSERT(queue_becomes(eye, path, 0));
     }
     free_many(locks);
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    close_one(session);
 }
 
 /* How much later than it should a plain timed wait returns on this machine now. */
@@ -165,7 +157,7 @@ static void test_frozen(void)
     int64_t late[ROUNDS], end = now_ms() + SOON;
     size_t before = threads();
     for (int i = 0; i < ROUNDS; i++) {
-        zkl_session *session = contest_session(ensemble_servers(server), TIMEOUT, TICK);
+        zkl_session *session = open_one();
         zkl_lock *lock = contest_holder(session, "/frozen");
         ensemble_freeze(server, 0);
         int64_t began = now_ms();
@@ -215,27 +207,11 @@ static void test_lost(void)
     while (zkl_session_get_state(session) != ZKL_SESSION_LOST && look_again(end)) {
     }
     CU_ASSERT_EQUAL(zkl_session_get_state(session), ZKL_SESSION_LOST);
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    close_one(session);
     CU_ASSERT_EQUAL(queue_length(eye, "/lost"), 0);
     zkl_lock_free(lock);
     proxy_stop(proxy);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct check_case cases[] = {
-        T(test_many), T(test_busy), T(test_release_all), T(test_frozen), T(test_no_server_any_more), T(test_lost),
-    };
-    if (!ensemble_available()) {
-        return 77;
-    }
-    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
-    if (!server) {
-        return 1;
-    }
-    eye = queue_eye(ensemble_servers(server));
-    int failed = check_main("close", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
-    recorder_free(eye);
-    ensemble_stop(server);
-    return failed;
-}
+TESTS_ON_ONE_SERVER("close", T(test_many), T(test_busy), T(test_release_all), T(test_frozen),
+                    T(test_no_server_any_more), T(test_lost))

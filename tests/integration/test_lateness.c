@@ -3,18 +3,11 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "check.h"
-#include "contest.h"
-#include "ensemble.h"
+#include "one_server.h"
 
-#define TICK 500
-#define TIMEOUT 4000
 #define WAIT 500       /* ms */
 #define MORE (20 * MS) /* than the control's */
 #define ROUNDS 20
-
-static struct ensemble *server;
-static struct recorder *eye;
 
 /* --- the control ----------------------------------------------------------------------------------------------------- */
 
@@ -91,8 +84,7 @@ struct scene {
 
 static struct scene set_scene(const char *path)
 {
-    struct scene s = {.other = contest_session(ensemble_servers(server), TIMEOUT, TICK),
-                      .session = contest_session(ensemble_servers(server), TIMEOUT, TICK)};
+    struct scene s = {.other = open_one(), .session = open_one()};
     s.holder = contest_holder(s.other, path);
     s.lock = contest_lock(s.session, path, NULL);
     return s;
@@ -102,8 +94,8 @@ static void clear_scene(struct scene *s)
 {
     zkl_lock_free(s->lock);
     zkl_lock_free(s->holder);
-    CU_ASSERT_EQUAL(zkl_session_close(s->session, SOON), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_session_close(s->other, SOON), ZKL_OK);
+    close_one(s->session);
+    close_one(s->other);
 }
 
 static void test_queued(void)
@@ -198,28 +190,8 @@ static void test_try_of_a_frozen_server(void)
     CU_ASSERT(late < 10 * MORE);
     CU_ASSERT(queue_becomes(eye, "/try", 0));
     zkl_lock_free(lock);
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    close_one(session);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct check_case cases[] = {
-        T(test_queued),
-        T(test_frozen),
-        T(test_frozen_in_the_queue),
-        T(test_frozen_for_long),
-        T(test_try_of_a_frozen_server),
-    };
-    if (!ensemble_available()) {
-        return 77;
-    }
-    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
-    if (!server) {
-        return 1;
-    }
-    eye = queue_eye(ensemble_servers(server));
-    int failed = check_main("lateness", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
-    recorder_free(eye);
-    ensemble_stop(server);
-    return failed;
-}
+TESTS_ON_ONE_SERVER("lateness", T(test_queued), T(test_frozen), T(test_frozen_in_the_queue), T(test_frozen_for_long),
+                    T(test_try_of_a_frozen_server))

@@ -3,16 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "check.h"
-#include "contest.h"
-#include "ensemble.h"
-#include "proxy.h"
-
-#define TICK 500
-#define TIMEOUT 4000
-
-static struct ensemble *server;
-static struct recorder *eye;
+#include "one_server.h"
 
 /* Somebody holds the lock; we are behind a proxy. */
 struct scene {
@@ -26,7 +17,7 @@ struct scene {
 static struct scene set_scene(const char *path, bool held)
 {
     struct scene s = {.path = path, .proxy = proxy_start(ensemble_address(server, 0))};
-    s.other = contest_session(ensemble_servers(server), TIMEOUT, TICK);
+    s.other = open_one();
     s.session = contest_session(proxy_address(s.proxy), TIMEOUT, TICK);
     s.holder = contest_holder(s.other, path); /* and so the directory is there: the first create is ours */
     if (!held) {
@@ -41,8 +32,8 @@ static void clear_scene(struct scene *s)
     zkl_lock_free(s->lock);
     zkl_lock_free(s->holder);
     CU_ASSERT(queue_becomes(eye, s->path, 0));
-    CU_ASSERT_EQUAL(zkl_session_close(s->session, SOON), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_session_close(s->other, SOON), ZKL_OK);
+    close_one(s->session);
+    close_one(s->other);
     proxy_stop(s->proxy);
 }
 
@@ -219,23 +210,6 @@ static void test_lost_release(void)
     clear_scene(&s);
 }
 
-int main(int argc, char **argv)
-{
-    static const struct check_case cases[] = {
-        T(test_waits_on),   T(test_keeps_its_place),        T(test_own_ghost_is_no_holder),
-        T(test_lost_twice), T(test_session_ends_meanwhile), T(test_cancelled),
-        T(test_timed_out),  T(test_timed_out_and_again),    T(test_lost_release),
-    };
-    if (!ensemble_available()) {
-        return 77;
-    }
-    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
-    if (!server) {
-        return 1;
-    }
-    eye = queue_eye(ensemble_servers(server));
-    int failed = check_main("lost replies", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
-    recorder_free(eye);
-    ensemble_stop(server);
-    return failed;
-}
+TESTS_ON_ONE_SERVER("lost replies", T(test_waits_on), T(test_keeps_its_place), T(test_own_ghost_is_no_holder),
+                    T(test_lost_twice), T(test_session_ends_meanwhile), T(test_cancelled), T(test_timed_out),
+                    T(test_timed_out_and_again), T(test_lost_release))

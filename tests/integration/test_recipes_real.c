@@ -8,40 +8,7 @@
 
 #include <zklock/zookeeper.h>
 
-#include "check.h"
-#include "contest.h"
-#include "ensemble.h"
-#include "proxy.h"
-
-#define TICK 500     /* ms, of the server */
-#define TIMEOUT 4000 /* ms, of sessions */
-
-static struct ensemble *server;
-static struct recorder *eye;
-
-static zkl_session *open_one(void)
-{
-    return contest_session(ensemble_servers(server), TIMEOUT, TICK);
-}
-
-static void close_one(zkl_session *session)
-{
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
-}
-
-/* A session whose answers can be lost. */
-static zkl_session *open_behind(struct proxy **proxy)
-{
-    *proxy = proxy_start(ensemble_address(server, 0));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(*proxy);
-    return contest_session(proxy_address(*proxy), TIMEOUT, TICK);
-}
-
-static void close_behind(zkl_session *session, struct proxy *proxy)
-{
-    close_one(session);
-    proxy_stop(proxy);
-}
+#include "one_server.h"
 
 /* --- read/write lock ------------------------------------------------------------------------------------------------- */
 
@@ -463,16 +430,5 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "--hold") == 0) {
         return hold(argv[2]);
     }
-    if (!ensemble_available()) {
-        return 77;
-    }
-    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
-    if (!server) {
-        return 1;
-    }
-    eye = queue_eye(ensemble_servers(server));
-    int failed = check_main("recipes on a real server", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
-    recorder_free(eye);
-    ensemble_stop(server);
-    return failed;
+    return one_server_main("recipes on a real server", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
 }

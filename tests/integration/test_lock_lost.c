@@ -1,0 +1,196 @@
+/* A lock whose node an operator removes, or whose session ends, on one real server. */
+#include "one_server.h"
+
+/* --- an operator removes our node ------------------------------------------------------------------------------------ */
+
+static void remove_node_of(zkl_lock *lock)
+{
+    char node[128];
+    CU_ASSERT(zkl_lock_node(lock, node, sizeof node) > 0);
+    CU_ASSERT(queue_remove(eye, zkl_lock_path(lock), node));
+}
+
+/* The holder hears of it with the next heartbeat, which comes every TIMEOUT / 12. */
+static void test_removed_while_held(void)
+{
+    zkl_session *session = open_one();
+    int64_t late[7];
+    for (int i = 0; i < 7; i++) {
+        struct heard heard = HEARD_INIT;
+        zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+        options.state_fn = heard_fn;
+        options.state_payload = &heard;
+        zkl_lock *lock = contest_lock(session, "/held", &options);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+        int64_t removed = boot_ns();
+        remove_node_of(lock);
+        late[i] = heard_when(&heard, ZKL_STATE_LOST, SOON) - removed;
+        CU_ASSERT(late[i] > 0);
+        CU_ASSERT(!zkl_lock_is_held(lock));
+        CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_LOST);
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
+        CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
+        zkl_lock_free(lock);
+        CU_ASSERT_EQUAL(heard_count(&heard, ZKL_STATE_LOST), 1);
+    }
+    int64_t middle = median(late, 7);
+    printf("told after %lld..%lld ms, a heartbeat is %d ms; ", (long long)(late[0] / MS), (long long)(late[6] / MS),
+           TIMEOUT / 12);
+    CU_ASSERT(middle < (TIMEOUT / 12 + 50) * MS);
+    close_one(session);
+}
+
+/* Of three, the second's node is removed: the third goes on waiting for the first, and the second queues behind it. */
+static void test_removed_while_waiting(void)
+{
+    zkl_session *sessions[3];
+    zkl_lock *locks[3];
+    struct waiter waiters[3];
+    char before[128], after[128] = "";
+    for (int i = 0; i < 3; i++) {
+        sessions[i] = open_one();
+        locks[i] = contest_lock(sessions[i], "/middle", NULL);
+        waiter_queue(&waiters[i], locks[i], SOON);
+    }
+    CU_ASSERT_EQUAL(waiter_end(&waiters[0]), ZKL_OK);
+    zkl_lock_node(locks[1], before, sizeof before);
+    remove_node_of(locks[1]);
+    /* A waiter that watches its predecessor alone hears of it when that goes. */
+    CU_ASSERT_EQUAL(zkl_lock_release(locks[0], NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(waiter_end(&waiters[2]), ZKL_OK);
+    CU_ASSERT(queue_becomes(eye, "/middle", 2));
+    CU_ASSERT(!atomic_load(&waiters[1].done));
+    zkl_lock_node(locks[1], after, sizeof after);
+    CU_ASSERT_STRING_NOT_EQUAL(before, after);
+    CU_ASSERT_EQUAL(zkl_lock_release(locks[2], NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(waiter_end(&waiters[1]), ZKL_OK);
+    CU_ASSERT(waiters[1].grant.token > waiters[2].grant.token);
+    for (int i = 0; i < 3; i++) {
+        zkl_lock_free(locks[i]);
+        close_one(sessions[i]);
+    }
+    CU_ASSERT(queue_becomes(eye, "/middle", 0));
+}
+
+static void test_removed_while_waiting_fails_by_option(void)
+{
+    zkl_session *first = open_one(), *session = open_one();
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.on_expiry = ZKL_ON_EXPIRY_FAIL;
+    zkl_lock *holder = contest_holder(first, "/fails"), *lock = contest_lock(session, "/fails", &options);
+    struct waiter waiter;
+    waiter_queue(&waiter, lock, SOON);
+    remove_node_of(lock);
+    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_ELOST);
+    CU_ASSERT(queue_becomes(eye, "/fails", 0));
+    zkl_lock_free(lock);
+    zkl_lock_free(holder);
+    close_one(session);
+    close_one(first);
+}
+
+/* --- the end of a session ---------------------------------------------------------------------------------------------- */
+
+/* Returns when the server has ended the session. */
+static void expire(zkl_session *session, struct proxy *proxy)
+{
+    char id[32];
+    snprintf(id, sizeof id, "0x%llx", (unsigned long long)zkl_session_id(session));
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy);
+    CU_ASSERT(ensemble_ask_until(server, 0, "dump", id, false, SOON));
+}
+
+static void test_expiry_while_held(void)
+{
+    struct proxy *proxy;
+    zkl_session *session = open_behind(&proxy);
+    struct heard heard = HEARD_INIT;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.state_fn = heard_fn;
+    options.state_payload = &heard;
+    zkl_lock *lock = contest_lock(session, "/expiry-held", &options);
+    zkl_session *other = open_one();
+    zkl_lock *next = contest_lock(other, "/expiry-held", NULL);
+    struct waiter waiter;
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    waiter_queue(&waiter, next, ZKL_WAIT_FOREVER);
+    expire(session, proxy);
+    CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_OK);
+    int64_t lost = heard_when(&heard, ZKL_STATE_LOST, SOON);
+    CU_ASSERT(heard_when(&heard, ZKL_STATE_JEOPARDY, 0) > 0);
+    CU_ASSERT(lost > 0 && lost < waiter.ended_ns);
+    CU_ASSERT(!zkl_lock_is_held(lock));
+    proxy_refuse(proxy, false);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
+    /* The object goes on, in a new session. */
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_lock_release(next, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    zkl_lock_free(next);
+    close_one(other);
+    close_behind(session, proxy);
+}
+
+/* A waiter queues again in a new session; or fails, as it was told to. */
+static void test_expiry_while_waiting(void)
+{
+    struct proxy *proxy;
+    zkl_session *session = open_behind(&proxy);
+    zkl_session *other = open_one();
+    zkl_lock *holder = contest_holder(other, "/expiry-waits");
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.on_expiry = ZKL_ON_EXPIRY_FAIL;
+    zkl_lock *again = contest_lock(session, "/expiry-waits", NULL);
+    zkl_lock *fails = contest_lock(session, "/expiry-waits", &options);
+    struct waiter patient, strict;
+    waiter_queue(&patient, again, ZKL_WAIT_FOREVER);
+    waiter_queue(&strict, fails, ZKL_WAIT_FOREVER);
+    CU_ASSERT(queue_becomes(eye, "/expiry-waits", 3));
+    expire(session, proxy);
+    CU_ASSERT(queue_becomes(eye, "/expiry-waits", 1));
+    proxy_refuse(proxy, false);
+    CU_ASSERT_EQUAL(waiter_end(&strict), ZKL_ELOST);
+    CU_ASSERT(queue_becomes(eye, "/expiry-waits", 2));
+    CU_ASSERT(!atomic_load(&patient.done));
+    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(waiter_end(&patient), ZKL_OK);
+    zkl_lock_free(again);
+    zkl_lock_free(fails);
+    zkl_lock_free(holder);
+    close_one(other);
+    close_one(session);
+    CU_ASSERT(queue_becomes(eye, "/expiry-waits", 0));
+    proxy_stop(proxy);
+}
+
+/* A connection that goes and comes back costs a holder nothing but a warning. */
+static void test_reconnect_while_held(void)
+{
+    struct proxy *proxy;
+    zkl_session *session = open_behind(&proxy);
+    struct heard heard = HEARD_INIT;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.state_fn = heard_fn;
+    options.state_payload = &heard;
+    zkl_lock *lock = contest_lock(session, "/blink", &options);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    int64_t token = zkl_lock_token(lock);
+    proxy_cut(proxy);
+    CU_ASSERT(heard_when(&heard, ZKL_STATE_JEOPARDY, SOON) > 0);
+    int64_t end = now_ms() + SOON;
+    while (zkl_lock_state(lock) != ZKL_STATE_HELD && look_again(end)) {
+    }
+    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_HELD);
+    CU_ASSERT_EQUAL(zkl_lock_token(lock), token);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(heard_count(&heard, ZKL_STATE_LOST), 0);
+    zkl_lock_free(lock);
+    close_behind(session, proxy);
+}
+
+TESTS_ON_ONE_SERVER("lock lost", T(test_removed_while_held), T(test_removed_while_waiting),
+                    T(test_removed_while_waiting_fails_by_option), T(test_expiry_while_held),
+                    T(test_expiry_while_waiting), T(test_reconnect_while_held))

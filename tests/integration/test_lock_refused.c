@@ -1,0 +1,170 @@
+/* What a real server refuses, and what is refused before it is asked. */
+#include <string.h>
+
+#include "one_server.h"
+#include "store_client.h"
+
+static int try_open(const char *servers, const zkl_session_options *options, zkl_error *err)
+{
+    zkl_session *session = NULL;
+    *err = (zkl_error){.code = 1};
+    int code = zkl_session_open(&session, servers, options, err);
+    if (code == ZKL_OK) {
+        zkl_session_close(session, SOON);
+    } else {
+        CU_ASSERT_PTR_NULL(session);
+        CU_ASSERT_EQUAL(err->code, code);
+        CU_ASSERT(strlen(err->text) > 10);
+    }
+    return code;
+}
+
+static void test_no_server(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_error err;
+    options.connect_timeout_ms = 300;
+    CU_ASSERT_EQUAL(try_open("127.0.0.1:1", &options, &err), ZKL_ECONNECT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "127.0.0.1:1"));
+    CU_ASSERT_EQUAL(try_open("no-such-host.invalid:2181", &options, &err), ZKL_ECONNECT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "no-such-host.invalid"));
+    CU_ASSERT_EQUAL(try_open("127.0.0.1:2181,", &options, &err), ZKL_EINVAL);
+    struct proxy *silent = proxy_start(ensemble_address(server, 0));
+    proxy_hold(silent, PROXY_TO_CLIENT, true);
+    CU_ASSERT_EQUAL(try_open(proxy_address(silent), &options, &err), ZKL_ECONNECT);
+    proxy_stop(silent);
+}
+
+static void test_chroot(void)
+{
+    char servers[128];
+    zkl_error err;
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    snprintf(servers, sizeof servers, "%s/not/there", ensemble_servers(server));
+    CU_ASSERT_EQUAL(try_open(servers, &options, &err), ZKL_ENOENT);
+    CU_ASSERT_STRING_EQUAL(err.path, "/not/there");
+    struct zkl__op make = op_create("/inner", NULL, ZKL__PERSISTENT);
+    CU_ASSERT_EQUAL(recorder_do(eye, &make)->reply.rc, ZKL__RC_OK);
+    snprintf(servers, sizeof servers, "%s/inner", ensemble_servers(server));
+    zkl_session *session = contest_session(servers, TIMEOUT, TICK);
+    zkl_lock *lock = contest_holder(session, "/lock");
+    CU_ASSERT_EQUAL(queue_length(eye, "/inner/lock"), 1);
+    zkl_lock_free(lock);
+    close_one(session);
+}
+
+static void test_session_timeout_too_short(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_error err;
+    options.session_timeout_ms = 1500; /* with a tick of 2000 */
+    CU_ASSERT_EQUAL(try_open(ensemble_servers(server), &options, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "1500"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "2000"));
+    /* And when it is the ensemble that grants less than it was asked for. */
+    struct ensemble *strict = ensemble_start(&(struct ensemble_options){.extra = "maxSessionTimeout=1200"});
+    CU_ASSERT_PTR_NOT_NULL_FATAL(strict);
+    options.session_timeout_ms = 10000;
+    CU_ASSERT_EQUAL(try_open(ensemble_servers(strict), &options, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "1200"));
+    ensemble_stop(strict);
+}
+
+/* A directory that only its owner may use; and one that strangers may fill, but not list. */
+static void test_no_permission(void)
+{
+    static const zkl_acl_entry owner[] = {{ZKL_PERM_ALL, "digest", "ann:IQfT1Pl8qgIZ/9hWRLwO8n4MoZ4="}};
+    static const zkl_acl_entry blind[] = {{ZKL_PERM_CREATE | ZKL_PERM_DELETE, "world", "anyone"}};
+    static const zkl_acl acls[] = {{1, owner}, {1, blind}};
+    static const char *const paths[] = {"/closed", "/blind"};
+    zkl_session *session = open_one();
+    for (int i = 0; i < 2; i++) {
+        struct zkl__op make = op_create(paths[i], NULL, ZKL__PERSISTENT);
+        zkl_error err;
+        zkl_lock *lock = contest_lock(session, paths[i], NULL);
+        make.acl = &acls[i];
+        CU_ASSERT_EQUAL(recorder_do(eye, &make)->reply.rc, ZKL__RC_OK);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, &err), ZKL_EAUTH);
+        CU_ASSERT_EQUAL(err.code, ZKL_EAUTH);
+        CU_ASSERT_EQUAL(err.zk_code, -102);
+        CU_ASSERT_STRING_EQUAL(err.path, paths[i]);
+        CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
+        zkl_lock_free(lock);
+    }
+    close_one(session);
+}
+
+/* With credentials what is made is the maker's alone: contenders need the same ones. */
+static void test_credentials(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_session *session, *same, *stranger = open_one();
+    zkl_error err;
+    options.session_timeout_ms = TIMEOUT;
+    options.tick_ms = TICK;
+    options.auth_scheme = "digest";
+    options.auth = "bob:secret";
+    options.auth_size = strlen("bob:secret");
+    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, ensemble_servers(server), &options, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&same, ensemble_servers(server), &options, NULL), ZKL_OK);
+    zkl_lock *lock = contest_holder(session, "/bobs/lock"), *second = contest_lock(same, "/bobs/lock", NULL);
+    zkl_lock *no = contest_lock(stranger, "/bobs/lock", NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(no, SOON, NULL, &err), ZKL_EAUTH);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(second, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(second, SOON, NULL, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    zkl_lock_free(second);
+    zkl_lock_free(no);
+    close_one(session);
+    close_one(same);
+    close_one(stranger);
+    options.auth_scheme = "nonsense";
+    CU_ASSERT_EQUAL(try_open(ensemble_servers(server), &options, &err), ZKL_EAUTH);
+    CU_ASSERT_PTR_NULL(strstr(err.text, "secret"));
+}
+
+static void test_bad_arguments(void)
+{
+    static char lengthy[ZKL_PATH_MAX + 2];
+    static const char *const paths[] = {"",        "lock",          "/",          "/a/",    "/a//b",
+                                        "/a/../b", "/a/./b",        "/a\x01",     "/a\x7f", "/a\xff",
+                                        "/\xc3",   "/\xed\xa0\x80", "/zookeeper", lengthy,  "/a-0000000001"};
+    zkl_session *session = open_one();
+    memset(lengthy, 'a', sizeof lengthy - 1);
+    lengthy[0] = '/';
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        zkl_lock *lock = NULL;
+        zkl_error err = {.code = 1};
+        CU_ASSERT_EQUAL(zkl_lock_new(&lock, session, paths[i], NULL, &err), ZKL_EINVAL);
+        CU_ASSERT(lock == NULL && err.code == ZKL_EINVAL && err.text[0]);
+    }
+    zkl_lock *lock = contest_lock(session, "/args", NULL);
+    zkl_error err;
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, &err), ZKL_ENOTHELD);
+    CU_ASSERT_STRING_EQUAL(err.path, "/args");
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, -2, NULL, &err), ZKL_EINVAL);
+    close_one(session);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_ECLOSED);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, &err), ZKL_ECLOSED);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_ECLOSED);
+    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
+    zkl_lock_free(lock);
+}
+
+/* A part of the path is an ephemeral znode. */
+static void test_conflict(void)
+{
+    zkl_session *session = open_one();
+    struct zkl__op make = op_create("/fleeting", NULL, ZKL__EPHEMERAL);
+    CU_ASSERT_EQUAL(recorder_do(eye, &make)->reply.rc, ZKL__RC_OK);
+    zkl_lock *lock = contest_lock(session, "/fleeting", NULL);
+    zkl_error err;
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, &err), ZKL_ECONFLICT);
+    CU_ASSERT_STRING_EQUAL(err.path, "/fleeting");
+    zkl_lock_free(lock);
+    close_one(session);
+}
+
+TESTS_ON_ONE_SERVER("lock refused", T(test_no_server), T(test_chroot), T(test_session_timeout_too_short),
+                    T(test_no_permission), T(test_credentials), T(test_bad_arguments), T(test_conflict))

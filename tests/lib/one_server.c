@@ -1,0 +1,43 @@
+#include "one_server.h"
+
+struct ensemble *server;
+struct recorder *eye;
+
+zkl_session *open_one(void)
+{
+    return contest_session(ensemble_servers(server), TIMEOUT, TICK);
+}
+
+void close_one(zkl_session *session)
+{
+    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+}
+
+zkl_session *open_behind(struct proxy **proxy)
+{
+    *proxy = proxy_start(ensemble_address(server, 0));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(*proxy);
+    return contest_session(proxy_address(*proxy), TIMEOUT, TICK);
+}
+
+void close_behind(zkl_session *session, struct proxy *proxy)
+{
+    close_one(session);
+    proxy_stop(proxy);
+}
+
+int one_server_main(const char *suite_name, const struct check_case *cases, int count, int argc, char **argv)
+{
+    if (!ensemble_available()) {
+        return 77;
+    }
+    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
+    if (!server) {
+        return 1;
+    }
+    eye = queue_eye(ensemble_servers(server));
+    int failed = check_main(suite_name, cases, count, argc, argv);
+    recorder_free(eye);
+    ensemble_stop(server);
+    return failed;
+}

@@ -1,0 +1,31 @@
+/* one_server.h - a program of tests that share one real server: it runs before the first and is gone after the last. */
+#ifndef ZKL_TESTS_ONE_SERVER_H
+#define ZKL_TESTS_ONE_SERVER_H
+
+#include "check.h"
+#include "contest.h"
+#include "ensemble.h"
+#include "proxy.h"
+
+#define TICK 500     /* ms, of the server */
+#define TIMEOUT 4000 /* ms, of sessions */
+
+extern struct ensemble *server;
+extern struct recorder *eye; /* on its queues */
+
+zkl_session *open_one(void);
+void close_one(zkl_session *session); /* the server must confirm */
+/* A session whose connection and answers can be lost. */
+zkl_session *open_behind(struct proxy **proxy);
+void close_behind(zkl_session *session, struct proxy *proxy);
+
+/* As TESTS of check.h; 77, "skipped", where there is no ZooKeeper. */
+#define TESTS_ON_ONE_SERVER(suite_name, ...)                                                        \
+    int main(int argc, char **argv)                                                                 \
+    {                                                                                               \
+        static const struct check_case cases[] = {__VA_ARGS__};                                     \
+        return one_server_main(suite_name, cases, (int)(sizeof cases / sizeof *cases), argc, argv); \
+    }
+int one_server_main(const char *suite_name, const struct check_case *cases, int count, int argc, char **argv);
+
+#endif
