@@ -12,12 +12,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <zklock/zklock.h>
-
 #include "dice.h"
 #include "wait.h"
 
 #define LONG 60000
+
+/* What stands at each path, and the directories in which its contenders have their znodes. */
+static const struct {
+    const char *recipe, *name, *queues[2];
+} all_paths[ARENA_PATHS] = {
+    {"", "a", {""}},       {"", "b", {""}}, {"", "c", {""}}, {"rw:", "r", {""}}, {"sem:", "s", {"/locks", "/leases"}},
+    {"elect:", "e", {""}},
+};
 
 static void complain(struct arena *a, const char *what)
 {
@@ -65,18 +71,70 @@ static int long_held(struct arena *a)
     return -1;
 }
 
-int arena_aim(struct arena *a)
+struct target {
+    int contender;
+    int64_t session;
+};
+
+static bool aim_at_holder(struct arena *a, struct target *target)
 {
     int path = long_held(a), stayer = path >= 0 ? atomic_load(&a->page->stayer[path]) : 0;
-    return stayer > 0 ? stayer - 1 : (int)dice_below(&a->dice, ARENA_CONTENDERS);
+    if (stayer > 0) {
+        *target = (struct target){stayer - 1, atomic_load(&a->page->session[path])};
+    }
+    return stayer > 0;
+}
+
+/* Whose znode it is: its data ends with the process' id. */
+static bool aim_at_entry(struct arena *a, struct target *target, const zkl_queue_entry *entry)
+{
+    const char *colon = entry->data ? strrchr(entry->data, ':') : NULL;
+    for (int i = 0; colon && i < ARENA_CONTENDERS; i++) {
+        if (a->contenders[i].pid == atoi(colon + 1)) {
+            *target = (struct target){i, entry->session_id};
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The one behind the first, or the last one, of a queue that is one. */
+static bool aim_at_waiter(struct arena *a, struct target *target, bool next)
+{
+    int path = (int)dice_below(&a->dice, ARENA_PATHS);
+    int64_t end = now_ms() + 2000;
+    bool found = false;
+    do {
+        char name[2 * HISTORY_WORD];
+        zkl_queue *queue;
+        path = (path + 1) % ARENA_PATHS;
+        snprintf(name, sizeof name, "%s%s", a->paths[path], all_paths[path].queues[0]);
+        if (a->eye && zkl_queue_list(&queue, a->eye, name, 1000, NULL) == ZKL_OK) {
+            found = queue->count > 1 && aim_at_entry(a, target, &queue->entries[next ? 1 : queue->count - 1]);
+            zkl_queue_free(queue);
+        }
+    } while (!found && look_again(end));
+    return found;
+}
+
+static struct target aim(struct arena *a)
+{
+    struct target target = {(int)dice_below(&a->dice, ARENA_CONTENDERS), 0};
+    int64_t role = dice_below(&a->dice, 8);
+    bool hit = role < 4 ? aim_at_holder(a, &target) : role < 7 ? aim_at_waiter(a, &target, role < 6) : false;
+    arena_tell(a, !hit ? "aim-any" : role < 4 ? "aim-holder" : role < 6 ? "aim-next" : "aim-last", target.contender);
+    return target;
+}
+
+int arena_aim(struct arena *a)
+{
+    return aim(a).contender;
 }
 
 int arena_aim_server(struct arena *a, int not_this)
 {
     char session[32];
-    int path = long_held(a);
-    snprintf(session, sizeof session, "sid=0x%lx,",
-             path >= 0 ? (unsigned long)atomic_load(&a->page->session[path]) : 0);
+    snprintf(session, sizeof session, "sid=0x%lx,", (unsigned long)aim(a).session);
     for (int i = 0; i < ARENA_SERVERS; i++) {
         char *connections = i != not_this ? ensemble_ask(a->servers, i, "cons") : NULL;
         bool there = connections && strstr(connections, session);
@@ -85,7 +143,8 @@ int arena_aim_server(struct arena *a, int not_this)
             return i;
         }
     }
-    return (not_this + 1 + (int)dice_below(&a->dice, ARENA_SERVERS - 1)) % ARENA_SERVERS;
+    return not_this < 0 ? (int)dice_below(&a->dice, ARENA_SERVERS)
+                        : (not_this + 1 + (int)dice_below(&a->dice, ARENA_SERVERS - 1)) % ARENA_SERVERS;
 }
 
 /* --- processes ------------------------------------------------------------------------------------------------------- */
@@ -150,7 +209,7 @@ static void start_contender(struct arena *a, int number)
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)dice_next(&a->dice));
     snprintf(c->name, sizeof c->name, "p%d-%d", number, c->incarnation++);
     for (int i = 0; i < ARENA_PATHS; i++) {
-        argv[7 + i] = a->paths[i];
+        argv[7 + i] = a->words[i];
     }
     c->pid = spawn("chaos_contender", argv, -1);
 }
@@ -224,18 +283,30 @@ void arena_freeze_leader(struct arena *a, int64_t ms)
 
 /* --- beginning and end ----------------------------------------------------------------------------------------------- */
 
+static void start_eye(struct arena *a)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_error err;
+    options.tick_ms = ARENA_TICK;
+    if (zkl_session_open(&a->eye, ensemble_servers(a->servers), &options, &err) != ZKL_OK) {
+        complain(a, err.text);
+    }
+}
+
 void arena_start(struct arena *a, struct ensemble *servers, const char *parent, const char *kind, uint64_t seed,
                  bool links)
 {
     *a = (struct arena){.servers = servers, .kind = kind, .dice = seed};
     snprintf(a->dir, sizeof a->dir, "%.80s/%.30s", parent, kind);
     for (int i = 0; i < ARENA_PATHS; i++) {
-        snprintf(a->paths[i], sizeof a->paths[i], "/chaos/%.30s/%c", kind, 'a' + i);
+        snprintf(a->paths[i], sizeof a->paths[i], "/chaos/%.30s/%s", kind, all_paths[i].name);
+        snprintf(a->words[i], sizeof a->words[i], "%s%.40s", all_paths[i].recipe, a->paths[i]);
     }
     if (mkdir(a->dir, 0700) != 0 || (a->record = history_open(a->dir, "nemesis")) < 0) {
         complain(a, "no directory for histories");
         return;
     }
+    start_eye(a);
     start_resource(a);
     for (int i = 0; i < ARENA_CONTENDERS; i++) {
         for (int j = 0; links && j < ARENA_SERVERS; j++) {
@@ -284,38 +355,34 @@ static void end_contenders(struct arena *a)
     }
 }
 
-/* Znodes at path, strangers' too; -1: it cannot be said. */
-static int64_t znodes(zkl_session *session, const char *path)
+/* Znodes in the queues of a path, strangers' too; -1: it cannot be said. */
+static int64_t znodes(struct arena *a, int path)
 {
-    zkl_queue *queue;
-    if (zkl_queue_list(&queue, session, path, SOON, NULL) != ZKL_OK) {
-        return -1;
+    int64_t count = 0;
+    for (int i = 0; i < 2 && all_paths[path].queues[i]; i++) {
+        char name[2 * HISTORY_WORD];
+        zkl_queue *queue;
+        snprintf(name, sizeof name, "%s%s", a->paths[path], all_paths[path].queues[i]);
+        if (!a->eye || zkl_queue_list(&queue, a->eye, name, SOON, NULL) != ZKL_OK) {
+            return -1;
+        }
+        count += (int64_t)(queue->count + queue->foreign);
+        zkl_queue_free(queue);
     }
-    int64_t count = (int64_t)(queue->count + queue->foreign);
-    zkl_queue_free(queue);
     return count;
 }
 
 /* Places of those that were killed go with their sessions; nothing else may be left by then. */
 static void look_for_orphans(struct arena *a)
 {
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    zkl_session *session;
-    zkl_error err;
-    options.tick_ms = ARENA_TICK;
     int64_t end = now_ms() + ARENA_TIMEOUT + 4 * ARENA_TICK + 5000;
-    if (zkl_session_open(&session, ensemble_servers(a->servers), &options, &err) != ZKL_OK) {
-        complain(a, err.text);
-        return;
-    }
     for (int i = 0; i < ARENA_PATHS; i++) {
-        int64_t left = znodes(session, a->paths[i]);
+        int64_t left = znodes(a, i);
         while (left != 0 && look_again(end)) {
-            left = znodes(session, a->paths[i]);
+            left = znodes(a, i);
         }
         note(a, HISTORY_queue, "nemesis", a->paths[i], left < 0 ? 1 : left, 0);
     }
-    zkl_session_close(session, SOON);
 }
 
 void arena_stop(struct arena *a)
@@ -335,6 +402,9 @@ void arena_stop(struct arena *a)
     }
     if (a->page) {
         munmap(a->page, 4096);
+    }
+    if (a->eye) {
+        zkl_session_close(a->eye, SOON);
     }
     close(a->record);
 }

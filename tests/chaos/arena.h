@@ -11,20 +11,24 @@
 #include "page.h"
 #include "proxy.h"
 
+#include <zklock/zklock.h>
+
 #define ARENA_TICK 500     /* ms, of the servers */
 #define ARENA_TIMEOUT 3000 /* ms, of the sessions */
 #define ARENA_PAUSE 500    /* ms: the sessions' leader_pause_ms, its default */
 #define ARENA_CONTENDERS 4
 #define ARENA_SERVERS 3
-#define ARENA_PATHS 3
+#define ARENA_PATHS 6
 
 struct arena {
     struct ensemble *servers;
     const char *kind;
     char dir[128]; /* of the histories */
     char paths[ARENA_PATHS][HISTORY_WORD];
+    char words[ARENA_PATHS][HISTORY_WORD]; /* the same, as contenders are told (object.h) */
     uint64_t dice;
     int record;
+    zkl_session *eye; /* looks at the queues */
     pid_t resource;
     struct page *page; /* the resource's */
     struct contender {
@@ -48,9 +52,10 @@ void arena_pace(struct arena *a, int64_t low_ms, int64_t high_ms);
 /* A word for whoever reads the history. */
 void arena_tell(struct arena *a, const char *what, int who);
 
-/* A contender that holds a lock for long just now, or any if none does for a while: faults that hit nobody show nothing. */
+/* A contender that is worth a fault just now, and the history is told for what: it holds for long (half of them), is the next in a queue, the
+ * last, or any: faults that hit nobody show nothing. */
 int arena_aim(struct arena *a);
-/* A server, not that one, that such a contender is connected to, or any. */
+/* A server, not that one, that such a contender is connected to, or any. not_this: -1 is none. */
 int arena_aim_server(struct arena *a, int not_this);
 
 void arena_kill(struct arena *a, int contender); /* SIGKILL, and another one takes its place */

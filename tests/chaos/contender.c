@@ -1,5 +1,5 @@
-/* contender SERVERS TICK_MS TIMEOUT_MS DIR NAME SEED PATH... : one process of many that contend, through the public API, until it
- * gets SIGTERM. What it does and sees goes to DIR/NAME.history (history.h); while it holds, it writes to the resource (DIR/resource),
+/* contender SERVERS TICK_MS TIMEOUT_MS DIR NAME SEED PATH... (object.h, object_parse): one process of many that contend, through the public API, until it
+ * gets SIGTERM: a thread for each path, so that several stand in one queue and hand over to each other. What it does and sees goes to DIR/NAME.history (history.h); while it holds, it writes to the resource (DIR/resource),
  * now and then without looking whether it still holds. */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,10 +18,10 @@
 
 #include "dice.h"
 #include "history.h"
+#include "object.h"
 #include "run_delay.h"
 #include "wait.h"
 
-#define THREADS 3
 #define PATHS_MAX 8
 #define SHORT_HOLD 150 /* ms: max_hold_ms of one lock in two */
 #define PATIENCE 60000 /* ms: a completion that has not come by then never comes */
@@ -35,12 +35,12 @@ static zkl_session *session;
 static int path_count;
 static char **paths;
 
-/* One contender: a thread, a lock for each path, with and without max_hold_ms. */
+/* One contender: a thread, an object for each path, with and without max_hold_ms. */
 struct client {
     char name[HISTORY_WORD];
     pthread_t thread;
     uint64_t dice;
-    zkl_lock *locks[PATHS_MAX][2];
+    struct object objects[PATHS_MAX][2];
     pthread_mutex_t mutex;
     pthread_cond_t cond;
     int completions; /* of the acquire that is pending */
@@ -73,25 +73,25 @@ static void give_up(const char *what, const zkl_error *err)
 /* --- the end of an acquire ------------------------------------------------------------------------------------------- */
 
 /* The lease is asked for after the time was read: it runs at least so long from then. */
-static void note_done(const struct client *c, const zkl_lock *lock, int code, const zkl_grant *grant)
+static void note_done(const struct client *c, const struct object *o, int code, const zkl_grant *grant)
 {
-    int64_t now = boot_ns(), left = code == ZKL_OK ? zkl_lock_remaining_ms(lock) : 0;
+    int64_t now = boot_ns(), left = code == ZKL_OK ? object_remaining_ms(o) : 0;
     history_write(record, &(struct history_line){.at = now,
                                                  .client = c->name,
                                                  .session = zkl_session_id(session),
                                                  .op = HISTORY_done,
-                                                 .path = zkl_lock_path(lock),
+                                                 .path = o->path,
                                                  .result = zkl_error_name(code),
                                                  .token = code == ZKL_OK && grant ? grant->token : 0,
                                                  .lease = code == ZKL_OK ? now + left * MS : 0});
 }
 
 /* Before done: what the thread that brings it was kept from since then. */
-static void note_starved(const struct client *c, const zkl_lock *lock, int delay, int64_t before)
+static void note_starved(const struct client *c, const struct object *o, int delay, int64_t before)
 {
     int64_t starved = run_delay_ns(delay) - before;
     if (starved > LATE) {
-        note(c, HISTORY_starved, zkl_lock_path(lock), NULL, 0, starved);
+        note(c, HISTORY_starved, o->path, NULL, 0, starved);
     }
 }
 
@@ -104,16 +104,15 @@ static int meet_callbacks(void)
     return atomic_load(&callback_delay);
 }
 
-static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+static void on_done(struct object *o, int code, const zkl_grant *grant)
 {
-    struct client *c = payload;
+    struct client *c = o->payload;
     int delay = meet_callbacks();
     int64_t before = atomic_load(&c->cancelled_delay);
-    (void)err;
     if (before >= 0) {
-        note_starved(c, lock, delay, before);
+        note_starved(c, o, delay, before);
     }
-    note_done(c, lock, code, grant);
+    note_done(c, o, code, grant);
     pthread_mutex_lock(&c->mutex);
     c->completions++;
     c->code = code;
@@ -122,33 +121,39 @@ static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const 
     pthread_mutex_unlock(&c->mutex);
 }
 
-static void on_state(zkl_lock *lock, zkl_state state, void *payload)
+static void on_lost(struct object *o)
 {
-    struct client *c = payload;
-    if (state == ZKL_STATE_LOST) {
-        note(c, HISTORY_told, zkl_lock_path(lock), NULL, 0, 0);
-        atomic_fetch_add(&c->told, 1);
-    }
+    struct client *c = o->payload;
+    note(c, HISTORY_told, o->path, NULL, 0, 0);
+    atomic_fetch_add(&c->told, 1);
 }
 
 /* --- acquires -------------------------------------------------------------------------------------------------------- */
 
-static int acquire(struct client *c, zkl_lock *lock, int64_t timeout_ms)
+/* "1/3" */
+static void note_asked(const struct client *c, const struct object *o, enum history_op op, int64_t deadline)
+{
+    char part[HISTORY_WORD];
+    snprintf(part, sizeof part, "%d/%d", o->takes, o->of);
+    note(c, op, o->path, part, 0, deadline);
+}
+
+static int acquire(struct client *c, struct object *o, int64_t timeout_ms)
 {
     zkl_grant grant;
     zkl_error err;
     int64_t bound_ms =
         timeout_ms > 0 ? timeout_ms : 10000; /* a try waits for an answer no longer than connect_timeout_ms */
     int64_t deadline = boot_ns() + bound_ms * MS;
-    note(c, HISTORY_acquire, zkl_lock_path(lock), NULL, 0, deadline);
+    note_asked(c, o, HISTORY_acquire, deadline);
     int64_t before = run_delay_ns(c->delay);
     if (timeout_ms > 0) { /* the line may have taken its time */
         int64_t left_ms = (deadline - boot_ns()) / MS;
         timeout_ms = left_ms > 1 ? left_ms : 1;
     }
-    int code = zkl_lock_acquire(lock, timeout_ms, &grant, &err);
-    note_starved(c, lock, c->delay, before);
-    note_done(c, lock, code, &grant);
+    int code = object_acquire(o, timeout_ms, &grant, &err);
+    note_starved(c, o, c->delay, before);
+    note_done(c, o, code, &grant);
     c->token = code == ZKL_OK ? grant.token : 0;
     return code;
 }
@@ -168,22 +173,22 @@ static bool completed(struct client *c, int64_t ms)
 }
 
 /* An acquire without a deadline, which is cancelled if it takes too long. */
-static int acquire_or_cancel(struct client *c, zkl_lock *lock, int64_t patience_ms)
+static int acquire_or_cancel(struct client *c, struct object *o, int64_t patience_ms)
 {
     zkl_error err;
     int callbacks = atomic_load(&callback_delay);
     c->completions = 0;
     atomic_store(&c->cancelled_delay, -1);
-    note(c, HISTORY_acquire, zkl_lock_path(lock), NULL, 0, 0);
-    int code = zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_acquired, c, &err);
+    note_asked(c, o, HISTORY_acquire, 0);
+    int code = object_acquire_async(o, &err);
     if (code != ZKL_OK) {
-        note_done(c, lock, code, NULL);
+        note_done(c, o, code, NULL);
         return code;
     }
     if (!completed(c, patience_ms)) {
         atomic_store(&c->cancelled_delay, callbacks >= 0 ? run_delay_ns(callbacks) : -1);
-        if (zkl_lock_cancel(lock) == ZKL_OK) {
-            note(c, HISTORY_cancel, zkl_lock_path(lock), NULL, 0, 0);
+        if (object_cancel(o) == ZKL_OK) {
+            note(c, HISTORY_cancel, o->path, NULL, 0, 0);
         }
         if (!completed(c, PATIENCE)) {
             fprintf(stderr, "%s: a cancelled acquire does not complete\n", c->name);
@@ -195,11 +200,12 @@ static int acquire_or_cancel(struct client *c, zkl_lock *lock, int64_t patience_
 
 /* --- holding --------------------------------------------------------------------------------------------------------- */
 
-static void write_resource(struct client *c, const char *path, int64_t token)
+/* One of several that hold at once cannot be told from them by its token: it says that it is there, and nothing is fenced. */
+static void write_resource(struct client *c, const struct object *o, int64_t token, bool stays)
 {
     char text[128];
-    int length = snprintf(text, sizeof text, "%s %s %" PRId64 " %" PRIx64, c->name, path, token,
-                          (uint64_t)zkl_session_id(session));
+    int length = snprintf(text, sizeof text, "%s %s %" PRId64 " %" PRIx64 " %s", c->name, o->path,
+                          o->takes == o->of ? token : 0, (uint64_t)zkl_session_id(session), stays ? "stays" : "passes");
     while (send(resource, text, (size_t)length, 0) < 0) {
         if (errno != EINTR) {
             give_up("resource", NULL);
@@ -208,44 +214,56 @@ static void write_resource(struct client *c, const char *path, int64_t token)
 }
 
 /* False when the holder sees that it is none any more. */
-static bool look(struct client *c, const zkl_lock *lock)
+static bool look(struct client *c, const struct object *o)
 {
-    int64_t now = boot_ns(), left = zkl_lock_remaining_ms(lock);
-    bool held = zkl_lock_is_held(lock);
+    int64_t now = boot_ns(), left = object_remaining_ms(o);
+    bool held = object_is_held(o);
     history_write(record, &(struct history_line){.at = held ? now : 0,
                                                  .client = c->name,
                                                  .session = zkl_session_id(session),
                                                  .op = held ? HISTORY_held : HISTORY_lost,
-                                                 .path = zkl_lock_path(lock),
+                                                 .path = o->path,
                                                  .lease = held ? now + left * MS : 0});
     return held;
 }
 
-/* Who holds for long does not let go when the lease runs out: it wants to know to the end how long it is told to hold. */
-static void hold(struct client *c, zkl_lock *lock, int64_t token, int64_t ms)
+/* A writer becomes a reader. */
+static void downgrade(struct client *c, struct object *o)
 {
-    const char *path = zkl_lock_path(lock);
+    o->takes = 1;
+    note_asked(c, o, HISTORY_downgrade, 0);
+    zkl_rwlock_downgrade(o->as.rwlock, NULL);
+}
+
+/* Who holds for long does not let go when the lease runs out: it wants to know to the end how long it is told to hold. */
+static void hold(struct client *c, struct object *o, int64_t token, int64_t ms)
+{
     int64_t end = now_ms() + ms;
     bool careless = dice_once_in(&c->dice, 4), stubborn = ms > SHORT_HOLD, held = true, in_trouble = false;
+    bool downgrades = o->kind == OBJECT_RWLOCK && o->takes == o->of && dice_once_in(&c->dice, 3);
     int64_t least = zkl_session_least_lease_ms(session) / 2;
     int before = atomic_load(&c->told);
     do {
-        write_resource(c, path, token);
-        held = held && look(c, lock);
+        write_resource(c, o, token, stubborn);
+        held = held && look(c, o);
         poll(NULL, 0, (int)dice_below(&c->dice, 20));
-        in_trouble = stubborn && held && zkl_lock_remaining_ms(lock) < least;
+        if (downgrades && held) {
+            downgrade(c, o);
+            downgrades = false;
+        }
+        in_trouble = stubborn && held && object_remaining_ms(o) < least;
     } while ((((held || careless) && now_ms() < end) || in_trouble) && !atomic_load(&enough));
     if (careless) {
-        write_resource(c, path, token);
+        write_resource(c, o, token, stubborn);
     }
-    held = held && look(c, lock);
+    held = held && look(c, o);
     /* Whoever lost is told: looked for so many times, not so long, for we may have been stopped. */
     for (int i = 0; !held && atomic_load(&c->told) == before && i < 5000; i++) {
         poll(NULL, 0, 1);
     }
-    note(c, HISTORY_release, path, NULL, token, 0);
-    int code = zkl_lock_release(lock, NULL);
-    note(c, HISTORY_released, path, zkl_error_name(code), token, 0);
+    note(c, HISTORY_release, o->path, NULL, token, 0);
+    int code = object_release(o);
+    note(c, HISTORY_released, o->path, zkl_error_name(code), token, 0);
 }
 
 /* Many short ones, and so many long ones that most faults hit a holder. */
@@ -257,15 +275,25 @@ static int64_t some_hold_ms(uint64_t *dice)
     return dice_once_in(dice, 12) ? dice_between(dice, 200, 800) : dice_below(dice, 25);
 }
 
+/* One queue is crowded. */
+static struct object *some_object(struct client *c)
+{
+    int64_t path = dice_once_in(&c->dice, 4) ? 0 : dice_below(&c->dice, path_count);
+    struct object *o = &c->objects[path][dice_once_in(&c->dice, 5)];
+    bool whole = o->kind == OBJECT_RWLOCK && dice_once_in(&c->dice, 3);
+    o->takes = whole ? o->of : o->kind == OBJECT_RWLOCK ? 1 : (int)dice_between(&c->dice, 1, o->of);
+    return o;
+}
+
 static void contend(struct client *c)
 {
-    zkl_lock *lock = c->locks[dice_below(&c->dice, path_count)][dice_once_in(&c->dice, 5)];
+    struct object *o = some_object(c);
     int64_t way = dice_below(&c->dice, 4);
-    int code = way == 0   ? acquire(c, lock, 0)
-               : way == 1 ? acquire_or_cancel(c, lock, dice_between(&c->dice, 20, 4000))
-                          : acquire(c, lock, dice_between(&c->dice, 20, 3000));
+    int code = way == 0   ? acquire(c, o, 0)
+               : way == 1 ? acquire_or_cancel(c, o, dice_between(&c->dice, 20, 4000))
+                          : acquire(c, o, dice_between(&c->dice, 20, 3000));
     if (code == ZKL_OK) {
-        hold(c, lock, c->token, some_hold_ms(&c->dice));
+        hold(c, o, c->token, some_hold_ms(&c->dice));
     } else {
         poll(NULL, 0, (int)dice_below(&c->dice, 30)); /* tries, or there would be nothing but them */
     }
@@ -307,14 +335,15 @@ static void client_init(struct client *c, int number, uint64_t seed)
     pthread_cond_init(&c->cond, NULL);
     for (int i = 0; i < path_count; i++) {
         for (int j = 0; j < 2; j++) {
-            zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+            struct object *o = &c->objects[i][j];
+            struct object_options options = {
+                .max_hold_ms = j ? SHORT_HOLD : 0,
+                .on_expiry = dice_once_in(&c->dice, 3) ? ZKL_ON_EXPIRY_FAIL : ZKL_ON_EXPIRY_REQUEUE,
+            };
             zkl_error err;
-            options.state_fn = on_state;
-            options.state_payload = c;
-            options.max_hold_ms = j ? SHORT_HOLD : 0;
-            options.on_expiry = dice_once_in(&c->dice, 3) ? ZKL_ON_EXPIRY_FAIL : ZKL_ON_EXPIRY_REQUEUE;
-            if (zkl_lock_new(&c->locks[i][j], session, paths[i], &options, &err) != ZKL_OK) {
-                give_up("lock", &err);
+            *o = (struct object){.lost = on_lost, .done = on_done, .payload = c};
+            if (object_new(o, session, paths[i], &options, &err) != ZKL_OK) {
+                give_up(paths[i], &err);
             }
         }
     }
@@ -323,8 +352,8 @@ static void client_init(struct client *c, int number, uint64_t seed)
 static void client_deinit(struct client *c)
 {
     for (int i = 0; i < path_count; i++) {
-        zkl_lock_free(c->locks[i][0]);
-        zkl_lock_free(c->locks[i][1]);
+        object_free(&c->objects[i][0]);
+        object_free(&c->objects[i][1]);
     }
 }
 
@@ -367,7 +396,7 @@ static void *wait_for_the_end(void *arg)
 
 int main(int argc, char **argv)
 {
-    static struct client clients[THREADS + 1];
+    static struct client clients[PATHS_MAX + 1];
     pthread_t waiter;
     sigset_t signals;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -386,15 +415,15 @@ int main(int argc, char **argv)
     record = history_open(argv[4], process);
     find_resource(argv[4]);
     open_session(argv[1], atoll(argv[2]), atoll(argv[3]));
-    for (int i = 0; i <= THREADS; i++) {
+    for (int i = 0; i <= path_count; i++) {
         client_init(&clients[i], i, seed);
-        pthread_create(&clients[i].thread, NULL, i < THREADS ? run_client : run_control, &clients[i]);
+        pthread_create(&clients[i].thread, NULL, i < path_count ? run_client : run_control, &clients[i]);
     }
-    for (int i = 0; i <= THREADS; i++) {
+    for (int i = 0; i <= path_count; i++) {
         pthread_join(clients[i].thread, NULL);
     }
     pthread_join(waiter, NULL);
-    for (int i = 0; i <= THREADS; i++) {
+    for (int i = 0; i <= path_count; i++) {
         client_deinit(&clients[i]);
     }
     int code = zkl_session_close(session, 10000);

@@ -30,9 +30,11 @@ static void kill_and_restart(struct arena *a, int server, int64_t low_ms, int64_
     arena_tell(a, "served-again", server);
 }
 
+/* The one that leads, or one that matters to somebody. */
 static void kill_server(struct arena *a)
 {
-    kill_and_restart(a, some(a, ARENA_SERVERS), 0, 2500);
+    int leader = dice_once_in(&a->dice, 3) ? ensemble_leader(a->servers) : -1;
+    kill_and_restart(a, leader >= 0 ? leader : arena_aim_server(a, -1), 0, 2500);
     arena_pace(a, 200, 1500);
 }
 

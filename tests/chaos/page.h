@@ -11,7 +11,7 @@ struct page {
     atomic_bool ready;
     atomic_long taken[PAGE_PATHS]; /* writes, of each path */
     atomic_int
-        stayer[PAGE_PATHS]; /* number + 1 of the contender that holds it for long, by its many writes; 0: nobody does */
+        stayer[PAGE_PATHS]; /* number + 1 of the contender that wrote last, if it holds for long; 0: it does not */
     atomic_long session[PAGE_PATHS]; /* of whoever wrote last */
 };
 

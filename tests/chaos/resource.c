@@ -1,6 +1,6 @@
-/* resource DIR PATH... : the thing that the locks protect. Writes come as datagrams "client path token session" to DIR/resource, also those that
- * were under way for long; one whose token is below the highest that was taken for its path is refused. DIR/resource.history tells
- * all; descriptor 3 is a page of numbers (page.h). */
+/* resource DIR PATH... : the thing that the locks protect. Writes come as datagrams "client path token session stays|passes" to DIR/resource,
+ * also those that were under way for long; one whose token is below the highest that was taken for its path is refused. Token 0: somebody is
+ * there beside others; nothing is fenced. DIR/resource.history tells of all others; descriptor 3 is a page of numbers (page.h). */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -44,8 +44,8 @@ static int listen_at(const char *dir)
 
 int main(int argc, char **argv)
 {
-    char text[128], client[HISTORY_WORD], path[HISTORY_WORD];
-    int64_t highest[PATHS_MAX] = {0}, same[PATHS_MAX] = {0}, token;
+    char text[128], client[HISTORY_WORD], path[HISTORY_WORD], way[HISTORY_WORD];
+    int64_t highest[PATHS_MAX] = {0}, token;
     uint64_t session;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (argc < 3 || argc - 2 > PATHS_MAX) {
@@ -61,22 +61,23 @@ int main(int argc, char **argv)
     for (;;) {
         ssize_t length = recv(fd, text, sizeof text - 1, 0);
         text[length > 0 ? length : 0] = '\0';
-        if (sscanf(text, "%47s %47s %" SCNd64 " %" SCNx64, client, path, &token, &session) != 4) {
+        if (sscanf(text, "%47s %47s %" SCNd64 " %" SCNx64 " %47s", client, path, &token, &session, way) != 5) {
             fprintf(stderr, "resource: %s\n", length < 0 ? strerror(errno) : text);
             return 1;
         }
         int i = path_number(argv + 2, argc - 2, path);
-        bool fresh = token >= highest[i];
-        same[i] = token == highest[i] ? same[i] + 1 : 0;
-        highest[i] = fresh ? token : highest[i];
-        history_write(record, &(struct history_line){.client = client,
-                                                     .op = HISTORY_write,
-                                                     .path = path,
-                                                     .result = fresh ? "accepted" : "refused",
-                                                     .token = token,
-                                                     .lease = highest[i]});
+        bool fresh = token >= highest[i] || token == 0;
+        highest[i] = token > highest[i] ? token : highest[i];
+        if (token > 0) {
+            history_write(record, &(struct history_line){.client = client,
+                                                         .op = HISTORY_write,
+                                                         .path = path,
+                                                         .result = fresh ? "accepted" : "refused",
+                                                         .token = token,
+                                                         .lease = highest[i]});
+        }
         atomic_fetch_add(&page->taken[i], fresh ? 1 : 0);
         atomic_store(&page->session[i], (long)session);
-        atomic_store(&page->stayer[i], same[i] >= 8 && client[0] == 'p' ? atoi(client + 1) + 1 : 0);
+        atomic_store(&page->stayer[i], strcmp(way, "stays") == 0 && client[0] == 'p' ? atoi(client + 1) + 1 : 0);
     }
 }

@@ -41,7 +41,8 @@ struct court {
     int64_t *stopped_at; /* of a process; 0: it runs */
     struct path {
         bool used, looked;
-        int of; /* how much there is; 0: nobody asked yet */
+        int of;        /* how much there is; 0: nobody asked yet */
+        int releasing; /* the client that released it whole last and is not back from it; -1: nobody */
         int64_t left, accepted;
     } * paths;
 };
@@ -179,6 +180,10 @@ static void see_done(struct court *c, struct client *client, const struct histor
                                                 .end = e->lease};
         client->hold = (int64_t)c->hold_count++;
         c->v->grants++;
+        c->v->shared += client->takes < c->paths[client->path].of ? 1 : 0;
+        int releasing = c->paths[client->path].releasing;
+        c->v->handed += releasing >= 0 && c->clients[releasing].process == client->process ? 1 : 0;
+        c->paths[client->path].releasing = -1;
         c->v->too_late += e->lease <= e->at ? 1 : 0;
     }
 }
@@ -212,7 +217,15 @@ static void see_release(struct court *c, struct client *client, const struct his
                PATH(hold->path), hold->token);
     }
     end_hold(hold, e->at);
+    c->paths[hold->path].releasing = hold->takes == c->paths[hold->path].of ? e->client : -1;
     client->hold = -1;
+}
+
+static void see_released(struct court *c, const struct history_event *e)
+{
+    if (e->path >= 0 && c->paths[e->path].releasing == e->client) {
+        c->paths[e->path].releasing = -1;
+    }
 }
 
 /* What a holder says of its grant while it has it. */
@@ -303,6 +316,9 @@ static void see(struct court *c, const struct history_event *e)
         break;
     case HISTORY_release:
         see_release(c, client, e);
+        break;
+    case HISTORY_released:
+        see_released(c, e);
         break;
     case HISTORY_killed:
         see_killed(c, e);
@@ -475,6 +491,9 @@ void verdict_judge(struct verdict *verdict, const struct history *history, const
     }
     for (int i = 0; i < history->processes.count; i++) {
         c->first_client[i] = -1;
+    }
+    for (int i = 0; i < history->paths.count; i++) {
+        c->paths[i].releasing = -1;
     }
     collect_spans(c);
     for (size_t i = 0; i < history->count; i++) {

@@ -37,7 +37,10 @@ struct verdict {
     size_t found[VERDICT_COUNT];
     size_t waits, grants, losses, killed, writes, refused;
     size_t too_late; /* grants whose lease was over when the holder first looked */
-    size_t excused;  /* overlaps while an assumption of the lease was broken */
+    size_t shared;   /* grants that leave room for others */
+    size_t
+        handed; /* grants before the one before, of the same process, was back from its release: no server was asked */
+    size_t excused; /* overlaps while an assumption of the lease was broken */
     int64_t
         worst_end_ns; /* the longest that a wait went on after its deadline, without what its process was kept from */
 };

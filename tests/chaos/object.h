@@ -1,0 +1,47 @@
+/* object.h - locks, read/write locks, semaphores and elections as one: an object that asks for a part of what a path has, holds it by lease, and
+ * gives it back. */
+#ifndef ZKL_CHAOS_OBJECT_H
+#define ZKL_CHAOS_OBJECT_H
+
+#include <zklock/zklock.h>
+
+enum object_kind { OBJECT_LOCK, OBJECT_RWLOCK, OBJECT_SEMAPHORE, OBJECT_ELECTION };
+
+struct object {
+    enum object_kind kind;
+    union {
+        zkl_lock *lock;
+        zkl_rwlock *rwlock;
+        zkl_semaphore *semaphore;
+        zkl_election *election;
+    } as;
+    const char *path;
+    int of;    /* how much there is of it */
+    int takes; /* of that, the next acquire, or the grant: 1 .. of; of a read/write lock 1 (reads) or all (writes) */
+    /* Both on the thread of callbacks. */
+    void (*lost)(struct object *o);
+    void (*done)(struct object *o, int code, const zkl_grant *grant); /* of object_acquire_async */
+    void *payload;
+};
+
+struct object_options {
+    int64_t max_hold_ms; /* of locks and read/write locks */
+    zkl_on_expiry on_expiry;
+};
+
+/* "PATH" is a lock; "rw:PATH", "sem:PATH", "elect:PATH" are the others. Returns PATH. */
+const char *object_parse(const char *word, enum object_kind *kind);
+/* lost, done and payload are the caller's to set. Results: as zkl_lock_new. */
+int object_new(struct object *o, zkl_session *session, const char *word, const struct object_options *options,
+               zkl_error *err);
+void object_free(struct object *o);
+
+/* As of a lock. */
+int object_acquire(struct object *o, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
+int object_acquire_async(struct object *o, zkl_error *err); /* without a deadline */
+int object_cancel(struct object *o);
+int object_release(struct object *o);
+bool object_is_held(const struct object *o);
+int64_t object_remaining_ms(const struct object *o);
+
+#endif
