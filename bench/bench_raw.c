@@ -1,15 +1,21 @@
 /* bench_raw SERVERS: the floor. What a lock's round trips cost with nothing around them: libzookeeper_mt called directly, name
- * resolution switched off. No recovery, no queue, no watch: this is not a lock.
+ * resolution switched off. The first thing that goes wrong ends the program: this is not a lock for anybody's use.
  *
- * sessions: acquire is create and list sent together, release a delete. Its own jobs, GRANTED - ASKED being what is asked for:
+ * Built twice: with the client library's two threads, and (ONE_THREAD, libzookeeper_st) with none: who waits for an answer reads the
+ * socket himself, and what he sends goes out in his own thread. The difference is what those threads cost.
+ *
+ * sessions: acquire is create and list sent together; when somebody is before us, a get with a watch on him, and a list once he has
+ * gone. Release is a delete. Its own jobs, GRANTED - ASKED being what is asked for:
  *   event   one session deletes a node (ASKED), the watch of another tells of it (GRANTED)
  *   read    a get and its answer */
 #include "driver.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <zookeeper/zookeeper.h>
@@ -23,6 +29,7 @@ struct handle {
     int rc;
     int64_t event_ns; /* of the last deletion told */
     char dir[256], node[320];
+    char before[320]; /* the nearest node before ours in the last list; "": we are first */
 };
 
 static void answered(struct handle *h, int rc)
@@ -49,11 +56,20 @@ static void on_created(int rc, const char *path, const struct Stat *stat, const 
     answered(h, rc);
 }
 
-static void on_list(int rc, const struct String_vector *names, const struct Stat *stat, const void *h)
+/* All names are of one length, and differ in the number at their end only. */
+static void on_list(int rc, const struct String_vector *names, const struct Stat *stat, const void *data)
 {
-    (void)names;
+    struct handle *h = (struct handle *)(uintptr_t)data;
+    const char *own = h->node + strlen(h->dir) + 1, *before = "";
     (void)stat;
-    answered((struct handle *)(uintptr_t)h, rc);
+    for (int i = 0; rc == ZOK && i < names->count; i++) {
+        before = strcmp(names->data[i], own) < 0 && strcmp(names->data[i], before) > 0 ? names->data[i] : before;
+    }
+    h->before[0] = '\0';
+    if (*before) {
+        snprintf(h->before, sizeof h->before, "%s/%s", h->dir, before);
+    }
+    answered(h, rc);
 }
 
 static void on_data(int rc, const char *value, int size, const struct Stat *stat, const void *h)
@@ -84,16 +100,71 @@ static void expect(struct handle *h, int answers)
     pthread_mutex_unlock(&h->mutex);
 }
 
-static void await_answers(struct handle *h, const char *what, int sent)
+#ifdef ONE_THREAD
+static void await_change(struct handle *h)
+{
+    struct timeval until;
+    struct pollfd socket;
+    int interest;
+    pthread_mutex_unlock(&h->mutex); /* callbacks run in here */
+    int rc = zookeeper_interest(h->zk, &socket.fd, &interest, &until);
+    if (rc != ZOK) {
+        die("raw: %s", zerror(rc));
+    }
+    socket.events = (short)((interest & ZOOKEEPER_READ ? POLLIN : 0) | (interest & ZOOKEEPER_WRITE ? POLLOUT : 0));
+    poll(&socket, 1, (int)(until.tv_sec * 1000 + until.tv_usec / 1000));
+    zookeeper_process(h->zk, (socket.revents & (POLLIN | POLLHUP) ? ZOOKEEPER_READ : 0) |
+                                 (socket.revents & POLLOUT ? ZOOKEEPER_WRITE : 0));
+    pthread_mutex_lock(&h->mutex);
+}
+#else
+static void await_change(struct handle *h)
+{
+    pthread_cond_wait(&h->changed, &h->mutex);
+}
+#endif
+
+static int await_code(struct handle *h, int sent)
 {
     pthread_mutex_lock(&h->mutex);
     while (sent == ZOK && h->answers > 0) {
-        pthread_cond_wait(&h->changed, &h->mutex);
+        await_change(h);
     }
     int rc = sent == ZOK ? h->rc : sent;
     pthread_mutex_unlock(&h->mutex);
+    return rc;
+}
+
+static void await_answers(struct handle *h, const char *what, int sent)
+{
+    int rc = await_code(h, sent);
     if (rc != ZOK) {
         die("raw: %s: %s", what, zerror(rc));
+    }
+}
+
+static void await_event(struct handle *h)
+{
+    pthread_mutex_lock(&h->mutex);
+    while (!h->event_ns) {
+        await_change(h);
+    }
+    pthread_mutex_unlock(&h->mutex);
+}
+
+static void await_turn(struct handle *h)
+{
+    while (h->before[0]) {
+        h->event_ns = 0;
+        expect(h, 1);
+        int rc = await_code(h, zoo_awget(h->zk, h->before, on_event, h, on_data, h));
+        if (rc == ZOK) {
+            await_event(h);
+        } else if (rc != ZNONODE) {
+            die("raw: get with a watch: %s", zerror(rc));
+        }
+        expect(h, 1);
+        await_answers(h, "list", zoo_aget_children2(h->zk, h->dir, 0, on_list, h));
     }
 }
 
@@ -107,6 +178,7 @@ static void raw_acquire(void *contender)
         zoo_acreate2(h->zk, prefix, "bench", 5, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL | ZOO_SEQUENCE, on_created, h);
     sent = sent == ZOK ? zoo_aget_children2(h->zk, h->dir, 0, on_list, h) : sent;
     await_answers(h, "create and list", sent);
+    await_turn(h);
 }
 
 static void raw_release(void *contender)
@@ -122,7 +194,8 @@ static void make_dir(struct handle *h)
     for (size_t i = 1; i <= strlen(h->dir); i++) {
         if (h->dir[i] == '/' || h->dir[i] == '\0') {
             snprintf(part, sizeof part, "%.*s", (int)i, h->dir);
-            int rc = zoo_create(h->zk, part, NULL, -1, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0);
+            expect(h, 1);
+            int rc = await_code(h, zoo_acreate2(h->zk, part, NULL, -1, &ZOO_OPEN_ACL_UNSAFE, 0, on_created, h));
             if (rc != ZOK && rc != ZNODEEXISTS) {
                 die("raw: create %s: %s", part, zerror(rc));
             }
@@ -145,7 +218,7 @@ static void *raw_open(const struct job *job, int number)
     zoo_set_servers_resolution_delay(h->zk, -1);
     pthread_mutex_lock(&h->mutex);
     while (!h->connected) {
-        pthread_cond_wait(&h->changed, &h->mutex);
+        await_change(h);
     }
     pthread_mutex_unlock(&h->mutex);
     make_dir(h);
@@ -182,12 +255,8 @@ static void event_once(struct handle *a, struct handle *b, int64_t hold_us)
     s.asked = now_ns();
     raw_release(a);
     s.released = s.done = now_ns();
-    pthread_mutex_lock(&b->mutex);
-    while (!b->event_ns) {
-        pthread_cond_wait(&b->changed, &b->mutex);
-    }
+    await_event(b);
     s.granted = b->event_ns;
-    pthread_mutex_unlock(&b->mutex);
     print_section(0, &s);
 }
 

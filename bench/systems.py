@@ -50,7 +50,7 @@ class ZooKeeper:
 
     def __init__(self, build, place):
         self.dir = tempfile.mkdtemp(prefix="zklock-bench-", dir="/var/tmp") if place == "disk" else None
-        options = {"tmpfs": [], "disk": ["-d", self.dir], "three": ["-n", "3"]}[place]
+        options = {"disk": ["-d", self.dir], "three": ["-n", "3"]}.get(place, [])
         self.process = start([build + "/bench/bench_server", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.servers = self.process.stdout.readline().strip()
         if not self.servers:
@@ -208,7 +208,8 @@ def built_command(name):
 
 # name: the words for people, the driver's command, the kind of server, the driver's further arguments
 SYSTEMS = {
-    "raw": ("raw libzookeeper_mt (no lock)", built_command("bench_raw"), "zookeeper", []),
+    "raw": ("bare recipe, raw client", built_command("bench_raw"), "zookeeper", []),
+    "raw1": ("the same, one thread", built_command("bench_raw_st"), "zookeeper", []),
     "zklock": ("zklock", built_command("bench_zklock"), "zookeeper", []),
     "curator": ("Curator 5.4", curator_command, "zookeeper", []),
     "kazoo": ("kazoo 2.8", kazoo_command, "zookeeper", []),
