@@ -1,27 +1,44 @@
 """bench.py BUILD_DIR OUT_DIR [--quick | --smoke | --rounds N]: sets the drivers against each other on the same jobs, in turn, and writes measurements.md
-and img/*.svg to OUT_DIR. scripts/bench calls it."""
+and img/*.svg to OUT_DIR, and the page's short table into the README beside it, if there is one. scripts/bench calls it."""
 import sys
+import threading
 import time
+from typing import NamedTuple
 
+import command
 import machine
+import wakeups
 from figures import Runs, figures
 from report import write_report
+from short import write_readme
 from systems import SYSTEMS, Driver, DriverEnded, Missing, Postgres, Redis, ZooKeeper
 
 QUEUES = ["zklock", "curator", "kazoo"]
 POLLERS = ["redis10", "redis100", "postgres100"]
 
-# job: (the drivers' job, contenders, section in us, times the usual length, systems, places)
+class Job(NamedTuple):
+    kind: str  # the drivers' word for it
+    contenders: int
+    hold_us: int  # what a section lasts
+    systems: list
+    places: list = ["tmpfs"]
+    length: int = 1  # times the usual
+    every: int = 1  # only in every so many rounds; if so, without warming up
+
+
 JOBS = {
-    "free": ("sessions", 1, 0, 1, ["raw", *QUEUES, *POLLERS[1:]], ["tmpfs", "disk", "three"]),
-    "eight": ("sessions", 8, 0, 1, [*QUEUES, *POLLERS], ["tmpfs", "disk", "three"]),
-    "threads": ("threads", 8, 0, 1, QUEUES, ["tmpfs"]),
-    "pair": ("sessions", 2, 2000, 1, QUEUES, ["tmpfs"]),
-    "relay": ("relay", 2, 2000, 1, ["zklock"], ["tmpfs"]),
-    "event": ("event", 2, 2000, 1, ["raw"], ["tmpfs"]),
-    "read": ("read", 1, 2000, 1, ["raw"], ["tmpfs"]),
-    "busy": ("sessions", 8, 50000, 3, [*QUEUES, *POLLERS], ["tmpfs"]),
+    "free": Job("sessions", 1, 0, ["raw", *QUEUES, *POLLERS[1:]], ["tmpfs", "disk", "three"]),
+    "eight": Job("sessions", 8, 0, ["raw", "raw1", *QUEUES, *POLLERS], ["tmpfs", "disk", "three"]),
+    "threads": Job("threads", 8, 0, QUEUES),
+    "pair": Job("sessions", 2, 2000, ["raw", *QUEUES]),
+    "relay": Job("relay", 2, 2000, ["zklock"]),
+    "event": Job("event", 2, 2000, ["raw"]),
+    "read": Job("read", 1, 2000, ["raw"]),
+    "busy": Job("sessions", 8, 50000, [*QUEUES, *POLLERS], length=8, every=3),
 }
+# Jobs that are waiting and little else, in 15 s or a minute: all at once, each with a server of its own.
+QUIET = [("idle", "raw", "idle", 8, 1), ("idle", "zklock", "idle", 8, 1), ("wait1", "zklock", "wait", 1, 1),
+         ("wait9", "zklock", "wait", 9, 1), ("held1", "zklock", "held", 1, 4)]
 
 
 class Size:
@@ -33,25 +50,29 @@ class Size:
         self.rounds = 1 if smoke else 3 if quick else rounds
         self.warm_up = 0 if smoke else 1 if quick else 2
         self.contenders = 3 if smoke else 8  # at most, but for crowds
-        self.ms = 50 if smoke else 300 if quick else 1000
+        self.ms = 50 if smoke else 300 if quick else 600
         self.places = ["tmpfs"] if smoke else ["tmpfs", "disk", "three"]
         self.waiters = [10] if smoke else [10, 1000] if quick else [10, 100, 1000, 5000]
         self.waiters_rounds = 1 if smoke else 2 if quick else max(1, rounds // 3)
         self.held = 100 if smoke else 10000
         self.pending = 100 if smoke else 5000
         self.wait_ms = 200 if smoke else 10000 if quick else 60000
+        self.commands = 2 if smoke else 40
+        self.listed = 10 if smoke else 1000
+        self.lists = 2 if smoke else 30
 
 
 class Bench:
     def __init__(self, build, size):
         self.build, self.size = build, size
-        self.runs, self.missing = Runs(), {}
+        self.runs, self.missing, self.wakeups = Runs(), {}, {}
         self.servers, self.drivers, self.paths = {}, {}, 0
 
     def server(self, kind, place):
         key = place if kind == "zookeeper" else kind
         if key not in self.servers:
-            self.servers[key] = {"zookeeper": lambda: ZooKeeper(self.build, place), "redis": Redis, "postgres": Postgres}[kind]()
+            self.servers[key] = {"zookeeper": lambda: ZooKeeper(self.build, place), "redis": Redis, "postgres": Postgres,
+                                 "etcd": command.Etcd}[kind]()
         return self.servers[key]
 
     def leave_out(self, system, why):
@@ -72,12 +93,13 @@ class Bench:
                 return None
         return self.drivers[system, place]
 
-    def run(self, job, place, system, number, words, look=None):
-        """words: the drivers' job, contenders, ms, section in us. Round 0 is for warming up."""
-        driver = self.driver(system, place)
+    def run(self, job, place, system, number, words, look=None, at=None):
+        """words: the drivers' job, contenders, ms, section in us. Round 0 is for warming up. at: a server of its own, by another name than
+        the place that it stands for."""
+        driver = self.driver(system, at or place)
         if not driver:
             return
-        server = self.server(SYSTEMS[system][2], place)
+        server = self.server(SYSTEMS[system][2], at or place)
         self.paths += 1
         look = look or (lambda: server.counters() if SYSTEMS[system][2] == "zookeeper" else None)
         try:
@@ -92,14 +114,13 @@ class Bench:
 
     def play(self, number):
         """Every job once, every system in turn; in odd rounds the other way round."""
-        for job, (kind, contenders, hold_us, length, systems, places) in JOBS.items():
-            for place in places:
-                if place not in self.size.places:
-                    continue
-                for system in systems if number % 2 == 0 else reversed(systems):
+        for name, job in JOBS.items():
+            wanted = job.every == 1 or (number > 0 and number % min(job.every, self.size.rounds) == 0)
+            for place in [place for place in job.places if wanted and place in self.size.places]:
+                for system in job.systems if number % 2 == 0 else reversed(job.systems):
                     if SYSTEMS[system][2] == "zookeeper" or place == "tmpfs":
-                        few = min(contenders, self.size.contenders)
-                        self.run(job, place, system, number, (kind, few, self.size.ms * length, hold_us))
+                        few = min(job.contenders, self.size.contenders)
+                        self.run(name, place, system, number, (job.kind, few, self.size.ms * job.length, job.hold_us))
 
     def watches_set(self, count):
         """Looks once all but the holder watch the one before."""
@@ -116,22 +137,33 @@ class Bench:
                 counters = self.server("zookeeper", "tmpfs").counters
                 self.run(f"waiters{count}", "tmpfs", "zklock", number, ("waiters", count, 0, 2000),
                          lambda it=looks, last=counters: next(it, last)())
-        for system in ("raw", "zklock"):
-            self.run("idle", "tmpfs", system, 1, ("idle", 8, size.wait_ms, 0))
-        for count in (1, 9):
-            self.run(f"wait{count}", "tmpfs", "zklock", 1, ("wait", count, size.wait_ms, 0))
         self.run("held", "tmpfs", "zklock", 1, ("held", size.held, size.wait_ms // 4, 0))
-        self.run("held1", "tmpfs", "zklock", 1, ("held", 1, size.wait_ms // 4, 0))
         self.run("pending", "tmpfs", "zklock", 1, ("pending", size.pending, 0, 0))
 
+    def quiet(self):
+        """What is sent while nothing happens. Children are started on this thread: they end with who started them."""
+        threads = []
+        for i, (name, system, kind, contenders, part) in enumerate(QUIET):
+            self.server("zookeeper", f"quiet {i}")
+            self.driver(system, f"quiet {i}")
+            words = (kind, contenders, self.size.wait_ms // part, 0)
+            threads.append(threading.Thread(target=self.run, args=(name, "tmpfs", system, 1, words, None, f"quiet {i}")))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
     def go(self):
-        for _ in range(self.size.warm_up):
-            self.play(0)
-        for number in range(1, self.size.rounds + 1):
-            print(f"bench: round {number} of {self.size.rounds}", flush=True)
+        rounds, began = self.size.warm_up + self.size.rounds, time.monotonic()
+        for done in range(rounds):
+            number = max(0, done + 1 - self.size.warm_up)
+            left = f", about {(time.monotonic() - began) / done * (rounds - done) / 60 + 2:.0f} minutes left" if done else ""
+            print(f"bench: round {number} of {self.size.rounds}{left}" if number else "bench: warming up", flush=True)
             self.play(number)
-        print("bench: many waiters, many locks, long waits", flush=True)
-        self.crowds()
+        for words, part in (("the command", lambda: command.measure(self)), ("who wakes whom", lambda: wakeups.measure(self)),
+                            ("many waiters, many locks", self.crowds), ("long waits", self.quiet)):
+            print(f"bench: {words}", flush=True)
+            part()
 
     def stop(self):
         for child in [*self.drivers.values(), *self.servers.values()]:
@@ -151,7 +183,9 @@ def main():
         sys.exit(f"bench: {missing}")
     finally:
         bench.stop()
-    sys.exit(0 if write_report(bench, sys.argv[2], where, time.monotonic() - began) else 1)
+    sound = write_report(bench, sys.argv[2], where, time.monotonic() - began)
+    write_readme(bench, sys.argv[2])
+    sys.exit(0 if sound else 1)
 
 
 main()

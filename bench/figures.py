@@ -37,7 +37,7 @@ def figures(job, sections, facts, looks):
     seconds = (max(s[4] for s in sections) - min(s[1] for s in sections)) / 1e9
     between = hand_overs_us(sections)
     result.update(sections=len(sections), cycle_us=statistics.median(cycles), wait_us=statistics.median(waits),
-                  grants_s=len(sections) / seconds, luckiest=max(counts), unluckiest=min(counts),
+                  span_s=seconds, grants_s=len(sections) / seconds, luckiest=max(counts), unluckiest=min(counts),
                   waiting_s=sum(waits) / 1e6, overlaps=overlaps(sections) if job not in ("relay", "event", "read") else 0,
                   hand_overs=between)
     return result

@@ -13,7 +13,7 @@ set tics nomirror
 set grid lc rgb "#dddddd"
 set style fill solid 0.85 noborder
 """
-COLOURS = {"raw": "#888888", "zklock": "#1b6ca8", "curator": "#d9822b", "kazoo": "#3d8c5f", "redis10": "#b23a48",
+COLOURS = {"raw": "#888888", "raw1": "#bbbbbb", "zklock": "#1b6ca8", "curator": "#d9822b", "kazoo": "#3d8c5f", "redis10": "#b23a48",
            "redis100": "#e08e97", "postgres100": "#7a5ca8"}
 
 
@@ -33,10 +33,10 @@ def hand_over_plot(runs, path, systems):
     for system in systems:
         values = sorted(us / 1000 for us in runs.pooled("busy", "tmpfs", system))
         if values:
-            data.append([(values[min(len(values) - 1, i * len(values) // 200)], i / 2) for i in range(201)])
+            data.append([(values[min(len(values) - 1, i * len(values) // 100)], i) for i in range(101)])
             lines.append(f'"@{len(data) - 1}@" using 1:2 with lines lw 2.5 lc rgb "{COLOURS[system]}" title "{SYSTEMS[system][0]}"')
-    gnuplot(path, 420, 'set logscale x\nset xlabel "from the release call of one to the section of the next (ms)"\nset rmargin 4\n'
-            'set ylabel "% of hand-overs"\nset yrange [0:100]\nset key bottom right opaque\nset format x "%g"\n'
+    gnuplot(path, 460, 'set logscale x\nset xlabel "from the release call of one to the section of the next (ms)"\nset rmargin 4\n'
+            'set ylabel "% of hand-overs"\nset yrange [0:100]\nset xrange [:200]\nset key below maxrows 2\nset format x "%g"\n'
             "plot " + ", ".join(lines) + "\n", data)
 
 
@@ -65,7 +65,7 @@ def plot_all(bench, folder):
     os.makedirs(folder, exist_ok=True)
     shown = [s for s in SYSTEMS if runs.pooled("busy", "tmpfs", s)]
     hand_over_plot(runs, f"{folder}/hand-over.svg", shown)
-    rates = [(s, runs.upper("eight", "tmpfs", s, "grants_s")) for s in ("zklock", "curator", "kazoo")
+    rates = [(s, runs.upper("eight", "tmpfs", s, "grants_s")) for s in ("raw", "zklock", "curator", "kazoo")
              if runs.has("eight", "tmpfs", s)]
     bar_plot(f"{folder}/grants.svg", "grants a second, 8 sessions on one lock", rates)
     free = [(s, runs.median("free", "tmpfs", s, "cycle_us")) for s in ("raw", "zklock", "curator", "kazoo")

@@ -1,24 +1,17 @@
 """measurements.md, from figures."""
 import math
+import os
 
+from command import COMMANDS, UNCOUNTED
 from figures import quantile
 from goals import goals, idle, over, per_hand_over, waiting
 from plots import plot_all
+from short import short_table
 from systems import SYSTEMS
+from tables import number, table, us
+from wakeups import ROLES
 
 PLACES = {"tmpfs": "one server, data in memory", "disk": "one server, data on disk", "three": "three servers, data in memory"}
-
-
-def us(value):
-    return "-" if math.isnan(value) else f"{value / 1000:,.1f} ms" if value >= 10000 else f"{value:,.0f} us"
-
-
-def number(value, form="{:,.0f}"):
-    return "-" if math.isnan(value) else form.format(value)
-
-
-def table(head, rows):
-    return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows]) + "\n"
 
 
 def goal_table(bench):
@@ -110,6 +103,40 @@ def wait_table(bench):
         row("zklock, one that holds", holder("requests"), holder("writes"))])
 
 
+def command_table(bench):
+    rows, runs = [], bench.runs
+    for system, words in COMMANDS.items():
+        times = runs.values("command", "tmpfs", system, "whole_ms")
+        if times:
+            rows.append([words, *(number(quantile(times, q), "{:.1f} ms") for q in (0, 0.5, 0.9)),
+                         number(runs.ratio("command", "tmpfs", system, "etcd", "whole_ms"), "{:.2f} x")])
+    times = runs.values("ls", "tmpfs", "zklock", "whole_ms")
+    rows.append([f"`zklock ls LOCK`, {bench.size.listed:,} in the queue", *(number(quantile(times, q), "{:.1f} ms") for q in (0, 0.5, 0.9)),
+                 ""])
+    return table(["whole process", "min", "median", "9 of 10 are faster than", "against etcdctl"], rows)
+
+
+def grant_table(bench):
+    """What a grant among eight sessions is made of."""
+    runs = bench.runs
+    shown = [s for s in ("raw", "raw1", "zklock", "curator") if runs.has("eight", "tmpfs", s)]
+
+    def each(what, factor=1.0):
+        return [factor * over(sum(runs.values("eight", "tmpfs", s, what)), sum(runs.values("eight", "tmpfs", s, "sections")))
+                for s in shown]
+
+    def row(words, values, form="{:,.0f} us"):
+        return [words, *(number(value, form) for value in values)]
+    client, server, wall = each("client_cpu_s", 1e6), each("server_cpu_s", 1e6), each("span_s", 1e6)
+    rows = [row("time from one grant to the next", wall), row("processor, client", client), row("processor, server", server),
+            row("share of all cores that is", [100 * (c + s) / w / os.cpu_count() for c, s, w in zip(client, server, wall)], "{:.0f} %"),
+            row("requests", each("requests"), "{:.1f}"), row("events", each("events"), "{:.1f}"),
+            row("to raw grants a second", [runs.ratio("eight", "tmpfs", s, "raw", "grants_s") for s in shown], "{:.2f} x")]
+    for role in ROLES if bench.wakeups else []:
+        rows.append(row(f"wake-ups, {role}", [bench.wakeups.get(s, {}).get(role, math.nan) for s in shown], "{:.1f}"))
+    return table(["for each grant", *(SYSTEMS[s][0] for s in shown)], rows)
+
+
 TEXT = """# Measurements
 
 Made by `scripts/bench{word}`, which replaces this page: {rounds} rounds, {minutes:.0f} minutes. Every job is done by everybody in turn, in odd rounds in the
@@ -121,10 +148,15 @@ speeds on a machine with few cores (whether the next thread is awake already), s
 The servers have tickTime 2000, sessions 10 s. *Data in memory* is `/dev/shm`: no fsync in the figure, so the client's share is as large as it gets. On
 one machine clients and servers compete for its cores; compare ratios.{missing}
 
+## In short
+Medians of the ratios within a round.
+
+{short}
 ## Goals
 {goals}
-*The raw round trips* are libzookeeper_mt called directly with name resolution switched off: create and list sent together, then delete. They are a floor, not a
-lock: no queue, no recovery, no watch. Delete-to-event ends in the client library's callback; the read includes waking the thread that asked.
+*The raw client* is libzookeeper_mt called directly with name resolution switched off: create and list sent together, a get with a watch on the one before and a list when
+it has gone, then delete. A floor, not a lock: the first thing that goes wrong ends it. Delete-to-event ends in the client library's callback; the read includes waking the
+thread that asked.
 
 ## A free lock
 One session takes and gives back a lock that nobody else wants.
@@ -144,6 +176,19 @@ cores are busy it bounds the rate, and the server's part of it goes with the num
 
 Locks that are polled look fast here for a bad reason: who has just released asks first, and gets it again: look at luckiest and unluckiest, and at the hand-overs of the next but one table.
 
+### Why not faster
+What one grant takes in the first place of that table. Wake-ups are counted by the kernel's trace points (`perf record -e sched:sched_wakeup`, in a run
+of its own); `bench/wakeups.py` says who is who.
+
+{grant}
+- **The requests are the same.** Who lists needs five for a grant: create, list, get with a watch, list, delete; with any client, in any language.
+- **The server does most of the work**: each request goes through its selector, a worker, and three more threads, and the answer back through the first two; each of
+  them sleeps between two requests. Clients compete with it for the same cores here.
+- **Ours against raw**: what differs is all that this library adds to the client library under it.
+- **The client library has two threads**: what comes is read by one and told on the other; what is sent is queued, and the first is woken by a pipe to send it. From an event
+  to the holder's next request that is: connection, answers, connection (the list is sent), connection, answers, who asked (it holds), connection (it sends). *The same, one thread*
+  is the same recipe on libzookeeper_st, where who waits reads the socket himself and sends at once: what these hand-overs between threads cost.
+
 ## Eight threads of one session
 {threads}
 ## Eight sessions that work
@@ -158,6 +203,11 @@ A section of 2 ms, so that the other one waits for certain; who has released ask
 {pair}
 Without that: zklock hands over in {relay}, where raw delete-to-event takes {event} and a raw read {read}.
 
+## The command
+From the start of the process to its end, client library and connection included, in turn as everything else, {commands} times after {uncounted} that do not
+count. Lock and LOCK are free; etcd, as ZooKeeper, has its data in memory.
+
+{command}
 ## Many waiters
 All queue before the first release; {hand_overs} hand-overs at that length, each to another session. The list of the queue is read at each grant, and its
 bytes are what grows with the queue; nobody else is woken.
@@ -175,10 +225,11 @@ bytes are what grows with the queue; nobody else is woken.
 def write_report(bench, folder, machine, seconds):
     runs, size = bench.runs, bench.size
     plot_all(bench, folder + "/img")
-    left_out = "".join(f" {SYSTEMS[s][0]} is left out: {why}." for s, why in bench.missing.items())
+    left_out = "".join(f" {SYSTEMS[s][0] if s in SYSTEMS else s} is left out: {why}." for s, why in bench.missing.items())
     text = TEXT.format(
         word=" " + size.word if size.word else "", rounds=size.rounds, minutes=max(1, seconds / 60), missing=left_out,
-        machine="\n".join("- " + line for line in machine), goals=goal_table(bench), free=free_table(bench),
+        machine="\n".join("- " + line for line in machine), goals=goal_table(bench), short=short_table(bench),
+        grant=grant_table(bench), command=command_table(bench), commands=size.commands, uncounted=min(UNCOUNTED, size.commands), free=free_table(bench),
         eight=contest_table(bench, "eight", size.places), threads=contest_table(bench, "threads", ["tmpfs"]), busy=busy_table(bench),
         relay=us(runs.median("relay", "tmpfs", "zklock", "wait_us")),
         event=us(runs.median("event", "tmpfs", "raw", "wait_us")), read=us(runs.median("read", "tmpfs", "raw", "wait_us")),
