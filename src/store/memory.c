@@ -282,6 +282,7 @@ static void store_free(struct zkl__store *store)
     zkl__free(&heap, store->last_words);
     pthread_cond_destroy(&store->cond);
     zkl__free(&heap, store->identity);
+    zkl__free(&heap, store->seal);
     zkl__free(&heap, store->acl);
     zkl__free(&heap, store);
 }
@@ -297,13 +298,19 @@ static int take_credentials(struct zkl__store *store, const struct zkl__store_co
             return ZKL_ENOMEM;
         }
     }
+    if (config->seal) {
+        store->seal = zkl__memory_identity(&store->heap, config->seal, strlen(config->seal));
+        if (!store->seal) {
+            return ZKL_ENOMEM;
+        }
+    }
     if (config->acl) {
         store->acl = zkl__memory_acl_copy(&store->heap, config->acl, NULL);
         if (!store->acl) {
             return ZKL_ENOMEM;
         }
     }
-    store->who.identity = store->identity;
+    store->who.ids = (struct zkl__memory_ids){store->identity, store->seal};
     store->who.acl = store->acl ? store->acl : store->identity ? &creator_only : NULL;
     return ZKL_OK;
 }

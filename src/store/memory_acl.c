@@ -95,15 +95,19 @@ zkl_acl *zkl__memory_acl_copy(const zkl_heap *heap, const zkl_acl *acl, const ch
     return copy;
 }
 
-bool zkl__memory_acl_permits(const zkl_acl *acl, const char *identity, int perm)
+static bool names(const zkl_acl_entry *entry, const char *identity)
+{
+    return identity && strcmp(entry->scheme, "digest") == 0 && strcmp(entry->id, identity) == 0;
+}
+
+bool zkl__memory_acl_permits(const zkl_acl *acl, const struct zkl__memory_ids *ids, int perm)
 {
     if (!acl) {
         return true;
     }
     for (size_t i = 0; i < acl->count; i++) {
         const zkl_acl_entry *entry = &acl->entries[i];
-        bool named = identity && strcmp(entry->scheme, "digest") == 0 && strcmp(entry->id, identity) == 0;
-        if ((entry->perms & perm) != 0 && (named || is_world(entry))) {
+        if ((entry->perms & perm) != 0 && (is_world(entry) || names(entry, ids->auth) || names(entry, ids->seal))) {
             return true;
         }
     }

@@ -13,7 +13,13 @@ bool zkl__memory_acl_valid(const zkl_acl *acl, const char *identity);
 /* One block of memory. With an identity, entries of scheme "auth" become it, as they do in a znode. NULL: no memory. */
 zkl_acl *zkl__memory_acl_copy(const zkl_heap *heap, const zkl_acl *acl, const char *identity);
 
-/* Whether any entry gives perm to identity (NULL: none). acl NULL: open to all. */
-bool zkl__memory_acl_permits(const zkl_acl *acl, const char *identity, int perm);
+/* What a session may say it is; NULL: none. */
+struct zkl__memory_ids {
+    const char *auth; /* by its credentials: what entries of scheme "auth" mean */
+    const char *seal;
+};
+
+/* Whether any entry gives perm to one of ids. acl NULL: open to all. */
+bool zkl__memory_acl_permits(const zkl_acl *acl, const struct zkl__memory_ids *ids, int perm);
 
 #endif

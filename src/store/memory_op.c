@@ -236,8 +236,7 @@ static enum zkl__rc check_read(const struct zkl__store *store, const struct zkl_
     if (!node) {
         return ZKL__RC_NONODE;
     }
-    bool permitted =
-        op->kind == ZKL__OP_EXISTS || zkl__memory_acl_permits(node->acl, store->who.identity, ZKL_PERM_READ);
+    bool permitted = op->kind == ZKL__OP_EXISTS || zkl__memory_acl_permits(node->acl, &store->who.ids, ZKL_PERM_READ);
     return permitted ? ZKL__RC_OK : ZKL__RC_NOAUTH;
 }
 

@@ -90,7 +90,7 @@ struct zkl__store {
     struct zkl__store_events events;
     void *ctx;
     struct zkl__memory_who who;
-    char *identity;
+    char *identity, *seal; /* by its credentials, by its seal; NULL: none */
     zkl_acl *acl;
     int64_t timeout_ms;
     pthread_t thread;

@@ -1,5 +1,4 @@
 #include "memory_tree.h"
-#include "memory_acl.h"
 #include "path.h"
 
 #include <assert.h>
@@ -213,9 +212,9 @@ static int prepare_create(struct zkl__memory_change *change, struct zkl__memory_
     if (!node) {
         return ZKL_ENOMEM;
     }
-    bool bad_acl = acl && !zkl__memory_acl_valid(acl, who->identity);
+    bool bad_acl = acl && !zkl__memory_acl_valid(acl, who->ids.auth);
     if (acl && !bad_acl) {
-        node->acl = zkl__memory_acl_copy(&tree->heap, acl, who->identity);
+        node->acl = zkl__memory_acl_copy(&tree->heap, acl, who->ids.auth);
     }
     if ((acl && !bad_acl && !node->acl) || !copy_data(&node->data, tree, change->op)) {
         zkl__memory_node_free(tree, node);
@@ -251,7 +250,7 @@ int zkl__memory_prepare(struct zkl__memory_change *change, struct zkl__memory_tr
 
 static bool permits(const struct zkl__memory_node *node, const struct zkl__memory_who *who, int perm)
 {
-    return zkl__memory_acl_permits(node->acl, who->identity, perm);
+    return zkl__memory_acl_permits(node->acl, &who->ids, perm);
 }
 
 static bool other_version(const struct zkl__memory_node *node, int32_t version)

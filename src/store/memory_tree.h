@@ -3,6 +3,7 @@
 #define ZKL_STORE_MEMORY_TREE_H
 
 #include "heap.h"
+#include "memory_acl.h"
 #include "op.h"
 
 enum {
@@ -36,9 +37,9 @@ struct zkl__memory_tree {
 
 /* On whose behalf. */
 struct zkl__memory_who {
-    int64_t session_id;   /* 0: a stranger */
-    const char *identity; /* NULL: none */
-    const zkl_acl *acl;   /* default of creates; NULL: open */
+    int64_t session_id; /* 0: a stranger */
+    struct zkl__memory_ids ids;
+    const zkl_acl *acl; /* default of creates; NULL: open */
 };
 
 /* One write: prepared (all memory taken), applied (cannot fail for lack of it), perhaps undone, then dropped. */

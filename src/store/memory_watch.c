@@ -58,7 +58,7 @@ static bool just_told(const struct zkl__store *store, const char *path)
  * CVE-2024-23944 (3.8.4, and Debian's 3.8.0-11+deb12u2). */
 static bool may_know(const struct zkl__memory_watch *watch, const struct zkl__memory_node *node)
 {
-    return zkl__memory_acl_permits(node->acl, watch->store->who.identity, ZKL_PERM_READ);
+    return zkl__memory_acl_permits(node->acl, &watch->store->who.ids, ZKL_PERM_READ);
 }
 
 static void trigger(struct zkl__memory_space *space, enum zkl__memory_table table, enum zkl__watch_event event,

@@ -30,7 +30,11 @@ struct zkl__connection {
     int64_t began_ns;   /* fresh: CLOCK_BOOTTIME before the connect was sent: the session lives from then on */
 };
 
-enum zkl__end { ZKL__END_EXPIRED, ZKL__END_AUTH };
+enum zkl__end {
+    ZKL__END_EXPIRED,
+    ZKL__END_AUTH, /* the credentials were refused */
+    ZKL__END_SEAL  /* the seal was: to be opened again without one */
+};
 
 struct zkl__store_events {
     void (*connected)(void *ctx, const struct zkl__connection *connection);
@@ -48,6 +52,9 @@ struct zkl__store_config {
     const char *auth_scheme;
     const void *auth;
     size_t auth_size;
+    /* "user:password" of the digest scheme, this session's own and nobody else's. It is not what an access list means by the scheme
+     * "auth": without credentials that is refused as ever. Not together with auth, tls or sasl. Copied and wiped. NULL: none. */
+    const char *seal;
     const zkl_acl *acl; /* default of creates; NULL: open, or creator-only with auth */
     const char *tls;    /* as in the options of a session; the in-process store takes no notice */
     const zkl_sasl *sasl;

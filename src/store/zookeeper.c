@@ -51,16 +51,21 @@ static void wipe_auth(struct zkl__store *store)
 
 /* Credentials go out before anybody can submit, for the library puts them in front of its queue, which would cut a request in two that is
  * half sent. Not in open: the library refuses them whenever its last attempt to connect has just failed (ZOOKEEPER-800). From then
- * on it sends them itself, first of all, on every connection. A probe behind them: its answer says they were accepted. */
-static void prove(struct zkl__store *store)
+ * on it sends them itself, first of all, on every connection. True: that was done, so the session may come up. A probe goes behind a user's
+ * credentials, and its answer says that they were accepted; for a seal nobody waits: a server that refuses it looks at nothing behind
+ * it, and zkl_session_open has something to ask before it returns. */
+static bool prove(struct zkl__store *store)
 {
     if (store->auth) {
         if (zoo_add_auth(store->zh, store->auth_scheme, store->auth, (int)store->auth_size, NULL, NULL) != ZOK) {
-            return; /* the connection is gone already: with the next one */
+            return false; /* the connection is gone already: with the next one */
         }
         wipe_auth(store);
     }
-    zkl__zk_probe(store);
+    if (!store->sealed) {
+        zkl__zk_probe(store);
+    }
+    return store->sealed;
 }
 
 void zkl__zk_probed(struct zkl__store *store, int rc)
@@ -119,9 +124,8 @@ static void on_connected(struct zkl__store *store)
     pthread_mutex_lock(&store->mutex);
     store->linked = true;
     store->ever = true;
-    if (store->phase == ZK_OPEN && store->auth_scheme && !store->fresh_told) {
-        prove(store);
-    } else if (store->phase == ZK_OPEN) {
+    bool proven = !store->auth_scheme || store->fresh_told;
+    if (store->phase == ZK_OPEN && (proven || prove(store))) {
         connection = come_up(store);
         tell = true;
     }
@@ -153,7 +157,7 @@ static void on_session(struct zkl__store *store, int state)
     } else if (state == ZOO_EXPIRED_SESSION_STATE) {
         on_ended(store, ZKL__END_EXPIRED);
     } else if (state == ZOO_AUTH_FAILED_STATE) {
-        on_ended(store, ZKL__END_AUTH);
+        on_ended(store, store->sealed ? ZKL__END_SEAL : ZKL__END_AUTH);
     } else {
         on_lost(store);
     }
@@ -234,16 +238,24 @@ void zkl__zk_free(struct zkl__store *store)
     zkl__free(&heap, store);
 }
 
+/* False: no memory. */
+static bool copy_auth(struct zkl__store *store, const char *scheme, const void *auth, size_t size)
+{
+    store->auth_scheme = zkl__copy(&store->heap, scheme, strlen(scheme));
+    store->auth = zkl__copy(&store->heap, size ? auth : "", size);
+    store->auth_size = size;
+    return store->auth_scheme && store->auth;
+}
+
 static int copy_config(struct zkl__store *store, const struct zkl__store_config *config)
 {
     store->log_level = config->log_level;
-    if (config->auth_scheme) {
-        store->auth_scheme = zkl__copy(&store->heap, config->auth_scheme, strlen(config->auth_scheme));
-        store->auth = zkl__copy(&store->heap, config->auth_size ? config->auth : "", config->auth_size);
-        store->auth_size = config->auth_size;
-        if (!store->auth_scheme || !store->auth) {
-            return ZKL_ENOMEM;
-        }
+    store->sealed = config->seal != NULL;
+    if (config->seal && !copy_auth(store, "digest", config->seal, strlen(config->seal))) {
+        return ZKL_ENOMEM;
+    }
+    if (config->auth_scheme && !copy_auth(store, config->auth_scheme, config->auth, config->auth_size)) {
+        return ZKL_ENOMEM;
     }
     if (config->tls && !(store->tls = zkl__copy(&store->heap, config->tls, strlen(config->tls)))) {
         return ZKL_ENOMEM;

@@ -60,6 +60,7 @@ struct zkl__store {
     char *auth_scheme;
     char *auth; /* NULL once the library has it */
     size_t auth_size;
+    bool sealed; /* these are the session's seal, no credentials of the user's */
     char *tls;
     zkl_sasl *sasl;
     struct ACL_vector acl; /* default of creates; the entries are ours when own_acl */
@@ -154,7 +155,7 @@ void zkl__zk_multi_done(int rc, const void *data);
 
 /* zookeeper_submit.c: operations into zoo_a* calls. */
 int zkl__zk_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *op);
-/* Default list of creates; ZKL_OK, ZKL_ENOMEM. */
+/* Default list of creates, with sealed known; ZKL_OK, ZKL_ENOMEM. */
 int zkl__zk_acl_copy(struct zkl__store *store, const zkl_acl *acl);
 void zkl__zk_acl_free(struct zkl__store *store);
 

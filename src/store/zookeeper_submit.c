@@ -12,15 +12,21 @@
 
 /* --- access lists -------------------------------------------------------------------------------------------------- */
 
+/* The server knows a seal for credentials and would put it where a list says "auth", which nobody could enter once the session is gone.
+ * So that entry goes as one that every server refuses, at the same place among its checks: a digest without a user. */
+static const zkl_acl_entry invalid = {ZKL_PERM_ALL, "digest", ""};
+
 /* The strings stay the caller's: the library serialises them before its call returns. */
-static bool acl_make(struct ACL_vector *out, const zkl_heap *heap, const zkl_acl *acl)
+static bool acl_make(struct ACL_vector *out, const struct zkl__store *store, const zkl_acl *acl)
 {
     out->count = (int32_t)acl->count;
-    out->data = zkl__zalloc(heap, acl->count * sizeof *out->data + 1);
+    out->data = zkl__zalloc(&store->heap, acl->count * sizeof *out->data + 1);
     for (size_t i = 0; out->data && i < acl->count; i++) {
-        out->data[i].perms = acl->entries[i].perms;
-        out->data[i].id.scheme = (char *)(uintptr_t)acl->entries[i].scheme;
-        out->data[i].id.id = (char *)(uintptr_t)acl->entries[i].id;
+        bool refused = store->sealed && strcmp(acl->entries[i].scheme, "auth") == 0;
+        const zkl_acl_entry *entry = refused ? &invalid : &acl->entries[i];
+        out->data[i].perms = entry->perms;
+        out->data[i].id.scheme = (char *)(uintptr_t)entry->scheme;
+        out->data[i].id.id = (char *)(uintptr_t)entry->id;
     }
     return out->data != NULL;
 }
@@ -28,7 +34,7 @@ static bool acl_make(struct ACL_vector *out, const zkl_heap *heap, const zkl_acl
 int zkl__zk_acl_copy(struct zkl__store *store, const zkl_acl *acl)
 {
     struct ACL_vector made;
-    if (!acl_make(&made, &store->heap, acl)) {
+    if (!acl_make(&made, store, acl)) {
         return ZKL_ENOMEM;
     }
     store->acl = made;
@@ -108,7 +114,7 @@ static int send_create(struct zk_op *to, const struct zkl__op *op, const char *p
 {
     struct zkl__store *store = to->store;
     struct ACL_vector acl = store->acl;
-    if (op->acl && !acl_make(&acl, &store->heap, op->acl)) {
+    if (op->acl && !acl_make(&acl, store, op->acl)) {
         return ZSYSTEMERROR;
     }
     int mode = mode_of(store, op->mode);
@@ -138,7 +144,7 @@ static bool part_make(struct zk_op *to, size_t i, zoo_op_t *zoo, struct ACL_vect
     } else {
         size_t size = strlen(path) + SEQUENCE_DIGITS + 1;
         part->made = zkl__zalloc(&store->heap, size);
-        if (!part->made || (op->acl && !acl_make(acl, &store->heap, op->acl))) {
+        if (!part->made || (op->acl && !acl_make(acl, store, op->acl))) {
             return false;
         }
         zoo_create_op_init(zoo, part->path, data_of(op), (int)op->size, op->acl ? acl : &store->acl,

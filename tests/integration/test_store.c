@@ -406,7 +406,7 @@ static void test_signals(void)
     recorder_free(r);
 }
 
-static void test_no_memory(void)
+static void no_memory(bool sealed)
 {
     for (long nth = 1;; nth++) {
         struct test_heap heap = TEST_HEAP_INIT;
@@ -417,9 +417,10 @@ static void test_no_memory(void)
         int code = ZKL_OK;
         config.heap = test_heap(&heap);
         config.acl = create.acl = &acl;
-        config.auth_scheme = "digest";
-        config.auth = "a:b";
-        config.auth_size = 3;
+        config.auth_scheme = sealed ? NULL : "digest";
+        config.auth = sealed ? NULL : "a:b";
+        config.auth_size = sealed ? 0 : 3;
+        config.seal = sealed ? "a:b" : NULL;
         test_heap_fail(&heap, nth, false);
         struct recorder *r = recorder_open(&zkl__store_zookeeper, &config, &code, NULL);
         if (r) {
@@ -437,6 +438,12 @@ static void test_no_memory(void)
             return;
         }
     }
+}
+
+static void test_no_memory(void)
+{
+    no_memory(false);
+    no_memory(true);
 }
 
 int main(int argc, char **argv)

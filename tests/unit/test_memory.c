@@ -440,6 +440,56 @@ static void test_default_acl(void)
     CU_ASSERT_EQUAL(client_close(&limited), ZKL_OK);
 }
 
+/* --- seals ------------------------------------------------------------------------------------------------------- */
+
+/* Of "a:secret". */
+#define SEALER "a:ykSBOUl9hLQuc6QpJhp2yOFkW3o="
+
+static int open_sealed(struct client *client, const char *seal)
+{
+    return client_open(client, &(struct zkl__store_config){.servers = PLACE, .timeout_ms = 10000, .seal = seal});
+}
+
+/* A sealed znode is written by its session alone; whoever may delete in the directory deletes it. */
+static void test_seal(void)
+{
+    const zkl_acl_entry entries[] = {{ZKL_PERM_READ | ZKL_PERM_CREATE | ZKL_PERM_DELETE, "world", "anyone"},
+                                     {ZKL_PERM_WRITE, "digest", SEALER}};
+    const zkl_acl acl = {2, entries};
+    struct client owner, other;
+    set_up();
+    CU_ASSERT_EQUAL_FATAL(open_sealed(&owner, "a:secret"), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(open_sealed(&other, "b:secret"), ZKL_OK);
+    struct zkl__op make = create_with("/s", &acl), set = op_set("/s", "", 0), look = op_read(ZKL__OP_GET, "/s", true);
+    CU_ASSERT_EQUAL(client_rc(&owner, make), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(rc_of(look), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(rc_of(set), ZKL__RC_NOAUTH);
+    CU_ASSERT_EQUAL(client_rc(&other, set), ZKL__RC_NOAUTH);
+    struct zkl__op parts[] = {set, op_delete("/s", -1)};
+    CU_ASSERT_EQUAL(client_rc(&other, op_multi(parts, 2)), ZKL__RC_NOAUTH);
+    CU_ASSERT_EQUAL(client_rc(&owner, op_multi(parts, 2)), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(client_rc(&owner, make), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(rc_of(op_delete("/s", -1)), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(client_close(&owner), ZKL_OK);
+    CU_ASSERT_EQUAL(client_close(&other), ZKL_OK);
+    tear_down();
+}
+
+/* It is no credential of the user's: nothing becomes the session's own by it. */
+static void test_seal_is_no_credential(void)
+{
+    const zkl_acl_entry creator = {ZKL_PERM_ALL, "auth", ""};
+    const zkl_acl acl = {1, &creator};
+    struct client sealed;
+    set_up();
+    CU_ASSERT_EQUAL_FATAL(open_sealed(&sealed, "a:secret"), ZKL_OK);
+    CU_ASSERT_EQUAL(client_rc(&sealed, create_with("/mine", &acl)), ZKL__RC_INVALIDACL);
+    CU_ASSERT_EQUAL(client_rc(&sealed, op_create("/open", "", ZKL__PERSISTENT)), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(rc_of(op_set("/open", "x", -1)), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(client_close(&sealed), ZKL_OK);
+    tear_down();
+}
+
 /* --- trees --------------------------------------------------------------------------------------------------------- */
 
 static void test_trees(void)
@@ -466,4 +516,4 @@ static void test_trees(void)
 TESTS("memory", T(test_create_and_read), T(test_set), T(test_delete_and_check), T(test_children_and_cversion),
       T(test_bad_ops), T(test_sequence), T(test_sequence_end), T(test_ephemerals), T(test_containers), T(test_tick),
       T(test_multi), T(test_multi_rolls_back), T(test_permissions), T(test_invalid_acl), T(test_digest),
-      T(test_default_acl), T(test_trees))
+      T(test_default_acl), T(test_seal), T(test_seal_is_no_credential), T(test_trees))

@@ -286,13 +286,15 @@ static struct zkl__store_config scarce(void)
                                       .heap = test_heap(&heap)};
 }
 
-static void test_open_without_memory(void)
+static void open_without_memory(const char *seal)
 {
     long nth = 0;
     int code;
     do {
         struct client client;
         struct zkl__store_config config = scarce();
+        config.auth_scheme = seal ? NULL : config.auth_scheme;
+        config.seal = seal;
         test_heap_fail(&heap, ++nth, false);
         code = client_open(&client, &config);
         CU_ASSERT_TRUE(code == ZKL_OK || code == ZKL_ENOMEM);
@@ -303,6 +305,12 @@ static void test_open_without_memory(void)
         CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
     } while (code != ZKL_OK && nth < 100);
     CU_ASSERT_TRUE(nth > 5);
+}
+
+static void test_open_without_memory(void)
+{
+    open_without_memory(NULL);
+    open_without_memory("a:b");
 }
 
 /* What a client can see of the tree, as one number that a change alters. */
