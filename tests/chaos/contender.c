@@ -104,6 +104,8 @@ static int meet_callbacks(void)
     return atomic_load(&callback_delay);
 }
 
+static int64_t callback_before; /* run_delay_ns when the last callback was over; its thread only */
+
 static void on_done(struct object *o, int code, const zkl_grant *grant)
 {
     struct client *c = o->payload;
@@ -119,13 +121,17 @@ static void on_done(struct object *o, int code, const zkl_grant *grant)
     c->token = grant ? grant->token : 0;
     pthread_cond_signal(&c->cond);
     pthread_mutex_unlock(&c->mutex);
+    callback_before = run_delay_ns(delay);
 }
 
 static void on_lost(struct object *o)
 {
     struct client *c = o->payload;
+    int delay = meet_callbacks();
+    note_starved(c, o, delay, callback_before);
     note(c, HISTORY_told, o->path, NULL, 0, 0);
     atomic_fetch_add(&c->told, 1);
+    callback_before = run_delay_ns(delay);
 }
 
 /* --- acquires -------------------------------------------------------------------------------------------------------- */

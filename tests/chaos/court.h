@@ -12,6 +12,7 @@ struct hold {
     int takes;
     int64_t token, start, end;
     bool lost, told;
+    int64_t lost_at;
     bool downgraded; /* what remains of the one before it, which has its token */
 };
 
@@ -20,7 +21,7 @@ struct client {
     bool pending;
     int path, takes;
     int64_t deadline; /* 0: none */
-    int64_t starved;  /* ns of the pending wait */
+    int64_t starved;  /* ns of the pending wait, or since the loss */
     int64_t hold;     /* -1: none */
 };
 

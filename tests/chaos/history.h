@@ -19,7 +19,8 @@
  *   downgrade  client     from now on the grant takes only as much as result says
  *   release    client     release is called now
  *   released   client     it has returned: result
- *   starved    client     before done: the thread that says so stood ready for that many ns (lease) of the wait, and got no processor
+ *   starved    client     before done or told: the thread that says so stood ready for that many ns (lease) of the wait, or since the
+ *                         callback before this one, and got no processor
  *   late       process    a timed wait of nobody's interest came back that many ns (lease) too late: what the machine does to us
  *   stopped, continued, killed   process, by who did it
  *   breach     whoever    an assumption of the lease was broken: until then (lease) only fencing has to hold

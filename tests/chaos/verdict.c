@@ -107,15 +107,17 @@ static void see_acquire(struct court *c, struct client *client, const struct his
     c->v->waits++;
 }
 
-/* What the library is not blamed for: its process was stopped, or late as a whole, or the very thread that was to return got no
- * processor: that is taken to have been at the end of the wait, and counts once where both were so. */
+/* How much later than due something is, without what the library is not blamed for: the process was stopped, or late as a whole, or the very
+ * thread that was to do it got no processor: that is taken to have been at the end, and counts once where both were so. */
+static int64_t lateness(const struct court *c, const struct client *client, int64_t due, int64_t at)
+{
+    int64_t ready = at - client->starved;
+    return ready <= due ? 0 : ready - due - spans_cover(&c->spans, client->process, due, ready);
+}
+
 static void check_end(struct court *c, const struct client *client, const struct history_event *e)
 {
-    int64_t deadline = client->deadline, ready = e->at - client->starved;
-    if (deadline == 0 || ready <= deadline) {
-        return;
-    }
-    int64_t over = ready - deadline - spans_cover(&c->spans, client->process, deadline, ready);
+    int64_t over = client->deadline ? lateness(c, client, client->deadline, e->at) : 0;
     c->v->worst_end_ns = over > c->v->worst_end_ns ? over : c->v->worst_end_ns;
     if (over > c->options->slack_ns) {
         court_accuse(c, VERDICT_LATE_END, "%s waited for %s until %" PRId64 ", %" PRId64 " ms too long",
@@ -189,6 +191,28 @@ static void see_released(struct court *c, const struct history_event *e)
     }
 }
 
+static void see_lost(struct court *c, struct client *client, struct hold *hold, int64_t at)
+{
+    hold->lost = true;
+    hold->lost_at = at;
+    client->starved = 0;
+    c->v->losses++;
+    end_hold(hold, at);
+}
+
+/* Lost: by the lease's end, since the holder looks at that only. */
+static void see_told(struct court *c, const struct client *client, struct hold *hold, const struct history_event *e)
+{
+    int64_t over = hold->lost && !hold->told ? lateness(c, client, hold->lost_at, e->at) : 0;
+    hold->told = true;
+    c->v->worst_told_ns = over > c->v->worst_told_ns ? over : c->v->worst_told_ns;
+    if (over > c->options->slack_ns) {
+        court_accuse(c, VERDICT_TOLD_LATE,
+                     "%s saw that it had lost %s at %" PRId64 ", and was told %" PRId64 " ms later", CLIENT(e->client),
+                     PATH(hold->path), hold->lost_at, over / MS);
+    }
+}
+
 /* What a holder says of its grant while it has it. */
 static void see_hold(struct court *c, struct client *client, const struct history_event *e)
 {
@@ -201,11 +225,9 @@ static void see_hold(struct court *c, struct client *client, const struct histor
     } else if (e->op == HISTORY_held && !hold->lost) {
         hold->end = e->lease > hold->end ? e->lease : hold->end;
     } else if (e->op == HISTORY_lost && !hold->lost) {
-        hold->lost = true;
-        c->v->losses++;
-        end_hold(hold, e->at);
+        see_lost(c, client, hold, e->at);
     } else if (e->op == HISTORY_told) {
-        hold->told = true;
+        see_told(c, client, hold, e);
     }
 }
 

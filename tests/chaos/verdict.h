@@ -19,6 +19,7 @@
     X(LATE_END, "late-end")             /* a wait went on after its deadline */                               \
     X(NEVER_ENDED, "never-ended")       /* an acquire without a completion */                                 \
     X(ENDED_TWICE, "ended-twice")       /* a completion without an acquire */                                 \
+    X(TOLD_LATE, "told-late")           /* a holder was told LOST long after it could see that it was lost */ \
     X(NOT_TOLD, "not-told")             /* a holder lost, released, and was not told LOST in between */       \
     X(ORPHAN, "orphan")                 /* a znode stands in a queue after everything is over */              \
     X(NOBODY_LOOKED, "nobody-looked")   /* a path was used, and nobody looked for orphans at its end */       \
@@ -38,16 +39,17 @@ struct verdict {
     size_t waits, grants, losses, killed, writes, refused;
     size_t too_late; /* grants whose lease was over when the holder first looked */
     size_t shared;   /* grants that leave room for others */
-    size_t
-        handed; /* grants before the one before, of the same process, was back from its release: no server was asked */
-    size_t excused; /* overlaps while an assumption of the lease was broken */
-    int64_t
-        worst_end_ns; /* the longest that a wait went on after its deadline, without what its process was kept from */
+    size_t handed;   /* grants while the one before, of the same process, was in its release: no server was asked */
+    size_t excused;  /* overlaps while an assumption of the lease was broken */
+    /* Without what the process was kept from: the longest that a wait went on after its deadline, and from a loss to word of it. */
+    int64_t worst_end_ns, worst_told_ns;
 };
 
 struct verdict_options {
-    int64_t slack_ns; /* how long after its deadline a wait may end, besides what its process was kept from running */
-    FILE *words;      /* where violations are told; NULL: nowhere */
+    int64_t
+        slack_ns; /* how long after its deadline a wait may end, or a holder hear of a loss, besides what its process was
+                         kept from running */
+    FILE *words;  /* where violations are told; NULL: nowhere */
 };
 
 /* history: sorted. */
