@@ -26,11 +26,17 @@ struct sim_heap {
     long allocations; /* ever, of this run */
     long fail_from;   /* allocation number, -1: none */
     long fail_count;
+    uint32_t *starts; /* of each 16 bytes, where their block begins; NULL: nobody asks */
 };
 void sim_heap_init(struct sim_heap *heap);
 void sim_heap_deinit(struct sim_heap *heap);
 void sim_heap_reset(struct sim_heap *heap);
 zkl_heap sim_heap_api(struct sim_heap *heap);
+/* digest.c reads it: blocks are zeroed from now on, and known by where they begin. False: no memory. */
+bool sim_heap_mapped(struct sim_heap *heap);
+/* The block that an address is in, and where in it; -1: none. */
+int32_t sim_heap_find(const struct sim_heap *heap, uint64_t word, uint32_t *offset);
+const void *sim_heap_block(const struct sim_heap *heap, uint32_t start, size_t *size); /* 0: freed */
 
 /* --- the client library ---------------------------------------------------------------------------------------------- */
 

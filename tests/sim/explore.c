@@ -3,131 +3,101 @@
 
 #include <string.h>
 
+#include "digest.h"
+#include "history.h"
 #include "invariants.h"
 
-enum { DEPTH = 4096, OPTIONS = SLOTS + 4 * SIM_CLIENTS };
+enum { DEPTH = 4096, ROOM_MOST = 1 << 29, OPTIONS = SLOTS + 4 * SIM_CLIENTS };
+
+/* Open addressing; 0 is no hash. Of 64 bits nothing more is kept: among n worlds two have the same with a probability of
+ * n * n / 2^65, for a hundred million less than 1 in 3,000, and then what follows one of them may be missed. */
+struct table {
+    uint64_t *hashes;
+    uint64_t room, count;
+};
 
 struct explorer {
     struct sim *s;
     struct sim_plan plan;
-    int faults;                                  /* allowed */
-    int faults_left;                             /* in this run */
-    uint64_t history[SIM_SERVERS + SIM_CLIENTS]; /* of a server: its writes, for their order shows */
-    uint64_t conn_history[SIM_CONNS];            /* what it read for whom, at which zxid */
+    bool by_history;
+    bool full;       /* no memory: not closed */
+    int faults;      /* allowed */
+    int faults_left; /* in this run */
+    struct sim_history history;
     struct {
         short taken, count;
     } choices[DEPTH];
     int depth; /* choices made in this run */
     int known; /* of them, given by the last run */
-    uint64_t *seen;
-    uint64_t room;
-    uint64_t limit;
+    struct table seen;
+    struct table digests; /* by history: what it came to */
     struct sim_explored *out;
 };
 
 /* --- worlds ---------------------------------------------------------------------------------------------------------- */
 
-static uint64_t blend(uint64_t hash, uint64_t value)
+static void put(struct table *t, uint64_t hash)
 {
-    return dice_mix(hash ^ (value + 0x9e3779b97f4a7c15u + (hash << 6)));
+    uint64_t at = hash & (t->room - 1);
+    while (t->hashes[at] && t->hashes[at] != hash) {
+        at = (at + 1) & (t->room - 1);
+    }
+    t->count += !t->hashes[at];
+    t->hashes[at] = hash;
 }
 
-static uint64_t message_hash(const struct sim_message *m)
+static bool has(const struct table *t, uint64_t hash)
 {
-    uint64_t hash = blend((uint64_t)m->kind, (uint64_t)m->rc);
-    hash = blend(hash, (uint64_t)m->session << 32 ^ (uint64_t)(uint32_t)m->position);
-    hash = blend(hash, (uint64_t)m->path << 32 ^ (uint64_t)(uint32_t)m->node);
-    hash = blend(hash, m->id ^ (uint64_t)m->zxid);
-    hash = blend(hash, m->sessions ^ (uint64_t)m->event << 32);
-    hash = blend(hash, (uint64_t)m->part.op << 40 ^ (uint64_t)m->part.path << 8 ^ (uint64_t)m->watch);
-    return blend(hash, m->conn_serial);
+    uint64_t at = hash & (t->room - 1);
+    while (t->hashes[at] && t->hashes[at] != hash) {
+        at = (at + 1) & (t->room - 1);
+    }
+    return t->hashes[at];
 }
 
-/* The process that an event belongs to, and the message it is about. */
-static int process_of(const struct sim *s, int slot, const struct sim_message **message)
+/* Twice the room. No memory, or 4 GB are in use: the search ends here, not closed. */
+static bool grow(struct table *t)
 {
-    *message = NULL;
-    if (slot < SLOT_TO_CLIENT) {
-        *message = s->conns[slot].to_server.head;
-        return s->conns[slot].server;
-    }
-    if (slot < SLOT_TO_LEADER) {
-        *message = s->conns[slot - SLOT_TO_CLIENT].to_client.head;
-        return SIM_SERVERS + s->conns[slot - SLOT_TO_CLIENT].client;
-    }
-    if (slot < SLOT_FROM_LEADER) {
-        *message = s->servers[slot - SLOT_TO_LEADER].to_leader.head;
-        return s->leader < 0 ? 0 : s->leader;
-    }
-    if (slot < SLOT_TICK) {
-        *message = s->servers[slot - SLOT_FROM_LEADER].from_leader.head;
-    }
-    if (slot < SLOT_EXPIRY) {
-        return (slot - SLOT_FROM_LEADER) % SIM_SERVERS;
-    }
-    if (slot < SLOT_LIBRARY) {
-        return s->leader < 0 ? 0 : s->leader;
-    }
-    return SIM_SERVERS +
-           (slot < SLOT_THREAD ? (slot - SLOT_LIBRARY) % SIM_CLIENTS : (slot - SLOT_THREAD) / SIM_THREADS);
-}
-
-static bool is_write(const struct sim_message *message)
-{
-    enum zkl__op_kind op = message->part.op;
-    bool reads = op == ZKL__OP_SYNC || op == ZKL__OP_CHILDREN || op == ZKL__OP_GET || op == ZKL__OP_EXISTS ||
-                 op == ZKL__OP_UNWATCH;
-    return message->kind != SIM_MSG_PING && message->kind != SIM_MSG_SETWATCHES &&
-           !(message->kind == SIM_MSG_REQUEST && reads);
-}
-
-static void note_event(struct explorer *e, int slot)
-{
-    const struct sim_message *message;
-    uint64_t *history = &e->history[process_of(e->s, slot, &message)];
-    if (slot < SLOT_TO_CLIENT) {
-        uint64_t *of_conn = &e->conn_history[slot];
-        *of_conn = blend(*of_conn, message_hash(message) ^ (uint64_t)sim_server_zxid(e->s, e->s->conns[slot].server));
-        *of_conn = blend(*of_conn, (uint64_t)sim_now(e->s));
-        if (!is_write(message)) {
-            return;
+    struct table grown = {.room = t->room ? t->room * 2 : 1 << 16};
+    grown.hashes = t->room == ROOM_MOST ? NULL : calloc(grown.room, sizeof *grown.hashes);
+    for (uint64_t i = 0; grown.hashes && i < t->room; i++) {
+        if (t->hashes[i]) {
+            put(&grown, t->hashes[i]);
         }
     }
-    *history = blend(*history, (uint64_t)slot << 48 ^ (uint64_t)e->s->clock.due[slot]);
-    if (message) {
-        *history = blend(*history, message_hash(message));
+    if (grown.hashes) {
+        free(t->hashes);
+        *t = grown;
     }
+    return grown.hashes;
 }
 
-static uint64_t world_hash(const struct explorer *e)
+/* True when it is new. */
+static bool add(struct explorer *e, struct table *t, uint64_t hash)
 {
-    uint64_t hash = blend((uint64_t)e->faults_left, (uint64_t)sim_now(e->s));
-    for (int i = 0; i < SIM_SERVERS + SIM_CLIENTS; i++) {
-        hash = blend(hash, e->history[i]);
+    hash = hash ? hash : 1;
+    if (t->count >= t->room / 4 * 3 && !grow(t)) {
+        e->full = true;
+        return false;
     }
-    for (int i = 0; i < SIM_CONNS; i++) {
-        hash = blend(hash, e->conn_history[i]);
+    if (has(t, hash)) {
+        return false;
     }
-    for (int i = 0; i < e->plan.paths; i++) { /* what the judge remembers */
-        hash = blend(hash, (uint64_t)e->s->judge.last_token[i] ^ (uint64_t)e->s->judge.held[i] << 60);
-    }
-    return hash ? hash : 1;
+    put(t, hash);
+    return true;
 }
 
 /* True when it is new. */
 static bool visit(struct explorer *e)
 {
-    uint64_t hash = world_hash(e);
-    uint64_t at = hash % e->room;
-    while (e->seen[at]) {
-        if (e->seen[at] == hash) {
-            return false;
-        }
-        at = (at + 1) % e->room;
+    uint64_t digest = sim_blend((uint64_t)e->faults_left, sim_digest(e->s));
+    if (e->by_history) {
+        e->out->digests += add(e, &e->digests, digest);
     }
-    e->seen[at] = hash;
-    e->out->worlds++;
-    return true;
+    bool fresh = add(e, &e->seen,
+                     e->by_history ? sim_blend((uint64_t)e->faults_left, sim_history_hash(&e->history, e->s)) : digest);
+    e->out->worlds += fresh;
+    return fresh;
 }
 
 /* --- what can happen ------------------------------------------------------------------------------------------------- */
@@ -229,9 +199,10 @@ static void strike(struct explorer *e, int option)
     int session = s->clients[client].handle.session;
     e->faults_left--;
     s->faults.struck = 1;
-    e->history[SIM_SERVERS + client] = blend(e->history[SIM_SERVERS + client], (uint64_t)option + 1000);
+    bool at_leader = option % KINDS == CLOSE || option % KINDS == DELETE;
+    sim_history_fault(&e->history, s, client, option, at_leader);
     sim_say(s, "fault", "%d of client %d", option % KINDS, client);
-    if (option % KINDS == CUT || option % KINDS == CUT_AND_LOSE) {
+    if (!at_leader) {
         sim_handle_cut(s, client, option % KINDS == CUT ? SIM_MESSAGES : 0);
         return;
     }
@@ -242,8 +213,6 @@ static void strike(struct explorer *e, int option)
         int path = s->nodes[node_of(s, session)].path;
         sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_DELETE, .path = path, .version = -1});
     }
-    uint64_t *history = &e->history[s->leader < 0 ? 0 : s->leader];
-    *history = blend(*history, (uint64_t)option + 2000);
 }
 
 /* --- one run --------------------------------------------------------------------------------------------------------- */
@@ -262,6 +231,25 @@ static int choose(struct explorer *e, int count)
     return e->choices[e->depth++].taken;
 }
 
+/* One event, or one fault. False: nothing will happen any more. */
+static bool take(struct explorer *e, int option)
+{
+    struct sim *s = e->s;
+    if (option >= SLOTS) {
+        strike(e, option - SLOTS);
+        return true;
+    }
+    sim_history_event(&e->history, s, option);
+    e->out->steps++;
+    if (!sim_step_slot(s, option)) {
+        return false;
+    }
+    if (sim_now(s) > 20 * e->plan.timeout) {
+        sim_fail(s, "liveness", "not all acquires have ended");
+    }
+    return true;
+}
+
 /* True: went to an end. False: came to a world that was seen before. */
 static bool run(struct explorer *e)
 {
@@ -269,28 +257,14 @@ static bool run(struct explorer *e)
     int options[OPTIONS];
     while (!sim_app_done(s) && !s->judge.failed) {
         int count = add_faults(e, options, enabled(s, options));
-        int option = options[0];
-        if (count > 1) {
-            bool fresh = e->depth >= e->known;
-            if (fresh && !visit(e)) {
-                return false;
-            }
-            option = options[choose(e, count)];
+        if (count > 1 && e->depth >= e->known && !visit(e)) {
+            return false;
         }
-        if (option >= SLOTS) {
-            strike(e, option - SLOTS);
-            continue;
-        }
-        note_event(e, option);
-        e->out->steps++;
-        if (!sim_step_slot(s, option)) {
-            break;
-        }
-        if (sim_now(s) > 20 * e->plan.timeout) {
-            sim_fail(s, "liveness", "not all acquires have ended");
+        if (!take(e, options[count > 1 ? choose(e, count) : 0])) {
+            return true;
         }
     }
-    return true;
+    return s->judge.failed || visit(e);
 }
 
 static void plan_world(struct sim_plan *plan, int servers, int clients, int acquires)
@@ -323,43 +297,47 @@ static bool next_path(struct explorer *e)
     return false;
 }
 
-bool sim_explore(struct sim *s, int servers, int clients, int acquires, int faults, uint64_t limit, FILE *trace,
-                 struct sim_explored *out)
+/* One run to its end, or to a world that was seen. False: something is violated. */
+static bool explore_once(struct explorer *e, FILE *trace)
+{
+    struct sim *s = e->s;
+    e->depth = 0;
+    e->faults_left = e->faults;
+    e->history = (struct sim_history){.processes = {0}};
+    sim_begin(s, &e->plan, 1, trace);
+    if (run(e)) {
+        sim_finish(s, !s->judge.failed);
+    } else {
+        sim_abandon(s);
+    }
+    return !s->judge.failed;
+}
+
+bool sim_explore(struct sim *s, const struct sim_scope *scope, FILE *trace, struct sim_explored *out)
 {
     static struct explorer explorer;
     struct explorer *e = &explorer;
     *out = (struct sim_explored){.worlds = 0};
-    *e = (struct explorer){.s = s, .faults = faults, .limit = limit, .out = out, .room = limit * 2 + 64};
-    plan_world(&e->plan, servers, clients, acquires);
-    e->seen = calloc(e->room, sizeof *e->seen);
-    bool more = e->seen, fine = true;
-    while (more && fine && out->worlds < limit) {
-        e->depth = 0;
-        e->faults_left = faults;
-        memset(e->history, 0, sizeof e->history);
-        memset(e->conn_history, 0, sizeof e->conn_history);
-        sim_begin(s, &e->plan, 1, NULL);
-        if (run(e)) {
-            sim_finish(s, !s->judge.failed);
-            fine = !s->judge.failed;
-        } else {
-            sim_abandon(s);
-        }
+    *e = (struct explorer){.s = s, .by_history = scope->by_history, .faults = scope->faults, .out = out};
+    plan_world(&e->plan, scope->servers, scope->clients, scope->acquires);
+    for (int client = 0; client < scope->clients; client++) {
+        e->full = e->full || !sim_heap_mapped(&s->clients[client].heap);
+    }
+    bool more = true, fine = true;
+    while (more && fine && !e->full) {
+        fine = explore_once(e, NULL);
         out->runs++;
         out->depth = e->depth > out->depth ? e->depth : out->depth;
         if (fine) {
             more = next_path(e);
         }
     }
-    out->closed = fine && !more;
+    out->closed = fine && !more && !e->full;
     if (!fine && trace) { /* once more, told */
         e->known = e->depth;
-        e->depth = 0;
-        e->faults_left = faults;
-        sim_begin(s, &e->plan, 1, trace);
-        run(e);
-        sim_finish(s, !s->judge.failed);
+        explore_once(e, trace);
     }
-    free(e->seen);
+    free(e->seen.hashes);
+    free(e->digests.hashes);
     return fine;
 }

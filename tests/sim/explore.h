@@ -5,23 +5,30 @@
  * when nothing else can happen. Acknowledgements and proposals between servers are not reordered (their order shows nowhere), commits
  * reaching a follower are.
  *
- * A world is what its processes are, and a process is what happened to it: two orders that differ only in events of different
- * processes lead to the same world, so a world is known by one hash per process, and visited once. Worlds are not kept but made
+ * A world is known by the digest of all that it can still do (digest.h), and what follows it is tried once. Worlds are not kept but made
  * again, by running the choices that lead to them. With one server the clients are alike: of all orders in which they get their
- * sessions one is tried. */
+ * sessions one is tried.
+ *
+ * by_history: a world is known by what happened instead (history.h). That takes ten to a hundred times as many; whatever it comes
+ * to must be a world that is known by its digest, else a digest lacks something. */
 #ifndef SIM_EXPLORE_H
 #define SIM_EXPLORE_H
 
 #include "run.h"
 
-struct sim_explored {
-    uint64_t worlds, runs, steps;
-    int depth;   /* choices, at the most */
-    bool closed; /* nothing was left out */
+struct sim_scope {
+    int servers, clients, acquires, faults;
+    bool by_history;
 };
 
-/* False when something was violated: s->judge.verdict. limit: worlds. */
-bool sim_explore(struct sim *s, int servers, int clients, int acquires, int faults, uint64_t limit, FILE *trace,
-                 struct sim_explored *out);
+struct sim_explored {
+    uint64_t worlds, runs, steps;
+    uint64_t digests; /* by history: how many worlds that is by their digests */
+    int depth;        /* choices, at the most */
+    bool closed;      /* nothing was left out */
+};
+
+/* False when something was violated: s->judge.verdict. */
+bool sim_explore(struct sim *s, const struct sim_scope *scope, FILE *trace, struct sim_explored *out);
 
 #endif

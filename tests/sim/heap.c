@@ -16,6 +16,8 @@
 #define PLAIN_MALLOC 0
 #endif
 
+enum { LEAST_CLASS = 4 };
+
 struct block {
     uint32_t class;
     uint32_t size;
@@ -31,18 +33,28 @@ void sim_heap_init(struct sim_heap *heap)
 void sim_heap_deinit(struct sim_heap *heap)
 {
     free(heap->base);
+    free(heap->starts);
 }
 
 void sim_heap_reset(struct sim_heap *heap)
 {
     char *base = heap->base;
     size_t size = heap->size;
-    *heap = (struct sim_heap){.base = base, .size = size, .fail_from = -1};
+    uint32_t *starts = heap->starts;
+    *heap = (struct sim_heap){.base = base, .size = size, .starts = starts, .fail_from = -1};
+}
+
+bool sim_heap_mapped(struct sim_heap *heap)
+{
+    if (!heap->starts) {
+        heap->starts = calloc(heap->size >> LEAST_CLASS, sizeof *heap->starts);
+    }
+    return heap->starts;
 }
 
 static unsigned class_of(size_t size)
 {
-    unsigned class = 4;
+    unsigned class = LEAST_CLASS;
     while ((size_t)1 << class < size) {
         class ++;
     }
@@ -55,24 +67,36 @@ static bool fails(struct sim_heap *heap)
     return heap->fail_from >= 0 && number >= heap->fail_from && number < heap->fail_from + heap->fail_count;
 }
 
+static void map_block(struct sim_heap *heap, size_t size)
+{
+    size_t first = heap->used >> LEAST_CLASS;
+    for (size_t i = 0; heap->starts && i < size >> LEAST_CLASS; i++) {
+        heap->starts[first + i] = (uint32_t)first;
+    }
+}
+
 static struct block *take(struct sim_heap *heap, size_t size)
 {
     size_t whole = sizeof(struct block) + size;
     unsigned class = class_of(whole);
     struct block *block = NULL;
-    if (PLAIN_MALLOC) {
+    if (PLAIN_MALLOC && !heap->starts) {
         block = malloc(whole);
     } else if (class < SIM_HEAP_CLASSES && heap->spare[class]) {
         block = heap->spare[class];
         memcpy(&heap->spare[class], block->data, sizeof(void *));
     } else if (class < SIM_HEAP_CLASSES && heap->used + ((size_t)1 << class) <= heap->size) {
         block = (struct block *)(void *)(heap->base + heap->used);
+        map_block(heap, (size_t)1 << class);
         heap->used += (size_t)1 << class;
     }
     if (block) {
         block->class = class;
         block->size = (uint32_t)size;
         heap->live++;
+        if (heap->starts) {
+            memset(block->data, 0, size);
+        }
     }
     return block;
 }
@@ -92,10 +116,11 @@ static void sim_release(void *payload, void *ptr)
     }
     struct block *block = (struct block *)(void *)((char *)ptr - offsetof(struct block, data));
     heap->live--;
-    if (PLAIN_MALLOC) {
+    if (PLAIN_MALLOC && !heap->starts) {
         free(block);
         return;
     }
+    block->size = 0;
     memcpy(block->data, &heap->spare[block->class], sizeof(void *));
     heap->spare[block->class] = block;
 }
@@ -109,6 +134,24 @@ static void *sim_resize(void *payload, void *ptr, size_t size)
         sim_release(payload, ptr);
     }
     return grown;
+}
+
+int32_t sim_heap_find(const struct sim_heap *heap, uint64_t word, uint32_t *offset)
+{
+    uint64_t at = word - (uint64_t)(uintptr_t)heap->base;
+    if (at >= heap->used) {
+        return -1;
+    }
+    uint32_t start = heap->starts[at >> LEAST_CLASS];
+    *offset = (uint32_t)(at - ((uint64_t)start << LEAST_CLASS));
+    return (int32_t)start;
+}
+
+const void *sim_heap_block(const struct sim_heap *heap, uint32_t start, size_t *size)
+{
+    const struct block *block = (const void *)(heap->base + ((size_t)start << LEAST_CLASS));
+    *size = block->size;
+    return block->data;
 }
 
 zkl_heap sim_heap_api(struct sim_heap *heap)

@@ -1,4 +1,5 @@
 /* inbox.c - what a handle tells its core, in order: at once, or later, as the completion thread of the library would. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim.h"
@@ -8,7 +9,12 @@ static const char *name_of_node(const struct sim *s, int node)
     return node < 0 ? NULL : sim_path_name(&s->paths[s->nodes[node].path]);
 }
 
-/* Names in no order at all: a HashSet has none. */
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Names in no order at all: a HashSet has none. For explore.c, where equal worlds must be equal, in one. */
 static size_t list_children(const struct sim *s, int path, int64_t zxid, const char **out, size_t room)
 {
     size_t count = 0;
@@ -16,6 +22,10 @@ static size_t list_children(const struct sim *s, int path, int64_t zxid, const c
         if (sim_node_at(s, child, zxid) >= 0) {
             out[count++] = sim_path_name(&s->paths[child]);
         }
+    }
+    if (s->plan->delay == 0) {
+        qsort(out, count, sizeof *out, by_name);
+        return count;
     }
     for (size_t i = count; i > 1; i--) {
         size_t other = dice_at(s->seed, (uint64_t)zxid, i) % i;

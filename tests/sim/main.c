@@ -5,7 +5,7 @@
  *   sim --plan FILE [--trace]  a plan kept as text
  *   sim --story FILE           its trace, shortened, for people and golden files
  *   sim --print N              the plan of a seed, as text
- *   sim --explore SERVERS CLIENTS ACQUIRES FAULTS   every order of events, to the end
+ *   sim --explore SERVERS CLIENTS ACQUIRES FAULTS [histories]   every order of events, to the end; again, to check the digests
  *   sim --shrink N | FILE      a failing seed's or file's plan, with every line taken out that it does not need
  *
  * Exit code 0: nothing was violated. 1: something was; the line says seed, verdict and how to see it again. 2: usage. */
@@ -152,27 +152,41 @@ static int shrink(struct sim *s, const char *what)
     return 0;
 }
 
-static int explore(struct sim *s, char **argv)
+static void report_scope(const struct sim *s, const struct sim_scope *scope, const struct sim_explored *found)
 {
-    struct sim_explored found;
-    double began = seconds();
-    bool fine =
-        sim_explore(s, atoi(argv[2]), atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), UINT64_C(500000000), stdout, &found);
-    printf("%s servers, %s clients, %s acquires each, %s faults: %llu worlds, %llu runs, %llu steps, %d choices deep: "
+    printf("%d servers, %d clients, %d acquires each, %d faults: %llu worlds, %llu runs, %llu steps, %d choices deep: "
            "%s\n",
-           argv[2], argv[3], argv[4], argv[5], (unsigned long long)found.worlds, (unsigned long long)found.runs,
-           (unsigned long long)found.steps, found.depth,
-           !fine          ? s->judge.verdict
-           : found.closed ? "closed, nothing violated"
-                          : "not closed");
+           scope->servers, scope->clients, scope->acquires, scope->faults, (unsigned long long)found->worlds,
+           (unsigned long long)found->runs, (unsigned long long)found->steps, found->depth,
+           s->judge.failed ? s->judge.verdict
+           : found->closed ? "closed, nothing violated"
+                           : "not closed: no memory");
+}
+
+static int explore(struct sim *s, char **argv, bool histories)
+{
+    struct sim_scope scope = {atoi(argv[2]), atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), false};
+    struct sim_explored found, by_history;
+    double began = seconds();
+    sim_explore(s, &scope, stdout, &found);
+    report_scope(s, &scope, &found);
+    bool fine = found.closed;
+    if (fine && histories) {
+        scope.by_history = true;
+        sim_explore(s, &scope, stdout, &by_history);
+        report_scope(s, &scope, &by_history);
+        fine = by_history.closed && by_history.digests == found.worlds;
+        printf("by their digests these are %llu: %s\n", (unsigned long long)by_history.digests,
+               fine ? "the same" : "the digest lacks something");
+    }
     fprintf(stderr, "%.1f s\n", seconds() - began);
-    return fine && found.closed ? 0 : 1;
+    return fine ? 0 : 1;
 }
 
 static int usage(void)
 {
     fprintf(stderr, "usage: sim --seeds FROM COUNT | --seed N [--trace] | --plan FILE [--trace] | --story FILE | "
-                    "--print N | --shrink N | --explore S C A F\n");
+                    "--print N | --shrink N | --explore S C A F [histories]\n");
     return 2;
 }
 
@@ -197,8 +211,8 @@ int main(int argc, char **argv)
         code = run_one(s, argv[2], true);
     } else if (strcmp(argv[1], "--print") == 0) {
         code = print_plan(argv[2]);
-    } else if (strcmp(argv[1], "--explore") == 0 && argc == 6) {
-        code = explore(s, argv);
+    } else if (strcmp(argv[1], "--explore") == 0 && (argc == 6 || argc == 7)) {
+        code = explore(s, argv, argc == 7 && strcmp(argv[6], "histories") == 0);
     } else if (strcmp(argv[1], "--shrink") == 0) {
         code = shrink(s, argv[2]);
     } else {

@@ -1,0 +1,135 @@
+/* digest_core.c - of a core: its memory as a graph, every byte of it but what digest.h lists. */
+#include <string.h>
+
+#include "digest.h"
+#include "session_inside.h"
+
+enum { BLOCKS = 512 };
+
+/* One walk. */
+struct walk {
+    const struct sim_heap *heap;
+    const struct zkl__core *core;
+    const struct sim_plan *plan;
+    uint32_t blocks[BLOCKS]; /* in the order in which they were met */
+    uint32_t count;
+    uint64_t (*rank)(int64_t zxid);
+};
+
+static uint64_t scratch[8192];
+
+/* Blocks of a walk are few, and most pointers lead to the latest: a search from the end. */
+static uint64_t number_of(struct walk *w, uint32_t block)
+{
+    for (uint32_t i = w->count; i > 0; i--) {
+        if (w->blocks[i - 1] == block) {
+            return i;
+        }
+    }
+    if (w->count == BLOCKS) {
+        __builtin_trap();
+    }
+    w->blocks[w->count++] = block;
+    return w->count;
+}
+
+static void end_text(char *text, size_t room)
+{
+    size_t length = strnlen(text, room);
+    memset(text + length, 0, room - length);
+}
+
+static void plain_contender(const struct walk *w, struct zkl__contender *c)
+{
+    c->path_stats = NULL;
+    c->since = 0;
+    c->config.owner = (void *)(((struct sim_attempt *)c->config.owner)->plan - w->plan->acquires + 1);
+    c->czxid = (int64_t)w->rank(c->czxid);
+    c->revoked = (int64_t)w->rank(c->revoked);
+    end_text(c->prefix, sizeof c->prefix);
+    end_text(c->node, sizeof c->node);
+    end_text(c->twin, sizeof c->twin);
+    end_text(c->swap, sizeof c->swap);
+    end_text(c->mark, sizeof c->mark);
+    end_text(c->older_mark, sizeof c->older_mark);
+}
+
+static bool is_contender(const struct zkl__core *core, const void *data)
+{
+    const struct zkl__contender *c = core->contenders;
+    while (c && (const void *)c != data) {
+        c = c->next;
+    }
+    return c;
+}
+
+/* The block's words, without what does not count. */
+static const uint64_t *words_of(const struct walk *w, const void *data, size_t size)
+{
+    if (size > sizeof scratch) {
+        __builtin_trap();
+    }
+    scratch[size / 8] = 0;
+    memcpy(scratch, data, size);
+    if (data == (const void *)w->core) {
+        struct zkl__core *core = (void *)scratch;
+        memset(&core->stats, 0, sizeof core->stats);
+    } else if (data == (const void *)w->core->pendings.slots) {
+        struct zkl__pending *slots = (void *)scratch;
+        for (size_t i = 0; i < w->core->pendings.room; i++) {
+            slots[i].uses = 0;
+        }
+    } else if (is_contender(w->core, data)) {
+        plain_contender(w, (void *)scratch);
+    }
+    return scratch;
+}
+
+static uint64_t block_hash(struct walk *w, uint32_t block)
+{
+    size_t size;
+    const void *data = sim_heap_block(w->heap, block, &size);
+    const uint64_t *words = words_of(w, data, size);
+    uint64_t hash = size;
+    for (size_t i = 0; i < (size + 7) / 8; i++) {
+        uint64_t word = words[i];
+        uint32_t offset;
+        int32_t to = sim_heap_find(w->heap, word, &offset);
+        if (to >= 0) {
+            word = UINT64_C(0xadd) << 48 | number_of(w, (uint32_t)to) << 24 | offset;
+        }
+        hash = sim_blend(hash, word);
+    }
+    return hash;
+}
+
+uint64_t sim_digest_core(const struct sim *s, int client, uint64_t (*rank)(int64_t zxid))
+{
+    static struct walk walk;
+    struct walk *w = &walk;
+    uint32_t offset;
+    w->heap = &s->clients[client].heap;
+    w->core = s->clients[client].core;
+    w->plan = s->plan;
+    w->rank = rank;
+    w->count = 0;
+    uint64_t hash = number_of(w, (uint32_t)sim_heap_find(w->heap, (uint64_t)(uintptr_t)w->core, &offset));
+    for (uint32_t i = 0; i < w->count; i++) {
+        hash = sim_blend(hash, block_hash(w, w->blocks[i]));
+    }
+    for (int i = 0; i < s->attempt_count; i++) { /* where the application's pointers lead */
+        const struct sim_attempt *attempt = &s->attempts[i];
+        if (attempt->client == client && attempt->contender) {
+            int32_t to = sim_heap_find(w->heap, (uint64_t)(uintptr_t)attempt->contender, &offset);
+            hash = sim_blend(hash, number_of(w, (uint32_t)to));
+        }
+    }
+    return hash;
+}
+
+uint64_t sim_digest_id(const struct sim *s, int client, uint64_t id)
+{
+    const struct zkl__core *core = s->clients[client].core;
+    const struct zkl__pending *p = core && id ? zkl__pending_find(&core->pendings, id) : NULL;
+    return p ? (uint64_t)(p - core->pendings.slots) + 2 : id != 0;
+}
