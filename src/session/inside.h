@@ -5,6 +5,7 @@
 #include "shell.h"
 
 #include "error.h"
+#include "seal.h"
 #include "store.h"
 
 #include <stdatomic.h>
@@ -25,6 +26,7 @@ struct zkl_session {
     struct zkl__settings settings;
     const struct zkl__store_ops *store_ops;
     char whoami[128];
+    struct zkl__seal seal; /* switched off under the mutex, when the servers refuse it */
 
     atomic_uint refs;
     pthread_mutex_t mutex; /* guards everything below; taken before any lock of a store's */

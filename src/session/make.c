@@ -45,9 +45,11 @@ static int make_core(zkl_session *session)
         .watch_bytes_max = session->store_ops->watch_bytes_max,
         .ops_max = session->store_ops->ops_max,
     };
-    if (getrandom(config.seed, sizeof config.seed, 0) != sizeof config.seed) {
+    if (getrandom(config.seed, sizeof config.seed, 0) != sizeof config.seed ||
+        !zkl__seal_make(&session->seal, options)) {
         return ZKL_ELIMIT;
     }
+    config.seal = session->seal.on ? &session->seal.acl : NULL;
     struct zkl__port port = zkl__session_port(session);
     session->core = zkl__core_new(&config, &port);
     return session->core ? ZKL_OK : ZKL_ENOMEM;
@@ -112,6 +114,7 @@ void zkl__session_free(zkl_session *session)
     zkl__signal_deinit(&session->status.changed);
     pthread_mutex_destroy(&session->mutex);
     zkl__settings_free(&session->settings, &heap);
+    zkl__seal_wipe(&session->seal);
     zkl__free(&heap, session);
 }
 

@@ -1,10 +1,12 @@
 /* Seals: znodes that their session alone may write, on real servers, also when the connection moves, and where the servers do not
  * take a seal. */
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "check.h"
+#include "contest.h"
 #include "digest.h"
 #include "ensemble.h"
 #include "recorder.h"
@@ -147,6 +149,43 @@ static void test_refused(void)
     ensemble_stop(without);
 }
 
+static void count_reasons(const zkl_log_record *record, void *payload)
+{
+    if (record->level == ZKL_LOG_INFO && strstr(record->text, "no digest credentials")) {
+        atomic_fetch_add((atomic_int *)payload, 1);
+    }
+}
+
+static void count_changes(zkl_session *session, zkl_session_state state, void *payload)
+{
+    (void)session;
+    (void)state;
+    atomic_fetch_add((atomic_int *)payload, 1);
+}
+
+/* A session there goes without, and its user hears of nothing but in the log. */
+static void test_session_refused(void)
+{
+    struct ensemble *without =
+        ensemble_start(&(struct ensemble_options){.java = "-Dzookeeper.DigestAuthenticationProvider.enabled=false"});
+    CU_ASSERT_PTR_NOT_NULL_FATAL(without);
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    atomic_int reasons = 0, changes = 0;
+    options.log_fn = count_reasons;
+    options.log_payload = &reasons;
+    options.state_fn = count_changes;
+    options.state_payload = &changes;
+    zkl_session *session;
+    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, ensemble_servers(without), &options, NULL), ZKL_OK);
+    zkl_lock *lock = contest_holder(session, "/refused/lock");
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    CU_ASSERT_EQUAL(atomic_load(&reasons), 1);
+    CU_ASSERT_EQUAL(atomic_load(&changes), 0);
+    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    ensemble_stop(without);
+}
+
 /* It may be computed in another way: then a sealed znode is written by nobody, and still deleted. */
 static void test_another_algorithm(void)
 {
@@ -166,7 +205,8 @@ static void test_another_algorithm(void)
 int main(int argc, char **argv)
 {
     static const struct check_case cases[] = {
-        T(test_writes), T(test_no_credential), T(test_another_server), T(test_refused), T(test_another_algorithm),
+        T(test_writes),  T(test_no_credential),   T(test_another_server),
+        T(test_refused), T(test_session_refused), T(test_another_algorithm),
     };
     if (!ensemble_available()) {
         return 77;
