@@ -1,6 +1,7 @@
 #include "job.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -29,14 +30,31 @@ static void terminal_to(const struct job *job, pid_t group)
 {
     sigset_t blocked;
     sigset_t before;
-    if (!job->keeper_command.terminal || group <= 0) {
+    if (!job->lends_terminal || group <= 0) {
         return;
     }
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGTTOU); /* or we would be stopped for it */
     sigprocmask(SIG_BLOCK, &blocked, &before);
-    tcsetpgrp(STDIN_FILENO, group);
+    tcsetpgrp(job->terminal, group);
     sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+static bool in_foreground(const struct job *job)
+{
+    return job->terminal >= 0 && tcgetpgrp(job->terminal) == getpgrp();
+}
+
+/* CMD was stopped since it wants the terminal. In a pipeline it can have it now, as ssh that asks for a password; in the
+ * background when somebody brings us to the foreground, of which no signal tells. */
+static void lend_terminal(struct job *job)
+{
+    if (job->wants_terminal && job->group > 0 && in_foreground(job)) {
+        job->wants_terminal = false;
+        job->lends_terminal = true;
+        terminal_to(job, job->group);
+        kill(-job->group, SIGCONT);
+    }
 }
 
 bool job_prepare(struct job *job, const char *path)
@@ -51,6 +69,7 @@ bool job_prepare(struct job *job, const char *path)
         cli_error("cannot start a process: %s", strerror(errno));
         return false;
     }
+    job->terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* should the keeper be killed, its children come to us */
     return true;
 }
@@ -74,7 +93,8 @@ int job_fit(struct job *job, struct contend *contend)
 
 void job_begin(struct job *job)
 {
-    job->ran = job->lost = job->told = job->over = false;
+    job->ran = job->lost = job->told = job->over = job->wants_terminal = false;
+    job->lends_terminal = job->keeper_command.terminal;
     job->status = job->code = 0;
     job->group = 0;
     job->lease_end_ns = 0;
@@ -139,17 +159,27 @@ static void on_died(struct job *job)
     job->over = true;
 }
 
-/* Ctrl-Z stopped CMD: give the terminal back and stop as well, so that the shell sees a stopped job. The lease does not
- * wait for it. */
-static void on_suspended(const struct job *job, int number)
+/* Ctrl-Z stopped CMD: take the terminal back and stop as well, so that the shell sees a stopped job. The lease does not
+ * wait for it. A SIGSTOP is somebody's who wants CMD to pause, not us: the lock stays held. */
+static void on_suspended(struct job *job, int number)
 {
-    if (job->keeper_command.terminal && number != SIGSTOP) {
-        cli_note(job->cli, "\"%s\" will be lost unless this job goes on within %" PRId64 "ms", job->contend->name,
+    const char *lock = job->contend->name;
+    if (number == SIGTTIN || number == SIGTTOU) {
+        job->wants_terminal = true;
+        lend_terminal(job);
+        if (job->wants_terminal) {
+            cli_note(job->cli, "%s was stopped: it wants the terminal, and gets it when this job is in the foreground",
+                     job->name);
+        }
+    } else if (number == SIGSTOP) {
+        terminal_to(job, getpgrp()); /* so that Ctrl-C works; CMD has it again when it wants it */
+        cli_note(job->cli, "%s was stopped by SIGSTOP: \"%s\" stays held; kill -CONT -%d lets it go on", job->name,
+                 lock, (int)job->group);
+    } else if (job->lends_terminal) {
+        cli_note(job->cli, "\"%s\" will be lost unless this job goes on within %" PRId64 "ms", lock,
                  wish_remaining_ms(&job->contend->wish));
         terminal_to(job, getpgrp());
         kill(0, SIGTSTP);
-    } else if (number == SIGTTIN || number == SIGTTOU) {
-        cli_note(job->cli, "%s was stopped: it wants the terminal, which belongs to another process group", job->name);
     }
 }
 
@@ -187,7 +217,7 @@ static void on_signals(struct job *job)
 {
     int number;
     while ((number = signals_next()) != 0) {
-        if (number == SIGCONT && tcgetpgrp(STDIN_FILENO) == getpgrp()) {
+        if (number == SIGCONT && in_foreground(job)) {
             terminal_to(job, job->group); /* after Ctrl-Z and fg */
         }
         if (!job->told && (number == SIGTERM || number == SIGINT || number == SIGQUIT)) {
@@ -201,6 +231,7 @@ static void on_signals(struct job *job)
 static void on_time(struct job *job)
 {
     int64_t now = clock_ms(CLOCK_MONOTONIC);
+    lend_terminal(job);
     if (now >= job->stop_ms && keeper_stop(&job->keeper)) {
         job->stop_ms = NEVER;
     }
@@ -284,4 +315,7 @@ int job_run(struct job *job)
 void job_close(struct job *job)
 {
     keeper_close(&job->keeper);
+    if (job->terminal >= 0) {
+        close(job->terminal);
+    }
 }

@@ -31,6 +31,9 @@ struct job {
     struct keeper_command keeper_command;
     bool over;
     pid_t group;
+    int terminal;         /* the one that controls us; -1: none */
+    bool lends_terminal;  /* CMD's group has it, or had it when CMD was stopped */
+    bool wants_terminal;  /* CMD is stopped until it has it */
     int64_t lease_end_ns; /* CLOCK_BOOTTIME, as last told to the keeper */
     int64_t stop_ms;      /* CLOCK_MONOTONIC, of max_run_ms */
     int64_t linger_ms;    /* CLOCK_MONOTONIC: when to mention who lingers */

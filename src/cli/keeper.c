@@ -17,6 +17,7 @@
 #include "cli.h"
 #include "clock.h"
 #include "descendants.h"
+#include "signals.h"
 
 #define KILL_AGAIN_NS (5 * NS_PER_MS)
 
@@ -41,6 +42,7 @@ struct post {
     bool over;           /* nobody is left */
     bool lingering;      /* CMD is gone, others are not */
     bool stopping;       /* TERM went out */
+    bool stopped;        /* CMD is, by a signal */
     bool zklock_is_gone; /* nobody hears us any more */
     enum keeper_cause cause;
     int64_t kill_ns; /* of a stop: the end of its grace */
@@ -69,6 +71,9 @@ static void forward(const struct post *post, int number)
         kill(-post->pid, number);
     } else {
         descendants_signal(getpid(), 0, number);
+    }
+    if (post->stopped && signals_is_end(number)) {
+        signal_everybody(post, SIGCONT); /* who is stopped cannot end */
     }
 }
 
@@ -165,6 +170,10 @@ static int64_t enforce(struct post *post)
 
 static void take_status(struct post *post, int status)
 {
+    post->stopped = WIFSTOPPED(status);
+    if (WIFCONTINUED(status)) {
+        return;
+    }
     if (WIFSTOPPED(status)) {
         tell(post, KEEPER_SUSPENDED, WSTOPSIG(status));
         return;
@@ -178,7 +187,7 @@ static void reap(struct post *post)
 {
     int status;
     pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
         if (pid == post->pid) {
             take_status(post, status);
         }
@@ -268,7 +277,7 @@ static bool wait_for_start(const struct post *post, struct order *order)
 /* One grant. */
 static void keep(struct post *post, const struct order *order)
 {
-    post->over = post->lingering = post->stopping = false;
+    post->over = post->lingering = post->stopping = post->stopped = false;
     post->cause = KEEPER_BY_ITSELF;
     post->grace_ns = order->grace_ms * NS_PER_MS;
     if (clock_ns(CLOCK_BOOTTIME) >= lease_kill_ns(post)) {

@@ -16,10 +16,16 @@ bool signals_is_end(int number)
     return number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT;
 }
 
+static volatile sig_atomic_t in_background; /* of a shell's script, which has what is typed ignored */
+
 /* A handler and not a signalfd: whichever thread of the library a signal meets, it comes out here. */
-static void on_signal(int number)
+static void on_signal(int number, siginfo_t *info, void *context)
 {
+    (void)context;
     int saved = errno;
+    if (in_background && (number == SIGINT || number == SIGQUIT) && info->si_code == SI_KERNEL) {
+        return; /* typed, for the foreground */
+    }
     unsigned char byte = (unsigned char)number;
     if (end_at_once && signals_is_end(number)) {
         _exit(EXIT_SIGNAL + number);
@@ -33,7 +39,7 @@ static void on_signal(int number)
 bool signals_catch(void)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
-    struct sigaction ours = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction ours = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO};
     if (pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) != 0) {
         return false;
     }
@@ -41,7 +47,9 @@ bool signals_catch(void)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction inherited;
         sigaction(numbers[i], NULL, &inherited);
-        if (inherited.sa_handler != SIG_IGN) { /* nohup means it */
+        bool typed = numbers[i] == SIGINT || numbers[i] == SIGQUIT;
+        in_background |= typed && inherited.sa_handler == SIG_IGN;
+        if (typed || inherited.sa_handler != SIG_IGN) { /* nohup means it */
             sigaction(numbers[i], &ours, NULL);
         }
     }

@@ -1,4 +1,5 @@
-/* signals.h - signals as bytes in a pipe, for a loop that polls. Ones that were ignored at the start stay ignored. */
+/* signals.h - signals as bytes in a pipe, for a loop that polls. Ones that were ignored at the start stay ignored; INT and QUIT,
+ * which a script's shell has its background ignore, only when they come from the keyboard: who sends one means it. */
 #ifndef CLI_SIGNALS_H
 #define CLI_SIGNALS_H
 

@@ -32,6 +32,22 @@ kill -INT "$pid"
 wait "$pid"
 same "exit code of a CMD killed by INT" $? 130
 
+# Who is stopped ends as well.
+background zklock run signals bash -c "echo \$\$ >$work/stopped; kill -STOP \$\$; sleep 60" 2>"$work/err"
+await "CMD to be stopped" grep -q 'stopped by SIGSTOP: "signals" stays held; kill -CONT -[0-9]* lets it go on' "$work/err"
+kill -TERM "$pid"
+wait "$pid"
+same "exit code of a CMD that was stopped" $? 143
+true_that "CMD is gone" gone "$(cat "$work/stopped")"
+
+# A script's background ignores what is typed, not what is sent.
+zklock run signals env --default-signal bash -c "echo up >$work/sent; exec sleep 60" &
+pid=$!
+await "CMD" lines "$work/sent" 1
+kill -INT "$pid"
+wait "$pid"
+same "exit code after INT in the background" $? 130
+
 # A storm of signals around CMD's end does not hide how it ended.
 for _ in $(seq 20); do
     background zklock run signals bash -c 'trap "exit 7" USR1; while :; do read -rt 0.01 <> <(:); done'
@@ -60,6 +76,12 @@ for pair in TERM:143 INT:130 HUP:129 QUIT:131; do
     true_that "the znode is gone at once after ${pair%:*}" queued busy 1
     matches "report" "$(cat "$work/report")" '"outcome":"signal"'
 done
+zklock run busy touch "$work/ran" &
+pid=$!
+await "a waiter" queued busy 2
+kill -INT "$pid"
+wait "$pid"
+same "exit code of a waiter in the background after INT" $? 130
 for name in USR1 USR2 CONT WINCH; do
     background zklock run busy touch "$work/ran"
         await "a waiter" queued busy 2

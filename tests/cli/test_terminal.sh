@@ -56,3 +56,28 @@ matches "Ctrl-Z" "$(cat "$work/seen")" '^code 148'
 matches "Ctrl-Z" "$(cat "$work/seen")" '^\[1\].*Stopped'
 matches "Ctrl-Z and fg" "$(cat "$work/seen")" '^CMD read typed'
 matches "Ctrl-Z and fg" "$(tail -1 "$work/seen")" '^code 0'
+
+# In a pipeline, or with its input from elsewhere, CMD has the terminal when it asks for it, as ssh does for a password.
+ask="echo up >$work/up; read -r line </dev/tty; echo \"CMD read \$line\""
+for how in "zklock run x bash -c '$ask' | cat" "zklock run x bash -c '$ask' </dev/null"; do
+    rm -f "$work/up"
+    type_when_up 'typed\n' | on_terminal "$how" | tr -d '\r' >"$work/seen"
+    matches "terminal of $how" "$(cat "$work/seen")" '^CMD read typed'
+done
+# In the background it waits for fg.
+rm -f "$work/up"
+cat >"$work/job" <<'EOF'
+set -m
+zklock run x bash -c 'echo up >$UP; read -r line; echo "CMD read $line"' 2>"$SAID" &
+until grep -q 'when this job is in the foreground' "$SAID"; do sleep 0.02; done
+fg >/dev/null
+echo "code $?"
+EOF
+type_when_up 'typed\n' | UP=$work/up SAID=$work/said on_terminal "bash $work/job" | tr -d '\r' >"$work/seen"
+matches "background and fg" "$(cat "$work/seen")" '^CMD read typed'
+matches "background and fg" "$(tail -1 "$work/seen")" '^code 0'
+# A CMD that is stopped for good leaves its terminal to Ctrl-C.
+type_when_stopped() { until grep -q 'stopped by SIGSTOP' "$work/said"; do moment; done; printf '%b' "$1"; }
+: >"$work/said"
+same "Ctrl-C at a CMD that is stopped" "$(type_when_stopped '\003' |
+    on_terminal "zklock run x sh -c 'kill -STOP \$\$' 2>$work/said; echo code \$?" | tr -d '\r' | tail -1 | sed 's|^^C||')" "code 130"
