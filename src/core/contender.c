@@ -124,6 +124,14 @@ void zkl__contender_stop_watching(struct zkl__contender *c, struct zkl__contende
     c->armed = false;
 }
 
+void zkl__contender_stop_hearing(struct zkl__contender *c, struct zkl__contender_actions *out)
+{
+    if (c->ear.on) {
+        out->ear = ZKL__WATCH_FORGET;
+    }
+    c->hears = false;
+}
+
 /* What we could not delete while it was only a double must go too: the list will show it. */
 static void remember_twin(struct zkl__contender *c)
 {
@@ -137,6 +145,7 @@ void zkl__contender_fail(struct zkl__contender *c, const struct zkl__contender_e
 {
     zkl__contender_tell(out, ev->now, ZKL__FAILED, code, zk_code, why);
     zkl__contender_stop_watching(c, out, ZKL__WATCH_OFF);
+    zkl__contender_stop_hearing(c, out);
     c->started = false;
     c->retry_at = 0;
     remember_twin(c);
@@ -157,6 +166,7 @@ void zkl__contender_queue_again(struct zkl__contender *c, const struct zkl__cont
     }
     c->requeued = true;
     zkl__contender_stop_watching(c, out, ZKL__WATCH_OFF);
+    zkl__contender_stop_hearing(c, out);
     zkl__contender_move(c, ZKL__NEW, why);
     zkl__contender_advance(c, ev, out);
 }
@@ -165,7 +175,7 @@ void zkl__contender_lose(struct zkl__contender *c, const struct zkl__contender_e
                          struct zkl__contender_actions *out, const char *why)
 {
     zkl__contender_tell(out, ev->now, ZKL__LOSS, ZKL_ELOST, 0, why);
-    zkl__contender_stop_watching(c, out, ZKL__WATCH_FORGET);
+    zkl__contender_stop_hearing(c, out);
     zkl__contender_move(c, ZKL__LOST, why);
 }
 
@@ -233,6 +243,7 @@ static void on_connected(struct zkl__contender *c, const struct zkl__contender_e
     c->twin[0] = '\0';
     if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING || (c->state == ZKL__CREATING && c->node[0])) {
         zkl__contender_stop_watching(c, out, ZKL__WATCH_FORGET);
+        zkl__contender_stop_hearing(c, out);
         zkl__contender_move(c, ZKL__LISTING, "connected again: look again");
     }
     zkl__contender_advance(c, ev, out);
@@ -295,7 +306,7 @@ static void on_release(struct zkl__contender *c, const struct zkl__contender_eve
     c->hands_over = c->state == ZKL__HELD && !c->config.mark && !c->swap[0];
     forget_swap(c);
     remember_twin(c);
-    zkl__contender_stop_watching(c, out, ZKL__WATCH_FORGET); /* our delete uses it up */
+    zkl__contender_stop_hearing(c, out); /* our delete uses the watch up */
     zkl__contender_move(c, ZKL__REMOVING, "released");
     zkl__contender_advance(c, ev, out);
 }
@@ -325,7 +336,7 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
                          struct zkl__contender_actions *out)
 {
     out->op_count = 0;
-    out->watch = ZKL__WATCH_KEEP;
+    out->watch = out->ear = ZKL__WATCH_KEEP;
     out->told = false;
     switch (ev->kind) {
     case ZKL__CE_START:
@@ -339,9 +350,11 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
         if (c->state == ZKL__WATCHING) {
             zkl__contender_move(c, ZKL__LISTING, "who was before us went or changed");
             zkl__contender_advance(c, ev, out);
-        } else if (c->state == ZKL__HELD) {
-            zkl__contender_advance(c, ev, out);
         }
+        break;
+    case ZKL__CE_EAR:
+        c->hears = false;
+        zkl__contender_advance(c, ev, out);
         break;
     case ZKL__CE_HANDED:
         zkl__contender_move(c, ZKL__PROVING, "released by another one of this session, and we are next");
@@ -405,6 +418,7 @@ void zkl__contender_free(struct zkl__contender *c)
     }
     zkl__free(heap, c->ignored);
     zkl__free(heap, c->watch_path);
+    zkl__free(heap, c->ear_path);
     zkl__free(heap, c->make_path);
     zkl__free(heap, (void *)(uintptr_t)c->config.metadata);
     zkl__free(heap, c);

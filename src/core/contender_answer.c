@@ -204,11 +204,14 @@ static void on_make(struct zkl__contender *c, const struct zkl__contender_event 
 }
 
 /* Our own node, held: is that Curator's request? A write of anything else is none. */
-static void on_own(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+static void on_ear(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
 {
     const struct zkl__reply *reply = ev->reply;
+    if (c->state != ZKL__HELD) {
+        return;
+    }
     if (reply->rc == ZKL__RC_OK) {
-        c->armed = true;
+        c->hears = c->ear.on; /* the event may have been here first */
         if (reply->size == sizeof ZKL__REVOKE - 1 && memcmp(reply->data, ZKL__REVOKE, reply->size) == 0 &&
             reply->stat.mzxid > c->revoked) {
             c->revoked = reply->stat.mzxid;
@@ -226,10 +229,6 @@ static void on_own(struct zkl__contender *c, const struct zkl__contender_event *
 static void on_watched(struct zkl__contender *c, const struct zkl__contender_event *ev,
                        struct zkl__contender_actions *out)
 {
-    if (c->state == ZKL__HELD) {
-        on_own(c, ev, out);
-        return;
-    }
     if (c->state != ZKL__WATCHING) {
         return;
     }
@@ -419,6 +418,7 @@ void zkl__contender_on_reply(struct zkl__contender *c, const struct zkl__contend
         [ZKL__ROLE_STAT] = on_stat,     [ZKL__ROLE_PROVE] = on_check,     [ZKL__ROLE_BEAT] = on_check,
         [ZKL__ROLE_DELETE] = on_delete, [ZKL__ROLE_BARRIER] = on_barrier, [ZKL__ROLE_MAKE] = on_make,
         [ZKL__ROLE_SWAP] = on_swap,     [ZKL__ROLE_READ] = on_read,       [ZKL__ROLE_MARK] = on_mark,
+        [ZKL__ROLE_EAR] = on_ear,
     };
     c->under_way &= ~UNDER_WAY(ev->role);
     answers[ev->role](c, ev, out);

@@ -42,22 +42,29 @@ void zkl__ask_node(struct zkl__contender *c, struct zkl__contender_actions *out,
     zkl__ask(c, out, role, (struct zkl__op){.kind = kind, .dir = c->config.path, .name = name, .version = -1});
 }
 
-bool zkl__contender_watch(struct zkl__contender *c, const char *name)
+/* The path of a child of the queue, into a buffer that grows. False: no memory. */
+static bool child_path(const struct zkl__contender *c, char **path, size_t *room, const char *name)
 {
     size_t need = strlen(c->config.path) + strlen(name) + 2;
-    if (need > c->watch_room) {
-        char *grown = zkl__resize(c->heap, c->watch_path, need);
+    if (need > *room) {
+        char *grown = zkl__resize(c->heap, *path, need);
         if (!grown) {
             return false;
         }
-        c->watch_path = grown;
-        c->watch_room = need;
+        *path = grown;
+        *room = need;
     }
-    strcpy(c->watch_path, c->config.path);
-    strcat(c->watch_path, "/");
-    strcat(c->watch_path, name);
-    c->watch.path = c->watch_path;
+    strcpy(*path, c->config.path);
+    strcat(*path, "/");
+    strcat(*path, name);
     return true;
+}
+
+bool zkl__contender_watch(struct zkl__contender *c, const char *name)
+{
+    bool done = child_path(c, &c->watch_path, &c->watch_room, name);
+    c->watch.path = c->watch_path;
+    return done;
 }
 
 static void ask_two(struct zkl__contender *c, struct zkl__contender_actions *out, enum zkl__role role,
@@ -132,15 +139,16 @@ static void advance_swap(struct zkl__contender *c, struct zkl__contender_actions
     }
 }
 
-/* Hears of writes on our own node. */
+/* Hears of what becomes of our own node. */
 static void advance_ear(struct zkl__contender *c, struct zkl__contender_actions *out)
 {
-    if (!c->config.revocable || c->armed || (c->under_way & UNDER_WAY(ZKL__ROLE_WATCH)) ||
-        (!c->watch.on && !zkl__contender_watch(c, c->node))) {
+    if (c->hears || (c->under_way & UNDER_WAY(ZKL__ROLE_EAR)) ||
+        (!c->ear.on && !child_path(c, &c->ear_path, &c->ear_room, c->node))) {
         return; /* no memory: with the next heartbeat's answer */
     }
-    out->watch = ZKL__WATCH_ON;
-    zkl__ask(c, out, ZKL__ROLE_WATCH,
+    c->ear.path = c->ear_path;
+    out->ear = ZKL__WATCH_ON;
+    zkl__ask(c, out, ZKL__ROLE_EAR,
              (struct zkl__op){.kind = ZKL__OP_GET, .dir = c->config.path, .name = c->node, .watch = true});
 }
 
@@ -246,6 +254,8 @@ void zkl__contender_advance(struct zkl__contender *c, const struct zkl__contende
         advance_removal(c, ev, out);
     } else if (c->state == ZKL__HELD) {
         advance_swap(c, out);
-        advance_ear(c, out);
+        if (c->config.revocable) {
+            advance_ear(c, out);
+        }
     }
 }

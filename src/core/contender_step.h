@@ -11,6 +11,7 @@ enum zkl__role {
     ZKL__ROLE_CREATE,  /* our node */
     ZKL__ROLE_LIST,    /* of the queue */
     ZKL__ROLE_WATCH,   /* get (or exists) of the blocker, with a watch */
+    ZKL__ROLE_EAR,     /* get of our own node, with a watch */
     ZKL__ROLE_STAT,    /* get of our own node: its czxid, when the create's reply was lost */
     ZKL__ROLE_PROVE,   /* committed check of our node, for a lease to be granted on */
     ZKL__ROLE_BEAT,    /* the session's heartbeat, on our node */
@@ -27,6 +28,7 @@ enum zkl__contender_event_kind {
     ZKL__CE_START,     /* deadline, try_only */
     ZKL__CE_REPLY,     /* role, reply; code when it was never sent */
     ZKL__CE_WATCH,     /* the blocker changed or went */
+    ZKL__CE_EAR,       /* our own node changed or went */
     ZKL__CE_HANDED,    /* the blocker, of this session, is leaving, and we are next */
     ZKL__CE_CONNECTED, /* again, or on a new session */
     ZKL__CE_EXPIRED,   /* the session is over */
@@ -73,6 +75,7 @@ struct zkl__contender_actions {
         ZKL__WATCH_FORGET, /* hear no more; the server may keep its watch, it will be set again */
         ZKL__WATCH_OFF     /* hear no more, take it back from the server */
     } watch;
+    enum zkl__watch_change ear; /* the same for our own node; never OFF: its end uses the watch up */
     bool told; /* outcome is set */
     struct zkl__outcome outcome;
 };
@@ -112,7 +115,13 @@ struct zkl__contender {
     size_t watch_room;
     bool armed; /* the watch is set */
 
-    /* held; the watch is on our own node then, if config.revocable */
+    /* our own node */
+    struct zkl__watch ear;
+    char *ear_path;
+    size_t ear_room;
+    bool hears; /* its watch is set */
+
+    /* held */
     int64_t hold_until;
     int64_t revoked; /* mzxid of the last request told */
     bool discard;    /* lost, and the node is to go without waiting for the owner */

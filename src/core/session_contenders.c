@@ -25,6 +25,7 @@ static void hold_list_append(struct zkl__core *core, struct zkl__contender *c)
 void zkl__contender_unlink(struct zkl__core *core, struct zkl__contender *c)
 {
     zkl__watches_remove(&core->watches, &c->watch);
+    zkl__watches_remove(&core->watches, &c->ear);
     zkl__timers_remove(&core->timers, c);
     zkl__joint_leave(c);
     if (c->ahead) {
@@ -56,15 +57,15 @@ static void take_watch_back(struct zkl__core *core, const char *path)
     }
 }
 
-static int change_watch(struct zkl__core *core, struct zkl__contender *c, enum zkl__watch_change change)
+static int change_watch(struct zkl__core *core, struct zkl__watch *watch, enum zkl__watch_change change)
 {
     if (change == ZKL__WATCH_ON) {
-        return zkl__watches_add(&core->watches, &c->watch, core->config.watch_bytes_max);
+        return zkl__watches_add(&core->watches, watch, core->config.watch_bytes_max);
     }
-    if (change != ZKL__WATCH_KEEP && c->watch.on) {
-        zkl__watches_remove(&core->watches, &c->watch);
+    if (change != ZKL__WATCH_KEEP && watch->on) {
+        zkl__watches_remove(&core->watches, watch);
         if (change == ZKL__WATCH_OFF) {
-            take_watch_back(core, c->watch_path);
+            take_watch_back(core, watch->path);
         }
     }
     return ZKL_OK;
@@ -106,10 +107,11 @@ static void carry_out(struct zkl__core *core, struct zkl__contender *c, const st
 {
     const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT};
     int codes[sizeof actions->ops / sizeof *actions->ops];
-    int watch_code = change_watch(core, c, actions->watch);
+    int watch_code = change_watch(core, &c->watch, actions->watch);
+    int ear_code = change_watch(core, &c->ear, actions->ear);
     for (int i = 0; i < actions->op_count; i++) {
         const struct zkl__contender_op *op = &actions->ops[i];
-        codes[i] = op->role == ZKL__ROLE_WATCH ? watch_code : ZKL_OK;
+        codes[i] = op->role == ZKL__ROLE_WATCH ? watch_code : op->role == ZKL__ROLE_EAR ? ear_code : ZKL_OK;
         if (op->role == ZKL__ROLE_LIST && !c->joint) {
             zkl__local_ask_list(core, c);
         } else if (codes[i] == ZKL_OK && !(c->joint && zkl__joint_holds_back(c, op->role))) {
@@ -197,7 +199,7 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core, const struct z
     c->config.path = c->queue->path;
     c->path_stats = zkl__stats_path(&core->stats, heap, c->config.path);
     c->number = ++core->numbers;
-    c->watch.owner = c;
+    c->watch.owner = c->ear.owner = c;
     c->next = core->contenders;
     if (c->next) {
         c->next->prev = c;

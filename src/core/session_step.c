@@ -75,10 +75,12 @@ static void on_suspended(struct zkl__core *core)
 
 static void fire(struct zkl__core *core, struct zkl__watch *watch, enum zkl__watch_event event)
 {
+    struct zkl__contender *c = watch->owner;
     if (watch->fired) {
         watch->fired(watch, event);
     } else {
-        zkl__core_feed(core, watch->owner, (struct zkl__contender_event){.kind = ZKL__CE_WATCH});
+        zkl__core_feed(core, c,
+                       (struct zkl__contender_event){.kind = watch == &c->ear ? ZKL__CE_EAR : ZKL__CE_WATCH});
     }
 }
 
