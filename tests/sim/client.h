@@ -45,6 +45,7 @@ struct sim_outstanding {
     uint64_t id; /* 0: nobody waits for the answer */
     enum zkl__op_kind op;
     int path, part_count;
+    int deletes; /* of a multi: the path of its last part, if that is a delete; -1 */
     bool watch;
 };
 struct sim_handle {

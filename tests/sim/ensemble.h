@@ -104,6 +104,7 @@ struct sim_node {
     int owner;            /* session, -1: not ephemeral */
     bool container;
     bool by_stranger;
+    bool sealed;      /* its ACL lets nobody write it but the session that made it */
     bool taken;       /* deleted by an operator, or with a session that he closed */
     int value;        /* newest, -1: as created */
     const void *data; /* as created */
@@ -112,7 +113,7 @@ struct sim_node {
     int32_t cversion;      /* children ever created, as applied: sticks at INT32_MAX */
     int32_t head_cversion; /* as the next proposal finds it, while head_zxid is not committed */
     int64_t head_zxid;
-    int deleted_told; /* watch events sent for its deletion */
+    int end_told; /* watch events sent to others when it went, or changed */
 };
 
 struct sim_value {
@@ -154,6 +155,7 @@ struct sim_txn {
 struct sim_part {
     enum zkl__op_kind op;
     enum zkl__create_mode mode;
+    bool sealed; /* of a create */
     enum zkl__rc rc;
     int path; /* of a sequential create: the part before the digits */
     int node;

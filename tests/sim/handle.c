@@ -309,10 +309,19 @@ static const void *keep(struct sim *s, const void *data, size_t size)
     return memcpy(copy, data, size);
 }
 
+/* Of access lists only this much is simulated (another is an operator's, sim_path.denied): that the last entry names a digest, of whoever
+ * makes the node, which alone may write it. */
+static bool seals(const struct zkl__op *op)
+{
+    return op->acl && strcmp(op->acl->entries[op->acl->count - 1].scheme, "digest") == 0 &&
+           op->acl->entries[op->acl->count - 1].perms == ZKL_PERM_WRITE;
+}
+
 static struct sim_part part_of(struct sim *s, const struct zkl__op *op)
 {
     return (struct sim_part){.op = op->kind,
                              .mode = op->mode,
+                             .sealed = seals(op),
                              .path = op->dir ? sim_path_of(s, op->dir, op->name) : -1,
                              .node = -1,
                              .version = op->version,
@@ -348,11 +357,13 @@ static void remember(struct sim *s, struct sim_handle *handle, uint64_t id, cons
         s->overflow = true;
         return;
     }
+    const struct sim_part *last = request->part_count ? &s->parts[request->parts + request->part_count - 1] : NULL;
     handle->outstanding[(handle->first + handle->count++) % SIM_OUTSTANDING] =
         (struct sim_outstanding){.id = id,
                                  .op = request->part.op,
                                  .path = request->part.path,
                                  .part_count = request->part_count,
+                                 .deletes = last && last->op == ZKL__OP_DELETE ? last->path : -1,
                                  .watch = request->watch};
 }
 

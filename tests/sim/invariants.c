@@ -404,6 +404,13 @@ static bool only_tries(struct sim *s, int client)
     return true;
 }
 
+/* A node of its own that the client cannot know to be gone: that watch goes with it. */
+static bool own_lives(const struct sim *s, const struct sim_handle *handle, int path)
+{
+    int node = s->paths[path].node;
+    return node >= 0 && s->nodes[node].owner == handle->session && s->nodes[node].dzxid > handle->last_zxid;
+}
+
 /* Nobody here waits, nothing is under way: then nothing is watched. Whoever lost a connection, or could not send, may have left
  * a watch, until it fires. */
 static void check_watches(struct sim *s, int client)
@@ -419,8 +426,12 @@ static void check_watches(struct sim *s, int client)
             return;
         }
     }
-    sim_fail(s, "orphan", "client %d waits for nothing, and watches %s", client,
-             s->paths[it->handle.watches[0].path].text);
+    for (int i = 0; i < it->handle.watch_count; i++) {
+        int path = it->handle.watches[i].path;
+        if (!own_lives(s, &it->handle, path)) {
+            sim_fail(s, "orphan", "client %d waits for nothing, and watches %s", client, s->paths[path].text);
+        }
+    }
 }
 
 /* What a core may delete: nodes of its own session. Told when it asks, by the name. */
@@ -438,7 +449,7 @@ static bool delete_is_sent(const struct sim *s, int client, int path)
     const struct sim_handle *handle = &s->clients[client].handle;
     for (unsigned i = 0; i < handle->count; i++) {
         const struct sim_outstanding *it = &handle->outstanding[(handle->first + i) % SIM_OUTSTANDING];
-        if (it->op == ZKL__OP_DELETE && it->path == path) {
+        if ((it->op == ZKL__OP_DELETE && it->path == path) || (it->op == ZKL__OP_MULTI && it->deletes == path)) {
             return true;
         }
     }
@@ -493,6 +504,7 @@ void sim_judge_submit(struct sim *s, int client, const struct zkl__op *op)
     check_own_order(s, client, op);
     for (size_t i = 0; i < op->part_count; i++) {
         check_delete(s, client, &op->parts[i]);
+        check_own_order(s, client, &op->parts[i]);
     }
 }
 
@@ -582,8 +594,8 @@ static void check_nodes(struct sim *s)
         if (it->owner > SIM_STRANGER && it->dzxid == SIM_NEVER) {
             sim_fail(s, "orphan", "%s of session %d is left", s->paths[it->path].text, it->owner);
         }
-        if (it->deleted_told > 1 && calm(s)) {
-            sim_fail(s, "wakeups", "%d are told that %s is gone", it->deleted_told, s->paths[it->path].text);
+        if (it->end_told > 1 && calm(s)) {
+            sim_fail(s, "wakeups", "%d are told that %s is gone", it->end_told, s->paths[it->path].text);
         }
     }
 }

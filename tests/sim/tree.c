@@ -274,6 +274,7 @@ static enum zkl__rc do_create(struct sim *s, struct sim_part *part, int session,
     bool ephemeral = part->mode == ZKL__EPHEMERAL || part->mode == ZKL__EPHEMERAL_SEQUENTIAL;
     s->nodes[node].owner = ephemeral ? session : -1;
     s->nodes[node].container = part->mode == ZKL__CONTAINER;
+    s->nodes[node].sealed = part->sealed;
     s->nodes[node].data = part->data;
     s->nodes[node].size = part->size;
     note_parent(s, effect_new(s, SIM_CREATED, node), path, zxid, 1);
@@ -309,14 +310,15 @@ static enum zkl__rc do_delete(struct sim *s, struct sim_part *part, int64_t zxid
     return ZKL__RC_OK;
 }
 
-static enum zkl__rc do_set_or_check(struct sim *s, struct sim_part *part, int64_t zxid)
+static enum zkl__rc do_set_or_check(struct sim *s, struct sim_part *part, int session, int64_t zxid)
 {
     bool set = part->op == ZKL__OP_SET;
     int node = sim_node_at(s, part->path, SIM_HEAD);
     if (node < 0) {
         return ZKL__RC_NONODE;
     }
-    if (s->paths[part->path].denied & (set ? ZKL_PERM_WRITE : ZKL_PERM_READ)) {
+    bool sealed = set && s->nodes[node].sealed && s->nodes[node].owner != session;
+    if (sealed || (s->paths[part->path].denied & (set ? ZKL_PERM_WRITE : ZKL_PERM_READ))) {
         return ZKL__RC_NOAUTH;
     }
     uint32_t size;
@@ -356,7 +358,7 @@ enum zkl__rc sim_tree_do(struct sim *s, struct sim_part *part, int session, int6
         return do_delete(s, part, zxid);
     case ZKL__OP_SET:
     case ZKL__OP_CHECK:
-        return do_set_or_check(s, part, zxid);
+        return do_set_or_check(s, part, session, zxid);
     default:
         return ZKL__RC_REFUSED;
     }

@@ -49,16 +49,23 @@ static void tell(struct sim *s, int index, int path, enum zkl__watch_event event
     sim_server_send(s, index, message);
 }
 
+/* That a node went, or was written because it goes. Whose node it is may hear of it as well: that wakes nobody. */
+static void note_told(struct sim *s, const struct sim_conn *conn, int node)
+{
+    s->nodes[node].end_told += conn->session != s->nodes[node].owner;
+}
+
 static void fire_effect(struct sim *s, int index, const struct sim_effect *effect)
 {
     struct sim_conn *conn = &s->conns[index];
     int path = s->nodes[effect->node].path;
     if (effect->kind == SIM_DELETED) {
         if (sim_watch_take(conn, path, SIM_WATCH_DATA | SIM_WATCH_CHILD)) {
-            s->nodes[effect->node].deleted_told++;
+            note_told(s, conn, effect->node);
             tell(s, index, path, ZKL__WATCH_DELETED);
         }
     } else if (sim_watch_take(conn, path, SIM_WATCH_DATA)) {
+        note_told(s, conn, effect->node);
         tell(s, index, path, effect->kind == SIM_CREATED ? ZKL__WATCH_CREATED : ZKL__WATCH_CHANGED);
     }
     int parent = s->paths[path].parent;
