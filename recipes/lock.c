@@ -63,6 +63,7 @@ int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path, const z
         .recover = o.recover,
         .listens = o.state_fn != NULL,
         .revocable = o.revoke_fn != NULL,
+        .announces = true,
         .fail_on_expiry = o.on_expiry == ZKL_ON_EXPIRY_FAIL,
         .max_hold_ms = o.max_hold_ms,
         .release_timeout_ms = o.release_timeout_ms,

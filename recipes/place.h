@@ -44,6 +44,7 @@ struct zkl__place_config {
     bool recover;
     bool listens;   /* ops->tell is wanted */
     bool revocable; /* ops->revoked is wanted */
+    bool announces; /* see core/contender.h */
     bool fail_on_expiry;
     int64_t max_hold_ms;
     int64_t release_timeout_ms;

@@ -179,6 +179,7 @@ int zkl__turn_begin(struct zkl__turn **out, struct zkl__place *place, const stru
         .fail_on_expiry = place->config.fail_on_expiry,
         .mark = place->config.recover,
         .revocable = place->config.revocable,
+        .announces = place->config.announces,
         .max_hold = zkl__place_max_hold(place),
         .notify = on_outcome,
         .owner = turn,

@@ -55,6 +55,7 @@ int zkl_rwlock_new(zkl_rwlock **out, zkl_session *session, const char *path, con
         .acl = o.acl,
         .recursive = o.recursive,
         .listens = o.state_fn != NULL,
+        .announces = true,
         .fail_on_expiry = o.on_expiry == ZKL_ON_EXPIRY_FAIL,
         .max_hold_ms = o.max_hold_ms,
         .release_timeout_ms = o.release_timeout_ms,

@@ -99,11 +99,9 @@ void zkl__contender_put_off(struct zkl__contender *c, int64_t now)
     c->retry_at = now + c->patience;
 }
 
-/* A uuid belongs to one attempt in one session: so a name that carries it is ours, without a look at its owner. */
-static void new_attempt(struct zkl__contender *c)
+void zkl__contender_new_attempt(struct zkl__contender *c)
 {
     zkl__core_uuid(c->core, c->uuid);
-    zkl__name_prefix(c->prefix, c->uuid, c->config.rule->tag);
     c->node[0] = c->twin[0] = '\0';
     c->czxid = 0;
     c->unsure = c->doubled = c->twin_stays = c->armed = c->proved = c->was_read = false;
@@ -159,7 +157,7 @@ void zkl__contender_fail(struct zkl__contender *c, const struct zkl__contender_e
 void zkl__contender_queue_again(struct zkl__contender *c, const struct zkl__contender_event *ev,
                                 struct zkl__contender_actions *out, const char *why)
 {
-    new_attempt(c);
+    zkl__contender_new_attempt(c);
     if (c->config.fail_on_expiry) {
         zkl__contender_fail(c, ev, out, ZKL_ELOST, 0, why);
         return;
@@ -304,6 +302,7 @@ static void on_release(struct zkl__contender *c, const struct zkl__contender_eve
     c->releasing = true;
     c->clear = c->marked && c->state == ZKL__HELD;
     c->hands_over = c->state == ZKL__HELD && !c->config.mark && !c->swap[0];
+    c->announce = c->hands_over && c->sealed && c->waited && !c->behind;
     forget_swap(c);
     remember_twin(c);
     zkl__contender_stop_hearing(c, out); /* our delete uses the watch up */
@@ -316,8 +315,41 @@ static void on_downgrade(struct zkl__contender *c, const struct zkl__contender_e
 {
     ZKL__ENSURE(c->state == ZKL__HELD && !c->swap[0] && !c->config.revocable);
     c->config.rule = ev->rule;
+    zkl__contender_stop_hearing(c, out); /* the transaction uses the watch up */
     zkl__name_with_number(c->swap, c->uuid, ev->rule->tag, zkl__name_parse(c->node).sequence);
     zkl__core_trace(c->core, c, "downgrades to %s", c->swap);
+    zkl__contender_advance(c, ev, out);
+}
+
+static void on_watch(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                     struct zkl__contender_actions *out)
+{
+    bool announced = ev->watch == ZKL__WATCH_CHANGED && c->believed && c->armed && c->hears;
+    c->armed = false;
+    if (c->state != ZKL__WATCHING) {
+        return;
+    }
+    if (announced) {
+        c->proved = false;
+        zkl__contender_move(c, ZKL__PROVING, "who was before us announces its release");
+    } else {
+        zkl__contender_move(c, ZKL__LISTING, "who was before us went or changed");
+    }
+    zkl__contender_advance(c, ev, out);
+}
+
+/* Our own node went, most likely. */
+static void on_own_watch(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                         struct zkl__contender_actions *out)
+{
+    c->hears = false;
+    if (c->state == ZKL__HELD && ev->watch == ZKL__WATCH_DELETED) {
+        c->node[0] = '\0';
+        zkl__contender_lose(c, ev, out, "our node was removed by somebody");
+    } else if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING) {
+        zkl__contender_stop_watching(c, out, ZKL__WATCH_OFF);
+        zkl__contender_move(c, ZKL__LISTING, "our own node went or changed");
+    }
     zkl__contender_advance(c, ev, out);
 }
 
@@ -328,7 +360,7 @@ static void on_start(struct zkl__contender *c, const struct zkl__contender_event
     c->started = true;
     c->deadline = ev->deadline;
     c->try_only = ev->try_only;
-    new_attempt(c);
+    zkl__contender_new_attempt(c);
     zkl__contender_advance(c, ev, out);
 }
 
@@ -346,15 +378,10 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
         zkl__contender_on_reply(c, ev, out);
         break;
     case ZKL__CE_WATCH:
-        c->armed = false;
-        if (c->state == ZKL__WATCHING) {
-            zkl__contender_move(c, ZKL__LISTING, "who was before us went or changed");
-            zkl__contender_advance(c, ev, out);
-        }
+        on_watch(c, ev, out);
         break;
     case ZKL__CE_EAR:
-        c->hears = false;
-        zkl__contender_advance(c, ev, out);
+        on_own_watch(c, ev, out);
         break;
     case ZKL__CE_HANDED:
         zkl__contender_move(c, ZKL__PROVING, "released by another one of this session, and we are next");

@@ -70,6 +70,7 @@ struct zkl__contender_config {
     bool fail_on_expiry;
     bool mark; /* note on the directory who holds, so that the next one learns of a crash; it is made persistent then */
     bool revocable;   /* REVOKED is wanted: our node is watched while it is held */
+    bool announces;   /* its release may be told from a crash by whoever waits for it: see contender_step.h, sealed */
     int64_t max_hold; /* ns; 0: none */
     /* Called inside the step, under the session's mutex: note and signal, call nothing of the core. NULL: nobody listens. */
     void (*notify)(void *owner, const struct zkl__outcome *outcome);

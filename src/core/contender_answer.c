@@ -7,9 +7,18 @@
 
 /* --- the list ------------------------------------------------------------------------------------------------------ */
 
+/* Whether "changed" is the word of one that held, and that waited for everybody before it. */
+static bool believed(const char *blocker)
+{
+    struct zkl__name name = zkl__name_parse(blocker);
+    return (name.kind == ZKL_KIND_LOCK || name.kind == ZKL_KIND_WRITE) && name.uuid && zkl__uuid_sealed(name.uuid);
+}
+
 static void wait_for(struct zkl__contender *c, const struct zkl__contender_event *ev,
                      struct zkl__contender_actions *out, const char *blocker)
 {
+    c->waited = true;
+    c->believed = believed(blocker) && !c->joint && !c->config.mark;
     if (zkl__local_follow(c, blocker)) {
         zkl__contender_move(c, ZKL__WATCHING, blocker);
         if (c->try_only) {
@@ -164,6 +173,11 @@ static void on_create(struct zkl__contender *c, const struct zkl__contender_even
         strcpy(c->make_path, c->config.path);
         zkl__contender_move(c, ZKL__MAKING, "no such directory");
         zkl__contender_advance(c, ev, out);
+    } else if (reply->rc == ZKL__RC_INVALIDACL && c->sealed) {
+        zkl__core_seal_off(c->core); /* no digest scheme there: as the others do it */
+        zkl__contender_new_attempt(c);
+        zkl__contender_move(c, ZKL__NEW, "the servers take no seal");
+        zkl__contender_advance(c, ev, out);
     } else if (reply->rc != ZKL__RC_OK) {
         zkl__contender_fail_by_reply(c, ev, out);
     } else if (!c->config.rule->waits_for && !c->doubled && !used_up(c->node)) {
@@ -203,17 +217,14 @@ static void on_make(struct zkl__contender *c, const struct zkl__contender_event 
     zkl__contender_advance(c, ev, out);
 }
 
-/* Our own node, held: is that Curator's request? A write of anything else is none. */
-static void on_ear(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+/* Held: is that Curator's request? A write of anything else is none. */
+static void on_ear_held(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                        struct zkl__contender_actions *out)
 {
     const struct zkl__reply *reply = ev->reply;
-    if (c->state != ZKL__HELD) {
-        return;
-    }
     if (reply->rc == ZKL__RC_OK) {
-        c->hears = c->ear.on; /* the event may have been here first */
-        if (reply->size == sizeof ZKL__REVOKE - 1 && memcmp(reply->data, ZKL__REVOKE, reply->size) == 0 &&
-            reply->stat.mzxid > c->revoked) {
+        if (c->config.revocable && reply->size == sizeof ZKL__REVOKE - 1 &&
+            memcmp(reply->data, ZKL__REVOKE, reply->size) == 0 && reply->stat.mzxid > c->revoked) {
             c->revoked = reply->stat.mzxid;
             zkl__contender_tell(out, ev->now, ZKL__REVOKED, ZKL_OK, 0, "asked to release");
         }
@@ -224,6 +235,17 @@ static void on_ear(struct zkl__contender *c, const struct zkl__contender_event *
         zkl__contender_put_off(c, ev->now);
     }
     zkl__contender_advance(c, ev, out);
+}
+
+/* Our own node. */
+static void on_ear(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+{
+    c->hears = ev->reply->rc == ZKL__RC_OK && c->ear.on; /* the event may have been here first */
+    if (c->state == ZKL__HELD) {
+        on_ear_held(c, ev, out);
+    } else if (ev->reply->rc == ZKL__RC_NONODE && c->state == ZKL__WATCHING && c->node[0]) {
+        zkl__contender_queue_again(c, ev, out, "our node was removed by somebody");
+    }
 }
 
 static void on_watched(struct zkl__contender *c, const struct zkl__contender_event *ev,
@@ -326,7 +348,13 @@ static void on_delete(struct zkl__contender *c, const struct zkl__contender_even
         c->twin[0] = '\0';
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NONODE) {
         c->node[0] = '\0';
+        c->announce = false; /* a double of it would say nothing */
         c->patience = 0;
+    } else if (c->announce && rc != ZKL__RC_UNKNOWN && rc != ZKL__RC_NOTAPPLIED && rc != ZKL__RC_UNSENT) {
+        c->announce = false; /* it may not be written: then it just goes */
+        if (rc == ZKL__RC_NOAUTH) {
+            zkl__core_seal_off(c->core);
+        }
     } else if (rc != ZKL__RC_UNKNOWN) {
         /* A directory that may not be written must not keep the node alive. */
         c->clear = c->clear && (rc == ZKL__RC_NOTAPPLIED || rc == ZKL__RC_UNSENT);

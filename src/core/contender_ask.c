@@ -23,7 +23,7 @@ struct zkl__op zkl__create_op(const struct zkl__contender *c)
                             .data = c->config.metadata,
                             .size = strlen(c->config.metadata),
                             .mode = ZKL__EPHEMERAL_SEQUENTIAL,
-                            .acl = c->config.acl};
+                            .acl = c->sealed ? zkl__core_seal(c->core) : c->config.acl};
 }
 
 struct zkl__op zkl__delete_op(const struct zkl__contender *c)
@@ -81,6 +81,12 @@ static struct zkl__op set_mark(const struct zkl__contender *c, const char *mark)
         .kind = ZKL__OP_SET, .dir = c->config.path, .data = mark, .size = strlen(mark), .version = -1};
 }
 
+/* Version 0: nobody, we included, has written our node before. */
+static struct zkl__op announcement(const struct zkl__contender *c)
+{
+    return (struct zkl__op){.kind = ZKL__OP_SET, .dir = c->config.path, .name = c->node, .version = 0};
+}
+
 /* --- removing ------------------------------------------------------------------------------------------------------ */
 
 /* True when nothing of ours is left, as far as this session's answers say. */
@@ -109,6 +115,8 @@ static void advance_removal(struct zkl__contender *c, const struct zkl__contende
         }
         if (c->clear) {
             ask_two(c, out, ZKL__ROLE_DELETE, zkl__delete_op(c), set_mark(c, ""));
+        } else if (c->announce && !c->handed) {
+            ask_two(c, out, ZKL__ROLE_DELETE, announcement(c), zkl__delete_op(c));
         } else {
             zkl__ask(c, out, ZKL__ROLE_DELETE, zkl__delete_op(c));
         }
@@ -119,6 +127,19 @@ static void advance_removal(struct zkl__contender *c, const struct zkl__contende
                  (struct zkl__op){.kind = ZKL__OP_CHECK, .dir = c->config.path, .version = -1});
         zkl__ask_list(c, out);
     }
+}
+
+/* Hears of what becomes of our own node. */
+static void ask_ear(struct zkl__contender *c, struct zkl__contender_actions *out)
+{
+    if (c->hears || (c->under_way & UNDER_WAY(ZKL__ROLE_EAR)) ||
+        (!c->ear.on && !child_path(c, &c->ear_path, &c->ear_room, c->node))) {
+        return; /* no memory: with the next heartbeat's answer, or never */
+    }
+    c->ear.path = c->ear_path;
+    out->ear = ZKL__WATCH_ON;
+    zkl__ask(c, out, ZKL__ROLE_EAR,
+             (struct zkl__op){.kind = ZKL__OP_GET, .dir = c->config.path, .name = c->node, .watch = true});
 }
 
 /* --- what is next -------------------------------------------------------------------------------------------------- */
@@ -139,19 +160,6 @@ static void advance_swap(struct zkl__contender *c, struct zkl__contender_actions
     }
 }
 
-/* Hears of what becomes of our own node. */
-static void advance_ear(struct zkl__contender *c, struct zkl__contender_actions *out)
-{
-    if (c->hears || (c->under_way & UNDER_WAY(ZKL__ROLE_EAR)) ||
-        (!c->ear.on && !child_path(c, &c->ear_path, &c->ear_room, c->node))) {
-        return; /* no memory: with the next heartbeat's answer */
-    }
-    c->ear.path = c->ear_path;
-    out->ear = ZKL__WATCH_ON;
-    zkl__ask(c, out, ZKL__ROLE_EAR,
-             (struct zkl__op){.kind = ZKL__OP_GET, .dir = c->config.path, .name = c->node, .watch = true});
-}
-
 /* True when the mark is set, or none is wanted. */
 static bool advance_mark(struct zkl__contender *c, struct zkl__contender_actions *out)
 {
@@ -166,6 +174,18 @@ static bool advance_mark(struct zkl__contender *c, struct zkl__contender_actions
         ask_two(c, out, ZKL__ROLE_MARK, check, set_mark(c, c->mark));
     }
     return false;
+}
+
+/* Now, not when the attempt began: the session it is made in may have another identity, or none. */
+static void name_place(struct zkl__contender *c)
+{
+    c->sealed = c->config.announces && !c->config.revocable && !c->config.mark && !c->config.acl && !c->joint &&
+                c->config.rule->waits_for == ZKL__KIND_ANY &&
+                zkl__core_seals(c->core);
+    if (c->sealed) {
+        zkl__uuid_seal(c->uuid);
+    }
+    zkl__name_prefix(c->prefix, c->uuid, c->config.rule->tag);
 }
 
 /* Who waits for nobody needs the list only to find what it sent twice: that its node is there, the create's answer says. */
@@ -187,6 +207,7 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
     switch (c->state) {
     case ZKL__NEW:
         if (!(c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) { /* one of the last attempt: its answer comes first */
+            name_place(c);
             zkl__contender_move(c, ZKL__CREATING, "asks for a place and the list together");
             ask_place(c, out);
         }
@@ -216,6 +237,9 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
             const char *name = c->watch_path + strlen(c->config.path) + 1;
             if (!c->try_only) {
                 out->watch = ZKL__WATCH_ON;
+                if (c->believed) {
+                    ask_ear(c, out); /* before the other one, whose answer says that both watches are set */
+                }
             }
             zkl__ask(c, out, ZKL__ROLE_WATCH,
                      (struct zkl__op){.kind = c->blind ? ZKL__OP_EXISTS : ZKL__OP_GET,
@@ -255,7 +279,7 @@ void zkl__contender_advance(struct zkl__contender *c, const struct zkl__contende
     } else if (c->state == ZKL__HELD) {
         advance_swap(c, out);
         if (c->config.revocable) {
-            advance_ear(c, out);
+            ask_ear(c, out);
         }
     }
 }

@@ -26,6 +26,8 @@ void zkl__contender_fail(struct zkl__contender *c, const struct zkl__contender_e
 /* What an error of the server means to one who waits. */
 void zkl__contender_fail_by_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
                                   struct zkl__contender_actions *out);
+/* A uuid belongs to one attempt in one session: so a name that carries it is ours, without a look at its owner. */
+void zkl__contender_new_attempt(struct zkl__contender *c);
 /* The place is gone through no wish of ours: once more at the tail, or an end. */
 void zkl__contender_queue_again(struct zkl__contender *c, const struct zkl__contender_event *ev,
                                 struct zkl__contender_actions *out, const char *why);

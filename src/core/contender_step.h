@@ -27,7 +27,7 @@ enum zkl__role {
 enum zkl__contender_event_kind {
     ZKL__CE_START,     /* deadline, try_only */
     ZKL__CE_REPLY,     /* role, reply; code when it was never sent */
-    ZKL__CE_WATCH,     /* the blocker changed or went */
+    ZKL__CE_WATCH,     /* the blocker changed or went: watch */
     ZKL__CE_EAR,       /* our own node changed or went */
     ZKL__CE_HANDED,    /* the blocker, of this session, is leaving, and we are next */
     ZKL__CE_CONNECTED, /* again, or on a new session */
@@ -52,6 +52,7 @@ struct zkl__contender_event {
     bool try_only;
     int code;
     const struct zkl__rule *rule;
+    enum zkl__watch_event watch;
     enum zkl__role role;
     const struct zkl__reply *reply;
     const struct zkl__list_index *index; /* of a list, or NULL */
@@ -76,7 +77,7 @@ struct zkl__contender_actions {
         ZKL__WATCH_OFF     /* hear no more, take it back from the server */
     } watch;
     enum zkl__watch_change ear; /* the same for our own node; never OFF: its end uses the watch up */
-    bool told; /* outcome is set */
+    bool told;                  /* outcome is set */
     struct zkl__outcome outcome;
 };
 
@@ -114,6 +115,19 @@ struct zkl__contender {
     char *watch_path;
     size_t watch_room;
     bool armed; /* the watch is set */
+
+    /* Announced release. Who held until its release and has reason to think that somebody waits deletes its node and, in the same
+     * transaction before that, writes it; so the one watch on it says "changed" instead of "deleted", and who waits knows without a list
+     * that the one before it held and is through, and so is first. Sound, because:
+     *  - nobody else can write that node: its access list gives that to a random identity of its session alone (sealed; the name says so);
+     *  - its session does not write it before, nor ever a second node of the same contender, or what is revocable or marked;
+     *  - who waits would have heard, on the same ordered connection, if its own node had been removed before that (hears);
+     *  - who was handed the lock by another one of its session does not announce before that one's node is known to be gone (handed);
+     *  - a reader's end says nothing: others may read beside it. Only who waited for everybody is believed (believed). */
+    bool sealed;   /* our node */
+    bool believed; /* the blocker, if it announces its release */
+    bool waited;   /* for somebody: others may well be waiting for us */
+    bool announce; /* our node's delete */
 
     /* our own node */
     struct zkl__watch ear;
@@ -183,6 +197,11 @@ int zkl__core_send(struct zkl__core *core, struct zkl__contender *contender, str
 const zkl_heap *zkl__core_heap(const struct zkl__core *core);
 /* Connected, and with a lease to grant on; at this time. */
 bool zkl__core_grants(const struct zkl__core *core, int64_t *now);
+/* The access list of sealed nodes. */
+const zkl_acl *zkl__core_seal(const struct zkl__core *core);
+/* Whether nodes may be sealed from now on; off: the servers do not take the list, or not our identity. */
+bool zkl__core_seals(const struct zkl__core *core);
+void zkl__core_seal_off(struct zkl__core *core);
 /* session_step.c's: a trace line "path#number: what". */
 void zkl__core_trace(struct zkl__core *core, const struct zkl__contender *contender, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

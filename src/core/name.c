@@ -127,6 +127,18 @@ void zkl__uuid_format(char *out, const uint8_t bytes[16])
     *out = '\0';
 }
 
+#define UUID_VERSION 14 /* where the digit stands */
+
+void zkl__uuid_seal(char *uuid)
+{
+    uuid[UUID_VERSION] = '8';
+}
+
+bool zkl__uuid_sealed(const char *uuid)
+{
+    return uuid[UUID_VERSION] == '8';
+}
+
 const char *zkl_kind_name(zkl_kind kind)
 {
     static const char *const names[] = {

@@ -38,4 +38,9 @@ static inline int32_t zkl__sequence_diff(int32_t a, int32_t b)
 /* A version-4 uuid from 16 bytes, into out (37 bytes). */
 void zkl__uuid_format(char *out, const uint8_t bytes[16]);
 
+/* The uuid of a contender whose node nobody but its own session may write says so: version 8 of RFC 9562, "for one's own uses". Other
+ * libraries' are of version 4. */
+void zkl__uuid_seal(char *uuid);
+bool zkl__uuid_sealed(const char *uuid);
+
 #endif

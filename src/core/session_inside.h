@@ -18,6 +18,7 @@ struct zkl__core {
     int64_t now;
 
     bool connected, closing, ended;
+    bool seal_off; /* the servers do not take our seal */
     int64_t session_id;
     int64_t timeout;
     struct zkl__lease lease;

@@ -79,8 +79,9 @@ static void fire(struct zkl__core *core, struct zkl__watch *watch, enum zkl__wat
     if (watch->fired) {
         watch->fired(watch, event);
     } else {
-        zkl__core_feed(core, c,
-                       (struct zkl__contender_event){.kind = watch == &c->ear ? ZKL__CE_EAR : ZKL__CE_WATCH});
+        zkl__core_feed(
+            core, c,
+            (struct zkl__contender_event){.kind = watch == &c->ear ? ZKL__CE_EAR : ZKL__CE_WATCH, .watch = event});
     }
 }
 
@@ -263,6 +264,22 @@ void zkl__core_free(struct zkl__core *core)
 void zkl__core_unseal(struct zkl__core *core)
 {
     core->config.seal = NULL;
+}
+
+const zkl_acl *zkl__core_seal(const struct zkl__core *core)
+{
+    return core->config.seal;
+}
+
+bool zkl__core_seals(const struct zkl__core *core)
+{
+    return core->config.seal && !core->seal_off;
+}
+
+void zkl__core_seal_off(struct zkl__core *core)
+{
+    zkl__core_trace(core, NULL, "seals nothing any more");
+    core->seal_off = true;
 }
 
 const zkl_heap *zkl__core_heap(const struct zkl__core *core)

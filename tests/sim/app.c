@@ -131,6 +131,7 @@ static bool make(struct sim *s, struct sim_attempt *attempt)
         return attempt->joint;
     }
     config.path = sim_plan_path(plan->path);
+    config.announces = true;
     config.mark = plan->mark;
     config.max_hold = plan->max_hold;
     attempt->contender = zkl__contender_new(core, &config);

@@ -226,4 +226,5 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed)
     roll_application(plan, &dice);
     roll_faults(plan, &dice);
     plan->heal = plan->fault_count ? plan->timeout * 4 : 0;
+    plan->seals = dice_mix(seed + 0x5ea1) % 4 != 0;
 }

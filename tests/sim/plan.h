@@ -97,6 +97,7 @@ struct sim_plan {
     int64_t preempt;     /* most, of a follower between list and answer */
     int64_t ping_late;   /* most, of each of the leader's pings: its thread may stand still as long as `pause` */
     int64_t late;        /* most, of a timer */
+    bool seals;          /* the clients have an identity that nobody else has: they announce releases */
     bool readers, marks; /* only while it is rolled */
     int64_t sequence;    /* the queues' counters start there */
     int64_t heal;        /* ns: no fault strikes later, and those that last end */

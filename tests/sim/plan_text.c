@@ -119,8 +119,8 @@ void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out)
             "late=%.6f\n",
             plan->scheduler == SIM_PCT, ms(plan->delay), plan->slow_once_in, ms(plan->slow), ms(plan->inbox_delay),
             ms(plan->preempt), ms(plan->ping_late), ms(plan->late));
-    fprintf(out, "start clients=%d paths=%d sequence=%lld heal=%.6f\n", plan->clients, plan->paths,
-            (long long)plan->sequence, ms(plan->heal));
+    fprintf(out, "start clients=%d paths=%d sequence=%lld heal=%.6f seals=%d\n", plan->clients, plan->paths,
+            (long long)plan->sequence, ms(plan->heal), plan->seals);
     for (int i = 0; i < plan->clients; i++) {
         if (plan->ppm[i]) {
             fprintf(out, "client %d ppm=%lld\n", i, (long long)plan->ppm[i]);
@@ -250,6 +250,7 @@ static bool read_line(struct sim_plan *plan, uint64_t *seed, const char *line)
         plan->paths = (int)number(line, "paths", 1);
         plan->sequence = number(line, "sequence", 0);
         plan->heal = time_of(line, "heal", 0);
+        plan->seals = number(line, "seals", 0);
         return plan->clients <= SIM_CLIENTS && plan->paths <= 3;
     } else if (strncmp(line, "client ", 7) == 0) {
         plan->ppm[line[7] - '0' < 6 ? line[7] - '0' : 0] = number(line, "ppm", 0);

@@ -123,6 +123,11 @@ void sim_timer_due(struct sim *s, int client)
 
 /* --- life ------------------------------------------------------------------------------------------------------------ */
 
+/* To the simulated servers the last entry means: whoever makes the node, and nobody else. */
+static const zkl_acl_entry seal_entries[] = {{ZKL_PERM_READ | ZKL_PERM_CREATE | ZKL_PERM_DELETE, "world", "anyone"},
+                                             {ZKL_PERM_WRITE, "digest", "the session's own"}};
+static const zkl_acl seal = {2, seal_entries};
+
 void sim_process_start(struct sim *s, int client)
 {
     struct sim_client *it = &s->clients[client];
@@ -138,6 +143,9 @@ void sim_process_start(struct sim *s, int client)
                                       .pause_ns = s->plan->pause,
                                       .watch_bytes_max = 4096,
                                       .ops_max = SIM_OUTSTANDING - 8};
+    if (s->plan->seals) {
+        config.seal = &seal;
+    }
     uint64_t low = dice_at(s->seed, (uint64_t)(SLOT_PROCESS + client), it->incarnation);
     uint64_t high = dice_mix(low);
     memcpy(config.seed, &low, sizeof low);
