@@ -1,5 +1,6 @@
-"""bench.py BUILD_DIR OUT_DIR [--quick | --smoke | --rounds N]: sets the drivers against each other on the same jobs, in turn, and writes measurements.md
+"""bench.py BUILD_DIR OUT_DIR [--quick | --smoke | --rounds N] [--listing]: sets the drivers against each other on the same jobs, in turn, and writes measurements.md
 and img/*.svg to OUT_DIR, and the page's short table into the README beside it, if there is one. scripts/bench calls it."""
+import itertools
 import sys
 import threading
 import time
@@ -44,8 +45,10 @@ QUIET = [("idle", "raw", "idle", 8, 1), ("idle", "zklock", "idle", 8, 1), ("wait
 class Size:
     """How much of everything."""
 
-    def __init__(self, word, rounds=9):
-        self.word = word
+    def __init__(self, words):
+        self.words = " ".join(words)
+        self.listing = "--listing" in words
+        word, rounds = (words or [""])[0], int(words[1]) if "--rounds" in words else 9
         smoke, quick = word == "--smoke", word == "--quick"
         self.rounds = 1 if smoke else 3 if quick else rounds
         self.warm_up = 0 if smoke else 1 if quick else 2
@@ -112,12 +115,18 @@ class Bench:
         if answer and number > 0:
             self.runs.add(job, place, system, number, figures(job, *answer))
 
+    def variants(self, system, job="eight"):
+        """With --listing: ours, and ours without announced releases, in what is about hand-over between sessions."""
+        both = system == "zklock" and self.size.listing and job in ("eight", "pair", "relay")
+        return ["zklock", "listing"] if both else [system]
+
     def play(self, number):
         """Every job once, every system in turn; in odd rounds the other way round."""
         for name, job in JOBS.items():
             wanted = job.every == 1 or (number > 0 and number % min(job.every, self.size.rounds) == 0)
             for place in [place for place in job.places if wanted and place in self.size.places]:
-                for system in job.systems if number % 2 == 0 else reversed(job.systems):
+                systems = [s for system in job.systems for s in self.variants(system, name)]
+                for system in systems if number % 2 == 0 else reversed(systems):
                     if SYSTEMS[system][2] == "zookeeper" or place == "tmpfs":
                         few = min(job.contenders, self.size.contenders)
                         self.run(name, place, system, number, (job.kind, few, self.size.ms * job.length, job.hold_us))
@@ -132,10 +141,10 @@ class Bench:
     def crowds(self):
         size = self.size
         for number in range(1, size.waiters_rounds + 1):
-            for count in size.waiters:
+            for count, system in itertools.product(size.waiters, self.variants("zklock")):
                 looks = iter([lambda: None, lambda n=count: self.watches_set(n - 1)])
                 counters = self.server("zookeeper", "tmpfs").counters
-                self.run(f"waiters{count}", "tmpfs", "zklock", number, ("waiters", count, 0, 2000),
+                self.run(f"waiters{count}", "tmpfs", system, number, ("waiters", count, 0, 2000),
                          lambda it=looks, last=counters: next(it, last)())
         self.run("held", "tmpfs", "zklock", 1, ("held", size.held, size.wait_ms // 4, 0))
         self.run("pending", "tmpfs", "zklock", 1, ("pending", size.pending, 0, 0))
@@ -172,10 +181,11 @@ class Bench:
 
 def main():
     words = sys.argv[3:]
-    counted = len(words) == 2 and words[0] == "--rounds" and words[1].isdecimal() and int(words[1]) > 0
-    if len(sys.argv) < 3 or not (counted or words in ([], ["--quick"], ["--smoke"])):
+    much = words[:-1] if words[-1:] == ["--listing"] else words
+    counted = len(much) == 2 and much[0] == "--rounds" and much[1].isdecimal() and int(much[1]) > 0
+    if len(sys.argv) < 3 or not (counted or much in ([], ["--quick"], ["--smoke"])):
         sys.exit(__doc__)
-    bench = Bench(sys.argv[1], Size(" ".join(words), int(words[1])) if counted else Size("".join(words)))
+    bench = Bench(sys.argv[1], Size(words))
     began, where = time.monotonic(), machine.describe()
     try:
         bench.go()

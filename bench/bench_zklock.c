@@ -1,4 +1,4 @@
-/* bench_zklock SERVERS: this library. Jobs with thousands of locks are in crowd.c. */
+/* bench_zklock SERVERS [listing]: this library. Jobs with thousands of locks are in crowd.c. */
 #include "crowd.h"
 
 #include <stdlib.h>

@@ -12,6 +12,10 @@
 #define SESSIONS 8
 #define HAND_OVERS 100
 
+static const zkl_acl_entry anyone = {ZKL_PERM_ALL, "world", "anyone"};
+static const zkl_acl open_to_all = {1, &anyone};
+
+/* Option "listing": znodes are open to all by the caller's own list, so releases are not announced, and who waits has to list. */
 zkl_session *bench_session(const struct job *job, zkl_callbacks callbacks, const zkl_heap *heap)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
@@ -19,6 +23,7 @@ zkl_session *bench_session(const struct job *job, zkl_callbacks callbacks, const
     zkl_error err;
     options.callbacks = callbacks;
     options.heap = heap;
+    options.acl = job->option && strcmp(job->option, "listing") == 0 ? &open_to_all : NULL;
     if (zkl_session_open(&session, job->servers, &options, &err) != ZKL_OK) {
         die("zklock: %s", err.text);
     }

@@ -10,9 +10,8 @@ def over(a, b):
     return a / b if b else math.nan
 
 
-def per_hand_over(runs, job, what):
-    hand_overs = runs.values(job, *TMPFS_ZKLOCK, "hand_over_count")
-    return over(sum(runs.values(job, *TMPFS_ZKLOCK, what)), sum(hand_overs))
+def per_hand_over(runs, job, what, system="zklock"):
+    return over(*(sum(runs.values(job, "tmpfs", system, name)) for name in (what, "hand_over_count")))
 
 
 def waiting(bench, what):
@@ -37,9 +36,11 @@ def goals(bench):
     event = runs.median("event", "tmpfs", "raw", "wait_us")
     read = runs.median("read", "tmpfs", "raw", "wait_us")
     ours = runs.median("relay", *TMPFS_ZKLOCK, "wait_us")
+    # Without --listing, what is there: the goals of a release that is announced then judge one that may not be.
+    lists = "listing" if size.listing else "zklock"
 
-    def grants(job):
-        return over(runs.upper(job, *TMPFS_ZKLOCK, "grants_s"), runs.upper(job, "tmpfs", "curator", "grants_s"))
+    def grants(job, system="zklock"):
+        return over(runs.upper(job, "tmpfs", system, "grants_s"), runs.upper(job, "tmpfs", "curator", "grants_s"))
 
     def threads(job):
         return runs.median(job, *TMPFS_ZKLOCK, "threads") - runs.median(job, *TMPFS_ZKLOCK, "threads_before")
@@ -51,15 +52,17 @@ def goals(bench):
          runs.ratio("free", "tmpfs", "zklock", "raw", "cycle_us"), "{:.2f} x", lambda x: x <= 1.10),
         ("", "Curator at least 1.4 x ours", runs.ratio("free", "tmpfs", "curator", "zklock", "cycle_us"), "{:.2f} x",
          lambda x: x >= 1.4),
-        ("8 sessions, one lock: grants a second", "at least 1.6 x Curator's", grants("eight"), "{:.2f} x", lambda x: x >= 1.6),
+        ("8 sessions, one lock: grants a second", "listing: at least 1.6 x Curator's", grants("eight", lists), "{:.2f} x",
+         lambda x: x >= 1.6),
+        ("", "announced release: at least 2.5 x Curator's", grants("eight"), "{:.2f} x", lambda x: x >= 2.5),
         ("8 threads of one session, one lock: grants a second", "at least 5 x Curator's", grants("threads"), "{:.2f} x",
          lambda x: x >= 5),
-        ("release call to the next holder running, another session", "at most 1.1 x (raw delete-to-event + one read)",
-         over(ours, event + read), "{:.2f} x", lambda x: x <= 1.1),
-        ("", "with a marked release: at most 1.25 x raw delete-to-event", over(ours, event), "{:.2f} x", lambda x: x <= 1.25),
+        ("release call to the next holder running, another session", "listing: at most 1.1 x (raw delete-to-event + one read)",
+         over(runs.median("relay", "tmpfs", lists, "wait_us"), event + read), "{:.2f} x", lambda x: x <= 1.1),
+        ("", "announced release: at most 1.25 x raw delete-to-event", over(ours, event), "{:.2f} x", lambda x: x <= 1.25),
         (f"{size.waiters[-1]:,} waiters on one lock", "one client woken per grant", per_hand_over(runs, many, "events"),
          "{:.2f} events sent per hand-over", lambda x: abs(x - 1) < 0.03),
-        ("", f"with a marked release: hand-over at most 2 x that with {size.waiters[0]} waiters",
+        ("", f"announced release: hand-over at most 2 x that with {size.waiters[0]} waiters",
          over(typical_hand_over(runs, many), typical_hand_over(runs, few)), "{:.2f} x", lambda x: x <= 2),
         (f"{size.held:,} locks held by one process", "at most 1.5 KiB each", held("heap_bytes_each"), "{:,.0f} bytes of heap",
          lambda x: x <= 1536),

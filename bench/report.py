@@ -1,4 +1,5 @@
 """measurements.md, from figures."""
+import itertools
 import math
 import os
 
@@ -68,13 +69,12 @@ def busy_table(bench):
 
 def waiters_table(bench):
     rows, runs = [], bench.runs
-    for count in bench.size.waiters:
+    for count, system in itertools.product(bench.size.waiters, bench.variants("zklock")):
         job = f"waiters{count}"
-        between = runs.pooled(job, "tmpfs", "zklock")
-        rows.append([f"{count:,}", *(us(quantile(between, q)) for q in (0.5, 0.99)),
-                     number(per_hand_over(runs, job, "events"), "{:.2f}"), number(per_hand_over(runs, job, "requests"), "{:.2f}"),
-                     number(per_hand_over(runs, job, "writes"), "{:.2f}")])
-    return table(["waiters", "hand-over p50", "p99", "events sent by the server, per hand-over", "requests", "writes"], rows)
+        between = runs.pooled(job, "tmpfs", system)
+        rows.append([SYSTEMS[system][0], f"{count:,}", *(us(quantile(between, q)) for q in (0.5, 0.99)),
+                     *(number(per_hand_over(runs, job, what, system), "{:.2f}") for what in ("events", "requests", "writes"))])
+    return table(["", "waiters", "hand-over p50", "p99", "events sent by the server, per hand-over", "requests", "writes"], rows)
 
 
 def crowd_table(bench):
@@ -119,7 +119,7 @@ def command_table(bench):
 def grant_table(bench):
     """What a grant among eight sessions is made of."""
     runs = bench.runs
-    shown = [s for s in ("raw", "raw1", "zklock", "curator") if runs.has("eight", "tmpfs", s)]
+    shown = [s for s in ("raw", "raw1", "zklock", "listing", "curator") if runs.has("eight", "tmpfs", s)]
 
     def each(what, factor=1.0):
         return [factor * over(sum(runs.values("eight", "tmpfs", s, what)), sum(runs.values("eight", "tmpfs", s, "sections")))
@@ -227,7 +227,7 @@ def write_report(bench, folder, machine, seconds):
     plot_all(bench, folder + "/img")
     left_out = "".join(f" {SYSTEMS[s][0] if s in SYSTEMS else s} is left out: {why}." for s, why in bench.missing.items())
     text = TEXT.format(
-        word=" " + size.word if size.word else "", rounds=size.rounds, minutes=max(1, seconds / 60), missing=left_out,
+        word=" " + size.words if size.words else "", rounds=size.rounds, minutes=max(1, seconds / 60), missing=left_out,
         machine="\n".join("- " + line for line in machine), goals=goal_table(bench), short=short_table(bench),
         grant=grant_table(bench), command=command_table(bench), commands=size.commands, uncounted=min(UNCOUNTED, size.commands), free=free_table(bench),
         eight=contest_table(bench, "eight", size.places), threads=contest_table(bench, "threads", ["tmpfs"]), busy=busy_table(bench),

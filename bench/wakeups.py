@@ -101,7 +101,7 @@ def measure(bench):
         return
     server = bench.server("zookeeper", "tmpfs")
     try:
-        for system in SYSTEMS_TRACED:
+        for system in [variant for system in SYSTEMS_TRACED for variant in bench.variants(system)]:
             driver = bench.driver(system, "tmpfs")
             if driver:
                 with tempfile.TemporaryDirectory(prefix="zklock-bench-") as folder:
