@@ -250,7 +250,7 @@ static uint64_t tree_hash(const struct sim *s)
     bool woke_two = false;
     for (int i = 0; i < s->node_count; i++) {
         const struct sim_node *n = &s->nodes[i];
-        woke_two = woke_two || n->deleted_told > 1;
+        woke_two = woke_two || n->end_told > 1;
         if (!shows(n)) {
             continue;
         }
@@ -259,7 +259,7 @@ static uint64_t tree_hash(const struct sim *s)
                                    n->taken);
         hash = sim_blend(hash, (uint64_t)n->cversion);
         hash = sim_blend(hash, n->head_zxid > sim_committed_zxid(s) ? (uint64_t)n->head_cversion : NOTHING);
-        hash = sim_blend(hash, (uint64_t)n->deleted_told);
+        hash = sim_blend(hash, (uint64_t)n->end_told);
         hash = bytes_hash(hash, n->data, n->size);
         for (int v = n->value; v >= 0; v = s->values[v].older) {
             hash = sim_blend(hash, rank(s->values[v].zxid) << 32 ^ (uint64_t)s->values[v].version);
