@@ -19,6 +19,7 @@ struct hold {
 struct client {
     int process, next; /* next: another client of the process; -1: none */
     bool pending;
+    bool lost; /* the grant that it released last */
     int path, takes;
     int64_t deadline; /* 0: none */
     int64_t starved;  /* ns of the pending wait, or since the loss */

@@ -182,10 +182,15 @@ static void see_release(struct court *c, struct client *client, const struct his
     end_hold(hold, e->at);
     c->paths[hold->path].releasing = hold->takes == c->paths[hold->path].of ? e->client : -1;
     client->hold = -1;
+    client->lost = hold->lost;
 }
 
-static void see_released(struct court *c, const struct history_event *e)
+static void see_released(struct court *c, const struct client *client, const struct history_event *e)
 {
+    if (e->good && client->lost) {
+        court_accuse(c, VERDICT_RELEASED_LOST, "%s had lost %s, and its release at %" PRId64 " says it had not",
+                     CLIENT(e->client), PATH(e->path), e->at);
+    }
     if (e->path >= 0 && c->paths[e->path].releasing == e->client) {
         c->paths[e->path].releasing = -1;
     }
@@ -302,7 +307,7 @@ static void see(struct court *c, const struct history_event *e)
         see_release(c, client, e);
         break;
     case HISTORY_released:
-        see_released(c, e);
+        see_released(c, client, e);
         break;
     case HISTORY_killed:
         see_killed(c, e);

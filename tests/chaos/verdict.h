@@ -11,19 +11,20 @@
 #include "history.h"
 
 /* X(NAME, words) */
-#define VERDICTS(X)                                                                                           \
-    X(DOUBLE_HOLD, "double-hold")       /* grants of one path that have no room beside each other overlap: */ \
-                                        /* [grant, min(release, lost, lease end)] */                          \
-    X(TOKEN_ORDER, "token-order")       /* a grant's token is not above those of all it had to wait for */    \
-    X(STALE_ACCEPTED, "stale-accepted") /* the resource took a write with a token below one it had taken */   \
-    X(LATE_END, "late-end")             /* a wait went on after its deadline */                               \
-    X(NEVER_ENDED, "never-ended")       /* an acquire without a completion */                                 \
-    X(ENDED_TWICE, "ended-twice")       /* a completion without an acquire */                                 \
-    X(TOLD_LATE, "told-late")           /* a holder was told LOST long after it could see that it was lost */ \
-    X(NOT_TOLD, "not-told")             /* a holder lost, released, and was not told LOST in between */       \
-    X(ORPHAN, "orphan")                 /* a znode stands in a queue after everything is over */              \
-    X(NOBODY_LOOKED, "nobody-looked")   /* a path was used, and nobody looked for orphans at its end */       \
-    X(GARBLED, "garbled")               /* what cannot have happened: the recorder is wrong, judge nothing */
+#define VERDICTS(X)                                                                                                   \
+    X(DOUBLE_HOLD, "double-hold")       /* grants of one path that have no room beside each other overlap: */         \
+                                        /* [grant, min(release, lost, lease end)] */                                  \
+    X(TOKEN_ORDER, "token-order")       /* a grant's token is not above those of all it had to wait for */            \
+    X(STALE_ACCEPTED, "stale-accepted") /* the resource took a write with a token below one it had taken */           \
+    X(LATE_END, "late-end")             /* a wait went on after its deadline */                                       \
+    X(NEVER_ENDED, "never-ended")       /* an acquire without a completion */                                         \
+    X(ENDED_TWICE, "ended-twice")       /* a completion without an acquire */                                         \
+    X(TOLD_LATE, "told-late")           /* a holder was told LOST long after it could see that it was lost */         \
+    X(NOT_TOLD, "not-told")             /* a holder lost, released, and was not told LOST in between */               \
+    X(RELEASED_LOST, "released-lost") /* a release said that the lease had covered a hold that was seen to be lost */ \
+    X(ORPHAN, "orphan")               /* a znode stands in a queue after everything is over */                        \
+    X(NOBODY_LOOKED, "nobody-looked") /* a path was used, and nobody looked for orphans at its end */                 \
+    X(GARBLED, "garbled")             /* what cannot have happened: the recorder is wrong, judge nothing */
 
 enum verdict_kind {
 #define VERDICT_ENUM(name, words) VERDICT_##name,
