@@ -34,7 +34,7 @@ __attribute__((format(printf, 4, 5))) static void find(struct doctor *doctor, bo
     if (doctor->cli->json) {
         queues_print_json(
             json_pack("{s:i, s:s, s:b, s:s}", "v", QUEUES_VERSION, "subject", subject, "ok", fine, "text", text));
-    } else {
+    } else if (!fine || !doctor->cli->quiet) {
         printf("%-4s %s: %s\n", fine ? "ok" : "BAD", subject, text);
     }
 }
@@ -128,8 +128,25 @@ static void examine_client(struct doctor *doctor)
          sasl ? "built in" : "not built in");
 }
 
+/* Harmless among ours; Curator's mutex gives its znode the same name. */
+static void examine_kinds(struct doctor *doctor, const char *path, const zkl_queue *queue)
+{
+    bool readers = false;
+    bool locks = false;
+    for (size_t i = 0; i < queue->count; i++) {
+        readers |= queue->entries[i].kind == ZKL_KIND_READ;
+        locks |= queue->entries[i].kind == ZKL_KIND_LOCK;
+    }
+    if (readers && locks) {
+        find(doctor, true, path,
+             "readers and plain locks in one queue: Curator's InterProcessMutex does not see readers, so use its "
+             "InterProcessReadWriteLock there");
+    }
+}
+
 static void examine_queue(struct doctor *doctor, const char *path, const zkl_queue *queue)
 {
+    examine_kinds(doctor, path, queue);
     if (queue->foreign > 0) {
         find(doctor, false, path,
              "%zu znodes that are no contenders: they do not block the lock, and keep its directory "
@@ -199,6 +216,7 @@ const struct cli_command cmd_doctor = {
     .arguments = "",
     .summary = "are servers, session and locks as they should be",
     .examples = "  zklock doctor                       # exit code 1 when something is bad\n"
+                "  zklock -q doctor                    # only what is bad\n"
                 "  zklock -s zk1:2181,zk2:2181 doctor\n",
     .notes = "Asks every server (srvr, and conf where it is allowed), opens a session, looks through the locks below "
              "/locks\n"

@@ -8,40 +8,14 @@
 
 static const struct poptOption options[] = {OPTION_END};
 
-static int print(struct cli *cli, const char *path, const zkl_queue *queue)
+static int print(const char *path, const zkl_queue *queue, void *payload)
 {
+    const struct cli *cli = payload;
     if (!cli->json) {
         queues_print(stdout, path, queue);
-        return EXIT_DONE;
+        return CLI_GO_ON;
     }
-    return queues_print_json(queues_json(path, queue)) ? EXIT_DONE : EXIT_FAILED;
-}
-
-static int show(struct cli *cli, zkl_session *session, const char *path);
-
-static int show_below(struct cli *cli, zkl_session *session, const char *path, const char *name)
-{
-    char *below = queues_below(path, name);
-    int code = below ? show(cli, session, below) : EXIT_FAILED;
-    free(below);
-    return code;
-}
-
-static int show(struct cli *cli, zkl_session *session, const char *path)
-{
-    zkl_queue *queue;
-    int code = queues_list(&queue, session, path);
-    if (code != CLI_GO_ON) {
-        return code;
-    }
-    if (queues_is_semaphore(queue)) {
-        code = show_below(cli, session, path, "leases");
-        code = code == EXIT_DONE ? show_below(cli, session, path, "locks") : code;
-    } else {
-        code = print(cli, path, queue);
-    }
-    zkl_queue_free(queue);
-    return code;
+    return queues_print_json(queues_json(path, queue)) ? CLI_GO_ON : EXIT_FAILED;
 }
 
 static int show_all(struct cli *cli, zkl_session *session)
@@ -52,9 +26,9 @@ static int show_all(struct cli *cli, zkl_session *session)
     if (result != ZKL_OK) {
         return queues_complain("/locks", result, &error);
     }
-    int code = EXIT_DONE;
-    for (size_t i = 0; code == EXIT_DONE && i < found->count; i++) {
-        code = show(cli, session, found->paths[i]);
+    int code = CLI_GO_ON;
+    for (size_t i = 0; code == CLI_GO_ON && i < found->count; i++) {
+        code = queues_visit(session, found->paths[i], print, cli);
     }
     if (found->count == 0) {
         cli_note(cli, "no lock below /locks is held or waited for");
@@ -65,10 +39,10 @@ static int show_all(struct cli *cli, zkl_session *session)
 
 static int show_named(struct cli *cli, zkl_session *session, int count, const char **locks)
 {
-    int code = EXIT_DONE;
-    for (int i = 0; code == EXIT_DONE && i < count; i++) {
+    int code = CLI_GO_ON;
+    for (int i = 0; code == CLI_GO_ON && i < count; i++) {
         char *path = cli_lock_path(locks[i]);
-        code = path ? show(cli, session, path) : EXIT_FAILED;
+        code = path ? queues_visit(session, path, print, cli) : EXIT_FAILED;
         free(path);
     }
     return code;
@@ -103,7 +77,7 @@ static int run(struct cli *cli, const struct cli_command *self, int argc, const 
     }
     code = count > 0 ? show_named(cli, session, count, locks) : show_all(cli, session);
     zkl_session_close(session, QUEUES_LIST_MS);
-    return code;
+    return code == CLI_GO_ON ? EXIT_DONE : code;
 }
 
 const struct cli_command cmd_ls = {
@@ -112,7 +86,7 @@ const struct cli_command cmd_ls = {
     .arguments = "[LOCK...]",
     .summary = "holder and queue, in order",
     .examples = "  zklock ls              # every lock below /locks\n"
-                "  zklock ls backup       # one of them\n"
+                "  zklock ls backup       # one of them, or those below it\n"
                 "  zklock --json ls       # one object per lock and line\n",
     .notes = "Kinds: lock (zklock, Curator's InterProcessMutex, go-zookeeper), read, write, latch, lease, kazoo and\n"
              "kazoo-read. Who: HOST:PID (USER) of a zklock; other clients write what they like. Ages compare the\n"

@@ -68,13 +68,14 @@ static void show(const struct release *release, size_t index)
     char age[32];
     char who[256];
     char name[256];
+    char session[32];
+    queues_session(entry, session, sizeof session);
     queues_age(queues_age_ms(entry), age, sizeof age);
     queues_who(entry, who, sizeof who);
     cli_printable(entry->name, strlen(entry->name), name, sizeof name);
-    fprintf(
-        stderr, "%s\n  who      %s, %s for %s\n  session  0x%016" PRIx64 "\n  token    %" PRId64 "\n  znode    %s\n",
-        release->path, entry->readable ? who : "(not readable)",
-        queues_holds(release->queue, index) ? "holds" : "waits", age, (uint64_t)entry->session_id, entry->token, name);
+    fprintf(stderr, "%s\n  who      %s, %s for %s\n  session  %s\n  token    %" PRId64 "\n  znode    %s\n",
+            release->path, entry->readable ? who : "(not readable)",
+            queues_holds(release->queue, index) ? "holds" : "waits", age, session, entry->token, name);
 }
 
 /* No terminal, no answer: that must have been said with --yes. */

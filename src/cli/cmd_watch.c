@@ -21,32 +21,56 @@ struct watch {
     zkl_session *session;
     int count;
     char **paths;
-    char **seen; /* per path: the contenders last told, as JSON; NULL: nothing yet */
+    char **seen; /* per path: what was last told, as JSON; NULL: nothing yet */
     bool table;  /* for people; else JSON lines */
     bool bold;
 };
 
-/* What makes a queue another one: who stands in it and in which order, not how old they have become. */
-static char *contenders(const zkl_queue *queue)
+/* What is seen at one of the paths in one look. */
+struct sight {
+    FILE *screen;   /* the table */
+    json_t *queues; /* the lines */
+    json_t *
+        content; /* what makes a queue another one: who stands in it and in which order, not how old they have become */
+};
+
+static int see(const char *path, const zkl_queue *queue, void *payload)
 {
-    json_t *names = json_array();
+    struct sight *sight = payload;
+    queues_print(sight->screen, path, queue);
+    json_array_append_new(sight->queues, queues_json(path, queue));
+    json_array_append_new(sight->content, json_string(path));
     for (size_t i = 0; i < queue->count; i++) {
-        json_array_append_new(names, json_string(queue->entries[i].name));
+        json_array_append_new(sight->content, json_string(queue->entries[i].name));
     }
-    json_array_append_new(names, json_integer((json_int_t)queue->foreign));
-    char *text = json_dumps(names, JSON_COMPACT);
-    json_decref(names);
-    return text;
+    json_array_append_new(sight->content, json_integer((json_int_t)queue->foreign));
+    return CLI_GO_ON;
 }
 
-/* A JSON line when the queue is not as it was told last. */
-static bool tell_change(struct watch *watch, int index, const zkl_queue *queue)
+/* JSON lines when the queues are not as they were told last. */
+static bool tell_change(struct watch *watch, int index, const struct sight *sight)
 {
-    char *now = contenders(queue);
+    char *now = json_dumps(sight->content, JSON_COMPACT);
     bool same = now && watch->seen[index] && strcmp(now, watch->seen[index]) == 0;
+    bool told = true;
     free(watch->seen[index]);
     watch->seen[index] = now;
-    return same || queues_print_json(queues_json(watch->paths[index], queue));
+    for (size_t i = 0; told && !same && i < json_array_size(sight->queues); i++) {
+        told = queues_print_json(json_incref(json_array_get(sight->queues, i)));
+    }
+    return told;
+}
+
+static int look_at(struct watch *watch, int index, FILE *screen)
+{
+    struct sight sight = {.screen = screen, .queues = json_array(), .content = json_array()};
+    int code = queues_visit(watch->session, watch->paths[index], see, &sight);
+    if (code == CLI_GO_ON && !watch->table && !tell_change(watch, index, &sight)) {
+        code = EXIT_FAILED;
+    }
+    json_decref(sight.queues);
+    json_decref(sight.content);
+    return code;
 }
 
 /* Prints the lines that fit the screen, each as far as it fits; the holder in bold. */
@@ -73,13 +97,7 @@ static int look(struct watch *watch)
     FILE *screen = open_memstream(&text, &size);
     int code = screen ? CLI_GO_ON : EXIT_FAILED;
     for (int i = 0; code == CLI_GO_ON && i < watch->count; i++) {
-        zkl_queue *queue;
-        code = queues_list(&queue, watch->session, watch->paths[i]);
-        if (code == CLI_GO_ON) {
-            queues_print(screen, watch->paths[i], queue);
-            code = watch->table || tell_change(watch, i, queue) ? CLI_GO_ON : EXIT_FAILED;
-            zkl_queue_free(queue);
-        }
+        code = look_at(watch, i, screen);
     }
     if (screen && fclose(screen) == 0 && code == CLI_GO_ON && watch->table) {
         print_screen(watch, text);

@@ -29,10 +29,39 @@ bool queues_is_semaphore(const zkl_queue *queue)
     return queue->count == 0 && queue->foreign >= 2;
 }
 
-char *queues_below(const char *path, const char *name)
+static int visit_one(zkl_session *session, const char *path, queues_visit_fn visit, void *payload)
 {
-    char *below = NULL;
-    return asprintf(&below, "%s/%s", path, name) < 0 ? NULL : below;
+    zkl_queue *queue;
+    int code = queues_list(&queue, session, path);
+    if (code == CLI_GO_ON) {
+        code = visit(path, queue, payload);
+        zkl_queue_free(queue);
+    }
+    return code;
+}
+
+int queues_visit(zkl_session *session, const char *path, queues_visit_fn visit, void *payload)
+{
+    zkl_queue *queue;
+    zkl_paths *below;
+    zkl_error error;
+    int code = queues_list(&queue, session, path);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    bool folder = queue->count == 0 && queue->foreign > 0;
+    if (folder && zkl_queue_find(&below, session, path, QUEUES_LIST_MS, &error) == ZKL_OK) {
+        for (size_t i = 0; code == CLI_GO_ON && i < below->count; i++) {
+            code = visit_one(session, below->paths[i], visit, payload);
+        }
+        folder = below->count > 0;
+        zkl_paths_free(below);
+    } else {
+        folder = false;
+    }
+    code = folder ? code : visit(path, queue, payload);
+    zkl_queue_free(queue);
+    return code;
 }
 
 int queues_list_holders(zkl_queue **queue, zkl_session *session, const char *path, char *at, size_t at_size)
@@ -61,6 +90,11 @@ void queues_age(int64_t age_ms, char *text, size_t size)
 {
     int64_t s = age_ms > 0 ? age_ms / 1000 : 0;
     snprintf(text, size, "%02" PRId64 ":%02" PRId64 ":%02" PRId64, s / 3600, s / 60 % 60, s % 60);
+}
+
+void queues_session(const zkl_queue_entry *entry, char *text, size_t size)
+{
+    snprintf(text, size, "0x%" PRIx64, (uint64_t)entry->session_id);
 }
 
 int64_t queues_age_ms(const zkl_queue_entry *entry)
@@ -94,7 +128,7 @@ json_t *queues_entry_json(const zkl_queue *queue, size_t index)
     const zkl_queue_entry *entry = &queue->entries[index];
     char session[32];
     char created[40];
-    snprintf(session, sizeof session, "0x%" PRIx64, (uint64_t)entry->session_id);
+    queues_session(entry, session, sizeof session);
     time_t seconds = (time_t)(entry->created_ms / 1000);
     struct tm utc;
     strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &utc));
@@ -124,14 +158,16 @@ static void print_entry(FILE *out, const zkl_queue *queue, size_t index)
     char age[32];
     char who[256];
     char position[24];
+    char session[32];
+    queues_session(entry, session, sizeof session);
     queues_age(queues_age_ms(entry), age, sizeof age);
     cli_printable(entry->data, entry->data_size, who, sizeof who);
     if (!entry->readable) {
         snprintf(who, sizeof who, "(not readable)");
     }
     snprintf(position, sizeof position, queues_holds(queue, index) ? "holds" : "%zu", index);
-    fprintf(out, "  %-5s  %s  %8" PRId64 "  0x%016" PRIx64 "  %-10s  %s\n", position, age, entry->token,
-            (uint64_t)entry->session_id, zkl_kind_name(entry->kind), who);
+    fprintf(out, "  %-5s  %s  %8" PRId64 "  %-18s  %-10s  %s\n", position, age, entry->token, session,
+            zkl_kind_name(entry->kind), who);
 }
 
 void queues_print(FILE *out, const char *path, const zkl_queue *queue)

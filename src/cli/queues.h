@@ -15,14 +15,19 @@ int queues_list(zkl_queue **queue, zkl_session *session, const char *path);
 bool queues_is_semaphore(const zkl_queue *queue);
 /* The same of those who may hold: of a semaphore its permits. at: path of what was listed. */
 int queues_list_holders(zkl_queue **queue, zkl_session *session, const char *path, char *at, size_t at_size);
+/* Told of a queue; CLI_GO_ON, or the exit code to end with. */
+typedef int (*queues_visit_fn)(const char *path, const zkl_queue *queue, void *payload);
+/* Visits the queue at path; where nobody stands there but znodes do, the queues in use below: a semaphore's permits and waiters,
+ * the locks of a directory. CLI_GO_ON, or the exit code. */
+int queues_visit(zkl_session *session, const char *path, queues_visit_fn visit, void *payload);
 /* The first one; of readers all that nobody but readers is before; of a semaphore's permits all. */
 bool queues_holds(const zkl_queue *queue, size_t index);
-/* PATH/NAME, malloced; NULL without memory. */
-char *queues_below(const char *path, const char *name);
 /* Says why a question to the servers failed; returns the exit code. */
 int queues_complain(const char *what, int result, const zkl_error *error);
 /* "00:02:13". */
 void queues_age(int64_t age_ms, char *text, size_t size);
+/* "0x10000ba885e002a", as ZooKeeper writes a session in its logs. */
+void queues_session(const zkl_queue_entry *entry, char *text, size_t size);
 /* Since it was made, by the servers' clock and ours: two clocks that differ make ages that differ. */
 int64_t queues_age_ms(const zkl_queue_entry *entry);
 /* Who it is, printable: what its znode says, else the znode's name. */

@@ -32,8 +32,8 @@ code 0 zklock check queue
 matches "check" "$(cat "$work/out")" "^/locks/queue is held by $me\$"
 code 0 zklock check --is-me queue
 code 0 zklock ls queue
-matches "ls, the holder" "$(cat "$work/out")" "^  holds +[0-9:]{8} +[0-9]+ +0x[0-9a-f]{16} +lock +$me\$"
-matches "ls, the last one" "$(tail -1 "$work/out")" "^  6 +[0-9:]{8} +[0-9]+ +0x[0-9a-f]{16} +lock +$me\$"
+matches "ls, the holder" "$(cat "$work/out")" "^  holds +[0-9:]{8} +[0-9]+ +0x[0-9a-f]+ +lock +$me\$"
+matches "ls, the last one" "$(tail -1 "$work/out")" "^  6 +[0-9:]{8} +[0-9]+ +0x[0-9a-f]+ +lock +$me\$"
 code 0 zklock ls
 same "ls finds the lock" "$(head -1 "$work/out")" /locks/queue
 code 0 zklock --json ls

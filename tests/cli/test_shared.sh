@@ -80,3 +80,34 @@ for how in -r "-j 1"; do
     same "exit code under '$how'" $? 120
     rm "$work/pid"
 done
+
+# A directory of locks is no semaphore; a queue of several kinds.
+mkfifo "$work/end"
+zklock hold team/first <>"$work/end" >"$work/granted" &
+first=$!
+zklock run -r team/second bash -c "echo up >$work/up; sleep 60" &
+reader=$!
+await "a lock in a directory" lines "$work/granted" 1
+await "a reader in a directory" lines "$work/up" 1
+code 0 zklock ls team
+same "ls of a directory" "$(grep -o '^/.*' "$work/out" | tr '\n' ' ')" "/locks/team/first /locks/team/second "
+code 0 bash -c 'zklock watch team | head -n 2'
+same "watch of a directory" "$(grep -c '"path":"/locks/team/\(first\|second\)"' "$work/out")" 2
+zklock run team/second true &
+writer=$!
+await "a writer behind the reader" queued team/second 2
+code 0 zklock doctor
+matches "doctor, a queue of two kinds" "$(cat "$work/out")" "^ok   /locks/team/second: readers and plain locks in one queue: Curator's InterProcessMutex does not see readers"
+code 0 zklock -q doctor
+same "a quiet doctor" "$(cat "$work/out")" ""
+kill "$first" "$reader"
+wait "$first" "$reader" "$writer"
+zklock run -j 2 permits bash -c "echo \$ZKLOCK_NODE >$work/node; sleep 60" &
+permit=$!
+await "a permit" lines "$work/node" 1
+code 0 bash -c 'zklock watch permits | head -n 1'
+matches "watch of a semaphore" "$(cat "$work/out")" '"path":"/locks/permits/leases","contenders":\[\{'
+code 0 zklock ls permits
+matches "a session as ZooKeeper logs it" "$(cat "$work/out")" ' 0x[1-9a-f][0-9a-f]* +lease '
+kill "$permit"
+wait "$permit"
