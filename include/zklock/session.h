@@ -107,7 +107,9 @@ ZKL_API int zkl_session_close(zkl_session *session, int64_t timeout_ms);
 
 /* ZKL_CALLBACKS_DISPATCH: an eventfd, readable while callbacks wait. Owned by the session. -1 with ZKL_CALLBACKS_THREAD. */
 ZKL_API int zkl_session_fd(zkl_session *session);
-/* Runs the waiting callbacks in this thread; returns how many ran, or ZKL_EUNSUPPORTED, ZKL_EFORKED. */
+/* Runs the waiting callbacks in this thread; returns how many ran, or ZKL_EUNSUPPORTED, ZKL_EFORKED. From several threads at once, and from
+ * a callback: since callbacks run one at a time, it returns 0 while one of them runs, and the descriptor is silent until that
+ * one is done. */
 ZKL_API int zkl_session_dispatch(zkl_session *session);
 
 ZKL_API zkl_session_state zkl_session_get_state(zkl_session *session);

@@ -31,6 +31,14 @@ static void take_out(struct zkl__callbacks *callbacks, struct zkl__callback **at
     callback->queued = false;
 }
 
+/* fd is readable while something waits. */
+static void announce(struct zkl__callbacks *callbacks)
+{
+    if (callbacks->dispatched && callbacks->first) {
+        eventfd_write(callbacks->fd, 1);
+    }
+}
+
 /* Drops the mutex meanwhile. Afterwards the callback is not touched: it may have freed itself. False: it has forked, and this is the
  * child, where the mutex may be held by a thread that does not exist. */
 static bool run_one(struct zkl__callbacks *callbacks, struct zkl__callback **at)
@@ -48,6 +56,10 @@ static bool run_one(struct zkl__callbacks *callbacks, struct zkl__callback **at)
     pthread_mutex_lock(callbacks->mutex);
     callbacks->running = outer; /* not NULL when this one ran inside another, see finish */
     zkl__signal_raise(&callbacks->done);
+    if (callbacks->hushed && !outer) {
+        callbacks->hushed = false;
+        announce(callbacks);
+    }
     return true;
 }
 
@@ -84,9 +96,7 @@ void zkl__callbacks_post(struct zkl__callbacks *callbacks, struct zkl__callback 
     *callbacks->last = callback;
     callbacks->last = &callback->next;
     zkl__signal_raise(&callbacks->posted);
-    if (callbacks->dispatched) {
-        eventfd_write(callbacks->fd, 1);
-    }
+    announce(callbacks);
 }
 
 void zkl__callbacks_unpost(struct zkl__callbacks *callbacks, struct zkl__callback *callback)
@@ -117,11 +127,12 @@ void zkl__callbacks_finish(struct zkl__callbacks *callbacks, struct zkl__callbac
 
 int zkl__callbacks_dispatch(struct zkl__callbacks *callbacks)
 {
-    if (callbacks->running) {
-        return 0;
-    }
     eventfd_t count;
     eventfd_read(callbacks->fd, &count);
+    if (callbacks->running) {
+        callbacks->hushed = true; /* else who polls would be back here at once, again and again */
+        return 0;
+    }
     int waiting = 0, ran = 0; /* not those that are posted meanwhile: this ends */
     for (struct zkl__callback *callback = callbacks->first; callback; callback = callback->next) {
         waiting++;
@@ -131,9 +142,7 @@ int zkl__callbacks_dispatch(struct zkl__callbacks *callbacks)
             return ZKL_EFORKED;
         }
     }
-    if (callbacks->first) {
-        eventfd_write(callbacks->fd, 1);
-    }
+    announce(callbacks);
     return ran;
 }
 

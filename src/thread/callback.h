@@ -16,7 +16,8 @@ struct zkl__callbacks {
     pthread_mutex_t *mutex; /* guards everything here */
     pthread_t thread;
     bool dispatched, started, stop;
-    int fd; /* eventfd when dispatched, else -1 */
+    int fd;      /* eventfd when dispatched, else -1 */
+    bool hushed; /* a dispatch that could do nothing has silenced it: to be given its voice back when the callback that runs is done */
     struct zkl__callback *first, **last;
     struct zkl__callback *running;
     pthread_t runner; /* while running */
@@ -40,8 +41,8 @@ void zkl__callbacks_unpost(struct zkl__callbacks *callbacks, struct zkl__callbac
 /* The callback, if it was queued or running, has run when this returns, unless this is called from it. Waits for the thread; where there
  * is none, or this is it, runs it here. Drops the mutex. */
 void zkl__callbacks_finish(struct zkl__callbacks *callbacks, struct zkl__callback *callback);
-/* Runs what waits now; how many. None when another thread is at it, or this one: callbacks run one at a time. ZKL_EFORKED: one of them has
- * forked, and this is the child; then without the mutex. */
+/* Runs what waits now; how many. None when another thread is at it, or this one: callbacks run one at a time; fd is silent then until
+ * that callback is done. ZKL_EFORKED: one of them has forked, and this is the child; then without the mutex. */
 int zkl__callbacks_dispatch(struct zkl__callbacks *callbacks);
 /* Is this thread running this callback (NULL: any)? */
 bool zkl__callbacks_inside(const struct zkl__callbacks *callbacks, const struct zkl__callback *callback);
