@@ -1,0 +1,61 @@
+#!/bin/bash
+# links.sh SOURCE: what the pages (*.md) point to exists: files, headings in them, and paths of this tree named in code spans.
+# shellcheck disable=SC2016
+set -eu
+cd "$1"
+wrong=0
+
+complain() {
+    echo "$page: $1" >&2
+    wrong=1
+}
+
+# prose FILE: without its blocks of code
+prose() {
+    awk '/^ *```/ {code = !code; next} !code' "$1"
+}
+
+# headings FILE: their names as links have them
+headings() {
+    prose "$1" | sed -n 's/^#\{1,6\} *//p' | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g'
+}
+
+# check_link TARGET
+check_link() {
+    local file=${1%%#*} anchor=
+    case $1 in
+    http://* | https://*) return ;;
+    *'#'*) anchor=${1#*#} ;;
+    esac
+    file=${file:+$(dirname "$page")/$file}
+    file=${file:-$page}
+    if [ ! -e "$file" ]; then
+        complain "links to $1, which is not there"
+    elif [ -n "$anchor" ] && ! headings "$file" | grep -qxF -- "$anchor"; then
+        complain "links to $1: no such heading"
+    fi
+}
+
+# check_span TEXT: `src/core/lease.c`, `scripts/soak sim`, `tests/sim/golden`: from the root, or from where the page is; `lease.c`: anywhere
+check_span() {
+    local path=${1%% *}
+    path=${path%%:*}
+    case $path in
+    *[!a-z_.*]*) ;;
+    *.c | *.h) [ -n "$(find . -name "$path" -print -quit)" ] || complain "names $path, which is nowhere" ;;
+    esac
+    [[ $path =~ ^(bench|cmake|docker|docs|examples|include|man|recipes|scripts|src|systemd|tests)/[A-Za-z0-9_./*-]+$ ]] || return 0
+    compgen -G "$path" >/dev/null || compgen -G "$(dirname "$page")/$path" >/dev/null || complain "names $path, which is not there"
+}
+
+pages=$(find . \( -name build -o -name .git \) -prune -o -name '*.md' -print | sed 's|^\./||' | sort)
+for page in $pages; do
+    while read -r target; do
+        check_link "$target"
+    done < <(prose "$page" | grep -oE '\]\([^) ]+\)' | sed 's/^](//; s/)$//')
+    while read -r span; do
+        check_span "$span"
+    done < <(prose "$page" | grep -oE '`[^`]+`' | tr -d '`')
+done
+echo "$(wc -w <<<"$pages") pages"
+exit $wrong
