@@ -147,7 +147,7 @@ static struct world_session *session_open(struct world *world, const struct worl
 {
     struct sim_world *self = world->state;
     bool first = true;
-    (void)plan; /* neither chroots nor access lists */
+    (void)plan; /* no chroots, of access lists seals alone: and that of its own client */
     for (int i = 0; i < SIM_CLIENTS; i++) {
         first = first && !self->sessions[i];
     }
@@ -239,7 +239,7 @@ static void session_free(struct world_session *session)
 struct world *world_of_sim(void)
 {
     the_world = (struct sim_world){.world = {.name = "simulated",
-                                             .features = SCRIPT_CUTS | SCRIPT_CHROOT,
+                                             .features = SCRIPT_CUTS | SCRIPT_CHROOT | SCRIPT_SEALS,
                                              .lags = true,
                                              .small = true,
                                              .open = session_open,

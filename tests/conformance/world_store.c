@@ -94,6 +94,7 @@ static struct world_session *session_open(struct world *world, const struct worl
     config.auth_scheme = plan->identity ? "digest" : NULL;
     config.auth = plan->identity;
     config.auth_size = plan->identity ? strlen(plan->identity) : 0;
+    config.seal = plan->seal;
     session->recorder = recorder_open(self->ops, &config, NULL, &err);
     const struct record *first =
         session->recorder ? recorder_nth(session->recorder, RECORD_CONNECTED, 0, PATIENCE_MS) : NULL;
@@ -157,7 +158,7 @@ static int64_t session_id(const struct world_session *session)
 }
 
 static const struct world template = {
-    .features = SCRIPT_ACLS | SCRIPT_CUTS | SCRIPT_CHROOT | SCRIPT_ROOT | SCRIPT_PARTS_STAT,
+    .features = SCRIPT_ACLS | SCRIPT_CUTS | SCRIPT_CHROOT | SCRIPT_ROOT | SCRIPT_PARTS_STAT | SCRIPT_SEALS,
     .open = session_open,
     .submit = session_submit,
     .wait = session_wait,
