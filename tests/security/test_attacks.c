@@ -138,6 +138,40 @@ static void test_stolen_uuid(void)
     close_one(second);
 }
 
+/* Who waits believes what another one's place says of itself when it goes: so nobody else may write it. Removing it is something else. */
+static void test_writing_places(void)
+{
+    zkl_session *first = open_one(), *second = open_one();
+    struct zkl__store_config config = recorder_config(ensemble_servers(server));
+    config.seal = "zklock:guessed";
+    struct recorder *sealed = recorder_open(&zkl__store_zookeeper, &config, NULL, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(recorder_nth(sealed, RECORD_CONNECTED, 0, SOON));
+    zkl_lock *holder = contest_holder(first, "/written"), *lock = contest_lock(second, "/written", NULL);
+    struct waiter waiter;
+    waiter_queue(&waiter, lock, SOON);
+    const struct zkl__reply *list = queue_look(eye, "/written");
+    CU_ASSERT_EQUAL(list->child_count, 2);
+    for (size_t i = 0; i < list->child_count; i++) {
+        const struct zkl__op parts[] = {
+            {.kind = ZKL__OP_SET, .dir = "/written", .name = list->children[i], .version = -1},
+            {.kind = ZKL__OP_DELETE, .dir = "/written", .name = list->children[i], .version = -1}};
+        const struct zkl__op both = op_multi(parts, 2);
+        CU_ASSERT_EQUAL(meddle(parts[0]), ZKL__RC_NOAUTH);
+        CU_ASSERT_EQUAL(meddle(both), ZKL__RC_NOAUTH);
+        CU_ASSERT_EQUAL(recorder_do(sealed, &parts[0])->reply.rc, ZKL__RC_NOAUTH);
+        CU_ASSERT_EQUAL(recorder_do(sealed, &both)->reply.rc, ZKL__RC_NOAUTH);
+    }
+    CU_ASSERT(zkl_lock_is_held(holder));
+    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(holder);
+    zkl_lock_free(lock);
+    recorder_free(sealed);
+    close_one(first);
+    close_one(second);
+}
+
 /* Children that are no contenders: many, with long and odd names. */
 static void test_flood(void)
 {
@@ -262,8 +296,8 @@ static void test_bad_input(void)
 }
 
 static const struct check_case cases[] = {
-    T(test_persistent_places), T(test_barging),    T(test_stolen_uuid), T(test_flood),
-    T(test_creator_only),      T(test_given_list), T(test_bad_input)};
+    T(test_persistent_places), T(test_barging),      T(test_stolen_uuid), T(test_flood),
+    T(test_writing_places),    T(test_creator_only), T(test_given_list),  T(test_bad_input)};
 
 int main(int argc, char **argv)
 {

@@ -8,6 +8,7 @@
 #include "check.h"
 #include "contest.h"
 #include "ensemble.h"
+#include "inside.h"
 
 #define TICK 500
 #define TIMEOUT 4000
@@ -15,6 +16,7 @@
 #define CREDENTIALS "ann:" CANARY
 
 static struct ensemble *server;
+static char canary[100] = CANARY; /* what is looked for */
 
 /* --- a heap that looks at what it is given back -------------------------------------------------------------------------- */
 
@@ -28,7 +30,7 @@ static int dirty, seen; /* blocks given back with the canary in them; all */
 
 static bool holds_canary(const void *bytes, size_t size)
 {
-    return memmem(bytes, size, CANARY, strlen(CANARY)) != NULL;
+    return memmem(bytes, size, canary, strlen(canary)) != NULL;
 }
 
 static void *heap_alloc(void *payload, size_t size)
@@ -94,21 +96,26 @@ static zkl_session_options talkative(const char *scheme)
     options.tick_ms = TICK;
     options.connect_timeout_ms = SOON;
     options.auth_scheme = scheme;
-    options.auth = CREDENTIALS;
-    options.auth_size = strlen(CREDENTIALS);
+    options.auth = scheme ? CREDENTIALS : NULL;
+    options.auth_size = scheme ? strlen(CREDENTIALS) : 0;
     options.log_fn = on_log;
     options.log_level = ZKL_LOG_DEBUG;
     options.heap = &heap;
     return options;
 }
 
-/* A life with a wait, a lost connection and a new session. */
-static void live(void)
+/* A life with a wait, a lost connection and a new session. Without a scheme the canary is the session's seal. */
+static void live(const char *scheme, const char *path)
 {
-    zkl_session_options options = talkative("digest");
+    zkl_session_options options = talkative(scheme);
     zkl_session *session;
     CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, ensemble_servers(server), &options, NULL), ZKL_OK);
-    zkl_lock *lock = contest_holder(session, "/canary/lock");
+    if (!scheme) {
+        CU_ASSERT_TRUE(session->seal.on);
+        snprintf(canary, sizeof canary, "%s", session->seal.credentials + strlen(ZKL__SEAL_USER));
+        CU_ASSERT_EQUAL(strlen(canary), 2 * ZKL__SEAL_SECRET);
+    }
+    zkl_lock *lock = contest_holder(session, path);
     ensemble_kill(server, 0);
     CU_ASSERT_FATAL(ensemble_restart(server, 0));
     CU_ASSERT_FATAL(ensemble_wait(server, SOON));
@@ -131,7 +138,7 @@ static void test_memory_and_log(void)
     CU_ASSERT_FATAL(fd >= 0 && before >= 0);
     unlink(file);
     dup2(fd, STDERR_FILENO);
-    live();
+    live("digest", "/canary/lock");
     dup2(before, STDERR_FILENO);
     close(before);
     CU_ASSERT_EQUAL(pread(fd, words, sizeof words - 1, 0), 0); /* the client library, too, says nothing by itself */
@@ -144,6 +151,17 @@ static void test_memory_and_log(void)
     CU_ASSERT(log_length > 1000);
     CU_ASSERT_FALSE(holds_canary(log_text, log_length));
     CU_ASSERT_PTR_NULL(strstr(log_text, &CANARY[7]));
+}
+
+/* A session's own identity, which nobody gave it, is as secret. */
+static void test_seal(void)
+{
+    seen = dirty = 0;
+    live(NULL, "/seal/lock");
+    CU_ASSERT(seen > 20);
+    CU_ASSERT_EQUAL(dirty, 0);
+    CU_ASSERT_FALSE(holds_canary(log_text, log_length));
+    strcpy(canary, CANARY);
 }
 
 /* The client library's line about a connection has a place for the session's password. */
@@ -171,7 +189,8 @@ static void test_refused(void)
     CU_ASSERT_FALSE(holds_canary(log_text, log_length));
 }
 
-static const struct check_case cases[] = {T(test_memory_and_log), T(test_session_password), T(test_refused)};
+static const struct check_case cases[] = {T(test_memory_and_log), T(test_seal), T(test_session_password),
+                                          T(test_refused)};
 
 int main(int argc, char **argv)
 {
