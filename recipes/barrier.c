@@ -294,11 +294,8 @@ static int wait_for_all(zkl_double_barrier *barrier, int64_t deadline, zkl_error
     return rc;
 }
 
-int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
+static int enter_and_wait(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
 {
-    if (!barrier) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "barrier is NULL");
-    }
     int64_t deadline = zkl__deadline(zkl__session_now(barrier->place.session), timeout_ms);
     int rc = zkl__place_acquire(&barrier->place, &member, timeout_ms == 0 ? 1 : timeout_ms, NULL, err);
     if (rc != ZKL_OK) {
@@ -307,6 +304,19 @@ int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms, zk
     rc = wait_for_all(barrier, deadline, err);
     if (rc != ZKL_OK) {
         zkl__place_release(&barrier->place, NULL);
+    }
+    return rc;
+}
+
+int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
+{
+    if (!barrier) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "barrier is NULL");
+    }
+    int rc = zkl__place_keep(&barrier->place, err);
+    if (rc == ZKL_OK) {
+        rc = enter_and_wait(barrier, timeout_ms, err);
+        zkl__place_leave(&barrier->place);
     }
     return rc;
 }
@@ -325,24 +335,21 @@ static int wait_for_turn(zkl_double_barrier *barrier, int64_t deadline, zkl_erro
     return rc;
 }
 
-int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
+static int leave_and_wait(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
 {
-    if (!barrier) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "barrier is NULL");
-    }
-    int rc = zkl__range_check("timeout_ms", timeout_ms, ZKL_WAIT_FOREVER, INT64_MAX, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
     zkl_session *session = barrier->place.session;
     int64_t deadline = zkl__deadline(zkl__session_now(session), timeout_ms);
+    zkl_error last;
     int turn = wait_for_turn(barrier, deadline, err);
     /* Lost or not, in time or not: we are out. */
-    rc = zkl__place_release(&barrier->place, turn == ZKL_OK ? err : NULL);
+    int rc = zkl__place_release(&barrier->place, &last);
     if (turn != ZKL_OK) {
         return turn;
     }
     if (rc != ZKL_OK && rc != ZKL_ELOST) {
+        if (err) {
+            *err = last;
+        }
         return rc;
     }
     rc = zkl__session_enter(session, false, err);
@@ -356,6 +363,20 @@ int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms, zk
         rc = zkl__session_change(session, &op, ZKL__RC_NONODE, deadline, err);
     }
     zkl__session_leave(session);
+    return rc;
+}
+
+int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
+{
+    if (!barrier) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "barrier is NULL");
+    }
+    int rc = zkl__range_check("timeout_ms", timeout_ms, ZKL_WAIT_FOREVER, INT64_MAX, err);
+    rc = rc == ZKL_OK ? zkl__place_keep(&barrier->place, err) : rc;
+    if (rc == ZKL_OK) {
+        rc = leave_and_wait(barrier, timeout_ms, err);
+        zkl__place_leave(&barrier->place);
+    }
     return rc;
 }
 

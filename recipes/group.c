@@ -170,7 +170,9 @@ int zkl_group_join(zkl_group *group, int64_t timeout_ms, zkl_error *err)
     } else if (zkl__group_has_rival(group, false)) {
         rc = zkl__fail(err, ZKL_ECONFLICT, 0, group->agent.path, "another object of this session has the id");
     } else {
+        group->agent.refs++; /* it may be freed meanwhile */
         rc = join(group, zkl__deadline(zkl__session_now(session), timeout_ms), err);
+        zkl__agent_unref(&group->agent);
     }
     zkl__session_leave(session);
     return rc;
@@ -186,7 +188,9 @@ int zkl_group_leave(zkl_group *group, zkl_error *err)
     if (group->wanted) {
         int64_t deadline = zkl__deadline(zkl__session_now(session), group->leave_timeout_ms);
         withdraw(group);
+        group->agent.refs++;
         (void)wait_until(group, is_out, deadline, NULL); /* if not: it goes on */
+        zkl__agent_unref(&group->agent);
     } else {
         rc = zkl__fail(err, ZKL_ENOTHELD, 0, group->agent.path, "has not joined");
     }
@@ -212,10 +216,12 @@ int zkl_group_update(zkl_group *group, const char *data, int64_t timeout_ms, zkl
         group->data = copy;
         group->stale = true;
         zkl__agent_wake(&group->agent);
+        group->agent.refs++;
         rc = wait_until(group, is_written, zkl__deadline(zkl__session_now(session), timeout_ms), err);
         if (rc == ZKL_OK && !group->wanted) {
             rc = zkl__fail(err, ZKL_ECANCELED, 0, group->agent.path, "it left meanwhile");
         }
+        zkl__agent_unref(&group->agent);
     }
     zkl__session_leave(session);
     return rc;

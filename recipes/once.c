@@ -221,7 +221,7 @@ struct whole {
     void *payload;
     bool ran;
     int result, code;
-    zkl_error *err;
+    zkl_error err; /* of the code: the release that follows has words of its own */
 };
 
 static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
@@ -229,12 +229,12 @@ static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
     struct whole *whole = payload;
     int64_t patience_ms = zkl_cancel_remaining_ms(cancel);
     zkl_once_slot slot;
-    whole->code = zkl_once_look(whole->lock, whole->length_ms, whole->phase_ms, patience_ms, &slot, whole->err);
+    whole->code = zkl_once_look(whole->lock, whole->length_ms, whole->phase_ms, patience_ms, &slot, &whole->err);
     if (whole->code == ZKL_OK && !slot.done) {
         whole->ran = true;
         whole->result = whole->section(cancel, token, whole->payload);
         if (whole->result == 0) {
-            whole->code = zkl_once_record(whole->lock, &slot, zkl_cancel_remaining_ms(cancel), whole->err);
+            whole->code = zkl_once_record(whole->lock, &slot, zkl_cancel_remaining_ms(cancel), &whole->err);
         }
     }
     return 0;
@@ -248,15 +248,26 @@ int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t ti
     }
     struct zkl__place *place = (struct zkl__place *)lock;
     struct whole whole = {
-        .lock = lock, .length_ms = length_ms, .phase_ms = phase_ms, .section = section, .payload = payload, .err = err};
+        .lock = lock, .length_ms = length_ms, .phase_ms = phase_ms, .section = section, .payload = payload};
     int64_t connect_ms = zkl__session_settings(place->session)->options.connect_timeout_ms;
-    int rc = zkl_once_prepare(place->session, place->path, timeout_ms == 0 ? connect_ms : timeout_ms, err);
+    int rc = zkl__place_keep(place, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    rc = zkl_once_prepare(place->session, place->path, timeout_ms == 0 ? connect_ms : timeout_ms, err);
     rc = rc == ZKL_OK ? zkl_with_lock(lock, timeout_ms, 0, run_if_due, &whole, NULL, err) : rc;
+    zkl__place_leave(place);
     if (ran) {
         *ran = whole.ran;
     }
     if (result && whole.ran) {
         *result = whole.result;
     }
-    return whole.code != ZKL_OK ? whole.code : rc;
+    if (whole.code == ZKL_OK) {
+        return rc;
+    }
+    if (err) {
+        *err = whole.err;
+    }
+    return whole.code;
 }

@@ -50,6 +50,25 @@ void zkl__place_unref(struct zkl__place *place)
     zkl__session_drop(session);
 }
 
+int zkl__place_keep(struct zkl__place *place, zkl_error *err)
+{
+    int rc = zkl__session_enter(place->session, false, err);
+    if (rc == ZKL_OK) {
+        zkl__place_ref(place);
+        zkl__session_leave(place->session);
+    }
+    return rc;
+}
+
+void zkl__place_leave(struct zkl__place *place)
+{
+    zkl_session *session = place->session;
+    if (zkl__session_enter(session, true, NULL) == ZKL_OK) {
+        zkl__place_unref(place);
+        zkl__session_leave(session);
+    }
+}
+
 static bool copy_config(struct zkl__place *place, const zkl_heap *heap, const struct zkl__place_config *config)
 {
     place->config = *config;

@@ -99,6 +99,20 @@ static void lower_flag(struct zkl_cancel *cancel)
     cancel->ran = false;
 }
 
+/* Released, freed or given up with all the session's, by somebody else, while the function ran: it was not protected to its end. */
+static int give_back(struct zkl__place *place, zkl_error *err)
+{
+    zkl_error last;
+    int rc = zkl__place_release(place, &last);
+    if (rc == ZKL_ENOTHELD) {
+        return zkl__fail(err, ZKL_ELOST, 0, place->path, "given back by somebody else while the function ran");
+    }
+    if (rc != ZKL_OK && err) {
+        *err = last;
+    }
+    return rc;
+}
+
 int zkl__section_run(zkl_cancel *cancel, const struct zkl__rule *rule, int64_t timeout_ms, zkl_section_fn section,
                      void *payload, int *result, zkl_error *err)
 {
@@ -117,7 +131,7 @@ int zkl__section_run(zkl_cancel *cancel, const struct zkl__rule *rule, int64_t t
     if (result) {
         *result = value;
     }
-    return zkl__place_release(cancel->place, err);
+    return give_back(cancel->place, err);
 }
 
 /* Refuses a margin that a lease in good health goes below between two heartbeats. */
@@ -137,24 +151,25 @@ int zkl__section_init(zkl_cancel *cancel, struct zkl__place *place, int64_t marg
     atomic_init(&cancel->raised, false);
     cancel->alarm = (struct zkl__alarm){.ring = look, .owner = cancel};
     cancel->ear = (struct zkl__ear){.ended = on_end, .owner = cancel};
-    int rc = zkl__session_enter(place->session, false, err); /* closed, forked: said before anything else is */
-    if (rc == ZKL_OK) {
-        zkl__session_leave(place->session);
-        rc = set_margin(cancel, margin_ms, err);
-    }
+    int rc = zkl__place_keep(place, err); /* closed, forked: said before anything else is */
     if (rc != ZKL_OK) {
         return rc;
     }
-    cancel->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (cancel->fd < 0) {
-        return zkl__fail(err, ZKL_ELIMIT, 0, place->path, "no descriptor for the flag");
+    rc = set_margin(cancel, margin_ms, err);
+    if (rc == ZKL_OK) {
+        cancel->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        rc = cancel->fd < 0 ? zkl__fail(err, ZKL_ELIMIT, 0, place->path, "no descriptor for the flag") : ZKL_OK;
     }
-    return ZKL_OK;
+    if (rc != ZKL_OK) {
+        zkl__place_leave(place);
+    }
+    return rc;
 }
 
 void zkl__section_deinit(zkl_cancel *cancel)
 {
     close(cancel->fd);
+    zkl__place_leave(cancel->place);
 }
 
 int zkl_with_lock(zkl_lock *lock, int64_t timeout_ms, int64_t margin_ms, zkl_section_fn section, void *payload,

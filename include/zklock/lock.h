@@ -86,7 +86,8 @@ ZKL_API int zkl_lock_cancel(zkl_lock *lock);
 ZKL_API int zkl_lock_release(zkl_lock *lock, zkl_error *err);
 
 /* Cancels or releases what is pending or held, waits for a callback of this lock that is running (not when called from it),
- * and frees. No callback of this lock starts afterwards. NULL is fine. */
+ * and frees. No callback of this lock starts afterwards. A call of another thread that waits for it ends; a section of zkl_with_lock
+ * has its flag raised and goes on without the lock: cancel it and let it return before. NULL is fine. */
 ZKL_API void zkl_lock_free(zkl_lock *lock);
 
 /* By the lease clock: false from the lease end on, before any message says so. */
@@ -122,7 +123,8 @@ typedef int (*zkl_section_fn)(const zkl_cancel *cancel, int64_t token, void *pay
 
 /* Acquires, runs section in this thread, always releases. The flag is raised when less than margin_ms of lease is left
  * (0: a third of the least lease), when the lock is lost, and by zkl_lock_cancel. *result gets what section returned, if it ran.
- * Returns what acquire returned if it failed (section did not run), else what release returned. */
+ * Returns what acquire returned if it failed (section did not run), else what release returned; ZKL_ELOST also when somebody else gave
+ * the lock back while section ran (zkl_lock_release, zkl_lock_free, zkl_session_release_all). */
 ZKL_API int zkl_with_lock(zkl_lock *lock, int64_t timeout_ms, int64_t margin_ms, zkl_section_fn section, void *payload,
                           int *result, zkl_error *err);
 

@@ -17,17 +17,26 @@ static bool pause_for_session(zkl_session *session, int64_t deadline)
     return zkl__session_now(session) < deadline;
 }
 
+static int failed(zkl_error *err, int rc, const zkl_error *last)
+{
+    if (rc != ZKL_OK && err) {
+        *err = *last;
+    }
+    return rc;
+}
+
 int zkl__session_insist(zkl_session *session, const struct zkl__op *op, int64_t deadline,
                         void (*look)(void *arg, const struct zkl__reply *reply), void *arg, zkl_error *err)
 {
-    for (;;) {
-        int rc = zkl__session_call(session, op, deadline, look, arg, err);
-        if (rc != ZKL_ECONNECT || !pause_for_session(session, deadline)) {
-            return rc == ZKL_ECONNECT && zkl__session_now(session) >= deadline
-                       ? zkl__fail(err, ZKL_ETIMEOUT, 0, op->dir, "no server answered in time")
-                       : rc;
-        }
+    zkl_error last; /* of a try that another one follows, the caller hears nothing */
+    int rc;
+    do {
+        rc = zkl__session_call(session, op, deadline, look, arg, &last);
+    } while (rc == ZKL_ECONNECT && pause_for_session(session, deadline));
+    if (rc == ZKL_ECONNECT && zkl__session_now(session) >= deadline) {
+        return zkl__fail(err, ZKL_ETIMEOUT, 0, op->dir, "no server answered in time");
     }
+    return failed(err, rc, &last);
 }
 
 static void take_rc(void *arg, const struct zkl__reply *reply)
@@ -53,13 +62,14 @@ static int make_level(zkl_session *session, const char *path, const zkl_acl *acl
 int zkl__session_make_path(zkl_session *session, const char *path, const zkl_acl *acl, int64_t deadline, zkl_error *err)
 {
     char part[ZKL_PATH_MAX + 1];
+    zkl_error last;
     size_t whole = zkl__path_join(part, sizeof part, path, NULL);
     while (whole > 0) {
-        int rc = make_level(session, part, acl, deadline, err);
+        int rc = make_level(session, part, acl, deadline, &last);
         if (rc == ZKL_ENOENT && strrchr(part, '/') != part) {
             *strrchr(part, '/') = '\0';
         } else if (rc != ZKL_OK || strlen(part) == whole) {
-            return rc;
+            return failed(err, rc, &last);
         } else {
             size_t length = strlen(part);
             length += 1 + strcspn(path + length + 1, "/");

@@ -278,7 +278,29 @@ static void test_close_while_waiting(void)
     scatter();
 }
 
-TESTS("barrier", T(test_a_barrier_that_is_not_up_holds_nobody), T(test_all_go_on_when_it_is_lifted),
-      T(test_a_wake_up_is_not_a_lift), T(test_bad_arguments), T(test_begin_and_end_together),
-      T(test_the_first_one_leaves_last), T(test_one_who_gave_up_does_not_count), T(test_one_who_crashed_has_left),
-      T(test_loss_while_waiting), T(test_close_while_waiting))
+/* Lost, and all have left nevertheless: that is what was asked for. */
+static void test_leave_after_a_loss(void)
+{
+    zkl_error err = {.code = 77};
+    gather(NULL);
+    for (int i = 0; i < MEMBERS; i++) {
+        members[i].run = enter_call;
+        start(&members[i]);
+    }
+    for (int i = 0; i < MEMBERS; i++) {
+        CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
+        if (i > 0) {
+            zkl_double_barrier_free(members[i].barrier);
+            members[i].barrier = NULL;
+        }
+    }
+    zkl__memory_expire(zkl_session_id(sessions[0]));
+    CU_ASSERT_EQUAL(zkl_double_barrier_leave(members[0].barrier, 10000, &err), ZKL_OK);
+    CU_ASSERT_EQUAL(err.code, 77);
+    scatter();
+}
+
+TESTS("barrier", T(test_leave_after_a_loss), T(test_a_barrier_that_is_not_up_holds_nobody),
+      T(test_all_go_on_when_it_is_lifted), T(test_a_wake_up_is_not_a_lift), T(test_bad_arguments),
+      T(test_begin_and_end_together), T(test_the_first_one_leaves_last), T(test_one_who_gave_up_does_not_count),
+      T(test_one_who_crashed_has_left), T(test_loss_while_waiting), T(test_close_while_waiting))

@@ -21,6 +21,7 @@ static int once(zkl_lock *lock, int result, bool *ran)
     zkl_error err = {0};
     int got = 99;
     int rc = zkl_once_run(lock, HOUR, 0, 10000, work, &result, ran, &got, &err);
+    CU_ASSERT_EQUAL(err.code, rc); /* untouched when all is well */
     if (rc == ZKL_OK && *ran) {
         CU_ASSERT_EQUAL(got, result);
     }
@@ -150,5 +151,39 @@ static void test_a_record_that_is_none(void)
     kit_close(session);
 }
 
-TESTS("once", T(test_once_over_all_hosts), T(test_a_failure_is_not_recorded), T(test_taken_over_from_the_dead),
-      T(test_lost_answer_of_the_record), T(test_a_record_that_is_none))
+static int lose(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    (void)cancel, (void)token;
+    kit_remove_node(payload);
+    CU_ASSERT(EVENTUALLY(zkl_lock_state(payload) == ZKL_STATE_LOST));
+    return 0;
+}
+
+/* The record is refused, and then the release says something, too. */
+static void test_code_and_words_belong_together(void)
+{
+    zkl_error err = {0};
+    bool ran = false;
+    zkl_session *session = kit_open(NULL);
+    zkl_lock *lock = kit_lock(session, JOB "/lost", NULL);
+    CU_ASSERT_EQUAL(zkl_once_run(lock, HOUR, 0, 10000, lose, lock, &ran, NULL, &err), ZKL_ELOST);
+    CU_ASSERT(ran);
+    CU_ASSERT_EQUAL(err.code, ZKL_ELOST);
+    CU_ASSERT_STRING_EQUAL(err.text, "the lock was lost");
+    zkl_lock_free(lock);
+    kit_close(session);
+}
+
+/* What was missing on the way, and was made then, is no error. */
+static void test_a_success_leaves_no_words(void)
+{
+    zkl_error err = {.code = 77};
+    zkl_session *session = kit_open(NULL);
+    CU_ASSERT_EQUAL(zkl_once_prepare(session, JOB "/far/below/others", 10000, &err), ZKL_OK);
+    CU_ASSERT_EQUAL(err.code, 77);
+    kit_close(session);
+}
+
+TESTS("once", T(test_code_and_words_belong_together), T(test_a_success_leaves_no_words), T(test_once_over_all_hosts),
+      T(test_a_failure_is_not_recorded), T(test_taken_over_from_the_dead), T(test_lost_answer_of_the_record),
+      T(test_a_record_that_is_none))
