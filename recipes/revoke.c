@@ -30,6 +30,11 @@ static int write_request(zkl_session *session, const char *path, const char *nod
     if (rc == ZKL_OK && answer == ZKL__RC_NONODE) {
         return zkl__fail(err, ZKL_ENOTHELD, 0, path, "no such contender: it released, or left the queue");
     }
+    if (rc == ZKL_OK && answer == ZKL__RC_NOAUTH) {
+        return zkl__fail(err, ZKL_EAUTH, 0, path,
+                         "the request may not be written: the holder does not listen (it has no revoke_fn), or the "
+                         "access list of its znode does not permit it");
+    }
     if (rc == ZKL_OK && answer != ZKL__RC_OK) {
         return zkl__fail(err, zkl__rc_code(answer), 0, path, "the request may not be written: %s",
                          zkl__rc_name(answer));

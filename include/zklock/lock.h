@@ -103,8 +103,9 @@ ZKL_API const char *zkl_lock_path(const zkl_lock *lock);
 ZKL_API size_t zkl_lock_node(const zkl_lock *lock, char *name, size_t size);
 
 /* Asks whoever holds path to give way: writes Curator's "__REVOKE__" on its znode, and returns without waiting for what the holder
- * does. A holder without revoke_fn (or without Curator's makeRevocable) does not hear it. node: name of the contender's znode
- * (zkl_queue_entry.name); NULL: the first of the queue. Needs the permission WRITE on that znode. Waits timeout_ms at most.
+ * does. A holder without revoke_fn (or without Curator's makeRevocable) does not hear it; one of ours mostly lets nobody write its
+ * znode then (ZKL_EAUTH). node: name of the contender's znode (zkl_queue_entry.name); NULL: the first of the queue. Needs the
+ * permission WRITE on that znode. Waits timeout_ms at most.
  * Errors: ZKL_ENOTHELD (nobody is there, or not any more), ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_ECONNECT (the connection went: the request
  * may have been made), ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_lock_revoke(zkl_session *session, const char *path, const char *node, int64_t timeout_ms,

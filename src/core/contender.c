@@ -190,6 +190,7 @@ void zkl__contender_grant(struct zkl__contender *c, const struct zkl__contender_
                           struct zkl__contender_actions *out)
 {
     zkl__contender_move(c, ZKL__HELD, "nobody before us, and a lease");
+    c->hears = c->hears && !c->config.revocable; /* asked while it waited: told now */
     c->hold_until = c->config.max_hold > 0 ? ev->now + c->config.max_hold : INT64_MAX;
     zkl__contender_tell(out, ev->now, ZKL__GRANTED, ZKL_OK, 0, "granted");
     out->outcome.token = c->czxid;

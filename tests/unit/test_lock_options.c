@@ -241,6 +241,19 @@ static void test_waiter_is_asked(void)
     kit_tear_down();
 }
 
+/* Without revoke_fn nobody but its own session may write the znode: who asks is told so. */
+static void test_who_does_not_listen(void)
+{
+    zkl_error err;
+    kit_set_up(NULL);
+    zkl_lock *lock = hold(one, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_revoke(two, QUEUE, NULL, 5000, &err), ZKL_EAUTH);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "does not listen"));
+    CU_ASSERT(zkl_lock_is_held(lock));
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
 static void test_nobody_to_ask(void)
 {
     zkl_error err;
@@ -424,6 +437,6 @@ static void test_commit_bad_calls(void)
 
 TESTS("lock_options", T(test_crash_with_nobody_queued), T(test_crash_with_one_queued), T(test_clean_ends_are_no_crash),
       T(test_a_hold_cut_short_is_a_crash), T(test_connection_goes_anywhere), T(test_holder_is_asked),
-      T(test_holder_gives_way), T(test_waiter_is_asked), T(test_nobody_to_ask), T(test_commit),
-      T(test_commit_fails_whole), T(test_commit_after_a_loss), T(test_commit_of_unknown_fate),
+      T(test_holder_gives_way), T(test_waiter_is_asked), T(test_who_does_not_listen), T(test_nobody_to_ask),
+      T(test_commit), T(test_commit_fails_whole), T(test_commit_after_a_loss), T(test_commit_of_unknown_fate),
       T(test_commit_without_an_answer), T(test_lock_is_freed_under_a_commit), T(test_commit_bad_calls))

@@ -386,7 +386,9 @@ static int once(zkl_session *session)
 
 static int lists(zkl_session *session)
 {
-    zkl_lock *held = kit_lock(keeper, "/m/lock", NULL);
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.revoke_fn = deaf_to_request;
+    zkl_lock *held = kit_lock(keeper, "/m/lock", &options);
     zkl_queue *queue = NULL;
     zkl_paths *paths = NULL;
     CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(held, 10000, NULL, NULL), ZKL_OK);

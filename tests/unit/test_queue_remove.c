@@ -65,11 +65,19 @@ static void test_waiter(void)
     kit_tear_down();
 }
 
+static void deaf_to_request(zkl_lock *lock, void *payload)
+{
+    (void)lock;
+    (void)payload;
+}
+
 /* A request to give way is a write: the version differs, the znode does not. */
 static void test_written_meanwhile(void)
 {
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.revoke_fn = deaf_to_request;
     set_up();
-    zkl_lock *a = kit_lock(one, QUEUE, NULL);
+    zkl_lock *a = kit_lock(one, QUEUE, &options);
     char node[128];
     zkl_grant grant;
     CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, &grant, NULL), ZKL_OK);

@@ -1,0 +1,323 @@
+/* Announced release: when "changed" is believed to be the end of a hold, and when a holder says so. */
+#include "name.h"
+#include "script.h"
+
+#include <string.h>
+
+#define SEALED "/q/_c_11111111-1111-8111-8111-111111111111-lock-0000000000"
+#define SEALED_READER "/q/_c_11111111-1111-8111-8111-111111111111-__READ__0000000000"
+
+static struct script s;
+static struct script_owner owners[2];
+static struct script_owner *const me = &owners[0], *const you = &owners[1];
+
+static void ask(struct script_owner *owner)
+{
+    struct zkl__contender_config config = script_config(owner, "/q");
+    config.announces = true;
+    CU_ASSERT_TRUE_FATAL(script_contend(&s, owner, &config));
+    script_start(&s, owner, INT64_MAX, false);
+}
+
+/* Behind that stranger, with a list, but nothing that follows it answered. */
+static void ask_behind(const char *blocker)
+{
+    script_begin(&s);
+    script_put(&s, blocker, SCRIPT_STRANGER);
+    s.next_sequence = 1;
+    ask(me);
+    script_answer(&s);
+    script_answer(&s);
+    STATE(me, "watching");
+}
+
+static void wait_behind(const char *blocker)
+{
+    ask_behind(blocker);
+    script_answer_all(&s);
+}
+
+/* Holds, and had to wait for it. */
+static void hold_after_waiting(void)
+{
+    wait_behind(SEALED);
+    script_remove(&s, SEALED);
+    script_answer_all(&s);
+    STATE(me, "held");
+}
+
+static bool is_sealed(const struct script_owner *owner)
+{
+    return zkl__uuid_sealed(zkl__name_parse(zkl__contender_node(owner->contender)).uuid);
+}
+
+/* --- believed ------------------------------------------------------------------------------------------------------ */
+
+static void test_spares_the_list(void)
+{
+    ask_behind(SEALED);
+    OPS(&s, "get get"); /* our own node first */
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(s.watch_count, 2);
+    script_change(&s, SEALED);
+    STATE(me, "held");
+    OPS(&s, "");
+    script_remove(&s, SEALED);
+    script_finish(&s);
+}
+
+static void test_removed_is_not_announced(void)
+{
+    wait_behind(SEALED);
+    script_remove(&s, SEALED);
+    STATE(me, "listing");
+    OPS(&s, "list");
+    script_finish(&s);
+}
+
+/* Whose node anybody may write says nothing by being written. */
+static void test_other_nodes_are_not_believed(void)
+{
+    ask_behind(SCRIPT_BLOCKER);
+    OPS(&s, "get");
+    script_answer_all(&s);
+    script_change(&s, SCRIPT_BLOCKER);
+    STATE(me, "listing");
+    script_answer_all(&s);
+    STATE(me, "watching");
+    script_finish(&s);
+}
+
+/* Others may read beside it. */
+static void test_readers_are_not_believed(void)
+{
+    ask_behind(SEALED_READER);
+    OPS(&s, "get");
+    script_answer_all(&s);
+    script_change(&s, SEALED_READER);
+    STATE(me, "listing");
+    script_finish(&s);
+}
+
+static void test_not_without_an_eye_on_our_own_node(void)
+{
+    ask_behind(SEALED);
+    script_answer_with(&s, ZKL__RC_NOAUTH);
+    script_answer_all(&s);
+    script_change(&s, SEALED);
+    STATE(me, "listing");
+    script_finish(&s);
+}
+
+/* The event may be here before the answer to what set the watch. */
+static void test_not_before_the_answers(void)
+{
+    ask_behind(SEALED);
+    script_answer(&s);
+    script_change(&s, SEALED); /* before the watch is set: no event */
+    STATE(me, "watching");
+    script_answer_all(&s);
+    STATE(me, "watching");
+    script_finish(&s);
+}
+
+static void test_our_own_node_is_removed_first(void)
+{
+    char path[SCRIPT_PATH];
+    wait_behind(SEALED);
+    strcpy(path, script_our_path(&s));
+    script_remove(&s, path);
+    STATE(me, "listing");
+    script_change(&s, SEALED);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me->granted, 0); /* queued again */
+    STATE(me, "watching");
+    script_finish(&s);
+}
+
+static void test_nothing_is_believed_after_a_reconnect(void)
+{
+    wait_behind(SEALED);
+    script_suspend(&s, 0);
+    script_connect(&s);
+    script_change(&s, SEALED); /* the client library sets its watches again: this one is told */
+    STATE(me, "listing");
+    script_answer_all(&s);
+    STATE(me, "watching");
+    script_finish(&s);
+}
+
+static void test_a_try_sets_no_watch(void)
+{
+    struct zkl__contender_config config = script_config(me, "/q");
+    config.announces = true;
+    script_begin(&s);
+    script_put(&s, SEALED, SCRIPT_STRANGER);
+    s.next_sequence = 1;
+    CU_ASSERT_TRUE_FATAL(script_contend(&s, me, &config));
+    script_start(&s, me, INT64_MAX, true);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(s.watch_count, 0);
+    script_finish_failed(&s, me, ZKL_EBUSY);
+}
+
+/* --- announced ----------------------------------------------------------------------------------------------------- */
+
+static void test_who_waited_announces(void)
+{
+    hold_after_waiting();
+    CU_ASSERT_TRUE(is_sealed(me));
+    script_release(&s, me);
+    OPS(&s, "multi(set,delete)");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me->released, 1);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    script_finish(&s);
+}
+
+/* Nobody was before it: most likely nobody is behind it. */
+static void test_who_did_not_wait_just_goes(void)
+{
+    script_begin(&s);
+    ask(me);
+    script_answer_all(&s);
+    script_release(&s, me);
+    OPS(&s, "delete");
+    script_finish(&s);
+}
+
+static void test_who_never_held_announces_nothing(void)
+{
+    wait_behind(SEALED);
+    script_cancel(&s, me);
+    OPS(&s, "unwatch delete");
+    script_finish_failed(&s, me, ZKL_ECANCELED);
+}
+
+static void test_who_lost_announces_nothing(void)
+{
+    hold_after_waiting();
+    script_suspend(&s, 0);
+    script_wait(&s, s.timeout);
+    CU_ASSERT_EQUAL(me->lost, 1);
+    script_release(&s, me);
+    script_connect(&s);
+    OPS(&s, "delete");
+    script_finish(&s);
+}
+
+/* As long as the node of whom it was handed over from may be there. */
+static void test_who_was_handed_announces_later(void)
+{
+    hold_after_waiting();
+    ask(you);
+    script_answer_all(&s);
+    script_release(&s, me);
+    STATE(you, "held");
+    script_release(&s, you);
+    OPS(&s, "delete delete");
+    script_finish(&s);
+
+    hold_after_waiting();
+    ask(you);
+    script_answer_all(&s);
+    script_release(&s, me);
+    script_answer_all(&s);
+    script_release(&s, you);
+    OPS(&s, "multi(set,delete)");
+    script_finish(&s);
+}
+
+static void test_a_node_that_was_written_just_goes(void)
+{
+    hold_after_waiting();
+    script_release(&s, me);
+    script_answer_with(&s, ZKL__RC_BADVERSION);
+    OPS(&s, "delete");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me->released, 1);
+    script_finish(&s);
+}
+
+static void test_a_lost_answer(void)
+{
+    hold_after_waiting();
+    script_release(&s, me);
+    script_suspend(&s, 0);
+    script_connect(&s);
+    OPS(&s, "multi(set,delete)");
+    script_suspend(&s, 1);
+    script_connect(&s);
+    script_answer_all(&s); /* no such node */
+    CU_ASSERT_EQUAL(me->released, 1);
+    script_finish(&s);
+}
+
+/* The servers know another digest than we do. */
+static void test_not_our_identity(void)
+{
+    hold_after_waiting();
+    script_release(&s, me);
+    script_answer_with(&s, ZKL__RC_NOAUTH);
+    OPS(&s, "delete");
+    script_answer_all(&s);
+    ask(you);
+    script_answer_all(&s);
+    CU_ASSERT_FALSE(is_sealed(you));
+    script_finish(&s);
+}
+
+/* The servers know no digest at all. */
+static void test_no_seal(void)
+{
+    script_begin(&s);
+    ask(me);
+    script_answer_with(&s, ZKL__RC_INVALIDACL);
+    script_answer_all(&s);
+    STATE(me, "held");
+    CU_ASSERT_FALSE(is_sealed(me));
+    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    script_finish(&s);
+}
+
+static void test_who_must_not(void)
+{
+    struct zkl__contender_config config = script_config(me, "/q");
+    static const zkl_acl_entry anyone = {ZKL_PERM_ALL, "world", "anyone"};
+    static const zkl_acl open = {1, &anyone};
+    static const struct zkl__rule reader = {"__READ__", ZKL__KIND_ANY & ~ZKL__KIND(ZKL_KIND_READ)};
+    for (int i = 0; i < 4; i++) {
+        config = script_config(me, "/q");
+        config.announces = true;
+        config.revocable = i == 0;
+        config.mark = i == 1;
+        config.acl = i == 2 ? &open : NULL;
+        config.rule = i == 3 ? &reader : config.rule;
+        script_begin(&s);
+        CU_ASSERT_TRUE_FATAL(script_contend(&s, me, &config));
+        script_start(&s, me, INT64_MAX, false);
+        script_answer_all(&s);
+        STATE(me, "held");
+        CU_ASSERT_FALSE(is_sealed(me));
+        script_finish(&s);
+    }
+}
+
+/* It hears of that at once, not with the next heartbeat. */
+static void test_removed_while_held(void)
+{
+    char path[SCRIPT_PATH];
+    hold_after_waiting();
+    strcpy(path, script_our_path(&s));
+    script_remove(&s, path);
+    CU_ASSERT_EQUAL(me->lost, 1);
+    script_finish(&s);
+}
+
+TESTS("announce", T(test_spares_the_list), T(test_removed_is_not_announced), T(test_other_nodes_are_not_believed),
+      T(test_readers_are_not_believed), T(test_not_without_an_eye_on_our_own_node), T(test_not_before_the_answers),
+      T(test_our_own_node_is_removed_first), T(test_nothing_is_believed_after_a_reconnect), T(test_a_try_sets_no_watch),
+      T(test_who_waited_announces), T(test_who_did_not_wait_just_goes), T(test_who_never_held_announces_nothing),
+      T(test_who_lost_announces_nothing), T(test_who_was_handed_announces_later),
+      T(test_a_node_that_was_written_just_goes), T(test_a_lost_answer), T(test_not_our_identity), T(test_no_seal),
+      T(test_who_must_not), T(test_removed_while_held))
