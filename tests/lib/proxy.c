@@ -47,7 +47,7 @@ struct proxy {
     int port;
     char address[32];
     struct sockaddr_in server;
-    bool stop, hold[2], swallow[2];
+    bool stop, hold[2];
     int welcome; /* how many connections are yet to be let through; negative: all */
     int64_t delay_ns;
     int lose, stall; /* type of request, 0: none */
@@ -205,9 +205,7 @@ static bool cut_frames(struct proxy *p, struct connection *c, int which)
         if (!see(p, c, which, way->in + at + 4, size)) {
             return false;
         }
-        if (!p->swallow[which]) {
-            keep(p, way, way->in + at, 4 + size);
-        }
+        keep(p, way, way->in + at, 4 + size);
         at += 4 + size;
     }
     memmove(way->in, way->in + at, way->in_size - at);
@@ -437,24 +435,10 @@ int proxy_port(const struct proxy *p)
     return p->port;
 }
 
-void proxy_redirect(struct proxy *p, const char *address)
-{
-    enter(p);
-    set_server(p, address);
-    leave(p);
-}
-
 void proxy_hold(struct proxy *p, enum proxy_way way, bool on)
 {
     enter(p);
     p->hold[way] = on;
-    leave(p);
-}
-
-void proxy_swallow(struct proxy *p, enum proxy_way way, bool on)
-{
-    enter(p);
-    p->swallow[way] = on;
     leave(p);
 }
 
@@ -499,15 +483,6 @@ void proxy_stall_next(struct proxy *p, enum proxy_op op)
 {
     enter(p);
     p->stall = op;
-    leave(p);
-}
-
-void proxy_release(struct proxy *p)
-{
-    enter(p);
-    for (int i = 0; i < CONNECTIONS_MAX; i++) {
-        p->connections[i].stalled = false;
-    }
     leave(p);
 }
 

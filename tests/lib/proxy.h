@@ -37,13 +37,9 @@ struct proxy *proxy_start_at(const char *host, int port, const char *address);
 void proxy_stop(struct proxy *p);
 const char *proxy_address(const struct proxy *p); /* "127.0.0.1:20001" */
 int proxy_port(const struct proxy *p);
-/* Another server from the next connection on. */
-void proxy_redirect(struct proxy *p, const char *address);
 
 /* Frames of that way are kept, in order, until switched off again: a network that is silent. */
 void proxy_hold(struct proxy *p, enum proxy_way way, bool on);
-/* Frames of that way are thrown away while on. */
-void proxy_swallow(struct proxy *p, enum proxy_way way, bool on);
 /* Every frame of both ways takes that long. */
 void proxy_delay(struct proxy *p, int64_t ms);
 /* Closes every connection; later ones are accepted. */
@@ -55,10 +51,9 @@ void proxy_refuse_after(struct proxy *p, int connections);
 
 /* The server does the next request of that type, but instead of its answer the client sees the connection close. */
 void proxy_lose_next(struct proxy *p, enum proxy_op op);
-/* The answer to the next request of that type, and all behind it, are kept until the client sends another request or
- * proxy_release (ZOOKEEPER-4537 as seen from outside). */
+/* The answer to the next request of that type, and all behind it, are kept until the client sends another request
+ * (ZOOKEEPER-4537 as seen from outside). */
 void proxy_stall_next(struct proxy *p, enum proxy_op op);
-void proxy_release(struct proxy *p);
 
 /* How many requests of that type came from clients so far. */
 long proxy_count(struct proxy *p, enum proxy_op op);
