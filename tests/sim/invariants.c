@@ -1,5 +1,5 @@
-/* invariants.c - the judge. */
-#include "invariants.h"
+/* invariants.c - the judge of sessions and steps. */
+#include "invariants_inside.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -22,35 +22,35 @@ void sim_fail(struct sim *s, const char *invariant, const char *format, ...)
     sim_say(s, "VIOLATION", "%s", s->judge.verdict);
 }
 
-/* Of those that rest on the lease: without its assumptions they are only counted. */
-#define fail_by_lease(s, ...)           \
-    do {                                \
-        if ((s)->faults.beyond_pause) { \
-            (s)->judge.off_lease++;     \
-        } else {                        \
-            sim_fail((s), __VA_ARGS__); \
-        }                               \
-    } while (0)
-
-static bool exists(const struct sim_attempt *attempt)
+bool sim_attempt_exists(const struct sim_attempt *attempt)
 {
     return attempt && (attempt->contender || attempt->joint);
 }
 
-static bool queues_at(const struct sim_attempt *attempt, int path)
+bool sim_attempt_queues_at(const struct sim_attempt *attempt, int path)
 {
     return path >= attempt->path && path < attempt->path + attempt->seats;
 }
 
-static const char *node_name(const struct sim_attempt *attempt, int seat)
+const char *sim_attempt_node(const struct sim_attempt *attempt, int seat)
 {
     return attempt->joint ? zkl__joint_node(attempt->joint, (size_t)seat) : zkl__contender_node(attempt->contender);
 }
 
-static struct sim_attempt *attempt_of(struct sim *s, int client, int thread)
+struct sim_attempt *sim_attempt_of(struct sim *s, int client, int thread)
 {
     int index = s->clients[client].threads[thread].attempt;
     return index < 0 ? NULL : &s->attempts[index];
+}
+
+bool sim_struck(const struct sim *s, enum sim_fault_kind kind)
+{
+    for (int i = 0; i < s->plan->fault_count; i++) {
+        if (s->plan->faults[i].kind == kind && s->faults.struck >> i & 1) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* --- lease ----------------------------------------------------------------------------------------------------------- */
@@ -89,21 +89,14 @@ void sim_judge_lease(struct sim *s, int client, const struct zkl__core *core)
     }
 }
 
-void sim_judge_leases(struct sim *s)
-{
-    for (int client = 0; client < s->client_count; client++) {
-        check_lease(s, client);
-    }
-}
-
 /* --- exclusion ------------------------------------------------------------------------------------------------------- */
 
 static void check_exclusion(struct sim *s, int path)
 {
     const struct sim_attempt *first = NULL;
     for (int at = 0; at < s->client_count * SIM_THREADS; at++) {
-        const struct sim_attempt *each = attempt_of(s, at / SIM_THREADS, at % SIM_THREADS);
-        if (!each || !queues_at(each, path) || each->exempt || !sim_attempt_holds(s, each)) {
+        const struct sim_attempt *each = sim_attempt_of(s, at / SIM_THREADS, at % SIM_THREADS);
+        if (!each || !sim_attempt_queues_at(each, path) || each->exempt || !sim_attempt_holds(s, each)) {
             continue;
         }
         if (first && !(first->shared && each->shared)) {
@@ -114,253 +107,12 @@ static void check_exclusion(struct sim *s, int path)
     }
 }
 
-/* --- fifo ------------------------------------------------------------------------------------------------------------ */
-
-/* The attempt of this client whose node it is, if it is not given up. */
-static bool wanted_by(struct sim *s, int client, int node)
-{
-    const char *name = sim_path_name(&s->paths[s->nodes[node].path]);
-    for (int i = 0; i < s->attempt_count; i++) {
-        const struct sim_attempt *each = &s->attempts[i];
-        bool wants = each->client == client && (each->state == SIM_PENDING || each->state == SIM_HOLDING);
-        for (int seat = 0; wants && exists(each) && seat < each->seats; seat++) {
-            if (strcmp(node_name(each, seat), name) == 0) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static bool is_reader(zkl_kind kind)
-{
-    return kind == ZKL_KIND_READ || kind == ZKL_KIND_KAZOO_READ;
-}
-
-static void check_fifo(struct sim *s, const struct sim_attempt *attempt, int own)
-{
-    const struct sim_node *mine = &s->nodes[own];
-    int dir = s->paths[mine->path].parent;
-    int32_t place = zkl__name_parse(sim_path_name(&s->paths[mine->path])).sequence;
-    for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
-        int node = sim_node_at(s, child, sim_committed_zxid(s));
-        struct zkl__name name = zkl__name_parse(sim_path_name(&s->paths[child]));
-        if (node < 0 || node == own || name.kind == ZKL_KIND_FOREIGN || zkl__sequence_diff(name.sequence, place) >= 0 ||
-            (attempt->shared && is_reader(name.kind))) {
-            continue;
-        }
-        const struct sim_node *other = &s->nodes[node];
-        bool reader = name.kind == ZKL_KIND_READ;
-        bool forged = other->by_stranger && (other->owner < 0 || (other->czxid > mine->czxid && !reader));
-        bool leaving = other->owner == mine->owner && !wanted_by(s, attempt->client, node);
-        if (!forged && !leaving) {
-            fail_by_lease(s, "fifo", "%d.%d is granted with %s before it", attempt->client, attempt->thread,
-                          sim_path_name(&s->paths[child]));
-        }
-    }
-}
-
-/* --- grants ---------------------------------------------------------------------------------------------------------- */
-
-/* A writer's token exceeds every earlier one, a reader's every earlier writer's. */
-static void check_token(struct sim *s, const struct sim_attempt *attempt, int path, int64_t token)
-{
-    int64_t *any = &s->judge.last_token[path], *exclusive = &s->judge.last_exclusive[path];
-    int64_t last = attempt->shared ? *exclusive : *any;
-    if (token <= last) {
-        fail_by_lease(s, "token", "%d.%d: token %llx after %llx", attempt->client, attempt->thread,
-                      (unsigned long long)token, (unsigned long long)last);
-        return;
-    }
-    *any = token > *any ? token : *any;
-    *exclusive = attempt->shared ? *exclusive : token;
-}
-
-/* With marks, who is granted after a crash learns of it; and nobody does when nothing happened. */
-static void check_mark(struct sim *s, const struct sim_attempt *attempt, bool unclean)
-{
-    if (attempt->plan->mark && s->judge.crashed[attempt->path] && !unclean && !s->faults.stranger) {
-        sim_fail(s, "mark", "%d.%d is granted after a crash, and not told", attempt->client, attempt->thread);
-    }
-    if (unclean && s->plan->fault_count == 0 && s->judge.losses == 0) {
-        sim_fail(s, "mark", "%d.%d is told of a crash that was none", attempt->client, attempt->thread);
-    }
-    s->judge.crashed[attempt->path] = false;
-}
-
-void sim_judge_crashed(struct sim *s, struct sim_attempt *attempt)
-{
-    /* Its session may have ended while it stood still: then the next one has heard of it already. */
-    bool stands = attempt->node[0] >= 0 && s->nodes[attempt->node[0]].dzxid > sim_committed_zxid(s);
-    if (attempt->plan->mark && !attempt->exempt && stands) {
-        s->judge.crashed[attempt->path] = true;
-    }
-}
-
-/* No other contender of its process is in the queue: the lists it gets are this one's. */
-static bool alone(struct sim *s, const struct sim_attempt *attempt, int path)
-{
-    for (int thread = 0; thread < SIM_THREADS; thread++) {
-        const struct sim_attempt *other = attempt_of(s, attempt->client, thread);
-        if (other && other != attempt && queues_at(other, path) && exists(other)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* A stranger may have deleted the node meanwhile; but not before the list on which the grant rests. */
-static void check_missing(struct sim *s, struct sim_attempt *attempt, int seat, int was)
-{
-    int path = attempt->path + seat;
-    if (!s->faults.stranger) {
-        fail_by_lease(s, "token", "%d.%d is granted on a node that is not there", attempt->client, attempt->thread);
-    } else if (was >= 0 && s->nodes[was].dzxid <= s->clients[attempt->client].listed_zxid[path] &&
-               alone(s, attempt, path)) {
-        sim_fail(s, "token", "%d.%d is granted though the list it had did not show its node", attempt->client,
-                 attempt->thread);
-    }
-    attempt->exempt = true;
-}
-
-static void check_grant(struct sim *s, struct sim_attempt *attempt, int seat, int64_t token)
-{
-    int path = sim_path_of(s, sim_plan_path(attempt->path + seat), node_name(attempt, seat));
-    int node = sim_node_at(s, path, sim_committed_zxid(s));
-    if (node < 0) {
-        check_missing(s, attempt, seat, s->paths[path].node);
-        return;
-    }
-    attempt->node[seat] = node;
-    attempt->session = s->nodes[node].owner;
-    bool right = seat > 0 || attempt->joint || s->nodes[node].czxid == token;
-    if (!right || s->nodes[node].owner != s->clients[attempt->client].handle.session) {
-        sim_fail(s, "token", "%d.%d: token %llx is not its node's", attempt->client, attempt->thread,
-                 (unsigned long long)token);
-    }
-    check_token(s, attempt, attempt->path + seat, s->nodes[node].czxid);
-    check_fifo(s, attempt, node);
-}
-
-/* --- outcomes -------------------------------------------------------------------------------------------------------- */
-
-static bool faulty(const struct sim *s, enum sim_fault_kind kind)
-{
-    for (int i = 0; i < s->plan->fault_count; i++) {
-        if (s->plan->faults[i].kind == kind && s->faults.struck >> i & 1) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool fits(const struct sim *s, const struct sim_attempt *attempt, int code)
-{
-    int64_t now = sim_local(s, attempt->client, sim_now(s));
-    switch (code) {
-    case ZKL_ETIMEOUT:
-        return now >= attempt->deadline;
-    case ZKL_EBUSY:
-        return attempt->plan->try_only;
-    case ZKL_ECANCELED:
-        return attempt->canceled;
-    case ZKL_ELOST:
-        return attempt->plan->fail_on_expiry || (attempt->joint && s->faults.stranger);
-    case ZKL_EAUTH:
-        return faulty(s, SIM_DENY);
-    case ZKL_ENOMEM:
-        return faulty(s, SIM_NO_MEMORY) || faulty(s, SIM_REFUSE);
-    case ZKL_ELIMIT:
-        return faulty(s, SIM_REFUSE);
-    case ZKL_EEXHAUSTED:
-        return s->plan->sequence > 0 || faulty(s, SIM_FOREIGN);
-    case ZKL_ECLOSED:
-        return s->clients[attempt->client].process == SIM_CLOSING;
-    case ZKL_ECONFLICT:
-        return faulty(s, SIM_FOREIGN);
-    default:
-        return false;
-    }
-}
-
-static bool legal(const struct sim_attempt *attempt, enum zkl__outcome_kind kind)
-{
-    bool holding = attempt->state == SIM_HOLDING || attempt->asking;
-    switch (kind) {
-    case ZKL__GRANTED:
-    case ZKL__FAILED:
-        return attempt->state == SIM_PENDING;
-    case ZKL__JEOPARDY:
-        return holding && !attempt->jeopardy;
-    case ZKL__SAFE:
-        return holding && attempt->jeopardy;
-    case ZKL__LOSS:
-        return holding;
-    case ZKL__DOWNGRADED:
-        return holding && attempt->plan->downgrade && attempt->shared;
-    case ZKL__REVOKED:
-        return false; /* nobody asked */
-    case ZKL__RELEASED:
-        return attempt->state == SIM_RELEASING;
-    }
-    return false;
-}
-
-static const char *const outcome_names[] = {"granted", "failed",   "jeopardy",   "safe",
-                                            "loss",    "released", "downgraded", "revoked"};
-
-void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *outcome)
-{
-    struct sim *s = attempt->s;
-    sim_say(s, "app", "%d.%d %s%s%s: %s", attempt->client, attempt->thread, outcome_names[outcome->kind],
-            outcome->code ? " " : "", outcome->code ? zkl_error_name(outcome->code) : "",
-            outcome->why ? outcome->why : "");
-    sim_hash(s, (uint64_t)outcome->kind * 131 + (uint64_t)outcome->token + (uint64_t)outcome->code);
-    if (!legal(attempt, outcome->kind)) {
-        sim_fail(s, "outcome", "%d.%d is told %s in state %d", attempt->client, attempt->thread,
-                 outcome_names[outcome->kind], attempt->state);
-        return;
-    }
-    if (outcome->kind == ZKL__GRANTED) {
-        s->judge.grants++;
-        s->judge.completions++;
-        for (int seat = 0; seat < attempt->seats; seat++) {
-            s->judge.held[attempt->path + seat]++;
-            check_grant(s, attempt, seat, outcome->token);
-        }
-        check_mark(s, attempt, outcome->unclean);
-    } else if (outcome->kind == ZKL__FAILED) {
-        s->judge.completions++;
-        s->judge.failures++;
-        if (!fits(s, attempt, outcome->code)) {
-            sim_fail(s, "outcome", "%d.%d fails with %s, and nothing here explains it", attempt->client,
-                     attempt->thread, zkl_error_name(outcome->code));
-        }
-    } else if (outcome->kind == ZKL__LOSS) {
-        s->judge.losses++;
-        if (!attempt->asking) {
-            sim_judge_left(s, attempt);
-        }
-    }
-    sim_app_outcome(attempt, outcome);
-    if (outcome->kind == ZKL__GRANTED) {
-        sim_faults_on(s, SIM_ON_GRANT, attempt->client);
-    }
-}
-
-void sim_judge_left(struct sim *s, struct sim_attempt *attempt)
-{
-    for (int seat = 0; seat < attempt->seats; seat++) {
-        s->judge.held[attempt->path + seat]--;
-    }
-}
-
 /* --- every step ------------------------------------------------------------------------------------------------------ */
 
 void sim_judge_before(struct sim *s, int client)
 {
     for (int thread = 0; thread < SIM_THREADS; thread++) {
-        struct sim_attempt *attempt = attempt_of(s, client, thread);
+        struct sim_attempt *attempt = sim_attempt_of(s, client, thread);
         if (attempt && attempt->state == SIM_HOLDING && !sim_attempt_holds(s, attempt)) {
             attempt->lapsed = true;
         }
@@ -396,7 +148,7 @@ static void check_attempt(struct sim *s, int client, struct sim_attempt *attempt
 static bool only_tries(struct sim *s, int client)
 {
     for (int thread = 0; thread < SIM_THREADS; thread++) {
-        const struct sim_attempt *attempt = attempt_of(s, client, thread);
+        const struct sim_attempt *attempt = sim_attempt_of(s, client, thread);
         if (attempt && attempt->state == SIM_PENDING && !attempt->plan->try_only) {
             return false;
         }
@@ -417,11 +169,11 @@ static void check_watches(struct sim *s, int client)
 {
     const struct sim_client *it = &s->clients[client];
     if (it->handle.watch_count == 0 || it->handle.count > 0 || it->handle.inbox.head || it->suspended ||
-        faulty(s, SIM_REFUSE) || faulty(s, SIM_NO_MEMORY) || faulty(s, SIM_THROTTLE)) {
+        sim_struck(s, SIM_REFUSE) || sim_struck(s, SIM_NO_MEMORY) || sim_struck(s, SIM_THROTTLE)) {
         return;
     }
     for (int thread = 0; thread < SIM_THREADS; thread++) {
-        const struct sim_attempt *attempt = attempt_of(s, client, thread);
+        const struct sim_attempt *attempt = sim_attempt_of(s, client, thread);
         if (attempt && attempt->state == SIM_PENDING) {
             return;
         }
@@ -513,8 +265,8 @@ void sim_judge_step(struct sim *s, int client, bool timer)
     int64_t next = zkl__core_next(s->clients[client].core);
     check_lease(s, client);
     for (int thread = 0; thread < SIM_THREADS; thread++) {
-        struct sim_attempt *attempt = attempt_of(s, client, thread);
-        if (!exists(attempt)) {
+        struct sim_attempt *attempt = sim_attempt_of(s, client, thread);
+        if (!sim_attempt_exists(attempt)) {
             continue;
         }
         check_attempt(s, client, attempt, next, timer);

@@ -30,7 +30,6 @@ void sim_judge_before(struct sim *s, int client);
 void sim_judge_step(struct sim *s, int client, bool timer);
 /* What this core of the client's believes of its session. */
 void sim_judge_lease(struct sim *s, int client, const struct zkl__core *core);
-void sim_judge_leases(struct sim *s);
 void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *outcome);
 /* It holds no more, by its own will or by its process's end. */
 void sim_judge_left(struct sim *s, struct sim_attempt *attempt);

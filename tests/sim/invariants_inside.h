@@ -1,0 +1,28 @@
+/* invariants_inside.h - what the parts of the judge share: invariants.c (sessions, steps, the end), invariants_grant.c (who is granted,
+ * what is told). */
+#ifndef SIM_INVARIANTS_INSIDE_H
+#define SIM_INVARIANTS_INSIDE_H
+
+#include "invariants.h"
+
+/* Of those that rest on the lease: without its assumptions they are only counted. */
+#define fail_by_lease(s, ...)           \
+    do {                                \
+        if ((s)->faults.beyond_pause) { \
+            (s)->judge.off_lease++;     \
+        } else {                        \
+            sim_fail((s), __VA_ARGS__); \
+        }                               \
+    } while (0)
+
+/* Its core knows it still. attempt may be NULL. */
+bool sim_attempt_exists(const struct sim_attempt *attempt);
+bool sim_attempt_queues_at(const struct sim_attempt *attempt, int path);
+/* Name of its node in the queue of that seat. */
+const char *sim_attempt_node(const struct sim_attempt *attempt, int seat);
+/* What this thread is at; NULL: nothing. */
+struct sim_attempt *sim_attempt_of(struct sim *s, int client, int thread);
+/* A fault of this kind has struck in this run. */
+bool sim_struck(const struct sim *s, enum sim_fault_kind kind);
+
+#endif
