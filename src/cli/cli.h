@@ -17,6 +17,7 @@ struct cli {
     int64_t session_timeout_ms;
     int64_t tick_ms;
     const char *auth_file;
+    const char *tls; /* PEM files: "ca,certificate,key" */
     bool json;
     bool quiet;
     bool verbose;

@@ -122,6 +122,7 @@ static int elect_command(struct cli *cli, const struct cli_command *self, int ar
 {
     struct elect elect = {.notify = {.socket = -1}, .backoff_ms = 1000};
     runner_init(&elect.runner, cli, self->name);
+    elect.runner.what = "election";
     elect.runner.contend.wish.kind = &wish_leader;
     elect.runner.job.again = true;
     elect.runner.opened = opened;

@@ -116,6 +116,7 @@ static int once_command(struct cli *cli, const struct cli_command *self, int arg
 {
     struct once once = {.length_ms = 0};
     runner_init(&once.runner, cli, self->name);
+    once.runner.what = "job";
     once.runner.taken = check_slots;
     once.runner.opened = opened;
     once.runner.granted = granted;

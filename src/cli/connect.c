@@ -31,15 +31,15 @@ int cli_exit_code(int zkl_code)
     }
 }
 
-/* A pipe (--auth-file /dev/fd/3) gives what it has, bit by bit. */
-static size_t read_all(int fd, char *text, size_t size)
+/* A pipe (--auth-file /dev/fd/3) gives what it has, bit by bit. -1 with errno. */
+static ssize_t read_all(int fd, char *text, size_t size)
 {
     size_t length = 0;
-    ssize_t got;
+    ssize_t got = 0;
     while (length < size && (got = read(fd, text + length, size - length)) > 0) {
         length += (size_t)got;
     }
-    return length;
+    return got < 0 ? -1 : (ssize_t)length;
 }
 
 /* The file's one line in text. A secret that others can read is none. */
@@ -59,14 +59,24 @@ static bool read_secret(const char *file, char *text, size_t size)
         close(fd);
         return false;
     }
-    size_t length = read_all(fd, text, size);
+    ssize_t length = read_all(fd, text, size);
+    int reason = errno;
     close(fd);
-    if (length == size) {
+    if (length < 0) {
+        cli_error("--auth-file %s: %s", file, strerror(reason));
+        return false;
+    }
+    if ((size_t)length == size) {
         cli_error("--auth-file %s: longer than the %zu bytes that credentials may have", file, size - 1);
         return false;
     }
     text[length] = '\0';
-    text[strcspn(text, "\r\n")] = '\0';
+    char *end = text + strcspn(text, "\r\n");
+    if (end[strspn(end, "\r\n")]) {
+        cli_error("--auth-file %s: more than one line; a session has one SCHEME:CREDENTIALS", file);
+        return false;
+    }
+    *end = '\0';
     return true;
 }
 
@@ -118,6 +128,7 @@ int cli_connect(struct cli *cli, int64_t connect_timeout_ms, zkl_session **sessi
     options.session_timeout_ms = cli->session_timeout_ms;
     options.tick_ms = cli->tick_ms;
     options.connect_timeout_ms = connect_timeout_ms;
+    options.tls = cli->tls;
     options.callbacks = ZKL_CALLBACKS_DISPATCH;
     options.log_fn = cli->verbose ? on_log : NULL;
     if (!cli->auth_file) {

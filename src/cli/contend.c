@@ -77,12 +77,17 @@ int contend_open(struct contend *contend)
     contend->begun_ms = clock_ms(CLOCK_MONOTONIC);
     bool brief = contend->wait_ms > 0 && contend->wait_ms < CONNECT_MS;
     int code = cli_connect(contend->cli, brief ? contend->wait_ms : CONNECT_MS, &contend->session);
+    contend->metrics.name = contend->name;
+    if (code == CLI_GO_ON && !metrics_write(&contend->metrics, contend->session)) {
+        return EXIT_FAILED;
+    }
     return code == CLI_GO_ON ? make_wish(contend) : code;
 }
 
 void contend_dispatch(struct contend *contend)
 {
     zkl_session_dispatch(contend->session);
+    metrics_look(&contend->metrics, contend->session);
 }
 
 /* Waits for callbacks, a signal or the time. Returns the signal, 0 for none. */
@@ -90,7 +95,7 @@ static int wait_once(struct contend *contend, int timeout_ms)
 {
     struct pollfd fds[] = {{.fd = zkl_session_fd(contend->session), .events = POLLIN},
                            {.fd = signals_fd(), .events = POLLIN}};
-    poll(fds, 2, timeout_ms);
+    poll(fds, 2, metrics_timeout(&contend->metrics, timeout_ms));
     contend_dispatch(contend);
     return signals_next();
 }
@@ -157,6 +162,7 @@ int contend_acquire(struct contend *contend)
         return not_granted(contend);
     }
     wish_node(&contend->wish, contend->session, contend->node, sizeof contend->node);
+    metrics_write(&contend->metrics, contend->session);
     return CLI_GO_ON;
 }
 
@@ -190,6 +196,7 @@ int contend_release(struct contend *contend)
 
 void contend_close(struct contend *contend)
 {
+    metrics_write(&contend->metrics, contend->session);
     if (contend->session && zkl_session_close(contend->session, LEAVE_MS) != ZKL_OK) {
         cli_detail(contend->cli, "the servers did not confirm the end; what is left goes with the session timeout");
     }

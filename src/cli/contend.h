@@ -7,6 +7,7 @@
 #include <zklock/zklock.h>
 
 #include "cli.h"
+#include "metrics.h"
 #include "wish.h"
 
 struct contend {
@@ -19,6 +20,7 @@ struct contend {
     struct wish wish;      /* its kind; wish_lock when it has none */
     const char *metadata;  /* on our znode; NULL: who we are */
     struct notify *notify; /* who is told how the wait goes; NULL: nobody */
+    struct metrics metrics;
     /* How it went. */
     int64_t begun_ms; /* CLOCK_MONOTONIC */
     zkl_session *session;

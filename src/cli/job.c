@@ -134,7 +134,8 @@ static void on_stopping(const struct job *job, enum keeper_cause cause)
 
 static void on_refused(struct job *job, int reason)
 {
-    cli_error("%s: %s%s", job->name, strerror(reason), *job->name == '-' ? "; options of ours come before LOCK" : "");
+    cli_error("%s: %s%s", *job->name ? job->name : "\"\"", strerror(reason),
+              *job->name == '-' ? "; options of ours come before LOCK" : "");
     job->code = reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
     job->over = true;
 }
@@ -232,6 +233,7 @@ static void on_time(struct job *job)
 {
     int64_t now = clock_ms(CLOCK_MONOTONIC);
     lend_terminal(job);
+    metrics_look(&job->contend->metrics, job->contend->session);
     if (now >= job->stop_ms && keeper_stop(&job->keeper)) {
         job->stop_ms = NEVER;
     }

@@ -1,6 +1,7 @@
 #include "options.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,8 @@
 #include <zklock/version.h>
 
 #include "duration.h"
+
+#define DAY_MS 86400000
 
 const struct poptOption cli_global_options[] = {
     OPTION_VALUE("servers", 's', 's', "the ensemble; else $ZKLOCK_SERVERS, else 127.0.0.1:2181",
@@ -17,6 +20,8 @@ const struct poptOption cli_global_options[] = {
     OPTION_VALUE("tick", '\0', OPTION_TICK, "the servers' tickTime (2s); never less than the real one", "DUR"),
     OPTION_VALUE("auth-file", '\0', OPTION_AUTH_FILE, "one line, SCHEME:CREDENTIALS, in a file that only you can read",
                  "FILE"),
+    OPTION_VALUE("tls", '\0', OPTION_TLS, "speak TLS, where the ZooKeeper client library can (Debian's cannot)",
+                 "CA,CERT,KEY"),
     OPTION_FLAG("json", '\0', OPTION_JSON, "one JSON object per line instead of text"),
     OPTION_FLAG("quiet", 'q', 'q', "errors only"),
     OPTION_FLAG("verbose", 'v', 'v', "say more, the client's log included"),
@@ -47,14 +52,15 @@ bool cli_take_number(const char *option, const char *value, long least, long mos
     return true;
 }
 
-/* A session shorter than a second or a tick of nothing cannot work: say so here, where the option's name is known. */
-static bool take_positive(const char *option, const char *value, int64_t *ms)
+/* A client that gives up within milliseconds is never connected, and a tick of nothing none: say so here, where the option's name
+ * is known. */
+static bool take_from(const char *option, const char *value, int64_t least_ms, int64_t *ms)
 {
     if (!cli_take_duration(option, value, ms)) {
         return false;
     }
-    if (*ms <= 0 || *ms > INT32_MAX) {
-        cli_error("%s: '%s' is out of range", option, value);
+    if (*ms < least_ms || *ms > DAY_MS) {
+        cli_error("%s: '%s' is out of range; %" PRId64 "ms to 24h is possible", option, value, least_ms);
         return false;
     }
     return true;
@@ -67,9 +73,12 @@ static bool take_global(struct cli *cli, int option, const char *value)
         cli->servers = value;
         return true;
     case OPTION_SESSION_TIMEOUT:
-        return take_positive("--session-timeout", value, &cli->session_timeout_ms);
+        return take_from("--session-timeout", value, 100, &cli->session_timeout_ms);
     case OPTION_TICK:
-        return take_positive("--tick", value, &cli->tick_ms);
+        return take_from("--tick", value, 1, &cli->tick_ms);
+    case OPTION_TLS:
+        cli->tls = value;
+        return true;
     case OPTION_AUTH_FILE:
         cli->auth_file = value;
         return true;

@@ -9,6 +9,7 @@ enum {
     OPTION_SESSION_TIMEOUT = 256,
     OPTION_TICK,
     OPTION_AUTH_FILE,
+    OPTION_TLS,
     OPTION_JSON,
     OPTION_FIRST_OWN /* subcommands count from here */
 };

@@ -12,6 +12,7 @@ void runner_init(struct runner *runner, struct cli *cli, const char *subcommand)
 {
     *runner = (struct runner){
         .subcommand = subcommand,
+        .what = "lock",
         .contend = {.cli = cli, .wait_ms = ZKL_WAIT_FOREVER, .not_granted = EXIT_NOT_GRANTED},
         .job = {.cli = cli, .grace_ms = JOB_UNSET, .max_run_ms = JOB_UNSET},
     };
@@ -35,6 +36,9 @@ bool runner_take(struct runner *runner, int option, const char *value, bool *tak
     case RUNNER_REPORT:
         runner->report_file = value;
         return true;
+    case RUNNER_METRICS:
+        runner->contend.metrics.file = value;
+        return true;
     default:
         *taken = false;
         return true;
@@ -46,7 +50,7 @@ static int take_words(struct runner *runner, int count, const char **words)
 {
     static const char *shell[] = {"/bin/sh", "-c", NULL, NULL};
     if (count == 0) {
-        return cli_usage(runner->subcommand, "%s: which lock?", runner->subcommand);
+        return cli_usage(runner->subcommand, "%s: which %s?", runner->subcommand, runner->what);
     }
     bool dashes = count > 1 && strcmp(words[1], "--") == 0;
     const char **command = words + 1 + dashes;

@@ -8,6 +8,7 @@
 struct runner {
     /* The subcommand's: */
     const char *subcommand;
+    const char *what; /* LOCK is: "lock", "job", "election" */
     /* Before anything is started, with the options taken; before the queue; after the grant; after CMD, with the lock still held. Each returns CLI_GO_ON, or the exit code to end with after it was
      * said why; NULL: nothing to do. */
     int (*taken)(struct runner *runner);
@@ -27,12 +28,13 @@ struct runner {
     int64_t ended_ms;
 };
 
-enum { RUNNER_GRACE = OPTION_FIRST_OWN, RUNNER_MAX_RUN, RUNNER_REPORT, RUNNER_FIRST_OWN };
+enum { RUNNER_GRACE = OPTION_FIRST_OWN, RUNNER_MAX_RUN, RUNNER_REPORT, RUNNER_METRICS, RUNNER_FIRST_OWN };
 
 #define OPTIONS_JOB                                                                                                 \
     OPTION_VALUE("grace", '\0', RUNNER_GRACE, "time between TERM and KILL (half of what the lease leaves)", "DUR"), \
         OPTION_VALUE("command", 'c', 'c', "run STRING by the shell, instead of CMD", "STRING"),                     \
-        OPTION_VALUE("report", '\0', RUNNER_REPORT, "write what happened to FILE, as JSON", "FILE")
+        OPTION_VALUE("report", '\0', RUNNER_REPORT, "write what happened to FILE, as JSON", "FILE"),                \
+        OPTION_VALUE("metrics", '\0', RUNNER_METRICS, "keep FILE filled with counters, for Prometheus", "FILE")
 #define OPTIONS_RUNNER                                                                                        \
     OPTIONS_WAIT, OPTION_VALUE("max-run", '\0', RUNNER_MAX_RUN, "stop CMD when it ran for this long", "DUR"), \
         OPTIONS_JOB

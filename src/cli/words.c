@@ -73,7 +73,9 @@ char *cli_lock_path(const char *lock)
         return NULL;
     }
     if (zkl_path_check(path, &error) != ZKL_OK) {
-        cli_error("\"%.200s\": %s", lock, error.text); /* it may be too long for the line */
+        char plain[201]; /* it may be too long for the line */
+        cli_printable(lock, strlen(lock), plain, sizeof plain);
+        cli_error("\"%s\": %s", plain, error.text);
         free(path);
         return NULL;
     }

@@ -105,6 +105,26 @@ matches "killed" "$(report x sh -c 'kill -9 $$')" '"outcome":"ran","exit_code":1
 matches "not found" "$(report x zklock-no-such-command)" '"outcome":"error","exit_code":127'
 matches "unreachable" "$(zklock -s 127.0.0.1:1 run --report /dev/stdout -w 200ms x true 2>/dev/null)" '"outcome":"unreachable","exit_code":122'
 
+# Metrics: a whole file at any time, for a collector that is another user; old ones are replaced.
+has() { grep -q "^$1\$" "$work/m.prom"; }
+echo old >"$work/m.prom"
+export -f has
+code 0 zklock run --metrics "$work/m.prom" m.1 bash -c "work=$work; has 'zklock_held{session=\"m.1\"} 1'"
+true_that "metrics after the end" has 'zklock_hold_seconds_count{session="m.1"} 1'
+same "what metrics leave behind" "$(cd "$work" && echo m.prom*)" m.prom
+same "who may read metrics" "$(stat -c %a "$work/m.prom")" 644
+zklock hold m.2 <>"$work/end" >"$work/granted" &
+holder=$!
+await "a holder" lines "$work/granted" 1
+zklock run --metrics "$work/m.prom" m.2 true &
+pid=$!
+await "metrics of one that waits" has 'zklock_waiting{session="m.2"} 1'
+kill "$holder" "$pid"
+wait "$holder" "$pid"
+code 125 zklock run --metrics /nonexistent/m x touch "$work/ran"
+matches "metrics that cannot be written" "$(cat "$work/err")" '^zklock: --metrics /nonexistent/m: No such file or directory$'
+true_that "CMD was not run" [ ! -e "$work/ran" ]
+
 # -w bounds everything, the connection included.
 begin=$(now_ms)
 code 122 zklock -s 127.0.0.1:1 run -w 500ms x true

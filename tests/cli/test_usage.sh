@@ -48,7 +48,12 @@ done <<'TABLE'
 125|run --report /nonexistent/file x true|--report /nonexistent/file: No such file
 125|run --report|missing argument
 125|--session-timeout 0 run x true|out of range
+125|--session-timeout 1ms run x true|100ms to 24h is possible
 125|--tick 0s run x true|out of range
+125|--tls a,b,c run x true|built without TLS.*SECURITY.md
+125|--tls abc run x true|ca.pem,cert.pem,key.pem
+125|elect|which election
+125|once --slot 1m|which job
 125|--auth-file /nonexistent run x true|--auth-file /nonexistent: No such file
 125|run -n a/../b true|"a/../b": path: '..' is not allowed
 125|run '' true|empty component
@@ -69,7 +74,6 @@ done <<'TABLE'
 125|check|which lock
 125|check a b|which lock
 125|hold|which lock
-125|elect|which lock
 125|elect x|which command
 125|elect --backoff soon x true|'soon' is no duration
 125|elect --backoff 30d x true|'30d' is out of range
@@ -107,6 +111,14 @@ chmod 600 "$work/auth"
 printf 'nothing\n' >"$work/auth"
 code 125 zklock --auth-file "$work/auth" run x true
 matches "secret of no form" "$(cat "$work/err")" 'SCHEME:CREDENTIALS'
+printf 'digest:ann:one\ndigest:ann:two\n' >"$work/auth"
+code 125 zklock --auth-file "$work/auth" run x true
+matches "two secrets" "$(cat "$work/err")" 'more than one line'
+mkdir -m 700 "$work/folder"
+code 125 zklock --auth-file "$work/folder" run x true
+matches "a directory for a secret" "$(cat "$work/err")" 'Is a directory'
+printf 'nothing\n' >"$work/auth"
+code 125 zklock --auth-file "$work/auth" run x true
 if grep -q nothing "$work/err"; then bad "the secret was shown"; else ok; fi
 
 # What cannot be written to standard output is said, and is no success.

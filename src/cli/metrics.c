@@ -1,0 +1,86 @@
+#include "metrics.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "clock.h"
+
+#define EVERY_MS 10000
+
+/* The text, malloced; it may grow between the two calls. NULL without memory. */
+static char *make_text(zkl_session *session, const char *name)
+{
+    char *text = NULL;
+    int64_t room = 0;
+    int64_t length = 0;
+    do {
+        room = length + 4096;
+        char *larger = realloc(text, (size_t)room);
+        if (!larger) {
+            break;
+        }
+        text = larger;
+        length = zkl_stats_write_prometheus(session, name, text, (size_t)room);
+    } while (length >= room);
+    if (length < 0 || length >= room) {
+        free(text);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return text;
+}
+
+/* A collector reads when it likes: it finds the old file or the new one. Readable to all, as its user is another one. */
+static bool replace(const char *file, const char *text)
+{
+    char *fresh = NULL;
+    int fd = asprintf(&fresh, "%s.XXXXXX", file) < 0 ? -1 : mkstemp(fresh);
+    FILE *stream = fd < 0 ? NULL : fdopen(fd, "w");
+    bool written = stream && fputs(text, stream) >= 0 && fchmod(fd, 0644) == 0;
+    written = stream && fclose(stream) == 0 && written && rename(fresh, file) == 0;
+    if (fd >= 0 && !written) {
+        int reason = errno;
+        unlink(fresh);
+        errno = reason;
+    }
+    free(fresh);
+    return written;
+}
+
+bool metrics_write(struct metrics *metrics, zkl_session *session)
+{
+    if (!metrics->file || !session) {
+        return true;
+    }
+    metrics->next_ms = clock_ms(CLOCK_MONOTONIC) + EVERY_MS;
+    char *text = make_text(session, metrics->name);
+    bool written = text && replace(metrics->file, text);
+    if (!written && !metrics->failed) {
+        cli_error("--metrics %s: %s", metrics->file, strerror(errno));
+    }
+    metrics->failed = !written;
+    free(text);
+    return written;
+}
+
+void metrics_look(struct metrics *metrics, zkl_session *session)
+{
+    if (metrics_timeout(metrics, -1) == 0) {
+        metrics_write(metrics, session);
+    }
+}
+
+int metrics_timeout(const struct metrics *metrics, int timeout_ms)
+{
+    if (!metrics->file) {
+        return timeout_ms;
+    }
+    int64_t left = metrics->next_ms - clock_ms(CLOCK_MONOTONIC);
+    left = left > 0 ? left : 0;
+    return timeout_ms >= 0 && timeout_ms < left ? timeout_ms : (int)left;
+}
