@@ -1,4 +1,4 @@
-"""bench.py BUILD_DIR OUT_DIR [--quick | --smoke | --rounds N] [--listing]: sets the drivers against each other on the same jobs, in turn, and writes measurements.md
+"""bench.py BUILD_DIR OUT_DIR [--quick | --smoke | --rounds N]: sets the drivers against each other on the same jobs, in turn, and writes measurements.md
 and img/*.svg to OUT_DIR, and the page's short table into the README beside it, if there is one. scripts/bench calls it."""
 import itertools
 import sys
@@ -14,6 +14,7 @@ from report import write_report
 from short import write_readme
 from systems import SYSTEMS, Driver, DriverEnded, Missing, Postgres, Redis, ZooKeeper
 
+OURS = ["zklock", "listing"]
 QUEUES = ["zklock", "curator", "kazoo"]
 POLLERS = ["redis10", "redis100", "postgres100"]
 
@@ -29,10 +30,10 @@ class Job(NamedTuple):
 
 JOBS = {
     "free": Job("sessions", 1, 0, ["raw", *QUEUES, *POLLERS[1:]], ["tmpfs", "disk", "three"]),
-    "eight": Job("sessions", 8, 0, ["raw", "raw1", *QUEUES, *POLLERS], ["tmpfs", "disk", "three"]),
+    "eight": Job("sessions", 8, 0, ["raw", "raw1", "listing", *QUEUES, *POLLERS], ["tmpfs", "disk", "three"]),
     "threads": Job("threads", 8, 0, QUEUES),
-    "pair": Job("sessions", 2, 2000, ["raw", *QUEUES]),
-    "relay": Job("relay", 2, 2000, ["zklock"]),
+    "pair": Job("sessions", 2, 2000, ["raw", "listing", *QUEUES]),
+    "relay": Job("relay", 2, 2000, OURS),
     "event": Job("event", 2, 2000, ["raw"]),
     "read": Job("read", 1, 2000, ["raw"]),
     "busy": Job("sessions", 8, 50000, [*QUEUES, *POLLERS], length=8, every=3),
@@ -47,7 +48,6 @@ class Size:
 
     def __init__(self, words):
         self.words = " ".join(words)
-        self.listing = "--listing" in words
         word, rounds = (words or [""])[0], int(words[1]) if "--rounds" in words else 9
         smoke, quick = word == "--smoke", word == "--quick"
         self.rounds = 1 if smoke else 3 if quick else rounds
@@ -115,18 +115,12 @@ class Bench:
         if answer and number > 0:
             self.runs.add(job, place, system, number, figures(job, *answer))
 
-    def variants(self, system, job="eight"):
-        """With --listing: ours, and ours without announced releases, in what is about hand-over between sessions."""
-        both = system == "zklock" and self.size.listing and job in ("eight", "pair", "relay")
-        return ["zklock", "listing"] if both else [system]
-
     def play(self, number):
         """Every job once, every system in turn; in odd rounds the other way round."""
         for name, job in JOBS.items():
             wanted = job.every == 1 or (number > 0 and number % min(job.every, self.size.rounds) == 0)
             for place in [place for place in job.places if wanted and place in self.size.places]:
-                systems = [s for system in job.systems for s in self.variants(system, name)]
-                for system in systems if number % 2 == 0 else reversed(systems):
+                for system in job.systems if number % 2 == 0 else reversed(job.systems):
                     if SYSTEMS[system][2] == "zookeeper" or place == "tmpfs":
                         few = min(job.contenders, self.size.contenders)
                         self.run(name, place, system, number, (job.kind, few, self.size.ms * job.length, job.hold_us))
@@ -141,7 +135,7 @@ class Bench:
     def crowds(self):
         size = self.size
         for number in range(1, size.waiters_rounds + 1):
-            for count, system in itertools.product(size.waiters, self.variants("zklock")):
+            for count, system in itertools.product(size.waiters, OURS):
                 looks = iter([lambda: None, lambda n=count: self.watches_set(n - 1)])
                 counters = self.server("zookeeper", "tmpfs").counters
                 self.run(f"waiters{count}", "tmpfs", system, number, ("waiters", count, 0, 2000),
@@ -181,9 +175,8 @@ class Bench:
 
 def main():
     words = sys.argv[3:]
-    much = words[:-1] if words[-1:] == ["--listing"] else words
-    counted = len(much) == 2 and much[0] == "--rounds" and much[1].isdecimal() and int(much[1]) > 0
-    if len(sys.argv) < 3 or not (counted or much in ([], ["--quick"], ["--smoke"])):
+    counted = len(words) == 2 and words[0] == "--rounds" and words[1].isdecimal() and int(words[1]) > 0
+    if len(sys.argv) < 3 or not (counted or words in ([], ["--quick"], ["--smoke"])):
         sys.exit(__doc__)
     bench = Bench(sys.argv[1], Size(words))
     began, where = time.monotonic(), machine.describe()

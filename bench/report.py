@@ -69,7 +69,7 @@ def busy_table(bench):
 
 def waiters_table(bench):
     rows, runs = [], bench.runs
-    for count, system in itertools.product(bench.size.waiters, bench.variants("zklock")):
+    for count, system in itertools.product(bench.size.waiters, ("zklock", "listing")):
         job = f"waiters{count}"
         between = runs.pooled(job, "tmpfs", system)
         rows.append([SYSTEMS[system][0], f"{count:,}", *(us(quantile(between, q)) for q in (0.5, 0.99)),
@@ -167,6 +167,7 @@ One session takes and gives back a lock that nobody else wants.
 ## Eight sessions, one lock
 Each takes it, gives it back and asks again, without a pause: the worst case for throughput. *Hand-over* is from the release call of one to the
 return of another's acquire that was waiting. *Luckiest : unluckiest* are grants of one contender in a round. kazoo's sessions are processes, the others' threads.
+*zklock that lists* has znodes that others may write, so no release is announced, and who waits reads the list before it goes on.
 
 ![Grants a second](img/grants.svg)
 
@@ -181,12 +182,13 @@ What one grant takes in the first place of that table. Wake-ups are counted by t
 of its own); `bench/wakeups.py` says who is who.
 
 {grant}
-- **The requests are the same.** Who lists needs five for a grant: create, list, get with a watch, list, delete; with any client, in any language.
+- **The requests are as many.** Who lists needs five for a grant: create, list, get with a watch, list, delete; with any client, in any language. An announced release
+  spares the second list, for which each waiter watches its own node, too: as many requests, but one way to the server and back less between two holders.
 - **The server does most of the work**: each request goes through its selector, a worker, and three more threads, and the answer back through the first two; each of
   them sleeps between two requests. Clients compete with it for the same cores here.
 - **Ours against raw**: what differs is all that this library adds to the client library under it.
 - **The client library has two threads**: what comes is read by one and told on the other; what is sent is queued, and the first is woken by a pipe to send it. From an event
-  to the holder's next request that is: connection, answers, connection (the list is sent), connection, answers, who asked (it holds), connection (it sends). *The same, one thread*
+  to the holder's next request, when listing, that is: connection, answers, connection (the list is sent), connection, answers, who asked (it holds), connection (it sends). *The same, one thread*
   is the same recipe on libzookeeper_st, where who waits reads the socket himself and sends at once: what these hand-overs between threads cost.
 
 ## Eight threads of one session
@@ -201,7 +203,7 @@ Each section lasts 50 ms, so somebody always waits. Requests are counted by the 
 A section of 2 ms, so that the other one waits for certain; who has released asks again at once, which delays the other.
 
 {pair}
-Without that: zklock hands over in {relay}, where raw delete-to-event takes {event} and a raw read {read}.
+Without that: zklock hands over in {relay}, in {relay_listing} when listing, where raw delete-to-event takes {event} and a raw read {read}.
 
 ## The command
 From the start of the process to its end, client library and connection included, in turn as everything else, {commands} times after {uncounted} that do not
@@ -209,8 +211,8 @@ count. Lock and LOCK are free; etcd, as ZooKeeper, has its data in memory.
 
 {command}
 ## Many waiters
-All queue before the first release; {hand_overs} hand-overs at that length, each to another session. The list of the queue is read at each grant, and its
-bytes are what grows with the queue; nobody else is woken.
+All queue before the first release; {hand_overs} hand-overs at that length, each to another session. Who lists reads the whole queue
+at each grant, and its bytes are what grows with it. Nobody but the next one is woken; an announced release tells its own session, too.
 {waiters_plot}
 {waiters}
 ## Many locks, many pending acquires
@@ -231,7 +233,7 @@ def write_report(bench, folder, machine, seconds):
         machine="\n".join("- " + line for line in machine), goals=goal_table(bench), short=short_table(bench),
         grant=grant_table(bench), command=command_table(bench), commands=size.commands, uncounted=min(UNCOUNTED, size.commands), free=free_table(bench),
         eight=contest_table(bench, "eight", size.places), threads=contest_table(bench, "threads", ["tmpfs"]), busy=busy_table(bench),
-        relay=us(runs.median("relay", "tmpfs", "zklock", "wait_us")),
+        relay=us(runs.median("relay", "tmpfs", "zklock", "wait_us")), relay_listing=us(runs.median("relay", "tmpfs", "listing", "wait_us")),
         event=us(runs.median("event", "tmpfs", "raw", "wait_us")), read=us(runs.median("read", "tmpfs", "raw", "wait_us")),
         pair=contest_table(bench, "pair", ["tmpfs"]), hand_overs=number(runs.median(f"waiters{size.waiters[-1]}", "tmpfs", "zklock", "hand_over_count")),
         waiters_plot="\n![Hand-over by length of the queue](img/waiters.svg)\n" if len(size.waiters) > 1 else "",

@@ -9,7 +9,7 @@ import tempfile
 
 from systems import Missing
 
-SYSTEMS_TRACED = ["raw", "raw1", "zklock", "curator"]
+SYSTEMS_TRACED = ["raw", "raw1", "zklock", "listing", "curator"]
 # What a thread is called here, by its name (Java) or by what it sleeps in (the client library's threads have no names).
 NAMES = [("SendThread", "client: connection"), ("EventThrea", "client: answers and events"), ("NIOServerCxn", "server: connections"),
          ("NIOWorker", "server: connections"), ("RequestThrottl", "server: request pipeline"), ("ProcessThread", "server: request pipeline"),
@@ -101,7 +101,7 @@ def measure(bench):
         return
     server = bench.server("zookeeper", "tmpfs")
     try:
-        for system in [variant for system in SYSTEMS_TRACED for variant in bench.variants(system)]:
+        for system in SYSTEMS_TRACED:
             driver = bench.driver(system, "tmpfs")
             if driver:
                 with tempfile.TemporaryDirectory(prefix="zklock-bench-") as folder:
