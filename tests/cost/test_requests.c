@@ -119,7 +119,7 @@ static void lock_try(void)
 static void lock_queue(void)
 {
     waiter_start(&waiter, lock, SOON);
-    watches_are(1);
+    watches_are(2); /* on the node before ours, and on our own */
 }
 static void queued_before(void)
 {
@@ -135,6 +135,17 @@ static void lock_hand_over(void)
 {
     release(second);
     CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_OK);
+}
+/* A holder that waited itself announces its release. */
+static void announced_before(void)
+{
+    queued_before();
+    lock_hand_over();
+    zkl_lock *holder = lock;
+    lock = second;
+    second = holder;
+    waiter_start(&waiter, lock, SOON);
+    watches_are(3); /* the holder's is left */
 }
 static void hand_over_and_free(void)
 {
@@ -161,7 +172,7 @@ static void long_queue_after(void)
         waiter_end(&more[i]);
         zkl_lock_free(more[i].lock);
     }
-    watches_are(0);
+    watches_are(1); /* the holder's, which waited, on its own node */
     release_and_free();
     CU_ASSERT(wire_becomes(server, "zk_ephemerals_count\t", 0));
 }
@@ -312,6 +323,7 @@ static const struct operation {
     {"try, held by another", far_holder_before, lock_try, rival_after},
     {"queue behind one", far_holder_before, lock_queue, hand_over_and_free},
     {"hand-over, another session", queued_before, lock_hand_over, release_and_free},
+    {"hand-over, announced", announced_before, lock_hand_over, release_and_free},
     {"hand-over, same session", queued_near_before, lock_hand_over, release_and_free},
     {"hand-over, 10 more waiting", long_queue_before, lock_hand_over, long_queue_after},
     {"cancel", queued_before, lock_cancel, rival_after_cancel},
