@@ -34,14 +34,15 @@ _Static_assert(SLOTS <= SIM_LEAVES, "the clock has a leaf per slot");
 struct sim_clock {
     int64_t now;
     int64_t due[SIM_LEAVES];
-    uint8_t tie[SIM_LEAVES];
-    uint8_t winner[SIM_LEAVES]; /* of each inner node of the tree over the slots; [1] is the next event */
+    uint8_t tie[SIM_LEAVES];        /* among equal times; a permutation */
+    uint8_t slot[SIM_LEAVES];       /* whose tie it is */
+    uint64_t first[2 * SIM_LEAVES]; /* of each node of the tree over the slots, due << 7 | tie; [1] is the next event */
 };
 void sim_clock_init(struct sim_clock *clock, uint64_t seed);
 void sim_clock_set(struct sim_clock *clock, int slot, int64_t due);
 static inline int sim_clock_next(const struct sim_clock *clock)
 {
-    return clock->winner[1];
+    return clock->slot[clock->first[1] & (SIM_LEAVES - 1)];
 }
 
 enum sim_sync_state { SIM_SYNCS = 64 };
