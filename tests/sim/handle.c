@@ -412,6 +412,7 @@ static int submit_late(struct sim *s, int client, uint64_t id, const struct zkl_
 static void tell_faults(struct sim *s, int client, const struct zkl__op *op)
 {
     if (op->kind == ZKL__OP_MULTI && op->part_count > 0) {
+        sim_faults_on(s, SIM_ON_MULTI, client);
         tell_faults(s, client, &op->parts[0]);
     } else if (op->kind == ZKL__OP_CREATE && op->mode == ZKL__EPHEMERAL_SEQUENTIAL) {
         sim_faults_on(s, SIM_ON_CREATE, client);

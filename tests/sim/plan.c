@@ -181,7 +181,7 @@ static int64_t roll_value(const struct sim_plan *plan, uint64_t *dice, enum sim_
 
 static enum sim_trigger roll_trigger(uint64_t *dice)
 {
-    return dice_once_in(dice, 3) ? SIM_AT : (enum sim_trigger)dice_between(dice, SIM_ON_SUBMIT, SIM_TRIGGERS - 1);
+    return dice_once_in(dice, 3) ? SIM_AT : (enum sim_trigger)dice_between(dice, SIM_ON_SUBMIT, SIM_ROLLED - 1);
 }
 
 static void roll_fault(struct sim_plan *plan, uint64_t *dice, enum sim_fault_kind kind)

@@ -34,16 +34,18 @@ struct sim_acquire {
 
 /* When a fault strikes: at a time, or when something happens for the n-th time. */
 enum sim_trigger {
-    SIM_AT,         /* ns */
-    SIM_ON_SUBMIT,  /* n-th operation handed to a client library, before it is sent */
-    SIM_ON_CREATE,  /* n-th create of a contender's node handed in, just after it was sent */
-    SIM_ON_DELETE,  /* n-th delete handed in, just after it was sent */
-    SIM_ON_COMMIT,  /* n-th transaction committed */
-    SIM_ON_MAKE,    /* n-th container committed */
-    SIM_ON_REPLY,   /* n-th reply arrives, before the core has it */
-    SIM_ON_GRANT,   /* n-th */
-    SIM_ON_RELEASE, /* n-th release, just after the step */
-    SIM_ON_CONNECT, /* n-th session welcomed or revalidated, before the client knows */
+    SIM_AT,                    /* ns */
+    SIM_ON_SUBMIT,             /* n-th operation handed to a client library, before it is sent */
+    SIM_ON_CREATE,             /* n-th create of a contender's node handed in, just after it was sent */
+    SIM_ON_DELETE,             /* n-th delete handed in, just after it was sent */
+    SIM_ON_COMMIT,             /* n-th transaction committed */
+    SIM_ON_MAKE,               /* n-th container committed */
+    SIM_ON_REPLY,              /* n-th reply arrives, before the core has it */
+    SIM_ON_GRANT,              /* n-th */
+    SIM_ON_RELEASE,            /* n-th release, just after the step */
+    SIM_ON_CONNECT,            /* n-th session welcomed or revalidated, before the client knows */
+    SIM_ROLLED,                /* before this: rolled. Behind it: only in plans kept as text */
+    SIM_ON_MULTI = SIM_ROLLED, /* n-th multi handed in, just after it was sent */
     SIM_TRIGGERS
 };
 

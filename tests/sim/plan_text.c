@@ -16,8 +16,8 @@
 
 #include "sim.h"
 
-static const char *const trigger_names[SIM_TRIGGERS] = {"at",   "submit", "create", "delete",  "commit",
-                                                        "make", "reply",  "grant",  "release", "connect"};
+static const char *const trigger_names[SIM_TRIGGERS] = {"at",    "submit", "create",  "delete",  "commit", "make",
+                                                        "reply", "grant",  "release", "connect", "multi"};
 static const char *const kind_names[SIM_KINDS] = {"mutex", "read", "write"};
 static const char *const fault_names[SIM_FAULT_KINDS] = {"lose-replies",
                                                          "lose-requests",
