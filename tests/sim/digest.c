@@ -41,16 +41,24 @@ static bool shows(const struct sim_node *node)
     return node->dzxid > base_zxid;
 }
 
-static void know_replies(const struct sim *s, const struct sim_channel *channel)
+/* What the k-th reply on its way to a client answers; NULL: it has given that connection up. */
+static const struct sim_outstanding *asked(const struct sim_handle *handle, unsigned k)
 {
-    for (const struct sim_message *m = channel->head; m; m = m->next) {
+    return k < handle->count ? &handle->outstanding[(handle->first + k) % SIM_OUTSTANDING] : NULL;
+}
+
+static void know_replies(const struct sim *s, const struct sim_handle *handle)
+{
+    unsigned next = 0;
+    const struct sim_message *m = handle->conn < 0 ? NULL : s->conns[handle->conn].to_client.head;
+    for (; m; m = m->next) {
+        const struct sim_outstanding *request = m->kind == SIM_MSG_REPLY ? asked(handle, next++) : NULL;
         if (m->node >= 0) {
             know(s->nodes[m->node].czxid);
         }
-        for (int i = 0; m->kind == SIM_MSG_REPLY && m->parts >= 0 && i < SIM_PARTS - m->parts && i < 4; i++) {
-            if (s->parts[m->parts + i].node >= 0) {
-                know(s->nodes[s->parts[m->parts + i].node].czxid);
-            }
+        for (int i = 0; request && m->parts >= 0 && i < request->part_count; i++) {
+            int node = s->parts[m->parts + i].node;
+            know(node < 0 ? 0 : s->nodes[node].czxid);
         }
     }
 }
@@ -75,6 +83,7 @@ static void know_clients(const struct sim *s)
             know(c->czxid);
             know(c->revoked);
         }
+        know_replies(s, &s->clients[client].handle);
     }
     for (int i = 0; i < s->attempt_count; i++) {
         know(s->attempts[i].state == SIM_OVER || s->attempts[i].state == SIM_LEFT ? 0 : s->attempts[i].token);
@@ -95,9 +104,6 @@ static void know_all(const struct sim *s)
     known_count = 0;
     know_nodes(s);
     know_clients(s);
-    for (int i = 0; i < SIM_CONNS; i++) {
-        know_replies(s, &s->conns[i].to_client);
-    }
     for (int i = base; i < s->proposed; i++) {
         know(s->log[i].zxid);
     }
@@ -112,10 +118,11 @@ static uint64_t seen(const struct sim *s, int client, int64_t zxid)
         hash += s->log[i].zxid <= zxid ? 2 : 0;
     }
     for (int i = 0; i < handle->watch_count; i++) {
-        int path = handle->watches[i].path;
+        int path = handle->watches[i].path, newest = s->paths[path].node;
         bool there = sim_node_at(s, path, SIM_HEAD) >= 0;
         bool children = handle->watches[i].bits & SIM_WATCH_CHILD;
-        bool changed = there && sim_tree_changed(s, path, SIM_HEAD, children) > zxid;
+        bool changed =
+            there ? sim_tree_changed(s, path, SIM_HEAD, children) > zxid : newest >= 0 && s->nodes[newest].dzxid > zxid;
         hash = sim_blend(hash, (uint64_t)there << 1 | changed);
     }
     return hash;
@@ -168,7 +175,7 @@ static uint64_t conn_hash(const struct sim *s, int index, uint32_t serial)
 
 static uint64_t part_hash(const struct sim *s, const struct sim_part *part)
 {
-    uint64_t hash = sim_blend((uint64_t)part->op << 32 | (uint64_t)part->mode << 16, (uint64_t)part->rc);
+    uint64_t hash = sim_blend((uint64_t)part->op << 32 | (uint64_t)part->mode << 16 | part->sealed, (uint64_t)part->rc);
     hash = sim_blend(hash, path_hash(s, part->path));
     hash = sim_blend(hash, node_hash(s, part->node));
     return bytes_hash(sim_blend(hash, (uint64_t)part->version << 32 ^ part->size), part->data, part->size);
@@ -205,15 +212,15 @@ static uint64_t channel_hash(const struct sim *s, int client, const struct sim_c
 }
 
 /* A reply is made when it is read, of the tree as it was: so what was asked shows what it will say. */
-static uint64_t content_hash(const struct sim *s, const struct sim_outstanding *asked, const struct sim_message *m)
+static uint64_t content_hash(const struct sim *s, const struct sim_outstanding *request, const struct sim_message *m)
 {
-    uint64_t hash = sim_blend((uint64_t)asked->op, path_hash(s, asked->path));
-    if (asked->op == ZKL__OP_CHILDREN && asked->path >= 0) {
-        for (int child = s->paths[asked->path].first_child; child >= 0; child = s->paths[child].sibling) {
+    uint64_t hash = sim_blend((uint64_t)request->op, path_hash(s, request->path));
+    if (request->op == ZKL__OP_CHILDREN && request->path >= 0) {
+        for (int child = s->paths[request->path].first_child; child >= 0; child = s->paths[child].sibling) {
             hash += sim_node_at(s, child, m->zxid) >= 0 ? path_hash(s, child) : 0;
         }
     }
-    if (asked->op == ZKL__OP_GET && m->node >= 0) {
+    if (request->op == ZKL__OP_GET && m->node >= 0) {
         uint32_t size;
         int32_t version;
         const void *data = sim_tree_data(s, m->node, m->zxid, &size, &version);
@@ -222,7 +229,7 @@ static uint64_t content_hash(const struct sim *s, const struct sim_outstanding *
     if (m->node >= 0) {
         hash = sim_blend(hash, (uint64_t)s->nodes[m->node].owner);
     }
-    for (int i = 0; asked->op == ZKL__OP_MULTI && m->parts >= 0 && i < asked->part_count; i++) {
+    for (int i = 0; request->op == ZKL__OP_MULTI && m->parts >= 0 && i < request->part_count; i++) {
         hash = sim_blend(hash, part_hash(s, &s->parts[m->parts + i]));
     }
     return hash;
@@ -232,12 +239,10 @@ static uint64_t replies_hash(const struct sim *s, const struct sim_handle *handl
 {
     uint64_t hash = 0;
     unsigned next = 0;
-    const struct sim_channel *channel = handle->conn < 0 ? NULL : &s->conns[handle->conn].to_client;
-    for (const struct sim_message *m = channel ? channel->head : NULL; m; m = m->next) {
-        if (m->kind == SIM_MSG_REPLY && next < handle->count) {
-            hash = sim_blend(hash, content_hash(s, &handle->outstanding[(handle->first + next) % SIM_OUTSTANDING], m));
-            next++;
-        }
+    const struct sim_message *m = handle->conn < 0 ? NULL : s->conns[handle->conn].to_client.head;
+    for (; m; m = m->next) {
+        const struct sim_outstanding *request = m->kind == SIM_MSG_REPLY ? asked(handle, next++) : NULL;
+        hash = request ? sim_blend(hash, content_hash(s, request, m)) : hash;
     }
     return hash;
 }
@@ -255,8 +260,8 @@ static uint64_t tree_hash(const struct sim *s)
             continue;
         }
         uint64_t hash = sim_blend(node_hash(s, i), rank(n->dzxid));
-        hash = sim_blend(hash, (uint64_t)n->owner << 8 ^ (uint64_t)n->container << 2 ^ (uint64_t)n->by_stranger << 1 ^
-                                   n->taken);
+        hash = sim_blend(hash, (uint64_t)n->owner << 8 ^ (uint64_t)n->sealed << 3 ^ (uint64_t)n->container << 2 ^
+                                   (uint64_t)n->by_stranger << 1 ^ n->taken);
         hash = sim_blend(hash, (uint64_t)n->cversion);
         hash = sim_blend(hash, n->head_zxid > sim_committed_zxid(s) ? (uint64_t)n->head_cversion : NOTHING);
         hash = sim_blend(hash, (uint64_t)n->end_told);
@@ -362,6 +367,7 @@ static uint64_t handle_hash(const struct sim *s, int client)
         hash = sim_blend(hash, sim_digest_id(s, client, each->id));
         hash = sim_blend(hash, sim_blend((uint64_t)each->op << 32 ^ (uint64_t)each->part_count << 1 ^ each->watch,
                                          path_hash(s, each->path)));
+        hash = sim_blend(hash, each->op == ZKL__OP_MULTI ? path_hash(s, each->deletes) : NOTHING);
     }
     hash = sim_blend(hash, replies_hash(s, it));
     return sim_blend(hash, channel_hash(s, client, &it->inbox));

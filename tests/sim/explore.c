@@ -267,17 +267,18 @@ static bool run(struct explorer *e)
     return s->judge.failed || visit(e);
 }
 
-static void plan_world(struct sim_plan *plan, int servers, int clients, int acquires)
+static void plan_world(struct sim_plan *plan, const struct sim_scope *scope)
 {
-    *plan = (struct sim_plan){.servers = servers,
-                              .clients = clients,
+    *plan = (struct sim_plan){.servers = scope->servers,
+                              .clients = scope->clients,
+                              .seals = scope->seals,
                               .paths = 1,
                               .tick = 1000 * SIM_MS,
                               .timeout = 4000 * SIM_MS,
                               .pause = 250 * SIM_MS,
                               .sequence = 1}; /* the directory is there */
-    for (int client = 0; client < clients; client++) {
-        for (int i = 0; i < acquires; i++) {
+    for (int client = 0; client < scope->clients; client++) {
+        for (int i = 0; i < scope->acquires; i++) {
             plan->acquires[plan->acquire_count++] = (struct sim_acquire){.client = client, .timeout = -1, .cancel = -1};
         }
     }
@@ -319,7 +320,7 @@ bool sim_explore(struct sim *s, const struct sim_scope *scope, FILE *trace, stru
     struct explorer *e = &explorer;
     *out = (struct sim_explored){.worlds = 0};
     *e = (struct explorer){.s = s, .by_history = scope->by_history, .faults = scope->faults, .out = out};
-    plan_world(&e->plan, scope->servers, scope->clients, scope->acquires);
+    plan_world(&e->plan, scope);
     for (int client = 0; client < scope->clients; client++) {
         e->full = e->full || !sim_heap_mapped(&s->clients[client].heap);
     }

@@ -19,6 +19,7 @@
 struct sim_scope {
     int servers, clients, acquires, faults;
     bool by_history;
+    bool seals; /* the clients announce their releases */
 };
 
 struct sim_explored {

@@ -5,7 +5,8 @@
  *   sim --plan FILE [--trace]  a plan kept as text
  *   sim --story FILE           its trace, shortened, for people and golden files
  *   sim --print N              the plan of a seed, as text
- *   sim --explore SERVERS CLIENTS ACQUIRES FAULTS [histories]   every order of events, to the end; again, to check the digests
+ *   sim --explore SERVERS CLIENTS ACQUIRES FAULTS [histories | lists]   every order of events, to the end;
+ *       histories: again, to check the digests; lists: no release is announced
  *   sim --shrink N | FILE      a failing seed's or file's plan, with every line taken out that it does not need
  *
  * Exit code 0: nothing was violated. 1: something was; the line says seed, verdict and how to see it again. 2: usage. */
@@ -163,9 +164,9 @@ static void report_scope(const struct sim *s, const struct sim_scope *scope, con
                            : "not closed: no memory");
 }
 
-static int explore(struct sim *s, char **argv, bool histories)
+static int explore(struct sim *s, char **argv, bool histories, bool lists)
 {
-    struct sim_scope scope = {atoi(argv[2]), atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), false};
+    struct sim_scope scope = {atoi(argv[2]), atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), .seals = !lists};
     struct sim_explored found, by_history;
     double began = seconds();
     sim_explore(s, &scope, stdout, &found);
@@ -186,7 +187,7 @@ static int explore(struct sim *s, char **argv, bool histories)
 static int usage(void)
 {
     fprintf(stderr, "usage: sim --seeds FROM COUNT | --seed N [--trace] | --plan FILE [--trace] | --story FILE | "
-                    "--print N | --shrink N | --explore S C A F [histories]\n");
+                    "--print N | --shrink N | --explore S C A F [histories | lists]\n");
     return 2;
 }
 
@@ -212,7 +213,8 @@ int main(int argc, char **argv)
     } else if (strcmp(argv[1], "--print") == 0) {
         code = print_plan(argv[2]);
     } else if (strcmp(argv[1], "--explore") == 0 && (argc == 6 || argc == 7)) {
-        code = explore(s, argv, argc == 7 && strcmp(argv[6], "histories") == 0);
+        const char *word = argc == 7 ? argv[6] : "";
+        code = explore(s, argv, strcmp(word, "histories") == 0, strcmp(word, "lists") == 0);
     } else if (strcmp(argv[1], "--shrink") == 0) {
         code = shrink(s, argv[2]);
     } else {
