@@ -1,8 +1,10 @@
 /* cmd_elect.c - for daemons: run CMD while leader, stop it on loss, stand again. */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "notify.h"
 #include "runner.h"
@@ -16,7 +18,7 @@ static const struct poptOption options[] = {
     OPTION_VALUE("value", '\0', OPTION_VALUE_TEXT, "what the candidate publishes (HOST:PID (USER))", "TEXT"),
     OPTION_VALUE("backoff", '\0', OPTION_BACKOFF, "pause after CMD failed; doubles up to 1m while it fails (1s)",
                  "DUR"),
-    OPTION_FLAG("notify", '\0', OPTION_NOTIFY, "tell systemd: READY=1, STATUS=, STOPPING=1"),
+    OPTION_FLAG("notify", '\0', OPTION_NOTIFY, "tell systemd: READY=1, STATUS=, STOPPING=1, WATCHDOG=1"),
     OPTIONS_JOB,
     OPTION_END,
 };
@@ -118,12 +120,23 @@ static int next(struct runner *runner, int code)
     return code;
 }
 
+/* From a terminal HUP means that it is gone. To a daemon it says: read your configuration again. */
+static bool has_terminal(void)
+{
+    int terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (terminal >= 0) {
+        close(terminal);
+    }
+    return terminal >= 0;
+}
+
 static int elect_command(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
 {
     struct elect elect = {.notify = {.socket = -1}, .backoff_ms = 1000};
     runner_init(&elect.runner, cli, self->name);
     elect.runner.what = "election";
     elect.runner.contend.wish.kind = &wish_leader;
+    elect.runner.contend.reloads = !has_terminal();
     elect.runner.job.again = true;
     elect.runner.opened = opened;
     elect.runner.granted = granted;
@@ -146,12 +159,15 @@ const struct cli_command cmd_elect = {
              "                              killed by HUP, INT or TERM\n"
              "  TERM, INT or QUIT to us     CMD gets it; when it has ended, ends with its\n"
              "                              code. While waiting: 128+n at once\n"
+             "  HUP to us                   CMD gets it. While waiting: nothing, but from a\n"
+             "                              terminal, that is gone then, the end\n"
              "  CMD cannot be run           resigns and ends, 126 or 127\n"
              "  --once                      ends with the term: CMD's code, 120 when lost\n\n"
              "--notify sends READY=1 when the session is there and the candidate stands (a\n"
              "standby that waits is a service that is up), its place in the queue or since\n"
-             "when it leads as STATUS=, and takes NOTIFY_SOCKET out of CMD's environment;\n"
-             "without --notify CMD keeps it and may speak for itself (NotifyAccess=all).\n"
+             "when it leads as STATUS=, WATCHDOG=1 (WatchdogSec=) as long as it can act on a\n"
+             "loss, and takes NOTIFY_SOCKET and WATCHDOG_* out of CMD's environment;\n"
+             "without --notify CMD keeps them and may speak for itself (NotifyAccess=all).\n"
              "'zklock ls ELECTION' shows leader and candidates; Curator's LeaderLatch stands\n"
              "in the same queue. CMD's environment, signals and exit codes: 'zklock run -h'.\n",
     .options = options,

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 
 #include "clock.h"
 #include "identity.h"
+#include "notify.h"
 #include "options.h"
 #include "signals.h"
 #include "waitline.h"
@@ -88,6 +90,12 @@ void contend_dispatch(struct contend *contend)
 {
     zkl_session_dispatch(contend->session);
     metrics_look(&contend->metrics, contend->session);
+    notify_alive(contend->notify, contend->session);
+}
+
+static bool is_end(const struct contend *contend, int number)
+{
+    return signals_is_end(number) && !(number == SIGHUP && contend->reloads);
 }
 
 /* Waits for callbacks, a signal or the time. Returns the signal, 0 for none. */
@@ -95,7 +103,8 @@ static int wait_once(struct contend *contend, int timeout_ms)
 {
     struct pollfd fds[] = {{.fd = zkl_session_fd(contend->session), .events = POLLIN},
                            {.fd = signals_fd(), .events = POLLIN}};
-    poll(fds, 2, metrics_timeout(&contend->metrics, timeout_ms));
+    timeout_ms = notify_patience(contend->notify, metrics_timeout(&contend->metrics, timeout_ms));
+    poll(fds, 2, timeout_ms);
     contend_dispatch(contend);
     return signals_next();
 }
@@ -119,7 +128,7 @@ static void wait_decided(struct contend *contend)
     waitline_init(&line, contend);
     while (!contend->decided && !contend->signal) {
         int number = wait_once(contend, waitline_timeout(&line));
-        contend->signal = signals_is_end(number) ? number : 0;
+        contend->signal = is_end(contend, number) ? number : 0;
         if (!contend->decided) {
             waitline_show(&line, contend);
         }
@@ -181,7 +190,7 @@ int contend_pause(struct contend *contend, int64_t pause_ms)
     int64_t left_ms;
     while ((left_ms = end_ms - clock_ms(CLOCK_MONOTONIC)) > 0) {
         int number = wait_once(contend, (int)left_ms);
-        if (signals_is_end(number)) {
+        if (is_end(contend, number)) {
             contend->signal = number;
             return EXIT_SIGNAL + number;
         }

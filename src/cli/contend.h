@@ -21,6 +21,7 @@ struct contend {
     const char *metadata;  /* on our znode; NULL: who we are */
     struct notify *notify; /* who is told how the wait goes; NULL: nobody */
     struct metrics metrics;
+    bool reloads; /* HUP is no end of the wait */
     /* How it went. */
     int64_t begun_ms; /* CLOCK_MONOTONIC */
     zkl_session *session;
@@ -48,7 +49,7 @@ int contend_release(struct contend *contend);
 /* Ends the session and frees all; to be called however far it came. */
 void contend_close(struct contend *contend);
 
-/* Runs callbacks that wait. */
+/* Runs callbacks that wait, and tells the watchdog. */
 void contend_dispatch(struct contend *contend);
 
 /* Opens a session by the global options: for what does not contend. Says why not. */

@@ -253,9 +253,7 @@ static void wait_once(struct job *job, bool started)
     if (fds[0].revents) {
         on_event(job);
     }
-    if (fds[1].revents) {
-        contend_dispatch(job->contend);
-    }
+    contend_dispatch(job->contend);
 }
 
 /* A grant may come with an old lease, of which too little is left to begin: the next heartbeat renews it. */

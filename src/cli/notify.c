@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
+#include "clock.h"
 
 #define SEND_US 100000 /* a service manager that does not listen must not keep us from the lease */
 
@@ -29,11 +31,25 @@ static bool take_address(struct notify *notify, const char *name)
     return true;
 }
 
+/* As sd_watchdog_enabled(3): what is not for this process, or no number, is not for us. */
+static int64_t take_watchdog(void)
+{
+    const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+    char *end = NULL;
+    bool ours = !pid || strtoll(pid, NULL, 10) == (long long)getpid();
+    int64_t allowed_us = usec ? strtoll(usec, &end, 10) : 0;
+    bool fine = ours && end && !*end && allowed_us > 0;
+    unsetenv("WATCHDOG_USEC");
+    unsetenv("WATCHDOG_PID");
+    return fine ? allowed_us / 2000 + 1 : 0;
+}
+
 bool notify_open(struct notify *notify)
 {
     struct timeval patience = {.tv_usec = SEND_US};
     const char *name = getenv("NOTIFY_SOCKET");
     *notify = (struct notify){.socket = -1};
+    notify->every_ms = take_watchdog();
     if (!name || !*name) {
         return true; /* started by hand */
     }
@@ -47,6 +63,40 @@ bool notify_open(struct notify *notify)
         return false;
     }
     return true;
+}
+
+/* A look at the session takes its lock: who holds that for ever keeps us from saying anything, too. */
+static bool lives(struct notify *notify, zkl_session *session, int64_t now_ms)
+{
+    zkl_stats stats = ZKL_STATS_INIT;
+    bool connected = zkl_session_get_state(session) == ZKL_SESSION_CONNECTED;
+    if (zkl_session_stats(session, &stats) != ZKL_OK || !connected || stats.requests != notify->requests) {
+        notify->requests = stats.requests;
+        notify->moved_ms = now_ms;
+    }
+    return now_ms - notify->moved_ms <= zkl_session_timeout_ms(session);
+}
+
+void notify_alive(struct notify *notify, zkl_session *session)
+{
+    if (!notify || notify->socket < 0 || notify->every_ms == 0 || !session) {
+        return;
+    }
+    int64_t now_ms = clock_ms(CLOCK_MONOTONIC);
+    if (now_ms - notify->said_ms >= notify->every_ms && lives(notify, session, now_ms)) {
+        notify->said_ms = now_ms;
+        notify_say(notify, "WATCHDOG=1");
+    }
+}
+
+int notify_patience(const struct notify *notify, int timeout_ms)
+{
+    if (!notify || notify->socket < 0 || notify->every_ms == 0) {
+        return timeout_ms;
+    }
+    int64_t left_ms = notify->said_ms + notify->every_ms - clock_ms(CLOCK_MONOTONIC);
+    left_ms = left_ms > 100 ? left_ms : 100; /* it may have been withheld: no hurry */
+    return timeout_ms < 0 || left_ms < timeout_ms ? (int)left_ms : timeout_ms;
 }
 
 void notify_say(const struct notify *notify, const char *format, ...)

@@ -83,6 +83,19 @@ kill -TERM "$leader"
 wait "$leader"
 same "exit code of the leader after TERM" $? 143
 true_that "it left, too" queued y 0
+# HUP says *read your configuration again*: no reason for a standby, or one that pauses, to go. From a
+# terminal it is the end.
+mkfifo "$work/r.end"
+zklock hold r <>"$work/r.end" >/dev/null &
+holder=$!
+await "a holder" queued r 1
+background setsid -w zklock --tick 500ms elect r true 2>>"$work/r.said"
+await "a standby" queued r 2
+standby=$(pgrep -P "$pid" || echo "$pid")
+kill -HUP "$standby"
+kill -TERM "$holder"
+wait "$pid"
+same "it led after HUP" $? 0
 elect c --backoff 1h z bash -c 'exit 9'
 await "c to pause" grep -q 'standing again in 3600' "$work/c.said"
 kill -TERM "$pid"
@@ -143,14 +156,18 @@ for address in "$work/notify" "@zklock-test-$$"; do
     zklock hold w <>"$work/end" >/dev/null &
     holder=$!
     await "a holder" queued w 1
-    background env NOTIFY_SOCKET="$address" zklock -q elect --notify w bash -c \
+    background env NOTIFY_SOCKET="$address" WATCHDOG_USEC=400000 zklock -q elect --notify w bash -c \
         "trap 'read -r <$work/go; exit 6' TERM; env >$work/env; while :; do read -rt 0.01 <> <(:); done"
     await "READY" told '^READY=1$'
     await "the place in the queue" told '^STATUS=waiting, 1 ahead$'
+    await "the watchdog, from a standby" told '^WATCHDOG=1$'
     kill -TERM "$holder"
     await "the leader's status" told '^STATUS=leader since 20[-0-9]*T[0-9:]*Z, token [1-9][0-9]*$'
     await "CMD" grep -q ^ZKLOCK_TOKEN= "$work/env"
-    same "CMD does not see NOTIFY_SOCKET" "$(grep -c ^NOTIFY_SOCKET= "$work/env")" 0
+    same "CMD sees nothing of it" "$(grep -cE '^(NOTIFY_SOCKET|WATCHDOG_USEC)=' "$work/env")" 0
+    barks=$(grep -c WATCHDOG "$work/told")
+    more() { [ "$(grep -c WATCHDOG "$work/told")" -gt "$((barks + 2))" ]; }
+    await "the watchdog, from a leader" more
     kill -TERM "$pid"
     await "STOPPING, while CMD is" told '^STATUS=stopping CMD$'
     echo >"$work/go"
@@ -161,6 +178,9 @@ for address in "$work/notify" "@zklock-test-$$"; do
     kill "$listener"
     wait "$listener" 2>/dev/null
 done
+background env NOTIFY_SOCKET="$work/nobody" WATCHDOG_USEC=nonsense WATCHDOG_PID=1 zklock elect --notify w true
+wait "$pid"
+same "no watchdog for us" $? 0
 code 0 env NOTIFY_SOCKET=/x zklock elect w sh -c 'echo $NOTIFY_SOCKET'
 same "without --notify it is CMD's" "$(cat "$work/out")" /x
 code 0 zklock elect --notify w true
