@@ -17,7 +17,7 @@ struct zkl__callbacks {
     pthread_t thread;
     bool dispatched, started, stop;
     int fd;      /* eventfd when dispatched, else -1 */
-    bool hushed; /* a dispatch that could do nothing has silenced it: to be given its voice back when the callback that runs is done */
+    bool hushed; /* a dispatch with nothing to do emptied fd: it is set again when the callback that runs is done */
     struct zkl__callback *first, **last;
     struct zkl__callback *running;
     pthread_t runner; /* while running */
