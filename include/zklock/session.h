@@ -66,7 +66,9 @@ typedef struct zkl_session_options {
     const char *auth_scheme;    /* "digest"; NULL: none */
     const void *auth;           /* credentials, copied and wiped at close */
     size_t auth_size;
-    const zkl_acl *acl; /* of everything created; NULL: creator-only with credentials, else world:anyone:all */
+    /* Of everything created; NULL: creator-only with credentials, else world:anyone:all, but for places in queues that this session alone
+     * may write (SECURITY.md, Seals). */
+    const zkl_acl *acl;
     zkl_session_state_fn state_fn; /* told of every change */
     void *state_payload;
     zkl_log_fn log_fn; /* NULL: silence */

@@ -202,11 +202,45 @@ static void test_another_algorithm(void)
     ensemble_stop(other);
 }
 
+/* Those who wait are granted all the same. */
+static void test_session_another_algorithm(void)
+{
+    struct ensemble *other = ensemble_start(
+        &(struct ensemble_options){.java = "-Dzookeeper.DigestAuthenticationProvider.digestAlg=SHA-256"});
+    CU_ASSERT_PTR_NOT_NULL_FATAL(other);
+    zkl_session *sessions[3];
+    zkl_lock *locks[3];
+    struct waiter waiters[3];
+    struct recorder *eye = queue_eye(ensemble_servers(other));
+    for (int i = 0; i < 3; i++) {
+        sessions[i] = contest_session(ensemble_servers(other), 6000, 500);
+        locks[i] = contest_lock(sessions[i], "/other/lock", NULL);
+        waiter_queue(&waiters[i], locks[i], SOON);
+        CU_ASSERT(queue_becomes(eye, "/other/lock", (size_t)i + 1));
+    }
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(waiter_end(&waiters[i]), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_release(locks[i], NULL), ZKL_OK);
+        zkl_lock_free(locks[i]);
+    }
+    CU_ASSERT(queue_becomes(eye, "/other/lock", 0));
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(zkl_session_close(sessions[i], SOON), ZKL_OK);
+    }
+    recorder_free(eye);
+    ensemble_stop(other);
+}
+
 int main(int argc, char **argv)
 {
     static const struct check_case cases[] = {
-        T(test_writes),  T(test_no_credential),   T(test_another_server),
-        T(test_refused), T(test_session_refused), T(test_another_algorithm),
+        T(test_writes),
+        T(test_no_credential),
+        T(test_another_server),
+        T(test_refused),
+        T(test_session_refused),
+        T(test_another_algorithm),
+        T(test_session_another_algorithm),
     };
     if (!ensemble_available()) {
         return 77;
