@@ -36,8 +36,8 @@ static bool is_me(const zkl_queue_entry *holder)
 static bool one_is_me(const zkl_queue *queue)
 {
     bool mine = false;
-    for (size_t i = 0; !mine && i < queue->count && queues_holds(queue, i); i++) {
-        mine = is_me(&queue->entries[i]);
+    for (size_t i = 0; !mine && i < queue->count; i++) {
+        mine = queues_holds(queue, i) && is_me(&queue->entries[i]);
     }
     return mine;
 }
@@ -50,11 +50,12 @@ static bool say(struct cli *cli, const char *path, const zkl_queue *queue)
     if (cli->quiet) {
         return true;
     }
-    if (queue->count == 0) {
+    size_t holder = queues_holder(queue);
+    if (holder == queue->count) {
         return printf("%s is free\n", path) > 0;
     }
     char who[256];
-    queues_who(&queue->entries[0], who, sizeof who);
+    queues_who(&queue->entries[holder], who, sizeof who);
     return printf("%s is held by %s\n", path, who) > 0;
 }
 
@@ -69,7 +70,7 @@ static int check(struct cli *cli, const char *path, bool want_me)
     }
     code = queues_list_holders(&queue, session, path, at, sizeof at);
     if (code == CLI_GO_ON) {
-        bool held = queue->count > 0 && (!want_me || one_is_me(queue));
+        bool held = queues_holder(queue) < queue->count && (!want_me || one_is_me(queue));
         code = !say(cli, path, queue) ? EXIT_FAILED : held ? EXIT_DONE : EXIT_NOBODY;
         zkl_queue_free(queue);
     }

@@ -155,8 +155,11 @@ static void examine_queue(struct doctor *doctor, const char *path, const zkl_que
     }
     for (size_t i = 0; i < queue->count; i++) {
         const zkl_queue_entry *entry = &queue->entries[i];
-        if (entry->readable && entry->session_id == 0) {
-            find(doctor, false, path, "%s is not ephemeral: no session's end will remove it", entry->name);
+        if (queues_is_stray(entry)) {
+            find(doctor, false, path,
+                 "%s is no session's: zklock goes past it, Curator and kazoo wait for ever; 'zklock release --force "
+                 "--token %" PRId64 " LOCK' removes it",
+                 entry->name, entry->token);
         }
     }
 }

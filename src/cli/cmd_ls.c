@@ -90,6 +90,6 @@ const struct cli_command cmd_ls = {
                 "  zklock --json ls       # one object per lock and line\n",
     .notes = "Kinds: lock (zklock, Curator's InterProcessMutex, go-zookeeper), read, write, latch, lease, kazoo and\n"
              "kazoo-read. Who: HOST:PID (USER) of a zklock; other clients write what they like. Ages compare the\n"
-             "servers' clock with the one here.\n",
+             "servers' clock with the one here. Stray: a znode that no session made, which zklock goes past.\n",
     .options = options,
 };

@@ -75,7 +75,10 @@ static void show(const struct release *release, size_t index)
     cli_printable(entry->name, strlen(entry->name), name, sizeof name);
     fprintf(stderr, "%s\n  who      %s, %s for %s\n  session  %s\n  token    %" PRId64 "\n  znode    %s\n",
             release->path, entry->readable ? who : "(not readable)",
-            queues_holds(release->queue, index) ? "holds" : "waits", age, session, entry->token, name);
+            queues_holds(release->queue, index) ? "holds"
+            : queues_is_stray(entry)            ? "stray"
+                                                : "waits",
+            age, session, entry->token, name);
 }
 
 /* No terminal, no answer: that must have been said with --yes. */

@@ -76,14 +76,29 @@ int queues_list_holders(zkl_queue **queue, zkl_session *session, const char *pat
     return queues_list(queue, session, at);
 }
 
+bool queues_is_stray(const zkl_queue_entry *entry)
+{
+    return entry->readable && entry->session_id == 0;
+}
+
 bool queues_holds(const zkl_queue *queue, size_t index)
 {
     zkl_kind kind = queue->entries[index].kind;
     bool shared = kind == ZKL_KIND_READ || kind == ZKL_KIND_KAZOO_READ || kind == ZKL_KIND_LEASE;
-    for (size_t i = 0; shared && i < index; i++) {
-        shared = queue->entries[i].kind == kind;
+    bool holds = !queues_is_stray(&queue->entries[index]);
+    for (size_t i = 0; holds && i < index; i++) {
+        holds = queues_is_stray(&queue->entries[i]) || (shared && queue->entries[i].kind == kind);
     }
-    return shared || index == 0;
+    return holds;
+}
+
+size_t queues_holder(const zkl_queue *queue)
+{
+    size_t i = 0;
+    while (i < queue->count && !queues_holds(queue, i)) {
+        i++;
+    }
+    return i;
 }
 
 void queues_age(int64_t age_ms, char *text, size_t size)
@@ -161,11 +176,15 @@ static void print_entry(FILE *out, const zkl_queue *queue, size_t index)
     char session[32];
     queues_session(entry, session, sizeof session);
     queues_age(queues_age_ms(entry), age, sizeof age);
-    cli_printable(entry->data, entry->data_size, who, sizeof who);
+    queues_who(entry, who, sizeof who);
     if (!entry->readable) {
         snprintf(who, sizeof who, "(not readable)");
     }
-    snprintf(position, sizeof position, queues_holds(queue, index) ? "holds" : "%zu", index);
+    snprintf(position, sizeof position,
+             queues_holds(queue, index) ? "holds"
+             : queues_is_stray(entry)   ? "stray"
+                                        : "%zu",
+             index);
     fprintf(out, "  %-5s  %s  %8" PRId64 "  %-18s  %-10s  %s\n", position, age, entry->token, session,
             zkl_kind_name(entry->kind), who);
 }

@@ -20,6 +20,10 @@ typedef int (*queues_visit_fn)(const char *path, const zkl_queue *queue, void *p
 /* Visits the queue at path; where nobody stands there but znodes do, the queues in use below: a semaphore's permits and waiters,
  * the locks of a directory. CLI_GO_ON, or the exit code. */
 int queues_visit(zkl_session *session, const char *path, queues_visit_fn visit, void *payload);
+/* A znode that no session made: nobody's place, which zklock goes past, and Curator and kazoo wait behind. */
+bool queues_is_stray(const zkl_queue_entry *entry);
+/* Index of the first that holds; the queue's count when nobody does. */
+size_t queues_holder(const zkl_queue *queue);
 /* The first one; of readers all that nobody but readers is before; of a semaphore's permits all. */
 bool queues_holds(const zkl_queue *queue, size_t index);
 /* Says why a question to the servers failed; returns the exit code. */

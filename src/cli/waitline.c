@@ -57,7 +57,8 @@ __attribute__((format(printf, 2, 3))) static void print(struct waitline *line, c
 /* Times are the server's: the newest znode's and the holder's. Ours has waited since, which our own clock knows. */
 static void print_holder(struct waitline *line, const struct contend *contend, const zkl_queue *queue, size_t ahead)
 {
-    const zkl_queue_entry *holder = &queue->entries[0];
+    size_t first = queues_holder(queue);
+    const zkl_queue_entry *holder = &queue->entries[first < queue->count ? first : 0];
     char who[128];
     char age[32];
     queues_who(holder, who, sizeof who);

@@ -102,3 +102,26 @@ for how in "-j 2" -r; do
     same "exit code of the other one under '$how'" $? 143
     rm "$work/one.cmd" "$work/two.cmd"
 done
+
+# A znode that no session made is nobody's place: nobody is said to hold by it. Made as an operator might, with kazoo.
+python=/usr/bin/python3
+if $python -c 'import kazoo' 2>/dev/null; then
+    stray=_c_00000000-0000-0000-0000-000000000000-lock-0000000000
+    $python -c '
+import os, sys
+from kazoo.client import KazooClient
+zk = KazooClient(hosts=os.environ["ZKLOCK_SERVERS"])
+zk.start()
+zk.create(sys.argv[1], b"made by hand", makepath=True)
+zk.stop()' "/locks/strayed/$stray" || bad "cannot make a znode"
+    code 1 zklock check strayed
+    same "check of a lock with a stray znode" "$(cat "$work/out")" "/locks/strayed is free"
+    code 0 zklock ls strayed
+    matches "ls of a stray znode" "$(cat "$work/out")" '^  stray .* 0x0 .* made by hand$'
+    code 0 zklock run -w 20s strayed true
+    code 1 zklock doctor
+    matches "doctor, a stray znode" "$(cat "$work/out")" "^BAD  /locks/strayed: $stray is no session's: .*--token [0-9]+ LOCK'"
+    code 1 zklock release --force --yes strayed
+    code 0 zklock release --force --yes --token "$(sed -n 's/.*--token \([0-9]*\) LOCK.*/\1/p' <(zklock doctor))" strayed
+    code 0 zklock doctor
+fi
