@@ -180,8 +180,7 @@ static bool advance_mark(struct zkl__contender *c, struct zkl__contender_actions
 static void name_place(struct zkl__contender *c)
 {
     c->sealed = c->config.announces && !c->config.revocable && !c->config.mark && !c->config.acl && !c->joint &&
-                c->config.rule->waits_for == ZKL__KIND_ANY &&
-                zkl__core_seals(c->core);
+                c->config.rule->waits_for == ZKL__KIND_ANY && zkl__core_seals(c->core);
     if (c->sealed) {
         zkl__uuid_seal(c->uuid);
     }
