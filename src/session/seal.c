@@ -16,7 +16,7 @@ static void make_list(struct zkl__seal *seal)
 
 bool zkl__seal_make(struct zkl__seal *seal, const zkl_session_options *options)
 {
-    uint8_t secret[ZKL__SEAL_SECRET];
+    uint8_t secret[ZKL__SEAL_DIGITS / 2];
     if (options->auth_scheme || options->tls || options->sasl || options->acl) {
         return true;
     }

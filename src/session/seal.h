@@ -7,12 +7,12 @@
 #include <zklock/session.h>
 
 #define ZKL__SEAL_USER "zklock:" /* what audit logs of the servers show */
-#define ZKL__SEAL_SECRET 16      /* random bytes */
+#define ZKL__SEAL_DIGITS 32      /* hexadecimal: 128 random bits */
 
 struct zkl__seal {
     bool on;
-    char credentials[sizeof ZKL__SEAL_USER + 2 * ZKL__SEAL_SECRET]; /* of the digest scheme */
-    char identity[sizeof ZKL__SEAL_USER + 2 * ZKL__SEAL_SECRET + ZKL__DIGEST_ROOM];
+    char credentials[sizeof ZKL__SEAL_USER + ZKL__SEAL_DIGITS]; /* of the digest scheme */
+    char identity[sizeof ZKL__SEAL_USER + ZKL__SEAL_DIGITS + ZKL__DIGEST_ROOM];
     zkl_acl_entry entries[2];
     zkl_acl acl; /* points into it: not to be moved */
 };

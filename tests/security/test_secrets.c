@@ -113,7 +113,7 @@ static void live(const char *scheme, const char *path)
     if (!scheme) {
         CU_ASSERT_TRUE(session->seal.on);
         snprintf(canary, sizeof canary, "%s", session->seal.credentials + strlen(ZKL__SEAL_USER));
-        CU_ASSERT_EQUAL(strlen(canary), 2 * ZKL__SEAL_SECRET);
+        CU_ASSERT_EQUAL(strlen(canary), ZKL__SEAL_DIGITS);
     }
     zkl_lock *lock = contest_holder(session, path);
     ensemble_kill(server, 0);
