@@ -113,8 +113,10 @@ static int look_until_signal(struct watch *watch)
         fputs("\033[2J", stdout);
     }
     for (;;) {
+        signals_end_at_once(true);
         int code = look(watch);
-        if (code != CLI_GO_ON) {
+        signals_end_at_once(false);
+        if (code != CLI_GO_ON && code != EXIT_UNREACHABLE) { /* that passes, and was said */
             return code;
         }
         poll(fds, 2, LOOK_MS); /* the window's size changes by a signal too */
@@ -169,7 +171,7 @@ static int watch_all(struct watch *watch)
     int code = cli_connect(watch->cli, QUEUES_LIST_MS, &watch->session);
     if (code == CLI_GO_ON) {
         code = look_until_signal(watch);
-        zkl_session_close(watch->session, QUEUES_LIST_MS);
+        zkl_session_close(watch->session, LOOK_MS); /* it leaves nothing */
     }
     return code;
 }
@@ -199,6 +201,6 @@ const struct cli_command cmd_watch = {
     .summary = "holder and queue, live",
     .examples = "  zklock watch backup deploy        # a table, until Ctrl-C\n"
                 "  zklock watch backup | logger      # piped: one JSON object for every change\n",
-    .notes = "Looks once a second. Honours NO_COLOR.\n",
+    .notes = "Looks once a second, and goes on when servers were away. Honours NO_COLOR.\n",
     .options = options,
 };

@@ -71,6 +71,28 @@ same "exit code of watch after INT" $? 130
 matches "what watch says" "$(sed -n 2p "$work/watched")" '^\{"v":1,"path":"/locks/watched","contenders":\[\{"position":0,"holds":true,.*\}\],"foreign":0\}$'
 same "watch says each change once" "$(grep -c '"contenders":\[\]' "$work/watched")" 2
 code 0 timeout 20 bash -c 'zklock watch watched | head -n 1'
+# Servers that are away for a while do not end it; a signal does, also then.
+background zklock watch away >"$work/away" 2>"$work/said"
+await "the stream" lines "$work/away" 1
+# shellcheck disable=SC2086
+kill -STOP $ZKLOCK_SANDBOX_PIDS
+await "word of the silence" grep -q 'no answer from the servers' "$work/said"
+# shellcheck disable=SC2086
+kill -CONT $ZKLOCK_SANDBOX_PIDS
+zklock hold away <>"$work/end" >/dev/null &
+holder=$!
+await "the stream to go on" lines "$work/away" 2
+# shellcheck disable=SC2086
+kill -STOP $ZKLOCK_SANDBOX_PIDS
+begin=$(now_ms)
+kill -INT "$pid"
+wait "$pid"
+same "exit code of watch after INT, without servers" $? 130
+true_that "at once" [ $(($(now_ms) - begin)) -lt 5000 ]
+# shellcheck disable=SC2086
+kill -CONT $ZKLOCK_SANDBOX_PIDS
+kill "$holder"
+wait "$holder"
 matches "watch on a terminal" "$(TERM=xterm script -qec 'timeout -s INT 1 zklock watch watched' /dev/null </dev/null)" '/locks/watched'
 
 # doctor.
