@@ -16,11 +16,20 @@ static void look(void *arg, const struct zkl__reply *reply)
     *(enum zkl__rc *)arg = reply->rc;
 }
 
+/* What is sealed does not listen, and even its own session, which may, must not write it: whoever waits behind it would take that for
+ * the announcement of its release. Then all there is to say is whether it is there. */
 static int write_request(zkl_session *session, const char *path, const char *node, int64_t deadline, zkl_error *err)
 {
     enum zkl__rc answer = ZKL__RC_UNKNOWN;
-    struct zkl__op op = {
-        .kind = ZKL__OP_SET, .dir = path, .name = node, .data = REQUEST, .size = sizeof REQUEST - 1, .version = -1};
+    const char *uuid = zkl__name_parse(node).uuid;
+    bool sealed = uuid && zkl__uuid_sealed(uuid);
+    struct zkl__op op = {.kind = ZKL__OP_SET, .dir = path, .name = node, .version = -1};
+    if (sealed) {
+        op.kind = ZKL__OP_CHECK;
+    } else {
+        op.data = REQUEST;
+        op.size = sizeof REQUEST - 1;
+    }
     int rc = zkl__session_enter(session, false, err);
     if (rc != ZKL_OK) {
         return rc;
@@ -30,7 +39,7 @@ static int write_request(zkl_session *session, const char *path, const char *nod
     if (rc == ZKL_OK && answer == ZKL__RC_NONODE) {
         return zkl__fail(err, ZKL_ENOTHELD, 0, path, "no such contender: it released, or left the queue");
     }
-    if (rc == ZKL_OK && answer == ZKL__RC_NOAUTH) {
+    if (rc == ZKL_OK && (answer == ZKL__RC_NOAUTH || (sealed && answer == ZKL__RC_OK))) {
         return zkl__fail(err, ZKL_EAUTH, 0, path,
                          "the request may not be written: the holder does not listen (it has no revoke_fn), or the "
                          "access list of its znode does not permit it");
