@@ -159,6 +159,9 @@ int zkl__turn_begin(struct zkl__turn **out, struct zkl__place *place, const stru
     if (place->barred) {
         return zkl__fail(err, ZKL_ECANCELED, 0, place->path, "cancelled");
     }
+    if (zkl__session_status(place->session)->stopping) {
+        return zkl__fail(err, ZKL_ECLOSED, 0, place->path, "the session is being closed");
+    }
     if (place->turn) {
         int rc = acquire_again(place, rule, err);
         if (rc == ZKL_OK) {

@@ -3,6 +3,7 @@
 
 #include "error.h"
 
+#include <stddef.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -46,14 +47,26 @@ int zkl_cancel_fd(const zkl_cancel *cancel)
     return cancel->fd;
 }
 
-/* Before the acquire, so that a cancel is heard from then on. */
-static void listen(struct zkl_cancel *cancel)
+static void on_stop(struct zkl__task *task)
+{
+    zkl__section_raise((struct zkl_cancel *)((char *)task - offsetof(struct zkl_cancel, task)));
+}
+
+/* Before the acquire, so that a cancel or a close is heard from then on. */
+static int listen(struct zkl_cancel *cancel, zkl_error *err)
 {
     zkl_session *session = cancel->place->session;
-    if (zkl__session_enter(session, true, NULL) == ZKL_OK) {
-        zkl__place_listen(cancel->place, &cancel->ear);
-        zkl__session_leave(session);
+    int rc = zkl__session_enter(session, false, err);
+    if (rc != ZKL_OK) {
+        return rc;
     }
+    cancel->task.stop = on_stop;
+    rc = zkl__session_task_begin(session, &cancel->task, err);
+    if (rc == ZKL_OK) {
+        zkl__place_listen(cancel->place, &cancel->ear);
+    }
+    zkl__session_leave(session);
+    return rc;
 }
 
 static void unlisten(struct zkl_cancel *cancel)
@@ -62,6 +75,16 @@ static void unlisten(struct zkl_cancel *cancel)
     if (zkl__session_enter(session, true, NULL) == ZKL_OK) {
         zkl__alarms_unset(zkl__session_alarms(session), &cancel->alarm);
         zkl__place_unlisten(cancel->place, &cancel->ear);
+        zkl__session_leave(session);
+    }
+}
+
+/* After the release: until then close leaves the place to us. */
+static void end_task(struct zkl_cancel *cancel)
+{
+    zkl_session *session = cancel->place->session;
+    if (zkl__session_enter(session, true, NULL) == ZKL_OK) {
+        zkl__session_task_end(session, &cancel->task);
         zkl__session_leave(session);
     }
 }
@@ -113,12 +136,10 @@ static int give_back(struct zkl__place *place, zkl_error *err)
     return rc;
 }
 
-int zkl__section_run(zkl_cancel *cancel, const struct zkl__rule *rule, int64_t timeout_ms, zkl_section_fn section,
-                     void *payload, int *result, zkl_error *err)
+static int acquire_and_run(zkl_cancel *cancel, const struct zkl__rule *rule, int64_t timeout_ms, zkl_section_fn section,
+                           void *payload, int *result, zkl_error *err)
 {
     zkl_grant grant;
-    lower_flag(cancel);
-    listen(cancel);
     int rc = zkl__place_acquire(cancel->place, rule, timeout_ms, &grant, err);
     if (rc != ZKL_OK) {
         unlisten(cancel);
@@ -132,6 +153,18 @@ int zkl__section_run(zkl_cancel *cancel, const struct zkl__rule *rule, int64_t t
         *result = value;
     }
     return give_back(cancel->place, err);
+}
+
+int zkl__section_run(zkl_cancel *cancel, const struct zkl__rule *rule, int64_t timeout_ms, zkl_section_fn section,
+                     void *payload, int *result, zkl_error *err)
+{
+    lower_flag(cancel);
+    int rc = listen(cancel, err);
+    if (rc == ZKL_OK) {
+        rc = acquire_and_run(cancel, rule, timeout_ms, section, payload, result, err);
+        end_task(cancel);
+    }
+    return rc;
 }
 
 /* Refuses a margin that a lease in good health goes below between two heartbeats. */

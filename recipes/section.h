@@ -16,6 +16,7 @@ struct zkl_cancel {
     bool ran;                /* the function was called */
     struct zkl__alarm alarm; /* when the lease, as known now, is down to the margin */
     struct zkl__ear ear;
+    struct zkl__task task;
 };
 
 /* Not inside. Errors: ZKL_EINVAL (a margin that does not fit the lease), ZKL_ELIMIT (no descriptor), ZKL_ECLOSED, ZKL_EFORKED: then

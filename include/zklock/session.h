@@ -99,12 +99,14 @@ typedef struct zkl_session_options {
 ZKL_API int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_options *options,
                              zkl_error *err);
 
-/* Ends everything: pending acquires end with ZKL_ECLOSED, held locks are released, callbacks finish, the session is closed
- * on the server. Waits timeout_ms at most for the server's word (ZKL_WAIT_FOREVER: no limit).
+/* Ends everything. What runs under zkl_with_lock, zkl_election_run or zkl_once_run is told first, by its flag, and keeps what it holds until it
+ * has returned; in that time it may still record and commit, and no acquire begins. If it has not returned when the time is up, it goes
+ * on without protection, and its call ends with ZKL_ECLOSED. Then: pending acquires end with ZKL_ECLOSED, held locks are released,
+ * callbacks finish, the session is closed on the server. Waits timeout_ms at most for the server's word (ZKL_WAIT_FOREVER: no limit).
  * ZKL_OK: the server confirmed that every znode of ours is gone. ZKL_ETIMEOUT: it did not in time; what is left goes with
  * the session timeout, and a thread of the client library may take five seconds more to end, with memory from the heap.
  * The session is closed either way; objects made from it stay valid until freed, and answer ZKL_ECLOSED.
- * Not from a callback (ZKL_EDEADLK). NULL is fine. */
+ * Not from a callback, nor from what runs under a grant as above (ZKL_EDEADLK: nothing has happened). NULL is fine. */
 ZKL_API int zkl_session_close(zkl_session *session, int64_t timeout_ms);
 
 /* ZKL_CALLBACKS_DISPATCH: an eventfd, readable while callbacks wait. Owned by the session. -1 with ZKL_CALLBACKS_THREAD. */

@@ -132,6 +132,9 @@ static int wait_for_change(zkl_session *session, struct await *await, int64_t de
                            zkl_error *err)
 {
     while (!await->changed) {
+        if (zkl__session_status(session)->stopping) {
+            return zkl__fail(err, ZKL_ECLOSED, 0, path, "the session is being closed");
+        }
         if (!zkl__session_wait(session, &await->signal, deadline)) {
             bool late = zkl__session_now(session) >= deadline;
             return late ? zkl__fail(err, ZKL_ETIMEOUT, 0, path, "the time is up")

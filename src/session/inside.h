@@ -38,6 +38,7 @@ struct zkl_session {
     struct zkl__callbacks callbacks;
     struct zkl__sleeper *sleepers;
     struct zkl__object *objects;
+    struct zkl__task *tasks;
     struct zkl__status status;
 
     struct zkl__store *store; /* changed by the alarms' thread alone, while that runs */

@@ -128,6 +128,34 @@ int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_o
 
 /* --- close --------------------------------------------------------------------------------------------------------- */
 
+static void note_waiting(const char *path, zkl_state state, int64_t token, void *payload)
+{
+    (void)path, (void)token;
+    *(bool *)payload = state == ZKL_STATE_WAITING;
+}
+
+/* Inside. What runs under a grant is told to end, and what it holds stays held until it has: close lets nobody in beside it while there
+ * is time. What waits is given up at once, since what is to end may wait for it. */
+static void stop_tasks(zkl_session *session, int64_t deadline)
+{
+    bool more = zkl__session_has_tasks(session);
+    if (!more) {
+        return;
+    }
+    zkl__session_stop_tasks(session);
+    for (struct zkl__object *object = zkl__session_objects(session), *next; object; object = next) {
+        bool waiting = false;
+        next = object->next;
+        object->ops->describe(object, note_waiting, &waiting);
+        if (waiting) {
+            object->ops->give_up(object, ZKL_ECLOSED);
+        }
+    }
+    while (more && zkl__session_has_tasks(session)) {
+        more = zkl__session_wait(session, &zkl__session_status(session)->changed, deadline);
+    }
+}
+
 /* Inside. Everything pending is told, everything held is on its way out; then until the core has seen it all go. */
 static void give_up_all(zkl_session *session, int64_t deadline)
 {
@@ -154,11 +182,13 @@ int zkl_session_close(zkl_session *session, int64_t timeout_ms)
         return rc;
     }
     int64_t deadline = zkl__deadline(zkl__session_now(session), timeout_ms);
-    if (zkl__callbacks_inside(zkl__session_callbacks(session), NULL)) {
+    const struct zkl__status *status = zkl__session_status(session);
+    if (zkl__callbacks_inside(zkl__session_callbacks(session), NULL) || zkl__session_in_task(session)) {
         rc = ZKL_EDEADLK;
-    } else if (zkl__session_status(session)->closing) {
+    } else if (status->closing || status->stopping) {
         rc = ZKL_ECLOSED;
     } else {
+        stop_tasks(session, deadline);
         give_up_all(session, deadline);
     }
     zkl__session_leave(session);

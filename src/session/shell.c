@@ -136,6 +136,55 @@ void zkl__session_wake(zkl_session *session)
     }
 }
 
+/* --- tasks --------------------------------------------------------------------------------------------------------- */
+
+int zkl__session_task_begin(zkl_session *session, struct zkl__task *task, zkl_error *err)
+{
+    if (session->status.stopping || session->status.closing) {
+        return zkl__fail(err, ZKL_ECLOSED, 0, NULL, "the session is being closed");
+    }
+    task->thread = pthread_self();
+    task->prev = NULL;
+    task->next = session->tasks;
+    if (task->next) {
+        task->next->prev = task;
+    }
+    session->tasks = task;
+    return ZKL_OK;
+}
+
+void zkl__session_task_end(zkl_session *session, struct zkl__task *task)
+{
+    *(task->prev ? &task->prev->next : &session->tasks) = task->next;
+    if (task->next) {
+        task->next->prev = task->prev;
+    }
+    zkl__signal_raise(&session->status.changed); /* close may wait for the last one */
+}
+
+void zkl__session_stop_tasks(zkl_session *session)
+{
+    session->status.stopping = true;
+    for (struct zkl__task *task = session->tasks; task; task = task->next) {
+        task->stop(task);
+    }
+    zkl__session_wake(session);
+}
+
+bool zkl__session_has_tasks(const zkl_session *session)
+{
+    return session->tasks != NULL;
+}
+
+bool zkl__session_in_task(const zkl_session *session)
+{
+    const struct zkl__task *task = session->tasks;
+    while (task && !pthread_equal(task->thread, pthread_self())) {
+        task = task->next;
+    }
+    return task != NULL;
+}
+
 /* --- objects ------------------------------------------------------------------------------------------------------- */
 
 void zkl__session_add(zkl_session *session, struct zkl__object *object)

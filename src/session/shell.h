@@ -26,6 +26,7 @@ struct zkl__status {
     int why;                    /* code of the last change of state */
     zkl_error open_error;       /* of the last try to open a store; code ZKL_OK: it was begun */
     bool told;                  /* the user's state_fn hears of changes */
+    bool stopping;              /* zkl_session_close waits for tasks: no acquire begins any more */
     bool closing;               /* set by zkl_session_close: nobody may enter who has something to ask */
     bool closed;                /* nothing will happen any more */
     struct zkl__signal changed; /* raised with every change of state, and while closing with every step */
@@ -73,6 +74,20 @@ bool zkl__session_wait(zkl_session *session, struct zkl__signal *signal, int64_t
 /* To be used inside enter/leave. */
 struct zkl__alarms *zkl__session_alarms(zkl_session *session);
 struct zkl__callbacks *zkl__session_callbacks(zkl_session *session); /* user code, outside every lock */
+
+/* --- functions of the user's that run, or wait to run, under a grant ------------------------------------------------- */
+
+/* Close tells them to end, and waits until they have. All inside enter/leave. */
+struct zkl__task {
+    void (*stop)(struct zkl__task *task); /* tells it */
+    pthread_t thread;
+    struct zkl__task *next, *prev;
+};
+int zkl__session_task_begin(zkl_session *session, struct zkl__task *task, zkl_error *err); /* ZKL_OK, ZKL_ECLOSED */
+void zkl__session_task_end(zkl_session *session, struct zkl__task *task);
+void zkl__session_stop_tasks(zkl_session *session); /* tells them, and does not wait */
+bool zkl__session_has_tasks(const zkl_session *session);
+bool zkl__session_in_task(const zkl_session *session); /* does this thread run one? */
 
 /* --- objects of a session: told when it closes, listed for operators ------------------------------------------------ */
 
