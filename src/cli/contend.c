@@ -80,6 +80,9 @@ int contend_open(struct contend *contend)
     bool brief = contend->wait_ms > 0 && contend->wait_ms < CONNECT_MS;
     int code = cli_connect(contend->cli, brief ? contend->wait_ms : CONNECT_MS, &contend->session);
     contend->metrics.name = contend->name;
+    if (code == CLI_GO_ON && strncmp(contend->cli->servers, "memory:", 7) == 0) {
+        cli_note(contend->cli, "%s is inside this process: nobody else is kept out", contend->cli->servers);
+    }
     if (code == CLI_GO_ON && !metrics_write(&contend->metrics, contend->session)) {
         return EXIT_FAILED;
     }

@@ -121,6 +121,9 @@ printf 'nothing\n' >"$work/auth"
 code 125 zklock --auth-file "$work/auth" run x true
 if grep -q nothing "$work/err"; then bad "the secret was shown"; else ok; fi
 
+code 0 zklock -s memory:usage run x true
+same "a store of one's own" "$(cat "$work/err")" 'zklock: memory:usage is inside this process: nobody else is kept out'
+
 # What cannot be written to standard output is said, and is no success.
 for words in --help --version "help run" "-s memory:usage ls x" "-s memory:usage --json ls x" "-s memory:usage check x" "-s memory:usage hold --for 0 x"; do
     got=0
