@@ -1,6 +1,7 @@
 """bench.py BUILD_DIR OUT_DIR [--quick | --smoke | --rounds N]: sets the drivers against each other on the same jobs, in turn, and writes measurements.md
 and img/*.svg to OUT_DIR, and the page's short table into the README beside it, if there is one. scripts/bench calls it."""
 import itertools
+import signal
 import sys
 import threading
 import time
@@ -179,6 +180,7 @@ def main():
     if len(sys.argv) < 3 or not (counted or words in ([], ["--quick"], ["--smoke"])):
         sys.exit(__doc__)
     bench = Bench(sys.argv[1], Size(words))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what servers have written goes with them
     began, where = time.monotonic(), machine.describe()
     try:
         bench.go()

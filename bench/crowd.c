@@ -255,6 +255,7 @@ static void run_pending(const struct job *job)
     ask_all(job, members, session);
     for (int i = 0; i < job->contenders; i++) {
         while (zkl_lock_node(members[i].lock, NULL, 0) == 0) {
+            zkl_session_dispatch(session); /* who was refused says so */
             pause_us(100);
         }
     }

@@ -114,8 +114,11 @@ class Postgres:
             shutil.chown(self.dir, "postgres", "postgres")
             user = ["--reuid", "postgres", "--regid", "postgres", "--init-groups"]
         data, port = self.dir + "/data", str(free_port())
-        subprocess.run(["setpriv", *user, tools + "/initdb", "-D", data, "-A", "trust", "-U", "postgres"], check=True,
-                       stdout=subprocess.DEVNULL, cwd=self.dir)
+        made = subprocess.run(["setpriv", *user, tools + "/initdb", "-D", data, "-A", "trust", "-U", "postgres"], check=False,
+                              stdout=subprocess.DEVNULL, cwd=self.dir)
+        if made.returncode != 0:
+            shutil.rmtree(self.dir, ignore_errors=True)
+            raise Missing("initdb failed")
         command = [tools + "/postgres", "-D", data, "-p", port, "-h", "127.0.0.1", "-k", self.dir]
         self.process = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *user, *command], text=True, cwd=self.dir,
                                         stderr=subprocess.PIPE)
@@ -188,7 +191,8 @@ def curator_command(build):
         raise Missing("libcurator-recipes-java or a JDK is not installed")
     classes = build + "/bench/curator"
     os.makedirs(classes, exist_ok=True)
-    subprocess.run(["javac", "-cp", ":".join(jars), "-d", classes, HERE + "/curator/Driver.java"], check=True)
+    if subprocess.run(["javac", "-cp", ":".join(jars), "-d", classes, HERE + "/curator/Driver.java"], check=False).returncode != 0:
+        raise Missing("javac refuses its driver")
     return ["java", "-Xmx512m", "-cp", ":".join([classes, *jars]), "Driver"]
 
 
