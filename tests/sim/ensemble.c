@@ -456,7 +456,9 @@ void sim_follower_hears(struct sim *s, int server)
         sim_say(s, "server", "%d follows %d", server, s->leader);
         break;
     case SIM_MSG_PROPOSAL:
-        follower->logged = message->position + 1;
+        if (follower->logged <= message->position) { /* who joins again may have it, and has said so */
+            follower->logged = message->position + 1;
+        }
         ack(s, server);
         break;
     case SIM_MSG_COMMIT:
