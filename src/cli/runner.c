@@ -1,6 +1,7 @@
 #include "runner.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,6 +83,7 @@ static int before_release(struct job *job)
 
 static int queue_and_run(struct runner *runner)
 {
+    const struct contend *contend = &runner->contend;
     runner->granted_ms = runner->ended_ms = 0;
     job_begin(&runner->job);
     int code = contend_acquire(&runner->contend);
@@ -89,6 +91,8 @@ static int queue_and_run(struct runner *runner)
         return code;
     }
     runner->granted_ms = clock_ms(CLOCK_MONOTONIC);
+    cli_detail(contend->cli, "\"%s\": granted after %" PRId64 "ms, token %" PRId64 ", znode %s", contend->name,
+               runner->granted_ms - contend->begun_ms, contend->grant.token, contend->node);
     code = hook(runner, runner->granted);
     if (code == CLI_GO_ON) {
         runner->job.owner = runner;
@@ -98,6 +102,8 @@ static int queue_and_run(struct runner *runner)
         contend_release(&runner->contend);
     }
     runner->ended_ms = clock_ms(CLOCK_MONOTONIC);
+    cli_detail(contend->cli, "\"%s\": given back after %" PRId64 "ms, exit code %d", contend->name,
+               runner->ended_ms - runner->granted_ms, code);
     return code;
 }
 

@@ -23,22 +23,23 @@ same "nothing ran again" "$(cat "$work/out")" ""
 matches "it says so" "$(cat "$work/err")" 'was done in this slot already'
 matches "its report" "$(cat "$work/report")" '"outcome": *"done"'
 
-# Two daemons fire in the same second, one of them 300 ms late, over five slots of two seconds: one run for each.
+# Two daemons fire in the same second, one of them 300 ms late, over three slots of four seconds: one run for each. A slot
+# reaches two seconds to each side, which a busy machine may be late by.
 fire() { # HOST DELAY: at each round time
-    local host=$1 delay=$2 slot=2000 now next
-    for _ in 1 2 3 4 5; do
+    local host=$1 delay=$2 slot=4000 now next
+    for _ in 1 2 3; do
         now=$(now_ms)
         next=$(((now / slot + 1) * slot + delay))
         while [ "$(now_ms)" -lt $next ]; do moment; done
-        zklock -q --session-timeout 4s --tick 500ms once --slot 2s cron -- sh -c "echo $((next / slot)) $host >>'$work/runs'"
+        zklock -q --session-timeout 4s --tick 500ms once --slot 4s cron -- sh -c "echo $((next / slot)) $host >>'$work/runs'"
     done
 }
 fire a 0 &
 first=$!
 fire b 300
 wait $first
-same "runs in five slots" "$(sort "$work/runs" | cut -d' ' -f1 | uniq -c | awk '$1 != 1' | wc -l)" 0
-true_that "at least five slots ran ($(wc -l <"$work/runs"))" test "$(wc -l <"$work/runs")" -ge 5
+same "runs in three slots" "$(sort "$work/runs" | cut -d' ' -f1 | uniq -c | awk '$1 != 1' | wc -l)" 0
+true_that "at least three slots ran ($(wc -l <"$work/runs"))" test "$(wc -l <"$work/runs")" -ge 3
 
 # The winner is killed half-way: who queued behind it in the slot runs it, when the winner's session has ended.
 zklock --session-timeout 4s --tick 500ms once --slot $slot dies -- sh -c "echo winner >>'$work/dies'; sleep 60" &

@@ -100,6 +100,9 @@ report() { zklock run --report "$work/report" "$@" 2>/dev/null; cat "$work/repor
 matches "busy" "$(report -n busy true)" '"v":1,"outcome":"busy","exit_code":124,.*"node":null,"token":null,"child":\{"exit":null,"signal":null\}.*"held_ms":null'
 exec 8>&-
 wait
+code 3 zklock -v run x sh -c 'exit 3'
+matches "-v, the grant" "$(cat "$work/err")" '^zklock: "x": granted after [0-9]+ms, token [0-9]+, znode /locks/x/_c_.*-lock-[0-9]{10}$'
+matches "-v, the end" "$(cat "$work/err")" '^zklock: "x": given back after [0-9]+ms, exit code 3$'
 matches "ran" "$(report x sh -c 'exit 3')" '"outcome":"ran","exit_code":3,"lock":"x","path":"/locks/x","node":"/locks/x/_c_.*"token":[1-9].*"exit":3,"signal":null'
 matches "killed" "$(report x sh -c 'kill -9 $$')" '"outcome":"ran","exit_code":137,.*"exit":null,"signal":9'
 matches "not found" "$(report x zklock-no-such-command)" '"outcome":"error","exit_code":127'
