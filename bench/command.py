@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import time
 
-from systems import Missing, free_port, start, stop
+from systems import Missing, free_port, scratch, start, stop
 
 # name: the words for people
 COMMANDS = {"zklock": "`zklock run LOCK -- true`", "etcd": "`etcdctl lock LOCK true`", "flock": "`flock FILE true` (no server)"}
@@ -19,9 +19,9 @@ class Etcd:
     def __init__(self):
         if not shutil.which("etcd") or not shutil.which("etcdctl"):
             raise Missing("etcd-server or etcd-client is not installed")
-        self.dir = tempfile.mkdtemp(prefix="zklock-bench-", dir="/dev/shm")
+        data = scratch("/dev/shm")
         client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
-        self.process = start(["etcd", "--name", "bench", "--data-dir", self.dir + "/data", "--listen-client-urls", client,
+        self.process = start(["etcd", "--name", "bench", "--data-dir", data, "--listen-client-urls", client,
                               "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
                               "--initial-cluster", f"bench={peer}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.words = ["etcdctl", "--endpoints", client]
@@ -33,7 +33,6 @@ class Etcd:
 
     def stop(self):
         stop(self.process)
-        shutil.rmtree(self.dir, ignore_errors=True)
 
 
 def whole_ms(words):

@@ -1,4 +1,5 @@
 """What is measured: servers that live for one run of the bench, and drivers that obey the line protocol of driver.h."""
+import atexit
 import glob
 import os
 import re
@@ -45,12 +46,18 @@ def cpu_s(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + sum(cpu_s(int(child)) for child in children)
 
 
+def scratch(parent):
+    """A directory that goes when we end, however we end."""
+    folder = tempfile.mkdtemp(prefix="zklock-bench-", dir=parent)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 class ZooKeeper:
     """One place: servers with their data in memory, on a disk, or three of them."""
 
     def __init__(self, build, place):
-        self.dir = tempfile.mkdtemp(prefix="zklock-bench-", dir="/var/tmp") if place == "disk" else None
-        options = {"disk": ["-d", self.dir], "three": ["-n", "3"]}.get(place, [])
+        options = ["-d", scratch("/var/tmp")] if place == "disk" else ["-n", "3"] if place == "three" else []
         self.process = start([build + "/bench/bench_server", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.servers = self.process.stdout.readline().strip()
         if not self.servers:
@@ -80,15 +87,13 @@ class ZooKeeper:
     def stop(self):
         self.process.stdin.close()
         self.process.wait()
-        if self.dir:
-            shutil.rmtree(self.dir, ignore_errors=True)
 
 
 class Redis:
     def __init__(self):
         if not shutil.which("redis-server"):
             raise Missing("redis-server is not installed")
-        self.dir = tempfile.mkdtemp(prefix="zklock-bench-", dir="/dev/shm")
+        self.dir = scratch("/dev/shm")
         port = free_port()
         self.process = start(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
                               "--dir", self.dir], stdout=subprocess.PIPE)
@@ -99,7 +104,6 @@ class Redis:
 
     def stop(self):
         stop(self.process)
-        shutil.rmtree(self.dir, ignore_errors=True)
 
 
 class Postgres:
@@ -108,7 +112,7 @@ class Postgres:
         if not found:
             raise Missing("postgresql is not installed")
         tools = os.path.dirname(found[-1])
-        self.dir = tempfile.mkdtemp(prefix="zklock-bench-", dir="/dev/shm")
+        self.dir = scratch("/dev/shm")
         user = []
         if os.getuid() == 0:  # the server refuses root
             shutil.chown(self.dir, "postgres", "postgres")
@@ -117,7 +121,6 @@ class Postgres:
         made = subprocess.run(["setpriv", *user, tools + "/initdb", "-D", data, "-A", "trust", "-U", "postgres"], check=False,
                               stdout=subprocess.DEVNULL, cwd=self.dir)
         if made.returncode != 0:
-            shutil.rmtree(self.dir, ignore_errors=True)
             raise Missing("initdb failed")
         command = [tools + "/postgres", "-D", data, "-p", port, "-h", "127.0.0.1", "-k", self.dir]
         self.process = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *user, *command], text=True, cwd=self.dir,
@@ -130,7 +133,6 @@ class Postgres:
     def stop(self):
         self.process.send_signal(2)  # fast shutdown: what is connected is cut
         self.process.wait()
-        shutil.rmtree(self.dir, ignore_errors=True)
 
 
 class Driver:
