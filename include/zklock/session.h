@@ -5,10 +5,12 @@
  * Threads. Every function here may be called from any thread. Callbacks run on a thread of the session's own (or in
  * zkl_session_dispatch), one at a time, never inside the call that caused them and never with a lock of the library
  * held; a callback may call anything but zkl_session_close. A callback that blocks delays other callbacks and nothing
- * else: no heartbeat, no grant.
+ * else: no heartbeat, no grant. The library's threads, named "zklock", take no signal but those of their own faults: a callback that starts
+ * another program sets the signal mask for it. A thread must not be cancelled (pthread_cancel) while it is in a call: it would
+ * take the session's mutex with it.
  *
  * fork. In the child of a fork every call on the parent's session fails with ZKL_EFORKED and touches nothing; the child
- * opens its own session. A callback may fork; a child that returns from it finds itself behind zkl_session_dispatch
+ * opens its own session. A callback may fork; a child that returns from it finds itself behind zkl_session_dispatch or zkl_session_close
  * (ZKL_EFORKED), or at the end of the thread that called it, and so of its process. */
 #ifndef ZKLOCK_SESSION_H
 #define ZKLOCK_SESSION_H

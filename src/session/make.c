@@ -160,6 +160,9 @@ int zkl__session_stop(zkl_session *session, int64_t deadline)
     zkl__session_wake(session);
     pthread_mutex_unlock(&session->mutex);
     zkl__callbacks_stop(&session->callbacks);
+    if (zkl__session_forked(session)) {
+        return ZKL_EFORKED; /* by a callback that was run here */
+    }
     zkl__session_drop(session);
     return nothing_left ? ZKL_OK : rc;
 }

@@ -195,7 +195,8 @@ int zkl_session_close(zkl_session *session, int64_t timeout_ms)
     if (rc != ZKL_OK) {
         return rc;
     }
-    return zkl__session_stop(session, deadline) == ZKL_OK ? ZKL_OK : ZKL_ETIMEOUT;
+    rc = zkl__session_stop(session, deadline);
+    return rc == ZKL_OK || rc == ZKL_EFORKED ? rc : ZKL_ETIMEOUT;
 }
 
 /* --- callbacks ----------------------------------------------------------------------------------------------------- */

@@ -27,7 +27,7 @@ struct zkl__callbacks {
 /* ZKL_OK, ZKL_ELIMIT, ZKL_ENOMEM: then there is nothing to deinit. */
 int zkl__callbacks_init(struct zkl__callbacks *callbacks, pthread_mutex_t *mutex, bool dispatched);
 void zkl__callbacks_deinit(struct zkl__callbacks *callbacks);
-/* Without the mutex, not from a callback: runs what waits, joins the thread. */
+/* Without the mutex, not from a callback: runs what waits, joins the thread. A callback may fork: in the child nothing is touched then. */
 void zkl__callbacks_stop(struct zkl__callbacks *callbacks);
 
 /* The rest with the mutex. */

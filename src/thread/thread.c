@@ -3,6 +3,7 @@
 #include <zklock/error.h>
 
 #include <signal.h>
+#include <stddef.h>
 #include <time.h>
 
 static int64_t clock_ns(clockid_t clock)
@@ -19,11 +20,19 @@ int64_t zkl__clock_now(void)
 
 int zkl__thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+    sigset_t program, before;
+    sigfillset(&program);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        sigdelset(&program,
+                  faults[i]); /* blocked, they would end the process without the handler that it has for them */
+    }
+    pthread_sigmask(SIG_SETMASK, &program, &before);
     int rc = pthread_create(thread, NULL, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc == 0) {
+        pthread_setname_np(*thread, "zklock");
+    }
     return rc == 0 ? ZKL_OK : ZKL_ELIMIT;
 }
 

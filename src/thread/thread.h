@@ -11,7 +11,7 @@
 /* CLOCK_BOOTTIME, ns: goes on while the machine sleeps, as the servers' clocks do. */
 int64_t zkl__clock_now(void);
 
-/* A thread that takes no signal of the program's. ZKL_OK, ZKL_ELIMIT. */
+/* A thread that takes no signal of the program's, but those of its own faults. ZKL_OK, ZKL_ELIMIT. */
 int zkl__thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
 
 /* Something that threads wait for. */

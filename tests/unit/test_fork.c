@@ -91,6 +91,26 @@ static void test_fork_in_state_callbacks(void)
     kit_close(one);
 }
 
+/* Close runs what waits in a session that is dispatched. */
+static void test_fork_in_close(void)
+{
+    pid_t child = -1;
+    zkl_session_options options = kit_dispatched();
+    one = kit_open(&options);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, fork_when_acquired, &child, NULL), ZKL_OK);
+    CU_ASSERT(fd_readable(one));
+    int closed = zkl_session_close(one, 10000);
+    if (child == 0) {
+        _exit(closed == ZKL_EFORKED && zkl_session_dispatch(one) == ZKL_EFORKED ? 0 : 1);
+    }
+    int status = -1;
+    CU_ASSERT_EQUAL(closed, ZKL_OK);
+    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+    CU_ASSERT_EQUAL(status, 0);
+    zkl_lock_free(lock);
+}
+
 static int in_child(zkl_session *session, zkl_lock *held, zkl_lock *idle)
 {
     zkl_error err = {0};
@@ -138,4 +158,4 @@ static void test_fork(void)
     kit_close(session);
 }
 
-TESTS("fork", T(test_fork_in_a_completion), T(test_fork_in_state_callbacks), T(test_fork))
+TESTS("fork", T(test_fork_in_close), T(test_fork_in_a_completion), T(test_fork_in_state_callbacks), T(test_fork))
