@@ -21,7 +21,9 @@ struct zkl__sized {
  * could grow without its size telling. */
 #define ZKL__SIZED(variable, type, init, first, last)                                                     \
     _Static_assert(sizeof(type) == ZKL__END_OF(type, last), #type " ends with padding, not with " #last); \
-    static const struct zkl__sized variable = {#type, #init, ZKL__END_OF(type, first), sizeof(type), &(const type)init}
+    static const type variable##_defaults = init;                                                         \
+    static const struct zkl__sized variable = {#type, #init, ZKL__END_OF(type, first), sizeof(type),      \
+                                               &variable##_defaults}
 
 /* Options into own: those that given has, which may be of an older program (shorter: it lacks the last ones) or of a newer one
  * (longer: what this library does not know must be zero), and the defaults for the others. given NULL: defaults. ZKL_OK, or ZKL_EINVAL
