@@ -34,6 +34,14 @@ static bool excused(const struct sim *s, const struct claim *claim)
     return s->faults.beyond_pause || is_exempt(s, claim->session);
 }
 
+static bool holds(const struct claim *claim)
+{
+    fiber_act_for(claim->client);
+    bool held = claim->holds(claim->object);
+    fiber_act_for(-1);
+    return held;
+}
+
 static void check_token(struct sim *s, const struct claim *claim)
 {
     if (claim->limit > 1) {
@@ -41,7 +49,7 @@ static void check_token(struct sim *s, const struct claim *claim)
     }
     int64_t *any = &last_token[claim->resource], *exclusive = &last_exclusive[claim->resource];
     int64_t last = claim->shared ? *exclusive : *any;
-    if (excused(s, claim)) {
+    if (excused(s, claim) || !holds(claim)) { /* it may have stood still since it was told */
         return;
     }
     if (claim->token < last || (claim->token == last && !claim->shared)) { /* who downgrades keeps his */
@@ -90,14 +98,6 @@ void claims_drop_all(int client)
             claim_drop(i);
         }
     }
-}
-
-static bool holds(const struct claim *claim)
-{
-    fiber_act_for(claim->client);
-    bool held = claim->holds(claim->object);
-    fiber_act_for(-1);
-    return held;
 }
 
 void claims_check(struct sim *s)
