@@ -57,10 +57,11 @@ static void take_watch_back(struct zkl__core *core, const char *path)
     }
 }
 
-static int change_watch(struct zkl__core *core, struct zkl__watch *watch, enum zkl__watch_change change)
+static int change_watch(struct zkl__core *core, struct zkl__watch *watch, enum zkl__watch_change change,
+                        size_t bytes_max)
 {
     if (change == ZKL__WATCH_ON) {
-        return zkl__watches_add(&core->watches, watch, core->config.watch_bytes_max);
+        return zkl__watches_add(&core->watches, watch, bytes_max);
     }
     if (change != ZKL__WATCH_KEEP && watch->on) {
         zkl__watches_remove(&core->watches, watch);
@@ -107,8 +108,10 @@ static void carry_out(struct zkl__core *core, struct zkl__contender *c, const st
 {
     const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT};
     int codes[sizeof actions->ops / sizeof *actions->ops];
-    int watch_code = change_watch(core, &c->watch, actions->watch);
-    int ear_code = change_watch(core, &c->ear, actions->ear);
+    size_t bytes_max = core->config.watch_bytes_max;
+    int watch_code = change_watch(core, &c->watch, actions->watch, bytes_max);
+    /* Who does not hear of its own node lists instead: ears leave the room to the watches that nobody can wait without. */
+    int ear_code = change_watch(core, &c->ear, actions->ear, bytes_max / 2);
     for (int i = 0; i < actions->op_count; i++) {
         const struct zkl__contender_op *op = &actions->ops[i];
         codes[i] = op->role == ZKL__ROLE_WATCH ? watch_code : op->role == ZKL__ROLE_EAR ? ear_code : ZKL_OK;
