@@ -21,8 +21,7 @@ static void look(void *arg, const struct zkl__reply *reply)
 static int write_request(zkl_session *session, const char *path, const char *node, int64_t deadline, zkl_error *err)
 {
     enum zkl__rc answer = ZKL__RC_UNKNOWN;
-    const char *uuid = zkl__name_parse(node).uuid;
-    bool sealed = uuid && zkl__uuid_sealed(uuid);
+    bool sealed = zkl__name_sealed(node);
     struct zkl__op op = {.kind = ZKL__OP_SET, .dir = path, .name = node, .version = -1};
     if (sealed) {
         op.kind = ZKL__OP_CHECK;

@@ -18,7 +18,7 @@ extern "C" {
 
 typedef enum zkl_op_kind {
     ZKL_OP_CREATE, /* path, data, size, mode, acl */
-    ZKL_OP_SET,    /* path, data, size, version */
+    ZKL_OP_SET,    /* path, data, size, version. Not the znode of a lock */
     ZKL_OP_DELETE, /* path, version */
     ZKL_OP_CHECK   /* path, version */
 } zkl_op_kind;

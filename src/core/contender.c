@@ -104,7 +104,7 @@ void zkl__contender_new_attempt(struct zkl__contender *c)
     zkl__core_uuid(c->core, c->uuid);
     c->node[0] = c->twin[0] = '\0';
     c->czxid = 0;
-    c->unsure = c->doubled = c->twin_stays = c->armed = c->proved = c->was_read = false;
+    c->unsure = c->doubled = c->twin_stays = c->armed = c->proved = c->was_read = c->unlisted = false;
     if (c->mark_sent) {
         strcpy(c->older_mark, c->mark);
         c->mark_sent = c->marked = false;
@@ -191,6 +191,7 @@ void zkl__contender_grant(struct zkl__contender *c, const struct zkl__contender_
 {
     zkl__contender_move(c, ZKL__HELD, "nobody before us, and a lease");
     c->hears = c->hears && !c->config.revocable; /* asked while it waited: told now */
+    c->look_at = c->unlisted ? ev->now + zkl__lease_heartbeat(zkl__core_timeout(c->core)) : 0;
     c->hold_until = c->config.max_hold > 0 ? ev->now + c->config.max_hold : INT64_MAX;
     zkl__contender_tell(out, ev->now, ZKL__GRANTED, ZKL_OK, 0, "granted");
     out->outcome.token = c->czxid;
@@ -278,6 +279,16 @@ static void forget_swap(struct zkl__contender *c)
     }
 }
 
+static void look_whether_first(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                               struct zkl__contender_actions *out)
+{
+    c->looking = ev->connected && !(c->under_way & (UNDER_WAY(ZKL__ROLE_LIST) | UNDER_WAY(ZKL__ROLE_WATCH)));
+    c->look_at = c->looking ? 0 : ev->now + zkl__lease_heartbeat(zkl__core_timeout(c->core));
+    if (c->looking) {
+        zkl__ask_list(c, out);
+    }
+}
+
 static void on_time(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
 {
     if (c->retry_at && c->retry_at <= ev->now) {
@@ -290,6 +301,9 @@ static void on_time(struct zkl__contender *c, const struct zkl__contender_event 
         c->discard = true;
         forget_swap(c);
         zkl__contender_lose(c, ev, out, "held for longer than max_hold_ms");
+        zkl__contender_advance(c, ev, out);
+    } else if (c->state == ZKL__HELD && c->look_at && c->look_at <= ev->now) {
+        look_whether_first(c, ev, out);
         zkl__contender_advance(c, ev, out);
     } else {
         zkl__contender_advance(c, ev, out);
@@ -332,6 +346,7 @@ static void on_watch(struct zkl__contender *c, const struct zkl__contender_event
     }
     if (announced) {
         c->proved = false;
+        c->unlisted = true;
         zkl__contender_move(c, ZKL__PROVING, "who was before us announces its release");
     } else {
         zkl__contender_move(c, ZKL__LISTING, "who was before us went or changed");
@@ -432,8 +447,9 @@ int64_t zkl__contender_wake(const struct zkl__contender *c)
     int64_t wake = c->retry_at ? c->retry_at : INT64_MAX;
     if (zkl__contender_waits(c) && c->deadline < wake) {
         wake = c->deadline;
-    } else if (c->state == ZKL__HELD && c->hold_until < wake) {
-        wake = c->hold_until;
+    } else if (c->state == ZKL__HELD) {
+        wake = c->hold_until < wake ? c->hold_until : wake;
+        wake = c->look_at && c->look_at < wake ? c->look_at : wake;
     }
     return wake;
 }

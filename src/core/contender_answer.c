@@ -10,15 +10,15 @@
 /* Whether "changed" is the word of one that held, and that waited for everybody before it. */
 static bool believed(const char *blocker)
 {
-    struct zkl__name name = zkl__name_parse(blocker);
-    return (name.kind == ZKL_KIND_LOCK || name.kind == ZKL_KIND_WRITE) && name.uuid && zkl__uuid_sealed(name.uuid);
+    zkl_kind kind = zkl__name_parse(blocker).kind;
+    return (kind == ZKL_KIND_LOCK || kind == ZKL_KIND_WRITE) && zkl__name_sealed(blocker);
 }
 
 static void wait_for(struct zkl__contender *c, const struct zkl__contender_event *ev,
                      struct zkl__contender_actions *out, const char *blocker)
 {
     c->waited = true;
-    c->believed = believed(blocker) && !c->joint && !c->config.mark;
+    c->believed = believed(blocker) && zkl__core_seals(c->core) && !c->joint && !c->config.mark;
     if (zkl__local_follow(c, blocker)) {
         zkl__contender_move(c, ZKL__WATCHING, blocker);
         if (c->try_only) {
@@ -81,6 +81,7 @@ static void decide_by_list(struct zkl__contender *c, const struct zkl__contender
                            struct zkl__contender_actions *out)
 {
     c->patience = 0;
+    c->unlisted = false;
     if (c->doubled) {
         if (!settle_double(c, ev, out)) {
             return;
@@ -121,10 +122,49 @@ static void on_list_while_removing(struct zkl__contender *c, const struct zkl__c
     zkl__contender_advance(c, ev, out);
 }
 
+/* We hold, on the word of whoever was before us. A lie is found out as a removal by hand is: within a heartbeat. */
+static void look_again(struct zkl__contender *c, const struct zkl__contender_event *ev)
+{
+    c->looking = false;
+    c->look_at = ev->now + zkl__lease_heartbeat(zkl__core_timeout(c->core));
+}
+
+static void on_list_while_held(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                               struct zkl__contender_actions *out)
+{
+    if (!c->looking) {
+        return; /* asked for before the grant */
+    }
+    const char *blocker = ev->reply->rc == ZKL__RC_OK ? zkl__list_blocker(c, ev->reply, ev->index) : NULL;
+    if (ev->reply->rc != ZKL__RC_OK || (blocker && !zkl__contender_watch(c, blocker))) {
+        look_again(c, ev);
+    } else if (blocker) {
+        zkl__ask_node(c, out, ZKL__ROLE_WATCH, ZKL__OP_EXISTS, c->watch_path + strlen(c->config.path) + 1);
+    } else {
+        c->looking = c->unlisted = false;
+    }
+}
+
+static void on_blocker_while_held(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                                  struct zkl__contender_actions *out)
+{
+    const char *name = c->watch_path + strlen(c->config.path) + 1;
+    bool forged = ev->reply->rc == ZKL__RC_OK && zkl__list_forged(c, name, &ev->reply->stat);
+    if (ev->reply->rc == ZKL__RC_OK && !forged) {
+        zkl__contender_lose(c, ev, out, "somebody is before us: a release was announced that was none");
+    } else if (ev->reply->rc == ZKL__RC_NONODE || (forged && zkl__list_ignore(c, name))) {
+        zkl__ask_list(c, out);
+    } else {
+        look_again(c, ev);
+    }
+}
+
 static void on_list(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
 {
     if (c->state == ZKL__REMOVING || c->state == ZKL__LOST) {
         on_list_while_removing(c, ev, out);
+    } else if (c->state == ZKL__HELD) {
+        on_list_while_held(c, ev, out);
     } else if ((c->state != ZKL__CREATING && c->state != ZKL__LISTING) || !c->node[0]) {
         /* of the last attempt, or the create before it was not applied: the next was waiting for it */
         zkl__contender_advance(c, ev, out);
@@ -251,6 +291,9 @@ static void on_ear(struct zkl__contender *c, const struct zkl__contender_event *
 static void on_watched(struct zkl__contender *c, const struct zkl__contender_event *ev,
                        struct zkl__contender_actions *out)
 {
+    if (c->state == ZKL__HELD && c->looking) {
+        on_blocker_while_held(c, ev, out);
+    }
     if (c->state != ZKL__WATCHING) {
         return;
     }

@@ -103,18 +103,21 @@ struct zkl__contender {
     int in_flight;              /* operations not answered yet: its memory stays until none is */
 
     /* waiting */
-    bool started, try_only, blind; /* blind: the blocker's ACL hides it from get */
+    bool started, try_only;
+    bool proved; /* the check that a grant may need was sent */
+    bool blind;  /* the blocker's ACL hides it from get */
+    bool armed;  /* the watch is set */
+    bool hears;  /* that on our own node is, too */
     int64_t deadline;
     int64_t retry_at; /* 0: nothing is put off */
     int64_t patience; /* of the last putting-off */
-    bool proved;      /* the check that a grant may need was sent */
     char *make_path;  /* the directory being made, cut to what is tried now */
     char **ignored;   /* names proved to be nobody's place */
     size_t ignored_count;
     struct zkl__watch watch; /* path: the blocker */
-    char *watch_path;
-    size_t watch_room;
-    bool armed; /* the watch is set */
+    struct zkl__watch ear;   /* path: our own node; also while held, if config.revocable */
+    char *watch_path, *ear_path;
+    size_t watch_room, ear_room;
 
     /* Announced release. Who held until its release and has reason to think that somebody waits deletes its node and, in the same
      * transaction before that, writes it; so the one watch on it says "changed" instead of "deleted", and who waits knows without a list
@@ -123,17 +126,17 @@ struct zkl__contender {
      *  - its session does not write it before, nor ever a second node of the same contender, or what is revocable or marked;
      *  - who waits would have heard, on the same ordered connection, if its own node had been removed before that (hears);
      *  - who was handed the lock by another one of its session does not announce before that one's node is known to be gone (handed);
-     *  - a reader's end says nothing: others may read beside it. Only who waited for everybody is believed (believed). */
-    bool sealed;   /* our node */
-    bool believed; /* the blocker, if it announces its release */
-    bool waited;   /* for somebody: others may well be waiting for us */
-    bool announce; /* our node's delete */
-
-    /* our own node */
-    struct zkl__watch ear;
-    char *ear_path;
-    size_t ear_room;
-    bool hears; /* its watch is set */
+     *  - a reader's end says nothing: others may read beside it. Only who waited for everybody is believed (believed).
+     * Who may create nodes in the queue could still lie, with a node and an identity of its own: so who still holds after a heartbeat looks
+     * once at a list, as it would have noticed by then if somebody had removed its node. In a session with credentials, which has no
+     * seal and whose queues are mostly its own kind's, nobody is believed. */
+    bool sealed;     /* our node */
+    bool believed;   /* the blocker, if it announces its release */
+    bool unlisted;   /* granted, or about to be, on the word of the blocker: no list has shown us first */
+    bool waited;     /* for somebody: others may well be waiting for us */
+    bool announce;   /* our node's delete */
+    bool looking;    /* the list under way is to tell whether we are first indeed */
+    int64_t look_at; /* when to ask for that; 0: no need */
 
     /* held */
     int64_t hold_until;
@@ -163,7 +166,6 @@ struct zkl__contender {
     /* for statistics */
     struct zkl__path_stats *path_stats;
     int64_t since; /* asked for, then granted */
-    bool requeued; /* in this step */
 
     /* local_queue.c's */
     struct zkl__local_queue *queue;
@@ -172,9 +174,10 @@ struct zkl__contender {
     struct zkl__contender *ahead;                   /* whom it follows: the blocker is its node. NULL: nobody here */
     struct zkl__contender *behind, *next_behind;    /* who follows it */
     struct zkl__contender *next_stirred;
-    bool handed;  /* granted before the node of `ahead` is gone */
-    bool moved;   /* its node went, or is another one */
-    bool stirred; /* who follows it is to look at it */
+    bool requeued; /* in this step: for statistics */
+    bool handed;   /* granted before the node of `ahead` is gone */
+    bool moved;    /* its node went, or is another one */
+    bool stirred;  /* who follows it is to look at it */
 };
 
 void zkl__contender_step(struct zkl__contender *contender, const struct zkl__contender_event *event,

@@ -238,6 +238,7 @@ static void look(struct zkl__core *core, struct zkl__contender *ahead, bool move
         news = ZKL__CE_TIME; /* its own delete may have waited for that */
     } else if (may_hand_over(core, ahead, follower)) {
         follower->handed = true;
+        follower->unlisted = ahead->unlisted;
         news = ZKL__CE_HANDED;
     } else {
         zkl__local_unfollow(follower);

@@ -134,9 +134,10 @@ void zkl__uuid_seal(char *uuid)
     uuid[UUID_VERSION] = '8';
 }
 
-bool zkl__uuid_sealed(const char *uuid)
+bool zkl__name_sealed(const char *name)
 {
-    return uuid[UUID_VERSION] == '8';
+    const char *uuid = zkl__name_parse(name).uuid;
+    return uuid && uuid[UUID_VERSION] == '8';
 }
 
 const char *zkl_kind_name(zkl_kind kind)

@@ -1,5 +1,6 @@
 /* What somebody who can reach the servers can do to a queue, and cannot: places forged by hand, floods of children, names that carry our
  * uuid; and with credentials, everything. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "ensemble.h"
 #include "name.h"
 #include "store_client.h"
+#include "wait.h"
 
 #define TICK 500     /* ms, of the server */
 #define TIMEOUT 4000 /* ms, of sessions */
@@ -172,6 +174,37 @@ static void test_writing_places(void)
     close_one(second);
 }
 
+/* Who may create in the queue puts a place of its own between holder and waiter and announces a release that is none. The waiter is told
+ * within a heartbeat, as if its place had been taken away. */
+static void test_forged_word(void)
+{
+    zkl_session *first = open_one(), *second = open_one();
+    zkl_lock *holder = contest_holder(first, "/forged"), *lock = contest_lock(second, "/forged", NULL);
+    const struct zkl__op create = {.kind = ZKL__OP_CREATE,
+                                   .dir = "/forged",
+                                   .name = "_c_aaaaaaaa-aaaa-8aaa-8aaa-aaaaaaaaaaaa-lock-",
+                                   .mode = ZKL__EPHEMERAL_SEQUENTIAL};
+    const struct zkl__reply *made = &recorder_do(intruder, &create)->reply;
+    char name[ZKL__NAME_MAX];
+    CU_ASSERT_EQUAL_FATAL(made->rc, ZKL__RC_OK);
+    snprintf(name, sizeof name, "%s", made->name);
+    struct zkl__op set = {.kind = ZKL__OP_SET, .dir = "/forged", .name = name, .version = -1};
+    struct waiter waiter;
+    waiter_queue(&waiter, lock, SOON);
+    CU_ASSERT(ensemble_ask_until(server, 0, "wchp", name, true, SOON));
+    CU_ASSERT_EQUAL(meddle(set), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_OK);
+    int64_t end = now_ms() + SOON;
+    while (zkl_lock_state(lock) != ZKL_STATE_LOST && look_again(end)) {
+    }
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
+    CU_ASSERT(zkl_lock_is_held(holder));
+    zkl_lock_free(holder);
+    zkl_lock_free(lock);
+    close_one(first);
+    close_one(second);
+}
+
 /* Children that are no contenders: many, with long and odd names. */
 static void test_flood(void)
 {
@@ -296,8 +329,8 @@ static void test_bad_input(void)
 }
 
 static const struct check_case cases[] = {
-    T(test_persistent_places), T(test_barging),      T(test_stolen_uuid), T(test_flood),
-    T(test_writing_places),    T(test_creator_only), T(test_given_list),  T(test_bad_input)};
+    T(test_persistent_places), T(test_barging),      T(test_stolen_uuid), T(test_flood),    T(test_writing_places),
+    T(test_forged_word),       T(test_creator_only), T(test_given_list),  T(test_bad_input)};
 
 int main(int argc, char **argv)
 {

@@ -48,7 +48,7 @@ static void hold_after_waiting(void)
 
 static bool is_sealed(const struct script_owner *owner)
 {
-    return zkl__uuid_sealed(zkl__name_parse(zkl__contender_node(owner->contender)).uuid);
+    return zkl__name_sealed(zkl__contender_node(owner->contender));
 }
 
 /* --- believed ------------------------------------------------------------------------------------------------------ */
@@ -303,6 +303,66 @@ static void test_who_must_not(void)
     }
 }
 
+/* Who may create nodes in the queue can lie: it is found out within a heartbeat, as a removal by hand is. */
+static void test_a_lie(void)
+{
+    ask_behind(SEALED); /* whoever that is behind holds */
+    script_put(&s, "/q/_c_22222222-2222-4222-8222-222222222222-lock--000000001", SCRIPT_STRANGER);
+    script_answer_all(&s);
+    script_change(&s, SEALED);
+    STATE(me, "held");
+    script_wait(&s, s.timeout / 12 - 1);
+    OPS(&s, "");
+    script_wait(&s, 1);
+    OPS(&s, "check list");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me->lost, 1);
+    script_finish(&s);
+}
+
+/* What is before us is no contender, or is gone: we hold. */
+static void test_no_lie(void)
+{
+    wait_behind(SEALED);
+    script_change(&s, SEALED);
+    script_remove(&s, SEALED);
+    script_put(&s, "/q/_c_22222222-2222-4222-8222-222222222222-lock-0000000000", 0); /* persistent */
+    script_run(&s, s.timeout / 12);
+    OPS(&s, "");
+    STATE(me, "held");
+    script_finish(&s);
+
+    wait_behind(SEALED);
+    script_change(&s, SEALED);
+    script_wait(&s, s.timeout / 12);
+    OPS(&s, "check list");
+    script_answer(&s);
+    script_answer(&s);
+    OPS(&s, "exists");
+    script_remove(&s, SEALED);
+    script_answer(&s);
+    OPS(&s, "list");
+    script_run(&s, 2 * s.timeout);
+    STATE(me, "held");
+    script_finish(&s);
+}
+
+/* Without an answer it looks once more. */
+static void test_no_list(void)
+{
+    wait_behind(SEALED);
+    script_change(&s, SEALED);
+    script_remove(&s, SEALED);
+    script_wait(&s, s.timeout / 12);
+    OPS(&s, "check list");
+    script_suspend(&s, 0);
+    script_connect(&s);
+    script_run(&s, s.timeout / 2);
+    STATE(me, "held");
+    CU_ASSERT_FALSE(me->contender->unlisted);
+    script_finish(&s);
+}
+
 /* It hears of that at once, not with the next heartbeat. */
 static void test_removed_while_held(void)
 {
@@ -320,4 +380,4 @@ TESTS("announce", T(test_spares_the_list), T(test_removed_is_not_announced), T(t
       T(test_who_waited_announces), T(test_who_did_not_wait_just_goes), T(test_who_never_held_announces_nothing),
       T(test_who_lost_announces_nothing), T(test_who_was_handed_announces_later),
       T(test_a_node_that_was_written_just_goes), T(test_a_lost_answer), T(test_not_our_identity), T(test_no_seal),
-      T(test_who_must_not), T(test_removed_while_held))
+      T(test_who_must_not), T(test_removed_while_held), T(test_a_lie), T(test_no_lie), T(test_no_list))

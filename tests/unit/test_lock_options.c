@@ -428,6 +428,9 @@ static void test_commit_bad_calls(void)
     expect(lock, &(zkl_op){.kind = ZKL_OP_CREATE, .path = "/x", .acl = &(zkl_acl){0, NULL}}, 1, ZKL_EINVAL);
     expect(lock, &(zkl_op){.kind = ZKL_OP_SET}, 1, ZKL_EINVAL);
     expect(lock, &(zkl_op){.kind = ZKL_OP_SET, .path = "x"}, 1, ZKL_EINVAL);
+    expect(lock,
+           &(zkl_op){.kind = ZKL_OP_SET, .path = QUEUE "/_c_11111111-1111-8111-8111-111111111111-lock-0000000000"}, 1,
+           ZKL_EINVAL); /* would be taken for a release */
     expect(lock, &(zkl_op){.kind = ZKL_OP_SET, .path = "/x/"}, 1, ZKL_EINVAL);
     expect(lock, &(zkl_op){.kind = ZKL_OP_SET, .path = "/x", .size = 1}, 1, ZKL_EINVAL);
     expect(lock, many, ZKL_COMMIT_MAX + 1, ZKL_ELIMIT);
