@@ -379,7 +379,7 @@ static bool list_was_later(const struct sim *s, const struct sim_attempt *attemp
     const char *name = attempt->contender ? zkl__contender_node(attempt->contender) : "";
     for (int node = s->node_count - 1; name[0] && node >= 0; node--) {
         if (strcmp(sim_path_name(&s->paths[s->nodes[node].path]), name) == 0) {
-            return s->nodes[node].dzxid <= s->clients[attempt->client].listed_zxid[attempt->path];
+            return s->nodes[node].dzxid <= s->clients[attempt->client].shown_zxid[attempt->path];
         }
     }
     return false;

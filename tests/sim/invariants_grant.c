@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "contender_step.h"
 #include "name.h"
 
 /* --- fifo ------------------------------------------------------------------------------------------------------------ */
@@ -100,15 +101,21 @@ static bool alone(struct sim *s, const struct sim_attempt *attempt, int path)
     return true;
 }
 
-/* A stranger may have deleted the node meanwhile; but not before the list on which the grant rests. */
+/* Within a session the list of whom it was handed over from may be older than what others were shown. */
+static bool handed(const struct sim_attempt *attempt)
+{
+    return attempt->contender && attempt->contender->handed;
+}
+
+/* A stranger may have deleted the node meanwhile; but not before the list, or the event, on which the grant rests. */
 static void check_missing(struct sim *s, struct sim_attempt *attempt, int seat, int was)
 {
     int path = attempt->path + seat;
     if (!s->faults.stranger) {
         fail_by_lease(s, "token", "%d.%d is granted on a node that is not there", attempt->client, attempt->thread);
-    } else if (was >= 0 && s->nodes[was].dzxid <= s->clients[attempt->client].listed_zxid[path] &&
-               alone(s, attempt, path)) {
-        sim_fail(s, "token", "%d.%d is granted though the list it had did not show its node", attempt->client,
+    } else if (was >= 0 && s->nodes[was].dzxid <= s->clients[attempt->client].shown_zxid[path] &&
+               alone(s, attempt, path) && !handed(attempt)) {
+        sim_fail(s, "token", "%d.%d is granted though its node had gone before what it was shown last", attempt->client,
                  attempt->thread);
     }
     attempt->exempt = true;

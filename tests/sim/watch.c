@@ -41,11 +41,12 @@ unsigned sim_watch_take(struct sim_conn *conn, int path, unsigned bits)
     return had;
 }
 
-static void tell(struct sim *s, int index, int path, enum zkl__watch_event event)
+static void tell(struct sim *s, int index, int path, enum zkl__watch_event event, int64_t zxid)
 {
     struct sim_message *message = sim_message_new(s, SIM_MSG_EVENT);
     message->path = path;
     message->event = (uint8_t)event;
+    message->zxid = zxid;
     sim_server_send(s, index, message);
 }
 
@@ -55,22 +56,22 @@ static void note_told(struct sim *s, const struct sim_conn *conn, int node)
     s->nodes[node].end_told += conn->session != s->nodes[node].owner;
 }
 
-static void fire_effect(struct sim *s, int index, const struct sim_effect *effect)
+static void fire_effect(struct sim *s, int index, const struct sim_effect *effect, int64_t zxid)
 {
     struct sim_conn *conn = &s->conns[index];
     int path = s->nodes[effect->node].path;
     if (effect->kind == SIM_DELETED) {
         if (sim_watch_take(conn, path, SIM_WATCH_DATA | SIM_WATCH_CHILD)) {
             note_told(s, conn, effect->node);
-            tell(s, index, path, ZKL__WATCH_DELETED);
+            tell(s, index, path, ZKL__WATCH_DELETED, zxid);
         }
     } else if (sim_watch_take(conn, path, SIM_WATCH_DATA)) {
         note_told(s, conn, effect->node);
-        tell(s, index, path, effect->kind == SIM_CREATED ? ZKL__WATCH_CREATED : ZKL__WATCH_CHANGED);
+        tell(s, index, path, effect->kind == SIM_CREATED ? ZKL__WATCH_CREATED : ZKL__WATCH_CHANGED, zxid);
     }
     int parent = s->paths[path].parent;
     if (effect->kind != SIM_CHANGED && parent >= 0 && sim_watch_take(conn, parent, SIM_WATCH_CHILD)) {
-        tell(s, index, parent, ZKL__WATCH_CHILDREN);
+        tell(s, index, parent, ZKL__WATCH_CHILDREN, zxid);
     }
 }
 
@@ -82,7 +83,7 @@ void sim_server_fire(struct sim *s, int server, const struct sim_txn *txn)
     for (int i = 0; i < SIM_CONNS; i++) {
         const struct sim_conn *conn = &s->conns[i];
         for (int k = 0; k < txn->effect_count && conn->used && conn->server == server && conn->watch_count > 0; k++) {
-            fire_effect(s, i, &s->effects[txn->first_effect + k]);
+            fire_effect(s, i, &s->effects[txn->first_effect + k], txn->zxid);
         }
     }
 }
@@ -95,25 +96,25 @@ static void reset_watch(struct sim *s, int index, const struct sim_watch *watch,
     bool there = sim_node_at(s, watch->path, zxid) >= 0;
     if (watch->bits & SIM_WATCH_EXIST) {
         if (there) {
-            tell(s, index, watch->path, ZKL__WATCH_CREATED);
+            tell(s, index, watch->path, ZKL__WATCH_CREATED, zxid);
         } else {
             sim_watch_add(s, conn, watch->path, SIM_WATCH_DATA);
         }
     }
     if (watch->bits & SIM_WATCH_DATA) {
         if (!there) {
-            tell(s, index, watch->path, ZKL__WATCH_DELETED);
+            tell(s, index, watch->path, ZKL__WATCH_DELETED, zxid);
         } else if (sim_tree_changed(s, watch->path, zxid, false) > since) {
-            tell(s, index, watch->path, ZKL__WATCH_CHANGED);
+            tell(s, index, watch->path, ZKL__WATCH_CHANGED, zxid);
         } else {
             sim_watch_add(s, conn, watch->path, SIM_WATCH_DATA);
         }
     }
     if (watch->bits & SIM_WATCH_CHILD) {
         if (!there) {
-            tell(s, index, watch->path, ZKL__WATCH_DELETED);
+            tell(s, index, watch->path, ZKL__WATCH_DELETED, zxid);
         } else if (sim_tree_changed(s, watch->path, zxid, true) > since) {
-            tell(s, index, watch->path, ZKL__WATCH_CHILDREN);
+            tell(s, index, watch->path, ZKL__WATCH_CHILDREN, zxid);
         } else {
             sim_watch_add(s, conn, watch->path, SIM_WATCH_CHILD);
         }
