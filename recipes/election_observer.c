@@ -23,8 +23,9 @@ struct sight {
 struct zkl_election_observer {
     struct zkl__agent agent; /* first */
     enum { LIST, WATCH_LIST, WATCH_DIRECTORY, READ, READ_BLINDLY, SETTLED } step;
-    char *first;   /* name of the first candidate */
-    char *skipped; /* names up to this one are no candidates': they live with no session. NULL: there are none */
+    char *first;    /* name of the first candidate */
+    char **skipped; /* names that are no candidates': they live with no session */
+    size_t skipped_count;
     struct sight *seen, *shown; /* NULL: nothing yet */
     zkl_leader_fn told;
     void *payload;
@@ -93,11 +94,19 @@ static void tell(struct zkl__agent *agent)
 
 /* --- looking ------------------------------------------------------------------------------------------------------- */
 
-/* By number; a forged name may have the number of a true one. */
 static bool stands_before(const char *a, const char *b)
 {
-    int32_t diff = zkl__sequence_diff(zkl__name_parse(a).sequence, zkl__name_parse(b).sequence);
-    return diff < 0 || (diff == 0 && strcmp(a, b) < 0);
+    return zkl__sequence_diff(zkl__name_sequence(a), zkl__name_sequence(b)) < 0;
+}
+
+static bool is_skipped(const struct zkl_election_observer *observer, const char *name)
+{
+    for (size_t i = 0; i < observer->skipped_count; i++) {
+        if (strcmp(observer->skipped[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static const char *find_first(const struct zkl_election_observer *observer, const struct zkl__reply *list)
@@ -105,8 +114,9 @@ static const char *find_first(const struct zkl_election_observer *observer, cons
     const char *first = NULL;
     for (size_t i = 0; i < list->child_count; i++) {
         const char *name = list->children[i];
-        bool skip = zkl__name_parse(name).kind == ZKL_KIND_FOREIGN ||
-                    (observer->skipped && !stands_before(observer->skipped, name));
+        struct zkl__name parsed = zkl__name_parse(name);
+        bool skip =
+            parsed.kind == ZKL_KIND_FOREIGN || zkl__sequence_used_up(parsed.sequence) || is_skipped(observer, name);
         if (!skip && (!first || stands_before(name, first))) {
             first = name;
         }
@@ -116,8 +126,25 @@ static const char *find_first(const struct zkl_election_observer *observer, cons
 
 static void skip_nobody(struct zkl_election_observer *observer)
 {
+    for (size_t i = 0; i < observer->skipped_count; i++) {
+        zkl__free(heap_of(observer), observer->skipped[i]);
+    }
     zkl__free(heap_of(observer), observer->skipped);
     observer->skipped = NULL;
+    observer->skipped_count = 0;
+}
+
+/* Not "up to its number": a true candidate that comes meanwhile may stand before a forged one. */
+static void skip_first(struct zkl_election_observer *observer)
+{
+    char **grown = zkl__resize(heap_of(observer), observer->skipped, (observer->skipped_count + 1) * sizeof *grown);
+    if (!grown) {
+        zkl__agent_put_off(&observer->agent, AGAIN_NS);
+        return;
+    }
+    observer->skipped = grown;
+    observer->skipped[observer->skipped_count++] = observer->first;
+    observer->first = NULL;
 }
 
 static void on_list(struct zkl_election_observer *observer, const struct zkl__reply *reply)
@@ -145,9 +172,7 @@ static void on_list(struct zkl_election_observer *observer, const struct zkl__re
 static void on_first(struct zkl_election_observer *observer, const struct zkl__reply *reply)
 {
     if (reply->rc == ZKL__RC_OK && reply->stat.ephemeral_owner == 0) {
-        skip_nobody(observer);
-        observer->skipped = observer->first;
-        observer->first = NULL;
+        skip_first(observer);
         observer->step = LIST;
     } else if (reply->rc == ZKL__RC_OK) {
         see(observer, reply, observer->step == READ);
@@ -223,7 +248,7 @@ static void destroy(struct zkl__agent *agent)
 {
     struct zkl_election_observer *observer = (struct zkl_election_observer *)agent;
     zkl__free(heap_of(observer), observer->first);
-    zkl__free(heap_of(observer), observer->skipped);
+    skip_nobody(observer);
     zkl__free(heap_of(observer), observer->seen);
     zkl__free(heap_of(observer), observer->shown);
 }

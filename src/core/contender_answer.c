@@ -62,14 +62,6 @@ static bool settle_double(struct zkl__contender *c, const struct zkl__contender_
     return false;
 }
 
-/* The directory's counter sticks at 2147483647: from there on several nodes may have that number, or, when requests follow
- * each other closely, a negative one, and so nobody can say who is first. Only numbers below it are a place. */
-static bool used_up(const char *node)
-{
-    int32_t sequence = zkl__name_sequence(node);
-    return sequence < 0 || sequence == INT32_MAX;
-}
-
 static void admit(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
 {
     c->proved = false;
@@ -90,7 +82,7 @@ static void decide_by_list(struct zkl__contender *c, const struct zkl__contender
         zkl__contender_queue_again(c, ev, out, "our node was removed by somebody");
         return;
     }
-    if (used_up(c->node)) {
+    if (zkl__sequence_used_up(zkl__name_sequence(c->node))) {
         zkl__contender_fail(c, ev, out, ZKL_EEXHAUSTED, 0, EXHAUSTED);
         return;
     }
@@ -220,7 +212,7 @@ static void on_create(struct zkl__contender *c, const struct zkl__contender_even
         zkl__contender_advance(c, ev, out);
     } else if (reply->rc != ZKL__RC_OK) {
         zkl__contender_fail_by_reply(c, ev, out);
-    } else if (!c->config.rule->waits_for && !c->doubled && !used_up(c->node)) {
+    } else if (!c->config.rule->waits_for && !c->doubled && !zkl__sequence_used_up(zkl__name_sequence(c->node))) {
         admit(c, ev, out);
     } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) {
         zkl__contender_move(c, ZKL__LISTING, "we have a place, but no list");

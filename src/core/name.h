@@ -35,6 +35,13 @@ static inline int32_t zkl__sequence_diff(int32_t a, int32_t b)
     return (int32_t)((uint32_t)a - (uint32_t)b);
 }
 
+/* The directory's counter sticks at 2147483647: from there on several nodes may have that number, or, when requests follow each other
+ * closely, a negative one, and so nobody can say who is first. Only numbers below it are a place. */
+static inline bool zkl__sequence_used_up(int32_t sequence)
+{
+    return sequence < 0 || sequence == INT32_MAX;
+}
+
 /* A version-4 uuid from 16 bytes, into out (37 bytes). */
 void zkl__uuid_format(char *out, const uint8_t bytes[16]);
 
