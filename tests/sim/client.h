@@ -110,11 +110,12 @@ struct sim_client {
     struct zkl__core *core;
     bool reopen; /* the core asked for a new session */
     bool stepping;
-    int throttled;         /* so many requests are refused with NOTAPPLIED */
-    int refused;           /* so many submits are refused here */
-    int64_t last_step;     /* local */
-    int64_t shown_zxid[4]; /* of the last list, or event, of each queue that the core had */
-    bool suspended;        /* ever */
+    int throttled;          /* so many requests are refused with NOTAPPLIED */
+    int refused;            /* so many submits are refused here */
+    int64_t last_step;      /* local */
+    int64_t listed_zxid[4]; /* of the last list of each queue that the core had */
+    int64_t shown_zxid[4];  /* of that, or of an event there since */
+    bool suspended;         /* ever */
     unsigned incarnation;
     struct sim_thread threads[SIM_THREADS];
     struct sim_heap heap;

@@ -374,15 +374,17 @@ static uint64_t handle_hash(const struct sim *s, int client)
 }
 
 /* Its node went: was that before the last list it had? The judge asks. */
-static bool list_was_later(const struct sim *s, const struct sim_attempt *attempt)
+static int list_was_later(const struct sim *s, const struct sim_attempt *attempt)
 {
     const char *name = attempt->contender ? zkl__contender_node(attempt->contender) : "";
     for (int node = s->node_count - 1; name[0] && node >= 0; node--) {
         if (strcmp(sim_path_name(&s->paths[s->nodes[node].path]), name) == 0) {
-            return s->nodes[node].dzxid <= s->clients[attempt->client].shown_zxid[attempt->path];
+            const struct sim_client *client = &s->clients[attempt->client];
+            int64_t gone = s->nodes[node].dzxid;
+            return (gone <= client->listed_zxid[attempt->path]) + (gone <= client->shown_zxid[attempt->path]);
         }
     }
-    return false;
+    return 0;
 }
 
 static uint64_t attempt_hash(const struct sim *s, const struct sim_attempt *it)
@@ -400,7 +402,7 @@ static uint64_t attempt_hash(const struct sim *s, const struct sim_attempt *it)
                                (uint64_t)it->lapsed << 3 ^ (uint64_t)it->canceled << 2 ^ (uint64_t)it->exempt << 1 ^
                                (it->granted > 0));
     hash = sim_blend(hash, (uint64_t)it->deadline);
-    hash = sim_blend(hash, list_was_later(s, it));
+    hash = sim_blend(hash, (uint64_t)list_was_later(s, it));
     return sim_blend(hash, rank(it->token));
 }
 

@@ -53,11 +53,13 @@ static void fill_parts(const struct sim *s, const struct sim_message *message, s
 }
 
 /* What the core has been told of a queue: all that had happened there up to zxid. */
-static void note_shown(struct sim *s, int client, int path, int64_t zxid)
+static void note_shown(struct sim *s, int client, int path, int64_t zxid, bool list)
 {
+    struct sim_client *it = &s->clients[client];
     for (int queue = 0; queue < s->plan->paths; queue++) {
         if (strcmp(s->paths[path].text, sim_plan_path(queue)) == 0) {
-            s->clients[client].shown_zxid[queue] = zxid;
+            it->shown_zxid[queue] = zxid;
+            it->listed_zxid[queue] = list ? zxid : it->listed_zxid[queue];
         }
     }
 }
@@ -89,7 +91,7 @@ static void tell_reply(struct sim *s, int client, const struct sim_message *mess
     if (asked->op == ZKL__OP_CHILDREN && reply.rc == ZKL__RC_OK) {
         reply.children = children;
         reply.child_count = list_children(s, asked->path, message->zxid, children, SIM_PATHS);
-        note_shown(s, client, asked->path, message->zxid);
+        note_shown(s, client, asked->path, message->zxid, true);
     }
     if (asked->op == ZKL__OP_MULTI && message->parts >= 0) {
         reply.part_count = (size_t)message->part_count;
@@ -113,7 +115,7 @@ static void tell(struct sim *s, int client, const struct sim_message *message)
         sim_say(s, "watch", "%d: %s", client, s->paths[message->path].text);
         s->judge.events_told++;
         if (s->paths[message->path].parent >= 0) {
-            note_shown(s, client, s->paths[message->path].parent, message->zxid);
+            note_shown(s, client, s->paths[message->path].parent, message->zxid, false);
         }
         event.kind = ZKL__EV_WATCH;
         event.watch = (enum zkl__watch_event)message->event;

@@ -101,10 +101,12 @@ static bool alone(struct sim *s, const struct sim_attempt *attempt, int path)
     return true;
 }
 
-/* Within a session the list of whom it was handed over from may be older than what others were shown. */
-static bool handed(const struct sim_attempt *attempt)
+/* What a grant rests on: the last list, or the last event; a hand-over inside a session, on the list alone. */
+static int64_t rests_on(const struct sim *s, const struct sim_attempt *attempt, int path)
 {
-    return attempt->contender && attempt->contender->handed;
+    const struct sim_client *client = &s->clients[attempt->client];
+    bool handed = attempt->contender && attempt->contender->handed;
+    return handed ? client->listed_zxid[path] : client->shown_zxid[path];
 }
 
 /* A stranger may have deleted the node meanwhile; but not before the list, or the event, on which the grant rests. */
@@ -113,8 +115,7 @@ static void check_missing(struct sim *s, struct sim_attempt *attempt, int seat, 
     int path = attempt->path + seat;
     if (!s->faults.stranger) {
         fail_by_lease(s, "token", "%d.%d is granted on a node that is not there", attempt->client, attempt->thread);
-    } else if (was >= 0 && s->nodes[was].dzxid <= s->clients[attempt->client].shown_zxid[path] &&
-               alone(s, attempt, path) && !handed(attempt)) {
+    } else if (was >= 0 && s->nodes[was].dzxid <= rests_on(s, attempt, path) && alone(s, attempt, path)) {
         sim_fail(s, "token", "%d.%d is granted though its node had gone before what it was shown last", attempt->client,
                  attempt->thread);
     }
