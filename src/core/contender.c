@@ -186,12 +186,19 @@ void zkl__contender_finish(struct zkl__contender *c, const struct zkl__contender
     }
 }
 
+void zkl__contender_look_later(struct zkl__contender *c, const struct zkl__contender_event *ev)
+{
+    c->look_at = ev->now + zkl__lease_heartbeat(zkl__core_timeout(c->core));
+}
+
 void zkl__contender_grant(struct zkl__contender *c, const struct zkl__contender_event *ev,
                           struct zkl__contender_actions *out)
 {
     zkl__contender_move(c, ZKL__HELD, "nobody before us, and a lease");
     c->hears = c->hears && !c->config.revocable; /* asked while it waited: told now */
-    c->look_at = c->unlisted ? ev->now + zkl__lease_heartbeat(zkl__core_timeout(c->core)) : 0;
+    if (c->unlisted) {
+        zkl__contender_look_later(c, ev);
+    }
     c->hold_until = c->config.max_hold > 0 ? ev->now + c->config.max_hold : INT64_MAX;
     zkl__contender_tell(out, ev->now, ZKL__GRANTED, ZKL_OK, 0, "granted");
     out->outcome.token = c->czxid;
@@ -282,10 +289,11 @@ static void forget_swap(struct zkl__contender *c)
 static void look_whether_first(struct zkl__contender *c, const struct zkl__contender_event *ev,
                                struct zkl__contender_actions *out)
 {
-    c->looking = ev->connected && !(c->under_way & (UNDER_WAY(ZKL__ROLE_LIST) | UNDER_WAY(ZKL__ROLE_WATCH)));
-    c->look_at = c->looking ? 0 : ev->now + zkl__lease_heartbeat(zkl__core_timeout(c->core));
-    if (c->looking) {
+    if (ev->connected) {
+        c->look_at = 0;
         zkl__ask_list(c, out);
+    } else {
+        zkl__contender_look_later(c, ev);
     }
 }
 
@@ -341,9 +349,6 @@ static void on_watch(struct zkl__contender *c, const struct zkl__contender_event
 {
     bool announced = ev->watch == ZKL__WATCH_CHANGED && c->believed && c->armed && c->hears;
     c->armed = false;
-    if (c->state != ZKL__WATCHING) {
-        return;
-    }
     if (announced) {
         c->proved = false;
         c->unlisted = true;

@@ -114,26 +114,17 @@ static void on_list_while_removing(struct zkl__contender *c, const struct zkl__c
     zkl__contender_advance(c, ev, out);
 }
 
-/* We hold, on the word of whoever was before us. A lie is found out as a removal by hand is: within a heartbeat. */
-static void look_again(struct zkl__contender *c, const struct zkl__contender_event *ev)
-{
-    c->looking = false;
-    c->look_at = ev->now + zkl__lease_heartbeat(zkl__core_timeout(c->core));
-}
-
+/* We hold, on the word of whoever was before us, and asked whether that is true: a lie is found out as a removal by hand is. */
 static void on_list_while_held(struct zkl__contender *c, const struct zkl__contender_event *ev,
                                struct zkl__contender_actions *out)
 {
-    if (!c->looking) {
-        return; /* asked for before the grant */
-    }
     const char *blocker = ev->reply->rc == ZKL__RC_OK ? zkl__list_blocker(c, ev->reply, ev->index) : NULL;
     if (ev->reply->rc != ZKL__RC_OK || (blocker && !zkl__contender_watch(c, blocker))) {
-        look_again(c, ev);
+        zkl__contender_look_later(c, ev);
     } else if (blocker) {
         zkl__ask_node(c, out, ZKL__ROLE_WATCH, ZKL__OP_EXISTS, c->watch_path + strlen(c->config.path) + 1);
     } else {
-        c->looking = c->unlisted = false;
+        c->unlisted = false;
     }
 }
 
@@ -147,7 +138,7 @@ static void on_blocker_while_held(struct zkl__contender *c, const struct zkl__co
     } else if (ev->reply->rc == ZKL__RC_NONODE || (forged && zkl__list_ignore(c, name))) {
         zkl__ask_list(c, out);
     } else {
-        look_again(c, ev);
+        zkl__contender_look_later(c, ev);
     }
 }
 
@@ -283,7 +274,7 @@ static void on_ear(struct zkl__contender *c, const struct zkl__contender_event *
 static void on_watched(struct zkl__contender *c, const struct zkl__contender_event *ev,
                        struct zkl__contender_actions *out)
 {
-    if (c->state == ZKL__HELD && c->looking) {
+    if (c->state == ZKL__HELD) {
         on_blocker_while_held(c, ev, out);
     }
     if (c->state != ZKL__WATCHING) {

@@ -33,6 +33,8 @@ void zkl__contender_queue_again(struct zkl__contender *c, const struct zkl__cont
                                 struct zkl__contender_actions *out, const char *why);
 void zkl__contender_grant(struct zkl__contender *c, const struct zkl__contender_event *ev,
                           struct zkl__contender_actions *out);
+/* Granted on the word of whoever was before us: a list shows whether we are first, within a heartbeat. */
+void zkl__contender_look_later(struct zkl__contender *c, const struct zkl__contender_event *ev);
 void zkl__contender_lose(struct zkl__contender *c, const struct zkl__contender_event *ev,
                          struct zkl__contender_actions *out, const char *why);
 /* Nothing of ours is left. */

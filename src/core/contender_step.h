@@ -135,8 +135,7 @@ struct zkl__contender {
     bool unlisted;   /* granted, or about to be, on the word of the blocker: no list has shown us first */
     bool waited;     /* for somebody: others may well be waiting for us */
     bool announce;   /* our node's delete */
-    bool looking;    /* the list under way is to tell whether we are first indeed */
-    int64_t look_at; /* when to ask for that; 0: no need */
+    int64_t look_at; /* when to ask for a list that does; 0: no need, or it is under way */
 
     /* held */
     int64_t hold_until;

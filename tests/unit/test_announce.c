@@ -135,6 +135,38 @@ static void test_our_own_node_is_removed_first(void)
     script_finish(&s);
 }
 
+static void test_our_own_node_is_removed_at_once(void)
+{
+    char path[SCRIPT_PATH];
+    ask_behind(SEALED);
+    strcpy(path, script_our_path(&s));
+    script_remove(&s, path);
+    STATE(me, "watching"); /* not heard: the watch is not set */
+    script_answer(&s);
+    STATE(me, "creating");
+    script_answer_all(&s);
+    STATE(me, "watching");
+    CU_ASSERT_STRING_NOT_EQUAL(path, script_our_path(&s));
+    script_finish(&s);
+}
+
+/* And we would be granted but for a lease. */
+static void test_our_own_node_is_removed_while_proving(void)
+{
+    char path[SCRIPT_PATH];
+    wait_behind(SEALED);
+    script_wait(&s, 12000 * MS); /* no answer: no lease */
+    script_change(&s, SEALED);
+    STATE(me, "proving");
+    strcpy(path, script_our_path(&s));
+    script_remove(&s, path);
+    STATE(me, "listing");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me->granted, 0);
+    STATE(me, "watching");
+    script_finish(&s);
+}
+
 static void test_nothing_is_believed_after_a_reconnect(void)
 {
     wait_behind(SEALED);
@@ -280,6 +312,18 @@ static void test_no_seal(void)
     script_finish(&s);
 }
 
+/* The servers refused the identity when the session said it. */
+static void test_unsealed(void)
+{
+    script_begin(&s);
+    zkl__core_unseal(s.core);
+    ask(me);
+    script_answer_all(&s);
+    STATE(me, "held");
+    CU_ASSERT_FALSE(is_sealed(me));
+    script_finish(&s);
+}
+
 static void test_who_must_not(void)
 {
     struct zkl__contender_config config = script_config(me, "/q");
@@ -363,6 +407,54 @@ static void test_no_list(void)
     script_finish(&s);
 }
 
+/* Nor without a word about who is before it, nor while there is no connection. */
+static void test_no_answer_about_who_is_before(void)
+{
+    wait_behind(SEALED);
+    script_change(&s, SEALED);
+    script_wait(&s, s.timeout / 12);
+    script_answer(&s);
+    script_answer(&s);
+    OPS(&s, "exists");
+    script_suspend(&s, 0);
+    script_wait(&s, s.timeout / 12);
+    CU_ASSERT_TRUE(me->contender->unlisted);
+    CU_ASSERT(me->contender->look_at > s.now);
+    script_connect(&s);
+    script_remove(&s, SEALED);
+    script_run(&s, s.timeout / 2);
+    STATE(me, "held");
+    CU_ASSERT_FALSE(me->contender->unlisted);
+    script_finish(&s);
+}
+
+/* Without memory, neither for whom to look at nor to note that it is no contender, it looks once more, and holds meanwhile. */
+static void test_no_memory_for_a_look(void)
+{
+    static const char *const before_us[] = {
+        "/q/_c_22222222-2222-4222-8222-222222222222-__WRIT__0000000000", /* longer than what was watched */
+        "/q/_c_22222222-2222-4222-8222-222222222222-lock-0000000000",
+    };
+    for (int i = 0; i < 2; i++) {
+        wait_behind(SEALED);
+        script_change(&s, SEALED);
+        script_remove(&s, SEALED);
+        script_put(&s, before_us[i], 0); /* persistent */
+        script_wait(&s, s.timeout / 12);
+        OPS(&s, "check list");
+        test_heap_fail(&s.heap, 1, true);
+        script_answer_all(&s);
+        CU_ASSERT_EQUAL(test_heap_failures(&s.heap), 1);
+        CU_ASSERT_TRUE(me->contender->unlisted);
+        CU_ASSERT(me->contender->look_at > s.now);
+        test_heap_fail(&s.heap, 0, false);
+        script_run(&s, s.timeout / 2);
+        STATE(me, "held");
+        CU_ASSERT_FALSE(me->contender->unlisted);
+        script_finish(&s);
+    }
+}
+
 /* It hears of that at once, not with the next heartbeat. */
 static void test_removed_while_held(void)
 {
@@ -376,8 +468,11 @@ static void test_removed_while_held(void)
 
 TESTS("announce", T(test_spares_the_list), T(test_removed_is_not_announced), T(test_other_nodes_are_not_believed),
       T(test_readers_are_not_believed), T(test_not_without_an_eye_on_our_own_node), T(test_not_before_the_answers),
-      T(test_our_own_node_is_removed_first), T(test_nothing_is_believed_after_a_reconnect), T(test_a_try_sets_no_watch),
-      T(test_who_waited_announces), T(test_who_did_not_wait_just_goes), T(test_who_never_held_announces_nothing),
-      T(test_who_lost_announces_nothing), T(test_who_was_handed_announces_later),
-      T(test_a_node_that_was_written_just_goes), T(test_a_lost_answer), T(test_not_our_identity), T(test_no_seal),
-      T(test_who_must_not), T(test_removed_while_held), T(test_a_lie), T(test_no_lie), T(test_no_list))
+      T(test_our_own_node_is_removed_first), T(test_our_own_node_is_removed_at_once),
+      T(test_our_own_node_is_removed_while_proving), T(test_nothing_is_believed_after_a_reconnect),
+      T(test_a_try_sets_no_watch), T(test_who_waited_announces), T(test_who_did_not_wait_just_goes),
+      T(test_who_never_held_announces_nothing), T(test_who_lost_announces_nothing),
+      T(test_who_was_handed_announces_later), T(test_a_node_that_was_written_just_goes), T(test_a_lost_answer),
+      T(test_not_our_identity), T(test_no_seal), T(test_unsealed), T(test_who_must_not),
+      T(test_no_answer_about_who_is_before), T(test_no_memory_for_a_look), T(test_removed_while_held), T(test_a_lie),
+      T(test_no_lie), T(test_no_list))

@@ -91,6 +91,21 @@ static void test_removal_is_noticed_at_once(void)
     script_finish(&s);
 }
 
+static void test_removed_before_we_look(void)
+{
+    char path[SCRIPT_PATH];
+    script_begin(&s);
+    hold_revocably(&me);
+    strcpy(path, script_our_path(&s));
+    script_change(&s, path);
+    OPS(&s, "get");
+    script_remove(&s, path); /* nothing is watched meanwhile */
+    CU_ASSERT_EQUAL(me.lost, 0);
+    script_answer(&s);
+    CU_ASSERT_EQUAL(me.lost, 1);
+    script_finish(&s);
+}
+
 static void test_watch_refused(void)
 {
     script_begin(&s);
@@ -108,4 +123,5 @@ static void test_watch_refused(void)
 }
 
 TESTS("contender revoked", T(test_request_is_told), T(test_request_made_while_we_waited),
-      T(test_request_is_told_once_over_reconnects), T(test_removal_is_noticed_at_once), T(test_watch_refused))
+      T(test_request_is_told_once_over_reconnects), T(test_removal_is_noticed_at_once), T(test_removed_before_we_look),
+      T(test_watch_refused))
