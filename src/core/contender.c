@@ -99,18 +99,25 @@ void zkl__contender_put_off(struct zkl__contender *c, int64_t now)
     c->retry_at = now + c->patience;
 }
 
+static void new_mark(struct zkl__contender *c)
+{
+    if (c->mark_sent) {
+        strcpy(c->marks->older, c->marks->own);
+        c->mark_sent = c->marked = false;
+    }
+    strcpy(c->marks->own, ZKL__MARK);
+    strcat(c->marks->own, c->uuid);
+}
+
 void zkl__contender_new_attempt(struct zkl__contender *c)
 {
     zkl__core_uuid(c->core, c->uuid);
     c->node[0] = c->twin[0] = '\0';
     c->czxid = 0;
     c->unsure = c->doubled = c->twin_stays = c->armed = c->proved = c->was_read = c->unlisted = false;
-    if (c->mark_sent) {
-        strcpy(c->older_mark, c->mark);
-        c->mark_sent = c->marked = false;
+    if (c->marks) {
+        new_mark(c);
     }
-    strcpy(c->mark, ZKL__MARK);
-    strcat(c->mark, c->uuid);
 }
 
 void zkl__contender_stop_watching(struct zkl__contender *c, struct zkl__contender_actions *out,
@@ -469,6 +476,7 @@ void zkl__contender_free(struct zkl__contender *c)
     zkl__free(heap, c->watch_path);
     zkl__free(heap, c->ear_path);
     zkl__free(heap, c->make_path);
+    zkl__free(heap, c->marks);
     zkl__free(heap, (void *)(uintptr_t)c->config.metadata);
     zkl__free(heap, c);
 }

@@ -432,8 +432,8 @@ static void on_read(struct zkl__contender *c, const struct zkl__contender_event 
         return;
     }
     /* No directory: our node is gone with it, which the check beside the mark will tell. */
-    if (reply->rc == ZKL__RC_OK && !is_mark(reply, c->mark, strlen(c->mark)) &&
-        !(c->older_mark[0] && is_mark(reply, c->older_mark, strlen(c->older_mark)))) {
+    if (reply->rc == ZKL__RC_OK && !is_mark(reply, c->marks->own, strlen(c->marks->own)) &&
+        !(c->marks->older[0] && is_mark(reply, c->marks->older, strlen(c->marks->older)))) {
         c->unclean = is_mark(reply, ZKL__MARK, sizeof ZKL__MARK - 1);
     }
     c->was_read = true;

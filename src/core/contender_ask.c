@@ -171,7 +171,7 @@ static bool advance_mark(struct zkl__contender *c, struct zkl__contender_actions
     } else if (c->was_read && !(c->under_way & UNDER_WAY(ZKL__ROLE_MARK))) {
         struct zkl__op check = {.kind = ZKL__OP_CHECK, .dir = c->config.path, .name = c->node, .version = -1};
         c->mark_sent = true;
-        ask_two(c, out, ZKL__ROLE_MARK, check, set_mark(c, c->mark));
+        ask_two(c, out, ZKL__ROLE_MARK, check, set_mark(c, c->marks->own));
     }
     return false;
 }

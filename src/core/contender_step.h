@@ -81,6 +81,12 @@ struct zkl__contender_actions {
     struct zkl__outcome outcome;
 };
 
+/* Of who holds, on the directory. */
+struct zkl__marks {
+    char own[ZKL__MARK_MAX];   /* of this attempt */
+    char older[ZKL__MARK_MAX]; /* of an attempt of ours that never came to hold */
+};
+
 struct zkl__contender {
     struct zkl__contender_config config; /* path and metadata are copies */
     const zkl_heap *heap;
@@ -147,8 +153,7 @@ struct zkl__contender {
 
     /* config.mark: whoever holds writes its mark on the directory, and takes it away when it releases */
     bool was_read, mark_sent, marked, unclean;
-    char mark[ZKL__MARK_MAX];       /* of this attempt */
-    char older_mark[ZKL__MARK_MAX]; /* of an attempt of ours that never came to hold */
+    struct zkl__marks *marks; /* NULL without */
 
     /* the session's */
     struct zkl__contender *next, *prev;               /* all */

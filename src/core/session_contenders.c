@@ -194,7 +194,8 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core, const struct z
     c->core = core;
     c->config = *config;
     c->config.metadata = zkl__copy(heap, metadata, strlen(metadata));
-    bool joined = c->config.metadata && zkl__local_join(&core->queues, c, config->path);
+    c->marks = config->mark ? zkl__zalloc(heap, sizeof *c->marks) : NULL;
+    bool joined = c->config.metadata && !config->mark == !c->marks && zkl__local_join(&core->queues, c, config->path);
     if (!joined || !zkl__timers_reserve(&core->timers, heap)) {
         release_memory(core, c);
         return NULL;

@@ -50,8 +50,6 @@ static void plain_contender(const struct walk *w, struct zkl__contender *c)
     end_text(c->node, sizeof c->node);
     end_text(c->twin, sizeof c->twin);
     end_text(c->swap, sizeof c->swap);
-    end_text(c->mark, sizeof c->mark);
-    end_text(c->older_mark, sizeof c->older_mark);
 }
 
 static bool is_contender(const struct zkl__core *core, const void *data)
