@@ -105,15 +105,22 @@ static void add_foreign(struct sim *s, int dir, int64_t kind)
     sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_CREATE, .path = path, .mode = mode});
 }
 
-/* Other libraries' contenders go, at the latest, when the plan heals; names that are nobody's place stay. */
-static void remove_foreign(struct sim *s)
+/* Other libraries' contenders go, at the latest, when the plan heals; names that are nobody's place stay. False: some of them may
+ * still stand, since a leader that is deposed takes along what it has only proposed. */
+static bool remove_foreign(struct sim *s)
 {
+    bool gone = true;
     for (int node = 0; node < s->node_count; node++) {
-        if (s->nodes[node].by_stranger && s->nodes[node].owner == SIM_STRANGER && s->nodes[node].dzxid == SIM_NEVER) {
-            sim_stranger_writes(s,
-                                &(struct sim_part){.op = ZKL__OP_DELETE, .path = s->nodes[node].path, .version = -1});
+        const struct sim_node *it = &s->nodes[node];
+        if (!it->by_stranger || it->owner != SIM_STRANGER || it->dzxid <= sim_committed_zxid(s)) {
+            continue;
+        }
+        gone = false;
+        if (it->dzxid == SIM_NEVER && s->leader >= 0) {
+            sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_DELETE, .path = it->path, .version = -1});
         }
     }
+    return gone;
 }
 
 static void reap(struct sim *s)
@@ -351,10 +358,7 @@ void sim_faults_due(struct sim *s)
     if (!s->faults.healed && sim_now(s) >= s->plan->heal) {
         heal(s);
     }
-    if (s->faults.to_clean && s->leader >= 0) {
-        remove_foreign(s);
-        s->faults.to_clean = false;
-    }
+    s->faults.to_clean = s->faults.to_clean && !remove_foreign(s);
     arm(s);
     if (s->faults.to_clean) {
         sim_clock_set(&s->clock, SLOT_FAULT, sim_now(s) + s->tick);
