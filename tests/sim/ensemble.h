@@ -71,7 +71,7 @@ enum {
     SIM_CLIENTS = 6,
     SIM_CONNS = 16,
     SIM_SESSIONS = 64,
-    SIM_PATHS = 512,
+    SIM_PATHS = 2048, /* one for each try of a create, also of those that are refused for the whole of a plan */
     SIM_NODES = 768,
     SIM_VALUES = 256,
     SIM_TXNS = 16384,
