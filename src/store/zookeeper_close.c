@@ -136,7 +136,7 @@ int zkl__zk_close(struct zkl__store *store, int64_t timeout_ms)
     if (ended) {
         part(store); /* there is nobody to say goodbye to */
     } else if (!part_in_time(store, deadline)) {
-        return ZKL_ETIMEOUT;
+        return linked ? ZKL_ETIMEOUT : ZKL_ECONNECT;
     }
     bool word = drained && store->heard;
     zkl__zk_free(store);
