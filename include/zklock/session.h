@@ -61,7 +61,7 @@ typedef struct zkl_sasl {
 
 typedef struct zkl_session_options {
     size_t size;                /* sizeof(zkl_session_options): set by the _INIT */
-    int64_t session_timeout_ms; /* asked of the ensemble; a dead holder's place is free after it. 10000 */
+    int64_t session_timeout_ms; /* asked of the ensemble; a dead holder's place is free after it. 100 at least. 10000 */
     int64_t tick_ms;            /* the servers' tickTime: not below the real one, or the lease is unsound. 2000 */
     int64_t leader_pause_ms;    /* the longest freeze of the ZooKeeper leader that the lease must survive. 500 */
     int64_t connect_timeout_ms; /* for zkl_session_open, and the bound of a try's wait for the server. 10000 */

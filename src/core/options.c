@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define MS INT64_C(1000000)
+/* The ZooKeeper client library gives up a connection that is not answered in this time: with a millisecond there never is one. */
+#define SESSION_TIMEOUT_LEAST_MS 100
 
 int zkl__range_check(const char *name, int64_t value, int64_t least, int64_t most, zkl_error *err)
 {
@@ -26,7 +28,7 @@ static int check_numbers(const zkl_session_options *o, zkl_error *err)
         const char *name;
         int64_t value, least, most;
     } numbers[] = {
-        {"session_timeout_ms", o->session_timeout_ms, 1, ZKL__DAY_MS},
+        {"session_timeout_ms", o->session_timeout_ms, SESSION_TIMEOUT_LEAST_MS, ZKL__DAY_MS},
         {"tick_ms", o->tick_ms, 1, ZKL__DAY_MS},
         {"leader_pause_ms", o->leader_pause_ms, 0, ZKL__DAY_MS},
         {"connect_timeout_ms", o->connect_timeout_ms, 1, ZKL__DAY_MS},
