@@ -71,7 +71,9 @@ typedef struct zkl_session_options {
     /* Of everything created; NULL: creator-only with credentials, else world:anyone:all, but for places in queues that this session alone
      * may write (SECURITY.md, Seals). */
     const zkl_acl *acl;
-    zkl_session_state_fn state_fn; /* told of every change */
+    /* Told of every change, in order. When it blocks, and more than 16 wait for it, it is told of 16: losses first of all, and the last
+     * changes. */
+    zkl_session_state_fn state_fn;
     void *state_payload;
     zkl_log_fn log_fn; /* NULL: silence */
     void *log_payload;

@@ -144,6 +144,26 @@ static int submit(void *ctx, uint64_t id, const struct zkl__op *op)
     return session->store_ops->submit(session->store, id, op);
 }
 
+static void drop_notice(zkl_session *session, unsigned at)
+{
+    session->notice_count--;
+    memmove(session->notices + at, session->notices + at + 1, (session->notice_count - at) * sizeof *session->notices);
+}
+
+/* A state_fn that is slow by more changes than are kept misses the oldest ones that are no losses. */
+static void note_state(zkl_session *session, zkl_session_state state)
+{
+    if (session->notice_count == ZKL__NOTICES) {
+        unsigned at = 0;
+        while (at < ZKL__NOTICES - 1 && session->notices[at] == ZKL_SESSION_LOST) {
+            at++;
+        }
+        drop_notice(session, at);
+    }
+    session->notices[session->notice_count++] = state;
+    zkl__callbacks_post(&session->callbacks, &session->notice);
+}
+
 void zkl__session_set_state(zkl_session *session, zkl_session_state state, int why)
 {
     if (state == session->status.state) {
@@ -163,10 +183,7 @@ void zkl__session_set_state(zkl_session *session, zkl_session_state state, int w
         }
     }
     if (session->status.told && session->settings.options.state_fn) {
-        /* A state_fn that is slow by more than this many changes hears of the last one in any case. */
-        session->notice_count -= session->notice_count == ZKL__NOTICES;
-        session->notices[session->notice_count++] = state;
-        zkl__callbacks_post(&session->callbacks, &session->notice);
+        note_state(session, state);
     }
 }
 
@@ -195,8 +212,7 @@ void zkl__session_run_notice(void *arg)
     pthread_mutex_lock(&session->mutex);
     while (session->notice_count > 0) {
         zkl_session_state state = session->notices[0];
-        session->notice_count--;
-        memmove(session->notices, session->notices + 1, session->notice_count * sizeof *session->notices);
+        drop_notice(session, 0);
         pthread_mutex_unlock(&session->mutex);
         session->settings.options.state_fn(session, state, session->settings.options.state_payload);
         if (zkl__session_forked(session)) {
