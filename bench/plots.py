@@ -47,8 +47,8 @@ def bar_plot(path, label, rows):
     most = max(value for _, value in rows)
     gnuplot(path, 80 + 34 * len(rows), f'set xlabel "{label}"\nset yrange [-0.6:{len(rows) - 0.4}]\nset xrange [0:{1.2 * most}]\n'
             "unset key\nunset xtics\nunset grid\nset border 2\nset datafile separator tab\n"
-            'plot "@0@" using (0.5*$3):2:(0.5*$3):(0.35):4:ytic(1) with boxxyerror lc rgb variable, '
-            '"" using 3:2:5 with labels left offset 0.6,0\n', data)
+            'plot "@0@" using (0.5*$3):2:(0.5*$3):(0.35):4:ytic(1) with boxxyerror lc rgb variable '
+            f'title "{label}", "" using 3:2:5 with labels left offset 0.6,0 title "{label}"\n', data)
 
 
 def waiters_plot(runs, path, counts):
