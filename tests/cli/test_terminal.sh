@@ -69,7 +69,7 @@ rm -f "$work/up"
 cat >"$work/job" <<'EOF'
 set -m
 zklock run x bash -c 'echo up >$UP; read -r line; echo "CMD read $line"' 2>"$SAID" &
-until grep -q 'when this job is in the foreground' "$SAID"; do sleep 0.02; done
+for _ in $(seq 3000); do ! grep -q 'when this job is in the foreground' "$SAID" || break; sleep 0.02; done # a minute at most
 fg >/dev/null
 echo "code $?"
 EOF
@@ -77,7 +77,7 @@ type_when_up 'typed\n' | UP=$work/up SAID=$work/said on_terminal "bash $work/job
 matches "background and fg" "$(cat "$work/seen")" '^CMD read typed'
 matches "background and fg" "$(tail -1 "$work/seen")" '^code 0'
 # A CMD that is stopped for good leaves its terminal to Ctrl-C.
-type_when_stopped() { until grep -q 'stopped by SIGSTOP' "$work/said"; do moment; done; printf '%b' "$1"; }
+type_when_stopped() { await "CMD is stopped" grep -q 'stopped by SIGSTOP' "$work/said" >&2 && printf '%b' "$1"; }
 : >"$work/said"
 same "Ctrl-C at a CMD that is stopped" "$(type_when_stopped '\003' |
     on_terminal "zklock run x sh -c 'kill -STOP \$\$' 2>$work/said; echo code \$?" | tr -d '\r' | tail -1 | sed 's|^^C||')" "code 130"
