@@ -8,6 +8,7 @@
 #include "error.h"
 #include "heap.h"
 #include "name.h"
+#include "name_set.h"
 
 #include <zklock/election.h>
 
@@ -23,10 +24,9 @@ struct sight {
 struct zkl_election_observer {
     struct zkl__agent agent; /* first */
     enum { LIST, WATCH_LIST, WATCH_DIRECTORY, READ, READ_BLINDLY, SETTLED } step;
-    char *first;    /* name of the first candidate */
-    char **skipped; /* names that are no candidates': they live with no session */
-    size_t skipped_count;
-    struct sight *seen, *shown; /* NULL: nothing yet */
+    char *first;                  /* name of the first candidate */
+    struct zkl__name_set skipped; /* names that are no candidates': they live with no session */
+    struct sight *seen, *shown;   /* NULL: nothing yet */
     zkl_leader_fn told;
     void *payload;
 };
@@ -99,24 +99,14 @@ static bool stands_before(const char *a, const char *b)
     return zkl__sequence_diff(zkl__name_sequence(a), zkl__name_sequence(b)) < 0;
 }
 
-static bool is_skipped(const struct zkl_election_observer *observer, const char *name)
-{
-    for (size_t i = 0; i < observer->skipped_count; i++) {
-        if (strcmp(observer->skipped[i], name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static const char *find_first(const struct zkl_election_observer *observer, const struct zkl__reply *list)
 {
     const char *first = NULL;
     for (size_t i = 0; i < list->child_count; i++) {
         const char *name = list->children[i];
         struct zkl__name parsed = zkl__name_parse(name);
-        bool skip =
-            parsed.kind == ZKL_KIND_FOREIGN || zkl__sequence_used_up(parsed.sequence) || is_skipped(observer, name);
+        bool skip = parsed.kind == ZKL_KIND_FOREIGN || zkl__sequence_used_up(parsed.sequence) ||
+                    zkl__name_set_has(&observer->skipped, name);
         if (!skip && (!first || stands_before(name, first))) {
             first = name;
         }
@@ -126,25 +116,15 @@ static const char *find_first(const struct zkl_election_observer *observer, cons
 
 static void skip_nobody(struct zkl_election_observer *observer)
 {
-    for (size_t i = 0; i < observer->skipped_count; i++) {
-        zkl__free(heap_of(observer), observer->skipped[i]);
-    }
-    zkl__free(heap_of(observer), observer->skipped);
-    observer->skipped = NULL;
-    observer->skipped_count = 0;
+    zkl__name_set_clear(&observer->skipped, heap_of(observer));
 }
 
 /* Not "up to its number": a true candidate that comes meanwhile may stand before a forged one. */
 static void skip_first(struct zkl_election_observer *observer)
 {
-    char **grown = zkl__resize(heap_of(observer), observer->skipped, (observer->skipped_count + 1) * sizeof *grown);
-    if (!grown) {
+    if (!zkl__name_set_add(&observer->skipped, heap_of(observer), observer->first)) {
         zkl__agent_put_off(&observer->agent, AGAIN_NS);
-        return;
     }
-    observer->skipped = grown;
-    observer->skipped[observer->skipped_count++] = observer->first;
-    observer->first = NULL;
 }
 
 static void on_list(struct zkl_election_observer *observer, const struct zkl__reply *reply)

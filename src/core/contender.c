@@ -469,10 +469,7 @@ int64_t zkl__contender_wake(const struct zkl__contender *c)
 void zkl__contender_free(struct zkl__contender *c)
 {
     const zkl_heap *heap = c->heap;
-    for (size_t i = 0; i < c->ignored_count; i++) {
-        zkl__free(heap, c->ignored[i]);
-    }
-    zkl__free(heap, c->ignored);
+    zkl__name_set_clear(&c->ignored, heap);
     zkl__free(heap, c->watch_path);
     zkl__free(heap, c->ear_path);
     zkl__free(heap, c->make_path);

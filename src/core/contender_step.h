@@ -3,6 +3,7 @@
 #define ZKL_CORE_CONTENDER_STEP_H
 
 #include "contender.h"
+#include "name_set.h"
 #include "session_step.h"
 
 /* What an operation of a contender is for. At most one of each is under way. */
@@ -115,13 +116,12 @@ struct zkl__contender {
     bool armed;  /* the watch is set */
     bool hears;  /* that on our own node is, too */
     int64_t deadline;
-    int64_t retry_at; /* 0: nothing is put off */
-    int64_t patience; /* of the last putting-off */
-    char *make_path;  /* the directory being made, cut to what is tried now */
-    char **ignored;   /* names proved to be nobody's place */
-    size_t ignored_count;
-    struct zkl__watch watch; /* path: the blocker */
-    struct zkl__watch ear;   /* path: our own node; also while held, if config.revocable */
+    int64_t retry_at;             /* 0: nothing is put off */
+    int64_t patience;             /* of the last putting-off */
+    char *make_path;              /* the directory being made, cut to what is tried now */
+    struct zkl__name_set ignored; /* names proved to be nobody's place */
+    struct zkl__watch watch;      /* path: the blocker */
+    struct zkl__watch ear;        /* path: our own node; also while held, if config.revocable */
     char *watch_path, *ear_path;
     size_t watch_room, ear_room;
 

@@ -4,27 +4,12 @@
 
 static bool is_ignored(const struct zkl__contender *c, const char *name)
 {
-    for (size_t i = 0; i < c->ignored_count; i++) {
-        if (strcmp(c->ignored[i], name) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return zkl__name_set_has(&c->ignored, name);
 }
 
 bool zkl__list_ignore(struct zkl__contender *c, const char *name)
 {
-    char **grown = zkl__resize(c->heap, c->ignored, (c->ignored_count + 1) * sizeof *grown);
-    if (!grown) {
-        return false;
-    }
-    c->ignored = grown;
-    c->ignored[c->ignored_count] = zkl__copy(c->heap, name, strlen(name));
-    if (!c->ignored[c->ignored_count]) {
-        return false;
-    }
-    c->ignored_count++;
-    return true;
+    return zkl__name_set_add(&c->ignored, c->heap, name);
 }
 
 /* In a long queue nearly all are others': what only ours have is looked at before the whole name is. */
