@@ -4,7 +4,9 @@
 . "$(dirname "$0")/lib.sh"
 need_sandbox sandbox
 
-on_terminal() { script -qec "$1" /dev/null; }
+# The shell around zklock is named, or the one of whoever runs the tests decides: Ctrl-C reaches it, too, when zklock has the
+# terminal, and unlike bash, dash ends of it at once.
+on_terminal() { SHELL=/bin/bash script -qec "$1" /dev/null; }
 
 mkfifo "$work/end"
 zklock hold busy <"$work/end" >/dev/null &
