@@ -156,9 +156,34 @@ static void look_at_parts(void *arg, const struct zkl__reply *reply)
     written->check = reply->part_count > 0 ? reply->parts[0].rc : reply->rc;
 }
 
+/* *recorded: it says this slot, and was written once since it was looked at. */
+static int read_back(struct zkl__place *place, const zkl_once_slot *slot, int64_t deadline, bool *recorded,
+                     zkl_error *err)
+{
+    struct answer record;
+    int rc = read_record(place, &record, deadline, err);
+    *recorded = rc == ZKL_OK && record.last_ms == slot->round_ms && record.stat.version == slot->version + 1;
+    return rc;
+}
+
+/* Our node is gone: but the transaction may have been applied before that, and its answer lost. Then the record says so; it
+ * cannot say whether it was we, or who was granted since. */
+static int lost(struct zkl__place *place, const zkl_once_slot *slot, int64_t deadline, bool *recorded, zkl_error *err)
+{
+    zkl_error last;
+    int rc = read_back(place, slot, deadline, recorded, &last);
+    if (rc != ZKL_OK && rc != ZKL_ENOENT) {
+        return zkl__fail(err, rc, last.zk_code, place->path, "the lock was lost, and whether the slot is recorded: %s",
+                         last.text);
+    }
+    return zkl__fail(err, ZKL_ELOST, 0, place->path,
+                     *recorded ? "the lock was lost; the slot is recorded, by us or by the next holder"
+                               : "the lock was lost before the slot could be recorded");
+}
+
 /* Sent again when the answer is lost: if it was done already, the record says so. */
 static int write_record(struct zkl__place *place, const char *node, const zkl_once_slot *slot, int64_t deadline,
-                        zkl_error *err)
+                        bool *recorded, zkl_error *err)
 {
     char text[24];
     int length = snprintf(text, sizeof text, "%lld", (long long)slot->round_ms);
@@ -172,32 +197,25 @@ static int write_record(struct zkl__place *place, const char *node, const zkl_on
     while (rc == ZKL_OK && written.rc == ZKL__RC_NOTAPPLIED) {
         rc = zkl__session_insist(place->session, &op, deadline, look_at_parts, &written, err);
     }
-    if (rc != ZKL_OK || written.rc == ZKL__RC_OK) {
+    *recorded = rc == ZKL_OK && written.rc == ZKL__RC_OK;
+    if (rc != ZKL_OK || *recorded) {
         return rc;
     }
     if (written.check == ZKL__RC_NONODE) {
-        return zkl__fail(err, ZKL_ELOST, 0, place->path, "the lock was lost before the slot could be recorded");
+        return lost(place, slot, deadline, recorded, err);
     }
-    struct answer record;
-    rc = read_record(place, &record, deadline, err);
-    if (rc == ZKL_OK && record.last_ms == slot->round_ms && record.stat.version == slot->version + 1) {
-        return ZKL_OK; /* ours: nobody else may write while our node stands first */
+    rc = read_back(place, slot, deadline, recorded, err);
+    if (rc != ZKL_OK || *recorded) {
+        return rc; /* by us: nobody else may write while our node stands first */
     }
-    return rc != ZKL_OK ? rc : zkl__fail(err, ZKL_ECONFLICT, 0, place->path, "the record was changed by somebody else");
+    return zkl__fail(err, ZKL_ECONFLICT, 0, place->path, "the record was changed by somebody else");
 }
 
-int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms, zkl_error *err)
+static int record_slot(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms, bool *recorded, zkl_error *err)
 {
     struct zkl__place *place = (struct zkl__place *)lock;
     char node[ZKL__NAME_MAX];
-    if (!lock || !slot || slot->done) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         !lock   ? "lock is NULL"
-                         : !slot ? "slot is NULL"
-                                 : "the slot is done");
-    }
-    int rc = check_timeout(timeout_ms, err);
-    rc = rc == ZKL_OK ? zkl__session_enter(place->session, false, err) : rc;
+    int rc = zkl__session_enter(place->session, false, err);
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -205,11 +223,24 @@ int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_m
     zkl__place_ref(place);
     rc = check_held(place, node, err);
     if (rc == ZKL_OK) {
-        rc = write_record(place, node, slot, zkl__deadline(zkl__session_now(session), timeout_ms), err);
+        rc = write_record(place, node, slot, zkl__deadline(zkl__session_now(session), timeout_ms), recorded, err);
     }
     zkl__place_unref(place);
     zkl__session_leave(session);
     return rc;
+}
+
+int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms, zkl_error *err)
+{
+    if (!lock || !slot || slot->done) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         !lock   ? "lock is NULL"
+                         : !slot ? "slot is NULL"
+                                 : "the slot is done");
+    }
+    bool recorded = false;
+    int rc = check_timeout(timeout_ms, err);
+    return rc == ZKL_OK ? record_slot(lock, slot, timeout_ms, &recorded, err) : rc;
 }
 
 /* --- all of it ----------------------------------------------------------------------------------------------------- */
@@ -219,25 +250,51 @@ struct whole {
     int64_t length_ms, phase_ms;
     zkl_section_fn section;
     void *payload;
-    bool ran;
+    bool ran, done; /* the section; the slot */
     int result, code;
     zkl_error err; /* of the code: the release that follows has words of its own */
 };
 
+/* How long servers may be away. */
+static int64_t patience_ms(const struct whole *whole)
+{
+    zkl_session *session = ((struct zkl__place *)whole->lock)->session;
+    return zkl__session_settings(session)->options.connect_timeout_ms;
+}
+
 static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct whole *whole = payload;
-    int64_t patience_ms = zkl_cancel_remaining_ms(cancel);
+    int64_t lease_ms = zkl_cancel_remaining_ms(cancel);
     zkl_once_slot slot;
-    whole->code = zkl_once_look(whole->lock, whole->length_ms, whole->phase_ms, patience_ms, &slot, &whole->err);
+    whole->code = zkl_once_look(whole->lock, whole->length_ms, whole->phase_ms, lease_ms, &slot, &whole->err);
+    whole->done = whole->code == ZKL_OK && slot.done;
     if (whole->code == ZKL_OK && !slot.done) {
         whole->ran = true;
         whole->result = whole->section(cancel, token, whole->payload);
-        if (whole->result == 0) {
-            whole->code = zkl_once_record(whole->lock, &slot, zkl_cancel_remaining_ms(cancel), &whole->err);
+        if (whole->result == 0) { /* written only while our node stands: so it may be tried beyond the lease */
+            whole->code = record_slot(whole->lock, &slot, patience_ms(whole), &whole->done, &whole->err);
         }
     }
     return 0;
+}
+
+/* Once the slot is done, how the lock ended after that is no concern of the caller's: lost, closed, or given back. */
+static int run_whole(struct whole *whole, int64_t timeout_ms, zkl_error *err)
+{
+    zkl_error last;
+    int rc = zkl_with_lock(whole->lock, timeout_ms, 0, run_if_due, whole, NULL, &last);
+    if (whole->done) {
+        return ZKL_OK;
+    }
+    if (whole->code != ZKL_OK) {
+        rc = whole->code;
+        last = whole->err;
+    }
+    if (rc != ZKL_OK && err) {
+        *err = last;
+    }
+    return rc;
 }
 
 int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms, zkl_section_fn section,
@@ -249,13 +306,12 @@ int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t ti
     struct zkl__place *place = (struct zkl__place *)lock;
     struct whole whole = {
         .lock = lock, .length_ms = length_ms, .phase_ms = phase_ms, .section = section, .payload = payload};
-    int64_t connect_ms = zkl__session_settings(place->session)->options.connect_timeout_ms;
     int rc = zkl__place_keep(place, err);
     if (rc != ZKL_OK) {
         return rc;
     }
-    rc = zkl_once_prepare(place->session, place->path, timeout_ms == 0 ? connect_ms : timeout_ms, err);
-    rc = rc == ZKL_OK ? zkl_with_lock(lock, timeout_ms, 0, run_if_due, &whole, NULL, err) : rc;
+    rc = zkl_once_prepare(place->session, place->path, timeout_ms == 0 ? patience_ms(&whole) : timeout_ms, err);
+    rc = rc == ZKL_OK ? run_whole(&whole, timeout_ms, err) : rc;
     zkl__place_leave(place);
     if (ran) {
         *ran = whole.ran;
@@ -263,11 +319,5 @@ int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t ti
     if (result && whole.ran) {
         *result = whole.result;
     }
-    if (whole.code == ZKL_OK) {
-        return rc;
-    }
-    if (err) {
-        *err = whole.err;
-    }
-    return whole.code;
+    return rc;
 }

@@ -34,13 +34,16 @@ ZKL_API int zkl_once_prepare(zkl_session *session, const char *path, int64_t tim
 ZKL_API int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms, zkl_once_slot *slot,
                           zkl_error *err);
 
-/* Records the slot as done, if the lock is still held. ZKL_OK: it is recorded, by us. ZKL_ELOST: the lock was lost first, nothing was
- * recorded. ZKL_ECONFLICT: somebody else wrote the record meanwhile. ZKL_ETIMEOUT: it may be recorded or not. Others as above. */
+/* Records the slot as done, if the lock is still held. ZKL_OK: it is recorded, by us. ZKL_ELOST: the lock was lost; nothing was recorded by us,
+ * unless the text says that the slot is: then by us before the loss, or by the next holder after it. ZKL_ECONFLICT: somebody else
+ * wrote the record meanwhile. ZKL_ETIMEOUT, ZKL_ECLOSED while it was under way: it may be recorded or not. Written only while our
+ * znode stands, so timeout_ms may be longer than the lease. Others as above. */
 ZKL_API int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms, zkl_error *err);
 
-/* All of it: prepares, acquires (timeout_ms as zkl_lock_acquire), looks, runs section if the slot is not done, records if section returned 0,
- * releases. *ran (may be NULL): whether section ran; *result (may be NULL): what it returned. ZKL_OK: the slot is done, by us or by
- * somebody else, or section returned something else than 0; else as the calls it is made of. */
+/* All of it: prepares, acquires (timeout_ms as zkl_lock_acquire), looks, runs section if the slot is not done, records if section returned 0
+ * (trying for as long as connect_timeout_ms of the session), releases. *ran (may be NULL): whether section ran; *result (may be
+ * NULL): what it returned. ZKL_OK: the slot is recorded, by us or by somebody else, however the lock ended after that; or section
+ * returned something else than 0, under the lock to its end. Else as the calls it is made of. */
 ZKL_API int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms,
                          zkl_section_fn section, void *payload, bool *ran, int *result, zkl_error *err);
 

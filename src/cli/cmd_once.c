@@ -103,12 +103,12 @@ static int ended(struct runner *runner)
     if (!runner->job.ran || runner->job.lost || runner->job.code != 0) {
         return CLI_GO_ON;
     }
-    int64_t left_ms = zkl_lock_remaining_ms(runner->contend.wish.object);
-    int result = zkl_once_record(runner->contend.wish.object, &once->slot, left_ms, &error);
+    int result = zkl_once_record(runner->contend.wish.object, &once->slot, SERVER_MS, &error);
     if (result == ZKL_OK) {
+        runner->job.proved = true;
         return CLI_GO_ON;
     }
-    cli_error("\"%s\": CMD succeeded, but that is not recorded: %s", runner->contend.name, error.text);
+    cli_error("\"%s\": CMD succeeded, but the slot could not be recorded: %s", runner->contend.name, error.text);
     return result == ZKL_ELOST ? EXIT_LOST : EXIT_FAILED;
 }
 

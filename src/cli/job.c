@@ -93,7 +93,7 @@ int job_fit(struct job *job, struct contend *contend)
 
 void job_begin(struct job *job)
 {
-    job->ran = job->lost = job->told = job->over = job->wants_terminal = false;
+    job->ran = job->lost = job->proved = job->told = job->over = job->wants_terminal = false;
     job->lends_terminal = job->keeper_command.terminal;
     job->status = job->code = 0;
     job->group = 0;
@@ -287,11 +287,11 @@ static void watch(struct job *job)
 }
 
 /* Gives the lock back and decides whether it was ours to the end. Back late, because we were stopped after CMD's end, is no
- * loss; lost with time on the lease is: somebody removed our znode. */
+ * loss; lost with time on the lease is: somebody removed our znode. Unless the servers said since that it stood. */
 static void give_back(struct job *job)
 {
     bool in_time = clock_ns(CLOCK_BOOTTIME) < job->lease_end_ns;
-    bool removed = contend_release(job->contend) == ZKL_ELOST && in_time;
+    bool removed = contend_release(job->contend) == ZKL_ELOST && in_time && !job->proved;
     if (removed && !job->lost) {
         cli_error("\"%s\" was lost while %s ran: its znode was removed", job->contend->name, job->name);
     }

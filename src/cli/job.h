@@ -21,6 +21,7 @@ struct job {
     /* How it went. */
     bool ran;
     bool lost;
+    bool proved; /* by before_release: the servers said, after CMD's end, that the lock was still ours */
     bool told;   /* TERM, INT or QUIT came for it, through us */
     bool unkept; /* the keeper is dead: nothing can be run any more */
     int status;  /* CMD's wait status, if it ran */

@@ -174,6 +174,100 @@ static void test_code_and_words_belong_together(void)
     kit_close(session);
 }
 
+/* --- done, and then the lock is lost -------------------------------------------------------------------------------- */
+
+struct away {
+    zkl_session *session;
+    zkl_lock *lock;
+    int64_t id;
+    bool ends; /* the session, while it is away */
+    pthread_t thread;
+};
+
+/* Comes back when the lease is over; the session may have ended meanwhile. */
+static void *come_back(void *arg)
+{
+    struct away *away = arg;
+    CU_ASSERT(EVENTUALLY(zkl_session_get_state(away->session) == ZKL_SESSION_SUSPENDED));
+    CU_ASSERT(EVENTUALLY(!zkl_lock_is_held(away->lock)));
+    if (away->ends) {
+        zkl__memory_expire(away->id);
+    }
+    zkl__memory_resume(away->id);
+    return NULL;
+}
+
+/* A job that succeeds, and whose connection goes before the record is answered. */
+static int succeed_and_go_away(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    struct away *away = payload;
+    (void)cancel, (void)token;
+    away->id = zkl_session_id(away->session);
+    zkl__memory_break(away->id, 0, away->ends, !away->ends);
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&away->thread, NULL, come_back, away), 0);
+    return 0;
+}
+
+static bool is_done(zkl_session *session, const char *path)
+{
+    zkl_once_slot slot = {.done = false};
+    zkl_lock *lock = kit_lock(session, path, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, 0, 10000, &slot, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    return slot.done;
+}
+
+/* ZKL_OK says that the slot is recorded, and nothing else does. */
+static void run_and_go_away(const char *path, bool ends)
+{
+    zkl_session_options options = kit_short();
+    zkl_error err = {.code = 77};
+    bool ran = false;
+    zkl_session *other = kit_open(NULL);
+    struct away away = {.session = kit_open(&options), .ends = ends};
+    away.lock = kit_lock(away.session, path, NULL);
+    int rc = zkl_once_run(away.lock, HOUR, 0, 10000, succeed_and_go_away, &away, &ran, NULL, &err);
+    pthread_join(away.thread, NULL);
+    CU_ASSERT(ran);
+    CU_ASSERT_EQUAL(rc == ZKL_OK, is_done(other, path));
+    CU_ASSERT_EQUAL(err.code, rc == ZKL_OK ? 77 : rc);
+    CU_ASSERT(rc == ZKL_OK || ends); /* a heartbeat may have been what was applied in the record's place */
+    zkl_lock_free(away.lock);
+    kit_close(away.session);
+    kit_close(other);
+}
+
+static void test_recorded_after_the_lease(void)
+{
+    run_and_go_away(JOB "/late", false);
+}
+
+static void test_recorded_and_then_lost(void)
+{
+    run_and_go_away(JOB "/recorded", true);
+}
+
+/* The same, asked for by itself: by whom it was recorded, the lost lock cannot tell any more. */
+static void test_a_record_of_a_lost_lock(void)
+{
+    zkl_session_options options = kit_short();
+    zkl_session *session = kit_open(&options), *other = kit_open(NULL);
+    zkl_error err = {0};
+    zkl_once_slot slot;
+    CU_ASSERT_EQUAL(zkl_once_prepare(session, JOB "/fate", 1000, NULL), ZKL_OK);
+    struct away away = {.session = session, .lock = kit_lock(session, JOB "/fate", NULL), .ends = true};
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(away.lock, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_once_look(away.lock, HOUR, 0, 1000, &slot, NULL), ZKL_OK);
+    succeed_and_go_away(NULL, 0, &away);
+    CU_ASSERT_EQUAL(zkl_once_record(away.lock, &slot, 60000, &err), ZKL_ELOST);
+    pthread_join(away.thread, NULL);
+    CU_ASSERT_EQUAL(strstr(err.text, "the slot is recorded") != NULL, is_done(other, JOB "/fate"));
+    zkl_lock_free(away.lock);
+    kit_close(session);
+    kit_close(other);
+}
+
 /* What was missing on the way, and was made then, is no error. */
 static void test_a_success_leaves_no_words(void)
 {
@@ -186,4 +280,5 @@ static void test_a_success_leaves_no_words(void)
 
 TESTS("once", T(test_code_and_words_belong_together), T(test_a_success_leaves_no_words), T(test_once_over_all_hosts),
       T(test_a_failure_is_not_recorded), T(test_taken_over_from_the_dead), T(test_lost_answer_of_the_record),
+      T(test_recorded_after_the_lease), T(test_recorded_and_then_lost), T(test_a_record_of_a_lost_lock),
       T(test_a_record_that_is_none))
