@@ -38,9 +38,13 @@ void sim_clock_set(struct sim_clock *clock, int slot, int64_t due)
         return;
     }
     clock->due[slot] = due;
-    clock->first[SIM_LEAVES + slot] = key_of(clock, slot);
-    for (int place = (SIM_LEAVES + slot) / 2; place > 0; place /= 2) {
-        play(clock, place);
+    /* The least goes up in a register: only the other side is read, which waits for nothing. */
+    unsigned place = SIM_LEAVES + (unsigned)slot;
+    uint64_t least = key_of(clock, slot);
+    for (clock->first[place] = least; place > 1; place /= 2) {
+        uint64_t other = clock->first[place ^ 1];
+        least = other < least ? other : least;
+        clock->first[place / 2] = least;
     }
 }
 
