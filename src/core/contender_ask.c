@@ -110,7 +110,7 @@ static void advance_removal(struct zkl__contender *c, const struct zkl__contende
         return;
     }
     if (c->node[0]) {
-        if (ev->held_back || (c->under_way & UNDER_WAY(ZKL__ROLE_DELETE))) {
+        if (ev->delete_waits || (c->under_way & UNDER_WAY(ZKL__ROLE_DELETE))) {
             return;
         }
         if (c->clear) {
@@ -251,7 +251,7 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
         if (!advance_mark(c, out)) {
             break;
         }
-        if (ev->leased && c->czxid && !ev->held_up) {
+        if (ev->leased && c->czxid && !ev->grant_waits) {
             zkl__contender_grant(c, ev, out);
         } else if (!ev->leased && !c->proved) {
             c->proved = true;

@@ -44,10 +44,10 @@ enum zkl__contender_event_kind {
 struct zkl__contender_event {
     enum zkl__contender_event_kind kind;
     int64_t now;
-    bool connected; /* the session, now */
-    bool leased;    /* the session's lease has enough left to grant on */
-    bool held_up;   /* no grant yet: the others of the joint are not first */
-    bool held_back; /* no delete yet: that of who handed over to us comes first */
+    bool connected;    /* the session, now */
+    bool leased;       /* the session's lease has enough left to grant on */
+    bool grant_waits;  /* the others of the joint are not first yet */
+    bool delete_waits; /* that of who handed over to us comes first */
     int64_t session_id;
     int64_t deadline;
     bool try_only;

@@ -200,7 +200,7 @@ static bool leaving(const struct zkl__contender *c)
     return c->under_way & ~c->unsent & UNDER_WAY(ZKL__ROLE_DELETE);
 }
 
-bool zkl__local_holds_back(const struct zkl__contender *c)
+bool zkl__local_delete_waits(const struct zkl__contender *c)
 {
     for (; c->handed && c->ahead->node[0]; c = c->ahead) {
         if (!leaving(c->ahead)) {

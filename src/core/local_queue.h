@@ -45,7 +45,7 @@ void zkl__local_unfollow(struct zkl__contender *c);
 /* c made a step; node_before: its node, if others followed it. */
 void zkl__local_stepped(struct zkl__contender *c, const char *node_before);
 /* One it was handed over from, at any remove, is still there, and the delete of that one's node is not on its way. */
-bool zkl__local_holds_back(const struct zkl__contender *c);
+bool zkl__local_delete_waits(const struct zkl__contender *c);
 
 /* c asks for a list: sent before the step ends, or when the one under way is answered. */
 void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c);

@@ -153,8 +153,8 @@ void zkl__core_feed(struct zkl__core *core, struct zkl__contender *c, struct zkl
     event.connected = core->connected;
     event.session_id = core->session_id;
     event.leased = zkl__core_leased(core);
-    event.held_up = c->joint && !c->joint->open;
-    event.held_back = zkl__local_holds_back(c);
+    event.grant_waits = c->joint && !c->joint->open;
+    event.delete_waits = zkl__local_delete_waits(c);
     if (event.kind == ZKL__CE_EXPIRED) {
         c->held_back = 0;
     }
