@@ -223,11 +223,11 @@ void zkl__contender_fail_by_reply(struct zkl__contender *c, const struct zkl__co
         zkl__contender_put_off(c, ev->now);
         break;
     case ZKL__RC_UNSENT:
-        if (ev->code == ZKL_EINVAL) {
+        if (reply->unsent == ZKL_EINVAL) {
             zkl__contender_fail(c, ev, out, ZKL_EINVAL, 0, "the path is too long under the session's chroot");
-        } else if (ev->code == ZKL_ENOMEM || ev->code == ZKL_ELIMIT) {
-            zkl__contender_fail(c, ev, out, ev->code, 0,
-                                ev->code == ZKL_ENOMEM ? "out of memory" : "too many watches in this session");
+        } else if (reply->unsent == ZKL_ENOMEM || reply->unsent == ZKL_ELIMIT) {
+            zkl__contender_fail(c, ev, out, reply->unsent, 0,
+                                reply->unsent == ZKL_ENOMEM ? "out of memory" : "too many watches in this session");
         } else {
             zkl__contender_put_off(c, ev->now);
         }

@@ -27,7 +27,7 @@ enum zkl__role {
 
 enum zkl__contender_event_kind {
     ZKL__CE_START,     /* deadline, try_only */
-    ZKL__CE_REPLY,     /* role, reply; code when it was never sent */
+    ZKL__CE_REPLY,     /* role, reply */
     ZKL__CE_WATCH,     /* the blocker changed or went: watch */
     ZKL__CE_EAR,       /* our own node changed or went */
     ZKL__CE_HANDED,    /* the blocker, of this session, is leaving, and we are next */

@@ -207,14 +207,12 @@ bool zkl__joint_holds_back(struct zkl__contender *c, enum zkl__role role)
 
 static void feed_reply(struct zkl__contender *c, enum zkl__role role, const struct zkl__reply *reply)
 {
-    zkl__core_feed(
-        c->core, c,
-        (struct zkl__contender_event){.kind = ZKL__CE_REPLY, .role = role, .reply = reply, .code = ZKL_ECONNECT});
+    zkl__core_feed(c->core, c, (struct zkl__contender_event){.kind = ZKL__CE_REPLY, .role = role, .reply = reply});
 }
 
 static void refuse(struct zkl__contender *c, enum zkl__role role)
 {
-    const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT};
+    const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT, .unsent = ZKL_ECONNECT};
     feed_reply(c, role, &refusal);
 }
 

@@ -320,13 +320,12 @@ static struct zkl__list_index *index_for(const struct zkl__local_queue *q, uint6
     return readers > FEW ? zkl__list_index_new(heap, reply, zkl__name_sequence(one->node)) : NULL;
 }
 
-void zkl__local_answer_list(struct zkl__core *core, struct zkl__contender *c, const struct zkl__reply *reply, int code)
+void zkl__local_answer_list(struct zkl__core *core, struct zkl__contender *c, const struct zkl__reply *reply)
 {
     const zkl_heap *heap = core->queues.heap;
     struct zkl__local_queue *q = c->queue;
     struct zkl__list_index *index = index_for(q, c->list, heap, reply);
-    struct zkl__contender_event event = {
-        .kind = ZKL__CE_REPLY, .role = ZKL__ROLE_LIST, .reply = reply, .index = index, .code = code};
+    struct zkl__contender_event event = {.kind = ZKL__CE_REPLY, .role = ZKL__ROLE_LIST, .reply = reply, .index = index};
     q->lists_under_way--;
     if (q->wanted > 0) {
         chain(core, q);
@@ -354,11 +353,10 @@ static void send_list(struct zkl__core *core, struct zkl__local_queue *q)
     if (zkl__core_send(core, sender, NULL, ZKL__ROLE_LIST, &op) == ZKL_OK) {
         q->lists_under_way++;
     } else {
-        const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT};
+        const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT, .unsent = ZKL_ENOMEM};
         sender->in_flight++;
         answer_all(core, q, q->lists, core->now,
-                   (struct zkl__contender_event){
-                       .kind = ZKL__CE_REPLY, .role = ZKL__ROLE_LIST, .reply = &refusal, .code = ZKL_ENOMEM});
+                   (struct zkl__contender_event){.kind = ZKL__CE_REPLY, .role = ZKL__ROLE_LIST, .reply = &refusal});
     }
 }
 

@@ -50,7 +50,7 @@ bool zkl__local_delete_waits(const struct zkl__contender *c);
 /* c asks for a list: sent before the step ends, or when the one under way is answered. */
 void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c);
 /* The list that was sent for c was answered. */
-void zkl__local_answer_list(struct zkl__core *core, struct zkl__contender *c, const struct zkl__reply *reply, int code);
+void zkl__local_answer_list(struct zkl__core *core, struct zkl__contender *c, const struct zkl__reply *reply);
 
 /* What is to be done before the step ends; true when something was. */
 bool zkl__local_settle(struct zkl__core *core);

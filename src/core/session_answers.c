@@ -55,7 +55,7 @@ static enum zkl__proof proof_of(enum zkl__op_kind kind, enum zkl__rc rc)
 static void prove(struct zkl__core *core, enum zkl__op_kind kind, int64_t sent, enum zkl__rc rc)
 {
     int64_t left = core->lease.until - core->now;
-    if (!zkl__rc_answered(rc) || !zkl__lease_answer(&core->lease, proof_of(kind, rc), sent, core->now)) {
+    if (!zkl__lease_answer(&core->lease, proof_of(kind, rc), sent, core->now)) {
         return;
     }
     if (core->held > 0) {
@@ -69,7 +69,7 @@ static void prove(struct zkl__core *core, enum zkl__op_kind kind, int64_t sent, 
     }
 }
 
-void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p, const struct zkl__reply *reply, int code)
+void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p, const struct zkl__reply *reply)
 {
     struct zkl__pending was = *p;
     zkl__pending_drop(&core->pendings, p);
@@ -79,21 +79,18 @@ void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p, const stru
     if (was.contender) {
         was.contender->unsent &= ~(1u << was.role);
     }
-    if (code == ZKL_OK && zkl__rc_answered(reply->rc)) {
+    if (zkl__rc_answered(reply->rc)) {
         zkl__histogram_add(&core->stats.all.request, core->now - was.sent);
-    } else if (code == ZKL_OK) {
+        prove(core, was.kind, was.sent, reply->rc);
+    } else if (reply->rc == ZKL__RC_UNKNOWN) {
         core->stats.all.unanswered++;
     }
-    if (code == ZKL_OK) {
-        prove(core, was.kind, was.sent, reply->rc);
-    }
     if (was.contender && was.role == ZKL__ROLE_LIST && !was.contender->joint) {
-        zkl__local_answer_list(core, was.contender, reply, code);
+        zkl__local_answer_list(core, was.contender, reply);
     } else if (was.contender) {
         was.contender->in_flight--;
-        zkl__core_feed(
-            core, was.contender,
-            (struct zkl__contender_event){.kind = ZKL__CE_REPLY, .role = was.role, .reply = reply, .code = code});
+        zkl__core_feed(core, was.contender,
+                       (struct zkl__contender_event){.kind = ZKL__CE_REPLY, .role = was.role, .reply = reply});
     } else if (was.request) {
         was.request->done(was.request, reply);
     }
@@ -105,7 +102,7 @@ static void answer_refused(struct zkl__core *core)
         struct zkl__pending *p = &core->pendings.slots[core->refused - 1];
         const struct zkl__reply reply = {.rc = ZKL__RC_UNSENT, .unsent = p->refused};
         core->refused = p->next;
-        zkl__core_answer(core, p, &reply, p->refused);
+        zkl__core_answer(core, p, &reply);
     }
 }
 
@@ -135,7 +132,7 @@ void zkl__core_answer_unknown(struct zkl__core *core)
     answer_refused(core);
     for (size_t i = 0; i < core->pendings.room; i++) {
         if (core->pendings.slots[i].on) {
-            zkl__core_answer(core, &core->pendings.slots[i], &reply, ZKL_OK);
+            zkl__core_answer(core, &core->pendings.slots[i], &reply);
         }
     }
 }

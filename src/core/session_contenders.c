@@ -106,7 +106,6 @@ static void after_step(struct zkl__core *core, struct zkl__contender *c, bool wa
 
 static void carry_out(struct zkl__core *core, struct zkl__contender *c, const struct zkl__contender_actions *actions)
 {
-    const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT};
     int codes[sizeof actions->ops / sizeof *actions->ops];
     size_t bytes_max = core->config.watch_bytes_max;
     int watch_code = change_watch(core, &c->watch, actions->watch, bytes_max);
@@ -124,10 +123,10 @@ static void carry_out(struct zkl__core *core, struct zkl__contender *c, const st
     /* There was no room even to note these: refused at once. */
     for (int i = 0; i < actions->op_count && !c->buried; i++) {
         if (codes[i] != ZKL_OK) {
+            const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT, .unsent = codes[i]};
             zkl__core_feed(
                 core, c,
-                (struct zkl__contender_event){
-                    .kind = ZKL__CE_REPLY, .role = actions->ops[i].role, .reply = &refusal, .code = codes[i]});
+                (struct zkl__contender_event){.kind = ZKL__CE_REPLY, .role = actions->ops[i].role, .reply = &refusal});
         }
     }
 }

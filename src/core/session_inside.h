@@ -61,7 +61,7 @@ void zkl__contenders_bury(struct zkl__core *core);
 
 /* --- session_answers.c --------------------------------------------------------------------------------------------- */
 
-void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p, const struct zkl__reply *reply, int code);
+void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p, const struct zkl__reply *reply);
 /* Everything under way: nobody knows what became of it. */
 void zkl__core_answer_unknown(struct zkl__core *core);
 /* Until all that follows has followed. */

@@ -174,7 +174,7 @@ static void take(struct zkl__core *core, const struct zkl__event *ev)
         break;
     case ZKL__EV_REPLY:
         if ((p = zkl__pending_find(&core->pendings, ev->id))) {
-            zkl__core_answer(core, p, ev->reply, ZKL_OK);
+            zkl__core_answer(core, p, ev->reply);
         }
         break;
     case ZKL__EV_WATCH:
