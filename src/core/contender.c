@@ -184,6 +184,18 @@ void zkl__contender_lose(struct zkl__contender *c, const struct zkl__contender_e
     zkl__contender_move(c, ZKL__LOST, why);
 }
 
+void zkl__contender_node_removed(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                                 struct zkl__contender_actions *out)
+{
+    const char *why = "our node was removed by somebody";
+    if (c->state == ZKL__HELD) {
+        c->node[0] = '\0';
+        zkl__contender_lose(c, ev, out, why);
+    } else {
+        zkl__contender_queue_again(c, ev, out, why);
+    }
+}
+
 void zkl__contender_finish(struct zkl__contender *c, const struct zkl__contender_event *ev,
                            struct zkl__contender_actions *out, int code, const char *why)
 {
@@ -372,8 +384,7 @@ static void on_own_watch(struct zkl__contender *c, const struct zkl__contender_e
 {
     c->hears = false;
     if (c->state == ZKL__HELD && ev->watch == ZKL__WATCH_DELETED) {
-        c->node[0] = '\0';
-        zkl__contender_lose(c, ev, out, "our node was removed by somebody");
+        zkl__contender_node_removed(c, ev, out);
     } else if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING) {
         zkl__contender_stop_watching(c, out, ZKL__WATCH_OFF);
         zkl__contender_move(c, ZKL__LISTING, "our own node went or changed");

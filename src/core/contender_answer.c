@@ -31,7 +31,7 @@ static void wait_for(struct zkl__contender *c, const struct zkl__contender_event
         return;
     }
     c->armed = c->blind = false;
-    zkl__contender_move(c, ZKL__WATCHING, c->watch_path + strlen(c->config.path) + 1);
+    zkl__contender_move(c, ZKL__WATCHING, zkl__contender_watched(c));
     zkl__contender_advance(c, ev, out);
 }
 
@@ -42,7 +42,7 @@ static bool settle_double(struct zkl__contender *c, const struct zkl__contender_
     const char *lowest, *other;
     zkl__list_mine(c, ev->reply, &lowest, &other);
     if (!lowest) {
-        zkl__contender_queue_again(c, ev, out, "our node was removed by somebody");
+        zkl__contender_node_removed(c, ev, out);
         return false;
     }
     if (strcmp(lowest, c->node) != 0) {
@@ -79,7 +79,7 @@ static void decide_by_list(struct zkl__contender *c, const struct zkl__contender
             return;
         }
     } else if (!zkl__list_has(ev->reply, ev->index, c->node)) {
-        zkl__contender_queue_again(c, ev, out, "our node was removed by somebody");
+        zkl__contender_node_removed(c, ev, out);
         return;
     }
     if (zkl__sequence_used_up(zkl__name_sequence(c->node))) {
@@ -122,7 +122,7 @@ static void on_list_while_held(struct zkl__contender *c, const struct zkl__conte
     if (ev->reply->rc != ZKL__RC_OK || (blocker && !zkl__contender_watch(c, blocker))) {
         zkl__contender_look_later(c, ev);
     } else if (blocker) {
-        zkl__ask_node(c, out, ZKL__ROLE_WATCH, ZKL__OP_EXISTS, c->watch_path + strlen(c->config.path) + 1);
+        zkl__ask_node(c, out, ZKL__ROLE_WATCH, ZKL__OP_EXISTS, zkl__contender_watched(c));
     } else {
         c->unlisted = false;
     }
@@ -131,7 +131,7 @@ static void on_list_while_held(struct zkl__contender *c, const struct zkl__conte
 static void on_blocker_while_held(struct zkl__contender *c, const struct zkl__contender_event *ev,
                                   struct zkl__contender_actions *out)
 {
-    const char *name = c->watch_path + strlen(c->config.path) + 1;
+    const char *name = zkl__contender_watched(c);
     bool forged = ev->reply->rc == ZKL__RC_OK && zkl__list_forged(c, name, &ev->reply->stat);
     if (ev->reply->rc == ZKL__RC_OK && !forged) {
         zkl__contender_lose(c, ev, out, "somebody is before us: a release was announced that was none");
@@ -252,8 +252,7 @@ static void on_ear_held(struct zkl__contender *c, const struct zkl__contender_ev
             zkl__contender_tell(out, ev->now, ZKL__REVOKED, ZKL_OK, 0, "asked to release");
         }
     } else if (reply->rc == ZKL__RC_NONODE) {
-        c->node[0] = '\0';
-        zkl__contender_lose(c, ev, out, "our node was removed by somebody");
+        zkl__contender_node_removed(c, ev, out);
     } else if (reply->rc != ZKL__RC_UNKNOWN) {
         zkl__contender_put_off(c, ev->now);
     }
@@ -267,7 +266,7 @@ static void on_ear(struct zkl__contender *c, const struct zkl__contender_event *
     if (c->state == ZKL__HELD) {
         on_ear_held(c, ev, out);
     } else if (ev->reply->rc == ZKL__RC_NONODE && c->state == ZKL__WATCHING && c->node[0]) {
-        zkl__contender_queue_again(c, ev, out, "our node was removed by somebody");
+        zkl__contender_node_removed(c, ev, out);
     }
 }
 
@@ -280,7 +279,7 @@ static void on_watched(struct zkl__contender *c, const struct zkl__contender_eve
     if (c->state != ZKL__WATCHING) {
         return;
     }
-    const char *name = c->watch_path + strlen(c->config.path) + 1;
+    const char *name = zkl__contender_watched(c);
     if (ev->reply->rc == ZKL__RC_OK) {
         if (zkl__list_forged(c, name, &ev->reply->stat)) {
             if (!zkl__list_ignore(c, name)) {
@@ -338,7 +337,7 @@ static void on_stat(struct zkl__contender *c, const struct zkl__contender_event 
         c->czxid = ev->reply->stat.czxid;
         zkl__contender_advance(c, ev, out);
     } else if (ev->reply->rc == ZKL__RC_NONODE) {
-        zkl__contender_queue_again(c, ev, out, "our node was removed by somebody");
+        zkl__contender_node_removed(c, ev, out);
     } else {
         zkl__contender_fail_by_reply(c, ev, out);
     }
@@ -349,11 +348,8 @@ static void on_check(struct zkl__contender *c, const struct zkl__contender_event
 {
     enum zkl__rc rc = ev->reply->rc;
     if (rc == ZKL__RC_NONODE && c->node[0] && !c->swap[0]) {
-        if (c->state == ZKL__HELD) {
-            c->node[0] = '\0';
-            zkl__contender_lose(c, ev, out, "our node was removed by somebody");
-        } else if (c->state == ZKL__PROVING) {
-            zkl__contender_queue_again(c, ev, out, "our node was removed by somebody");
+        if (c->state == ZKL__HELD || c->state == ZKL__PROVING) {
+            zkl__contender_node_removed(c, ev, out);
         }
     } else if (c->state == ZKL__PROVING && ev->role == ZKL__ROLE_PROVE && rc != ZKL__RC_OK) {
         c->proved = false;
@@ -405,7 +401,7 @@ static void on_swap(struct zkl__contender *c, const struct zkl__contender_event 
     } else if (rc == ZKL__RC_NONODE) {
         c->swap[0] = c->node[0] = '\0';
         if (c->state == ZKL__HELD) {
-            zkl__contender_lose(c, ev, out, "our node was removed by somebody");
+            zkl__contender_node_removed(c, ev, out);
         }
     } else if (c->state != ZKL__HELD) {
         c->unsure = c->unsure || rc == ZKL__RC_UNKNOWN; /* then the list tells which of the two is there */
@@ -444,7 +440,7 @@ static void on_mark(struct zkl__contender *c, const struct zkl__contender_event 
 {
     c->marked = c->marked || ev->reply->rc == ZKL__RC_OK;
     if (c->state == ZKL__PROVING && ev->reply->rc == ZKL__RC_NONODE) {
-        zkl__contender_queue_again(c, ev, out, "our node was removed by somebody");
+        zkl__contender_node_removed(c, ev, out);
         return;
     } else if (c->state == ZKL__PROVING && ev->reply->rc != ZKL__RC_OK) {
         zkl__contender_fail_by_reply(c, ev, out);

@@ -67,6 +67,11 @@ bool zkl__contender_watch(struct zkl__contender *c, const char *name)
     return done;
 }
 
+const char *zkl__contender_watched(const struct zkl__contender *c)
+{
+    return c->watch_path + strlen(c->config.path) + 1;
+}
+
 static void ask_two(struct zkl__contender *c, struct zkl__contender_actions *out, enum zkl__role role,
                     struct zkl__op first, struct zkl__op second)
 {
@@ -233,7 +238,6 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
         break;
     case ZKL__WATCHING:
         if (!c->ahead && !c->armed && !(c->under_way & UNDER_WAY(ZKL__ROLE_WATCH))) {
-            const char *name = c->watch_path + strlen(c->config.path) + 1;
             if (!c->try_only) {
                 out->watch = ZKL__WATCH_ON;
                 if (c->believed) {
@@ -243,7 +247,7 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
             zkl__ask(c, out, ZKL__ROLE_WATCH,
                      (struct zkl__op){.kind = c->blind ? ZKL__OP_EXISTS : ZKL__OP_GET,
                                       .dir = c->config.path,
-                                      .name = name,
+                                      .name = zkl__contender_watched(c),
                                       .watch = !c->try_only});
         }
         break;

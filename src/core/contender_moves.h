@@ -37,6 +37,9 @@ void zkl__contender_grant(struct zkl__contender *c, const struct zkl__contender_
 void zkl__contender_look_later(struct zkl__contender *c, const struct zkl__contender_event *ev);
 void zkl__contender_lose(struct zkl__contender *c, const struct zkl__contender_event *ev,
                          struct zkl__contender_actions *out, const char *why);
+/* Our node is gone through no wish of ours. Held: lost. Else: once more at the tail, or an end. */
+void zkl__contender_node_removed(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                                 struct zkl__contender_actions *out);
 /* Nothing of ours is left. */
 void zkl__contender_finish(struct zkl__contender *c, const struct zkl__contender_event *ev,
                            struct zkl__contender_actions *out, int code, const char *why);
@@ -45,6 +48,8 @@ void zkl__contender_finish(struct zkl__contender *c, const struct zkl__contender
 
 /* The watch will be on this child of the queue. False: no memory. */
 bool zkl__contender_watch(struct zkl__contender *c, const char *name);
+/* Which child that is. */
+const char *zkl__contender_watched(const struct zkl__contender *c);
 /* Asks for what the state needs and is not under way, if there is a connection. */
 void zkl__contender_advance(struct zkl__contender *c, const struct zkl__contender_event *ev,
                             struct zkl__contender_actions *out);
