@@ -53,10 +53,10 @@ struct zkl__place_config {
 };
 
 /* Called when a hold ends, by loss or by release, inside the mutex. The owner's memory. */
-struct zkl__ear {
+struct zkl__listener {
     void (*ended)(void *owner);
     void *owner;
-    struct zkl__ear *next;
+    struct zkl__listener *next;
 };
 
 struct zkl__place {
@@ -70,7 +70,7 @@ struct zkl__place {
     bool barred;                     /* no acquire begins until its recipe says so */
     struct zkl__turn *turn;          /* pending or held; NULL: idle */
     struct zkl__completion *completions;
-    struct zkl__ear *ears;
+    struct zkl__listener *listeners;
     struct zkl__callback notice;
     zkl_state latest; /* to be told; ZKL_STATE_IDLE: nothing */
     zkl_state told;
@@ -117,8 +117,8 @@ int zkl__place_keep(struct zkl__place *place, zkl_error *err);
 void zkl__place_leave(struct zkl__place *place);
 
 /* Both inside enter/leave. */
-void zkl__place_listen(struct zkl__place *place, struct zkl__ear *ear);
-void zkl__place_unlisten(struct zkl__place *place, struct zkl__ear *ear);
+void zkl__place_listen(struct zkl__place *place, struct zkl__listener *listener);
+void zkl__place_unlisten(struct zkl__place *place, struct zkl__listener *listener);
 
 /* For zkl__object_ops. */
 bool zkl__place_give_up(struct zkl__object *object, int code);

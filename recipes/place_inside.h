@@ -45,7 +45,7 @@ int zkl__place_enter(struct zkl__place *place, int64_t timeout_ms, zkl_error *er
 void zkl__place_note(struct zkl__place *place, zkl_state state);
 void zkl__place_note_revoked(struct zkl__place *place);
 void zkl__place_run_notes(void *place); /* not inside: of place->notice */
-void zkl__place_end_heard(struct zkl__place *place);
+void zkl__place_tell_end(struct zkl__place *place);
 
 /* place_turn.c */
 

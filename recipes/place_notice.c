@@ -69,24 +69,24 @@ void zkl__place_run_notes(void *owner)
     zkl__session_leave(session);
 }
 
-void zkl__place_end_heard(struct zkl__place *place)
+void zkl__place_tell_end(struct zkl__place *place)
 {
-    for (struct zkl__ear *ear = place->ears; ear; ear = ear->next) {
-        ear->ended(ear->owner);
+    for (struct zkl__listener *listener = place->listeners; listener; listener = listener->next) {
+        listener->ended(listener->owner);
     }
 }
 
-void zkl__place_listen(struct zkl__place *place, struct zkl__ear *ear)
+void zkl__place_listen(struct zkl__place *place, struct zkl__listener *listener)
 {
-    ear->next = place->ears;
-    place->ears = ear;
+    listener->next = place->listeners;
+    place->listeners = listener;
 }
 
-void zkl__place_unlisten(struct zkl__place *place, struct zkl__ear *ear)
+void zkl__place_unlisten(struct zkl__place *place, struct zkl__listener *listener)
 {
-    struct zkl__ear **at = &place->ears;
-    while (*at != ear) {
+    struct zkl__listener **at = &place->listeners;
+    while (*at != listener) {
         at = &(*at)->next;
     }
-    *at = ear->next;
+    *at = listener->next;
 }

@@ -107,7 +107,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
             log_change(place, outcome);
             turn->why = outcome->why;
             zkl__signal_raise(&turn->changed); /* somebody may wait for a downgrade */
-            zkl__place_end_heard(place);
+            zkl__place_tell_end(place);
             zkl__place_note(place, ZKL_STATE_LOST);
         }
         break;
@@ -272,7 +272,7 @@ static struct zkl__turn *take_turn(struct zkl__place *place)
     place->turn = NULL;
     place->revoked = false;
     place->latest = place->told = ZKL_STATE_IDLE; /* a loss that was not told yet still will be */
-    zkl__place_end_heard(place);
+    zkl__place_tell_end(place);
     return turn;
 }
 

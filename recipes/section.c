@@ -63,7 +63,7 @@ static int listen(struct zkl_cancel *cancel, zkl_error *err)
     cancel->task.stop = on_stop;
     rc = zkl__session_task_begin(session, &cancel->task, err);
     if (rc == ZKL_OK) {
-        zkl__place_listen(cancel->place, &cancel->ear);
+        zkl__place_listen(cancel->place, &cancel->listener);
     }
     zkl__session_leave(session);
     return rc;
@@ -74,7 +74,7 @@ static void unlisten(struct zkl_cancel *cancel)
     zkl_session *session = cancel->place->session;
     if (zkl__session_enter(session, true, NULL) == ZKL_OK) {
         zkl__alarms_unset(zkl__session_alarms(session), &cancel->alarm);
-        zkl__place_unlisten(cancel->place, &cancel->ear);
+        zkl__place_unlisten(cancel->place, &cancel->listener);
         zkl__session_leave(session);
     }
 }
@@ -102,9 +102,9 @@ bool zkl__section_cancel(struct zkl__place *place)
 {
     bool runs = false;
     if (zkl__session_enter(place->session, true, NULL) == ZKL_OK) {
-        for (struct zkl__ear *ear = place->ears; ear; ear = ear->next) {
-            if (ear->ended == on_end) {
-                zkl__section_raise(ear->owner);
+        for (struct zkl__listener *listener = place->listeners; listener; listener = listener->next) {
+            if (listener->ended == on_end) {
+                zkl__section_raise(listener->owner);
                 runs = true;
             }
         }
@@ -183,7 +183,7 @@ int zkl__section_init(zkl_cancel *cancel, struct zkl__place *place, int64_t marg
     *cancel = (struct zkl_cancel){.place = place, .fd = -1};
     atomic_init(&cancel->raised, false);
     cancel->alarm = (struct zkl__alarm){.ring = look, .owner = cancel};
-    cancel->ear = (struct zkl__ear){.ended = on_end, .owner = cancel};
+    cancel->listener = (struct zkl__listener){.ended = on_end, .owner = cancel};
     int rc = zkl__place_keep(place, err); /* closed, forked: said before anything else is */
     if (rc != ZKL_OK) {
         return rc;

@@ -15,7 +15,7 @@ struct zkl_cancel {
     atomic_bool raised;
     bool ran;                /* the function was called */
     struct zkl__alarm alarm; /* when the lease, as known now, is down to the margin */
-    struct zkl__ear ear;
+    struct zkl__listener listener;
     struct zkl__task task;
 };
 

@@ -129,12 +129,12 @@ void zkl__contender_stop_watching(struct zkl__contender *c, struct zkl__contende
     c->armed = false;
 }
 
-void zkl__contender_stop_hearing(struct zkl__contender *c, struct zkl__contender_actions *out)
+void zkl__contender_stop_own_watch(struct zkl__contender *c, struct zkl__contender_actions *out)
 {
-    if (c->ear.on) {
-        out->ear = ZKL__WATCH_FORGET;
+    if (c->own_watch.on) {
+        out->own_watch = ZKL__WATCH_FORGET;
     }
-    c->hears = false;
+    c->own_armed = false;
 }
 
 /* What we could not delete while it was only a double must go too: the list will show it. */
@@ -150,7 +150,7 @@ void zkl__contender_fail(struct zkl__contender *c, const struct zkl__contender_e
 {
     zkl__contender_tell(out, ev->now, ZKL__FAILED, code, zk_code, why);
     zkl__contender_stop_watching(c, out, ZKL__WATCH_OFF);
-    zkl__contender_stop_hearing(c, out);
+    zkl__contender_stop_own_watch(c, out);
     c->started = false;
     c->retry_at = 0;
     remember_twin(c);
@@ -171,7 +171,7 @@ void zkl__contender_queue_again(struct zkl__contender *c, const struct zkl__cont
     }
     c->requeued = true;
     zkl__contender_stop_watching(c, out, ZKL__WATCH_OFF);
-    zkl__contender_stop_hearing(c, out);
+    zkl__contender_stop_own_watch(c, out);
     zkl__contender_move(c, ZKL__NEW, why);
     zkl__contender_advance(c, ev, out);
 }
@@ -180,7 +180,7 @@ void zkl__contender_lose(struct zkl__contender *c, const struct zkl__contender_e
                          struct zkl__contender_actions *out, const char *why)
 {
     zkl__contender_tell(out, ev->now, ZKL__LOSS, ZKL_ELOST, 0, why);
-    zkl__contender_stop_hearing(c, out);
+    zkl__contender_stop_own_watch(c, out);
     zkl__contender_move(c, ZKL__LOST, why);
 }
 
@@ -214,7 +214,7 @@ void zkl__contender_grant(struct zkl__contender *c, const struct zkl__contender_
                           struct zkl__contender_actions *out)
 {
     zkl__contender_move(c, ZKL__HELD, "nobody before us, and a lease");
-    c->hears = c->hears && !c->config.revocable; /* asked while it waited: told now */
+    c->own_armed = c->own_armed && !c->config.revocable; /* asked while it waited: told now */
     if (c->unlisted) {
         zkl__contender_look_later(c, ev);
     }
@@ -269,7 +269,7 @@ static void on_connected(struct zkl__contender *c, const struct zkl__contender_e
     c->twin[0] = '\0';
     if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING || (c->state == ZKL__CREATING && c->node[0])) {
         zkl__contender_stop_watching(c, out, ZKL__WATCH_FORGET);
-        zkl__contender_stop_hearing(c, out);
+        zkl__contender_stop_own_watch(c, out);
         zkl__contender_move(c, ZKL__LISTING, "connected again: look again");
     }
     zkl__contender_advance(c, ev, out);
@@ -347,7 +347,7 @@ static void on_release(struct zkl__contender *c, const struct zkl__contender_eve
     c->announce = c->hands_over && c->sealed && c->waited && !c->behind;
     forget_swap(c);
     remember_twin(c);
-    zkl__contender_stop_hearing(c, out); /* our delete uses the watch up */
+    zkl__contender_stop_own_watch(c, out); /* our delete uses the watch up */
     zkl__contender_move(c, ZKL__REMOVING, "released");
     zkl__contender_advance(c, ev, out);
 }
@@ -357,7 +357,7 @@ static void on_downgrade(struct zkl__contender *c, const struct zkl__contender_e
 {
     ZKL__ENSURE(c->state == ZKL__HELD && !c->swap[0] && !c->config.revocable);
     c->config.rule = ev->rule;
-    zkl__contender_stop_hearing(c, out); /* the transaction uses the watch up */
+    zkl__contender_stop_own_watch(c, out); /* the transaction uses the watch up */
     zkl__name_with_number(c->swap, c->uuid, ev->rule->tag, zkl__name_parse(c->node).sequence);
     zkl__core_trace(c->core, c, "downgrades to %s", c->swap);
     zkl__contender_advance(c, ev, out);
@@ -366,7 +366,7 @@ static void on_downgrade(struct zkl__contender *c, const struct zkl__contender_e
 static void on_watch(struct zkl__contender *c, const struct zkl__contender_event *ev,
                      struct zkl__contender_actions *out)
 {
-    bool announced = ev->watch == ZKL__WATCH_CHANGED && c->believed && c->armed && c->hears;
+    bool announced = ev->watch == ZKL__WATCH_CHANGED && c->believed && c->armed && c->own_armed;
     c->armed = false;
     if (announced) {
         c->proved = false;
@@ -382,7 +382,7 @@ static void on_watch(struct zkl__contender *c, const struct zkl__contender_event
 static void on_own_watch(struct zkl__contender *c, const struct zkl__contender_event *ev,
                          struct zkl__contender_actions *out)
 {
-    c->hears = false;
+    c->own_armed = false;
     if (c->state == ZKL__HELD && ev->watch == ZKL__WATCH_DELETED) {
         zkl__contender_node_removed(c, ev, out);
     } else if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING) {
@@ -407,7 +407,7 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
                          struct zkl__contender_actions *out)
 {
     out->op_count = 0;
-    out->watch = out->ear = ZKL__WATCH_KEEP;
+    out->watch = out->own_watch = ZKL__WATCH_KEEP;
     out->told = false;
     switch (ev->kind) {
     case ZKL__CE_START:
@@ -419,7 +419,7 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
     case ZKL__CE_WATCH:
         on_watch(c, ev, out);
         break;
-    case ZKL__CE_EAR:
+    case ZKL__CE_OWN_WATCH:
         on_own_watch(c, ev, out);
         break;
     case ZKL__CE_HANDED:
@@ -482,7 +482,7 @@ void zkl__contender_free(struct zkl__contender *c)
     const zkl_heap *heap = c->heap;
     zkl__name_set_clear(&c->ignored, heap);
     zkl__free(heap, c->watch_path);
-    zkl__free(heap, c->ear_path);
+    zkl__free(heap, c->own_path);
     zkl__free(heap, c->make_path);
     zkl__free(heap, c->marks);
     zkl__free(heap, (void *)(uintptr_t)c->config.metadata);

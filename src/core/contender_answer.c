@@ -241,8 +241,8 @@ static void on_make(struct zkl__contender *c, const struct zkl__contender_event 
 }
 
 /* Held: is that Curator's request? A write of anything else is none. */
-static void on_ear_held(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                        struct zkl__contender_actions *out)
+static void on_own_watched_held(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                                struct zkl__contender_actions *out)
 {
     const struct zkl__reply *reply = ev->reply;
     if (reply->rc == ZKL__RC_OK) {
@@ -260,11 +260,12 @@ static void on_ear_held(struct zkl__contender *c, const struct zkl__contender_ev
 }
 
 /* Our own node. */
-static void on_ear(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+static void on_own_watched(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                           struct zkl__contender_actions *out)
 {
-    c->hears = ev->reply->rc == ZKL__RC_OK && c->ear.on; /* the event may have been here first */
+    c->own_armed = ev->reply->rc == ZKL__RC_OK && c->own_watch.on; /* the event may have been here first */
     if (c->state == ZKL__HELD) {
-        on_ear_held(c, ev, out);
+        on_own_watched_held(c, ev, out);
     } else if (ev->reply->rc == ZKL__RC_NONODE && c->state == ZKL__WATCHING && c->node[0]) {
         zkl__contender_node_removed(c, ev, out);
     }
@@ -464,11 +465,19 @@ void zkl__contender_on_reply(struct zkl__contender *c, const struct zkl__contend
 {
     static void (*const answers[ZKL__ROLES])(struct zkl__contender *, const struct zkl__contender_event *,
                                              struct zkl__contender_actions *) = {
-        [ZKL__ROLE_CREATE] = on_create, [ZKL__ROLE_LIST] = on_list,       [ZKL__ROLE_WATCH] = on_watched,
-        [ZKL__ROLE_STAT] = on_stat,     [ZKL__ROLE_PROVE] = on_check,     [ZKL__ROLE_BEAT] = on_check,
-        [ZKL__ROLE_DELETE] = on_delete, [ZKL__ROLE_BARRIER] = on_barrier, [ZKL__ROLE_MAKE] = on_make,
-        [ZKL__ROLE_SWAP] = on_swap,     [ZKL__ROLE_READ] = on_read,       [ZKL__ROLE_MARK] = on_mark,
-        [ZKL__ROLE_EAR] = on_ear,
+        [ZKL__ROLE_CREATE] = on_create,
+        [ZKL__ROLE_LIST] = on_list,
+        [ZKL__ROLE_WATCH] = on_watched,
+        [ZKL__ROLE_STAT] = on_stat,
+        [ZKL__ROLE_PROVE] = on_check,
+        [ZKL__ROLE_BEAT] = on_check,
+        [ZKL__ROLE_DELETE] = on_delete,
+        [ZKL__ROLE_BARRIER] = on_barrier,
+        [ZKL__ROLE_MAKE] = on_make,
+        [ZKL__ROLE_SWAP] = on_swap,
+        [ZKL__ROLE_READ] = on_read,
+        [ZKL__ROLE_MARK] = on_mark,
+        [ZKL__ROLE_OWN_WATCH] = on_own_watched,
     };
     c->under_way &= ~UNDER_WAY(ev->role);
     answers[ev->role](c, ev, out);

@@ -134,16 +134,16 @@ static void advance_removal(struct zkl__contender *c, const struct zkl__contende
     }
 }
 
-/* Hears of what becomes of our own node. */
-static void ask_ear(struct zkl__contender *c, struct zkl__contender_actions *out)
+/* Sets the watch on our own node. */
+static void watch_own_node(struct zkl__contender *c, struct zkl__contender_actions *out)
 {
-    if (c->hears || (c->under_way & UNDER_WAY(ZKL__ROLE_EAR)) ||
-        (!c->ear.on && !child_path(c, &c->ear_path, &c->ear_room, c->node))) {
+    if (c->own_armed || (c->under_way & UNDER_WAY(ZKL__ROLE_OWN_WATCH)) ||
+        (!c->own_watch.on && !child_path(c, &c->own_path, &c->own_room, c->node))) {
         return; /* no memory: with the next heartbeat's answer, or never */
     }
-    c->ear.path = c->ear_path;
-    out->ear = ZKL__WATCH_ON;
-    zkl__ask(c, out, ZKL__ROLE_EAR,
+    c->own_watch.path = c->own_path;
+    out->own_watch = ZKL__WATCH_ON;
+    zkl__ask(c, out, ZKL__ROLE_OWN_WATCH,
              (struct zkl__op){.kind = ZKL__OP_GET, .dir = c->config.path, .name = c->node, .watch = true});
 }
 
@@ -241,7 +241,7 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
             if (!c->try_only) {
                 out->watch = ZKL__WATCH_ON;
                 if (c->believed) {
-                    ask_ear(c, out); /* before the other one, whose answer says that both watches are set */
+                    watch_own_node(c, out); /* before the other one, whose answer says that both watches are set */
                 }
             }
             zkl__ask(c, out, ZKL__ROLE_WATCH,
@@ -282,7 +282,7 @@ void zkl__contender_advance(struct zkl__contender *c, const struct zkl__contende
     } else if (c->state == ZKL__HELD) {
         advance_swap(c, out);
         if (c->config.revocable) {
-            ask_ear(c, out);
+            watch_own_node(c, out);
         }
     }
 }

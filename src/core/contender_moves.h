@@ -18,8 +18,8 @@ void zkl__contender_tell(struct zkl__contender_actions *out, int64_t now, enum z
 void zkl__contender_put_off(struct zkl__contender *c, int64_t now);
 void zkl__contender_stop_watching(struct zkl__contender *c, struct zkl__contender_actions *out,
                                   enum zkl__watch_change how);
-/* Of what becomes of our own node. */
-void zkl__contender_stop_hearing(struct zkl__contender *c, struct zkl__contender_actions *out);
+/* That on our own node. */
+void zkl__contender_stop_own_watch(struct zkl__contender *c, struct zkl__contender_actions *out);
 /* Never granted: told at once; what is left of it is removed in the background. */
 void zkl__contender_fail(struct zkl__contender *c, const struct zkl__contender_event *ev,
                          struct zkl__contender_actions *out, int code, int zk_code, const char *why);

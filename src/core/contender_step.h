@@ -9,19 +9,19 @@
 /* What an operation of a contender is for. At most one of each is under way. */
 enum zkl__role {
     ZKL__ROLE_NONE,
-    ZKL__ROLE_CREATE,  /* our node */
-    ZKL__ROLE_LIST,    /* of the queue */
-    ZKL__ROLE_WATCH,   /* get (or exists) of the blocker, with a watch */
-    ZKL__ROLE_EAR,     /* get of our own node, with a watch */
-    ZKL__ROLE_STAT,    /* get of our own node: its czxid, when the create's reply was lost */
-    ZKL__ROLE_PROVE,   /* committed check of our node, for a lease to be granted on */
-    ZKL__ROLE_BEAT,    /* the session's heartbeat, on our node */
-    ZKL__ROLE_DELETE,  /* of our node, or of a double of it */
-    ZKL__ROLE_BARRIER, /* committed check of the directory: what was sent before is in the next list, or nowhere */
-    ZKL__ROLE_MAKE,    /* of the directory */
-    ZKL__ROLE_SWAP,    /* our node for one of a weaker kind, in its place */
-    ZKL__ROLE_READ,    /* of the directory's data: did the last holder release? */
-    ZKL__ROLE_MARK,    /* of the directory: we hold, and have not released */
+    ZKL__ROLE_CREATE,    /* our node */
+    ZKL__ROLE_LIST,      /* of the queue */
+    ZKL__ROLE_WATCH,     /* get (or exists) of the blocker, with a watch */
+    ZKL__ROLE_OWN_WATCH, /* get of our own node, with a watch */
+    ZKL__ROLE_STAT,      /* exists of our own node: its czxid, when the create's reply was lost */
+    ZKL__ROLE_PROVE,     /* committed check of our node, for a lease to be granted on */
+    ZKL__ROLE_BEAT,      /* the session's heartbeat, on our node */
+    ZKL__ROLE_DELETE,    /* of our node, or of a double of it */
+    ZKL__ROLE_BARRIER,   /* committed check of the directory: what was sent before is in the next list, or nowhere */
+    ZKL__ROLE_MAKE,      /* of the directory */
+    ZKL__ROLE_SWAP,      /* our node for one of a weaker kind, in its place */
+    ZKL__ROLE_READ,      /* of the directory's data: did the last holder release? */
+    ZKL__ROLE_MARK,      /* of the directory: we hold, and have not released */
     ZKL__ROLES
 };
 
@@ -29,7 +29,7 @@ enum zkl__contender_event_kind {
     ZKL__CE_START,     /* deadline, try_only */
     ZKL__CE_REPLY,     /* role, reply */
     ZKL__CE_WATCH,     /* the blocker changed or went: watch */
-    ZKL__CE_EAR,       /* our own node changed or went */
+    ZKL__CE_OWN_WATCH, /* our own node changed or went */
     ZKL__CE_HANDED,    /* the blocker, of this session, is leaving, and we are next */
     ZKL__CE_CONNECTED, /* again, or on a new session */
     ZKL__CE_EXPIRED,   /* the session is over */
@@ -77,8 +77,8 @@ struct zkl__contender_actions {
         ZKL__WATCH_FORGET, /* hear no more; the server may keep its watch, it will be set again */
         ZKL__WATCH_OFF     /* hear no more, take it back from the server */
     } watch;
-    enum zkl__watch_change ear; /* the same for our own node; never OFF: its end uses the watch up */
-    bool told;                  /* outcome is set */
+    enum zkl__watch_change own_watch; /* the same for our own node; never OFF: its end uses the watch up */
+    bool told;                        /* outcome is set */
     struct zkl__outcome outcome;
 };
 
@@ -111,26 +111,26 @@ struct zkl__contender {
 
     /* waiting */
     bool started, try_only;
-    bool proved; /* the check that a grant may need was sent */
-    bool blind;  /* the blocker's ACL hides it from get */
-    bool armed;  /* the watch is set */
-    bool hears;  /* that on our own node is, too */
+    bool proved;    /* the check that a grant may need was sent */
+    bool blind;     /* the blocker's ACL hides it from get */
+    bool armed;     /* the watch is set */
+    bool own_armed; /* that on our own node is, too */
     int64_t deadline;
     int64_t retry_at;             /* 0: nothing is put off */
     int64_t patience;             /* of the last putting-off */
     char *make_path;              /* the directory being made, cut to what is tried now */
     struct zkl__name_set ignored; /* names proved to be nobody's place */
     struct zkl__watch watch;      /* path: the blocker */
-    struct zkl__watch ear;        /* path: our own node; also while held, if config.revocable */
-    char *watch_path, *ear_path;
-    size_t watch_room, ear_room;
+    struct zkl__watch own_watch;  /* path: our own node; also while held, if config.revocable */
+    char *watch_path, *own_path;
+    size_t watch_room, own_room;
 
     /* Announced release. Who held until its release and has reason to think that somebody waits deletes its node and, in the same
      * transaction before that, writes it; so the one watch on it says "changed" instead of "deleted", and who waits knows without a list
      * that the one before it held and is through, and so is first. Sound, because:
      *  - nobody else can write that node: its access list gives that to a random identity of its session alone (sealed; the name says so);
      *  - its session does not write it before, nor ever a second node of the same contender, or what is revocable or marked;
-     *  - who waits would have heard, on the same ordered connection, if its own node had been removed before that (hears);
+     *  - who waits would have heard, on the same ordered connection, if its own node had been removed before that (own_armed);
      *  - who was handed the lock by another one of its session does not announce before that one's node is known to be gone (handed);
      *  - a reader's end says nothing: others may read beside it. Only who waited for everybody is believed (believed).
      * Who may create nodes in the queue could still lie, with a node and an identity of its own: so who still holds after a heartbeat looks

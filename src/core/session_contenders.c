@@ -25,7 +25,7 @@ static void hold_list_append(struct zkl__core *core, struct zkl__contender *c)
 void zkl__contender_unlink(struct zkl__core *core, struct zkl__contender *c)
 {
     zkl__watches_remove(&core->watches, &c->watch);
-    zkl__watches_remove(&core->watches, &c->ear);
+    zkl__watches_remove(&core->watches, &c->own_watch);
     zkl__timers_remove(&core->timers, c);
     zkl__joint_leave(c);
     if (c->ahead) {
@@ -109,11 +109,11 @@ static void carry_out(struct zkl__core *core, struct zkl__contender *c, const st
     int codes[sizeof actions->ops / sizeof *actions->ops];
     size_t bytes_max = core->config.watch_bytes_max;
     int watch_code = change_watch(core, &c->watch, actions->watch, bytes_max);
-    /* Who does not hear of its own node lists instead: ears leave the room to the watches that nobody can wait without. */
-    int ear_code = change_watch(core, &c->ear, actions->ear, bytes_max / 2);
+    /* Who does not watch its own node lists instead: these leave the room to the watches that nobody can wait without. */
+    int own_code = change_watch(core, &c->own_watch, actions->own_watch, bytes_max / 2);
     for (int i = 0; i < actions->op_count; i++) {
         const struct zkl__contender_op *op = &actions->ops[i];
-        codes[i] = op->role == ZKL__ROLE_WATCH ? watch_code : op->role == ZKL__ROLE_EAR ? ear_code : ZKL_OK;
+        codes[i] = op->role == ZKL__ROLE_WATCH ? watch_code : op->role == ZKL__ROLE_OWN_WATCH ? own_code : ZKL_OK;
         if (op->role == ZKL__ROLE_LIST && !c->joint) {
             zkl__local_ask_list(core, c);
         } else if (codes[i] == ZKL_OK && !(c->joint && zkl__joint_holds_back(c, op->role))) {
@@ -202,7 +202,7 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core, const struct z
     c->config.path = c->queue->path;
     c->path_stats = zkl__stats_path(&core->stats, heap, c->config.path);
     c->number = ++core->numbers;
-    c->watch.owner = c->ear.owner = c;
+    c->watch.owner = c->own_watch.owner = c;
     c->next = core->contenders;
     if (c->next) {
         c->next->prev = c;

@@ -79,9 +79,9 @@ static void fire(struct zkl__core *core, struct zkl__watch *watch, enum zkl__wat
     if (watch->fired) {
         watch->fired(watch, event);
     } else {
-        zkl__core_feed(
-            core, c,
-            (struct zkl__contender_event){.kind = watch == &c->ear ? ZKL__CE_EAR : ZKL__CE_WATCH, .watch = event});
+        zkl__core_feed(core, c,
+                       (struct zkl__contender_event){.kind = watch == &c->own_watch ? ZKL__CE_OWN_WATCH : ZKL__CE_WATCH,
+                                                     .watch = event});
     }
 }
 
