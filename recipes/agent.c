@@ -149,13 +149,13 @@ static void run_notice(void *owner)
 {
     struct zkl__agent *agent = owner;
     zkl_session *session = agent->session;
-    if (zkl__session_enter(session, true, NULL) != ZKL_OK) {
+    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
         return;
     }
     agent->refs++;
     zkl__session_leave(session);
     agent->ops->tell(agent);
-    if (zkl__session_enter(session, true, NULL) != ZKL_OK) {
+    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
         return;
     }
     zkl__agent_unref(agent);
@@ -200,7 +200,7 @@ int zkl__agent_new(struct zkl__agent **out, size_t size, const struct zkl__agent
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "session is NULL");
     }
     int rc = zkl__path_check(path, err);
-    rc = rc == ZKL_OK ? zkl__session_enter(session, false, err) : rc;
+    rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -214,7 +214,7 @@ int zkl__agent_new(struct zkl__agent **out, size_t size, const struct zkl__agent
 void zkl__agent_free(struct zkl__agent *agent, bool goes_on)
 {
     zkl_session *session = agent->session;
-    if (zkl__session_enter(session, true, NULL) != ZKL_OK) {
+    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
         return; /* in a child of fork the parent's memory stays as it is */
     }
     agent->freed = true;

@@ -20,7 +20,7 @@ static int enter(zkl_session *session, const char *path, int64_t timeout_ms, zkl
         return zkl__fail(err, ZKL_EINVAL, 0, path, "timeout_ms is %lld; ZKL_WAIT_FOREVER is -1", (long long)timeout_ms);
     }
     int rc = zkl__path_check(path, err);
-    return rc == ZKL_OK ? zkl__session_enter(session, false, err) : rc;
+    return rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
 }
 
 int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
@@ -271,7 +271,7 @@ static int wait_for_all(zkl_double_barrier *barrier, int64_t deadline, zkl_error
 {
     zkl_session *session = barrier->place.session;
     struct crowd crowd = {.barrier = barrier};
-    int rc = zkl__session_enter(session, false, err);
+    int rc = zkl__session_enter(session, err);
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -327,7 +327,7 @@ static int wait_for_turn(zkl_double_barrier *barrier, int64_t deadline, zkl_erro
     if (zkl__place_node(&barrier->place, crowd.own, sizeof crowd.own) == 0) {
         return ZKL_OK; /* has not entered: the release says so */
     }
-    int rc = zkl__session_enter(barrier->place.session, false, err);
+    int rc = zkl__session_enter(barrier->place.session, err);
     if (rc == ZKL_OK) {
         rc = wait_until(barrier, may_go, &crowd, deadline, err);
         zkl__session_leave(barrier->place.session);
@@ -352,7 +352,7 @@ static int leave_and_wait(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_e
         }
         return rc;
     }
-    rc = zkl__session_enter(session, false, err);
+    rc = zkl__session_enter(session, err);
     if (rc != ZKL_OK) {
         return rc;
     }

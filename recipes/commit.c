@@ -204,7 +204,7 @@ int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, zkl_op_resu
     struct zkl__place *place = (struct zkl__place *)lock;
     zkl_session *session = place->session;
     int rc = check_ops(ops, count, err);
-    rc = rc == ZKL_OK ? zkl__session_enter(session, false, err) : rc;
+    rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }

@@ -105,7 +105,7 @@ int zkl_election_resign(zkl_election *election, zkl_error *err)
 static bool stop_run(zkl_election *election)
 {
     bool runs = false;
-    if (zkl__session_enter(election->place.session, true, NULL) == ZKL_OK) {
+    if (zkl__session_enter_even_closed(election->place.session, NULL) == ZKL_OK) {
         runs = election->run != NULL;
         if (runs) {
             election->place.barred = true;
@@ -125,7 +125,7 @@ int zkl_election_cancel(zkl_election *election)
 
 static int begin_run(zkl_election *election, zkl_cancel *cancel, zkl_error *err)
 {
-    int rc = zkl__session_enter(election->place.session, false, err);
+    int rc = zkl__session_enter(election->place.session, err);
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -140,7 +140,7 @@ static int begin_run(zkl_election *election, zkl_cancel *cancel, zkl_error *err)
 
 static void end_run(zkl_election *election)
 {
-    if (zkl__session_enter(election->place.session, true, NULL) == ZKL_OK) {
+    if (zkl__session_enter_even_closed(election->place.session, NULL) == ZKL_OK) {
         election->run = NULL;
         election->place.barred = false;
         zkl__session_leave(election->place.session);
@@ -245,7 +245,7 @@ int zkl_election_publish(zkl_election *election, const char *value, int64_t time
                                    : "timeout_ms");
     }
     int rc = zkl__text_check(value, err);
-    rc = rc == ZKL_OK ? zkl__session_enter(election->place.session, false, err) : rc;
+    rc = rc == ZKL_OK ? zkl__session_enter(election->place.session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }

@@ -80,7 +80,7 @@ static void tell(struct zkl__agent *agent)
 {
     struct zkl_election_observer *observer = (struct zkl_election_observer *)agent;
     struct sight *news = NULL;
-    zkl__session_enter(agent->session, true, NULL);
+    zkl__session_enter_even_closed(agent->session, NULL);
     if (observer->seen && !agent->freed && !same(observer->seen, observer->shown)) {
         zkl__free(heap_of(observer), observer->shown);
         news = observer->shown = observer->seen;

@@ -80,7 +80,7 @@ static void withdraw(struct zkl_group *group)
 
 void zkl_group_free(zkl_group *group)
 {
-    if (!group || zkl__session_enter(group->agent.session, true, NULL) != ZKL_OK) {
+    if (!group || zkl__session_enter_even_closed(group->agent.session, NULL) != ZKL_OK) {
         return;
     }
     zkl_session *session = group->agent.session;
@@ -102,7 +102,7 @@ static int enter(zkl_group *group, int64_t timeout_ms, zkl_error *err)
     if (timeout_ms < ZKL_WAIT_FOREVER) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "timeout_ms is %lld; ZKL_WAIT_FOREVER is -1", (long long)timeout_ms);
     }
-    return zkl__session_enter(group->agent.session, false, err);
+    return zkl__session_enter(group->agent.session, err);
 }
 
 static bool is_in(const struct zkl_group *group)
@@ -232,7 +232,7 @@ int zkl_group_update(zkl_group *group, const char *data, int64_t timeout_ms, zkl
 zkl_state zkl_group_state(const zkl_group *group)
 {
     zkl_state state = ZKL_STATE_IDLE;
-    if (group && zkl__session_enter(group->agent.session, false, NULL) == ZKL_OK) {
+    if (group && zkl__session_enter(group->agent.session, NULL) == ZKL_OK) {
         zkl_session *session = group->agent.session;
         state = zkl__group_state(group);
         zkl__session_leave(session);

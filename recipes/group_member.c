@@ -32,7 +32,7 @@ static void note(struct zkl_group *group)
 static void tell(struct zkl__agent *agent)
 {
     struct zkl_group *group = (struct zkl_group *)agent;
-    zkl__session_enter(agent->session, true, NULL);
+    zkl__session_enter_even_closed(agent->session, NULL);
     zkl_state now = zkl__group_state(group);
     bool news = !agent->freed && now != group->told && (now == ZKL_STATE_HELD || group->told == ZKL_STATE_HELD);
     group->told = now;

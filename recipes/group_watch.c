@@ -145,7 +145,7 @@ int zkl_group_list(zkl_members **out, zkl_session *session, const char *path, in
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "out or session is NULL, or timeout_ms is below -1");
     }
     int rc = zkl__path_check(path, err);
-    rc = rc == ZKL_OK ? zkl__session_enter(session, false, err) : rc;
+    rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -225,7 +225,7 @@ static void tell(struct zkl__agent *agent)
 {
     struct zkl_group_watcher *watcher = (struct zkl_group_watcher *)agent;
     struct ids *news = NULL;
-    zkl__session_enter(agent->session, true, NULL);
+    zkl__session_enter_even_closed(agent->session, NULL);
     if (watcher->seen && !agent->freed && !same(watcher->seen, watcher->shown)) {
         zkl__free(heap_of(watcher), watcher->shown);
         news = watcher->shown = watcher->seen;

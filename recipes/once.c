@@ -26,7 +26,7 @@ int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms,
     }
     int rc = zkl__path_check(path, err);
     rc = rc == ZKL_OK ? check_timeout(timeout_ms, err) : rc;
-    rc = rc == ZKL_OK ? zkl__session_enter(session, false, err) : rc;
+    rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -131,7 +131,7 @@ int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t t
     int rc = zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err);
     rc = rc == ZKL_OK ? zkl__range_check("phase_ms", phase_ms, 0, length_ms - 1, err) : rc;
     rc = rc == ZKL_OK ? check_timeout(timeout_ms, err) : rc;
-    rc = rc == ZKL_OK ? zkl__session_enter(place->session, false, err) : rc;
+    rc = rc == ZKL_OK ? zkl__session_enter(place->session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -215,7 +215,7 @@ static int record_slot(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeou
 {
     struct zkl__place *place = (struct zkl__place *)lock;
     char node[ZKL__NAME_MAX];
-    int rc = zkl__session_enter(place->session, false, err);
+    int rc = zkl__session_enter(place->session, err);
     if (rc != ZKL_OK) {
         return rc;
     }

@@ -152,7 +152,7 @@ int zkl_partition_start(zkl_partition *partition, zkl_error *err)
     if (!partition) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "partition is NULL");
     }
-    int rc = zkl__session_enter(partition->agent.session, false, err);
+    int rc = zkl__session_enter(partition->agent.session, err);
     if (rc == ZKL_OK) {
         if (!partition->running) {
             partition->running = true;
@@ -170,7 +170,7 @@ int zkl_partition_stop(zkl_partition *partition, zkl_error *err)
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "partition is NULL");
     }
     zkl_session *session = partition->agent.session;
-    int rc = zkl__session_enter(session, true, err);
+    int rc = zkl__session_enter_even_closed(session, err);
     if (rc == ZKL_OK) {
         partition->running = false;
         zkl__agent_unwatch(&partition->agent);
@@ -187,7 +187,7 @@ void zkl_partition_free(zkl_partition *partition)
         return;
     }
     zkl_session *session = partition->agent.session;
-    zkl__session_enter(session, true, NULL);
+    zkl__session_enter_even_closed(session, NULL);
     bool inside = partition->depth > 0 && zkl__callbacks_inside(zkl__session_callbacks(session), NULL);
     partition->orphan = inside; /* then the outermost callback does the rest */
     zkl__session_leave(session);
@@ -201,7 +201,7 @@ void zkl_partition_free(zkl_partition *partition)
 size_t zkl_partition_owned(const zkl_partition *partition, const char **names, size_t room)
 {
     size_t owned = 0;
-    if (!partition || zkl__session_enter(partition->agent.session, false, NULL) != ZKL_OK) {
+    if (!partition || zkl__session_enter(partition->agent.session, NULL) != ZKL_OK) {
         return 0;
     }
     for (size_t i = 0; i < partition->count; i++) {
@@ -220,7 +220,7 @@ size_t zkl_partition_owned(const zkl_partition *partition, const char **names, s
 int64_t zkl_partition_token(const zkl_partition *partition, const char *name)
 {
     int64_t token = 0;
-    if (!partition || !name || zkl__session_enter(partition->agent.session, false, NULL) != ZKL_OK) {
+    if (!partition || !name || zkl__session_enter(partition->agent.session, NULL) != ZKL_OK) {
         return 0;
     }
     for (size_t i = 0; i < partition->count; i++) {

@@ -26,7 +26,7 @@ static void nothing(void) {}
 /* Looks again in a while. */
 static void try_later(zkl_partition *partition)
 {
-    if (zkl__session_enter(partition->agent.session, false, NULL) == ZKL_OK) {
+    if (zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
         partition->retry = true;
         if (!partition->agent.alarm.set) {
             zkl__agent_put_off(&partition->agent, AGAIN_NS);
@@ -55,7 +55,7 @@ static bool refused(int code)
 static bool begin_call(struct zkl__piece *piece, bool assigned)
 {
     zkl_partition *partition = piece->partition;
-    zkl__session_enter(partition->agent.session, true, NULL);
+    zkl__session_enter_even_closed(partition->agent.session, NULL);
     piece->assigned = assigned;
     bool listens = !partition->orphan;
     zkl__session_leave(partition->agent.session);
@@ -154,7 +154,7 @@ static void want(zkl_partition *partition, const char *node)
 static bool look(zkl_partition *partition, struct zkl__standing *now)
 {
     zkl_session *session = partition->agent.session;
-    zkl__session_enter(session, true, NULL);
+    zkl__session_enter_even_closed(session, NULL);
     *now = zkl__place_look(&partition->member->place);
     if (partition->news) {
         zkl__free(zkl__session_heap(session), partition->view);
@@ -206,7 +206,7 @@ static void reconcile(zkl_partition *partition)
 void zkl__partition_dismantle(zkl_partition *partition)
 {
     zkl_session *session = partition->agent.session;
-    if (zkl__session_enter(session, true, NULL) != ZKL_OK) {
+    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
         return; /* in a child of fork the parent's memory stays as it is */
     }
     partition->agent.freed = true;
@@ -223,14 +223,14 @@ void zkl__partition_dismantle(zkl_partition *partition)
 /* Around all that runs in callbacks. */
 static void begin(zkl_partition *partition)
 {
-    zkl__session_enter(partition->agent.session, true, NULL);
+    zkl__session_enter_even_closed(partition->agent.session, NULL);
     partition->depth++;
     zkl__session_leave(partition->agent.session);
 }
 
 static void end(zkl_partition *partition)
 {
-    zkl__session_enter(partition->agent.session, true, NULL);
+    zkl__session_enter_even_closed(partition->agent.session, NULL);
     bool last = --partition->depth == 0 && partition->orphan;
     if (last) {
         partition->orphan = false; /* what is called from there does not come here again */

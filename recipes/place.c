@@ -52,7 +52,7 @@ void zkl__place_unref(struct zkl__place *place)
 
 int zkl__place_keep(struct zkl__place *place, zkl_error *err)
 {
-    int rc = zkl__session_enter(place->session, false, err);
+    int rc = zkl__session_enter(place->session, err);
     if (rc == ZKL_OK) {
         zkl__place_ref(place);
         zkl__session_leave(place->session);
@@ -63,7 +63,7 @@ int zkl__place_keep(struct zkl__place *place, zkl_error *err)
 void zkl__place_leave(struct zkl__place *place)
 {
     zkl_session *session = place->session;
-    if (zkl__session_enter(session, true, NULL) == ZKL_OK) {
+    if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
         zkl__place_unref(place);
         zkl__session_leave(session);
     }
@@ -130,7 +130,7 @@ int zkl__place_new(struct zkl__place **out, size_t size, const struct zkl__place
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "session is NULL");
     }
     int rc = check_config(path, config, err);
-    rc = rc == ZKL_OK ? zkl__session_enter(session, false, err) : rc;
+    rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -149,7 +149,7 @@ int zkl__place_new(struct zkl__place **out, size_t size, const struct zkl__place
 
 void zkl__place_free(struct zkl__place *place)
 {
-    if (!place || zkl__session_enter(place->session, true, NULL) != ZKL_OK) {
+    if (!place || zkl__session_enter_even_closed(place->session, NULL) != ZKL_OK) {
         return; /* in a child of fork the parent's memory stays as it is */
     }
     zkl_session *session = place->session;
@@ -172,7 +172,7 @@ int zkl__place_enter(struct zkl__place *place, int64_t timeout_ms, zkl_error *er
     if (timeout_ms < ZKL_WAIT_FOREVER) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "timeout_ms is %lld; ZKL_WAIT_FOREVER is -1", (long long)timeout_ms);
     }
-    return zkl__session_enter(place->session, false, err);
+    return zkl__session_enter(place->session, err);
 }
 
 int zkl__place_acquire(struct zkl__place *place, const struct zkl__rule *rule, int64_t timeout_ms, zkl_grant *grant,
@@ -203,7 +203,7 @@ int zkl__place_cancel(struct zkl__place *place)
     if (!place) {
         return ZKL_EINVAL;
     }
-    int rc = zkl__session_enter(place->session, false, NULL);
+    int rc = zkl__session_enter(place->session, NULL);
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -222,7 +222,7 @@ int zkl__place_release(struct zkl__place *place, zkl_error *err)
     if (!place) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "the object is NULL");
     }
-    int rc = zkl__session_enter(place->session, false, err);
+    int rc = zkl__session_enter(place->session, err);
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -291,7 +291,7 @@ int zkl__place_downgrade(struct zkl__place *place, const struct zkl__rule *rule,
     if (!place) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "the object is NULL");
     }
-    int rc = zkl__session_enter(place->session, false, err);
+    int rc = zkl__session_enter(place->session, err);
     if (rc == ZKL_OK) {
         zkl_session *session = place->session;
         rc = downgrade(place, rule, err);
@@ -351,7 +351,7 @@ struct zkl__standing zkl__place_look(const struct zkl__place *place)
 struct zkl__standing zkl__place_standing(const struct zkl__place *place)
 {
     struct zkl__standing now = {.state = ZKL_STATE_IDLE};
-    if (place && zkl__session_enter(place->session, false, NULL) == ZKL_OK) {
+    if (place && zkl__session_enter(place->session, NULL) == ZKL_OK) {
         zkl_session *session = place->session;
         now = zkl__place_look(place);
         zkl__session_leave(session);
@@ -368,7 +368,7 @@ bool zkl__place_holds(const struct zkl__place *place)
 size_t zkl__place_node_at(const struct zkl__place *place, size_t seat, char *name, size_t size)
 {
     char node[ZKL__NAME_MAX] = "";
-    if (place && zkl__session_enter(place->session, false, NULL) == ZKL_OK) {
+    if (place && zkl__session_enter(place->session, NULL) == ZKL_OK) {
         const struct zkl__turn *turn = place->turn;
         if (turn && turn->joint) {
             strcpy(node, zkl__joint_node(turn->joint, seat));
@@ -407,7 +407,7 @@ int zkl__places_release_all(zkl_session *session, const struct zkl__place_ops *o
     if (!session) {
         return ZKL_EINVAL;
     }
-    int count = zkl__session_enter(session, false, NULL);
+    int count = zkl__session_enter(session, NULL);
     if (count != ZKL_OK) {
         return count;
     }
@@ -423,7 +423,7 @@ int zkl__places_visit(zkl_session *session, zkl__visit_fn visit, void *payload)
     if (!session || !visit) {
         return ZKL_EINVAL;
     }
-    int count = zkl__session_enter(session, false, NULL);
+    int count = zkl__session_enter(session, NULL);
     if (count != ZKL_OK) {
         return count;
     }

@@ -20,13 +20,13 @@ static void run_completion(void *owner)
     zkl_session *session = place->session;
     zkl_error err = {.code = ZKL_OK};
     zkl_grant grant;
-    if (zkl__session_enter(session, true, NULL) != ZKL_OK) {
+    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
         return;
     }
     int code = zkl__turn_conclude(turn, completion->again, &grant, &err);
     zkl__session_leave(session);
     place->ops->complete(place, completion->done, completion->payload, code, code == ZKL_OK ? &grant : NULL, &err);
-    if (zkl__session_enter(session, true, NULL) != ZKL_OK) {
+    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
         return;
     }
     completion_unlink(completion);

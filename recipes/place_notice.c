@@ -46,14 +46,14 @@ void zkl__place_run_notes(void *owner)
 {
     struct zkl__place *place = owner;
     zkl_session *session = place->session;
-    if (zkl__session_enter(session, true, NULL) != ZKL_OK) {
+    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
         return;
     }
     place->refs++;
     for (zkl_state state; (state = next_note(place)) != ZKL_STATE_IDLE;) {
         zkl__session_leave(session);
         place->ops->tell(place, state);
-        if (zkl__session_enter(session, true, NULL) != ZKL_OK) {
+        if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
             return;
         }
     }
@@ -61,7 +61,7 @@ void zkl__place_run_notes(void *owner)
         place->revoked = false;
         zkl__session_leave(session);
         place->ops->revoked(place);
-        if (zkl__session_enter(session, true, NULL) != ZKL_OK) {
+        if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
             return;
         }
     }

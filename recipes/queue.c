@@ -165,7 +165,7 @@ static int enter_to_read(zkl_session *session, const void *out, const char *path
     }
     bool root = path && strcmp(path, "/") == 0;
     int rc = root ? ZKL_OK : zkl__path_check(path, err);
-    return rc == ZKL_OK ? zkl__session_enter(session, false, err) : rc;
+    return rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
 }
 
 int zkl_queue_list(zkl_queue **out, zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)

@@ -83,7 +83,7 @@ int zkl_queue_remove(zkl_session *session, const char *path, const char *node, i
         return zkl__fail(err, ZKL_EINVAL, 0, path, "node is not the name of a contender's znode");
     }
     int rc = zkl__path_check(path, err);
-    rc = rc == ZKL_OK ? zkl__session_enter(session, false, err) : rc;
+    rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }

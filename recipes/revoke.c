@@ -29,7 +29,7 @@ static int write_request(zkl_session *session, const char *path, const char *nod
         op.data = REQUEST;
         op.size = sizeof REQUEST - 1;
     }
-    int rc = zkl__session_enter(session, false, err);
+    int rc = zkl__session_enter(session, err);
     if (rc != ZKL_OK) {
         return rc;
     }

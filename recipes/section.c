@@ -56,7 +56,7 @@ static void on_stop(struct zkl__task *task)
 static int listen(struct zkl_cancel *cancel, zkl_error *err)
 {
     zkl_session *session = cancel->place->session;
-    int rc = zkl__session_enter(session, false, err);
+    int rc = zkl__session_enter(session, err);
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -72,7 +72,7 @@ static int listen(struct zkl_cancel *cancel, zkl_error *err)
 static void unlisten(struct zkl_cancel *cancel)
 {
     zkl_session *session = cancel->place->session;
-    if (zkl__session_enter(session, true, NULL) == ZKL_OK) {
+    if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
         zkl__alarms_unset(zkl__session_alarms(session), &cancel->alarm);
         zkl__place_unlisten(cancel->place, &cancel->listener);
         zkl__session_leave(session);
@@ -83,7 +83,7 @@ static void unlisten(struct zkl_cancel *cancel)
 static void end_task(struct zkl_cancel *cancel)
 {
     zkl_session *session = cancel->place->session;
-    if (zkl__session_enter(session, true, NULL) == ZKL_OK) {
+    if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
         zkl__session_task_end(session, &cancel->task);
         zkl__session_leave(session);
     }
@@ -92,7 +92,7 @@ static void end_task(struct zkl_cancel *cancel)
 static void watch_lease(struct zkl_cancel *cancel)
 {
     zkl_session *session = cancel->place->session;
-    if (zkl__session_enter(session, true, NULL) == ZKL_OK) {
+    if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
         look(cancel); /* not held any more: raised at once */
         zkl__session_leave(session);
     }
@@ -101,7 +101,7 @@ static void watch_lease(struct zkl_cancel *cancel)
 bool zkl__section_cancel(struct zkl__place *place)
 {
     bool runs = false;
-    if (zkl__session_enter(place->session, true, NULL) == ZKL_OK) {
+    if (zkl__session_enter_even_closed(place->session, NULL) == ZKL_OK) {
         for (struct zkl__listener *listener = place->listeners; listener; listener = listener->next) {
             if (listener->ended == on_end) {
                 zkl__section_raise(listener->owner);

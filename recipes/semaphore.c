@@ -189,7 +189,7 @@ int zkl_semaphore_release(zkl_semaphore *semaphore, int count, zkl_error *err)
     bool all = count == 0;
     if (semaphore && !all) {
         zkl_session *session = semaphore->place.session;
-        int rc = zkl__session_enter(session, false, err);
+        int rc = zkl__session_enter(session, err);
         if (rc != ZKL_OK) {
             return rc;
         }
@@ -234,7 +234,7 @@ static int by_value(const void *left, const void *right)
 int zkl_semaphore_tokens(const zkl_semaphore *semaphore, int64_t *tokens, int room)
 {
     int held = 0, put = 0;
-    if (!semaphore || zkl__session_enter(semaphore->place.session, false, NULL) != ZKL_OK) {
+    if (!semaphore || zkl__session_enter(semaphore->place.session, NULL) != ZKL_OK) {
         return 0;
     }
     zkl_session *session = semaphore->place.session;

@@ -82,7 +82,7 @@ static int await_open(zkl_session *session, zkl_error *err)
 {
     const zkl_session_options *options = &zkl__session_settings(session)->options;
     struct zkl__status *status = zkl__session_status(session);
-    int rc = zkl__session_enter(session, true, err);
+    int rc = zkl__session_enter_even_closed(session, err);
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -177,7 +177,7 @@ int zkl_session_close(zkl_session *session, int64_t timeout_ms)
     if (!session) {
         return ZKL_OK;
     }
-    int rc = zkl__session_enter(session, true, NULL);
+    int rc = zkl__session_enter_even_closed(session, NULL);
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -211,7 +211,7 @@ int zkl_session_dispatch(zkl_session *session)
     if (!session) {
         return ZKL_EINVAL;
     }
-    int rc = zkl__session_enter(session, true, NULL);
+    int rc = zkl__session_enter_even_closed(session, NULL);
     if (rc == ZKL_OK) {
         struct zkl__callbacks *callbacks = zkl__session_callbacks(session);
         rc = callbacks->dispatched ? zkl__callbacks_dispatch(callbacks) : ZKL_EUNSUPPORTED;
@@ -230,7 +230,7 @@ const char *zkl_session_state_name(zkl_session_state state)
 
 static int64_t fact(zkl_session *session, int64_t (*get)(const struct zkl__core *core), int64_t unit)
 {
-    if (!session || zkl__session_enter(session, true, NULL) != ZKL_OK) {
+    if (!session || zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
         return 0;
     }
     int64_t value = get(zkl__session_core(session)) / unit;
@@ -241,7 +241,7 @@ static int64_t fact(zkl_session *session, int64_t (*get)(const struct zkl__core 
 zkl_session_state zkl_session_get_state(zkl_session *session)
 {
     zkl_session_state state = ZKL_SESSION_CLOSED;
-    if (session && zkl__session_enter(session, false, NULL) == ZKL_OK) {
+    if (session && zkl__session_enter(session, NULL) == ZKL_OK) {
         state = zkl__session_status(session)->state;
         zkl__session_leave(session);
     }

@@ -8,7 +8,7 @@ bool zkl__session_forked(const zkl_session *session)
     return getpid() != session->pid;
 }
 
-int zkl__session_enter(zkl_session *session, bool closed_too, zkl_error *err)
+int zkl__session_enter_even_closed(zkl_session *session, zkl_error *err)
 {
     /* In a child of fork the mutex may be held by a thread that does not exist there: it is not even looked at. */
     if (zkl__session_forked(session)) {
@@ -17,8 +17,14 @@ int zkl__session_enter(zkl_session *session, bool closed_too, zkl_error *err)
     }
     zkl__session_retain(session);
     pthread_mutex_lock(&session->mutex);
-    if (closed_too || (!session->status.closing && session->status.state != ZKL_SESSION_CLOSED)) {
-        return ZKL_OK;
+    return ZKL_OK;
+}
+
+int zkl__session_enter(zkl_session *session, zkl_error *err)
+{
+    int rc = zkl__session_enter_even_closed(session, err);
+    if (rc != ZKL_OK || (!session->status.closing && session->status.state != ZKL_SESSION_CLOSED)) {
+        return rc;
     }
     const char *why = session->status.closing ? "zkl_session_close was called" : zkl_strerror(session->status.why);
     zkl__session_leave(session);

@@ -1,8 +1,8 @@
 /* shell.h - the shell around the core, as the public functions and the recipes see it: mutex, threads, waiting, the clock. Nothing is
  * decided here.
  *
- * The simulator has an implementation of its own of this header, of alarm.h and of callback.h (one thread, virtual time), so that it
- * runs the recipes' object code too: a recipe calls nothing of pthread or time by itself. */
+ * The simulator runs this object code and the recipes' on one thread in virtual time: it has implementations of its own of thread.h and
+ * alarm.h. So a recipe calls nothing of pthread or time by itself. */
 #ifndef ZKL_SESSION_SHELL_H
 #define ZKL_SESSION_SHELL_H
 
@@ -11,7 +11,7 @@
 #include "options.h"
 #include "session_step.h"
 
-/* --- life: for recipes/session.c ------------------------------------------------------------------------------------ */
+/* --- life: for session.c -------------------------------------------------------------------------------------------- */
 
 /* Checks what it is given, makes a session, starts its threads, which begin to open a store. ZKL_OK, ZKL_EINVAL, ZKL_ENOMEM,
  * ZKL_ELIMIT. */
@@ -36,9 +36,11 @@ const struct zkl__settings *zkl__session_settings(const zkl_session *session);
 
 /* --- inside --------------------------------------------------------------------------------------------------------- */
 
-/* Takes the session's mutex, and keeps its memory until leave. On any result but ZKL_OK it is not taken: ZKL_EFORKED, ZKL_ECLOSED
- * (unless closed_too), with words in err. */
-int zkl__session_enter(zkl_session *session, bool closed_too, zkl_error *err);
+/* Takes the session's mutex, and keeps its memory until leave. On any result but ZKL_OK it is not taken: ZKL_EFORKED, ZKL_ECLOSED, with
+ * words in err. */
+int zkl__session_enter(zkl_session *session, zkl_error *err);
+/* The same for who asks for nothing any more (free, callbacks, facts): a closed session will do. ZKL_EFORKED. */
+int zkl__session_enter_even_closed(zkl_session *session, zkl_error *err);
 /* Sets the alarm for what the steps want next, and drops the mutex. In a child of fork: nothing. */
 void zkl__session_leave(zkl_session *session);
 /* In a child of fork, where nothing may be touched? */

@@ -14,7 +14,7 @@ int zkl_session_stats(zkl_session *session, zkl_stats *stats)
     if (!session || !stats) {
         return ZKL_EINVAL;
     }
-    int rc = zkl__session_enter(session, true, NULL);
+    int rc = zkl__session_enter_even_closed(session, NULL);
     if (rc == ZKL_OK) {
         rc = zkl__sized_give(stats, &zkl__core_stats(zkl__session_core(session))->all, &sized, NULL);
         zkl__session_leave(session);
@@ -27,7 +27,7 @@ int zkl_session_path_stats(zkl_session *session, zkl_path_stats_fn visit, void *
     if (!session || !visit) {
         return ZKL_EINVAL;
     }
-    int count = zkl__session_enter(session, true, NULL);
+    int count = zkl__session_enter_even_closed(session, NULL);
     if (count != ZKL_OK) {
         return count;
     }
@@ -49,7 +49,7 @@ int64_t zkl_stats_write_prometheus(zkl_session *session, const char *name, char 
     if (!session || (!out && size > 0)) {
         return ZKL_EINVAL;
     }
-    int rc = zkl__session_enter(session, true, NULL);
+    int rc = zkl__session_enter_even_closed(session, NULL);
     if (rc != ZKL_OK) {
         return rc;
     }

@@ -59,7 +59,7 @@ static void look(void *arg, const struct zkl__reply *reply)
 static enum zkl__rc rc_of(zkl_session *session, struct zkl__op op)
 {
     enum zkl__rc rc = ZKL__RC_UNSENT;
-    CU_ASSERT_EQUAL_FATAL(zkl__session_enter(session, false, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl__session_enter(session, NULL), ZKL_OK);
     int64_t deadline = zkl__deadline(zkl__session_now(session), 60000);
     CU_ASSERT_EQUAL(zkl__session_call(session, &op, deadline, look, &rc, NULL), ZKL_OK);
     zkl__session_leave(session);
