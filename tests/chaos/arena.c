@@ -1,4 +1,4 @@
-#include "arena.h"
+#include "arena_inside.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -13,9 +13,8 @@
 #include <unistd.h>
 
 #include "dice.h"
+#include "ledgers.h"
 #include "wait.h"
-
-#define LONG 60000
 
 /* What stands at each path, and the directories in which its contenders have their znodes. */
 static const struct {
@@ -24,17 +23,24 @@ static const struct {
     {"", "a", {""}},       {"", "b", {""}}, {"", "c", {""}}, {"rw:", "r", {""}}, {"sem:", "s", {"/locks", "/leases"}},
     {"elect:", "e", {""}},
 };
+/* Two of the locks at once. */
+#define MULTILOCK "multi:%s,%s", a->paths[0], a->paths[1]
 
-static void complain(struct arena *a, const char *what)
+void arena_complain(struct arena *a, const char *what)
 {
     fprintf(stderr, "%s: %s\n", a->kind, what);
     a->failed = true;
 }
 
-static void note(struct arena *a, enum history_op op, const char *who, const char *path, int64_t token, int64_t lease)
+void arena_note(struct arena *a, enum history_op op, const char *who, const char *path, int64_t token, int64_t lease)
 {
     history_write(a->record,
                   &(struct history_line){.client = who, .op = op, .path = path, .token = token, .lease = lease});
+}
+
+const char *arena_queue(int path, int number)
+{
+    return number < 2 ? all_paths[path].queues[number] : NULL;
 }
 
 void arena_tell(struct arena *a, const char *what, int who)
@@ -51,7 +57,7 @@ void arena_pace(struct arena *a, int64_t low_ms, int64_t high_ms)
     struct itimerspec when = {.it_value = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * MS + 1}};
     timerfd_settime(timer, 0, &when, NULL);
     if (read(timer, &rings, sizeof rings) != sizeof rings) {
-        complain(a, "no timer");
+        arena_complain(a, "no timer");
     }
     close(timer);
 }
@@ -149,7 +155,7 @@ int arena_aim_server(struct arena *a, int not_this)
 
 /* --- processes ------------------------------------------------------------------------------------------------------- */
 
-/* A program that lies beside ours. It gets fd as 3, if there is one, and dies with us. */
+/* A program that lies beside ours. It gets fd as 3, and dies with us. */
 static pid_t spawn(const char *program, char *const *argv, int fd)
 {
     char path[512];
@@ -163,7 +169,7 @@ static pid_t spawn(const char *program, char *const *argv, int fd)
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent || (fd >= 0 && dup2(fd, 3) != 3)) {
+        if (getppid() != parent || dup2(fd, 3) != 3) {
             _exit(127);
         }
         execv(path, argv);
@@ -175,20 +181,19 @@ static pid_t spawn(const char *program, char *const *argv, int fd)
 static void start_resource(struct arena *a)
 {
     char *argv[ARENA_PATHS + 3] = {"resource", a->dir};
-    int fd = memfd_create("taken", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, 4096) != 0) {
-        complain(a, "no memory to share");
+    a->page_fd = memfd_create("page", MFD_CLOEXEC);
+    if (a->page_fd < 0 || ftruncate(a->page_fd, PAGE_BYTES) != 0) {
+        arena_complain(a, "no memory to share");
         return;
     }
-    a->page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    a->page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, a->page_fd, 0);
     for (int i = 0; i < ARENA_PATHS; i++) {
         argv[2 + i] = a->paths[i];
     }
-    a->resource = spawn("chaos_resource", argv, fd);
-    close(fd);
-    for (int64_t end = now_ms() + LONG; !atomic_load(&a->page->ready);) {
+    a->resource = spawn("chaos_resource", argv, a->page_fd);
+    for (int64_t end = now_ms() + ARENA_LONG; !atomic_load(&a->page->ready);) {
         if (!look_again(end)) {
-            complain(a, "no resource");
+            arena_complain(a, "no resource");
             return;
         }
     }
@@ -198,7 +203,7 @@ static void start_contender(struct arena *a, int number)
 {
     struct contender *c = &a->contenders[number];
     char servers[256], tick[16], timeout[16], seed[32];
-    char *argv[ARENA_PATHS + 8] = {"contender", servers, tick, timeout, a->dir, c->name, seed};
+    char *argv[ARENA_WORDS + 9] = {"contender", servers, tick, timeout, a->dir, c->name, seed, a->root};
     snprintf(servers, sizeof servers, "%s", ensemble_servers(a->servers));
     if (c->links[0]) {
         snprintf(servers, sizeof servers, "%s,%s,%s", proxy_address(c->links[0]), proxy_address(c->links[1]),
@@ -208,14 +213,14 @@ static void start_contender(struct arena *a, int number)
     snprintf(timeout, sizeof timeout, "%d", ARENA_TIMEOUT);
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)dice_next(&a->dice));
     snprintf(c->name, sizeof c->name, "p%d-%d", number, c->incarnation++);
-    for (int i = 0; i < ARENA_PATHS; i++) {
-        argv[7 + i] = a->words[i];
+    for (int i = 0; i < ARENA_WORDS; i++) {
+        argv[8 + i] = a->words[i];
     }
-    c->pid = spawn("chaos_contender", argv, -1);
+    atomic_store(&a->page->settled[number], 0);
+    c->pid = spawn("chaos_contender", argv, a->page_fd);
 }
 
-/* False when it is still there. */
-static bool gone(struct arena *a, struct contender *c, bool expected)
+bool arena_gone(struct arena *a, struct contender *c, bool expected)
 {
     int status;
     if (c->pid <= 0) {
@@ -227,7 +232,7 @@ static bool gone(struct arena *a, struct contender *c, bool expected)
     c->pid = 0;
     if (!expected || status != 0) {
         fprintf(stderr, "%s ended with status 0x%x\n", c->name, (unsigned)status);
-        complain(a, "a contender died by itself");
+        arena_complain(a, "a contender died by itself");
     }
     return true;
 }
@@ -235,10 +240,10 @@ static bool gone(struct arena *a, struct contender *c, bool expected)
 void arena_kill(struct arena *a, int number)
 {
     struct contender *c = &a->contenders[number];
-    if (!gone(a, c, false)) {
+    if (!arena_gone(a, c, false)) {
         kill(c->pid, SIGKILL);
         waitpid(c->pid, NULL, 0);
-        note(a, HISTORY_killed, c->name, NULL, 0, 0); /* behind its last act */
+        arena_note(a, HISTORY_killed, c->name, NULL, 0, 0); /* behind its last act */
         start_contender(a, number);
     }
 }
@@ -246,8 +251,8 @@ void arena_kill(struct arena *a, int number)
 void arena_halt(struct arena *a, int number)
 {
     struct contender *c = &a->contenders[number];
-    if (!gone(a, c, false)) {
-        note(a, HISTORY_stopped, c->name, NULL, 0, 0);
+    if (!arena_gone(a, c, false)) {
+        arena_note(a, HISTORY_stopped, c->name, NULL, 0, 0);
         kill(c->pid, SIGSTOP);
     }
 }
@@ -257,7 +262,7 @@ void arena_continue(struct arena *a, int number)
     struct contender *c = &a->contenders[number];
     if (c->pid > 0) {
         kill(c->pid, SIGCONT);
-        note(a, HISTORY_continued, c->name, NULL, 0, 0);
+        arena_note(a, HISTORY_continued, c->name, NULL, 0, 0);
     }
 }
 
@@ -281,7 +286,7 @@ void arena_freeze_leader(struct arena *a, int64_t ms)
     }
 }
 
-/* --- beginning and end ----------------------------------------------------------------------------------------------- */
+/* --- beginning ----------------------------------------------------------------------------------------------- */
 
 static void start_eye(struct arena *a)
 {
@@ -289,7 +294,7 @@ static void start_eye(struct arena *a)
     zkl_error err;
     options.tick_ms = ARENA_TICK;
     if (zkl_session_open(&a->eye, ensemble_servers(a->servers), &options, &err) != ZKL_OK) {
-        complain(a, err.text);
+        arena_complain(a, err.text);
     }
 }
 
@@ -297,16 +302,19 @@ void arena_start(struct arena *a, struct ensemble *servers, const char *parent, 
                  bool links)
 {
     *a = (struct arena){.servers = servers, .kind = kind, .dice = seed};
+    snprintf(a->root, sizeof a->root, "/chaos/%.30s", kind);
     snprintf(a->dir, sizeof a->dir, "%.80s/%.30s", parent, kind);
     for (int i = 0; i < ARENA_PATHS; i++) {
-        snprintf(a->paths[i], sizeof a->paths[i], "/chaos/%.30s/%s", kind, all_paths[i].name);
-        snprintf(a->words[i], sizeof a->words[i], "%s%.40s", all_paths[i].recipe, a->paths[i]);
+        snprintf(a->paths[i], sizeof a->paths[i], "%s/%s", a->root, all_paths[i].name);
+        snprintf(a->words[i], sizeof a->words[i], "%s%s", all_paths[i].recipe, a->paths[i]);
     }
+    snprintf(a->words[ARENA_PATHS], sizeof *a->words, MULTILOCK);
     if (mkdir(a->dir, 0700) != 0 || (a->record = history_open(a->dir, "nemesis")) < 0) {
-        complain(a, "no directory for histories");
+        arena_complain(a, "no directory for histories");
         return;
     }
     start_eye(a);
+    ledgers_make(a);
     start_resource(a);
     for (int i = 0; i < ARENA_CONTENDERS; i++) {
         for (int j = 0; links && j < ARENA_SERVERS; j++) {
@@ -314,97 +322,4 @@ void arena_start(struct arena *a, struct ensemble *servers, const char *parent, 
         }
         start_contender(a, i);
     }
-}
-
-/* Every path has taken another write: the queues move. */
-static void await_progress(struct arena *a)
-{
-    int64_t end = now_ms() + LONG;
-    for (int i = 0; i < ARENA_PATHS; i++) {
-        long before = atomic_load(&a->page->taken[i]);
-        while (atomic_load(&a->page->taken[i]) == before) {
-            if (!look_again(end)) {
-                complain(a, "a minute after the last fault a queue does not move");
-                return;
-            }
-        }
-    }
-}
-
-static void end_contenders(struct arena *a)
-{
-    int64_t end = now_ms() + LONG;
-    for (int i = 0; i < ARENA_CONTENDERS; i++) {
-        if (!gone(a, &a->contenders[i], false)) {
-            kill(a->contenders[i].pid, SIGTERM);
-        }
-    }
-    for (int i = 0; i < ARENA_CONTENDERS; i++) {
-        struct contender *c = &a->contenders[i];
-        while (!gone(a, c, true)) {
-            if (!look_again(end)) {
-                complain(a, "a contender does not end");
-                kill(c->pid, SIGABRT); /* a core tells where it hangs, if the machine keeps them */
-                waitpid(c->pid, NULL, 0);
-                c->pid = 0;
-            }
-        }
-        for (int j = 0; j < ARENA_SERVERS && c->links[j]; j++) {
-            proxy_stop(c->links[j]);
-        }
-    }
-}
-
-/* Znodes in the queues of a path, strangers' too; -1: it cannot be said. */
-static int64_t znodes(struct arena *a, int path)
-{
-    int64_t count = 0;
-    for (int i = 0; i < 2 && all_paths[path].queues[i]; i++) {
-        char name[2 * HISTORY_WORD];
-        zkl_queue *queue;
-        snprintf(name, sizeof name, "%s%s", a->paths[path], all_paths[path].queues[i]);
-        if (!a->eye || zkl_queue_list(&queue, a->eye, name, SOON, NULL) != ZKL_OK) {
-            return -1;
-        }
-        count += (int64_t)(queue->count + queue->foreign);
-        zkl_queue_free(queue);
-    }
-    return count;
-}
-
-/* Places of those that were killed go with their sessions; nothing else may be left by then. */
-static void look_for_orphans(struct arena *a)
-{
-    int64_t end = now_ms() + ARENA_TIMEOUT + 4 * ARENA_TICK + 5000;
-    for (int i = 0; i < ARENA_PATHS; i++) {
-        int64_t left = znodes(a, i);
-        while (left != 0 && look_again(end)) {
-            left = znodes(a, i);
-        }
-        note(a, HISTORY_queue, "nemesis", a->paths[i], left < 0 ? 1 : left, 0);
-    }
-}
-
-void arena_stop(struct arena *a)
-{
-    if (a->page && !a->failed) {
-        await_progress(a);
-    }
-    end_contenders(a);
-    look_for_orphans(a);
-    if (a->resource > 0) {
-        if (waitpid(a->resource, NULL, WNOHANG) != 0) {
-            complain(a, "the resource died");
-        } else {
-            kill(a->resource, SIGKILL);
-            waitpid(a->resource, NULL, 0);
-        }
-    }
-    if (a->page) {
-        munmap(a->page, 4096);
-    }
-    if (a->eye) {
-        zkl_session_close(a->eye, SOON);
-    }
-    close(a->record);
 }

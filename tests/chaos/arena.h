@@ -19,18 +19,22 @@
 #define ARENA_CONTENDERS 4
 #define ARENA_SERVERS 3
 #define ARENA_PATHS 6
+#define ARENA_WORDS (ARENA_PATHS + 1)
 
 struct arena {
     struct ensemble *servers;
     const char *kind;
     char dir[128]; /* of the histories */
+    char root[40]; /* all paths are below it */
     char paths[ARENA_PATHS][HISTORY_WORD];
-    char words[ARENA_PATHS][HISTORY_WORD]; /* the same, as contenders are told (object.h) */
+    char words[ARENA_WORDS]
+              [2 * HISTORY_WORD + 8]; /* the same, as contenders are told (object.h), and two of them at once */
     uint64_t dice;
     int record;
     zkl_session *eye; /* looks at the queues */
     pid_t resource;
-    struct page *page; /* the resource's */
+    int page_fd;
+    struct page *page;
     struct contender {
         pid_t pid;
         int incarnation;
@@ -44,7 +48,7 @@ struct arena {
 /* Starts resource and contenders. links: contenders connect through proxies. */
 void arena_start(struct arena *a, struct ensemble *servers, const char *parent, const char *kind, uint64_t seed,
                  bool links);
-/* Nothing is broken any more: waits for progress on every path, lets the contenders end, and looks at the queues. */
+/* Nothing is broken any more: waits for progress on every path and for all to settle, lets the contenders end, and looks at the queues. */
 void arena_stop(struct arena *a);
 
 /* The nemesis' own pace: returns after that time. Nothing is waited for by this. */

@@ -24,6 +24,15 @@ struct client {
     int64_t deadline; /* 0: none */
     int64_t starved;  /* ns of the pending wait, or since the loss */
     int64_t hold;     /* -1: none */
+    bool leaving;     /* it is being freed or closed: what it is granted now is not held */
+    int64_t left_by;  /* when its close has to be over */
+};
+
+/* A process as one of a group. */
+struct member {
+    bool joined;
+    int path; /* of the group that it watches; -1: none */
+    int list; /* what it was told last, a number of a word */
 };
 
 struct court {
@@ -34,14 +43,18 @@ struct court {
     struct client *clients;
     struct hold *holds;
     size_t hold_count;
-    int *first_client;   /* of a process */
-    int64_t *stopped_at; /* of a process; 0: it runs */
+    int *first_client;      /* of a process */
+    int64_t *stopped_at;    /* of a process; 0: it runs */
+    struct member *members; /* of a process */
     struct path {
         bool used, looked;
         int of;        /* how much there is; 0: nobody asked yet */
         int releasing; /* the client that released it whole last and is not back from it; -1: nobody */
         int64_t left, accepted;
+        int64_t rest, owner_by,
+            list_by; /* rest: since when nothing is broken. 0: nobody said so, or it has been looked at */
     } * paths;
+    int64_t rest_by; /* the earliest of all owner_by and list_by; 0: none */
 };
 
 #define CLIENT(number) court_name(&c->h->clients, number)
@@ -55,6 +68,23 @@ void *court_make(size_t count, size_t size);
 __attribute__((format(printf, 3, 4))) void court_accuse(struct court *c, enum verdict_kind kind, const char *format,
                                                         ...);
 
+/* The grant of a client; NULL: none. */
+struct hold *court_hold(struct court *c, const struct client *client);
+void court_end_hold(struct hold *hold, int64_t at);
+/* How much later than due something is, without what the library is not blamed for: the process was stopped, or late as a whole, or the very
+ * thread that was to do it got no processor: that is taken to have been at the end, and counts once where both were so. */
+int64_t court_lateness(const struct court *c, const struct client *client, int64_t due, int64_t at);
+/* Of a wait, or a close, that had to be over; what: "waited for", with a path or nothing behind it. */
+void court_check_end(struct court *c, const struct client *client, const char *what, int path, int64_t due, int64_t at);
+
+/* What is freed or closed with all it has and waits for. */
+void court_see_leaving(struct court *c, struct client *client, const struct history_event *e);
+/* Who is in a group, who was told of whom, what has to be so in the end. */
+void court_see_group(struct court *c, const struct history_event *e);
+/* Before each event: what has to be so by then. */
+void court_check_rest(struct court *c, int64_t now);
+/* After the last event: which guarded transactions were committed in which order, and what was answered. */
+void court_judge_commits(struct court *c);
 /* After the last event: which grants overlap, which tokens are out of order. */
 void court_judge_grants(struct court *c);
 

@@ -119,6 +119,7 @@ void history_free(struct history *h)
     names_free(&h->processes);
     names_free(&h->paths);
     names_free(&h->files);
+    names_free(&h->words);
 }
 
 void history_add(struct history *h, const struct history_event *event)
@@ -170,6 +171,7 @@ static bool parse_line(struct history *h, const char *line, struct history_event
     event->path = name_number(&h->paths, path);
     event->good = strcmp(result, "ZKL_OK") == 0 || strcmp(result, "accepted") == 0;
     event->takes = event->of = 0;
+    event->word = event->op == HISTORY_listed || event->op == HISTORY_commit ? name_number(&h->words, result) : -1;
     bool part = event->op == HISTORY_acquire || event->op == HISTORY_downgrade;
     return event->client >= 0 && (!part || parse_part(event, result));
 }

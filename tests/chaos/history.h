@@ -22,6 +22,16 @@
  *   starved    client     before done or told: the thread that says so stood ready for that many ns (lease) of the wait, or since the
  *                         callback before this one, and got no processor
  *   late       process    a timed wait of nobody's interest came back that many ns (lease) too late: what the machine does to us
+ *   free, freed            client: what it has or waits for is freed; that has returned: no completion comes any more
+ *   close      client     its session is closed now, with what it has and waits for; lease: when that has to be over
+ *   closed     client     it is: result; what was pending has ended by now
+ *   remains    client     after closed, ZKL_OK: so many znodes (token) of its session stand at path
+ *   commit     client     a guarded transaction under a grant (token), the how manyeth (lease): result
+ *   committed  whoever    the ledger of path has that transaction; in the order of these lines
+ *   joined     process    is a member of the group at path from now on, by the name of the process
+ *   left       process    is none, from now on
+ *   listed     process    was told who is a member: result, "p0-0+p1-3", sorted
+ *   owner_by, list_by     whoever: nothing is broken any more. By then (lease) path has an owner, or is listed by all as it is
  *   stopped, continued, killed   process, by who did it
  *   breach     whoever    an assumption of the lease was broken: until then (lease) only fencing has to hold
  *   write      resource   a write with a token came: result accepted or refused
@@ -37,7 +47,8 @@
 /* clang-format off */
 #define HISTORY_OPS(X) \
     X(acquire) X(cancel) X(done) X(held) X(lost) X(told) X(downgrade) X(release) X(released) X(starved) X(late) \
-    X(stopped) X(continued) X(killed) X(breach) X(write) X(queue) X(fault)
+    X(free) X(freed) X(close) X(closed) X(remains) X(commit) X(committed) X(joined) X(left) X(listed) \
+    X(owner_by) X(list_by) X(stopped) X(continued) X(killed) X(breach) X(write) X(queue) X(fault)
 /* clang-format on */
 
 enum history_op {
@@ -73,6 +84,7 @@ struct history_event {
     enum history_op op;
     bool good;     /* result is ZKL_OK or accepted */
     int takes, of; /* of acquire and downgrade; 0/0 of others */
+    int word;      /* result of listed and commit, a number of a name; -1 of others */
     int64_t session, token, lease;
     int file, line;
 };
@@ -87,7 +99,7 @@ struct history_names {
 struct history {
     struct history_event *events;
     size_t count, size;
-    struct history_names clients, processes, paths, files;
+    struct history_names clients, processes, paths, files, words;
     size_t cut; /* last lines that were not read */
 };
 

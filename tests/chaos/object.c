@@ -1,6 +1,9 @@
 #include "object.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "dice.h"
 
 #define READERS 1000 /* more than there can be at once */
 #define PERMITS 3
@@ -9,24 +12,28 @@ static const struct {
     const char *prefix;
     int of;
 } kinds[] = {
-    [OBJECT_LOCK] = {"", 1},
-    [OBJECT_RWLOCK] = {"rw:", READERS},
-    [OBJECT_SEMAPHORE] = {"sem:", PERMITS},
-    [OBJECT_ELECTION] = {"elect:", 1},
+    [OBJECT_LOCK] = {"", 1},           [OBJECT_RWLOCK] = {"rw:", READERS}, [OBJECT_SEMAPHORE] = {"sem:", PERMITS},
+    [OBJECT_ELECTION] = {"elect:", 1}, [OBJECT_MULTILOCK] = {"multi:", 1},
 };
 #define COUNT ((int)(sizeof kinds / sizeof *kinds))
 
-const char *object_parse(const char *word, enum object_kind *kind)
+/* Kind and paths. */
+static void parse(struct object *o, const char *word)
 {
-    *kind = OBJECT_LOCK;
+    o->kind = OBJECT_LOCK;
     for (int i = 0; i < COUNT; i++) {
         size_t length = strlen(kinds[i].prefix);
         if (length > 0 && strncmp(word, kinds[i].prefix, length) == 0) {
-            *kind = (enum object_kind)i;
-            return word + length;
+            o->kind = (enum object_kind)i;
+            word += length;
         }
     }
-    return word;
+    o->path_count = 0;
+    while (*word && o->path_count < OBJECT_PATHS) {
+        size_t length = strcspn(word, ",");
+        snprintf(o->paths[o->path_count++], HISTORY_WORD, "%.*s", (int)length, word);
+        word += length + (word[length] == ',' ? 1 : 0);
+    }
 }
 
 /* --- what the library calls ------------------------------------------------------------------------------------------ */
@@ -56,6 +63,12 @@ static void on_semaphore(zkl_semaphore *semaphore, zkl_state state, void *payloa
 static void on_election(zkl_election *election, zkl_state state, void *payload)
 {
     (void)election;
+    tell(payload, state);
+}
+
+static void on_multilock(zkl_multilock *lock, zkl_state state, void *payload)
+{
+    (void)lock;
     tell(payload, state);
 }
 
@@ -89,6 +102,12 @@ static void election_done(zkl_election *election, int code, const zkl_grant *gra
     (void)err;
     complete(payload, code, grant);
 }
+static void multilock_done(zkl_multilock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    (void)lock;
+    (void)err;
+    complete(payload, code, grant);
+}
 
 /* --- life ------------------------------------------------------------------------------------------------------------ */
 
@@ -99,25 +118,32 @@ int object_new(struct object *o, zkl_session *session, const char *word, const s
     zkl_rwlock_options rwlock = ZKL_RWLOCK_OPTIONS_INIT;
     zkl_semaphore_options semaphore = ZKL_SEMAPHORE_OPTIONS_INIT;
     zkl_election_options election = ZKL_ELECTION_OPTIONS_INIT;
-    o->path = object_parse(word, &o->kind);
+    zkl_multilock_options multilock = ZKL_MULTILOCK_OPTIONS_INIT;
+    const char *paths[OBJECT_PATHS] = {o->paths[0], o->paths[1]};
+    parse(o, word);
     o->of = kinds[o->kind].of;
     o->takes = 1;
-    lock.state_payload = rwlock.state_payload = semaphore.state_payload = election.state_payload = o;
-    lock.on_expiry = rwlock.on_expiry = semaphore.on_expiry = election.on_expiry = options->on_expiry;
+    lock.state_payload = rwlock.state_payload = semaphore.state_payload = election.state_payload =
+        multilock.state_payload = o;
+    lock.on_expiry = rwlock.on_expiry = semaphore.on_expiry = election.on_expiry = multilock.on_expiry =
+        options->on_expiry;
     lock.max_hold_ms = rwlock.max_hold_ms = options->max_hold_ms;
     switch (o->kind) {
     case OBJECT_LOCK:
         lock.state_fn = on_lock;
-        return zkl_lock_new(&o->as.lock, session, o->path, &lock, err);
+        return zkl_lock_new(&o->as.lock, session, o->paths[0], &lock, err);
     case OBJECT_RWLOCK:
         rwlock.state_fn = on_rwlock;
-        return zkl_rwlock_new(&o->as.rwlock, session, o->path, &rwlock, err);
+        return zkl_rwlock_new(&o->as.rwlock, session, o->paths[0], &rwlock, err);
     case OBJECT_SEMAPHORE:
         semaphore.state_fn = on_semaphore;
-        return zkl_semaphore_new(&o->as.semaphore, session, o->path, o->of, &semaphore, err);
+        return zkl_semaphore_new(&o->as.semaphore, session, o->paths[0], o->of, &semaphore, err);
     case OBJECT_ELECTION:
         election.state_fn = on_election;
-        return zkl_election_new(&o->as.election, session, o->path, &election, err);
+        return zkl_election_new(&o->as.election, session, o->paths[0], &election, err);
+    case OBJECT_MULTILOCK:
+        multilock.state_fn = on_multilock;
+        return zkl_multilock_new(&o->as.multilock, session, paths, (size_t)o->path_count, &multilock, err);
     }
     return ZKL_EINVAL;
 }
@@ -137,7 +163,16 @@ void object_free(struct object *o)
     case OBJECT_ELECTION:
         zkl_election_free(o->as.election);
         break;
+    case OBJECT_MULTILOCK:
+        zkl_multilock_free(o->as.multilock);
+        break;
     }
+}
+
+void object_roll(struct object *o, uint64_t *dice)
+{
+    bool whole = o->kind == OBJECT_RWLOCK && dice_once_in(dice, 3);
+    o->takes = whole ? o->of : o->kind == OBJECT_RWLOCK ? 1 : (int)dice_between(dice, 1, o->of);
 }
 
 /* --- use ------------------------------------------------------------------------------------------------------------- */
@@ -158,6 +193,8 @@ int object_acquire(struct object *o, int64_t timeout_ms, zkl_grant *grant, zkl_e
         return zkl_semaphore_acquire(o->as.semaphore, o->takes, timeout_ms, grant, err);
     case OBJECT_ELECTION:
         return zkl_election_campaign(o->as.election, timeout_ms, grant, err);
+    case OBJECT_MULTILOCK:
+        return zkl_multilock_acquire(o->as.multilock, timeout_ms, grant, err);
     }
     return ZKL_EINVAL;
 }
@@ -173,6 +210,8 @@ int object_acquire_async(struct object *o, zkl_error *err)
         return zkl_semaphore_acquire_async(o->as.semaphore, o->takes, ZKL_WAIT_FOREVER, semaphore_done, o, err);
     case OBJECT_ELECTION:
         return zkl_election_campaign_async(o->as.election, ZKL_WAIT_FOREVER, election_done, o, err);
+    case OBJECT_MULTILOCK:
+        return zkl_multilock_acquire_async(o->as.multilock, ZKL_WAIT_FOREVER, multilock_done, o, err);
     }
     return ZKL_EINVAL;
 }
@@ -188,6 +227,8 @@ int object_cancel(struct object *o)
         return zkl_semaphore_cancel(o->as.semaphore);
     case OBJECT_ELECTION:
         return zkl_election_cancel(o->as.election);
+    case OBJECT_MULTILOCK:
+        return zkl_multilock_cancel(o->as.multilock);
     }
     return ZKL_EINVAL;
 }
@@ -203,6 +244,8 @@ int object_release(struct object *o)
         return zkl_semaphore_release(o->as.semaphore, 0, NULL);
     case OBJECT_ELECTION:
         return zkl_election_resign(o->as.election, NULL);
+    case OBJECT_MULTILOCK:
+        return zkl_multilock_release(o->as.multilock, NULL);
     }
     return ZKL_EINVAL;
 }
@@ -218,6 +261,8 @@ bool object_is_held(const struct object *o)
         return zkl_semaphore_is_held(o->as.semaphore);
     case OBJECT_ELECTION:
         return zkl_election_is_leader(o->as.election);
+    case OBJECT_MULTILOCK:
+        return zkl_multilock_is_held(o->as.multilock);
     }
     return false;
 }
@@ -233,6 +278,8 @@ int64_t object_remaining_ms(const struct object *o)
         return zkl_semaphore_remaining_ms(o->as.semaphore);
     case OBJECT_ELECTION:
         return zkl_election_remaining_ms(o->as.election);
+    case OBJECT_MULTILOCK:
+        return zkl_multilock_remaining_ms(o->as.multilock);
     }
     return 0;
 }

@@ -1,11 +1,15 @@
-/* object.h - locks, read/write locks, semaphores and elections as one: an object that asks for a part of what a path has, holds it by lease, and
- * gives it back. */
+/* object.h - locks, read/write locks, semaphores, elections and multi-locks as one: an object that asks for a part of what a path has, holds it by
+ * lease, and gives it back. */
 #ifndef ZKL_CHAOS_OBJECT_H
 #define ZKL_CHAOS_OBJECT_H
 
 #include <zklock/zklock.h>
 
-enum object_kind { OBJECT_LOCK, OBJECT_RWLOCK, OBJECT_SEMAPHORE, OBJECT_ELECTION };
+#include "history.h"
+
+#define OBJECT_PATHS 2
+
+enum object_kind { OBJECT_LOCK, OBJECT_RWLOCK, OBJECT_SEMAPHORE, OBJECT_ELECTION, OBJECT_MULTILOCK };
 
 struct object {
     enum object_kind kind;
@@ -14,9 +18,11 @@ struct object {
         zkl_rwlock *rwlock;
         zkl_semaphore *semaphore;
         zkl_election *election;
+        zkl_multilock *multilock;
     } as;
-    const char *path;
-    int of;    /* how much there is of it */
+    char paths[OBJECT_PATHS][HISTORY_WORD];
+    int path_count; /* 1, but for a multi-lock */
+    int of;         /* how much there is of it */
     int takes; /* of that, the next acquire, or the grant: 1 .. of; of a read/write lock 1 (reads) or all (writes) */
     /* Both on the thread of callbacks. */
     void (*lost)(struct object *o);
@@ -29,12 +35,12 @@ struct object_options {
     zkl_on_expiry on_expiry;
 };
 
-/* "PATH" is a lock; "rw:PATH", "sem:PATH", "elect:PATH" are the others. Returns PATH. */
-const char *object_parse(const char *word, enum object_kind *kind);
-/* lost, done and payload are the caller's to set. Results: as zkl_lock_new. */
+/* word: "PATH" is a lock; "rw:PATH", "sem:PATH", "elect:PATH", "multi:PATH,PATH" are the others. lost, done and payload are the caller's to set. Results: as zkl_lock_new. */
 int object_new(struct object *o, zkl_session *session, const char *word, const struct object_options *options,
                zkl_error *err);
 void object_free(struct object *o);
+/* Some part of it for the next acquire. */
+void object_roll(struct object *o, uint64_t *dice);
 
 /* As of a lock. */
 int object_acquire(struct object *o, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);

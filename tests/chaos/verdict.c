@@ -71,12 +71,12 @@ static void collect_spans(struct court *c)
 
 /* --- events in the order of time ------------------------------------------------------------------------------------- */
 
-static struct hold *hold_of(struct court *c, const struct client *client)
+struct hold *court_hold(struct court *c, const struct client *client)
 {
     return client->hold >= 0 ? &c->holds[client->hold] : NULL;
 }
 
-static void end_hold(struct hold *hold, int64_t at)
+void court_end_hold(struct hold *hold, int64_t at)
 {
     hold->end = at < hold->end ? at : hold->end;
 }
@@ -107,21 +107,19 @@ static void see_acquire(struct court *c, struct client *client, const struct his
     c->v->waits++;
 }
 
-/* How much later than due something is, without what the library is not blamed for: the process was stopped, or late as a whole, or the very
- * thread that was to do it got no processor: that is taken to have been at the end, and counts once where both were so. */
-static int64_t lateness(const struct court *c, const struct client *client, int64_t due, int64_t at)
+int64_t court_lateness(const struct court *c, const struct client *client, int64_t due, int64_t at)
 {
     int64_t ready = at - client->starved;
     return ready <= due ? 0 : ready - due - spans_cover(&c->spans, client->process, due, ready);
 }
 
-static void check_end(struct court *c, const struct client *client, const struct history_event *e)
+void court_check_end(struct court *c, const struct client *client, const char *what, int path, int64_t due, int64_t at)
 {
-    int64_t over = client->deadline ? lateness(c, client, client->deadline, e->at) : 0;
+    int64_t over = due ? court_lateness(c, client, due, at) : 0;
     c->v->worst_end_ns = over > c->v->worst_end_ns ? over : c->v->worst_end_ns;
     if (over > c->options->slack_ns) {
-        court_accuse(c, VERDICT_LATE_END, "%s waited for %s until %" PRId64 ", %" PRId64 " ms too long",
-                     CLIENT(e->client), PATH(client->path), e->at, over / MS);
+        court_accuse(c, VERDICT_LATE_END, "%s %s %s until %" PRId64 ", %" PRId64 " ms too long",
+                     CLIENT((int)(client - c->clients)), what, PATH(path), at, over / MS);
     }
 }
 
@@ -133,8 +131,8 @@ static void see_done(struct court *c, struct client *client, const struct histor
         return;
     }
     client->pending = false;
-    check_end(c, client, e);
-    if (e->good) {
+    court_check_end(c, client, "waited for", client->path, client->deadline, e->at);
+    if (e->good && !client->leaving) {
         c->holds[c->hold_count] = (struct hold){.path = client->path,
                                                 .client = e->client,
                                                 .takes = client->takes,
@@ -154,7 +152,7 @@ static void see_done(struct court *c, struct client *client, const struct histor
 /* It may take effect at any time from the call on: others may come in at once. */
 static void see_downgrade(struct court *c, struct client *client, const struct history_event *e)
 {
-    struct hold *whole = hold_of(c, client);
+    struct hold *whole = court_hold(c, client);
     if (!whole || e->takes > whole->takes) {
         court_accuse(c, VERDICT_GARBLED, "%s downgrades at %" PRId64 " what it has not", CLIENT(e->client), e->at);
         return;
@@ -164,13 +162,13 @@ static void see_downgrade(struct court *c, struct client *client, const struct h
     rest->takes = e->takes;
     rest->start = e->at;
     rest->downgraded = true;
-    end_hold(whole, e->at);
+    court_end_hold(whole, e->at);
     client->hold = (int64_t)c->hold_count++;
 }
 
 static void see_release(struct court *c, struct client *client, const struct history_event *e)
 {
-    struct hold *hold = hold_of(c, client);
+    struct hold *hold = court_hold(c, client);
     if (!hold) {
         court_accuse(c, VERDICT_GARBLED, "%s releases at %" PRId64 " and holds nothing", CLIENT(e->client), e->at);
         return;
@@ -179,7 +177,7 @@ static void see_release(struct court *c, struct client *client, const struct his
         court_accuse(c, VERDICT_NOT_TOLD, "%s lost %s, token %" PRId64 ", and was never told", CLIENT(e->client),
                      PATH(hold->path), hold->token);
     }
-    end_hold(hold, e->at);
+    court_end_hold(hold, e->at);
     c->paths[hold->path].releasing = hold->takes == c->paths[hold->path].of ? e->client : -1;
     client->hold = -1;
     client->lost = hold->lost;
@@ -202,13 +200,13 @@ static void see_lost(struct court *c, struct client *client, struct hold *hold, 
     hold->lost_at = at;
     client->starved = 0;
     c->v->losses++;
-    end_hold(hold, at);
+    court_end_hold(hold, at);
 }
 
 /* Lost: by the lease's end, since the holder looks at that only. */
 static void see_told(struct court *c, const struct client *client, struct hold *hold, const struct history_event *e)
 {
-    int64_t over = hold->lost && !hold->told ? lateness(c, client, hold->lost_at, e->at) : 0;
+    int64_t over = hold->lost && !hold->told ? court_lateness(c, client, hold->lost_at, e->at) : 0;
     hold->told = true;
     c->v->worst_told_ns = over > c->v->worst_told_ns ? over : c->v->worst_told_ns;
     if (over > c->options->slack_ns) {
@@ -221,7 +219,7 @@ static void see_told(struct court *c, const struct client *client, struct hold *
 /* What a holder says of its grant while it has it. */
 static void see_hold(struct court *c, struct client *client, const struct history_event *e)
 {
-    struct hold *hold = hold_of(c, client);
+    struct hold *hold = court_hold(c, client);
     if (!hold) { /* told may come when all is over */
         if (e->op != HISTORY_told) {
             court_accuse(c, VERDICT_GARBLED, "%s at %" PRId64 " speaks of a grant that it has not", CLIENT(e->client),
@@ -242,11 +240,13 @@ static void see_killed(struct court *c, const struct history_event *e)
     for (int i = c->first_client[e->process]; i >= 0; i = c->clients[i].next) {
         struct client *client = &c->clients[i];
         if (client->hold >= 0) {
-            end_hold(hold_of(c, client), e->at);
+            court_end_hold(court_hold(c, client), e->at);
         }
         client->hold = -1;
         client->pending = false;
+        client->leaving = false;
     }
+    c->members[e->process] = (struct member){.path = -1};
 }
 
 static void see_write(struct court *c, const struct history_event *e)
@@ -309,6 +309,20 @@ static void see(struct court *c, const struct history_event *e)
     case HISTORY_released:
         see_released(c, client, e);
         break;
+    case HISTORY_free:
+    case HISTORY_freed:
+    case HISTORY_close:
+    case HISTORY_closed:
+    case HISTORY_remains:
+        court_see_leaving(c, client, e);
+        break;
+    case HISTORY_joined:
+    case HISTORY_left:
+    case HISTORY_listed:
+    case HISTORY_owner_by:
+    case HISTORY_list_by:
+        court_see_group(c, e);
+        break;
     case HISTORY_killed:
         see_killed(c, e);
         break;
@@ -339,6 +353,9 @@ static void see_the_end(struct court *c)
         } else if (c->paths[i].used && !c->paths[i].looked) {
             court_accuse(c, VERDICT_NOBODY_LOOKED, "at %s", PATH(i));
         }
+        if (c->paths[i].rest) {
+            court_accuse(c, VERDICT_NOBODY_LOOKED, "at %s when it should have come to rest", PATH(i));
+        }
     }
 }
 
@@ -351,6 +368,7 @@ void verdict_judge(struct verdict *verdict, const struct history *history, const
     c->clients = court_make((size_t)history->clients.count, sizeof *c->clients);
     c->first_client = court_make((size_t)history->processes.count, sizeof *c->first_client);
     c->stopped_at = court_make((size_t)history->processes.count, sizeof *c->stopped_at);
+    c->members = court_make((size_t)history->processes.count, sizeof *c->members);
     c->paths = court_make((size_t)history->paths.count, sizeof *c->paths);
     c->holds = court_make(history->count, sizeof *c->holds);
     for (int i = 0; i < history->clients.count; i++) {
@@ -358,20 +376,24 @@ void verdict_judge(struct verdict *verdict, const struct history *history, const
     }
     for (int i = 0; i < history->processes.count; i++) {
         c->first_client[i] = -1;
+        c->members[i].path = -1;
     }
     for (int i = 0; i < history->paths.count; i++) {
         c->paths[i].releasing = -1;
     }
     collect_spans(c);
     for (size_t i = 0; i < history->count; i++) {
+        court_check_rest(c, history->events[i].at);
         see(c, &history->events[i]);
     }
     see_the_end(c);
     court_judge_grants(c);
+    court_judge_commits(c);
     spans_free(&c->spans);
     free(c->clients);
     free(c->first_client);
     free(c->stopped_at);
+    free(c->members);
     free(c->paths);
     free(c->holds);
 }

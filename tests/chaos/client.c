@@ -1,0 +1,281 @@
+#include "client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "dice.h"
+#include "ledger.h"
+#include "run_delay.h"
+#include "wait.h"
+
+#define SHORT_HOLD 150 /* ms: max_hold_ms of one lock in two */
+#define PATIENCE 60000 /* ms: a completion that has not come by then never comes */
+
+static atomic_int callback_delay = -1; /* run_delay_open of the session's one thread for callbacks; -1: not met yet */
+
+static struct history_line line_of(const struct client *c, enum history_op op)
+{
+    return (struct history_line){.client = c->name, .session = zkl_session_id(process.session), .op = op};
+}
+
+static void note(const struct client *c, const struct object *o, enum history_op op, const char *result, int64_t token,
+                 int64_t lease)
+{
+    struct history_line line = line_of(c, op);
+    line.result = result;
+    line.token = token;
+    line.lease = lease;
+    process_note(o, &line);
+}
+
+/* --- the end of an acquire ------------------------------------------------------------------------------------------- */
+
+/* Before done: what the thread that brings it was kept from since then. */
+static void note_starved(const struct client *c, const struct object *o, int delay, int64_t before)
+{
+    int64_t starved = run_delay_ns(delay) - before;
+    if (starved > LATE) {
+        note(c, o, HISTORY_starved, NULL, 0, starved);
+    }
+}
+
+/* Of the thread that callbacks run on, which is this one. */
+static int meet_callbacks(void)
+{
+    if (atomic_load(&callback_delay) < 0) {
+        atomic_store(&callback_delay, run_delay_open());
+    }
+    return atomic_load(&callback_delay);
+}
+
+static int64_t callback_before; /* run_delay_ns when the last callback was over; its thread only */
+
+static void on_done(struct object *o, int code, const zkl_grant *grant)
+{
+    struct client *c = o->payload;
+    int delay = meet_callbacks();
+    int64_t before = atomic_load(&c->cancelled_delay);
+    if (before >= 0) {
+        note_starved(c, o, delay, before);
+    }
+    process_note_done(o, line_of(c, HISTORY_done), code, grant);
+    pthread_mutex_lock(&c->mutex);
+    c->completions++;
+    c->code = code;
+    c->token = grant ? grant->token : 0;
+    pthread_cond_signal(&c->cond);
+    pthread_mutex_unlock(&c->mutex);
+    callback_before = run_delay_ns(delay);
+}
+
+static void on_lost(struct object *o)
+{
+    struct client *c = o->payload;
+    int delay = meet_callbacks();
+    note_starved(c, o, delay, callback_before);
+    note(c, o, HISTORY_told, NULL, 0, 0);
+    atomic_fetch_add(&c->told, 1);
+    callback_before = run_delay_ns(delay);
+}
+
+/* --- acquires -------------------------------------------------------------------------------------------------------- */
+
+/* "1/3" */
+static void note_asked(const struct client *c, const struct object *o, enum history_op op, int64_t deadline)
+{
+    char part[HISTORY_WORD];
+    snprintf(part, sizeof part, "%d/%d", o->takes, o->of);
+    note(c, o, op, part, 0, deadline);
+}
+
+static int acquire(struct client *c, struct object *o, int64_t timeout_ms)
+{
+    zkl_grant grant;
+    zkl_error err;
+    int64_t bound_ms =
+        timeout_ms > 0 ? timeout_ms : 10000; /* a try waits for an answer no longer than connect_timeout_ms */
+    int64_t deadline = boot_ns() + bound_ms * MS;
+    note_asked(c, o, HISTORY_acquire, deadline);
+    int64_t before = run_delay_ns(c->delay);
+    if (timeout_ms > 0) { /* the line may have taken its time */
+        int64_t left_ms = (deadline - boot_ns()) / MS;
+        timeout_ms = left_ms > 1 ? left_ms : 1;
+    }
+    int code = object_acquire(o, timeout_ms, &grant, &err);
+    note_starved(c, o, c->delay, before);
+    process_note_done(o, line_of(c, HISTORY_done), code, &grant);
+    c->token = code == ZKL_OK ? grant.token : 0;
+    return code;
+}
+
+/* True when the completion is there. */
+static bool completed(struct client *c, int64_t ms)
+{
+    struct timespec end;
+    int64_t at = clock_ns(CLOCK_MONOTONIC) + ms * MS;
+    end = (struct timespec){.tv_sec = at / 1000000000, .tv_nsec = at % 1000000000};
+    pthread_mutex_lock(&c->mutex);
+    while (c->completions == 0 && pthread_cond_clockwait(&c->cond, &c->mutex, CLOCK_MONOTONIC, &end) == 0) {
+    }
+    bool yes = c->completions > 0;
+    pthread_mutex_unlock(&c->mutex);
+    return yes;
+}
+
+/* An acquire without a deadline, which is cancelled if it takes too long. */
+static int acquire_or_cancel(struct client *c, struct object *o, int64_t patience_ms)
+{
+    zkl_error err;
+    int callbacks = atomic_load(&callback_delay);
+    c->completions = 0;
+    atomic_store(&c->cancelled_delay, -1);
+    note_asked(c, o, HISTORY_acquire, 0);
+    int code = object_acquire_async(o, &err);
+    if (code != ZKL_OK) {
+        process_note_done(o, line_of(c, HISTORY_done), code, NULL);
+        return code;
+    }
+    if (!completed(c, patience_ms)) {
+        atomic_store(&c->cancelled_delay, callbacks >= 0 ? run_delay_ns(callbacks) : -1);
+        if (object_cancel(o) == ZKL_OK) {
+            note(c, o, HISTORY_cancel, NULL, 0, 0);
+        }
+        if (!completed(c, PATIENCE)) {
+            fprintf(stderr, "%s: a cancelled acquire does not complete\n", c->name);
+            exit(1); /* the history says so */
+        }
+    }
+    return c->code;
+}
+
+/* --- holding --------------------------------------------------------------------------------------------------------- */
+
+/* False when the holder sees that it is none any more. */
+static bool look(struct client *c, const struct object *o)
+{
+    int64_t now = boot_ns(), left = object_remaining_ms(o);
+    bool held = object_is_held(o);
+    struct history_line line = line_of(c, held ? HISTORY_held : HISTORY_lost);
+    line.at = held ? now : 0;
+    line.lease = held ? now + left * MS : 0;
+    process_note(o, &line);
+    return held;
+}
+
+/* A writer becomes a reader. */
+static void downgrade(struct client *c, struct object *o)
+{
+    o->takes = 1;
+    note_asked(c, o, HISTORY_downgrade, 0);
+    zkl_rwlock_downgrade(o->as.rwlock, NULL);
+}
+
+/* Who holds for long does not let go when the lease runs out: it wants to know to the end how long it is told to hold. */
+static void hold(struct client *c, struct object *o, int64_t token, int64_t ms)
+{
+    int64_t end = now_ms() + ms;
+    bool careless = dice_once_in(&c->dice, 4), stubborn = ms > SHORT_HOLD, held = true, in_trouble = false;
+    bool downgrades = o->kind == OBJECT_RWLOCK && o->takes == o->of && dice_once_in(&c->dice, 3);
+    int64_t least = zkl_session_least_lease_ms(process.session) / 2;
+    int before = atomic_load(&c->told);
+    struct ledger ledger = {.lock = o, .token = token};
+    bool commits = o->kind == OBJECT_LOCK && dice_once_in(&c->dice, stubborn ? 3 : 12);
+    do {
+        process_write(o, c->name, zkl_session_id(process.session), token, stubborn);
+        held = held && look(c, o);
+        poll(NULL, 0, (int)dice_below(&c->dice, 20));
+        if (downgrades && held) {
+            downgrade(c, o);
+            downgrades = false;
+        }
+        if (commits && dice_once_in(&c->dice, 4)) {
+            ledger_commit(&ledger, c->name);
+        }
+        in_trouble = stubborn && held && object_remaining_ms(o) < least;
+    } while ((((held || careless) && now_ms() < end) || in_trouble) && !atomic_load(&process.enough));
+    if (careless) {
+        process_write(o, c->name, zkl_session_id(process.session), token, stubborn);
+    }
+    held = held && look(c, o);
+    /* Whoever lost is told: looked for so many times, not so long, for we may have been stopped. */
+    for (int i = 0; !held && atomic_load(&c->told) == before && i < 5000; i++) {
+        poll(NULL, 0, 1);
+    }
+    note(c, o, HISTORY_release, NULL, token, 0);
+    int code = object_release(o);
+    note(c, o, HISTORY_released, zkl_error_name(code), token, 0);
+}
+
+/* Many short ones, and so many long ones that most faults hit a holder. */
+static int64_t some_hold_ms(uint64_t *dice)
+{
+    if (dice_once_in(dice, 16)) {
+        return dice_once_in(dice, 2) ? 8000 : dice_between(dice, 1500, 5000);
+    }
+    return dice_once_in(dice, 12) ? dice_between(dice, 200, 800) : dice_below(dice, 25);
+}
+
+/* One queue is crowded. */
+static struct object *some_object(struct client *c)
+{
+    int64_t path = dice_once_in(&c->dice, 4) ? 0 : dice_below(&c->dice, process.word_count);
+    struct object *o = &c->objects[path][dice_once_in(&c->dice, 5)];
+    object_roll(o, &c->dice);
+    return o;
+}
+
+static void contend(struct client *c)
+{
+    struct object *o = some_object(c);
+    int64_t way = dice_below(&c->dice, 4);
+    int code = way == 0   ? acquire(c, o, 0)
+               : way == 1 ? acquire_or_cancel(c, o, dice_between(&c->dice, 20, 4000))
+                          : acquire(c, o, dice_between(&c->dice, 20, 3000));
+    if (code == ZKL_OK) {
+        hold(c, o, c->token, some_hold_ms(&c->dice));
+    } else {
+        poll(NULL, 0, (int)dice_below(&c->dice, 30)); /* tries, or there would be nothing but them */
+    }
+}
+
+/* --- life ------------------------------------------------------------------------------------------------------------ */
+
+void *client_run(void *client)
+{
+    struct client *c = client;
+    c->delay = run_delay_open();
+    while (!atomic_load(&process.enough)) {
+        contend(c);
+    }
+    return NULL;
+}
+
+void client_init(struct client *c, int number, uint64_t seed)
+{
+    snprintf(c->name, sizeof c->name, "%.30s.%d", process.name, number);
+    c->dice = dice_at(seed, 1, (uint64_t)number);
+    pthread_mutex_init(&c->mutex, NULL);
+    pthread_cond_init(&c->cond, NULL);
+    for (int i = 0; i < process.word_count; i++) {
+        for (int j = 0; j < 2; j++) {
+            struct object *o = &c->objects[i][j];
+            struct object_options options = {
+                .max_hold_ms = j ? SHORT_HOLD : 0,
+                .on_expiry = dice_once_in(&c->dice, 3) ? ZKL_ON_EXPIRY_FAIL : ZKL_ON_EXPIRY_REQUEUE,
+            };
+            zkl_error err;
+            *o = (struct object){.lost = on_lost, .done = on_done, .payload = c};
+            if (object_new(o, process.session, process.words[i], &options, &err) != ZKL_OK) {
+                process_give_up(process.words[i], &err);
+            }
+        }
+    }
+}
+
+void client_deinit(struct client *c)
+{
+    for (int i = 0; i < process.word_count; i++) {
+        object_free(&c->objects[i][0]);
+        object_free(&c->objects[i][1]);
+    }
+}

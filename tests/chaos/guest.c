@@ -1,0 +1,245 @@
+#include "guest.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "dice.h"
+#include "process.h"
+#include "run_delay.h"
+#include "wait.h"
+
+#define GUESTS 3
+#define CONNECT 3000    /* ms */
+#define CLOSE_WELL 5000 /* ms: a close that has time */
+
+/* One thing that a visit asks for. */
+struct guest {
+    char name[HISTORY_WORD];
+    zkl_session *session;
+    struct object object;
+    atomic_llong session_id; /* the session itself goes with its close and its last object */
+    atomic_bool granted;
+    atomic_llong token;
+};
+
+struct visit {
+    zkl_session *session;
+    int64_t session_id;
+    uint64_t dice;
+    struct guest guests[GUESTS];
+    int count;
+    zkl_lock *fence;
+    int delay; /* run_delay_open of the thread */
+};
+
+static struct history_line line_of(const struct guest *g, enum history_op op)
+{
+    return (struct history_line){.client = g->name, .session = atomic_load(&g->session_id), .op = op};
+}
+
+static void note(const struct guest *g, enum history_op op, const char *result, int64_t token, int64_t lease)
+{
+    struct history_line line = line_of(g, op);
+    line.result = result;
+    line.token = token;
+    line.lease = lease;
+    process_note(&g->object, &line);
+}
+
+static void on_done(struct object *o, int code, const zkl_grant *grant)
+{
+    struct guest *g = o->payload;
+    process_note_done(o, line_of(g, HISTORY_done), code, grant);
+    atomic_store(&g->token, grant ? grant->token : 0);
+    atomic_store(&g->granted, code == ZKL_OK);
+}
+
+static void on_lost(struct object *o)
+{
+    note(o->payload, HISTORY_told, NULL, 0, 0);
+}
+
+/* --- a visit --------------------------------------------------------------------------------------------------------- */
+
+static void ask(struct visit *v, int number)
+{
+    struct guest *g = &v->guests[number];
+    struct object_options options = {.on_expiry = ZKL_ON_EXPIRY_REQUEUE};
+    const char *word = process.words[dice_below(&v->dice, process.word_count)];
+    char part[HISTORY_WORD];
+    zkl_error err;
+    *g = (struct guest){.session = v->session, .session_id = zkl_session_id(v->session)};
+    snprintf(g->name, sizeof g->name, "%.30s.g%d", process.name, number);
+    g->object = (struct object){.lost = on_lost, .done = on_done, .payload = g};
+    if (object_new(&g->object, v->session, word, &options, &err) != ZKL_OK) {
+        process_give_up(word, &err);
+    }
+    object_roll(&g->object, &v->dice);
+    snprintf(part, sizeof part, "%d/%d", g->object.takes, g->object.of);
+    note(g, HISTORY_acquire, part, 0, 0);
+    int code = object_acquire_async(&g->object, &err);
+    if (code != ZKL_OK) {
+        on_done(&g->object, code, NULL);
+    }
+}
+
+/* It says how long it is told to hold, and never that it has lost. */
+static void hold(struct guest *g)
+{
+    int64_t now = boot_ns(), left = object_remaining_ms(&g->object);
+    atomic_store(&g->session_id, zkl_session_id(g->session));
+    if (object_is_held(&g->object)) {
+        struct history_line line = line_of(g, HISTORY_held);
+        line.at = now;
+        line.lease = now + left * MS;
+        process_note(&g->object, &line);
+        process_write(&g->object, g->name, line.session, atomic_load(&g->token), false);
+    }
+}
+
+static void stay(struct visit *v, int64_t ms)
+{
+    int64_t end = now_ms() + ms;
+    do {
+        for (int i = 0; i < v->count; i++) {
+            if (atomic_load(&v->guests[i].granted)) {
+                hold(&v->guests[i]);
+            }
+        }
+        poll(NULL, 0, (int)dice_below(&v->dice, 20));
+    } while (now_ms() < end && !atomic_load(&process.enough));
+}
+
+/* --- its end --------------------------------------------------------------------------------------------------------- */
+
+static void release(struct guest *g)
+{
+    int64_t token = atomic_load(&g->token);
+    note(g, HISTORY_release, NULL, token, 0);
+    int code = object_release(&g->object);
+    note(g, HISTORY_released, zkl_error_name(code), token, 0);
+    atomic_store(&g->granted, false);
+}
+
+static void free_one(struct guest *g)
+{
+    note(g, HISTORY_free, NULL, 0, 0);
+    object_free(&g->object);
+    note(g, HISTORY_freed, NULL, 0, 0);
+}
+
+/* With all that it has and waits for. */
+static int close_session(struct visit *v, int64_t timeout_ms)
+{
+    int64_t before = run_delay_ns(v->delay);
+    v->session_id = zkl_session_id(v->session);
+    for (int i = 0; i < v->count; i++) {
+        note(&v->guests[i], HISTORY_close, NULL, 0, boot_ns() + timeout_ms * MS);
+    }
+    int code = zkl_session_close(v->session, timeout_ms);
+    int64_t starved = run_delay_ns(v->delay) - before;
+    for (int i = 0; i < v->count; i++) {
+        if (starved > LATE) {
+            note(&v->guests[i], HISTORY_starved, NULL, 0, starved);
+        }
+        note(&v->guests[i], HISTORY_closed, zkl_error_name(code), 0, 0);
+    }
+    return code;
+}
+
+/* What stands of that session in the queues of a path; -1: cannot be seen just now. A list shows at least what was committed before a
+ * write of the session that asks, so one is made first. */
+static int64_t count_remains(struct visit *v, const char *path, const char *below)
+{
+    char name[2 * HISTORY_WORD];
+    zkl_queue *queue;
+    int64_t count = 0;
+    snprintf(name, sizeof name, "%s%s", path, below);
+    if (zkl_lock_acquire(v->fence, CONNECT, NULL, NULL) != ZKL_OK) {
+        return -1;
+    }
+    int code = zkl_queue_list(&queue, process.session, name, CONNECT, NULL);
+    for (size_t i = 0; code == ZKL_OK && i < queue->count; i++) {
+        count += queue->entries[i].session_id == v->session_id ? 1 : 0;
+    }
+    if (code == ZKL_OK) {
+        zkl_queue_free(queue);
+    }
+    zkl_lock_release(v->fence, NULL);
+    return code == ZKL_OK ? count : -1;
+}
+
+/* The servers said that nothing of it is left: so it is. */
+static void look_for_remains(struct visit *v)
+{
+    for (int i = 0; i < v->count; i++) {
+        const struct object *o = &v->guests[i].object;
+        const char *below[2] = {"", NULL};
+        if (o->kind == OBJECT_SEMAPHORE) {
+            below[0] = "/locks";
+            below[1] = "/leases";
+        }
+        for (int j = 0; j < 2 && below[j]; j++) {
+            int64_t count = count_remains(v, o->paths[0], below[j]);
+            if (count >= 0) {
+                note(&v->guests[i], HISTORY_remains, NULL, count, 0);
+            }
+        }
+    }
+}
+
+static int64_t some_patience_ms(uint64_t *dice)
+{
+    static const int64_t all[] = {0, 1, 20, 300, CLOSE_WELL, CLOSE_WELL};
+    return all[dice_below(dice, sizeof all / sizeof *all)];
+}
+
+/* Releases first, or frees, or just closes. */
+static void leave(struct visit *v)
+{
+    int64_t way = dice_below(&v->dice, 3);
+    for (int i = 0; way == 0 && i < v->count; i++) {
+        if (atomic_load(&v->guests[i].granted)) {
+            release(&v->guests[i]);
+        }
+    }
+    for (int i = 0; way <= 1 && i < v->count; i++) {
+        free_one(&v->guests[i]);
+    }
+    if (close_session(v, some_patience_ms(&v->dice)) == ZKL_OK && v->session_id != 0) {
+        look_for_remains(v);
+    }
+    for (int i = 0; way == 2 && i < v->count; i++) {
+        object_free(&v->guests[i].object);
+    }
+}
+
+static void visit(struct visit *v)
+{
+    v->session = process_open_session(CONNECT);
+    if (!v->session) {
+        return;
+    }
+    v->count = (int)dice_between(&v->dice, 1, GUESTS);
+    for (int i = 0; i < v->count; i++) {
+        ask(v, i);
+    }
+    stay(v, dice_below(&v->dice, dice_once_in(&v->dice, 4) ? 6000 : 1000));
+    leave(v);
+}
+
+void *guest_run(void *seed)
+{
+    struct visit v = {.dice = *(uint64_t *)seed, .delay = run_delay_open()};
+    char path[2 * HISTORY_WORD];
+    zkl_error err;
+    snprintf(path, sizeof path, "%s/fence/%.30s", process.root, process.name);
+    if (zkl_lock_new(&v.fence, process.session, path, NULL, &err) != ZKL_OK) {
+        process_give_up(path, &err);
+    }
+    while (!atomic_load(&process.enough)) {
+        visit(&v);
+    }
+    zkl_lock_free(v.fence);
+    return NULL;
+}
