@@ -71,6 +71,9 @@ void cli_cut(char *text, size_t columns);
 /* Width of the terminal that fd is; 80 when it is none. */
 int cli_columns(int fd);
 
+/* What to do about a result of the library, to end a message with: "; ..." or nothing. */
+const char *cli_remedy(int result);
+
 /* LOCK as a znode path that can be one: itself when absolute, else below /locks. Malloced; NULL after it was said why. */
 char *cli_lock_path(const char *lock);
 

@@ -177,7 +177,7 @@ static const struct measurement {
 /* CLI_GO_ON or the exit code. */
 static int complain(const struct bench *bench, int result)
 {
-    cli_error("bench: %s: %s", bench->path, bench->error.text);
+    cli_error("bench: %s: %s%s", bench->path, bench->error.text, cli_remedy(result));
     return cli_exit_code(result);
 }
 

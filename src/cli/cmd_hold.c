@@ -63,7 +63,6 @@ static int hold_on(struct hold *hold)
         contend_dispatch(contend);
         int number = signals_next();
         if (wish_remaining_ms(&contend->wish) <= 0) {
-            cli_error("\"%s\" was lost", contend->name);
             return EXIT_LOST;
         }
         if (signals_is_end(number)) {
@@ -89,7 +88,10 @@ static int acquire_and_hold(struct hold *hold)
     }
     if (code == CLI_GO_ON) {
         code = announce(contend) ? hold_on(hold) : EXIT_FAILED;
-        contend_release(contend);
+        if (contend_release(contend) == ZKL_ELOST) {
+            cli_error("\"%s\": %s", contend->name, contend->error.text);
+            code = EXIT_LOST;
+        }
     }
     contend_close(contend);
     return code;

@@ -60,7 +60,7 @@ static bool take(void *into, int option, const char *value)
 
 static int complain(const struct runner *runner, int result, const zkl_error *error)
 {
-    cli_error("\"%s\": %s", runner->contend.name, error->text);
+    cli_error("\"%s\": %s%s", runner->contend.name, error->text, cli_remedy(result));
     return cli_exit_code(result);
 }
 

@@ -112,10 +112,7 @@ static int open_session(struct cli *cli, const zkl_session_options *options, zkl
     int result = zkl_session_open(session, cli->servers, options, &error);
     signals_end_at_once(false);
     if (result != ZKL_OK) {
-        cli_error("%s%s", error.text,
-                  result == ZKL_ECONNECT
-                      ? "; is it running? -s or $ZKLOCK_SERVERS says where, 'zklock doctor' asks each"
-                      : "");
+        cli_error("%s%s", error.text, cli_remedy(result));
         return cli_exit_code(result);
     }
     return CLI_GO_ON;

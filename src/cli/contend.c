@@ -25,7 +25,7 @@ static int64_t elapsed_ms(const struct contend *contend)
 
 static int complain(const struct contend *contend, int result, const zkl_error *error)
 {
-    cli_error("\"%s\": %s", contend->name, error->text);
+    cli_error("\"%s\": %s%s", contend->name, error->text, cli_remedy(result));
     return cli_exit_code(result);
 }
 
@@ -121,7 +121,7 @@ static void leave(struct contend *contend)
         wait_once(contend, 50);
     }
     if (contend->decided && contend->result == ZKL_OK) {
-        wish_release(&contend->wish); /* granted in the same moment */
+        wish_release(&contend->wish, NULL); /* granted in the same moment */
     }
 }
 
@@ -203,7 +203,7 @@ int contend_pause(struct contend *contend, int64_t pause_ms)
 
 int contend_release(struct contend *contend)
 {
-    return wish_release(&contend->wish);
+    return wish_release(&contend->wish, &contend->error);
 }
 
 void contend_close(struct contend *contend)

@@ -44,7 +44,7 @@ int contend_pause(struct contend *contend, int64_t pause_ms);
 
 /* Forgets how it went, before another contend_acquire. */
 void contend_begin(struct contend *contend);
-/* Gives the lock back: ZKL_OK, or ZKL_ELOST when it was not ours to the end. */
+/* Gives the lock back: ZKL_OK, or ZKL_ELOST when it was not ours to the end; error says why. */
 int contend_release(struct contend *contend);
 /* Ends the session and frees all; to be called however far it came. */
 void contend_close(struct contend *contend);

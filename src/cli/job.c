@@ -291,12 +291,12 @@ static void watch(struct job *job)
 static void give_back(struct job *job)
 {
     bool in_time = clock_ns(CLOCK_BOOTTIME) < job->lease_end_ns;
-    bool removed = contend_release(job->contend) == ZKL_ELOST && in_time && !job->proved;
-    if (removed && !job->lost) {
-        cli_error("\"%s\" was lost while %s ran: its znode was removed", job->contend->name, job->name);
-    }
-    if (removed || job->lost) {
+    bool lost = contend_release(job->contend) == ZKL_ELOST;
+    if (lost && (job->lost || (in_time && !job->proved))) {
         job->lost = true;
+        cli_error("\"%s\": %s", job->contend->name, job->contend->error.text);
+    }
+    if (job->lost) {
         job->code = EXIT_LOST;
     }
 }

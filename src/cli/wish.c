@@ -10,7 +10,7 @@ struct wish_kind {
     int (*make)(struct wish *wish, zkl_session *session, const char *path, const char *metadata, zkl_error *error);
     int (*acquire)(struct wish *wish, int64_t timeout_ms, zkl_error *error);
     int (*cancel)(void *object);
-    int (*release)(void *object);
+    int (*release)(void *object, zkl_error *error);
     zkl_state (*state)(const void *object);
     int64_t (*remaining_ms)(const void *object);
     void (*free)(void *object);
@@ -65,9 +65,9 @@ static int lock_acquire(struct wish *wish, int64_t timeout_ms, zkl_error *error)
     return zkl_lock_acquire_async(wish->object, timeout_ms, lock_decided, wish, error);
 }
 
-static int lock_release(void *object)
+static int lock_release(void *object, zkl_error *error)
 {
-    return zkl_lock_release(object, NULL);
+    return zkl_lock_release(object, error);
 }
 
 const struct wish_kind wish_lock = {"",           lock_make,  lock_acquire,      lock_cancel,
@@ -90,9 +90,9 @@ static int read_acquire(struct wish *wish, int64_t timeout_ms, zkl_error *error)
     return zkl_rwlock_acquire_async(wish->object, ZKL_RW_READ, timeout_ms, read_decided, wish, error);
 }
 
-static int read_release(void *object)
+static int read_release(void *object, zkl_error *error)
 {
-    return zkl_rwlock_release(object, NULL);
+    return zkl_rwlock_release(object, error);
 }
 
 const struct wish_kind wish_read = {"",           read_make,  read_acquire,      read_cancel,
@@ -115,9 +115,9 @@ static int slot_acquire(struct wish *wish, int64_t timeout_ms, zkl_error *error)
     return zkl_semaphore_acquire_async(wish->object, 1, timeout_ms, slot_decided, wish, error);
 }
 
-static int slot_release(void *object)
+static int slot_release(void *object, zkl_error *error)
 {
-    return zkl_semaphore_release(object, 0, NULL);
+    return zkl_semaphore_release(object, 0, error);
 }
 
 const struct wish_kind wish_slot = {"/locks",     slot_make,  slot_acquire,      slot_cancel,
@@ -141,9 +141,9 @@ static int leader_acquire(struct wish *wish, int64_t timeout_ms, zkl_error *erro
     return zkl_election_campaign_async(wish->object, timeout_ms, leader_decided, wish, error);
 }
 
-static int leader_release(void *object)
+static int leader_release(void *object, zkl_error *error)
 {
-    return zkl_election_resign(object, NULL);
+    return zkl_election_resign(object, error);
 }
 
 const struct wish_kind wish_leader = {"",           leader_make,         leader_acquire, leader_cancel, leader_release,
@@ -184,9 +184,9 @@ int wish_cancel(struct wish *wish)
     return wish->kind->cancel(wish->object);
 }
 
-int wish_release(struct wish *wish)
+int wish_release(struct wish *wish, zkl_error *error)
 {
-    return wish->kind->release(wish->object);
+    return wish->kind->release(wish->object, error);
 }
 
 zkl_state wish_state(const struct wish *wish)

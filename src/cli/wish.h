@@ -23,7 +23,7 @@ struct wish {
 int wish_make(struct wish *wish, zkl_session *session, const char *path, const char *metadata, zkl_error *error);
 int wish_acquire(struct wish *wish, int64_t timeout_ms, zkl_error *error);
 int wish_cancel(struct wish *wish);
-int wish_release(struct wish *wish);
+int wish_release(struct wish *wish, zkl_error *error);
 zkl_state wish_state(const struct wish *wish);
 int64_t wish_remaining_ms(const struct wish *wish);
 void wish_free(struct wish *wish);

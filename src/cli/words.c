@@ -60,6 +60,20 @@ int cli_usage(const char *command, const char *format, ...)
     return EXIT_FAILED;
 }
 
+const char *cli_remedy(int result)
+{
+    switch (result) {
+    case ZKL_ECONNECT:
+        return "; is it running? -s or $ZKLOCK_SERVERS says where, 'zklock doctor' asks each";
+    case ZKL_EAUTH:
+        return "; --auth-file has to give credentials that are accepted here";
+    case ZKL_ENOENT:
+        return "; create it first, or correct what follows the servers in -s or $ZKLOCK_SERVERS";
+    default:
+        return "";
+    }
+}
+
 char *cli_lock_path(const char *lock)
 {
     char *path;

@@ -82,11 +82,12 @@ same "exit code after a brief freeze" $? 5
 
 # hold is told as well.
 mkfifo "$work/end"
-zklock --tick 500ms --session-timeout 4s hold held <"$work/end" >"$work/held" 2>/dev/null &
+zklock --tick 500ms --session-timeout 4s hold held <"$work/end" >"$work/held" 2>"$work/held.err" &
 pid=$!
 exec 8>"$work/end"
 await "a holder" lines "$work/held" 1
 kill -STOP "$ZKLOCK_SANDBOX_PIDS"
 wait "$pid"
 same "exit code of hold whose server froze" $? 120
+matches "what hold says then" "$(cat "$work/held.err")" '"held": lost while it was held: the lease ended$'
 kill -CONT "$ZKLOCK_SANDBOX_PIDS"

@@ -8,7 +8,7 @@ me="$(hostname):[0-9]+ \($(id -un)\)"
 run_as() { # NAME ARG...: zklock run with ARG; CMD says so and stays
     local name=$1
     shift
-    background zklock run "$@" bash -c "echo \$\$ >$work/$name.cmd; exec sleep 600"
+    background zklock run "$@" bash -c "echo \$\$ >$work/$name.cmd; exec sleep 600" 2>"$work/$name.err"
 }
 on_terminal() { script -qec "$1" /dev/null; }
 
@@ -43,6 +43,7 @@ echo y | on_terminal "zklock release --force x; echo code \$?" | tr -d '\r' >"$w
 matches "answer y" "$(cat "$work/seen")" '^code 0$'
 wait "$first"
 same "exit code of the removed holder" $? 120
+matches "why it was lost" "$(cat "$work/first.err")" '"x": lost while it was held: our node was removed by somebody$'
 true_that "its CMD is dead" gone "$(cat "$work/first.cmd")"
 await "the next one" lines "$work/second.cmd" 1
 

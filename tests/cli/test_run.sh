@@ -140,4 +140,8 @@ printf 'digest:ben:secret\n' >"$work/ben"
 chmod 600 "$work/ann" "$work/ben"
 code 0 zklock --auth-file "$work/ann" run private true
 code 121 zklock --auth-file "$work/ben" run private true
+matches "what to do about it" "$(cat "$work/err")" '"private": .* does not permit it .*; --auth-file has to give credentials'
 code 121 zklock run private true
+
+code 125 zklock -s "$ZKLOCK_SERVERS/nowhere" run x true
+matches "no chroot" "$(cat "$work/err")" 'the chroot of .*/nowhere does not exist; create it first, or correct what follows the servers'
