@@ -165,7 +165,9 @@ bool ensemble_start(struct ensemble *ensemble, const struct ensemble_spec *spec,
     }
     for (int i = 0; i < spec->servers; i++) {
         if (!write_config(ensemble, i) || !start_server(ensemble, i, loud)) {
+            int reason = errno;
             ensemble_stop(ensemble);
+            errno = reason;
             return false;
         }
     }

@@ -24,6 +24,7 @@ struct guard {
     struct pollfd wake[2]; /* the lifeline, children */
     struct ensemble ensemble;
     char folder[ENSEMBLE_PATH_MAX];
+    int refused; /* errno, when the servers could not even be begun */
 };
 
 enum start { STARTED, ABANDONED, FAILED };
@@ -59,6 +60,7 @@ static enum start start(struct guard *guard, const struct ensemble_spec *spec)
     enum start result = FAILED;
     for (int i = 1; i <= START_TRIES && result == FAILED; i++) {
         if (!ensemble_start(&guard->ensemble, spec, guard->folder, i == START_TRIES)) {
+            guard->refused = errno;
             return FAILED;
         }
         result = wait_serving(guard);
@@ -103,6 +105,19 @@ static void report_serving(const struct guard *guard, struct guardian_report *re
     }
 }
 
+static void report_problem(const struct guard *guard, char *problem, size_t size)
+{
+    char words[768];
+    if (guard->refused) {
+        snprintf(problem, size, "no server can be started in %s: %s; TMPDIR says where", guard->folder,
+                 strerror(guard->refused));
+        return;
+    }
+    read_log(guard, words, sizeof words);
+    snprintf(problem, size, "the server did not start (%d tries)%s%s", START_TRIES, *words ? "; it said:\n" : "",
+             words);
+}
+
 static void report(const struct guard *guard, enum start started, int fd)
 {
     struct guardian_report report = {.serving = false};
@@ -110,10 +125,7 @@ static void report(const struct guard *guard, enum start started, int fd)
     if (started == STARTED) {
         report_serving(guard, &report);
     } else {
-        char words[768];
-        read_log(guard, words, sizeof words);
-        snprintf(report.problem, sizeof report.problem, "the server did not start (%d tries)%s%s", START_TRIES,
-                 *words ? "; it said:\n" : "", words);
+        report_problem(guard, report.problem, sizeof report.problem);
     }
     _Static_assert(sizeof report <= 4096, "one write to a pipe is whole up to PIPE_BUF");
     if (write(fd, &report, sizeof report) < 0) {

@@ -107,6 +107,11 @@ code 125 env ZKLOCK_SANDBOX_JARS="$work" zklock sandbox
 matches "no jar" "$(cat "$work/err")" 'zookeeper.jar: No such file.*apt-get install'
 code 125 env TMPDIR=/nonexistent zklock sandbox
 matches "no directory" "$(cat "$work/err")" 'no temporary directory.*TMPDIR'
+if unshare --map-root-user --mount true 2>/dev/null; then
+    mkdir "$work/full"
+    code 125 unshare --map-root-user --mount bash -c 'mount -t tmpfs -o size=4k full "$1"; cat /dev/zero >"$1/zeros"; TMPDIR=$1 exec zklock sandbox' - "$work/full"
+    matches "a full disk" "$(cat "$work/err")" 'no server can be started in .*: No space left on device; TMPDIR'
+fi
 code 125 zklock sandbox -C tickTime=x
 matches "a server that cannot start" "$(cat "$work/err")" 'did not start'
 true_that "nothing is left at the end" nothing_left
