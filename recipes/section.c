@@ -178,7 +178,7 @@ static int set_margin(struct zkl_cancel *cancel, int64_t margin_ms, zkl_error *e
     return rc;
 }
 
-int zkl__section_init(zkl_cancel *cancel, struct zkl__place *place, int64_t margin_ms, zkl_error *err)
+static int init(zkl_cancel *cancel, struct zkl__place *place, int64_t margin_ms, zkl_error *err)
 {
     *cancel = (struct zkl_cancel){.place = place, .fd = -1};
     atomic_init(&cancel->raised, false);
@@ -199,10 +199,21 @@ int zkl__section_init(zkl_cancel *cancel, struct zkl__place *place, int64_t marg
     return rc;
 }
 
+int zkl__section_init(zkl_cancel *cancel, struct zkl__place *place, int64_t margin_ms, zkl_error *err)
+{
+    zkl__cancel_hold(); /* a function that ended in the middle would leave the place held, and its flag on a stack that is gone */
+    int rc = init(cancel, place, margin_ms, err);
+    if (rc != ZKL_OK) {
+        zkl__cancel_allow();
+    }
+    return rc;
+}
+
 void zkl__section_deinit(zkl_cancel *cancel)
 {
     close(cancel->fd);
     zkl__place_leave(cancel->place);
+    zkl__cancel_allow();
 }
 
 int zkl_with_lock(zkl_lock *lock, int64_t timeout_ms, int64_t margin_ms, zkl_section_fn section, void *payload,

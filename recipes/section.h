@@ -19,7 +19,7 @@ struct zkl_cancel {
     struct zkl__task task;
 };
 
-/* Not inside. Errors: ZKL_EINVAL (a margin that does not fit the lease), ZKL_ELIMIT (no descriptor), ZKL_ECLOSED, ZKL_EFORKED: then
+/* Not inside. Until deinit the thread is not cancelled. Errors: ZKL_EINVAL (a margin that does not fit the lease), ZKL_ELIMIT (no descriptor), ZKL_ECLOSED, ZKL_EFORKED: then
  * there is nothing to deinit. */
 int zkl__section_init(zkl_cancel *cancel, struct zkl__place *place, int64_t margin_ms, zkl_error *err);
 void zkl__section_deinit(zkl_cancel *cancel);

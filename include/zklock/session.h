@@ -6,8 +6,12 @@
  * zkl_session_dispatch), one at a time, never inside the call that caused them and never with a lock of the library
  * held; a callback may call anything but zkl_session_close. A callback that blocks delays other callbacks and nothing
  * else: no heartbeat, no grant. The library's threads, named "zklock", take no signal but those of their own faults: a callback that starts
- * another program sets the signal mask for it. A thread must not be cancelled (pthread_cancel) while it is in a call: it would
- * take the session's mutex with it.
+ * another program sets the signal mask for it.
+ *
+ * pthread_cancel. No call is a cancellation point: a thread that is cancelled in one, or in a function of the user's that the call runs (under
+ * zkl_with_lock, zkl_election_run, zkl_once_run, in zkl_session_dispatch), goes on until the call has returned, and ends at the next
+ * cancellation point of its own. What it holds then stays held. Waits are ended by the cancel functions of each recipe. Neither
+ * PTHREAD_CANCEL_ASYNCHRONOUS nor pthread_exit is for such a function.
  *
  * fork. In the child of a fork every call on the parent's session fails with ZKL_EFORKED and touches nothing; the child
  * opens its own session. A callback may fork; a child that returns from it finds itself behind zkl_session_dispatch or zkl_session_close

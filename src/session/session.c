@@ -105,12 +105,9 @@ static int await_open(zkl_session *session, zkl_error *err)
 
 ZKL__SIZED(sized, zkl_session_options, ZKL_SESSION_OPTIONS_INIT, sasl, sasl);
 
-int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_options *options, zkl_error *err)
+static int start_and_await(zkl_session **out, const char *servers, const zkl_session_options *options, zkl_error *err)
 {
     zkl_session_options o;
-    if (!out || !servers) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "servers" : "out");
-    }
     zkl_session *session = NULL;
     int rc = zkl__sized_take(&o, options, &sized, err);
     rc = rc == ZKL_OK ? zkl__session_start(&session, servers, &o, err) : rc;
@@ -124,6 +121,17 @@ int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_o
     }
     *out = session;
     return ZKL_OK;
+}
+
+int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_options *options, zkl_error *err)
+{
+    if (!out || !servers) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "servers" : "out");
+    }
+    zkl__cancel_hold();
+    int rc = start_and_await(out, servers, options, err);
+    zkl__cancel_allow();
+    return rc;
 }
 
 /* --- close --------------------------------------------------------------------------------------------------------- */
@@ -195,7 +203,9 @@ int zkl_session_close(zkl_session *session, int64_t timeout_ms)
     if (rc != ZKL_OK) {
         return rc;
     }
+    zkl__cancel_hold();
     rc = zkl__session_stop(session, deadline);
+    zkl__cancel_allow();
     return rc == ZKL_OK || rc == ZKL_EFORKED ? rc : ZKL_ETIMEOUT;
 }
 

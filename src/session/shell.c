@@ -15,6 +15,7 @@ int zkl__session_enter_even_closed(zkl_session *session, zkl_error *err)
         return zkl__fail(err, ZKL_EFORKED, 0, NULL, "the session was opened by process %ld: open one in this process",
                          (long)session->pid);
     }
+    zkl__cancel_hold();
     zkl__session_retain(session);
     pthread_mutex_lock(&session->mutex);
     return ZKL_OK;
@@ -33,12 +34,13 @@ int zkl__session_enter(zkl_session *session, zkl_error *err)
 
 void zkl__session_leave(zkl_session *session)
 {
-    if (zkl__session_forked(session)) {
-        return; /* a callback forked between enter and here: the child has no mutex, and the timer is the parent's, too */
+    /* When a callback forked since enter, the child has no mutex, and the timer is the parent's, too. */
+    if (!zkl__session_forked(session)) {
+        zkl__session_arm(session);
+        pthread_mutex_unlock(&session->mutex);
+        zkl__session_drop(session);
     }
-    zkl__session_arm(session);
-    pthread_mutex_unlock(&session->mutex);
-    zkl__session_drop(session);
+    zkl__cancel_allow();
 }
 
 void zkl__session_retain(zkl_session *session)

@@ -36,8 +36,8 @@ const struct zkl__settings *zkl__session_settings(const zkl_session *session);
 
 /* --- inside --------------------------------------------------------------------------------------------------------- */
 
-/* Takes the session's mutex, and keeps its memory until leave. On any result but ZKL_OK it is not taken: ZKL_EFORKED, ZKL_ECLOSED, with
- * words in err. */
+/* Takes the session's mutex, and keeps its memory until leave; the thread is not cancelled meanwhile. On any result but ZKL_OK it is
+ * not taken: ZKL_EFORKED, ZKL_ECLOSED, with words in err. */
 int zkl__session_enter(zkl_session *session, zkl_error *err);
 /* The same for who asks for nothing any more (free, callbacks, facts): a closed session will do. ZKL_EFORKED. */
 int zkl__session_enter_even_closed(zkl_session *session, zkl_error *err);

@@ -36,6 +36,23 @@ int zkl__thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
     return rc == 0 ? ZKL_OK : ZKL_ELIMIT;
 }
 
+static _Thread_local unsigned cancel_holds;
+static _Thread_local int cancel_before; /* the thread's own state */
+
+void zkl__cancel_hold(void)
+{
+    if (cancel_holds++ == 0) {
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_before);
+    }
+}
+
+void zkl__cancel_allow(void)
+{
+    if (--cancel_holds == 0) {
+        pthread_setcancelstate(cancel_before, NULL);
+    }
+}
+
 int zkl__signal_init(struct zkl__signal *signal)
 {
     pthread_condattr_t attr;

@@ -65,6 +65,11 @@ int __wrap_pthread_join(pthread_t thread, void **result)
     return 0;
 }
 
+/* Fibers are not cancelled. */
+void zkl__cancel_hold(void) {}
+
+void zkl__cancel_allow(void) {}
+
 /* --- mutexes: nobody is switched away while he has one ---------------------------------------------------------------- */
 
 static int owners; /* in all the world, for a check */

@@ -1,0 +1,186 @@
+/* pthread_cancel: no call of the library is a cancellation point, and none keeps the session's mutex. */
+#include "lock_kit.h"
+
+#include <stdatomic.h>
+#include <unistd.h>
+
+#define PATH "/cancel"
+
+/* A thread that is cancelled: in the middle of what it does, or before it begins. */
+struct victim {
+    pthread_t thread;
+    zkl_session *session;
+    zkl_lock *lock;
+    int (*act)(struct victim *victim);
+    int code, calls;
+    atomic_bool ready, go;
+};
+
+static void *live(void *arg)
+{
+    struct victim *victim = arg;
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    atomic_store(&victim->ready, true);
+    while (!atomic_load(&victim->go)) {
+        usleep(100);
+    }
+    pthread_setcancelstate(before, NULL);
+    victim->code = victim->act(victim);
+    pthread_testcancel();
+    return NULL;
+}
+
+static void victim_start(struct victim *victim, int (*act)(struct victim *))
+{
+    victim->act = act;
+    victim->code = 99;
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&victim->thread, NULL, live, victim), 0);
+    CU_ASSERT(EVENTUALLY(atomic_load(&victim->ready)));
+}
+
+/* Its end was that of a cancelled thread, and not before its call had returned. */
+static int victim_end(struct victim *victim)
+{
+    void *result;
+    CU_ASSERT_EQUAL(pthread_join(victim->thread, &result), 0);
+    CU_ASSERT_PTR_EQUAL(result, PTHREAD_CANCELED);
+    return victim->code;
+}
+
+/* Cancelled before its first call. */
+static int victim_run(struct victim *victim, int (*act)(struct victim *))
+{
+    victim_start(victim, act);
+    pthread_cancel(victim->thread);
+    atomic_store(&victim->go, true);
+    return victim_end(victim);
+}
+
+static int wait_for_it(struct victim *victim)
+{
+    return zkl_lock_acquire(victim->lock, 60000, NULL, NULL);
+}
+
+static void test_while_it_waits(void)
+{
+    zkl_session *session = kit_open(NULL);
+    zkl_lock *first = kit_lock(session, PATH, NULL);
+    struct victim victim = {.session = session, .lock = kit_lock(session, PATH, NULL)};
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(first, 10000, NULL, NULL), ZKL_OK);
+    victim_start(&victim, wait_for_it);
+    atomic_store(&victim.go, true);
+    CU_ASSERT(EVENTUALLY(kit_queue(session, PATH) == 2));
+    pthread_cancel(victim.thread);
+    CU_ASSERT_EQUAL(zkl_lock_release(first, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(victim_end(&victim), ZKL_OK);
+    CU_ASSERT(zkl_lock_is_held(victim.lock)); /* as if it had ended by itself: it is anybody's to release */
+    CU_ASSERT_EQUAL(zkl_lock_release(victim.lock, NULL), ZKL_OK);
+    zkl_lock_free(first);
+    zkl_lock_free(victim.lock);
+    kit_close(session);
+}
+
+/* A cancellation point. */
+static void pause_a_little(void)
+{
+    usleep(1);
+}
+
+static void log_slowly(const zkl_log_record *record, void *payload)
+{
+    (void)record, (void)payload;
+    pause_a_little();
+}
+
+static int section(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    struct victim *victim = payload;
+    (void)token;
+    pause_a_little();
+    victim->calls++;
+    return zkl_cancel_raised(cancel);
+}
+
+static int do_everything(struct victim *victim)
+{
+    zkl_session *other;
+    zkl_lock *lock;
+    int rc = zkl_lock_acquire(victim->lock, 10000, NULL, NULL);
+    rc = rc == ZKL_OK ? zkl_lock_release(victim->lock, NULL) : rc;
+    rc = rc == ZKL_OK ? zkl_with_lock(victim->lock, 10000, 0, section, victim, NULL, NULL) : rc;
+    rc = rc == ZKL_OK ? zkl_session_open(&other, PLACE, NULL, NULL) : rc;
+    rc = rc == ZKL_OK ? zkl_lock_new(&lock, other, PATH "/2", NULL, NULL) : rc;
+    rc = rc == ZKL_OK ? zkl_lock_acquire(lock, 0, NULL, NULL) : rc;
+    if (rc == ZKL_OK) {
+        zkl_lock_free(lock);
+        rc = zkl_session_close(other, 10000);
+    }
+    return rc;
+}
+
+static void test_before_many_calls(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.log_fn = log_slowly;
+    options.log_level = ZKL_LOG_DEBUG;
+    zkl_session *session = kit_open(&options);
+    struct victim victim = {.session = session, .lock = kit_lock(session, PATH, NULL)};
+    CU_ASSERT_EQUAL(victim_run(&victim, do_everything), ZKL_OK);
+    CU_ASSERT_EQUAL(victim.calls, 1);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(victim.lock, 10000, NULL, NULL), ZKL_OK);
+    zkl_lock_free(victim.lock);
+    kit_close(session);
+}
+
+static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    struct victim *victim = payload;
+    (void)lock, (void)code, (void)grant, (void)err;
+    pause_a_little();
+    victim->calls++;
+}
+
+static int dispatch(struct victim *victim)
+{
+    return zkl_session_dispatch(victim->session);
+}
+
+/* Callbacks in dispatch, too: else nobody's would run any more. */
+static void test_in_dispatch(void)
+{
+    zkl_session_options options = kit_dispatched();
+    struct victim victim = {.session = kit_open(&options)};
+    victim.lock = kit_lock(victim.session, PATH, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(victim.lock, 10000, on_done, &victim, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl_lock_is_held(victim.lock)));
+    CU_ASSERT_EQUAL(victim_run(&victim, dispatch), 1);
+    CU_ASSERT_EQUAL(victim.calls, 1);
+    CU_ASSERT_EQUAL(zkl_lock_release(victim.lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(victim.lock, 10000, on_done, &victim, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY((zkl_session_dispatch(victim.session), victim.calls == 2)));
+    zkl_lock_free(victim.lock);
+    kit_close(victim.session);
+}
+
+/* Who has switched cancellation off finds it so. */
+static int look_at_state(struct victim *victim)
+{
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    zkl_lock_state(victim->lock);
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &before);
+    return before;
+}
+
+static void test_its_own_state_is_kept(void)
+{
+    zkl_session *session = kit_open(NULL);
+    struct victim victim = {.session = session, .lock = kit_lock(session, PATH, NULL)};
+    CU_ASSERT_EQUAL(victim_run(&victim, look_at_state), PTHREAD_CANCEL_DISABLE);
+    zkl_lock_free(victim.lock);
+    kit_close(session);
+}
+
+TESTS("thread_cancel", T(test_while_it_waits), T(test_before_many_calls), T(test_in_dispatch),
+      T(test_its_own_state_is_kept))
