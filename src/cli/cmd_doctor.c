@@ -19,6 +19,7 @@ static const struct poptOption options[] = {OPTION_END};
 struct doctor {
     struct cli *cli;
     int problems;
+    int serving; /* servers that say they belong to a quorum, or need none */
 };
 
 /* One finding: a line, or a JSON object. */
@@ -84,8 +85,8 @@ static void examine_server(struct doctor *doctor, const char *server)
 {
     char host[256];
     char answer[4096];
-    char version[64] = "of unknown version";
-    char mode[32] = "mode unknown";
+    char version[64];
+    char mode[32];
     char port[8];
     const char *why;
     split_server(server, host, sizeof host, port, sizeof port);
@@ -95,11 +96,20 @@ static void examine_server(struct doctor *doctor, const char *server)
         return;
     }
     double ms = (double)(clock_ns(CLOCK_MONOTONIC) - begin_ns) / 1e6;
-    value_of(answer, "Zookeeper version: ", version, sizeof version);
-    version[strcspn(version, "-")] = '\0'; /* the build's number follows */
-    value_of(answer, "Mode: ", mode, sizeof mode);
-    find(doctor, true, server, "%s, %s, answers in %.1fms", version, mode, ms);
-    examine_tick(doctor, server, host, port);
+    if (value_of(answer, "Zookeeper version: ", version, sizeof version) &&
+        value_of(answer, "Mode: ", mode, sizeof mode)) {
+        doctor->serving++;
+        version[strcspn(version, "-")] = '\0'; /* the build's number follows */
+        find(doctor, true, server, "%s, %s, answers in %.1fms", version, mode, ms);
+        examine_tick(doctor, server, host, port);
+    } else if (strstr(answer, "not currently serving")) {
+        find(doctor, false, server,
+             "it runs and serves nobody: no quorum; start the other servers, look at their logs");
+    } else if (strstr(answer, "whitelist")) {
+        find(doctor, true, server, "answers in %.1fms; its 4lw.commands.whitelist does not let us ask for more", ms);
+    } else {
+        find(doctor, false, server, "what answers there is no ZooKeeper");
+    }
 }
 
 static void examine_servers(struct doctor *doctor)
@@ -204,6 +214,10 @@ static int run(struct cli *cli, const struct cli_command *self, int argc, const 
     examine_servers(&doctor);
     fflush(stdout);
     code = cli_connect(cli, QUEUES_LIST_MS, &session);
+    if (code == EXIT_UNREACHABLE && doctor.serving > 0) {
+        find(&doctor, false, "session", "none, though %d of the servers say that they serve: %s", doctor.serving,
+             "their leader commits nothing; restart it (ZooKeeper 3.8.0 needs that at times after all servers paused)");
+    }
     if (code != CLI_GO_ON) {
         return code;
     }

@@ -1,0 +1,55 @@
+#!/bin/bash
+# doctor: three servers that are well, that are not what they were said to be, and that are no quorum.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_sandbox sandbox -n 3
+
+code 0 zklock doctor
+same "doctor finds three servers" "$(grep -cE '^ok   127\.0\.0\.1:[0-9]+: 3\.[0-9.]+, (leader|follower), answers in' "$work/out")" 3
+same "doctor finds one leader" "$(grep -c leader "$work/out")" 1
+matches "doctor, the session" "$(cat "$work/out")" "^ok   session: timeout 10000ms; a holder's lease is [0-9]+ms at the least"
+code 1 zklock --tick 1s doctor
+matches "a tick that is too short" "$(cat "$work/out")" '^BAD .*tickTime is 2000ms.*use --tick 2000ms'
+code 1 zklock -s "127.0.0.1:1,$ZKLOCK_SERVERS" doctor
+matches "a server that is down" "$(cat "$work/out")" '^BAD  127\.0\.0\.1:1: Connection refused'
+one=${ZKLOCK_SERVERS%%,*}
+code 0 zklock -s "[::ffff:127.0.0.1]:${one##*:}" doctor
+matches "a server in brackets" "$(cat "$work/out")" '^ok   \[::ffff:127\.0\.0\.1\]:[0-9]+: 3\.'
+timeout 5 zklock -s localhost doctor >"$work/out" 2>&1 # there may be one, or not
+if grep -q 'not host:port' "$work/out"; then bad "no port is the usual port"; else ok; fi
+code 1 zklock -s "127.0.0.1:1,$ZKLOCK_SERVERS" --json doctor
+same "doctor as JSON" "$(grep -cv '^{"v":1,"subject":".*","ok":\(true\|false\),"text":".*"}$' "$work/out")" 0
+
+# One of three is no quorum: it answers, and serves nobody.
+# shellcheck disable=SC2086
+set -- $ZKLOCK_SANDBOX_PIDS
+kill -STOP "$1" "$2"
+alone=${ZKLOCK_SERVERS##*,}
+not_serving() { grep -q "^BAD  $alone: it runs and serves nobody: no quorum" <<<"$(zklock -s "$alone" doctor)"; }
+await "the last server to notice" not_serving
+code 122 zklock -s "$alone" doctor
+same "no session" "$(grep -c session "$work/out")" 0
+# Nor is anybody else's service taken for one, and who says that it leads must also take a session.
+stranger() {
+    exec /usr/bin/python3 -c '
+import socket, sys
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+while True:
+    peer, _ = listener.accept()
+    if peer.recv(64)[:4] == b"srvr":
+        peer.sendall(sys.argv[1].encode())
+    peer.close()' "$1"
+}
+answer_is() {
+    : >"$work/port"
+    stranger "$1" >"$work/port" &
+    local it=$!
+    await "the stranger" lines "$work/port" 1
+    code 122 zklock -s "127.0.0.1:$(cat "$work/port")" doctor
+    kill "$it"
+    matches "who answers '$1'" "$(cat "$work/out")" "$2"
+}
+answer_is $'HTTP/1.1 400 Bad Request\r\n' '^BAD  127\.0\.0\.1:[0-9]+: what answers there is no ZooKeeper$'
+answer_is $'Zookeeper version: 3.8.0-x, built\nMode: leader\n' \
+    '^BAD  session: none, though 1 of the servers say that they serve: their leader commits nothing; restart it'

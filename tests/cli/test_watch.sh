@@ -1,0 +1,44 @@
+#!/bin/bash
+# watch: a stream of lines, a table on a terminal. One server: three that were all away may elect a leader and yet commit nothing (3.8.0).
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_sandbox sandbox
+
+mkfifo "$work/end"
+# watch: every change as a line, and an end when nobody reads; a table on a terminal.
+background zklock watch watched >"$work/watched"
+await "the empty queue" lines "$work/watched" 1
+zklock hold watched <>"$work/end" >/dev/null &
+holder=$!
+await "a holder in the stream" lines "$work/watched" 2
+kill -TERM "$holder"
+await "its end in the stream" lines "$work/watched" 3
+kill -INT "$pid"
+wait "$pid"
+same "exit code of watch after INT" $? 130
+matches "what watch says" "$(sed -n 2p "$work/watched")" '^\{"v":1,"path":"/locks/watched","contenders":\[\{"position":0,"holds":true,.*\}\],"foreign":0\}$'
+same "watch says each change once" "$(grep -c '"contenders":\[\]' "$work/watched")" 2
+code 0 timeout 20 bash -c 'zklock watch watched | head -n 1'
+# Servers that are away for a while do not end it; a signal does, also then.
+background zklock watch away >"$work/away" 2>"$work/said"
+await "the stream" lines "$work/away" 1
+# shellcheck disable=SC2086
+kill -STOP $ZKLOCK_SANDBOX_PIDS
+await "word of the silence" grep -q 'no answer from the servers' "$work/said"
+# shellcheck disable=SC2086
+kill -CONT $ZKLOCK_SANDBOX_PIDS
+zklock hold away <>"$work/end" >/dev/null &
+holder=$!
+await "the stream to go on" lines "$work/away" 2
+# shellcheck disable=SC2086
+kill -STOP $ZKLOCK_SANDBOX_PIDS
+begin=$(now_ms)
+kill -INT "$pid"
+wait "$pid"
+same "exit code of watch after INT, without servers" $? 130
+true_that "at once" [ $(($(now_ms) - begin)) -lt 5000 ]
+# shellcheck disable=SC2086
+kill -CONT $ZKLOCK_SANDBOX_PIDS
+kill "$holder"
+wait "$holder"
+matches "watch on a terminal" "$(TERM=xterm script -qec 'timeout -s INT 1 zklock watch watched' /dev/null </dev/null)" '/locks/watched'
