@@ -4,7 +4,8 @@ set -u
 
 : "${ZKLOCK:?the command under test}"
 PATH=$(dirname "$ZKLOCK"):$PATH
-export PATH
+LC_ALL=C.UTF-8 # in some languages $EPOCHREALTIME has a comma
+export PATH LC_ALL
 
 checks=0
 failures=0
@@ -67,6 +68,9 @@ await() {
     ok
 }
 
+# thrice CMD...: CMD succeeds, at the third time at the latest. For bounds on time: a machine that stalls misses one by itself.
+thrice() { "$@" || "$@" || "$@"; }
+
 # Runs CMD in the background as $pid, with every signal as it is at first: a script's background ignores INT and QUIT.
 background() {
     env --default-signal "$@" &
@@ -84,6 +88,16 @@ all_gone() {
     while read -r pid; do
         gone "$pid" || return 1
     done <"$1"
+}
+
+# The shell around zklock is named, or the one of whoever runs the tests decides: Ctrl-C reaches it, too, when zklock has the
+# terminal, and unlike bash, dash ends of it at once.
+on_terminal() { SHELL=/bin/bash script -qec "$1" /dev/null; }
+
+# until_seen PATTERN CMD: CMD on a terminal, what it shows in $work/seen; Ctrl-C as soon as that is like PATTERN (of grep -E).
+until_seen() {
+    : >"$work/seen"
+    { await "a terminal with '$1'" grep -qE -- "$1" "$work/seen" >&2; printf '\003'; } | on_terminal "stty -echo; $2" >>"$work/seen"
 }
 
 lines() { [ -e "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; }
