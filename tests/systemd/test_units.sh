@@ -8,8 +8,9 @@ command -v systemd-analyze >/dev/null || exit 77
 
 # As they are, but for the place of the command and of the settings.
 mkdir "$work/units"
+ln -s "$ZKLOCK" "$work/zklock"
 for unit in "$built"/*.service "$source"/*.timer; do
-    sed "s|$bindir/zklock|$ZKLOCK|; s|^EnvironmentFile=.*|EnvironmentFile=$work/settings|" "$unit" >"$work/units/$(basename "$unit")"
+    sed "s|$bindir/zklock|$work/zklock|; s|^EnvironmentFile=.*|EnvironmentFile=$work/settings|" "$unit" >"$work/units/$(basename "$unit")"
 done
 printf 'ZKLOCK_SERVERS=memory\nSLOT=1h\nCOMMAND=true\n' >"$work/settings"
 for instance in zklock-elect@demo.service zklock-once@demo.service zklock-once@demo.timer; do
@@ -24,7 +25,7 @@ starts() { sed -n 's/^ExecStart=\(.*\) %i -- $COMMAND$/\1/p' "$work/units/$1"; }
 
 for unit in zklock-elect@.service zklock-once@.service; do
     line=$(starts $unit)
-    matches "$unit" "$line" "^$ZKLOCK [a-z]+ --"
+    matches "$unit" "$line" "^$work/zklock [a-z]+ --"
     # shellcheck disable=SC2086,SC2016
     code 0 ${line/'${SLOT}'/1h} --help
 done
