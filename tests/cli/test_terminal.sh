@@ -4,27 +4,23 @@
 . "$(dirname "$0")/lib.sh"
 need_sandbox sandbox
 
-# The shell around zklock is named, or the one of whoever runs the tests decides: Ctrl-C reaches it, too, when zklock has the
-# terminal, and unlike bash, dash ends of it at once.
-on_terminal() { SHELL=/bin/bash script -qec "$1" /dev/null; }
-
 mkfifo "$work/end"
 zklock hold busy <"$work/end" >/dev/null &
 exec 8>"$work/end"
 await "a holder" queued busy 1
 me="$(hostname):[0-9]+ \($(id -un)\)"
 
-on_terminal "zklock run -w 1500ms busy true" </dev/null >"$work/seen"
-matches "a terminal" "$(cat "$work/seen")" "waiting for \"busy\": 1 ahead; held by $me for 00:00:0[0-9]"
+until_seen held "zklock run busy true"
+matches "a terminal" "$(cat "$work/seen")" "waiting for \"busy\": 1 ahead; held by $me for 00:00:[0-5][0-9]"
 # Narrow terminals: one line stays one line, a table is cut.
 plain() { tr -d '\r' | sed 's/\x1b\[[0-9;?]*[A-Za-z]/\n/g'; }
-on_terminal "stty cols 30; zklock run -w 1500ms busy true" </dev/null >"$work/seen"
+until_seen 'busy.: 1' "stty cols 30; zklock run busy true"
 matches "a narrow terminal" "$(plain <"$work/seen")" '^zklock: waiting for "busy": 1$'
-on_terminal "stty cols 20 rows 5; export TERM=xterm; timeout -s INT 1 zklock watch busy" </dev/null >"$work/seen"
-matches "watch on a narrow terminal" "$(plain <"$work/seen")" '^  holds  00:00:0[0-9] +$'
+until_seen holds "stty cols 20 rows 5; export TERM=xterm; zklock watch busy"
+matches "watch on a narrow terminal" "$(plain <"$work/seen")" '^  holds  00:00:[0-5][0-9] +$'
 same "lines of watch that wrap" "$(plain <"$work/seen" | awk 'length > 20')" ""
 true_that "the holder is bold" grep -q $'\e\[1m  holds' "$work/seen"
-on_terminal "export TERM=xterm NO_COLOR=1; timeout -s INT 1 zklock watch busy" </dev/null >"$work/seen"
+until_seen holds "export TERM=xterm NO_COLOR=1; zklock watch busy"
 matches "watch without colour" "$(plain <"$work/seen")" "^  holds .* $me\$"
 same "NO_COLOR is honoured" "$(grep -c $'\e\[1m' "$work/seen")" 0
 
@@ -40,7 +36,7 @@ wait
 # CMD may read the terminal, and gets what is typed on it.
 same "what is typed" "$(echo typed | on_terminal "zklock run x head -n 1" | tr -d '\r' | tail -1)" typed
 # Ctrl-C ends CMD, which is in the foreground.
-type_when_up() { until [ -s "$work/up" ]; do moment; done; printf '%b' "$1"; }
+type_when_up() { await "CMD" lines "$work/up" 1 >&2 && printf '%b' "$1"; }
 same "Ctrl-C" "$(type_when_up '\003' | on_terminal "zklock run x sh -c 'echo up >$work/up; exec sleep 60'; echo code \$?" |
     tr -d '\r' | tail -1 | sed 's|^^C||')" "code 130"
 rm "$work/up"
