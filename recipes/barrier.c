@@ -16,10 +16,8 @@ static int enter(zkl_session *session, const char *path, int64_t timeout_ms, zkl
     if (!session) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "session is NULL");
     }
-    if (timeout_ms < ZKL_WAIT_FOREVER) {
-        return zkl__fail(err, ZKL_EINVAL, 0, path, "timeout_ms is %lld; ZKL_WAIT_FOREVER is -1", (long long)timeout_ms);
-    }
-    int rc = zkl__path_check(path, err);
+    int rc = zkl__timeout_check(timeout_ms, err);
+    rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
     return rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
 }
 
@@ -371,7 +369,7 @@ int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms, zk
     if (!barrier) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "barrier is NULL");
     }
-    int rc = zkl__range_check("timeout_ms", timeout_ms, ZKL_WAIT_FOREVER, INT64_MAX, err);
+    int rc = zkl__timeout_check(timeout_ms, err);
     rc = rc == ZKL_OK ? zkl__place_keep(&barrier->place, err) : rc;
     if (rc == ZKL_OK) {
         rc = leave_and_wait(barrier, timeout_ms, err);

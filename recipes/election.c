@@ -238,13 +238,11 @@ static int publish(zkl_election *election, const char *value, int64_t timeout_ms
 
 int zkl_election_publish(zkl_election *election, const char *value, int64_t timeout_ms, zkl_error *err)
 {
-    if (!election || !value || timeout_ms < ZKL_WAIT_FOREVER) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         !election ? "election is NULL"
-                         : !value  ? "value is NULL"
-                                   : "timeout_ms");
+    if (!election || !value) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", election ? "value" : "election");
     }
-    int rc = zkl__text_check(value, err);
+    int rc = zkl__timeout_check(timeout_ms, err);
+    rc = rc == ZKL_OK ? zkl__text_check(value, err) : rc;
     rc = rc == ZKL_OK ? zkl__session_enter(election->place.session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;

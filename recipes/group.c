@@ -99,10 +99,8 @@ static int enter(zkl_group *group, int64_t timeout_ms, zkl_error *err)
     if (!group) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "group is NULL");
     }
-    if (timeout_ms < ZKL_WAIT_FOREVER) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "timeout_ms is %lld; ZKL_WAIT_FOREVER is -1", (long long)timeout_ms);
-    }
-    return zkl__session_enter(group->agent.session, err);
+    int rc = zkl__timeout_check(timeout_ms, err);
+    return rc == ZKL_OK ? zkl__session_enter(group->agent.session, err) : rc;
 }
 
 static bool is_in(const struct zkl_group *group)

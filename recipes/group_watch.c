@@ -141,10 +141,11 @@ static void close_ranks(struct snapshot *snapshot)
 
 int zkl_group_list(zkl_members **out, zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
 {
-    if (!out || !session || timeout_ms < ZKL_WAIT_FOREVER) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "out or session is NULL, or timeout_ms is below -1");
+    if (!out || !session) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "session" : "out");
     }
-    int rc = zkl__path_check(path, err);
+    int rc = zkl__timeout_check(timeout_ms, err);
+    rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
     rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;

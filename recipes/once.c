@@ -14,18 +14,13 @@
 #define LENGTH_MIN 1000
 #define LENGTH_MAX (3660 * ZKL__DAY_MS)
 
-static int check_timeout(int64_t timeout_ms, zkl_error *err)
-{
-    return zkl__range_check("timeout_ms", timeout_ms, ZKL_WAIT_FOREVER, INT64_MAX, err);
-}
-
 int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
 {
     if (!session) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "session is NULL");
     }
     int rc = zkl__path_check(path, err);
-    rc = rc == ZKL_OK ? check_timeout(timeout_ms, err) : rc;
+    rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
     rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
@@ -130,7 +125,7 @@ int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t t
     }
     int rc = zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err);
     rc = rc == ZKL_OK ? zkl__range_check("phase_ms", phase_ms, 0, length_ms - 1, err) : rc;
-    rc = rc == ZKL_OK ? check_timeout(timeout_ms, err) : rc;
+    rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
     rc = rc == ZKL_OK ? zkl__session_enter(place->session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
@@ -239,7 +234,7 @@ int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_m
                                  : "the slot is done");
     }
     bool recorded = false;
-    int rc = check_timeout(timeout_ms, err);
+    int rc = zkl__timeout_check(timeout_ms, err);
     return rc == ZKL_OK ? record_slot(lock, slot, timeout_ms, &recorded, err) : rc;
 }
 

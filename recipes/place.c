@@ -169,10 +169,8 @@ int zkl__place_enter(struct zkl__place *place, int64_t timeout_ms, zkl_error *er
     if (!place) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "the object is NULL");
     }
-    if (timeout_ms < ZKL_WAIT_FOREVER) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "timeout_ms is %lld; ZKL_WAIT_FOREVER is -1", (long long)timeout_ms);
-    }
-    return zkl__session_enter(place->session, err);
+    int rc = zkl__timeout_check(timeout_ms, err);
+    return rc == ZKL_OK ? zkl__session_enter(place->session, err) : rc;
 }
 
 int zkl__place_acquire(struct zkl__place *place, const struct zkl__rule *rule, int64_t timeout_ms, zkl_grant *grant,

@@ -160,11 +160,9 @@ static int enter_to_read(zkl_session *session, const void *out, const char *path
     if (!out || !session) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "session" : "out");
     }
-    if (timeout_ms < ZKL_WAIT_FOREVER) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "timeout_ms is %lld; ZKL_WAIT_FOREVER is -1", (long long)timeout_ms);
-    }
+    int rc = zkl__timeout_check(timeout_ms, err);
     bool root = path && strcmp(path, "/") == 0;
-    int rc = root ? ZKL_OK : zkl__path_check(path, err);
+    rc = rc == ZKL_OK && !root ? zkl__path_check(path, err) : rc;
     return rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
 }
 

@@ -73,16 +73,14 @@ int zkl_queue_remove(zkl_session *session, const char *path, const char *node, i
     if (!session || !node) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", session ? "node" : "session");
     }
-    if (timeout_ms < ZKL_WAIT_FOREVER) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "timeout_ms is %lld; ZKL_WAIT_FOREVER is -1", (long long)timeout_ms);
-    }
     if (token < 0) {
         return zkl__fail(err, ZKL_EINVAL, 0, path, "token is %lld", (long long)token);
     }
     if (strchr(node, '/') || zkl__name_parse(node).kind == ZKL_KIND_FOREIGN) {
         return zkl__fail(err, ZKL_EINVAL, 0, path, "node is not the name of a contender's znode");
     }
-    int rc = zkl__path_check(path, err);
+    int rc = zkl__timeout_check(timeout_ms, err);
+    rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
     rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;

@@ -68,13 +68,11 @@ int zkl_lock_revoke(zkl_session *session, const char *path, const char *node, in
     if (!session) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "session is NULL");
     }
-    if (timeout_ms < ZKL_WAIT_FOREVER) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "timeout_ms is %lld; ZKL_WAIT_FOREVER is -1", (long long)timeout_ms);
-    }
     if (node && zkl__name_parse(node).kind == ZKL_KIND_FOREIGN) {
         return zkl__fail(err, ZKL_EINVAL, 0, path, "node is not the name of a contender's znode");
     }
-    int rc = zkl__path_check(path, err);
+    int rc = zkl__timeout_check(timeout_ms, err);
+    rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }

@@ -22,6 +22,14 @@ int zkl__range_check(const char *name, int64_t value, int64_t least, int64_t mos
                      (long long)least, (long long)most);
 }
 
+int zkl__timeout_check(int64_t timeout_ms, zkl_error *err)
+{
+    return timeout_ms >= ZKL_WAIT_FOREVER
+               ? ZKL_OK
+               : zkl__fail(err, ZKL_EINVAL, 0, NULL, "timeout_ms is %lld; ZKL_WAIT_FOREVER is -1",
+                           (long long)timeout_ms);
+}
+
 static int check_numbers(const zkl_session_options *o, zkl_error *err)
 {
     const struct {

@@ -8,6 +8,8 @@
 
 /* ZKL_OK, or ZKL_EINVAL with the name, the value and the range in err. */
 int zkl__range_check(const char *name, int64_t value, int64_t least, int64_t most, zkl_error *err);
+/* As a call takes it: from ZKL_WAIT_FOREVER on. */
+int zkl__timeout_check(int64_t timeout_ms, zkl_error *err);
 int zkl__options_check(const zkl_session_options *options, zkl_error *err);
 
 /* Everything zkl_session_open was given, owned. */
