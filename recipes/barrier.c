@@ -106,7 +106,7 @@ int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *session, const
     if (!out || count == 0) {
         return zkl__fail(err, ZKL_EINVAL, 0, path, out ? "count is 0" : "out is NULL");
     }
-    const struct zkl__place_config config = {.fail_on_expiry = true, .release_timeout_ms = 1000};
+    const struct zkl__place_config config = {.on_expiry = ZKL_ON_EXPIRY_FAIL, .release_timeout_ms = 1000};
     struct zkl__place *place;
     int rc = zkl__place_new(&place, sizeof(zkl_double_barrier), &ops, session, path, &config, err);
     if (rc == ZKL_OK) {
@@ -143,8 +143,7 @@ static bool all_in(void *arg, const struct zkl__reply *reply)
 {
     struct crowd *crowd = arg;
     count_them(crowd, reply);
-    zkl_state state = zkl__place_look(&crowd->barrier->place).state;
-    crowd->lost = state != ZKL_STATE_HELD && state != ZKL_STATE_JEOPARDY;
+    crowd->lost = !zkl__state_holds(zkl__place_look(&crowd->barrier->place).state);
     return crowd->lost || crowd->ready || is_complete(crowd);
 }
 

@@ -18,7 +18,6 @@ struct zkl_election {
     struct zkl__place place; /* first */
     zkl_election_state_fn state_fn;
     void *state_payload;
-    bool keeps_on;   /* a waiter whose session ended queues again */
     zkl_cancel *run; /* of the zkl_election_run that is under way; NULL: there is none */
 };
 
@@ -50,9 +49,6 @@ int zkl_election_new(zkl_election **out, zkl_session *session, const char *path,
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "out is NULL");
     }
     int rc = zkl__sized_take(&o, options, &sized, err);
-    rc = rc == ZKL_OK
-             ? zkl__range_check("on_expiry", (int64_t)o.on_expiry, ZKL_ON_EXPIRY_REQUEUE, ZKL_ON_EXPIRY_FAIL, err)
-             : rc;
     if (rc == ZKL_OK) {
         rc = zkl__range_check("resign_timeout_ms", o.resign_timeout_ms, 0, ZKL__DAY_MS, err);
     }
@@ -63,7 +59,7 @@ int zkl_election_new(zkl_election **out, zkl_session *session, const char *path,
         .metadata = o.value,
         .acl = o.acl,
         .listens = o.state_fn != NULL,
-        .fail_on_expiry = o.on_expiry == ZKL_ON_EXPIRY_FAIL,
+        .on_expiry = o.on_expiry,
         .release_timeout_ms = o.resign_timeout_ms,
     };
     struct zkl__place *place;
@@ -72,7 +68,6 @@ int zkl_election_new(zkl_election **out, zkl_session *session, const char *path,
         zkl_election *election = (zkl_election *)place;
         election->state_fn = o.state_fn;
         election->state_payload = o.state_payload;
-        election->keeps_on = !config.fail_on_expiry;
         *out = election;
     }
     return rc;
@@ -151,11 +146,12 @@ static void end_run(zkl_election *election)
 static int run_terms(zkl_election *election, zkl_section_fn lead, void *payload, int *result, zkl_error *err)
 {
     zkl_cancel *cancel = election->run;
+    bool keeps_on = election->place.config.on_expiry == ZKL_ON_EXPIRY_REQUEUE;
     zkl_error last;
     int rc, value = 0;
     do {
         rc = zkl__section_run(cancel, &rule, ZKL_WAIT_FOREVER, lead, payload, &value, &last);
-    } while (value == 0 && (cancel->ran || (rc == ZKL_ELOST && election->keeps_on)));
+    } while (value == 0 && (cancel->ran || (rc == ZKL_ELOST && keeps_on)));
     if (value != 0 && result) {
         *result = value;
     }
@@ -273,8 +269,7 @@ zkl_state zkl_election_state(const zkl_election *election)
 
 bool zkl_election_is_leader(const zkl_election *election)
 {
-    zkl_state state = zkl_election_state(election);
-    return state == ZKL_STATE_HELD || state == ZKL_STATE_JEOPARDY;
+    return zkl__place_holds((const struct zkl__place *)election);
 }
 
 int64_t zkl_election_remaining_ms(const zkl_election *election)

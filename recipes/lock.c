@@ -50,9 +50,6 @@ int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path, const z
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "out is NULL");
     }
     int rc = zkl__sized_take(&o, options, &sized, err);
-    rc = rc == ZKL_OK
-             ? zkl__range_check("on_expiry", (int64_t)o.on_expiry, ZKL_ON_EXPIRY_REQUEUE, ZKL_ON_EXPIRY_FAIL, err)
-             : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -64,7 +61,7 @@ int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path, const z
         .listens = o.state_fn != NULL,
         .revocable = o.revoke_fn != NULL,
         .announces = true,
-        .fail_on_expiry = o.on_expiry == ZKL_ON_EXPIRY_FAIL,
+        .on_expiry = o.on_expiry,
         .max_hold_ms = o.max_hold_ms,
         .release_timeout_ms = o.release_timeout_ms,
     };

@@ -66,9 +66,6 @@ int zkl_multilock_new(zkl_multilock **out, zkl_session *session, const char *con
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "out is NULL");
     }
     int rc = zkl__sized_take(&o, options, &sized, err);
-    rc = rc == ZKL_OK
-             ? zkl__range_check("on_expiry", (int64_t)o.on_expiry, ZKL_ON_EXPIRY_REQUEUE, ZKL_ON_EXPIRY_FAIL, err)
-             : rc;
     rc = rc == ZKL_OK ? check_paths(paths, count, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
@@ -77,7 +74,7 @@ int zkl_multilock_new(zkl_multilock **out, zkl_session *session, const char *con
         .metadata = o.metadata,
         .acl = o.acl,
         .listens = o.state_fn != NULL,
-        .fail_on_expiry = o.on_expiry == ZKL_ON_EXPIRY_FAIL,
+        .on_expiry = o.on_expiry,
         .release_timeout_ms = o.release_timeout_ms,
         .paths = paths,
         .path_count = count,

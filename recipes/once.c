@@ -41,7 +41,7 @@ static bool is_held(const struct zkl__place *place, char node[ZKL__NAME_MAX])
 {
     struct zkl__standing now = zkl__place_look(place);
     strcpy(node, now.node);
-    return now.state == ZKL_STATE_HELD || now.state == ZKL_STATE_JEOPARDY;
+    return zkl__state_holds(now.state);
 }
 
 static int check_held(const struct zkl__place *place, char node[ZKL__NAME_MAX], zkl_error *err)

@@ -206,7 +206,7 @@ size_t zkl_partition_owned(const zkl_partition *partition, const char **names, s
     }
     for (size_t i = 0; i < partition->count; i++) {
         const struct zkl__piece *piece = partition->pieces[i];
-        if (piece->assigned && zkl__held(zkl__place_look(&piece->place).state)) {
+        if (piece->assigned && zkl__state_holds(zkl__place_look(&piece->place).state)) {
             if (owned < room) {
                 names[owned] = piece->name;
             }

@@ -46,11 +46,6 @@ struct zkl_partition {
     bool orphan;              /* freed from inside */
 };
 
-static inline bool zkl__held(zkl_state state)
-{
-    return state == ZKL_STATE_HELD || state == ZKL_STATE_JEOPARDY;
-}
-
 /* --- partition_shares.c -------------------------------------------------------------------------------------------- */
 
 extern const struct zkl__agent_ops zkl__partition_ops;

@@ -85,7 +85,7 @@ static void revoke(struct zkl__piece *piece, bool lost)
 static bool settle_once(struct zkl__piece *piece)
 {
     struct zkl__standing now = zkl__place_standing(&piece->place);
-    bool held = zkl__held(now.state);
+    bool held = zkl__state_holds(now.state);
     if (piece->calling) {
         return false; /* whoever calls goes on afterwards */
     }
@@ -106,7 +106,8 @@ static bool settle_once(struct zkl__piece *piece)
     }
     if (now.state == ZKL_STATE_WAITING && !piece->wanted) {
         zkl__place_cancel(&piece->place);
-    } else if (now.state == ZKL_STATE_IDLE && piece->wanted && zkl__held(state_of(&piece->partition->member->place))) {
+    } else if (now.state == ZKL_STATE_IDLE && piece->wanted &&
+               zkl__state_holds(state_of(&piece->partition->member->place))) {
         acquire(piece->partition, &piece->place, &zkl__rule_mutex);
     }
     return false;
@@ -161,7 +162,7 @@ static bool look(zkl_partition *partition, struct zkl__standing *now)
         partition->view = partition->news;
         partition->news = NULL;
     }
-    if (partition->running && zkl__held(now->state) && strcmp(now->node, partition->node) != 0) {
+    if (partition->running && zkl__state_holds(now->state) && strcmp(now->node, partition->node) != 0) {
         strcpy(partition->node, now->node);
         partition->stale = true;
         zkl__agent_wake(&partition->agent);
@@ -174,7 +175,7 @@ static bool look(zkl_partition *partition, struct zkl__standing *now)
 static void keep_membership(zkl_partition *partition, zkl_state state, bool running)
 {
     struct zkl__place *place = &partition->member->place;
-    if (state == ZKL_STATE_LOST || (zkl__held(state) && !running)) {
+    if (state == ZKL_STATE_LOST || (zkl__state_holds(state) && !running)) {
         zkl__place_release(place, NULL);
     } else if (state == ZKL_STATE_WAITING && !running) {
         zkl__place_cancel(place);
@@ -189,7 +190,7 @@ static void reconcile(zkl_partition *partition)
     struct zkl__standing now;
     bool running = look(partition, &now);
     keep_membership(partition, now.state, running);
-    want(partition, running && zkl__held(now.state) ? now.node : NULL);
+    want(partition, running && zkl__state_holds(now.state) ? now.node : NULL);
     for (size_t i = 0; i < partition->count; i++) { /* first what goes: cap is never exceeded */
         if (!partition->pieces[i]->wanted) {
             settle(partition->pieces[i]);
@@ -311,7 +312,7 @@ static void act(struct zkl__agent *agent)
         partition->retry = false;
         zkl__agent_post(agent);
     }
-    if (partition->running && partition->stale && zkl__held(zkl__place_look(&partition->member->place).state)) {
+    if (partition->running && partition->stale && zkl__state_holds(zkl__place_look(&partition->member->place).state)) {
         zkl__agent_ask(agent, &list);
     }
 }

@@ -92,6 +92,9 @@ static int check_config(const char *path, const struct zkl__place_config *config
         rc = zkl__acl_check(config->acl, err);
     }
     if (rc == ZKL_OK) {
+        rc = zkl__range_check("on_expiry", (int64_t)config->on_expiry, ZKL_ON_EXPIRY_REQUEUE, ZKL_ON_EXPIRY_FAIL, err);
+    }
+    if (rc == ZKL_OK) {
         rc = zkl__range_check("max_hold_ms", config->max_hold_ms, 0, 10000 * ZKL__DAY_MS, err);
     }
     if (rc == ZKL_OK) {
@@ -359,8 +362,7 @@ struct zkl__standing zkl__place_standing(const struct zkl__place *place)
 
 bool zkl__place_holds(const struct zkl__place *place)
 {
-    zkl_state state = zkl__place_standing(place).state;
-    return state == ZKL_STATE_HELD || state == ZKL_STATE_JEOPARDY;
+    return zkl__state_holds(zkl__place_standing(place).state);
 }
 
 size_t zkl__place_node_at(const struct zkl__place *place, size_t seat, char *name, size_t size)

@@ -45,7 +45,7 @@ struct zkl__place_config {
     bool listens;   /* ops->tell is wanted */
     bool revocable; /* ops->revoked is wanted */
     bool announces; /* see core/contender.h */
-    bool fail_on_expiry;
+    zkl_on_expiry on_expiry;
     int64_t max_hold_ms;
     int64_t release_timeout_ms;
     const char *const *paths; /* NULL: the one that zkl__place_new has; else all, of which that is the first */
@@ -104,7 +104,12 @@ struct zkl__standing {
 struct zkl__standing zkl__place_standing(const struct zkl__place *place);
 struct zkl__standing zkl__place_look(const struct zkl__place *place); /* the same, inside enter/leave */
 
-bool zkl__place_holds(const struct zkl__place *place); /* held, or in jeopardy */
+/* Held, or in jeopardy. */
+static inline bool zkl__state_holds(zkl_state state)
+{
+    return state == ZKL_STATE_HELD || state == ZKL_STATE_JEOPARDY;
+}
+bool zkl__place_holds(const struct zkl__place *place);
 /* As zkl_lock_node; at: in the queue of that number, of a multi-lock's. */
 size_t zkl__place_node(const struct zkl__place *place, char *name, size_t size);
 size_t zkl__place_node_at(const struct zkl__place *place, size_t seat, char *name, size_t size);

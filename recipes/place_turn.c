@@ -179,7 +179,7 @@ int zkl__turn_begin(struct zkl__turn **out, struct zkl__place *place, const stru
         .path = place->path,
         .metadata = place->config.metadata ? place->config.metadata : zkl__session_whoami(place->session),
         .acl = place->config.acl,
-        .fail_on_expiry = place->config.fail_on_expiry,
+        .fail_on_expiry = place->config.on_expiry == ZKL_ON_EXPIRY_FAIL,
         .mark = place->config.recover,
         .revocable = place->config.revocable,
         .announces = place->config.announces,

@@ -17,10 +17,10 @@ static void tell_user(struct zkl__place *place, zkl_state state)
     semaphore->state_fn(semaphore, state, semaphore->state_payload);
 }
 
-static void complete(struct zkl__place *place, zkl__any_fn done, void *payload, int code, const zkl_grant *grant_,
+static void complete(struct zkl__place *place, zkl__any_fn done, void *payload, int code, const zkl_grant *grant,
                      const zkl_error *err)
 {
-    ((zkl_permitted_fn)done)((zkl_semaphore *)place, code, grant_, err, payload);
+    ((zkl_permitted_fn)done)((zkl_semaphore *)place, code, grant, err, payload);
 }
 
 static void session_changed(struct zkl__object *object, zkl_session_state state)
@@ -48,17 +48,13 @@ static const struct zkl__place_ops ops = {
 
 ZKL__SIZED(sized, zkl_semaphore_options, ZKL_SEMAPHORE_OPTIONS_INIT, state_payload, state_payload);
 
-static int check_arguments(zkl_semaphore **out, const char *path, int limit, const zkl_semaphore_options *o,
-                           zkl_error *err)
+static int check_arguments(zkl_semaphore **out, const char *path, int limit, zkl_error *err)
 {
     char longest[ZKL_PATH_MAX + 1];
     if (!out) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "out is NULL");
     }
     int rc = zkl__range_check("limit", limit, 1, ZKL_PERMITS_MAX, err);
-    if (rc == ZKL_OK) {
-        rc = zkl__range_check("on_expiry", (int64_t)o->on_expiry, ZKL_ON_EXPIRY_REQUEUE, ZKL_ON_EXPIRY_FAIL, err);
-    }
     if (rc == ZKL_OK) {
         rc = zkl__path_check(path, err);
     }
@@ -80,7 +76,7 @@ int zkl_semaphore_new(zkl_semaphore **out, zkl_session *session, const char *pat
 {
     zkl_semaphore_options o;
     int rc = zkl__sized_take(&o, options, &sized, err);
-    rc = rc == ZKL_OK ? check_arguments(out, path, limit, &o, err) : rc;
+    rc = rc == ZKL_OK ? check_arguments(out, path, limit, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -88,7 +84,7 @@ int zkl_semaphore_new(zkl_semaphore **out, zkl_session *session, const char *pat
         .metadata = o.metadata,
         .acl = o.acl,
         .listens = o.state_fn != NULL,
-        .fail_on_expiry = o.on_expiry == ZKL_ON_EXPIRY_FAIL,
+        .on_expiry = o.on_expiry,
         .release_timeout_ms = o.release_timeout_ms,
     };
     struct zkl__place *place;
@@ -121,11 +117,11 @@ static int check_count(const zkl_semaphore *semaphore, int count, zkl_error *err
                      : zkl__fail(err, ZKL_EINVAL, 0, NULL, "semaphore is NULL");
 }
 
-int zkl_semaphore_acquire(zkl_semaphore *semaphore, int count, int64_t timeout_ms, zkl_grant *grant_, zkl_error *err)
+int zkl_semaphore_acquire(zkl_semaphore *semaphore, int count, int64_t timeout_ms, zkl_grant *grant, zkl_error *err)
 {
     const struct zkl__permits_request request = {zkl__permits_queue, count};
     int rc = check_count(semaphore, count, err);
-    return rc == ZKL_OK ? zkl__place_acquire(&semaphore->place, &request.rule, timeout_ms, grant_, err) : rc;
+    return rc == ZKL_OK ? zkl__place_acquire(&semaphore->place, &request.rule, timeout_ms, grant, err) : rc;
 }
 
 int zkl_semaphore_acquire_async(zkl_semaphore *semaphore, int count, int64_t timeout_ms, zkl_permitted_fn done,
@@ -211,8 +207,7 @@ zkl_state zkl_semaphore_state(const zkl_semaphore *semaphore)
 
 bool zkl_semaphore_is_held(const zkl_semaphore *semaphore)
 {
-    zkl_state state = zkl_semaphore_state(semaphore);
-    return state == ZKL_STATE_HELD || state == ZKL_STATE_JEOPARDY;
+    return zkl__place_holds((const struct zkl__place *)semaphore);
 }
 
 int64_t zkl_semaphore_remaining_ms(const zkl_semaphore *semaphore)
