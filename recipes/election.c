@@ -1,5 +1,5 @@
 /* election.c - the candidate: whoever stands first in the queue leads. */
-#include "call.h"
+#include "await.h"
 #include "section.h"
 
 #include "error.h"
@@ -183,30 +183,14 @@ int zkl_election_run(zkl_election *election, int64_t margin_ms, zkl_section_fn l
 
 /* --- the value ----------------------------------------------------------------------------------------------------- */
 
-struct publication {
-    const char *path, *node, *value;
+struct answer {
     enum zkl__rc rc;
     int zk_code;
 };
 
-static void make_set(void *arg, size_t index, struct zkl__op *op)
+static void look(void *arg, const struct zkl__reply *reply)
 {
-    const struct publication *publication = arg;
-    (void)index;
-    *op = (struct zkl__op){.kind = ZKL__OP_SET,
-                           .dir = publication->path,
-                           .name = publication->node,
-                           .data = publication->value,
-                           .size = strlen(publication->value),
-                           .version = -1};
-}
-
-static void look_at_set(void *arg, size_t index, const struct zkl__reply *reply)
-{
-    struct publication *publication = arg;
-    (void)index;
-    publication->rc = reply->rc;
-    publication->zk_code = reply->zk_code;
+    *(struct answer *)arg = (struct answer){reply->rc, reply->zk_code};
 }
 
 /* Inside. */
@@ -218,18 +202,20 @@ static int publish(zkl_election *election, const char *value, int64_t timeout_ms
     if (now.token == 0) {
         return zkl__fail(err, ZKL_ENOTHELD, 0, place->path, "only the leader publishes a value");
     }
-    struct publication publication = {place->path, now.node, value, ZKL__RC_OK, 0};
-    struct zkl__reads reads = {1, make_set, look_at_set, &publication};
-    int rc = zkl__session_read(session, &reads, zkl__deadline(zkl__session_now(session), timeout_ms), err);
+    const struct zkl__op op = {
+        .kind = ZKL__OP_SET, .dir = place->path, .name = now.node, .data = value, .size = strlen(value), .version = -1};
+    struct answer answer;
+    int64_t deadline = zkl__deadline(zkl__session_now(session), timeout_ms);
+    int rc = zkl__session_insist(session, &op, deadline, look, &answer, err);
     if (rc != ZKL_OK) {
         return rc;
     }
-    if (publication.rc == ZKL__RC_NONODE || zkl__place_look(place).token != now.token) {
-        return zkl__fail(err, ZKL_ELOST, publication.zk_code, place->path, "leadership was lost meanwhile");
+    if (answer.rc == ZKL__RC_NONODE || zkl__place_look(place).token != now.token) {
+        return zkl__fail(err, ZKL_ELOST, answer.zk_code, place->path, "leadership was lost meanwhile");
     }
-    return publication.rc == ZKL__RC_OK ? ZKL_OK
-                                        : zkl__fail(err, zkl__rc_code(publication.rc), publication.zk_code, place->path,
-                                                    "the server refused it");
+    return answer.rc == ZKL__RC_OK
+               ? ZKL_OK
+               : zkl__fail(err, zkl__rc_code(answer.rc), answer.zk_code, place->path, "the server refused it");
 }
 
 int zkl_election_publish(zkl_election *election, const char *value, int64_t timeout_ms, zkl_error *err)

@@ -1,7 +1,7 @@
 /* group_watch.c - who is in a group: a list, and a callback on every change of it. */
 #include "agent.h"
 
-#include "call.h"
+#include "await.h"
 #include "error.h"
 #include "heap.h"
 #include "path.h"
@@ -62,16 +62,9 @@ struct snapshot {
     bool failed;
 };
 
-static void ask_ids(void *arg, size_t index, struct zkl__op *op)
-{
-    (void)index;
-    *op = (struct zkl__op){.kind = ZKL__OP_CHILDREN, .dir = ((struct snapshot *)arg)->path};
-}
-
-static void look_at_ids(void *arg, size_t index, const struct zkl__reply *reply)
+static void look_at_ids(void *arg, const struct zkl__reply *reply)
 {
     struct snapshot *snapshot = arg;
-    (void)index;
     snapshot->rc = reply->rc;
     if (reply->rc == ZKL__RC_OK) {
         snapshot->ids = ids_copy(&snapshot->heap, reply);
@@ -107,8 +100,8 @@ static void look_at_member(void *arg, size_t index, const struct zkl__reply *rep
 /* Inside. */
 static int take_snapshot(struct snapshot *snapshot, zkl_session *session, int64_t deadline, zkl_error *err)
 {
-    struct zkl__reads list = {1, ask_ids, look_at_ids, snapshot};
-    int rc = zkl__session_read(session, &list, deadline, err);
+    const struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = snapshot->path};
+    int rc = zkl__session_insist(session, &list, deadline, look_at_ids, snapshot, err);
     if (rc == ZKL_OK && snapshot->rc != ZKL__RC_OK && snapshot->rc != ZKL__RC_NONODE) {
         return zkl__fail(err, zkl__rc_code(snapshot->rc), 0, snapshot->path, "its members may not be listed");
     }

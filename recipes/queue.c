@@ -1,5 +1,5 @@
 /* queue.c - who holds and who waits: reads only. */
-#include "call.h"
+#include "await.h"
 
 #include "error.h"
 #include "heap.h"
@@ -55,10 +55,9 @@ struct snapshot {
     bool failed;
 };
 
-static void look_at_children(void *arg, size_t index, const struct zkl__reply *reply)
+static void look_at_children(void *arg, const struct zkl__reply *reply)
 {
     struct snapshot *snapshot = arg;
-    (void)index;
     snapshot->rc = reply->rc;
     for (size_t i = 0; reply->rc == ZKL__RC_OK && i < reply->child_count; i++) {
         const char *name = reply->children[i];
@@ -68,12 +67,6 @@ static void look_at_children(void *arg, size_t index, const struct zkl__reply *r
             strings_add(&snapshot->names, zkl__copy(&snapshot->heap, name, strlen(name)));
         }
     }
-}
-
-static void ask_children(void *arg, size_t index, struct zkl__op *op)
-{
-    (void)index;
-    *op = (struct zkl__op){.kind = ZKL__OP_CHILDREN, .dir = ((struct snapshot *)arg)->path};
 }
 
 static void ask_entry(void *arg, size_t index, struct zkl__op *op)
@@ -136,8 +129,8 @@ static void put_in_order(struct snapshot *snapshot)
 /* Inside. */
 static int take_snapshot(struct snapshot *snapshot, zkl_session *session, int64_t deadline, zkl_error *err)
 {
-    struct zkl__reads list = {1, ask_children, look_at_children, snapshot};
-    int rc = zkl__session_read(session, &list, deadline, err);
+    const struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = snapshot->path};
+    int rc = zkl__session_insist(session, &list, deadline, look_at_children, snapshot, err);
     if (rc == ZKL_OK && snapshot->rc != ZKL__RC_OK && snapshot->rc != ZKL__RC_NONODE) {
         return zkl__fail(err, zkl__rc_code(snapshot->rc), 0, snapshot->path, "its children may not be listed");
     }

@@ -1,5 +1,5 @@
 /* queue_remove.c - an operator takes a contender's place away. */
-#include "call.h"
+#include "await.h"
 
 #include "error.h"
 #include "name.h"
@@ -16,16 +16,9 @@ struct removal {
     struct zkl__stat stat;
 };
 
-static void make(void *arg, size_t index, struct zkl__op *op)
-{
-    (void)index;
-    *op = ((struct removal *)arg)->op;
-}
-
-static void look(void *arg, size_t index, const struct zkl__reply *reply)
+static void look(void *arg, const struct zkl__reply *reply)
 {
     struct removal *removal = arg;
-    (void)index;
     removal->rc = reply->rc;
     removal->zk_code = reply->zk_code;
     removal->stat = reply->stat;
@@ -34,9 +27,8 @@ static void look(void *arg, size_t index, const struct zkl__reply *reply)
 /* Inside. Sent again when a lost connection left it unanswered: a second delete finds nothing, or the same znode. */
 static int ask(struct removal *removal, zkl_session *session, enum zkl__op_kind kind, int64_t deadline, zkl_error *err)
 {
-    struct zkl__reads reads = {1, make, look, removal};
     removal->op.kind = kind;
-    return zkl__session_read(session, &reads, deadline, err);
+    return zkl__session_insist(session, &removal->op, deadline, look, removal, err);
 }
 
 /* Inside. The servers check a version, not a czxid: so the znode is looked at (in the way that needs no permission), and deleted as it

@@ -1,5 +1,5 @@
 /* session.c - the session as its user sees it: open, close, callbacks, facts. */
-#include "call.h"
+#include "await.h"
 
 #include "error.h"
 #include "sized.h"
@@ -46,16 +46,8 @@ static int await_connection(zkl_session *session, int64_t deadline, zkl_error *e
                      (long long)settings->options.connect_timeout_ms, failed->text[0] ? ": " : "", failed->text);
 }
 
-static void make_exists(void *arg, size_t index, struct zkl__op *op)
+static void look_exists(void *arg, const struct zkl__reply *reply)
 {
-    (void)arg;
-    (void)index;
-    *op = (struct zkl__op){.kind = ZKL__OP_EXISTS, .dir = "/"};
-}
-
-static void look_exists(void *arg, size_t index, const struct zkl__reply *reply)
-{
-    (void)index;
     *(bool *)arg = reply->rc != ZKL__RC_NONODE;
 }
 
@@ -64,10 +56,14 @@ static int check_chroot(zkl_session *session, int64_t deadline, zkl_error *err)
 {
     const char *servers = zkl__session_settings(session)->servers;
     bool there = true;
-    struct zkl__reads reads = {1, make_exists, look_exists, &there};
-    int rc = zkl__session_read(session, &reads, deadline, NULL);
+    const struct zkl__op op = {.kind = ZKL__OP_EXISTS, .dir = "/"};
+    zkl_error why;
+    int rc = zkl__session_insist(session, &op, deadline, look_exists, &there, &why);
     if (rc == ZKL_ECLOSED) {
         return refused(session, err); /* first connected, then refused: so the servers do it */
+    }
+    if (rc != ZKL_OK && rc != ZKL_ETIMEOUT) {
+        return zkl__fail(err, rc, 0, NULL, "%s", why.text);
     }
     if (rc != ZKL_OK) {
         return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "%.120s took the connection and gave no further answer", servers);
