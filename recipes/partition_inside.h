@@ -15,11 +15,13 @@ struct zkl__piece {
     bool wanted;      /* by our share of the members we know */
     bool assigned;    /* told so; guarded */
     bool calling;     /* its user's function runs */
+    bool refused;     /* by the servers, and that was said */
 };
 
 struct zkl__member {
     struct zkl__place place; /* first */
     zkl_partition *partition;
+    bool refused;
 };
 
 struct zkl__members {
@@ -41,6 +43,8 @@ struct zkl_partition {
     bool running;
     bool stale;               /* the members are to be read */
     bool retry;               /* something was refused */
+    bool unread;              /* the members could not be listed, and that was said */
+    int64_t patience;         /* ns, before what was refused is tried again */
     char node[ZKL__NAME_MAX]; /* ours among the members, the last one */
     unsigned depth;           /* of callbacks, one inside the other */
     bool orphan;              /* freed from inside */

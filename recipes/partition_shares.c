@@ -9,9 +9,12 @@
 #include "name.h"
 #include "share.h"
 
+#include <stdio.h>
 #include <string.h>
 
-#define AGAIN_NS (2000 * ZKL__MS) /* what was refused is tried again */
+/* What was refused is tried again. */
+#define PATIENCE_LEAST (100 * ZKL__MS)
+#define PATIENCE_MOST (5000 * ZKL__MS)
 
 /* A member is there as soon as its node is: waits for nobody. */
 static const struct zkl__rule member_rule = {"lock-", 0};
@@ -23,23 +26,66 @@ static zkl_state state_of(const struct zkl__place *place)
 
 static void nothing(void) {}
 
-/* Looks again in a while. */
+/* --- what is refused ----------------------------------------------------------------------------------------------- */
+
+/* Inside. Looks again in a while, each time a longer one. */
+static void put_off(zkl_partition *partition)
+{
+    int64_t longer = 2 * partition->patience < PATIENCE_MOST ? 2 * partition->patience : PATIENCE_MOST;
+    partition->patience = longer > PATIENCE_LEAST ? longer : PATIENCE_LEAST;
+    zkl__agent_put_off(&partition->agent, partition->patience);
+}
+
 static void try_later(zkl_partition *partition)
 {
     if (zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
         partition->retry = true;
         if (!partition->agent.alarm.set) {
-            zkl__agent_put_off(&partition->agent, AGAIN_NS);
+            put_off(partition);
         }
         zkl__session_leave(partition->agent.session);
     }
 }
 
-static void acquire(zkl_partition *partition, struct zkl__place *place, const struct zkl__rule *rule)
+/* Inside. Said once, until it is not so any more. */
+static void say(const zkl_partition *partition, const char *path, bool *said, int code, const char *what)
 {
-    int rc = zkl__place_acquire_async(place, rule, ZKL_WAIT_FOREVER, nothing, NULL, NULL);
+    if (!*said) {
+        char text[ZKL_ERROR_TEXT_MAX + 160];
+        snprintf(text, sizeof text, "refused: %s%s; it is tried again", what,
+                 code == ZKL_EAUTH ? ". Let this session read, create and delete there, or give it credentials" : "");
+        zkl__session_log(partition->agent.session, ZKL_LOG_WARN, "partition", path, text);
+        *said = true;
+    }
+}
+
+static void on_refused(zkl_partition *partition, const struct zkl__place *place, bool *said, const zkl_error *err)
+{
+    if (zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
+        say(partition, place->path, said, err->code, err->text);
+        zkl__session_leave(partition->agent.session);
+    }
+    try_later(partition);
+}
+
+static void on_taken(zkl_partition *partition, const struct zkl__place *place, bool *said)
+{
+    if (zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
+        if (*said) {
+            zkl__session_log(partition->agent.session, ZKL_LOG_INFO, "partition", place->path, "not refused any more");
+        }
+        *said = false;
+        partition->patience = 0;
+        zkl__session_leave(partition->agent.session);
+    }
+}
+
+static void acquire(zkl_partition *partition, struct zkl__place *place, const struct zkl__rule *rule, bool *said)
+{
+    zkl_error err;
+    int rc = zkl__place_acquire_async(place, rule, ZKL_WAIT_FOREVER, nothing, NULL, &err);
     if (rc != ZKL_OK && rc != ZKL_ECLOSED && rc != ZKL_EFORKED) {
-        try_later(partition);
+        on_refused(partition, place, said, &err);
     }
 }
 
@@ -108,7 +154,7 @@ static bool settle_once(struct zkl__piece *piece)
         zkl__place_cancel(&piece->place);
     } else if (now.state == ZKL_STATE_IDLE && piece->wanted &&
                zkl__state_holds(state_of(&piece->partition->member->place))) {
-        acquire(piece->partition, &piece->place, &zkl__rule_mutex);
+        acquire(piece->partition, &piece->place, &zkl__rule_mutex, &piece->refused);
     }
     return false;
 }
@@ -181,7 +227,7 @@ static void keep_membership(zkl_partition *partition, zkl_state state, bool runn
         zkl__place_cancel(place);
     }
     if (running && (state == ZKL_STATE_IDLE || state == ZKL_STATE_LOST)) {
-        acquire(partition, place, &member_rule);
+        acquire(partition, place, &member_rule, &partition->member->refused);
     }
 }
 
@@ -268,12 +314,16 @@ static void piece_told(struct zkl__place *place, zkl_state state)
 static void piece_completed(struct zkl__place *place, zkl__any_fn done, void *payload, int code, const zkl_grant *grant,
                             const zkl_error *err)
 {
-    (void)done, (void)payload, (void)grant, (void)err;
+    struct zkl__piece *piece = (struct zkl__piece *)place;
+    (void)done, (void)payload, (void)grant;
     if (refused(code)) {
-        try_later(((struct zkl__piece *)place)->partition);
-    } else {
-        piece_told(place, ZKL_STATE_HELD);
+        on_refused(piece->partition, place, &piece->refused, err);
+        return;
     }
+    if (code == ZKL_OK) {
+        on_taken(piece->partition, place, &piece->refused);
+    }
+    piece_told(place, ZKL_STATE_HELD);
 }
 
 static void member_told(struct zkl__place *place, zkl_state state)
@@ -288,12 +338,16 @@ static void member_told(struct zkl__place *place, zkl_state state)
 static void member_completed(struct zkl__place *place, zkl__any_fn done, void *payload, int code,
                              const zkl_grant *grant, const zkl_error *err)
 {
-    (void)done, (void)payload, (void)grant, (void)err;
+    struct zkl__member *member = (struct zkl__member *)place;
+    (void)done, (void)payload, (void)grant;
     if (refused(code)) {
-        try_later(((struct zkl__member *)place)->partition);
-    } else {
-        member_told(place, ZKL_STATE_HELD);
+        on_refused(member->partition, place, &member->refused, err);
+        return;
     }
+    if (code == ZKL_OK) {
+        on_taken(member->partition, place, &member->refused);
+    }
+    member_told(place, ZKL_STATE_HELD);
 }
 
 static void tell(struct zkl__agent *agent)
@@ -341,9 +395,14 @@ static void answer(struct zkl__agent *agent, const struct zkl__reply *reply)
     const zkl_heap *heap = zkl__session_heap(agent->session);
     struct zkl__members *view = reply->rc == ZKL__RC_OK ? copy_view(heap, reply) : NULL;
     if (!view) {
-        zkl__agent_put_off(agent, AGAIN_NS);
+        if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE && reply->rc != ZKL__RC_NOTAPPLIED) {
+            say(partition, partition->member->place.path, &partition->unread, zkl__rc_code(reply->rc),
+                "its members cannot be listed");
+        }
+        put_off(partition);
         return;
     }
+    partition->unread = false;
     zkl__free(heap, partition->news);
     partition->news = view;
     partition->stale = false;

@@ -57,7 +57,8 @@ ZKL_API int zkl_partition_new(zkl_partition **out, zkl_session *session, const c
 
 /* Joins, and returns without waiting for anything; assigned follows. From now on it takes part until it is stopped: over lost connections,
  * and over the end of its session too: then everything is revoked at the end of the lease, and it joins again by itself.
- * What the servers refuse for now (no permission, a limit) is tried again every two seconds. Started already: nothing happens.
+ * What the servers refuse (no permission, a quota, a limit) is tried again, after 100 ms at first and 5 s in the end, and said in the
+ * session's log: once for each place, by its path, as ZKL_LOG_WARN. Started already: nothing happens.
  * Errors: ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED. */
 ZKL_API int zkl_partition_start(zkl_partition *partition, zkl_error *err);
 
