@@ -20,8 +20,13 @@
 static const struct {
     const char *recipe, *name, *queues[2];
 } all_paths[ARENA_PATHS] = {
-    {"", "a", {""}},       {"", "b", {""}}, {"", "c", {""}}, {"rw:", "r", {""}}, {"sem:", "s", {"/locks", "/leases"}},
+    {"", "a", {""}},
+    {"", "b", {""}},
+    {"", "c", {""}},
+    {"rw:", "r", {""}},
+    {"sem:", "s", {"/locks", "/leases"}},
     {"elect:", "e", {""}},
+    {"recover:", "w", {""}},
 };
 /* Two of the locks at once. */
 #define MULTILOCK "multi:%s,%s", a->paths[0], a->paths[1]
@@ -312,6 +317,11 @@ void arena_start(struct arena *a, struct ensemble *servers, const char *parent, 
     if (mkdir(a->dir, 0700) != 0 || (a->record = history_open(a->dir, "nemesis")) < 0) {
         arena_complain(a, "no directory for histories");
         return;
+    }
+    for (int i = 0; i < ARENA_PATHS; i++) {
+        if (strcmp(all_paths[i].recipe, "recover:") == 0) {
+            arena_note(a, HISTORY_recovers, "nemesis", a->paths[i], 0, 0);
+        }
     }
     start_eye(a);
     ledgers_make(a);

@@ -18,7 +18,7 @@
 #define ARENA_PAUSE 500    /* ms: the sessions' leader_pause_ms, its default */
 #define ARENA_CONTENDERS 4
 #define ARENA_SERVERS 3
-#define ARENA_PATHS 6
+#define ARENA_PATHS 7
 #define ARENA_WORDS (ARENA_PATHS + 1)
 
 struct arena {

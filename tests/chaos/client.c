@@ -8,8 +8,9 @@
 #include "run_delay.h"
 #include "wait.h"
 
-#define SHORT_HOLD 150 /* ms: max_hold_ms of one lock in two */
-#define PATIENCE 60000 /* ms: a completion that has not come by then never comes */
+#define ASK_TIMEOUT 1000 /* ms */
+#define SHORT_HOLD 150   /* ms: max_hold_ms of one lock in two */
+#define PATIENCE 60000   /* ms: a completion that has not come by then never comes */
 
 static atomic_int callback_delay = -1; /* run_delay_open of the session's one thread for callbacks; -1: not met yet */
 
@@ -76,6 +77,13 @@ static void on_lost(struct object *o)
     note(c, o, HISTORY_told, NULL, 0, 0);
     atomic_fetch_add(&c->told, 1);
     callback_before = run_delay_ns(delay);
+}
+
+static void on_asked(struct object *o)
+{
+    struct client *c = o->payload;
+    note(c, o, HISTORY_heard, NULL, zkl_lock_token(o->as.lock), 0);
+    atomic_store(&c->asked, true);
 }
 
 /* --- acquires -------------------------------------------------------------------------------------------------------- */
@@ -180,6 +188,8 @@ static void hold(struct client *c, struct object *o, int64_t token, int64_t ms)
     int before = atomic_load(&c->told);
     struct ledger ledger = {.lock = o, .token = token};
     bool commits = o->kind == OBJECT_LOCK && dice_once_in(&c->dice, stubborn ? 3 : 12);
+    bool gives_way = dice_once_in(&c->dice, 2);
+    atomic_store(&c->asked, false);
     do {
         process_write(o, c->name, zkl_session_id(process.session), token, stubborn);
         held = held && look(c, o);
@@ -191,6 +201,7 @@ static void hold(struct client *c, struct object *o, int64_t token, int64_t ms)
         if (commits && dice_once_in(&c->dice, 4)) {
             ledger_commit(&ledger, c->name);
         }
+        end = gives_way && atomic_load(&c->asked) ? 0 : end;
         in_trouble = stubborn && held && object_remaining_ms(o) < least;
     } while ((((held || careless) && now_ms() < end) || in_trouble) && !atomic_load(&process.enough));
     if (careless) {
@@ -224,6 +235,27 @@ static struct object *some_object(struct client *c)
     return o;
 }
 
+/* Asks the holder to give way. */
+static void ask(struct client *c, const struct object *o)
+{
+    const int64_t hears_ms =
+        process.timeout_ms + 2 * process.tick_ms; /* who holds then has been heard by the servers since */
+    zkl_queue *queue;
+    if (zkl_queue_list(&queue, process.session, o->paths[0], ASK_TIMEOUT, NULL) != ZKL_OK) {
+        return;
+    }
+    if (queue->count > 0) {
+        struct history_line line = line_of(c, HISTORY_asked);
+        line.at = boot_ns();
+        int code = zkl_lock_revoke(process.session, o->paths[0], queue->entries[0].name, ASK_TIMEOUT, NULL);
+        line.result = zkl_error_name(code);
+        line.token = queue->entries[0].token;
+        line.lease = boot_ns() + hears_ms * MS;
+        process_note(o, &line);
+    }
+    zkl_queue_free(queue);
+}
+
 static void contend(struct client *c)
 {
     struct object *o = some_object(c);
@@ -234,6 +266,9 @@ static void contend(struct client *c)
     if (code == ZKL_OK) {
         hold(c, o, c->token, some_hold_ms(&c->dice));
     } else {
+        if (o->recovers) {
+            ask(c, o);
+        }
         poll(NULL, 0, (int)dice_below(&c->dice, 30)); /* tries, or there would be nothing but them */
     }
 }
@@ -264,7 +299,7 @@ void client_init(struct client *c, int number, uint64_t seed)
                 .on_expiry = dice_once_in(&c->dice, 3) ? ZKL_ON_EXPIRY_FAIL : ZKL_ON_EXPIRY_REQUEUE,
             };
             zkl_error err;
-            *o = (struct object){.lost = on_lost, .done = on_done, .payload = c};
+            *o = (struct object){.asked = on_asked, .lost = on_lost, .done = on_done, .payload = c};
             if (object_new(o, process.session, process.words[i], &options, &err) != ZKL_OK) {
                 process_give_up(process.words[i], &err);
             }

@@ -19,7 +19,8 @@ struct client {
     int code;
     int64_t token;
     atomic_int told;
-    int delay; /* run_delay_open of the thread */
+    atomic_bool asked; /* to give way */
+    int delay;         /* run_delay_open of the thread */
     atomic_llong
         cancelled_delay; /* run_delay_ns of the callbacks' thread when the pending acquire was cancelled; -1: it was not */
 };

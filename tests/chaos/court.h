@@ -12,6 +12,7 @@ struct hold {
     int takes;
     int64_t token, start, end;
     bool lost, told;
+    int64_t seen; /* when its holder looked last and held */
     int64_t lost_at;
     bool downgraded; /* what remains of the one before it, which has its token */
 };
@@ -19,7 +20,8 @@ struct hold {
 struct client {
     int process, next; /* next: another client of the process; -1: none */
     bool pending;
-    bool lost; /* the grant that it released last */
+    bool lost;    /* the grant that it released last */
+    bool unclean; /* the pending grant says so */
     int path, takes;
     int64_t deadline; /* 0: none */
     int64_t starved;  /* ns of the pending wait, or since the loss */
@@ -48,8 +50,11 @@ struct court {
     struct member *members; /* of a process */
     struct path {
         bool used, looked;
-        int of;        /* how much there is; 0: nobody asked yet */
-        int releasing; /* the client that released it whole last and is not back from it; -1: nobody */
+        int of; /* how much there is; 0: nobody asked yet */
+        bool recovers;
+        bool crashed;       /* the holder before was killed, and nobody has released since */
+        int64_t last_grant; /* its token: of one that all others wait for */
+        int releasing;      /* the client that released it whole last and is not back from it; -1: nobody */
         int64_t left, accepted;
         int64_t rest, owner_by,
             list_by; /* rest: since when nothing is broken. 0: nobody said so, or it has been looked at */
@@ -83,6 +88,10 @@ void court_see_leaving(struct court *c, struct client *client, const struct hist
 void court_see_group(struct court *c, const struct history_event *e);
 /* Before each event: what has to be so by then. */
 void court_check_rest(struct court *c, int64_t now);
+/* Where crashes are told of: a grant, a release that says so, the end of a process that holds. */
+void court_see_recovery(struct court *c, const struct client *client, const struct history_event *e);
+/* After the last event: who was asked to give way has heard so. */
+void court_judge_requests(struct court *c);
 /* After the last event: which guarded transactions were committed in which order, and what was answered. */
 void court_judge_commits(struct court *c);
 /* After the last event: which grants overlap, which tokens are out of order. */

@@ -5,8 +5,10 @@
 /* From the call on it holds nothing; what it waits for may still be granted, for nobody. */
 static void let_go(struct court *c, struct client *client, const struct history_event *e)
 {
-    if (client->hold >= 0) {
-        court_end_hold(court_hold(c, client), e->at);
+    struct hold *hold = court_hold(c, client);
+    if (hold) {
+        court_end_hold(hold, e->at);
+        c->paths[hold->path].crashed = false; /* it may have been released well */
     }
     client->hold = -1;
     client->leaving = true;

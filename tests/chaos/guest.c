@@ -59,6 +59,12 @@ static void on_lost(struct object *o)
     note(o->payload, HISTORY_told, NULL, 0, 0);
 }
 
+static void on_asked(struct object *o)
+{
+    struct guest *g = o->payload;
+    note(g, HISTORY_heard, NULL, atomic_load(&g->token), 0);
+}
+
 /* --- a visit --------------------------------------------------------------------------------------------------------- */
 
 static void ask(struct visit *v, int number)
@@ -70,7 +76,7 @@ static void ask(struct visit *v, int number)
     zkl_error err;
     *g = (struct guest){.session = v->session, .session_id = zkl_session_id(v->session)};
     snprintf(g->name, sizeof g->name, "%.30s.g%d", process.name, number);
-    g->object = (struct object){.lost = on_lost, .done = on_done, .payload = g};
+    g->object = (struct object){.asked = on_asked, .lost = on_lost, .done = on_done, .payload = g};
     if (object_new(&g->object, v->session, word, &options, &err) != ZKL_OK) {
         process_give_up(word, &err);
     }

@@ -26,6 +26,10 @@
  *   close      client     its session is closed now, with what it has and waits for; lease: when that has to be over
  *   closed     client     it is: result; what was pending has ended by now
  *   remains    client     after closed, ZKL_OK: so many znodes (token) of its session stand at path
+ *   recovers   whoever    all who use path use the option recover: after a crash the next one is told
+ *   unclean    client     before done: its grant says that the last holder did not release
+ *   asked      client     whoever holds path under that token was asked to give way: result; lease: by when it has heard so
+ *   heard      client     the holder's callback was called for such a request
  *   commit     client     a guarded transaction under a grant (token), the how manyeth (lease): result
  *   committed  whoever    the ledger of path has that transaction; in the order of these lines
  *   joined     process    is a member of the group at path from now on, by the name of the process
@@ -47,7 +51,7 @@
 /* clang-format off */
 #define HISTORY_OPS(X) \
     X(acquire) X(cancel) X(done) X(held) X(lost) X(told) X(downgrade) X(release) X(released) X(starved) X(late) \
-    X(free) X(freed) X(close) X(closed) X(remains) X(commit) X(committed) X(joined) X(left) X(listed) \
+    X(free) X(freed) X(close) X(closed) X(remains) X(unclean) X(recovers) X(asked) X(heard) X(commit) X(committed) X(joined) X(left) X(listed) \
     X(owner_by) X(list_by) X(stopped) X(continued) X(killed) X(breach) X(write) X(queue) X(fault)
 /* clang-format on */
 

@@ -11,12 +11,13 @@
 static void sum_up(const struct history *h, const struct verdict *v)
 {
     printf("%zu events, %zu waits, %zu grants (%zu beside others, %zu handed on inside a session, %zu seen too late), "
-           "%zu lost, %zu killed, %zu closed in the middle; %zu guarded transactions; %zu lists of members; %zu "
+           "%zu lost, %zu killed, %zu closed in the middle; %zu told of a crash, %zu requests heard; %zu guarded "
+           "transactions; %zu lists of members; %zu "
            "writes, %zu stopped by their "
            "token; longest wait after a deadline %.1f ms, for word of a loss %.1f ms; %zu violations",
            h->count, v->waits, v->grants, v->shared, v->handed, v->too_late, v->losses, v->killed, v->closes,
-           v->commits, v->listed, v->writes, v->refused, (double)v->worst_end_ns / 1e6, (double)v->worst_told_ns / 1e6,
-           verdict_total(v));
+           v->unclean, v->heard, v->commits, v->listed, v->writes, v->refused, (double)v->worst_end_ns / 1e6,
+           (double)v->worst_told_ns / 1e6, verdict_total(v));
     for (int i = 0; i < VERDICT_COUNT; i++) {
         if (v->found[i] > 0) {
             printf(", %zu %s", v->found[i], verdict_name(i));

@@ -37,10 +37,10 @@ static void on_changed(zkl_group_watcher *watcher, const char *const *ids, size_
     note(payload, HISTORY_listed, count > 0 ? text : NULL);
 }
 
-/* For a while; when all is calm, to the end. */
+/* For a while, long enough to lose a session or two in it, or not; when all is calm, to the end. */
 static void stay(struct member *m)
 {
-    int64_t end = now_ms() + dice_between(&m->dice, 100, 6000);
+    int64_t end = now_ms() + (dice_once_in(&m->dice, 3) ? 60000 : dice_between(&m->dice, 100, 4000));
     while (!atomic_load(&process.enough) && (process_calm() || now_ms() < end)) {
         if (process_calm()) {
             process_settled(PAGE_MEMBER);

@@ -7,6 +7,7 @@
 
 #define READERS 1000 /* more than there can be at once */
 #define PERMITS 3
+#define RECOVER "recover:"
 
 static const struct {
     const char *prefix;
@@ -21,6 +22,8 @@ static const struct {
 static void parse(struct object *o, const char *word)
 {
     o->kind = OBJECT_LOCK;
+    o->recovers = strncmp(word, RECOVER, strlen(RECOVER)) == 0;
+    word += o->recovers ? strlen(RECOVER) : 0;
     for (int i = 0; i < COUNT; i++) {
         size_t length = strlen(kinds[i].prefix);
         if (length > 0 && strncmp(word, kinds[i].prefix, length) == 0) {
@@ -49,6 +52,12 @@ static void on_lock(zkl_lock *lock, zkl_state state, void *payload)
 {
     (void)lock;
     tell(payload, state);
+}
+static void on_request(zkl_lock *lock, void *payload)
+{
+    struct object *o = payload;
+    (void)lock;
+    o->asked(o);
 }
 static void on_rwlock(zkl_rwlock *lock, zkl_state state, void *payload)
 {
@@ -131,6 +140,9 @@ int object_new(struct object *o, zkl_session *session, const char *word, const s
     switch (o->kind) {
     case OBJECT_LOCK:
         lock.state_fn = on_lock;
+        lock.recover = o->recovers;
+        lock.revoke_fn = o->recovers ? on_request : NULL;
+        lock.revoke_payload = o;
         return zkl_lock_new(&o->as.lock, session, o->paths[0], &lock, err);
     case OBJECT_RWLOCK:
         rwlock.state_fn = on_rwlock;

@@ -22,9 +22,11 @@ struct object {
     } as;
     char paths[OBJECT_PATHS][HISTORY_WORD];
     int path_count; /* 1, but for a multi-lock */
+    bool recovers;  /* a lock that tells of crashes, and hears when it is asked to give way */
     int of;         /* how much there is of it */
     int takes; /* of that, the next acquire, or the grant: 1 .. of; of a read/write lock 1 (reads) or all (writes) */
-    /* Both on the thread of callbacks. */
+    /* On the thread of callbacks. */
+    void (*asked)(struct object *o); /* to give way */
     void (*lost)(struct object *o);
     void (*done)(struct object *o, int code, const zkl_grant *grant); /* of object_acquire_async */
     void *payload;
@@ -35,7 +37,8 @@ struct object_options {
     zkl_on_expiry on_expiry;
 };
 
-/* word: "PATH" is a lock; "rw:PATH", "sem:PATH", "elect:PATH", "multi:PATH,PATH" are the others. lost, done and payload are the caller's to set. Results: as zkl_lock_new. */
+/* word: "PATH" is a lock; "rw:PATH", "sem:PATH", "elect:PATH", "multi:PATH,PATH" are the others, and "recover:PATH" a lock with that option
+ * and a revoke_fn. asked, lost, done and payload are the caller's to set. Results: as zkl_lock_new. */
 int object_new(struct object *o, zkl_session *session, const char *word, const struct object_options *options,
                zkl_error *err);
 void object_free(struct object *o);

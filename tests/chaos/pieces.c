@@ -63,10 +63,10 @@ static void look(struct pieces *p, int number)
     }
 }
 
-/* For a while; when all is calm, to the end. */
+/* For a while, long enough to lose a session or two in it, or not; when all is calm, to the end. */
 static void stay(struct pieces *p)
 {
-    int64_t end = now_ms() + dice_between(&p->dice, 500, 8000);
+    int64_t end = now_ms() + (dice_once_in(&p->dice, 3) ? 60000 : dice_between(&p->dice, 500, 6000));
     while (!atomic_load(&process.enough) && (process_calm() || now_ms() < end)) {
         if (process_calm()) {
             process_settled(PAGE_PIECES);

@@ -59,6 +59,10 @@ void process_note(const struct object *o, const struct history_line *line)
 
 void process_note_done(const struct object *o, struct history_line line, int code, const zkl_grant *grant)
 {
+    if (code == ZKL_OK && grant && grant->unclean) {
+        line.op = HISTORY_unclean;
+        process_note(o, &line);
+    }
     line.at = boot_ns();
     line.op = HISTORY_done;
     line.result = zkl_error_name(code);

@@ -93,6 +93,7 @@ static void see_acquire(struct court *c, struct client *client, const struct his
         return;
     }
     client->pending = true;
+    client->unclean = false;
     client->path = e->path;
     client->takes = e->takes;
     client->deadline = e->lease;
@@ -138,6 +139,7 @@ static void see_done(struct court *c, struct client *client, const struct histor
                                                 .takes = client->takes,
                                                 .token = e->token,
                                                 .start = e->at,
+                                                .seen = e->at,
                                                 .end = e->lease};
         client->hold = (int64_t)c->hold_count++;
         c->v->grants++;
@@ -145,6 +147,7 @@ static void see_done(struct court *c, struct client *client, const struct histor
         int releasing = c->paths[client->path].releasing;
         c->v->handed += releasing >= 0 && c->clients[releasing].process == client->process ? 1 : 0;
         c->paths[client->path].releasing = -1;
+        court_see_recovery(c, client, e);
         c->v->too_late += e->lease <= e->at ? 1 : 0;
     }
 }
@@ -189,6 +192,7 @@ static void see_released(struct court *c, const struct client *client, const str
         court_accuse(c, VERDICT_RELEASED_LOST, "%s had lost %s, and its release at %" PRId64 " says it had not",
                      CLIENT(e->client), PATH(e->path), e->at);
     }
+    court_see_recovery(c, client, e);
     if (e->path >= 0 && c->paths[e->path].releasing == e->client) {
         c->paths[e->path].releasing = -1;
     }
@@ -227,6 +231,7 @@ static void see_hold(struct court *c, struct client *client, const struct histor
         }
     } else if (e->op == HISTORY_held && !hold->lost) {
         hold->end = e->lease > hold->end ? e->lease : hold->end;
+        hold->seen = e->at;
     } else if (e->op == HISTORY_lost && !hold->lost) {
         see_lost(c, client, hold, e->at);
     } else if (e->op == HISTORY_told) {
@@ -240,6 +245,7 @@ static void see_killed(struct court *c, const struct history_event *e)
     for (int i = c->first_client[e->process]; i >= 0; i = c->clients[i].next) {
         struct client *client = &c->clients[i];
         if (client->hold >= 0) {
+            court_see_recovery(c, client, e);
             court_end_hold(court_hold(c, client), e->at);
         }
         client->hold = -1;
@@ -323,6 +329,11 @@ static void see(struct court *c, const struct history_event *e)
     case HISTORY_list_by:
         court_see_group(c, e);
         break;
+    case HISTORY_recovers:
+    case HISTORY_unclean:
+        court_see_recovery(c, client, e);
+        client->unclean = e->op == HISTORY_unclean;
+        break;
     case HISTORY_killed:
         see_killed(c, e);
         break;
@@ -389,6 +400,7 @@ void verdict_judge(struct verdict *verdict, const struct history *history, const
     see_the_end(c);
     court_judge_grants(c);
     court_judge_commits(c);
+    court_judge_requests(c);
     spans_free(&c->spans);
     free(c->clients);
     free(c->first_client);

@@ -1,0 +1,35 @@
+#include "court.h"
+
+#include <inttypes.h>
+
+static void see_grant(struct court *c, const struct client *client, struct path *path, const struct history_event *e)
+{
+    path->last_grant = e->token;
+    c->v->unclean += client->unclean ? 1 : 0;
+    if (path->crashed && !client->unclean) {
+        court_accuse(c, VERDICT_CRASH_UNTOLD, "%s was granted %s at %" PRId64 ", the first one after a crash",
+                     CLIENT(e->client), PATH(client->path), e->at);
+    }
+}
+
+/* A holder that had been stopped for long and lost is killed when others have held since: they were told. */
+static void see_crash(struct court *c, const struct client *client)
+{
+    const struct hold *hold = &c->holds[client->hold];
+    struct path *path = &c->paths[hold->path];
+    path->crashed = path->crashed || (path->recovers && path->last_grant == hold->token);
+}
+
+void court_see_recovery(struct court *c, const struct client *client, const struct history_event *e)
+{
+    struct path *path = e->path >= 0 ? &c->paths[e->path] : NULL;
+    if (e->op == HISTORY_killed) {
+        see_crash(c, client);
+    } else if (path && e->op == HISTORY_recovers) {
+        path->recovers = true;
+    } else if (path && e->op == HISTORY_done) {
+        see_grant(c, client, path, e);
+    } else if (path && e->op == HISTORY_released && e->good) {
+        path->crashed = false;
+    }
+}
