@@ -11,13 +11,13 @@
 extern "C" {
 #endif
 
-/* The barrier is up while the znode at path exists. It is nobody's: it outlives whoever put it there. */
+/* The barrier is up while the znode at path exists. It belongs to no session: it outlives whoever put it up. */
 
-/* Puts the barrier up; ZKL_OK also when it is. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED. */
+/* Puts the barrier up; ZKL_OK also when it was up already. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED. */
 ZKL_API int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err);
 /* Takes it away: all who wait go on. ZKL_OK also when it was not there. Errors as above. */
 ZKL_API int zkl_barrier_lift(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err);
-/* Waits until there is none. ZKL_ETIMEOUT: it was there all the time. Errors as above. */
+/* Waits until it is down. ZKL_ETIMEOUT: it was up all the time. Errors as above. */
 ZKL_API int zkl_barrier_wait(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err);
 
 /* One member of a double barrier. */
@@ -27,11 +27,12 @@ typedef struct zkl_double_barrier zkl_double_barrier;
  * Errors: ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *session, const char *path, size_t count,
                                    zkl_error *err);
-/* Waits until count members have entered; then all are in, and stay in whoever leaves. ZKL_ETIMEOUT: they were not; we are out again and no
- * znode of ours is left, or it is being removed. ZKL_ELOST: our session ended while we waited. ZKL_EDEADLK: entered already. */
+/* Waits until count members have entered; from then on all of them are in, even if one leaves at once. ZKL_ETIMEOUT: too few came in time;
+ * we are out again, and our znode is gone or being removed. ZKL_ELOST: our session ended while we waited. ZKL_EDEADLK: entered
+ * already. Others: ZKL_EAUTH, ZKL_ECANCELED (freed meanwhile), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err);
 /* Gives up our place and waits until every member has; a member that crashed counts as gone when its session ends.
- * ZKL_ETIMEOUT: some are still in; we are out. ZKL_ENOTHELD: not entered. */
+ * ZKL_ETIMEOUT: some are still in; we are out. ZKL_ENOTHELD: not entered. Others: ZKL_EAUTH, ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED. */
 ZKL_API int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err);
 /* Leaves without waiting, if entered. NULL is fine. */
 ZKL_API void zkl_double_barrier_free(zkl_double_barrier *barrier);

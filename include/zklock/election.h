@@ -6,8 +6,8 @@
  *
  * Guarantees. At most one leader by lease; a leader that knows it has lost before anybody else can lead; a token that rises with every
  * leader; the order of the queue. Threads, callbacks and timeouts are as in zklock/lock.h.
- * Caveat. An observer is told what the servers have: the leader it is told of may have lost its lease already. To act on behalf
- * of the leader is the leader's own business; zkl_election_is_leader is the only test that holds. */
+ * Caveat. An observer is told what the servers know: the leader it is told of may have lost its lease already. Only the leader
+ * itself may act as the leader, and zkl_election_is_leader is the only test for that. */
 #ifndef ZKLOCK_ELECTION_H
 #define ZKLOCK_ELECTION_H
 
@@ -47,10 +47,14 @@ typedef struct zkl_election_options {
 ZKL_API int zkl_election_new(zkl_election **out, zkl_session *session, const char *path,
                              const zkl_election_options *options, zkl_error *err);
 
-/* Stands for election and waits until it leads. timeout_ms, and errors: as zkl_lock_acquire (0: only if nobody else stands). */
+/* Stands for election and waits until it leads. timeout_ms: as zkl_lock_acquire (0: a try: ZKL_EBUSY if anybody else stands).
+ * Errors: ZKL_ETIMEOUT, ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST (session lost; see on_expiry), ZKL_EDEADLK (already pending or leading), ZKL_EAUTH,
+ * ZKL_ECONFLICT (part of the path is an ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot is gone), ZKL_ELIMIT (watches),
+ * ZKL_EUNSUPPORTED (the server refused it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_election_campaign(zkl_election *election, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
 
-/* The same without waiting: exactly one call of done follows a ZKL_OK of this one, none any other result. */
+/* The same without waiting: exactly one call of done follows if this returns ZKL_OK, and none otherwise. Errors of this call itself:
+ * ZKL_EDEADLK, ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM, ZKL_ELIMIT (no thread for callbacks); done gets the others. */
 ZKL_API int zkl_election_campaign_async(zkl_election *election, int64_t timeout_ms, zkl_elected_fn done, void *payload,
                                         zkl_error *err);
 
@@ -66,7 +70,7 @@ ZKL_API int zkl_election_resign(zkl_election *election, zkl_error *err);
  * afterwards. Not while zkl_election_run runs: cancel that first and let it return. NULL is fine. */
 ZKL_API void zkl_election_free(zkl_election *election);
 
-/* By the lease clock: false from the lease end on, before any message says so. */
+/* By the lease clock: false from the lease end on, before any message says so. Any thread. */
 ZKL_API bool zkl_election_is_leader(const zkl_election *election);
 ZKL_API zkl_state zkl_election_state(const zkl_election *election);
 /* Lease left, in ms; it grows again with every heartbeat. 0 when it does not lead. */
@@ -90,7 +94,7 @@ ZKL_API int zkl_election_publish(zkl_election *election, const char *value, int6
  * lost, and by zkl_election_cancel: then it must stop leading and return. It returns 0 to stand again, anything else to end.
  * When lead ended it, its value is in *result (may be NULL; else untouched), and the return is that of the last resign: ZKL_OK, or ZKL_ELOST.
  * Else why no campaign can follow: ZKL_ECANCELED, ZKL_ECLOSED, ZKL_EAUTH, ZKL_EDEADLK (a campaign or a run of this object is under
- * way), ..., and ZKL_ELOST with ZKL_ON_EXPIRY_FAIL. */
+ * way), ZKL_ELIMIT (no descriptor for the flag), what else zkl_election_campaign returns, and ZKL_ELOST with ZKL_ON_EXPIRY_FAIL. */
 ZKL_API int zkl_election_run(zkl_election *election, int64_t margin_ms, zkl_section_fn lead, void *payload, int *result,
                              zkl_error *err);
 

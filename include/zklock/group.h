@@ -4,9 +4,10 @@
  * libraries see each other. Threads, callbacks and timeouts are as in zklock/lock.h.
  *
  * Guarantees. Once joined, it is a member until it leaves: when its session ends, or somebody removes its znode, it joins again
- * by itself. Two members never share an id: who finds its own taken waits until the other is gone, also when that other is itself in
- * its last session, which the servers have not ended yet.
- * Caveat. A group is no lock: who is listed may be gone already, and who is cut off is listed until the servers end its session. */
+ * by itself. Two members never share an id: one that finds its id taken waits until the other is gone, also when that other is its own
+ * znode of an earlier session, which the servers have not ended yet.
+ * Caveat. A group is no lock: a member that is listed may be gone already, and one that is cut off is listed until the servers end its
+ * session. */
 #ifndef ZKLOCK_GROUP_H
 #define ZKLOCK_GROUP_H
 
@@ -18,7 +19,7 @@ extern "C" {
 
 typedef struct zkl_group zkl_group;
 
-/* ZKL_STATE_HELD: is a member. ZKL_STATE_WAITING: is none any more, and tries to be. Runs as callbacks do (zklock/session.h); quick changes
+/* ZKL_STATE_HELD: it is a member. ZKL_STATE_WAITING: it no longer is, and tries to join again. Runs as callbacks do (zklock/session.h); quick changes
  * are told as the latest one. */
 typedef void (*zkl_group_state_fn)(zkl_group *group, zkl_state state, void *payload);
 
@@ -45,8 +46,8 @@ ZKL_API int zkl_group_new(zkl_group **out, zkl_session *session, const char *pat
 
 /* Joins, and waits until it is a member: timeout_ms at most. On any result but ZKL_OK it does not go on trying, and no znode of it stays.
  * Errors: ZKL_ETIMEOUT (no server, or another member has the id), ZKL_EDEADLK (joined already), ZKL_ECONFLICT (another zkl_group of
- * this session has path and id, or a znode of that name is no member), ZKL_EAUTH, ZKL_ECANCELED (it left meanwhile), ZKL_ECLOSED,
- * ZKL_EFORKED, ZKL_ENOMEM. */
+ * this session has path and id, or a znode of that name is no member), ZKL_EAUTH, ZKL_ENOENT (the chroot is gone), ZKL_ECANCELED (it
+ * left meanwhile), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_group_join(zkl_group *group, int64_t timeout_ms, zkl_error *err);
 
 /* Leaves; waits for the server's word for leave_timeout_ms at most, and then goes on in the background until the znode is gone, or the
@@ -94,7 +95,7 @@ ZKL_API void zkl_members_free(zkl_members *members);
 typedef struct zkl_group_watcher zkl_group_watcher;
 
 /* ids, sorted, live until it returns. Runs as callbacks do. Told first what is found when the watcher begins, then every change; quick
- * changes are told as the latest one. Who came back under its id before anybody looked has not changed anything. */
+ * changes are told as the latest one. A member that came back under its id before anybody looked is no change. */
 typedef void (*zkl_group_changed_fn)(zkl_group_watcher *watcher, const char *const *ids, size_t count, void *payload);
 
 /* Watches who is there until freed, also over lost connections and sessions: then what was told last stands until a server is heard again.

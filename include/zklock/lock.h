@@ -21,7 +21,7 @@ extern "C" {
 typedef void (*zkl_lock_state_fn)(zkl_lock *lock, zkl_state state, void *payload);
 
 /* Somebody asks the holder to give way (zkl_lock_revoke, Curator's Revoker). Runs as callbacks do, while the lock is held, once
- * for each request or for several that follow each other closely. Whether and when to release is the callback's affair. */
+ * for each request or for several that follow each other closely. Whether and when to release is up to the callback. */
 typedef void (*zkl_lock_revoke_fn)(zkl_lock *lock, void *payload);
 
 /* The one completion of an asynchronous acquire. code: as zkl_lock_acquire returns; grant: NULL unless ZKL_OK; err: its words. */
@@ -60,7 +60,8 @@ typedef struct zkl_lock_options {
 
 /* Makes a contender for the lock at path (an absolute znode path under the session's chroot). Talks to no server.
  * Copies path and options (NULL: defaults). The caller frees it, before or after the session is closed.
- * Errors: ZKL_EINVAL (the text names what is wrong with path or options), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * Errors: ZKL_EINVAL (the text names what is wrong with path or options), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM, ZKL_ELIMIT (no thread
+ * for callbacks). */
 ZKL_API int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
                          zkl_error *err);
 
@@ -68,11 +69,13 @@ ZKL_API int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path,
  * leaves at once with ZKL_EBUSY when somebody is before us (and waits for the server's answer no longer than the session's
  * connect_timeout_ms). On every result but ZKL_OK our znode is gone or being removed in the background.
  * May be called from a callback, which then blocks the callbacks behind it.
- * Errors: ZKL_ETIMEOUT, ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST (session lost; see on_expiry), ZKL_EDEADLK (already pending or
- * held), ZKL_EAUTH, ZKL_ECONFLICT, ZKL_EEXHAUSTED, ZKL_ELIMIT, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * Errors: ZKL_ETIMEOUT, ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST (session lost; see on_expiry), ZKL_EDEADLK (already pending or held), ZKL_EAUTH,
+ * ZKL_ECONFLICT (part of the path is an ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot is gone), ZKL_ELIMIT (watches),
+ * ZKL_EUNSUPPORTED (the server refused it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
 
-/* The same without waiting: exactly one call of done follows a ZKL_OK of this one, none any other result. */
+/* The same without waiting: exactly one call of done follows if this returns ZKL_OK, and none otherwise. Errors of this call itself:
+ * ZKL_EDEADLK, ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM, ZKL_ELIMIT (no thread for callbacks); done gets the others. */
 ZKL_API int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn done, void *payload,
                                    zkl_error *err);
 
@@ -90,8 +93,9 @@ ZKL_API int zkl_lock_release(zkl_lock *lock, zkl_error *err);
  * has its flag raised and goes on without the lock: cancel it and let it return before. NULL is fine. */
 ZKL_API void zkl_lock_free(zkl_lock *lock);
 
-/* By the lease clock: false from the lease end on, before any message says so. */
+/* By the lease clock: false from the lease end on, before any message says so. Any thread. */
 ZKL_API bool zkl_lock_is_held(const zkl_lock *lock);
+/* Where it stands now, by the same clock. */
 ZKL_API zkl_state zkl_lock_state(const zkl_lock *lock);
 /* Lease left, in ms; it grows again with every heartbeat. 0 when not held. */
 ZKL_API int64_t zkl_lock_remaining_ms(const zkl_lock *lock);
@@ -99,12 +103,13 @@ ZKL_API int64_t zkl_lock_remaining_ms(const zkl_lock *lock);
 ZKL_API int64_t zkl_lock_token(const zkl_lock *lock);
 /* The path it was made with. Lives as long as the lock. */
 ZKL_API const char *zkl_lock_path(const zkl_lock *lock);
-/* Copies the name of our znode (its last component) into name: an empty string when there is none. Returns its length. */
+/* Copies the name of our znode (its last component) into name, which has size bytes, cut to fit: an empty string when there is none.
+ * Returns its full length. */
 ZKL_API size_t zkl_lock_node(const zkl_lock *lock, char *name, size_t size);
 
 /* Asks whoever holds path to give way: writes Curator's "__REVOKE__" on its znode, and returns without waiting for what the holder
- * does. A holder without revoke_fn (or without Curator's makeRevocable) does not hear it; one of ours mostly lets nobody write its
- * znode then (ZKL_EAUTH). node: name of the contender's znode (zkl_queue_entry.name); NULL: the first of the queue. Needs the
+ * does. A holder without revoke_fn (or without Curator's makeRevocable) does not hear it; one of ours usually lets nobody else write
+ * its znode then (ZKL_EAUTH). node: name of the contender's znode (zkl_queue_entry.name); NULL: the first of the queue. Needs the
  * permission WRITE on that znode. Waits timeout_ms at most.
  * Errors: ZKL_ENOTHELD (nobody is there, or not any more), ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_ECONNECT (the connection went: the request
  * may have been made), ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
@@ -115,17 +120,18 @@ ZKL_API int zkl_lock_revoke(zkl_session *session, const char *path, const char *
 typedef struct zkl_cancel zkl_cancel;
 /* True once the section must end. Any thread, while the function runs. */
 ZKL_API bool zkl_cancel_raised(const zkl_cancel *cancel);
-/* Lease left, in ms: what remains to end in. */
+/* Lease left, in ms: the time that the section has to end. */
 ZKL_API int64_t zkl_cancel_remaining_ms(const zkl_cancel *cancel);
-/* Becomes readable when the flag is raised: for poll. Owned by the flag. */
+/* A descriptor that becomes readable when the flag is raised: for poll. Owned by the flag. */
 ZKL_API int zkl_cancel_fd(const zkl_cancel *cancel);
-/* The section: its result is handed on by zkl_with_lock. */
+/* The section: zkl_with_lock passes its result on. token: the grant's fencing token. */
 typedef int (*zkl_section_fn)(const zkl_cancel *cancel, int64_t token, void *payload);
 
 /* Acquires, runs section in this thread, always releases. The flag is raised when less than margin_ms of lease is left
  * (0: a third of the least lease), when the lock is lost, and by zkl_lock_cancel. *result gets what section returned, if it ran.
  * Returns what acquire returned if it failed (section did not run), else what release returned; ZKL_ELOST also when somebody else gave
- * the lock back while section ran (zkl_lock_release, zkl_lock_free, zkl_session_release_all). */
+ * the lock back while section ran (zkl_lock_release, zkl_lock_free, zkl_session_release_all); ZKL_ELIMIT when there was no descriptor
+ * for the flag (section did not run). */
 ZKL_API int zkl_with_lock(zkl_lock *lock, int64_t timeout_ms, int64_t margin_ms, zkl_section_fn section, void *payload,
                           int *result, zkl_error *err);
 

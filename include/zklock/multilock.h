@@ -5,9 +5,9 @@
  * grant: until it is first everywhere it holds nothing. Single locks (zklock/lock.h, Curator, go-zookeeper) at the same paths
  * queue with it.
  *
- * Caveats. Only what one multi-lock asks for is safe from deadlock: who holds the lock a and then asks for b, while a multi-lock of a
- * and b waits behind it, waits for ever, as with any two locks. While it waits for one path it keeps its place at the others,
- * and those behind it wait. One place that is removed by somebody ends it: waiting with ZKL_ELOST, held with the state LOST.
+ * Caveats. Only what one multi-lock asks for is safe from deadlock: whoever holds the lock a and then asks for b, while a multi-lock of
+ * a and b waits behind it, waits for ever, as with any two locks. While it waits for one path it keeps its places at the others,
+ * and those behind it wait. If somebody removes one of its places, all of it ends: with ZKL_ELOST while waiting, with the state LOST when held.
  *
  * What zklock/lock.h says of threads, callbacks, leases and tokens holds here. All places come from one transaction, so there is one
  * token, good for every path. */
@@ -50,10 +50,14 @@ typedef struct zkl_multilock_options {
 ZKL_API int zkl_multilock_new(zkl_multilock **out, zkl_session *session, const char *const *paths, size_t count,
                               const zkl_multilock_options *options, zkl_error *err);
 
-/* Queues at all paths and waits until it is first at each. timeout_ms and results: as zkl_lock_acquire (0: a try, ZKL_EBUSY). On every
- * result but ZKL_OK our znodes are gone or being removed in the background. */
+/* Queues at all paths and waits until it is first at each. timeout_ms: as zkl_lock_acquire (0: a try, ZKL_EBUSY). On every
+ * result but ZKL_OK our znodes are gone or being removed in the background.
+ * Errors: ZKL_ETIMEOUT, ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST (session lost; see on_expiry), ZKL_EDEADLK (already pending or held), ZKL_EAUTH,
+ * ZKL_ECONFLICT (part of the path is an ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot is gone), ZKL_ELIMIT (watches),
+ * ZKL_EUNSUPPORTED (the server refused it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_multilock_acquire(zkl_multilock *lock, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
-/* The same without waiting: exactly one call of done follows a ZKL_OK of this one, none any other result. */
+/* The same without waiting: exactly one call of done follows if this returns ZKL_OK, and none otherwise. Errors of this call itself:
+ * ZKL_EDEADLK, ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM, ZKL_ELIMIT (no thread for callbacks); done gets the others. */
 ZKL_API int zkl_multilock_acquire_async(zkl_multilock *lock, int64_t timeout_ms, zkl_multilock_acquired_fn done,
                                         void *payload, zkl_error *err);
 /* From any thread: the pending acquire ends with ZKL_ECANCELED and leaves no znode. ZKL_ENOTWAITING: nothing is pending. ZKL_EFORKED. */

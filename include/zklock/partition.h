@@ -6,8 +6,8 @@
  * see different lists, each piece has a lock of its own (PATH/pieces/NAME), and a piece is assigned when its lock is held.
  *
  * Guarantees. A piece has at most one owner by lease, as a lock has at most one holder; a fencing token with every assignment, rising for
- * each piece; `revoked` has returned before a piece is given on, unless it was lost; nobody owns more than cap; no member has two
- * pieces more than another once things have settled; a member that comes or goes moves little more than its own part.
+ * each piece; `revoked` has returned before a piece is passed on, unless it was lost; nobody owns more than cap; once things have
+ * settled no member has two pieces more than another; a member that comes or goes moves little more than its own share.
  * Caveats. As with a lock: give the token to the resource, and let it refuse older ones. Members with other pieces or another cap
  * compute other shares: no piece gets two owners then, but some may get none. Rolling out a changed list of pieces ends that by itself. */
 #ifndef ZKLOCK_PARTITION_H

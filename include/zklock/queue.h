@@ -52,7 +52,8 @@ typedef struct zkl_paths {
     const char *const *paths; /* sorted */
 } zkl_paths;
 
-/* Finds the paths at and below prefix in which somebody waits or holds. Errors as above. */
+/* Finds the paths at and below prefix at which somebody waits or holds. Free with zkl_paths_free. Waits timeout_ms at most. Errors as
+ * above. */
 ZKL_API int zkl_queue_find(zkl_paths **out, zkl_session *session, const char *prefix, int64_t timeout_ms,
                            zkl_error *err);
 ZKL_API void zkl_paths_free(zkl_paths *paths);

@@ -54,11 +54,15 @@ typedef struct zkl_rwlock_options {
 ZKL_API int zkl_rwlock_new(zkl_rwlock **out, zkl_session *session, const char *path, const zkl_rwlock_options *options,
                            zkl_error *err);
 
-/* Queues as mode says and waits. timeout_ms and results: as zkl_lock_acquire (0: a try, ZKL_EBUSY).
+/* Queues as mode says and waits. timeout_ms: as zkl_lock_acquire (0: a try, ZKL_EBUSY).
  * ZKL_EDEADLK: this object waits or holds already, or it reads and asks to write: such an upgrade would wait for its own
- * end (and two of them for each other). Release, and queue as a writer. */
+ * end (and two of them for each other). Release, and queue as a writer.
+ * Errors: ZKL_ETIMEOUT, ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST (session lost; see on_expiry), ZKL_EDEADLK (see above), ZKL_EAUTH,
+ * ZKL_ECONFLICT (part of the path is an ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot is gone), ZKL_ELIMIT (watches),
+ * ZKL_EUNSUPPORTED (the server refused it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_rwlock_acquire(zkl_rwlock *lock, zkl_rwmode mode, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
-/* The same without waiting: exactly one call of done follows a ZKL_OK of this one, none any other result. */
+/* The same without waiting: exactly one call of done follows if this returns ZKL_OK, and none otherwise. Errors of this call itself:
+ * ZKL_EDEADLK, ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM, ZKL_ELIMIT (no thread for callbacks); done gets the others. */
 ZKL_API int zkl_rwlock_acquire_async(zkl_rwlock *lock, zkl_rwmode mode, int64_t timeout_ms, zkl_rwlock_acquired_fn done,
                                      void *payload, zkl_error *err);
 /* From any thread: the pending acquire ends with ZKL_ECANCELED and leaves no znode. ZKL_ENOTWAITING: nothing is pending. ZKL_EFORKED. */
@@ -68,7 +72,7 @@ ZKL_API int zkl_rwlock_cancel(zkl_rwlock *lock);
  * same number, so place and token stay. Readers that wait behind it are granted when this returns ZKL_OK, up to the next
  * writer. A reader already: ZKL_OK.
  * Waits for the server's word for release_timeout_ms at most. ZKL_ETIMEOUT: it has not come yet; the lock is still held, counts
- * as read from now on (zkl_rwlock_mode), and the exchange goes on by itself. ZKL_ELOST: lost, or lost meanwhile; release it.
+ * as a read lock from now on (zkl_rwlock_mode), and the exchange goes on by itself. ZKL_ELOST: lost, or lost meanwhile; release it.
  * ZKL_ENOTHELD, ZKL_EDEADLK (acquired several times: release all but one first), ZKL_ECLOSED, ZKL_EFORKED. */
 ZKL_API int zkl_rwlock_downgrade(zkl_rwlock *lock, zkl_error *err);
 

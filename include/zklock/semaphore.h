@@ -58,11 +58,12 @@ ZKL_API int zkl_semaphore_new(zkl_semaphore **out, zkl_session *session, const c
  * On every result but ZKL_OK no znode of ours stays.
  * Errors: ZKL_EINVAL (count), ZKL_ECONFLICT (others use this path with another limit: the text has both; or as a lock), ZKL_ETIMEOUT,
  * ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST (session lost; see on_expiry), ZKL_EDEADLK (this object waits or holds already), ZKL_EAUTH,
- * ZKL_EEXHAUSTED, ZKL_ELIMIT, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot is gone), ZKL_ELIMIT, ZKL_EUNSUPPORTED, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_semaphore_acquire(zkl_semaphore *semaphore, int count, int64_t timeout_ms, zkl_grant *grant,
                                   zkl_error *err);
 
-/* The same without waiting: exactly one call of done follows a ZKL_OK of this one, none any other result. */
+/* The same without waiting: exactly one call of done follows if this returns ZKL_OK, and none otherwise. Errors of this call itself:
+ * ZKL_EDEADLK, ZKL_EINVAL (count), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM, ZKL_ELIMIT (no thread for callbacks); done gets the others. */
 ZKL_API int zkl_semaphore_acquire_async(zkl_semaphore *semaphore, int count, int64_t timeout_ms, zkl_permitted_fn done,
                                         void *payload, zkl_error *err);
 

@@ -5,8 +5,8 @@
  * Threads. Every function here may be called from any thread. Callbacks run on a thread of the session's own (or in
  * zkl_session_dispatch), one at a time, never inside the call that caused them and never with a lock of the library
  * held; a callback may call anything but zkl_session_close. A callback that blocks delays other callbacks and nothing
- * else: no heartbeat, no grant. The library's threads, named "zklock", take no signal but those of their own faults: a callback that starts
- * another program sets the signal mask for it.
+ * else: no heartbeat, no grant. The library's threads, named "zklock", block all signals but those of their own faults: a callback that
+ * starts another program has to set that program's signal mask.
  *
  * pthread_cancel. No call is a cancellation point: a thread that is cancelled in one, or in a function of the user's that the call runs (under
  * zkl_with_lock, zkl_election_run, zkl_once_run, in zkl_session_dispatch), goes on until the call has returned, and ends at the next
@@ -14,8 +14,12 @@
  * PTHREAD_CANCEL_ASYNCHRONOUS nor pthread_exit is for such a function.
  *
  * fork. In the child of a fork every call on the parent's session fails with ZKL_EFORKED and touches nothing; the child
- * opens its own session. A callback may fork; a child that returns from it finds itself behind zkl_session_dispatch or zkl_session_close
- * (ZKL_EFORKED), or at the end of the thread that called it, and so of its process. */
+ * opens its own session. A callback may fork; when the child returns from it, zkl_session_dispatch or zkl_session_close returns
+ * ZKL_EFORKED there, or, on a thread of the session, the child process ends.
+ *
+ * Errors. Each function names its own. Besides those, a function that returns a code may return ZKL_EINVAL (an argument is NULL or out of
+ * range: the text says which), ZKL_EFORKED, and ZKL_ECLOSED once the session is closed. One that returns something else gives
+ * 0, false or what is true of an idle object then. */
 #ifndef ZKLOCK_SESSION_H
 #define ZKLOCK_SESSION_H
 
@@ -28,7 +32,7 @@ extern "C" {
 typedef enum zkl_session_state {
     ZKL_SESSION_CONNECTED, /* talking to a server */
     ZKL_SESSION_SUSPENDED, /* no server; the session may still be alive: holders are in jeopardy */
-    ZKL_SESSION_LOST,      /* the servers ended the session; holders have lost. A new one is being opened */
+    ZKL_SESSION_LOST,      /* the servers ended the session; what was held is lost. A new one is being opened */
     ZKL_SESSION_CLOSED     /* by zkl_session_close, or for good (authentication refused) */
 } zkl_session_state;
 
@@ -60,7 +64,7 @@ typedef struct zkl_sasl {
     const char *service;    /* "zookeeper"; NULL: that */
     const char *host;       /* the servers' name in their credentials */
     const void *
-        callbacks; /* sasl_callback_t[] of Cyrus SASL, the caller's until close; NULL: none. sasl_client_init is his affair, too */
+        callbacks; /* sasl_callback_t[] of Cyrus SASL, the caller's until close; NULL: none. The caller calls sasl_client_init */
 } zkl_sasl;
 
 typedef struct zkl_session_options {
@@ -75,13 +79,13 @@ typedef struct zkl_session_options {
     /* Of everything created; NULL: creator-only with credentials, else world:anyone:all, but for places in queues that this session alone
      * may write (SECURITY.md, Seals). */
     const zkl_acl *acl;
-    /* Told of every change, in order. When it blocks, and more than 16 wait for it, it is told of 16: losses first of all, and the last
-     * changes. */
+    /* Told of every change, in order. If it blocks while more than 16 changes wait for it, 16 of them are kept: losses before all others,
+     * then the latest. */
     zkl_session_state_fn state_fn;
     void *state_payload;
     zkl_log_fn log_fn; /* NULL: silence */
     void *log_payload;
-    zkl_log_level log_level; /* most talkative level wanted. ZKL_LOG_INFO */
+    zkl_log_level log_level; /* the most verbose level wanted. ZKL_LOG_INFO */
     zkl_callbacks callbacks;
     const zkl_heap *heap; /* NULL: malloc and free */
     /* Only where the ZooKeeper client library that is linked has them, else zkl_session_open says ZKL_EUNSUPPORTED; one of the two.
@@ -103,7 +107,8 @@ typedef struct zkl_session_options {
  * of one process that open the same NAME see the same tree). The string and the options are copied.
  * Errors: ZKL_ECONNECT (nobody answered in time), ZKL_EAUTH, ZKL_ENOENT (no such chroot; it is never created),
  * ZKL_EINVAL (servers, options, or a session timeout too short for a lease: the text has the numbers), ZKL_ELIMIT
- * (threads, descriptors), ZKL_EUNSUPPORTED (TLS or SASL, not in the client library), ZKL_ENOMEM. *out is written only on success; the caller closes it. */
+ * (threads, descriptors), ZKL_EUNSUPPORTED (TLS or SASL, not in the client library), ZKL_ENOMEM. *out is written only on success; the
+ * caller closes it with zkl_session_close. */
 ZKL_API int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_options *options,
                              zkl_error *err);
 
@@ -117,22 +122,24 @@ ZKL_API int zkl_session_open(zkl_session **out, const char *servers, const zkl_s
  * Not from a callback, nor from what runs under a grant as above (ZKL_EDEADLK: nothing has happened). NULL is fine. */
 ZKL_API int zkl_session_close(zkl_session *session, int64_t timeout_ms);
 
-/* ZKL_CALLBACKS_DISPATCH: an eventfd, readable while callbacks wait. Owned by the session. -1 with ZKL_CALLBACKS_THREAD. */
+/* ZKL_CALLBACKS_DISPATCH: an eventfd, readable while callbacks wait. Owned by the session: do not read or close it. -1 with
+ * ZKL_CALLBACKS_THREAD. */
 ZKL_API int zkl_session_fd(zkl_session *session);
 /* Runs the waiting callbacks in this thread; returns how many ran, or ZKL_EUNSUPPORTED, ZKL_EFORKED. From several threads at once, and from
  * a callback: since callbacks run one at a time, it returns 0 while one of them runs, and the descriptor is silent until that
  * one is done. */
 ZKL_API int zkl_session_dispatch(zkl_session *session);
 
+/* How the session stands now. */
 ZKL_API zkl_session_state zkl_session_get_state(zkl_session *session);
 /* "connected", "suspended", "lost", "closed". Static. */
 ZKL_API const char *zkl_session_state_name(zkl_session_state state);
-/* ZooKeeper's id of the session; 0 before and after. Together with nothing else it opens no door. */
+/* ZooKeeper's id of the session; 0 while there is none. It is no secret: by itself it gives no access. */
 ZKL_API int64_t zkl_session_id(zkl_session *session);
 /* What the ensemble granted of session_timeout_ms. */
 ZKL_API int64_t zkl_session_timeout_ms(zkl_session *session);
-/* The lease that a holder has at the least between two heartbeats while all is well: what a program that is told *jeopardy*
- * can count on is somewhat less (docs/lease.md). */
+/* The least lease, in ms, that a holder has between two heartbeats while all is well; a program that is told *jeopardy* may have only
+ * a quarter of it left (docs/lease.md). */
 ZKL_API int64_t zkl_session_least_lease_ms(zkl_session *session);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
-/* zklock/types.h - the plain structs that several nouns share.
+/* zklock/types.h - the plain structs that several headers share.
  *
- * Options. A struct of options starts from its _INIT, which sets its size and the defaults; NULL is all of them. It is copied by whatever
- * takes it. A program runs with a later library than it was built with: what its struct lacks is at its default. It runs with
- * an earlier one, too, as long as it leaves alone what that one does not have: an option that the library does not know, and any size
- * that is no struct's, is refused with ZKL_EINVAL; the text names the struct and both sizes. */
+ * Options. A struct of options starts from its _INIT, which sets its size and the defaults; NULL means all defaults. It is copied by
+ * whatever takes it. A program may run with a later library than it was built with: what its struct lacks is at its default. It may also
+ * run with an earlier one, as long as it leaves alone what that one does not have: an option that the library does not know, or a size
+ * that cannot be right, is refused with ZKL_EINVAL; the text names the struct and both sizes. */
 #ifndef ZKLOCK_TYPES_H
 #define ZKLOCK_TYPES_H
 
@@ -24,9 +24,9 @@ extern "C" {
 typedef struct zkl_session zkl_session;
 typedef struct zkl_lock zkl_lock;
 
-/* Is this a path for a lock, or for what else takes one? ZKL_OK, or ZKL_EINVAL with what is wrong with it in err: not absolute, a component
- * that is empty, "." or "..", or ends in '-' and ten digits as contenders' do, no UTF-8, characters that the servers refuse, more than
- * ZKL_PATH_MAX bytes, "/" itself, below /zookeeper. Every function with a path checks it so; this one is for who wants to know
+/* Can this be the path of a lock, or of another recipe? ZKL_OK, or ZKL_EINVAL with what is wrong with it in err: not absolute; a component
+ * that is empty, "." or "..", or ends in '-' and ten digits as contenders' do; not UTF-8; characters that the servers refuse; more than
+ * ZKL_PATH_MAX bytes; "/" itself; below /zookeeper. Every function that takes a path checks it like this; call this one to know
  * before there is a session. A recipe with znodes below its path (a semaphore's "/leases") needs room for them. Any thread. */
 ZKL_API int zkl_path_check(const char *path, zkl_error *err);
 

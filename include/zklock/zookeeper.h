@@ -1,8 +1,8 @@
 /* zklock/zookeeper.h - writes to other znodes under the protection of a lock. Not part of zklock/zklock.h: include it where needed.
  *
  * A lease tells a holder when to stop; it cannot stop a write that is on its way. A guarded transaction can: it is carried out by the
- * servers only while the holder's znode is still there, so not after anybody else was granted. No raw handle is given out: one would
- * die with the session under its user's feet. */
+ * servers only while the holder's znode is still there, so never after anybody else was granted the lock. No raw handle is given out: it
+ * would die with the session while its user still has it. */
 #ifndef ZKLOCK_ZOOKEEPER_H
 #define ZKLOCK_ZOOKEEPER_H
 
