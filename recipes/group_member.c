@@ -5,6 +5,7 @@
 #include "group_inside.h"
 
 #include "heap.h"
+#include "path.h"
 
 #include <string.h>
 
@@ -85,23 +86,14 @@ static void on_create(struct zkl_group *group, const struct zkl__reply *reply)
 
 static void on_make(struct zkl_group *group, const struct zkl__reply *reply)
 {
-    size_t made = strlen(group->make_path);
-    const char *path = group->agent.path;
     if (reply->rc == ZKL__RC_NONODE) {
-        char *slash = strrchr(group->make_path, '/');
-        if (slash == group->make_path) {
+        if (!zkl__path_shorten(group->make_path)) {
             refuse(group, ZKL_ENOENT, reply->zk_code, "the chroot of the connect string does not exist");
-        } else {
-            *slash = '\0';
         }
     } else if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NODEEXISTS) {
-        if (path[made] == '\0') {
+        if (!zkl__path_lengthen(group->make_path, group->agent.path)) {
             group->step = CREATE;
-            return;
         }
-        size_t next = made + 1 + strcspn(path + made + 1, "/");
-        memcpy(group->make_path, path, next);
-        group->make_path[next] = '\0';
     } else if (reply->rc != ZKL__RC_NOTAPPLIED) {
         refuse_by_reply(group, reply);
     }

@@ -1,6 +1,7 @@
 /* contender_answer.c - what each answer means to a contender. */
 #include "contender_moves.h"
 #include "local_queue.h"
+#include "path.h"
 #include "queue_list.h"
 
 #include <string.h>
@@ -216,22 +217,15 @@ static void on_make(struct zkl__contender *c, const struct zkl__contender_event 
     if (c->state != ZKL__MAKING) {
         return;
     }
-    size_t made = strlen(c->make_path);
     if (ev->reply->rc == ZKL__RC_NONODE) {
-        char *slash = strrchr(c->make_path, '/');
-        if (slash == c->make_path) {
+        if (!zkl__path_shorten(c->make_path)) {
             zkl__contender_fail(c, ev, out, ZKL_ENOENT, ev->reply->zk_code,
                                 "the chroot of the connect string does not exist");
             return;
         }
-        *slash = '\0';
     } else if (ev->reply->rc == ZKL__RC_OK || ev->reply->rc == ZKL__RC_NODEEXISTS) {
-        if (c->config.path[made] == '\0') {
+        if (!zkl__path_lengthen(c->make_path, c->config.path)) {
             zkl__contender_move(c, ZKL__CREATING, "the directory is there");
-        } else {
-            size_t next = made + 1 + strcspn(c->config.path + made + 1, "/");
-            memcpy(c->make_path, c->config.path, next);
-            c->make_path[next] = '\0';
         }
     } else {
         zkl__contender_fail_by_reply(c, ev, out);

@@ -166,6 +166,28 @@ size_t zkl__path_join(char *out, size_t size, const char *dir, const char *name)
     return (size_t)length >= size ? 0 : (size_t)length;
 }
 
+bool zkl__path_shorten(char *part)
+{
+    char *slash = strrchr(part, '/');
+    if (slash == part) {
+        return false;
+    }
+    *slash = '\0';
+    return true;
+}
+
+bool zkl__path_lengthen(char *part, const char *path)
+{
+    size_t length = strlen(part);
+    if (path[length] == '\0') {
+        return false;
+    }
+    length += 1 + strcspn(path + length + 1, "/");
+    memcpy(part, path, length);
+    part[length] = '\0';
+    return true;
+}
+
 uint32_t zkl__path_hash(const char *path)
 {
     uint32_t hash = 2166136261u; /* FNV-1a */

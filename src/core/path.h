@@ -24,6 +24,11 @@ bool zkl__path_form(const char *path, bool sequential);
 /* dir and name (may be NULL) as one path into out. Returns its length, or 0 when it does not fit. */
 size_t zkl__path_join(char *out, size_t size, const char *dir, const char *name);
 
+/* For who makes directories. part: the beginning of a path, of whole components. One component less; false: there is only one. */
+bool zkl__path_shorten(char *part);
+/* One component of path more; false: it is all of path. */
+bool zkl__path_lengthen(char *part, const char *path);
+
 /* One code point of strict UTF-8 (no overlong form, no surrogate) of a text that ends in NUL; its length, or 0. */
 size_t zkl__utf8_decode(const unsigned char *s, uint32_t *out);
 

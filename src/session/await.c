@@ -63,30 +63,23 @@ int zkl__session_make_path(zkl_session *session, const char *path, const zkl_acl
 {
     char part[ZKL_PATH_MAX + 1];
     zkl_error last;
-    size_t whole = zkl__path_join(part, sizeof part, path, NULL);
-    while (whole > 0) {
-        int rc = make_level(session, part, acl, deadline, &last);
-        if (rc == ZKL_ENOENT && strrchr(part, '/') != part) {
-            *strrchr(part, '/') = '\0';
-        } else if (rc != ZKL_OK || strlen(part) == whole) {
-            return failed(err, rc, &last);
-        } else {
-            size_t length = strlen(part);
-            length += 1 + strcspn(path + length + 1, "/");
-            memcpy(part, path, length);
-            part[length] = '\0';
-        }
+    if (zkl__path_join(part, sizeof part, path, NULL) == 0) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "the path is too long");
     }
-    return zkl__fail(err, ZKL_EINVAL, 0, NULL, "the path is too long");
+    int rc;
+    bool more;
+    do {
+        rc = make_level(session, part, acl, deadline, &last);
+        more = rc == ZKL_ENOENT ? zkl__path_shorten(part) : rc == ZKL_OK && zkl__path_lengthen(part, path);
+    } while (more);
+    return failed(err, rc, &last);
 }
 
 int zkl__session_make_above(zkl_session *session, const char *path, int64_t deadline, zkl_error *err)
 {
     char above[ZKL_PATH_MAX + 1];
     zkl__path_join(above, sizeof above, path, NULL);
-    char *slash = strrchr(above, '/');
-    *slash = '\0';
-    return slash == above ? ZKL_OK : zkl__session_make_path(session, above, NULL, deadline, err);
+    return zkl__path_shorten(above) ? zkl__session_make_path(session, above, NULL, deadline, err) : ZKL_OK;
 }
 
 int zkl__session_change(zkl_session *session, const struct zkl__op *op, enum zkl__rc as_good, int64_t deadline,
