@@ -25,12 +25,7 @@ int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms,
     if (rc != ZKL_OK) {
         return rc;
     }
-    int64_t deadline = zkl__deadline(zkl__session_now(session), timeout_ms);
-    const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT};
-    rc = zkl__session_make_above(session, path, deadline, err);
-    if (rc == ZKL_OK) {
-        rc = zkl__session_change(session, &op, ZKL__RC_NODEEXISTS, deadline, err);
-    }
+    rc = zkl__session_make(session, path, zkl__deadline(zkl__session_now(session), timeout_ms), err);
     zkl__session_leave(session);
     return rc;
 }

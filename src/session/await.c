@@ -3,8 +3,6 @@
 #include "error.h"
 #include "path.h"
 
-#include <string.h>
-
 /* Until the session's state changes, or a little while. False when the time is up or the session closed. */
 static bool pause_for_session(zkl_session *session, int64_t deadline)
 {
@@ -44,44 +42,6 @@ static void take_rc(void *arg, const struct zkl__reply *reply)
     *(enum zkl__rc *)arg = reply->rc;
 }
 
-/* One level; ZKL_ENOENT: the one above is missing. */
-static int make_level(zkl_session *session, const char *path, const zkl_acl *acl, int64_t deadline, zkl_error *err)
-{
-    enum zkl__rc got = ZKL__RC_UNKNOWN;
-    struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__CONTAINER, .acl = acl};
-    int rc = zkl__session_insist(session, &op, deadline, take_rc, &got, err);
-    if (rc != ZKL_OK || got == ZKL__RC_OK || got == ZKL__RC_NODEEXISTS) {
-        return rc;
-    }
-    if (got == ZKL__RC_NOTAPPLIED) {
-        return ZKL_OK; /* the next level will tell */
-    }
-    return zkl__fail(err, zkl__rc_code(got), 0, path, "cannot be created: %s", zkl__rc_name(got));
-}
-
-int zkl__session_make_path(zkl_session *session, const char *path, const zkl_acl *acl, int64_t deadline, zkl_error *err)
-{
-    char part[ZKL_PATH_MAX + 1];
-    zkl_error last;
-    if (zkl__path_join(part, sizeof part, path, NULL) == 0) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "the path is too long");
-    }
-    int rc;
-    bool more;
-    do {
-        rc = make_level(session, part, acl, deadline, &last);
-        more = rc == ZKL_ENOENT ? zkl__path_shorten(part) : rc == ZKL_OK && zkl__path_lengthen(part, path);
-    } while (more);
-    return failed(err, rc, &last);
-}
-
-int zkl__session_make_above(zkl_session *session, const char *path, int64_t deadline, zkl_error *err)
-{
-    char above[ZKL_PATH_MAX + 1];
-    zkl__path_join(above, sizeof above, path, NULL);
-    return zkl__path_shorten(above) ? zkl__session_make_path(session, above, NULL, deadline, err) : ZKL_OK;
-}
-
 int zkl__session_change(zkl_session *session, const struct zkl__op *op, enum zkl__rc as_good, int64_t deadline,
                         zkl_error *err)
 {
@@ -94,6 +54,44 @@ int zkl__session_change(zkl_session *session, const struct zkl__op *op, enum zkl
         return rc;
     }
     return zkl__fail(err, zkl__rc_code(got), 0, op->dir, "%s: %s", zkl__op_name(op->kind), zkl__rc_name(got));
+}
+
+/* One level; ZKL_ENOENT: the one above is missing. */
+static int make_level(zkl_session *session, const char *path, int64_t deadline, zkl_error *err)
+{
+    enum zkl__rc got = ZKL__RC_UNKNOWN;
+    const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__CONTAINER};
+    int rc = zkl__session_insist(session, &op, deadline, take_rc, &got, err);
+    if (rc != ZKL_OK || got == ZKL__RC_OK || got == ZKL__RC_NODEEXISTS) {
+        return rc;
+    }
+    if (got == ZKL__RC_NOTAPPLIED) {
+        return ZKL_OK; /* the next level will tell */
+    }
+    return zkl__fail(err, zkl__rc_code(got), 0, path, "cannot be created: %s", zkl__rc_name(got));
+}
+
+static int make_directories(zkl_session *session, const char *path, int64_t deadline, zkl_error *err)
+{
+    char part[ZKL_PATH_MAX + 1];
+    zkl_error last; /* a level that is missing is no news to the caller */
+    int rc;
+    bool more;
+    zkl__path_join(part, sizeof part, path, NULL);
+    do {
+        rc = make_level(session, part, deadline, &last);
+        more = rc == ZKL_ENOENT ? zkl__path_shorten(part) : rc == ZKL_OK && zkl__path_lengthen(part, path);
+    } while (more);
+    return failed(err, rc, &last);
+}
+
+int zkl__session_make(zkl_session *session, const char *path, int64_t deadline, zkl_error *err)
+{
+    const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT};
+    char above[ZKL_PATH_MAX + 1];
+    zkl__path_join(above, sizeof above, path, NULL);
+    int rc = zkl__path_shorten(above) ? make_directories(session, above, deadline, err) : ZKL_OK;
+    return rc == ZKL_OK ? zkl__session_change(session, &op, ZKL__RC_NODEEXISTS, deadline, err) : rc;
 }
 
 struct await {

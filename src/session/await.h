@@ -14,12 +14,8 @@ int zkl__session_insist(zkl_session *session, const struct zkl__op *op, int64_t 
 int zkl__session_change(zkl_session *session, const struct zkl__op *op, enum zkl__rc as_good, int64_t deadline,
                         zkl_error *err);
 
-/* Makes path (a container) and what is above it, as far as it is missing. */
-int zkl__session_make_path(zkl_session *session, const char *path, const zkl_acl *acl, int64_t deadline,
-                           zkl_error *err);
-
-/* The same for what is above path. */
-int zkl__session_make_above(zkl_session *session, const char *path, int64_t deadline, zkl_error *err);
+/* Makes path, persistent, and what is above it, containers, as far as it is missing. path: checked. */
+int zkl__session_make(zkl_session *session, const char *path, int64_t deadline, zkl_error *err);
 
 /* Reads, with op (get, exists or children; dir alone), until enough says true of an answer; looks again whenever a watch tells of a change, and
  * after each change of the session. enough is asked about an ok and about no node; any other word (no permission) ends it with its code. */
