@@ -308,7 +308,7 @@ int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms, zk
     int rc = zkl__place_keep(&barrier->place, err);
     if (rc == ZKL_OK) {
         rc = enter_and_wait(barrier, timeout_ms, err);
-        zkl__place_leave(&barrier->place);
+        zkl__place_let_go(&barrier->place);
     }
     return rc;
 }
@@ -367,7 +367,7 @@ int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms, zk
     rc = rc == ZKL_OK ? zkl__place_keep(&barrier->place, err) : rc;
     if (rc == ZKL_OK) {
         rc = leave_and_wait(barrier, timeout_ms, err);
-        zkl__place_leave(&barrier->place);
+        zkl__place_let_go(&barrier->place);
     }
     return rc;
 }

@@ -302,7 +302,7 @@ int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t ti
     }
     rc = zkl_once_prepare(place->session, place->path, timeout_ms == 0 ? patience_ms(&whole) : timeout_ms, err);
     rc = rc == ZKL_OK ? run_whole(&whole, timeout_ms, err) : rc;
-    zkl__place_leave(place);
+    zkl__place_let_go(place);
     if (ran) {
         *ran = whole.ran;
     }

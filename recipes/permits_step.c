@@ -6,7 +6,6 @@
  * A lease is a contender that waits for nobody: a lost reply never leaves two, and it is removed however things end. */
 #include "permits.h"
 
-#include "contender_step.h"
 #include "error.h"
 #include "name.h"
 

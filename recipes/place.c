@@ -60,7 +60,7 @@ int zkl__place_keep(struct zkl__place *place, zkl_error *err)
     return rc;
 }
 
-void zkl__place_leave(struct zkl__place *place)
+void zkl__place_let_go(struct zkl__place *place)
 {
     zkl_session *session = place->session;
     if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {

@@ -117,9 +117,9 @@ size_t zkl__place_node_at(const struct zkl__place *place, size_t seat, char *nam
 /* Around a call that waits inside enter/leave: its object may be freed meanwhile. The session is to be left after the second. */
 void zkl__place_ref(struct zkl__place *place);
 void zkl__place_unref(struct zkl__place *place);
-/* The same around several calls: not inside. Errors: ZKL_ECLOSED, ZKL_EFORKED: then it is not kept. */
+/* The same around several calls, as a pair: not inside. Errors: ZKL_ECLOSED, ZKL_EFORKED: then it is not kept. */
 int zkl__place_keep(struct zkl__place *place, zkl_error *err);
-void zkl__place_leave(struct zkl__place *place);
+void zkl__place_let_go(struct zkl__place *place);
 
 /* Both inside enter/leave. */
 void zkl__place_listen(struct zkl__place *place, struct zkl__listener *listener);

@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-#define REQUEST "__REVOKE__" /* Curator's LockInternals.REVOKE_MESSAGE */
-
 static void look(void *arg, const struct zkl__reply *reply)
 {
     *(enum zkl__rc *)arg = reply->rc;
@@ -26,8 +24,8 @@ static int write_request(zkl_session *session, const char *path, const char *nod
     if (sealed) {
         op.kind = ZKL__OP_CHECK;
     } else {
-        op.data = REQUEST;
-        op.size = sizeof REQUEST - 1;
+        op.data = ZKL__REVOKE;
+        op.size = sizeof ZKL__REVOKE - 1;
     }
     int rc = zkl__session_enter(session, err);
     if (rc != ZKL_OK) {

@@ -194,7 +194,7 @@ static int init(zkl_cancel *cancel, struct zkl__place *place, int64_t margin_ms,
         rc = cancel->fd < 0 ? zkl__fail(err, ZKL_ELIMIT, 0, place->path, "no descriptor for the flag") : ZKL_OK;
     }
     if (rc != ZKL_OK) {
-        zkl__place_leave(place);
+        zkl__place_let_go(place);
     }
     return rc;
 }
@@ -212,7 +212,7 @@ int zkl__section_init(zkl_cancel *cancel, struct zkl__place *place, int64_t marg
 void zkl__section_deinit(zkl_cancel *cancel)
 {
     close(cancel->fd);
-    zkl__place_leave(cancel->place);
+    zkl__place_let_go(cancel->place);
     zkl__cancel_allow();
 }
 

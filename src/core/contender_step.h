@@ -1,4 +1,4 @@
-/* contender_step.h - the contender's step function, for session_step.c, which feeds it. */
+/* contender_step.h - the contender's fields and its step function, for the core alone: contender*.c make the step, session_*.c feed it. */
 #ifndef ZKL_CORE_CONTENDER_STEP_H
 #define ZKL_CORE_CONTENDER_STEP_H
 
@@ -59,7 +59,6 @@ struct zkl__contender_event {
     const struct zkl__list_index *index; /* of a list, or NULL */
 };
 
-#define ZKL__REVOKE "__REVOKE__" /* Curator's request, on the holder's node */
 #define ZKL__MARK "held by "
 #define ZKL__MARK_MAX (sizeof ZKL__MARK + ZKL__UUID_LENGTH)
 
@@ -196,7 +195,9 @@ bool zkl__contender_ready(const struct zkl__contender *contender, int64_t now);
 struct zkl__op zkl__create_op(const struct zkl__contender *c);
 struct zkl__op zkl__delete_op(const struct zkl__contender *c);
 
-/* session_step.c's, for joint.c. Feeds an event and carries out what comes of it. */
+/* --- what those that decide ask of their session ------------------------------------------------------------------- */
+
+/* Feeds an event and carries out what comes of it. */
 void zkl__core_feed(struct zkl__core *core, struct zkl__contender *contender, struct zkl__contender_event event);
 /* ZKL_OK: an answer comes, if only that it was not sent; ZKL_ENOMEM: none does. */
 int zkl__core_send(struct zkl__core *core, struct zkl__contender *contender, struct zkl__request *request,
@@ -209,10 +210,6 @@ const zkl_acl *zkl__core_seal(const struct zkl__core *core);
 /* Whether nodes may be sealed from now on; off: the servers do not take the list, or not our identity. */
 bool zkl__core_seals(const struct zkl__core *core);
 void zkl__core_seal_off(struct zkl__core *core);
-/* session_step.c's: a trace line "path#number: what". */
-void zkl__core_trace(struct zkl__core *core, const struct zkl__contender *contender, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
 /* Breaks of the protocol that must not go on: continuing may mean two holders. */
 #define ZKL__ENSURE(condition) \
     do {                       \

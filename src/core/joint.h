@@ -37,7 +37,7 @@ struct zkl__joint {
     struct zkl__joint *next;
 };
 
-/* For session_step.c. */
+/* For session_*.c. */
 
 /* True when the op is held back and will be sent, or refused, by the joint. */
 bool zkl__joint_holds_back(struct zkl__contender *c, enum zkl__role role);

@@ -124,7 +124,7 @@ int zkl__text_check(const char *text, zkl_error *err)
     if (length > ZKL_DATA_MAX) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "metadata: longer than %d bytes", ZKL_DATA_MAX);
     }
-    if (strcmp(text, "__REVOKE__") == 0) {
+    if (strcmp(text, ZKL__REVOKE) == 0) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL,
                          "metadata: \"__REVOKE__\" asks the holder to give way, in Curator's protocol");
     }

@@ -152,7 +152,10 @@ int64_t zkl__core_lease_until(const struct zkl__core *core);
 int64_t zkl__core_least_lease(const struct zkl__core *core);
 /* After ZKL__EV_CLOSE: nothing of ours is left on the server, as far as its answers say, and no operation is outstanding. */
 bool zkl__core_idle(const struct zkl__core *core);
-/* Next 16 bytes nobody else has. */
+/* A uuid that nobody else has. */
 void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1]);
+/* A line of the trace: "path#number", or "session" for contender NULL, and what. */
+void zkl__core_trace(struct zkl__core *core, const struct zkl__contender *contender, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -93,7 +93,7 @@ static void count_end(zkl_contender_stats *counts, int code)
 }
 
 /* Into the sums of one row: the session's, or a path's. lasted: what came to its end, ns. */
-static void count(zkl_contender_stats *counts, const struct zkl__contender *c, int before,
+static void count(zkl_contender_stats *counts, const struct zkl__contender *c, enum zkl__contender_state before,
                   const struct zkl__contender_event *ev, const struct zkl__contender_actions *out, int64_t lasted)
 {
     bool granted = out->told && out->outcome.kind == ZKL__GRANTED;
@@ -119,7 +119,7 @@ static void count(zkl_contender_stats *counts, const struct zkl__contender *c, i
     }
 }
 
-void zkl__stats_step(struct zkl__stats *stats, struct zkl__contender *c, int before,
+void zkl__stats_step(struct zkl__stats *stats, struct zkl__contender *c, enum zkl__contender_state before,
                      const struct zkl__contender_event *ev, const struct zkl__contender_actions *out)
 {
     int64_t lasted = ev->now - c->since;
