@@ -219,7 +219,7 @@ static void refuse(struct zkl__contender *c, enum zkl__role role)
 /* What the answer of the transaction says to the owner of its i-th part. False: that it failed through another's fault. */
 static bool deal(struct zkl__reply *mine, const struct zkl__reply *reply, size_t i)
 {
-    *mine = (struct zkl__reply){.rc = reply->rc, .zk_code = reply->zk_code};
+    *mine = (struct zkl__reply){.rc = reply->rc, .zk_code = reply->zk_code, .unsent = reply->unsent};
     if (!zkl__rc_answered(reply->rc) || reply->rc == ZKL__RC_NOTAPPLIED || i >= reply->part_count) {
         return true;
     }
@@ -290,7 +290,7 @@ static void send_all(struct zkl__joint *joint, enum zkl__role role)
     int code = zkl__core_send(joint->core, NULL, &joint->request, ZKL__ROLE_NONE, &op);
     send_lists(joint);
     if (code != ZKL_OK) {
-        const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT};
+        const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT, .unsent = code};
         on_done(&joint->request, &refusal);
     }
 }

@@ -480,6 +480,19 @@ static void test_no_memory_to_send(void)
     }
 }
 
+/* The paths fit, but with the session's chroot before them they do not: a caller's mistake, said at once. */
+static void test_paths_too_long_under_the_chroot(void)
+{
+    begin();
+    s.refuse_kind = ZKL__OP_MULTI;
+    s.refuse_code = ZKL_EINVAL;
+    s.refuse_count = 1000;
+    ask(&me, ab, INT64_MAX, false);
+    CU_ASSERT_EQUAL(me.failed, 1);
+    CU_ASSERT_EQUAL(me.code, ZKL_EINVAL);
+    script_finish(&s);
+}
+
 /* Any allocation may fail: it ends, one way or another, and leaves nothing. */
 static void test_no_memory_anywhere(void)
 {
@@ -512,4 +525,5 @@ TESTS("joint", T(test_one_transaction_gives_all), T(test_no_deadlock_whatever_th
       T(test_places_of_two_transactions_are_none), T(test_node_removed_while_waiting), T(test_waits_on_after_an_expiry),
       T(test_fails_at_an_expiry_if_told_so), T(test_lost_when_one_is), T(test_told_once_of_each),
       T(test_release_falls_back_to_single_deletes), T(test_release_with_a_lost_reply), T(test_let_go),
-      T(test_close_releases), T(test_goes_with_its_core), T(test_no_memory_to_send), T(test_no_memory_anywhere))
+      T(test_close_releases), T(test_goes_with_its_core), T(test_no_memory_to_send),
+      T(test_paths_too_long_under_the_chroot), T(test_no_memory_anywhere))
