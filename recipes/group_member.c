@@ -110,7 +110,8 @@ static void on_look(struct zkl_group *group, const struct zkl__reply *reply)
     group->mine = stands && reply->stat.ephemeral_owner == session_id && (group->mine || group->unsure);
     if (group->mine) {
         group->unsure = false;
-        group->stale = reply->size != strlen(group->data) || memcmp(reply->data, group->data, reply->size) != 0;
+        size_t size = strlen(group->data); /* data may be NULL where there is none */
+        group->stale = reply->size != size || (size > 0 && memcmp(reply->data, group->data, size) != 0);
         group->step = MEMBER;
         group->joined = group->joined || group->wanted;
         note(group);

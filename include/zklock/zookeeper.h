@@ -49,8 +49,8 @@ typedef struct zkl_op_result {
     char path[ZKL_PATH_MAX + 1]; /* of the znode made by a create */
 } zkl_op_result;
 
-/* Carries out count operations in one transaction, all or none, if lock is still held when the servers come to it. results: count of
- * them, written when the servers answered; may be NULL. From any thread, from a callback too. Waits until the lease as known
+/* Carries out count operations in one transaction, all or none, if lock is still held when the servers come to it; count 0: nothing but that
+ * question. results: count of them, written when the servers answered; may be NULL. From any thread, from a callback too. Waits until the lease as known
  * at the call ends, at most.
  * ZKL_OK: done.
  * ZKL_ELOST: not done, the lock was lost. ZKL_ENOTHELD: not done, it was not held.

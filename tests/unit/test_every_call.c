@@ -1,0 +1,458 @@
+/* Every call that takes a timeout, with extreme ones, without a place for words, from a callback, in a child of fork; every object with
+ * long paths and extreme options. Each works, or says by name what is wrong. */
+#include "lock_kit.h"
+
+#include <zklock/zookeeper.h>
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define HOUR INT64_C(3600000)
+
+/* --- one of each ----------------------------------------------------------------------------------------------------- */
+
+struct things {
+    zkl_session *session;
+    const char *path;
+    zkl_lock *lock, *job;
+    zkl_rwlock *rwlock;
+    zkl_semaphore *semaphore;
+    zkl_multilock *multilock;
+    zkl_election *election;
+    zkl_group *group;
+    zkl_double_barrier *barrier;
+    char paths[8][ZKL_PATH_MAX + 8]; /* of each, below path */
+};
+
+static const char *below(struct things *t, int index, const char *name)
+{
+    snprintf(t->paths[index], sizeof t->paths[index], "%s/%s", t->path, name);
+    return t->paths[index];
+}
+
+static int make_things(struct things *t, zkl_error *err)
+{
+    const char *paths[2] = {below(t, 0, "m1"), below(t, 1, "m2")};
+    int rc = zkl_lock_new(&t->lock, t->session, below(t, 2, "lock"), NULL, err);
+    rc = rc == ZKL_OK ? zkl_lock_new(&t->job, t->session, below(t, 3, "job"), NULL, err) : rc;
+    rc = rc == ZKL_OK ? zkl_rwlock_new(&t->rwlock, t->session, below(t, 4, "rw"), NULL, err) : rc;
+    rc = rc == ZKL_OK ? zkl_semaphore_new(&t->semaphore, t->session, below(t, 5, "sem"), 2, NULL, err) : rc;
+    rc = rc == ZKL_OK ? zkl_multilock_new(&t->multilock, t->session, paths, 2, NULL, err) : rc;
+    rc = rc == ZKL_OK ? zkl_election_new(&t->election, t->session, below(t, 6, "lead"), NULL, err) : rc;
+    rc = rc == ZKL_OK ? zkl_group_new(&t->group, t->session, below(t, 7, "group"), "me", NULL, err) : rc;
+    return rc == ZKL_OK ? zkl_double_barrier_new(&t->barrier, t->session, below(t, 0, "both"), 1, err) : rc;
+}
+
+static void free_things(struct things *t)
+{
+    zkl_lock_free(t->lock);
+    zkl_lock_free(t->job);
+    zkl_rwlock_free(t->rwlock);
+    zkl_semaphore_free(t->semaphore);
+    zkl_multilock_free(t->multilock);
+    zkl_election_free(t->election);
+    zkl_group_free(t->group);
+    zkl_double_barrier_free(t->barrier);
+}
+
+/* --- the calls ------------------------------------------------------------------------------------------------------- */
+
+static int section(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    (void)cancel, (void)token, (void)payload;
+    return 0;
+}
+
+static void acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    (void)lock, (void)code, (void)grant, (void)err, (void)payload;
+}
+
+static int lock(struct things *t, int64_t ms, zkl_error *err)
+{
+    int rc = zkl_lock_acquire(t->lock, ms, NULL, err);
+    return rc == ZKL_OK ? zkl_lock_release(t->lock, err) : rc;
+}
+
+static int lock_async(struct things *t, int64_t ms, zkl_error *err)
+{
+    int rc = zkl_lock_acquire_async(t->lock, ms, acquired, NULL, err);
+    if (rc == ZKL_OK && zkl_lock_cancel(t->lock) == ZKL_ENOTWAITING && zkl_lock_is_held(t->lock)) {
+        zkl_lock_release(t->lock, NULL);
+    }
+    return rc;
+}
+
+static int with_lock(struct things *t, int64_t ms, zkl_error *err)
+{
+    return zkl_with_lock(t->lock, ms, 0, section, NULL, NULL, err);
+}
+
+static int rwlock(struct things *t, int64_t ms, zkl_error *err)
+{
+    int rc = zkl_rwlock_acquire(t->rwlock, ZKL_RW_READ, ms, NULL, err);
+    return rc == ZKL_OK ? zkl_rwlock_release(t->rwlock, err) : rc;
+}
+
+static int semaphore(struct things *t, int64_t ms, zkl_error *err)
+{
+    int rc = zkl_semaphore_acquire(t->semaphore, 2, ms, NULL, err);
+    return rc == ZKL_OK ? zkl_semaphore_release(t->semaphore, 0, err) : rc;
+}
+
+static int multilock(struct things *t, int64_t ms, zkl_error *err)
+{
+    int rc = zkl_multilock_acquire(t->multilock, ms, NULL, err);
+    return rc == ZKL_OK ? zkl_multilock_release(t->multilock, err) : rc;
+}
+
+static int campaign(struct things *t, int64_t ms, zkl_error *err)
+{
+    int rc = zkl_election_campaign(t->election, ms, NULL, err);
+    int published = rc == ZKL_OK ? zkl_election_publish(t->election, "", ms > 0 ? ms : 1000, err) : ZKL_OK;
+    rc = rc == ZKL_OK ? zkl_election_resign(t->election, err) : rc;
+    return rc == ZKL_OK ? published : rc;
+}
+
+static int publish(struct things *t, int64_t ms, zkl_error *err)
+{
+    int rc = zkl_election_publish(t->election, "x", ms, err);
+    return rc == ZKL_ENOTHELD ? ZKL_OK : rc;
+}
+
+static int group(struct things *t, int64_t ms, zkl_error *err)
+{
+    int rc = zkl_group_join(t->group, ms, err);
+    rc = rc == ZKL_OK ? zkl_group_update(t->group, "", ms, err) : rc;
+    return rc == ZKL_OK ? zkl_group_leave(t->group, err) : rc;
+}
+
+static int group_list(struct things *t, int64_t ms, zkl_error *err)
+{
+    zkl_members *members = NULL;
+    int rc = zkl_group_list(&members, t->session, zkl_group_path(t->group), ms, err);
+    zkl_members_free(members);
+    return rc;
+}
+
+static int barrier(struct things *t, int64_t ms, zkl_error *err)
+{
+    char path[ZKL_PATH_MAX + 8];
+    snprintf(path, sizeof path, "%s/bar", t->path);
+    int rc = zkl_barrier_set(t->session, path, ms, err);
+    rc = rc == ZKL_OK ? zkl_barrier_lift(t->session, path, ms, err) : rc;
+    return rc == ZKL_OK ? zkl_barrier_wait(t->session, path, ms, err) : rc;
+}
+
+static int double_barrier(struct things *t, int64_t ms, zkl_error *err)
+{
+    int rc = zkl_double_barrier_enter(t->barrier, ms, err);
+    return rc == ZKL_OK ? zkl_double_barrier_leave(t->barrier, ms, err) : rc;
+}
+
+static int once(struct things *t, int64_t ms, zkl_error *err)
+{
+    int rc = zkl_once_prepare(t->session, zkl_lock_path(t->job), ms, err);
+    return rc == ZKL_OK ? zkl_once_run(t->job, HOUR, 0, ms, section, NULL, NULL, NULL, err) : rc;
+}
+
+static int once_look(struct things *t, int64_t ms, zkl_error *err)
+{
+    zkl_once_slot slot = {.round_ms = 1};
+    int rc = zkl_once_look(t->job, HOUR, 0, ms, &slot, err);
+    rc = rc == ZKL_ENOTHELD ? zkl_once_record(t->job, &slot, ms, err) : rc;
+    return rc == ZKL_ENOTHELD ? ZKL_OK : rc;
+}
+
+static int queue_list(struct things *t, int64_t ms, zkl_error *err)
+{
+    zkl_queue *queue = NULL;
+    int rc = zkl_queue_list(&queue, t->session, zkl_lock_path(t->lock), ms, err);
+    zkl_queue_free(queue);
+    return rc;
+}
+
+static int queue_find(struct things *t, int64_t ms, zkl_error *err)
+{
+    zkl_paths *paths = NULL;
+    int rc = zkl_queue_find(&paths, t->session, t->path, ms, err);
+    zkl_paths_free(paths);
+    return rc;
+}
+
+static int ask_to_release(struct things *t, int64_t ms, zkl_error *err)
+{
+    int rc = zkl_lock_revoke(t->session, zkl_lock_path(t->lock), NULL, ms, err);
+    return rc == ZKL_ENOTHELD ? ZKL_OK : rc;
+}
+
+static int queue_remove(struct things *t, int64_t ms, zkl_error *err)
+{
+    int rc = zkl_queue_remove(t->session, zkl_lock_path(t->lock), "nobody-lock-0000000001", 1, ms, err);
+    return rc == ZKL_ENOTHELD ? ZKL_OK : rc;
+}
+
+static const struct call {
+    const char *name;
+    int (*make)(struct things *t, int64_t ms, zkl_error *err);
+} calls[] = {
+    {"lock", lock},
+    {"lock_async", lock_async},
+    {"with_lock", with_lock},
+    {"rwlock", rwlock},
+    {"semaphore", semaphore},
+    {"multilock", multilock},
+    {"campaign", campaign},
+    {"publish", publish},
+    {"group", group},
+    {"barrier", barrier},
+    {"double_barrier", double_barrier},
+    {"once", once},
+    {"once_look", once_look},
+    {"queue_list", queue_list},
+    {"group_list", group_list},
+    {"revoke", ask_to_release},
+    {"queue_find", queue_find},
+    {"queue_remove", queue_remove},
+};
+#define CALLS (sizeof calls / sizeof *calls)
+
+/* Says which one it was. */
+static void expect(const struct call *call, int64_t ms, int rc, int wanted)
+{
+    if (rc != wanted) {
+        printf("(%s with %lld: %s) ", call->name, (long long)ms, zkl_error_name(rc));
+    }
+    CU_ASSERT_EQUAL(rc, wanted);
+}
+
+/* --- tests ----------------------------------------------------------------------------------------------------------- */
+
+static void begin(struct things *t, const char *path)
+{
+    zkl_error err;
+    *t = (struct things){.session = kit_open(NULL), .path = path};
+    CU_ASSERT_EQUAL_FATAL(make_things(t, &err), ZKL_OK);
+}
+
+static void end(struct things *t)
+{
+    free_things(t);
+    kit_close(t->session);
+}
+
+static void test_timeouts(void)
+{
+    static const int64_t wrong[] = {INT64_MIN, INT64_MIN + 1, -2};
+    static const int64_t right[] = {INT64_MAX, INT64_MAX - 1, INT64_MAX / 1000000, ZKL_WAIT_FOREVER};
+    struct things t;
+    zkl_error err = {.text = ""};
+    begin(&t, "/every");
+    for (size_t i = 0; i < CALLS; i++) {
+        for (size_t j = 0; j < sizeof right / sizeof *right; j++) {
+            expect(&calls[i], right[j], calls[i].make(&t, right[j], &err), ZKL_OK);
+            expect(&calls[i], right[j], calls[i].make(&t, right[j], NULL), ZKL_OK);
+        }
+        for (size_t j = 0; j < sizeof wrong / sizeof *wrong; j++) {
+            expect(&calls[i], wrong[j], calls[i].make(&t, wrong[j], &err), ZKL_EINVAL);
+            CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "timeout_ms is -"));
+            expect(&calls[i], wrong[j], calls[i].make(&t, wrong[j], NULL), ZKL_EINVAL);
+        }
+        int rc = calls[i].make(&t, 0, NULL); /* a try, or no time at all */
+        CU_ASSERT(rc == ZKL_OK || rc == ZKL_ETIMEOUT);
+    }
+    end(&t);
+}
+
+static atomic_int callback_failures, callback_done;
+
+static void from_a_callback(zkl_lock *from, int code, const zkl_grant *grant, const zkl_error *last, void *payload)
+{
+    zkl_session *other;
+    (void)from, (void)code, (void)grant, (void)last;
+    for (size_t i = 0; i < CALLS; i++) {
+        if (calls[i].make != lock_async) { /* its end would have to come before this one's */
+            atomic_fetch_add(&callback_failures, calls[i].make(payload, 30000, NULL) != ZKL_OK);
+        }
+    }
+    int rc = zkl_session_open(&other, PLACE, NULL, NULL);
+    rc = rc == ZKL_OK ? zkl_session_close(other, 30000) : rc;
+    atomic_fetch_add(&callback_failures, rc != ZKL_OK);
+    atomic_store(&callback_done, 1);
+}
+
+/* Of a thread's or in dispatch: a call waits there as anywhere. */
+static void test_from_callbacks(void)
+{
+    for (int dispatched = 0; dispatched < 2; dispatched++) {
+        zkl_session_options options = dispatched ? kit_dispatched() : (zkl_session_options)ZKL_SESSION_OPTIONS_INIT;
+        struct things t = {.session = kit_open(&options), .path = "/every"};
+        zkl_lock *trigger = kit_lock(t.session, "/trigger", NULL);
+        CU_ASSERT_EQUAL_FATAL(make_things(&t, NULL), ZKL_OK);
+        atomic_store(&callback_failures, 0);
+        atomic_store(&callback_done, 0);
+        CU_ASSERT_EQUAL(zkl_lock_acquire_async(trigger, 10000, from_a_callback, &t, NULL), ZKL_OK);
+        CU_ASSERT(EVENTUALLY((zkl_session_dispatch(t.session), atomic_load(&callback_done))));
+        CU_ASSERT_EQUAL(atomic_load(&callback_failures), 0);
+        zkl_lock_free(trigger);
+        end(&t);
+    }
+}
+
+static int in_child(struct things *t)
+{
+    struct things more = {.session = t->session, .path = t->path};
+    alarm(30); /* a child that waits for threads it does not have */
+    for (size_t i = 0; i < CALLS; i++) {
+        zkl_error err = {.code = 0};
+        if (calls[i].make(t, 1000, &err) != ZKL_EFORKED || err.code != ZKL_EFORKED ||
+            calls[i].make(t, 1000, NULL) != ZKL_EFORKED) {
+            printf("(%s in a child) ", calls[i].name);
+            return 1;
+        }
+    }
+    bool fine = make_things(&more, NULL) == ZKL_EFORKED && zkl_session_close(t->session, 1000) == ZKL_EFORKED;
+    free_things(t);
+    return fine ? 0 : 1;
+}
+
+static void test_in_a_child(void)
+{
+    struct things t;
+    int status = -1;
+    begin(&t, "/every");
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        int code = in_child(&t);
+        fflush(stdout);
+        _exit(code);
+    }
+    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+    CU_ASSERT_EQUAL(status, 0);
+    CU_ASSERT_EQUAL(lock(&t, 10000, NULL), ZKL_OK);
+    end(&t);
+}
+
+/* Of that length, in components of 40. */
+static void long_path(char *path, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        path[i] = i % 40 == 0 && i + 1 < length ? '/' : 'x';
+    }
+    path[length] = '\0';
+}
+
+/* Each name of a znode below it has 50 bytes or so more: those are no longer the user's business. */
+static void test_long_paths(void)
+{
+    static const size_t lengths[] = {990, 1000, 1014, 1015, 1018, 1020, 1024, 1025, 1026, 5000, 70000};
+    static char path[70001];
+    zkl_session *session = kit_open(NULL);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        zkl_error err = {.text = ""};
+        zkl_lock *made = NULL;
+        long_path(path, lengths[i]);
+        bool fits = lengths[i] <= ZKL_PATH_MAX;
+        CU_ASSERT_EQUAL(zkl_lock_new(&made, session, path, NULL, &err), fits ? ZKL_OK : ZKL_EINVAL);
+        CU_ASSERT(fits || (!made && strstr(err.text, "1024")));
+        CU_ASSERT(!fits || zkl_lock_acquire(made, 10000, NULL, &err) == ZKL_OK);
+        zkl_lock_free(made);
+        if (fits) {
+            path[lengths[i] > 1000 ? 1000 : lengths[i]] = '\0';
+            struct things t = {.session = session, .path = path};
+            int rc = make_things(&t, &err);
+            for (size_t j = 0; rc == ZKL_OK && j < CALLS; j++) {
+                expect(&calls[j], 10000, calls[j].make(&t, 10000, &err), ZKL_OK);
+            }
+            free_things(&t);
+        }
+    }
+    kit_close(session);
+}
+
+/* No elements, or no room for what is written. */
+static void test_nothing_given(void)
+{
+    struct things t;
+    zkl_error err = {.text = ""};
+    zkl_multilock *none = NULL;
+    zkl_double_barrier *nobody = NULL;
+    const zkl_acl empty = {.count = 0, .entries = NULL};
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    zkl_lock *closed = NULL;
+    const char *hole[2] = {"/a", NULL};
+    begin(&t, "/every");
+    CU_ASSERT_EQUAL(zkl_multilock_new(&none, t.session, NULL, 0, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_multilock_new(&none, t.session, hole, 0, NULL, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_multilock_new(&none, t.session, hole, 2, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_multilock_new(&none, t.session, hole, SIZE_MAX, NULL, &err), ZKL_ELIMIT);
+    CU_ASSERT_EQUAL(zkl_double_barrier_new(&nobody, t.session, "/b", 0, &err), ZKL_EINVAL);
+    options.acl = &empty;
+    CU_ASSERT_EQUAL(zkl_lock_new(&closed, t.session, "/a", &options, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(t.lock, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_commit(t.lock, NULL, 0, NULL, &err), ZKL_OK); /* the servers say that it is held */
+    CU_ASSERT_EQUAL(zkl_lock_commit(t.lock, NULL, 1, NULL, NULL), ZKL_EINVAL);
+    CU_ASSERT(zkl_lock_node(t.lock, NULL, 0) > 0);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(t.semaphore, 1, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_tokens(t.semaphore, NULL, 0), 1);
+    CU_ASSERT(zkl_stats_write_prometheus(t.session, NULL, NULL, 0) > 0);
+    CU_ASSERT_PTR_NULL(zkl_multilock_path(t.multilock, SIZE_MAX));
+    CU_ASSERT_EQUAL(zkl_multilock_node(t.multilock, SIZE_MAX, NULL, 0), 0);
+    end(&t);
+}
+
+/* Numbers of options: as they are, or refused by the name of the option. */
+static void test_options(void)
+{
+    static const int64_t extremes[] = {INT64_MIN, -1, 0, INT64_MAX};
+    for (size_t i = 0; i < 4 * (sizeof extremes / sizeof *extremes); i++) {
+        zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+        int64_t *const numbers[] = {&options.session_timeout_ms, &options.tick_ms, &options.leader_pause_ms,
+                                    &options.connect_timeout_ms};
+        static const char *const names[] = {"session_timeout_ms", "tick_ms", "leader_pause_ms", "connect_timeout_ms"};
+        zkl_error err = {.text = ""};
+        *numbers[i % 4] = extremes[i / 4];
+        zkl_session *session = NULL;
+        int rc = zkl_session_open(&session, PLACE, &options, &err);
+        CU_ASSERT(rc == ZKL_OK || rc == ZKL_ECONNECT || (rc == ZKL_EINVAL && strstr(err.text, names[i % 4])));
+        CU_ASSERT_EQUAL(zkl_session_close(session, i / 4 == 3 ? INT64_MAX : INT64_MIN), ZKL_OK);
+    }
+    zkl_session *session = kit_open(NULL);
+    for (size_t i = 0; i < 2 * (sizeof extremes / sizeof *extremes); i++) {
+        zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+        zkl_error err = {.text = ""};
+        zkl_lock *made = NULL;
+        *(i % 2 ? &options.max_hold_ms : &options.release_timeout_ms) = extremes[i / 2];
+        int rc = zkl_lock_new(&made, session, "/options", &options, &err);
+        CU_ASSERT_EQUAL(rc, extremes[i / 2] == 0 ? ZKL_OK : ZKL_EINVAL);
+        CU_ASSERT(rc == ZKL_OK || strstr(err.text, i % 2 ? "max_hold_ms" : "release_timeout_ms"));
+        zkl_lock_free(made);
+    }
+    kit_close(session);
+}
+
+static void test_margins_and_slots(void)
+{
+    static const int64_t extremes[] = {INT64_MIN, -1, INT64_MAX};
+    struct things t;
+    begin(&t, "/every");
+    for (size_t i = 0; i < sizeof extremes / sizeof *extremes; i++) {
+        zkl_error err = {.text = ""};
+        zkl_once_slot slot;
+        int64_t value = extremes[i];
+        CU_ASSERT_EQUAL(zkl_with_lock(t.lock, 1000, value, section, NULL, NULL, &err), ZKL_EINVAL);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "margin_ms"));
+        CU_ASSERT_EQUAL(zkl_election_run(t.election, value, section, NULL, NULL, NULL), ZKL_EINVAL);
+        CU_ASSERT_EQUAL(zkl_once_look(t.job, value, 0, 1000, &slot, &err), ZKL_EINVAL);
+        CU_ASSERT_EQUAL(zkl_once_look(t.job, HOUR, value, 1000, &slot, NULL), ZKL_EINVAL);
+        CU_ASSERT_EQUAL(zkl_once_run(t.job, value, 0, 1000, section, NULL, NULL, NULL, NULL), ZKL_EINVAL);
+        CU_ASSERT_EQUAL(zkl_once_run(t.job, HOUR, value, 1000, section, NULL, NULL, NULL, &err), ZKL_EINVAL);
+    }
+    end(&t);
+}
+
+TESTS("every_call", T(test_timeouts), T(test_from_callbacks), T(test_in_a_child), T(test_long_paths),
+      T(test_nothing_given), T(test_options), T(test_margins_and_slots))
