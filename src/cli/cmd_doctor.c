@@ -138,19 +138,26 @@ static void examine_client(struct doctor *doctor)
          sasl ? "built in" : "not built in");
 }
 
-/* Harmless among ours; Curator's mutex gives its znode the same name. */
+/* Harmless among ours; but Curator's mutex gives its znode the same name, and does not see readers; and kazoo's sees its own alone. */
 static void examine_kinds(struct doctor *doctor, const char *path, const zkl_queue *queue)
 {
     bool readers = false;
     bool locks = false;
+    bool kazoos = false;
     for (size_t i = 0; i < queue->count; i++) {
         readers |= queue->entries[i].kind == ZKL_KIND_READ;
         locks |= queue->entries[i].kind == ZKL_KIND_LOCK;
+        kazoos |= queue->entries[i].kind == ZKL_KIND_KAZOO;
     }
     if (readers && locks) {
         find(doctor, true, path,
              "readers and plain locks in one queue: Curator's InterProcessMutex does not see readers, so use its "
              "InterProcessReadWriteLock there");
+    }
+    if (kazoos && locks) {
+        find(doctor, true, path,
+             "kazoo's locks and others in one queue: kazoo sees only its own, unless its Lock is made with "
+             "extra_lock_patterns=[\"lock-\"], and Curator never sees kazoo's");
     }
 }
 

@@ -98,6 +98,23 @@ writer=$!
 await "a writer behind the reader" queued team/second 2
 code 0 zklock doctor
 matches "doctor, a queue of two kinds" "$(cat "$work/out")" "^ok   /locks/team/second: readers and plain locks in one queue: Curator's InterProcessMutex does not see readers"
+if /usr/bin/python3 -c 'import kazoo' 2>/dev/null; then
+    /usr/bin/python3 -c '
+import os, subprocess, time
+from kazoo.client import KazooClient
+zk = KazooClient(hosts=os.environ["ZKLOCK_SERVERS"])
+zk.start()
+lock = zk.Lock("/locks/mixed")
+lock.acquire()
+waiter = subprocess.Popen(["zklock", "run", "mixed", "true"])
+while len(zk.get_children("/locks/mixed")) < 2:
+    time.sleep(0.01)
+subprocess.run(["zklock", "doctor"])
+lock.release()
+waiter.wait()
+zk.stop()' >"$work/out"
+    matches "doctor, a queue with kazoo" "$(cat "$work/out")" "^ok   /locks/mixed: kazoo's locks and others in one queue: kazoo sees only its own, unless"
+fi
 code 0 zklock -q doctor
 same "a quiet doctor" "$(cat "$work/out")" ""
 kill "$first" "$reader"
