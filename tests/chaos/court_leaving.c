@@ -13,7 +13,7 @@ static void let_go(struct court *c, struct client *client, const struct history_
     client->hold = -1;
     client->leaving = true;
     client->left_by = e->lease;
-    client->starved = 0;
+    client->starved = client->pending ? client->starved : 0; /* the wait, which has to end as well, began before */
 }
 
 static void see_closed(struct court *c, struct client *client, const struct history_event *e)
