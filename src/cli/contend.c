@@ -147,7 +147,9 @@ static int not_granted(struct contend *contend)
         return contend->not_granted;
     }
     if (contend->result == ZKL_ETIMEOUT) {
-        cli_note(contend->cli, "\"%s\" was not granted in %.1f s", contend->name, (double)contend->wait_ms / 1000);
+        bool heard = zkl_session_get_state(contend->session) == ZKL_SESSION_CONNECTED;
+        cli_note(contend->cli, "\"%s\" was not granted in %.1f s%s", contend->name, (double)contend->wait_ms / 1000,
+                 heard ? "" : ": no word from the servers; 'zklock doctor' asks each");
         return contend->not_granted;
     }
     return complain(contend, contend->result, &contend->error);

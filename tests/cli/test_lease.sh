@@ -105,8 +105,14 @@ zklock --tick 500ms --session-timeout 4s hold held <"$work/end" >"$work/held" 2>
 pid=$!
 exec 8>"$work/end"
 await "a holder" lines "$work/held" 1
+zklock --tick 500ms --session-timeout 4s run -w 20s held true 2>"$work/waits.err" &
+waiter=$!
+await "a waiter" queued held 2
 kill -STOP "$ZKLOCK_SANDBOX_PIDS"
 wait "$pid"
 same "exit code of hold whose server froze" $? 120
 matches "what hold says then" "$(cat "$work/held.err")" '"held": lost while it was held: the lease ended$'
+wait "$waiter"
+same "exit code of a waiter whose server froze" $? 124
+matches "what it says then" "$(cat "$work/waits.err")" '"held" was not granted in 20.0 s: no word from the servers'
 kill -CONT "$ZKLOCK_SANDBOX_PIDS"
