@@ -49,6 +49,9 @@ int zkl_election_new(zkl_election **out, zkl_session *session, const char *path,
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "out is NULL");
     }
     int rc = zkl__sized_take(&o, options, &sized, err);
+    if (rc == ZKL_OK && o.value) {
+        rc = zkl__text_check("value", o.value, err);
+    }
     if (rc == ZKL_OK) {
         rc = zkl__range_check("resign_timeout_ms", o.resign_timeout_ms, 0, ZKL__DAY_MS, err);
     }
@@ -224,7 +227,7 @@ int zkl_election_publish(zkl_election *election, const char *value, int64_t time
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", election ? "value" : "election");
     }
     int rc = zkl__timeout_check(timeout_ms, err);
-    rc = rc == ZKL_OK ? zkl__text_check(value, err) : rc;
+    rc = rc == ZKL_OK ? zkl__text_check("value", value, err) : rc;
     rc = rc == ZKL_OK ? zkl__session_enter(election->place.session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;

@@ -24,7 +24,7 @@ static int check_arguments(zkl_group **out, const char *path, const char *id, co
     }
     rc = rc == ZKL_OK ? zkl__path_check(whole, err) : rc;
     if (rc == ZKL_OK && o->data) {
-        rc = zkl__text_check(o->data, err);
+        rc = zkl__text_check("data", o->data, err);
     }
     rc = rc == ZKL_OK ? zkl__acl_check(o->acl, err) : rc;
     return rc == ZKL_OK ? zkl__range_check("leave_timeout_ms", o->leave_timeout_ms, 0, ZKL__DAY_MS, err) : rc;
@@ -198,7 +198,7 @@ int zkl_group_leave(zkl_group *group, zkl_error *err)
 
 int zkl_group_update(zkl_group *group, const char *data, int64_t timeout_ms, zkl_error *err)
 {
-    int rc = data ? zkl__text_check(data, err) : zkl__fail(err, ZKL_EINVAL, 0, NULL, "data is NULL");
+    int rc = data ? zkl__text_check("data", data, err) : zkl__fail(err, ZKL_EINVAL, 0, NULL, "data is NULL");
     rc = rc == ZKL_OK ? enter(group, timeout_ms, err) : rc;
     if (rc != ZKL_OK) {
         return rc;

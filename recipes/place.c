@@ -86,7 +86,7 @@ static int check_config(const char *path, const struct zkl__place_config *config
 {
     int rc = zkl__path_check(path, err);
     if (rc == ZKL_OK && config->metadata) {
-        rc = zkl__text_check(config->metadata, err);
+        rc = zkl__text_check("metadata", config->metadata, err);
     }
     if (rc == ZKL_OK) {
         rc = zkl__acl_check(config->acl, err);

@@ -118,22 +118,22 @@ int zkl__path_check(const char *path, zkl_error *err)
     return code;
 }
 
-int zkl__text_check(const char *text, zkl_error *err)
+int zkl__text_check(const char *name, const char *text, zkl_error *err)
 {
     size_t length = strnlen(text, ZKL_DATA_MAX + 1);
     if (length > ZKL_DATA_MAX) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "metadata: longer than %d bytes", ZKL_DATA_MAX);
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s: longer than %d bytes", name, ZKL_DATA_MAX);
     }
     if (strcmp(text, ZKL__REVOKE) == 0) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "metadata: \"__REVOKE__\" asks the holder to give way, in Curator's protocol");
+                         "%s: \"" ZKL__REVOKE "\" asks the holder to give way, in Curator's protocol", name);
     }
     const unsigned char *s = (const unsigned char *)text;
     while (*s) {
         uint32_t point;
         size_t step = zkl__utf8_decode(s, &point);
         if (step == 0) {
-            return zkl__fail(err, ZKL_EINVAL, 0, NULL, "metadata: byte %zu is not valid UTF-8",
+            return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s: byte %zu is not valid UTF-8", name,
                              (size_t)(s - (const unsigned char *)text));
         }
         s += step;

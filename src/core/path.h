@@ -17,8 +17,9 @@ int zkl__path_check(const char *path, zkl_error *err);
 /* What Curator (LockInternals.REVOKE_MESSAGE) writes on a holder's znode to ask it to give way. */
 #define ZKL__REVOKE "__REVOKE__"
 
-/* The rules for text that is stored on a znode: UTF-8, at most ZKL_DATA_MAX bytes, not ZKL__REVOKE. */
-int zkl__text_check(const char *text, zkl_error *err);
+/* The rules for text that is stored on a znode: UTF-8, at most ZKL_DATA_MAX bytes, not ZKL__REVOKE. name: what
+ * the text is called where it is refused. */
+int zkl__text_check(const char *name, const char *text, zkl_error *err);
 
 /* The form alone, as the C client asks for it and the server too: absolute, no empty, "." or ".." component, no slash at the end, unless
  * a sequence number is to follow. "/" is fine. */

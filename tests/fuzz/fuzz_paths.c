@@ -68,7 +68,7 @@ static void check_text(const char *text)
 {
     zkl_error err = {0};
     size_t length = strlen(text);
-    int code = zkl__text_check(text, &err);
+    int code = zkl__text_check("text", text, &err);
     bool good = length <= ZKL_DATA_MAX && is_utf8(text, length, false) && strcmp(text, "__REVOKE__") != 0;
     MUST((code == ZKL_OK) == good);
     if (code != ZKL_OK) {

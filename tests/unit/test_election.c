@@ -392,6 +392,7 @@ static void test_bad_calls(void)
     options.size = sizeof options;
     options.value = "__REVOKE__";
     CU_ASSERT_EQUAL(zkl_election_new(&election, one, PLACE_OF_IT, &options, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_EQUAL(strstr(err.text, "value: "), err.text); /* refused under the name that it has here */
     options.value = NULL;
     options.resign_timeout_ms = -1;
     CU_ASSERT_EQUAL(zkl_election_new(&election, one, PLACE_OF_IT, &options, &err), ZKL_EINVAL);

@@ -156,11 +156,11 @@ static void test_utf8(void)
 static void expect_text(const char *text, const char *words)
 {
     zkl_error err = {.code = 99};
-    int code = zkl__text_check(text, &err);
+    int code = zkl__text_check("metadata", text, &err);
     CU_ASSERT_EQUAL(code, words ? ZKL_EINVAL : ZKL_OK);
     CU_ASSERT_EQUAL(err.code, words ? ZKL_EINVAL : 99);
     CU_ASSERT(!words || (strncmp(err.text, "metadata: ", 10) == 0 && strstr(err.text, words)));
-    CU_ASSERT_EQUAL(zkl__text_check(text, NULL), code);
+    CU_ASSERT_EQUAL(zkl__text_check("metadata", text, NULL), code);
 }
 
 static void test_texts(void)
