@@ -148,7 +148,7 @@ const struct cli_command cmd_elect = {
     .name = "elect",
     .run = elect_command,
     .arguments = "ELECTION [--] CMD [ARG...]",
-    .summary = "for daemons: run CMD while leader, stand again when that is lost",
+    .summary = "for daemons: run CMD while leader, stand again after a loss",
     .examples = "  zklock elect scheduler -- ./scheduler             # on every host\n"
                 "  zklock elect --notify scheduler -- ./scheduler    # systemd, Type=notify\n"
                 "  zklock elect --once --value db3 master -- ./lead  # one term\n",
@@ -159,8 +159,8 @@ const struct cli_command cmd_elect = {
              "                              killed by HUP, INT or TERM\n"
              "  TERM, INT or QUIT to us     CMD gets it; when it has ended, ends with its\n"
              "                              code. While waiting: 128+n at once\n"
-             "  HUP to us                   CMD gets it. While waiting: nothing, but from a\n"
-             "                              terminal, that is gone then, the end\n"
+             "  HUP to us                   CMD gets it. While waiting it is ignored, unless\n"
+             "                              our terminal is gone: then 129\n"
              "  CMD cannot be run           resigns and ends, 126 or 127\n"
              "  --once                      ends with the term: CMD's code, 120 when lost\n\n"
              "--notify sends READY=1 when the session is there and the candidate stands (a\n"

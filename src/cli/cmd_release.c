@@ -12,7 +12,7 @@
 enum { OPTION_FORCE = OPTION_FIRST_OWN, OPTION_YES, OPTION_TOKEN };
 
 static const struct poptOption options[] = {
-    OPTION_FLAG("force", 'f', OPTION_FORCE, "yes, from outside: only a holder can release in good order"),
+    OPTION_FLAG("force", 'f', OPTION_FORCE, "required: it is removed from outside, not released"),
     OPTION_FLAG("yes", 'y', OPTION_YES, "do not ask; for scripts"),
     OPTION_VALUE("token", '\0', OPTION_TOKEN, "this contender, holding or waiting, as 'zklock ls' shows it", "TOKEN"),
     OPTION_END,

@@ -41,7 +41,7 @@ const struct cli_command cmd_run = {
     .examples = "  zklock run backup -- pg_dump shop           # one host at a time, in order\n"
                 "  zklock run -n nightly -- ./job              # if one is at it, do not: 124\n"
                 "  zklock run -w 5m -E 0 report -- ./report    # give up after 5 minutes, with 0\n"
-                "  zklock run -c 'dump | gzip >f.gz' backup    # by the shell\n"
+                "  zklock run -c 'dump | gzip >f.gz' backup    # with the shell\n"
                 "  zklock run -r catalog -- ./read-it          # beside readers, not a writer\n"
                 "  zklock run -j 3 render -- ./frame           # three at a time\n",
     .notes =

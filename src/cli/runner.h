@@ -32,11 +32,11 @@ enum { RUNNER_GRACE = OPTION_FIRST_OWN, RUNNER_MAX_RUN, RUNNER_REPORT, RUNNER_ME
 
 #define OPTIONS_JOB                                                                                                 \
     OPTION_VALUE("grace", '\0', RUNNER_GRACE, "time between TERM and KILL (half of what the lease leaves)", "DUR"), \
-        OPTION_VALUE("command", 'c', 'c', "run STRING by the shell, instead of CMD", "STRING"),                     \
+        OPTION_VALUE("command", 'c', 'c', "run STRING with the shell, instead of CMD", "STRING"),                   \
         OPTION_VALUE("report", '\0', RUNNER_REPORT, "write what happened to FILE, as JSON", "FILE"),                \
         OPTION_VALUE("metrics", '\0', RUNNER_METRICS, "keep FILE filled with counters, for Prometheus", "FILE")
-#define OPTIONS_RUNNER                                                                                        \
-    OPTIONS_WAIT, OPTION_VALUE("max-run", '\0', RUNNER_MAX_RUN, "stop CMD when it ran for this long", "DUR"), \
+#define OPTIONS_RUNNER                                                                                            \
+    OPTIONS_WAIT, OPTION_VALUE("max-run", '\0', RUNNER_MAX_RUN, "stop CMD when it has run for this long", "DUR"), \
         OPTIONS_JOB
 
 void runner_init(struct runner *runner, struct cli *cli, const char *subcommand);
