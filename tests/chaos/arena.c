@@ -19,14 +19,15 @@
 /* What stands at each path, and the directories in which its contenders have their znodes. */
 static const struct {
     const char *recipe, *name, *queues[2];
+    bool exclusive; /* one may hold */
 } all_paths[ARENA_PATHS] = {
-    {"", "a", {""}},
-    {"", "b", {""}},
-    {"", "c", {""}},
-    {"rw:", "r", {""}},
-    {"sem:", "s", {"/locks", "/leases"}},
-    {"elect:", "e", {""}},
-    {"recover:", "w", {""}},
+    {"", "a", {""}, true},
+    {"", "b", {""}, true},
+    {"", "c", {""}, true},
+    {"rw:", "r", {""}, false},
+    {"sem:", "s", {"/locks", "/leases"}, false},
+    {"elect:", "e", {""}, true},
+    {"recover:", "w", {""}, true},
 };
 /* Two of the locks at once. */
 #define MULTILOCK "multi:%s,%s", a->paths[0], a->paths[1]
@@ -251,6 +252,36 @@ void arena_kill(struct arena *a, int number)
         arena_note(a, HISTORY_killed, c->name, NULL, 0, 0); /* behind its last act */
         start_contender(a, number);
     }
+}
+
+static void remove_entry(struct arena *a, const char *path, const zkl_queue_entry *entry)
+{
+    struct history_line line = {
+        .at = boot_ns(), .client = "nemesis", .op = HISTORY_removed, .path = path, .token = entry->token};
+    int code = zkl_queue_remove(a->eye, path, entry->name, entry->token, SOON, NULL);
+    if (code != ZKL_ENOTHELD) {
+        line.result = zkl_error_name(code);
+        history_write(a->record, &line);
+    }
+}
+
+int arena_holder(struct arena *a, int *path)
+{
+    *path = long_held(a);
+    return *path >= 0 && all_paths[*path].exclusive ? atomic_load(&a->page->stayer[*path]) - 1 : -1;
+}
+
+void arena_remove(struct arena *a, int path)
+{
+    zkl_queue *queue;
+    if (!a->eye || zkl_queue_list(&queue, a->eye, a->paths[path], 1000, NULL) != ZKL_OK) {
+        return;
+    }
+    size_t which = dice_once_in(&a->dice, 5) ? 1 : 0;
+    if (which < queue->count) {
+        remove_entry(a, a->paths[path], &queue->entries[which]);
+    }
+    zkl_queue_free(queue);
 }
 
 void arena_halt(struct arena *a, int number)

@@ -63,6 +63,10 @@ int arena_aim(struct arena *a);
 int arena_aim_server(struct arena *a, int not_this);
 
 void arena_kill(struct arena *a, int contender); /* SIGKILL, and another one takes its place */
+/* A contender that holds for long what only one may hold, and what; -1: there is none for a while. */
+int arena_holder(struct arena *a, int *path);
+/* An operator takes away the place of who holds that, mostly, or of whoever is next. */
+void arena_remove(struct arena *a, int path);
 void arena_halt(struct arena *a, int contender); /* SIGSTOP */
 void arena_continue(struct arena *a, int contender);
 

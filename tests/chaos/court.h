@@ -53,7 +53,7 @@ struct court {
         int of; /* how much there is; 0: nobody asked yet */
         bool recovers;
         bool crashed;       /* the holder before was killed, and nobody has released since */
-        int64_t last_grant; /* its token: of one that all others wait for */
+        int64_t last_grant; /* the highest token */
         int releasing;      /* the client that released it whole last and is not back from it; -1: nobody */
         int64_t left, accepted;
         int64_t rest, owner_by,
@@ -88,10 +88,24 @@ void court_see_leaving(struct court *c, struct client *client, const struct hist
 void court_see_group(struct court *c, const struct history_event *e);
 /* Before each event: what has to be so by then. */
 void court_check_rest(struct court *c, int64_t now);
+/* Something about one grant: that it was asked for, that its place was removed. */
+struct act {
+    int path;
+    int64_t token, at, until;
+};
+/* All events of that kind, but for those of bad results where all is false, in the order of their grants and times. To be freed. */
+struct act *court_collect(const struct court *c, enum history_op op, bool all, size_t *count);
+/* Paths and tokens of two acts. */
+int court_compare_grants(const void *left, const void *right);
+/* Those whose places an operator took away end there: what he does breaks a lock, and the manual says so. Before court_judge_grants. */
+void court_end_removed(struct court *c);
+
 /* Where crashes are told of: a grant, a release that says so, the end of a process that holds. */
 void court_see_recovery(struct court *c, const struct client *client, const struct history_event *e);
 /* After the last event: who was asked to give way has heard so. */
 void court_judge_requests(struct court *c);
+/* A guarded transaction is asked for: not in vain, when others have been granted since? */
+void court_see_commit(struct court *c, const struct history_event *e);
 /* After the last event: which guarded transactions were committed in which order, and what was answered. */
 void court_judge_commits(struct court *c);
 /* After the last event: which grants overlap, which tokens are out of order. */

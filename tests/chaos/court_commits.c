@@ -20,6 +20,15 @@ static int compare_commits(const void *left, const void *right)
     return compare_places(*(const struct history_event *const *)left, *(const struct history_event *const *)right);
 }
 
+void court_see_commit(struct court *c, const struct history_event *e)
+{
+    if (e->good && e->path >= 0 && e->token < c->paths[e->path].last_grant) {
+        court_accuse(c, VERDICT_STALE_COMMITTED,
+                     "%s: %s began one under %" PRId64 " at %" PRId64 ", which was done; %" PRId64 " had been granted",
+                     PATH(e->path), CLIENT(e->client), e->token, e->at, c->paths[e->path].last_grant);
+    }
+}
+
 /* Grants of one path have rising tokens: so have their transactions. */
 static void check_order(struct court *c, int64_t *highest, const struct history_event *e)
 {

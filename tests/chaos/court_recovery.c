@@ -4,7 +4,7 @@
 
 static void see_grant(struct court *c, const struct client *client, struct path *path, const struct history_event *e)
 {
-    path->last_grant = e->token;
+    path->last_grant = e->token > path->last_grant ? e->token : path->last_grant;
     c->v->unclean += client->unclean ? 1 : 0;
     if (path->crashed && !client->unclean) {
         court_accuse(c, VERDICT_CRASH_UNTOLD, "%s was granted %s at %" PRId64 ", the first one after a crash",
@@ -13,18 +13,19 @@ static void see_grant(struct court *c, const struct client *client, struct path 
 }
 
 /* A holder that had been stopped for long and lost is killed when others have held since: they were told. */
-static void see_crash(struct court *c, const struct client *client)
+static void see_crash(struct path *path, int64_t token)
 {
-    const struct hold *hold = &c->holds[client->hold];
-    struct path *path = &c->paths[hold->path];
-    path->crashed = path->crashed || (path->recovers && path->last_grant == hold->token);
+    path->crashed = path->crashed || (path->recovers && path->last_grant == token);
 }
 
 void court_see_recovery(struct court *c, const struct client *client, const struct history_event *e)
 {
     struct path *path = e->path >= 0 ? &c->paths[e->path] : NULL;
     if (e->op == HISTORY_killed) {
-        see_crash(c, client);
+        const struct hold *hold = &c->holds[client->hold];
+        see_crash(&c->paths[hold->path], hold->token);
+    } else if (path && e->op == HISTORY_removed && e->good) {
+        see_crash(path, e->token);
     } else if (path && e->op == HISTORY_recovers) {
         path->recovers = true;
     } else if (path && e->op == HISTORY_done) {

@@ -30,7 +30,8 @@
  *   unclean    client     before done: its grant says that the last holder did not release
  *   asked      client     whoever holds path under that token was asked to give way: result; lease: by when it has heard so
  *   heard      client     the holder's callback was called for such a request
- *   commit     client     a guarded transaction under a grant (token), the how manyeth (lease): result
+ *   removed    whoever    an operator takes away the place at path that has that token, or tries to: result
+ *   commit     client     a guarded transaction under a grant (token), the how manyeth (lease), begins: result
  *   committed  whoever    the ledger of path has that transaction; in the order of these lines
  *   joined     process    is a member of the group at path from now on, by the name of the process
  *   left       process    is none, from now on
@@ -51,7 +52,7 @@
 /* clang-format off */
 #define HISTORY_OPS(X) \
     X(acquire) X(cancel) X(done) X(held) X(lost) X(told) X(downgrade) X(release) X(released) X(starved) X(late) \
-    X(free) X(freed) X(close) X(closed) X(remains) X(unclean) X(recovers) X(asked) X(heard) X(commit) X(committed) X(joined) X(left) X(listed) \
+    X(free) X(freed) X(close) X(closed) X(remains) X(unclean) X(recovers) X(asked) X(heard) X(removed) X(commit) X(committed) X(joined) X(left) X(listed) \
     X(owner_by) X(list_by) X(stopped) X(continued) X(killed) X(breach) X(write) X(queue) X(fault)
 /* clang-format on */
 

@@ -7,6 +7,7 @@
 #include <zklock/zookeeper.h>
 
 #include "process.h"
+#include "wait.h"
 
 void ledger_commit(struct ledger *ledger, const char *client)
 {
@@ -15,8 +16,10 @@ void ledger_commit(struct ledger *ledger, const char *client)
     int number = ledger->count++;
     snprintf(path, sizeof path, "%s/ledger%s/%" PRIx64 ".%d-", process.root, strrchr(ledger->lock->paths[0], '/'),
              (uint64_t)ledger->token, number);
+    int64_t began = boot_ns();
     int code = zkl_lock_commit(ledger->lock->as.lock, &op, 1, NULL, NULL);
-    process_note(ledger->lock, &(struct history_line){.client = client,
+    process_note(ledger->lock, &(struct history_line){.at = began,
+                                                      .client = client,
                                                       .session = zkl_session_id(process.session),
                                                       .op = HISTORY_commit,
                                                       .result = zkl_error_name(code),

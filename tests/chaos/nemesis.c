@@ -87,9 +87,13 @@ static void stop_contender(struct arena *a)
     arena_pace(a, 100, 700);
 }
 
+static void remove_holder(struct arena *a);
+
 static void contenders(struct arena *a)
 {
-    (dice_once_in(&a->dice, 4) ? kill_contender : stop_contender)(a);
+    static void (*const all[])(struct arena *) = {kill_contender, remove_holder, stop_contender, stop_contender,
+                                                  stop_contender};
+    all[some(a, (int)(sizeof all / sizeof *all))](a);
 }
 
 /* Followers for as long as you like, the leader within what the sessions allow for. */
@@ -177,6 +181,29 @@ static void lose_reply(struct proxy *p, bool on)
     }
 }
 
+/* Half of them cannot hear of it for a while: what they have written meanwhile is under way. */
+static void remove_holder(struct arena *a)
+{
+    int path, who = arena_holder(a, &path);
+    if (who < 0) {
+        arena_pace(a, 50, 100);
+        return;
+    }
+    bool silent = a->contenders[who].links[0] && dice_once_in(&a->dice, 2);
+    if (silent) {
+        arena_tell(a, "silence-link", who);
+        on_links(&a->contenders[who], silence, true);
+        arena_pace(a, 0, 300);
+    }
+    arena_remove(a, path);
+    arena_pace(a, 100, 800);
+    if (silent) {
+        on_links(&a->contenders[who], silence, false);
+        arena_tell(a, "mend-link", who);
+        arena_pace(a, 50, 500);
+    }
+}
+
 static void client_link(struct arena *a)
 {
     static const struct {
@@ -198,7 +225,9 @@ static const struct nemesis all[] = {
     {"kill-contender", "a contender is killed with SIGKILL, another takes its place", kill_contender, false, false},
     {"stop-contender", "a contender is stopped and goes on, before or after its session's end", stop_contender, false,
      false},
-    {"contenders", "both of these", contenders, false, false},
+    {"remove-holder", "an operator removes the znode of a holder, who may be cut off just then, or of the next one",
+     remove_holder, false, true},
+    {"contenders", "these three", contenders, false, false},
     {"freeze-server", "a follower is frozen for long, the leader for less than leader_pause_ms", freeze_server, false,
      false},
     {"stale-follower", "the link between a follower and the leader is cut", stale_follower, true, false},

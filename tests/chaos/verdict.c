@@ -329,7 +329,11 @@ static void see(struct court *c, const struct history_event *e)
     case HISTORY_list_by:
         court_see_group(c, e);
         break;
+    case HISTORY_commit:
+        court_see_commit(c, e);
+        break;
     case HISTORY_recovers:
+    case HISTORY_removed:
     case HISTORY_unclean:
         court_see_recovery(c, client, e);
         client->unclean = e->op == HISTORY_unclean;
@@ -398,6 +402,7 @@ void verdict_judge(struct verdict *verdict, const struct history *history, const
         see(c, &history->events[i]);
     }
     see_the_end(c);
+    court_end_removed(c);
     court_judge_grants(c);
     court_judge_commits(c);
     court_judge_requests(c);
