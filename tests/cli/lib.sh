@@ -97,6 +97,7 @@ on_terminal() { SHELL=/bin/bash script -qec "$1" /dev/null; }
 # until_seen PATTERN CMD: CMD on a terminal, what it shows in $work/seen; Ctrl-C as soon as that is like PATTERN (of grep -E).
 until_seen() {
     : >"$work/seen"
+    # shellcheck disable=SC2094 # one side reads what the other one writes: that is the point
     { await "a terminal with '$1'" grep -qE -- "$1" "$work/seen" >&2; printf '\003'; } | on_terminal "stty -echo; $2" >>"$work/seen"
 }
 
