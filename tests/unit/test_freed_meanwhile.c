@@ -68,7 +68,8 @@ static void test_enter_of_a_double_barrier(void)
     start(&call);
     CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 1));
     zkl_double_barrier_free(call.barrier);
-    CU_ASSERT_EQUAL(finish(&call), ZKL_ELOST);
+    int code = finish(&call); /* others see its znode before it has heard of it itself */
+    CU_ASSERT(code == ZKL_ELOST || code == ZKL_ECANCELED);
     kit_tear_down();
 }
 
