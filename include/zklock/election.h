@@ -49,8 +49,8 @@ ZKL_API int zkl_election_new(zkl_election **out, zkl_session *session, const cha
 
 /* Stands for election and waits until it leads. timeout_ms: as zkl_lock_acquire (0: a try: ZKL_EBUSY if anybody else stands).
  * Errors: ZKL_ETIMEOUT, ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST (session lost; see on_expiry), ZKL_EDEADLK (already pending or leading), ZKL_EAUTH,
- * ZKL_ECONFLICT (part of the path is an ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot is gone), ZKL_ELIMIT (watches),
- * ZKL_EUNSUPPORTED (the server refused it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * ZKL_ECONFLICT (the path is a semaphore's, or part of it an ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot is gone),
+ * ZKL_ELIMIT (watches), ZKL_EUNSUPPORTED (the server refused it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_election_campaign(zkl_election *election, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
 
 /* The same without waiting: exactly one call of done follows if this returns ZKL_OK, and none otherwise. Errors of this call itself:

@@ -70,8 +70,8 @@ ZKL_API int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path,
  * connect_timeout_ms). On every result but ZKL_OK our znode is gone or being removed in the background.
  * May be called from a callback, which then blocks the callbacks behind it.
  * Errors: ZKL_ETIMEOUT, ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST (session lost; see on_expiry), ZKL_EDEADLK (already pending or held), ZKL_EAUTH,
- * ZKL_ECONFLICT (part of the path is an ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot is gone), ZKL_ELIMIT (watches),
- * ZKL_EUNSUPPORTED (the server refused it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * ZKL_ECONFLICT (the path is a semaphore's, or part of it an ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot is gone),
+ * ZKL_ELIMIT (watches), ZKL_EUNSUPPORTED (the server refused it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
 
 /* The same without waiting: exactly one call of done follows if this returns ZKL_OK, and none otherwise. Errors of this call itself:

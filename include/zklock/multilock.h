@@ -53,8 +53,8 @@ ZKL_API int zkl_multilock_new(zkl_multilock **out, zkl_session *session, const c
 /* Queues at all paths and waits until it is first at each. timeout_ms: as zkl_lock_acquire (0: a try, ZKL_EBUSY). On every
  * result but ZKL_OK our znodes are gone or being removed in the background.
  * Errors: ZKL_ETIMEOUT, ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST (session lost; see on_expiry), ZKL_EDEADLK (already pending or held), ZKL_EAUTH,
- * ZKL_ECONFLICT (part of the path is an ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot is gone), ZKL_ELIMIT (watches),
- * ZKL_EUNSUPPORTED (the server refused it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * ZKL_ECONFLICT (the path is a semaphore's, or part of it an ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot is gone),
+ * ZKL_ELIMIT (watches), ZKL_EUNSUPPORTED (the server refused it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_multilock_acquire(zkl_multilock *lock, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
 /* The same without waiting: exactly one call of done follows if this returns ZKL_OK, and none otherwise. Errors of this call itself:
  * ZKL_EDEADLK, ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM, ZKL_ELIMIT (no thread for callbacks); done gets the others. */

@@ -58,8 +58,8 @@ ZKL_API int zkl_rwlock_new(zkl_rwlock **out, zkl_session *session, const char *p
  * ZKL_EDEADLK: this object waits or holds already, or it reads and asks to write: such an upgrade would wait for its own
  * end (and two of them for each other). Release, and queue as a writer.
  * Errors: ZKL_ETIMEOUT, ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST (session lost; see on_expiry), ZKL_EDEADLK (see above), ZKL_EAUTH,
- * ZKL_ECONFLICT (part of the path is an ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot is gone), ZKL_ELIMIT (watches),
- * ZKL_EUNSUPPORTED (the server refused it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * ZKL_ECONFLICT (the path is a semaphore's, or part of it an ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot is gone),
+ * ZKL_ELIMIT (watches), ZKL_EUNSUPPORTED (the server refused it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_rwlock_acquire(zkl_rwlock *lock, zkl_rwmode mode, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
 /* The same without waiting: exactly one call of done follows if this returns ZKL_OK, and none otherwise. Errors of this call itself:
  * ZKL_EDEADLK, ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM, ZKL_ELIMIT (no thread for callbacks); done gets the others. */

@@ -87,6 +87,12 @@ static void decide_by_list(struct zkl__contender *c, const struct zkl__contender
         zkl__contender_fail(c, ev, out, ZKL_EEXHAUSTED, 0, EXHAUSTED);
         return;
     }
+    /* Who waits already was there before the semaphore, which is refused for that by its own look at the list. */
+    if (!c->waited && zkl__list_semaphore(ev->reply, ev->index)) {
+        zkl__contender_fail(c, ev, out, ZKL_ECONFLICT, 0,
+                            "the path is in use as a semaphore, with locks and leases below");
+        return;
+    }
     const char *blocker = zkl__list_blocker(c, ev->reply, ev->index);
     if (blocker) {
         wait_for(c, ev, out, blocker);

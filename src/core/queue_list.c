@@ -48,6 +48,19 @@ static void sort(struct zkl__list_entry *entries, size_t count)
     }
 }
 
+static bool has_folders(const struct zkl__reply *list)
+{
+    bool locks = false, leases = false;
+    for (size_t i = 0; i < list->child_count; i++) {
+        const char *name = list->children[i];
+        if (name[0] == 'l') {
+            locks = locks || strcmp(name, "locks") == 0;
+            leases = leases || strcmp(name, "leases") == 0;
+        }
+    }
+    return locks && leases;
+}
+
 struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct zkl__reply *list, int32_t base)
 {
     struct zkl__list_index *index =
@@ -56,6 +69,7 @@ struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct z
         return NULL;
     }
     index->base = base;
+    index->semaphore = has_folders(list);
     index->count = 0;
     for (size_t i = 0; i < list->child_count; i++) {
         struct zkl__name name = zkl__name_parse(list->children[i]);
@@ -107,6 +121,11 @@ bool zkl__list_has(const struct zkl__reply *list, const struct zkl__list_index *
         }
     }
     return false;
+}
+
+bool zkl__list_semaphore(const struct zkl__reply *list, const struct zkl__list_index *index)
+{
+    return index ? index->semaphore : has_folders(list);
 }
 
 void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *list, const char **lowest,

@@ -7,6 +7,7 @@
 /* The contenders of a list in the order of their places: for who reads it many times. */
 struct zkl__list_index {
     int32_t base;
+    bool semaphore; /* see zkl__list_semaphore */
     size_t count;
     struct zkl__list_entry {
         const char *name;
@@ -19,6 +20,9 @@ struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct z
 
 /* Below, index may be NULL. */
 bool zkl__list_has(const struct zkl__reply *list, const struct zkl__list_index *index, const char *name);
+
+/* Has the directory the two folders of a semaphore's (Curator's InterProcessSemaphoreV2), "locks" and "leases"? */
+bool zkl__list_semaphore(const struct zkl__reply *list, const struct zkl__list_index *index);
 
 /* Of the nodes that carry our uuid the lowest, and another one; NULL where there is none. */
 void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *list, const char **lowest,

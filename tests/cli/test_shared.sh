@@ -52,6 +52,9 @@ matches "no slot" "$(cat "$work/err")" 'no slot is free'
 code 0 zklock check y
 code 125 zklock run -j 3 y true
 matches "another K" "$(cat "$work/err")" 'limit'
+code 125 zklock run -n y true
+matches "a lock where slots are" "$(cat "$work/err")" "in use as a semaphore"
+code 125 zklock run -n -r y true
 let_go b
 await "c" said "in c"
 let_go a

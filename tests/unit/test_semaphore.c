@@ -192,6 +192,77 @@ static void test_a_lock_is_no_semaphore(void)
     kit_tear_down();
 }
 
+static void acquire_as_others(zkl_session *session, int wanted)
+{
+    const char *paths[] = {"/elsewhere", POOL};
+    zkl_lock *lock = kit_lock(session, POOL, NULL);
+    zkl_rwlock *rwlock;
+    zkl_election *election;
+    zkl_multilock *both;
+    zkl_error err = {.text = ""};
+    CU_ASSERT_EQUAL_FATAL(zkl_rwlock_new(&rwlock, session, POOL, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&election, session, POOL, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&both, session, paths, 2, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, &err), wanted);
+    CU_ASSERT_EQUAL(strstr(err.text, "in use as a semaphore") != NULL, wanted != ZKL_OK);
+    zkl_lock_free(lock);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(rwlock, ZKL_RW_READ, 5000, NULL, NULL), wanted);
+    zkl_rwlock_free(rwlock);
+    CU_ASSERT_EQUAL(zkl_rwlock_new(&rwlock, session, POOL, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(rwlock, ZKL_RW_WRITE, 0, NULL, NULL), wanted);
+    zkl_rwlock_free(rwlock);
+    CU_ASSERT_EQUAL(zkl_election_campaign(election, 5000, NULL, NULL), wanted);
+    zkl_election_free(election);
+    CU_ASSERT_EQUAL(zkl_multilock_acquire(both, 5000, NULL, NULL), wanted);
+    zkl_multilock_free(both);
+    CU_ASSERT(EVENTUALLY(kit_queue(session, POOL) == 0));
+}
+
+static void test_a_semaphore_is_no_lock(void)
+{
+    kit_set_up(NULL);
+    zkl_semaphore *a = pool_contender(two, 2);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
+    acquire_as_others(one, ZKL_ECONFLICT);
+    CU_ASSERT(zkl_semaphore_is_held(a));
+    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_OK);
+    zkl_semaphore_free(a);
+    kit_tear_down();
+}
+
+/* Somebody's lock of the name "locks", below one that is held. */
+static void test_one_of_its_folders_is_no_semaphore(void)
+{
+    kit_set_up(NULL);
+    zkl_lock *nested = kit_lock(two, POOL "/locks", NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(nested, 5000, NULL, NULL), ZKL_OK);
+    acquire_as_others(one, ZKL_OK);
+    zkl_lock_free(nested);
+    kit_tear_down();
+}
+
+/* A crowd of one session shares its lists. */
+static void test_many_of_one_session_are_refused(void)
+{
+    enum { CROWD = 40 };
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock *locks[CROWD];
+    kit_set_up(NULL);
+    zkl_semaphore *a = pool_contender(two, 2);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
+    for (int i = 0; i < CROWD; i++) {
+        locks[i] = kit_lock(one, POOL, NULL);
+        CU_ASSERT_EQUAL(zkl_lock_acquire_async(locks[i], 10000, on_acquired, &box, NULL), ZKL_OK);
+    }
+    CU_ASSERT(mailbox_wait(&box, CROWD));
+    for (int i = 0; i < CROWD; i++) {
+        CU_ASSERT_EQUAL(box.letters[i].code, ZKL_ECONFLICT);
+        zkl_lock_free(locks[i]);
+    }
+    zkl_semaphore_free(a);
+    kit_tear_down();
+}
+
 /* --- Curator ------------------------------------------------------------------------------------------------------- */
 
 #define CURATORS_LEASE "/leases/_c_01234567-89ab-4def-8123-456789abcdef-lease-"
@@ -398,5 +469,6 @@ static void test_bad_calls(void)
 
 TESTS("semaphore", T(test_acquire_and_release), T(test_big_requests_are_not_starved),
       T(test_cancel_and_free_while_waiting), T(test_timeout_without_a_server), T(test_the_limit_is_agreed_on),
-      T(test_a_lock_is_no_semaphore), T(test_curators_permits_count), T(test_only_the_head_is_woken),
+      T(test_a_lock_is_no_semaphore), T(test_a_semaphore_is_no_lock), T(test_one_of_its_folders_is_no_semaphore),
+      T(test_many_of_one_session_are_refused), T(test_curators_permits_count), T(test_only_the_head_is_woken),
       T(test_never_too_many), T(test_bad_calls))
