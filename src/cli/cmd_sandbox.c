@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "execute.h"
 #include "guardian.h"
 #include "options.h"
 #include "queues.h"
@@ -199,10 +200,9 @@ static void become_command(const struct sandbox *sandbox, const char **argv, pid
     }
     set_environment(&sandbox->report);
     sigprocmask(SIG_SETMASK, &sandbox->inherited, NULL);
-    execvp(argv[0], (char *const *)(uintptr_t)argv);
-    int code = errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
-    cli_error("sandbox: %s: %s", argv[0], strerror(errno));
-    _exit(code);
+    int reason = execute((const char *const *)argv);
+    cli_error("sandbox: %s: %s", argv[0], strerror(reason));
+    _exit(reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE);
 }
 
 /* One typed on a terminal reached CMD by itself: it is of our process group. */

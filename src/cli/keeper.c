@@ -17,6 +17,7 @@
 #include "cli.h"
 #include "clock.h"
 #include "descendants.h"
+#include "execute.h"
 #include "signals.h"
 
 #define KILL_AGAIN_NS (5 * NS_PER_MS)
@@ -99,8 +100,7 @@ static void become_command(const struct post *post, const struct order *order, p
     }
     set_environment(post, order);
     sigprocmask(SIG_SETMASK, &post->command->mask, NULL);
-    execvp(post->command->argv[0], (char *const *)(uintptr_t)post->command->argv);
-    int reason = errno;
+    int reason = execute((const char *const *)post->command->argv);
     _exit(write(failure, &reason, sizeof reason) == (ssize_t)sizeof reason ? EXIT_CANNOT_EXECUTE : EXIT_FAILED);
 }
 

@@ -7,6 +7,9 @@ PATH=$(dirname "$ZKLOCK"):$PATH
 LC_ALL=C.UTF-8 # in some languages $EPOCHREALTIME has a comma
 export PATH LC_ALL
 
+# How this host and user show themselves; a user may have no name.
+me="$(hostname):[0-9]+ \\($(id -un 2>/dev/null || id -u)\\)"
+
 checks=0
 failures=0
 work=$(mktemp -d)

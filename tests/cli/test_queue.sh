@@ -4,8 +4,6 @@
 . "$(dirname "$0")/lib.sh"
 need_sandbox sandbox -n 3
 
-me="$(hostname):[0-9]+ \($(id -un)\)"
-
 # Nobody.
 code 1 zklock check free
 same "check of a free lock" "$(cat "$work/out")" "/locks/free is free"

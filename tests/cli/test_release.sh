@@ -4,13 +4,11 @@
 . "$(dirname "$0")/lib.sh"
 need_sandbox sandbox
 
-me="$(hostname):[0-9]+ \($(id -un)\)"
 run_as() { # NAME ARG...: zklock run with ARG; CMD says so and stays
     local name=$1
     shift
     background zklock run "$@" bash -c "echo \$\$ >$work/$name.cmd; exec sleep 600" 2>"$work/$name.err"
 }
-on_terminal() { script -qec "$1" /dev/null; }
 
 code 1 zklock release --force --yes free
 matches "nobody" "$(cat "$work/err")" '"free": nobody holds it'

@@ -100,6 +100,11 @@ took() {
 true_that "-w 300ms is never over in time" thrice took 300 2000 7 run -E 7 -w 300ms busy true
 await "the queue to be as before" queued busy 1
 
+# A folder of PATH that must not be looked into, or a folder of CMD's name: still not found.
+mkdir -p "$work/bin/zklock-no-such-command"
+code 127 env PATH="$work/bin:$PATH" zklock run x zklock-no-such-command
+matches "not found" "$(cat "$work/err")" 'zklock-no-such-command: No such file or directory'
+
 # Reports.
 report() { zklock run --report "$work/report" "$@" 2>/dev/null; cat "$work/report"; }
 matches "busy" "$(report -n busy true)" '"v":1,"outcome":"busy","exit_code":124,.*"node":null,"token":null,"child":\{"exit":null,"signal":null\}.*"held_ms":null'

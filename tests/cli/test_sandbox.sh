@@ -77,6 +77,8 @@ code 5 zklock sandbox -- sh -c 'exit 5'
 code 137 zklock sandbox -- sh -c 'kill -9 $$'
 code 5 timeout -k 1 60 env --ignore-signal=CHLD zklock sandbox -- sh -c 'exit 5'
 code 127 zklock sandbox -- zklock-no-such-command
+mkdir -p "$work/bin/zklock-no-such-command"
+code 127 env PATH="$work/bin:$PATH" zklock sandbox -- zklock-no-such-command
 code 126 zklock sandbox -- /etc/passwd
 same "standard input" "$(echo in | zklock sandbox -- cat)" in
 code 0 zklock sandbox -n 3 -- sh -c 'echo "$ZKLOCK_SERVERS $ZKLOCK_SANDBOX_PIDS"; ls -d "$ZKLOCK_SANDBOX_DIR"'
