@@ -32,7 +32,7 @@ int zkl__session_insist(zkl_session *session, const struct zkl__op *op, int64_t 
         rc = zkl__session_call(session, op, deadline, look, arg, &last);
     } while (rc == ZKL_ECONNECT && pause_for_session(session, deadline));
     if (rc == ZKL_ECONNECT && zkl__session_now(session) >= deadline) {
-        return zkl__fail(err, ZKL_ETIMEOUT, 0, op->dir, "no server answered in time");
+        return zkl__fail(err, ZKL_ETIMEOUT, 0, op->dir, "no answer from the servers in time");
     }
     return failed(err, rc, &last);
 }
