@@ -116,3 +116,15 @@ wait "$waiter"
 same "exit code of a waiter whose server froze" $? 124
 matches "what it says then" "$(cat "$work/waits.err")" '"held" was not granted in 20.0 s: no word from the servers'
 kill -CONT "$ZKLOCK_SANDBOX_PIDS"
+
+# Held for a while, and stopped until that and the session were over.
+zklock --tick 500ms --session-timeout 4s hold --for 2s stopped <>"$work/end" >"$work/stopped" 2>"$work/stopped.err" &
+pid=$!
+await "a holder" lines "$work/stopped" 1
+kill -STOP "$pid"
+is_free() { local got=0; zklock -q check "$1" || got=$?; [ $got -eq 1 ]; }
+await "its session's end" is_free stopped
+kill -CONT "$pid"
+wait "$pid"
+same "exit code of hold that was stopped" $? 120
+matches "what it says then" "$(cat "$work/stopped.err")" '"stopped": lost while it was held: '
