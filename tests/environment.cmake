@@ -1,5 +1,5 @@
-# Read by ctest before it starts a test: tests see none of the caller's environment but what stands here. Servers, credentials or a
-# sandbox of the user's would lead them astray; so would a language with a comma in its numbers, a start-up file of the shell, an older library.
+# Read by ctest before it starts a test: tests see none of the caller's environment but what stands here. Servers or a sandbox of the
+# user's would lead them astray; so would a language with a comma in its numbers, a start-up file of the shell, an older library.
 cmake_policy(VERSION 3.22)
 set(kept PATH HOME TMPDIR ASAN_OPTIONS LSAN_OPTIONS TSAN_OPTIONS UBSAN_OPTIONS GCOV_PREFIX GCOV_PREFIX_STRIP
   # what a developer asks the tests themselves for
