@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "session_inside.h"
 #include "sim.h"
 
 static const char *name_of_node(const struct sim *s, int node)
@@ -52,12 +53,25 @@ static void fill_parts(const struct sim *s, const struct sim_message *message, s
     }
 }
 
+/* A joint's contender lists for itself: of what it is told the others of its process in that queue learn nothing, nor it of theirs. */
+static bool lists_apart(const struct zkl__core *core, const char *path)
+{
+    int count = 0;
+    bool joint = false;
+    for (const struct zkl__contender *c = core ? core->contenders : NULL; c; c = c->next) {
+        bool there = strcmp(c->config.path, path) == 0;
+        count += there;
+        joint = joint || (there && c->joint);
+    }
+    return joint && count > 1;
+}
+
 /* What the core has been told of a queue: all that had happened there up to zxid. */
 static void note_shown(struct sim *s, int client, int path, int64_t zxid, bool list)
 {
     struct sim_client *it = &s->clients[client];
     for (int queue = 0; queue < s->plan->paths; queue++) {
-        if (strcmp(s->paths[path].text, sim_plan_path(queue)) == 0) {
+        if (strcmp(s->paths[path].text, sim_plan_path(queue)) == 0 && !lists_apart(it->core, sim_plan_path(queue))) {
             it->shown_zxid[queue] = zxid;
             it->listed_zxid[queue] = list ? zxid : it->listed_zxid[queue];
         }
