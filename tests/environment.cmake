@@ -15,6 +15,6 @@ endforeach()
 set(ENV{LC_ALL} C.UTF-8)
 # A name that a script would take apart, or with which that of a socket gets too long.
 string(LENGTH "$ENV{TMPDIR}" length)
-if(NOT "$ENV{TMPDIR}" MATCHES "^/[A-Za-z0-9_./-]*$" OR length GREATER 60 OR NOT IS_DIRECTORY "$ENV{TMPDIR}")
+if(NOT "$ENV{TMPDIR}" MATCHES "^/[A-Za-z0-9_./-]*$" OR length GREATER 40 OR NOT IS_DIRECTORY "$ENV{TMPDIR}")
   unset(ENV{TMPDIR})
 endif()
