@@ -228,6 +228,7 @@ void storm_blow(struct storm *storm)
     if (away && now_ms() - *away_since > STORM_TIMEOUT_MS) {
         zkl__memory_expire(id);
         zkl__memory_resume(id);
+        *away_since = 0;
     }
     switch (dice_below(dice, 60)) {
     case 0:
@@ -241,6 +242,7 @@ void storm_blow(struct storm *storm)
     case 3:
     case 4:
         zkl__memory_resume(id);
+        *away_since = 0; /* it may be heard of, and away again by a break that stands, before we look */
         break;
     default:
         break;
