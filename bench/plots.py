@@ -46,7 +46,7 @@ def bar_plot(path, label, rows):
              for i, (system, value) in enumerate(reversed(rows))]]
     most = max(value for _, value in rows)
     gnuplot(path, 80 + 34 * len(rows), f'set xlabel "{label}"\nset yrange [-0.6:{len(rows) - 0.4}]\nset xrange [0:{1.2 * most}]\n'
-            "unset key\nunset xtics\nunset grid\nset border 2\nset datafile separator tab\n"
+            "unset key\nunset xtics\nset ytics scale 0\nunset grid\nset border 2\nset datafile separator tab\n"
             'plot "@0@" using (0.5*$3):2:(0.5*$3):(0.35):4:ytic(1) with boxxyerror lc rgb variable '
             f'title "{label}", "" using 3:2:5 with labels left offset 0.6,0 title "{label}"\n', data)
 
@@ -57,9 +57,9 @@ def waiters_plot(runs, path, counts):
     rows = [(n, *row(n, "zklock"), *row(n, "listing")) for n in counts]
     gnuplot(path, 340, 'set logscale x\nset xlabel "waiters on one lock"\nset ylabel "hand-over (us)"\nset yrange [0:*]\n'
             f'set xrange [{counts[0] / 2}:{counts[-1] * 2}]\nset key above\nset xtics (' + ", ".join(str(n) for n in counts) + ")\n"
-            f'plot "@0@" using 1:2 with linespoints lw 2.5 pt 7 lc rgb "{COLOURS["zklock"]}" title "median", '
-            '"" using 1:3 with linespoints lw 1.5 pt 6 lc rgb "#999999" title "9 of 10 are faster", '
-            f'"" using 1:4 with linespoints lw 2.5 pt 5 lc rgb "{COLOURS["listing"]}" title "listing, median"\n', [rows])
+            f'plot "@0@" using 1:2 with linespoints lw 2.5 pt 7 lc rgb "{COLOURS["zklock"]}" title "zklock, median", '
+            '"" using 1:3 with linespoints lw 1.5 pt 6 lc rgb "#999999" title "zklock, 9 of 10 are faster", '
+            f'"" using 1:4 with linespoints lw 2.5 pt 5 lc rgb "{COLOURS["listing"]}" title "zklock that lists, median"\n', [rows])
 
 
 def plot_all(bench, folder):
