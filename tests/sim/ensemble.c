@@ -136,8 +136,8 @@ static void try_commit(struct sim *s)
         commit_next(s);
         tell_followers(s, SIM_MSG_COMMIT, position);
         apply(s, s->leader, position);
+        answer_syncs(s); /* as Leader.tryToCommit: or a write overtakes the sync before it */
     }
-    answer_syncs(s);
 }
 
 static struct sim_txn *txn_new(struct sim *s, enum sim_txn_kind kind, int session)
