@@ -58,12 +58,6 @@ static bool take(void *into, int option, const char *value)
     return taken ? fine : take_slot(once, value);
 }
 
-static int complain(const struct runner *runner, int result, const zkl_error *error)
-{
-    cli_error("\"%s\": %s%s", runner->contend.name, error->text, cli_remedy(result));
-    return cli_exit_code(result);
-}
-
 /* --slot has no default. */
 static int check_slots(struct runner *runner)
 {
@@ -75,7 +69,7 @@ static int opened(struct runner *runner)
 {
     zkl_error error;
     int result = zkl_once_prepare(runner->contend.session, runner->contend.path, SERVER_MS, &error);
-    return result == ZKL_OK ? CLI_GO_ON : complain(runner, result, &error);
+    return result == ZKL_OK ? CLI_GO_ON : contend_complain(&runner->contend, result, &error);
 }
 
 static int granted(struct runner *runner)
@@ -85,7 +79,7 @@ static int granted(struct runner *runner)
     int result =
         zkl_once_look(runner->contend.wish.object, once->length_ms, once->phase_ms, SERVER_MS, &once->slot, &error);
     if (result != ZKL_OK) {
-        return complain(runner, result, &error);
+        return contend_complain(&runner->contend, result, &error);
     }
     if (once->slot.done) {
         runner->skipped = "done";

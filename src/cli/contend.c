@@ -23,7 +23,7 @@ static int64_t elapsed_ms(const struct contend *contend)
     return clock_ms(CLOCK_MONOTONIC) - contend->begun_ms;
 }
 
-static int complain(const struct contend *contend, int result, const zkl_error *error)
+int contend_complain(const struct contend *contend, int result, const zkl_error *error)
 {
     cli_error("\"%s\": %s%s", contend->name, error->text, cli_remedy(result));
     return cli_exit_code(result);
@@ -54,7 +54,7 @@ static int make_wish(struct contend *contend)
     identity_own(&own);
     identity_format(&own, who, sizeof who);
     int result = wish_make(wish, contend->session, contend->path, contend->metadata ? contend->metadata : who, &error);
-    return result == ZKL_OK ? CLI_GO_ON : complain(contend, result, &error);
+    return result == ZKL_OK ? CLI_GO_ON : contend_complain(contend, result, &error);
 }
 
 bool contend_take(struct contend *contend, int option, const char *value, bool *taken)
@@ -152,7 +152,7 @@ static int not_granted(struct contend *contend)
                  heard ? "" : ": no word from the servers; 'zklock doctor' asks each");
         return contend->not_granted;
     }
-    return complain(contend, contend->result, &contend->error);
+    return contend_complain(contend, contend->result, &contend->error);
 }
 
 int contend_acquire(struct contend *contend)
@@ -165,7 +165,7 @@ int contend_acquire(struct contend *contend)
     }
     int result = wish_acquire(&contend->wish, left, &error);
     if (result != ZKL_OK) {
-        return complain(contend, result, &error);
+        return contend_complain(contend, result, &error);
     }
     wait_decided(contend);
     if (contend->signal) {

@@ -46,6 +46,8 @@ int contend_pause(struct contend *contend, int64_t pause_ms);
 void contend_begin(struct contend *contend);
 /* Gives the lock back: ZKL_OK, or ZKL_ELOST when it was not ours to the end; error says why. */
 int contend_release(struct contend *contend);
+/* Says what became of a call for this lock, and what to do about it. Returns the exit code. */
+int contend_complain(const struct contend *contend, int result, const zkl_error *error);
 /* Ends the session and frees all; to be called however far it came. */
 void contend_close(struct contend *contend);
 
