@@ -20,8 +20,7 @@
 
 #define SERVERS_MAX 7
 #define TEXT_MAX 512
-#define JARS "/usr/share/java/"
-#define CLASS_PATH JARS "zookeeper.jar:" JARS "slf4j-nop.jar"
+#define INSTALLED_JARS "/usr/share/java"
 
 struct server {
     pid_t pid;
@@ -29,6 +28,7 @@ struct server {
     int client_port, quorum_port, election_port;
     char address[32];
     char dir[TEXT_MAX];
+    char jars[TEXT_MAX]; /* the folder of the version that it runs */
 };
 
 struct ensemble {
@@ -54,10 +54,34 @@ static void pause_briefly(void)
     nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
 }
 
+static bool has_jar(const char *jars, const char *name)
+{
+    char path[TEXT_MAX + 32];
+    snprintf(path, sizeof path, "%s/%s", jars, name);
+    return access(path, R_OK) == 0;
+}
+
+const char *ensemble_jars(void)
+{
+    const char *jars = getenv("ZKLOCK_TEST_JARS");
+    return jars && *jars ? jars : INSTALLED_JARS;
+}
+
+static bool jars_complete(const char *jars)
+{
+    return has_jar(jars, "zookeeper.jar") && has_jar(jars, "zookeeper-jute.jar") && has_jar(jars, "slf4j-nop.jar");
+}
+
 bool ensemble_available(void)
 {
-    return access("/usr/bin/java", X_OK) == 0 && access(JARS "zookeeper.jar", R_OK) == 0 &&
-           access(JARS "slf4j-nop.jar", R_OK) == 0;
+    if (access("/usr/bin/java", X_OK) != 0) {
+        return false;
+    }
+    if (!jars_complete(ensemble_jars()) && getenv("ZKLOCK_TEST_JARS")) {
+        fprintf(stderr, "ZKLOCK_TEST_JARS: %s: no server's jars in it\n", ensemble_jars());
+        exit(1); /* a developer who names a version does not want its tests skipped */
+    }
+    return jars_complete(ensemble_jars());
 }
 
 /* --- files and ports ----------------------------------------------------------------------------------------------- */
@@ -151,13 +175,16 @@ static bool configure(struct ensemble *e, int index)
 
 static void become_server(const struct server *s, const char *argument, pid_t parent)
 {
-    char config[TEXT_MAX + 16], log[TEXT_MAX + 16];
+    char config[TEXT_MAX + 16], log[TEXT_MAX + 16], class_path[3 * TEXT_MAX + 64];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {
         _exit(1);
     }
     snprintf(config, sizeof config, "%s/zoo.cfg", s->dir);
     snprintf(log, sizeof log, "%s/output", s->dir);
+    /* Jute first: Debian's zookeeper.jar names it by its installed path, where another version of it lies. */
+    snprintf(class_path, sizeof class_path, "%s/zookeeper-jute.jar:%s/zookeeper.jar:%s/slf4j-nop.jar", s->jars, s->jars,
+             s->jars);
     int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
     int in = open("/dev/null", O_RDONLY);
     dup2(in, 0);
@@ -168,7 +195,7 @@ static void become_server(const struct server *s, const char *argument, pid_t pa
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execl("/usr/bin/java", "java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-          "-Dzookeeper.preAllocSize=1024", argument, "-cp", CLASS_PATH,
+          "-Dzookeeper.preAllocSize=1024", argument, "-cp", class_path,
           "org.apache.zookeeper.server.quorum.QuorumPeerMain", config, (char *)NULL);
     _exit(127);
 }
@@ -186,6 +213,16 @@ bool ensemble_restart(struct ensemble *e, int i)
         s->pid = 0;
     }
     return s->pid > 0;
+}
+
+bool ensemble_restart_with_jars(struct ensemble *e, int i, const char *jars)
+{
+    if (!jars_complete(jars)) {
+        fprintf(stderr, "ensemble: no server's jars in %s\n", jars);
+        return false;
+    }
+    snprintf(e->servers[i].jars, sizeof e->servers[i].jars, "%.500s", jars);
+    return ensemble_restart(e, i);
 }
 
 void ensemble_kill(struct ensemble *e, int i)
@@ -315,7 +352,7 @@ bool ensemble_wait(struct ensemble *e, int64_t timeout_ms)
 
 /* --- whole --------------------------------------------------------------------------------------------------------- */
 
-static void lay_out(struct ensemble *e, bool own_hosts)
+static void lay_out(struct ensemble *e, bool own_hosts, const char *jars)
 {
     size_t length = 0;
     for (int i = 0; i < e->count; i++) {
@@ -328,6 +365,7 @@ static void lay_out(struct ensemble *e, bool own_hosts)
         s->election_port = free_port(host);
         snprintf(s->address, sizeof s->address, "%s:%d", host, s->client_port);
         snprintf(s->dir, sizeof s->dir, "%.200s/%d", e->dir, i + 1);
+        snprintf(s->jars, sizeof s->jars, "%.500s", jars);
         length += (size_t)snprintf(e->servers_text + length, sizeof e->servers_text - length, "%s%.31s", i ? "," : "",
                                    s->address);
     }
@@ -351,7 +389,7 @@ struct ensemble *ensemble_start(const struct ensemble_options *options)
         free(e);
         return NULL;
     }
-    lay_out(e, o.own_hosts);
+    lay_out(e, o.own_hosts, o.jars ? o.jars : ensemble_jars());
     bool ok = true;
     for (int i = 0; ok && i < e->count; i++) {
         ok = configure(e, i) && ensemble_restart(e, i);

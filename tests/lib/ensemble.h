@@ -1,5 +1,6 @@
 /* ensemble.h - a real ZooKeeper of one or more servers, from Debian's packages, for the length of a test.
  *
+ * The version is the installed one, or that in the folder $ZKLOCK_TEST_JARS (scripts/zookeeper makes such folders).
  * Data lies in a temporary directory (in memory when there is /dev/shm); ports are free ones on loopback; the servers die with
  * the thread that started them. Functions print what goes wrong to stderr. One thread at a time per ensemble.
  *
@@ -22,10 +23,13 @@ struct ensemble_options {
     bool own_hosts;    /* server i listens on 127.0.1.(i + 1), so that packet filters can tell the servers apart */
     const char *extra; /* more lines of zoo.cfg, or NULL */
     const char *java;  /* one more argument for java ("-Dname=value"), or NULL */
+    const char *jars;  /* the folder of the servers' jars; NULL is ensemble_jars() */
 };
 
 /* False when the machine has no java or no ZooKeeper: the test should be skipped (exit code 77). */
 bool ensemble_available(void);
+/* The folder of the jars that servers are started from: $ZKLOCK_TEST_JARS, or the installed ones'. */
+const char *ensemble_jars(void);
 /* Returns when every server serves. NULL: it does not. options may be NULL. */
 struct ensemble *ensemble_start(const struct ensemble_options *options);
 /* Kills what runs, removes the data. NULL is fine. */
@@ -43,6 +47,8 @@ void ensemble_freeze(struct ensemble *e, int i); /* SIGSTOP */
 void ensemble_thaw(struct ensemble *e, int i);   /* SIGCONT */
 /* Starts a killed one again, on its ports and data; returns at once. */
 bool ensemble_restart(struct ensemble *e, int i);
+/* The same with the server of another version, now and from now on: an upgrade. False as well when the folder has none. */
+bool ensemble_restart_with_jars(struct ensemble *e, int i, const char *jars);
 /* Waits until all that run serve, with a leader if there are several. */
 bool ensemble_wait(struct ensemble *e, int64_t timeout_ms);
 /* Who leads (0 when alone); -1: nobody at the moment. */
