@@ -31,7 +31,7 @@ is_known() {
 # check_word KIND WORD
 check_word() {
     case $1 in
-    mutant) [ -e "tests/mutants.d/$2.patch" ] || complain "no mutant $2" ;;
+    mutant) [ -e "tests/mutants.d/$2.mutant" ] || complain "no mutant $2" ;;
     golden) [ -e "tests/sim/golden/$2.txt" ] || complain "no golden story $2" ;;
     plan) [ -e "tests/sim/seeds/$2.plan" ] || complain "no kept plan $2" ;;
     chaos) grep -q "{\"$2\"," tests/chaos/nemesis.c || complain "no kind of chaos $2" ;;
