@@ -13,6 +13,7 @@
 #include "queues.h"
 
 #define ASK_MS 2000
+#define PROBE_MS 5000
 
 static const struct poptOption options[] = {OPTION_END};
 
@@ -52,21 +53,43 @@ static bool value_of(const char *answer, const char *key, char *value, size_t si
     return true;
 }
 
-/* A server whose ticks are longer than we were told makes leases that are not. */
-static void examine_tick(struct doctor *doctor, const char *server, const char *host, const char *port)
+static bool ask_for_tick(const char *host, const char *port, int64_t *tick_ms)
 {
     char answer[4096];
     char text[32];
     const char *why;
     if (!ask(host, port, "conf", ASK_MS, answer, sizeof answer, &why) ||
         !value_of(answer, "tickTime=", text, sizeof text)) {
-        return; /* not allowed there: 4lw.commands.whitelist */
+        return false; /* not allowed there: 4lw.commands.whitelist has srvr alone by default */
     }
-    long tick_ms = strtol(text, NULL, 10);
-    if (tick_ms > doctor->cli->tick_ms) {
+    *tick_ms = strtol(text, NULL, 10);
+    return true;
+}
+
+/* A server whose ticks are longer than we were told makes leases unsound. What it says is better evidence than what it does. */
+static void examine_tick(struct doctor *doctor, const char *server, const char *host, const char *port)
+{
+    int64_t told_ms = doctor->cli->tick_ms;
+    int64_t tick_ms = 0;
+    zkl_error error = {.code = ZKL_OK};
+    char address[300];
+    snprintf(address, sizeof address, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+    bool asked = ask_for_tick(host, port, &tick_ms);
+    if (!asked && cli_probe_tick(doctor->cli, address, PROBE_MS, &tick_ms, &error) != CLI_GO_ON) {
+        find(doctor, false, server, "tickTime not verified: %s", error.text);
+    } else if (tick_ms == 0) {
+        find(
+            doctor, false, server,
+            "tickTime not verified: it sets minSessionTimeout or maxSessionTimeout, so its sessions do not tell; allow "
+            "conf in its 4lw.commands.whitelist");
+    } else if (tick_ms > told_ms) {
         find(doctor, false, server,
-             "tickTime is %ldms, and --tick says %" PRId64 "ms: leases are unsound; use --tick %ldms", tick_ms,
-             doctor->cli->tick_ms, tick_ms);
+             "tickTime is %" PRId64 "ms, and --tick says %" PRId64 "ms: leases are unsound; use --tick %" PRId64
+             "ms, or ZKLOCK_TICK=%" PRId64 "ms",
+             tick_ms, told_ms, tick_ms, tick_ms);
+    } else {
+        find(doctor, true, server, "tickTime is %" PRId64 "ms%s", tick_ms,
+             asked ? "" : ", as the timeouts of two probe sessions tell");
     }
 }
 
@@ -107,6 +130,7 @@ static void examine_server(struct doctor *doctor, const char *server)
              "it runs and serves nobody: no quorum; start the other servers, look at their logs");
     } else if (strstr(answer, "whitelist")) {
         find(doctor, true, server, "answers in %.1fms; its 4lw.commands.whitelist does not let us ask for more", ms);
+        examine_tick(doctor, server, host, port);
     } else {
         find(doctor, false, server, "what answers there is no ZooKeeper");
     }
@@ -242,8 +266,9 @@ const struct cli_command cmd_doctor = {
     .examples = "  zklock doctor                       # exit code 1 when something is bad\n"
                 "  zklock -q doctor                    # only what is bad\n"
                 "  zklock -s zk1:2181,zk2:2181 doctor\n",
-    .notes = "Asks every server (srvr, and conf where it is allowed), opens a session, looks through the locks below "
-             "/locks\n"
-             "for znodes that should not be there.\n",
+    .notes =
+        "Asks every server (srvr, and conf where it is allowed; else two sessions tell its tickTime, by the bounds of\n"
+        "their timeouts), opens a session, looks through the locks below /locks for znodes that should not be\n"
+        "there. What cannot be verified is BAD as well.\n",
     .options = options,
 };

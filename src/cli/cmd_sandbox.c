@@ -44,6 +44,17 @@ struct sandbox {
     pid_t child;        /* CMD; 0: none */
 };
 
+/* That a server serves shows in its answer to srvr. */
+static bool forbids_srvr(const char *setting)
+{
+    static const char key[] = "4lw.commands.whitelist";
+    size_t length = strcspn(setting, " \t=:");
+    if (length != sizeof key - 1 || memcmp(setting, key, length) != 0) {
+        return false;
+    }
+    return !strchr(setting + length, '*') && !strstr(setting + length, "srvr");
+}
+
 static bool take(void *into, int option, const char *value)
 {
     struct sandbox *sandbox = into;
@@ -58,6 +69,10 @@ static bool take(void *into, int option, const char *value)
     if (option == 'C') {
         if (sandbox->settings_count == SETTINGS_MAX || !strchr(value, '=')) {
             cli_error("-C: '%s': want KEY=VALUE, %d times at most", value, SETTINGS_MAX);
+            return false;
+        }
+        if (forbids_srvr(value)) {
+            cli_error("-C: '%s': the sandbox itself needs srvr; add it to the list", value);
             return false;
         }
         sandbox->settings[sandbox->settings_count++] = value;
@@ -180,14 +195,18 @@ static int wait_serving(struct sandbox *sandbox)
 }
 
 /* What tests of failures need: whom to stop and where to look. */
-static void set_environment(const struct guardian_report *report)
+static void set_environment(const struct sandbox *sandbox)
 {
+    const struct guardian_report *report = &sandbox->report;
+    char tick[32];
     char pids[64] = "";
     size_t used = 0;
     for (int i = 0; i < ENSEMBLE_MAX && report->pids[i] > 0; i++) {
         used += (size_t)snprintf(pids + used, sizeof pids - used, "%s%d", i ? " " : "", (int)report->pids[i]);
     }
+    snprintf(tick, sizeof tick, "%lldms", (long long)sandbox->spec.tick_ms);
     setenv("ZKLOCK_SERVERS", report->servers, 1);
+    setenv("ZKLOCK_TICK", tick, 1);
     setenv("ZKLOCK_SANDBOX_PIDS", pids, 1);
     setenv("ZKLOCK_SANDBOX_DIR", report->folder, 1);
 }
@@ -198,7 +217,7 @@ static void become_command(const struct sandbox *sandbox, const char **argv, pid
     if (getppid() != parent) {
         _exit(EXIT_FAILED);
     }
-    set_environment(&sandbox->report);
+    set_environment(sandbox);
     sigprocmask(SIG_SETMASK, &sandbox->inherited, NULL);
     int reason = execute((const char *const *)argv);
     cli_error("sandbox: %s: %s", argv[0], strerror(reason));

@@ -105,8 +105,9 @@ static void on_log(const zkl_log_record *record, void *payload)
     fprintf(stderr, "zklock: [%s] %s\n", names[record->level], record->line);
 }
 
-static int open_session(struct cli *cli, const zkl_session_options *options, zkl_session **session)
+static int open_session(struct cli *cli, const zkl_session_options *options, void *payload)
 {
+    zkl_session **session = payload;
     zkl_error error;
     signals_end_at_once(true);
     int result = zkl_session_open(session, cli->servers, options, &error);
@@ -118,21 +119,53 @@ static int open_session(struct cli *cli, const zkl_session_options *options, zkl
     return CLI_GO_ON;
 }
 
-int cli_connect(struct cli *cli, int64_t connect_timeout_ms, zkl_session **session)
+/* Calls use with the session options that the global options mean; the credentials live until it returns. */
+static int with_options(struct cli *cli, int64_t connect_timeout_ms,
+                        int (*use)(struct cli *cli, const zkl_session_options *options, void *payload), void *payload)
 {
     char secret[AUTH_MAX];
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     options.session_timeout_ms = cli->session_timeout_ms;
     options.tick_ms = cli->tick_ms;
+    options.leader_pause_ms = cli->leader_pause_ms;
     options.connect_timeout_ms = connect_timeout_ms;
     options.tls = cli->tls;
     options.callbacks = ZKL_CALLBACKS_DISPATCH;
     options.log_fn = cli->verbose ? on_log : NULL;
     if (!cli->auth_file) {
-        return open_session(cli, &options, session);
+        return use(cli, &options, payload);
     }
     bool taken = take_secret(cli->auth_file, secret, &options);
-    int code = taken ? open_session(cli, &options, session) : EXIT_FAILED;
+    int code = taken ? use(cli, &options, payload) : EXIT_FAILED;
     explicit_bzero(secret, sizeof secret);
+    return code;
+}
+
+int cli_connect(struct cli *cli, int64_t connect_timeout_ms, zkl_session **session)
+{
+    return with_options(cli, connect_timeout_ms, open_session, session);
+}
+
+struct probe {
+    const char *server;
+    int64_t tick_ms;
+    zkl_error *error;
+};
+
+static int probe_tick(struct cli *cli, const zkl_session_options *options, void *payload)
+{
+    (void)cli;
+    struct probe *probe = payload;
+    signals_end_at_once(true);
+    int result = zkl_session_probe_tick(probe->server, options, &probe->tick_ms, probe->error);
+    signals_end_at_once(false);
+    return result == ZKL_OK ? CLI_GO_ON : cli_exit_code(result);
+}
+
+int cli_probe_tick(struct cli *cli, const char *server, int64_t connect_timeout_ms, int64_t *tick_ms, zkl_error *error)
+{
+    struct probe probe = {.server = server, .error = error};
+    int code = with_options(cli, connect_timeout_ms, probe_tick, &probe);
+    *tick_ms = probe.tick_ms;
     return code;
 }

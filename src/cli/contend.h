@@ -56,6 +56,8 @@ void contend_dispatch(struct contend *contend);
 
 /* Opens a session by the global options: for what does not contend. Says why not. */
 int cli_connect(struct cli *cli, int64_t connect_timeout_ms, zkl_session **session);
+/* The tickTime of a server by the bounds of its sessions; 0: they do not tell. CLI_GO_ON, or an exit code, with error. */
+int cli_probe_tick(struct cli *cli, const char *server, int64_t connect_timeout_ms, int64_t *tick_ms, zkl_error *error);
 /* What an error of the library means for the command's exit code. */
 int cli_exit_code(int zkl_code);
 

@@ -1,6 +1,7 @@
 #include "ensemble.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -183,13 +184,52 @@ static bool ask_server(const struct ensemble_server *server, const char *questio
     return ask("127.0.0.1", port, question, ANSWER_MS, answer, size, &why);
 }
 
-/* Somebody else's server may sit on the port: ours is the one with our data directory. */
+/* The inode of the socket that listens at port, by one of the tables in /proc/net; 0: none. */
+static unsigned long listening_inode(const char *table, int port)
+{
+    char line[512];
+    unsigned long found = 0;
+    FILE *file = fopen(table, "re");
+    while (file && !found && fgets(line, sizeof line, file)) {
+        unsigned at, state;
+        unsigned long inode;
+        if (sscanf(line, " %*d: %*[0-9A-F]:%x %*[0-9A-F]:%*x %x %*s %*s %*s %*u %*u %lu", &at, &state, &inode) == 3 &&
+            at == (unsigned)port && state == 0x0a) { /* TCP_LISTEN */
+            found = inode;
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+    return found;
+}
+
+static bool has_open(pid_t pid, unsigned long inode)
+{
+    char path[64];
+    char wanted[64];
+    char target[64];
+    bool has = false;
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    snprintf(wanted, sizeof wanted, "socket:[%lu]", inode);
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder && !has && (entry = readdir(folder));) {
+        ssize_t length = readlinkat(dirfd(folder), entry->d_name, target, sizeof target - 1);
+        has = length > 0 && (size_t)length == strlen(wanted) && memcmp(target, wanted, (size_t)length) == 0;
+    }
+    if (folder) {
+        closedir(folder);
+    }
+    return has;
+}
+
+/* Somebody else's server may sit on the port. Four-letter commands would tell, too, but the user may have forbidden them (-C). */
 static bool is_ours(const struct ensemble *ensemble, int index)
 {
-    char answer[4096];
-    char wanted[ENSEMBLE_PATH_MAX + 32];
-    snprintf(wanted, sizeof wanted, "dataDir=%s/%d/", ensemble->folder, index + 1);
-    return ask_server(&ensemble->servers[index], "conf", answer, sizeof answer) && strstr(answer, wanted);
+    const struct ensemble_server *server = &ensemble->servers[index];
+    unsigned long inode = listening_inode("/proc/net/tcp6", server->client_port);
+    inode = inode ? inode : listening_inode("/proc/net/tcp", server->client_port);
+    return inode && has_open(server->pid, inode);
 }
 
 bool ensemble_serves(const struct ensemble *ensemble)

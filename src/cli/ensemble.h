@@ -35,7 +35,7 @@ struct ensemble {
 /* Picks ports, writes the configuration below folder, starts the servers. False, with errno, when it cannot.
  * loud: they log to folder/N/log. */
 bool ensemble_start(struct ensemble *ensemble, const struct ensemble_spec *spec, const char *folder, bool loud);
-/* True once every server serves: it is ours by its data directory, and of three one leads and two follow. */
+/* True once every server serves: it is ours by its socket, and of three one leads and two follow. */
 bool ensemble_serves(const struct ensemble *ensemble);
 /* Notes servers that ended. Returns how many run. */
 int ensemble_reap(struct ensemble *ensemble);

@@ -27,7 +27,7 @@ struct guard {
     int refused; /* errno, when the servers could not even be begun */
 };
 
-enum start { STARTED, ABANDONED, FAILED };
+enum start { STARTED, ABANDONED, FAILED, SILENT };
 
 /* Sleeps until the time, a child's end, or the end of `zklock sandbox`: false then. */
 static bool sleep_on(struct guard *guard, int timeout_ms)
@@ -43,8 +43,11 @@ static enum start wait_serving(struct guard *guard)
 {
     int64_t deadline = clock_ms(CLOCK_MONOTONIC) + START_MS;
     while (!ensemble_serves(&guard->ensemble)) {
-        if (ensemble_reap(&guard->ensemble) < guard->ensemble.spec->servers || clock_ms(CLOCK_MONOTONIC) > deadline) {
+        if (ensemble_reap(&guard->ensemble) < guard->ensemble.spec->servers) {
             return FAILED;
+        }
+        if (clock_ms(CLOCK_MONOTONIC) > deadline) {
+            return SILENT;
         }
         if (!sleep_on(guard, PROBE_MS)) {
             return ABANDONED;
@@ -53,7 +56,7 @@ static enum start wait_serving(struct guard *guard)
     return STARTED;
 }
 
-/* A port may be taken between its choice and its use: then begin again with others. The last try writes a log, whose end
+/* A port may be taken between its choice and its use: then a server ends, and others are tried. The last try writes a log, whose end
  * goes into the message. */
 static enum start start(struct guard *guard, const struct ensemble_spec *spec)
 {
@@ -64,7 +67,7 @@ static enum start start(struct guard *guard, const struct ensemble_spec *spec)
             return FAILED;
         }
         result = wait_serving(guard);
-        if (result == FAILED) {
+        if (result == FAILED || result == SILENT) {
             ensemble_stop(&guard->ensemble);
         }
     }
@@ -105,9 +108,14 @@ static void report_serving(const struct guard *guard, struct guardian_report *re
     }
 }
 
-static void report_problem(const struct guard *guard, char *problem, size_t size)
+static void report_problem(const struct guard *guard, enum start started, char *problem, size_t size)
 {
     char words[768];
+    if (started == SILENT) {
+        snprintf(problem, size, "the servers run, and do not serve within %d s; is it a setting of -C?",
+                 START_MS / 1000);
+        return;
+    }
     if (guard->refused) {
         snprintf(problem, size, "no server can be started in %s: %s; TMPDIR says where", guard->folder,
                  strerror(guard->refused));
@@ -125,7 +133,7 @@ static void report(const struct guard *guard, enum start started, int fd)
     if (started == STARTED) {
         report_serving(guard, &report);
     } else {
-        report_problem(guard, report.problem, sizeof report.problem);
+        report_problem(guard, started, report.problem, sizeof report.problem);
     }
     _Static_assert(sizeof report <= 4096, "one write to a pipe is whole up to PIPE_BUF");
     if (write(fd, &report, sizeof report) < 0) {

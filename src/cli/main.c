@@ -88,7 +88,7 @@ int main(int argc, char **argv)
     struct cli cli = {
         .servers = servers && *servers ? servers : "127.0.0.1:2181",
         .session_timeout_ms = 10000,
-        .tick_ms = 2000,
+        .leader_pause_ms = 500,
     };
     int code = dispatch(&cli, argc, (const char **)argv);
     cli_forget(&cli);

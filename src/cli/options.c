@@ -11,13 +11,16 @@
 #include "duration.h"
 
 #define DAY_MS 86400000
+#define TICK_MS 2000 /* ZooKeeper's own default, as in its zoo_sample.cfg */
 
 const struct poptOption cli_global_options[] = {
     OPTION_VALUE("servers", 's', 's', "the ensemble; else $ZKLOCK_SERVERS, else 127.0.0.1:2181",
                  "HOST:PORT[,HOST:PORT...][/CHROOT]"),
     OPTION_VALUE("session-timeout", '\0', OPTION_SESSION_TIMEOUT, "a dead holder's place is free after this (10s)",
                  "DUR"),
-    OPTION_VALUE("tick", '\0', OPTION_TICK, "the servers' tickTime (2s); never less than the real one", "DUR"),
+    OPTION_VALUE("tick", '\0', OPTION_TICK, "the servers' tickTime, or more; else $ZKLOCK_TICK, else 2s", "DUR"),
+    OPTION_VALUE("leader-pause", '\0', OPTION_LEADER_PAUSE, "the longest freeze of the leader to survive (500ms)",
+                 "DUR"),
     OPTION_VALUE("auth-file", '\0', OPTION_AUTH_FILE, "one line, SCHEME:CREDENTIALS, in a file that only you can read",
                  "FILE"),
     OPTION_VALUE("tls", '\0', OPTION_TLS, "speak TLS, where the ZooKeeper client library can (Debian's cannot)",
@@ -76,6 +79,8 @@ static bool take_global(struct cli *cli, int option, const char *value)
         return take_from("--session-timeout", value, 100, &cli->session_timeout_ms);
     case OPTION_TICK:
         return take_from("--tick", value, 1, &cli->tick_ms);
+    case OPTION_LEADER_PAUSE:
+        return take_from("--leader-pause", value, 0, &cli->leader_pause_ms);
     case OPTION_TLS:
         cli->tls = value;
         return true;
@@ -207,6 +212,17 @@ static int take_all(poptContext context, struct cli *cli, const struct cli_comma
     return code;
 }
 
+/* The tickTime belongs to the servers, as their addresses do, and so has a variable as well. */
+static bool complete(struct cli *cli)
+{
+    const char *tick = getenv("ZKLOCK_TICK");
+    if (cli->tick_ms == 0 && tick && *tick) {
+        return take_from("$ZKLOCK_TICK", tick, 1, &cli->tick_ms);
+    }
+    cli->tick_ms = cli->tick_ms ? cli->tick_ms : TICK_MS;
+    return true;
+}
+
 int cli_parse(struct cli *cli, const struct cli_command *command, int argc, const char **argv, cli_take_fn take_own,
               void *into, int *count, const char ***rest)
 {
@@ -228,5 +244,5 @@ int cli_parse(struct cli *cli, const struct cli_command *command, int argc, cons
     }
     *rest = argv + argc - *count;
     poptFreeContext(context);
-    return code;
+    return code != CLI_GO_ON || !command || complete(cli) ? code : EXIT_FAILED;
 }

@@ -1,5 +1,6 @@
 /* session.c - the session as its user sees it: open, close, callbacks, facts. */
 #include "await.h"
+#include "inside.h"
 
 #include "error.h"
 #include "sized.h"
@@ -101,11 +102,16 @@ static int await_open(zkl_session *session, zkl_error *err)
 
 ZKL__SIZED(sized, zkl_session_options, ZKL_SESSION_OPTIONS_INIT, sasl, sasl);
 
+int zkl__session_options_take(zkl_session_options *own, const zkl_session_options *given, zkl_error *err)
+{
+    return zkl__sized_take(own, given, &sized, err);
+}
+
 static int start_and_await(zkl_session **out, const char *servers, const zkl_session_options *options, zkl_error *err)
 {
     zkl_session_options o;
     zkl_session *session = NULL;
-    int rc = zkl__sized_take(&o, options, &sized, err);
+    int rc = zkl__session_options_take(&o, options, err);
     rc = rc == ZKL_OK ? zkl__session_start(&session, servers, &o, err) : rc;
     if (rc != ZKL_OK) {
         return rc;

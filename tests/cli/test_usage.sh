@@ -50,6 +50,12 @@ done <<'TABLE'
 125|--session-timeout 0 run x true|out of range
 125|--session-timeout 1ms run x true|100ms to 24h is possible
 125|--tick 0s run x true|out of range
+125|--tick 2x run x true|--tick: '2x' is no duration
+125|--leader-pause soon run x true|--leader-pause: 'soon' is no duration
+125|--leader-pause -1s run x true|'-1s' is no duration
+125|--leader-pause 25h run x true|--leader-pause: '25h' is out of range
+125|--leader-pause|--leader-pause: missing argument
+125|sandbox -C 4lw.commands.whitelist=conf|the sandbox itself needs srvr
 125|--tls a,b,c run x true|built without TLS.*SECURITY.md
 125|--tls abc run x true|ca.pem,cert.pem,key.pem
 125|elect|which election
@@ -101,6 +107,20 @@ same "lines of 'zklock --help' too wide for a terminal" "$(awk 'length > 79' "$w
 code 0 zklock help
 code 0 zklock -V
 matches "version" "$(cat "$work/out")" '^zklock [0-9]+\.[0-9]+\.[0-9]+$'
+
+# The variable is as good as the option, and looked at as closely.
+while IFS='|' read -r tick says; do
+    ZKLOCK_TICK=$tick code 125 zklock -s memory:usage run x true
+    matches "ZKLOCK_TICK='$tick'" "$(cat "$work/err")" "$says"
+done <<'TABLE'
+soon|\$ZKLOCK_TICK: 'soon' is no duration
+0|\$ZKLOCK_TICK: '0' is out of range
+2d|\$ZKLOCK_TICK: '2d' is out of range
+13s|session timeout of 10000 ms .* leaves no lease with tick_ms 13000
+TABLE
+ZKLOCK_TICK='' code 0 zklock -s memory:usage run x true
+code 125 zklock -s memory:usage --leader-pause 7s run x true
+matches "a long pause" "$(cat "$work/err")" 'leaves no lease with tick_ms 2000 and leader_pause_ms 7000'
 
 # Secrets: not from a file that others can read, and never shown.
 printf 'digest:ann:secret\n' >"$work/auth"

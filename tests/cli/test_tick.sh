@@ -1,0 +1,33 @@
+#!/bin/bash
+# doctor, where the servers' tickTime is not what zklock was told, and no four-letter command but srvr is allowed, as by default.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_sandbox --tick 4s sandbox -C 4lw.commands.whitelist=srvr -C maxSessionTimeout=80000
+same "the sandbox says its tickTime" "$ZKLOCK_TICK" 4000ms
+unset ZKLOCK_TICK
+
+code 1 zklock --session-timeout 20s doctor
+matches "a tickTime of 4 s" "$(cat "$work/out")" '^BAD .*: tickTime is 4000ms, and --tick says 2000ms: .* use --tick 4000ms, or ZKLOCK_TICK=4000ms$'
+ZKLOCK_TICK=4s code 0 zklock --session-timeout 20s doctor
+matches "a tickTime as it was told" "$(cat "$work/out")" '^ok .*: tickTime is 4000ms, as the timeouts of two probe sessions tell$'
+code 0 zklock --session-timeout 20s --tick 5s doctor
+ZKLOCK_TICK=1s code 0 zklock --session-timeout 20s --tick 4s doctor # the option counts
+code 1 zklock --session-timeout 20s --tick 4s --json -s "$ZKLOCK_SERVERS,127.0.0.1:1" doctor
+same "as JSON" "$(grep -c '"ok":true,"text":"tickTime is 4000ms' "$work/out")" 1
+
+# What is asked for tells, too, where the servers change it.
+code 0 zklock -v --session-timeout 4s run x true # 2 ticks are 8 s
+matches "a changed timeout is logged" "$(cat "$work/err")" \
+    '\[warning\] session: the server changed the session timeout of 4000 ms to 8000 ms.*its tickTime is 4000 ms; tick_ms is 2000'
+code 0 zklock -v --tick 4s --session-timeout 4s run x true
+same "no warning where the tick is known" "$(grep -c '\[warning\]' "$work/err")" 0
+
+# A bound that is configured hides the tickTime: that is said, and is not ok.
+if [ -z "${INSIDE:-}" ]; then
+    code 1 env INSIDE=1 zklock --tick 4s sandbox -C 4lw.commands.whitelist=srvr -- zklock --session-timeout 20s doctor
+    matches "not verified" "$(cat "$work/out")" '^BAD .*: tickTime not verified: it sets minSessionTimeout or maxSessionTimeout.*allow conf'
+fi
+
+# The sandbox does not wait for an answer that it forbids.
+code 125 zklock sandbox -C 4lw.commands.whitelist=ruok -- true
+matches "a sandbox without srvr" "$(cat "$work/err")" "^zklock: -C: '4lw.commands.whitelist=ruok': the sandbox itself needs srvr"
