@@ -4,6 +4,7 @@
 #include "await.h"
 #include "error.h"
 #include "path.h"
+#include "remove.h"
 
 #include <zklock/barrier.h>
 
@@ -38,9 +39,15 @@ int zkl_barrier_lift(zkl_session *session, const char *path, int64_t timeout_ms,
     if (rc != ZKL_OK) {
         return rc;
     }
-    const struct zkl__op op = {.kind = ZKL__OP_DELETE, .dir = path, .version = -1};
-    rc = zkl__session_change(session, &op, ZKL__RC_NONODE, zkl__deadline(zkl__session_now(session), timeout_ms), err);
+    /* exactly: a barrier that somebody puts up again while we wait for an answer stays */
+    struct zkl__removal removal = {.dir = path};
+    int64_t deadline = zkl__deadline(zkl__session_now(session), timeout_ms);
+    rc = zkl__session_remove_exactly(session, &removal, deadline, err);
     zkl__session_leave(session);
+    if (rc == ZKL_OK && removal.rc != ZKL__RC_OK && removal.rc != ZKL__RC_NONODE) {
+        rc = zkl__fail(err, zkl__rc_code(removal.rc), removal.zk_code, path, "the barrier may not be lifted: %s",
+                       zkl__rc_name(removal.rc));
+    }
     return rc;
 }
 

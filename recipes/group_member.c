@@ -5,6 +5,7 @@
 #include "group_inside.h"
 
 #include "heap.h"
+#include "own.h"
 #include "path.h"
 
 #include <string.h>
@@ -67,6 +68,7 @@ static void on_create(struct zkl_group *group, const struct zkl__reply *reply)
     group->asked = false;
     if (reply->rc == ZKL__RC_OK) {
         group->mine = true;
+        group->version = 0;
         group->unsure = group->stale = false;
         group->joined = group->joined || group->wanted;
         group->step = LOOK;
@@ -99,17 +101,22 @@ static void on_make(struct zkl_group *group, const struct zkl__reply *reply)
     }
 }
 
+static bool is_of_this_session(const struct zkl_group *group, const struct zkl__reply *reply)
+{
+    return zkl__is_own(&reply->stat, zkl__core_session_id(zkl__session_core(group->agent.session)));
+}
+
 static void on_look(struct zkl_group *group, const struct zkl__reply *reply)
 {
-    int64_t session_id = zkl__core_session_id(zkl__session_core(group->agent.session));
     bool stands = reply->rc == ZKL__RC_OK;
     if (!stands && reply->rc != ZKL__RC_NONODE) {
         refuse_by_reply(group, reply);
         return;
     }
-    group->mine = stands && reply->stat.ephemeral_owner == session_id && (group->mine || group->unsure);
+    group->mine = stands && is_of_this_session(group, reply) && (group->mine || group->unsure);
     if (group->mine) {
         group->unsure = false;
+        group->version = reply->stat.version;
         size_t size = strlen(group->data); /* data may be NULL where there is none */
         group->stale = reply->size != size || (size > 0 && memcmp(reply->data, group->data, size) != 0);
         group->step = MEMBER;
@@ -118,7 +125,7 @@ static void on_look(struct zkl_group *group, const struct zkl__reply *reply)
     } else if (!stands) {
         group->step = CREATE;
         note(group);
-    } else if (reply->stat.ephemeral_owner == 0) {
+    } else if (!zkl__lives(&reply->stat)) {
         refuse(group, ZKL_ECONFLICT, 0, "a znode of that name is there, and lives with no session");
     } else {
         group->step = WAIT;
@@ -129,9 +136,9 @@ static void on_look(struct zkl_group *group, const struct zkl__reply *reply)
 /* Behind the barrier: what is not there now will not come. */
 static void on_last_look(struct zkl_group *group, const struct zkl__reply *reply)
 {
-    int64_t session_id = zkl__core_session_id(zkl__session_core(group->agent.session));
     if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NONODE) {
-        group->mine = reply->rc == ZKL__RC_OK && reply->stat.ephemeral_owner == session_id;
+        group->mine = reply->rc == ZKL__RC_OK && is_of_this_session(group, reply);
+        group->version = reply->stat.version;
         group->unsure = false;
         note(group);
     } else {
@@ -141,16 +148,29 @@ static void on_last_look(struct zkl_group *group, const struct zkl__reply *reply
 
 static void on_write(struct zkl_group *group, const struct zkl__reply *reply)
 {
-    if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE && reply->rc != ZKL__RC_NOTAPPLIED) {
+    bool changed = reply->rc == ZKL__RC_NONODE || reply->rc == ZKL__RC_BADVERSION; /* by others: looked at next */
+    if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NOTAPPLIED && !changed) {
         refuse_by_reply(group, reply);
     }
 }
 
+/* What has our name now may be somebody else's, and names are all that a delete knows. ZooKeeper has no check of an owner, so: a
+ * committed write, behind which no earlier delete of ours comes any more (a server answers reads behind what it has committed for
+ * the same session); then a look at whose it is. */
+static void doubt(struct zkl_group *group)
+{
+    group->mine = group->passed = false;
+    group->unsure = true;
+}
+
 static void on_remove(struct zkl_group *group, const struct zkl__reply *reply)
 {
+    group->leaving = false;
     if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NONODE) {
         group->mine = false;
         note(group);
+    } else if (reply->rc == ZKL__RC_BADVERSION) {
+        doubt(group); /* written, or another one */
     } else {
         zkl__agent_put_off(&group->agent, AGAIN_NS); /* never forgotten: until it is gone, or the session is */
     }
@@ -191,7 +211,7 @@ static void stir(struct zkl__agent *agent, bool session_over)
 {
     struct zkl_group *group = (struct zkl_group *)agent;
     if (session_over) {
-        group->mine = group->unsure = group->asked = false;
+        group->mine = group->unsure = group->asked = group->leaving = false;
     }
     group->step = session_over ? CREATE : LOOK;
     note(group);
@@ -236,7 +256,7 @@ static void wake_rivals(const struct zkl_group *group)
 static void ask(struct zkl_group *group, enum zkl__group_step doing, struct zkl__op op)
 {
     group->doing = doing;
-    op.version = -1;
+    op.version = op.kind == ZKL__OP_CHECK ? -1 : group->version;
     op.dir = op.dir ? op.dir : group->agent.path;
     zkl__agent_ask(&group->agent, &op);
 }
@@ -245,6 +265,7 @@ static void act_leaving(struct zkl_group *group)
 {
     zkl__agent_unwatch(&group->agent);
     if (group->mine) {
+        group->leaving = true;
         ask(group, REMOVE, (struct zkl__op){.kind = ZKL__OP_DELETE, .name = group->id});
     } else if (group->unsure && !group->passed) {
         ask(group, BARRIER, (struct zkl__op){.kind = ZKL__OP_CHECK});
@@ -301,6 +322,10 @@ static void act(struct zkl__agent *agent)
     struct zkl_group *group = (struct zkl_group *)agent;
     group->unsure = group->unsure || group->asked;
     group->asked = false;
+    if (group->leaving) { /* no answer: done or not, and if it was, the name is free for anybody */
+        group->leaving = false;
+        doubt(group);
+    }
     if (group->wanted) {
         act_wanted(group);
     } else {

@@ -1,5 +1,5 @@
 /* queue_remove.c - an operator takes a contender's place away. */
-#include "await.h"
+#include "remove.h"
 
 #include "error.h"
 #include "name.h"
@@ -9,54 +9,18 @@
 
 #include <string.h>
 
-struct removal {
-    struct zkl__op op;
-    enum zkl__rc rc;
-    int zk_code;
-    struct zkl__stat stat;
-};
-
-static void look(void *arg, const struct zkl__reply *reply)
+/* Inside. A version is checked too, and any write raises it without making it another znode: then it is looked at again. */
+static int remove_node(zkl_session *session, struct zkl__removal *removal, int64_t deadline, zkl_error *err)
 {
-    struct removal *removal = arg;
-    removal->rc = reply->rc;
-    removal->zk_code = reply->zk_code;
-    removal->stat = reply->stat;
-}
-
-/* Inside. Sent again when a lost connection left it unanswered: a second delete finds nothing, or the same znode. */
-static int ask(struct removal *removal, zkl_session *session, enum zkl__op_kind kind, int64_t deadline, zkl_error *err)
-{
-    removal->op.kind = kind;
-    return zkl__session_insist(session, &removal->op, deadline, look, removal, err);
-}
-
-/* Inside. The servers check a version, not a czxid: so the znode is looked at (in the way that needs no permission), and deleted as it
- * was. Any write raises the version without making it another one: look again. Another one of the same name and version, in between,
- * takes a client without a uuid in its names and a directory that was made anew. */
-static int remove_node(struct removal *removal, zkl_session *session, int64_t token, int64_t deadline, zkl_error *err)
-{
-    do {
-        int rc = ask(removal, session, ZKL__OP_EXISTS, deadline, err);
-        if (rc != ZKL_OK) {
-            return rc;
-        }
-        if (removal->rc == ZKL__RC_NONODE || (removal->rc == ZKL__RC_OK && token && removal->stat.czxid != token)) {
-            return zkl__fail(err, ZKL_ENOTHELD, 0, removal->op.dir,
-                             "no such contender: it released, or left the queue");
-        }
-        if (removal->rc == ZKL__RC_OK) {
-            removal->op.version = removal->stat.version;
-            rc = ask(removal, session, ZKL__OP_DELETE, deadline, err);
-        }
-        if (rc != ZKL_OK) {
-            return rc;
-        }
-    } while (removal->rc == ZKL__RC_BADVERSION);
-    return removal->rc == ZKL__RC_OK || removal->rc == ZKL__RC_NONODE
-               ? ZKL_OK
-               : zkl__fail(err, zkl__rc_code(removal->rc), removal->zk_code, removal->op.dir,
-                           "the contender's znode may not be removed: %s", zkl__rc_name(removal->rc));
+    int rc = zkl__session_remove_exactly(session, removal, deadline, err);
+    if (rc != ZKL_OK || removal->rc == ZKL__RC_OK) {
+        return rc;
+    }
+    if (removal->rc == ZKL__RC_NONODE) {
+        return zkl__fail(err, ZKL_ENOTHELD, 0, removal->dir, "no such contender: it released, or left the queue");
+    }
+    return zkl__fail(err, zkl__rc_code(removal->rc), removal->zk_code, removal->dir,
+                     "the contender's znode may not be removed: %s", zkl__rc_name(removal->rc));
 }
 
 int zkl_queue_remove(zkl_session *session, const char *path, const char *node, int64_t token, int64_t timeout_ms,
@@ -77,8 +41,8 @@ int zkl_queue_remove(zkl_session *session, const char *path, const char *node, i
     if (rc != ZKL_OK) {
         return rc;
     }
-    struct removal removal = {.op = {.dir = path, .name = node}};
-    rc = remove_node(&removal, session, token, zkl__deadline(zkl__session_now(session), timeout_ms), err);
+    struct zkl__removal removal = {.dir = path, .name = node, .czxid = token};
+    rc = remove_node(session, &removal, zkl__deadline(zkl__session_now(session), timeout_ms), err);
     zkl__session_leave(session);
     return rc;
 }

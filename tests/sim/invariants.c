@@ -297,9 +297,26 @@ static bool is_place_of(const struct sim *s, const struct sim_attempt *attempt, 
     return false;
 }
 
+/* shell/: what a session deleted, whatever it thought that it asked for. A stranger's hand may have put another session's node where its own
+ * was: no client can tell these apart in time. */
+static void check_deleted(struct sim *s, const struct sim_txn *txn)
+{
+    for (int i = 0; i < txn->effect_count && txn->kind == SIM_TXN_OP && txn->session >= 0; i++) {
+        const struct sim_effect *effect = &s->effects[txn->first_effect + i];
+        const struct sim_node *node = &s->nodes[effect->node];
+        if (effect->kind == SIM_DELETED && node->owner != -1 && node->owner != txn->session && !s->faults.stranger) {
+            sim_fail(s, "foreign", "session %d deletes %s of session %d", txn->session, s->paths[node->path].text,
+                     node->owner);
+        }
+    }
+}
+
 void sim_judge_commit(struct sim *s, int position)
 {
     const struct sim_txn *txn = &s->log[position];
+    if (s->shell) {
+        check_deleted(s, txn);
+    }
     bool meddled = txn->kind == SIM_TXN_OP && txn->session == SIM_STRANGER;
     meddled = meddled || (txn->kind == SIM_TXN_CLOSE && s->sessions[txn->session].by_operator);
     s->judge.unrest = txn->effect_count > 0 ? sim_now(s) : s->judge.unrest;

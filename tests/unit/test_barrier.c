@@ -101,6 +101,27 @@ static void test_a_wake_up_is_not_a_lift(void)
     kit_close(session);
 }
 
+static int lift_call(struct call *call)
+{
+    return zkl_barrier_lift(call->session, PATH, call->timeout_ms, NULL);
+}
+
+/* Lifted, the answer lost, and put up again by somebody before the one who lifted it knows. */
+static void test_a_lift_takes_one_barrier(void)
+{
+    kit_set_up(NULL);
+    struct call call = {.run = lift_call, .session = one, .timeout_ms = 10000};
+    CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 1, 1, 0), ZKL_OK); /* a look, the delete */
+    start(&call);
+    CU_ASSERT(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_SUSPENDED));
+    CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT_EQUAL(finish(&call), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_barrier_wait(two, PATH, 50, NULL), ZKL_ETIMEOUT);
+    kit_tear_down();
+}
+
 static void test_bad_arguments(void)
 {
     zkl_session *session = kit_open(NULL);
@@ -301,6 +322,7 @@ static void test_leave_after_a_loss(void)
 }
 
 TESTS("barrier", T(test_leave_after_a_loss), T(test_a_barrier_that_is_not_up_holds_nobody),
-      T(test_all_go_on_when_it_is_lifted), T(test_a_wake_up_is_not_a_lift), T(test_bad_arguments),
-      T(test_begin_and_end_together), T(test_the_first_one_leaves_last), T(test_one_who_gave_up_does_not_count),
-      T(test_one_who_crashed_has_left), T(test_loss_while_waiting), T(test_close_while_waiting))
+      T(test_all_go_on_when_it_is_lifted), T(test_a_wake_up_is_not_a_lift), T(test_a_lift_takes_one_barrier),
+      T(test_bad_arguments), T(test_begin_and_end_together), T(test_the_first_one_leaves_last),
+      T(test_one_who_gave_up_does_not_count), T(test_one_who_crashed_has_left), T(test_loss_while_waiting),
+      T(test_close_while_waiting))

@@ -215,6 +215,60 @@ static void test_leave_ends_a_join(void)
 
 /* --- faults -------------------------------------------------------------------------------------------------------- */
 
+/* Of the member that has this id; 0: there is none. */
+static int64_t token_of(const char *id)
+{
+    zkl_members *members;
+    int64_t token = 0;
+    CU_ASSERT_EQUAL_FATAL(zkl_group_list(&members, two, CLUB, 5000, NULL), ZKL_OK);
+    for (size_t i = 0; i < members->count; i++) {
+        token = strcmp(members->members[i].id, id) == 0 ? members->members[i].token : token;
+    }
+    zkl_members_free(members);
+    return token;
+}
+
+/* A delete goes by a name, and names are for all: its answer is lost, and meanwhile another process has the id. */
+static void test_a_lost_leave_takes_nobody_elses_node(void)
+{
+    kit_set_up(NULL);
+    zkl_group_options options = ZKL_GROUP_OPTIONS_INIT;
+    zkl_group *a = NULL, *b = member(two, "x", "2"), *c = member(one, "x", "3");
+    zkl_error err = {.text = ""};
+    options.leave_timeout_ms = 0;
+    CU_ASSERT_EQUAL_FATAL(zkl_group_new(&a, one, CLUB, "x", &options, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_group_join(a, 5000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 0, 2, 0), ZKL_OK); /* the end of its watch, too */
+    CU_ASSERT_EQUAL(zkl_group_leave(a, NULL), ZKL_OK);                        /* goes on in the background */
+    CU_ASSERT(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_SUSPENDED));
+    CU_ASSERT_EQUAL(zkl_group_join(b, 5000, NULL), ZKL_OK);
+    int64_t token = token_of("x");
+    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+    /* who looks at the id has seen that `a` has left */
+    CU_ASSERT(EVENTUALLY(zkl_group_join(c, 50, &err) == ZKL_OK || strstr(err.text, "another member has this id")));
+    CU_ASSERT_EQUAL(token_of("x"), token);
+    zkl_group_free(a);
+    zkl_group_free(c);
+    CU_ASSERT_EQUAL(token_of("x"), token);
+    zkl_group_free(b);
+    kit_tear_down();
+}
+
+/* The delete that was never done is done later. */
+static void test_a_lost_leave_is_not_forgotten(void)
+{
+    kit_set_up(NULL);
+    zkl_group *a = member(one, "x", "1");
+    CU_ASSERT_EQUAL(zkl_group_join(a, 5000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 0, 0, 2), ZKL_OK);
+    zkl_group_free(a);
+    CU_ASSERT(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_SUSPENDED));
+    CU_ASSERT_STRING_NOT_EQUAL(roll(two), "");
+    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(size(two) == 0));
+    kit_tear_down();
+}
+
 static void test_joins_again(void)
 {
     struct mailbox box = MAILBOX_INIT, states = MAILBOX_INIT;
@@ -485,6 +539,7 @@ static void test_bad_calls(void)
 }
 
 TESTS("group", T(test_join_list_and_leave), T(test_curators_format), T(test_an_id_has_one_member),
-      T(test_leave_ends_a_join), T(test_joins_again), T(test_the_dying_session_is_waited_for), T(test_lost_replies),
+      T(test_leave_ends_a_join), T(test_a_lost_leave_takes_nobody_elses_node), T(test_a_lost_leave_is_not_forgotten),
+      T(test_joins_again), T(test_the_dying_session_is_waited_for), T(test_lost_replies),
       T(test_timeout_of_a_create_of_unknown_fate), T(test_close), T(test_random_faults), T(test_no_memory),
       T(test_bad_calls))

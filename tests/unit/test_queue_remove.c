@@ -65,6 +65,43 @@ static void test_waiter(void)
     kit_tear_down();
 }
 
+#define NODE "nobody-lock-0000000001" /* as a client names it that has no uuid: the name comes again */
+
+static void make_node(void)
+{
+    const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = QUEUE, .name = NODE, .mode = ZKL__PERSISTENT};
+    enum zkl__rc rc = ZKL__RC_UNKNOWN;
+    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
+    CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
+}
+
+static void *run_remove(void *arg)
+{
+    *(int *)arg = remove_at(QUEUE, NODE, 0, NULL);
+    return NULL;
+}
+
+/* The delete is done, its answer lost, and before it is known another one has the name. */
+static void test_another_one_of_that_name_meanwhile(void)
+{
+    pthread_t thread;
+    int code = -1;
+    set_up();
+    zkl_lock *a = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK);
+    make_node();
+    CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(two), 1, 1, 0), ZKL_OK); /* a look, the delete */
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run_remove, &code), 0);
+    CU_ASSERT(EVENTUALLY(zkl_session_get_state(two) == ZKL_SESSION_SUSPENDED));
+    make_node();
+    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(two)), ZKL_OK);
+    pthread_join(thread, NULL);
+    CU_ASSERT_EQUAL(code, ZKL_OK);
+    CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 2);
+    zkl_lock_free(a);
+    kit_tear_down();
+}
+
 static void deaf_to_request(zkl_lock *lock, void *payload)
 {
     (void)lock;
@@ -150,5 +187,5 @@ static void test_bad_calls(void)
     kit_tear_down();
 }
 
-TESTS("queue_remove", T(test_holder), T(test_waiter), T(test_written_meanwhile), T(test_unreadable),
-      T(test_not_permitted), T(test_bad_calls))
+TESTS("queue_remove", T(test_holder), T(test_waiter), T(test_another_one_of_that_name_meanwhile),
+      T(test_written_meanwhile), T(test_unreadable), T(test_not_permitted), T(test_bad_calls))

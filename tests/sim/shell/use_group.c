@@ -7,7 +7,6 @@
 
 enum { IDS = 24, ID = 8 };
 struct sight { /* what was told last, joined */
-    const struct turn *turn;
     char ids[IDS * ID];
     bool told;
 };
@@ -27,8 +26,6 @@ static void changed(zkl_group_watcher *watcher, const char *const *ids, size_t c
     for (size_t i = 0; i < count && i < IDS; i++) {
         put_id(sight->ids, ids[i]);
     }
-    sim_say(sight->turn->s, "app", "%d.%d is told of %s", sight->turn->client, sight->turn->thread,
-            count ? sight->ids : "nobody");
 }
 
 /* The living children, sorted. */
@@ -51,6 +48,12 @@ static void list_now(struct sim *s, int dir, char *ids)
         put_id(ids, next);
         last = next;
     }
+}
+
+/* An id that several processes want: one has it, the others wait. */
+static bool is_shared(const char *id)
+{
+    return strcmp(id, "all") == 0;
 }
 
 /* Whoever joined is in it, under its own session. */
@@ -76,24 +79,36 @@ static void check_sight(struct turn *turn, const struct sight *sight)
 
 static void check(struct turn *turn, zkl_group *group, const char *id, const struct sight *sight)
 {
-    if (zkl_group_state(group) != ZKL_STATE_HELD) {
+    bool member = zkl_group_state(group) == ZKL_STATE_HELD;
+    if (!member && !is_shared(id)) {
         sim_fail(turn->s, "member", "all is quiet, and %d.%d has not joined again as %s", turn->client, turn->thread,
                  id);
     }
-    check_member(turn, id);
+    if (member) {
+        check_member(turn, id);
+    }
     if (sight) {
         check_sight(turn, sight);
     }
 }
 
-/* Two at one id are possible: then one waits for the other. */
+/* Two at one id are possible, in a process or in several: then one waits for the other. */
+static void choose_id(const struct turn *turn, char *id, size_t size)
+{
+    int64_t dice = turn_dice(turn, 7, 8);
+    snprintf(id, size, "%d.%d", turn->client, dice ? turn->thread : 0);
+    if (dice > 5) {
+        snprintf(id, size, "all");
+    }
+}
+
 void use_group(struct turn *turn)
 {
     zkl_group *group;
     zkl_group_watcher *watcher = NULL;
-    struct sight sight = {.turn = turn};
+    struct sight sight = {.told = false};
     char id[ID];
-    snprintf(id, sizeof id, "%d.%d", turn->client, (int)turn_dice(turn, 7, 8) ? turn->thread : 0);
+    choose_id(turn, id, sizeof id);
     if (turn_dice(turn, 8, 2)) {
         zkl_group_watch(&watcher, turn->session, turn->path, changed, &sight, NULL);
     }
