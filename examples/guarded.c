@@ -47,7 +47,7 @@ static int work(zkl_session *session, zkl_lock *lock)
     }
     int code = record(lock, "begun", 5);
     zkl_lock_revoke(session, zkl_lock_path(lock), NULL, 5000, NULL); /* anybody may do that, from anywhere */
-    for (int piece = 0; code == ZKL_OK && !asked; piece++) {
+    while (code == ZKL_OK && !asked) {
         code = record(lock, "under way", 9);
     }
     printf("asked to give way: releasing after a whole piece\n");
