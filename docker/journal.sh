@@ -5,7 +5,7 @@
 set -eu
 lines=$((${2:-1000000} * 20))
 while [ "$lines" -gt 0 ]; do
-    echo "$ZKLOCK_TOKEN $(hostname)" >>"/record/$1"
+    echo "$ZKLOCK_TOKEN ${NAME:-$(hostname)}" >>"${RECORD:-/record}/$1"
     sleep 0.05
     lines=$((lines - 1))
 done

@@ -5,6 +5,7 @@
 
 One fault at a time, and peace for a while after it. Exit 0: everything ended well; what the records prove is for the judges."""
 
+import json
 import os
 import random
 import subprocess
@@ -16,7 +17,9 @@ SEED = sys.argv[4] if len(sys.argv) > 4 else str(time.time_ns())
 SERVERS = ["zoo1", "zoo2", "zoo3"]
 WORKERS = ["worker1", "worker2", "worker3", "worker4", "singleton1", "singleton2", "singleton3"]
 CONTENDERS = ["contender1", "contender2", "contender3"]
-PATHS = ["/chaos/a", "/chaos/b", "/chaos/c"]
+# Every queue that contender.sh uses: the locks, the group, the partition's members and pieces.
+PATHS = ["/chaos/a", "/chaos/b", "/chaos/c", "/chaos/g", "/chaos/p/members"]
+PATHS += [f"/chaos/p/pieces/q{number}" for number in range(6)]
 
 
 def boot_ns():
@@ -130,9 +133,10 @@ def stop_contenders():
 
 
 def places(path):
-    """How many stand in the queue."""
-    ls = ["exec", container("worker1"), "zklock", "--json", "--tick", "500ms", "--session-timeout", "6s", "ls", path]
-    return docker(*ls).count('"token"')
+    """How many znodes stand in the queue, strangers' too."""
+    ls = ["--json", "--tick", "500ms", "--session-timeout", "6s", "ls", path]
+    queue = json.loads(docker("exec", container("worker1"), "zklock", *ls))
+    return len(queue["contenders"]) + queue["foreign"]
 
 
 def look_for_orphans():
