@@ -421,6 +421,15 @@ static void tell_faults(struct sim *s, int client, const struct zkl__op *op)
     }
 }
 
+static void say_op(struct sim *s, int client, const char *what, const struct zkl__op *op)
+{
+    sim_say(s, "submit", "%d: %s%s %s%s%s%s", client, what, zkl__op_name(op->kind), op->dir ? op->dir : "",
+            op->name ? "/" : "", op->name ? op->name : "", op->watch ? " (watch)" : "");
+    for (size_t i = 0; i < op->part_count; i++) {
+        say_op(s, client, "  ", &op->parts[i]);
+    }
+}
+
 int sim_handle_submit(struct sim *s, int client, uint64_t id, const struct zkl__op *op)
 {
     struct sim_handle *handle = handle_of(s, client);
@@ -437,8 +446,7 @@ int sim_handle_submit(struct sim *s, int client, uint64_t id, const struct zkl__
         return ZKL_ECONNECT;
     }
     send(s, client, id, request_of(s, client, id, op));
-    sim_say(s, "submit", "%d: %s %s%s%s%s", client, zkl__op_name(op->kind), op->dir ? op->dir : "", op->name ? "/" : "",
-            op->name ? op->name : "", op->watch ? " (watch)" : "");
+    say_op(s, client, "", op);
     tell_faults(s, client, op);
     return ZKL_OK;
 }

@@ -13,6 +13,21 @@ struct sim;
 
 enum { SIM_ACQUIRES = 64, SIM_FAULTS = 24 };
 
+/* shell/: what an acquire uses. SIM_BY_SEED: what stands at its path. */
+enum sim_recipe {
+    SIM_BY_SEED,
+    SIM_LOCK,
+    SIM_RWLOCK,
+    SIM_SEMAPHORE,
+    SIM_MULTILOCK,
+    SIM_ELECTION,
+    SIM_PARTITION,
+    SIM_GROUP,
+    SIM_ONCE,
+    SIM_BARRIER,
+    SIM_DOUBLE_BARRIER,
+    SIM_RECIPES
+};
 enum sim_ending { SIM_END_RELEASE, SIM_END_LET_GO };
 enum sim_kind { SIM_MUTEX, SIM_READ, SIM_WRITE, SIM_KINDS };
 struct sim_acquire {
@@ -29,6 +44,7 @@ struct sim_acquire {
     bool mark;      /* the directory says who holds */
     bool downgrade; /* a writer becomes a reader when half of its hold is over */
     bool joint;     /* the next path as well, in one transaction */
+    enum sim_recipe recipe;
     enum sim_ending ending;
 };
 

@@ -6,7 +6,8 @@
  *   start clients=2 paths=1 sequence=0 heal=40000
  *   client 0 ppm=999
  *   acquire client=0 thread=0 path=0 after=0 timeout=-1 hold=100 cancel=-1 max-hold=0 try=0 fail=0 eager=0 let-go=0
- *           kind=mutex mark=0 downgrade=0 joint=0      (on the same line; kind: mutex, read or write)
+ *           kind=mutex mark=0 downgrade=0 joint=0 recipe=by-seed
+ *           (on the same line; kind: mutex, read or write; recipe: in sim_recipes, lock, semaphore, ...)
  *   fault on=create n=1 do=lose-replies target=0 value=0
  *   fault on=at n=1500 do=isolate target=1 value=9000
  *
@@ -19,6 +20,9 @@
 static const char *const trigger_names[SIM_TRIGGERS] = {"at",    "submit", "create",  "delete",  "commit", "make",
                                                         "reply", "grant",  "release", "connect", "multi"};
 static const char *const kind_names[SIM_KINDS] = {"mutex", "read", "write"};
+static const char *const recipe_names[SIM_RECIPES] = {"by-seed",   "lock",     "rwlock",        "semaphore",
+                                                      "multilock", "election", "partition",     "group",
+                                                      "once",      "barrier",  "double-barrier"};
 static const char *const fault_names[SIM_FAULT_KINDS] = {"lose-replies",
                                                          "lose-requests",
                                                          "cut",
@@ -103,10 +107,11 @@ static void write_acquire(const struct sim_acquire *it, FILE *out)
 {
     fprintf(out,
             "acquire client=%d thread=%d path=%d after=%.6f timeout=%.6f hold=%.6f cancel=%.6f max-hold=%.6f try=%d "
-            "fail=%d eager=%d let-go=%d kind=%s mark=%d downgrade=%d joint=%d\n",
+            "fail=%d eager=%d let-go=%d kind=%s mark=%d downgrade=%d joint=%d recipe=%s\n",
             it->client, it->thread, it->path, ms(it->after), ms_or_never(it->timeout), ms(it->hold),
             ms_or_never(it->cancel), ms(it->max_hold), it->try_only, it->fail_on_expiry, it->eager,
-            it->ending == SIM_END_LET_GO, kind_names[it->kind], it->mark, it->downgrade, it->joint);
+            it->ending == SIM_END_LET_GO, kind_names[it->kind], it->mark, it->downgrade, it->joint,
+            recipe_names[it->recipe]);
 }
 
 void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out)
@@ -221,6 +226,8 @@ static bool read_acquire(struct sim_plan *plan, const char *line)
     it->mark = number(line, "mark", 0);
     it->downgrade = number(line, "downgrade", 0);
     it->joint = number(line, "joint", 0);
+    int recipe = choice(line, "recipe", recipe_names, SIM_RECIPES);
+    it->recipe = recipe < 0 ? SIM_BY_SEED : (enum sim_recipe)recipe;
     return it->client < plan->clients && it->thread < SIM_THREADS && it->path < 3;
 }
 

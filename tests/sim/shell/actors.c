@@ -8,9 +8,13 @@
 
 /* One more here changes what every seed means: the kept plans are then to be found anew, with the mutants. */
 typedef void use_fn(struct turn *turn);
-static use_fn *const recipes[] = {use_lock,  use_rwlock, use_semaphore, use_multilock,      use_election, use_partition,
-                                  use_group, use_once,   use_barrier,   use_double_barrier, NULL};
-enum { RECIPES = sizeof recipes / sizeof *recipes - 1 };
+static use_fn *const recipes[SIM_RECIPES] = {
+    [SIM_LOCK] = use_lock,           [SIM_RWLOCK] = use_rwlock,
+    [SIM_SEMAPHORE] = use_semaphore, [SIM_MULTILOCK] = use_multilock,
+    [SIM_ELECTION] = use_election,   [SIM_PARTITION] = use_partition,
+    [SIM_GROUP] = use_group,         [SIM_ONCE] = use_once,
+    [SIM_BARRIER] = use_barrier,     [SIM_DOUBLE_BARRIER] = use_double_barrier,
+};
 
 static struct actor {
     zkl_session *session;
@@ -20,13 +24,17 @@ static struct actor {
 
 static use_fn *recipe_at(const struct sim *s, int path)
 {
-    use_fn *recipe = recipes[dice_at(s->seed, 4242, (uint64_t)path) % RECIPES];
+    use_fn *recipe = recipes[1 + dice_at(s->seed, 4242, (uint64_t)path) % (SIM_RECIPES - 1)];
     return recipe == use_multilock && (path != 0 || s->plan->paths < 2) ? use_lock : recipe;
 }
 
 /* What stands at both paths must go together: a multi-lock is a lock at each. */
-static use_fn *recipe_for(const struct sim *s, int path)
+static use_fn *recipe_for(const struct sim *s, const struct sim_acquire *plan)
 {
+    int path = plan->path;
+    if (plan->recipe) {
+        return recipes[plan->recipe];
+    }
     return path == 1 && recipe_at(s, 0) == use_multilock ? use_lock : recipe_at(s, path);
 }
 
@@ -39,7 +47,7 @@ static void take_turn(struct turn *turn)
     turn->session = actors[turn->client].session;
     fiber_sleep(turn->plan->after);
     sim_say(turn->s, "app", "%d.%d wants %s", turn->client, turn->thread, turn->path);
-    recipe_for(turn->s, turn->plan->path)(turn);
+    recipe_for(turn->s, turn->plan)(turn);
 }
 
 static void log_line(const zkl_log_record *record, void *payload)

@@ -3,6 +3,7 @@
  *   sim_recipes --seeds FROM COUNT
  *   sim_recipes --seed N [--trace]
  *   sim_recipes --plan FILE [--trace]
+ *   sim_recipes --story FILE
  *   sim_recipes --shrink N */
 #include <signal.h>
 #include <string.h>
@@ -64,7 +65,8 @@ int main(int argc, char **argv)
 {
     static struct sim_plan plan;
     if (argc < 3) {
-        fprintf(stderr, "usage: sim_recipes --seeds FROM COUNT | --seed N | --plan FILE | --shrink N [--trace]\n");
+        fprintf(stderr, "usage: sim_recipes --seeds FROM COUNT | --seed N | --plan FILE | --story FILE | "
+                        "--shrink N [--trace]\n");
         return 2;
     }
     signal(SIGABRT, crashed);
@@ -86,8 +88,11 @@ int main(int argc, char **argv)
         sim_plan_write(&plan, seed, stdout);
         return 0;
     }
-    bool fine = sim_run(s, &plan, seed, trace ? stdout : NULL);
-    printf("%s: %s (%llu steps, hash %016llx)\n", argv[2], fine ? "nothing violated" : s->judge.verdict,
-           (unsigned long long)s->steps, (unsigned long long)s->hash);
+    s->story = strcmp(argv[1], "--story") == 0;
+    bool fine = sim_run(s, &plan, seed, trace || s->story ? stdout : NULL);
+    if (!s->story || !fine) {
+        printf("%s: %s (%llu steps, hash %016llx)\n", argv[2], fine ? "nothing violated" : s->judge.verdict,
+               (unsigned long long)s->steps, (unsigned long long)s->hash);
+    }
     return fine ? 0 : 1;
 }

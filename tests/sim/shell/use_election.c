@@ -65,6 +65,8 @@ static void told(zkl_election_observer *observer, const zkl_leader *leader, void
     (void)observer;
     turn_told(turn, leader ? "observes" : "observes nobody", ZKL_OK);
     if (leader) {
+        sim_say(turn->s, "app", "%d.%d sees %s lead, with %s", turn->client, turn->thread, leader->node,
+                leader->value_size > 0 ? leader->value : "no value");
         check_leader(turn, leader);
         if (turn_dice(turn, 11, 4) == 0) {
             publish(turn, (zkl_election *)(uintptr_t)turn->object); /* leads or not */

@@ -7,6 +7,7 @@
 
 enum { IDS = 24, ID = 8 };
 struct sight { /* what was told last, joined */
+    const struct turn *turn;
     char ids[IDS * ID];
     bool told;
 };
@@ -26,6 +27,8 @@ static void changed(zkl_group_watcher *watcher, const char *const *ids, size_t c
     for (size_t i = 0; i < count && i < IDS; i++) {
         put_id(sight->ids, ids[i]);
     }
+    sim_say(sight->turn->s, "app", "%d.%d is told of %s", sight->turn->client, sight->turn->thread,
+            count ? sight->ids : "nobody");
 }
 
 /* The living children, sorted. */
@@ -106,7 +109,7 @@ void use_group(struct turn *turn)
 {
     zkl_group *group;
     zkl_group_watcher *watcher = NULL;
-    struct sight sight = {.told = false};
+    struct sight sight = {.turn = turn};
     char id[ID];
     choose_id(turn, id, sizeof id);
     if (turn_dice(turn, 8, 2)) {
