@@ -5,6 +5,7 @@
 #include "heap.h"
 #include "name.h"
 #include "path.h"
+#include "queue_order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +52,8 @@ struct snapshot {
     struct strings names;
     zkl_queue_entry *entries; /* one for each name; name NULL: it went before it was read */
     const char *path;
-    enum zkl__rc rc; /* of the list */
+    enum zkl__rc rc;       /* of the list */
+    struct zkl__stat stat; /* of the directory, as of the list */
     bool failed;
 };
 
@@ -59,6 +61,7 @@ static void look_at_children(void *arg, const struct zkl__reply *reply)
 {
     struct snapshot *snapshot = arg;
     snapshot->rc = reply->rc;
+    snapshot->stat = reply->stat;
     for (size_t i = 0; reply->rc == ZKL__RC_OK && i < reply->child_count; i++) {
         const char *name = reply->children[i];
         if (zkl__name_parse(name).kind == ZKL_KIND_FOREIGN) {
@@ -123,6 +126,7 @@ static void put_in_order(struct snapshot *snapshot)
             snapshot->public.server_ms = entry->created_ms;
         }
     }
+    zkl__queue_judge(snapshot->entries, snapshot->public.count, &snapshot->stat);
     snapshot->public.entries = snapshot->entries;
 }
 
@@ -207,7 +211,7 @@ void zkl_queue_free(zkl_queue *queue)
 /* A walk, one level of the tree at a time. */
 struct walk {
     zkl_heap heap;
-    struct strings level, below, found;
+    struct strings level, below, found, refused;
     enum zkl__rc first; /* of the list of the prefix itself */
     bool started;
 };
@@ -216,7 +220,7 @@ struct walk {
 struct result {
     zkl_paths public;
     zkl_heap heap;
-    struct strings paths;
+    struct strings paths, refused;
 };
 
 static void ask_level(void *arg, size_t index, struct zkl__op *op)
@@ -231,6 +235,9 @@ static void look_at_level(void *arg, size_t index, const struct zkl__reply *repl
     bool root = strcmp(path, "/") == 0, queue = false;
     walk->first = walk->started ? walk->first : reply->rc;
     walk->started = true;
+    if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE) {
+        strings_add(&walk->refused, zkl__copy(&walk->heap, path, strlen(path)));
+    }
     for (size_t i = 0; reply->rc == ZKL__RC_OK && i < reply->child_count; i++) {
         char below[ZKL_PATH_MAX + 1];
         const char *name = reply->children[i];
@@ -270,11 +277,22 @@ static int go(struct walk *walk, zkl_session *session, const char *prefix, int64
     if (walk->first == ZKL__RC_NOAUTH) {
         return zkl__fail(err, ZKL_EAUTH, 0, prefix, "its children may not be listed");
     }
-    return walk->level.failed || walk->found.failed ? zkl__fail(err, ZKL_ENOMEM, 0, prefix, "no memory for the search")
-                                                    : ZKL_OK;
+    return walk->level.failed || walk->found.failed || walk->refused.failed
+               ? zkl__fail(err, ZKL_ENOMEM, 0, prefix, "no memory for the search")
+               : ZKL_OK;
 }
 
-/* Takes over what was found. */
+/* Moves sorted strings into a result that outlives the walk. */
+static void take_over(struct strings *own, struct strings *of_the_walk, const zkl_heap *heap)
+{
+    *own = *of_the_walk;
+    own->heap = heap;
+    *of_the_walk = (struct strings){.heap = of_the_walk->heap};
+    if (own->count > 0) {
+        qsort(own->all, own->count, sizeof *own->all, compare_strings);
+    }
+}
+
 static int make_result(zkl_paths **out, struct walk *walk, zkl_error *err)
 {
     struct result *result = zkl__zalloc(&walk->heap, sizeof *result);
@@ -282,14 +300,12 @@ static int make_result(zkl_paths **out, struct walk *walk, zkl_error *err)
         return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "no memory for the search");
     }
     result->heap = walk->heap;
-    result->paths = walk->found;
-    result->paths.heap = &result->heap;
-    walk->found = (struct strings){.heap = &walk->heap};
-    if (result->paths.count > 0) {
-        qsort(result->paths.all, result->paths.count, sizeof *result->paths.all, compare_strings);
-    }
+    take_over(&result->paths, &walk->found, &result->heap);
+    take_over(&result->refused, &walk->refused, &result->heap);
     result->public.count = result->paths.count;
     result->public.paths = (const char *const *)result->paths.all;
+    result->public.refused_count = result->refused.count;
+    result->public.refused = (const char *const *)result->refused.all;
     *out = &result->public;
     return ZKL_OK;
 }
@@ -301,7 +317,7 @@ int zkl_queue_find(zkl_paths **out, zkl_session *session, const char *prefix, in
         return rc;
     }
     struct walk walk = {.heap = *zkl__session_heap(session)};
-    walk.level.heap = walk.below.heap = walk.found.heap = &walk.heap;
+    walk.level.heap = walk.below.heap = walk.found.heap = walk.refused.heap = &walk.heap;
     rc = go(&walk, session, prefix, zkl__deadline(zkl__session_now(session), timeout_ms), err);
     zkl__session_leave(session);
     if (rc == ZKL_OK) {
@@ -310,6 +326,7 @@ int zkl_queue_find(zkl_paths **out, zkl_session *session, const char *prefix, in
     strings_free(&walk.level);
     strings_free(&walk.below);
     strings_free(&walk.found);
+    strings_free(&walk.refused);
     return rc;
 }
 
@@ -319,6 +336,7 @@ void zkl_paths_free(zkl_paths *paths)
         struct result *result = (struct result *)paths;
         zkl_heap heap = result->heap;
         strings_free(&result->paths);
+        strings_free(&result->refused);
         zkl__free(&heap, result);
     }
 }

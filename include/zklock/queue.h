@@ -32,9 +32,12 @@ typedef struct zkl_queue_entry {
     const char *data;   /* metadata, NUL-terminated for convenience; may be cut at ZKL_DATA_MAX */
     size_t data_size;
     bool readable; /* false: its ACL hides data and the fields that need a read */
+    bool
+        forged; /* nobody's place, contenders go past it: it lives with no session, or its number is not that of its age */
+    bool holds; /* the first that is not forged; of readers, and of a semaphore's permits, all that hold together */
 } zkl_queue_entry;
 
-/* A snapshot of a queue, in queue order; entries[0] holds an exclusive lock. Foreign children are counted, not listed. */
+/* A snapshot of a queue, in queue order. Foreign children are counted, not listed. */
 typedef struct zkl_queue {
     size_t count;
     const zkl_queue_entry *entries;
@@ -50,10 +53,13 @@ ZKL_API void zkl_queue_free(zkl_queue *queue);
 typedef struct zkl_paths {
     size_t count;
     const char *const *paths; /* sorted */
+    size_t refused_count;
+    const char *const
+        *refused; /* sorted; directories whose children may not be listed: what is below them is not known */
 } zkl_paths;
 
 /* Finds the paths at and below prefix at which somebody waits or holds. Free with zkl_paths_free. Waits timeout_ms at most. Errors as
- * above. */
+ * above; ZKL_EAUTH: prefix itself may not be listed. */
 ZKL_API int zkl_queue_find(zkl_paths **out, zkl_session *session, const char *prefix, int64_t timeout_ms,
                            zkl_error *err);
 ZKL_API void zkl_paths_free(zkl_paths *paths);

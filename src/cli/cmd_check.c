@@ -37,7 +37,7 @@ static bool one_is_me(const zkl_queue *queue)
 {
     bool mine = false;
     for (size_t i = 0; !mine && i < queue->count; i++) {
-        mine = queues_holds(queue, i) && is_me(&queue->entries[i]);
+        mine = queue->entries[i].holds && is_me(&queue->entries[i]);
     }
     return mine;
 }

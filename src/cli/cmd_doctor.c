@@ -185,6 +185,22 @@ static void examine_kinds(struct doctor *doctor, const char *path, const zkl_que
     }
 }
 
+static void examine_entry(struct doctor *doctor, const char *path, const zkl_queue_entry *entry)
+{
+    if (!entry->readable) {
+        find(doctor, false, path,
+             "%s is not readable: its access list hides who made it; who contends in one queue needs one access list",
+             entry->name);
+    } else if (entry->forged) {
+        find(doctor, false, path,
+             "%s %s: zklock goes past it, Curator and kazoo wait for it; 'zklock release --force --token %" PRId64
+             " LOCK' removes it",
+             entry->name,
+             entry->session_id ? "was made by hand, with a number that is not its turn" : "is no session's",
+             entry->token);
+    }
+}
+
 static void examine_queue(struct doctor *doctor, const char *path, const zkl_queue *queue)
 {
     examine_kinds(doctor, path, queue);
@@ -195,13 +211,7 @@ static void examine_queue(struct doctor *doctor, const char *path, const zkl_que
              queue->foreign);
     }
     for (size_t i = 0; i < queue->count; i++) {
-        const zkl_queue_entry *entry = &queue->entries[i];
-        if (queues_is_stray(entry)) {
-            find(doctor, false, path,
-                 "%s is no session's: zklock goes past it, Curator and kazoo wait for ever; 'zklock release --force "
-                 "--token %" PRId64 " LOCK' removes it",
-                 entry->name, entry->token);
-        }
+        examine_entry(doctor, path, &queue->entries[i]);
     }
 }
 
@@ -224,7 +234,12 @@ static void examine_locks(struct doctor *doctor, zkl_session *session)
             find(doctor, false, found->paths[i], "%s", error.text);
         }
     }
-    find(doctor, true, "/locks", "%zu locks in use, %zu contenders", found->count, contenders);
+    for (size_t i = 0; i < found->refused_count; i++) {
+        find(doctor, false, found->refused[i], "its children may not be listed: what is below is not known%s",
+             cli_remedy(ZKL_EAUTH));
+    }
+    find(doctor, true, "/locks", "%zu locks in use, %zu contenders%s", found->count, contenders,
+         found->refused_count > 0 ? ", as far as they may be listed" : "");
     zkl_paths_free(found);
 }
 

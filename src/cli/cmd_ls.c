@@ -20,29 +20,22 @@ static int print(const char *path, const zkl_queue *queue, void *payload)
 
 static int show_all(struct cli *cli, zkl_session *session)
 {
-    zkl_error error;
-    zkl_paths *found;
-    int result = zkl_queue_find(&found, session, "/locks", QUEUES_LIST_MS, &error);
-    if (result != ZKL_OK) {
-        return queues_complain("/locks", result, &error);
-    }
-    int code = CLI_GO_ON;
-    for (size_t i = 0; code == CLI_GO_ON && i < found->count; i++) {
-        code = queues_visit(session, found->paths[i], print, cli);
-    }
-    if (found->count == 0) {
+    size_t count;
+    int code = queues_visit_below(session, "/locks", print, cli, &count);
+    if (count == 0 && code == CLI_GO_ON) {
         cli_note(cli, "no lock below /locks is held or waited for");
     }
-    zkl_paths_free(found);
     return code;
 }
 
+/* One that fails stops none of the others; the first failure is the exit code. */
 static int show_named(struct cli *cli, zkl_session *session, int count, const char **locks)
 {
     int code = CLI_GO_ON;
-    for (int i = 0; code == CLI_GO_ON && i < count; i++) {
+    for (int i = 0; i < count; i++) {
         char *path = cli_lock_path(locks[i]);
-        code = path ? queues_visit(session, path, print, cli) : EXIT_FAILED;
+        int own = path ? queues_visit(session, path, print, cli) : EXIT_FAILED;
+        code = code == CLI_GO_ON ? own : code;
         free(path);
     }
     return code;
@@ -90,6 +83,7 @@ const struct cli_command cmd_ls = {
                 "  zklock --json ls       # one object per lock and line\n",
     .notes = "Kinds: lock (zklock, Curator's InterProcessMutex, go-zookeeper), read, write, latch, lease, kazoo and\n"
              "kazoo-read. Who: HOST:PID (USER) of a zklock; other clients write what they like. Ages compare the\n"
-             "servers' clock with the one here. Stray: a znode that no session made, which zklock goes past.\n",
+             "servers' clock with the one here. Stray: a znode made by hand, which zklock goes past.\n"
+             "What may not be listed is named, and the exit code is 121.\n",
     .options = options,
 };

@@ -53,7 +53,7 @@ static size_t choose(const struct release *release)
     const zkl_queue *queue = release->queue;
     size_t chosen = queue->count;
     for (size_t i = 0; i < queue->count; i++) {
-        bool meant = release->token ? queue->entries[i].token == release->token : queues_holds(queue, i);
+        bool meant = release->token ? queue->entries[i].token == release->token : queue->entries[i].holds;
         if (meant && chosen < queue->count) {
             return SIZE_MAX;
         }
@@ -75,9 +75,9 @@ static void show(const struct release *release, size_t index)
     cli_printable(entry->name, strlen(entry->name), name, sizeof name);
     fprintf(stderr, "%s\n  who      %s, %s for %s\n  session  %s\n  token    %" PRId64 "\n  znode    %s\n",
             release->path, entry->readable ? who : "(not readable)",
-            queues_holds(release->queue, index) ? "holds"
-            : queues_is_stray(entry)            ? "stray"
-                                                : "waits",
+            entry->holds    ? "holds"
+            : entry->forged ? "stray"
+                            : "waits",
             age, session, entry->token, name);
 }
 

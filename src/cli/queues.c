@@ -29,6 +29,26 @@ bool queues_is_semaphore(const zkl_queue *queue)
     return queue->count == 0 && queue->foreign >= 2;
 }
 
+static int worse(int code, int of_another)
+{
+    return code == CLI_GO_ON ? of_another : code;
+}
+
+int queues_find(zkl_paths **found, zkl_session *session, const char *prefix)
+{
+    zkl_error error;
+    int result = zkl_queue_find(found, session, prefix, QUEUES_LIST_MS, &error);
+    if (result != ZKL_OK) {
+        *found = NULL;
+        return queues_complain(prefix, result, &error);
+    }
+    for (size_t i = 0; i < (*found)->refused_count; i++) {
+        cli_error("%s: its children may not be listed, so nothing is known of what is below%s", (*found)->refused[i],
+                  cli_remedy(ZKL_EAUTH));
+    }
+    return (*found)->refused_count > 0 ? EXIT_DENIED : CLI_GO_ON;
+}
+
 static int visit_one(zkl_session *session, const char *path, queues_visit_fn visit, void *payload)
 {
     zkl_queue *queue;
@@ -40,26 +60,32 @@ static int visit_one(zkl_session *session, const char *path, queues_visit_fn vis
     return code;
 }
 
+int queues_visit_below(zkl_session *session, const char *prefix, queues_visit_fn visit, void *payload, size_t *count)
+{
+    zkl_paths *found;
+    int code = queues_find(&found, session, prefix);
+    *count = found ? found->count + found->refused_count : 0;
+    for (size_t i = 0; found && i < found->count; i++) {
+        code = worse(code, visit_one(session, found->paths[i], visit, payload));
+    }
+    zkl_paths_free(found);
+    return code;
+}
+
 int queues_visit(zkl_session *session, const char *path, queues_visit_fn visit, void *payload)
 {
     zkl_queue *queue;
-    zkl_paths *below;
-    zkl_error error;
+    size_t below = 0;
     int code = queues_list(&queue, session, path);
     if (code != CLI_GO_ON) {
         return code;
     }
-    bool folder = queue->count == 0 && queue->foreign > 0;
-    if (folder && zkl_queue_find(&below, session, path, QUEUES_LIST_MS, &error) == ZKL_OK) {
-        for (size_t i = 0; code == CLI_GO_ON && i < below->count; i++) {
-            code = visit_one(session, below->paths[i], visit, payload);
-        }
-        folder = below->count > 0;
-        zkl_paths_free(below);
-    } else {
-        folder = false;
+    if (queue->count == 0 && queue->foreign > 0) {
+        code = queues_visit_below(session, path, visit, payload, &below);
     }
-    code = folder ? code : visit(path, queue, payload);
+    if (below == 0) {
+        code = worse(code, visit(path, queue, payload));
+    }
     zkl_queue_free(queue);
     return code;
 }
@@ -76,26 +102,10 @@ int queues_list_holders(zkl_queue **queue, zkl_session *session, const char *pat
     return queues_list(queue, session, at);
 }
 
-bool queues_is_stray(const zkl_queue_entry *entry)
-{
-    return entry->readable && entry->session_id == 0;
-}
-
-bool queues_holds(const zkl_queue *queue, size_t index)
-{
-    zkl_kind kind = queue->entries[index].kind;
-    bool shared = kind == ZKL_KIND_READ || kind == ZKL_KIND_KAZOO_READ || kind == ZKL_KIND_LEASE;
-    bool holds = !queues_is_stray(&queue->entries[index]);
-    for (size_t i = 0; holds && i < index; i++) {
-        holds = queues_is_stray(&queue->entries[i]) || (shared && queue->entries[i].kind == kind);
-    }
-    return holds;
-}
-
 size_t queues_holder(const zkl_queue *queue)
 {
     size_t i = 0;
-    while (i < queue->count && !queues_holds(queue, i)) {
+    while (i < queue->count && !queue->entries[i].holds) {
         i++;
     }
     return i;
@@ -147,10 +157,11 @@ json_t *queues_entry_json(const zkl_queue *queue, size_t index)
     time_t seconds = (time_t)(entry->created_ms / 1000);
     struct tm utc;
     strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &utc));
-    json_t *object = json_pack("{s:I, s:b, s:s?, s:s, s:I, s:s, s:s, s:I, s:I}", "position", (json_int_t)index, "holds",
-                               queues_holds(queue, index), "name", entry->name, "kind", zkl_kind_name(entry->kind),
-                               "token", (json_int_t)entry->token, "session", session, "created", created, "created_ms",
-                               (json_int_t)entry->created_ms, "age_ms", (json_int_t)queues_age_ms(entry));
+    json_t *object =
+        json_pack("{s:I, s:b, s:b, s:s?, s:s, s:I, s:s, s:s, s:I, s:I}", "position", (json_int_t)index, "holds",
+                  entry->holds, "stray", entry->forged, "name", entry->name, "kind", zkl_kind_name(entry->kind),
+                  "token", (json_int_t)entry->token, "session", session, "created", created, "created_ms",
+                  (json_int_t)entry->created_ms, "age_ms", (json_int_t)queues_age_ms(entry));
     if (object) {
         add_identity(object, entry);
     }
@@ -167,26 +178,24 @@ json_t *queues_json(const char *path, const zkl_queue *queue)
                      (json_int_t)queue->foreign);
 }
 
+/* What an access list hides is not known: neither age nor token nor session. */
 static void print_entry(FILE *out, const zkl_queue *queue, size_t index)
 {
     const zkl_queue_entry *entry = &queue->entries[index];
-    char age[32];
-    char who[256];
+    char age[32] = "-";
+    char token[24] = "-";
+    char session[32] = "-";
+    char who[256] = "(not readable)";
     char position[24];
-    char session[32];
-    queues_session(entry, session, sizeof session);
-    queues_age(queues_age_ms(entry), age, sizeof age);
-    queues_who(entry, who, sizeof who);
-    if (!entry->readable) {
-        snprintf(who, sizeof who, "(not readable)");
+    if (entry->readable) {
+        queues_session(entry, session, sizeof session);
+        queues_age(queues_age_ms(entry), age, sizeof age);
+        queues_who(entry, who, sizeof who);
+        snprintf(token, sizeof token, "%" PRId64, entry->token);
     }
-    snprintf(position, sizeof position,
-             queues_holds(queue, index) ? "holds"
-             : queues_is_stray(entry)   ? "stray"
-                                        : "%zu",
-             index);
-    fprintf(out, "  %-5s  %s  %8" PRId64 "  %-18s  %-10s  %s\n", position, age, entry->token, session,
-            zkl_kind_name(entry->kind), who);
+    snprintf(position, sizeof position, entry->holds ? "holds" : entry->forged ? "stray" : "%zu", index);
+    fprintf(out, "  %-5s  %-8s  %8s  %-18s  %-10s  %s\n", position, age, token, session, zkl_kind_name(entry->kind),
+            who);
 }
 
 void queues_print(FILE *out, const char *path, const zkl_queue *queue)

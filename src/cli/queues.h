@@ -17,15 +17,16 @@ bool queues_is_semaphore(const zkl_queue *queue);
 int queues_list_holders(zkl_queue **queue, zkl_session *session, const char *path, char *at, size_t at_size);
 /* Told of a queue; CLI_GO_ON, or the exit code to end with. */
 typedef int (*queues_visit_fn)(const char *path, const zkl_queue *queue, void *payload);
-/* Visits the queue at path; where nobody stands there but znodes do, the queues in use below: a semaphore's permits and waiters,
- * the locks of a directory. CLI_GO_ON, or the exit code. */
+/* Visits the queue at path; where nobody stands there but znodes do, the queues in use below it: a semaphore's permits and waiters,
+ * the locks of a directory. One that fails stops none of the others. CLI_GO_ON, or the first failure's exit code after it was said. */
 int queues_visit(zkl_session *session, const char *path, queues_visit_fn visit, void *payload);
-/* A znode that no session made: nobody's place, which zklock goes past, and Curator and kazoo wait behind. */
-bool queues_is_stray(const zkl_queue_entry *entry);
+/* The same for all queues in use at and below prefix. *count: how many there are, with the directories that may not be listed. */
+int queues_visit_below(zkl_session *session, const char *prefix, queues_visit_fn visit, void *payload, size_t *count);
+/* zkl_queue_find, which says what it may not list: then the code is EXIT_DENIED, and *found has the others. *found is NULL when there is
+ * nothing to look at. Free with zkl_paths_free. */
+int queues_find(zkl_paths **found, zkl_session *session, const char *prefix);
 /* Index of the first that holds; the queue's count when nobody does. */
 size_t queues_holder(const zkl_queue *queue);
-/* The first one; of readers all that nobody but readers is before; of a semaphore's permits all. */
-bool queues_holds(const zkl_queue *queue, size_t index);
 /* Says why a question to the servers failed; returns the exit code. */
 int queues_complain(const char *what, int result, const zkl_error *error);
 /* "00:02:13". */

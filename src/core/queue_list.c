@@ -182,6 +182,5 @@ const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__
 
 bool zkl__list_forged(const struct zkl__contender *c, const char *name, const struct zkl__stat *stat)
 {
-    zkl_kind kind = zkl__name_parse(name).kind;
-    return stat->ephemeral_owner == 0 || (c->czxid && stat->czxid > c->czxid && kind != ZKL_KIND_READ);
+    return zkl__stat_forged(zkl__name_parse(name).kind, stat, c->czxid);
 }

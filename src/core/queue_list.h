@@ -3,6 +3,7 @@
 #define ZKL_CORE_QUEUE_LIST_H
 
 #include "contender_step.h"
+#include "queue_order.h"
 
 /* The contenders of a list in the order of their places: for who reads it many times. */
 struct zkl__list_index {
@@ -32,8 +33,7 @@ void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *lis
 const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__reply *list,
                               const struct zkl__list_index *index);
 
-/* A place counts only when its node lives with a session; and one with a lower number than ours is older than ours, except
- * Curator's downgraded reader, which is created in its writer's place. Anything else was put there by hand. */
+/* zkl__stat_forged, as this contender sees it. */
 bool zkl__list_forged(const struct zkl__contender *c, const char *name, const struct zkl__stat *stat);
 
 /* From now on name is nobody's place. False: no memory. */

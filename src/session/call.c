@@ -29,7 +29,8 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
     run->flying--;
     slot->state = UNANSWERED;
     run->unsent = reply->rc == ZKL__RC_UNSENT ? reply->unsent : ZKL_OK;
-    if (zkl__rc_answered(reply->rc)) {
+    bool never = run->unsent == ZKL_EINVAL && !run->once; /* a path that no request has room for stays one */
+    if (zkl__rc_answered(reply->rc) || never) {
         slot->state = FREE;
         run->done++;
         run->reads->look(run->reads->arg, slot->index, reply);

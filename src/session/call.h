@@ -13,10 +13,12 @@ int zkl__session_call(zkl_session *session, const struct zkl__op *op, int64_t de
 struct zkl__reads {
     size_t count;
     void (*make)(void *arg, size_t index, struct zkl__op *op); /* op is zeroed; its pointers live until the next make */
-    void (*look)(void *arg, size_t index, const struct zkl__reply *reply); /* the server's answer; in any order */
+    void (*look)(void *arg, size_t index,
+                 const struct zkl__reply
+                     *reply); /* in any order: the server's answer, or ZKL__RC_UNSENT of what can never be sent */
     void *arg;
 };
-/* Reads that a lost connection left unanswered are sent again, until the deadline. ZKL_OK when all were answered, whatever was said;
+/* Reads, of which one that can never be sent (its path is too long) does not stop the others. Those that a lost connection left unanswered are sent again, until the deadline. ZKL_OK when all were answered, whatever was said;
  * ZKL_ETIMEOUT, ZKL_ECLOSED, ZKL_ENOMEM, with words in err. */
 int zkl__session_read(zkl_session *session, const struct zkl__reads *reads, int64_t deadline, zkl_error *err);
 
