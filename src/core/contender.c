@@ -115,6 +115,7 @@ void zkl__contender_new_attempt(struct zkl__contender *c)
     c->node[0] = c->twin[0] = '\0';
     c->czxid = 0;
     c->unsure = c->doubled = c->twin_stays = c->armed = c->proved = c->was_read = c->unlisted = false;
+    c->sight = ZKL__SIGHT_READ;
     if (c->marks) {
         new_mark(c);
     }
@@ -125,6 +126,9 @@ void zkl__contender_stop_watching(struct zkl__contender *c, struct zkl__contende
 {
     if (c->watch.on) {
         out->watch = how;
+    }
+    if (c->queue_watch.on) {
+        out->queue_watch = how;
     }
     c->armed = false;
 }
@@ -267,6 +271,7 @@ static void on_connected(struct zkl__contender *c, const struct zkl__contender_e
 {
     c->retry_at = 0;
     c->twin[0] = '\0';
+    c->sight = ZKL__SIGHT_READ;
     if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING || (c->state == ZKL__CREATING && c->node[0])) {
         zkl__contender_stop_watching(c, out, ZKL__WATCH_FORGET);
         zkl__contender_stop_own_watch(c, out);
@@ -378,6 +383,20 @@ static void on_watch(struct zkl__contender *c, const struct zkl__contender_event
     zkl__contender_advance(c, ev, out);
 }
 
+/* The queue's list changed, and of the one before us we know no more than that it is in it. */
+static void on_queue_watch(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                           struct zkl__contender_actions *out)
+{
+    if (c->state == ZKL__WATCHING && !c->ahead) {
+        c->armed = false;
+        zkl__contender_move(c, ZKL__LISTING, "the queue changed, and who is before us may not be read");
+        zkl__contender_advance(c, ev, out);
+    } else if (c->state == ZKL__LISTING && (c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) {
+        c->changed = true; /* a watch that another one of the session had set: ours comes with the list */
+        out->queue_watch = ZKL__WATCH_ON;
+    }
+}
+
 /* Our own node went, most likely. */
 static void on_own_watch(struct zkl__contender *c, const struct zkl__contender_event *ev,
                          struct zkl__contender_actions *out)
@@ -407,7 +426,7 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
                          struct zkl__contender_actions *out)
 {
     out->op_count = 0;
-    out->watch = out->own_watch = ZKL__WATCH_KEEP;
+    out->watch = out->own_watch = out->queue_watch = ZKL__WATCH_KEEP;
     out->told = false;
     switch (ev->kind) {
     case ZKL__CE_START:
@@ -421,6 +440,9 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
         break;
     case ZKL__CE_OWN_WATCH:
         on_own_watch(c, ev, out);
+        break;
+    case ZKL__CE_QUEUE_WATCH:
+        on_queue_watch(c, ev, out);
         break;
     case ZKL__CE_HANDED:
         zkl__contender_move(c, ZKL__PROVING, "released by another one of this session, and we are next");

@@ -18,7 +18,16 @@ static bool believed(const char *blocker)
 static void wait_for(struct zkl__contender *c, const struct zkl__contender_event *ev,
                      struct zkl__contender_actions *out, const char *blocker)
 {
+    bool hidden = c->sight != ZKL__SIGHT_READ && strcmp(zkl__contender_watched(c), blocker) == 0;
     c->waited = true;
+    if (hidden) { /* the one that may not be read: this list watches the queue */
+        c->armed = c->queue_watch.on && !c->changed;
+        zkl__contender_move(c, ZKL__WATCHING, blocker);
+        zkl__contender_advance(c, ev, out);
+        return;
+    }
+    zkl__contender_stop_watching(c, out, ZKL__WATCH_OFF);
+    c->sight = ZKL__SIGHT_READ;
     c->believed = believed(blocker) && zkl__core_seals(c->core) && !c->joint && !c->config.mark;
     if (zkl__local_follow(c, blocker)) {
         zkl__contender_move(c, ZKL__WATCHING, blocker);
@@ -31,7 +40,6 @@ static void wait_for(struct zkl__contender *c, const struct zkl__contender_event
         zkl__contender_fail(c, ev, out, ZKL_ENOMEM, 0, "out of memory");
         return;
     }
-    c->armed = c->blind = false;
     zkl__contender_move(c, ZKL__WATCHING, zkl__contender_watched(c));
     zkl__contender_advance(c, ev, out);
 }
@@ -66,6 +74,8 @@ static bool settle_double(struct zkl__contender *c, const struct zkl__contender_
 static void admit(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
 {
     c->proved = false;
+    zkl__contender_stop_watching(c, out, ZKL__WATCH_OFF);
+    c->sight = ZKL__SIGHT_READ;
     zkl__contender_move(c, ZKL__PROVING, "nobody is before us");
     zkl__contender_advance(c, ev, out);
 }
@@ -140,7 +150,7 @@ static void on_blocker_while_held(struct zkl__contender *c, const struct zkl__co
 {
     const char *name = zkl__contender_watched(c);
     bool forged = ev->reply->rc == ZKL__RC_OK && zkl__list_forged(c, name, &ev->reply->stat);
-    if (ev->reply->rc == ZKL__RC_OK && !forged) {
+    if ((ev->reply->rc == ZKL__RC_OK && !forged) || ev->reply->rc == ZKL__RC_NOAUTH) {
         zkl__contender_lose(c, ev, out, "somebody is before us: a release was announced that was none");
     } else if (ev->reply->rc == ZKL__RC_NONODE || (forged && zkl__list_ignore(c, name))) {
         zkl__ask_list(c, out);
@@ -271,38 +281,68 @@ static void on_own_watched(struct zkl__contender *c, const struct zkl__contender
     }
 }
 
+static void on_forged(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                      struct zkl__contender_actions *out)
+{
+    if (!zkl__list_ignore(c, zkl__contender_watched(c))) {
+        zkl__contender_fail(c, ev, out, ZKL_ENOMEM, 0, "out of memory");
+    } else if (c->state == ZKL__WATCHING) { /* else the list under way is read without it */
+        zkl__contender_stop_watching(c, out, ZKL__WATCH_OFF);
+        zkl__contender_move(c, ZKL__LISTING, "what is before us is no contender");
+        zkl__contender_advance(c, ev, out);
+    }
+}
+
+/* It may not be read. The exists goes before the list, so its answer is here when that is read. */
+static void on_hidden(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                      struct zkl__contender_actions *out)
+{
+    c->sight = ZKL__SIGHT_STAT;
+    zkl__contender_stop_watching(c, out, ZKL__WATCH_FORGET); /* the refused get has set none */
+    zkl__contender_advance(c, ev, out);
+}
+
+/* The answer to the exists of one that may not be read. What is not permitted, or refused, may be a contender: so it is one. */
+static void on_stat_of_hidden(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                              struct zkl__contender_actions *out)
+{
+    enum zkl__rc rc = ev->reply->rc;
+    if (rc == ZKL__RC_OK && zkl__list_forged(c, zkl__contender_watched(c), &ev->reply->stat)) {
+        on_forged(c, ev, out);
+    } else if (rc == ZKL__RC_NONODE && c->state == ZKL__WATCHING) {
+        zkl__contender_move(c, ZKL__LISTING, "who was before us is gone already");
+        zkl__contender_advance(c, ev, out);
+    } else if (!zkl__rc_answered(rc) || rc == ZKL__RC_NOTAPPLIED) {
+        zkl__contender_fail_by_reply(c, ev, out);
+    } else if (c->try_only && rc != ZKL__RC_NONODE) {
+        zkl__contender_fail(c, ev, out, ZKL_EBUSY, 0, "somebody is before us");
+    } else {
+        c->sight = ZKL__SIGHT_NOTHING;
+    }
+}
+
 static void on_watched(struct zkl__contender *c, const struct zkl__contender_event *ev,
                        struct zkl__contender_actions *out)
 {
+    enum zkl__rc rc = ev->reply->rc;
     if (c->state == ZKL__HELD) {
         on_blocker_while_held(c, ev, out);
-    }
-    if (c->state != ZKL__WATCHING) {
-        return;
-    }
-    const char *name = zkl__contender_watched(c);
-    if (ev->reply->rc == ZKL__RC_OK) {
-        if (zkl__list_forged(c, name, &ev->reply->stat)) {
-            if (!zkl__list_ignore(c, name)) {
-                zkl__contender_fail(c, ev, out, ZKL_ENOMEM, 0, "out of memory");
-                return;
-            }
-            zkl__contender_stop_watching(c, out, ZKL__WATCH_OFF);
-            zkl__contender_move(c, ZKL__LISTING, "what is before us is no contender");
-            zkl__contender_advance(c, ev, out);
-        } else if (c->try_only) {
-            zkl__contender_fail(c, ev, out, ZKL_EBUSY, 0, "somebody is before us");
-        } else {
-            c->armed = true;
-        }
-    } else if (ev->reply->rc == ZKL__RC_NONODE) {
-        /* exists leaves a watch behind on a missing node, get does not */
-        zkl__contender_stop_watching(c, out, c->blind ? ZKL__WATCH_OFF : ZKL__WATCH_FORGET);
+    } else if (c->sight == ZKL__SIGHT_STAT && (c->state == ZKL__WATCHING || c->state == ZKL__LISTING)) {
+        on_stat_of_hidden(c, ev, out);
+    } else if (c->state != ZKL__WATCHING) {
+        return; /* it went meanwhile */
+    } else if (rc == ZKL__RC_OK && zkl__list_forged(c, zkl__contender_watched(c), &ev->reply->stat)) {
+        on_forged(c, ev, out);
+    } else if (rc == ZKL__RC_OK && c->try_only) {
+        zkl__contender_fail(c, ev, out, ZKL_EBUSY, 0, "somebody is before us");
+    } else if (rc == ZKL__RC_OK) {
+        c->armed = true;
+    } else if (rc == ZKL__RC_NONODE) {
+        zkl__contender_stop_watching(c, out, ZKL__WATCH_FORGET); /* a get leaves no watch on a missing node */
         zkl__contender_move(c, ZKL__LISTING, "who was before us is gone already");
         zkl__contender_advance(c, ev, out);
-    } else if (ev->reply->rc == ZKL__RC_NOAUTH && !c->blind) {
-        c->blind = true;
-        zkl__contender_advance(c, ev, out);
+    } else if (rc == ZKL__RC_NOAUTH) {
+        on_hidden(c, ev, out);
     } else {
         zkl__contender_fail_by_reply(c, ev, out);
     }
@@ -339,11 +379,16 @@ static void on_stat(struct zkl__contender *c, const struct zkl__contender_event 
         zkl__contender_advance(c, ev, out);
     } else if (ev->reply->rc == ZKL__RC_NONODE) {
         zkl__contender_node_removed(c, ev, out);
+    } else if (ev->reply->rc == ZKL__RC_NOAUTH) {
+        zkl__contender_fail(c, ev, out, ZKL_EAUTH, ev->reply->zk_code,
+                            "its access list hides our own znode from us, and so the token: let us read it");
     } else {
         zkl__contender_fail_by_reply(c, ev, out);
     }
 }
 
+/* A node that we may not read is there all the same: the leader looks for the session, then for the node, then at its access list
+ * (PrepRequestProcessor.pRequest2Txn, OpCode.check), so NOAUTH says that both are there. */
 static void on_check(struct zkl__contender *c, const struct zkl__contender_event *ev,
                      struct zkl__contender_actions *out)
 {
@@ -352,7 +397,7 @@ static void on_check(struct zkl__contender *c, const struct zkl__contender_event
         if (c->state == ZKL__HELD || c->state == ZKL__PROVING) {
             zkl__contender_node_removed(c, ev, out);
         }
-    } else if (c->state == ZKL__PROVING && ev->role == ZKL__ROLE_PROVE && rc != ZKL__RC_OK) {
+    } else if (c->state == ZKL__PROVING && ev->role == ZKL__ROLE_PROVE && rc != ZKL__RC_OK && rc != ZKL__RC_NOAUTH) {
         c->proved = false;
         zkl__contender_fail_by_reply(c, ev, out);
     } else {

@@ -31,9 +31,13 @@ struct zkl__op zkl__delete_op(const struct zkl__contender *c)
     return (struct zkl__op){.kind = ZKL__OP_DELETE, .dir = c->config.path, .name = c->node, .version = -1};
 }
 
+/* The watch is set by the request that shows the predecessor still there: whatever happens to that later fires it. */
 void zkl__ask_list(struct zkl__contender *c, struct zkl__contender_actions *out)
 {
-    zkl__ask(c, out, ZKL__ROLE_LIST, (struct zkl__op){.kind = ZKL__OP_CHILDREN, .dir = c->config.path});
+    bool watch = c->sight != ZKL__SIGHT_READ && !c->try_only && zkl__contender_waits(c);
+    out->queue_watch = watch ? ZKL__WATCH_ON : out->queue_watch;
+    c->changed = false;
+    zkl__ask(c, out, ZKL__ROLE_LIST, (struct zkl__op){.kind = ZKL__OP_CHILDREN, .dir = c->config.path, .watch = watch});
 }
 
 void zkl__ask_node(struct zkl__contender *c, struct zkl__contender_actions *out, enum zkl__role role,
@@ -201,6 +205,34 @@ static void ask_place(struct zkl__contender *c, struct zkl__contender_actions *o
     }
 }
 
+static void watch_predecessor(struct zkl__contender *c, struct zkl__contender_actions *out)
+{
+    if (!c->try_only) {
+        out->watch = ZKL__WATCH_ON;
+        if (c->believed) {
+            watch_own_node(c, out); /* before the other one, whose answer says that both watches are set */
+        }
+    }
+    struct zkl__op get = {.kind = ZKL__OP_GET, .dir = c->config.path, .name = zkl__contender_watched(c)};
+    get.watch = !c->try_only;
+    zkl__ask(c, out, ZKL__ROLE_WATCH, get);
+}
+
+static void look_at_predecessor(struct zkl__contender *c, struct zkl__contender_actions *out)
+{
+    bool asked = c->under_way & UNDER_WAY(ZKL__ROLE_WATCH);
+    if (c->sight == ZKL__SIGHT_STAT && !asked) {
+        zkl__ask_node(c, out, ZKL__ROLE_WATCH, ZKL__OP_EXISTS, zkl__contender_watched(c));
+        asked = true;
+    }
+    if (c->sight == ZKL__SIGHT_READ && !c->armed && !asked) {
+        watch_predecessor(c, out);
+    } else if (c->sight != ZKL__SIGHT_READ && !c->armed && !c->try_only) {
+        zkl__contender_move(c, ZKL__LISTING, "who is before us may not be read: the queue is watched");
+        zkl__ask_list(c, out);
+    }
+}
+
 static void advance_waiting(struct zkl__contender *c, const struct zkl__contender_event *ev,
                             struct zkl__contender_actions *out)
 {
@@ -237,18 +269,8 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
         }
         break;
     case ZKL__WATCHING:
-        if (!c->ahead && !c->armed && !(c->under_way & UNDER_WAY(ZKL__ROLE_WATCH))) {
-            if (!c->try_only) {
-                out->watch = ZKL__WATCH_ON;
-                if (c->believed) {
-                    watch_own_node(c, out); /* before the other one, whose answer says that both watches are set */
-                }
-            }
-            zkl__ask(c, out, ZKL__ROLE_WATCH,
-                     (struct zkl__op){.kind = c->blind ? ZKL__OP_EXISTS : ZKL__OP_GET,
-                                      .dir = c->config.path,
-                                      .name = zkl__contender_watched(c),
-                                      .watch = !c->try_only});
+        if (!c->ahead) {
+            look_at_predecessor(c, out);
         }
         break;
     default: /* ZKL__PROVING: the others do not wait */

@@ -11,7 +11,7 @@ enum zkl__role {
     ZKL__ROLE_NONE,
     ZKL__ROLE_CREATE,    /* our node */
     ZKL__ROLE_LIST,      /* of the queue */
-    ZKL__ROLE_WATCH,     /* get (or exists) of the blocker, with a watch */
+    ZKL__ROLE_WATCH,     /* get of the blocker, with a watch; exists, without one, if it may not be read */
     ZKL__ROLE_OWN_WATCH, /* get of our own node, with a watch */
     ZKL__ROLE_STAT,      /* exists of our own node: its czxid, when the create's reply was lost */
     ZKL__ROLE_PROVE,     /* committed check of our node, for a lease to be granted on */
@@ -26,17 +26,18 @@ enum zkl__role {
 };
 
 enum zkl__contender_event_kind {
-    ZKL__CE_START,     /* deadline, try_only */
-    ZKL__CE_REPLY,     /* role, reply */
-    ZKL__CE_WATCH,     /* the blocker changed or went: watch */
-    ZKL__CE_OWN_WATCH, /* our own node changed or went */
-    ZKL__CE_HANDED,    /* the blocker, of this session, is leaving, and we are next */
-    ZKL__CE_CONNECTED, /* again, or on a new session */
-    ZKL__CE_EXPIRED,   /* the session is over */
-    ZKL__CE_LAPSED,    /* the lease ended */
-    ZKL__CE_TIME,      /* look at the time, and at the lease */
-    ZKL__CE_LOOK,      /* first in its queue, but its list is old: once more */
-    ZKL__CE_CANCEL,    /* code */
+    ZKL__CE_START,       /* deadline, try_only */
+    ZKL__CE_REPLY,       /* role, reply */
+    ZKL__CE_WATCH,       /* the blocker changed or went: watch */
+    ZKL__CE_OWN_WATCH,   /* our own node changed or went */
+    ZKL__CE_QUEUE_WATCH, /* a child of the queue came or went */
+    ZKL__CE_HANDED,      /* the blocker, of this session, is leaving, and we are next */
+    ZKL__CE_CONNECTED,   /* again, or on a new session */
+    ZKL__CE_EXPIRED,     /* the session is over */
+    ZKL__CE_LAPSED,      /* the lease ended */
+    ZKL__CE_TIME,        /* look at the time, and at the lease */
+    ZKL__CE_LOOK,        /* first in its queue, but its list is old: once more */
+    ZKL__CE_CANCEL,      /* code */
     ZKL__CE_RELEASE,
     ZKL__CE_DOWNGRADE /* rule */
 };
@@ -76,9 +77,20 @@ struct zkl__contender_actions {
         ZKL__WATCH_FORGET, /* hear no more; the server may keep its watch, it will be set again */
         ZKL__WATCH_OFF     /* hear no more, take it back from the server */
     } watch;
-    enum zkl__watch_change own_watch; /* the same for our own node; never OFF: its end uses the watch up */
-    bool told;                        /* outcome is set */
+    enum zkl__watch_change own_watch;   /* the same for our own node; never OFF: its end uses the watch up */
+    enum zkl__watch_change queue_watch; /* the same for the queue's children */
+    bool told;                          /* outcome is set */
     struct zkl__outcome outcome;
+};
+
+/* What the predecessor's access list lets us know. Since the fix of CVE-2024-23944 a server sends a watch event only to a session that
+ * may READ the znode, and uses the watch up all the same (WatchManager, NIOServerCnxn.process); since ZOOKEEPER-2590 exists needs
+ * READ, too (FinalRequestProcessor). So a predecessor that refuses a get is not watched: the children of the queue are, which every
+ * contender may list. */
+enum zkl__sight {
+    ZKL__SIGHT_READ,   /* nothing refused: a get with a watch */
+    ZKL__SIGHT_STAT,   /* get is refused; an exists tells whether it is a contender at all, where that is permitted */
+    ZKL__SIGHT_NOTHING /* it counts as a contender */
 };
 
 /* Of who holds, on the directory. */
@@ -110,17 +122,19 @@ struct zkl__contender {
 
     /* waiting */
     bool started, try_only;
-    bool proved;    /* the check that a grant may need was sent */
-    bool blind;     /* the blocker's ACL hides it from get */
-    bool armed;     /* the watch is set */
+    bool proved; /* the check that a grant may need was sent */
+    enum zkl__sight sight;
+    bool changed;   /* the queue, while a list of it was under way that watches it */
+    bool armed;     /* the watch is set: on the blocker, or on the queue's children if it may not be read */
     bool own_armed; /* that on our own node is, too */
     int64_t deadline;
-    int64_t retry_at;             /* 0: nothing is put off */
-    int64_t patience;             /* of the last putting-off */
-    char *make_path;              /* the directory being made, cut to what is tried now */
-    struct zkl__name_set ignored; /* names proved to be nobody's place */
-    struct zkl__watch watch;      /* path: the blocker */
-    struct zkl__watch own_watch;  /* path: our own node; also while held, if config.revocable */
+    int64_t retry_at;              /* 0: nothing is put off */
+    int64_t patience;              /* of the last putting-off */
+    char *make_path;               /* the directory being made, cut to what is tried now */
+    struct zkl__name_set ignored;  /* names proved to be nobody's place */
+    struct zkl__watch watch;       /* path: the blocker */
+    struct zkl__watch own_watch;   /* path: our own node; also while held, if config.revocable */
+    struct zkl__watch queue_watch; /* path: the queue */
     char *watch_path, *own_path;
     size_t watch_room, own_room;
 

@@ -336,7 +336,7 @@ void zkl__local_answer_list(struct zkl__core *core, struct zkl__contender *c, co
 
 static void send_list(struct zkl__core *core, struct zkl__local_queue *q)
 {
-    const struct zkl__op op = {.kind = ZKL__OP_CHILDREN, .dir = q->path};
+    struct zkl__op op = {.kind = ZKL__OP_CHILDREN, .dir = q->path};
     struct zkl__contender *sender = NULL;
     q->lists++;
     q->wanted = 0;
@@ -345,6 +345,7 @@ static void send_list(struct zkl__core *core, struct zkl__local_queue *q)
         if (c->list == WANTED) {
             c->list = q->lists;
             c->listed_at = core->now;
+            op.watch = op.watch || c->queue_watch.on;
             sender = c;
         }
     }

@@ -26,6 +26,7 @@ void zkl__contender_unlink(struct zkl__core *core, struct zkl__contender *c)
 {
     zkl__watches_remove(&core->watches, &c->watch);
     zkl__watches_remove(&core->watches, &c->own_watch);
+    zkl__watches_remove(&core->watches, &c->queue_watch);
     zkl__timers_remove(&core->timers, c);
     zkl__joint_leave(c);
     if (c->ahead) {
@@ -111,10 +112,14 @@ static void carry_out(struct zkl__core *core, struct zkl__contender *c, const st
     int watch_code = change_watch(core, &c->watch, actions->watch, bytes_max);
     /* Who does not watch its own node lists instead: these leave the room to the watches that nobody can wait without. */
     int own_code = change_watch(core, &c->own_watch, actions->own_watch, bytes_max / 2);
+    int queue_code = change_watch(core, &c->queue_watch, actions->queue_watch, bytes_max);
     for (int i = 0; i < actions->op_count; i++) {
         const struct zkl__contender_op *op = &actions->ops[i];
-        codes[i] = op->role == ZKL__ROLE_WATCH ? watch_code : op->role == ZKL__ROLE_OWN_WATCH ? own_code : ZKL_OK;
-        if (op->role == ZKL__ROLE_LIST && !c->joint) {
+        codes[i] = op->role == ZKL__ROLE_WATCH       ? watch_code
+                   : op->role == ZKL__ROLE_OWN_WATCH ? own_code
+                   : op->role == ZKL__ROLE_LIST      ? queue_code
+                                                     : ZKL_OK;
+        if (op->role == ZKL__ROLE_LIST && codes[i] == ZKL_OK && !c->joint) {
             zkl__local_ask_list(core, c);
         } else if (codes[i] == ZKL_OK && !(c->joint && zkl__joint_holds_back(c, op->role))) {
             codes[i] = zkl__core_send(core, c, NULL, op->role, &op->op);
@@ -202,7 +207,8 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core, const struct z
     c->config.path = c->queue->path;
     c->path_stats = zkl__stats_path(&core->stats, heap, c->config.path);
     c->number = ++core->numbers;
-    c->watch.owner = c->own_watch.owner = c;
+    c->watch.owner = c->own_watch.owner = c->queue_watch.owner = c;
+    c->queue_watch.path = c->config.path;
     c->next = core->contenders;
     if (c->next) {
         c->next->prev = c;

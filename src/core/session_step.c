@@ -78,11 +78,12 @@ static void fire(struct zkl__core *core, struct zkl__watch *watch, enum zkl__wat
     struct zkl__contender *c = watch->owner;
     if (watch->fired) {
         watch->fired(watch, event);
-    } else {
-        zkl__core_feed(core, c,
-                       (struct zkl__contender_event){.kind = watch == &c->own_watch ? ZKL__CE_OWN_WATCH : ZKL__CE_WATCH,
-                                                     .watch = event});
+        return;
     }
+    enum zkl__contender_event_kind kind = watch == &c->own_watch     ? ZKL__CE_OWN_WATCH
+                                          : watch == &c->queue_watch ? ZKL__CE_QUEUE_WATCH
+                                                                     : ZKL__CE_WATCH;
+    zkl__core_feed(core, c, (struct zkl__contender_event){.kind = kind, .watch = event});
 }
 
 /* The session is over: nothing that was made in it is ours any more. */

@@ -44,17 +44,24 @@ struct script_op {
 
 struct script_node {
     char path[SCRIPT_PATH];
-    int64_t czxid, mzxid, owner;
+    int64_t czxid, mzxid, pzxid, owner;
     char data[SCRIPT_DATA];
-    bool hidden; /* get is not permitted */
+    bool hidden; /* we may not read it */
     bool fixed;  /* delete is not permitted */
 };
 
 struct script_watch {
     char path[SCRIPT_PATH];
-    bool missing; /* set by exists on a node that is not there */
+    enum script_watched { SCRIPT_DATA_OF, SCRIPT_MISSING, SCRIPT_CHILDREN_OF } what;
     bool known;   /* the reply was delivered: the client sets it again after a reconnect */
-    int64_t mzxid;
+    int64_t zxid; /* of the last change that it has shown */
+};
+
+/* What a session may learn of a znode that it may not read. */
+enum script_rules {
+    SCRIPT_EVENTS_NEED_READ,   /* 3.8.4, Debian's 3.8.0-11+deb12u2: no watch event of it (CVE-2024-23944) */
+    SCRIPT_NOTHING_NEEDS_READ, /* 3.8.0: its stat, and every event */
+    SCRIPT_EXISTS_NEEDS_READ   /* 3.9.2: nothing (ZOOKEEPER-2590, too) */
 };
 
 /* What the store has for us and has not delivered. */
@@ -105,6 +112,8 @@ struct script {
     int refuse_code, refuse_skip, refuse_count;
 
     bool chroot_missing;
+    enum script_rules rules;
+    bool hide_ours; /* what we create is hidden from us */
     int64_t zxid;
     bool in_multi;         /* its parts share one zxid */
     int64_t next_sequence; /* beyond INT32_MAX: used up */

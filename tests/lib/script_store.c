@@ -13,17 +13,38 @@ static void push_watch_news(struct script *s, const char *path, enum zkl__watch_
     strcpy(news->path, path);
 }
 
-static void fire(struct script *s, const char *path, enum zkl__watch_event event, bool missing)
+static void fire(struct script *s, const char *path, enum zkl__watch_event event, enum script_watched what)
 {
     int kept = 0;
     for (int i = 0; i < s->watch_count; i++) {
-        if (strcmp(s->watches[i].path, path) == 0 && s->watches[i].missing == missing) {
+        if (strcmp(s->watches[i].path, path) == 0 && s->watches[i].what == what) {
             push_watch_news(s, path, event);
         } else {
             s->watches[kept++] = s->watches[i];
         }
     }
     s->watch_count = kept;
+}
+
+static void forget_watch(struct script *s, const char *path, enum script_watched what)
+{
+    int kept = 0;
+    for (int i = 0; i < s->watch_count; i++) {
+        if (strcmp(s->watches[i].path, path) != 0 || s->watches[i].what != what) {
+            s->watches[kept++] = s->watches[i];
+        }
+    }
+    s->watch_count = kept;
+}
+
+/* What is kept from us uses the watch up all the same. */
+static void fire_of_node(struct script *s, const char *path, bool hidden, enum zkl__watch_event event)
+{
+    if (hidden && s->rules != SCRIPT_NOTHING_NEEDS_READ) {
+        forget_watch(s, path, SCRIPT_DATA_OF);
+    } else {
+        fire(s, path, event, SCRIPT_DATA_OF);
+    }
 }
 
 struct script_node *script_find(struct script *s, const char *path)
@@ -42,6 +63,19 @@ static int64_t next_zxid(struct script *s)
     return s->zxid;
 }
 
+/* A child came or went. */
+static void change_parent(struct script *s, const char *path)
+{
+    char parent[SCRIPT_PATH];
+    strcpy(parent, path);
+    *strrchr(parent, '/') = '\0';
+    struct script_node *node = script_find(s, parent);
+    if (node) {
+        node->pzxid = s->zxid;
+    }
+    fire(s, parent[0] ? parent : "/", ZKL__WATCH_CHILDREN, SCRIPT_CHILDREN_OF);
+}
+
 struct script_node *script_put(struct script *s, const char *path, int64_t owner)
 {
     struct script_node *node = &s->nodes[s->node_count++];
@@ -49,19 +83,23 @@ struct script_node *script_put(struct script *s, const char *path, int64_t owner
         abort();
     }
     *node = (struct script_node){.czxid = next_zxid(s), .owner = owner};
-    node->mzxid = node->czxid;
+    node->mzxid = node->pzxid = node->czxid;
     strcpy(node->path, path);
-    fire(s, path, ZKL__WATCH_CREATED, true);
+    fire(s, path, ZKL__WATCH_CREATED, SCRIPT_MISSING);
+    change_parent(s, path);
     return node;
 }
 
 static void drop(struct script *s, struct script_node *node)
 {
     char path[SCRIPT_PATH];
+    bool hidden = node->hidden;
     strcpy(path, node->path);
     *node = s->nodes[--s->node_count];
     next_zxid(s);
-    fire(s, path, ZKL__WATCH_DELETED, false);
+    fire_of_node(s, path, hidden, ZKL__WATCH_DELETED);
+    fire(s, path, ZKL__WATCH_DELETED, SCRIPT_CHILDREN_OF);
+    change_parent(s, path);
 }
 
 void script_remove(struct script *s, const char *path)
@@ -76,7 +114,7 @@ static void write_node(struct script *s, struct script_node *node, const char *d
 {
     node->mzxid = next_zxid(s);
     snprintf(node->data, sizeof node->data, "%s", data);
-    fire(s, node->path, ZKL__WATCH_CHANGED, false);
+    fire_of_node(s, node->path, node->hidden, ZKL__WATCH_CHANGED);
 }
 
 void script_write(struct script *s, const char *path, const char *data)
@@ -151,6 +189,7 @@ static enum zkl__rc do_create(struct script *s, const struct script_part *part, 
         part->mode == ZKL__PERSISTENT || part->mode == ZKL__PERSISTENT_SEQUENTIAL || part->mode == ZKL__CONTAINER;
     struct script_node *node = script_put(s, path, lives ? 0 : s->session_id);
     strcpy(node->data, part->data);
+    node->hidden = s->hide_ours && !lives;
     strcpy(name, strrchr(path, '/') + 1);
     *stat = stat_of(node);
     return ZKL__RC_OK;
@@ -166,6 +205,9 @@ static enum zkl__rc do_write(struct script *s, const struct script_part *part, c
     }
     if (!node && !(part->kind == ZKL__OP_CHECK && strcmp(part->path, "/") == 0)) {
         return ZKL__RC_NONODE;
+    }
+    if (part->kind == ZKL__OP_CHECK && node && node->hidden) {
+        return ZKL__RC_NOAUTH;
     }
     if (part->kind == ZKL__OP_DELETE) {
         if (node->fixed) {
@@ -204,9 +246,24 @@ static void do_multi(struct script *s, const struct script_op *op, struct script
     news->reply.part_count = (size_t)op->part_count;
 }
 
+static void set_watch(struct script *s, const struct script_op *op, enum script_watched what, int64_t zxid)
+{
+    for (int i = 0; op->watch && i < s->watch_count; i++) {
+        if (strcmp(s->watches[i].path, op->path) == 0 && s->watches[i].what == what) {
+            return;
+        }
+    }
+    if (op->watch) {
+        struct script_watch *watch = &s->watches[s->watch_count++];
+        *watch = (struct script_watch){.what = what, .zxid = zxid};
+        strcpy(watch->path, op->path);
+    }
+}
+
 static void do_children(struct script *s, const struct script_op *op, struct script_news *news)
 {
-    if (s->chroot_missing || (strcmp(op->path, "/") != 0 && !script_find(s, op->path))) {
+    struct script_node *node = script_find(s, op->path);
+    if (s->chroot_missing || (strcmp(op->path, "/") != 0 && !node)) {
         news->reply.rc = ZKL__RC_NONODE;
         return;
     }
@@ -221,20 +278,13 @@ static void do_children(struct script *s, const struct script_op *op, struct scr
             news->children[news->reply.child_count++] = name;
         }
     }
+    set_watch(s, op, SCRIPT_CHILDREN_OF, node ? node->pzxid : 0);
 }
 
-static void set_watch(struct script *s, const struct script_op *op, bool missing, int64_t mzxid)
+static bool may_see(const struct script *s, const struct script_op *op, const struct script_node *node)
 {
-    for (int i = 0; op->watch && i < s->watch_count; i++) {
-        if (strcmp(s->watches[i].path, op->path) == 0 && s->watches[i].missing == missing) {
-            return;
-        }
-    }
-    if (op->watch) {
-        struct script_watch *watch = &s->watches[s->watch_count++];
-        *watch = (struct script_watch){.missing = missing, .mzxid = mzxid};
-        strcpy(watch->path, op->path);
-    }
+    bool needs = op->kind == ZKL__OP_GET || s->rules == SCRIPT_EXISTS_NEEDS_READ;
+    return !node->hidden || !needs;
 }
 
 static void do_look(struct script *s, const struct script_op *op, struct script_news *news)
@@ -243,9 +293,9 @@ static void do_look(struct script *s, const struct script_op *op, struct script_
     if (!node) {
         news->reply.rc = ZKL__RC_NONODE;
         if (op->kind == ZKL__OP_EXISTS) {
-            set_watch(s, op, true, 0);
+            set_watch(s, op, SCRIPT_MISSING, 0);
         }
-    } else if (op->kind == ZKL__OP_GET && node->hidden) {
+    } else if (!may_see(s, op, node)) {
         news->reply.rc = ZKL__RC_NOAUTH;
     } else {
         news->reply.stat = stat_of(node);
@@ -253,7 +303,7 @@ static void do_look(struct script *s, const struct script_op *op, struct script_
             strcpy(news->data, node->data);
             news->reply.size = strlen(news->data);
         }
-        set_watch(s, op, false, node->mzxid);
+        set_watch(s, op, SCRIPT_DATA_OF, node->mzxid);
     }
 }
 
@@ -415,22 +465,28 @@ const char *script_ops(struct script *s)
 
 /* --- connections and sessions ------------------------------------------------------------------------------------------- */
 
+/* What the server says to a client that sets its watches again (DataTree.setWatches, which looks at no access list). */
+static bool missed(const struct script_watch *watch, const struct script_node *node, enum zkl__watch_event *event)
+{
+    if (watch->what == SCRIPT_MISSING) {
+        *event = ZKL__WATCH_CREATED;
+        return node;
+    }
+    bool children = watch->what == SCRIPT_CHILDREN_OF;
+    *event = !node ? ZKL__WATCH_DELETED : children ? ZKL__WATCH_CHILDREN : ZKL__WATCH_CHANGED;
+    return !node || (children ? node->pzxid : node->mzxid) != watch->zxid;
+}
+
 void script_store_connect(struct script *s)
 {
     int kept = 0;
     for (int i = 0; i < s->watch_count; i++) {
         struct script_watch *watch = &s->watches[i];
-        struct script_node *node = script_find(s, watch->path);
-        if (!watch->known) {
-            continue;
-        }
-        if (!node == watch->missing && (!node || node->mzxid == watch->mzxid)) {
+        enum zkl__watch_event event;
+        if (watch->known && missed(watch, script_find(s, watch->path), &event)) {
+            push_watch_news(s, watch->path, event);
+        } else if (watch->known) {
             s->watches[kept++] = *watch;
-        } else {
-            push_watch_news(s, watch->path,
-                            watch->missing ? ZKL__WATCH_CREATED
-                            : node         ? ZKL__WATCH_CHANGED
-                                           : ZKL__WATCH_DELETED);
         }
     }
     s->watch_count = kept;
@@ -451,7 +507,10 @@ void script_store_disconnect(struct script *s)
     for (int i = 0; i < s->news_count; i++) {
         if (s->news[i].is_watch) { /* the client has not heard: it sets the watch again, and hears then */
             struct script_watch *watch = &s->watches[s->watch_count++];
-            *watch = (struct script_watch){.known = true, .missing = s->news[i].watch == ZKL__WATCH_CREATED};
+            *watch = (struct script_watch){.known = true,
+                                           .what = s->news[i].watch == ZKL__WATCH_CREATED    ? SCRIPT_MISSING
+                                                   : s->news[i].watch == ZKL__WATCH_CHILDREN ? SCRIPT_CHILDREN_OF
+                                                                                             : SCRIPT_DATA_OF};
             strcpy(watch->path, s->news[i].path);
         }
     }

@@ -113,6 +113,17 @@ static void tell_core(struct sim *s, struct sim_attempt *attempt, struct zkl__ev
     attempt->asking = false;
 }
 
+/* What the simulated servers make of it: sim_readers. */
+static const zkl_acl_entry own_entry = {ZKL_PERM_ALL, "digest", "the process's own"};
+static const zkl_acl_entry nobodys_entry = {ZKL_PERM_ALL & ~ZKL_PERM_READ, "world", "anyone"};
+static const zkl_acl acls[] = {[SIM_OWN_PROCESS] = {1, &own_entry}, [SIM_NOBODY] = {1, &nobodys_entry}};
+
+const zkl_acl *sim_acl_of(const struct sim *s, int client)
+{
+    enum sim_readers readers = s->plan->hides[client];
+    return readers == SIM_ANYBODY ? NULL : &acls[readers];
+}
+
 /* --- starting -------------------------------------------------------------------------------------------------------- */
 
 /* False: no memory. */
@@ -122,6 +133,7 @@ static bool make(struct sim *s, struct sim_attempt *attempt)
     struct zkl__core *core = s->clients[attempt->client].core;
     struct zkl__contender_config config = {.rule = rules[plan->kind],
                                            .metadata = "host:1",
+                                           .acl = sim_acl_of(s, attempt->client),
                                            .fail_on_expiry = plan->fail_on_expiry,
                                            .notify = notify,
                                            .owner = attempt};

@@ -153,6 +153,8 @@ void sim_app_start(struct sim *s, int client);
 void sim_thread_due(struct sim *s, int client, int thread);
 void sim_app_crashed(struct sim *s, int client);
 bool sim_app_done(const struct sim *s);
+/* Of the client's places; NULL: open to all. */
+const zkl_acl *sim_acl_of(const struct sim *s, int client);
 /* By its own clock. */
 bool sim_attempt_holds(const struct sim *s, const struct sim_attempt *attempt);
 

@@ -175,7 +175,9 @@ static uint64_t conn_hash(const struct sim *s, int index, uint32_t serial)
 
 static uint64_t part_hash(const struct sim *s, const struct sim_part *part)
 {
-    uint64_t hash = sim_blend((uint64_t)part->op << 32 | (uint64_t)part->mode << 16 | part->sealed, (uint64_t)part->rc);
+    uint64_t hash =
+        sim_blend((uint64_t)part->op << 32 | (uint64_t)part->mode << 16 | (uint64_t)part->readers << 1 | part->sealed,
+                  (uint64_t)part->rc);
     hash = sim_blend(hash, path_hash(s, part->path));
     hash = sim_blend(hash, node_hash(s, part->node));
     return bytes_hash(sim_blend(hash, (uint64_t)part->version << 32 ^ part->size), part->data, part->size);
@@ -260,8 +262,8 @@ static uint64_t tree_hash(const struct sim *s)
             continue;
         }
         uint64_t hash = sim_blend(node_hash(s, i), rank(n->dzxid));
-        hash = sim_blend(hash, (uint64_t)n->owner << 8 ^ (uint64_t)n->sealed << 3 ^ (uint64_t)n->container << 2 ^
-                                   (uint64_t)n->by_stranger << 1 ^ n->taken);
+        hash = sim_blend(hash, (uint64_t)n->owner << 8 ^ (uint64_t)n->readers << 4 ^ (uint64_t)n->sealed << 3 ^
+                                   (uint64_t)n->container << 2 ^ (uint64_t)n->by_stranger << 1 ^ n->taken);
         hash = sim_blend(hash, (uint64_t)n->cversion);
         hash = sim_blend(hash, n->head_zxid > sim_committed_zxid(s) ? (uint64_t)n->head_cversion : NOTHING);
         hash = sim_blend(hash, (uint64_t)n->end_told);

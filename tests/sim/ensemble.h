@@ -46,6 +46,12 @@
  * requests behind an unapplied one see it wrap to -2147483648. A container goes when it is empty and ever had a child; that is
  * checked again when the removal is proposed (ContainerManager, deleteContainer).
  *
+ * ACCESS LISTS. An ephemeral node may be open, sealed, for its own process's sessions to read, or for nobody's. get, children and check
+ * need READ; what happens to a node is told only to who may READ it, and the watch is used up all the same (WatchManager and
+ * NIOServerCnxn.process, since CVE-2024-23944: 3.8.4, Debian's 3.8.0), but not what SetWatches finds (DataTree.setWatches);
+ * exists needs READ since ZOOKEEPER-2590 (3.9.2). Which of these rules hold is the plan's. An operator may also take permissions on a
+ * directory from everybody for a while (sim_path.denied): that refuses requests, and keeps no event back.
+ *
  * PROCESSES. A server or a client process can be paused: nothing that is its own happens until it goes on, then everything that
  * was due happens, in any order that its channels allow.
  *
@@ -97,6 +103,11 @@ struct sim_path {
     char text[SIM_PATH_TEXT];
 };
 
+/* Who may read a node. */
+enum sim_readers { SIM_ANYBODY, SIM_OWN_PROCESS, SIM_NOBODY };
+/* What of a node is told to who may not read it. */
+enum sim_rules { SIM_EVENTS_NEED_READ, SIM_NOTHING_NEEDS_READ, SIM_EXISTS_NEEDS_READ };
+
 /* One incarnation: lives for readers at zxid z with czxid <= z < dzxid. */
 struct sim_node {
     int path, older;
@@ -104,7 +115,8 @@ struct sim_node {
     int owner;            /* session, -1: not ephemeral */
     bool container;
     bool by_stranger;
-    bool sealed;      /* its ACL lets nobody write it but the session that made it */
+    bool sealed; /* its ACL lets nobody write it but the session that made it */
+    enum sim_readers readers;
     bool taken;       /* deleted by an operator, or with a session that he closed */
     int value;        /* newest, -1: as created */
     const void *data; /* as created */
@@ -156,6 +168,7 @@ struct sim_part {
     enum zkl__op_kind op;
     enum zkl__create_mode mode;
     bool sealed; /* of a create */
+    enum sim_readers readers;
     enum zkl__rc rc;
     int path; /* of a sequential create: the part before the digits */
     int node;

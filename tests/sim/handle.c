@@ -317,11 +317,26 @@ static bool seals(const struct zkl__op *op)
            op->acl->entries[op->acl->count - 1].perms == ZKL_PERM_WRITE;
 }
 
+/* And who may read it: all whom an entry for the world permits it, or who made it, if a digest is named that may. */
+static enum sim_readers readers(const struct zkl__op *op)
+{
+    bool own = false;
+    for (size_t i = 0; op->acl && i < op->acl->count; i++) {
+        const zkl_acl_entry *entry = &op->acl->entries[i];
+        if ((entry->perms & ZKL_PERM_READ) && strcmp(entry->scheme, "world") == 0) {
+            return SIM_ANYBODY;
+        }
+        own = own || (entry->perms & ZKL_PERM_READ);
+    }
+    return !op->acl ? SIM_ANYBODY : own ? SIM_OWN_PROCESS : SIM_NOBODY;
+}
+
 static struct sim_part part_of(struct sim *s, const struct zkl__op *op)
 {
     return (struct sim_part){.op = op->kind,
                              .mode = op->mode,
                              .sealed = seals(op),
+                             .readers = readers(op),
                              .path = op->dir ? sim_path_of(s, op->dir, op->name) : -1,
                              .node = -1,
                              .version = op->version,

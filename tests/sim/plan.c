@@ -214,6 +214,17 @@ static void roll_faults(struct sim_plan *plan, uint64_t *dice)
     }
 }
 
+/* Contenders with different credentials in one open queue. Without faults of their own: dice of their own. */
+static void roll_access(struct sim_plan *plan, uint64_t dice)
+{
+    bool closed = dice_once_in(&dice, 4);
+    plan->rules = (enum sim_rules)dice_below(&dice, 3);
+    for (int i = 0; i < plan->clients; i++) {
+        bool open = !closed || dice_once_in(&dice, 3);
+        plan->hides[i] = open ? SIM_ANYBODY : dice_once_in(&dice, 6) ? SIM_NOBODY : SIM_OWN_PROCESS;
+    }
+}
+
 void sim_plan_roll(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0x5eed);
@@ -222,9 +233,11 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed)
     plan->slow_once_in = 0;
     plan->slow = 0;
     memset(plan->ppm, 0, sizeof plan->ppm);
+    memset(plan->hides, 0, sizeof plan->hides);
     roll_world(plan, &dice);
     roll_application(plan, &dice);
     roll_faults(plan, &dice);
     plan->heal = plan->fault_count ? plan->timeout * 4 : 0;
     plan->seals = dice_mix(seed + 0x5ea1) % 4 != 0;
+    roll_access(plan, dice_mix(seed + 0xacce55));
 }

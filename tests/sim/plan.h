@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "ensemble.h"
+
 struct sim;
 
 enum { SIM_ACQUIRES = 64, SIM_FAULTS = 24 };
@@ -116,9 +118,11 @@ struct sim_plan {
     int64_t ping_late;   /* most, of each of the leader's pings: its thread may stand still as long as `pause` */
     int64_t late;        /* most, of a timer */
     bool seals;          /* the clients have an identity that nobody else has: they announce releases */
-    bool readers, marks; /* only while it is rolled */
-    int64_t sequence;    /* the queues' counters start there */
-    int64_t heal;        /* ns: no fault strikes later, and those that last end */
+    enum sim_rules rules;
+    enum sim_readers hides[6]; /* from whom each client hides its places in the queues, which all may list */
+    bool readers, marks;       /* only while it is rolled */
+    int64_t sequence;          /* the queues' counters start there */
+    int64_t heal;              /* ns: no fault strikes later, and those that last end */
     int acquire_count, fault_count;
     struct sim_acquire acquires[SIM_ACQUIRES];
     struct sim_fault faults[SIM_FAULTS];

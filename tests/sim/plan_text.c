@@ -3,8 +3,8 @@
  *   seed 12
  *   ensemble servers=3 tick=2000 timeout=10000 pause=500
  *   network pct=0 delay=1 slow-once-in=0 slow=0 inbox=0 preempt=0 ping-late=0 late=0
- *   start clients=2 paths=1 sequence=0 heal=40000
- *   client 0 ppm=999
+ *   start clients=2 paths=1 sequence=0 heal=40000 seals=0 rules=0
+ *   client 0 ppm=999 hides=1       (rules, hides: numbers of enum sim_rules and sim_readers)
  *   acquire client=0 thread=0 path=0 after=0 timeout=-1 hold=100 cancel=-1 max-hold=0 try=0 fail=0 eager=0 let-go=0
  *           kind=mutex mark=0 downgrade=0 joint=0 recipe=by-seed
  *           (on the same line; kind: mutex, read or write; recipe: in sim_recipes, lock, semaphore, ...)
@@ -124,11 +124,11 @@ void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out)
             "late=%.6f\n",
             plan->scheduler == SIM_PCT, ms(plan->delay), plan->slow_once_in, ms(plan->slow), ms(plan->inbox_delay),
             ms(plan->preempt), ms(plan->ping_late), ms(plan->late));
-    fprintf(out, "start clients=%d paths=%d sequence=%lld heal=%.6f seals=%d\n", plan->clients, plan->paths,
-            (long long)plan->sequence, ms(plan->heal), plan->seals);
+    fprintf(out, "start clients=%d paths=%d sequence=%lld heal=%.6f seals=%d rules=%d\n", plan->clients, plan->paths,
+            (long long)plan->sequence, ms(plan->heal), plan->seals, (int)plan->rules);
     for (int i = 0; i < plan->clients; i++) {
-        if (plan->ppm[i]) {
-            fprintf(out, "client %d ppm=%lld\n", i, (long long)plan->ppm[i]);
+        if (plan->ppm[i] || plan->hides[i]) {
+            fprintf(out, "client %d ppm=%lld hides=%d\n", i, (long long)plan->ppm[i], (int)plan->hides[i]);
         }
     }
     for (int i = 0; i < plan->acquire_count; i++) {
@@ -258,9 +258,12 @@ static bool read_line(struct sim_plan *plan, uint64_t *seed, const char *line)
         plan->sequence = number(line, "sequence", 0);
         plan->heal = time_of(line, "heal", 0);
         plan->seals = number(line, "seals", 0);
+        plan->rules = (enum sim_rules)number(line, "rules", SIM_EVENTS_NEED_READ);
         return plan->clients <= SIM_CLIENTS && plan->paths <= 3;
     } else if (strncmp(line, "client ", 7) == 0) {
-        plan->ppm[line[7] - '0' < 6 ? line[7] - '0' : 0] = number(line, "ppm", 0);
+        int client = line[7] - '0' < 6 ? line[7] - '0' : 0;
+        plan->ppm[client] = number(line, "ppm", 0);
+        plan->hides[client] = (enum sim_readers)number(line, "hides", SIM_ANYBODY);
     } else if (strncmp(line, "acquire ", 8) == 0) {
         return read_acquire(plan, line);
     } else if (strncmp(line, "fault ", 6) == 0) {

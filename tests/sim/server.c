@@ -198,7 +198,7 @@ static enum zkl__rc read_tree(struct sim *s, struct sim_conn *conn, struct sim_m
     if (part->op == ZKL__OP_UNWATCH) {
         return sim_watch_take(conn, part->path, ~0u) ? ZKL__RC_OK : ZKL__RC_NOWATCH;
     }
-    enum zkl__rc rc = sim_tree_read(s, part->op, part->path, zxid, node);
+    enum zkl__rc rc = sim_tree_read(s, conn->client, part->op, part->path, zxid, node);
     if (request->watch) {
         if (rc == ZKL__RC_OK) {
             sim_watch_add(s, conn, part->path, part->op == ZKL__OP_CHILDREN ? SIM_WATCH_CHILD : SIM_WATCH_DATA);

@@ -157,8 +157,10 @@ enum zkl__rc sim_tree_do(struct sim *s, struct sim_part *part, int session, int6
 void sim_tree_close_session(struct sim *s, int session, int64_t zxid);
 void sim_tree_commit(struct sim *s, const struct sim_txn *txn);
 void sim_tree_undo(struct sim *s, int first_effect);
-/* Answers a read from the tree at zxid: rc, and the node in *node. */
-enum zkl__rc sim_tree_read(const struct sim *s, enum zkl__op_kind op, int path, int64_t zxid, int *node);
+/* Answers a client's read from the tree at zxid: rc, and the node in *node. */
+enum zkl__rc sim_tree_read(const struct sim *s, int client, enum zkl__op_kind op, int path, int64_t zxid, int *node);
+/* By the node's own list. */
+bool sim_node_readable(const struct sim *s, int node, int client);
 int64_t sim_tree_changed(const struct sim *s, int path, int64_t zxid, bool children);
 const void *sim_tree_data(const struct sim *s, int node, int64_t zxid, uint32_t *size, int32_t *version);
 

@@ -204,14 +204,21 @@ void sim_stat_at(const struct sim *s, int node, int64_t zxid, struct zkl__stat *
                                .data_size = (int32_t)size};
 }
 
-enum zkl__rc sim_tree_read(const struct sim *s, enum zkl__op_kind op, int path, int64_t zxid, int *node)
+bool sim_node_readable(const struct sim *s, int node, int client)
+{
+    const struct sim_node *n = &s->nodes[node];
+    return n->readers == SIM_ANYBODY || (n->readers == SIM_OWN_PROCESS && s->sessions[n->owner].client == client);
+}
+
+enum zkl__rc sim_tree_read(const struct sim *s, int client, enum zkl__op_kind op, int path, int64_t zxid, int *node)
 {
     *node = sim_node_at(s, path, zxid);
     if (*node < 0) {
         return ZKL__RC_NONODE;
     }
-    bool hidden = op != ZKL__OP_EXISTS && (s->paths[path].denied & ZKL_PERM_READ);
-    return hidden ? ZKL__RC_NOAUTH : ZKL__RC_OK;
+    bool needed = op != ZKL__OP_EXISTS || s->plan->rules == SIM_EXISTS_NEEDS_READ;
+    bool hidden = (s->paths[path].denied & ZKL_PERM_READ) || !sim_node_readable(s, *node, client);
+    return hidden && needed ? ZKL__RC_NOAUTH : ZKL__RC_OK;
 }
 
 /* --- writes: carried out in the proposed tree ----------------------------------------------------------------------- */
@@ -275,6 +282,7 @@ static enum zkl__rc do_create(struct sim *s, struct sim_part *part, int session,
     s->nodes[node].owner = ephemeral ? session : -1;
     s->nodes[node].container = part->mode == ZKL__CONTAINER;
     s->nodes[node].sealed = part->sealed;
+    s->nodes[node].readers = ephemeral ? part->readers : SIM_ANYBODY;
     s->nodes[node].data = part->data;
     s->nodes[node].size = part->size;
     note_parent(s, effect_new(s, SIM_CREATED, node), path, zxid, 1);
@@ -317,8 +325,9 @@ static enum zkl__rc do_set_or_check(struct sim *s, struct sim_part *part, int se
     if (node < 0) {
         return ZKL__RC_NONODE;
     }
-    bool sealed = set && s->nodes[node].sealed && s->nodes[node].owner != session;
-    if (sealed || (s->paths[part->path].denied & (set ? ZKL_PERM_WRITE : ZKL_PERM_READ))) {
+    bool kept = set ? s->nodes[node].sealed && s->nodes[node].owner != session
+                    : !sim_node_readable(s, node, s->sessions[session].client);
+    if (kept || (s->paths[part->path].denied & (set ? ZKL_PERM_WRITE : ZKL_PERM_READ))) {
         return ZKL__RC_NOAUTH;
     }
     uint32_t size;

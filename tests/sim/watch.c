@@ -56,16 +56,22 @@ static void note_told(struct sim *s, const struct sim_conn *conn, int node)
     s->nodes[node].end_told += conn->session != s->nodes[node].owner;
 }
 
+/* What becomes of a node is told to who may read it. */
+static bool is_told(const struct sim *s, const struct sim_conn *conn, int node)
+{
+    return s->plan->rules == SIM_NOTHING_NEEDS_READ || sim_node_readable(s, node, conn->client);
+}
+
 static void fire_effect(struct sim *s, int index, const struct sim_effect *effect, int64_t zxid)
 {
     struct sim_conn *conn = &s->conns[index];
     int path = s->nodes[effect->node].path;
     if (effect->kind == SIM_DELETED) {
-        if (sim_watch_take(conn, path, SIM_WATCH_DATA | SIM_WATCH_CHILD)) {
+        if (sim_watch_take(conn, path, SIM_WATCH_DATA | SIM_WATCH_CHILD) && is_told(s, conn, effect->node)) {
             note_told(s, conn, effect->node);
             tell(s, index, path, ZKL__WATCH_DELETED, zxid);
         }
-    } else if (sim_watch_take(conn, path, SIM_WATCH_DATA)) {
+    } else if (sim_watch_take(conn, path, SIM_WATCH_DATA) && is_told(s, conn, effect->node)) {
         note_told(s, conn, effect->node);
         tell(s, index, path, effect->kind == SIM_CREATED ? ZKL__WATCH_CREATED : ZKL__WATCH_CHANGED, zxid);
     }

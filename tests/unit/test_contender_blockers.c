@@ -6,42 +6,208 @@
 static struct script s;
 static struct script_owner me;
 
-static void test_unreadable_blocker(void)
+/* --- a blocker that may not be read --------------------------------------------------------------------------------- */
+
+static const enum script_rules every_rule[] = {SCRIPT_NOTHING_NEEDS_READ, SCRIPT_EVENTS_NEED_READ,
+                                               SCRIPT_EXISTS_NEEDS_READ};
+#define EVERY_RULE (sizeof every_rule / sizeof *every_rule)
+
+/* Our node is there, and a list shows a blocker that refuses the get under way. */
+static void find_hidden(enum script_rules rules)
 {
     script_begin_blocked(&s);
+    s.rules = rules;
     script_find(&s, SCRIPT_BLOCKER)->hidden = true;
     script_acquire(&s, &me);
     script_answer(&s);
     script_answer(&s);
     OPS(&s, "get");
-    script_answer(&s);
-    OPS(&s, "exists"); /* needs no permission */
-    script_answer(&s);
+}
+
+static void wait_behind_hidden(enum script_rules rules)
+{
+    find_hidden(rules);
+    script_answer_all(&s);
     STATE(&me, "watching");
-    script_remove(&s, SCRIPT_BLOCKER);
+    CU_ASSERT_EQUAL(s.watch_count, 1);
+    CU_ASSERT_STRING_EQUAL(s.watches[0].path, "/q"); /* and no watch on a node whose end nobody would tell */
+}
+
+static void finish_granted(void)
+{
     script_answer_all(&s);
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT_EQUAL(s.watch_count, 0);
     script_finish(&s);
 }
 
+static void test_unreadable_blocker(void)
+{
+    for (size_t i = 0; i < EVERY_RULE; i++) {
+        find_hidden(every_rule[i]);
+        script_answer(&s);
+        OPS(&s, "exists list");
+        CU_ASSERT_FALSE(s.ops[0].watch);
+        CU_ASSERT_TRUE(s.ops[1].watch);
+        script_answer_all(&s);
+        STATE(&me, "watching");
+        script_remove(&s, SCRIPT_BLOCKER);
+        OPS(&s, "list");
+        finish_granted();
+    }
+}
+
 static void test_unreadable_blocker_that_goes(void)
 {
-    script_begin_blocked(&s);
-    script_find(&s, SCRIPT_BLOCKER)->hidden = true;
-    script_acquire(&s, &me);
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < EVERY_RULE; i++) {
+        find_hidden(every_rule[i]);
         script_answer(&s);
+        script_remove(&s, SCRIPT_BLOCKER); /* before the two are looked at */
+        finish_granted();
+        find_hidden(every_rule[i]);
+        script_answer(&s);
+        script_answer(&s);
+        script_do(&s);
+        script_remove(&s, SCRIPT_BLOCKER); /* between the list and its answer */
+        finish_granted();
     }
-    OPS(&s, "exists");
+}
+
+/* Others come and go: the queue is listed, and nothing that was refused is asked again. */
+static void test_unreadable_blocker_and_others(void)
+{
+    for (size_t i = 0; i < EVERY_RULE; i++) {
+        wait_behind_hidden(every_rule[i]);
+        for (int n = 0; n < 10; n++) {
+            script_put(&s, "/q/lock-0000000077", SCRIPT_STRANGER);
+            script_answer_all(&s);
+            STATE(&me, "watching");
+            int submits = s.submits;
+            script_remove(&s, "/q/lock-0000000077");
+            OPS(&s, "list");
+            CU_ASSERT_TRUE(s.ops[0].watch);
+            script_answer_all(&s);
+            CU_ASSERT_EQUAL(s.submits, submits + 1);
+            STATE(&me, "watching");
+        }
+        int submits = s.submits;
+        script_wait(&s, 1000 * MS);
+        CU_ASSERT_EQUAL(s.submits, submits);
+        script_remove(&s, SCRIPT_BLOCKER);
+        finish_granted();
+    }
+}
+
+/* The event of a watch that another one of the session had set is here before the answer to our list. */
+static void test_unreadable_blocker_and_an_early_event(void)
+{
+    find_hidden(SCRIPT_EVENTS_NEED_READ);
+    script_answer(&s);
+    script_answer(&s);
+    OPS(&s, "list");
+    script_step(&s, (struct zkl__event){.kind = ZKL__EV_WATCH, .watch = ZKL__WATCH_CHILDREN, .path = "/q"});
+    script_answer(&s);
+    OPS(&s, "list"); /* for a watch of our own */
+    script_answer_all(&s);
+    script_remove(&s, SCRIPT_BLOCKER);
+    finish_granted();
+}
+
+/* The one after it may be read: that is watched, and nothing else. */
+static void test_readable_behind_an_unreadable_one(void)
+{
+    script_begin_blocked(&s);
+    s.rules = SCRIPT_EXISTS_NEEDS_READ;
+    script_find(&s, SCRIPT_BLOCKER)->hidden = true;
+    script_put(&s, "/q/lock--000000001", SCRIPT_STRANGER);
+    script_acquire(&s, &me);
+    script_answer_all(&s);
     script_remove(&s, SCRIPT_BLOCKER);
     script_answer(&s);
-    OPS(&s, "unwatch list"); /* exists leaves a watch on what is not there */
+    OPS(&s, "unwatch get");
     script_answer_all(&s);
-    CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT_EQUAL(s.watch_count, 0);
-    script_finish(&s);
+    STATE(&me, "watching");
+    CU_ASSERT_EQUAL(s.watch_count, 1);
+    CU_ASSERT_STRING_EQUAL(s.watches[0].path, "/q/lock--000000001");
+    script_remove(&s, "/q/lock--000000001");
+    finish_granted();
 }
+
+/* Persistent: where its stat may be seen it is passed over, else it counts. */
+static void test_unreadable_and_forged(void)
+{
+    for (size_t i = 0; i < EVERY_RULE; i++) {
+        find_hidden(every_rule[i]);
+        script_find(&s, SCRIPT_BLOCKER)->owner = 0;
+        script_answer_all(&s);
+        if (every_rule[i] == SCRIPT_EXISTS_NEEDS_READ) {
+            STATE(&me, "watching");
+            script_remove(&s, SCRIPT_BLOCKER);
+        }
+        finish_granted();
+    }
+}
+
+static void test_unreadable_and_a_try(void)
+{
+    for (size_t i = 0; i < EVERY_RULE; i++) {
+        script_begin_blocked(&s);
+        s.rules = every_rule[i];
+        script_find(&s, SCRIPT_BLOCKER)->hidden = true;
+        struct zkl__contender_config config = script_config(&me, "/q");
+        CU_ASSERT_TRUE_FATAL(script_contend(&s, &me, &config));
+        script_start(&s, &me, INT64_MAX, true);
+        script_answer_all(&s);
+        CU_ASSERT_EQUAL(s.watch_count, 0);
+        script_finish_failed(&s, &me, ZKL_EBUSY);
+    }
+}
+
+/* Its stat is asked for again, later; its end is heard of meanwhile. */
+static void test_unreadable_and_throttled(void)
+{
+    for (int gone = 0; gone < 2; gone++) {
+        find_hidden(SCRIPT_EVENTS_NEED_READ);
+        script_find(&s, SCRIPT_BLOCKER)->owner = gone ? SCRIPT_STRANGER : 0;
+        script_answer(&s);
+        script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+        script_answer_all(&s);
+        STATE(&me, "watching");
+        OPS(&s, "");
+        if (gone) {
+            script_remove(&s, SCRIPT_BLOCKER);
+        }
+        script_wait(&s, 100 * MS);
+        CU_ASSERT_EQUAL(s.op_count, 1);
+        finish_granted();
+    }
+}
+
+static void test_unreadable_and_a_reconnect(void)
+{
+    for (size_t i = 0; i < EVERY_RULE; i++) {
+        wait_behind_hidden(every_rule[i]);
+        script_suspend(&s, 0);
+        script_connect(&s);
+        script_answer_all(&s);
+        STATE(&me, "watching");
+        script_suspend(&s, 0);
+        script_remove(&s, SCRIPT_BLOCKER);
+        script_connect(&s);
+        finish_granted();
+    }
+}
+
+static void test_unreadable_and_given_up(void)
+{
+    wait_behind_hidden(SCRIPT_EXISTS_NEEDS_READ);
+    script_cancel(&s, &me);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(s.watch_count, 0);
+    script_finish_failed(&s, &me, ZKL_ECANCELED);
+}
+
+/* --- forged places --------------------------------------------------------------------------------------------------- */
 
 static void test_forged_places_before_us(void)
 {
@@ -144,5 +310,8 @@ static void test_names_behind_us(void)
 }
 
 TESTS("contender blockers", T(test_unreadable_blocker), T(test_unreadable_blocker_that_goes),
+      T(test_unreadable_blocker_and_others), T(test_unreadable_blocker_and_an_early_event),
+      T(test_readable_behind_an_unreadable_one), T(test_unreadable_and_forged), T(test_unreadable_and_a_try),
+      T(test_unreadable_and_throttled), T(test_unreadable_and_a_reconnect), T(test_unreadable_and_given_up),
       T(test_forged_places_before_us), T(test_forged_place_before_us_and_a_lost_reply), T(test_forged_place_and_a_try),
       T(test_downgraded_reader_is_honoured), T(test_everybodys_contenders_are_waited_for), T(test_names_behind_us))

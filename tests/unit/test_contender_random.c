@@ -240,6 +240,8 @@ static void walk(uint64_t seed)
     tampering = dice_once_in(&dice, 4);
     memset(contending, 0, sizeof contending);
     script_init(&s);
+    s.rules = (enum script_rules)dice_below(&dice, 3);
+    s.hide_ours = dice_once_in(&dice, 8);
     int64_t crowd = dice_below(&dice, 10), trouble = dice_below(&dice, 4);
     s.next_sequence = dice_once_in(&dice, 8) ? INT32_MAX - 20 : 0;
     s.timeout = dice_once_in(&dice, 3) ? 6000 * MS : 10000 * MS;

@@ -76,21 +76,35 @@ static void test_list_refused(void)
     refuse("list", ZKL__RC_NOAUTH, ZKL_EAUTH);
 }
 
-static void test_exists_of_the_blocker_refused(void)
+/* Who may not read its own node learns from the refusal that it is there, and that the session lives: it is granted, and it holds. */
+static void test_own_node_hidden(void)
 {
-    script_begin_blocked(&s);
-    script_find(&s, SCRIPT_BLOCKER)->hidden = true;
-    script_acquire(&s, &me);
-    for (int i = 0; i < 3; i++) {
-        script_answer(&s);
-    }
-    refuse("exists", ZKL__RC_NOAUTH, ZKL_EAUTH);
+    script_begin(&s);
+    s.hide_ours = true;
+    script_hold(&s, &me);
+    script_run(&s, 10 * s.timeout);
+    CU_ASSERT_EQUAL(me.lost, 0);
+    CU_ASSERT_EQUAL(me.jeopardy, 0);
+    script_finish(&s);
+    script_begin_proving(&s, &me);
+    script_find(&s, script_our_path(&s))->hidden = true;
+    OPS(&s, "check");
+    script_answer_all(&s);
+    script_run(&s, s.timeout);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    script_finish(&s);
 }
 
-static void test_check_refused(void)
+static void test_own_node_hidden_and_removed(void)
 {
-    script_begin_proving(&s, &me);
-    refuse("check", ZKL__RC_NOAUTH, ZKL_EAUTH);
+    script_begin(&s);
+    s.hide_ours = true;
+    script_hold(&s, &me);
+    script_run(&s, s.timeout);
+    script_remove(&s, script_our_path(&s));
+    script_run(&s, s.timeout / 12 + 1000 * MS);
+    CU_ASSERT_EQUAL(me.lost, 1);
+    script_finish(&s);
 }
 
 static void test_stat_refused(void)
@@ -261,7 +275,7 @@ static void test_slow_list_behind_a_create_put_off(void)
 }
 
 TESTS("contender refused", T(test_sequence_used_up), T(test_negative_number), T(test_create_refused),
-      T(test_make_refused), T(test_list_refused), T(test_exists_of_the_blocker_refused), T(test_check_refused),
+      T(test_make_refused), T(test_list_refused), T(test_own_node_hidden), T(test_own_node_hidden_and_removed),
       T(test_stat_refused), T(test_delete_refused), T(test_delete_of_what_a_lost_create_made_refused),
       T(test_look_at_what_a_lost_create_made_refused), T(test_list_of_an_unwanted_create_refused), T(test_put_off_once),
       T(test_slow_list_behind_a_create_put_off))
