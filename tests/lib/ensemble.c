@@ -24,7 +24,8 @@
 
 struct server {
     pid_t pid;
-    char host[16];
+    char host[16], client_host[16];
+    bool observes;
     int client_port, quorum_port, election_port;
     char address[32];
     char dir[TEXT_MAX];
@@ -86,19 +87,39 @@ bool ensemble_available(void)
 
 /* --- files and ports ----------------------------------------------------------------------------------------------- */
 
+union address {
+    struct sockaddr any;
+    struct sockaddr_in ip4;
+    struct sockaddr_in6 ip6;
+};
+
+static socklen_t make_address(union address *address, const char *host, int port)
+{
+    memset(address, 0, sizeof *address);
+    if (strchr(host, ':')) {
+        address->ip6.sin6_family = AF_INET6;
+        address->ip6.sin6_port = htons((uint16_t)port);
+        inet_pton(AF_INET6, host, &address->ip6.sin6_addr);
+        return sizeof address->ip6;
+    }
+    address->ip4.sin_family = AF_INET;
+    address->ip4.sin_port = htons((uint16_t)port);
+    inet_pton(AF_INET, host, &address->ip4.sin_addr);
+    return sizeof address->ip4;
+}
+
 /* Below the range from which the kernel takes ports for outgoing connections. */
 static int free_port(const char *host)
 {
     static unsigned next;
-    struct sockaddr_in address = {.sin_family = AF_INET};
-    inet_pton(AF_INET, host, &address.sin_addr);
+    union address address;
     for (int tries = 0; tries < 1000; tries++) {
         int port = 12000 + (int)(((unsigned)getpid() * 97U + next++) % 18000U);
-        address.sin_port = htons((uint16_t)port);
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        socklen_t length = make_address(&address, host, port);
+        int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
         int one = 1;
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-        bool taken = bind(fd, (struct sockaddr *)&address, sizeof address) != 0;
+        bool taken = bind(fd, &address.any, length) != 0;
         close(fd);
         if (!taken) {
             return port;
@@ -158,11 +179,14 @@ static bool configure(struct ensemble *e, int index)
                           "tickTime=%d\ndataDir=%s\nclientPort=%d\nclientPortAddress=%s\nadmin.enableServer=false\n"
                           "4lw.commands.whitelist=*\nmaxClientCnxns=0\nforceSync=no\nminSessionTimeout=%d\n"
                           "maxSessionTimeout=60000\ninitLimit=20\nsyncLimit=4\n%s\n",
-                          e->tick_ms, s->dir, s->client_port, s->host, 2 * e->tick_ms, e->extra ? e->extra : "");
+                          e->tick_ms, s->dir, s->client_port, s->client_host, 2 * e->tick_ms, e->extra ? e->extra : "");
     for (int i = 0; e->count > 1 && i < e->count; i++) {
         const struct server *other = &e->servers[i];
-        length += snprintf(text + length, sizeof text - (size_t)length, "server.%d=%s:%d:%d\n", i + 1, other->host,
-                           other->quorum_port, other->election_port);
+        length += snprintf(text + length, sizeof text - (size_t)length, "server.%d=%s:%d:%d%s\n", i + 1, other->host,
+                           other->quorum_port, other->election_port, other->observes ? ":observer" : "");
+    }
+    if (s->observes) {
+        length += snprintf(text + length, sizeof text - (size_t)length, "peerType=observer\n");
     }
     if (e->count > 1) {
         snprintf(text + length, sizeof text - (size_t)length, "standaloneEnabled=false\nquorumListenOnAllIPs=false\n");
@@ -254,13 +278,13 @@ void ensemble_thaw(struct ensemble *e, int i)
 
 static int dial(const struct server *s)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)s->client_port)};
+    union address address;
     struct timeval limit = {.tv_sec = 2};
-    inet_pton(AF_INET, s->host, &address.sin_addr);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t length = make_address(&address, s->client_host, s->client_port);
+    int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+    if (connect(fd, &address.any, length) != 0) {
         close(fd);
         return -1;
     }
@@ -352,18 +376,21 @@ bool ensemble_wait(struct ensemble *e, int64_t timeout_ms)
 
 /* --- whole --------------------------------------------------------------------------------------------------------- */
 
-static void lay_out(struct ensemble *e, bool own_hosts, const char *jars)
+static void lay_out(struct ensemble *e, const struct ensemble_options *o)
 {
+    const char *jars = o->jars ? o->jars : ensemble_jars();
     size_t length = 0;
     for (int i = 0; i < e->count; i++) {
         struct server *s = &e->servers[i];
         char host[16];
-        snprintf(host, sizeof host, own_hosts ? "127.0.1.%d" : "127.0.0.1", i + 1);
+        snprintf(host, sizeof host, o->own_hosts ? "127.0.1.%d" : "127.0.0.1", i + 1);
         strcpy(s->host, host);
-        s->client_port = free_port(host);
+        strcpy(s->client_host, o->ipv6 ? "::1" : host);
+        s->observes = i >= e->count - o->observers;
+        s->client_port = free_port(s->client_host);
         s->quorum_port = free_port(host);
         s->election_port = free_port(host);
-        snprintf(s->address, sizeof s->address, "%s:%d", host, s->client_port);
+        snprintf(s->address, sizeof s->address, o->ipv6 ? "[%s]:%d" : "%s:%d", s->client_host, s->client_port);
         snprintf(s->dir, sizeof s->dir, "%.200s/%d", e->dir, i + 1);
         snprintf(s->jars, sizeof s->jars, "%.500s", jars);
         length += (size_t)snprintf(e->servers_text + length, sizeof e->servers_text - length, "%s%.31s", i ? "," : "",
@@ -389,7 +416,7 @@ struct ensemble *ensemble_start(const struct ensemble_options *options)
         free(e);
         return NULL;
     }
-    lay_out(e, o.own_hosts, o.jars ? o.jars : ensemble_jars());
+    lay_out(e, &o);
     bool ok = true;
     for (int i = 0; ok && i < e->count; i++) {
         ok = configure(e, i) && ensemble_restart(e, i);
@@ -433,6 +460,10 @@ int ensemble_port(const struct ensemble *e, int i)
 int ensemble_quorum_port(const struct ensemble *e, int i)
 {
     return e->servers[i].quorum_port;
+}
+int ensemble_election_port(const struct ensemble *e, int i)
+{
+    return e->servers[i].election_port;
 }
 int ensemble_pid(const struct ensemble *e, int i)
 {

@@ -23,6 +23,8 @@ struct ensemble_options {
     bool own_hosts;    /* server i listens on 127.0.1.(i + 1), so that packet filters can tell the servers apart */
     const char *extra; /* more lines of zoo.cfg, or NULL */
     const char *java;  /* one more argument for java ("-Dname=value"), or NULL */
+    int observers;     /* the last so many of servers observe, and do not vote */
+    bool ipv6;         /* clients come to ::1; the servers talk to each other as ever */
     const char *jars;  /* the folder of the servers' jars; NULL is ensemble_jars() */
 };
 
@@ -40,7 +42,8 @@ const char *ensemble_servers(const struct ensemble *e);        /* "127.0.0.1:200
 const char *ensemble_address(const struct ensemble *e, int i); /* "127.0.0.1:20001" */
 int ensemble_port(const struct ensemble *e, int i);
 int ensemble_quorum_port(const struct ensemble *e, int i); /* where followers talk to it when it leads */
-int ensemble_pid(const struct ensemble *e, int i);         /* 0 when it is dead */
+int ensemble_election_port(const struct ensemble *e, int i);
+int ensemble_pid(const struct ensemble *e, int i); /* 0 when it is dead */
 
 void ensemble_kill(struct ensemble *e, int i);   /* SIGKILL; gone when this returns */
 void ensemble_freeze(struct ensemble *e, int i); /* SIGSTOP */

@@ -1,0 +1,219 @@
+/* Ensembles: observers, local sessions, and ensembles that change while a lock is held. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zookeeper/zookeeper.h>
+
+#include "workout.h"
+
+#define TICK 500
+#define TIMEOUT 4000
+/* Of a lock that is to be held through restarts. ms */
+#define LONG_TIMEOUT 30000
+#define CONTENDERS 20
+
+static struct ensemble *begin(const struct ensemble_options *options)
+{
+    struct ensemble *e = ensemble_start(options);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(e);
+    return e;
+}
+
+static void work_out(const struct ensemble *e)
+{
+    struct field field = field_of_each(e, TIMEOUT, TICK);
+    workout(&field, "/workout");
+}
+
+/* --- who votes ------------------------------------------------------------------------------- */
+
+static void test_observer(void)
+{
+    struct ensemble *e = begin(&(struct ensemble_options){.servers = 4, .observers = 1});
+    CU_ASSERT(ensemble_ask_until(e, 3, "srvr", "Mode: observer", true, SOON));
+    work_out(e);
+    ensemble_stop(e);
+    holds("three servers and an observer", "acquire, hand over, from behind each of the four");
+}
+
+static bool feeds(struct ensemble *e, int i)
+{
+    char *answer = ensemble_ask(e, i, "mntr");
+    const char *line = answer ? strstr(answer, "zk_synced_observers\t") : NULL;
+    bool some = line && atoi(strchr(line, '\t')) > 0;
+    free(answer);
+    return some;
+}
+
+static bool a_follower_feeds(struct ensemble *e)
+{
+    int64_t end = now_ms() + SOON;
+    int leader = ensemble_leader(e);
+    do {
+        for (int i = 0; i < 3; i++) {
+            if (i != leader && feeds(e, i)) {
+                return true;
+            }
+        }
+    } while (look_again(end));
+    return false;
+}
+
+/* The observer is fed by a follower instead of the leader. */
+static void test_observer_master(void)
+{
+    char extra[64]; /* one port on three hosts: no other program's, while PIDs differ */
+    snprintf(extra, sizeof extra, "observerMasterPort=%d", 20000 + getpid() % 10000);
+    struct ensemble *e =
+        begin(&(struct ensemble_options){.servers = 4, .observers = 1, .own_hosts = true, .extra = extra});
+    CU_ASSERT(ensemble_ask_until(e, 3, "srvr", "Mode: observer", true, SOON));
+    CU_ASSERT(a_follower_feeds(e));
+    work_out(e);
+    ensemble_stop(e);
+    holds("observer master (`observerMasterPort`)", "acquire, hand over, from behind each of the four");
+}
+
+/* --- local sessions --------------------------------------------------------------------------- */
+
+static void test_local_sessions_upgraded(void)
+{
+    struct ensemble *e = begin(&(struct ensemble_options){
+        .servers = 3, .extra = "localSessionsEnabled=true\nlocalSessionsUpgradingEnabled=true"});
+    work_out(e);
+    ensemble_stop(e);
+    holds("local sessions that are upgraded", "acquire, hand over");
+}
+
+/* A local session has no ephemeral znodes: refused at the first acquire, behind whichever server. */
+static void test_local_sessions(void)
+{
+    struct ensemble *e = begin(&(struct ensemble_options){
+        .servers = 3, .extra = "localSessionsEnabled=true\nlocalSessionsUpgradingEnabled=false"});
+    for (int i = 0; i < 3; i++) {
+        zkl_session *session = contest_session(ensemble_address(e, i), TIMEOUT, TICK);
+        zkl_lock *lock = contest_lock(session, "/local", NULL);
+        zkl_error err = {.code = 0};
+        CU_ASSERT_NOT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, &err), ZKL_OK);
+        CU_ASSERT_EQUAL(err.zk_code, ZEPHEMERALONLOCALSESSION);
+        zkl_lock_free(lock);
+        CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    }
+    ensemble_stop(e);
+    holds("local sessions that are not upgraded", "no lock: the first acquire is refused");
+}
+
+/* --- ensembles that change ---------------------------------------------------------------------- */
+
+/* Each server ends and begins, a follower first and the leader last; jars NULL: as the same version. */
+static void restart_all(struct ensemble *e, const struct queue_of *queue, const char *jars)
+{
+    int leader = ensemble_leader(e);
+    for (int n = 1; n <= ensemble_size(e); n++) {
+        int i = (leader + n) % ensemble_size(e);
+        CU_ASSERT(lease_becomes(queue->locks[0], LONG_TIMEOUT / 2));
+        ensemble_kill(e, i);
+        bool up = jars ? ensemble_restart_with_jars(e, i, jars) : ensemble_restart(e, i);
+        CU_ASSERT(up && ensemble_wait(e, 120000));
+        CU_ASSERT(zkl_lock_is_held(queue->locks[0]));
+    }
+    CU_ASSERT(lease_becomes(queue->locks[0], LONG_TIMEOUT / 2));
+}
+
+static void test_rolling_restart(void)
+{
+    struct ensemble *e = begin(&(struct ensemble_options){.servers = 3});
+    struct field field = field_of(ensemble_servers(e), LONG_TIMEOUT, TICK);
+    struct queue_of queue = queue_up(&field, "/rolling", 1 + CONTENDERS);
+    restart_all(e, &queue, NULL);
+    queue_drain(&queue);
+    ensemble_stop(e);
+    holds("rolling restart", "held throughout, 20 queued, granted in their order");
+}
+
+static bool runs_version(struct ensemble *e, int i, char *version, size_t size)
+{
+    char *answer = ensemble_ask(e, i, "srvr");
+    bool found = answer && sscanf(answer, "Zookeeper version: %15[0-9.]", version) == 1 && size >= 16;
+    free(answer);
+    return found;
+}
+
+static void test_rolling_upgrade(void)
+{
+    const char *newer = getenv("ZKLOCK_NEWER_JARS");
+    char before[16], after[16], text[64];
+    if (!newer) {
+        printf("left out: no newer server, as Debian's archive is out of reach ... ");
+        return;
+    }
+    struct ensemble *e = begin(&(struct ensemble_options){.servers = 3});
+    CU_ASSERT(runs_version(e, 0, before, sizeof before));
+    struct field field = field_of(ensemble_servers(e), LONG_TIMEOUT, TICK);
+    struct queue_of queue = queue_up(&field, "/rolling", 1 + CONTENDERS);
+    restart_all(e, &queue, newer);
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT(runs_version(e, i, after, sizeof after));
+        CU_ASSERT(strcmp(after, before) != 0 || strcmp(newer, ensemble_jars()) == 0);
+    }
+    queue_drain(&queue);
+    ensemble_stop(e);
+    snprintf(text, sizeof text, "rolling upgrade to %s", after);
+    holds(text, "held throughout, 20 queued, granted in their order");
+}
+
+static void ignore_event(zhandle_t *zh, int type, int state, const char *path, void *context)
+{
+    (void)zh, (void)type, (void)state, (void)path, (void)context;
+}
+
+/* zoo_reconfig, until the ensemble takes it. */
+static bool reconfigure(zhandle_t *zh, const char *joining, const char *leaving)
+{
+    char config[4096];
+    struct Stat stat;
+    int64_t end = now_ms() + 2 * SOON;
+    int length, code;
+    do {
+        length = sizeof config;
+        code = zoo_reconfig(zh, joining, leaving, NULL, -1, config, &length, &stat);
+    } while (code != ZOK && look_again(end));
+    if (code != ZOK) {
+        fprintf(stderr, "reconfig: %s\n", zerror(code));
+    }
+    return code == ZOK;
+}
+
+/* A follower leaves the ensemble and joins it again. */
+static void test_reconfiguration(void)
+{
+    struct ensemble *e = begin(&(struct ensemble_options){.servers = 3, .extra = "reconfigEnabled=true\nskipACL=yes"});
+    struct field field = field_of(ensemble_servers(e), LONG_TIMEOUT, TICK);
+    struct queue_of queue = queue_up(&field, "/reconfigured", 6);
+    zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
+    zhandle_t *zh = zookeeper_init(ensemble_servers(e), ignore_event, LONG_TIMEOUT, NULL, NULL, 0);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(zh);
+    int leader = ensemble_leader(e), i = leader == 0 ? 1 : 0;
+    char leaving[8], joining[128];
+    snprintf(leaving, sizeof leaving, "%d", i + 1);
+    snprintf(joining, sizeof joining, "server.%d=127.0.0.1:%d:%d:participant;127.0.0.1:%d", i + 1,
+             ensemble_quorum_port(e, i), ensemble_election_port(e, i), ensemble_port(e, i));
+    CU_ASSERT(reconfigure(zh, NULL, leaving));
+    CU_ASSERT(lease_becomes(queue.locks[0], LONG_TIMEOUT / 2));
+    CU_ASSERT(reconfigure(zh, joining, NULL));
+    CU_ASSERT(lease_becomes(queue.locks[0], LONG_TIMEOUT / 2));
+    zookeeper_close(zh);
+    queue_drain(&queue);
+    ensemble_stop(e);
+    holds("reconfiguration: a server leaves and joins", "held throughout, granted in order");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct check_case cases[] = {
+        T(test_observer),        T(test_observer_master), T(test_local_sessions_upgraded), T(test_local_sessions),
+        T(test_rolling_restart), T(test_rolling_upgrade), T(test_reconfiguration)};
+    if (!ensemble_available()) {
+        return 77;
+    }
+    return check_main("ensembles", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+}

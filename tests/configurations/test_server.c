@@ -1,0 +1,274 @@
+/* Configurations of one server. Each test starts its own. */
+#include <string.h>
+
+#include "workout.h"
+
+#define TICK 500
+#define TIMEOUT 4000
+
+static struct ensemble *begin(const struct ensemble_options *options)
+{
+    struct ensemble *e = ensemble_start(options);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(e);
+    return e;
+}
+
+static void work_out(const struct ensemble *e)
+{
+    struct field field = field_of(ensemble_servers(e), TIMEOUT, TICK);
+    workout(&field, "/workout");
+}
+
+/* The command's exit status. */
+static int doctor(const struct ensemble *e, const char *options)
+{
+    char line[512];
+    snprintf(line, sizeof line, "'%s' -q -s %s %s doctor >/dev/null 2>&1", ZKLOCK_COMMAND, ensemble_servers(e),
+             options);
+    int status = system(line);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* A counter of the server's: that its configuration is in force. */
+static bool counted(struct ensemble *e, const char *counter)
+{
+    char name[64];
+    char *answer = ensemble_ask(e, 0, "mntr");
+    snprintf(name, sizeof name, "\nzk_%s\t", counter);
+    const char *line = answer ? strstr(answer, name) : NULL;
+    bool some = line && atol(line + strlen(name)) > 0;
+    free(answer);
+    return some;
+}
+
+static void test_default_whitelist(void)
+{
+    struct ensemble *e =
+        begin(&(struct ensemble_options){.extra = "4lw.commands.whitelist=srvr\nmaxSessionTimeout=10000"});
+    work_out(e);
+    CU_ASSERT_EQUAL(doctor(e, "--tick 500ms --session-timeout 4s"), 0);
+    ensemble_stop(e);
+    holds("`4lw.commands.whitelist=srvr` (the default)", "acquire, hand over; `doctor` is content");
+}
+
+static void test_ticks(void)
+{
+    static const int ticks[] = {200, 6000};
+    for (int i = 0; i < 2; i++) {
+        struct ensemble *e = begin(&(struct ensemble_options){.tick_ms = ticks[i]});
+        struct field field = field_of(ensemble_servers(e), 4 * ticks[i] + 1000, ticks[i]);
+        workout(&field, "/workout");
+        ensemble_stop(e);
+    }
+    holds("`tickTime` 200 and 6000", "acquire, hand over");
+}
+
+/* What is held is renewed in time, whatever the servers make of the timeout that was asked for. */
+static void hold_on(const struct ensemble *e, int64_t asked_ms, int64_t granted_ms)
+{
+    zkl_session *session = contest_session(ensemble_servers(e), asked_ms, TICK);
+    CU_ASSERT_EQUAL(zkl_session_timeout_ms(session), granted_ms);
+    zkl_lock *lock = contest_holder(session, "/held");
+    int64_t end = now_ms() + granted_ms + TICK;
+    while (zkl_lock_is_held(lock) && look_again(end)) {
+    }
+    CU_ASSERT(zkl_lock_is_held(lock));
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+}
+
+static void test_clamped_timeouts(void)
+{
+    struct ensemble *e = begin(&(struct ensemble_options){.extra = "minSessionTimeout=5000\nmaxSessionTimeout=7000"});
+    hold_on(e, 2000, 5000);
+    hold_on(e, 60000, 7000);
+    work_out(e);
+    ensemble_stop(e);
+    holds("`minSessionTimeout`, `maxSessionTimeout` that clamp", "the granted timeout counts; held beyond one timeout");
+}
+
+/* Who waits in the throttler for longer than a millisecond is told so, and asks again. */
+static void test_throttled_requests(void)
+{
+    struct ensemble *e = begin(&(struct ensemble_options){
+        .extra = "request_throttle_max_requests=1\nrequest_throttle_stall_time=20\nthrottled_op_wait_time=1"});
+    work_out(e);
+    CU_ASSERT(counted(e, "throttled_ops"));
+    ensemble_stop(e);
+    holds("`request_throttle_max_requests=1`, `throttled_op_wait_time=1`",
+          "acquire, hand over: refused requests are sent again");
+}
+
+static void test_throttled_connections(void)
+{
+    struct ensemble *e = begin(&(struct ensemble_options){
+        .extra = "connection_throttle_tokens=2\nconnection_throttle_fill_time=200\nconnection_throttle_fill_count=2"});
+    work_out(e);
+    CU_ASSERT(counted(e, "connection_rejected"));
+    ensemble_stop(e);
+    holds("`connection_throttle_tokens=2`", "acquire, hand over: sessions open later");
+}
+
+static void test_connection_limit(void)
+{
+    struct ensemble *e = begin(&(struct ensemble_options){.extra = "maxClientCnxns=2"});
+    struct field field = field_of(ensemble_servers(e), TIMEOUT, TICK);
+    struct queue_of queue = queue_up(&field, "/limited", 2);
+    zkl_error err;
+    CU_ASSERT_EQUAL(try_session(ensemble_servers(e), TIMEOUT, TICK, &err), ZKL_ECONNECT);
+    queue_drain(&queue);
+    int64_t end = now_ms() + SOON;
+    while (try_session(ensemble_servers(e), TIMEOUT, TICK, &err) != ZKL_OK && look_again(end)) {
+    }
+    CU_ASSERT_EQUAL(try_session(ensemble_servers(e), TIMEOUT, TICK, &err), ZKL_OK);
+    ensemble_stop(e);
+    holds("`maxClientCnxns=2`",
+          "two sessions hand over; the third ends with `ZKL_ECONNECT`, and opens when one is closed");
+}
+
+static void make(struct recorder *eye, const char *path, const char *text)
+{
+    struct zkl__op op = op_create(path, text, ZKL__PERSISTENT);
+    CU_ASSERT_EQUAL(recorder_do(eye, &op)->reply.rc, ZKL__RC_OK);
+}
+
+/* The directory and two contenders. */
+static void test_quota(void)
+{
+    struct ensemble *e = begin(&(struct ensemble_options){.extra = "enforceQuota=true"});
+    struct recorder *eye = queue_eye(ensemble_servers(e));
+    struct field field = field_of(ensemble_servers(e), TIMEOUT, TICK);
+    zkl_error err;
+    make(eye, "/narrow", NULL);
+    make(eye, "/zookeeper/quota/narrow", NULL);
+    make(eye, "/zookeeper/quota/narrow/zookeeper_stats", "count=1,bytes=0");
+    make(eye, "/zookeeper/quota/narrow/zookeeper_limits", "count=-1,bytes=-1=;byteHardLimit=-1;countHardLimit=3");
+    struct queue_of queue = queue_up(&field, "/narrow", 2);
+    zkl_session *session = contest_session(ensemble_servers(e), TIMEOUT, TICK);
+    zkl_lock *lock = contest_lock(session, "/narrow", NULL);
+    int code = zkl_lock_acquire(lock, SOON, NULL, &err);
+    printf("quota: %s: %s\n", zkl_error_name(code), err.text);
+    CU_ASSERT(code != ZKL_OK && code != ZKL_ETIMEOUT);
+    queue_drain(&queue);
+    CU_ASSERT(queue_becomes(eye, "/narrow", 0));
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, &err), ZKL_OK);
+    zkl_lock_free(lock);
+    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    recorder_free(eye);
+    ensemble_stop(e);
+    holds("`enforceQuota=true`", "who exceeds the quota is refused; the others hand over; later it is granted");
+}
+
+static void test_enforced_authentication(void)
+{
+    struct ensemble *e =
+        begin(&(struct ensemble_options){.extra = "enforce.auth.enabled=true\nenforce.auth.schemes=digest"});
+    work_out(e);
+    ensemble_stop(e);
+    holds("`enforce.auth.enabled=true`, `digest`", "acquire, hand over: the session's own identity is enough");
+}
+
+/* Directories go away between any two acquires. */
+static void test_containers_reaped(void)
+{
+    struct ensemble *e = begin(&(struct ensemble_options){.java = "-Dznode.container.checkIntervalMs=20"});
+    struct recorder *eye = queue_eye(ensemble_servers(e));
+    zkl_session *session = contest_session(ensemble_servers(e), TIMEOUT, TICK);
+    zkl_lock *lock = contest_lock(session, "/reaped/lock", NULL);
+    for (int i = 0; i < 5; i++) {
+        int64_t end = now_ms() + SOON;
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        while (queue_look(eye, "/reaped")->rc != ZKL__RC_NONODE && look_again(end)) {
+        }
+        CU_ASSERT_EQUAL(queue_look(eye, "/reaped")->rc, ZKL__RC_NONODE);
+    }
+    zkl_lock_free(lock);
+    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    work_out(e);
+    recorder_free(eye);
+    ensemble_stop(e);
+    holds("containers reaped every 20 ms", "acquire, hand over: directories are made again");
+}
+
+static void test_ipv6(void)
+{
+    struct ensemble *e = begin(&(struct ensemble_options){.ipv6 = true});
+    work_out(e);
+    CU_ASSERT_EQUAL(doctor(e, "--tick 500ms --session-timeout 4s"), 0);
+    ensemble_stop(e);
+    holds("IPv6 (`[::1]:2181`)", "acquire, hand over; `doctor` is content");
+}
+
+/* The znodes of both, the queue and the chroot, in one transaction: nobody queues again in between. */
+static void delete_chroot(struct recorder *eye, const struct queue_of *q)
+{
+    char paths[2][600];
+    struct zkl__op parts[4];
+    for (int i = 0; i < 2; i++) {
+        char name[512];
+        CU_ASSERT(zkl_lock_node(q->locks[i], name, sizeof name) > 0);
+        snprintf(paths[i], sizeof paths[i], "/inner/lock/%s", name);
+        parts[i] = op_delete(paths[i], -1);
+    }
+    parts[2] = op_delete("/inner/lock", -1);
+    parts[3] = op_delete("/inner", -1);
+    struct zkl__op multi = op_multi(parts, 4);
+    CU_ASSERT_EQUAL(recorder_do(eye, &multi)->reply.rc, ZKL__RC_OK);
+}
+
+/* The holder is told, the waiter ends with a name, nobody hangs, and later all goes on. */
+static void test_chroot_deleted(void)
+{
+    struct ensemble *e = begin(NULL);
+    struct recorder *eye = queue_eye(ensemble_servers(e));
+    char servers[128];
+    make(eye, "/inner", NULL);
+    snprintf(servers, sizeof servers, "%s/inner", ensemble_servers(e));
+    struct field field = field_of(servers, TIMEOUT, TICK);
+    struct queue_of q = queue_up(&field, "/lock", 2);
+    delete_chroot(eye, &q);
+    int64_t end = now_ms() + SOON;
+    while (zkl_lock_is_held(q.locks[0]) && look_again(end)) {
+    }
+    CU_ASSERT(!zkl_lock_is_held(q.locks[0]));
+    CU_ASSERT_EQUAL(waiter_end(&q.waiters[1]), ZKL_ENOENT);
+    CU_ASSERT_EQUAL(zkl_lock_release(q.locks[0], NULL), ZKL_ELOST);
+    make(eye, "/inner", NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(q.locks[0], SOON, NULL, NULL), ZKL_OK);
+    waiter_queue(&q.waiters[1], q.locks[1], ZKL_WAIT_FOREVER);
+    queue_drain(&q);
+    recorder_free(eye);
+    ensemble_stop(e);
+    holds("a chroot deleted while in use",
+          "the holder is told; waiters end with `ZKL_ENOENT`; all goes on when it is there again");
+}
+
+static void test_skip_acl(void)
+{
+    struct ensemble *e = begin(&(struct ensemble_options){.extra = "skipACL=yes"});
+    work_out(e);
+    ensemble_stop(e);
+    holds("`skipACL=yes`", "acquire, hand over");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct check_case cases[] = {T(test_default_whitelist),
+                                              T(test_ticks),
+                                              T(test_clamped_timeouts),
+                                              T(test_throttled_requests),
+                                              T(test_throttled_connections),
+                                              T(test_connection_limit),
+                                              T(test_quota),
+                                              T(test_enforced_authentication),
+                                              T(test_containers_reaped),
+                                              T(test_ipv6),
+                                              T(test_chroot_deleted),
+                                              T(test_skip_acl)};
+    if (!ensemble_available()) {
+        return 77;
+    }
+    return check_main("configurations of one server", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+}
