@@ -376,6 +376,7 @@ static void on_watch(struct zkl__contender *c, const struct zkl__contender_event
     if (announced) {
         c->proved = false;
         c->unlisted = true;
+        c->shown_at = ev->now; /* on this ordered connection our own watch would have fired before */
         zkl__contender_move(c, ZKL__PROVING, "who was before us announces its release");
     } else {
         zkl__contender_move(c, ZKL__LISTING, "who was before us went or changed");

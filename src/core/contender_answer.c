@@ -182,13 +182,31 @@ static void on_list(struct zkl__contender *c, const struct zkl__contender_event 
 
 /* --- other answers ------------------------------------------------------------------------------------------------- */
 
+/* Our prefix and a number. A damaged reply may have no name, an empty one, or another's. */
+static bool is_created_name(const struct zkl__contender *c, const char *name)
+{
+    size_t length = strlen(c->prefix);
+    return name && strncmp(name, c->prefix, length) == 0 && name[length] && strlen(name) < ZKL__NAME_MAX;
+}
+
+/* The server refused this copy of the create, and says nothing of an earlier one whose answer was lost: that may have been applied,
+ * by a server that took the seal. So the uuid stays, and the list behind the next create shows what carries it. */
+static void create_unsealed(struct zkl__contender *c)
+{
+    c->sealed = false;
+    zkl__uuid_unseal(c->uuid);
+    zkl__name_prefix(c->prefix, c->uuid, c->config.rule->tag);
+    zkl__core_trace(c->core, c, "the servers take no seal: again without one");
+}
+
 static void on_create(struct zkl__contender *c, const struct zkl__contender_event *ev,
                       struct zkl__contender_actions *out)
 {
     const struct zkl__reply *reply = ev->reply;
     if (reply->rc == ZKL__RC_OK) {
-        if (strlen(reply->name) >= ZKL__NAME_MAX) {
-            c->unsure = true; /* cannot be: treated as a lost reply */
+        if (!is_created_name(c, reply->name)) {
+            c->unsure = true; /* the reply names no node of ours: whether there is one, the list shows */
+            zkl__core_trace(c->core, c, "the create's reply names no node of ours: its fate is unknown");
             zkl__contender_put_off(c, ev->now);
             return;
         }
@@ -215,8 +233,7 @@ static void on_create(struct zkl__contender *c, const struct zkl__contender_even
         zkl__contender_advance(c, ev, out);
     } else if (reply->rc == ZKL__RC_INVALIDACL && c->sealed) {
         zkl__core_seal_off(c->core); /* no digest scheme there: as the others do it */
-        zkl__contender_new_attempt(c);
-        zkl__contender_move(c, ZKL__NEW, "the servers take no seal");
+        create_unsealed(c);
         zkl__contender_advance(c, ev, out);
     } else if (reply->rc != ZKL__RC_OK) {
         zkl__contender_fail_by_reply(c, ev, out);

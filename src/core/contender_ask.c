@@ -185,6 +185,29 @@ static bool advance_mark(struct zkl__contender *c, struct zkl__contender_actions
     return false;
 }
 
+/* Somebody may remove our node by hand, and others of this session learn of that and are granted before us: so what shows it is not to be
+ * older than a heartbeat, within which a holder would learn of it, too. A multi-contender has a rule of its own (joint.c, look_again). */
+static bool is_shown(const struct zkl__contender *c, const struct zkl__contender_event *ev)
+{
+    return c->joint || ev->now - c->shown_at <= zkl__lease_heartbeat(zkl__core_timeout(c->core)) ||
+           (ev->kind == ZKL__CE_REPLY && ev->role == ZKL__ROLE_PROVE);
+}
+
+static void advance_proving(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                            struct zkl__contender_actions *out)
+{
+    if (!advance_mark(c, out)) {
+        return;
+    }
+    bool shown = is_shown(c, ev);
+    if (ev->leased && c->czxid && !ev->grant_waits && shown) {
+        zkl__contender_grant(c, ev, out);
+    } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE)) && (ev->leased ? !shown : !c->proved)) {
+        c->proved = true;
+        zkl__ask_node(c, out, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node);
+    }
+}
+
 /* Now, not when the attempt began: the session it is made in may have another identity, or none. */
 static void name_place(struct zkl__contender *c)
 {
@@ -274,15 +297,7 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
         }
         break;
     default: /* ZKL__PROVING: the others do not wait */
-        if (!advance_mark(c, out)) {
-            break;
-        }
-        if (ev->leased && c->czxid && !ev->grant_waits) {
-            zkl__contender_grant(c, ev, out);
-        } else if (!ev->leased && !c->proved) {
-            c->proved = true;
-            zkl__ask_node(c, out, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node);
-        }
+        advance_proving(c, ev, out);
         break;
     }
 }

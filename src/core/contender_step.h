@@ -177,6 +177,7 @@ struct zkl__contender {
     uint32_t unsent;    /* roles of operations that could not be sent, and are to be told so */
     uint32_t held_back; /* roles asked for that the joint has not sent yet */
     int64_t listed_at;  /* when its last list was sent */
+    int64_t shown_at;   /* when what last showed our node was sent: its create, a list, a check */
     size_t timer;       /* place in the heap + 1; 0: none */
     int64_t wake;
 

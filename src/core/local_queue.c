@@ -277,16 +277,32 @@ void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c)
     chain(core, c->queue);
 }
 
-/* Not asked by this contender; but since it follows another its own list was answered earlier, and so was sent earlier than this one:
- * its node has to be there. If not, it looks for itself. */
-static void check_follower(struct zkl__core *core, struct zkl__contender *c, const struct zkl__reply *reply,
-                           const struct zkl__list_index *index, int64_t sent)
+/* Not asked by this contender; but since it follows another, or is first, its own list or create was answered earlier, and so was sent
+ * earlier than this one: its node has to be there. If not, it looks for itself. */
+static void check_reader(struct zkl__core *core, struct zkl__contender *c, const struct zkl__reply *reply,
+                         const struct zkl__list_index *index, int64_t sent)
 {
     if (zkl__list_has(reply, index, c->node)) {
-        c->listed_at = sent;
-    } else {
+        c->listed_at = c->shown_at = sent;
+    } else if (c->ahead) {
         zkl__local_unfollow(c);
         zkl__core_feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_WATCH});
+    } else {
+        zkl__core_feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_LOOK});
+    }
+}
+
+/* One that reads the lists of others. */
+static bool is_reader(const struct zkl__contender *c)
+{
+    return (c->ahead && !c->handed) || (c->state == ZKL__PROVING && !c->joint);
+}
+
+/* It looks for its node in the list that it asked for: what follows rests on that. */
+static void note_shown(struct zkl__contender *c, const struct zkl__contender_event *event, int64_t sent)
+{
+    if (event->reply->rc == ZKL__RC_OK) {
+        c->shown_at = sent;
     }
 }
 
@@ -298,9 +314,10 @@ static void answer_all(struct zkl__core *core, struct zkl__local_queue *q, uint6
         if (c->list == list) {
             c->list = 0;
             c->in_flight--;
+            note_shown(c, &event, sent);
             zkl__core_feed(core, c, event);
-        } else if (event.reply->rc == ZKL__RC_OK && c->ahead && !c->handed) {
-            check_follower(core, c, event.reply, event.index, sent);
+        } else if (event.reply->rc == ZKL__RC_OK && is_reader(c)) {
+            check_reader(core, c, event.reply, event.index, sent);
         }
     }
 }
@@ -312,7 +329,7 @@ static struct zkl__list_index *index_for(const struct zkl__local_queue *q, uint6
     size_t readers = 0;
     const struct zkl__contender *one = NULL;
     for (const struct zkl__contender *c = q->first; c && readers <= FEW; c = c->next_local) {
-        if (c->node[0] && (c->list == list || (c->ahead && !c->handed))) {
+        if (c->node[0] && (c->list == list || is_reader(c))) {
             readers++;
             one = c;
         }

@@ -67,7 +67,7 @@ struct zkl__name zkl__name_parse(const char *name)
 {
     struct zkl__name parsed = {ZKL_KIND_FOREIGN, 0, NULL};
     size_t length = strlen(name);
-    const char *number = number_of(name, length, &parsed.sequence);
+    const char *number = length <= ZKL__NAME_LONGEST ? number_of(name, length, &parsed.sequence) : NULL;
     if (!number) {
         return parsed;
     }
@@ -132,6 +132,18 @@ void zkl__uuid_format(char *out, const uint8_t bytes[16])
 void zkl__uuid_seal(char *uuid)
 {
     uuid[UUID_VERSION] = '8';
+}
+
+void zkl__uuid_unseal(char *uuid)
+{
+    uuid[UUID_VERSION] = '4';
+}
+
+bool zkl__uuid_same(const char *one, const char *other)
+{
+    const size_t rest = UUID_VERSION + 1;
+    return strncmp(one, other, UUID_VERSION) == 0 && one[UUID_VERSION] && other[UUID_VERSION] &&
+           strncmp(one + rest, other + rest, ZKL__UUID_LENGTH - rest) == 0;
 }
 
 bool zkl__name_sealed(const char *name)

@@ -11,7 +11,9 @@
 #include <zklock/queue.h>
 
 #define ZKL__UUID_LENGTH 36 /* dashed, lower case: Curator needs the dashes, go-zookeeper panics on shorter ones */
-#define ZKL__NAME_MAX 64    /* "_c_" uuid "-__READ__" and eleven digits, with room */
+#define ZKL__NAME_LONGEST \
+    255 /* bytes: a longer name is nobody's. No library's contender has one, and it may be too long to ask about */
+#define ZKL__NAME_MAX 64 /* "_c_" uuid "-__READ__" and eleven digits, with room */
 
 struct zkl__name {
     zkl_kind kind;
@@ -48,6 +50,10 @@ void zkl__uuid_format(char *out, const uint8_t bytes[16]);
 /* The uuid of a contender whose node nobody but its own session may write says so: version 8 of RFC 9562, "for one's own uses". Other
  * libraries' are of version 4. */
 void zkl__uuid_seal(char *uuid);
+/* Takes that back. */
+void zkl__uuid_unseal(char *uuid);
+/* Both texts begin with the same uuid, sealed or not: nodes of one attempt. */
+bool zkl__uuid_same(const char *one, const char *other);
 /* Whether it is the name of such a node. Its session must not write it either, but to announce its release. */
 bool zkl__name_sealed(const char *name);
 

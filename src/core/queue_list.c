@@ -15,8 +15,8 @@ bool zkl__list_ignore(struct zkl__contender *c, const char *name)
 /* In a long queue nearly all are others': what only ours have is looked at before the whole name is. */
 static bool is_mine(const struct zkl__contender *c, const char *name)
 {
-    return strncmp(name, "_c_", 3) == 0 && strncmp(name + 3, c->uuid, ZKL__UUID_LENGTH) == 0 &&
-           zkl__name_parse(name).uuid && strlen(name) < ZKL__NAME_MAX && !is_ignored(c, name);
+    return strncmp(name, "_c_", 3) == 0 && zkl__uuid_same(name + 3, c->uuid) && zkl__name_parse(name).uuid &&
+           strlen(name) < ZKL__NAME_MAX && !is_ignored(c, name);
 }
 
 /* --- the index ----------------------------------------------------------------------------------------------------- */
@@ -182,5 +182,6 @@ const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__
 
 bool zkl__list_forged(const struct zkl__contender *c, const char *name, const struct zkl__stat *stat)
 {
-    return zkl__stat_forged(zkl__name_parse(name).kind, stat, c->czxid);
+    /* No czxid is a reply without a stat: every znode but the root has one (PrepRequestProcessor, StatPersisted). */
+    return stat->czxid != 0 && zkl__stat_forged(zkl__name_parse(name).kind, stat, c->czxid);
 }

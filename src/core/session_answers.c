@@ -55,7 +55,9 @@ static enum zkl__proof proof_of(enum zkl__op_kind kind, enum zkl__rc rc)
     return kind == ZKL__OP_SYNC ? ZKL__PROOF_SYNC : ZKL__PROOF_COMMIT;
 }
 
-static void prove(struct zkl__core *core, enum zkl__op_kind kind, int64_t sent, enum zkl__rc rc)
+/* asker: is told by the answer itself. */
+static void prove(struct zkl__core *core, const struct zkl__contender *asker, enum zkl__op_kind kind, int64_t sent,
+                  enum zkl__rc rc)
 {
     int64_t left = core->lease.until - core->now;
     if (!zkl__lease_answer(&core->lease, proof_of(kind, rc), sent, core->now)) {
@@ -66,10 +68,18 @@ static void prove(struct zkl__core *core, enum zkl__op_kind kind, int64_t sent, 
     }
     for (struct zkl__contender *c = core->holders, *next; c; c = next) {
         next = c->next_holder;
-        if (c->state == ZKL__PROVING && zkl__core_leased(core)) {
+        if (c->state == ZKL__PROVING && zkl__core_leased(core) && c != asker) {
             zkl__core_feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_TIME});
         }
     }
+}
+
+/* Such an answer says that our node was there; that of a check also where we may not read it (see proof_of). */
+static bool shows_node(enum zkl__role role, enum zkl__rc rc)
+{
+    bool check = role == ZKL__ROLE_PROVE || role == ZKL__ROLE_BEAT;
+    bool other = role == ZKL__ROLE_CREATE || role == ZKL__ROLE_STAT || role == ZKL__ROLE_MARK;
+    return rc == ZKL__RC_OK ? check || other : rc == ZKL__RC_NOAUTH && check;
 }
 
 void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p, const struct zkl__reply *reply)
@@ -81,10 +91,13 @@ void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p, const stru
     }
     if (was.contender) {
         was.contender->unsent &= ~(1u << was.role);
+        if (shows_node(was.role, reply->rc)) {
+            was.contender->shown_at = was.sent;
+        }
     }
     if (zkl__rc_answered(reply->rc)) {
         zkl__histogram_add(&core->stats.all.request, core->now - was.sent);
-        prove(core, was.kind, was.sent, reply->rc);
+        prove(core, was.role == ZKL__ROLE_PROVE ? was.contender : NULL, was.kind, was.sent, reply->rc);
     } else if (reply->rc == ZKL__RC_UNKNOWN) {
         core->stats.all.unanswered++;
     }

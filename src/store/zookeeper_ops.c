@@ -197,9 +197,24 @@ void zkl__zk_data_came(int rc, const char *value, int length, const struct Stat 
     op_done(op_of(data), rc, &reply);
 }
 
+/* The library takes a reply that ends too early for a whole one: the names that are missing are NULL. */
+static bool is_whole(const struct String_vector *names)
+{
+    for (int32_t i = 0; names && i < names->count; i++) {
+        if (!names->data[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void zkl__zk_children_came(int rc, const struct String_vector *names, const struct Stat *stat, const void *data)
 {
     struct zkl__reply reply = {.stat = stat_of(stat)};
+    if (rc == ZOK && !is_whole(names)) {
+        rc = ZTHROTTLEDOP; /* as if the server had put it off: it is sent again later */
+        names = NULL;
+    }
     if (names && names->count > 0) {
         reply.children = (const char *const *)names->data;
         reply.child_count = (size_t)names->count;

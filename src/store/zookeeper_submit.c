@@ -2,10 +2,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "name.h"
 #include "path.h"
 #include "zookeeper_store.h"
 
-#define SENT_PATH_MAX (2 * ZKL_PATH_MAX + 2)
+/* A chroot, a path of a queue, and any contender of it, whoever named that one. */
+#define SENT_PATH_MAX (2 * ZKL_PATH_MAX + ZKL__NAME_LONGEST + 3)
 #define SEQUENCE_DIGITS 11 /* "-2147483647" */
 /* The server drops the connection for a request of 1 MB, and would for each retry. */
 #define REQUEST_BYTES_MAX 1000000

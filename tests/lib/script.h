@@ -72,6 +72,7 @@ struct script_news {
     struct script_op op;
     struct zkl__reply reply;
     char name[SCRIPT_PATH];
+    bool no_name; /* the reply of a create is damaged */
     char data[SCRIPT_DATA];
     char *names; /* of children, one after the other */
     const char **children;
@@ -184,6 +185,8 @@ struct script_op script_answer(struct script *s);
 /* The same, refused by the server with rc. */
 struct script_op script_answer_with(struct script *s, enum zkl__rc rc);
 void script_answer_all(struct script *s); /* until nothing is under way */
+/* The oldest is done, and its answer says that it made a node of this name; NULL: of none. */
+void script_answer_named(struct script *s, const char *name);
 /* Done, but not delivered yet; and the delivery of the oldest. */
 void script_do(struct script *s);
 void script_deliver(struct script *s);

@@ -401,7 +401,7 @@ void script_deliver(struct script *s)
             s->watches[i].known = true;
         }
     }
-    news.reply.name = news.name;
+    news.reply.name = news.no_name ? NULL : news.name;
     news.reply.data = news.data;
     news.reply.children = news.children;
     news.reply.parts = news.parts;
@@ -417,6 +417,15 @@ void script_store_deliver_all(struct script *s)
     while (s->connected && s->news_count > 0) {
         script_deliver(s);
     }
+}
+
+void script_answer_named(struct script *s, const char *name)
+{
+    CU_ASSERT_FATAL(s->op_count > 0 && s->news_count == 0);
+    do_one(s, NULL);
+    s->news[0].no_name = !name;
+    strcpy(s->news[0].name, name ? name : "");
+    script_deliver(s);
 }
 
 struct script_op script_answer(struct script *s)

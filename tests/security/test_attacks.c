@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zookeeper/zookeeper.h>
+
 #include "check.h"
 #include "contest.h"
 #include "ensemble.h"
@@ -233,6 +235,42 @@ static void test_flood(void)
     close_one(session);
 }
 
+/* The recorder sends no name that long: through the client library itself. */
+static void put_long(const char *dir, size_t length)
+{
+    zhandle_t *handle = zookeeper_init(ensemble_servers(server), NULL, TIMEOUT, NULL, NULL, 0);
+    char *path = malloc(strlen(dir) + length + 32);
+    CU_ASSERT_FATAL(handle && path);
+    char *end = path + sprintf(path, "%s/", dir);
+    memset(end, 'A', length);
+    strcpy(end + length, "-lock--000000001");
+    int rc = ZCONNECTIONLOSS;
+    for (int i = 0; rc == ZCONNECTIONLOSS && i < 100; i++) { /* the handle is connecting */
+        rc = zoo_create(handle, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0);
+    }
+    CU_ASSERT_EQUAL(rc, ZOK);
+    free(path);
+    zookeeper_close(handle);
+}
+
+/* A persistent name longer than any library makes, with a contender's end, before everybody: nobody's place, and none to ask about. */
+static void test_long_names(void)
+{
+    zkl_session *session = open_one();
+    zkl_semaphore *semaphore;
+    CU_ASSERT_EQUAL(put("/", "long", ZKL__PERSISTENT), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(put("/", "few", ZKL__PERSISTENT), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(put("/few", "locks", ZKL__PERSISTENT), ZKL__RC_OK);
+    put_long("/long", 5000);
+    put_long("/few/locks", 5000);
+    put_long("/long", 900000);
+    check_grant(session, "/long");
+    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&semaphore, session, "/few", 1, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 1, SOON, NULL, NULL), ZKL_OK);
+    zkl_semaphore_free(semaphore);
+    close_one(session);
+}
+
 /* --- with credentials -------------------------------------------------------------------------------------------------- */
 
 /* All that a stranger may try on a queue in /vault/deep/lock; what each came to. */
@@ -329,8 +367,8 @@ static void test_bad_input(void)
 }
 
 static const struct check_case cases[] = {
-    T(test_persistent_places), T(test_barging),      T(test_stolen_uuid), T(test_flood),    T(test_writing_places),
-    T(test_forged_word),       T(test_creator_only), T(test_given_list),  T(test_bad_input)};
+    T(test_persistent_places), T(test_barging),     T(test_stolen_uuid),  T(test_flood),      T(test_long_names),
+    T(test_writing_places),    T(test_forged_word), T(test_creator_only), T(test_given_list), T(test_bad_input)};
 
 int main(int argc, char **argv)
 {

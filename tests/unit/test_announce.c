@@ -312,6 +312,26 @@ static void test_no_seal(void)
     script_finish(&s);
 }
 
+/* A server took the seal and its answer was lost, the next one takes none: what the first one made must not be forgotten. */
+static void test_no_seal_after_a_lost_reply(void)
+{
+    script_begin(&s);
+    ask(me);
+    script_suspend(&s, 1);
+    script_connect(&s);
+    while (s.ops[0].kind != ZKL__OP_CREATE) {
+        script_answer(&s);
+    }
+    script_answer_with(&s, ZKL__RC_INVALIDACL);
+    script_run(&s, 3000 * MS);
+    STATE(me, "held");
+    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    CU_ASSERT_TRUE(is_sealed(me)); /* the node that was there first */
+    script_release(&s, me);
+    OPS(&s, "delete"); /* nobody may write it but another session: it is not announced */
+    script_finish(&s);
+}
+
 /* The servers refused the identity when the session said it. */
 static void test_unsealed(void)
 {
@@ -473,6 +493,6 @@ TESTS("announce", T(test_spares_the_list), T(test_removed_is_not_announced), T(t
       T(test_a_try_sets_no_watch), T(test_who_waited_announces), T(test_who_did_not_wait_just_goes),
       T(test_who_never_held_announces_nothing), T(test_who_lost_announces_nothing),
       T(test_who_was_handed_announces_later), T(test_a_node_that_was_written_just_goes), T(test_a_lost_answer),
-      T(test_not_our_identity), T(test_no_seal), T(test_unsealed), T(test_who_must_not),
-      T(test_no_answer_about_who_is_before), T(test_no_memory_for_a_look), T(test_removed_while_held), T(test_a_lie),
-      T(test_no_lie), T(test_no_list))
+      T(test_not_our_identity), T(test_no_seal), T(test_no_seal_after_a_lost_reply), T(test_unsealed),
+      T(test_who_must_not), T(test_no_answer_about_who_is_before), T(test_no_memory_for_a_look),
+      T(test_removed_while_held), T(test_a_lie), T(test_no_lie), T(test_no_list))

@@ -208,8 +208,29 @@ static void test_chroot_missing(void)
     script_finish_failed(&s, &me, ZKL_ENOENT);
 }
 
+/* A damaged reply of the create names no node of ours: as if it had been lost. */
+static void test_reply_without_our_name(void)
+{
+    static const char *const names[] = {NULL, "", "lock-0000000000", "_c_"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        for (int lists = 0; lists < 2; lists++) {
+            static const struct zkl__rule nobody = {"-lease-", 0};
+            script_begin(&s);
+            struct zkl__contender_config config = script_config(&me, "/q");
+            config.rule = lists ? config.rule : &nobody;
+            script_contend(&s, &me, &config);
+            script_start(&s, &me, INT64_MAX, false);
+            script_answer_named(&s, names[i]);
+            script_run(&s, 3000 * MS);
+            CU_ASSERT_EQUAL(me.granted, 1);
+            CU_ASSERT_EQUAL(script_ours(&s), 1);
+            script_finish(&s);
+        }
+    }
+}
+
 TESTS("contender removed", T(test_our_node_removed_while_waiting), T(test_our_node_removed_while_proving),
       T(test_our_node_removed_while_held), T(test_our_node_removed_before_the_list),
       T(test_our_node_removed_between_watch_and_stat), T(test_directory_removed_while_waiting),
       T(test_removed_by_somebody_to_fail), T(test_directories_are_made), T(test_directory_reaped_again),
-      T(test_making_in_trouble), T(test_chroot_missing))
+      T(test_making_in_trouble), T(test_chroot_missing), T(test_reply_without_our_name))

@@ -154,7 +154,9 @@ static void test_long(void)
     char *name = malloc(length + 1);
     memset(name, 'a', length);
     strcpy(name + length - 16, "-lock-0000000001");
-    expect(name, ZKL_KIND_LOCK, 1);
+    expect_foreign(name);
+    expect_foreign(name + length - ZKL__NAME_LONGEST - 1);
+    expect(name + length - ZKL__NAME_LONGEST, ZKL_KIND_LOCK, 1);
     memset(name, '9', length);
     expect_foreign(name);
     memset(name, '-', length);
