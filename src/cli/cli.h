@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "exit_code.h"
 
@@ -66,6 +67,11 @@ int cli_usage(const char *command, const char *format, ...) __attribute__((forma
 
 /* Text from the network, without what could steer a terminal; what is no UTF-8 becomes '?'. As much as fits. */
 void cli_printable(const char *text, size_t size, char *out, size_t out_size);
+
+/* The one way for a line that has somebody else's text in it: without what could steer a terminal, and never so wide that the terminal
+ * breaks it, which could make its rest look like a line of ours. A pipe gets it whole. False when it could not be written. */
+enum cli_long { CLI_FOLD, CLI_CUT };
+bool cli_line(FILE *out, enum cli_long too_long, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Cuts a text to so many columns, between characters. */
 void cli_cut(char *text, size_t columns);

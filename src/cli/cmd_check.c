@@ -52,11 +52,11 @@ static bool say(struct cli *cli, const char *path, const zkl_queue *queue)
     }
     size_t holder = queues_holder(queue);
     if (holder == queue->count) {
-        return printf("%s is free\n", path) > 0;
+        return cli_line(stdout, CLI_FOLD, "%s is free", path);
     }
     char who[256];
     queues_who(&queue->entries[holder], who, sizeof who);
-    return printf("%s is held by %s\n", path, who) > 0;
+    return cli_line(stdout, CLI_FOLD, "%s is held by %s", path, who);
 }
 
 static int check(struct cli *cli, const char *path, bool want_me)

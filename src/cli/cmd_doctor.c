@@ -27,7 +27,7 @@ struct doctor {
 __attribute__((format(printf, 4, 5))) static void find(struct doctor *doctor, bool fine, const char *subject,
                                                        const char *format, ...)
 {
-    char text[512];
+    char text[2048];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
@@ -37,7 +37,7 @@ __attribute__((format(printf, 4, 5))) static void find(struct doctor *doctor, bo
         queues_print_json(
             json_pack("{s:i, s:s, s:b, s:s}", "v", QUEUES_VERSION, "subject", subject, "ok", fine, "text", text));
     } else if (!fine || !doctor->cli->quiet) {
-        printf("%-4s %s: %s\n", fine ? "ok" : "BAD", subject, text);
+        cli_line(stdout, CLI_FOLD, "%-4s %s: %s", fine ? "ok" : "BAD", subject, text);
     }
 }
 

@@ -67,18 +67,16 @@ static void show(const struct release *release, size_t index)
     const zkl_queue_entry *entry = &release->queue->entries[index];
     char age[32];
     char who[256];
-    char name[256];
     char session[32];
     queues_session(entry, session, sizeof session);
     queues_age(queues_age_ms(entry), age, sizeof age);
     queues_who(entry, who, sizeof who);
-    cli_printable(entry->name, strlen(entry->name), name, sizeof name);
-    fprintf(stderr, "%s\n  who      %s, %s for %s\n  session  %s\n  token    %" PRId64 "\n  znode    %s\n",
-            release->path, entry->readable ? who : "(not readable)",
-            entry->holds    ? "holds"
-            : entry->forged ? "stray"
-                            : "waits",
-            age, session, entry->token, name);
+    const char *what = entry->holds ? "holds" : entry->forged ? "stray" : "waits";
+    cli_line(stderr, CLI_FOLD, "%s", release->path);
+    cli_line(stderr, CLI_FOLD, "  who      %s, %s for %s", entry->readable ? who : "(not readable)", what, age);
+    cli_line(stderr, CLI_FOLD, "  session  %s", session);
+    cli_line(stderr, CLI_FOLD, "  token    %" PRId64, entry->token);
+    cli_line(stderr, CLI_FOLD, "  znode    %s", entry->name);
 }
 
 /* No terminal, no answer: that must have been said with --yes. */

@@ -167,6 +167,15 @@ static enum event next_event(struct sandbox *sandbox, int timeout_ms, struct sig
     return fds[2].revents ? EVENT_ORPHANED : EVENT_TIME;
 }
 
+/* The last lines of a server's log are among it. */
+static void complain(char *problem)
+{
+    cli_error("sandbox: %s", strsep(&problem, "\n"));
+    for (char *line; (line = strsep(&problem, "\n"));) {
+        cli_line(stderr, CLI_FOLD, "%s", line);
+    }
+}
+
 /* CLI_GO_ON once the servers serve, else the exit code. */
 static int wait_serving(struct sandbox *sandbox)
 {
@@ -184,7 +193,7 @@ static int wait_serving(struct sandbox *sandbox)
                 return EXIT_FAILED;
             }
             if (!sandbox->report.serving) {
-                cli_error("sandbox: %s", sandbox->report.problem);
+                complain(sandbox->report.problem);
                 return EXIT_FAILED;
             }
             return CLI_GO_ON;

@@ -1,9 +1,11 @@
 /* connect.c - a session by the global options. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,7 +44,39 @@ static ssize_t read_all(int fd, char *text, size_t size)
     return got < 0 ? -1 : (ssize_t)length;
 }
 
-/* The file's one line in text. A secret that others can read is none. */
+/* Says what makes the file no place for a secret: others can read it, or choose what it says. */
+static bool is_private(const char *file, const struct stat *status)
+{
+    if (status->st_mode & (S_IRWXG | S_IRWXO)) {
+        cli_error("--auth-file %s: others can read it; chmod 600 it, and change the secret", file);
+        return false;
+    }
+    if (status->st_uid != 0 && status->st_uid != geteuid()) {
+        cli_error("--auth-file %s: it belongs to user %u, who chooses what it says; chown it to root or to user %u",
+                  file, (unsigned)status->st_uid, (unsigned)geteuid());
+        return false;
+    }
+    return true;
+}
+
+/* Ends the text behind its one line. */
+static bool is_one_line(const char *file, char *text, size_t length)
+{
+    text[length] = '\0';
+    if (strlen(text) < length) {
+        cli_error("--auth-file %s: a NUL byte is in it; a secret is text", file);
+        return false;
+    }
+    char *end = text + strcspn(text, "\r\n");
+    if (end[strspn(end, "\r\n")]) {
+        cli_error("--auth-file %s: more than one line; a session has one SCHEME:CREDENTIALS", file);
+        return false;
+    }
+    *end = '\0';
+    return true;
+}
+
+/* The file's one line in text. */
 static bool read_secret(const char *file, char *text, size_t size)
 {
     struct stat status;
@@ -54,8 +88,7 @@ static bool read_secret(const char *file, char *text, size_t size)
         }
         return false;
     }
-    if (status.st_mode & (S_IRWXG | S_IRWXO)) {
-        cli_error("--auth-file %s: others can read it; chmod 600 it, and change the secret", file);
+    if (!is_private(file, &status)) {
         close(fd);
         return false;
     }
@@ -70,14 +103,43 @@ static bool read_secret(const char *file, char *text, size_t size)
         cli_error("--auth-file %s: longer than the %zu bytes that credentials may have", file, size - 1);
         return false;
     }
-    text[length] = '\0';
-    char *end = text + strcspn(text, "\r\n");
-    if (end[strspn(end, "\r\n")]) {
-        cli_error("--auth-file %s: more than one line; a session has one SCHEME:CREDENTIALS", file);
-        return false;
+    return is_one_line(file, text, (size_t)length);
+}
+
+/* Closes nothing yet: the secret is read when there is a connection to make. */
+static bool hide_descriptor(const char *file, int fd)
+{
+    if (fd > STDERR_FILENO) {
+        return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
     }
-    *end = '\0';
-    return true;
+    cli_error("--auth-file %s: that is descriptor %d, which CMD gets as well; use another one (3<FILE), or a file",
+              file, fd);
+    return false;
+}
+
+bool cli_hide_secret(const struct cli *cli)
+{
+    struct stat secret;
+    if (!cli->auth_file) {
+        return true;
+    }
+    /* No core dump has it, and nobody of the same user reads the memory or the descriptors of zklock or its keeper. An exec ends this. */
+    prctl(PR_SET_DUMPABLE, 0);
+    DIR *folder =
+        stat(cli->auth_file, &secret) == 0 ? opendir("/proc/self/fd") : NULL; /* no file: said when it is read */
+    bool hidden = true;
+    for (struct dirent *entry; folder && hidden && (entry = readdir(folder));) {
+        struct stat status;
+        int fd = atoi(entry->d_name);
+        if (entry->d_name[0] != '.' && fd != dirfd(folder) && fstat(fd, &status) == 0 &&
+            status.st_dev == secret.st_dev && status.st_ino == secret.st_ino) {
+            hidden = hide_descriptor(cli->auth_file, fd);
+        }
+    }
+    if (folder) {
+        closedir(folder);
+    }
+    return hidden;
 }
 
 /* Splits "SCHEME:CREDENTIALS" in place. */
@@ -102,7 +164,7 @@ static void on_log(const zkl_log_record *record, void *payload)
 {
     (void)payload;
     static const char *const names[] = {"", "error", "warning", "info", "debug"};
-    fprintf(stderr, "zklock: [%s] %s\n", names[record->level], record->line);
+    cli_line(stderr, CLI_FOLD, "zklock: [%s] %s", names[record->level], record->line);
 }
 
 static int open_session(struct cli *cli, const zkl_session_options *options, void *payload)
@@ -135,6 +197,7 @@ static int with_options(struct cli *cli, int64_t connect_timeout_ms,
     if (!cli->auth_file) {
         return use(cli, &options, payload);
     }
+    prctl(PR_SET_DUMPABLE, 0); /* as in cli_hide_secret, which is for those who start a CMD */
     bool taken = take_secret(cli->auth_file, secret, &options);
     int code = taken ? use(cli, &options, payload) : EXIT_FAILED;
     explicit_bzero(secret, sizeof secret);

@@ -54,6 +54,8 @@ void contend_close(struct contend *contend);
 /* Runs callbacks that wait, and tells the watchdog. */
 void contend_dispatch(struct contend *contend);
 
+/* Before a CMD is started: a descriptor that --auth-file names is not for CMD. False after it was said why not. */
+bool cli_hide_secret(const struct cli *cli);
 /* Opens a session by the global options: for what does not contend. Says why not. */
 int cli_connect(struct cli *cli, int64_t connect_timeout_ms, zkl_session **session);
 /* The tickTime of a server by the bounds of its sessions; 0: they do not tell. CLI_GO_ON, or an exit code, with error. */

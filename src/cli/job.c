@@ -65,6 +65,9 @@ bool job_prepare(struct job *job, const char *path)
                                                   .terminal = owns_terminal(),
                                                   .again = job->again};
     sigprocmask(SIG_SETMASK, NULL, &job->keeper_command.mask);
+    if (!cli_hide_secret(job->cli)) {
+        return false;
+    }
     if (!keeper_open(&job->keeper, &job->keeper_command)) {
         cli_error("cannot start a process: %s", strerror(errno));
         return false;

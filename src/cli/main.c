@@ -1,6 +1,7 @@
 /* main.c - the table of subcommands, and the way to one of them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +85,7 @@ static int finish_standard_output(int code)
 int main(int argc, char **argv)
 {
     open_standard_files();
+    setlocale(LC_CTYPE, "C.UTF-8"); /* for wcwidth alone; in glibc, and so the same everywhere */
     const char *servers = getenv("ZKLOCK_SERVERS");
     struct cli cli = {
         .servers = servers && *servers ? servers : "127.0.0.1:2181",

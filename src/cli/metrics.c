@@ -9,6 +9,7 @@
 
 #include "cli.h"
 #include "clock.h"
+#include "newfile.h"
 
 #define EVERY_MS 10000
 
@@ -35,23 +36,6 @@ static char *make_text(zkl_session *session, const char *name)
     return text;
 }
 
-/* A collector reads when it likes: it finds the old file or the new one. Readable to all, as its user is another one. */
-static bool replace(const char *file, const char *text)
-{
-    char *fresh = NULL;
-    int fd = asprintf(&fresh, "%s.XXXXXX", file) < 0 ? -1 : mkstemp(fresh);
-    FILE *stream = fd < 0 ? NULL : fdopen(fd, "w");
-    bool written = stream && fputs(text, stream) >= 0 && fchmod(fd, 0644) == 0;
-    written = stream && fclose(stream) == 0 && written && rename(fresh, file) == 0;
-    if (fd >= 0 && !written) {
-        int reason = errno;
-        unlink(fresh);
-        errno = reason;
-    }
-    free(fresh);
-    return written;
-}
-
 bool metrics_write(struct metrics *metrics, zkl_session *session)
 {
     if (!metrics->file || !session) {
@@ -59,9 +43,9 @@ bool metrics_write(struct metrics *metrics, zkl_session *session)
     }
     metrics->next_ms = clock_ms(CLOCK_MONOTONIC) + EVERY_MS;
     char *text = make_text(session, metrics->name);
-    bool written = text && replace(metrics->file, text);
+    bool written = text && newfile_write(metrics->file, text);
     if (!written && !metrics->failed) {
-        cli_error("--metrics %s: %s", metrics->file, strerror(errno));
+        cli_error("--metrics %s: %s", metrics->file, newfile_reason());
     }
     metrics->failed = !written;
     free(text);

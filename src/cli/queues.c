@@ -124,8 +124,10 @@ void queues_session(const zkl_queue_entry *entry, char *text, size_t size)
 
 int64_t queues_age_ms(const zkl_queue_entry *entry)
 {
-    int64_t age = clock_ms(CLOCK_REALTIME) - entry->created_ms;
-    return age > 0 ? age : 0;
+    int64_t age;
+    bool fits =
+        !__builtin_sub_overflow(clock_ms(CLOCK_REALTIME), entry->created_ms, &age); /* a server may say anything */
+    return fits && age > 0 ? age : 0;
 }
 
 void queues_who(const zkl_queue_entry *entry, char *text, size_t size)
@@ -156,7 +158,9 @@ json_t *queues_entry_json(const zkl_queue *queue, size_t index)
     queues_session(entry, session, sizeof session);
     time_t seconds = (time_t)(entry->created_ms / 1000);
     struct tm utc;
-    strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&seconds, &utc));
+    if (!gmtime_r(&seconds, &utc) || strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0) {
+        strcpy(created, "?"); /* a year that no calendar has: a server may say anything */
+    }
     json_t *object =
         json_pack("{s:I, s:b, s:b, s:s?, s:s, s:I, s:s, s:s, s:I, s:I}", "position", (json_int_t)index, "holds",
                   entry->holds, "stray", entry->forged, "name", entry->name, "kind", zkl_kind_name(entry->kind),
@@ -194,15 +198,13 @@ static void print_entry(FILE *out, const zkl_queue *queue, size_t index)
         snprintf(token, sizeof token, "%" PRId64, entry->token);
     }
     snprintf(position, sizeof position, entry->holds ? "holds" : entry->forged ? "stray" : "%zu", index);
-    fprintf(out, "  %-5s  %-8s  %8s  %-18s  %-10s  %s\n", position, age, token, session, zkl_kind_name(entry->kind),
-            who);
+    cli_line(out, CLI_CUT, "  %-5s  %-8s  %8s  %-18s  %-10s  %s", position, age, token, session,
+             zkl_kind_name(entry->kind), who);
 }
 
 void queues_print(FILE *out, const char *path, const zkl_queue *queue)
 {
-    char plain[ZKL_PATH_MAX + 1]; /* found in the tree: others chose its names */
-    cli_printable(path, strlen(path), plain, sizeof plain);
-    fprintf(out, "%s\n", plain);
+    cli_line(out, CLI_CUT, "%s", path);
     if (queue->count > 0) {
         fprintf(out, "  %-5s  %-8s  %8s  %-18s  %-10s  %s\n", "queue", "age", "token", "session", "kind", "who");
     } else {

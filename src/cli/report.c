@@ -3,23 +3,23 @@
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 
 #include "cli.h"
+#include "newfile.h"
 
 #define REPORT_VERSION 1
 
 static bool complain(const char *file)
 {
-    cli_error("--report %s: %s", file, strerror(errno));
+    cli_error("--report %s: %s", file, newfile_reason());
     return false;
 }
 
 bool report_check(const char *file)
 {
-    FILE *stream = fopen(file, "we");
-    return stream && fclose(stream) == 0 ? true : complain(file);
+    return newfile_check(file) || complain(file);
 }
 
 static json_t *number(bool known, int64_t value)
@@ -42,10 +42,13 @@ bool report_write(const struct report *report, const char *file)
                   report->outcome, "exit_code", report->exit_code, "lock", report->lock, "path", report->path, "node",
                   report->node, "token", number(granted, report->token), "child", child(report), "wait_ms",
                   (json_int_t)report->wait_ms, "held_ms", number(granted, report->held_ms));
-    FILE *stream = fopen(file, "we");
-    bool written = stream && object && json_dumpf(object, stream, JSON_COMPACT | JSON_ENSURE_ASCII) == 0 &&
-                   fputc('\n', stream) != EOF;
-    written = stream && fclose(stream) == 0 && written;
+    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+    char *line = NULL;
+    bool made = text && asprintf(&line, "%s\n", text) > 0;
+    errno = made ? 0 : ENOMEM;
+    bool written = (made && newfile_write(file, line)) || complain(file);
+    free(made ? line : NULL);
+    free(text);
     json_decref(object);
-    return written ? true : complain(file);
+    return written;
 }

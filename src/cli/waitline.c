@@ -11,6 +11,7 @@
 #define FIRST_MS 1000 /* who waits less does not want to know */
 #define NEXT_MS 5000
 #define LIST_MS 1000
+#define DAYS_MS (INT64_C(86400000) * 100000)
 
 void waitline_init(struct waitline *line, const struct contend *contend)
 {
@@ -62,7 +63,11 @@ static void print_holder(struct waitline *line, const struct contend *contend, c
     char who[128];
     char age[32];
     queues_who(holder, who, sizeof who);
-    int64_t since_ms = ahead < queue->count ? queue->entries[ahead].created_ms - holder->created_ms : 0;
+    int64_t since_ms;
+    if (ahead >= queue->count ||
+        __builtin_sub_overflow(queue->entries[ahead].created_ms, holder->created_ms, &since_ms) || since_ms > DAYS_MS) {
+        since_ms = 0; /* a server may say anything */
+    }
     queues_age(since_ms + clock_ms(CLOCK_MONOTONIC) - contend->begun_ms, age, sizeof age);
     print(line, "zklock: waiting for \"%s\": %zu ahead; held by %s for %s", contend->name, ahead, who, age);
 }

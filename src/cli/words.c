@@ -13,7 +13,7 @@ __attribute__((format(printf, 1, 0))) static void say(const char *format, va_lis
 {
     char line[2048];
     int size = vsnprintf(line, sizeof line, format, arguments);
-    fprintf(stderr, "zklock: %s%s\n", line, size >= (int)sizeof line ? "..." : "");
+    cli_line(stderr, CLI_FOLD, "zklock: %s%s", line, size >= (int)sizeof line ? "..." : "");
 }
 
 void cli_error(const char *format, ...)

@@ -48,4 +48,14 @@ static void test_records(void)
     CU_ASSERT(!zkl__slot_parse("99999999999999999999", 20, &value));
 }
 
-TESTS("slot", T(test_round_times_are_in_the_middle), T(test_two_daemons_with_different_clocks), T(test_records))
+/* A server may say anything about when a znode was made. */
+static void test_no_calendar_has_it(void)
+{
+    CU_ASSERT(zkl__slot_of(INT64_MAX, MINUTE, 0) > 0);
+    CU_ASSERT(zkl__slot_of(INT64_MIN, MINUTE, 0) < 0);
+    CU_ASSERT(zkl__slot_of(INT64_MAX, MINUTE, MINUTE - 1) > 0);
+    CU_ASSERT(zkl__slot_of(INT64_MIN, 1, 0) < 0);
+}
+
+TESTS("slot", T(test_round_times_are_in_the_middle), T(test_two_daemons_with_different_clocks), T(test_records),
+      T(test_no_calendar_has_it))

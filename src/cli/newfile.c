@@ -1,0 +1,98 @@
+#include "newfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The names of one's own descriptors are links, too. */
+static bool is_own_descriptor(const char *file)
+{
+    return strncmp(file, "/dev/std", 8) == 0 || strncmp(file, "/dev/fd/", 8) == 0;
+}
+
+/* The descriptor of something that is no regular file, or -1: with errno 0, a new file can take its place. */
+static int open_as_it_is(const char *file)
+{
+    struct stat status;
+    if (is_own_descriptor(file)) {
+        return open(file, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    }
+    errno = 0;
+    if (lstat(file, &status) != 0 || S_ISREG(status.st_mode)) {
+        errno = errno == ENOENT ? 0 : errno;
+        return -1;
+    }
+    return open(file, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY); /* a link: ELOOP; a directory: EISDIR */
+}
+
+/* An empty file beside it. -1 with errno; else its name, malloced. */
+static int make_beside(const char *file, char **name)
+{
+    if (asprintf(name, "%s.XXXXXX", file) < 0) {
+        *name = NULL;
+        errno = ENOMEM;
+        return -1;
+    }
+    return mkostemp(*name, O_CLOEXEC); /* O_EXCL: it follows no link */
+}
+
+static bool put(int fd, const char *text)
+{
+    size_t left = strlen(text);
+    while (left > 0) {
+        ssize_t put = write(fd, text, left);
+        if (put < 0 && errno != EINTR) {
+            return false;
+        }
+        text += put > 0 ? put : 0;
+        left -= put > 0 ? (size_t)put : 0;
+    }
+    return true;
+}
+
+static void forget(const char *name)
+{
+    int reason = errno;
+    unlink(name);
+    errno = reason;
+}
+
+bool newfile_check(const char *file)
+{
+    char *name = NULL;
+    int fd = open_as_it_is(file);
+    if (fd < 0 && errno == 0) {
+        fd = make_beside(file, &name);
+        if (fd >= 0) {
+            forget(name);
+        }
+    }
+    free(name);
+    return fd >= 0 && close(fd) == 0;
+}
+
+bool newfile_write(const char *file, const char *text)
+{
+    char *name = NULL;
+    int fd = open_as_it_is(file);
+    if (fd >= 0 || errno != 0) {
+        return fd >= 0 && put(fd, text) && close(fd) == 0;
+    }
+    fd = make_beside(file, &name);
+    bool written = fd >= 0 && put(fd, text) && fchmod(fd, 0644) == 0;
+    written = fd >= 0 && close(fd) == 0 && written && rename(name, file) == 0;
+    if (fd >= 0 && !written) {
+        forget(name);
+    }
+    free(name);
+    return written;
+}
+
+const char *newfile_reason(void)
+{
+    return errno == ELOOP ? "it is a symbolic link; name the file itself" : strerror(errno);
+}
