@@ -1,4 +1,5 @@
 #include "contender_moves.h"
+#include "inspection.h"
 
 #include <string.h>
 
@@ -21,7 +22,8 @@ static const struct {
                                        S(ZKL__REMOVING)},
     [ZKL__MAKING] = {"making", S(ZKL__NEW) | S(ZKL__CREATING) | S(ZKL__REMOVING)},
     [ZKL__LISTING] = {"listing", S(ZKL__NEW) | S(ZKL__WATCHING) | S(ZKL__PROVING) | S(ZKL__REMOVING)},
-    [ZKL__WATCHING] = {"watching", S(ZKL__NEW) | S(ZKL__LISTING) | S(ZKL__PROVING) | S(ZKL__REMOVING)},
+    [ZKL__WATCHING] = {"watching",
+                       S(ZKL__NEW) | S(ZKL__LISTING) | S(ZKL__WATCHING) | S(ZKL__PROVING) | S(ZKL__REMOVING)},
     [ZKL__PROVING] = {"proving", S(ZKL__NEW) | S(ZKL__LISTING) | S(ZKL__HELD) | S(ZKL__REMOVING)},
     [ZKL__HELD] = {"held", S(ZKL__LOST) | S(ZKL__REMOVING)},
     [ZKL__LOST] = {"lost", S(ZKL__REMOVING)},
@@ -72,11 +74,20 @@ static void check_sound(const struct zkl__contender *c)
     }
 }
 
+static void end_inspection(struct zkl__contender *c)
+{
+    zkl__inspection_drop(c);
+    c->inspects = false;
+}
+
 void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state state, const char *why)
 {
     ZKL__ENSURE(states[c->state].next & S(state));
     zkl__core_trace(c->core, c, "%s -> %s: %s", states[c->state].name, states[state].name, why);
     c->state = state;
+    if (state != ZKL__WATCHING) {
+        end_inspection(c);
+    }
     check_sound(c);
 }
 
@@ -428,7 +439,7 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
 {
     out->op_count = 0;
     out->watch = out->own_watch = out->queue_watch = ZKL__WATCH_KEEP;
-    out->told = false;
+    out->told = out->inspect = false;
     switch (ev->kind) {
     case ZKL__CE_START:
         on_start(c, ev, out);
@@ -462,6 +473,9 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
         break;
     case ZKL__CE_TIME:
         on_time(c, ev, out);
+        break;
+    case ZKL__CE_INSPECTED:
+        zkl__contender_on_inspected(c, ev, out);
         break;
     case ZKL__CE_LOOK:
         if (c->state == ZKL__PROVING) {
@@ -503,7 +517,8 @@ int64_t zkl__contender_wake(const struct zkl__contender *c)
 void zkl__contender_free(struct zkl__contender *c)
 {
     const zkl_heap *heap = c->heap;
-    zkl__name_set_clear(&c->ignored, heap);
+    zkl__inspection_drop(c);
+    zkl__name_set_clear(&c->strangers, heap);
     zkl__free(heap, c->watch_path);
     zkl__free(heap, c->own_path);
     zkl__free(heap, c->make_path);

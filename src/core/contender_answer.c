@@ -1,5 +1,6 @@
 /* contender_answer.c - what each answer means to a contender. */
 #include "contender_moves.h"
+#include "inspection.h"
 #include "local_queue.h"
 #include "path.h"
 #include "queue_list.h"
@@ -80,6 +81,14 @@ static void admit(struct zkl__contender *c, const struct zkl__contender_event *e
     zkl__contender_advance(c, ev, out);
 }
 
+/* Without memory they are looked at one by one. */
+static void begin_inspection(struct zkl__contender *c, const struct zkl__contender_event *ev)
+{
+    zkl__inspection_drop(c);
+    c->inspection = c->suspicious ? zkl__inspection_new(c, ev->reply, ev->index) : NULL;
+    c->suspicious = false;
+}
+
 static void decide_by_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
                            struct zkl__contender_actions *out)
 {
@@ -105,7 +114,9 @@ static void decide_by_list(struct zkl__contender *c, const struct zkl__contender
     }
     const char *blocker = zkl__list_blocker(c, ev->reply, ev->index);
     if (blocker) {
-        wait_for(c, ev, out, blocker);
+        bool seen;
+        begin_inspection(c, ev);
+        wait_for(c, ev, out, c->inspection ? zkl__inspection_nearest(c->inspection, &seen) : blocker);
     } else {
         admit(c, ev, out);
     }
@@ -136,6 +147,13 @@ static void on_list_while_held(struct zkl__contender *c, const struct zkl__conte
                                struct zkl__contender_actions *out)
 {
     const char *blocker = ev->reply->rc == ZKL__RC_OK ? zkl__list_blocker(c, ev->reply, ev->index) : NULL;
+    if (blocker && c->suspicious) {
+        begin_inspection(c, ev);
+        if (c->inspection) {
+            c->inspects = out->inspect = true;
+            return;
+        }
+    }
     if (ev->reply->rc != ZKL__RC_OK || (blocker && !zkl__contender_watch(c, blocker))) {
         zkl__contender_look_later(c, ev);
     } else if (blocker) {
@@ -145,14 +163,39 @@ static void on_list_while_held(struct zkl__contender *c, const struct zkl__conte
     }
 }
 
+#define LIE "somebody is before us: a release was announced that was none"
+
+static void on_inspected_while_held(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                                    struct zkl__contender_actions *out)
+{
+    bool seen = false;
+    const char *nearest = zkl__inspection_nearest(c->inspection, &seen);
+    c->inspects = false;
+    if (!nearest && !zkl__inspection_stale(c->inspection)) {
+        c->unlisted = false;
+    } else if (zkl__inspection_broken(c->inspection)) {
+        zkl__contender_look_later(c, ev);
+    } else if (zkl__inspection_stale(c->inspection)) {
+        c->suspicious = true;
+        zkl__ask_list(c, out);
+    } else if (seen) {
+        zkl__contender_lose(c, ev, out, LIE);
+        return;
+    } else {
+        c->inspects = out->inspect = true;
+        return;
+    }
+    zkl__inspection_drop(c);
+}
+
 static void on_blocker_while_held(struct zkl__contender *c, const struct zkl__contender_event *ev,
                                   struct zkl__contender_actions *out)
 {
     const char *name = zkl__contender_watched(c);
-    bool forged = ev->reply->rc == ZKL__RC_OK && zkl__list_forged(c, name, &ev->reply->stat);
-    if ((ev->reply->rc == ZKL__RC_OK && !forged) || ev->reply->rc == ZKL__RC_NOAUTH) {
-        zkl__contender_lose(c, ev, out, "somebody is before us: a release was announced that was none");
-    } else if (ev->reply->rc == ZKL__RC_NONODE || (forged && zkl__list_ignore(c, name))) {
+    c->suspicious = ev->reply->rc == ZKL__RC_OK && zkl__list_forged(c, name, &ev->reply->stat);
+    if ((ev->reply->rc == ZKL__RC_OK && !c->suspicious) || ev->reply->rc == ZKL__RC_NOAUTH) {
+        zkl__contender_lose(c, ev, out, LIE);
+    } else if (ev->reply->rc == ZKL__RC_NONODE || (c->suspicious && zkl__list_pass_over(c, name, &ev->reply->stat))) {
         zkl__ask_list(c, out);
     } else {
         zkl__contender_look_later(c, ev);
@@ -298,15 +341,63 @@ static void on_own_watched(struct zkl__contender *c, const struct zkl__contender
     }
 }
 
+/* The nearest ones of the inspection, until one stands. Its list still holds: the places before ours only become fewer. */
+static void look_further(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                         struct zkl__contender_actions *out)
+{
+    bool seen = false;
+    const char *nearest = zkl__inspection_nearest(c->inspection, &seen);
+    bool watched = out->watch != ZKL__WATCH_KEEP; /* one after the other: its path is in use in this step */
+    c->inspects = nearest && (!seen || watched);
+    if (!nearest) {
+        admit(c, ev, out);
+    } else if (!c->inspects) {
+        wait_for(c, ev, out, nearest);
+    } else {
+        zkl__contender_advance(c, ev, out);
+    }
+}
+
+/* For another inspection. */
+static void list_again(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                       struct zkl__contender_actions *out, const char *why)
+{
+    c->suspicious = true;
+    zkl__contender_move(c, ZKL__LISTING, why);
+    zkl__contender_advance(c, ev, out);
+}
+
+/* Whoever we wanted to watch is no contender. */
 static void on_forged(struct zkl__contender *c, const struct zkl__contender_event *ev,
                       struct zkl__contender_actions *out)
 {
-    if (!zkl__list_ignore(c, zkl__contender_watched(c))) {
+    if (!zkl__list_pass_over(c, zkl__contender_watched(c), &ev->reply->stat)) {
         zkl__contender_fail(c, ev, out, ZKL_ENOMEM, 0, "out of memory");
-    } else if (c->state == ZKL__WATCHING) { /* else the list under way is read without it */
+    } else if (c->state != ZKL__WATCHING) {
+        c->suspicious = true; /* the list under way is read without it */
+    } else {
         zkl__contender_stop_watching(c, out, ZKL__WATCH_OFF);
-        zkl__contender_move(c, ZKL__LISTING, "what is before us is no contender");
-        zkl__contender_advance(c, ev, out);
+        if (c->inspection) {
+            zkl__inspection_exclude(c->inspection);
+            look_further(c, ev, out);
+        } else {
+            list_again(c, ev, out, "what is before us is no contender");
+        }
+    }
+}
+
+void zkl__contender_on_inspected(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                                 struct zkl__contender_actions *out)
+{
+    if (c->state == ZKL__HELD) {
+        on_inspected_while_held(c, ev, out);
+    } else if (zkl__inspection_broken(c->inspection)) {
+        zkl__contender_put_off(c, ev->now);
+    } else if (zkl__inspection_stale(c->inspection)) {
+        list_again(c, ev, out, "one of those before us is gone");
+    } else {
+        c->patience = 0;
+        look_further(c, ev, out);
     }
 }
 
@@ -370,7 +461,7 @@ static void on_stat_while_removing(struct zkl__contender *c, const struct zkl__c
                                    struct zkl__contender_actions *out)
 {
     if (ev->reply->rc == ZKL__RC_OK && c->node[0] && ev->reply->stat.ephemeral_owner != ev->session_id &&
-        zkl__list_ignore(c, c->node)) {
+        zkl__name_set_add(&c->strangers, c->heap, c->node)) {
         c->node[0] = '\0';
         c->retry_at = 0;
     }

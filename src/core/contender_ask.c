@@ -292,7 +292,9 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
         }
         break;
     case ZKL__WATCHING:
-        if (!c->ahead) {
+        if (c->inspects) {
+            out->inspect = true;
+        } else if (!c->ahead) {
             look_at_predecessor(c, out);
         }
         break;

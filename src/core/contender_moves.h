@@ -60,6 +60,8 @@ void zkl__ask_node(struct zkl__contender *c, struct zkl__contender_actions *out,
 
 /* contender_answer.c */
 
+void zkl__contender_on_inspected(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                                 struct zkl__contender_actions *out);
 void zkl__contender_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
                              struct zkl__contender_actions *out);
 

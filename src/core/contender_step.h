@@ -36,6 +36,7 @@ enum zkl__contender_event_kind {
     ZKL__CE_EXPIRED,     /* the session is over */
     ZKL__CE_LAPSED,      /* the lease ended */
     ZKL__CE_TIME,        /* look at the time, and at the lease */
+    ZKL__CE_INSPECTED,   /* a batch of its inspection was answered */
     ZKL__CE_LOOK,        /* first in its queue, but its list is old: once more */
     ZKL__CE_CANCEL,      /* code */
     ZKL__CE_RELEASE,
@@ -79,6 +80,7 @@ struct zkl__contender_actions {
     } watch;
     enum zkl__watch_change own_watch;   /* the same for our own node; never OFF: its end uses the watch up */
     enum zkl__watch_change queue_watch; /* the same for the queue's children */
+    bool inspect;                       /* send the next batch of contender->inspection */
     bool told;                          /* outcome is set */
     struct zkl__outcome outcome;
 };
@@ -128,13 +130,16 @@ struct zkl__contender {
     bool armed;     /* the watch is set: on the blocker, or on the queue's children if it may not be read */
     bool own_armed; /* that on our own node is, too */
     int64_t deadline;
-    int64_t retry_at;              /* 0: nothing is put off */
-    int64_t patience;              /* of the last putting-off */
-    char *make_path;               /* the directory being made, cut to what is tried now */
-    struct zkl__name_set ignored;  /* names proved to be nobody's place */
-    struct zkl__watch watch;       /* path: the blocker */
-    struct zkl__watch own_watch;   /* path: our own node; also while held, if config.revocable */
-    struct zkl__watch queue_watch; /* path: the queue */
+    int64_t retry_at;                   /* 0: nothing is put off */
+    int64_t patience;                   /* of the last putting-off */
+    char *make_path;                    /* the directory being made, cut to what is tried now */
+    struct zkl__name_set strangers;     /* names that carry our uuid and are not ours */
+    struct zkl__inspection *inspection; /* of all that stand before it; NULL: it did not meet two forged ones */
+    bool inspects;                      /* a batch of it is wanted, or under way */
+    bool suspicious;                    /* who was before us was forged: the next list is for an inspection */
+    struct zkl__watch watch;            /* path: the blocker */
+    struct zkl__watch own_watch;        /* path: our own node; also while held, if config.revocable */
+    struct zkl__watch queue_watch;      /* path: the queue */
     char *watch_path, *own_path;
     size_t watch_room, own_room;
 

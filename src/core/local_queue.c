@@ -13,21 +13,38 @@
 
 /* --- the table ----------------------------------------------------------------------------------------------------- */
 
-bool zkl__local_queues_init(struct zkl__local_queues *queues, const zkl_heap *heap)
+bool zkl__local_queues_init(struct zkl__local_queues *queues, const zkl_heap *heap, uint64_t names_key)
 {
-    *queues = (struct zkl__local_queues){.heap = heap, .bucket_count = BUCKETS_LEAST};
+    *queues = (struct zkl__local_queues){.heap = heap, .bucket_count = BUCKETS_LEAST, .names_key = names_key};
     queues->buckets = zkl__zalloc(heap, BUCKETS_LEAST * sizeof *queues->buckets);
     return queues->buckets != NULL;
-}
-
-void zkl__local_queues_deinit(struct zkl__local_queues *queues)
-{
-    zkl__free(queues->heap, queues->buckets);
 }
 
 static struct zkl__local_queue **bucket_of(const struct zkl__local_queues *queues, uint32_t hash)
 {
     return &queues->buckets[hash & (queues->bucket_count - 1)];
+}
+
+static void drop(struct zkl__local_queues *queues, struct zkl__local_queue *q)
+{
+    struct zkl__local_queue **at = bucket_of(queues, q->hash);
+    while (*at != q) {
+        at = &(*at)->next;
+    }
+    *at = q->next;
+    queues->count--;
+    zkl__name_set_clear(&q->forged, queues->heap);
+    zkl__free(queues->heap, q);
+}
+
+void zkl__local_queues_deinit(struct zkl__local_queues *queues)
+{
+    for (size_t i = 0; i < queues->bucket_count; i++) {
+        while (queues->buckets[i]) {
+            drop(queues, queues->buckets[i]);
+        }
+    }
+    zkl__free(queues->heap, queues->buckets);
 }
 
 /* Without memory for more buckets the chains are longer, and that is all. */
@@ -65,7 +82,7 @@ static struct zkl__local_queue *find_or_make(struct zkl__local_queues *queues, c
     if (!q) {
         return NULL;
     }
-    *q = (struct zkl__local_queue){.hash = hash};
+    *q = (struct zkl__local_queue){.hash = hash, .forged.key = queues->names_key};
     strcpy(q->path, path);
     if (queues->count >= queues->bucket_count) {
         grow(queues);
@@ -76,22 +93,14 @@ static struct zkl__local_queue *find_or_make(struct zkl__local_queues *queues, c
     return q;
 }
 
-static void drop(struct zkl__local_queues *queues, struct zkl__local_queue *q)
-{
-    struct zkl__local_queue **at = bucket_of(queues, q->hash);
-    while (*at != q) {
-        at = &(*at)->next;
-    }
-    *at = q->next;
-    queues->count--;
-    zkl__free(queues->heap, q);
-}
-
 bool zkl__local_join(struct zkl__local_queues *queues, struct zkl__contender *c, const char *path)
 {
     struct zkl__local_queue *q = find_or_make(queues, path);
     if (!q) {
         return false;
+    }
+    if (!q->first) {
+        queues->remembered -= q->forged.count;
     }
     c->queue = q;
     c->next_local = NULL;
@@ -107,7 +116,12 @@ void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c
     *(c->prev_local ? &c->prev_local->next_local : &q->first) = c->next_local;
     *(c->next_local ? &c->next_local->prev_local : &q->last) = c->prev_local;
     c->queue = NULL;
-    if (!q->first) {
+    if (q->first) {
+        return;
+    }
+    if (q->forged.count > 0 && queues->remembered + q->forged.count <= ZKL__REMEMBERED_MOST) {
+        queues->remembered += q->forged.count;
+    } else {
         drop(queues, q);
     }
 }
@@ -258,6 +272,19 @@ static void look_all(struct zkl__core *core, struct zkl__contender *ahead)
 }
 
 /* --- lists --------------------------------------------------------------------------------------------------------- */
+
+/* A directory that was made anew counts from the beginning: then names say nothing any more. */
+void zkl__local_note_list(struct zkl__local_queues *queues, struct zkl__local_queue *q, const struct zkl__reply *reply)
+{
+    if (reply->rc != ZKL__RC_OK || q->forged.count == 0) {
+        q->czxid = reply->rc == ZKL__RC_OK ? reply->stat.czxid : q->czxid;
+    } else if (reply->stat.czxid != q->czxid) {
+        q->czxid = reply->stat.czxid;
+        zkl__name_set_clear(&q->forged, queues->heap);
+    } else if (q->forged.count > 2 * reply->child_count) {
+        zkl__name_set_keep(&q->forged, queues->heap, reply->children, reply->child_count);
+    }
+}
 
 static void chain(struct zkl__core *core, struct zkl__local_queue *q)
 {

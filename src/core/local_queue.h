@@ -12,6 +12,9 @@
 
 #include "contender_step.h"
 
+/* Names that idle queues remember, in all. */
+#define ZKL__REMEMBERED_MOST 65536
+
 struct zkl__local_queue {
     struct zkl__local_queue *next; /* in its bucket */
     uint32_t hash;
@@ -22,6 +25,10 @@ struct zkl__local_queue {
     bool urgent;   /* one of them may be first */
     bool unsent;   /* in the core's chain: */
     struct zkl__local_queue *next_unsent;
+    int64_t czxid; /* of the directory, as its last list says */
+    /* Forged places and their czxids, INT64_MAX for those that live with no session: see zkl__list_forged. They are remembered while
+     * nobody is here, so that later contenders of the session do not look again. */
+    struct zkl__name_set forged;
     char path[];
 };
 
@@ -29,9 +36,11 @@ struct zkl__local_queues {
     const zkl_heap *heap;
     struct zkl__local_queue **buckets;
     size_t bucket_count, count;
+    size_t remembered; /* forged names of queues without a contender */
+    uint64_t names_key;
 };
 
-bool zkl__local_queues_init(struct zkl__local_queues *queues, const zkl_heap *heap);
+bool zkl__local_queues_init(struct zkl__local_queues *queues, const zkl_heap *heap, uint64_t names_key);
 void zkl__local_queues_deinit(struct zkl__local_queues *queues);
 
 /* From its making to its burial. False: no memory. */
@@ -46,6 +55,9 @@ void zkl__local_unfollow(struct zkl__contender *c);
 void zkl__local_stepped(struct zkl__contender *c, const char *node_before);
 /* One it was handed over from, at any remove, is still there, and the delete of that one's node is not on its way. */
 bool zkl__local_delete_waits(const struct zkl__contender *c);
+
+/* A list of the queue came, for whomever. */
+void zkl__local_note_list(struct zkl__local_queues *queues, struct zkl__local_queue *q, const struct zkl__reply *reply);
 
 /* c asks for a list: sent before the step ends, or when the one under way is answered. */
 void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c);

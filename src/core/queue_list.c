@@ -1,22 +1,33 @@
 #include "queue_list.h"
 
+#include "local_queue.h"
+
 #include <string.h>
 
-static bool is_ignored(const struct zkl__contender *c, const char *name)
+#define PERSISTENT INT64_MAX /* instead of a czxid: forged, whoever reads it */
+
+/* Numbers of a directory do not come twice, so what was made by hand at one stays forged for all who stand behind it and are older. */
+static bool is_known_forged(const struct zkl__contender *c, const char *name, zkl_kind kind)
 {
-    return zkl__name_set_has(&c->ignored, name);
+    const int64_t *czxid = zkl__name_set_find(&c->queue->forged, name);
+    return czxid && (*czxid == PERSISTENT || (c->czxid && *czxid > c->czxid && kind != ZKL_KIND_READ));
 }
 
-bool zkl__list_ignore(struct zkl__contender *c, const char *name)
+static bool blocks(const struct zkl__contender *c, const char *name, zkl_kind kind)
 {
-    return zkl__name_set_add(&c->ignored, c->heap, name);
+    return (c->config.rule->waits_for & ZKL__KIND(kind)) && !is_known_forged(c, name, kind);
+}
+
+bool zkl__list_blocks(const struct zkl__contender *c, const char *name)
+{
+    return blocks(c, name, zkl__name_parse(name).kind);
 }
 
 /* In a long queue nearly all are others': what only ours have is looked at before the whole name is. */
 static bool is_mine(const struct zkl__contender *c, const char *name)
 {
     return strncmp(name, "_c_", 3) == 0 && zkl__uuid_same(name + 3, c->uuid) && zkl__name_parse(name).uuid &&
-           strlen(name) < ZKL__NAME_MAX && !is_ignored(c, name);
+           strlen(name) < ZKL__NAME_MAX && !zkl__name_set_has(&c->strangers, name);
 }
 
 /* --- the index ----------------------------------------------------------------------------------------------------- */
@@ -148,11 +159,16 @@ void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *lis
     }
 }
 
-static const char *index_blocker(const struct zkl__contender *c, const struct zkl__list_index *index, int32_t own)
+size_t zkl__list_before(const struct zkl__contender *c, const struct zkl__list_index *index)
 {
-    for (size_t i = count_before(index, zkl__sequence_diff(own, index->base)); i > 0; i--) {
+    return count_before(index, zkl__sequence_diff(zkl__name_sequence(c->node), index->base));
+}
+
+static const char *index_blocker(const struct zkl__contender *c, const struct zkl__list_index *index)
+{
+    for (size_t i = zkl__list_before(c, index); i > 0; i--) {
         const struct zkl__list_entry *entry = &index->entries[i - 1];
-        if ((c->config.rule->waits_for & ZKL__KIND(entry->kind)) && !is_ignored(c, entry->name)) {
+        if (blocks(c, entry->name, entry->kind)) {
             return entry->name;
         }
     }
@@ -164,7 +180,7 @@ const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__
 {
     int32_t own = zkl__name_sequence(c->node);
     if (index) {
-        return index_blocker(c, index, own);
+        return index_blocker(c, index);
     }
     int32_t nearest = INT32_MIN;
     const char *blocker = NULL;
@@ -172,7 +188,7 @@ const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__
         const char *name = list->children[i];
         int32_t place = zkl__sequence_diff(zkl__name_sequence(name), own);
         bool nearer = place < 0 && (!blocker || place > nearest); /* seldom: then the kind is looked at */
-        if (nearer && (c->config.rule->waits_for & ZKL__KIND(zkl__name_parse(name).kind)) && !is_ignored(c, name)) {
+        if (nearer && zkl__list_blocks(c, name)) {
             nearest = place;
             blocker = name;
         }
@@ -184,4 +200,10 @@ bool zkl__list_forged(const struct zkl__contender *c, const char *name, const st
 {
     /* No czxid is a reply without a stat: every znode but the root has one (PrepRequestProcessor, StatPersisted). */
     return stat->czxid != 0 && zkl__stat_forged(zkl__name_parse(name).kind, stat, c->czxid);
+}
+
+bool zkl__list_pass_over(struct zkl__contender *c, const char *name, const struct zkl__stat *stat)
+{
+    int64_t since = stat->ephemeral_owner == 0 ? PERSISTENT : stat->czxid;
+    return zkl__name_set_put(&c->queue->forged, c->heap, name, since);
 }

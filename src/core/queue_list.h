@@ -33,10 +33,14 @@ void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *lis
 const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__reply *list,
                               const struct zkl__list_index *index);
 
+/* How many entries stand before ours. */
+size_t zkl__list_before(const struct zkl__contender *c, const struct zkl__list_index *index);
+/* Of a kind that must go first, and not known as forged. */
+bool zkl__list_blocks(const struct zkl__contender *c, const char *name);
+
 /* zkl__stat_forged, as this contender sees it. */
 bool zkl__list_forged(const struct zkl__contender *c, const char *name, const struct zkl__stat *stat);
-
-/* From now on name is nobody's place. False: no memory. */
-bool zkl__list_ignore(struct zkl__contender *c, const char *name);
+/* From now on the contenders of this session in the queue pass it over, as far as it is forged for them. False: no memory. */
+bool zkl__list_pass_over(struct zkl__contender *c, const char *name, const struct zkl__stat *stat);
 
 #endif

@@ -101,6 +101,9 @@ void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p, const stru
     } else if (reply->rc == ZKL__RC_UNKNOWN) {
         core->stats.all.unanswered++;
     }
+    if (was.contender && was.role == ZKL__ROLE_LIST) {
+        zkl__local_note_list(&core->queues, was.contender->queue, reply);
+    }
     if (was.contender && was.role == ZKL__ROLE_LIST && !was.contender->joint) {
         zkl__local_answer_list(core, was.contender, reply);
     } else if (was.contender) {

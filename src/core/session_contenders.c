@@ -2,6 +2,7 @@
 #include "session_inside.h"
 
 #include "heap.h"
+#include "inspection.h"
 
 #include <string.h>
 
@@ -124,6 +125,9 @@ static void carry_out(struct zkl__core *core, struct zkl__contender *c, const st
         } else if (codes[i] == ZKL_OK && !(c->joint && zkl__joint_holds_back(c, op->role))) {
             codes[i] = zkl__core_send(core, c, NULL, op->role, &op->op);
         }
+    }
+    if (actions->inspect && c->inspection) {
+        zkl__inspection_send(core, c->inspection);
     }
     /* There was no room even to note these: refused at once. */
     for (int i = 0; i < actions->op_count && !c->buried; i++) {

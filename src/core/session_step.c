@@ -1,6 +1,7 @@
 #include "session_inside.h"
 
 #include "heap.h"
+#include "inspection.h"
 #include "name.h"
 
 #include <stdarg.h>
@@ -235,13 +236,23 @@ struct zkl__core *zkl__core_new(const struct zkl__core_config *config, const str
             zkl__free(&config->heap, core);
             return NULL;
         }
-        if (!zkl__local_queues_init(&core->queues, &core->config.heap)) {
+        if (!zkl__local_queues_init(&core->queues, &core->config.heap, config->names_key)) {
             zkl__watches_deinit(&core->watches, &config->heap);
             zkl__free(&config->heap, core);
             return NULL;
         }
     }
     return core;
+}
+
+static void abandon_inspections(struct zkl__core *core)
+{
+    for (size_t i = 0; i < core->pendings.room; i++) {
+        struct zkl__pending *p = &core->pendings.slots[i];
+        if (p->on && p->request && zkl__inspection_abandon(p->request)) {
+            p->request = NULL;
+        }
+    }
 }
 
 void zkl__core_free(struct zkl__core *core)
@@ -254,6 +265,7 @@ void zkl__core_free(struct zkl__core *core)
         zkl__contender_unlink(core, core->contenders);
     }
     zkl__contenders_bury(core);
+    abandon_inspections(core);
     zkl__timers_deinit(&core->timers, &heap);
     zkl__watches_deinit(&core->watches, &heap);
     zkl__stats_deinit(&core->stats, &heap);

@@ -33,7 +33,8 @@ struct zkl__core_config {
     int64_t pause_ns; /* P */
     size_t watch_bytes_max;
     size_t ops_max;
-    uint8_t seed[16]; /* uuids are made from it: never the same twice in the world */
+    uint64_t names_key; /* random: so that nobody can choose names that meet in a table */
+    uint8_t seed[16];   /* uuids are made from it: never the same twice in the world */
     /* For znodes that only this session may write; kept by the owner while the core lives. NULL: there is no such list. */
     const zkl_acl *seal;
 };

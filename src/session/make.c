@@ -46,6 +46,7 @@ static int make_core(zkl_session *session)
         .ops_max = session->store_ops->ops_max,
     };
     if (getrandom(config.seed, sizeof config.seed, 0) != sizeof config.seed ||
+        getrandom(&config.names_key, sizeof config.names_key, 0) != sizeof config.names_key ||
         !zkl__seal_make(&session->seal, options)) {
         return ZKL_ELIMIT;
     }

@@ -268,6 +268,7 @@ static void do_children(struct script *s, const struct script_op *op, struct scr
         return;
     }
     size_t length = strcmp(op->path, "/") == 0 ? 0 : strlen(op->path);
+    news->reply.stat.czxid = length > 0 ? script_find(s, op->path)->czxid : 0;
     news->names = calloc((size_t)s->node_count + 1, SCRIPT_PATH);
     news->children = calloc((size_t)s->node_count + 1, sizeof *news->children);
     for (int i = 0; i < s->node_count; i++) {

@@ -96,6 +96,7 @@ static void add_foreign(struct sim *s, int dir, int64_t kind)
         "lock-0000000000",
         "_c_11111111-2222-4333-8444-555555555555-__WRIT__",
     };
+    static const char *const more[] = {"lock--000000002", "__WRIT__-000000003", "-lease--000000003", "lock--000000004"};
     if (kind == 7) {
         downgrade(s, dir);
         return;
@@ -103,6 +104,10 @@ static void add_foreign(struct sim *s, int dir, int64_t kind)
     enum zkl__create_mode mode = kind == 6 ? ZKL__EPHEMERAL_SEQUENTIAL : ZKL__PERSISTENT;
     int path = sim_path_of(s, s->paths[dir].text, names[kind]);
     sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_CREATE, .path = path, .mode = mode});
+    for (size_t i = 0; kind == 3 && i < sizeof more / sizeof *more; i++) { /* so many that they are looked at in a batch */
+        path = sim_path_of(s, s->paths[dir].text, more[i]);
+        sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_CREATE, .path = path, .mode = mode});
+    }
 }
 
 /* Other libraries' contenders go, at the latest, when the plan heals; names that are nobody's place stay. False: some of them may

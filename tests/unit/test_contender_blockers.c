@@ -1,6 +1,7 @@
 /* Who is before a contender: strangers of every kind, forgers, nodes that may not be read. */
 #include "script.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static struct script s;
@@ -309,9 +310,175 @@ static void test_names_behind_us(void)
     script_finish(&s);
 }
 
-TESTS("contender blockers", T(test_unreadable_blocker), T(test_unreadable_blocker_that_goes),
-      T(test_unreadable_blocker_and_others), T(test_unreadable_blocker_and_an_early_event),
-      T(test_readable_behind_an_unreadable_one), T(test_unreadable_and_forged), T(test_unreadable_and_a_try),
-      T(test_unreadable_and_throttled), T(test_unreadable_and_a_reconnect), T(test_unreadable_and_given_up),
-      T(test_forged_places_before_us), T(test_forged_place_before_us_and_a_lost_reply), T(test_forged_place_and_a_try),
+/* --- a flood of forged places --------------------------------------------------------------------------------------- */
+
+#define FLOOD 300
+
+static void flood(int count)
+{
+    char path[SCRIPT_PATH];
+    script_begin(&s);
+    s.next_sequence = 100;
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof path, "/q/x%d-lock-%010d", i, i % 50);
+        script_put(&s, path, 0);
+    }
+}
+
+struct tally {
+    int lists, looks, round_trips;
+};
+
+/* Everything is answered, and all that is under way at a time as one round trip. */
+static struct tally answer_and_count(void)
+{
+    struct tally tally = {0, 0, 0};
+    while (s.op_count > 0) {
+        tally.round_trips++;
+        for (int i = s.op_count; i > 0; i--) {
+            enum zkl__op_kind kind = script_answer(&s).kind;
+            tally.lists += kind == ZKL__OP_CHILDREN;
+            tally.looks += kind == ZKL__OP_GET || kind == ZKL__OP_EXISTS;
+        }
+    }
+    return tally;
+}
+
+static void test_flood(void)
+{
+    flood(FLOOD);
+    script_acquire(&s, &me);
+    struct tally tally = answer_and_count();
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_EQUAL(tally.lists, 2);
+    CU_ASSERT_EQUAL(tally.looks, FLOOD);
+    CU_ASSERT(tally.round_trips <= 7); /* create and list, 1, list, 1, 8, 64, the rest */
+    CU_ASSERT_EQUAL(s.watch_count, 0);
+    script_release(&s, &me);
+    script_answer_all(&s);
+    script_acquire(&s, &me); /* a new contender, when none was left: it knows them all */
+    tally = answer_and_count();
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_EQUAL(tally.looks, 0);
+    script_finish(&s);
+}
+
+/* Somebody real stands among them, and then nobody. */
+static void test_flood_and_a_contender(void)
+{
+    for (int at = 0; at < 60; at += 7) {
+        char path[SCRIPT_PATH];
+        flood(FLOOD);
+        snprintf(path, sizeof path, "/q/real-lock-%010d", at);
+        script_put(&s, path, SCRIPT_STRANGER);
+        script_acquire(&s, &me);
+        script_answer_all(&s);
+        STATE(&me, "watching");
+        CU_ASSERT_EQUAL(s.watch_count, 1);
+        CU_ASSERT_STRING_EQUAL(s.watches[0].path, path);
+        script_remove(&s, path);
+        struct tally tally = answer_and_count();
+        CU_ASSERT_EQUAL(me.granted, 1);
+        CU_ASSERT(tally.looks <= FLOOD);
+        script_finish(&s);
+    }
+}
+
+/* A writer before us makes itself a reader while it is looked at: it is gone, and its reader stands. */
+static void test_flood_and_a_downgrade(void)
+{
+    static const char *const reader = "/q/_c_33333333-3333-4333-8333-333333333333-__READ__0000000000";
+    static const char *const writer = "/q/_c_33333333-3333-4333-8333-333333333333-__WRIT__0000000000";
+    for (int answered = 1; answered < 12; answered++) {
+        script_begin(&s);
+        script_put(&s, writer, SCRIPT_STRANGER);
+        for (int i = 0; i < 5; i++) {
+            char path[SCRIPT_PATH];
+            snprintf(path, sizeof path, "/q/x%d-lock-0000000050", i);
+            script_put(&s, path, 0);
+        }
+        s.next_sequence = 100;
+        script_acquire(&s, &me);
+        for (int i = 0; i < answered && s.op_count > 0; i++) {
+            script_answer(&s);
+        }
+        script_put(&s, reader, SCRIPT_STRANGER);
+        script_remove(&s, writer);
+        script_answer_all(&s);
+        CU_ASSERT_EQUAL(me.granted, 0);
+        script_remove(&s, reader);
+        script_answer_all(&s);
+        CU_ASSERT_EQUAL(me.granted, 1);
+        script_finish(&s);
+    }
+}
+
+/* Refused, throttled, interrupted, given up, expired, freed in the middle. */
+static void test_flood_in_trouble(void)
+{
+    for (int trouble = 0; trouble < 6; trouble++) {
+        for (int answered = 5; answered < 90; answered += 9) {
+            flood(FLOOD);
+            script_acquire(&s, &me);
+            for (int i = 0; i < answered; i++) {
+                script_answer(&s);
+            }
+            if (trouble == 0) {
+                script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+            } else if (trouble == 1) {
+                s.refuse_code = ZKL_ENOMEM;
+                s.refuse_skip = 20;
+                s.refuse_count = 30;
+            } else if (trouble == 2) {
+                script_suspend(&s, 3);
+                script_connect(&s);
+            } else if (trouble == 3) {
+                script_cancel(&s, &me);
+            } else if (trouble == 4) {
+                script_expire(&s);
+                script_connect(&s);
+            } else {
+                script_deinit(&s);
+                continue;
+            }
+            script_run(&s, 5000 * MS);
+            CU_ASSERT_EQUAL(me.granted, trouble != 3);
+            script_finish(&s);
+        }
+    }
+}
+
+/* The directory is made anew, and counts from the beginning: a name that was forged may be a contender's now. */
+static void test_flood_of_a_former_directory(void)
+{
+    flood(10);
+    script_acquire(&s, &me);
+    script_answer_all(&s);
+    script_release(&s, &me);
+    script_answer_all(&s);
+    for (int i = 0; i < 10; i++) {
+        char path[SCRIPT_PATH];
+        snprintf(path, sizeof path, "/q/x%d-lock-%010d", i, i % 50);
+        script_remove(&s, path);
+    }
+    script_remove(&s, "/q");
+    script_put(&s, "/q", 0);
+    script_put(&s, "/q/x3-lock-0000000003", SCRIPT_STRANGER);
+    s.next_sequence = 4;
+    script_acquire(&s, &me);
+    script_answer_all(&s);
+    STATE(&me, "watching");
+    script_remove(&s, "/q/x3-lock-0000000003");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    script_finish(&s);
+}
+
+TESTS("contender blockers", T(test_flood), T(test_flood_and_a_contender), T(test_flood_and_a_downgrade),
+      T(test_flood_in_trouble), T(test_flood_of_a_former_directory), T(test_unreadable_blocker),
+      T(test_unreadable_blocker_that_goes), T(test_unreadable_blocker_and_others),
+      T(test_unreadable_blocker_and_an_early_event), T(test_readable_behind_an_unreadable_one),
+      T(test_unreadable_and_forged), T(test_unreadable_and_a_try), T(test_unreadable_and_throttled),
+      T(test_unreadable_and_a_reconnect), T(test_unreadable_and_given_up), T(test_forged_places_before_us),
+      T(test_forged_place_before_us_and_a_lost_reply), T(test_forged_place_and_a_try),
       T(test_downgraded_reader_is_honoured), T(test_everybodys_contenders_are_waited_for), T(test_names_behind_us))

@@ -419,7 +419,7 @@ static void test_no_memory_for_more_buckets(void)
     zkl_heap heap = test_heap(&counter);
     struct zkl__local_queues queues;
     char path[20];
-    CU_ASSERT_TRUE_FATAL(zkl__local_queues_init(&queues, &heap));
+    CU_ASSERT_TRUE_FATAL(zkl__local_queues_init(&queues, &heap, 0));
     for (int i = 0; i < 40; i++) {
         snprintf(path, sizeof path, "/%d", i % 20);
         if (i == 16) {
