@@ -2,7 +2,10 @@
  *
  * The list is read; of the first candidate in it data and watch are taken in one get. Only while there is none is the list itself
  * watched, or, while there is no directory, its coming: so candidates that come and go behind the leader wake nobody. Whoever is first
- * stays so until its node goes, since numbers only rise. */
+ * stays so until its node goes, since numbers only rise.
+ *
+ * A first candidate that may not be read is not watched: servers keep its events from us (see enum zkl__sight in contender_step.h). The
+ * list is, by the request that shows it still first. */
 #include "agent.h"
 
 #include "error.h"
@@ -23,8 +26,10 @@ struct sight {
 
 struct zkl_election_observer {
     struct zkl__agent agent; /* first */
-    enum { LIST, WATCH_LIST, WATCH_DIRECTORY, READ, READ_BLINDLY, SETTLED } step;
+    enum { LIST, WATCH_LIST, WATCH_DIRECTORY, READ, STAT_HIDDEN, WATCH_HIDDEN, SETTLED } step;
     char *first;                  /* name of the first candidate */
+    bool hidden;                  /* it may not be read */
+    struct zkl__stat stat;        /* of the hidden one, as far as the server tells it; 0 */
     struct zkl__name_set skipped; /* names that are no candidates': they live with no session */
     struct sight *seen, *shown;   /* NULL: nothing yet */
     zkl_leader_fn told;
@@ -48,11 +53,12 @@ static bool same(const struct sight *a, const struct sight *b)
                             x->value_size == y->value_size && memcmp(x->value, y->value, x->value_size) == 0);
 }
 
-/* Of reply NULL: nobody. */
-static void see(struct zkl_election_observer *observer, const struct zkl__reply *reply, bool readable)
+/* Of reply NULL: nobody, or, if it is hidden, the first without its value. */
+static void see(struct zkl_election_observer *observer, const struct zkl__reply *reply)
 {
-    const char *name = reply ? observer->first : "";
-    size_t size = reply && readable ? reply->size : 0;
+    bool somebody = reply || observer->hidden;
+    const char *name = somebody ? observer->first : "";
+    size_t size = reply ? reply->size : 0;
     size = size < ZKL_DATA_MAX ? size : ZKL_DATA_MAX;
     struct sight *sight = zkl__zalloc(heap_of(observer), sizeof *sight + strlen(name) + 1 + size + 1);
     if (!sight) {
@@ -64,11 +70,12 @@ static void see(struct zkl_election_observer *observer, const struct zkl__reply 
     if (size > 0) {
         memcpy(value, reply->data, size);
     }
-    sight->somebody = reply != NULL;
-    sight->leader = (zkl_leader){.node = node, .value = value, .value_size = size, .readable = readable};
-    if (reply) {
-        sight->leader.token = reply->stat.czxid;
-        sight->leader.session_id = reply->stat.ephemeral_owner;
+    sight->somebody = somebody;
+    sight->leader = (zkl_leader){.node = node, .value = value, .value_size = size, .readable = !observer->hidden};
+    if (somebody) {
+        const struct zkl__stat *stat = reply ? &reply->stat : &observer->stat;
+        sight->leader.token = stat->czxid;
+        sight->leader.session_id = stat->ephemeral_owner;
     }
     zkl__free(heap_of(observer), observer->seen);
     observer->seen = sight;
@@ -127,6 +134,14 @@ static void skip_first(struct zkl_election_observer *observer)
     }
 }
 
+static void start_anew(struct zkl_election_observer *observer)
+{
+    observer->step = LIST;
+    observer->hidden = false;
+    observer->stat = (struct zkl__stat){0};
+    skip_nobody(observer);
+}
+
 static void on_list(struct zkl_election_observer *observer, const struct zkl__reply *reply)
 {
     if (reply->rc == ZKL__RC_NONODE) {
@@ -145,7 +160,37 @@ static void on_list(struct zkl_election_observer *observer, const struct zkl__re
     } else if (observer->step == LIST) {
         observer->step = WATCH_LIST;
     } else {
-        see(observer, NULL, true);
+        see(observer, NULL);
+    }
+}
+
+/* The list is watched from here on. Another one may be first by now: then all begins anew. */
+static void on_list_of_hidden(struct zkl_election_observer *observer, const struct zkl__reply *reply)
+{
+    const char *first = reply->rc == ZKL__RC_OK ? find_first(observer, reply) : NULL;
+    if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE) {
+        zkl__agent_put_off(&observer->agent, AGAIN_NS);
+    } else if (first && strcmp(first, observer->first) == 0) {
+        see(observer, NULL);
+    } else {
+        start_anew(observer);
+    }
+}
+
+/* A stat that is refused, too, says nothing: it counts as a candidate. */
+static void on_stat_of_hidden(struct zkl_election_observer *observer, const struct zkl__reply *reply)
+{
+    if (reply->rc == ZKL__RC_NONODE) {
+        start_anew(observer);
+    } else if (reply->rc == ZKL__RC_OK && reply->stat.ephemeral_owner == 0) {
+        observer->hidden = false;
+        observer->step = LIST;
+        skip_first(observer);
+    } else if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NOAUTH) {
+        observer->stat = reply->stat;
+        observer->step = WATCH_HIDDEN;
+    } else {
+        zkl__agent_put_off(&observer->agent, AGAIN_NS);
     }
 }
 
@@ -155,11 +200,15 @@ static void on_first(struct zkl_election_observer *observer, const struct zkl__r
         skip_first(observer);
         observer->step = LIST;
     } else if (reply->rc == ZKL__RC_OK) {
-        see(observer, reply, observer->step == READ);
-    } else if (reply->rc == ZKL__RC_NOAUTH && observer->step == READ) {
-        observer->step = READ_BLINDLY;
+        see(observer, reply);
+    } else if (reply->rc == ZKL__RC_NOAUTH) {
+        observer->hidden = true;
+        observer->step = STAT_HIDDEN;
     } else {
         observer->step = LIST;
+        if (reply->rc != ZKL__RC_NONODE) {
+            zkl__agent_put_off(&observer->agent, AGAIN_NS); /* refused: not without a pause */
+        }
     }
 }
 
@@ -173,26 +222,37 @@ static void answer(struct zkl__agent *agent, const struct zkl__reply *reply)
         break;
     case WATCH_DIRECTORY:
         if (reply->rc == ZKL__RC_NONODE) {
-            see(observer, NULL, true);
+            see(observer, NULL);
         } else {
             observer->step = LIST;
+            if (reply->rc != ZKL__RC_OK) {
+                zkl__agent_put_off(agent, AGAIN_NS);
+            }
         }
         break;
     case READ:
-    case READ_BLINDLY:
         on_first(observer, reply);
+        break;
+    case STAT_HIDDEN:
+        on_stat_of_hidden(observer, reply);
+        break;
+    case WATCH_HIDDEN:
+        on_list_of_hidden(observer, reply);
         break;
     case SETTLED:
         break;
     }
 }
 
+/* Somebody came or went behind a hidden one, most likely: what was refused is not asked again. */
 static void stir(struct zkl__agent *agent, bool session_over)
 {
     struct zkl_election_observer *observer = (struct zkl_election_observer *)agent;
-    (void)session_over;
-    observer->step = LIST;
-    skip_nobody(observer);
+    if (observer->hidden && observer->step == SETTLED && !session_over) {
+        observer->step = WATCH_HIDDEN;
+    } else {
+        start_anew(observer);
+    }
 }
 
 static void act(struct zkl__agent *agent)
@@ -206,15 +266,21 @@ static void act(struct zkl__agent *agent)
         op.watch = false;
         break;
     case WATCH_LIST:
+    case WATCH_HIDDEN:
         op.kind = ZKL__OP_CHILDREN;
         break;
     case WATCH_DIRECTORY:
         op.kind = ZKL__OP_EXISTS;
         break;
     case READ:
-    case READ_BLINDLY:
-        op.kind = observer->step == READ ? ZKL__OP_GET : ZKL__OP_EXISTS;
+        op.kind = ZKL__OP_GET;
         op.name = observer->first;
+        break;
+    case STAT_HIDDEN:
+        zkl__agent_unwatch(agent); /* the refused get has set none */
+        op.kind = ZKL__OP_EXISTS;
+        op.name = observer->first;
+        op.watch = false;
         break;
     case SETTLED:
         return;

@@ -106,7 +106,8 @@ typedef struct zkl_leader {
     size_t value_size;
     int64_t token; /* fencing token of its term */
     int64_t session_id;
-    bool readable; /* false: its access list hides all but the name */
+    bool
+        readable; /* false: its access list hides the value; and token and session_id, 0 then, from ZooKeeper 3.9.2 on */
 } zkl_leader;
 
 typedef struct zkl_election_observer zkl_election_observer;
@@ -116,7 +117,8 @@ typedef struct zkl_election_observer zkl_election_observer;
 typedef void (*zkl_leader_fn)(zkl_election_observer *observer, const zkl_leader *leader, void *payload);
 
 /* Observes the election at path until freed, also over lost connections and sessions: then what was told last stands until a server is
- * heard again. It polls nothing: it watches the leader's znode, and the list of candidates only while nobody leads.
+ * heard again. It polls nothing: it watches the leader's znode, and the list of candidates only while nobody leads or the leader's znode may not be
+ * read.
  * The caller frees it, before or after the session is closed. Errors: as zkl_election_new. */
 ZKL_API int zkl_election_observe(zkl_election_observer **out, zkl_session *session, const char *path,
                                  zkl_leader_fn told, void *payload, zkl_error *err);

@@ -39,6 +39,13 @@ int zkl__memory_break(int64_t session_id, size_t whole, size_t half, size_t lost
 int zkl__memory_reap(const char *name);
 /* Sets how many children path ever had: where its sequence goes on. */
 int zkl__memory_set_counter(const char *name, const char *path, int32_t creates);
+/* What a session learns of a znode that it may not READ. Two things changed in ZooKeeper, one after the other. */
+enum zkl__memory_rules {
+    ZKL__RULES_EVENTS_NEED_READ, /* the default, as 3.8.4 and Debian's 3.8.0: its stat, but no watch event (CVE-2024-23944) */
+    ZKL__RULES_NOTHING_NEEDS_READ, /* before that, as 3.8.0: both */
+    ZKL__RULES_EXISTS_NEEDS_READ   /* as 3.9.2: neither (ZOOKEEPER-2590) */
+};
+int zkl__memory_set_rules(const char *name, enum zkl__memory_rules rules);
 /* A stranger, without a session or an identity, writes: what became of it is in *rc. Not ephemeral. */
 int zkl__memory_meddle(const char *name, const struct zkl__op *op, enum zkl__rc *rc);
 

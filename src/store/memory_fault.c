@@ -251,6 +251,17 @@ int zkl__memory_reap(const char *name)
     return ZKL_OK;
 }
 
+int zkl__memory_set_rules(const char *name, enum zkl__memory_rules rules)
+{
+    struct zkl__memory_space *space = zkl__memory_enter_name(name);
+    if (!space) {
+        return ZKL_ENOENT;
+    }
+    space->rules = rules;
+    zkl__memory_leave(space);
+    return ZKL_OK;
+}
+
 int zkl__memory_set_counter(const char *name, const char *path, int32_t creates)
 {
     struct zkl__memory_space *space = zkl__memory_enter_name(name);

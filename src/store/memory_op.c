@@ -229,14 +229,14 @@ static int perform_multi(struct zkl__memory_reply **out, struct zkl__store *stor
 
 /* --- reads -------------------------------------------------------------------------------------------------------- */
 
-/* `exists` needs no permission in 3.8.0. */
 static enum zkl__rc check_read(const struct zkl__store *store, const struct zkl__op *op,
                                const struct zkl__memory_node *node)
 {
     if (!node) {
         return ZKL__RC_NONODE;
     }
-    bool permitted = op->kind == ZKL__OP_EXISTS || zkl__memory_acl_permits(node->acl, &store->who.ids, ZKL_PERM_READ);
+    bool needed = op->kind != ZKL__OP_EXISTS || store->space->rules == ZKL__RULES_EXISTS_NEEDS_READ;
+    bool permitted = !needed || zkl__memory_acl_permits(node->acl, &store->who.ids, ZKL_PERM_READ);
     return permitted ? ZKL__RC_OK : ZKL__RC_NOAUTH;
 }
 

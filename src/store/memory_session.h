@@ -72,6 +72,7 @@ struct zkl__memory_space {
     char *name;
     pthread_mutex_t mutex;
     struct zkl__store *sessions;
+    enum zkl__memory_rules rules;
     int64_t sweep_ns; /* when empty containers are next looked for */
     struct zkl__memory_tree tree;
     struct zkl__memory_watch *watches[ZKL__MEMORY_WATCH_BUCKETS];

@@ -54,11 +54,11 @@ static bool just_told(const struct zkl__store *store, const char *path)
     return last->event == ZKL__WATCH_DELETED && strcmp(last->path, path) == 0;
 }
 
-/* A watch that fires on a node which its session may not read is used up without a word: so has the server it since
- * CVE-2024-23944 (3.8.4, and Debian's 3.8.0-11+deb12u2). */
+/* A watch that fires on a node which its session may not read is used up without a word (WatchManager.triggerWatch). */
 static bool may_know(const struct zkl__memory_watch *watch, const struct zkl__memory_node *node)
 {
-    return zkl__memory_acl_permits(node->acl, &watch->store->who.ids, ZKL_PERM_READ);
+    return watch->store->space->rules == ZKL__RULES_NOTHING_NEEDS_READ ||
+           zkl__memory_acl_permits(node->acl, &watch->store->who.ids, ZKL_PERM_READ);
 }
 
 static void trigger(struct zkl__memory_space *space, enum zkl__memory_table table, enum zkl__watch_event event,

@@ -114,7 +114,7 @@ static void tell_core(struct sim *s, struct sim_attempt *attempt, struct zkl__ev
 }
 
 /* What the simulated servers make of it: sim_readers. */
-static const zkl_acl_entry own_entry = {ZKL_PERM_ALL, "digest", "the process's own"};
+static const zkl_acl_entry own_entry = {ZKL_PERM_ALL, "digest", "the:process's own"};
 static const zkl_acl_entry nobodys_entry = {ZKL_PERM_ALL & ~ZKL_PERM_READ, "world", "anyone"};
 static const zkl_acl acls[] = {[SIM_OWN_PROCESS] = {1, &own_entry}, [SIM_NOBODY] = {1, &nobodys_entry}};
 

@@ -100,6 +100,14 @@ struct sim_thread {
     int attempt; /* -1: none */
 };
 
+/* Requests that were refused for their access lists: how many of a kind on a path, since when. */
+enum { SIM_REFUSALS = 16, SIM_REFUSALS_MOST = 20 * SIM_THREADS };
+struct sim_refusal {
+    enum zkl__op_kind op;
+    int path, count;
+    int64_t since;
+};
+
 enum sim_process { SIM_STOPPED, SIM_RUNNING, SIM_CLOSING };
 struct sim_client {
     enum sim_process process;
@@ -116,6 +124,7 @@ struct sim_client {
     int64_t listed_zxid[4]; /* of the last list of each queue that the core had */
     int64_t shown_zxid[4];  /* of that, or of an event there since */
     bool suspended;         /* ever */
+    struct sim_refusal refusals[SIM_REFUSALS];
     unsigned incarnation;
     struct sim_thread threads[SIM_THREADS];
     struct sim_heap heap;

@@ -233,6 +233,9 @@ static void take_reply(struct sim *s, int client, struct sim_message *message)
         handle->last_zxid = message->zxid;
     }
     note_watch(s, handle, &asked, message->rc);
+    if (message->rc == ZKL__RC_NOAUTH) {
+        sim_judge_refused(s, client, asked.op, asked.path);
+    }
     if (asked.id == 0) {
         sim_message_free(s, message);
         return;

@@ -260,6 +260,26 @@ void sim_judge_submit(struct sim *s, int client, const struct zkl__op *op)
     }
 }
 
+/* The heartbeat on an own node that its owner may not read says what it is to say, and is no request that is tried again. */
+void sim_judge_refused(struct sim *s, int client, enum zkl__op_kind op, int path)
+{
+    struct sim_refusal *it = s->clients[client].refusals;
+    if (op == ZKL__OP_CHECK) {
+        return;
+    }
+    for (int i = 0; i < SIM_REFUSALS && !(it->op == op && it->path == path); i++) {
+        struct sim_refusal *each = &s->clients[client].refusals[i];
+        it = (each->op == op && each->path == path) || each->since < it->since ? each : it;
+    }
+    if (it->op != op || it->path != path || sim_now(s) - it->since >= SIM_SECOND) {
+        *it = (struct sim_refusal){.op = op, .path = path, .since = sim_now(s)};
+    }
+    if (++it->count == SIM_REFUSALS_MOST) {
+        sim_fail(s, "storm", "client %d asks %d times in %.0f ms for %s of %s, which is refused", client, it->count,
+                 (double)(sim_now(s) - it->since) / 1e6, zkl__op_name(op), path < 0 ? "?" : s->paths[path].text);
+    }
+}
+
 void sim_judge_step(struct sim *s, int client, bool timer)
 {
     int64_t next = zkl__core_next(s->clients[client].core);

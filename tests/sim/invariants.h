@@ -16,7 +16,8 @@
  *  memory      a core that was freed has left nothing
  *  liveness    after healing every acquire ends
  *  wakeups     without faults and cancels a node's deletion wakes one waiter at most
- *  storm       a run stays within its room
+ *  storm       a run stays within its room; and what the servers refused for an access list is not asked for again without a pause: less
+ *              than 20 times in a second for each thread of a process
  *
  * Exceptions, as the manual prints them: an operator who deletes a node or closes a session; a leader that stood still for
  * longer than leader_pause_ms (then violations of exclusion, lease and token are counted, not failed). */
@@ -26,6 +27,8 @@
 #include "sim.h"
 
 void sim_judge_submit(struct sim *s, int client, const struct zkl__op *op);
+/* The servers refuse it for an access list. */
+void sim_judge_refused(struct sim *s, int client, enum zkl__op_kind op, int path);
 void sim_judge_before(struct sim *s, int client);
 void sim_judge_step(struct sim *s, int client, bool timer);
 /* What this core of the client's believes of its session. */

@@ -156,9 +156,8 @@ static bool fits(const struct sim *s, const struct sim_attempt *attempt, int cod
     case ZKL_ELOST:
         return attempt->plan->fail_on_expiry || (attempt->joint && s->faults.stranger);
     case ZKL_EAUTH: /* who may not read its own node has no mark, and learns of no token that the create has not told */
-        return sim_struck(s, SIM_DENY) ||
-               (s->plan->hides[attempt->client] == SIM_NOBODY &&
-                (attempt->plan->mark || s->plan->rules == SIM_EXISTS_NEEDS_READ));
+        return sim_struck(s, SIM_DENY) || (s->plan->hides[attempt->client] == SIM_NOBODY &&
+                                           (attempt->plan->mark || s->plan->rules == SIM_EXISTS_NEEDS_READ));
     case ZKL_ENOMEM:
         return sim_struck(s, SIM_NO_MEMORY) || sim_struck(s, SIM_REFUSE);
     case ZKL_ELIMIT:

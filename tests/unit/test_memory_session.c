@@ -93,6 +93,29 @@ static void test_unreadable_watch(void)
     tear_down();
 }
 
+/* Before that rule it told, and since another one it does not even say that the node is there. */
+static void test_unreadable_by_other_rules(void)
+{
+    const zkl_acl_entry no_read = {ZKL_PERM_ALL & ~ZKL_PERM_READ, "world", "anyone"};
+    const zkl_acl blind = {1, &no_read};
+    struct zkl__op create = op_create("/b", "", ZKL__PERSISTENT);
+    create.acl = &blind;
+    set_up();
+    CU_ASSERT_EQUAL(zkl__memory_set_rules("no such tree", ZKL__RULES_NOTHING_NEEDS_READ), ZKL_ENOENT);
+    CU_ASSERT_EQUAL(zkl__memory_set_rules("session", ZKL__RULES_NOTHING_NEEDS_READ), ZKL_OK);
+    client_rc(&one, op_read(ZKL__OP_EXISTS, "/b", true));
+    client_drain(&one);
+    CU_ASSERT_EQUAL(client_rc(&two, create), ZKL__RC_OK);
+    expect_watch(&one, ZKL__WATCH_CREATED, "/b");
+    CU_ASSERT_EQUAL(client_rc(&one, op_read(ZKL__OP_EXISTS, "/b", true)), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(zkl__memory_set_rules("session", ZKL__RULES_EXISTS_NEEDS_READ), ZKL_OK);
+    CU_ASSERT_EQUAL(client_rc(&one, op_read(ZKL__OP_EXISTS, "/b", false)), ZKL__RC_NOAUTH);
+    CU_ASSERT_EQUAL(client_rc(&two, op_delete("/b", -1)), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(client_rc(&one, op_read(ZKL__OP_EXISTS, "/b", false)), ZKL__RC_NONODE);
+    CU_ASSERT_EQUAL(recorder_count(one.recorder, RECORD_WATCH), 1);
+    tear_down();
+}
+
 static void test_unwatch(void)
 {
     set_up();
@@ -280,5 +303,6 @@ static void test_submit_from_events(void)
     pthread_mutex_destroy(&chain.mutex);
 }
 
-TESTS("memory sessions", T(test_data_watches), T(test_child_watches), T(test_unreadable_watch), T(test_unwatch),
-      T(test_watch_before_reply), T(test_pipelined), T(test_limit), T(test_busy), T(test_submit_from_events))
+TESTS("memory sessions", T(test_data_watches), T(test_child_watches), T(test_unreadable_watch),
+      T(test_unreadable_by_other_rules), T(test_unwatch), T(test_watch_before_reply), T(test_pipelined), T(test_limit),
+      T(test_busy), T(test_submit_from_events))

@@ -119,6 +119,7 @@ void use_election(struct turn *turn)
     char value[] = {(char)('0' + turn->client), '\0'};
     options.value = value;
     options.on_expiry = turn_expiry(turn);
+    options.acl = sim_acl_of(turn->s, turn->client);
     if (zkl_election_new(&election, turn->session, turn->path, &options, NULL) != ZKL_OK) {
         return;
     }

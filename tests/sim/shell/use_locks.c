@@ -46,7 +46,8 @@ static void check_asked(const struct locked *locked)
     uint32_t size;
     int32_t version;
     int64_t now = sim_committed_zxid(s);
-    if (!locked->listens || locked->asked || zkl_lock_node(locked->lock, name, sizeof name) == 0 ||
+    bool deaf = s->plan->hides[locked->turn->client] == SIM_NOBODY; /* who may not read its node hears of no request */
+    if (!locked->listens || deaf || locked->asked || zkl_lock_node(locked->lock, name, sizeof name) == 0 ||
         !is_quiet(s, 2 * s->tick)) {
         return;
     }
@@ -102,6 +103,7 @@ void use_lock(struct turn *turn)
     options.recover = turn->plan->mark;
     options.release_timeout_ms = turn->plan->eager ? 0 : 1000;
     options.on_expiry = turn_expiry(turn);
+    options.acl = sim_acl_of(turn->s, turn->client);
     options.state_fn = turn->thread == 0 ? on_lock : NULL;
     options.revoke_fn = locked.listens ? on_revoke : NULL;
     options.revoke_payload = &locked;
@@ -180,6 +182,7 @@ void use_rwlock(struct turn *turn)
     zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
     bool read = turn_dice(turn, 2, 2);
     options.on_expiry = turn_expiry(turn);
+    options.acl = sim_acl_of(turn->s, turn->client);
     options.recursive = turn->thread > 0 || read;
     if (zkl_rwlock_new(&lock, turn->session, turn->path, &options, NULL) != ZKL_OK) {
         return;
@@ -210,6 +213,7 @@ void use_semaphore(struct turn *turn)
     zkl_semaphore_options options = ZKL_SEMAPHORE_OPTIONS_INIT;
     int count = 1 + (int)turn_dice(turn, 3, LIMIT);
     options.on_expiry = turn_expiry(turn);
+    options.acl = sim_acl_of(turn->s, turn->client);
     if (zkl_semaphore_new(&semaphore, turn->session, turn->path, LIMIT, &options, NULL) != ZKL_OK) {
         return;
     }
@@ -247,6 +251,7 @@ void use_multilock(struct turn *turn)
     zkl_multilock_options options = ZKL_MULTILOCK_OPTIONS_INIT;
     const char *paths[] = {sim_plan_path(0), sim_plan_path(1)};
     options.on_expiry = turn_expiry(turn);
+    options.acl = sim_acl_of(turn->s, turn->client);
     if (zkl_multilock_new(&lock, turn->session, paths, 2, &options, NULL) != ZKL_OK) {
         return;
     }

@@ -1,0 +1,40 @@
+/* access_kit.h - contenders with different credentials in one open queue, of every kind: on real servers and on memory:. Anybody may list
+ * the queue; of a znode in it only its owner may know more than the name. */
+#ifndef ZKL_TESTS_ACCESS_KIT_H
+#define ZKL_TESTS_ACCESS_KIT_H
+
+#include <zklock/zklock.h>
+
+/* What can be acquired, by its own functions. */
+struct access_kind {
+    const char *name;
+    const char *path;  /* open to all: access_begin makes it */
+    const char *queue; /* where who waits stands */
+    void *(*make)(zkl_session *session, const char *path, const zkl_acl *acl);
+    int (*acquire)(void *object, int64_t timeout_ms);
+    int (*release)(void *object);
+    void (*free)(void *object);
+};
+extern const struct access_kind access_kinds[];
+extern const int access_kind_count;
+
+/* Nobody may read a znode that has it. (With credentials and without a list, only its owner may.) */
+extern const zkl_acl access_hidden;
+
+/* Three sessions that contend, of two credentials, and one without that looks on. */
+struct access {
+    zkl_session *sessions[3], *eye;
+};
+/* What cannot be had fails the test for good. auth false: no credentials. */
+void access_begin(struct access *access, const char *servers, bool auth, int64_t tick_ms);
+void access_end(struct access *access);
+
+/* One holds, the others queue one behind the other, each is released in its turn. How long the slower of the two took from the
+ * release before it to its grant, ns. */
+int64_t access_hand_over(struct access *access, const struct access_kind *kind, const zkl_acl *acl);
+/* One holds, another one waits for a second, then in vain. How many requests that took it. */
+uint64_t access_requests(struct access *access, const struct access_kind *kind, const zkl_acl *acl);
+/* Sent by the session until now. */
+uint64_t access_sent(zkl_session *session);
+
+#endif

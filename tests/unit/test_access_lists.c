@@ -1,0 +1,114 @@
+/* Contenders with different credentials in one open queue, by each version's rules. */
+#include "access_kit.h"
+#include "lock_kit.h"
+
+#define NAME "access"
+#define SERVERS "memory:" NAME
+#define ROUNDS 3
+#define FEW 20 /* requests in a second, after one that was refused */
+
+static const enum zkl__memory_rules every_rule[] = {ZKL__RULES_NOTHING_NEEDS_READ, ZKL__RULES_EVENTS_NEED_READ,
+                                                    ZKL__RULES_EXISTS_NEEDS_READ};
+#define EVERY_RULE (sizeof every_rule / sizeof *every_rule)
+
+static struct access all;
+
+static void set_up(enum zkl__memory_rules rules)
+{
+    access_begin(&all, SERVERS, true, 2000);
+    CU_ASSERT_EQUAL(zkl__memory_set_rules(NAME, rules), ZKL_OK);
+}
+
+static void test_hand_over(void)
+{
+    for (size_t r = 0; r < EVERY_RULE; r++) {
+        set_up(every_rule[r]);
+        for (int i = 0; i < access_kind_count * ROUNDS; i++) {
+            CU_ASSERT(access_hand_over(&all, &access_kinds[i % access_kind_count], NULL) > 0);
+        }
+        access_end(&all);
+    }
+}
+
+static void test_few_requests(void)
+{
+    for (size_t r = 0; r < EVERY_RULE; r++) {
+        set_up(every_rule[r]);
+        for (int i = 0; i < access_kind_count; i++) {
+            CU_ASSERT(access_requests(&all, &access_kinds[i], NULL) < FEW);
+        }
+        access_end(&all);
+    }
+}
+
+/* --- observers ----------------------------------------------------------------------------------------------------- */
+
+static void on_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
+{
+    struct letter letter = {.from = observer, .granted = leader != NULL};
+    if (leader) {
+        CU_ASSERT_FALSE(leader->readable);
+        CU_ASSERT_EQUAL(leader->value_size, 0);
+        letter.grant.token = leader->token;
+        snprintf(letter.text, sizeof letter.text, "%s", leader->node);
+    }
+    mailbox_put(payload, letter);
+}
+
+static void test_observer(void)
+{
+    const struct access_kind *kind = &access_kinds[4];
+    for (size_t r = 0; r < EVERY_RULE; r++) {
+        struct mailbox box = MAILBOX_INIT;
+        zkl_election_observer *observer = NULL;
+        char node[128];
+        set_up(every_rule[r]);
+        zkl_election *first = kind->make(all.sessions[0], kind->path, NULL);
+        zkl_election *second = kind->make(all.sessions[2], kind->path, NULL);
+        CU_ASSERT_EQUAL(kind->acquire(first, 10000), ZKL_OK);
+        uint64_t before = access_sent(all.sessions[1]);
+        CU_ASSERT_EQUAL(zkl_election_observe(&observer, all.sessions[1], kind->path, on_leader, &box, NULL), ZKL_OK);
+        CU_ASSERT(mailbox_wait(&box, 1));
+        zkl_election_node(first, node, sizeof node);
+        CU_ASSERT_STRING_EQUAL(box.letters[0].text, node);
+        bool told = every_rule[r] != ZKL__RULES_EXISTS_NEEDS_READ;
+        CU_ASSERT_EQUAL(box.letters[0].grant.token, told ? zkl_election_token(first) : 0);
+        CU_ASSERT_EQUAL(kind->acquire(second, 1000), ZKL_ETIMEOUT); /* comes and goes behind it */
+        CU_ASSERT(access_sent(all.sessions[1]) - before < FEW);
+        CU_ASSERT_EQUAL(mailbox_count(&box), 1);
+        CU_ASSERT_EQUAL(kind->release(first), ZKL_OK);
+        CU_ASSERT(mailbox_wait(&box, 2));
+        CU_ASSERT_FALSE(box.letters[1].granted);
+        CU_ASSERT_EQUAL(kind->acquire(second, 10000), ZKL_OK);
+        CU_ASSERT(mailbox_wait(&box, 3));
+        zkl_election_node(second, node, sizeof node);
+        CU_ASSERT_STRING_EQUAL(box.letters[2].text, node);
+        kind->free(first);
+        kind->free(second);
+        zkl_election_observer_free(observer);
+        access_end(&all);
+    }
+}
+
+/* --- our own znode --------------------------------------------------------------------------------------------------- */
+
+static void test_own_hidden(void)
+{
+    for (size_t r = 0; r < EVERY_RULE; r++) {
+        set_up(every_rule[r]);
+        for (int i = 0; i < access_kind_count; i++) {
+            const struct access_kind *kind = &access_kinds[i];
+            void *holder = kind->make(all.sessions[0], kind->path, &access_hidden);
+            bool by_transaction = i == access_kind_count - 1; /* which does not tell the token */
+            bool hidden = by_transaction && every_rule[r] == ZKL__RULES_EXISTS_NEEDS_READ;
+            CU_ASSERT_EQUAL(kind->acquire(holder, 10000), hidden ? ZKL_EAUTH : ZKL_OK);
+            if (!hidden) {
+                CU_ASSERT_EQUAL(kind->release(holder), ZKL_OK);
+            }
+            kind->free(holder);
+        }
+        access_end(&all);
+    }
+}
+
+TESTS("access lists", T(test_hand_over), T(test_few_requests), T(test_observer), T(test_own_hidden))
