@@ -2,9 +2,9 @@
 #include "memory_session.h"
 #include "error.h"
 #include "memory_acl.h"
+#include "signals.h"
 
 #include <assert.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -145,9 +145,8 @@ static void *run(void *arg)
 /* The program's signal handlers do not run on our threads. */
 static bool start_thread(struct zkl__store *store)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before;
+    zkl__block_signals(&before);
     int failed = pthread_create(&store->thread, NULL, run, store);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failed == 0;

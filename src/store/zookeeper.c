@@ -5,12 +5,12 @@
  * (never ZOO_READONLY); its chroot is unsafe in multis (we prefix paths). */
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
 #include "error.h"
 #include "options.h"
+#include "signals.h"
 #include "zookeeper_store.h"
 
 #define MS INT64_C(1000000)
@@ -287,10 +287,9 @@ static int start_error(const struct zkl__store *store, int error, zkl_error *err
  * the mutex held, at which events wait. */
 static int start(struct zkl__store *store, zkl_error *err)
 {
-    sigset_t all, before;
+    sigset_t before;
     int timeout = store->timeout_ms > INT_MAX ? INT_MAX : (int)store->timeout_ms;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    zkl__block_signals(&before);
     store->began_ns = now_ns(CLOCK_BOOTTIME);
     store->zh = zkl__zk_init(store, timeout);
     int error = errno;

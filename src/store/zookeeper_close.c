@@ -1,7 +1,7 @@
 /* zookeeper_close.c - the end of a session with the servers, in the time that is given for it. */
-#include <signal.h>
 #include <time.h>
 
+#include "signals.h"
 #include "zookeeper_store.h"
 
 #define MS INT64_C(1000000)
@@ -19,9 +19,8 @@ static int64_t monotonic_ns(void)
 
 bool zkl__zk_thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before;
+    zkl__block_signals(&before);
     bool started = pthread_create(thread, NULL, run, arg) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;

@@ -1,6 +1,7 @@
 /* The ZooKeeper store against a real server: operations, chroot, credentials, watches, limits. What goes wrong with connections
  * is in test_store_faults.c. */
 #include <dirent.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -397,12 +398,13 @@ static int threads_that_stay(int signal)
     return n;
 }
 
-/* The program's signal handlers do not run on the client library's two threads. */
+/* The program's signal handlers do not run on the client library's two threads, but for those of the threads' own faults. */
 static void test_signals(void)
 {
-    int before = threads_that_stay(10);
+    int before = threads_that_stay(10), before_fault = threads_that_stay(SIGSEGV);
     struct recorder *r = session();
     CU_ASSERT_EQUAL(threads_that_stay(10), before + 2);
+    CU_ASSERT_EQUAL(threads_that_stay(SIGSEGV), before_fault);
     recorder_free(r);
 }
 
