@@ -62,6 +62,11 @@ static void step(zkl_session *session, struct zkl__event event)
 {
     pthread_mutex_lock(&session->mutex);
     while (session->opening) { /* `connected` may be told before the open that led to it has returned */
+        if (event.kind == ZKL__EV_REPLY) {
+            /* Of the store that ended: its close waits for this thread. The core took the end for the reply to all that was under way. */
+            pthread_mutex_unlock(&session->mutex);
+            return;
+        }
         zkl__signal_wait(&session->status.changed, &session->mutex, INT64_MAX);
     }
     zkl__session_event(session, event);
