@@ -1,6 +1,7 @@
 #include "lease.h"
 
 #define DRIFT 1000 /* clocks drift by less than one in this many */
+#define PERIOD_LEAST INT64_C(1000000)
 
 static int64_t covered(int64_t root, int64_t timeout)
 {
@@ -72,14 +73,20 @@ bool zkl__lease_answer(struct zkl__lease *lease, enum zkl__proof proof, int64_t 
     return grew;
 }
 
+/* The timeout is the server's word: one of nothing, or less, must not make a loop without a pause. */
+static int64_t period(int64_t timeout, int64_t parts)
+{
+    return timeout / parts > PERIOD_LEAST ? timeout / parts : PERIOD_LEAST;
+}
+
 int64_t zkl__lease_heartbeat(int64_t timeout)
 {
-    return timeout / 12;
+    return period(timeout, 12);
 }
 
 int64_t zkl__lease_keepalive(int64_t timeout)
 {
-    return timeout / 4;
+    return period(timeout, 4);
 }
 
 int64_t zkl__lease_least(int64_t timeout, int64_t gap)

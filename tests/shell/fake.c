@@ -196,6 +196,16 @@ void fake_stop(struct fake *fake)
     free(fake);
 }
 
+void fake_set_timeout(struct fake *fake, int32_t timeout_ms)
+{
+    atomic_store(&fake->timeout_ms, timeout_ms);
+}
+
+void fake_refuse_auth(struct fake *fake)
+{
+    atomic_store(&fake->refuses_auth, true);
+}
+
 const char *fake_address(const struct fake *fake)
 {
     return fake->address;

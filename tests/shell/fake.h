@@ -13,7 +13,8 @@ enum fake_fate {
     FAKE_EXPIRE_BEFORE, /* the session ends in its stead */
     FAKE_EXPIRE_AFTER,  /* it is done, and the session ends in its answer's stead */
     FAKE_HOLD,          /* its answer, and everything behind it, watch events too, comes 100 ms later */
-    FAKE_FATES
+    FAKE_FATES,
+    FAKE_COUNT_TOO_HIGH = FAKE_FATES /* a lie: its list of children says one name more than it has */
 };
 
 /* nth request (from 1) of all, pings and connects not counted, of that type (as on the wire). On the server's thread. */
@@ -24,6 +25,10 @@ struct fake;
 /* tree: "memory:NAME". */
 struct fake *fake_start(const char *tree, fake_fate_fn fate_fn, void *payload);
 void fake_stop(struct fake *fake);
+/* A lie: the session timeout that the server says it grants from now on. */
+void fake_set_timeout(struct fake *fake, int32_t timeout_ms);
+/* From now on it refuses every identity. */
+void fake_refuse_auth(struct fake *fake);
 const char *fake_address(const struct fake *fake); /* "127.0.0.1:20001" */
 int fake_requests(struct fake *fake);              /* so far */
 

@@ -37,9 +37,10 @@ struct fake {
     int listener, wake;
     fake_fate_fn fate_fn;
     void *payload;
-    atomic_bool stop;
+    atomic_bool stop, refuses_auth;
     atomic_int requests;
     atomic_long zxid;
+    atomic_int timeout_ms; /* said to clients; 0: what the session has */
     struct link links[LINKS_MAX];
     struct session *sessions[SESSIONS_MAX];
     int session_count, link_count;

@@ -73,9 +73,10 @@ static void on_watch(void *ctx, enum zkl__watch_event event, const char *path)
 static void greet(struct link *link, const struct session *s)
 {
     static const char password[16] = "not a secret";
+    int32_t lie = s ? atomic_load(&s->fake->timeout_ms) : 0;
     size_t begin = jute_begin(&link->out);
     jute_put_int(&link->out, 0);
-    jute_put_int(&link->out, s ? s->timeout_ms : 0);
+    jute_put_int(&link->out, lie ? lie : s ? s->timeout_ms : 0);
     jute_put_long(&link->out, s ? s->id : 0);
     jute_put_bytes(&link->out, password, sizeof password);
     jute_put_number(&link->out, 0, 1);
@@ -194,7 +195,8 @@ void fake_session_serve(struct fake *fake, struct link *link, struct jute_in *in
     enum fake_fate fate = FAKE_SERVE;
     if (type == AUTH) {
         pthread_mutex_lock(&fake->mutex);
-        fake_link_plain(fake, link, xid);
+        jute_end(&link->out, fake_link_begin(fake, link, xid, atomic_load(&fake->refuses_auth) ? -115 : 0));
+        fake_link_flush(link);
         pthread_mutex_unlock(&fake->mutex);
         return;
     }

@@ -83,11 +83,13 @@ void fake_put_body(struct jute_out *out, const struct fake_request *request, con
         put_stat(out, &reply->stat);
         break;
     case CHILDREN:
-        jute_put_int(out, (int32_t)reply->child_count);
+        jute_put_int(out, (int32_t)reply->child_count + (request->fate == FAKE_COUNT_TOO_HIGH));
         for (size_t i = 0; i < reply->child_count; i++) {
             fake_put_text(out, reply->children[i]);
         }
-        put_stat(out, &reply->stat);
+        if (request->fate != FAKE_COUNT_TOO_HIGH) { /* it would be read as names */
+            put_stat(out, &reply->stat);
+        }
         break;
     case SYNC:
         fake_put_text(out, request->path);

@@ -299,4 +299,146 @@ static void test_by_chance(void)
     CU_ASSERT_EQUAL(atomic_load(&wrong), 0);
 }
 
-TESTS("shell wire", T(test_every_request), T(test_by_chance))
+/* --- lies ------------------------------------------------------------------------------------------------------------ */
+
+static atomic_bool lying;
+
+static enum fake_fate fate_of_lists(void *payload, int nth, int type)
+{
+    (void)payload;
+    (void)nth;
+    return type == 12 /* children */ && atomic_load(&lying) ? FAKE_COUNT_TOO_HIGH : FAKE_SERVE;
+}
+
+static void on_members(zkl_group_watcher *watcher, const char *const *ids, size_t count, void *payload)
+{
+    atomic_int *told = payload;
+    (void)watcher;
+    for (size_t i = 0; i < count; i++) {
+        atomic_fetch_add(told, strcmp(ids[i], "a") == 0);
+    }
+}
+
+/* Whatever lists children gets an error, and no name that is not there. */
+static void list_everything(zkl_session *session)
+{
+    zkl_lock *lock = NULL;
+    zkl_queue *queue = NULL;
+    zkl_paths *paths = NULL;
+    zkl_members *members = NULL;
+    zkl_double_barrier *barrier = NULL;
+    CU_ASSERT_EQUAL(zkl_lock_new(&lock, session, PATH, NULL, NULL), ZKL_OK);
+    CU_ASSERT_NOT_EQUAL(zkl_lock_acquire(lock, 300, NULL, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    CU_ASSERT_NOT_EQUAL(zkl_queue_list(&queue, session, PATH, 300, NULL), ZKL_OK);
+    zkl_queue_find(&paths, session, "/wire", 300, NULL); /* goes past what it may not list */
+    CU_ASSERT(!paths || paths->count == 0);
+    zkl_paths_free(paths);
+    CU_ASSERT_NOT_EQUAL(zkl_group_list(&members, session, "/wire/group", 300, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_double_barrier_new(&barrier, session, "/wire/barrier", 1, NULL), ZKL_OK);
+    CU_ASSERT_NOT_EQUAL(zkl_double_barrier_enter(barrier, 300, NULL), ZKL_OK);
+    zkl_double_barrier_free(barrier);
+}
+
+static void test_a_count_too_high(void)
+{
+    atomic_int told = 0;
+    zkl_lock *lock = NULL;
+    zkl_group *group = NULL;
+    zkl_group_watcher *watcher = NULL;
+    struct fake *fake = fake_start("memory:lists", fate_of_lists, NULL);
+    zkl_session *session = session_at(fake_address(fake));
+    CU_ASSERT_EQUAL(zkl_group_new(&group, session, "/wire/group", "a", NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_group_join(group, SOON, NULL), ZKL_OK);
+    atomic_store(&lying, true);
+    CU_ASSERT_EQUAL(zkl_group_watch(&watcher, session, "/wire/group", on_members, &told, NULL), ZKL_OK);
+    list_everything(session);
+    CU_ASSERT_EQUAL(atomic_load(&told), 0);
+    atomic_store(&lying, false);
+    CU_ASSERT_EQUAL(zkl_lock_new(&lock, session, PATH, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    for (int64_t end = now_ms() + SOON; atomic_load(&told) == 0 && look_again(end);) {
+    }
+    CU_ASSERT(atomic_load(&told) > 0);
+    zkl_lock_free(lock);
+    zkl_group_watcher_free(watcher);
+    zkl_group_free(group);
+    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    fake_stop(fake);
+}
+
+/* A server that grants no time, or less: the session is refused by its deadline. */
+static void test_a_timeout_below_nothing(void)
+{
+    static const int32_t timeouts[] = {INT32_MIN, -805306368, -1, 1};
+    for (size_t i = 0; i < sizeof timeouts / sizeof *timeouts; i++) {
+        zkl_session *session = NULL;
+        struct fake *fake = fake_start("memory:timeouts", fate_of_lists, NULL);
+        zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+        options.connect_timeout_ms = 500;
+        fake_set_timeout(fake, timeouts[i]);
+        int64_t began = now_ms();
+        CU_ASSERT_NOT_EQUAL(zkl_session_open(&session, fake_address(fake), &options, NULL), ZKL_OK);
+        CU_ASSERT(now_ms() - began < SOON);
+        fake_stop(fake);
+    }
+}
+
+/* --- a server that takes no seal, met at a reconnect ------------------------------------------------------------------- */
+
+#define CROWD 200
+
+static enum fake_fate fate_of_the_50th(void *payload, int nth, int type)
+{
+    struct fake *const *fake = payload;
+    (void)type;
+    if (nth == 50) {
+        fake_refuse_auth(*fake);
+    }
+    return nth == 50 ? FAKE_CUT_BEFORE : FAKE_SERVE;
+}
+
+static void on_crowd(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    (void)grant;
+    (void)err;
+    if (code == ZKL_OK) {
+        zkl_lock_release(lock, NULL);
+    }
+    atomic_fetch_add((atomic_int *)payload, 1);
+}
+
+/* Many requests are under way again when it says so: the session goes on without a seal, and they end. */
+static void refuse_the_seal(int round)
+{
+    char tree[64], path[64];
+    atomic_int ended = 0;
+    zkl_lock *locks[CROWD] = {NULL};
+    struct fake *fake = NULL;
+    snprintf(tree, sizeof tree, "memory:seal-%d", round);
+    fake = fake_start(tree, fate_of_the_50th, &fake);
+    zkl_session *session = session_at(fake_address(fake));
+    for (int i = 0; i < CROWD; i++) {
+        snprintf(path, sizeof path, "%s/%d", PATH, i);
+        CU_ASSERT_EQUAL(zkl_lock_new(&locks[i], session, path, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_acquire_async(locks[i], 2 * SOON, on_crowd, &ended, NULL), ZKL_OK);
+    }
+    for (int64_t end = now_ms() + SOON; atomic_load(&ended) < CROWD && look_again(end);) {
+    }
+    CU_ASSERT_EQUAL_FATAL(atomic_load(&ended), CROWD); /* else close would not end either */
+    for (int i = 0; i < CROWD; i++) {
+        zkl_lock_free(locks[i]);
+    }
+    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    fake_stop(fake);
+}
+
+static void test_a_seal_refused_at_a_reconnect(void)
+{
+    for (int round = 0; round < 5; round++) {
+        refuse_the_seal(round);
+    }
+}
+
+TESTS("shell wire", T(test_every_request), T(test_by_chance), T(test_a_count_too_high), T(test_a_timeout_below_nothing),
+      T(test_a_seal_refused_at_a_reconnect))

@@ -308,6 +308,8 @@ static void test_intervals(void)
 {
     CU_ASSERT_EQUAL(zkl__lease_heartbeat(12 * S), S);
     CU_ASSERT_EQUAL(zkl__lease_keepalive(12 * S), 3 * S);
+    CU_ASSERT(zkl__lease_heartbeat(0) > 0 && zkl__lease_heartbeat(-12 * S) > 0); /* a server's word */
+    CU_ASSERT(zkl__lease_keepalive(0) > 0 && zkl__lease_keepalive(-12 * S) > 0);
     CU_ASSERT(zkl__lease_least(10 * S, GAP) > 5 * S);
     CU_ASSERT(zkl__lease_least(4 * S, GAP) > S);
     CU_ASSERT(zkl__lease_least(2 * S, GAP) <= 0); /* too short for this tick: refused at open */
