@@ -1,6 +1,7 @@
 #include "descendants.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 struct process {
     pid_t pid, parent, group;
     bool ours;
+    bool dead; /* and not waited for yet */
 };
 
 struct table {
@@ -46,12 +48,14 @@ static bool read_process(const char *pid, struct process *row)
     fclose(file);
     line[size] = '\0';
     const char *rest = strrchr(line, ')');
+    char state;
     int parent;
     int group;
-    if (!rest || sscanf(rest, ") %*c %d %d", &parent, &group) != 2) {
+    if (!rest || sscanf(rest, ") %c %d %d", &state, &parent, &group) != 3) {
         return false;
     }
-    *row = (struct process){.pid = (pid_t)atoi(pid), .parent = parent, .group = group};
+    *row = (struct process){
+        .pid = (pid_t)atoi(pid), .parent = parent, .group = group, .dead = state == 'Z' || state == 'X'};
     return true;
 }
 
@@ -102,20 +106,41 @@ static void mark(struct table *table, pid_t root)
     }
 }
 
-int descendants_signal(pid_t root, pid_t skip, int number)
+/* A group that is nobody else's can be killed as a whole: the kernel lets none of it fork meanwhile. */
+static bool is_ours(const struct table *table, pid_t group)
+{
+    bool ours = true;
+    for (size_t i = 0; ours && i < table->count; i++) {
+        ours = table->rows[i].group != group || table->rows[i].ours;
+    }
+    return ours;
+}
+
+/* True when it may not be signalled. */
+static bool signal_one(const struct table *table, const struct process *row, int number)
+{
+    bool refused = kill(row->pid, number) != 0 && errno == EPERM && !row->dead;
+    if (number == SIGKILL && row->group > 1 && is_ours(table, row->group)) {
+        kill(-row->group, SIGKILL);
+    }
+    return refused;
+}
+
+struct signalled descendants_signal(pid_t root, pid_t skip, int number)
 {
     struct table table = {.rows = NULL};
-    int sent = -1;
+    struct signalled signalled = {.refused = 0};
     if (read_table(&table)) {
-        sent = 0;
         mark(&table, root);
         for (size_t i = 0; i < table.count; i++) {
             const struct process *row = &table.rows[i];
-            if (row->ours && (skip == 0 || row->group != skip)) {
-                sent += kill(row->pid, number) == 0;
+            bool meant = skip == 0 || row->group != skip;
+            signalled.alive += row->ours && !row->dead;
+            if (row->ours && signal_one(&table, row, meant ? number : 0)) {
+                signalled.refused = row->pid;
             }
         }
     }
     free(table.rows);
-    return sent;
+    return signalled;
 }

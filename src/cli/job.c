@@ -115,8 +115,9 @@ static int64_t refresh_lease(struct job *job)
         job->lease_end_ns = now + left_ms * NS_PER_MS;
         keeper_lease(&job->keeper, job->lease_end_ns);
     }
-    if (left_ms < KEEPER_MARGIN_MS / 2 && job->group > 0) {
-        kill(-job->group, SIGKILL); /* the keeper has done so, unless somebody stopped it */
+    if (left_ms < KEEPER_MARGIN_MS / 2 && job->ran && !job->over) {
+        /* The keeper has done so, unless somebody stopped it; then it will not know why they died. */
+        job->lost = keeper_kill(&job->keeper, job->group) || job->lost;
     }
     return left_ms;
 }
@@ -147,7 +148,7 @@ static void on_ended(struct job *job, const struct keeper_event *event)
 {
     job->group = 0;
     job->status = event->value;
-    job->lost = event->cause == KEEPER_BY_LEASE;
+    job->lost = job->lost || event->cause == KEEPER_BY_LEASE;
     job->code = WIFSIGNALED(job->status) ? EXIT_SIGNAL + WTERMSIG(job->status) : WEXITSTATUS(job->status);
     job->over = true;
 }

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cage.h"
 #include "cli.h"
 #include "clock.h"
 #include "descendants.h"
@@ -21,6 +22,7 @@
 #include "signals.h"
 
 #define KILL_AGAIN_NS (5 * NS_PER_MS)
+#define KILL_IN_VAIN_NS (200 * NS_PER_MS) /* somebody may not be killed: wait for its own end */
 
 enum order_kind { ORDER_START, ORDER_SIGNAL, ORDER_STOP, ORDER_LOOK };
 
@@ -45,6 +47,8 @@ struct post {
     bool stopping;       /* TERM went out */
     bool stopped;        /* CMD is, by a signal */
     bool zklock_is_gone; /* nobody hears us any more */
+    pid_t beyond_us;     /* may not be signalled: it has become another user's. 0: nobody */
+    struct cage cage;
     enum keeper_cause cause;
     int64_t kill_ns; /* of a stop: the end of its grace */
 };
@@ -56,17 +60,49 @@ static void tell(struct post *post, enum keeper_news news, int value)
     send(post->socket, &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+/* Unless that would have to wait, for a reader that does not read. */
+static bool can_say(void)
+{
+    struct pollfd said = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return poll(&said, 1, 0) == 1 && said.revents == POLLOUT;
+}
+
+static void say_who_is_beyond_us(const struct post *post, pid_t pid)
+{
+    char path[64];
+    char name[64] = "?";
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file) {
+        name[strcspn(fgets(name, sizeof name, file) ? name : "", "\n")] = '\0';
+        fclose(file);
+    }
+    if (can_say()) {
+        cli_error(
+            "process %d (%s) under %s runs as another user and cannot be stopped: it may go on beside the next holder; "
+            "run zklock itself as that user (sudo zklock ...), or in a unit with Delegate=yes",
+            (int)pid, name, post->command->argv[0]);
+    }
+}
+
 /* The group, and whoever left it: a daemon that made itself a session is CMD's all the same. Once CMD was waited for, the
  * group's number may become somebody else's: from then on everybody is addressed one by one. */
-static void signal_everybody(const struct post *post, int number)
+static void signal_everybody(struct post *post, int number)
 {
+    if (number == SIGKILL) {
+        cage_kill(&post->cage);
+    }
     if (post->pid > 0) {
         kill(-post->pid, number);
     }
-    descendants_signal(getpid(), post->pid, number);
+    pid_t refused = descendants_signal(getpid(), post->pid, number).refused;
+    if (refused && !*post->cage.folder && !post->beyond_us) {
+        say_who_is_beyond_us(post, refused);
+    }
+    post->beyond_us = refused;
 }
 
-static void forward(const struct post *post, int number)
+static void forward(struct post *post, int number)
 {
     if (post->pid > 0) {
         kill(-post->pid, number);
@@ -98,6 +134,7 @@ static void become_command(const struct post *post, const struct order *order, p
     if (getppid() != keeper) {
         _exit(EXIT_FAILED);
     }
+    cage_enter(&post->cage);
     set_environment(post, order);
     sigprocmask(SIG_SETMASK, &post->command->mask, NULL);
     int reason = execute((const char *const *)post->command->argv);
@@ -165,7 +202,7 @@ static int64_t enforce(struct post *post)
         post->cause = KEEPER_BY_LEASE;
     }
     signal_everybody(post, SIGKILL);
-    return now + KILL_AGAIN_NS;
+    return now + (post->beyond_us ? KILL_IN_VAIN_NS : KILL_AGAIN_NS);
 }
 
 static void take_status(struct post *post, int status)
@@ -199,11 +236,10 @@ static void reap(struct post *post)
     }
 }
 
-/* Unless that would have to wait, for a reader that does not read: CMD's end does not. */
+/* CMD's end does not wait for that. */
 static void say_that_zklock_is_gone(const struct post *post)
 {
-    struct pollfd said = {.fd = STDERR_FILENO, .events = POLLOUT};
-    if (poll(&said, 1, 0) == 1 && said.revents == POLLOUT) {
+    if (can_say()) {
         cli_error("zklock is gone: stopping %s", post->command->argv[0]);
     }
 }
@@ -278,6 +314,7 @@ static bool wait_for_start(const struct post *post, struct order *order)
 static void keep(struct post *post, const struct order *order)
 {
     post->over = post->lingering = post->stopping = post->stopped = false;
+    post->beyond_us = 0;
     post->cause = KEEPER_BY_ITSELF;
     post->grace_ns = order->grace_ms * NS_PER_MS;
     if (clock_ns(CLOCK_BOOTTIME) >= lease_kill_ns(post)) {
@@ -314,11 +351,13 @@ static void keeper_main(struct post *post)
         cli_error("the keeper process gets no descriptor: %s", strerror(errno));
         _exit(EXIT_FAILED); /* blind, it would not keep the lease */
     }
+    cage_make(&post->cage);
     bool more = true;
     while (more && !post->zklock_is_gone && wait_for_start(post, &order)) {
         keep(post, &order);
         more = post->command->again;
     }
+    cage_remove(&post->cage);
     _exit(EXIT_SUCCESS);
 }
 
@@ -404,15 +443,30 @@ struct keeper_event keeper_next(struct keeper *keeper)
     return event;
 }
 
+bool keeper_kill(const struct keeper *keeper, pid_t group)
+{
+    bool alive = descendants_signal(keeper->pid, 0, SIGKILL).alive > 0;
+    if (group > 0) {
+        kill(-group, SIGKILL);
+    }
+    return alive;
+}
+
 void keeper_clear_up(pid_t group)
 {
     struct timespec moment = {.tv_nsec = KILL_AGAIN_NS};
+    bool said = false;
     pid_t pid;
     do {
         if (group > 0) {
             kill(-group, SIGKILL);
         }
-        descendants_signal(getpid(), 0, SIGKILL);
+        pid_t refused = descendants_signal(getpid(), 0, SIGKILL).refused;
+        if (refused && !said) {
+            said = true;
+            moment.tv_nsec = KILL_IN_VAIN_NS;
+            cli_error("process %d runs as another user and cannot be stopped: waiting for its end", (int)refused);
+        }
         nanosleep(&moment, NULL);
         while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
         }

@@ -3,7 +3,7 @@
  * It is started before zklock has a thread or a connection and has neither. CMD is its child, and as a child subreaper it
  * inherits whatever CMD leaves behind. The lease's end stands on a page that zklock keeps writing. Near it the keeper sends
  * TERM to CMD's process group, at it KILL to everybody below: by itself, so also when zklock is stopped; and it begins at
- * once when zklock is gone. It says that all is over only when the kernel says that nobody is left. Where there may be another
+ * once when zklock is gone. Where it may make a control group, CMD is in one, which is killed as a whole (cage.h). It says that all is over only when the kernel says that nobody is left. Where there may be another
  * grant, it then waits to start CMD again. */
 #ifndef CLI_KEEPER_H
 #define CLI_KEEPER_H
@@ -71,6 +71,9 @@ void keeper_signal(struct keeper *keeper, int number);
 bool keeper_stop(struct keeper *keeper);
 /* Takes the next event; socket was readable. */
 struct keeper_event keeper_next(struct keeper *keeper);
+/* Kills everybody below the keeper, as it would itself: it may be stopped. group: CMD's, 0 when it is over. True when
+ * somebody was left. */
+bool keeper_kill(const struct keeper *keeper, pid_t group);
 /* After KEEPER_DIED: what it had below it is now below us (zklock is a subreaper too). Kills it all and waits for it. */
 void keeper_clear_up(pid_t group);
 void keeper_close(struct keeper *keeper);

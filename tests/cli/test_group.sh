@@ -62,7 +62,7 @@ for _ in $(seq 200); do
     moment
 done
 kill -STOP "$ZKLOCK_SANDBOX_PIDS"
-await "CMD to die of its zklock" gone "$(head -1 "$PIDS")"
+await "all of CMD to die of its zklock" all_gone "$PIDS"
 kill -CONT "$(keeper_of "$pid")" "$ZKLOCK_SANDBOX_PIDS"
 wait "$pid"
 same "exit code of a stopped keeper" $? 120

@@ -24,6 +24,8 @@ done
 starts() { sed -n 's/^ExecStart=\(.*\) %i -- $COMMAND$/\1/p' "$work/units/$1"; }
 
 for unit in zklock-elect@.service zklock-once@.service; do
+    level=$(systemd-analyze security --offline=true "$built/$unit" 2>/dev/null | sed -n 's/.*exposure level.*: \([0-9.]*\) .*/\1/p')
+    if [ -n "$level" ]; then true_that "$unit is in a box ($level of 10)" awk "BEGIN { exit !($level < 4) }"; fi # systemd 250
     line=$(starts $unit)
     matches "$unit" "$line" "^$work/zklock [a-z]+ --"
     # shellcheck disable=SC2086,SC2016
