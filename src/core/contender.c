@@ -340,10 +340,12 @@ static void on_time(struct zkl__contender *c, const struct zkl__contender_event 
     if (zkl__contender_waits(c) && c->deadline <= ev->now) {
         zkl__contender_fail(c, ev, out, ZKL_ETIMEOUT, 0,
                             ev->connected ? "the time is up" : "the time is up, and no server is reached");
-    } else if (c->state == ZKL__HELD && c->hold_until <= ev->now) {
-        c->discard = true;
+    } else if ((c->state == ZKL__HELD || c->state == ZKL__LOST) && c->hold_until <= ev->now) {
+        c->discard = true; /* also of an owner that lost before, and hangs */
         forget_swap(c);
-        zkl__contender_lose(c, ev, out, "held for longer than max_hold_ms");
+        if (c->state == ZKL__HELD) {
+            zkl__contender_lose(c, ev, out, "held for longer than max_hold_ms");
+        }
         zkl__contender_advance(c, ev, out);
     } else if (c->state == ZKL__HELD && c->look_at && c->look_at <= ev->now) {
         look_whether_first(c, ev, out);
@@ -510,6 +512,8 @@ int64_t zkl__contender_wake(const struct zkl__contender *c)
     } else if (c->state == ZKL__HELD) {
         wake = c->hold_until < wake ? c->hold_until : wake;
         wake = c->look_at && c->look_at < wake ? c->look_at : wake;
+    } else if (c->state == ZKL__LOST && !c->discard) {
+        wake = c->hold_until < wake ? c->hold_until : wake;
     }
     return wake;
 }

@@ -65,6 +65,7 @@ static void lapse(struct zkl__core *core)
 void zkl__core_look_at_lease(struct zkl__core *core)
 {
     if (core->held == 0) {
+        core->jeopardy = false; /* that was the last holder's: the next one is warned in its own time */
         return;
     }
     if (lease_left(core) <= 0) {

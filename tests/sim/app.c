@@ -91,7 +91,9 @@ void sim_app_outcome(struct sim_attempt *attempt, const struct zkl__outcome *out
     case ZKL__LOSS:
         if (!attempt->asking) {
             attempt->state = SIM_LOST;
-            thread_in(s, attempt->client, attempt->thread, attempt->plan->hold / 4);
+            /* Whoever overran max_hold is at it for long: its node goes without it. */
+            thread_in(s, attempt->client, attempt->thread,
+                      attempt->plan->hold / 4 + (attempt->plan->max_hold ? s->plan->timeout : 0));
         }
         break;
     case ZKL__JEOPARDY:

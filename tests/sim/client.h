@@ -91,9 +91,12 @@ struct sim_attempt {
     bool jeopardy;
     bool lapsed; /* the lease was seen to have ended */
     bool canceled;
-    bool asking;    /* inside the step that releases: it may be told of a loss that came first */
-    bool exempt;    /* an operator took its node or its session: the printed exception */
-    int last_state; /* of the contender, as seen after the last step */
+    bool asking;     /* inside the step that releases: it may be told of a loss that came first */
+    bool exempt;     /* an operator took its node or its session: the printed exception */
+    int64_t removed; /* true time: when an operator deleted the node of its grant; 0: not */
+    bool misled;     /* granted after a forged announcement, with `before` before it */
+    int before;      /* node */
+    int last_state;  /* of the contender, as seen after the last step */
 };
 struct sim_thread {
     int next;    /* acquire of the plan */
@@ -121,6 +124,7 @@ struct sim_client {
     int throttled;          /* so many requests are refused with NOTAPPLIED */
     int refused;            /* so many submits are refused here */
     int64_t last_step;      /* local */
+    int64_t connected_at;   /* true time; SIM_NEVER: its core is not connected */
     int64_t listed_zxid[4]; /* of the last list of each queue that the core had */
     int64_t shown_zxid[4];  /* of that, or of an event there since */
     bool suspended;         /* ever */

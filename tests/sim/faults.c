@@ -47,6 +47,7 @@ static void meddle(struct sim *s, enum zkl__op_kind op, int dir, int64_t n)
     int path = s->shell ? nth_ephemeral(s, dir, n) : nth_contender(s, dir, n);
     if (path >= 0) {
         s->faults.stranger = true;
+        s->faults.lied = s->faults.lied || (op == ZKL__OP_SET && s->nodes[s->paths[path].node].by_stranger);
         sim_stranger_writes(s, &(struct sim_part){.op = op, .path = path, .version = -1, .data = "x", .size = 1});
     }
 }
@@ -126,6 +127,34 @@ static bool remove_foreign(struct sim *s)
         }
     }
     return gone;
+}
+
+/* Whoever may create in the queue, with a digest of its own, may seal a node as ours do. */
+static void forge_node(struct sim *s, int dir)
+{
+    char name[ZKL__NAME_MAX];
+    char uuid[ZKL__UUID_LENGTH + 1] = "11111111-2222-4333-8444-555555555555";
+    zkl__uuid_seal(uuid);
+    zkl__name_prefix(name, uuid, "lock-");
+    int path = sim_path_of(s, s->paths[dir].text, name);
+    sim_stranger_writes(
+        s, &(struct sim_part){.op = ZKL__OP_CREATE, .path = path, .mode = ZKL__EPHEMERAL_SEQUENTIAL, .sealed = true});
+}
+
+/* It announces a release though it has never held, and stays or goes. */
+static void forge_word(struct sim *s, int dir, bool goes)
+{
+    for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
+        int node = sim_node_at(s, child, SIM_HEAD);
+        if (node < 0 || !s->nodes[node].by_stranger || !s->nodes[node].sealed || s->nodes[node].value >= 0) {
+            continue;
+        }
+        s->faults.lied = true;
+        sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_SET, .path = child, .version = 0});
+        if (goes) {
+            sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_DELETE, .path = child, .version = -1});
+        }
+    }
 }
 
 static void reap(struct sim *s)
@@ -258,6 +287,12 @@ static void strike_queue(struct sim *s, const struct sim_fault *it, int dir)
     case SIM_FOREIGN:
         add_foreign(s, dir, it->value % 8);
         break;
+    case SIM_FORGE_NODE:
+        forge_node(s, dir);
+        break;
+    case SIM_FORGE_WORD:
+        forge_word(s, dir, it->value % 2);
+        break;
     case SIM_DENY:
         s->paths[dir].denied = (uint32_t)it->value;
         break;
@@ -267,12 +302,29 @@ static void strike_queue(struct sim *s, const struct sim_fault *it, int dir)
     }
 }
 
+/* How long what is sent may be late for it. Servers that were cut off may follow nobody for another while: five ticks. */
+static void note_disturbance(struct sim *s, const struct sim_fault *it)
+{
+    if (it->kind <= SIM_MOVE) {
+        sim_judge_disturbed(s, 0);
+    } else if (it->kind < SIM_HOLD_TO_LEADER || it->kind == SIM_PAUSE_CLIENT) {
+        sim_judge_disturbed(s, until_heal(s, it->value));
+    } else if (it->kind <= SIM_KILL_LEADER) {
+        sim_judge_disturbed(s, until_heal(s, it->value) + 7 * s->tick);
+    } else if (it->kind == SIM_THROTTLE || it->kind == SIM_REFUSE || it->kind == SIM_NO_MEMORY ||
+               it->kind == SIM_DENY) {
+        sim_judge_disturbed(s,
+                            until_heal(s, SIM_NEVER) + 3 * SIM_SECOND); /* what was refused is tried again after that */
+    }
+}
+
 static void strike(struct sim *s, int index, int client)
 {
     const struct sim_fault *it = &s->plan->faults[index];
     s->faults.struck |= 1u << index;
     sim_say(s, "fault", "%s", sim_fault_name(it->kind));
     sim_hash(s, (uint64_t)index + 77);
+    note_disturbance(s, it);
     int target = it->target < 0 ? client : it->target % s->client_count;
     if (it->kind == SIM_PAUSE_LEADER || it->kind == SIM_KILL_LEADER) {
         if (s->leader >= 0 && it->kind == SIM_PAUSE_LEADER) {
@@ -281,7 +333,7 @@ static void strike(struct sim *s, int index, int client)
             sim_server_kill(s, s->leader, until_heal(s, it->value));
         }
     } else if (it->kind <= SIM_HOLD_DOWN || it->kind == SIM_PAUSE_CLIENT || it->kind == SIM_CRASH ||
-               it->kind == SIM_EXPIRE || it->kind >= SIM_NO_MEMORY) {
+               it->kind == SIM_EXPIRE || (it->kind >= SIM_NO_MEMORY && it->kind < SIM_FORGE_NODE)) {
         strike_client(s, it, target < 0 ? 0 : target);
     } else if (it->kind < SIM_DELETE_NODE) {
         strike_server(s, it, (it->target < 0 ? (int)s->steps : it->target) % s->server_count);

@@ -131,6 +131,7 @@ static void check_attempt(struct sim *s, int client, struct sim_attempt *attempt
             sim_fail(s, "bounded", "%d.%d waits beyond its deadline", client, attempt->thread);
         }
     } else if (attempt->state == SIM_HOLDING) {
+        sim_judge_jeopardy(s, attempt, next);
         int64_t until = zkl__core_lease_until(s->clients[client].core);
         if (attempt->lapsed) {
             sim_fail(s, "final", "%d.%d still holds after its lease had ended", client, attempt->thread);
@@ -290,6 +291,7 @@ void sim_judge_step(struct sim *s, int client, bool timer)
             continue;
         }
         check_attempt(s, client, attempt, next, timer);
+        sim_judge_time(s, attempt);
     }
     check_watches(s, client);
     if (!zkl__stats_sound(&zkl__core_stats(s->clients[client].core)->all.contenders)) {
@@ -331,6 +333,15 @@ static void check_deleted(struct sim *s, const struct sim_txn *txn)
     }
 }
 
+/* Where not all want the dirty marker, the directory is a container, and goes with the marker when it is empty. */
+static void forget_marker(struct sim *s, int node)
+{
+    for (int path = 0; path < s->plan->paths && s->nodes[node].container; path++) {
+        bool gone = strcmp(s->paths[s->nodes[node].path].text, sim_plan_path(path)) == 0;
+        s->judge.crashed[path] = s->judge.crashed[path] && !gone;
+    }
+}
+
 void sim_judge_commit(struct sim *s, int position)
 {
     const struct sim_txn *txn = &s->log[position];
@@ -343,9 +354,14 @@ void sim_judge_commit(struct sim *s, int position)
     for (int i = 0; i < txn->effect_count && meddled; i++) {
         const struct sim_effect *effect = &s->effects[txn->first_effect + i];
         s->nodes[effect->node].taken = effect->kind == SIM_DELETED;
+        if (effect->kind == SIM_DELETED) {
+            forget_marker(s, effect->node);
+        }
         for (int k = 0; k < s->attempt_count && effect->kind == SIM_DELETED; k++) {
             struct sim_attempt *attempt = &s->attempts[k];
-            attempt->exempt = attempt->exempt || is_place_of(s, attempt, effect->node);
+            bool hit = is_place_of(s, attempt, effect->node);
+            attempt->exempt = attempt->exempt || hit;
+            attempt->removed = hit && txn->kind == SIM_TXN_OP && !attempt->removed ? sim_now(s) : attempt->removed;
         }
     }
     sim_faults_on(s, SIM_ON_COMMIT, -1);

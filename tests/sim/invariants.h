@@ -7,6 +7,11 @@
  *  mark        who is granted after a marked holder's crash is told; nobody is told of a crash that was none
  *  final       a grant whose lease has ended never comes back
  *  told        a core that holds wakes up by the end of its lease; after that nobody believes to hold
+ *  removed     a holder whose node an operator deletes is told so within a heartbeat of each lock of its session
+ *  max-hold    a node is gone once its holder has held it for max_hold
+ *  jeopardy    told exactly while no server is connected, or little of the lease is left; and then that it is safe again
+ *  healthy     on a network without faults nobody loses
+ *  forged      who was granted on a forged announcement has lost a heartbeat later
  *  bounded     an acquire ends by its deadline; a core that waits wakes up by then
  *  outcome     one completion per acquire; outcomes in the order that contender.h allows; codes that fit the plan
  *  order       who was handed over to inside its session deletes its node after the other's
@@ -34,6 +39,10 @@ void sim_judge_step(struct sim *s, int client, bool timer);
 /* What this core of the client's believes of its session. */
 void sim_judge_lease(struct sim *s, int client, const struct zkl__core *core);
 void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *outcome);
+/* For so long from now on, whatever is sent may be late. */
+void sim_judge_disturbed(struct sim *s, int64_t duration);
+/* What this client's core is told. */
+void sim_judge_connection(struct sim *s, int client, enum zkl__event_kind kind);
 /* It holds no more, by its own will or by its process's end. */
 void sim_judge_left(struct sim *s, struct sim_attempt *attempt);
 void sim_judge_crashed(struct sim *s, struct sim_attempt *attempt);

@@ -29,9 +29,10 @@ static bool is_reader(zkl_kind kind)
     return kind == ZKL_KIND_READ || kind == ZKL_KIND_KAZOO_READ;
 }
 
-static void check_fifo(struct sim *s, const struct sim_attempt *attempt, int own)
+static void check_fifo(struct sim *s, struct sim_attempt *attempt, int own)
 {
     const struct sim_node *mine = &s->nodes[own];
+    bool unlisted = attempt->contender && attempt->contender->unlisted && s->faults.lied;
     int dir = s->paths[mine->path].parent;
     int32_t place = zkl__name_parse(sim_path_name(&s->paths[mine->path])).sequence;
     for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
@@ -45,7 +46,10 @@ static void check_fifo(struct sim *s, const struct sim_attempt *attempt, int own
         bool reader = name.kind == ZKL_KIND_READ;
         bool forged = other->by_stranger && (other->owner < 0 || (other->czxid > mine->czxid && !reader));
         bool leaving = other->owner == mine->owner && !wanted_by(s, attempt->client, node);
-        if (!forged && !leaving) {
+        if (!forged && !leaving && unlisted) { /* a lie: it will look, and lose */
+            attempt->misled = attempt->exempt = true;
+            attempt->before = node;
+        } else if (!forged && !leaving) {
             fail_by_lease(s, "fifo", "%d.%d is granted with %s before it", attempt->client, attempt->thread,
                           sim_path_name(&s->paths[child]));
         }
@@ -137,8 +141,10 @@ static void check_grant(struct sim *s, struct sim_attempt *attempt, int seat, in
         sim_fail(s, "token", "%d.%d: token %llx is not its node's", attempt->client, attempt->thread,
                  (unsigned long long)token);
     }
-    check_token(s, attempt, attempt->path + seat, s->nodes[node].czxid);
     check_fifo(s, attempt, node);
+    if (!attempt->misled) {
+        check_token(s, attempt, attempt->path + seat, s->nodes[node].czxid);
+    }
 }
 
 /* --- outcomes -------------------------------------------------------------------------------------------------------- */
@@ -196,6 +202,17 @@ static bool legal(const struct sim_attempt *attempt, enum zkl__outcome_kind kind
     return false;
 }
 
+/* Whoever lost with its mark on the directory leaves it there: the next one is told, whatever this one does. */
+static void check_loss(struct sim *s, struct sim_attempt *attempt)
+{
+    int64_t limit = attempt->plan->max_hold;
+    bool overran = limit > 0 && sim_now(s) - attempt->granted >= limit - limit / 500;
+    sim_judge_crashed(s, attempt);
+    if (!overran && !attempt->exempt && sim_judge_healthy(s, attempt->client)) {
+        sim_fail(s, "healthy", "%d.%d has lost, and nothing was wrong", attempt->client, attempt->thread);
+    }
+}
+
 static const char *const outcome_names[] = {"granted", "failed",   "jeopardy",   "safe",
                                             "loss",    "released", "downgraded", "revoked"};
 
@@ -228,6 +245,7 @@ void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *o
         }
     } else if (outcome->kind == ZKL__LOSS) {
         s->judge.losses++;
+        check_loss(s, attempt);
         if (!attempt->asking) {
             sim_judge_left(s, attempt);
         }

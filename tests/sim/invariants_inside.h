@@ -22,6 +22,15 @@ bool sim_attempt_queues_at(const struct sim_attempt *attempt, int path);
 const char *sim_attempt_node(const struct sim_attempt *attempt, int seat);
 /* What this thread is at; NULL: nothing. */
 struct sim_attempt *sim_attempt_of(struct sim *s, int client, int thread);
+/* Since when what this client sends arrives in time and is answered; SIM_NEVER: it does not. */
+int64_t sim_calm_since(const struct sim *s, int client);
+int64_t sim_round_trip(const struct sim *s);
+/* Of one that holds, or has lost and not released. */
+void sim_judge_time(struct sim *s, const struct sim_attempt *attempt);
+void sim_judge_jeopardy(struct sim *s, const struct sim_attempt *attempt, int64_t next);
+/* Nothing excuses that a holder loses. */
+bool sim_judge_healthy(const struct sim *s, int client);
+
 /* A fault of this kind has struck in this run. */
 bool sim_struck(const struct sim *s, enum sim_fault_kind kind);
 

@@ -202,7 +202,7 @@ static void roll_faults(struct sim_plan *plan, uint64_t *dice)
     enum sim_fault_kind kinds[4];
     int known = (int)dice_below(dice, 5);
     for (int i = 0; i < known; i++) {
-        kinds[i] = (enum sim_fault_kind)dice_below(dice, SIM_FAULT_KINDS);
+        kinds[i] = (enum sim_fault_kind)dice_below(dice, SIM_ROLLED_KINDS);
     }
     int count = known ? (int)dice_between(dice, 1, 6) : 0;
     for (int i = 0; i < count; i++) {
@@ -225,6 +225,22 @@ static void roll_access(struct sim_plan *plan, uint64_t dice)
     }
 }
 
+/* A stranger who may create in the queue, has an identity of its own, and lies. */
+static void roll_forger(struct sim_plan *plan, uint64_t seed)
+{
+    uint64_t dice = dice_mix(seed + 0xf0e6e4);
+    if (!plan->seals || !dice_once_in(&dice, 24) || plan->fault_count + 2 > SIM_FAULTS) {
+        return;
+    }
+    int target = (int)dice_below(&dice, 60);
+    int64_t when = roll_time(plan, &dice) + dice_below(&dice, plan->tick);
+    plan->faults[plan->fault_count++] =
+        (struct sim_fault){.trigger = SIM_AT, .when = when, .kind = SIM_FORGE_NODE, .target = target};
+    when += roll_time(plan, &dice);
+    plan->faults[plan->fault_count++] = (struct sim_fault){
+        .trigger = SIM_AT, .when = when, .kind = SIM_FORGE_WORD, .target = target, .value = dice_below(&dice, 8)};
+}
+
 void sim_plan_roll(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0x5eed);
@@ -237,7 +253,8 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed)
     roll_world(plan, &dice);
     roll_application(plan, &dice);
     roll_faults(plan, &dice);
-    plan->heal = plan->fault_count ? plan->timeout * 4 : 0;
     plan->seals = dice_mix(seed + 0x5ea1) % 4 != 0;
     roll_access(plan, dice_mix(seed + 0xacce55));
+    roll_forger(plan, seed);
+    plan->heal = plan->fault_count ? plan->timeout * 4 : 0;
 }

@@ -68,30 +68,33 @@ enum sim_trigger {
 };
 
 enum sim_fault_kind {
-    SIM_LOSE_REPLIES,     /* client: connection cut; what was sent still arrives */
-    SIM_LOSE_REQUESTS,    /* client: connection cut; nothing that was on its way arrives */
-    SIM_CUT,              /* client: connection cut somewhere in the middle */
-    SIM_MOVE,             /* client: cut, and on to another server */
-    SIM_HOLD_UP,          /* client: packets to the server are held, for */
-    SIM_HOLD_DOWN,        /* client: packets to the client */
-    SIM_HOLD_TO_LEADER,   /* server */
-    SIM_HOLD_FROM_LEADER, /* server */
-    SIM_ISOLATE,          /* server cut off from all others, for */
-    SIM_PAUSE_CLIENT,     /* client, for */
-    SIM_PAUSE_SERVER,     /* server, for */
-    SIM_PAUSE_LEADER,     /* for */
-    SIM_KILL_SERVER,      /* server, down for */
-    SIM_KILL_LEADER,      /* down for */
-    SIM_CRASH,            /* client: loses its memory, starts again after */
-    SIM_EXPIRE,           /* client: somebody else closes its session */
-    SIM_DELETE_NODE,      /* a stranger deletes the n-th living node of a queue (path) */
-    SIM_WRITE_NODE,       /* a stranger writes it */
-    SIM_FOREIGN,          /* a stranger creates a child of a queue: kind n */
-    SIM_REAP,             /* containers that may be removed are */
-    SIM_DENY,             /* path: an access list without the permissions n, for */
-    SIM_NO_MEMORY,        /* client: n allocations fail */
-    SIM_THROTTLE,         /* client: n requests are not applied, and told so */
-    SIM_REFUSE,           /* client: n submits are refused */
+    SIM_LOSE_REPLIES,                  /* client: connection cut; what was sent still arrives */
+    SIM_LOSE_REQUESTS,                 /* client: connection cut; nothing that was on its way arrives */
+    SIM_CUT,                           /* client: connection cut somewhere in the middle */
+    SIM_MOVE,                          /* client: cut, and on to another server */
+    SIM_HOLD_UP,                       /* client: packets to the server are held, for */
+    SIM_HOLD_DOWN,                     /* client: packets to the client */
+    SIM_HOLD_TO_LEADER,                /* server */
+    SIM_HOLD_FROM_LEADER,              /* server */
+    SIM_ISOLATE,                       /* server cut off from all others, for */
+    SIM_PAUSE_CLIENT,                  /* client, for */
+    SIM_PAUSE_SERVER,                  /* server, for */
+    SIM_PAUSE_LEADER,                  /* for */
+    SIM_KILL_SERVER,                   /* server, down for */
+    SIM_KILL_LEADER,                   /* down for */
+    SIM_CRASH,                         /* client: loses its memory, starts again after */
+    SIM_EXPIRE,                        /* client: somebody else closes its session */
+    SIM_DELETE_NODE,                   /* a stranger deletes the n-th living node of a queue (path) */
+    SIM_WRITE_NODE,                    /* a stranger writes it */
+    SIM_FOREIGN,                       /* a stranger creates a child of a queue: kind n */
+    SIM_REAP,                          /* containers that may be removed are */
+    SIM_DENY,                          /* path: an access list without the permissions n, for */
+    SIM_NO_MEMORY,                     /* client: n allocations fail */
+    SIM_THROTTLE,                      /* client: n requests are not applied, and told so */
+    SIM_REFUSE,                        /* client: n submits are refused */
+    SIM_FORGE_NODE,                    /* path: a contender of a stranger's session, with a seal of its own */
+    SIM_ROLLED_KINDS = SIM_FORGE_NODE, /* those from here on are rolled apart from the others */
+    SIM_FORGE_WORD,                    /* path: these announce a release, though others may be before them */
     SIM_FAULT_KINDS
 };
 
@@ -144,6 +147,7 @@ struct sim_faults {
     uint32_t struck;   /* bit set */
     bool beyond_pause; /* the leader stood still for longer than the clients believe: leases are off */
     bool stranger;     /* an operator meddled: deleted, wrote, closed a session */
+    bool lied;         /* a stranger has announced a release that was none */
     bool healed, to_clean;
     int deferred[SIM_FAULTS], deferred_client[SIM_FAULTS], deferred_count;
     int64_t last_leader_pause; /* its end */
@@ -165,8 +169,9 @@ struct sim_judge {
     int held[4];               /* attempts that hold, by path */
     int grants, completions, failures, losses;
     int expiries, leases_checked, events_told;
-    int64_t unrest; /* shell/: when something last changed, or was about to, or somebody was not connected */
-    int off_lease;  /* what would be violations, but an assumption was broken on purpose */
+    int64_t disturbed; /* true time: until then something may delay whatever is sent */
+    int64_t unrest;    /* shell/: when something last changed, or was about to, or somebody was not connected */
+    int off_lease;     /* what would be violations, but an assumption was broken on purpose */
 };
 void sim_judge_commit(struct sim *s, int position);
 

@@ -46,7 +46,9 @@ static const char *const fault_names[SIM_FAULT_KINDS] = {"lose-replies",
                                                          "deny",
                                                          "no-memory",
                                                          "throttle",
-                                                         "refuse"};
+                                                         "refuse",
+                                                         "forge-node",
+                                                         "forge-word"};
 
 const char *sim_fault_name(enum sim_fault_kind kind)
 {

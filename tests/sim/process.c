@@ -94,6 +94,7 @@ void sim_core_event(struct sim *s, int client, struct zkl__event event)
 {
     struct sim_client *it = &s->clients[client];
     event.now = sim_local(s, client, sim_now(s));
+    sim_judge_connection(s, client, event.kind);
     if (s->listener) {
         s->listener(s, client, &event);
     }

@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "sim.h"
+#include "invariants.h"
 
 enum { SYNC_LIMIT = 5 }; /* ticks; zoo.cfg's syncLimit, its usual value */
 
@@ -45,6 +45,7 @@ static void reset_link(struct sim *s, int server)
 static void look(struct sim *s, int server)
 {
     sim_say(s, "server", "%d looks for a leader", server);
+    sim_judge_disturbed(s, 2 * s->tick);
     s->servers[server].role = SIM_LOOKING;
     sim_server_close_conns(s, server);
     reset_link(s, server);
@@ -77,6 +78,7 @@ static void drop_followers(struct sim *s, int leader)
 static void abdicate(struct sim *s, int server)
 {
     sim_say(s, "server", "%d leads no more", server);
+    sim_judge_disturbed(s, patience(s) + 2 * s->tick);
     if (s->leader == server) {
         drop_followers(s, server);
         s->leader = -1;
@@ -204,6 +206,7 @@ static void crown(struct sim *s, int server)
     restart_sessions(s);
     tick_in(s, server, s->tick / 2);
     sim_say(s, "server", "%d leads", server);
+    sim_judge_disturbed(s, patience(s) + 2 * s->tick); /* until then somebody may follow the last one */
 }
 
 void sim_election(struct sim *s)
