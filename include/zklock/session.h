@@ -91,7 +91,7 @@ typedef struct zkl_session_options {
     /* Only where the ZooKeeper client library that is linked has them, else zkl_session_open says ZKL_EUNSUPPORTED; one of the two.
      * Debian 12's has neither: see SECURITY.md for TLS by stunnel. "memory:" ignores both. */
     const char
-        *tls; /* "ca.pem,cert.pem,key.pem[,password of the key]": files. That library checks the chain of the servers'
+        *tls; /* "ca.pem,cert.pem,key.pem[,password of the key]": files; "ca.pem" alone from ZooKeeper 3.10 on. That library checks the chain of the servers'
                       * certificate, not their names. Copied and wiped at close. NULL: no TLS */
     const zkl_sasl *sasl; /* NULL: no SASL */
 } zkl_session_options;

@@ -70,8 +70,9 @@ static int check_transport(const zkl_session_options *options, zkl_error *err)
     if (sasl && (!sasl->mechanisms || !sasl->host)) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "sasl lacks its mechanisms or its host");
     }
-    return options->tls && !strchr(options->tls, ',')
-               ? zkl__fail(err, ZKL_EINVAL, 0, NULL, "tls is not of the form \"ca.pem,cert.pem,key.pem\"")
+    /* Whether a CA alone will do is the client library's to say. */
+    return options->tls && (options->tls[0] == '\0' || options->tls[0] == ',')
+               ? zkl__fail(err, ZKL_EINVAL, 0, NULL, "tls is not of the form \"ca.pem[,cert.pem,key.pem]\"")
                : ZKL_OK;
 }
 

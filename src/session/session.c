@@ -5,6 +5,7 @@
 #include "error.h"
 #include "sized.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define GIVE_UP_MS 500 /* for the end of a session that did not come to be */
@@ -21,6 +22,19 @@ static int refused(zkl_session *session, zkl_error *err)
     const struct zkl__settings *settings = zkl__session_settings(session);
     return zkl__fail(err, zkl__session_status(session)->why, 0, NULL, "%.120s: credentials of scheme \"%s\" refused",
                      settings->servers, settings->scheme ? settings->scheme : "none");
+}
+
+/* A port that was forgotten is the likeliest reason where one is missing. */
+static int no_answer(const struct zkl__settings *settings, const zkl_error *failed, zkl_error *err)
+{
+    size_t length = 0;
+    const char *portless = zkl__store_without_port(settings->servers, &length);
+    char hint[96] = "";
+    if (portless) {
+        snprintf(hint, sizeof hint, " ('%.*s' has no port: 2181 is tried)", (int)(length < 48 ? length : 48), portless);
+    }
+    return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "no answer from %.120s within %lld ms%s%s%s", settings->servers,
+                     (long long)settings->options.connect_timeout_ms, hint, failed->text[0] ? ": " : "", failed->text);
 }
 
 /* Inside. Names of servers that do not resolve yet are tried again until the deadline, as servers that do not answer are. */
@@ -43,8 +57,7 @@ static int await_connection(zkl_session *session, int64_t deadline, zkl_error *e
     if (hopeless(failed->code)) {
         return zkl__fail(err, failed->code, failed->zk_code, NULL, "%s", failed->text);
     }
-    return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "no answer from %.120s within %lld ms%s%s", settings->servers,
-                     (long long)settings->options.connect_timeout_ms, failed->text[0] ? ": " : "", failed->text);
+    return no_answer(settings, failed, err);
 }
 
 static void look_exists(void *arg, const struct zkl__reply *reply)

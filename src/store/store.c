@@ -182,3 +182,19 @@ const struct zkl__store_ops *zkl__store_find(const char *servers, zkl_error *err
     }
     return check_zookeeper(servers, err) == ZKL_OK ? &zkl__store_zookeeper : NULL;
 }
+
+const char *zkl__store_without_port(const char *servers, size_t *length)
+{
+    if (strncmp(servers, MEMORY, strlen(MEMORY)) == 0) {
+        return NULL;
+    }
+    for (const char *entry = servers; *entry && *entry != '/';) {
+        const char *host_end = entry[0] == '[' ? strchr(entry, ']') : entry;
+        *length = strcspn(entry, ",/");
+        if (!find_char((struct slice){host_end, *length - (size_t)(host_end - entry)}, ':')) {
+            return entry;
+        }
+        entry += *length + (entry[*length] == ',' ? 1 : 0);
+    }
+    return NULL;
+}

@@ -89,5 +89,8 @@ extern const struct zkl__store_ops zkl__store_memory;
 
 /* Checks a servers string and finds its adapter: NULL with words in err (ZKL_EINVAL) for a bad one. */
 const struct zkl__store_ops *zkl__store_find(const char *servers, zkl_error *err);
+/* The first server in it that is named without a port, so that 2181 is tried, and the length of that
+ * name; NULL: there is none. servers: one that zkl__store_find takes. */
+const char *zkl__store_without_port(const char *servers, size_t *length);
 
 #endif

@@ -1,7 +1,9 @@
 /* zookeeper_secure.c - TLS and SASL. The library has each of them or not, as it was built (Debian 12's has neither), and its header shows
  * only what that build has: so they are looked for by name, at run time. */
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
+#include <zookeeper/zookeeper_version.h>
 
 #include "error.h"
 #include "zookeeper_store.h"
@@ -23,6 +25,12 @@ typedef zhandle_t *init_tls_fn(const char *host, const char *cert, watcher_fn fn
 typedef zhandle_t *init_sasl_fn(const char *host, watcher_fn fn, int recv_timeout, const clientid_t *clientid,
                                 void *context, int flags, log_callback_fn log_callback, struct sasl_params *params);
 
+bool zkl__zk_takes_ca_alone(const char *version)
+{
+    int major = 0, minor = 0;
+    return sscanf(version, "%d.%d", &major, &minor) == 2 && (major > 3 || (major == 3 && minor >= 10));
+}
+
 int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
 {
     if (config->tls && !dlsym(RTLD_DEFAULT, INIT_TLS)) {
@@ -30,6 +38,12 @@ int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
             err, ZKL_EUNSUPPORTED, 0, NULL,
             "the ZooKeeper client library linked here is built without TLS: use one built with OpenSSL, or "
             "put stunnel in front of the servers (SECURITY.md)");
+    }
+    if (config->tls && !strchr(config->tls, ',') && !zkl__zk_takes_ca_alone(ZOO_VERSION)) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         "tls is a CA alone, and the ZooKeeper client library (%s) wants a certificate and a key "
+                         "beside it: \"ca.pem,cert.pem,key.pem\"",
+                         ZOO_VERSION);
     }
     if (config->sasl && !dlsym(RTLD_DEFAULT, INIT_SASL)) {
         return zkl__fail(err, ZKL_EUNSUPPORTED, 0, NULL,

@@ -107,6 +107,9 @@ void zkl__zk_log_close(struct zkl__store *store);
 
 /* zookeeper_secure.c: TLS and SASL, where the library has them. */
 int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err);
+/* Whether a client library of that version speaks TLS without a certificate of its own: from 3.10 on
+ * (zookeeper.c, init_ssl_for_socket). Older ones load a file that was not named, and never connect. */
+bool zkl__zk_takes_ca_alone(const char *version);
 /* zookeeper_init2, or what is in its place; NULL with errno. */
 zhandle_t *zkl__zk_init(const struct zkl__store *store, int timeout_ms);
 

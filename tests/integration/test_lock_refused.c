@@ -26,6 +26,9 @@ static void test_no_server(void)
     options.connect_timeout_ms = 300;
     CU_ASSERT_EQUAL(try_open("127.0.0.1:1", &options, &err), ZKL_ECONNECT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "127.0.0.1:1"));
+    CU_ASSERT_PTR_NULL(strstr(err.text, "2181 is tried"));
+    CU_ASSERT_EQUAL(try_open("no-such-host.invalid", &options, &err), ZKL_ECONNECT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "2181 is tried"));
     CU_ASSERT_EQUAL(try_open("no-such-host.invalid:2181", &options, &err), ZKL_ECONNECT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "no-such-host.invalid"));
     CU_ASSERT_EQUAL(try_open("127.0.0.1:2181,", &options, &err), ZKL_EINVAL);

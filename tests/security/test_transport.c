@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zookeeper/zookeeper_version.h>
 
 #include "check.h"
 #include "contest.h"
 #include "ensemble.h"
+#include "zookeeper_store.h"
 
 #define FILES "ca.pem,cert.pem,key.pem,kanari"
 
@@ -77,6 +79,26 @@ static void test_tls(void)
     expect_env("SHIM_TLS", FILES);
 }
 
+/* Taken where the client library takes it, else refused with what it wants. */
+static void test_ca_alone(void)
+{
+    zkl_session_options options = asking("ca.pem", NULL);
+    zkl_error err = {0};
+    CU_ASSERT(!zkl__zk_takes_ca_alone("3.8.0") && !zkl__zk_takes_ca_alone("3.9.10"));
+    CU_ASSERT(zkl__zk_takes_ca_alone("3.10.0") && zkl__zk_takes_ca_alone("4.0.0"));
+    CU_ASSERT(!zkl__zk_takes_ca_alone(""));
+    int code = try_open(&options, &err);
+    if (!dlsym(RTLD_DEFAULT, "zookeeper_init_ssl")) {
+        CU_ASSERT_EQUAL(code, ZKL_EUNSUPPORTED);
+    } else if (zkl__zk_takes_ca_alone(ZOO_VERSION)) {
+        expect_env("SHIM_TLS", "ca.pem");
+    } else {
+        CU_ASSERT_EQUAL(code, ZKL_EINVAL);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, ZOO_VERSION));
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "ca.pem,cert.pem,key.pem"));
+    }
+}
+
 static void test_sasl(void)
 {
     const zkl_sasl sasl = {.mechanisms = "GSSAPI", .host = "zk1.example"};
@@ -96,7 +118,7 @@ static void test_sasl(void)
 static void test_nonsense(void)
 {
     const zkl_sasl whole = {.mechanisms = "GSSAPI", .host = "zk1.example"}, half = {.mechanisms = "GSSAPI"};
-    const zkl_session_options bad[] = {asking(FILES, &whole), asking(NULL, &half), asking("ca.pem", NULL)};
+    const zkl_session_options bad[] = {asking(FILES, &whole), asking(NULL, &half), asking("", NULL)};
     for (int i = 0; i < 3; i++) {
         zkl_error err = {0};
         CU_ASSERT_EQUAL(try_open(&bad[i], &err), ZKL_EINVAL);
@@ -104,7 +126,7 @@ static void test_nonsense(void)
     }
 }
 
-static const struct check_case cases[] = {T(test_tls), T(test_sasl), T(test_nonsense)};
+static const struct check_case cases[] = {T(test_tls), T(test_ca_alone), T(test_sasl), T(test_nonsense)};
 
 int main(int argc, char **argv)
 {

@@ -100,7 +100,11 @@ static void test_transport_is_of_one_kind_and_whole(void)
     options.sasl = NULL;
     CU_ASSERT_EQUAL(zkl__options_check(&options, NULL), ZKL_OK);
     options.tls = "ca.pem";
-    expect_bad(options, "\"ca.pem,cert.pem,key.pem\"");
+    CU_ASSERT_EQUAL(zkl__options_check(&options, NULL), ZKL_OK);
+    options.tls = "";
+    expect_bad(options, "\"ca.pem[,cert.pem,key.pem]\"");
+    options.tls = ",cert.pem,key.pem";
+    expect_bad(options, "\"ca.pem[,cert.pem,key.pem]\"");
     options.tls = NULL;
     for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++) {
         options.sasl = &lacking[i];

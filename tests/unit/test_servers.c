@@ -29,6 +29,28 @@ static void test_zookeeper_strings(void)
     }
 }
 
+static void test_without_port(void)
+{
+    static const struct {
+        const char *servers, *portless; /* "": each has a port */
+    } cases[] = {
+        {"zk1:2181,zk2:2181/app", ""},
+        {"zk1", "zk1"},
+        {"zk1:2181,zk2,zk3/app", "zk2"},
+        {"zk1:2181,[::1]/a:b", "[::1]"},
+        {"[::1]:2181,[fe80::1]:1", ""},
+        {"memory:a", ""},
+        {"zk1:2181/a:b", ""},
+        {"zk1/a:b", "zk1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t length = 0;
+        const char *found = zkl__store_without_port(cases[i].servers, &length);
+        CU_ASSERT_EQUAL(found ? length : 0, strlen(cases[i].portless));
+        CU_ASSERT(!found || strncmp(found, cases[i].portless, length) == 0);
+    }
+}
+
 static void test_memory_strings(void)
 {
     CU_ASSERT_PTR_EQUAL(zkl__store_find("memory:a", NULL), &zkl__store_memory);
@@ -126,4 +148,5 @@ static void test_long_strings(void)
     CU_ASSERT_PTR_EQUAL(zkl__store_find(text, &err), &zkl__store_zookeeper);
 }
 
-TESTS("servers", T(test_zookeeper_strings), T(test_memory_strings), T(test_bad_strings), T(test_long_strings))
+TESTS("servers", T(test_zookeeper_strings), T(test_without_port), T(test_memory_strings), T(test_bad_strings),
+      T(test_long_strings))

@@ -139,3 +139,10 @@ const struct zkl__store_ops *zkl__store_find(const char *servers, zkl_error *err
     (void)err;
     return &ops;
 }
+
+const char *zkl__store_without_port(const char *servers, size_t *length)
+{
+    (void)servers;
+    (void)length;
+    return NULL;
+}
