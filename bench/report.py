@@ -1,7 +1,9 @@
 """measurements.md, from figures."""
+import datetime
 import itertools
 import math
 import os
+import subprocess
 
 from command import COMMANDS, UNCOUNTED
 from figures import quantile
@@ -139,7 +141,7 @@ def grant_table(bench):
 
 TEXT = """# Measurements
 
-Made by `scripts/bench{word}`, which replaces this page: {rounds} rounds, {minutes:.0f} minutes. Every job is done by everybody in turn, in odd rounds in the
+Made by `scripts/bench{word}`, which replaces this page: {rounds} rounds, {minutes:.0f} minutes, on {date}, with the tree of commit {commit}. Every job is done by everybody in turn, in odd rounds in the
 opposite order; figures are medians over the rounds, ratios medians of the ratios within a round. Grants per second come in two
 speeds on a machine with few cores (whether the next thread is awake already), so their upper quartile is given as well. Machine:
 
@@ -153,6 +155,8 @@ Medians of the ratios within a round.
 
 {short}
 ## Goals
+Grants a second compare the upper quartiles of the rounds here, not the medians of the ratios as above; hand-overs of waiters compare their medians (p50).
+
 {goals}
 *The raw client* is libzookeeper_mt called directly with name resolution switched off: create and list sent together, a get with a watch on the one before and a list when
 it has gone, then delete. A floor, not a lock: the first thing that goes wrong ends it. Delete-to-event ends in the client library's callback; the read includes waking the
@@ -224,12 +228,20 @@ at each grant, and its bytes are what grows with it. Nobody but the next one is 
 """
 
 
+def commit_of_tree():
+    """Abbreviated, with -dirty where the tree differs from it."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=here, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
 def write_report(bench, folder, machine, seconds):
     runs, size = bench.runs, bench.size
     plot_all(bench, folder + "/img")
     left_out = "".join(f" {SYSTEMS[s][0] if s in SYSTEMS else s} is left out: {why}." for s, why in bench.missing.items())
     text = TEXT.format(
-        word=" " + size.words if size.words else "", rounds=size.rounds, minutes=max(1, seconds / 60), missing=left_out,
+        word=" " + size.words if size.words else "", rounds=size.rounds, date=datetime.date.today().isoformat(),
+        commit=commit_of_tree(), minutes=max(1, seconds / 60), missing=left_out,
         machine="\n".join("- " + line for line in machine), goals=goal_table(bench), short=short_table(bench),
         grant=grant_table(bench), command=command_table(bench), commands=size.commands, uncounted=min(UNCOUNTED, size.commands), free=free_table(bench),
         eight=contest_table(bench, "eight", size.places), threads=contest_table(bench, "threads", ["tmpfs"]), busy=busy_table(bench),
