@@ -172,17 +172,19 @@ static int32_t other_count(struct liar *liar, uint64_t *dice, int32_t count)
 }
 
 /* -1 says that the frame is a watch event: the client library frees the path that such a frame should
- * have. A reply that nobody waits for ends the process, by an assertion of the client library. */
+ * have. -4 says that it is the reply to credentials: the library reads those, sent or not. A reply that
+ * nobody waits for ends the process, by an assertion of the library. */
 static int32_t other_xid(struct liar *liar, uint64_t *dice, const struct frame *frame, int32_t xid)
 {
+    static const int32_t deadly[] = {-1, -4, 12345};
     bool reply = frame->others_wait || xid >= 0;
-    int32_t other = reply ? (int32_t)other_number(dice, xid, 4) : (int32_t)-dice_between(dice, 2, 8);
+    int32_t other = -1;
     if (liar->brutal && dice_once_in(dice, 3)) {
-        liar->excuse = "a reply that nobody waits for, or an event without a path";
-        return dice_once_in(dice, 2) ? -1 : 12345;
+        liar->excuse = "a reply that nobody waits for, an event without a path, or one to credentials";
+        return deadly[dice_below(dice, 3)];
     }
-    while (other == -1 || (!reply && other != -2 && other != -4 && other != -8)) {
-        other = reply ? (int32_t)other_number(dice, xid, 4) : (int32_t)-dice_between(dice, 2, 8);
+    while (other == -1 || other == -4) {
+        other = reply ? (int32_t)other_number(dice, xid, 4) : dice_once_in(dice, 2) ? -2 : -8;
     }
     return other;
 }
