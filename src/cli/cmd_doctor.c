@@ -189,7 +189,7 @@ static void examine_entry(struct doctor *doctor, const char *path, const zkl_que
 {
     if (!entry->readable) {
         find(doctor, false, path,
-             "%s is not readable: its access list hides who made it; who contends in one queue needs one access list",
+             "%s is not readable: its access list hides who made it; zklock behind it watches the whole queue instead",
              entry->name);
     } else if (entry->forged) {
         find(doctor, false, path,

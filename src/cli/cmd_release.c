@@ -73,9 +73,13 @@ static void show(const struct release *release, size_t index)
     queues_who(entry, who, sizeof who);
     const char *what = entry->holds ? "holds" : entry->forged ? "stray" : "waits";
     cli_line(stderr, CLI_FOLD, "%s", release->path);
-    cli_line(stderr, CLI_FOLD, "  who      %s, %s for %s", entry->readable ? who : "(not readable)", what, age);
-    cli_line(stderr, CLI_FOLD, "  session  %s", session);
-    cli_line(stderr, CLI_FOLD, "  token    %" PRId64, entry->token);
+    if (entry->readable) {
+        cli_line(stderr, CLI_FOLD, "  who      %s, %s for %s", who, what, age);
+        cli_line(stderr, CLI_FOLD, "  session  %s", session);
+        cli_line(stderr, CLI_FOLD, "  token    %" PRId64, entry->token);
+    } else {
+        cli_line(stderr, CLI_FOLD, "  who      (not readable), %s", what);
+    }
     cli_line(stderr, CLI_FOLD, "  znode    %s", entry->name);
 }
 

@@ -150,6 +150,15 @@ static void add_identity(json_t *object, const zkl_queue_entry *entry)
     }
 }
 
+/* What an access list hides is not known, and no number says so. */
+static void hide_numbers(json_t *object)
+{
+    static const char *const hidden[] = {"token", "session", "created", "created_ms", "age_ms"};
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+        json_object_set_new(object, hidden[i], json_null());
+    }
+}
+
 json_t *queues_entry_json(const zkl_queue *queue, size_t index)
 {
     const zkl_queue_entry *entry = &queue->entries[index];
@@ -167,7 +176,11 @@ json_t *queues_entry_json(const zkl_queue *queue, size_t index)
                   "token", (json_int_t)entry->token, "session", session, "created", created, "created_ms",
                   (json_int_t)entry->created_ms, "age_ms", (json_int_t)queues_age_ms(entry));
     if (object) {
+        json_object_set_new(object, "readable", json_boolean(entry->readable));
         add_identity(object, entry);
+        if (!entry->readable) {
+            hide_numbers(object);
+        }
     }
     return object;
 }

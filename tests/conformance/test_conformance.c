@@ -65,8 +65,16 @@ static void arena_close(struct arena *arena)
     }
 }
 
+/* What the server tells of a znode that may not be read: its version's rules, for the models. */
+static enum zkl__memory_rules rules_of_server(const struct options *options)
+{
+    bool new = options->servers > 0 && ensemble_version() >= 30902;
+    return new ? ZKL__RULES_EXISTS_NEEDS_READ : ZKL__RULES_EVENTS_NEED_READ;
+}
+
 static bool arena_open(struct arena *arena)
 {
+    enum zkl__memory_rules rules = rules_of_server(arena->options);
     struct ensemble_options how = {.servers = arena->options->servers,
                                    .java = "-Dznode.container.checkIntervalMs=86400000"};
     struct world_plan plan = {.chroot = ""};
@@ -75,10 +83,10 @@ static bool arena_open(struct arena *arena)
         if (!arena->ensemble) {
             return false;
         }
-        arena->worlds[REAL] = world_of_store(ensemble_servers(arena->ensemble));
+        arena->worlds[REAL] = world_of_store(ensemble_servers(arena->ensemble), rules);
     }
-    arena->worlds[MEMORY] = world_of_store("memory:conformance");
-    arena->worlds[SIMULATED] = world_of_sim();
+    arena->worlds[MEMORY] = world_of_store("memory:conformance", rules);
+    arena->worlds[SIMULATED] = world_of_sim(rules);
     for (int i = 0; i < WORLDS; i++) {
         struct world *world = arena->worlds[i];
         if (world && !world->small && !(arena->keepers[i] = world->open(world, &plan))) {

@@ -5,6 +5,7 @@
 #ifndef ZKL_CONFORMANCE_WORLD_H
 #define ZKL_CONFORMANCE_WORLD_H
 
+#include "memory.h"
 #include "recorder.h"
 #include "steps.h"
 
@@ -43,12 +44,12 @@ struct world {
     void (*free)(struct world_session *session);
 };
 
-/* One of the stores behind store.h, by its servers string; memory: is known by its name. */
-struct world *world_of_store(const char *servers);
+/* One of the stores behind store.h, by its servers string; memory: is known by its name, and keeps these rules. */
+struct world *world_of_store(const char *servers, enum zkl__memory_rules rules);
 void world_free(struct world *world);
 
 /* The simulated ensemble. One at a time. */
-struct world *world_of_sim(void);
+struct world *world_of_sim(enum zkl__memory_rules rules);
 void world_sim_free(struct world *world);
 
 #endif

@@ -22,6 +22,7 @@ struct store_world {
     const struct zkl__store_ops *ops;
     char servers[SERVERS_TEXT];
     unsigned opened;
+    enum zkl__memory_rules rules;
 };
 
 static bool failed(const struct world_session *session, const char *what)
@@ -104,6 +105,9 @@ static struct world_session *session_open(struct world *world, const struct worl
         return NULL;
     }
     session->id = first->connection.session_id;
+    if (is_memory(self->ops)) { /* a tree of its own for each chroot */
+        zkl__memory_set_rules(servers + sizeof "memory:" - 1, self->rules);
+    }
     return session;
 }
 
@@ -170,7 +174,7 @@ static const struct world template = {
     .free = session_free,
 };
 
-struct world *world_of_store(const char *servers)
+struct world *world_of_store(const char *servers, enum zkl__memory_rules rules)
 {
     struct store_world *self = calloc(1, sizeof *self);
     zkl_error err = {0};
@@ -192,6 +196,7 @@ struct world *world_of_store(const char *servers)
     if (self->world.lags) {
         self->world.features &= ~(unsigned)SCRIPT_ROOT; /* /zookeeper/config lists the servers then */
     }
+    self->rules = rules;
     snprintf(self->servers, sizeof self->servers, "%s", servers);
     return &self->world;
 }

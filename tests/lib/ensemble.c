@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <glob.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -66,6 +67,19 @@ const char *ensemble_jars(void)
 {
     const char *jars = getenv("ZKLOCK_TEST_JARS");
     return jars && *jars ? jars : INSTALLED_JARS;
+}
+
+int ensemble_version(void)
+{
+    char pattern[TEXT_MAX + 32];
+    glob_t found = {0};
+    int major = 0, minor = 0, patch = 0;
+    snprintf(pattern, sizeof pattern, "%s/zookeeper-[0-9]*.jar", ensemble_jars());
+    if (glob(pattern, 0, NULL, &found) == 0) {
+        sscanf(strrchr(found.gl_pathv[0], '/'), "/zookeeper-%d.%d.%d", &major, &minor, &patch);
+    }
+    globfree(&found);
+    return (major * 100 + minor) * 100 + patch;
 }
 
 static bool jars_complete(const char *jars)

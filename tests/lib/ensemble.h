@@ -32,6 +32,8 @@ struct ensemble_options {
 bool ensemble_available(void);
 /* The folder of the jars that servers are started from: $ZKLOCK_TEST_JARS, or the installed ones'. */
 const char *ensemble_jars(void);
+/* Of the server in it, by its jar's name: 3.9.3 is 30903; 0: there is none. */
+int ensemble_version(void);
 /* Returns when every server serves. NULL: it does not. options may be NULL. */
 struct ensemble *ensemble_start(const struct ensemble_options *options);
 /* Kills what runs, removes the data. NULL is fine. */

@@ -142,7 +142,10 @@ static void test_unreadable(void)
     CU_ASSERT_EQUAL(zkl_lock_acquire(b, 1000, NULL, NULL), ZKL_OK);
     zkl_lock_node(b, node, sizeof node);
     CU_ASSERT_EQUAL(remove_at("/open", node, 1, NULL), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl__memory_set_rules("kit", ZKL__RULES_EXISTS_NEEDS_READ), ZKL_OK);
+    CU_ASSERT_EQUAL(remove_at("/open", node, 1, NULL), ZKL_EAUTH); /* whether it is that one is not told */
     CU_ASSERT_EQUAL(remove_at("/open", node, 0, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(remove_at("/open", node, 0, NULL), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(kit_queue(two, "/open"), 0);
     zkl_lock_free(a);
     zkl_lock_free(b);
