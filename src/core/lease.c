@@ -18,7 +18,10 @@ void zkl__lease_reconnect(struct zkl__lease *lease, int64_t timeout)
     if (covered(lease->root, timeout) < lease->until) {
         lease->until = covered(lease->root, timeout); /* what was proved was proved for the longer one */
     }
-    lease->timeout = timeout;
+    if (timeout < lease->timeout) {
+        /* Not ever longer again: a touch through an earlier server may arrive late, and shorten (ExpiryQueue.update). */
+        lease->timeout = timeout;
+    }
     lease->a_count = lease->b_count = 0;
 }
 

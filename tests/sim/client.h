@@ -55,7 +55,9 @@ struct sim_handle {
     int server;  /* the one to try next */
     bool ever_connected;
     int64_t last_zxid, last_received, last_sent;
-    int64_t began; /* local: before the attempt was sent */
+    int64_t began;         /* local: before the attempt was sent */
+    int64_t timeout;       /* granted; 0: not yet */
+    int64_t shortest_told; /* to the core, of those granted in this session */
     uint32_t connections, connections_told;
     struct sim_watch watches[SIM_WATCHES]; /* SIM_WATCH_EXIST is only known here */
     int watch_count;
@@ -124,6 +126,7 @@ struct sim_client {
     int throttled;          /* so many requests are refused with NOTAPPLIED */
     int refused;            /* so many submits are refused here */
     int64_t last_step;      /* local */
+    int64_t expired_at;     /* true time: when it was told that a session ended */
     int64_t connected_at;   /* true time; SIM_NEVER: its core is not connected */
     int64_t listed_zxid[4]; /* of the last list of each queue that the core had */
     int64_t shown_zxid[4];  /* of that, or of an event there since */

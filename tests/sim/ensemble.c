@@ -62,13 +62,15 @@ static void arm_expiry(struct sim *s)
     sim_arm(s, SLOT_EXPIRY, due);
 }
 
-void sim_leader_touch(struct sim *s, int index)
+void sim_leader_touch(struct sim *s, int index, int server)
 {
     struct sim_session *session = &s->sessions[index];
     if (session->closing || session->ended) {
         return; /* SessionTrackerImpl.touchSession: a closing session is not revived */
     }
-    int64_t deadline = round_up(s, sim_now(s) + session->timeout);
+    int64_t timeout = server < 0 ? session->timeout : sim_granted_timeout(s, server);
+    int64_t deadline = round_up(s, sim_now(s) + timeout);
+    session->shortest = timeout < session->shortest ? timeout : session->shortest;
     if (deadline != session->deadline) {
         session->deadline = deadline;
         arm_expiry(s);
@@ -213,7 +215,7 @@ static void open_session(struct sim *s, int from, const struct sim_message *requ
     session->owner = from;
     session->owner_serial = s->servers[from].link_serial;
     session->closing = false; /* it is tracked from the proposal on */
-    sim_leader_touch(s, request->session);
+    sim_leader_touch(s, request->session, from);
     propose(s, txn);
 }
 
@@ -286,7 +288,7 @@ int sim_leader_validates(struct sim *s, int from, int session)
     if (!session_lives(s, session)) {
         return -1;
     }
-    sim_leader_touch(s, session);
+    sim_leader_touch(s, session, from);
     s->sessions[session].owner = from;
     s->sessions[session].owner_serial = s->servers[from].link_serial;
     return session;
@@ -340,11 +342,11 @@ static void acked(struct sim *s, int server, int position)
     try_commit(s);
 }
 
-static void heard(struct sim *s, uint64_t sessions)
+static void heard(struct sim *s, int server, uint64_t sessions)
 {
     for (int i = 0; i < s->session_count; i++) {
         if (sessions >> i & 1) {
-            sim_leader_touch(s, i);
+            sim_leader_touch(s, i, server);
         }
     }
 }
@@ -380,7 +382,7 @@ void sim_leader_hears(struct sim *s, int server)
         acked(s, server, message->position);
         break;
     case SIM_MSG_HEARD:
-        heard(s, message->sessions);
+        heard(s, server, message->sessions);
         break;
     case SIM_MSG_FORWARD:
         message->kind = (enum sim_message_kind)message->event;

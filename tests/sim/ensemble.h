@@ -276,6 +276,7 @@ struct sim_server {
 struct sim_session {
     int client;
     int64_t timeout;
+    int64_t shortest; /* timeout by which it was ever touched */
     int64_t deadline; /* by the leader's tracker */
     int64_t decided;  /* when it was found expired or asked to close; SIM_NEVER: not */
     bool closing;

@@ -10,9 +10,10 @@ static struct sim_handle *handle_of(struct sim *s, int client)
     return &s->clients[client].handle;
 }
 
-static int64_t timeout_of(const struct sim *s)
+static int64_t timeout_of(const struct sim *s, int client)
 {
-    return s->plan->timeout;
+    int64_t granted = s->clients[client].handle.timeout;
+    return granted ? granted : s->plan->timeout;
 }
 
 /* --- connecting ------------------------------------------------------------------------------------------------------ */
@@ -36,9 +37,9 @@ static void attempt(struct sim *s, int client)
     struct sim_message *message = sim_message_new(s, SIM_MSG_CONNECT);
     message->session = handle->session;
     message->zxid = handle->last_zxid;
-    message->timeout = timeout_of(s);
+    message->timeout = s->plan->timeout;
     sim_conn_send(s, handle->conn, message);
-    arm(s, client, sim_now(s) + timeout_of(s) * 2 / 3);
+    arm(s, client, sim_now(s) + timeout_of(s, client) * 2 / 3);
 }
 
 void sim_handle_open(struct sim *s, int client)
@@ -74,7 +75,7 @@ void sim_handle_cut(struct sim *s, int client, int keep)
     sim_conn_abandon(s, handle->conn, keep);
     handle->conn = -1;
     handle->state = SIM_HANDLE_WAITING;
-    arm(s, client, sim_now(s) + SIM_MS + timeout_of(s) / 60);
+    arm(s, client, sim_now(s) + SIM_MS + timeout_of(s, client) / 60);
     if (!connected) {
         return;
     }
@@ -114,7 +115,7 @@ void sim_handle_due(struct sim *s, int client)
 {
     struct sim_handle *handle = handle_of(s, client);
     int64_t silent = sim_now(s) - handle->last_received;
-    int64_t patience = timeout_of(s) * 2 / 3;
+    int64_t patience = timeout_of(s, client) * 2 / 3;
     switch (handle->state) {
     case SIM_HANDLE_OFF:
         arm(s, client, SIM_NEVER);
@@ -133,23 +134,25 @@ void sim_handle_due(struct sim *s, int client)
         sim_handle_cut(s, client, SIM_MESSAGES);
         return;
     }
-    if (handle->count == 0 && sim_now(s) - handle->last_sent >= timeout_of(s) / 3) {
+    if (handle->count == 0 && sim_now(s) - handle->last_sent >= timeout_of(s, client) / 3) {
         ping(s, client);
     }
     int64_t due = handle->last_received + patience;
-    int64_t next_ping = handle->last_sent + timeout_of(s) / 3;
+    int64_t next_ping = handle->last_sent + timeout_of(s, client) / 3;
     arm(s, client, next_ping > sim_now(s) && next_ping < due ? next_ping : due);
 }
 
 /* --- what a server says ---------------------------------------------------------------------------------------------- */
 
-static void welcomed(struct sim *s, int client, int session)
+static void welcomed(struct sim *s, int client, int session, int64_t timeout)
 {
     struct sim_handle *handle = handle_of(s, client);
     struct sim_message *message = sim_message_new(s, SIM_MSG_WELCOME);
     message->session = session;
     message->watch = !handle->ever_connected;
     message->timeout = handle->began;
+    message->zxid = timeout;
+    handle->timeout = timeout;
     handle->connections++;
     if (session < 0) {
         sim_conn_abandon(s, handle->conn, 0);
@@ -163,7 +166,7 @@ static void welcomed(struct sim *s, int client, int session)
     handle->session = session;
     handle->ever_connected = true;
     handle->last_sent = sim_now(s);
-    arm(s, client, sim_now(s) + timeout_of(s) / 3);
+    arm(s, client, sim_now(s) + timeout_of(s, client) / 3);
     if (handle->watch_count > 0) {
         struct sim_message *again = sim_message_new(s, SIM_MSG_SETWATCHES);
         again->zxid = handle->last_zxid;
@@ -285,7 +288,7 @@ void sim_client_hears_server(struct sim *s, int index)
         take_event(s, client, message);
         return;
     case SIM_MSG_WELCOME:
-        welcomed(s, client, message->session);
+        welcomed(s, client, message->session, message->timeout);
         break;
     case SIM_MSG_EOF:
         sim_handle_cut(s, client, 0);

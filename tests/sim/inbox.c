@@ -106,6 +106,9 @@ static void tell_reply(struct sim *s, int client, const struct sim_message *mess
         reply.children = children;
         reply.child_count = list_children(s, asked->path, message->zxid, children, SIM_PATHS);
         note_shown(s, client, asked->path, message->zxid, true);
+        if (s->shell) {
+            s->shell->listed(s, client, asked->path, message->zxid);
+        }
     }
     if (asked->op == ZKL__OP_MULTI && message->parts >= 0) {
         reply.part_count = (size_t)message->part_count;
@@ -140,7 +143,10 @@ static void tell(struct sim *s, int client, const struct sim_message *message)
         event.kind = message->session < 0 ? ZKL__EV_EXPIRED : ZKL__EV_CONNECTED;
         event.code = ZKL_ELOST;
         event.session_id = message->session + 1;
-        event.timeout = s->plan->timeout;
+        event.timeout = message->zxid;
+        if (message->session >= 0 && (message->watch || event.timeout < handle->shortest_told)) {
+            handle->shortest_told = event.timeout;
+        }
         event.fresh = message->watch;
         event.began = message->timeout;
         sim_say(s, "handle", "%d: %s", client, message->session < 0 ? "expired" : "connected");

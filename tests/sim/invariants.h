@@ -25,7 +25,8 @@
  *              than 20 times in a second for each thread of a process
  *
  * Exceptions, as the manual prints them: an operator who deletes a node or closes a session; a leader that stood still for
- * longer than leader_pause_ms (then violations of exclusion, lease and token are counted, not failed). */
+ * longer than leader_pause_ms, or servers that grant different timeouts and end a session by the shorter one before its client
+ * has heard of it (then violations of exclusion, lease and token are counted, not failed). */
 #ifndef SIM_INVARIANTS_H
 #define SIM_INVARIANTS_H
 

@@ -17,6 +17,7 @@ void sim_judge_connection(struct sim *s, int client, enum zkl__event_kind kind)
         s->clients[client].connected_at = sim_now(s);
     } else if (kind == ZKL__EV_SUSPENDED || kind == ZKL__EV_EXPIRED) {
         s->clients[client].connected_at = SIM_NEVER;
+        s->clients[client].expired_at = kind == ZKL__EV_EXPIRED ? sim_now(s) : s->clients[client].expired_at;
     }
 }
 
@@ -131,6 +132,6 @@ bool sim_judge_healthy(const struct sim *s, int client)
 {
     const struct sim_plan *plan = s->plan;
     int64_t least = zkl__lease_least(plan->timeout, plan->tick / 2 + plan->pause);
-    return plan->fault_count == 0 && plan->slow_once_in == 0 && s->clients[client].connected_at != SIM_NEVER &&
-           2 * sim_round_trip(s) < least / 4;
+    return plan->fault_count == 0 && plan->slow_once_in == 0 && !plan->bounds &&
+           s->clients[client].connected_at != SIM_NEVER && 2 * sim_round_trip(s) < least / 4;
 }

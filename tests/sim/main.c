@@ -65,7 +65,7 @@ static void report(const struct totals *t, double took)
            (unsigned long long)t->runs, (unsigned long long)t->steps, (unsigned long long)t->grants,
            (unsigned long long)t->completions, (unsigned long long)t->losses, (unsigned long long)t->leases,
            (unsigned long long)t->events, (double)t->virtual_ns / 86400e9);
-    printf("%llu would-be violations with the leader frozen for longer than the clients assume\n",
+    printf("%llu would-be violations with an assumption of the lease broken\n",
            (unsigned long long)t->off_lease);
     printf("trace hash %016llx\n", (unsigned long long)t->hash);
     fprintf(stderr, "%.1f s, %.0f schedules a second\n", took, (double)t->runs / took);

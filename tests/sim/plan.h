@@ -120,6 +120,8 @@ struct sim_plan {
     int64_t preempt;     /* most, of a follower between list and answer */
     int64_t ping_late;   /* most, of each of the leader's pings: its thread may stand still as long as `pause` */
     int64_t late;        /* most, of a timer */
+    bool bounds;         /* every other server grants shorter session timeouts (maxSessionTimeout) */
+    int64_t skew;        /* most, of a server's wall clock before the others' */
     bool seals;          /* the clients have an identity that nobody else has: they announce releases */
     enum sim_rules rules;
     enum sim_readers hides[6]; /* from whom each client hides its places in the queues, which all may list */
@@ -143,11 +145,13 @@ int64_t sim_plan_preempted(const struct sim_plan *plan, uint64_t seed, int serve
 /* --- faults.c -------------------------------------------------------------------------------------------------------- */
 
 struct sim_faults {
-    int64_t seen[16];  /* of each trigger */
-    uint32_t struck;   /* bit set */
-    bool beyond_pause; /* the leader stood still for longer than the clients believe: leases are off */
-    bool stranger;     /* an operator meddled: deleted, wrote, closed a session */
-    bool lied;         /* a stranger has announced a release that was none */
+    int64_t seen[16]; /* of each trigger */
+    uint32_t struck;  /* bit set */
+    bool
+        beyond_pause; /* the leader stood still for longer than the clients believe, or the servers grant different timeouts:
+                        * leases are off */
+    bool stranger; /* an operator meddled: deleted, wrote, closed a session */
+    bool lied;     /* a stranger has announced a release that was none */
     bool healed, to_clean;
     int deferred[SIM_FAULTS], deferred_client[SIM_FAULTS], deferred_count;
     int64_t last_leader_pause; /* its end */

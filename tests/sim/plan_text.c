@@ -126,8 +126,9 @@ void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out)
             "late=%.6f\n",
             plan->scheduler == SIM_PCT, ms(plan->delay), plan->slow_once_in, ms(plan->slow), ms(plan->inbox_delay),
             ms(plan->preempt), ms(plan->ping_late), ms(plan->late));
-    fprintf(out, "start clients=%d paths=%d sequence=%lld heal=%.6f seals=%d rules=%d\n", plan->clients, plan->paths,
-            (long long)plan->sequence, ms(plan->heal), plan->seals, (int)plan->rules);
+    fprintf(out, "start clients=%d paths=%d sequence=%lld heal=%.6f seals=%d rules=%d bounds=%d skew=%.6f\n",
+            plan->clients, plan->paths, (long long)plan->sequence, ms(plan->heal), plan->seals, (int)plan->rules,
+            plan->bounds, ms(plan->skew));
     for (int i = 0; i < plan->clients; i++) {
         if (plan->ppm[i] || plan->hides[i]) {
             fprintf(out, "client %d ppm=%lld hides=%d\n", i, (long long)plan->ppm[i], (int)plan->hides[i]);
@@ -260,6 +261,8 @@ static bool read_line(struct sim_plan *plan, uint64_t *seed, const char *line)
         plan->sequence = number(line, "sequence", 0);
         plan->heal = time_of(line, "heal", 0);
         plan->seals = number(line, "seals", 0);
+        plan->bounds = number(line, "bounds", 0);
+        plan->skew = time_of(line, "skew", 0);
         plan->rules = (enum sim_rules)number(line, "rules", SIM_EVENTS_NEED_READ);
         return plan->clients <= SIM_CLIENTS && plan->paths <= 3;
     } else if (strncmp(line, "client ", 7) == 0) {

@@ -161,7 +161,7 @@ static void restart_sessions(struct sim *s)
         session->ended_position = 0;
         session->decided = session->committed ? SIM_NEVER : sim_now(s);
         if (session->committed) {
-            sim_leader_touch(s, i);
+            sim_leader_touch(s, i, -1); /* by what it was made with */
         }
     }
 }

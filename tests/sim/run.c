@@ -16,6 +16,7 @@ static void reset_clients(struct sim *s)
         it->clock_base = (int64_t)(dice_at(s->seed, (uint64_t)(SLOT_TIMER + i), 0) % (uint64_t)(1000 * SIM_SECOND)) + 1;
         it->handle.conn = -1;
         it->connected_at = SIM_NEVER;
+        it->expired_at = 0;
     }
 }
 

@@ -141,6 +141,7 @@ static void welcome(struct sim *s, int index, int session)
     struct sim_conn *conn = &s->conns[index];
     struct sim_message *message = sim_message_new(s, SIM_MSG_WELCOME);
     message->session = session;
+    message->timeout = sim_granted_timeout(s, conn->server);
     conn->session = session;
     conn->welcomed = session >= 0;
     sim_server_send(s, index, message);
@@ -306,7 +307,7 @@ void sim_server_answer_sync(struct sim *s, int server, int index, uint32_t seria
 static void touch(struct sim *s, int server, int session)
 {
     if (leads(s, server)) {
-        sim_leader_touch(s, session);
+        sim_leader_touch(s, session, server);
     } else {
         s->servers[server].touched |= UINT64_C(1) << session;
     }
@@ -353,6 +354,15 @@ static void take_request(struct sim *s, int index, struct sim_message *request)
     }
 }
 
+int64_t sim_granted_timeout(const struct sim *s, int server)
+{
+    int64_t least = 4 * s->tick, shorter = s->plan->timeout * 5 / 8;
+    if (!s->plan->bounds || server % 2 == 0) {
+        return s->plan->timeout;
+    }
+    return shorter > least ? shorter : least;
+}
+
 static void revalidate(struct sim *s, int index, int session)
 {
     int server = s->conns[index].server;
@@ -378,6 +388,7 @@ static int session_new(struct sim *s, int client, int64_t timeout)
     }
     s->sessions[s->session_count] = (struct sim_session){.client = client,
                                                          .timeout = timeout,
+                                                         .shortest = timeout,
                                                          .deadline = SIM_NEVER,
                                                          .decided = SIM_NEVER,
                                                          .closing = true, /* not tracked before it is proposed */
@@ -400,7 +411,7 @@ static void take_connect(struct sim *s, int index, struct sim_message *request)
         sim_message_free(s, request);
         return;
     }
-    request->session = session_new(s, conn->client, request->timeout);
+    request->session = session_new(s, conn->client, sim_granted_timeout(s, conn->server));
     queue(conn, request);
     hand_up(s, conn->server, request);
 }

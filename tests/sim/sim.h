@@ -61,6 +61,7 @@ struct sim_shell {
     void (*event)(struct sim *s, int client, const struct zkl__event *event);
     bool (*done)(const struct sim *s);
     void (*judge)(struct sim *s);
+    void (*listed)(struct sim *s, int client, int path, int64_t zxid); /* it is shown the children of a path */
 };
 
 struct sim {
@@ -164,6 +165,9 @@ bool sim_node_readable(const struct sim *s, int node, int client);
 int64_t sim_tree_changed(const struct sim *s, int path, int64_t zxid, bool children);
 const void *sim_tree_data(const struct sim *s, int node, int64_t zxid, uint32_t *size, int32_t *version);
 
+/* The session timeout that a server grants: its maxSessionTimeout may be shorter than what was asked for. */
+int64_t sim_granted_timeout(const struct sim *s, int server);
+
 /* --- server.c: what ensemble.c needs of it -------------------------------------------------------------------------- */
 
 /* ZooKeeper's number for it. */
@@ -190,7 +194,8 @@ void sim_leader_takes(struct sim *s, int from, const struct sim_message *request
 void sim_leader_syncs(struct sim *s, int from, const struct sim_message *request);
 /* -1: not a session any more. */
 int sim_leader_validates(struct sim *s, int from, int session);
-void sim_leader_touch(struct sim *s, int session);
+/* Who was heard by this server, whose connections have its own timeouts (LearnerSessionTracker.touchSession). */
+void sim_leader_touch(struct sim *s, int session, int server);
 /* A new leader's whole log is committed. */
 void sim_commit_all(struct sim *s);
 void sim_to_leader(struct sim *s, int server, struct sim_message *message);

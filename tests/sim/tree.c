@@ -89,6 +89,12 @@ int sim_path_of(struct sim *s, const char *dir, const char *name)
 
 /* --- nodes ---------------------------------------------------------------------------------------------------------- */
 
+/* By the wall clock of the server that leads. */
+static int64_t wall_skew(const struct sim *s)
+{
+    return s->leader < 0 ? 0 : (int64_t)(dice_at(s->seed, 8123, (uint64_t)s->leader) % (uint64_t)s->plan->skew);
+}
+
 static int node_new(struct sim *s, int path, int64_t zxid)
 {
     if (s->node_count == SIM_NODES) {
@@ -98,7 +104,7 @@ static int node_new(struct sim *s, int path, int64_t zxid)
     int index = s->node_count++;
     s->nodes[index] = (struct sim_node){
         .path = path, .older = s->paths[path].node, .czxid = zxid, .dzxid = SIM_NEVER, .owner = -1, .value = -1};
-    s->nodes[index].ctime = sim_now(s);
+    s->nodes[index].ctime = sim_now(s) + (s->plan->skew ? wall_skew(s) : 0);
     s->paths[path].node = index;
     return index;
 }

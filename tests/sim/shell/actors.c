@@ -146,6 +146,7 @@ static void stop(struct sim *s, int client)
     threads_forget(client);
     store_forget(client);
     partitions_forget(client);
+    semaphores_forget(client);
     actors[client].session = NULL;
     sim_heap_reset(&s->clients[client].heap);
 }
@@ -194,10 +195,12 @@ static void begin(struct sim *s)
     claims_begin();
     partitions_begin();
     onces_begin();
+    past_begin();
     memset(actors, 0, sizeof actors);
     for (int client = 0; client < SIM_CLIENTS; client++) {
         store_forget(client);
+        semaphores_forget(client);
     }
 }
 
-const struct sim_shell actors_shell = {begin, start, stop, due, store_event, done, judge};
+const struct sim_shell actors_shell = {begin, start, stop, due, store_event, done, judge, past_note_list};

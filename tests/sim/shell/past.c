@@ -106,6 +106,26 @@ bool past_first(const struct sim *s, int node, int64_t from, int64_t to, bool of
     return first;
 }
 
+/* --- what a client was shown ------------------------------------------------------------------------------------------ */
+
+static int64_t listed[SIM_CLIENTS][SIM_PATHS];
+
+void past_begin(void)
+{
+    memset(listed, 0, sizeof listed);
+}
+
+void past_note_list(struct sim *s, int client, int path, int64_t zxid)
+{
+    (void)s;
+    listed[client][path] = zxid;
+}
+
+int64_t past_listed(int client, int path)
+{
+    return listed[client][path];
+}
+
 int past_node_of(const struct sim *s, int64_t czxid)
 {
     for (int node = s->node_count - 1; node >= 0; node--) {

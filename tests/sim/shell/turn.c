@@ -50,6 +50,24 @@ int turn_got(const struct turn *turn, const char *what, int code)
     return code;
 }
 
+int64_t turn_within(struct turn *turn, int64_t timeout_ms)
+{
+    int64_t ns = timeout_ms * SIM_MS;
+    turn->due = timeout_ms > 0 ? sim_now(turn->s) + ns + ns / 500 : SIM_NEVER; /* 0: a try waits for the server */
+    return timeout_ms;
+}
+
+int turn_back(struct turn *turn, int code)
+{
+    int64_t stood = turn->s->clients[turn->client].paused_until;
+    int64_t due = turn->due > stood ? turn->due : stood;
+    if (due != SIM_NEVER && sim_now(turn->s) > due + 50 * SIM_MS) {
+        sim_fail(turn->s, "bounded", "%d.%d: a call with a timeout is back %.3f ms late, with %s", turn->client,
+                 turn->thread, (double)(sim_now(turn->s) - due) / 1e6, zkl_error_name(code));
+    }
+    return code;
+}
+
 static int64_t ms(int64_t ns)
 {
     return ns < 0 ? ZKL_WAIT_FOREVER : ns / SIM_MS + 1;

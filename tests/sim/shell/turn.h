@@ -14,6 +14,7 @@ struct turn {
     zkl_session *session;
     int claims[PIECES];
     const void *object; /* for callbacks */
+    int64_t due;        /* true time: by when the call is to be back */
 };
 
 /* The recipes: whole turns. */
@@ -30,7 +31,11 @@ void use_once(struct turn *turn);
 void partitions_begin(void);
 void partitions_forget(int client);
 void onces_begin(void);
+void semaphores_forget(int client);
 
+/* A call that may wait for so many ms, and what it came to: it is back by then, but for what its process stood still. */
+int64_t turn_within(struct turn *turn, int64_t timeout_ms);
+int turn_back(struct turn *turn, int code);
 /* Random, and the same in every run. */
 int64_t turn_dice(const struct turn *turn, unsigned what, int64_t bound);
 void turn_told(const struct turn *turn, const char *what, int code);

@@ -33,17 +33,19 @@ void use_barrier(struct turn *turn)
     int64_t timeout = turn_short_timeout(turn);
     turn->s->judge.completions++;
     if (turn_dice(turn, 10, 3) > 0) {
-        int code = zkl_barrier_wait(turn->session, turn->path, timeout, NULL);
+        int code = turn_back(turn, zkl_barrier_wait(turn->session, turn->path, turn_within(turn, timeout), NULL));
         check_missing(turn, since, "wait", code);
         if (!may_fail(turn, code)) {
             sim_fail(turn->s, "outcome", "wait fails with %s", zkl_error_name(code));
         }
         return;
     }
-    check_there(turn, since, zkl_barrier_set(turn->session, turn->path, timeout, NULL));
+    check_there(turn, since,
+                turn_back(turn, zkl_barrier_set(turn->session, turn->path, turn_within(turn, timeout), NULL)));
     turn_hold(turn);
     since = turn_seen(turn);
-    check_missing(turn, since, "lift", zkl_barrier_lift(turn->session, turn->path, timeout, NULL));
+    check_missing(turn, since, "lift",
+                  turn_back(turn, zkl_barrier_lift(turn->session, turn->path, turn_within(turn, timeout), NULL)));
 }
 
 /* --- double barrier ------------------------------------------------------------------------------------------------------ */

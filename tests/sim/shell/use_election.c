@@ -95,7 +95,9 @@ static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
 static void campaign(struct turn *turn, zkl_election *election)
 {
     zkl_grant grant;
-    if (turn_got(turn, "campaign", zkl_election_campaign(election, turn_timeout(turn), &grant, NULL)) == ZKL_OK) {
+    if (turn_got(turn, "campaign",
+                 turn_back(turn, zkl_election_campaign(election, turn_within(turn, turn_timeout(turn)), &grant,
+                                                       NULL))) == ZKL_OK) {
         turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, leads, election);
         fiber_sleep(turn->plan->hold / 2);
         if (turn->plan->eager) {

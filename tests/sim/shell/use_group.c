@@ -116,7 +116,7 @@ void use_group(struct turn *turn)
         zkl_group_watch(&watcher, turn->session, turn->path, changed, &sight, NULL);
     }
     if (zkl_group_new(&group, turn->session, turn->path, id, NULL, NULL) == ZKL_OK) {
-        int code = zkl_group_join(group, turn_short_timeout(turn), NULL);
+        int code = turn_back(turn, zkl_group_join(group, turn_within(turn, turn_short_timeout(turn)), NULL));
         turn_told(turn, "join", code);
         if (code == ZKL_OK) {
             turn->s->judge.grants++;

@@ -113,7 +113,9 @@ void use_lock(struct turn *turn)
     if (turn_dice(turn, 1, 4) == 0) {
         turn_told(turn, "asks the first to give way", zkl_lock_revoke(turn->session, turn->path, NULL, 500, NULL));
     }
-    if (turn_got(turn, "acquire", zkl_lock_acquire(locked.lock, turn_timeout(turn), &grant, NULL)) == ZKL_OK) {
+    if (turn_got(turn, "acquire",
+                 turn_back(turn, zkl_lock_acquire(locked.lock, turn_within(turn, turn_timeout(turn)), &grant, NULL))) ==
+        ZKL_OK) {
         turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, lock_holds, locked.lock);
         hold_lock(&locked);
         turn_drop(turn);
@@ -188,7 +190,9 @@ void use_rwlock(struct turn *turn)
         return;
     }
     zkl_rwmode mode = read ? ZKL_RW_READ : ZKL_RW_WRITE;
-    if (turn_got(turn, "acquire", zkl_rwlock_acquire(lock, mode, turn_timeout(turn), NULL, NULL)) == ZKL_OK) {
+    if (turn_got(turn, "acquire",
+                 turn_back(turn, zkl_rwlock_acquire(lock, mode, turn_within(turn, turn_timeout(turn)), NULL, NULL))) ==
+        ZKL_OK) {
         hold_rwlock(turn, lock, read);
         if (!turn_frees(turn)) {
             turn_told(turn, "release", zkl_rwlock_release(lock, NULL));
@@ -206,6 +210,25 @@ static bool semaphore_holds(const void *semaphore)
     return zkl_semaphore_is_held(semaphore);
 }
 
+static int semaphores[SIM_CLIENTS][4]; /* threads at it, by path */
+
+/* The list on which the grant rests shows our own lease; when nobody else of this process has asked for another one since. */
+static void check_lease(const struct turn *turn, int64_t token)
+{
+    int node = past_node_of(turn->s, token);
+    int dir = node < 0 ? -1 : turn->s->paths[turn->s->nodes[node].path].parent;
+    if (node >= 0 && semaphores[turn->client][turn->plan->path] == 1 &&
+        turn->s->nodes[node].dzxid <= past_listed(turn->client, dir)) {
+        sim_fail(turn->s, "token", "%d.%d is granted, and the list it was shown last lacks its lease", turn->client,
+                 turn->thread);
+    }
+}
+
+void semaphores_forget(int client)
+{
+    memset(semaphores[client], 0, sizeof semaphores[client]);
+}
+
 void use_semaphore(struct turn *turn)
 {
     zkl_semaphore *semaphore;
@@ -217,8 +240,11 @@ void use_semaphore(struct turn *turn)
     if (zkl_semaphore_new(&semaphore, turn->session, turn->path, LIMIT, &options, NULL) != ZKL_OK) {
         return;
     }
-    int code = zkl_semaphore_acquire(semaphore, count, turn_timeout(turn), &grant, NULL);
+    semaphores[turn->client][turn->plan->path]++;
+    int code =
+        turn_back(turn, zkl_semaphore_acquire(semaphore, count, turn_within(turn, turn_timeout(turn)), &grant, NULL));
     if (turn_got(turn, "acquire", code) == ZKL_OK) {
+        check_lease(turn, grant.token);
         struct claim claim = {.client = turn->client,
                               .thread = turn->thread,
                               .resource = turn->plan->path,
@@ -235,6 +261,7 @@ void use_semaphore(struct turn *turn)
         }
     }
     zkl_semaphore_free(semaphore);
+    semaphores[turn->client][turn->plan->path]--;
 }
 
 /* --- multi-lock --------------------------------------------------------------------------------------------------------- */
@@ -255,7 +282,9 @@ void use_multilock(struct turn *turn)
     if (zkl_multilock_new(&lock, turn->session, paths, 2, &options, NULL) != ZKL_OK) {
         return;
     }
-    if (turn_got(turn, "acquire", zkl_multilock_acquire(lock, turn_timeout(turn), &grant, NULL)) == ZKL_OK) {
+    if (turn_got(turn, "acquire",
+                 turn_back(turn, zkl_multilock_acquire(lock, turn_within(turn, turn_timeout(turn)), &grant, NULL))) ==
+        ZKL_OK) {
         for (int i = 0; i < 2; i++) {
             turn->claims[i] = turn_claim(turn, i, grant.token, multilock_holds, lock);
         }

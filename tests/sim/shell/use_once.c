@@ -61,19 +61,30 @@ static void check_slot(struct turn *turn, int64_t token, const zkl_once_slot *sl
     }
 }
 
+/* Where the record is at a later slot, ours is done as well: servers' clocks differ, and who leads changes. */
+static void check_done(const struct turn *turn, const zkl_once_slot *slot)
+{
+    if (slot->last_ms >= slot->round_ms && !slot->done) {
+        sim_fail(turn->s, "once", "%d.%d: slot %lld is done, with %lld recorded, and is given out", turn->client,
+                 turn->thread, (long long)slot->round_ms, (long long)slot->last_ms);
+    }
+}
+
 static void do_job(struct turn *turn, zkl_lock *lock, int64_t token)
 {
     int64_t phase_ms = dice_at(turn->s->seed, 98, (uint64_t)turn->plan->path) % LENGTH_MS;
     zkl_once_slot slot;
-    int code = zkl_once_look(lock, LENGTH_MS, phase_ms, turn_short_timeout(turn), &slot, NULL);
+    int64_t timeout = turn_short_timeout(turn);
+    int code = turn_back(turn, zkl_once_look(lock, LENGTH_MS, phase_ms, turn_within(turn, timeout), &slot, NULL));
     turn_told(turn, "look", code);
     if (code != ZKL_OK) {
         return;
     }
     check_slot(turn, token, &slot);
+    check_done(turn, &slot);
     turn_hold(turn);
     if (!slot.done) {
-        code = zkl_once_record(lock, &slot, turn_short_timeout(turn), NULL);
+        code = turn_back(turn, zkl_once_record(lock, &slot, turn_within(turn, timeout), NULL));
         turn_told(turn, "record", code);
         if (code == ZKL_OK) {
             note_success(turn, slot.round_ms);
@@ -91,10 +102,12 @@ void use_once(struct turn *turn)
     if (zkl_lock_new(&lock, turn->session, turn->path, &options, NULL) != ZKL_OK) {
         return;
     }
-    int code = zkl_once_prepare(turn->session, turn->path, turn_short_timeout(turn), NULL);
+    int64_t timeout = turn_within(turn, turn_short_timeout(turn));
+    int code = turn_back(turn, zkl_once_prepare(turn->session, turn->path, timeout, NULL));
     turn_told(turn, "prepare", code);
-    if (code == ZKL_OK &&
-        turn_got(turn, "acquire", zkl_lock_acquire(lock, turn_timeout(turn), &grant, NULL)) == ZKL_OK) {
+    if (code == ZKL_OK && turn_got(turn, "acquire",
+                                   turn_back(turn, zkl_lock_acquire(lock, turn_within(turn, turn_timeout(turn)), &grant,
+                                                                    NULL))) == ZKL_OK) {
         turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, lock_holds, lock);
         do_job(turn, lock, grant.token);
         turn_drop(turn);

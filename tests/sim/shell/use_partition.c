@@ -67,6 +67,17 @@ static void assigned(zkl_partition *partition, const char *piece, int64_t token,
     }
 }
 
+/* For a while already: not only since whoever tells looked at it. */
+static bool was_lost(const struct turn *turn, int64_t session_id)
+{
+    const struct zkl__core *core = zkl__session_core(turn->session);
+    int64_t until = sim_true(turn->s, turn->client, zkl__core_lease_until(core));
+    if (zkl__core_session_id(core) != session_id) {
+        until = turn->s->clients[turn->client].expired_at;
+    }
+    return until + 5 * SIM_MS < sim_now(turn->s);
+}
+
 static void revoked(zkl_partition *partition, const char *piece, bool lost, void *payload)
 {
     struct member *me = payload;
@@ -74,6 +85,10 @@ static void revoked(zkl_partition *partition, const char *piece, bool lost, void
     int index = index_of(piece);
     (void)partition;
     turn_told(turn, piece, lost ? ZKL_ELOST : ZKL_ENOTHELD);
+    if (!lost && turn->claims[index] >= 0 && was_lost(turn, me->used[index].session_id)) {
+        sim_fail(turn->s, "told", "%d.%d is told that %s is given up, and it was lost before", turn->client,
+                 turn->thread, piece);
+    }
     if (!lost) {
         fiber_sleep(turn->s->plan->tick / 8); /* still at work */
     }
