@@ -90,9 +90,9 @@ typedef struct zkl_session_options {
     const zkl_heap *heap; /* NULL: malloc and free */
     /* Only where the ZooKeeper client library that is linked has them, else zkl_session_open says ZKL_EUNSUPPORTED; one of the two.
      * Debian 12's has neither: see SECURITY.md for TLS by stunnel. "memory:" ignores both. */
-    const char
-        *tls; /* "ca.pem,cert.pem,key.pem[,password of the key]": files; "ca.pem" alone from ZooKeeper 3.10 on. That library checks the chain of the servers'
-                      * certificate, not their names. Copied and wiped at close. NULL: no TLS */
+    /* Files: "ca.pem,cert.pem,key.pem[,password of the key]"; from ZooKeeper 3.10 on "ca.pem" alone, too.
+     * That library checks the chain of the servers' certificate, not their names. Copied and wiped at close. */
+    const char *tls;      /* NULL: no TLS */
     const zkl_sasl *sasl; /* NULL: no SASL */
 } zkl_session_options;
 
