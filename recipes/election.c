@@ -218,7 +218,7 @@ static int publish(zkl_election *election, const char *value, int64_t timeout_ms
     }
     return answer.rc == ZKL__RC_OK
                ? ZKL_OK
-               : zkl__fail(err, zkl__rc_code(answer.rc), answer.zk_code, place->path, "the server refused it");
+               : zkl__fail(err, zkl__rc_code(answer.rc), answer.zk_code, place->path, "%s", zkl__rc_why(answer.rc));
 }
 
 int zkl_election_publish(zkl_election *election, const char *value, int64_t timeout_ms, zkl_error *err)

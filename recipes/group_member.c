@@ -57,8 +57,7 @@ static void refuse(struct zkl_group *group, int code, int zk_code, const char *w
 
 static void refuse_by_reply(struct zkl_group *group, const struct zkl__reply *reply)
 {
-    refuse(group, zkl__rc_code(reply->rc), reply->zk_code,
-           reply->rc == ZKL__RC_NOAUTH ? "the access list does not permit it" : "the server refused it");
+    refuse(group, zkl__rc_code(reply->rc), reply->zk_code, zkl__rc_why(reply->rc));
 }
 
 /* --- answers: inside a step ---------------------------------------------------------------------------------------- */

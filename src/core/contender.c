@@ -269,9 +269,7 @@ void zkl__contender_fail_by_reply(struct zkl__contender *c, const struct zkl__co
                             "a part of the path is an ephemeral znode, which has no children");
         break;
     default:
-        zkl__contender_fail(c, ev, out, zkl__rc_code(reply->rc), reply->zk_code,
-                            reply->rc == ZKL__RC_NOAUTH ? "the access list of the path does not permit it"
-                                                        : "the server refused it");
+        zkl__contender_fail(c, ev, out, zkl__rc_code(reply->rc), reply->zk_code, zkl__rc_why(reply->rc));
     }
 }
 

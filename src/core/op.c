@@ -24,12 +24,29 @@ const char *zkl__rc_name(enum zkl__rc rc)
         [ZKL__RC_EPHEMERALPARENT] = "ephemeral parent",
         [ZKL__RC_NOWATCH] = "no watch",
         [ZKL__RC_ROLLEDBACK] = "rolled back",
+        [ZKL__RC_QUOTA] = "quota exceeded",
+        [ZKL__RC_LOCAL] = "local session",
         [ZKL__RC_REFUSED] = "refused",
         [ZKL__RC_NOTAPPLIED] = "not applied",
         [ZKL__RC_UNSENT] = "unsent",
         [ZKL__RC_UNKNOWN] = "unknown",
     };
     return (unsigned)rc < sizeof names / sizeof *names ? names[rc] : "?";
+}
+
+const char *zkl__rc_why(enum zkl__rc rc)
+{
+    switch (rc) {
+    case ZKL__RC_NOAUTH:
+        return "the access list of the path does not permit it";
+    case ZKL__RC_QUOTA:
+        return "the quota of the path is used up: raise it (setquota), or remove what is not needed below it";
+    case ZKL__RC_LOCAL:
+        return "the servers gave a local session, which makes no ephemeral znodes: set "
+               "localSessionsUpgradingEnabled=true";
+    default:
+        return "the server refused it";
+    }
 }
 
 int zkl__rc_code(enum zkl__rc rc)
@@ -48,8 +65,10 @@ int zkl__rc_code(enum zkl__rc rc)
     case ZKL__RC_EPHEMERALPARENT:
     case ZKL__RC_ROLLEDBACK:
         return ZKL_ECONFLICT;
+    case ZKL__RC_LOCAL:
     case ZKL__RC_REFUSED:
         return ZKL_EUNSUPPORTED;
+    case ZKL__RC_QUOTA:
     case ZKL__RC_UNSENT:
         return ZKL_ELIMIT;
     case ZKL__RC_NOWATCH:

@@ -59,7 +59,9 @@ enum zkl__rc {
     ZKL__RC_EPHEMERALPARENT, /* an ephemeral node has no children */
     ZKL__RC_NOWATCH,
     ZKL__RC_ROLLEDBACK, /* part of a multi that failed elsewhere */
-    ZKL__RC_REFUSED,    /* the server's word, any other: zk_code has it (quota, bad arguments, unimplemented) */
+    ZKL__RC_QUOTA,      /* the path's quota, where servers enforce it */
+    ZKL__RC_LOCAL,      /* an ephemeral node in a local session that the servers do not upgrade */
+    ZKL__RC_REFUSED,    /* the server's word, any other: zk_code has it (bad arguments, unimplemented) */
     ZKL__RC_NOTAPPLIED, /* the server's word: not done, try again (session moved, throttled) */
     /* no word of the server's */
     ZKL__RC_UNSENT, /* refused here, never sent (memory, limits, not connected) */
@@ -104,6 +106,8 @@ static inline bool zkl__rc_answered(enum zkl__rc rc)
 /* "create", "delete", ... and "ok", "no-node", ...: for traces and logs. */
 const char *zkl__op_name(enum zkl__op_kind kind);
 const char *zkl__rc_name(enum zkl__rc rc);
+/* What a refusal means to whoever has to mend it. */
+const char *zkl__rc_why(enum zkl__rc rc);
 
 /* The public code for a reply that ends a call (NOAUTH -> ZKL_EAUTH, ...). */
 int zkl__rc_code(enum zkl__rc rc);

@@ -5,8 +5,11 @@
 #include "error.h"
 #include "sized.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #define GIVE_UP_MS 500 /* for the end of a session that did not come to be */
 
@@ -37,6 +40,17 @@ static int no_answer(const struct zkl__settings *settings, const zkl_error *fail
                      (long long)settings->options.connect_timeout_ms, hint, failed->text[0] ? ": " : "", failed->text);
 }
 
+/* The client library does not say that it got no socket. */
+static bool out_of_descriptors(void)
+{
+    int fd = eventfd(0, EFD_CLOEXEC);
+    if (fd < 0) {
+        return errno == EMFILE || errno == ENFILE;
+    }
+    close(fd);
+    return false;
+}
+
 /* Inside. Names of servers that do not resolve yet are tried again until the deadline, as servers that do not answer are. */
 static int await_connection(zkl_session *session, int64_t deadline, zkl_error *err)
 {
@@ -54,6 +68,10 @@ static int await_connection(zkl_session *session, int64_t deadline, zkl_error *e
         return refused(session, err);
     }
     const zkl_error *failed = &status->open_error;
+    if (out_of_descriptors()) {
+        return zkl__fail(err, ZKL_ELIMIT, 0, NULL,
+                         "no file descriptor is left for a connection: raise the limit (ulimit -n)");
+    }
     if (hopeless(failed->code)) {
         return zkl__fail(err, failed->code, failed->zk_code, NULL, "%s", failed->text);
     }

@@ -122,6 +122,7 @@ static void on_connected(struct zkl__store *store)
     bool tell = false;
     on_lost(store);
     pthread_mutex_lock(&store->mutex);
+    zkl__zk_hide_socket(store);
     store->linked = true;
     store->ever = true;
     bool proven = !store->auth_scheme || store->fresh_told;
@@ -277,7 +278,8 @@ static int start_error(const struct zkl__store *store, int error, zkl_error *err
         return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
     case EMFILE:
     case ENFILE:
-        return zkl__fail(err, ZKL_ELIMIT, 0, NULL, "no file descriptor is left for the connection");
+        return zkl__fail(err, ZKL_ELIMIT, 0, NULL,
+                         "no file descriptor is left for a connection: raise the limit (ulimit -n)");
     default:
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: the client library refuses %s", store->addresses);
     }
@@ -291,7 +293,7 @@ static int start(struct zkl__store *store, zkl_error *err)
     int timeout = store->timeout_ms > INT_MAX ? INT_MAX : (int)store->timeout_ms;
     zkl__block_signals(&before);
     store->began_ns = now_ns(CLOCK_BOOTTIME);
-    store->zh = zkl__zk_init(store, timeout);
+    store->zh = zkl__zk_init_hidden(store, timeout);
     int error = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!store->zh) {

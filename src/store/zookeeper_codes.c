@@ -1,6 +1,9 @@
 /* zookeeper_codes.c - ZooKeeper's codes and what they say about an operation. */
 #include "zookeeper_store.h"
 
+/* KeeperException.Code.QUOTAEXCEEDED. The header of 3.8 has no name for it (later ones say ZQUOTAEXCEEDED), its servers send it. */
+#define QUOTA_EXCEEDED (-125)
+
 static const struct {
     int zk_code;
     enum zkl__rc rc;
@@ -14,6 +17,8 @@ static const struct {
     {ZINVALIDACL, ZKL__RC_INVALIDACL},
     {ZNOCHILDRENFOREPHEMERALS, ZKL__RC_EPHEMERALPARENT},
     {ZNOWATCHER, ZKL__RC_NOWATCH},
+    {ZEPHEMERALONLOCALSESSION, ZKL__RC_LOCAL},
+    {QUOTA_EXCEEDED, ZKL__RC_QUOTA},
     /* The server's word: not done. */
     {ZSESSIONMOVED, ZKL__RC_NOTAPPLIED},
     {ZTHROTTLEDOP, ZKL__RC_NOTAPPLIED},

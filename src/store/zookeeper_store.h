@@ -113,6 +113,12 @@ bool zkl__zk_takes_ca_alone(const char *version);
 /* zookeeper_init2, or what is in its place; NULL with errno. */
 zhandle_t *zkl__zk_init(const struct zkl__store *store, int timeout_ms);
 
+/* zookeeper_fds.c: nobody else's program gets the library's descriptors. */
+/* zkl__zk_init; the pipe that it makes is closed at an exec. */
+zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, int timeout_ms);
+/* The connection's, which has just come up; on the library's completion thread. */
+void zkl__zk_hide_socket(struct zkl__store *store);
+
 /* zookeeper_close.c */
 int zkl__zk_close(struct zkl__store *store, int64_t timeout_ms);
 /* On which the program's signal handlers do not run. */
