@@ -25,7 +25,7 @@ matches "a quota" "$(cat "$work/err")" '"full": the quota of the path is used up
 # No descriptor for the connection: not "no answer".
 for limit in 5 6 7; do
     code 125 bash -c "ulimit -n $limit && exec zklock ls"
-    matches "a limit of $limit descriptors" "$(cat "$work/err")" 'no file descriptor is left for .* connection.*ulimit -n'
+    matches "a limit of $limit descriptors" "$(cat "$work/err")" 'no file descriptor is left for a connection.*ulimit -n|no thread or no descriptor'
 done
 
 code 0 env -u ZKLOCK_SANDBOX_DIR LOCAL_SESSIONS=1 zklock sandbox -n 3 -C localSessionsEnabled=true -C localSessionsUpgradingEnabled=false -- bash "$0"
