@@ -124,6 +124,12 @@ static void examine_server(struct doctor *doctor, const char *server)
         doctor->serving++;
         version[strcspn(version, "-")] = '\0'; /* the build's number follows */
         find(doctor, true, server, "%s, %s, answers in %.1fms", version, mode, ms);
+        if (strcmp(mode, "observer") == 0) {
+            find(doctor, true, server,
+                 "an observer. Where a follower has an observerMasterPort, what it tells reaches the leader by two "
+                 "hops: "
+                 "see the assumptions in docs/lease.md");
+        }
         examine_tick(doctor, server, host, port);
     } else if (strstr(answer, "not currently serving")) {
         find(doctor, false, server,

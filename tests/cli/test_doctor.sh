@@ -53,3 +53,5 @@ answer_is() {
 answer_is $'HTTP/1.1 400 Bad Request\r\n' '^BAD  127\.0\.0\.1:[0-9]+: what answers there is no ZooKeeper$'
 answer_is $'Zookeeper version: 3.8.0-x, built\nMode: leader\n' \
     '^BAD  session: none, though 1 of the servers say that they serve: their leader commits nothing; restart it'
+answer_is $'Zookeeper version: 3.8.0-x, built\nMode: observer\n' \
+    '^ok   127\.0\.0\.1:[0-9]+: an observer\. Where a follower has an observerMasterPort'
