@@ -16,6 +16,7 @@ enum zkl__role {
     ZKL__ROLE_STAT,      /* exists of our own node: its czxid, when the create's reply was lost */
     ZKL__ROLE_PROVE,     /* committed check of our node, for a lease to be granted on */
     ZKL__ROLE_BEAT,      /* the session's heartbeat, on our node */
+    ZKL__ROLE_CONFIG,    /* of the ensemble's configuration, for the session: are there observers? */
     ZKL__ROLE_DELETE,    /* of our node, or of a double of it */
     ZKL__ROLE_BARRIER,   /* committed check of the directory: what was sent before is in the next list, or nowhere */
     ZKL__ROLE_MAKE,      /* of the directory */

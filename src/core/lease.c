@@ -1,5 +1,7 @@
 #include "lease.h"
 
+#include <stddef.h>
+
 #define DRIFT 1000 /* clocks drift by less than one in this many */
 #define PERIOD_LEAST INT64_C(1000000)
 
@@ -8,37 +10,41 @@ static int64_t covered(int64_t root, int64_t timeout)
     return root + timeout - timeout / DRIFT;
 }
 
-void zkl__lease_begin(struct zkl__lease *lease, int64_t timeout, int64_t gap, int64_t began)
+static void forget_links(struct zkl__lease *lease)
 {
-    *lease = (struct zkl__lease){.timeout = timeout, .gap = gap, .root = began, .until = covered(began, timeout)};
+    for (unsigned i = 0; i < ZKL__LEASE_RINGS; i++) {
+        lease->rings[i].count = 0;
+    }
 }
 
-void zkl__lease_reconnect(struct zkl__lease *lease, int64_t timeout)
+void zkl__lease_begin(struct zkl__lease *lease, int64_t timeout, int64_t gap, int64_t began)
 {
-    if (covered(lease->root, timeout) < lease->until) {
-        lease->until = covered(lease->root, timeout); /* what was proved was proved for the longer one */
-    }
-    if (timeout < lease->timeout) {
-        /* Not ever longer again: a touch through an earlier server may arrive late, and shorten (ExpiryQueue.update). */
-        lease->timeout = timeout;
-    }
-    lease->a_count = lease->b_count = 0;
+    *lease = (struct zkl__lease){
+        .timeout = timeout, .gap = gap, .root = began, .until = covered(began, timeout), .hops = ZKL__HOPS_ONE};
 }
 
 void zkl__lease_end(struct zkl__lease *lease)
 {
     lease->until = 0;
-    lease->a_count = lease->b_count = 0;
+    forget_links(lease);
+}
+
+static unsigned oldest_index(const struct zkl__lease_ring *ring)
+{
+    return ring->count > ZKL__LEASE_LINKS ? ring->count - ZKL__LEASE_LINKS : 0;
+}
+
+static const struct zkl__lease_link *link_at(const struct zkl__lease_ring *ring, unsigned index)
+{
+    return &ring->links[index % ZKL__LEASE_LINKS];
 }
 
 /* The newest link that was answered by `by`, -1 for none. Links are in the order of their answers and of their roots. */
-static int64_t newest_root(const struct zkl__lease_link *links, unsigned count, int64_t by)
+static int64_t newest_root(const struct zkl__lease_ring *ring, int64_t by)
 {
-    unsigned oldest = count > ZKL__LEASE_LINKS ? count - ZKL__LEASE_LINKS : 0;
-    for (unsigned i = count; i > oldest; i--) {
-        const struct zkl__lease_link *link = &links[(i - 1) % ZKL__LEASE_LINKS];
-        if (link->answered <= by) {
-            return link->root;
+    for (unsigned i = ring->count; i > oldest_index(ring); i--) {
+        if (link_at(ring, i - 1)->answered <= by) {
+            return link_at(ring, i - 1)->root;
         }
     }
     return -1;
@@ -46,33 +52,67 @@ static int64_t newest_root(const struct zkl__lease_link *links, unsigned count, 
 
 /* Any subset of the links is as sound as all of them: links whose roots are close to the last one's are left out, so that the ring
  * reaches back over the gap at any rate of operations. */
-static void push(struct zkl__lease_link *links, unsigned *count, int64_t root, int64_t answered, int64_t least_step)
+static void push(struct zkl__lease_ring *ring, int64_t root, int64_t answered, int64_t least_step)
 {
-    if (*count > 0 && root < links[(*count - 1) % ZKL__LEASE_LINKS].root + least_step) {
+    if (ring->count > 0 && root < link_at(ring, ring->count - 1)->root + least_step) {
         return;
     }
-    links[*count % ZKL__LEASE_LINKS] = (struct zkl__lease_link){root, answered};
-    (*count)++;
+    ring->links[ring->count % ZKL__LEASE_LINKS] = (struct zkl__lease_link){root, answered};
+    ring->count++;
+}
+
+static int64_t ring_step(int64_t gap)
+{
+    return gap / (ZKL__LEASE_LINKS / 4);
+}
+
+/* The rings whose links await the last one: b with one hop, d with two. */
+static unsigned last_ring(enum zkl__hops hops)
+{
+    return 2 * (unsigned)hops - 1;
+}
+
+/* The link in this ring must be sent a gap after the answer of the one before it: b and d. */
+static bool waits_for_a_ping(unsigned ring)
+{
+    return ring % 2 == 1;
+}
+
+void zkl__lease_reconnect(struct zkl__lease *lease, int64_t timeout, int64_t now)
+{
+    int64_t known = newest_root(&lease->rings[0], now);
+    if (covered(lease->root, timeout) < lease->until) {
+        lease->until = covered(lease->root, timeout); /* what was proved was proved for the longer one */
+    }
+    if (timeout < lease->timeout) {
+        /* Not ever longer again: a touch through an earlier server may arrive late, and shorten (ExpiryQueue.update). */
+        lease->timeout = timeout;
+    }
+    forget_links(lease);
+    if (known >= 0) {
+        push(&lease->rings[1], known, now, 1);
+        push(&lease->rings[3], known, now, 1);
+    }
 }
 
 bool zkl__lease_answer(struct zkl__lease *lease, enum zkl__proof proof, int64_t sent, int64_t answered)
 {
     bool grew = false;
     if (proof == ZKL__PROOF_COMMIT) {
-        int64_t root = newest_root(lease->b, lease->b_count, sent);
+        int64_t root = newest_root(&lease->rings[last_ring(lease->hops)], sent);
         lease->root = root > lease->root ? root : lease->root;
         if (root >= 0 && covered(root, lease->timeout) > lease->until) {
             lease->until = covered(root, lease->timeout);
             grew = true;
         }
     }
-    if (proof != ZKL__PROOF_ANSWER) {
-        int64_t root = newest_root(lease->a, lease->a_count, sent - lease->gap);
+    for (unsigned ring = ZKL__LEASE_RINGS - 1; ring > 0 && proof != ZKL__PROOF_ANSWER; ring--) {
+        int64_t root = newest_root(&lease->rings[ring - 1], waits_for_a_ping(ring) ? sent - lease->gap : sent);
         if (root >= 0) {
-            push(lease->b, &lease->b_count, root, answered, 1);
+            push(&lease->rings[ring], root, answered, 1);
         }
     }
-    push(lease->a, &lease->a_count, sent, answered, lease->gap / (ZKL__LEASE_LINKS / 4) + 1);
+    push(&lease->rings[0], sent, answered, ring_step(lease->gap) + 1);
     return grew;
 }
 
@@ -87,12 +127,42 @@ int64_t zkl__lease_heartbeat(int64_t timeout)
     return period(timeout, 12);
 }
 
-int64_t zkl__lease_keepalive(int64_t timeout)
+/* With two hops an idle session's chain has five links: it is renewed as a holder's, or an acquire would find no lease. */
+int64_t zkl__lease_keepalive(int64_t timeout, enum zkl__hops hops)
 {
-    return period(timeout, 4);
+    return hops == ZKL__HOPS_ONE ? period(timeout, 4) : zkl__lease_heartbeat(timeout);
 }
 
-int64_t zkl__lease_least(int64_t timeout, int64_t gap)
+int64_t zkl__lease_least(int64_t timeout, int64_t gap, enum zkl__hops hops)
 {
-    return timeout - timeout / DRIFT - gap - 3 * zkl__lease_heartbeat(timeout) - gap / (ZKL__LEASE_LINKS / 4);
+    int64_t beats = 2 * (int64_t)hops + 1;
+    return timeout - timeout / DRIFT - (int64_t)hops * gap - beats * zkl__lease_heartbeat(timeout) - ring_step(gap);
+}
+
+/* The oldest link of the ring that would make the lease grow; NULL: none. */
+static const struct zkl__lease_link *oldest_newer(const struct zkl__lease_ring *ring, int64_t root)
+{
+    const struct zkl__lease_link *found = NULL;
+    for (unsigned i = ring->count; i > oldest_index(ring) && link_at(ring, i - 1)->root > root; i--) {
+        found = link_at(ring, i - 1);
+    }
+    return found;
+}
+
+int64_t zkl__lease_low(const struct zkl__lease *lease, int64_t now)
+{
+    int64_t beat = zkl__lease_heartbeat(lease->timeout), at = now;
+    const struct zkl__lease_link *link = NULL;
+    unsigned ring = last_ring(lease->hops) + 1;
+    while (ring > 0 && !(link = oldest_newer(&lease->rings[ring - 1], lease->root))) {
+        ring--;
+    }
+    int64_t answered = link ? link->answered : now;
+    for (; ring <= last_ring(lease->hops) + 1; ring++) {
+        int64_t earliest = waits_for_a_ping(ring) ? answered + lease->gap : answered;
+        at = earliest > at ? earliest : at;
+        at += beat;
+        answered = at;
+    }
+    return lease->until - at - ring_step(lease->gap);
 }

@@ -42,6 +42,7 @@ struct zkl__op {
     enum zkl__create_mode mode;
     const zkl_acl *acl; /* NULL: the store's default */
     bool watch;
+    bool outside; /* dir is an absolute path of the servers', not under the chroot */
     const struct zkl__op *parts;
     size_t part_count;
 };

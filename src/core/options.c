@@ -3,7 +3,6 @@
 #include "acl.h"
 #include "error.h"
 #include "heap.h"
-#include "lease.h"
 #include "path.h"
 
 #include <stdio.h>
@@ -42,6 +41,7 @@ static int check_numbers(const zkl_session_options *o, zkl_error *err)
         {"connect_timeout_ms", o->connect_timeout_ms, 1, ZKL__DAY_MS},
         {"log_level", (int64_t)o->log_level, ZKL_LOG_ERROR, ZKL_LOG_DEBUG},
         {"callbacks", (int64_t)o->callbacks, ZKL_CALLBACKS_THREAD, ZKL_CALLBACKS_DISPATCH},
+        {"observer_masters", o->observer_masters, ZKL_OBSERVER_MASTERS_NONE, ZKL_OBSERVER_MASTERS_SOME},
     };
     int rc = ZKL_OK;
     for (size_t i = 0; rc == ZKL_OK && i < sizeof numbers / sizeof *numbers; i++) {
@@ -156,11 +156,11 @@ void zkl__settings_free(struct zkl__settings *settings, const zkl_heap *heap)
     zkl__secret_free(heap, settings->tls);
 }
 
-int zkl__lease_check(const zkl_session_options *options, int64_t timeout, zkl_error *err)
+int zkl__lease_check(const zkl_session_options *options, int64_t timeout, enum zkl__hops hops, zkl_error *err)
 {
     int64_t gap = options->tick_ms * MS / 2 + options->leader_pause_ms * MS;
     int64_t enough = timeout;
-    while (zkl__lease_least(enough, gap) < enough / 10) {
+    while (zkl__lease_least(enough, gap, hops) < enough / 10) {
         enough += 100 * MS;
     }
     if (enough == timeout) {
@@ -169,9 +169,10 @@ int zkl__lease_check(const zkl_session_options *options, int64_t timeout, zkl_er
     return zkl__fail(
         err, ZKL_EINVAL, 0, NULL,
         "the session timeout of %lld ms (negotiated) leaves no lease with tick_ms %lld and leader_pause_ms "
-        "%lld; %lld ms would do",
+        "%lld%s; %lld ms would do%s",
         (long long)(timeout / MS), (long long)options->tick_ms, (long long)options->leader_pause_ms,
-        (long long)((enough + MS - 1) / MS));
+        hops == ZKL__HOPS_TWO ? " where an observer may follow a follower" : "", (long long)((enough + MS - 1) / MS),
+        hops == ZKL__HOPS_TWO ? ", or observer_masters -1 if no server has an observerMasterPort" : "");
 }
 
 int64_t zkl__tick_of_bounds(int64_t asked_low_ms, int64_t low_ms, int64_t high_ms)

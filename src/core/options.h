@@ -2,6 +2,8 @@
 #ifndef ZKL_CORE_OPTIONS_H
 #define ZKL_CORE_OPTIONS_H
 
+#include "lease.h"
+
 #include <zklock/session.h>
 
 #define ZKL__DAY_MS INT64_C(86400000)
@@ -33,7 +35,7 @@ bool zkl__settings_copy(struct zkl__settings *settings, const zkl_heap *heap, co
 void zkl__settings_free(struct zkl__settings *settings, const zkl_heap *heap); /* wipes the credentials */
 
 /* ZKL_OK, or ZKL_EINVAL with the numbers: a session of this timeout (ns) would leave its holders next to no lease. */
-int zkl__lease_check(const zkl_session_options *options, int64_t timeout, zkl_error *err);
+int zkl__lease_check(const zkl_session_options *options, int64_t timeout, enum zkl__hops hops, zkl_error *err);
 
 /* What bounds on session timeouts tell about the tickTime. ZooKeeperServer.setMinSessionTimeout and setMaxSessionTimeout (ZooKeeper 3.8):
  * they are 2 and 20 ticks unless they are configured. */

@@ -39,7 +39,7 @@ int zkl__core_send(struct zkl__core *core, struct zkl__contender *contender, str
     core->stats.all.requests++;
     core->stats.all.heartbeats += role == ZKL__ROLE_BEAT;
     if (proves_much(op->kind)) {
-        core->proof_at = core->now + zkl__lease_keepalive(core->timeout);
+        core->proof_at = core->now + zkl__lease_keepalive(core->lease.timeout, core->lease.hops);
     }
     return ZKL_OK;
 }
@@ -110,6 +110,8 @@ void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p, const stru
         was.contender->in_flight--;
         zkl__core_feed(core, was.contender,
                        (struct zkl__contender_event){.kind = ZKL__CE_REPLY, .role = was.role, .reply = reply});
+    } else if (was.role == ZKL__ROLE_CONFIG) {
+        zkl__core_take_roles(core, reply);
     } else if (was.request) {
         was.request->done(was.request, reply);
     }

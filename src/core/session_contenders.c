@@ -91,7 +91,7 @@ static void after_step(struct zkl__core *core, struct zkl__contender *c, bool wa
     if (holder != c->holder) {
         if (holder) {
             if (!core->holders) {
-                core->beat_at = core->now + zkl__lease_heartbeat(core->timeout);
+                core->beat_at = core->now + zkl__lease_heartbeat(core->lease.timeout);
             }
             hold_list_append(core, c);
         } else {

@@ -24,6 +24,7 @@ struct zkl__core {
     struct zkl__lease lease;
     bool jeopardy;
     int64_t beat_at;  /* next heartbeat, while somebody proves or holds */
+    int64_t roles_at; /* when to read the servers' roles; INT64_MAX: read, or being read, or not wanted */
     int64_t proof_at; /* next sync, unless something that proves as much is sent before */
     int beats_under_way;
 
@@ -73,5 +74,8 @@ void zkl__core_settle(struct zkl__core *core);
 bool zkl__core_leased(const struct zkl__core *core);
 void zkl__core_look_at_lease(struct zkl__core *core);
 void zkl__core_look_at_time(struct zkl__core *core);
+/* A new connection: how many hops does it have? Sent before anything else, so its answer comes before any grant. */
+void zkl__core_find_hops(struct zkl__core *core);
+void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply);
 
 #endif

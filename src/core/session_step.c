@@ -54,10 +54,11 @@ static void on_connected(struct zkl__core *core, const struct zkl__event *ev)
         core->stats.all.sessions++;
     } else {
         core->stats.all.reconnects++;
-        zkl__lease_reconnect(&core->lease, ev->timeout);
+        zkl__lease_reconnect(&core->lease, ev->timeout, core->now);
     }
     core->proof_at = core->beat_at = core->now; /* the chain begins at once */
     zkl__core_trace(core, NULL, ev->fresh ? "a new session" : "connected again");
+    zkl__core_find_hops(core);
     core->port.state(core->port.ctx, ZKL_SESSION_CONNECTED, ZKL_OK);
     zkl__contenders_feed(core, ZKL__CE_CONNECTED);
 }
@@ -231,6 +232,7 @@ struct zkl__core *zkl__core_new(const struct zkl__core_config *config, const str
         core->config = *config;
         core->port = *port;
         core->pendings.heap = &core->config.heap;
+        core->roles_at = INT64_MAX;
         zkl__stats_init(&core->stats);
         if (!zkl__watches_init(&core->watches, &core->config.heap)) {
             zkl__free(&config->heap, core);
@@ -323,7 +325,16 @@ int64_t zkl__core_lease_until(const struct zkl__core *core)
 }
 int64_t zkl__core_least_lease(const struct zkl__core *core)
 {
-    return zkl__lease_least(core->timeout, core->config.tick_ns / 2 + core->config.pause_ns);
+    int64_t timeout = core->lease.timeout < core->timeout ? core->lease.timeout : core->timeout;
+    return zkl__lease_least(timeout, core->config.tick_ns / 2 + core->config.pause_ns, core->lease.hops);
+}
+enum zkl__hops zkl__core_hops(const struct zkl__core *core)
+{
+    return core->lease.hops;
+}
+int64_t zkl__core_low_lease(const struct zkl__core *core)
+{
+    return core->connected ? zkl__lease_low(&core->lease, core->now) : 0;
 }
 bool zkl__core_idle(const struct zkl__core *core)
 {

@@ -25,12 +25,22 @@ struct zkl__port {
     void (*state)(void *ctx, zkl_session_state state, int code);
     /* One decision with its reason, for logs and golden traces; NULL: nobody reads them. who: "session", or "path#number". */
     void (*trace)(void *ctx, const char *who, const char *what);
+    /* What an operator has to know of the session; NULL: nobody is told. */
+    void (*warn)(void *ctx, const char *what);
+};
+
+/* Whether an observer may follow a follower, which makes two hops of one (lease.h). */
+enum zkl__observer_masters {
+    ZKL__MASTERS_NONE,
+    ZKL__MASTERS_SOME,
+    ZKL__MASTERS_ASK /* on each connection: there are none where the configuration lists no observer */
 };
 
 struct zkl__core_config {
     zkl_heap heap;
     int64_t tick_ns;  /* T */
     int64_t pause_ns; /* P */
+    enum zkl__observer_masters masters;
     size_t watch_bytes_max;
     size_t ops_max;
     uint64_t names_key; /* random: so that nobody can choose names that meet in a table */
@@ -151,6 +161,9 @@ int64_t zkl__core_session_id(const struct zkl__core *core);
 int64_t zkl__core_timeout(const struct zkl__core *core); /* ns, 0 before the first connection */
 int64_t zkl__core_lease_until(const struct zkl__core *core);
 int64_t zkl__core_least_lease(const struct zkl__core *core);
+enum zkl__hops zkl__core_hops(const struct zkl__core *core);
+/* What the lease will have left before it grows next, while the servers answer; ns. Not positive: nothing, or not known yet. */
+int64_t zkl__core_low_lease(const struct zkl__core *core);
 /* After ZKL__EV_CLOSE: nothing of ours is left on the server, as far as its answers say, and no operation is outstanding. */
 bool zkl__core_idle(const struct zkl__core *core);
 /* A uuid that nobody else has. */

@@ -1,6 +1,8 @@
 /* session_time.c - a session's own times: how much lease is left, the heartbeat that renews it, who has to be told. */
 #include "session_inside.h"
 
+#include <string.h>
+
 #define BEATS_MOST 4 /* heartbeats under way: more would only pile up behind a server that does not answer */
 
 static int64_t lease_left(const struct zkl__core *core)
@@ -8,11 +10,85 @@ static int64_t lease_left(const struct zkl__core *core)
     return core->lease.until - core->now;
 }
 
-/* A grant on the last crumbs of a lease would be lost again at once. */
+/* A timeout that leaves so little is refused when the session is opened; a later connection may have more hops. */
+static bool is_too_short(const struct zkl__core *core)
+{
+    return zkl__core_least_lease(core) < core->lease.timeout / 10;
+}
+
+/* A grant on the last crumbs of a lease would be lost again soon. Nor is there one that would be in jeopardy before the lease
+ * grows: a connection that was long in coming has used up much of its first lease, and its first chain takes a while. */
 bool zkl__core_leased(const struct zkl__core *core)
 {
-    return lease_left(core) > 0 && lease_left(core) >= zkl__core_least_lease(core) / 3;
+    int64_t least = zkl__core_least_lease(core);
+    return !is_too_short(core) && lease_left(core) > 0 && lease_left(core) >= least / 3 &&
+           zkl__lease_low(&core->lease, core->now) >= least / 4;
 }
+
+/* --- hops ---------------------------------------------------------------------------------------------------------- */
+
+/* The servers' roles, as they were configured or reconfigured. Everybody may read it by default, and no chroot moves it
+ * (ZooDefs.CONFIG_NODE). It does not say who has an observerMasterPort, so any observer counts. */
+static void read_roles(struct zkl__core *core)
+{
+    struct zkl__op op = {.kind = ZKL__OP_GET, .dir = "/zookeeper/config", .outside = true};
+    core->roles_at = INT64_MAX;
+    if (zkl__core_send(core, NULL, NULL, ZKL__ROLE_CONFIG, &op) != ZKL_OK) {
+        core->roles_at = core->now + zkl__lease_heartbeat(core->lease.timeout);
+    }
+}
+
+void zkl__core_find_hops(struct zkl__core *core)
+{
+    core->lease.hops = core->config.masters == ZKL__MASTERS_NONE ? ZKL__HOPS_ONE : ZKL__HOPS_TWO;
+    core->roles_at = INT64_MAX;
+    if (core->config.masters == ZKL__MASTERS_ASK) {
+        read_roles(core);
+    }
+}
+
+/* "server.4=host:2888:3888:observer;2181" (QuorumPeer.QuorumServer.toString). */
+static bool lists_an_observer(const struct zkl__reply *reply)
+{
+    static const char role[] = ":observer";
+    const char *text = reply->data;
+    for (size_t at = 0; at + sizeof role - 1 <= reply->size; at++) {
+        if (memcmp(text + at, role, sizeof role - 1) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void warn(struct zkl__core *core, const char *what)
+{
+    if (core->port.warn) {
+        core->port.warn(core->port.ctx, what);
+    }
+}
+
+void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply)
+{
+    if (reply->rc == ZKL__RC_UNKNOWN) {
+        return; /* the next connection asks */
+    }
+    if (reply->rc == ZKL__RC_UNSENT || reply->rc == ZKL__RC_NOTAPPLIED) {
+        core->roles_at = core->now + zkl__lease_heartbeat(core->lease.timeout);
+        return;
+    }
+    /* A server before 3.5 has no such node, and no observer masters (3.6). */
+    bool none = reply->rc == ZKL__RC_NONODE || (reply->rc == ZKL__RC_OK && !lists_an_observer(reply));
+    core->lease.hops = none ? ZKL__HOPS_ONE : ZKL__HOPS_TWO;
+    zkl__core_trace(core, NULL, none ? "no observers: one hop" : "observers, or nobody knows: two hops");
+    if (reply->rc != ZKL__RC_OK && !none) {
+        warn(core, "/zookeeper/config cannot be read: leases allow for observers that follow a follower");
+    }
+    if (is_too_short(core)) {
+        warn(core, "the session timeout is too short for servers with observers: nothing is granted here");
+    }
+}
+
+/* --- heartbeats ---------------------------------------------------------------------------------------------------- */
 
 bool zkl__core_grants(const struct zkl__core *core, int64_t *now)
 {
@@ -23,7 +99,7 @@ bool zkl__core_grants(const struct zkl__core *core, int64_t *now)
 static void beat(struct zkl__core *core)
 {
     struct zkl__contender *c = core->holders;
-    core->beat_at = core->now + zkl__lease_heartbeat(core->timeout);
+    core->beat_at = core->now + zkl__lease_heartbeat(core->lease.timeout);
     if (!c || core->beats_under_way >= BEATS_MOST) {
         return;
     }
@@ -86,12 +162,15 @@ void zkl__core_look_at_time(struct zkl__core *core)
     if (!core->connected || core->closing) {
         return;
     }
+    if (core->roles_at <= core->now) {
+        read_roles(core);
+    }
     if (core->holders && core->beat_at <= core->now) {
         beat(core);
     }
     if (core->proof_at <= core->now) {
         struct zkl__op op = {.kind = ZKL__OP_SYNC, .dir = "/"};
-        core->proof_at = core->now + zkl__lease_keepalive(core->timeout);
+        core->proof_at = core->now + zkl__lease_keepalive(core->lease.timeout, core->lease.hops);
         (void)zkl__core_send(core, NULL, NULL, ZKL__ROLE_NONE, &op);
     }
 }
@@ -106,6 +185,7 @@ int64_t zkl__core_next(const struct zkl__core *core)
     }
     if (core->connected && !core->closing) {
         next = core->proof_at < next ? core->proof_at : next;
+        next = core->roles_at < next ? core->roles_at : next;
         if (core->holders && core->beat_at < next) {
             next = core->beat_at;
         }

@@ -222,11 +222,16 @@ static void on_trace(void *ctx, const char *who, const char *what)
     log_line(ctx, ZKL_LOG_DEBUG, who, what);
 }
 
+static void on_warn(void *ctx, const char *what)
+{
+    log_line(ctx, ZKL_LOG_WARN, "session", what);
+}
+
 struct zkl__port zkl__session_port(zkl_session *session)
 {
     const zkl_session_options *options = &session->settings.options;
     bool traced = options->log_fn && options->log_level == ZKL_LOG_DEBUG;
-    return (struct zkl__port){session, submit, on_state, traced ? on_trace : NULL};
+    return (struct zkl__port){session, submit, on_state, traced ? on_trace : NULL, on_warn};
 }
 
 /* --- to the user --------------------------------------------------------------------------------------------------- */

@@ -35,6 +35,15 @@ static void introduce(zkl_session *session)
     snprintf(session->whoami, sizeof session->whoami, "%s:%ld", host, (long)session->pid);
 }
 
+static enum zkl__observer_masters masters(const zkl_session *session)
+{
+    if (!session->store_ops->has_observers || session->settings.options.observer_masters == ZKL_OBSERVER_MASTERS_NONE) {
+        return ZKL__MASTERS_NONE;
+    }
+    return session->settings.options.observer_masters == ZKL_OBSERVER_MASTERS_SOME ? ZKL__MASTERS_SOME
+                                                                                   : ZKL__MASTERS_ASK;
+}
+
 static int make_core(zkl_session *session)
 {
     const zkl_session_options *options = &session->settings.options;
@@ -42,6 +51,7 @@ static int make_core(zkl_session *session)
         .heap = session->heap,
         .tick_ns = options->tick_ms * ZKL__MS,
         .pause_ns = options->leader_pause_ms * ZKL__MS,
+        .masters = masters(session),
         .watch_bytes_max = session->store_ops->watch_bytes_max,
         .ops_max = session->store_ops->ops_max,
     };

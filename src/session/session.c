@@ -117,10 +117,11 @@ static int await_open(zkl_session *session, zkl_error *err)
     int64_t deadline = zkl__deadline(zkl__session_now(session), options->connect_timeout_ms);
     rc = await_connection(session, deadline, err);
     if (rc == ZKL_OK) {
-        rc = zkl__lease_check(options, zkl__core_timeout(zkl__session_core(session)), err);
-    }
-    if (rc == ZKL_OK) {
         rc = check_chroot(session, deadline, err);
+    }
+    if (rc == ZKL_OK) { /* the servers' roles are known by now: they were asked for before the chroot */
+        const struct zkl__core *core = zkl__session_core(session);
+        rc = zkl__lease_check(options, zkl__core_timeout(core), zkl__core_hops(core), err);
     }
     if (rc == ZKL_OK && options->state_fn && zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
         rc = zkl__fail(err, ZKL_ELIMIT, 0, NULL, "no thread for callbacks");
@@ -131,7 +132,7 @@ static int await_open(zkl_session *session, zkl_error *err)
     return rc;
 }
 
-ZKL__SIZED(sized, zkl_session_options, ZKL_SESSION_OPTIONS_INIT, sasl, sasl);
+ZKL__SIZED(sized, zkl_session_options, ZKL_SESSION_OPTIONS_INIT, sasl, observer_masters);
 
 int zkl__session_options_take(zkl_session_options *own, const zkl_session_options *given, zkl_error *err)
 {
@@ -304,4 +305,10 @@ int64_t zkl_session_timeout_ms(zkl_session *session)
 int64_t zkl_session_least_lease_ms(zkl_session *session)
 {
     return fact(session, zkl__core_least_lease, ZKL__MS);
+}
+
+int64_t zkl_session_low_lease_ms(zkl_session *session)
+{
+    int64_t low = fact(session, zkl__core_low_lease, ZKL__MS);
+    return low > 0 ? low : 0;
 }

@@ -64,6 +64,7 @@ struct zkl__store_config {
 
 struct zkl__store_ops {
     const char *name;
+    bool has_observers;     /* there may be servers that vote in nothing: they are told of by /zookeeper/config */
     size_t watch_bytes_max; /* sum of the lengths of watched paths that one session may have; 0: no limit */
     size_t ops_max;         /* outstanding operations that one session may have */
     /* Starts; `connected` follows when a server answers. config, events: copied. ZKL_EINVAL, ZKL_ENOMEM, ZKL_ELIMIT,

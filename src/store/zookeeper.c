@@ -455,6 +455,7 @@ static int64_t store_tick(struct zkl__store *store, int64_t now)
 
 const struct zkl__store_ops zkl__store_zookeeper = {
     .name = "zookeeper",
+    .has_observers = true,
     .watch_bytes_max = 700000, /* ZOOKEEPER-706: all watches are set again in one packet, and the server takes 1 MB */
     .ops_max = 10000,
     .open = store_open,

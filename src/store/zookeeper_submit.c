@@ -70,19 +70,21 @@ static bool is_sequential(const struct zkl__op *op)
            (op->mode == ZKL__EPHEMERAL_SEQUENTIAL || op->mode == ZKL__PERSISTENT_SEQUENTIAL);
 }
 
-/* dir and name under the chroot; false when too long or of a bad form. The form is checked before the chroot goes in front, for
- * a path that is not absolute would leave it; and the library, given a bad path as a part of a multi, frees what is ours. */
+/* dir and name under the chroot, unless they are outside of it; false when too long or of a bad form. The form is checked before
+ * the chroot goes in front, for a path that is not absolute would leave it; and the library, given a bad path as a part of a multi,
+ * frees what is ours. */
 static bool path_make(const struct zkl__store *store, char out[SENT_PATH_MAX], const struct zkl__op *op)
 {
-    char *inner = out + store->chroot_length;
-    size_t length = store->chroot_length < SENT_PATH_MAX && op->dir
-                        ? zkl__path_join(inner, SENT_PATH_MAX - store->chroot_length, op->dir, op->name)
+    size_t chroot_length = op->outside ? 0 : store->chroot_length;
+    char *inner = out + chroot_length;
+    size_t length = chroot_length < SENT_PATH_MAX && op->dir
+                        ? zkl__path_join(inner, SENT_PATH_MAX - chroot_length, op->dir, op->name)
                         : 0;
     if (length == 0 || !zkl__path_form(inner, is_sequential(op))) {
         return false;
     }
-    memcpy(out, store->chroot, store->chroot_length);
-    if (store->chroot_length > 0 && length == 1 && !is_sequential(op)) {
+    memcpy(out, store->chroot, chroot_length);
+    if (chroot_length > 0 && length == 1 && !is_sequential(op)) {
         *inner = '\0'; /* the chroot itself has no slash at its end */
     }
     return true;

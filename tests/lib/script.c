@@ -75,23 +75,30 @@ static void port_trace(void *ctx, const char *who, const char *what)
     }
 }
 
+static void port_warn(void *ctx, const char *what)
+{
+    struct script *s = ctx;
+    s->warnings += what[0] != '\0';
+}
+
 /* --- the session --------------------------------------------------------------------------------------------------- */
 
 /* For contenders that ask for it. The world takes no notice of access lists. */
 static const zkl_acl_entry seal_entry = {ZKL_PERM_WRITE, "digest", "ours"};
 static const zkl_acl seal = {1, &seal_entry};
 
-bool script_init_failing(struct script *s, long nth, bool on)
+static bool init(struct script *s, long nth, bool on, enum zkl__observer_masters masters)
 {
     memset(s, 0, sizeof *s);
     s->heap = (struct test_heap)TEST_HEAP_INIT;
     s->now = 1000 * 1000 * MS;
     s->timeout = 10000 * MS;
     s->zxid = 100;
-    const struct zkl__port port = {.ctx = s, .submit = port_submit, .state = port_state, .trace = port_trace};
+    const struct zkl__port port = {.ctx = s, .submit = port_submit, .state = port_state, .trace = port_trace, .warn = port_warn};
     struct zkl__core_config config = {.heap = test_heap(&s->heap),
                                       .tick_ns = 2000 * MS,
                                       .pause_ns = 500 * MS,
+                                      .masters = masters,
                                       .watch_bytes_max = 100000,
                                       .ops_max = 400,
                                       .seal = &seal,
@@ -102,9 +109,19 @@ bool script_init_failing(struct script *s, long nth, bool on)
     return s->core != NULL;
 }
 
+bool script_init_failing(struct script *s, long nth, bool on)
+{
+    return init(s, nth, on, ZKL__MASTERS_NONE);
+}
+
+void script_init_masters(struct script *s, enum zkl__observer_masters masters)
+{
+    CU_ASSERT_TRUE_FATAL(init(s, 0, false, masters));
+}
+
 void script_init(struct script *s)
 {
-    CU_ASSERT_TRUE_FATAL(script_init_failing(s, 0, false));
+    script_init_masters(s, ZKL__MASTERS_NONE);
 }
 
 void script_deinit(struct script *s)
@@ -189,7 +206,7 @@ void script_connect(struct script *s)
                                        .session_id = s->session_id,
                                        .timeout = s->timeout,
                                        .fresh = fresh,
-                                       .began = s->now - 10 * MS});
+                                       .began = s->now - (s->connecting ? s->connecting : 10 * MS)});
     script_store_deliver_all(s);
 }
 

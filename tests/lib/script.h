@@ -98,6 +98,8 @@ struct script {
     struct zkl__core *core;
     int64_t now;
     int64_t session_id, timeout;
+    int64_t connecting; /* so long does the next connect take */
+    int warnings;       /* that the port was told */
     bool connected;
     zkl_session_state state; /* as the port was told */
     int state_code;
@@ -139,6 +141,8 @@ void script_begin_proving(struct script *s, struct script_owner *owner);
 void script_finish(struct script *s);
 /* Finish; the contender has failed with this code. */
 void script_finish_failed(struct script *s, const struct script_owner *owner, int code);
+/* Init; not connected, and the core finds out about observers as it is told. */
+void script_init_masters(struct script *s, enum zkl__observer_masters masters);
 /* As init, but the heap fails as test_heap_fail says; false when there was no core for it. */
 bool script_init_failing(struct script *s, long nth, bool on);
 

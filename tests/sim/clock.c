@@ -58,7 +58,8 @@ static int64_t paused_until(const struct sim *s, int slot)
         return s->clients[s->conns[slot - SLOT_TO_CLIENT].client].paused_until;
     }
     if (slot < SLOT_FROM_LEADER) {
-        return s->leader < 0 ? 0 : s->servers[s->leader].paused_until;
+        int master = sim_master_of(s, slot - SLOT_TO_LEADER);
+        return master < 0 ? 0 : s->servers[master].paused_until;
     }
     if (slot < SLOT_EXPIRY) {
         return s->servers[(slot - SLOT_FROM_LEADER) % SIM_SERVERS].paused_until;
@@ -77,6 +78,9 @@ static int64_t paused_until(const struct sim *s, int slot)
     }
     if (slot < SLOT_FIBER) {
         return s->clients[(slot - SLOT_THREAD) / SIM_THREADS].paused_until;
+    }
+    if (slot >= SLOT_PING) {
+        return s->servers[slot - SLOT_PING].paused_until;
     }
     return s->clients[(slot - SLOT_FIBER) / 2].paused_until;
 }

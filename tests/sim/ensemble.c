@@ -6,7 +6,7 @@
 
 static int majority(const struct sim *s)
 {
-    return s->server_count / 2 + 1;
+    return s->voters / 2 + 1;
 }
 
 int64_t sim_committed_zxid(const struct sim *s)
@@ -79,9 +79,29 @@ void sim_leader_touch(struct sim *s, int index, int server)
 
 /* --- proposing and committing --------------------------------------------------------------------------------------- */
 
+static bool is_master_of(const struct sim *s, int master, int server)
+{
+    return sim_observes(s, server) && s->servers[server].master == master && s->servers[master].linked[server];
+}
+
+/* A follower hands on what the leader has committed (ObserverMaster.proposalCommitted). */
+static void inform_observers(struct sim *s, int master, int position)
+{
+    for (int i = s->voters; i < s->server_count; i++) {
+        if (is_master_of(s, master, i)) {
+            struct sim_message *message = sim_message_new(s, SIM_MSG_COMMIT);
+            message->position = position;
+            send_follower(s, i, message);
+        }
+    }
+}
+
 static void apply(struct sim *s, int server, int position)
 {
     s->servers[server].applied = position + 1;
+    if (s->leader != server) {
+        inform_observers(s, server, position);
+    }
     const struct sim_txn *txn = &s->log[position];
     sim_server_fire(s, server, txn);
     if (txn->conn >= 0 && s->conns[txn->conn].server == server && s->conns[txn->conn].serial == txn->conn_serial) {
@@ -353,21 +373,57 @@ static void heard(struct sim *s, int server, uint64_t sessions)
 
 static void join(struct sim *s, int server)
 {
-    struct sim_server *leader = &s->servers[s->leader];
-    leader->linked[server] = true;
+    int master = sim_master_of(s, server);
+    s->servers[master].linked[server] = true;
     struct sim_message *message = sim_message_new(s, SIM_MSG_JOINED);
-    message->position = s->committed;
+    message->position = master == s->leader ? s->committed : s->servers[master].applied;
     send_follower(s, server, message);
-    for (int position = s->committed; position < s->proposed; position++) {
+    for (int position = s->committed; position < s->proposed && master == s->leader; position++) {
         message = sim_message_new(s, SIM_MSG_PROPOSAL);
         message->position = position;
         send_follower(s, server, message);
     }
 }
 
+/* The follower's word to an observer that is not for the follower itself. */
+static void hand_down(struct sim *s, int server, const struct sim_message *message)
+{
+    struct sim_message *copy = sim_message_new(s, message->kind);
+    struct sim_message *next = copy->next;
+    *copy = *message;
+    copy->next = next;
+    send_follower(s, server, copy);
+}
+
+/* What an observer says to its master. Only the touches stay here. */
+static void master_hears(struct sim *s, int master, int server, const struct sim_message *message)
+{
+    struct sim_server *follower = &s->servers[master];
+    if (message->kind == SIM_MSG_JOIN) {
+        join(s, server);
+    } else if (message->kind == SIM_MSG_HEARD) {
+        follower->touched |= message->sessions;
+    } else if (message->kind == SIM_MSG_FORWARD || message->kind == SIM_MSG_REVALIDATE) {
+        struct sim_message *copy = sim_message_new(s, message->kind);
+        struct sim_message *next = copy->next;
+        *copy = *message;
+        copy->next = next;
+        sim_to_leader(s, master, copy);
+    }
+}
+
 void sim_leader_hears(struct sim *s, int server)
 {
     struct sim_message *message = sim_channel_pop(s, &s->servers[server].to_leader, SLOT_TO_LEADER + server);
+    int master = s->servers[server].master;
+    if (master >= 0) {
+        if (s->servers[master].role == SIM_FOLLOWING &&
+            (s->servers[master].linked[server] || message->kind == SIM_MSG_JOIN)) {
+            master_hears(s, master, server, message);
+        }
+        sim_message_free(s, message);
+        return;
+    }
     if (s->leader < 0 || (!s->servers[s->leader].linked[server] && message->kind != SIM_MSG_JOIN)) {
         sim_message_free(s, message); /* said to a leader that is none any more */
         return;
@@ -389,12 +445,12 @@ void sim_leader_hears(struct sim *s, int server)
         if (message->kind == SIM_MSG_REQUEST && message->part.op == ZKL__OP_SYNC) {
             sim_leader_syncs(s, server, message);
         } else {
-            sim_leader_takes(s, server, message);
+            sim_leader_takes(s, message->via, message);
         }
         break;
     case SIM_MSG_REVALIDATE:
         answer = sim_message_new(s, SIM_MSG_VALID);
-        answer->session = sim_leader_validates(s, server, message->session);
+        answer->session = sim_leader_validates(s, message->via, message->session);
         answer->conn = message->conn;
         answer->conn_serial = message->conn_serial;
         send_follower(s, server, answer);
@@ -409,6 +465,9 @@ void sim_leader_hears(struct sim *s, int server)
 
 static void ack(struct sim *s, int server)
 {
+    if (sim_observes(s, server)) {
+        return;
+    }
     struct sim_message *message = sim_message_new(s, SIM_MSG_ACK);
     message->position = s->servers[server].logged - 1;
     sim_to_leader(s, server, message);
@@ -447,15 +506,28 @@ void sim_follower_hears(struct sim *s, int server)
     }
     struct sim_message *message = sim_channel_pop(s, &follower->from_leader, SLOT_FROM_LEADER + server);
     follower->heard_leader = sim_now(s);
+    if ((message->kind == SIM_MSG_SYNCED || message->kind == SIM_MSG_VALID) &&
+        is_master_of(s, server, s->conns[message->conn].server)) {
+        if (message->kind == SIM_MSG_VALID && message->session >= 0) {
+            follower->touched |= UINT64_C(1) << message->session; /* ObserverMaster.revalidateLearnerSession */
+        }
+        hand_down(s, s->conns[message->conn].server, message);
+        sim_message_free(s, message);
+        return;
+    }
     switch (message->kind) {
     case SIM_MSG_JOINED:
         follower->role = SIM_FOLLOWING;
         if (follower->logged < message->position) {
             follower->logged = message->position;
         }
-        follower->applied = message->position; /* nobody watched: a server that looks for a leader has no clients */
+        sim_master_starts(s, server);
+        /* Nobody watched: a server that looks for a leader has no clients. A master may be behind its observer. */
+        if (!sim_observes(s, server) || follower->applied < message->position) {
+            follower->applied = message->position;
+        }
         ack(s, server);
-        sim_say(s, "server", "%d follows %d", server, s->leader);
+        sim_say(s, "server", "%d follows %d", server, sim_master_of(s, server));
         break;
     case SIM_MSG_PROPOSAL:
         if (follower->logged <= message->position) { /* who joins again may have it, and has said so */
@@ -464,6 +536,9 @@ void sim_follower_hears(struct sim *s, int server)
         ack(s, server);
         break;
     case SIM_MSG_COMMIT:
+        if (sim_observes(s, server) && follower->logged <= message->position) {
+            follower->logged = message->position + 1; /* INFORM brings the transaction along */
+        }
         if (message->position >= follower->applied) {
             assert(message->position == follower->applied && message->position < follower->logged);
             apply(s, server, message->position);

@@ -1,7 +1,7 @@
 /* ensemble.h - a simulated ZooKeeper ensemble: what it does, written before it was written.
  *
  * One process, one thread, virtual time in ns, one event per step. Everything that the real servers do and that a lock can
- * notice is in here; what a lock cannot notice (bytes on the wire, snapshots, fsync, observers) is not. Java names in parentheses
+ * notice is in here; what a lock cannot notice (bytes on the wire, snapshots, fsync) is not. Java names in parentheses
  * are those of ZooKeeper 3.8.0, the release modelled.
  *
  * THE LOG. There is one, a sequence of transactions; a server is a pair of positions in it: `logged` (has it) and `applied`
@@ -17,6 +17,13 @@
  * then both go on serving reads, and the follower pings: this is the stale follower. A majority of looking servers
  * elects the one with the longest log; its whole log is committed; all sessions get a fresh timeout from it
  * (SessionTrackerImpl's constructor); a follower serves again once it has caught up with what was then committed.
+ *
+ * OBSERVERS have no vote. One follows the leader, or, where the plan says so, a follower that has an observerMasterPort. Its link is
+ * then to that follower: it hears of what the follower has applied, its requests, syncs and revalidations pass through
+ * (ObserverMaster, FollowerZooKeeperServer.processObserverRequest), and the follower pings it by a timer of its own. The answer to
+ * such a ping is noted by the follower only (ObserverMaster.touch, LearnerSessionTracker), and goes on with its next answer to the
+ * leader: two hops. A session's owner is the server that it is connected to; the real leader knows only the master, and would
+ * take a late request of a session that has moved between the two.
  *
  * CLIENT CONNECTIONS. Two ordered channels each. Reads are answered from the applied prefix of the server connected to;
  * writes go through the leader; the answers of one session come in order, so a read waits behind the session's own pending
@@ -55,7 +62,7 @@
  * PROCESSES. A server or a client process can be paused: nothing that is its own happens until it goes on, then everything that
  * was due happens, in any order that its channels allow.
  *
- * Not modelled: local sessions, observers, quotas, TTL nodes, read-only mode, throttling (but see sim_handle: a reply may be
+ * Not modelled: local sessions, quotas, TTL nodes, read-only mode, throttling (but see sim_handle: a reply may be
  * turned into NOTAPPLIED), reconfiguration. */
 #ifndef SIM_ENSEMBLE_H
 #define SIM_ENSEMBLE_H
@@ -214,6 +221,7 @@ struct sim_message {
     enum zkl__rc rc;
     int zk_code;
     int session, conn, position, path, node;
+    int via; /* to the leader: the server that the client is connected to */
     uint32_t conn_serial;
     bool watch;
     bool answered; /* in a server's queue: the leader's word is here */
@@ -266,7 +274,8 @@ struct sim_server {
     int64_t heard[SIM_SERVERS];                /* leader: when, of each follower */
     bool linked[SIM_SERVERS];                  /* leader: follower is synchronized */
     uint32_t link_serial;                      /* follower: of its present link */
-    struct sim_channel to_leader, from_leader; /* follower */
+    int master; /* observer: the follower that it follows; -1: the leader, as everybody else */
+    struct sim_channel to_leader, from_leader; /* follower; an observer's to and from its master */
     uint64_t touched;                          /* follower: who was heard since the last answer to a ping */
     uint64_t answering;                        /* and who is in the answer being written */
     bool is_answering;
@@ -321,7 +330,8 @@ void sim_channel_hold(struct sim *s, struct sim_channel *channel, int slot, int6
 /* Events of the clock: see sim.h. */
 void sim_server_hears_client(struct sim *s, int conn);
 void sim_client_hears_server(struct sim *s, int conn);
-void sim_leader_hears(struct sim *s, int server);
+void sim_leader_hears(struct sim *s, int server); /* or the observer's master */
+void sim_master_pings(struct sim *s, int server);
 void sim_follower_hears(struct sim *s, int server);
 void sim_server_ticks(struct sim *s, int server);
 void sim_follower_answers(struct sim *s, int server);

@@ -211,7 +211,7 @@ static void pause_server(struct sim *s, int server, int64_t duration)
             return;
         }
         s->faults.last_leader_pause = sim_now(s) + duration;
-        s->faults.beyond_pause = s->faults.beyond_pause || duration > s->plan->pause;
+        s->faults.beyond = s->faults.beyond || duration > s->plan->pause;
     }
     sim_process_pause(s, &s->servers[server].paused_until, duration);
 }
@@ -261,6 +261,10 @@ static void strike_server(struct sim *s, const struct sim_fault *it, int server)
 {
     int64_t duration = until_heal(s, it->value);
     switch (it->kind) {
+    case SIM_LOSE_TOUCH: /* LearnerSessionTracker: touchTable.get().put() races with getAndSet() */
+        s->faults.beyond = true;
+        s->servers[server].touched = 0;
+        break;
     case SIM_HOLD_TO_LEADER:
         sim_channel_hold(s, &s->servers[server].to_leader, SLOT_TO_LEADER + server, duration);
         break;
@@ -336,6 +340,8 @@ static void strike(struct sim *s, int index, int client)
         } else if (s->leader >= 0) {
             sim_server_kill(s, s->leader, until_heal(s, it->value));
         }
+    } else if (it->kind == SIM_LOSE_TOUCH) {
+        strike_server(s, it, it->target % s->server_count);
     } else if (it->kind <= SIM_HOLD_DOWN || it->kind == SIM_PAUSE_CLIENT || it->kind == SIM_CRASH ||
                it->kind == SIM_EXPIRE || (it->kind >= SIM_NO_MEMORY && it->kind < SIM_FORGE_NODE)) {
         strike_client(s, it, target < 0 ? 0 : target);

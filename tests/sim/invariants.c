@@ -84,7 +84,7 @@ void sim_judge_lease(struct sim *s, int client, const struct zkl__core *core)
     }
     s->judge.leases_checked++;
     if (until > sim_local(s, client, end) && session->shortest < it->handle.shortest_told) {
-        s->faults.beyond_pause = true; /* servers that grant different timeouts: ended before the client could know */
+        s->faults.beyond = true; /* servers that grant different timeouts: ended before the client could know */
     }
     if (until > sim_local(s, client, end)) {
         fail_by_lease(s, "lease", "client %d believes in its session for %.3f ms more than the leader", client,

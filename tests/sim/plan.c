@@ -241,6 +241,31 @@ static void roll_forger(struct sim_plan *plan, uint64_t seed)
         .trigger = SIM_AT, .when = when, .kind = SIM_FORGE_WORD, .target = target, .value = dice_below(&dice, 8)};
 }
 
+/* With dice of their own: the other seeds stay what they were. */
+static void roll_observers(struct sim_plan *plan, uint64_t seed)
+{
+    uint64_t dice = dice_mix(seed + 0x0b5e);
+    plan->observers = 0;
+    plan->masters = false;
+    if (plan->servers == 3 && dice_once_in(&dice, 6)) {
+        plan->observers = (int)dice_between(&dice, 1, 2);
+        plan->servers += plan->observers;
+        plan->masters = !dice_once_in(&dice, 4);
+        plan->timeout = plan->tick * 12; /* a chain of five round trips, in networks that are as slow as this */
+    }
+}
+
+static void roll_lost_touch(struct sim_plan *plan, uint64_t seed)
+{
+    uint64_t dice = dice_mix(seed + 0x70c4);
+    if (plan->fault_count > 0 && plan->fault_count < SIM_FAULTS && dice_once_in(&dice, 64)) {
+        plan->faults[plan->fault_count++] = (struct sim_fault){.trigger = SIM_AT,
+                                                               .when = dice_below(&dice, plan->timeout * 2),
+                                                               .kind = SIM_LOSE_TOUCH,
+                                                               .target = (int)dice_below(&dice, plan->servers)};
+    }
+}
+
 void sim_plan_roll(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0x5eed);
@@ -252,7 +277,9 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed)
     memset(plan->hides, 0, sizeof plan->hides);
     roll_world(plan, &dice);
     roll_application(plan, &dice);
+    roll_observers(plan, seed);
     roll_faults(plan, &dice);
+    roll_lost_touch(plan, seed);
     plan->seals = dice_mix(seed + 0x5ea1) % 4 != 0;
     roll_access(plan, dice_mix(seed + 0xacce55));
     roll_forger(plan, seed);

@@ -142,6 +142,7 @@ void sim_process_start(struct sim *s, int client)
     struct zkl__core_config config = {.heap = sim_heap_api(&it->heap),
                                       .tick_ns = s->tick,
                                       .pause_ns = s->plan->pause,
+                                      .masters = s->plan->observers ? ZKL__MASTERS_ASK : ZKL__MASTERS_NONE,
                                       .watch_bytes_max = 4096,
                                       .ops_max = SIM_OUTSTANDING - 8};
     if (s->plan->seals) {

@@ -42,28 +42,35 @@ static void reset_link(struct sim *s, int server)
     sim_arm(s, SLOT_ANSWER + server, SIM_NEVER);
 }
 
+static void drop_followers(struct sim *s, int leader);
+
 static void look(struct sim *s, int server)
 {
     sim_say(s, "server", "%d looks for a leader", server);
     sim_judge_disturbed(s, 2 * s->tick);
+    int master = sim_master_of(s, server);
     s->servers[server].role = SIM_LOOKING;
     sim_server_close_conns(s, server);
     reset_link(s, server);
-    if (s->leader >= 0) {
-        s->servers[s->leader].linked[server] = false;
+    if (master >= 0) {
+        s->servers[master].linked[server] = false;
+    }
+    s->servers[server].master = -1;
+    if (s->leader != server) {
+        drop_followers(s, server); /* ObserverMaster.stop */
     }
     tick_in(s, server, roll(s, server, s->tick / 4));
 }
 
-/* The leader's links break, with what was on its way. Followers that can be reached notice at once, the others by their own
- * patience; until then they serve. */
+/* The links of a leader, or of an observers' master, break, with what was on its way. Followers that can be reached notice at once,
+ * the others by their own patience; until then they serve. */
 static void drop_followers(struct sim *s, int leader)
 {
     for (int i = 0; i < s->server_count; i++) {
         struct sim_server *it = &s->servers[i];
         bool follows = it->role == SIM_FOLLOWING || it->role == SIM_JOINING;
         s->servers[leader].linked[i] = false;
-        if (i == leader || !follows) {
+        if (i == leader || !follows || sim_master_of(s, i) != leader) {
             continue;
         }
         sim_channel_cut(s, &it->to_leader, SLOT_TO_LEADER + i, 0);
@@ -91,16 +98,26 @@ static void abdicate(struct sim *s, int server)
 static int heard_lately(const struct sim *s, int server)
 {
     int count = 1;
-    for (int i = 0; i < s->server_count; i++) {
+    for (int i = 0; i < s->voters; i++) {
         count += i != server && sim_now(s) - s->servers[server].heard[i] <= patience(s) + s->tick;
     }
     return count;
 }
 
+static int64_t ping_lateness(const struct sim *s, int server)
+{
+    if (!s->plan->ping_late) {
+        return 0;
+    }
+    uint64_t roll = dice_at(s->seed, (uint64_t)(SLOT_TICK + server), s->steps); /* often not, often as much as can be */
+    int64_t late = (roll >> 40) % 3 == 0 ? s->plan->ping_late : (int64_t)(roll % (uint64_t)(s->plan->ping_late + 1));
+    return (roll >> 50) % 3 == 0 ? 0 : late;
+}
+
 static void lead(struct sim *s, int server)
 {
     bool deposed = s->leader != server && sim_now(s) >= s->servers[server].isolated_until;
-    if (deposed || 2 * heard_lately(s, server) <= s->server_count) {
+    if (deposed || 2 * heard_lately(s, server) <= s->voters) {
         abdicate(s, server);
         look(s, server);
         return;
@@ -112,13 +129,22 @@ static void lead(struct sim *s, int server)
             }
         }
     }
-    int64_t late = 0;
-    if (s->plan->ping_late) { /* often not at all, often as much as can be */
-        uint64_t roll = dice_at(s->seed, (uint64_t)(SLOT_TICK + server), s->steps);
-        late = (roll >> 40) % 3 == 0 ? s->plan->ping_late : (int64_t)(roll % (uint64_t)(s->plan->ping_late + 1));
-        late = (roll >> 50) % 3 == 0 ? 0 : late;
+    tick_in(s, server, s->tick / 2 + ping_lateness(s, server));
+}
+
+/* ObserverMaster.ping: by a timer of the follower's own. */
+void sim_master_pings(struct sim *s, int server)
+{
+    sim_clock_set(&s->clock, SLOT_PING + server, SIM_NEVER);
+    if (s->servers[server].role != SIM_FOLLOWING) {
+        return;
     }
-    tick_in(s, server, s->tick / 2 + late);
+    for (int i = s->voters; i < s->server_count; i++) {
+        if (s->servers[i].master == server && s->servers[server].linked[i]) {
+            sim_channel_push(s, &s->servers[i].from_leader, SLOT_FROM_LEADER + i, sim_message_new(s, SIM_MSG_ASK));
+        }
+    }
+    sim_arm(s, SLOT_PING + server, sim_now(s) + s->tick / 2 + ping_lateness(s, server));
 }
 
 /* --- elections ------------------------------------------------------------------------------------------------------ */
@@ -126,7 +152,7 @@ static void lead(struct sim *s, int server)
 static int electors(const struct sim *s)
 {
     int count = 0;
-    for (int i = 0; i < s->server_count; i++) {
+    for (int i = 0; i < s->voters; i++) {
         count += s->servers[i].role == SIM_LOOKING && reachable(s, i);
     }
     return count;
@@ -135,9 +161,9 @@ static int electors(const struct sim *s)
 static int winner(const struct sim *s)
 {
     int best = -1;
-    int first = (int)(dice_at(s->seed, SLOT_ELECTION, s->steps) % (uint64_t)s->server_count);
-    for (int i = 0; i < s->server_count; i++) {
-        int each = (first + i) % s->server_count;
+    int first = (int)(dice_at(s->seed, SLOT_ELECTION, s->steps) % (uint64_t)s->voters);
+    for (int i = 0; i < s->voters; i++) {
+        int each = (first + i) % s->voters;
         if (s->servers[each].role == SIM_LOOKING && reachable(s, each) &&
             (best < 0 || s->servers[each].logged > s->servers[best].logged)) {
             best = each;
@@ -166,6 +192,14 @@ static void restart_sessions(struct sim *s)
     }
 }
 
+/* FollowerZooKeeperServer's ObserverMaster: its timer begins when it starts to follow. */
+void sim_master_starts(struct sim *s, int server)
+{
+    if (s->plan->masters && !sim_observes(s, server)) {
+        sim_arm(s, SLOT_PING + server, sim_now(s) + s->tick / 2);
+    }
+}
+
 static void follow_at_once(struct sim *s, int server)
 {
     struct sim_server *it = &s->servers[server];
@@ -174,6 +208,7 @@ static void follow_at_once(struct sim *s, int server)
     it->logged = s->proposed;
     it->applied = s->proposed;
     tick_in(s, server, patience(s));
+    sim_master_starts(s, server);
 }
 
 static void crown(struct sim *s, int server)
@@ -196,7 +231,8 @@ static void crown(struct sim *s, int server)
         struct sim_server *it = &s->servers[i];
         it->logged = it->logged > cut ? cut : it->logged;
         leader->heard[i] = sim_now(s);
-        leader->linked[i] = i != server && it->role == SIM_LOOKING && reachable(s, i);
+        leader->linked[i] =
+            i != server && !sim_observes(s, i) && it->role == SIM_LOOKING && reachable(s, i);
         if (leader->linked[i]) {
             follow_at_once(s, i);
         }
@@ -212,23 +248,45 @@ static void crown(struct sim *s, int server)
 void sim_election(struct sim *s)
 {
     sim_clock_set(&s->clock, SLOT_ELECTION, SIM_NEVER);
-    if (2 * electors(s) > s->server_count) {
+    if (2 * electors(s) > s->voters) {
         crown(s, winner(s));
     }
+}
+
+/* -1: none. */
+static int some_follower(const struct sim *s)
+{
+    int first = (int)(dice_at(s->seed, SLOT_PING, s->steps) % (uint64_t)s->voters);
+    for (int i = 0; i < s->voters; i++) {
+        int each = (first + i) % s->voters;
+        if (s->servers[each].role == SIM_FOLLOWING && reachable(s, each)) {
+            return each;
+        }
+    }
+    return -1;
+}
+
+static bool find_master(struct sim *s, int server)
+{
+    s->servers[server].master = -1;
+    if (sim_observes(s, server) && s->plan->masters) {
+        s->servers[server].master = some_follower(s);
+        return s->servers[server].master >= 0;
+    }
+    return s->leader >= 0 && s->servers[s->leader].role == SIM_LEADING && reachable(s, s->leader);
 }
 
 static void search(struct sim *s, int server)
 {
     struct sim_server *it = &s->servers[server];
-    bool leader_there = s->leader >= 0 && s->servers[s->leader].role == SIM_LEADING && reachable(s, s->leader);
-    if (leader_there && reachable(s, server)) {
+    if (reachable(s, server) && find_master(s, server)) {
         reset_link(s, server);
         it->role = SIM_JOINING;
         sim_to_leader(s, server, sim_message_new(s, SIM_MSG_JOIN));
         tick_in(s, server, patience(s));
         return;
     }
-    if (2 * electors(s) > s->server_count && s->clock.due[SLOT_ELECTION] == SIM_NEVER) {
+    if (2 * electors(s) > s->voters && s->clock.due[SLOT_ELECTION] == SIM_NEVER) {
         sim_clock_set(&s->clock, SLOT_ELECTION, sim_now(s) + roll(s, server, s->tick / 2));
     }
     tick_in(s, server, s->tick / 8 + roll(s, server, s->tick / 8));
@@ -289,7 +347,7 @@ void sim_server_isolate(struct sim *s, int server, int64_t duration)
         it->isolated_until = sim_now(s) + duration;
     }
     for (int i = 0; i < s->server_count; i++) {
-        if (i == server || s->leader == server) {
+        if (i == server || s->leader == server || s->servers[i].master == server) {
             sim_channel_hold(s, &s->servers[i].to_leader, SLOT_TO_LEADER + i, duration);
             sim_channel_hold(s, &s->servers[i].from_leader, SLOT_FROM_LEADER + i, duration);
         }
@@ -304,17 +362,23 @@ void sim_ensemble_start(struct sim *s)
     s->session_count = 1;
     s->epoch = 1;
     s->last_zxid = s->epoch << 32;
-    s->leader = (int)(dice_at(s->seed, SLOT_ELECTION, 0) % (uint64_t)s->server_count);
+    s->leader = (int)(dice_at(s->seed, SLOT_ELECTION, 0) % (uint64_t)s->voters);
     struct sim_server *leader = &s->servers[s->leader];
     for (int i = 0; i < s->server_count; i++) {
-        s->servers[i] = (struct sim_server){.role = SIM_FOLLOWING};
+        s->servers[i] = (struct sim_server){.role = SIM_FOLLOWING, .master = -1};
         s->servers[i].phase = (int64_t)(dice_at(s->seed, SLOT_TICK, (uint64_t)i) % (uint64_t)s->tick);
         s->servers[i].link_serial = ++s->link_serial;
         tick_in(s, i, patience(s));
     }
-    for (int i = 0; i < s->server_count; i++) {
-        leader->linked[i] = i != s->leader;
-    }
     leader->role = SIM_LEADING;
+    for (int i = 0; i < s->server_count; i++) {
+        if (i != s->leader) {
+            (void)find_master(s, i);
+            s->servers[sim_master_of(s, i)].linked[i] = true;
+        }
+    }
+    for (int i = 0; i < s->voters && s->plan->masters; i++) {
+        sim_arm(s, SLOT_PING + i, 1 + (int64_t)(dice_at(s->seed, SLOT_PING, (uint64_t)i) % (uint64_t)(s->tick / 2)));
+    }
     tick_in(s, s->leader, 1 + (int64_t)(dice_at(s->seed, SLOT_TICK, 99) % (uint64_t)(s->tick / 2)));
 }

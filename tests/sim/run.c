@@ -27,6 +27,7 @@ void sim_reset(struct sim *s, const struct sim_plan *plan, uint64_t seed)
     s->steps = 0;
     s->hash = 0xcbf29ce484222325u;
     s->server_count = plan->servers;
+    s->voters = plan->servers - plan->observers;
     s->tick = plan->tick;
     s->leader = -1;
     s->proposed = s->committed = 0;
@@ -68,6 +69,22 @@ static void use_up_sequence(struct sim *s)
     }
 }
 
+/* What the core reads to learn of observers. */
+static void make_config(struct sim *s)
+{
+    static const char text[] = "server.1=a:2888:3888:participant\nserver.4=b:2888:3888:observer\nversion=0";
+    if (s->plan->observers) {
+        int path = sim_path_of(s, "/zookeeper", "config"), parent = s->paths[path].parent;
+        sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_CREATE, .path = parent, .mode = ZKL__PERSISTENT});
+        sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_CREATE,
+                                                  .path = path,
+                                                  .mode = ZKL__PERSISTENT,
+                                                  .data = text,
+                                                  .size = sizeof text - 1});
+        s->nodes[s->paths[path].node].by_stranger = s->nodes[s->paths[parent].node].by_stranger = false;
+    }
+}
+
 static void happen(struct sim *s, int slot)
 {
     if (slot < SLOT_TO_CLIENT) {
@@ -90,6 +107,8 @@ static void happen(struct sim *s, int slot)
         sim_faults_due(s);
     } else if (slot < SLOT_INBOX) {
         sim_handle_due(s, slot - SLOT_LIBRARY);
+    } else if (slot >= SLOT_PING) {
+        sim_master_pings(s, slot - SLOT_PING);
     } else if (s->shell && (slot < SLOT_PROCESS || slot >= SLOT_THREAD)) {
         s->shell->due(s, slot);
     } else if (slot < SLOT_TIMER) {
@@ -183,6 +202,7 @@ void sim_begin(struct sim *s, const struct sim_plan *plan, uint64_t seed, FILE *
     }
     sim_ensemble_start(s);
     use_up_sequence(s);
+    make_config(s);
     for (int client = 0; client < s->client_count; client++) {
         sim_process_start(s, client);
     }

@@ -323,6 +323,7 @@ static void hand_up(struct sim *s, int server, const struct sim_message *request
         *forward = *request;
         forward->event = (uint8_t)request->kind;
         forward->kind = SIM_MSG_FORWARD;
+        forward->via = server;
         sim_to_leader(s, server, forward);
     }
 }
@@ -376,6 +377,7 @@ static void revalidate(struct sim *s, int index, int session)
         question->session = session;
         question->conn = index;
         question->conn_serial = s->conns[index].serial;
+        question->via = server;
         sim_to_leader(s, server, question);
     }
 }

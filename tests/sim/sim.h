@@ -26,7 +26,8 @@ enum {
     SLOT_PROCESS = SLOT_TIMER + SIM_CLIENTS,              /* + client: starts again */
     SLOT_THREAD = SLOT_PROCESS + SIM_CLIENTS,             /* + client * SIM_THREADS + thread */
     SLOT_FIBER = SLOT_THREAD + SIM_CLIENTS * SIM_THREADS, /* + client * 2: shell/, the library's own threads */
-    SLOTS = SLOT_FIBER + SIM_CLIENTS * 2,
+    SLOT_PING = SLOT_FIBER + SIM_CLIENTS * 2, /* + server: a follower pings the observers that follow it */
+    SLOTS = SLOT_PING + SIM_SERVERS,
     SIM_LEAVES = 128
 };
 _Static_assert(SLOTS <= SIM_LEAVES, "the clock has a leaf per slot");
@@ -74,6 +75,7 @@ struct sim {
 
     /* the ensemble */
     int server_count, leader; /* -1: none that a majority follows */
+    int voters;               /* the first so many servers; the others observe */
     int64_t tick;
     int64_t epoch, last_zxid;
     int proposed, committed; /* positions */
@@ -199,5 +201,15 @@ void sim_leader_touch(struct sim *s, int session, int server);
 /* A new leader's whole log is committed. */
 void sim_commit_all(struct sim *s);
 void sim_to_leader(struct sim *s, int server, struct sim_message *message);
+void sim_master_starts(struct sim *s, int server);
+static inline bool sim_observes(const struct sim *s, int server)
+{
+    return server >= s->voters;
+}
+/* Whom the server follows: the leader, or the follower that is this observer's master. -1: nobody. */
+static inline int sim_master_of(const struct sim *s, int server)
+{
+    return s->servers[server].master >= 0 ? s->servers[server].master : s->leader;
+}
 
 #endif

@@ -103,39 +103,67 @@ static void test_only_grows(void)
     CU_ASSERT_EQUAL(lease.until, a + COVERED);
 }
 
+/* The chain starts again. The new connection is itself a b, for what was answered before: the leader revalidated the session. */
 static void test_reconnect(void)
 {
-    int64_t a = START + S, b = a + GAP, c = b;
+    int64_t a = START + S, b = a + GAP, c = b + 20 * MS;
+    begin();
+    zkl__lease_reconnect(&lease, TIMEOUT, START + S); /* nothing was answered yet */
+    CU_ASSERT_FALSE(commit_at(a, a));
     begin();
     read_at(a, a);
-    sync_at(b, b);
-    zkl__lease_reconnect(&lease, TIMEOUT); /* the chain starts again */
+    sync_at(b, b + 10 * MS);
+    zkl__lease_reconnect(&lease, TIMEOUT, c);
     CU_ASSERT_EQUAL(lease.until, START + COVERED);
-    CU_ASSERT_FALSE(commit_at(c, c));
-    CU_ASSERT_FALSE(sync_at(c + GAP, c + GAP));
+    CU_ASSERT_FALSE(sync_at(c, c));
+    CU_ASSERT_TRUE(commit_at(c, c)); /* b's activity, not c's own */
+    CU_ASSERT_EQUAL(lease.until, b + COVERED);
+    CU_ASSERT_FALSE(sync_at(c + GAP - 1, c + GAP));
+    CU_ASSERT_FALSE(commit_at(c + GAP, c + GAP));
     CU_ASSERT_TRUE(commit_at(c + GAP, c + GAP));
     CU_ASSERT_EQUAL(lease.until, c + COVERED);
 }
 
+/* The shortest timeout of the session counts: what an earlier server noted may reach the leader late, with its own timeout. */
 static void test_other_timeout_after_a_reconnect(void)
 {
     int64_t a = START + 5 * S;
     begin();
-    zkl__lease_reconnect(&lease, 6 * S);
+    zkl__lease_reconnect(&lease, 6 * S, START);
     CU_ASSERT_EQUAL(lease.until, START + 6 * S - 6 * MS);
     int64_t before = lease.until;
-    zkl__lease_reconnect(&lease, 20 * S); /* what was proved stays as it was */
+    zkl__lease_reconnect(&lease, 20 * S, START); /* what was proved stays as it was */
     CU_ASSERT_EQUAL(lease.until, before);
-    zkl__lease_reconnect(&lease, 8 * S); /* shorter than the last one, not than the one it was proved for */
-    CU_ASSERT_EQUAL(lease.until, before);
-    zkl__lease_reconnect(&lease, 20 * S);
     read_at(a, a);
     sync_at(a + GAP, a + GAP);
     CU_ASSERT_TRUE(commit_at(a + GAP, a + GAP));
-    CU_ASSERT_EQUAL(lease.until, a + 20 * S - 20 * MS);
+    CU_ASSERT_EQUAL(lease.until, a + 6 * S - 6 * MS);
     zkl__lease_end(&lease);
-    zkl__lease_reconnect(&lease, 4 * S);
+    zkl__lease_reconnect(&lease, 4 * S, a + GAP);
     CU_ASSERT_EQUAL(lease.until, 0);
+}
+
+static void test_two_hops(void)
+{
+    int64_t a = START + S, b = a + 10 * MS + GAP, c = b + 20 * MS, d = c + 10 * MS + GAP, e = d + 10 * MS;
+    for (int left_out = 0; left_out < 8; left_out++) {
+        begin();
+        lease.hops = ZKL__HOPS_TWO;
+        read_at(a, a + 10 * MS);
+        CU_ASSERT_FALSE(sync_at(b - (left_out == 1), b + 20 * MS));
+        CU_ASSERT_FALSE(left_out == 2 ? read_at(c, c + 10 * MS) : sync_at(c - (left_out == 3), c + 10 * MS));
+        CU_ASSERT_FALSE(left_out == 4 ? read_at(d, d + 10 * MS) : commit_at(d - (left_out == 5), d + 10 * MS));
+        bool grew = left_out == 6 ? sync_at(e, e) : commit_at(e - (left_out == 7), e);
+        CU_ASSERT_EQUAL(grew, left_out == 0);
+        CU_ASSERT_EQUAL(lease.until, (left_out == 0 ? a : START) + COVERED);
+    }
+    /* A connection that turns out to have one hop: what was answered on it counts. */
+    begin();
+    lease.hops = ZKL__HOPS_TWO;
+    read_at(a, a + 10 * MS);
+    sync_at(b, b + 20 * MS);
+    lease.hops = ZKL__HOPS_ONE;
+    CU_ASSERT_TRUE(commit_at(c, c));
 }
 
 /* Sent is not arrived. Packets to the server are held from 0 to 5; operations sent at 0 and at 1.3 arrive together at 5 and are
@@ -196,14 +224,16 @@ static void test_high_rates(void)
 
 /* --- against a reckoning that keeps everything and tries every chain ----------------------------------------------- */
 
-#define OPS_MOST 400
+#define OPS_MOST 600
 
 struct naive {
     struct {
         enum zkl__proof proof;
         int64_t sent, answered;
+        int64_t root[4]; /* newest moment of which it is the link a, b, c or d; 0: of none */
     } ops[OPS_MOST];
     int count, first; /* first: of this connection */
+    enum zkl__hops hops;
     int64_t timeout, best_root, until;
 };
 
@@ -212,34 +242,50 @@ static int64_t reach(int64_t root, int64_t timeout)
     return root + timeout - timeout / 1000;
 }
 
-static void naive_answer(struct naive *n, enum zkl__proof proof, int64_t sent, int64_t answered)
+/* The newest root of all links of a kind that were answered by then. */
+static int64_t newest_link(const struct naive *n, int link, int64_t by)
 {
-    n->ops[n->count].proof = proof;
-    n->ops[n->count].sent = sent;
-    n->ops[n->count++].answered = answered;
-    if (proof != ZKL__PROOF_COMMIT) {
-        return;
-    }
-    for (int b = n->first; b < n->count; b++) {
-        if (n->ops[b].proof == ZKL__PROOF_ANSWER || n->ops[b].answered > sent) {
-            continue;
-        }
-        for (int a = n->first; a < n->count; a++) {
-            if (n->ops[a].answered + GAP <= n->ops[b].sent) {
-                n->best_root = n->ops[a].sent > n->best_root ? n->ops[a].sent : n->best_root;
-                n->until = reach(n->ops[a].sent, n->timeout) > n->until ? reach(n->ops[a].sent, n->timeout) : n->until;
-            }
+    int64_t newest = 0;
+    for (int i = n->first; i < n->count; i++) {
+        if (n->ops[i].answered <= by && n->ops[i].root[link] > newest) {
+            newest = n->ops[i].root[link];
         }
     }
+    return newest;
 }
 
-static void naive_reconnect(struct naive *n, int64_t timeout)
+static void naive_answer(struct naive *n, enum zkl__proof proof, int64_t sent, int64_t answered)
 {
+    int64_t roots[4] = {sent};
+    for (int link = 1; link < 4 && proof != ZKL__PROOF_ANSWER; link++) {
+        roots[link] = newest_link(n, link - 1, link == 2 ? sent : sent - GAP);
+    }
+    int64_t root = proof == ZKL__PROOF_COMMIT ? newest_link(n, n->hops == ZKL__HOPS_ONE ? 1 : 3, sent) : 0;
+    n->best_root = root > n->best_root ? root : n->best_root;
+    n->until = root && reach(root, n->timeout) > n->until ? reach(root, n->timeout) : n->until;
+    n->ops[n->count].proof = proof;
+    n->ops[n->count].sent = sent;
+    n->ops[n->count].answered = answered;
+    memcpy(n->ops[n->count++].root, roots, sizeof roots);
+}
+
+static void naive_reconnect(struct naive *n, int64_t timeout, int64_t now)
+{
+    int64_t known = 0;
+    for (int i = n->first; i < n->count; i++) {
+        known = n->ops[i].root[0] > known ? n->ops[i].root[0] : known;
+    }
     n->first = n->count;
+    if (known) {
+        n->ops[n->count].answered = now;
+        n->ops[n->count].root[0] = n->ops[n->count].root[2] = 0;
+        n->ops[n->count].root[1] = n->ops[n->count].root[3] = known;
+        n->count++;
+    }
     if (reach(n->best_root, timeout) < n->until) {
         n->until = reach(n->best_root, timeout);
     }
-    n->timeout = timeout;
+    n->timeout = timeout < n->timeout ? timeout : n->timeout;
 }
 
 static int64_t some_time(uint64_t *dice, bool slow)
@@ -269,13 +315,14 @@ static void compare(uint64_t seed, bool slow)
     int64_t sent = START, answered = START;
     n = (struct naive){.timeout = TIMEOUT, .best_root = START, .until = START + COVERED};
     begin();
-    int ops = (int)dice_between(&dice, 20, OPS_MOST);
+    n.hops = lease.hops = seed % 2 ? ZKL__HOPS_ONE : ZKL__HOPS_TWO;
+    int ops = (int)dice_between(&dice, 20, OPS_MOST / 2);
     for (int i = 0; i < ops; i++) {
         if (dice_once_in(&dice, 60)) {
             int64_t timeout = dice_between(&dice, 4, 20) * S;
             sent = answered;
-            naive_reconnect(&n, timeout);
-            zkl__lease_reconnect(&lease, timeout);
+            naive_reconnect(&n, timeout, answered);
+            zkl__lease_reconnect(&lease, timeout, answered);
         }
         enum zkl__proof proof = (enum zkl__proof)dice_below(&dice, 3);
         sent += some_time(&dice, slow);
@@ -307,29 +354,55 @@ static void test_against_all_chains(void)
 static void test_intervals(void)
 {
     CU_ASSERT_EQUAL(zkl__lease_heartbeat(12 * S), S);
-    CU_ASSERT_EQUAL(zkl__lease_keepalive(12 * S), 3 * S);
+    CU_ASSERT_EQUAL(zkl__lease_keepalive(12 * S, ZKL__HOPS_ONE), 3 * S);
     CU_ASSERT(zkl__lease_heartbeat(0) > 0 && zkl__lease_heartbeat(-12 * S) > 0); /* a server's word */
-    CU_ASSERT(zkl__lease_keepalive(0) > 0 && zkl__lease_keepalive(-12 * S) > 0);
-    CU_ASSERT(zkl__lease_least(10 * S, GAP) > 5 * S);
-    CU_ASSERT(zkl__lease_least(4 * S, GAP) > S);
-    CU_ASSERT(zkl__lease_least(2 * S, GAP) <= 0); /* too short for this tick: refused at open */
+    CU_ASSERT(zkl__lease_keepalive(0, ZKL__HOPS_ONE) > 0 && zkl__lease_keepalive(-12 * S, ZKL__HOPS_ONE) > 0);
+    CU_ASSERT(zkl__lease_least(10 * S, GAP, ZKL__HOPS_ONE) > 5 * S);
+    CU_ASSERT(zkl__lease_least(4 * S, GAP, ZKL__HOPS_ONE) > S);
+    CU_ASSERT(zkl__lease_least(2 * S, GAP, ZKL__HOPS_ONE) <= 0); /* too short for this tick: refused at open */
 }
 
-/* What the users are promised: heartbeats that are answered at once never leave less than the least lease. */
+/* What the users are promised: heartbeats that are answered immediately never leave less than the least lease. */
 static void test_least_lease(void)
 {
     static const int64_t timeouts[] = {4 * S, 6 * S, 10 * S, 30 * S, 40 * S};
-    for (size_t i = 0; i < sizeof timeouts / sizeof *timeouts; i++) {
-        int64_t timeout = timeouts[i], beat = zkl__lease_heartbeat(timeout), now = START;
+    for (size_t i = 0; i < 2 * sizeof timeouts / sizeof *timeouts; i++) {
+        int64_t timeout = timeouts[i / 2], beat = zkl__lease_heartbeat(timeout), now = START;
         zkl__lease_begin(&lease, timeout, GAP, now);
+        lease.hops = i % 2 ? ZKL__HOPS_TWO : ZKL__HOPS_ONE;
         for (int n = 0; n < 1000; n++, now += beat) {
-            CU_ASSERT_FATAL(n < 100 || lease.until - now >= zkl__lease_least(timeout, GAP));
+            CU_ASSERT_FATAL(n < 100 || lease.until - now >= zkl__lease_least(timeout, GAP, lease.hops));
             commit_at(now, now);
         }
+    }
+}
+
+/* What is left before the lease grows is never less than was foretold, from the first answer on. */
+static void test_low_lease(void)
+{
+    for (uint64_t seed = 1; seed <= 2000; seed++) {
+        uint64_t dice = seed;
+        int64_t timeout = dice_between(&dice, 8, 40) * S, beat = zkl__lease_heartbeat(timeout), now = START, low = INT64_MIN;
+        zkl__lease_begin(&lease, timeout, GAP, now - dice_below(&dice, timeout));
+        lease.hops = seed % 2 ? ZKL__HOPS_ONE : ZKL__HOPS_TWO;
+        int silent = (int)dice_below(&dice, 8);
+        for (int n = 0; n < 60; n++) {
+            int64_t left = lease.until - now;
+            if (silent > 0) { /* an idle session: some answers, no heartbeats yet */
+                silent--;
+                read_at(now, now);
+                low = zkl__lease_low(&lease, now);
+            } else if (sync_at(now, now) || commit_at(now, now)) {
+                CU_ASSERT_FATAL(left >= low);
+                low = zkl__lease_low(&lease, now);
+            }
+            now += dice_between(&dice, beat / 2, beat);
+        }
+        CU_ASSERT_FATAL(low >= zkl__lease_least(timeout, GAP, lease.hops) - GAP / 16);
     }
 }
 
 TESTS("lease", T(test_begin_and_end), T(test_chain), T(test_chain_with_a_term_left_out), T(test_only_grows),
       T(test_reconnect), T(test_other_timeout_after_a_reconnect), T(test_sent_is_not_arrived),
       T(test_a_check_after_an_hour), T(test_high_rates), T(test_against_all_chains), T(test_intervals),
-      T(test_least_lease))
+      T(test_least_lease), T(test_low_lease), T(test_two_hops))

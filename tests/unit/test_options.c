@@ -169,13 +169,13 @@ static void test_lease_check(void)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_error err = {0};
-    CU_ASSERT_EQUAL(zkl__lease_check(&options, 10000 * MS, &err), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__lease_check(&options, 1000 * MS, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl__lease_check(&options, 10000 * MS, ZKL__HOPS_ONE, &err), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__lease_check(&options, 1000 * MS, ZKL__HOPS_ONE, &err), ZKL_EINVAL);
     options.tick_ms = options.leader_pause_ms = ZKL__DAY_MS; /* the largest numbers: still an answer */
-    CU_ASSERT_EQUAL(zkl__lease_check(&options, 1, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl__lease_check(&options, 1, ZKL__HOPS_ONE, &err), ZKL_EINVAL);
     options.tick_ms = 1;
     options.leader_pause_ms = 0;
-    CU_ASSERT_EQUAL(zkl__lease_check(&options, 100 * MS, &err), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__lease_check(&options, 100 * MS, ZKL__HOPS_ONE, &err), ZKL_OK);
 }
 
 static void expect_line(const char *text, size_t size, const char *expected)

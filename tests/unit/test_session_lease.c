@@ -305,8 +305,145 @@ static void test_expiry_between_grant_and_first_use(void)
     script_finish(&s);
 }
 
+/* A connect that took its time has used up much of the first lease: no grant that would be in jeopardy before it is renewed. */
+static void test_young_grant(void)
+{
+    for (int64_t took = 0; took < 10000; took += 500) {
+        script_init(&s);
+        s.connecting = took * MS;
+        script_connect(&s);
+        script_acquire(&s, &me);
+        script_run(&s, 6000 * MS);
+        CU_ASSERT_EQUAL(me.granted, 1);
+        CU_ASSERT_EQUAL(me.jeopardy + me.lost, 0);
+        script_finish(&s);
+    }
+}
+
+/* One that did not is granted with the answer of its create. */
+static void test_young_grant_at_once(void)
+{
+    script_init(&s);
+    s.connecting = 2000 * MS;
+    script_connect(&s);
+    script_acquire(&s, &me);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    script_finish(&s);
+}
+
+/* Nor is the rest of an old lease enough behind a new connection, whose chain begins again. */
+static void test_grant_after_a_reconnect(void)
+{
+    for (int64_t away = 0; away < 10000; away += 250) {
+        script_begin(&s);
+        script_run(&s, 20000 * MS);
+        script_suspend(&s, 0);
+        script_wait(&s, away * MS);
+        script_connect(&s);
+        script_acquire(&s, &me);
+        script_run(&s, 6000 * MS);
+        CU_ASSERT_EQUAL(me.granted, 1);
+        CU_ASSERT_EQUAL(me.jeopardy + me.lost, 0);
+        script_finish(&s);
+    }
+}
+
+#define CONFIG "/zookeeper/config"
+#define VOTERS "server.1=h:2888:3888:participant;2181\nversion=0"
+#define OBSERVERS "server.4=h:2888:3888:observer;2181\nversion=0"
+
+static enum zkl__hops hops_with(const char *config, bool hidden)
+{
+    script_init_masters(&s, ZKL__MASTERS_ASK);
+    if (config) {
+        struct script_node *node = script_put(&s, CONFIG, 0);
+        strcpy(node->data, config);
+        node->hidden = hidden;
+    }
+    script_connect(&s);
+    CU_ASSERT_EQUAL(zkl__core_hops(s.core), ZKL__HOPS_TWO); /* until it is known */
+    script_answer(&s);
+    enum zkl__hops hops = zkl__core_hops(s.core);
+    int warnings = s.warnings;
+    script_finish(&s);
+    CU_ASSERT_EQUAL(warnings, hidden);
+    return hops;
+}
+
+static void test_hops(void)
+{
+    CU_ASSERT_EQUAL(hops_with(VOTERS, false), ZKL__HOPS_ONE);
+    CU_ASSERT_EQUAL(hops_with(NULL, false), ZKL__HOPS_ONE); /* servers before 3.5 */
+    CU_ASSERT_EQUAL(hops_with("", false), ZKL__HOPS_ONE);   /* one server alone */
+    CU_ASSERT_EQUAL(hops_with(OBSERVERS, false), ZKL__HOPS_TWO);
+    CU_ASSERT_EQUAL(hops_with(VOTERS, true), ZKL__HOPS_TWO);
+}
+
+/* The first thing on each connection; once more when the server did not apply it; never when the owner knows. */
+static void test_roles_are_read_first(void)
+{
+    script_init_masters(&s, ZKL__MASTERS_ASK);
+    script_connect(&s);
+    OPS(&s, "get sync");
+    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+    script_answer_all(&s);
+    script_wait(&s, s.timeout / 12);
+    OPS(&s, "get sync");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(zkl__core_hops(s.core), ZKL__HOPS_ONE);
+    script_put(&s, CONFIG, 0);
+    strcpy(script_find(&s, CONFIG)->data, OBSERVERS);
+    script_suspend(&s, 0);
+    script_connect(&s);
+    OPS(&s, "get sync");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(zkl__core_hops(s.core), ZKL__HOPS_TWO);
+    script_finish(&s);
+    for (int some = 0; some < 2; some++) {
+        script_init_masters(&s, some ? ZKL__MASTERS_SOME : ZKL__MASTERS_NONE);
+        script_connect(&s);
+        OPS(&s, "sync");
+        script_answer_all(&s);
+        CU_ASSERT_EQUAL(zkl__core_hops(s.core), some ? ZKL__HOPS_TWO : ZKL__HOPS_ONE);
+        script_finish(&s);
+    }
+}
+
+static void test_two_hops_keep_the_lease(void)
+{
+    script_init_masters(&s, ZKL__MASTERS_SOME);
+    script_connect(&s);
+    script_run(&s, 60000 * MS);
+    script_acquire(&s, &me);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1); /* the create is the end of a chain: an idle session keeps the others up */
+    for (int i = 0; i < 300; i++) {
+        script_run(&s, 100 * MS);
+        CU_ASSERT_FATAL(i < 60 || lease_left() >= zkl__core_least_lease(s.core));
+    }
+    CU_ASSERT_EQUAL(me.jeopardy + me.lost, 0);
+    script_finish(&s);
+}
+
+/* Two hops leave nothing of four seconds: no grant, and a word about it. */
+static void test_two_hops_and_a_short_timeout(void)
+{
+    script_init_masters(&s, ZKL__MASTERS_ASK);
+    strcpy(script_put(&s, CONFIG, 0)->data, OBSERVERS);
+    s.timeout = 4000 * MS;
+    script_connect(&s);
+    script_acquire(&s, &me);
+    script_run(&s, 20000 * MS);
+    CU_ASSERT_EQUAL(me.granted, 0);
+    CU_ASSERT_EQUAL(s.warnings, 1);
+    script_finish(&s);
+}
+
 TESTS("session lease", T(test_sync_when_nothing_is_held), T(test_heartbeats_keep_the_lease),
       T(test_heartbeats_in_rotation), T(test_heartbeat_during_a_downgrade), T(test_heartbeats_without_answers),
       T(test_suspended), T(test_suspended_for_a_moment), T(test_time_comes_first), T(test_time_never_goes_back),
       T(test_grant_after_a_long_wait), T(test_no_grant_without_a_lease), T(test_proof_put_off), T(test_max_hold),
-      T(test_release_while_discarded), T(test_expiry_between_grant_and_first_use))
+      T(test_release_while_discarded), T(test_expiry_between_grant_and_first_use), T(test_young_grant),
+      T(test_young_grant_at_once), T(test_grant_after_a_reconnect), T(test_hops), T(test_roles_are_read_first),
+      T(test_two_hops_keep_the_lease), T(test_two_hops_and_a_short_timeout))

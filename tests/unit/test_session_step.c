@@ -23,7 +23,7 @@ static void test_facts(void)
     CU_ASSERT_EQUAL(zkl__core_timeout(s.core), s.timeout);
     CU_ASSERT_TRUE(zkl__core_connected(s.core));
     CU_ASSERT_EQUAL(zkl__core_lease_until(s.core) - s.now, s.timeout - 10 * MS - s.timeout / 1000);
-    CU_ASSERT_EQUAL(zkl__core_least_lease(s.core), zkl__lease_least(s.timeout, 1500 * MS));
+    CU_ASSERT_EQUAL(zkl__core_least_lease(s.core), zkl__lease_least(s.timeout, 1500 * MS, ZKL__HOPS_ONE));
     script_suspend(&s, 0);
     CU_ASSERT_EQUAL(s.state, ZKL_SESSION_SUSPENDED);
     CU_ASSERT_EQUAL(s.state_code, ZKL_ECONNECT);

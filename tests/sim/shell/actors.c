@@ -65,6 +65,7 @@ static void open_session(struct sim *s, int client)
     options.tick_ms = s->plan->tick / SIM_MS;
     options.leader_pause_ms = s->plan->pause / SIM_MS;
     options.connect_timeout_ms = s->plan->timeout * 4 / SIM_MS;
+    options.observer_masters = s->plan->observers ? ZKL_OBSERVER_MASTERS_DETECT : ZKL_OBSERVER_MASTERS_NONE;
     options.heap = &heap;
     options.log_fn = s->trace ? log_line : NULL;
     options.log_payload = (void *)(intptr_t)client;

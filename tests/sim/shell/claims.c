@@ -31,7 +31,7 @@ bool is_exempt(const struct sim *s, int session)
 
 static bool excused(const struct sim *s, const struct claim *claim)
 {
-    return s->faults.beyond_pause || is_exempt(s, claim->session);
+    return s->faults.beyond || is_exempt(s, claim->session);
 }
 
 static bool holds(const struct claim *claim)

@@ -126,6 +126,7 @@ static int sim_close(struct zkl__store *store, int64_t timeout_ms)
 }
 
 static const struct zkl__store_ops ops = {.name = "sim",
+                                          .has_observers = true,
                                           .watch_bytes_max = 4096,
                                           .ops_max = SIM_OUTSTANDING - 8,
                                           .open = sim_open,
