@@ -18,6 +18,7 @@ struct cli {
     int64_t session_timeout_ms;
     int64_t tick_ms; /* 0: not given, until the options are parsed */
     int64_t leader_pause_ms;
+    const char *observer_masters; /* "detect", "none", "some"; NULL: not given, until the options are parsed */
     const char *auth_file;
     const char *tls; /* PEM files: "ca,certificate,key" */
     bool json;

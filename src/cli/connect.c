@@ -190,6 +190,9 @@ static int with_options(struct cli *cli, int64_t connect_timeout_ms,
     options.session_timeout_ms = cli->session_timeout_ms;
     options.tick_ms = cli->tick_ms;
     options.leader_pause_ms = cli->leader_pause_ms;
+    options.observer_masters = strcmp(cli->observer_masters, "none") == 0   ? ZKL_OBSERVER_MASTERS_NONE
+                               : strcmp(cli->observer_masters, "some") == 0 ? ZKL_OBSERVER_MASTERS_SOME
+                                                                            : ZKL_OBSERVER_MASTERS_DETECT;
     options.connect_timeout_ms = connect_timeout_ms;
     options.tls = cli->tls;
     options.callbacks = ZKL_CALLBACKS_DISPATCH;

@@ -260,11 +260,22 @@ static void wait_once(struct job *job, bool started)
     contend_dispatch(job->contend);
 }
 
-/* A grant may come with an old lease, of which too little is left to begin: the next heartbeat renews it. */
+/* A grant may come with a lease that is old, or young and long in coming: too much of it may be gone before its next renewal, and the
+ * keeper would then stop CMD. Heartbeats renew it. A long --grace leaves no room for slow responses: then what is left now has to do
+ * after a third of the session timeout, when the heartbeats have done all they can. */
+static bool has_room(struct job *job, int64_t begun_ms)
+{
+    zkl_session *session = job->contend->session;
+    int64_t wanted_ms = job->grace_ms + KEEPER_MARGIN_MS + LATE_MS;
+    int64_t waited_ms = clock_ms(CLOCK_MONOTONIC) - begun_ms;
+    return refresh_lease(job) >= wanted_ms &&
+           (zkl_session_low_lease_ms(session) >= wanted_ms || waited_ms >= zkl_session_timeout_ms(session) / 3);
+}
+
 static bool wait_for_room(struct job *job)
 {
-    int64_t wanted_ms = job->grace_ms + KEEPER_MARGIN_MS + LATE_MS;
-    while (!job->over && refresh_lease(job) < wanted_ms) {
+    int64_t begun_ms = clock_ms(CLOCK_MONOTONIC);
+    while (!job->over && !has_room(job, begun_ms)) {
         if (wish_state(&job->contend->wish) == ZKL_STATE_LOST) {
             cli_error("\"%s\" was lost before %s could start", job->contend->name, job->name);
             job->lost = true;

@@ -21,6 +21,9 @@ const struct poptOption cli_global_options[] = {
     OPTION_VALUE("tick", '\0', OPTION_TICK, "the servers' tickTime, or more; else $ZKLOCK_TICK, else 2s", "DUR"),
     OPTION_VALUE("leader-pause", '\0', OPTION_LEADER_PAUSE, "the longest freeze of the leader to survive (500ms)",
                  "DUR"),
+    OPTION_VALUE("observer-masters", '\0', OPTION_OBSERVER_MASTERS,
+                 "do observers follow followers: detect, none, some; else $ZKLOCK_OBSERVER_MASTERS, else detect",
+                 "WHICH"),
     OPTION_VALUE("auth-file", '\0', OPTION_AUTH_FILE, "one line, SCHEME:CREDENTIALS, in a file that only you can read",
                  "FILE"),
     OPTION_VALUE("tls", '\0', OPTION_TLS, "speak TLS, where the ZooKeeper client library can (Debian's cannot)",
@@ -69,6 +72,16 @@ static bool take_from(const char *option, const char *value, int64_t least_ms, i
     return true;
 }
 
+static bool take_observer_masters(struct cli *cli, const char *option, const char *value)
+{
+    if (strcmp(value, "detect") != 0 && strcmp(value, "none") != 0 && strcmp(value, "some") != 0) {
+        cli_error("%s: '%s' is none of detect, none, some", option, value);
+        return false;
+    }
+    cli->observer_masters = value;
+    return true;
+}
+
 static bool take_global(struct cli *cli, int option, const char *value)
 {
     switch (option) {
@@ -81,6 +94,8 @@ static bool take_global(struct cli *cli, int option, const char *value)
         return take_from("--tick", value, 1, &cli->tick_ms);
     case OPTION_LEADER_PAUSE:
         return take_from("--leader-pause", value, 0, &cli->leader_pause_ms);
+    case OPTION_OBSERVER_MASTERS:
+        return take_observer_masters(cli, "--observer-masters", value);
     case OPTION_TLS:
         cli->tls = value;
         return true;
@@ -212,10 +227,14 @@ static int take_all(poptContext context, struct cli *cli, const struct cli_comma
     return code;
 }
 
-/* The tickTime belongs to the servers, as their addresses do, and so has a variable as well. */
+/* The tickTime and the observers belong to the servers, as their addresses do, and so have variables as well. */
 static bool complete(struct cli *cli)
 {
-    const char *tick = getenv("ZKLOCK_TICK");
+    const char *tick = getenv("ZKLOCK_TICK"), *masters = getenv("ZKLOCK_OBSERVER_MASTERS");
+    if (!cli->observer_masters &&
+        !take_observer_masters(cli, "$ZKLOCK_OBSERVER_MASTERS", masters && *masters ? masters : "detect")) {
+        return false;
+    }
     if (cli->tick_ms == 0 && tick && *tick) {
         return take_from("$ZKLOCK_TICK", tick, 1, &cli->tick_ms);
     }

@@ -172,7 +172,7 @@ int zkl__lease_check(const zkl_session_options *options, int64_t timeout, enum z
         "%lld%s; %lld ms would do%s",
         (long long)(timeout / MS), (long long)options->tick_ms, (long long)options->leader_pause_ms,
         hops == ZKL__HOPS_TWO ? " where an observer may follow a follower" : "", (long long)((enough + MS - 1) / MS),
-        hops == ZKL__HOPS_TWO ? ", or observer_masters -1 if no server has an observerMasterPort" : "");
+        hops == ZKL__HOPS_TWO ? ", or observer_masters -1 (--observer-masters none) if no server has an observerMasterPort" : "");
 }
 
 int64_t zkl__tick_of_bounds(int64_t asked_low_ms, int64_t low_ms, int64_t high_ms)

@@ -197,9 +197,10 @@ static void on_watch(struct zkl__store *store, int type, const char *path)
  * finds them by a linear search with a lock held. */
 void zkl__zk_watcher(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 {
-    (void)zh;
     struct zkl__store *store = ctx;
-    zkl__zk_enter(store);
+    if (!zkl__zk_enter(store, zh)) {
+        return;
+    }
     if (type == ZOO_SESSION_EVENT) {
         on_session(store, state);
     } else {
@@ -232,6 +233,8 @@ void zkl__zk_free(struct zkl__store *store)
     zkl__free(&heap, store->sasl);
     zkl__zk_names_drop(store->names);
     zkl__free(&heap, store->addresses);
+    zkl__free(&heap, store->given);
+    zkl__free(&heap, store->left_out);
     zkl__free(&heap, store->hosts);
     zkl__free(&heap, store->chroot);
     pthread_cond_destroy(&store->changed);
@@ -287,21 +290,41 @@ static int start_error(const struct zkl__store *store, int error, zkl_error *err
 
 /* Signals are blocked meanwhile, for the library's threads inherit the mask: the program's handlers are not to run on them. With
  * the mutex held, at which events wait. */
-static int start(struct zkl__store *store, zkl_error *err)
+int zkl__zk_start(struct zkl__store *store)
 {
     sigset_t before;
     int timeout = store->timeout_ms > INT_MAX ? INT_MAX : (int)store->timeout_ms;
+    int64_t began = now_ns(CLOCK_BOOTTIME);
     zkl__block_signals(&before);
-    store->began_ns = now_ns(CLOCK_BOOTTIME);
-    store->zh = zkl__zk_init_hidden(store, timeout);
+    zhandle_t *zh = zkl__zk_init_hidden(store, timeout);
     int error = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!store->zh) {
-        return start_error(store, error, err);
+    if (!zh) {
+        errno = error;
+        return ZKL_ECONNECT;
     }
+    store->zh = zh;
+    store->began_ns = began;
     /* ZOOKEEPER-1998: else it parses all addresses on every turn of its loop. */
     zoo_set_servers_resolution_delay(store->zh, -1);
+    zkl__zk_attempt_begins(store);
     return ZKL_OK;
+}
+
+/* The first handle, for all addresses. */
+static int start(struct zkl__store *store, zkl_error *err)
+{
+    store->given = zkl__copy(&store->heap, store->addresses, strlen(store->addresses));
+    if (!store->given) {
+        return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
+    }
+    if (zkl__zk_start(store) == ZKL_OK) {
+        return ZKL_OK;
+    }
+    int error = errno;
+    zkl__free(&store->heap, store->given);
+    store->given = NULL;
+    return start_error(store, error, err);
 }
 
 /* Only without a connection: the library closes the socket of its attempt to connect in this thread, and tells nobody. It takes no care
@@ -309,9 +332,13 @@ static int start(struct zkl__store *store, zkl_error *err)
  * this call and only when servers have moved. */
 static void hand_over_addresses(struct zkl__store *store)
 {
-    if (zoo_set_servers(store->zh, store->addresses) != ZOK) {
-        store->addresses[0] = '\0'; /* no memory: the next answer is another one again */
+    char *given = zkl__copy(&store->heap, store->addresses, strlen(store->addresses));
+    if (!given || zoo_set_servers(store->zh, given) != ZOK) {
+        zkl__free(&store->heap, given); /* no memory: the next tick tries again */
+        return;
     }
+    zkl__free(&store->heap, store->given);
+    store->given = given;
 }
 
 /* New addresses, if there are any: to the library, or for a start with them. With the mutex held. */
@@ -321,16 +348,19 @@ static int take_addresses(struct zkl__store *store, zkl_error *err)
     if (zkl__zk_names_list(&list, store->names, &store->heap) != ZKL_OK) {
         return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
     }
-    if (!list || (store->zh && strcmp(list, store->addresses) == 0)) {
-        zkl__free(&store->heap, list);
+    if (!list) {
         return ZKL_OK;
     }
+    bool same = store->addresses && strcmp(list, store->addresses) == 0;
     zkl__free(&store->heap, store->addresses);
     store->addresses = list;
     if (!store->zh) {
         return start(store, err);
     }
-    hand_over_addresses(store);
+    /* An attempt at a first connection leaves out addresses on purpose. */
+    if (store->ever ? strcmp(list, store->given) != 0 : !same) {
+        hand_over_addresses(store);
+    }
     return ZKL_OK;
 }
 
@@ -422,7 +452,8 @@ static int64_t look_for_servers(struct zkl__store *store, int64_t now)
     if (store->zh) {
         turn_wheel(store, now);
     }
-    return answered ? now + WHEEL_NS : now + NUDGE_NS;
+    int64_t attempt = zkl__zk_attempt_next(store, now), next = answered ? now + WHEEL_NS : now + NUDGE_NS;
+    return attempt < next ? attempt : next;
 }
 
 /* ZOOKEEPER-4537: a server may commit a write and then sleep on it until it is asked something else; and the library sends no pings

@@ -75,7 +75,7 @@ static void *part(void *arg)
     pthread_cond_broadcast(&store->changed);
     pthread_mutex_unlock(&store->mutex);
     if (abandoned) {
-        zkl__zk_free(store);
+        zkl__zk_release(store);
     }
     return NULL;
 }
@@ -121,6 +121,22 @@ static bool part_in_time(struct zkl__store *store, int64_t deadline)
     return true;
 }
 
+/* Handles that were given up on the way to the first connection are usually closed long since. */
+static void await_parting(struct zkl__store *store, int64_t deadline)
+{
+    int64_t least = monotonic_ns() + PART_NS;
+    int64_t until = deadline > least ? deadline : least;
+    pthread_mutex_lock(&store->mutex);
+    while (store->parting > 0 && monotonic_ns() < until) {
+        wait_until(store, until);
+    }
+    bool parting = store->parting > 0;
+    pthread_mutex_unlock(&store->mutex);
+    if (parting) {
+        zkl__zk_log_mute(store);
+    }
+}
+
 int zkl__zk_close(struct zkl__store *store, int64_t timeout_ms)
 {
     bool limited = timeout_ms >= 0 && timeout_ms <= INT64_MAX / MS / 2;
@@ -138,7 +154,8 @@ int zkl__zk_close(struct zkl__store *store, int64_t timeout_ms)
         return linked ? ZKL_ETIMEOUT : ZKL_ECONNECT;
     }
     bool word = drained && store->heard;
-    zkl__zk_free(store);
+    await_parting(store, deadline);
+    zkl__zk_release(store);
     if (word || expired) {
         return ZKL_OK;
     }

@@ -61,11 +61,13 @@ void zkl__zk_op_mark_told(struct zk_op *op)
 
 /* --- between the library and the session ----------------------------------------------------------------------------- */
 
-void zkl__zk_enter(struct zkl__store *store)
+bool zkl__zk_enter(struct zkl__store *store, const zhandle_t *zh)
 {
     pthread_mutex_lock(&store->mutex);
-    store->inside = true;
+    bool ours = zh == store->zh;
+    store->inside = ours || store->inside;
     pthread_mutex_unlock(&store->mutex);
+    return ours;
 }
 
 void zkl__zk_leave(struct zkl__store *store)
@@ -256,7 +258,7 @@ static void probed(int rc, const struct Stat *stat, const void *data)
 {
     struct zkl__store *store = (struct zkl__store *)(uintptr_t)data;
     (void)stat;
-    zkl__zk_enter(store);
+    (void)zkl__zk_enter(store, store->zh);
     zkl__zk_probed(store, rc);
     zkl__zk_leave(store);
 }

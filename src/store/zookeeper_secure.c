@@ -62,7 +62,7 @@ static zhandle_t *init_tls(const struct zkl__store *store, int timeout_ms)
     memcpy(&init, &found, sizeof init);
     ZooLogLevel before = logLevel;
     zoo_set_debug_level((ZooLogLevel)0);
-    zhandle_t *zh = init(store->addresses, store->tls, zkl__zk_watcher, timeout_ms, NULL, (void *)(uintptr_t)store,
+    zhandle_t *zh = init(store->given, store->tls, zkl__zk_watcher, timeout_ms, NULL, (void *)(uintptr_t)store,
                          ZOO_NO_LOG_CLIENTENV);
     if (zh) {
         zoo_set_log_callback(zh, store->log_fn);
@@ -79,7 +79,7 @@ static zhandle_t *init_sasl(const struct zkl__store *store, int timeout_ms)
     struct sasl_params params = {store->sasl->service, store->sasl->host, store->sasl->mechanisms,
                                  store->sasl->callbacks};
     // cppcheck-suppress returnDanglingLifetime ; of params it copies the texts and keeps the callbacks
-    return init(store->addresses, zkl__zk_watcher, timeout_ms, NULL, (void *)(uintptr_t)store, ZOO_NO_LOG_CLIENTENV,
+    return init(store->given, zkl__zk_watcher, timeout_ms, NULL, (void *)(uintptr_t)store, ZOO_NO_LOG_CLIENTENV,
                 store->log_fn, &params);
 }
 
@@ -91,6 +91,6 @@ zhandle_t *zkl__zk_init(const struct zkl__store *store, int timeout_ms)
     if (store->sasl) {
         return init_sasl(store, timeout_ms);
     }
-    return zookeeper_init2(store->addresses, zkl__zk_watcher, timeout_ms, NULL, (void *)(uintptr_t)store,
+    return zookeeper_init2(store->given, zkl__zk_watcher, timeout_ms, NULL, (void *)(uintptr_t)store,
                            ZOO_NO_LOG_CLIENTENV, store->log_fn);
 }

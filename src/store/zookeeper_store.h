@@ -74,8 +74,14 @@ struct zkl__store {
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* for close, which waits for all answers */
     zhandle_t *zh;          /* NULL until an address is known */
-    char *addresses;        /* that it was given */
-    int64_t began_ns;
+    char *addresses;        /* all that are known */
+    char *given;            /* those that zh was given */
+    char *left_out;         /* those that an attempt of this round hung at; NULL: none */
+    int64_t began_ns;       /* before zh was made */
+    int64_t limit_ns;       /* of each attempt of this round to get a first connection */
+    int64_t attempt_ns;     /* when the present one is given up */
+    int parting;            /* threads that close handles that were given up */
+    bool orphaned;          /* closed: the last of them frees the store */
     enum zk_phase phase;
     bool linked;     /* the library has a connection */
     bool up;         /* told connected, and not since suspended or expired */
@@ -124,6 +130,17 @@ int zkl__zk_close(struct zkl__store *store, int64_t timeout_ms);
 /* On which the program's signal handlers do not run. */
 bool zkl__zk_thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
 
+/* zookeeper.c: a handle for the addresses in `given`; with the mutex held. ZKL_OK, or errno is why not. */
+int zkl__zk_start(struct zkl__store *store);
+
+/* zookeeper_attempts.c; with the mutex held. */
+/* A handle was made. */
+void zkl__zk_attempt_begins(struct zkl__store *store);
+/* Gives up an attempt that takes too long, and begins the next one. When to call it again; INT64_MAX: there is a session. */
+int64_t zkl__zk_attempt_next(struct zkl__store *store, int64_t now);
+/* Frees the store, or leaves that to the last handle that is being closed; without the mutex. */
+void zkl__zk_release(struct zkl__store *store);
+
 /* zookeeper_servers.c */
 /* "hosts/chroot" into its halves, both the caller's to free, on failure too. ZKL_OK, ZKL_EINVAL, ZKL_ENOMEM, with words. */
 int zkl__zk_split(char **hosts, char **chroot, const zkl_heap *heap, const char *servers, zkl_error *err);
@@ -150,8 +167,9 @@ void zkl__zk_op_free(struct zk_op *op);
 void zkl__zk_tell_unknown(struct zkl__store *store);
 /* Frees what the library never completed; after zookeeper_close. */
 void zkl__zk_drop_all(struct zkl__store *store);
-/* Around every callback of the library's, on its completion thread. After leave nothing of the store is touched. */
-void zkl__zk_enter(struct zkl__store *store);
+/* Around every callback of the library's, on its completion thread. After leave nothing of the store is touched. False: it is one of
+ * a handle that was given up, and there is nothing to leave. */
+bool zkl__zk_enter(struct zkl__store *store, const zhandle_t *zh);
 void zkl__zk_leave(struct zkl__store *store);
 /* Completions, for zookeeper_submit.c. Their context is the op. */
 void zkl__zk_created(int rc, const char *path, const struct Stat *stat, const void *data);

@@ -1,0 +1,86 @@
+#!/bin/bash
+# A majority serves, and something is wrong beside it: a server that is stopped, dead, late, or that takes no more connections. Nobody is
+# granted a lock only to be stopped a moment later, and nobody is told that no server responds.
+# ZKLOCK_ROUNDS: how many jobs in each of these (3).
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_sandbox sandbox -n 3
+rounds=${ZKLOCK_ROUNDS:-3}
+IFS=, read -ra address <<<"$ZKLOCK_SERVERS"
+
+# run_jobs NAME SERVERS SECONDS: so many jobs as there are rounds, each with a lock of its own and four at a time; all end with 0.
+run_jobs() {
+    local name=$1 servers=$2 seconds=$3 i
+    rm -f "$work/$name".*
+    for ((i = 0; i < rounds; i++)); do
+        while [ "$(jobs -rp | wc -l)" -ge 4 ]; do
+            moment
+        done
+        {
+            got=0
+            zklock -s "$servers" run "$name-$i" -- sleep "$seconds" >"$work/$name.$i" 2>&1 || got=$?
+            echo "$got" >>"$work/$name.$i"
+        } &
+    done
+    wait
+    for ((i = 0; i < rounds; i++)); do
+        same "$name, job $i" "$(cat "$work/$name.$i")" 0
+    done
+}
+
+mode_of() {
+    local host=${1%:*} port=${1##*:}
+    exec 8<>"/dev/tcp/$host/$port" && echo srvr >&8 && sed -n 's/^Mode: //p' <&8
+    exec 8<&-
+}
+
+# The process of server N, counted from 1.
+process_of() {
+    local each
+    for each in /proc/[0-9]*; do
+        if grep -qzxF -- "-Djava.io.tmpdir=$ZKLOCK_SANDBOX_DIR/$1" "$each/cmdline" 2>/dev/null; then
+            echo "${each#/proc/}"
+        fi
+    done
+}
+
+followers=()
+for i in 0 1 2; do
+    [ "$(mode_of "${address[i]}")" = leader ] || followers+=("$i")
+done
+stopped=${followers[0]} good=${followers[1]}
+same "followers" "${#followers[@]}" 2
+
+# Stopped: it accepts connections and says nothing.
+kill -STOP "$(process_of $((stopped + 1)))"
+run_jobs stopped "$ZKLOCK_SERVERS" 3
+run_jobs hung-and-good "${address[stopped]},${address[good]}" 1
+run_jobs hung-first "${address[stopped]},${address[good]},127.0.0.1:1" 1
+kill -CONT "$(process_of $((stopped + 1)))"
+
+# One that refuses: nothing listens there.
+run_jobs refusing "127.0.0.1:1,${address[good]}" 1
+
+# Dead.
+kill -KILL "$(process_of $((stopped + 1)))"
+run_jobs dead "$ZKLOCK_SERVERS" 3
+
+# Alone, and late by five seconds.
+cat >"$work/late" <<'LATE'
+. "$1"
+rounds=${ZKLOCK_ROUNDS:-3}
+eval "$2"
+eval "$3"
+kill -KILL "$(process_of 1)"
+run_jobs late "$ZKLOCK_SERVERS" 1
+LATE
+code 0 zklock sandbox --respawn 5s -- bash "$work/late" "$(dirname "$0")/lib.sh" "$(declare -f run_jobs)" "$(declare -f process_of)"
+
+# No more than three connections from one address, and ten who want one.
+cat >"$work/few" <<'FEW'
+. "$1"
+rounds=10
+eval "$2"
+run_jobs few "$ZKLOCK_SERVERS" 1
+FEW
+code 0 zklock sandbox -C maxClientCnxns=3 -- bash "$work/few" "$(dirname "$0")/lib.sh" "$(declare -f run_jobs)"
