@@ -36,6 +36,7 @@ struct server {
 struct ensemble {
     int count;
     int tick_ms;
+    int master_port, observer_port;
     char dir[TEXT_MAX / 2];
     char servers_text[TEXT_MAX];
     struct server servers[SERVERS_MAX];
@@ -198,6 +199,10 @@ static bool configure(struct ensemble *e, int index)
         const struct server *other = &e->servers[i];
         length += snprintf(text + length, sizeof text - (size_t)length, "server.%d=%s:%d:%d%s\n", i + 1, other->host,
                            other->quorum_port, other->election_port, other->observes ? ":observer" : "");
+    }
+    if (e->master_port) {
+        length += snprintf(text + length, sizeof text - (size_t)length, "observerMasterPort=%d\n",
+                           s->observes ? e->observer_port : e->master_port);
     }
     if (s->observes) {
         length += snprintf(text + length, sizeof text - (size_t)length, "peerType=observer\n");
@@ -418,6 +423,8 @@ struct ensemble *ensemble_start(const struct ensemble_options *options)
     struct ensemble *e = calloc(1, sizeof *e);
     e->count = o.servers > 0 && o.servers <= SERVERS_MAX ? o.servers : 1;
     e->tick_ms = o.tick_ms > 0 ? o.tick_ms : 500;
+    e->master_port = o.master_port;
+    e->observer_port = o.observer_port;
     e->extra = o.extra ? strdup(o.extra) : NULL;
     e->java = o.java ? strdup(o.java) : NULL;
     const char *parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";

@@ -21,6 +21,8 @@ struct ensemble_options {
     int servers;       /* 0 is 1 */
     int tick_ms;       /* 0 is 500. Session timeouts from 2 ticks to 60 s are granted */
     bool own_hosts;    /* server i listens on 127.0.1.(i + 1), so that packet filters can tell the servers apart */
+    int master_port;   /* where followers serve observers (observerMasterPort); 0: nowhere. With own_hosts */
+    int observer_port; /* where observers look for it: that, or a relay's */
     const char *extra; /* more lines of zoo.cfg, or NULL */
     const char *java;  /* one more argument for java ("-Dname=value"), or NULL */
     int observers;     /* the last so many of servers observe, and do not vote */

@@ -1,0 +1,136 @@
+/* The holder behind an observer that follows a follower (observerMasterPort). What a client did is handed on twice, by two timers: the
+ * observer answers the follower's ping, the follower the leader's. A relay between observer and follower is silent for five seconds in
+ * one direction; then the holder acquires, and the follower is stopped before it has told the leader anything. The holder has to have
+ * lost before the next one is granted.
+ *
+ * ZKLOCK_ROUNDS: how many times (1). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "check.h"
+#include "contest.h"
+#include "ensemble.h"
+#include "relay.h"
+
+#define TICK 2000
+#define TIMEOUT 20000
+#define VOTERS 3
+#define OBSERVER VOTERS
+#define LONG 120000 /* ms: for servers that have to find each other again */
+#define SILENT_MS 5000
+
+static struct ensemble *servers;
+static struct relay *relay;
+
+static uint64_t requests_of(zkl_session *session)
+{
+    zkl_stats stats = ZKL_STATS_INIT;
+    CU_ASSERT_EQUAL_FATAL(zkl_session_stats(session, &stats), ZKL_OK);
+    return stats.requests;
+}
+
+/* The session is idle but for its own syncs: returns when it has just sent one, and that is answered. */
+static void await_sync(zkl_session *session, int64_t not_before_ms)
+{
+    while (look_again(not_before_ms)) {
+    }
+    uint64_t before = requests_of(session);
+    int64_t end = now_ms() + SOON;
+    while (requests_of(session) == before && look_again(end)) {
+    }
+    int64_t answered = now_ms() + 30; /* and no longer: the observer's next answer to a ping would hand it on */
+    while (look_again(answered)) {
+    }
+}
+
+static void show(int round, int64_t granted, int64_t lost, int64_t next)
+{
+    printf("\n    %2d: %s; lost after %6.3f s, the next one granted after %6.3f s: %s by %.3f s", round + 1,
+           granted ? "acquired" : "not granted", granted ? (double)(lost - granted) / 1e9 : 0.0,
+           granted ? (double)(next - granted) / 1e9 : 0.0, lost < next ? "in order" : "TWO HOLDERS",
+           (double)(lost < next ? next - lost : lost - next) / 1e9);
+    fflush(stdout);
+}
+
+static void stall_once(int round)
+{
+    struct waiter first = {.lock = NULL}, second = {.lock = NULL};
+    int leader = ensemble_leader(servers);
+    zkl_session *session = contest_session(ensemble_address(servers, OBSERVER), TIMEOUT, TICK);
+    zkl_session *next_session = contest_session(ensemble_address(servers, leader), TIMEOUT, TICK);
+    zkl_lock *lock = contest_lock(session, "/observed", NULL), *next = contest_lock(next_session, "/observed", NULL);
+    int master = relay_host(relay);
+    CU_ASSERT_FATAL(leader >= 0 && master >= 0 && master != leader);
+
+    await_sync(session, now_ms() + TIMEOUT / 2 - 100 + round * 617 % 1000);
+    relay_hold(relay, true);
+    for (int64_t end = now_ms() + SILENT_MS + 100; look_again(end);) {
+    }
+    relay_hold(relay, false);
+    for (int64_t end = now_ms() + 50; look_again(end);) { /* what was kept is answered */
+    }
+    waiter_start(&first, lock, ZKL_WAIT_FOREVER);
+    for (int64_t end = now_ms() + 400; !atomic_load(&first.done) && look_again(end);) {
+    }
+    ensemble_freeze(servers, master);
+    waiter_start(&second, next, ZKL_WAIT_FOREVER);
+
+    int64_t granted = 0, lost = 0, end = now_ms() + LONG;
+    do {
+        bool held = zkl_lock_is_held(lock);
+        int64_t now = boot_ns();
+        granted = granted || !held ? granted : now;
+        lost = held ? 0 : lost ? lost : now;
+    } while ((!atomic_load(&second.done) || zkl_lock_is_held(lock)) && look_again(end));
+    CU_ASSERT_EQUAL(waiter_end(&second), ZKL_OK);
+    /* Not later than it was: the time of the call, and the milliseconds from then on, rounded down. */
+    int64_t next_granted = second.began_ns + second.grant.queued_ms * MS;
+    show(round, granted, lost, next_granted);
+    CU_ASSERT(granted == 0 || lost < next_granted);
+
+    ensemble_thaw(servers, master);
+    CU_ASSERT(ensemble_wait(servers, LONG));
+    CU_ASSERT(ensemble_ask_until(servers, OBSERVER, "srvr", "Mode: observer", true, LONG));
+    CU_ASSERT_EQUAL(zkl_lock_release(next, NULL), ZKL_OK);
+    (void)waiter_end(&first); /* who was not granted before is now */
+    (void)zkl_lock_release(lock, NULL);
+    zkl_lock_free(lock);
+    zkl_lock_free(next);
+    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_session_close(next_session, SOON), ZKL_OK);
+}
+
+static void test_stalled_observer(void)
+{
+    const char *text = getenv("ZKLOCK_ROUNDS");
+    int rounds = text ? atoi(text) : 1;
+    for (int round = 0; round < rounds; round++) {
+        stall_once(round);
+    }
+    printf("\n  ");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct check_case cases[] = {T(test_stalled_observer)};
+    if (!ensemble_available()) {
+        return 77;
+    }
+    relay = relay_start(VOTERS);
+    servers = relay ? ensemble_start(&(struct ensemble_options){.servers = VOTERS + 1,
+                                                                .observers = 1,
+                                                                .master_port = relay_target(relay),
+                                                                .observer_port = relay_port(relay),
+                                                                .tick_ms = TICK,
+                                                                .own_hosts = true,
+                                                                .extra = "syncLimit=10"})
+                    : NULL;
+    if (!servers) {
+        return 1;
+    }
+    int failed = check_main("observer master", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    ensemble_stop(servers);
+    relay_stop(relay);
+    return failed;
+}
