@@ -59,7 +59,7 @@ typedef enum zkl_callbacks {
 } zkl_callbacks;
 
 /* Whether an observer of the ensemble follows a follower (observerMasterPort) instead of the leader. The lease then rests on a
- * chain of two stages, which leaves a holder less: 2.6 s instead of 5.9 s with the defaults (docs/lease.md). */
+ * chain of two stages, which leaves a holder less: 2.7 s instead of 5.9 s with the defaults (docs/lease.md). */
 typedef enum zkl_observer_masters {
     ZKL_OBSERVER_MASTERS_NONE = -1,  /* no server has an observerMasterPort. Not true, and the lease is unsound */
     ZKL_OBSERVER_MASTERS_DETECT = 0, /* two stages where the servers' configuration lists an observer, or cannot be read */

@@ -55,6 +55,7 @@ done <<'TABLE'
 125|--leader-pause -1s run x true|'-1s' is no duration
 125|--leader-pause 25h run x true|--leader-pause: '25h' is out of range
 125|--leader-pause|--leader-pause: missing argument
+125|--observer-masters maybe run x true|--observer-masters: 'maybe' is none of detect, none, some
 125|sandbox -C 4lw.commands.whitelist=conf|the sandbox itself needs srvr
 125|--tls a,b,c run x true|built without TLS.*SECURITY.md
 125|--tls abc run x true|ca.pem,cert.pem,key.pem
@@ -118,6 +119,9 @@ soon|\$ZKLOCK_TICK: 'soon' is no duration
 2d|\$ZKLOCK_TICK: '2d' is out of range
 13s|session timeout of 10000 ms .* leaves no lease with tick_ms 13000
 TABLE
+ZKLOCK_OBSERVER_MASTERS=maybe code 125 zklock -s memory:usage run x true
+matches "ZKLOCK_OBSERVER_MASTERS" "$(cat "$work/err")" "\$ZKLOCK_OBSERVER_MASTERS: 'maybe' is none of"
+ZKLOCK_OBSERVER_MASTERS='' code 0 zklock -s memory:usage run x true
 ZKLOCK_TICK='' code 0 zklock -s memory:usage run x true
 code 125 zklock -s memory:usage --leader-pause 7s run x true
 matches "a long pause" "$(cat "$work/err")" 'leaves no lease with tick_ms 2000 and leader_pause_ms 7000'
