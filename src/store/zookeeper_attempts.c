@@ -194,8 +194,11 @@ int64_t zkl__zk_attempt_next(struct zkl__store *store, int64_t now)
     if (store->ever || !store->zh) {
         return INT64_MAX;
     }
-    if (now < store->attempt_ns) {
-        return store->attempt_ns;
+    /* Every address refuses: the library rests before it tries them again, and a new attempt has a newer stamp. */
+    int64_t rests = store->began_ns + store->limit_ns / 4;
+    bool refused = now >= rests && zoo_state(store->zh) == ZOO_NOTCONNECTED_STATE;
+    if (now < store->attempt_ns && !refused) {
+        return now < rests ? rests : store->attempt_ns;
     }
     char *list = store->inside || store->parting >= PARTING_MOST ? NULL : next_list(store);
     if (!list || !replace_handle(store, list)) {

@@ -81,7 +81,10 @@ static void stall_once(int round)
         bool held = zkl_lock_is_held(lock);
         int64_t now = boot_ns();
         granted = granted || !held ? granted : now;
-        lost = held ? 0 : lost ? lost : now;
+        if (granted && !held && !lost) {
+            lost = now;
+            (void)zkl_lock_release(lock, NULL); /* its session may live, behind another follower: then its znode stands */
+        }
     } while ((!atomic_load(&second.done) || zkl_lock_is_held(lock)) && look_again(end));
     CU_ASSERT_EQUAL(waiter_end(&second), ZKL_OK);
     /* Not later than it was: the time of the call, and the milliseconds from then on, rounded down. */
@@ -93,8 +96,10 @@ static void stall_once(int round)
     CU_ASSERT(ensemble_wait(servers, LONG));
     CU_ASSERT(ensemble_ask_until(servers, OBSERVER, "srvr", "Mode: observer", true, LONG));
     CU_ASSERT_EQUAL(zkl_lock_release(next, NULL), ZKL_OK);
-    (void)waiter_end(&first); /* who was not granted before is now */
-    (void)zkl_lock_release(lock, NULL);
+    CU_ASSERT_EQUAL(waiter_end(&first), ZKL_OK); /* who was not granted before is now */
+    if (!granted) {
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    }
     zkl_lock_free(lock);
     zkl_lock_free(next);
     CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
