@@ -131,7 +131,8 @@ void sim_judge_jeopardy(struct sim *s, const struct sim_attempt *attempt, int64_
 bool sim_judge_healthy(const struct sim *s, int client)
 {
     const struct sim_plan *plan = s->plan;
-    int64_t least = zkl__lease_least(plan->timeout, plan->tick / 2 + plan->pause);
+    enum zkl__hops hops = plan->observers ? ZKL__HOPS_TWO : ZKL__HOPS_ONE;
+    int64_t least = zkl__lease_least(plan->timeout, plan->tick / 2 + plan->pause, hops);
     return plan->fault_count == 0 && plan->slow_once_in == 0 && !plan->bounds &&
            s->clients[client].connected_at != SIM_NEVER && 2 * sim_round_trip(s) < least / 4;
 }
