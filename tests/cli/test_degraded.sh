@@ -8,12 +8,13 @@ need_sandbox sandbox -n 3
 rounds=${ZKLOCK_ROUNDS:-3}
 IFS=, read -ra address <<<"$ZKLOCK_SERVERS"
 
-# run_jobs NAME SERVERS SECONDS: so many jobs as there are rounds, each with a lock of its own and four at a time; all end with 0.
+# run_jobs NAME SERVERS SECONDS: so many jobs as there are rounds, each with a lock of its own and four at a time
+# ($at_once); all end with 0.
 run_jobs() {
     local name=$1 servers=$2 seconds=$3 i
     rm -f "$work/$name".*
     for ((i = 0; i < rounds; i++)); do
-        while [ "$(jobs -rp | wc -l)" -ge 4 ]; do
+        while [ "$(jobs -rp | wc -l)" -ge "${at_once:-4}" ]; do
             moment
         done
         {
@@ -65,22 +66,27 @@ run_jobs refusing "127.0.0.1:1,${address[good]}" 1
 kill -KILL "$(process_of $((stopped + 1)))"
 run_jobs dead "$ZKLOCK_SERVERS" 3
 
+# The same, in a sandbox of its own: apart NAME OPTION...; its commands come on standard input.
+apart() {
+    local name=$1
+    shift
+    {
+        echo ". '$(realpath "$(dirname "$0")/lib.sh")'"
+        declare -f run_jobs process_of
+        cat
+    } >"$work/$name.sh"
+    true_that "$name" zklock sandbox "$@" -- bash "$work/$name.sh"
+}
+
 # Alone, and late by five seconds.
-cat >"$work/late" <<'LATE'
-. "$1"
-rounds=${ZKLOCK_ROUNDS:-3}
-eval "$2"
-eval "$3"
+apart late --respawn 5s <<'LATE'
+rounds=4
 kill -KILL "$(process_of 1)"
 run_jobs late "$ZKLOCK_SERVERS" 1
 LATE
-code 0 zklock sandbox --respawn 5s -- bash "$work/late" "$(dirname "$0")/lib.sh" "$(declare -f run_jobs)" "$(declare -f process_of)"
 
 # No more than three connections from one address, and ten who want one.
-cat >"$work/few" <<'FEW'
-. "$1"
-rounds=10
-eval "$2"
+apart few -C maxClientCnxns=3 <<'FEW'
+rounds=10 at_once=10
 run_jobs few "$ZKLOCK_SERVERS" 1
 FEW
-code 0 zklock sandbox -C maxClientCnxns=3 -- bash "$work/few" "$(dirname "$0")/lib.sh" "$(declare -f run_jobs)"
