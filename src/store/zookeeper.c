@@ -449,7 +449,7 @@ static int64_t look_for_servers(struct zkl__store *store, int64_t now)
     if (answered || !store->zh) {
         (void)take_addresses(store, NULL); /* what fails now is tried again */
     }
-    if (store->zh) {
+    if (store->ever) { /* before, it would hide at which address an attempt hangs */
         turn_wheel(store, now);
     }
     int64_t attempt = zkl__zk_attempt_next(store, now), next = answered ? now + WHEEL_NS : now + NUDGE_NS;
