@@ -105,14 +105,20 @@ static bool is_end(const struct contend *contend, int number)
 static int wait_once(struct contend *contend, int timeout_ms)
 {
     struct pollfd fds[] = {{.fd = zkl_session_fd(contend->session), .events = POLLIN},
-                           {.fd = signals_fd(), .events = POLLIN}};
+                           {.fd = signals_fd(), .events = POLLIN},
+                           {.fd = contend->health ? contend->health->socket : -1, .events = POLLIN}};
     timeout_ms = notify_patience(contend->notify, metrics_timeout(&contend->metrics, timeout_ms));
-    poll(fds, 2, timeout_ms);
+    poll(fds, 3, timeout_ms);
     contend_dispatch(contend);
     return signals_next();
 }
 
-/* A signal ends the wait: leave the queue, and see to it that we have left. */
+bool contend_is_healthy(struct contend *contend)
+{
+    return !contend->health || health_look(contend->health) == HEALTH_GOOD;
+}
+
+/* A signal, or a host that is not healthy, ends the wait: leave the queue, and see to it that we have left. */
 static void leave(struct contend *contend)
 {
     int64_t deadline = clock_ms(CLOCK_MONOTONIC) + LEAVE_MS;
@@ -129,7 +135,7 @@ static void wait_decided(struct contend *contend)
 {
     struct waitline line;
     waitline_init(&line, contend);
-    while (!contend->decided && !contend->signal) {
+    while (!contend->decided && !contend->signal && contend_is_healthy(contend)) {
         int number = wait_once(contend, waitline_timeout(&line));
         contend->signal = is_end(contend, number) ? number : 0;
         if (!contend->decided) {
@@ -172,6 +178,11 @@ int contend_acquire(struct contend *contend)
         leave(contend);
         return EXIT_SIGNAL + contend->signal;
     }
+    if (!contend->decided) {
+        leave(contend);
+        contend->result = ZKL_ECANCELED;
+        return EXIT_NOT_GRANTED;
+    }
     if (contend->result != ZKL_OK) {
         return not_granted(contend);
     }
@@ -195,6 +206,27 @@ int contend_pause(struct contend *contend, int64_t pause_ms)
     int64_t left_ms;
     while ((left_ms = end_ms - clock_ms(CLOCK_MONOTONIC)) > 0) {
         int number = wait_once(contend, (int)left_ms);
+        if (is_end(contend, number)) {
+            contend->signal = number;
+            return EXIT_SIGNAL + number;
+        }
+    }
+    return CLI_GO_ON;
+}
+
+int contend_await_health(struct contend *contend)
+{
+    bool said = false;
+    while (!contend_is_healthy(contend)) {
+        if (contend->health->state == HEALTH_BAD && !said) {
+            cli_note(contend->cli, "\"%s\": --health failed: out of the queue until it succeeds", contend->name);
+            said = true;
+        }
+        if (contend->health->state == HEALTH_UNWATCHED) {
+            cli_error("\"%s\": the process that runs --health was killed", contend->name);
+            return EXIT_FAILED;
+        }
+        int number = wait_once(contend, -1);
         if (is_end(contend, number)) {
             contend->signal = number;
             return EXIT_SIGNAL + number;

@@ -7,6 +7,7 @@
 #include <zklock/zklock.h>
 
 #include "cli.h"
+#include "health.h"
 #include "metrics.h"
 #include "wish.h"
 
@@ -21,7 +22,8 @@ struct contend {
     const char *metadata;  /* on our znode; NULL: who we are */
     struct notify *notify; /* who is told how the wait goes; NULL: nobody */
     struct metrics metrics;
-    bool reloads; /* HUP is no end of the wait */
+    struct health *health; /* a wait ends when it is not good, with result ZKL_ECANCELED; NULL: nobody checks */
+    bool reloads;          /* HUP is no end of the wait */
     /* How it went. */
     int64_t begun_ms; /* CLOCK_MONOTONIC */
     zkl_session *session;
@@ -41,6 +43,10 @@ int contend_open(struct contend *contend);
 int contend_acquire(struct contend *contend);
 /* Waits, out of the queue; a signal ends that. */
 int contend_pause(struct contend *contend, int64_t pause_ms);
+/* The same until this host is healthy. */
+int contend_await_health(struct contend *contend);
+/* No check says otherwise. */
+bool contend_is_healthy(struct contend *contend);
 
 /* Forgets how it went, before another contend_acquire. */
 void contend_begin(struct contend *contend);

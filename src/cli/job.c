@@ -59,6 +59,9 @@ static void lend_terminal(struct job *job)
 
 bool job_prepare(struct job *job, const char *path)
 {
+    if (!hook_open(&job->hook, path, job->cli->servers)) {
+        return false;
+    }
     job->keeper_command = (struct keeper_command){.argv = job->command,
                                                   .path = path,
                                                   .servers = job->cli->servers,
@@ -96,7 +99,7 @@ int job_fit(struct job *job, struct contend *contend)
 
 void job_begin(struct job *job)
 {
-    job->ran = job->lost = job->proved = job->told = job->over = job->wants_terminal = false;
+    job->ran = job->lost = job->proved = job->unhealthy = job->told = job->over = job->wants_terminal = false;
     job->lends_terminal = job->keeper_command.terminal;
     job->status = job->code = 0;
     job->group = 0;
@@ -109,7 +112,9 @@ static int64_t refresh_lease(struct job *job)
 {
     int64_t now = clock_ns(CLOCK_BOOTTIME);
     int64_t left_ms = wish_remaining_ms(&job->contend->wish);
-    if (wish_state(&job->contend->wish) == ZKL_STATE_LOST) {
+    zkl_state state = wish_state(&job->contend->wish);
+    hook_follow(&job->hook, state);
+    if (state == ZKL_STATE_LOST) {
         keeper_lost(&job->keeper);
     } else if (left_ms > 0) {
         job->lease_end_ns = now + left_ms * NS_PER_MS;
@@ -125,7 +130,9 @@ static int64_t refresh_lease(struct job *job)
 static void on_stopping(const struct job *job, enum keeper_cause cause)
 {
     int64_t left_ms = wish_remaining_ms(&job->contend->wish);
-    if (cause == KEEPER_BY_ORDER) {
+    if (cause == KEEPER_BY_ORDER && job->unhealthy) {
+        cli_error("\"%s\": --health failed: stopping %s", job->contend->name, job->name);
+    } else if (cause == KEEPER_BY_ORDER) {
         cli_error("\"%s\": %s ran for %.1f s (--max-run): stopping it", job->contend->name, job->name,
                   (double)job->max_run_ms / 1000);
     } else if (left_ms > 0) {
@@ -238,6 +245,9 @@ static void on_time(struct job *job)
     int64_t now = clock_ms(CLOCK_MONOTONIC);
     lend_terminal(job);
     metrics_look(&job->contend->metrics, job->contend->session);
+    if (!job->unhealthy && !contend_is_healthy(job->contend)) {
+        job->unhealthy = keeper_stop(&job->keeper);
+    }
     if (now >= job->stop_ms && keeper_stop(&job->keeper)) {
         job->stop_ms = NEVER;
     }
@@ -318,18 +328,21 @@ static void give_back(struct job *job)
 
 int job_run(struct job *job)
 {
+    hook_granted(&job->hook, job->contend->node, job->contend->grant.token);
     if (wait_for_room(job)) {
         watch(job);
     }
     int code = job->before_release ? job->before_release(job) : CLI_GO_ON;
     job->code = code == CLI_GO_ON ? job->code : code;
     give_back(job);
+    hook_ended(&job->hook, job->lost);
     return job->code;
 }
 
 void job_close(struct job *job)
 {
     keeper_close(&job->keeper);
+    hook_close(&job->hook);
     if (job->terminal >= 0) {
         close(job->terminal);
     }

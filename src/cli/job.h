@@ -3,6 +3,7 @@
 #define CLI_JOB_H
 
 #include "contend.h"
+#include "hook.h"
 #include "keeper.h"
 
 #define JOB_UNSET (-1)
@@ -15,17 +16,19 @@ struct job {
     int64_t grace_ms;   /* JOB_UNSET: half of what the lease leaves */
     int64_t max_run_ms; /* JOB_UNSET: no limit */
     bool again;         /* job_run may be called more than once */
+    struct hook hook;
     /* Called when CMD is over, before the lock is given back: CLI_GO_ON, or the exit code instead. NULL: nothing to do. */
     int (*before_release)(struct job *job);
     void *owner;
     /* How it went. */
     bool ran;
     bool lost;
-    bool proved; /* by before_release: the servers said, after CMD's end, that the lock was still ours */
-    bool told;   /* TERM, INT or QUIT came for it, through us */
-    bool unkept; /* the keeper is dead: nothing can be run any more */
-    int status;  /* CMD's wait status, if it ran */
-    int code;    /* exit code */
+    bool proved;    /* by before_release: the servers said, after CMD's end, that the lock was still ours */
+    bool unhealthy; /* CMD was stopped for the health of this host */
+    bool told;      /* TERM, INT or QUIT came for it, through us */
+    bool unkept;    /* the keeper is dead: nothing can be run any more */
+    int status;     /* CMD's wait status, if it ran */
+    int code;       /* exit code */
     /* Its own. */
     struct contend *contend;
     struct keeper keeper;

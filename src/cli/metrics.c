@@ -13,8 +13,8 @@
 
 #define EVERY_MS 10000
 
-/* The text, malloced; it may grow between the two calls. NULL without memory. */
-static char *make_text(zkl_session *session, const char *name)
+/* It may grow between the two calls. */
+char *metrics_text(zkl_session *session, const char *name)
 {
     char *text = NULL;
     int64_t room = 0;
@@ -42,7 +42,7 @@ bool metrics_write(struct metrics *metrics, zkl_session *session)
         return true;
     }
     metrics->next_ms = clock_ms(CLOCK_MONOTONIC) + EVERY_MS;
-    char *text = make_text(session, metrics->name);
+    char *text = metrics_text(session, metrics->name);
     bool written = text && newfile_write(metrics->file, text);
     if (!written && !metrics->failed) {
         cli_error("--metrics %s: %s", metrics->file, newfile_reason());

@@ -11,6 +11,8 @@ struct metrics {
     bool failed;      /* which was said */
 };
 
+/* What the session counts, as text for Prometheus: malloced. NULL without memory. */
+char *metrics_text(zkl_session *session, const char *name);
 /* Writes the file anew, whole or not at all. False when it could not; why is said the first time. */
 bool metrics_write(struct metrics *metrics, zkl_session *session);
 /* The same when it is time to. */

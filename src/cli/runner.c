@@ -37,6 +37,9 @@ bool runner_take(struct runner *runner, int option, const char *value, bool *tak
     case RUNNER_REPORT:
         runner->report_file = value;
         return true;
+    case RUNNER_HOOK:
+        runner->job.hook.program = value;
+        return true;
     case RUNNER_METRICS:
         runner->contend.metrics.file = value;
         return true;
@@ -187,6 +190,9 @@ static int prepare_and_run(struct runner *runner)
     code = contend_open(&runner->contend);
     if (code == CLI_GO_ON) {
         code = queue_and_run_all(runner);
+    }
+    if (runner->closing) {
+        runner->closing(runner);
     }
     contend_close(&runner->contend);
     job_close(&runner->job);

@@ -17,6 +17,8 @@ struct runner {
     int (*ended)(struct runner *runner);
     /* After each grant, or the failure to get one, with the exit code it gave: CLI_GO_ON to queue again, or the exit code to end with. NULL: end. */
     int (*next)(struct runner *runner, int code);
+    /* Before the session is closed. NULL: nothing to do. */
+    void (*closing)(struct runner *runner);
     const char *skipped; /* outcome to be reported when `granted` ended it */
     /* From the options. */
     const char *shell; /* -c */
@@ -28,13 +30,15 @@ struct runner {
     int64_t ended_ms;
 };
 
-enum { RUNNER_GRACE = OPTION_FIRST_OWN, RUNNER_MAX_RUN, RUNNER_REPORT, RUNNER_METRICS, RUNNER_FIRST_OWN };
+enum { RUNNER_GRACE = OPTION_FIRST_OWN, RUNNER_MAX_RUN, RUNNER_REPORT, RUNNER_METRICS, RUNNER_HOOK, RUNNER_FIRST_OWN };
 
 #define OPTIONS_JOB                                                                                                 \
     OPTION_VALUE("grace", '\0', RUNNER_GRACE, "time between TERM and KILL (half of what the lease leaves)", "DUR"), \
         OPTION_VALUE("command", 'c', 'c', "run STRING with the shell, instead of CMD", "STRING"),                   \
         OPTION_VALUE("report", '\0', RUNNER_REPORT, "write what happened to FILE, as JSON", "FILE"),                \
-        OPTION_VALUE("metrics", '\0', RUNNER_METRICS, "keep FILE filled with counters, for Prometheus", "FILE")
+        OPTION_VALUE("metrics", '\0', RUNNER_METRICS, "keep FILE filled with counters, for Prometheus", "FILE"),    \
+        OPTION_VALUE("hook", '\0', RUNNER_HOOK, "run PROG when granted, in jeopardy, safe again, lost, released",   \
+                     "PROG")
 #define OPTIONS_RUNNER                                                                                            \
     OPTIONS_WAIT, OPTION_VALUE("max-run", '\0', RUNNER_MAX_RUN, "stop CMD when it has run for this long", "DUR"), \
         OPTIONS_JOB

@@ -85,6 +85,15 @@ done <<'TABLE'
 125|elect --backoff soon x true|'soon' is no duration
 125|elect --backoff 30d x true|'30d' is out of range
 125|elect -w 5s x true|unknown option
+125|elect --health '' x true|which command
+125|elect --health ./ok --every 1ms x true|'1ms' is out of range
+125|elect --health ./ok --every soon x true|'soon' is no duration
+125|elect --health ./ok --fails 0 x true|'0' is not a number from 1 to 1000
+125|elect --fails 2 x true|--health, which is missing
+125|elect --listen here x true|'here' is no address
+125|elect --listen 99999 x true|'99999' is no address
+125|elect --hook /nowhere x true|/nowhere: No such file
+125|run --hook '' x true|No such file
 125|once x true --slot 15m|which slots
 125|once x true -h|which slots
 125|release|which lock

@@ -1,0 +1,209 @@
+#!/bin/bash
+# zklock elect as a part of its host: --health, --listen, --hook.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_sandbox --tick 500ms sandbox
+
+zk() { zklock --tick 500ms --session-timeout 4s "$@"; }
+elect() { # NAME ARG...: zklock elect in the background
+    local name=$1
+    shift
+    background zklock --tick 500ms --session-timeout 4s elect "$@" 2>>"$work/$name.said"
+}
+# CMD of NAME: a line with its pid for each term, then it stays.
+stay() { echo "echo \$\$ >>$work/$1.terms; exec sleep 600"; }
+last_pid() { tail -n 1 "$work/$1.terms"; }
+
+# --- hooks ---------------------------------------------------------------------------------------------------------------
+hook() { # NAME BODY: an executable script
+    printf '#!/bin/sh\n%s\n' "$2" >"$work/$1.hook"
+    chmod +x "$work/$1.hook"
+}
+hook log "echo \"\$ZKLOCK_EVENT \$ZKLOCK_PATH \$ZKLOCK_TOKEN\" >>$work/events; echo printed; cat"
+events() { cut -d' ' -f1 "$work/events" | tr '\n' ' '; }
+code 0 zk run --hook "$work/log.hook" h -- sh -c 'echo "$ZKLOCK_TOKEN"'
+token=$(cat "$work/out")
+same "what a hook prints is not CMD's output" "$(wc -l <"$work/out")" 1
+await "two events" lines "$work/events" 2
+same "the events of a grant" "$(cat "$work/events")" "granted /locks/h $token
+released /locks/h $token"
+
+# A removal by hand is a loss; the hook hears of it though zklock has ended by then.
+rm "$work/events"
+zk run --hook "$work/log.hook" h -- sh -c "echo >>$work/h.up; exec sleep 600" 2>"$work/h.said" &
+pid=$!
+await "CMD" lines "$work/h.up" 1
+code 0 zklock release --force --yes h
+wait "$pid"
+same "exit code of a lost lock" $? 120
+await "its events" lines "$work/events" 2
+same "a loss" "$(events)" "granted lost "
+
+# The servers are silent: CMD is given a grace beyond the lease's last quarter, so that the hook hears of jeopardy first.
+rm "$work/events"
+rm "$work/h.up"
+zk run --grace 100ms --hook "$work/log.hook" h -- sh -c "echo >>$work/h.up; exec sleep 600" 2>"$work/h.said" &
+pid=$!
+await "CMD" lines "$work/h.up" 1
+kill -STOP "$ZKLOCK_SANDBOX_PIDS"
+await "jeopardy" grep -q '^jeopardy ' "$work/events"
+kill -CONT "$ZKLOCK_SANDBOX_PIDS"
+wait_end() { grep -qE '^(safe|lost) ' "$work/events"; }
+await "what came of it" wait_end
+kill -TERM "$pid"
+wait "$pid"
+
+# A hook that hangs delays nobody; one that fails is told; what cannot be executed is refused before anything is queued.
+mkfifo "$work/never"
+hook hangs "read -r line <$work/never"
+code 0 zk run --hook "$work/hangs.hook" h -- true
+exec 9<>"$work/never"
+echo >&9
+echo >&9
+hook fails 'exit 7'
+code 0 zk run --hook "$work/fails.hook" h -- true
+# What the hook's process says comes when zklock may have ended: it has the same standard error.
+await "a hook's failure" grep -q 'exit code 7 at released' "$work/err"
+code 125 zk run --hook "$work/nowhere" h -- true
+matches "no such hook" "$(cat "$work/err")" 'nowhere: No such file'
+touch "$work/plain"
+code 125 zk run --hook "$work/plain" h -- true
+matches "no program" "$(cat "$work/err")" 'plain: Permission denied'
+same "nobody queued" "$(queued h 0 && echo yes)" yes
+
+# --- health --------------------------------------------------------------------------------------------------------------
+# Not healthy at the start: stays out. Healthy: leads. Not healthy again: CMD is stopped, another one leads.
+check="test -e $work/healthy"
+elect a --health "$check" --every 100ms --fails 2 e bash -c "$(stay a)"
+a=$pid
+await "a to stay out" grep -q 'out of the queue until it succeeds' "$work/a.said"
+true_that "a is not queued" queued e 0
+touch "$work/healthy"
+await "a to lead" lines "$work/a.terms" 1
+elect b e bash -c "$(stay b)"
+b=$pid
+await "b to queue" queued e 2
+dead=$(last_pid a)
+rm "$work/healthy"
+await "b to lead" lines "$work/b.terms" 1
+true_that "a's CMD is dead" gone "$dead"
+matches "a says why" "$(cat "$work/a.said")" '"e": --health failed: stopping bash'
+await "a to be out of the queue" queued e 1
+# A waiter that is not healthy leaves the queue, and comes back.
+touch "$work/healthy"
+await "a to queue" queued e 2
+rm "$work/healthy"
+await "a to leave" queued e 1
+touch "$work/healthy"
+await "a to queue again" queued e 2
+kill -TERM "$b"
+wait "$b"
+await "a to lead again" lines "$work/a.terms" 2
+# A check that hangs has failed; its process group is killed.
+kill -TERM "$a"
+wait "$a"
+same "exit code after TERM" $? 143
+elect c --health "echo \$\$ >>$work/c.checks; test ! -e $work/hang || exec sleep 600" --every 200ms --fails 1 e bash -c "$(stay c)"
+c=$pid
+await "c to lead" lines "$work/c.terms" 1
+touch "$work/hang"
+await "c to be stopped" gone "$(last_pid c)"
+rm "$work/hang"
+await "c to lead again" lines "$work/c.terms" 2
+true_that "no check is left" all_gone <(sed '$d' "$work/c.checks")
+# Whoever kills the process that checks learns nothing of the host any more: it ends, by name.
+checker=$(pgrep -P "$c" zklock-health)
+kill -KILL "$checker"
+wait "$c"
+same "exit code without a checker" $? 125
+matches "it says why" "$(cat "$work/c.said")" 'the process that runs --health was killed'
+code 125 zk elect --every 1s e true
+matches "an option too many" "$(cat "$work/err")" '--health, which is missing'
+
+# --- HTTP ----------------------------------------------------------------------------------------------------------------
+port_of() { sed -n 's/.*listening on port //p' "$work/$1.said"; }
+has_port() { [ -n "$(port_of "$1")" ]; }
+get() { # NAME METHOD URL: "STATUS BODY"
+    python3 -c '
+import http.client, sys
+c = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=60)
+c.request(sys.argv[2], sys.argv[3], body="x" * int(sys.argv[4]))
+r = c.getresponse()
+print(r.status, r.read().decode())' "$(port_of "$1")" "$2" "$3" "${4:-0}"
+}
+answers() { get "$1" GET "$2" | grep -qE -- "$3"; }
+elect l --listen 0 --value 'host "l"' w bash -c "$(stay l)"
+l=$pid
+await "l to lead" lines "$work/l.terms" 1
+elect m --listen 127.0.0.1:0 w bash -c "$(stay m)"
+m=$pid
+await "m to listen" has_port m
+await "m to queue" queued w 2
+await "l to be known to m" answers m /leader 'host ..l'
+matches "the leader" "$(get l GET /leader)" '^200 .*"leads":true,"token":[1-9][0-9]*,"remaining_ms":[1-9]'
+matches "the other one" "$(get m GET /leader)" '^503 .*"leads":false,"token":0,"remaining_ms":0,"known":true,"leader":\{'
+matches "health of the leader" "$(get l GET /healthz)" '^200 .*"state":"leading"'
+matches "health of the other one" "$(get m GET /healthz)" '^200 .*"state":"queued"'
+matches "metrics" "$(get m GET /metrics)" '^200 # HELP zklock_'
+matches "HEAD" "$(get m HEAD /healthz)" '^200 $'
+matches "another path" "$(get m GET /)" '^404 .*/healthz, /leader and /metrics'
+matches "another method" "$(get m POST /leader 100000)" '^405 .*GET and HEAD'
+# The servers are silent for longer than the lease: nobody leads, and both say so, l by its own clock.
+kill -STOP "$ZKLOCK_SANDBOX_PIDS"
+await "l to lead no more" answers l /leader '^503 '
+await "m to be cut off" answers m /healthz '^503 .*"connected":false'
+kill -CONT "$ZKLOCK_SANDBOX_PIDS"
+either_leads() { answers l /leader '^200 ' || answers m /leader '^200 '; }
+await "somebody to lead" either_leads
+# Bad addresses; a port that is taken.
+for bad in '' x 70000 1.2.3:80 localhost:80 '[::1:80'; do
+    code 125 zk elect --listen "$bad" w true
+done
+code 125 zk elect --listen "$(port_of l)" w true
+matches "a port that is taken" "$(cat "$work/err")" 'Address already in use'
+kill -TERM "$l" "$m"
+wait "$l" "$m"
+
+# 10,000 requests, 1,000 connections that say nothing, half a request, no request at all: the holder sends as many heartbeats
+# as another one that nobody asks in the same time.
+elect n --listen 0 x bash -c "$(stay n)"
+n=$pid
+elect q --listen 0 y bash -c "$(stay q)"
+q=$pid
+await "n to lead" lines "$work/n.terms" 1
+await "q to lead" lines "$work/q.terms" 1
+ulimit -Sn "$(ulimit -Hn)"
+matches "a thousand clients" "$(python3 - "$(port_of n)" "$(port_of q)" <<'PYTHON'
+import re, socket, sys
+noisy, quiet = int(sys.argv[1]), int(sys.argv[2])
+def connect(port):
+    return socket.create_connection(("127.0.0.1", port), timeout=60)
+def ask(port, path):
+    s = connect(port)
+    s.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    text = b""
+    while True:
+        part = s.recv(65536)
+        if not part:
+            return text.decode()
+        text += part
+def count(port, name):
+    return int(re.search(rf"^zklock_{name}_total\S* (\d+)", ask(port, b"/metrics"), re.M).group(1))
+before = [count(port, "heartbeats") for port in (noisy, quiet)]
+idle = [connect(noisy) for _ in range(1000)]
+for s in idle[:300]:
+    s.sendall(b"GET /leader HT")
+for s in idle[300:400]:
+    s.sendall(b"\x16\x03\x01\x00\xff" * 100)
+for i in range(10000):
+    assert " 200 " in ask(noisy, b"/leader"), i
+while count(quiet, "heartbeats") - before[1] < 10:
+    ask(noisy, b"/healthz")
+sent = [count(port, "heartbeats") - old for port, old in zip((noisy, quiet), before)]
+losses = [count(port, "losses") for port in (noisy, quiet)]
+print("heartbeats", "as many" if sent[0] >= 0.8 * sent[1] - 1 else sent, "losses", losses)
+PYTHON
+)" '^heartbeats as many losses \[0, 0\]$'
+kill -TERM "$n" "$q"
+wait "$n"
+same "exit code of the one with many clients" $? 143
