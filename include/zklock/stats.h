@@ -58,6 +58,7 @@ typedef struct zkl_stats {
     uint64_t watches;      /* events that a watch told */
     int64_t
         lease_slack_min_us; /* least that was left of a holder's lease when it was renewed; 0: one ran out; -1: none was renewed */
+    zkl_histogram slack; /* what was left of a holder's lease, at each renewal and each end */
 } zkl_stats;
 
 #define ZKL_STATS_INIT            \

@@ -125,7 +125,7 @@ static enum MHD_Result reply_health(struct http *http, struct MHD_Connection *co
 
 static enum MHD_Result reply_metrics(struct http *http, struct MHD_Connection *connection)
 {
-    char *text = metrics_text(http->contend->session, http->contend->name);
+    char *text = metrics_text(&http->contend->metrics, http->contend->session);
     return text ? reply(connection, MHD_HTTP_OK, "text/plain; version=0.0.4", text)
                 : reply_error(connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
 }

@@ -322,6 +322,7 @@ static void give_back(struct job *job)
         cli_error("\"%s\": %s", job->contend->name, job->contend->error.text);
     }
     if (job->lost) {
+        atomic_fetch_add(&job->contend->metrics.stops, 1);
         job->code = EXIT_LOST;
     }
 }

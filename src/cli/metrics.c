@@ -13,26 +13,42 @@
 
 #define EVERY_MS 10000
 
+/* CMD is stopped while there is lease left, so the session counts a release where the job met a loss. */
+static int put_stops(char *out, size_t size, const struct metrics *metrics, const char *text)
+{
+    /* The session's own label, as it stands in the first sample. */
+    const char *sample = strstr(text, "\nzklock_connected");
+    const char *label = sample ? strchr(sample, '{') : NULL;
+    const char *end = label ? strstr(label, "} ") : NULL;
+    int length = end ? (int)(end + 1 - label) : 0;
+    return snprintf(
+        out, size,
+        "# HELP zklock_command_stops_total Runs of CMD that were stopped since the lock was lost, or about to be.\n"
+        "# TYPE zklock_command_stops_total counter\nzklock_command_stops_total%.*s %u\n",
+        length, length ? label : "", atomic_load(&metrics->stops));
+}
+
 /* It may grow between the two calls. */
-char *metrics_text(zkl_session *session, const char *name)
+char *metrics_text(const struct metrics *metrics, zkl_session *session)
 {
     char *text = NULL;
     int64_t room = 0;
     int64_t length = 0;
     do {
-        room = length + 4096;
+        room = 2 * length + 8192; /* the stops repeat the label */
         char *larger = realloc(text, (size_t)room);
         if (!larger) {
             break;
         }
         text = larger;
-        length = zkl_stats_write_prometheus(session, name, text, (size_t)room);
-    } while (length >= room);
-    if (length < 0 || length >= room) {
+        length = zkl_stats_write_prometheus(session, metrics->name, text, (size_t)room / 2);
+    } while (length >= room / 2);
+    if (length < 0 || length >= room / 2) {
         free(text);
         errno = ENOMEM;
         return NULL;
     }
+    put_stops(text + length, (size_t)(room - length), metrics, text);
     return text;
 }
 
@@ -42,7 +58,7 @@ bool metrics_write(struct metrics *metrics, zkl_session *session)
         return true;
     }
     metrics->next_ms = clock_ms(CLOCK_MONOTONIC) + EVERY_MS;
-    char *text = metrics_text(session, metrics->name);
+    char *text = metrics_text(metrics, session);
     bool written = text && newfile_write(metrics->file, text);
     if (!written && !metrics->failed) {
         cli_error("--metrics %s: %s", metrics->file, newfile_reason());

@@ -2,6 +2,8 @@
 #include "options.h"
 #include "stats.h"
 
+#include <zklock/version.h>
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -184,13 +186,13 @@ size_t zkl__stats_prometheus(const struct zkl__stats *stats, bool connected, con
     put_histogram(&text, "wait_seconds", "From acquire to grant.", &all->wait);
     put_histogram(&text, "hold_seconds", "From grant to release or loss.", &all->hold);
     put_histogram(&text, "request_seconds", "From a request to its answer.", &all->request);
-    if (all->lease_slack_min_us >= 0) {
-        put_head(&text, "lease_slack_min_seconds", "gauge", "Least that was left of a lease when it was renewed.");
-        put_name(&text, "lease_slack_min_seconds", "", "");
-        put_seconds(&text, (uint64_t)all->lease_slack_min_us);
-    }
+    put_histogram(&text, "lease_slack_seconds", "What was left of a holder's lease when it was renewed or ended.",
+                  &all->slack);
     for (size_t i = 0; i < COUNT(contender_metrics); i++) {
         put_paths(&text, &contender_metrics[i], stats);
     }
+    put_head(&text, "build_info", "gauge", "1; the label is the library's version.");
+    put_name(&text, "build_info", "", "version=\"" ZKL_VERSION "\"");
+    put(&text, "1\n");
     return text.length;
 }

@@ -66,6 +66,7 @@ void zkl__histogram_add(zkl_histogram *histogram, int64_t ns)
 void zkl__stats_slack(struct zkl__stats *stats, int64_t left)
 {
     int64_t us = (int64_t)microseconds(left);
+    zkl__histogram_add(&stats->all.slack, left);
     if (stats->all.lease_slack_min_us < 0 || us < stats->all.lease_slack_min_us) {
         stats->all.lease_slack_min_us = us;
     }

@@ -12,22 +12,23 @@ static _Atomic(struct zkl__store *) slots[LOG_SLOTS];
 static atomic_bool muted[LOG_SLOTS];   /* the slot is taken, its store closed */
 static atomic_uint logging[LOG_SLOTS]; /* threads that are at it */
 
-/* "2026-01-31 12:00:00,000:123(0x7f):ZOO_WARN@function@123: words" */
+/* "2026-01-31 12:00:00,000:123(0x7f):ZOO_WARN@function@123: words". The client library calls every lost connection an error and
+ * reports its connecting as information: one level lower than it says, so that an alarm on errors rings for losses alone. */
 static zkl_log_level level_of(const char *line)
 {
     static const struct {
         const char *mark;
         zkl_log_level level;
-    } marks[] = {{":ZOO_ERROR@", ZKL_LOG_ERROR},
-                 {":ZOO_WARN@", ZKL_LOG_WARN},
-                 {":ZOO_INFO@", ZKL_LOG_INFO},
+    } marks[] = {{":ZOO_ERROR@", ZKL_LOG_WARN},
+                 {":ZOO_WARN@", ZKL_LOG_INFO},
+                 {":ZOO_INFO@", ZKL_LOG_DEBUG},
                  {":ZOO_DEBUG@", ZKL_LOG_DEBUG}};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         if (strstr(line, marks[i].mark)) {
             return marks[i].level;
         }
     }
-    return ZKL_LOG_INFO;
+    return ZKL_LOG_DEBUG;
 }
 
 static const char *words_of(const char *line)

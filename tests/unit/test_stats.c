@@ -49,6 +49,9 @@ static void test_a_grant(void)
     CU_ASSERT_EQUAL(all()->request.count, all()->requests);
     CU_ASSERT(all()->lease_slack_min_us > 0);
     CU_ASSERT(all()->lease_slack_min_us < s.timeout / 1000);
+    CU_ASSERT(all()->slack.count > 0);
+    CU_ASSERT(all()->slack.count <= all()->requests);
+    CU_ASSERT_EQUAL(all()->slack.buckets[0], 0); /* no lease was near its end */
     script_deinit(&s);
 }
 
@@ -106,6 +109,7 @@ static void test_losses(void)
     CU_ASSERT_EQUAL(you.lost, 1);
     CU_ASSERT_EQUAL(sums()->losses, 2);
     CU_ASSERT_EQUAL(all()->lease_slack_min_us, 0);
+    CU_ASSERT_EQUAL(all()->slack.buckets[0], 1); /* the lease that ran out */
     CU_ASSERT_EQUAL(sums()->held, 0);
     script_deinit(&s);
 }
@@ -308,12 +312,16 @@ static void test_prometheus_of_counts(void)
     zkl__stats_init(&stats);
     CU_ASSERT(zkl__stats_prometheus(&stats, false, NULL, text, sizeof text) < sizeof text);
     CU_ASSERT(has_line("zklock_connected 0"));
-    CU_ASSERT_PTR_NULL(strstr(text, "lease_slack"));
+    CU_ASSERT(has_line("zklock_lease_slack_seconds_count 0"));
+    CU_ASSERT(has_line("zklock_build_info{version=\"" ZKL_VERSION "\"} 1"));
     zkl__stats_slack(&stats, 2500 * MS);
     zkl__stats_slack(&stats, 1250 * MS);
     zkl__stats_slack(&stats, 7000 * MS);
     CU_ASSERT(zkl__stats_prometheus(&stats, true, NULL, text, sizeof text) < sizeof text);
-    CU_ASSERT(has_line("zklock_lease_slack_min_seconds 1.250000"));
+    CU_ASSERT(has_line("zklock_lease_slack_seconds_bucket{le=\"1.048576\"} 0"));
+    CU_ASSERT(has_line("zklock_lease_slack_seconds_bucket{le=\"2.097152\"} 1"));
+    CU_ASSERT(has_line("zklock_lease_slack_seconds_bucket{le=\"8.388608\"} 3"));
+    CU_ASSERT(has_line("zklock_lease_slack_seconds_sum 10.750000"));
     check_form();
     char name[5000];
     memset(name, '\\', sizeof name - 1);
