@@ -69,8 +69,8 @@ ZKL_API void zkl_paths_free(zkl_paths *paths);
  * token 0 (of an entry that may not be read): whatever has the name. For a semaphore, path is its "leases" or its "locks".
  *
  * This breaks a holder's lock by force, and is the one exception from mutual exclusion: the next one may be granted at once, while the
- * removed holder learns of it with its next heartbeat only (a twelfth of the session timeout for each lock that its session
- * holds; Curator and kazoo do not look at all), and what it does meanwhile is not protected. Tokens still rise: a resource
+ * removed holder learns of it within one heartbeat only (a twelfth of the session timeout; docs/lease.md says for how many locks of a
+ * session; Curator and kazoo do not look at all), and what it does meanwhile is not protected. Tokens still rise: a resource
  * that refuses older ones is safe. A holder of this library is told LOST; a waiter queues again the next time it looks at the queue.
  *
  * Needs the permission DELETE on path. Waits timeout_ms at most. From any thread, from a callback too. ZKL_OK: it is gone.

@@ -233,6 +233,8 @@ void zkl__contender_grant(struct zkl__contender *c, const struct zkl__contender_
     if (c->unlisted) {
         zkl__contender_look_later(c, ev);
     }
+    c->guards = false;
+    c->guard_at = zkl__core_guard_at(c->core);
     c->hold_until = c->config.max_hold > 0 ? ev->now + c->config.max_hold : INT64_MAX;
     zkl__contender_tell(out, ev->now, ZKL__GRANTED, ZKL_OK, 0, "granted");
     out->outcome.token = c->czxid;
@@ -334,6 +336,10 @@ static void on_time(struct zkl__contender *c, const struct zkl__contender_event 
 {
     if (c->retry_at && c->retry_at <= ev->now) {
         c->retry_at = 0;
+    }
+    if (c->state == ZKL__HELD && c->guard_at && c->guard_at <= ev->now) {
+        c->guard_at = 0;
+        c->guards = true;
     }
     if (zkl__contender_waits(c) && c->deadline <= ev->now) {
         zkl__contender_fail(c, ev, out, ZKL_ETIMEOUT, 0,
@@ -510,6 +516,7 @@ int64_t zkl__contender_wake(const struct zkl__contender *c)
     } else if (c->state == ZKL__HELD) {
         wake = c->hold_until < wake ? c->hold_until : wake;
         wake = c->look_at && c->look_at < wake ? c->look_at : wake;
+        wake = c->guard_at && c->guard_at < wake ? c->guard_at : wake;
     } else if (c->state == ZKL__LOST && !c->discard) {
         wake = c->hold_until < wake ? c->hold_until : wake;
     }

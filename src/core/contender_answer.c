@@ -323,6 +323,11 @@ static void on_own_watched_held(struct zkl__contender *c, const struct zkl__cont
         }
     } else if (reply->rc == ZKL__RC_NONODE) {
         zkl__contender_node_removed(c, ev, out);
+    } else if (!c->config.revocable && reply->rc != ZKL__RC_NOTAPPLIED && reply->rc != ZKL__RC_UNKNOWN) {
+        c->guards = false; /* it may not be read, or too much is watched: the heartbeats go round */
+        zkl__contender_stop_own_watch(c, out);
+        zkl__core_trace(c->core, c, "our node is not watched (%s): a removal by hand is noticed by a heartbeat on it",
+                        zkl__rc_name(reply->rc));
     } else if (reply->rc != ZKL__RC_UNKNOWN) {
         zkl__contender_put_off(c, ev->now);
     }

@@ -320,7 +320,7 @@ void zkl__contender_advance(struct zkl__contender *c, const struct zkl__contende
         advance_removal(c, ev, out);
     } else if (c->state == ZKL__HELD) {
         advance_swap(c, out);
-        if (c->config.revocable) {
+        if ((c->config.revocable || c->guards) && !c->swap[0]) {
             watch_own_node(c, out);
         }
     }

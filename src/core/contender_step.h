@@ -155,12 +155,14 @@ struct zkl__contender {
      * Who may create nodes in the queue could still lie, with a node and an identity of its own: so who still holds after a heartbeat looks
      * once at a list, as it would have noticed by then if somebody had removed its node. In a session with credentials, which has no
      * seal and whose queues are mostly its own kind's, nobody is believed. */
-    bool sealed;     /* our node */
-    bool believed;   /* the blocker, if it announces its release */
-    bool unlisted;   /* granted, or about to be, on the word of the blocker: no list has shown us first */
-    bool waited;     /* for somebody: others may well be waiting for us */
-    bool announce;   /* our node's delete */
-    int64_t look_at; /* when to ask for a list that does; 0: no need, or it is under way */
+    bool sealed;      /* our node */
+    bool believed;    /* the blocker, if it announces its release */
+    bool unlisted;    /* granted, or about to be, on the word of the blocker: no list has shown us first */
+    bool waited;      /* for somebody: others may well be waiting for us */
+    bool announce;    /* our node's delete */
+    int64_t guard_at; /* when to begin to watch our own node; 0: it is watched, or not to be */
+    bool guards;      /* it is: so that a removal by hand is observed at once, however many the session holds */
+    int64_t look_at;  /* when to ask for a list that does; 0: no need, or it is under way */
 
     /* held */
     int64_t hold_until;
@@ -226,6 +228,8 @@ int zkl__core_send(struct zkl__core *core, struct zkl__contender *contender, str
 const zkl_heap *zkl__core_heap(const struct zkl__core *core);
 /* Connected, and with a lease to grant on; at this time. */
 bool zkl__core_grants(const struct zkl__core *core, int64_t *now);
+/* When a holder of now is to begin to watch its own node: after its first heartbeat, and not many at once. */
+int64_t zkl__core_guard_at(struct zkl__core *core);
 /* The access list of sealed nodes. */
 const zkl_acl *zkl__core_seal(const struct zkl__core *core);
 /* Whether nodes may be sealed from now on; off: the servers do not take the list, or not our identity. */

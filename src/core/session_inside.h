@@ -25,6 +25,7 @@ struct zkl__core {
     bool jeopardy;
     int64_t beat_at;  /* next heartbeat, while somebody proves or holds */
     int64_t roles_at; /* when to read the servers' roles; INT64_MAX: read, or being read, or not wanted */
+    int64_t guard_at; /* of the last one that began, or will begin, to watch its own node */
     int64_t proof_at; /* next sync, unless something that proves as much is sent before */
     int beats_under_way;
 

@@ -96,6 +96,17 @@ bool zkl__core_grants(const struct zkl__core *core, int64_t *now)
     return core->connected && zkl__core_leased(core);
 }
 
+#define GUARDS_MOST 4096 /* that begin in one heartbeat */
+#define GUARD_SLOTS 64   /* moments in one heartbeat at which they do */
+
+int64_t zkl__core_guard_at(struct zkl__core *core)
+{
+    int64_t heartbeat = zkl__lease_heartbeat(core->timeout), slot = heartbeat / GUARD_SLOTS + 1;
+    int64_t next = core->guard_at + heartbeat / GUARDS_MOST + 1, least = core->now + heartbeat;
+    core->guard_at = next > least ? next : least;
+    return (core->guard_at / slot + 1) * slot;
+}
+
 static void beat(struct zkl__core *core)
 {
     struct zkl__contender *c = core->holders;

@@ -459,17 +459,20 @@ static void test_time(void)
     lock = lock_at(others, "/cost/lock");
     lock_queue();
     long held = count_all(holder), beats = proxy_count(holder, PROXY_OP_MULTI), waited = count_all(other);
+    long guards = proxy_count(holder, PROXY_OP_GET);
     long written = proxy_count(other, PROXY_OP_MULTI) + proxy_count(other, PROXY_OP_CREATE);
     int64_t began = now_ms();
     poll(NULL, 0, SHORT);
     long late = (long)((now_ms() - began - SHORT) * 12 / SHORT); /* twelfths, on a busy machine */
     held = count_all(holder) - held;
     beats = proxy_count(holder, PROXY_OP_MULTI) - beats;
+    guards = proxy_count(holder, PROXY_OP_GET) - guards;
     waited = count_all(other) - waited;
     written = proxy_count(other, PROXY_OP_MULTI) + proxy_count(other, PROXY_OP_CREATE) - written;
     printf("\n    in a session timeout: held %ld requests, %ld heartbeats; waited %ld requests, %ld writes\n", held,
            beats, waited, written);
     CU_ASSERT(beats <= 12 + 1 + late && held <= 12 + 2 + late);
+    CU_ASSERT_EQUAL(guards, 1); /* once in a hold that outlasts its first heartbeat: a watch on our own node */
     CU_ASSERT(waited <= 4 + 1 + late && written == 0);
     hand_over_and_free();
     zkl_session_close(holders, SOON);

@@ -40,6 +40,61 @@ static void test_removed_while_held(void)
     close_one(session);
 }
 
+#define MANY 2000
+#define REMOVED 100
+#define BEAT (TIMEOUT / 12)
+
+static void held_too(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    (void)lock;
+    (void)grant;
+    (void)err;
+    atomic_fetch_add((atomic_int *)payload, code == ZKL_OK ? 1 : MANY + 1);
+}
+
+/* ms until the lock is not held any more, from when its node was removed by hand. */
+static int64_t removed_for(zkl_lock *lock)
+{
+    int64_t began = now_ms();
+    remove_node_of(lock);
+    while (zkl_lock_is_held(lock) && look_again(began + SOON)) {
+    }
+    return zkl_lock_is_held(lock) ? SOON : now_ms() - began;
+}
+
+/* One session holds so many that a heartbeat on each of them would take minutes. Any of them is removed: that is observed within a heartbeat
+ * or so, and not by the round of the heartbeats. */
+static void test_removed_among_many(void)
+{
+    static zkl_lock *locks[MANY];
+    zkl_session *session = open_one();
+    atomic_int held = 0;
+    int in_time = 0;
+    int64_t worst = 0, end = now_ms() + SOON;
+    for (int i = 0; i < MANY; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "/many%d", i);
+        locks[i] = contest_lock(session, path, NULL);
+        CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire_async(locks[i], SOON, held_too, &held, NULL), ZKL_OK);
+    }
+    while (atomic_load(&held) < MANY && look_again(end)) {
+    }
+    CU_ASSERT_EQUAL_FATAL(atomic_load(&held), MANY);
+    for (int i = 0; i < REMOVED; i++) {
+        int64_t took = removed_for(locks[(i * 377) % MANY]);
+        worst = took > worst ? took : worst;
+        in_time += took <= 2 * BEAT;
+    }
+    printf("%d of %d observed within two heartbeats, the slowest in %lld ms, a heartbeat is %d ms; ", in_time, REMOVED,
+           (long long)worst, BEAT);
+    CU_ASSERT(worst < (int64_t)MANY * BEAT / 20); /* a twentieth of the round; and before SOON */
+    CU_ASSERT(worst < SOON);
+    for (int i = 0; i < MANY; i++) {
+        zkl_lock_free(locks[i]);
+    }
+    close_one(session);
+}
+
 /* Of three, the second's node is removed: the third goes on waiting for the first, and the second queues behind it. */
 static void test_removed_while_waiting(void)
 {
@@ -191,6 +246,6 @@ static void test_reconnect_while_held(void)
     close_behind(session, proxy);
 }
 
-TESTS_ON_ONE_SERVER("lock lost", T(test_removed_while_held), T(test_removed_while_waiting),
+TESTS_ON_ONE_SERVER("lock lost", T(test_removed_while_held), T(test_removed_among_many), T(test_removed_while_waiting),
                     T(test_removed_while_waiting_fails_by_option), T(test_expiry_while_held),
                     T(test_expiry_while_waiting), T(test_reconnect_while_held))

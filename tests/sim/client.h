@@ -90,6 +90,7 @@ struct sim_attempt {
     int64_t deadline;                 /* local */
     int64_t started, granted;         /* true time */
     int64_t token;
+    int64_t gone_since; /* true time at which its node was first seen to be gone by an operator's hand; 0: not */
     bool jeopardy;
     bool lapsed; /* the lease was seen to have ended */
     bool canceled;

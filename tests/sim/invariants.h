@@ -7,7 +7,8 @@
  *  mark        who is granted after a marked holder's crash is told; nobody is told of a crash that was none
  *  final       a grant whose lease has ended never comes back
  *  told        a core that holds wakes up by the end of its lease; after that nobody believes to hold
- *  removed     a holder whose node an operator deletes is told so within a heartbeat of each lock of its session
+ *  removed     a holder whose node an operator deletes is told so within a heartbeat of each lock of its session; where nothing but
+ *              operators disturbs, within one heartbeat (`told`)
  *  max-hold    a node is gone once its holder has held it for max_hold
  *  jeopardy    told exactly while no server is connected, or little of the lease is left; and then that it is safe again
  *  healthy     on a network without faults nobody loses
