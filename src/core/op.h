@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "heap.h"
+
 #include <zklock/types.h>
 
 enum zkl__op_kind {
@@ -97,6 +99,9 @@ struct zkl__reply {
 
 /* A one-shot watch that fired. */
 enum zkl__watch_event { ZKL__WATCH_CREATED, ZKL__WATCH_CHANGED, ZKL__WATCH_DELETED, ZKL__WATCH_CHILDREN };
+
+/* The operation and all it points to but access lists, in one block. NULL: no memory. */
+struct zkl__op *zkl__op_copy(const zkl_heap *heap, const struct zkl__op *op);
 
 /* True for the server's own word, whatever it was. */
 static inline bool zkl__rc_answered(enum zkl__rc rc)

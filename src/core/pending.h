@@ -13,8 +13,10 @@ struct zkl__pending {
     struct zkl__contender *contender;
     struct zkl__request *request;
     int64_t sent;
-    int refused; /* why it was never sent, ZKL_OK when it was */
-    size_t next; /* in the chain it is in, index + 1 */
+    struct zkl__op *waiting; /* a copy, until there is room to send it; NULL: sent, or refused */
+    bool counted;            /* in the window */
+    int refused;             /* why it was never sent, ZKL_OK when it was */
+    size_t next;             /* in the chain it is in, index + 1 */
 };
 
 struct zkl__pendings {

@@ -7,8 +7,101 @@ static bool proves_much(enum zkl__op_kind kind)
            kind == ZKL__OP_MULTI || kind == ZKL__OP_SYNC;
 }
 
+static void refuse(struct zkl__core *core, struct zkl__pending *p, int code)
+{
+    p->refused = code;
+    p->next = core->refused;
+    core->refused = (size_t)(p - core->pendings.slots) + 1;
+    if (p->contender) {
+        p->contender->unsent |= 1u << p->role;
+    }
+}
+
+static void submit(struct zkl__core *core, struct zkl__pending *p, const struct zkl__op *op)
+{
+    p->sent = core->now;
+    int code = core->port.submit(core->port.ctx, zkl__pending_id(&core->pendings, p), op);
+    if (code != ZKL_OK) {
+        refuse(core, p, code);
+        return;
+    }
+    if (p->counted) {
+        zkl__window_sent(&core->window);
+    }
+    core->stats.all.requests++;
+    core->stats.all.heartbeats += p->role == ZKL__ROLE_BEAT;
+    if (proves_much(op->kind)) {
+        core->proof_at = core->now + zkl__lease_keepalive(core->lease.timeout, core->lease.hops);
+    }
+}
+
+/* --- waiting for room ----------------------------------------------------------------------------------------------- */
+
+static void wait_for_room(struct zkl__core *core, struct zkl__pending *p, const struct zkl__op *op)
+{
+    size_t at = (size_t)(p - core->pendings.slots) + 1;
+    p->waiting = zkl__op_copy(&core->config.heap, op);
+    if (!p->waiting) {
+        refuse(core, p, ZKL_ENOMEM);
+        return;
+    }
+    p->next = 0;
+    *(core->last_waiting ? &core->pendings.slots[core->last_waiting - 1].next : &core->first_waiting) = at;
+    core->last_waiting = at;
+}
+
+static struct zkl__pending *first_waiting(struct zkl__core *core, struct zkl__op **op)
+{
+    struct zkl__pending *p = &core->pendings.slots[core->first_waiting - 1];
+    core->first_waiting = p->next;
+    core->last_waiting = core->first_waiting ? core->last_waiting : 0;
+    *op = p->waiting;
+    p->waiting = NULL;
+    return p;
+}
+
+/* A place that is not wanted any more is not made. */
+static bool is_stale(const struct zkl__pending *p)
+{
+    return p->contender && p->role == ZKL__ROLE_CREATE && !zkl__contender_waits(p->contender);
+}
+
+/* In the order in which they were asked for. */
+static void send_waiting(struct zkl__core *core)
+{
+    while (core->first_waiting && core->connected && zkl__window_has_room(&core->window)) {
+        struct zkl__op *op;
+        struct zkl__pending *p = first_waiting(core, &op);
+        if (is_stale(p)) {
+            refuse(core, p, ZKL_ECONNECT);
+        } else {
+            submit(core, p, op);
+        }
+        zkl__free(&core->config.heap, op);
+    }
+}
+
+static void refuse_waiting(struct zkl__core *core)
+{
+    while (core->first_waiting) {
+        struct zkl__op *op;
+        refuse(core, first_waiting(core, &op), ZKL_ECONNECT);
+        zkl__free(&core->config.heap, op);
+    }
+}
+
+void zkl__core_drop_waiting(struct zkl__core *core)
+{
+    while (core->first_waiting) {
+        struct zkl__op *op;
+        (void)first_waiting(core, &op);
+        zkl__free(&core->config.heap, op);
+    }
+}
+
 /* Sends op for a contender, a request, or (neither) the session itself. What cannot be sent is answered before the step ends, so
- * that nobody is called back from inside its own call. ZKL_OK, or ZKL_ENOMEM: there will be no answer at all. */
+ * that nobody is called back from inside its own call. Heartbeats and keep-alives go before all that waits for room: none of it is about
+ * a node that they look at. ZKL_OK, or ZKL_ENOMEM: there will be no answer at all. */
 int zkl__core_send(struct zkl__core *core, struct zkl__contender *contender, struct zkl__request *request,
                    enum zkl__role role, const struct zkl__op *op)
 {
@@ -21,25 +114,19 @@ int zkl__core_send(struct zkl__core *core, struct zkl__contender *contender, str
     p->contender = contender;
     p->request = request;
     p->sent = core->now;
+    p->refused = ZKL_OK;
+    p->waiting = NULL;
+    p->counted = role != ZKL__ROLE_BEAT && (contender || request || op->kind != ZKL__OP_SYNC);
     if (contender) {
         contender->in_flight++;
         contender->listed_at = role == ZKL__ROLE_LIST ? core->now : contender->listed_at;
     }
-    bool full = core->config.ops_max && core->pendings.on_count > core->config.ops_max;
-    p->refused = !core->connected || full ? ZKL_ECONNECT
-                                          : core->port.submit(core->port.ctx, zkl__pending_id(&core->pendings, p), op);
-    if (p->refused != ZKL_OK) {
-        p->next = core->refused;
-        core->refused = (size_t)(p - core->pendings.slots) + 1;
-        if (contender) {
-            contender->unsent |= 1u << role;
-        }
-        return ZKL_OK;
-    }
-    core->stats.all.requests++;
-    core->stats.all.heartbeats += role == ZKL__ROLE_BEAT;
-    if (proves_much(op->kind)) {
-        core->proof_at = core->now + zkl__lease_keepalive(core->lease.timeout, core->lease.hops);
+    if (!core->connected) {
+        refuse(core, p, ZKL_ECONNECT);
+    } else if (p->counted && (core->first_waiting || !zkl__window_has_room(&core->window))) {
+        wait_for_room(core, p, op);
+    } else {
+        submit(core, p, op);
     }
     return ZKL_OK;
 }
@@ -86,6 +173,10 @@ void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p, const stru
 {
     struct zkl__pending was = *p;
     zkl__pending_drop(&core->pendings, p);
+    if (was.counted && was.refused == ZKL_OK) {
+        zkl__window_ended(&core->window, zkl__rc_answered(reply->rc), was.sent, core->now,
+                          zkl__lease_heartbeat(core->timeout));
+    }
     if (was.role == ZKL__ROLE_BEAT) {
         core->beats_under_way--;
     }
@@ -141,6 +232,7 @@ static bool settle_joint(struct zkl__core *core)
 
 void zkl__core_settle(struct zkl__core *core)
 {
+    send_waiting(core);
     answer_refused(core); /* first: who follows another asks whether its delete was sent */
     while (zkl__local_settle(core) || settle_joint(core)) {
         answer_refused(core);
@@ -150,6 +242,7 @@ void zkl__core_settle(struct zkl__core *core)
 void zkl__core_answer_unknown(struct zkl__core *core)
 {
     const struct zkl__reply reply = {.rc = ZKL__RC_UNKNOWN};
+    refuse_waiting(core);
     answer_refused(core);
     for (size_t i = 0; i < core->pendings.room; i++) {
         if (core->pendings.slots[i].on) {

@@ -11,6 +11,7 @@
 #include "stats.h"
 #include "timers.h"
 #include "watches.h"
+#include "window.h"
 
 struct zkl__core {
     struct zkl__core_config config;
@@ -30,6 +31,8 @@ struct zkl__core {
     int beats_under_way;
 
     struct zkl__pendings pendings;
+    struct zkl__window window;
+    size_t first_waiting, last_waiting; /* chain of operations that wait for room, index + 1 */
     size_t refused; /* chain of operations to be answered as unsent before the step ends, index + 1 */
 
     struct zkl__contender *contenders;
@@ -66,6 +69,8 @@ void zkl__contenders_bury(struct zkl__core *core);
 void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p, const struct zkl__reply *reply);
 /* Everything under way: nobody knows what became of it. */
 void zkl__core_answer_unknown(struct zkl__core *core);
+/* The core goes: without a word. */
+void zkl__core_drop_waiting(struct zkl__core *core);
 /* Until all that follows has followed. */
 void zkl__core_settle(struct zkl__core *core);
 

@@ -233,6 +233,7 @@ struct zkl__core *zkl__core_new(const struct zkl__core_config *config, const str
         core->port = *port;
         core->pendings.heap = &core->config.heap;
         core->roles_at = INT64_MAX;
+        zkl__window_init(&core->window, config->ops_max);
         zkl__stats_init(&core->stats);
         if (!zkl__watches_init(&core->watches, &core->config.heap)) {
             zkl__free(&config->heap, core);
@@ -268,6 +269,7 @@ void zkl__core_free(struct zkl__core *core)
     }
     zkl__contenders_bury(core);
     abandon_inspections(core);
+    zkl__core_drop_waiting(core);
     zkl__timers_deinit(&core->timers, &heap);
     zkl__watches_deinit(&core->watches, &heap);
     zkl__stats_deinit(&core->stats, &heap);
