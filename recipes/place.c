@@ -220,6 +220,11 @@ int zkl__place_cancel(struct zkl__place *place)
 
 int zkl__place_release(struct zkl__place *place, zkl_error *err)
 {
+    return zkl__place_release_by(place, INT64_MAX, err);
+}
+
+int zkl__place_release_by(struct zkl__place *place, int64_t deadline, zkl_error *err)
+{
     if (!place) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "the object is NULL");
     }
@@ -237,7 +242,7 @@ int zkl__place_release(struct zkl__place *place, zkl_error *err)
             rc = zkl__fail(err, ZKL_ELOST, 0, place->path, "lost while it was held: %s", turn->why);
         }
         if (--turn->depth == 0) {
-            zkl__turn_hand_back(place);
+            zkl__turn_hand_back(place, deadline);
         }
     }
     zkl__session_leave(session);

@@ -90,6 +90,8 @@ int zkl__place_acquire_async(struct zkl__place *place, const struct zkl__rule *r
                              zkl__any_fn done, void *payload, zkl_error *err);
 int zkl__place_cancel(struct zkl__place *place);
 int zkl__place_release(struct zkl__place *place, zkl_error *err);
+/* The same, and waits no longer for the server's word than until the deadline (CLOCK_BOOTTIME, ns): for a call with a timeout of its own. */
+int zkl__place_release_by(struct zkl__place *place, int64_t deadline, zkl_error *err);
 /* From the rule it was acquired with to a weaker one, keeping place and token. As zkl_rwlock_downgrade. */
 int zkl__place_downgrade(struct zkl__place *place, const struct zkl__rule *rule, zkl_error *err);
 

@@ -61,8 +61,8 @@ void zkl__turn_event(struct zkl__turn *turn, struct zkl__event event);
 void zkl__turn_cancel(struct zkl__turn *turn, int code);
 /* The place is idle again; what was held goes in the background. */
 void zkl__turn_drop(struct zkl__place *place);
-/* The same, but waits for the server's word as long as the options say. */
-void zkl__turn_hand_back(struct zkl__place *place);
+/* The same, but waits for the server's word as long as the options say, and until the deadline at most. */
+void zkl__turn_hand_back(struct zkl__place *place, int64_t deadline);
 void zkl__turn_unref(struct zkl__turn *turn);
 
 /* place_async.c: runs, or waits for, the completions that are owed, but for those that this very thread is running. */

@@ -288,10 +288,11 @@ void zkl__turn_cancel(struct zkl__turn *turn, int code)
     zkl__turn_event(turn, (struct zkl__event){.kind = ZKL__EV_CANCEL, .code = code});
 }
 
-void zkl__turn_hand_back(struct zkl__place *place)
+void zkl__turn_hand_back(struct zkl__place *place, int64_t deadline)
 {
     zkl_session *session = place->session;
-    int64_t deadline = zkl__deadline(zkl__session_now(session), place->config.release_timeout_ms);
+    int64_t usual = zkl__deadline(zkl__session_now(session), place->config.release_timeout_ms);
+    deadline = deadline < usual ? deadline : usual;
     struct zkl__turn *turn = take_turn(place);
     bool more = alive(turn);
     if (more) {

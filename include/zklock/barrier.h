@@ -17,10 +17,11 @@ extern "C" {
 ZKL_API int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err);
 /* Takes it away: all who wait go on. ZKL_OK also when it was not there. Errors as above. */
 ZKL_API int zkl_barrier_lift(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err);
-/* Waits until it is down. ZKL_ETIMEOUT: it was up all the time. Errors as above. */
+/* Waits until it is down. ZKL_OK: it was down at some time after the call. ZKL_ETIMEOUT: it was up all the time. Errors as above. */
 ZKL_API int zkl_barrier_wait(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err);
 
-/* One member of a double barrier. */
+/* One member of a double barrier. Members are the children of path that live with a session; others stand for nobody. The last ones to leave
+ * delete path, as a server deletes an empty container: an access list that is to stay belongs to the directory above. */
 typedef struct zkl_double_barrier zkl_double_barrier;
 
 /* Members that begin together are `count` at path; each makes an object of its own. Talks to no server. Copies path; the caller frees it.

@@ -1,6 +1,8 @@
 #include "await.h"
 
+#include "children.h"
 #include "error.h"
+#include "heap.h"
 #include "path.h"
 
 /* Until the session's state changes, or a little while. False when the time is up or the session closed. */
@@ -94,87 +96,102 @@ int zkl__session_make(zkl_session *session, const char *path, int64_t deadline, 
     return rc == ZKL_OK ? zkl__session_change(session, &op, ZKL__RC_NODEEXISTS, deadline, err) : rc;
 }
 
-struct await {
-    bool (*enough)(void *arg, const struct zkl__reply *reply);
-    void *arg;
-    bool done, changed;
-    enum zkl__rc rc;
-    int zk_code;
-    struct zkl__signal signal;
-};
-
-static void look(void *arg, const struct zkl__reply *reply)
-{
-    struct await *await = arg;
-    await->rc = reply->rc;
-    await->zk_code = reply->zk_code;
-    await->done = (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NONODE) && await->enough(await->arg, reply);
-}
+/* --- waiting for a change ------------------------------------------------------------------------------------------ */
 
 static void fired(struct zkl__watch *watch, enum zkl__watch_event event)
 {
-    struct await *await = watch->owner;
+    struct zkl__vigil *vigil = watch->owner;
     (void)event;
-    await->changed = true;
-    zkl__signal_raise(&await->signal);
+    vigil->changed = true;
+    zkl__signal_raise(&vigil->signal);
 }
 
-static int wait_for_change(zkl_session *session, struct await *await, int64_t deadline, const char *path,
-                           zkl_error *err)
+int zkl__vigil_begin(struct zkl__vigil *vigil, zkl_session *session, const char *first, const char *second,
+                     zkl_error *err)
 {
-    while (!await->changed) {
-        if (zkl__session_status(session)->stopping) {
+    *vigil = (struct zkl__vigil){.session = session};
+    vigil->watches[0] = (struct zkl__watch){.fired = fired, .owner = vigil, .path = first};
+    vigil->watches[1] = (struct zkl__watch){.fired = fired, .owner = vigil, .path = second};
+    int rc = zkl__signal_init(&vigil->signal);
+    return rc == ZKL_OK ? ZKL_OK : zkl__fail(err, rc, 0, first, "no memory to wait with");
+}
+
+void zkl__vigil_end(struct zkl__vigil *vigil)
+{
+    zkl__watch_remove(zkl__session_core(vigil->session), &vigil->watches[0]);
+    zkl__watch_remove(zkl__session_core(vigil->session), &vigil->watches[1]);
+    zkl__signal_deinit(&vigil->signal);
+}
+
+int zkl__vigil_read(struct zkl__vigil *vigil, int number, const struct zkl__op *op, int64_t deadline,
+                    void (*look)(void *arg, const struct zkl__reply *reply), void *arg, zkl_error *err)
+{
+    struct zkl__watch *watch = &vigil->watches[number];
+    struct zkl__op watching = *op;
+    int rc = watch->on ? ZKL_OK : zkl__watch_add(zkl__session_core(vigil->session), watch);
+    if (rc != ZKL_OK) {
+        return zkl__fail(err, rc, 0, watch->path, "the session watches too much already");
+    }
+    watching.watch = true;
+    return zkl__session_insist(vigil->session, &watching, deadline, look, arg, err);
+}
+
+int zkl__vigil_wait(struct zkl__vigil *vigil, int64_t deadline, zkl_error *err)
+{
+    const char *path = vigil->watches[0].path;
+    while (!vigil->changed) {
+        if (zkl__session_status(vigil->session)->stopping) {
             return zkl__fail(err, ZKL_ECLOSED, 0, path, "the session is being closed");
         }
-        if (!zkl__session_wait(session, &await->signal, deadline)) {
-            bool late = zkl__session_now(session) >= deadline;
+        if (!zkl__session_wait(vigil->session, &vigil->signal, deadline)) {
+            bool late = zkl__session_now(vigil->session) >= deadline;
             return late ? zkl__fail(err, ZKL_ETIMEOUT, 0, path, "the time is up")
                         : zkl__fail(err, ZKL_ECLOSED, 0, path, "the session was closed meanwhile");
         }
     }
+    vigil->changed = false;
     return ZKL_OK;
 }
 
-static int await_it(zkl_session *session, const struct zkl__op *op, struct await *await, struct zkl__watch *watch,
-                    int64_t deadline, zkl_error *err)
+/* --- children ------------------------------------------------------------------------------------------------------ */
+
+struct judgement {
+    const char *dir;
+    struct zkl__children *children;
+    size_t *which;
+};
+
+static void ask_child(void *arg, size_t index, struct zkl__op *op)
 {
-    for (;;) {
-        await->changed = false;
-        int rc = zkl__watch_add(zkl__session_core(session), watch);
-        if (rc != ZKL_OK) {
-            return zkl__fail(err, rc, 0, op->dir, "the session watches too much already");
-        }
-        rc = zkl__session_insist(session, op, deadline, look, await, err);
-        if (rc != ZKL_OK || await->done) {
-            return rc;
-        }
-        if (await->rc == ZKL__RC_NOTAPPLIED) {
-            continue;
-        }
-        if (await->rc != ZKL__RC_OK && await->rc != ZKL__RC_NONODE) {
-            return zkl__fail(err, zkl__rc_code(await->rc), await->zk_code, op->dir, "%s", zkl__rc_name(await->rc));
-        }
-        rc = wait_for_change(session, await, deadline, op->dir, err);
-        if (rc != ZKL_OK) {
-            return rc;
-        }
-    }
+    const struct judgement *judgement = arg;
+    *op = (struct zkl__op){
+        .kind = ZKL__OP_EXISTS, .dir = judgement->dir, .name = judgement->children->all[judgement->which[index]].name};
 }
 
-int zkl__session_await(zkl_session *session, const struct zkl__op *op,
-                       bool (*enough)(void *arg, const struct zkl__reply *reply), void *arg, int64_t deadline,
+static void judge_child(void *arg, size_t index, const struct zkl__reply *reply)
+{
+    const struct judgement *judgement = arg;
+    zkl__child_judge(&judgement->children->all[judgement->which[index]], reply);
+}
+
+int zkl__session_judge(zkl_session *session, const char *dir, struct zkl__children *children, int64_t deadline,
                        zkl_error *err)
 {
-    struct await await = {.enough = enough, .arg = arg};
-    struct zkl__op watching = *op;
-    int rc = zkl__signal_init(&await.signal);
-    if (rc != ZKL_OK) {
-        return zkl__fail(err, rc, 0, op->dir, "no memory to wait with");
+    const zkl_heap *heap = zkl__session_heap(session);
+    struct judgement judgement = {dir, children, NULL};
+    struct zkl__reads reads = {0, ask_child, judge_child, &judgement};
+    size_t first = zkl__children_unknown(children, 0);
+    if (first == children->count) {
+        return ZKL_OK;
     }
-    watching.watch = true;
-    struct zkl__watch watch = {.fired = fired, .owner = &await, .path = op->dir};
-    rc = await_it(session, &watching, &await, &watch, deadline, err);
-    zkl__watch_remove(zkl__session_core(session), &watch);
-    zkl__signal_deinit(&await.signal);
+    judgement.which = zkl__alloc(heap, children->count * sizeof *judgement.which);
+    if (!judgement.which) {
+        return zkl__fail(err, ZKL_ENOMEM, 0, dir, "no memory for %zu children", children->count);
+    }
+    for (size_t i = first; i < children->count; i = zkl__children_unknown(children, i + 1)) {
+        judgement.which[reads.count++] = i;
+    }
+    int rc = zkl__session_read(session, &reads, deadline, err);
+    zkl__free(heap, judgement.which);
     return rc;
 }

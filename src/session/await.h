@@ -17,10 +17,26 @@ int zkl__session_change(zkl_session *session, const struct zkl__op *op, enum zkl
 /* Makes path, persistent, and what is above it, containers, as far as it is missing. path: checked. */
 int zkl__session_make(zkl_session *session, const char *path, int64_t deadline, zkl_error *err);
 
-/* Reads, with op (get, exists or children; dir alone), until enough says true of an answer; looks again whenever a watch tells of a change, and
- * after each change of the session. enough is asked about an ok and about no node; any other word (no permission) ends it with its code. */
-int zkl__session_await(zkl_session *session, const struct zkl__op *op,
-                       bool (*enough)(void *arg, const struct zkl__reply *reply), void *arg, int64_t deadline,
+/* Waits until reads of up to two paths show what is wanted. A round: read each, then wait for a change of any. */
+struct zkl__vigil {
+    zkl_session *session;
+    struct zkl__signal signal;
+    struct zkl__watch watches[2];
+    bool changed; /* since the round began */
+};
+/* paths live as long as the vigil; the second may be NULL. ZKL_OK, ZKL_ENOMEM; ended on ZKL_OK only. */
+int zkl__vigil_begin(struct zkl__vigil *vigil, zkl_session *session, const char *first, const char *second,
+                     zkl_error *err);
+void zkl__vigil_end(struct zkl__vigil *vigil);
+/* As insist, of a read (get, exists, children) of the path of that number, and watches it from then on. */
+int zkl__vigil_read(struct zkl__vigil *vigil, int number, const struct zkl__op *op, int64_t deadline,
+                    void (*look)(void *arg, const struct zkl__reply *reply), void *arg, zkl_error *err);
+/* Until something that is watched has changed, the session too: the next round. ZKL_OK, ZKL_ETIMEOUT, ZKL_ECLOSED. */
+int zkl__vigil_wait(struct zkl__vigil *vigil, int64_t deadline, zkl_error *err);
+
+/* Looks at those children of dir of which nothing is known, several at a time. ZKL_OK: all are judged. Else as zkl__session_read. */
+struct zkl__children;
+int zkl__session_judge(zkl_session *session, const char *dir, struct zkl__children *children, int64_t deadline,
                        zkl_error *err);
 
 #endif

@@ -321,8 +321,83 @@ static void test_leave_after_a_loss(void)
     scatter();
 }
 
+/* --- strays, and answers that come too late -------------------------------------------------------------------------- */
+
+static void make_stray(const char *name)
+{
+    const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = PATH, .name = name, .mode = ZKL__PERSISTENT};
+    enum zkl__rc rc = ZKL__RC_UNKNOWN;
+    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
+    CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
+}
+
+/* Children that live with no session stand for nobody: they let nobody in, and keep nobody from leaving. */
+static void test_strays_are_no_members(void)
+{
+    gather(NULL);
+    CU_ASSERT_EQUAL(zkl_barrier_set(sessions[0], PATH, 1000, NULL), ZKL_OK); /* so that there is a place for them */
+    make_stray("_c_00000000-stray");
+    make_stray("stray");
+    CU_ASSERT_EQUAL(zkl_double_barrier_enter(members[0].barrier, 300, NULL), ZKL_ETIMEOUT);
+    for (int i = 0; i < MEMBERS; i++) {
+        members[i].run = enter_call;
+        start(&members[i]);
+    }
+    for (int i = 0; i < MEMBERS; i++) {
+        CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
+        members[i].run = leave_call;
+    }
+    for (int i = 0; i < MEMBERS; i++) {
+        start(&members[i]);
+    }
+    for (int i = 0; i < MEMBERS; i++) {
+        CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
+    }
+    scatter();
+}
+
+static bool sign_stands(void)
+{
+    const struct zkl__op op = {.kind = ZKL__OP_CHECK, .dir = PATH, .name = "ready", .version = -1};
+    enum zkl__rc rc = ZKL__RC_UNKNOWN;
+    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
+    return rc == ZKL__RC_OK;
+}
+
+/* The last to leave loses its connection at each answer in turn, and another one enters before it is back. */
+static void test_a_late_leave_spares_the_next_time(void)
+{
+    int unanswered = 0;
+    for (size_t whole = 0; whole < 10; whole++) {
+        kit_set_up(NULL);
+        struct call call = {.run = leave_call, .timeout_ms = 10000};
+        zkl_double_barrier *next = NULL;
+        CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&call.barrier, one, PATH, 1, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&next, two, PATH, 1, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_double_barrier_enter(call.barrier, 10000, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), whole, 1, 0), ZKL_OK);
+        start(&call);
+        CU_ASSERT(EVENTUALLY(is_done(&call) || zkl_session_get_state(one) == ZKL_SESSION_SUSPENDED));
+        bool taken_down = !sign_stands() && !is_done(&call);
+        CU_ASSERT_EQUAL(zkl_double_barrier_enter(next, 10000, NULL), ZKL_OK);
+        CU_ASSERT(sign_stands());
+        (void)zkl__memory_resume(zkl_session_id(one));
+        if (taken_down) { /* it asks again */
+            CU_ASSERT(EVENTUALLY(is_done(&call)));
+            CU_ASSERT(sign_stands());
+            unanswered++;
+        }
+        CU_ASSERT_EQUAL(zkl_double_barrier_leave(next, 10000, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(finish(&call), ZKL_OK);
+        zkl_double_barrier_free(call.barrier);
+        zkl_double_barrier_free(next);
+        kit_tear_down();
+    }
+    CU_ASSERT(unanswered > 0);
+}
+
 TESTS("barrier", T(test_leave_after_a_loss), T(test_a_barrier_that_is_not_up_holds_nobody),
       T(test_all_go_on_when_it_is_lifted), T(test_a_wake_up_is_not_a_lift), T(test_a_lift_takes_one_barrier),
       T(test_bad_arguments), T(test_begin_and_end_together), T(test_the_first_one_leaves_last),
       T(test_one_who_gave_up_does_not_count), T(test_one_who_crashed_has_left), T(test_loss_while_waiting),
-      T(test_close_while_waiting))
+      T(test_strays_are_no_members), T(test_a_late_leave_spares_the_next_time), T(test_close_while_waiting))

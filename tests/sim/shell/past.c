@@ -16,7 +16,8 @@ static int members_at(const struct sim *s, int dir, int64_t zxid)
 {
     int count = 0;
     for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
-        count += sim_node_at(s, child, zxid) >= 0 && strcmp(sim_path_name(&s->paths[child]), "ready") != 0;
+        int node = sim_node_at(s, child, zxid);
+        count += node >= 0 && s->nodes[node].owner != -1 && strcmp(sim_path_name(&s->paths[child]), "ready") != 0;
     }
     return count;
 }

@@ -29,7 +29,8 @@ static bool may_fail(const struct turn *turn, int code)
 
 void use_barrier(struct turn *turn)
 {
-    int64_t since = turn_seen(turn);
+    /* whatever this process has seen: a wait asks for what is so now */
+    int64_t since = turn_dice(turn, 10, 3) > 0 ? sim_committed_zxid(turn->s) : turn_seen(turn);
     int64_t timeout = turn_short_timeout(turn);
     turn->s->judge.completions++;
     if (turn_dice(turn, 10, 3) > 0) {

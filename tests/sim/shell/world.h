@@ -18,8 +18,7 @@ void store_forget(int client);
 extern const struct sim_shell actors_shell;
 
 /* past.c: what was so, by the log. Zxids up to the last one committed. */
-/* The most and the fewest members of the double barrier at dir, at any time from one zxid to another: as for Curator, every child but
- * one is. */
+/* The most and the fewest members of the double barrier at dir, at any time from one zxid to another: every child that lives with a session. */
 struct past_count {
     int most, fewest;
 };
