@@ -1,5 +1,5 @@
 /* once.c - once per time slot: a lock, and the last slot done in the data of its path. */
-#include "place.h"
+#include "section.h"
 
 #include "await.h"
 #include "error.h"
@@ -13,6 +13,44 @@
 
 #define LENGTH_MIN 1000
 #define LENGTH_MAX (3660 * ZKL__DAY_MS)
+#define CLOCKS_DIFFER ZKL__DAY_MS /* of servers that lead one after the other, at most */
+
+struct directory {
+    enum zkl__rc rc;
+    struct zkl__stat stat;
+    bool empty;
+};
+
+static void look_at_directory(void *arg, const struct zkl__reply *reply)
+{
+    *(struct directory *)arg = (struct directory){reply->rc, reply->stat, reply->size == 0};
+}
+
+static void take_rc(void *arg, const struct zkl__reply *reply)
+{
+    *(enum zkl__rc *)arg = reply->rc;
+}
+
+/* A path that was a lock's before is a container, which servers remove when it is empty (ContainerManager), with the record in it. No stat
+ * tells it from a persistent znode. So one that had children, has none now and holds no record is made anew. *got:
+ * ZKL__RC_NONODE or ZKL__RC_NOTAPPLIED, try again; all else will do, also what stands because somebody queues there. */
+static int make_lasting(zkl_session *session, const char *path, int64_t deadline, enum zkl__rc *got, zkl_error *err)
+{
+    const struct zkl__op get = {.kind = ZKL__OP_GET, .dir = path};
+    struct directory directory;
+    int rc = zkl__session_insist(session, &get, deadline, look_at_directory, &directory, err);
+    *got = directory.rc;
+    if (rc != ZKL_OK || directory.rc != ZKL__RC_OK || !directory.empty || directory.stat.child_count > 0 ||
+        directory.stat.cversion == 0) {
+        return rc;
+    }
+    const struct zkl__op parts[] = {
+        {.kind = ZKL__OP_DELETE, .dir = path, .version = directory.stat.version},
+        {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT},
+    };
+    const struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2};
+    return zkl__session_insist(session, &op, deadline, take_rc, got, err);
+}
 
 int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
 {
@@ -25,7 +63,13 @@ int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms,
     if (rc != ZKL_OK) {
         return rc;
     }
-    rc = zkl__session_make(session, path, zkl__deadline(zkl__session_now(session), timeout_ms), err);
+    int64_t deadline = zkl__deadline(zkl__session_now(session), timeout_ms);
+    enum zkl__rc got;
+    do {
+        got = ZKL__RC_OK;
+        rc = zkl__session_make(session, path, deadline, err);
+        rc = rc == ZKL_OK ? make_lasting(session, path, deadline, &got, err) : rc;
+    } while (rc == ZKL_OK && (got == ZKL__RC_NONODE || got == ZKL__RC_NOTAPPLIED));
     zkl__session_leave(session);
     return rc;
 }
@@ -93,6 +137,18 @@ static int read_arrival(struct zkl__place *place, const char *node, int64_t *arr
     return rc;
 }
 
+/* A record is written by one whose znode was made in that slot, so not before the slot began. One that is later than the servers' clock was when
+ * it was written, by more than these clocks may differ, is nobody's of ours, and would keep the job from ever running again. */
+static void check_time(const struct zkl__place *place, struct answer *record, int64_t length_ms)
+{
+    int64_t last = zkl__slot_of(record->stat.mtime_ms, length_ms, 0) + 2 * length_ms + CLOCKS_DIFFER;
+    if (record->last_ms > last) {
+        zkl__session_log(place->session, ZKL_LOG_WARN, "once", place->path,
+                         "its record is of a slot that had not begun when it was written: ignored, and overwritten");
+        record->last_ms = INT64_MIN;
+    }
+}
+
 static int look_inside(struct zkl__place *place, int64_t length_ms, int64_t phase_ms, int64_t deadline,
                        zkl_once_slot *slot, zkl_error *err)
 {
@@ -103,6 +159,7 @@ static int look_inside(struct zkl__place *place, int64_t length_ms, int64_t phas
     rc = rc == ZKL_OK ? read_arrival(place, node, &arrival_ms, deadline, err) : rc;
     rc = rc == ZKL_OK ? read_record(place, &record, deadline, err) : rc;
     if (rc == ZKL_OK) {
+        check_time(place, &record, length_ms);
         slot->round_ms = zkl__slot_of(arrival_ms, length_ms, phase_ms);
         slot->last_ms = record.last_ms;
         slot->done = record.last_ms >= slot->round_ms;
@@ -237,6 +294,8 @@ int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_m
 
 struct whole {
     zkl_lock *lock;
+    zkl_cancel cancel;
+    int64_t deadline; /* by when the section has begun, or all has ended */
     int64_t length_ms, phase_ms;
     zkl_section_fn section;
     void *payload;
@@ -252,12 +311,23 @@ static int64_t patience_ms(const struct whole *whole)
     return zkl__session_settings(session)->options.connect_timeout_ms;
 }
 
+/* In ms, at least 0. */
+static int64_t rest_ms(const struct whole *whole)
+{
+    int64_t now = zkl__session_now(((struct zkl__place *)whole->lock)->session);
+    return whole->deadline > now ? (whole->deadline - now) / ZKL__MS : 0;
+}
+
 static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct whole *whole = payload;
-    int64_t lease_ms = zkl_cancel_remaining_ms(cancel);
+    int64_t lease_ms = zkl_cancel_remaining_ms(cancel), left_ms = rest_ms(whole);
     zkl_once_slot slot;
-    whole->code = zkl_once_look(whole->lock, whole->length_ms, whole->phase_ms, lease_ms, &slot, &whole->err);
+    whole->code = zkl_once_look(whole->lock, whole->length_ms, whole->phase_ms, lease_ms < left_ms ? lease_ms : left_ms,
+                                &slot, &whole->err);
+    if (whole->code != ZKL_OK) {
+        whole->cancel.release_by = whole->deadline;
+    }
     whole->done = whole->code == ZKL_OK && slot.done;
     if (whole->code == ZKL_OK && !slot.done) {
         whole->ran = true;
@@ -269,11 +339,25 @@ static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
     return 0;
 }
 
+static int run_under_lock(struct whole *whole, int64_t timeout_ms, zkl_error *err)
+{
+    int rc = zkl__section_init(&whole->cancel, (struct zkl__place *)whole->lock, 0, err);
+    if (rc == ZKL_OK) {
+        rc = zkl__section_run(&whole->cancel, &zkl__rule_mutex, timeout_ms, run_if_due, whole, NULL, err);
+        zkl__section_deinit(&whole->cancel);
+    }
+    return rc;
+}
+
 /* Once the slot is done, how the lock ended after that is no concern of the caller's: lost, closed, or given back. */
 static int run_whole(struct whole *whole, int64_t timeout_ms, zkl_error *err)
 {
     zkl_error last;
-    int rc = zkl_with_lock(whole->lock, timeout_ms, 0, run_if_due, whole, NULL, &last);
+    int64_t left_ms = rest_ms(whole);
+    if (timeout_ms > 0) {
+        timeout_ms = left_ms > 0 ? left_ms : 1; /* 0 would be another thing: a try */
+    }
+    int rc = run_under_lock(whole, timeout_ms, &last);
     if (whole->done) {
         return ZKL_OK;
     }
@@ -296,11 +380,14 @@ int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t ti
     struct zkl__place *place = (struct zkl__place *)lock;
     struct whole whole = {
         .lock = lock, .length_ms = length_ms, .phase_ms = phase_ms, .section = section, .payload = payload};
-    int rc = zkl__place_keep(place, err);
+    int rc = zkl__timeout_check(timeout_ms, err);
+    rc = rc == ZKL_OK ? zkl__place_keep(place, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
-    rc = zkl_once_prepare(place->session, place->path, timeout_ms == 0 ? patience_ms(&whole) : timeout_ms, err);
+    int64_t most_ms = timeout_ms == 0 ? patience_ms(&whole) : timeout_ms;
+    whole.deadline = zkl__deadline(zkl__session_now(place->session), most_ms);
+    rc = zkl_once_prepare(place->session, place->path, most_ms, err);
     rc = rc == ZKL_OK ? run_whole(&whole, timeout_ms, err) : rc;
     zkl__place_let_go(place);
     if (ran) {

@@ -123,10 +123,10 @@ static void lower_flag(struct zkl_cancel *cancel)
 }
 
 /* Released, freed or given up with all the session's, by somebody else, while the function ran: it was not protected to its end. */
-static int give_back(struct zkl__place *place, zkl_error *err)
+static int give_back(struct zkl__place *place, int64_t deadline, zkl_error *err)
 {
     zkl_error last;
-    int rc = zkl__place_release(place, &last);
+    int rc = zkl__place_release_by(place, deadline, &last);
     if (rc == ZKL_ENOTHELD) {
         return zkl__fail(err, ZKL_ELOST, 0, place->path, "given back by somebody else while the function ran");
     }
@@ -152,7 +152,7 @@ static int acquire_and_run(zkl_cancel *cancel, const struct zkl__rule *rule, int
     if (result) {
         *result = value;
     }
-    return give_back(cancel->place, err);
+    return give_back(cancel->place, cancel->release_by, err);
 }
 
 int zkl__section_run(zkl_cancel *cancel, const struct zkl__rule *rule, int64_t timeout_ms, zkl_section_fn section,
@@ -180,7 +180,7 @@ static int set_margin(struct zkl_cancel *cancel, int64_t margin_ms, zkl_error *e
 
 static int init(zkl_cancel *cancel, struct zkl__place *place, int64_t margin_ms, zkl_error *err)
 {
-    *cancel = (struct zkl_cancel){.place = place, .fd = -1};
+    *cancel = (struct zkl_cancel){.place = place, .fd = -1, .release_by = INT64_MAX};
     atomic_init(&cancel->raised, false);
     cancel->alarm = (struct zkl__alarm){.ring = look, .owner = cancel};
     cancel->listener = (struct zkl__listener){.ended = on_end, .owner = cancel};

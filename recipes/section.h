@@ -14,6 +14,7 @@ struct zkl_cancel {
     int fd;
     atomic_bool raised;
     bool ran;                /* the function was called */
+    int64_t release_by;      /* how long the release may wait for the server at most; INT64_MAX: as the options say */
     struct zkl__alarm alarm; /* when the lease, as known now, is down to the margin */
     struct zkl__listener listener;
     struct zkl__task task;

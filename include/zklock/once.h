@@ -40,7 +40,7 @@ ZKL_API int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, i
  * znode stands, so timeout_ms may be longer than the lease. Others as above. */
 ZKL_API int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms, zkl_error *err);
 
-/* All of it: prepares, acquires (timeout_ms as zkl_lock_acquire), looks, runs section if the slot is not done, records if section returned 0
+/* All of it: prepares, acquires, looks (all within timeout_ms, which is as zkl_lock_acquire's), runs section if the slot is not done, records if section returned 0
  * (trying for as long as connect_timeout_ms of the session), releases. *ran (may be NULL): whether section ran; *result (may be
  * NULL): what it returned. ZKL_OK: the slot is recorded, by us or by somebody else, however the lock ended after that; or section
  * returned something else than 0, under the lock to its end. Else as the calls it is made of. */

@@ -2,12 +2,37 @@
 
 #include "own.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-static int by_name(const void *left, const void *right)
+/* The heap below `at` is in order again: the greatest name on top. */
+static void sift(struct zkl__child *all, size_t at, size_t count)
 {
-    return strcmp(((const struct zkl__child *)left)->name, ((const struct zkl__child *)right)->name);
+    for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        if (child + 1 < count && strcmp(all[child].name, all[child + 1].name) < 0) {
+            child++;
+        }
+        if (strcmp(all[at].name, all[child].name) >= 0) {
+            return;
+        }
+        struct zkl__child swap = all[at];
+        all[at] = all[child];
+        all[child] = swap;
+        at = child;
+    }
+}
+
+/* In place, and never slow: names are anybody's. */
+static void sort(struct zkl__child *all, size_t count)
+{
+    for (size_t i = count / 2; i-- > 0;) {
+        sift(all, i, count);
+    }
+    for (size_t left = count; left > 1; left--) {
+        struct zkl__child greatest = all[0];
+        all[0] = all[left - 1];
+        all[left - 1] = greatest;
+        sift(all, 0, left - 1);
+    }
 }
 
 static bool is_counted(bool (*counts)(const char *name), const char *name)
@@ -52,9 +77,7 @@ struct zkl__children *zkl__children_copy(const zkl_heap *heap, const struct zkl_
             text += strlen(text) + 1;
         }
     }
-    if (count > 0) {
-        qsort(fresh->all, count, sizeof *fresh->all, by_name);
-    }
+    sort(fresh->all, count);
     inherit(fresh, old);
     return fresh;
 }
@@ -99,6 +122,15 @@ size_t zkl__children_standing(const struct zkl__children *children)
 
 struct zkl__child *zkl__children_find(struct zkl__children *children, const char *name)
 {
-    struct zkl__child key = {.name = (char *)(uintptr_t)name};
-    return children->count ? bsearch(&key, children->all, children->count, sizeof key, by_name) : NULL;
+    size_t low = 0, high = children->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(children->all[middle].name, name);
+        if (order == 0) {
+            return &children->all[middle];
+        }
+        low = order < 0 ? middle + 1 : low;
+        high = order < 0 ? high : middle;
+    }
+    return NULL;
 }

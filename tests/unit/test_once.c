@@ -126,6 +126,45 @@ static void test_lost_answer_of_the_record(void)
     kit_close(session);
 }
 
+/* The path was a lock's first: its directory is a container, and servers remove those when they are empty. */
+static void test_the_record_outlives_a_container(void)
+{
+    zkl_session *session = kit_open(NULL);
+    zkl_lock *lock = kit_lock(session, JOB, NULL);
+    bool ran;
+    runs = 0;
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(once(lock, 0, &ran), ZKL_OK);
+    CU_ASSERT(ran);
+    CU_ASSERT_EQUAL(zkl__memory_reap(PLACE), ZKL_OK);
+    CU_ASSERT_EQUAL(once(lock, 0, &ran), ZKL_OK);
+    CU_ASSERT(!ran);
+    CU_ASSERT_EQUAL(runs, 1);
+    zkl_lock_free(lock);
+    kit_close(session);
+}
+
+/* A record of a slot that has not begun by the servers' clock is nobody's: else nobody would ever run the job again. */
+static void test_a_record_of_the_far_future(void)
+{
+    zkl_session *session = kit_open(NULL);
+    zkl_lock *lock = kit_lock(session, JOB, NULL);
+    struct zkl__op op = {.kind = ZKL__OP_SET, .dir = JOB, .data = "999999999999999999", .size = 18, .version = -1};
+    enum zkl__rc done;
+    bool ran;
+    runs = 0;
+    CU_ASSERT_EQUAL(zkl_once_prepare(session, JOB, 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &done), ZKL_OK);
+    CU_ASSERT_EQUAL(once(lock, 0, &ran), ZKL_OK);
+    CU_ASSERT(ran);
+    CU_ASSERT_EQUAL(once(lock, 0, &ran), ZKL_OK);
+    CU_ASSERT(!ran);
+    CU_ASSERT_EQUAL(runs, 1);
+    zkl_lock_free(lock);
+    kit_close(session);
+}
+
 static void test_a_record_that_is_none(void)
 {
     zkl_session *session = kit_open(NULL);
@@ -281,4 +320,4 @@ static void test_a_success_leaves_no_words(void)
 TESTS("once", T(test_code_and_words_belong_together), T(test_a_success_leaves_no_words), T(test_once_over_all_hosts),
       T(test_a_failure_is_not_recorded), T(test_taken_over_from_the_dead), T(test_lost_answer_of_the_record),
       T(test_recorded_after_the_lease), T(test_recorded_and_then_lost), T(test_a_record_of_a_lost_lock),
-      T(test_a_record_that_is_none))
+      T(test_the_record_outlives_a_container), T(test_a_record_of_the_far_future), T(test_a_record_that_is_none))

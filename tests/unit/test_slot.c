@@ -57,5 +57,16 @@ static void test_no_calendar_has_it(void)
     CU_ASSERT(zkl__slot_of(INT64_MIN, 1, 0) < 0);
 }
 
-TESTS("slot", T(test_round_times_are_in_the_middle), T(test_two_daemons_with_different_clocks), T(test_records),
-      T(test_no_calendar_has_it))
+/* A server may say what it likes: nothing overflows (undefined behaviour sanitizer). */
+static void test_any_time(void)
+{
+    static const int64_t times[] = {INT64_MIN, INT64_MIN + 1, -1, 0, INT64_MAX - 1, INT64_MAX};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        int64_t slot = zkl__slot_of(times[i], 10 * MINUTE, 3 * MINUTE);
+        CU_ASSERT_EQUAL((slot - 3 * MINUTE) % (10 * MINUTE), 0);
+        CU_ASSERT(times[i] > 0 ? slot > 0 : slot <= 3 * MINUTE);
+    }
+}
+
+TESTS("slot", T(test_round_times_are_in_the_middle), T(test_any_time), T(test_two_daemons_with_different_clocks),
+      T(test_records), T(test_no_calendar_has_it))
