@@ -47,9 +47,7 @@ static const struct zkl__place_ops ops = {
 int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *session, const char *path, size_t count,
                            zkl_error *err)
 {
-    if (out) {
-        *out = NULL;
-    }
+    ZKL__CLEAR(out);
     if (!out || count == 0) {
         return zkl__fail(err, ZKL_EINVAL, 0, path, out ? "count is 0" : "out is NULL");
     }

@@ -44,6 +44,7 @@ ZKL__SIZED(sized, zkl_election_options, ZKL_ELECTION_OPTIONS_INIT, state_payload
 int zkl_election_new(zkl_election **out, zkl_session *session, const char *path, const zkl_election_options *options,
                      zkl_error *err)
 {
+    ZKL__CLEAR(out);
     zkl_election_options o;
     if (!out) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "out is NULL");

@@ -311,6 +311,7 @@ static const struct zkl__agent_ops ops = {
 int zkl_election_observe(zkl_election_observer **out, zkl_session *session, const char *path, zkl_leader_fn told,
                          void *payload, zkl_error *err)
 {
+    ZKL__CLEAR(out);
     if (!out || !told) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "told" : "out");
     }

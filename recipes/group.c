@@ -49,6 +49,7 @@ static bool fill_in(struct zkl_group *group, const char *id, const zkl_group_opt
 int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const char *id,
                   const zkl_group_options *options, zkl_error *err)
 {
+    ZKL__CLEAR(out);
     zkl_group_options o;
     struct zkl__agent *agent;
     int rc = zkl__sized_take(&o, options, &sized, err);

@@ -134,6 +134,7 @@ static void close_ranks(struct snapshot *snapshot)
 
 int zkl_group_list(zkl_members **out, zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
 {
+    ZKL__CLEAR(out);
     if (!out || !session) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "session" : "out");
     }
@@ -286,6 +287,7 @@ static const struct zkl__agent_ops ops = {
 int zkl_group_watch(zkl_group_watcher **out, zkl_session *session, const char *path, zkl_group_changed_fn changed,
                     void *payload, zkl_error *err)
 {
+    ZKL__CLEAR(out);
     if (!out || !changed) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "changed" : "out");
     }

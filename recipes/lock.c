@@ -45,6 +45,7 @@ ZKL__SIZED(sized, zkl_lock_options, ZKL_LOCK_OPTIONS_INIT, revoke_payload, revok
 int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
                  zkl_error *err)
 {
+    ZKL__CLEAR(out);
     zkl_lock_options o;
     if (!out) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "out is NULL");

@@ -61,6 +61,7 @@ ZKL__SIZED(sized, zkl_multilock_options, ZKL_MULTILOCK_OPTIONS_INIT, state_paylo
 int zkl_multilock_new(zkl_multilock **out, zkl_session *session, const char *const *paths, size_t count,
                       const zkl_multilock_options *options, zkl_error *err)
 {
+    ZKL__CLEAR(out);
     zkl_multilock_options o;
     if (!out) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "out is NULL");

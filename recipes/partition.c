@@ -119,6 +119,7 @@ static void assemble(zkl_partition *partition, const struct parts *parts, const 
 int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *path, const char *const *pieces,
                       size_t count, const zkl_partition_options *options, zkl_error *err)
 {
+    ZKL__CLEAR(out);
     if (!out || !session) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "session" : "out");
     }

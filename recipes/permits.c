@@ -148,6 +148,7 @@ static void take_back(struct zkl__permits *p)
     zkl__alarms_unset(zkl__session_alarms(zkl__permits_session(p)), &p->alarm);
     zkl__request_forget(core, &p->request);
     zkl__watch_remove(core, &p->watch);
+    zkl__jury_dismiss(&p->jury);
     p->busy = false;
     for (int i = 0; i < p->count; i++) {
         zkl__permits_drop(p, &p->permits[i].contender);
@@ -253,6 +254,8 @@ static void *make(struct zkl__place *place, const struct zkl__contender_config *
     p->request = (struct zkl__request){zkl__permits_on_done, p};
     p->watch = (struct zkl__watch){.fired = zkl__permits_on_fired, .owner = p};
     p->alarm = (struct zkl__alarm){.ring = zkl__permits_ring, .owner = p};
+    p->jury = (struct zkl__jury){
+        .session = place->session, .dir = p->semaphore->leases, .done = zkl__permits_on_judged, .owner = p};
     if (!make_place(p)) {
         zkl__free(heap, p);
         return NULL;

@@ -3,6 +3,7 @@
 #ifndef ZKL_RECIPES_PERMITS_H
 #define ZKL_RECIPES_PERMITS_H
 
+#include "jury.h"
 #include "place.h"
 
 #include <zklock/semaphore.h>
@@ -38,6 +39,7 @@ struct zkl__permits {
         QUEUED,    /* until we are the head; then the limit is looked at once more, and permits are made */
         AGREED,    /* until the permits are there; then the leases are to be read */
         READING,
+        JUDGING, /* too many stand: which of them live with a session? */
         WAITING, /* for fewer leases */
         GRANTED
     } step;
@@ -55,6 +57,7 @@ struct zkl__permits {
     bool busy;
     struct zkl__request request;
     struct zkl__watch watch; /* of the leases */
+    struct zkl__jury jury;   /* of the same */
     struct zkl__alarm alarm; /* to act after a step, and at the deadline */
     int left;                /* permits whose RELEASED is awaited */
     int count;
@@ -101,6 +104,7 @@ bool zkl__permits_hold(const struct zkl__permits *p);
 void zkl__permits_go_on(struct zkl__permits *p);
 void zkl__permits_on_done(struct zkl__request *request, const struct zkl__reply *reply);
 void zkl__permits_on_fired(struct zkl__watch *watch, enum zkl__watch_event event);
+void zkl__permits_on_judged(void *owner, bool answered);
 void zkl__permits_ring(void *owner);
 
 #endif

@@ -97,11 +97,16 @@ static void grant(struct zkl__permits *p)
     zkl__permits_tell(p, ZKL__GRANTED, "granted");
 }
 
+static bool is_lease(const char *name)
+{
+    return zkl__name_parse(name).kind == ZKL_KIND_LEASE;
+}
+
 static void decide(struct zkl__permits *p, const struct zkl__reply *list)
 {
     int stand = 0;
     for (size_t i = 0; i < list->child_count; i++) {
-        stand += zkl__name_parse(list->children[i]).kind == ZKL_KIND_LEASE;
+        stand += is_lease(list->children[i]);
     }
     zkl__core_trace(zkl__session_core(zkl__permits_session(p)), p->place, "%d leases stand, the limit is %d", stand,
                     p->semaphore->limit);
@@ -109,14 +114,41 @@ static void decide(struct zkl__permits *p, const struct zkl__reply *list)
         p->again = true;
     } else if (stand <= p->semaphore->limit) {
         grant(p);
+    } else if (!p->crowded && !p->try_only) {
+        p->crowded = true; /* not watched yet: once more */
+        p->step = AGREED;
+    } else if (p->step == READING) { /* else changed while it was read: once more */
+        p->step = zkl__jury_take(&p->jury, list, is_lease) ? JUDGING : AGREED;
+        if (p->step == AGREED) {
+            zkl__permits_fail(p, ZKL_ENOMEM, 0, "out of memory");
+        }
+    }
+}
+
+/* Outside a step. A lease that lives with no session is nobody's permit, and would never be given back. */
+static void judge(struct zkl__permits *p)
+{
+    if (zkl__jury_sit(&p->jury)) {
+        return;
+    }
+    size_t stand = zkl__children_standing(p->jury.children);
+    if (!zkl__permits_hold(p)) {
+        p->again = true;
+        zkl__permits_wake(p);
+    } else if (stand <= (size_t)p->semaphore->limit) {
+        grant(p);
+        zkl__permits_wake(p);
     } else if (p->try_only) {
         zkl__permits_fail(p, ZKL_EBUSY, 0, "too few permits are free");
     } else {
-        bool wait =
-            p->crowded && p->step == READING; /* else not watched yet, or changed while it was read: once more */
-        p->step = wait ? WAITING : AGREED;
-        p->crowded = true;
+        p->step = WAITING;
     }
+}
+
+void zkl__permits_on_judged(void *owner, bool answered)
+{
+    struct zkl__permits *p = owner;
+    zkl__permits_wake_at(p, answered ? 0 : zkl__session_now(zkl__permits_session(p)) + RETRY_NS);
 }
 
 /* --- one operation after the other --------------------------------------------------------------------------------- */
@@ -163,6 +195,7 @@ static void answer(struct zkl__permits *p, const struct zkl__reply *reply)
             zkl__permits_fail(p, zkl__rc_code(reply->rc), reply->zk_code, "the leases cannot be listed");
         }
         break;
+    case JUDGING:
     case WAITING:
     case GRANTED:
         break;
@@ -189,7 +222,7 @@ void zkl__permits_on_fired(struct zkl__watch *watch, enum zkl__watch_event event
 {
     struct zkl__permits *p = watch->owner;
     (void)event;
-    if (p->step == READING || p->step == WAITING) {
+    if (p->step == READING || p->step == JUDGING || p->step == WAITING) {
         p->step = AGREED;
         zkl__permits_wake(p);
     }
@@ -259,10 +292,14 @@ void zkl__permits_go_on(struct zkl__permits *p)
             read_leases(p);
         }
         break;
+    case JUDGING:
+        judge(p);
+        break;
     case READING:
     case WAITING:
         break;
     case GRANTED:
+        zkl__jury_dismiss(&p->jury);
         zkl__watch_remove(zkl__session_core(zkl__permits_session(p)), &p->watch);
         zkl__permits_drop(p, &p->place);
         break;

@@ -137,11 +137,16 @@ static int acquire_again(struct zkl__place *place, const struct zkl__rule *rule,
     if (!turn->granted) {
         return zkl__fail(err, ZKL_EDEADLK, 0, place->path, "an acquire of this object is pending");
     }
+    if (!zkl__turn_holds(turn)) {
+        return zkl__fail(err, place->config.recursive ? ZKL_ELOST : ZKL_EDEADLK, 0, place->path,
+                         "this object held it and lost it: %s; release it first", turn->why);
+    }
+    if (!place->config.recursive && turn->rule && (rule->waits_for & ~turn->rule->waits_for)) {
+        return zkl__fail(err, ZKL_EDEADLK, 0, place->path,
+                         "this object holds it in another mode; an upgrade would wait for itself: release it first");
+    }
     if (!place->config.recursive) {
         return zkl__fail(err, ZKL_EDEADLK, 0, place->path, "this object holds it, and is not recursive");
-    }
-    if (!zkl__turn_holds(turn)) {
-        return zkl__fail(err, ZKL_ELOST, 0, place->path, "held and lost: %s; release it first", turn->why);
     }
     if (rule->waits_for & ~turn->rule->waits_for) {
         return zkl__fail(err, ZKL_EDEADLK, 0, place->path,

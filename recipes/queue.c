@@ -165,6 +165,7 @@ static int enter_to_read(zkl_session *session, const void *out, const char *path
 
 int zkl_queue_list(zkl_queue **out, zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
 {
+    ZKL__CLEAR(out);
     int rc = enter_to_read(session, out, path, timeout_ms, err);
     if (rc != ZKL_OK) {
         return rc;
@@ -312,6 +313,7 @@ static int make_result(zkl_paths **out, struct walk *walk, zkl_error *err)
 
 int zkl_queue_find(zkl_paths **out, zkl_session *session, const char *prefix, int64_t timeout_ms, zkl_error *err)
 {
+    ZKL__CLEAR(out);
     int rc = enter_to_read(session, out, prefix, timeout_ms, err);
     if (rc != ZKL_OK) {
         return rc;

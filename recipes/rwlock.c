@@ -39,6 +39,7 @@ ZKL__SIZED(sized, zkl_rwlock_options, ZKL_RWLOCK_OPTIONS_INIT, state_payload, st
 int zkl_rwlock_new(zkl_rwlock **out, zkl_session *session, const char *path, const zkl_rwlock_options *options,
                    zkl_error *err)
 {
+    ZKL__CLEAR(out);
     zkl_rwlock_options o;
     if (!out) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "out is NULL");

@@ -74,6 +74,7 @@ static char *join(const zkl_heap *heap, const char *path, const char *name)
 int zkl_semaphore_new(zkl_semaphore **out, zkl_session *session, const char *path, int limit,
                       const zkl_semaphore_options *options, zkl_error *err)
 {
+    ZKL__CLEAR(out);
     zkl_semaphore_options o;
     int rc = zkl__sized_take(&o, options, &sized, err);
     rc = rc == ZKL_OK ? check_arguments(out, path, limit, err) : rc;

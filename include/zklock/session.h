@@ -116,8 +116,8 @@ typedef struct zkl_session_options {
  * of one process that open the same NAME see the same tree). The string and the options are copied.
  * Errors: ZKL_ECONNECT (nobody answered in time), ZKL_EAUTH, ZKL_ENOENT (no such chroot; it is never created),
  * ZKL_EINVAL (servers, options, or a session timeout too short for a lease: the text has the numbers), ZKL_ELIMIT
- * (threads, descriptors), ZKL_EUNSUPPORTED (TLS or SASL, not in the client library), ZKL_ENOMEM. *out is written only on success; the
- * caller closes it with zkl_session_close. */
+ * (threads, descriptors), ZKL_EUNSUPPORTED (TLS or SASL, not in the client library), ZKL_ENOMEM. *out is NULL on any
+ * failure, as with all that makes something; the caller closes it with zkl_session_close. */
 ZKL_API int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_options *options,
                              zkl_error *err);
 
@@ -127,7 +127,8 @@ ZKL_API int zkl_session_open(zkl_session **out, const char *servers, const zkl_s
  * callbacks finish, the session is closed on the server. Waits timeout_ms at most for the server's word (ZKL_WAIT_FOREVER: no limit).
  * ZKL_OK: the server confirmed that every znode of ours is gone. ZKL_ETIMEOUT: it did not in time; what is left goes with
  * the session timeout, and a thread of the client library may take five seconds more to end, with memory from the heap.
- * The session is closed either way; objects made from it stay valid until freed, and answer ZKL_ECLOSED.
+ * The session is closed either way. Objects made from it stay valid until freed, and answer ZKL_ECLOSED. The session's own memory goes
+ * with the last of them, or at once when there is none: after that the pointer must not be used, not even for its statistics or state.
  * Not from a callback, nor from what runs under a grant as above (ZKL_EDEADLK: nothing has happened). NULL is fine. */
 ZKL_API int zkl_session_close(zkl_session *session, int64_t timeout_ms);
 

@@ -61,13 +61,15 @@ typedef struct zkl_stats {
     zkl_histogram slack; /* what was left of a holder's lease, at each renewal and each end */
 } zkl_stats;
 
-#define ZKL_STATS_INIT            \
-    {                             \
-        .size = sizeof(zkl_stats) \
+/* All fields, one by one: clean as C and as C++, whatever the compiler warns of. */
+#define ZKL_STATS_INIT                                                                                                 \
+    {                                                                                                                  \
+        sizeof(zkl_stats), {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, {0}}, {0, 0, {0}}, {0, 0, {0}}, 0, 0, 0, \
+            0, 0, 0, 0, 0, 0                                                                                           \
     }
 
 /* What has been counted up to now. stats: the caller's, from ZKL_STATS_INIT; written only on success. Any thread, also from callbacks;
- * of a closed session too. What an earlier library than the program's does not count is 0. Errors: ZKL_EINVAL (size is no zkl_stats'),
+ * of a closed session too, as long as its memory lasts (zkl_session_close). What an earlier library than the program's does not count is 0. Errors: ZKL_EINVAL (size is no zkl_stats'),
  * ZKL_EFORKED. */
 ZKL_API int zkl_session_stats(zkl_session *session, zkl_stats *stats);
 

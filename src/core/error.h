@@ -17,4 +17,7 @@ static inline int zkl__fail_code(int done, int code)
 /* The same; an analyzer that does not look into the function sees what it returns. */
 #define zkl__fail(err, code, ...) zkl__fail_code(zkl__fail(err, code, __VA_ARGS__), code)
 
+/* First of all in whatever makes something: who cleans up after a failure frees what out says, and NULL is fine everywhere. */
+#define ZKL__CLEAR(out) ((out) ? (void)(*(out) = NULL) : (void)0)
+
 #endif

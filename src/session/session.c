@@ -159,6 +159,7 @@ static int start_and_await(zkl_session **out, const char *servers, const zkl_ses
 
 int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_options *options, zkl_error *err)
 {
+    ZKL__CLEAR(out);
     if (!out || !servers) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "servers" : "out");
     }

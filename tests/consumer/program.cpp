@@ -150,6 +150,8 @@ static void loss()
         raised = flag.remaining() >= milliseconds(0) && flag.fd() >= 0;
     };
     CHECK(thrown([&] { mutex.run(hang); }) == ZKL_ELOST && raised);
+    zkl_stats stats = ZKL_STATS_INIT;
+    CHECK(stats.size == sizeof stats && stats.lease_slack_min_us == 0);
     session.close(minutes(1));
     CHECK(session.state() == ZKL_SESSION_CLOSED);
     CHECK(thrown([&] { mutex.lock(); }) == ZKL_ECLOSED);

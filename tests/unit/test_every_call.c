@@ -404,6 +404,50 @@ static void test_nothing_given(void)
     end(&t);
 }
 
+/* Who cleans up after a failure frees what out says. */
+static void changed(zkl_group_watcher *watcher, const char *const *ids, size_t count, void *payload)
+{
+    (void)watcher, (void)ids, (void)count, (void)payload;
+}
+
+static void led(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
+{
+    (void)observer, (void)leader, (void)payload;
+}
+
+#define GARBAGE(type) type *out = (type *)(uintptr_t)16
+#define NULLED(type, call)                 \
+    do {                                   \
+        GARBAGE(type);                     \
+        CU_ASSERT_NOT_EQUAL(call, ZKL_OK); \
+        CU_ASSERT_PTR_NULL(out);           \
+    } while (0)
+
+static void test_nothing_made_is_null(void)
+{
+    zkl_session *session = kit_open(NULL);
+    const char *paths[1] = {"no/path"}, *pieces[1] = {"a/b"};
+    zkl_partition_options partition = ZKL_PARTITION_OPTIONS_INIT;
+    NULLED(zkl_session, zkl_session_open(&out, "no servers at all", NULL, NULL));
+    NULLED(zkl_session, zkl_session_open(&out, NULL, NULL, NULL));
+    NULLED(zkl_lock, zkl_lock_new(&out, session, "no/path", NULL, NULL));
+    NULLED(zkl_lock, zkl_lock_new(&out, NULL, "/path", NULL, NULL));
+    NULLED(zkl_rwlock, zkl_rwlock_new(&out, session, "no/path", NULL, NULL));
+    NULLED(zkl_semaphore, zkl_semaphore_new(&out, session, "no/path", 1, NULL, NULL));
+    NULLED(zkl_semaphore, zkl_semaphore_new(&out, session, "/path", 0, NULL, NULL));
+    NULLED(zkl_multilock, zkl_multilock_new(&out, session, paths, 1, NULL, NULL));
+    NULLED(zkl_election, zkl_election_new(&out, session, "no/path", NULL, NULL));
+    NULLED(zkl_election_observer, zkl_election_observe(&out, session, "no/path", led, NULL, NULL));
+    NULLED(zkl_group, zkl_group_new(&out, session, "/path", "a/b", NULL, NULL));
+    NULLED(zkl_group_watcher, zkl_group_watch(&out, session, "no/path", changed, NULL, NULL));
+    NULLED(zkl_partition, zkl_partition_new(&out, session, "/path", pieces, 1, &partition, NULL));
+    NULLED(zkl_double_barrier, zkl_double_barrier_new(&out, session, "/path", 0, NULL));
+    NULLED(zkl_queue, zkl_queue_list(&out, session, "no/path", 100, NULL));
+    NULLED(zkl_paths, zkl_queue_find(&out, session, "no/path", 100, NULL));
+    NULLED(zkl_members, zkl_group_list(&out, session, "no/path", 100, NULL));
+    kit_close(session);
+}
+
 /* Numbers of options: as they are, or refused by the name of the option. */
 static void test_options(void)
 {
@@ -455,4 +499,4 @@ static void test_margins_and_slots(void)
 }
 
 TESTS("every_call", T(test_timeouts), T(test_from_callbacks), T(test_in_a_child), T(test_long_paths),
-      T(test_nothing_given), T(test_options), T(test_margins_and_slots))
+      T(test_nothing_given), T(test_nothing_made_is_null), T(test_options), T(test_margins_and_slots))

@@ -59,6 +59,25 @@ static void test_acquire_and_release(void)
     kit_tear_down();
 }
 
+/* Leases that live with no session are nobody's permits. */
+static void test_strays_take_no_permits(void)
+{
+    kit_set_up(NULL);
+    zkl_semaphore *a = pool_contender(one, 2), *b = pool_contender(two, 2), *c = pool_contender(two, 2);
+    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
+    pool_meddle(ZKL__OP_CREATE, POOL "/leases", "_c_11111111-2222-4333-8444-555555555555-lease-0000000090", NULL);
+    pool_meddle(ZKL__OP_CREATE, POOL "/leases", "_c_11111111-2222-4333-8444-555555555556-lease-0000000091", NULL);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(b, 1, 0, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(c, 1, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(c, 1, 100, NULL, NULL), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(c, 1, 5000, NULL, NULL), ZKL_OK);
+    zkl_semaphore_free(a);
+    zkl_semaphore_free(b);
+    zkl_semaphore_free(c);
+    kit_tear_down();
+}
+
 /* A request for all permits is not passed over by those for one that come after it. */
 static void test_big_requests_are_not_starved(void)
 {
@@ -467,7 +486,7 @@ static void test_bad_calls(void)
     kit_tear_down();
 }
 
-TESTS("semaphore", T(test_acquire_and_release), T(test_big_requests_are_not_starved),
+TESTS("semaphore", T(test_acquire_and_release), T(test_strays_take_no_permits), T(test_big_requests_are_not_starved),
       T(test_cancel_and_free_while_waiting), T(test_timeout_without_a_server), T(test_the_limit_is_agreed_on),
       T(test_a_lock_is_no_semaphore), T(test_a_semaphore_is_no_lock), T(test_one_of_its_folders_is_no_semaphore),
       T(test_many_of_one_session_are_refused), T(test_curators_permits_count), T(test_only_the_head_is_woken),
