@@ -1,5 +1,6 @@
 /* main.c - the simulator as a program.
  *
+ *   sim [--without INVARIANT] ..., of which no violation counts
  *   sim --seeds FROM COUNT     runs seeds FROM .. FROM + COUNT - 1, and says how many of what happened
  *   sim --seed N [--trace]     one seed; its story
  *   sim --plan FILE [--trace]  a plan kept as text
@@ -65,8 +66,7 @@ static void report(const struct totals *t, double took)
            (unsigned long long)t->runs, (unsigned long long)t->steps, (unsigned long long)t->grants,
            (unsigned long long)t->completions, (unsigned long long)t->losses, (unsigned long long)t->leases,
            (unsigned long long)t->events, (double)t->virtual_ns / 86400e9);
-    printf("%llu would-be violations with an assumption of the lease broken\n",
-           (unsigned long long)t->off_lease);
+    printf("%llu would-be violations with an assumption of the lease broken\n", (unsigned long long)t->off_lease);
     printf("trace hash %016llx\n", (unsigned long long)t->hash);
     fprintf(stderr, "%.1f s, %.0f schedules a second\n", took, (double)t->runs / took);
 }
@@ -193,6 +193,12 @@ static int usage(void)
 
 int main(int argc, char **argv)
 {
+    const char *without = NULL;
+    if (argc > 3 && strcmp(argv[1], "--without") == 0) {
+        without = argv[2];
+        argc -= 2;
+        argv += 2;
+    }
     if (argc < 3) {
         return usage();
     }
@@ -201,6 +207,7 @@ int main(int argc, char **argv)
     signal(SIGABRT, crashed);
     signal(SIGSEGV, crashed);
     struct sim *s = sim_new();
+    s->without = without;
     int code = 2;
     bool trace = argc > 3 && strcmp(argv[3], "--trace") == 0;
     if (strcmp(argv[1], "--seeds") == 0 && argc == 4) {

@@ -113,11 +113,12 @@ struct sim {
     /* faults and judgement */
     struct sim_judge judge;
     struct sim_faults faults;
-    bool stepping; /* inside a core's step */
-    bool over;     /* what the plan wants is done: nobody starts any more */
-    bool overflow; /* out of room: a storm */
-    FILE *trace;   /* NULL: nobody reads it */
-    bool story;    /* told shorter */
+    bool stepping;       /* inside a core's step */
+    bool over;           /* what the plan wants is done: nobody starts any more */
+    bool overflow;       /* out of room: a storm */
+    const char *without; /* an invariant that does not count; NULL: none */
+    FILE *trace;         /* NULL: nobody reads it */
+    bool story;          /* told shorter */
     /* Tests of the ensemble alone, without a core: what the handles tell. */
     void (*listener)(struct sim *s, int client, const struct zkl__event *event);
     void *listener_ctx;

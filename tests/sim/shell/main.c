@@ -64,6 +64,12 @@ static bool read_plan(struct sim_plan *plan, uint64_t *seed, const char *what)
 int main(int argc, char **argv)
 {
     static struct sim_plan plan;
+    const char *without = NULL;
+    if (argc > 3 && strcmp(argv[1], "--without") == 0) {
+        without = argv[2];
+        argc -= 2;
+        argv += 2;
+    }
     if (argc < 3) {
         fprintf(stderr, "usage: sim_recipes --seeds FROM COUNT | --seed N | --plan FILE | --story FILE | "
                         "--shrink N [--trace]\n");
@@ -75,6 +81,7 @@ int main(int argc, char **argv)
     signal(SIGSEGV, crashed);
     struct sim *s = sim_new();
     s->shell = &actors_shell;
+    s->without = without;
     if (strcmp(argv[1], "--seeds") == 0 && argc == 4) {
         return run_seeds(s, strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10));
     }
