@@ -164,7 +164,7 @@ static void check_attempt(struct sim *s, int client, struct sim_attempt *attempt
     } else if (attempt->state == SIM_HOLDING) {
         sim_judge_jeopardy(s, attempt, next);
         int64_t until = zkl__core_lease_until(s->clients[client].core);
-        if (only_removals(s) && !attempt->plan->downgrade) {
+        if (only_removals(s) && !attempt->plan->downgrade && s->plan->hides[client] != SIM_NOBODY) {
             check_removed(s, attempt);
         }
         if (attempt->lapsed) {
