@@ -3,6 +3,7 @@
 #include "script.h"
 #include "stats.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static struct script s;
@@ -232,7 +233,7 @@ static void test_of_a_session(void)
     struct rows rows = {0};
     CU_ASSERT_EQUAL(zkl_session_path_stats(session, visit, &rows), 1);
     CU_ASSERT_EQUAL(rows.waits, 2);
-    stats.size--;
+    stats.size = offsetof(zkl_stats, slack) - 1; /* shorter than the first release had it */
     CU_ASSERT_EQUAL(zkl_session_stats(session, &stats), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_session_stats(session, NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_session_stats(NULL, &stats), ZKL_EINVAL);
