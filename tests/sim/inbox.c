@@ -78,6 +78,12 @@ static void note_shown(struct sim *s, int client, int path, int64_t zxid, bool l
     }
 }
 
+/* A watch outlives the contender that set it: an event that nobody in the core waits for tells the core nothing. */
+static bool is_awaited(const struct zkl__core *core, const char *path)
+{
+    return !core || zkl__watches_any(&core->watches, path);
+}
+
 /* The reply is made of the tree as the server had it when it answered. */
 static void tell_reply(struct sim *s, int client, const struct sim_message *message)
 {
@@ -131,7 +137,8 @@ static void tell(struct sim *s, int client, const struct sim_message *message)
     case SIM_MSG_EVENT:
         sim_say(s, "watch", "%d: %s", client, s->paths[message->path].text);
         s->judge.events_told++;
-        if (s->paths[message->path].parent >= 0) {
+        if (s->paths[message->path].parent >= 0 &&
+            is_awaited(s->clients[client].core, s->paths[message->path].text)) {
             note_shown(s, client, s->paths[message->path].parent, message->zxid, false);
         }
         event.kind = ZKL__EV_WATCH;
