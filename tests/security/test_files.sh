@@ -48,7 +48,9 @@ if [ "$(id -u)" = 0 ]; then
 else
     cp -p "$work/secret" "$others/secret"
 fi
-background "${as[@]}" "$(command -v zklock)" --auth-file "$others/secret" run vault bash -c "echo \$PPID \$\$ >$others/cmd; exec sleep 600"
+for_others "$others/bin"
+chmod 755 "$others"
+background "${as[@]}" "${others_zklock[@]}" --auth-file "$others/secret" run vault bash -c "echo \$PPID \$\$ >$others/cmd; exec sleep 600"
 if await "CMD" lines "$others/cmd" 1; then
     read -r keeper command <"$others/cmd"
     same "the owner of zklock's descriptors" "$(owner "$pid")" 0

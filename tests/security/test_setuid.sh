@@ -7,7 +7,8 @@ need_sandbox --tick 500ms sandbox
 chmod 755 "$work"
 mkdir -m 777 "$work/open"
 install -m 4755 "$SLEEPER" "$work/sleeper"
-as=(setpriv --reuid=65534 --regid=65534 --clear-groups "$(command -v zklock)" --session-timeout 4s)
+for_others "$work/bin"
+as=(setpriv --reuid=65534 --regid=65534 --clear-groups "${others_zklock[@]}" --session-timeout 4s)
 beyond='process [0-9]+ \(sleeper\) under .*/sleeper runs as another user and cannot be stopped: it may go on beside the next holder; run zklock itself as that user \(sudo zklock \.\.\.\)'
 
 start() { # NAME ARG...
