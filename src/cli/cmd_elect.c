@@ -273,7 +273,7 @@ const struct cli_command cmd_elect = {
     .summary = "for daemons: run CMD while leader, stand again after a loss",
     .examples = "  zklock elect scheduler -- ./scheduler             # on every host\n"
                 "  zklock elect --notify scheduler -- ./scheduler    # systemd, Type=notify\n"
-                "  zklock elect --health ./ok --listen 8080 x -- ./x # out while ./ok fails\n"
+                "  zklock elect --health ./ok --listen 9470 scheduler -- ./scheduler\n"
                 "  zklock elect --once --value db3 master -- ./lead  # one term\n",
     .notes = "CMD is stopped before anybody else can lead, as by 'zklock run'. Then:\n\n"
              "  leadership was lost         stands again, at the end of the queue\n"

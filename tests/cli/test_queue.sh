@@ -36,7 +36,7 @@ code 0 zklock ls
 same "ls finds the lock" "$(head -1 "$work/out")" /locks/queue
 code 0 zklock --json ls
 same "ls as JSON: one line" "$(wc -l <"$work/out")" 1
-matches "ls as JSON" "$(cat "$work/out")" '"position":6,"holds":false,"name":"_c_[^"]*","kind":"lock","token":[0-9]+,"session":"0x[0-9a-f]+","created":"20[-0-9]*T[0-9:]*Z","created_ms":[0-9]+,"age_ms":[0-9]+,"identity":".*","host":".*","pid":[0-9]+,"user":'
+matches "ls as JSON" "$(cat "$work/out")" '"position":6,"holds":false,"stray":false,"name":"_c_[^"]*","kind":"lock","token":[0-9]+,"session":"0x[0-9a-f]+","created":"20[-0-9]*T[0-9:]*Z","created_ms":[0-9]+,"age_ms":[0-9]+,"readable":true,"identity":".*","host":".*","pid":[0-9]+,"user":'
 code 124 zklock hold -n queue
 exec 8>&-
 wait

@@ -1,6 +1,7 @@
 /* Names of contenders, as a server lists them: one per line of the input. */
 #include "fuzz.h"
 
+#include "local_queue.h"
 #include "name.h"
 #include "queue_list.h"
 
@@ -84,7 +85,8 @@ static void check_index(const struct zkl__contender *c, const struct zkl__reply 
 static void check_list(const struct zkl__reply *list, int32_t sequence, uint32_t waits_for)
 {
     struct zkl__rule rule = {.waits_for = waits_for};
-    struct zkl__contender c = {.config.rule = &rule, .uuid = OWN_UUID};
+    struct zkl__local_queue queue = {0}; /* nothing is known to be forged */
+    struct zkl__contender c = {.config.rule = &rule, .uuid = OWN_UUID, .queue = &queue};
     const char *lowest, *other;
     snprintf(c.node, sizeof c.node, "_c_" OWN_UUID "-lock-%010d", sequence);
     const char *blocker = zkl__list_blocker(&c, list, NULL);

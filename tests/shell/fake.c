@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -96,9 +97,11 @@ static void read_link(struct fake *fake, struct link *link)
     }
 }
 
+/* As ZooKeeper's servers (NIOServerCnxn): a reply must not wait for the acknowledgement of the one before it. */
 static void accept_link(struct fake *fake)
 {
-    int fd = accept4(fake->listener, NULL, NULL, SOCK_CLOEXEC);
+    int one = 1, fd = accept4(fake->listener, NULL, NULL, SOCK_CLOEXEC);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* of -1: refused */
     for (int i = 0; fd >= 0 && i < LINKS_MAX; i++) {
         if (fake->links[i].fd < 0) {
             pthread_mutex_lock(&fake->mutex);
