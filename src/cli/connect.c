@@ -160,10 +160,14 @@ static bool take_secret(const char *file, char *text, zkl_session_options *optio
     return true;
 }
 
+/* Without --verbose only what a contender lacks: the rest is said by the command's own words and exit code. */
 static void on_log(const zkl_log_record *record, void *payload)
 {
-    (void)payload;
     static const char *const names[] = {"", "error", "warning", "info", "debug"};
+    const struct cli *cli = payload;
+    if (!cli->verbose && (cli->quiet || record->level != ZKL_LOG_WARN || record->contender == 0)) {
+        return;
+    }
     cli_line(stderr, CLI_FOLD, "zklock: [%s] %s", names[record->level], record->line);
 }
 
@@ -196,7 +200,9 @@ static int with_options(struct cli *cli, int64_t connect_timeout_ms,
     options.connect_timeout_ms = connect_timeout_ms;
     options.tls = cli->tls;
     options.callbacks = ZKL_CALLBACKS_DISPATCH;
-    options.log_fn = cli->verbose ? on_log : NULL;
+    options.log_fn = on_log;
+    options.log_payload = cli;
+    options.log_level = cli->verbose ? options.log_level : ZKL_LOG_WARN;
     if (!cli->auth_file) {
         return use(cli, &options, payload);
     }

@@ -4,6 +4,7 @@
 #include "local_queue.h"
 #include "path.h"
 #include "queue_list.h"
+#include "stats.h"
 
 #include <string.h>
 
@@ -500,12 +501,40 @@ static void on_stat(struct zkl__contender *c, const struct zkl__contender_event 
     }
 }
 
+/* Once for each path: who contends there has the same credentials the next time. */
+static void warn_of_read(const struct zkl__contender *c)
+{
+    if (!c->path_stats->told_read) {
+        c->path_stats->told_read = true;
+        zkl__core_warn(c->core, c,
+                       "READ on our own znode %s is missing: the lock is held, but a removal by hand is noticed late, "
+                       "and nobody sees who holds. Let the access list of what is created (zkl_acl) give READ to us",
+                       c->node);
+    }
+}
+
+/* DELETE is a permission on the parent (PrepRequestProcessor, OpCode.delete: checkACL of the parent's record). What may be
+ * another one's, as our uuid in a name of unknown fate, is not warned of. */
+static void warn_of_delete(const struct zkl__contender *c)
+{
+    if (!c->unsure && !c->path_stats->told_delete) {
+        c->path_stats->told_delete = true;
+        zkl__core_warn(c->core, c,
+                       "DELETE on the directory is missing: our znode %s cannot be removed, and keeps its place until "
+                       "the session ends. Give DELETE on the directory to those who contend there (setAcl)",
+                       c->node);
+    }
+}
+
 /* A node that we may not read is there all the same: the leader looks for the session, then for the node, then at its access list
  * (PrepRequestProcessor.pRequest2Txn, OpCode.check), so NOAUTH says that both are there. */
 static void on_check(struct zkl__contender *c, const struct zkl__contender_event *ev,
                      struct zkl__contender_actions *out)
 {
     enum zkl__rc rc = ev->reply->rc;
+    if (rc == ZKL__RC_NOAUTH && ev->role == ZKL__ROLE_BEAT && c->state == ZKL__HELD && !c->swap[0]) {
+        warn_of_read(c);
+    }
     if (rc == ZKL__RC_NONODE && c->node[0] && !c->swap[0]) {
         if (c->state == ZKL__HELD || c->state == ZKL__PROVING) {
             zkl__contender_node_removed(c, ev, out);
@@ -537,6 +566,9 @@ static void on_delete(struct zkl__contender *c, const struct zkl__contender_even
             zkl__core_seal_off(c->core);
         }
     } else if (rc != ZKL__RC_UNKNOWN) {
+        if (rc == ZKL__RC_NOAUTH && !c->clear) { /* with the mark, it may be WRITE that is missing */
+            warn_of_delete(c);
+        }
         /* A directory that may not be written must not keep the node alive. */
         c->clear = c->clear && (rc == ZKL__RC_NOTAPPLIED || rc == ZKL__RC_UNSENT);
         zkl__contender_put_off(c, ev->now); /* never forgotten: until it is gone, or the session is */

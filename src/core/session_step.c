@@ -8,19 +8,32 @@
 #include <stdio.h>
 #include <string.h>
 
+static void say(const struct zkl__core *core, void (*to)(void *ctx, const char *who, const char *what),
+                const struct zkl__contender *contender, const char *format, va_list args)
+{
+    char who[ZKL_PATH_MAX + 16], what[512];
+    if (to) {
+        snprintf(who, sizeof who, contender ? "%s#%u" : "session", contender ? contender->config.path : "",
+                 contender ? contender->number : 0);
+        vsnprintf(what, sizeof what, format, args);
+        to(core->port.ctx, who, what);
+    }
+}
+
 void zkl__core_trace(struct zkl__core *core, const struct zkl__contender *contender, const char *format, ...)
 {
-    if (!core->port.trace) {
-        return;
-    }
-    char who[ZKL_PATH_MAX + 16], what[512];
-    snprintf(who, sizeof who, contender ? "%s#%u" : "session", contender ? contender->config.path : "",
-             contender ? contender->number : 0);
     va_list args;
     va_start(args, format);
-    vsnprintf(what, sizeof what, format, args);
+    say(core, core->port.trace, contender, format, args);
     va_end(args);
-    core->port.trace(core->port.ctx, who, what);
+}
+
+void zkl__core_warn(struct zkl__core *core, const struct zkl__contender *contender, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(core, core->port.warn, contender, format, args);
+    va_end(args);
 }
 
 static uint64_t mix(uint64_t x)

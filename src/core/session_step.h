@@ -25,8 +25,8 @@ struct zkl__port {
     void (*state)(void *ctx, zkl_session_state state, int code);
     /* One decision with its reason, for logs and golden traces; NULL: nobody reads them. who: "session", or "path#number". */
     void (*trace)(void *ctx, const char *who, const char *what);
-    /* What an operator has to know of the session; NULL: nobody is told. */
-    void (*warn)(void *ctx, const char *what);
+    /* What an operator has to know; NULL: nobody is told. who: as of trace. */
+    void (*warn)(void *ctx, const char *who, const char *what);
 };
 
 /* Whether an observer may follow a follower, which makes two hops of one (lease.h). */
@@ -170,6 +170,9 @@ bool zkl__core_idle(const struct zkl__core *core);
 void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1]);
 /* A line of the trace: "path#number", or "session" for contender NULL, and what. */
 void zkl__core_trace(struct zkl__core *core, const struct zkl__contender *contender, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same for an operator, who is to do something about it. */
+void zkl__core_warn(struct zkl__core *core, const struct zkl__contender *contender, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 #endif

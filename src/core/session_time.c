@@ -60,13 +60,6 @@ static bool lists_an_observer(const struct zkl__reply *reply)
     return false;
 }
 
-static void warn(struct zkl__core *core, const char *what)
-{
-    if (core->port.warn) {
-        core->port.warn(core->port.ctx, what);
-    }
-}
-
 void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply)
 {
     if (reply->rc == ZKL__RC_UNKNOWN) {
@@ -81,10 +74,12 @@ void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply
     core->lease.hops = none ? ZKL__HOPS_ONE : ZKL__HOPS_TWO;
     zkl__core_trace(core, NULL, none ? "no observers: one hop" : "observers, or nobody knows: two hops");
     if (reply->rc != ZKL__RC_OK && !none) {
-        warn(core, "/zookeeper/config cannot be read: leases allow for observers that follow a follower");
+        zkl__core_warn(core, NULL,
+                       "/zookeeper/config cannot be read: leases allow for observers that follow a follower");
     }
     if (is_too_short(core)) {
-        warn(core, "the session timeout is too short for servers with observers: nothing is granted here");
+        zkl__core_warn(core, NULL,
+                       "the session timeout is too short for servers with observers: nothing is granted here");
     }
 }
 

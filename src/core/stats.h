@@ -13,7 +13,8 @@ struct zkl__contender_actions;
 /* The contenders of one path. Lives as long as the core. */
 struct zkl__path_stats {
     zkl_contender_stats counts;
-    char *path; /* NULL: of all that had no row of their own */
+    char *path;                  /* NULL: of all that had no row of their own */
+    bool told_delete, told_read; /* an operator was warned that we lack this permission: once for a path */
     struct zkl__path_stats *next;
 };
 

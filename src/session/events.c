@@ -222,9 +222,9 @@ static void on_trace(void *ctx, const char *who, const char *what)
     log_line(ctx, ZKL_LOG_DEBUG, who, what);
 }
 
-static void on_warn(void *ctx, const char *what)
+static void on_warn(void *ctx, const char *who, const char *what)
 {
-    log_line(ctx, ZKL_LOG_WARN, "session", what);
+    log_line(ctx, ZKL_LOG_WARN, who, what);
 }
 
 struct zkl__port zkl__session_port(zkl_session *session)

@@ -22,6 +22,18 @@ zk.stop()' 2>"$work/err" || bad "no quota: $(cat "$work/err")"
 code 125 zklock run -w 20s full true
 matches "a quota" "$(cat "$work/err")" '"full": the quota of the path is used up: raise it \(setquota\)'
 
+# Said once, while the run itself goes as ever.
+/usr/bin/python3 -c '
+import os
+from kazoo.client import KazooClient
+from kazoo.security import Permissions, make_acl
+zk = KazooClient(os.environ["ZKLOCK_SERVERS"])
+zk.start()
+zk.create("/locks/stays", makepath=True, acl=[make_acl("world", "anyone", read=True, write=True, create=True, admin=True)])
+zk.stop()' 2>"$work/err" || bad "no such directory: $(cat "$work/err")"
+code 0 zklock run -w 20s stays true
+same "warnings of no DELETE ($(cat "$work/err"))" "$(grep -cE '/locks/stays#[0-9]+: DELETE on the directory is missing: .*setAcl' "$work/err")" 1
+
 # No descriptor for the connection: not "no answer".
 for limit in 5 6 7; do
     code 125 bash -c "ulimit -n $limit && exec zklock ls"

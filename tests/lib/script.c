@@ -75,9 +75,10 @@ static void port_trace(void *ctx, const char *who, const char *what)
     }
 }
 
-static void port_warn(void *ctx, const char *what)
+static void port_warn(void *ctx, const char *who, const char *what)
 {
     struct script *s = ctx;
+    snprintf(s->warned, sizeof s->warned, "%s: %s", who, what);
     s->warnings += what[0] != '\0';
 }
 
@@ -94,7 +95,8 @@ static bool init(struct script *s, long nth, bool on, enum zkl__observer_masters
     s->now = 1000 * 1000 * MS;
     s->timeout = 10000 * MS;
     s->zxid = 100;
-    const struct zkl__port port = {.ctx = s, .submit = port_submit, .state = port_state, .trace = port_trace, .warn = port_warn};
+    const struct zkl__port port = {
+        .ctx = s, .submit = port_submit, .state = port_state, .trace = port_trace, .warn = port_warn};
     struct zkl__core_config config = {.heap = test_heap(&s->heap),
                                       .tick_ns = 2000 * MS,
                                       .pause_ns = 500 * MS,

@@ -99,7 +99,8 @@ struct script {
     int64_t now;
     int64_t session_id, timeout;
     int64_t connecting; /* so long does the next connect take */
-    int warnings;       /* that the port was told */
+    int warnings;       /* that the port was told, the last one: */
+    char warned[SCRIPT_PATH + 512];
     bool connected;
     zkl_session_state state; /* as the port was told */
     int state_code;

@@ -85,6 +85,8 @@ static void test_own_node_hidden(void)
     script_run(&s, 10 * s.timeout);
     CU_ASSERT_EQUAL(me.lost, 0);
     CU_ASSERT_EQUAL(me.jeopardy, 0);
+    CU_ASSERT_EQUAL(s.warnings, 1);
+    CU_ASSERT_PTR_NOT_NULL(strstr(s.warned, "/q#1: READ on our own znode _c_"));
     script_finish(&s);
     script_begin_proving(&s, &me);
     script_find(&s, script_our_path(&s))->hidden = true;
@@ -127,6 +129,7 @@ static void test_delete_refused(void)
         script_begin(&s);
         script_hold(&s, &me);
         script_release(&s, &me);
+        CU_ASSERT_EQUAL(s.warnings, 0);
         for (int n = 0; n < 20; n++) {
             OPS(&s, "delete");
             script_answer_with(&s, rcs[i]);
@@ -138,6 +141,8 @@ static void test_delete_refused(void)
                 }
             }
         }
+        CU_ASSERT_EQUAL(s.warnings, i == 0); /* by its name, once in all the time */
+        CU_ASSERT(i > 0 || strstr(s.warned, "/q#1: DELETE on the directory is missing"));
         if (i == 0) {
             script_answer_all(&s);
         } else {
