@@ -20,6 +20,9 @@ struct zkl__core {
 
     bool connected, closing, ended;
     bool seal_off; /* the servers do not take our seal */
+    int64_t connected_at;
+    int broken;                        /* connections in a row that were lost at once */
+    size_t set_again, set_again_bytes; /* watches, and their paths, that each of them began with */
     int64_t session_id;
     int64_t timeout;
     struct zkl__lease lease;

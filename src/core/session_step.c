@@ -60,6 +60,7 @@ static void on_connected(struct zkl__core *core, const struct zkl__event *ev)
 {
     int64_t gap = core->config.tick_ns / 2 + core->config.pause_ns;
     core->connected = true;
+    core->connected_at = core->now;
     core->timeout = ev->timeout;
     core->session_id = ev->session_id;
     if (ev->fresh) {
@@ -76,12 +77,35 @@ static void on_connected(struct zkl__core *core, const struct zkl__event *ev)
     zkl__contenders_feed(core, ZKL__CE_CONNECTED);
 }
 
+#define AT_ONCE INT64_C(1000000000) /* ns */
+#define BROKEN_MOST 5               /* in a row */
+
+/* Behind its connect the client library sets all watches again in one request; a server that takes no request so large (jute.maxbuffer,
+ * NIOServerCnxn.readLength) closes the connection, and that goes on for ever. */
+static void note_broken(struct zkl__core *core)
+{
+    bool at_once = core->now - core->connected_at < AT_ONCE;
+    if (!at_once || core->watches.count > core->set_again) { /* contenders look anew; the library forgets none */
+        core->set_again = core->watches.count;
+        core->set_again_bytes = core->watches.bytes;
+    }
+    core->broken = at_once && core->set_again > 0 ? core->broken + 1 : 0;
+    if (core->broken == BROKEN_MOST) {
+        zkl__core_warn(core, NULL,
+                       "each of the last %d connections was lost within a second. Each sets %zu watches again in one "
+                       "request (their paths: %zu bytes): if the servers' log says \"Len error\", raise "
+                       "jute.maxbuffer there, or wait for fewer locks in one session",
+                       BROKEN_MOST, core->set_again, core->set_again_bytes);
+    }
+}
+
 static void on_suspended(struct zkl__core *core)
 {
     if (!core->connected) {
         return;
     }
     core->connected = false;
+    note_broken(core);
     core->stats.all.suspensions++;
     zkl__core_trace(core, NULL, "no server");
     zkl__core_answer_unknown(core);

@@ -169,5 +169,66 @@ static void test_conflict(void)
     close_one(session);
 }
 
+#define WATCHED 100 /* their paths together are more than the server takes */
+
+static void on_log(const zkl_log_record *record, void *warnings)
+{
+    if (record->level == ZKL_LOG_WARN && strstr(record->text, "jute.maxbuffer")) {
+        atomic_fetch_add((atomic_int *)warnings, 1);
+    }
+}
+
+static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    (void)lock;
+    (void)code;
+    (void)grant;
+    (void)err;
+    (void)payload;
+}
+
+/* What the client library asks for behind each connect is too large for this server, which closes the connection: an operator is told. */
+static void test_watches_too_large(void)
+{
+    struct ensemble *small =
+        ensemble_start(&(struct ensemble_options){.tick_ms = TICK, .java = "-Djute.maxbuffer=4096"});
+    CU_ASSERT_PTR_NOT_NULL_FATAL(small);
+    struct proxy *proxy = proxy_start(ensemble_address(small, 0));
+    zkl_session *holder = contest_session(ensemble_servers(small), TIMEOUT, TICK), *session = NULL;
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_lock *held[WATCHED], *wanted[WATCHED];
+    atomic_int warnings = 0;
+    options.tick_ms = TICK;
+    options.session_timeout_ms = TIMEOUT;
+    options.log_fn = on_log;
+    options.log_payload = &warnings;
+    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, proxy_address(proxy), &options, NULL), ZKL_OK);
+    for (int i = 0; i < WATCHED; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "/w%d", i);
+        held[i] = contest_holder(holder, path);
+        wanted[i] = contest_lock(session, path, NULL);
+        CU_ASSERT_EQUAL(zkl_lock_acquire_async(wanted[i], 2 * SOON, on_acquired, NULL, NULL), ZKL_OK);
+    }
+    int64_t end = now_ms() + SOON;
+    while (proxy_count(proxy, PROXY_OP_GET) < 2 * WATCHED && look_again(end)) { /* the holder's znodes, and our own */
+    }
+    CU_ASSERT_EQUAL(atomic_load(&warnings), 0);
+    proxy_cut(proxy);
+    end = now_ms() + SOON;
+    while (atomic_load(&warnings) == 0 && look_again(end)) {
+    }
+    CU_ASSERT_EQUAL(atomic_load(&warnings), 1);
+    for (int i = 0; i < WATCHED; i++) {
+        zkl_lock_free(wanted[i]);
+        zkl_lock_free(held[i]);
+    }
+    (void)zkl_session_close(session, 0); /* it is not connected */
+    close_one(holder);
+    proxy_stop(proxy);
+    ensemble_stop(small);
+}
+
 TESTS_ON_ONE_SERVER("lock refused", T(test_no_server), T(test_chroot), T(test_session_timeout_too_short),
-                    T(test_no_permission), T(test_credentials), T(test_bad_arguments), T(test_conflict))
+                    T(test_no_permission), T(test_credentials), T(test_bad_arguments), T(test_conflict),
+                    T(test_watches_too_large))

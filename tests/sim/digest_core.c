@@ -72,6 +72,8 @@ static const uint64_t *words_of(const struct walk *w, const void *data, size_t s
     if (data == (const void *)w->core) {
         struct zkl__core *core = (void *)scratch;
         memset(&core->stats, 0, sizeof core->stats);
+        core->connected_at = core->broken = 0; /* for a warning only, as the next ones */
+        core->set_again = core->set_again_bytes = 0;
     } else if (data == (const void *)w->core->pendings.slots) {
         struct zkl__pending *slots = (void *)scratch;
         for (size_t i = 0; i < w->core->pendings.room; i++) {

@@ -440,10 +440,44 @@ static void test_two_hops_and_a_short_timeout(void)
     script_finish(&s);
 }
 
+/* Connections that are lost within a second, one after the other, while something is watched: an operator hears of it once, until one
+ * lasts. Without watches, or with longer connections, there is nothing to say. */
+static void test_broken_by_watches(void)
+{
+    script_begin(&s);
+    for (int i = 0; i < 20; i++) {
+        script_suspend(&s, 0);
+        script_connect(&s);
+    }
+    CU_ASSERT_EQUAL(s.warnings, 0);
+    script_put(&s, SCRIPT_BLOCKER, SCRIPT_STRANGER);
+    script_acquire(&s, &me);
+    script_answer_all(&s);
+    for (int i = 0; i < 20; i++) {
+        script_run(&s, 1000 * MS);
+        script_suspend(&s, 0);
+        script_connect(&s);
+    }
+    CU_ASSERT_EQUAL(s.warnings, 0);
+    for (int round = 1; round <= 2; round++) {
+        for (int i = 0; i < 20; i++) {
+            CU_ASSERT_EQUAL(s.warnings, round - (i < 5));
+            script_suspend(&s, 0);
+            script_connect(&s);
+        }
+        CU_ASSERT_PTR_NOT_NULL(strstr(s.warned, "jute.maxbuffer"));
+        script_run(&s, 1000 * MS);
+        script_suspend(&s, 0);
+        script_connect(&s);
+    }
+    script_answer_all(&s);
+    script_finish(&s);
+}
+
 TESTS("session lease", T(test_sync_when_nothing_is_held), T(test_heartbeats_keep_the_lease),
       T(test_heartbeats_in_rotation), T(test_heartbeat_during_a_downgrade), T(test_heartbeats_without_answers),
       T(test_suspended), T(test_suspended_for_a_moment), T(test_time_comes_first), T(test_time_never_goes_back),
       T(test_grant_after_a_long_wait), T(test_no_grant_without_a_lease), T(test_proof_put_off), T(test_max_hold),
       T(test_release_while_discarded), T(test_expiry_between_grant_and_first_use), T(test_young_grant),
       T(test_young_grant_at_once), T(test_grant_after_a_reconnect), T(test_hops), T(test_roles_are_read_first),
-      T(test_two_hops_keep_the_lease), T(test_two_hops_and_a_short_timeout))
+      T(test_two_hops_keep_the_lease), T(test_two_hops_and_a_short_timeout), T(test_broken_by_watches))
