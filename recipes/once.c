@@ -108,16 +108,15 @@ static void look(void *arg, const struct zkl__reply *reply)
     answer->is_record = reply->rc == ZKL__RC_OK && zkl__slot_parse(reply->data, reply->size, &answer->last_ms);
 }
 
-static int read_record(struct zkl__place *place, struct answer *record, int64_t deadline, zkl_error *err)
+static int read_record(zkl_session *session, const char *path, struct answer *record, int64_t deadline, zkl_error *err)
 {
-    const struct zkl__op op = {.kind = ZKL__OP_GET, .dir = place->path};
-    int rc = zkl__session_insist(place->session, &op, deadline, look, record, err);
+    const struct zkl__op op = {.kind = ZKL__OP_GET, .dir = path};
+    int rc = zkl__session_insist(session, &op, deadline, look, record, err);
     if (rc == ZKL_OK && record->rc != ZKL__RC_OK) {
-        return zkl__fail(err, zkl__rc_code(record->rc), 0, place->path, "the record: %s", zkl__rc_name(record->rc));
+        return zkl__fail(err, zkl__rc_code(record->rc), 0, path, "the record: %s", zkl__rc_name(record->rc));
     }
     if (rc == ZKL_OK && !record->is_record) {
-        return zkl__fail(err, ZKL_ECONFLICT, 0, place->path,
-                         "its data is not the number of a slot: used as something else");
+        return zkl__fail(err, ZKL_ECONFLICT, 0, path, "its data is not the number of a slot: used as something else");
     }
     return rc;
 }
@@ -139,11 +138,11 @@ static int read_arrival(struct zkl__place *place, const char *node, int64_t *arr
 
 /* A record is written by one whose znode was made in that slot, so not before the slot began. One that is later than the servers' clock was when
  * it was written, by more than these clocks may differ, is nobody's of ours, and would keep the job from ever running again. */
-static void check_time(const struct zkl__place *place, struct answer *record, int64_t length_ms)
+static void check_time(zkl_session *session, const char *path, struct answer *record, int64_t length_ms)
 {
     int64_t last = zkl__slot_of(record->stat.mtime_ms, length_ms, 0) + 2 * length_ms + CLOCKS_DIFFER;
     if (record->last_ms > last) {
-        zkl__session_log(place->session, ZKL_LOG_WARN, "once", place->path,
+        zkl__session_log(session, ZKL_LOG_WARN, "once", path,
                          "its record is of a slot that had not begun when it was written: ignored, and overwritten");
         record->last_ms = INT64_MIN;
     }
@@ -157,9 +156,9 @@ static int look_inside(struct zkl__place *place, int64_t length_ms, int64_t phas
     int64_t arrival_ms = 0;
     int rc = check_held(place, node, err);
     rc = rc == ZKL_OK ? read_arrival(place, node, &arrival_ms, deadline, err) : rc;
-    rc = rc == ZKL_OK ? read_record(place, &record, deadline, err) : rc;
+    rc = rc == ZKL_OK ? read_record(place->session, place->path, &record, deadline, err) : rc;
     if (rc == ZKL_OK) {
-        check_time(place, &record, length_ms);
+        check_time(place->session, place->path, &record, length_ms);
         slot->round_ms = zkl__slot_of(arrival_ms, length_ms, phase_ms);
         slot->last_ms = record.last_ms;
         slot->done = record.last_ms >= slot->round_ms;
@@ -190,6 +189,51 @@ int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t t
     return rc;
 }
 
+/* Nothing is created: a job that never ran has no znode, and no record. The record's mtime is the
+ * time of its transaction, by the clock of the leader (PrepRequestProcessor). */
+static int read_last(zkl_session *session, const char *path, int64_t length_ms, int64_t deadline, struct answer *record,
+                     zkl_error *err)
+{
+    int rc = read_record(session, path, record, deadline, err);
+    if (rc == ZKL_ENOENT && record->rc == ZKL__RC_NONODE) {
+        record->last_ms = INT64_MIN;
+        return ZKL_OK;
+    }
+    if (rc == ZKL_OK && length_ms > 0) {
+        check_time(session, path, record, length_ms);
+    }
+    return rc;
+}
+
+int zkl_once_last(zkl_session *session, const char *path, int64_t length_ms, int64_t timeout_ms, int64_t *last_ms,
+                  int64_t *recorded_ms, zkl_error *err)
+{
+    if (!session || !last_ms || !recorded_ms) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL",
+                         !session   ? "session"
+                         : !last_ms ? "last_ms"
+                                    : "recorded_ms");
+    }
+    int rc = zkl__path_check(path, err);
+    rc = rc == ZKL_OK && length_ms != 0 ? zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err) : rc;
+    rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
+    rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    zkl_error last = {.code = ZKL_OK};
+    struct answer record = {.rc = ZKL__RC_NOTAPPLIED};
+    rc = read_last(session, path, length_ms, zkl__deadline(zkl__session_now(session), timeout_ms), &record, &last);
+    zkl__session_leave(session);
+    if (rc == ZKL_OK) {
+        *last_ms = record.last_ms;
+        *recorded_ms = record.last_ms == INT64_MIN ? INT64_MIN : record.stat.mtime_ms;
+    } else if (err) {
+        *err = last;
+    }
+    return rc;
+}
+
 /* --- recording ----------------------------------------------------------------------------------------------------- */
 
 struct written {
@@ -208,7 +252,7 @@ static int read_back(struct zkl__place *place, const zkl_once_slot *slot, int64_
                      zkl_error *err)
 {
     struct answer record;
-    int rc = read_record(place, &record, deadline, err);
+    int rc = read_record(place->session, place->path, &record, deadline, err);
     *recorded = rc == ZKL_OK && record.last_ms == slot->round_ms && record.stat.version == slot->version + 1;
     return rc;
 }

@@ -40,6 +40,16 @@ ZKL_API int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, i
  * znode stands, so timeout_ms may be longer than the lease. Others as above. */
 ZKL_API int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms, zkl_error *err);
 
+/* For operators and probes, without a lock: what is recorded at path. Only reads, so a job that
+ * nobody has prepared yet is no error. *last_ms: round time of the last slot recorded; *recorded_ms:
+ * when that was, ms since 1970; both by the servers' clock, and INT64_MIN when nothing is recorded.
+ * Written on ZKL_OK only. length_ms: of the job's slots, and a record of a slot that had not begun
+ * when it was written counts as none, as for zkl_once_look; 0: not known, the record as it stands.
+ * Waits timeout_ms at most. From any thread. Errors: ZKL_EINVAL, ZKL_ECONFLICT (the data of the path
+ * is no record), ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED. */
+ZKL_API int zkl_once_last(zkl_session *session, const char *path, int64_t length_ms, int64_t timeout_ms,
+                          int64_t *last_ms, int64_t *recorded_ms, zkl_error *err);
+
 /* All of it: prepares, acquires, looks (all within timeout_ms, which is as zkl_lock_acquire's), runs section if the slot is not done, records if section returned 0
  * (trying for as long as connect_timeout_ms of the session), releases. *ran (may be NULL): whether section ran; *result (may be
  * NULL): what it returned. ZKL_OK: the slot is recorded, by us or by somebody else, however the lock ended after that; or section

@@ -5,22 +5,25 @@
 #include <zklock/once.h>
 
 #include "duration.h"
+#include "once_status.h"
 #include "runner.h"
 
 #define SERVER_MS 10000 /* for the servers' word on the record */
 
-enum { OPTION_SLOT = RUNNER_FIRST_OWN };
+enum { OPTION_SLOT = RUNNER_FIRST_OWN, OPTION_STATUS };
 
 static const struct poptOption options[] = {
     OPTION_VALUE("slot", '\0', OPTION_SLOT, "length of a slot, and where its round times are (from 00:00 UTC)",
                  "DUR[@PHASE]"),
+    OPTION_FLAG("status", '\0', OPTION_STATUS, "run nothing: was the last slot done? (without --slot: any?)"),
     OPTIONS_RUNNER,
     OPTION_END,
 };
 
 struct once {
-    struct runner runner; /* first */
-    int64_t length_ms, phase_ms;
+    struct runner runner;        /* first */
+    int64_t length_ms, phase_ms; /* length 0: no --slot */
+    bool status;
     zkl_once_slot slot;
 };
 
@@ -55,13 +58,43 @@ static bool take(void *into, int option, const char *value)
     struct once *once = into;
     bool taken;
     bool fine = runner_take(&once->runner, option, value, &taken);
+    if (option == OPTION_STATUS) {
+        return once->status = true;
+    }
     return taken ? fine : take_slot(once, value);
+}
+
+static bool is_for_a_run(const struct runner *runner)
+{
+    return runner->shell || runner->report_file || runner->job.hook.program || runner->contend.metrics.file ||
+           runner->job.grace_ms != JOB_UNSET || runner->job.max_run_ms != JOB_UNSET ||
+           runner->contend.wait_ms != ZKL_WAIT_FOREVER || runner->contend.not_granted != EXIT_NOT_GRANTED;
+}
+
+static int show_status(struct runner *runner, int count, const char **words)
+{
+    const struct once *once = (const struct once *)runner;
+    if (is_for_a_run(runner)) {
+        return cli_usage("once", "once: --status runs nothing: of the options, only --slot goes with it");
+    }
+    if (count == 0) {
+        return cli_usage("once", "once: which job?");
+    }
+    if (count > 1) {
+        return cli_usage("once", "once: '%s': --status runs nothing, and tells of one JOB", words[1]);
+    }
+    return once_status(runner->contend.cli, words[0], once->length_ms, once->phase_ms);
 }
 
 /* --slot has no default. */
 static int check_slots(struct runner *runner)
 {
-    bool given = ((const struct once *)runner)->length_ms > 0;
+    const struct once *once = (const struct once *)runner;
+    bool given = once->length_ms > 0;
+    if (once->status) {
+        runner->instead = show_status;
+        return CLI_GO_ON;
+    }
     return given ? CLI_GO_ON : cli_usage(runner->subcommand, "once: which slots? --slot 15m");
 }
 
@@ -126,7 +159,9 @@ const struct cli_command cmd_once = {
     .examples = "  # the same line in every host's crontab\n"
                 "  */15 * * * * zklock once --slot 15m report -- ./report\n"
                 "  # round times five minutes past the hour\n"
-                "  5 * * * *    zklock once --slot 1h@5m rotate -- ./rotate\n",
+                "  5 * * * *    zklock once --slot 1h@5m rotate -- ./rotate\n"
+                "  # did it? for people and monitoring\n"
+                "  zklock once --status --slot 15m report\n",
     .notes =
         "All hosts that fire in a slot queue for JOB, in order. The first runs CMD; when it succeeds, the slot is\n"
         "recorded, in one transaction with the proof that JOB is still held, and the others end with 0 without\n"
@@ -135,6 +170,8 @@ const struct cli_command cmd_once = {
         "time: hosts whose clocks differ a little neither skip one nor run one twice. Use the same --slot "
         "everywhere.\n\n"
         "JOB is a znode of its own, not to be used as a LOCK. Exit codes as of 'zklock run'; 0 also when the slot was\n"
-        "done already (the report says \"done\").\n",
+        "done already (the report says \"done\").\n\n"
+        "--status tells the last slot recorded, and who is at it now. It ends with 0 when the last slot whose round\n"
+        "time is past, by the clock here, is recorded, and with 1 when not.\n",
     .options = options,
 };

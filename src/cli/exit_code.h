@@ -6,6 +6,7 @@ enum cli_exit {
     EXIT_DONE = 0,
     EXIT_PROBLEM = 1,          /* doctor: something is not as it should be */
     EXIT_NOBODY = 1,           /* check: nobody holds the lock; release: nothing was removed */
+    EXIT_NOT_DONE = 1,         /* once --status: the slot is not recorded */
     EXIT_LOST = 120,           /* the lock was lost while CMD ran; CMD was stopped */
     EXIT_DENIED = 121,         /* authentication or ACL refused */
     EXIT_UNREACHABLE = 122,    /* no ensemble reached, or no session, in time */

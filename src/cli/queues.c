@@ -159,17 +159,22 @@ static void hide_numbers(json_t *object)
     }
 }
 
+void queues_utc(int64_t time_ms, char *text, size_t size)
+{
+    time_t seconds = (time_t)(time_ms / 1000);
+    struct tm utc;
+    if (!gmtime_r(&seconds, &utc) || strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0) {
+        snprintf(text, size, "?"); /* a year that no calendar has: a server may say anything */
+    }
+}
+
 json_t *queues_entry_json(const zkl_queue *queue, size_t index)
 {
     const zkl_queue_entry *entry = &queue->entries[index];
     char session[32];
     char created[40];
     queues_session(entry, session, sizeof session);
-    time_t seconds = (time_t)(entry->created_ms / 1000);
-    struct tm utc;
-    if (!gmtime_r(&seconds, &utc) || strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0) {
-        strcpy(created, "?"); /* a year that no calendar has: a server may say anything */
-    }
+    queues_utc(entry->created_ms, created, sizeof created);
     json_t *object =
         json_pack("{s:I, s:b, s:b, s:s?, s:s, s:I, s:s, s:s, s:I, s:I}", "position", (json_int_t)index, "holds",
                   entry->holds, "stray", entry->forged, "name", entry->name, "kind", zkl_kind_name(entry->kind),

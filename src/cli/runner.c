@@ -209,7 +209,7 @@ int runner_main(struct runner *runner, const struct cli_command *self, int argc,
         code = hook(runner, runner->taken);
     }
     if (code == CLI_GO_ON) {
-        code = take_words(runner, count, words);
+        code = runner->instead ? runner->instead(runner, count, words) : take_words(runner, count, words);
     }
     if (code != CLI_GO_ON) {
         return code;

@@ -20,6 +20,8 @@ struct runner {
     /* Before the session is closed. NULL: nothing to do. */
     void (*closing)(struct runner *runner);
     const char *skipped; /* outcome to be reported when `granted` ended it */
+    /* Set by `taken`: instead of all that, with the words that follow the options. Returns the exit code. */
+    int (*instead)(struct runner *runner, int count, const char **words);
     /* From the options. */
     const char *shell; /* -c */
     const char *report_file;

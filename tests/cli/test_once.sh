@@ -55,3 +55,56 @@ same "the second's exit code" $? 0
 same "who ran" "$(tr '\n' ' ' <"$work/dies")" "winner second "
 code 0 zklock once --slot $slot dies echo third
 same "it is done now" "$(cat "$work/out")" ""
+
+# What is recorded. Nothing is created by asking.
+code 1 zklock once --status never
+same "a job that never ran" "$(cat "$work/out")" $'/locks/never: nothing is recorded\n/locks/never: nobody is at it'
+code 1 zklock --json once --status --slot $slot never
+field() { python3 -c 'import json, sys; print(json.dumps(json.load(open(sys.argv[1])).get(sys.argv[2], "missing")))' "$work/out" "$1"; }
+for name in slot slot_ms recorded recorded_ms age_ms; do same "$name of no record" "$(field $name)" null; done
+same "done, never run" "$(field done)" false
+before=$(now_ms)
+code 0 zklock once --slot 1s often true
+code 0 zklock once --status often
+utc='[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z'
+matches "a record" "$(cat "$work/out")" "^/locks/often: last recorded slot $utc, at $utc, 00:0[0-9]:[0-9]{2} ago$"
+matches "nobody" "$(cat "$work/out")" '^/locks/often: nobody is at it$'
+code 0 zklock --json once --status often
+same "version" "$(field v)" 1
+same "path" "$(field path)" '"/locks/often"'
+same "no slot is due" "$(field due) $(field due_ms)" "null null"
+same "done" "$(field done)" true
+same "a whole second" $(($(field slot_ms) % 1000)) 0
+true_that "recorded since we began" test "$(field recorded_ms)" -ge $((before - 1))
+same "the text is of that time" "$(date -u -d "$(tr -d '"' <<<"$(field recorded)")" +%s)" $(($(field recorded_ms) / 1000))
+
+# A slot that began before the record, and one whose round time came after it.
+code 0 zklock once --status --slot $slot fails
+matches "the slot is done" "$(cat "$work/out")" "^/locks/fails: slot $utc is done$"
+last=$(zklock --json once --status often | grep -o '"slot_ms":[0-9]*' | cut -d: -f2)
+missed() { zklock once --status --slot 1s often >"$work/out" || [ $? -ne 1 ]; }
+not() { ! "$@"; }
+await "a slot after $last that nobody runs" not missed
+matches "the slot is not done" "$(cat "$work/out")" "^/locks/often: slot $utc is not done$"
+
+# By round times: half an hour before the next one, the slot that is due is still the one behind us.
+code 0 zklock once --slot 1h@0s hourly true
+code 0 zklock once --status --slot 1h@0s hourly
+
+# Who is at it.
+mkfifo "$work/go"
+zklock once --slot $slot busy -- sh -c "echo >'$work/begun'; read -r line <'$work/go'" &
+worker=$!
+await "the job at work" test -s "$work/begun"
+code 1 zklock once --status --slot $slot busy
+matches "who" "$(cat "$work/out")" "^/locks/busy: at it now: $me; 0 behind$"
+code 1 zklock --json once --status busy
+matches "who, as JSON" "$(field contenders)" "\"holds\": true.*\"pid\": $worker,"
+echo >"$work/go"
+wait $worker
+code 0 zklock once --status --slot $slot busy
+
+# What is no job.
+zklock run -j 2 permits true
+code 125 zklock once --status permits
+matches "a semaphore" "$(cat "$work/err")" '/locks/permits: used as a semaphore, not as a job'

@@ -61,6 +61,15 @@ done <<'TABLE'
 125|--tls ,a run x true|ca.pem.,cert.pem,key.pem
 125|elect|which election
 125|once --slot 1m|which job
+125|once --status|which job
+125|once --status x true|'true': --status runs nothing
+125|once --status -n x|only --slot goes with it
+125|once --status -c true x|only --slot goes with it
+125|once --status --report f x|only --slot goes with it
+125|once --status -E 3 x|only --slot goes with it
+125|once --status --slot 10ms x|a slot is a second
+125|once --status a/../b|'..' is not allowed
+122|once --status x|no answer from 127.0.0.1:1
 125|--auth-file /nonexistent run x true|--auth-file /nonexistent: No such file
 125|run -n a/../b true|"a/../b": path: '..' is not allowed
 125|run '' true|empty component

@@ -140,6 +140,11 @@ static int once_record(void)
 {
     return zkl_once_record(t.job, &t.slot, WAIT, NULL);
 }
+static int once_last(void)
+{
+    int64_t last_ms, recorded_ms;
+    return zkl_once_last(one, JOB, HOUR, WAIT, &last_ms, &recorded_ms, NULL);
+}
 static int queue_list(void)
 {
     zkl_queue *queue = NULL;
@@ -189,6 +194,7 @@ static const struct call {
     {"once_run", nothing, once_run},
     {"once_look", job_held, once_look},
     {"once_record", slot_seen, once_record},
+    {"once_last", job_held, once_last},
     {"queue_list", job_held, queue_list},
     {"queue_find", job_held, queue_find},
     {"revoke", job_held, revoke},

@@ -166,6 +166,12 @@ static int once_look(struct things *t, int64_t ms, zkl_error *err)
     return rc == ZKL_ENOTHELD ? ZKL_OK : rc;
 }
 
+static int once_last(struct things *t, int64_t ms, zkl_error *err)
+{
+    int64_t last_ms, recorded_ms;
+    return zkl_once_last(t->session, zkl_lock_path(t->job), HOUR, ms, &last_ms, &recorded_ms, err);
+}
+
 static int queue_list(struct things *t, int64_t ms, zkl_error *err)
 {
     zkl_queue *queue = NULL;
@@ -211,6 +217,7 @@ static const struct call {
     {"double_barrier", double_barrier},
     {"once", once},
     {"once_look", once_look},
+    {"once_last", once_last},
     {"queue_list", queue_list},
     {"group_list", group_list},
     {"revoke", ask_to_release},

@@ -62,6 +62,32 @@ static void test_a_failure_is_not_recorded(void)
     kit_close(session);
 }
 
+/* What operators are told: nothing, nothing of a failure, and then the slot, with its time. */
+static void test_what_is_recorded(void)
+{
+    zkl_session *session = kit_open(NULL);
+    zkl_lock *lock = kit_lock(session, JOB, NULL);
+    int64_t last_ms = 7, recorded_ms = 7;
+    zkl_error err = {0};
+    bool ran;
+    CU_ASSERT_EQUAL(zkl_once_last(session, JOB, HOUR, 1000, &last_ms, &recorded_ms, &err), ZKL_OK);
+    CU_ASSERT(last_ms == INT64_MIN && recorded_ms == INT64_MIN);
+    CU_ASSERT_EQUAL(err.code, 0);
+    CU_ASSERT_EQUAL(once(lock, 1, &ran), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_once_last(session, JOB, 0, 1000, &last_ms, &recorded_ms, &err), ZKL_OK);
+    CU_ASSERT(last_ms == INT64_MIN && recorded_ms == INT64_MIN);
+    CU_ASSERT_EQUAL(once(lock, 0, &ran), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_once_last(session, JOB, HOUR, 1000, &last_ms, &recorded_ms, &err), ZKL_OK);
+    CU_ASSERT_EQUAL(last_ms % HOUR, 0);
+    CU_ASSERT(recorded_ms >= last_ms - HOUR / 2);
+    CU_ASSERT_EQUAL(zkl_once_last(session, JOB, 10, 1000, &last_ms, &recorded_ms, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_once_last(NULL, JOB, HOUR, 1000, &last_ms, &recorded_ms, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_once_last(session, JOB, HOUR, 1000, NULL, &recorded_ms, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_once_last(session, JOB, HOUR, 1000, &last_ms, NULL, NULL), ZKL_EINVAL);
+    zkl_lock_free(lock);
+    kit_close(session);
+}
+
 /* The winner is killed half-way: who queued behind it in the same slot runs it. */
 static void test_taken_over_from_the_dead(void)
 {
@@ -152,10 +178,15 @@ static void test_a_record_of_the_far_future(void)
     zkl_lock *lock = kit_lock(session, JOB, NULL);
     struct zkl__op op = {.kind = ZKL__OP_SET, .dir = JOB, .data = "999999999999999999", .size = 18, .version = -1};
     enum zkl__rc done;
+    int64_t last_ms, recorded_ms;
     bool ran;
     runs = 0;
     CU_ASSERT_EQUAL(zkl_once_prepare(session, JOB, 1000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &done), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_once_last(session, JOB, 0, 1000, &last_ms, &recorded_ms, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(last_ms, INT64_C(999999999999999999));
+    CU_ASSERT_EQUAL(zkl_once_last(session, JOB, HOUR, 1000, &last_ms, &recorded_ms, NULL), ZKL_OK);
+    CU_ASSERT(last_ms == INT64_MIN && recorded_ms == INT64_MIN);
     CU_ASSERT_EQUAL(once(lock, 0, &ran), ZKL_OK);
     CU_ASSERT(ran);
     CU_ASSERT_EQUAL(once(lock, 0, &ran), ZKL_OK);
@@ -178,6 +209,8 @@ static void test_a_record_that_is_none(void)
     CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
     zkl__memory_meddle(PLACE, &op, &done);
     CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, 0, 1000, &slot, &err), ZKL_ECONFLICT);
+    int64_t last_ms, recorded_ms;
+    CU_ASSERT_EQUAL(zkl_once_last(session, JOB, HOUR, 1000, &last_ms, &recorded_ms, NULL), ZKL_ECONFLICT);
     CU_ASSERT_STRING_EQUAL(err.path, JOB);
     CU_ASSERT_EQUAL(zkl_once_look(lock, 10, 0, 1000, &slot, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_once_look(lock, HOUR, HOUR, 1000, &slot, &err), ZKL_EINVAL);
@@ -319,5 +352,6 @@ static void test_a_success_leaves_no_words(void)
 
 TESTS("once", T(test_code_and_words_belong_together), T(test_a_success_leaves_no_words), T(test_once_over_all_hosts),
       T(test_a_failure_is_not_recorded), T(test_taken_over_from_the_dead), T(test_lost_answer_of_the_record),
-      T(test_recorded_after_the_lease), T(test_recorded_and_then_lost), T(test_a_record_of_a_lost_lock),
-      T(test_the_record_outlives_a_container), T(test_a_record_of_the_far_future), T(test_a_record_that_is_none))
+      T(test_what_is_recorded), T(test_recorded_after_the_lease), T(test_recorded_and_then_lost),
+      T(test_a_record_of_a_lost_lock), T(test_the_record_outlives_a_container), T(test_a_record_of_the_far_future),
+      T(test_a_record_that_is_none))
