@@ -1,12 +1,28 @@
 /* cmd_run.c - queue, run CMD while holding, release. */
+#include <stdlib.h>
+
 #include "runner.h"
 
 static const struct poptOption options[] = {
     OPTIONS_RUNNER,
     OPTION_FLAG("shared", 'r', 'r', "as one of many readers: only those without -r are kept out"),
     OPTION_VALUE("slots", 'j', 'j', "as one of K at a time; all who use LOCK say the same K", "K"),
+    OPTION_VALUE("and", 'a', 'a', "this LOCK too, all or none; may be said again", "LOCK"),
     OPTION_END,
 };
+
+static bool take_another(struct wish *wish, const char *name)
+{
+    if (wish->more_count == ZKL_MULTILOCK_MAX - 1) {
+        cli_error("run: --and: more than %d LOCKs", ZKL_MULTILOCK_MAX);
+        return false;
+    }
+    char *path = cli_lock_path(name);
+    if (path) {
+        wish->more[wish->more_count++] = path;
+    }
+    return path != NULL;
+}
 
 static bool take(void *into, int option, const char *value)
 {
@@ -17,12 +33,15 @@ static bool take(void *into, int option, const char *value)
         return fine;
     }
     struct wish *wish = &runner->contend.wish;
-    const struct wish_kind *kind = option == 'r' ? &wish_read : &wish_slot;
+    const struct wish_kind *kind = option == 'r' ? &wish_read : option == 'j' ? &wish_slot : &wish_several;
     if (wish->kind && wish->kind != kind) {
-        cli_error("run: -r and -j exclude each other");
+        cli_error("run: -r, -j and --and exclude each other");
         return false;
     }
     wish->kind = kind;
+    if (option == 'a') {
+        return take_another(wish, value);
+    }
     return option == 'r' || cli_take_number("-j", value, 1, ZKL_PERMITS_MAX, &wish->limit);
 }
 
@@ -30,7 +49,11 @@ static int run_command(struct cli *cli, const struct cli_command *self, int argc
 {
     struct runner runner;
     runner_init(&runner, cli, self->name);
-    return runner_main(&runner, self, argc, argv, take, &runner);
+    int code = runner_main(&runner, self, argc, argv, take, &runner);
+    for (size_t i = 0; i < runner.contend.wish.more_count; i++) {
+        free((char *)(uintptr_t)runner.contend.wish.more[i]);
+    }
+    return code;
 }
 
 const struct cli_command cmd_run = {
@@ -43,11 +66,14 @@ const struct cli_command cmd_run = {
                 "  zklock run -w 5m -E 0 report -- ./report    # give up after 5 minutes, with 0\n"
                 "  zklock run -c 'dump | gzip >f.gz' backup    # with the shell\n"
                 "  zklock run -r catalog -- ./read-it          # beside readers, not a writer\n"
-                "  zklock run -j 3 render -- ./frame           # three at a time\n",
+                "  zklock run -j 3 render -- ./frame           # three at a time\n"
+                "  zklock run --and disk backup -- ./both      # both, or wait for both\n",
     .notes =
         "CMD is stopped before anybody else can be granted LOCK, whatever happens to the network or to zklock. It is\n"
         "sent TERM, and KILL after the grace. LOCK is released when CMD and everything it started is gone. Nothing\n"
-        "after LOCK is taken as an option of zklock. A LOCK is used with -j or without, not both.\n\n"
+        "after LOCK is taken as an option of zklock. A LOCK is used with -j or without, not both.\n"
+        "With --and it queues for all at once, so that those who name the same LOCKs in another order never wait for\n"
+        "each other; while one is missing, CMD does not run and the others are kept.\n\n"
         "CMD finds ZKLOCK_PATH, ZKLOCK_NODE, ZKLOCK_TOKEN (rises with every grant: let the resource refuse older\n"
         "ones) and ZKLOCK_SERVERS. TERM INT HUP QUIT USR1 USR2 CONT WINCH reach its whole process "
         "group.\n\n" CLI_EXIT_CODES,

@@ -145,11 +145,17 @@ static void wait_decided(struct contend *contend)
     waitline_clear(&line);
 }
 
+static const char *why_busy(const struct wish *wish)
+{
+    return wish->kind == &wish_slot      ? ": no slot is free"
+           : wish->kind == &wish_several ? " by somebody else, or one of those that --and names"
+                                         : " by somebody else";
+}
+
 static int not_granted(struct contend *contend)
 {
     if (contend->result == ZKL_EBUSY) {
-        cli_note(contend->cli, "\"%s\" is held%s", contend->name,
-                 contend->wish.kind == &wish_slot ? ": no slot is free" : " by somebody else");
+        cli_note(contend->cli, "\"%s\" is held%s", contend->name, why_busy(&contend->wish));
         return contend->not_granted;
     }
     if (contend->result == ZKL_ETIMEOUT) {

@@ -218,7 +218,11 @@ int runner_main(struct runner *runner, const struct cli_command *self, int argc,
     if (!runner->contend.path) {
         return EXIT_FAILED;
     }
-    code = prepare_and_run(runner);
+    const char *twice = wish_twice(&runner->contend.wish, runner->contend.path);
+    if (twice) {
+        cli_error("%s: '%s' is named twice", runner->subcommand, twice);
+    }
+    code = twice ? EXIT_FAILED : prepare_and_run(runner);
     free(runner->contend.path);
     return code;
 }

@@ -56,7 +56,8 @@ __attribute__((format(printf, 2, 3))) static void print(struct waitline *line, c
 }
 
 /* Times are the server's: the newest znode's and the holder's. Ours has waited since, which our own clock knows. */
-static void print_holder(struct waitline *line, const struct contend *contend, const zkl_queue *queue, size_t ahead)
+static void print_holder(struct waitline *line, const struct contend *contend, const char *name, const zkl_queue *queue,
+                         size_t ahead)
 {
     size_t first = queues_holder(queue);
     const zkl_queue_entry *holder = &queue->entries[first < queue->count ? first : 0];
@@ -69,17 +70,17 @@ static void print_holder(struct waitline *line, const struct contend *contend, c
         since_ms = 0; /* a server may say anything */
     }
     queues_age(since_ms + clock_ms(CLOCK_MONOTONIC) - contend->begun_ms, age, sizeof age);
-    print(line, "zklock: waiting for \"%s\": %zu ahead; held by %s for %s", contend->name, ahead, who, age);
+    print(line, "zklock: waiting for \"%s\": %zu ahead; held by %s for %s", name, ahead, who, age);
 }
 
-static void show_queue(struct waitline *line, const struct contend *contend, const zkl_queue *queue)
+static void show_queue(struct waitline *line, const struct contend *contend, const char *name, const zkl_queue *queue,
+                       size_t ahead)
 {
-    size_t ahead = position(queue, zkl_session_id(contend->session));
     notify_say(contend->notify, "STATUS=waiting, %zu ahead", ahead);
     if (contend->wish.kind == &wish_slot) {
         print(line, "zklock: waiting for \"%s\": %zu ahead; %d at a time", contend->name, ahead, contend->wish.limit);
     } else if (ahead > 0) {
-        print_holder(line, contend, queue, ahead);
+        print_holder(line, contend, name, queue, ahead);
     } else {
         print(line, "zklock: waiting for \"%s\": nobody ahead", contend->name);
     }
@@ -91,20 +92,36 @@ static void show_silence(struct waitline *line, const struct contend *contend)
     print(line, "zklock: waiting for \"%s\": no server answers", contend->name);
 }
 
-void waitline_show(struct waitline *line, const struct contend *contend)
+/* Of several, the first at which somebody is ahead; false: nobody is ahead at this one, and there are more. */
+static bool show_one(struct waitline *line, const struct contend *contend, size_t number)
 {
     char room[ZKL_PATH_MAX + 16];
     zkl_queue *queue;
+    const struct wish *wish = &contend->wish;
+    bool is_last = number == wish->more_count;
+    const char *path = number == 0 ? wish_queue(wish, contend->path, room, sizeof room) : wish->more[number - 1];
+    if (zkl_queue_list(&queue, contend->session, path, LIST_MS, NULL) != ZKL_OK) {
+        show_silence(line, contend);
+        return true;
+    }
+    size_t ahead = position(queue, zkl_session_id(contend->session));
+    bool show = is_last || (ahead > 0 && ahead < queue->count);
+    if (show) {
+        show_queue(line, contend, number == 0 ? contend->name : path, queue, ahead);
+    }
+    zkl_queue_free(queue);
+    return show;
+}
+
+void waitline_show(struct waitline *line, const struct contend *contend)
+{
+    size_t number = 0;
     if (!line->wanted || waitline_timeout(line) > 0) {
         return;
     }
     line->next_ms = clock_ms(CLOCK_MONOTONIC) + NEXT_MS;
-    const char *path = wish_queue(&contend->wish, contend->path, room, sizeof room);
-    if (zkl_queue_list(&queue, contend->session, path, LIST_MS, NULL) == ZKL_OK) {
-        show_queue(line, contend, queue);
-        zkl_queue_free(queue);
-    } else {
-        show_silence(line, contend);
+    while (!show_one(line, contend, number)) {
+        number++;
     }
 }
 

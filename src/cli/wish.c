@@ -44,6 +44,7 @@ struct wish_kind {
     }
 
 WISH_COMMON(lock, zkl_lock)
+WISH_COMMON(several, zkl_multilock)
 WISH_COMMON(read, zkl_rwlock)
 WISH_COMMON(slot, zkl_semaphore)
 WISH_COMMON(leader, zkl_election)
@@ -72,6 +73,49 @@ static int lock_release(void *object, zkl_error *error)
 
 const struct wish_kind wish_lock = {"",           lock_make,  lock_acquire,      lock_cancel,
                                     lock_release, lock_state, lock_remaining_ms, lock_free};
+
+/* --- several, all or none ----------------------------------------------------------------------------------------------- */
+
+static int several_make(struct wish *wish, zkl_session *session, const char *path, const char *metadata,
+                        zkl_error *error)
+{
+    zkl_multilock *lock;
+    zkl_multilock_options options = ZKL_MULTILOCK_OPTIONS_INIT;
+    const char *paths[ZKL_MULTILOCK_MAX] = {path};
+    memcpy(paths + 1, wish->more, wish->more_count * sizeof *paths);
+    options.metadata = metadata;
+    int result = zkl_multilock_new(&lock, session, paths, 1 + wish->more_count, &options, error);
+    wish->object = result == ZKL_OK ? lock : NULL;
+    return result;
+}
+
+static int several_acquire(struct wish *wish, int64_t timeout_ms, zkl_error *error)
+{
+    return zkl_multilock_acquire_async(wish->object, timeout_ms, several_decided, wish, error);
+}
+
+static int several_release(void *object, zkl_error *error)
+{
+    return zkl_multilock_release(object, error);
+}
+
+const struct wish_kind wish_several = {
+    "",          several_make, several_acquire, several_cancel, several_release, several_state, several_remaining_ms,
+    several_free};
+
+const char *wish_twice(const struct wish *wish, const char *path)
+{
+    for (size_t i = 0; i < wish->more_count; i++) {
+        bool twice = strcmp(wish->more[i], path) == 0;
+        for (size_t j = 0; !twice && j < i; j++) {
+            twice = strcmp(wish->more[i], wish->more[j]) == 0;
+        }
+        if (twice) {
+            return wish->more[i];
+        }
+    }
+    return NULL;
+}
 
 /* --- a reader's share --------------------------------------------------------------------------------------------------- */
 
@@ -211,6 +255,9 @@ void wish_node(const struct wish *wish, zkl_session *session, char *path, size_t
     char name[256];
     if (wish->kind == &wish_slot) {
         slot_node(wish->object, session, path, size);
+    } else if (wish->kind == &wish_several) {
+        zkl_multilock_node(wish->object, 0, name, sizeof name);
+        snprintf(path, size, "%s/%s", zkl_multilock_path(wish->object, 0), name);
     } else if (wish->kind == &wish_read) {
         zkl_rwlock_node(wish->object, name, sizeof name);
         snprintf(path, size, "%s/%s", zkl_rwlock_path(wish->object), name);

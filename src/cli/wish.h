@@ -1,5 +1,5 @@
-/* wish.h - what can be contended for: a lock, a reader's share of one, a slot of a semaphore, leadership; asked the same
- * questions. */
+/* wish.h - what can be contended for: a lock, several of them, a reader's share of one, a slot of a
+ * semaphore, leadership; asked the same questions. */
 #ifndef CLI_WISH_H
 #define CLI_WISH_H
 
@@ -9,12 +9,14 @@
 typedef void (*wish_decided_fn)(int code, const zkl_grant *grant, const zkl_error *error, void *payload);
 
 struct wish_kind;
-extern const struct wish_kind wish_lock, wish_read, wish_slot, wish_leader;
+extern const struct wish_kind wish_lock, wish_several, wish_read, wish_slot, wish_leader;
 
 struct wish {
     const struct wish_kind *kind;
-    int limit;    /* of wish_slot: how many slots there are */
-    void *object; /* a zkl_lock, zkl_rwlock, zkl_semaphore or zkl_election; NULL: not made */
+    int limit;                               /* of wish_slot: how many slots there are */
+    const char *more[ZKL_MULTILOCK_MAX - 1]; /* of wish_several: the paths besides the first; the caller's */
+    size_t more_count;
+    void *object; /* a zkl_lock, zkl_multilock, zkl_rwlock, zkl_semaphore or zkl_election; NULL: not made */
     wish_decided_fn decided;
     void *payload;
 };
@@ -30,6 +32,8 @@ void wish_free(struct wish *wish);
 
 /* Path of our znode, once granted; of a slot only as far as a list of them can be had. */
 void wish_node(const struct wish *wish, zkl_session *session, char *path, size_t size);
+/* A path that is there twice, path included; NULL: none is. */
+const char *wish_twice(const struct wish *wish, const char *path);
 /* Where its queue stands: path, or below it. */
 const char *wish_queue(const struct wish *wish, const char *path, char *room, size_t size);
 

@@ -6,7 +6,7 @@ need_sandbox sandbox
 manual=$(cd "$(dirname "$0")/../../man" && pwd)
 
 mkdir "$work/bin" "$work/home"
-for job in bin/pg_dump bin/dump bin/make home/job home/report home/read-it home/frame home/rotate home/scheduler home/lead home/ok; do
+for job in bin/pg_dump bin/dump bin/make home/job home/report home/read-it home/frame home/both home/rotate home/scheduler home/lead home/ok; do
     printf '#!/bin/sh\necho "%s ran"\n' "$job" >"$work/$job"
     chmod +x "$work/$job"
 done

@@ -45,6 +45,15 @@ done <<'TABLE'
 125|run -j 0 x true|not a number from 1 to 10000
 125|run -j some x true|not a number from 1 to 10000
 125|run -r -j 3 x true|exclude each other
+125|run -r --and y x true|exclude each other
+125|run --and y -j 3 x true|exclude each other
+125|run --and x x true|'/locks/x' is named twice
+125|run -a y --and /locks/y x true|'/locks/y' is named twice
+125|run --and a/../b x true|'..' is not allowed
+125|run --and '' x true|empty component
+125|run --and -n x true|'-n': options come before LOCK
+125|run --and y|which lock
+125|run $(printf -- '-a l%d ' {1..100}) x true|--and: more than 100 LOCKs
 125|run --report /nonexistent/file x true|--report /nonexistent/file: No such file
 125|run --report|missing argument
 125|--session-timeout 0 run x true|out of range
