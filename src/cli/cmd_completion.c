@@ -1,8 +1,8 @@
-/* cmd_completion.c - the script that completes our words in bash, from the tables that parse them. */
+/* cmd_completion.c - the scripts that complete our words, from the tables that parse them; and that of bash. */
 #include <stdio.h>
 #include <string.h>
 
-#include "options.h"
+#include "completion.h"
 
 static const struct poptOption options[] = {OPTION_END};
 
@@ -61,13 +61,28 @@ static const char end[] =
     "}\n"
     "complete -F _zklock zklock\n";
 
+bool completion_is_file(const struct poptOption *option)
+{
+    return option->argDescrip && strcmp(option->argDescrip, "FILE") == 0;
+}
+
+void completion_print(const char *text, const char *escaped, const char *quote)
+{
+    for (; *text; text++) {
+        if (*text == '\'') {
+            fputs(quote, stdout);
+        } else {
+            printf("%s%c", strchr(escaped, *text) ? "\\" : "", *text);
+        }
+    }
+}
+
 enum which { ALL, VALUED, FILES };
 
 static void print_options(const struct poptOption *list, enum which which)
 {
     for (; list->longName; list++) {
-        bool is_file = list->argDescrip && strcmp(list->argDescrip, "FILE") == 0;
-        if ((which == VALUED && !list->argDescrip) || (which == FILES && !is_file)) {
+        if ((which == VALUED && !list->argDescrip) || (which == FILES && !completion_is_file(list))) {
             continue;
         }
         if (list->shortName) {
@@ -77,8 +92,7 @@ static void print_options(const struct poptOption *list, enum which which)
     }
 }
 
-/* Words before a CMD; -1: there is none. */
-static int before_command(const struct cli_command *command)
+int completion_before_command(const struct cli_command *command)
 {
     if (!strstr(command->arguments, "CMD")) {
         return -1;
@@ -112,10 +126,10 @@ static void print_branch(const struct cli_command *command)
         print_options(cli_global_options, (enum which)which);
         puts("'");
     }
-    printf("        before=%d\n        ;;\n", command ? before_command(command) : -1);
+    printf("        before=%d\n        ;;\n", command ? completion_before_command(command) : -1);
 }
 
-static void print_script(void)
+static void completion_bash(void)
 {
     fputs(begin, stdout);
     for (int i = 0; cli_commands[i]; i++) {
@@ -127,6 +141,12 @@ static void print_script(void)
     fputs(end, stdout);
 }
 
+static const struct shell {
+    const char *name;
+    void (*print)(void);
+} shells[] = {{"bash", completion_bash}, {"zsh", completion_zsh}, {"fish", completion_fish}};
+#define SHELLS (sizeof shells / sizeof *shells)
+
 static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
 {
     int count;
@@ -135,19 +155,25 @@ static int run(struct cli *cli, const struct cli_command *self, int argc, const 
     if (code != CLI_GO_ON) {
         return code;
     }
-    if (count != 1 || strcmp(words[0], "bash") != 0) {
-        return cli_usage("completion", "completion: for which shell? bash");
+    size_t i = 0;
+    while (count == 1 && i < SHELLS && strcmp(words[0], shells[i].name) != 0) {
+        i++;
     }
-    print_script();
+    if (count != 1 || i == SHELLS) {
+        return cli_usage("completion", "completion: for which shell? bash, zsh or fish");
+    }
+    shells[i].print();
     return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
 }
 
 const struct cli_command cmd_completion = {
     .name = "completion",
     .run = run,
-    .arguments = "bash",
+    .arguments = "bash|zsh|fish",
     .summary = "print the script that completes zklock's words",
-    .examples = "  zklock completion bash >/etc/bash_completion.d/zklock\n",
+    .examples = "  zklock completion bash >/etc/bash_completion.d/zklock\n"
+                "  zklock completion zsh >~/.zfunc/_zklock      # a directory in $fpath\n"
+                "  zklock completion fish >~/.config/fish/completions/zklock.fish\n",
     .notes = NULL,
     .hidden = true,
     .options = options,
