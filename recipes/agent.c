@@ -124,10 +124,29 @@ void zkl__agent_ask(struct zkl__agent *agent, const struct zkl__op *op)
                        (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &agent->request, .op = op});
 }
 
+static void on_judged(void *owner, bool answered)
+{
+    struct zkl__agent *agent = owner;
+    if (answered) {
+        zkl__agent_wake(agent);
+    } else if (!agent->alarm.set) {
+        zkl__agent_put_off(agent, RETRY_NS); /* or when it is connected again */
+    }
+}
+
+void zkl__agent_impanel(struct zkl__agent *agent, struct zkl__jury *jury, const char *dir)
+{
+    *jury = (struct zkl__jury){.session = agent->session, .dir = dir, .done = on_judged, .owner = agent};
+    agent->jury = jury;
+}
+
 void zkl__agent_stop(struct zkl__agent *agent)
 {
     if (agent->stopped) {
         return;
+    }
+    if (agent->jury) {
+        zkl__jury_dismiss(agent->jury);
     }
     agent->stopped = true;
     zkl__alarms_unset(zkl__session_alarms(agent->session), &agent->alarm);

@@ -6,7 +6,7 @@
 #ifndef ZKL_RECIPES_AGENT_H
 #define ZKL_RECIPES_AGENT_H
 
-#include "shell.h"
+#include "jury.h"
 
 struct zkl__agent;
 struct zkl__agent_ops {
@@ -41,6 +41,7 @@ struct zkl__agent {
     struct zkl__alarm alarm;
     struct zkl__callback notice;
     struct zkl__signal changed; /* for threads that wait for something of it */
+    struct zkl__jury *jury;     /* the recipe's own, if it counts children; else NULL */
 };
 
 /* Not inside. Checks path (ZKL_EINVAL), enters the session, makes memory of size bytes, zeroed, with the agent at its beginning. On
@@ -57,6 +58,9 @@ void zkl__agent_wake(struct zkl__agent *agent);
 void zkl__agent_put_off(struct zkl__agent *agent, int64_t ns);
 /* From act: sends op; with op->watch, hears of a change of its path. At most one thing is watched: what was before is not, any more. */
 void zkl__agent_ask(struct zkl__agent *agent, const struct zkl__op *op);
+/* From the constructor: the agent counts the children of dir that live with a session (core/own.h). `act` follows when
+ * those of the last list are judged. The jury ends with the agent. */
+void zkl__agent_impanel(struct zkl__agent *agent, struct zkl__jury *jury, const char *dir);
 /* From act: watches nothing. */
 void zkl__agent_unwatch(struct zkl__agent *agent);
 /* Has something to tell. */

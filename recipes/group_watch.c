@@ -25,6 +25,24 @@ static int compare_ids(const void *left, const void *right)
     return strcmp(*(char *const *)left, *(char *const *)right);
 }
 
+/* Those that live with a session, in the order of their names. NULL: no memory. */
+static struct ids *ids_of_living(const zkl_heap *heap, const struct zkl__children *children)
+{
+    size_t bytes = 0, living = zkl__children_living(children);
+    for (size_t i = 0; i < children->count; i++) {
+        bytes += strlen(children->all[i].name) + 1;
+    }
+    struct ids *ids = zkl__zalloc(heap, sizeof *ids + living * sizeof *ids->all + bytes);
+    char *text = ids ? (char *)(ids->all + living) : NULL;
+    for (size_t i = 0; ids && i < children->count; i++) {
+        if (children->all[i].verdict == ZKL__CHILD_LIVES) {
+            ids->all[ids->count++] = strcpy(text, children->all[i].name);
+            text += strlen(text) + 1;
+        }
+    }
+    return ids;
+}
+
 /* NULL: no memory. */
 static struct ids *ids_copy(const zkl_heap *heap, const struct zkl__reply *list)
 {
@@ -183,7 +201,8 @@ void zkl_members_free(zkl_members *members)
 
 struct zkl_group_watcher {
     struct zkl__agent agent; /* first */
-    enum { LIST, DIRECTORY, SETTLED } step;
+    enum { LIST, DIRECTORY, JUDGING, SETTLED } step;
+    struct zkl__jury jury;
     struct ids *seen, *shown; /* NULL: nothing yet */
     zkl_group_changed_fn changed;
     void *payload;
@@ -205,7 +224,17 @@ static bool same(const struct ids *a, const struct ids *b)
 
 static void see(struct zkl_group_watcher *watcher, const struct zkl__reply *list)
 {
-    struct ids *ids = ids_copy(heap_of(watcher), list);
+    if (zkl__jury_take(&watcher->jury, list, NULL)) {
+        watcher->step = JUDGING;
+    } else {
+        zkl__agent_put_off(&watcher->agent, AGAIN_NS);
+    }
+}
+
+/* One that went before it could be looked at is not shown: the list that follows will say the same. */
+static void settle(struct zkl_group_watcher *watcher)
+{
+    struct ids *ids = ids_of_living(heap_of(watcher), watcher->jury.children);
     if (!ids) {
         zkl__agent_put_off(&watcher->agent, AGAIN_NS);
         return;
@@ -263,7 +292,11 @@ static void act(struct zkl__agent *agent)
     if (watcher->step == DIRECTORY) {
         op.kind = ZKL__OP_EXISTS;
     }
-    if (watcher->step != SETTLED) {
+    if (watcher->step == JUDGING) {
+        if (!zkl__jury_sit(&watcher->jury)) {
+            settle(watcher);
+        }
+    } else if (watcher->step != SETTLED) {
         zkl__agent_ask(agent, &op);
     }
 }
@@ -297,6 +330,7 @@ int zkl_group_watch(zkl_group_watcher **out, zkl_session *session, const char *p
         zkl_group_watcher *watcher = (zkl_group_watcher *)agent;
         watcher->changed = changed;
         watcher->payload = payload;
+        zkl__agent_impanel(agent, &watcher->jury, agent->path);
         *out = watcher; /* before changed can be called with it */
         zkl__agent_wake(agent);
         zkl__session_leave(session);

@@ -141,6 +141,7 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
         return rc;
     }
     assemble((zkl_partition *)agent, &parts, &o);
+    zkl__agent_impanel(agent, &((zkl_partition *)agent)->jury, parts.member->place.path);
     *out = (zkl_partition *)agent;
     zkl__session_leave(session);
     return ZKL_OK;
@@ -157,7 +158,7 @@ int zkl_partition_start(zkl_partition *partition, zkl_error *err)
     if (rc == ZKL_OK) {
         if (!partition->running) {
             partition->running = true;
-            partition->stale = true;
+            partition->reading = ZKL__TO_LIST;
             zkl__agent_post(&partition->agent);
         }
         zkl__session_leave(partition->agent.session);

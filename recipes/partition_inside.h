@@ -37,11 +37,16 @@ struct zkl_partition {
     const char **names; /* of pieces */
     size_t *owners;     /* room for a result */
     struct zkl__member *member;
-    struct zkl__members *view; /* what is acted upon */
+    struct zkl__members *view; /* what is acted upon: those that live with a session */
+    struct zkl__jury jury;
     /* guarded: */
     struct zkl__members *news; /* NULL, or a newer one */
     bool running;
-    bool stale;               /* the members are to be read */
+    enum zkl__reading {
+        ZKL__READ,
+        ZKL__TO_LIST,
+        ZKL__TO_JUDGE         /* listed: which of them live with a session? */
+    } reading;                /* of the members */
     bool retry;               /* something was refused */
     bool unread;              /* the members could not be listed, and that was said */
     int64_t patience;         /* ns, before what was refused is tried again */

@@ -210,7 +210,7 @@ static bool look(zkl_partition *partition, struct zkl__standing *now)
     }
     if (partition->running && zkl__state_holds(now->state) && strcmp(now->node, partition->node) != 0) {
         strcpy(partition->node, now->node);
-        partition->stale = true;
+        partition->reading = ZKL__TO_LIST;
         zkl__agent_wake(&partition->agent);
     }
     bool running = partition->running;
@@ -358,6 +358,45 @@ static void tell(struct zkl__agent *agent)
     end(partition);
 }
 
+static bool is_member(const char *name)
+{
+    return zkl__name_parse(name).kind != ZKL_KIND_FOREIGN;
+}
+
+/* NULL: no memory. */
+static struct zkl__members *view_of_living(const zkl_heap *heap, const struct zkl__children *children)
+{
+    size_t size = sizeof(struct zkl__members) + children->count * sizeof(char *), text = size;
+    for (size_t i = 0; i < children->count; i++) {
+        size += strlen(children->all[i].name) + 1;
+    }
+    struct zkl__members *view = zkl__zalloc(heap, size);
+    for (size_t i = 0; view && i < children->count; i++) {
+        if (children->all[i].verdict == ZKL__CHILD_LIVES) {
+            char *name = (char *)view + text;
+            strcpy(name, children->all[i].name);
+            text += strlen(name) + 1;
+            view->names[view->count++] = name;
+        }
+    }
+    return view;
+}
+
+/* All members are judged. */
+static void take_view(zkl_partition *partition)
+{
+    const zkl_heap *heap = zkl__session_heap(partition->agent.session);
+    struct zkl__members *view = view_of_living(heap, partition->jury.children);
+    if (!view) {
+        put_off(partition);
+        return;
+    }
+    zkl__free(heap, partition->news);
+    partition->news = view;
+    partition->reading = ZKL__READ;
+    zkl__agent_post(&partition->agent);
+}
+
 static void act(struct zkl__agent *agent)
 {
     zkl_partition *partition = (zkl_partition *)agent;
@@ -366,54 +405,36 @@ static void act(struct zkl__agent *agent)
         partition->retry = false;
         zkl__agent_post(agent);
     }
-    if (partition->running && partition->stale && zkl__state_holds(zkl__place_look(&partition->member->place).state)) {
+    if (!partition->running || !zkl__state_holds(zkl__place_look(&partition->member->place).state)) {
+        return;
+    }
+    if (partition->reading == ZKL__TO_LIST) {
         zkl__agent_ask(agent, &list);
+    } else if (partition->reading == ZKL__TO_JUDGE && !zkl__jury_sit(&partition->jury)) {
+        take_view(partition);
     }
-}
-
-static struct zkl__members *copy_view(const zkl_heap *heap, const struct zkl__reply *reply)
-{
-    size_t size = sizeof(struct zkl__members) + reply->child_count * sizeof(char *), text = size;
-    for (size_t i = 0; i < reply->child_count; i++) {
-        size += strlen(reply->children[i]) + 1;
-    }
-    struct zkl__members *view = zkl__zalloc(heap, size);
-    for (size_t i = 0; view && i < reply->child_count; i++) {
-        if (zkl__name_parse(reply->children[i]).kind != ZKL_KIND_FOREIGN) {
-            char *name = (char *)view + text;
-            strcpy(name, reply->children[i]);
-            text += strlen(name) + 1;
-            view->names[view->count++] = name;
-        }
-    }
-    return view;
 }
 
 static void answer(struct zkl__agent *agent, const struct zkl__reply *reply)
 {
     zkl_partition *partition = (zkl_partition *)agent;
-    const zkl_heap *heap = zkl__session_heap(agent->session);
-    struct zkl__members *view = reply->rc == ZKL__RC_OK ? copy_view(heap, reply) : NULL;
-    if (!view) {
-        if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE && reply->rc != ZKL__RC_NOTAPPLIED) {
-            say(partition, partition->member->place.path, &partition->unread, zkl__rc_code(reply->rc),
-                "its members cannot be listed");
-        }
-        put_off(partition);
+    if (reply->rc == ZKL__RC_OK && zkl__jury_take(&partition->jury, reply, is_member)) {
+        partition->unread = false;
+        partition->reading = ZKL__TO_JUDGE;
         return;
     }
-    partition->unread = false;
-    zkl__free(heap, partition->news);
-    partition->news = view;
-    partition->stale = false;
-    zkl__agent_post(agent);
+    if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE && reply->rc != ZKL__RC_NOTAPPLIED) {
+        say(partition, partition->member->place.path, &partition->unread, zkl__rc_code(reply->rc),
+            "its members cannot be listed");
+    }
+    put_off(partition);
 }
 
 static void stir(struct zkl__agent *agent, bool session_over)
 {
     zkl_partition *partition = (zkl_partition *)agent;
     (void)session_over; /* the places tell */
-    partition->stale = true;
+    partition->reading = ZKL__TO_LIST;
 }
 
 /* The session is being closed: what is taken away is told. */

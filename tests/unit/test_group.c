@@ -195,6 +195,30 @@ static void test_an_id_has_one_member(void)
     kit_tear_down();
 }
 
+/* What lives with no session is nobody, in the list and for the watcher; its name may become a member's. */
+static void test_strays_are_no_members(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    kit_set_up(NULL);
+    zkl_group *a = member(one, "a", "x"), *late = member(two, "ghost-7", "x");
+    CU_ASSERT_EQUAL(zkl_group_join(a, 5000, NULL), ZKL_OK);
+    for (int i = 0; i < 40; i++) { /* more than are looked at at once */
+        char name[16];
+        snprintf(name, sizeof name, "ghost-%d", i);
+        CU_ASSERT_EQUAL(meddle(ZKL__OP_CREATE, name), ZKL__RC_OK);
+    }
+    zkl_group_watcher *watcher = watch(two, &box);
+    CU_ASSERT_STRING_EQUAL(news(&box, 1), "a;");
+    CU_ASSERT_EQUAL(meddle(ZKL__OP_DELETE, "ghost-7"), ZKL__RC_OK);
+    CU_ASSERT_EQUAL(zkl_group_join(late, 5000, NULL), ZKL_OK);
+    CU_ASSERT_STRING_EQUAL(news(&box, 2), "a;ghost-7;");
+    CU_ASSERT_EQUAL(size(two), 2);
+    zkl_group_watcher_free(watcher);
+    zkl_group_free(a);
+    zkl_group_free(late);
+    kit_tear_down();
+}
+
 static void test_leave_ends_a_join(void)
 {
     pthread_t thread;
@@ -539,7 +563,7 @@ static void test_bad_calls(void)
 }
 
 TESTS("group", T(test_join_list_and_leave), T(test_curators_format), T(test_an_id_has_one_member),
-      T(test_leave_ends_a_join), T(test_a_lost_leave_takes_nobody_elses_node), T(test_a_lost_leave_is_not_forgotten),
-      T(test_joins_again), T(test_the_dying_session_is_waited_for), T(test_lost_replies),
-      T(test_timeout_of_a_create_of_unknown_fate), T(test_close), T(test_random_faults), T(test_no_memory),
-      T(test_bad_calls))
+      T(test_strays_are_no_members), T(test_leave_ends_a_join), T(test_a_lost_leave_takes_nobody_elses_node),
+      T(test_a_lost_leave_is_not_forgotten), T(test_joins_again), T(test_the_dying_session_is_waited_for),
+      T(test_lost_replies), T(test_timeout_of_a_create_of_unknown_fate), T(test_close), T(test_random_faults),
+      T(test_no_memory), T(test_bad_calls))

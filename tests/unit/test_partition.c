@@ -353,6 +353,29 @@ static void test_removed_member(void)
     check_history();
 }
 
+/* What lives with no session works on nothing, whatever its name. */
+static void test_strays_are_no_members(void)
+{
+    enum zkl__rc rc;
+    char name[64];
+    begin_history();
+    hire(0, 10, 0, NULL);
+    CU_ASSERT(EVENTUALLY(owned_by(0) == 10));
+    for (int i = 0; i < 9; i++) {
+        snprintf(name, sizeof name, "_c_0000000%d-1111-4222-8333-444444444444-lock-000000010%d", i, i);
+        struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = PATH "/members", .name = name, .mode = ZKL__PERSISTENT};
+        CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
+        CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
+    }
+    hire(1, 10, 0, NULL); /* whoever saw them has seen the strays, too */
+    CU_ASSERT(EVENTUALLY(balanced(0, 1, 10)));
+    CU_ASSERT_EQUAL(look_at(0).revoked, 5);
+    fire(1);
+    CU_ASSERT(EVENTUALLY(owned_by(0) == 10));
+    fire(0);
+    check_history();
+}
+
 /* Somebody else holds a piece by hand: it is assigned when he lets it go. */
 static void test_a_piece_that_is_held(void)
 {
@@ -492,5 +515,6 @@ static void test_dispatch(void)
 }
 
 TESTS("partition", T(test_alone), T(test_bad_arguments), T(test_join_and_leave), T(test_five_of_ten_die),
-      T(test_the_end_of_the_lease), T(test_short_breaks), T(test_removed_member), T(test_a_piece_that_is_held),
-      T(test_close_without_stop), T(test_no_memory), T(test_stop_and_free_from_a_callback), T(test_dispatch))
+      T(test_the_end_of_the_lease), T(test_short_breaks), T(test_removed_member), T(test_strays_are_no_members),
+      T(test_a_piece_that_is_held), T(test_close_without_stop), T(test_no_memory),
+      T(test_stop_and_free_from_a_callback), T(test_dispatch))

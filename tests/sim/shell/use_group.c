@@ -31,7 +31,7 @@ static void changed(zkl_group_watcher *watcher, const char *const *ids, size_t c
             count ? sight->ids : "nobody");
 }
 
-/* The living children, sorted. */
+/* The children that live with a session, sorted. */
 static void list_now(struct sim *s, int dir, char *ids)
 {
     const char *last = "";
@@ -40,7 +40,8 @@ static void list_now(struct sim *s, int dir, char *ids)
         const char *next = NULL;
         for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
             const char *name = sim_path_name(&s->paths[child]);
-            if (sim_node_at(s, child, sim_committed_zxid(s)) >= 0 && strcmp(name, last) > 0 &&
+            int node = sim_node_at(s, child, sim_committed_zxid(s));
+            if (node >= 0 && s->nodes[node].owner != -1 && strcmp(name, last) > 0 &&
                 (!next || strcmp(name, next) < 0)) {
                 next = name;
             }
