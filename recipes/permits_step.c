@@ -16,19 +16,6 @@
 
 /* --- the limit ----------------------------------------------------------------------------------------------------- */
 
-/* Decimal text alone; 0: it is none. */
-static int parse_limit(const char *data, size_t size)
-{
-    int limit = 0;
-    for (size_t i = 0; i < size; i++) {
-        if (data[i] < '0' || data[i] > '9' || limit > ZKL_PERMITS_MAX) {
-            return 0;
-        }
-        limit = limit * 10 + (data[i] - '0');
-    }
-    return limit;
-}
-
 static void refuse(struct zkl__permits *p, int limit)
 {
     zkl_semaphore *s = p->semaphore;
@@ -47,7 +34,7 @@ static bool look_at_limit(struct zkl__permits *p, const struct zkl__reply *reply
     p->set = reply->rc == ZKL__RC_OK && reply->size == 0;
     p->version = reply->stat.version;
     if (reply->rc == ZKL__RC_OK && reply->size > 0) {
-        int limit = parse_limit(reply->data, reply->size);
+        int limit = zkl__limit_parse(reply->data, reply->size);
         if (limit != p->semaphore->limit) {
             refuse(p, limit);
             return false;

@@ -127,6 +127,7 @@ void zkl__contender_new_attempt(struct zkl__contender *c)
     c->czxid = 0;
     c->unsure = c->doubled = c->twin_stays = c->armed = c->proved = c->was_read = c->unlisted = false;
     c->sight = ZKL__SIGHT_READ;
+    c->folders = ZKL__FOLDERS_UNSEEN;
     if (c->marks) {
         new_mark(c);
     }

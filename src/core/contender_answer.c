@@ -90,6 +90,16 @@ static void begin_inspection(struct zkl__contender *c, const struct zkl__contend
     c->suspicious = false;
 }
 
+static void ask_whose_folders(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                              struct zkl__contender_actions *out)
+{
+    c->folders = c->folders == ZKL__FOLDERS_UNSEEN ? ZKL__FOLDERS_LIMIT : c->folders;
+    if (c->state != ZKL__LISTING) {
+        zkl__contender_move(c, ZKL__LISTING, "the path has the folders of a semaphore: is it one?");
+    }
+    zkl__contender_advance(c, ev, out);
+}
+
 static void decide_by_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
                            struct zkl__contender_actions *out)
 {
@@ -108,9 +118,8 @@ static void decide_by_list(struct zkl__contender *c, const struct zkl__contender
         return;
     }
     /* Who waits already was there before the semaphore, which is refused for that by its own look at the list. */
-    if (!c->waited && zkl__list_semaphore(ev->reply, ev->index)) {
-        zkl__contender_fail(c, ev, out, ZKL_ECONFLICT, 0,
-                            "the path is in use as a semaphore, with locks and leases below");
+    if (!c->waited && c->folders != ZKL__FOLDERS_EMPTY && zkl__list_semaphore(ev->reply, ev->index)) {
+        ask_whose_folders(c, ev, out);
         return;
     }
     const char *blocker = zkl__list_blocker(c, ev->reply, ev->index);
@@ -627,6 +636,39 @@ static void on_read(struct zkl__contender *c, const struct zkl__contender_event 
     zkl__contender_advance(c, ev, out);
 }
 
+static void say_empty(const struct zkl__contender *c)
+{
+    zkl__core_warn(c->core, c,
+                   "the path has the folders of a semaphore, locks and leases, with nobody in them and no limit: it is a lock");
+}
+
+/* What may not be looked at may be a semaphore's: so it is one. */
+static void on_folders(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                       struct zkl__contender_actions *out)
+{
+    const struct zkl__reply *reply = ev->reply;
+    if (c->state != ZKL__LISTING || c->folders == ZKL__FOLDERS_UNSEEN) {
+        zkl__contender_advance(c, ev, out);
+        return;
+    }
+    if (!zkl__rc_answered(reply->rc) || reply->rc == ZKL__RC_NOTAPPLIED) {
+        zkl__contender_fail_by_reply(c, ev, out);
+        return;
+    }
+    bool limit = c->folders == ZKL__FOLDERS_LIMIT;
+    bool used = limit ? zkl__limit_parse(reply->data, reply->size) > 0 : reply->stat.child_count > 0;
+    if (reply->rc != ZKL__RC_NONODE && (reply->rc != ZKL__RC_OK || used)) {
+        zkl__contender_fail(c, ev, out, ZKL_ECONFLICT, reply->zk_code,
+                            "the path is in use as a semaphore, with locks and leases below");
+        return;
+    }
+    c->folders++;
+    if (c->folders == ZKL__FOLDERS_EMPTY) {
+        say_empty(c);
+    }
+    zkl__contender_advance(c, ev, out); /* the list once more: what stands before us may have changed */
+}
+
 static void on_mark(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
 {
     c->marked = c->marked || ev->reply->rc == ZKL__RC_OK;
@@ -668,6 +710,7 @@ void zkl__contender_on_reply(struct zkl__contender *c, const struct zkl__contend
         [ZKL__ROLE_READ] = on_read,
         [ZKL__ROLE_MARK] = on_mark,
         [ZKL__ROLE_OWN_WATCH] = on_own_watched,
+        [ZKL__ROLE_FOLDERS] = on_folders,
     };
     c->under_way &= ~UNDER_WAY(ev->role);
     answers[ev->role](c, ev, out);

@@ -256,6 +256,23 @@ static void look_at_predecessor(struct zkl__contender *c, struct zkl__contender_
     }
 }
 
+static void look_at_folders(struct zkl__contender *c, struct zkl__contender_actions *out)
+{
+    if (c->under_way & UNDER_WAY(ZKL__ROLE_FOLDERS)) {
+        return;
+    }
+    if (c->folders == ZKL__FOLDERS_LIMIT) {
+        zkl__ask(c, out, ZKL__ROLE_FOLDERS, (struct zkl__op){.kind = ZKL__OP_GET, .dir = c->config.path});
+    } else {
+        zkl__ask_node(c, out, ZKL__ROLE_FOLDERS, ZKL__OP_EXISTS, c->folders == ZKL__FOLDERS_LOCKS ? "locks" : "leases");
+    }
+}
+
+static bool looks_at_folders(const struct zkl__contender *c)
+{
+    return c->folders != ZKL__FOLDERS_UNSEEN && c->folders != ZKL__FOLDERS_EMPTY;
+}
+
 static void advance_waiting(struct zkl__contender *c, const struct zkl__contender_event *ev,
                             struct zkl__contender_actions *out)
 {
@@ -287,7 +304,9 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
         }
         break;
     case ZKL__LISTING:
-        if (!(c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) {
+        if (looks_at_folders(c)) {
+            look_at_folders(c, out);
+        } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) {
             zkl__ask_list(c, out);
         }
         break;

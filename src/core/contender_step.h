@@ -23,7 +23,18 @@ enum zkl__role {
     ZKL__ROLE_SWAP,      /* our node for one of a weaker kind, in its place */
     ZKL__ROLE_READ,      /* of the directory's data: did the last holder release? */
     ZKL__ROLE_MARK,      /* of the directory: we hold, and have not released */
+    ZKL__ROLE_FOLDERS,   /* is the path a semaphore's? its data, then the folders that semaphores have */
     ZKL__ROLES
+};
+
+/* Whether the path is a semaphore's: asked only where the list shows both of its folders. Folders alone say nothing: anybody
+ * can leave two empty znodes behind, which would deny the lock for ever. */
+enum zkl__folders {
+    ZKL__FOLDERS_UNSEEN,
+    ZKL__FOLDERS_LIMIT,  /* does its limit stand in the data of the path? */
+    ZKL__FOLDERS_LOCKS,  /* does anybody stand in the one, */
+    ZKL__FOLDERS_LEASES, /* or the other? */
+    ZKL__FOLDERS_EMPTY   /* no: they do not matter */
 };
 
 enum zkl__contender_event_kind {
@@ -127,6 +138,7 @@ struct zkl__contender {
     bool started, try_only;
     bool proved; /* the check that a grant may need was sent */
     enum zkl__sight sight;
+    enum zkl__folders folders;
     bool changed;   /* the queue, while a list of it was under way that watches it */
     bool armed;     /* the watch is set: on the blocker, or on the queue's children if it may not be read */
     bool own_armed; /* that on our own node is, too */

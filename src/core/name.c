@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zklock/semaphore.h>
+
 #define DIGITS 10
 
 static const struct {
@@ -93,6 +95,18 @@ int32_t zkl__name_sequence(const char *name)
 {
     int32_t sequence = 0;
     return number_of(name, strlen(name), &sequence) ? sequence : 0;
+}
+
+int zkl__limit_parse(const char *data, size_t size)
+{
+    int limit = 0;
+    for (size_t i = 0; i < size; i++) {
+        if (data[i] < '0' || data[i] > '9' || limit > ZKL_PERMITS_MAX) {
+            return 0;
+        }
+        limit = limit * 10 + (data[i] - '0');
+    }
+    return limit;
 }
 
 void zkl__name_prefix(char *out, const char *uuid, const char *tag)

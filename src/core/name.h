@@ -6,6 +6,7 @@
 #define ZKL_CORE_NAME_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <zklock/queue.h>
@@ -24,6 +25,9 @@ struct zkl__name {
 struct zkl__name zkl__name_parse(const char *name);
 /* The number alone; 0 when there is none. */
 int32_t zkl__name_sequence(const char *name);
+
+/* The limit of a semaphore, as the data of its path says it: decimal text alone; 0: it is none. data: not ended by 0. */
+int zkl__limit_parse(const char *data, size_t size);
 
 /* "_c_<uuid>-<tag>" into out (ZKL__NAME_MAX bytes). */
 void zkl__name_prefix(char *out, const char *uuid, const char *tag);

@@ -249,6 +249,32 @@ static void test_a_semaphore_is_no_lock(void)
     kit_tear_down();
 }
 
+/* Anybody can leave two empty znodes behind: they are no semaphore, and deny nothing. Its limit is one, and whoever stands there. */
+static void test_empty_folders_are_no_semaphore(void)
+{
+    kit_set_up(NULL);
+    zkl_semaphore *a = pool_contender(two, 2);
+    zkl_lock *lock = kit_lock(one, POOL, NULL);
+    zkl_error err;
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK); /* makes the directory */
+    pool_meddle(ZKL__OP_CREATE, POOL, "locks", NULL);
+    pool_meddle(ZKL__OP_CREATE, POOL, "leases", NULL);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    acquire_as_others(one, ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_OK); /* without waiting, too */
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, &err), ZKL_ECONFLICT);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    pool_meddle(ZKL__OP_SET, POOL, NULL, "2");
+    acquire_as_others(one, ZKL_ECONFLICT);
+    pool_meddle(ZKL__OP_SET, POOL, NULL, "a note");
+    acquire_as_others(one, ZKL_OK);
+    pool_meddle(ZKL__OP_CREATE, POOL "/leases", "x", NULL);
+    acquire_as_others(one, ZKL_ECONFLICT);
+    zkl_lock_free(lock);
+    zkl_semaphore_free(a);
+    kit_tear_down();
+}
+
 /* Somebody's lock of the name "locks", below one that is held. */
 static void test_one_of_its_folders_is_no_semaphore(void)
 {
@@ -489,5 +515,5 @@ static void test_bad_calls(void)
 TESTS("semaphore", T(test_acquire_and_release), T(test_strays_take_no_permits), T(test_big_requests_are_not_starved),
       T(test_cancel_and_free_while_waiting), T(test_timeout_without_a_server), T(test_the_limit_is_agreed_on),
       T(test_a_lock_is_no_semaphore), T(test_a_semaphore_is_no_lock), T(test_one_of_its_folders_is_no_semaphore),
-      T(test_many_of_one_session_are_refused), T(test_curators_permits_count), T(test_only_the_head_is_woken),
-      T(test_never_too_many), T(test_bad_calls))
+      T(test_empty_folders_are_no_semaphore), T(test_many_of_one_session_are_refused), T(test_curators_permits_count),
+      T(test_only_the_head_is_woken), T(test_never_too_many), T(test_bad_calls))
