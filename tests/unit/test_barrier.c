@@ -356,6 +356,45 @@ static void test_strays_are_no_members(void)
     scatter();
 }
 
+static void hide_sign(void)
+{
+    static const zkl_acl_entry nobody[] = {{ZKL_PERM_DELETE, "world", "anyone"}};
+    static const zkl_acl hidden = {1, nobody};
+    const struct zkl__op op = {
+        .kind = ZKL__OP_CREATE, .dir = PATH, .name = "ready", .mode = ZKL__PERSISTENT, .acl = &hidden};
+    enum zkl__rc rc = ZKL__RC_UNKNOWN;
+    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
+    CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
+    CU_ASSERT_EQUAL(zkl__memory_set_rules("kit", ZKL__RULES_EXISTS_NEEDS_READ), ZKL_OK);
+}
+
+static uint64_t sent(zkl_session *session)
+{
+    zkl_stats stats = ZKL_STATS_INIT;
+    CU_ASSERT_EQUAL(zkl_session_stats(session, &stats), ZKL_OK);
+    return stats.requests;
+}
+
+/* Refused by name, and asked once: whether all are there, or one looks for the sign because they are not. */
+static void test_a_sign_that_may_not_be_read(void)
+{
+    for (size_t count = 1; count <= 2; count++) {
+        kit_set_up(NULL);
+        zkl_double_barrier *barrier = NULL;
+        zkl_error err = {.text = ""};
+        CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 1000, NULL), ZKL_OK);
+        hide_sign();
+        CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&barrier, one, PATH, count, NULL), ZKL_OK);
+        uint64_t before = sent(one);
+        CU_ASSERT_EQUAL(zkl_double_barrier_enter(barrier, 10000, &err), ZKL_EAUTH);
+        CU_ASSERT(sent(one) - before < 20);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "the sign may not be read"));
+        CU_ASSERT_STRING_EQUAL(err.path, PATH "/ready");
+        zkl_double_barrier_free(barrier);
+        kit_tear_down();
+    }
+}
+
 static bool sign_stands(void)
 {
     const struct zkl__op op = {.kind = ZKL__OP_CHECK, .dir = PATH, .name = "ready", .version = -1};
@@ -400,4 +439,5 @@ TESTS("barrier", T(test_leave_after_a_loss), T(test_a_barrier_that_is_not_up_hol
       T(test_all_go_on_when_it_is_lifted), T(test_a_wake_up_is_not_a_lift), T(test_a_lift_takes_one_barrier),
       T(test_bad_arguments), T(test_begin_and_end_together), T(test_the_first_one_leaves_last),
       T(test_one_who_gave_up_does_not_count), T(test_one_who_crashed_has_left), T(test_loss_while_waiting),
-      T(test_strays_are_no_members), T(test_a_late_leave_spares_the_next_time), T(test_close_while_waiting))
+      T(test_strays_are_no_members), T(test_a_sign_that_may_not_be_read), T(test_a_late_leave_spares_the_next_time),
+      T(test_close_while_waiting))
