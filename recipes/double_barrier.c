@@ -9,6 +9,7 @@
 #include "children.h"
 #include "error.h"
 #include "heap.h"
+#include "name.h"
 #include "path.h"
 
 #include <zklock/barrier.h>
@@ -240,6 +241,20 @@ static int put_sign(struct crowd *crowd, bool *done, zkl_error *err)
 
 /* --- enter --------------------------------------------------------------------------------------------------------- */
 
+/* Readers and writers have names that no member has. A mutex's contenders look as members do. */
+static int check_use(const struct crowd *crowd, zkl_error *err)
+{
+    for (size_t i = 0; i < crowd->members->count; i++) {
+        const struct zkl__child *child = &crowd->members->all[i];
+        zkl_kind kind = zkl__name_parse(child->name).kind;
+        if (child->verdict == ZKL__CHILD_LIVES && kind != ZKL_KIND_FOREIGN && kind != ZKL_KIND_LOCK) {
+            return zkl__fail(err, ZKL_ECONFLICT, 0, crowd->place->path, "the path is in use as a lock: %.80s",
+                             child->name);
+        }
+    }
+    return ZKL_OK;
+}
+
 /* One look. *in: we are; *again: look once more without waiting. */
 static int look_around(struct crowd *crowd, bool *in, bool *again, zkl_error *err)
 {
@@ -253,6 +268,7 @@ static int look_around(struct crowd *crowd, bool *in, bool *again, zkl_error *er
     }
     if (rc == ZKL_OK && crowd->members->count >= crowd->count) {
         rc = judge(crowd, err);
+        rc = rc == ZKL_OK ? check_use(crowd, err) : rc;
         members = zkl__children_living(crowd->members);
     }
     if (rc != ZKL_OK) {

@@ -4,6 +4,7 @@
 #include "await.h"
 #include "error.h"
 #include "heap.h"
+#include "name.h"
 #include "path.h"
 
 #include <zklock/group.h>
@@ -78,6 +79,7 @@ struct snapshot {
     zkl_member *members; /* one for each id; id NULL: it is none, or went before it was read */
     enum zkl__rc rc;     /* of the list */
     bool failed;
+    const char *contender; /* of a lock: the first one seen */
 };
 
 static void look_at_ids(void *arg, const struct zkl__reply *reply)
@@ -96,6 +98,13 @@ static void ask_member(void *arg, size_t index, struct zkl__op *op)
     *op = (struct zkl__op){.kind = ZKL__OP_GET, .dir = snapshot->path, .name = snapshot->ids->all[index]};
 }
 
+/* Stands in the queue of a lock or an election. Its name has a uuid of its own: an id that somebody chose hardly looks like that. */
+static bool is_contender(const char *id)
+{
+    struct zkl__name name = zkl__name_parse(id);
+    return name.kind != ZKL_KIND_FOREIGN && name.uuid;
+}
+
 static void look_at_member(void *arg, size_t index, const struct zkl__reply *reply)
 {
     struct snapshot *snapshot = arg;
@@ -105,6 +114,9 @@ static void look_at_member(void *arg, size_t index, const struct zkl__reply *rep
         return;
     }
     *member = (zkl_member){.id = snapshot->ids->all[index], .readable = readable};
+    if (readable && is_contender(member->id)) {
+        snapshot->contender = member->id;
+    }
     if (readable) {
         size_t size = reply->size < ZKL_DATA_MAX ? reply->size : ZKL_DATA_MAX;
         member->data = zkl__copy(&snapshot->heap, reply->data, size);
@@ -131,6 +143,10 @@ static int take_snapshot(struct snapshot *snapshot, zkl_session *session, int64_
             struct zkl__reads reads = {count, ask_member, look_at_member, snapshot};
             rc = zkl__session_read(session, &reads, deadline, err);
         }
+    }
+    if (rc == ZKL_OK && snapshot->contender) {
+        return zkl__fail(err, ZKL_ECONFLICT, 0, snapshot->path, "the path is in use as a lock or an election: %.80s",
+                         snapshot->contender);
     }
     return rc == ZKL_OK && snapshot->failed ? zkl__fail(err, ZKL_ENOMEM, 0, snapshot->path, "no memory for the members")
                                             : rc;
@@ -203,6 +219,7 @@ struct zkl_group_watcher {
     struct zkl__agent agent; /* first */
     enum { LIST, DIRECTORY, JUDGING, SETTLED } step;
     struct zkl__jury jury;
+    bool warned;              /* that the path is a lock's */
     struct ids *seen, *shown; /* NULL: nothing yet */
     zkl_group_changed_fn changed;
     void *payload;
@@ -238,6 +255,13 @@ static void settle(struct zkl_group_watcher *watcher)
     if (!ids) {
         zkl__agent_put_off(&watcher->agent, AGAIN_NS);
         return;
+    }
+    for (size_t i = 0; i < ids->count && !watcher->warned; i++) {
+        watcher->warned = is_contender(ids->all[i]);
+        if (watcher->warned) {
+            zkl__session_log(watcher->agent.session, ZKL_LOG_WARN, "group", watcher->agent.path,
+                             "the path is in use as a lock or an election, too: whoever queues is shown as a member");
+        }
     }
     zkl__free(heap_of(watcher), watcher->seen);
     watcher->seen = ids;

@@ -87,7 +87,8 @@ typedef struct zkl_members {
 } zkl_members;
 
 /* Lists the members. A path that does not exist is an empty group; a znode that lives with no session is no member. Free with
- * zkl_members_free. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * zkl_members_free. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECONFLICT (a contender for a lock stands there; a join, which reads no
+ * list, does not notice), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_group_list(zkl_members **out, zkl_session *session, const char *path, int64_t timeout_ms,
                            zkl_error *err);
 ZKL_API void zkl_members_free(zkl_members *members);
@@ -95,7 +96,7 @@ ZKL_API void zkl_members_free(zkl_members *members);
 typedef struct zkl_group_watcher zkl_group_watcher;
 
 /* ids, sorted, live until it returns. Runs as callbacks do. Told first what is found when the watcher begins, then every change; quick
- * changes are told as the latest one. A member that came back under its id before anybody looked is no change. */
+ * changes are told as the latest one. At a lock's path the session's log says so (ZKL_LOG_WARN). A member that came back under its id before anybody looked is no change. */
 typedef void (*zkl_group_changed_fn)(zkl_group_watcher *watcher, const char *const *ids, size_t count, void *payload);
 
 /* Watches who is there until freed, also over lost connections and sessions: then what was told last stands until a server is heard again.

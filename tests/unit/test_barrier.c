@@ -356,6 +356,22 @@ static void test_strays_are_no_members(void)
     scatter();
 }
 
+static void test_a_read_write_lock_is_no_barrier(void)
+{
+    zkl_rwlock *rwlock = NULL;
+    zkl_double_barrier *barrier = NULL;
+    zkl_error err = {.text = ""};
+    kit_set_up(NULL);
+    CU_ASSERT_EQUAL_FATAL(zkl_rwlock_new(&rwlock, two, PATH, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&barrier, one, PATH, 2, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_rwlock_acquire(rwlock, ZKL_RW_READ, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_double_barrier_enter(barrier, 5000, &err), ZKL_ECONFLICT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "in use as a lock"));
+    zkl_double_barrier_free(barrier);
+    zkl_rwlock_free(rwlock);
+    kit_tear_down();
+}
+
 static void hide_sign(void)
 {
     static const zkl_acl_entry nobody[] = {{ZKL_PERM_DELETE, "world", "anyone"}};
@@ -439,5 +455,5 @@ TESTS("barrier", T(test_leave_after_a_loss), T(test_a_barrier_that_is_not_up_hol
       T(test_all_go_on_when_it_is_lifted), T(test_a_wake_up_is_not_a_lift), T(test_a_lift_takes_one_barrier),
       T(test_bad_arguments), T(test_begin_and_end_together), T(test_the_first_one_leaves_last),
       T(test_one_who_gave_up_does_not_count), T(test_one_who_crashed_has_left), T(test_loss_while_waiting),
-      T(test_strays_are_no_members), T(test_a_sign_that_may_not_be_read), T(test_a_late_leave_spares_the_next_time),
-      T(test_close_while_waiting))
+      T(test_strays_are_no_members), T(test_a_sign_that_may_not_be_read), T(test_a_read_write_lock_is_no_barrier),
+      T(test_a_late_leave_spares_the_next_time), T(test_close_while_waiting))

@@ -219,6 +219,23 @@ static void test_strays_are_no_members(void)
     kit_tear_down();
 }
 
+static void test_a_lock_is_no_group(void)
+{
+    zkl_members *members;
+    zkl_error err;
+    kit_set_up(NULL);
+    zkl_lock *lock = kit_lock(one, CLUB, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_group_list(&members, two, CLUB, 5000, &err), ZKL_ECONFLICT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "in use as a lock"));
+    CU_ASSERT_PTR_NULL(members);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_group_list(&members, two, CLUB, 5000, &err), ZKL_OK);
+    zkl_members_free(members);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
 static void test_leave_ends_a_join(void)
 {
     pthread_t thread;
@@ -563,7 +580,7 @@ static void test_bad_calls(void)
 }
 
 TESTS("group", T(test_join_list_and_leave), T(test_curators_format), T(test_an_id_has_one_member),
-      T(test_strays_are_no_members), T(test_leave_ends_a_join), T(test_a_lost_leave_takes_nobody_elses_node),
-      T(test_a_lost_leave_is_not_forgotten), T(test_joins_again), T(test_the_dying_session_is_waited_for),
-      T(test_lost_replies), T(test_timeout_of_a_create_of_unknown_fate), T(test_close), T(test_random_faults),
-      T(test_no_memory), T(test_bad_calls))
+      T(test_strays_are_no_members), T(test_a_lock_is_no_group), T(test_leave_ends_a_join),
+      T(test_a_lost_leave_takes_nobody_elses_node), T(test_a_lost_leave_is_not_forgotten), T(test_joins_again),
+      T(test_the_dying_session_is_waited_for), T(test_lost_replies), T(test_timeout_of_a_create_of_unknown_fate),
+      T(test_close), T(test_random_faults), T(test_no_memory), T(test_bad_calls))
