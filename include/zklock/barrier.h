@@ -30,7 +30,8 @@ ZKL_API int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *sessio
                                    zkl_error *err);
 /* Waits until count members have entered; from then on all of them are in, even if one leaves at once. ZKL_ETIMEOUT: too few came in time;
  * we are out again, and our znode is gone or being removed. ZKL_ELOST: our session ended while we waited. ZKL_EDEADLK: entered
- * already. Others: ZKL_EAUTH, ZKL_ECANCELED (freed meanwhile), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * already. ZKL_ECONFLICT: somebody queues there for a read/write lock, an election or a semaphore (a mutex's contenders look as
+ * members do, and are not told apart). Others: ZKL_EAUTH, ZKL_ECANCELED (freed meanwhile), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err);
 /* Gives up our place and waits until every member has; a member that crashed counts as gone when its session ends.
  * ZKL_ETIMEOUT: some are still in; we are out. ZKL_ENOTHELD: not entered. Others: ZKL_EAUTH, ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED. */

@@ -65,13 +65,14 @@ typedef struct zkl_lock_options {
 ZKL_API int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
                          zkl_error *err);
 
-/* Queues and waits. timeout_ms: one deadline over the whole call, with or without a server; ZKL_WAIT_FOREVER; 0: a try, which
- * leaves at once with ZKL_EBUSY when somebody is before us (and waits for the server's answer no longer than the session's
- * connect_timeout_ms). On every result but ZKL_OK our znode is gone or being removed in the background.
- * May be called from a callback, which then blocks the callbacks behind it.
- * Errors: ZKL_ETIMEOUT, ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST (session lost; see on_expiry), ZKL_EDEADLK (already pending or held), ZKL_EAUTH,
- * ZKL_ECONFLICT (the path is a semaphore's, or part of it an ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot is gone),
- * ZKL_ELIMIT (watches), ZKL_EUNSUPPORTED (the server refused it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+/* Queues and waits. timeout_ms: one deadline over the whole call, with or without a server; ZKL_WAIT_FOREVER; 0: a
+ * try, which leaves at once with ZKL_EBUSY when somebody is before us (and waits for the server's answer no longer
+ * than the session's connect_timeout_ms). On every result but ZKL_OK our znode is gone or being removed in the
+ * background. May be called from a callback, which then blocks the callbacks behind it. Errors: ZKL_ETIMEOUT,
+ * ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST (session lost; see on_expiry), ZKL_EDEADLK (already pending or held),
+ * ZKL_EAUTH, ZKL_ECONFLICT (the path is a semaphore's: its limit or somebody is there; or part of it an ephemeral
+ * znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot is gone), ZKL_ELIMIT (watches), ZKL_EUNSUPPORTED (the server refused
+ * it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
 
 /* The same without waiting: exactly one call of done follows if this returns ZKL_OK, and none otherwise. Errors of this call itself:
@@ -88,9 +89,11 @@ ZKL_API int zkl_lock_cancel(zkl_lock *lock);
  * server's word for release_timeout_ms at most. ZKL_ENOTHELD: never granted, or released already. */
 ZKL_API int zkl_lock_release(zkl_lock *lock, zkl_error *err);
 
-/* Cancels or releases what is pending or held, waits for a callback of this lock that is running (not when called from it),
- * and frees. No callback of this lock starts afterwards. A call of another thread that waits for it ends; a section of zkl_with_lock
- * has its flag raised and goes on without the lock: cancel it and let it return before. NULL is fine. */
+/* Cancels or releases what is pending or held, waits for a callback of this lock that is running (not when called
+ * from it), and frees. done of a pending zkl_lock_acquire_async runs before it returns, maybe inside it
+ * (zklock/session.h: calls that end an object), and no callback of this lock starts afterwards. A call of another
+ * thread that waits for it ends; a section of zkl_with_lock has its flag raised and goes on without the lock: cancel
+ * it and let it return before. NULL is fine. */
 ZKL_API void zkl_lock_free(zkl_lock *lock);
 
 /* By the lease clock: false from the lease end on, before any message says so. Any thread. */

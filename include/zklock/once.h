@@ -24,8 +24,13 @@ typedef struct zkl_once_slot {
     int32_t version;  /* of the record that was read */
 } zkl_once_slot;
 
-/* Makes the znode at path, which keeps the record, if it is not there (persistent: a lock's directory is not). Before the lock at path is
- * acquired. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ENOENT (chroot), ZKL_ECLOSED, ZKL_EFORKED. */
+/* Makes the znode at path, which keeps the record, if it is not there (persistent: a lock's directory is not). Before
+ * the lock at path is acquired. A znode that was a lock's directory before is a container, which the server removes
+ * when nobody has queued there for a while, and the record with it: the slot may then be done twice. No client can
+ * see which of the two it is; so one that has had children, has none and holds no record is made anew. That is not
+ * possible while somebody queues there, nor where a record was written to a container already (by a host that found
+ * it in use): for once, use a path that no lock has used. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ENOENT
+ * (chroot), ZKL_ECLOSED, ZKL_EFORKED. */
 ZKL_API int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err);
 
 /* For a lock that is held: which slot did its znode fall into, and was it done? length_ms: from 1000; phase_ms: of the round times,

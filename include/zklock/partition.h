@@ -62,10 +62,11 @@ ZKL_API int zkl_partition_new(zkl_partition **out, zkl_session *session, const c
  * Errors: ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED. */
 ZKL_API int zkl_partition_start(zkl_partition *partition, zkl_error *err);
 
-/* Leaves: when it returns, revoked has returned for every piece, no callback starts any more, and the pieces and the membership are
- * given back in the background. May be started again. From a callback of this partition: the piece that it is about follows when it
- * has returned. Stop before zkl_session_close, which takes the locks away first and has revoked called with lost afterwards.
- * Errors: ZKL_EINVAL, ZKL_EFORKED. */
+/* Leaves: when it returns, revoked has returned for every piece, maybe run inside this call (zklock/session.h: calls
+ * that end an object), no callback starts any more, and the pieces and the membership are given back in the
+ * background. May be started again. From a callback of this partition: the piece that it is about follows when it has
+ * returned. Stop before zkl_session_close, which takes the locks away first and has revoked called with lost
+ * afterwards. Errors: ZKL_EINVAL, ZKL_EFORKED. */
 ZKL_API int zkl_partition_stop(zkl_partition *partition, zkl_error *err);
 
 /* Stops, and frees. No callback of it starts afterwards; from a callback of its own: the piece that this is about is not told revoked.

@@ -3,10 +3,14 @@
  * One session per process is the usual thing: all its locks share one connection, one heartbeat and one lease.
  *
  * Threads. Every function here may be called from any thread. Callbacks run on a thread of the session's own (or in
- * zkl_session_dispatch), one at a time, never inside the call that caused them and never with a lock of the library
- * held; a callback may call anything but zkl_session_close. A callback that blocks delays other callbacks and nothing
- * else: no heartbeat, no grant. The library's threads, named "zklock", block all signals but those of their own faults: a callback that
- * starts another program has to set that program's signal mask.
+ * zkl_session_dispatch), one at a time, never with a lock of the library held; a callback may call anything but
+ * zkl_session_close. One rule has to be known: calls that END an object (its free, zkl_session_close,
+ * zkl_partition_stop) deliver what that object still owes (done of a pending acquire, revoked) before they return, in
+ * both modes, and where the session has no thread that could, or from a callback, they run it inline: freeing B in
+ * A's callback runs B's inside A's. So do not hold a mutex of yours, which such a callback takes, around them. No
+ * other call runs a callback, but zkl_session_dispatch. A callback that blocks delays other callbacks and nothing
+ * else: no heartbeat, no grant. The library's threads, named "zklock", block all signals but those of their own
+ * faults: a callback that starts another program has to set that program's signal mask.
  *
  * pthread_cancel. No call is a cancellation point: a thread that is cancelled in one, or in a function of the user's that the call runs (under
  * zkl_with_lock, zkl_election_run, zkl_once_run, in zkl_session_dispatch), goes on until the call has returned, and ends at the next
