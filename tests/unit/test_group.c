@@ -270,7 +270,8 @@ static int64_t token_of(const char *id)
 }
 
 /* A delete goes by a name, and names are for all: its answer is lost, and meanwhile another process has the id. */
-static void test_a_lost_leave_takes_nobody_elses_node(void)
+/* False if the connection broke before the delete was sent: something else was, first. */
+static bool leave_is_lost(void)
 {
     kit_set_up(NULL);
     zkl_group_options options = ZKL_GROUP_OPTIONS_INIT;
@@ -282,17 +283,25 @@ static void test_a_lost_leave_takes_nobody_elses_node(void)
     CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 0, 2, 0), ZKL_OK); /* the end of its watch, too */
     CU_ASSERT_EQUAL(zkl_group_leave(a, NULL), ZKL_OK);                        /* goes on in the background */
     CU_ASSERT(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_SUSPENDED));
-    CU_ASSERT_EQUAL(zkl_group_join(b, 5000, NULL), ZKL_OK);
-    int64_t token = token_of("x");
+    bool lost = zkl_group_join(b, 1000, NULL) == ZKL_OK;
+    int64_t token = lost ? token_of("x") : 0;
     CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
-    /* who looks at the id has seen that `a` has left */
-    CU_ASSERT(EVENTUALLY(zkl_group_join(c, 50, &err) == ZKL_OK || strstr(err.text, "another member has this id")));
-    CU_ASSERT_EQUAL(token_of("x"), token);
+    if (lost) {
+        /* who looks at the id has seen that `a` has left */
+        CU_ASSERT(EVENTUALLY(zkl_group_join(c, 50, &err) == ZKL_OK || strstr(err.text, "another member has this id")));
+        CU_ASSERT_EQUAL(token_of("x"), token);
+    }
     zkl_group_free(a);
     zkl_group_free(c);
-    CU_ASSERT_EQUAL(token_of("x"), token);
+    CU_ASSERT(!lost || token_of("x") == token);
     zkl_group_free(b);
     kit_tear_down();
+    return lost;
+}
+
+static void test_a_lost_leave_takes_nobody_elses_node(void)
+{
+    CU_ASSERT(EVENTUALLY(leave_is_lost()));
 }
 
 /* The delete that was never done is done later. */
