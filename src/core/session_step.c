@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static void say(const struct zkl__core *core, void (*to)(void *ctx, const char *who, const char *what),
-                const struct zkl__contender *contender, const char *format, va_list args)
+__attribute__((format(printf, 4, 0))) static void say(const struct zkl__core *core,
+                                                      void (*to)(void *ctx, const char *who, const char *what),
+                                                      const struct zkl__contender *contender, const char *format,
+                                                      va_list args)
 {
     char who[ZKL_PATH_MAX + 16], what[512];
     if (to) {
