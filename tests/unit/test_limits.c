@@ -107,7 +107,8 @@ static void refuse_each(zkl_callbacks callbacks, bool on)
         more = atomic_load(&refused) > 0;
         CU_ASSERT_EQUAL(code, more ? ZKL_ELIMIT : ZKL_OK);
         CU_ASSERT_EQUAL(entries("/proc/self/fd"), descriptors);
-        CU_ASSERT(EVENTUALLY(entries("/proc/self/task") == threads));
+        /* a thread that was joined may still be listed when they were first counted */
+        CU_ASSERT(EVENTUALLY(entries("/proc/self/task") <= threads));
         CU_ASSERT(nth > 2 || more);
     }
     CU_ASSERT(!more);
