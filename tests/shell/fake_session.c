@@ -198,6 +198,10 @@ void fake_session_serve(struct fake *fake, struct link *link, struct jute_in *in
         jute_end(&link->out, fake_link_begin(fake, link, xid, atomic_load(&fake->refuses_auth) ? -115 : 0));
         fake_link_flush(link);
         pthread_mutex_unlock(&fake->mutex);
+        if (atomic_load(&fake->refuses_auth) && link->session) {
+            /* A server leaves it to expire, soon; nobody here would, and what the session made would stay before others. */
+            zkl__memory_expire(link->session->id);
+        }
         return;
     }
     if (type != PING) {
