@@ -10,22 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool is_in_path(const char *name)
-{
-    const char *rest = getenv("PATH");
-    while (rest && *rest) {
-        char file[PATH_MAX];
-        struct stat status;
-        size_t length = strcspn(rest, ":");
-        int written = snprintf(file, sizeof file, "%.*s%s%s", (int)length, rest, length > 0 ? "/" : "", name);
-        if (written > 0 && (size_t)written < sizeof file && stat(file, &status) == 0 && S_ISREG(status.st_mode)) {
-            return true;
-        }
-        rest += length + (rest[length] == ':');
-    }
-    return false;
-}
-
 static int check_file(const char *file)
 {
     struct stat status;
@@ -35,19 +19,32 @@ static int check_file(const char *file)
     return !S_ISREG(status.st_mode) ? EACCES : access(file, X_OK) == 0 ? 0 : errno;
 }
 
-int execute_check(const char *name)
+static bool is_file(const char *file)
+{
+    struct stat status;
+    return stat(file, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/* ENOENT when it is in no folder of PATH that may be looked into. */
+static int check_in_path(const char *name)
 {
     const char *rest = getenv("PATH");
-    int reason = strchr(name, '/') ? check_file(name) : ENOENT;
-    while (*name && !strchr(name, '/') && reason != 0 && rest && *rest) {
+    int reason = ENOENT;
+    while (reason != 0 && rest && *rest) {
         char file[PATH_MAX];
         size_t length = strcspn(rest, ":");
         int written = snprintf(file, sizeof file, "%.*s%s%s", (int)length, rest, length > 0 ? "/" : "", name);
-        int found = written > 0 && (size_t)written < sizeof file ? check_file(file) : ENAMETOOLONG;
-        reason = found == 0 || found == EACCES ? found : reason;
+        if (written > 0 && (size_t)written < sizeof file && is_file(file)) {
+            reason = check_file(file);
+        }
         rest += length + (rest[length] == ':');
     }
     return reason;
+}
+
+int execute_check(const char *name)
+{
+    return strchr(name, '/') ? check_file(name) : check_in_path(name);
 }
 
 /* execvp() says EACCES of a command that is nowhere when PATH has a folder that must not be looked into. */
@@ -55,5 +52,6 @@ int execute(const char *const *argv)
 {
     execvp(argv[0], (char *const *)(uintptr_t)argv);
     int reason = errno;
-    return reason == EACCES && !strchr(argv[0], '/') && !is_in_path(argv[0]) ? ENOENT : reason;
+    bool nowhere = reason == EACCES && !strchr(argv[0], '/') && check_in_path(argv[0]) == ENOENT;
+    return nowhere ? ENOENT : reason;
 }
