@@ -132,11 +132,12 @@ static bool only_removals(const struct sim *s)
     return only;
 }
 
-/* A heartbeat after a removal by hand (and a step of the core, and some round trips) its holder has been told, however many others its
- * session holds. */
+/* A heartbeat after a removal by hand (and a step of the core, some round trips, and what a preempted follower and a late process keep
+ * of them) its holder has been told, however many others its session holds. */
 static void check_removed(struct sim *s, struct sim_attempt *attempt)
 {
-    int64_t bound = s->plan->timeout / 12 + 50 * s->plan->delay;
+    const struct sim_plan *plan = s->plan;
+    int64_t bound = plan->timeout / 12 + 50 * plan->delay + 2 * plan->preempt + 2 * plan->inbox_delay + 4 * plan->late;
     for (int seat = 0; seat < attempt->seats; seat++) {
         const struct sim_node *node = &s->nodes[attempt->node[seat]];
         if (!node->taken || node->dzxid > sim_committed_zxid(s)) {
