@@ -568,6 +568,7 @@ static void on_delete(struct zkl__contender *c, const struct zkl__contender_even
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NONODE) {
         c->node[0] = '\0';
         c->announce = false; /* a double of it would say nothing */
+        c->clear = false;    /* the mark went with it: what is there when a double goes is the next holder's */
         c->patience = 0;
     } else if (c->announce && rc != ZKL__RC_UNKNOWN && rc != ZKL__RC_NOTAPPLIED && rc != ZKL__RC_UNSENT) {
         c->announce = false; /* it may not be written: then it just goes */
