@@ -189,7 +189,7 @@ static uint64_t message_hash(const struct sim *s, int client, const struct sim_m
     hash =
         sim_blend(hash, (uint64_t)m->session << 32 ^ (uint64_t)m->event << 2 ^ (uint64_t)m->watch << 1 ^ m->answered);
     hash = sim_blend(hash, (uint64_t)m->due);
-    hash = sim_blend(hash, (uint64_t)(m->position - base) ^ m->sessions << 32);
+    hash = sim_blend(hash, (uint64_t)(m->position - base) ^ m->touches.all << 32 ^ m->touches.shorter << 48);
     hash = sim_blend(hash, conn_hash(s, m->conn, m->conn_serial));
     hash = sim_blend(hash, sim_blend(path_hash(s, m->path), node_hash(s, m->node)));
     if (client < 0 && m->conn >= 0) {
@@ -313,8 +313,8 @@ static uint64_t server_hash(const struct sim *s, int server)
         hash = sim_blend(hash, (uint64_t)it->heard[i] << 1 ^ it->linked[i]);
     }
     hash = sim_blend(hash, it->link_serial);
-    hash = sim_blend(hash, it->touched);
-    hash = sim_blend(hash, it->is_answering ? it->answering : NOTHING);
+    hash = sim_blend(hash, it->touched.all ^ it->touched.shorter << 32);
+    hash = sim_blend(hash, it->is_answering ? it->answering.all ^ it->answering.shorter << 32 : NOTHING);
     hash = sim_blend(hash, channel_hash(s, -1, &it->to_leader));
     return sim_blend(hash, channel_hash(s, -1, &it->from_leader));
 }

@@ -62,13 +62,12 @@ static void arm_expiry(struct sim *s)
     sim_arm(s, SLOT_EXPIRY, due);
 }
 
-void sim_leader_touch(struct sim *s, int index, int server)
+void sim_leader_touch(struct sim *s, int index, int64_t timeout)
 {
     struct sim_session *session = &s->sessions[index];
     if (session->closing || session->ended) {
         return; /* SessionTrackerImpl.touchSession: a closing session is not revived */
     }
-    int64_t timeout = server < 0 ? session->timeout : sim_granted_timeout(s, server);
     int64_t deadline = round_up(s, sim_now(s) + timeout);
     session->shortest = timeout < session->shortest ? timeout : session->shortest;
     if (deadline != session->deadline) {
@@ -235,7 +234,7 @@ static void open_session(struct sim *s, int from, const struct sim_message *requ
     session->owner = from;
     session->owner_serial = s->servers[from].link_serial;
     session->closing = false; /* it is tracked from the proposal on */
-    sim_leader_touch(s, request->session, from);
+    sim_leader_touch(s, request->session, sim_granted_timeout(s, from));
     propose(s, txn);
 }
 
@@ -308,7 +307,7 @@ int sim_leader_validates(struct sim *s, int from, int session)
     if (!session_lives(s, session)) {
         return -1;
     }
-    sim_leader_touch(s, session, from);
+    sim_leader_touch(s, session, sim_granted_timeout(s, from));
     s->sessions[session].owner = from;
     s->sessions[session].owner_serial = s->servers[from].link_serial;
     return session;
@@ -362,11 +361,11 @@ static void acked(struct sim *s, int server, int position)
     try_commit(s);
 }
 
-static void heard(struct sim *s, int server, uint64_t sessions)
+static void heard(struct sim *s, struct sim_touches touches)
 {
     for (int i = 0; i < s->session_count; i++) {
-        if (sessions >> i & 1) {
-            sim_leader_touch(s, i, server);
+        if (touches.all >> i & 1) {
+            sim_leader_touch(s, i, touches.shorter >> i & 1 ? sim_shorter_timeout(s) : s->plan->timeout);
         }
     }
 }
@@ -402,7 +401,7 @@ static void master_hears(struct sim *s, int master, int server, const struct sim
     if (message->kind == SIM_MSG_JOIN) {
         join(s, server);
     } else if (message->kind == SIM_MSG_HEARD) {
-        follower->touched |= message->sessions;
+        sim_touches_add(&follower->touched, message->touches);
     } else if (message->kind == SIM_MSG_FORWARD || message->kind == SIM_MSG_REVALIDATE) {
         struct sim_message *copy = sim_message_new(s, message->kind);
         struct sim_message *next = copy->next;
@@ -438,7 +437,7 @@ void sim_leader_hears(struct sim *s, int server)
         acked(s, server, message->position);
         break;
     case SIM_MSG_HEARD:
-        heard(s, server, message->sessions);
+        heard(s, message->touches);
         break;
     case SIM_MSG_FORWARD:
         message->kind = (enum sim_message_kind)message->event;
@@ -477,7 +476,7 @@ static void take_ping(struct sim *s, int server)
 {
     struct sim_server *follower = &s->servers[server];
     follower->answering = follower->touched;
-    follower->touched = 0;
+    follower->touched = (struct sim_touches){0};
     int64_t preempted = sim_plan_preempted(s->plan, s->seed, server, s->steps);
     follower->is_answering = true;
     if (preempted == 0) {
@@ -494,7 +493,7 @@ void sim_follower_answers(struct sim *s, int server)
     sim_arm(s, SLOT_ANSWER + server, SIM_NEVER);
     follower->is_answering = false;
     struct sim_message *message = sim_message_new(s, SIM_MSG_HEARD);
-    message->sessions = follower->answering;
+    message->touches = follower->answering;
     sim_to_leader(s, server, message);
 }
 
@@ -509,7 +508,8 @@ void sim_follower_hears(struct sim *s, int server)
     if ((message->kind == SIM_MSG_SYNCED || message->kind == SIM_MSG_VALID) &&
         is_master_of(s, server, s->conns[message->conn].server)) {
         if (message->kind == SIM_MSG_VALID && message->session >= 0) {
-            follower->touched |= UINT64_C(1) << message->session; /* ObserverMaster.revalidateLearnerSession */
+            sim_server_heard(s, server, message->session,
+                             s->conns[message->conn].server); /* ObserverMaster.revalidateLearnerSession */
         }
         hand_down(s, s->conns[message->conn].server, message);
         sim_message_free(s, message);

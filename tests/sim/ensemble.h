@@ -202,7 +202,7 @@ enum sim_message_kind {
     /* follower to leader */
     SIM_MSG_JOIN,
     SIM_MSG_ACK,        /* position */
-    SIM_MSG_HEARD,      /* answer to a ping: sessions */
+    SIM_MSG_HEARD,      /* answer to a ping: touches */
     SIM_MSG_FORWARD,    /* a request */
     SIM_MSG_REVALIDATE, /* session, conn */
     /* leader to follower */
@@ -212,6 +212,12 @@ enum sim_message_kind {
     SIM_MSG_ASK,      /* ping */
     SIM_MSG_SYNCED,   /* conn, id */
     SIM_MSG_VALID     /* conn, session or -1 */
+};
+
+/* Sessions, as bit sets: who was heard, and whom of them a server heard that grants the shorter timeout. The timeout travels with the touch,
+ * through an observer's master too (QuorumPacket PING: pairs of session and timeout; ObserverMaster.touch). */
+struct sim_touches {
+    uint64_t all, shorter;
 };
 
 struct sim_message {
@@ -228,7 +234,7 @@ struct sim_message {
     uint8_t event;
     uint64_t id;
     int64_t zxid, timeout;
-    uint64_t sessions; /* bit set */
+    struct sim_touches touches;
     struct sim_part part;
     int parts, part_count; /* of a multi: in sim.parts */
 };
@@ -270,14 +276,14 @@ struct sim_server {
     int64_t paused_until;
     int64_t isolated_until; /* cut off from all other servers */
     int64_t down_until;
-    int64_t heard_leader;                      /* follower: when */
-    int64_t heard[SIM_SERVERS];                /* leader: when, of each follower */
-    bool linked[SIM_SERVERS];                  /* leader: follower is synchronized */
-    uint32_t link_serial;                      /* follower: of its present link */
-    int master; /* observer: the follower that it follows; -1: the leader, as everybody else */
+    int64_t heard_leader;       /* follower: when */
+    int64_t heard[SIM_SERVERS]; /* leader: when, of each follower */
+    bool linked[SIM_SERVERS];   /* leader: follower is synchronized */
+    uint32_t link_serial;       /* follower: of its present link */
+    int master;                 /* observer: the follower that it follows; -1: the leader, as everybody else */
     struct sim_channel to_leader, from_leader; /* follower; an observer's to and from its master */
-    uint64_t touched;                          /* follower: who was heard since the last answer to a ping */
-    uint64_t answering;                        /* and who is in the answer being written */
+    struct sim_touches touched;                /* follower: who was heard since the last answer to a ping */
+    struct sim_touches answering;              /* and who is in the answer being written */
     bool is_answering;
     int64_t phase; /* of its clock against the ticks */
 };

@@ -263,7 +263,7 @@ static void strike_server(struct sim *s, const struct sim_fault *it, int server)
     switch (it->kind) {
     case SIM_LOSE_TOUCH: /* LearnerSessionTracker: touchTable.get().put() races with getAndSet() */
         s->faults.beyond = true;
-        s->servers[server].touched = 0;
+        s->servers[server].touched = (struct sim_touches){0};
         break;
     case SIM_HOLD_TO_LEADER:
         sim_channel_hold(s, &s->servers[server].to_leader, SLOT_TO_LEADER + server, duration);

@@ -9,7 +9,7 @@ static uint64_t message_hash(const struct sim_message *m)
     hash = sim_blend(hash, (uint64_t)m->session << 32 ^ (uint64_t)(uint32_t)m->position);
     hash = sim_blend(hash, (uint64_t)m->path << 32 ^ (uint64_t)(uint32_t)m->node);
     hash = sim_blend(hash, m->id ^ (uint64_t)m->zxid);
-    hash = sim_blend(hash, m->sessions ^ (uint64_t)m->event << 32);
+    hash = sim_blend(hash, m->touches.all ^ m->touches.shorter << 16 ^ (uint64_t)m->event << 32);
     hash = sim_blend(hash, (uint64_t)m->part.op << 40 ^ (uint64_t)m->part.path << 8 ^ (uint64_t)m->watch);
     return sim_blend(hash, m->conn_serial);
 }

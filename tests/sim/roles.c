@@ -37,7 +37,7 @@ static void reset_link(struct sim *s, int server)
     it->from_leader.held_until = 0;
     it->link_serial = ++s->link_serial;
     it->is_answering = false;
-    it->touched = 0;
+    it->touched = (struct sim_touches){0};
     it->heard_leader = sim_now(s);
     sim_arm(s, SLOT_ANSWER + server, SIM_NEVER);
 }
@@ -187,7 +187,7 @@ static void restart_sessions(struct sim *s)
         session->ended_position = 0;
         session->decided = session->committed ? SIM_NEVER : sim_now(s);
         if (session->committed) {
-            sim_leader_touch(s, i, -1); /* by what it was made with */
+            sim_leader_touch(s, i, session->timeout); /* what it was made with */
         }
     }
 }

@@ -304,12 +304,26 @@ void sim_server_answer_sync(struct sim *s, int server, int index, uint32_t seria
 
 /* --- requests ------------------------------------------------------------------------------------------------------- */
 
+/* The later one counts (LearnerSessionTracker.touchSession: a map's put). */
+void sim_touches_add(struct sim_touches *touches, struct sim_touches later)
+{
+    touches->all |= later.all;
+    touches->shorter = (touches->shorter & ~later.all) | later.shorter;
+}
+
+void sim_server_heard(struct sim *s, int server, int session, int by)
+{
+    uint64_t bit = UINT64_C(1) << session;
+    bool shorter = sim_granted_timeout(s, by) < s->plan->timeout;
+    sim_touches_add(&s->servers[server].touched, (struct sim_touches){bit, shorter ? bit : 0});
+}
+
 static void touch(struct sim *s, int server, int session)
 {
     if (leads(s, server)) {
-        sim_leader_touch(s, session, server);
+        sim_leader_touch(s, session, sim_granted_timeout(s, server));
     } else {
-        s->servers[server].touched |= UINT64_C(1) << session;
+        sim_server_heard(s, server, session, server);
     }
 }
 
@@ -355,13 +369,15 @@ static void take_request(struct sim *s, int index, struct sim_message *request)
     }
 }
 
-int64_t sim_granted_timeout(const struct sim *s, int server)
+int64_t sim_shorter_timeout(const struct sim *s)
 {
     int64_t least = 4 * s->tick, shorter = s->plan->timeout * 5 / 8;
-    if (!s->plan->bounds || server % 2 == 0) {
-        return s->plan->timeout;
-    }
     return shorter > least ? shorter : least;
+}
+
+int64_t sim_granted_timeout(const struct sim *s, int server)
+{
+    return s->plan->bounds && server % 2 == 1 ? sim_shorter_timeout(s) : s->plan->timeout;
 }
 
 static void revalidate(struct sim *s, int index, int session)

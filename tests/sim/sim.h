@@ -26,7 +26,7 @@ enum {
     SLOT_PROCESS = SLOT_TIMER + SIM_CLIENTS,              /* + client: starts again */
     SLOT_THREAD = SLOT_PROCESS + SIM_CLIENTS,             /* + client * SIM_THREADS + thread */
     SLOT_FIBER = SLOT_THREAD + SIM_CLIENTS * SIM_THREADS, /* + client * 2: shell/, the library's own threads */
-    SLOT_PING = SLOT_FIBER + SIM_CLIENTS * 2, /* + server: a follower pings the observers that follow it */
+    SLOT_PING = SLOT_FIBER + SIM_CLIENTS * 2,             /* + server: a follower pings the observers that follow it */
     SLOTS = SLOT_PING + SIM_SERVERS,
     SIM_LEAVES = 128
 };
@@ -170,6 +170,7 @@ const void *sim_tree_data(const struct sim *s, int node, int64_t zxid, uint32_t 
 
 /* The session timeout that a server grants: its maxSessionTimeout may be shorter than what was asked for. */
 int64_t sim_granted_timeout(const struct sim *s, int server);
+int64_t sim_shorter_timeout(const struct sim *s); /* of those that grant less */
 
 /* --- server.c: what ensemble.c needs of it -------------------------------------------------------------------------- */
 
@@ -198,7 +199,9 @@ void sim_leader_syncs(struct sim *s, int from, const struct sim_message *request
 /* -1: not a session any more. */
 int sim_leader_validates(struct sim *s, int from, int session);
 /* Who was heard by this server, whose connections have its own timeouts (LearnerSessionTracker.touchSession). */
-void sim_leader_touch(struct sim *s, int session, int server);
+void sim_leader_touch(struct sim *s, int session, int64_t timeout);
+void sim_touches_add(struct sim_touches *touches, struct sim_touches later);
+void sim_server_heard(struct sim *s, int server, int session, int by); /* by: itself, or an observer that follows it */
 /* A new leader's whole log is committed. */
 void sim_commit_all(struct sim *s);
 void sim_to_leader(struct sim *s, int server, struct sim_message *message);
