@@ -63,6 +63,13 @@ static void check_lease(struct sim *s, int client)
     }
 }
 
+/* Servers that grant different timeouts: the session ends before its client can know (an assumption of the lease). */
+static bool shortened_untold(const struct sim *s, int client)
+{
+    const struct sim_handle *handle = &s->clients[client].handle;
+    return handle->session >= 0 && s->sessions[handle->session].shortest < handle->shortest_told;
+}
+
 void sim_judge_lease(struct sim *s, int client, const struct zkl__core *core)
 {
     const struct sim_client *it = &s->clients[client];
@@ -83,8 +90,8 @@ void sim_judge_lease(struct sim *s, int client, const struct zkl__core *core)
         end = session->deadline;
     }
     s->judge.leases_checked++;
-    if (until > sim_local(s, client, end) && session->shortest < it->handle.shortest_told) {
-        s->faults.beyond = true; /* servers that grant different timeouts: ended before the client could know */
+    if (until > sim_local(s, client, end) && shortened_untold(s, client)) {
+        s->faults.beyond = true;
     }
     if (until > sim_local(s, client, end)) {
         fail_by_lease(s, "lease", "client %d believes in its session for %.3f ms more than the leader", client,
@@ -103,6 +110,8 @@ static void check_exclusion(struct sim *s, int path)
             continue;
         }
         if (first && !(first->shared && each->shared)) {
+            s->faults.beyond =
+                s->faults.beyond || shortened_untold(s, first->client) || shortened_untold(s, each->client);
             fail_by_lease(s, "exclusion", "%d.%d and %d.%d hold %s", first->client, first->thread, each->client,
                           each->thread, sim_plan_path(path));
         }

@@ -91,9 +91,16 @@ static void check_max_hold(struct sim *s, const struct sim_attempt *attempt)
     }
 }
 
+/* It holds as a reader behind a reader: downgraded since, it stands where it may. */
+static bool beside(const struct sim *s, const struct sim_attempt *attempt)
+{
+    const struct sim_node *before = &s->nodes[attempt->before];
+    return attempt->shared && zkl__name_parse(sim_path_name(&s->paths[before->path])).kind == ZKL_KIND_READ;
+}
+
 static void check_misled(struct sim *s, const struct sim_attempt *attempt)
 {
-    if (attempt->misled && attempt->state == SIM_HOLDING && stands(s, attempt->before) &&
+    if (attempt->misled && !beside(s, attempt) && attempt->state == SIM_HOLDING && stands(s, attempt->before) &&
         is_overdue(s, attempt->client, attempt->granted, zkl__lease_heartbeat(s->plan->timeout)) &&
         !sim_struck(s, SIM_DENY) && !sim_struck(s, SIM_THROTTLE) && !sim_struck(s, SIM_REFUSE) &&
         !sim_struck(s, SIM_NO_MEMORY)) {
