@@ -418,21 +418,23 @@ static int accept_op(struct zkl__store *store, uint64_t id, const struct zkl__op
     if (store->outstanding >= ZKL__MEMORY_OPS) {
         return ZKL_ELIMIT;
     }
-    enum zkl__memory_fate fate = zkl__memory_fate(store);
+    enum zkl__memory_fate fate = zkl__memory_fate(store, op);
+    bool refused = store->refusals > 0 && zkl__memory_writes(op);
     bool was_broken = store->broken;
-    store->broken = was_broken || fate != ZKL__FATE_WHOLE;
+    store->broken = was_broken || fate == ZKL__FATE_HALF || fate == ZKL__FATE_LOST;
     struct zkl__memory_reply *reply = NULL;
     int code = ZKL_OK;
     if (fate == ZKL__FATE_LOST) {
         reply = zkl__memory_reply_new(store, id, 0);
         code = reply ? ZKL_OK : ZKL_ENOMEM;
     } else {
-        code = zkl__memory_perform(&reply, store, id, op);
+        code = refused ? zkl__memory_refused(&reply, store, id, op) : zkl__memory_perform(&reply, store, id, op);
     }
     if (code != ZKL_OK) {
         store->broken = was_broken;
         return code;
     }
+    store->refusals -= refused && fate != ZKL__FATE_LOST;
     reply->zxid = store->space->tree.zxid;
     store->numbers++;
     store->outstanding++;

@@ -74,10 +74,13 @@ void zkl__memory_plan_drop(struct zkl__store *store)
     memset(&store->plan, 0, sizeof store->plan);
 }
 
-enum zkl__memory_fate zkl__memory_fate(const struct zkl__store *store)
+enum zkl__memory_fate zkl__memory_fate(const struct zkl__store *store, const struct zkl__op *op)
 {
     const struct zkl__memory_plan *plan = &store->plan;
-    if (!plan->on || plan->whole > 0) {
+    if (!plan->on || (plan->create && !zkl__memory_creates(op))) {
+        return ZKL__FATE_FREE;
+    }
+    if (plan->whole > 0) {
         return ZKL__FATE_WHOLE;
     }
     return plan->half > 0 ? ZKL__FATE_HALF : ZKL__FATE_LOST;
@@ -86,7 +89,7 @@ enum zkl__memory_fate zkl__memory_fate(const struct zkl__store *store)
 void zkl__memory_fated(struct zkl__store *store, enum zkl__memory_fate fate)
 {
     struct zkl__memory_plan *plan = &store->plan;
-    if (!plan->on) {
+    if (fate == ZKL__FATE_FREE) {
         return;
     }
     *(fate == ZKL__FATE_WHOLE ? &plan->whole : fate == ZKL__FATE_HALF ? &plan->half : &plan->lost) -= 1;
@@ -97,14 +100,16 @@ void zkl__memory_fated(struct zkl__store *store, enum zkl__memory_fate fate)
     }
 }
 
-static int set_plan(struct zkl__store *store, size_t whole, size_t half, size_t lost)
+static int set_plan(struct zkl__store *store, struct zkl__memory_plan plan)
 {
     struct zkl__memory_notice *suspension = zkl__memory_notice_new(store, ZKL__TELL_SUSPENDED);
     if (!suspension) {
         return ZKL_ENOMEM;
     }
     zkl__memory_plan_drop(store);
-    store->plan = (struct zkl__memory_plan){true, whole, half, lost, suspension};
+    store->plan = plan;
+    store->plan.on = true;
+    store->plan.suspension = suspension;
     return ZKL_OK;
 }
 
@@ -232,7 +237,34 @@ int zkl__memory_break(int64_t session_id, size_t whole, size_t half, size_t lost
     } else if (whole + half + lost == 0) {
         zkl__memory_plan_drop(store);
     } else {
-        code = set_plan(store, whole, half, lost);
+        code = set_plan(store, (struct zkl__memory_plan){.whole = whole, .half = half, .lost = lost});
+    }
+    zkl__memory_leave(store->space);
+    return code;
+}
+
+int zkl__memory_lose_create(int64_t session_id)
+{
+    int code;
+    struct zkl__store *store = enter_up(session_id, &code);
+    if (!store) {
+        return code;
+    }
+    code = store->broken ? ZKL_EINVAL : set_plan(store, (struct zkl__memory_plan){.create = true, .half = 1});
+    zkl__memory_leave(store->space);
+    return code;
+}
+
+int zkl__memory_refuse(int64_t session_id, enum zkl__rc rc, size_t count)
+{
+    struct zkl__store *store = zkl__memory_enter(session_id);
+    if (!store) {
+        return ZKL_ENOENT;
+    }
+    int code = store->link == ZKL__LINK_OVER ? ZKL_ENOENT : ZKL_OK;
+    if (code == ZKL_OK) {
+        store->refusals = count;
+        store->refusal = rc;
     }
     zkl__memory_leave(store->space);
     return code;

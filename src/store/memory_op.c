@@ -227,6 +227,42 @@ static int perform_multi(struct zkl__memory_reply **out, struct zkl__store *stor
     return code;
 }
 
+bool zkl__memory_writes(const struct zkl__op *op)
+{
+    return op->kind == ZKL__OP_CREATE || op->kind == ZKL__OP_DELETE || op->kind == ZKL__OP_SET ||
+           op->kind == ZKL__OP_MULTI;
+}
+
+bool zkl__memory_creates(const struct zkl__op *op)
+{
+    bool creates = op->kind == ZKL__OP_CREATE;
+    for (size_t i = 0; op->kind == ZKL__OP_MULTI && i < op->part_count; i++) {
+        creates = creates || op->parts[i].kind == ZKL__OP_CREATE;
+    }
+    return creates;
+}
+
+/* A multi as the server refuses it: its first part, and so all others. */
+int zkl__memory_refused(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id, const struct zkl__op *op)
+{
+    size_t count = op->kind == ZKL__OP_MULTI ? op->part_count : 0;
+    struct zkl__memory_reply *reply = zkl__memory_reply_new(store, id, count * sizeof(struct zkl__reply));
+    if (!reply) {
+        return ZKL_ENOMEM;
+    }
+    struct zkl__reply *parts = (struct zkl__reply *)reply->room;
+    memset(parts, 0, count * sizeof *parts);
+    for (size_t i = 0; i < count; i++) {
+        answer(&parts[i], i == 0 ? store->refusal : ZKL__RC_ROLLEDBACK);
+    }
+    answer(&reply->reply, store->refusal);
+    reply->reply.parts = count > 0 ? parts : NULL;
+    reply->reply.part_count = count;
+    store->space->tree.zxid++; /* a transaction that failed is one, too */
+    *out = reply;
+    return ZKL_OK;
+}
+
 /* --- reads -------------------------------------------------------------------------------------------------------- */
 
 static enum zkl__rc check_read(const struct zkl__store *store, const struct zkl__op *op,

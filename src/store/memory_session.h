@@ -80,6 +80,7 @@ struct zkl__memory_space {
 
 struct zkl__memory_plan {
     bool on;
+    bool create; /* counts creates alone: all else is answered meanwhile */
     size_t whole, half, lost;
     struct zkl__memory_notice *suspension; /* reserved */
 };
@@ -112,6 +113,8 @@ struct zkl__store {
     bool broken;                   /* what comes from now on is lost */
     struct zkl__memory_queue lost; /* and waits here for the suspension */
     struct zkl__memory_plan plan;
+    size_t refusals; /* writes that are refused from now on, with this: */
+    enum zkl__rc refusal;
     struct zkl__memory_notice *last_words; /* `expired`, for a session that ended while suspended */
 };
 
@@ -139,6 +142,11 @@ struct zkl__memory_reply *zkl__memory_reply_new(struct zkl__store *store, uint64
 /* Carries out a valid op. ZKL_OK with its reply, or ZKL_ENOMEM with nothing done. */
 int zkl__memory_perform(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,
                         const struct zkl__op *op);
+/* Refuses a valid write: the same, and nothing is done. */
+int zkl__memory_refused(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id, const struct zkl__op *op);
+/* One of the writes, or a multi, which has at least one (a lone check is none). */
+bool zkl__memory_writes(const struct zkl__op *op);
+bool zkl__memory_creates(const struct zkl__op *op);
 /* Applies count writes, all or none, and fires what watches them. ZKL_OK (see each rc), ZKL_ENOMEM. changes: dropped
  * by the caller when ZKL_OK. */
 int zkl__memory_write(struct zkl__memory_space *space, const struct zkl__memory_who *who, const struct zkl__op *ops,
@@ -168,9 +176,9 @@ void zkl__memory_forget_aside(struct zkl__store *store);
 
 /* --- connections (memory_fault.c) --------------------------------------------------------------------------------- */
 
-/* What is to become of the next op. */
-enum zkl__memory_fate { ZKL__FATE_WHOLE, ZKL__FATE_HALF, ZKL__FATE_LOST };
-enum zkl__memory_fate zkl__memory_fate(const struct zkl__store *store);
+/* What is to become of this op. */
+enum zkl__memory_fate { ZKL__FATE_FREE, ZKL__FATE_WHOLE, ZKL__FATE_HALF, ZKL__FATE_LOST };
+enum zkl__memory_fate zkl__memory_fate(const struct zkl__store *store, const struct zkl__op *op);
 /* An op of this fate was accepted: takes the plan one op further, to the suspension perhaps. */
 void zkl__memory_fated(struct zkl__store *store, enum zkl__memory_fate fate);
 void zkl__memory_plan_drop(struct zkl__store *store);

@@ -5,6 +5,8 @@
 #include "one_server.h"
 #include "store_client.h"
 
+#include <zklock/testing.h>
+
 /* --- queue ----------------------------------------------------------------------------------------------------------- */
 
 #define CROWD 8
@@ -226,6 +228,22 @@ static void test_directories(void)
     ensemble_stop(tidy);
 }
 
-TESTS_ON_ONE_SERVER("lock on a real server", T(test_order), T(test_exclusion), T(test_token_outlives_directory),
-                    T(test_try), T(test_timeout), T(test_cancel), T(test_free_while_waiting), T(test_metadata),
-                    T(test_directories))
+/* What rehearses loss in a service's unit tests leaves real servers alone. */
+static void test_nothing_is_rehearsed_here(void)
+{
+    zkl_session *session = open_one();
+    zkl_error err;
+    CU_ASSERT_EQUAL(zkl_testing_cut(session, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "memory:NAME"));
+    CU_ASSERT_EQUAL(zkl_testing_heal(session, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_testing_expire(session, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_testing_delay(session, true, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_testing_refuse(session, ZKL_EAUTH, 1, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_testing_lose_create(session, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_testing_remove(session, "/order", "x", NULL), ZKL_EINVAL);
+    close_one(session);
+}
+
+TESTS_ON_ONE_SERVER("lock on a real server", T(test_order), T(test_nothing_is_rehearsed_here), T(test_exclusion),
+                    T(test_token_outlives_directory), T(test_try), T(test_timeout), T(test_cancel),
+                    T(test_free_while_waiting), T(test_metadata), T(test_directories))

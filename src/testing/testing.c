@@ -1,0 +1,121 @@
+/* testing.c - the in-process store's fault hooks for the unit tests of services: zklock/testing.h. */
+#include "error.h"
+#include "memory.h"
+#include "path.h"
+#include "shell.h"
+
+#include <zklock/testing.h>
+
+#include <string.h>
+
+static const char *servers_of(const zkl_session *session)
+{
+    return zkl__session_settings(session)->servers;
+}
+
+/* ZKL_OK: a session of the in-process store, and *id is the present one's. */
+static int find(zkl_session *session, int64_t *id, zkl_error *err)
+{
+    if (!session) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "session is NULL");
+    }
+    if (zkl__session_forked(session)) {
+        return zkl__fail(err, ZKL_EFORKED, 0, NULL, "the session belongs to the parent process");
+    }
+    if (zkl__store_find(servers_of(session), NULL) != &zkl__store_memory) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         "only sessions of \"memory:NAME\" are tested so: this one is of %.120s", servers_of(session));
+    }
+    *id = zkl_session_id(session);
+    return ZKL_OK;
+}
+
+/* What a hook of the store answered. */
+static int tell(int code, const char *what, zkl_error *err)
+{
+    switch (code) {
+    case ZKL_OK:
+        return ZKL_OK;
+    case ZKL_ENOMEM:
+        return zkl__fail(err, code, 0, NULL, "no memory to %s", what);
+    default: /* no such session there, or in another state */
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "the session is not in a state to %s", what);
+    }
+}
+
+static int change(zkl_session *session, int (*hook)(int64_t session_id), const char *what, zkl_error *err)
+{
+    int64_t id;
+    int rc = find(session, &id, err);
+    return rc == ZKL_OK ? tell(hook(id), what, err) : rc;
+}
+
+int zkl_testing_cut(zkl_session *session, zkl_error *err)
+{
+    return change(session, zkl__memory_suspend, "be cut off: it is not connected", err);
+}
+
+int zkl_testing_heal(zkl_session *session, zkl_error *err)
+{
+    return change(session, zkl__memory_resume, "be healed: it is not cut off", err);
+}
+
+int zkl_testing_expire(zkl_session *session, zkl_error *err)
+{
+    return change(session, zkl__memory_expire, "be ended: there is none on the servers", err);
+}
+
+int zkl_testing_lose_create(zkl_session *session, zkl_error *err)
+{
+    return change(session, zkl__memory_lose_create, "lose an answer: it is not connected", err);
+}
+
+int zkl_testing_delay(zkl_session *session, bool on, zkl_error *err)
+{
+    int64_t id;
+    int rc = find(session, &id, err);
+    return rc == ZKL_OK ? tell(zkl__memory_hold(id, on), "be delayed: it is not connected", err) : rc;
+}
+
+int zkl_testing_refuse(zkl_session *session, int code, size_t count, zkl_error *err)
+{
+    int64_t id;
+    int rc = find(session, &id, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    switch (code) {
+    case ZKL_EAUTH:
+        return tell(zkl__memory_refuse(id, ZKL__RC_NOAUTH, count), "be refused", err);
+    case ZKL_ELIMIT:
+        return tell(zkl__memory_refuse(id, ZKL__RC_QUOTA, count), "be refused", err);
+    case ZKL_EUNSUPPORTED:
+        return tell(zkl__memory_refuse(id, ZKL__RC_LOCAL, count), "be refused", err);
+    default:
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         "servers refuse with ZKL_EAUTH, ZKL_ELIMIT or ZKL_EUNSUPPORTED, and not with %s",
+                         zkl_strerror(code));
+    }
+}
+
+int zkl_testing_remove(zkl_session *session, const char *path, const char *node, zkl_error *err)
+{
+    int64_t id;
+    int rc = find(session, &id, err);
+    rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
+    if (rc == ZKL_OK && (!node || !node[0] || strchr(node, '/'))) {
+        rc = zkl__fail(err, ZKL_EINVAL, 0, path, "node is the name of a child of path, as zkl_lock_node gives it");
+    }
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    const struct zkl__op op = {.kind = ZKL__OP_DELETE, .dir = path, .name = node, .version = -1};
+    enum zkl__rc answer = ZKL__RC_OK;
+    rc = zkl__memory_meddle(servers_of(session), &op, &answer);
+    if (rc != ZKL_OK) {
+        return tell(rc, "delete a znode", err);
+    }
+    return answer == ZKL__RC_OK ? ZKL_OK
+                                : zkl__fail(err, zkl__rc_code(answer), 0, path, "%.80s cannot be deleted: %s", node,
+                                            zkl__rc_name(answer));
+}

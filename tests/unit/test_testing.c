@@ -1,0 +1,160 @@
+/* zklock/testing.h: each way to rehearse, seen from a service that knows the public headers alone. */
+#include "lock_kit.h"
+
+#include <zklock/testing.h>
+
+#include <string.h>
+
+#define QUEUE "/locks/test"
+
+/* As short as the header says. */
+static zkl_session_options rehearsal(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.session_timeout_ms = 300;
+    options.tick_ms = 20;
+    options.leader_pause_ms = 10;
+    return options;
+}
+
+static void test_cut_and_heal(void)
+{
+    zkl_session_options options = rehearsal();
+    zkl_error err;
+    kit_set_up(&options);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_testing_heal(one, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "not cut off"));
+    int64_t from = now_ms();
+    CU_ASSERT_EQUAL(zkl_testing_cut(one, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_testing_cut(one, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "not connected"));
+    CU_ASSERT(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST));
+    CU_ASSERT(now_ms() - from < 5000);
+    CU_ASSERT_EQUAL(zkl_testing_heal(one, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+/* The next one is granted only once the session has ended; the holder that is cut off knows by then. */
+static void test_expire_while_cut(void)
+{
+    zkl_session_options options = rehearsal();
+    kit_set_up(&options);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL), *next = kit_lock(two, QUEUE, NULL);
+    int64_t id = zkl_session_id(one);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_testing_cut(one, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(!zkl_lock_is_held(lock)));
+    CU_ASSERT_EQUAL(zkl_lock_acquire(next, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_testing_expire(one, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(next, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_testing_heal(one, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl_session_id(one) != id && zkl_session_id(one) != 0)); /* its next session */
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
+    CU_ASSERT_EQUAL(zkl_lock_release(next, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    zkl_lock_free(next);
+    kit_tear_down();
+}
+
+static void test_delay(void)
+{
+    zkl_error err;
+    kit_set_up(NULL);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 50, NULL, &err), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0)); /* the one that timed out left nothing behind */
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+static void refused_with(int code)
+{
+    zkl_error err;
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_testing_refuse(one, code, 1, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, &err), code);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK); /* the next one is taken */
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+}
+
+static void test_refuse(void)
+{
+    zkl_error err;
+    kit_set_up(NULL);
+    refused_with(ZKL_EAUTH);
+    refused_with(ZKL_ELIMIT);
+    refused_with(ZKL_EUNSUPPORTED);
+    CU_ASSERT_EQUAL(zkl_testing_refuse(one, ZKL_ETIMEOUT, 1, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "time"));
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_testing_refuse(one, ZKL_EAUTH, 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_testing_refuse(one, ZKL_EAUTH, 0, NULL), ZKL_OK); /* taken back */
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+/* Nobody knows whether there is a znode: it is found again, and there is one in the end, not two. */
+static void test_lose_create(void)
+{
+    kit_set_up(NULL);
+    struct acquire acquire;
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK); /* the directory is made */
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_testing_lose_create(one, NULL), ZKL_OK);
+    acquire_start(&acquire, lock, 10000);
+    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 1)); /* carried out */
+    CU_ASSERT(EVENTUALLY(zkl_testing_heal(one, NULL) == ZKL_OK));
+    CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
+    CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+static void test_remove(void)
+{
+    zkl_session_options options = rehearsal();
+    char node[ZKL_PATH_MAX + 1];
+    zkl_error err;
+    kit_set_up(&options);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT(zkl_lock_node(lock, node, sizeof node) > 0);
+    CU_ASSERT_EQUAL(zkl_testing_remove(one, QUEUE, "lock-0000000099", &err), ZKL_ENOENT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "lock-0000000099"));
+    CU_ASSERT_EQUAL(zkl_testing_remove(one, QUEUE, "a/b", &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_testing_remove(one, "locks", node, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_testing_remove(one, QUEUE, node, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST));
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+/* NULL is told by name. A session of real servers: integration_lock_real. */
+static void test_refused(void)
+{
+    zkl_error err;
+    CU_ASSERT_EQUAL(zkl_testing_cut(NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_STRING_EQUAL(err.text, "session is NULL");
+    CU_ASSERT_EQUAL(zkl_testing_delay(NULL, true, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_testing_refuse(NULL, ZKL_EAUTH, 1, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_testing_remove(NULL, QUEUE, "x", NULL), ZKL_EINVAL);
+}
+
+TESTS("testing", T(test_cut_and_heal), T(test_expire_while_cut), T(test_delay), T(test_refuse), T(test_lose_create),
+      T(test_remove), T(test_refused))
