@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -349,7 +349,7 @@ static int run(struct cli *cli, const struct cli_command *self, int argc, const 
     struct sandbox sandbox = {.cli = cli, .spec = {.servers = 1, .respawn_ms = -1}};
     int count;
     const char **rest;
-    sandbox.parent = pidfd_open(getppid(), 0);
+    sandbox.parent = (int)syscall(SYS_pidfd_open, getppid(), 0); /* glibc has a function for it from 2.36 on */
     int code = cli_parse(cli, self, argc, argv, take, &sandbox, &count, &rest);
     if (code != CLI_GO_ON) {
         return code;

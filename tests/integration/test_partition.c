@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -104,7 +105,7 @@ static void start_member(int number, const char *addresses)
             _exit(1);
         }
         dup2(in[0], 0);
-        closefrom(3);
+        syscall(SYS_close_range, 3, ~0U, 0);
         execl("/proc/self/exe", "member", FLAG, addresses, path, diary, digits, (char *)NULL);
         _exit(127);
     }

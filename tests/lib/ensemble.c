@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -233,7 +234,7 @@ static void become_server(const struct server *s, const char *argument, pid_t pa
     dup2(in, 0);
     dup2(out, 1);
     dup2(out, 2);
-    closefrom(3);
+    syscall(SYS_close_range, 3, ~0U, 0);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,7 +85,7 @@ static void become_rival(const struct rival_options *o, pid_t parent, const int 
     snprintf(tick, sizeof tick, "%" PRId64, o->tick_ms);
     dup2(in[0], 0);
     dup2(out[1], 1);
-    closefrom(3);
+    syscall(SYS_close_range, 3, ~0U, 0);
     execl("/proc/self/exe", "rival", FLAG, o->servers, o->path, session, tick, (char *)NULL);
     _exit(127);
 }

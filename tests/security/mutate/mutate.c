@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,7 +84,7 @@ static void become_program(const struct run *run)
     dup2(fileno(run->output), 2);
     close(0);
     open("/dev/null", O_RDONLY);
-    closefrom(3);
+    syscall(SYS_close_range, 3, ~0U, 0);
     execve(argv[0], (char *const *)(uintptr_t)argv, (char *const *)(uintptr_t)environment);
     _exit(127);
 }
