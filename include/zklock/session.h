@@ -103,16 +103,21 @@ typedef struct zkl_session_options {
     /* Only where the ZooKeeper client library that is linked has them, else zkl_session_open says ZKL_EUNSUPPORTED; one of the two.
      * Debian 12's has neither: see SECURITY.md for TLS by stunnel. "memory:" ignores both. */
     /* Files: "ca.pem,cert.pem,key.pem[,password of the key]"; from ZooKeeper 3.10 on "ca.pem" alone, too.
-     * That library checks the chain of the servers' certificate, not their names. Copied and wiped at close. */
+     * That library checks the chain of the servers' certificates, not their names; tls_host does, when a session opens.
+     * Copied and wiped at close. */
     const char *tls;      /* NULL: no TLS */
     const zkl_sasl *sasl; /* NULL: no SASL */
     int64_t observer_masters; /* a zkl_observer_masters. ZKL_OBSERVER_MASTERS_DETECT */
+    /* The name or address in the servers' certificates. NULL: each has the one by which servers names it; "": any will
+     * do. Compared whenever a session is opened, with every server that can be reached, and not again when the client library reconnects
+     * (SECURITY.md). */
+    const char *tls_host;
 } zkl_session_options;
 
 #define ZKL_SESSION_OPTIONS_INIT                                                                           \
     {                                                                                                      \
         sizeof(zkl_session_options), 10000, 2000, 500, 10000, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, \
-            ZKL_LOG_INFO, ZKL_CALLBACKS_THREAD, NULL, NULL, NULL, ZKL_OBSERVER_MASTERS_DETECT              \
+            ZKL_LOG_INFO, ZKL_CALLBACKS_THREAD, NULL, NULL, NULL, ZKL_OBSERVER_MASTERS_DETECT, NULL        \
     }
 
 /* Opens a session and waits for it, connect_timeout_ms at most.

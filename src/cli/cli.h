@@ -21,6 +21,9 @@ struct cli {
     const char *observer_masters; /* "detect", "none", "some"; NULL: not given, until the options are parsed */
     const char *auth_file;
     const char *tls; /* PEM files: "ca,certificate,key" */
+    const char *tls_host;
+    const char *sasl;        /* mechanism; NULL: no SASL */
+    const char *sasl_server; /* "[SERVICE/]HOST" */
     bool json;
     bool quiet;
     bool verbose;

@@ -11,6 +11,7 @@
 
 #include "contend.h"
 #include "options.h"
+#include "sasl.h"
 #include "signals.h"
 
 #define AUTH_MAX 4096
@@ -185,11 +186,33 @@ static int open_session(struct cli *cli, const zkl_session_options *options, voi
     return CLI_GO_ON;
 }
 
+/* What --auth-file says is then SASL's: "sasl:USER:PASSWORD". */
+static bool take_sasl(const struct cli *cli, zkl_session_options *options, zkl_sasl *sasl)
+{
+    if (!cli->sasl) {
+        return true;
+    }
+    bool is_ours = options->auth_scheme && strcmp(options->auth_scheme, "sasl") == 0;
+    if (options->auth_scheme && !is_ours) {
+        cli_error("--auth-file %s: with --sasl it has one line, sasl:USER:PASSWORD", cli->auth_file);
+        return false;
+    }
+    if (!cli_sasl(cli, is_ours ? options->auth : NULL, sasl)) {
+        return false;
+    }
+    options->sasl = sasl;
+    options->auth_scheme = NULL;
+    options->auth = NULL;
+    options->auth_size = 0;
+    return true;
+}
+
 /* Calls use with the session options that the global options mean; the credentials live until it returns. */
 static int with_options(struct cli *cli, int64_t connect_timeout_ms,
                         int (*use)(struct cli *cli, const zkl_session_options *options, void *payload), void *payload)
 {
     char secret[AUTH_MAX];
+    zkl_sasl sasl;
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     options.session_timeout_ms = cli->session_timeout_ms;
     options.tick_ms = cli->tick_ms;
@@ -199,15 +222,16 @@ static int with_options(struct cli *cli, int64_t connect_timeout_ms,
                                                                             : ZKL_OBSERVER_MASTERS_DETECT;
     options.connect_timeout_ms = connect_timeout_ms;
     options.tls = cli->tls;
+    options.tls_host = cli->tls_host;
     options.callbacks = ZKL_CALLBACKS_DISPATCH;
     options.log_fn = on_log;
     options.log_payload = cli;
     options.log_level = cli->verbose ? options.log_level : ZKL_LOG_WARN;
     if (!cli->auth_file) {
-        return use(cli, &options, payload);
+        return take_sasl(cli, &options, &sasl) ? use(cli, &options, payload) : EXIT_FAILED;
     }
     prctl(PR_SET_DUMPABLE, 0); /* as in cli_hide_secret, which is for those who start a CMD */
-    bool taken = take_secret(cli->auth_file, secret, &options);
+    bool taken = take_secret(cli->auth_file, secret, &options) && take_sasl(cli, &options, &sasl);
     int code = taken ? use(cli, &options, payload) : EXIT_FAILED;
     explicit_bzero(secret, sizeof secret);
     return code;

@@ -28,6 +28,10 @@ const struct poptOption cli_global_options[] = {
                  "FILE"),
     OPTION_VALUE("tls", '\0', OPTION_TLS, "speak TLS, where the ZooKeeper client library can (Debian's cannot)",
                  "CA,CERT,KEY"),
+    OPTION_VALUE("tls-host", '\0', OPTION_TLS_HOST, "the name in the servers' certificates; else the one in --servers",
+                 "NAME"),
+    OPTION_VALUE("sasl", '\0', OPTION_SASL, "authenticate by SASL, as in GSSAPI or DIGEST-MD5", "MECHANISM"),
+    OPTION_VALUE("sasl-server", '\0', OPTION_SASL_SERVER, "the servers' name for SASL", "[SERVICE/]HOST"),
     OPTION_FLAG("json", '\0', OPTION_JSON, "one JSON object per line instead of text"),
     OPTION_FLAG("quiet", 'q', 'q', "errors only"),
     OPTION_FLAG("verbose", 'v', 'v', "say more, the client's log included"),
@@ -98,6 +102,15 @@ static bool take_global(struct cli *cli, int option, const char *value)
         return take_observer_masters(cli, "--observer-masters", value);
     case OPTION_TLS:
         cli->tls = value;
+        return true;
+    case OPTION_TLS_HOST:
+        cli->tls_host = value;
+        return true;
+    case OPTION_SASL:
+        cli->sasl = value;
+        return true;
+    case OPTION_SASL_SERVER:
+        cli->sasl_server = value;
         return true;
     case OPTION_AUTH_FILE:
         cli->auth_file = value;

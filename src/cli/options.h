@@ -12,6 +12,9 @@ enum {
     OPTION_OBSERVER_MASTERS,
     OPTION_AUTH_FILE,
     OPTION_TLS,
+    OPTION_TLS_HOST,
+    OPTION_SASL,
+    OPTION_SASL_SERVER,
     OPTION_JSON,
     OPTION_FIRST_OWN /* subcommands count from here */
 };

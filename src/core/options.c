@@ -130,11 +130,16 @@ bool zkl__settings_copy(struct zkl__settings *settings, const zkl_heap *heap, co
         settings->tls = zkl__copy(heap, options->tls, strlen(options->tls));
         ok = ok && settings->tls;
     }
+    if (options->tls_host) {
+        settings->tls_host = zkl__copy(heap, options->tls_host, strlen(options->tls_host));
+        ok = ok && settings->tls_host;
+    }
     if (options->sasl) {
         settings->sasl = zkl__sasl_copy(heap, options->sasl);
         ok = ok && settings->sasl;
     }
     settings->options.tls = settings->tls;
+    settings->options.tls_host = settings->tls_host;
     settings->options.sasl = settings->sasl;
     settings->options.auth_scheme = settings->scheme;
     settings->options.auth = settings->auth;
@@ -154,6 +159,7 @@ void zkl__settings_free(struct zkl__settings *settings, const zkl_heap *heap)
     zkl__free(heap, settings->acl);
     zkl__free(heap, settings->sasl);
     zkl__secret_free(heap, settings->tls);
+    zkl__free(heap, settings->tls_host);
 }
 
 int zkl__lease_check(const zkl_session_options *options, int64_t timeout, enum zkl__hops hops, zkl_error *err)

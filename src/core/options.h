@@ -21,7 +21,7 @@ struct zkl__settings {
     char *scheme;
     char *auth;
     zkl_acl *acl;
-    char *tls;
+    char *tls, *tls_host;
     zkl_sasl *sasl;
 };
 /* One block: free it with zkl__free. NULL when there is no memory. */

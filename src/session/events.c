@@ -289,6 +289,7 @@ static int replace_store(zkl_session *session, struct zkl__store *old, struct zk
         .seal = session->seal.on ? session->seal.credentials : NULL,
         .acl = options->acl,
         .tls = options->tls,
+        .tls_host = options->tls_host,
         .sasl = options->sasl,
         .log_level = options->log_level,
         .heap = session->heap,

@@ -23,6 +23,14 @@ static bool hopeless(int code)
 static int refused(zkl_session *session, zkl_error *err)
 {
     const struct zkl__settings *settings = zkl__session_settings(session);
+    if (settings->sasl) {
+        char words[160] = "";
+        if (session->store && session->store_ops->complaint) {
+            session->store_ops->complaint(session->store, words, sizeof words);
+        }
+        return zkl__fail(err, zkl__session_status(session)->why, 0, NULL, "%.60s: SASL failed: %s", settings->servers,
+                         words[0] ? words : "the servers refuse the credentials");
+    }
     return zkl__fail(err, zkl__session_status(session)->why, 0, NULL, "%.120s: credentials of scheme \"%s\" refused",
                      settings->servers, settings->scheme ? settings->scheme : "none");
 }
@@ -132,7 +140,7 @@ static int await_open(zkl_session *session, zkl_error *err)
     return rc;
 }
 
-ZKL__SIZED(sized, zkl_session_options, ZKL_SESSION_OPTIONS_INIT, sasl, observer_masters);
+ZKL__SIZED(sized, zkl_session_options, ZKL_SESSION_OPTIONS_INIT, sasl, tls_host);
 
 int zkl__session_options_take(zkl_session_options *own, const zkl_session_options *given, zkl_error *err)
 {

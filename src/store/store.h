@@ -57,6 +57,7 @@ struct zkl__store_config {
     const char *seal;
     const zkl_acl *acl; /* default of creates; NULL: open, or creator-only with auth */
     const char *tls;    /* as in the options of a session; the in-process store takes no notice */
+    const char *tls_host;
     const zkl_sasl *sasl;
     zkl_log_level log_level;
     zkl_heap heap;
@@ -83,6 +84,8 @@ struct zkl__store_ops {
     int64_t (*tick)(struct zkl__store *store, int64_t now_ns);
     /* ZKL_OK: the server ended the session. ZKL_ETIMEOUT, ZKL_ECONNECT: it will end by its timeout. */
     int (*close)(struct zkl__store *store, int64_t timeout_ms);
+    /* Why SASL failed, in the client library's words; empty: it said nothing. NULL: the store has no SASL. */
+    void (*complaint)(struct zkl__store *store, char *text, size_t size);
 };
 
 extern const struct zkl__store_ops zkl__store_zookeeper;

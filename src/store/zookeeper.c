@@ -214,6 +214,7 @@ void zkl__zk_watcher(zhandle_t *zh, int type, int state, const char *path, void 
 static bool init_locks(struct zkl__store *store)
 {
     pthread_condattr_t attr;
+    pthread_mutex_init(&store->complaint_mutex, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     bool ok = pthread_mutex_init(&store->mutex, NULL) == 0 && pthread_cond_init(&store->changed, &attr) == 0;
@@ -230,6 +231,7 @@ void zkl__zk_free(struct zkl__store *store)
     wipe_auth(store);
     zkl__free(&heap, store->auth_scheme);
     zkl__secret_free(&heap, store->tls);
+    zkl__free(&heap, store->tls_host);
     zkl__free(&heap, store->sasl);
     zkl__zk_names_drop(store->names);
     zkl__free(&heap, store->addresses);
@@ -239,6 +241,7 @@ void zkl__zk_free(struct zkl__store *store)
     zkl__free(&heap, store->chroot);
     pthread_cond_destroy(&store->changed);
     pthread_mutex_destroy(&store->mutex);
+    pthread_mutex_destroy(&store->complaint_mutex);
     zkl__free(&heap, store);
 }
 
@@ -262,6 +265,9 @@ static int copy_config(struct zkl__store *store, const struct zkl__store_config 
         return ZKL_ENOMEM;
     }
     if (config->tls && !(store->tls = zkl__copy(&store->heap, config->tls, strlen(config->tls)))) {
+        return ZKL_ENOMEM;
+    }
+    if (config->tls_host && !(store->tls_host = zkl__copy(&store->heap, config->tls_host, strlen(config->tls_host)))) {
         return ZKL_ENOMEM;
     }
     if (config->sasl && !(store->sasl = zkl__sasl_copy(&store->heap, config->sasl))) {
@@ -397,6 +403,19 @@ static int prepare(struct zkl__store *store, const struct zkl__store_config *con
     return ZKL_OK;
 }
 
+/* Without a lock. A name server that does not answer soon is left to the next try. */
+static int check_certificates(struct zkl__store *store, zkl_error *err)
+{
+    if (!store->tls) {
+        return ZKL_OK;
+    }
+    zkl__zk_names_ask(store->names);
+    if (!zkl__zk_names_wait(store->names, NAMES_WAIT_MS)) {
+        return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "the names of %s are not resolved yet", store->hosts);
+    }
+    return zkl__zk_tls_check(store, err);
+}
+
 static int store_open(struct zkl__store **out, const struct zkl__store_config *config,
                       const struct zkl__store_events *events, void *ctx, zkl_error *err)
 {
@@ -413,6 +432,9 @@ static int store_open(struct zkl__store **out, const struct zkl__store_config *c
     }
     zkl__zk_log_open(store);
     int code = prepare(store, config, err);
+    if (code == ZKL_OK) {
+        code = check_certificates(store, err);
+    }
     if (code == ZKL_OK) {
         pthread_mutex_lock(&store->mutex);
         code = open_locked(out, store, err);
@@ -473,7 +495,8 @@ static int64_t store_tick(struct zkl__store *store, int64_t now)
 {
     int64_t next = INT64_MAX;
     pthread_mutex_lock(&store->mutex);
-    if (store->phase == ZK_OPEN && !store->ended) {
+    bool failed = store->phase == ZK_OPEN && zkl__zk_sasl_failed(store);
+    if (store->phase == ZK_OPEN && !store->ended && !failed) {
         if (!store->linked) {
             next = look_for_servers(store, now);
         } else if (store->waiting.head) {
@@ -481,6 +504,9 @@ static int64_t store_tick(struct zkl__store *store, int64_t now)
         }
     }
     pthread_mutex_unlock(&store->mutex);
+    if (failed) {
+        on_ended(store, ZKL__END_AUTH);
+    }
     return next;
 }
 
@@ -493,4 +519,5 @@ const struct zkl__store_ops zkl__store_zookeeper = {
     .submit = zkl__zk_submit,
     .tick = store_tick,
     .close = zkl__zk_close,
+    .complaint = zkl__zk_complaint,
 };

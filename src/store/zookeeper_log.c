@@ -1,6 +1,7 @@
 /* zookeeper_log.c - the client library's log lines. */
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "zookeeper_store.h"
@@ -52,8 +53,41 @@ static void copy_line(char out[LOG_LINE_MAX], const char *words)
     out[length] = '\0';
 }
 
-static void tell_line(const struct zkl__store *store, const char *message)
+/* "Starting SASL negotiation: generic failure SASL(-1): generic failure: GSSAPI Error: Unspecified GSS failure.  Minor code may
+ * provide more information (Server ... not found in Kerberos database)": what is worth a person's time is at the end. */
+static const char *cause_of(const char *words)
 {
+    static const char *const prefixes[] = {
+        "SASL negotiation: ", "generic failure: ", "GSSAPI Error: ", "more information "};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        const char *found = strstr(words, prefixes[i]);
+        words = found ? found + strlen(prefixes[i]) : words;
+    }
+    return words;
+}
+
+/* The line after this one only has a number. */
+static void keep_complaint(struct zkl__store *store, const char *message)
+{
+    if (store->sasl && strstr(message, ":ZOO_ERROR@") && strstr(message, "SASL negotiation")) {
+        char line[LOG_LINE_MAX];
+        copy_line(line, cause_of(words_of(message)));
+        pthread_mutex_lock(&store->complaint_mutex);
+        snprintf(store->complaint, sizeof store->complaint, "%.*s", (int)sizeof store->complaint - 1, line);
+        pthread_mutex_unlock(&store->complaint_mutex);
+    }
+}
+
+void zkl__zk_complaint(struct zkl__store *store, char *text, size_t size)
+{
+    pthread_mutex_lock(&store->complaint_mutex);
+    snprintf(text, size, "%s", store->complaint);
+    pthread_mutex_unlock(&store->complaint_mutex);
+}
+
+static void tell_line(struct zkl__store *store, const char *message)
+{
+    keep_complaint(store, message);
     zkl_log_level level = level_of(message);
     if (level > store->log_level) {
         return;
@@ -67,7 +101,7 @@ static void tell_line(const struct zkl__store *store, const char *message)
 static void log_line(int slot, const char *message)
 {
     atomic_fetch_add(&logging[slot], 1); /* before the look: mute sees either us, or that we have seen it */
-    const struct zkl__store *store = atomic_load(&muted[slot]) ? NULL : atomic_load(&slots[slot]);
+    struct zkl__store *store = atomic_load(&muted[slot]) ? NULL : atomic_load(&slots[slot]);
     if (store && message) {
         tell_line(store, message);
     }

@@ -53,6 +53,11 @@ int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
     return ZKL_OK;
 }
 
+bool zkl__zk_sasl_failed(const struct zkl__store *store)
+{
+    return store->sasl && store->zh && !store->ended && zoo_state(store->zh) == ZOO_AUTH_FAILED_STATE;
+}
+
 /* This call takes no log callback: the library would write its first lines to stderr. Lines that other sessions log meanwhile are
  * dropped, for its level is one for all. */
 static zhandle_t *init_tls(const struct zkl__store *store, int timeout_ms)

@@ -79,6 +79,16 @@ static bool entry_next(struct entry *entry, const char **at)
     return ok;
 }
 
+bool zkl__zk_next_server(const char **at, char *host, size_t host_size, char *port, size_t port_size)
+{
+    struct entry entry;
+    if (!**at || !entry_next(&entry, at)) {
+        return false;
+    }
+    return copy_part(host, host_size, entry.host, strlen(entry.host)) &&
+           copy_part(port, port_size, entry.port, strlen(entry.port));
+}
+
 int zkl__zk_split(char **hosts, char **chroot, const zkl_heap *heap, const char *servers, zkl_error *err)
 {
     size_t length = strcspn(servers, "/"), chroot_length = strlen(servers + length);

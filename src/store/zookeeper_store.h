@@ -55,13 +55,15 @@ struct zkl__store {
     zkl_log_level log_level;
     int log_slot; /* -1: none */
     log_callback_fn log_fn;
-    char *chroot; /* "/a/b", or "" */
+    pthread_mutex_t complaint_mutex;    /* nothing is called with it held */
+    char complaint[ZKL_ERROR_TEXT_MAX]; /* the library's last error line about SASL */
+    char *chroot;                       /* "/a/b", or "" */
     size_t chroot_length;
     char *auth_scheme;
     char *auth; /* NULL once the library has it */
     size_t auth_size;
     bool sealed; /* these are the session's seal, no credentials of the user's */
-    char *tls;
+    char *tls, *tls_host;
     zkl_sasl *sasl;
     struct ACL_vector acl; /* default of creates; the entries are ours when own_acl */
     bool own_acl;
@@ -110,14 +112,23 @@ void zkl__zk_log_open(struct zkl__store *store);
 /* Nothing is logged any more, nor being logged when it returns. Not with a lock held that a log function takes. */
 void zkl__zk_log_mute(struct zkl__store *store);
 void zkl__zk_log_close(struct zkl__store *store);
+void zkl__zk_complaint(struct zkl__store *store, char *text, size_t size);
 
 /* zookeeper_secure.c: TLS and SASL, where the library has them. */
 int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err);
 /* Whether a client library of that version speaks TLS without a certificate of its own: from 3.10 on
  * (zookeeper.c, init_ssl_for_socket). Older ones load a file that was not named, and never connect. */
 bool zkl__zk_takes_ca_alone(const char *version);
+/* SASL failed, of which the library tells nobody: it sets the state of the handle, and its I/O thread ends (zk_sasl.c,
+ * zoo_sasl_mark_failed). With the mutex held. */
+bool zkl__zk_sasl_failed(const struct zkl__store *store);
 /* zookeeper_init2, or what is in its place; NULL with errno. */
 zhandle_t *zkl__zk_init(const struct zkl__store *store, int timeout_ms);
+
+/* zookeeper_tls.c: a handshake with each server that can be reached. ZKL_OK: one at least has a certificate that is trusted and has its
+ * name, and none has one of another name; or there is no TLS. ZKL_ECONNECT, with what is wrong; ZKL_EINVAL: the files are bad. Takes a
+ * second for each server that hangs, and may wait for a name server. */
+int zkl__zk_tls_check(const struct zkl__store *store, zkl_error *err);
 
 /* zookeeper_fds.c: nobody else's program gets the library's descriptors. */
 /* zkl__zk_init; the pipe that it makes is closed at an exec. */
@@ -144,6 +155,8 @@ void zkl__zk_release(struct zkl__store *store);
 /* zookeeper_servers.c */
 /* "hosts/chroot" into its halves, both the caller's to free, on failure too. ZKL_OK, ZKL_EINVAL, ZKL_ENOMEM, with words. */
 int zkl__zk_split(char **hosts, char **chroot, const zkl_heap *heap, const char *servers, zkl_error *err);
+/* The server at *at in such a list of hosts, and *at behind it; false at the end. */
+bool zkl__zk_next_server(const char **at, char *host, size_t host_size, char *port, size_t port_size);
 /* What is known of the addresses of hosts. None of these but _wait waits. NULL: no memory. */
 struct zk_names *zkl__zk_names_new(const char *hosts);
 void zkl__zk_names_drop(struct zk_names *names);

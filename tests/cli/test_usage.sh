@@ -68,6 +68,9 @@ done <<'TABLE'
 125|sandbox -C 4lw.commands.whitelist=conf|the sandbox itself needs srvr
 125|--tls a,b,c run x true|built without TLS.*SECURITY.md
 125|--tls ,a run x true|ca.pem.,cert.pem,key.pem
+125|--sasl GSSAPI run x true|built without SASL.*SECURITY.md
+125|--sasl GSSAPI --sasl-server zookeeper/ run x true|SERVICE/.HOST, as in zookeeper/zk.example.org
+125|--sasl DIGEST-MD5 --sasl-server /x run x true|SERVICE/.HOST
 125|elect|which election
 125|once --slot 1m|which job
 125|once --status|which job

@@ -1,0 +1,252 @@
+#!/bin/bash
+# TLS and SASL for real: a ZooKeeper client library that has both ($ZKLOCK is built with it; scripts/soak secure does that), real servers,
+# and a Kerberos of its own on loopback. Over each: a lock is acquired, waited for, handed over in order, and lost when the
+# server falls silent; and what is wrong is refused by its name.
+# Debian packages: libzookeeper-java default-jre-headless openssl krb5-kdc krb5-admin-server krb5-user libsasl2-modules
+# libsasl2-modules-gssapi-mit
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/../cli/lib.sh"
+jars=${ZKLOCK_TEST_JARS:-/usr/share/java}
+PATH=$PATH:/usr/sbin
+for program in openssl keytool java python3 kinit krb5kdc kadmin.local kdb5_util; do
+    command -v $program >/dev/null || { echo "$program is missing: see the head of $0" >&2; exit 77; }
+done
+zklock doctor -s 127.0.0.1:1 2>/dev/null | grep -q 'TLS built in, SASL built in' || {
+    echo "the client library of $ZKLOCK has no TLS or no SASL: scripts/soak secure builds one" >&2
+    exit 77
+}
+cd "$work" || exit 1
+umask 077
+started=()
+at_end() {
+    kill -9 "${started[@]}" 2>/dev/null
+    wait 2>/dev/null
+    finish
+}
+trap at_end EXIT
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
+# --- servers ----------------------------------------------------------------------------------------------------------
+
+# server NAME JAVA-OPTION... <LINES OF zoo.cfg: a server in folder NAME, $server is its pid. @PORT@ is a port of its own, $port.
+server() {
+    local name=$1
+    shift
+    port=$(free_port)
+    mkdir -p "$name/data"
+    {
+        printf 'tickTime=500\ndataDir=%s\nadmin.enableServer=false\n' "$work/$name/data"
+        sed "s/@PORT@/$port/"
+    } >"$name/zoo.cfg"
+    local path=$jars/zookeeper-jute.jar:$jars/zookeeper.jar:$jars/slf4j-simple.jar:$jars/netty-all.jar
+    java -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 "$@" -cp "$path:$(printf '%s:' "$jars"/netty-*[a-z].jar)" \
+        org.apache.zookeeper.server.quorum.QuorumPeerMain "$name/zoo.cfg" >"$name/log" 2>&1 &
+    server=$!
+    started+=("$server")
+}
+
+# stop_server
+stop_server() {
+    kill -9 $server
+    wait $server 2>/dev/null
+}
+
+# to OPTION...: how zklock gets to the server
+to() { options=("$@"); }
+zk() { zklock --tick 500ms --session-timeout 6s "${options[@]}" "$@"; }
+
+granted_in_order() { [ "$(cat order 2>/dev/null)" = "$1" ]; }
+waits() { [ "$(zk ls 2>/dev/null | grep -cE '^  (holds|[0-9]+) ')" -eq "$1" ]; }
+
+# whole_lock NAME: acquire, wait, hand-over in order, loss
+whole_lock() {
+    echo "== $1"
+    rm -f order go
+    await "$1: the server" zk ls
+    code 0 zk run -w 60s work/first echo through
+    same "$1: acquired, CMD ran" "$(cat out)" through
+    local holder waiter
+    zk run -w 60s jobs/turn -- sh -c 'while [ ! -e go ]; do sleep 0.05; done; printf a >>order' &
+    holder=$!
+    await "$1: one holds" waits 1
+    zk run -w 60s jobs/turn -- sh -c 'printf b >>order' &
+    waiter=$!
+    await "$1: one waits" waits 2
+    code 124 zk run -w 8s jobs/turn true
+    touch go
+    wait $holder
+    same "$1: the holder's exit code" $? 0
+    wait $waiter
+    same "$1: the waiter's exit code" $? 0
+    true_that "$1: handed over in order" granted_in_order ab
+    zk run -w 60s jobs/lost -- sleep 120 &
+    holder=$!
+    await "$1: it holds" waits 1
+    kill -STOP $server
+    wait $holder
+    same "$1: exit code after a loss" $? 120
+    kill -CONT $server
+    code 0 zk run -w 60s jobs/lost true
+}
+
+# refused CODE PATTERN ARGUMENT...: a run that must end with CODE and say PATTERN
+refused() {
+    local wanted=$1 pattern=$2
+    shift 2
+    code "$wanted" zklock --tick 500ms --session-timeout 6s "$@" run -w 10s refused true
+    matches "zklock $*" "$(cat err)" "$pattern"
+    sed 's/^/   /' err
+}
+
+# --- TLS --------------------------------------------------------------------------------------------------------------
+
+authority() {
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -keyout "$1.key" -out "$1.pem" -subj "/CN=$1"
+} 2>/dev/null
+# certificate NAME AUTHORITY ALTNAME [DAYS]: NAME.pem, NAME.key, NAME.p12
+certificate() {
+    openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -keyout "$1.key" -out "$1.csr" -subj "/CN=$1"
+    openssl x509 -req -in "$1.csr" -CA "$2.pem" -CAkey "$2.key" -CAcreateserial -days "${4:-2}" -out "$1.pem" \
+        -extfile <(echo "subjectAltName=$3")
+    openssl pkcs12 -export -in "$1.pem" -inkey "$1.key" -out "$1.p12" -passout pass:changeit
+} 2>/dev/null
+
+# tls_server NAME CERTIFICATE CLIENTAUTH
+tls_server() {
+    server "$1" <<END
+secureClientPort=@PORT@
+secureClientPortAddress=127.0.0.1
+serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory
+ssl.keyStore.location=$work/$2.p12
+ssl.keyStore.type=PKCS12
+ssl.keyStore.password=changeit
+ssl.trustStore.location=$work/trust.p12
+ssl.trustStore.type=PKCS12
+ssl.trustStore.password=changeit
+ssl.clientAuth=$3
+END
+}
+
+authority ours
+authority theirs
+certificate good ours DNS:localhost
+certificate elsewhere ours DNS:elsewhere.example
+certificate expired ours DNS:localhost -1
+certificate client ours DNS:client
+certificate stranger theirs DNS:client
+keytool -importcert -noprompt -alias ca -file ours.pem -keystore trust.p12 -storetype PKCS12 -storepass changeit >/dev/null 2>&1
+
+tls_server mutual good need
+to -s "localhost:$port" --tls ours.pem,client.pem,client.key
+whole_lock "TLS, both sides have certificates"
+refused 122 'the certificate of localhost:[0-9]* is not trusted: .*certificate' -s "localhost:$port" --tls theirs.pem,client.pem,client.key
+refused 122 'ends the handshake' -s "localhost:$port" --tls ours.pem,stranger.pem,stranger.key
+refused 122 'is for another name: ' -s "127.0.0.1:$port" --tls ours.pem,client.pem,client.key
+refused 122 'is for another name: ' -s "localhost:$port" --tls ours.pem,client.pem,client.key --tls-host zk.example
+code 0 zklock --tick 500ms --session-timeout 6s -s "127.0.0.1:$port" --tls ours.pem,client.pem,client.key --tls-host localhost run x true
+code 0 zklock --tick 500ms --session-timeout 6s -s "127.0.0.1:$port" --tls ours.pem,client.pem,client.key --tls-host "" run x true
+refused 125 'authorities in absent.pem cannot be loaded' -s "localhost:$port" --tls absent.pem,client.pem,client.key
+refused 125 'key stranger.key cannot be loaded: .*mismatch' -s "localhost:$port" --tls ours.pem,client.pem,stranger.key
+stop_server
+
+tls_server one-sided good none
+to -s "localhost:$port" --tls ours.pem,client.pem,client.key
+whole_lock "TLS, the servers alone have certificates"
+# Client libraries before 3.10 want files of the client's nevertheless.
+refused 125 'wants a certificate and a key' -s "localhost:$port" --tls ours.pem
+stop_server
+
+tls_server elsewhere elsewhere need
+to -s "localhost:$port" --tls ours.pem,client.pem,client.key --tls-host elsewhere.example
+await "the server of another name" zk ls
+refused 122 'is for another name: ' -s "localhost:$port" --tls ours.pem,client.pem,client.key
+stop_server
+
+tls_server expired expired need
+# The first handshakes of a server take a long time on a busy machine.
+await "the server with an expired certificate" openssl s_client -connect "localhost:$port" -cert client.pem -key client.key \
+    </dev/null >/dev/null
+refused 122 'is not trusted: certificate has expired' -s "localhost:$port" --tls ours.pem,client.pem,client.key
+stop_server
+
+# --- DIGEST-MD5 -------------------------------------------------------------------------------------------------------
+
+sasl_server() {
+    local name=$1
+    shift
+    server "$name" "-Djava.security.auth.login.config=$work/$name.jaas" "$@" <<END
+clientPort=@PORT@
+clientPortAddress=127.0.0.1
+authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider
+END
+}
+
+cat >digest-md5.jaas <<END
+Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_ann="correct horse"; };
+END
+echo 'sasl:ann:correct horse' >right
+echo 'sasl:ann:incorrect' >wrong
+echo 'sasl:bob:battery staple' >nobody
+echo 'digest:ann:correct horse' >digest
+sasl_server digest-md5
+to -s "localhost:$port" --sasl DIGEST-MD5 --auth-file right
+whole_lock DIGEST-MD5
+true_that "the server knows the user" grep -q 'adding SASL authorization for authorizationID: ann' digest-md5/log
+refused 121 'SASL failed: ' -s "localhost:$port" --sasl DIGEST-MD5 --auth-file wrong
+refused 121 'SASL failed: ' -s "localhost:$port" --sasl DIGEST-MD5 --auth-file nobody
+refused 121 'SASL failed: ' -s "localhost:$port" --sasl DIGEST-MD5
+refused 121 'SASL failed: .*mechanism' -s "localhost:$port" --sasl NO-SUCH-MECHANISM --auth-file right
+refused 125 'sasl:USER:PASSWORD' -s "localhost:$port" --sasl DIGEST-MD5 --auth-file digest
+stop_server
+
+# --- Kerberos ---------------------------------------------------------------------------------------------------------
+
+kdc=$(free_port)
+export KRB5_CONFIG=$work/krb5.conf KRB5_KDC_PROFILE=$work/kdc.conf KRB5CCNAME=FILE:$work/tickets
+cat >krb5.conf <<END
+[libdefaults]
+default_realm = ZKLOCK.TEST
+dns_lookup_kdc = false
+dns_canonicalize_hostname = false
+rdns = false
+udp_preference_limit = 1
+[realms]
+ZKLOCK.TEST = {
+kdc = 127.0.0.1:$kdc
+}
+END
+cat >kdc.conf <<END
+[realms]
+ZKLOCK.TEST = {
+database_name = $work/principal
+key_stash_file = $work/stash
+acl_file = $work/kadm5.acl
+kdc_listen = 127.0.0.1:$kdc
+kdc_tcp_listen = 127.0.0.1:$kdc
+max_life = 1h
+}
+END
+kerberos() { kadmin.local -r ZKLOCK.TEST -q "$1" >>kadmin.log 2>&1; }
+kdb5_util create -s -r ZKLOCK.TEST -P master >kadmin.log 2>&1
+kerberos "addprinc -randkey zookeeper/localhost"
+kerberos "addprinc -randkey zookeeper/rekeyed"
+kerberos "addprinc -randkey ann"
+kerberos "ktadd -k $work/server.keytab zookeeper/localhost"
+kerberos "ktadd -k $work/ann.keytab ann"
+krb5kdc -n -r ZKLOCK.TEST >kdc.log 2>&1 &
+started+=($!)
+await "a ticket" kinit -k -t ann.keytab ann
+
+cat >kerberos.jaas <<END
+Server { com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab="$work/server.keytab" storeKey=true
+useTicketCache=false principal="zookeeper/localhost@ZKLOCK.TEST"; };
+END
+sasl_server kerberos "-Djava.security.krb5.conf=$work/krb5.conf"
+to -s "localhost:$port" --sasl GSSAPI
+whole_lock Kerberos
+true_that "the server knows the principal" grep -q 'authorizationID: ann@ZKLOCK.TEST' kerberos/log
+KRB5CCNAME=FILE:$work/none refused 121 'SASL failed: .*No credentials were supplied' -s "localhost:$port" --sasl GSSAPI
+refused 121 'SASL failed: .*Server .* not found in Kerberos database' -s "localhost:$port" --sasl GSSAPI --sasl-server zookeeper/elsewhere
+# A ticket for another service than the server's key.
+refused 121 'SASL failed' -s "localhost:$port" --sasl GSSAPI --sasl-server zookeeper/rekeyed
+stop_server
