@@ -7,7 +7,12 @@
 
 #define FIRST 8 /* two have been looked at alone */
 #define GROWTH 8
-#define MOST 500 /* requests under way: their answers take some milliseconds, far less than a heartbeat */
+#define MOST 500              /* requests under way: their answers take some milliseconds, far less than a heartbeat */
+#define TOGETHER_LEAST 500    /* a transaction is a write: not for a few */
+#define TOGETHER_MOST 1000    /* parts */
+#define TOGETHER_BYTES 400000 /* of a request, which servers refuse above 1 MB (jute.maxbuffer) */
+#define PART_BYTES 60         /* of a part, besides its path */
+#define GUARDS 2
 
 enum verdict { UNSEEN, EXCLUDED, STANDS };
 
@@ -28,7 +33,9 @@ struct zkl__inspection {
     size_t count, nearest;
     size_t batch, under_way;
     bool broken, stale;
-    struct look *looks; /* of the batch */
+    bool together;             /* the batch is, or the next one will be, one transaction */
+    size_t picked, persistent; /* in the batch, and of these: found to live with no session */
+    struct look *looks;        /* of the batch */
     char *names;
     struct candidate candidates[]; /* nearest first */
 };
@@ -120,16 +127,20 @@ bool zkl__inspection_stale(const struct zkl__inspection *inspection)
 
 /* --- answers ------------------------------------------------------------------------------------------------------- */
 
+/* Without memory for its name the next one looks again. */
+static enum verdict pass_over(struct zkl__inspection *inspection, const char *name, const struct zkl__stat *stat)
+{
+    (void)zkl__list_pass_over(inspection->contender, name, stat);
+    inspection->persistent += stat->ephemeral_owner == 0;
+    return EXCLUDED;
+}
+
 static enum verdict verdict_of(struct zkl__inspection *inspection, const char *name, const struct zkl__reply *reply)
 {
     switch (reply->rc) {
     case ZKL__RC_OK:
-        if (!zkl__list_forged(inspection->contender, name, &reply->stat)) {
-            return STANDS;
-        }
-        (void)zkl__list_pass_over(inspection->contender, name,
-                                  &reply->stat); /* without memory: the next one looks again */
-        return EXCLUDED;
+        return zkl__list_forged(inspection->contender, name, &reply->stat) ? pass_over(inspection, name, &reply->stat)
+                                                                           : STANDS;
     case ZKL__RC_NONODE:
         inspection->stale = true;
         return EXCLUDED;
@@ -145,6 +156,21 @@ static enum verdict verdict_of(struct zkl__inspection *inspection, const char *n
     }
 }
 
+/* What the next batch is. A transaction is worth its write when it judges many: after one that judged few, all in this queue are
+ * looked at each, so that nobody can make us send more transactions than looks. */
+static void plan_next(struct zkl__inspection *inspection)
+{
+    bool all = inspection->persistent == inspection->picked;
+    bool *apart = &inspection->contender->queue->looks_apart;
+    if (inspection->together && !all) {
+        *apart = *apart || 2 * inspection->persistent < inspection->picked;
+        inspection->batch = FIRST;
+    } else if (!inspection->together) {
+        inspection->batch = inspection->batch * GROWTH < MOST ? inspection->batch * GROWTH : MOST;
+    }
+    inspection->together = all && !*apart && inspection->count - inspection->nearest >= TOGETHER_LEAST;
+}
+
 static void end_batch(struct zkl__inspection *inspection)
 {
     const zkl_heap *heap = inspection->heap;
@@ -155,7 +181,7 @@ static void end_batch(struct zkl__inspection *inspection)
         return;
     }
     if (!inspection->broken) {
-        inspection->batch = inspection->batch * GROWTH < MOST ? inspection->batch * GROWTH : MOST;
+        plan_next(inspection);
     }
     zkl__core_feed(inspection->contender->core, inspection->contender,
                    (struct zkl__contender_event){.kind = ZKL__CE_INSPECTED});
@@ -173,34 +199,132 @@ static void on_answer(struct zkl__request *request, const struct zkl__reply *rep
     }
 }
 
+/* Those before the part that failed might have had a child, so they live with no session. The one at which it failed is
+ * looked at next, with its czxid. */
+static void judge_together(struct zkl__inspection *inspection, const struct zkl__reply *reply)
+{
+    const struct zkl__stat persistent = {.ephemeral_owner = 0};
+    for (size_t i = 0; i < inspection->picked && i < reply->part_count; i++) {
+        if (reply->parts[i].rc != ZKL__RC_ROLLEDBACK) {
+            return;
+        }
+        struct candidate *candidate = inspection->looks[i].at;
+        candidate->verdict = pass_over(inspection, candidate->name, &persistent);
+    }
+}
+
+/* A transaction that the servers answer by closing the connection (jute.maxbuffer is set lower), or not at all, is not sent again:
+ * nor is one that is never done, and done all the same. */
+static void on_together(struct zkl__request *request, const struct zkl__reply *reply)
+{
+    struct zkl__inspection *inspection = ((struct look *)request->owner)->inspection;
+    bool failed = zkl__rc_answered(reply->rc) && reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NOTAPPLIED;
+    if (inspection->contender && failed) {
+        judge_together(inspection, reply);
+    } else if (inspection->contender) {
+        inspection->together = false;
+        inspection->contender->queue->looks_apart = true;
+        inspection->broken = reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_UNSENT;
+    }
+    if (--inspection->under_way == 0) {
+        end_batch(inspection);
+    }
+}
+
 /* --- sending ------------------------------------------------------------------------------------------------------- */
+
+/* The nearest ones that nobody has looked at. */
+static void pick(struct zkl__inspection *inspection, size_t most)
+{
+    size_t left = inspection->count - inspection->nearest;
+    size_t room = left < most ? left : most;
+    inspection->picked = inspection->persistent = 0;
+    inspection->looks = zkl__zalloc(inspection->heap, room * sizeof *inspection->looks);
+    for (size_t i = inspection->nearest; inspection->looks && i < inspection->count && inspection->picked < room; i++) {
+        struct candidate *candidate = &inspection->candidates[i];
+        if (candidate->verdict == UNSEEN) {
+            inspection->looks[inspection->picked++] = (struct look){.inspection = inspection, .at = candidate};
+        }
+    }
+    inspection->broken = !inspection->looks;
+}
+
+static void send_one(struct zkl__core *core, struct look *look,
+                     void (*done)(struct zkl__request *request, const struct zkl__reply *reply),
+                     const struct zkl__op *op)
+{
+    struct zkl__inspection *inspection = look->inspection;
+    look->request = (struct zkl__request){done, look};
+    inspection->under_way++;
+    if (zkl__core_send(core, NULL, &look->request, ZKL__ROLE_NONE, op) != ZKL_OK) {
+        inspection->under_way--;
+        inspection->broken = true;
+    }
+}
+
+static void send_each(struct zkl__core *core, struct zkl__inspection *inspection)
+{
+    pick(inspection, inspection->batch);
+    for (size_t i = 0; i < inspection->picked; i++) {
+        struct look *look = &inspection->looks[i];
+        const struct zkl__op op = {
+            .kind = ZKL__OP_EXISTS, .dir = inspection->contender->config.path, .name = look->at->name};
+        send_one(core, look, on_answer, &op);
+    }
+}
+
+static size_t most_together(const struct zkl__inspection *inspection)
+{
+    size_t longest = strlen(inspection->contender->config.path) + ZKL__NAME_LONGEST + ZKL__UUID_LENGTH + 2;
+    size_t most = TOGETHER_BYTES / (longest + PART_BYTES);
+    return most < TOGETHER_MOST ? most : TOGETHER_MOST;
+}
+
+/* A child with the name of our uuid below each; nobody else has one of that name. At the end, the directory's version is to be one
+ * number and another one. So the transaction fails, wherever: nothing is ever made. */
+static struct zkl__op *make_parts(const struct zkl__inspection *inspection, char *names)
+{
+    const char *path = inspection->contender->config.path;
+    struct zkl__op *parts = zkl__zalloc(inspection->heap, (inspection->picked + GUARDS) * sizeof *parts);
+    for (size_t i = 0; parts && i < inspection->picked; i++) {
+        parts[i] = (struct zkl__op){.kind = ZKL__OP_CREATE, .dir = path, .name = names, .mode = ZKL__PERSISTENT};
+        strcpy(names, inspection->looks[i].at->name);
+        strcat(names, "/");
+        strcat(names, inspection->contender->uuid);
+        names += strlen(names) + 1;
+    }
+    for (int i = 0; parts && i < GUARDS; i++) {
+        parts[inspection->picked + i] = (struct zkl__op){.kind = ZKL__OP_CHECK, .dir = path, .version = INT32_MIN + i};
+    }
+    return parts;
+}
+
+static void send_together(struct zkl__core *core, struct zkl__inspection *inspection)
+{
+    pick(inspection, most_together(inspection));
+    size_t bytes = 1;
+    for (size_t i = 0; i < inspection->picked; i++) {
+        bytes += strlen(inspection->looks[i].at->name) + ZKL__UUID_LENGTH + 2;
+    }
+    char *names = zkl__alloc(inspection->heap, bytes);
+    struct zkl__op *parts = names ? make_parts(inspection, names) : NULL;
+    if (parts && inspection->picked > 0) {
+        const struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = parts, .part_count = inspection->picked + GUARDS};
+        send_one(core, &inspection->looks[0], on_together, &op);
+    } else {
+        inspection->broken = inspection->broken || !parts;
+    }
+    zkl__free(inspection->heap, parts);
+    zkl__free(inspection->heap, names);
+}
 
 void zkl__inspection_send(struct zkl__core *core, struct zkl__inspection *inspection)
 {
     if (inspection->under_way > 0) {
         return;
     }
-    size_t left = inspection->count - inspection->nearest;
-    size_t room = left < inspection->batch ? left : inspection->batch;
-    inspection->broken = false;
-    inspection->looks = zkl__zalloc(inspection->heap, room * sizeof *inspection->looks);
     inspection->under_way = 1; /* until all are sent */
-    for (size_t i = inspection->nearest, sent = 0; inspection->looks && i < inspection->count && sent < room; i++) {
-        struct candidate *candidate = &inspection->candidates[i];
-        if (candidate->verdict != UNSEEN) {
-            continue;
-        }
-        struct look *look = &inspection->looks[sent++];
-        struct zkl__op op = {
-            .kind = ZKL__OP_EXISTS, .dir = inspection->contender->config.path, .name = candidate->name};
-        *look = (struct look){{on_answer, look}, inspection, candidate};
-        inspection->under_way++;
-        if (zkl__core_send(core, NULL, &look->request, ZKL__ROLE_NONE, &op) != ZKL_OK) {
-            inspection->under_way--;
-            inspection->broken = true;
-        }
-    }
-    inspection->broken = inspection->broken || !inspection->looks;
+    (inspection->together ? send_together : send_each)(core, inspection);
     if (--inspection->under_way == 0) {
         end_batch(inspection);
     }
@@ -208,7 +332,7 @@ void zkl__inspection_send(struct zkl__core *core, struct zkl__inspection *inspec
 
 bool zkl__inspection_abandon(const struct zkl__request *request)
 {
-    if (request->done != on_answer) {
+    if (request->done != on_answer && request->done != on_together) {
         return false;
     }
     struct zkl__inspection *inspection = ((struct look *)request->owner)->inspection;

@@ -1,10 +1,15 @@
 /* inspection.h - the znodes before a contender, looked at many at a time, nearest first.
  *
- * Whoever may create in a queue may put persistent nodes with contenders' names into it, thousands of them, and each has to be looked at
- * before it can be passed over: no request of ZooKeeper's tells the owners of several znodes at once. (A transaction of checks compares
- * versions; reads in a transaction and the list of a session's ephemeral nodes are not in the C client.) So, after the first forged one,
- * the others are looked at in batches that grow up to 500, each one round trip. What is found is the queue's to keep (local_queue.h):
- * a later contender of the session looks at none of them again. */
+ * Whoever may create in a queue may put persistent nodes with contenders' names into it, thousands of them, and each has to be judged
+ * before it can be passed over. The C client has no request that tells the owners of several znodes: neither reads in a transaction
+ * nor the list of a session's ephemeral znodes. But a transaction can tell who lives with no session. An ephemeral znode has no
+ * children (PrepRequestProcessor.pRequest2TxnCreate throws NoChildrenForEphemerals), so the creation of a child below each of many
+ * fails at the first that is ephemeral, and the reply says at which. Its last parts always fail, so nothing is made.
+ *
+ * So, after the first forged one, eight are looked at each. If none of them lives with a session and hundreds are left, these are judged a
+ * thousand to a transaction. Whoever forges can refuse us the right to create below, and then all are looked at, in batches that
+ * grow up to 500, each one round trip. What is found is the queue's to keep (local_queue.h): a later contender of the
+ * session looks at none of them again. */
 #ifndef ZKL_CORE_INSPECTION_H
 #define ZKL_CORE_INSPECTION_H
 

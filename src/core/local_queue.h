@@ -29,6 +29,7 @@ struct zkl__local_queue {
     /* Forged places and their czxids, INT64_MAX for those that live with no session: see zkl__list_forged. They are remembered while
      * nobody is here, so that later contenders of the session do not look again. */
     struct zkl__name_set forged;
+    bool looks_apart; /* transactions do not tell many of them at once here: see inspection.h */
     char path[];
 };
 

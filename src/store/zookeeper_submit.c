@@ -232,35 +232,45 @@ static int send_one(struct zk_op *to, const struct zkl__op *op, const char *path
     return ZBADARGUMENTS;
 }
 
-/* ZKL_OK when op can be sent as it is. A container in a multi would abort the process: the library takes the answer apart as
+#define PART_BYTES 64 /* lengths, flags, header */
+
+static size_t acl_bytes(const struct zkl__store *store, const struct zkl__op *op)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; op->acl && i < op->acl->count; i++) {
+        bytes += strlen(op->acl->entries[i].scheme) + strlen(op->acl->entries[i].id) + 12;
+    }
+    for (int32_t i = 0; !op->acl && i < store->acl.count; i++) {
+        bytes += strlen(store->acl.data[i].id.scheme) + strlen(store->acl.data[i].id.id) + 12;
+    }
+    return bytes;
+}
+
+/* ZKL_OK when op can be sent as it is; *bytes grows by what it takes. A container in a multi would abort the process: the library takes the answer apart as
  * another kind than the server sends. */
-static int part_check(const struct zkl__store *store, const struct zkl__op *part)
+static int part_check(const struct zkl__store *store, const struct zkl__op *part, size_t *bytes)
 {
     char path[SENT_PATH_MAX];
-    switch (part->kind) {
-    case ZKL__OP_CREATE:
-        if (part->mode == ZKL__CONTAINER) {
-            return ZKL_EUNSUPPORTED;
-        }
-        return path_make(store, path, part) ? ZKL_OK : ZKL_EINVAL;
-    case ZKL__OP_DELETE:
-    case ZKL__OP_SET:
-    case ZKL__OP_CHECK:
-        return path_make(store, path, part) ? ZKL_OK : ZKL_EINVAL;
-    default:
+    bool create = part->kind == ZKL__OP_CREATE;
+    if ((create && part->mode == ZKL__CONTAINER) ||
+        (!create && part->kind != ZKL__OP_DELETE && part->kind != ZKL__OP_SET && part->kind != ZKL__OP_CHECK)) {
         return ZKL_EUNSUPPORTED;
     }
+    if (!path_make(store, path, part)) {
+        return ZKL_EINVAL;
+    }
+    *bytes += part->size + strlen(path) + PART_BYTES + (create ? acl_bytes(store, part) : 0);
+    return ZKL_OK;
 }
 
 static int op_check(const struct zkl__store *store, const struct zkl__op *op)
 {
     size_t bytes = op->size;
     for (size_t i = 0; op->kind == ZKL__OP_MULTI && i < op->part_count; i++) {
-        int code = part_check(store, &op->parts[i]);
+        int code = part_check(store, &op->parts[i], &bytes);
         if (code != ZKL_OK) {
             return code;
         }
-        bytes += op->parts[i].size + SENT_PATH_MAX;
     }
     if (op->kind == ZKL__OP_MULTI && op->part_count == 0) {
         return ZKL_EINVAL;

@@ -1,0 +1,168 @@
+/* Thousands of forged places before a lock, judged together: what that costs, and that it leaves everything as it was. */
+#include <stdio.h>
+#include <string.h>
+
+#include "lock_kit.h"
+
+#define PATH "/flood"
+#define FORGED 1500 /* judged: one alone, eight each, the rest in two transactions */
+
+static void meddle(const struct zkl__op *op)
+{
+    enum zkl__rc rc = ZKL__RC_UNKNOWN;
+    CU_ASSERT_EQUAL(zkl__memory_meddle("kit", op, &rc), ZKL_OK);
+    CU_ASSERT(rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS);
+}
+
+static void forge(int from, int to, const zkl_acl *acl)
+{
+    const struct zkl__op queue = {.kind = ZKL__OP_CREATE, .dir = PATH, .mode = ZKL__PERSISTENT};
+    meddle(&queue);
+    for (int i = from; i < to; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "x-lock-%010d", i);
+        const struct zkl__op op = {
+            .kind = ZKL__OP_CREATE, .dir = PATH, .name = name, .mode = ZKL__PERSISTENT, .acl = acl};
+        meddle(&op);
+    }
+}
+
+static uint64_t requests_of(zkl_session *session)
+{
+    zkl_stats stats = ZKL_STATS_INIT;
+    CU_ASSERT_EQUAL(zkl_session_stats(session, &stats), ZKL_OK);
+    return stats.requests;
+}
+
+static uint64_t cost_of_a_grant(zkl_session *session)
+{
+    zkl_lock *lock = kit_lock(session, PATH, NULL);
+    uint64_t before = requests_of(session);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    uint64_t requests = requests_of(session) - before;
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    return requests;
+}
+
+/* None was given a child: then each can be deleted. */
+static void check_untouched(void)
+{
+    for (int i = 0; i < FORGED; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "x-lock-%010d", i);
+        const struct zkl__op op = {.kind = ZKL__OP_DELETE, .dir = PATH, .name = name, .version = -1};
+        meddle(&op);
+    }
+}
+
+static void test_together(void)
+{
+    kit_set_up(NULL);
+    forge(0, FORGED, NULL);
+    CU_ASSERT(cost_of_a_grant(one) <= 20);
+    CU_ASSERT(cost_of_a_grant(one) <= 3);
+    check_untouched();
+    kit_tear_down();
+}
+
+/* Somebody real stands among them, at any place: nobody goes past it, and when it is gone the others are no hindrance. */
+static void test_a_holder_among_them(void)
+{
+    for (int at = 5; at < FORGED; at += 331) {
+        kit_set_up(NULL);
+        forge(0, at, NULL);
+        zkl_lock *holder = kit_lock(two, PATH, NULL), *lock = kit_lock(one, PATH, NULL);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+        forge(at + 1, FORGED, NULL);
+        struct acquire acquire;
+        acquire_start(&acquire, lock, 20000);
+        zkl_stats stats = ZKL_STATS_INIT;
+        uint64_t before = requests_of(one);
+        CU_ASSERT(EVENTUALLY(zkl_session_stats(one, &stats) == ZKL_OK && stats.contenders.waiting == 1));
+        CU_ASSERT(kit_held_for(holder, 50));
+        CU_ASSERT_FALSE(zkl_lock_is_held(lock));
+        CU_ASSERT(requests_of(one) - before <= 100);
+        CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        zkl_lock_free(holder);
+        zkl_lock_free(lock);
+        kit_tear_down();
+    }
+}
+
+/* Nobody may create below them: the transaction is refused, and is the last one. */
+static void test_nothing_below(void)
+{
+    static const zkl_acl_entry entry[] = {{ZKL_PERM_READ, "world", "anyone"}};
+    static const zkl_acl readable = {1, entry};
+    kit_set_up(NULL);
+    forge(0, FORGED, &readable);
+    uint64_t requests = cost_of_a_grant(one);
+    CU_ASSERT(requests >= FORGED && requests <= FORGED + 10);
+    kit_tear_down();
+}
+
+/* Every second one has the access list that refuses: no more transactions than looks. */
+static void test_a_mixture(void)
+{
+    static const zkl_acl_entry entry[] = {{ZKL_PERM_READ, "world", "anyone"}};
+    static const zkl_acl readable = {1, entry};
+    kit_set_up(NULL);
+    for (int i = 0; i < FORGED; i++) {
+        forge(i, i + 1, i % 20 == 0 ? &readable : NULL);
+    }
+    CU_ASSERT(cost_of_a_grant(one) <= FORGED + 10);
+    kit_tear_down();
+}
+
+/* The reply is lost, at each place of the chain. */
+static void test_lost_reply(void)
+{
+    for (size_t whole = 3; whole < 16; whole++) {
+        kit_set_up(NULL);
+        forge(0, FORGED, NULL);
+        zkl_lock *lock = kit_lock(one, PATH, NULL);
+        CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), whole, 1, 0), ZKL_OK);
+        struct acquire acquire;
+        acquire_start(&acquire, lock, 20000);
+        EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_SUSPENDED);
+        (void)zkl__memory_resume(zkl_session_id(one));
+        CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        zkl_lock_free(lock);
+        check_untouched();
+        kit_tear_down();
+    }
+}
+
+/* Given up, and closed, while it is on its way. */
+static void test_given_up(void)
+{
+    for (int close = 0; close < 2; close++) {
+        kit_set_up(NULL);
+        forge(0, FORGED, NULL);
+        zkl_lock *lock = kit_lock(one, PATH, NULL);
+        CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 12, 1, 0), ZKL_OK);
+        struct acquire acquire;
+        acquire_start(&acquire, lock, 20000);
+        CU_ASSERT(EVENTUALLY(requests_of(one) >= 12));
+        if (close) {
+            (void)zkl_session_close(one, 100);
+        } else {
+            CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_OK);
+        }
+        CU_ASSERT_NOT_EQUAL(acquire_join(&acquire), ZKL_OK);
+        zkl_lock_free(lock);
+        if (close) {
+            kit_close(two);
+        } else {
+            (void)zkl__memory_resume(zkl_session_id(one));
+            kit_tear_down();
+        }
+    }
+}
+
+TESTS("flood", T(test_together), T(test_a_holder_among_them), T(test_nothing_below), T(test_a_mixture),
+      T(test_lost_reply), T(test_given_up))
