@@ -70,6 +70,9 @@ static void on_place(void *owner, const struct zkl__outcome *outcome)
     case ZKL__LOSS:
         p->again = true;
         break;
+    case ZKL__RELEASED: /* by the core, when the session is over for good */
+        p->place = NULL;
+        return;
     default:
         return;
     }

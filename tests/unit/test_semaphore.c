@@ -2,8 +2,11 @@
 #include "semaphore_kit.h"
 
 #include "dice.h"
+#include "shell.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -142,6 +145,98 @@ static void test_cancel_and_free_while_waiting(void)
     zkl_semaphore_free(a);
     zkl_semaphore_free(b);
     kit_tear_down();
+}
+
+/* --- a session that is refused ----------------------------------------------------------------------------------------- */
+
+/* A heap that keeps what is freed, filled, so that a write to it shows without a sanitizer. */
+struct grave {
+    struct grave *next;
+    size_t size;
+    unsigned char bytes[];
+};
+static struct {
+    pthread_mutex_t mutex;
+    struct grave *first;
+} graves = {PTHREAD_MUTEX_INITIALIZER, NULL};
+
+static void *grave_alloc(void *payload, size_t size)
+{
+    struct grave *block = malloc(sizeof *block + size);
+    (void)payload;
+    if (block) {
+        block->size = size;
+    }
+    return block ? block->bytes : NULL;
+}
+
+static void grave_release(void *payload, void *ptr)
+{
+    struct grave *block = ptr ? (struct grave *)((unsigned char *)ptr - offsetof(struct grave, bytes)) : NULL;
+    (void)payload;
+    if (block) {
+        memset(block->bytes, 0xa5, block->size);
+        pthread_mutex_lock(&graves.mutex);
+        block->next = graves.first;
+        graves.first = block;
+        pthread_mutex_unlock(&graves.mutex);
+    }
+}
+
+static void *grave_resize(void *payload, void *ptr, size_t size)
+{
+    struct grave *block = ptr ? (struct grave *)((unsigned char *)ptr - offsetof(struct grave, bytes)) : NULL;
+    void *out = grave_alloc(payload, size);
+    if (out && block) {
+        memcpy(out, ptr, block->size < size ? block->size : size);
+        grave_release(payload, ptr);
+    }
+    return out;
+}
+
+static void check_graves(void)
+{
+    for (struct grave *block = graves.first, *next; block; block = next) {
+        size_t i = 0;
+        while (i < block->size && block->bytes[i] == 0xa5) {
+            i++;
+        }
+        CU_ASSERT_EQUAL(i, block->size);
+        next = block->next;
+        free(block);
+    }
+    graves.first = NULL;
+}
+
+/* The servers refuse the credentials at a reconnect, say: the session is over, and nothing can be given back any more. */
+static void refuse_credentials(zkl_session *session)
+{
+    CU_ASSERT_EQUAL_FATAL(zkl__session_enter(session, NULL), ZKL_OK);
+    zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_EXPIRED, .code = ZKL_EAUTH});
+    zkl__session_leave(session);
+}
+
+static void test_credentials_refused_while_waiting_and_held(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    const zkl_heap heap = {grave_alloc, grave_resize, grave_release, NULL};
+    options.heap = &heap;
+    kit_set_up(&options);
+    zkl_semaphore *held = pool_contender(two, 1), *head = pool_contender(two, 1);
+    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(held, 1, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(pool_queued() == 0));
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(head, 1, 30000, on_permitted, &box, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(pool_leases() == 2));
+    refuse_credentials(two);
+    CU_ASSERT(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_EAUTH);
+    CU_ASSERT_EQUAL(zkl_semaphore_state(held), ZKL_STATE_IDLE); /* the session is closed */
+    zkl_semaphore_free(head);
+    zkl_semaphore_free(held);
+    (void)zkl_session_close(two, 100);
+    kit_close(one);
+    check_graves();
 }
 
 static void test_timeout_without_a_server(void)
@@ -513,7 +608,8 @@ static void test_bad_calls(void)
 }
 
 TESTS("semaphore", T(test_acquire_and_release), T(test_strays_take_no_permits), T(test_big_requests_are_not_starved),
-      T(test_cancel_and_free_while_waiting), T(test_timeout_without_a_server), T(test_the_limit_is_agreed_on),
-      T(test_a_lock_is_no_semaphore), T(test_a_semaphore_is_no_lock), T(test_one_of_its_folders_is_no_semaphore),
+      T(test_cancel_and_free_while_waiting), T(test_credentials_refused_while_waiting_and_held),
+      T(test_timeout_without_a_server), T(test_the_limit_is_agreed_on), T(test_a_lock_is_no_semaphore),
+      T(test_a_semaphore_is_no_lock), T(test_one_of_its_folders_is_no_semaphore),
       T(test_empty_folders_are_no_semaphore), T(test_many_of_one_session_are_refused), T(test_curators_permits_count),
       T(test_only_the_head_is_woken), T(test_never_too_many), T(test_bad_calls))
