@@ -224,6 +224,7 @@ static void put_field(struct liar *liar, struct jute_out *out, uint64_t *dice, c
     if (field->form == FIELD_TEXT) {
         put_text(liar, out, dice, frame, field, in_list);
     } else if (field->form == FIELD_BOOL) {
+        liar->excuse = field->lie == LIE_WELCOME ? "a welcome that says read-only" : liar->excuse;
         jute_put_number(out, jute_get(&in, 1) ? 0 : 1 + dice_next(dice) % 255, 1);
     } else if (field->form == FIELD_LONG) {
         jute_put_long(out, other_number(dice, jute_long(&in), 8));

@@ -164,6 +164,7 @@ static void say(struct relay *relay, struct relay_link *link, const struct frame
         link->held_until_ms = now_ms() + liar_delay_ms(&relay->liar, frame);
     } else if (fate == FATE_CUT) {
         said.used /= 2;
+        link->behind.used = 0; /* else it would end this frame */
         link->ending = true;
     }
     for (int times = fate == FATE_DROP ? 0 : fate == FATE_TWICE ? 2 : 1; times > 0; times--) {
