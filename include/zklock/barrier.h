@@ -13,7 +13,9 @@ extern "C" {
 
 /* The barrier is up while the znode at path exists. It belongs to no session: it outlives whoever put it up. */
 
-/* Puts the barrier up; ZKL_OK also when it was up already. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED. */
+/* Puts the barrier up; ZKL_OK also when it was up already. In a session without credentials and without an access list nobody may create
+ * below it, since a znode with a child cannot be deleted. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECONFLICT (somebody queues there
+ * for a lock or an election), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err);
 /* Takes it away: all who wait go on. ZKL_OK also when it was not there. Errors as above. */
 ZKL_API int zkl_barrier_lift(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err);

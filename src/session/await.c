@@ -87,12 +87,17 @@ static int make_directories(zkl_session *session, const char *path, int64_t dead
     return failed(err, rc, &last);
 }
 
+int zkl__session_make_above(zkl_session *session, const char *path, int64_t deadline, zkl_error *err)
+{
+    char above[ZKL_PATH_MAX + 1];
+    zkl__path_join(above, sizeof above, path, NULL);
+    return zkl__path_shorten(above) ? make_directories(session, above, deadline, err) : ZKL_OK;
+}
+
 int zkl__session_make(zkl_session *session, const char *path, int64_t deadline, zkl_error *err)
 {
     const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT};
-    char above[ZKL_PATH_MAX + 1];
-    zkl__path_join(above, sizeof above, path, NULL);
-    int rc = zkl__path_shorten(above) ? make_directories(session, above, deadline, err) : ZKL_OK;
+    int rc = zkl__session_make_above(session, path, deadline, err);
     return rc == ZKL_OK ? zkl__session_change(session, &op, ZKL__RC_NODEEXISTS, deadline, err) : rc;
 }
 

@@ -16,6 +16,8 @@ int zkl__session_change(zkl_session *session, const struct zkl__op *op, enum zkl
 
 /* Makes path, persistent, and what is above it, containers, as far as it is missing. path: checked. */
 int zkl__session_make(zkl_session *session, const char *path, int64_t deadline, zkl_error *err);
+/* What is above it alone. */
+int zkl__session_make_above(zkl_session *session, const char *path, int64_t deadline, zkl_error *err);
 
 /* Waits until reads of up to two paths show what is wanted. A round: read each, then wait for a change of any. */
 struct zkl__vigil {

@@ -323,21 +323,28 @@ static void test_leave_after_a_loss(void)
 
 /* --- strays, and answers that come too late -------------------------------------------------------------------------- */
 
-static void make_stray(const char *name)
+static void stray(const char *dir, const char *name)
 {
-    const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = PATH, .name = name, .mode = ZKL__PERSISTENT};
-    enum zkl__rc rc = ZKL__RC_UNKNOWN;
-    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
+    enum zkl__rc rc;
+    const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = dir, .name = name, .mode = ZKL__PERSISTENT};
+    CU_ASSERT_EQUAL(zkl__memory_meddle("kit", &op, &rc), ZKL_OK);
     CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
+}
+
+/* A directory that anybody may create in. */
+static void make_path(void)
+{
+    stray("/", "barriers");
+    stray("/barriers", "a");
 }
 
 /* Children that live with no session stand for nobody: they let nobody in, and keep nobody from leaving. */
 static void test_strays_are_no_members(void)
 {
     gather(NULL);
-    CU_ASSERT_EQUAL(zkl_barrier_set(sessions[0], PATH, 1000, NULL), ZKL_OK); /* so that there is a place for them */
-    make_stray("_c_00000000-stray");
-    make_stray("stray");
+    make_path();
+    stray(PATH, "_c_00000000-stray");
+    stray(PATH, "stray");
     CU_ASSERT_EQUAL(zkl_double_barrier_enter(members[0].barrier, 300, NULL), ZKL_ETIMEOUT);
     for (int i = 0; i < MEMBERS; i++) {
         members[i].run = enter_call;
@@ -354,6 +361,46 @@ static void test_strays_are_no_members(void)
         CU_ASSERT_EQUAL(finish(&members[i]), ZKL_OK);
     }
     scatter();
+}
+
+/* A lock's directory would be a barrier that nobody lifts: whoever queues there shows that it is none. */
+static void test_a_lock_is_no_barrier(void)
+{
+    zkl_error err = {.text = ""};
+    kit_set_up(NULL);
+    zkl_lock *lock = kit_lock(one, PATH, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 5000, &err), ZKL_ECONFLICT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "in use as a lock"));
+    CU_ASSERT_EQUAL(zkl_barrier_wait(two, PATH, 5000, &err), ZKL_ECONFLICT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "in use as a lock"));
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+/* What lives with no session stands for nobody, and does not make a lock of a barrier. */
+static void test_strays_below_a_barrier(void)
+{
+    kit_set_up(NULL);
+    make_path();
+    stray(PATH, "x-lock-0000000000");
+    CU_ASSERT_EQUAL(zkl_barrier_set(one, PATH, 5000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_barrier_wait(two, PATH, 30, NULL), ZKL_ETIMEOUT);
+    kit_tear_down();
+}
+
+/* Nobody keeps a barrier up by a child. */
+static void test_a_barrier_has_no_children(void)
+{
+    enum zkl__rc rc;
+    const struct zkl__op child = {.kind = ZKL__OP_CREATE, .dir = PATH, .name = "x", .mode = ZKL__PERSISTENT};
+    kit_set_up(NULL);
+    CU_ASSERT_EQUAL(zkl_barrier_set(one, PATH, 5000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__memory_meddle("kit", &child, &rc), ZKL_OK);
+    CU_ASSERT_EQUAL(rc, ZKL__RC_NOAUTH);
+    CU_ASSERT_EQUAL(zkl_barrier_lift(two, PATH, 5000, NULL), ZKL_OK);
+    kit_tear_down();
 }
 
 static void test_a_read_write_lock_is_no_barrier(void)
@@ -398,7 +445,7 @@ static void test_a_sign_that_may_not_be_read(void)
         kit_set_up(NULL);
         zkl_double_barrier *barrier = NULL;
         zkl_error err = {.text = ""};
-        CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 1000, NULL), ZKL_OK);
+        make_path();
         hide_sign();
         CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&barrier, one, PATH, count, NULL), ZKL_OK);
         uint64_t before = sent(one);
@@ -456,4 +503,5 @@ TESTS("barrier", T(test_leave_after_a_loss), T(test_a_barrier_that_is_not_up_hol
       T(test_bad_arguments), T(test_begin_and_end_together), T(test_the_first_one_leaves_last),
       T(test_one_who_gave_up_does_not_count), T(test_one_who_crashed_has_left), T(test_loss_while_waiting),
       T(test_strays_are_no_members), T(test_a_sign_that_may_not_be_read), T(test_a_read_write_lock_is_no_barrier),
+      T(test_a_lock_is_no_barrier), T(test_strays_below_a_barrier), T(test_a_barrier_has_no_children),
       T(test_a_late_leave_spares_the_next_time), T(test_close_while_waiting))
