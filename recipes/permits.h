@@ -36,6 +36,7 @@ struct zkl__permits {
     enum {
         ASKING,    /* for the limit, while we queue: who has no chance need not wait to hear it */
         SEARCHING, /* nobody has set one: is the path in use as something else? */
+        SEARCHED,  /* the last contender there: does it live with a session? */
         QUEUED,    /* until we are the head; then the limit is looked at once more, and permits are made */
         AGREED,    /* until the permits are there; then the leases are to be read */
         READING,
@@ -51,6 +52,7 @@ struct zkl__permits {
     bool told_jeopardy;
     int code, zk_code;
     const char *why;
+    char last[ZKL__NAME_LONGEST + 1];
     int32_t version; /* of PATH, whose data is empty */
     bool set;        /* the limit has to be written there */
 

@@ -8,6 +8,8 @@
 
 #include "error.h"
 #include "name.h"
+#include "own.h"
+#include "queue_list.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,14 +48,14 @@ static bool look_at_limit(struct zkl__permits *p, const struct zkl__reply *reply
     return true;
 }
 
-static bool is_used_as_lock(const struct zkl__reply *reply)
+/* True: somebody may queue there for a lock. */
+static bool find_contender(struct zkl__permits *p, const struct zkl__reply *list)
 {
-    for (size_t i = 0; reply->rc == ZKL__RC_OK && i < reply->child_count; i++) {
-        if (zkl__name_parse(reply->children[i]).kind != ZKL_KIND_FOREIGN) {
-            return true;
-        }
+    const char *last = list->rc == ZKL__RC_OK ? zkl__list_last(list) : NULL;
+    if (last) {
+        strcpy(p->last, last);
     }
-    return false;
+    return last != NULL;
 }
 
 /* --- the leases ---------------------------------------------------------------------------------------------------- */
@@ -164,7 +166,10 @@ static void answer(struct zkl__permits *p, const struct zkl__reply *reply)
         }
         break;
     case SEARCHING:
-        if (is_used_as_lock(reply)) {
+        p->step = find_contender(p, reply) ? SEARCHED : QUEUED;
+        break;
+    case SEARCHED: /* one that lives with no session is nobody's, and would keep the semaphore out for ever */
+        if (reply->rc == ZKL__RC_OK && zkl__lives(&reply->stat)) {
             zkl__permits_fail(p, ZKL_ECONFLICT, 0, "the path is in use as a lock or an election");
         }
         p->step = QUEUED;
@@ -268,6 +273,9 @@ void zkl__permits_go_on(struct zkl__permits *p)
         break;
     case SEARCHING:
         ask(p, (struct zkl__op){.kind = ZKL__OP_CHILDREN, .dir = path});
+        break;
+    case SEARCHED:
+        ask(p, (struct zkl__op){.kind = ZKL__OP_EXISTS, .dir = path, .name = p->last});
         break;
     case QUEUED:
         if (p->head) {

@@ -2,6 +2,7 @@
 #include "contender_moves.h"
 #include "inspection.h"
 #include "local_queue.h"
+#include "own.h"
 #include "path.h"
 #include "queue_list.h"
 #include "stats.h"
@@ -640,10 +641,36 @@ static void on_read(struct zkl__contender *c, const struct zkl__contender_event 
 static void say_empty(const struct zkl__contender *c)
 {
     zkl__core_warn(c->core, c,
-                   "the path has the folders of a semaphore, locks and leases, with nobody in them and no limit: it is a lock");
+                   "the path has the folders of a semaphore, locks and leases, with nobody who lives in them and no "
+                   "limit: it is a lock");
 }
 
-/* What may not be looked at may be a semaphore's: so it is one. */
+/* A limit, or somebody who lives: then it is a semaphore. What stands there with no session, or may not be looked at, is anybody's, and
+ * would deny the lock for ever. One is looked at in each folder, the last to come: a lock beside a semaphore is a mistake to be told of,
+ * and endangers neither. */
+static bool shows_semaphore(const struct zkl__contender *c, const struct zkl__reply *reply)
+{
+    if (c->folders == ZKL__FOLDERS_LIMIT) {
+        return reply->rc == ZKL__RC_OK && zkl__limit_parse(reply->data, reply->size) > 0;
+    }
+    bool looked = c->folders == ZKL__FOLDERS_WAITER || c->folders == ZKL__FOLDERS_LEASE;
+    return looked && reply->rc == ZKL__RC_OK && zkl__lives(&reply->stat);
+}
+
+/* Whoever is the last in a folder is looked at; nobody there, or no memory: the next folder. */
+static void look_at_last(struct zkl__contender *c, const struct zkl__reply *reply)
+{
+    char name[sizeof "leases/" + ZKL__NAME_LONGEST];
+    bool locks = c->folders == ZKL__FOLDERS_LOCKS, listed = locks || c->folders == ZKL__FOLDERS_LEASES;
+    const char *last = listed && reply->rc == ZKL__RC_OK ? zkl__list_last(reply) : NULL;
+    if (last) {
+        strcpy(name, locks ? "locks/" : "leases/");
+        strcat(name, last);
+    }
+    bool nobody = listed && !(last && zkl__contender_watch(c, name));
+    c->folders += nobody ? 2 : 1;
+}
+
 static void on_folders(struct zkl__contender *c, const struct zkl__contender_event *ev,
                        struct zkl__contender_actions *out)
 {
@@ -656,14 +683,12 @@ static void on_folders(struct zkl__contender *c, const struct zkl__contender_eve
         zkl__contender_fail_by_reply(c, ev, out);
         return;
     }
-    bool limit = c->folders == ZKL__FOLDERS_LIMIT;
-    bool used = limit ? zkl__limit_parse(reply->data, reply->size) > 0 : reply->stat.child_count > 0;
-    if (reply->rc != ZKL__RC_NONODE && (reply->rc != ZKL__RC_OK || used)) {
+    if (shows_semaphore(c, reply)) {
         zkl__contender_fail(c, ev, out, ZKL_ECONFLICT, reply->zk_code,
                             "the path is in use as a semaphore, with locks and leases below");
         return;
     }
-    c->folders++;
+    look_at_last(c, reply);
     if (c->folders == ZKL__FOLDERS_EMPTY) {
         say_empty(c);
     }

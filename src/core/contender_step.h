@@ -32,8 +32,10 @@ enum zkl__role {
 enum zkl__folders {
     ZKL__FOLDERS_UNSEEN,
     ZKL__FOLDERS_LIMIT,  /* does its limit stand in the data of the path? */
-    ZKL__FOLDERS_LOCKS,  /* does anybody stand in the one, */
-    ZKL__FOLDERS_LEASES, /* or the other? */
+    ZKL__FOLDERS_LOCKS,  /* who is the last in the one, */
+    ZKL__FOLDERS_WAITER, /* and lives with a session? */
+    ZKL__FOLDERS_LEASES, /* in the other? */
+    ZKL__FOLDERS_LEASE,
     ZKL__FOLDERS_EMPTY   /* no: they do not matter */
 };
 

@@ -139,6 +139,19 @@ bool zkl__list_semaphore(const struct zkl__reply *list, const struct zkl__list_i
     return index ? index->semaphore : has_folders(list);
 }
 
+const char *zkl__list_last(const struct zkl__reply *list)
+{
+    const char *last = NULL;
+    for (size_t i = 0; i < list->child_count; i++) {
+        const char *name = list->children[i];
+        bool later = !last || zkl__sequence_diff(zkl__name_sequence(name), zkl__name_sequence(last)) > 0;
+        if (later && zkl__name_parse(name).kind != ZKL_KIND_FOREIGN) {
+            last = name;
+        }
+    }
+    return last;
+}
+
 void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *list, const char **lowest,
                     const char **other)
 {

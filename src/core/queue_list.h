@@ -25,6 +25,9 @@ bool zkl__list_has(const struct zkl__reply *list, const struct zkl__list_index *
 /* Has the directory the two folders of a semaphore's (Curator's InterProcessSemaphoreV2), "locks" and "leases"? */
 bool zkl__list_semaphore(const struct zkl__reply *list, const struct zkl__list_index *index);
 
+/* The contender, or lease, with the highest number; NULL: there is none. */
+const char *zkl__list_last(const struct zkl__reply *list);
+
 /* Of the nodes that carry our uuid the lowest, and another one; NULL where there is none. */
 void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *list, const char **lowest,
                     const char **other);

@@ -363,8 +363,33 @@ static void test_empty_folders_are_no_semaphore(void)
     acquire_as_others(one, ZKL_ECONFLICT);
     pool_meddle(ZKL__OP_SET, POOL, NULL, "a note");
     acquire_as_others(one, ZKL_OK);
-    pool_meddle(ZKL__OP_CREATE, POOL "/leases", "x", NULL);
+    zkl_lock_free(lock);
+    zkl_semaphore_free(a);
+    kit_tear_down();
+}
+
+/* Persistent ones in them would deny the lock for ever; one that lives with a session says that it is a semaphore, limit or not. */
+static void test_strays_in_its_folders_are_no_semaphore(void)
+{
+    static const char *const folders[] = {POOL "/locks", POOL "/leases"};
+    kit_set_up(NULL);
+    zkl_semaphore *a = pool_contender(two, 2);
+    zkl_lock *lock = kit_lock(one, POOL, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK); /* makes the directory */
+    for (int i = 0; i < 2; i++) {
+        pool_meddle(ZKL__OP_CREATE, POOL, strrchr(folders[i], '/') + 1, NULL);
+        pool_meddle(ZKL__OP_CREATE, folders[i], "x", NULL);
+        pool_meddle(ZKL__OP_CREATE, folders[i], "x-lock-0000000001", NULL);
+        pool_meddle(ZKL__OP_CREATE, folders[i], "x-lease-0000000002", NULL);
+    }
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    acquire_as_others(one, ZKL_OK);
+    pool_meddle(ZKL__OP_CREATE, POOL, "x-lock-0000000000", NULL);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
+    pool_meddle(ZKL__OP_SET, POOL, NULL, ""); /* as Curator's, which writes no limit */
+    pool_meddle(ZKL__OP_DELETE, POOL, "x-lock-0000000000", NULL);
     acquire_as_others(one, ZKL_ECONFLICT);
+    CU_ASSERT_EQUAL(zkl_semaphore_release(a, 1, NULL), ZKL_OK);
     zkl_lock_free(lock);
     zkl_semaphore_free(a);
     kit_tear_down();
@@ -611,5 +636,6 @@ TESTS("semaphore", T(test_acquire_and_release), T(test_strays_take_no_permits), 
       T(test_cancel_and_free_while_waiting), T(test_credentials_refused_while_waiting_and_held),
       T(test_timeout_without_a_server), T(test_the_limit_is_agreed_on), T(test_a_lock_is_no_semaphore),
       T(test_a_semaphore_is_no_lock), T(test_one_of_its_folders_is_no_semaphore),
-      T(test_empty_folders_are_no_semaphore), T(test_many_of_one_session_are_refused), T(test_curators_permits_count),
-      T(test_only_the_head_is_woken), T(test_never_too_many), T(test_bad_calls))
+      T(test_empty_folders_are_no_semaphore), T(test_strays_in_its_folders_are_no_semaphore),
+      T(test_many_of_one_session_are_refused), T(test_curators_permits_count), T(test_only_the_head_is_woken),
+      T(test_never_too_many), T(test_bad_calls))
