@@ -336,6 +336,10 @@ bool zkl__inspection_abandon(const struct zkl__request *request)
         return false;
     }
     struct zkl__inspection *inspection = ((struct look *)request->owner)->inspection;
+    if (inspection->contender) {
+        inspection->contender->inspection = NULL;
+        inspection->contender = NULL;
+    }
     if (--inspection->under_way == 0) {
         free_inspection(inspection);
     }

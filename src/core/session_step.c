@@ -300,6 +300,7 @@ static void abandon_inspections(struct zkl__core *core)
 void zkl__core_free(struct zkl__core *core)
 {
     zkl_heap heap = core->config.heap;
+    abandon_inspections(core); /* first: a multi-contender goes with the request that it waits for */
     while (core->contenders) {
         if (core->contenders->joint) {
             zkl__joint_disown(core->contenders->joint);
@@ -307,7 +308,6 @@ void zkl__core_free(struct zkl__core *core)
         zkl__contender_unlink(core, core->contenders);
     }
     zkl__contenders_bury(core);
-    abandon_inspections(core);
     zkl__core_drop_waiting(core);
     zkl__timers_deinit(&core->timers, &heap);
     zkl__watches_deinit(&core->watches, &heap);
