@@ -8,7 +8,7 @@
 #define FIRST 8 /* two have been looked at alone */
 #define GROWTH 8
 #define MOST 500              /* requests under way: their answers take some milliseconds, far less than a heartbeat */
-#define TOGETHER_LEAST 500    /* a transaction is a write: not for a few */
+#define TOGETHER_LEAST 300    /* a transaction is a write: not for a few */
 #define TOGETHER_MOST 1000    /* parts */
 #define TOGETHER_BYTES 400000 /* of a request, which servers refuse above 1 MB (jute.maxbuffer) */
 #define PART_BYTES 60         /* of a part, besides its path */

@@ -6,7 +6,7 @@
  * children (PrepRequestProcessor.pRequest2TxnCreate throws NoChildrenForEphemerals), so the creation of a child below each of many
  * fails at the first that is ephemeral, and the reply says at which. Its last parts always fail, so nothing is made.
  *
- * So, after the first forged one, eight are looked at each. If none of them lives with a session and hundreds are left, these are judged a
+ * So, after the first forged one, eight are looked at each. If none of them lives with a session and 300 are left, these are judged a
  * thousand to a transaction. Whoever forges can refuse us the right to create below, and then all are looked at, in batches that
  * grow up to 500, each one round trip. What is found is the queue's to keep (local_queue.h): a later contender of the
  * session looks at none of them again. */
