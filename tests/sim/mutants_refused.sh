@@ -1,6 +1,6 @@
 #!/bin/sh
 # mutants_refused.sh MUTANTS: what the runner refuses by name: an edit whose lines are gone or there twice, a function that is
-# gone, a file without an edit or a description, a tier that nobody knows.
+# gone, a file without an edit or a description, a tier that nobody knows, a seed that is no number.
 set -eu
 mutants=$1
 folder=$(mktemp -d)
@@ -30,6 +30,7 @@ edit "A function that is gone." zkl__no_such "    return 0;" "    return 1;" | r
 edit "Changes nothing." zkl__slot_of "{" "{" | refused nothing "replaces nothing"
 edit "" zkl__slot_of "{" "{;" | refused undescribed "says not what it is"
 edit "A tier of its own. " zkl__slot_of "{" "{;" | sed 's/^file/tier: nobody\n&/' | refused tier "no tier is called nobody"
+edit "A seed that is none." zkl__slot_of "{" "{;" | sed 's/^file/seed: first\n&/' | refused seed "seed:. has no place here"
 echo "Only words." | refused words "edits nothing"
 edit "The file is gone." zkl__slot_of "{" "{;" | sed 's/slot\.c/no.c/' | refused file "there is no src/core/no.c"
 edit "This one is taken." zkl__slot_of "{" "{;" >"$folder/taken.mutant"
