@@ -285,6 +285,38 @@ static void test_a_lost_answer(void)
     script_finish(&s);
 }
 
+/* Once: others may stand between our node and a double of it, which could not be deleted when it was found. */
+static void test_a_double_is_not_announced(void)
+{
+    script_begin(&s);
+    script_put(&s, SEALED, SCRIPT_STRANGER);
+    s.next_sequence = 1;
+    ask(me);
+    script_suspend(&s, 1); /* the create is applied, and its reply lost */
+    script_connect(&s);
+    while (s.ops[0].kind != ZKL__OP_DELETE) {
+        script_answer(&s);
+    }
+    script_answer_with(&s, ZKL__RC_NOAUTH);
+    script_answer_all(&s);
+    STATE(me, "watching");
+    CU_ASSERT_EQUAL(script_ours(&s), 2);
+    script_remove(&s, SEALED);
+    script_answer_all(&s);
+    STATE(me, "held");
+    script_release(&s, me);
+    OPS(&s, "multi(set,delete)");
+    script_answer(&s);
+    OPS(&s, "check list");
+    script_answer(&s);
+    script_answer(&s);
+    OPS(&s, "delete");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me->released, 1);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    script_finish(&s);
+}
+
 /* The servers know another digest than we do. */
 static void test_not_our_identity(void)
 {
@@ -493,6 +525,6 @@ TESTS("announce", T(test_spares_the_list), T(test_removed_is_not_announced), T(t
       T(test_a_try_sets_no_watch), T(test_who_waited_announces), T(test_who_did_not_wait_just_goes),
       T(test_who_never_held_announces_nothing), T(test_who_lost_announces_nothing),
       T(test_who_was_handed_announces_later), T(test_a_node_that_was_written_just_goes), T(test_a_lost_answer),
-      T(test_not_our_identity), T(test_no_seal), T(test_no_seal_after_a_lost_reply), T(test_unsealed),
-      T(test_who_must_not), T(test_no_answer_about_who_is_before), T(test_no_memory_for_a_look),
+      T(test_a_double_is_not_announced), T(test_not_our_identity), T(test_no_seal), T(test_no_seal_after_a_lost_reply),
+      T(test_unsealed), T(test_who_must_not), T(test_no_answer_about_who_is_before), T(test_no_memory_for_a_look),
       T(test_removed_while_held), T(test_a_lie), T(test_no_lie), T(test_no_list))
