@@ -148,6 +148,7 @@ static void stop(struct sim *s, int client)
     store_forget(client);
     partitions_forget(client);
     semaphores_forget(client);
+    entries_forget(client);
     actors[client].session = NULL;
     sim_heap_reset(&s->clients[client].heap);
 }
@@ -179,6 +180,7 @@ static bool is_settled(const struct sim *s, int client)
 static void judge(struct sim *s)
 {
     claims_check(s);
+    entries_check(s);
     for (int client = 0; client < s->client_count; client++) {
         if (!s->faults.healed || !is_settled(s, client)) {
             s->judge.unrest = sim_now(s);
@@ -196,6 +198,7 @@ static void begin(struct sim *s)
     claims_begin();
     partitions_begin();
     onces_begin();
+    entries_begin();
     past_begin();
     memset(actors, 0, sizeof actors);
     for (int client = 0; client < SIM_CLIENTS; client++) {

@@ -31,6 +31,10 @@ void use_once(struct turn *turn);
 void partitions_begin(void);
 void partitions_forget(int client);
 void onces_begin(void);
+void entries_begin(void);
+void entries_forget(int client);
+/* Whoever waits to enter a double barrier, and must be let in, is let in. */
+void entries_check(struct sim *s);
 void semaphores_forget(int client);
 
 /* A call that may wait for so many ms, and what it came to: it is back by then, but for what its process stood still. */

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+#include "invariants_inside.h"
+#include "place.h"
+
 /* What a process may believe is what was so at some time since it last looked. */
 static void check_there(struct turn *turn, int64_t since, int code)
 {
@@ -76,6 +79,90 @@ static void check_leave(struct turn *turn, int64_t since, int code)
     }
 }
 
+/* One that waits in enter. What it is owed: from the moment on at which all are in at once, or a sign that is younger than it stands or
+ * stood, it is to be let in, whoever leaves. */
+struct entry {
+    const struct turn *turn; /* NULL: none */
+    zkl_double_barrier *barrier;
+    int64_t owed_since; /* true time; 0: nothing is owed */
+};
+static struct entry entries[SIM_CLIENTS][SIM_THREADS];
+static int waiting;
+
+void entries_begin(void)
+{
+    memset(entries, 0, sizeof entries);
+    waiting = 0;
+}
+
+static void end_entry(struct entry *entry)
+{
+    waiting -= entry->turn != NULL;
+    entry->turn = NULL;
+}
+
+void entries_forget(int client)
+{
+    for (int thread = 0; thread < SIM_THREADS; thread++) {
+        end_entry(&entries[client][thread]);
+    }
+}
+
+static bool is_owed(struct sim *s, const struct entry *entry)
+{
+    int64_t now = sim_committed_zxid(s);
+    int64_t token = zkl__place_look((const struct zkl__place *)entry->barrier).token;
+    int node = token > 0 ? past_node_of(s, token) : -1;
+    return node >= 0 && s->nodes[node].dzxid > now &&
+           (past_members(s, entry->turn->path, now, now).fewest >= COUNT || past_sign(s, entry->turn->path, token));
+}
+
+static int64_t later(int64_t one, int64_t other)
+{
+    return one > other ? one : other;
+}
+
+/* A lease that is long enough to be granted on is there a timeout after a connect, at the latest. */
+static void check_entry(struct sim *s, struct entry *entry)
+{
+    int client = entry->turn->client;
+    int64_t calm = sim_calm_since(s, client);
+    if (calm == SIM_NEVER || !is_owed(s, entry)) {
+        entry->owed_since = 0;
+        return;
+    }
+    entry->owed_since = entry->owed_since ? entry->owed_since : sim_now(s);
+    calm = later(calm, s->clients[client].connected_at + s->plan->timeout);
+    int64_t owed = sim_now(s) - later(calm, entry->owed_since);
+    if (owed > 10 * sim_round_trip(s)) {
+        sim_fail(s, "enter", "%d.%d waits to enter, and could be in since %.3f ms", client, entry->turn->thread,
+                 (double)owed / 1e6);
+    }
+}
+
+/* What is refused is tried again later, and operators may delete a sign. */
+void entries_check(struct sim *s)
+{
+    bool put_off = sim_struck(s, SIM_DENY) || sim_struck(s, SIM_THROTTLE) || sim_struck(s, SIM_REFUSE) ||
+                   sim_struck(s, SIM_NO_MEMORY) || s->faults.stranger;
+    for (int i = 0; i < SIM_CLIENTS * SIM_THREADS && waiting > 0 && !put_off; i++) {
+        struct entry *entry = &entries[i / SIM_THREADS][i % SIM_THREADS];
+        if (entry->turn) {
+            check_entry(s, entry);
+        }
+    }
+}
+
+static int enter(struct turn *turn, zkl_double_barrier *barrier, int64_t timeout)
+{
+    struct entry *entry = &entries[turn->client][turn->thread];
+    *entry = (struct entry){.turn = turn, .barrier = barrier};
+    waiting++;
+    int code = turn_back(turn, zkl_double_barrier_enter(barrier, turn_within(turn, timeout), NULL));
+    end_entry(entry);
+    return code;
+}
+
 void use_double_barrier(struct turn *turn)
 {
     zkl_double_barrier *barrier;
@@ -84,14 +171,15 @@ void use_double_barrier(struct turn *turn)
         return;
     }
     turn->s->judge.completions++;
-    int code = zkl_double_barrier_enter(barrier, timeout, NULL);
+    int code = enter(turn, barrier, timeout);
     check_enter(turn, since, code);
     if (code == ZKL_OK) {
         turn->s->judge.grants++;
         turn_hold(turn);
         since = turn_seen(turn);
         if (!turn_frees(turn)) {
-            check_leave(turn, since, zkl_double_barrier_leave(barrier, timeout, NULL));
+            check_leave(turn, since,
+                        turn_back(turn, zkl_double_barrier_leave(barrier, turn_within(turn, timeout), NULL)));
         }
     }
     zkl_double_barrier_free(barrier);

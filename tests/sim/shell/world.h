@@ -26,6 +26,8 @@ struct past_count past_members(struct sim *s, const char *dir, int64_t from, int
 /* Was path there, was it missing, at any time in between? */
 bool past_there(struct sim *s, const char *path, int64_t from, int64_t to);
 bool past_missing(struct sim *s, const char *path, int64_t from, int64_t to);
+/* Was the sign of the double barrier at dir put up, or renewed, after this zxid? */
+bool past_sign(struct sim *s, const char *dir, int64_t after);
 /* Did this contender ever stand before all others (of_others: of other sessions), at any time from its birth to the zxid? */
 bool past_first(const struct sim *s, int node, int64_t from, int64_t to, bool of_others);
 /* The node that was made by this transaction, -1: none. */
