@@ -20,15 +20,6 @@ if grep -q 'not host:port' "$work/out"; then bad "no port is the usual port"; el
 code 1 zklock -s "127.0.0.1:1,$ZKLOCK_SERVERS" --json doctor
 same "doctor as JSON" "$(grep -cv '^{"v":1,"subject":".*","ok":\(true\|false\),"text":".*"}$' "$work/out")" 0
 
-# One of three is no quorum: it answers, and serves nobody.
-# shellcheck disable=SC2086
-set -- $ZKLOCK_SANDBOX_PIDS
-kill -STOP "$1" "$2"
-alone=${ZKLOCK_SERVERS##*,}
-not_serving() { grep -q "^BAD  $alone: it runs and serves nobody: no quorum" <<<"$(zklock -s "$alone" doctor)"; }
-await "the last server to notice" not_serving
-code 122 zklock -s "$alone" doctor
-same "no session" "$(grep -c session "$work/out")" 0
 # Nor is anybody else's service taken for one, and who says that it leads must also take a session.
 stranger() {
     exec /usr/bin/python3 -c '
@@ -41,17 +32,47 @@ while True:
         peer.sendall(sys.argv[1].encode())
     peer.close()' "$1"
 }
+# Each doctor waits for a session in vain, so they wait beside each other, and beside what follows.
+answers=() patterns=() strangers=() doctors=()
 answer_is() {
-    : >"$work/port"
-    stranger "$1" >"$work/port" &
-    local it=$!
-    await "the stranger" lines "$work/port" 1
-    code 122 zklock -s "127.0.0.1:$(cat "$work/port")" doctor
-    kill "$it"
-    matches "who answers '$1'" "$(cat "$work/out")" "$2"
+    local nth=$((${#answers[@]} + 1))
+    answers+=("$1")
+    patterns+=("$2")
+    : >"$work/port$nth"
+    stranger "$1" >"$work/port$nth" &
+    strangers+=($!)
+    await "the stranger" lines "$work/port$nth" 1
+    zklock -s "127.0.0.1:$(cat "$work/port$nth")" doctor >"$work/stranger$nth" 2>"$work/stranger$nth.err" &
+    doctors+=($!)
+}
+# Collects what it said to the one of this number.
+said_to_stranger() {
+    local got=0 at=$(($1 - 1))
+    wait "${doctors[at]}" || got=$?
+    kill "${strangers[at]}"
+    same "exit code, who answers '${answers[at]}'" "$got" 122
+    matches "who answers '${answers[at]}'" "$(cat "$work/stranger$1")" "${patterns[at]}"
 }
 answer_is $'HTTP/1.1 400 Bad Request\r\n' '^BAD  127\.0\.0\.1:[0-9]+: what answers there is no ZooKeeper$'
 answer_is $'Zookeeper version: 3.8.0-x, built\nMode: leader\n' \
     '^BAD  session: none, though 1 of the servers say that they serve: their leader commits nothing; restart it'
 answer_is $'Zookeeper version: 3.8.0-x, built\nMode: observer\n' \
     '^ok   127\.0\.0\.1:[0-9]+: an observer\. Where a follower has an observerMasterPort'
+
+# One of three is no quorum: it answers, and serves nobody.
+# shellcheck disable=SC2086
+set -- $ZKLOCK_SANDBOX_PIDS
+kill -STOP "$1" "$2"
+alone=${ZKLOCK_SERVERS##*,}
+not_serving() {
+    got=0
+    zklock -s "$alone" doctor >"$work/out" 2>"$work/err" || got=$?
+    grep -q "^BAD  $alone: it runs and serves nobody: no quorum" "$work/out"
+}
+await "the last server to notice" not_serving
+same "exit code without a quorum" "$got" 122
+same "no session" "$(grep -c session "$work/out")" 0
+
+for nth in 1 2 3; do
+    said_to_stranger $nth
+done
