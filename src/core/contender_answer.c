@@ -94,9 +94,13 @@ static void begin_inspection(struct zkl__contender *c, const struct zkl__contend
 static void ask_whose_folders(struct zkl__contender *c, const struct zkl__contender_event *ev,
                               struct zkl__contender_actions *out)
 {
-    c->folders = c->folders == ZKL__FOLDERS_UNSEEN ? ZKL__FOLDERS_LIMIT : c->folders;
+    bool partition = zkl__list_user(ev->reply, ev->index) == ZKL__USER_PARTITION;
+    if (c->folders == ZKL__FOLDERS_UNSEEN || c->partition != partition) {
+        c->partition = partition;
+        c->folders = partition ? ZKL__FOLDERS_LOCKS : ZKL__FOLDERS_LIMIT;
+    }
     if (c->state != ZKL__LISTING) {
-        zkl__contender_move(c, ZKL__LISTING, "the path has the folders of a semaphore: is it one?");
+        zkl__contender_move(c, ZKL__LISTING, "the path has the folders of a semaphore or a partition: is it one?");
     }
     zkl__contender_advance(c, ev, out);
 }
@@ -119,9 +123,12 @@ static void decide_by_list(struct zkl__contender *c, const struct zkl__contender
         return;
     }
     /* Who waits already was there before the semaphore, which is refused for that by its own look at the list. */
-    if (!c->waited && c->folders != ZKL__FOLDERS_EMPTY && zkl__list_semaphore(ev->reply, ev->index)) {
-        ask_whose_folders(c, ev, out);
-        return;
+    if (!c->waited && c->folders != ZKL__FOLDERS_EMPTY) {
+        if (zkl__list_user(ev->reply, ev->index) != ZKL__USER_NONE) {
+            ask_whose_folders(c, ev, out);
+            return;
+        }
+        c->folders = ZKL__FOLDERS_UNSEEN; /* they went while we looked */
     }
     const char *blocker = zkl__list_blocker(c, ev->reply, ev->index);
     if (blocker) {
@@ -640,15 +647,16 @@ static void on_read(struct zkl__contender *c, const struct zkl__contender_event 
 
 static void say_empty(const struct zkl__contender *c)
 {
-    zkl__core_warn(c->core, c,
-                   "the path has the folders of a semaphore, locks and leases, with nobody who lives in them and no "
-                   "limit: it is a lock");
+    zkl__core_warn(
+        c->core, c,
+        "the path has the folders of a semaphore or a partition, with nobody who lives in them and no limit: "
+        "it is a lock");
 }
 
 /* A limit, or somebody who lives: then it is a semaphore. What stands there with no session, or may not be looked at, is anybody's, and
  * would deny the lock for ever. One is looked at in each folder, the last to come: a lock beside a semaphore is a mistake to be told of,
  * and endangers neither. */
-static bool shows_semaphore(const struct zkl__contender *c, const struct zkl__reply *reply)
+static bool shows_use(const struct zkl__contender *c, const struct zkl__reply *reply)
 {
     if (c->folders == ZKL__FOLDERS_LIMIT) {
         return reply->rc == ZKL__RC_OK && zkl__limit_parse(reply->data, reply->size) > 0;
@@ -660,11 +668,11 @@ static bool shows_semaphore(const struct zkl__contender *c, const struct zkl__re
 /* Whoever is the last in a folder is looked at; nobody there, or no memory: the next folder. */
 static void look_at_last(struct zkl__contender *c, const struct zkl__reply *reply)
 {
-    char name[sizeof "leases/" + ZKL__NAME_LONGEST];
+    char name[sizeof "members/" + ZKL__NAME_LONGEST];
     bool locks = c->folders == ZKL__FOLDERS_LOCKS, listed = locks || c->folders == ZKL__FOLDERS_LEASES;
     const char *last = listed && reply->rc == ZKL__RC_OK ? zkl__list_last(reply) : NULL;
     if (last) {
-        strcpy(name, locks ? "locks/" : "leases/");
+        strcpy(name, c->partition ? (locks ? "members/" : "pieces/") : (locks ? "locks/" : "leases/"));
         strcat(name, last);
     }
     bool nobody = listed && !(last && zkl__contender_watch(c, name));
@@ -683,9 +691,10 @@ static void on_folders(struct zkl__contender *c, const struct zkl__contender_eve
         zkl__contender_fail_by_reply(c, ev, out);
         return;
     }
-    if (shows_semaphore(c, reply)) {
+    if (shows_use(c, reply)) {
         zkl__contender_fail(c, ev, out, ZKL_ECONFLICT, reply->zk_code,
-                            "the path is in use as a semaphore, with locks and leases below");
+                            c->partition ? "the path is in use as a partition, with members and pieces below"
+                                         : "the path is in use as a semaphore, with locks and leases below");
         return;
     }
     look_at_last(c, reply);

@@ -261,11 +261,11 @@ static void look_at_folders(struct zkl__contender *c, struct zkl__contender_acti
     if (c->under_way & UNDER_WAY(ZKL__ROLE_FOLDERS)) {
         return;
     }
+    const char *first = c->partition ? "members" : "locks", *second = c->partition ? "pieces" : "leases";
     if (c->folders == ZKL__FOLDERS_LIMIT) {
         zkl__ask(c, out, ZKL__ROLE_FOLDERS, (struct zkl__op){.kind = ZKL__OP_GET, .dir = c->config.path});
     } else if (c->folders == ZKL__FOLDERS_LOCKS || c->folders == ZKL__FOLDERS_LEASES) {
-        zkl__ask_node(c, out, ZKL__ROLE_FOLDERS, ZKL__OP_CHILDREN,
-                      c->folders == ZKL__FOLDERS_LOCKS ? "locks" : "leases");
+        zkl__ask_node(c, out, ZKL__ROLE_FOLDERS, ZKL__OP_CHILDREN, c->folders == ZKL__FOLDERS_LOCKS ? first : second);
     } else {
         zkl__ask_node(c, out, ZKL__ROLE_FOLDERS, ZKL__OP_EXISTS, zkl__contender_watched(c));
     }

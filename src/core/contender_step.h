@@ -27,7 +27,7 @@ enum zkl__role {
     ZKL__ROLES
 };
 
-/* Whether the path is a semaphore's: asked only where the list shows both of its folders. Folders alone say nothing: anybody
+/* Whether the path is a semaphore's or a partition's: asked only where the list shows both of its folders. Folders alone say nothing: anybody
  * can leave two empty znodes behind, which would deny the lock for ever. */
 enum zkl__folders {
     ZKL__FOLDERS_UNSEEN,
@@ -36,7 +36,7 @@ enum zkl__folders {
     ZKL__FOLDERS_WAITER, /* and lives with a session? */
     ZKL__FOLDERS_LEASES, /* in the other? */
     ZKL__FOLDERS_LEASE,
-    ZKL__FOLDERS_EMPTY   /* no: they do not matter */
+    ZKL__FOLDERS_EMPTY /* no: they do not matter */
 };
 
 enum zkl__contender_event_kind {
@@ -141,6 +141,7 @@ struct zkl__contender {
     bool proved; /* the check that a grant may need was sent */
     enum zkl__sight sight;
     enum zkl__folders folders;
+    bool partition; /* the folders are a partition's */
     bool changed;   /* the queue, while a list of it was under way that watches it */
     bool armed;     /* the watch is set: on the blocker, or on the queue's children if it may not be read */
     bool own_armed; /* that on our own node is, too */

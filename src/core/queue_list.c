@@ -59,17 +59,17 @@ static void sort(struct zkl__list_entry *entries, size_t count)
     }
 }
 
-static bool has_folders(const struct zkl__reply *list)
+static enum zkl__list_user user_of(const struct zkl__reply *list)
 {
-    bool locks = false, leases = false;
+    static const char *const folders[] = {"locks", "leases", "members", "pieces"};
+    unsigned seen = 0;
     for (size_t i = 0; i < list->child_count; i++) {
         const char *name = list->children[i];
-        if (name[0] == 'l') {
-            locks = locks || strcmp(name, "locks") == 0;
-            leases = leases || strcmp(name, "leases") == 0;
+        for (int j = 0; (name[0] == 'l' || name[0] == 'm' || name[0] == 'p') && j < 4; j++) {
+            seen |= strcmp(name, folders[j]) == 0 ? 1u << j : 0;
         }
     }
-    return locks && leases;
+    return (seen & 3) == 3 ? ZKL__USER_SEMAPHORE : (seen & 12) == 12 ? ZKL__USER_PARTITION : ZKL__USER_NONE;
 }
 
 struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct zkl__reply *list, int32_t base)
@@ -80,7 +80,7 @@ struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct z
         return NULL;
     }
     index->base = base;
-    index->semaphore = has_folders(list);
+    index->user = user_of(list);
     index->count = 0;
     for (size_t i = 0; i < list->child_count; i++) {
         struct zkl__name name = zkl__name_parse(list->children[i]);
@@ -134,9 +134,9 @@ bool zkl__list_has(const struct zkl__reply *list, const struct zkl__list_index *
     return false;
 }
 
-bool zkl__list_semaphore(const struct zkl__reply *list, const struct zkl__list_index *index)
+enum zkl__list_user zkl__list_user(const struct zkl__reply *list, const struct zkl__list_index *index)
 {
-    return index ? index->semaphore : has_folders(list);
+    return index ? index->user : user_of(list);
 }
 
 const char *zkl__list_last(const struct zkl__reply *list)

@@ -5,10 +5,12 @@
 #include "contender_step.h"
 #include "queue_order.h"
 
+enum zkl__list_user { ZKL__USER_NONE, ZKL__USER_SEMAPHORE, ZKL__USER_PARTITION };
+
 /* The contenders of a list in the order of their places: for who reads it many times. */
 struct zkl__list_index {
     int32_t base;
-    bool semaphore; /* see zkl__list_semaphore */
+    enum zkl__list_user user; /* see zkl__list_user */
     size_t count;
     struct zkl__list_entry {
         const char *name;
@@ -22,8 +24,9 @@ struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct z
 /* Below, index may be NULL. */
 bool zkl__list_has(const struct zkl__reply *list, const struct zkl__list_index *index, const char *name);
 
-/* Has the directory the two folders of a semaphore's (Curator's InterProcessSemaphoreV2), "locks" and "leases"? */
-bool zkl__list_semaphore(const struct zkl__reply *list, const struct zkl__list_index *index);
+/* Has the directory the two folders of a semaphore's (Curator's InterProcessSemaphoreV2), "locks" and "leases"? Or those of a
+ * partition's, "members" and "pieces"? */
+enum zkl__list_user zkl__list_user(const struct zkl__reply *list, const struct zkl__list_index *index);
 
 /* The contender, or lease, with the highest number; NULL: there is none. */
 const char *zkl__list_last(const struct zkl__reply *list);

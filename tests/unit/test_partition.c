@@ -376,6 +376,26 @@ static void test_strays_are_no_members(void)
     check_history();
 }
 
+/* Who wants the lock at a partition's path is told so, while a member lives. */
+static void test_a_partition_is_no_lock(void)
+{
+    zkl_error err = {.text = ""};
+    begin_history();
+    zkl_session *session = kit_open(NULL);
+    zkl_lock *lock = kit_lock(session, PATH, NULL);
+    hire(0, 2, 0, NULL);
+    CU_ASSERT(EVENTUALLY(owned_by(0) == 2));
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, &err), ZKL_ECONFLICT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "in use as a partition"));
+    CU_ASSERT_EQUAL(owned_by(0), 2);
+    fire(0);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    kit_close(session);
+    check_history();
+}
+
 /* Somebody else holds a piece by hand: it is assigned when he lets it go. */
 static void test_a_piece_that_is_held(void)
 {
@@ -516,5 +536,5 @@ static void test_dispatch(void)
 
 TESTS("partition", T(test_alone), T(test_bad_arguments), T(test_join_and_leave), T(test_five_of_ten_die),
       T(test_the_end_of_the_lease), T(test_short_breaks), T(test_removed_member), T(test_strays_are_no_members),
-      T(test_a_piece_that_is_held), T(test_close_without_stop), T(test_no_memory),
+      T(test_a_partition_is_no_lock), T(test_a_piece_that_is_held), T(test_close_without_stop), T(test_no_memory),
       T(test_stop_and_free_from_a_callback), T(test_dispatch))
