@@ -97,6 +97,9 @@ static void inform_observers(struct sim *s, int master, int position)
 
 static void apply(struct sim *s, int server, int position)
 {
+    if (s->plan->batches && sim_server_reads_first(s, server, &s->log[position])) {
+        sim_server_ends_batch(s, server);
+    }
     s->servers[server].applied = position + 1;
     if (s->leader != server) {
         inform_observers(s, server, position);
@@ -158,6 +161,9 @@ static void try_commit(struct sim *s)
         tell_followers(s, SIM_MSG_COMMIT, position);
         apply(s, s->leader, position);
         answer_syncs(s); /* as Leader.tryToCommit: or a write overtakes the sync before it */
+    }
+    if (s->plan->batches && s->leader >= 0) {
+        sim_server_ends_batch(s, s->leader);
     }
 }
 
@@ -497,6 +503,47 @@ void sim_follower_answers(struct sim *s, int server)
     sim_to_leader(s, server, message);
 }
 
+static void take_commit(struct sim *s, int server, int position)
+{
+    struct sim_server *it = &s->servers[server];
+    if (sim_observes(s, server) && it->logged <= position) {
+        it->logged = position + 1; /* INFORM brings the transaction along */
+    }
+    if (position >= it->applied) {
+        assert(position == it->applied && position < it->logged);
+        apply(s, server, position);
+    }
+}
+
+static void take_proposal(struct sim *s, int server, int position)
+{
+    struct sim_server *it = &s->servers[server];
+    if (it->logged <= position) { /* who joins again may have it, and has said so */
+        it->logged = position + 1;
+    }
+    ack(s, server);
+}
+
+static bool is_of_batch(const struct sim *s, const struct sim_channel *channel)
+{
+    const struct sim_message *message = channel->head;
+    return message && (message->kind == SIM_MSG_COMMIT || message->kind == SIM_MSG_PROPOSAL) &&
+           channel->held_until <= sim_now(s) && message->due <= sim_now(s) + 4 * s->plan->delay;
+}
+
+/* CommitProcessor.run: as many committed transactions as have come, then the reads that wait behind
+ * one of them. Another thread takes proposals meanwhile. */
+static void take_batch(struct sim *s, int server)
+{
+    struct sim_channel *channel = &s->servers[server].from_leader;
+    while (is_of_batch(s, channel)) {
+        struct sim_message *message = sim_channel_pop(s, channel, SLOT_FROM_LEADER + server);
+        (message->kind == SIM_MSG_COMMIT ? take_commit : take_proposal)(s, server, message->position);
+        sim_message_free(s, message);
+    }
+    sim_server_ends_batch(s, server);
+}
+
 void sim_follower_hears(struct sim *s, int server)
 {
     struct sim_server *follower = &s->servers[server];
@@ -530,18 +577,12 @@ void sim_follower_hears(struct sim *s, int server)
         sim_say(s, "server", "%d follows %d", server, sim_master_of(s, server));
         break;
     case SIM_MSG_PROPOSAL:
-        if (follower->logged <= message->position) { /* who joins again may have it, and has said so */
-            follower->logged = message->position + 1;
-        }
-        ack(s, server);
+        take_proposal(s, server, message->position);
         break;
     case SIM_MSG_COMMIT:
-        if (sim_observes(s, server) && follower->logged <= message->position) {
-            follower->logged = message->position + 1; /* INFORM brings the transaction along */
-        }
-        if (message->position >= follower->applied) {
-            assert(message->position == follower->applied && message->position < follower->logged);
-            apply(s, server, message->position);
+        take_commit(s, server, message->position);
+        if (s->plan->batches) {
+            take_batch(s, server);
         }
         break;
     case SIM_MSG_ASK:

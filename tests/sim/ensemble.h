@@ -27,7 +27,11 @@
  *
  * CLIENT CONNECTIONS. Two ordered channels each. Reads are answered from the applied prefix of the server connected to;
  * writes go through the leader; the answers of one session come in order, so a read waits behind the session's own pending
- * writes (CommitProcessor). `sync` behind a follower goes to the leader, which answers it at once when nothing is proposed
+ * writes (CommitProcessor). In some plans a server applies all transactions that have come before it
+ * answers such reads (CommitProcessor.run: the queue of commits is emptied first, then the sessions'
+ * queues, up to the next write of the same session). A list sent together with a create is then newer
+ * than the create, and what happened in between was told before it. `sync` behind a follower goes to
+ * the leader, which answers it at once when nothing is proposed
  * and not committed, else after that (Leader.processSync): it is no quorum operation. On the leader `sync` is a read (matchSyncs
  * false). A write of a session that is closing answers SESSIONEXPIRED; one that arrives through a server that the
  * session has left is refused (SESSIONMOVED) and its connection closed (FinalRequestProcessor).

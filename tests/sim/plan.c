@@ -284,6 +284,7 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed)
     roll_access(plan, dice_mix(seed + 0xacce55));
     roll_forger(plan, seed);
     plan->bounds = dice_mix(seed + 0xb0d5) % 8 == 0;
+    plan->batches = dice_mix(seed + 0xba7c4) % 8 == 0;
     plan->skew = dice_mix(seed + 0x5e3) % 4 == 0 ? 3 * SIM_SECOND : 0;
     plan->heal = plan->fault_count ? plan->timeout * 4 : 0;
 }

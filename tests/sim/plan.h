@@ -113,6 +113,7 @@ struct sim_plan {
     int servers, clients, paths;
     int observers; /* so many of the servers, the last ones */
     bool masters;  /* they follow followers */
+    bool batches;  /* a server applies several transactions before it answers the reads that wait behind a write */
     int64_t tick, timeout, pause; /* pause: what the clients believe of the leader */
     int64_t ppm[6];               /* drift of each client's clock */
     enum sim_scheduler scheduler;

@@ -286,7 +286,25 @@ void sim_server_answer(struct sim *s, int server, const struct sim_txn *txn)
         reply(s, index, conn->pending->id, txn->rc, txn->zk_code, txn->node, txn->parts);
     }
     pop_pending(s, conn);
-    answer_reads(s, index);
+    if (!s->plan->batches) {
+        answer_reads(s, index);
+    }
+}
+
+void sim_server_ends_batch(struct sim *s, int server)
+{
+    for (int i = 0; i < SIM_CONNS; i++) {
+        if (s->conns[i].used && s->conns[i].server_open && s->conns[i].server == server) {
+            answer_reads(s, i);
+        }
+    }
+}
+
+bool sim_server_reads_first(const struct sim *s, int server, const struct sim_txn *txn)
+{
+    const struct sim_conn *conn = txn->conn < 0 ? NULL : &s->conns[txn->conn];
+    return conn && conn->server == server && conn->serial == txn->conn_serial && conn->pending &&
+           conn->pending->answered;
 }
 
 void sim_server_answer_sync(struct sim *s, int server, int index, uint32_t serial, uint64_t id)

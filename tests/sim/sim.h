@@ -185,6 +185,10 @@ void sim_server_validated(struct sim *s, int conn, uint32_t serial, int session)
 void sim_server_drop_session(struct sim *s, int server, int session);
 int64_t sim_server_zxid(const struct sim *s, int server);
 void sim_server_send(struct sim *s, int conn, struct sim_message *message);
+/* A batch of transactions is applied: what its sessions read behind their own writes. */
+void sim_server_ends_batch(struct sim *s, int server);
+/* This transaction's session reads before it, and has not been answered: the batch ends here. */
+bool sim_server_reads_first(const struct sim *s, int server, const struct sim_txn *txn);
 
 /* --- watch.c: what server.c needs of it ----------------------------------------------------------------------------- */
 

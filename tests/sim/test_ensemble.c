@@ -143,6 +143,58 @@ static void test_a_list_behind_a_create_shows_it(void)
     CU_ASSERT_EQUAL(reply(me, 2)->child_count, 1);
 }
 
+static int elsewhere(int server)
+{
+    int client = 0;
+    while (server_of(client) == server) {
+        client++;
+    }
+    return client;
+}
+
+/* A follower lags. One of its clients makes a znode or two and lists after each; then somebody else
+ * makes one elsewhere. What the lists show. */
+static void lag(bool batches, int makes, size_t *shown)
+{
+    static const char *const names[] = {"a", "b"};
+    begin(3, 4);
+    plan.batches = batches;
+    int me = behind_follower(), server = server_of(me), other = elsewhere(server);
+    sim_channel_hold(s, &s->servers[server].from_leader, SLOT_FROM_LEADER + server, 500 * SIM_MS);
+    for (int i = 0; i < makes; i++) {
+        make(me, 2 * (uint64_t)i + 1, names[i], ZKL__EPHEMERAL);
+        list(me, 2 * (uint64_t)i + 2);
+    }
+    run_for(50);
+    make(other, 9, "c", ZKL__EPHEMERAL);
+    run_for(50);
+    RC(other, 9, ZKL__RC_OK);
+    CU_ASSERT_PTR_NULL(reply(me, 1));
+    run_for(1000);
+    for (int i = 0; i < makes; i++) {
+        RC(me, 2 * (uint64_t)i + 1, ZKL__RC_OK);
+        RC(me, 2 * (uint64_t)i + 2, ZKL__RC_OK);
+        shown[i] = reply(me, 2 * (uint64_t)i + 2)->child_count;
+    }
+}
+
+static void test_a_read_behind_a_write_may_be_newer(void)
+{
+    size_t shown[2];
+    lag(false, 1, shown);
+    CU_ASSERT_EQUAL(shown[0], 1);
+    lag(true, 1, shown);
+    CU_ASSERT_EQUAL(shown[0], 2);
+}
+
+static void test_a_read_never_sees_the_next_write(void)
+{
+    size_t shown[2];
+    lag(true, 2, shown);
+    CU_ASSERT_EQUAL(shown[0], 1);
+    CU_ASSERT_EQUAL(shown[1], 3);
+}
+
 static void test_errors(void)
 {
     begin(3, 1);
@@ -397,7 +449,8 @@ static void test_a_new_leader_gives_sessions_their_whole_timeout(void)
     CU_ASSERT(s->sessions[session].deadline > killed + plan.timeout);
 }
 
-TESTS("sim ensemble", T(test_a_list_behind_a_create_shows_it), T(test_errors), T(test_a_multi_is_all_or_nothing),
+TESTS("sim ensemble", T(test_a_list_behind_a_create_shows_it), T(test_a_read_behind_a_write_may_be_newer),
+      T(test_a_read_never_sees_the_next_write), T(test_errors), T(test_a_multi_is_all_or_nothing),
       T(test_the_counter_sticks), T(test_the_counter_wraps_for_those_behind), T(test_expiry_is_learnt_on_reconnect),
       T(test_a_session_never_expires_early), T(test_touches_ride_on_pings_only), T(test_a_stale_follower_serves_reads),
       T(test_writes_through_a_left_server_are_refused), T(test_nobody_reconnects_into_the_past),
