@@ -79,6 +79,8 @@ bool cli_line(FILE *out, enum cli_long too_long, const char *format, ...) __attr
 
 /* Cuts a text to so many columns, between characters. */
 void cli_cut(char *text, size_t columns);
+/* Columns that a terminal needs for the text. */
+size_t cli_width(const char *text);
 /* Width of the terminal that fd is; 80 when it is none. */
 int cli_columns(int fd);
 

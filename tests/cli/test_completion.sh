@@ -55,6 +55,9 @@ run --report au|auth
 run --report = au|auth
 run --auth-file au|auth
 hold --for ''|
+watch --rep|--replay
+watch --replay au|auth
+watch --speed ''|
 run back|
 run backup --sh|
 ls backup --js|

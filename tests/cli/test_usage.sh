@@ -24,6 +24,17 @@ done <<'TABLE'
 125|relase x|did you mean 'release'
 125|ls backup --json|options come before LOCK; a lock of that name is /locks/--json
 125|watch backup -q|options come before LOCK
+125|watch|which lock
+125|watch --record /nonexistent/file x|--record /nonexistent/file: No such file
+125|watch --record f --replay f|--record and --replay exclude each other
+125|watch --speed 3 x|--speed goes with --replay only
+125|watch --replay f --speed 0|not a number from 1 to 1000000
+125|watch --replay f --speed fast|not a number from 1 to 1000000
+125|watch --span 100ms x|'100ms' is less than a second
+125|watch --span long x|'long' is no duration
+125|watch --replay /nonexistent/file|/nonexistent/file: No such file
+125|watch --replay /dev/null|/dev/null: no record; 'zklock watch --record
+125|watch --replay /etc/passwd|/etc/passwd: no record
 125|check -- --is-me|options come before LOCK
 125|run -- -n x|options come before LOCK
 125|run|which lock
