@@ -43,8 +43,8 @@ struct cli_command {
     const struct poptOption *options;
 };
 
-extern const struct cli_command cmd_run, cmd_elect, cmd_once, cmd_hold, cmd_check, cmd_ls, cmd_watch, cmd_release,
-    cmd_doctor, cmd_sandbox, cmd_bench, cmd_completion;
+extern const struct cli_command cmd_run, cmd_elect, cmd_once, cmd_hold, cmd_check, cmd_ls, cmd_watch, cmd_revoke,
+    cmd_release, cmd_doctor, cmd_sandbox, cmd_bench, cmd_completion;
 
 /* The commands in the order of help; ends with NULL. */
 extern const struct cli_command *const cli_commands[];

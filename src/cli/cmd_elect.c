@@ -224,7 +224,7 @@ static int next(struct runner *runner, int code)
     struct elect *elect = (struct elect *)runner;
     const struct job *job = &runner->job;
     bool left = !runner->contend.signal && runner->contend.result == ZKL_ECANCELED; /* the queue, unhealthy */
-    bool again = job->lost || job->unhealthy || left;
+    bool again = job->lost || job->stop == JOB_UNHEALTHY || left;
     bool ends = !left && (elect->once || job->told || job->unkept || (!again && !(job->ran && failed(job))));
     if (!ends) {
         code = again ? CLI_GO_ON : pause_and_stand_again(elect, code);

@@ -1,10 +1,10 @@
 /* cmd_release.c - an operator removes a holder that is stuck. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "chosen.h"
 #include "contend.h"
 #include "options.h"
 #include "queues.h"
@@ -19,18 +19,13 @@ static const struct poptOption options[] = {
 };
 
 struct release {
-    struct cli *cli;
-    const char *name; /* LOCK as it was typed */
+    struct chosen chosen;
     bool force, yes;
-    int64_t token; /* 0: whoever holds */
-    char path[ZKL_PATH_MAX + 16];
-    zkl_queue *queue;
 };
 
 static bool take(void *into, int option, const char *value)
 {
     struct release *release = into;
-    char *end;
     switch (option) {
     case OPTION_FORCE:
         release->force = true;
@@ -39,48 +34,8 @@ static bool take(void *into, int option, const char *value)
         release->yes = true;
         return true;
     default:
-        release->token = strtoll(value, &end, 10);
-        if (release->token <= 0 || *end) {
-            cli_error("--token: '%s' is none; 'zklock ls' shows them", value);
-        }
-        return release->token > 0 && !*end;
+        return chosen_take_token(&release->chosen, value);
     }
-}
-
-/* Index of the only one that is meant; the queue's count when there is none, SIZE_MAX when there are several. */
-static size_t choose(const struct release *release)
-{
-    const zkl_queue *queue = release->queue;
-    size_t chosen = queue->count;
-    for (size_t i = 0; i < queue->count; i++) {
-        bool meant = release->token ? queue->entries[i].token == release->token : queue->entries[i].holds;
-        if (meant && chosen < queue->count) {
-            return SIZE_MAX;
-        }
-        chosen = meant ? i : chosen;
-    }
-    return chosen;
-}
-
-static void show(const struct release *release, size_t index)
-{
-    const zkl_queue_entry *entry = &release->queue->entries[index];
-    char age[32];
-    char who[256];
-    char session[32];
-    queues_session(entry, session, sizeof session);
-    queues_age(queues_age_ms(entry), age, sizeof age);
-    queues_who(entry, who, sizeof who);
-    const char *what = entry->holds ? "holds" : entry->forged ? "stray" : "waits";
-    cli_line(stderr, CLI_FOLD, "%s", release->path);
-    if (entry->readable) {
-        cli_line(stderr, CLI_FOLD, "  who      %s, %s for %s", who, what, age);
-        cli_line(stderr, CLI_FOLD, "  session  %s", session);
-        cli_line(stderr, CLI_FOLD, "  token    %" PRId64, entry->token);
-    } else {
-        cli_line(stderr, CLI_FOLD, "  who      (not readable), %s", what);
-    }
-    cli_line(stderr, CLI_FOLD, "  znode    %s", entry->name);
 }
 
 /* No terminal, no answer: that must have been said with --yes. */
@@ -97,83 +52,50 @@ static bool ask_user(void)
     return said && (strcasecmp(answer, "y\n") == 0 || strcasecmp(answer, "yes\n") == 0);
 }
 
-static int remove_one(const struct release *release, zkl_session *session, size_t index)
+static int remove_it(const struct chosen *chosen, zkl_session *session)
 {
-    const zkl_queue_entry *entry = &release->queue->entries[index];
+    const zkl_queue_entry *entry = chosen->entry;
     zkl_error error;
-    int result = zkl_queue_remove(session, release->path, entry->name, entry->token, QUEUES_LIST_MS, &error);
+    int result = zkl_queue_remove(session, chosen->path, entry->name, entry->token, QUEUES_LIST_MS, &error);
     if (result == ZKL_ENOTHELD) {
-        cli_note(release->cli, "\"%s\": it has gone by itself meanwhile", release->name);
+        cli_note(chosen->cli, "\"%s\": it has gone by itself meanwhile", chosen->name);
         return EXIT_NOBODY;
     }
     if (result != ZKL_OK) {
-        return queues_complain(release->path, result, &error);
+        return queues_complain(chosen->path, result, &error);
     }
-    if (release->cli->json) {
+    if (chosen->cli->json) {
+        json_t *contender = queues_entry_json(chosen->queue, (size_t)(entry - chosen->queue->entries));
         json_t *removed = json_pack("{s:i, s:s, s:s, s:o}", "v", QUEUES_VERSION, "event", "removed", "path",
-                                    release->path, "contender", queues_entry_json(release->queue, index));
+                                    chosen->path, "contender", contender);
         return queues_print_json(removed) ? EXIT_DONE : EXIT_FAILED;
     }
-    cli_note(release->cli, "\"%s\": removed", release->name);
+    cli_note(chosen->cli, "\"%s\": removed", chosen->name);
     return EXIT_DONE;
 }
 
-/* The contender is in the list: show it, ask, remove it. */
+/* The contender is found: show it, ask, remove it. */
 static int consider(const struct release *release, zkl_session *session)
 {
-    size_t index = choose(release);
-    if (index == release->queue->count) {
-        cli_note(release->cli, release->token ? "\"%s\": no contender has this token" : "\"%s\": nobody holds it",
-                 release->name);
-        return EXIT_NOBODY;
-    }
-    if (index == SIZE_MAX) {
-        queues_print(stderr, release->path, release->queue);
-        cli_error("\"%s\" is held by several: say with --token which one to remove", release->name);
-        return EXIT_FAILED;
-    }
-    if (!release->yes || !release->cli->quiet) {
-        show(release, index);
+    if (!release->yes || !release->chosen.cli->quiet) {
+        chosen_show(&release->chosen);
     }
     if (!release->yes && !ask_user()) {
-        cli_note(release->cli, "nothing was removed");
+        cli_note(release->chosen.cli, "nothing was removed");
         return EXIT_NOBODY;
     }
-    return remove_one(release, session, index);
-}
-
-/* Of a semaphore a token may be a waiter's, too. */
-static int look_again(struct release *release, zkl_session *session, const char *path)
-{
-    size_t length = strlen(path);
-    if (!release->token || choose(release) < release->queue->count || strcmp(release->path + length, "/leases") != 0) {
-        return CLI_GO_ON;
-    }
-    zkl_queue_free(release->queue);
-    strcpy(release->path + length, "/locks");
-    return queues_list(&release->queue, session, release->path);
-}
-
-static int list_and_release(struct release *release, zkl_session *session, const char *path)
-{
-    int code = queues_list_holders(&release->queue, session, path, release->path, sizeof release->path);
-    if (code == CLI_GO_ON) {
-        code = look_again(release, session, path);
-    }
-    if (code == CLI_GO_ON) {
-        code = consider(release, session);
-        zkl_queue_free(release->queue);
-    }
-    return code;
+    return remove_it(&release->chosen, session);
 }
 
 static int connect_and_release(struct release *release)
 {
     zkl_session *session;
-    char *path = cli_lock_path(release->name);
-    int code = path ? cli_connect(release->cli, QUEUES_LIST_MS, &session) : EXIT_FAILED;
+    char *path = cli_lock_path(release->chosen.name);
+    int code = path ? cli_connect(release->chosen.cli, QUEUES_LIST_MS, &session) : EXIT_FAILED;
     if (code == CLI_GO_ON) {
-        code = list_and_release(release, session, path);
+        code = chosen_find(&release->chosen, session, path);
+        code = code == CLI_GO_ON ? consider(release, session) : code;
+        chosen_free(&release->chosen);
         zkl_session_close(session, QUEUES_LIST_MS);
     }
     free(path);
@@ -182,7 +104,7 @@ static int connect_and_release(struct release *release)
 
 static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
 {
-    struct release release = {.cli = cli};
+    struct release release = {.chosen = {.cli = cli, .verb = "remove"}};
     int count;
     const char **words;
     int code = cli_parse(cli, self, argc, argv, take, &release, &count, &words);
@@ -199,7 +121,7 @@ static int run(struct cli *cli, const struct cli_command *self, int argc, const 
     if (!release.yes && !isatty(STDIN_FILENO)) {
         return cli_usage("release", "release: standard input is no terminal to ask on; --yes does without");
     }
-    release.name = words[0];
+    release.chosen.name = words[0];
     return connect_and_release(&release);
 }
 

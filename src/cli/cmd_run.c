@@ -3,11 +3,14 @@
 
 #include "runner.h"
 
+enum { OPTION_REVOCABLE = RUNNER_FIRST_OWN };
+
 static const struct poptOption options[] = {
     OPTIONS_RUNNER,
     OPTION_FLAG("shared", 'r', 'r', "as one of many readers: only those without -r are kept out"),
     OPTION_VALUE("slots", 'j', 'j', "as one of K at a time; all who use LOCK say the same K", "K"),
     OPTION_VALUE("and", 'a', 'a', "this LOCK too, all or none; may be said again", "LOCK"),
+    OPTION_FLAG("revocable", '\0', OPTION_REVOCABLE, "stop CMD and release when 'zklock revoke' asks for it"),
     OPTION_END,
 };
 
@@ -32,6 +35,10 @@ static bool take(void *into, int option, const char *value)
     if (taken) {
         return fine;
     }
+    if (option == OPTION_REVOCABLE) {
+        runner->contend.revocable = true;
+        return true;
+    }
     struct wish *wish = &runner->contend.wish;
     const struct wish_kind *kind = option == 'r' ? &wish_read : option == 'j' ? &wish_slot : &wish_several;
     if (wish->kind && wish->kind != kind) {
@@ -45,10 +52,19 @@ static bool take(void *into, int option, const char *value)
     return option == 'r' || cli_take_number("-j", value, 1, ZKL_PERMITS_MAX, &wish->limit);
 }
 
+static int check(struct runner *runner)
+{
+    if (runner->contend.revocable && runner->contend.wish.kind) {
+        return cli_usage("run", "run: --revocable goes with none of -r, -j and --and");
+    }
+    return CLI_GO_ON;
+}
+
 static int run_command(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
 {
     struct runner runner;
     runner_init(&runner, cli, self->name);
+    runner.taken = check;
     int code = runner_main(&runner, self, argc, argv, take, &runner);
     for (size_t i = 0; i < runner.contend.wish.more_count; i++) {
         free((char *)(uintptr_t)runner.contend.wish.more[i]);
@@ -73,7 +89,8 @@ const struct cli_command cmd_run = {
         "sent TERM, and KILL after the grace. LOCK is released when CMD and everything it started is gone. Nothing\n"
         "after LOCK is taken as an option of zklock. A LOCK is used with -j or without, not both.\n"
         "With --and it queues for all at once, so that those who name the same LOCKs in another order never wait for\n"
-        "each other; while one is missing, CMD does not run and the others are kept.\n\n"
+        "each other; while one is missing, CMD does not run and the others are kept.\n"
+        "With --revocable everybody who may write below LOCK can have CMD stopped, by 'zklock revoke LOCK'.\n\n"
         "CMD finds ZKLOCK_PATH, ZKLOCK_NODE, ZKLOCK_TOKEN (rises with every grant: let the resource refuse older\n"
         "ones) and ZKLOCK_SERVERS. TERM INT HUP QUIT USR1 USR2 CONT WINCH reach its whole process "
         "group.\n\n" CLI_EXIT_CODES,

@@ -42,6 +42,12 @@ static void on_decided(int code, const zkl_grant *grant, const zkl_error *error,
     }
 }
 
+static void on_revoked(zkl_lock *lock, void *payload)
+{
+    (void)lock;
+    ((struct contend *)payload)->revoked = true;
+}
+
 static int make_wish(struct contend *contend)
 {
     char who[512];
@@ -51,6 +57,7 @@ static int make_wish(struct contend *contend)
     wish->kind = wish->kind ? wish->kind : &wish_lock;
     wish->decided = on_decided;
     wish->payload = contend;
+    wish->revoke_fn = contend->revocable ? on_revoked : NULL;
     identity_own(&own);
     identity_format(&own, who, sizeof who);
     int result = wish_make(wish, contend->session, contend->path, contend->metadata ? contend->metadata : who, &error);
@@ -204,6 +211,7 @@ void contend_begin(struct contend *contend)
     contend->result = ZKL_OK;
     contend->grant = (zkl_grant){.token = 0};
     contend->node[0] = '\0';
+    contend->revoked = false;
 }
 
 int contend_pause(struct contend *contend, int64_t pause_ms)

@@ -24,6 +24,7 @@ struct contend {
     struct metrics metrics;
     struct health *health; /* a wait ends when it is not good, with result ZKL_ECANCELED; NULL: nobody checks */
     bool reloads;          /* HUP is no end of the wait */
+    bool revocable;        /* notices requests to give way */
     /* How it went. */
     int64_t begun_ms; /* CLOCK_MONOTONIC */
     zkl_session *session;
@@ -32,6 +33,7 @@ struct contend {
     zkl_grant grant;
     zkl_error error;
     int signal;                   /* that ended the wait; 0: none */
+    bool revoked;                 /* somebody asks us to give way */
     char node[ZKL_PATH_MAX + 64]; /* path of our znode, once granted */
 };
 

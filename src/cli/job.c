@@ -99,8 +99,9 @@ int job_fit(struct job *job, struct contend *contend)
 
 void job_begin(struct job *job)
 {
-    job->ran = job->lost = job->proved = job->unhealthy = job->told = job->over = job->wants_terminal = false;
+    job->ran = job->lost = job->proved = job->told = job->over = job->wants_terminal = false;
     job->lends_terminal = job->keeper_command.terminal;
+    job->stop = JOB_NOT_STOPPED;
     job->status = job->code = 0;
     job->group = 0;
     job->lease_end_ns = 0;
@@ -130,7 +131,9 @@ static int64_t refresh_lease(struct job *job)
 static void on_stopping(const struct job *job, enum keeper_cause cause)
 {
     int64_t left_ms = wish_remaining_ms(&job->contend->wish);
-    if (cause == KEEPER_BY_ORDER && job->unhealthy) {
+    if (cause == KEEPER_BY_ORDER && job->stop == JOB_REVOKED) {
+        cli_error("\"%s\": somebody asks to give way: stopping %s", job->contend->name, job->name);
+    } else if (cause == KEEPER_BY_ORDER && job->stop == JOB_UNHEALTHY) {
         cli_error("\"%s\": --health failed: stopping %s", job->contend->name, job->name);
     } else if (cause == KEEPER_BY_ORDER) {
         cli_error("\"%s\": %s ran for %.1f s (--max-run): stopping it", job->contend->name, job->name,
@@ -240,16 +243,23 @@ static void on_signals(struct job *job)
     }
 }
 
+static enum job_stop why_stop(const struct job *job, int64_t now_ms)
+{
+    return !contend_is_healthy(job->contend) ? JOB_UNHEALTHY
+           : job->contend->revoked           ? JOB_REVOKED
+           : now_ms >= job->stop_ms          ? JOB_TOO_LONG
+                                             : JOB_NOT_STOPPED;
+}
+
 static void on_time(struct job *job)
 {
     int64_t now = clock_ms(CLOCK_MONOTONIC);
     lend_terminal(job);
     metrics_look(&job->contend->metrics, job->contend->session);
-    if (!job->unhealthy && !contend_is_healthy(job->contend)) {
-        job->unhealthy = keeper_stop(&job->keeper);
-    }
-    if (now >= job->stop_ms && keeper_stop(&job->keeper)) {
-        job->stop_ms = NEVER;
+    if (job->stop == JOB_NOT_STOPPED) {
+        enum job_stop reason = why_stop(job, now);
+        bool stopped = reason != JOB_NOT_STOPPED && keeper_stop(&job->keeper);
+        job->stop = stopped ? reason : JOB_NOT_STOPPED; /* a keeper that is stopped is asked again */
     }
     if (now >= job->linger_ms) {
         job->linger_ms = NEVER;

@@ -8,6 +8,9 @@
 
 #define JOB_UNSET (-1)
 
+/* Why CMD was stopped by our order. */
+enum job_stop { JOB_NOT_STOPPED, JOB_TOO_LONG, JOB_UNHEALTHY, JOB_REVOKED };
+
 struct job {
     /* From the options. */
     const struct cli *cli;
@@ -22,13 +25,13 @@ struct job {
     void *owner;
     /* How it went. */
     bool ran;
+    enum job_stop stop;
     bool lost;
-    bool proved;    /* by before_release: the servers said, after CMD's end, that the lock was still ours */
-    bool unhealthy; /* CMD was stopped for the health of this host */
-    bool told;      /* TERM, INT or QUIT came for it, through us */
-    bool unkept;    /* the keeper is dead: nothing can be run any more */
-    int status;     /* CMD's wait status, if it ran */
-    int code;       /* exit code */
+    bool proved; /* by before_release: the servers said, after CMD's end, that the lock was still ours */
+    bool told;   /* TERM, INT or QUIT came for it, through us */
+    bool unkept; /* the keeper is dead: nothing can be run any more */
+    int status;  /* CMD's wait status, if it ran */
+    int code;    /* exit code */
     /* Its own. */
     struct contend *contend;
     struct keeper keeper;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 struct report {
-    const char *outcome; /* ran, done, busy, lost, unreachable, denied, signal, error */
+    const char *outcome; /* ran, revoked, done, busy, lost, unreachable, denied, signal, error */
     const char *lock;    /* as it was typed */
     const char *path;
     const char *node; /* NULL: never granted; then no token, no times of holding */

@@ -132,7 +132,7 @@ static const char *outcome(const struct runner *runner, int code)
         return "lost";
     }
     if (runner->job.ran) {
-        return "ran";
+        return runner->job.stop == JOB_REVOKED ? "revoked" : "ran";
     }
     if (runner->skipped) {
         return runner->skipped;

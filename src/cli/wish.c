@@ -56,6 +56,8 @@ static int lock_make(struct wish *wish, zkl_session *session, const char *path, 
     zkl_lock *lock;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.metadata = metadata;
+    options.revoke_fn = wish->revoke_fn;
+    options.revoke_payload = wish->payload;
     int result = zkl_lock_new(&lock, session, path, &options, error);
     wish->object = result == ZKL_OK ? lock : NULL;
     return result;

@@ -18,6 +18,7 @@ struct wish {
     size_t more_count;
     void *object; /* a zkl_lock, zkl_multilock, zkl_rwlock, zkl_semaphore or zkl_election; NULL: not made */
     wish_decided_fn decided;
+    zkl_lock_revoke_fn revoke_fn; /* of wish_lock: a request to give way; NULL: it does not listen */
     void *payload;
 };
 

@@ -55,6 +55,8 @@ run --report au|auth
 run --report = au|auth
 run --auth-file au|auth
 hold --for ''|
+revoke --to|--token
+run --rev|--revocable
 watch --rep|--replay
 watch --replay au|auth
 watch --speed ''|

@@ -51,7 +51,7 @@ while read -r line <&9; do
     case $line in
     *"hold "* | *"watch "* | *"sandbox -n"*) wanted='^(130|0)$' ;; # ended by Ctrl-C; of a pipe its reader
     *"check "*"||"*) wanted='^0$' ;;
-    *"check "* | *"release "*) wanted='^1$' ;; # nobody holds it
+    *"check "* | *"release "* | *"revoke "*) wanted='^1$' ;; # nobody holds it
     *) wanted='^0$' ;;
     esac
     matches "exit code of '$line' ($(head -c 300 "$work/seen"))" "$got" "$wanted"

@@ -58,6 +58,17 @@ done <<'TABLE'
 125|run -r -j 3 x true|exclude each other
 125|run -r --and y x true|exclude each other
 125|run --and y -j 3 x true|exclude each other
+125|run --revocable -r x true|--revocable goes with none of
+125|run -j 2 --revocable x true|--revocable goes with none of
+125|run --revocable --and y x true|--revocable goes with none of
+125|once --revocable --slot 1m x true|--revocable: unknown option
+125|revoke|which lock
+125|revoke x y|which lock
+125|revoke -w long x|'long' is no duration
+125|revoke --token none x|--token: 'none' is none
+125|revoke a/../b|'..' is not allowed
+125|revkoe x|did you mean 'revoke'
+122|revoke x|no answer from 127.0.0.1:1
 125|run --and x x true|'/locks/x' is named twice
 125|run -a y --and /locks/y x true|'/locks/y' is named twice
 125|run --and a/../b x true|'..' is not allowed

@@ -1,0 +1,158 @@
+/* cmd_revoke.c - an operator asks a holder to give way. */
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chosen.h"
+#include "clock.h"
+#include "contend.h"
+#include "options.h"
+#include "queues.h"
+
+#define LOOK_MS 200
+#define WAIT_MS 10000
+
+enum { OPTION_TOKEN = OPTION_FIRST_OWN };
+
+static const struct poptOption options[] = {
+    OPTION_VALUE("wait", 'w', 'w', "how long to wait for it to give way (10s)", "DUR"),
+    OPTION_VALUE("token", '\0', OPTION_TOKEN, "this one of several holders, as 'zklock ls' shows it", "TOKEN"),
+    OPTION_END,
+};
+
+struct revoke {
+    struct chosen chosen;
+    int64_t wait_ms;
+};
+
+static bool take(void *into, int option, const char *value)
+{
+    struct revoke *revoke = into;
+    return option == 'w' ? cli_take_duration("--wait", value, &revoke->wait_ms)
+                         : chosen_take_token(&revoke->chosen, value);
+}
+
+/* CLI_GO_ON when the request is written, or the exit code. */
+static int request(const struct chosen *chosen, zkl_session *session)
+{
+    zkl_error error;
+    int result = zkl_lock_revoke(session, chosen->path, chosen->entry->name, QUEUES_LIST_MS, &error);
+    if (result == ZKL_OK) {
+        return CLI_GO_ON;
+    }
+    if (result == ZKL_ENOTHELD) {
+        cli_note(chosen->cli, "\"%s\": it has gone by itself meanwhile", chosen->name);
+        return EXIT_NOBODY;
+    }
+    if (result == ZKL_EAUTH) {
+        cli_error("\"%s\": the holder accepts no request: it runs without --revocable, or its access list "
+                  "refuses us; stop it on its host, or remove it with 'zklock release --force'",
+                  chosen->name);
+        return EXIT_DENIED;
+    }
+    return queues_complain(chosen->path, result, &error);
+}
+
+/* Is the znode still there? CLI_GO_ON or an exit code. */
+static int look(const struct chosen *chosen, zkl_session *session, bool *there)
+{
+    zkl_queue *queue;
+    int code = queues_list(&queue, session, chosen->path);
+    *there = false;
+    if (code == CLI_GO_ON) {
+        for (size_t i = 0; i < queue->count; i++) {
+            *there = *there || strcmp(queue->entries[i].name, chosen->entry->name) == 0;
+        }
+        zkl_queue_free(queue);
+    }
+    return code;
+}
+
+static int tell(const struct revoke *revoke, bool gave_way, int64_t waited_ms)
+{
+    const struct chosen *chosen = &revoke->chosen;
+    if (!gave_way) {
+        cli_error("\"%s\": the holder did not give way within %.1f s; wait longer with -w, stop it on its host, or "
+                  "remove it with 'zklock release --force'",
+                  chosen->name, (double)waited_ms / 1000);
+    } else if (!chosen->cli->json) {
+        cli_note(chosen->cli, "\"%s\": the holder gave way after %.1f s", chosen->name, (double)waited_ms / 1000);
+    }
+    if (chosen->cli->json) {
+        json_t *contender = queues_entry_json(chosen->queue, (size_t)(chosen->entry - chosen->queue->entries));
+        json_t *told =
+            json_pack("{s:i, s:s, s:s, s:b, s:I, s:o}", "v", QUEUES_VERSION, "event", "revoked", "path", chosen->path,
+                      "gave_way", gave_way, "wait_ms", (json_int_t)waited_ms, "contender", contender);
+        if (!queues_print_json(told)) {
+            return EXIT_FAILED;
+        }
+    }
+    return gave_way ? EXIT_DONE : EXIT_NOT_GRANTED;
+}
+
+static int request_and_wait(const struct revoke *revoke, zkl_session *session)
+{
+    bool there = true;
+    if (!revoke->chosen.cli->quiet) {
+        chosen_show(&revoke->chosen);
+    }
+    int code = request(&revoke->chosen, session);
+    int64_t begin_ms = clock_ms(CLOCK_MONOTONIC), waited_ms = 0;
+    while (code == CLI_GO_ON) {
+        code = look(&revoke->chosen, session, &there);
+        waited_ms = clock_ms(CLOCK_MONOTONIC) - begin_ms;
+        if (code == CLI_GO_ON && (!there || waited_ms >= revoke->wait_ms)) {
+            return tell(revoke, !there, waited_ms);
+        }
+        int64_t left_ms = revoke->wait_ms - waited_ms;
+        poll(NULL, 0, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS);
+    }
+    return code;
+}
+
+static int connect_and_revoke(struct revoke *revoke)
+{
+    zkl_session *session;
+    char *path = cli_lock_path(revoke->chosen.name);
+    int code = path ? cli_connect(revoke->chosen.cli, QUEUES_LIST_MS, &session) : EXIT_FAILED;
+    if (code == CLI_GO_ON) {
+        code = chosen_find(&revoke->chosen, session, path);
+        code = code == CLI_GO_ON ? request_and_wait(revoke, session) : code;
+        chosen_free(&revoke->chosen);
+        zkl_session_close(session, QUEUES_LIST_MS);
+    }
+    free(path);
+    return code;
+}
+
+static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+{
+    struct revoke revoke = {.chosen = {.cli = cli, .verb = "ask"}, .wait_ms = WAIT_MS};
+    int count;
+    const char **words;
+    int code = cli_parse(cli, self, argc, argv, take, &revoke, &count, &words);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (count != 1) {
+        return cli_usage("revoke", "revoke: which lock? One, please");
+    }
+    revoke.chosen.name = words[0];
+    return connect_and_revoke(&revoke);
+}
+
+const struct cli_command cmd_revoke = {
+    .name = "revoke",
+    .run = run,
+    .arguments = "LOCK",
+    .summary = "ask the holder to give way",
+    .examples = "  zklock revoke backup               # shows whom, and waits for 10 s\n"
+                "  zklock revoke -w 5m backup\n",
+    .notes =
+        "The holder hears it when it was started with 'zklock run --revocable', or is a client that made its lock\n"
+        "revocable (Curator's makeRevocable). It stops its CMD and releases: nothing is taken away by force.\n"
+        "Exit codes: 0 it gave way; 1 nobody holds LOCK; 121 the holder accepts no request; 122 no ensemble\n"
+        "reached; 124 it did not give way in time; 125 usage or own failure.\n",
+    .options = options,
+};
