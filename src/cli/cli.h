@@ -43,8 +43,8 @@ struct cli_command {
     const struct poptOption *options;
 };
 
-extern const struct cli_command cmd_run, cmd_elect, cmd_once, cmd_hold, cmd_check, cmd_ls, cmd_watch, cmd_revoke,
-    cmd_release, cmd_doctor, cmd_sandbox, cmd_bench, cmd_completion;
+extern const struct cli_command cmd_run, cmd_elect, cmd_once, cmd_hold, cmd_check, cmd_ls, cmd_watch, cmd_explain,
+    cmd_revoke, cmd_release, cmd_doctor, cmd_sandbox, cmd_bench, cmd_completion;
 
 /* The commands in the order of help; ends with NULL. */
 extern const struct cli_command *const cli_commands[];
@@ -62,6 +62,8 @@ void cli_compare(struct cli_nearest *nearest, const char *candidate);
 
 /* Says "zklock: ..." on stderr. */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* What cli_error or cli_usage said last, without "zklock: ". */
+const char *cli_last_error(void);
 /* The same unless -q. */
 void cli_note(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same with -v only. */

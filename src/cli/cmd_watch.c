@@ -40,6 +40,7 @@ struct watch {
     zkl_session *session;
     int root;          /* of the paths, the one that is looked at */
     int64_t time_ms;   /* of this look */
+    int64_t looked_ms; /* of the last one that succeeded; 0: none did */
     int64_t offset_ms; /* from CLOCK_BOOTTIME: nobody who sets the clock makes the time go back */
     bool blind;
 };
@@ -97,7 +98,7 @@ static int show(struct watch *watch, const char *path, json_t *queue)
         result = view_look(&watch->view, path, watch->root, watch->time_ms, queue);
     }
     if (result == VIEW_CHANGED) {
-        record_queue(&watch->record, watch->time_ms, queue);
+        record_queue(&watch->record, watch->time_ms, watch->looked_ms, queue);
     }
     json_decref(queue);
     return result == VIEW_FAILED ? EXIT_FAILED : CLI_GO_ON;
@@ -140,6 +141,7 @@ static int look(struct watch *watch)
     watch->blind = code == EXIT_UNREACHABLE;
     if (code == CLI_GO_ON) {
         record_looked(&watch->record, watch->time_ms);
+        watch->looked_ms = watch->time_ms;
     }
     view_draw(&watch->view, watch->time_ms);
     return watch->blind ? CLI_GO_ON : code; /* that passes, and was said */

@@ -213,7 +213,11 @@ static void end_gap(struct history *history, int64_t time_ms)
 
 bool history_look(struct history *history, int64_t time_ms, json_t *queue)
 {
+    int64_t after_ms = number_of(queue, "after_ms"); /* a record has only the looks that showed a change */
     struct history_time now = {.at_ms = time_ms, .after_ms = history->looked_ms};
+    if (after_ms > now.after_ms && after_ms < time_ms && now.after_ms) {
+        now.after_ms = after_ms;
+    }
     json_t *contenders = json_object_get(queue, "contenders");
     json_t *contender, *names;
     size_t i;

@@ -37,10 +37,11 @@ static void put(struct record *record, json_t *object)
     free(text);
 }
 
-void record_queue(struct record *record, int64_t time_ms, json_t *queue)
+void record_queue(struct record *record, int64_t time_ms, int64_t after_ms, json_t *queue)
 {
     if (record->file) {
-        json_t *line = json_pack("{s:i, s:I}", "v", QUEUES_VERSION, "time_ms", (json_int_t)time_ms);
+        json_t *line = json_pack("{s:i, s:I, s:I}", "v", QUEUES_VERSION, "time_ms", (json_int_t)time_ms, "after_ms",
+                                 (json_int_t)after_ms);
         json_object_update_missing(line, queue);
         put(record, line);
         record->written_ms = time_ms;

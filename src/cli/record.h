@@ -22,8 +22,9 @@ struct record {
 /* Opens a new file, or goes on with a record that is there. A symbolic link is refused, and a file
  * that has something else in it. False after it was said why. */
 bool record_open(struct record *record, const char *file, int64_t time_ms);
-/* Adds a queue, which stays the caller's. */
-void record_queue(struct record *record, int64_t time_ms, json_t *queue);
+/* Adds a queue, which stays the caller's. after_ms: the look before, which showed none of the change;
+ * 0: there was none. */
+void record_queue(struct record *record, int64_t time_ms, int64_t after_ms, json_t *queue);
 /* Adds an event. */
 void record_event(struct record *record, int64_t time_ms, const char *event);
 /* Adds "looked" when the last line is old. */

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "cli.h"
+#include "identity.h"
 #include "newfile.h"
 
 #define REPORT_VERSION 1
@@ -34,6 +35,20 @@ static json_t *child(const struct report *report)
                      number(report->ran && killed, WTERMSIG(report->status)));
 }
 
+static void add_circumstances(json_t *object, const struct report *report)
+{
+    char who[512];
+    struct identity own;
+    bool granted = report->node != NULL;
+    identity_own(&own);
+    identity_format(&own, who, sizeof who);
+    json_object_set_new(object, "who", json_string(who));
+    json_object_set_new(object, "queued_at_ms", number(true, report->queued_at_ms));
+    json_object_set_new(object, "granted_at_ms", number(granted, report->granted_at_ms));
+    json_object_set_new(object, "ended_at_ms", number(granted, report->ended_at_ms));
+    json_object_set_new(object, "reason", report->reason ? json_string(report->reason) : json_null());
+}
+
 bool report_write(const struct report *report, const char *file)
 {
     bool granted = report->node != NULL;
@@ -42,6 +57,7 @@ bool report_write(const struct report *report, const char *file)
                   report->outcome, "exit_code", report->exit_code, "lock", report->lock, "path", report->path, "node",
                   report->node, "token", number(granted, report->token), "child", child(report), "wait_ms",
                   (json_int_t)report->wait_ms, "held_ms", number(granted, report->held_ms));
+    add_circumstances(object, report);
     char *text = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
     char *line = NULL;
     bool made = text && asprintf(&line, "%s\n", text) > 0;

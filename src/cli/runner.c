@@ -149,8 +149,14 @@ static const char *outcome(const struct runner *runner, int code)
 static int report(const struct runner *runner, int code)
 {
     const struct contend *contend = &runner->contend;
+    int64_t offset_ms = clock_ms(CLOCK_REALTIME) - clock_ms(CLOCK_MONOTONIC);
+    bool well = runner->job.ran && !runner->job.lost && !runner->job.unkept;
     struct report report = {
         .outcome = outcome(runner, code),
+        .reason = well || !*cli_last_error() ? NULL : cli_last_error(),
+        .queued_at_ms = offset_ms + contend->begun_ms,
+        .granted_at_ms = offset_ms + runner->granted_ms,
+        .ended_at_ms = offset_ms + runner->ended_ms,
         .lock = contend->name,
         .path = contend->path,
         .node = runner->granted_ms ? contend->node : NULL,

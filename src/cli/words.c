@@ -1,6 +1,7 @@
 /* words.c - messages, and what a word the user typed means. */
 #include "cli.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,19 +9,34 @@
 
 #include <zklock/types.h>
 
+#define MESSAGE_MAX 2048
+
+static pthread_mutex_t last_mutex = PTHREAD_MUTEX_INITIALIZER; /* the HTTP server has threads */
+static char last_error[MESSAGE_MAX];
+
 /* One write per message: lines of several processes on one terminal stay whole. */
-__attribute__((format(printf, 1, 0))) static void say(const char *format, va_list arguments)
+__attribute__((format(printf, 2, 0))) static void say(bool error, const char *format, va_list arguments)
 {
-    char line[2048];
+    char line[MESSAGE_MAX];
     int size = vsnprintf(line, sizeof line, format, arguments);
-    cli_line(stderr, CLI_FOLD, "zklock: %s%s", line, size >= (int)sizeof line ? "..." : "");
+    cli_line(stderr, CLI_FOLD, "zklock: %s%s", line, size >= MESSAGE_MAX ? "..." : "");
+    if (error) {
+        pthread_mutex_lock(&last_mutex);
+        strcpy(last_error, line);
+        pthread_mutex_unlock(&last_mutex);
+    }
+}
+
+const char *cli_last_error(void)
+{
+    return last_error;
 }
 
 void cli_error(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    say(format, arguments);
+    say(true, format, arguments);
     va_end(arguments);
 }
 
@@ -31,7 +47,7 @@ void cli_note(const struct cli *cli, const char *format, ...)
     }
     va_list arguments;
     va_start(arguments, format);
-    say(format, arguments);
+    say(false, format, arguments);
     va_end(arguments);
 }
 
@@ -42,7 +58,7 @@ void cli_detail(const struct cli *cli, const char *format, ...)
     }
     va_list arguments;
     va_start(arguments, format);
-    say(format, arguments);
+    say(false, format, arguments);
     va_end(arguments);
 }
 
@@ -50,7 +66,7 @@ int cli_usage(const char *command, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    say(format, arguments);
+    say(true, format, arguments);
     va_end(arguments);
     if (command) {
         fprintf(stderr, "Try 'zklock %s --help'.\n", command);

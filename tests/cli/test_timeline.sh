@@ -36,11 +36,11 @@ kill -INT "$watcher"
 wait "$watcher"
 same "exit code of a watch that records" $? 130
 same "events of the record" "$(events)" "began ended "
-same "what is recorded is what is printed" "$(grep '"path"' "$record" | sed -E 's/"time_ms":[0-9]+,//')" "$(cat "$work/stream")"
+same "what is recorded is what is printed" "$(grep '"path"' "$record" | sed -E 's/"(time|after)_ms":[0-9]+,//g')" "$(cat "$work/stream")"
 matches "the state of a process of this host" "$(grep '"path"' "$record" | tail -1)" "\"pid\":$three,.*\"process\":\"runs\""
 
 # The last screen of a replay shows who held before whom.
-seen=$(ZKLOCK_SERVERS=127.0.0.1:1 screen 100 12 A=1 "zklock watch --replay $record --speed 50")
+seen=$(ZKLOCK_SERVERS=127.0.0.1:1 screen 200 12 A=1 "zklock watch --replay $record --speed 50")
 matches "exit code of a replay" "$seen" '^code 0$'
 matches "hand-overs" "$seen" '^/locks/shop: 2 hand-overs$'
 matches "titles: the time at both ends" "$seen" '^  queue  for       who +[0-9]{2}:[0-9]{2}:[0-9]{2} +[0-9]{2}:[0-9]{2}:[0-9]{2}$'
@@ -53,6 +53,7 @@ true_that "the holder is bold" grep -q $'\e\[1m  holds' "$work/raw"
 screen 100 12 NO_COLOR=1 "zklock watch --replay $record --speed 50" >"$work/seen"
 same "no colour" "$(grep -cE $'\e\\[[0-9;]*m' "$work/raw")" 0
 screen 100 12 TERM=dumb "zklock watch --replay $record" >"$work/seen"
+matches "an empty queue where TERM is dumb" "$(cat "$work/seen")" '^[0-9:]{8}  /locks/shop  nobody$'
 same "nothing but text where TERM is dumb" "$(grep -c $'\e' "$work/raw")" 0
 same "a line for each change" "$(grep -E "$me, token [0-9]+" "$work/seen" | awk '{ print $3 }' | tr '\n' ' ')" \
     "queues holds queues queues ended holds ended holds "

@@ -62,6 +62,14 @@ done <<'TABLE'
 125|run -j 2 --revocable x true|--revocable goes with none of
 125|run --revocable --and y x true|--revocable goes with none of
 125|once --revocable --slot 1m x true|--revocable: unknown option
+125|explain|which lock
+125|explain x y|which lock
+125|explain --record|missing argument
+125|explain --report /nonexistent/file x|/nonexistent/file
+125|explain --record /nonexistent/file x|/nonexistent/file: No such file
+125|explain a/../b|'..' is not allowed
+125|exlpain x|did you mean 'explain'
+122|explain x|no answer from 127.0.0.1:1
 125|revoke|which lock
 125|revoke x y|which lock
 125|revoke -w long x|'long' is no duration
