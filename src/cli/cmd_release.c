@@ -58,7 +58,7 @@ static int remove_it(const struct chosen *chosen, zkl_session *session)
     zkl_error error;
     int result = zkl_queue_remove(session, chosen->path, entry->name, entry->token, QUEUES_LIST_MS, &error);
     if (result == ZKL_ENOTHELD) {
-        cli_note(chosen->cli, "\"%s\": it has gone by itself meanwhile", chosen->name);
+        cli_note(chosen->cli, "\"%s\": it has ended by itself meanwhile", chosen->name);
         return EXIT_NOBODY;
     }
     if (result != ZKL_OK) {

@@ -42,7 +42,7 @@ static int request(const struct chosen *chosen, zkl_session *session)
         return CLI_GO_ON;
     }
     if (result == ZKL_ENOTHELD) {
-        cli_note(chosen->cli, "\"%s\": it has gone by itself meanwhile", chosen->name);
+        cli_note(chosen->cli, "\"%s\": it has ended by itself meanwhile", chosen->name);
         return EXIT_NOBODY;
     }
     if (result == ZKL_EAUTH) {

@@ -162,13 +162,20 @@ static const char *why_busy(const struct wish *wish)
 static int not_granted(struct contend *contend)
 {
     if (contend->result == ZKL_EBUSY) {
-        cli_note(contend->cli, "\"%s\" is held%s", contend->name, why_busy(&contend->wish));
+        cli_note(contend->cli, "\"%s\" is held%s; 'zklock ls %s' shows by whom", contend->name,
+                 why_busy(&contend->wish), contend->name);
         return contend->not_granted;
     }
     if (contend->result == ZKL_ETIMEOUT) {
-        bool heard = zkl_session_get_state(contend->session) == ZKL_SESSION_CONNECTED;
-        cli_note(contend->cli, "\"%s\" was not granted in %.1f s%s", contend->name, (double)contend->wait_ms / 1000,
-                 heard ? "" : ": no word from the servers; 'zklock doctor' asks each");
+        double waited_s = (double)contend->wait_ms / 1000;
+        if (zkl_session_get_state(contend->session) == ZKL_SESSION_CONNECTED) {
+            cli_note(contend->cli, "\"%s\" was not granted in %.1f s; 'zklock ls %s' shows who holds it", contend->name,
+                     waited_s, contend->name);
+        } else {
+            cli_note(contend->cli,
+                     "\"%s\" was not granted in %.1f s: no response from the servers; 'zklock doctor' asks each",
+                     contend->name, waited_s);
+        }
         return contend->not_granted;
     }
     return contend_complain(contend, contend->result, &contend->error);

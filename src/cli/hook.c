@@ -57,7 +57,8 @@ static void run_program(const char *program, const struct hook_event *event, con
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
     if (status != 0) {
-        cli_error("--hook %s: %s %d at %s", program, WIFSIGNALED(status) ? "killed by signal" : "exit code",
+        cli_error("--hook %s: %s %d at %s; what it prints stands here", program,
+                  WIFSIGNALED(status) ? "killed by signal" : "exit code",
                   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), event->name);
     }
 }
@@ -107,7 +108,7 @@ bool hook_open(struct hook *hook, const char *path, const char *servers)
     }
     int reason = execute_check(hook->program);
     if (reason != 0) {
-        cli_error("--hook %s: %s", hook->program, strerror(reason));
+        cli_error("--hook %s: %s; name a program that may be executed", hook->program, strerror(reason));
         return false;
     }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
@@ -136,7 +137,9 @@ static void send_event(struct hook *hook, const char *name, const char *node, in
     bool sent = send(hook->socket, &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof event;
     if (!sent && !hook->failed) {
         cli_error("--hook %s: %s is dropped: %s", hook->program, name,
-                  errno == EAGAIN ? "too many events wait for a hook that has not ended" : strerror(errno));
+                  errno == EAGAIN  ? "too many events wait for a hook that has not ended; end that"
+                  : errno == EPIPE ? "the process that runs the hooks was killed; start zklock again"
+                                   : strerror(errno));
     }
     hook->failed = !sent;
 }

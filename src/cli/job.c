@@ -72,7 +72,7 @@ bool job_prepare(struct job *job, const char *path)
         return false;
     }
     if (!keeper_open(&job->keeper, &job->keeper_command)) {
-        cli_error("cannot start a process: %s", strerror(errno));
+        cli_error("cannot start a process: %s; raise the limit (ulimit -u, TasksMax= of the unit)", strerror(errno));
         return false;
     }
     job->terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -139,10 +139,11 @@ static void on_stopping(const struct job *job, enum keeper_cause cause)
         cli_error("\"%s\": %s ran for %.1f s (--max-run): stopping it", job->contend->name, job->name,
                   (double)job->max_run_ms / 1000);
     } else if (left_ms > 0) {
-        cli_error("\"%s\": no word from the servers, the lease ends in %" PRId64 "ms: stopping %s", job->contend->name,
-                  left_ms, job->name);
+        cli_error("\"%s\": no response from the servers, the lease ends in %" PRId64
+                  "ms: stopping %s; 'zklock doctor' asks each server",
+                  job->contend->name, left_ms, job->name);
     } else {
-        cli_error("\"%s\" is lost: killing %s", job->contend->name, job->name);
+        cli_error("\"%s\" is lost: killing %s; run it again, for it did not end", job->contend->name, job->name);
     }
 }
 
@@ -154,8 +155,19 @@ static void on_refused(struct job *job, int reason)
     job->over = true;
 }
 
+/* Nobody of us sent that KILL. The kernel does, without a word here, when memory runs out. */
+static void tell_kill(const struct job *job, const struct keeper_event *event)
+{
+    if (event->cause == KEEPER_BY_ITSELF && !job->lost && WIFSIGNALED(event->value) &&
+        WTERMSIG(event->value) == SIGKILL) {
+        cli_note(job->cli, "\"%s\": somebody killed %s (SIGKILL); 'journalctl -k' tells of a lack of memory",
+                 job->contend->name, job->name);
+    }
+}
+
 static void on_ended(struct job *job, const struct keeper_event *event)
 {
+    tell_kill(job, event);
     job->group = 0;
     job->status = event->value;
     job->lost = job->lost || event->cause == KEEPER_BY_LEASE;
@@ -166,7 +178,9 @@ static void on_ended(struct job *job, const struct keeper_event *event)
 /* Nobody should kill the keeper. CMD died with it; who is left is ours now. */
 static void on_died(struct job *job)
 {
-    cli_error("\"%s\": the keeper process was killed, and %s with it", job->contend->name, job->name);
+    cli_error("\"%s\": the keeper process was killed, and %s with it; run it again ('journalctl -k' tells of a lack of "
+              "memory)",
+              job->contend->name, job->name);
     keeper_clear_up(job->group);
     job->status = SIGKILL;
     job->code = EXIT_FAILED;

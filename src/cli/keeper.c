@@ -240,7 +240,8 @@ static void reap(struct post *post)
 static void say_that_zklock_is_gone(const struct post *post)
 {
     if (can_say()) {
-        cli_error("zklock is gone: stopping %s", post->command->argv[0]);
+        cli_error("zklock has ended: stopping %s; run it again, for nobody releases its lock before the session ends",
+                  post->command->argv[0]);
     }
 }
 

@@ -105,5 +105,26 @@ int newfile_append(const char *file, bool *regular)
 
 const char *newfile_reason(void)
 {
-    return errno == ELOOP ? "it is a symbolic link; name the file itself" : strerror(errno);
+    static char text[256];
+    static const struct {
+        int reason;
+        const char *remedy;
+    } remedies[] = {
+        {ENOSPC, "; make room there, or name another file"},
+        {EDQUOT, "; make room there, or name another file"},
+        {EFBIG, "; raise the limit (ulimit -f)"},
+        {ENOENT, "; make its directory first"},
+        {ENOTDIR, "; name a file in a directory"},
+        {EISDIR, "; name a file in it"},
+        {EACCES, "; name a file that this user may write"},
+        {EPERM, "; name a file that this user may write"},
+        {EROFS, "; name a file on a file system that may be written"},
+        {ELOOP, "; it is a symbolic link: name the file itself"},
+    };
+    const char *remedy = "";
+    for (size_t i = 0; i < sizeof remedies / sizeof *remedies; i++) {
+        remedy = remedies[i].reason == errno ? remedies[i].remedy : remedy;
+    }
+    snprintf(text, sizeof text, "%s%s", strerror(errno), remedy);
+    return text;
 }

@@ -13,8 +13,7 @@
 
 static bool complain(struct record *record)
 {
-    cli_error("--record %s: %s%s", record->file, newfile_reason(),
-              errno == ENOSPC || errno == EDQUOT ? "; make room: the record goes on by itself" : "");
+    cli_error("--record %s: %s", record->file, newfile_reason());
     record->failed = true;
     return false;
 }

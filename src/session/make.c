@@ -144,7 +144,8 @@ int zkl__session_start(zkl_session **out, const char *servers, const zkl_session
     rc = zkl__alarms_start(&session->alarms, &session->mutex);
     if (rc != ZKL_OK) {
         zkl__session_stop(session, 0);
-        return zkl__fail(err, rc, 0, NULL, "no thread or no descriptor for a session");
+        return zkl__fail(err, rc, 0, NULL,
+                         "no thread or no descriptor for a session: raise the limits (ulimit -n, ulimit -u)");
     }
     pthread_mutex_lock(&session->mutex);
     zkl__alarms_set(&session->alarms, &session->open_alarm, 0);

@@ -114,7 +114,7 @@ same "exit code of hold whose server froze" $? 120
 matches "what hold says then" "$(cat "$work/held.err")" '"held": lost while it was held: the lease ended$'
 wait "$waiter"
 same "exit code of a waiter whose server froze" $? 124
-matches "what it says then" "$(cat "$work/waits.err")" '"held" was not granted in 20.0 s: no word from the servers'
+matches "what it says then" "$(cat "$work/waits.err")" '"held" was not granted in 20.0 s: no response from the servers'
 kill -CONT "$ZKLOCK_SANDBOX_PIDS"
 
 # Held for a while, and stopped until that and the session were over.

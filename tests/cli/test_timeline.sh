@@ -92,13 +92,13 @@ code 0 zklock watch --replay "$record"
 same "what is said of the rest of a line" "$(cat "$work/err")" "zklock: $record: 1 lines are no part of a record and were skipped"
 ln -s "$record" "$work/link"
 code 125 zklock watch --record "$work/link" shop
-matches "a link" "$(cat "$work/err")" 'it is a symbolic link; name the file itself'
+matches "a link" "$(cat "$work/err")" 'it is a symbolic link: name the file itself'
 echo precious >"$work/precious"
 code 125 zklock watch --record "$work/precious" shop
 matches "another file" "$(cat "$work/err")" 'there is something else in it; name another file'
 same "another file stays" "$(cat "$work/precious")" precious
 code 125 timeout 30 zklock watch --record /dev/full shop
-matches "a full disk" "$(cat "$work/err")" '^zklock: --record /dev/full: No space left on device; make room: the record goes on by itself$'
+matches "a full disk" "$(cat "$work/err")" '^zklock: --record /dev/full: No space left on device; make room there, or name another file$'
 kill "$three"
 wait "$three"
 

@@ -1,0 +1,219 @@
+#!/bin/bash
+# What goes wrong at three in the morning: each is told in one line, which names the thing and the remedy.
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_sandbox sandbox -C maxClientCnxns=60
+
+hold_name() { # NAME: somebody holds it
+    mkfifo "$work/$1.end"
+    zklock hold "$1" <>"$work/$1.end" >"$work/$1.json" 2>"$work/$1.err" &
+    await "$1 to be held" lines "$work/$1.json" 1
+}
+hold_name busy
+zklock run -j 2 slots true || bad "slots"
+zklock run -w 20s plain true || bad "plain"
+printf 'nosuch:me:secret\n' >"$work/unknown"
+printf 'digest:me:secret\n' >"$work/me"
+printf 'digest:you:secret\n' >"$work/you"
+chmod 600 "$work/unknown" "$work/me" "$work/you"
+cp "$work/me" "$work/open"
+chmod 644 "$work/open"
+ln -s "$work/target" "$work/link"
+printf '#!/nowhere/interpreter\n' >"$work/script"
+chmod +x "$work/script"
+# Somebody who is no ZooKeeper, and somebody who accepts and is silent.
+python3 - "$work/ports" <<'PY' &
+import socket, sys, threading
+http, silent = socket.socket(), socket.socket()
+for one in (http, silent):
+    one.bind(("127.0.0.1", 0))
+    one.listen(50)
+print(http.getsockname()[1], silent.getsockname()[1], file=open(sys.argv[1], "w"))
+def serve(connection):
+    connection.recv(100)
+    connection.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+    connection.close()
+while True:
+    threading.Thread(target=serve, args=http.accept()[:1], daemon=True).start()
+PY
+strangers=$!
+await "the strangers" lines "$work/ports" 1
+read -r http silent <"$work/ports"
+
+# Runs the line with no more of what -u, -n, -v limit; a process that is killed by its parts of the name in $victim.
+limited() { (ulimit "$1" "$2" && shift 2 && exec "$@"); }
+
+# one_line WHAT CODE PATTERN WORDS: the exit code, and that there is one line of zklock's, which is like PATTERN.
+one_line() {
+    local what=$1 wanted=$2 pattern=$3 got=0
+    shift 3
+    eval "$*" >"$work/out" 2>"$work/err" </dev/null || got=$?
+    same "exit code at '$what' ($(head -c 300 "$work/err"))" "$got" "$wanted"
+    same "lines at '$what'" "$(grep -c '^zklock: ' "$work/err")" 1
+    matches "what is said at '$what'" "$(grep '^zklock: ' "$work/err")" "$pattern"
+}
+
+# what happens | exit code | what the one line is like | command
+while IFS='|' read -r what wanted pattern words; do
+    one_line "$what" "$wanted" "$pattern" "$words"
+done <<TABLE
+disk full: --report|125|--report /dev/full: No space left on device; make room there, or name another file|zklock run --report /dev/full x true
+disk full: --metrics|125|--metrics /dev/full: No space left on device; make room there|zklock run --metrics /dev/full x true
+disk full: a record|125|--record /dev/full: No space left on device; make room there|timeout 60 zklock watch --record /dev/full x
+disk full: standard output|125|standard output: No space left on device|zklock check x >/dev/full
+a report into a directory that is not there|125|No such file or directory; make its directory first|zklock run --report $work/none/report x true
+a report onto a directory|125|Is a directory; name a file in it|zklock run --report $work x true
+a report through a link|125|it is a symbolic link: name the file itself|zklock run --report $work/link x true
+a record onto something else|125|there is something else in it; name another file|zklock watch --record $work/me x
+no such hook|125|--hook /no/hook: No such file or directory; name a program|zklock run --hook /no/hook x true
+a hook that may not be executed|125|--hook /etc/passwd: Permission denied; name a program|zklock run --hook /etc/passwd x true
+no DNS|122|no server name of nosuch.invalid:2181 resolves; .*'zklock doctor'|zklock -s nosuch.invalid:2181 run -w 2s x true
+nobody at the port|122|no answer from 127.0.0.1:1 within .*'zklock doctor' asks each|zklock -s 127.0.0.1:1 run -w 2s x true
+somebody else at the port|122|no answer from 127.0.0.1:$http within .*'zklock doctor' asks each|zklock -s 127.0.0.1:$http run -w 2s x true
+a server that is silent|122|no answer from 127.0.0.1:$silent within .*'zklock doctor' asks each|zklock -s 127.0.0.1:$silent run -w 2s x true
+no chroot|125|chroot of .* does not exist; create it first|zklock -s $ZKLOCK_SERVERS/none run x true
+credentials of an unknown kind|121|credentials of scheme "nosuch" refused; --auth-file has to give|zklock --auth-file $work/unknown run x true
+a secret that others may read|125|others can read it; chmod 600 it, and change the secret|zklock --auth-file $work/open run x true
+the secret is not there|125|--auth-file $work/none: No such file or directory|zklock --auth-file $work/none run x true
+held by another one, -n|124|"busy" is held by somebody else; 'zklock ls busy' shows by whom|zklock run -n busy true
+held by another one, -w|124|"busy" was not granted in 0.3 s; 'zklock ls busy' shows who holds it|zklock run -w 300ms busy true
+semaphore used as a lock|125|the path is in use as a semaphore.*; all who use one LOCK say the same -j|zklock run slots true
+lock used as a semaphore|125|the path is in use as a lock.*; all who use one LOCK say the same -j|zklock run -j 2 busy true
+another number of slots|125|limit is 3, .*; all who use one LOCK say the same -j|zklock run -j 3 slots true
+CMD is not there|127|no-such-cmd: No such file or directory|zklock run x no-such-cmd
+CMD may not be executed|126|/etc/passwd: Permission denied|zklock run x /etc/passwd
+CMD's interpreter is not there|127|$work/script: No such file or directory|zklock run x $work/script
+CMD is killed, as for lack of memory|137|"x": somebody killed sh \\(SIGKILL\\); 'journalctl -k' tells of a lack of memory|zklock run x sh -c 'kill -9 \$\$'
+the keeper is killed|125|"x": the keeper process was killed, and sh with it; run it again|zklock run x sh -c 'kill -9 \$PPID; sleep 60'
+CMD leaves a process behind|0|sh has ended, processes it left behind have not: "x" is held until they end|zklock run x sh -c 'sleep 3 & exit 0'
+CMD runs for too long|143|sleep ran for 0.3 s \\(--max-run\\): stopping it|zklock run --max-run 300ms x sleep 60
+a grace that does not fit|125|shorten --grace or lengthen --session-timeout|zklock run --grace 9s x true
+a tick that leaves no lease|125|session timeout of .* leaves no lease with tick_ms 20000|zklock --tick 20s run x true
+too few descriptors|125|no [a-z ]*descriptor [a-z ]*: raise the limits? \\(ulimit -n|limited -n 8 zklock run x true
+nothing to release|1|"free": nobody holds it|zklock release --force --yes free
+release without a terminal|125|standard input is no terminal to ask on; --yes does without|zklock release --force busy
+a holder that does not listen|121|accepts no request: it runs without --revocable, .*release --force|zklock -q revoke busy
+a report of another lock|0|is about /locks/busy and was left out|zklock run --report $work/busy.report -n plain true; sed -i s,plain,busy,g $work/busy.report; zklock explain --report $work/busy.report plain
+no Java|125|no java in .JAVA_HOME or .PATH; on Debian: apt-get install|env -u JAVA_HOME PATH=/nowhere $(command -v zklock) sandbox
+TABLE
+true_that "the disk-full record: its lock is free" zklock run -n plain true
+
+# Provocations that need somebody else to be hurt meanwhile. start NAME ARG...: zklock run in the background, CMD says that it is up.
+start() {
+    local name=$1
+    shift
+    rm -f "$work/up"
+    background zklock "$@" sh -c "echo \$PPID >$work/up; exec sleep 600" 2>"$work/$name.err" </dev/null
+    await "CMD at $name" lines "$work/up" 1
+}
+told() { # NAME CODE PATTERN
+    wait "$pid"
+    same "exit code at $1" $? "$2"
+    matches "what is said at $1" "$(cat "$work/$1.err")" "$3"
+    true_that "lines at $1 ($(cat "$work/$1.err"))" [ "$(grep -c '^zklock: ' "$work/$1.err")" -le "${4:-1}" ]
+}
+# zklock itself is killed, as for lack of memory: its keeper says so and stops CMD.
+start killed run victim
+keeper=$(cat "$work/up")
+kill -9 "$pid"
+wait "$pid" 2>/dev/null
+await "the keeper's end" gone "$keeper"
+same "what is said when zklock is killed" "$(cat "$work/killed.err")" "zklock: zklock has ended: stopping sh; run it again, for nobody releases its lock before the session ends"
+# zklock is stopped for longer than its lease, as by a debugger.
+start stopped --session-timeout 4s run stopped
+cmd=$(pgrep -P "$(cat "$work/up")")
+kill -STOP "$pid"
+await "CMD's end under a zklock that is stopped" gone "$cmd"
+await "the end of its session" zklock run -n stopped true
+kill -CONT "$pid"
+told stopped 120 '"stopped": lost while it was held: ' 2
+# CMD is stopped by hand.
+start cmd run cmd
+cmd=$(pgrep -P "$(cat "$work/up")")
+kill -STOP "$cmd"
+await "word of it" grep -q 'was stopped by SIGSTOP' "$work/cmd.err"
+matches "a CMD that is stopped" "$(cat "$work/cmd.err")" "^zklock: sh was stopped by SIGSTOP: \"cmd\" stays held; kill -CONT -$cmd lets it go on\$"
+kill -CONT "$cmd"
+kill "$pid"
+told cmd 143 'was stopped by SIGSTOP'
+# The process that runs the hooks is killed: the next event says so, and CMD is not harmed.
+printf '#!/bin/sh\necho "$ZKLOCK_EVENT" >>%s/events\n' "$work" >"$work/hook"
+chmod +x "$work/hook"
+start hook run --hook "$work/hook" hook
+await "the first event" lines "$work/events" 1
+kill -9 "$(ps -eo pid,comm,args | awk -v hook="$work/hook" '$2 == "zklock-hook" && index($0, hook) { print $1 }')"
+kill "$pid"
+told hook 143 "^zklock: --hook $work/hook: released is dropped: the process that runs the hooks was killed; start zklock again\$"
+# The terminal is closed: CMD gets HUP, the lock is released.
+rm -f "$work/up"
+python3 - "$work" <<'PY'
+import os, pty, sys, time
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp("zklock", ["zklock", "run", "closed", "sh", "-c", "echo up >%s/up; exec sleep 600" % sys.argv[1]])
+while not os.path.exists(sys.argv[1] + "/up"):
+    time.sleep(0.01)
+os.close(terminal)
+_, status = os.waitpid(pid, 0)
+print(os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status), file=open(sys.argv[1] + "/closed", "w"))
+PY
+same "exit code when the terminal is closed" "$(cat "$work/closed")" 129
+code 1 zklock check closed
+# Somebody sets the clock, a day on and a day back: no lock is lost, no wait ends before its time, no record goes back.
+if [ -n "${CLOCK_STEP:-}" ]; then
+    ln -s "$CLOCK_STEP" "$work/clock_step.so" # the linker would take a path with a space apart
+    set_clock() { echo "$1" >"$work/clock.new" && mv "$work/clock.new" "$work/clock"; }
+    stepped=(env --default-signal "LD_PRELOAD=$work/clock_step.so" "CLOCK_STEP_FILE=$work/clock")
+    set_clock 86400
+    true_that "the clock is set" [ $(($("${stepped[@]}" date +%s) - $(date +%s))) -ge 86000 ]
+    set_clock 0
+    rm -f "$work/up"
+    "${stepped[@]}" zklock --session-timeout 4s run clock sh -c "echo up >$work/up; exec sleep 600" 2>"$work/clock.err" </dev/null &
+    holder=$!
+    await "CMD under that clock" lines "$work/up" 1
+    "${stepped[@]}" zklock watch --record "$work/clock.record" clock >"$work/clock.out" &
+    watcher=$!
+    await "the record under that clock" lines "$work/clock.out" 1
+    begin=$(now_ms)
+    "${stepped[@]}" zklock run -w 6s busy true 2>"$work/waited" &
+    waiter=$!
+    await "the waiter under that clock" queued busy 2
+    set_clock 86400
+    await "a look after the clock was set" sh -c "zklock run clock2 true"
+    set_clock -86400
+    wait "$waiter"
+    same "exit code of a waiter under that clock" $? 124
+    true_that "it waited for its time" [ $(($(now_ms) - begin)) -ge 6000 ]
+    matches "the holder under that clock" "$(zklock ls clock)" "^  holds .* $me\$"
+    kill -INT "$watcher"
+    wait "$watcher"
+    same "times of the record rise" "$(grep -oE '"time_ms":[0-9]+' "$work/clock.record" | sort -c -t: -k2n 2>&1)" ""
+    kill "$holder"
+    wait "$holder"
+    same "exit code of the holder under that clock" $? 143
+    same "what the holder says of a clock that was set" "$(cat "$work/clock.err")" ""
+fi
+# The servers stand still: a holder is stopped by its lease, with a line that names the remedy; a waiter gives up, and says why.
+start silent run silent
+holder=$pid
+background zklock run -w 20s busy true 2>"$work/waiter.err"
+waiter=$pid
+await "the waiter" queued busy 2
+# shellcheck disable=SC2086
+kill -STOP $ZKLOCK_SANDBOX_PIDS
+await "the end of CMD" grep -q 'the lease ends in' "$work/silent.err"
+wait "$waiter"
+same "exit code of a waiter without servers" $? 124
+same "what a waiter says" "$(cat "$work/waiter.err")" "zklock: \"busy\" was not granted in 20.0 s: no response from the servers; 'zklock doctor' asks each"
+# shellcheck disable=SC2086
+kill -CONT $ZKLOCK_SANDBOX_PIDS
+matches "what a holder says" "$(head -1 "$work/silent.err")" "^zklock: \"silent\": no response from the servers, the lease ends in [0-9]+ms: stopping sh; 'zklock doctor' asks each server\$"
+wait "$holder"
+same "exit code of a holder without servers" $? 120
+kill "$strangers"
+# More connections from one host than the servers permit.
+one_line "too many connections" 122 "no answer from .*; is it running\\? .*'zklock doctor' asks each" \
+    "env -u ZKLOCK_SANDBOX_DIR zklock sandbox -C maxClientCnxns=1 -- zklock -q run -w 60s x sh -c 'exec zklock run -w 3s y true'"
+# Half of the servers are gone.
+one_line "two of three servers gone" 122 "no answer from .* within .*'zklock doctor' asks each" \
+    "env -u ZKLOCK_SANDBOX_DIR zklock sandbox -n 3 -- bash -c 'set -- \$ZKLOCK_SANDBOX_PIDS; kill -9 \$1 \$2; zklock run -w 4s x true'"
