@@ -209,6 +209,8 @@ static int pass_time(struct watch *watch, int64_t until_ms)
 
 static int replay_line(struct watch *watch, const struct record_line *line)
 {
+    bool began = line->event && strcmp(line->event, "began") == 0; /* nobody looked before that */
+    watch->time_ms = began ? line->time_ms : watch->time_ms;
     int code = pass_time(watch, line->time_ms);
     if (code != CLI_GO_ON) {
         return code;

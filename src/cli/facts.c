@@ -147,10 +147,11 @@ static bool add_report(struct facts *facts, json_t *report)
     if (!fact) {
         return false;
     }
-    int64_t granted_ms = number_of(report, "granted_at_ms"), ended_ms = number_of(report, "ended_at_ms");
+    int64_t granted_ms = history_time_in(report, "granted_at_ms");
+    int64_t ended_ms = history_time_in(report, "ended_at_ms");
     fact->report = json_incref(report);
     fact->token = fact->token ? fact->token : number_of(report, "token");
-    fact->queued_ms = fact->queued_ms ? fact->queued_ms : number_of(report, "queued_at_ms");
+    fact->queued_ms = fact->queued_ms ? fact->queued_ms : history_time_in(report, "queued_at_ms");
     if (granted_ms > 0) {
         fact->granted = (struct history_time){granted_ms, granted_ms};
         fact->ended = (struct history_time){ended_ms, ended_ms};

@@ -10,6 +10,7 @@
 #include "identity.h"
 
 #define WHO_MAX 256
+#define TIME_END_MS 253402300800000 /* the year 10000 */
 
 static const char *const processes[] = {"", "runs", "stopped", "gone"};
 
@@ -76,6 +77,12 @@ static int64_t number_of(json_t *contender, const char *key)
     return (int64_t)json_integer_value(json_object_get(contender, key));
 }
 
+int64_t history_time_in(const json_t *object, const char *key)
+{
+    int64_t time_ms = (int64_t)json_integer_value(json_object_get(object, key));
+    return time_ms > 0 && time_ms < TIME_END_MS ? time_ms : 0;
+}
+
 /* The track of a contender that no look has shown before. NULL without memory. */
 static struct history_track *add(struct history *history, json_t *contender, const char *name)
 {
@@ -88,7 +95,7 @@ static struct history_track *add(struct history *history, json_t *contender, con
     track->who = printable(text_of(contender, "identity", name));
     track->session = printable(text_of(contender, "session", "-"));
     track->token = number_of(contender, "token");
-    track->created_ms = number_of(contender, "created_ms");
+    track->created_ms = history_time_in(contender, "created_ms");
     json_t *place = json_integer((json_int_t)history->count);
     if (!track->name || !track->who || !track->session || json_object_set_new(history->index, name, place) != 0) {
         free_track(track);
@@ -213,7 +220,7 @@ static void end_gap(struct history *history, int64_t time_ms)
 
 bool history_look(struct history *history, int64_t time_ms, json_t *queue)
 {
-    int64_t after_ms = number_of(queue, "after_ms"); /* a record has only the looks that showed a change */
+    int64_t after_ms = history_time_in(queue, "after_ms"); /* a record has only the looks that showed a change */
     struct history_time now = {.at_ms = time_ms, .after_ms = history->looked_ms};
     if (after_ms > now.after_ms && after_ms < time_ms && now.after_ms) {
         now.after_ms = after_ms;

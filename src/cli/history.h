@@ -79,6 +79,9 @@ struct history_track *history_find(const struct history *history, const char *na
 /* The last look had nobody in it. */
 bool history_is_idle(const struct history *history);
 
+/* A time in a JSON object, ms since 1970; 0 when there is none, or one that no calendar has. */
+int64_t history_time_in(const json_t *object, const char *key);
+
 /* Writes "process" into each contender of this host: "runs", "stopped" or "gone". Names of hosts
  * may be equal in two containers, whose processes are not the same. */
 void history_add_processes(json_t *queue);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "history.h"
 #include "newfile.h"
 #include "queues.h"
 
@@ -70,11 +71,10 @@ void record_looked(struct record *record, int64_t time_ms)
 static bool parse(struct record_line *line, const char *text, size_t size)
 {
     line->object = json_loadb(text, size, 0, NULL);
-    json_t *time = json_object_get(line->object, "time_ms");
-    line->time_ms = (int64_t)json_integer_value(time);
+    line->time_ms = history_time_in(line->object, "time_ms");
     line->path = json_string_value(json_object_get(line->object, "path"));
     line->event = json_string_value(json_object_get(line->object, "event"));
-    return json_is_integer(time) && line->time_ms > 0 && (line->path || line->event);
+    return line->time_ms > 0 && (line->path || line->event);
 }
 
 /* An empty file, or a record of ours. */

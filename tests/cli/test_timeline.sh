@@ -129,7 +129,12 @@ for bad in '{"v":1,"time_ms":5,"path":"/x"}' '{"v":1,"time_ms":5,"path":"/x","co
     code 125 zklock watch --replay "$work/bad"
     matches "what $bad is" "$(cat "$work/err")" '/x: this is no queue'
 done
-for odd in '{"v":1,"time_ms":9223372036854775807,"path":"/x","contenders":[{"name":"a","identity":[]},{"name":"a"}]}' '{"v":1,"time_ms":1,"event":"what"}'; do
+printf '{"v":1,"time_ms":%s,"event":"began"}\n' 1000 1001 900000000000 >"$work/days" # of thirty years nobody waits for one
+code 0 timeout 60 zklock watch --replay "$work/days" --speed 1
+echo '{"v":1,"time_ms":9223372036854775807,"path":"/x","contenders":[]}' >"$work/bad"
+code 125 zklock watch --replay "$work/bad"
+matches "a time that no calendar has" "$(cat "$work/err")" 'no record'
+for odd in '{"v":1,"time_ms":1795357761331,"path":"/x","contenders":[{"name":"a","identity":[]},{"name":"a"}]}' '{"v":1,"time_ms":1,"event":"what"}'; do
     echo "$odd" >"$work/odd"
     code 0 zklock watch --replay "$work/odd"
 done
