@@ -173,10 +173,17 @@ static void draw_all(struct view *view, FILE *out, size_t rows, size_t columns, 
     timeline.rows = view->count > 0 ? rows / view->count : rows;
     timeline.rows = timeline.rows < ROWS_LEAST ? ROWS_LEAST : timeline.rows;
     for (size_t i = 0; i < view->count; i++) {
-        history_forget(view->queues[i].history, timeline.from_ms);
         if (view->queues[i].history->looked) {
             timeline_print(out, view->queues[i].history, &timeline);
         }
+    }
+}
+
+/* Also where nothing is drawn: a recording may go on for months. */
+static void forget_old(struct view *view, int64_t now_ms)
+{
+    for (size_t i = 0; i < view->count; i++) {
+        history_forget(view->queues[i].history, now_ms - view->span_ms);
     }
 }
 
@@ -187,6 +194,7 @@ void view_draw(struct view *view, int64_t now_ms)
     struct winsize window;
     bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_row > 1;
     size_t rows = (known ? window.ws_row : 24u) - 1u, columns = (size_t)cli_columns(STDOUT_FILENO);
+    forget_old(view, now_ms);
     FILE *out = view->mode == VIEW_SCREEN ? open_memstream(&text, &size) : NULL;
     if (out) {
         draw_all(view, out, rows, columns, now_ms);

@@ -34,7 +34,7 @@ enum view_result view_look(struct view *view, const char *path, int root, int64_
 void view_looked(struct view *view, int64_t time_ms);
 /* Nobody could look from then on. */
 void view_blind(struct view *view, int64_t time_ms);
-/* Draws the screen, if this is one. */
+/* Draws the screen, if this is one, and forgets what a time line would no longer show. */
 void view_draw(struct view *view, int64_t now_ms);
 
 #endif

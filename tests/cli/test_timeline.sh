@@ -138,3 +138,23 @@ for odd in '{"v":1,"time_ms":1795357761331,"path":"/x","contenders":[{"name":"a"
     echo "$odd" >"$work/odd"
     code 0 zklock watch --replay "$work/odd"
 done
+# Contenders that ended are forgotten, also where nothing is drawn: a hundred times as many need no more memory.
+cat >"$work/memory.py" <<'PY'
+import json, os, resource, subprocess, sys
+
+def peak(count):
+    with open(sys.argv[1], "w") as record:
+        for i in range(count):
+            contender = {"name": "_c_%032d-lock-%010d" % (i, i % 2**31), "holds": True, "identity": "host:%d (user)" % i}
+            print(json.dumps({"v": 1, "time_ms": 1000 * (i + 1), "path": "/locks/x", "contenders": [contender]}), file=record)
+    command = ["zklock", "watch", "--span", "5s", "--speed", "1000000", "--replay", sys.argv[1]]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    status, usage = os.wait4(child.pid, 0)[1:]
+    assert status == 0, status
+    return usage.ru_maxrss
+
+few, many = peak(1000), peak(100000)
+print(few, many)
+sys.exit(many > 1.3 * few)
+PY
+code 0 python3 "$work/memory.py" "$work/many"
