@@ -1,7 +1,7 @@
 /* facts.h - what is known of the contenders of one lock, from all sources together.
  *
- * Sources: the queue as it stands now, records of `zklock watch`, reports of `zklock run`. Each has the
- * clock of its host; the time at which a znode was created is the servers'. */
+ * Sources: the queue as it stands now, records of `zklock watch`, reports of `zklock run`. Each has
+ * the clock of its host; the time at which a znode was created is the servers'. */
 #ifndef CLI_FACTS_H
 #define CLI_FACTS_H
 

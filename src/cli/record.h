@@ -1,8 +1,8 @@
 /* record.h - looks at queues, in a file: one JSON object a line, each with the time of the look.
  *
- * A line has a queue as `zklock watch` prints it into a pipe, or an event: "began", "looked" (nothing
- * has changed until then), "blind" (the servers did not respond), "ended". A record that ends without
- * "ended" was cut off: nothing is known from its last line on. */
+ * A line has a queue as `zklock watch` prints it into a pipe, or an event: "began", "looked"
+ * (nothing has changed until then), "blind" (the servers did not respond), "ended". A record that
+ * ends without "ended" was cut off: nothing is known from its last line on. */
 #ifndef CLI_RECORD_H
 #define CLI_RECORD_H
 
@@ -22,8 +22,8 @@ struct record {
 /* Opens a new file, or goes on with a record that is there. A symbolic link is refused, and a file
  * that has something else in it. False after it was said why. */
 bool record_open(struct record *record, const char *file, int64_t time_ms);
-/* Adds a queue, which stays the caller's. after_ms: the look before, which showed none of the change;
- * 0: there was none. */
+/* Adds a queue, which stays the caller's. after_ms: the look before, which showed none of the
+ * change; 0: there was none. */
 void record_queue(struct record *record, int64_t time_ms, int64_t after_ms, json_t *queue);
 /* Adds an event. */
 void record_event(struct record *record, int64_t time_ms, const char *event);

@@ -1,7 +1,7 @@
 /* view.h - queues as `zklock watch` shows them, live or from a record.
  *
- * On a terminal: a time line that moves. On one that has no cursor (TERM=dumb): a line of text for each
- * change. Into a pipe: a JSON object for each change. */
+ * On a terminal: a time line that moves. On one that has no cursor (TERM=dumb): a line of text for
+ * each change. Into a pipe: a JSON object for each change. */
 #ifndef CLI_VIEW_H
 #define CLI_VIEW_H
 
