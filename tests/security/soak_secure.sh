@@ -35,7 +35,7 @@ server() {
     port=$(free_port)
     mkdir -p "$name/data"
     {
-        printf 'tickTime=500\ndataDir=%s\nadmin.enableServer=false\n' "$work/$name/data"
+        printf 'tickTime=1000\ndataDir=%s\nadmin.enableServer=false\n' "$work/$name/data"
         sed "s/@PORT@/$port/"
     } >"$name/zoo.cfg"
     local path=$jars/zookeeper-jute.jar:$jars/zookeeper.jar:$jars/slf4j-simple.jar:$jars/netty-all.jar
@@ -53,7 +53,7 @@ stop_server() {
 
 # to OPTION...: how zklock gets to the server
 to() { options=("$@"); }
-zk() { zklock --tick 500ms --session-timeout 6s "${options[@]}" "$@"; }
+zk() { zklock --tick 1s --session-timeout 16s "${options[@]}" "$@"; }
 
 granted_in_order() { [ "$(cat order 2>/dev/null)" = "$1" ]; }
 waits() { [ "$(zk ls 2>/dev/null | grep -cE '^  (holds|[0-9]+) ')" -eq "$1" ]; }
@@ -93,7 +93,7 @@ whole_lock() {
 refused() {
     local wanted=$1 pattern=$2
     shift 2
-    code "$wanted" zklock --tick 500ms --session-timeout 6s "$@" run -w 10s refused true
+    code "$wanted" zklock --tick 1s --session-timeout 16s "$@" run -w 10s refused true
     matches "zklock $*" "$(cat err)" "$pattern"
     sed 's/^/   /' err
 }
@@ -143,8 +143,8 @@ refused 122 'the certificate of localhost:[0-9]* is not trusted: .*certificate' 
 refused 122 'ends the handshake' -s "localhost:$port" --tls ours.pem,stranger.pem,stranger.key
 refused 122 'is for another name: ' -s "127.0.0.1:$port" --tls ours.pem,client.pem,client.key
 refused 122 'is for another name: ' -s "localhost:$port" --tls ours.pem,client.pem,client.key --tls-host zk.example
-code 0 zklock --tick 500ms --session-timeout 6s -s "127.0.0.1:$port" --tls ours.pem,client.pem,client.key --tls-host localhost run x true
-code 0 zklock --tick 500ms --session-timeout 6s -s "127.0.0.1:$port" --tls ours.pem,client.pem,client.key --tls-host "" run x true
+code 0 zklock --tick 1s --session-timeout 16s -s "127.0.0.1:$port" --tls ours.pem,client.pem,client.key --tls-host localhost run x true
+code 0 zklock --tick 1s --session-timeout 16s -s "127.0.0.1:$port" --tls ours.pem,client.pem,client.key --tls-host "" run x true
 refused 125 'authorities in absent.pem cannot be loaded' -s "localhost:$port" --tls absent.pem,client.pem,client.key
 refused 125 'key stranger.key cannot be loaded: .*mismatch' -s "localhost:$port" --tls ours.pem,client.pem,stranger.key
 stop_server
