@@ -13,6 +13,8 @@ set(library_package libzklock${ZKLOCK_ABI})
 set(CPACK_COMPONENTS_ALL library dev tools)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1) # of the packaging: -1, as ours is no software that exists in Debian alone
+set(package_version ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME ${library_package})
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libzklock-dev)
@@ -29,9 +31,25 @@ set(CPACK_DEBIAN_LIBRARY_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${CMAKE_CURRENT_BINARY_DIR}")
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
-set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${library_package} (= ${PROJECT_VERSION}), libzookeeper-mt-dev")
-set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "${library_package} (= ${PROJECT_VERSION})")
+# CPack would call ldconfig in scripts of the maintainer's; Debian has a trigger for it.
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/triggers "activate-noawait ldconfig\n")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_BINARY_DIR}/triggers)
+set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${library_package} (= ${package_version}), libzookeeper-mt-dev")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "${library_package} (= ${package_version})")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS "libzookeeper-java, default-jre-headless, zookeeperd") # the first two: zklock sandbox
+
+# The same three as RPM packages, by the names that Fedora and openSUSE use for such. rpm finds out by itself what they need of others.
+set(CPACK_RPM_COMPONENT_INSTALL ON)
+set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
+set(CPACK_RPM_PACKAGE_LICENSE "Apache-2.0")
+set(CPACK_RPM_LIBRARY_PACKAGE_NAME ${library_package})
+set(CPACK_RPM_DEV_PACKAGE_NAME zklock-devel)
+set(CPACK_RPM_TOOLS_PACKAGE_NAME zklock)
+set(CPACK_RPM_DEV_PACKAGE_REQUIRES "${library_package} = ${PROJECT_VERSION}")
+set(CPACK_RPM_TOOLS_PACKAGE_REQUIRES "${library_package} = ${PROJECT_VERSION}")
+foreach(component LIBRARY DEV TOOLS)
+  set(CPACK_RPM_${component}_PACKAGE_SUMMARY "Locks and other recipes on Apache ZooKeeper")
+endforeach()
 
 set(words "A contender is one ephemeral sequential znode that watches the one before
 it: no polling, no TTL, a queue that Curator and go-zookeeper stand in, too.
@@ -51,14 +69,18 @@ ${words}
 The command zklock runs a job on one host of many, in turn, and shows who
 holds and who waits.")
 
-# Debian wants a copyright file and a compressed changelog in every package.
+# Debian wants a copyright file and two compressed changelogs in every package: the project's and the packaging's.
 find_program(GZIP gzip)
 if(GZIP)
   execute_process(COMMAND ${GZIP} -9nc ${CMAKE_CURRENT_SOURCE_DIR}/CHANGELOG.md OUTPUT_FILE ${CMAKE_CURRENT_BINARY_DIR}/changelog.gz)
+  configure_file(cmake/changelog.Debian.in ${CMAKE_CURRENT_BINARY_DIR}/changelog.Debian @ONLY)
+  execute_process(COMMAND ${GZIP} -9nc ${CMAKE_CURRENT_BINARY_DIR}/changelog.Debian
+                  OUTPUT_FILE ${CMAKE_CURRENT_BINARY_DIR}/changelog.Debian.gz)
 endif()
 foreach(component library dev tools)
   string(TOUPPER ${component} upper)
-  install(FILES cmake/copyright ${CMAKE_CURRENT_BINARY_DIR}/changelog.gz EXCLUDE_FROM_ALL COMPONENT ${component} OPTIONAL
+  install(FILES cmake/copyright ${CMAKE_CURRENT_BINARY_DIR}/changelog.gz ${CMAKE_CURRENT_BINARY_DIR}/changelog.Debian.gz
+    EXCLUDE_FROM_ALL COMPONENT ${component} OPTIONAL
     DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${CPACK_DEBIAN_${upper}_PACKAGE_NAME})
 endforeach()
 include(CPack)
