@@ -1,5 +1,5 @@
 /* zookeeper_secure.c - TLS and SASL. The library has each of them or not, as it was built (Debian 12's has neither), and its header shows
- * only what that build has: so they are looked for by name, at run time. */
+ * only what that build has: so they are looked for by name, at run time, or when a static one is linked. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +25,30 @@ typedef zhandle_t *init_tls_fn(const char *host, const char *cert, watcher_fn fn
 typedef zhandle_t *init_sasl_fn(const char *host, watcher_fn fn, int recv_timeout, const clientid_t *clientid,
                                 void *context, int flags, log_callback_fn log_callback, struct sasl_params *params);
 
+/* In a static client library that is a part of this one their names are nobody else's to see. */
+extern init_tls_fn zookeeper_init_ssl __attribute__((weak));
+extern init_sasl_fn zookeeper_init_sasl __attribute__((weak));
+
+static init_tls_fn *find_tls(void)
+{
+    init_tls_fn *init = zookeeper_init_ssl;
+    void *found = init ? NULL : dlsym(RTLD_DEFAULT, INIT_TLS);
+    if (found) {
+        memcpy(&init, &found, sizeof init);
+    }
+    return init;
+}
+
+static init_sasl_fn *find_sasl(void)
+{
+    init_sasl_fn *init = zookeeper_init_sasl;
+    void *found = init ? NULL : dlsym(RTLD_DEFAULT, INIT_SASL);
+    if (found) {
+        memcpy(&init, &found, sizeof init);
+    }
+    return init;
+}
+
 bool zkl__zk_takes_ca_alone(const char *version)
 {
     int major = 0, minor = 0;
@@ -33,7 +57,7 @@ bool zkl__zk_takes_ca_alone(const char *version)
 
 int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
 {
-    if (config->tls && !dlsym(RTLD_DEFAULT, INIT_TLS)) {
+    if (config->tls && !find_tls()) {
         return zkl__fail(
             err, ZKL_EUNSUPPORTED, 0, NULL,
             "the ZooKeeper client library linked here is built without TLS: use one built with OpenSSL, or "
@@ -45,7 +69,7 @@ int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
                          "beside it: \"ca.pem,cert.pem,key.pem\"",
                          ZOO_VERSION);
     }
-    if (config->sasl && !dlsym(RTLD_DEFAULT, INIT_SASL)) {
+    if (config->sasl && !find_sasl()) {
         return zkl__fail(err, ZKL_EUNSUPPORTED, 0, NULL,
                          "the ZooKeeper client library linked here is built without SASL: use one built with Cyrus "
                          "SASL, or digest credentials over stunnel (SECURITY.md)");
@@ -62,9 +86,7 @@ bool zkl__zk_sasl_failed(const struct zkl__store *store)
  * dropped, for its level is one for all. */
 static zhandle_t *init_tls(const struct zkl__store *store, int timeout_ms)
 {
-    init_tls_fn *init;
-    void *found = dlsym(RTLD_DEFAULT, INIT_TLS);
-    memcpy(&init, &found, sizeof init);
+    init_tls_fn *init = find_tls();
     ZooLogLevel before = logLevel;
     zoo_set_debug_level((ZooLogLevel)0);
     zhandle_t *zh = init(store->given, store->tls, zkl__zk_watcher, timeout_ms, NULL, (void *)(uintptr_t)store,
@@ -78,9 +100,7 @@ static zhandle_t *init_tls(const struct zkl__store *store, int timeout_ms)
 
 static zhandle_t *init_sasl(const struct zkl__store *store, int timeout_ms)
 {
-    init_sasl_fn *init;
-    void *found = dlsym(RTLD_DEFAULT, INIT_SASL);
-    memcpy(&init, &found, sizeof init);
+    init_sasl_fn *init = find_sasl();
     struct sasl_params params = {store->sasl->service, store->sasl->host, store->sasl->mechanisms,
                                  store->sasl->callbacks};
     // cppcheck-suppress returnDanglingLifetime ; of params it copies the texts and keeps the callbacks
