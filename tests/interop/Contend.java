@@ -143,8 +143,8 @@ public class Contend {
         scene = Path.of(args[2]);
         CuratorFramework client = CuratorFrameworkFactory.builder()
             .connectString(System.getenv("ZKLOCK_SERVERS"))
-            .sessionTimeoutMs(5000)
-            .connectionTimeoutMs(5000)
+            .sessionTimeoutMs(15000)
+            .connectionTimeoutMs(15000)
             .retryPolicy(new ExponentialBackoffRetry(100, 5))
             .build();
         client.start();

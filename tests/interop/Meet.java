@@ -8,6 +8,7 @@ import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.barriers.DistributedBarrier;
 import org.apache.curator.framework.recipes.barriers.DistributedDoubleBarrier;
 import org.apache.curator.framework.recipes.nodes.GroupMember;
+import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /** Meet PATH ROUNDS SCENE RECIPE INDEX: the same as meet.c, as Curator's member: group, double, barrier. */
@@ -18,6 +19,7 @@ public class Meet {
     static Path scene;
     static int rounds;
     static int own;
+    static volatile int current;
 
     static Path place(String what, int round, int who) {
         return scene.resolve(what + "." + round + "." + who);
@@ -37,8 +39,31 @@ public class Meet {
 
     static void check(boolean fine, String what) {
         if (!fine) {
-            System.out.println("FAILED curator." + own + ": " + what);
-            Runtime.getRuntime().halt(1);
+            fail(what);
+        }
+    }
+
+    static void fail(String what) {
+        try {
+            Thread.sleep(2000); // a lost connection, if that is why, is told on another thread, which ends us
+        } catch (InterruptedException e) {
+            // nobody does that
+        }
+        System.out.println("FAILED curator." + own + ": " + what);
+        Runtime.getRuntime().halt(1);
+    }
+
+    /**
+     * The watcher of Curator 5.4's double barrier takes every event for "ready", that of a lost connection, too
+     * (DistributedDoubleBarrier.watcher): a member that is cut off for a moment is let in alone, or gets an exception.
+     * Neither says anything about this library: the meeting ends, with an exit code of its own.
+     */
+    static void endWhenCutOff(ConnectionState state) {
+        boolean cut = state == ConnectionState.SUSPENDED || state == ConnectionState.LOST;
+        if (cut && current < rounds) {
+            System.out.println("curator." + own + " lost its connection in round " + current
+                + ": its double barrier may let it in for that");
+            Runtime.getRuntime().halt(3);
         }
     }
 
@@ -142,13 +167,27 @@ public class Meet {
         own = Integer.parseInt(args[4]);
         CuratorFramework client = CuratorFrameworkFactory.builder()
             .connectString(System.getenv("ZKLOCK_SERVERS"))
-            .sessionTimeoutMs(5000)
-            .connectionTimeoutMs(5000)
+            .sessionTimeoutMs(15000)
+            .connectionTimeoutMs(15000)
             .retryPolicy(new ExponentialBackoffRetry(100, 5))
             .build();
+        if (recipe.equals("double")) {
+            client.getConnectionStateListenable().addListener((ignored, state) -> endWhenCutOff(state));
+        }
         client.start();
+        try {
+            meet(client, args[0]);
+        } catch (Exception e) {
+            fail(e.toString());
+        }
+        current = rounds;
+        client.close();
+    }
+
+    static void meet(CuratorFramework client, String base) throws Exception {
         for (int round = 0; round < rounds; round++) {
-            String path = args[0] + "/" + round;
+            current = round;
+            String path = base + "/" + round;
             switch (recipe) {
             case "group": group(client, path, round); break;
             case "double": doubleBarrier(client, path, round); break;
@@ -156,6 +195,5 @@ public class Meet {
             }
             System.out.println("round curator");
         }
-        client.close();
     }
 }

@@ -137,7 +137,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: ZKLOCK_SERVERS=... contend PATH ROUNDS SCENE RECIPE\n");
         return 2;
     }
-    options.session_timeout_ms = 5000;
+    options.session_timeout_ms = 15000; /* others.sh says why */
     if (zkl_session_open(&session, getenv("ZKLOCK_SERVERS"), &options, &err) != ZKL_OK ||
         make(session, argv[1], argv[4], &err) != ZKL_OK) {
         return die("open", &err);

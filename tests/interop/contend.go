@@ -44,7 +44,7 @@ func main() {
 	rounds, err := strconv.Atoi(os.Args[2])
 	check(err)
 	quiet := func(c *zk.Conn) { c.SetLogger(nobody{}) }
-	conn, _, err := zk.Connect(strings.Split(os.Getenv("ZKLOCK_SERVERS"), ","), 5*time.Second, quiet)
+	conn, _, err := zk.Connect(strings.Split(os.Getenv("ZKLOCK_SERVERS"), ","), 15*time.Second, quiet)
 	check(err)
 	lock := zk.NewLock(conn, os.Args[1], zk.WorldACL(zk.PermAll))
 	for ; rounds > 0; rounds-- {

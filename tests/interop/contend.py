@@ -65,7 +65,7 @@ def play(lock, scene, mode):
 
 def main():
     path, rounds, scene, recipe = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
-    client = KazooClient(hosts=os.environ["ZKLOCK_SERVERS"], timeout=5.0)
+    client = KazooClient(hosts=os.environ["ZKLOCK_SERVERS"], timeout=15.0)
     client.start()
     # Without patterns kazoo does not see contenders of other clients at all.
     if recipe == "rw":

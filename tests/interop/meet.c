@@ -174,7 +174,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: ZKLOCK_SERVERS=... meet PATH ROUNDS SCENE RECIPE INDEX\n");
         return 2;
     }
-    options.session_timeout_ms = 5000;
+    options.session_timeout_ms = 15000; /* others.sh says why */
     ask(zkl_session_open(&session, getenv("ZKLOCK_SERVERS"), &options, &err), "open", &err);
     rounds = atoi(argv[2]);
     scene = argv[3];

@@ -81,7 +81,7 @@ def plain(client, path, number):
             die("lift: too early")
 
 
-client = KazooClient(hosts=os.environ["ZKLOCK_SERVERS"], timeout=5.0)
+client = KazooClient(hosts=os.environ["ZKLOCK_SERVERS"], timeout=15.0)
 client.start()
 for i in range(rounds):
     {"group": group, "barrier": plain}[recipe](client, "%s/%d" % (base, i), i)

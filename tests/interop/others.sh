@@ -1,5 +1,9 @@
 # others.sh - sourced by run.sh and meet.sh: how a program of another language is started. They have set here and room.
 # prepare WHO NAME: defines other, which runs NAME.py or Name.java or NAME.go with its arguments. Ends with 77 when what it needs is not installed.
+#
+# Sessions of all programs last 15 s. A client gives its connection up after two thirds of that
+# without a reply, and the other libraries have no lease: on a loaded machine that stalls a server
+# for some seconds, shorter sessions would show what these libraries do when they are cut off.
 # shellcheck shell=bash disable=SC2015,SC2154,SC2317
 jars=/usr/share/java
 
