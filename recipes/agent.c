@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-#define RETRY_NS (200 * ZKL__MS) /* for what was not sent though connected: a limit was reached, or no memory */
+/* For what was not sent though connected (a limit was reached, or no memory), and for what the server put off. */
+#define RETRY_NS (200 * ZKL__MS)
 
 /* --- memory -------------------------------------------------------------------------------------------------------- */
 
@@ -59,7 +60,7 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
 {
     struct zkl__agent *agent = request->owner;
     agent->busy = false;
-    if (zkl__rc_answered(reply->rc)) {
+    if (zkl__rc_answered(reply->rc) && reply->rc != ZKL__RC_NOTAPPLIED) {
         zkl__agent_wake(agent);
         agent->ops->answer(agent, reply); /* may put it off */
     } else {

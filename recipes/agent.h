@@ -13,7 +13,7 @@ struct zkl__agent_ops {
     struct zkl__object_ops object; /* noun, and the zkl__agent_ functions at the end */
     /* Connected, and nothing under way: asks for the next thing, or for nothing. */
     void (*act)(struct zkl__agent *agent);
-    /* Inside a step: the server's word on what was asked. `act` follows. */
+    /* Inside a step: the server's word on what was asked, but for "try again" (ZKL__RC_NOTAPPLIED), which is no answer. `act` follows. */
     void (*answer)(struct zkl__agent *agent, const struct zkl__reply *reply);
     /* Inside a step: what was watched changed, or the session is over. `act` follows. Never between a question and its answer,
      * unless the session is over. */

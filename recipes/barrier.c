@@ -147,7 +147,7 @@ static int wait_until_gone(struct zkl__vigil *vigil, const char *path, int64_t d
         if (answer.rc == ZKL__RC_OK) {
             rc = answer.child_count > 0 ? check_use(vigil->session, path, deadline, err) : ZKL_OK;
             rc = rc == ZKL_OK ? zkl__vigil_wait(vigil, deadline, err) : rc;
-        } else if (answer.rc != ZKL__RC_NOTAPPLIED) {
+        } else {
             return zkl__fail(err, zkl__rc_code(answer.rc), answer.zk_code, path, "the barrier cannot be read: %s",
                              zkl__rc_name(answer.rc));
         }

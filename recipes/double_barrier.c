@@ -117,10 +117,7 @@ static void take_list(void *arg, const struct zkl__reply *reply)
 static int list_members(struct crowd *crowd, zkl_error *err)
 {
     const struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = crowd->place->path};
-    int rc;
-    do {
-        rc = zkl__vigil_read(&crowd->vigil, 0, &list, crowd->deadline, take_list, crowd, err);
-    } while (rc == ZKL_OK && crowd->rc == ZKL__RC_NOTAPPLIED);
+    int rc = zkl__vigil_read(&crowd->vigil, 0, &list, crowd->deadline, take_list, crowd, err);
     if (rc == ZKL_OK && crowd->rc != ZKL__RC_OK && crowd->rc != ZKL__RC_NONODE) {
         return zkl__fail(err, zkl__rc_code(crowd->rc), crowd->zk_code, crowd->place->path,
                          "its members may not be listed: %s", zkl__rc_name(crowd->rc));
@@ -153,10 +150,7 @@ static void look_at_sign(void *arg, const struct zkl__reply *reply)
 static int read_sign(struct crowd *crowd, struct sign *sign, zkl_error *err)
 {
     const struct zkl__op op = {.kind = ZKL__OP_EXISTS, .dir = crowd->place->path, .name = SIGN};
-    int rc;
-    do {
-        rc = zkl__vigil_read(&crowd->vigil, 1, &op, crowd->deadline, look_at_sign, sign, err);
-    } while (rc == ZKL_OK && sign->rc == ZKL__RC_NOTAPPLIED);
+    int rc = zkl__vigil_read(&crowd->vigil, 1, &op, crowd->deadline, look_at_sign, sign, err);
     if (rc == ZKL_OK && sign->rc != ZKL__RC_OK && sign->rc != ZKL__RC_NONODE) {
         return zkl__fail(err, zkl__rc_code(sign->rc), sign->zk_code, crowd->sign, "the sign may not be read: %s",
                          zkl__rc_name(sign->rc));
@@ -232,7 +226,7 @@ static int put_sign(struct crowd *crowd, bool *done, zkl_error *err)
         return rc;
     }
     *done = written.sign == ZKL__RC_OK || (!old && written.sign == ZKL__RC_NODEEXISTS);
-    bool again = written.sign == ZKL__RC_NOTAPPLIED || written.sign == ZKL__RC_ROLLEDBACK ||
+    bool again = written.sign == ZKL__RC_ROLLEDBACK ||
                  (old && (written.sign == ZKL__RC_BADVERSION || written.sign == ZKL__RC_NONODE));
     return *done || again ? ZKL_OK
                           : zkl__fail(err, zkl__rc_code(written.sign), 0, crowd->sign, "the sign cannot be put up: %s",

@@ -80,7 +80,7 @@ static void on_create(struct zkl_group *group, const struct zkl__reply *reply)
         group->step = MAKE;
     } else if (reply->rc == ZKL__RC_EPHEMERALPARENT) {
         refuse(group, ZKL_ECONFLICT, reply->zk_code, "a part of the path is an ephemeral znode, which has no children");
-    } else if (reply->rc != ZKL__RC_NOTAPPLIED) {
+    } else {
         refuse_by_reply(group, reply);
     }
 }
@@ -95,7 +95,7 @@ static void on_make(struct zkl_group *group, const struct zkl__reply *reply)
         if (!zkl__path_lengthen(group->make_path, group->agent.path)) {
             group->step = CREATE;
         }
-    } else if (reply->rc != ZKL__RC_NOTAPPLIED) {
+    } else {
         refuse_by_reply(group, reply);
     }
 }
@@ -148,7 +148,7 @@ static void on_last_look(struct zkl_group *group, const struct zkl__reply *reply
 static void on_write(struct zkl_group *group, const struct zkl__reply *reply)
 {
     bool changed = reply->rc == ZKL__RC_NONODE || reply->rc == ZKL__RC_BADVERSION; /* by others: looked at next */
-    if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NOTAPPLIED && !changed) {
+    if (reply->rc != ZKL__RC_OK && !changed) {
         refuse_by_reply(group, reply);
     }
 }
@@ -192,7 +192,7 @@ static void answer(struct zkl__agent *agent, const struct zkl__reply *reply)
         on_write(group, reply);
         break;
     case BARRIER:
-        group->passed = reply->rc != ZKL__RC_NOTAPPLIED;
+        group->passed = true;
         break;
     case LAST_LOOK:
         on_last_look(group, reply);

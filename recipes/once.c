@@ -33,7 +33,7 @@ static void take_rc(void *arg, const struct zkl__reply *reply)
 
 /* A path that was a lock's before is a container, which servers remove when it is empty (ContainerManager), with the record in it. No stat
  * tells it from a persistent znode. So one that had children, has none now and holds no record is made anew. *got:
- * ZKL__RC_NONODE or ZKL__RC_NOTAPPLIED, try again; all else will do, also what stands because somebody queues there. */
+ * ZKL__RC_NONODE, try again; all else will do, also what stands because somebody queues there. */
 static int make_lasting(zkl_session *session, const char *path, int64_t deadline, enum zkl__rc *got, zkl_error *err)
 {
     const struct zkl__op get = {.kind = ZKL__OP_GET, .dir = path};
@@ -69,7 +69,7 @@ int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms,
         got = ZKL__RC_OK;
         rc = zkl__session_make(session, path, deadline, err);
         rc = rc == ZKL_OK ? make_lasting(session, path, deadline, &got, err) : rc;
-    } while (rc == ZKL_OK && (got == ZKL__RC_NONODE || got == ZKL__RC_NOTAPPLIED));
+    } while (rc == ZKL_OK && got == ZKL__RC_NONODE);
     zkl__session_leave(session);
     return rc;
 }
@@ -222,7 +222,7 @@ int zkl_once_last(zkl_session *session, const char *path, int64_t length_ms, int
         return rc;
     }
     zkl_error last = {.code = ZKL_OK};
-    struct answer record = {.rc = ZKL__RC_NOTAPPLIED};
+    struct answer record;
     rc = read_last(session, path, length_ms, zkl__deadline(zkl__session_now(session), timeout_ms), &record, &last);
     zkl__session_leave(session);
     if (rc == ZKL_OK) {
@@ -283,11 +283,8 @@ static int write_record(struct zkl__place *place, const char *node, const zkl_on
         {.kind = ZKL__OP_SET, .dir = place->path, .data = text, .size = (size_t)length, .version = slot->version},
     };
     const struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2};
-    struct written written = {ZKL__RC_NOTAPPLIED, ZKL__RC_NOTAPPLIED};
-    int rc = ZKL_OK;
-    while (rc == ZKL_OK && written.rc == ZKL__RC_NOTAPPLIED) {
-        rc = zkl__session_insist(place->session, &op, deadline, look_at_parts, &written, err);
-    }
+    struct written written;
+    int rc = zkl__session_insist(place->session, &op, deadline, look_at_parts, &written, err);
     *recorded = rc == ZKL_OK && written.rc == ZKL__RC_OK;
     if (rc != ZKL_OK || *recorded) {
         return rc;

@@ -423,7 +423,7 @@ static void answer(struct zkl__agent *agent, const struct zkl__reply *reply)
         partition->reading = ZKL__TO_JUDGE;
         return;
     }
-    if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE && reply->rc != ZKL__RC_NOTAPPLIED) {
+    if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE) {
         say(partition, partition->member->place.path, &partition->unread, zkl__rc_code(reply->rc),
             "its members cannot be listed");
     }

@@ -5,14 +5,15 @@
 #include "heap.h"
 #include "path.h"
 
-/* Until the session's state changes, or a little while. False when the time is up or the session closed. */
-static bool pause_for_session(zkl_session *session, int64_t deadline)
+#define RECONNECT_NS (100 * ZKL__MS)
+
+bool zkl__session_pause(zkl_session *session, int64_t ns, int64_t deadline)
 {
     struct zkl__status *status = zkl__session_status(session);
     if (status->closing || status->state == ZKL_SESSION_CLOSED) {
         return false;
     }
-    int64_t soon = zkl__session_now(session) + 100 * ZKL__MS;
+    int64_t soon = zkl__session_now(session) + ns;
     zkl__session_wait(session, &status->changed, soon < deadline ? soon : deadline);
     return zkl__session_now(session) < deadline;
 }
@@ -25,16 +26,40 @@ static int failed(zkl_error *err, int rc, const zkl_error *last)
     return rc;
 }
 
+struct insistence {
+    void (*look)(void *arg, const struct zkl__reply *reply);
+    void *arg;
+    bool put_off;
+};
+
+static void look_unless_put_off(void *arg, const struct zkl__reply *reply)
+{
+    struct insistence *insistence = arg;
+    insistence->put_off = reply->rc == ZKL__RC_NOTAPPLIED;
+    if (!insistence->put_off && insistence->look) {
+        insistence->look(insistence->arg, reply);
+    }
+}
+
 int zkl__session_insist(zkl_session *session, const struct zkl__op *op, int64_t deadline,
                         void (*look)(void *arg, const struct zkl__reply *reply), void *arg, zkl_error *err)
 {
+    struct insistence insistence = {look, arg, false};
     zkl_error last; /* of a try that another one follows, the caller hears nothing */
+    int64_t pause = 0;
     int rc;
     do {
-        rc = zkl__session_call(session, op, deadline, look, arg, &last);
-    } while (rc == ZKL_ECONNECT && pause_for_session(session, deadline));
+        insistence.put_off = false;
+        rc = zkl__session_call(session, op, deadline, look_unless_put_off, &insistence, &last);
+        if (insistence.put_off) {
+            rc = zkl__fail(&last, ZKL_ECONNECT, 0, op->dir, "the servers ask to try again");
+            pause = zkl__session_longer(pause);
+        }
+    } while (rc == ZKL_ECONNECT && zkl__session_pause(session, insistence.put_off ? pause : RECONNECT_NS, deadline));
     if (rc == ZKL_ECONNECT && zkl__session_now(session) >= deadline) {
-        return zkl__fail(err, ZKL_ETIMEOUT, 0, op->dir, "no answer from the servers in time");
+        return zkl__fail(err, ZKL_ETIMEOUT, 0, op->dir,
+                         insistence.put_off ? "the servers asked to try again until the time was up"
+                                            : "no answer from the servers in time");
     }
     return failed(err, rc, &last);
 }
@@ -47,11 +72,8 @@ static void take_rc(void *arg, const struct zkl__reply *reply)
 int zkl__session_change(zkl_session *session, const struct zkl__op *op, enum zkl__rc as_good, int64_t deadline,
                         zkl_error *err)
 {
-    enum zkl__rc got = ZKL__RC_NOTAPPLIED;
-    int rc = ZKL_OK;
-    while (rc == ZKL_OK && got == ZKL__RC_NOTAPPLIED) {
-        rc = zkl__session_insist(session, op, deadline, take_rc, &got, err);
-    }
+    enum zkl__rc got;
+    int rc = zkl__session_insist(session, op, deadline, take_rc, &got, err);
     if (rc != ZKL_OK || got == ZKL__RC_OK || got == as_good) {
         return rc;
     }
@@ -66,9 +88,6 @@ static int make_level(zkl_session *session, const char *path, int64_t deadline, 
     int rc = zkl__session_insist(session, &op, deadline, take_rc, &got, err);
     if (rc != ZKL_OK || got == ZKL__RC_OK || got == ZKL__RC_NODEEXISTS) {
         return rc;
-    }
-    if (got == ZKL__RC_NOTAPPLIED) {
-        return ZKL_OK; /* the next level will tell */
     }
     return zkl__fail(err, zkl__rc_code(got), 0, path, "cannot be created: %s", zkl__rc_name(got));
 }

@@ -5,8 +5,11 @@
 
 #include "call.h"
 
-/* As zkl__session_call for an operation that does no harm when done twice: sent again when the connection goes, until the server has
- * answered. */
+/* Waits until the session's state changes, for ns at most. False when the deadline has passed or the session closed. */
+bool zkl__session_pause(zkl_session *session, int64_t ns, int64_t deadline);
+
+/* As zkl__session_call for an operation that does no harm when done twice: sent again when the connection goes, and, later each
+ * time, when the server puts it off. look is called with the server's answer, which is never ZKL__RC_NOTAPPLIED. */
 int zkl__session_insist(zkl_session *session, const struct zkl__op *op, int64_t deadline,
                         void (*look)(void *arg, const struct zkl__reply *reply), void *arg, zkl_error *err);
 

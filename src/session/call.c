@@ -4,6 +4,8 @@
 
 #define WINDOW 64                /* on their way at a time: hides the round trip, crowds nobody out */
 #define RETRY_NS (100 * ZKL__MS) /* for a read that was not sent though connected: a limit was reached */
+#define PAUSE_LEAST (20 * ZKL__MS)
+#define PAUSE_MOST (2000 * ZKL__MS)
 
 struct slot {
     struct zkl__request request;
@@ -14,13 +16,32 @@ struct slot {
 
 /* Some reads under way; or one operation that is sent once. */
 struct run {
+    zkl_session *session;
     const struct zkl__reads *reads;
     struct zkl__signal answered;
     size_t next, done, flying;
     bool once;
-    int unsent; /* why the last one was not sent; ZKL_OK: it was */
+    int unsent;       /* why the last one was not sent; ZKL_OK: it was */
+    int64_t pause;    /* since the server put reads off: the last one, and */
+    int64_t pause_to; /* its end */
     struct slot slots[WINDOW];
 };
+
+int64_t zkl__session_longer(int64_t pause)
+{
+    int64_t longer = 2 * pause < PAUSE_MOST ? 2 * pause : PAUSE_MOST;
+    return longer > PAUSE_LEAST ? longer : PAUSE_LEAST;
+}
+
+/* All that are under way together lengthen the pause once. */
+static void put_off(struct run *run)
+{
+    int64_t now = zkl__session_now(run->session);
+    if (now >= run->pause_to) {
+        run->pause = zkl__session_longer(run->pause);
+        run->pause_to = now + run->pause;
+    }
+}
 
 static void on_done(struct zkl__request *request, const struct zkl__reply *reply)
 {
@@ -30,7 +51,10 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
     slot->state = UNANSWERED;
     run->unsent = reply->rc == ZKL__RC_UNSENT ? reply->unsent : ZKL_OK;
     bool never = run->unsent == ZKL_EINVAL && !run->once; /* a path that no request has room for stays one */
-    if (zkl__rc_answered(reply->rc) || never) {
+    if (reply->rc == ZKL__RC_NOTAPPLIED && !run->once) {
+        put_off(run);
+    } else if (zkl__rc_answered(reply->rc) || never) {
+        run->pause = 0;
         slot->state = FREE;
         run->done++;
         run->reads->look(run->reads->arg, slot->index, reply);
@@ -54,14 +78,14 @@ static void send_one(zkl_session *session, struct run *run, struct slot *slot)
 /* Sends what there is room for. True when something is still not on its way for lack of an answer or a connection. */
 static bool send_some(zkl_session *session, struct run *run)
 {
-    bool waiting = false;
+    bool waiting = false, paused = zkl__session_now(session) < run->pause_to;
     for (int i = 0; i < WINDOW; i++) {
         struct slot *slot = &run->slots[i];
         if (slot->state == FREE && run->next < run->reads->count) {
             slot->index = run->next++;
             slot->state = UNANSWERED;
         }
-        if (slot->state == UNANSWERED && zkl__core_connected(zkl__session_core(session))) {
+        if (slot->state == UNANSWERED && !paused && zkl__core_connected(zkl__session_core(session))) {
             send_one(session, run, slot);
         }
         waiting = waiting || slot->state == UNANSWERED;
@@ -93,8 +117,9 @@ static int run_all(zkl_session *session, struct run *run, int64_t deadline, zkl_
         if (now >= deadline) {
             return zkl__fail(err, ZKL_ETIMEOUT, 0, NULL, "no answer from the servers in time");
         }
-        bool soon = waiting && zkl__core_connected(zkl__session_core(session)) && deadline > now + RETRY_NS;
-        zkl__session_wait(session, &run->answered, soon ? now + RETRY_NS : deadline);
+        int64_t again = run->pause_to > now ? run->pause_to : now + RETRY_NS;
+        bool soon = waiting && zkl__core_connected(zkl__session_core(session)) && deadline > again;
+        zkl__session_wait(session, &run->answered, soon ? again : deadline);
         if (!run->once) {
             waiting = send_some(session, run);
         }
@@ -104,7 +129,7 @@ static int run_all(zkl_session *session, struct run *run, int64_t deadline, zkl_
 
 static int start_run(zkl_session *session, const struct zkl__reads *reads, bool once, int64_t deadline, zkl_error *err)
 {
-    struct run run = {.reads = reads, .once = once, .unsent = ZKL_ECONNECT};
+    struct run run = {.session = session, .reads = reads, .once = once, .unsent = ZKL_ECONNECT};
     int rc = zkl__signal_init(&run.answered);
     if (rc != ZKL_OK) {
         return zkl__fail(err, rc, 0, NULL, "no memory to wait with");

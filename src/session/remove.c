@@ -31,12 +31,7 @@ static int send_delete(zkl_session *session, const struct zkl__removal *removal,
 static int pass_barrier(zkl_session *session, const struct zkl__removal *removal, int64_t deadline, zkl_error *err)
 {
     const struct zkl__op op = {.kind = ZKL__OP_CHECK, .dir = removal->dir, .version = -1};
-    struct answer answer = {.rc = ZKL__RC_NOTAPPLIED};
-    int rc = ZKL_OK;
-    while (rc == ZKL_OK && answer.rc == ZKL__RC_NOTAPPLIED) {
-        rc = zkl__session_insist(session, &op, deadline, look, &answer, err);
-    }
-    return rc;
+    return zkl__session_insist(session, &op, deadline, NULL, NULL, err);
 }
 
 int zkl__session_remove_exactly(zkl_session *session, struct zkl__removal *removal, int64_t deadline, zkl_error *err)
@@ -44,8 +39,13 @@ int zkl__session_remove_exactly(zkl_session *session, struct zkl__removal *remov
     const struct zkl__op exists = {.kind = ZKL__OP_EXISTS, .dir = removal->dir, .name = removal->name};
     struct answer answer = {.rc = ZKL__RC_BADVERSION};
     bool unsure = false, sent = false;
+    int64_t pause = 0;
     int rc = ZKL_OK;
     while (rc == ZKL_OK && (unsure || answer.rc == ZKL__RC_BADVERSION || answer.rc == ZKL__RC_NOTAPPLIED)) {
+        if (answer.rc == ZKL__RC_NOTAPPLIED) {
+            pause = zkl__session_longer(pause);
+            (void)zkl__session_pause(session, pause, deadline); /* when the time is up, what follows says so */
+        }
         rc = unsure ? pass_barrier(session, removal, deadline, err) : ZKL_OK;
         unsure = false;
         rc = rc == ZKL_OK ? zkl__session_insist(session, &exists, deadline, look, &answer, err) : rc;

@@ -1,0 +1,348 @@
+/* What a server refuses for good is not asked of it again and again, by any recipe: few requests in the first second, as the server counts
+ * them. Each scene has a session of its own below a chroot of its own. All run at the same time, and what is refused begins in
+ * the middle of them: permissions, a quota, the chroot itself. */
+#include <stdio.h>
+#include <string.h>
+
+#include "check.h"
+#include "contest.h"
+#include "refusal_scenes.h"
+
+#define TICK 500
+#define TIMEOUT 12000 /* ms, of sessions: pings and heartbeats are rare */
+#define FEW 20
+
+struct ensemble *server;
+zhandle_t *operator;
+zkl_session *others;
+
+/* --- what the operator refuses ------------------------------------------------------------------------------------- */
+
+/* All znodes of a tree, the deepest last. Returns how many. */
+static int list_tree(const char *root, char (*paths)[256])
+{
+    int count = 1;
+    snprintf(paths[0], sizeof *paths, "%s", root);
+    for (int i = 0; i < count; i++) {
+        struct String_vector names = {0};
+        (void)zoo_get_children(operator, paths[i], 0, &names);
+        for (int k = 0; k < names.count && count < DEEP; k++) {
+            snprintf(paths[count++], sizeof *paths, "%.120s/%.120s", paths[i], names.data[k]);
+        }
+        deallocate_String_vector(&names);
+    }
+    return count;
+}
+
+/* A place that its session sealed stays as it is. */
+static void refuse_permissions(const struct stage *stage, int perms)
+{
+    static char own[] = "digest", id[] = "operator:XQHqStEfv6kcJeaQBUonvMUEO4Y=", world[] = "world",
+                anyone[] = "anyone";
+    struct ACL entries[] = {{ZOO_PERM_ALL, {own, id}}, {ZOO_PERM_ALL & ~ZOO_PERM_ADMIN & ~perms, {world, anyone}}};
+    struct ACL_vector acl = {2, entries};
+    char paths[DEEP][256];
+    for (int i = list_tree(stage->root, paths) - 1; i >= 0; i--) {
+        int rc = zoo_set_acl(operator, paths[i], -1, &acl);
+        CU_ASSERT(rc == ZOK || (i > 0 && (rc == ZNOAUTH || rc == ZNONODE)));
+    }
+}
+
+/* No znode and no byte more than there is. */
+static void refuse_growth(const struct stage *stage)
+{
+    static const char limits[] = "count=-1,bytes=-1=;byteHardLimit=1;countHardLimit=1";
+    static const char *const parts[] = {"", "/zookeeper_stats", "/zookeeper_limits"}, *const data[] = {
+                                                                                          "", "count=1,bytes=0",
+                                                                                          limits};
+    for (int i = 0; i < 3; i++) {
+        char path[256];
+        snprintf(path, sizeof path, "/zookeeper/quota%s%s", stage->root, parts[i]);
+        CU_ASSERT_EQUAL(zoo_create(operator, path, data[i], (int)strlen(data[i]), &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0),
+                        ZOK);
+    }
+}
+
+/* In one transaction: nothing of it is made again in between. */
+static void refuse_existence(const struct stage *stage)
+{
+    char paths[DEEP][256];
+    zoo_op_t ops[DEEP];
+    zoo_op_result_t results[DEEP];
+    int64_t end = now_ms() + SOON;
+    int rc;
+    do {
+        int count = list_tree(stage->root, paths);
+        for (int i = 0; i < count; i++) {
+            zoo_delete_op_init(&ops[i], paths[count - 1 - i], -1);
+        }
+        rc = zoo_multi(operator, count, ops, results);
+    } while (rc != ZOK && look_again(end));
+    CU_ASSERT_EQUAL(rc, ZOK);
+}
+
+struct refusal {
+    const char *name;
+    enum { PERMISSIONS, GROWTH, EXISTENCE, SPEED } what;
+    int perms;
+    bool open; /* what the sessions make may be written by anybody: its access list changes, too */
+};
+
+static void refuse(const struct refusal *refusal, const struct stage *stage)
+{
+    if (refusal->what == PERMISSIONS) {
+        refuse_permissions(stage, refusal->perms);
+    } else if (refusal->what == GROWTH) {
+        refuse_growth(stage);
+    } else if (refusal->what == EXISTENCE) {
+        refuse_existence(stage);
+    }
+}
+
+/* --- a server that is asked too much ------------------------------------------------------------------------------- */
+
+#define FLOOD 1000 /* requests that are always under way */
+
+static atomic_bool flooding;
+static atomic_int under_way;
+static atomic_long throttled;
+
+static void pour(void);
+
+static void on_poured(int rc, const struct Stat *stat, const void *data)
+{
+    (void)stat, (void)data;
+    atomic_fetch_add(&throttled, rc == ZTHROTTLEDOP);
+    atomic_fetch_sub(&under_way, 1);
+    if (atomic_load(&flooding)) {
+        pour();
+    }
+}
+
+static void pour(void)
+{
+    atomic_fetch_add(&under_way, 1);
+    if (zoo_aexists(operator, "/", 0, on_poured, NULL) != ZOK) {
+        atomic_fetch_sub(&under_way, 1);
+    }
+}
+
+static void flood(bool on)
+{
+    int64_t end = now_ms() + SOON;
+    atomic_store(&flooding, on);
+    for (int i = 0; on && i < FLOOD; i++) {
+        pour();
+    }
+    while ((on ? atomic_load(&throttled) < FLOOD : atomic_load(&under_way) > 0) && look_again(end)) {
+    }
+    CU_ASSERT(on ? atomic_load(&throttled) >= FLOOD : atomic_load(&under_way) == 0);
+}
+
+/* --- a run of all scenes ------------------------------------------------------------------------------------------- */
+
+/* What the server has received from each of the sessions: "cons" has a line for each connection. */
+static void count_requests(struct stage *stages, int count, bool before)
+{
+    char *text = ensemble_ask(server, 0, "cons");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(text);
+    for (int i = 0; i < count; i++) {
+        char id[64];
+        snprintf(id, sizeof id, "sid=0x%llx,", (unsigned long long)zkl_session_id(stages[i].session));
+        char *at = strstr(text, id);
+        long received = -1;
+        for (char *line = at; line && line > text && received < 0; line--) {
+            (void)sscanf(line, "recved=%ld", &received);
+        }
+        CU_ASSERT_FATAL(received >= 0);
+        stages[i].sent = before ? 0 : received - stages[i].received;
+        stages[i].received = before ? received : stages[i].received;
+    }
+    free(text);
+}
+
+static void *run_stage(void *arg)
+{
+    struct stage *stage = arg;
+    stage->code = stage->scene->run(stage);
+    return NULL;
+}
+
+static void begin_stage(struct stage *stage, const struct refusal *refusal, const char *round, int index)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    char servers[160];
+    zkl_error err;
+    snprintf(stage->root, sizeof stage->root, "/%s-%d", round, index);
+    create(stage->root);
+    snprintf(servers, sizeof servers, "%s%s", ensemble_servers(server), stage->root);
+    options.session_timeout_ms = TIMEOUT;
+    options.tick_ms = TICK;
+    options.connect_timeout_ms = SOON;
+    options.acl = refusal->open ? &open_acl : NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&stage->session, servers, &options, &err), ZKL_OK);
+    stage->scene->prepare(stage);
+}
+
+static int set_stages(struct stage *stages)
+{
+    int count = 0;
+    for (int i = 0; i < access_kind_count; i++) {
+        for (int k = 0; k < kind_scene_count; k++) {
+            stages[count++] = (struct stage){.scene = &kind_scenes[k], .kind = &access_kinds[i]};
+        }
+    }
+    for (int i = 0; i < scene_count; i++) {
+        stages[count++] = (struct stage){.scene = &scenes[i]};
+    }
+    return count;
+}
+
+static long permitted[STAGES_MAX]; /* requests of a scene to which nothing is refused: of a run of its own */
+
+static void note_permitted(const struct stage *stages, int count)
+{
+    for (int i = 0; i < count; i++) {
+        permitted[i] = stages[i].sent;
+    }
+}
+
+/* Returns the most requests of a scene. When only most of them are refused, what is permitted comes on top. */
+static long judge(const struct refusal *refusal, const struct stage *stages, int count)
+{
+    long most = 0;
+    for (int i = 0; i < count; i++) {
+        const struct stage *stage = &stages[i];
+        printf("%s, %s%s%s: %ld requests, %s\n", refusal->name, stage->kind ? stage->kind->name : "",
+               stage->kind ? ", " : "", stage->scene->name, stage->sent, zkl_error_name(stage->code));
+        CU_ASSERT(stage->sent < FEW + permitted[i] * (refusal->what == SPEED));
+        most = stage->sent > most ? stage->sent : most;
+    }
+    return most;
+}
+
+static void run_all(const struct refusal *refusal)
+{
+    static struct stage stages[STAGES_MAX];
+    pthread_t threads[STAGES_MAX];
+    int count = set_stages(stages);
+    for (int i = 0; i < count; i++) {
+        begin_stage(&stages[i], refusal, refusal->name, i);
+    }
+    if (refusal->what == SPEED) {
+        flood(true);
+    }
+    count_requests(stages, count, true);
+    for (int i = 0; i < count; i++) {
+        refuse(refusal, &stages[i]);
+    }
+    for (int i = 0; i < count; i++) {
+        pthread_create(&threads[i], NULL, run_stage, &stages[i]);
+    }
+    poll(NULL, 0, SECOND);
+    count_requests(stages, count, false);
+    if (refusal->what == SPEED) {
+        flood(false);
+    }
+    for (int i = 0; i < count; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    for (int i = 0; i < count; i++) {
+        stages[i].scene->end(&stages[i]);
+        (void)zkl_session_close(stages[i].session, SECOND / 20); /* it would wait for deletes that are refused */
+    }
+    printf("%s: %d scenes, at most %ld requests in the first second\n", refusal->name, count,
+           judge(refusal, stages, count));
+    if (refusal->what == PERMISSIONS && refusal->perms == 0) {
+        note_permitted(stages, count);
+    }
+}
+
+/* --- the tests ----------------------------------------------------------------------------------------------------- */
+
+static const struct refusal refusals[] = {{"no-create", PERMISSIONS, ZKL_PERM_CREATE, false},
+                                          {"no-delete", PERMISSIONS, ZKL_PERM_DELETE, false},
+                                          {"no-write", PERMISSIONS, ZKL_PERM_WRITE, true},
+                                          {"no-read", PERMISSIONS, ZKL_PERM_READ, true},
+                                          {"no-read-of-directories", PERMISSIONS, ZKL_PERM_READ, false},
+                                          {"nothing-permitted", PERMISSIONS, ZKL_PERM_ALL, true},
+                                          {"quota", GROWTH, 0, false},
+                                          {"chroot-deleted", EXISTENCE, 0, false}};
+
+static const char credentials[] = "operator:operator";
+
+static void on_credentials(int rc, const void *known)
+{
+    atomic_store((atomic_int *)known, rc == ZOK ? 1 : -1);
+}
+
+static void open_operator(void)
+{
+    static atomic_int known;
+    int64_t end = now_ms() + SOON;
+    zoo_set_debug_level(0);
+    operator= zookeeper_init(ensemble_servers(server), NULL, 60000, NULL, NULL, 0);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(operator);
+    CU_ASSERT_EQUAL_FATAL(
+        zoo_add_auth(operator, "digest", credentials, sizeof credentials - 1, on_credentials, (void *)&known), ZOK);
+    while (atomic_load(&known) == 0 && look_again(end)) {
+    }
+    CU_ASSERT_EQUAL_FATAL(atomic_load(&known), 1);
+}
+
+static void open_others(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.session_timeout_ms = TIMEOUT;
+    options.tick_ms = TICK;
+    options.auth_scheme = "digest";
+    options.auth = credentials;
+    options.auth_size = sizeof credentials - 1;
+    options.acl = &open_acl;
+    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&others, ensemble_servers(server), &options, NULL), ZKL_OK);
+}
+
+static void begin(const char *extra)
+{
+    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK, .extra = extra});
+    CU_ASSERT_PTR_NOT_NULL_FATAL(server);
+    open_operator();
+    open_others();
+}
+
+static void end(void)
+{
+    CU_ASSERT_EQUAL(zkl_session_close(others, SOON), ZKL_OK);
+    CU_ASSERT_EQUAL(zookeeper_close(operator), ZOK);
+    ensemble_stop(server);
+}
+
+static void test_permitted(void)
+{
+    begin(NULL);
+    run_all(&(struct refusal){.name = "permitted", .what = PERMISSIONS});
+    end();
+}
+
+static void test_refused(void)
+{
+    begin("enforceQuota=true");
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        run_all(&refusals[i]);
+    }
+    end();
+}
+
+/* A request that waits for longer than 5 ms is refused, and there are always more than can be done in that. */
+static void test_throttled(void)
+{
+    begin("request_throttle_max_requests=1\nrequest_throttle_stall_time=20\nthrottled_op_wait_time=5");
+    run_all(&(struct refusal){.name = "throttled", .what = SPEED});
+    end();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct check_case cases[] = {T(test_permitted), T(test_refused), T(test_throttled)};
+    return ensemble_available() ? check_main("refusals", cases, (int)(sizeof cases / sizeof *cases), argc, argv) : 77;
+}
