@@ -203,7 +203,7 @@ static int make(struct zkl__agent **out, size_t size, const struct zkl__agent_op
     agent->session = session;
     agent->path = copy;
     agent->refs = 1;
-    agent->request = (struct zkl__request){on_done, agent};
+    agent->request = (struct zkl__request){.done = on_done, .owner = agent};
     agent->watch = (struct zkl__watch){.fired = on_fired, .owner = agent};
     agent->alarm = (struct zkl__alarm){.ring = ring, .owner = agent};
     agent->notice = (struct zkl__callback){.run = run_notice, .owner = agent};

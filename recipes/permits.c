@@ -254,7 +254,7 @@ static void *make(struct zkl__place *place, const struct zkl__contender_config *
     p->semaphore = (zkl_semaphore *)place;
     p->config = *config;
     p->count = request->count;
-    p->request = (struct zkl__request){zkl__permits_on_done, p};
+    p->request = (struct zkl__request){.done = zkl__permits_on_done, .owner = p};
     p->watch = (struct zkl__watch){.fired = zkl__permits_on_fired, .owner = p};
     p->alarm = (struct zkl__alarm){.ring = zkl__permits_ring, .owner = p};
     p->jury = (struct zkl__jury){

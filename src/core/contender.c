@@ -389,6 +389,9 @@ static void on_downgrade(struct zkl__contender *c, const struct zkl__contender_e
 static void on_watch(struct zkl__contender *c, const struct zkl__contender_event *ev,
                      struct zkl__contender_actions *out)
 {
+    if (c->state != ZKL__WATCHING) {
+        return; /* it went on by what else it read */
+    }
     bool announced = ev->watch == ZKL__WATCH_CHANGED && c->believed && c->armed && c->own_armed;
     c->armed = false;
     if (announced) {
@@ -435,8 +438,6 @@ static void on_start(struct zkl__contender *c, const struct zkl__contender_event
 {
     ZKL__ENSURE(c->state == ZKL__NEW && !c->started);
     c->started = true;
-    c->deadline = ev->deadline;
-    c->try_only = ev->try_only;
     zkl__contender_new_attempt(c);
     zkl__contender_advance(c, ev, out);
 }
@@ -482,9 +483,11 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
         on_time(c, ev, out);
         break;
     case ZKL__CE_INSPECTED:
-        zkl__contender_on_inspected(c, ev, out);
+        if (c->inspects) {
+            zkl__contender_on_inspected(c, ev, out);
+        }
         break;
-    case ZKL__CE_LOOK:
+    case ZKL__CE_LIST:
         if (c->state == ZKL__PROVING) {
             zkl__contender_move(c, ZKL__LISTING, "our list is older than the others'");
             zkl__contender_advance(c, ev, out);
@@ -506,6 +509,9 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
     case ZKL__CE_DOWNGRADE:
         on_downgrade(c, ev, out);
         break;
+    case ZKL__CE_LOOK:
+    case ZKL__CE_END:
+        break; /* what they come to is another event */
     }
 }
 

@@ -200,9 +200,10 @@ static void advance_proving(struct zkl__contender *c, const struct zkl__contende
         return;
     }
     bool shown = is_shown(c, ev);
-    if (ev->leased && c->czxid && !ev->grant_waits && shown) {
+    bool leased = zkl__core_leased(c->core);
+    if (leased && c->czxid && !ev->grant_waits && shown) {
         zkl__contender_grant(c, ev, out);
-    } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE)) && (ev->leased ? !shown : !c->proved)) {
+    } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE)) && (leased ? !shown : !c->proved)) {
         c->proved = true;
         zkl__ask_node(c, out, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node);
     }

@@ -6,7 +6,6 @@
 #include "contender_step.h"
 
 #define EXHAUSTED "the directory has given out all its 2147483647 sequence numbers: remove it when it is empty"
-#define UNDER_WAY(role) (1u << (role))
 
 /* contender.c: moves that several events make. */
 

@@ -3,6 +3,7 @@
 #define ZKL_CORE_CONTENDER_STEP_H
 
 #include "contender.h"
+#include "machine.h"
 #include "name_set.h"
 #include "session_step.h"
 
@@ -26,6 +27,7 @@ enum zkl__role {
     ZKL__ROLE_FOLDERS,   /* is the path a semaphore's? its data, then the folders that semaphores have */
     ZKL__ROLES
 };
+#define UNDER_WAY(role) (1u << (role))
 
 /* Whether the path is a semaphore's or a partition's: asked only where the list shows both of its folders. Folders alone say nothing: anybody
  * can leave two empty znodes behind, which would deny the lock for ever. */
@@ -39,34 +41,48 @@ enum zkl__folders {
     ZKL__FOLDERS_EMPTY /* no: they do not matter */
 };
 
+/* What a contender acts on. All but the last two are mail, read in this order. Mail says no more
+ * than "look": what there is to see is judged when it is read. */
 enum zkl__contender_event_kind {
-    ZKL__CE_START,       /* deadline, try_only */
-    ZKL__CE_REPLY,       /* role, reply */
+    ZKL__CE_EXPIRED,     /* the session is over: what else there is, but for orders and time, is not read */
+    ZKL__CE_CONNECTED,   /* again, or on a new session */
+    ZKL__CE_REPLY,       /* to operations of its own: role, reply */
     ZKL__CE_WATCH,       /* the blocker changed or went: watch */
     ZKL__CE_OWN_WATCH,   /* our own node changed or went */
     ZKL__CE_QUEUE_WATCH, /* a child of the queue came or went */
-    ZKL__CE_HANDED,      /* the blocker, of this session, is leaving, and we are next */
-    ZKL__CE_CONNECTED,   /* again, or on a new session */
-    ZKL__CE_EXPIRED,     /* the session is over */
-    ZKL__CE_LAPSED,      /* the lease ended */
-    ZKL__CE_TIME,        /* look at the time, and at the lease */
     ZKL__CE_INSPECTED,   /* a batch of its inspection was answered */
-    ZKL__CE_LOOK,        /* first in its queue, but its list is old: once more */
-    ZKL__CE_CANCEL,      /* code */
+    ZKL__CE_LIST,        /* first in its queue, but its list is old, or does not show it: once more */
+    ZKL__CE_LOOK,        /* at what others change: the lease, the one it follows, the joint */
+    ZKL__CE_START,       /* an order, as all that follow */
     ZKL__CE_RELEASE,
-    ZKL__CE_DOWNGRADE /* rule */
+    ZKL__CE_DOWNGRADE, /* rule */
+    ZKL__CE_CANCEL,    /* code; means nothing to who does not wait */
+    ZKL__CE_END,       /* code; who waits fails with it, who holds releases */
+    ZKL__CE_TIME,      /* look at the time */
+    ZKL__CE_LAPSED,    /* the lease ended */
+    ZKL__CE_HANDED     /* the blocker, of this session, is leaving, and we are next */
+};
+#define ZKL__MAIL(kind) (1u << (kind))
+
+struct zkl__mail {
+    uint32_t kinds;
+    uint32_t unknown; /* roles whose operation ended with its connection */
+    uint32_t unsent;  /* roles whose operation could not be sent, */
+    signed char why_unsent[ZKL__ROLES];
+    enum zkl__role role; /* of reply, the one that a server gave in this step */
+    const struct zkl__reply *reply;
+    enum zkl__watch_event watch;
+    int code;
+    const struct zkl__rule *rule;
 };
 
 struct zkl__contender_event {
     enum zkl__contender_event_kind kind;
     int64_t now;
     bool connected;    /* the session, now */
-    bool leased;       /* the session's lease has enough left to grant on */
     bool grant_waits;  /* the others of the joint are not first yet */
     bool delete_waits; /* that of who handed over to us comes first */
     int64_t session_id;
-    int64_t deadline;
-    bool try_only;
     int code;
     const struct zkl__rule *rule;
     enum zkl__watch_event watch;
@@ -116,6 +132,7 @@ struct zkl__marks {
 };
 
 struct zkl__contender {
+    struct zkl__machine machine;         /* first */
     struct zkl__contender_config config; /* path and metadata are copies */
     const zkl_heap *heap;
     struct zkl__core *core; /* for uuids and traces only */
@@ -194,15 +211,13 @@ struct zkl__contender {
     /* the session's */
     struct zkl__contender *next, *prev;               /* all */
     struct zkl__contender *next_holder, *prev_holder; /* proving and held */
-    bool holder, jeopardy_told, buried;
+    bool holder, jeopardy_told;
     struct zkl__joint *joint; /* NULL: alone */
     size_t seat;
-    uint32_t unsent;    /* roles of operations that could not be sent, and are to be told so */
+    struct zkl__mail mail;
     uint32_t held_back; /* roles asked for that the joint has not sent yet */
     int64_t listed_at;  /* when its last list was sent */
     int64_t shown_at;   /* when what last showed our node was sent: its create, a list, a check */
-    size_t timer;       /* place in the heap + 1; 0: none */
-    int64_t wake;
 
     /* for statistics */
     struct zkl__path_stats *path_stats;
@@ -214,11 +229,9 @@ struct zkl__contender {
     uint64_t list;                                  /* number of the list it waits for; 0: none */
     struct zkl__contender *ahead;                   /* whom it follows: the blocker is its node. NULL: nobody here */
     struct zkl__contender *behind, *next_behind;    /* who follows it */
-    struct zkl__contender *next_stirred;
-    bool requeued; /* in this step: for statistics */
-    bool handed;   /* granted before the node of `ahead` is gone */
-    bool moved;    /* its node went, or is another one */
-    bool stirred;  /* who follows it is to look at it */
+    bool requeued;                                  /* in this step: for statistics */
+    bool handed;                                    /* granted before the node of `ahead` is gone */
+    bool ahead_moved;                               /* the node of `ahead` went, or is another one */
 };
 
 void zkl__contender_step(struct zkl__contender *contender, const struct zkl__contender_event *event,
@@ -229,20 +242,37 @@ void zkl__contender_free(struct zkl__contender *contender);
 bool zkl__contender_waits(const struct zkl__contender *contender);
 /* Nothing but a lease is between it and its grant. */
 bool zkl__contender_ready(const struct zkl__contender *contender, int64_t now);
+
+/* contender_mail.c: its mail. */
+/* Its owner listens no more, and it ends by itself. */
+void zkl__contender_leave(struct zkl__contender *contender);
+void zkl__contender_start(struct zkl__contender *contender, int64_t deadline, bool try_only);
+void zkl__contender_post(struct zkl__contender *contender, enum zkl__contender_event_kind kind);
+void zkl__contender_post_reply(struct zkl__contender *contender, enum zkl__role role, const struct zkl__reply *reply);
+void zkl__contender_post_refusal(struct zkl__contender *contender, enum zkl__role role, int code);
+/* The next piece of it, as an event; false: there is no more. refusal: room for a reply. */
+bool zkl__mail_next(struct zkl__mail *mail, struct zkl__contender_event *event, struct zkl__reply *refusal);
+
 /* What it would ask for. */
 struct zkl__op zkl__create_op(const struct zkl__contender *c);
 struct zkl__op zkl__delete_op(const struct zkl__contender *c);
 
 /* --- what those that decide ask of their session ------------------------------------------------------------------- */
 
-/* Feeds an event and carries out what comes of it. */
-void zkl__core_feed(struct zkl__core *core, struct zkl__contender *contender, struct zkl__contender_event event);
-/* ZKL_OK: an answer comes, if only that it was not sent; ZKL_ENOMEM: none does. */
-int zkl__core_send(struct zkl__core *core, struct zkl__contender *contender, struct zkl__request *request,
-                   enum zkl__role role, const struct zkl__op *op);
+/* Its mail is read before the step of the session is over. */
+void zkl__core_post(struct zkl__core *core, struct zkl__machine *machine);
+/* It has ended: freed when the step of the session is over. */
+void zkl__core_bury(struct zkl__core *core, struct zkl__machine *machine);
+/* A reply comes, or `refused` is called before this returns. owner NULL: the session itself. */
+void zkl__core_send(struct zkl__core *core, struct zkl__machine *owner, int role, const struct zkl__op *op);
+/* The same for a request. Its done is called in either case, never before this returns. */
+void zkl__core_request(struct zkl__core *core, struct zkl__request *request, const struct zkl__op *op);
 const zkl_heap *zkl__core_heap(const struct zkl__core *core);
-/* Connected, and with a lease to grant on; at this time. */
-bool zkl__core_grants(const struct zkl__core *core, int64_t *now);
+int64_t zkl__core_now(const struct zkl__core *core);
+/* Enough lease to grant on. */
+bool zkl__core_leased(const struct zkl__core *core);
+/* Connected, and with a lease to grant on. */
+bool zkl__core_grants(const struct zkl__core *core);
 /* When a holder of now is to begin to watch its own node: after its first heartbeat, and not many at once. */
 int64_t zkl__core_guard_at(struct zkl__core *core);
 /* The access list of sealed nodes. */

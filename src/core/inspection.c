@@ -183,8 +183,7 @@ static void end_batch(struct zkl__inspection *inspection)
     if (!inspection->broken) {
         plan_next(inspection);
     }
-    zkl__core_feed(inspection->contender->core, inspection->contender,
-                   (struct zkl__contender_event){.kind = ZKL__CE_INSPECTED});
+    zkl__contender_post(inspection->contender, ZKL__CE_INSPECTED);
 }
 
 static void on_answer(struct zkl__request *request, const struct zkl__reply *reply)
@@ -253,13 +252,9 @@ static void send_one(struct zkl__core *core, struct look *look,
                      void (*done)(struct zkl__request *request, const struct zkl__reply *reply),
                      const struct zkl__op *op)
 {
-    struct zkl__inspection *inspection = look->inspection;
-    look->request = (struct zkl__request){done, look};
-    inspection->under_way++;
-    if (zkl__core_send(core, NULL, &look->request, ZKL__ROLE_NONE, op) != ZKL_OK) {
-        inspection->under_way--;
-        inspection->broken = true;
-    }
+    look->request = (struct zkl__request){.done = done, .owner = look};
+    look->inspection->under_way++;
+    zkl__core_request(core, &look->request, op);
 }
 
 static void send_each(struct zkl__core *core, struct zkl__inspection *inspection)

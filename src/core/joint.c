@@ -11,6 +11,7 @@ static void free_joint(struct zkl__joint *joint)
     zkl__free(heap, joint->parts);
     zkl__free(heap, joint->seats);
     zkl__free(heap, joint->dealt);
+    zkl__free(heap, joint->replies);
     zkl__free(heap, joint);
 }
 
@@ -40,6 +41,9 @@ void zkl__joint_leave(struct zkl__contender *c)
 
 static void on_done(struct zkl__request *request, const struct zkl__reply *reply);
 static void on_outcome(void *owner, const struct zkl__outcome *outcome);
+static void settle(struct zkl__core *core, struct zkl__machine *machine);
+
+static const struct zkl__machine_ops joint_ops = {.rank = ZKL__RANK_LATER, .step = settle};
 
 static struct zkl__joint *make(struct zkl__core *core, size_t count)
 {
@@ -48,14 +52,16 @@ static struct zkl__joint *make(struct zkl__core *core, size_t count)
     if (!joint) {
         return NULL;
     }
+    joint->machine.ops = &joint_ops;
     joint->core = core;
     joint->count = count;
     joint->refs = 1;
-    joint->request = (struct zkl__request){on_done, joint};
+    joint->request = (struct zkl__request){.done = on_done, .owner = joint};
     joint->parts = zkl__zalloc(heap, count * sizeof *joint->parts);
     joint->seats = zkl__zalloc(heap, count * sizeof *joint->seats);
     joint->dealt = zkl__zalloc(heap, count * sizeof *joint->dealt);
-    if (!joint->parts || !joint->seats || !joint->dealt) {
+    joint->replies = zkl__zalloc(heap, count * sizeof *joint->replies);
+    if (!joint->parts || !joint->seats || !joint->dealt || !joint->replies) {
         free_joint(joint);
         return NULL;
     }
@@ -89,15 +95,15 @@ struct zkl__joint *zkl__joint_new(struct zkl__core *core, const struct zkl__cont
     return joint;
 }
 
-void zkl__joint_let_go(struct zkl__core *core, struct zkl__joint *joint, int64_t now)
+void zkl__joint_end(struct zkl__joint *joint)
 {
     joint->notify = NULL;
     if (joint->granted == joint->count && joint->released == 0) {
-        zkl__joint_release(joint);
+        zkl__joint_release(joint); /* read first, so one transaction takes all places */
     }
     for (size_t i = 0; i < joint->count; i++) {
         if (joint->seats[i]) {
-            zkl__contender_let_go(core, joint->seats[i], now);
+            zkl__contender_leave(joint->seats[i]);
         }
     }
     zkl__joint_unref(joint);
@@ -178,7 +184,7 @@ static void on_released(struct zkl__joint *joint, const struct zkl__outcome *out
     }
 }
 
-/* Inside a step of a member: the others follow when the joint is settled. No member is downgraded or asked to go. */
+/* Inside a step of a member. No member is downgraded or asked to go. */
 static void on_outcome(void *owner, const struct zkl__outcome *outcome)
 {
     static void (*const heard[ZKL__REVOKED + 1])(struct zkl__joint *, const struct zkl__outcome *) = {
@@ -205,17 +211,6 @@ bool zkl__joint_holds_back(struct zkl__contender *c, enum zkl__role role)
     return held_back;
 }
 
-static void feed_reply(struct zkl__contender *c, enum zkl__role role, const struct zkl__reply *reply)
-{
-    zkl__core_feed(c->core, c, (struct zkl__contender_event){.kind = ZKL__CE_REPLY, .role = role, .reply = reply});
-}
-
-static void refuse(struct zkl__contender *c, enum zkl__role role)
-{
-    const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT, .unsent = ZKL_ECONNECT};
-    feed_reply(c, role, &refusal);
-}
-
 /* What the answer of the transaction says to the owner of its i-th part. False: that it failed through another's fault. */
 static bool deal(struct zkl__reply *mine, const struct zkl__reply *reply, size_t i)
 {
@@ -237,24 +232,20 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
     struct zkl__joint *joint = request->owner;
     enum zkl__role role = joint->under_way;
     joint->under_way = ZKL__ROLE_NONE;
-    joint->refs++; /* stays while its members may go */
-    for (size_t i = 0; i < joint->dealt_count; i++) {
-        joint->dealt[i]->in_flight--;
-    }
     for (size_t i = 0; i < joint->dealt_count; i++) {
         struct zkl__contender *c = joint->dealt[i];
-        struct zkl__reply mine;
-        bool concerned = deal(&mine, reply, i);
-        if (!concerned && role == ZKL__ROLE_CREATE) {
+        struct zkl__reply *mine = &joint->replies[i];
+        c->in_flight--;
+        if (deal(mine, reply, i)) {
+            zkl__contender_post_reply(c, role, mine);
+        } else if (role == ZKL__ROLE_CREATE) {
             c->held_back |= UNDER_WAY(role); /* once more as soon as the other asks */
-            continue;
+        } else {
+            *mine = (struct zkl__reply){.rc = ZKL__RC_NOTAPPLIED};
+            zkl__contender_post_reply(c, role, mine);
         }
-        if (!concerned) {
-            mine = (struct zkl__reply){.rc = ZKL__RC_NOTAPPLIED};
-        }
-        feed_reply(c, role, &mine);
     }
-    zkl__joint_unref(joint);
+    zkl__joint_post(joint);
 }
 
 static void send_lists(struct zkl__joint *joint)
@@ -264,9 +255,9 @@ static void send_lists(struct zkl__joint *joint)
         if (asks(c, ZKL__ROLE_LIST)) {
             struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = c->config.path};
             c->held_back &= ~UNDER_WAY(ZKL__ROLE_LIST);
-            if (zkl__core_send(joint->core, c, NULL, ZKL__ROLE_LIST, &list) != ZKL_OK) {
-                refuse(c, ZKL__ROLE_LIST);
-            }
+            c->in_flight++;
+            c->listed_at = zkl__core_now(joint->core);
+            zkl__core_send(joint->core, &c->machine, ZKL__ROLE_LIST, &list);
         }
     }
 }
@@ -287,12 +278,8 @@ static void send_all(struct zkl__joint *joint, enum zkl__role role)
     joint->under_way = role;
     joint->dealt_count = n;
     struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = joint->parts, .part_count = n};
-    int code = zkl__core_send(joint->core, NULL, &joint->request, ZKL__ROLE_NONE, &op);
+    zkl__core_request(joint->core, &joint->request, &op);
     send_lists(joint);
-    if (code != ZKL_OK) {
-        const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT, .unsent = code};
-        on_done(&joint->request, &refusal);
-    }
 }
 
 /* --- what follows from the members' steps -------------------------------------------------------------------------- */
@@ -303,9 +290,9 @@ static void withdraw(struct zkl__contender *c)
     uint32_t held_back = c->held_back;
     c->held_back = 0;
     if (held_back & UNDER_WAY(ZKL__ROLE_LIST)) {
-        refuse(c, ZKL__ROLE_LIST);
+        zkl__contender_post_refusal(c, ZKL__ROLE_LIST, ZKL_ECONNECT);
     }
-    refuse(c, ZKL__ROLE_CREATE);
+    zkl__contender_post_refusal(c, ZKL__ROLE_CREATE, ZKL_ECONNECT);
 }
 
 static void give_up(struct zkl__joint *joint)
@@ -313,8 +300,8 @@ static void give_up(struct zkl__joint *joint)
     for (size_t i = 0; i < joint->count; i++) {
         struct zkl__contender *c = joint->seats[i];
         if (c && zkl__contender_waits(c)) {
-            zkl__core_feed(joint->core, c,
-                           (struct zkl__contender_event){.kind = ZKL__CE_CANCEL, .code = ZKL_ECANCELED});
+            c->mail.code = ZKL_ECANCELED;
+            zkl__contender_post(c, ZKL__CE_CANCEL);
         }
         if (asks(c, ZKL__ROLE_CREATE)) {
             withdraw(c);
@@ -356,23 +343,21 @@ static bool all_ask(const struct zkl__joint *joint)
 
 static bool all_ready(const struct zkl__joint *joint)
 {
-    int64_t now;
-    bool all = zkl__core_grants(joint->core, &now);
+    int64_t now = zkl__core_now(joint->core);
+    bool all = zkl__core_grants(joint->core);
     for (size_t i = 0; i < joint->count; i++) {
         all = all && joint->seats[i] && zkl__contender_ready(joint->seats[i], now);
     }
     return all;
 }
 
-void zkl__joint_feed(struct zkl__joint *joint, struct zkl__contender_event event)
+static void post_all(struct zkl__joint *joint, enum zkl__contender_event_kind kind)
 {
-    joint->refs++;
     for (size_t i = 0; i < joint->count; i++) {
         if (joint->seats[i]) {
-            zkl__core_feed(joint->core, joint->seats[i], event);
+            zkl__contender_post(joint->seats[i], kind);
         }
     }
-    zkl__joint_unref(joint);
 }
 
 /* A place that was first long ago may have been removed by somebody since. So all lists must be as young as the youngest was
@@ -390,38 +375,15 @@ static bool look_again(struct zkl__joint *joint)
         struct zkl__contender *c = joint->seats[i];
         if (c && c->listed_at < joint->listed_at) {
             old = true;
-            zkl__core_feed(joint->core, c, (struct zkl__contender_event){.kind = ZKL__CE_LOOK});
+            zkl__contender_post(c, ZKL__CE_LIST);
         }
     }
     return old;
 }
 
-void zkl__joint_settle(struct zkl__joint *joint)
+/* The members that held ask for their deletes: one transaction for all of these. */
+static void gather(struct zkl__joint *joint)
 {
-    if (!joint->failed && broken(joint)) {
-        zkl__joint_feed(joint, (struct zkl__contender_event){.kind = ZKL__CE_CANCEL, .code = ZKL_ELOST});
-    }
-    if (joint->failed) {
-        give_up(joint);
-    } else if (all_ask(joint)) {
-        send_all(joint, ZKL__ROLE_CREATE);
-    } else if (all_ready(joint) && !look_again(joint)) {
-        joint->open = true;
-        zkl__joint_feed(joint, (struct zkl__contender_event){.kind = ZKL__CE_TIME});
-        joint->open = false;
-    }
-}
-
-void zkl__joint_release(struct zkl__joint *joint)
-{
-    joint->refs++;
-    joint->gathering = joint->under_way == ZKL__ROLE_NONE;
-    for (size_t i = 0; i < joint->count; i++) {
-        struct zkl__contender *c = joint->seats[i];
-        if (c && (c->state == ZKL__HELD || c->state == ZKL__LOST)) {
-            zkl__core_feed(joint->core, c, (struct zkl__contender_event){.kind = ZKL__CE_RELEASE});
-        }
-    }
     bool asked = false;
     for (size_t i = 0; i < joint->count; i++) {
         asked = asked || asks(joint->seats[i], ZKL__ROLE_DELETE);
@@ -430,5 +392,61 @@ void zkl__joint_release(struct zkl__joint *joint)
     if (asked) {
         send_all(joint, ZKL__ROLE_DELETE);
     }
+}
+
+static void settle(struct zkl__core *core, struct zkl__machine *machine)
+{
+    struct zkl__joint *joint = (struct zkl__joint *)machine;
+    (void)core;
+    joint->open = false; /* whoever could be granted has been */
+    if (joint->gathering) {
+        gather(joint);
+    } else if (!joint->failed && broken(joint)) {
+        zkl__joint_cancel(joint, ZKL_ELOST);
+    } else if (joint->failed) {
+        give_up(joint);
+    } else if (all_ask(joint)) {
+        send_all(joint, ZKL__ROLE_CREATE);
+    } else if (all_ready(joint) && !look_again(joint)) {
+        joint->open = true;
+        post_all(joint, ZKL__CE_LOOK);
+    }
     zkl__joint_unref(joint);
+}
+
+void zkl__joint_post(struct zkl__joint *joint)
+{
+    joint->refs += !joint->machine.ready;
+    zkl__core_post(joint->core, &joint->machine);
+}
+
+void zkl__joint_start(struct zkl__joint *joint, int64_t deadline, bool try_only)
+{
+    for (size_t i = 0; i < joint->count; i++) {
+        if (joint->seats[i]) {
+            zkl__contender_start(joint->seats[i], deadline, try_only);
+        }
+    }
+}
+
+void zkl__joint_cancel(struct zkl__joint *joint, int code)
+{
+    for (size_t i = 0; i < joint->count; i++) {
+        if (joint->seats[i]) {
+            joint->seats[i]->mail.code = code;
+        }
+    }
+    post_all(joint, ZKL__CE_CANCEL);
+}
+
+void zkl__joint_release(struct zkl__joint *joint)
+{
+    joint->gathering = joint->under_way == ZKL__ROLE_NONE;
+    for (size_t i = 0; i < joint->count; i++) {
+        struct zkl__contender *c = joint->seats[i];
+        if (c && (c->state == ZKL__HELD || c->state == ZKL__LOST)) {
+            zkl__contender_post(c, ZKL__CE_RELEASE);
+        }
+    }
+    zkl__joint_post(joint);
 }

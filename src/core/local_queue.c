@@ -70,6 +70,10 @@ static void grow(struct zkl__local_queues *queues)
     zkl__free(queues->heap, old);
 }
 
+static void send_list(struct zkl__core *core, struct zkl__machine *machine);
+
+static const struct zkl__machine_ops queue_ops = {.rank = ZKL__RANK_LATER, .step = send_list};
+
 static struct zkl__local_queue *find_or_make(struct zkl__local_queues *queues, const char *path)
 {
     uint32_t hash = zkl__path_hash(path);
@@ -82,7 +86,7 @@ static struct zkl__local_queue *find_or_make(struct zkl__local_queues *queues, c
     if (!q) {
         return NULL;
     }
-    *q = (struct zkl__local_queue){.hash = hash, .forged.key = queues->names_key};
+    *q = (struct zkl__local_queue){.machine.ops = &queue_ops, .hash = hash, .forged.key = queues->names_key};
     strcpy(q->path, path);
     if (queues->count >= queues->bucket_count) {
         grow(queues);
@@ -142,6 +146,7 @@ static struct zkl__contender *find(const struct zkl__local_queue *q, const char 
 static void follow(struct zkl__contender *c, struct zkl__contender *ahead)
 {
     c->ahead = ahead;
+    c->ahead_moved = false;
     c->next_behind = ahead->behind;
     ahead->behind = c;
 }
@@ -156,22 +161,12 @@ static void unlink_follower(struct zkl__contender *c)
     c->ahead = c->next_behind = NULL;
 }
 
-/* Those that follow c are to look at what became of it: before the step ends, for somebody may be walking through the contenders now. */
-static void stir(struct zkl__contender *c)
-{
-    if (!c->stirred) {
-        c->stirred = true;
-        c->next_stirred = c->core->stirred;
-        c->core->stirred = c;
-    }
-}
-
 bool zkl__local_follow(struct zkl__contender *c, const char *name)
 {
     struct zkl__contender *ahead = c->joint ? NULL : find(c->queue, name);
     if (ahead) {
         follow(c, ahead);
-        stir(ahead); /* it may be leaving already */
+        zkl__contender_post(c, ZKL__CE_LOOK); /* it may be leaving already */
     }
     return ahead;
 }
@@ -190,20 +185,17 @@ static void pass_on(struct zkl__contender *c)
         if (follower->handed) {
             unlink_follower(follower);
             follow(follower, c->ahead);
+            zkl__contender_post(follower, ZKL__CE_LOOK); /* that one may be gone, too */
         }
     }
 }
 
-void zkl__local_stepped(struct zkl__contender *c, const char *node_before)
+void zkl__local_stepped(struct zkl__contender *c)
 {
     if (c->handed && !c->node[0]) {
         pass_on(c);
     }
-    if (c->behind) {
-        c->moved = c->moved || strcmp(c->node, node_before) != 0;
-        stir(c);
-    }
-    if (c->ahead && !c->handed && c->state != ZKL__WATCHING) {
+    if (c->ahead && (c->handed ? c->state == ZKL__GONE : c->state != ZKL__WATCHING)) {
         zkl__local_unfollow(c);
     }
 }
@@ -211,7 +203,26 @@ void zkl__local_stepped(struct zkl__contender *c, const char *node_before)
 /* The delete of its node is on its way. */
 static bool leaving(const struct zkl__contender *c)
 {
-    return c->under_way & ~c->unsent & UNDER_WAY(ZKL__ROLE_DELETE);
+    return c->under_way & ~c->mail.unsent & UNDER_WAY(ZKL__ROLE_DELETE);
+}
+
+bool zkl__local_note_facts(const struct zkl__contender *c, struct zkl__local_facts *facts)
+{
+    if (c->behind) {
+        facts->leaving = leaving(c);
+        strcpy(facts->node, c->node);
+    }
+    return c->behind;
+}
+
+void zkl__local_tell_changes(struct zkl__contender *c, const struct zkl__local_facts *before)
+{
+    bool moved = strcmp(c->node, before->node) != 0;
+    bool leaves = leaving(c) && !before->leaving;
+    for (struct zkl__contender *follower = c->behind; follower && (moved || leaves); follower = follower->next_behind) {
+        follower->ahead_moved = follower->ahead_moved || moved;
+        zkl__contender_post(follower, ZKL__CE_LOOK);
+    }
 }
 
 bool zkl__local_delete_waits(const struct zkl__contender *c)
@@ -239,36 +250,37 @@ static bool may_hand_over(const struct zkl__core *core, const struct zkl__conten
            core->now - follower->listed_at <= zkl__lease_heartbeat(core->timeout);
 }
 
-static void look(struct zkl__core *core, struct zkl__contender *ahead, bool moved, struct zkl__contender *follower)
+/* c was handed the lock, and the delete that its own one waits for has changed. The deletes of
+ * those that c handed the lock to wait for the same. */
+static void hand_news_on(struct zkl__contender *c)
 {
-    bool handed = follower->handed;
-    enum zkl__contender_event_kind news = ZKL__CE_WATCH;
-    if (!ahead->node[0] || moved) {
-        zkl__local_unfollow(follower);
-        news = handed ? ZKL__CE_TIME : ZKL__CE_WATCH;
-    } else if (!leaving(ahead)) {
-        return;
-    } else if (handed) {
-        news = ZKL__CE_TIME; /* its own delete may have waited for that */
-    } else if (may_hand_over(core, ahead, follower)) {
-        follower->handed = true;
-        follower->unlisted = ahead->unlisted;
-        news = ZKL__CE_HANDED;
-    } else {
-        zkl__local_unfollow(follower);
+    for (struct zkl__contender *follower = c->behind; follower; follower = follower->next_behind) {
+        if (follower->handed) {
+            zkl__contender_post(follower, ZKL__CE_LOOK);
+        }
     }
-    zkl__core_feed(core, follower, (struct zkl__contender_event){.kind = news});
 }
 
-static void look_all(struct zkl__core *core, struct zkl__contender *ahead)
+bool zkl__local_look(struct zkl__core *core, struct zkl__contender *follower, enum zkl__contender_event_kind *news)
 {
-    bool moved = ahead->moved;
-    core->stirred = ahead->next_stirred;
-    ahead->stirred = ahead->moved = false;
-    for (struct zkl__contender *c = ahead->behind, *next; c; c = next) {
-        next = c->next_behind;
-        look(core, ahead, moved, c);
+    struct zkl__contender *ahead = follower->ahead;
+    bool handed = follower->handed;
+    *news = handed ? ZKL__CE_TIME : ZKL__CE_WATCH; /* handed: its own delete may have waited for that */
+    if (handed) {
+        hand_news_on(follower);
     }
+    if (!ahead->node[0] || follower->ahead_moved) {
+        zkl__local_unfollow(follower);
+    } else if (!leaving(ahead)) {
+        return false;
+    } else if (!handed && may_hand_over(core, ahead, follower)) {
+        follower->handed = true;
+        follower->unlisted = ahead->unlisted;
+        *news = ZKL__CE_HANDED;
+    } else if (!handed) {
+        zkl__local_unfollow(follower);
+    }
+    return true;
 }
 
 /* --- lists --------------------------------------------------------------------------------------------------------- */
@@ -286,36 +298,27 @@ void zkl__local_note_list(struct zkl__local_queues *queues, struct zkl__local_qu
     }
 }
 
-static void chain(struct zkl__core *core, struct zkl__local_queue *q)
-{
-    if (!q->unsent) {
-        q->unsent = true;
-        q->next_unsent = core->unsent;
-        core->unsent = q;
-    }
-}
-
 void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c)
 {
     c->list = WANTED;
     c->in_flight++;
     c->queue->wanted++;
     c->queue->urgent = c->queue->urgent || c->state != ZKL__CREATING;
-    chain(core, c->queue);
+    zkl__core_post(core, &c->queue->machine);
 }
 
 /* Not asked by this contender; but since it follows another, or is first, its own list or create was answered earlier, and so was sent
  * earlier than this one: its node has to be there. If not, it looks for itself. */
-static void check_reader(struct zkl__core *core, struct zkl__contender *c, const struct zkl__reply *reply,
-                         const struct zkl__list_index *index, int64_t sent)
+static void check_reader(struct zkl__contender *c, const struct zkl__reply *reply, const struct zkl__list_index *index,
+                         int64_t sent)
 {
     if (zkl__list_has(reply, index, c->node)) {
         c->listed_at = c->shown_at = sent;
     } else if (c->ahead) {
         zkl__local_unfollow(c);
-        zkl__core_feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_WATCH});
+        zkl__contender_post(c, ZKL__CE_WATCH);
     } else {
-        zkl__core_feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_LOOK});
+        zkl__contender_post(c, ZKL__CE_LIST);
     }
 }
 
@@ -325,26 +328,19 @@ static bool is_reader(const struct zkl__contender *c)
     return (c->ahead && !c->handed) || (c->state == ZKL__PROVING && !c->joint);
 }
 
-/* It looks for its node in the list that it asked for: what follows rests on that. */
-static void note_shown(struct zkl__contender *c, const struct zkl__contender_event *event, int64_t sent)
-{
-    if (event->reply->rc == ZKL__RC_OK) {
-        c->shown_at = sent;
-    }
-}
-
 static void answer_all(struct zkl__core *core, struct zkl__local_queue *q, uint64_t list, int64_t sent,
-                       struct zkl__contender_event event)
+                       const struct zkl__reply *reply)
 {
-    for (struct zkl__contender *c = q->first, *next; c; c = next) {
-        next = c->next_local;
+    bool shows = reply->rc == ZKL__RC_OK;
+    for (struct zkl__contender *c = q->first; c; c = c->next_local) {
         if (c->list == list) {
             c->list = 0;
             c->in_flight--;
-            note_shown(c, &event, sent);
-            zkl__core_feed(core, c, event);
-        } else if (event.reply->rc == ZKL__RC_OK && is_reader(c)) {
-            check_reader(core, c, event.reply, event.index, sent);
+            /* It looks for its node in the list that it asked for: what follows rests on that. */
+            c->shown_at = shows ? sent : c->shown_at;
+            zkl__contender_post_reply(c, ZKL__ROLE_LIST, reply);
+        } else if (shows && is_reader(c)) {
+            check_reader(c, reply, core->index, sent);
         }
     }
 }
@@ -364,25 +360,49 @@ static struct zkl__list_index *index_for(const struct zkl__local_queue *q, uint6
     return readers > FEW ? zkl__list_index_new(heap, reply, zkl__name_sequence(one->node)) : NULL;
 }
 
-void zkl__local_answer_list(struct zkl__core *core, struct zkl__contender *c, const struct zkl__reply *reply)
+static void ended(struct zkl__core *core, struct zkl__local_queue *q)
 {
-    const zkl_heap *heap = core->queues.heap;
-    struct zkl__local_queue *q = c->queue;
-    struct zkl__list_index *index = index_for(q, c->list, heap, reply);
-    struct zkl__contender_event event = {.kind = ZKL__CE_REPLY, .role = ZKL__ROLE_LIST, .reply = reply, .index = index};
     q->lists_under_way--;
     if (q->wanted > 0) {
-        chain(core, q);
+        zkl__core_post(core, &q->machine);
     }
-    answer_all(core, q, c->list, c->listed_at, event);
-    zkl__free(heap, index);
 }
 
-static void send_list(struct zkl__core *core, struct zkl__local_queue *q)
+void zkl__local_answer_list(struct zkl__core *core, struct zkl__contender *c, const struct zkl__reply *reply)
 {
+    struct zkl__local_queue *q = c->queue;
+    if (reply->rc == ZKL__RC_OK) {
+        ZKL__ENSURE(!core->index);
+        core->index = index_for(q, c->list, core->queues.heap, reply);
+    }
+    ended(core, q);
+    answer_all(core, q, c->list, c->listed_at, reply);
+}
+
+void zkl__local_refuse_list(struct zkl__core *core, struct zkl__contender *c, int code)
+{
+    struct zkl__local_queue *q = c->queue;
+    uint64_t list = c->list;
+    ended(core, q);
+    for (struct zkl__contender *each = q->first; each; each = each->next_local) {
+        if (each->list == list) {
+            each->list = 0;
+            each->in_flight--;
+            zkl__contender_post_refusal(each, ZKL__ROLE_LIST, code);
+        }
+    }
+}
+
+static void send_list(struct zkl__core *core, struct zkl__machine *machine)
+{
+    struct zkl__local_queue *q = (struct zkl__local_queue *)machine;
     struct zkl__op op = {.kind = ZKL__OP_CHILDREN, .dir = q->path};
     struct zkl__contender *sender = NULL;
+    if (q->wanted == 0 || (q->lists_under_way > 0 && !q->urgent)) {
+        return;
+    }
     q->lists++;
+    q->lists_under_way++;
     q->wanted = 0;
     q->urgent = false;
     for (struct zkl__contender *c = q->first; c; c = c->next_local) {
@@ -394,30 +414,5 @@ static void send_list(struct zkl__core *core, struct zkl__local_queue *q)
         }
     }
     ZKL__ENSURE(sender);
-    sender->in_flight--; /* counted when it asked, and again now */
-    if (zkl__core_send(core, sender, NULL, ZKL__ROLE_LIST, &op) == ZKL_OK) {
-        q->lists_under_way++;
-    } else {
-        const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT, .unsent = ZKL_ENOMEM};
-        sender->in_flight++;
-        answer_all(core, q, q->lists, core->now,
-                   (struct zkl__contender_event){.kind = ZKL__CE_REPLY, .role = ZKL__ROLE_LIST, .reply = &refusal});
-    }
-}
-
-bool zkl__local_settle(struct zkl__core *core)
-{
-    if (core->stirred) {
-        look_all(core, core->stirred);
-        return true;
-    }
-    struct zkl__local_queue *q = core->unsent;
-    if (q) {
-        core->unsent = q->next_unsent;
-        q->unsent = false;
-        if (q->lists_under_way == 0 || q->urgent) {
-            send_list(core, q);
-        }
-    }
-    return q;
+    zkl__core_send(core, &sender->machine, ZKL__ROLE_LIST, &op);
 }

@@ -16,6 +16,7 @@
 #define ZKL__REMEMBERED_MOST 65536
 
 struct zkl__local_queue {
+    struct zkl__machine machine;   /* first. Its step sends the list that was asked for */
     struct zkl__local_queue *next; /* in its bucket */
     uint32_t hash;
     struct zkl__contender *first, *last;
@@ -23,8 +24,6 @@ struct zkl__local_queue {
     unsigned lists_under_way;
     size_t wanted; /* contenders that asked for a list and wait for it to be sent */
     bool urgent;   /* one of them may be first */
-    bool unsent;   /* in the core's chain: */
-    struct zkl__local_queue *next_unsent;
     int64_t czxid; /* of the directory, as its last list says */
     /* Forged places and their czxids, INT64_MAX for those that live with no session: see zkl__list_forged. They are remembered while
      * nobody is here, so that later contenders of the session do not look again. */
@@ -52,20 +51,28 @@ void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c
 bool zkl__local_follow(struct zkl__contender *c, const char *name);
 /* It does not wait for another here any more. */
 void zkl__local_unfollow(struct zkl__contender *c);
-/* c made a step; node_before: its node, if others followed it. */
-void zkl__local_stepped(struct zkl__contender *c, const char *node_before);
+/* c acted on an event. */
+void zkl__local_stepped(struct zkl__contender *c);
+/* What the followers of c look at, before c reads its mail: they are told when it has changed. */
+struct zkl__local_facts {
+    char node[ZKL__NAME_MAX];
+    bool leaving;
+};
+/* False: it has none. */
+bool zkl__local_note_facts(const struct zkl__contender *c, struct zkl__local_facts *facts);
+void zkl__local_tell_changes(struct zkl__contender *c, const struct zkl__local_facts *before);
+/* c, which follows another, looks at that one. False: nothing new; else *news is what it comes to. */
+bool zkl__local_look(struct zkl__core *core, struct zkl__contender *c, enum zkl__contender_event_kind *news);
 /* One it was handed over from, at any remove, is still there, and the delete of that one's node is not on its way. */
 bool zkl__local_delete_waits(const struct zkl__contender *c);
 
 /* A list of the queue came, for whomever. */
 void zkl__local_note_list(struct zkl__local_queues *queues, struct zkl__local_queue *q, const struct zkl__reply *reply);
 
-/* c asks for a list: sent before the step ends, or when the one under way is answered. */
+/* c asks for a list: sent when nobody has mail, or when the one under way is answered. */
 void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c);
-/* The list that was sent for c was answered. */
+/* The list that was sent for c was answered; or could not be sent. */
 void zkl__local_answer_list(struct zkl__core *core, struct zkl__contender *c, const struct zkl__reply *reply);
-
-/* What is to be done before the step ends; true when something was. */
-bool zkl__local_settle(struct zkl__core *core);
+void zkl__local_refuse_list(struct zkl__core *core, struct zkl__contender *c, int code);
 
 #endif

@@ -37,8 +37,7 @@ struct zkl__pending *zkl__pending_take(struct zkl__pendings *pendings)
 void zkl__pending_drop(struct zkl__pendings *pendings, struct zkl__pending *p)
 {
     p->on = false;
-    p->contender = NULL;
-    p->request = NULL;
+    p->owner = NULL;
     p->next = pendings->free;
     pendings->free = (size_t)(p - pendings->slots) + 1;
     pendings->on_count--;

@@ -2,20 +2,17 @@
 #ifndef ZKL_CORE_PENDING_H
 #define ZKL_CORE_PENDING_H
 
-#include "contender_step.h"
+#include "machine.h"
 
-/* For a contender, for a request, or for the session itself when both are NULL. */
 struct zkl__pending {
     uint32_t uses; /* of this slot: an id names slot and use, so a late reply finds nothing */
     bool on;
     enum zkl__op_kind kind;
-    enum zkl__role role;
-    struct zkl__contender *contender;
-    struct zkl__request *request;
+    int role;                   /* what for: the owner's number */
+    struct zkl__machine *owner; /* NULL: the session itself, or nobody any more */
     int64_t sent;
-    struct zkl__op *waiting; /* a copy, until there is room to send it; NULL: sent, or refused */
+    struct zkl__op *waiting; /* a copy, until there is room to send it; NULL: sent */
     bool counted;            /* in the window */
-    int refused;             /* why it was never sent, ZKL_OK when it was */
     size_t next;             /* in the chain it is in, index + 1 */
 };
 

@@ -7,14 +7,22 @@ static bool proves_much(enum zkl__op_kind kind)
            kind == ZKL__OP_MULTI || kind == ZKL__OP_SYNC;
 }
 
+static void tell_refused(struct zkl__core *core, struct zkl__machine *owner, int role, int code)
+{
+    if (owner) {
+        owner->ops->refused(core, owner, role, code);
+    } else if (role == ZKL__ROLE_CONFIG) {
+        const struct zkl__reply reply = {.rc = ZKL__RC_UNSENT, .unsent = code};
+        zkl__core_take_roles(core, &reply);
+    }
+}
+
 static void refuse(struct zkl__core *core, struct zkl__pending *p, int code)
 {
-    p->refused = code;
-    p->next = core->refused;
-    core->refused = (size_t)(p - core->pendings.slots) + 1;
-    if (p->contender) {
-        p->contender->unsent |= 1u << p->role;
-    }
+    struct zkl__machine *owner = p->owner;
+    int role = p->role;
+    zkl__pending_drop(&core->pendings, p);
+    tell_refused(core, owner, role, code);
 }
 
 static void submit(struct zkl__core *core, struct zkl__pending *p, const struct zkl__op *op)
@@ -30,6 +38,7 @@ static void submit(struct zkl__core *core, struct zkl__pending *p, const struct 
     }
     core->stats.all.requests++;
     core->stats.all.heartbeats += p->role == ZKL__ROLE_BEAT;
+    core->beats_under_way += p->role == ZKL__ROLE_BEAT;
     if (proves_much(op->kind)) {
         core->proof_at = core->now + zkl__lease_keepalive(core->lease.timeout, core->lease.hops);
     }
@@ -60,14 +69,13 @@ static struct zkl__pending *first_waiting(struct zkl__core *core, struct zkl__op
     return p;
 }
 
-/* A place that is not wanted any more is not made. */
 static bool is_stale(const struct zkl__pending *p)
 {
-    return p->contender && p->role == ZKL__ROLE_CREATE && !zkl__contender_waits(p->contender);
+    return p->owner && p->owner->ops->wants && !p->owner->ops->wants(p->owner, p->role);
 }
 
 /* In the order in which they were asked for. */
-static void send_waiting(struct zkl__core *core)
+void zkl__core_send_waiting(struct zkl__core *core)
 {
     while (core->first_waiting && core->connected && zkl__window_has_room(&core->window)) {
         struct zkl__op *op;
@@ -99,28 +107,20 @@ void zkl__core_drop_waiting(struct zkl__core *core)
     }
 }
 
-/* Sends op for a contender, a request, or (neither) the session itself. What cannot be sent is answered before the step ends, so
- * that nobody is called back from inside its own call. Heartbeats and keep-alives go before all that waits for room: none of it is about
- * a node that they look at. ZKL_OK, or ZKL_ENOMEM: there will be no answer at all. */
-int zkl__core_send(struct zkl__core *core, struct zkl__contender *contender, struct zkl__request *request,
-                   enum zkl__role role, const struct zkl__op *op)
+/* Heartbeats and keep-alives go before all that waits for room: none of it is about a node that they look at. */
+void zkl__core_send(struct zkl__core *core, struct zkl__machine *owner, int role, const struct zkl__op *op)
 {
     struct zkl__pending *p = zkl__pending_take(&core->pendings);
     if (!p) {
-        return ZKL_ENOMEM;
+        tell_refused(core, owner, role, ZKL_ENOMEM);
+        return;
     }
     p->kind = op->kind;
     p->role = role;
-    p->contender = contender;
-    p->request = request;
+    p->owner = owner;
     p->sent = core->now;
-    p->refused = ZKL_OK;
     p->waiting = NULL;
-    p->counted = role != ZKL__ROLE_BEAT && (contender || request || op->kind != ZKL__OP_SYNC);
-    if (contender) {
-        contender->in_flight++;
-        contender->listed_at = role == ZKL__ROLE_LIST ? core->now : contender->listed_at;
-    }
+    p->counted = role != ZKL__ROLE_BEAT && (owner || op->kind != ZKL__OP_SYNC);
     if (!core->connected) {
         refuse(core, p, ZKL_ECONNECT);
     } else if (p->counted && (core->first_waiting || !zkl__window_has_room(&core->window))) {
@@ -128,7 +128,6 @@ int zkl__core_send(struct zkl__core *core, struct zkl__contender *contender, str
     } else {
         submit(core, p, op);
     }
-    return ZKL_OK;
 }
 
 static enum zkl__proof proof_of(enum zkl__op_kind kind, enum zkl__rc rc)
@@ -142,8 +141,8 @@ static enum zkl__proof proof_of(enum zkl__op_kind kind, enum zkl__rc rc)
     return kind == ZKL__OP_SYNC ? ZKL__PROOF_SYNC : ZKL__PROOF_COMMIT;
 }
 
-/* asker: is told by the answer itself. */
-static void prove(struct zkl__core *core, const struct zkl__contender *asker, enum zkl__op_kind kind, int64_t sent,
+/* The lease is a fact that others read. asker: reads it with the answer itself. */
+static void prove(struct zkl__core *core, const struct zkl__machine *asker, enum zkl__op_kind kind, int64_t sent,
                   enum zkl__rc rc)
 {
     int64_t left = core->lease.until - core->now;
@@ -153,89 +152,32 @@ static void prove(struct zkl__core *core, const struct zkl__contender *asker, en
     if (core->held > 0) {
         zkl__stats_slack(&core->stats, left);
     }
-    for (struct zkl__contender *c = core->holders, *next; c; c = next) {
-        next = c->next_holder;
-        if (c->state == ZKL__PROVING && zkl__core_leased(core) && c != asker) {
-            zkl__core_feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_TIME});
+    for (struct zkl__contender *c = core->holders; c; c = c->next_holder) {
+        if (c->state == ZKL__PROVING && zkl__core_leased(core) && &c->machine != asker) {
+            zkl__contender_post(c, ZKL__CE_LOOK);
         }
     }
-}
-
-/* Such an answer says that our node was there; that of a check also where we may not read it (see proof_of). */
-static bool shows_node(enum zkl__role role, enum zkl__rc rc)
-{
-    bool check = role == ZKL__ROLE_PROVE || role == ZKL__ROLE_BEAT;
-    bool other = role == ZKL__ROLE_CREATE || role == ZKL__ROLE_STAT || role == ZKL__ROLE_MARK;
-    return rc == ZKL__RC_OK ? check || other : rc == ZKL__RC_NOAUTH && check;
 }
 
 void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p, const struct zkl__reply *reply)
 {
     struct zkl__pending was = *p;
     zkl__pending_drop(&core->pendings, p);
-    if (was.counted && was.refused == ZKL_OK) {
+    if (was.counted) {
         zkl__window_ended(&core->window, zkl__rc_answered(reply->rc), was.sent, core->now,
                           zkl__lease_heartbeat(core->timeout));
     }
-    if (was.role == ZKL__ROLE_BEAT) {
-        core->beats_under_way--;
-    }
-    if (was.contender) {
-        was.contender->unsent &= ~(1u << was.role);
-        if (shows_node(was.role, reply->rc)) {
-            was.contender->shown_at = was.sent;
-        }
-    }
+    core->beats_under_way -= was.role == ZKL__ROLE_BEAT;
     if (zkl__rc_answered(reply->rc)) {
         zkl__histogram_add(&core->stats.all.request, core->now - was.sent);
-        prove(core, was.role == ZKL__ROLE_PROVE ? was.contender : NULL, was.kind, was.sent, reply->rc);
+        prove(core, was.role == ZKL__ROLE_PROVE ? was.owner : NULL, was.kind, was.sent, reply->rc);
     } else if (reply->rc == ZKL__RC_UNKNOWN) {
         core->stats.all.unanswered++;
     }
-    if (was.contender && was.role == ZKL__ROLE_LIST) {
-        zkl__local_note_list(&core->queues, was.contender->queue, reply);
-    }
-    if (was.contender && was.role == ZKL__ROLE_LIST && !was.contender->joint) {
-        zkl__local_answer_list(core, was.contender, reply);
-    } else if (was.contender) {
-        was.contender->in_flight--;
-        zkl__core_feed(core, was.contender,
-                       (struct zkl__contender_event){.kind = ZKL__CE_REPLY, .role = was.role, .reply = reply});
+    if (was.owner) {
+        was.owner->ops->answered(core, was.owner, was.role, was.sent, reply);
     } else if (was.role == ZKL__ROLE_CONFIG) {
         zkl__core_take_roles(core, reply);
-    } else if (was.request) {
-        was.request->done(was.request, reply);
-    }
-}
-
-static void answer_refused(struct zkl__core *core)
-{
-    while (core->refused) {
-        struct zkl__pending *p = &core->pendings.slots[core->refused - 1];
-        const struct zkl__reply reply = {.rc = ZKL__RC_UNSENT, .unsent = p->refused};
-        core->refused = p->next;
-        zkl__core_answer(core, p, &reply);
-    }
-}
-
-static bool settle_joint(struct zkl__core *core)
-{
-    struct zkl__joint *joint = core->unsettled;
-    if (joint) {
-        core->unsettled = joint->next;
-        joint->unsettled = false;
-        zkl__joint_settle(joint);
-        zkl__joint_unref(joint);
-    }
-    return joint;
-}
-
-void zkl__core_settle(struct zkl__core *core)
-{
-    send_waiting(core);
-    answer_refused(core); /* first: who follows another asks whether its delete was sent */
-    while (zkl__local_settle(core) || settle_joint(core)) {
-        answer_refused(core);
     }
 }
 
@@ -243,7 +185,6 @@ void zkl__core_answer_unknown(struct zkl__core *core)
 {
     const struct zkl__reply reply = {.rc = ZKL__RC_UNKNOWN};
     refuse_waiting(core);
-    answer_refused(core);
     for (size_t i = 0; i < core->pendings.room; i++) {
         if (core->pendings.slots[i].on) {
             zkl__core_answer(core, &core->pendings.slots[i], &reply);
@@ -251,11 +192,53 @@ void zkl__core_answer_unknown(struct zkl__core *core)
     }
 }
 
+/* --- requests ------------------------------------------------------------------------------------------------------ */
+
+static void request_answered(struct zkl__core *core, struct zkl__machine *machine, int role, int64_t sent,
+                             const struct zkl__reply *reply)
+{
+    struct zkl__request *request = (struct zkl__request *)machine;
+    (void)core;
+    (void)role;
+    (void)sent;
+    request->done(request, reply);
+}
+
+static void request_refused(struct zkl__core *core, struct zkl__machine *machine, int role, int code)
+{
+    (void)role;
+    ((struct zkl__request *)machine)->unsent = code;
+    zkl__core_post(core, machine); /* not now: its owner may be about to ask for more */
+}
+
+static void tell_unsent(struct zkl__core *core, struct zkl__machine *machine)
+{
+    struct zkl__request *request = (struct zkl__request *)machine;
+    const struct zkl__reply reply = {.rc = ZKL__RC_UNSENT, .unsent = request->unsent};
+    (void)core;
+    request->done(request, &reply);
+}
+
+static const struct zkl__machine_ops request_ops = {
+    .rank = ZKL__RANK_FIRST, .step = tell_unsent, .answered = request_answered, .refused = request_refused};
+
+void zkl__core_request(struct zkl__core *core, struct zkl__request *request, const struct zkl__op *op)
+{
+    request->machine = (struct zkl__machine){.ops = &request_ops};
+    zkl__core_send(core, &request->machine, ZKL__ROLE_NONE, op);
+}
+
+struct zkl__request *zkl__pending_request(const struct zkl__pending *p)
+{
+    return p->on && p->owner && p->owner->ops == &request_ops ? (struct zkl__request *)p->owner : NULL;
+}
+
 void zkl__request_forget(struct zkl__core *core, struct zkl__request *request)
 {
+    zkl__ready_remove(&core->ready, &request->machine);
     for (size_t i = 0; i < core->pendings.room; i++) {
-        if (core->pendings.slots[i].request == request) {
-            core->pendings.slots[i].request = NULL;
+        if (core->pendings.slots[i].owner == &request->machine) {
+            core->pendings.slots[i].owner = NULL;
         }
     }
 }

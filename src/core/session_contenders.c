@@ -1,4 +1,5 @@
-/* session_contenders.c - the contenders of a session: each fed, its actions carried out, its owner told, buried at the end. */
+/* session_contenders.c - the contenders of a session: each reads its mail, its actions are carried
+ * out, its owner is told, and it is freed when it has ended. */
 #include "session_inside.h"
 
 #include "heap.h"
@@ -23,26 +24,6 @@ static void hold_list_append(struct zkl__core *core, struct zkl__contender *c)
     c->holder = true;
 }
 
-void zkl__contender_unlink(struct zkl__core *core, struct zkl__contender *c)
-{
-    zkl__watches_remove(&core->watches, &c->watch);
-    zkl__watches_remove(&core->watches, &c->own_watch);
-    zkl__watches_remove(&core->watches, &c->queue_watch);
-    zkl__timers_remove(&core->timers, c);
-    zkl__joint_leave(c);
-    if (c->ahead) {
-        zkl__local_unfollow(c);
-    }
-    *(c->prev ? &c->prev->next : &core->contenders) = c->next;
-    if (c->next) {
-        c->next->prev = c->prev;
-    }
-    c->prev = NULL;
-    c->next = core->dead;
-    c->buried = true;
-    core->dead = c;
-}
-
 void zkl__holders_rotate(struct zkl__core *core)
 {
     struct zkl__contender *first = core->holders;
@@ -54,8 +35,7 @@ static void take_watch_back(struct zkl__core *core, const char *path)
 {
     if (core->connected && !zkl__watches_any(&core->watches, path)) {
         struct zkl__op op = {.kind = ZKL__OP_UNWATCH, .dir = path};
-        (void)zkl__core_send(core, NULL, NULL, ZKL__ROLE_NONE,
-                             &op); /* if not: it stays until it fires or the session ends */
+        zkl__core_send(core, NULL, ZKL__ROLE_NONE, &op); /* if not: it stays until it fires or the session ends */
     }
 }
 
@@ -103,12 +83,21 @@ static void after_step(struct zkl__core *core, struct zkl__contender *c, bool wa
         core->held += held ? 1u : -1u;
         c->jeopardy_told = false;
     }
-    zkl__timers_set(&core->timers, c, zkl__contender_wake(c));
+}
+
+static void carry_out_op(struct zkl__core *core, struct zkl__contender *c, const struct zkl__contender_op *op)
+{
+    if (op->role == ZKL__ROLE_LIST && !c->joint) {
+        zkl__local_ask_list(core, c);
+    } else if (!(c->joint && zkl__joint_holds_back(c, op->role))) {
+        c->in_flight++;
+        c->listed_at = op->role == ZKL__ROLE_LIST ? core->now : c->listed_at;
+        zkl__core_send(core, &c->machine, op->role, &op->op);
+    }
 }
 
 static void carry_out(struct zkl__core *core, struct zkl__contender *c, const struct zkl__contender_actions *actions)
 {
-    int codes[sizeof actions->ops / sizeof *actions->ops];
     size_t bytes_max = core->config.watch_bytes_max;
     int watch_code = change_watch(core, &c->watch, actions->watch, bytes_max);
     /* Who does not watch its own node lists instead: these leave the room to the watches that nobody can wait without. */
@@ -116,71 +105,145 @@ static void carry_out(struct zkl__core *core, struct zkl__contender *c, const st
     int queue_code = change_watch(core, &c->queue_watch, actions->queue_watch, bytes_max);
     for (int i = 0; i < actions->op_count; i++) {
         const struct zkl__contender_op *op = &actions->ops[i];
-        codes[i] = op->role == ZKL__ROLE_WATCH       ? watch_code
+        int code = op->role == ZKL__ROLE_WATCH       ? watch_code
                    : op->role == ZKL__ROLE_OWN_WATCH ? own_code
                    : op->role == ZKL__ROLE_LIST      ? queue_code
                                                      : ZKL_OK;
-        if (op->role == ZKL__ROLE_LIST && codes[i] == ZKL_OK && !c->joint) {
-            zkl__local_ask_list(core, c);
-        } else if (codes[i] == ZKL_OK && !(c->joint && zkl__joint_holds_back(c, op->role))) {
-            codes[i] = zkl__core_send(core, c, NULL, op->role, &op->op);
+        if (code == ZKL_OK) {
+            carry_out_op(core, c, op);
+        } else {
+            zkl__contender_post_refusal(c, op->role, code); /* there is no room even to note these */
         }
     }
     if (actions->inspect && c->inspection) {
         zkl__inspection_send(core, c->inspection);
     }
-    /* There was no room even to note these: refused at once. */
-    for (int i = 0; i < actions->op_count && !c->buried; i++) {
-        if (codes[i] != ZKL_OK) {
-            const struct zkl__reply refusal = {.rc = ZKL__RC_UNSENT, .unsent = codes[i]};
-            zkl__core_feed(
-                core, c,
-                (struct zkl__contender_event){.kind = ZKL__CE_REPLY, .role = actions->ops[i].role, .reply = &refusal});
-        }
-    }
 }
 
-/* Not now: somebody may be walking through the contenders. */
-static void settle_later(struct zkl__core *core, struct zkl__joint *joint)
-{
-    if (!joint->unsettled) {
-        joint->unsettled = true;
-        joint->refs++;
-        joint->next = core->unsettled;
-        core->unsettled = joint;
-    }
-}
-
-void zkl__core_feed(struct zkl__core *core, struct zkl__contender *c, struct zkl__contender_event event)
+static void act(struct zkl__core *core, struct zkl__contender *c, struct zkl__contender_event *event)
 {
     struct zkl__contender_actions actions;
     enum zkl__contender_state before = c->state;
-    char node[ZKL__NAME_MAX];
-    strcpy(node, c->behind ? c->node : "");
-    event.now = core->now;
-    event.connected = core->connected;
-    event.session_id = core->session_id;
-    event.leased = zkl__core_leased(core);
-    event.grant_waits = c->joint && !c->joint->open;
-    event.delete_waits = zkl__local_delete_waits(c);
-    if (event.kind == ZKL__CE_EXPIRED) {
+    event->now = core->now;
+    event->connected = core->connected;
+    event->session_id = core->session_id;
+    event->grant_waits = c->joint && !c->joint->open;
+    event->delete_waits = zkl__local_delete_waits(c);
+    event->index = event->kind == ZKL__CE_REPLY && event->role == ZKL__ROLE_LIST ? core->index : NULL;
+    if (event->kind == ZKL__CE_EXPIRED) {
         c->held_back = 0;
     }
-    zkl__contender_step(c, &event, &actions);
-    zkl__stats_step(&core->stats, c, before, &event, &actions);
+    zkl__contender_step(c, event, &actions);
+    zkl__stats_step(&core->stats, c, before, event, &actions);
     after_step(core, c, before == ZKL__HELD);
-    if (actions.told) {
+    carry_out(core, c, &actions);
+    zkl__local_stepped(c);
+    if (actions.told) { /* behind what was sent: whoever wakes up finds it done */
         zkl__owner_tell(c, &actions.outcome);
     }
-    carry_out(core, c, &actions);
-    zkl__local_stepped(c, node);
-    if (c->joint) {
-        settle_later(core, c->joint);
+}
+
+/* --- its mail ------------------------------------------------------------------------------------------------------ */
+
+/* What it comes to, as things stand now; false: to nothing. */
+static bool judge(struct zkl__core *core, struct zkl__contender *c, struct zkl__contender_event *event)
+{
+    if (event->kind == ZKL__CE_LOOK && c->ahead) {
+        return zkl__local_look(core, c, &event->kind);
     }
-    if (c->state == ZKL__GONE && c->in_flight == 0 && !c->buried) {
-        zkl__contender_unlink(core, c);
+    if (event->kind == ZKL__CE_LOOK) {
+        event->kind = ZKL__CE_TIME;
+    } else if (event->kind == ZKL__CE_END) {
+        event->kind = zkl__contender_waits(c) ? ZKL__CE_CANCEL : ZKL__CE_RELEASE;
+        return event->kind == ZKL__CE_CANCEL || c->state == ZKL__HELD || c->state == ZKL__LOST;
+    }
+    return true;
+}
+
+static void after_mail(struct zkl__core *core, struct zkl__contender *c)
+{
+    zkl__timers_set(&core->timers, &c->machine, zkl__contender_wake(c));
+    if (c->joint) {
+        zkl__joint_post(c->joint);
+    }
+    if (c->state == ZKL__GONE && c->in_flight == 0) {
+        zkl__core_bury(core, &c->machine);
     }
 }
+
+static void read_mail(struct zkl__core *core, struct zkl__machine *machine)
+{
+    struct zkl__contender *c = (struct zkl__contender *)machine;
+    struct zkl__local_facts facts;
+    bool followed = zkl__local_note_facts(c, &facts);
+    struct zkl__mail mail = c->mail;
+    struct zkl__contender_event event;
+    struct zkl__reply refusal;
+    c->mail = (struct zkl__mail){0};
+    while (zkl__mail_next(&mail, &event, &refusal)) {
+        if (c->state != ZKL__GONE && judge(core, c, &event)) {
+            act(core, c, &event);
+        }
+    }
+    if (followed) {
+        zkl__local_tell_changes(c, &facts);
+    }
+    after_mail(core, c);
+}
+
+void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c)
+{
+    struct zkl__contender_event event = {.kind = ZKL__CE_LAPSED};
+    act(core, c, &event);
+    after_mail(core, c);
+}
+
+/* --- its operations ------------------------------------------------------------------------------------------------ */
+
+/* Such an answer says that our node was there; that of a check also where we may not read it (see proof_of). */
+static bool shows_node(enum zkl__role role, enum zkl__rc rc)
+{
+    bool check = role == ZKL__ROLE_PROVE || role == ZKL__ROLE_BEAT;
+    bool other = role == ZKL__ROLE_CREATE || role == ZKL__ROLE_STAT || role == ZKL__ROLE_MARK;
+    return rc == ZKL__RC_OK ? check || other : rc == ZKL__RC_NOAUTH && check;
+}
+
+static void answered(struct zkl__core *core, struct zkl__machine *machine, int role, int64_t sent,
+                     const struct zkl__reply *reply)
+{
+    struct zkl__contender *c = (struct zkl__contender *)machine;
+    if (role == ZKL__ROLE_LIST) {
+        zkl__local_note_list(&core->queues, c->queue, reply);
+    }
+    if (role == ZKL__ROLE_LIST && !c->joint) {
+        zkl__local_answer_list(core, c, reply);
+        return;
+    }
+    c->shown_at = shows_node((enum zkl__role)role, reply->rc) ? sent : c->shown_at;
+    c->in_flight--;
+    zkl__contender_post_reply(c, (enum zkl__role)role, reply);
+}
+
+static void refused(struct zkl__core *core, struct zkl__machine *machine, int role, int code)
+{
+    struct zkl__contender *c = (struct zkl__contender *)machine;
+    if (role == ZKL__ROLE_LIST && !c->joint) {
+        zkl__local_refuse_list(core, c, code);
+        return;
+    }
+    c->in_flight--;
+    zkl__contender_post_refusal(c, (enum zkl__role)role, code);
+}
+
+/* A place that is not wanted any more is not made. */
+static bool wants(const struct zkl__machine *machine, int role)
+{
+    return role != ZKL__ROLE_CREATE || zkl__contender_waits((const struct zkl__contender *)machine);
+}
+
+static const struct zkl__machine_ops contender_ops = {ZKL__RANK_FIRST, read_mail, answered, refused, wants};
+
+/* --- life ---------------------------------------------------------------------------------------------------------- */
 
 static void release_memory(struct zkl__core *core, struct zkl__contender *c)
 {
@@ -198,6 +261,7 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core, const struct z
         return NULL;
     }
     const char *metadata = config->metadata ? config->metadata : "";
+    c->machine.ops = &contender_ops;
     c->heap = heap;
     c->core = core;
     c->config = *config;
@@ -236,46 +300,72 @@ const char *zkl__contender_node(const struct zkl__contender *contender)
 
 bool zkl__contender_holds(const struct zkl__core *core, const struct zkl__contender *contender, int64_t now)
 {
+    ZKL__ENSURE(zkl__core_settled(core));
     return contender->state == ZKL__HELD && now < core->lease.until && now < contender->hold_until;
 }
 
-void zkl__contender_give_up(struct zkl__core *core, struct zkl__contender *c, int code)
+void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code)
 {
-    if (zkl__contender_waits(c)) {
-        zkl__core_feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_CANCEL, .code = code});
-    } else if (c->state == ZKL__HELD || c->state == ZKL__LOST) {
-        zkl__core_feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_RELEASE});
-    }
-}
-
-void zkl__contenders_feed(struct zkl__core *core, enum zkl__contender_event_kind kind)
-{
-    for (struct zkl__contender *c = core->contenders, *next; c; c = next) {
-        next = c->next;
-        if (c->state != ZKL__GONE) {
-            zkl__core_feed(core, c, (struct zkl__contender_event){.kind = kind});
-        }
+    for (struct zkl__contender *c = core->contenders; c; c = c->next) {
+        c->mail.code = code;
+        zkl__contender_post(c, kind);
     }
 }
 
 void zkl__contender_let_go(struct zkl__core *core, struct zkl__contender *contender, int64_t now)
 {
-    core->now = now > core->now ? now : core->now;
-    contender->config.notify = NULL;
-    if (contender->state == ZKL__NEW && !contender->started) {
-        zkl__contender_unlink(core, contender);
-    } else {
-        zkl__contender_give_up(core, contender, ZKL_ECANCELED);
-    }
-    zkl__core_settle(core);
-    zkl__contenders_bury(core);
+    zkl__core_begin(core, now);
+    zkl__contender_leave(contender);
+    zkl__core_finish(core);
 }
 
-void zkl__contenders_bury(struct zkl__core *core)
+void zkl__joint_let_go(struct zkl__core *core, struct zkl__joint *joint, int64_t now)
 {
-    while (core->dead) {
-        struct zkl__contender *c = core->dead;
-        core->dead = c->next;
+    zkl__core_begin(core, now);
+    zkl__joint_end(joint);
+    zkl__core_finish(core);
+}
+
+static void unlink_contender(struct zkl__core *core, struct zkl__contender *c)
+{
+    zkl__watches_remove(&core->watches, &c->watch);
+    zkl__watches_remove(&core->watches, &c->own_watch);
+    zkl__watches_remove(&core->watches, &c->queue_watch);
+    zkl__timers_remove(&core->timers, &c->machine);
+    zkl__joint_leave(c);
+    if (c->ahead) {
+        zkl__local_unfollow(c);
+    }
+    *(c->prev ? &c->prev->next : &core->contenders) = c->next;
+    if (c->next) {
+        c->next->prev = c->prev;
+    }
+}
+
+void zkl__contenders_free_ended(struct zkl__core *core)
+{
+    struct zkl__machine *machine;
+    while ((machine = zkl__ready_take(&core->ready, ZKL__RANK_ENDED))) {
+        struct zkl__contender *c = (struct zkl__contender *)machine;
+        ZKL__ENSURE(c->in_flight == 0 && !c->behind);
+        unlink_contender(core, c);
+        release_memory(core, c);
+    }
+}
+
+void zkl__contenders_drop(struct zkl__core *core)
+{
+    for (struct zkl__contender *c = core->contenders; c; c = c->next) {
+        if (c->ahead) {
+            zkl__local_unfollow(c);
+        }
+    }
+    while (core->contenders) {
+        struct zkl__contender *c = core->contenders;
+        if (c->joint) {
+            zkl__joint_disown(c->joint);
+        }
+        unlink_contender(core, c);
         release_memory(core, c);
     }
 }

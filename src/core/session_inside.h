@@ -1,5 +1,6 @@
 /* session_inside.h - a session of the core, and what its files do for one another: session_step.c takes events, session_contenders.c
- * leads the contenders, session_answers.c knows what is under way, session_time.c keeps the lease. Nobody else includes this. */
+ * leads the contenders, session_answers.c knows what is under way, session_time.c keeps the lease, drain.c steps whoever has mail.
+ * Nobody else includes this. */
 #ifndef ZKL_CORE_SESSION_INSIDE_H
 #define ZKL_CORE_SESSION_INSIDE_H
 
@@ -19,6 +20,10 @@ struct zkl__core {
     int64_t now;
 
     bool connected, closing, ended;
+    bool stepping;
+    bool owes_state; /* to the port: told when everybody has acted on it */
+    zkl_session_state state;
+    int state_code;
     bool seal_off; /* the servers do not take our seal */
     int64_t connected_at;
     int broken;                        /* connections in a row that were lost at once */
@@ -36,15 +41,12 @@ struct zkl__core {
     struct zkl__pendings pendings;
     struct zkl__window window;
     size_t first_waiting, last_waiting; /* chain of operations that wait for room, index + 1 */
-    size_t refused; /* chain of operations to be answered as unsent before the step ends, index + 1 */
 
+    struct zkl__ready ready;
     struct zkl__contender *contenders;
     struct zkl__contender *holders, *last_holder; /* proving or held; the next heartbeat is on the first's node */
-    struct zkl__contender *dead;                  /* freed when the step ends */
-    struct zkl__joint *unsettled;                 /* members of them stepped */
-    struct zkl__contender *stirred;               /* others follow them */
-    struct zkl__local_queue *unsent;              /* lists of them are to be sent */
     struct zkl__local_queues queues;
+    struct zkl__list_index *index; /* of the list that this step's event brought; NULL: none, or for few */
     unsigned numbers;
     unsigned held;
     struct zkl__timers timers;
@@ -53,36 +55,51 @@ struct zkl__core {
     struct zkl__stats stats;
 };
 
+/* --- drain.c ------------------------------------------------------------------------------------------------------- */
+
+/* A step of the session begins and ends: the last phase frees what has ended. Nobody else drains. */
+void zkl__core_begin(struct zkl__core *core, int64_t now);
+void zkl__core_finish(struct zkl__core *core);
+/* Steps machines until none has mail. */
+void zkl__core_drain(struct zkl__core *core);
+/* What is read now is what has become of all events: nobody has mail, or we are asked inside a step. */
+bool zkl__core_settled(const struct zkl__core *core);
+
 /* --- session_contenders.c ------------------------------------------------------------------------------------------ */
 
-/* To every contender that is not gone. */
-void zkl__contenders_feed(struct zkl__core *core, enum zkl__contender_event_kind kind);
-/* Who waits fails with code; who holds releases. */
-void zkl__contender_give_up(struct zkl__core *core, struct zkl__contender *c, int code);
+/* To all of them. code: of ZKL__CE_END. */
+void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code);
+/* The lease ended: not by mail. */
+void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c);
 /* The next heartbeat is on another one's node. */
 void zkl__holders_rotate(struct zkl__core *core);
 /* Its owner hears of the outcome; of nothing after FAILED or RELEASED. */
 void zkl__owner_tell(struct zkl__contender *c, const struct zkl__outcome *outcome);
-/* Out of every list, to be freed by bury. */
-void zkl__contender_unlink(struct zkl__core *core, struct zkl__contender *c);
-void zkl__contenders_bury(struct zkl__core *core);
+/* The last phase of a step: those that have ended. */
+void zkl__contenders_free_ended(struct zkl__core *core);
+/* The core goes: all of them. */
+void zkl__contenders_drop(struct zkl__core *core);
 
 /* --- session_answers.c --------------------------------------------------------------------------------------------- */
 
 void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p, const struct zkl__reply *reply);
 /* Everything under way: nobody knows what became of it. */
 void zkl__core_answer_unknown(struct zkl__core *core);
+/* What waits for room, as far as there is some. */
+void zkl__core_send_waiting(struct zkl__core *core);
 /* The core goes: without a word. */
 void zkl__core_drop_waiting(struct zkl__core *core);
-/* Until all that follows has followed. */
-void zkl__core_settle(struct zkl__core *core);
+/* The request of that operation; NULL: it is another's. */
+struct zkl__request *zkl__pending_request(const struct zkl__pending *p);
 
 /* --- session_time.c ------------------------------------------------------------------------------------------------ */
 
-/* Enough lease to grant on. */
-bool zkl__core_leased(const struct zkl__core *core);
-void zkl__core_look_at_lease(struct zkl__core *core);
-void zkl__core_look_at_time(struct zkl__core *core);
+/* Whoever holds beyond the end of the lease has lost; jeopardy is told. */
+void zkl__core_end_lapsed_leases(struct zkl__core *core);
+/* True when some were due. */
+bool zkl__core_post_due_timers(struct zkl__core *core);
+/* Heartbeat, keep-alive and roles, as far as they are due. */
+void zkl__core_keep_alive(struct zkl__core *core);
 /* A new connection: how many hops does it have? Sent before anything else, so its answer comes before any grant. */
 void zkl__core_find_hops(struct zkl__core *core);
 void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply);

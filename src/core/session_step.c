@@ -76,7 +76,25 @@ static void on_connected(struct zkl__core *core, const struct zkl__event *ev)
     zkl__core_trace(core, NULL, ev->fresh ? "a new session" : "connected again");
     zkl__core_find_hops(core);
     core->port.state(core->port.ctx, ZKL_SESSION_CONNECTED, ZKL_OK);
-    zkl__contenders_feed(core, ZKL__CE_CONNECTED);
+    zkl__contenders_post(core, ZKL__CE_CONNECTED, ZKL_OK);
+}
+
+/* Told when everybody has acted on it. */
+static void owe_state(struct zkl__core *core, zkl_session_state state, int code)
+{
+    core->owes_state = true;
+    core->state = state;
+    core->state_code = code;
+}
+
+static void tell_state(struct zkl__core *core)
+{
+    if (core->owes_state) {
+        core->port.state(core->port.ctx, core->state, core->state_code);
+        core->owes_state = false;
+        core->state = (zkl_session_state)0;
+        core->state_code = ZKL_OK;
+    }
 }
 
 #define AT_ONCE INT64_C(1000000000) /* ns */
@@ -111,20 +129,20 @@ static void on_suspended(struct zkl__core *core)
     core->stats.all.suspensions++;
     zkl__core_trace(core, NULL, "no server");
     zkl__core_answer_unknown(core);
-    core->port.state(core->port.ctx, ZKL_SESSION_SUSPENDED, ZKL_ECONNECT);
+    owe_state(core, ZKL_SESSION_SUSPENDED, ZKL_ECONNECT);
 }
 
-static void fire(struct zkl__core *core, struct zkl__watch *watch, enum zkl__watch_event event)
+static void fire(struct zkl__watch *watch, enum zkl__watch_event event)
 {
     struct zkl__contender *c = watch->owner;
     if (watch->fired) {
         watch->fired(watch, event);
         return;
     }
-    enum zkl__contender_event_kind kind = watch == &c->own_watch     ? ZKL__CE_OWN_WATCH
-                                          : watch == &c->queue_watch ? ZKL__CE_QUEUE_WATCH
-                                                                     : ZKL__CE_WATCH;
-    zkl__core_feed(core, c, (struct zkl__contender_event){.kind = kind, .watch = event});
+    c->mail.watch = event;
+    zkl__contender_post(c, watch == &c->own_watch     ? ZKL__CE_OWN_WATCH
+                           : watch == &c->queue_watch ? ZKL__CE_QUEUE_WATCH
+                                                      : ZKL__CE_WATCH);
 }
 
 /* The session is over: nothing that was made in it is ours any more. */
@@ -137,18 +155,15 @@ static void on_expired(struct zkl__core *core, int code)
     zkl__core_trace(core, NULL, "the session ended");
     zkl__core_answer_unknown(core);
     core->ended = code == ZKL_EAUTH;
-    zkl__contenders_feed(core, ZKL__CE_EXPIRED);
+    zkl__contenders_post(core, ZKL__CE_EXPIRED, code);
     if (core->ended) {
-        for (struct zkl__contender *c = core->contenders, *next; c; c = next) {
-            next = c->next;
-            zkl__contender_give_up(core, c, code);
-        }
+        zkl__contenders_post(core, ZKL__CE_END, code);
     }
     struct zkl__watch *watch;
     while ((watch = zkl__watches_take_any(&core->watches))) {
-        fire(core, watch, ZKL__WATCH_CHANGED);
+        fire(watch, ZKL__WATCH_CHANGED);
     }
-    core->port.state(core->port.ctx, core->ended ? ZKL_SESSION_CLOSED : ZKL_SESSION_LOST, code);
+    owe_state(core, core->ended ? ZKL_SESSION_CLOSED : ZKL_SESSION_LOST, code);
 }
 
 static void on_watch(struct zkl__core *core, enum zkl__watch_event event, const char *path)
@@ -159,51 +174,60 @@ static void on_watch(struct zkl__core *core, enum zkl__watch_event event, const 
         struct zkl__watch *watch = fired;
         fired = fired->next;
         watch->next = NULL;
-        fire(core, watch, event);
+        fire(watch, event);
     }
 }
 
 static void on_close(struct zkl__core *core)
 {
     core->closing = true;
-    for (struct zkl__contender *c = core->contenders, *next; c; c = next) {
-        next = c->next;
-        zkl__contender_give_up(core, c, ZKL_ECLOSED);
-    }
+    zkl__contenders_post(core, ZKL__CE_END, ZKL_ECLOSED);
 }
 
 /* --- the step ---------------------------------------------------------------------------------------------------- */
 
-static void feed(struct zkl__core *core, const struct zkl__event *ev, struct zkl__contender_event event)
+static void cancel(const struct zkl__event *ev, int code)
 {
     if (ev->joint) {
-        zkl__joint_feed(ev->joint, event);
+        zkl__joint_cancel(ev->joint, code);
     } else {
-        zkl__core_feed(core, ev->contender, event);
+        ev->contender->mail.code = code;
+        zkl__contender_post(ev->contender, ZKL__CE_CANCEL);
     }
 }
 
 static void on_start(struct zkl__core *core, const struct zkl__event *ev)
 {
-    feed(core, ev,
-         (struct zkl__contender_event){.kind = ZKL__CE_START, .deadline = ev->deadline, .try_only = ev->try_only});
+    if (ev->joint) {
+        zkl__joint_start(ev->joint, ev->deadline, ev->try_only);
+    } else {
+        zkl__contender_start(ev->contender, ev->deadline, ev->try_only);
+    }
     if (core->ended || core->closing) {
-        feed(core, ev,
-             (struct zkl__contender_event){.kind = ZKL__CE_CANCEL, .code = core->ended ? ZKL_EAUTH : ZKL_ECLOSED});
+        cancel(ev, core->ended ? ZKL_EAUTH : ZKL_ECLOSED);
     }
 }
 
-static void on_request(struct zkl__core *core, const struct zkl__event *ev)
+static void on_release(const struct zkl__event *ev)
 {
-    if (zkl__core_send(core, NULL, ev->request, ZKL__ROLE_NONE, ev->op) != ZKL_OK) {
-        const struct zkl__reply reply = {.rc = ZKL__RC_UNSENT, .unsent = ZKL_ENOMEM};
-        ev->request->done(ev->request, &reply);
+    if (ev->joint) {
+        zkl__joint_release(ev->joint);
+    } else {
+        zkl__contender_post(ev->contender, ZKL__CE_RELEASE);
     }
 }
 
-static void take(struct zkl__core *core, const struct zkl__event *ev)
+static void on_reply(struct zkl__core *core, const struct zkl__event *ev)
 {
-    struct zkl__pending *p;
+    struct zkl__pending *p = zkl__pending_find(&core->pendings, ev->id);
+    if (p) {
+        zkl__core_answer(core, p, ev->reply);
+    }
+}
+
+/* What it changes is changed, and whoever it concerns has mail. */
+static void admit(struct zkl__core *core, const struct zkl__event *ev)
+{
     switch (ev->kind) {
     case ZKL__EV_CONNECTED:
         on_connected(core, ev);
@@ -215,9 +239,7 @@ static void take(struct zkl__core *core, const struct zkl__event *ev)
         on_expired(core, ev->code);
         break;
     case ZKL__EV_REPLY:
-        if ((p = zkl__pending_find(&core->pendings, ev->id))) {
-            zkl__core_answer(core, p, ev->reply);
-        }
+        on_reply(core, ev);
         break;
     case ZKL__EV_WATCH:
         on_watch(core, ev->watch, ev->path);
@@ -228,20 +250,17 @@ static void take(struct zkl__core *core, const struct zkl__event *ev)
         on_start(core, ev);
         break;
     case ZKL__EV_CANCEL:
-        feed(core, ev, (struct zkl__contender_event){.kind = ZKL__CE_CANCEL, .code = ev->code});
+        cancel(ev, ev->code);
         break;
     case ZKL__EV_RELEASE:
-        if (ev->joint) {
-            zkl__joint_release(ev->joint);
-        } else {
-            zkl__core_feed(core, ev->contender, (struct zkl__contender_event){.kind = ZKL__CE_RELEASE});
-        }
+        on_release(ev);
         break;
     case ZKL__EV_DOWNGRADE:
-        zkl__core_feed(core, ev->contender, (struct zkl__contender_event){.kind = ZKL__CE_DOWNGRADE, .rule = ev->rule});
+        ev->contender->mail.rule = ev->rule;
+        zkl__contender_post(ev->contender, ZKL__CE_DOWNGRADE);
         break;
     case ZKL__EV_REQUEST:
-        on_request(core, ev);
+        zkl__core_request(core, ev->request, ev->op);
         break;
     case ZKL__EV_CLOSE:
         on_close(core);
@@ -251,15 +270,24 @@ static void take(struct zkl__core *core, const struct zkl__event *ev)
 
 void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
 {
-    core->now = event->now > core->now ? event->now : core->now;
+    zkl__core_begin(core, event->now);
     /* Time first: who has lost by the clock has lost, whatever the event says. */
-    zkl__core_look_at_lease(core);
-    take(core, event);
-    zkl__core_settle(core);
-    zkl__core_look_at_time(core);
-    zkl__core_look_at_lease(core);
-    zkl__core_settle(core);
-    zkl__contenders_bury(core);
+    zkl__core_end_lapsed_leases(core);
+    zkl__core_drain(core);
+    admit(core, event);
+    zkl__core_drain(core);
+    tell_state(core);
+    zkl__free(&core->config.heap, core->index); /* the reply that it is of was read by all */
+    core->index = NULL;
+    bool due = zkl__core_post_due_timers(core);
+    zkl__core_keep_alive(core);
+    while (due) {
+        zkl__core_drain(core);
+        due = zkl__core_post_due_timers(core);
+    }
+    zkl__core_drain(core);
+    zkl__core_end_lapsed_leases(core);
+    zkl__core_finish(core);
 }
 
 /* --- life, and facts --------------------------------------------------------------------------------------------- */
@@ -291,8 +319,9 @@ static void abandon_inspections(struct zkl__core *core)
 {
     for (size_t i = 0; i < core->pendings.room; i++) {
         struct zkl__pending *p = &core->pendings.slots[i];
-        if (p->on && p->request && zkl__inspection_abandon(p->request)) {
-            p->request = NULL;
+        struct zkl__request *request = zkl__pending_request(p);
+        if (request && zkl__inspection_abandon(request)) {
+            p->owner = NULL;
         }
     }
 }
@@ -301,13 +330,7 @@ void zkl__core_free(struct zkl__core *core)
 {
     zkl_heap heap = core->config.heap;
     abandon_inspections(core); /* first: a multi-contender goes with the request that it waits for */
-    while (core->contenders) {
-        if (core->contenders->joint) {
-            zkl__joint_disown(core->contenders->joint);
-        }
-        zkl__contender_unlink(core, core->contenders);
-    }
-    zkl__contenders_bury(core);
+    zkl__contenders_drop(core);
     zkl__core_drop_waiting(core);
     zkl__timers_deinit(&core->timers, &heap);
     zkl__watches_deinit(&core->watches, &heap);
@@ -379,5 +402,6 @@ int64_t zkl__core_low_lease(const struct zkl__core *core)
 }
 bool zkl__core_idle(const struct zkl__core *core)
 {
+    ZKL__ENSURE(zkl__core_settled(core));
     return !core->contenders && core->pendings.on_count == 0;
 }

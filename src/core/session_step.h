@@ -2,14 +2,19 @@
  * removal of nodes. The shell (src/session) brings events and the time and carries out what the port is told; the simulator
  * does the same with a simulated ensemble, so both run this object code.
  *
+ * A step admits one event, then drains the mail that comes of it (machine.h). The clock goes first:
+ * the end of a lease is no mail, which could be read late, but a phase of each step. Only the last
+ * phase frees.
+ *
  * One call at a time, under the owner's mutex. Nothing here blocks. Functions of the port, notify functions and the done and fired
- * functions of requests and watches are called inside a step: they note, signal, submit to the store; only done, fired and
- * notify's *owner code after the step* may step again. */
+ * functions of requests and watches are called inside a step: they note, signal, submit to the store; only their owners' code after
+ * the step may step again. */
 #ifndef ZKL_CORE_SESSION_STEP_H
 #define ZKL_CORE_SESSION_STEP_H
 
 #include "contender.h"
 #include "lease.h"
+#include "machine.h"
 
 #include <zklock/session.h>
 
@@ -128,6 +133,8 @@ const char *zkl__joint_node(const struct zkl__joint *joint, size_t seat);
 
 /* The owner's memory, untouched until done is called (inside a step; it may not step). */
 struct zkl__request {
+    struct zkl__machine machine; /* core's: first */
+    int unsent;                  /* core's */
     void (*done)(struct zkl__request *request, const struct zkl__reply *reply);
     void *owner;
 };

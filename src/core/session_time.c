@@ -33,9 +33,7 @@ static void read_roles(struct zkl__core *core)
 {
     struct zkl__op op = {.kind = ZKL__OP_GET, .dir = "/zookeeper/config", .outside = true};
     core->roles_at = INT64_MAX;
-    if (zkl__core_send(core, NULL, NULL, ZKL__ROLE_CONFIG, &op) != ZKL_OK) {
-        core->roles_at = core->now + zkl__lease_heartbeat(core->lease.timeout);
-    }
+    zkl__core_send(core, NULL, ZKL__ROLE_CONFIG, &op);
 }
 
 void zkl__core_find_hops(struct zkl__core *core)
@@ -85,9 +83,13 @@ void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply
 
 /* --- heartbeats ---------------------------------------------------------------------------------------------------- */
 
-bool zkl__core_grants(const struct zkl__core *core, int64_t *now)
+int64_t zkl__core_now(const struct zkl__core *core)
 {
-    *now = core->now;
+    return core->now;
+}
+
+bool zkl__core_grants(const struct zkl__core *core)
+{
     return core->connected && zkl__core_leased(core);
 }
 
@@ -113,9 +115,8 @@ static void beat(struct zkl__core *core)
     /* A node that is being replaced may be gone when its answer comes: then the directory's will do. */
     struct zkl__op op = {
         .kind = ZKL__OP_CHECK, .dir = c->config.path, .name = c->swap[0] ? NULL : c->node, .version = -1};
-    if (zkl__core_send(core, c, NULL, ZKL__ROLE_BEAT, &op) == ZKL_OK) {
-        core->beats_under_way++;
-    }
+    c->in_flight++;
+    zkl__core_send(core, &c->machine, ZKL__ROLE_BEAT, &op);
 }
 
 static void tell_jeopardy(struct zkl__core *core)
@@ -139,12 +140,12 @@ static void lapse(struct zkl__core *core)
     for (struct zkl__contender *c = core->holders, *next; c; c = next) {
         next = c->next_holder;
         if (c->state == ZKL__HELD) {
-            zkl__core_feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_LAPSED});
+            zkl__contender_lapse(core, c);
         }
     }
 }
 
-void zkl__core_look_at_lease(struct zkl__core *core)
+void zkl__core_end_lapsed_leases(struct zkl__core *core)
 {
     if (core->held == 0) {
         core->jeopardy = false; /* that was the last holder's: the next one is warned in its own time */
@@ -159,12 +160,19 @@ void zkl__core_look_at_lease(struct zkl__core *core)
     tell_jeopardy(core);
 }
 
-void zkl__core_look_at_time(struct zkl__core *core)
+bool zkl__core_post_due_timers(struct zkl__core *core)
 {
-    struct zkl__contender *c;
-    while ((c = zkl__timers_due(&core->timers, core->now))) {
-        zkl__core_feed(core, c, (struct zkl__contender_event){.kind = ZKL__CE_TIME});
+    struct zkl__machine *machine;
+    bool any = false;
+    while ((machine = zkl__timers_due(&core->timers, core->now))) { /* contenders: nobody else sets one */
+        zkl__contender_post((struct zkl__contender *)machine, ZKL__CE_TIME);
+        any = true;
     }
+    return any;
+}
+
+void zkl__core_keep_alive(struct zkl__core *core)
+{
     if (!core->connected || core->closing) {
         return;
     }
@@ -177,12 +185,13 @@ void zkl__core_look_at_time(struct zkl__core *core)
     if (core->proof_at <= core->now) {
         struct zkl__op op = {.kind = ZKL__OP_SYNC, .dir = "/"};
         core->proof_at = core->now + zkl__lease_keepalive(core->lease.timeout, core->lease.hops);
-        (void)zkl__core_send(core, NULL, NULL, ZKL__ROLE_NONE, &op);
+        zkl__core_send(core, NULL, ZKL__ROLE_NONE, &op);
     }
 }
 
 int64_t zkl__core_next(const struct zkl__core *core)
 {
+    ZKL__ENSURE(zkl__core_settled(core));
     int64_t next = zkl__timers_next(&core->timers);
     if (core->held > 0) {
         int64_t warn = core->lease.until - zkl__core_least_lease(core) / 4 + 1;

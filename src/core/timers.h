@@ -1,23 +1,23 @@
-/* timers.h - which contender's time comes next: a binary heap, with room made when a contender is, so that setting never fails. */
+/* timers.h - which machine's time comes next: a binary heap, with room made when a machine is, so that setting never fails. */
 #ifndef ZKL_CORE_TIMERS_H
 #define ZKL_CORE_TIMERS_H
 
-#include "contender_step.h"
+#include "machine.h"
 
 struct zkl__timers {
-    struct zkl__contender **heap;
-    size_t count, room, contenders;
+    struct zkl__machine **heap;
+    size_t count, room, machines;
 };
 
-/* Room for one more contender; false: no memory. */
+/* Room for one more machine; false: no memory. */
 bool zkl__timers_reserve(struct zkl__timers *timers, const zkl_heap *heap);
 void zkl__timers_deinit(struct zkl__timers *timers, const zkl_heap *heap);
 /* Out, and its room given back. */
-void zkl__timers_remove(struct zkl__timers *timers, struct zkl__contender *contender);
+void zkl__timers_remove(struct zkl__timers *timers, struct zkl__machine *machine);
 /* INT64_MAX: none. */
-void zkl__timers_set(struct zkl__timers *timers, struct zkl__contender *contender, int64_t wake);
+void zkl__timers_set(struct zkl__timers *timers, struct zkl__machine *machine, int64_t wake);
 /* The earliest one that is due, no longer set; NULL: none is. */
-struct zkl__contender *zkl__timers_due(struct zkl__timers *timers, int64_t now);
+struct zkl__machine *zkl__timers_due(struct zkl__timers *timers, int64_t now);
 int64_t zkl__timers_next(const struct zkl__timers *timers);
 
 #endif

@@ -69,7 +69,7 @@ static void send_one(zkl_session *session, struct run *run, struct slot *slot)
     struct zkl__op op = {.kind = ZKL__OP_NONE};
     run->reads->make(run->reads->arg, slot->index, &op);
     slot->run = run;
-    slot->request = (struct zkl__request){on_done, slot};
+    slot->request = (struct zkl__request){.done = on_done, .owner = slot};
     slot->state = FLYING;
     run->flying++;
     zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &slot->request, .op = &op});

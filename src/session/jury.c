@@ -55,7 +55,8 @@ bool zkl__jury_sit(struct zkl__jury *jury)
     jury->busy = sent; /* before the first can be refused */
     for (size_t i = 0; i < sent; i++) {
         struct zkl__juror *juror = &jury->jurors[i];
-        *juror = (struct zkl__juror){.request = {on_done, juror}, .jury = jury, .index = todo[i], .busy = true};
+        *juror = (struct zkl__juror){
+            .request = {.done = on_done, .owner = juror}, .jury = jury, .index = todo[i], .busy = true};
         const struct zkl__op op = {.kind = ZKL__OP_EXISTS, .dir = jury->dir, .name = jury->children->all[todo[i]].name};
         zkl__session_event(jury->session,
                            (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &juror->request, .op = &op});

@@ -15,7 +15,7 @@
 
 /* --- memory: blocks of one size, so that the allocator of the machine does not count --------------------------------------- */
 
-#define BLOCK 4096
+#define BLOCK 8192
 #define BLOCKS 64
 
 static union block {

@@ -465,7 +465,7 @@ static void test_no_memory_to_send(void)
         begin();
         for (int i = 0; i < 64; i++) { /* as many operations as there is room for at first */
             static struct zkl__request request;
-            request = (struct zkl__request){ignore_reply, NULL};
+            request = (struct zkl__request){.done = ignore_reply, .owner = NULL};
             const struct zkl__op op = {.kind = ZKL__OP_SYNC, .dir = "/"};
             script_step(&s, (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &request, .op = &op});
         }

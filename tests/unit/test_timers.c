@@ -9,7 +9,7 @@
 #define MOST 120
 
 static struct test_heap heap = TEST_HEAP_INIT;
-static struct zkl__contender contenders[MOST];
+static struct zkl__machine machines[MOST];
 static bool in[MOST];      /* room was made for it */
 static int64_t wake[MOST]; /* INT64_MAX: not set */
 
@@ -25,7 +25,7 @@ static int64_t earliest(void)
 static void enter(struct zkl__timers *timers, const zkl_heap *h, int i)
 {
     if (!in[i] && zkl__timers_reserve(timers, h)) {
-        contenders[i] = (struct zkl__contender){0};
+        machines[i] = (struct zkl__machine){0};
         in[i] = true;
         wake[i] = INT64_MAX;
     }
@@ -34,9 +34,9 @@ static void enter(struct zkl__timers *timers, const zkl_heap *h, int i)
 static void leave(struct zkl__timers *timers, int i)
 {
     if (in[i]) {
-        zkl__timers_remove(timers, &contenders[i]);
+        zkl__timers_remove(timers, &machines[i]);
         in[i] = false;
-        CU_ASSERT_EQUAL(contenders[i].timer, 0);
+        CU_ASSERT_EQUAL(machines[i].timer, 0);
     }
 }
 
@@ -44,15 +44,15 @@ static void set(struct zkl__timers *timers, uint64_t *dice, int i, int64_t now)
 {
     if (in[i]) {
         wake[i] = dice_once_in(dice, 5) ? INT64_MAX : now + dice_below(dice, 50);
-        zkl__timers_set(timers, &contenders[i], wake[i]);
-        CU_ASSERT_EQUAL(contenders[i].timer != 0, wake[i] != INT64_MAX);
+        zkl__timers_set(timers, &machines[i], wake[i]);
+        CU_ASSERT_EQUAL(machines[i].timer != 0, wake[i] != INT64_MAX);
     }
 }
 
 static void run_due(struct zkl__timers *timers, int64_t now)
 {
-    for (struct zkl__contender *c; (c = zkl__timers_due(timers, now));) {
-        int i = (int)(c - contenders);
+    for (struct zkl__machine *c; (c = zkl__timers_due(timers, now));) {
+        int i = (int)(c - machines);
         CU_ASSERT_TRUE(in[i]);
         CU_ASSERT_EQUAL(wake[i], earliest());
         CU_ASSERT(wake[i] <= now);
@@ -92,7 +92,7 @@ static void walk(uint64_t seed)
         leave(&timers, i);
     }
     CU_ASSERT_EQUAL(timers.count, 0);
-    CU_ASSERT_EQUAL(timers.contenders, 0);
+    CU_ASSERT_EQUAL(timers.machines, 0);
     zkl__timers_deinit(&timers, &h);
     CU_ASSERT_EQUAL(test_heap_live(&heap), 0);
 }
@@ -113,7 +113,7 @@ static void test_the_same_time_again(void)
 {
     zkl_heap h = test_heap(&heap);
     struct zkl__timers timers = {0};
-    struct zkl__contender c = {0};
+    struct zkl__machine c = {0};
     test_heap_fail(&heap, 0, false);
     CU_ASSERT_TRUE_FATAL(zkl__timers_reserve(&timers, &h));
     zkl__timers_set(&timers, &c, 5);

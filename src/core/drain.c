@@ -1,0 +1,57 @@
+/* drain.c - one outside event is admitted, then machines are stepped until none has mail. */
+#include "session_inside.h"
+
+/* Steps for each contender, list and operation: a bound that no sound event comes near. */
+#define STEPS_EACH 16
+
+void zkl__core_post(struct zkl__core *core, struct zkl__machine *machine)
+{
+    zkl__ready_put(&core->ready, machine, machine->ops->rank);
+}
+
+void zkl__core_bury(struct zkl__core *core, struct zkl__machine *machine)
+{
+    zkl__ready_put(&core->ready, machine, ZKL__RANK_ENDED);
+}
+
+static struct zkl__machine *next_ready(struct zkl__core *core)
+{
+    struct zkl__machine *machine = zkl__ready_take(&core->ready, ZKL__RANK_FIRST);
+    if (!machine && core->first_waiting) {
+        zkl__core_send_waiting(core); /* what is not wanted any more is refused, which is mail */
+        machine = zkl__ready_take(&core->ready, ZKL__RANK_FIRST);
+    }
+    return machine ? machine : zkl__ready_take(&core->ready, ZKL__RANK_LATER);
+}
+
+void zkl__core_drain(struct zkl__core *core)
+{
+    struct zkl__machine *machine = next_ready(core);
+    if (!machine) {
+        return;
+    }
+    size_t steps = STEPS_EACH * (core->timers.machines + core->queues.count + core->pendings.room + 16);
+    for (; machine; machine = next_ready(core)) {
+        ZKL__ENSURE(steps-- > 0);
+        machine->ops->step(core, machine);
+    }
+}
+
+bool zkl__core_settled(const struct zkl__core *core)
+{
+    return core->stepping || (!core->ready.first[ZKL__RANK_FIRST] && !core->ready.first[ZKL__RANK_LATER]);
+}
+
+void zkl__core_begin(struct zkl__core *core, int64_t now)
+{
+    ZKL__ENSURE(!core->stepping); /* nobody enters the core from what it calls */
+    core->stepping = true;
+    core->now = now > core->now ? now : core->now;
+}
+
+void zkl__core_finish(struct zkl__core *core)
+{
+    zkl__core_drain(core);
+    zkl__contenders_free_ended(core);
+    core->stepping = false;
+}
