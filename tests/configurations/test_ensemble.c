@@ -7,7 +7,7 @@
 #include "workout.h"
 
 #define TICK 500
-#define TIMEOUT 4000
+#define TIMEOUT 15000 /* ms: on a loaded machine, leases behind observers would end in shorter ones */
 /* Of a lock that is to be held through restarts. ms */
 #define LONG_TIMEOUT 30000
 #define CONTENDERS 20
