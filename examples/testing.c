@@ -1,4 +1,4 @@
-/* testing - a service's own unit test: what does it do when the lock is in danger, and when it is lost? No server, some milliseconds.
+/* testing - a service's own unit test: what does it do when the lock is in danger, and when it is lost? No server, two seconds.
  *   example_testing
  *
  * The service is `struct biller`: it bills customers one by one while it holds the lock. In jeopardy it begins no other customer; after a
@@ -82,9 +82,9 @@ int main(void)
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_session *session;
     zkl_error err;
-    options.session_timeout_ms = 300; /* a lease of a quarter of a second */
-    options.tick_ms = 20;
-    options.leader_pause_ms = 10;
+    options.session_timeout_ms = 2000; /* 300 would do, but not on a machine that is busy with other things */
+    options.tick_ms = 100;
+    options.leader_pause_ms = 20;
     if (zkl_session_open(&session, "memory:testing", &options, &err) != ZKL_OK) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
