@@ -38,9 +38,9 @@ int main(int argc, char **argv)
     }
     int pieces = 3, code;
     zkl_election_observer *observer = NULL;
-    zkl_election *election = NULL;
-    zkl_election_options options = ZKL_ELECTION_OPTIONS_INIT;
-    options.value = "host-a:8080";
+    zkl_lock *election = NULL;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.metadata = "host-a:8080";
     code = zkl_election_observe(&observer, session, path, on_leader, NULL, &err);
     if (code == ZKL_OK) {
         code = zkl_election_new(&election, session, path, &options, &err);
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     if (code != ZKL_OK) {
         fprintf(stderr, "%s: %s\n", zkl_error_name(code), err.text);
     }
-    zkl_election_free(election);
+    zkl_lock_free(election);
     zkl_election_observer_free(observer);
     zkl_session_close(session, 5000);
     return code == ZKL_OK ? 0 : 1;

@@ -23,10 +23,10 @@ static int record(zkl_lock *lock, const char *text, size_t size)
     const zkl_op make = {.kind = ZKL_OP_CREATE, .path = "/examples/record"};
     const zkl_op set = {
         .kind = ZKL_OP_SET, .path = "/examples/record", .data = text, .size = size, .version = ZKL_ANY_VERSION};
-    int code = zkl_lock_commit(lock, &set, 1, NULL, &err);
+    int code = zkl_lock_commit(lock, &set, 1, ZKL_WAIT_FOREVER, NULL, &err);
     if (code == ZKL_ENOENT) {
-        zkl_lock_commit(lock, &make, 1, NULL, NULL); /* who comes second finds it there */
-        code = zkl_lock_commit(lock, &set, 1, NULL, &err);
+        zkl_lock_commit(lock, &make, 1, ZKL_WAIT_FOREVER, NULL, NULL); /* who comes second finds it there */
+        code = zkl_lock_commit(lock, &set, 1, ZKL_WAIT_FOREVER, NULL, &err);
     }
     if (code != ZKL_OK) {
         fprintf(stderr, "%s: %s\n", zkl_error_name(code), err.text);
@@ -46,7 +46,7 @@ static int work(zkl_session *session, zkl_lock *lock)
         printf("the last one did not finish: cleaning up first\n");
     }
     int code = record(lock, "begun", 5);
-    zkl_lock_revoke(session, zkl_lock_path(lock), NULL, 5000, NULL); /* anybody may do that, from anywhere */
+    zkl_queue_revoke(session, zkl_lock_path(lock), NULL, 5000, NULL); /* anybody may do that, from anywhere */
     while (code == ZKL_OK && !asked) {
         code = record(lock, "under way", 9);
     }

@@ -17,17 +17,17 @@ struct mover {
 static void *move(void *arg)
 {
     struct mover *mover = arg;
-    zkl_multilock *lock = NULL;
+    zkl_lock *lock = NULL;
     mover->code = zkl_multilock_new(&lock, mover->session, mover->paths, 2, NULL, NULL);
     for (int i = 0; mover->code == ZKL_OK && i < ROUNDS; i++) {
-        mover->code = zkl_multilock_acquire(lock, 10000, NULL, NULL);
+        mover->code = zkl_lock_acquire(lock, 10000, NULL, NULL);
         if (mover->code == ZKL_OK) {
             --*mover->from;
             ++*mover->to;
-            mover->code = zkl_multilock_release(lock, NULL);
+            mover->code = zkl_lock_release(lock, NULL);
         }
     }
-    zkl_multilock_free(lock);
+    zkl_lock_free(lock);
     return NULL;
 }
 

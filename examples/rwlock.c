@@ -10,25 +10,25 @@ static int complain(const zkl_error *err)
     return 1;
 }
 
-static int use(zkl_rwlock *mine, zkl_rwlock *other)
+static int use(zkl_lock *mine, zkl_lock *other)
 {
     zkl_error err;
     zkl_grant grant;
-    if (zkl_rwlock_acquire(mine, ZKL_RW_WRITE, 10000, &grant, &err) != ZKL_OK) {
+    if (zkl_lock_acquire(mine, 10000, &grant, &err) != ZKL_OK) {
         return complain(&err);
     }
     printf("writing, token %lld\n", (long long)grant.token);
-    int code = zkl_rwlock_acquire(other, ZKL_RW_READ, 0, NULL, NULL);
+    int code = zkl_lock_acquire(other, 0, NULL, NULL);
     printf("another reads meanwhile: %s\n", zkl_strerror(code));
-    if (zkl_rwlock_downgrade(mine, &err) != ZKL_OK) {
+    if (zkl_write_lock_downgrade(mine, &err) != ZKL_OK) {
         return complain(&err);
     }
-    if (zkl_rwlock_acquire(other, ZKL_RW_READ, 10000, NULL, &err) != ZKL_OK) {
+    if (zkl_lock_acquire(other, 10000, NULL, &err) != ZKL_OK) {
         return complain(&err);
     }
-    printf("both read now, the first with its old token %lld\n", (long long)zkl_rwlock_token(mine));
-    zkl_rwlock_release(other, NULL);
-    return zkl_rwlock_release(mine, &err) == ZKL_OK ? 0 : complain(&err);
+    printf("both read now, the first with its old token %lld\n", (long long)zkl_lock_token(mine));
+    zkl_lock_release(other, NULL);
+    return zkl_lock_release(mine, &err) == ZKL_OK ? 0 : complain(&err);
 }
 
 int main(int argc, char **argv)
@@ -36,15 +36,15 @@ int main(int argc, char **argv)
     const char *path = argc > 2 ? argv[2] : "/examples/rwlock";
     zkl_error err;
     zkl_session *session;
-    zkl_rwlock *mine = NULL, *other = NULL;
+    zkl_lock *mine = NULL, *other = NULL;
     if (zkl_session_open(&session, argc > 1 ? argv[1] : "memory:example", NULL, &err) != ZKL_OK) {
         return complain(&err);
     }
-    int code = zkl_rwlock_new(&mine, session, path, NULL, &err);
-    code = code == ZKL_OK ? zkl_rwlock_new(&other, session, path, NULL, &err) : code;
+    int code = zkl_write_lock_new(&mine, session, path, NULL, &err);
+    code = code == ZKL_OK ? zkl_read_lock_new(&other, session, path, NULL, &err) : code;
     int failed = code == ZKL_OK ? use(mine, other) : complain(&err);
-    zkl_rwlock_free(mine);
-    zkl_rwlock_free(other);
+    zkl_lock_free(mine);
+    zkl_lock_free(other);
     zkl_session_close(session, 5000);
     return failed;
 }

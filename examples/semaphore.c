@@ -17,7 +17,7 @@ struct worker {
     int failed;
 };
 
-static int work(const struct worker *worker, zkl_semaphore *semaphore)
+static int work(const struct worker *worker, zkl_lock *semaphore)
 {
     zkl_grant grant;
     zkl_error err;
@@ -25,20 +25,20 @@ static int work(const struct worker *worker, zkl_semaphore *semaphore)
         fprintf(stderr, "worker %d: %s: %s\n", worker->number, zkl_error_name(err.code), err.text);
         return 1;
     }
-    printf("worker %d: %d of %d permits, token %lld\n", worker->number, zkl_semaphore_held(semaphore), LIMIT,
+    printf("worker %d: %d of %d permits, token %lld\n", worker->number, zkl_semaphore_tokens(semaphore, NULL, 0), LIMIT,
            (long long)grant.token);
-    /* Long work asks zkl_semaphore_is_held now and then, and stops when it is not. */
+    /* Long work asks zkl_lock_is_held now and then, and stops when it is not. */
     return zkl_semaphore_release(semaphore, 0, NULL) != ZKL_OK;
 }
 
 static void *run(void *arg)
 {
     struct worker *worker = arg;
-    zkl_semaphore *semaphore;
+    zkl_lock *semaphore;
     worker->failed = 1;
     if (zkl_semaphore_new(&semaphore, worker->session, worker->path, LIMIT, NULL, NULL) == ZKL_OK) {
         worker->failed = work(worker, semaphore);
-        zkl_semaphore_free(semaphore);
+        zkl_lock_free(semaphore);
     }
     return NULL;
 }

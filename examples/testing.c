@@ -92,7 +92,7 @@ int main(void)
     struct biller biller = {0};
     zkl_lock_options lock_options = ZKL_LOCK_OPTIONS_INIT;
     lock_options.state_fn = on_state;
-    lock_options.state_payload = &biller;
+    lock_options.payload = &biller;
     if (zkl_lock_new(&biller.lock, session, "/locks/billing", &lock_options, &err) == ZKL_OK) {
         rehearse(session, &biller);
         zkl_lock_free(biller.lock);

@@ -1,6 +1,6 @@
-/* commit.c - the guarded transaction: a check of our own znode and the user's operations, all or none. */
+/* commit.c - the guarded transaction: a check of each znode of the hold and the user's operations, all or none. */
 #include "call.h"
-#include "place.h"
+#include "lock.h"
 
 #include "acl.h"
 #include "error.h"
@@ -12,14 +12,16 @@
 #include <string.h>
 
 struct commit {
-    zkl_lock *lock; /* begins with its place */
+    zkl_lock *lock;
     const zkl_op *ops;
     size_t count;
     zkl_op_result *results;
-    struct zkl__op *parts; /* the check, then the user's */
+    struct zkl__op *parts; /* a check of each znode of the hold, then the user's */
+    size_t checks;
+    char (*names)[ZKL__NAME_MAX]; /* of those znodes: they outlive the hold */
     /* the answer: */
     enum zkl__rc rc;
-    bool lost;     /* it was the check that failed */
+    bool lost;     /* it was a check that failed */
     size_t failed; /* index of the user's that did; count: none, or nobody knows */
     int zk_code;
 };
@@ -129,12 +131,14 @@ static void look(void *arg, const struct zkl__reply *reply)
     struct commit *commit = arg;
     commit->rc = reply->rc;
     commit->zk_code = reply->zk_code;
-    if (reply->part_count != commit->count + 1) {
+    if (reply->part_count != commit->checks + commit->count) {
         return; /* the transaction as a whole was refused */
     }
-    commit->lost = reply->parts[0].rc == ZKL__RC_NONODE;
+    for (size_t i = 0; i < commit->checks; i++) {
+        commit->lost = commit->lost || reply->parts[i].rc == ZKL__RC_NONODE;
+    }
     for (size_t i = 0; i < commit->count; i++) {
-        const struct zkl__reply *part = &reply->parts[i + 1];
+        const struct zkl__reply *part = &reply->parts[commit->checks + i];
         if (part->rc != ZKL__RC_OK && part->rc != ZKL__RC_ROLLEDBACK && commit->failed == commit->count) {
             commit->failed = i;
             commit->rc = part->rc;
@@ -148,12 +152,13 @@ static void look(void *arg, const struct zkl__reply *reply)
 
 static int judge(const struct commit *commit, zkl_error *err)
 {
-    const char *path = commit->lock ? zkl_lock_path(commit->lock) : NULL;
+    const char *path = zkl_lock_path(commit->lock);
     if (commit->rc == ZKL__RC_OK) {
         return ZKL_OK;
     }
     if (commit->lost) {
-        return zkl__fail(err, ZKL_ELOST, commit->zk_code, path, "not done: our znode is gone, the lock was lost");
+        return zkl__fail(err, ZKL_ELOST, commit->zk_code, path,
+                         "not done: a znode of the hold is deleted, the lock was lost");
     }
     if (commit->rc == ZKL__RC_NOTAPPLIED) {
         return zkl__fail(err, ZKL_ECONNECT, commit->zk_code, path, "not done: the servers ask to try again");
@@ -167,61 +172,91 @@ static int judge(const struct commit *commit, zkl_error *err)
 
 /* --- the call ------------------------------------------------------------------------------------------------------ */
 
-/* Inside. */
-static int submit(struct commit *commit, zkl_error *err)
+/* Inside. The names are copied: the hold may end while the call waits. */
+static int make_parts(struct commit *commit, zkl_error *err)
 {
-    struct zkl__place *place = (struct zkl__place *)commit->lock;
-    struct zkl__standing now = zkl__place_look(place);
-    if (now.state == ZKL_STATE_IDLE || now.state == ZKL_STATE_WAITING) {
-        return zkl__fail(err, ZKL_ENOTHELD, 0, place->path, "not done: the lock is not held");
+    const zkl_heap *heap = zkl__session_heap(commit->lock->session);
+    const char *path = zkl_lock_path(commit->lock);
+    struct zkl__held_node nodes[ZKL_COMMIT_MAX];
+    commit->checks = zkl__lock_nodes(commit->lock, nodes, ZKL_COMMIT_MAX);
+    if (commit->checks > ZKL_COMMIT_MAX) {
+        return zkl__fail(err, ZKL_ELIMIT, 0, path, "not done: the hold has %zu znodes, more than %d", commit->checks,
+                         ZKL_COMMIT_MAX);
     }
-    if (now.state == ZKL_STATE_LOST) {
-        return zkl__fail(err, ZKL_ELOST, 0, place->path, "not done: the lock was lost");
+    size_t parts = (commit->checks + commit->count) * sizeof *commit->parts;
+    commit->parts = zkl__alloc(heap, parts + commit->checks * ZKL__NAME_MAX);
+    if (!commit->parts) {
+        return zkl__fail(err, ZKL_ENOMEM, 0, path, "not done: no memory");
     }
-    if (!zkl__core_connected(zkl__session_core(place->session))) {
-        return zkl__fail(err, ZKL_ECONNECT, 0, place->path, "not done: no connection");
+    char *name = (char *)commit->parts + parts;
+    for (size_t i = 0; i < commit->checks; i++, name += ZKL__NAME_MAX) {
+        strcpy(name, nodes[i].name);
+        commit->parts[i] =
+            (struct zkl__op){.kind = ZKL__OP_CHECK, .dir = nodes[i].dir, .name = name, .version = ZKL_ANY_VERSION};
     }
-    commit->parts[0] =
-        (struct zkl__op){.kind = ZKL__OP_CHECK, .dir = place->path, .name = now.node, .version = ZKL_ANY_VERSION};
-    struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = commit->parts, .part_count = commit->count + 1};
-    int64_t deadline = zkl__session_now(place->session) + now.remaining_ns;
+    for (size_t i = 0; i < commit->count; i++) {
+        commit->parts[commit->checks + i] = part_of(&commit->ops[i]);
+    }
+    return ZKL_OK;
+}
+
+static int check_held(zkl_lock *lock, const struct zkl__standing *now, zkl_error *err)
+{
+    if (now->state == ZKL_STATE_IDLE || now->state == ZKL_STATE_WAITING) {
+        return zkl__fail(err, ZKL_ENOTHELD, 0, lock->path, "not done: the lock is not held");
+    }
+    if (now->state == ZKL_STATE_LOST) {
+        return zkl__fail(err, ZKL_ELOST, 0, lock->path, "not done: the lock was lost");
+    }
+    return zkl__core_connected(zkl__session_core(lock->session))
+               ? ZKL_OK
+               : zkl__fail(err, ZKL_ECONNECT, 0, lock->path, "not done: no connection");
+}
+
+/* Inside. */
+static int submit(struct commit *commit, int64_t timeout_ms, zkl_error *err)
+{
+    zkl_session *session = commit->lock->session;
+    const char *path = zkl_lock_path(commit->lock);
+    struct zkl__standing held = zkl__lock_look(commit->lock);
+    int64_t now = zkl__session_now(session), lease_end = now + held.remaining_ns;
+    int64_t deadline = zkl__deadline(now, timeout_ms);
     zkl_error why = {.code = ZKL_OK};
-    int rc = zkl__session_call(place->session, &op, deadline, look, commit, &why);
+    int rc = check_held(commit->lock, &held, err);
+    rc = rc == ZKL_OK ? make_parts(commit, err) : rc;
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = commit->parts, .part_count = commit->checks + commit->count};
+    rc = zkl__session_call(session, &op, deadline < lease_end ? deadline : lease_end, look, commit, &why);
     if (rc == ZKL_OK) {
         return judge(commit, err);
     }
     if (rc == ZKL_ENOMEM || rc == ZKL_ELIMIT) {
-        return zkl__fail(err, rc, 0, place->path, "not done: %s", why.text);
+        return zkl__fail(err, rc, 0, path, "not done: %s", why.text);
     }
-    return zkl__fail(err, ZKL_ECONNECT, 0, place->path, "it may be done, or not: %s", why.text);
+    bool time_is_up = rc == ZKL_ETIMEOUT && deadline < lease_end;
+    return zkl__fail(err, time_is_up ? ZKL_ETIMEOUT : ZKL_ECONNECT, 0, path, "it may be done, or not: %s", why.text);
 }
 
-int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, zkl_op_result *results, zkl_error *err)
+int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms, zkl_op_result *results,
+                    zkl_error *err)
 {
     if (!lock) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL");
     }
-    struct zkl__place *place = (struct zkl__place *)lock;
-    zkl_session *session = place->session;
+    zkl_session *session = lock->session;
     int rc = check_ops(ops, count, err);
+    rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
     rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
-    const zkl_heap *heap = zkl__session_heap(session);
-    zkl__place_ref(place);
+    zkl__lock_ref(lock);
     struct commit commit = {.lock = lock, .ops = ops, .count = count, .results = results, .failed = count};
-    commit.parts = zkl__alloc(heap, (count + 1) * sizeof *commit.parts);
-    if (commit.parts) {
-        for (size_t i = 0; i < count; i++) {
-            commit.parts[i + 1] = part_of(&ops[i]);
-        }
-        rc = submit(&commit, err);
-    } else {
-        rc = zkl__fail(err, ZKL_ENOMEM, 0, zkl_lock_path(lock), "not done: no memory");
-    }
-    zkl__free(heap, commit.parts);
-    zkl__place_unref(place);
+    rc = submit(&commit, timeout_ms, err);
+    zkl__free(zkl__session_heap(session), commit.parts);
+    zkl__lock_unref(lock);
     zkl__session_leave(session);
     return rc;
 }

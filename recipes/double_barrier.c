@@ -3,7 +3,7 @@
  *
  * A sign is for members that are older than its last write: nobody takes it down while they stand, and those who see all members at
  * once renew one that is older. Only members that live with a session count (core/own.h). */
-#include "place.h"
+#include "lock.h"
 
 #include "await.h"
 #include "children.h"
@@ -23,26 +23,15 @@
 static const struct zkl__rule member = {"lock-", 0};
 
 struct zkl_double_barrier {
-    struct zkl__place place; /* first: our membership */
+    zkl_lock place; /* first: our membership */
     size_t count;
 };
 
-static void tell(struct zkl__place *place, zkl_state state)
-{
-    (void)place;
-    (void)state; /* nobody listens */
-}
-
-static void complete(struct zkl__place *place, zkl__any_fn done, void *payload, int code, const zkl_grant *grant,
-                     const zkl_error *err)
-{
-    (void)place, (void)done, (void)payload, (void)code, (void)grant, (void)err; /* nobody asks without waiting */
-}
-
-static const struct zkl__place_ops ops = {
-    .object = {.noun = "double barrier", .give_up = zkl__place_give_up, .describe = zkl__place_describe},
-    .tell = tell,
-    .complete = complete,
+static const struct zkl__recipe recipe = {
+    .object = {.noun = "double barrier", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
+    .size = sizeof(zkl_double_barrier),
+    .rule = &member,
+    .internal = true,
 };
 
 int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *session, const char *path, size_t count,
@@ -52,9 +41,11 @@ int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *session, const
     if (!out || count == 0) {
         return zkl__fail(err, ZKL_EINVAL, 0, path, out ? "count is 0" : "out is NULL");
     }
-    const struct zkl__place_config config = {.on_expiry = ZKL_ON_EXPIRY_FAIL, .release_timeout_ms = RELEASE_MS};
-    struct zkl__place *place;
-    int rc = zkl__place_new(&place, sizeof(zkl_double_barrier), &ops, session, path, &config, err);
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.on_expiry = ZKL_ON_EXPIRY_FAIL;
+    options.release_timeout_ms = RELEASE_MS;
+    zkl_lock *place;
+    int rc = zkl__lock_make(&place, &recipe, session, &path, 1, &options, err);
     if (rc == ZKL_OK) {
         *out = (zkl_double_barrier *)place;
         (*out)->count = count;
@@ -66,7 +57,7 @@ int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *session, const
 
 /* One call's view of them. Everything here inside enter/leave. */
 struct crowd {
-    struct zkl__place *place;
+    zkl_lock *place;
     size_t count; /* members that are awaited */
     int64_t deadline;
     struct zkl__vigil vigil;
@@ -79,7 +70,7 @@ struct crowd {
 
 static int begin(struct crowd *crowd, zkl_double_barrier *barrier, int64_t deadline, zkl_error *err)
 {
-    struct zkl__place *place = &barrier->place;
+    zkl_lock *place = &barrier->place;
     *crowd = (struct crowd){.place = place, .count = barrier->count, .deadline = deadline};
     zkl__path_join(crowd->sign, sizeof crowd->sign, place->path, SIGN);
     return zkl__vigil_begin(&crowd->vigil, place->session, place->path, crowd->sign, err);
@@ -192,8 +183,8 @@ static void look_at_parts(void *arg, const struct zkl__reply *reply)
  * for a lost answer, does nothing: the sign is there, or has another version, for as long as we are in nobody takes it down. */
 static int write_sign(struct crowd *crowd, const struct sign *old, struct written *written, zkl_error *err)
 {
-    const struct zkl__place *place = crowd->place;
-    struct zkl__standing now = zkl__place_look(place);
+    const zkl_lock *place = crowd->place;
+    struct zkl__standing now = zkl__lock_look(place);
     const struct zkl__op parts[] = {
         {.kind = ZKL__OP_CHECK, .dir = place->path, .name = now.node, .version = -1},
         {.kind = old ? ZKL__OP_SET : ZKL__OP_CREATE,
@@ -255,7 +246,7 @@ static int look_around(struct crowd *crowd, bool *in, bool *again, zkl_error *er
     size_t members = 0;
     struct sign sign;
     int rc = list_members(crowd, err);
-    struct zkl__standing now = zkl__place_look(crowd->place);
+    struct zkl__standing now = zkl__lock_look(crowd->place);
     *in = *again = false;
     if (rc == ZKL_OK && !zkl__state_holds(now.state)) {
         return lost(crowd, err);
@@ -302,13 +293,13 @@ static int wait_for_all(zkl_double_barrier *barrier, int64_t deadline, zkl_error
 static int enter_and_wait(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
 {
     int64_t deadline = zkl__deadline(zkl__session_now(barrier->place.session), timeout_ms);
-    int rc = zkl__place_acquire(&barrier->place, &member, timeout_ms == 0 ? 1 : timeout_ms, NULL, err);
+    int rc = zkl_lock_acquire(&barrier->place, timeout_ms == 0 ? 1 : timeout_ms, NULL, err);
     if (rc != ZKL_OK) {
         return rc;
     }
     rc = wait_for_all(barrier, deadline, err);
     if (rc != ZKL_OK) {
-        zkl__place_release_by(&barrier->place, deadline, NULL);
+        zkl__lock_release_by(&barrier->place, deadline, NULL);
     }
     return rc;
 }
@@ -318,10 +309,10 @@ int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms, zk
     if (!barrier) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "barrier is NULL");
     }
-    int rc = zkl__place_keep(&barrier->place, err);
+    int rc = zkl__lock_keep(&barrier->place, err);
     if (rc == ZKL_OK) {
         rc = enter_and_wait(barrier, timeout_ms, err);
-        zkl__place_let_go(&barrier->place);
+        zkl__lock_let_go(&barrier->place);
     }
     return rc;
 }
@@ -395,12 +386,12 @@ static int clear(struct crowd *crowd, zkl_error *err)
 static int leave_inside(zkl_double_barrier *barrier, struct crowd *crowd, zkl_error *err)
 {
     zkl_session *session = barrier->place.session;
-    struct zkl__standing now = zkl__place_look(&barrier->place);
+    struct zkl__standing now = zkl__lock_look(&barrier->place);
     zkl_error last;
     int turn = now.node[0] ? wait_for_turn(crowd, now.node, err) : ZKL_OK; /* not entered: the release says so */
     zkl__session_leave(session);
     int rc =
-        zkl__place_release_by(&barrier->place, crowd->deadline, &last); /* lost or not, in time or not: we are out */
+        zkl__lock_release_by(&barrier->place, crowd->deadline, &last); /* lost or not, in time or not: we are out */
     zkl__session_enter_even_closed(session, NULL);
     if (turn != ZKL_OK) {
         return turn;
@@ -438,15 +429,15 @@ int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms, zk
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "barrier is NULL");
     }
     int rc = zkl__timeout_check(timeout_ms, err);
-    rc = rc == ZKL_OK ? zkl__place_keep(&barrier->place, err) : rc;
+    rc = rc == ZKL_OK ? zkl__lock_keep(&barrier->place, err) : rc;
     if (rc == ZKL_OK) {
         rc = leave_and_wait(barrier, timeout_ms, err);
-        zkl__place_let_go(&barrier->place);
+        zkl__lock_let_go(&barrier->place);
     }
     return rc;
 }
 
 void zkl_double_barrier_free(zkl_double_barrier *barrier)
 {
-    zkl__place_free((struct zkl__place *)barrier);
+    zkl_lock_free((zkl_lock *)barrier);
 }

@@ -1,160 +1,200 @@
-/* lock.c - the lock: whoever stands first in the queue holds it. */
-#include "section.h"
+/* lock.c - the handle: made, freed; the plain lock, whose first contender in the queue holds it. */
+#include "lock_internal.h"
 
-#include "error.h"
+#include "acl.h"
 #include "path.h"
 #include "sized.h"
 
-#include <zklock/lock.h>
+#include <string.h>
 
-struct zkl_lock {
-    struct zkl__place place; /* first */
-    zkl_lock_state_fn state_fn;
-    void *state_payload;
-    zkl_lock_revoke_fn revoke_fn;
-    void *revoke_payload;
-};
+/* --- options ------------------------------------------------------------------------------------------------------- */
 
-static void tell(struct zkl__place *place, zkl_state state)
+ZKL__SIZED(sized, zkl_lock_options, ZKL_LOCK_OPTIONS_INIT, payload, payload);
+
+static int check_applies(const struct zkl__recipe *recipe, const zkl_lock_options *o, zkl_error *err)
 {
-    zkl_lock *lock = (zkl_lock *)place;
-    lock->state_fn(lock, state, lock->state_payload);
-}
-
-static void revoked(struct zkl__place *place)
-{
-    zkl_lock *lock = (zkl_lock *)place;
-    lock->revoke_fn(lock, lock->revoke_payload);
-}
-
-static void complete(struct zkl__place *place, zkl__any_fn done, void *payload, int code, const zkl_grant *grant,
-                     const zkl_error *err)
-{
-    ((zkl_acquired_fn)done)((zkl_lock *)place, code, grant, err, payload);
-}
-
-static const struct zkl__place_ops ops = {
-    .object = {.noun = "lock", .give_up = zkl__place_give_up, .describe = zkl__place_describe},
-    .tell = tell,
-    .revoked = revoked,
-    .complete = complete,
-};
-
-ZKL__SIZED(sized, zkl_lock_options, ZKL_LOCK_OPTIONS_INIT, revoke_payload, revoke_payload);
-
-int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
-                 zkl_error *err)
-{
-    ZKL__CLEAR(out);
-    zkl_lock_options o;
-    if (!out) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "out is NULL");
-    }
-    int rc = zkl__sized_take(&o, options, &sized, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    const struct zkl__place_config config = {
-        .metadata = o.metadata,
-        .acl = o.acl,
-        .recursive = o.recursive,
-        .recover = o.recover,
-        .listens = o.state_fn != NULL,
-        .revocable = o.revoke_fn != NULL,
-        .announces = true,
-        .on_expiry = o.on_expiry,
-        .max_hold_ms = o.max_hold_ms,
-        .release_timeout_ms = o.release_timeout_ms,
+    const struct {
+        const char *name;
+        bool set;
+        unsigned takes;
+    } options[] = {
+        {"recursive", o->recursive, ZKL__TAKES_RECURSIVE},
+        {"recover", o->recover, ZKL__TAKES_RECOVER},
+        {"revoke_fn", o->revoke_fn != NULL, ZKL__TAKES_REVOKE_FN},
     };
-    struct zkl__place *place;
-    rc = zkl__place_new(&place, sizeof(zkl_lock), &ops, session, path, &config, err);
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        if (options[i].set && !(recipe->takes & options[i].takes)) {
+            return zkl__fail(err, ZKL_EINVAL, 0, NULL, "the option %s does not apply to the recipe \"%s\"",
+                             options[i].name, recipe->object.noun);
+        }
+    }
+    return ZKL_OK;
+}
+
+static int check_values(const zkl_lock_options *o, zkl_error *err)
+{
+    int rc = o->metadata ? zkl__text_check("metadata", o->metadata, err) : ZKL_OK;
+    rc = rc == ZKL_OK ? zkl__acl_check(o->acl, err) : rc;
     if (rc == ZKL_OK) {
-        zkl_lock *lock = (zkl_lock *)place;
-        lock->state_fn = o.state_fn;
-        lock->state_payload = o.state_payload;
-        lock->revoke_fn = o.revoke_fn;
-        lock->revoke_payload = o.revoke_payload;
-        *out = lock;
+        rc = zkl__range_check("on_expiry", (int64_t)o->on_expiry, ZKL_ON_EXPIRY_REQUEUE, ZKL_ON_EXPIRY_FAIL, err);
+    }
+    if (rc == ZKL_OK) {
+        rc = zkl__range_check("max_hold_ms", o->max_hold_ms, 0, 10000 * ZKL__DAY_MS, err);
+    }
+    return rc == ZKL_OK ? zkl__range_check("release_timeout_ms", o->release_timeout_ms, 0, ZKL__DAY_MS, err) : rc;
+}
+
+/* --- memory -------------------------------------------------------------------------------------------------------- */
+
+void zkl__lock_ref(zkl_lock *lock)
+{
+    lock->refs++;
+}
+
+void zkl__lock_unref(zkl_lock *lock)
+{
+    zkl_session *session = lock->session;
+    const zkl_heap *heap = zkl__session_heap(session);
+    if (--lock->refs > 0) {
+        return;
+    }
+    if (lock->recipe->destroy) {
+        lock->recipe->destroy(lock);
+    }
+    zkl__free(heap, (void *)(uintptr_t)lock->options.metadata);
+    zkl__free(heap, (void *)(uintptr_t)lock->options.acl);
+    for (size_t i = 0; lock->paths && i < lock->path_count; i++) {
+        zkl__free(heap, lock->paths[i]);
+    }
+    zkl__free(heap, lock->paths);
+    zkl__free(heap, lock);
+    zkl__session_drop(session);
+}
+
+int zkl__lock_keep(zkl_lock *lock, zkl_error *err)
+{
+    int rc = zkl__session_enter(lock->session, err);
+    if (rc == ZKL_OK) {
+        zkl__lock_ref(lock);
+        zkl__session_leave(lock->session);
+    }
+    return rc;
+}
+
+void zkl__lock_let_go(zkl_lock *lock)
+{
+    zkl_session *session = lock->session;
+    if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
+        zkl__lock_unref(lock);
+        zkl__session_leave(session);
+    }
+}
+
+/* False: no memory. */
+static bool copy(zkl_lock *lock, const char *const *paths, size_t count, const zkl_lock_options *options)
+{
+    const zkl_heap *heap = zkl__session_heap(lock->session);
+    bool whole = true;
+    lock->options = *options;
+    lock->options.metadata = NULL;
+    lock->options.acl = NULL;
+    lock->paths = zkl__zalloc(heap, count * sizeof *lock->paths);
+    lock->path_count = count;
+    for (size_t i = 0; lock->paths && i < count; i++) {
+        lock->paths[i] = zkl__copy(heap, paths[i], strlen(paths[i]));
+        whole = whole && lock->paths[i];
+    }
+    if (options->metadata) {
+        lock->options.metadata = zkl__copy(heap, options->metadata, strlen(options->metadata));
+    }
+    if (options->acl) {
+        lock->options.acl = zkl__acl_copy(heap, options->acl);
+    }
+    return whole && lock->paths && !options->metadata == !lock->options.metadata && !options->acl == !lock->options.acl;
+}
+
+static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *session, const char *const *paths,
+                size_t count, const zkl_lock_options *options, zkl_error *err)
+{
+    bool calls = options->state_fn || options->revoke_fn;
+    if (calls && zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
+        return zkl__fail(err, ZKL_ELIMIT, 0, paths[0], "no thread for callbacks");
+    }
+    zkl_lock *lock = zkl__zalloc(zkl__session_heap(session), recipe->size);
+    if (!lock) {
+        return zkl__fail(err, ZKL_ENOMEM, 0, paths[0], "no memory");
+    }
+    zkl__session_retain(session);
+    lock->session = session;
+    lock->recipe = recipe;
+    lock->refs = 1;
+    if (!copy(lock, paths, count, options)) {
+        zkl__lock_unref(lock);
+        return zkl__fail(err, ZKL_ENOMEM, 0, paths[0], "no memory");
+    }
+    lock->path = lock->paths[0];
+    lock->object.ops = &recipe->object;
+    lock->notice = (struct zkl__callback){.run = zkl__lock_run_notes, .owner = lock};
+    zkl__session_add(session, &lock->object);
+    *out = lock;
+    return ZKL_OK;
+}
+
+int zkl__lock_make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *session, const char *const *paths,
+                   size_t count, const zkl_lock_options *options, zkl_error *err)
+{
+    zkl_lock_options own;
+    ZKL__CLEAR(out);
+    if (!out || !session) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "session" : "out");
+    }
+    int rc = zkl__sized_take(&own, options, &sized, err);
+    rc = rc == ZKL_OK ? check_applies(recipe, &own, err) : rc;
+    for (size_t i = 0; rc == ZKL_OK && i < count; i++) {
+        rc = zkl__path_check(paths[i], err);
+    }
+    rc = rc == ZKL_OK ? check_values(&own, err) : rc;
+    rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
+    if (rc == ZKL_OK) {
+        rc = make(out, recipe, session, paths, count, &own, err);
+        zkl__session_leave(session);
     }
     return rc;
 }
 
 void zkl_lock_free(zkl_lock *lock)
 {
-    zkl__place_free((struct zkl__place *)lock);
+    if (!lock || zkl__session_enter_even_closed(lock->session, NULL) != ZKL_OK) {
+        return; /* in a child of fork the parent's memory stays as it is */
+    }
+    zkl_session *session = lock->session;
+    lock->freed = true;
+    zkl__lock_give_up(&lock->object, ZKL_ECANCELED);
+    zkl__lock_finish(lock);
+    zkl__callbacks_unpost(zkl__session_callbacks(session), &lock->notice);
+    zkl__session_remove(session, &lock->object);
+    zkl__lock_unref(lock);
+    zkl__session_leave(session);
 }
 
-int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *grant, zkl_error *err)
-{
-    return zkl__place_acquire((struct zkl__place *)lock, &zkl__rule_mutex, timeout_ms, grant, err);
-}
+/* --- the plain lock ------------------------------------------------------------------------------------------------ */
 
-int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn done, void *payload, zkl_error *err)
-{
-    return zkl__place_acquire_async((struct zkl__place *)lock, &zkl__rule_mutex, timeout_ms, (zkl__any_fn)done, payload,
-                                    err);
-}
+static const struct zkl__recipe plain = {
+    .object = {.noun = "lock", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
+    .id = ZKL_RECIPE_LOCK,
+    .size = sizeof(zkl_lock),
+    .takes = ZKL__TAKES_RECURSIVE | ZKL__TAKES_RECOVER | ZKL__TAKES_REVOKE_FN,
+    .rule = &zkl__rule_mutex,
+    .announces = true,
+};
 
-int zkl_lock_cancel(zkl_lock *lock)
+int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
+                 zkl_error *err)
 {
-    bool runs = lock && zkl__section_cancel(
-                            &lock->place); /* first: what is pending becomes what runs, not the other way round */
-    int rc = zkl__place_cancel((struct zkl__place *)lock);
-    return rc == ZKL_ENOTWAITING && runs ? ZKL_OK : rc;
-}
-
-int zkl_lock_release(zkl_lock *lock, zkl_error *err)
-{
-    return zkl__place_release((struct zkl__place *)lock, err);
-}
-
-zkl_state zkl_lock_state(const zkl_lock *lock)
-{
-    return zkl__place_standing((const struct zkl__place *)lock).state;
-}
-
-bool zkl_lock_is_held(const zkl_lock *lock)
-{
-    return zkl__place_holds((const struct zkl__place *)lock);
-}
-
-int64_t zkl_lock_remaining_ms(const zkl_lock *lock)
-{
-    return zkl__place_standing((const struct zkl__place *)lock).remaining_ns / ZKL__MS;
-}
-
-int64_t zkl_lock_token(const zkl_lock *lock)
-{
-    return zkl__place_standing((const struct zkl__place *)lock).token;
-}
-
-const char *zkl_lock_path(const zkl_lock *lock)
-{
-    return lock ? lock->place.path : "";
-}
-
-size_t zkl_lock_node(const zkl_lock *lock, char *name, size_t size)
-{
-    return zkl__place_node((const struct zkl__place *)lock, name, size);
+    return zkl__lock_make(out, &plain, session, &path, 1, options, err);
 }
 
 int zkl_path_check(const char *path, zkl_error *err)
 {
     return zkl__path_check(path, err);
-}
-
-const char *zkl_state_name(zkl_state state)
-{
-    static const char *const names[] = {"idle", "waiting", "held", "jeopardy", "lost"};
-    return (unsigned)state < sizeof names / sizeof *names ? names[state] : "?";
-}
-
-int zkl_session_release_all(zkl_session *session)
-{
-    return zkl__places_release_all(session, &ops);
-}
-
-int zkl_session_locks(zkl_session *session, zkl_lock_visit_fn visit, void *payload)
-{
-    return zkl__places_visit(session, visit, payload);
 }

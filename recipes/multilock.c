@@ -1,36 +1,20 @@
-/* multilock.c - several locks, all or none: one place in several queues. */
-#include "place.h"
+/* multilock.c - several locks, all or none: one contender in several queues. */
+#include "lock.h"
 
 #include "error.h"
 #include "path.h"
-#include "sized.h"
 
 #include <zklock/multilock.h>
 
 #include <string.h>
 
-struct zkl_multilock {
-    struct zkl__place place; /* first */
-    zkl_multilock_state_fn state_fn;
-    void *state_payload;
-};
-
-static void tell(struct zkl__place *place, zkl_state state)
-{
-    zkl_multilock *lock = (zkl_multilock *)place;
-    lock->state_fn(lock, state, lock->state_payload);
-}
-
-static void complete(struct zkl__place *place, zkl__any_fn done, void *payload, int code, const zkl_grant *grant,
-                     const zkl_error *err)
-{
-    ((zkl_multilock_acquired_fn)done)((zkl_multilock *)place, code, grant, err, payload);
-}
-
-static const struct zkl__place_ops ops = {
-    .object = {.noun = "multilock", .give_up = zkl__place_give_up, .describe = zkl__place_describe},
-    .tell = tell,
-    .complete = complete,
+static const struct zkl__recipe multilock = {
+    .object = {.noun = "multi-lock", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
+    .id = ZKL_RECIPE_MULTILOCK,
+    .size = sizeof(zkl_lock),
+    .takes = ZKL__TAKES_RECURSIVE | ZKL__TAKES_REVOKE_FN,
+    .rule = &zkl__rule_mutex,
+    .several = true,
 };
 
 /* The same path twice would wait for itself. */
@@ -56,100 +40,16 @@ static int check_paths(const char *const *paths, size_t count, zkl_error *err)
     return ZKL_OK;
 }
 
-ZKL__SIZED(sized, zkl_multilock_options, ZKL_MULTILOCK_OPTIONS_INIT, state_payload, state_payload);
-
-int zkl_multilock_new(zkl_multilock **out, zkl_session *session, const char *const *paths, size_t count,
-                      const zkl_multilock_options *options, zkl_error *err)
+int zkl_multilock_new(zkl_lock **out, zkl_session *session, const char *const *paths, size_t count,
+                      const zkl_lock_options *options, zkl_error *err)
 {
     ZKL__CLEAR(out);
-    zkl_multilock_options o;
-    if (!out) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "out is NULL");
-    }
-    int rc = zkl__sized_take(&o, options, &sized, err);
-    rc = rc == ZKL_OK ? check_paths(paths, count, err) : rc;
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    const struct zkl__place_config config = {
-        .metadata = o.metadata,
-        .acl = o.acl,
-        .listens = o.state_fn != NULL,
-        .on_expiry = o.on_expiry,
-        .release_timeout_ms = o.release_timeout_ms,
-        .paths = paths,
-        .path_count = count,
-    };
-    struct zkl__place *place;
-    rc = zkl__place_new(&place, sizeof(zkl_multilock), &ops, session, paths[0], &config, err);
-    if (rc == ZKL_OK) {
-        zkl_multilock *lock = (zkl_multilock *)place;
-        lock->state_fn = o.state_fn;
-        lock->state_payload = o.state_payload;
-        *out = lock;
-    }
-    return rc;
+    int rc = check_paths(paths, count, err);
+    return rc == ZKL_OK ? zkl__lock_make(out, &multilock, session, paths, count, options, err) : rc;
 }
 
-void zkl_multilock_free(zkl_multilock *lock)
+const char *zkl_multilock_path(const zkl_lock *lock, size_t index)
 {
-    zkl__place_free((struct zkl__place *)lock);
-}
-
-int zkl_multilock_acquire(zkl_multilock *lock, int64_t timeout_ms, zkl_grant *grant, zkl_error *err)
-{
-    return zkl__place_acquire((struct zkl__place *)lock, &zkl__rule_mutex, timeout_ms, grant, err);
-}
-
-int zkl_multilock_acquire_async(zkl_multilock *lock, int64_t timeout_ms, zkl_multilock_acquired_fn done, void *payload,
-                                zkl_error *err)
-{
-    return zkl__place_acquire_async((struct zkl__place *)lock, &zkl__rule_mutex, timeout_ms, (zkl__any_fn)done, payload,
-                                    err);
-}
-
-int zkl_multilock_cancel(zkl_multilock *lock)
-{
-    return zkl__place_cancel((struct zkl__place *)lock);
-}
-
-int zkl_multilock_release(zkl_multilock *lock, zkl_error *err)
-{
-    return zkl__place_release((struct zkl__place *)lock, err);
-}
-
-bool zkl_multilock_is_held(const zkl_multilock *lock)
-{
-    return zkl__place_holds((const struct zkl__place *)lock);
-}
-
-zkl_state zkl_multilock_state(const zkl_multilock *lock)
-{
-    return zkl__place_standing((const struct zkl__place *)lock).state;
-}
-
-int64_t zkl_multilock_remaining_ms(const zkl_multilock *lock)
-{
-    return zkl__place_standing((const struct zkl__place *)lock).remaining_ns / ZKL__MS;
-}
-
-int64_t zkl_multilock_token(const zkl_multilock *lock)
-{
-    return zkl__place_standing((const struct zkl__place *)lock).token;
-}
-
-size_t zkl_multilock_count(const zkl_multilock *lock)
-{
-    return lock ? lock->place.config.path_count : 0;
-}
-
-const char *zkl_multilock_path(const zkl_multilock *lock, size_t index)
-{
-    return index < zkl_multilock_count(lock) ? lock->place.config.paths[index] : NULL;
-}
-
-size_t zkl_multilock_node(const zkl_multilock *lock, size_t index, char *name, size_t size)
-{
-    bool there = index < zkl_multilock_count(lock);
-    return zkl__place_node_at(there ? &lock->place : NULL, index, name, size);
+    bool has = lock && lock->recipe == &multilock && index < lock->path_count;
+    return has ? lock->paths[index] : NULL;
 }

@@ -76,19 +76,19 @@ int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms,
 
 /* --- looking ------------------------------------------------------------------------------------------------------- */
 
-static bool is_held(const struct zkl__place *place, char node[ZKL__NAME_MAX])
+static bool is_held(const zkl_lock *place, char node[ZKL__NAME_MAX])
 {
-    struct zkl__standing now = zkl__place_look(place);
+    struct zkl__standing now = zkl__lock_look(place);
     strcpy(node, now.node);
     return zkl__state_holds(now.state);
 }
 
-static int check_held(const struct zkl__place *place, char node[ZKL__NAME_MAX], zkl_error *err)
+static int check_held(const zkl_lock *place, char node[ZKL__NAME_MAX], zkl_error *err)
 {
     if (is_held(place, node)) {
         return ZKL_OK;
     }
-    bool lost = zkl__place_look(place).state == ZKL_STATE_LOST;
+    bool lost = zkl__lock_look(place).state == ZKL_STATE_LOST;
     return zkl__fail(err, lost ? ZKL_ELOST : ZKL_ENOTHELD, 0, place->path,
                      lost ? "the lock was lost" : "the lock is not held");
 }
@@ -122,8 +122,7 @@ static int read_record(zkl_session *session, const char *path, struct answer *re
 }
 
 /* When our node was made, by the servers' clock. */
-static int read_arrival(struct zkl__place *place, const char *node, int64_t *arrival_ms, int64_t deadline,
-                        zkl_error *err)
+static int read_arrival(zkl_lock *place, const char *node, int64_t *arrival_ms, int64_t deadline, zkl_error *err)
 {
     struct answer own;
     const struct zkl__op op = {.kind = ZKL__OP_EXISTS, .dir = place->path, .name = node};
@@ -148,8 +147,8 @@ static void check_time(zkl_session *session, const char *path, struct answer *re
     }
 }
 
-static int look_inside(struct zkl__place *place, int64_t length_ms, int64_t phase_ms, int64_t deadline,
-                       zkl_once_slot *slot, zkl_error *err)
+static int look_inside(zkl_lock *place, int64_t length_ms, int64_t phase_ms, int64_t deadline, zkl_once_slot *slot,
+                       zkl_error *err)
 {
     char node[ZKL__NAME_MAX];
     struct answer record;
@@ -170,7 +169,7 @@ static int look_inside(struct zkl__place *place, int64_t length_ms, int64_t phas
 int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms, zkl_once_slot *slot,
                   zkl_error *err)
 {
-    struct zkl__place *place = (struct zkl__place *)lock;
+    zkl_lock *place = lock;
     if (!lock || !slot) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", lock ? "slot" : "lock");
     }
@@ -182,9 +181,9 @@ int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t t
         return rc;
     }
     zkl_session *session = place->session;
-    zkl__place_ref(place);
+    zkl__lock_ref(place);
     rc = look_inside(place, length_ms, phase_ms, zkl__deadline(zkl__session_now(session), timeout_ms), slot, err);
-    zkl__place_unref(place);
+    zkl__lock_unref(place);
     zkl__session_leave(session);
     return rc;
 }
@@ -248,8 +247,7 @@ static void look_at_parts(void *arg, const struct zkl__reply *reply)
 }
 
 /* *recorded: it says this slot, and was written once since it was looked at. */
-static int read_back(struct zkl__place *place, const zkl_once_slot *slot, int64_t deadline, bool *recorded,
-                     zkl_error *err)
+static int read_back(zkl_lock *place, const zkl_once_slot *slot, int64_t deadline, bool *recorded, zkl_error *err)
 {
     struct answer record;
     int rc = read_record(place->session, place->path, &record, deadline, err);
@@ -259,7 +257,7 @@ static int read_back(struct zkl__place *place, const zkl_once_slot *slot, int64_
 
 /* Our node is gone: but the transaction may have been applied before that, and its answer lost. Then the record says so; it
  * cannot say whether it was we, or who was granted since. */
-static int lost(struct zkl__place *place, const zkl_once_slot *slot, int64_t deadline, bool *recorded, zkl_error *err)
+static int lost(zkl_lock *place, const zkl_once_slot *slot, int64_t deadline, bool *recorded, zkl_error *err)
 {
     zkl_error last;
     int rc = read_back(place, slot, deadline, recorded, &last);
@@ -273,8 +271,8 @@ static int lost(struct zkl__place *place, const zkl_once_slot *slot, int64_t dea
 }
 
 /* Sent again when the answer is lost: if it was done already, the record says so. */
-static int write_record(struct zkl__place *place, const char *node, const zkl_once_slot *slot, int64_t deadline,
-                        bool *recorded, zkl_error *err)
+static int write_record(zkl_lock *place, const char *node, const zkl_once_slot *slot, int64_t deadline, bool *recorded,
+                        zkl_error *err)
 {
     char text[24];
     int length = snprintf(text, sizeof text, "%lld", (long long)slot->round_ms);
@@ -301,19 +299,19 @@ static int write_record(struct zkl__place *place, const char *node, const zkl_on
 
 static int record_slot(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms, bool *recorded, zkl_error *err)
 {
-    struct zkl__place *place = (struct zkl__place *)lock;
+    zkl_lock *place = lock;
     char node[ZKL__NAME_MAX];
     int rc = zkl__session_enter(place->session, err);
     if (rc != ZKL_OK) {
         return rc;
     }
     zkl_session *session = place->session;
-    zkl__place_ref(place);
+    zkl__lock_ref(place);
     rc = check_held(place, node, err);
     if (rc == ZKL_OK) {
         rc = write_record(place, node, slot, zkl__deadline(zkl__session_now(session), timeout_ms), recorded, err);
     }
-    zkl__place_unref(place);
+    zkl__lock_unref(place);
     zkl__session_leave(session);
     return rc;
 }
@@ -348,14 +346,14 @@ struct whole {
 /* How long servers may be away. */
 static int64_t patience_ms(const struct whole *whole)
 {
-    zkl_session *session = ((struct zkl__place *)whole->lock)->session;
+    zkl_session *session = whole->lock->session;
     return zkl__session_settings(session)->options.connect_timeout_ms;
 }
 
 /* In ms, at least 0. */
 static int64_t rest_ms(const struct whole *whole)
 {
-    int64_t now = zkl__session_now(((struct zkl__place *)whole->lock)->session);
+    int64_t now = zkl__session_now(whole->lock->session);
     return whole->deadline > now ? (whole->deadline - now) / ZKL__MS : 0;
 }
 
@@ -382,9 +380,9 @@ static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
 
 static int run_under_lock(struct whole *whole, int64_t timeout_ms, zkl_error *err)
 {
-    int rc = zkl__section_init(&whole->cancel, (struct zkl__place *)whole->lock, 0, err);
+    int rc = zkl__section_init(&whole->cancel, whole->lock, 0, err);
     if (rc == ZKL_OK) {
-        rc = zkl__section_run(&whole->cancel, &zkl__rule_mutex, timeout_ms, run_if_due, whole, NULL, err);
+        rc = zkl__section_run(&whole->cancel, timeout_ms, run_if_due, whole, NULL, err);
         zkl__section_deinit(&whole->cancel);
     }
     return rc;
@@ -418,11 +416,11 @@ int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t ti
     if (!lock || !section) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", lock ? "section" : "lock");
     }
-    struct zkl__place *place = (struct zkl__place *)lock;
+    zkl_lock *place = lock;
     struct whole whole = {
         .lock = lock, .length_ms = length_ms, .phase_ms = phase_ms, .section = section, .payload = payload};
     int rc = zkl__timeout_check(timeout_ms, err);
-    rc = rc == ZKL_OK ? zkl__place_keep(place, err) : rc;
+    rc = rc == ZKL_OK ? zkl__lock_keep(place, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -430,7 +428,7 @@ int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t ti
     whole.deadline = zkl__deadline(zkl__session_now(place->session), most_ms);
     rc = zkl_once_prepare(place->session, place->path, most_ms, err);
     rc = rc == ZKL_OK ? run_whole(&whole, timeout_ms, err) : rc;
-    zkl__place_let_go(place);
+    zkl__lock_let_go(place);
     if (ran) {
         *ran = whole.ran;
     }

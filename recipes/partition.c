@@ -38,17 +38,22 @@ static int check(const char *const *pieces, size_t count, const zkl_partition_op
 }
 
 /* A place at PATH/folder[/name]. */
-static int make_place(struct zkl__place **out, size_t size, const struct zkl__place_ops *ops, zkl_session *session,
+static int make_place(zkl_lock **out, const struct zkl__recipe *recipe, zkl_lock_state_fn told, zkl_session *session,
                       const char *path, const char *folder, const char *name, const zkl_partition_options *options,
                       zkl_error *err)
 {
     char above[ZKL_PATH_MAX + 1], whole[ZKL_PATH_MAX + 1];
-    const struct zkl__place_config config = {.metadata = options->metadata, .acl = options->acl, .listens = true};
+    const char *const paths[] = {whole};
+    zkl_lock_options own = ZKL_LOCK_OPTIONS_INIT;
+    own.metadata = options->metadata;
+    own.acl = options->acl;
+    own.release_timeout_ms = 0;
+    own.state_fn = told;
     if (zkl__path_join(above, sizeof above, path, folder) == 0 ||
         zkl__path_join(whole, sizeof whole, above, name) == 0) {
         return zkl__fail(err, ZKL_EINVAL, 0, path, "too long with the names of its pieces");
     }
-    return zkl__place_new(out, size, ops, session, whole, &config, err);
+    return zkl__lock_make(out, recipe, session, paths, 1, &own, err);
 }
 
 /* What has no partition yet. */
@@ -70,15 +75,13 @@ static int make_parts(struct parts *parts, zkl_session *session, const char *pat
     if (!parts->pieces || !parts->names || !parts->owners) {
         return zkl__fail(err, ZKL_ENOMEM, 0, path, "no memory");
     }
-    struct zkl__place *place;
-    int rc =
-        make_place(&place, sizeof(struct zkl__member), &zkl__member_ops, session, path, "members", NULL, options, err);
+    zkl_lock *place;
+    int rc = make_place(&place, &zkl__member_recipe, zkl__member_told, session, path, "members", NULL, options, err);
     if (rc == ZKL_OK) {
         parts->member = (struct zkl__member *)place;
     }
     for (size_t i = 0; rc == ZKL_OK && i < count; i++) {
-        rc = make_place(&place, sizeof(struct zkl__piece), &zkl__piece_ops, session, path, "pieces", pieces[i], options,
-                        err);
+        rc = make_place(&place, &zkl__piece_recipe, zkl__piece_told, session, path, "pieces", pieces[i], options, err);
         if (rc == ZKL_OK) {
             parts->pieces[parts->count++] = (struct zkl__piece *)place;
             parts->names[i] = parts->pieces[i]->name = strrchr(place->path, '/') + 1;
@@ -90,9 +93,9 @@ static int make_parts(struct parts *parts, zkl_session *session, const char *pat
 static void free_parts(struct parts *parts, zkl_session *session)
 {
     const zkl_heap *heap = zkl__session_heap(session);
-    zkl__place_free((struct zkl__place *)parts->member);
+    zkl_lock_free((zkl_lock *)parts->member);
     for (size_t i = 0; i < parts->count; i++) {
-        zkl__place_free(&parts->pieces[i]->place);
+        zkl_lock_free(&parts->pieces[i]->place);
     }
     zkl__free(heap, parts->pieces);
     zkl__free(heap, parts->names);
@@ -208,7 +211,7 @@ size_t zkl_partition_owned(const zkl_partition *partition, const char **names, s
     }
     for (size_t i = 0; i < partition->count; i++) {
         const struct zkl__piece *piece = partition->pieces[i];
-        if (piece->assigned && zkl__state_holds(zkl__place_look(&piece->place).state)) {
+        if (piece->assigned && zkl__state_holds(zkl__lock_look(&piece->place).state)) {
             if (owned < room) {
                 names[owned] = piece->name;
             }
@@ -228,7 +231,7 @@ int64_t zkl_partition_token(const zkl_partition *partition, const char *name)
     for (size_t i = 0; i < partition->count; i++) {
         const struct zkl__piece *piece = partition->pieces[i];
         if (piece->assigned && strcmp(piece->name, name) == 0) {
-            token = zkl__place_look(&piece->place).token;
+            token = zkl__lock_look(&piece->place).token;
         }
     }
     zkl__session_leave(partition->agent.session);

@@ -4,12 +4,12 @@
 #define ZKL_RECIPES_PARTITION_INSIDE_H
 
 #include "agent.h"
-#include "place.h"
+#include "lock.h"
 
 #include <zklock/partition.h>
 
 struct zkl__piece {
-    struct zkl__place place; /* first */
+    zkl_lock place; /* first */
     zkl_partition *partition;
     const char *name; /* the end of its path */
     bool wanted;      /* by our share of the members we know */
@@ -19,7 +19,7 @@ struct zkl__piece {
 };
 
 struct zkl__member {
-    struct zkl__place place; /* first */
+    zkl_lock place; /* first */
     zkl_partition *partition;
     bool refused;
 };
@@ -58,7 +58,11 @@ struct zkl_partition {
 /* --- partition_shares.c -------------------------------------------------------------------------------------------- */
 
 extern const struct zkl__agent_ops zkl__partition_ops;
-extern const struct zkl__place_ops zkl__piece_ops, zkl__member_ops;
+extern const struct zkl__recipe zkl__piece_recipe, zkl__member_recipe;
+
+/* Their state_fn. */
+void zkl__piece_told(zkl_lock *place, zkl_state state, void *payload);
+void zkl__member_told(zkl_lock *place, zkl_state state, void *payload);
 
 /* Not inside. The end of it: no callback runs, and none will. */
 void zkl__partition_dismantle(zkl_partition *partition);

@@ -19,12 +19,8 @@
 /* A member is there as soon as its node is: waits for nobody. */
 static const struct zkl__rule member_rule = {"lock-", 0};
 
-static zkl_state state_of(const struct zkl__place *place)
-{
-    return zkl__place_standing(place).state;
-}
-
-static void nothing(void) {}
+static void piece_completed(zkl_lock *place, int code, const zkl_grant *grant, const zkl_error *err, void *payload);
+static void member_completed(zkl_lock *place, int code, const zkl_grant *grant, const zkl_error *err, void *payload);
 
 /* --- what is refused ----------------------------------------------------------------------------------------------- */
 
@@ -59,7 +55,7 @@ static void say(const zkl_partition *partition, const char *path, bool *said, in
     }
 }
 
-static void on_refused(zkl_partition *partition, const struct zkl__place *place, bool *said, const zkl_error *err)
+static void on_refused(zkl_partition *partition, const zkl_lock *place, bool *said, const zkl_error *err)
 {
     if (zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
         say(partition, place->path, said, err->code, err->text);
@@ -68,7 +64,7 @@ static void on_refused(zkl_partition *partition, const struct zkl__place *place,
     try_later(partition);
 }
 
-static void on_taken(zkl_partition *partition, const struct zkl__place *place, bool *said)
+static void on_taken(zkl_partition *partition, const zkl_lock *place, bool *said)
 {
     if (zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
         if (*said) {
@@ -80,10 +76,10 @@ static void on_taken(zkl_partition *partition, const struct zkl__place *place, b
     }
 }
 
-static void acquire(zkl_partition *partition, struct zkl__place *place, const struct zkl__rule *rule, bool *said)
+static void acquire(zkl_partition *partition, zkl_lock *place, zkl_acquired_fn done, bool *said)
 {
     zkl_error err;
-    int rc = zkl__place_acquire_async(place, rule, ZKL_WAIT_FOREVER, nothing, NULL, &err);
+    int rc = zkl_lock_acquire_async(place, ZKL_WAIT_FOREVER, done, NULL, &err);
     if (rc != ZKL_OK && rc != ZKL_ECLOSED && rc != ZKL_EFORKED) {
         on_refused(partition, place, said, &err);
     }
@@ -130,7 +126,7 @@ static void revoke(struct zkl__piece *piece, bool lost)
 /* One thing that is missing. True: look again. */
 static bool settle_once(struct zkl__piece *piece)
 {
-    struct zkl__standing now = zkl__place_standing(&piece->place);
+    struct zkl__standing now = zkl__lock_standing(&piece->place);
     bool held = zkl__state_holds(now.state);
     if (piece->calling) {
         return false; /* whoever calls goes on afterwards */
@@ -143,7 +139,7 @@ static bool settle_once(struct zkl__piece *piece)
         return ends;
     }
     if (now.state == ZKL_STATE_LOST || (held && !piece->wanted)) {
-        zkl__place_release(&piece->place, NULL);
+        zkl_lock_release(&piece->place, NULL);
         return true;
     }
     if (held) {
@@ -151,10 +147,9 @@ static bool settle_once(struct zkl__piece *piece)
         return true;
     }
     if (now.state == ZKL_STATE_WAITING && !piece->wanted) {
-        zkl__place_cancel(&piece->place);
-    } else if (now.state == ZKL_STATE_IDLE && piece->wanted &&
-               zkl__state_holds(state_of(&piece->partition->member->place))) {
-        acquire(piece->partition, &piece->place, &zkl__rule_mutex, &piece->refused);
+        zkl_lock_cancel(&piece->place);
+    } else if (now.state == ZKL_STATE_IDLE && piece->wanted && zkl_lock_is_held(&piece->partition->member->place)) {
+        acquire(piece->partition, &piece->place, piece_completed, &piece->refused);
     }
     return false;
 }
@@ -202,7 +197,7 @@ static bool look(zkl_partition *partition, struct zkl__standing *now)
 {
     zkl_session *session = partition->agent.session;
     zkl__session_enter_even_closed(session, NULL);
-    *now = zkl__place_look(&partition->member->place);
+    *now = zkl__lock_look(&partition->member->place);
     if (partition->news) {
         zkl__free(zkl__session_heap(session), partition->view);
         partition->view = partition->news;
@@ -220,14 +215,14 @@ static bool look(zkl_partition *partition, struct zkl__standing *now)
 
 static void keep_membership(zkl_partition *partition, zkl_state state, bool running)
 {
-    struct zkl__place *place = &partition->member->place;
+    zkl_lock *place = &partition->member->place;
     if (state == ZKL_STATE_LOST || (zkl__state_holds(state) && !running)) {
-        zkl__place_release(place, NULL);
+        zkl_lock_release(place, NULL);
     } else if (state == ZKL_STATE_WAITING && !running) {
-        zkl__place_cancel(place);
+        zkl_lock_cancel(place);
     }
     if (running && (state == ZKL_STATE_IDLE || state == ZKL_STATE_LOST)) {
-        acquire(partition, place, &member_rule, &partition->member->refused);
+        acquire(partition, place, member_completed, &partition->member->refused);
     }
 }
 
@@ -260,9 +255,9 @@ void zkl__partition_dismantle(zkl_partition *partition)
     zkl__agent_stop(&partition->agent);
     zkl__callbacks_unpost(zkl__session_callbacks(session), &partition->agent.notice);
     zkl__session_leave(session);
-    zkl__place_free(&partition->member->place);
+    zkl_lock_free(&partition->member->place);
     for (size_t i = 0; i < partition->count; i++) {
-        zkl__place_free(&partition->pieces[i]->place);
+        zkl_lock_free(&partition->pieces[i]->place);
     }
     zkl__agent_free(&partition->agent, false);
 }
@@ -301,21 +296,20 @@ static void destroy(struct zkl__agent *agent)
 
 /* --- what places and the agent tell -------------------------------------------------------------------------------- */
 
-static void piece_told(struct zkl__place *place, zkl_state state)
+void zkl__piece_told(zkl_lock *place, zkl_state state, void *payload)
 {
     struct zkl__piece *piece = (struct zkl__piece *)place;
     zkl_partition *partition = piece->partition;
-    (void)state;
+    (void)state, (void)payload;
     begin(partition);
     settle(piece);
     end(partition);
 }
 
-static void piece_completed(struct zkl__place *place, zkl__any_fn done, void *payload, int code, const zkl_grant *grant,
-                            const zkl_error *err)
+static void piece_completed(zkl_lock *place, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     struct zkl__piece *piece = (struct zkl__piece *)place;
-    (void)done, (void)payload, (void)grant;
+    (void)payload, (void)grant;
     if (refused(code)) {
         on_refused(piece->partition, place, &piece->refused, err);
         return;
@@ -323,23 +317,22 @@ static void piece_completed(struct zkl__place *place, zkl__any_fn done, void *pa
     if (code == ZKL_OK) {
         on_taken(piece->partition, place, &piece->refused);
     }
-    piece_told(place, ZKL_STATE_HELD);
+    zkl__piece_told(place, ZKL_STATE_HELD, NULL);
 }
 
-static void member_told(struct zkl__place *place, zkl_state state)
+void zkl__member_told(zkl_lock *place, zkl_state state, void *payload)
 {
     zkl_partition *partition = ((struct zkl__member *)place)->partition;
-    (void)state;
+    (void)state, (void)payload;
     begin(partition);
     reconcile(partition);
     end(partition);
 }
 
-static void member_completed(struct zkl__place *place, zkl__any_fn done, void *payload, int code,
-                             const zkl_grant *grant, const zkl_error *err)
+static void member_completed(zkl_lock *place, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     struct zkl__member *member = (struct zkl__member *)place;
-    (void)done, (void)payload, (void)grant;
+    (void)payload, (void)grant;
     if (refused(code)) {
         on_refused(member->partition, place, &member->refused, err);
         return;
@@ -347,7 +340,7 @@ static void member_completed(struct zkl__place *place, zkl__any_fn done, void *p
     if (code == ZKL_OK) {
         on_taken(member->partition, place, &member->refused);
     }
-    member_told(place, ZKL_STATE_HELD);
+    zkl__member_told(place, ZKL_STATE_HELD, NULL);
 }
 
 static void tell(struct zkl__agent *agent)
@@ -405,7 +398,7 @@ static void act(struct zkl__agent *agent)
         partition->retry = false;
         zkl__agent_post(agent);
     }
-    if (!partition->running || !zkl__state_holds(zkl__place_look(&partition->member->place).state)) {
+    if (!partition->running || !zkl__state_holds(zkl__lock_look(&partition->member->place).state)) {
         return;
     }
     if (partition->reading == ZKL__TO_LIST) {
@@ -457,14 +450,16 @@ const struct zkl__agent_ops zkl__partition_ops = {
     .destroy = destroy,
 };
 
-const struct zkl__place_ops zkl__piece_ops = {
-    .object = {.noun = "piece", .give_up = zkl__place_give_up, .describe = zkl__place_describe},
-    .tell = piece_told,
-    .complete = piece_completed,
+const struct zkl__recipe zkl__piece_recipe = {
+    .object = {.noun = "piece", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
+    .size = sizeof(struct zkl__piece),
+    .rule = &zkl__rule_mutex,
+    .internal = true,
 };
 
-const struct zkl__place_ops zkl__member_ops = {
-    .object = {.noun = "member", .give_up = zkl__place_give_up, .describe = zkl__place_describe},
-    .tell = member_told,
-    .complete = member_completed,
+const struct zkl__recipe zkl__member_recipe = {
+    .object = {.noun = "member", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
+    .size = sizeof(struct zkl__member),
+    .rule = &member_rule,
+    .internal = true,
 };

@@ -1,4 +1,5 @@
-/* permits.c - one acquire of a semaphore: what its contenders tell, its nodes made and taken back, and all of it as a claim of a place. */
+/* permits.c - one acquire of a semaphore: what its contenders tell, its nodes made and taken back, and all of it as the
+ * claim of a lock. */
 #include "permits.h"
 
 #include "error.h"
@@ -241,30 +242,40 @@ bool zkl__permits_hold(const struct zkl__permits *p)
     return true;
 }
 
-/* --- as a claim of a place ----------------------------------------------------------------------------------------- */
+/* --- as the claim of a lock ----------------------------------------------------------------------------------------- */
 
-static void *make(struct zkl__place *place, const struct zkl__contender_config *config)
+static void *make(zkl_lock *lock, int count, const struct zkl__contender_config *config)
 {
-    const struct zkl__permits_request *request = (const struct zkl__permits_request *)config->rule;
-    const zkl_heap *heap = zkl__session_heap(place->session);
-    struct zkl__permits *p = zkl__zalloc(heap, sizeof *p + (size_t)request->count * sizeof *p->permits);
+    const zkl_heap *heap = zkl__session_heap(lock->session);
+    struct zkl__permits *p = zkl__zalloc(heap, sizeof *p + (size_t)count * sizeof *p->permits);
     if (!p) {
         return NULL;
     }
-    p->semaphore = (zkl_semaphore *)place;
+    p->semaphore = (struct zkl__semaphore *)lock;
     p->config = *config;
-    p->count = request->count;
+    p->count = count;
     p->request = (struct zkl__request){.done = zkl__permits_on_done, .owner = p};
     p->watch = (struct zkl__watch){.fired = zkl__permits_on_fired, .owner = p};
     p->alarm = (struct zkl__alarm){.ring = zkl__permits_ring, .owner = p};
     p->jury = (struct zkl__jury){
-        .session = place->session, .dir = p->semaphore->leases, .done = zkl__permits_on_judged, .owner = p};
+        .session = lock->session, .dir = p->semaphore->leases, .done = zkl__permits_on_judged, .owner = p};
     if (!make_place(p)) {
         zkl__free(heap, p);
         return NULL;
     }
     p->semaphore->permits = p;
     return p;
+}
+
+void zkl__permits_lose(struct zkl__permits *p)
+{
+    for (int i = 0; i < p->count; i++) {
+        zkl__permits_drop(p, &p->permits[i].contender); /* also of an owner that lost before, and hangs */
+    }
+    if (!p->lost) {
+        p->lost = true;
+        zkl__permits_tell(p, ZKL__LOSS, "held for longer than max_hold_ms");
+    }
 }
 
 static void give_back_all(struct zkl__permits *p)
@@ -316,7 +327,37 @@ static void on_event(void *claim, const struct zkl__event *event)
 static bool holds(const void *claim)
 {
     const struct zkl__permits *p = claim;
-    return p->step == GRANTED && !p->lost && zkl__permits_hold(p);
+    bool over = zkl__session_now(zkl__permits_session(p)) >= p->deadline;
+    return p->step == GRANTED && !p->lost && !over && zkl__permits_hold(p);
 }
 
-const struct zkl__claim_ops zkl__permits_claims = {make, on_event, holds, let_go};
+static size_t nodes(const void *claim, struct zkl__held_node *nodes, size_t room)
+{
+    const struct zkl__permits *p = claim;
+    size_t count = 0;
+    if (p->step != GRANTED) {
+        nodes[0] = (struct zkl__held_node){p->semaphore->locks, p->place ? zkl__contender_node(p->place) : ""};
+        return 1;
+    }
+    int64_t first = first_token(p);
+    for (int i = 0; i < p->count; i++) {
+        const struct zkl__permit *permit = &p->permits[i];
+        if (permit->contender) {
+            size_t at = count++;
+            struct zkl__held_node node = {p->semaphore->leases, zkl__contender_node(permit->contender)};
+            if (permit->token == first) { /* before all others */
+                struct zkl__held_node other = nodes[0];
+                nodes[0] = node;
+                node = other;
+            }
+            if (at > 0 && at < room) {
+                nodes[at] = node;
+            } else if (at == 0) {
+                nodes[0] = permit->token == first ? nodes[0] : node;
+            }
+        }
+    }
+    return count;
+}
+
+const struct zkl__claim_ops zkl__permits_claims = {make, on_event, holds, let_go, nodes};

@@ -1,21 +1,19 @@
-/* permits.h - one acquire of a semaphore: a place in the queue, and when that is its head, a node for each permit. As its object sees it
+/* permits.h - one acquire of a semaphore: a place in the queue, and when that is its head, a node for each permit. For its lock
  * (semaphore.c) it is a claim; permits.c makes, tells and takes back; permits_step.c decides, one operation after the other. */
 #ifndef ZKL_RECIPES_PERMITS_H
 #define ZKL_RECIPES_PERMITS_H
 
 #include "jury.h"
-#include "place.h"
+#include "lock.h"
 
 #include <zklock/semaphore.h>
 
-struct zkl_semaphore {
-    struct zkl__place place; /* first; its path is PATH */
+struct zkl__semaphore {
+    zkl_lock lock; /* first; its path is PATH */
     int limit;
     char *locks, *leases;
     char conflict[160];           /* words of the last ZKL_ECONFLICT */
     struct zkl__permits *permits; /* of the latest acquire; NULL: there is none any more */
-    zkl_semaphore_state_fn state_fn;
-    void *state_payload;
 };
 
 struct zkl__permit {
@@ -27,10 +25,10 @@ struct zkl__permit {
 
 /* One acquire: its place in the queue, then its permits. */
 struct zkl__permits {
-    zkl_semaphore *semaphore;
+    struct zkl__semaphore *semaphore;
     struct zkl__contender_config config; /* whom to tell; what to write on nodes */
     struct zkl__contender *place;        /* in the queue; NULL: let go */
-    int64_t deadline;
+    int64_t deadline;                    /* of the acquire; once granted, of the hold (max_hold_ms) */
     bool try_only;
 
     enum {
@@ -66,14 +64,10 @@ struct zkl__permits {
     struct zkl__permit permits[];
 };
 
-/* What a semaphore's place claims. */
+/* What a semaphore's lock claims. */
 extern const struct zkl__claim_ops zkl__permits_claims;
 
-/* A rule that brings a number with it. */
-struct zkl__permits_request {
-    struct zkl__rule rule; /* first; zkl__permits_queue */
-    int count;
-};
+/* How it queues. */
 extern const struct zkl__rule zkl__permits_queue;
 
 /* The contender lets go; *contender is NULL then. */
@@ -86,7 +80,7 @@ void zkl__permits_wake_at(struct zkl__permits *p, int64_t at);
 
 static inline zkl_session *zkl__permits_session(const struct zkl__permits *p)
 {
-    return p->semaphore->place.session;
+    return p->semaphore->lock.session;
 }
 
 void zkl__permits_tell(struct zkl__permits *p, enum zkl__outcome_kind kind, const char *why);
@@ -98,6 +92,8 @@ void zkl__permits_make(struct zkl__permits *p);
 void zkl__permits_begin_again(struct zkl__permits *p);
 /* The last word of one that was never granted; p is gone. */
 void zkl__permits_end(struct zkl__permits *p);
+/* Held for max_hold_ms. */
+void zkl__permits_lose(struct zkl__permits *p);
 /* By the lease. */
 bool zkl__permits_hold(const struct zkl__permits *p);
 

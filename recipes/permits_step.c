@@ -20,7 +20,7 @@
 
 static void refuse(struct zkl__permits *p, int limit)
 {
-    zkl_semaphore *s = p->semaphore;
+    struct zkl__semaphore *s = p->semaphore;
     if (limit > 0) {
         snprintf(s->conflict, sizeof s->conflict, "this contender's limit is %d, the path is in use with %d", s->limit,
                  limit);
@@ -82,7 +82,9 @@ static bool all_listed(const struct zkl__permits *p, const struct zkl__reply *li
 
 static void grant(struct zkl__permits *p)
 {
+    int64_t max_hold = p->config.max_hold;
     p->step = GRANTED;
+    p->deadline = max_hold > 0 ? zkl__session_now(zkl__permits_session(p)) + max_hold : INT64_MAX;
     zkl__permits_tell(p, ZKL__GRANTED, "granted");
 }
 
@@ -250,7 +252,7 @@ static void read_leases(struct zkl__permits *p)
 
 static void look_at_head(struct zkl__permits *p)
 {
-    const char *path = p->semaphore->place.path;
+    const char *path = p->semaphore->lock.path;
     char text[16];
     if (!p->permits[0].contender) {
         zkl__permits_make(p);
@@ -266,7 +268,7 @@ static void look_at_head(struct zkl__permits *p)
 
 void zkl__permits_go_on(struct zkl__permits *p)
 {
-    const char *path = p->semaphore->place.path;
+    const char *path = p->semaphore->lock.path;
     switch (p->step) {
     case ASKING:
         ask(p, (struct zkl__op){.kind = ZKL__OP_GET, .dir = path});
@@ -306,6 +308,11 @@ static void act(struct zkl__permits *p)
     bool late = zkl__session_now(zkl__permits_session(p)) >= p->deadline;
     if (p->step == GRANTED) {
         zkl__permits_go_on(p);
+        if (late) {
+            zkl__permits_lose(p);
+        } else if (p->deadline < INT64_MAX) {
+            zkl__permits_wake_at(p, p->deadline);
+        }
         return;
     }
     if (late) {

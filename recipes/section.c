@@ -23,8 +23,8 @@ static void on_end(void *owner)
 static void look(void *owner)
 {
     struct zkl_cancel *cancel = owner;
-    zkl_session *session = cancel->place->session;
-    int64_t rest = zkl__place_look(cancel->place).remaining_ns - cancel->margin_ns;
+    zkl_session *session = cancel->lock->session;
+    int64_t rest = zkl__lock_look(cancel->lock).remaining_ns - cancel->margin_ns;
     if (rest <= 0) {
         zkl__section_raise(cancel);
     } else {
@@ -34,12 +34,12 @@ static void look(void *owner)
 
 bool zkl_cancel_raised(const zkl_cancel *cancel)
 {
-    return atomic_load(&cancel->raised) || zkl__place_standing(cancel->place).remaining_ns <= cancel->margin_ns;
+    return atomic_load(&cancel->raised) || zkl__lock_standing(cancel->lock).remaining_ns <= cancel->margin_ns;
 }
 
 int64_t zkl_cancel_remaining_ms(const zkl_cancel *cancel)
 {
-    return zkl__place_standing(cancel->place).remaining_ns / ZKL__MS;
+    return zkl__lock_standing(cancel->lock).remaining_ns / ZKL__MS;
 }
 
 int zkl_cancel_fd(const zkl_cancel *cancel)
@@ -55,7 +55,7 @@ static void on_stop(struct zkl__task *task)
 /* Before the acquire, so that a cancel or a close is heard from then on. */
 static int listen(struct zkl_cancel *cancel, zkl_error *err)
 {
-    zkl_session *session = cancel->place->session;
+    zkl_session *session = cancel->lock->session;
     int rc = zkl__session_enter(session, err);
     if (rc != ZKL_OK) {
         return rc;
@@ -63,7 +63,7 @@ static int listen(struct zkl_cancel *cancel, zkl_error *err)
     cancel->task.stop = on_stop;
     rc = zkl__session_task_begin(session, &cancel->task, err);
     if (rc == ZKL_OK) {
-        zkl__place_listen(cancel->place, &cancel->listener);
+        zkl__lock_listen(cancel->lock, &cancel->listener);
     }
     zkl__session_leave(session);
     return rc;
@@ -71,18 +71,18 @@ static int listen(struct zkl_cancel *cancel, zkl_error *err)
 
 static void unlisten(struct zkl_cancel *cancel)
 {
-    zkl_session *session = cancel->place->session;
+    zkl_session *session = cancel->lock->session;
     if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
         zkl__alarms_unset(zkl__session_alarms(session), &cancel->alarm);
-        zkl__place_unlisten(cancel->place, &cancel->listener);
+        zkl__lock_unlisten(cancel->lock, &cancel->listener);
         zkl__session_leave(session);
     }
 }
 
-/* After the release: until then close leaves the place to us. */
+/* After the release: until then close leaves the lock to us. */
 static void end_task(struct zkl_cancel *cancel)
 {
-    zkl_session *session = cancel->place->session;
+    zkl_session *session = cancel->lock->session;
     if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
         zkl__session_task_end(session, &cancel->task);
         zkl__session_leave(session);
@@ -91,24 +91,29 @@ static void end_task(struct zkl_cancel *cancel)
 
 static void watch_lease(struct zkl_cancel *cancel)
 {
-    zkl_session *session = cancel->place->session;
+    zkl_session *session = cancel->lock->session;
     if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
         look(cancel); /* not held any more: raised at once */
         zkl__session_leave(session);
     }
 }
 
-bool zkl__section_cancel(struct zkl__place *place)
+bool zkl__section_cancel(zkl_lock *lock)
 {
     bool runs = false;
-    if (zkl__session_enter_even_closed(place->session, NULL) == ZKL_OK) {
-        for (struct zkl__listener *listener = place->listeners; listener; listener = listener->next) {
+    if (zkl__session_enter_even_closed(lock->session, NULL) == ZKL_OK) {
+        for (struct zkl__listener *listener = lock->listeners; listener; listener = listener->next) {
             if (listener->ended == on_end) {
                 zkl__section_raise(listener->owner);
                 runs = true;
             }
         }
-        zkl__session_leave(place->session);
+        if (lock->run) { /* in the same hold of the mutex: no acquire of the run slips through between two looks */
+            lock->barred = true;
+            zkl__section_raise(lock->run);
+            runs = true;
+        }
+        zkl__session_leave(lock->session);
     }
     return runs;
 }
@@ -123,12 +128,12 @@ static void lower_flag(struct zkl_cancel *cancel)
 }
 
 /* Released, freed or given up with all the session's, by somebody else, while the function ran: it was not protected to its end. */
-static int give_back(struct zkl__place *place, int64_t deadline, zkl_error *err)
+static int give_back(zkl_lock *lock, int64_t deadline, zkl_error *err)
 {
     zkl_error last;
-    int rc = zkl__place_release_by(place, deadline, &last);
+    int rc = zkl__lock_release_by(lock, deadline, &last);
     if (rc == ZKL_ENOTHELD) {
-        return zkl__fail(err, ZKL_ELOST, 0, place->path, "given back by somebody else while the function ran");
+        return zkl__fail(err, ZKL_ELOST, 0, lock->path, "given back by somebody else while the function ran");
     }
     if (rc != ZKL_OK && err) {
         *err = last;
@@ -136,11 +141,11 @@ static int give_back(struct zkl__place *place, int64_t deadline, zkl_error *err)
     return rc;
 }
 
-static int acquire_and_run(zkl_cancel *cancel, const struct zkl__rule *rule, int64_t timeout_ms, zkl_section_fn section,
-                           void *payload, int *result, zkl_error *err)
+static int acquire_and_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section, void *payload, int *result,
+                           zkl_error *err)
 {
     zkl_grant grant;
-    int rc = zkl__place_acquire(cancel->place, rule, timeout_ms, &grant, err);
+    int rc = zkl_lock_acquire(cancel->lock, timeout_ms, &grant, err);
     if (rc != ZKL_OK) {
         unlisten(cancel);
         return rc;
@@ -152,16 +157,16 @@ static int acquire_and_run(zkl_cancel *cancel, const struct zkl__rule *rule, int
     if (result) {
         *result = value;
     }
-    return give_back(cancel->place, cancel->release_by, err);
+    return give_back(cancel->lock, cancel->release_by, err);
 }
 
-int zkl__section_run(zkl_cancel *cancel, const struct zkl__rule *rule, int64_t timeout_ms, zkl_section_fn section,
-                     void *payload, int *result, zkl_error *err)
+int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section, void *payload, int *result,
+                     zkl_error *err)
 {
     lower_flag(cancel);
     int rc = listen(cancel, err);
     if (rc == ZKL_OK) {
-        rc = acquire_and_run(cancel, rule, timeout_ms, section, payload, result, err);
+        rc = acquire_and_run(cancel, timeout_ms, section, payload, result, err);
         end_task(cancel);
     }
     return rc;
@@ -170,7 +175,7 @@ int zkl__section_run(zkl_cancel *cancel, const struct zkl__rule *rule, int64_t t
 /* Refuses a margin that a lease in good health goes below between two heartbeats. */
 static int set_margin(struct zkl_cancel *cancel, int64_t margin_ms, zkl_error *err)
 {
-    int64_t least_ms = zkl_session_least_lease_ms(cancel->place->session);
+    int64_t least_ms = zkl_session_least_lease_ms(cancel->lock->session);
     int rc = zkl__range_check("margin_ms", margin_ms, 0, least_ms > 0 ? least_ms - 1 : 0, err);
     if (rc == ZKL_OK) {
         cancel->margin_ns = margin_ms > 0 ? margin_ms * ZKL__MS : least_ms * ZKL__MS / 3;
@@ -178,31 +183,31 @@ static int set_margin(struct zkl_cancel *cancel, int64_t margin_ms, zkl_error *e
     return rc;
 }
 
-static int init(zkl_cancel *cancel, struct zkl__place *place, int64_t margin_ms, zkl_error *err)
+static int init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl_error *err)
 {
-    *cancel = (struct zkl_cancel){.place = place, .fd = -1, .release_by = INT64_MAX};
+    *cancel = (struct zkl_cancel){.lock = lock, .fd = -1, .release_by = INT64_MAX};
     atomic_init(&cancel->raised, false);
     cancel->alarm = (struct zkl__alarm){.ring = look, .owner = cancel};
     cancel->listener = (struct zkl__listener){.ended = on_end, .owner = cancel};
-    int rc = zkl__place_keep(place, err); /* closed, forked: said before anything else is */
+    int rc = zkl__lock_keep(lock, err); /* closed, forked: said before anything else is */
     if (rc != ZKL_OK) {
         return rc;
     }
     rc = set_margin(cancel, margin_ms, err);
     if (rc == ZKL_OK) {
         cancel->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        rc = cancel->fd < 0 ? zkl__fail(err, ZKL_ELIMIT, 0, place->path, "no descriptor for the flag") : ZKL_OK;
+        rc = cancel->fd < 0 ? zkl__fail(err, ZKL_ELIMIT, 0, lock->path, "no descriptor for the flag") : ZKL_OK;
     }
     if (rc != ZKL_OK) {
-        zkl__place_let_go(place);
+        zkl__lock_let_go(lock);
     }
     return rc;
 }
 
-int zkl__section_init(zkl_cancel *cancel, struct zkl__place *place, int64_t margin_ms, zkl_error *err)
+int zkl__section_init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl_error *err)
 {
-    zkl__cancel_hold(); /* a function that ended in the middle would leave the place held, and its flag on a stack that is gone */
-    int rc = init(cancel, place, margin_ms, err);
+    zkl__cancel_hold(); /* a function that ended in the middle would leave the lock held, and its flag on a stack that is gone */
+    int rc = init(cancel, lock, margin_ms, err);
     if (rc != ZKL_OK) {
         zkl__cancel_allow();
     }
@@ -212,7 +217,7 @@ int zkl__section_init(zkl_cancel *cancel, struct zkl__place *place, int64_t marg
 void zkl__section_deinit(zkl_cancel *cancel)
 {
     close(cancel->fd);
-    zkl__place_let_go(cancel->place);
+    zkl__lock_let_go(cancel->lock);
     zkl__cancel_allow();
 }
 
@@ -223,9 +228,9 @@ int zkl_with_lock(zkl_lock *lock, int64_t timeout_ms, int64_t margin_ms, zkl_sec
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", lock ? "section" : "lock");
     }
     struct zkl_cancel cancel;
-    int rc = zkl__section_init(&cancel, (struct zkl__place *)lock, margin_ms, err);
+    int rc = zkl__section_init(&cancel, lock, margin_ms, err);
     if (rc == ZKL_OK) {
-        rc = zkl__section_run(&cancel, &zkl__rule_mutex, timeout_ms, section, payload, result, err);
+        rc = zkl__section_run(&cancel, timeout_ms, section, payload, result, err);
         zkl__section_deinit(&cancel);
     }
     return rc;

@@ -2,14 +2,12 @@
 #ifndef ZKL_RECIPES_SECTION_H
 #define ZKL_RECIPES_SECTION_H
 
-#include "place.h"
-
-#include <zklock/lock.h>
+#include "lock.h"
 
 #include <stdatomic.h>
 
 struct zkl_cancel {
-    struct zkl__place *place;
+    zkl_lock *lock;
     int64_t margin_ns;
     int fd;
     atomic_bool raised;
@@ -22,15 +20,15 @@ struct zkl_cancel {
 
 /* Not inside. Until deinit the thread is not cancelled. Errors: ZKL_EINVAL (a margin that does not fit the lease), ZKL_ELIMIT (no descriptor), ZKL_ECLOSED, ZKL_EFORKED: then
  * there is nothing to deinit. */
-int zkl__section_init(zkl_cancel *cancel, struct zkl__place *place, int64_t margin_ms, zkl_error *err);
+int zkl__section_init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl_error *err);
 void zkl__section_deinit(zkl_cancel *cancel);
 
 /* Not inside. Acquires, runs, releases: as zkl_with_lock. May be called again, with the flag down. */
-int zkl__section_run(zkl_cancel *cancel, const struct zkl__rule *rule, int64_t timeout_ms, zkl_section_fn section,
-                     void *payload, int *result, zkl_error *err);
+int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section, void *payload, int *result,
+                     zkl_error *err);
 /* Inside. */
 void zkl__section_raise(zkl_cancel *cancel);
-/* Not inside. Raises the flag of whatever runs under this place; false when nothing does. */
-bool zkl__section_cancel(struct zkl__place *place);
+/* Not inside. Raises the flag of whatever runs under this lock, and ends its zkl_election_run; false when nothing does. */
+bool zkl__section_cancel(zkl_lock *lock);
 
 #endif

@@ -1,63 +1,43 @@
-/* semaphore.c - n permits, in Curator's layout (InterProcessSemaphoreV2): a queue in PATH/locks, whose head alone makes its permits' nodes in
- * PATH/leases, and waits there until no more than the limit stand, its own included. The object is a place (place.h), what it waits
- * for and holds is its permits (permits.h). */
+/* semaphore.c - permits, in Curator's layout (InterProcessSemaphoreV2): a queue in PATH/locks, whose head alone makes its permits' nodes
+ * in PATH/leases, and waits there until no more than the limit stand, its own included. What its lock waits for and holds is its permits
+ * (permits.h). */
 #include "permits.h"
 
 #include "error.h"
-#include "heap.h"
 #include "path.h"
-#include "sized.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void tell_user(struct zkl__place *place, zkl_state state)
-{
-    zkl_semaphore *semaphore = (zkl_semaphore *)place;
-    semaphore->state_fn(semaphore, state, semaphore->state_payload);
-}
-
-static void complete(struct zkl__place *place, zkl__any_fn done, void *payload, int code, const zkl_grant *grant,
-                     const zkl_error *err)
-{
-    ((zkl_permitted_fn)done)((zkl_semaphore *)place, code, grant, err, payload);
-}
-
 static void session_changed(struct zkl__object *object, zkl_session_state state)
 {
-    zkl_semaphore *semaphore = (zkl_semaphore *)object;
+    const struct zkl__semaphore *semaphore = (const struct zkl__semaphore *)object;
     if (semaphore->permits && state == ZKL_SESSION_CONNECTED) {
         zkl__permits_wake(semaphore->permits);
     }
 }
 
-static void destroy(struct zkl__place *place)
+static void destroy(zkl_lock *lock)
 {
-    const zkl_heap *heap = zkl__session_heap(place->session);
-    zkl__free(heap, ((zkl_semaphore *)place)->locks);
-    zkl__free(heap, ((zkl_semaphore *)place)->leases);
+    const zkl_heap *heap = zkl__session_heap(lock->session);
+    zkl__free(heap, ((struct zkl__semaphore *)lock)->locks);
+    zkl__free(heap, ((struct zkl__semaphore *)lock)->leases);
 }
 
-static const struct zkl__place_ops ops = {
-    .object = {"semaphore", zkl__place_give_up, zkl__place_describe, session_changed},
-    .tell = tell_user,
-    .complete = complete,
+static const struct zkl__recipe semaphore = {
+    .object = {"semaphore", zkl__lock_give_up, zkl__lock_describe, session_changed},
+    .id = ZKL_RECIPE_SEMAPHORE,
+    .size = sizeof(struct zkl__semaphore),
+    .rule = &zkl__permits_queue,
     .claims = &zkl__permits_claims,
     .destroy = destroy,
 };
 
-ZKL__SIZED(sized, zkl_semaphore_options, ZKL_SEMAPHORE_OPTIONS_INIT, state_payload, state_payload);
-
-static int check_arguments(zkl_semaphore **out, const char *path, int limit, zkl_error *err)
+static int check_arguments(const char *path, int limit, zkl_error *err)
 {
     char longest[ZKL_PATH_MAX + 1];
-    if (!out) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "out is NULL");
-    }
     int rc = zkl__range_check("limit", limit, 1, ZKL_PERMITS_MAX, err);
-    if (rc == ZKL_OK) {
-        rc = zkl__path_check(path, err);
-    }
+    rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
     if (rc == ZKL_OK && zkl__path_join(longest, sizeof longest, path, "leases") == 0) {
         rc = zkl__fail(err, ZKL_EINVAL, 0, NULL, "the path is too long for \"/leases\" behind it");
     }
@@ -71,73 +51,44 @@ static char *join(const zkl_heap *heap, const char *path, const char *name)
     return zkl__copy(heap, whole, length);
 }
 
-int zkl_semaphore_new(zkl_semaphore **out, zkl_session *session, const char *path, int limit,
-                      const zkl_semaphore_options *options, zkl_error *err)
+int zkl_semaphore_new(zkl_lock **out, zkl_session *session, const char *path, int limit,
+                      const zkl_lock_options *options, zkl_error *err)
 {
     ZKL__CLEAR(out);
-    zkl_semaphore_options o;
-    int rc = zkl__sized_take(&o, options, &sized, err);
-    rc = rc == ZKL_OK ? check_arguments(out, path, limit, err) : rc;
+    int rc = check_arguments(path, limit, err);
+    rc = rc == ZKL_OK ? zkl__lock_make(out, &semaphore, session, &path, 1, options, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
-    const struct zkl__place_config config = {
-        .metadata = o.metadata,
-        .acl = o.acl,
-        .listens = o.state_fn != NULL,
-        .on_expiry = o.on_expiry,
-        .release_timeout_ms = o.release_timeout_ms,
-    };
-    struct zkl__place *place;
-    rc = zkl__place_new(&place, sizeof(zkl_semaphore), &ops, session, path, &config, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    zkl_semaphore *semaphore = (zkl_semaphore *)place;
-    semaphore->limit = limit;
-    semaphore->locks = join(zkl__session_heap(session), path, "locks");
-    semaphore->leases = join(zkl__session_heap(session), path, "leases");
-    semaphore->state_fn = o.state_fn;
-    semaphore->state_payload = o.state_payload;
-    if (!semaphore->locks || !semaphore->leases) {
-        zkl__place_free(place);
+    struct zkl__semaphore *made = (struct zkl__semaphore *)*out;
+    made->limit = limit;
+    made->locks = join(zkl__session_heap(session), path, "locks");
+    made->leases = join(zkl__session_heap(session), path, "leases");
+    if (!made->locks || !made->leases) {
+        zkl_lock_free(*out);
+        *out = NULL;
         return zkl__fail(err, ZKL_ENOMEM, 0, path, "no memory");
     }
-    *out = semaphore;
     return ZKL_OK;
 }
 
-void zkl_semaphore_free(zkl_semaphore *semaphore)
+static int check_count(const zkl_lock *lock, int count, zkl_error *err)
 {
-    zkl__place_free((struct zkl__place *)semaphore);
+    int rc = zkl__lock_check(lock, &semaphore, err);
+    return rc == ZKL_OK ? zkl__range_check("count", count, 1, ((const struct zkl__semaphore *)lock)->limit, err) : rc;
 }
 
-static int check_count(const zkl_semaphore *semaphore, int count, zkl_error *err)
+int zkl_semaphore_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *grant, zkl_error *err)
 {
-    return semaphore ? zkl__range_check("count", count, 1, semaphore->limit, err)
-                     : zkl__fail(err, ZKL_EINVAL, 0, NULL, "semaphore is NULL");
+    int rc = check_count(lock, count, err);
+    return rc == ZKL_OK ? zkl__lock_acquire(lock, count, timeout_ms, grant, err) : rc;
 }
 
-int zkl_semaphore_acquire(zkl_semaphore *semaphore, int count, int64_t timeout_ms, zkl_grant *grant, zkl_error *err)
+int zkl_semaphore_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_acquired_fn done, void *payload,
+                                zkl_error *err)
 {
-    const struct zkl__permits_request request = {zkl__permits_queue, count};
-    int rc = check_count(semaphore, count, err);
-    return rc == ZKL_OK ? zkl__place_acquire(&semaphore->place, &request.rule, timeout_ms, grant, err) : rc;
-}
-
-int zkl_semaphore_acquire_async(zkl_semaphore *semaphore, int count, int64_t timeout_ms, zkl_permitted_fn done,
-                                void *payload, zkl_error *err)
-{
-    const struct zkl__permits_request request = {zkl__permits_queue, count};
-    int rc = check_count(semaphore, count, err);
-    return rc == ZKL_OK
-               ? zkl__place_acquire_async(&semaphore->place, &request.rule, timeout_ms, (zkl__any_fn)done, payload, err)
-               : rc;
-}
-
-int zkl_semaphore_cancel(zkl_semaphore *semaphore)
-{
-    return zkl__place_cancel((struct zkl__place *)semaphore);
+    int rc = check_count(lock, count, err);
+    return rc == ZKL_OK ? zkl__lock_acquire_async(lock, count, timeout_ms, done, payload, err) : rc;
 }
 
 /* --- giving back --------------------------------------------------------------------------------------------------- */
@@ -162,64 +113,40 @@ static struct zkl__permit *last_permit(struct zkl__permits *p)
 }
 
 /* Inside. *all: there would be none left, so that is another matter. */
-static int release_some(zkl_semaphore *semaphore, int count, bool *all, zkl_error *err)
+static int release_some(zkl_lock *lock, int count, bool *all, zkl_error *err)
 {
-    struct zkl__permits *p = semaphore->permits;
-    zkl_state state = zkl__place_look(&semaphore->place).state;
-    *all = state == ZKL_STATE_IDLE || state == ZKL_STATE_WAITING || count == count_held(p);
+    struct zkl__permits *p = ((struct zkl__semaphore *)lock)->permits;
+    zkl_state state = zkl__lock_look(lock).state;
+    *all = state == ZKL_STATE_IDLE || state == ZKL_STATE_WAITING || count == count_held(p) || count_held(p) == 0;
     if (*all) {
         return ZKL_OK;
     }
     if (count < 0 || count > count_held(p)) {
-        return zkl__fail(err, ZKL_EINVAL, 0, semaphore->place.path, "count is %d, of %d permits held", count,
-                         count_held(p));
+        return zkl__fail(err, ZKL_EINVAL, 0, lock->path, "count is %d, of %d permits held", count, count_held(p));
     }
     while (count-- > 0) {
         zkl__permits_drop(p, &last_permit(p)->contender);
     }
-    return state == ZKL_STATE_LOST ? zkl__fail(err, ZKL_ELOST, 0, semaphore->place.path, "lost while they were held")
-                                   : ZKL_OK;
+    return state == ZKL_STATE_LOST ? zkl__fail(err, ZKL_ELOST, 0, lock->path, "lost while they were held") : ZKL_OK;
 }
 
-int zkl_semaphore_release(zkl_semaphore *semaphore, int count, zkl_error *err)
+int zkl_semaphore_release(zkl_lock *lock, int count, zkl_error *err)
 {
     bool all = count == 0;
-    if (semaphore && !all) {
-        zkl_session *session = semaphore->place.session;
-        int rc = zkl__session_enter(session, err);
+    int rc = zkl__lock_check(lock, &semaphore, err);
+    if (rc == ZKL_OK && !all) {
+        zkl_session *session = lock->session;
+        rc = zkl__session_enter(session, err);
         if (rc != ZKL_OK) {
             return rc;
         }
-        rc = release_some(semaphore, count, &all, err);
+        rc = release_some(lock, count, &all, err);
         zkl__session_leave(session);
-        if (!all) {
-            return rc;
-        }
     }
-    return zkl__place_release((struct zkl__place *)semaphore, err);
+    return rc == ZKL_OK && all ? zkl_lock_release(lock, err) : rc;
 }
 
 /* --- what is so now ------------------------------------------------------------------------------------------------ */
-
-zkl_state zkl_semaphore_state(const zkl_semaphore *semaphore)
-{
-    return zkl__place_standing((const struct zkl__place *)semaphore).state;
-}
-
-bool zkl_semaphore_is_held(const zkl_semaphore *semaphore)
-{
-    return zkl__place_holds((const struct zkl__place *)semaphore);
-}
-
-int64_t zkl_semaphore_remaining_ms(const zkl_semaphore *semaphore)
-{
-    return zkl__place_standing((const struct zkl__place *)semaphore).remaining_ns / ZKL__MS;
-}
-
-int64_t zkl_semaphore_token(const zkl_semaphore *semaphore)
-{
-    return zkl__place_standing((const struct zkl__place *)semaphore).token;
-}
 
 static int by_value(const void *left, const void *right)
 {
@@ -227,14 +154,13 @@ static int by_value(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-int zkl_semaphore_tokens(const zkl_semaphore *semaphore, int64_t *tokens, int room)
+int zkl_semaphore_tokens(const zkl_lock *lock, int64_t *tokens, int room)
 {
     int held = 0, put = 0;
-    if (!semaphore || zkl__session_enter(semaphore->place.session, NULL) != ZKL_OK) {
+    if (zkl__lock_check(lock, &semaphore, NULL) != ZKL_OK || zkl__session_enter(lock->session, NULL) != ZKL_OK) {
         return 0;
     }
-    zkl_session *session = semaphore->place.session;
-    const struct zkl__permits *p = zkl__place_look(&semaphore->place).token ? semaphore->permits : NULL;
+    const struct zkl__permits *p = zkl__lock_look(lock).token ? ((const struct zkl__semaphore *)lock)->permits : NULL;
     for (int i = 0; p && i < p->count; i++) {
         if (p->permits[i].contender) {
             held++;
@@ -243,24 +169,9 @@ int zkl_semaphore_tokens(const zkl_semaphore *semaphore, int64_t *tokens, int ro
             }
         }
     }
-    zkl__session_leave(session);
+    zkl__session_leave(lock->session);
     if (put > 0) {
         qsort(tokens, (size_t)put, sizeof *tokens, by_value);
     }
     return held;
-}
-
-int zkl_semaphore_held(const zkl_semaphore *semaphore)
-{
-    return zkl_semaphore_tokens(semaphore, NULL, 0);
-}
-
-const char *zkl_semaphore_path(const zkl_semaphore *semaphore)
-{
-    return semaphore ? semaphore->place.path : "";
-}
-
-int zkl_semaphore_limit(const zkl_semaphore *semaphore)
-{
-    return semaphore ? semaphore->limit : 0;
 }

@@ -1,4 +1,5 @@
-/* zklock/queue.h - who holds and who waits: for operators, probes and tests. All but zkl_queue_remove only read. */
+/* zklock/queue.h - who holds and who waits: for operators, probes and tests. All but zkl_queue_remove and
+ * zkl_queue_revoke only read. */
 #ifndef ZKLOCK_QUEUE_H
 #define ZKLOCK_QUEUE_H
 
@@ -78,6 +79,16 @@ ZKL_API void zkl_paths_free(zkl_paths *paths);
  * ZKL_ENOMEM. */
 ZKL_API int zkl_queue_remove(zkl_session *session, const char *path, const char *node, int64_t token,
                              int64_t timeout_ms, zkl_error *err);
+
+/* Asks a holder to give way: writes Curator's "__REVOKE__" on its znode, and returns without waiting for
+ * what the holder does. A holder without revoke_fn (or without Curator's makeRevocable) does not hear
+ * it; one of ours usually lets nobody else write its znode then (ZKL_EAUTH). node:
+ * zkl_queue_entry.name; NULL: the first of the queue. Needs the permission WRITE on that znode. Waits
+ * timeout_ms at most. From any thread.
+ * Errors: ZKL_ENOTHELD (nobody is there, or not any more), ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_ECONNECT (the
+ * connection was lost: the request may have been made), ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ZKL_API int zkl_queue_revoke(zkl_session *session, const char *path, const char *node, int64_t timeout_ms,
+                             zkl_error *err);
 
 #ifdef __cplusplus
 }

@@ -14,7 +14,7 @@
  *
  * pthread_cancel. No call is a cancellation point: a thread that is cancelled in one, or in a function of the user's that the call runs (under
  * zkl_with_lock, zkl_election_run, zkl_once_run, in zkl_session_dispatch), goes on until the call has returned, and ends at the next
- * cancellation point of its own. What it holds then stays held. Waits are ended by the cancel functions of each recipe. Neither
+ * cancellation point of its own. What it holds then stays held. Waits are ended by zkl_lock_cancel. Neither
  * PTHREAD_CANCEL_ASYNCHRONOUS nor pthread_exit is for such a function.
  *
  * fork. In the child of a fork every call on the parent's session fails with ZKL_EFORKED and touches nothing; the child
@@ -48,7 +48,7 @@ typedef struct zkl_log_record {
     zkl_log_level level;
     const char *line; /* "/locks/backup#3: held -> lost: the lease ended" */
     const char
-        *source; /* "session"; "lock", "rwlock", ...: an object; "contender"; "client": the ZooKeeper client library */
+        *source; /* "session"; "lock", "read lock", ...: an object; "contender"; "client": the ZooKeeper client library */
     const char *path;   /* of the object, or the contender's queue; NULL: it is about none */
     unsigned contender; /* number of the contender among the session's; 0: it is about none */
     const char *text;   /* what happened */

@@ -1,8 +1,7 @@
 /* zklock/testing.h - rehearse loss: what a service's own unit tests do to a session of the in-process store ("memory:NAME").
  *
  * No server is needed, and a lease is as short as the session's options make it: with a session timeout of 300 ms, a tick of 20 ms and a
- * leader's pause of 10 ms a lock is lost a quarter of a second after the cut. examples/rehearse.c and rehearse_cpp.cpp are two unit tests
- * of services.
+ * leader's pause of 10 ms a lock is lost a quarter of a second after the cut. examples/testing.c is a unit test of a service.
  *
  * Another holder is another session of the same name: open it, make a lock at the same path, acquire it. What it does to a waiter, a
  * stranger's znode or a queue of Curator's would do as well.

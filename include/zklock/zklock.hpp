@@ -180,7 +180,7 @@ template <class Function> struct section {
         } catch (...) {
             self->thrown = std::current_exception();
         }
-        return 1; /* of an election: no other term */
+        return 0;
     }
 };
 
@@ -220,112 +220,67 @@ class session
     std::unique_ptr<zkl_session, closer> session_;
 };
 
-/* --- what all contenders have ------------------------------------------------------------------------------------------ */
+/* --- mutex: a zkl_lock of any recipe ----------------------------------------------------------------------------------- */
 
-namespace detail
-{
-
-template <class Handle, void (*Free)(Handle *), int (*Release)(Handle *, zkl_error *), int (*Cancel)(Handle *),
-          bool (*IsHeld)(const Handle *), zkl_state (*State)(const Handle *), int64_t (*Remaining)(const Handle *),
-          int64_t (*Token)(const Handle *)>
-class contender
+/* Lockable and TimedLockable: for std::unique_lock and std::lock_guard. It is a lock (zklock/lock.h) unless one of the functions below
+ * made it; what it does not have throws ZKL_EINVAL. Of a semaphore lock() takes one permit, of an election it waits until this
+ * candidate leads. */
+class mutex
 {
   public:
-    /* Gives back, and throws ZKL_ELOST when the lease did not cover the hold. Of a std::unique_lock: guard.release()->release(). */
+    mutex(const session &with, const std::string &path, const zkl_lock_options *options = nullptr)
+        : mutex([&](zkl_lock **made, zkl_error *err) {
+              return zkl_lock_new(made, with.get(), path.c_str(), options, err);
+          })
+    {
+    }
+    /* make: one of the zkl_..._new, which is given where to put it, and a zkl_error. */
+    template <class Make, class = decltype(std::declval<Make>()(nullptr, nullptr))> explicit mutex(Make make)
+    {
+        detail::check([&](zkl_error *err) {
+            zkl_lock *made = nullptr;
+            int code = make(&made, err);
+            lock_.reset(made);
+            return code;
+        });
+    }
+
+    void lock() { acquire(ZKL_WAIT_FOREVER); }
+    bool try_lock() { return acquire(0); }
+    template <class Rep, class Period> bool try_lock_for(const std::chrono::duration<Rep, Period> &timeout)
+    {
+        return acquire(detail::to_ms(timeout));
+    }
+    template <class Clock, class Duration> bool try_lock_until(const std::chrono::time_point<Clock, Duration> &deadline)
+    {
+        return acquire(detail::to_ms(deadline - Clock::now()));
+    }
+    void unlock() noexcept { released_ = zkl_lock_release(get(), nullptr); }
+    /* The same, and throws ZKL_ELOST when the lease did not cover the hold. Of a std::unique_lock: guard.release()->release(). */
     void release()
     {
-        check([&](zkl_error *err) { return released_ = Release(get(), err); });
+        detail::check([&](zkl_error *err) { return released_ = zkl_lock_release(get(), err); });
     }
     /* Did the lease cover all of what the last unlock() or release() ended? */
     bool covered() const noexcept { return released_ == ZKL_OK; }
     /* From any thread: who waits with this object gets an exception, ZKL_ECANCELED. False: nobody waits. */
     bool cancel()
     {
-        return check([&](zkl_error *) { return Cancel(get()); }, ZKL_ENOTWAITING);
+        return detail::check([&](zkl_error *) { return zkl_lock_cancel(get()); }, ZKL_ENOTWAITING);
     }
-    /* By the lease clock: false from the lease end on, before any message says so. */
-    bool is_held() const noexcept { return IsHeld(get()); }
-    zkl_state state() const noexcept { return State(get()); }
+
+    /* By the lease clock: false from the lease end on, before any event says so. */
+    bool is_held() const noexcept { return zkl_lock_is_held(get()); }
+    zkl_state state() const noexcept { return zkl_lock_state(get()); }
     /* Lease left; zero when not held. */
-    std::chrono::milliseconds remaining() const noexcept { return std::chrono::milliseconds(Remaining(get())); }
+    std::chrono::milliseconds remaining() const noexcept
+    {
+        return std::chrono::milliseconds(zkl_lock_remaining_ms(get()));
+    }
     /* Fencing token of the grant; 0 when not held. */
-    int64_t token() const noexcept { return Token(get()); }
-    Handle *get() const noexcept { return handle_.get(); }
-
-  protected:
-    /* make: a ..._new that is given where to put it, and a zkl_error. */
-    template <class Make> explicit contender(Make make)
-    {
-        check([&](zkl_error *err) {
-            Handle *made = nullptr;
-            int code = make(&made, err);
-            handle_.reset(made);
-            return code;
-        });
-    }
-    void unlock_quietly() noexcept { released_ = Release(get(), nullptr); }
-
-  private:
-    struct freer {
-        void operator()(Handle *handle) const noexcept { Free(handle); }
-    };
-    std::unique_ptr<Handle, freer> handle_;
-    int released_ = ZKL_OK;
-};
-
-inline int release_permits(zkl_semaphore *semaphore, zkl_error *err)
-{
-    return zkl_semaphore_release(semaphore, 0, err);
-}
-
-using lock_base = contender<zkl_lock, zkl_lock_free, zkl_lock_release, zkl_lock_cancel, zkl_lock_is_held,
-                            zkl_lock_state, zkl_lock_remaining_ms, zkl_lock_token>;
-using rwlock_base = contender<zkl_rwlock, zkl_rwlock_free, zkl_rwlock_release, zkl_rwlock_cancel, zkl_rwlock_is_held,
-                              zkl_rwlock_state, zkl_rwlock_remaining_ms, zkl_rwlock_token>;
-using multilock_base =
-    contender<zkl_multilock, zkl_multilock_free, zkl_multilock_release, zkl_multilock_cancel, zkl_multilock_is_held,
-              zkl_multilock_state, zkl_multilock_remaining_ms, zkl_multilock_token>;
-using semaphore_base =
-    contender<zkl_semaphore, zkl_semaphore_free, release_permits, zkl_semaphore_cancel, zkl_semaphore_is_held,
-              zkl_semaphore_state, zkl_semaphore_remaining_ms, zkl_semaphore_token>;
-using election_base =
-    contender<zkl_election, zkl_election_free, zkl_election_resign, zkl_election_cancel, zkl_election_is_leader,
-              zkl_election_state, zkl_election_remaining_ms, zkl_election_token>;
-
-/* Lockable and TimedLockable, made from Self::acquire(timeout_ms). */
-template <class Self> class lockable
-{
-  public:
-    void lock() { self().acquire(ZKL_WAIT_FOREVER); }
-    bool try_lock() { return self().acquire(0); }
-    template <class Rep, class Period> bool try_lock_for(const std::chrono::duration<Rep, Period> &timeout)
-    {
-        return self().acquire(to_ms(timeout));
-    }
-    template <class Clock, class Duration> bool try_lock_until(const std::chrono::time_point<Clock, Duration> &deadline)
-    {
-        return self().acquire(to_ms(deadline - Clock::now()));
-    }
-
-  private:
-    Self &self() { return static_cast<Self &>(*this); }
-};
-
-} // namespace detail
-
-/* --- mutex ------------------------------------------------------------------------------------------------------------- */
-
-/* One holder at a time, in the order they asked (zklock/lock.h). Lockable, TimedLockable. */
-class mutex : public detail::lock_base, public detail::lockable<mutex>
-{
-  public:
-    mutex(const session &with, const std::string &path, const zkl_lock_options *options = nullptr)
-        : detail::lock_base([&](zkl_lock **made, zkl_error *err) {
-              return zkl_lock_new(made, with.get(), path.c_str(), options, err);
-          })
-    {
-    }
-    void unlock() noexcept { unlock_quietly(); }
+    int64_t token() const noexcept { return zkl_lock_token(get()); }
+    zkl_recipe recipe() const noexcept { return zkl_lock_recipe(get()); }
+    zkl_lock *get() const noexcept { return lock_.get(); }
 
     /* Locks, calls function(zklock::cancel_flag, int64_t token) in this thread, unlocks. False: not granted in time. The flag is
      * raised when less than margin of lease is left (0: a third of it). Throws what function threw; else ZKL_ELOST when the
@@ -350,157 +305,21 @@ class mutex : public detail::lock_base, public detail::lockable<mutex>
         run(std::chrono::hours::max(), std::forward<Function>(function));
     }
 
-  private:
-    friend class detail::lockable<mutex>;
-    bool acquire(int64_t timeout_ms)
-    {
-        return detail::granted(timeout_ms,
-                               [&](zkl_error *err) { return zkl_lock_acquire(get(), timeout_ms, nullptr, err); });
-    }
-};
-
-/* --- shared_mutex ------------------------------------------------------------------------------------------------------ */
-
-/* Many readers or one writer, in the order they asked (zklock/rwlock.h). One object is one reader or writer. As mutex, and
- * SharedLockable, SharedTimedLockable: for std::shared_lock. */
-class shared_mutex : public detail::rwlock_base, public detail::lockable<shared_mutex>
-{
-  public:
-    shared_mutex(const session &with, const std::string &path, const zkl_rwlock_options *options = nullptr)
-        : detail::rwlock_base([&](zkl_rwlock **made, zkl_error *err) {
-              return zkl_rwlock_new(made, with.get(), path.c_str(), options, err);
-          })
-    {
-    }
-    void unlock() noexcept { unlock_quietly(); }
-
-    void lock_shared() { acquire_as(ZKL_RW_READ, ZKL_WAIT_FOREVER); }
-    bool try_lock_shared() { return acquire_as(ZKL_RW_READ, 0); }
-    template <class Rep, class Period> bool try_lock_shared_for(const std::chrono::duration<Rep, Period> &timeout)
-    {
-        return acquire_as(ZKL_RW_READ, detail::to_ms(timeout));
-    }
-    template <class Clock, class Duration>
-    bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration> &deadline)
-    {
-        return acquire_as(ZKL_RW_READ, detail::to_ms(deadline - Clock::now()));
-    }
-    void unlock_shared() noexcept { unlock_quietly(); }
-
     /* A writer becomes a reader without letting any writer in between. The guard that it has may stay. */
     void downgrade()
     {
-        detail::check([&](zkl_error *err) { return zkl_rwlock_downgrade(get(), err); });
+        detail::check([&](zkl_error *err) { return zkl_write_lock_downgrade(get(), err); });
     }
-    zkl_rwmode mode() const noexcept { return zkl_rwlock_mode(get()); }
-
-  private:
-    friend class detail::lockable<shared_mutex>;
-    bool acquire(int64_t timeout_ms) { return acquire_as(ZKL_RW_WRITE, timeout_ms); }
-    bool acquire_as(zkl_rwmode mode, int64_t timeout_ms)
+    /* Takes count permits of a semaphore, all or none; false: not within that time. unlock() releases all. */
+    template <class Rep, class Period> bool take(int count, const std::chrono::duration<Rep, Period> &timeout)
     {
-        return detail::granted(
-            timeout_ms, [&](zkl_error *err) { return zkl_rwlock_acquire(get(), mode, timeout_ms, nullptr, err); });
-    }
-};
-
-/* --- multi_mutex ------------------------------------------------------------------------------------------------------- */
-
-/* Several locks, all or none (zklock/multilock.h): one transaction queues everywhere, so no order of paths can deadlock. Lockable,
- * TimedLockable; rather this than std::lock. */
-class multi_mutex : public detail::multilock_base, public detail::lockable<multi_mutex>
-{
-  public:
-    multi_mutex(const session &with, const std::vector<std::string> &paths,
-                const zkl_multilock_options *options = nullptr)
-        : detail::multilock_base([&](zkl_multilock **made, zkl_error *err) {
-              std::vector<const char *> names;
-              for (const std::string &path : paths) {
-                  names.push_back(path.c_str());
-              }
-              return zkl_multilock_new(made, with.get(), names.data(), names.size(), options, err);
-          })
-    {
-    }
-    void unlock() noexcept { unlock_quietly(); }
-
-  private:
-    friend class detail::lockable<multi_mutex>;
-    bool acquire(int64_t timeout_ms)
-    {
-        return detail::granted(timeout_ms,
-                               [&](zkl_error *err) { return zkl_multilock_acquire(get(), timeout_ms, nullptr, err); });
-    }
-};
-
-/* --- semaphore --------------------------------------------------------------------------------------------------------- */
-
-/* So many permits at a time, in the order they asked (zklock/semaphore.h). One object asks for one or several, all or none. Names as of
- * std::counting_semaphore; release() gives all back. */
-class semaphore : public detail::semaphore_base
-{
-  public:
-    semaphore(const session &with, const std::string &path, int limit, const zkl_semaphore_options *options = nullptr)
-        : detail::semaphore_base([&](zkl_semaphore **made, zkl_error *err) {
-              return zkl_semaphore_new(made, with.get(), path.c_str(), limit, options, err);
-          })
-    {
-    }
-    void acquire(int count = 1) { acquire_ms(count, ZKL_WAIT_FOREVER); }
-    bool try_acquire(int count = 1) { return acquire_ms(count, 0); }
-    template <class Rep, class Period>
-    bool try_acquire_for(const std::chrono::duration<Rep, Period> &timeout, int count = 1)
-    {
-        return acquire_ms(count, detail::to_ms(timeout));
+        int64_t ms = detail::to_ms(timeout);
+        return detail::granted(ms,
+                               [&](zkl_error *err) { return zkl_semaphore_acquire(get(), count, ms, nullptr, err); });
     }
     /* How many permits are held; 0 also when they are lost. */
-    int held() const noexcept { return zkl_semaphore_held(get()); }
-    int limit() const noexcept { return zkl_semaphore_limit(get()); }
-
-  private:
-    bool acquire_ms(int count, int64_t timeout_ms)
-    {
-        return detail::granted(
-            timeout_ms, [&](zkl_error *err) { return zkl_semaphore_acquire(get(), count, timeout_ms, nullptr, err); });
-    }
-};
-
-/* --- election ---------------------------------------------------------------------------------------------------------- */
-
-/* One leader at a time (zklock/election.h). One object is one candidate; options->value is what it publishes. is_held: it leads. */
-class election : public detail::election_base
-{
-  public:
-    election(const session &with, const std::string &path, const zkl_election_options *options = nullptr)
-        : detail::election_base([&](zkl_election **made, zkl_error *err) {
-              return zkl_election_new(made, with.get(), path.c_str(), options, err);
-          })
-    {
-    }
-    /* Waits until it leads. */
-    void campaign() { campaign_ms(ZKL_WAIT_FOREVER); }
-    /* False: not within that time. Zero: only if nobody else stands. */
-    template <class Rep, class Period> bool campaign_for(const std::chrono::duration<Rep, Period> &timeout)
-    {
-        return campaign_ms(detail::to_ms(timeout));
-    }
-    bool is_leader() const noexcept { return is_held(); }
-    void resign() { release(); }
-
-    /* Leads once: campaigns, calls function(zklock::cancel_flag, int64_t token) in this thread, resigns. The flag is raised by
-     * cancel() too; margin, and what is thrown: as mutex::run. */
-    template <class Function>
-    void run(Function &&function, std::chrono::milliseconds margin = std::chrono::milliseconds(0))
-    {
-        detail::section<Function> section{function, false, nullptr};
-        zkl_error words = zkl_error();
-        int code = zkl_election_run(get(), margin.count(), section.call, &section, nullptr, &words);
-        if (section.thrown) {
-            std::rethrow_exception(section.thrown);
-        }
-        detail::check([&](zkl_error *err) { return *err = words, code; });
-    }
-    /* Publishes another value; only the leader may. */
+    int permits() const noexcept { return zkl_semaphore_tokens(get(), nullptr, 0); }
+    /* Publishes another value; only the leader of an election may. */
     template <class Rep, class Period>
     void publish(const std::string &value, const std::chrono::duration<Rep, Period> &timeout)
     {
@@ -509,12 +328,63 @@ class election : public detail::election_base
     }
 
   private:
-    bool campaign_ms(int64_t timeout_ms)
+    struct freer {
+        void operator()(zkl_lock *lock) const noexcept { zkl_lock_free(lock); }
+    };
+    std::unique_ptr<zkl_lock, freer> lock_;
+    int released_ = ZKL_OK;
+
+    bool acquire(int64_t timeout_ms)
     {
         return detail::granted(timeout_ms,
-                               [&](zkl_error *err) { return zkl_election_campaign(get(), timeout_ms, nullptr, err); });
+                               [&](zkl_error *err) { return zkl_lock_acquire(get(), timeout_ms, nullptr, err); });
     }
 };
+
+/* Many readers or one writer (zklock/rwlock.h). */
+inline mutex read_lock(const session &with, const std::string &path, const zkl_lock_options *options = nullptr)
+{
+    return mutex([&](zkl_lock **made, zkl_error *err) {
+        return zkl_read_lock_new(made, with.get(), path.c_str(), options, err);
+    });
+}
+inline mutex write_lock(const session &with, const std::string &path, const zkl_lock_options *options = nullptr)
+{
+    return mutex([&](zkl_lock **made, zkl_error *err) {
+        return zkl_write_lock_new(made, with.get(), path.c_str(), options, err);
+    });
+}
+
+/* Several locks, all or none (zklock/multilock.h): one transaction queues everywhere, so no order of paths can deadlock. Rather this than
+ * std::lock. */
+inline mutex multilock(const session &with, const std::vector<std::string> &paths,
+                       const zkl_lock_options *options = nullptr)
+{
+    return mutex([&](zkl_lock **made, zkl_error *err) {
+        std::vector<const char *> names;
+        for (const std::string &path : paths) {
+            names.push_back(path.c_str());
+        }
+        return zkl_multilock_new(made, with.get(), names.data(), names.size(), options, err);
+    });
+}
+
+/* Permits, limit of them (zklock/semaphore.h). */
+inline mutex semaphore(const session &with, const std::string &path, int limit,
+                       const zkl_lock_options *options = nullptr)
+{
+    return mutex([&](zkl_lock **made, zkl_error *err) {
+        return zkl_semaphore_new(made, with.get(), path.c_str(), limit, options, err);
+    });
+}
+
+/* A candidate (zklock/election.h), which leads while it holds; options->metadata is what it publishes. */
+inline mutex election(const session &with, const std::string &path, const zkl_lock_options *options = nullptr)
+{
+    return mutex([&](zkl_lock **made, zkl_error *err) {
+        return zkl_election_new(made, with.get(), path.c_str(), options, err);
+    });
+}
 
 } // namespace zklock
 

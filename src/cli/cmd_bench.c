@@ -84,9 +84,9 @@ static int write_once(struct bench *bench, int64_t *took_ns)
     const zkl_op create = {.kind = ZKL_OP_CREATE, .path = bench->znode, .mode = ZKL_CREATE_EPHEMERAL};
     const zkl_op delete = {.kind = ZKL_OP_DELETE, .path = bench->znode, .version = ZKL_ANY_VERSION};
     int64_t begin = clock_ns(CLOCK_MONOTONIC);
-    int result = zkl_lock_commit(bench->sides[0].lock, &create, 1, NULL, &bench->error);
+    int result = zkl_lock_commit(bench->sides[0].lock, &create, 1, CALL_MS, NULL, &bench->error);
     if (result == ZKL_OK) {
-        result = zkl_lock_commit(bench->sides[0].lock, &delete, 1, NULL, &bench->error);
+        result = zkl_lock_commit(bench->sides[0].lock, &delete, 1, CALL_MS, NULL, &bench->error);
     }
     *took_ns = clock_ns(CLOCK_MONOTONIC) - begin;
     return result;

@@ -255,7 +255,7 @@ static int elect_command(struct cli *cli, const struct cli_command *self, int ar
         .notify = {.socket = -1}, .health = {.every_ms = 10000, .fails = 3, .socket = -1}, .backoff_ms = 1000};
     runner_init(&elect.runner, cli, self->name);
     elect.runner.what = "election";
-    elect.runner.contend.wish.kind = &wish_leader;
+    elect.runner.contend.recipe = ZKL_RECIPE_ELECTION;
     elect.runner.contend.reloads = !has_terminal();
     elect.runner.job.again = true;
     elect.runner.taken = taken;

@@ -62,7 +62,7 @@ static int hold_on(struct hold *hold)
         bool ready = poll(fds, 3, LOOK_MS) > 0;
         contend_dispatch(contend);
         int number = signals_next();
-        if (wish_state(&contend->wish) == ZKL_STATE_LOST) { /* the release says why */
+        if (zkl_lock_state(contend->lock) == ZKL_STATE_LOST) { /* the release says why */
             return EXIT_LOST;
         }
         if (signals_is_end(number)) {

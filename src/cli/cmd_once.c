@@ -109,8 +109,7 @@ static int granted(struct runner *runner)
 {
     struct once *once = (struct once *)runner;
     zkl_error error;
-    int result =
-        zkl_once_look(runner->contend.wish.object, once->length_ms, once->phase_ms, SERVER_MS, &once->slot, &error);
+    int result = zkl_once_look(runner->contend.lock, once->length_ms, once->phase_ms, SERVER_MS, &once->slot, &error);
     if (result != ZKL_OK) {
         return contend_complain(&runner->contend, result, &error);
     }
@@ -130,7 +129,7 @@ static int ended(struct runner *runner)
     if (!runner->job.ran || runner->job.lost || runner->job.code != 0) {
         return CLI_GO_ON;
     }
-    int result = zkl_once_record(runner->contend.wish.object, &once->slot, SERVER_MS, &error);
+    int result = zkl_once_record(runner->contend.lock, &once->slot, SERVER_MS, &error);
     if (result == ZKL_OK) {
         runner->job.proved = true;
         return CLI_GO_ON;

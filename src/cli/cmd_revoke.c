@@ -37,7 +37,7 @@ static bool take(void *into, int option, const char *value)
 static int request(const struct chosen *chosen, zkl_session *session)
 {
     zkl_error error;
-    int result = zkl_lock_revoke(session, chosen->path, chosen->entry->name, QUEUES_LIST_MS, &error);
+    int result = zkl_queue_revoke(session, chosen->path, chosen->entry->name, QUEUES_LIST_MS, &error);
     if (result == ZKL_OK) {
         return CLI_GO_ON;
     }

@@ -14,15 +14,15 @@ static const struct poptOption options[] = {
     OPTION_END,
 };
 
-static bool take_another(struct wish *wish, const char *name)
+static bool take_another(struct contend *contend, const char *name)
 {
-    if (wish->more_count == ZKL_MULTILOCK_MAX - 1) {
+    if (contend->more_count == ZKL_MULTILOCK_MAX - 1) {
         cli_error("run: --and: more than %d LOCKs", ZKL_MULTILOCK_MAX);
         return false;
     }
     char *path = cli_lock_path(name);
     if (path) {
-        wish->more[wish->more_count++] = path;
+        contend->more[contend->more_count++] = path;
     }
     return path != NULL;
 }
@@ -39,22 +39,24 @@ static bool take(void *into, int option, const char *value)
         runner->contend.revocable = true;
         return true;
     }
-    struct wish *wish = &runner->contend.wish;
-    const struct wish_kind *kind = option == 'r' ? &wish_read : option == 'j' ? &wish_slot : &wish_several;
-    if (wish->kind && wish->kind != kind) {
+    struct contend *contend = &runner->contend;
+    zkl_recipe recipe = option == 'r'   ? ZKL_RECIPE_READ_LOCK
+                        : option == 'j' ? ZKL_RECIPE_SEMAPHORE
+                                        : ZKL_RECIPE_MULTILOCK;
+    if (contend->recipe != ZKL_RECIPE_LOCK && contend->recipe != recipe) {
         cli_error("run: -r, -j and --and exclude each other");
         return false;
     }
-    wish->kind = kind;
+    contend->recipe = recipe;
     if (option == 'a') {
-        return take_another(wish, value);
+        return take_another(contend, value);
     }
-    return option == 'r' || cli_take_number("-j", value, 1, ZKL_PERMITS_MAX, &wish->limit);
+    return option == 'r' || cli_take_number("-j", value, 1, ZKL_PERMITS_MAX, &contend->limit);
 }
 
 static int check(struct runner *runner)
 {
-    if (runner->contend.revocable && runner->contend.wish.kind) {
+    if (runner->contend.revocable && runner->contend.recipe != ZKL_RECIPE_LOCK) {
         return cli_usage("run", "run: --revocable goes with none of -r, -j and --and");
     }
     return CLI_GO_ON;
@@ -66,8 +68,8 @@ static int run_command(struct cli *cli, const struct cli_command *self, int argc
     runner_init(&runner, cli, self->name);
     runner.taken = check;
     int code = runner_main(&runner, self, argc, argv, take, &runner);
-    for (size_t i = 0; i < runner.contend.wish.more_count; i++) {
-        free((char *)(uintptr_t)runner.contend.wish.more[i]);
+    for (size_t i = 0; i < runner.contend.more_count; i++) {
+        free((char *)(uintptr_t)runner.contend.more[i]);
     }
     return code;
 }

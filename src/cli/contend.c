@@ -29,9 +29,10 @@ int contend_complain(const struct contend *contend, int result, const zkl_error 
     return cli_exit_code(result);
 }
 
-static void on_decided(int code, const zkl_grant *grant, const zkl_error *error, void *payload)
+static void on_decided(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *error, void *payload)
 {
     struct contend *contend = payload;
+    (void)lock;
     contend->decided = true;
     contend->result = code;
     if (grant) {
@@ -48,20 +49,51 @@ static void on_revoked(zkl_lock *lock, void *payload)
     ((struct contend *)payload)->revoked = true;
 }
 
-static int make_wish(struct contend *contend)
+static int make_by_recipe(struct contend *contend, const zkl_lock_options *options, zkl_error *error)
+{
+    const char *paths[ZKL_MULTILOCK_MAX] = {contend->path};
+    switch (contend->recipe) {
+    case ZKL_RECIPE_READ_LOCK:
+        return zkl_read_lock_new(&contend->lock, contend->session, contend->path, options, error);
+    case ZKL_RECIPE_SEMAPHORE:
+        return zkl_semaphore_new(&contend->lock, contend->session, contend->path, contend->limit, options, error);
+    case ZKL_RECIPE_ELECTION:
+        return zkl_election_new(&contend->lock, contend->session, contend->path, options, error);
+    case ZKL_RECIPE_MULTILOCK:
+        memcpy(paths + 1, contend->more, contend->more_count * sizeof *paths);
+        return zkl_multilock_new(&contend->lock, contend->session, paths, 1 + contend->more_count, options, error);
+    default:
+        return zkl_lock_new(&contend->lock, contend->session, contend->path, options, error);
+    }
+}
+
+static int make_lock(struct contend *contend)
 {
     char who[512];
     struct identity own;
     zkl_error error;
-    struct wish *wish = &contend->wish;
-    wish->kind = wish->kind ? wish->kind : &wish_lock;
-    wish->decided = on_decided;
-    wish->payload = contend;
-    wish->revoke_fn = contend->revocable ? on_revoked : NULL;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.revoke_fn = contend->revocable ? on_revoked : NULL;
+    options.payload = contend;
     identity_own(&own);
     identity_format(&own, who, sizeof who);
-    int result = wish_make(wish, contend->session, contend->path, contend->metadata ? contend->metadata : who, &error);
+    options.metadata = contend->metadata ? contend->metadata : who;
+    int result = make_by_recipe(contend, &options, &error);
     return result == ZKL_OK ? CLI_GO_ON : contend_complain(contend, result, &error);
+}
+
+const char *contend_twice(const struct contend *contend)
+{
+    for (size_t i = 0; i < contend->more_count; i++) {
+        bool twice = strcmp(contend->more[i], contend->path) == 0;
+        for (size_t j = 0; !twice && j < i; j++) {
+            twice = strcmp(contend->more[i], contend->more[j]) == 0;
+        }
+        if (twice) {
+            return contend->more[i];
+        }
+    }
+    return NULL;
 }
 
 bool contend_take(struct contend *contend, int option, const char *value, bool *taken)
@@ -93,7 +125,7 @@ int contend_open(struct contend *contend)
     if (code == CLI_GO_ON && !metrics_write(&contend->metrics, contend->session)) {
         return EXIT_FAILED;
     }
-    return code == CLI_GO_ON ? make_wish(contend) : code;
+    return code == CLI_GO_ON ? make_lock(contend) : code;
 }
 
 void contend_dispatch(struct contend *contend)
@@ -129,12 +161,12 @@ bool contend_is_healthy(struct contend *contend)
 static void leave(struct contend *contend)
 {
     int64_t deadline = clock_ms(CLOCK_MONOTONIC) + LEAVE_MS;
-    wish_cancel(&contend->wish);
+    zkl_lock_cancel(contend->lock);
     while (!contend->decided && clock_ms(CLOCK_MONOTONIC) < deadline) {
         wait_once(contend, 50);
     }
     if (contend->decided && contend->result == ZKL_OK) {
-        wish_release(&contend->wish, NULL); /* granted in the same moment */
+        zkl_lock_release(contend->lock, NULL); /* granted in the same moment */
     }
 }
 
@@ -152,18 +184,18 @@ static void wait_decided(struct contend *contend)
     waitline_clear(&line);
 }
 
-static const char *why_busy(const struct wish *wish)
+static const char *why_busy(const struct contend *contend)
 {
-    return wish->kind == &wish_slot      ? ": no slot is free"
-           : wish->kind == &wish_several ? " by somebody else, or one of those that --and names"
-                                         : " by somebody else";
+    return contend->recipe == ZKL_RECIPE_SEMAPHORE   ? ": no slot is free"
+           : contend->recipe == ZKL_RECIPE_MULTILOCK ? " by somebody else, or one of those that --and names"
+                                                     : " by somebody else";
 }
 
 static int not_granted(struct contend *contend)
 {
     if (contend->result == ZKL_EBUSY) {
         cli_note(contend->cli, "\"%s\" is held%s; 'zklock ls %s' shows by whom", contend->name,
-                 why_busy(&contend->wish), contend->name);
+                 why_busy(contend), contend->name);
         return contend->not_granted;
     }
     if (contend->result == ZKL_ETIMEOUT) {
@@ -189,7 +221,7 @@ int contend_acquire(struct contend *contend)
         left -= elapsed_ms(contend);
         left = left > 0 ? left : 1;
     }
-    int result = wish_acquire(&contend->wish, left, &error);
+    int result = zkl_lock_acquire_async(contend->lock, left, on_decided, contend, &error);
     if (result != ZKL_OK) {
         return contend_complain(contend, result, &error);
     }
@@ -206,7 +238,8 @@ int contend_acquire(struct contend *contend)
     if (contend->result != ZKL_OK) {
         return not_granted(contend);
     }
-    wish_node(&contend->wish, contend->session, contend->node, sizeof contend->node);
+    int length = snprintf(contend->node, sizeof contend->node, "%s/", contend->path);
+    zkl_lock_node(contend->lock, contend->node + length, sizeof contend->node - (size_t)length);
     metrics_write(&contend->metrics, contend->session);
     return CLI_GO_ON;
 }
@@ -258,7 +291,7 @@ int contend_await_health(struct contend *contend)
 
 int contend_release(struct contend *contend)
 {
-    return wish_release(&contend->wish, &contend->error);
+    return zkl_lock_release(contend->lock, &contend->error);
 }
 
 void contend_close(struct contend *contend)
@@ -267,5 +300,5 @@ void contend_close(struct contend *contend)
     if (contend->session && zkl_session_close(contend->session, LEAVE_MS) != ZKL_OK) {
         cli_detail(contend->cli, "the servers did not confirm the end; what is left goes with the session timeout");
     }
-    wish_free(&contend->wish);
+    zkl_lock_free(contend->lock);
 }

@@ -1,4 +1,4 @@
-/* contend.h - one wish for one lock, from the connection to the release: what run, hold and their like share.
+/* contend.h - one lock, of whatever recipe, from the connection to the release: what run, hold and their like share.
  *
  * Everything happens in the calling thread: the library's callbacks are dispatched from the loops here. */
 #ifndef CLI_CONTEND_H
@@ -9,16 +9,18 @@
 #include "cli.h"
 #include "health.h"
 #include "metrics.h"
-#include "wish.h"
 
 struct contend {
     /* The caller's. */
     struct cli *cli;
     const char *name; /* LOCK as it was typed */
     char *path;
-    int64_t wait_ms;       /* over everything; ZKL_WAIT_FOREVER; 0: a try */
-    int not_granted;       /* exit code for that */
-    struct wish wish;      /* its kind; wish_lock when it has none */
+    int64_t wait_ms;                         /* over everything; ZKL_WAIT_FOREVER; 0: a try */
+    int not_granted;                         /* exit code for that */
+    zkl_recipe recipe;                       /* of its lock; of an election metadata is what it publishes */
+    int limit;                               /* of a semaphore */
+    const char *more[ZKL_MULTILOCK_MAX - 1]; /* of a multi-lock: the paths besides the first */
+    size_t more_count;
     const char *metadata;  /* on our znode; NULL: who we are */
     struct notify *notify; /* who is told how the wait goes; NULL: nobody */
     struct metrics metrics;
@@ -28,7 +30,8 @@ struct contend {
     /* How it went. */
     int64_t begun_ms; /* CLOCK_MONOTONIC */
     zkl_session *session;
-    bool decided; /* the acquire ended: */
+    zkl_lock *lock; /* NULL: not made */
+    bool decided;   /* the acquire ended: */
     int result;
     zkl_grant grant;
     zkl_error error;
@@ -50,6 +53,8 @@ int contend_await_health(struct contend *contend);
 /* No check says otherwise. */
 bool contend_is_healthy(struct contend *contend);
 
+/* A path that is there twice among a multi-lock's; NULL: none is. */
+const char *contend_twice(const struct contend *contend);
 /* Forgets how it went, before another contend_acquire. */
 void contend_begin(struct contend *contend);
 /* Gives the lock back: ZKL_OK, or ZKL_ELOST when it was not ours to the end; error says why. */

@@ -97,7 +97,7 @@ static json_t *leader_json(const struct http *http)
 /* By the lease, not by what was published last: a zklock that is stopped publishes nothing. */
 static enum MHD_Result reply_leader(struct http *http, struct MHD_Connection *connection)
 {
-    int64_t remaining_ms = wish_remaining_ms(&http->contend->wish);
+    int64_t remaining_ms = zkl_lock_remaining_ms(http->contend->lock);
     pthread_mutex_lock(&http->mutex);
     bool leads = http->standing == HTTP_LEADING && remaining_ms > 0;
     json_t *object =
@@ -116,7 +116,7 @@ static enum MHD_Result reply_health(struct http *http, struct MHD_Connection *co
     pthread_mutex_lock(&http->mutex);
     enum http_standing standing = http->standing;
     pthread_mutex_unlock(&http->mutex);
-    bool leads = standing == HTTP_LEADING && wish_remaining_ms(&http->contend->wish) > 0;
+    bool leads = standing == HTTP_LEADING && zkl_lock_remaining_ms(http->contend->lock) > 0;
     bool takes_part = leads || (connected && standing == HTTP_QUEUED);
     return reply_json(connection, takes_part ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
                       json_pack("{s:i, s:b, s:s, s:b}", "v", 1, "takes_part", takes_part, "state", words[standing],

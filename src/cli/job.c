@@ -112,8 +112,8 @@ void job_begin(struct job *job)
 static int64_t refresh_lease(struct job *job)
 {
     int64_t now = clock_ns(CLOCK_BOOTTIME);
-    int64_t left_ms = wish_remaining_ms(&job->contend->wish);
-    zkl_state state = wish_state(&job->contend->wish);
+    int64_t left_ms = zkl_lock_remaining_ms(job->contend->lock);
+    zkl_state state = zkl_lock_state(job->contend->lock);
     hook_follow(&job->hook, state);
     if (state == ZKL_STATE_LOST) {
         keeper_lost(&job->keeper);
@@ -130,7 +130,7 @@ static int64_t refresh_lease(struct job *job)
 
 static void on_stopping(const struct job *job, enum keeper_cause cause)
 {
-    int64_t left_ms = wish_remaining_ms(&job->contend->wish);
+    int64_t left_ms = zkl_lock_remaining_ms(job->contend->lock);
     if (cause == KEEPER_BY_ORDER && job->stop == JOB_REVOKED) {
         cli_error("\"%s\": somebody asks to give way: stopping %s", job->contend->name, job->name);
     } else if (cause == KEEPER_BY_ORDER && job->stop == JOB_UNHEALTHY) {
@@ -206,7 +206,7 @@ static void on_suspended(struct job *job, int number)
                  lock, (int)job->group);
     } else if (job->lends_terminal) {
         cli_note(job->cli, "\"%s\" will be lost unless this job goes on within %" PRId64 "ms", lock,
-                 wish_remaining_ms(&job->contend->wish));
+                 zkl_lock_remaining_ms(job->contend->lock));
         terminal_to(job, getpgrp());
         kill(0, SIGTSTP);
     }
@@ -310,7 +310,7 @@ static bool wait_for_room(struct job *job)
 {
     int64_t begun_ms = clock_ms(CLOCK_MONOTONIC);
     while (!job->over && !has_room(job, begun_ms)) {
-        if (wish_state(&job->contend->wish) == ZKL_STATE_LOST) {
+        if (zkl_lock_state(job->contend->lock) == ZKL_STATE_LOST) {
             cli_error("\"%s\" was lost before %s could start", job->contend->name, job->name);
             job->lost = true;
             return false;

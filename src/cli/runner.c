@@ -224,7 +224,7 @@ int runner_main(struct runner *runner, const struct cli_command *self, int argc,
     if (!runner->contend.path) {
         return EXIT_FAILED;
     }
-    const char *twice = wish_twice(&runner->contend.wish, runner->contend.path);
+    const char *twice = contend_twice(&runner->contend);
     if (twice) {
         cli_error("%s: '%s' is named twice", runner->subcommand, twice);
     }

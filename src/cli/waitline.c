@@ -77,8 +77,8 @@ static void show_queue(struct waitline *line, const struct contend *contend, con
                        size_t ahead)
 {
     notify_say(contend->notify, "STATUS=waiting, %zu ahead", ahead);
-    if (contend->wish.kind == &wish_slot) {
-        print(line, "zklock: waiting for \"%s\": %zu ahead; %d at a time", contend->name, ahead, contend->wish.limit);
+    if (contend->recipe == ZKL_RECIPE_SEMAPHORE) {
+        print(line, "zklock: waiting for \"%s\": %zu ahead; %d at a time", contend->name, ahead, contend->limit);
     } else if (ahead > 0) {
         print_holder(line, contend, name, queue, ahead);
     } else {
@@ -97,17 +97,17 @@ static bool show_one(struct waitline *line, const struct contend *contend, size_
 {
     char room[ZKL_PATH_MAX + 16];
     zkl_queue *queue;
-    const struct wish *wish = &contend->wish;
-    bool is_last = number == wish->more_count;
-    const char *path = number == 0 ? wish_queue(wish, contend->path, room, sizeof room) : wish->more[number - 1];
-    if (zkl_queue_list(&queue, contend->session, path, LIST_MS, NULL) != ZKL_OK) {
+    bool is_last = number == contend->more_count;
+    bool below = contend->recipe == ZKL_RECIPE_SEMAPHORE;
+    snprintf(room, sizeof room, "%s%s", number == 0 ? contend->path : contend->more[number - 1], below ? "/locks" : "");
+    if (zkl_queue_list(&queue, contend->session, room, LIST_MS, NULL) != ZKL_OK) {
         show_silence(line, contend);
         return true;
     }
     size_t ahead = position(queue, zkl_session_id(contend->session));
     bool show = is_last || (ahead > 0 && ahead < queue->count);
     if (show) {
-        show_queue(line, contend, number == 0 ? contend->name : path, queue, ahead);
+        show_queue(line, contend, number == 0 ? contend->name : room, queue, ahead);
     }
     zkl_queue_free(queue);
     return show;

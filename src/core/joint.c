@@ -184,12 +184,13 @@ static void on_released(struct zkl__joint *joint, const struct zkl__outcome *out
     }
 }
 
-/* Inside a step of a member. No member is downgraded or asked to go. */
+/* Inside a step of a member. No member is downgraded. */
 static void on_outcome(void *owner, const struct zkl__outcome *outcome)
 {
     static void (*const heard[ZKL__REVOKED + 1])(struct zkl__joint *, const struct zkl__outcome *) = {
         [ZKL__GRANTED] = on_granted, [ZKL__FAILED] = on_failed, [ZKL__JEOPARDY] = on_jeopardy,
         [ZKL__SAFE] = on_jeopardy,   [ZKL__LOSS] = on_loss,     [ZKL__RELEASED] = on_released,
+        [ZKL__REVOKED] = tell,
     };
     heard[outcome->kind](owner, outcome);
 }

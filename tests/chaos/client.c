@@ -51,9 +51,11 @@ static int meet_callbacks(void)
 
 static int64_t callback_before; /* run_delay_ns when the last callback was over; its thread only */
 
-static void on_done(struct object *o, int code, const zkl_grant *grant)
+static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
-    struct client *c = o->payload;
+    struct object *o = payload;
+    struct client *c = o->owner;
+    (void)lock, (void)err;
     int delay = meet_callbacks();
     int64_t before = atomic_load(&c->cancelled_delay);
     if (before >= 0) {
@@ -69,9 +71,14 @@ static void on_done(struct object *o, int code, const zkl_grant *grant)
     callback_before = run_delay_ns(delay);
 }
 
-static void on_lost(struct object *o)
+static void on_state(zkl_lock *lock, zkl_state state, void *payload)
 {
-    struct client *c = o->payload;
+    struct object *o = payload;
+    struct client *c = o->owner;
+    (void)lock;
+    if (state != ZKL_STATE_LOST) {
+        return;
+    }
     int delay = meet_callbacks();
     note_starved(c, o, delay, callback_before);
     note(c, o, HISTORY_told, NULL, 0, 0);
@@ -79,10 +86,11 @@ static void on_lost(struct object *o)
     callback_before = run_delay_ns(delay);
 }
 
-static void on_asked(struct object *o)
+static void on_asked(zkl_lock *lock, void *payload)
 {
-    struct client *c = o->payload;
-    note(c, o, HISTORY_heard, NULL, zkl_lock_token(o->as.lock), 0);
+    struct object *o = payload;
+    struct client *c = o->owner;
+    note(c, o, HISTORY_heard, NULL, zkl_lock_token(lock), 0);
     atomic_store(&c->asked, true);
 }
 
@@ -138,14 +146,14 @@ static int acquire_or_cancel(struct client *c, struct object *o, int64_t patienc
     c->completions = 0;
     atomic_store(&c->cancelled_delay, -1);
     note_asked(c, o, HISTORY_acquire, 0);
-    int code = object_acquire_async(o, &err);
+    int code = object_acquire_async(o, on_done, &err);
     if (code != ZKL_OK) {
         process_note_done(o, line_of(c, HISTORY_done), code, NULL);
         return code;
     }
     if (!completed(c, patience_ms)) {
         atomic_store(&c->cancelled_delay, callbacks >= 0 ? run_delay_ns(callbacks) : -1);
-        if (object_cancel(o) == ZKL_OK) {
+        if (zkl_lock_cancel(o->lock) == ZKL_OK) {
             note(c, o, HISTORY_cancel, NULL, 0, 0);
         }
         if (!completed(c, PATIENCE)) {
@@ -161,8 +169,8 @@ static int acquire_or_cancel(struct client *c, struct object *o, int64_t patienc
 /* False when the holder sees that it is none any more. */
 static bool look(struct client *c, const struct object *o)
 {
-    int64_t now = boot_ns(), left = object_remaining_ms(o);
-    bool held = object_is_held(o);
+    int64_t now = boot_ns(), left = zkl_lock_remaining_ms(o->lock);
+    bool held = zkl_lock_is_held(o->lock);
     struct history_line line = line_of(c, held ? HISTORY_held : HISTORY_lost);
     line.at = held ? now : 0;
     line.lease = held ? now + left * MS : 0;
@@ -175,7 +183,7 @@ static void downgrade(struct client *c, struct object *o)
 {
     o->takes = 1;
     note_asked(c, o, HISTORY_downgrade, 0);
-    zkl_rwlock_downgrade(o->as.rwlock, NULL);
+    zkl_write_lock_downgrade(o->lock, NULL);
 }
 
 /* Who holds for long does not let go when the lease runs out: it wants to know to the end how long it is told to hold. */
@@ -202,7 +210,7 @@ static void hold(struct client *c, struct object *o, int64_t token, int64_t ms)
             ledger_commit(&ledger, c->name);
         }
         end = gives_way && atomic_load(&c->asked) ? 0 : end;
-        in_trouble = stubborn && held && object_remaining_ms(o) < least;
+        in_trouble = stubborn && held && zkl_lock_remaining_ms(o->lock) < least;
     } while ((((held || careless) && now_ms() < end) || in_trouble) && !atomic_load(&process.enough));
     if (careless) {
         process_write(o, c->name, zkl_session_id(process.session), token, stubborn);
@@ -213,7 +221,7 @@ static void hold(struct client *c, struct object *o, int64_t token, int64_t ms)
         poll(NULL, 0, 1);
     }
     note(c, o, HISTORY_release, NULL, token, 0);
-    int code = object_release(o);
+    int code = zkl_lock_release(o->lock, NULL);
     note(c, o, HISTORY_released, zkl_error_name(code), token, 0);
 }
 
@@ -247,7 +255,7 @@ static void ask(struct client *c, const struct object *o)
     if (queue->count > 0) {
         struct history_line line = line_of(c, HISTORY_asked);
         line.at = boot_ns();
-        int code = zkl_lock_revoke(process.session, o->paths[0], queue->entries[0].name, ASK_TIMEOUT, NULL);
+        int code = zkl_queue_revoke(process.session, o->paths[0], queue->entries[0].name, ASK_TIMEOUT, NULL);
         line.result = zkl_error_name(code);
         line.token = queue->entries[0].token;
         line.lease = boot_ns() + hears_ms * MS;
@@ -294,12 +302,13 @@ void client_init(struct client *c, int number, uint64_t seed)
     for (int i = 0; i < process.word_count; i++) {
         for (int j = 0; j < 2; j++) {
             struct object *o = &c->objects[i][j];
-            struct object_options options = {
-                .max_hold_ms = j ? SHORT_HOLD : 0,
-                .on_expiry = dice_once_in(&c->dice, 3) ? ZKL_ON_EXPIRY_FAIL : ZKL_ON_EXPIRY_REQUEUE,
-            };
+            zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
             zkl_error err;
-            *o = (struct object){.asked = on_asked, .lost = on_lost, .done = on_done, .payload = c};
+            options.max_hold_ms = j ? SHORT_HOLD : 0;
+            options.on_expiry = dice_once_in(&c->dice, 3) ? ZKL_ON_EXPIRY_FAIL : ZKL_ON_EXPIRY_REQUEUE;
+            options.state_fn = on_state;
+            options.revoke_fn = on_asked;
+            *o = (struct object){.owner = c};
             if (object_new(o, process.session, process.words[i], &options, &err) != ZKL_OK) {
                 process_give_up(process.words[i], &err);
             }

@@ -49,22 +49,29 @@ static void note(const struct guest *g, enum history_op op, const char *result, 
     process_note(&g->object, &line);
 }
 
-static void on_done(struct object *o, int code, const zkl_grant *grant)
+static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
-    struct guest *g = o->payload;
+    struct object *o = payload;
+    struct guest *g = o->owner;
+    (void)lock, (void)err;
     process_note_done(o, line_of(g, HISTORY_done), code, grant);
     atomic_store(&g->token, grant ? grant->token : 0);
     atomic_store(&g->granted, code == ZKL_OK);
 }
 
-static void on_lost(struct object *o)
+static void on_state(zkl_lock *lock, zkl_state state, void *payload)
 {
-    note(o->payload, HISTORY_told, NULL, 0, 0);
+    struct object *o = payload;
+    (void)lock;
+    if (state == ZKL_STATE_LOST) {
+        note(o->owner, HISTORY_told, NULL, 0, 0);
+    }
 }
 
-static void on_asked(struct object *o)
+static void on_asked(zkl_lock *lock, void *payload)
 {
-    struct guest *g = o->payload;
+    struct guest *g = ((struct object *)payload)->owner;
+    (void)lock;
     note(g, HISTORY_heard, NULL, atomic_load(&g->token), 0);
 }
 
@@ -73,31 +80,33 @@ static void on_asked(struct object *o)
 static void ask(struct visit *v, int number)
 {
     struct guest *g = &v->guests[number];
-    struct object_options options = {.on_expiry = ZKL_ON_EXPIRY_REQUEUE};
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     const char *word = process.words[dice_below(&v->dice, process.word_count)];
     char part[HISTORY_WORD];
     zkl_error err;
     *g = (struct guest){.session = v->session, .session_id = zkl_session_id(v->session)};
     snprintf(g->name, sizeof g->name, "%.30s.g%d", process.name, number);
-    g->object = (struct object){.asked = on_asked, .lost = on_lost, .done = on_done, .payload = g};
+    options.state_fn = on_state;
+    options.revoke_fn = on_asked;
+    g->object = (struct object){.owner = g};
     if (object_new(&g->object, v->session, word, &options, &err) != ZKL_OK) {
         process_give_up(word, &err);
     }
     object_roll(&g->object, &v->dice);
     snprintf(part, sizeof part, "%d/%d", g->object.takes, g->object.of);
     note(g, HISTORY_acquire, part, 0, 0);
-    int code = object_acquire_async(&g->object, &err);
+    int code = object_acquire_async(&g->object, on_done, &err);
     if (code != ZKL_OK) {
-        on_done(&g->object, code, NULL);
+        on_done(g->object.lock, code, NULL, &err, &g->object);
     }
 }
 
 /* It says how long it is told to hold, and never that it has lost. */
 static void hold(struct guest *g)
 {
-    int64_t now = boot_ns(), left = object_remaining_ms(&g->object);
+    int64_t now = boot_ns(), left = zkl_lock_remaining_ms(g->object.lock);
     atomic_store(&g->session_id, zkl_session_id(g->session));
-    if (object_is_held(&g->object)) {
+    if (zkl_lock_is_held(g->object.lock)) {
         struct history_line line = line_of(g, HISTORY_held);
         line.at = now;
         line.lease = now + left * MS;
@@ -125,7 +134,7 @@ static void release(struct guest *g)
 {
     int64_t token = atomic_load(&g->token);
     note(g, HISTORY_release, NULL, token, 0);
-    int code = object_release(&g->object);
+    int code = zkl_lock_release(g->object.lock, NULL);
     note(g, HISTORY_released, zkl_error_name(code), token, 0);
     atomic_store(&g->granted, false);
 }

@@ -17,7 +17,7 @@ void ledger_commit(struct ledger *ledger, const char *client)
     snprintf(path, sizeof path, "%s/ledger%s/%" PRIx64 ".%d-", process.root, strrchr(ledger->lock->paths[0], '/'),
              (uint64_t)ledger->token, number);
     int64_t began = boot_ns();
-    int code = zkl_lock_commit(ledger->lock->as.lock, &op, 1, NULL, NULL);
+    int code = zkl_lock_commit(ledger->lock->lock, &op, 1, ZKL_WAIT_FOREVER, NULL, NULL);
     process_note(ledger->lock, &(struct history_line){.at = began,
                                                       .client = client,
                                                       .session = zkl_session_id(process.session),

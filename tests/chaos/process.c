@@ -67,7 +67,7 @@ void process_note_done(const struct object *o, struct history_line line, int cod
     line.op = HISTORY_done;
     line.result = zkl_error_name(code);
     line.token = code == ZKL_OK && grant ? grant->token : 0;
-    line.lease = code == ZKL_OK ? line.at + object_remaining_ms(o) * MS : 0;
+    line.lease = code == ZKL_OK ? line.at + zkl_lock_remaining_ms(o->lock) * MS : 0;
     process_note(o, &line);
 }
 

@@ -1,4 +1,4 @@
-// The C++ wrapper on a lock without a server: guards, times, moves, exceptions. C++11; std::shared_lock from C++14 on.
+// The C++ wrapper on a lock without a server: guards, times, moves, exceptions. C++11.
 #include <zklock/zklock.hpp>
 
 #include <cstdio>
@@ -7,9 +7,6 @@
 #include <stdexcept>
 #include <thread>
 #include <type_traits>
-#if __cplusplus >= 201402L
-#include <shared_mutex>
-#endif
 
 #define CHECK(what)                                                                 \
     do {                                                                            \
@@ -25,7 +22,7 @@ using std::chrono::minutes;
 static_assert(!std::is_copy_constructible<zklock::session>::value, "one owner");
 static_assert(!std::is_copy_constructible<zklock::mutex>::value && !std::is_copy_assignable<zklock::mutex>::value, "");
 static_assert(std::is_nothrow_move_constructible<zklock::mutex>::value, "fits into containers");
-static_assert(std::is_nothrow_move_assignable<zklock::election>::value, "");
+static_assert(std::is_nothrow_move_assignable<zklock::mutex>::value, "");
 static_assert(std::is_nothrow_copy_constructible<zklock::error>::value, "to copy an exception may not throw");
 static_assert(noexcept(std::declval<zklock::mutex &>().unlock()), "unlock runs in destructors");
 
@@ -61,7 +58,7 @@ static void guards(const zklock::session &session)
     guard.release()->release();
     CHECK(!other.is_held());
 
-    // std::lock wants nothing else; multi_mutex is better at it.
+    // std::lock wants nothing else; multilock is better at it.
     zklock::mutex second(session, "/cxx/second");
     std::lock(mine, second);
     CHECK(mine.is_held() && second.is_held());
@@ -194,62 +191,59 @@ static void sections(const zklock::session &session)
 
 static void readers(const zklock::session &session)
 {
-    zklock::shared_mutex first(session, "/cxx/rw"), second(session, "/cxx/rw");
+    zklock::mutex writer = zklock::write_lock(session, "/cxx/rw"), first = zklock::read_lock(session, "/cxx/rw");
+    zklock::mutex second = zklock::read_lock(session, "/cxx/rw");
     {
-        std::unique_lock<zklock::shared_mutex> writes(first);
-        CHECK(!second.try_lock_shared() && !second.try_lock() && first.mode() == ZKL_RW_WRITE);
-        CHECK(!second.try_lock_shared_for(milliseconds(20)));
-        CHECK(!second.try_lock_shared_until(std::chrono::steady_clock::now() + milliseconds(20)));
-        first.downgrade();
-        second.lock_shared();
-        CHECK(first.mode() == ZKL_RW_READ && second.mode() == ZKL_RW_READ);
-        second.unlock_shared();
+        std::unique_lock<zklock::mutex> writes(writer);
+        CHECK(!first.try_lock() && !first.try_lock_for(milliseconds(20)));
+        writer.downgrade();
+        first.lock();
+        CHECK(writer.is_held() && first.is_held() && writer.recipe() == ZKL_RECIPE_WRITE_LOCK);
+        first.unlock();
     }
-    CHECK(first.covered() && second.covered());
-#if __cplusplus >= 201402L
-    std::shared_lock<zklock::shared_mutex> reads(first), reads_too(second, minutes(5));
-    CHECK(reads_too.owns_lock() && first.is_held() && second.is_held());
-#endif
+    CHECK(writer.covered() && first.covered());
+    std::unique_lock<zklock::mutex> reads(first), reads_too(second, minutes(5));
+    CHECK(reads_too.owns_lock() && first.is_held() && second.is_held() && !writer.try_lock());
+    CHECK(thrown([&] { first.downgrade(); }) == ZKL_EINVAL);
 }
 
 static void several(const zklock::session &session)
 {
-    zklock::multi_mutex both(session, {"/cxx/a", "/cxx/b"});
-    zklock::mutex one(session, "/cxx/b");
+    zklock::mutex both = zklock::multilock(session, {"/cxx/a", "/cxx/b"}), one(session, "/cxx/b");
     {
-        std::lock_guard<zklock::multi_mutex> guard(both);
+        std::lock_guard<zklock::mutex> guard(both);
         CHECK(both.is_held() && both.token() > 0 && !one.try_lock());
     }
     std::lock_guard<zklock::mutex> guard(one);
     CHECK(!both.try_lock_for(milliseconds(20)) && !both.try_lock());
-    CHECK(thrown([&] { zklock::multi_mutex(session, {"/cxx/a", "/cxx/a"}); }) == ZKL_EINVAL);
+    CHECK(thrown([&] { zklock::multilock(session, {"/cxx/a", "/cxx/a"}); }) == ZKL_EINVAL);
 }
 
 static void permits(const zklock::session &session)
 {
-    zklock::semaphore first(session, "/cxx/permits", 3), second(session, "/cxx/permits", 3);
-    first.acquire(2);
-    CHECK(first.held() == 2 && first.limit() == 3 && second.try_acquire_for(minutes(5)));
-    zklock::semaphore third(session, "/cxx/permits", 3);
-    CHECK(!third.try_acquire() && !third.try_acquire_for(milliseconds(20)));
+    zklock::mutex first = zklock::semaphore(session, "/cxx/permits", 3);
+    zklock::mutex second = zklock::semaphore(session, "/cxx/permits", 3);
+    zklock::mutex third = zklock::semaphore(session, "/cxx/permits", 3);
+    CHECK(first.take(2, minutes(5)) && first.permits() == 2 && second.try_lock_for(minutes(5)));
+    CHECK(!third.try_lock() && !third.take(1, milliseconds(20)));
     first.release();
-    CHECK(first.held() == 0 && third.try_acquire_for(minutes(5), 2));
-    CHECK(thrown([&] { first.acquire(4); }) == ZKL_EINVAL);
+    CHECK(first.permits() == 0 && third.take(2, minutes(5)));
+    CHECK(thrown([&] { first.take(4, minutes(5)); }) == ZKL_EINVAL);
 }
 
 static void leaders(const zklock::session &session)
 {
-    zklock::election first(session, "/cxx/leader"), second(session, "/cxx/leader");
-    first.campaign();
+    zklock::mutex first = zklock::election(session, "/cxx/leader"), second = zklock::election(session, "/cxx/leader");
+    first.lock();
     first.publish("here", minutes(1));
-    CHECK(first.is_leader() && !second.campaign_for(milliseconds(20)));
-    first.resign();
+    CHECK(first.is_held() && !second.try_lock_for(milliseconds(20)));
+    first.release();
     int terms = 0;
     second.run([&](const zklock::cancel_flag &flag, int64_t token) {
-        CHECK(!flag.raised() && token > 0 && second.is_leader());
+        CHECK(!flag.raised() && token > 0 && second.is_held());
         terms++;
     });
-    CHECK(terms == 1 && !second.is_leader() && first.campaign_for(minutes(5)));
+    CHECK(terms == 1 && !second.is_held() && first.try_lock_for(minutes(5)));
 }
 
 int main()

@@ -196,38 +196,41 @@ static void rival_after_cancel(void)
 
 /* --- other recipes ------------------------------------------------------------------------------------------------------------ */
 
-static zkl_rwlock *rwlock;
-static zkl_semaphore *semaphore;
-static zkl_election *election;
-static zkl_multilock *multilock;
+static zkl_lock *rwlock;
+static zkl_lock *semaphore;
+static zkl_lock *election;
+static zkl_lock *multilock;
 
-static void rwlock_before(void)
+static void make_rwlock(int (*make)(zkl_lock **, zkl_session *, const char *, const zkl_lock_options *, zkl_error *))
 {
-    zkl_rwlock_options o = ZKL_RWLOCK_OPTIONS_INIT;
+    zkl_lock_options o = ZKL_LOCK_OPTIONS_INIT;
     zkl_error err;
     o.metadata = "cost";
     o.release_timeout_ms = SOON;
-    must(zkl_rwlock_new(&rwlock, near, "/cost/rwlock", &o, &err), &err);
+    must(make(&rwlock, near, "/cost/rwlock", &o, &err), &err);
 }
-static void rwlock_read(void)
+static void reader_before(void)
+{
+    make_rwlock(zkl_read_lock_new);
+}
+static void writer_before(void)
+{
+    make_rwlock(zkl_write_lock_new);
+}
+static void rwlock_acquire(void)
 {
     zkl_error err;
-    must(zkl_rwlock_acquire(rwlock, ZKL_RW_READ, SOON, NULL, &err), &err);
-}
-static void rwlock_write(void)
-{
-    zkl_error err;
-    must(zkl_rwlock_acquire(rwlock, ZKL_RW_WRITE, SOON, NULL, &err), &err);
+    must(zkl_lock_acquire(rwlock, SOON, NULL, &err), &err);
 }
 static void rwlock_after(void)
 {
-    zkl_rwlock_release(rwlock, NULL);
-    zkl_rwlock_free(rwlock);
+    zkl_lock_release(rwlock, NULL);
+    zkl_lock_free(rwlock);
 }
 
 static void semaphore_before(void)
 {
-    zkl_semaphore_options o = ZKL_SEMAPHORE_OPTIONS_INIT;
+    zkl_lock_options o = ZKL_LOCK_OPTIONS_INIT;
     zkl_error err;
     o.metadata = "cost";
     o.release_timeout_ms = SOON;
@@ -250,7 +253,7 @@ static void semaphore_release(void)
 }
 static void semaphore_free(void)
 {
-    zkl_semaphore_free(semaphore);
+    zkl_lock_free(semaphore);
 }
 static void semaphore_after(void)
 {
@@ -260,27 +263,27 @@ static void semaphore_after(void)
 
 static void election_before(void)
 {
-    zkl_election_options o = ZKL_ELECTION_OPTIONS_INIT;
+    zkl_lock_options o = ZKL_LOCK_OPTIONS_INIT;
     zkl_error err;
-    o.value = "cost";
-    o.resign_timeout_ms = SOON;
+    o.metadata = "cost";
+    o.release_timeout_ms = SOON;
     must(zkl_election_new(&election, near, "/cost/election", &o, &err), &err);
 }
 static void election_campaign(void)
 {
     zkl_error err;
-    must(zkl_election_campaign(election, SOON, NULL, &err), &err);
+    must(zkl_lock_acquire(election, SOON, NULL, &err), &err);
 }
 static void election_after(void)
 {
-    zkl_election_resign(election, NULL);
-    zkl_election_free(election);
+    zkl_lock_release(election, NULL);
+    zkl_lock_free(election);
 }
 
 static void multilock_before(void)
 {
     static const char *const paths[] = {"/cost/one", "/cost/two"};
-    zkl_multilock_options o = ZKL_MULTILOCK_OPTIONS_INIT;
+    zkl_lock_options o = ZKL_LOCK_OPTIONS_INIT;
     zkl_error err;
     o.metadata = "cost";
     o.release_timeout_ms = SOON;
@@ -289,7 +292,7 @@ static void multilock_before(void)
 static void multilock_acquire(void)
 {
     zkl_error err;
-    must(zkl_multilock_acquire(multilock, SOON, NULL, &err), &err);
+    must(zkl_lock_acquire(multilock, SOON, NULL, &err), &err);
 }
 static void multilock_held_before(void)
 {
@@ -299,11 +302,11 @@ static void multilock_held_before(void)
 static void multilock_release(void)
 {
     zkl_error err;
-    must(zkl_multilock_release(multilock, &err), &err);
+    must(zkl_lock_release(multilock, &err), &err);
 }
 static void multilock_free(void)
 {
-    zkl_multilock_free(multilock);
+    zkl_lock_free(multilock);
 }
 static void multilock_after(void)
 {
@@ -327,8 +330,8 @@ static const struct operation {
     {"hand-over, same session", queued_near_before, lock_hand_over, release_and_free},
     {"hand-over, 10 more waiting", long_queue_before, lock_hand_over, long_queue_after},
     {"cancel", queued_before, lock_cancel, rival_after_cancel},
-    {"read lock", rwlock_before, rwlock_read, rwlock_after},
-    {"write lock", rwlock_before, rwlock_write, rwlock_after},
+    {"read lock", reader_before, rwlock_acquire, rwlock_after},
+    {"write lock", writer_before, rwlock_acquire, rwlock_after},
     {"semaphore, a permit", semaphore_before, semaphore_acquire, semaphore_after},
     {"semaphore, release", semaphore_held_before, semaphore_release, semaphore_free},
     {"election, campaign", election_before, election_campaign, election_after},

@@ -44,20 +44,20 @@ static void wait_for_children(const struct stage *stage, const char *path, int c
 static void make_held(struct stage *stage)
 {
     stage->object = stage->kind->make(stage->session, stage->kind->path, NULL);
-    CU_ASSERT_EQUAL(stage->kind->acquire(stage->object, SOON), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(stage->object, SOON, NULL, NULL), ZKL_OK);
 }
 
 /* All directories are there, with something to refuse. */
 static void make_one(struct stage *stage)
 {
     make_held(stage);
-    CU_ASSERT_EQUAL(stage->kind->release(stage->object), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(stage->object, NULL), ZKL_OK);
 }
 
 static void *run_behind(void *arg)
 {
     struct stage *stage = arg;
-    (void)stage->kind->acquire(stage->object, 3 * SECOND);
+    (void)zkl_lock_acquire(stage->object, 3 * SECOND, NULL, NULL);
     return NULL;
 }
 
@@ -65,7 +65,7 @@ static void make_waiting(struct stage *stage)
 {
     bool elsewhere = strcmp(stage->kind->path, stage->kind->queue) != 0; /* permits */
     stage->rival = stage->kind->make(others, below(stage, stage->kind->path), NULL);
-    CU_ASSERT_EQUAL_FATAL(stage->kind->acquire(stage->rival, SOON), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(stage->rival, SOON, NULL, NULL), ZKL_OK);
     stage->object = stage->kind->make(stage->session, stage->kind->path, NULL);
     pthread_create(&stage->thread, NULL, run_behind, stage);
     wait_for_children(stage, stage->kind->queue, elsewhere ? 1 : 2);
@@ -73,12 +73,12 @@ static void make_waiting(struct stage *stage)
 
 static int acquire_one(struct stage *stage)
 {
-    return stage->kind->acquire(stage->object, SECOND);
+    return zkl_lock_acquire(stage->object, SECOND, NULL, NULL);
 }
 
 static int release_one(struct stage *stage)
 {
-    return stage->kind->release(stage->object);
+    return zkl_lock_release(stage->object, NULL);
 }
 
 static int keep_one(struct stage *stage)
@@ -89,15 +89,15 @@ static int keep_one(struct stage *stage)
 
 static int release_rival(struct stage *stage)
 {
-    (void)stage->kind->release(stage->rival);
+    (void)zkl_lock_release(stage->rival, NULL);
     return ZKL_OK;
 }
 
 static void free_one(struct stage *stage)
 {
-    stage->kind->free(stage->object);
+    zkl_lock_free(stage->object);
     if (stage->rival) {
-        stage->kind->free(stage->rival);
+        zkl_lock_free(stage->rival);
     }
 }
 
@@ -145,7 +145,7 @@ static int lock_release(struct stage *stage)
 
 static int lock_revoke(struct stage *stage)
 {
-    return zkl_lock_revoke(stage->session, "/lock", NULL, SECOND, NULL);
+    return zkl_queue_revoke(stage->session, "/lock", NULL, SECOND, NULL);
 }
 
 static int queue_list_it(struct stage *stage)
@@ -179,20 +179,20 @@ static void free_lock(struct stage *stage)
 
 static void make_writer(struct stage *stage)
 {
-    zkl_rwlock *lock;
-    CU_ASSERT_EQUAL_FATAL(zkl_rwlock_new(&lock, stage->session, "/rw", NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, SOON, NULL, NULL), ZKL_OK);
+    zkl_lock *lock;
+    CU_ASSERT_EQUAL_FATAL(zkl_write_lock_new(&lock, stage->session, "/rw", NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
     stage->object = lock;
 }
 
 static int rwlock_downgrade(struct stage *stage)
 {
-    return zkl_rwlock_downgrade(stage->object, NULL);
+    return zkl_write_lock_downgrade(stage->object, NULL);
 }
 
 static void free_rwlock(struct stage *stage)
 {
-    zkl_rwlock_free(stage->object);
+    zkl_lock_free(stage->object);
 }
 
 /* --- elections --- */
@@ -205,11 +205,11 @@ static void on_leader(zkl_election_observer *observer, const zkl_leader *leader,
 
 static atomic_int leaders;
 
-static zkl_election *leader_of(zkl_session *session, const char *path)
+static zkl_lock *leader_of(zkl_session *session, const char *path)
 {
-    zkl_election *election;
+    zkl_lock *election;
     CU_ASSERT_EQUAL_FATAL(zkl_election_new(&election, session, path, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_election_campaign(election, SOON, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(election, SOON, NULL, NULL), ZKL_OK);
     return election;
 }
 
@@ -250,19 +250,19 @@ static int election_publish(struct stage *stage)
 
 static int leader_resigns(struct stage *stage)
 {
-    (void)zkl_election_resign(stage->rival, NULL);
+    (void)zkl_lock_release(stage->rival, NULL);
     return ZKL_OK;
 }
 
 static void free_leader(struct stage *stage)
 {
-    zkl_election_free(stage->object);
+    zkl_lock_free(stage->object);
 }
 
 static void free_observer(struct stage *stage)
 {
     zkl_election_observer_free(stage->object);
-    zkl_election_free(stage->rival);
+    zkl_lock_free(stage->rival);
 }
 
 /* --- groups --- */

@@ -90,27 +90,27 @@ static void test_observer(void)
     struct seen seen = {0};
     zkl_election_observer *observer = NULL;
     access_begin(&closed, ensemble_servers(server), true, TICK);
-    void *leader = kind->make(closed.sessions[0], kind->path, NULL);
-    void *other = kind->make(closed.sessions[2], kind->path, NULL);
-    CU_ASSERT_EQUAL_FATAL(kind->acquire(leader, SOON), ZKL_OK);
+    zkl_lock *leader = kind->make(closed.sessions[0], kind->path, NULL);
+    zkl_lock *other = kind->make(closed.sessions[2], kind->path, NULL);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(leader, SOON, NULL, NULL), ZKL_OK);
     uint64_t before = access_sent(closed.sessions[1]);
     CU_ASSERT_EQUAL_FATAL(zkl_election_observe(&observer, closed.sessions[1], kind->path, on_leader, &seen, NULL),
                           ZKL_OK);
     CU_ASSERT(is_told(&seen, true, 1));
-    CU_ASSERT_EQUAL(kind->acquire(other, 1000),
+    CU_ASSERT_EQUAL(zkl_lock_acquire(other, 1000, NULL, NULL),
                     ZKL_ETIMEOUT); /* a second, in which somebody comes and goes behind it */
     uint64_t sent = access_sent(closed.sessions[1]) - before;
     fprintf(stderr, "observer: %llu requests in the first second\n", (unsigned long long)sent);
     CU_ASSERT(sent < FEW);
     for (int round = 0; round < ROUNDS; round++) {
-        CU_ASSERT_EQUAL(kind->release(leader), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_release(leader, NULL), ZKL_OK);
         CU_ASSERT(is_told(&seen, false, 2 * round + 2));
-        CU_ASSERT_EQUAL(kind->acquire(leader, SOON), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(leader, SOON, NULL, NULL), ZKL_OK);
         CU_ASSERT(is_told(&seen, true, 2 * round + 3));
     }
     zkl_election_observer_free(observer);
-    kind->free(leader);
-    kind->free(other);
+    zkl_lock_free(leader);
+    zkl_lock_free(other);
     access_end(&closed);
 }
 
@@ -171,8 +171,8 @@ static void test_command(void)
     access_begin(&closed, ensemble_servers(server), true, TICK);
     CU_ASSERT_EQUAL_FATAL(zkl_once_prepare(closed.eye, "/locks/access", SOON, NULL), ZKL_OK);
     const struct access_kind *kind = kind_named("lock");
-    void *holder = kind->make(closed.sessions[0], "/locks/access", NULL);
-    CU_ASSERT_EQUAL_FATAL(kind->acquire(holder, SOON), ZKL_OK);
+    zkl_lock *holder = kind->make(closed.sessions[0], "/locks/access", NULL);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(holder, SOON, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(command(out, sizeof out, "", "ls /locks/access"), 0);
     CU_ASSERT_PTR_NOT_NULL(strstr(out, row));
     CU_ASSERT_EQUAL(command(out, sizeof out, "", "--json ls /locks/access"), 0);
@@ -186,8 +186,8 @@ static void test_command(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(out, hidden));
     (void)command(out, sizeof out, "", "doctor");
     CU_ASSERT_PTR_NOT_NULL(strstr(out, "is not readable"));
-    CU_ASSERT_EQUAL(kind->release(holder), ZKL_OK);
-    kind->free(holder);
+    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
+    zkl_lock_free(holder);
     access_end(&closed);
 }
 

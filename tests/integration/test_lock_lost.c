@@ -19,7 +19,7 @@ static void test_removed_while_held(void)
         struct heard heard = HEARD_INIT;
         zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
         options.state_fn = heard_fn;
-        options.state_payload = &heard;
+        options.payload = &heard;
         zkl_lock *lock = contest_lock(session, "/held", &options);
         CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
         int64_t removed = boot_ns();
@@ -164,7 +164,7 @@ static void test_expiry_while_held(void)
     struct heard heard = HEARD_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.state_fn = heard_fn;
-    options.state_payload = &heard;
+    options.payload = &heard;
     zkl_lock *lock = contest_lock(session, "/expiry-held", &options);
     zkl_session *other = open_one();
     zkl_lock *next = contest_lock(other, "/expiry-held", NULL);
@@ -229,7 +229,7 @@ static void test_reconnect_while_held(void)
     struct heard heard = HEARD_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.state_fn = heard_fn;
-    options.state_payload = &heard;
+    options.payload = &heard;
     zkl_lock *lock = contest_lock(session, "/blink", &options);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
     int64_t token = zkl_lock_token(lock);

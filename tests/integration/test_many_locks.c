@@ -96,7 +96,7 @@ static void ask_for_many(struct many *many, zkl_session *session)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.state_fn = on_state;
-    options.state_payload = &many->heard;
+    options.payload = &many->heard;
     for (int i = 0; i < many->count; i++) {
         char path[32];
         snprintf(path, sizeof path, "/many/%d", i);

@@ -25,7 +25,7 @@ static void begin(struct pair *p, const char *path, int64_t timeout_ms, int64_t 
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     *p = (struct pair){.heard = HEARD_INIT};
     options.state_fn = heard_fn;
-    options.state_payload = &p->heard;
+    options.payload = &p->heard;
     p->first = contest_session(ensemble_servers(servers), timeout_ms, TICK);
     p->second = contest_session(ensemble_servers(servers), timeout_ms, TICK);
     p->holder = contest_lock(p->first, path, &options);

@@ -12,37 +12,44 @@
 
 /* --- read/write lock ------------------------------------------------------------------------------------------------- */
 
-static zkl_rwlock *rwlock(zkl_session *session, const char *path)
+static zkl_lock *make_reader(zkl_session *session, const char *path)
 {
-    zkl_rwlock *lock = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_rwlock_new(&lock, session, path, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_read_lock_new(&lock, session, path, NULL, NULL), ZKL_OK);
+    return lock;
+}
+
+static zkl_lock *make_writer(zkl_session *session, const char *path)
+{
+    zkl_lock *lock = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_write_lock_new(&lock, session, path, NULL, NULL), ZKL_OK);
     return lock;
 }
 
 static void check_downgrade(zkl_session *session, const char *path, struct proxy *proxy)
 {
     zkl_session *other = open_one();
-    zkl_rwlock *lock = rwlock(session, path), *reader = rwlock(other, path), *writer = rwlock(other, path);
-    CU_ASSERT_EQUAL_FATAL(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, SOON, NULL, NULL), ZKL_OK);
-    int64_t token = zkl_rwlock_token(lock);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(reader, ZKL_RW_READ, 0, NULL, NULL), ZKL_EBUSY);
+    zkl_lock *lock = make_writer(session, path), *reader = make_reader(other, path), *writer = make_writer(other, path);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    int64_t token = zkl_lock_token(lock);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 0, NULL, NULL), ZKL_EBUSY);
     if (proxy) {
         proxy_lose_next(proxy, PROXY_OP_MULTI);
     }
-    int code = zkl_rwlock_downgrade(lock, NULL);
+    int code = zkl_write_lock_downgrade(lock, NULL);
     CU_ASSERT(code == ZKL_OK || (proxy && code == ZKL_ETIMEOUT));
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(reader, ZKL_RW_READ, SOON, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(reader, SOON, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(queue_length(eye, path), 2); /* one znode each */
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(writer, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT_EQUAL(zkl_rwlock_token(lock), token);
-    CU_ASSERT_EQUAL(zkl_rwlock_release(reader, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(writer, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(writer, ZKL_RW_WRITE, SOON, NULL, NULL), ZKL_OK);
-    zkl_rwlock_free(writer);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(writer, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_lock_token(lock), token);
+    CU_ASSERT_EQUAL(zkl_lock_release(reader, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(writer, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(writer, SOON, NULL, NULL), ZKL_OK);
+    zkl_lock_free(writer);
     CU_ASSERT(queue_becomes(eye, path, 0));
-    zkl_rwlock_free(lock);
-    zkl_rwlock_free(reader);
+    zkl_lock_free(lock);
+    zkl_lock_free(reader);
     close_one(other);
 }
 
@@ -102,7 +109,7 @@ static void crowd_end(void)
     }
 }
 
-static void on_rw(zkl_rwlock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+static void on_rw(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     (void)lock, (void)grant, (void)err;
     atomic_fetch_add((atomic_int *)payload, code == ZKL_OK);
@@ -121,38 +128,37 @@ static bool soon(atomic_int *count, int want)
 /* A writer, three readers, two writers. */
 static void test_wake_ups_of_readers_and_writers(void)
 {
-    static const zkl_rwmode modes[CROWD] = {ZKL_RW_WRITE, ZKL_RW_READ,  ZKL_RW_READ,
-                                            ZKL_RW_READ,  ZKL_RW_WRITE, ZKL_RW_WRITE};
-    zkl_rwlock *locks[CROWD];
+    static const bool reads[CROWD] = {false, true, true, true, false, false};
+    zkl_lock *locks[CROWD];
     atomic_int granted = 0;
     crowd_begin();
     for (int i = 0; i < CROWD; i++) {
-        locks[i] = rwlock(crowd[i], "/rw-wake");
-        CU_ASSERT_EQUAL(zkl_rwlock_acquire_async(locks[i], modes[i], SOON, on_rw, &granted, NULL), ZKL_OK);
+        locks[i] = (reads[i] ? make_reader : make_writer)(crowd[i], "/rw-wake");
+        CU_ASSERT_EQUAL(zkl_lock_acquire_async(locks[i], SOON, on_rw, &granted, NULL), ZKL_OK);
         CU_ASSERT(queue_becomes(eye, "/rw-wake", (size_t)i + 1));
     }
     CU_ASSERT(soon(&granted, 1));
-    zkl_rwlock_release(locks[0], NULL);
+    zkl_lock_release(locks[0], NULL);
     CU_ASSERT(soon(&granted, 4));
     CU_ASSERT_STRING_EQUAL(wake_ups(), "011100");
-    zkl_rwlock_release(locks[1], NULL);
-    zkl_rwlock_release(locks[2], NULL);
+    zkl_lock_release(locks[1], NULL);
+    zkl_lock_release(locks[2], NULL);
     CU_ASSERT(queue_becomes(eye, "/rw-wake", 3));
-    zkl_rwlock_release(locks[3], NULL);
+    zkl_lock_release(locks[3], NULL);
     CU_ASSERT(soon(&granted, 5));
     /* The writer watched the last of them. The readers had watched their own places, too, to be able to believe an announced release;
      * each hears of its own end. */
     CU_ASSERT_STRING_EQUAL(wake_ups(), "011110");
-    zkl_rwlock_release(locks[4], NULL);
+    zkl_lock_release(locks[4], NULL);
     CU_ASSERT(soon(&granted, 6));
     CU_ASSERT_STRING_EQUAL(wake_ups(), "000001");
     for (int i = 0; i < CROWD; i++) {
-        zkl_rwlock_free(locks[i]);
+        zkl_lock_free(locks[i]);
     }
     crowd_end();
 }
 
-static void on_permit(zkl_semaphore *semaphore, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+static void on_permit(zkl_lock *semaphore, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     (void)semaphore, (void)grant, (void)err;
     atomic_fetch_add((atomic_int *)payload, code == ZKL_OK);
@@ -169,7 +175,7 @@ static bool watch_who_wait(int waiting)
 /* Two hold, four wait: a release wakes the head, and its place the one behind it. */
 static void test_wake_ups_of_a_semaphore(void)
 {
-    zkl_semaphore *semaphores[CROWD];
+    zkl_lock *semaphores[CROWD];
     atomic_int granted = 0;
     crowd_begin();
     for (int i = 0; i < CROWD; i++) {
@@ -188,7 +194,7 @@ static void test_wake_ups_of_a_semaphore(void)
     CU_ASSERT(queue_becomes(eye, "/permits-wake/locks", 2) && watch_who_wait(2));
     CU_ASSERT_STRING_EQUAL(wake_ups(), "000110");
     for (int i = 0; i < CROWD; i++) {
-        zkl_semaphore_free(semaphores[i]);
+        zkl_lock_free(semaphores[i]);
     }
     crowd_end();
 }
@@ -203,9 +209,9 @@ struct mover {
     const char *const *paths;
 };
 
-static zkl_multilock *multilock(zkl_session *session, const char *const *paths)
+static zkl_lock *multilock(zkl_session *session, const char *const *paths)
 {
-    zkl_multilock *lock = NULL;
+    zkl_lock *lock = NULL;
     CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&lock, session, paths, 2, NULL, NULL), ZKL_OK);
     return lock;
 }
@@ -213,14 +219,14 @@ static zkl_multilock *multilock(zkl_session *session, const char *const *paths)
 static void *move(void *arg)
 {
     const struct mover *mover = arg;
-    zkl_multilock *lock = multilock(mover->session, mover->paths);
-    for (int i = 0; i < 25 && zkl_multilock_acquire(lock, SOON, NULL, NULL) == ZKL_OK; i++) {
+    zkl_lock *lock = multilock(mover->session, mover->paths);
+    for (int i = 0; i < 25 && zkl_lock_acquire(lock, SOON, NULL, NULL) == ZKL_OK; i++) {
         atomic_fetch_add(&overlaps, atomic_fetch_add(&inside, 1) > 0);
         atomic_fetch_add(&grants, 1);
         atomic_fetch_sub(&inside, 1);
-        zkl_multilock_release(lock, NULL);
+        zkl_lock_release(lock, NULL);
     }
-    zkl_multilock_free(lock);
+    zkl_lock_free(lock);
     return NULL;
 }
 
@@ -248,30 +254,30 @@ static void test_multilock_with_lost_answers(void)
 {
     struct proxy *proxy;
     zkl_session *session = open_behind(&proxy);
-    zkl_multilock *lock = multilock(session, ab);
+    zkl_lock *lock = multilock(session, ab);
     proxy_lose_next(proxy, PROXY_OP_MULTI);
-    CU_ASSERT_EQUAL(zkl_multilock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(proxy_hits(proxy), 1);
     CU_ASSERT_EQUAL(queue_length(eye, ab[0]), 1);
     CU_ASSERT_EQUAL(queue_length(eye, ab[1]), 1);
     proxy_lose_next(proxy, PROXY_OP_MULTI);
-    CU_ASSERT_EQUAL(zkl_multilock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
     CU_ASSERT(queue_becomes(eye, ab[0], 0) && queue_becomes(eye, ab[1], 0));
-    zkl_multilock_free(lock);
+    zkl_lock_free(lock);
     close_behind(session, proxy);
 }
 
 static void test_multilock_of_which_one_is_gone(void)
 {
     zkl_session *session = open_one();
-    zkl_multilock *lock = multilock(session, ab);
+    zkl_lock *lock = multilock(session, ab);
     char node[128];
-    CU_ASSERT_EQUAL_FATAL(zkl_multilock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
     zkl_multilock_node(lock, 1, node, sizeof node);
     CU_ASSERT_TRUE(queue_remove(eye, ab[1], node));
-    zkl_multilock_release(lock, NULL); /* the transaction fails whole: one by one, then */
+    zkl_lock_release(lock, NULL); /* the transaction fails whole: one by one, then */
     CU_ASSERT(queue_becomes(eye, ab[0], 0) && queue_becomes(eye, ab[1], 0));
-    zkl_multilock_free(lock);
+    zkl_lock_free(lock);
     close_one(session);
 }
 
@@ -346,15 +352,15 @@ static void test_revocation(void)
     atomic_int asked = 0;
     struct waiter waiter;
     options.revoke_fn = on_revoke;
-    options.revoke_payload = &asked;
+    options.payload = &asked;
     zkl_lock *lock = contest_lock(session, "/revoke", &options), *next = contest_lock(other, "/revoke", NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
     waiter_queue(&waiter, next, SOON);
-    CU_ASSERT_EQUAL(zkl_lock_revoke(other, "/revoke", NULL, SOON, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(other, "/revoke", NULL, SOON, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_OK);
     CU_ASSERT_EQUAL(atomic_load(&asked), 1);
     zkl_lock_free(next);
-    CU_ASSERT_EQUAL(zkl_lock_revoke(other, "/revoke", NULL, SOON, NULL), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(other, "/revoke", NULL, SOON, NULL), ZKL_ENOTHELD);
     zkl_lock_free(lock);
     close_one(session);
     close_one(other);
@@ -371,24 +377,25 @@ static void test_commit(void)
     zkl_op ops[] = {{.kind = ZKL_OP_CREATE, .path = "/record", .data = "x", .size = 1},
                     {.kind = ZKL_OP_CREATE, .path = "/record-", .mode = ZKL_CREATE_EPHEMERAL_SEQUENTIAL},
                     {.kind = ZKL_OP_SET, .path = "/record", .data = "yy", .size = 2, .version = 0}};
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 3, results, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 3, ZKL_WAIT_FOREVER, results, NULL), ZKL_OK);
     CU_ASSERT_STRING_EQUAL(results[0].path, "/record");
     CU_ASSERT_EQUAL(strncmp(results[1].path, "/record-0", 9), 0);
     CU_ASSERT_EQUAL(results[2].version, 1);
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 3, results, &err), ZKL_ECONFLICT); /* it exists */
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 3, ZKL_WAIT_FOREVER, results, &err), ZKL_ECONFLICT); /* it exists */
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "operation 0: node exists"));
     CU_ASSERT_EQUAL(results[0].code, ZKL_ECONFLICT);
     CU_ASSERT_EQUAL(results[1].code, ZKL_ECANCELED);
     CU_ASSERT_EQUAL(results[2].code, ZKL_ECANCELED);
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &ops[2], 1, results, &err), ZKL_ECONFLICT); /* another version */
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &ops[2], 1, ZKL_WAIT_FOREVER, results, &err),
+                    ZKL_ECONFLICT); /* another version */
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "bad version"));
     zkl_op wrong = {.kind = ZKL_OP_DELETE, .path = "/record/not-there", .version = ZKL_ANY_VERSION};
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &wrong, 1, results, &err), ZKL_ENOENT);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &wrong, 1, ZKL_WAIT_FOREVER, results, &err), ZKL_ENOENT);
     char node[128];
     zkl_lock_node(lock, node, sizeof node);
     CU_ASSERT_TRUE(queue_remove(eye, "/commit", node));
     ops[2].version = ZKL_ANY_VERSION;
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &ops[2], 1, results, &err), ZKL_ELOST);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &ops[2], 1, ZKL_WAIT_FOREVER, results, &err), ZKL_ELOST);
     CU_ASSERT_EQUAL(results[0].code, ZKL_ECANCELED);
     zkl_lock_free(lock);
     close_one(session);
@@ -402,11 +409,11 @@ static void test_commit_with_a_lost_answer(void)
     const zkl_op op = {.kind = ZKL_OP_CREATE, .path = "/lost-record"};
     zkl_error err;
     proxy_lose_next(proxy, PROXY_OP_MULTI);
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, NULL, &err), ZKL_ECONNECT);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ECONNECT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "may be done, or not"));
     int code = ZKL_ECONNECT;
     for (int64_t end = now_ms() + SOON; code == ZKL_ECONNECT && look_again(end);) {
-        code = zkl_lock_commit(lock, &op, 1, NULL, &err);
+        code = zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err);
     }
     CU_ASSERT_EQUAL(code, ZKL_ECONFLICT); /* it was done */
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);

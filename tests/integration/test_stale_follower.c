@@ -112,7 +112,7 @@ static void set_scene(struct scene *s, int round)
     s->session = contest_session(ensemble_address(servers, s->server), TIMEOUT, TICK);
     s->next_session = contest_session(ensemble_address(servers, s->other), TIMEOUT, TICK);
     options.state_fn = heard_fn;
-    options.state_payload = &s->heard;
+    options.payload = &s->heard;
     s->lock = contest_lock(s->session, "/stale", &options);
     s->next = contest_lock(s->next_session, "/stale", NULL);
     CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(s->lock, SOON, NULL, NULL), ZKL_OK);

@@ -71,41 +71,24 @@ static void visit(const char *scene, char mode)
     unlink(name);
 }
 
-/* --- the recipe: the pointers that are not NULL -------------------------------------------------------------------- */
+/* --- the recipe ------------------------------------------------------------------------------------------------------ */
 
-static zkl_lock *lock;
-static zkl_rwlock *rwlock;
-static zkl_election *election;
-static zkl_semaphore *semaphore;
+static zkl_lock *lock;   /* of the recipe; of a read/write lock the writer: */
+static zkl_lock *reader; /* NULL: no read/write lock */
 
 static int make(zkl_session *session, const char *path, const char *recipe, zkl_error *err)
 {
     if (strcmp(recipe, "latch") == 0) {
-        return zkl_election_new(&election, session, path, NULL, err);
+        return zkl_election_new(&lock, session, path, NULL, err);
     }
     if (strcmp(recipe, "semaphore") == 0) {
-        return zkl_semaphore_new(&semaphore, session, path, 1, NULL, err);
+        return zkl_semaphore_new(&lock, session, path, 1, NULL, err);
     }
     if (strcmp(recipe, "rw") == 0) {
-        return zkl_rwlock_new(&rwlock, session, path, NULL, err);
+        int code = zkl_read_lock_new(&reader, session, path, NULL, err);
+        return code == ZKL_OK ? zkl_write_lock_new(&lock, session, path, NULL, err) : code;
     }
     return zkl_lock_new(&lock, session, path, NULL, err);
-}
-
-static int take(zkl_rwmode mode, zkl_error *err)
-{
-    return election    ? zkl_election_campaign(election, 60000, NULL, err)
-           : semaphore ? zkl_semaphore_acquire(semaphore, 1, 60000, NULL, err)
-           : rwlock    ? zkl_rwlock_acquire(rwlock, mode, 60000, NULL, err)
-                       : zkl_lock_acquire(lock, 60000, NULL, err);
-}
-
-static int give(zkl_error *err)
-{
-    return election    ? zkl_election_resign(election, err)
-           : semaphore ? zkl_semaphore_release(semaphore, 0, err)
-           : rwlock    ? zkl_rwlock_release(rwlock, err)
-                       : zkl_lock_release(lock, err);
 }
 
 enum { WRITE, READ, DOWNGRADE, WAYS };
@@ -113,19 +96,20 @@ enum { WRITE, READ, DOWNGRADE, WAYS };
 static int play(int way, const char *scene)
 {
     zkl_error err = {0};
-    if (take(way == READ ? ZKL_RW_READ : ZKL_RW_WRITE, &err) != ZKL_OK) {
+    zkl_lock *taken = way == READ ? reader : lock;
+    if (zkl_lock_acquire(taken, 60000, NULL, &err) != ZKL_OK) {
         return die("acquire", &err);
     }
     visit(scene, way == READ ? 'r' : 'w');
     if (way == DOWNGRADE) {
-        if (zkl_rwlock_downgrade(rwlock, &err) != ZKL_OK) {
+        if (zkl_write_lock_downgrade(lock, &err) != ZKL_OK) {
             return die("downgrade", &err);
         }
         visit(scene, 'r');
     }
     printf("round " KIND "\n");
     fflush(stdout);
-    return give(&err) == ZKL_OK ? 0 : die("release", &err);
+    return zkl_lock_release(taken, &err) == ZKL_OK ? 0 : die("release", &err);
 }
 
 int main(int argc, char **argv)
@@ -143,13 +127,11 @@ int main(int argc, char **argv)
         return die("open", &err);
     }
     for (int round = 0; round < atoi(argv[2]); round++) {
-        if (play(rwlock ? round % WAYS : WRITE, argv[3]) != 0) {
+        if (play(reader ? round % WAYS : WRITE, argv[3]) != 0) {
             return 1;
         }
     }
     zkl_lock_free(lock);
-    zkl_rwlock_free(rwlock);
-    zkl_election_free(election);
-    zkl_semaphore_free(semaphore);
+    zkl_lock_free(reader);
     return zkl_session_close(session, 10000) == ZKL_OK ? 0 : die("close", NULL);
 }

@@ -13,147 +13,71 @@ const zkl_acl access_hidden = {1, &not_to_be_read};
 
 /* --- kinds --------------------------------------------------------------------------------------------------------- */
 
-static void *lock_make(zkl_session *session, const char *path, const zkl_acl *acl)
+static zkl_lock *make(int (*new)(zkl_lock **, zkl_session *, const char *, const zkl_lock_options *, zkl_error *),
+                      zkl_session *session, const char *path, const zkl_acl *acl)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     zkl_lock *lock = NULL;
     options.acl = acl;
-    CU_ASSERT_EQUAL_FATAL(zkl_lock_new(&lock, session, path, &options, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(new (&lock, session, path, &options, NULL), ZKL_OK);
     return lock;
 }
 
-static int lock_acquire(void *lock, int64_t timeout_ms)
+static zkl_lock *make_lock(zkl_session *session, const char *path, const zkl_acl *acl)
 {
-    return zkl_lock_acquire(lock, timeout_ms, NULL, NULL);
+    return make(zkl_lock_new, session, path, acl);
 }
 
-static int lock_release(void *lock)
+static zkl_lock *make_writer(zkl_session *session, const char *path, const zkl_acl *acl)
 {
-    return zkl_lock_release(lock, NULL);
+    return make(zkl_write_lock_new, session, path, acl);
 }
 
-static void lock_free(void *lock)
-{
-    zkl_lock_free(lock);
-}
-
-static void *rwlock_make(zkl_session *session, const char *path, const zkl_acl *acl)
-{
-    zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
-    zkl_rwlock *lock = NULL;
-    options.acl = acl;
-    CU_ASSERT_EQUAL_FATAL(zkl_rwlock_new(&lock, session, path, &options, NULL), ZKL_OK);
-    return lock;
-}
-
-static int rwlock_write(void *lock, int64_t timeout_ms)
-{
-    return zkl_rwlock_acquire(lock, ZKL_RW_WRITE, timeout_ms, NULL, NULL);
-}
-
-/* Writers and readers in turn, as they ask: each waits for the one before it. */
-static int rwlock_either(void *lock, int64_t timeout_ms)
+/* Writers and readers in turn: each waits for the one before it. */
+static zkl_lock *make_either(zkl_session *session, const char *path, const zkl_acl *acl)
 {
     static atomic_uint times;
-    zkl_rwmode mode = atomic_fetch_add(&times, 1) % 2 == 0 ? ZKL_RW_WRITE : ZKL_RW_READ;
-    return zkl_rwlock_acquire(lock, mode, timeout_ms, NULL, NULL);
+    bool write = atomic_fetch_add(&times, 1) % 2 == 0;
+    return make(write ? zkl_write_lock_new : zkl_read_lock_new, session, path, acl);
 }
 
-static int rwlock_release(void *lock)
+static zkl_lock *make_candidate(zkl_session *session, const char *path, const zkl_acl *acl)
 {
-    return zkl_rwlock_release(lock, NULL);
+    return make(zkl_election_new, session, path, acl);
 }
 
-static void rwlock_free(void *lock)
+static int one_permit(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
+                      zkl_error *err)
 {
-    zkl_rwlock_free(lock);
+    return zkl_semaphore_new(out, session, path, 1, options, err);
 }
 
-static void *semaphore_make(zkl_session *session, const char *path, const zkl_acl *acl)
+static zkl_lock *make_semaphore(zkl_session *session, const char *path, const zkl_acl *acl)
 {
-    zkl_semaphore_options options = ZKL_SEMAPHORE_OPTIONS_INIT;
-    zkl_semaphore *semaphore = NULL;
-    options.acl = acl;
-    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&semaphore, session, path, 1, &options, NULL), ZKL_OK);
-    return semaphore;
-}
-
-static int semaphore_acquire(void *semaphore, int64_t timeout_ms)
-{
-    return zkl_semaphore_acquire(semaphore, 1, timeout_ms, NULL, NULL);
-}
-
-static int semaphore_release(void *semaphore)
-{
-    return zkl_semaphore_release(semaphore, 1, NULL);
-}
-
-static void semaphore_free(void *semaphore)
-{
-    zkl_semaphore_free(semaphore);
-}
-
-static void *election_make(zkl_session *session, const char *path, const zkl_acl *acl)
-{
-    zkl_election_options options = ZKL_ELECTION_OPTIONS_INIT;
-    zkl_election *election = NULL;
-    options.acl = acl;
-    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&election, session, path, &options, NULL), ZKL_OK);
-    return election;
-}
-
-static int election_campaign(void *election, int64_t timeout_ms)
-{
-    return zkl_election_campaign(election, timeout_ms, NULL, NULL);
-}
-
-static int election_resign(void *election)
-{
-    return zkl_election_resign(election, NULL);
-}
-
-static void election_free(void *election)
-{
-    zkl_election_free(election);
+    return make(one_permit, session, path, acl);
 }
 
 #define OTHER "/access/other"
 
-static void *multilock_make(zkl_session *session, const char *path, const zkl_acl *acl)
+static int both_paths(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
+                      zkl_error *err)
 {
-    zkl_multilock_options options = ZKL_MULTILOCK_OPTIONS_INIT;
-    zkl_multilock *lock = NULL;
     const char *const paths[] = {path, OTHER};
-    options.acl = acl;
-    CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&lock, session, paths, 2, &options, NULL), ZKL_OK);
-    return lock;
+    return zkl_multilock_new(out, session, paths, 2, options, err);
 }
 
-static int multilock_acquire(void *lock, int64_t timeout_ms)
+static zkl_lock *make_multilock(zkl_session *session, const char *path, const zkl_acl *acl)
 {
-    return zkl_multilock_acquire(lock, timeout_ms, NULL, NULL);
-}
-
-static int multilock_release(void *lock)
-{
-    return zkl_multilock_release(lock, NULL);
-}
-
-static void multilock_free(void *lock)
-{
-    zkl_multilock_free(lock);
+    return make(both_paths, session, path, acl);
 }
 
 const struct access_kind access_kinds[] = {
-    {"lock", "/access/lock", "/access/lock", lock_make, lock_acquire, lock_release, lock_free},
-    {"write lock", "/access/write", "/access/write", rwlock_make, rwlock_write, rwlock_release, rwlock_free},
-    {"read/write lock", "/access/rw", "/access/rw", rwlock_make, rwlock_either, rwlock_release, rwlock_free},
-    {"semaphore", "/access/semaphore", "/access/semaphore/locks", semaphore_make, semaphore_acquire, semaphore_release,
-     semaphore_free},
-    {"election", "/access/election", "/access/election", election_make, election_campaign, election_resign,
-     election_free},
-    {"multi-lock", "/access/multi", "/access/multi", multilock_make, multilock_acquire, multilock_release,
-     multilock_free},
+    {"lock", "/access/lock", "/access/lock", make_lock},
+    {"write lock", "/access/write", "/access/write", make_writer},
+    {"read/write lock", "/access/rw", "/access/rw", make_either},
+    {"semaphore", "/access/semaphore", "/access/semaphore/locks", make_semaphore},
+    {"election", "/access/election", "/access/election", make_candidate},
+    {"multi-lock", "/access/multi", "/access/multi", make_multilock},
 };
 const int access_kind_count = sizeof access_kinds / sizeof *access_kinds;
 
@@ -209,7 +133,7 @@ void access_end(struct access *access)
 
 struct wait {
     const struct access_kind *kind;
-    void *object;
+    zkl_lock *lock;
     pthread_t thread;
     int code;
     int64_t ended_ns;
@@ -218,7 +142,7 @@ struct wait {
 static void *wait_for_it(void *arg)
 {
     struct wait *wait = arg;
-    wait->code = wait->kind->acquire(wait->object, 2 * SOON);
+    wait->code = zkl_lock_acquire(wait->lock, 2 * SOON, NULL, NULL);
     wait->ended_ns = boot_ns();
     return NULL;
 }
@@ -272,37 +196,35 @@ int64_t access_hand_over(struct access *access, const struct access_kind *kind, 
     int64_t took[3] = {0};
     bool holder_leaves_queue = strcmp(kind->path, kind->queue) != 0; /* a permit is held elsewhere */
     for (int i = 0; i < 3; i++) {
-        waits[i] = (struct wait){.kind = kind, .object = kind->make(access->sessions[i], kind->path, acl)};
+        waits[i] = (struct wait){.kind = kind, .lock = kind->make(access->sessions[i], kind->path, acl)};
     }
-    CU_ASSERT_EQUAL_FATAL(kind->acquire(waits[0].object, SOON), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(waits[0].lock, SOON, NULL, NULL), ZKL_OK);
     for (int i = 1; i < 3; i++) {
         wait_begin(access, &waits[i], i, (size_t)i + !holder_leaves_queue);
     }
     for (int i = 1; i < 3; i++) {
         int64_t since = boot_ns();
-        CU_ASSERT_EQUAL(kind->release(waits[i - 1].object), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_release(waits[i - 1].lock, NULL), ZKL_OK);
         took[i] = wait_end(&waits[i], since);
     }
-    CU_ASSERT_EQUAL(kind->release(waits[2].object), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(waits[2].lock, NULL), ZKL_OK);
     for (int i = 0; i < 3; i++) {
-        kind->free(waits[i].object);
+        zkl_lock_free(waits[i].lock);
     }
     return took[1] > took[2] ? took[1] : took[2];
 }
 
 uint64_t access_requests(struct access *access, const struct access_kind *kind, const zkl_acl *acl)
 {
-    void *holder = kind->make(access->sessions[0], kind->path, acl);
-    void *other = kind->make(access->sessions[1], kind->path, acl);
-    CU_ASSERT_EQUAL_FATAL(kind->acquire(holder, SOON), ZKL_OK);
+    zkl_lock *holder = kind->make(access->sessions[0], kind->path, acl);
+    zkl_lock *other = kind->make(access->sessions[1], kind->path, acl);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(holder, SOON, NULL, NULL), ZKL_OK);
     uint64_t before = access_sent(access->sessions[1]);
-    CU_ASSERT_EQUAL(kind->acquire(other, 1000), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(other, 1000, NULL, NULL), ZKL_ETIMEOUT);
     uint64_t sent = access_sent(access->sessions[1]) - before;
-    if (kind->acquire != rwlock_either) { /* whose third asks as the first did: two readers */
-        CU_ASSERT_EQUAL(kind->acquire(other, 0), ZKL_EBUSY);
-    }
-    CU_ASSERT_EQUAL(kind->release(holder), ZKL_OK);
-    kind->free(holder);
-    kind->free(other);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(other, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
+    zkl_lock_free(holder);
+    zkl_lock_free(other);
     return sent;
 }

@@ -5,15 +5,11 @@
 
 #include <zklock/zklock.h>
 
-/* What can be acquired, by its own functions. */
 struct access_kind {
     const char *name;
     const char *path;  /* open to all: access_begin makes it */
     const char *queue; /* where who waits stands */
-    void *(*make)(zkl_session *session, const char *path, const zkl_acl *acl);
-    int (*acquire)(void *object, int64_t timeout_ms);
-    int (*release)(void *object);
-    void (*free)(void *object);
+    zkl_lock *(*make)(zkl_session *session, const char *path, const zkl_acl *acl);
 };
 extern const struct access_kind access_kinds[];
 extern const int access_kind_count;

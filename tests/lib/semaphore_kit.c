@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-zkl_semaphore *pool_contender(zkl_session *session, int limit)
+zkl_lock *pool_contender(zkl_session *session, int limit)
 {
-    zkl_semaphore *semaphore = NULL;
+    zkl_lock *semaphore = NULL;
     zkl_error err = {0};
     CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&semaphore, session, POOL, limit, NULL, &err), ZKL_OK);
     return semaphore;
@@ -21,7 +21,7 @@ size_t pool_queued(void)
     return kit_queue(one, POOL "/locks");
 }
 
-void on_permitted(zkl_semaphore *semaphore, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+void on_permitted(zkl_lock *semaphore, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     struct letter letter = {.from = semaphore, .code = code, .granted = grant != NULL};
     letter.grant = grant ? *grant : letter.grant;

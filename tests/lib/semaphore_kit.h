@@ -7,12 +7,12 @@
 
 #define POOL "/pools/test"
 
-zkl_semaphore *pool_contender(zkl_session *session, int limit);
+zkl_lock *pool_contender(zkl_session *session, int limit);
 /* How many leases, held or asked for, and how many in the queue; as session `one` sees them. */
 size_t pool_leases(void);
 size_t pool_queued(void);
 /* payload: a mailbox */
-void on_permitted(zkl_semaphore *semaphore, int code, const zkl_grant *grant, const zkl_error *err, void *payload);
+void on_permitted(zkl_lock *semaphore, int code, const zkl_grant *grant, const zkl_error *err, void *payload);
 /* Somebody else writes to the store. data may be NULL. */
 void pool_meddle(enum zkl__op_kind kind, const char *dir, const char *name, const char *data);
 /* Removes the nth node of a queue. */

@@ -257,7 +257,7 @@ static void put_long(const char *dir, size_t length)
 static void test_long_names(void)
 {
     zkl_session *session = open_one();
-    zkl_semaphore *semaphore;
+    zkl_lock *semaphore;
     CU_ASSERT_EQUAL(put("/", "long", ZKL__PERSISTENT), ZKL__RC_OK);
     CU_ASSERT_EQUAL(put("/", "few", ZKL__PERSISTENT), ZKL__RC_OK);
     CU_ASSERT_EQUAL(put("/few", "locks", ZKL__PERSISTENT), ZKL__RC_OK);
@@ -267,7 +267,7 @@ static void test_long_names(void)
     check_grant(session, "/long");
     CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&semaphore, session, "/few", 1, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 1, SOON, NULL, NULL), ZKL_OK);
-    zkl_semaphore_free(semaphore);
+    zkl_lock_free(semaphore);
     close_one(session);
 }
 

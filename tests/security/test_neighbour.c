@@ -98,37 +98,38 @@ static void test_lock_with_recovery(void)
 
 static void test_rwlock(void)
 {
-    static const zkl_rwmode modes[] = {ZKL_RW_READ, ZKL_RW_WRITE};
+    int (*const make[])(zkl_lock **, zkl_session *, const char *, const zkl_lock_options *,
+                        zkl_error *) = {zkl_read_lock_new, zkl_write_lock_new};
     litter("/rwlock");
     for (int i = 0; i < 2; i++) {
-        zkl_rwlock *lock = NULL;
+        zkl_lock *lock = NULL;
         zkl_error err = {.text = ""};
-        CU_ASSERT_EQUAL_FATAL(zkl_rwlock_new(&lock, session, path, NULL, NULL), ZKL_OK);
-        check(zkl_rwlock_acquire(lock, modes[i], SOON, NULL, &err), ZKL_OK, &err);
-        CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_OK);
-        zkl_rwlock_free(lock);
+        CU_ASSERT_EQUAL_FATAL(make[i](&lock, session, path, NULL, NULL), ZKL_OK);
+        check(zkl_lock_acquire(lock, SOON, NULL, &err), ZKL_OK, &err);
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        zkl_lock_free(lock);
     }
 }
 
 static void test_semaphore(void)
 {
-    zkl_semaphore *semaphore = NULL;
+    zkl_lock *semaphore = NULL;
     zkl_error err = {.text = ""};
     litter("/semaphore");
     CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&semaphore, session, path, 2, NULL, NULL), ZKL_OK);
     check(zkl_semaphore_acquire(semaphore, 2, SOON, NULL, &err), ZKL_OK, &err);
-    zkl_semaphore_free(semaphore);
+    zkl_lock_free(semaphore);
 }
 
 static void test_election(void)
 {
-    zkl_election *election = NULL;
+    zkl_lock *election = NULL;
     zkl_error err = {.text = ""};
     litter("/election");
     CU_ASSERT_EQUAL_FATAL(zkl_election_new(&election, session, path, NULL, NULL), ZKL_OK);
-    check(zkl_election_campaign(election, SOON, NULL, &err), ZKL_OK, &err);
-    CU_ASSERT(zkl_election_is_leader(election));
-    zkl_election_free(election);
+    check(zkl_lock_acquire(election, SOON, NULL, &err), ZKL_OK, &err);
+    CU_ASSERT(zkl_lock_is_held(election));
+    zkl_lock_free(election);
 }
 
 static void test_group(void)

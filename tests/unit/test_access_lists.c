@@ -63,28 +63,28 @@ static void test_observer(void)
         zkl_election_observer *observer = NULL;
         char node[128];
         set_up(every_rule[r]);
-        zkl_election *first = kind->make(all.sessions[0], kind->path, NULL);
-        zkl_election *second = kind->make(all.sessions[2], kind->path, NULL);
-        CU_ASSERT_EQUAL(kind->acquire(first, 10000), ZKL_OK);
+        zkl_lock *first = kind->make(all.sessions[0], kind->path, NULL);
+        zkl_lock *second = kind->make(all.sessions[2], kind->path, NULL);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(first, 10000, NULL, NULL), ZKL_OK);
         uint64_t before = access_sent(all.sessions[1]);
         CU_ASSERT_EQUAL(zkl_election_observe(&observer, all.sessions[1], kind->path, on_leader, &box, NULL), ZKL_OK);
         CU_ASSERT(mailbox_wait(&box, 1));
-        zkl_election_node(first, node, sizeof node);
+        zkl_lock_node(first, node, sizeof node);
         CU_ASSERT_STRING_EQUAL(box.letters[0].text, node);
         bool told = every_rule[r] != ZKL__RULES_EXISTS_NEEDS_READ;
-        CU_ASSERT_EQUAL(box.letters[0].grant.token, told ? zkl_election_token(first) : 0);
-        CU_ASSERT_EQUAL(kind->acquire(second, 1000), ZKL_ETIMEOUT); /* comes and goes behind it */
+        CU_ASSERT_EQUAL(box.letters[0].grant.token, told ? zkl_lock_token(first) : 0);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(second, 1000, NULL, NULL), ZKL_ETIMEOUT); /* comes and goes behind it */
         CU_ASSERT(access_sent(all.sessions[1]) - before < FEW);
         CU_ASSERT_EQUAL(mailbox_count(&box), 1);
-        CU_ASSERT_EQUAL(kind->release(first), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_release(first, NULL), ZKL_OK);
         CU_ASSERT(mailbox_wait(&box, 2));
         CU_ASSERT_FALSE(box.letters[1].granted);
-        CU_ASSERT_EQUAL(kind->acquire(second, 10000), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(second, 10000, NULL, NULL), ZKL_OK);
         CU_ASSERT(mailbox_wait(&box, 3));
-        zkl_election_node(second, node, sizeof node);
+        zkl_lock_node(second, node, sizeof node);
         CU_ASSERT_STRING_EQUAL(box.letters[2].text, node);
-        kind->free(first);
-        kind->free(second);
+        zkl_lock_free(first);
+        zkl_lock_free(second);
         zkl_election_observer_free(observer);
         access_end(&all);
     }
@@ -98,14 +98,14 @@ static void test_own_hidden(void)
         set_up(every_rule[r]);
         for (int i = 0; i < access_kind_count; i++) {
             const struct access_kind *kind = &access_kinds[i];
-            void *holder = kind->make(all.sessions[0], kind->path, &access_hidden);
+            zkl_lock *holder = kind->make(all.sessions[0], kind->path, &access_hidden);
             bool by_transaction = i == access_kind_count - 1; /* which does not tell the token */
             bool hidden = by_transaction && every_rule[r] == ZKL__RULES_EXISTS_NEEDS_READ;
-            CU_ASSERT_EQUAL(kind->acquire(holder, 10000), hidden ? ZKL_EAUTH : ZKL_OK);
+            CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), hidden ? ZKL_EAUTH : ZKL_OK);
             if (!hidden) {
-                CU_ASSERT_EQUAL(kind->release(holder), ZKL_OK);
+                CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
             }
-            kind->free(holder);
+            zkl_lock_free(holder);
         }
         access_end(&all);
     }

@@ -405,17 +405,17 @@ static void test_a_barrier_has_no_children(void)
 
 static void test_a_read_write_lock_is_no_barrier(void)
 {
-    zkl_rwlock *rwlock = NULL;
+    zkl_lock *rwlock = NULL;
     zkl_double_barrier *barrier = NULL;
     zkl_error err = {.text = ""};
     kit_set_up(NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_rwlock_new(&rwlock, two, PATH, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_read_lock_new(&rwlock, two, PATH, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(zkl_double_barrier_new(&barrier, one, PATH, 2, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(rwlock, ZKL_RW_READ, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(rwlock, 5000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_double_barrier_enter(barrier, 5000, &err), ZKL_ECONFLICT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "in use as a lock"));
     zkl_double_barrier_free(barrier);
-    zkl_rwlock_free(rwlock);
+    zkl_lock_free(rwlock);
     kit_tear_down();
 }
 

@@ -373,7 +373,7 @@ static void test_states_are_told_as_the_latest_but_every_loss_is(void)
     zkl_session_options options = kit_dispatched();
     zkl_lock_options lock_options = ZKL_LOCK_OPTIONS_INIT;
     lock_options.state_fn = on_lock_state;
-    lock_options.state_payload = &box;
+    lock_options.payload = &box;
     set_up(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, &lock_options);
     for (int i = 0; i < 2; i++) { /* held, lost, released: twice; nobody listens meanwhile */
@@ -423,7 +423,7 @@ static void test_free_in_a_state_callback(void)
     struct mailbox box = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.state_fn = free_on_loss;
-    options.state_payload = &box;
+    options.payload = &box;
     set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, &options);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
@@ -440,7 +440,7 @@ static void test_nothing_is_told_after_free(void)
     zkl_session_options options = kit_dispatched();
     zkl_lock_options lock_options = ZKL_LOCK_OPTIONS_INIT;
     lock_options.state_fn = on_lock_state;
-    lock_options.state_payload = &box;
+    lock_options.payload = &box;
     set_up(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, &lock_options);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);

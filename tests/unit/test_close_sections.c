@@ -9,7 +9,7 @@ struct work {
     pthread_t thread;
     zkl_section_fn section;
     zkl_lock *lock, *other;
-    zkl_election *election;
+    zkl_lock *election;
     atomic_bool runs, ended, go;
     int code, result, inner;
 };
@@ -78,7 +78,7 @@ static void test_close_waits_for_a_term(void)
     CU_ASSERT_EQUAL(zkl_session_close(one, 10000), ZKL_OK);
     CU_ASSERT(atomic_load(&work.ended));
     CU_ASSERT_EQUAL(finish(&work), ZKL_ECLOSED);
-    zkl_election_free(work.election);
+    zkl_lock_free(work.election);
     kit_close(two);
 }
 

@@ -13,10 +13,10 @@
 
 static struct things {
     zkl_lock *lock, *job;
-    zkl_rwlock *rwlock;
-    zkl_semaphore *semaphore;
-    zkl_multilock *multilock;
-    zkl_election *election;
+    zkl_lock *rwlock;
+    zkl_lock *semaphore;
+    zkl_lock *multilock;
+    zkl_lock *election;
     zkl_group *group;
     zkl_double_barrier *barrier;
     zkl_once_slot slot;
@@ -45,7 +45,7 @@ static int with_lock(void)
 }
 static int rwlock_acquire(void)
 {
-    return zkl_rwlock_acquire(t.rwlock, ZKL_RW_READ, WAIT, NULL, NULL);
+    return zkl_lock_acquire(t.rwlock, WAIT, NULL, NULL);
 }
 static int semaphore_acquire(void)
 {
@@ -53,15 +53,15 @@ static int semaphore_acquire(void)
 }
 static int multilock_acquire(void)
 {
-    return zkl_multilock_acquire(t.multilock, WAIT, NULL, NULL);
+    return zkl_lock_acquire(t.multilock, WAIT, NULL, NULL);
 }
 static int campaign(void)
 {
-    return zkl_election_campaign(t.election, WAIT, NULL, NULL);
+    return zkl_lock_acquire(t.election, WAIT, NULL, NULL);
 }
 static int lead(void)
 {
-    return zkl_election_campaign(t.election, 10000, NULL, NULL);
+    return zkl_lock_acquire(t.election, 10000, NULL, NULL);
 }
 static int publish(void)
 {
@@ -166,7 +166,7 @@ static int queue_find(void)
 }
 static int revoke(void)
 {
-    return zkl_lock_revoke(one, JOB, NULL, WAIT, NULL);
+    return zkl_queue_revoke(one, JOB, NULL, WAIT, NULL);
 }
 static int queue_remove(void)
 {
@@ -218,7 +218,7 @@ static void begin(const struct call *call)
     kit_set_up(NULL);
     t.lock = kit_lock(one, "/late/lock", &at_once);
     t.job = kit_lock(one, JOB, &at_once);
-    CU_ASSERT_EQUAL_FATAL(zkl_rwlock_new(&t.rwlock, one, "/late/rw", NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_read_lock_new(&t.rwlock, one, "/late/rw", NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&t.semaphore, one, "/late/sem", 2, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&t.multilock, one, paths, 2, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(zkl_election_new(&t.election, one, "/late/lead", NULL, NULL), ZKL_OK);
@@ -235,10 +235,10 @@ static void end(void)
     CU_ASSERT(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_CONNECTED));
     zkl_lock_free(t.lock);
     zkl_lock_free(t.job);
-    zkl_rwlock_free(t.rwlock);
-    zkl_semaphore_free(t.semaphore);
-    zkl_multilock_free(t.multilock);
-    zkl_election_free(t.election);
+    zkl_lock_free(t.rwlock);
+    zkl_lock_free(t.semaphore);
+    zkl_lock_free(t.multilock);
+    zkl_lock_free(t.election);
     zkl_group_free(t.group);
     zkl_double_barrier_free(t.barrier);
     kit_tear_down();

@@ -6,9 +6,9 @@
 
 #define PLACE_OF_IT "/services/leader"
 
-static zkl_election *candidate(zkl_session *session)
+static zkl_lock *candidate(zkl_session *session)
 {
-    zkl_election *election = NULL;
+    zkl_lock *election = NULL;
     CU_ASSERT_EQUAL_FATAL(zkl_election_new(&election, session, PLACE_OF_IT, NULL, NULL), ZKL_OK);
     return election;
 }
@@ -19,7 +19,7 @@ struct term {
     int64_t harm; /* session to expire in the first term */
     bool waits;   /* until the flag is raised */
     bool raised, readable, led;
-    zkl_election *election;
+    zkl_lock *election;
     int64_t tokens[8];
 };
 
@@ -29,7 +29,7 @@ static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
     int number = ++term->terms;
     term->overlaps += atomic_fetch_add(&term->inside, 1) != 0;
     term->tokens[number - 1] = token;
-    term->led = zkl_election_is_leader(term->election);
+    term->led = zkl_lock_is_held(term->election);
     CU_ASSERT_FALSE(zkl_cancel_raised(cancel));
     CU_ASSERT(zkl_cancel_remaining_ms(cancel) > 0);
     if (term->harm && number == 1) {
@@ -47,7 +47,7 @@ static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
 static void test_run(void)
 {
     kit_set_up(NULL);
-    zkl_election *a = candidate(one);
+    zkl_lock *a = candidate(one);
     struct term term = {.last = 3, .election = a};
     int result = 0;
     CU_ASSERT_EQUAL(zkl_election_run(a, 0, lead, &term, &result, NULL), ZKL_OK);
@@ -55,7 +55,7 @@ static void test_run(void)
     CU_ASSERT_EQUAL(term.terms, 3);
     CU_ASSERT(term.led);
     CU_ASSERT(term.tokens[0] < term.tokens[1] && term.tokens[1] < term.tokens[2]);
-    CU_ASSERT_EQUAL(zkl_election_state(a), ZKL_STATE_IDLE);
+    CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_IDLE);
     CU_ASSERT_EQUAL(kit_queue(one, PLACE_OF_IT), 0);
     /* lost in the first term: told, and stands again */
     struct term lost = {.last = 2, .election = a, .harm = zkl_session_id(one)};
@@ -67,7 +67,7 @@ static void test_run(void)
     zkl_error err;
     CU_ASSERT_EQUAL(zkl_election_run(a, 100000, lead, &lost, &result, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_election_run(NULL, 0, lead, NULL, NULL, &err), ZKL_EINVAL);
-    zkl_election_free(a);
+    zkl_lock_free(a);
     kit_tear_down();
 }
 
@@ -95,18 +95,18 @@ static void test_cancel_ends_a_run(void)
     CU_ASSERT_EQUAL_FATAL(pthread_create(&waits.thread, NULL, run, &waits), 0);
     CU_ASSERT(EVENTUALLY(kit_queue(one, PLACE_OF_IT) == 2));
     CU_ASSERT_EQUAL(zkl_election_run(waits.term.election, 0, lead, &waits.term, NULL, NULL), ZKL_EDEADLK);
-    CU_ASSERT_EQUAL(zkl_election_cancel(waits.term.election), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(waits.term.election), ZKL_OK);
     pthread_join(waits.thread, NULL);
     CU_ASSERT_EQUAL(waits.code, ZKL_ECANCELED);
     CU_ASSERT_EQUAL(waits.term.terms, 0);
-    CU_ASSERT_EQUAL(zkl_election_cancel(leads.term.election), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(leads.term.election), ZKL_OK);
     pthread_join(leads.thread, NULL);
     CU_ASSERT_EQUAL(leads.code, ZKL_ECANCELED);
     CU_ASSERT(leads.term.raised);
-    CU_ASSERT_EQUAL(zkl_election_cancel(leads.term.election), ZKL_ENOTWAITING); /* nothing is remembered */
-    CU_ASSERT_EQUAL(zkl_election_campaign(leads.term.election, 5000, NULL, NULL), ZKL_OK);
-    zkl_election_free(leads.term.election);
-    zkl_election_free(waits.term.election);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(leads.term.election), ZKL_ENOTWAITING); /* nothing is remembered */
+    CU_ASSERT_EQUAL(zkl_lock_acquire(leads.term.election, 5000, NULL, NULL), ZKL_OK);
+    zkl_lock_free(leads.term.election);
+    zkl_lock_free(waits.term.election);
     kit_tear_down();
 }
 
@@ -121,7 +121,7 @@ static void test_close_ends_a_run(void)
     pthread_join(leads.thread, NULL);
     CU_ASSERT_EQUAL(leads.code, ZKL_ECLOSED);
     CU_ASSERT(leads.term.raised);
-    zkl_election_free(leads.term.election);
+    zkl_lock_free(leads.term.election);
 }
 
 TESTS("election run", T(test_run), T(test_cancel_ends_a_run), T(test_close_ends_a_run))

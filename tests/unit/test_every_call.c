@@ -17,10 +17,10 @@ struct things {
     zkl_session *session;
     const char *path;
     zkl_lock *lock, *job;
-    zkl_rwlock *rwlock;
-    zkl_semaphore *semaphore;
-    zkl_multilock *multilock;
-    zkl_election *election;
+    zkl_lock *rwlock;
+    zkl_lock *semaphore;
+    zkl_lock *multilock;
+    zkl_lock *election;
     zkl_group *group;
     zkl_double_barrier *barrier;
     char paths[8][ZKL_PATH_MAX + 8]; /* of each, below path */
@@ -37,7 +37,7 @@ static int make_things(struct things *t, zkl_error *err)
     const char *paths[2] = {below(t, 0, "m1"), below(t, 1, "m2")};
     int rc = zkl_lock_new(&t->lock, t->session, below(t, 2, "lock"), NULL, err);
     rc = rc == ZKL_OK ? zkl_lock_new(&t->job, t->session, below(t, 3, "job"), NULL, err) : rc;
-    rc = rc == ZKL_OK ? zkl_rwlock_new(&t->rwlock, t->session, below(t, 4, "rw"), NULL, err) : rc;
+    rc = rc == ZKL_OK ? zkl_read_lock_new(&t->rwlock, t->session, below(t, 4, "rw"), NULL, err) : rc;
     rc = rc == ZKL_OK ? zkl_semaphore_new(&t->semaphore, t->session, below(t, 5, "sem"), 2, NULL, err) : rc;
     rc = rc == ZKL_OK ? zkl_multilock_new(&t->multilock, t->session, paths, 2, NULL, err) : rc;
     rc = rc == ZKL_OK ? zkl_election_new(&t->election, t->session, below(t, 6, "lead"), NULL, err) : rc;
@@ -49,10 +49,10 @@ static void free_things(struct things *t)
 {
     zkl_lock_free(t->lock);
     zkl_lock_free(t->job);
-    zkl_rwlock_free(t->rwlock);
-    zkl_semaphore_free(t->semaphore);
-    zkl_multilock_free(t->multilock);
-    zkl_election_free(t->election);
+    zkl_lock_free(t->rwlock);
+    zkl_lock_free(t->semaphore);
+    zkl_lock_free(t->multilock);
+    zkl_lock_free(t->election);
     zkl_group_free(t->group);
     zkl_double_barrier_free(t->barrier);
 }
@@ -92,8 +92,8 @@ static int with_lock(struct things *t, int64_t ms, zkl_error *err)
 
 static int rwlock(struct things *t, int64_t ms, zkl_error *err)
 {
-    int rc = zkl_rwlock_acquire(t->rwlock, ZKL_RW_READ, ms, NULL, err);
-    return rc == ZKL_OK ? zkl_rwlock_release(t->rwlock, err) : rc;
+    int rc = zkl_lock_acquire(t->rwlock, ms, NULL, err);
+    return rc == ZKL_OK ? zkl_lock_release(t->rwlock, err) : rc;
 }
 
 static int semaphore(struct things *t, int64_t ms, zkl_error *err)
@@ -104,15 +104,15 @@ static int semaphore(struct things *t, int64_t ms, zkl_error *err)
 
 static int multilock(struct things *t, int64_t ms, zkl_error *err)
 {
-    int rc = zkl_multilock_acquire(t->multilock, ms, NULL, err);
-    return rc == ZKL_OK ? zkl_multilock_release(t->multilock, err) : rc;
+    int rc = zkl_lock_acquire(t->multilock, ms, NULL, err);
+    return rc == ZKL_OK ? zkl_lock_release(t->multilock, err) : rc;
 }
 
 static int campaign(struct things *t, int64_t ms, zkl_error *err)
 {
-    int rc = zkl_election_campaign(t->election, ms, NULL, err);
+    int rc = zkl_lock_acquire(t->election, ms, NULL, err);
     int published = rc == ZKL_OK ? zkl_election_publish(t->election, "", ms > 0 ? ms : 1000, err) : ZKL_OK;
-    rc = rc == ZKL_OK ? zkl_election_resign(t->election, err) : rc;
+    rc = rc == ZKL_OK ? zkl_lock_release(t->election, err) : rc;
     return rc == ZKL_OK ? published : rc;
 }
 
@@ -190,7 +190,7 @@ static int queue_find(struct things *t, int64_t ms, zkl_error *err)
 
 static int ask_to_release(struct things *t, int64_t ms, zkl_error *err)
 {
-    int rc = zkl_lock_revoke(t->session, zkl_lock_path(t->lock), NULL, ms, err);
+    int rc = zkl_queue_revoke(t->session, zkl_lock_path(t->lock), NULL, ms, err);
     return rc == ZKL_ENOTHELD ? ZKL_OK : rc;
 }
 
@@ -385,7 +385,7 @@ static void test_nothing_given(void)
 {
     struct things t;
     zkl_error err = {.text = ""};
-    zkl_multilock *none = NULL;
+    zkl_lock *none = NULL;
     zkl_double_barrier *nobody = NULL;
     const zkl_acl empty = {.count = 0, .entries = NULL};
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
@@ -400,8 +400,9 @@ static void test_nothing_given(void)
     options.acl = &empty;
     CU_ASSERT_EQUAL(zkl_lock_new(&closed, t.session, "/a", &options, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_lock_acquire(t.lock, 10000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_commit(t.lock, NULL, 0, NULL, &err), ZKL_OK); /* the servers say that it is held */
-    CU_ASSERT_EQUAL(zkl_lock_commit(t.lock, NULL, 1, NULL, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_lock_commit(t.lock, NULL, 0, ZKL_WAIT_FOREVER, NULL, &err),
+                    ZKL_OK); /* the servers say that it is held */
+    CU_ASSERT_EQUAL(zkl_lock_commit(t.lock, NULL, 1, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_EINVAL);
     CU_ASSERT(zkl_lock_node(t.lock, NULL, 0) > 0);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(t.semaphore, 1, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_tokens(t.semaphore, NULL, 0), 1);
@@ -439,11 +440,11 @@ static void test_nothing_made_is_null(void)
     NULLED(zkl_session, zkl_session_open(&out, NULL, NULL, NULL));
     NULLED(zkl_lock, zkl_lock_new(&out, session, "no/path", NULL, NULL));
     NULLED(zkl_lock, zkl_lock_new(&out, NULL, "/path", NULL, NULL));
-    NULLED(zkl_rwlock, zkl_rwlock_new(&out, session, "no/path", NULL, NULL));
-    NULLED(zkl_semaphore, zkl_semaphore_new(&out, session, "no/path", 1, NULL, NULL));
-    NULLED(zkl_semaphore, zkl_semaphore_new(&out, session, "/path", 0, NULL, NULL));
-    NULLED(zkl_multilock, zkl_multilock_new(&out, session, paths, 1, NULL, NULL));
-    NULLED(zkl_election, zkl_election_new(&out, session, "no/path", NULL, NULL));
+    NULLED(zkl_lock, zkl_read_lock_new(&out, session, "no/path", NULL, NULL));
+    NULLED(zkl_lock, zkl_semaphore_new(&out, session, "no/path", 1, NULL, NULL));
+    NULLED(zkl_lock, zkl_semaphore_new(&out, session, "/path", 0, NULL, NULL));
+    NULLED(zkl_lock, zkl_multilock_new(&out, session, paths, 1, NULL, NULL));
+    NULLED(zkl_lock, zkl_election_new(&out, session, "no/path", NULL, NULL));
     NULLED(zkl_election_observer, zkl_election_observe(&out, session, "no/path", led, NULL, NULL));
     NULLED(zkl_group, zkl_group_new(&out, session, "/path", "a/b", NULL, NULL));
     NULLED(zkl_group_watcher, zkl_group_watch(&out, session, "no/path", changed, NULL, NULL));

@@ -76,7 +76,7 @@ static void test_fork_in_state_callbacks(void)
     options.state_fn = fork_when_suspended;
     options.state_payload = &other;
     heard.state_fn = fork_when_held;
-    heard.state_payload = &child;
+    heard.payload = &child;
     one = kit_open(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, &heard);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);

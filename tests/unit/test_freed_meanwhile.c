@@ -11,7 +11,7 @@ struct call {
     zkl_group *group;
     zkl_double_barrier *barrier;
     zkl_lock *lock;
-    zkl_election *election;
+    zkl_lock *election;
     atomic_bool runs; /* the function of the user's */
     int code;
 };
@@ -114,7 +114,7 @@ static void test_terms_of_an_election(void)
     CU_ASSERT_EQUAL_FATAL(zkl_election_new(&call.election, one, QUEUE, NULL, NULL), ZKL_OK);
     start(&call);
     CU_ASSERT(EVENTUALLY(atomic_load(&call.runs)));
-    zkl_election_free(call.election);
+    zkl_lock_free(call.election);
     CU_ASSERT_EQUAL(finish(&call), ZKL_ECANCELED);
     kit_tear_down();
 }

@@ -78,7 +78,7 @@ static int life(zkl_callbacks callbacks)
     int result;
     options.callbacks = callbacks;
     lock_options.state_fn = on_lock_state;
-    lock_options.state_payload = &box;
+    lock_options.payload = &box;
     int code = zkl_session_open(&session, PLACE, &options, NULL);
     if (code != ZKL_OK) {
         CU_ASSERT_PTR_NULL(session);

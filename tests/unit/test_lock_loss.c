@@ -9,7 +9,7 @@ static void test_lease_runs_out(void)
     zkl_session_options options = kit_short();
     zkl_lock_options lock_options = ZKL_LOCK_OPTIONS_INIT;
     lock_options.state_fn = on_lock_state;
-    lock_options.state_payload = &box;
+    lock_options.payload = &box;
     kit_set_up(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, &lock_options);
     int64_t id = zkl_session_id(one);
@@ -47,7 +47,7 @@ static void test_jeopardy_that_passes(void)
     struct mailbox box = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.state_fn = on_lock_state;
-    options.state_payload = &box;
+    options.payload = &box;
     kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, &options);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
@@ -82,7 +82,7 @@ static void test_session_expires_while_holding(void)
     struct mailbox box = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.state_fn = on_lock_state;
-    options.state_payload = &box;
+    options.payload = &box;
     options.recursive = true;
     kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, &options);
@@ -158,7 +158,7 @@ static void test_max_hold(void)
     struct mailbox box = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.state_fn = on_lock_state;
-    options.state_payload = &box;
+    options.payload = &box;
     options.max_hold_ms = 150;
     kit_set_up(NULL);
     zkl_lock *a = kit_lock(one, QUEUE, &options), *b = kit_lock(two, QUEUE, NULL);

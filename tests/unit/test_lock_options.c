@@ -176,11 +176,11 @@ static void test_holder_is_asked(void)
     struct mailbox box = MAILBOX_INIT;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.revoke_fn = on_revoke;
-    options.revoke_payload = &box;
+    options.payload = &box;
     kit_set_up(NULL);
     zkl_lock *lock = hold(one, &options);
     for (size_t i = 1; i <= 3; i++) {
-        CU_ASSERT_EQUAL(zkl_lock_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_OK);
         CU_ASSERT_TRUE(mailbox_wait(&box, i));
     }
     CU_ASSERT_TRUE(zkl_lock_is_held(lock)); /* it decided to stay */
@@ -204,12 +204,12 @@ static void test_holder_gives_way(void)
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     struct acquire waiter;
     options.revoke_fn = on_revoke_release;
-    options.revoke_payload = &box;
+    options.payload = &box;
     kit_set_up(NULL);
     zkl_lock *lock = hold(one, &options), *next = kit_lock(two, QUEUE, NULL);
     acquire_start(&waiter, next, 10000);
     CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, QUEUE) == 2));
-    CU_ASSERT_EQUAL(zkl_lock_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(acquire_join(&waiter), ZKL_OK);
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_OK);
@@ -226,12 +226,12 @@ static void test_waiter_is_asked(void)
     struct acquire waiter;
     char node[128] = "";
     options.revoke_fn = on_revoke;
-    options.revoke_payload = &box;
+    options.payload = &box;
     kit_set_up(NULL);
     zkl_lock *lock = hold(one, NULL), *next = kit_lock(two, QUEUE, &options);
     acquire_start(&waiter, next, 10000);
     CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_node(next, node, sizeof node) > 0));
-    CU_ASSERT_EQUAL(zkl_lock_revoke(one, QUEUE, node, 5000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(one, QUEUE, node, 5000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     zkl_lock_release(lock, NULL);
     CU_ASSERT_EQUAL(acquire_join(&waiter), ZKL_OK);
@@ -250,7 +250,7 @@ static void test_who_does_not_listen(void)
     zkl_lock *lock = hold(one, NULL);
     zkl_session *const sessions[] = {one, two};
     for (int i = 0; i < 2; i++) {
-        CU_ASSERT_EQUAL(zkl_lock_revoke(sessions[i], QUEUE, NULL, 5000, &err), ZKL_EAUTH);
+        CU_ASSERT_EQUAL(zkl_queue_revoke(sessions[i], QUEUE, NULL, 5000, &err), ZKL_EAUTH);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "does not listen"));
     }
     CU_ASSERT(zkl_lock_is_held(lock));
@@ -262,13 +262,13 @@ static void test_nobody_to_ask(void)
 {
     zkl_error err;
     kit_set_up(NULL);
-    CU_ASSERT_EQUAL(zkl_lock_revoke(two, QUEUE, NULL, 5000, &err), ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL(zkl_lock_revoke(two, QUEUE, "_c_11111111-1111-4111-8111-111111111111-lock-0000000007", 5000, &err),
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, &err), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, "_c_11111111-1111-4111-8111-111111111111-lock-0000000007", 5000, &err),
                     ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL(zkl_lock_revoke(two, QUEUE, "config", 5000, &err), ZKL_EINVAL); /* no contender's */
-    CU_ASSERT_EQUAL(zkl_lock_revoke(NULL, QUEUE, NULL, 5000, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_lock_revoke(two, "x", NULL, 5000, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_lock_revoke(two, QUEUE, NULL, -2, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, "config", 5000, &err), ZKL_EINVAL); /* no contender's */
+    CU_ASSERT_EQUAL(zkl_queue_revoke(NULL, QUEUE, NULL, 5000, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, "x", NULL, 5000, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, -2, &err), ZKL_EINVAL);
     kit_tear_down();
 }
 
@@ -287,17 +287,17 @@ static void test_commit(void)
                            {.kind = ZKL_OP_DELETE, .path = "/data", .version = 1}};
     kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 4, results, NULL), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 4, ZKL_WAIT_FOREVER, results, NULL), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, NULL, 0, NULL, NULL), ZKL_OK); /* the bare question */
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 4, results, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, NULL, 0, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_OK); /* the bare question */
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 4, ZKL_WAIT_FOREVER, results, NULL), ZKL_OK);
     CU_ASSERT_STRING_EQUAL(results[0].path, "/data");
     CU_ASSERT_STRING_EQUAL(results[1].path, "/data/n-0000000000");
     CU_ASSERT_EQUAL(results[2].version, 1);
     for (int i = 0; i < 4; i++) {
         CU_ASSERT_EQUAL(results[i].code, ZKL_OK);
     }
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, away, 2, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, away, 2, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(meddle(ZKL__OP_DELETE, "/data", NULL), ZKL__RC_NONODE);
     zkl_lock_free(lock);
     kit_tear_down();
@@ -312,7 +312,7 @@ static void test_commit_fails_whole(void)
     zkl_error err;
     kit_set_up(NULL);
     zkl_lock *lock = hold(one, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 3, results, &err), ZKL_ECONFLICT);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 3, ZKL_WAIT_FOREVER, results, &err), ZKL_ECONFLICT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "operation 1: bad version"));
     CU_ASSERT_STRING_EQUAL(err.path, "/locks");
     CU_ASSERT(err.zk_code != 0);
@@ -321,7 +321,8 @@ static void test_commit_fails_whole(void)
     CU_ASSERT_EQUAL(results[2].code, ZKL_ECANCELED);
     CU_ASSERT_EQUAL(meddle(ZKL__OP_DELETE, "/whole", NULL), ZKL__RC_NONODE);
     ops[1] = (zkl_op){.kind = ZKL_OP_CHECK, .path = "/nowhere", .version = ZKL_ANY_VERSION};
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 3, results, &err), ZKL_ENOENT); /* not our node's: theirs */
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, ops, 3, ZKL_WAIT_FOREVER, results, &err),
+                    ZKL_ENOENT); /* not our node's: theirs */
     CU_ASSERT_TRUE(zkl_lock_is_held(lock));
     zkl_lock_free(lock);
     kit_tear_down();
@@ -334,11 +335,11 @@ static void test_commit_after_a_loss(void)
     kit_set_up(NULL);
     zkl_lock *lock = hold(one, NULL);
     kit_remove_node(lock); /* and we do not know it yet */
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, NULL, &err), ZKL_ELOST);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ELOST);
     CU_ASSERT_EQUAL(meddle(ZKL__OP_DELETE, "/late", NULL), ZKL__RC_NONODE);
     CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
     CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST));
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, NULL, &err), ZKL_ELOST);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ELOST);
     zkl_lock_free(lock);
     kit_tear_down();
 }
@@ -352,9 +353,9 @@ static void test_commit_of_unknown_fate(void)
         kit_set_up(NULL);
         zkl_lock *lock = hold(one, NULL);
         CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 0, half, 1 - half), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, NULL, &err), ZKL_ECONNECT);
+        CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ECONNECT);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "may be done, or not"));
-        CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, NULL, &err), ZKL_ECONNECT);
+        CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ECONNECT);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "not done: no connection"));
         CU_ASSERT_EQUAL(meddle(ZKL__OP_DELETE, "/maybe", NULL), half ? ZKL__RC_OK : ZKL__RC_NONODE);
         CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
@@ -372,7 +373,8 @@ static void test_commit_without_an_answer(void)
     zkl_lock *lock = hold(one, NULL);
     int64_t from = now_ms();
     CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(one), true), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, NULL, &err), ZKL_ECONNECT); /* by the end of the lease */
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, &err),
+                    ZKL_ECONNECT); /* by the end of the lease */
     CU_ASSERT(now_ms() - from < 5000);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "may be done, or not"));
     CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(one), false), ZKL_OK);
@@ -384,7 +386,7 @@ static void *commit_slowly(void *arg)
 {
     const zkl_op op = {.kind = ZKL_OP_CREATE, .path = "/maybe"};
     zkl_error err;
-    CU_ASSERT_NOT_EQUAL(zkl_lock_commit(arg, &op, 1, NULL, &err), ZKL_OK);
+    CU_ASSERT_NOT_EQUAL(zkl_lock_commit(arg, &op, 1, ZKL_WAIT_FOREVER, NULL, &err), ZKL_OK);
     return NULL;
 }
 
@@ -410,7 +412,7 @@ static void test_lock_is_freed_under_a_commit(void)
 static void expect(zkl_lock *lock, const zkl_op *op, size_t count, int code)
 {
     zkl_error err = {0};
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, op, count, NULL, &err), code);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, op, count, ZKL_WAIT_FOREVER, NULL, &err), code);
     CU_ASSERT_EQUAL(err.code, code);
     CU_ASSERT(strlen(err.text) > 0);
 }

@@ -7,17 +7,17 @@
 
 static const char *const abc[] = {"/m/a", "/m/b", "/m/c"}, *const cba[] = {"/m/c", "/m/b", "/m/a"};
 
-static zkl_multilock *make(zkl_session *session, const char *const *paths, size_t count)
+static zkl_lock *make(zkl_session *session, const char *const *paths, size_t count)
 {
-    zkl_multilock *lock = NULL;
+    zkl_lock *lock = NULL;
     CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&lock, session, paths, count, NULL, NULL), ZKL_OK);
     return lock;
 }
 
-static zkl_multilock *hold(zkl_session *session, const char *const *paths, size_t count)
+static zkl_lock *hold(zkl_session *session, const char *const *paths, size_t count)
 {
-    zkl_multilock *lock = make(session, paths, count);
-    CU_ASSERT_EQUAL_FATAL(zkl_multilock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = make(session, paths, count);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
     return lock;
 }
 
@@ -30,7 +30,7 @@ static size_t stand_at(const char *const *paths, size_t count)
     return sum;
 }
 
-static void remove_node(const zkl_multilock *lock, size_t index)
+static void remove_node(const zkl_lock *lock, size_t index)
 {
     char node[128];
     enum zkl__rc rc = ZKL__RC_UNKNOWN;
@@ -40,14 +40,14 @@ static void remove_node(const zkl_multilock *lock, size_t index)
     CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
 }
 
-static void on_multi(zkl_multilock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+static void on_multi(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     struct letter letter = {.from = lock, .code = code, .granted = grant != NULL};
     snprintf(letter.text, sizeof letter.text, "%s", err->text);
     mailbox_put(payload, letter);
 }
 
-static void on_multi_state(zkl_multilock *lock, zkl_state state, void *payload)
+static void on_multi_state(zkl_lock *lock, zkl_state state, void *payload)
 {
     mailbox_put(payload, (struct letter){.from = lock, .code = (int)state});
 }
@@ -57,17 +57,17 @@ static void on_multi_state(zkl_multilock *lock, zkl_state state, void *payload)
 static void test_acquire_and_release(void)
 {
     kit_set_up(NULL);
-    zkl_multilock *lock = make(one, abc, 3);
+    zkl_lock *lock = make(one, abc, 3);
     zkl_grant grant = {.token = -1};
-    CU_ASSERT_EQUAL(zkl_multilock_count(lock), 3);
+    CU_ASSERT_EQUAL(zkl_lock_recipe(lock), ZKL_RECIPE_MULTILOCK);
     CU_ASSERT_STRING_EQUAL(zkl_multilock_path(lock, 2), "/m/c");
     CU_ASSERT_PTR_NULL(zkl_multilock_path(lock, 3));
-    CU_ASSERT_EQUAL(zkl_multilock_state(lock), ZKL_STATE_IDLE);
+    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
     for (int round = 0; round < 2; round++) { /* the directories are new, and then they are there */
-        CU_ASSERT_EQUAL_FATAL(zkl_multilock_acquire(lock, 5000, &grant, NULL), ZKL_OK);
-        CU_ASSERT_TRUE(zkl_multilock_is_held(lock));
-        CU_ASSERT_EQUAL(zkl_multilock_token(lock), grant.token);
-        CU_ASSERT(zkl_multilock_remaining_ms(lock) > 0);
+        CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, &grant, NULL), ZKL_OK);
+        CU_ASSERT_TRUE(zkl_lock_is_held(lock));
+        CU_ASSERT_EQUAL(zkl_lock_token(lock), grant.token);
+        CU_ASSERT(zkl_lock_remaining_ms(lock) > 0);
         for (size_t i = 0; i < 3; i++) {
             char node[128];
             zkl_queue *queue = NULL;
@@ -78,13 +78,13 @@ static void test_acquire_and_release(void)
             CU_ASSERT_STRING_EQUAL(queue->entries[0].name, node);
             zkl_queue_free(queue);
         }
-        CU_ASSERT_EQUAL(zkl_multilock_release(lock, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
         CU_ASSERT_EQUAL(stand_at(abc, 3), 0);
-        CU_ASSERT_EQUAL(zkl_multilock_token(lock), 0);
+        CU_ASSERT_EQUAL(zkl_lock_token(lock), 0);
     }
-    CU_ASSERT_EQUAL(zkl_multilock_release(lock, NULL), ZKL_ENOTHELD);
-    zkl_multilock_free(lock);
-    zkl_multilock_free(NULL);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ENOTHELD);
+    zkl_lock_free(lock);
+    zkl_lock_free(NULL);
     kit_tear_down();
 }
 
@@ -94,18 +94,18 @@ static void test_single_locks_queue_with_it(void)
     kit_set_up(NULL);
     zkl_lock *single = kit_lock(two, "/m/b", NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire(single, 0, NULL, NULL), ZKL_OK);
-    zkl_multilock *lock = make(one, abc, 3);
-    CU_ASSERT_EQUAL(zkl_multilock_acquire(lock, 0, NULL, NULL), ZKL_EBUSY);
+    zkl_lock *lock = make(one, abc, 3);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EBUSY);
     CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 1)); /* nowhere, not even where it was first */
-    CU_ASSERT_EQUAL(zkl_multilock_acquire_async(lock, 10000, on_multi, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 10000, on_multi, &box, NULL), ZKL_OK);
     CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 4));
-    CU_ASSERT_EQUAL(zkl_multilock_state(lock), ZKL_STATE_WAITING);
+    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_WAITING);
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
     zkl_lock_release(single, NULL);
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(single, 0, NULL, NULL), ZKL_EBUSY);
-    zkl_multilock_free(lock);
+    zkl_lock_free(lock);
     zkl_lock_free(single);
     kit_tear_down();
 }
@@ -118,9 +118,9 @@ static void *work(void *arg)
     int number = numbers++;
     const char *const *paths = number % 2 ? abc : cba;
     size_t first = (size_t)number % 3, count = first == 2 ? 1 : 2; /* a b, b c, c; c b, b a, a */
-    zkl_multilock *lock = make(arg, paths + first, count);
+    zkl_lock *lock = make(arg, paths + first, count);
     for (int i = 0; i < 40; i++) {
-        if (zkl_multilock_acquire(lock, 30000, NULL, NULL) != ZKL_OK) {
+        if (zkl_lock_acquire(lock, 30000, NULL, NULL) != ZKL_OK) {
             break;
         }
         for (size_t j = 0; j < count; j++) {
@@ -130,11 +130,11 @@ static void *work(void *arg)
         for (size_t j = 0; j < count; j++) {
             atomic_fetch_sub(&held[zkl_multilock_path(lock, j)[3] - 'a'], 1);
         }
-        if (zkl_multilock_release(lock, NULL) != ZKL_OK) {
+        if (zkl_lock_release(lock, NULL) != ZKL_OK) {
             break;
         }
     }
-    zkl_multilock_free(lock);
+    zkl_lock_free(lock);
     return NULL;
 }
 
@@ -160,8 +160,8 @@ static void test_as_many_as_there_may_be(void)
     char names[ZKL_MULTILOCK_MAX + 1][16];
     const char *paths[ZKL_MULTILOCK_MAX + 1];
     char text[ZKL_DATA_MAX + 1];
-    zkl_multilock_options options = ZKL_MULTILOCK_OPTIONS_INIT;
-    zkl_multilock *lock = NULL;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    zkl_lock *lock = NULL;
     zkl_error err;
     for (int i = 0; i <= ZKL_MULTILOCK_MAX; i++) {
         snprintf(names[i], sizeof names[i], "/m/%d", i);
@@ -174,11 +174,11 @@ static void test_as_many_as_there_may_be(void)
     CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, paths, ZKL_MULTILOCK_MAX + 1, NULL, &err), ZKL_ELIMIT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "101"));
     CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&lock, one, paths, ZKL_MULTILOCK_MAX, &options, &err), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_multilock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(stand_at(paths, ZKL_MULTILOCK_MAX), ZKL_MULTILOCK_MAX);
-    CU_ASSERT_EQUAL(zkl_multilock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(stand_at(paths, ZKL_MULTILOCK_MAX), 0);
-    zkl_multilock_free(lock);
+    zkl_lock_free(lock);
     kit_tear_down();
 }
 
@@ -188,22 +188,22 @@ static void test_timeout_and_cancel_leave_nothing(void)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
-    zkl_multilock *holder = hold(two, abc, 2), *lock = make(one, cba, 3);
+    zkl_lock *holder = hold(two, abc, 2), *lock = make(one, cba, 3);
     zkl_error err;
-    CU_ASSERT_EQUAL(zkl_multilock_acquire(lock, 60, NULL, &err), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 60, NULL, &err), ZKL_ETIMEOUT);
     CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 2));
-    CU_ASSERT_EQUAL(zkl_multilock_cancel(lock), ZKL_ENOTWAITING);
-    CU_ASSERT_EQUAL(zkl_multilock_acquire_async(lock, ZKL_WAIT_FOREVER, on_multi, &box, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_multilock_acquire(lock, 0, NULL, NULL), ZKL_EDEADLK);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_ENOTWAITING);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_multi, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EDEADLK);
     CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 5));
-    CU_ASSERT_EQUAL(zkl_multilock_cancel(lock), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_OK);
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_ECANCELED);
     CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 2));
-    CU_ASSERT_EQUAL(zkl_multilock_acquire_async(lock, ZKL_WAIT_FOREVER, on_multi, &box, NULL), ZKL_OK);
-    zkl_multilock_free(lock); /* while it waits */
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_multi, &box, NULL), ZKL_OK);
+    zkl_lock_free(lock); /* while it waits */
     CU_ASSERT_EQUAL(mailbox_count(&box), 2);
-    zkl_multilock_free(holder); /* while it is held */
+    zkl_lock_free(holder); /* while it is held */
     CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 0));
     kit_tear_down();
 }
@@ -211,8 +211,8 @@ static void test_timeout_and_cancel_leave_nothing(void)
 static void test_bad_calls(void)
 {
     static const char *const twice[] = {"/m/a", "/m/b", "/m/a"}, *const wrong[] = {"/m/a", "m"};
-    zkl_multilock_options options = ZKL_MULTILOCK_OPTIONS_INIT;
-    zkl_multilock *lock = NULL;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    zkl_lock *lock = NULL;
     zkl_error err;
     kit_set_up(NULL);
     CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, twice, 3, NULL, &err), ZKL_EINVAL);
@@ -229,11 +229,11 @@ static void test_bad_calls(void)
     options.on_expiry = (zkl_on_expiry)5;
     CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, abc, 2, &options, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NULL(lock);
-    CU_ASSERT_EQUAL(zkl_multilock_acquire(NULL, 0, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_multilock_release(NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_multilock_count(NULL), 0);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(NULL, 0, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_lock_release(NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NULL(zkl_multilock_path(NULL, 0));
     CU_ASSERT_EQUAL(zkl_multilock_node(NULL, 0, NULL, 0), 0);
-    CU_ASSERT_FALSE(zkl_multilock_is_held(NULL));
+    CU_ASSERT_FALSE(zkl_lock_is_held(NULL));
     kit_tear_down();
 }
 
@@ -242,34 +242,34 @@ static void test_bad_calls(void)
 static void test_lost_when_one_is(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_multilock_options options = ZKL_MULTILOCK_OPTIONS_INIT;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     zkl_session_options brief = kit_short();
     options.state_fn = on_multi_state;
-    options.state_payload = &box;
+    options.payload = &box;
     kit_set_up(&brief);
-    zkl_multilock *lock = NULL;
+    zkl_lock *lock = NULL;
     CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&lock, one, abc, 3, &options, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_multilock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
     remove_node(lock, 1);
     CU_ASSERT_TRUE(mailbox_wait(&box, 2));
     CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_STATE_LOST);
-    CU_ASSERT_FALSE(zkl_multilock_is_held(lock));
-    CU_ASSERT_EQUAL(zkl_multilock_state(lock), ZKL_STATE_LOST);
+    CU_ASSERT_FALSE(zkl_lock_is_held(lock));
+    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(stand_at(abc, 3), 2); /* the others still keep others out */
-    CU_ASSERT_EQUAL(zkl_multilock_release(lock, NULL), ZKL_ELOST);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 0));
-    zkl_multilock_free(lock);
+    zkl_lock_free(lock);
     kit_tear_down();
 }
 
 static void test_release_when_one_is_gone(void)
 {
     kit_set_up(NULL);
-    zkl_multilock *lock = hold(one, abc, 3);
+    zkl_lock *lock = hold(one, abc, 3);
     remove_node(lock, 2);
-    CU_ASSERT_EQUAL(zkl_multilock_release(lock, NULL), ZKL_OK); /* the lease covered it; nobody has told us */
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK); /* the lease covered it; nobody has told us */
     CU_ASSERT_EQUAL(stand_at(abc, 3), 0);
-    zkl_multilock_free(lock);
+    zkl_lock_free(lock);
     kit_tear_down();
 }
 
@@ -277,20 +277,20 @@ static void test_session_expires(void)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
-    zkl_multilock *holder = hold(one, abc, 2), *waiter = make(one, cba, 3);
+    zkl_lock *holder = hold(one, abc, 2), *waiter = make(one, cba, 3);
     zkl_lock *single = kit_lock(two, "/m/b", NULL);
-    CU_ASSERT_EQUAL(zkl_multilock_acquire_async(waiter, 20000, on_multi, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(waiter, 20000, on_multi, &box, NULL), ZKL_OK);
     CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 5));
     CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT_TRUE(EVENTUALLY(zkl_multilock_state(holder) == ZKL_STATE_LOST));
+    CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_state(holder) == ZKL_STATE_LOST));
     CU_ASSERT_TRUE(mailbox_wait(&box, 1)); /* it queued again, at the tail, and was granted */
     CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_OK);
     CU_ASSERT_EQUAL(stand_at(abc, 3), 3);
     CU_ASSERT_EQUAL(zkl_lock_acquire(single, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT_EQUAL(zkl_multilock_release(holder, NULL), ZKL_ELOST);
-    CU_ASSERT_EQUAL(zkl_multilock_release(waiter, NULL), ZKL_OK);
-    zkl_multilock_free(holder);
-    zkl_multilock_free(waiter);
+    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_ELOST);
+    CU_ASSERT_EQUAL(zkl_lock_release(waiter, NULL), ZKL_OK);
+    zkl_lock_free(holder);
+    zkl_lock_free(waiter);
     zkl_lock_free(single);
     kit_tear_down();
 }
@@ -313,17 +313,17 @@ static void test_connection_goes_anywhere(void)
         for (size_t half = 0; half <= 1; half++) {
             pthread_t thread;
             kit_set_up(NULL);
-            zkl_multilock *lock = hold(one, abc, 3);
-            zkl_multilock_release(lock, NULL); /* the directories are there */
+            zkl_lock *lock = hold(one, abc, 3);
+            zkl_lock_release(lock, NULL); /* the directories are there */
             int64_t id = zkl_session_id(one);
             enough = false;
             CU_ASSERT_EQUAL(zkl__memory_break(id, whole, half, 1 - half), ZKL_OK);
             CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, resume, &id), 0);
-            CU_ASSERT_EQUAL(zkl_multilock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+            CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
             CU_ASSERT_EQUAL(stand_at(abc, 3), 3);
-            CU_ASSERT_EQUAL(zkl_multilock_release(lock, NULL), ZKL_OK);
+            CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
             CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 0));
-            zkl_multilock_free(lock);
+            zkl_lock_free(lock);
             zkl__memory_break(id, 0, 0, 0);
             enough = true;
             pthread_join(thread, NULL);
@@ -343,15 +343,15 @@ static void test_no_memory(void)
     kit_set_up(&options);
     int granted = 0, failed = 0;
     for (long nth = 1; nth < 60; nth++) {
-        zkl_multilock *lock = NULL;
+        zkl_lock *lock = NULL;
         test_heap_fail(&heap, nth, false);
         int code = zkl_multilock_new(&lock, one, abc, 3, NULL, NULL);
-        code = code == ZKL_OK ? zkl_multilock_acquire(lock, 5000, NULL, NULL) : code;
+        code = code == ZKL_OK ? zkl_lock_acquire(lock, 5000, NULL, NULL) : code;
         test_heap_fail(&heap, 0, false);
         CU_ASSERT(code == ZKL_OK || code == ZKL_ENOMEM);
         granted += code == ZKL_OK;
         failed += code == ZKL_ENOMEM;
-        zkl_multilock_free(lock);
+        zkl_lock_free(lock);
         CU_ASSERT_TRUE(EVENTUALLY(stand_at(abc, 3) == 0));
     }
     CU_ASSERT(granted > 0);

@@ -12,15 +12,11 @@ static zkl_session *keeper; /* with memory: it keeps the tree, holds what others
 
 /* While no memory comes a release cannot be answered: it goes on in the background. */
 static zkl_lock_options quick = ZKL_LOCK_OPTIONS_INIT;
-static zkl_rwlock_options quick_rw = ZKL_RWLOCK_OPTIONS_INIT;
-static zkl_semaphore_options quick_semaphore = ZKL_SEMAPHORE_OPTIONS_INIT;
-static zkl_election_options quick_election = ZKL_ELECTION_OPTIONS_INIT;
 static zkl_group_options quick_group = ZKL_GROUP_OPTIONS_INIT;
 
 static void release_quickly(void)
 {
-    quick.release_timeout_ms = quick_rw.release_timeout_ms = quick_semaphore.release_timeout_ms = 20;
-    quick_election.resign_timeout_ms = quick_group.leave_timeout_ms = 20;
+    quick.release_timeout_ms = quick_group.leave_timeout_ms = 20;
 }
 
 /* Goes on only while all is well. */
@@ -157,7 +153,7 @@ static int commit(zkl_session *session)
     zkl_lock *lock = NULL;
     int code = zkl_lock_new(&lock, session, "/m/lock", &quick, NULL);
     THEN(zkl_lock_acquire(lock, WAIT_MS, NULL, NULL));
-    THEN(zkl_lock_commit(lock, ops, 2, results, NULL));
+    THEN(zkl_lock_commit(lock, ops, 2, ZKL_WAIT_FOREVER, results, NULL));
     THEN(zkl_lock_release(lock, NULL));
     zkl_lock_free(lock);
     return code;
@@ -224,43 +220,43 @@ static int expiry_while_holding(zkl_session *session)
 
 static int read_lock(zkl_session *session)
 {
-    zkl_rwlock *lock = NULL;
-    int code = zkl_rwlock_new(&lock, session, "/m/rw", &quick_rw, NULL);
-    THEN(zkl_rwlock_acquire(lock, ZKL_RW_READ, WAIT_MS, NULL, NULL));
-    THEN(zkl_rwlock_release(lock, NULL));
-    zkl_rwlock_free(lock);
+    zkl_lock *lock = NULL;
+    int code = zkl_read_lock_new(&lock, session, "/m/rw", &quick, NULL);
+    THEN(zkl_lock_acquire(lock, WAIT_MS, NULL, NULL));
+    THEN(zkl_lock_release(lock, NULL));
+    zkl_lock_free(lock);
     return code;
 }
 
 static int write_lock_and_downgrade(zkl_session *session)
 {
-    zkl_rwlock *lock = NULL;
-    int code = zkl_rwlock_new(&lock, session, "/m/rw", &quick_rw, NULL);
-    THEN(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, WAIT_MS, NULL, NULL));
-    THEN(zkl_rwlock_downgrade(lock, NULL));
-    THEN(zkl_rwlock_release(lock, NULL));
-    zkl_rwlock_free(lock);
+    zkl_lock *lock = NULL;
+    int code = zkl_write_lock_new(&lock, session, "/m/rw", &quick, NULL);
+    THEN(zkl_lock_acquire(lock, WAIT_MS, NULL, NULL));
+    THEN(zkl_write_lock_downgrade(lock, NULL));
+    THEN(zkl_lock_release(lock, NULL));
+    zkl_lock_free(lock);
     return code;
 }
 
 static int semaphore(zkl_session *session)
 {
-    zkl_semaphore *permits = NULL;
-    int code = zkl_semaphore_new(&permits, session, "/m/pool", 3, &quick_semaphore, NULL);
+    zkl_lock *permits = NULL;
+    int code = zkl_semaphore_new(&permits, session, "/m/pool", 3, &quick, NULL);
     THEN(zkl_semaphore_acquire(permits, 2, WAIT_MS, NULL, NULL));
     THEN(zkl_semaphore_release(permits, 2, NULL));
-    zkl_semaphore_free(permits);
+    zkl_lock_free(permits);
     return code;
 }
 
 static int multilock(zkl_session *session)
 {
     static const char *const paths[] = {"/m/a", "/m/b", "/m/c"};
-    zkl_multilock *lock = NULL;
+    zkl_lock *lock = NULL;
     int code = zkl_multilock_new(&lock, session, paths, 3, NULL, NULL);
-    THEN(zkl_multilock_acquire(lock, WAIT_MS, NULL, NULL));
-    THEN(zkl_multilock_release(lock, NULL));
-    zkl_multilock_free(lock);
+    THEN(zkl_lock_acquire(lock, WAIT_MS, NULL, NULL));
+    THEN(zkl_lock_release(lock, NULL));
+    zkl_lock_free(lock);
     return code;
 }
 
@@ -273,14 +269,14 @@ static void deaf_to_leader(zkl_election_observer *observer, const zkl_leader *le
 
 static int election(zkl_session *session)
 {
-    zkl_election *candidate = NULL;
+    zkl_lock *candidate = NULL;
     zkl_election_observer *observer = NULL;
     int code = zkl_election_observe(&observer, session, "/m/leader", deaf_to_leader, NULL, NULL);
-    THEN(zkl_election_new(&candidate, session, "/m/leader", &quick_election, NULL));
-    THEN(zkl_election_campaign(candidate, WAIT_MS, NULL, NULL));
+    THEN(zkl_election_new(&candidate, session, "/m/leader", &quick, NULL));
+    THEN(zkl_lock_acquire(candidate, WAIT_MS, NULL, NULL));
     THEN(zkl_election_publish(candidate, "here", WAIT_MS, NULL));
-    THEN(zkl_election_resign(candidate, NULL));
-    zkl_election_free(candidate);
+    THEN(zkl_lock_release(candidate, NULL));
+    zkl_lock_free(candidate);
     zkl_election_observer_free(observer);
     return code;
 }
@@ -394,7 +390,7 @@ static int lists(zkl_session *session)
     CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(held, 10000, NULL, NULL), ZKL_OK);
     int code = zkl_queue_list(&queue, session, "/m/lock", WAIT_MS, NULL);
     THEN(zkl_queue_find(&paths, session, "/m", WAIT_MS, NULL));
-    THEN(zkl_lock_revoke(session, "/m/lock", queue->entries[0].name, WAIT_MS, NULL));
+    THEN(zkl_queue_revoke(session, "/m/lock", queue->entries[0].name, WAIT_MS, NULL));
     THEN(zkl_queue_remove(session, "/m/lock", queue->entries[0].name, queue->entries[0].token, WAIT_MS, NULL));
     zkl_paths_free(paths);
     zkl_queue_free(queue);

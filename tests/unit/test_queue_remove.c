@@ -119,7 +119,7 @@ static void test_written_meanwhile(void)
     zkl_grant grant;
     CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, &grant, NULL), ZKL_OK);
     zkl_lock_node(a, node, sizeof node);
-    CU_ASSERT_EQUAL(zkl_lock_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(remove_at(QUEUE, node, grant.token, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 0);
     zkl_lock_free(a);

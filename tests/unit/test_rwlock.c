@@ -6,33 +6,52 @@
 
 #define QUEUE "/locks/rw"
 
-static zkl_rwlock *make(zkl_session *session, const zkl_rwlock_options *options)
+static zkl_lock *make_reader(zkl_session *session, const zkl_lock_options *options)
 {
-    zkl_rwlock *lock = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_rwlock_new(&lock, session, QUEUE, options, NULL), ZKL_OK);
+    zkl_lock *lock = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_read_lock_new(&lock, session, QUEUE, options, NULL), ZKL_OK);
     return lock;
 }
 
-static zkl_rwlock *hold(zkl_session *session, zkl_rwmode mode)
+static zkl_lock *make_writer(zkl_session *session, const zkl_lock_options *options)
 {
-    zkl_rwlock *lock = make(session, NULL);
-    CU_ASSERT_EQUAL_FATAL(zkl_rwlock_acquire(lock, mode, 5000, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_write_lock_new(&lock, session, QUEUE, options, NULL), ZKL_OK);
     return lock;
 }
 
-static bool mode_is(const zkl_rwlock *lock, zkl_rwmode mode)
+static zkl_lock *hold(zkl_lock *lock)
 {
-    return zkl_rwlock_mode(lock) == mode && zkl_rwlock_is_held(lock) == (mode != ZKL_RW_NONE);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    return lock;
 }
 
-static void on_rw(zkl_rwlock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+/* By our znode's name, so not while it is being replaced. */
+static bool holds_as(const zkl_lock *lock, const char *tag)
+{
+    char node[128];
+    zkl_lock_node(lock, node, sizeof node);
+    return zkl_lock_is_held(lock) && strstr(node, tag) != NULL;
+}
+
+static bool reads(const zkl_lock *lock)
+{
+    return holds_as(lock, "-__READ__");
+}
+
+static bool writes(const zkl_lock *lock)
+{
+    return holds_as(lock, "-__WRIT__");
+}
+
+static void on_rw(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     struct letter letter = {.from = lock, .code = code, .granted = grant != NULL};
     snprintf(letter.text, sizeof letter.text, "%s", err->text);
     mailbox_put(payload, letter);
 }
 
-static void on_rw_state(zkl_rwlock *lock, zkl_state state, void *payload)
+static void on_rw_state(zkl_lock *lock, zkl_state state, void *payload)
 {
     mailbox_put(payload, (struct letter){.from = lock, .code = (int)state});
 }
@@ -42,30 +61,30 @@ static void on_rw_state(zkl_rwlock *lock, zkl_state state, void *payload)
 static void test_readers_share(void)
 {
     kit_set_up(NULL);
-    zkl_rwlock *first = hold(one, ZKL_RW_READ), *second = hold(two, ZKL_RW_READ), *writer = make(one, NULL);
+    zkl_lock *first = hold(make_reader(one, NULL)), *second = hold(make_reader(two, NULL)),
+             *writer = make_writer(one, NULL);
     char node[128];
-    CU_ASSERT_TRUE(mode_is(first, ZKL_RW_READ) && mode_is(second, ZKL_RW_READ) && mode_is(writer, ZKL_RW_NONE));
-    CU_ASSERT_EQUAL(zkl_rwlock_node(first, node, sizeof node), 3 + 36 + 1 + 8 + 10);
+    CU_ASSERT_TRUE(reads(first) && reads(second) && !zkl_lock_is_held(writer));
+    CU_ASSERT_EQUAL(zkl_lock_node(first, node, sizeof node), 3 + 36 + 1 + 8 + 10);
     CU_ASSERT_EQUAL(strncmp(node, "_c_", 3), 0);
     CU_ASSERT_EQUAL(strncmp(node + 39, "-__READ__", 9), 0);
-    CU_ASSERT_STRING_EQUAL(zkl_rwlock_path(first), QUEUE);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(writer, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT_EQUAL(zkl_rwlock_release(first, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(writer, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_EBUSY);
-    int64_t token = zkl_rwlock_token(second);
-    CU_ASSERT_EQUAL(zkl_rwlock_release(second, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(writer, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_OK);
-    CU_ASSERT(zkl_rwlock_token(writer) > token);
-    CU_ASSERT(zkl_rwlock_remaining_ms(writer) > 0);
-    zkl_rwlock_node(writer, node, sizeof node);
+    CU_ASSERT_STRING_EQUAL(zkl_lock_path(first), QUEUE);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(writer, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_lock_release(first, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(writer, 0, NULL, NULL), ZKL_EBUSY);
+    int64_t token = zkl_lock_token(second);
+    CU_ASSERT_EQUAL(zkl_lock_release(second, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(writer, 0, NULL, NULL), ZKL_OK);
+    CU_ASSERT(zkl_lock_token(writer) > token);
+    CU_ASSERT(zkl_lock_remaining_ms(writer) > 0);
+    zkl_lock_node(writer, node, sizeof node);
     CU_ASSERT_EQUAL(strncmp(node + 39, "-__WRIT__", 9), 0);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(first, ZKL_RW_READ, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(second, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(first, 0, NULL, NULL), ZKL_EBUSY);
     CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 1);
-    zkl_rwlock_free(first);
-    zkl_rwlock_free(second);
-    zkl_rwlock_free(writer);
-    zkl_rwlock_free(NULL);
+    zkl_lock_free(first);
+    zkl_lock_free(second);
+    zkl_lock_free(writer);
+    zkl_lock_free(NULL);
     CU_ASSERT_EQUAL(kit_queue(one, QUEUE), 0);
     kit_tear_down();
 }
@@ -75,27 +94,27 @@ static void test_nobody_barges(void)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
-    zkl_rwlock *reader = hold(one, ZKL_RW_READ), *writer = make(two, NULL), *later[3];
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire_async(writer, ZKL_RW_WRITE, 10000, on_rw, &box, NULL), ZKL_OK);
+    zkl_lock *reader = hold(make_reader(one, NULL)), *writer = make_writer(two, NULL), *later[3];
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(writer, 10000, on_rw, &box, NULL), ZKL_OK);
     CU_ASSERT_FATAL(EVENTUALLY(kit_queue(one, QUEUE) == 2));
     for (int i = 0; i < 3; i++) {
-        later[i] = make(i % 2 ? one : two, NULL);
-        CU_ASSERT_EQUAL(zkl_rwlock_acquire_async(later[i], ZKL_RW_READ, 10000, on_rw, &box, NULL), ZKL_OK);
+        later[i] = make_reader(i % 2 ? one : two, NULL);
+        CU_ASSERT_EQUAL(zkl_lock_acquire_async(later[i], 10000, on_rw, &box, NULL), ZKL_OK);
         CU_ASSERT_FATAL(EVENTUALLY(kit_queue(one, QUEUE) == (size_t)i + 3));
     }
     CU_ASSERT_EQUAL(mailbox_count(&box), 0);
-    zkl_rwlock_release(reader, NULL);
+    zkl_lock_release(reader, NULL);
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-    CU_ASSERT_TRUE(mode_is(writer, ZKL_RW_WRITE));
+    CU_ASSERT_TRUE(writes(writer));
     CU_ASSERT_EQUAL(mailbox_count(&box), 1);
-    zkl_rwlock_release(writer, NULL);
+    zkl_lock_release(writer, NULL);
     CU_ASSERT_TRUE(mailbox_wait(&box, 4)); /* all three at once */
     for (int i = 0; i < 3; i++) {
-        CU_ASSERT_TRUE(mode_is(later[i], ZKL_RW_READ));
-        zkl_rwlock_free(later[i]);
+        CU_ASSERT_TRUE(reads(later[i]));
+        zkl_lock_free(later[i]);
     }
-    zkl_rwlock_free(reader);
-    zkl_rwlock_free(writer);
+    zkl_lock_free(reader);
+    zkl_lock_free(writer);
     kit_tear_down();
 }
 
@@ -103,13 +122,13 @@ static void test_a_plain_lock_is_a_writer(void)
 {
     kit_set_up(NULL);
     zkl_lock *plain = kit_lock(one, QUEUE, NULL);
-    zkl_rwlock *reader = make(two, NULL);
+    zkl_lock *reader = make_reader(two, NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire(plain, 0, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(reader, ZKL_RW_READ, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 0, NULL, NULL), ZKL_EBUSY);
     zkl_lock_release(plain, NULL);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(reader, ZKL_RW_READ, 0, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 0, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(plain, 0, NULL, NULL), ZKL_EBUSY);
-    zkl_rwlock_free(reader);
+    zkl_lock_free(reader);
     zkl_lock_free(plain);
     kit_tear_down();
 }
@@ -118,10 +137,11 @@ static atomic_int readers, writers, together, turns;
 
 static void *work(void *arg)
 {
-    zkl_rwlock *lock = make(arg, NULL);
+    zkl_lock *reader = make_reader(arg, NULL), *writer = make_writer(arg, NULL);
     for (int i = 0; i < 60; i++) {
         bool write = i % 4 == 0;
-        if (zkl_rwlock_acquire(lock, write ? ZKL_RW_WRITE : ZKL_RW_READ, 30000, NULL, NULL) != ZKL_OK) {
+        zkl_lock *lock = write ? writer : reader;
+        if (zkl_lock_acquire(lock, 30000, NULL, NULL) != ZKL_OK) {
             break;
         }
         atomic_int *mine = write ? &writers : &readers;
@@ -132,15 +152,16 @@ static void *work(void *arg)
             atomic_fetch_sub(&writers, 1);
             atomic_fetch_add(&readers, 1);
             mine = &readers;
-            together += zkl_rwlock_downgrade(lock, NULL) != ZKL_OK;
+            together += zkl_write_lock_downgrade(lock, NULL) != ZKL_OK;
             together += writers != 0;
         }
         atomic_fetch_sub(mine, 1);
-        if (zkl_rwlock_release(lock, NULL) != ZKL_OK) {
+        if (zkl_lock_release(lock, NULL) != ZKL_OK) {
             break;
         }
     }
-    zkl_rwlock_free(lock);
+    zkl_lock_free(reader);
+    zkl_lock_free(writer);
     return NULL;
 }
 
@@ -167,21 +188,21 @@ static void test_timeout_and_cancel(void)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
-    zkl_rwlock *writer = hold(one, ZKL_RW_WRITE), *reader = make(two, NULL);
+    zkl_lock *writer = hold(make_writer(one, NULL)), *reader = make_reader(two, NULL);
     zkl_error err;
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(reader, ZKL_RW_READ, 50, NULL, &err), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 50, NULL, &err), ZKL_ETIMEOUT);
     CU_ASSERT_STRING_EQUAL(err.path, QUEUE);
     CU_ASSERT_TRUE(EVENTUALLY(kit_queue(one, QUEUE) == 1));
-    CU_ASSERT_EQUAL(zkl_rwlock_cancel(reader), ZKL_ENOTWAITING);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire_async(reader, ZKL_RW_READ, ZKL_WAIT_FOREVER, on_rw, &box, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_state(reader), ZKL_STATE_WAITING);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(reader, ZKL_RW_READ, 0, NULL, NULL), ZKL_EDEADLK);
-    CU_ASSERT_EQUAL(zkl_rwlock_cancel(reader), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(reader), ZKL_ENOTWAITING);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(reader, ZKL_WAIT_FOREVER, on_rw, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_state(reader), ZKL_STATE_WAITING);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 0, NULL, NULL), ZKL_EDEADLK);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(reader), ZKL_OK);
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_ECANCELED);
     CU_ASSERT_TRUE(EVENTUALLY(kit_queue(one, QUEUE) == 1));
-    zkl_rwlock_free(writer);
-    zkl_rwlock_free(reader);
+    zkl_lock_free(writer);
+    zkl_lock_free(reader);
     kit_tear_down();
 }
 
@@ -189,42 +210,42 @@ static void test_timeout_and_cancel(void)
 
 static void test_upgrade_is_refused(void)
 {
-    zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     for (int recursive = 0; recursive <= 1; recursive++) {
         zkl_error err;
         options.recursive = recursive;
         kit_set_up(NULL);
-        zkl_rwlock *lock = make(one, &options);
-        CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_READ, 0, NULL, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, 1000, NULL, &err), ZKL_EDEADLK);
+        zkl_lock *lock = hold(make_writer(one, &options));
+        CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, &err), ZKL_EDEADLK);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "upgrade"));
-        CU_ASSERT_TRUE(mode_is(lock, ZKL_RW_READ));
-        CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_OK);
-        zkl_rwlock_free(lock);
+        CU_ASSERT_TRUE(reads(lock));
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, &err), ZKL_OK);
+        CU_ASSERT_TRUE(writes(lock));
+        zkl_lock_free(lock);
         kit_tear_down();
     }
 }
 
 static void test_recursion(void)
 {
-    zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.recursive = true;
     kit_set_up(NULL);
-    zkl_rwlock *lock = make(one, &options), *other = make(two, NULL);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_READ, 0, NULL, NULL), ZKL_OK); /* a writer may read */
-    CU_ASSERT_EQUAL(zkl_rwlock_downgrade(lock, NULL), ZKL_EDEADLK);                /* others of its calls count on it */
-    CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(other, ZKL_RW_READ, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT_EQUAL(zkl_rwlock_downgrade(lock, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_EDEADLK);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(other, ZKL_RW_READ, 0, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_ENOTHELD);
-    zkl_rwlock_free(lock);
-    zkl_rwlock_free(other);
+    zkl_lock *lock = make_writer(one, &options), *other = make_reader(two, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_EDEADLK); /* others of its calls count on it */
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(other, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EDEADLK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(other, 0, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ENOTHELD);
+    zkl_lock_free(lock);
+    zkl_lock_free(other);
     kit_tear_down();
 }
 
@@ -234,55 +255,54 @@ static void test_downgrade(void)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
-    zkl_rwlock *lock = hold(one, ZKL_RW_WRITE), *reader = make(two, NULL), *writer = make(two, NULL);
+    zkl_lock *lock = hold(make_writer(one, NULL)), *reader = make_reader(two, NULL), *writer = make_writer(two, NULL);
     char before[128], after[128];
-    int64_t token = zkl_rwlock_token(lock);
-    zkl_rwlock_node(lock, before, sizeof before);
-    zkl_rwlock_acquire_async(reader, ZKL_RW_READ, 10000, on_rw, &box, NULL);
+    int64_t token = zkl_lock_token(lock);
+    zkl_lock_node(lock, before, sizeof before);
+    zkl_lock_acquire_async(reader, 10000, on_rw, &box, NULL);
     CU_ASSERT_FATAL(EVENTUALLY(kit_queue(one, QUEUE) == 2));
-    zkl_rwlock_acquire_async(writer, ZKL_RW_WRITE, 10000, on_rw, &box, NULL);
+    zkl_lock_acquire_async(writer, 10000, on_rw, &box, NULL);
     CU_ASSERT_FATAL(EVENTUALLY(kit_queue(one, QUEUE) == 3));
-    CU_ASSERT_EQUAL(zkl_rwlock_downgrade(lock, NULL), ZKL_OK);
-    CU_ASSERT_TRUE(mode_is(lock, ZKL_RW_READ));
-    CU_ASSERT_EQUAL(zkl_rwlock_token(lock), token);
-    zkl_rwlock_node(lock, after, sizeof after);
+    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(reads(lock));
+    CU_ASSERT_EQUAL(zkl_lock_token(lock), token);
+    zkl_lock_node(lock, after, sizeof after);
     CU_ASSERT_EQUAL(strncmp(after, before, 39), 0);
     CU_ASSERT_EQUAL(strncmp(after + 39, "-__READ__", 9), 0);
     CU_ASSERT_STRING_EQUAL(after + 48, before + 48); /* the number */
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));
-    CU_ASSERT_TRUE(mode_is(reader, ZKL_RW_READ));
-    CU_ASSERT_EQUAL(zkl_rwlock_downgrade(lock, NULL), ZKL_OK); /* a reader already */
-    CU_ASSERT_EQUAL(zkl_rwlock_release(reader, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_state(writer), ZKL_STATE_WAITING); /* the downgraded one keeps it out */
-    CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(reads(reader));
+    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_OK); /* a reader already */
+    CU_ASSERT_EQUAL(zkl_lock_release(reader, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_state(writer), ZKL_STATE_WAITING); /* the downgraded one keeps it out */
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
     CU_ASSERT_TRUE(mailbox_wait(&box, 2));
-    CU_ASSERT_TRUE(mode_is(writer, ZKL_RW_WRITE));
-    CU_ASSERT_EQUAL(zkl_rwlock_downgrade(lock, NULL), ZKL_ENOTHELD);
-    zkl_rwlock_free(lock);
-    zkl_rwlock_free(reader);
-    zkl_rwlock_free(writer);
+    CU_ASSERT_TRUE(writes(writer));
+    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_ENOTHELD);
+    zkl_lock_free(lock);
+    zkl_lock_free(reader);
+    zkl_lock_free(writer);
     kit_tear_down();
 }
 
 static void test_downgrade_without_an_answer(void)
 {
-    zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.release_timeout_ms = 100;
     kit_set_up(NULL);
-    zkl_rwlock *lock = make(one, &options), *reader = make(two, NULL);
+    zkl_lock *lock = make_writer(one, &options), *reader = make_reader(two, NULL);
     zkl_error err;
-    CU_ASSERT_EQUAL_FATAL(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_downgrade(lock, &err), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, &err), ZKL_ETIMEOUT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "goes on"));
-    CU_ASSERT_EQUAL(zkl_rwlock_mode(lock), ZKL_RW_READ);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(reader, ZKL_RW_READ, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 0, NULL, NULL), ZKL_EBUSY);
     CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_downgrade(lock, NULL), ZKL_OK); /* waits for the one under way */
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(reader, ZKL_RW_READ, 0, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_OK);
-    zkl_rwlock_free(lock);
-    zkl_rwlock_free(reader);
+    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_OK); /* waits for the one under way */
+    CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 0, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    zkl_lock_free(reader);
     kit_tear_down();
 }
 
@@ -291,17 +311,17 @@ static void test_downgrade_when_the_connection_goes(void)
 {
     for (size_t half = 0; half <= 1; half++) {
         kit_set_up(NULL);
-        zkl_rwlock *lock = hold(one, ZKL_RW_WRITE), *reader = make(two, NULL);
+        zkl_lock *lock = hold(make_writer(one, NULL)), *reader = make_reader(two, NULL);
         CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 0, half, 1 - half), ZKL_OK);
-        zkl_rwlock_downgrade(lock, NULL); /* no answer comes: ZKL_ETIMEOUT */
+        zkl_write_lock_downgrade(lock, NULL); /* no answer comes: ZKL_ETIMEOUT */
         CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_rwlock_downgrade(lock, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_OK);
         CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
-        CU_ASSERT_EQUAL(zkl_rwlock_acquire(reader, ZKL_RW_READ, 0, NULL, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 0, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
         CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
-        zkl_rwlock_free(lock);
-        zkl_rwlock_free(reader);
+        zkl_lock_free(lock);
+        zkl_lock_free(reader);
         kit_tear_down();
     }
 }
@@ -311,67 +331,60 @@ static void test_downgrade_when_the_connection_goes(void)
 static void test_loss_is_told(void)
 {
     struct mailbox box = MAILBOX_INIT;
-    zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.state_fn = on_rw_state;
-    options.state_payload = &box;
+    options.payload = &box;
     kit_set_up(NULL);
-    zkl_rwlock *lock = make(one, &options);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_READ, 0, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = make_writer(one, &options);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
     CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST));
-    CU_ASSERT_TRUE(mode_is(lock, ZKL_RW_NONE));
-    CU_ASSERT_EQUAL(zkl_rwlock_state(lock), ZKL_STATE_LOST);
-    CU_ASSERT_EQUAL(zkl_rwlock_downgrade(lock, NULL), ZKL_ELOST);
-    CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_ELOST);
+    CU_ASSERT_TRUE(!zkl_lock_is_held(lock));
+    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_LOST);
+    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_ELOST);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     CU_ASSERT_TRUE(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_CONNECTED));
-    zkl_rwlock_free(lock);
+    zkl_lock_free(lock);
     kit_tear_down();
 }
 
 static void test_lost_while_it_downgrades(void)
 {
-    zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     zkl_session_options brief = kit_short();
     options.release_timeout_ms = 60000;
     kit_set_up(&brief);
-    zkl_rwlock *lock = make(one, &options);
-    CU_ASSERT_EQUAL_FATAL(zkl_rwlock_acquire(lock, ZKL_RW_WRITE, 0, NULL, NULL), ZKL_OK);
+    zkl_lock *lock = make_writer(one, &options);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_OK);
     int64_t id = zkl_session_id(one), from = now_ms();
     CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_downgrade(lock, NULL), ZKL_ELOST); /* at the lease end, not after a minute */
+    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_ELOST); /* at the lease end, not after a minute */
     CU_ASSERT(now_ms() - from < 10000);
     CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_release(lock, NULL), ZKL_ELOST);
-    zkl_rwlock_free(lock);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
+    zkl_lock_free(lock);
     kit_tear_down();
 }
 
 static void test_bad_calls(void)
 {
-    zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
-    zkl_rwlock *lock = NULL;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    zkl_lock *lock = NULL;
     zkl_error err;
     kit_set_up(NULL);
-    CU_ASSERT_EQUAL(zkl_rwlock_new(NULL, one, QUEUE, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_rwlock_new(&lock, NULL, QUEUE, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_rwlock_new(&lock, one, "rw", NULL, &err), ZKL_EINVAL);
-    options.size = 1;
-    CU_ASSERT_EQUAL(zkl_rwlock_new(&lock, one, QUEUE, &options, &err), ZKL_EINVAL);
-    options.size = sizeof options;
+    CU_ASSERT_EQUAL(zkl_write_lock_new(NULL, one, QUEUE, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_write_lock_new(&lock, NULL, QUEUE, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_read_lock_new(&lock, one, "rw", NULL, &err), ZKL_EINVAL);
     options.on_expiry = (zkl_on_expiry)9;
-    CU_ASSERT_EQUAL(zkl_rwlock_new(&lock, one, QUEUE, &options, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_read_lock_new(&lock, one, QUEUE, &options, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NULL(lock);
-    lock = make(one, NULL);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(lock, ZKL_RW_NONE, 0, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "mode is 0"));
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire_async(lock, (zkl_rwmode)3, 0, on_rw, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(NULL, ZKL_RW_READ, 0, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_rwlock_downgrade(NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_rwlock_release(NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_rwlock_mode(NULL), ZKL_RW_NONE);
-    CU_ASSERT_STRING_EQUAL(zkl_rwlock_path(NULL), "");
-    CU_ASSERT_EQUAL(zkl_rwlock_node(NULL, NULL, 0), 0);
-    zkl_rwlock_free(lock);
+    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(NULL, &err), ZKL_EINVAL);
+    lock = make_reader(one, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_recipe(lock), ZKL_RECIPE_READ_LOCK);
+    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "\"write lock\""));
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "\"read lock\""));
+    zkl_lock_free(lock);
     kit_tear_down();
 }
 

@@ -15,21 +15,21 @@
 static void test_acquire_and_release(void)
 {
     kit_set_up(NULL);
-    zkl_semaphore *a = pool_contender(one, 3), *b = pool_contender(two, 3), *c = pool_contender(two, 3);
+    zkl_lock *a = pool_contender(one, 3), *b = pool_contender(two, 3), *c = pool_contender(two, 3);
     zkl_grant grant;
     zkl_error err;
     int64_t tokens[3] = {0};
-    CU_ASSERT_STRING_EQUAL(zkl_semaphore_path(a), POOL);
-    CU_ASSERT_EQUAL(zkl_semaphore_limit(a), 3);
+    CU_ASSERT_STRING_EQUAL(zkl_lock_path(a), POOL);
+    CU_ASSERT_EQUAL(zkl_lock_recipe(a), ZKL_RECIPE_SEMAPHORE);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, &err), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 1, &err), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(a, 2, 5000, &grant, NULL), ZKL_OK);
-    CU_ASSERT(zkl_semaphore_is_held(a));
-    CU_ASSERT_EQUAL(zkl_semaphore_state(a), ZKL_STATE_HELD);
-    CU_ASSERT_EQUAL(zkl_semaphore_held(a), 2);
+    CU_ASSERT(zkl_lock_is_held(a));
+    CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_HELD);
+    CU_ASSERT_EQUAL(zkl_semaphore_tokens(a, NULL, 0), 2);
     CU_ASSERT(grant.token > 0);
-    CU_ASSERT_EQUAL(zkl_semaphore_token(a), grant.token);
-    CU_ASSERT(zkl_semaphore_remaining_ms(a) > 5000);
+    CU_ASSERT_EQUAL(zkl_lock_token(a), grant.token);
+    CU_ASSERT(zkl_lock_remaining_ms(a) > 5000);
     CU_ASSERT_EQUAL(zkl_semaphore_tokens(a, tokens, 3), 2);
     CU_ASSERT_EQUAL(tokens[0], grant.token);
     CU_ASSERT(tokens[1] > tokens[0]);
@@ -46,18 +46,18 @@ static void test_acquire_and_release(void)
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 3, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, -1, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 1, &err), ZKL_OK); /* the later one */
-    CU_ASSERT_EQUAL(zkl_semaphore_held(a), 1);
-    CU_ASSERT_EQUAL(zkl_semaphore_token(a), tokens[0]);
+    CU_ASSERT_EQUAL(zkl_semaphore_tokens(a, NULL, 0), 1);
+    CU_ASSERT_EQUAL(zkl_lock_token(a), tokens[0]);
     CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(c, 1, 5000, &grant, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 1, &err), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_state(a), ZKL_STATE_IDLE);
-    CU_ASSERT_EQUAL(zkl_semaphore_held(a), 0);
+    CU_ASSERT_EQUAL(zkl_lock_state(a), ZKL_STATE_IDLE);
+    CU_ASSERT_EQUAL(zkl_semaphore_tokens(a, NULL, 0), 0);
     CU_ASSERT_EQUAL(zkl_semaphore_release(b, 0, &err), ZKL_OK);
     CU_ASSERT_EQUAL(pool_leases(), 1);
-    zkl_semaphore_free(a);
-    zkl_semaphore_free(b);
-    zkl_semaphore_free(c);
-    zkl_semaphore_free(NULL);
+    zkl_lock_free(a);
+    zkl_lock_free(b);
+    zkl_lock_free(c);
+    zkl_lock_free(NULL);
     CU_ASSERT(EVENTUALLY(pool_leases() == 0 && pool_queued() == 0));
     kit_tear_down();
 }
@@ -66,7 +66,7 @@ static void test_acquire_and_release(void)
 static void test_strays_take_no_permits(void)
 {
     kit_set_up(NULL);
-    zkl_semaphore *a = pool_contender(one, 2), *b = pool_contender(two, 2), *c = pool_contender(two, 2);
+    zkl_lock *a = pool_contender(one, 2), *b = pool_contender(two, 2), *c = pool_contender(two, 2);
     CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
     pool_meddle(ZKL__OP_CREATE, POOL "/leases", "_c_11111111-2222-4333-8444-555555555555-lease-0000000090", NULL);
     pool_meddle(ZKL__OP_CREATE, POOL "/leases", "_c_11111111-2222-4333-8444-555555555556-lease-0000000091", NULL);
@@ -75,9 +75,9 @@ static void test_strays_take_no_permits(void)
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(c, 1, 100, NULL, NULL), ZKL_ETIMEOUT);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(c, 1, 5000, NULL, NULL), ZKL_OK);
-    zkl_semaphore_free(a);
-    zkl_semaphore_free(b);
-    zkl_semaphore_free(c);
+    zkl_lock_free(a);
+    zkl_lock_free(b);
+    zkl_lock_free(c);
     kit_tear_down();
 }
 
@@ -86,7 +86,7 @@ static void test_big_requests_are_not_starved(void)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
-    zkl_semaphore *holder = pool_contender(one, 4), *big = pool_contender(two, 4), *small[4];
+    zkl_lock *holder = pool_contender(one, 4), *big = pool_contender(two, 4), *small[4];
     CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(holder, 1, 5000, NULL, NULL), ZKL_OK);
     CU_ASSERT(EVENTUALLY(pool_queued() == 0));
     CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(big, 4, 30000, on_permitted, &box, NULL), ZKL_OK);
@@ -101,20 +101,20 @@ static void test_big_requests_are_not_starved(void)
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_PTR_EQUAL(box.letters[0].from, big);
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_semaphore_held(big), 4);
+    CU_ASSERT_EQUAL(zkl_semaphore_tokens(big, NULL, 0), 4);
     CU_ASSERT_EQUAL(zkl_semaphore_release(big, 2, NULL), ZKL_OK);
     CU_ASSERT(mailbox_wait(&box, 3));
-    int64_t first = zkl_semaphore_token(small[0]), second = zkl_semaphore_token(small[1]);
+    int64_t first = zkl_lock_token(small[0]), second = zkl_lock_token(small[1]);
     CU_ASSERT(0 < first &&
               first < second); /* in their order; their letters come on a thread for each session, in any */
     CU_ASSERT(EVENTUALLY(pool_leases() == 5)); /* two, one, one, and the next head's */
     CU_ASSERT_EQUAL(mailbox_count(&box), 3);
-    zkl_semaphore_free(big);
+    zkl_lock_free(big);
     CU_ASSERT(mailbox_wait(&box, 5));
     for (int i = 0; i < 4; i++) {
-        zkl_semaphore_free(small[i]);
+        zkl_lock_free(small[i]);
     }
-    zkl_semaphore_free(holder);
+    zkl_lock_free(holder);
     kit_tear_down();
 }
 
@@ -122,28 +122,28 @@ static void test_cancel_and_free_while_waiting(void)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
-    zkl_semaphore *a = pool_contender(one, 1), *b = pool_contender(two, 1), *c = pool_contender(two, 1);
+    zkl_lock *a = pool_contender(one, 1), *b = pool_contender(two, 1), *c = pool_contender(two, 1);
     CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
     CU_ASSERT(EVENTUALLY(pool_queued() == 0));
-    CU_ASSERT_EQUAL(zkl_semaphore_cancel(b), ZKL_ENOTWAITING);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(b), ZKL_ENOTWAITING);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(b, 1, 30000, on_permitted, &box, NULL), ZKL_OK); /* the head */
     CU_ASSERT(EVENTUALLY(pool_leases() == 2));
     CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(c, 1, 30000, on_permitted, &box, NULL), ZKL_OK);
     CU_ASSERT(EVENTUALLY(pool_queued() == 2));
-    CU_ASSERT_EQUAL(zkl_semaphore_state(b), ZKL_STATE_WAITING);
-    CU_ASSERT_EQUAL(zkl_semaphore_cancel(b), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_state(b), ZKL_STATE_WAITING);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(b), ZKL_OK);
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ECANCELED);
     CU_ASSERT(EVENTUALLY(pool_queued() == 1 && pool_leases() == 2)); /* c is the head now */
-    zkl_semaphore_free(c);
+    zkl_lock_free(c);
     CU_ASSERT(mailbox_wait(&box, 2));
     CU_ASSERT_EQUAL(box.letters[1].code, ZKL_ECANCELED);
     CU_ASSERT(EVENTUALLY(pool_queued() == 0 && pool_leases() == 1));
     CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(b, 1, 30, on_permitted, &box, NULL), ZKL_OK);
     CU_ASSERT(mailbox_wait(&box, 3));
     CU_ASSERT_EQUAL(box.letters[2].code, ZKL_ETIMEOUT);
-    zkl_semaphore_free(a);
-    zkl_semaphore_free(b);
+    zkl_lock_free(a);
+    zkl_lock_free(b);
     kit_tear_down();
 }
 
@@ -223,7 +223,7 @@ static void test_credentials_refused_while_waiting_and_held(void)
     const zkl_heap heap = {grave_alloc, grave_resize, grave_release, NULL};
     options.heap = &heap;
     kit_set_up(&options);
-    zkl_semaphore *held = pool_contender(two, 1), *head = pool_contender(two, 1);
+    zkl_lock *held = pool_contender(two, 1), *head = pool_contender(two, 1);
     CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(held, 1, 5000, NULL, NULL), ZKL_OK);
     CU_ASSERT(EVENTUALLY(pool_queued() == 0));
     CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(head, 1, 30000, on_permitted, &box, NULL), ZKL_OK);
@@ -231,9 +231,9 @@ static void test_credentials_refused_while_waiting_and_held(void)
     refuse_credentials(two);
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_EAUTH);
-    CU_ASSERT_EQUAL(zkl_semaphore_state(held), ZKL_STATE_IDLE); /* the session is closed */
-    zkl_semaphore_free(head);
-    zkl_semaphore_free(held);
+    CU_ASSERT_EQUAL(zkl_lock_state(held), ZKL_STATE_IDLE); /* the session is closed */
+    zkl_lock_free(head);
+    zkl_lock_free(held);
     (void)zkl_session_close(two, 100);
     kit_close(one);
     check_graves();
@@ -243,7 +243,7 @@ static void test_timeout_without_a_server(void)
 {
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
-    zkl_semaphore *a = pool_contender(one, 1);
+    zkl_lock *a = pool_contender(one, 1);
     for (size_t whole = 0; whole < 6; whole++) { /* also for who does not wait for it, and in the middle of things */
         zkl__memory_break(zkl_session_id(one), whole, 0, 1);
         CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(a, 1, 40, on_permitted, &box, NULL), ZKL_OK);
@@ -256,7 +256,7 @@ static void test_timeout_without_a_server(void)
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 50, NULL, NULL), ZKL_ETIMEOUT);
     CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
-    zkl_semaphore_free(a);
+    zkl_lock_free(a);
     kit_tear_down();
 }
 
@@ -265,7 +265,7 @@ static void test_timeout_without_a_server(void)
 static void test_the_limit_is_agreed_on(void)
 {
     kit_set_up(NULL);
-    zkl_semaphore *a = pool_contender(one, 3), *b = pool_contender(two, 5);
+    zkl_lock *a = pool_contender(one, 3), *b = pool_contender(two, 5);
     zkl_error err;
     struct client client;
     CU_ASSERT_EQUAL_FATAL(client_open_plain(&client, PLACE), ZKL_OK);
@@ -287,8 +287,8 @@ static void test_the_limit_is_agreed_on(void)
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, &err), ZKL_ECONFLICT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "no limit"));
     client_close(&client);
-    zkl_semaphore_free(a);
-    zkl_semaphore_free(b);
+    zkl_lock_free(a);
+    zkl_lock_free(b);
     kit_tear_down();
 }
 
@@ -296,12 +296,12 @@ static void test_a_lock_is_no_semaphore(void)
 {
     kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, POOL, NULL);
-    zkl_semaphore *a = pool_contender(two, 2);
+    zkl_lock *a = pool_contender(two, 2);
     zkl_error err;
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, &err), ZKL_ECONFLICT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "as a lock"));
-    zkl_semaphore_free(a);
+    zkl_lock_free(a);
     zkl_lock_free(lock);
     kit_tear_down();
 }
@@ -310,37 +310,37 @@ static void acquire_as_others(zkl_session *session, int wanted)
 {
     const char *paths[] = {"/elsewhere", POOL};
     zkl_lock *lock = kit_lock(session, POOL, NULL);
-    zkl_rwlock *rwlock;
-    zkl_election *election;
-    zkl_multilock *both;
+    zkl_lock *rwlock;
+    zkl_lock *election;
+    zkl_lock *both;
     zkl_error err = {.text = ""};
-    CU_ASSERT_EQUAL_FATAL(zkl_rwlock_new(&rwlock, session, POOL, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_read_lock_new(&rwlock, session, POOL, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(zkl_election_new(&election, session, POOL, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&both, session, paths, 2, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, &err), wanted);
     CU_ASSERT_EQUAL(strstr(err.text, "in use as a semaphore") != NULL, wanted != ZKL_OK);
     zkl_lock_free(lock);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(rwlock, ZKL_RW_READ, 5000, NULL, NULL), wanted);
-    zkl_rwlock_free(rwlock);
-    CU_ASSERT_EQUAL(zkl_rwlock_new(&rwlock, session, POOL, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_rwlock_acquire(rwlock, ZKL_RW_WRITE, 0, NULL, NULL), wanted);
-    zkl_rwlock_free(rwlock);
-    CU_ASSERT_EQUAL(zkl_election_campaign(election, 5000, NULL, NULL), wanted);
-    zkl_election_free(election);
-    CU_ASSERT_EQUAL(zkl_multilock_acquire(both, 5000, NULL, NULL), wanted);
-    zkl_multilock_free(both);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(rwlock, 5000, NULL, NULL), wanted);
+    zkl_lock_free(rwlock);
+    CU_ASSERT_EQUAL(zkl_write_lock_new(&rwlock, session, POOL, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(rwlock, 0, NULL, NULL), wanted);
+    zkl_lock_free(rwlock);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(election, 5000, NULL, NULL), wanted);
+    zkl_lock_free(election);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(both, 5000, NULL, NULL), wanted);
+    zkl_lock_free(both);
     CU_ASSERT(EVENTUALLY(kit_queue(session, POOL) == 0));
 }
 
 static void test_a_semaphore_is_no_lock(void)
 {
     kit_set_up(NULL);
-    zkl_semaphore *a = pool_contender(two, 2);
+    zkl_lock *a = pool_contender(two, 2);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
     acquire_as_others(one, ZKL_ECONFLICT);
-    CU_ASSERT(zkl_semaphore_is_held(a));
+    CU_ASSERT(zkl_lock_is_held(a));
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_OK);
-    zkl_semaphore_free(a);
+    zkl_lock_free(a);
     kit_tear_down();
 }
 
@@ -348,7 +348,7 @@ static void test_a_semaphore_is_no_lock(void)
 static void test_empty_folders_are_no_semaphore(void)
 {
     kit_set_up(NULL);
-    zkl_semaphore *a = pool_contender(two, 2);
+    zkl_lock *a = pool_contender(two, 2);
     zkl_lock *lock = kit_lock(one, POOL, NULL);
     zkl_error err;
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK); /* makes the directory */
@@ -364,7 +364,7 @@ static void test_empty_folders_are_no_semaphore(void)
     pool_meddle(ZKL__OP_SET, POOL, NULL, "a note");
     acquire_as_others(one, ZKL_OK);
     zkl_lock_free(lock);
-    zkl_semaphore_free(a);
+    zkl_lock_free(a);
     kit_tear_down();
 }
 
@@ -373,7 +373,7 @@ static void test_strays_in_its_folders_are_no_semaphore(void)
 {
     static const char *const folders[] = {POOL "/locks", POOL "/leases"};
     kit_set_up(NULL);
-    zkl_semaphore *a = pool_contender(two, 2);
+    zkl_lock *a = pool_contender(two, 2);
     zkl_lock *lock = kit_lock(one, POOL, NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK); /* makes the directory */
     for (int i = 0; i < 2; i++) {
@@ -391,7 +391,7 @@ static void test_strays_in_its_folders_are_no_semaphore(void)
     acquire_as_others(one, ZKL_ECONFLICT);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 1, NULL), ZKL_OK);
     zkl_lock_free(lock);
-    zkl_semaphore_free(a);
+    zkl_lock_free(a);
     kit_tear_down();
 }
 
@@ -413,7 +413,7 @@ static void test_many_of_one_session_are_refused(void)
     struct mailbox box = MAILBOX_INIT;
     zkl_lock *locks[CROWD];
     kit_set_up(NULL);
-    zkl_semaphore *a = pool_contender(two, 2);
+    zkl_lock *a = pool_contender(two, 2);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
     for (int i = 0; i < CROWD; i++) {
         locks[i] = kit_lock(one, POOL, NULL);
@@ -424,7 +424,7 @@ static void test_many_of_one_session_are_refused(void)
         CU_ASSERT_EQUAL(box.letters[i].code, ZKL_ECONFLICT);
         zkl_lock_free(locks[i]);
     }
-    zkl_semaphore_free(a);
+    zkl_lock_free(a);
     kit_tear_down();
 }
 
@@ -438,7 +438,7 @@ static void test_curators_permits_count(void)
     struct mailbox box = MAILBOX_INIT;
     struct client curator;
     kit_set_up(NULL);
-    zkl_semaphore *a = pool_contender(one, 2);
+    zkl_lock *a = pool_contender(one, 2);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(client_open_plain(&curator, PLACE), ZKL_OK);
@@ -459,7 +459,7 @@ static void test_curators_permits_count(void)
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
     client_close(&curator);
-    zkl_semaphore_free(a);
+    zkl_lock_free(a);
     kit_tear_down();
 }
 
@@ -482,7 +482,7 @@ static void test_only_the_head_is_woken(void)
     options.log_fn = count_readings;
     options.log_level = ZKL_LOG_DEBUG;
     kit_set_up(&options);
-    zkl_semaphore *holders[3], *crowd[CROWD];
+    zkl_lock *holders[3], *crowd[CROWD];
     for (int i = 0; i < 3; i++) {
         holders[i] = pool_contender(one, 3);
         CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(holders[i], 1, 5000, NULL, NULL), ZKL_OK);
@@ -506,11 +506,11 @@ static void test_only_the_head_is_woken(void)
         CU_ASSERT(EVENTUALLY(readings == before + 1 + reads_of_the_next)); /* the head once, then who follows it */
     }
     for (int i = CROWD - 1; i >= 0; i--) { /* those that hold go last */
-        CU_ASSERT_EQUAL(zkl_semaphore_cancel(crowd[i]), i < 3 ? ZKL_ENOTWAITING : ZKL_OK);
-        zkl_semaphore_free(crowd[i]);
+        CU_ASSERT_EQUAL(zkl_lock_cancel(crowd[i]), i < 3 ? ZKL_ENOTWAITING : ZKL_OK);
+        zkl_lock_free(crowd[i]);
     }
     for (int i = 0; i < 3; i++) {
-        zkl_semaphore_free(holders[i]);
+        zkl_lock_free(holders[i]);
     }
     kit_tear_down();
 }
@@ -520,19 +520,19 @@ static void test_only_the_head_is_woken(void)
 #define LIMIT 4
 #define CONTENDERS 8
 
-static zkl_semaphore *crowd[CONTENDERS];
+static zkl_lock *crowd[CONTENDERS];
 static atomic_bool over;
 static atomic_int grants;
 
 static void *use(void *arg)
 {
-    zkl_semaphore *semaphore = arg;
+    zkl_lock *semaphore = arg;
     uint64_t dice = (uintptr_t)arg;
     while (!over) {
         int count = 1 + (int)dice_below(&dice, LIMIT);
         if (zkl_semaphore_acquire(semaphore, count, 200, NULL, NULL) == ZKL_OK) {
             grants++;
-            for (int64_t spins = dice_below(&dice, 4); spins > 0 && zkl_semaphore_is_held(semaphore); spins--) {
+            for (int64_t spins = dice_below(&dice, 4); spins > 0 && zkl_lock_is_held(semaphore); spins--) {
                 nanosleep(&(struct timespec){0, 1000000}, NULL);
             }
             if (dice_once_in(&dice, 2) && count > 1) {
@@ -584,7 +584,7 @@ static void test_never_too_many(void)
     over = true;
     for (int i = 0; i < CONTENDERS; i++) {
         pthread_join(threads[i], NULL);
-        zkl_semaphore_free(crowd[i]);
+        zkl_lock_free(crowd[i]);
     }
     storm_calm(&storm);
     CU_ASSERT(EVENTUALLY(pool_leases() == 0 && pool_queued() == 0)); /* nothing is left */
@@ -597,8 +597,8 @@ static void test_never_too_many(void)
 
 static void test_bad_calls(void)
 {
-    zkl_semaphore_options options = ZKL_SEMAPHORE_OPTIONS_INIT;
-    zkl_semaphore *semaphore = NULL;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    zkl_lock *semaphore = NULL;
     zkl_error err;
     kit_set_up(NULL);
     CU_ASSERT_EQUAL(zkl_semaphore_new(&semaphore, one, POOL, 0, NULL, &err), ZKL_EINVAL);
@@ -624,11 +624,11 @@ static void test_bad_calls(void)
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 1, -2, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(NULL, 1, 0, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(semaphore, 1, 0, NULL, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_semaphore_cancel(NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_semaphore_release(NULL, 1, &err), ZKL_EINVAL);
-    CU_ASSERT_FALSE(zkl_semaphore_is_held(NULL));
-    CU_ASSERT_EQUAL(zkl_semaphore_held(NULL), 0);
-    zkl_semaphore_free(semaphore);
+    CU_ASSERT_FALSE(zkl_lock_is_held(NULL));
+    CU_ASSERT_EQUAL(zkl_semaphore_tokens(NULL, NULL, 0), 0);
+    zkl_lock_free(semaphore);
     kit_tear_down();
 }
 

@@ -108,34 +108,34 @@ static int try_lock(const void *options, zkl_error *err)
 
 static int try_rwlock(const void *options, zkl_error *err)
 {
-    zkl_rwlock *lock = NULL;
-    int rc = zkl_rwlock_new(&lock, session, "/o", options, err);
-    zkl_rwlock_free(lock);
+    zkl_lock *lock = NULL;
+    int rc = zkl_read_lock_new(&lock, session, "/o", options, err);
+    zkl_lock_free(lock);
     return rc;
 }
 
 static int try_multilock(const void *options, zkl_error *err)
 {
     const char *const paths[] = {"/o"};
-    zkl_multilock *lock = NULL;
+    zkl_lock *lock = NULL;
     int rc = zkl_multilock_new(&lock, session, paths, 1, options, err);
-    zkl_multilock_free(lock);
+    zkl_lock_free(lock);
     return rc;
 }
 
 static int try_semaphore(const void *options, zkl_error *err)
 {
-    zkl_semaphore *semaphore = NULL;
+    zkl_lock *semaphore = NULL;
     int rc = zkl_semaphore_new(&semaphore, session, "/o", 1, options, err);
-    zkl_semaphore_free(semaphore);
+    zkl_lock_free(semaphore);
     return rc;
 }
 
 static int try_election(const void *options, zkl_error *err)
 {
-    zkl_election *election = NULL;
+    zkl_lock *election = NULL;
     int rc = zkl_election_new(&election, session, "/o", options, err);
-    zkl_election_free(election);
+    zkl_lock_free(election);
     return rc;
 }
 
@@ -195,30 +195,10 @@ struct lock_0_1 {
     bool recursive, recover;
     int64_t max_hold_ms, release_timeout_ms;
     const zkl_acl *acl;
-    void (*state_fn)(void);
-    void *state_payload;
     int on_expiry;
+    void (*state_fn)(void);
     void (*revoke_fn)(void);
-    void *revoke_payload;
-};
-struct rwlock_0_1 {
-    size_t size;
-    const char *metadata;
-    bool recursive;
-    int64_t max_hold_ms, release_timeout_ms;
-    const zkl_acl *acl;
-    int on_expiry;
-    void (*state_fn)(void);
-    void *state_payload;
-};
-struct queued_0_1 { /* multi-lock, semaphore, election */
-    size_t size;
-    const char *metadata;
-    int64_t release_timeout_ms;
-    const zkl_acl *acl;
-    int on_expiry;
-    void (*state_fn)(void);
-    void *state_payload;
+    void *payload;
 };
 struct group_0_1 {
     size_t size;
@@ -244,8 +224,6 @@ struct stats_0_1 {
 static const struct session_0_1 session_0_1 = {
     sizeof session_0_1, 10000, 2000, 500, 10000, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, 3, 0, NULL, NULL, NULL};
 static const struct lock_0_1 lock_0_1 = {.size = sizeof lock_0_1, .release_timeout_ms = 1000};
-static const struct rwlock_0_1 rwlock_0_1 = {.size = sizeof rwlock_0_1, .release_timeout_ms = 1000};
-static const struct queued_0_1 queued_0_1 = {.size = sizeof queued_0_1, .release_timeout_ms = 1000};
 static const struct group_0_1 group_0_1 = {.size = sizeof group_0_1, .leave_timeout_ms = 1000};
 static const struct partition_0_1 partition_0_1 = {
     .size = sizeof partition_0_1, .assigned_fn = on_assigned, .revoked_fn = on_revoked};
@@ -260,10 +238,10 @@ static const struct release {
 } releases[] = {
     {"zkl_session_options", try_session, &session_0_1, sizeof session_0_1, sizeof(zkl_session_options)},
     {"zkl_lock_options", try_lock, &lock_0_1, sizeof lock_0_1, sizeof(zkl_lock_options)},
-    {"zkl_rwlock_options", try_rwlock, &rwlock_0_1, sizeof rwlock_0_1, sizeof(zkl_rwlock_options)},
-    {"zkl_multilock_options", try_multilock, &queued_0_1, sizeof queued_0_1, sizeof(zkl_multilock_options)},
-    {"zkl_semaphore_options", try_semaphore, &queued_0_1, sizeof queued_0_1, sizeof(zkl_semaphore_options)},
-    {"zkl_election_options", try_election, &queued_0_1, sizeof queued_0_1, sizeof(zkl_election_options)},
+    {"zkl_lock_options", try_rwlock, &lock_0_1, sizeof lock_0_1, sizeof(zkl_lock_options)},
+    {"zkl_lock_options", try_multilock, &lock_0_1, sizeof lock_0_1, sizeof(zkl_lock_options)},
+    {"zkl_lock_options", try_semaphore, &lock_0_1, sizeof lock_0_1, sizeof(zkl_lock_options)},
+    {"zkl_lock_options", try_election, &lock_0_1, sizeof lock_0_1, sizeof(zkl_lock_options)},
     {"zkl_group_options", try_group, &group_0_1, sizeof group_0_1, sizeof(zkl_group_options)},
     {"zkl_partition_options", try_partition, &partition_0_1, sizeof partition_0_1, sizeof(zkl_partition_options)},
     {NULL, try_stats, &stats_0_1, sizeof stats_0_1, sizeof(zkl_stats)},

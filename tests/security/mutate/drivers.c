@@ -58,7 +58,7 @@ static void on_revoke(zkl_lock *lock, void *payload)
     zkl_lock_cancel(lock);
 }
 
-static void *make_lock(zkl_session *session)
+static zkl_lock *make_lock(zkl_session *session)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     zkl_lock *lock = NULL;
@@ -71,142 +71,85 @@ static void *make_lock(zkl_session *session)
     zkl_lock_new(&lock, session, path, &options, NULL);
     return lock;
 }
-static int acquire_lock(void *object, int64_t timeout_ms)
-{
-    zkl_grant grant;
-    zkl_error err;
-    return zkl_lock_acquire(object, timeout_ms, &grant, &err);
-}
-static bool holds_lock(void *object)
-{
-    return zkl_lock_is_held(object);
-}
-static int release_lock(void *object)
-{
-    return zkl_lock_release(object, NULL);
-}
-static void free_lock(void *object)
-{
-    zkl_lock_free(object);
-}
 
-static void *make_rwlock(zkl_session *session)
+static zkl_lock *make_writer(zkl_session *session)
 {
-    zkl_rwlock *lock = NULL;
-    zkl_rwlock_new(&lock, session, path, NULL, NULL);
+    zkl_lock *lock = NULL;
+    zkl_write_lock_new(&lock, session, path, NULL, NULL);
     return lock;
 }
-static int acquire_write(void *object, int64_t timeout_ms)
-{
-    return zkl_rwlock_acquire(object, ZKL_RW_WRITE, timeout_ms, NULL, NULL);
-}
-static bool holds_write(void *object)
-{
-    return zkl_rwlock_mode(object) == ZKL_RW_WRITE && zkl_rwlock_is_held(object);
-}
-static int release_rwlock(void *object)
-{
-    zkl_rwlock_downgrade(object, NULL);
-    zkl_rwlock_release(object, NULL);
-    if (zkl_rwlock_acquire(object, ZKL_RW_READ, SHORT_MS, NULL, NULL) == ZKL_OK) {
-        zkl_rwlock_release(object, NULL);
-    }
-    return ZKL_OK;
-}
-static void free_rwlock(void *object)
-{
-    zkl_rwlock_free(object);
-}
 
-static void *make_semaphore(zkl_session *session)
+static zkl_lock *make_semaphore(zkl_session *session)
 {
-    zkl_semaphore *semaphore = NULL;
+    zkl_lock *semaphore = NULL;
     zkl_semaphore_new(&semaphore, session, path, 3, NULL, NULL);
     return semaphore;
 }
-static int acquire_permits(void *object, int64_t timeout_ms)
-{
-    return zkl_semaphore_acquire(object, 2, timeout_ms, NULL, NULL);
-}
-static bool holds_permits(void *object)
-{
-    return zkl_semaphore_held(object) > 1 && zkl_semaphore_is_held(object);
-}
-static int release_permits(void *object)
-{
-    zkl_semaphore_release(object, 1, NULL);
-    return zkl_semaphore_release(object, 1, NULL);
-}
-static void free_semaphore(void *object)
-{
-    zkl_semaphore_free(object);
-}
 
-static void *make_multilock(zkl_session *session)
+static zkl_lock *make_multilock(zkl_session *session)
 {
     char other[512];
     const char *paths[] = {path, other};
-    zkl_multilock *lock = NULL;
+    zkl_lock *lock = NULL;
     snprintf(other, sizeof other, "%s-other", path);
     zkl_multilock_new(&lock, session, paths, 2, NULL, NULL);
     return lock;
 }
-static int acquire_multilock(void *object, int64_t timeout_ms)
-{
-    return zkl_multilock_acquire(object, timeout_ms, NULL, NULL);
-}
-static bool holds_multilock(void *object)
-{
-    return zkl_multilock_is_held(object);
-}
-static int release_multilock(void *object)
-{
-    return zkl_multilock_release(object, NULL);
-}
-static void free_multilock(void *object)
-{
-    zkl_multilock_free(object);
-}
 
-static void *make_election(zkl_session *session)
+static zkl_lock *make_election(zkl_session *session)
 {
-    zkl_election *election = NULL;
+    zkl_lock *election = NULL;
     zkl_election_new(&election, session, path, NULL, NULL);
     return election;
 }
-static int campaign(void *object, int64_t timeout_ms)
+
+/* Two of three permits: so two cannot hold at once. */
+static int acquire(zkl_lock *lock, int64_t timeout_ms)
 {
-    return zkl_election_campaign(object, timeout_ms, NULL, NULL);
-}
-static bool leads(void *object)
-{
-    return zkl_election_is_leader(object);
-}
-static int resign(void *object)
-{
-    zkl_election_publish(object, "here I am", SHORT_MS, NULL);
-    return zkl_election_resign(object, NULL);
-}
-static void free_election(void *object)
-{
-    zkl_election_free(object);
+    zkl_grant grant;
+    zkl_error err;
+    return zkl_lock_recipe(lock) == ZKL_RECIPE_SEMAPHORE ? zkl_semaphore_acquire(lock, 2, timeout_ms, &grant, &err)
+                                                         : zkl_lock_acquire(lock, timeout_ms, &grant, &err);
 }
 
-static const struct kind {
-    void *(*make)(zkl_session *session);
-    int (*acquire)(void *object, int64_t timeout_ms);
-    bool (*holds)(void *object);
-    int (*release)(void *object);
-    void (*free)(void *object);
-} lock_kind = {make_lock, acquire_lock, holds_lock, release_lock, free_lock},
-  rwlock_kind = {make_rwlock, acquire_write, holds_write, release_rwlock, free_rwlock},
-  semaphore_kind = {make_semaphore, acquire_permits, holds_permits, release_permits, free_semaphore},
-  multilock_kind = {make_multilock, acquire_multilock, holds_multilock, release_multilock, free_multilock},
-  election_kind = {make_election, campaign, leads, resign, free_election};
+static bool holds(const zkl_lock *lock)
+{
+    bool semaphore = zkl_lock_recipe(lock) == ZKL_RECIPE_SEMAPHORE;
+    return (!semaphore || zkl_semaphore_tokens(lock, NULL, 0) > 1) && zkl_lock_is_held(lock);
+}
+
+static void read_once(void)
+{
+    zkl_lock *reader = NULL;
+    if (zkl_read_lock_new(&reader, liar, path, NULL, NULL) == ZKL_OK &&
+        zkl_lock_acquire(reader, SHORT_MS, NULL, NULL) == ZKL_OK) {
+        zkl_lock_release(reader, NULL);
+    }
+    zkl_lock_free(reader);
+}
+
+/* After the verb of its own that its recipe has. */
+static int release(zkl_lock *lock)
+{
+    switch (zkl_lock_recipe(lock)) {
+    case ZKL_RECIPE_WRITE_LOCK:
+        zkl_write_lock_downgrade(lock, NULL);
+        zkl_lock_release(lock, NULL);
+        read_once();
+        return ZKL_OK;
+    case ZKL_RECIPE_SEMAPHORE:
+        zkl_semaphore_release(lock, 1, NULL);
+        return zkl_semaphore_release(lock, 1, NULL);
+    case ZKL_RECIPE_ELECTION:
+        zkl_election_publish(lock, "here I am", SHORT_MS, NULL);
+        return zkl_lock_release(lock, NULL);
+    default:
+        return zkl_lock_release(lock, NULL);
+    }
+}
 
 struct contest {
-    const struct kind *kind;
-    void *ours, *rival;
+    zkl_lock *ours, *rival;
     pthread_t thread;
     int code;
 };
@@ -214,7 +157,7 @@ struct contest {
 /* The rival is asked between two looks at ours: both held at once. */
 static void judge(const struct contest *c)
 {
-    if (c->kind->holds(c->ours) && c->kind->holds(c->rival) && c->kind->holds(c->ours)) {
+    if (holds(c->ours) && holds(c->rival) && holds(c->ours)) {
         printf("two holders\n");
     }
 }
@@ -222,14 +165,14 @@ static void judge(const struct contest *c)
 static void *wait_in_queue(void *arg)
 {
     struct contest *c = arg;
-    c->code = called(c->kind->acquire(c->ours, LONG_MS));
+    c->code = called(acquire(c->ours, LONG_MS));
     return NULL;
 }
 
 static void hold(const struct contest *c, int64_t ms)
 {
     int64_t end = now_ms() + ms;
-    while (c->kind->holds(c->ours) && look_again(end)) {
+    while (holds(c->ours) && look_again(end)) {
         judge(c);
     }
 }
@@ -237,38 +180,38 @@ static void hold(const struct contest *c, int64_t ms)
 /* Ours is behind the rival, which releases; then the other way round. */
 static void contest_round(struct contest *c)
 {
-    if (c->rival && c->kind->acquire(c->rival, LONG_MS) == ZKL_OK) {
+    if (c->rival && acquire(c->rival, LONG_MS) == ZKL_OK) {
         pthread_create(&c->thread, NULL, wait_in_queue, c);
         int64_t end = now_ms() + SHORT_MS;
         while (look_again(end)) {
             judge(c);
         }
-        c->kind->release(c->rival);
+        release(c->rival);
         pthread_join(c->thread, NULL);
     } else {
-        c->code = called(c->kind->acquire(c->ours, LONG_MS));
+        c->code = called(acquire(c->ours, LONG_MS));
     }
     if (c->code == ZKL_OK) {
         atomic_fetch_add(&grants, 1);
-        if (c->rival && c->kind->acquire(c->rival, 0) == ZKL_OK) {
+        if (c->rival && acquire(c->rival, 0) == ZKL_OK) {
             judge(c);
-            c->kind->release(c->rival);
+            release(c->rival);
         }
         hold(c, 2 * SHORT_MS);
     }
-    called(c->kind->release(c->ours));
+    called(release(c->ours));
 }
 
-static void run_contest(const struct kind *kind)
+static void run_contest(zkl_lock *(*make)(zkl_session *session))
 {
     for (int i = 0; i < ROUNDS; i++) {
-        struct contest c = {.kind = kind, .ours = kind->make(liar), .rival = honest ? kind->make(honest) : NULL};
+        struct contest c = {.ours = make(liar), .rival = honest ? make(honest) : NULL};
         if (c.ours) {
             contest_round(&c);
-            kind->free(c.ours);
+            zkl_lock_free(c.ours);
         }
         if (c.rival) {
-            kind->free(c.rival);
+            zkl_lock_free(c.rival);
         }
     }
 }
@@ -277,19 +220,19 @@ static void run_contest(const struct kind *kind)
 
 static void run_lock(void)
 {
-    run_contest(&lock_kind);
+    run_contest(make_lock);
 }
 static void run_rwlock(void)
 {
-    run_contest(&rwlock_kind);
+    run_contest(make_writer);
 }
 static void run_semaphore(void)
 {
-    run_contest(&semaphore_kind);
+    run_contest(make_semaphore);
 }
 static void run_multilock(void)
 {
-    run_contest(&multilock_kind);
+    run_contest(make_multilock);
 }
 
 static void on_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
@@ -305,7 +248,7 @@ static void run_election(void)
 {
     zkl_election_observer *observer = NULL;
     zkl_election_observe(&observer, liar, path, on_leader, NULL, NULL);
-    run_contest(&election_kind);
+    run_contest(make_election);
     zkl_election_observer_free(observer);
 }
 
@@ -460,7 +403,7 @@ static void visit_queue(void)
             atomic_fetch_add(&grants, 1);
         }
         if (i < 2) {
-            called(zkl_lock_revoke(liar, path, entry->name, SHORT_MS, NULL));
+            called(zkl_queue_revoke(liar, path, entry->name, SHORT_MS, NULL));
             called(zkl_queue_remove(liar, path, entry->name, entry->token, SHORT_MS, NULL));
         }
     }
@@ -476,7 +419,7 @@ static void run_queue(void)
 {
     for (int i = 0; i < ROUNDS; i++) {
         zkl_lock *holder = make_lock(honest);
-        acquire_lock(holder, LONG_MS);
+        acquire(holder, LONG_MS);
         visit_queue();
         zkl_lock_free(holder);
     }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "invariants_inside.h"
-#include "place.h"
+#include "lock.h"
 
 /* What a process may believe is what was so at some time since it last looked. */
 static void check_there(struct turn *turn, int64_t since, int code)
@@ -111,7 +111,7 @@ void entries_forget(int client)
 static bool is_owed(struct sim *s, const struct entry *entry)
 {
     int64_t now = sim_committed_zxid(s);
-    int64_t token = zkl__place_look((const struct zkl__place *)entry->barrier).token;
+    int64_t token = zkl__lock_look((const zkl_lock *)entry->barrier).token;
     int node = token > 0 ? past_node_of(s, token) : -1;
     return node >= 0 && s->nodes[node].dzxid > now &&
            (past_members(s, entry->turn->path, now, now).fewest >= COUNT || past_sign(s, entry->turn->path, token));

@@ -5,7 +5,7 @@
 
 static bool leads(const void *election)
 {
-    return zkl_election_is_leader(election);
+    return zkl_lock_is_held(election);
 }
 
 /* --- what leaders publish ---------------------------------------------------------------------------------------------- */
@@ -25,7 +25,7 @@ static void check_published(struct sim *s, int dir)
     }
 }
 
-static int publish(struct turn *turn, zkl_election *election)
+static int publish(struct turn *turn, zkl_lock *election)
 {
     char value[3] = {(char)('0' + turn->client), '+', '\0'};
     int code = zkl_election_publish(election, value, 500, NULL);
@@ -69,7 +69,7 @@ static void told(zkl_election_observer *observer, const zkl_leader *leader, void
                 leader->value_size > 0 ? leader->value : "no value");
         check_leader(turn, leader);
         if (turn_dice(turn, 11, 4) == 0) {
-            publish(turn, (zkl_election *)(uintptr_t)turn->object); /* leads or not */
+            publish(turn, (zkl_lock *)(uintptr_t)turn->object); /* leads or not */
         }
     }
 }
@@ -80,11 +80,11 @@ static void told(zkl_election_observer *observer, const zkl_leader *leader, void
 static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct turn *turn = payload;
-    zkl_election *election = (zkl_election *)(uintptr_t)turn->object;
+    zkl_lock *election = (zkl_lock *)(uintptr_t)turn->object;
     turn->claims[0] = turn_claim(turn, turn->plan->path, token, leads, election);
     for (int i = 0; i < 8 && !zkl_cancel_raised(cancel); i++) {
         fiber_sleep(turn->plan->hold / 8);
-        if (!zkl_election_is_leader(election) && !zkl_cancel_raised(cancel)) {
+        if (!zkl_lock_is_held(election) && !zkl_cancel_raised(cancel)) {
             sim_fail(turn->s, "told", "%d.%d leads no more, and the flag is down", turn->client, turn->thread);
         }
     }
@@ -92,12 +92,12 @@ static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
     return 1;
 }
 
-static void campaign(struct turn *turn, zkl_election *election)
+static void campaign(struct turn *turn, zkl_lock *election)
 {
     zkl_grant grant;
     if (turn_got(turn, "campaign",
-                 turn_back(turn, zkl_election_campaign(election, turn_within(turn, turn_timeout(turn)), &grant,
-                                                       NULL))) == ZKL_OK) {
+                 turn_back(turn, zkl_lock_acquire(election, turn_within(turn, turn_timeout(turn)), &grant, NULL))) ==
+        ZKL_OK) {
         turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, leads, election);
         fiber_sleep(turn->plan->hold / 2);
         if (turn->plan->eager) {
@@ -106,7 +106,7 @@ static void campaign(struct turn *turn, zkl_election *election)
         fiber_sleep(turn->plan->hold / 2);
         turn_drop(turn);
         if (!turn_frees(turn)) {
-            turn_told(turn, "resign", zkl_election_resign(election, NULL));
+            turn_told(turn, "resign", zkl_lock_release(election, NULL));
         }
     } else if (publish(turn, election) == ZKL_OK) {
         sim_fail(turn->s, "outcome", "%d.%d publishes, and does not lead", turn->client, turn->thread);
@@ -115,11 +115,11 @@ static void campaign(struct turn *turn, zkl_election *election)
 
 void use_election(struct turn *turn)
 {
-    zkl_election *election;
+    zkl_lock *election;
     zkl_election_observer *observer = NULL;
-    zkl_election_options options = ZKL_ELECTION_OPTIONS_INIT;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     char value[] = {(char)('0' + turn->client), '\0'};
-    options.value = value;
+    options.metadata = value;
     options.on_expiry = turn_expiry(turn);
     options.acl = sim_acl_of(turn->s, turn->client);
     if (zkl_election_new(&election, turn->session, turn->path, &options, NULL) != ZKL_OK) {
@@ -135,5 +135,5 @@ void use_election(struct turn *turn)
         campaign(turn, election);
     }
     zkl_election_observer_free(observer);
-    zkl_election_free(election);
+    zkl_lock_free(election);
 }

@@ -79,7 +79,7 @@ static void commit(struct turn *turn, zkl_lock *lock)
     char text[20] = {0};
     snprintf(text, sizeof text, "%llx", (unsigned long long)zkl_lock_token(lock));
     const zkl_op op = {.kind = ZKL_OP_SET, .path = guarded, .data = text, .size = strlen(text) + 1, .version = -1};
-    turn_told(turn, "commit", zkl_lock_commit(lock, &op, 1, NULL, NULL));
+    turn_told(turn, "commit", zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, NULL));
     check_guarded(turn->s);
 }
 
@@ -106,12 +106,12 @@ void use_lock(struct turn *turn)
     options.acl = sim_acl_of(turn->s, turn->client);
     options.state_fn = turn->thread == 0 ? on_lock : NULL;
     options.revoke_fn = locked.listens ? on_revoke : NULL;
-    options.revoke_payload = &locked;
+    options.payload = &locked;
     if (zkl_lock_new(&locked.lock, turn->session, turn->path, &options, NULL) != ZKL_OK) {
         return;
     }
     if (turn_dice(turn, 1, 4) == 0) {
-        turn_told(turn, "asks the first to give way", zkl_lock_revoke(turn->session, turn->path, NULL, 500, NULL));
+        turn_told(turn, "asks the first to give way", zkl_queue_revoke(turn->session, turn->path, NULL, 500, NULL));
     }
     if (turn_got(turn, "acquire",
                  turn_back(turn, zkl_lock_acquire(locked.lock, turn_within(turn, turn_timeout(turn)), &grant, NULL))) ==
@@ -130,10 +130,10 @@ void use_lock(struct turn *turn)
 
 static bool rwlock_holds(const void *lock)
 {
-    return zkl_rwlock_is_held(lock);
+    return zkl_lock_is_held(lock);
 }
 
-static int claim_rwlock(struct turn *turn, zkl_rwlock *lock, bool shared)
+static int claim_rwlock(struct turn *turn, zkl_lock *lock, bool shared)
 {
     struct claim claim = {.client = turn->client,
                           .thread = turn->thread,
@@ -143,21 +143,21 @@ static int claim_rwlock(struct turn *turn, zkl_rwlock *lock, bool shared)
                           .shared = shared,
                           .object = lock,
                           .holds = rwlock_holds,
-                          .token = zkl_rwlock_token(lock)};
+                          .token = zkl_lock_token(lock)};
     return claim.token ? claim_make(turn->s, &claim) : -1;
 }
 
-static void downgrade(struct turn *turn, zkl_rwlock *lock)
+static void downgrade(struct turn *turn, zkl_lock *lock)
 {
     turn_drop(turn); /* from here on others may read */
-    turn_told(turn, "downgrade", zkl_rwlock_downgrade(lock, NULL));
+    turn_told(turn, "downgrade", zkl_write_lock_downgrade(lock, NULL));
     turn->claims[0] = claim_rwlock(turn, lock, true);
 }
 
-/* A reader may not become a writer: two of them would wait for each other. */
-static void upgrade(struct turn *turn, zkl_rwlock *lock)
+/* A writer that was downgraded may not become one again: two of them would wait for each other. */
+static void upgrade(struct turn *turn, zkl_lock *lock)
 {
-    int code = zkl_rwlock_acquire(lock, ZKL_RW_WRITE, 0, NULL, NULL);
+    int code = zkl_lock_acquire(lock, 0, NULL, NULL);
     turn_told(turn, "upgrade", code);
     if (code != ZKL_EDEADLK && code != ZKL_ELOST) {
         sim_fail(turn->s, "outcome", "%d.%d reads, asks to write, and gets %s", turn->client, turn->thread,
@@ -165,14 +165,13 @@ static void upgrade(struct turn *turn, zkl_rwlock *lock)
     }
 }
 
-static void hold_rwlock(struct turn *turn, zkl_rwlock *lock, bool read)
+static void hold_rwlock(struct turn *turn, zkl_lock *lock, bool read)
 {
     turn->claims[0] = claim_rwlock(turn, lock, read);
     fiber_sleep(turn->plan->hold / 2);
-    if (turn->plan->eager && read) {
-        upgrade(turn, lock);
-    } else if (turn->plan->eager) {
+    if (turn->plan->eager && !read) {
         downgrade(turn, lock);
+        upgrade(turn, lock);
     }
     fiber_sleep(turn->plan->hold / 2);
     turn_drop(turn);
@@ -180,25 +179,24 @@ static void hold_rwlock(struct turn *turn, zkl_rwlock *lock, bool read)
 
 void use_rwlock(struct turn *turn)
 {
-    zkl_rwlock *lock;
-    zkl_rwlock_options options = ZKL_RWLOCK_OPTIONS_INIT;
+    zkl_lock *lock;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     bool read = turn_dice(turn, 2, 2);
     options.on_expiry = turn_expiry(turn);
     options.acl = sim_acl_of(turn->s, turn->client);
     options.recursive = turn->thread > 0 || read;
-    if (zkl_rwlock_new(&lock, turn->session, turn->path, &options, NULL) != ZKL_OK) {
+    if ((read ? zkl_read_lock_new : zkl_write_lock_new)(&lock, turn->session, turn->path, &options, NULL) != ZKL_OK) {
         return;
     }
-    zkl_rwmode mode = read ? ZKL_RW_READ : ZKL_RW_WRITE;
     if (turn_got(turn, "acquire",
-                 turn_back(turn, zkl_rwlock_acquire(lock, mode, turn_within(turn, turn_timeout(turn)), NULL, NULL))) ==
+                 turn_back(turn, zkl_lock_acquire(lock, turn_within(turn, turn_timeout(turn)), NULL, NULL))) ==
         ZKL_OK) {
         hold_rwlock(turn, lock, read);
         if (!turn_frees(turn)) {
-            turn_told(turn, "release", zkl_rwlock_release(lock, NULL));
+            turn_told(turn, "release", zkl_lock_release(lock, NULL));
         }
     }
-    zkl_rwlock_free(lock);
+    zkl_lock_free(lock);
 }
 
 /* --- semaphore ---------------------------------------------------------------------------------------------------------- */
@@ -207,7 +205,7 @@ enum { LIMIT = 2 };
 
 static bool semaphore_holds(const void *semaphore)
 {
-    return zkl_semaphore_is_held(semaphore);
+    return zkl_lock_is_held(semaphore);
 }
 
 static int semaphores[SIM_CLIENTS][4]; /* threads at it, by path */
@@ -231,9 +229,9 @@ void semaphores_forget(int client)
 
 void use_semaphore(struct turn *turn)
 {
-    zkl_semaphore *semaphore;
+    zkl_lock *semaphore;
     zkl_grant grant;
-    zkl_semaphore_options options = ZKL_SEMAPHORE_OPTIONS_INIT;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     int count = 1 + (int)turn_dice(turn, 3, LIMIT);
     options.on_expiry = turn_expiry(turn);
     options.acl = sim_acl_of(turn->s, turn->client);
@@ -260,7 +258,7 @@ void use_semaphore(struct turn *turn)
             turn_told(turn, "release", zkl_semaphore_release(semaphore, count, NULL));
         }
     }
-    zkl_semaphore_free(semaphore);
+    zkl_lock_free(semaphore);
     semaphores[turn->client][turn->plan->path]--;
 }
 
@@ -268,14 +266,14 @@ void use_semaphore(struct turn *turn)
 
 static bool multilock_holds(const void *lock)
 {
-    return zkl_multilock_is_held(lock);
+    return zkl_lock_is_held(lock);
 }
 
 void use_multilock(struct turn *turn)
 {
-    zkl_multilock *lock;
+    zkl_lock *lock;
     zkl_grant grant;
-    zkl_multilock_options options = ZKL_MULTILOCK_OPTIONS_INIT;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     const char *paths[] = {sim_plan_path(0), sim_plan_path(1)};
     options.on_expiry = turn_expiry(turn);
     options.acl = sim_acl_of(turn->s, turn->client);
@@ -283,7 +281,7 @@ void use_multilock(struct turn *turn)
         return;
     }
     if (turn_got(turn, "acquire",
-                 turn_back(turn, zkl_multilock_acquire(lock, turn_within(turn, turn_timeout(turn)), &grant, NULL))) ==
+                 turn_back(turn, zkl_lock_acquire(lock, turn_within(turn, turn_timeout(turn)), &grant, NULL))) ==
         ZKL_OK) {
         for (int i = 0; i < 2; i++) {
             turn->claims[i] = turn_claim(turn, i, grant.token, multilock_holds, lock);
@@ -291,8 +289,8 @@ void use_multilock(struct turn *turn)
         turn_hold(turn);
         turn_drop(turn);
         if (!turn_frees(turn)) {
-            turn_told(turn, "release", zkl_multilock_release(lock, NULL));
+            turn_told(turn, "release", zkl_lock_release(lock, NULL));
         }
     }
-    zkl_multilock_free(lock);
+    zkl_lock_free(lock);
 }

@@ -1,4 +1,4 @@
-/* revoke.c - asking a holder to give way. Its side of it is in the contender (core/contender.h, revocable). */
+/* queue_revoke.c - asking a holder to give way. Its side of it is in the contender (core/contender.h, revocable). */
 #include "call.h"
 
 #include "error.h"
@@ -61,7 +61,7 @@ static int revoke_first(zkl_session *session, const char *path, int64_t deadline
     return rc;
 }
 
-int zkl_lock_revoke(zkl_session *session, const char *path, const char *node, int64_t timeout_ms, zkl_error *err)
+int zkl_queue_revoke(zkl_session *session, const char *path, const char *node, int64_t timeout_ms, zkl_error *err)
 {
     if (!session) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "session is NULL");

@@ -1,0 +1,337 @@
+/* acquisition.c - one acquire: from its beginning to its release. */
+#include "lock_internal.h"
+
+#include <stdio.h>
+
+void zkl__acquisition_unref(struct zkl__acquisition *acquisition)
+{
+    zkl_lock *lock = acquisition->lock;
+    if (--acquisition->refs == 0) {
+        zkl__signal_deinit(&acquisition->changed);
+        zkl__free(zkl__session_heap(lock->session), acquisition);
+        zkl__lock_unref(lock);
+    }
+}
+
+static struct zkl__acquisition *acquisition_new(zkl_lock *lock)
+{
+    const zkl_heap *heap = zkl__session_heap(lock->session);
+    struct zkl__acquisition *acquisition = zkl__zalloc(heap, sizeof *acquisition);
+    if (acquisition && zkl__signal_init(&acquisition->changed) != ZKL_OK) {
+        zkl__free(heap, acquisition);
+        acquisition = NULL;
+    }
+    if (acquisition) {
+        acquisition->lock = lock;
+        acquisition->refs = acquisition->depth = 1;
+        lock->refs++;
+    }
+    return acquisition;
+}
+
+static bool alive(const struct zkl__acquisition *acquisition)
+{
+    return acquisition->contender || acquisition->joint || acquisition->claim;
+}
+
+void zkl__acquisition_event(struct zkl__acquisition *acquisition, struct zkl__event event)
+{
+    event.contender = acquisition->contender;
+    event.joint = acquisition->joint;
+    if (acquisition->claim) {
+        acquisition->lock->recipe->claims->event(acquisition->claim, &event);
+    } else {
+        zkl__session_event(acquisition->lock->session, event);
+    }
+}
+
+/* --- what the core tells: inside a step ---------------------------------------------------------------------------- */
+
+static void settle(struct zkl__acquisition *acquisition, const struct zkl__outcome *outcome)
+{
+    acquisition->settled = true;
+    acquisition->granted = outcome->kind == ZKL__GRANTED;
+    acquisition->code = acquisition->granted ? ZKL_OK : outcome->code;
+    acquisition->zk_code = outcome->zk_code;
+    acquisition->why = acquisition->granted ? "the lease ended" : outcome->why; /* until we hear why it was lost */
+    acquisition->token = outcome->token;
+    acquisition->unclean = outcome->unclean;
+    acquisition->settled_at = outcome->now;
+    zkl__signal_raise(&acquisition->changed);
+    if (acquisition->completion) {
+        zkl__callbacks_post(zkl__session_callbacks(acquisition->lock->session), &acquisition->completion->callback);
+    }
+}
+
+/* What its holder has to know stands in the log, also when nobody listens for states. */
+static void log_change(const zkl_lock *lock, const struct zkl__outcome *outcome)
+{
+    bool lost = outcome->kind == ZKL__LOSS, safe = outcome->kind == ZKL__SAFE;
+    char text[160];
+    snprintf(text, sizeof text, "%s: %s", lost ? "lost" : safe ? "held" : "in jeopardy", outcome->why);
+    zkl__session_log(lock->session,
+                     lost   ? ZKL_LOG_ERROR
+                     : safe ? ZKL_LOG_INFO
+                            : ZKL_LOG_WARN,
+                     lock->recipe->object.noun, lock->path, text);
+}
+
+static void on_outcome(void *owner, const struct zkl__outcome *outcome)
+{
+    struct zkl__acquisition *acquisition = owner;
+    zkl_lock *lock = acquisition->lock;
+    bool current = lock->acquisition == acquisition;
+    switch (outcome->kind) {
+    case ZKL__GRANTED:
+        settle(acquisition, outcome);
+        zkl__lock_note(lock, ZKL_STATE_HELD);
+        break;
+    case ZKL__FAILED:
+        acquisition->contender = NULL;
+        acquisition->joint = NULL;
+        acquisition->claim = NULL;
+        settle(acquisition, outcome);
+        lock->acquisition = NULL;
+        zkl__acquisition_unref(acquisition); /* not the last: a thread or a completion waits for the result */
+        break;
+    case ZKL__JEOPARDY:
+    case ZKL__SAFE:
+        acquisition->jeopardy = outcome->kind == ZKL__JEOPARDY;
+        if (current) {
+            log_change(lock, outcome);
+            zkl__lock_note(lock, acquisition->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD);
+        }
+        break;
+    case ZKL__LOSS:
+        if (current) {
+            log_change(lock, outcome);
+            acquisition->why = outcome->why;
+            zkl__signal_raise(&acquisition->changed); /* somebody may wait for a downgrade */
+            zkl__lock_tell_end(lock);
+            zkl__lock_note(lock, ZKL_STATE_LOST);
+        }
+        break;
+    case ZKL__DOWNGRADED:
+        acquisition->downgraded = true;
+        zkl__signal_raise(&acquisition->changed);
+        break;
+    case ZKL__REVOKED:
+        if (current) {
+            zkl__lock_note_revoked(lock);
+        }
+        break;
+    case ZKL__RELEASED:
+        acquisition->contender = NULL;
+        acquisition->joint = NULL;
+        acquisition->released = true;
+        zkl__signal_raise(&acquisition->changed);
+        break;
+    }
+}
+
+/* --- its beginning ------------------------------------------------------------------------------------------------- */
+
+static int acquire_again(zkl_lock *lock, zkl_error *err)
+{
+    struct zkl__acquisition *acquisition = lock->acquisition;
+    const struct zkl__rule *asked = lock->recipe->rule, *has = acquisition->rule;
+    if (!acquisition->granted) {
+        return zkl__fail(err, ZKL_EDEADLK, 0, lock->path, "an acquire of this object is pending");
+    }
+    if (!zkl__acquisition_holds(acquisition)) {
+        return zkl__fail(err, lock->options.recursive ? ZKL_ELOST : ZKL_EDEADLK, 0, lock->path,
+                         "this object held it and lost it: %s; release it first", acquisition->why);
+    }
+    if (asked->waits_for & ~has->waits_for) {
+        return zkl__fail(err, ZKL_EDEADLK, 0, lock->path,
+                         "this object was downgraded; an upgrade would wait for itself: release it first");
+    }
+    if (!lock->options.recursive) {
+        return zkl__fail(err, ZKL_EDEADLK, 0, lock->path, "this object holds it, and is not recursive");
+    }
+    acquisition->depth++;
+    return ZKL_OK;
+}
+
+/* False: no memory. */
+static bool enter_core(struct zkl__acquisition *acquisition, int count)
+{
+    zkl_lock *lock = acquisition->lock;
+    struct zkl__core *core = zkl__session_core(lock->session);
+    const zkl_lock_options *o = &lock->options;
+    const struct zkl__contender_config config = {
+        .rule = lock->recipe->rule,
+        .path = lock->path,
+        .metadata = o->metadata ? o->metadata : zkl__session_whoami(lock->session),
+        .acl = o->acl,
+        .fail_on_expiry = o->on_expiry == ZKL_ON_EXPIRY_FAIL,
+        .mark = o->recover,
+        .revocable = o->revoke_fn != NULL,
+        .announces = lock->recipe->announces,
+        .max_hold = zkl__lock_max_hold(lock),
+        .notify = on_outcome,
+        .owner = acquisition,
+    };
+    acquisition->rule = config.rule;
+    acquisition->downgraded = true;
+    if (lock->recipe->several) {
+        acquisition->joint = zkl__joint_new(core, &config, (const char *const *)lock->paths, lock->path_count);
+    } else if (lock->recipe->claims) {
+        acquisition->claim = lock->recipe->claims->make(lock, count, &config);
+    } else {
+        acquisition->contender = zkl__contender_new(core, &config);
+    }
+    return alive(acquisition);
+}
+
+int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int count, zkl_error *err)
+{
+    if (lock->freed) {
+        return zkl__fail(err, ZKL_ECANCELED, 0, lock->path, "the object is being freed");
+    }
+    if (lock->barred) {
+        return zkl__fail(err, ZKL_ECANCELED, 0, lock->path, "cancelled");
+    }
+    if (zkl__session_status(lock->session)->stopping) {
+        return zkl__fail(err, ZKL_ECLOSED, 0, lock->path, "the session is being closed");
+    }
+    if (lock->acquisition) {
+        int rc = acquire_again(lock, err);
+        if (rc == ZKL_OK) {
+            lock->acquisition->refs++;
+            *out = lock->acquisition;
+        }
+        return rc;
+    }
+    struct zkl__acquisition *acquisition = acquisition_new(lock);
+    if (!acquisition || !enter_core(acquisition, count)) {
+        if (acquisition) {
+            zkl__acquisition_unref(acquisition);
+        }
+        return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for an acquire");
+    }
+    lock->acquisition = acquisition;
+    acquisition->refs++;
+    *out = acquisition;
+    return ZKL_OK;
+}
+
+void zkl__acquisition_start(struct zkl__acquisition *acquisition, int64_t timeout_ms)
+{
+    zkl_session *session = acquisition->lock->session;
+    int64_t connect_timeout_ms = zkl__session_settings(session)->options.connect_timeout_ms;
+    acquisition->asked_at = zkl__session_now(session);
+    acquisition->deadline = zkl__deadline(acquisition->asked_at, timeout_ms == 0 ? connect_timeout_ms : timeout_ms);
+    zkl__acquisition_event(
+        acquisition,
+        (struct zkl__event){.kind = ZKL__EV_START, .deadline = acquisition->deadline, .try_only = timeout_ms == 0});
+}
+
+void zkl__acquisition_await(struct zkl__acquisition *acquisition)
+{
+    zkl_session *session = acquisition->lock->session;
+    while (!acquisition->settled) {
+        if (zkl__session_wait(session, &acquisition->changed, acquisition->deadline)) {
+            continue;
+        }
+        /* Not left to the alarms' thread: one more wake-up would make this call late. */
+        zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_TIME});
+        if (!acquisition->settled) {
+            zkl__acquisition_cancel(acquisition, ZKL_ETIMEOUT);
+        }
+    }
+}
+
+/* --- its end ------------------------------------------------------------------------------------------------------- */
+
+bool zkl__acquisition_holds(const struct zkl__acquisition *acquisition)
+{
+    const struct zkl__core *core = zkl__session_core(acquisition->lock->session);
+    int64_t now = zkl__session_now(acquisition->lock->session);
+    if (!acquisition->granted || !alive(acquisition) || acquisition->lock->acquisition != acquisition) {
+        return false;
+    }
+    if (acquisition->claim) {
+        return acquisition->lock->recipe->claims->holds(acquisition->claim);
+    }
+    return acquisition->joint ? zkl__joint_holds(core, acquisition->joint, now)
+                              : zkl__contender_holds(core, acquisition->contender, now);
+}
+
+/* The core removes what there is, and tells us no more. */
+static void let_go(struct zkl__acquisition *acquisition)
+{
+    struct zkl__core *core = zkl__session_core(acquisition->lock->session);
+    int64_t now = zkl__session_now(acquisition->lock->session);
+    if (acquisition->contender) {
+        zkl__contender_let_go(core, acquisition->contender, now);
+    } else if (acquisition->joint) {
+        zkl__joint_let_go(core, acquisition->joint, now);
+    } else if (acquisition->claim) {
+        acquisition->lock->recipe->claims->let_go(acquisition->claim);
+    }
+    acquisition->contender = NULL;
+    acquisition->joint = NULL;
+    acquisition->claim = NULL;
+}
+
+/* The object is idle again. The reference it had to the acquisition goes to the caller. */
+static struct zkl__acquisition *take_turn(zkl_lock *lock)
+{
+    struct zkl__acquisition *acquisition = lock->acquisition;
+    lock->acquisition = NULL;
+    lock->revoked = false;
+    lock->latest = lock->told = ZKL_STATE_IDLE; /* a loss that was not told yet still will be */
+    zkl__lock_tell_end(lock);
+    return acquisition;
+}
+
+void zkl__acquisition_drop(zkl_lock *lock)
+{
+    struct zkl__acquisition *acquisition = take_turn(lock);
+    let_go(acquisition);
+    zkl__acquisition_unref(acquisition);
+}
+
+void zkl__acquisition_cancel(struct zkl__acquisition *acquisition, int code)
+{
+    zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_CANCEL, .code = code});
+}
+
+void zkl__acquisition_hand_back(zkl_lock *lock, int64_t deadline)
+{
+    zkl_session *session = lock->session;
+    int64_t usual = zkl__deadline(zkl__session_now(session), lock->options.release_timeout_ms);
+    deadline = deadline < usual ? deadline : usual;
+    struct zkl__acquisition *acquisition = take_turn(lock);
+    bool more = alive(acquisition);
+    if (more) {
+        zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_RELEASE});
+    }
+    while (more && !acquisition->released) {
+        more = zkl__session_wait(session, &acquisition->changed, deadline);
+    }
+    let_go(acquisition);
+    zkl__acquisition_unref(acquisition);
+}
+
+int zkl__acquisition_conclude(struct zkl__acquisition *acquisition, bool again, zkl_grant *grant, zkl_error *err)
+{
+    zkl_lock *lock = acquisition->lock;
+    long long queued_ms = (long long)((acquisition->settled_at - acquisition->asked_at) / ZKL__MS);
+    if (acquisition->code != ZKL_OK) {
+        return zkl__fail(err, acquisition->code, acquisition->zk_code, lock->path, "%s (after %lld ms)",
+                         acquisition->why, queued_ms);
+    }
+    if (lock->acquisition == acquisition && !zkl__acquisition_holds(acquisition)) {
+        if (--acquisition->depth == 0) {
+            zkl__acquisition_drop(lock);
+        }
+        return zkl__fail(err, ZKL_ELOST, 0, lock->path, "granted, and lost before the grant could be used");
+    }
+    if (grant) {
+        *grant = (zkl_grant){
+            .token = acquisition->token, .queued_ms = again ? 0 : queued_ms, .unclean = !again && acquisition->unclean};
+    }
+    return ZKL_OK;
+}

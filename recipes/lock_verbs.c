@@ -1,0 +1,298 @@
+/* lock_verbs.c - what every recipe's lock does when its user asks: acquire, cancel, release, and how it stands. */
+#include "lock_internal.h"
+#include "section.h"
+
+#include "path.h"
+
+#include <zklock/multilock.h>
+
+#include <stdio.h>
+#include <string.h>
+
+int zkl__lock_check(const zkl_lock *lock, const struct zkl__recipe *recipe, zkl_error *err)
+{
+    if (!lock) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL; the recipe needed is \"%s\"", recipe->object.noun);
+    }
+    return lock->recipe == recipe ? ZKL_OK
+                                  : zkl__fail(err, ZKL_EINVAL, 0, lock->path,
+                                              "this function is for the recipe \"%s\", the lock's recipe is \"%s\"",
+                                              recipe->object.noun, lock->recipe->object.noun);
+}
+
+int zkl__lock_enter(zkl_lock *lock, int64_t timeout_ms, zkl_error *err)
+{
+    if (!lock) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL");
+    }
+    int rc = zkl__timeout_check(timeout_ms, err);
+    return rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
+}
+
+int zkl__lock_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *grant, zkl_error *err)
+{
+    int rc = zkl__lock_enter(lock, timeout_ms, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    zkl_session *session = lock->session;
+    struct zkl__acquisition *acquisition;
+    rc = zkl__acquisition_begin(&acquisition, lock, count, err);
+    if (rc == ZKL_OK) {
+        bool again = acquisition->granted;
+        if (!again) {
+            zkl__acquisition_start(acquisition, timeout_ms);
+        }
+        zkl__acquisition_await(acquisition);
+        rc = zkl__acquisition_conclude(acquisition, again, grant, err);
+        zkl__acquisition_unref(acquisition);
+    }
+    zkl__session_leave(session);
+    return rc;
+}
+
+int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *grant, zkl_error *err)
+{
+    return zkl__lock_acquire(lock, 1, timeout_ms, grant, err);
+}
+
+static int cancel_acquire(zkl_lock *lock)
+{
+    int rc = zkl__session_enter(lock->session, NULL);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    zkl_session *session = lock->session;
+    rc = ZKL_ENOTWAITING;
+    if (lock->acquisition && !lock->acquisition->settled) {
+        zkl__acquisition_cancel(lock->acquisition, ZKL_ECANCELED);
+        rc = ZKL_OK;
+    }
+    zkl__session_leave(session);
+    return rc;
+}
+
+int zkl_lock_cancel(zkl_lock *lock)
+{
+    if (!lock) {
+        return ZKL_EINVAL;
+    }
+    bool runs = zkl__section_cancel(lock); /* first: what is pending becomes what runs, not the other way round */
+    int rc = cancel_acquire(lock);
+    return rc == ZKL_ENOTWAITING && runs ? ZKL_OK : rc;
+}
+
+int zkl_lock_release(zkl_lock *lock, zkl_error *err)
+{
+    return zkl__lock_release_by(lock, INT64_MAX, err);
+}
+
+int zkl__lock_release_by(zkl_lock *lock, int64_t deadline, zkl_error *err)
+{
+    if (!lock) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL");
+    }
+    int rc = zkl__session_enter(lock->session, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    zkl_session *session = lock->session;
+    struct zkl__acquisition *acquisition = lock->acquisition;
+    if (!acquisition || !acquisition->granted) {
+        rc = zkl__fail(err, ZKL_ENOTHELD, 0, lock->path,
+                       acquisition ? "still waiting; cancel it" : "never granted, or released");
+    } else {
+        if (!zkl__acquisition_holds(acquisition)) {
+            rc = zkl__fail(err, ZKL_ELOST, 0, lock->path, "lost while it was held: %s", acquisition->why);
+        }
+        if (--acquisition->depth == 0) {
+            zkl__acquisition_hand_back(lock, deadline);
+        }
+    }
+    zkl__session_leave(session);
+    return rc;
+}
+
+bool zkl__lock_give_up(struct zkl__object *object, int code)
+{
+    zkl_lock *lock = (zkl_lock *)object;
+    if (!lock->acquisition) {
+        return false;
+    }
+    if (lock->acquisition->settled) {
+        lock->acquisition->code = code; /* for whom the grant has not reached yet */
+        lock->acquisition->why = "given up before the grant could be used";
+        zkl__acquisition_drop(lock);
+    } else {
+        zkl__acquisition_cancel(lock->acquisition, code);
+    }
+    return true;
+}
+
+/* --- what is so now ------------------------------------------------------------------------------------------------ */
+
+int64_t zkl__lock_max_hold(const zkl_lock *lock)
+{
+    return lock->options.max_hold_ms * ZKL__MS;
+}
+
+struct zkl__standing zkl__lock_look(const zkl_lock *lock)
+{
+    struct zkl__standing now = {.state = ZKL_STATE_IDLE};
+    const struct zkl__acquisition *acquisition = lock->acquisition;
+    if (!acquisition) {
+        return now;
+    }
+    if (acquisition->contender) {
+        strcpy(now.node, zkl__contender_node(acquisition->contender));
+    }
+    if (!acquisition->granted || !zkl__acquisition_holds(acquisition)) {
+        now.state = acquisition->granted ? ZKL_STATE_LOST : ZKL_STATE_WAITING;
+        return now;
+    }
+    int64_t until = zkl__core_lease_until(zkl__session_core(lock->session));
+    if (lock->options.max_hold_ms > 0 && acquisition->settled_at + zkl__lock_max_hold(lock) < until) {
+        until = acquisition->settled_at + zkl__lock_max_hold(lock);
+    }
+    now.state = acquisition->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD;
+    now.token = acquisition->token;
+    now.remaining_ns = until - zkl__session_now(lock->session);
+    return now;
+}
+
+struct zkl__standing zkl__lock_standing(const zkl_lock *lock)
+{
+    struct zkl__standing now = {.state = ZKL_STATE_IDLE};
+    if (lock && zkl__session_enter(lock->session, NULL) == ZKL_OK) {
+        zkl_session *session = lock->session;
+        now = zkl__lock_look(lock);
+        zkl__session_leave(session);
+    }
+    return now;
+}
+
+size_t zkl__lock_nodes(const zkl_lock *lock, struct zkl__held_node *nodes, size_t room)
+{
+    const struct zkl__acquisition *acquisition = lock->acquisition;
+    if (!acquisition || (!acquisition->contender && !acquisition->joint && !acquisition->claim)) {
+        return 0;
+    }
+    if (acquisition->claim) {
+        return lock->recipe->claims->nodes(acquisition->claim, nodes, room);
+    }
+    for (size_t i = 0; i < lock->path_count && i < room; i++) {
+        nodes[i].dir = lock->paths[i];
+        nodes[i].name =
+            acquisition->joint ? zkl__joint_node(acquisition->joint, i) : zkl__contender_node(acquisition->contender);
+    }
+    return lock->path_count;
+}
+
+bool zkl_lock_is_held(const zkl_lock *lock)
+{
+    return zkl__state_holds(zkl__lock_standing(lock).state);
+}
+
+zkl_state zkl_lock_state(const zkl_lock *lock)
+{
+    return zkl__lock_standing(lock).state;
+}
+
+int64_t zkl_lock_remaining_ms(const zkl_lock *lock)
+{
+    return zkl__lock_standing(lock).remaining_ns / ZKL__MS;
+}
+
+int64_t zkl_lock_token(const zkl_lock *lock)
+{
+    return zkl__lock_standing(lock).token;
+}
+
+zkl_recipe zkl_lock_recipe(const zkl_lock *lock)
+{
+    return lock ? lock->recipe->id : ZKL_RECIPE_LOCK;
+}
+
+const char *zkl_lock_path(const zkl_lock *lock)
+{
+    return lock ? lock->path : "";
+}
+
+/* Below its lock's path: a semaphore's znodes have a directory between. */
+static void write_node(const char *path, const struct zkl__held_node *node, char out[ZKL__NAME_MAX + 8])
+{
+    size_t above = strlen(path), below = strlen(node->dir);
+    const char *folder = below > above ? node->dir + above + 1 : "";
+    snprintf(out, ZKL__NAME_MAX + 8, "%s%s%s", node->name[0] ? folder : "", node->name[0] && *folder ? "/" : "",
+             node->name);
+}
+
+size_t zkl_multilock_node(const zkl_lock *lock, size_t index, char *name, size_t size)
+{
+    struct zkl__held_node nodes[ZKL_MULTILOCK_MAX];
+    char node[ZKL__NAME_MAX + 8] = "";
+    if (lock && index < lock->path_count && zkl__session_enter(lock->session, NULL) == ZKL_OK) {
+        if (zkl__lock_nodes(lock, nodes, index + 1) > index) {
+            write_node(lock->paths[index], &nodes[index], node);
+        }
+        zkl__session_leave(lock->session);
+    }
+    size_t length = strlen(node);
+    if (size > 0) {
+        size_t fits = length < size ? length : size - 1;
+        memcpy(name, node, fits);
+        name[fits] = '\0';
+    }
+    return length;
+}
+
+size_t zkl_lock_node(const zkl_lock *lock, char *name, size_t size)
+{
+    return zkl_multilock_node(lock, 0, name, size);
+}
+
+const char *zkl_state_name(zkl_state state)
+{
+    static const char *const names[] = {"idle", "waiting", "held", "jeopardy", "lost"};
+    return (unsigned)state < sizeof names / sizeof *names ? names[state] : "?";
+}
+
+/* --- all of a session's -------------------------------------------------------------------------------------------- */
+
+int zkl__lock_describe(const struct zkl__object *object, zkl__visit_fn visit, void *payload)
+{
+    const zkl_lock *lock = (const zkl_lock *)object;
+    struct zkl__standing now = zkl__lock_look(lock);
+    size_t count = now.state == ZKL_STATE_IDLE ? 0 : lock->path_count;
+    for (size_t i = 0; i < count; i++) {
+        visit(lock->paths[i], now.state, now.token, payload);
+    }
+    return (int)count;
+}
+
+int zkl_session_release_all(zkl_session *session)
+{
+    int count = session ? zkl__session_enter(session, NULL) : ZKL_EINVAL;
+    if (count != ZKL_OK) {
+        return count;
+    }
+    for (struct zkl__object *object = zkl__session_objects(session); object; object = object->next) {
+        bool is_lock = object->ops->give_up == zkl__lock_give_up && !((zkl_lock *)object)->recipe->internal;
+        count += is_lock && zkl__lock_give_up(object, ZKL_ECANCELED);
+    }
+    zkl__session_leave(session);
+    return count;
+}
+
+int zkl_session_locks(zkl_session *session, zkl_lock_visit_fn visit, void *payload)
+{
+    int count = session && visit ? zkl__session_enter(session, NULL) : ZKL_EINVAL;
+    if (count != ZKL_OK) {
+        return count;
+    }
+    for (struct zkl__object *object = zkl__session_objects(session); object; object = object->next) {
+        count += object->ops->describe(object, visit, payload);
+    }
+    zkl__session_leave(session);
+    return count;
+}
