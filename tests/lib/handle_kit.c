@@ -1,0 +1,170 @@
+#include "handle_kit.h"
+
+#include "check.h"
+#include "wait.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- the recipes --------------------------------------------------------------------------------------------------- */
+
+/* The rival's paths are in another order. */
+static int make_multilock(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
+                          zkl_error *err)
+{
+    static atomic_uint times;
+    char other[256];
+    snprintf(other, sizeof other, "%s-other", path);
+    bool swapped = atomic_fetch_add(&times, 1) % 2 == 1;
+    const char *const paths[] = {swapped ? other : path, swapped ? path : other};
+    return zkl_multilock_new(out, session, paths, 2, options, err);
+}
+
+static int make_semaphore(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
+                          zkl_error *err)
+{
+    return zkl_semaphore_new(out, session, path, 1, options, err);
+}
+
+const struct handle_recipe handle_recipes[] = {
+    {ZKL_RECIPE_LOCK, "lock", zkl_lock_new},
+    {ZKL_RECIPE_READ_LOCK, "read lock", zkl_read_lock_new},
+    {ZKL_RECIPE_WRITE_LOCK, "write lock", zkl_write_lock_new},
+    {ZKL_RECIPE_MULTILOCK, "multi-lock", make_multilock},
+    {ZKL_RECIPE_SEMAPHORE, "semaphore", make_semaphore},
+    {ZKL_RECIPE_ELECTION, "election", zkl_election_new},
+};
+const int handle_recipe_count = sizeof handle_recipes / sizeof *handle_recipes;
+
+zkl_lock *handle_make(const struct handle_recipe *recipe, zkl_session *session, const char *path,
+                      const zkl_lock_options *options)
+{
+    zkl_lock *lock = NULL;
+    CU_ASSERT_EQUAL_FATAL(recipe->make(&lock, session, path, options, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_recipe(lock), recipe->recipe);
+    return lock;
+}
+
+/* --- driving ------------------------------------------------------------------------------------------------------- */
+
+/* Writes the record anew, and asks whether our znode is where zkl_lock_node says. */
+static int write_record(zkl_lock *lock, const char *record)
+{
+    char name[256], node[1400];
+    CU_ASSERT_FATAL(zkl_lock_node(lock, name, sizeof name) > 0);
+    snprintf(node, sizeof node, "%s/%s", zkl_lock_path(lock), name);
+    const zkl_op ops[] = {
+        {.kind = ZKL_OP_CREATE, .path = record},
+        {.kind = ZKL_OP_SET, .path = record, .data = "under it", .size = 8, .version = 0},
+        {.kind = ZKL_OP_DELETE, .path = record, .version = 1},
+        {.kind = ZKL_OP_CHECK, .path = node, .version = ZKL_ANY_VERSION},
+    };
+    zkl_op_result results[4];
+    int code = zkl_lock_commit(lock, ops, 4, SOON, results, NULL);
+    CU_ASSERT(code != ZKL_OK || (results[1].version == 1 && results[3].code == ZKL_OK));
+    return code;
+}
+
+static void check_idle(zkl_lock *lock, const char *record)
+{
+    char name[8] = "x";
+    zkl_op op = {.kind = ZKL_OP_CREATE, .path = record};
+    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
+    CU_ASSERT_FALSE(zkl_lock_is_held(lock));
+    CU_ASSERT_EQUAL(zkl_lock_token(lock), 0);
+    CU_ASSERT_EQUAL(zkl_lock_remaining_ms(lock), 0);
+    CU_ASSERT_EQUAL(zkl_lock_node(lock, name, sizeof name), 0);
+    CU_ASSERT_STRING_EQUAL(name, "");
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, SOON, NULL, NULL), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_ENOTWAITING);
+}
+
+static void check_held(zkl_lock *lock, int64_t token, const char *record)
+{
+    CU_ASSERT(token > 0);
+    CU_ASSERT_EQUAL(zkl_lock_token(lock), token);
+    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_HELD);
+    CU_ASSERT_TRUE(zkl_lock_is_held(lock));
+    CU_ASSERT(zkl_lock_remaining_ms(lock) > 0);
+    CU_ASSERT_EQUAL(write_record(lock, record), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EDEADLK);
+}
+
+struct outcome {
+    atomic_int times, code;
+};
+
+static void on_done(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    struct outcome *outcome = payload;
+    (void)lock, (void)err;
+    CU_ASSERT_EQUAL(grant != NULL, code == ZKL_OK);
+    atomic_store(&outcome->code, code);
+    atomic_fetch_add(&outcome->times, 1);
+}
+
+static int completed(struct outcome *outcome)
+{
+    for (int64_t end = now_ms() + SOON; atomic_load(&outcome->times) == 0 && look_again(end);) {
+    }
+    CU_ASSERT_EQUAL(atomic_load(&outcome->times), 1);
+    return atomic_load(&outcome->code);
+}
+
+/* The rival waits and is cancelled, then waits and is granted. */
+static void wait_behind(zkl_lock *lock, zkl_lock *rival)
+{
+    struct outcome cancelled = {0}, granted = {0};
+    CU_ASSERT_EQUAL(zkl_lock_acquire(rival, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(rival, ZKL_WAIT_FOREVER, on_done, &cancelled, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_state(rival), ZKL_STATE_WAITING);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(rival), ZKL_OK);
+    CU_ASSERT_EQUAL(completed(&cancelled), ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(rival, ZKL_WAIT_FOREVER, on_done, &granted, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(completed(&granted), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(rival, NULL), ZKL_OK);
+}
+
+struct section {
+    zkl_lock *lock;
+    const char *record;
+    int code;
+};
+
+static int in_section(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    struct section *section = payload;
+    CU_ASSERT_FALSE(zkl_cancel_raised(cancel));
+    CU_ASSERT(zkl_cancel_remaining_ms(cancel) > 0);
+    CU_ASSERT_EQUAL(zkl_lock_token(section->lock), token);
+    section->code = write_record(section->lock, section->record);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(section->lock), ZKL_OK);
+    CU_ASSERT_TRUE(zkl_cancel_raised(cancel));
+    return 7;
+}
+
+void handle_drive(const struct handle_recipe *recipe, zkl_session *session, zkl_session *other, const char *path,
+                  const char *record)
+{
+    const struct handle_recipe *against = recipe->recipe == ZKL_RECIPE_READ_LOCK ? recipe + 1 : recipe; /* a writer */
+    zkl_lock *lock = handle_make(recipe, session, path, NULL), *rival = handle_make(against, other, path, NULL);
+    zkl_grant grant = {.token = -1};
+    int result = 0;
+    check_idle(lock, record);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, &grant, NULL), ZKL_OK);
+    check_held(lock, grant.token, record);
+    wait_behind(lock, rival);
+    check_idle(lock, record);
+    struct section section = {lock, record, -1};
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, SOON, 0, in_section, &section, &result, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(section.code, ZKL_OK);
+    CU_ASSERT_EQUAL(result, 7);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, &grant, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_session_release_all(session), 1);
+    check_idle(lock, record);
+    zkl_lock_free(lock);
+    zkl_lock_free(rival);
+}

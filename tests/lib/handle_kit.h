@@ -1,0 +1,27 @@
+/* handle_kit.h - a lock of every recipe, driven by the same verbs: on real servers and on memory:. */
+#ifndef ZKL_TESTS_HANDLE_KIT_H
+#define ZKL_TESTS_HANDLE_KIT_H
+
+#include <zklock/zklock.h>
+#include <zklock/zookeeper.h>
+
+/* What makes a lock of one recipe, at and below path. */
+struct handle_recipe {
+    zkl_recipe recipe;
+    const char *noun; /* as errors name it */
+    int (*make)(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
+                zkl_error *err);
+};
+extern const struct handle_recipe handle_recipes[];
+extern const int handle_recipe_count;
+
+/* A lock of that recipe; fails the test for good when it cannot be made. */
+zkl_lock *handle_make(const struct handle_recipe *recipe, zkl_session *session, const char *path,
+                      const zkl_lock_options *options);
+
+/* Acquires, commits, releases, waits, cancels and runs a section: what a lock of any recipe does, beside a rival in another session.
+ * record: a path whose parent exists, for what is written under the lock. */
+void handle_drive(const struct handle_recipe *recipe, zkl_session *session, zkl_session *other, const char *path,
+                  const char *record);
+
+#endif

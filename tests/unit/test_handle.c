@@ -1,0 +1,454 @@
+/* A lock of every recipe, driven by the same verbs; what a recipe does not have, refused by name; and the wrong uses that a program makes. */
+#include "handle_kit.h"
+#include "lock_kit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define RECORD "/records/one"
+
+static const char *path_of(int recipe)
+{
+    static char path[64];
+    snprintf(path, sizeof path, "/handle/%d", recipe);
+    return path;
+}
+
+static void begin(void)
+{
+    kit_set_up(NULL);
+    CU_ASSERT_EQUAL_FATAL(zkl_once_prepare(one, "/records", 10000, NULL), ZKL_OK);
+}
+
+static void test_every_recipe(void)
+{
+    begin();
+    for (int i = 0; i < handle_recipe_count; i++) {
+        handle_drive(&handle_recipes[i], one, two, path_of(i), RECORD);
+    }
+    kit_tear_down();
+}
+
+/* --- every znode of a hold ----------------------------------------------------------------------------------------- */
+
+static void remove_znode(const char *dir, const char *name)
+{
+    struct zkl__op op = {.kind = ZKL__OP_DELETE, .dir = dir, .name = name, .version = -1};
+    enum zkl__rc rc = ZKL__RC_UNKNOWN;
+    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
+    CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
+}
+
+static void check_commit_is_not_done(zkl_lock *lock)
+{
+    const zkl_op op = {.kind = ZKL_OP_CREATE, .path = RECORD};
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_ELOST);
+    zkl_lock_release(lock, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_OK); /* it was not there */
+    zkl_lock_free(lock);
+}
+
+static void test_commit_after_one_znode_of_several_is_gone(void)
+{
+    begin();
+    zkl_lock *lock = handle_make(&handle_recipes[ZKL_RECIPE_MULTILOCK], one, "/several", NULL);
+    char name[128];
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT(zkl_multilock_node(lock, 1, name, sizeof name) > 0);
+    remove_znode(zkl_multilock_path(lock, 1), name);
+    check_commit_is_not_done(lock);
+    kit_tear_down();
+}
+
+static void test_commit_after_one_permit_of_several_is_gone(void)
+{
+    begin();
+    zkl_lock *lock = NULL;
+    zkl_queue *queue = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&lock, one, "/pool", 3, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(lock, 3, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_queue_list(&queue, two, "/pool/leases", 10000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(queue->count, 3);
+    remove_znode("/pool/leases", queue->entries[2].name);
+    zkl_queue_free(queue);
+    check_commit_is_not_done(lock);
+    kit_tear_down();
+}
+
+static void test_commit_has_a_timeout(void)
+{
+    begin();
+    for (int i = 0; i < handle_recipe_count; i++) {
+        const zkl_op op = {.kind = ZKL_OP_CHECK, .path = "/records", .version = ZKL_ANY_VERSION};
+        zkl_lock *lock = handle_make(&handle_recipes[i], one, path_of(i), NULL);
+        zkl_error err = {0};
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(one), true), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, 50, NULL, &err), ZKL_ETIMEOUT);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "may be done, or not"));
+        CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(one), false), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, -2, NULL, &err), ZKL_EINVAL);
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        zkl_lock_free(lock);
+    }
+    kit_tear_down();
+}
+
+static void test_commit_refuses_more_znodes_than_fit(void)
+{
+    begin();
+    zkl_lock *lock = NULL;
+    zkl_error err = {0};
+    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&lock, one, "/pool", ZKL_COMMIT_MAX + 1, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire(lock, ZKL_COMMIT_MAX + 1, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, NULL, 0, 10000, NULL, &err), ZKL_ELIMIT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "101 znodes"));
+    CU_ASSERT_EQUAL(zkl_semaphore_release(lock, 1, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, NULL, 0, 10000, NULL, &err), ZKL_OK);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+/* --- options ------------------------------------------------------------------------------------------------------- */
+
+static void test_max_hold(void)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    struct mailbox box = MAILBOX_INIT;
+    options.max_hold_ms = 60;
+    options.state_fn = on_lock_state;
+    options.payload = &box;
+    begin();
+    for (int i = 0; i < handle_recipe_count; i++) {
+        zkl_lock *lock = handle_make(&handle_recipes[i], one, path_of(i), &options);
+        zkl_lock *next = handle_make(&handle_recipes[i], two, path_of(i), NULL);
+        mailbox_clear(&box);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+        CU_ASSERT(zkl_lock_remaining_ms(lock) <= 60);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(next, 10000, NULL, NULL), ZKL_OK); /* though nobody released it */
+        CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST));
+        CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_LOST);
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
+        CU_ASSERT_EQUAL(zkl_lock_release(next, NULL), ZKL_OK);
+        zkl_lock_free(lock);
+        zkl_lock_free(next);
+    }
+    kit_tear_down();
+}
+
+static void on_revoke(zkl_lock *lock, void *payload)
+{
+    mailbox_put(payload, (struct letter){.from = lock, .code = 1});
+}
+
+static void test_recursive(void)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.recursive = true;
+    begin();
+    for (int i = 0; i < handle_recipe_count; i++) {
+        if (handle_recipes[i].recipe != ZKL_RECIPE_SEMAPHORE) {
+            zkl_lock *lock = handle_make(&handle_recipes[i], one, path_of(i), &options);
+            CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+            CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+            CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+            CU_ASSERT_TRUE(zkl_lock_is_held(lock));
+            CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+            CU_ASSERT_FALSE(zkl_lock_is_held(lock));
+            zkl_lock_free(lock);
+        }
+    }
+    kit_tear_down();
+}
+
+static void test_revocation(void)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    struct mailbox box = MAILBOX_INIT;
+    options.revoke_fn = on_revoke;
+    options.payload = &box;
+    begin();
+    for (int i = 0; i < handle_recipe_count; i++) {
+        if (handle_recipes[i].recipe != ZKL_RECIPE_SEMAPHORE) {
+            zkl_lock *lock = handle_make(&handle_recipes[i], one, path_of(i), &options);
+            mailbox_clear(&box);
+            CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+            CU_ASSERT_EQUAL(zkl_queue_revoke(two, path_of(i), NULL, 10000, NULL), ZKL_OK);
+            CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+            CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+            CU_ASSERT_EQUAL(kit_queue(two, path_of(i)), 0);
+            zkl_lock_free(lock);
+        }
+    }
+    kit_tear_down();
+}
+
+/* A leader that publishes has its value back, and is asked by nobody. */
+static void test_a_revocable_leader_publishes(void)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    struct mailbox box = MAILBOX_INIT;
+    zkl_queue *queue = NULL;
+    options.revoke_fn = on_revoke;
+    options.payload = &box;
+    begin();
+    zkl_lock *lock = handle_make(&handle_recipes[ZKL_RECIPE_ELECTION], one, "/leader", &options);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_election_publish(lock, "here", 10000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_queue_revoke(two, "/leader", NULL, 10000, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(zkl_election_publish(lock, "there", 10000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_queue_list(&queue, two, "/leader", 10000, NULL), ZKL_OK);
+    CU_ASSERT_STRING_EQUAL(queue->entries[0].data, "there");
+    CU_ASSERT_EQUAL(mailbox_count(&box), 1);
+    zkl_queue_free(queue);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+/* The holder's session ends without a release. */
+static void test_recover(void)
+{
+    static const int takes[] = {ZKL_RECIPE_LOCK, ZKL_RECIPE_ELECTION};
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.recover = true;
+    begin();
+    for (int i = 0; i < 2; i++) {
+        const struct handle_recipe *recipe = &handle_recipes[takes[i]];
+        zkl_lock *lock = handle_make(recipe, one, path_of(i), &options);
+        zkl_lock *next = handle_make(recipe, two, path_of(i), &options);
+        zkl_grant grant = {.unclean = true};
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, &grant, NULL), ZKL_OK);
+        CU_ASSERT_FALSE(grant.unclean);
+        CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(next, 10000, &grant, NULL), ZKL_OK);
+        CU_ASSERT_TRUE(grant.unclean);
+        zkl_lock_free(lock);
+        zkl_lock_free(next);
+        CU_ASSERT_TRUE(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_CONNECTED));
+    }
+    kit_tear_down();
+}
+
+/* --- what is refused by name --------------------------------------------------------------------------------------- */
+
+static bool names(const zkl_error *err, const char *first, const char *second)
+{
+    char quoted[64];
+    snprintf(quoted, sizeof quoted, "\"%s\"", second);
+    return strstr(err->text, first) && strstr(err->text, quoted);
+}
+
+static void test_refused_options(void)
+{
+    static const struct {
+        const char *name;
+        unsigned takes; /* a bit for each recipe that has it */
+    } options[] = {
+        {"recursive", ~(1U << ZKL_RECIPE_SEMAPHORE)},
+        {"recover", 1U << ZKL_RECIPE_LOCK | 1U << ZKL_RECIPE_ELECTION},
+        {"revoke_fn", ~(1U << ZKL_RECIPE_SEMAPHORE)},
+    };
+    begin();
+    for (int i = 0; i < handle_recipe_count; i++) {
+        const struct handle_recipe *recipe = &handle_recipes[i];
+        for (int j = 0; j < 3; j++) {
+            zkl_lock_options given = ZKL_LOCK_OPTIONS_INIT;
+            zkl_lock *lock = (zkl_lock *)&given;
+            zkl_error err = {0};
+            given.recursive = j == 0;
+            given.recover = j == 1;
+            given.revoke_fn = j == 2 ? on_revoke : NULL;
+            bool takes = options[j].takes & 1U << recipe->recipe;
+            CU_ASSERT_EQUAL(recipe->make(&lock, one, path_of(i), &given, &err), takes ? ZKL_OK : ZKL_EINVAL);
+            CU_ASSERT_EQUAL(lock != NULL, takes);
+            CU_ASSERT_TRUE(takes || names(&err, options[j].name, recipe->noun));
+            zkl_lock_free(lock);
+        }
+    }
+    kit_tear_down();
+}
+
+static int run_nothing(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    (void)cancel, (void)token, (void)payload;
+    return 1;
+}
+
+static int call_verb(int verb, zkl_lock *lock, zkl_error *err)
+{
+    switch (verb) {
+    case 0:
+        return zkl_write_lock_downgrade(lock, err);
+    case 1:
+        return zkl_semaphore_acquire(lock, 1, 0, NULL, err);
+    case 2:
+        return zkl_semaphore_acquire_async(lock, 1, 0, on_acquired, NULL, err);
+    case 3:
+        return zkl_semaphore_release(lock, 1, err);
+    case 4:
+        return zkl_election_publish(lock, "value", 0, err);
+    default:
+        return zkl_election_run(lock, 0, run_nothing, NULL, NULL, err);
+    }
+}
+
+static void test_refused_verbs(void)
+{
+    static const zkl_recipe of[] = {ZKL_RECIPE_WRITE_LOCK, ZKL_RECIPE_SEMAPHORE, ZKL_RECIPE_SEMAPHORE,
+                                    ZKL_RECIPE_SEMAPHORE,  ZKL_RECIPE_ELECTION,  ZKL_RECIPE_ELECTION};
+    begin();
+    for (int i = 0; i < handle_recipe_count; i++) {
+        zkl_lock *lock = handle_make(&handle_recipes[i], one, path_of(i), NULL);
+        for (int verb = 0; verb < 6; verb++) {
+            char needed[64];
+            zkl_error err = {0};
+            snprintf(needed, sizeof needed, "\"%s\"", handle_recipes[of[verb]].noun);
+            if (of[verb] != handle_recipes[i].recipe) {
+                CU_ASSERT_EQUAL(call_verb(verb, lock, &err), ZKL_EINVAL);
+                CU_ASSERT_TRUE(names(&err, needed, handle_recipes[i].noun));
+                CU_ASSERT_EQUAL(call_verb(verb, NULL, &err), ZKL_EINVAL);
+            }
+        }
+        CU_ASSERT_EQUAL(zkl_multilock_path(lock, 0) != NULL, handle_recipes[i].recipe == ZKL_RECIPE_MULTILOCK);
+        CU_ASSERT_EQUAL(zkl_semaphore_tokens(lock, NULL, 0), 0);
+        zkl_lock_free(lock);
+    }
+    kit_tear_down();
+}
+
+static void test_a_revocable_writer_is_not_downgraded(void)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    zkl_error err = {0};
+    options.revoke_fn = on_revoke;
+    begin();
+    zkl_lock *lock = handle_make(&handle_recipes[ZKL_RECIPE_WRITE_LOCK], one, "/rw", &options);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "revoke_fn"));
+    CU_ASSERT_TRUE(zkl_lock_is_held(lock));
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+/* --- wrong uses, each told by name --------------------------------------------------------------------------------- */
+
+static bool told(int got, int wanted, const zkl_error *err, const char *words)
+{
+    bool is = got == wanted && err->code == wanted && strstr(err->text, words);
+    if (!is) {
+        fprintf(stderr, "%s: %s, not: %s\n", zkl_error_name(got), err->text, words);
+    }
+    return is;
+}
+
+static void test_wrong_paths(void)
+{
+    begin();
+    for (int i = 0; i < handle_recipe_count; i++) {
+        zkl_lock *lock = (zkl_lock *)one; /* what a program finds there if it forgot to set it */
+        zkl_error err = {0};
+        CU_ASSERT_TRUE(told(handle_recipes[i].make(&lock, one, "locks/report", NULL, &err), ZKL_EINVAL, &err, "/"));
+        CU_ASSERT_PTR_NULL(lock);
+        zkl_lock_free(lock);
+    }
+    kit_tear_down();
+}
+
+static void test_wrong_acquires(void)
+{
+    begin();
+    for (int i = 0; i < handle_recipe_count; i++) {
+        zkl_lock *lock = handle_make(&handle_recipes[i], one, path_of(i), NULL);
+        zkl_error err = {0};
+        CU_ASSERT_TRUE(told(zkl_lock_release(lock, &err), ZKL_ENOTHELD, &err, "never granted, or released"));
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+        CU_ASSERT_TRUE(told(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EDEADLK, &err, "is not recursive"));
+        CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(one)), ZKL_OK);
+        CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST));
+        CU_ASSERT_TRUE(told(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EDEADLK, &err, "lost it"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "release it first"));
+        CU_ASSERT_TRUE(told(zkl_lock_commit(lock, NULL, 0, 1000, NULL, &err), ZKL_ELOST, &err, "lost"));
+        CU_ASSERT_TRUE(told(zkl_lock_release(lock, &err), ZKL_ELOST, &err, "lost while it was held"));
+        zkl_lock_free(lock);
+        CU_ASSERT_TRUE(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_CONNECTED));
+    }
+    kit_tear_down();
+}
+
+static void test_a_pending_acquire(void)
+{
+    begin();
+    for (int i = 0; i < handle_recipe_count; i++) {
+        int against = handle_recipes[i].recipe == ZKL_RECIPE_READ_LOCK ? i + 1 : i;
+        zkl_lock *lock = handle_make(&handle_recipes[i], one, path_of(i), NULL);
+        zkl_lock *holder = handle_make(&handle_recipes[against], two, path_of(i), NULL);
+        struct mailbox box = MAILBOX_INIT;
+        zkl_error err = {0};
+        CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+        CU_ASSERT_TRUE(told(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EDEADLK, &err, "is pending"));
+        CU_ASSERT_TRUE(told(zkl_lock_release(lock, &err), ZKL_ENOTHELD, &err, "still waiting; cancel it"));
+        zkl_lock_free(lock);
+        CU_ASSERT_EQUAL(mailbox_count(&box), 1);
+        zkl_lock_free(holder);
+    }
+    kit_tear_down();
+}
+
+/* Of one recipe at the path of another: the znodes tell. */
+static void test_mixed_recipes(void)
+{
+    begin();
+    for (int i = 0; i < handle_recipe_count; i++) {
+        bool semaphore = handle_recipes[i].recipe == ZKL_RECIPE_SEMAPHORE;
+        zkl_lock *holder = handle_make(&handle_recipes[i], one, path_of(i), NULL);
+        zkl_lock *other = handle_make(&handle_recipes[semaphore ? 0 : ZKL_RECIPE_SEMAPHORE], two, path_of(i), NULL);
+        zkl_error err = {0};
+        CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+        CU_ASSERT_TRUE(told(zkl_lock_acquire(other, 10000, NULL, &err), ZKL_ECONFLICT, &err,
+                            semaphore ? "in use as a semaphore" : "in use as a lock"));
+        zkl_lock_free(other);
+        zkl_lock_free(holder);
+    }
+    kit_tear_down();
+}
+
+static void close_from_within(zkl_lock *lock, zkl_state state, void *payload)
+{
+    (void)lock, (void)state;
+    mailbox_put(payload, (struct letter){.code = zkl_session_close(one, 0)});
+}
+
+static void test_wrong_ends(void)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    struct mailbox box = MAILBOX_INIT;
+    options.state_fn = close_from_within;
+    options.payload = &box;
+    begin();
+    zkl_lock *locks[8] = {NULL};
+    for (int i = 0; i < handle_recipe_count; i++) {
+        locks[i] = handle_make(&handle_recipes[i], one, path_of(i), i == 0 ? &options : NULL);
+    }
+    CU_ASSERT_EQUAL(zkl_lock_acquire(locks[0], 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_EDEADLK);
+    kit_tear_down();
+    for (int i = 0; i < handle_recipe_count; i++) {
+        zkl_error err = {0};
+        CU_ASSERT_TRUE(told(zkl_lock_acquire(locks[i], 0, NULL, &err), ZKL_ECLOSED, &err, "closed"));
+        CU_ASSERT_EQUAL(zkl_lock_release(locks[i], NULL), ZKL_ECLOSED);
+        CU_ASSERT_FALSE(zkl_lock_is_held(locks[i]));
+        zkl_lock_free(locks[i]);
+    }
+}
+
+TESTS("handle", T(test_every_recipe), T(test_commit_after_one_znode_of_several_is_gone),
+      T(test_commit_after_one_permit_of_several_is_gone), T(test_commit_has_a_timeout),
+      T(test_commit_refuses_more_znodes_than_fit), T(test_max_hold), T(test_recursive), T(test_revocation),
+      T(test_a_revocable_leader_publishes), T(test_recover), T(test_refused_options), T(test_refused_verbs),
+      T(test_a_revocable_writer_is_not_downgraded), T(test_wrong_paths), T(test_wrong_acquires),
+      T(test_a_pending_acquire), T(test_mixed_recipes), T(test_wrong_ends))
