@@ -1,4 +1,5 @@
-/* commit.c - the guarded transaction: a check of each znode of the hold and the user's operations, all or none. */
+/* commit.c - the guarded transaction: a check of each znode of the hold and the user's operations,
+ * all or none. */
 #include "call.h"
 #include "lock.h"
 

@@ -1,11 +1,12 @@
 /* lock.h - the handle: an object that waits for something in a queue and holds it.
  *
- * A recipe is a table (struct zkl__recipe) and a constructor. What a recipe has besides stands behind the zkl_lock with which its
- * struct begins. The functions of zklock/lock.h work for all of them, and recipes call them, too.
+ * A recipe is a table (struct zkl__recipe) and a constructor. What a recipe has besides stands
+ * behind the zkl_lock with which its struct begins. The functions of zklock/lock.h work for all of
+ * them, and recipes call them, too.
  *
- * One acquire is one contender, in an `acquisition`: its result, who waits for it, and later its hold. An acquisition outlives its
- * time in the object when threads still look at it: so an object may be released, acquired again and freed under a thread that is just
- * waking up. */
+ * One acquire is one contender, in an `acquisition`: its result, who waits for it, and later its
+ * hold. An acquisition outlives its time in the object when threads still look at it: so an object
+ * may be released, acquired again and freed under a thread that is just waking up. */
 #ifndef ZKL_RECIPES_LOCK_H
 #define ZKL_RECIPES_LOCK_H
 
@@ -22,8 +23,9 @@ struct zkl__held_node {
     const char *name;
 };
 
-/* What an acquire of a recipe is in the core, where it is more than contenders: told outcomes as a contender's owner is. It is
- * freed by let_go, or by itself once it has told ZKL__FAILED. All inside enter/leave. */
+/* What an acquire of a recipe is in the core, where it is more than contenders: told outcomes as a
+ * contender's owner is. It is freed by let_go, or by itself once it has told ZKL__FAILED. All
+ * inside enter/leave. */
 struct zkl__claim_ops {
     /* For count of what the recipe has. NULL: no memory. */
     void *(*make)(zkl_lock *lock, int count, const struct zkl__contender_config *config);
@@ -79,8 +81,8 @@ struct zkl_lock {
     bool revoked;    /* to be told */
 };
 
-/* Checks and copies; memory of recipe->size bytes, zeroed, with the lock at its beginning. *out is NULL on failure. Errors: as
- * zkl_lock_new. */
+/* Checks and copies; memory of recipe->size bytes, zeroed, with the lock at its beginning. *out is
+ * NULL on failure. Errors: as zkl_lock_new. */
 int zkl__lock_make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *session, const char *const *paths,
                    size_t count, const zkl_lock_options *options, zkl_error *err);
 /* ZKL_EINVAL with both names when lock is NULL or of another recipe. */
@@ -90,8 +92,8 @@ int zkl__lock_check(const zkl_lock *lock, const struct zkl__recipe *recipe, zkl_
 int zkl__lock_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
 int zkl__lock_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_acquired_fn done, void *payload,
                             zkl_error *err);
-/* As zkl_lock_release, and waits no longer for the server's response than until the deadline (CLOCK_BOOTTIME, ns): for a call with a
- * timeout of its own. */
+/* As zkl_lock_release, and waits no longer for the server's response than until the deadline
+ * (CLOCK_BOOTTIME, ns): for a call with a timeout of its own. */
 int zkl__lock_release_by(zkl_lock *lock, int64_t deadline, zkl_error *err);
 /* What is so now, by the lease clock. */
 struct zkl__standing {
@@ -108,13 +110,16 @@ static inline bool zkl__state_holds(zkl_state state)
 {
     return state == ZKL_STATE_HELD || state == ZKL_STATE_JEOPARDY;
 }
-/* Inside. The znodes of what is pending or held, room at most; how many there are. Their names live as long as the mutex is held. */
+/* Inside. The znodes of what is pending or held, room at most; how many there are. Their names live
+ * as long as the mutex is held. */
 size_t zkl__lock_nodes(const zkl_lock *lock, struct zkl__held_node *nodes, size_t room);
 
-/* Around a call that waits inside enter/leave: its object may be freed meanwhile. The session is to be left after the second. */
+/* Around a call that waits inside enter/leave: its object may be freed meanwhile. The session is to
+ * be left after the second. */
 void zkl__lock_ref(zkl_lock *lock);
 void zkl__lock_unref(zkl_lock *lock);
-/* The same around several calls, as a pair: not inside. Errors: ZKL_ECLOSED, ZKL_EFORKED: then it is not kept. */
+/* The same around several calls, as a pair: not inside. Errors: ZKL_ECLOSED, ZKL_EFORKED: then it
+ * is not kept. */
 int zkl__lock_keep(zkl_lock *lock, zkl_error *err);
 void zkl__lock_let_go(zkl_lock *lock);
 

@@ -1,5 +1,5 @@
-/* lock_internal.h - what the files of the handle share: a lock's acquisitions, completions and notices. Everything inside
- * enter/leave. */
+/* lock_internal.h - what the files of the handle share: a lock's acquisitions, completions and
+ * notices. Everything inside enter/leave. */
 #ifndef ZKL_RECIPES_LOCK_INTERNAL_H
 #define ZKL_RECIPES_LOCK_INTERNAL_H
 
@@ -7,7 +7,8 @@
 
 #include "error.h"
 
-/* One acquire and what came of it, until its release. Guarded by the session's mutex, as everything here. */
+/* One acquire and what came of it, until its release. Guarded by the session's mutex, as everything
+ * here. */
 struct zkl__acquisition {
     zkl_lock *lock;
     const struct zkl__rule *rule;
@@ -50,11 +51,13 @@ void zkl__lock_tell_end(zkl_lock *lock);
 
 /* acquisition.c */
 
-/* An acquisition that is not started yet, or the one that is held already and counts; with a reference for the caller. */
+/* An acquisition that is not started yet, or the one that is held already and counts; with a
+ * reference for the caller. */
 int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int count, zkl_error *err);
 void zkl__acquisition_start(struct zkl__acquisition *acquisition, int64_t timeout_ms);
 void zkl__acquisition_await(struct zkl__acquisition *acquisition);
-/* What one acquire came to, for its caller: who looks at the clock once more, since he may have slept since the grant. */
+/* What one acquire came to, for its caller: who looks at the clock once more, since he may have
+ * slept since the grant. */
 int zkl__acquisition_conclude(struct zkl__acquisition *acquisition, bool again, zkl_grant *grant, zkl_error *err);
 bool zkl__acquisition_holds(const struct zkl__acquisition *acquisition);
 /* A step for what the acquisition has in the core. */
@@ -62,11 +65,13 @@ void zkl__acquisition_event(struct zkl__acquisition *acquisition, struct zkl__ev
 void zkl__acquisition_cancel(struct zkl__acquisition *acquisition, int code);
 /* The lock is idle again; what was held is deleted in the background. */
 void zkl__acquisition_drop(zkl_lock *lock);
-/* The same, but waits for the server's response as long as the options say, and until the deadline at most. */
+/* The same, but waits for the server's response as long as the options say, and until the deadline
+ * at most. */
 void zkl__acquisition_hand_back(zkl_lock *lock, int64_t deadline);
 void zkl__acquisition_unref(struct zkl__acquisition *acquisition);
 
-/* lock_async.c: runs, or waits for, the completions that are owed, but for those that this very thread is running. */
+/* lock_async.c: runs, or waits for, the completions that are owed, but for those that this very
+ * thread is running. */
 void zkl__lock_finish(zkl_lock *lock);
 
 #endif

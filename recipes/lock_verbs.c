@@ -1,4 +1,5 @@
-/* lock_verbs.c - what every recipe's lock does when its user asks: acquire, cancel, release, and how it stands. */
+/* lock_verbs.c - what every recipe's lock does when its user asks: acquire, cancel, release, and
+ * how it stands. */
 #include "lock_internal.h"
 #include "section.h"
 

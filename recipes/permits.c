@@ -331,30 +331,24 @@ static bool holds(const void *claim)
     return p->step == GRANTED && !p->lost && !over && zkl__permits_hold(p);
 }
 
+/* The first permit's before all others. */
 static size_t nodes(const void *claim, struct zkl__held_node *nodes, size_t room)
 {
     const struct zkl__permits *p = claim;
-    size_t count = 0;
+    size_t count = 0, others = 0;
+    int64_t first = first_token(p);
     if (p->step != GRANTED) {
         nodes[0] = (struct zkl__held_node){p->semaphore->locks, p->place ? zkl__contender_node(p->place) : ""};
         return 1;
     }
-    int64_t first = first_token(p);
     for (int i = 0; i < p->count; i++) {
         const struct zkl__permit *permit = &p->permits[i];
         if (permit->contender) {
-            size_t at = count++;
-            struct zkl__held_node node = {p->semaphore->leases, zkl__contender_node(permit->contender)};
-            if (permit->token == first) { /* before all others */
-                struct zkl__held_node other = nodes[0];
-                nodes[0] = node;
-                node = other;
+            size_t at = permit->token == first ? 0 : ++others;
+            if (at < room) {
+                nodes[at] = (struct zkl__held_node){p->semaphore->leases, zkl__contender_node(permit->contender)};
             }
-            if (at > 0 && at < room) {
-                nodes[at] = node;
-            } else if (at == 0) {
-                nodes[0] = permit->token == first ? nodes[0] : node;
-            }
+            count++;
         }
     }
     return count;

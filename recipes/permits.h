@@ -1,5 +1,6 @@
-/* permits.h - one acquire of a semaphore: a place in the queue, and when that is its head, a node for each permit. For its lock
- * (semaphore.c) it is a claim; permits.c makes, tells and takes back; permits_step.c decides, one operation after the other. */
+/* permits.h - one acquire of a semaphore: a place in the queue, and when that is its head, a node
+ * for each permit. For its lock (semaphore.c) it is a claim; permits.c makes, tells and takes back;
+ * permits_step.c decides, one operation after the other. */
 #ifndef ZKL_RECIPES_PERMITS_H
 #define ZKL_RECIPES_PERMITS_H
 

@@ -1,4 +1,5 @@
-/* section.c - zkl_with_lock, and what other recipes run under a grant: a function, and a flag that tells it in time to end. */
+/* section.c - zkl_with_lock, and what other recipes run under a grant: a function, and a flag that
+ * tells it in time to end. */
 #include "section.h"
 
 #include "error.h"
@@ -127,7 +128,8 @@ static void lower_flag(struct zkl_cancel *cancel)
     cancel->ran = false;
 }
 
-/* Released, freed or given up with all the session's, by somebody else, while the function ran: it was not protected to its end. */
+/* Released, freed or given up with all the session's, by somebody else, while the function ran: it
+ * was not protected to its end. */
 static int give_back(zkl_lock *lock, int64_t deadline, zkl_error *err)
 {
     zkl_error last;

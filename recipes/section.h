@@ -18,8 +18,9 @@ struct zkl_cancel {
     struct zkl__task task;
 };
 
-/* Not inside. Until deinit the thread is not cancelled. Errors: ZKL_EINVAL (a margin that does not fit the lease), ZKL_ELIMIT (no descriptor), ZKL_ECLOSED, ZKL_EFORKED: then
- * there is nothing to deinit. */
+/* Not inside. Until deinit the thread is not cancelled. Errors: ZKL_EINVAL (a margin that does not
+ * fit the lease), ZKL_ELIMIT (no descriptor), ZKL_ECLOSED, ZKL_EFORKED: then there is nothing to
+ * deinit. */
 int zkl__section_init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl_error *err);
 void zkl__section_deinit(zkl_cancel *cancel);
 
@@ -28,7 +29,8 @@ int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn sect
                      zkl_error *err);
 /* Inside. */
 void zkl__section_raise(zkl_cancel *cancel);
-/* Not inside. Raises the flag of whatever runs under this lock, and ends its zkl_election_run; false when nothing does. */
+/* Not inside. Raises the flag of whatever runs under this lock, and ends its zkl_election_run;
+ * false when nothing does. */
 bool zkl__section_cancel(zkl_lock *lock);
 
 #endif

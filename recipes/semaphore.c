@@ -1,6 +1,6 @@
-/* semaphore.c - permits, in Curator's layout (InterProcessSemaphoreV2): a queue in PATH/locks, whose head alone makes its permits' nodes
- * in PATH/leases, and waits there until no more than the limit stand, its own included. What its lock waits for and holds is its permits
- * (permits.h). */
+/* semaphore.c - permits, in Curator's layout (InterProcessSemaphoreV2): a queue in PATH/locks,
+ * whose head alone makes its permits' nodes in PATH/leases, and waits there until no more than the
+ * limit stand, its own included. What its lock waits for and holds is its permits (permits.h). */
 #include "permits.h"
 
 #include "error.h"

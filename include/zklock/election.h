@@ -1,12 +1,12 @@
 /* zklock/election.h - one leader at a time, and observers that are told who leads.
  *
  * A candidate is a zkl_lock: it stands in the queue at path, and the first leads. To acquire is to
- * campaign, to release is to resign, to hold is to lead. Its metadata (a host and port, say) is what it
- * publishes: the data of its znode, for observers and for Curator's LeaderLatch, whose format this is.
- * Candidates of both libraries stand in one queue.
+ * campaign, to release is to resign, to hold is to lead. Its metadata (a host and port, say) is
+ * what it publishes: the data of its znode, for observers and for Curator's LeaderLatch, whose
+ * format this is. Candidates of both libraries stand in one queue.
  *
- * Caveat. An observer is told what the servers know: that leader may have lost its lease already. Only
- * the leader itself may act as the leader, and zkl_lock_is_held is the only test for that. */
+ * Caveat. An observer is told what the servers know: that leader may have lost its lease already.
+ * Only the leader itself may act as the leader, and zkl_lock_is_held is the only test for that. */
 #ifndef ZKLOCK_ELECTION_H
 #define ZKLOCK_ELECTION_H
 
@@ -22,23 +22,24 @@ extern "C" {
 ZKL_API int zkl_election_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
                              zkl_error *err);
 
-/* Publishes another value: observers are told, and later campaigns begin with it. Only the leader may.
- * Waits timeout_ms at most for the server's response; sent again when a lost connection left it
- * unanswered.
- * Errors: ZKL_ENOTHELD (does not lead), ZKL_EINVAL (value, or lock is no election), ZKL_ETIMEOUT (it may
- * yet be published), ZKL_ELOST (lost meanwhile), ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+/* Publishes another value: observers are told, and later campaigns begin with it. Only the leader
+ * may. Waits timeout_ms at most for the server's response; sent again when a lost connection left
+ * it unanswered. Errors: ZKL_ENOTHELD (does not lead), ZKL_EINVAL (value, or lock is no election),
+ * ZKL_ETIMEOUT (it may yet be published), ZKL_ELOST (lost meanwhile), ZKL_EAUTH, ZKL_ECLOSED,
+ * ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_election_publish(zkl_lock *lock, const char *value, int64_t timeout_ms, zkl_error *err);
 
-/* Runs lead in this thread whenever this candidate leads: acquires, calls lead, releases when it has
- * returned, and acquires again, at the end of the queue; so two terms of ours never overlap. lead is
- * given a flag (zklock/lock.h: zkl_cancel_raised, zkl_cancel_fd) that is raised when less than margin_ms
- * of lease is left (0: a third of the least lease), when leadership is lost, and by zkl_lock_cancel:
- * then it must stop leading and return. It returns 0 to stand again, anything else to end.
- * When lead ended it, its value is in *result (may be NULL; else untouched), and the return is that of
- * the last release: ZKL_OK, or ZKL_ELOST. Else why no acquire can follow: ZKL_ECANCELED, ZKL_ECLOSED,
- * ZKL_EAUTH, ZKL_EDEADLK (an acquire or a run of this object is under way), ZKL_ELIMIT (no descriptor for
- * the flag), ZKL_EINVAL (lock is no election), another result of zkl_lock_acquire, and ZKL_ELOST with
- * ZKL_ON_EXPIRY_FAIL. The lock must not be freed while it runs: cancel it first and let it return. */
+/* Runs lead in this thread whenever this candidate leads: acquires, calls lead, releases when it
+ * has returned, and acquires again, at the end of the queue; so two terms of ours never overlap.
+ * lead is given a flag (zklock/lock.h: zkl_cancel_raised, zkl_cancel_fd) that is raised when less
+ * than margin_ms of lease is left (0: a third of the least lease), when leadership is lost, and by
+ * zkl_lock_cancel: then it must stop leading and return. It returns 0 to stand again, anything else
+ * to end. When lead ended it, its value is in *result (may be NULL; else untouched), and the return
+ * is that of the last release: ZKL_OK, or ZKL_ELOST. Else why no acquire can follow: ZKL_ECANCELED,
+ * ZKL_ECLOSED, ZKL_EAUTH, ZKL_EDEADLK (an acquire or a run of this object is under way), ZKL_ELIMIT
+ * (no descriptor for the flag), ZKL_EINVAL (lock is no election), another result of
+ * zkl_lock_acquire, and ZKL_ELOST with ZKL_ON_EXPIRY_FAIL. The lock must not be freed while it
+ * runs: cancel it first and let it return. */
 ZKL_API int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn lead, void *payload, int *result,
                              zkl_error *err);
 
@@ -56,18 +57,20 @@ typedef struct zkl_leader {
 
 typedef struct zkl_election_observer zkl_election_observer;
 
-/* leader: NULL when nobody stands. Runs as callbacks do (zklock/session.h); leader lives until it returns. Told first what is
- * found when the observer begins, then every change of leader, token or value; quick changes are told as the latest one. */
+/* leader: NULL when nobody stands. Runs as callbacks do (zklock/session.h); leader lives until it
+ * returns. Told first what is found when the observer begins, then every change of leader, token or
+ * value; quick changes are told as the latest one. */
 typedef void (*zkl_leader_fn)(zkl_election_observer *observer, const zkl_leader *leader, void *payload);
 
-/* Observes the election at path until freed, also over lost connections and sessions: then what was told last stands until a server is
- * heard again. It polls nothing: it watches the leader's znode, and the list of candidates only while nobody leads or the leader's znode may not be
- * read.
- * *out is NULL on failure. The caller frees it, before or after the session
- * is closed. Errors: as zkl_lock_new. */
+/* Observes the election at path until freed, also over lost connections and sessions: then what was
+ * told last stands until a server is heard again. It polls nothing: it watches the leader's znode,
+ * and the list of candidates only while nobody leads or the leader's znode may not be read. *out is
+ * NULL on failure. The caller frees it, before or after the session is closed. Errors: as
+ * zkl_lock_new. */
 ZKL_API int zkl_election_observe(zkl_election_observer **out, zkl_session *session, const char *path,
                                  zkl_leader_fn told, void *payload, zkl_error *err);
-/* Ends it; waits for a running call of told (not when called from it). None starts afterwards. NULL is fine. */
+/* Ends it; waits for a running call of told (not when called from it). None starts afterwards. NULL
+ * is fine. */
 ZKL_API void zkl_election_observer_free(zkl_election_observer *observer);
 
 #ifdef __cplusplus

@@ -3,14 +3,14 @@
  * A zkl_lock is one contender. Its constructor decides the recipe: a lock (here), a read or a write
  * lock (zklock/rwlock.h), a multi-lock (zklock/multilock.h), permits of a semaphore
  * (zklock/semaphore.h), or a candidate of an election (zklock/election.h). All functions of this
- * header work for all of them. A lock belongs to no thread: any thread may wait for it, cancel it or
- * release it. Threads that compete with each other use one zkl_lock each.
+ * header work for all of them. A lock belongs to no thread: any thread may wait for it, cancel it
+ * or release it. Threads that compete with each other use one zkl_lock each.
  *
  * Guarantees. A lock has at most one holder by lease. Grants follow the order of the queue. The
- * token rises with every exclusive grant. A holder knows that it has lost before anybody else can be
- * granted. No znode is left behind, however an acquire ends.
- * Caveats. A lock cannot stop a write that is already on its way when the lease ends: give the token
- * to the resource and let it refuse older ones. docs/lease.md says what the lease rests on. */
+ * token rises with every exclusive grant. A holder knows that it has lost before anybody else can
+ * be granted. No znode is left behind, however an acquire ends. Caveats. A lock cannot stop a write
+ * that is already on its way when the lease ends: give the token to the resource and let it refuse
+ * older ones. docs/lease.md says what the lease rests on. */
 #ifndef ZKLOCK_LOCK_H
 #define ZKLOCK_LOCK_H
 
@@ -67,37 +67,38 @@ typedef struct zkl_lock_options {
         sizeof(zkl_lock_options), NULL, false, false, 0, 1000, NULL, ZKL_ON_EXPIRY_REQUEUE, NULL, NULL, NULL \
     }
 
-/* The option recover. Each grant writes "held by" and the contender's uuid into the data of the znode
- * at path. A release deletes that text in the transaction that deletes the contender's znode.
+/* The option recover. Each grant writes "held by" and the contender's uuid into the data of the
+ * znode at path. A release deletes that text in the transaction that deletes the contender's znode.
  * A contender that is granted the lock and finds such a text is told unclean, also when nobody was
  * queued as the holder went: it crashed, lost its session, was removed by an operator, or released
- * after it had lost. The text stays until somebody has acquired the lock and released it, so a crash
- * during the clean-up is not forgotten. A predecessor that only waited and gave up leaves nothing. In
- * one case unclean is told without need: a session that ended between the write and the grant.
- * The option costs two round trips more per grant and needs the permissions READ and WRITE on path.
- * It holds only when all users of the path set it: a holder without it writes nothing. A path that
- * was used without it first is a container, which the servers remove with its data when it has been
- * empty for a while. A container cannot be told from another directory: remove it once, before the
- * option is used for a path. */
+ * after it had lost. The text stays until somebody has acquired the lock and released it, so a
+ * crash during the clean-up is not forgotten. A predecessor that only waited and gave up leaves
+ * nothing. In one case unclean is told without need: a session that ended between the write and the
+ * grant. The option costs two round trips more per grant and needs the permissions READ and WRITE
+ * on path. It holds only when all users of the path set it: a holder without it writes nothing. A
+ * path that was used without it first is a container, which the servers remove with its data when
+ * it has been empty for a while. A container cannot be told from another directory: remove it once,
+ * before the option is used for a path. */
 
 /* Makes a contender for the lock at path (an absolute znode path under the session's chroot), which
- * has one holder at a time. Talks to no server. Copies path and options (NULL: defaults). The caller
- * frees it with zkl_lock_free, before or after the session is closed. *out is NULL on failure.
- * Errors: ZKL_EINVAL (the text names what is wrong with path or options), ZKL_ECLOSED, ZKL_EFORKED,
- * ZKL_ENOMEM, ZKL_ELIMIT (no thread for callbacks). */
+ * has one holder at a time. Talks to no server. Copies path and options (NULL: defaults). The
+ * caller frees it with zkl_lock_free, before or after the session is closed. *out is NULL on
+ * failure. Errors: ZKL_EINVAL (the text names what is wrong with path or options), ZKL_ECLOSED,
+ * ZKL_EFORKED, ZKL_ENOMEM, ZKL_ELIMIT (no thread for callbacks). */
 ZKL_API int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
                          zkl_error *err);
 
 /* Queues and waits; of a semaphore, for one permit; of an election, until this candidate leads.
- * timeout_ms: one deadline over the whole call, with or without a server; ZKL_WAIT_FOREVER; 0: a try,
- * which leaves immediately with ZKL_EBUSY when somebody is before us (and waits for the server's
- * response no longer than the session's connect_timeout_ms). On every result but ZKL_OK our znode is
- * deleted, or being deleted in the background. May be called from a callback, which then blocks the
- * callbacks behind it. Errors: ZKL_ETIMEOUT, ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST (session lost; see
- * on_expiry), ZKL_EDEADLK (already pending or held), ZKL_EAUTH, ZKL_ECONFLICT (the path is used by
- * another recipe, or a semaphore's with another limit; or part of it is an ephemeral znode),
- * ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot does not exist), ZKL_ELIMIT (watches), ZKL_EUNSUPPORTED (the
- * server refused it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * timeout_ms: one deadline over the whole call, with or without a server; ZKL_WAIT_FOREVER; 0: a
+ * try, which leaves immediately with ZKL_EBUSY when somebody is before us (and waits for the
+ * server's response no longer than the session's connect_timeout_ms). On every result but ZKL_OK
+ * our znode is deleted, or being deleted in the background. May be called from a callback, which
+ * then blocks the callbacks behind it. Errors: ZKL_ETIMEOUT, ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST
+ * (session lost; see on_expiry), ZKL_EDEADLK (already pending or held), ZKL_EAUTH, ZKL_ECONFLICT
+ * (the path is used by another recipe, or a semaphore's with another limit; or part of it is an
+ * ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot does not exist), ZKL_ELIMIT (watches),
+ * ZKL_EUNSUPPORTED (the server refused it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED,
+ * ZKL_ENOMEM. */
 ZKL_API int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
 
 /* The same without waiting: exactly one call of done follows if this returns ZKL_OK, and none
@@ -112,39 +113,39 @@ ZKL_API int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acqui
  * remembered for the next acquire), ZKL_EFORKED. */
 ZKL_API int zkl_lock_cancel(zkl_lock *lock);
 
-/* Ends the hold: of a semaphore all its permits; with the option recursive the last of as many releases
- * as acquires. ZKL_OK: the lease covered the hold up to this call. ZKL_ELOST: it did not, the critical
- * section was not protected. Either way this object is idle again, and its znodes are deleted or being
- * deleted in the background. Waits for the server's response for release_timeout_ms at most.
- * ZKL_ENOTHELD: never granted, or released already. */
+/* Ends the hold: of a semaphore all its permits; with the option recursive the last of as many
+ * releases as acquires. ZKL_OK: the lease covered the hold up to this call. ZKL_ELOST: it did not,
+ * the critical section was not protected. Either way this object is idle again, and its znodes are
+ * deleted or being deleted in the background. Waits for the server's response for
+ * release_timeout_ms at most. ZKL_ENOTHELD: never granted, or released already. */
 ZKL_API int zkl_lock_release(zkl_lock *lock, zkl_error *err);
 
 /* Cancels or releases what is pending or held, waits for a running callback of this lock (not when
- * called from it), and frees. done of a pending zkl_lock_acquire_async runs before it returns, maybe
- * inside it (zklock/session.h: calls that end an object), and no callback of this lock starts
- * afterwards. A call of another thread that waits for it ends. A section of zkl_with_lock has its flag
- * raised and goes on without the lock: cancel it and let it return before. NULL is fine. */
+ * called from it), and frees. done of a pending zkl_lock_acquire_async runs before it returns,
+ * maybe inside it (zklock/session.h: calls that end an object), and no callback of this lock starts
+ * afterwards. A call of another thread that waits for it ends. A section of zkl_with_lock has its
+ * flag raised and goes on without the lock: cancel it and let it return before. NULL is fine. */
 ZKL_API void zkl_lock_free(zkl_lock *lock);
 
 /* Which constructor made it. Stays so: a write lock that was downgraded holds as a read lock. */
 ZKL_API zkl_recipe zkl_lock_recipe(const zkl_lock *lock);
-/* By the lease clock: false from the lease end on, before any event says so. Of a semaphore false for
- * all permits as soon as one is lost. Any thread. */
+/* By the lease clock: false from the lease end on, before any event says so. Of a semaphore false
+ * for all permits as soon as one is lost. Any thread. */
 ZKL_API bool zkl_lock_is_held(const zkl_lock *lock);
 /* Where it stands now, by the same clock. */
 ZKL_API zkl_state zkl_lock_state(const zkl_lock *lock);
 /* Lease left, in ms; it grows again with every heartbeat. 0 when not held. */
 ZKL_API int64_t zkl_lock_remaining_ms(const zkl_lock *lock);
-/* Fencing token of the grant; 0 when not held. Of a read lock it exceeds those of the writers before
- * it. Of a multi-lock it is the same at every path. Of a semaphore it is that of the first permit,
- * and a fencing token only with limit 1. */
+/* Fencing token of the grant; 0 when not held. Of a read lock it exceeds those of the writers
+ * before it. Of a multi-lock it is the same at every path. Of a semaphore it is that of the first
+ * permit, and a fencing token only with limit 1. */
 ZKL_API int64_t zkl_lock_token(const zkl_lock *lock);
 /* The path it was made with; of a multi-lock the first. Lives as long as the lock. */
 ZKL_API const char *zkl_lock_path(const zkl_lock *lock);
 /* Copies the path of our znode below zkl_lock_path into name, which has size bytes, cut to fit: its
  * name; of a semaphore "locks/" and its name while it waits, then "leases/" and that of its first
- * permit; of a multi-lock its name at the first path. An empty string when there is none. Returns its
- * full length. */
+ * permit; of a multi-lock its name at the first path. An empty string when there is none. Returns
+ * its full length. */
 ZKL_API size_t zkl_lock_node(const zkl_lock *lock, char *name, size_t size);
 
 /* A flag that zkl_with_lock and zkl_election_run raise before the lease ends. */
@@ -159,10 +160,10 @@ ZKL_API int zkl_cancel_fd(const zkl_cancel *cancel);
 typedef int (*zkl_section_fn)(const zkl_cancel *cancel, int64_t token, void *payload);
 
 /* Acquires (of a semaphore one permit), runs section in this thread, always releases. The flag is
- * raised when less than margin_ms of lease is left (0: a third of the least lease), when the lock is
- * lost, and by zkl_lock_cancel. *result gets the return of section, if it ran. Returns the result of
- * the acquire if that failed (section did not run), else that of the release. ZKL_ELOST also when
- * somebody else released the lock while section ran (zkl_lock_release, zkl_lock_free,
+ * raised when less than margin_ms of lease is left (0: a third of the least lease), when the lock
+ * is lost, and by zkl_lock_cancel. *result gets the return of section, if it ran. Returns the
+ * result of the acquire if that failed (section did not run), else that of the release. ZKL_ELOST
+ * also when somebody else released the lock while section ran (zkl_lock_release, zkl_lock_free,
  * zkl_session_release_all). ZKL_ELIMIT: there was no descriptor for the flag (section did not run). */
 ZKL_API int zkl_with_lock(zkl_lock *lock, int64_t timeout_ms, int64_t margin_ms, zkl_section_fn section, void *payload,
                           int *result, zkl_error *err);
@@ -171,10 +172,10 @@ ZKL_API int zkl_with_lock(zkl_lock *lock, int64_t timeout_ms, int64_t margin_ms,
  * waiting for the server. Returns how many, or ZKL_EFORKED, ZKL_ECLOSED. */
 ZKL_API int zkl_session_release_all(zkl_session *session);
 
-/* Calls visit for everything of the session that is waiting, held, in jeopardy or lost: locks of every
- * recipe (a multi-lock once for each of its paths), memberships of double barriers, members and pieces
- * of partitions. With the session locked: copy and return. token is 0 unless held. Returns how many
- * times, or ZKL_EINVAL, ZKL_EFORKED, ZKL_ECLOSED. */
+/* Calls visit for everything of the session that is waiting, held, in jeopardy or lost: locks of
+ * every recipe (a multi-lock once for each of its paths), memberships of double barriers, members
+ * and pieces of partitions. With the session locked: copy and return. token is 0 unless held.
+ * Returns how many times, or ZKL_EINVAL, ZKL_EFORKED, ZKL_ECLOSED. */
 typedef void (*zkl_lock_visit_fn)(const char *path, zkl_state state, int64_t token, void *payload);
 ZKL_API int zkl_session_locks(zkl_session *session, zkl_lock_visit_fn visit, void *payload);
 

@@ -1,16 +1,17 @@
 /* zklock/multilock.h - several locks, all or none.
  *
- * One transaction queues at every path at once, so any two multi-locks stand in the same order in every
- * queue they share: they cannot deadlock with each other, in whatever order their paths are named, and
- * nobody has to sort names. There is no partial grant: until it is first everywhere it holds nothing.
- * Single locks (zkl_lock_new, Curator, go-zookeeper) at the same paths queue with it. All znodes come
- * from one transaction, so there is one token, good for every path.
+ * One transaction queues at every path at once, so any two multi-locks stand in the same order in
+ * every queue they share: they cannot deadlock with each other, in whatever order their paths are
+ * named, and nobody has to sort names. There is no partial grant: until it is first everywhere it
+ * holds nothing. Single locks (zkl_lock_new, Curator, go-zookeeper) at the same paths queue with
+ * it. All znodes come from one transaction, so there is one token, good for every path.
  *
- * Caveats. Only what one multi-lock asks for is safe from deadlock. Whoever holds the lock a and then
- * asks for b, while a multi-lock of a and b waits behind it, waits for ever, as with any two locks.
- * While it waits for one path it keeps its positions at the others, and those behind it wait. If
- * somebody removes one of its znodes, all of it ends: with ZKL_ELOST while waiting, with the state LOST
- * when held. A release deletes all znodes in one transaction; where that fails, one by one. */
+ * Caveats. Only what one multi-lock asks for is safe from deadlock. Whoever holds the lock a and
+ * then asks for b, while a multi-lock of a and b waits behind it, waits for ever, as with any two
+ * locks. While it waits for one path it keeps its positions at the others, and those behind it
+ * wait. If somebody removes one of its znodes, all of it ends: with ZKL_ELOST while waiting, with
+ * the state LOST when held. A release deletes all znodes in one transaction; where that fails, one
+ * by one. */
 #ifndef ZKLOCK_MULTILOCK_H
 #define ZKLOCK_MULTILOCK_H
 
@@ -22,9 +23,9 @@ extern "C" {
 
 #define ZKL_MULTILOCK_MAX 100 /* paths: what fits into one request of a megabyte with room to spare */
 
-/* Makes a contender for the locks at count paths; as zkl_lock_new. Copies paths. Not with the option
- * recover. Errors besides: ZKL_EINVAL (the text names the path that is wrong, or there twice),
- * ZKL_ELIMIT (more than ZKL_MULTILOCK_MAX). */
+/* Makes a contender for the locks at count paths; as zkl_lock_new. Copies paths. Not with the
+ * option recover. Errors besides: ZKL_EINVAL (the text names the path that is wrong, or there
+ * twice), ZKL_ELIMIT (more than ZKL_MULTILOCK_MAX). */
 ZKL_API int zkl_multilock_new(zkl_lock **out, zkl_session *session, const char *const *paths, size_t count,
                               const zkl_lock_options *options, zkl_error *err);
 

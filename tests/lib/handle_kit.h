@@ -19,8 +19,9 @@ extern const int handle_recipe_count;
 zkl_lock *handle_make(const struct handle_recipe *recipe, zkl_session *session, const char *path,
                       const zkl_lock_options *options);
 
-/* Acquires, commits, releases, waits, cancels and runs a section: what a lock of any recipe does, beside a rival in another session.
- * record: a path whose parent exists, for what is written under the lock. */
+/* Acquires, commits, releases, waits, cancels and runs a section: what a lock of any recipe does,
+ * beside a rival in another session. record: a path whose parent exists, for what is written under
+ * the lock. */
 void handle_drive(const struct handle_recipe *recipe, zkl_session *session, zkl_session *other, const char *path,
                   const char *record);
 

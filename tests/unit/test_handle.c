@@ -1,4 +1,5 @@
-/* A lock of every recipe, driven by the same verbs; what a recipe does not have, refused by name; and the wrong uses that a program makes. */
+/* A lock of every recipe, driven by the same verbs; what a recipe does not have, refused by name;
+ * and the wrong uses that a program makes. */
 #include "handle_kit.h"
 #include "lock_kit.h"
 
