@@ -103,9 +103,14 @@ static int barrier_wait(void)
     return zkl_barrier_wait(one, BAR, WAIT, NULL);
 }
 /* Its directory: so that the few answers before a loss are those of a member that is in already, and gives up. */
+/* The directory is there, and nobody in it. */
 static int place_of_double(void)
 {
-    return zkl_barrier_set(one, "/late/both", 10000, NULL);
+    zkl_lock *lock = kit_lock(one, "/late/both", NULL);
+    int rc = zkl_lock_acquire(lock, 10000, NULL, NULL);
+    rc = rc == ZKL_OK ? zkl_lock_release(lock, NULL) : rc;
+    zkl_lock_free(lock);
+    return rc;
 }
 static int double_enter(void)
 {

@@ -41,6 +41,40 @@ static void remove_node(struct script_owner *owner)
 
 /* --- what it costs ------------------------------------------------------------------------------------------------- */
 
+/* A list that was on its way shows a holder whose delete is on its way by now. */
+static void test_follows_one_that_leaves(void)
+{
+    queue_up(1);
+    struct zkl__contender_config config = script_config(you, "/q");
+    CU_ASSERT_TRUE_FATAL(script_contend(&s, you, &config));
+    script_start(&s, you, INT64_MAX, false);
+    OPS(&s, "create list");
+    script_do(&s);
+    script_do(&s);
+    script_release(&s, me);
+    script_deliver(&s);
+    script_deliver(&s);
+    CU_ASSERT_EQUAL(you->granted, 1);
+    OPS(&s, "delete");
+    script_finish(&s);
+}
+
+/* The first delete is put off while the second is under way, and the third waits for both. */
+static void test_handed_at_second_hand(void)
+{
+    queue_up(3);
+    script_release(&s, me);
+    script_release(&s, you);
+    CU_ASSERT_EQUAL(third->granted, 1);
+    OPS(&s, "delete delete");
+    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+    script_release(&s, third);
+    OPS(&s, "delete");
+    script_wait(&s, 25 * MS);
+    OPS(&s, "delete delete delete");
+    script_finish(&s);
+}
+
 static void test_hand_over_costs_its_delete(void)
 {
     queue_up(OWNERS);
@@ -464,11 +498,12 @@ static void test_no_memory_for_a_list(void)
     script_finish(&s);
 }
 
-TESTS("local_queue", T(test_hand_over_costs_its_delete), T(test_lists_are_shared), T(test_together_they_look_once_more),
-      T(test_try_behind_our_own), T(test_no_lease_no_hand_over), T(test_not_while_disconnected),
-      T(test_not_on_an_old_list), T(test_delete_that_was_not_sent), T(test_own_delete_does_not_overtake),
-      T(test_nor_that_of_one_before), T(test_order_after_a_lost_connection), T(test_who_gave_up_is_removed_first),
-      T(test_stranger_between), T(test_not_from_a_reader_to_a_writer), T(test_from_a_writer_to_all_its_readers),
+TESTS("local_queue", T(test_hand_over_costs_its_delete), T(test_follows_one_that_leaves), T(test_handed_at_second_hand),
+      T(test_lists_are_shared), T(test_together_they_look_once_more), T(test_try_behind_our_own),
+      T(test_no_lease_no_hand_over), T(test_not_while_disconnected), T(test_not_on_an_old_list),
+      T(test_delete_that_was_not_sent), T(test_own_delete_does_not_overtake), T(test_nor_that_of_one_before),
+      T(test_order_after_a_lost_connection), T(test_who_gave_up_is_removed_first), T(test_stranger_between),
+      T(test_not_from_a_reader_to_a_writer), T(test_from_a_writer_to_all_its_readers),
       T(test_from_a_writer_to_many_readers), T(test_one_of_the_readers_gives_up), T(test_not_with_a_mark),
       T(test_waiter_removed_by_somebody), T(test_waiter_of_many_removed_by_somebody),
       T(test_holder_removed_by_somebody), T(test_session_ends), T(test_many_at_once),
