@@ -135,7 +135,7 @@ await "metrics of one that waits" has 'zklock_waiting{session="m.2"} 1'
 kill "$holder" "$pid"
 wait "$holder" "$pid"
 code 125 zklock run --metrics /nonexistent/m x touch "$work/ran"
-matches "metrics that cannot be written" "$(cat "$work/err")" '^zklock: --metrics /nonexistent/m: No such file or directory$'
+matches "metrics that cannot be written" "$(cat "$work/err")" '^zklock: --metrics /nonexistent/m: No such file or directory; make its directory first$'
 true_that "CMD was not run" [ ! -e "$work/ran" ]
 
 # -w bounds everything, the connection included.

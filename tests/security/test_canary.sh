@@ -34,7 +34,8 @@ all() {
     zklock -v --auth-file <(echo "$canary") run vault true
 } >"$work/all" 2>&1 </dev/null
 all
-true_that "much was said" test "$(wc -c <"$work/all")" -gt 4000
+said=$(wc -c <"$work/all")
+true_that "much was said: $said bytes" [ "$said" -gt 2000 ]
 true_that "a descriptor is as good as a file" grep -qa nonsense "$work/all"
 true_that "who may look" grep -qa ZKLOCK_TOKEN "$work/all"
 for file in all report; do

@@ -68,7 +68,7 @@ for option in --report --metrics; do
     echo precious >"$work/precious"
     ln -s "$work/precious" "$file"
     code 125 zklock run $option "$file" x true
-    matches "$option at a link" "$(cat "$work/err")" "$option $file: it is a symbolic link"
+    matches "$option at a link" "$(cat "$work/err")" "it is a symbolic link: name the file itself"
     same "what the link leads to" "$(cat "$work/precious")" precious
     rm "$file"
     (umask 0 && zklock run $option "$file" x true)
