@@ -378,7 +378,10 @@ static void on_release(struct zkl__contender *c, const struct zkl__contender_eve
 static void on_downgrade(struct zkl__contender *c, const struct zkl__contender_event *ev,
                          struct zkl__contender_actions *out)
 {
-    ZKL__ENSURE(c->state == ZKL__HELD && !c->swap[0] && !c->config.revocable);
+    ZKL__ENSURE((c->state == ZKL__HELD || c->state == ZKL__LOST) && !c->swap[0] && !c->config.revocable);
+    if (c->state == ZKL__LOST) {
+        return; /* the lease ended between the owner's look and this step */
+    }
     c->config.rule = ev->rule;
     zkl__contender_stop_own_watch(c, out); /* the transaction uses the watch up */
     zkl__name_with_number(c->swap, c->uuid, ev->rule->tag, zkl__name_parse(c->node).sequence);
@@ -518,6 +521,9 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
 int64_t zkl__contender_wake(const struct zkl__contender *c)
 {
     int64_t wake = c->retry_at ? c->retry_at : INT64_MAX;
+    if (c->state == ZKL__GONE) {
+        return INT64_MAX; /* nothing of it is read any more: a time that has passed would ring for ever */
+    }
     if (zkl__contender_waits(c) && c->deadline < wake) {
         wake = c->deadline;
     } else if (c->state == ZKL__HELD) {
