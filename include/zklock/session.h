@@ -47,8 +47,8 @@ typedef enum zkl_log_level { ZKL_LOG_ERROR = 1, ZKL_LOG_WARN, ZKL_LOG_INFO, ZKL_
 typedef struct zkl_log_record {
     zkl_log_level level;
     const char *line; /* "/locks/backup#3: held -> lost: the lease ended" */
-    const char
-        *source; /* "session"; "lock", "read lock", ...: an object; "contender"; "client": the ZooKeeper client library */
+    const char *
+        source; /* "session"; "lock", "read lock", ...: an object; "contender"; "client": the ZooKeeper client library */
     const char *path;   /* of the object, or the contender's queue; NULL: it is about none */
     unsigned contender; /* number of the contender among the session's; 0: it is about none */
     const char *text;   /* what happened */
@@ -65,9 +65,10 @@ typedef enum zkl_callbacks {
 /* Whether an observer of the ensemble follows a follower (observerMasterPort) instead of the leader. The lease then rests on a
  * chain of two stages, which leaves a holder less: 2.7 s instead of 5.9 s with the defaults (docs/lease.md). */
 typedef enum zkl_observer_masters {
-    ZKL_OBSERVER_MASTERS_NONE = -1,  /* no server has an observerMasterPort. Not true, and the lease is unsound */
-    ZKL_OBSERVER_MASTERS_DETECT = 0, /* two stages where the servers' configuration lists an observer, or cannot be read */
-    ZKL_OBSERVER_MASTERS_SOME = 1    /* some may: two stages, whatever the configuration says */
+    ZKL_OBSERVER_MASTERS_NONE = -1, /* no server has an observerMasterPort. Not true, and the lease is unsound */
+    ZKL_OBSERVER_MASTERS_DETECT =
+        0,                        /* two stages where the servers' configuration lists an observer, or cannot be read */
+    ZKL_OBSERVER_MASTERS_SOME = 1 /* some may: two stages, whatever the configuration says */
 } zkl_observer_masters;
 
 /* How to authenticate by SASL. Copied, but for the callbacks. */
@@ -105,8 +106,8 @@ typedef struct zkl_session_options {
     /* Files: "ca.pem,cert.pem,key.pem[,password of the key]"; from ZooKeeper 3.10 on "ca.pem" alone, too.
      * That library checks the chain of the servers' certificates, not their names; tls_host does, when a session opens.
      * Copied and wiped at close. */
-    const char *tls;      /* NULL: no TLS */
-    const zkl_sasl *sasl; /* NULL: no SASL */
+    const char *tls;          /* NULL: no TLS */
+    const zkl_sasl *sasl;     /* NULL: no SASL */
     int64_t observer_masters; /* a zkl_observer_masters. ZKL_OBSERVER_MASTERS_DETECT */
     /* The name or address in the servers' certificates. NULL: each has the one by which servers names it; "": any will
      * do. Compared whenever a session is opened, with every server that can be reached, and not again when the client library reconnects

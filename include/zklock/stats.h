@@ -65,7 +65,13 @@ typedef struct zkl_stats {
 #define ZKL_STATS_INIT                                                                                                 \
     {                                                                                                                  \
         sizeof(zkl_stats), {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, {0}}, {0, 0, {0}}, {0, 0, {0}}, 0, 0, 0, \
-            0, 0, 0, 0, 0, 0, {0, 0, {0}} \
+            0, 0, 0, 0, 0, 0,                                                                                          \
+        {                                                                                                              \
+            0, 0,                                                                                                      \
+            {                                                                                                          \
+                0                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
     }
 
 /* What has been counted up to now. stats: the caller's, from ZKL_STATS_INIT; written only on success. Any thread, also from callbacks;

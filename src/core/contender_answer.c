@@ -600,7 +600,9 @@ static void on_delete(struct zkl__contender *c, const struct zkl__contender_even
 static void on_swap(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
 {
     enum zkl__rc rc = ev->reply->rc;
-    if (rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS) {
+    if (rc == ZKL__RC_NODEEXISTS && !c->swap_unsure) {
+        c->swap[0] = '\0'; /* somebody made it by hand, for the name is no secret: we hold as what we were */
+    } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS) {
         strcpy(c->node, c->swap);
         c->swap[0] = '\0';
         c->patience = 0;
@@ -618,6 +620,7 @@ static void on_swap(struct zkl__contender *c, const struct zkl__contender_event 
     } else if (rc != ZKL__RC_UNKNOWN) {
         zkl__contender_put_off(c, ev->now);
     }
+    c->swap_unsure = c->swap[0] && (c->swap_unsure || rc == ZKL__RC_UNKNOWN);
     zkl__contender_advance(c, ev, out);
 }
 

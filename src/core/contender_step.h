@@ -145,6 +145,7 @@ struct zkl__contender {
     char node[ZKL__NAME_MAX];   /* name of our node; "": none is known */
     char twin[ZKL__NAME_MAX];   /* double of it that is being deleted; "": none */
     char swap[ZKL__NAME_MAX];   /* node that is to take its place; "": none */
+    bool swap_unsure;           /* and may have taken it: an answer was lost */
     int64_t czxid;              /* 0: not known */
     bool unsure;                /* a create of ours has an unknown fate */
     bool doubled;               /* it was sent again: there may be two nodes */

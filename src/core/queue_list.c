@@ -6,7 +6,9 @@
 
 #define PERSISTENT INT64_MAX /* instead of a czxid: forged, whoever reads it */
 
-/* Numbers of a directory do not come twice, so what was made by hand at one stays forged for all who stand behind it and are older. */
+/* Numbers of a directory do not come twice, so what was made by hand at one stays forged for all who stand behind it and are older.
+ * But a writer that is downgraded makes a reader's name by itself, of its uuid and number: such a name may be a forgery now and a
+ * reader's later, so it is looked at each time. */
 static bool is_known_forged(const struct zkl__contender *c, const char *name, zkl_kind kind)
 {
     const int64_t *czxid = zkl__name_set_find(&c->queue->forged, name);
@@ -218,5 +220,9 @@ bool zkl__list_forged(const struct zkl__contender *c, const char *name, const st
 bool zkl__list_pass_over(struct zkl__contender *c, const char *name, const struct zkl__stat *stat)
 {
     int64_t since = stat->ephemeral_owner == 0 ? PERSISTENT : stat->czxid;
+    struct zkl__name parsed = zkl__name_parse(name);
+    if (parsed.kind == ZKL_KIND_READ && parsed.uuid) {
+        return true;
+    }
     return zkl__name_set_put(&c->queue->forged, c->heap, name, since);
 }

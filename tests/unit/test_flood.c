@@ -164,5 +164,72 @@ static void test_given_up(void)
     }
 }
 
-TESTS("flood", T(test_together), T(test_a_holder_among_them), T(test_nothing_below), T(test_a_mixture),
+static void meddle_with(enum zkl__op_kind kind, const char *name)
+{
+    meddle(&(const struct zkl__op){.kind = kind, .dir = PATH, .name = name, .mode = ZKL__PERSISTENT, .version = -1});
+}
+
+/* A downgrade makes a name that does not come from the counter: a forgery had it before, was seen to be one, and is gone. */
+static void test_a_reader_with_a_name_that_was_forged(void)
+{
+    char name[ZKL_PATH_MAX + 1], reader[ZKL_PATH_MAX + 1];
+    struct acquire acquire;
+    zkl_lock *writer, *next;
+    kit_set_up(NULL);
+    CU_ASSERT_EQUAL_FATAL(zkl_write_lock_new(&writer, two, PATH, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_write_lock_new(&next, one, PATH, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(writer, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT(zkl_lock_node(writer, name, sizeof name) > 0);
+    char *kind = strstr(name, "__WRIT__");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(kind);
+    snprintf(reader, sizeof reader, "%.*s__READ__%s", (int)(kind - name), name, kind + strlen("__WRIT__"));
+    meddle_with(ZKL__OP_CREATE, reader);
+    meddle_with(ZKL__OP_CREATE, "x-lock-0000000001");
+    acquire_start(&acquire, next, 20000);
+    CU_ASSERT(EVENTUALLY(requests_of(one) >= 5)); /* it has looked at both, and watches the writer */
+    CU_ASSERT(kit_held_for(writer, 50));
+    meddle_with(ZKL__OP_DELETE, reader);
+    uint64_t before = requests_of(one);
+    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(writer, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(requests_of(one) > before)); /* it sees the reader */
+    CU_ASSERT(kit_held_for(writer, 100));
+    CU_ASSERT_FALSE(zkl_lock_is_held(next));
+    CU_ASSERT_EQUAL(zkl_lock_release(writer, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(next, NULL), ZKL_OK);
+    zkl_lock_free(writer);
+    zkl_lock_free(next);
+    kit_tear_down();
+}
+
+/* The name that a downgrade makes is somebody's already: that znode is not taken for ours, and not deleted; the holder stays a writer. */
+static void test_a_downgrade_to_a_name_that_is_taken(void)
+{
+    char name[ZKL_PATH_MAX + 1], reader[ZKL_PATH_MAX + 1];
+    zkl_lock *writer, *next;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.release_timeout_ms = 200;
+    kit_set_up(NULL);
+    CU_ASSERT_EQUAL_FATAL(zkl_write_lock_new(&writer, two, PATH, &options, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_read_lock_new(&next, one, PATH, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(writer, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT(zkl_lock_node(writer, name, sizeof name) > 0);
+    char *kind = strstr(name, "__WRIT__");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(kind);
+    snprintf(reader, sizeof reader, "%.*s__READ__%s", (int)(kind - name), name, kind + strlen("__WRIT__"));
+    meddle_with(ZKL__OP_CREATE, reader);
+    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(writer, NULL), ZKL_ETIMEOUT);
+    CU_ASSERT(zkl_lock_is_held(writer));
+    CU_ASSERT_EQUAL(zkl_lock_acquire(next, 0, NULL, NULL), ZKL_EBUSY);
+    CU_ASSERT_EQUAL(zkl_lock_release(writer, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(next, 10000, NULL, NULL), ZKL_OK); /* nothing of the writer's is left */
+    CU_ASSERT_EQUAL(zkl_lock_release(next, NULL), ZKL_OK);
+    meddle_with(ZKL__OP_DELETE, reader); /* it stands: meddle would complain */
+    zkl_lock_free(writer);
+    zkl_lock_free(next);
+    kit_tear_down();
+}
+
+TESTS("flood", T(test_together), T(test_a_holder_among_them), T(test_nothing_below),
+      T(test_a_reader_with_a_name_that_was_forged), T(test_a_downgrade_to_a_name_that_is_taken), T(test_a_mixture),
       T(test_lost_reply), T(test_given_up))
