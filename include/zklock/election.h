@@ -1,12 +1,15 @@
-/* zklock/election.h - one leader at a time, and observers that are told who leads.
+/* zklock/election.h - one leader at a time, and observers that are notified who leads.
  *
  * A candidate is a zkl_lock: it stands in the queue at path, and the first leads. To acquire is to
  * campaign, to release is to resign, to hold is to lead. Its metadata (a host and port, say) is
  * what it publishes: the data of its znode, for observers and for Curator's LeaderLatch, whose
  * format this is. Candidates of both libraries stand in one queue.
  *
- * Caveat. An observer is told what the servers know: that leader may have lost its lease already.
- * Only the leader itself may act as the leader, and zkl_lock_is_held is the only test for that. */
+ * Errors of an acquire are those of zkl_lock_acquire. ZKL_ECONFLICT: the path is a semaphore's or a
+ * partition's, or a part of it is an ephemeral znode.
+ *
+ * Caveat. An observer sees the servers' view: that leader may have lost its lease already. Only the
+ * leader itself may act as the leader, and zkl_lock_is_held is the only test for that. */
 #ifndef ZKLOCK_ELECTION_H
 #define ZKLOCK_ELECTION_H
 
@@ -22,7 +25,7 @@ extern "C" {
 ZKL_API int zkl_election_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
                              zkl_error *err);
 
-/* Publishes another value: observers are told, and later campaigns begin with it. Only the leader
+/* Publishes another value: observers are notified, and later terms begin with it. Only the leader
  * may. Waits timeout_ms at most for the server's response; sent again when a lost connection left
  * it unanswered. Errors: ZKL_ENOTHELD (does not lead), ZKL_EINVAL (value, or lock is no election),
  * ZKL_ETIMEOUT (it may yet be published), ZKL_ELOST (lost meanwhile), ZKL_EAUTH, ZKL_ECLOSED,
@@ -43,7 +46,7 @@ ZKL_API int zkl_election_publish(zkl_lock *lock, const char *value, int64_t time
 ZKL_API int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn lead, void *payload, int *result,
                              zkl_error *err);
 
-/* --- to know who leads, without taking part. The list of all candidates, in order: zkl_queue_list (zklock/queue.h) ----- */
+/* --- observing the leader without taking part. zkl_queue_list (zklock/queue.h) lists all candidates -- */
 
 typedef struct zkl_leader {
     const char *node;  /* name of its znode */
@@ -57,14 +60,14 @@ typedef struct zkl_leader {
 
 typedef struct zkl_election_observer zkl_election_observer;
 
-/* leader: NULL when nobody stands. Runs as callbacks do (zklock/session.h); leader lives until it
- * returns. Told first what is found when the observer begins, then every change of leader, token or
- * value; quick changes are told as the latest one. */
+/* leader: NULL when there is no candidate. Runs as callbacks do (zklock/session.h); leader lives
+ * until it returns. The first call reports the leader at the start, later calls every change of
+ * leader, token or value; of quick changes only the latest is reported. */
 typedef void (*zkl_leader_fn)(zkl_election_observer *observer, const zkl_leader *leader, void *payload);
 
-/* Observes the election at path until freed, also over lost connections and sessions: then what was
- * told last stands until a server is heard again. It polls nothing: it watches the leader's znode,
- * and the list of candidates only while nobody leads or the leader's znode may not be read. *out is
+/* Observes the election at path until freed, also over lost connections and sessions: then the last
+ * report stands until a server responds again. It polls nothing: it watches the leader's znode, and
+ * the list of candidates only while nobody leads or the leader's znode may not be read. *out is
  * NULL on failure. The caller frees it, before or after the session is closed. Errors: as
  * zkl_lock_new. */
 ZKL_API int zkl_election_observe(zkl_election_observer **out, zkl_session *session, const char *path,

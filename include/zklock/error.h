@@ -13,7 +13,7 @@ typedef enum zkl_class {
     ZKL_CLASS_OK,     /* nothing */
     ZKL_CLASS_RETRY,  /* the same call may succeed later */
     ZKL_CLASS_LOST,   /* protection ended: what ran under the lock was not (wholly) covered */
-    ZKL_CLASS_CALLER, /* the call was wrong: mend the program or its input */
+    ZKL_CLASS_CALLER, /* the call was wrong: fix the program or its input */
     ZKL_CLASS_FATAL   /* this session or process cannot go on with it */
 } zkl_class;
 
@@ -55,7 +55,7 @@ enum zkl_result {
  * A NULL zkl_error * is fine everywhere. No part of it is ever a secret. */
 typedef struct zkl_error {
     int code;                      /* ZKL_E... */
-    int zk_code;                   /* ZooKeeper's own code (Z... of zookeeper.h), 0 when it was not ZooKeeper's word */
+    int zk_code;                   /* ZooKeeper's own code (Z... of zookeeper.h), 0 when ZooKeeper reported none */
     char path[ZKL_ERROR_PATH_MAX]; /* the znode concerned; empty when none is */
     char text[ZKL_ERROR_TEXT_MAX]; /* one line: what, and what to do about it */
 } zkl_error;

@@ -31,13 +31,13 @@ typedef enum zkl_recipe {
 } zkl_recipe;
 
 /* A change of a grant: ZKL_STATE_HELD, _JEOPARDY or _LOST. Runs as callbacks do (zklock/session.h).
- * The state may have changed since: ask zkl_lock_is_held. Of changes that follow each other quickly
- * only the latest is told, but LOST is never left out. */
+ * The state may have changed since: call zkl_lock_is_held. Of changes that follow each other
+ * quickly only the latest is reported, but LOST is never left out. */
 typedef void (*zkl_lock_state_fn)(zkl_lock *lock, zkl_state state, void *payload);
 
-/* Somebody asks the holder to give way (zkl_queue_revoke, Curator's Revoker). Runs as callbacks do,
- * while the lock is held, once for each request or for several that follow each other closely.
- * Whether and when to release is up to the callback. */
+/* Another client requests that the holder release the lock (zkl_queue_revoke, Curator's Revoker).
+ * Runs as callbacks do, while the lock is held. Requests that follow each other closely may share
+ * one call. The program decides whether and when it releases. */
 typedef void (*zkl_lock_revoke_fn)(zkl_lock *lock, void *payload);
 
 /* The one completion of an asynchronous acquire. code: as zkl_lock_acquire returns. grant: NULL
@@ -53,12 +53,12 @@ typedef struct zkl_lock_options {
     bool recursive;             /* a second acquire while held counts instead of ZKL_EDEADLK. No semaphore */
     bool recover;               /* grants say whether the last holder crashed (zkl_grant.unclean): see below.
                                  * Only zkl_lock_new and zkl_election_new */
-    int64_t max_hold_ms;        /* after this a holder is told LOST and its znode is deleted; 0: never */
+    int64_t max_hold_ms;        /* after this a grant is LOST and its znode is deleted; 0: never */
     int64_t release_timeout_ms; /* how long a release waits for the server's response; 0: not at all. 1000 */
     const zkl_acl *acl;         /* of our znode and of directories made for it; NULL: the session's */
     zkl_on_expiry on_expiry;
     zkl_lock_state_fn state_fn;
-    zkl_lock_revoke_fn revoke_fn; /* NULL: requests to give way are not heard. No semaphore */
+    zkl_lock_revoke_fn revoke_fn; /* NULL: requests to release are ignored. No semaphore */
     void *payload;                /* of state_fn and revoke_fn */
 } zkl_lock_options;
 
@@ -67,17 +67,17 @@ typedef struct zkl_lock_options {
         sizeof(zkl_lock_options), NULL, false, false, 0, 1000, NULL, ZKL_ON_EXPIRY_REQUEUE, NULL, NULL, NULL \
     }
 
-/* The option recover. Each grant writes "held by" and the contender's uuid into the data of the
- * znode at path. A release deletes that text in the transaction that deletes the contender's znode.
- * A contender that is granted the lock and finds such a text is told unclean, also when nobody was
- * queued as the holder went: it crashed, lost its session, was removed by an operator, or released
- * after it had lost. The text stays until somebody has acquired the lock and released it, so a
- * crash during the clean-up is not forgotten. A predecessor that only waited and gave up leaves
- * nothing. In one case unclean is told without need: a session that ended between the write and the
+/* The option recover. Each grant writes a dirty marker, "held by" and the contender's uuid, into the
+ * data of the znode at path. A release deletes the marker in the transaction that deletes the
+ * contender's znode. A contender that is granted the lock and finds a marker gets unclean, also
+ * when nobody was queued when the last hold ended: that holder crashed, lost its session, was
+ * removed by an operator, or released after a loss. The marker stays until a holder has acquired
+ * the lock and released it, so a crash during the clean-up is reported again. A waiter that gave up
+ * leaves no marker. In one case unclean is a false alarm: a session ended between the write and the
  * grant. The option costs two round trips more per grant and needs the permissions READ and WRITE
- * on path. It holds only when all users of the path set it: a holder without it writes nothing. A
- * path that was used without it first is a container, which the servers remove with its data when
- * it has been empty for a while. A container cannot be told from another directory: remove it once,
+ * on path. It works only if all users of the path set it: a holder without it writes nothing. A
+ * path that was used without it first is a container, which the servers delete with its data when
+ * it has been empty for a while. No client can see that a znode is a container: delete it once,
  * before the option is used for a path. */
 
 /* Makes a contender for the lock at path (an absolute znode path under the session's chroot), which
@@ -95,10 +95,10 @@ ZKL_API int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path,
  * our znode is deleted, or being deleted in the background. May be called from a callback, which
  * then blocks the callbacks behind it. Errors: ZKL_ETIMEOUT, ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST
  * (session lost; see on_expiry), ZKL_EDEADLK (already pending or held), ZKL_EAUTH, ZKL_ECONFLICT
- * (the path is used by another recipe, or a semaphore's with another limit; or part of it is an
- * ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot does not exist), ZKL_ELIMIT (watches),
- * ZKL_EUNSUPPORTED (the server refused it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED,
- * ZKL_ENOMEM. */
+ * (the path is a semaphore's or a partition's; of a semaphore: its limit is another one, or the
+ * path is a lock's or an election's; or a part of the path is an ephemeral znode), ZKL_EEXHAUSTED,
+ * ZKL_ENOENT (the chroot does not exist), ZKL_ELIMIT (watches), ZKL_EUNSUPPORTED (the server
+ * refused it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
 
 /* The same without waiting: exactly one call of done follows if this returns ZKL_OK, and none
@@ -107,10 +107,10 @@ ZKL_API int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *gran
 ZKL_API int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn done, void *payload,
                                    zkl_error *err);
 
-/* From any thread: the pending acquire ends with ZKL_ECANCELED and leaves no znode. A section of
- * zkl_with_lock or zkl_election_run has its flag raised and keeps the lock until it has returned;
- * zkl_election_run then ends with ZKL_ECANCELED. ZKL_ENOTWAITING when there is neither (nothing is
- * remembered for the next acquire), ZKL_EFORKED. */
+/* From any thread: the pending acquire ends with ZKL_ECANCELED and leaves no znode. If a section of
+ * zkl_with_lock or zkl_election_run runs, its flag is raised, and it keeps the lock until it has
+ * returned; zkl_election_run then ends with ZKL_ECANCELED. ZKL_ENOTWAITING: there is neither (the
+ * next acquire is not affected). ZKL_ECLOSED, ZKL_EFORKED. */
 ZKL_API int zkl_lock_cancel(zkl_lock *lock);
 
 /* Ends the hold: of a semaphore all its permits; with the option recursive the last of as many
@@ -123,8 +123,8 @@ ZKL_API int zkl_lock_release(zkl_lock *lock, zkl_error *err);
 /* Cancels or releases what is pending or held, waits for a running callback of this lock (not when
  * called from it), and frees. done of a pending zkl_lock_acquire_async runs before it returns,
  * maybe inside it (zklock/session.h: calls that end an object), and no callback of this lock starts
- * afterwards. A call of another thread that waits for it ends. A section of zkl_with_lock has its
- * flag raised and goes on without the lock: cancel it and let it return before. NULL is fine. */
+ * afterwards. An acquire that waits in another thread ends. If a section of zkl_with_lock runs, its
+ * flag is raised, and it goes on without the lock: cancel first and let it return. NULL is fine. */
 ZKL_API void zkl_lock_free(zkl_lock *lock);
 
 /* Which constructor made it. Stays so: a write lock that was downgraded holds as a read lock. */
@@ -132,7 +132,7 @@ ZKL_API zkl_recipe zkl_lock_recipe(const zkl_lock *lock);
 /* By the lease clock: false from the lease end on, before any event says so. Of a semaphore false
  * for all permits as soon as one is lost. Any thread. */
 ZKL_API bool zkl_lock_is_held(const zkl_lock *lock);
-/* Where it stands now, by the same clock. */
+/* Its state now, by the same clock. */
 ZKL_API zkl_state zkl_lock_state(const zkl_lock *lock);
 /* Lease left, in ms; it grows again with every heartbeat. 0 when not held. */
 ZKL_API int64_t zkl_lock_remaining_ms(const zkl_lock *lock);
@@ -174,7 +174,8 @@ ZKL_API int zkl_session_release_all(zkl_session *session);
 
 /* Calls visit for everything of the session that is waiting, held, in jeopardy or lost: locks of
  * every recipe (a multi-lock once for each of its paths), memberships of double barriers, members
- * and pieces of partitions. With the session locked: copy and return. token is 0 unless held.
+ * and pieces of partitions. Runs with the session's mutex held: copy and return. token is 0 unless
+ * held.
  * Returns how many times, or ZKL_EINVAL, ZKL_EFORKED, ZKL_ECLOSED. */
 typedef void (*zkl_lock_visit_fn)(const char *path, zkl_state state, int64_t token, void *payload);
 ZKL_API int zkl_session_locks(zkl_session *session, zkl_lock_visit_fn visit, void *payload);

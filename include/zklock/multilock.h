@@ -1,14 +1,14 @@
 /* zklock/multilock.h - several locks, all or none.
  *
- * One transaction queues at every path at once, so any two multi-locks stand in the same order in
- * every queue they share: they cannot deadlock with each other, in whatever order their paths are
- * named, and nobody has to sort names. There is no partial grant: until it is first everywhere it
+ * One transaction queues at every path, so any two multi-locks stand in the same order in every
+ * queue that both use. They cannot deadlock with each other, in whatever order their paths are
+ * named, and no caller has to sort names. There is no partial grant: until it is first everywhere it
  * holds nothing. Single locks (zkl_lock_new, Curator, go-zookeeper) at the same paths queue with
  * it. All znodes come from one transaction, so there is one token, good for every path.
  *
- * Caveats. Only what one multi-lock asks for is safe from deadlock. Whoever holds the lock a and
- * then asks for b, while a multi-lock of a and b waits behind it, waits for ever, as with any two
- * locks. While it waits for one path it keeps its positions at the others, and those behind it
+ * Caveats. Only the paths of one multi-lock are safe from deadlock. A process that holds a lock at a
+ * and acquires one at b, while a multi-lock of a and b waits behind it, waits for ever, as with any
+ * two locks. While it waits for one path it keeps its positions at the others, and those behind it
  * wait. If somebody removes one of its znodes, all of it ends: with ZKL_ELOST while waiting, with
  * the state LOST when held. A release deletes all znodes in one transaction; where that fails, one
  * by one. */

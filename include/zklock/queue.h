@@ -1,5 +1,5 @@
-/* zklock/queue.h - who holds and who waits: for operators, probes and tests. All but zkl_queue_remove and
- * zkl_queue_revoke only read. */
+/* zklock/queue.h - holders and waiters of a path: for operators, probes and tests. All but
+ * zkl_queue_remove and zkl_queue_revoke only read. */
 #ifndef ZKLOCK_QUEUE_H
 #define ZKLOCK_QUEUE_H
 
@@ -33,9 +33,8 @@ typedef struct zkl_queue_entry {
     const char *data;   /* metadata, NUL-terminated for convenience; may be cut at ZKL_DATA_MAX */
     size_t data_size;
     bool readable; /* false: its ACL hides data and the fields that need a read */
-    bool
-        forged; /* nobody's place, contenders go past it: it lives with no session, or its number is not that of its age */
-    bool holds; /* the first that is not forged; of readers, and of a semaphore's permits, all that hold together */
+    bool forged;   /* passed over by contenders: no session owns it, or its number does not fit its age */
+    bool holds;    /* the first that is not forged; of readers and permits all that hold together */
 } zkl_queue_entry;
 
 /* A snapshot of a queue, in queue order. Foreign children are counted, not listed. */
@@ -59,33 +58,38 @@ typedef struct zkl_paths {
         *refused; /* sorted; directories whose children may not be listed: what is below them is not known */
 } zkl_paths;
 
-/* Finds the paths at and below prefix at which somebody waits or holds. Free with zkl_paths_free. Waits timeout_ms at most. Errors as
+/* Finds the paths at and below prefix that have a contender. Free with zkl_paths_free. Waits timeout_ms at most. Errors as
  * above; ZKL_EAUTH: prefix itself may not be listed. */
 ZKL_API int zkl_queue_find(zkl_paths **out, zkl_session *session, const char *prefix, int64_t timeout_ms,
                            zkl_error *err);
 ZKL_API void zkl_paths_free(zkl_paths *paths);
 
-/* Removes a contender from the queue at path, whether it holds or waits: the operator's way to get rid of one that is stuck. Exactly the
- * one that was listed: node and token are zkl_queue_entry.name and .token, and a znode of that name with another token stays.
- * token 0 (of an entry that may not be read): whatever has the name. For a semaphore, path is its "leases" or its "locks".
+/* Removes a contender from the queue at path, a holder or a waiter: for operators, when one is
+ * stuck. Deletes exactly the one that was listed: node and token are zkl_queue_entry.name and
+ * .token, and a znode of that name with another token stays. token 0 (of an entry that may not be
+ * read): the znode of that name, whatever its token. For a semaphore, path is its "leases" or its
+ * "locks".
  *
- * This breaks a holder's lock by force, and is the one exception from mutual exclusion: the next one may be granted at once, while the
- * removed holder learns of it within one heartbeat only (a twelfth of the session timeout; docs/lease.md says for how many locks of a
- * session; Curator and kazoo do not look at all), and what it does meanwhile is not protected. Tokens still rise: a resource
- * that refuses older ones is safe. A holder of this library is told LOST; a waiter queues again the next time it looks at the queue.
+ * This breaks a holder's lock by force, and is the one exception from mutual exclusion. The next
+ * contender may be granted the lock immediately. The removed holder learns of it within one
+ * heartbeat (a twelfth of the session timeout; docs/lease.md says for how many locks of a session),
+ * and its work until then is not protected. Curator's and kazoo's holders do not notice at all.
+ * Tokens still rise: a resource that refuses older ones is safe. A holder of this library gets the
+ * state LOST; a waiter queues again the next time it reads the queue.
  *
- * Needs the permission DELETE on path. Waits timeout_ms at most. From any thread, from a callback too. ZKL_OK: it is gone.
- * Errors: ZKL_ENOTHELD (it was gone already), ZKL_EINVAL, ZKL_ETIMEOUT (it may yet go), ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED,
- * ZKL_ENOMEM. */
+ * Needs the permission DELETE on path. Waits timeout_ms at most. From any thread, from a callback
+ * too. ZKL_OK: it is deleted.
+ * Errors: ZKL_ENOTHELD (it had ended already), ZKL_EINVAL, ZKL_ETIMEOUT (it may yet be deleted),
+ * ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_queue_remove(zkl_session *session, const char *path, const char *node, int64_t token,
                              int64_t timeout_ms, zkl_error *err);
 
-/* Asks a holder to give way: writes Curator's "__REVOKE__" on its znode, and returns without waiting for
- * what the holder does. A holder without revoke_fn (or without Curator's makeRevocable) does not hear
- * it; one of ours usually lets nobody else write its znode then (ZKL_EAUTH). node:
- * zkl_queue_entry.name; NULL: the first of the queue. Needs the permission WRITE on that znode. Waits
- * timeout_ms at most. From any thread.
- * Errors: ZKL_ENOTHELD (nobody is there, or not any more), ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_ECONNECT (the
+/* Requests that a holder release: writes Curator's "__REVOKE__" to its znode, and returns without
+ * waiting for the holder. A holder without revoke_fn (or without Curator's makeRevocable) ignores
+ * the request; the znode of one of ours without revoke_fn usually refuses it (ZKL_EAUTH). A
+ * semaphore has no revoke_fn. node: zkl_queue_entry.name; NULL: the first of the queue. Needs the
+ * permission WRITE on that znode. Waits timeout_ms at most. From any thread.
+ * Errors: ZKL_ENOTHELD (there is no such contender, or no longer), ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_ECONNECT (the
  * connection was lost: the request may have been made), ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_queue_revoke(zkl_session *session, const char *path, const char *node, int64_t timeout_ms,
                              zkl_error *err);

@@ -1,17 +1,20 @@
 /* zklock/rwlock.h - the read/write lock: many readers or one writer, in the order of the queue.
  *
  * A reader waits for the nearest writer before it and for nothing else; a writer waits for
- * everybody before it. So nobody barges and nobody starves: a reader behind a waiting writer waits,
- * too. A plain lock (zkl_lock_new) at the same path counts as a writer. The znodes are those of
- * Curator's InterProcessReadWriteLock ("__READ__", "__WRIT__"), so readers and writers of Curator
- * and of this library exclude each other. Curator's plain InterProcessMutex does not see readers.
+ * everybody before it. A reader behind a waiting writer waits, too, so that writers do not starve.
+ * A plain lock (zkl_lock_new) at the same path counts as a writer. The znodes are those of Curator's
+ * InterProcessReadWriteLock ("__READ__", "__WRIT__"), so readers and writers of Curator and of this
+ * library exclude each other. Curator's plain InterProcessMutex does not see readers.
  *
  * Wake-ups. A writer's end wakes the readers that it kept waiting, each once, or the writer behind
  * it. A writer behind readers watches the last of them and looks again when that one ends.
  *
  * A contender that reads and writes at different times has two objects, a read lock and a write
- * lock. Whoever holds the one and asks for the other at the same path waits for itself: release
- * first, or downgrade. */
+ * lock. A holder of the one that acquires the other at the same path waits for itself: it releases
+ * first, or downgrades.
+ *
+ * Errors of an acquire are those of zkl_lock_acquire. ZKL_ECONFLICT: the path is a semaphore's or a
+ * partition's, or a part of it is an ephemeral znode. */
 #ifndef ZKLOCK_RWLOCK_H
 #define ZKLOCK_RWLOCK_H
 
@@ -34,7 +37,7 @@ ZKL_API int zkl_write_lock_new(zkl_lock **out, zkl_session *session, const char 
  * its release the object queues as a writer again. Waits for the server's response for
  * release_timeout_ms at most. ZKL_ETIMEOUT: it has not come yet; the lock is still held, counts as
  * a read lock from now on, and the replacement goes on by itself. ZKL_ELOST: lost, or lost
- * meanwhile; release it. ZKL_EINVAL: lock is no write lock, or has a revoke_fn, whose requests
+ * meanwhile; release it. ZKL_EINVAL: lock is no write lock, or has a revoke_fn, because requests
  * would be lost with the znode. ZKL_ENOTHELD, ZKL_EDEADLK (acquired several times: release all but
  * one first), ZKL_ECLOSED, ZKL_EFORKED. */
 ZKL_API int zkl_write_lock_downgrade(zkl_lock *lock, zkl_error *err);

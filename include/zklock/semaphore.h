@@ -3,14 +3,19 @@
  * Guarantees. There are never more permits granted than the limit, by lease. Requests are granted
  * in the order of the queue, so that one for many permits is not passed over by many for one. A
  * holder knows that it has lost before its permits can be granted to others. All users of a path
- * agree on its limit: it stands, as decimal text, in the data of path, from the first grant on, and
- * is deleted when the servers remove the directory, some time after the last one has left. The
- * first in the queue stands there by lease, since it may be granted at any moment. Cut off for
- * longer, it queues again at the tail, or fails (on_expiry), though its session may turn out to
- * live. Those behind it keep their positions, as for a lock. The layout is that of Curator's
- * InterProcessSemaphoreV2: a queue in path/locks, a znode for each permit in path/leases. Curator's
- * permits count, and its clients queue with ours. Their limit is what they were given, and is not
- * compared with that in the data. */
+ * agree on its limit. The limit stands, as decimal text, in the data of path from the first grant
+ * on, until the servers delete the empty directory, some time after the last contender has left.
+ *
+ * The first in the queue needs a lease, since it may be granted at any moment. When its lease ends,
+ * it queues again at the tail, or fails (on_expiry), even if its session turns out to live. Those
+ * behind it keep their positions, as for a lock.
+ *
+ * The layout is that of Curator's InterProcessSemaphoreV2: a queue in path/locks, a znode for each
+ * permit in path/leases. Curator's permits count, and its clients queue with ours. Curator does not
+ * compare its clients' limit with that in the data.
+ *
+ * Errors of an acquire are those of zkl_lock_acquire. ZKL_ECONFLICT: the limit in the data is
+ * another one, the path is a lock's or an election's, or a part of it is an ephemeral znode. */
 #ifndef ZKLOCK_SEMAPHORE_H
 #define ZKLOCK_SEMAPHORE_H
 
@@ -27,8 +32,8 @@ extern "C" {
 ZKL_API int zkl_semaphore_new(zkl_lock **out, zkl_session *session, const char *path, int limit,
                               const zkl_lock_options *options, zkl_error *err);
 
-/* As zkl_lock_acquire, which asks for one: queues for count permits (1 to the limit), all or none,
- * and waits. A try also leaves with ZKL_EBUSY when there are too few permits. Errors besides:
+/* As zkl_lock_acquire, which takes one: queues for count permits (1 to the limit), all or none, and
+ * waits. A try also leaves with ZKL_EBUSY when there are too few permits. Errors besides:
  * ZKL_EINVAL (count, or lock is no semaphore). */
 ZKL_API int zkl_semaphore_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
 /* The same without waiting; as zkl_lock_acquire_async. */

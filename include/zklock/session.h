@@ -23,7 +23,7 @@
  *
  * Errors. Each function names its own. Besides those, a function that returns a code may return ZKL_EINVAL (an argument is NULL or out of
  * range: the text says which), ZKL_EFORKED, and ZKL_ECLOSED once the session is closed. One that returns something else gives
- * 0, false or what is true of an idle object then. */
+ * 0, false or the value of an idle object then. */
 #ifndef ZKLOCK_SESSION_H
 #define ZKLOCK_SESSION_H
 
@@ -46,9 +46,8 @@ typedef enum zkl_log_level { ZKL_LOG_ERROR = 1, ZKL_LOG_WARN, ZKL_LOG_INFO, ZKL_
 /* What there is to log, as one line and in parts. No newline, control characters escaped, never a secret. */
 typedef struct zkl_log_record {
     zkl_log_level level;
-    const char *line; /* "/locks/backup#3: held -> lost: the lease ended" */
-    const char *
-        source; /* "session"; "lock", "read lock", ...: an object; "contender"; "client": the ZooKeeper client library */
+    const char *line;   /* "/locks/backup#3: held -> lost: the lease ended" */
+    const char *source; /* "session"; an object: "lock", "read lock", ...; "contender"; "client": libzookeeper */
     const char *path;   /* of the object, or the contender's queue; NULL: it is about none */
     unsigned contender; /* number of the contender among the session's; 0: it is about none */
     const char *text;   /* what happened */
@@ -65,10 +64,9 @@ typedef enum zkl_callbacks {
 /* Whether an observer of the ensemble follows a follower (observerMasterPort) instead of the leader. The lease then rests on a
  * chain of two stages, which leaves a holder less: 2.7 s instead of 5.9 s with the defaults (docs/lease.md). */
 typedef enum zkl_observer_masters {
-    ZKL_OBSERVER_MASTERS_NONE = -1, /* no server has an observerMasterPort. Not true, and the lease is unsound */
-    ZKL_OBSERVER_MASTERS_DETECT =
-        0,                        /* two stages where the servers' configuration lists an observer, or cannot be read */
-    ZKL_OBSERVER_MASTERS_SOME = 1 /* some may: two stages, whatever the configuration says */
+    ZKL_OBSERVER_MASTERS_NONE = -1,  /* no server has an observerMasterPort. Not true, and the lease is unsound */
+    ZKL_OBSERVER_MASTERS_DETECT = 0, /* two stages if the servers' configuration lists an observer or is not readable */
+    ZKL_OBSERVER_MASTERS_SOME = 1    /* some may: two stages, whatever the configuration says */
 } zkl_observer_masters;
 
 /* How to authenticate by SASL. Copied, but for the callbacks. */
@@ -82,18 +80,18 @@ typedef struct zkl_sasl {
 
 typedef struct zkl_session_options {
     size_t size;                /* sizeof(zkl_session_options): set by the _INIT */
-    int64_t session_timeout_ms; /* asked of the ensemble; a dead holder's place is free after it. 100 at least. 10000 */
+    int64_t session_timeout_ms; /* requested; a dead holder's lock is free after it. 100 at least. 10000 */
     int64_t tick_ms;            /* the servers' tickTime: not below the real one, or the lease is unsound. 2000 */
     int64_t leader_pause_ms;    /* the longest freeze of the ZooKeeper leader that the lease must survive. 500 */
     int64_t connect_timeout_ms; /* for zkl_session_open, and the bound of a try's wait for the server. 10000 */
     const char *auth_scheme;    /* "digest"; NULL: none */
     const void *auth;           /* credentials, copied and wiped at close */
     size_t auth_size;
-    /* Of everything created; NULL: creator-only with credentials, else world:anyone:all, but for places in queues that this session alone
-     * may write (SECURITY.md, Seals). */
+    /* Of everything created. NULL: creator-only with credentials, else world:anyone:all; but only
+     * this session may write its own znodes in queues (SECURITY.md, Seals). */
     const zkl_acl *acl;
-    /* Told of every change, in order. If it blocks while more than 16 changes wait for it, 16 of them are kept: losses before all others,
-     * then the latest. */
+    /* Called for every change, in order. If it blocks while more than 16 changes wait for it, 16 of
+     * them are kept: losses before all others, then the latest. */
     zkl_session_state_fn state_fn;
     void *state_payload;
     zkl_log_fn log_fn; /* NULL: silence */
@@ -101,7 +99,7 @@ typedef struct zkl_session_options {
     zkl_log_level log_level; /* the most verbose level wanted. ZKL_LOG_INFO */
     zkl_callbacks callbacks;
     const zkl_heap *heap; /* NULL: malloc and free */
-    /* Only where the ZooKeeper client library that is linked has them, else zkl_session_open says ZKL_EUNSUPPORTED; one of the two.
+    /* Only where the ZooKeeper client library that is linked has them, else zkl_session_open returns ZKL_EUNSUPPORTED; one of the two.
      * Debian 12's has neither: see SECURITY.md for TLS by stunnel. "memory:" ignores both. */
     /* Files: "ca.pem,cert.pem,key.pem[,password of the key]"; from ZooKeeper 3.10 on "ca.pem" alone, too.
      * That library checks the chain of the servers' certificates, not their names; tls_host does, when a session opens.
@@ -124,22 +122,28 @@ typedef struct zkl_session_options {
 /* Opens a session and waits for it, connect_timeout_ms at most.
  * servers: "host:port[,host:port...][/chroot]", or "memory:NAME" for the in-process store that needs no server (sessions
  * of one process that open the same NAME see the same tree). The string and the options are copied.
- * Errors: ZKL_ECONNECT (nobody answered in time), ZKL_EAUTH, ZKL_ENOENT (no such chroot; it is never created),
+ * Errors: ZKL_ECONNECT (no server responded in time), ZKL_EAUTH, ZKL_ENOENT (no such chroot; it is never created),
  * ZKL_EINVAL (servers, options, or a session timeout too short for a lease: the text has the numbers), ZKL_ELIMIT
  * (threads, descriptors), ZKL_EUNSUPPORTED (TLS or SASL, not in the client library), ZKL_ENOMEM. *out is NULL on any
- * failure, as with all that makes something; the caller closes it with zkl_session_close. */
+ * failure, as for every constructor; the caller closes it with zkl_session_close. */
 ZKL_API int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_options *options,
                              zkl_error *err);
 
-/* Ends everything. What runs under zkl_with_lock, zkl_election_run or zkl_once_run is told first, by its flag, and keeps what it holds until it
- * has returned; in that time it may still record and commit, and no acquire begins. If it has not returned when the time is up, it goes
- * on without protection, and its call ends with ZKL_ECLOSED. Then: pending acquires end with ZKL_ECLOSED, held locks are released,
- * callbacks finish, the session is closed on the server. Waits timeout_ms at most for the server's word (ZKL_WAIT_FOREVER: no limit).
- * ZKL_OK: the server confirmed that every znode of ours is gone. ZKL_ETIMEOUT: it did not in time; what is left goes with
- * the session timeout, and a thread of the client library may take five seconds more to end, with memory from the heap.
- * The session is closed either way. Objects made from it stay valid until freed, and answer ZKL_ECLOSED. The session's own memory goes
- * with the last of them, or at once when there is none: after that the pointer must not be used, not even for its statistics or state.
- * Not from a callback, nor from what runs under a grant as above (ZKL_EDEADLK: nothing has happened). NULL is fine. */
+/* Ends everything. First the flag of each function under zkl_with_lock, zkl_election_run or
+ * zkl_once_run is raised. Such a function keeps its lock until it has returned; in that time it may
+ * still record and commit, and no acquire begins. If it has not returned when the time is up, it
+ * goes on without protection, and its call ends with ZKL_ECLOSED. Then pending acquires end with
+ * ZKL_ECLOSED, held locks are released, callbacks finish, and the session is closed on the server.
+ *
+ * Waits timeout_ms at most for the server's response (ZKL_WAIT_FOREVER: no limit). ZKL_OK: the
+ * server confirmed that every znode of ours is deleted. ZKL_ETIMEOUT: it did not in time. The
+ * servers then delete the rest when the session times out, and a thread of the client library may
+ * take five seconds more to end, with memory from the heap. The session is closed either way.
+ *
+ * Objects made from it stay valid until freed, and return ZKL_ECLOSED. The session's own memory is
+ * freed with the last of them, or immediately when there is none: after that the pointer must not
+ * be used, not even for its statistics or state. Not from a callback, nor from a function under a
+ * grant as above (ZKL_EDEADLK: nothing has happened). NULL is fine. */
 ZKL_API int zkl_session_close(zkl_session *session, int64_t timeout_ms);
 
 /* ZKL_CALLBACKS_DISPATCH: an eventfd, readable while callbacks wait. Owned by the session: do not read or close it. -1 with
@@ -151,7 +155,7 @@ ZKL_API int zkl_session_fd(zkl_session *session);
 ZKL_API int zkl_session_dispatch(zkl_session *session);
 
 /* What the servers' tickTime is, for tick_ms, as far as a client can learn it. Unless they are configured otherwise, servers permit session
- * timeouts of 2 to 20 ticks. So this opens two sessions by the options, one after the other, asks for a short timeout and for a day, and
+ * timeouts of 2 to 20 ticks. So this opens two sessions by the options, one after the other, requests a short timeout and a day, and
  * compares what it gets. *tick_ms is 0 where the two bounds are not those of one tickTime: the servers set minSessionTimeout
  * or maxSessionTimeout, and the tickTime is not known. A configuration that sets both, one ten times the other, misleads it. Each server has
  * a tickTime of its own: probe them one by one. Waits twice connect_timeout_ms at most; not for a callback of the library.
@@ -159,7 +163,7 @@ ZKL_API int zkl_session_dispatch(zkl_session *session);
 ZKL_API int zkl_session_probe_tick(const char *servers, const zkl_session_options *options, int64_t *tick_ms,
                                    zkl_error *err);
 
-/* How the session stands now. */
+/* The session's state now. */
 ZKL_API zkl_session_state zkl_session_get_state(zkl_session *session);
 /* "connected", "suspended", "lost", "closed". Static. */
 ZKL_API const char *zkl_session_state_name(zkl_session_state state);
@@ -167,8 +171,8 @@ ZKL_API const char *zkl_session_state_name(zkl_session_state state);
 ZKL_API int64_t zkl_session_id(zkl_session *session);
 /* What the ensemble granted of session_timeout_ms. */
 ZKL_API int64_t zkl_session_timeout_ms(zkl_session *session);
-/* The least lease, in ms, that a holder has between two heartbeats while all is well; a program that is told *jeopardy* may have only
- * a quarter of it left (docs/lease.md). */
+/* The least lease, in ms, that a holder has between two heartbeats while all is well; in *jeopardy* only a quarter of
+ * it may be left (docs/lease.md). */
 ZKL_API int64_t zkl_session_least_lease_ms(zkl_session *session);
 /* What the lease will have left just before its next renewal, while the servers answer; less than the least lease when the
  * connection is young or was idle. Work that needs N ms of lease at all times may begin when this is N. 0 without a connection. */

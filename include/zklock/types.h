@@ -3,7 +3,7 @@
  * Options. A struct of options starts from its _INIT, which sets its size and the defaults; NULL means all defaults. It is copied by
  * whatever takes it. A program may run with a later library than it was built with: what its struct lacks is at its default. It may also
  * run with an earlier one, as long as it leaves alone what that one does not have: an option that the library does not know, or a size
- * that cannot be right, is refused with ZKL_EINVAL; the text names the struct and both sizes. */
+ * that cannot be right, is refused with ZKL_EINVAL; where the call takes a zkl_error, its text names the struct and both sizes. */
 #ifndef ZKLOCK_TYPES_H
 #define ZKLOCK_TYPES_H
 
@@ -63,11 +63,11 @@ typedef struct zkl_heap {
 
 /* Where an acquire, and later its grant, stands. */
 typedef enum zkl_state {
-    ZKL_STATE_IDLE,     /* nothing asked for, or released */
+    ZKL_STATE_IDLE,     /* not acquired yet, or released */
     ZKL_STATE_WAITING,  /* in the queue, or on the way there */
     ZKL_STATE_HELD,     /* granted, the lease runs and is renewed */
-    ZKL_STATE_JEOPARDY, /* granted, the lease runs, but the servers cannot be heard: finish or stop */
-    ZKL_STATE_LOST      /* was granted; protection is over. Final for this grant: release it to go on */
+    ZKL_STATE_JEOPARDY, /* granted, the lease runs, but no server renews it: finish or stop */
+    ZKL_STATE_LOST      /* was granted; protection has ended. Final for this grant: release it to go on */
 } zkl_state;
 
 /* "idle", "waiting", "held", "jeopardy", "lost". Static. */
