@@ -1,9 +1,10 @@
-/* zklock/once.h - once per time slot over all hosts: what cron on five hosts means to do.
+/* zklock/once.h - a job once per time slot over all hosts, for cron on several hosts.
  *
- * A lock and a number. The job's hosts queue for the lock at a path; the number, the last slot done, stands in the data of that path
- * and is written in one transaction with the proof that the writer still holds the lock. So there is at most one *recorded* success in a
- * slot, and when the winner dies half-way the next one in the queue runs it. (At most one success cannot be had by anybody: a job may
- * succeed and its host die before it is recorded.)
+ * The job's hosts queue for a lock (zkl_lock_new). The data of the lock's path records the last slot
+ * that was done. The holder writes this record in a transaction that also checks that its own znode
+ * still stands. So there is at most one *recorded* success in a slot, and when the holder dies
+ * half-way, the next one in the queue runs the job. No service can promise at most one success: a
+ * host may die after the job has succeeded and before that is recorded.
  *
  * Slots go by the servers' clock, that is, by the ctime of the contender's own znode. A slot reaches half its length to each side of its
  * round time, so that hosts whose clocks differ a little neither skip one nor run one twice. */
@@ -20,7 +21,7 @@ extern "C" {
 typedef struct zkl_once_slot {
     int64_t round_ms; /* the slot's round time, ms since 1970 by the servers' clock */
     int64_t last_ms;  /* the last slot that was recorded; INT64_MIN: none ever was */
-    bool done;        /* somebody recorded this slot, or a later one */
+    bool done;        /* this slot, or a later one, is recorded */
     int32_t version;  /* of the record that was read */
 } zkl_once_slot;
 
@@ -55,10 +56,12 @@ ZKL_API int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t t
 ZKL_API int zkl_once_last(zkl_session *session, const char *path, int64_t length_ms, int64_t timeout_ms,
                           int64_t *last_ms, int64_t *recorded_ms, zkl_error *err);
 
-/* All of it: prepares, acquires, looks (all within timeout_ms, which is as zkl_lock_acquire's), runs section if the slot is not done, records if section returned 0
- * (trying for as long as connect_timeout_ms of the session), releases. *ran (may be NULL): whether section ran; *result (may be
- * NULL): what it returned. ZKL_OK: the slot is recorded, by us or by somebody else, however the lock ended after that; or section
- * returned something else than 0, under the lock to its end. Else as the calls it is made of. */
+/* The whole job: prepares, acquires and looks, all within timeout_ms (as zkl_lock_acquire's). Runs
+ * section if the slot is not done, records if section returned 0 (trying for connect_timeout_ms of
+ * the session), releases. *ran (may be NULL): whether section ran; *result (may be NULL): what it
+ * returned. ZKL_OK: the slot is recorded, by us or by another host, however the lock ended after
+ * that; or section did not return 0, and the lock covered it to its end. Other results are those of
+ * the calls above. */
 ZKL_API int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms,
                          zkl_section_fn section, void *payload, bool *ran, int *result, zkl_error *err);
 

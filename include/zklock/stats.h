@@ -22,14 +22,14 @@ typedef struct zkl_histogram {
     uint64_t buckets[ZKL_HISTOGRAM_BUCKETS];
 } zkl_histogram;
 
-/* A contender is one place in one queue. An acquire of a lock and a campaign are one; a multi-lock is one for each of its paths; an
+/* A contender is one znode in one queue. An acquire of a lock or an election is one; a multi-lock is one for each of its paths; an
  * acquire of n permits of a semaphore is one at PATH/locks and n at PATH/leases. At any time
  *   waits == grants + timeouts + busy + cancels + failures + waiting,  grants == releases + losses + held. */
 typedef struct zkl_contender_stats {
     uint64_t waits;    /* begun */
     uint64_t grants;   /* ended by a grant */
     uint64_t timeouts; /* by their deadline */
-    uint64_t busy;     /* tries that found somebody before them */
+    uint64_t busy;     /* tries that found a contender before them */
     uint64_t cancels;  /* cancelled, or the session closed */
     uint64_t failures; /* ended by anything else */
     uint64_t requeues; /* times that one had to go to the tail again: expiry, node removed by somebody */
@@ -39,7 +39,7 @@ typedef struct zkl_contender_stats {
     uint64_t hold_us;  /* of all ended holds together, from the grant to the release or loss */
     uint64_t waiting;  /* now */
     uint64_t held;     /* now */
-    uint64_t removing; /* now: not wanted any more, and a znode of it may still be there */
+    uint64_t removing; /* now: ended, but a znode of it may still be there */
 } zkl_contender_stats;
 
 typedef struct zkl_stats {
@@ -47,15 +47,15 @@ typedef struct zkl_stats {
     zkl_contender_stats contenders;
     zkl_histogram wait;    /* from the call to the grant */
     zkl_histogram hold;    /* from the grant to the release or loss */
-    zkl_histogram request; /* from a request to its answer */
+    zkl_histogram request; /* from a request to its response */
     uint64_t sessions;     /* that the servers gave us, one after the other */
     uint64_t expiries;     /* of them that the servers ended, credentials refused included */
     uint64_t suspensions;  /* connections lost */
     uint64_t reconnects;   /* to the same session */
     uint64_t requests;     /* sent to the servers, heartbeats included */
     uint64_t heartbeats;   /* sent for holders */
-    uint64_t unanswered;   /* requests whose connection went before the answer came */
-    uint64_t watches;      /* events that a watch told */
+    uint64_t unanswered;   /* requests whose connection was lost before the response came */
+    uint64_t watches;      /* watch events received */
     int64_t
         lease_slack_min_us; /* least that was left of a holder's lease when it was renewed; 0: one ran out; -1: none was renewed */
     zkl_histogram slack; /* what was left of a holder's lease, at each renewal and each end */
@@ -79,8 +79,8 @@ typedef struct zkl_stats {
  * ZKL_EFORKED. */
 ZKL_API int zkl_session_stats(zkl_session *session, zkl_stats *stats);
 
-/* Calls visit for each path that had a contender, with the session locked: copy and return. The first ZKL_STATS_PATHS_MAX paths are told
- * by themselves, then all others together, with path NULL. Returns how many were visited, or ZKL_EINVAL, ZKL_EFORKED. */
+/* Calls visit for each path that had a contender, with the session locked: copy and return. The first ZKL_STATS_PATHS_MAX paths are
+ * reported by themselves, then all others together, with path NULL. Returns how many were visited, or ZKL_EINVAL, ZKL_EFORKED. */
 typedef void (*zkl_path_stats_fn)(const char *path, const zkl_contender_stats *stats, void *payload);
 ZKL_API int zkl_session_path_stats(zkl_session *session, zkl_path_stats_fn visit, void *payload);
 
@@ -88,7 +88,7 @@ ZKL_API int zkl_session_path_stats(zkl_session *session, zkl_path_stats_fn visit
  * exporter collects. Names begin with zklock_; those with a label path are bounded by ZKL_STATS_PATHS_MAX ("other" are the
  * rest). name: a label session="name" on everything, for programs with several sessions; NULL: none.
  * Returns the length of the text without its NUL, as snprintf does: when it is not less than size, out has a part of it, and the
- * call has to be made again with more room. size 0: out may be NULL. Or ZKL_EINVAL, ZKL_EFORKED. */
+ * call has to be made again with a larger buffer. size 0: out may be NULL. Or ZKL_EINVAL, ZKL_EFORKED. */
 ZKL_API int64_t zkl_stats_write_prometheus(zkl_session *session, const char *name, char *out, size_t size);
 
 #ifdef __cplusplus

@@ -5,16 +5,16 @@
  *     std::unique_lock<zklock::mutex> guard(mutex, std::chrono::seconds(30));
  *     if (guard) write(mutex.token(), ...);      // storage refuses lower tokens than it has seen
  *
- * One object is one contender, not what contenders share, as a std::mutex is: threads that compete with each other have one each, at the same
- * path. An object that waits or holds already throws ZKL_EDEADLK. All types can be moved, none copied; one that was moved from may be
+ * One object is one contender. A std::mutex is shared by the threads that compete for it; here each of them has an object of its own,
+ * at the same path. An object that waits or holds already throws ZKL_EDEADLK. All types can be moved, none copied; one that was moved from may be
  * destroyed or assigned to. Destroying one cancels or releases. Objects may outlive their session; then they throw ZKL_ECLOSED.
  *
- * Errors. What fails throws zklock::error, a std::system_error: code() == ZKL_ELOST and so on, code() == std::errc::timed_out where the
- * standard has a name for it; what() is the text of the zkl_error. A try that finds somebody else, and a time that runs out, return false.
+ * Errors. A call that fails throws zklock::error, a std::system_error: code() == ZKL_ELOST and so on, code() == std::errc::timed_out where
+ * the standard has a name for it; what() is the text of the zkl_error. A try that finds another contender, and a timeout, return false.
  *
- * Loss. A guard's destructor cannot throw, so unlock() tells nobody that the lease did not cover the section: ask covered() after
- * it, or end the section with release() (which throws ZKL_ELOST), or run it with run(), which does. Everything else
- * (what a lease is, threads, callbacks) is as in zklock/session.h, zklock/lock.h and their neighbours; get() is the way there.
+ * Loss. A guard's destructor cannot throw, so unlock() does not report that the lease did not cover the section. Call covered() after
+ * it, or end the section with release(), which throws ZKL_ELOST, or run it with run(), which throws, too. Leases, threads and
+ * callbacks are as in zklock/session.h, zklock/lock.h and the other headers; get() returns the handle that their functions take.
  *
  * Options are the C structs: zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT; options.recursive = true;
  * zklock::mutex mutex(session, path, &options). The callbacks in them must not throw. */
@@ -100,7 +100,7 @@ class error : public std::system_error
     const char *what() const noexcept override { return text_->c_str(); }
     /* The znode concerned; empty when none is. */
     const std::string &path() const noexcept { return *path_; }
-    /* ZooKeeper's own code, 0 when it was not ZooKeeper's word. */
+    /* ZooKeeper's own code, 0 when ZooKeeper reported none. */
     int zk_code() const noexcept { return zk_code_; }
 
   private:
@@ -111,7 +111,7 @@ class error : public std::system_error
 namespace detail
 {
 
-/* Throws what `call`, which is given a zkl_error to fill, returned; unless it is ZKL_OK, or one of those that mean false. */
+/* Calls `call` with a zkl_error to fill. Throws the code it returns, unless that is ZKL_OK (true) or one of the two that mean false. */
 template <class Call> bool check(Call call, int no = ZKL_OK, int no_either = ZKL_OK)
 {
     zkl_error words = zkl_error();
@@ -128,14 +128,14 @@ template <class Call> bool check(Call call, int no = ZKL_OK, int no_either = ZKL
     throw error(code, words);
 }
 
-/* Rounded up to whole ms; what is over is a try, what is beyond counting is for ever. */
+/* Rounded up to whole ms. A time that has passed is a try, one that is too long to count is for ever. */
 template <class Rep, class Period> int64_t to_ms(const std::chrono::duration<Rep, Period> &time)
 {
     double ms = std::ceil(std::chrono::duration<double, std::milli>(time).count());
     return !(ms > 0) ? 0 : ms < 9e15 ? static_cast<int64_t>(ms) : ZKL_WAIT_FOREVER;
 }
 
-/* True when the wait that call tells of was granted; false when it ended because of its timeout_ms. */
+/* True when call returns a grant; false when it ended because of its timeout_ms. */
 template <class Call> bool granted(int64_t timeout_ms, Call call)
 {
     return check(call, ZKL_EBUSY, timeout_ms == ZKL_WAIT_FOREVER ? ZKL_EBUSY : ZKL_ETIMEOUT);
@@ -148,7 +148,7 @@ class cancel_flag
 {
   public:
     explicit cancel_flag(const zkl_cancel *flag) noexcept : flag_(flag) {}
-    /* True once the function must come to its end. Any thread, while the function runs. */
+    /* True once the function must end. Any thread, while the function runs. */
     bool raised() const noexcept { return zkl_cancel_raised(flag_); }
     /* Lease left. */
     std::chrono::milliseconds remaining() const noexcept
@@ -165,7 +165,7 @@ class cancel_flag
 namespace detail
 {
 
-/* A function that C calls. Its exception waits for the way back. */
+/* A function that C calls. Its exception is kept, and rethrown when C has returned. */
 template <class Function> struct section {
     Function &function;
     bool ran;
@@ -223,7 +223,7 @@ class session
 /* --- mutex: a zkl_lock of any recipe ----------------------------------------------------------------------------------- */
 
 /* Lockable and TimedLockable: for std::unique_lock and std::lock_guard. It is a lock (zklock/lock.h) unless one of the functions below
- * made it; what it does not have throws ZKL_EINVAL. Of a semaphore lock() takes one permit, of an election it waits until this
+ * made it. A function of another recipe throws ZKL_EINVAL. Of a semaphore lock() takes one permit, of an election it waits until this
  * candidate leads. */
 class mutex
 {
@@ -234,7 +234,7 @@ class mutex
           })
     {
     }
-    /* make: one of the zkl_..._new, which is given where to put it, and a zkl_error. */
+    /* make(zkl_lock **out, zkl_error *err) calls one of the zkl_..._new. */
     template <class Make, class = decltype(std::declval<Make>()(nullptr, nullptr))> explicit mutex(Make make)
     {
         detail::check([&](zkl_error *err) {
@@ -261,9 +261,9 @@ class mutex
     {
         detail::check([&](zkl_error *err) { return released_ = zkl_lock_release(get(), err); });
     }
-    /* Did the lease cover all of what the last unlock() or release() ended? */
+    /* Did the lease cover the hold that the last unlock() or release() ended? */
     bool covered() const noexcept { return released_ == ZKL_OK; }
-    /* From any thread: who waits with this object gets an exception, ZKL_ECANCELED. False: nobody waits. */
+    /* From any thread: the thread that waits with this object gets an exception, ZKL_ECANCELED. False: none waits. */
     bool cancel()
     {
         return detail::check([&](zkl_error *) { return zkl_lock_cancel(get()); }, ZKL_ENOTWAITING);
@@ -283,8 +283,8 @@ class mutex
     zkl_lock *get() const noexcept { return lock_.get(); }
 
     /* Locks, calls function(zklock::cancel_flag, int64_t token) in this thread, unlocks. False: not granted in time. The flag is
-     * raised when less than margin of lease is left (0: a third of it). Throws what function threw; else ZKL_ELOST when the
-     * lease did not cover it. */
+     * raised when less than margin of lease is left (0: a third of it). Throws the exception of function, else ZKL_ELOST when
+     * the lease did not cover it. */
     template <class Rep, class Period, class Function>
     bool run(const std::chrono::duration<Rep, Period> &timeout, Function &&function,
              std::chrono::milliseconds margin = std::chrono::milliseconds(0))
@@ -305,7 +305,7 @@ class mutex
         run(std::chrono::hours::max(), std::forward<Function>(function));
     }
 
-    /* A writer becomes a reader without letting any writer in between. The guard that it has may stay. */
+    /* A writer becomes a reader without letting any writer in between. Its guard stays valid. */
     void downgrade()
     {
         detail::check([&](zkl_error *err) { return zkl_write_lock_downgrade(get(), err); });
@@ -317,7 +317,7 @@ class mutex
         return detail::granted(ms,
                                [&](zkl_error *err) { return zkl_semaphore_acquire(get(), count, ms, nullptr, err); });
     }
-    /* How many permits are held; 0 also when they are lost. */
+    /* How many permits are held; 0 also when they are lost, or it is no semaphore. */
     int permits() const noexcept { return zkl_semaphore_tokens(get(), nullptr, 0); }
     /* Publishes another value; only the leader of an election may. */
     template <class Rep, class Period>
@@ -355,8 +355,8 @@ inline mutex write_lock(const session &with, const std::string &path, const zkl_
     });
 }
 
-/* Several locks, all or none (zklock/multilock.h): one transaction queues everywhere, so no order of paths can deadlock. Rather this than
- * std::lock. */
+/* Several locks, all or none (zklock/multilock.h): one transaction queues everywhere, so no order of paths can deadlock. Use this instead
+ * of std::lock. */
 inline mutex multilock(const session &with, const std::vector<std::string> &paths,
                        const zkl_lock_options *options = nullptr)
 {
@@ -369,7 +369,7 @@ inline mutex multilock(const session &with, const std::vector<std::string> &path
     });
 }
 
-/* Permits, limit of them (zklock/semaphore.h). */
+/* A contender for permits of a semaphore with that limit (zklock/semaphore.h). */
 inline mutex semaphore(const session &with, const std::string &path, int limit,
                        const zkl_lock_options *options = nullptr)
 {
