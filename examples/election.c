@@ -1,4 +1,4 @@
-/* election - a job that runs on one host at a time, and somebody who watches where.
+/* election - a job that runs on one host at a time, and an observer of the leader.
  *   example_election [SERVERS [PATH]]     "memory:" needs no server */
 #include <zklock/zklock.h>
 
@@ -21,7 +21,7 @@ static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
     int *pieces = payload;
     printf("leader: token %lld, %lld ms of lease\n", (long long)token, (long long)zkl_cancel_remaining_ms(cancel));
     while (!zkl_cancel_raised(cancel) && *pieces > 0) {
-        printf("leader: a piece of work, %d to go\n", --*pieces); /* give the token to whatever it writes to */
+        printf("leader: a piece of work, %d to go\n", --*pieces); /* give the token to the storage */
     }
     return *pieces == 0; /* 0: lost too early, stand again */
 }

@@ -1,4 +1,4 @@
-/* group - who is there: joins, watches who comes and goes, lists the members with their data, leaves.
+/* group - membership: joins, watches the members, lists them with their data, leaves.
  *   example_group [SERVERS [PATH [ID]]]     "memory:" needs no server */
 #include <zklock/zklock.h>
 

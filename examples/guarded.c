@@ -1,4 +1,4 @@
-/* guarded - the options of a lock for work that must not be left half done: learn of a crash, give way when asked, and write under
+/* guarded - the options of a lock for work that must not be left half done: detect a crash, release on request, and write under
  * the protection of the lock itself.
  *   example_guarded [SERVERS [PATH]]     "memory:" needs no server */
 #include <zklock/zklock.h>
@@ -25,7 +25,7 @@ static int record(zkl_lock *lock, const char *text, size_t size)
         .kind = ZKL_OP_SET, .path = "/examples/record", .data = text, .size = size, .version = ZKL_ANY_VERSION};
     int code = zkl_lock_commit(lock, &set, 1, ZKL_WAIT_FOREVER, NULL, &err);
     if (code == ZKL_ENOENT) {
-        zkl_lock_commit(lock, &make, 1, ZKL_WAIT_FOREVER, NULL, NULL); /* who comes second finds it there */
+        zkl_lock_commit(lock, &make, 1, ZKL_WAIT_FOREVER, NULL, NULL); /* it may exist already */
         code = zkl_lock_commit(lock, &set, 1, ZKL_WAIT_FOREVER, NULL, &err);
     }
     if (code != ZKL_OK) {
@@ -46,7 +46,7 @@ static int work(zkl_session *session, zkl_lock *lock)
         printf("the last one did not finish: cleaning up first\n");
     }
     int code = record(lock, "begun", 5);
-    zkl_queue_revoke(session, zkl_lock_path(lock), NULL, 5000, NULL); /* anybody may do that, from anywhere */
+    zkl_queue_revoke(session, zkl_lock_path(lock), NULL, 5000, NULL); /* usually another process does that */
     while (code == ZKL_OK && !asked) {
         code = record(lock, "under way", 9);
     }

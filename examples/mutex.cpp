@@ -1,4 +1,4 @@
-// mutex - a lock in C++: a guard with a deadline, and a section that is told in time.
+// mutex - a lock in C++: a guard with a deadline, and a section whose flag is raised in time.
 //   example_mutex [SERVERS [PATH]]     "memory:" needs no server
 #include <zklock/zklock.hpp>
 

@@ -1,5 +1,5 @@
-/* partition - topics shared over whoever runs this.
- *   example_partition [SERVERS [PATH [COUNT [CAP]]]]     "memory:" needs no server: then two members share and one leaves
+/* partition - topics assigned evenly to the processes that run this.
+ *   example_partition [SERVERS [PATH [COUNT [CAP]]]]     "memory:" needs no server: then two members start and one leaves
  * With servers: start several, kill some. Ends with SIGTERM or ^C. Each line: what happened, topic, token or why. */
 #include <zklock/zklock.h>
 
@@ -13,14 +13,14 @@
 static void on_assigned(zkl_partition *partition, const char *topic, int64_t token, void *payload)
 {
     (void)partition;
-    /* Begin to work on it, elsewhere: this thread has other callbacks to run. Give the token to whatever is written to. */
+    /* Begin to work on it in another thread: this one has other callbacks to run. Give the token to the storage. */
     printf("%s: assigned %s, token %lld\n", (const char *)payload, topic, (long long)token);
 }
 
 static void on_revoked(zkl_partition *partition, const char *topic, bool lost, void *payload)
 {
     (void)partition;
-    /* End the work on it, then return: the next one gets it then. If it was lost, he may have it already. */
+    /* End the work on it, then return: it is passed on then. If it was lost, another member may have it already. */
     printf("%s: revoked %s%s\n", (const char *)payload, topic, lost ? ", lost" : "");
 }
 
@@ -94,7 +94,7 @@ int main(int argc, char **argv)
     } else {
         zkl_partition *partition = join(session, path, count, cap, "me");
         sigwait(&ends, &got);
-        zkl_partition_free(partition); /* revokes, then gives back */
+        zkl_partition_free(partition); /* revokes, then releases */
     }
     zkl_session_close(session, 5000);
     return 0;

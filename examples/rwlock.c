@@ -1,4 +1,4 @@
-/* rwlock - change something alone, then go on reading it with others, with nobody changing it in between.
+/* rwlock - write alone, then downgrade and read with others; no other writer comes in between.
  *   example_rwlock [SERVERS [PATH]]     "memory:" needs no server */
 #include <zklock/zklock.h>
 

@@ -1,4 +1,4 @@
-/* semaphore - at most two workers at a time, over all processes that use the path; the last one wants both places.
+/* semaphore - at most two workers at a time, over all processes that use the path; the last one acquires both permits.
  *   example_semaphore [SERVERS [PATH]]     "memory:" needs no server */
 #include <zklock/zklock.h>
 
@@ -27,7 +27,7 @@ static int work(const struct worker *worker, zkl_lock *semaphore)
     }
     printf("worker %d: %d of %d permits, token %lld\n", worker->number, zkl_semaphore_tokens(semaphore, NULL, 0), LIMIT,
            (long long)grant.token);
-    /* Long work asks zkl_lock_is_held now and then, and stops when it is not. */
+    /* Long work calls zkl_lock_is_held now and then, and stops when that is false. */
     return zkl_semaphore_release(semaphore, 0, NULL) != ZKL_OK;
 }
 

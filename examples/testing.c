@@ -14,7 +14,7 @@
 
 struct biller {
     zkl_lock *lock;
-    atomic_int state; /* a zkl_state, as the lock's callback told it */
+    atomic_int state; /* a zkl_state, as the lock's callback reported it */
     int billed;
 };
 
