@@ -1,7 +1,7 @@
 /* zklock/zookeeper.h - writes to other znodes under the protection of a lock. Not part of
  * zklock/zklock.h: include it where needed.
  *
- * A lease tells a holder when to stop; it cannot stop a write that is on its way. A guarded
+ * A lease shows a holder when to stop; it cannot stop a write that is on its way. A guarded
  * transaction can: it is carried out by the servers only while the holder's znode is still there,
  * so never after anybody else was granted the lock. No raw handle is given out: it would die with
  * the session while its user still has it. */
@@ -52,18 +52,18 @@ typedef struct zkl_op_result {
 } zkl_op_result;
 
 /* Carries out count operations in one transaction, all or none, if every znode of the hold still
- * stands when the servers come to it; count 0: nothing but that question. For every recipe.
- * results: count of them, written when the servers answered; may be NULL. From any thread, from a
+ * stands when the servers come to it; count 0: only this check. For every recipe.
+ * results: count of them, written when the servers respond; may be NULL. From any thread, from a
  * callback too. Waits timeout_ms at most (ZKL_WAIT_FOREVER: no limit of its own), and never beyond
  * the lease as known at the call. ZKL_OK: done. ZKL_ELOST: not done, the lock was lost.
  * ZKL_ENOTHELD: not done, it was not held. ZKL_ENOENT (no such znode, or no parent), ZKL_ECONFLICT
  * (another version, exists already, has children), ZKL_EAUTH, ZKL_EUNSUPPORTED: not done, an
  * operation failed; the text says which, results too. ZKL_EINVAL, ZKL_ELIMIT (too much for one
  * request, or more than ZKL_COMMIT_MAX permits are held), ZKL_ENOMEM, ZKL_ECLOSED, ZKL_EFORKED: not
- * done. ZKL_ETIMEOUT: no answer came within timeout_ms: it may be done or not. ZKL_ECONNECT: not
- * done for lack of a connection; or no answer came, and it may be done or not: the text says which
- * of the two. Look at what it would have changed. It will not be done any more once somebody else
- * has been granted the lock. */
+ * done. ZKL_ETIMEOUT: no response came within timeout_ms: it may be done or not. ZKL_ECONNECT: not
+ * done for lack of a connection; or no response came, and it may be done or not. The text says
+ * which. Read what it would have changed. It will not be done any more once somebody else has
+ * been granted the lock. */
 ZKL_API int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms, zkl_op_result *results,
                             zkl_error *err);
 
