@@ -43,7 +43,7 @@ static void test_few_requests(void)
     struct access closed;
     access_begin(&closed, ensemble_servers(server), true, TICK);
     for (int i = 0; i < access_kind_count; i++) {
-        uint64_t sent = access_requests(&closed, &access_kinds[i], NULL);
+        uint64_t sent = access_requests(&closed, &access_kinds[i], NULL, FEW);
         fprintf(stderr, "%s: %llu requests in the first second\n", access_kinds[i].name, (unsigned long long)sent);
         CU_ASSERT(sent < FEW);
     }

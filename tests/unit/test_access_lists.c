@@ -35,7 +35,7 @@ static void test_few_requests(void)
     for (size_t r = 0; r < EVERY_RULE; r++) {
         set_up(every_rule[r]);
         for (int i = 0; i < access_kind_count; i++) {
-            CU_ASSERT(access_requests(&all, &access_kinds[i], NULL) < FEW);
+            CU_ASSERT(access_requests(&all, &access_kinds[i], NULL, FEW) < FEW);
         }
         access_end(&all);
     }
