@@ -76,20 +76,20 @@ int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms,
 
 /* --- looking ------------------------------------------------------------------------------------------------------- */
 
-static bool is_held(const zkl_lock *place, char node[ZKL__NAME_MAX])
+static bool is_held(const zkl_lock *lock, char node[ZKL__NAME_MAX])
 {
-    struct zkl__standing now = zkl__lock_look(place);
+    struct zkl__standing now = zkl__lock_look(lock);
     strcpy(node, now.node);
     return zkl__state_holds(now.state);
 }
 
-static int check_held(const zkl_lock *place, char node[ZKL__NAME_MAX], zkl_error *err)
+static int check_held(const zkl_lock *lock, char node[ZKL__NAME_MAX], zkl_error *err)
 {
-    if (is_held(place, node)) {
+    if (is_held(lock, node)) {
         return ZKL_OK;
     }
-    bool lost = zkl__lock_look(place).state == ZKL_STATE_LOST;
-    return zkl__fail(err, lost ? ZKL_ELOST : ZKL_ENOTHELD, 0, place->path,
+    bool lost = zkl__lock_look(lock).state == ZKL_STATE_LOST;
+    return zkl__fail(err, lost ? ZKL_ELOST : ZKL_ENOTHELD, 0, lock->path,
                      lost ? "the lock was lost" : "the lock is not held");
 }
 
@@ -122,13 +122,13 @@ static int read_record(zkl_session *session, const char *path, struct answer *re
 }
 
 /* When our node was made, by the servers' clock. */
-static int read_arrival(zkl_lock *place, const char *node, int64_t *arrival_ms, int64_t deadline, zkl_error *err)
+static int read_arrival(zkl_lock *lock, const char *node, int64_t *arrival_ms, int64_t deadline, zkl_error *err)
 {
     struct answer own;
-    const struct zkl__op op = {.kind = ZKL__OP_EXISTS, .dir = place->path, .name = node};
-    int rc = zkl__session_insist(place->session, &op, deadline, look, &own, err);
+    const struct zkl__op op = {.kind = ZKL__OP_EXISTS, .dir = lock->path, .name = node};
+    int rc = zkl__session_insist(lock->session, &op, deadline, look, &own, err);
     if (rc == ZKL_OK && own.rc != ZKL__RC_OK) {
-        return zkl__fail(err, own.rc == ZKL__RC_NONODE ? ZKL_ELOST : zkl__rc_code(own.rc), 0, place->path,
+        return zkl__fail(err, own.rc == ZKL__RC_NONODE ? ZKL_ELOST : zkl__rc_code(own.rc), 0, lock->path,
                          "our znode: %s", zkl__rc_name(own.rc));
     }
     *arrival_ms = own.stat.ctime_ms;
@@ -147,17 +147,17 @@ static void check_time(zkl_session *session, const char *path, struct answer *re
     }
 }
 
-static int look_inside(zkl_lock *place, int64_t length_ms, int64_t phase_ms, int64_t deadline, zkl_once_slot *slot,
+static int look_inside(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t deadline, zkl_once_slot *slot,
                        zkl_error *err)
 {
     char node[ZKL__NAME_MAX];
     struct answer record;
     int64_t arrival_ms = 0;
-    int rc = check_held(place, node, err);
-    rc = rc == ZKL_OK ? read_arrival(place, node, &arrival_ms, deadline, err) : rc;
-    rc = rc == ZKL_OK ? read_record(place->session, place->path, &record, deadline, err) : rc;
+    int rc = check_held(lock, node, err);
+    rc = rc == ZKL_OK ? read_arrival(lock, node, &arrival_ms, deadline, err) : rc;
+    rc = rc == ZKL_OK ? read_record(lock->session, lock->path, &record, deadline, err) : rc;
     if (rc == ZKL_OK) {
-        check_time(place->session, place->path, &record, length_ms);
+        check_time(lock->session, lock->path, &record, length_ms);
         slot->round_ms = zkl__slot_of(arrival_ms, length_ms, phase_ms);
         slot->last_ms = record.last_ms;
         slot->done = record.last_ms >= slot->round_ms;
@@ -166,24 +166,33 @@ static int look_inside(zkl_lock *place, int64_t length_ms, int64_t phase_ms, int
     return rc;
 }
 
+/* One contender alone holds, and its node says when it queued: so it is with a lock, and not with readers or permits. */
+static int check_lock(const zkl_lock *lock, zkl_error *err)
+{
+    return !lock || zkl_lock_recipe(lock) == ZKL_RECIPE_LOCK
+               ? ZKL_OK
+               : zkl__fail(err, ZKL_EINVAL, 0, lock->path, "a job queues for a lock, and this one's recipe is \"%s\"",
+                           lock->recipe->object.noun);
+}
+
 int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms, zkl_once_slot *slot,
                   zkl_error *err)
 {
-    zkl_lock *place = lock;
     if (!lock || !slot) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", lock ? "slot" : "lock");
     }
-    int rc = zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err);
+    int rc = check_lock(lock, err);
+    rc = rc == ZKL_OK ? zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err) : rc;
     rc = rc == ZKL_OK ? zkl__range_check("phase_ms", phase_ms, 0, length_ms - 1, err) : rc;
     rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
-    rc = rc == ZKL_OK ? zkl__session_enter(place->session, err) : rc;
+    rc = rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
-    zkl_session *session = place->session;
-    zkl__lock_ref(place);
-    rc = look_inside(place, length_ms, phase_ms, zkl__deadline(zkl__session_now(session), timeout_ms), slot, err);
-    zkl__lock_unref(place);
+    zkl_session *session = lock->session;
+    zkl__lock_ref(lock);
+    rc = look_inside(lock, length_ms, phase_ms, zkl__deadline(zkl__session_now(session), timeout_ms), slot, err);
+    zkl__lock_unref(lock);
     zkl__session_leave(session);
     return rc;
 }
@@ -247,71 +256,70 @@ static void look_at_parts(void *arg, const struct zkl__reply *reply)
 }
 
 /* *recorded: it says this slot, and was written once since it was looked at. */
-static int read_back(zkl_lock *place, const zkl_once_slot *slot, int64_t deadline, bool *recorded, zkl_error *err)
+static int read_back(zkl_lock *lock, const zkl_once_slot *slot, int64_t deadline, bool *recorded, zkl_error *err)
 {
     struct answer record;
-    int rc = read_record(place->session, place->path, &record, deadline, err);
+    int rc = read_record(lock->session, lock->path, &record, deadline, err);
     *recorded = rc == ZKL_OK && record.last_ms == slot->round_ms && record.stat.version == slot->version + 1;
     return rc;
 }
 
 /* Our node is gone: but the transaction may have been applied before that, and its answer lost. Then the record says so; it
  * cannot say whether it was we, or who was granted since. */
-static int lost(zkl_lock *place, const zkl_once_slot *slot, int64_t deadline, bool *recorded, zkl_error *err)
+static int lost(zkl_lock *lock, const zkl_once_slot *slot, int64_t deadline, bool *recorded, zkl_error *err)
 {
     zkl_error last;
-    int rc = read_back(place, slot, deadline, recorded, &last);
+    int rc = read_back(lock, slot, deadline, recorded, &last);
     if (rc != ZKL_OK && rc != ZKL_ENOENT) {
-        return zkl__fail(err, rc, last.zk_code, place->path, "the lock was lost, and whether the slot is recorded: %s",
+        return zkl__fail(err, rc, last.zk_code, lock->path, "the lock was lost, and whether the slot is recorded: %s",
                          last.text);
     }
-    return zkl__fail(err, ZKL_ELOST, 0, place->path,
+    return zkl__fail(err, ZKL_ELOST, 0, lock->path,
                      *recorded ? "the lock was lost; the slot is recorded, by us or by the next holder"
                                : "the lock was lost before the slot could be recorded");
 }
 
 /* Sent again when the answer is lost: if it was done already, the record says so. */
-static int write_record(zkl_lock *place, const char *node, const zkl_once_slot *slot, int64_t deadline, bool *recorded,
+static int write_record(zkl_lock *lock, const char *node, const zkl_once_slot *slot, int64_t deadline, bool *recorded,
                         zkl_error *err)
 {
     char text[24];
     int length = snprintf(text, sizeof text, "%lld", (long long)slot->round_ms);
     const struct zkl__op parts[] = {
-        {.kind = ZKL__OP_CHECK, .dir = place->path, .name = node, .version = -1},
-        {.kind = ZKL__OP_SET, .dir = place->path, .data = text, .size = (size_t)length, .version = slot->version},
+        {.kind = ZKL__OP_CHECK, .dir = lock->path, .name = node, .version = -1},
+        {.kind = ZKL__OP_SET, .dir = lock->path, .data = text, .size = (size_t)length, .version = slot->version},
     };
     const struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2};
     struct written written;
-    int rc = zkl__session_insist(place->session, &op, deadline, look_at_parts, &written, err);
+    int rc = zkl__session_insist(lock->session, &op, deadline, look_at_parts, &written, err);
     *recorded = rc == ZKL_OK && written.rc == ZKL__RC_OK;
     if (rc != ZKL_OK || *recorded) {
         return rc;
     }
     if (written.check == ZKL__RC_NONODE) {
-        return lost(place, slot, deadline, recorded, err);
+        return lost(lock, slot, deadline, recorded, err);
     }
-    rc = read_back(place, slot, deadline, recorded, err);
+    rc = read_back(lock, slot, deadline, recorded, err);
     if (rc != ZKL_OK || *recorded) {
         return rc; /* by us: nobody else may write while our node stands first */
     }
-    return zkl__fail(err, ZKL_ECONFLICT, 0, place->path, "the record was changed by somebody else");
+    return zkl__fail(err, ZKL_ECONFLICT, 0, lock->path, "the record was changed by somebody else");
 }
 
 static int record_slot(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms, bool *recorded, zkl_error *err)
 {
-    zkl_lock *place = lock;
     char node[ZKL__NAME_MAX];
-    int rc = zkl__session_enter(place->session, err);
+    int rc = zkl__session_enter(lock->session, err);
     if (rc != ZKL_OK) {
         return rc;
     }
-    zkl_session *session = place->session;
-    zkl__lock_ref(place);
-    rc = check_held(place, node, err);
+    zkl_session *session = lock->session;
+    zkl__lock_ref(lock);
+    rc = check_held(lock, node, err);
     if (rc == ZKL_OK) {
-        rc = write_record(place, node, slot, zkl__deadline(zkl__session_now(session), timeout_ms), recorded, err);
+        rc = write_record(lock, node, slot, zkl__deadline(zkl__session_now(session), timeout_ms), recorded, err);
     }
-    zkl__lock_unref(place);
+    zkl__lock_unref(lock);
     zkl__session_leave(session);
     return rc;
 }
@@ -325,7 +333,8 @@ int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_m
                                  : "the slot is done");
     }
     bool recorded = false;
-    int rc = zkl__timeout_check(timeout_ms, err);
+    int rc = check_lock(lock, err);
+    rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
     return rc == ZKL_OK ? record_slot(lock, slot, timeout_ms, &recorded, err) : rc;
 }
 
@@ -416,19 +425,19 @@ int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t ti
     if (!lock || !section) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", lock ? "section" : "lock");
     }
-    zkl_lock *place = lock;
     struct whole whole = {
         .lock = lock, .length_ms = length_ms, .phase_ms = phase_ms, .section = section, .payload = payload};
-    int rc = zkl__timeout_check(timeout_ms, err);
-    rc = rc == ZKL_OK ? zkl__lock_keep(place, err) : rc;
+    int rc = check_lock(lock, err);
+    rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
+    rc = rc == ZKL_OK ? zkl__lock_keep(lock, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
     int64_t most_ms = timeout_ms == 0 ? patience_ms(&whole) : timeout_ms;
-    whole.deadline = zkl__deadline(zkl__session_now(place->session), most_ms);
-    rc = zkl_once_prepare(place->session, place->path, most_ms, err);
+    whole.deadline = zkl__deadline(zkl__session_now(lock->session), most_ms);
+    rc = zkl_once_prepare(lock->session, lock->path, most_ms, err);
     rc = rc == ZKL_OK ? run_whole(&whole, timeout_ms, err) : rc;
-    zkl__lock_let_go(place);
+    zkl__lock_let_go(lock);
     if (ran) {
         *ran = whole.ran;
     }

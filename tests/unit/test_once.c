@@ -350,8 +350,28 @@ static void test_a_success_leaves_no_words(void)
     kit_close(session);
 }
 
-TESTS("once", T(test_code_and_words_belong_together), T(test_a_success_leaves_no_words), T(test_once_over_all_hosts),
-      T(test_a_failure_is_not_recorded), T(test_taken_over_from_the_dead), T(test_lost_answer_of_the_record),
-      T(test_what_is_recorded), T(test_recorded_after_the_lease), T(test_recorded_and_then_lost),
-      T(test_a_record_of_a_lost_lock), T(test_the_record_outlives_a_container), T(test_a_record_of_the_far_future),
-      T(test_a_record_that_is_none))
+/* Two readers would both run the job; permits have a queue of their own. */
+static void test_only_under_a_lock(void)
+{
+    zkl_once_slot slot = {.done = false};
+    zkl_lock *others[3];
+    zkl_error err;
+    kit_set_up(NULL);
+    CU_ASSERT_EQUAL_FATAL(zkl_read_lock_new(&others[0], one, "/jobs/read", NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&others[1], one, "/jobs/permits", 2, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&others[2], one, "/jobs/leader", NULL, NULL), ZKL_OK);
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(zkl_once_run(others[i], 60000, 0, 5000, work, NULL, NULL, NULL, &err), ZKL_EINVAL);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "recipe"));
+        CU_ASSERT_EQUAL(zkl_once_look(others[i], 60000, 0, 5000, &slot, NULL), ZKL_EINVAL);
+        CU_ASSERT_EQUAL(zkl_once_record(others[i], &slot, 5000, NULL), ZKL_EINVAL);
+        zkl_lock_free(others[i]);
+    }
+    kit_tear_down();
+}
+
+TESTS("once", T(test_only_under_a_lock), T(test_code_and_words_belong_together), T(test_a_success_leaves_no_words),
+      T(test_once_over_all_hosts), T(test_a_failure_is_not_recorded), T(test_taken_over_from_the_dead),
+      T(test_lost_answer_of_the_record), T(test_what_is_recorded), T(test_recorded_after_the_lease),
+      T(test_recorded_and_then_lost), T(test_a_record_of_a_lost_lock), T(test_the_record_outlives_a_container),
+      T(test_a_record_of_the_far_future), T(test_a_record_that_is_none))
