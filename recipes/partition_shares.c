@@ -5,6 +5,7 @@
  * is missing, so that it does not matter what came first or was missed. What other threads look at is guarded by the mutex. */
 #include "partition_inside.h"
 
+#include "backoff.h"
 #include "heap.h"
 #include "name.h"
 #include "share.h"
@@ -27,8 +28,7 @@ static void member_completed(zkl_lock *place, int code, const zkl_grant *grant, 
 /* Inside. Looks again in a while, each time a longer one. */
 static void put_off(zkl_partition *partition)
 {
-    int64_t longer = 2 * partition->patience < PATIENCE_MOST ? 2 * partition->patience : PATIENCE_MOST;
-    partition->patience = longer > PATIENCE_LEAST ? longer : PATIENCE_LEAST;
+    partition->patience = zkl__backoff(partition->patience, PATIENCE_LEAST, PATIENCE_MOST);
     zkl__agent_put_off(&partition->agent, partition->patience);
 }
 

@@ -1,4 +1,6 @@
 #include "contender_moves.h"
+
+#include "backoff.h"
 #include "inspection.h"
 
 #include <string.h>
@@ -103,10 +105,7 @@ void zkl__contender_tell(struct zkl__contender_actions *out, int64_t now, enum z
 
 void zkl__contender_put_off(struct zkl__contender *c, int64_t now)
 {
-    c->patience = c->patience ? c->patience * 2 : PATIENCE_LEAST;
-    if (c->patience > PATIENCE_MOST) {
-        c->patience = PATIENCE_MOST;
-    }
+    c->patience = zkl__backoff(c->patience, PATIENCE_LEAST, PATIENCE_MOST);
     c->retry_at = now + c->patience;
 }
 

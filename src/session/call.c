@@ -1,5 +1,6 @@
 #include "call.h"
 
+#include "backoff.h"
 #include "error.h"
 
 #define WINDOW 64                /* on their way at a time: hides the round trip, crowds nobody out */
@@ -29,8 +30,7 @@ struct run {
 
 int64_t zkl__session_longer(int64_t pause)
 {
-    int64_t longer = 2 * pause < PAUSE_MOST ? 2 * pause : PAUSE_MOST;
-    return longer > PAUSE_LEAST ? longer : PAUSE_LEAST;
+    return zkl__backoff(pause, PAUSE_LEAST, PAUSE_MOST);
 }
 
 /* All that are under way together lengthen the pause once. */

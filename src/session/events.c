@@ -1,6 +1,8 @@
 /* events.c - what a store tells becomes a step of the core, what the core asks goes to the store; and the user hears of it. */
 #include "inside.h"
 
+#include "backoff.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -322,8 +324,7 @@ void zkl__session_ring_open(void *arg)
         session->backoff = 0;
         zkl__alarms_set(&session->alarms, &session->tick_alarm, 0);
     } else {
-        int64_t longer = session->backoff * 2 < BACKOFF_MAX ? session->backoff * 2 : BACKOFF_MAX;
-        session->backoff = longer > BACKOFF_MIN ? longer : BACKOFF_MIN;
+        session->backoff = zkl__backoff(session->backoff, BACKOFF_MIN, BACKOFF_MAX);
         zkl__alarms_set(&session->alarms, &session->open_alarm, zkl__clock_now() + session->backoff);
         char text[ZKL_ERROR_TEXT_MAX + 32];
         snprintf(text, sizeof text, "no connection begun: %s", err.text);
