@@ -179,7 +179,7 @@ void zkl_lock_free(zkl_lock *lock)
 
 /* --- the plain lock ------------------------------------------------------------------------------------------------ */
 
-static const struct zkl__recipe plain = {
+const struct zkl__recipe zkl__plain_lock = {
     .object = {.noun = "lock", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
     .id = ZKL_RECIPE_LOCK,
     .size = sizeof(zkl_lock),
@@ -191,7 +191,7 @@ static const struct zkl__recipe plain = {
 int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
                  zkl_error *err)
 {
-    return zkl__lock_make(out, &plain, session, &path, 1, options, err);
+    return zkl__lock_make(out, &zkl__plain_lock, session, &path, 1, options, err);
 }
 
 int zkl_path_check(const char *path, zkl_error *err)

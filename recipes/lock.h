@@ -85,6 +85,7 @@ struct zkl_lock {
  * NULL on failure. Errors: as zkl_lock_new. */
 int zkl__lock_make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *session, const char *const *paths,
                    size_t count, const zkl_lock_options *options, zkl_error *err);
+extern const struct zkl__recipe zkl__plain_lock; /* of zkl_lock_new */
 /* ZKL_EINVAL with both names when lock is NULL or of another recipe. */
 int zkl__lock_check(const zkl_lock *lock, const struct zkl__recipe *recipe, zkl_error *err);
 

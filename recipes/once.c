@@ -167,21 +167,16 @@ static int look_inside(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int6
 }
 
 /* One contender alone holds, and its node says when it queued: so it is with a lock, and not with readers or permits. */
-static int check_lock(const zkl_lock *lock, zkl_error *err)
+static int check(const zkl_lock *lock, bool given, const char *what, zkl_error *err)
 {
-    return !lock || zkl_lock_recipe(lock) == ZKL_RECIPE_LOCK
-               ? ZKL_OK
-               : zkl__fail(err, ZKL_EINVAL, 0, lock->path, "a job queues for a lock, and this one's recipe is \"%s\"",
-                           lock->recipe->object.noun);
+    int rc = zkl__lock_check(lock, &zkl__plain_lock, err);
+    return rc == ZKL_OK && !given ? zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", what) : rc;
 }
 
 int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms, zkl_once_slot *slot,
                   zkl_error *err)
 {
-    if (!lock || !slot) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", lock ? "slot" : "lock");
-    }
-    int rc = check_lock(lock, err);
+    int rc = check(lock, slot, "slot", err);
     rc = rc == ZKL_OK ? zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err) : rc;
     rc = rc == ZKL_OK ? zkl__range_check("phase_ms", phase_ms, 0, length_ms - 1, err) : rc;
     rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
@@ -326,14 +321,11 @@ static int record_slot(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeou
 
 int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms, zkl_error *err)
 {
-    if (!lock || !slot || slot->done) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         !lock   ? "lock is NULL"
-                         : !slot ? "slot is NULL"
-                                 : "the slot is done");
-    }
     bool recorded = false;
-    int rc = check_lock(lock, err);
+    int rc = check(lock, slot, "slot", err);
+    if (rc == ZKL_OK && slot->done) {
+        rc = zkl__fail(err, ZKL_EINVAL, 0, NULL, "the slot is done");
+    }
     rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
     return rc == ZKL_OK ? record_slot(lock, slot, timeout_ms, &recorded, err) : rc;
 }
@@ -422,12 +414,9 @@ static int run_whole(struct whole *whole, int64_t timeout_ms, zkl_error *err)
 int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms, zkl_section_fn section,
                  void *payload, bool *ran, int *result, zkl_error *err)
 {
-    if (!lock || !section) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", lock ? "section" : "lock");
-    }
     struct whole whole = {
         .lock = lock, .length_ms = length_ms, .phase_ms = phase_ms, .section = section, .payload = payload};
-    int rc = check_lock(lock, err);
+    int rc = check(lock, section, "section", err);
     rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
     rc = rc == ZKL_OK ? zkl__lock_keep(lock, err) : rc;
     if (rc != ZKL_OK) {
