@@ -87,11 +87,9 @@ static int put_up(zkl_session *session, const char *path, int64_t deadline, zkl_
 {
     const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT, .acl = acl_of(session)};
     const struct zkl__op exists = {.kind = ZKL__OP_EXISTS, .dir = path};
-    struct answer answer = {.rc = ZKL__RC_NOTAPPLIED};
+    struct answer answer;
     int rc = zkl__session_make_above(session, path, deadline, err);
-    while (rc == ZKL_OK && answer.rc == ZKL__RC_NOTAPPLIED) {
-        rc = zkl__session_insist(session, &op, deadline, look, &answer, err);
-    }
+    rc = rc == ZKL_OK ? zkl__session_insist(session, &op, deadline, look, &answer, err) : rc;
     if (rc == ZKL_OK && answer.rc == ZKL__RC_NODEEXISTS) {
         rc = zkl__session_insist(session, &exists, deadline, look, &answer, err);
         return rc == ZKL_OK && answer.rc == ZKL__RC_OK && answer.child_count > 0

@@ -17,9 +17,8 @@ struct commit {
     const zkl_op *ops;
     size_t count;
     zkl_op_result *results;
-    struct zkl__op *parts; /* a check of each znode of the hold, then the user's */
+    struct zkl__op *parts; /* checks of the hold's znodes, the user's; then those names */
     size_t checks;
-    char (*names)[ZKL__NAME_MAX]; /* of those znodes: they outlive the hold */
     /* the answer: */
     enum zkl__rc rc;
     bool lost;     /* it was a check that failed */
