@@ -76,6 +76,31 @@ static void log_change(const zkl_lock *lock, const struct zkl__outcome *outcome)
                      lock->recipe->object.noun, lock->path, text);
 }
 
+static void forget_core(struct zkl__acquisition *acquisition)
+{
+    acquisition->contender = NULL;
+    acquisition->joint = NULL;
+    acquisition->claim = NULL;
+}
+
+static void on_failed(struct zkl__acquisition *acquisition, const struct zkl__outcome *outcome)
+{
+    forget_core(acquisition);
+    settle(acquisition, outcome);
+    acquisition->lock->acquisition = NULL;
+    zkl__acquisition_unref(acquisition); /* not the last: a thread or a completion waits for the result */
+}
+
+static void on_loss(struct zkl__acquisition *acquisition, const struct zkl__outcome *outcome)
+{
+    zkl_lock *lock = acquisition->lock;
+    log_change(lock, outcome);
+    acquisition->why = outcome->why;
+    zkl__signal_raise(&acquisition->changed); /* somebody may wait for a downgrade */
+    zkl__lock_tell_end(lock);
+    zkl__lock_note(lock, ZKL_STATE_LOST);
+}
+
 static void on_outcome(void *owner, const struct zkl__outcome *outcome)
 {
     struct zkl__acquisition *acquisition = owner;
@@ -87,12 +112,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         zkl__lock_note(lock, ZKL_STATE_HELD);
         break;
     case ZKL__FAILED:
-        acquisition->contender = NULL;
-        acquisition->joint = NULL;
-        acquisition->claim = NULL;
-        settle(acquisition, outcome);
-        lock->acquisition = NULL;
-        zkl__acquisition_unref(acquisition); /* not the last: a thread or a completion waits for the result */
+        on_failed(acquisition, outcome);
         break;
     case ZKL__JEOPARDY:
     case ZKL__SAFE:
@@ -104,11 +124,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         break;
     case ZKL__LOSS:
         if (current) {
-            log_change(lock, outcome);
-            acquisition->why = outcome->why;
-            zkl__signal_raise(&acquisition->changed); /* somebody may wait for a downgrade */
-            zkl__lock_tell_end(lock);
-            zkl__lock_note(lock, ZKL_STATE_LOST);
+            on_loss(acquisition, outcome);
         }
         break;
     case ZKL__DOWNGRADED:
@@ -270,13 +286,11 @@ static void let_go(struct zkl__acquisition *acquisition)
     } else if (acquisition->claim) {
         acquisition->lock->recipe->claims->let_go(acquisition->claim);
     }
-    acquisition->contender = NULL;
-    acquisition->joint = NULL;
-    acquisition->claim = NULL;
+    forget_core(acquisition);
 }
 
 /* The object is idle again. The reference it had to the acquisition goes to the caller. */
-static struct zkl__acquisition *take_turn(zkl_lock *lock)
+static struct zkl__acquisition *take_acquisition(zkl_lock *lock)
 {
     struct zkl__acquisition *acquisition = lock->acquisition;
     lock->acquisition = NULL;
@@ -288,7 +302,7 @@ static struct zkl__acquisition *take_turn(zkl_lock *lock)
 
 void zkl__acquisition_drop(zkl_lock *lock)
 {
-    struct zkl__acquisition *acquisition = take_turn(lock);
+    struct zkl__acquisition *acquisition = take_acquisition(lock);
     let_go(acquisition);
     zkl__acquisition_unref(acquisition);
 }
@@ -303,7 +317,7 @@ void zkl__acquisition_hand_back(zkl_lock *lock, int64_t deadline)
     zkl_session *session = lock->session;
     int64_t usual = zkl__deadline(zkl__session_now(session), lock->options.release_timeout_ms);
     deadline = deadline < usual ? deadline : usual;
-    struct zkl__acquisition *acquisition = take_turn(lock);
+    struct zkl__acquisition *acquisition = take_acquisition(lock);
     bool more = alive(acquisition);
     if (more) {
         zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_RELEASE});

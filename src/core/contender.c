@@ -444,76 +444,78 @@ static void on_start(struct zkl__contender *c, const struct zkl__contender_event
     zkl__contender_advance(c, ev, out);
 }
 
+static void on_handed(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                      struct zkl__contender_actions *out)
+{
+    zkl__contender_move(c, ZKL__PROVING, "released by another one of this session, and we are next");
+    zkl__contender_grant(c, ev, out);
+}
+
+static void on_lapsed(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                      struct zkl__contender_actions *out)
+{
+    if (c->state == ZKL__HELD) {
+        zkl__contender_lose(c, ev, out, "the lease ended");
+    }
+}
+
+static void on_inspected(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                         struct zkl__contender_actions *out)
+{
+    if (c->inspects) {
+        zkl__contender_on_inspected(c, ev, out);
+    }
+}
+
+static void on_list(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+{
+    if (c->state == ZKL__PROVING) {
+        zkl__contender_move(c, ZKL__LISTING, "our list is older than the others'");
+        zkl__contender_advance(c, ev, out);
+    }
+}
+
+static void on_cancel(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                      struct zkl__contender_actions *out)
+{
+    if (zkl__contender_waits(c)) {
+        zkl__contender_fail(c, ev, out, ev->code, 0,
+                            ev->code == ZKL_ECLOSED    ? "the session is closed"
+                            : ev->code == ZKL_EAUTH    ? "the servers refuse our credentials"
+                            : ev->code == ZKL_ELOST    ? "one of our nodes was removed by somebody"
+                            : ev->code == ZKL_ETIMEOUT ? "the time is up"
+                                                       : "cancelled");
+    }
+}
+
 void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_event *ev,
                          struct zkl__contender_actions *out)
 {
+    static void (*const read[])(struct zkl__contender *, const struct zkl__contender_event *,
+                                struct zkl__contender_actions *) = {
+        [ZKL__CE_START] = on_start,
+        [ZKL__CE_REPLY] = zkl__contender_on_reply,
+        [ZKL__CE_WATCH] = on_watch,
+        [ZKL__CE_OWN_WATCH] = on_own_watch,
+        [ZKL__CE_QUEUE_WATCH] = on_queue_watch,
+        [ZKL__CE_HANDED] = on_handed,
+        [ZKL__CE_CONNECTED] = on_connected,
+        [ZKL__CE_EXPIRED] = on_expired,
+        [ZKL__CE_LAPSED] = on_lapsed,
+        [ZKL__CE_TIME] = on_time,
+        [ZKL__CE_INSPECTED] = on_inspected,
+        [ZKL__CE_LIST] = on_list,
+        [ZKL__CE_CANCEL] = on_cancel,
+        [ZKL__CE_RELEASE] = on_release,
+        [ZKL__CE_DOWNGRADE] = on_downgrade,
+        [ZKL__CE_LOOK] = NULL, /* what these two come to is another event */
+        [ZKL__CE_END] = NULL,
+    };
     out->op_count = 0;
     out->watch = out->own_watch = out->queue_watch = ZKL__WATCH_KEEP;
     out->told = out->inspect = false;
-    switch (ev->kind) {
-    case ZKL__CE_START:
-        on_start(c, ev, out);
-        break;
-    case ZKL__CE_REPLY:
-        zkl__contender_on_reply(c, ev, out);
-        break;
-    case ZKL__CE_WATCH:
-        on_watch(c, ev, out);
-        break;
-    case ZKL__CE_OWN_WATCH:
-        on_own_watch(c, ev, out);
-        break;
-    case ZKL__CE_QUEUE_WATCH:
-        on_queue_watch(c, ev, out);
-        break;
-    case ZKL__CE_HANDED:
-        zkl__contender_move(c, ZKL__PROVING, "released by another one of this session, and we are next");
-        zkl__contender_grant(c, ev, out);
-        break;
-    case ZKL__CE_CONNECTED:
-        on_connected(c, ev, out);
-        break;
-    case ZKL__CE_EXPIRED:
-        on_expired(c, ev, out);
-        break;
-    case ZKL__CE_LAPSED:
-        if (c->state == ZKL__HELD) {
-            zkl__contender_lose(c, ev, out, "the lease ended");
-        }
-        break;
-    case ZKL__CE_TIME:
-        on_time(c, ev, out);
-        break;
-    case ZKL__CE_INSPECTED:
-        if (c->inspects) {
-            zkl__contender_on_inspected(c, ev, out);
-        }
-        break;
-    case ZKL__CE_LIST:
-        if (c->state == ZKL__PROVING) {
-            zkl__contender_move(c, ZKL__LISTING, "our list is older than the others'");
-            zkl__contender_advance(c, ev, out);
-        }
-        break;
-    case ZKL__CE_CANCEL:
-        if (zkl__contender_waits(c)) {
-            zkl__contender_fail(c, ev, out, ev->code, 0,
-                                ev->code == ZKL_ECLOSED    ? "the session is closed"
-                                : ev->code == ZKL_EAUTH    ? "the servers refuse our credentials"
-                                : ev->code == ZKL_ELOST    ? "one of our nodes was removed by somebody"
-                                : ev->code == ZKL_ETIMEOUT ? "the time is up"
-                                                           : "cancelled");
-        }
-        break;
-    case ZKL__CE_RELEASE:
-        on_release(c, ev, out);
-        break;
-    case ZKL__CE_DOWNGRADE:
-        on_downgrade(c, ev, out);
-        break;
-    case ZKL__CE_LOOK:
-    case ZKL__CE_END:
-        break; /* what they come to is another event */
+    if (read[ev->kind]) {
+        read[ev->kind](c, ev, out);
     }
 }
 
