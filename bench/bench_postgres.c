@@ -1,5 +1,6 @@
-/* bench_postgres CONNINFO INTERVAL_MS: the lock that people make of a table: a row taken when it is not there or has run out, tried again
- * every INTERVAL_MS. No queue, no order, and a time to live that somebody has to guess. */
+/* bench_postgres CONNINFO INTERVAL_MS: the lock that people make of a table: a row taken when it is
+ * not there or has run out, tried again every INTERVAL_MS. No queue, no order, and a time to live
+ * that somebody has to guess. */
 #include "driver.h"
 
 #include <stdio.h>
@@ -66,14 +67,16 @@ static void *postgres_open(const struct job *job, int number)
     snprintf(c->owner, sizeof c->owner, "%d-%d", (int)getpid(), number);
     execute(c, PQexec(c->database, "SET client_min_messages = warning"));
     if (number == 0) {
-        execute(c, PQexec(c->database,
-                          "CREATE TABLE IF NOT EXISTS locks (name text PRIMARY KEY, owner text, until timestamptz)"));
+        execute(c, PQexec(c->database, "CREATE TABLE IF NOT EXISTS locks (name text PRIMARY KEY, "
+                                       "owner text, until timestamptz)"));
     }
-    execute(c, PQprepare(c->database, "take",
-                         "INSERT INTO locks VALUES ($1, $2, now() + '30 s') ON CONFLICT (name) DO UPDATE "
-                         "SET owner = excluded.owner, until = excluded.until WHERE locks.until < now()",
-                         2, NULL));
-    execute(c, PQprepare(c->database, "give", "DELETE FROM locks WHERE name = $1 AND owner = $2", 2, NULL));
+    execute(c, PQprepare(
+                   c->database, "take",
+                   "INSERT INTO locks VALUES ($1, $2, now() + '30 s') ON CONFLICT (name) DO UPDATE "
+                   "SET owner = excluded.owner, until = excluded.until WHERE locks.until < now()",
+                   2, NULL));
+    execute(c, PQprepare(c->database, "give", "DELETE FROM locks WHERE name = $1 AND owner = $2", 2,
+                         NULL));
     return c;
 }
 

@@ -1,13 +1,15 @@
-/* bench_raw SERVERS: the floor. What a lock's round trips cost with nothing around them: libzookeeper_mt called directly, name
- * resolution switched off. The first thing that goes wrong ends the program: this is not a lock for anybody's use.
+/* bench_raw SERVERS: the floor. What a lock's round trips cost with nothing around them:
+ * libzookeeper_mt called directly, name resolution switched off. The first thing that goes wrong
+ * ends the program: this is not a lock for anybody's use.
  *
- * Built twice: with the client library's two threads, and (ONE_THREAD, libzookeeper_st) with none: who waits for an answer reads the
- * socket himself, and what he sends goes out in his own thread. The difference is what those threads cost.
+ * Built twice: with the client library's two threads, and (ONE_THREAD, libzookeeper_st) with none:
+ * who waits for an answer reads the socket himself, and what he sends goes out in his own thread.
+ * The difference is what those threads cost.
  *
- * sessions: acquire is create and list sent together; when somebody is before us, a get with a watch on him, and a list once he has
- * gone. Release is a delete. Its own jobs, GRANTED - ASKED being what is asked for:
- *   event   one session deletes a node (ASKED), the watch of another tells of it (GRANTED)
- *   read    a get and its answer */
+ * sessions: acquire is create and list sent together; when somebody is before us, a get with a
+ * watch on him, and a list once he has gone. Release is a delete. Its own jobs, GRANTED - ASKED
+ * being what is asked for: event   one session deletes a node (ASKED), the watch of another tells
+ * of it (GRANTED) read    a get and its answer */
 #include "driver.h"
 
 #include <poll.h>
@@ -57,13 +59,16 @@ static void on_created(int rc, const char *path, const struct Stat *stat, const 
 }
 
 /* All names are of one length, and differ in the number at their end only. */
-static void on_list(int rc, const struct String_vector *names, const struct Stat *stat, const void *data)
+static void on_list(int rc, const struct String_vector *names, const struct Stat *stat,
+                    const void *data)
 {
     struct handle *h = (struct handle *)(uintptr_t)data;
     const char *own = h->node + strlen(h->dir) + 1, *before = "";
     (void)stat;
     for (int i = 0; rc == ZOK && i < names->count; i++) {
-        before = strcmp(names->data[i], own) < 0 && strcmp(names->data[i], before) > 0 ? names->data[i] : before;
+        before = strcmp(names->data[i], own) < 0 && strcmp(names->data[i], before) > 0
+                     ? names->data[i]
+                     : before;
     }
     h->before[0] = '\0';
     if (*before) {
@@ -111,7 +116,8 @@ static void await_change(struct handle *h)
     if (rc != ZOK) {
         die("raw: %s", zerror(rc));
     }
-    socket.events = (short)((interest & ZOOKEEPER_READ ? POLLIN : 0) | (interest & ZOOKEEPER_WRITE ? POLLOUT : 0));
+    socket.events = (short)((interest & ZOOKEEPER_READ ? POLLIN : 0) |
+                            (interest & ZOOKEEPER_WRITE ? POLLOUT : 0));
     poll(&socket, 1, (int)(until.tv_sec * 1000 + until.tv_usec / 1000));
     zookeeper_process(h->zk, (socket.revents & (POLLIN | POLLHUP) ? ZOOKEEPER_READ : 0) |
                                  (socket.revents & POLLOUT ? ZOOKEEPER_WRITE : 0));
@@ -174,8 +180,8 @@ static void raw_acquire(void *contender)
     char prefix[320];
     snprintf(prefix, sizeof prefix, "%s/_c_00000000-0000-0000-0000-000000000000-lock-", h->dir);
     expect(h, 2);
-    int sent =
-        zoo_acreate2(h->zk, prefix, "bench", 5, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL | ZOO_SEQUENCE, on_created, h);
+    int sent = zoo_acreate2(h->zk, prefix, "bench", 5, &ZOO_OPEN_ACL_UNSAFE,
+                            ZOO_EPHEMERAL | ZOO_SEQUENCE, on_created, h);
     sent = sent == ZOK ? zoo_aget_children2(h->zk, h->dir, 0, on_list, h) : sent;
     await_answers(h, "create and list", sent);
     await_turn(h);
@@ -195,7 +201,8 @@ static void make_dir(struct handle *h)
         if (h->dir[i] == '/' || h->dir[i] == '\0') {
             snprintf(part, sizeof part, "%.*s", (int)i, h->dir);
             expect(h, 1);
-            int rc = await_code(h, zoo_acreate2(h->zk, part, NULL, -1, &ZOO_OPEN_ACL_UNSAFE, 0, on_created, h));
+            int rc = await_code(
+                h, zoo_acreate2(h->zk, part, NULL, -1, &ZOO_OPEN_ACL_UNSAFE, 0, on_created, h));
             if (rc != ZOK && rc != ZNODEEXISTS) {
                 die("raw: create %s: %s", part, zerror(rc));
             }
@@ -262,7 +269,8 @@ static void event_once(struct handle *a, struct handle *b, int64_t hold_us)
 
 static bool raw_own(const struct job *job, void **contenders, bool go)
 {
-    bool read = strcmp(job->name, "read") == 0, event = strcmp(job->name, "event") == 0 && job->contenders == 2;
+    bool read = strcmp(job->name, "read") == 0,
+         event = strcmp(job->name, "event") == 0 && job->contenders == 2;
     int64_t end = now_ns() + job->ms * 1000000;
     for (int round = 0; go && (read || event) && now_ns() < end; round++) {
         if (read) {
@@ -277,7 +285,10 @@ static bool raw_own(const struct job *job, void **contenders, bool go)
 
 int main(int argc, char **argv)
 {
-    static const struct driver driver = {
-        .open = raw_open, .acquire = raw_acquire, .release = raw_release, .close = raw_close, .own = raw_own};
+    static const struct driver driver = {.open = raw_open,
+                                         .acquire = raw_acquire,
+                                         .release = raw_release,
+                                         .close = raw_close,
+                                         .own = raw_own};
     return driver_main(argc, argv, &driver);
 }

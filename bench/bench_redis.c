@@ -1,5 +1,6 @@
-/* bench_redis HOST:PORT INTERVAL_MS: the lock that people make of Redis: SET NX PX, tried again every INTERVAL_MS, and a delete if it
- * is still ours. No queue, no order, and a time to live that somebody has to guess. */
+/* bench_redis HOST:PORT INTERVAL_MS: the lock that people make of Redis: SET NX PX, tried again
+ * every INTERVAL_MS, and a delete if it is still ours. No queue, no order, and a time to live that
+ * somebody has to guess. */
 #include "driver.h"
 
 #include <stdio.h>
@@ -26,7 +27,8 @@ static bool yes(struct client *c, redisReply *reply)
     if (!reply || reply->type == REDIS_REPLY_ERROR) {
         die("redis: %s", reply ? reply->str : c->redis->errstr);
     }
-    bool is = reply->type == REDIS_REPLY_STATUS || (reply->type == REDIS_REPLY_INTEGER && reply->integer != 0);
+    bool is = reply->type == REDIS_REPLY_STATUS ||
+              (reply->type == REDIS_REPLY_INTEGER && reply->integer != 0);
     freeReplyObject(reply);
     c->requests++;
     return is;
@@ -53,7 +55,8 @@ static void *redis_open(const struct job *job, int number)
     struct client *c = calloc(1, sizeof *c);
     char host[64] = "";
     int port = 0;
-    if (sscanf(job->servers, "%63[^:]:%d", host, &port) != 2 || !job->option || atoi(job->option) <= 0) {
+    if (sscanf(job->servers, "%63[^:]:%d", host, &port) != 2 || !job->option ||
+        atoi(job->option) <= 0) {
         die("usage: bench_redis HOST:PORT INTERVAL_MS");
     }
     c->redis = redisConnect(host, port);

@@ -28,7 +28,8 @@ static void *zklock_open(const struct job *job, int number)
 static void zklock_acquire(void *contender)
 {
     zkl_error err;
-    if (zkl_lock_acquire(((struct contender *)contender)->lock, ZKL_WAIT_FOREVER, NULL, &err) != ZKL_OK) {
+    if (zkl_lock_acquire(((struct contender *)contender)->lock, ZKL_WAIT_FOREVER, NULL, &err) !=
+        ZKL_OK) {
         die("zklock: acquire: %s", err.text);
     }
 }
@@ -41,7 +42,8 @@ static void zklock_release(void *contender)
     }
 }
 
-/* The first one's session is closed while others' locks of it are still there: they answer ZKL_ECLOSED, and may be freed. */
+/* The first one's session is closed while others' locks of it are still there: they answer
+ * ZKL_ECLOSED, and may be freed. */
 static void zklock_close(void *contender)
 {
     struct contender *c = contender;

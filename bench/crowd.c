@@ -15,7 +15,8 @@
 static const zkl_acl_entry anyone = {ZKL_PERM_ALL, "world", "anyone"};
 static const zkl_acl open_to_all = {1, &anyone};
 
-/* Option "listing": znodes are open to all by the caller's own list, so releases are not announced, and who waits has to list. */
+/* Option "listing": znodes are open to all by the caller's own list, so releases are not announced,
+ * and who waits has to list. */
 zkl_session *bench_session(const struct job *job, zkl_callbacks callbacks, const zkl_heap *heap)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
@@ -40,7 +41,8 @@ zkl_lock *bench_lock(zkl_session *session, const char *path)
     return lock;
 }
 
-/* --- what this process uses ------------------------------------------------------------------------------------------- */
+/* --- what this process uses
+ * ------------------------------------------------------------------------------------------- */
 
 /* A number of /proc/self/status: "Threads:", "VmRSS:" (kB). */
 static double status(const char *field)
@@ -87,7 +89,9 @@ static void heap_release(void *payload, void *ptr)
 
 static const zkl_heap counting_heap = {heap_alloc, heap_resize, heap_release, NULL};
 
-/* --- many locks ------------------------------------------------------------------------------------------------------------ */
+/* --- many locks
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
 struct member {
     zkl_lock *lock;
@@ -97,7 +101,8 @@ struct member {
 static atomic_int granted_count;
 static sem_t grants; /* one for each grant of run_waiters */
 
-static void on_granted(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+static void on_granted(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err,
+                       void *payload)
 {
     struct member *m = payload;
     (void)lock;
@@ -162,7 +167,9 @@ static void members_free(struct member *members, int count)
     free(members);
 }
 
-/* --- jobs -------------------------------------------------------------------------------------------------------------------- */
+/* --- jobs
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 /* One after the other, each from another session than the one before it. */
 static void run_waiters(const struct job *job)
@@ -231,7 +238,8 @@ static void run_held(const struct job *job)
     ask_all(job, members, session);
     await_granted(job->contenders);
     print_fact("granted_ms", (double)(now_ns() - began) / 1e6);
-    print_fact("heap_bytes_each", (double)(atomic_load(&heap_bytes) - heap_before) / job->contenders);
+    print_fact("heap_bytes_each",
+               (double)(atomic_load(&heap_bytes) - heap_before) / job->contenders);
     print_fact("rss_bytes_each", (status("VmRSS:") - rss_before) * 1024 / job->contenders);
     print_fact("threads_before", threads);
     print_fact("threads", status("Threads:"));
@@ -315,8 +323,8 @@ static void *run_acquire(void *arg)
     return NULL;
 }
 
-/* One session hands the lock to the other, which waits in a blocking call, and back; who has released asks again only after that.
- * As the raw driver's jobs: ASKED is the release call. */
+/* One session hands the lock to the other, which waits in a blocking call, and back; who has
+ * released asks again only after that. As the raw driver's jobs: ASKED is the release call. */
 static void run_relay(const struct job *job)
 {
     zkl_session *sessions[2];
@@ -351,8 +359,11 @@ static void run_relay(const struct job *job)
 static const struct {
     const char *name;
     void (*run)(const struct job *job);
-} jobs[] = {
-    {"waiters", run_waiters}, {"held", run_held}, {"pending", run_pending}, {"wait", run_wait}, {"relay", run_relay}};
+} jobs[] = {{"waiters", run_waiters},
+            {"held", run_held},
+            {"pending", run_pending},
+            {"wait", run_wait},
+            {"relay", run_relay}};
 
 bool crowd_is(const struct job *job)
 {

@@ -36,8 +36,8 @@ void die(const char *format, ...)
 
 void print_section(int contender, const struct section *s)
 {
-    printf("%d %lld %lld %lld %lld\n", contender, (long long)s->asked, (long long)s->granted, (long long)s->released,
-           (long long)s->done);
+    printf("%d %lld %lld %lld %lld\n", contender, (long long)s->asked, (long long)s->granted,
+           (long long)s->released, (long long)s->done);
 }
 
 void print_fact(const char *name, double value)
@@ -45,7 +45,9 @@ void print_fact(const char *name, double value)
     printf("fact %s %.17g\n", name, value);
 }
 
-/* --- one contender ------------------------------------------------------------------------------------------------------ */
+/* --- one contender
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 struct turn {
     const struct driver *driver;
@@ -95,7 +97,8 @@ static void contend(const struct driver *driver, const struct job *job, void **c
     pthread_barrier_init(&start, NULL, (unsigned)job->contenders);
     for (int i = 0; i < job->contenders; i++) {
         requests -= driver->requests ? driver->requests(contenders[i]) : 0;
-        turns[i] = (struct turn){.driver = driver, .job = job, .contender = contenders[i], .start = &start};
+        turns[i] = (struct turn){
+            .driver = driver, .job = job, .contender = contenders[i], .start = &start};
         if (pthread_create(&turns[i].thread, NULL, take_turns, &turns[i]) != 0) {
             die("no thread for contender %d", i);
         }
@@ -117,7 +120,9 @@ static void contend(const struct driver *driver, const struct job *job, void **c
     free(turns);
 }
 
-/* --- orders ----------------------------------------------------------------------------------------------------------------- */
+/* --- orders
+ * -----------------------------------------------------------------------------------------------------------------
+ */
 
 static bool is(const struct job *job, const char *name)
 {
@@ -172,8 +177,8 @@ int driver_main(int argc, char **argv, const struct driver *driver)
     }
     setvbuf(stdout, NULL, _IOFBF, 1 << 16);
     while (fgets(line, sizeof line, stdin)) {
-        if (sscanf(line, "run %31s %d %" SCNd64 " %" SCNd64 " %255s", job.name, &job.contenders, &job.ms, &job.hold_us,
-                   job.path) == 5) {
+        if (sscanf(line, "run %31s %d %" SCNd64 " %" SCNd64 " %255s", job.name, &job.contenders,
+                   &job.ms, &job.hold_us, job.path) == 5) {
             if (has(driver, &job)) {
                 contenders = open_all(driver, &job);
             } else {

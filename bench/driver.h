@@ -1,15 +1,15 @@
-/* driver.h - what the benchmark's drivers in C are made of. A driver obeys one line protocol on stdin and stdout; bench.py gives the
- * orders and computes. curator/Driver.java and kazoo_driver.py speak the same words:
+/* driver.h - what the benchmark's drivers in C are made of. A driver obeys one line protocol on
+ * stdin and stdout; bench.py gives the orders and computes. curator/Driver.java and kazoo_driver.py
+ * speak the same words:
  *
  *   run JOB CONTENDERS MS HOLD_US PATH   opens the contenders; answers "ready", or "skip WHY"
- *   go                                   every contender takes and gives back the lock for MS ms, staying inside for HOLD_US;
- *                                        answers a line for each section, facts, and "end":
- *                                          CONTENDER ASKED GRANTED RELEASED DONE   (ns, CLOCK_MONOTONIC: around acquire, around release)
- *                                          fact NAME VALUE
+ *   go                                   every contender takes and gives back the lock for MS ms,
+ * staying inside for HOLD_US; answers a line for each section, facts, and "end": CONTENDER ASKED
+ * GRANTED RELEASED DONE   (ns, CLOCK_MONOTONIC: around acquire, around release) fact NAME VALUE
  *   close                                closes the contenders; answers "closed"
  *
- * Jobs: sessions (a session for each contender), threads (one session for all), idle (opens, takes nothing), and what a driver has
- * of its own. What fails ends the program with words on stderr. */
+ * Jobs: sessions (a session for each contender), threads (one session for all), idle (opens, takes
+ * nothing), and what a driver has of its own. What fails ends the program with words on stderr. */
 #ifndef ZKL_BENCH_DRIVER_H
 #define ZKL_BENCH_DRIVER_H
 
@@ -36,9 +36,11 @@ struct driver {
     void (*acquire)(void *contender);
     void (*release)(void *contender);
     void (*close)(void *contender);
-    long (*requests)(void *contender); /* sent so far, where no server counts them; NULL: a server does */
-    bool threads;                      /* several contenders can share a session */
-    /* Jobs of its own: does the whole of `go`, or, with go = false, says whether it has that job. NULL: none. */
+    long (*requests)(
+        void *contender); /* sent so far, where no server counts them; NULL: a server does */
+    bool threads;         /* several contenders can share a session */
+    /* Jobs of its own: does the whole of `go`, or, with go = false, says whether it has that job.
+     * NULL: none. */
     bool (*own)(const struct job *job, void **contenders, bool go);
 };
 

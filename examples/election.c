@@ -15,13 +15,16 @@ static void on_leader(zkl_election_observer *observer, const zkl_leader *leader,
     }
 }
 
-/* Runs while we lead. A real one works in small pieces, or waits in poll for zkl_cancel_fd beside its own descriptors. */
+/* Runs while we lead. A real one works in small pieces, or waits in poll for zkl_cancel_fd beside
+ * its own descriptors. */
 static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     int *pieces = payload;
-    printf("leader: token %lld, %lld ms of lease\n", (long long)token, (long long)zkl_cancel_remaining_ms(cancel));
+    printf("leader: token %lld, %lld ms of lease\n", (long long)token,
+           (long long)zkl_cancel_remaining_ms(cancel));
     while (!zkl_cancel_raised(cancel) && *pieces > 0) {
-        printf("leader: a piece of work, %d to go\n", --*pieces); /* give the token to the storage */
+        printf("leader: a piece of work, %d to go\n",
+               --*pieces); /* give the token to the storage */
     }
     return *pieces == 0; /* 0: lost too early, stand again */
 }

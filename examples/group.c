@@ -4,7 +4,8 @@
 
 #include <stdio.h>
 
-static void on_changed(zkl_group_watcher *watcher, const char *const *ids, size_t count, void *payload)
+static void on_changed(zkl_group_watcher *watcher, const char *const *ids, size_t count,
+                       void *payload)
 {
     (void)watcher;
     (void)payload;
@@ -48,7 +49,8 @@ int main(int argc, char **argv)
         code = zkl_group_new(&group, session, path, id, &options, &err);
     }
     if (code == ZKL_OK) {
-        code = zkl_group_join(group, 10000, &err); /* from here on it joins again by itself, whatever happens */
+        code = zkl_group_join(group, 10000,
+                              &err); /* from here on it joins again by itself, whatever happens */
     }
     if (code == ZKL_OK) {
         code = list(session, path, &err);

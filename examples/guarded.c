@@ -1,6 +1,6 @@
-/* guarded - the options of a lock for work that must not be left half done: detect a crash, release on request, and write under
- * the protection of the lock itself.
- *   example_guarded [SERVERS [PATH]]     "memory:" needs no server */
+/* guarded - the options of a lock for work that must not be left half done: detect a crash, release
+ * on request, and write under the protection of the lock itself. example_guarded [SERVERS [PATH]]
+ * "memory:" needs no server */
 #include <zklock/zklock.h>
 #include <zklock/zookeeper.h>
 
@@ -21,8 +21,11 @@ static int record(zkl_lock *lock, const char *text, size_t size)
 {
     zkl_error err;
     const zkl_op make = {.kind = ZKL_OP_CREATE, .path = "/examples/record"};
-    const zkl_op set = {
-        .kind = ZKL_OP_SET, .path = "/examples/record", .data = text, .size = size, .version = ZKL_ANY_VERSION};
+    const zkl_op set = {.kind = ZKL_OP_SET,
+                        .path = "/examples/record",
+                        .data = text,
+                        .size = size,
+                        .version = ZKL_ANY_VERSION};
     int code = zkl_lock_commit(lock, &set, 1, ZKL_WAIT_FOREVER, NULL, &err);
     if (code == ZKL_ENOENT) {
         zkl_lock_commit(lock, &make, 1, ZKL_WAIT_FOREVER, NULL, NULL); /* it may exist already */
@@ -46,7 +49,8 @@ static int work(zkl_session *session, zkl_lock *lock)
         printf("the last one did not finish: cleaning up first\n");
     }
     int code = record(lock, "begun", 5);
-    zkl_queue_revoke(session, zkl_lock_path(lock), NULL, 5000, NULL); /* usually another process does that */
+    zkl_queue_revoke(session, zkl_lock_path(lock), NULL, 5000,
+                     NULL); /* usually another process does that */
     while (code == ZKL_OK && !asked) {
         code = record(lock, "under way", 9);
     }
@@ -68,7 +72,8 @@ int main(int argc, char **argv)
     options.recover = true;
     options.revoke_fn = on_revoke;
     int failed = 1;
-    if (zkl_lock_new(&lock, session, argc > 2 ? argv[2] : "/examples/guarded", &options, &err) == ZKL_OK) {
+    if (zkl_lock_new(&lock, session, argc > 2 ? argv[2] : "/examples/guarded", &options, &err) ==
+        ZKL_OK) {
         failed = work(session, lock);
         zkl_lock_free(lock);
     }

@@ -23,7 +23,8 @@ static void on_work_done(evutil_socket_t fd, short what, void *payload)
     (void)fd;
     (void)what;
     (void)payload;
-    failed = zkl_lock_release(lock, NULL) != ZKL_OK; /* ZKL_ELOST: the lease did not cover all of it */
+    failed =
+        zkl_lock_release(lock, NULL) != ZKL_OK; /* ZKL_ELOST: the lease did not cover all of it */
     event_base_loopbreak(base);
 }
 
@@ -37,7 +38,8 @@ static void on_state(zkl_lock *held, zkl_state state, void *payload)
     }
 }
 
-static void on_acquired(zkl_lock *granted, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+static void on_acquired(zkl_lock *granted, int code, const zkl_grant *grant, const zkl_error *err,
+                        void *payload)
 {
     const struct timeval work = {0, 50000};
     (void)granted;
@@ -56,7 +58,8 @@ static int open_all(const char *servers, const char *path, zkl_error *err)
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_lock_options lock_options = ZKL_LOCK_OPTIONS_INIT;
     options.callbacks = ZKL_CALLBACKS_DISPATCH;
-    lock_options.release_timeout_ms = 0; /* release does not block the loop: the znode goes in the background */
+    lock_options.release_timeout_ms =
+        0; /* release does not block the loop: the znode goes in the background */
     lock_options.state_fn = on_state;
     int code = zkl_session_open(&session, servers, &options, err);
     return code == ZKL_OK ? zkl_lock_new(&lock, session, path, &lock_options, err) : code;
@@ -66,11 +69,13 @@ int main(int argc, char **argv)
 {
     zkl_error err;
     base = event_base_new();
-    if (open_all(argc > 1 ? argv[1] : "memory:example", argc > 2 ? argv[2] : "/examples/libevent", &err) != ZKL_OK) {
+    if (open_all(argc > 1 ? argv[1] : "memory:example", argc > 2 ? argv[2] : "/examples/libevent",
+                 &err) != ZKL_OK) {
         fprintf(stderr, "%s: %s\n", zkl_error_name(err.code), err.text);
         return 1;
     }
-    struct event *readable = event_new(base, zkl_session_fd(session), EV_READ | EV_PERSIST, on_readable, NULL);
+    struct event *readable =
+        event_new(base, zkl_session_fd(session), EV_READ | EV_PERSIST, on_readable, NULL);
     event_add(readable, NULL);
     if (zkl_lock_acquire_async(lock, 30000, on_acquired, NULL, &err) == ZKL_OK) {
         event_base_dispatch(base);

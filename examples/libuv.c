@@ -30,12 +30,14 @@ static void end_one(struct job *job)
 static void on_work_done(uv_timer_t *timer)
 {
     struct job *job = timer->data;
-    failed += zkl_lock_release(job->lock, NULL) != ZKL_OK; /* with release_timeout_ms 0: does not block the loop */
+    failed += zkl_lock_release(job->lock, NULL) !=
+              ZKL_OK; /* with release_timeout_ms 0: does not block the loop */
     end_one(job);
 }
 
 /* In zkl_session_dispatch, so in the loop's thread. */
-static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err,
+                        void *payload)
 {
     struct job *job = payload;
     (void)grant;
@@ -77,7 +79,8 @@ int main(int argc, char **argv)
     zkl_error err;
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     options.callbacks = ZKL_CALLBACKS_DISPATCH;
-    if (zkl_session_open(&session, argc > 1 ? argv[1] : "memory:example", &options, &err) != ZKL_OK) {
+    if (zkl_session_open(&session, argc > 1 ? argv[1] : "memory:example", &options, &err) !=
+        ZKL_OK) {
         fprintf(stderr, "%s: %s\n", zkl_error_name(err.code), err.text);
         return 1;
     }

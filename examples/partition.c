@@ -1,6 +1,7 @@
 /* partition - topics assigned evenly to the processes that run this.
- *   example_partition [SERVERS [PATH [COUNT [CAP]]]]     "memory:" needs no server: then two members start and one leaves
- * With servers: start several, kill some. Ends with SIGTERM or ^C. Each line: what happened, topic, token or why. */
+ *   example_partition [SERVERS [PATH [COUNT [CAP]]]]     "memory:" needs no server: then two
+ * members start and one leaves With servers: start several, kill some. Ends with SIGTERM or ^C.
+ * Each line: what happened, topic, token or why. */
 #include <zklock/zklock.h>
 
 #include <signal.h>
@@ -13,18 +14,21 @@
 static void on_assigned(zkl_partition *partition, const char *topic, int64_t token, void *payload)
 {
     (void)partition;
-    /* Begin to work on it in another thread: this one has other callbacks to run. Give the token to the storage. */
+    /* Begin to work on it in another thread: this one has other callbacks to run. Give the token to
+     * the storage. */
     printf("%s: assigned %s, token %lld\n", (const char *)payload, topic, (long long)token);
 }
 
 static void on_revoked(zkl_partition *partition, const char *topic, bool lost, void *payload)
 {
     (void)partition;
-    /* End the work on it, then return: it is passed on then. If it was lost, another member may have it already. */
+    /* End the work on it, then return: it is passed on then. If it was lost, another member may
+     * have it already. */
     printf("%s: revoked %s%s\n", (const char *)payload, topic, lost ? ", lost" : "");
 }
 
-static zkl_partition *join(zkl_session *session, const char *path, int count, int cap, const char *who)
+static zkl_partition *join(zkl_session *session, const char *path, int count, int cap,
+                           const char *who)
 {
     static char text[COUNT_MAX][24];
     const char *topics[COUNT_MAX];

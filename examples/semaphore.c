@@ -1,5 +1,5 @@
-/* semaphore - at most two workers at a time, over all processes that use the path; the last one acquires both permits.
- *   example_semaphore [SERVERS [PATH]]     "memory:" needs no server */
+/* semaphore - at most two workers at a time, over all processes that use the path; the last one
+ * acquires both permits. example_semaphore [SERVERS [PATH]]     "memory:" needs no server */
 #include <zklock/zklock.h>
 
 #include <pthread.h>
@@ -25,8 +25,8 @@ static int work(const struct worker *worker, zkl_lock *semaphore)
         fprintf(stderr, "worker %d: %s: %s\n", worker->number, zkl_error_name(err.code), err.text);
         return 1;
     }
-    printf("worker %d: %d of %d permits, token %lld\n", worker->number, zkl_semaphore_tokens(semaphore, NULL, 0), LIMIT,
-           (long long)grant.token);
+    printf("worker %d: %d of %d permits, token %lld\n", worker->number,
+           zkl_semaphore_tokens(semaphore, NULL, 0), LIMIT, (long long)grant.token);
     /* Long work calls zkl_lock_is_held now and then, and stops when that is false. */
     return zkl_semaphore_release(semaphore, 0, NULL) != ZKL_OK;
 }
@@ -56,8 +56,8 @@ int main(int argc, char **argv)
         return 1;
     }
     for (int i = 0; i < WORKERS; i++) {
-        workers[i] =
-            (struct worker){.session = session, .path = path, .number = i, .permits = i == WORKERS - 1 ? LIMIT : 1};
+        workers[i] = (struct worker){
+            .session = session, .path = path, .number = i, .permits = i == WORKERS - 1 ? LIMIT : 1};
         if (pthread_create(&workers[i].thread, NULL, run, &workers[i]) != 0) {
             return 1;
         }

@@ -1,8 +1,9 @@
-/* testing - a service's own unit test: what does it do when the lock is in danger, and when it is lost? No server, two seconds.
- *   example_testing
+/* testing - a service's own unit test: what does it do when the lock is in danger, and when it is
+ * lost? No server, two seconds. example_testing
  *
- * The service is `struct biller`: it bills customers one by one while it holds the lock. In jeopardy it begins no other customer; after a
- * loss it has to stop, and says which was the last one that the lock covered. */
+ * The service is `struct biller`: it bills customers one by one while it holds the lock. In
+ * jeopardy it begins no other customer; after a loss it has to stop, and says which was the last
+ * one that the lock covered. */
 #include <zklock/testing.h>
 #include <zklock/zklock.h>
 
@@ -10,7 +11,8 @@
 #include <stdio.h>
 #include <time.h>
 
-/* --- the service: knows nothing of tests -------------------------------------------------------------------------- */
+/* --- the service: knows nothing of tests
+ * -------------------------------------------------------------------------- */
 
 struct biller {
     zkl_lock *lock;
@@ -35,7 +37,9 @@ static bool bill_one(struct biller *biller)
     return true;
 }
 
-/* --- its unit test -------------------------------------------------------------------------------------------------- */
+/* --- its unit test
+ * --------------------------------------------------------------------------------------------------
+ */
 
 static int failures;
 
@@ -56,18 +60,22 @@ static bool becomes(struct biller *biller, zkl_state state)
 
 static void rehearse(zkl_session *session, struct biller *biller)
 {
-    expect(zkl_lock_acquire(biller->lock, 5000, NULL, NULL) == ZKL_OK && becomes(biller, ZKL_STATE_HELD), "granted");
+    expect(zkl_lock_acquire(biller->lock, 5000, NULL, NULL) == ZKL_OK &&
+               becomes(biller, ZKL_STATE_HELD),
+           "granted");
     expect(bill_one(biller), "bills while it holds");
 
     zkl_testing_cut(session, NULL);
-    expect(becomes(biller, ZKL_STATE_JEOPARDY) || becomes(biller, ZKL_STATE_LOST), "told of the danger");
+    expect(becomes(biller, ZKL_STATE_JEOPARDY) || becomes(biller, ZKL_STATE_LOST),
+           "told of the danger");
     expect(!bill_one(biller), "bills nobody in jeopardy");
     expect(becomes(biller, ZKL_STATE_LOST), "told of the loss");
     expect(!bill_one(biller), "bills nobody after a loss");
 
     zkl_testing_heal(session, NULL);
     expect(zkl_lock_release(biller->lock, NULL) == ZKL_ELOST, "the release says that it was lost");
-    expect(zkl_lock_acquire(biller->lock, 5000, NULL, NULL) == ZKL_OK && becomes(biller, ZKL_STATE_HELD),
+    expect(zkl_lock_acquire(biller->lock, 5000, NULL, NULL) == ZKL_OK &&
+               becomes(biller, ZKL_STATE_HELD),
            "granted again");
     expect(bill_one(biller) && biller->billed == 2, "goes on");
     expect(zkl_lock_release(biller->lock, NULL) == ZKL_OK, "released");
@@ -82,7 +90,8 @@ int main(void)
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
     zkl_session *session;
     zkl_error err;
-    options.session_timeout_ms = 2000; /* 300 would do, but not on a machine that is busy with other things */
+    options.session_timeout_ms =
+        2000; /* 300 would do, but not on a machine that is busy with other things */
     options.tick_ms = 100;
     options.leader_pause_ms = 20;
     if (zkl_session_open(&session, "memory:testing", &options, &err) != ZKL_OK) {

@@ -45,7 +45,7 @@ void zkl__acquisition_event(struct zkl__acquisition *acquisition, struct zkl__ev
     }
 }
 
-/* --- what the core tells: inside a step ---------------------------------------------------------------------------- */
+/* --- what the core tells: inside a step ------------------------------------------------------ */
 
 static void settle(struct zkl__acquisition *acquisition, const struct zkl__outcome *outcome)
 {
@@ -53,13 +53,15 @@ static void settle(struct zkl__acquisition *acquisition, const struct zkl__outco
     acquisition->granted = outcome->kind == ZKL__GRANTED;
     acquisition->code = acquisition->granted ? ZKL_OK : outcome->code;
     acquisition->zk_code = outcome->zk_code;
-    acquisition->why = acquisition->granted ? "the lease ended" : outcome->why; /* until we hear why it was lost */
+    acquisition->why =
+        acquisition->granted ? "the lease ended" : outcome->why; /* until we hear why it was lost */
     acquisition->token = outcome->token;
     acquisition->unclean = outcome->unclean;
     acquisition->settled_at = outcome->now;
     zkl__signal_raise(&acquisition->changed);
     if (acquisition->completion) {
-        zkl__callbacks_post(zkl__session_callbacks(acquisition->lock->session), &acquisition->completion->callback);
+        zkl__callbacks_post(zkl__session_callbacks(acquisition->lock->session),
+                            &acquisition->completion->callback);
     }
 }
 
@@ -68,7 +70,11 @@ static void log_change(const zkl_lock *lock, const struct zkl__outcome *outcome)
 {
     bool lost = outcome->kind == ZKL__LOSS, safe = outcome->kind == ZKL__SAFE;
     char text[160];
-    snprintf(text, sizeof text, "%s: %s", lost ? "lost" : safe ? "held" : "in jeopardy", outcome->why);
+    snprintf(text, sizeof text, "%s: %s",
+             lost   ? "lost"
+             : safe ? "held"
+                    : "in jeopardy",
+             outcome->why);
     zkl__session_log(lock->session,
                      lost   ? ZKL_LOG_ERROR
                      : safe ? ZKL_LOG_INFO
@@ -88,7 +94,8 @@ static void on_failed(struct zkl__acquisition *acquisition, const struct zkl__ou
     forget_core(acquisition);
     settle(acquisition, outcome);
     acquisition->lock->acquisition = NULL;
-    zkl__acquisition_unref(acquisition); /* not the last: a thread or a completion waits for the result */
+    zkl__acquisition_unref(
+        acquisition); /* not the last: a thread or a completion waits for the result */
 }
 
 static void on_loss(struct zkl__acquisition *acquisition, const struct zkl__outcome *outcome)
@@ -145,7 +152,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
     }
 }
 
-/* --- its beginning ------------------------------------------------------------------------------------------------- */
+/* --- its beginning --------------------------------------------------------------------------- */
 
 static int acquire_again(zkl_lock *lock, zkl_error *err)
 {
@@ -159,11 +166,13 @@ static int acquire_again(zkl_lock *lock, zkl_error *err)
                          "this object held it and lost it: %s; release it first", acquisition->why);
     }
     if (asked->waits_for & ~has->waits_for) {
-        return zkl__fail(err, ZKL_EDEADLK, 0, lock->path,
-                         "this object was downgraded; an upgrade would wait for itself: release it first");
+        return zkl__fail(
+            err, ZKL_EDEADLK, 0, lock->path,
+            "this object was downgraded; an upgrade would wait for itself: release it first");
     }
     if (!lock->options.recursive) {
-        return zkl__fail(err, ZKL_EDEADLK, 0, lock->path, "this object holds it, and is not recursive");
+        return zkl__fail(err, ZKL_EDEADLK, 0, lock->path,
+                         "this object holds it, and is not recursive");
     }
     acquisition->depth++;
     return ZKL_OK;
@@ -191,7 +200,8 @@ static bool enter_core(struct zkl__acquisition *acquisition, int count)
     acquisition->rule = config.rule;
     acquisition->downgraded = true;
     if (lock->recipe->several) {
-        acquisition->joint = zkl__joint_new(core, &config, (const char *const *)lock->paths, lock->path_count);
+        acquisition->joint =
+            zkl__joint_new(core, &config, (const char *const *)lock->paths, lock->path_count);
     } else if (lock->recipe->claims) {
         acquisition->claim = lock->recipe->claims->make(lock, count, &config);
     } else {
@@ -237,10 +247,11 @@ void zkl__acquisition_start(struct zkl__acquisition *acquisition, int64_t timeou
     zkl_session *session = acquisition->lock->session;
     int64_t connect_timeout_ms = zkl__session_settings(session)->options.connect_timeout_ms;
     acquisition->asked_at = zkl__session_now(session);
-    acquisition->deadline = zkl__deadline(acquisition->asked_at, timeout_ms == 0 ? connect_timeout_ms : timeout_ms);
-    zkl__acquisition_event(
-        acquisition,
-        (struct zkl__event){.kind = ZKL__EV_START, .deadline = acquisition->deadline, .try_only = timeout_ms == 0});
+    acquisition->deadline =
+        zkl__deadline(acquisition->asked_at, timeout_ms == 0 ? connect_timeout_ms : timeout_ms);
+    zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_START,
+                                                            .deadline = acquisition->deadline,
+                                                            .try_only = timeout_ms == 0});
 }
 
 void zkl__acquisition_await(struct zkl__acquisition *acquisition)
@@ -258,13 +269,14 @@ void zkl__acquisition_await(struct zkl__acquisition *acquisition)
     }
 }
 
-/* --- its end ------------------------------------------------------------------------------------------------------- */
+/* --- its end --------------------------------------------------------------------------------- */
 
 bool zkl__acquisition_holds(const struct zkl__acquisition *acquisition)
 {
     const struct zkl__core *core = zkl__session_core(acquisition->lock->session);
     int64_t now = zkl__session_now(acquisition->lock->session);
-    if (!acquisition->granted || !alive(acquisition) || acquisition->lock->acquisition != acquisition) {
+    if (!acquisition->granted || !alive(acquisition) ||
+        acquisition->lock->acquisition != acquisition) {
         return false;
     }
     if (acquisition->claim) {
@@ -329,23 +341,26 @@ void zkl__acquisition_hand_back(zkl_lock *lock, int64_t deadline)
     zkl__acquisition_unref(acquisition);
 }
 
-int zkl__acquisition_conclude(struct zkl__acquisition *acquisition, bool again, zkl_grant *grant, zkl_error *err)
+int zkl__acquisition_conclude(struct zkl__acquisition *acquisition, bool again, zkl_grant *grant,
+                              zkl_error *err)
 {
     zkl_lock *lock = acquisition->lock;
     long long queued_ms = (long long)((acquisition->settled_at - acquisition->asked_at) / ZKL__MS);
     if (acquisition->code != ZKL_OK) {
-        return zkl__fail(err, acquisition->code, acquisition->zk_code, lock->path, "%s (after %lld ms)",
-                         acquisition->why, queued_ms);
+        return zkl__fail(err, acquisition->code, acquisition->zk_code, lock->path,
+                         "%s (after %lld ms)", acquisition->why, queued_ms);
     }
     if (lock->acquisition == acquisition && !zkl__acquisition_holds(acquisition)) {
         if (--acquisition->depth == 0) {
             zkl__acquisition_drop(lock);
         }
-        return zkl__fail(err, ZKL_ELOST, 0, lock->path, "granted, and lost before the grant could be used");
+        return zkl__fail(err, ZKL_ELOST, 0, lock->path,
+                         "granted, and lost before the grant could be used");
     }
     if (grant) {
-        *grant = (zkl_grant){
-            .token = acquisition->token, .queued_ms = again ? 0 : queued_ms, .unclean = !again && acquisition->unclean};
+        *grant = (zkl_grant){.token = acquisition->token,
+                             .queued_ms = again ? 0 : queued_ms,
+                             .unclean = !again && acquisition->unclean};
     }
     return ZKL_OK;
 }

@@ -6,10 +6,11 @@
 
 #include <string.h>
 
-/* For what was not sent though connected (a limit was reached, or no memory), and for what the server put off. */
+/* For what was not sent though connected (a limit was reached, or no memory), and for what the
+ * server put off. */
 #define RETRY_NS (200 * ZKL__MS)
 
-/* --- memory -------------------------------------------------------------------------------------------------------- */
+/* --- memory ---------------------------------------------------------------------------------- */
 
 void zkl__agent_unref(struct zkl__agent *agent)
 {
@@ -28,7 +29,7 @@ void zkl__agent_unref(struct zkl__agent *agent)
     zkl__session_drop(session);
 }
 
-/* --- acting -------------------------------------------------------------------------------------------------------- */
+/* --- acting ---------------------------------------------------------------------------------- */
 
 void zkl__agent_wake(struct zkl__agent *agent)
 {
@@ -40,7 +41,8 @@ void zkl__agent_wake(struct zkl__agent *agent)
 void zkl__agent_put_off(struct zkl__agent *agent, int64_t ns)
 {
     if (!agent->stopped) {
-        zkl__alarms_set(zkl__session_alarms(agent->session), &agent->alarm, zkl__session_now(agent->session) + ns);
+        zkl__alarms_set(zkl__session_alarms(agent->session), &agent->alarm,
+                        zkl__session_now(agent->session) + ns);
     }
 }
 
@@ -78,7 +80,8 @@ static void on_fired(struct zkl__watch *watch, enum zkl__watch_event event)
     struct zkl__agent *agent = watch->owner;
     (void)event;
     if (agent->busy) {
-        agent->missed = true; /* the answer may settle it, and then nothing would be watched any more */
+        agent->missed =
+            true; /* the answer may settle it, and then nothing would be watched any more */
         return;
     }
     zkl__agent_wake(agent);
@@ -121,8 +124,9 @@ void zkl__agent_ask(struct zkl__agent *agent, const struct zkl__op *op)
         }
     }
     agent->busy = true;
-    zkl__session_event(agent->session,
-                       (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &agent->request, .op = op});
+    zkl__session_event(
+        agent->session,
+        (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &agent->request, .op = op});
 }
 
 static void on_judged(void *owner, bool answered)
@@ -137,7 +141,8 @@ static void on_judged(void *owner, bool answered)
 
 void zkl__agent_impanel(struct zkl__agent *agent, struct zkl__jury *jury, const char *dir)
 {
-    *jury = (struct zkl__jury){.session = agent->session, .dir = dir, .done = on_judged, .owner = agent};
+    *jury = (struct zkl__jury){
+        .session = agent->session, .dir = dir, .done = on_judged, .owner = agent};
     agent->jury = jury;
 }
 
@@ -156,7 +161,7 @@ void zkl__agent_stop(struct zkl__agent *agent)
     agent->busy = agent->missed = false;
 }
 
-/* --- telling ------------------------------------------------------------------------------------------------------- */
+/* --- telling --------------------------------------------------------------------------------- */
 
 void zkl__agent_post(struct zkl__agent *agent)
 {
@@ -182,10 +187,10 @@ static void run_notice(void *owner)
     zkl__session_leave(session);
 }
 
-/* --- life ---------------------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------ */
 
-static int make(struct zkl__agent **out, size_t size, const struct zkl__agent_ops *ops, zkl_session *session,
-                const char *path, bool tells, zkl_error *err)
+static int make(struct zkl__agent **out, size_t size, const struct zkl__agent_ops *ops,
+                zkl_session *session, const char *path, bool tells, zkl_error *err)
 {
     const zkl_heap *heap = zkl__session_heap(session);
     if (tells && zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
@@ -213,8 +218,8 @@ static int make(struct zkl__agent **out, size_t size, const struct zkl__agent_op
     return ZKL_OK;
 }
 
-int zkl__agent_new(struct zkl__agent **out, size_t size, const struct zkl__agent_ops *ops, zkl_session *session,
-                   const char *path, bool tells, zkl_error *err)
+int zkl__agent_new(struct zkl__agent **out, size_t size, const struct zkl__agent_ops *ops,
+                   zkl_session *session, const char *path, bool tells, zkl_error *err)
 {
     if (!session) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "session is NULL");
@@ -246,7 +251,7 @@ void zkl__agent_free(struct zkl__agent *agent, bool goes_on)
     zkl__session_leave(session);
 }
 
-/* --- as an object of the session ----------------------------------------------------------------------------------- */
+/* --- as an object of the session ------------------------------------------------------------- */
 
 bool zkl__agent_give_up(struct zkl__object *object, int code)
 {

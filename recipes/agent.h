@@ -1,8 +1,9 @@
-/* agent.h - an object that acts by itself: one operation after the other, a watch on one path, a callback of its user's. What observers
- * and members are made of.
+/* agent.h - an object that acts by itself: one operation after the other, a watch on one path, a
+ * callback of its user's. What observers and members are made of.
  *
- * What happens is told inside a step, where nothing may be asked: it is noted, and `act` follows after the step, on the alarms'
- * thread. A recipe is a struct that begins with a zkl__agent, and the functions below. Everything inside enter/leave unless it says not. */
+ * What happens is told inside a step, where nothing may be asked: it is noted, and `act` follows
+ * after the step, on the alarms' thread. A recipe is a struct that begins with a zkl__agent, and
+ * the functions below. Everything inside enter/leave unless it says not. */
 #ifndef ZKL_RECIPES_AGENT_H
 #define ZKL_RECIPES_AGENT_H
 
@@ -13,10 +14,11 @@ struct zkl__agent_ops {
     struct zkl__object_ops object; /* noun, and the zkl__agent_ functions at the end */
     /* Connected, and nothing under way: asks for the next thing, or for nothing. */
     void (*act)(struct zkl__agent *agent);
-    /* Inside a step: the server's word on what was asked, but for "try again" (ZKL__RC_NOTAPPLIED), which is no answer. `act` follows. */
+    /* Inside a step: the server's word on what was asked, but for "try again" (ZKL__RC_NOTAPPLIED),
+     * which is no answer. `act` follows. */
     void (*answer)(struct zkl__agent *agent, const struct zkl__reply *reply);
-    /* Inside a step: what was watched changed, or the session is over. `act` follows. Never between a question and its answer,
-     * unless the session is over. */
+    /* Inside a step: what was watched changed, or the session is over. `act` follows. Never between
+     * a question and its answer, unless the session is over. */
     void (*stir)(struct zkl__agent *agent, bool session_over);
     /* Not inside: calls the user, if there is something to say. */
     void (*tell)(struct zkl__agent *agent);
@@ -44,11 +46,13 @@ struct zkl__agent {
     struct zkl__jury *jury;     /* the recipe's own, if it counts children; else NULL */
 };
 
-/* Not inside. Checks path (ZKL_EINVAL), enters the session, makes memory of size bytes, zeroed, with the agent at its beginning. On
- * ZKL_OK the caller is inside, and leaves when it has filled in the rest and called zkl__agent_wake. Errors: as zkl_lock_new. */
-int zkl__agent_new(struct zkl__agent **out, size_t size, const struct zkl__agent_ops *ops, zkl_session *session,
-                   const char *path, bool tells, zkl_error *err);
-/* Not inside. The handle goes: no callback afterwards. Stops it, unless it has something to do still (it keeps a reference of its own). */
+/* Not inside. Checks path (ZKL_EINVAL), enters the session, makes memory of size bytes, zeroed,
+ * with the agent at its beginning. On ZKL_OK the caller is inside, and leaves when it has filled in
+ * the rest and called zkl__agent_wake. Errors: as zkl_lock_new. */
+int zkl__agent_new(struct zkl__agent **out, size_t size, const struct zkl__agent_ops *ops,
+                   zkl_session *session, const char *path, bool tells, zkl_error *err);
+/* Not inside. The handle goes: no callback afterwards. Stops it, unless it has something to do
+ * still (it keeps a reference of its own). */
 void zkl__agent_free(struct zkl__agent *agent, bool goes_on);
 void zkl__agent_unref(struct zkl__agent *agent);
 
@@ -56,10 +60,11 @@ void zkl__agent_unref(struct zkl__agent *agent);
 void zkl__agent_wake(struct zkl__agent *agent);
 /* The same, later: ns from now. */
 void zkl__agent_put_off(struct zkl__agent *agent, int64_t ns);
-/* From act: sends op; with op->watch, hears of a change of its path. At most one thing is watched: what was before is not, any more. */
+/* From act: sends op; with op->watch, hears of a change of its path. At most one thing is watched:
+ * what was before is not, any more. */
 void zkl__agent_ask(struct zkl__agent *agent, const struct zkl__op *op);
-/* From the constructor: the agent counts the children of dir that live with a session (core/own.h). `act` follows when
- * those of the last list are judged. The jury ends with the agent. */
+/* From the constructor: the agent counts the children of dir that live with a session (core/own.h).
+ * `act` follows when those of the last list are judged. The jury ends with the agent. */
 void zkl__agent_impanel(struct zkl__agent *agent, struct zkl__jury *jury, const char *dir);
 /* From act: watches nothing. */
 void zkl__agent_unwatch(struct zkl__agent *agent);

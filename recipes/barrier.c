@@ -19,7 +19,7 @@ static int enter(zkl_session *session, const char *path, int64_t timeout_ms, zkl
     return rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
 }
 
-/* --- is the path somebody's queue? ---------------------------------------------------------------------------------- */
+/* --- is the path somebody's queue? ----------------------------------------------------------- */
 
 struct answer {
     enum zkl__rc rc;
@@ -50,31 +50,33 @@ static void take_contenders(void *arg, const struct zkl__reply *reply)
     }
 }
 
-/* Asked for only where a barrier has children, which it has none of. Those that live with no session are nobody's. */
+/* Asked for only where a barrier has children, which it has none of. Those that live with no
+ * session are nobody's. */
 static int check_use(zkl_session *session, const char *path, int64_t deadline, zkl_error *err)
 {
     const struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = path};
     struct queue queue = {zkl__session_heap(session), NULL};
     int rc = zkl__session_insist(session, &list, deadline, take_contenders, &queue, err);
     if (rc != ZKL_OK || !queue.contenders) {
-        return rc; /* what may not be listed, or was not for want of memory, is taken for a barrier */
+        return rc; /* what may not be listed, or was not for want of memory, is taken for a barrier
+                    */
     }
     rc = zkl__session_judge(session, path, queue.contenders, deadline, err);
     for (size_t i = 0; rc == ZKL_OK && i < queue.contenders->count; i++) {
         const struct zkl__child *child = &queue.contenders->all[i];
         if (child->verdict == ZKL__CHILD_LIVES && child->czxid != 0) {
-            rc = zkl__fail(err, ZKL_ECONFLICT, 0, path, "the path is in use as a lock or an election: %.80s",
-                           child->name);
+            rc = zkl__fail(err, ZKL_ECONFLICT, 0, path,
+                           "the path is in use as a lock or an election: %.80s", child->name);
         }
     }
     zkl__free(queue.heap, queue.contenders);
     return rc;
 }
 
-/* --- up and down ---------------------------------------------------------------------------------------------------- */
+/* --- up and down ----------------------------------------------------------------------------- */
 
-/* A child would keep a barrier up for as long as it stands: a znode that has one is not deleted. So nobody may create one. With
- * credentials, or a list of the session's own, those say who may. */
+/* A child would keep a barrier up for as long as it stands: a znode that has one is not deleted. So
+ * nobody may create one. With credentials, or a list of the session's own, those say who may. */
 static const zkl_acl *acl_of(const zkl_session *session)
 {
     static const zkl_acl_entry childless[] = {{ZKL_PERM_READ, "world", "anyone"}};
@@ -85,7 +87,8 @@ static const zkl_acl *acl_of(const zkl_session *session)
 
 static int put_up(zkl_session *session, const char *path, int64_t deadline, zkl_error *err)
 {
-    const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT, .acl = acl_of(session)};
+    const struct zkl__op op = {
+        .kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT, .acl = acl_of(session)};
     const struct zkl__op exists = {.kind = ZKL__OP_EXISTS, .dir = path};
     struct answer answer;
     int rc = zkl__session_make_above(session, path, deadline, err);
@@ -98,7 +101,8 @@ static int put_up(zkl_session *session, const char *path, int64_t deadline, zkl_
     }
     return rc != ZKL_OK || answer.rc == ZKL__RC_OK
                ? rc
-               : zkl__fail(err, zkl__rc_code(answer.rc), answer.zk_code, path, "create: %s", zkl__rc_name(answer.rc));
+               : zkl__fail(err, zkl__rc_code(answer.rc), answer.zk_code, path, "create: %s",
+                           zkl__rc_name(answer.rc));
 }
 
 int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
@@ -124,18 +128,21 @@ int zkl_barrier_lift(zkl_session *session, const char *path, int64_t timeout_ms,
     rc = zkl__session_remove_exactly(session, &removal, deadline, err);
     zkl__session_leave(session);
     if (rc == ZKL_OK && removal.rc != ZKL__RC_OK && removal.rc != ZKL__RC_NONODE) {
-        rc = zkl__fail(err, zkl__rc_code(removal.rc), removal.zk_code, path, "the barrier may not be lifted: %s",
-                       zkl__rc_name(removal.rc));
+        rc = zkl__fail(err, zkl__rc_code(removal.rc), removal.zk_code, path,
+                       "the barrier may not be lifted: %s", zkl__rc_name(removal.rc));
     }
     return rc;
 }
 
-static int wait_until_gone(struct zkl__vigil *vigil, const char *path, int64_t deadline, zkl_error *err)
+static int wait_until_gone(struct zkl__vigil *vigil, const char *path, int64_t deadline,
+                           zkl_error *err)
 {
     /* get, not exists: a watch on a node that is not there would stay behind */
-    const struct zkl__op get = {.kind = ZKL__OP_GET, .dir = path}, sync = {.kind = ZKL__OP_SYNC, .dir = path};
+    const struct zkl__op get = {.kind = ZKL__OP_GET, .dir = path},
+                         sync = {.kind = ZKL__OP_SYNC, .dir = path};
     struct answer answer = {.rc = ZKL__RC_OK};
-    /* A follower may lag: what it shows first may be older than the barrier. Later looks follow an event of this very path. */
+    /* A follower may lag: what it shows first may be older than the barrier. Later looks follow an
+     * event of this very path. */
     int rc = zkl__session_insist(vigil->session, &sync, deadline, NULL, NULL, err);
     while (rc == ZKL_OK) {
         rc = zkl__vigil_read(vigil, 0, &get, deadline, look, &answer, err);
@@ -146,8 +153,8 @@ static int wait_until_gone(struct zkl__vigil *vigil, const char *path, int64_t d
             rc = answer.child_count > 0 ? check_use(vigil->session, path, deadline, err) : ZKL_OK;
             rc = rc == ZKL_OK ? zkl__vigil_wait(vigil, deadline, err) : rc;
         } else {
-            return zkl__fail(err, zkl__rc_code(answer.rc), answer.zk_code, path, "the barrier cannot be read: %s",
-                             zkl__rc_name(answer.rc));
+            return zkl__fail(err, zkl__rc_code(answer.rc), answer.zk_code, path,
+                             "the barrier cannot be read: %s", zkl__rc_name(answer.rc));
         }
     }
     return rc;

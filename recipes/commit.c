@@ -26,7 +26,7 @@ struct commit {
     int zk_code;
 };
 
-/* --- what is asked for --------------------------------------------------------------------------------------------- */
+/* --- what is asked for ----------------------------------------------------------------------- */
 
 static int check_op(const zkl_op *op, size_t index, zkl_error *err)
 {
@@ -36,7 +36,8 @@ static int check_op(const zkl_op *op, size_t index, zkl_error *err)
     }
     bool create = op->kind == ZKL_OP_CREATE, data = create || op->kind == ZKL_OP_SET;
     if (create) {
-        rc = zkl__range_check("mode", (int64_t)op->mode, ZKL_CREATE_PERSISTENT, ZKL_CREATE_EPHEMERAL_SEQUENTIAL, err);
+        rc = zkl__range_check("mode", (int64_t)op->mode, ZKL_CREATE_PERSISTENT,
+                              ZKL_CREATE_EPHEMERAL_SEQUENTIAL, err);
         rc = rc == ZKL_OK ? zkl__acl_check(op->acl, err) : rc;
     }
     if (rc != ZKL_OK) {
@@ -44,15 +45,17 @@ static int check_op(const zkl_op *op, size_t index, zkl_error *err)
     }
     bool sequential = create && op->mode >= ZKL_CREATE_PERSISTENT_SEQUENTIAL;
     if (!op->path || strlen(op->path) > ZKL_PATH_MAX || !zkl__path_form(op->path, sequential)) {
-        return zkl__fail(err, ZKL_EINVAL, 0, op->path, "operation %zu: not an absolute znode path", index);
+        return zkl__fail(err, ZKL_EINVAL, 0, op->path, "operation %zu: not an absolute znode path",
+                         index);
     }
     const char *slash = strrchr(op->path, '/');
     if (op->kind == ZKL_OP_SET && zkl__name_sealed(slash + 1)) {
-        return zkl__fail(err, ZKL_EINVAL, 0, op->path, "operation %zu: it is the znode of a lock, which nobody writes",
-                         index);
+        return zkl__fail(err, ZKL_EINVAL, 0, op->path,
+                         "operation %zu: it is the znode of a lock, which nobody writes", index);
     }
     if (data && op->size > 0 && !op->data) {
-        return zkl__fail(err, ZKL_EINVAL, 0, op->path, "operation %zu: data is NULL, size is %zu", index, op->size);
+        return zkl__fail(err, ZKL_EINVAL, 0, op->path, "operation %zu: data is NULL, size is %zu",
+                         index, op->size);
     }
     return ZKL_OK;
 }
@@ -64,7 +67,8 @@ static int check_ops(const zkl_op *ops, size_t count, zkl_error *err)
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "ops is NULL");
     }
     if (count > ZKL_COMMIT_MAX) {
-        return zkl__fail(err, ZKL_ELIMIT, 0, NULL, "%zu operations are more than %d", count, ZKL_COMMIT_MAX);
+        return zkl__fail(err, ZKL_ELIMIT, 0, NULL, "%zu operations are more than %d", count,
+                         ZKL_COMMIT_MAX);
     }
     for (size_t i = 0; i < count; i++) {
         int rc = check_op(&ops[i], i, err);
@@ -75,7 +79,8 @@ static int check_ops(const zkl_op *ops, size_t count, zkl_error *err)
             bytes = ops[i].size <= ZKL_COMMIT_DATA_MAX ? bytes + ops[i].size : SIZE_MAX;
         }
         if (bytes > ZKL_COMMIT_DATA_MAX) {
-            return zkl__fail(err, ZKL_ELIMIT, 0, NULL, "more than %d bytes of data", ZKL_COMMIT_DATA_MAX);
+            return zkl__fail(err, ZKL_ELIMIT, 0, NULL, "more than %d bytes of data",
+                             ZKL_COMMIT_DATA_MAX);
         }
     }
     return ZKL_OK;
@@ -83,9 +88,10 @@ static int check_ops(const zkl_op *ops, size_t count, zkl_error *err)
 
 static struct zkl__op part_of(const zkl_op *op)
 {
-    static const enum zkl__op_kind kinds[] = {ZKL__OP_CREATE, ZKL__OP_SET, ZKL__OP_DELETE, ZKL__OP_CHECK};
-    static const enum zkl__create_mode modes[] = {ZKL__PERSISTENT, ZKL__EPHEMERAL, ZKL__PERSISTENT_SEQUENTIAL,
-                                                  ZKL__EPHEMERAL_SEQUENTIAL};
+    static const enum zkl__op_kind kinds[] = {ZKL__OP_CREATE, ZKL__OP_SET, ZKL__OP_DELETE,
+                                              ZKL__OP_CHECK};
+    static const enum zkl__create_mode modes[] = {
+        ZKL__PERSISTENT, ZKL__EPHEMERAL, ZKL__PERSISTENT_SEQUENTIAL, ZKL__EPHEMERAL_SEQUENTIAL};
     struct zkl__op part = {.kind = kinds[op->kind], .dir = op->path, .version = op->version};
     if (op->kind == ZKL_OP_CREATE) {
         part.mode = modes[op->mode];
@@ -98,7 +104,7 @@ static struct zkl__op part_of(const zkl_op *op)
     return part;
 }
 
-/* --- the answer ---------------------------------------------------------------------------------------------------- */
+/* --- the answer ------------------------------------------------------------------------------ */
 
 /* dir of the path, and the name that the server made of the rest. */
 static void put_created(zkl_op_result *result, const zkl_op *op, const char *name)
@@ -111,7 +117,8 @@ static void put_created(zkl_op_result *result, const zkl_op *op, const char *nam
     }
 }
 
-static void put_result(zkl_op_result *result, const zkl_op *op, const struct zkl__reply *part, bool done)
+static void put_result(zkl_op_result *result, const zkl_op *op, const struct zkl__reply *part,
+                       bool done)
 {
     *result = (zkl_op_result){.code = ZKL_ECANCELED};
     if (done) {
@@ -139,7 +146,8 @@ static void look(void *arg, const struct zkl__reply *reply)
     }
     for (size_t i = 0; i < commit->count; i++) {
         const struct zkl__reply *part = &reply->parts[commit->checks + i];
-        if (part->rc != ZKL__RC_OK && part->rc != ZKL__RC_ROLLEDBACK && commit->failed == commit->count) {
+        if (part->rc != ZKL__RC_OK && part->rc != ZKL__RC_ROLLEDBACK &&
+            commit->failed == commit->count) {
             commit->failed = i;
             commit->rc = part->rc;
             commit->zk_code = part->zk_code;
@@ -161,16 +169,19 @@ static int judge(const struct commit *commit, zkl_error *err)
                          "not done: a znode of the hold is deleted, the lock was lost");
     }
     if (commit->rc == ZKL__RC_NOTAPPLIED) {
-        return zkl__fail(err, ZKL_ECONNECT, commit->zk_code, path, "not done: the servers ask to try again");
+        return zkl__fail(err, ZKL_ECONNECT, commit->zk_code, path,
+                         "not done: the servers ask to try again");
     }
     if (commit->failed < commit->count) {
-        return zkl__fail(err, zkl__rc_code(commit->rc), commit->zk_code, commit->ops[commit->failed].path,
-                         "not done: operation %zu: %s", commit->failed, zkl__rc_name(commit->rc));
+        return zkl__fail(err, zkl__rc_code(commit->rc), commit->zk_code,
+                         commit->ops[commit->failed].path, "not done: operation %zu: %s",
+                         commit->failed, zkl__rc_name(commit->rc));
     }
-    return zkl__fail(err, zkl__rc_code(commit->rc), commit->zk_code, path, "not done: %s", zkl__rc_name(commit->rc));
+    return zkl__fail(err, zkl__rc_code(commit->rc), commit->zk_code, path, "not done: %s",
+                     zkl__rc_name(commit->rc));
 }
 
-/* --- the call ------------------------------------------------------------------------------------------------------ */
+/* --- the call -------------------------------------------------------------------------------- */
 
 /* Inside. The names are copied: the hold may end while the call waits. */
 static int make_parts(struct commit *commit, zkl_error *err)
@@ -180,7 +191,8 @@ static int make_parts(struct commit *commit, zkl_error *err)
     struct zkl__held_node nodes[ZKL_COMMIT_MAX];
     commit->checks = zkl__lock_nodes(commit->lock, nodes, ZKL_COMMIT_MAX);
     if (commit->checks > ZKL_COMMIT_MAX) {
-        return zkl__fail(err, ZKL_ELIMIT, 0, path, "not done: the hold has %zu znodes, more than %d", commit->checks,
+        return zkl__fail(err, ZKL_ELIMIT, 0, path,
+                         "not done: the hold has %zu znodes, more than %d", commit->checks,
                          ZKL_COMMIT_MAX);
     }
     size_t parts = (commit->checks + commit->count) * sizeof *commit->parts;
@@ -191,8 +203,8 @@ static int make_parts(struct commit *commit, zkl_error *err)
     char *name = (char *)commit->parts + parts;
     for (size_t i = 0; i < commit->checks; i++, name += ZKL__NAME_MAX) {
         strcpy(name, nodes[i].name);
-        commit->parts[i] =
-            (struct zkl__op){.kind = ZKL__OP_CHECK, .dir = nodes[i].dir, .name = name, .version = ZKL_ANY_VERSION};
+        commit->parts[i] = (struct zkl__op){
+            .kind = ZKL__OP_CHECK, .dir = nodes[i].dir, .name = name, .version = ZKL_ANY_VERSION};
     }
     for (size_t i = 0; i < commit->count; i++) {
         commit->parts[commit->checks + i] = part_of(&commit->ops[i]);
@@ -227,8 +239,11 @@ static int submit(struct commit *commit, int64_t timeout_ms, zkl_error *err)
     if (rc != ZKL_OK) {
         return rc;
     }
-    struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = commit->parts, .part_count = commit->checks + commit->count};
-    rc = zkl__session_call(session, &op, deadline < lease_end ? deadline : lease_end, look, commit, &why);
+    struct zkl__op op = {.kind = ZKL__OP_MULTI,
+                         .parts = commit->parts,
+                         .part_count = commit->checks + commit->count};
+    rc = zkl__session_call(session, &op, deadline < lease_end ? deadline : lease_end, look, commit,
+                           &why);
     if (rc == ZKL_OK) {
         return judge(commit, err);
     }
@@ -236,11 +251,12 @@ static int submit(struct commit *commit, int64_t timeout_ms, zkl_error *err)
         return zkl__fail(err, rc, 0, path, "not done: %s", why.text);
     }
     bool time_is_up = rc == ZKL_ETIMEOUT && deadline < lease_end;
-    return zkl__fail(err, time_is_up ? ZKL_ETIMEOUT : ZKL_ECONNECT, 0, path, "it may be done, or not: %s", why.text);
+    return zkl__fail(err, time_is_up ? ZKL_ETIMEOUT : ZKL_ECONNECT, 0, path,
+                     "it may be done, or not: %s", why.text);
 }
 
-int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms, zkl_op_result *results,
-                    zkl_error *err)
+int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
+                    zkl_op_result *results, zkl_error *err)
 {
     if (!lock) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL");
@@ -253,7 +269,8 @@ int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t tim
         return rc;
     }
     zkl__lock_ref(lock);
-    struct commit commit = {.lock = lock, .ops = ops, .count = count, .results = results, .failed = count};
+    struct commit commit = {
+        .lock = lock, .ops = ops, .count = count, .results = results, .failed = count};
     rc = submit(&commit, timeout_ms, err);
     zkl__free(zkl__session_heap(session), commit.parts);
     zkl__lock_unref(lock);

@@ -1,8 +1,10 @@
-/* double_barrier.c - members that begin together and end together: Curator's DistributedDoubleBarrier. Its children are the members, and
- * a persistent one, the sign, lets in those who look too late to see all members at once.
+/* double_barrier.c - members that begin together and end together: Curator's
+ * DistributedDoubleBarrier. Its children are the members, and a persistent one, the sign, lets in
+ * those who look too late to see all members at once.
  *
- * A sign is for members that are older than its last write: nobody takes it down while they stand, and those who see all members at
- * once renew one that is older. Only members that live with a session count (core/own.h). */
+ * A sign is for members that are older than its last write: nobody takes it down while they stand,
+ * and those who see all members at once renew one that is older. Only members that live with a
+ * session count (core/own.h). */
 #include "lock.h"
 
 #include "await.h"
@@ -28,14 +30,16 @@ struct zkl_double_barrier {
 };
 
 static const struct zkl__recipe recipe = {
-    .object = {.noun = "double barrier", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
+    .object = {.noun = "double barrier",
+               .give_up = zkl__lock_give_up,
+               .describe = zkl__lock_describe},
     .size = sizeof(zkl_double_barrier),
     .rule = &member,
     .internal = true,
 };
 
-int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *session, const char *path, size_t count,
-                           zkl_error *err)
+int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *session, const char *path,
+                           size_t count, zkl_error *err)
 {
     ZKL__CLEAR(out);
     if (!out || count == 0) {
@@ -53,7 +57,7 @@ int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *session, const
     return rc;
 }
 
-/* --- the children -------------------------------------------------------------------------------------------------- */
+/* --- the children ---------------------------------------------------------------------------- */
 
 /* One call's view of them. Everything here inside enter/leave. */
 struct crowd {
@@ -121,10 +125,11 @@ static int list_members(struct crowd *crowd, zkl_error *err)
 /* Asked for only where the names alone leave it open. */
 static int judge(struct crowd *crowd, zkl_error *err)
 {
-    return zkl__session_judge(crowd->place->session, crowd->place->path, crowd->members, crowd->deadline, err);
+    return zkl__session_judge(crowd->place->session, crowd->place->path, crowd->members,
+                              crowd->deadline, err);
 }
 
-/* --- the sign ------------------------------------------------------------------------------------------------------ */
+/* --- the sign -------------------------------------------------------------------------------- */
 
 struct sign {
     enum zkl__rc rc;
@@ -143,8 +148,8 @@ static int read_sign(struct crowd *crowd, struct sign *sign, zkl_error *err)
     const struct zkl__op op = {.kind = ZKL__OP_EXISTS, .dir = crowd->place->path, .name = SIGN};
     int rc = zkl__vigil_read(&crowd->vigil, 1, &op, crowd->deadline, look_at_sign, sign, err);
     if (rc == ZKL_OK && sign->rc != ZKL__RC_OK && sign->rc != ZKL__RC_NONODE) {
-        return zkl__fail(err, zkl__rc_code(sign->rc), sign->zk_code, crowd->sign, "the sign may not be read: %s",
-                         zkl__rc_name(sign->rc));
+        return zkl__fail(err, zkl__rc_code(sign->rc), sign->zk_code, crowd->sign,
+                         "the sign may not be read: %s", zkl__rc_name(sign->rc));
     }
     return rc;
 }
@@ -163,9 +168,11 @@ static int64_t last_of(const struct crowd *crowd)
 static int lost(const struct crowd *crowd, zkl_error *err)
 {
     if (zkl__session_status(crowd->place->session)->closing) {
-        return zkl__fail(err, ZKL_ECLOSED, 0, crowd->place->path, "the session was closed meanwhile");
+        return zkl__fail(err, ZKL_ECLOSED, 0, crowd->place->path,
+                         "the session was closed meanwhile");
     }
-    return zkl__fail(err, ZKL_ELOST, 0, crowd->place->path, "our place was lost while we waited for the others");
+    return zkl__fail(err, ZKL_ELOST, 0, crowd->place->path,
+                     "our place was lost while we waited for the others");
 }
 
 struct written {
@@ -176,12 +183,15 @@ static void look_at_parts(void *arg, const struct zkl__reply *reply)
 {
     struct written *written = arg;
     bool parts = reply->part_count == 2;
-    *written = (struct written){parts ? reply->parts[0].rc : reply->rc, parts ? reply->parts[1].rc : reply->rc};
+    *written = (struct written){parts ? reply->parts[0].rc : reply->rc,
+                                parts ? reply->parts[1].rc : reply->rc};
 }
 
-/* Only while we are in: the sign of one who lost its place, put up when all have gone, would let in the next one alone. A second copy, sent
- * for a lost answer, does nothing: the sign is there, or has another version, for as long as we are in nobody takes it down. */
-static int write_sign(struct crowd *crowd, const struct sign *old, struct written *written, zkl_error *err)
+/* Only while we are in: the sign of one who lost its place, put up when all have gone, would let in
+ * the next one alone. A second copy, sent for a lost answer, does nothing: the sign is there, or
+ * has another version, for as long as we are in nobody takes it down. */
+static int write_sign(struct crowd *crowd, const struct sign *old, struct written *written,
+                      zkl_error *err)
 {
     const zkl_lock *place = crowd->place;
     struct zkl__standing now = zkl__lock_look(place);
@@ -201,7 +211,8 @@ static int write_sign(struct crowd *crowd, const struct sign *old, struct writte
     return rc == ZKL_OK && written->check == ZKL__RC_NONODE ? lost(crowd, err) : rc;
 }
 
-/* All are there. *done: and there is a sign that says so; else the world has changed, and is to be looked at again. */
+/* All are there. *done: and there is a sign that says so; else the world has changed, and is to be
+ * looked at again. */
 static int put_sign(struct crowd *crowd, bool *done, zkl_error *err)
 {
     struct sign sign = {.rc = ZKL__RC_NONODE};
@@ -220,11 +231,11 @@ static int put_sign(struct crowd *crowd, bool *done, zkl_error *err)
     bool again = written.sign == ZKL__RC_ROLLEDBACK ||
                  (old && (written.sign == ZKL__RC_BADVERSION || written.sign == ZKL__RC_NONODE));
     return *done || again ? ZKL_OK
-                          : zkl__fail(err, zkl__rc_code(written.sign), 0, crowd->sign, "the sign cannot be put up: %s",
-                                      zkl__rc_name(written.sign));
+                          : zkl__fail(err, zkl__rc_code(written.sign), 0, crowd->sign,
+                                      "the sign cannot be put up: %s", zkl__rc_name(written.sign));
 }
 
-/* --- enter --------------------------------------------------------------------------------------------------------- */
+/* --- enter ----------------------------------------------------------------------------------- */
 
 /* Readers and writers have names that no member has. A mutex's contenders look as members do. */
 static int check_use(const struct crowd *crowd, zkl_error *err)
@@ -232,9 +243,10 @@ static int check_use(const struct crowd *crowd, zkl_error *err)
     for (size_t i = 0; i < crowd->members->count; i++) {
         const struct zkl__child *child = &crowd->members->all[i];
         zkl_kind kind = zkl__name_parse(child->name).kind;
-        if (child->verdict == ZKL__CHILD_LIVES && kind != ZKL_KIND_FOREIGN && kind != ZKL_KIND_LOCK) {
-            return zkl__fail(err, ZKL_ECONFLICT, 0, crowd->place->path, "the path is in use as a lock: %.80s",
-                             child->name);
+        if (child->verdict == ZKL__CHILD_LIVES && kind != ZKL_KIND_FOREIGN &&
+            kind != ZKL_KIND_LOCK) {
+            return zkl__fail(err, ZKL_ECONFLICT, 0, crowd->place->path,
+                             "the path is in use as a lock: %.80s", child->name);
         }
     }
     return ZKL_OK;
@@ -317,9 +329,10 @@ int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms, zk
     return rc;
 }
 
-/* --- leave --------------------------------------------------------------------------------------------------------- */
+/* --- leave ----------------------------------------------------------------------------------- */
 
-/* Whose znode is the first by its name goes last: Curator's members, once out, watch that one alone. */
+/* Whose znode is the first by its name goes last: Curator's members, once out, watch that one
+ * alone. */
 static int may_go(struct crowd *crowd, const char *own, bool *enough, zkl_error *err)
 {
     int rc = list_members(crowd, err);
@@ -369,9 +382,10 @@ static int wait_for_end(struct crowd *crowd, zkl_error *err)
     return rc;
 }
 
-/* The last ones take the sign down, for the next time, and the directory with it, for a directory is deleted only when it is empty
- * (PrepRequestProcessor: NotEmpty): while a member of the next time stands, its sign stays, however late this arrives. What is left in any
- * case is older than the members of the next time, and is renewed by them. */
+/* The last ones take the sign down, for the next time, and the directory with it, for a directory
+ * is deleted only when it is empty (PrepRequestProcessor: NotEmpty): while a member of the next
+ * time stands, its sign stays, however late this arrives. What is left in any case is older than
+ * the members of the next time, and is renewed by them. */
 static int clear(struct crowd *crowd, zkl_error *err)
 {
     const struct zkl__op parts[] = {
@@ -379,7 +393,9 @@ static int clear(struct crowd *crowd, zkl_error *err)
         {.kind = ZKL__OP_DELETE, .dir = crowd->place->path, .version = -1},
     };
     const struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2};
-    return crowd->ready ? zkl__session_insist(crowd->place->session, &op, crowd->deadline, NULL, NULL, err) : ZKL_OK;
+    return crowd->ready
+               ? zkl__session_insist(crowd->place->session, &op, crowd->deadline, NULL, NULL, err)
+               : ZKL_OK;
 }
 
 /* Inside, and a part of it is not: the release. */
@@ -388,10 +404,11 @@ static int leave_inside(zkl_double_barrier *barrier, struct crowd *crowd, zkl_er
     zkl_session *session = barrier->place.session;
     struct zkl__standing now = zkl__lock_look(&barrier->place);
     zkl_error last;
-    int turn = now.node[0] ? wait_for_turn(crowd, now.node, err) : ZKL_OK; /* not entered: the release says so */
+    int turn = now.node[0] ? wait_for_turn(crowd, now.node, err)
+                           : ZKL_OK; /* not entered: the release says so */
     zkl__session_leave(session);
-    int rc =
-        zkl__lock_release_by(&barrier->place, crowd->deadline, &last); /* lost or not, in time or not: we are out */
+    int rc = zkl__lock_release_by(&barrier->place, crowd->deadline,
+                                  &last); /* lost or not, in time or not: we are out */
     zkl__session_enter_even_closed(session, NULL);
     if (turn != ZKL_OK) {
         return turn;

@@ -21,13 +21,13 @@ static const struct zkl__recipe election = {
     .rule = &rule,
 };
 
-int zkl_election_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
-                     zkl_error *err)
+int zkl_election_new(zkl_lock **out, zkl_session *session, const char *path,
+                     const zkl_lock_options *options, zkl_error *err)
 {
     return zkl__lock_make(out, &election, session, &path, 1, options, err);
 }
 
-/* --- run while leader ---------------------------------------------------------------------------------------------- */
+/* --- run while leader ------------------------------------------------------------------------ */
 
 static int begin_run(zkl_lock *lock, zkl_cancel *cancel, zkl_error *err)
 {
@@ -36,7 +36,8 @@ static int begin_run(zkl_lock *lock, zkl_cancel *cancel, zkl_error *err)
         return rc;
     }
     if (lock->run || lock->acquisition) {
-        rc = zkl__fail(err, ZKL_EDEADLK, 0, lock->path, "an acquire or a run of this object is under way");
+        rc = zkl__fail(err, ZKL_EDEADLK, 0, lock->path,
+                       "an acquire or a run of this object is under way");
     } else {
         lock->run = cancel;
     }
@@ -54,7 +55,8 @@ static void end_run(zkl_lock *lock)
 }
 
 /* Terms, until one ends it or no campaign can follow. */
-static int run_terms(zkl_lock *lock, zkl_section_fn lead, void *payload, int *result, zkl_error *err)
+static int run_terms(zkl_lock *lock, zkl_section_fn lead, void *payload, int *result,
+                     zkl_error *err)
 {
     zkl_cancel *cancel = lock->run;
     bool keeps_on = lock->options.on_expiry == ZKL_ON_EXPIRY_REQUEUE;
@@ -72,7 +74,8 @@ static int run_terms(zkl_lock *lock, zkl_section_fn lead, void *payload, int *re
     return rc;
 }
 
-int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn lead, void *payload, int *result, zkl_error *err)
+int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn lead, void *payload,
+                     int *result, zkl_error *err)
 {
     zkl_cancel cancel;
     int rc = zkl__lock_check(lock, &election, err);
@@ -92,7 +95,7 @@ int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn lead, voi
     return rc;
 }
 
-/* --- the value ----------------------------------------------------------------------------------------------------- */
+/* --- the value ------------------------------------------------------------------------------- */
 
 struct answer {
     enum zkl__rc rc;
@@ -112,8 +115,12 @@ static int publish(zkl_lock *lock, const char *value, int64_t timeout_ms, zkl_er
     if (now.token == 0) {
         return zkl__fail(err, ZKL_ENOTHELD, 0, lock->path, "only the leader publishes a value");
     }
-    const struct zkl__op op = {
-        .kind = ZKL__OP_SET, .dir = lock->path, .name = now.node, .data = value, .size = strlen(value), .version = -1};
+    const struct zkl__op op = {.kind = ZKL__OP_SET,
+                               .dir = lock->path,
+                               .name = now.node,
+                               .data = value,
+                               .size = strlen(value),
+                               .version = -1};
     struct answer answer;
     int64_t deadline = zkl__deadline(zkl__session_now(session), timeout_ms);
     int rc = zkl__session_insist(session, &op, deadline, look, &answer, err);
@@ -121,11 +128,12 @@ static int publish(zkl_lock *lock, const char *value, int64_t timeout_ms, zkl_er
         return rc;
     }
     if (answer.rc == ZKL__RC_NONODE || zkl__lock_look(lock).token != now.token) {
-        return zkl__fail(err, ZKL_ELOST, answer.zk_code, lock->path, "leadership was lost meanwhile");
+        return zkl__fail(err, ZKL_ELOST, answer.zk_code, lock->path,
+                         "leadership was lost meanwhile");
     }
-    return answer.rc == ZKL__RC_OK
-               ? ZKL_OK
-               : zkl__fail(err, zkl__rc_code(answer.rc), answer.zk_code, lock->path, "%s", zkl__rc_why(answer.rc));
+    return answer.rc == ZKL__RC_OK ? ZKL_OK
+                                   : zkl__fail(err, zkl__rc_code(answer.rc), answer.zk_code,
+                                               lock->path, "%s", zkl__rc_why(answer.rc));
 }
 
 int zkl_election_publish(zkl_lock *lock, const char *value, int64_t timeout_ms, zkl_error *err)

@@ -1,11 +1,12 @@
 /* election_observer.c - who leads, for those who do not take part.
  *
- * The list is read; of the first candidate in it data and watch are taken in one get. Only while there is none is the list itself
- * watched, or, while there is no directory, its coming: so candidates that come and go behind the leader wake nobody. Whoever is first
- * stays so until its node goes, since numbers only rise.
+ * The list is read; of the first candidate in it data and watch are taken in one get. Only while
+ * there is none is the list itself watched, or, while there is no directory, its coming: so
+ * candidates that come and go behind the leader wake nobody. Whoever is first stays so until its
+ * node goes, since numbers only rise.
  *
- * A first candidate that may not be read is not watched: servers keep its events from us (see enum zkl__sight in contender_step.h). The
- * list is, by the request that shows it still first. */
+ * A first candidate that may not be read is not watched: servers keep its events from us (see enum
+ * zkl__sight in contender_step.h). The list is, by the request that shows it still first. */
 #include "agent.h"
 
 #include "error.h"
@@ -17,7 +18,8 @@
 
 #include <string.h>
 
-#define AGAIN_NS (2000 * ZKL__MS) /* when an access list hides the candidates, or no memory is left for them */
+#define AGAIN_NS \
+    (2000 * ZKL__MS) /* when an access list hides the candidates, or no memory is left for them */
 
 struct sight {
     zkl_leader leader; /* its strings follow */
@@ -41,7 +43,7 @@ static const zkl_heap *heap_of(struct zkl_election_observer *observer)
     return zkl__session_heap(observer->agent.session);
 }
 
-/* --- what is seen -------------------------------------------------------------------------------------------------- */
+/* --- what is seen ---------------------------------------------------------------------------- */
 
 static bool same(const struct sight *a, const struct sight *b)
 {
@@ -49,8 +51,9 @@ static bool same(const struct sight *a, const struct sight *b)
         return false;
     }
     const zkl_leader *x = &a->leader, *y = &b->leader;
-    return !a->somebody || (x->token == y->token && x->readable == y->readable && strcmp(x->node, y->node) == 0 &&
-                            x->value_size == y->value_size && memcmp(x->value, y->value, x->value_size) == 0);
+    return !a->somebody ||
+           (x->token == y->token && x->readable == y->readable && strcmp(x->node, y->node) == 0 &&
+            x->value_size == y->value_size && memcmp(x->value, y->value, x->value_size) == 0);
 }
 
 /* Of reply NULL: nobody, or, if it is hidden, the first without its value. */
@@ -60,7 +63,8 @@ static void see(struct zkl_election_observer *observer, const struct zkl__reply 
     const char *name = somebody ? observer->first : "";
     size_t size = reply ? reply->size : 0;
     size = size < ZKL_DATA_MAX ? size : ZKL_DATA_MAX;
-    struct sight *sight = zkl__zalloc(heap_of(observer), sizeof *sight + strlen(name) + 1 + size + 1);
+    struct sight *sight =
+        zkl__zalloc(heap_of(observer), sizeof *sight + strlen(name) + 1 + size + 1);
     if (!sight) {
         zkl__agent_put_off(&observer->agent, AGAIN_NS);
         return;
@@ -71,7 +75,8 @@ static void see(struct zkl_election_observer *observer, const struct zkl__reply 
         memcpy(value, reply->data, size);
     }
     sight->somebody = somebody;
-    sight->leader = (zkl_leader){.node = node, .value = value, .value_size = size, .readable = !observer->hidden};
+    sight->leader = (zkl_leader){
+        .node = node, .value = value, .value_size = size, .readable = !observer->hidden};
     if (somebody) {
         const struct zkl__stat *stat = reply ? &reply->stat : &observer->stat;
         sight->leader.token = stat->czxid;
@@ -99,14 +104,15 @@ static void tell(struct zkl__agent *agent)
     }
 }
 
-/* --- looking ------------------------------------------------------------------------------------------------------- */
+/* --- looking --------------------------------------------------------------------------------- */
 
 static bool stands_before(const char *a, const char *b)
 {
     return zkl__sequence_diff(zkl__name_sequence(a), zkl__name_sequence(b)) < 0;
 }
 
-static const char *find_first(const struct zkl_election_observer *observer, const struct zkl__reply *list)
+static const char *find_first(const struct zkl_election_observer *observer,
+                              const struct zkl__reply *list)
 {
     const char *first = NULL;
     for (size_t i = 0; i < list->child_count; i++) {
@@ -165,7 +171,8 @@ static void on_list(struct zkl_election_observer *observer, const struct zkl__re
 }
 
 /* The list is watched from here on. Another one may be first by now: then all begins anew. */
-static void on_list_of_hidden(struct zkl_election_observer *observer, const struct zkl__reply *reply)
+static void on_list_of_hidden(struct zkl_election_observer *observer,
+                              const struct zkl__reply *reply)
 {
     const char *first = reply->rc == ZKL__RC_OK ? find_first(observer, reply) : NULL;
     if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE) {
@@ -178,7 +185,8 @@ static void on_list_of_hidden(struct zkl_election_observer *observer, const stru
 }
 
 /* A stat that is refused, too, says nothing: it counts as a candidate. */
-static void on_stat_of_hidden(struct zkl_election_observer *observer, const struct zkl__reply *reply)
+static void on_stat_of_hidden(struct zkl_election_observer *observer,
+                              const struct zkl__reply *reply)
 {
     if (reply->rc == ZKL__RC_NONODE) {
         start_anew(observer);
@@ -288,7 +296,7 @@ static void act(struct zkl__agent *agent)
     zkl__agent_ask(agent, &op);
 }
 
-/* --- life ---------------------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 static void destroy(struct zkl__agent *agent)
 {
@@ -300,7 +308,8 @@ static void destroy(struct zkl__agent *agent)
 }
 
 static const struct zkl__agent_ops ops = {
-    .object = {"election observer", zkl__agent_give_up, zkl__agent_describe, zkl__agent_session_changed},
+    .object = {"election observer", zkl__agent_give_up, zkl__agent_describe,
+               zkl__agent_session_changed},
     .act = act,
     .answer = answer,
     .stir = stir,
@@ -308,8 +317,8 @@ static const struct zkl__agent_ops ops = {
     .destroy = destroy,
 };
 
-int zkl_election_observe(zkl_election_observer **out, zkl_session *session, const char *path, zkl_leader_fn told,
-                         void *payload, zkl_error *err)
+int zkl_election_observe(zkl_election_observer **out, zkl_session *session, const char *path,
+                         zkl_leader_fn told, void *payload, zkl_error *err)
 {
     ZKL__CLEAR(out);
     if (!out || !told) {

@@ -11,8 +11,8 @@
 
 ZKL__SIZED(sized, zkl_group_options, ZKL_GROUP_OPTIONS_INIT, state_payload, state_payload);
 
-static int check_arguments(zkl_group **out, const char *path, const char *id, const zkl_group_options *o,
-                           zkl_error *err)
+static int check_arguments(zkl_group **out, const char *path, const char *id,
+                           const zkl_group_options *o, zkl_error *err)
 {
     char whole[ZKL_PATH_MAX + 1];
     if (!out || !id) {
@@ -20,14 +20,17 @@ static int check_arguments(zkl_group **out, const char *path, const char *id, co
     }
     int rc = zkl__path_check(path, err);
     if (rc == ZKL_OK && (strchr(id, '/') || zkl__path_join(whole, sizeof whole, path, id) == 0)) {
-        rc = zkl__fail(err, ZKL_EINVAL, 0, NULL, "the id is no component of a path, or too long for this one");
+        rc = zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                       "the id is no component of a path, or too long for this one");
     }
     rc = rc == ZKL_OK ? zkl__path_check(whole, err) : rc;
     if (rc == ZKL_OK && o->data) {
         rc = zkl__text_check("data", o->data, err);
     }
     rc = rc == ZKL_OK ? zkl__acl_check(o->acl, err) : rc;
-    return rc == ZKL_OK ? zkl__range_check("leave_timeout_ms", o->leave_timeout_ms, 0, ZKL__DAY_MS, err) : rc;
+    return rc == ZKL_OK
+               ? zkl__range_check("leave_timeout_ms", o->leave_timeout_ms, 0, ZKL__DAY_MS, err)
+               : rc;
 }
 
 /* Inside. False: no memory. */
@@ -54,9 +57,9 @@ int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const
     struct zkl__agent *agent;
     int rc = zkl__sized_take(&o, options, &sized, err);
     rc = rc == ZKL_OK ? check_arguments(out, path, id, &o, err) : rc;
-    rc = rc == ZKL_OK
-             ? zkl__agent_new(&agent, sizeof(zkl_group), &zkl__group_ops, session, path, o.state_fn != NULL, err)
-             : rc;
+    rc = rc == ZKL_OK ? zkl__agent_new(&agent, sizeof(zkl_group), &zkl__group_ops, session, path,
+                                       o.state_fn != NULL, err)
+                      : rc;
     if (rc != ZKL_OK) {
         return rc;
     }
@@ -93,7 +96,7 @@ void zkl_group_free(zkl_group *group)
     zkl__agent_free(&group->agent, goes_on);
 }
 
-/* --- joining and leaving ------------------------------------------------------------------------------------------- */
+/* --- joining and leaving --------------------------------------------------------------------- */
 
 static int enter(zkl_group *group, int64_t timeout_ms, zkl_error *err)
 {
@@ -120,8 +123,8 @@ static bool is_written(const struct zkl_group *group)
 }
 
 /* Inside. ZKL_OK: it is so. */
-static int wait_until(struct zkl_group *group, bool (*so)(const struct zkl_group *group), int64_t deadline,
-                      zkl_error *err)
+static int wait_until(struct zkl_group *group, bool (*so)(const struct zkl_group *group),
+                      int64_t deadline, zkl_error *err)
 {
     zkl_session *session = group->agent.session;
     bool more = true;
@@ -132,10 +135,12 @@ static int wait_until(struct zkl_group *group, bool (*so)(const struct zkl_group
         return ZKL_OK;
     }
     if (group->agent.stopped) {
-        return zkl__fail(err, ZKL_ECLOSED, 0, group->agent.path, "the session was closed meanwhile");
+        return zkl__fail(err, ZKL_ECLOSED, 0, group->agent.path,
+                         "the session was closed meanwhile");
     }
     return zkl__fail(err, ZKL_ETIMEOUT, 0, group->agent.path, "the time is up: %s",
-                     group->step == WAIT ? "another member has this id" : "no answer from the servers");
+                     group->step == WAIT ? "another member has this id"
+                                         : "no answer from the servers");
 }
 
 static int join(struct zkl_group *group, int64_t deadline, zkl_error *err)
@@ -167,7 +172,8 @@ int zkl_group_join(zkl_group *group, int64_t timeout_ms, zkl_error *err)
     if (group->wanted) {
         rc = zkl__fail(err, ZKL_EDEADLK, 0, group->agent.path, "joined already, or about to");
     } else if (zkl__group_has_rival(group, false)) {
-        rc = zkl__fail(err, ZKL_ECONFLICT, 0, group->agent.path, "another object of this session has the id");
+        rc = zkl__fail(err, ZKL_ECONFLICT, 0, group->agent.path,
+                       "another object of this session has the id");
     } else {
         group->agent.refs++; /* it may be freed meanwhile */
         rc = join(group, zkl__deadline(zkl__session_now(session), timeout_ms), err);
@@ -199,7 +205,8 @@ int zkl_group_leave(zkl_group *group, zkl_error *err)
 
 int zkl_group_update(zkl_group *group, const char *data, int64_t timeout_ms, zkl_error *err)
 {
-    int rc = data ? zkl__text_check("data", data, err) : zkl__fail(err, ZKL_EINVAL, 0, NULL, "data is NULL");
+    int rc = data ? zkl__text_check("data", data, err)
+                  : zkl__fail(err, ZKL_EINVAL, 0, NULL, "data is NULL");
     rc = rc == ZKL_OK ? enter(group, timeout_ms, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
@@ -216,7 +223,8 @@ int zkl_group_update(zkl_group *group, const char *data, int64_t timeout_ms, zkl
         group->stale = true;
         zkl__agent_wake(&group->agent);
         group->agent.refs++;
-        rc = wait_until(group, is_written, zkl__deadline(zkl__session_now(session), timeout_ms), err);
+        rc = wait_until(group, is_written, zkl__deadline(zkl__session_now(session), timeout_ms),
+                        err);
         if (rc == ZKL_OK && !group->wanted) {
             rc = zkl__fail(err, ZKL_ECANCELED, 0, group->agent.path, "it left meanwhile");
         }
@@ -226,7 +234,7 @@ int zkl_group_update(zkl_group *group, const char *data, int64_t timeout_ms, zkl
     return rc;
 }
 
-/* --- what is so now ------------------------------------------------------------------------------------------------ */
+/* --- what is so now -------------------------------------------------------------------------- */
 
 zkl_state zkl_group_state(const zkl_group *group)
 {

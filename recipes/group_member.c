@@ -1,7 +1,9 @@
-/* group_member.c - a membership: one ephemeral znode with a name of its own, made again whenever it is gone.
+/* group_member.c - a membership: one ephemeral znode with a name of its own, made again whenever it
+ * is gone.
  *
- * The name does not tell whose it is, its owner does: a node of another session is waited for, even if that was ours, since it is about
- * to vanish. One of this session is ours when we made it, or when a create of ours in this session lost its answer. */
+ * The name does not tell whose it is, its owner does: a node of another session is waited for, even
+ * if that was ours, since it is about to vanish. One of this session is ours when we made it, or
+ * when a create of ours in this session lost its answer. */
 #include "group_inside.h"
 
 #include "heap.h"
@@ -12,7 +14,7 @@
 
 #define AGAIN_NS (2000 * ZKL__MS) /* before a join that the server refused is tried again */
 
-/* --- what comes of it ---------------------------------------------------------------------------------------------- */
+/* --- what comes of it ------------------------------------------------------------------------ */
 
 zkl_state zkl__group_state(const struct zkl_group *group)
 {
@@ -36,7 +38,8 @@ static void tell(struct zkl__agent *agent)
     struct zkl_group *group = (struct zkl_group *)agent;
     zkl__session_enter_even_closed(agent->session, NULL);
     zkl_state now = zkl__group_state(group);
-    bool news = !agent->freed && now != group->told && (now == ZKL_STATE_HELD || group->told == ZKL_STATE_HELD);
+    bool news = !agent->freed && now != group->told &&
+                (now == ZKL_STATE_HELD || group->told == ZKL_STATE_HELD);
     group->told = now;
     zkl__session_leave(agent->session);
     if (news && now != ZKL_STATE_IDLE) {
@@ -60,7 +63,7 @@ static void refuse_by_reply(struct zkl_group *group, const struct zkl__reply *re
     refuse(group, zkl__rc_code(reply->rc), reply->zk_code, zkl__rc_why(reply->rc));
 }
 
-/* --- answers: inside a step ---------------------------------------------------------------------------------------- */
+/* --- answers: inside a step ------------------------------------------------------------------ */
 
 static void on_create(struct zkl_group *group, const struct zkl__reply *reply)
 {
@@ -79,7 +82,8 @@ static void on_create(struct zkl_group *group, const struct zkl__reply *reply)
         strcpy(group->make_path, group->agent.path);
         group->step = MAKE;
     } else if (reply->rc == ZKL__RC_EPHEMERALPARENT) {
-        refuse(group, ZKL_ECONFLICT, reply->zk_code, "a part of the path is an ephemeral znode, which has no children");
+        refuse(group, ZKL_ECONFLICT, reply->zk_code,
+               "a part of the path is an ephemeral znode, which has no children");
     } else {
         refuse_by_reply(group, reply);
     }
@@ -89,7 +93,8 @@ static void on_make(struct zkl_group *group, const struct zkl__reply *reply)
 {
     if (reply->rc == ZKL__RC_NONODE) {
         if (!zkl__path_shorten(group->make_path)) {
-            refuse(group, ZKL_ENOENT, reply->zk_code, "the chroot of the connect string does not exist");
+            refuse(group, ZKL_ENOENT, reply->zk_code,
+                   "the chroot of the connect string does not exist");
         }
     } else if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NODEEXISTS) {
         if (!zkl__path_lengthen(group->make_path, group->agent.path)) {
@@ -117,7 +122,8 @@ static void on_look(struct zkl_group *group, const struct zkl__reply *reply)
         group->unsure = false;
         group->version = reply->stat.version;
         size_t size = strlen(group->data); /* data may be NULL where there is none */
-        group->stale = reply->size != size || (size > 0 && memcmp(reply->data, group->data, size) != 0);
+        group->stale =
+            reply->size != size || (size > 0 && memcmp(reply->data, group->data, size) != 0);
         group->step = MEMBER;
         group->joined = group->joined || group->wanted;
         note(group);
@@ -147,15 +153,17 @@ static void on_last_look(struct zkl_group *group, const struct zkl__reply *reply
 
 static void on_write(struct zkl_group *group, const struct zkl__reply *reply)
 {
-    bool changed = reply->rc == ZKL__RC_NONODE || reply->rc == ZKL__RC_BADVERSION; /* by others: looked at next */
+    bool changed = reply->rc == ZKL__RC_NONODE ||
+                   reply->rc == ZKL__RC_BADVERSION; /* by others: looked at next */
     if (reply->rc != ZKL__RC_OK && !changed) {
         refuse_by_reply(group, reply);
     }
 }
 
-/* What has our name now may be somebody else's, and names are all that a delete knows. ZooKeeper has no check of an owner, so: a
- * committed write, behind which no earlier delete of ours comes any more (a server answers reads behind what it has committed for
- * the same session); then a look at whose it is. */
+/* What has our name now may be somebody else's, and names are all that a delete knows. ZooKeeper
+ * has no check of an owner, so: a committed write, behind which no earlier delete of ours comes any
+ * more (a server answers reads behind what it has committed for the same session); then a look at
+ * whose it is. */
 static void doubt(struct zkl_group *group)
 {
     group->mine = group->passed = false;
@@ -171,7 +179,8 @@ static void on_remove(struct zkl_group *group, const struct zkl__reply *reply)
     } else if (reply->rc == ZKL__RC_BADVERSION) {
         doubt(group); /* written, or another one */
     } else {
-        zkl__agent_put_off(&group->agent, AGAIN_NS); /* never forgotten: until it is gone, or the session is */
+        zkl__agent_put_off(&group->agent,
+                           AGAIN_NS); /* never forgotten: until it is gone, or the session is */
     }
 }
 
@@ -216,14 +225,15 @@ static void stir(struct zkl__agent *agent, bool session_over)
     note(group);
 }
 
-/* --- acts: after a step -------------------------------------------------------------------------------------------- */
+/* --- acts: after a step ---------------------------------------------------------------------- */
 
 /* The next object of this session, from this one on, with our path and id; NULL: there is none. */
 static struct zkl_group *next_twin(const struct zkl_group *group, struct zkl__object *object)
 {
     for (; object; object = object->next) {
         struct zkl_group *other = (struct zkl_group *)object;
-        if (object->ops == &zkl__group_ops.object && other != group && strcmp(other->id, group->id) == 0 &&
+        if (object->ops == &zkl__group_ops.object && other != group &&
+            strcmp(other->id, group->id) == 0 &&
             strcmp(other->agent.path, group->agent.path) == 0) {
             return other;
         }
@@ -300,15 +310,19 @@ static void act_wanted(struct zkl_group *group)
         break;
     case MAKE:
         ask(group, MAKE,
-            (struct zkl__op){
-                .kind = ZKL__OP_CREATE, .dir = group->make_path, .mode = ZKL__CONTAINER, .acl = group->acl});
+            (struct zkl__op){.kind = ZKL__OP_CREATE,
+                             .dir = group->make_path,
+                             .mode = ZKL__CONTAINER,
+                             .acl = group->acl});
         break;
     case MEMBER:
         if (group->stale) {
             group->step = LOOK; /* whatever comes of it */
             ask(group, WRITE,
-                (struct zkl__op){
-                    .kind = ZKL__OP_SET, .name = group->id, .data = group->data, .size = strlen(group->data)});
+                (struct zkl__op){.kind = ZKL__OP_SET,
+                                 .name = group->id,
+                                 .data = group->data,
+                                 .size = strlen(group->data)});
         }
         break;
     default:
@@ -332,7 +346,7 @@ static void act(struct zkl__agent *agent)
     }
 }
 
-/* --- its end ------------------------------------------------------------------------------------------------------- */
+/* --- its end --------------------------------------------------------------------------------- */
 
 static void destroy(struct zkl__agent *agent)
 {

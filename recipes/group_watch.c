@@ -12,9 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AGAIN_NS (2000 * ZKL__MS) /* when an access list hides the members, or no memory is left for them */
+#define AGAIN_NS \
+    (2000 * ZKL__MS) /* when an access list hides the members, or no memory is left for them */
 
-/* --- ids: one block, the pointers first ---------------------------------------------------------------------------- */
+/* --- ids: one block, the pointers first ------------------------------------------------------ */
 
 struct ids {
     size_t count;
@@ -68,7 +69,7 @@ static struct ids *ids_copy(const zkl_heap *heap, const struct zkl__reply *list)
     return ids;
 }
 
-/* --- list ---------------------------------------------------------------------------------------------------------- */
+/* --- list ------------------------------------------------------------------------------------ */
 
 /* What the caller gets is the first member; the rest is ours to free it with. */
 struct snapshot {
@@ -95,10 +96,12 @@ static void look_at_ids(void *arg, const struct zkl__reply *reply)
 static void ask_member(void *arg, size_t index, struct zkl__op *op)
 {
     struct snapshot *snapshot = arg;
-    *op = (struct zkl__op){.kind = ZKL__OP_GET, .dir = snapshot->path, .name = snapshot->ids->all[index]};
+    *op = (struct zkl__op){
+        .kind = ZKL__OP_GET, .dir = snapshot->path, .name = snapshot->ids->all[index]};
 }
 
-/* Stands in the queue of a lock or an election. Its name has a uuid of its own: an id that somebody chose hardly looks like that. */
+/* Stands in the queue of a lock or an election. Its name has a uuid of its own: an id that somebody
+ * chose hardly looks like that. */
 static bool is_contender(const char *id)
 {
     struct zkl__name name = zkl__name_parse(id);
@@ -128,12 +131,14 @@ static void look_at_member(void *arg, size_t index, const struct zkl__reply *rep
 }
 
 /* Inside. */
-static int take_snapshot(struct snapshot *snapshot, zkl_session *session, int64_t deadline, zkl_error *err)
+static int take_snapshot(struct snapshot *snapshot, zkl_session *session, int64_t deadline,
+                         zkl_error *err)
 {
     const struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = snapshot->path};
     int rc = zkl__session_insist(session, &list, deadline, look_at_ids, snapshot, err);
     if (rc == ZKL_OK && snapshot->rc != ZKL__RC_OK && snapshot->rc != ZKL__RC_NONODE) {
-        return zkl__fail(err, zkl__rc_code(snapshot->rc), 0, snapshot->path, "its members may not be listed");
+        return zkl__fail(err, zkl__rc_code(snapshot->rc), 0, snapshot->path,
+                         "its members may not be listed");
     }
     size_t count = snapshot->ids ? snapshot->ids->count : 0;
     if (rc == ZKL_OK && count > 0) {
@@ -145,11 +150,12 @@ static int take_snapshot(struct snapshot *snapshot, zkl_session *session, int64_
         }
     }
     if (rc == ZKL_OK && snapshot->contender) {
-        return zkl__fail(err, ZKL_ECONFLICT, 0, snapshot->path, "the path is in use as a lock or an election: %.80s",
-                         snapshot->contender);
+        return zkl__fail(err, ZKL_ECONFLICT, 0, snapshot->path,
+                         "the path is in use as a lock or an election: %.80s", snapshot->contender);
     }
-    return rc == ZKL_OK && snapshot->failed ? zkl__fail(err, ZKL_ENOMEM, 0, snapshot->path, "no memory for the members")
-                                            : rc;
+    return rc == ZKL_OK && snapshot->failed
+               ? zkl__fail(err, ZKL_ENOMEM, 0, snapshot->path, "no memory for the members")
+               : rc;
 }
 
 /* Moves those that were there together. */
@@ -166,7 +172,8 @@ static void close_ranks(struct snapshot *snapshot)
     snapshot->public.members = snapshot->members;
 }
 
-int zkl_group_list(zkl_members **out, zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
+int zkl_group_list(zkl_members **out, zkl_session *session, const char *path, int64_t timeout_ms,
+                   zkl_error *err)
 {
     ZKL__CLEAR(out);
     if (!out || !session) {
@@ -183,7 +190,8 @@ int zkl_group_list(zkl_members **out, zkl_session *session, const char *path, in
     if (snapshot) {
         snapshot->heap = *heap;
         snapshot->path = path;
-        rc = take_snapshot(snapshot, session, zkl__deadline(zkl__session_now(session), timeout_ms), err);
+        rc = take_snapshot(snapshot, session, zkl__deadline(zkl__session_now(session), timeout_ms),
+                           err);
     } else {
         rc = zkl__fail(err, ZKL_ENOMEM, 0, path, "no memory for a list");
     }
@@ -213,7 +221,7 @@ void zkl_members_free(zkl_members *members)
     zkl__free(&heap, snapshot);
 }
 
-/* --- watch --------------------------------------------------------------------------------------------------------- */
+/* --- watch ----------------------------------------------------------------------------------- */
 
 struct zkl_group_watcher {
     struct zkl__agent agent; /* first */
@@ -248,7 +256,8 @@ static void see(struct zkl_group_watcher *watcher, const struct zkl__reply *list
     }
 }
 
-/* One that went before it could be looked at is not shown: the list that follows will say the same. */
+/* One that went before it could be looked at is not shown: the list that follows will say the same.
+ */
 static void settle(struct zkl_group_watcher *watcher)
 {
     struct ids *ids = ids_of_living(heap_of(watcher), watcher->jury.children);
@@ -260,7 +269,8 @@ static void settle(struct zkl_group_watcher *watcher)
         watcher->warned = is_contender(ids->all[i]);
         if (watcher->warned) {
             zkl__session_log(watcher->agent.session, ZKL_LOG_WARN, "group", watcher->agent.path,
-                             "the path is in use as a lock or an election, too: whoever queues is shown as a member");
+                             "the path is in use as a lock or an election, too: whoever queues is "
+                             "shown as a member");
         }
     }
     zkl__free(heap_of(watcher), watcher->seen);
@@ -333,7 +343,8 @@ static void destroy(struct zkl__agent *agent)
 }
 
 static const struct zkl__agent_ops ops = {
-    .object = {"group watcher", zkl__agent_give_up, zkl__agent_describe, zkl__agent_session_changed},
+    .object = {"group watcher", zkl__agent_give_up, zkl__agent_describe,
+               zkl__agent_session_changed},
     .act = act,
     .answer = answer,
     .stir = stir,
@@ -341,8 +352,8 @@ static const struct zkl__agent_ops ops = {
     .destroy = destroy,
 };
 
-int zkl_group_watch(zkl_group_watcher **out, zkl_session *session, const char *path, zkl_group_changed_fn changed,
-                    void *payload, zkl_error *err)
+int zkl_group_watch(zkl_group_watcher **out, zkl_session *session, const char *path,
+                    zkl_group_changed_fn changed, void *payload, zkl_error *err)
 {
     ZKL__CLEAR(out);
     if (!out || !changed) {

@@ -7,11 +7,12 @@
 
 #include <string.h>
 
-/* --- options ------------------------------------------------------------------------------------------------------- */
+/* --- options --------------------------------------------------------------------------------- */
 
 ZKL__SIZED(sized, zkl_lock_options, ZKL_LOCK_OPTIONS_INIT, payload, payload);
 
-static int check_applies(const struct zkl__recipe *recipe, const zkl_lock_options *o, zkl_error *err)
+static int check_applies(const struct zkl__recipe *recipe, const zkl_lock_options *o,
+                         zkl_error *err)
 {
     const struct {
         const char *name;
@@ -24,8 +25,9 @@ static int check_applies(const struct zkl__recipe *recipe, const zkl_lock_option
     };
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         if (options[i].set && !(recipe->takes & options[i].takes)) {
-            return zkl__fail(err, ZKL_EINVAL, 0, NULL, "the option %s does not apply to the recipe \"%s\"",
-                             options[i].name, recipe->object.noun);
+            return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                             "the option %s does not apply to the recipe \"%s\"", options[i].name,
+                             recipe->object.noun);
         }
     }
     return ZKL_OK;
@@ -36,15 +38,18 @@ static int check_values(const zkl_lock_options *o, zkl_error *err)
     int rc = o->metadata ? zkl__text_check("metadata", o->metadata, err) : ZKL_OK;
     rc = rc == ZKL_OK ? zkl__acl_check(o->acl, err) : rc;
     if (rc == ZKL_OK) {
-        rc = zkl__range_check("on_expiry", (int64_t)o->on_expiry, ZKL_ON_EXPIRY_REQUEUE, ZKL_ON_EXPIRY_FAIL, err);
+        rc = zkl__range_check("on_expiry", (int64_t)o->on_expiry, ZKL_ON_EXPIRY_REQUEUE,
+                              ZKL_ON_EXPIRY_FAIL, err);
     }
     if (rc == ZKL_OK) {
         rc = zkl__range_check("max_hold_ms", o->max_hold_ms, 0, 10000 * ZKL__DAY_MS, err);
     }
-    return rc == ZKL_OK ? zkl__range_check("release_timeout_ms", o->release_timeout_ms, 0, ZKL__DAY_MS, err) : rc;
+    return rc == ZKL_OK
+               ? zkl__range_check("release_timeout_ms", o->release_timeout_ms, 0, ZKL__DAY_MS, err)
+               : rc;
 }
 
-/* --- memory -------------------------------------------------------------------------------------------------------- */
+/* --- memory ---------------------------------------------------------------------------------- */
 
 void zkl__lock_ref(zkl_lock *lock)
 {
@@ -91,7 +96,8 @@ void zkl__lock_let_go(zkl_lock *lock)
 }
 
 /* False: no memory. */
-static bool copy(zkl_lock *lock, const char *const *paths, size_t count, const zkl_lock_options *options)
+static bool copy(zkl_lock *lock, const char *const *paths, size_t count,
+                 const zkl_lock_options *options)
 {
     const zkl_heap *heap = zkl__session_heap(lock->session);
     bool whole = true;
@@ -110,11 +116,13 @@ static bool copy(zkl_lock *lock, const char *const *paths, size_t count, const z
     if (options->acl) {
         lock->options.acl = zkl__acl_copy(heap, options->acl);
     }
-    return whole && lock->paths && !options->metadata == !lock->options.metadata && !options->acl == !lock->options.acl;
+    return whole && lock->paths && !options->metadata == !lock->options.metadata &&
+           !options->acl == !lock->options.acl;
 }
 
-static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *session, const char *const *paths,
-                size_t count, const zkl_lock_options *options, zkl_error *err)
+static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *session,
+                const char *const *paths, size_t count, const zkl_lock_options *options,
+                zkl_error *err)
 {
     bool calls = options->state_fn || options->revoke_fn;
     if (calls && zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
@@ -140,8 +148,9 @@ static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *s
     return ZKL_OK;
 }
 
-int zkl__lock_make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *session, const char *const *paths,
-                   size_t count, const zkl_lock_options *options, zkl_error *err)
+int zkl__lock_make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *session,
+                   const char *const *paths, size_t count, const zkl_lock_options *options,
+                   zkl_error *err)
 {
     zkl_lock_options own;
     ZKL__CLEAR(out);
@@ -177,7 +186,7 @@ void zkl_lock_free(zkl_lock *lock)
     zkl__session_leave(session);
 }
 
-/* --- the plain lock ------------------------------------------------------------------------------------------------ */
+/* --- the plain lock -------------------------------------------------------------------------- */
 
 const struct zkl__recipe zkl__plain_lock = {
     .object = {.noun = "lock", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
@@ -188,8 +197,8 @@ const struct zkl__recipe zkl__plain_lock = {
     .announces = true,
 };
 
-int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
-                 zkl_error *err)
+int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path,
+                 const zkl_lock_options *options, zkl_error *err)
 {
     return zkl__lock_make(out, &zkl__plain_lock, session, &path, 1, options, err);
 }

@@ -42,14 +42,15 @@ enum { ZKL__TAKES_RECURSIVE = 1, ZKL__TAKES_RECOVER = 2, ZKL__TAKES_REVOKE_FN = 
 struct zkl__recipe {
     struct zkl__object_ops object; /* noun, zkl__lock_give_up, zkl__lock_describe */
     zkl_recipe id;
-    size_t size;                         /* of the struct that begins with the zkl_lock */
-    unsigned takes;                      /* ZKL__TAKES_... */
-    const struct zkl__rule *rule;        /* how it queues */
-    bool announces;                      /* see core/contender.h */
-    bool several;                        /* in the queues of all its paths at once */
-    bool internal;                       /* part of another object: zkl_session_release_all passes it by */
+    size_t size;                  /* of the struct that begins with the zkl_lock */
+    unsigned takes;               /* ZKL__TAKES_... */
+    const struct zkl__rule *rule; /* how it queues */
+    bool announces;               /* see core/contender.h */
+    bool several;                 /* in the queues of all its paths at once */
+    bool internal;                /* part of another object: zkl_session_release_all passes it by */
     const struct zkl__claim_ops *claims; /* NULL: a contender, or several as one */
-    void (*destroy)(zkl_lock *lock);     /* frees what the recipe allocated, but not the lock. NULL: nothing */
+    void (*destroy)(
+        zkl_lock *lock); /* frees what the recipe allocated, but not the lock. NULL: nothing */
 };
 
 /* Called when a hold ends, by loss or by release, inside the mutex. The owner's memory. */
@@ -66,11 +67,11 @@ struct zkl_lock {
     const char *path; /* the first of: */
     char **paths;
     size_t path_count;
-    zkl_lock_options options;             /* its metadata and acl are ours */
-    unsigned refs;                        /* the user's handle, acquisitions, a callback that runs */
-    bool freed;                           /* the handle is gone */
-    bool barred;                          /* no acquire begins: `run` ends */
-    zkl_cancel *run;                      /* of the zkl_election_run that is under way; NULL: there is none */
+    zkl_lock_options options; /* its metadata and acl are ours */
+    unsigned refs;            /* the user's handle, acquisitions, a callback that runs */
+    bool freed;               /* the handle is gone */
+    bool barred;              /* no acquire begins: `run` ends */
+    zkl_cancel *run;          /* of the zkl_election_run that is under way; NULL: there is none */
     struct zkl__acquisition *acquisition; /* pending or held; NULL: idle */
     struct zkl__completion *completions;
     struct zkl__listener *listeners;
@@ -83,16 +84,18 @@ struct zkl_lock {
 
 /* Checks and copies; memory of recipe->size bytes, zeroed, with the lock at its beginning. *out is
  * NULL on failure. Errors: as zkl_lock_new. */
-int zkl__lock_make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *session, const char *const *paths,
-                   size_t count, const zkl_lock_options *options, zkl_error *err);
+int zkl__lock_make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *session,
+                   const char *const *paths, size_t count, const zkl_lock_options *options,
+                   zkl_error *err);
 extern const struct zkl__recipe zkl__plain_lock; /* of zkl_lock_new */
 /* ZKL_EINVAL with both names when lock is NULL or of another recipe. */
 int zkl__lock_check(const zkl_lock *lock, const struct zkl__recipe *recipe, zkl_error *err);
 
 /* As zkl_lock_acquire and zkl_lock_acquire_async, for count of what the recipe has. */
-int zkl__lock_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
-int zkl__lock_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_acquired_fn done, void *payload,
-                            zkl_error *err);
+int zkl__lock_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *grant,
+                      zkl_error *err);
+int zkl__lock_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_acquired_fn done,
+                            void *payload, zkl_error *err);
 /* As zkl_lock_release, and waits no longer for the server's response than until the deadline
  * (CLOCK_BOOTTIME, ns): for a call with a timeout of its own. */
 int zkl__lock_release_by(zkl_lock *lock, int64_t deadline, zkl_error *err);

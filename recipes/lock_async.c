@@ -35,8 +35,8 @@ static void run_completion(void *owner)
     zkl__session_leave(session);
 }
 
-static int begin_async(struct zkl__completion *completion, zkl_lock *lock, int count, int64_t timeout_ms,
-                       zkl_error *err)
+static int begin_async(struct zkl__completion *completion, zkl_lock *lock, int count,
+                       int64_t timeout_ms, zkl_error *err)
 {
     struct zkl__acquisition *acquisition;
     int rc = zkl__acquisition_begin(&acquisition, lock, count, err);
@@ -57,8 +57,8 @@ static int begin_async(struct zkl__completion *completion, zkl_lock *lock, int c
     return ZKL_OK;
 }
 
-int zkl__lock_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_acquired_fn done, void *payload,
-                            zkl_error *err)
+int zkl__lock_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_acquired_fn done,
+                            void *payload, zkl_error *err)
 {
     if (!done) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "done is NULL");
@@ -68,7 +68,8 @@ int zkl__lock_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_a
         return rc;
     }
     zkl_session *session = lock->session;
-    struct zkl__completion *completion = zkl__zalloc(zkl__session_heap(session), sizeof *completion);
+    struct zkl__completion *completion =
+        zkl__zalloc(zkl__session_heap(session), sizeof *completion);
     if (zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
         rc = zkl__fail(err, ZKL_ELIMIT, 0, lock->path, "no thread for callbacks");
     } else if (!completion) {
@@ -85,7 +86,8 @@ int zkl__lock_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_a
     return rc;
 }
 
-int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn done, void *payload, zkl_error *err)
+int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn done, void *payload,
+                           zkl_error *err)
 {
     return zkl__lock_acquire_async(lock, 1, timeout_ms, done, payload, err);
 }

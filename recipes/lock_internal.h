@@ -16,7 +16,8 @@ struct zkl__acquisition {
     struct zkl__joint *joint;         /* or: */
     void *claim;                      /* all NULL after the last word, or when it was let go */
     struct zkl__signal changed;
-    unsigned refs;  /* the lock while it is its acquisition, threads and completions that look at it */
+    unsigned
+        refs; /* the lock while it is its acquisition, threads and completions that look at it */
     unsigned depth; /* acquires not yet released */
     bool settled;   /* the acquire has its result: */
     bool granted, jeopardy, released;
@@ -40,8 +41,9 @@ struct zkl__completion {
 };
 
 /* lock.c */
-int64_t zkl__lock_max_hold(const zkl_lock *lock);                        /* ns */
-int zkl__lock_enter(zkl_lock *lock, int64_t timeout_ms, zkl_error *err); /* for an acquire; not inside */
+int64_t zkl__lock_max_hold(const zkl_lock *lock); /* ns */
+int zkl__lock_enter(zkl_lock *lock, int64_t timeout_ms,
+                    zkl_error *err); /* for an acquire; not inside */
 
 /* lock_notice.c */
 void zkl__lock_note(zkl_lock *lock, zkl_state state);
@@ -53,12 +55,14 @@ void zkl__lock_tell_end(zkl_lock *lock);
 
 /* An acquisition that is not started yet, or the one that is held already and counts; with a
  * reference for the caller. */
-int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int count, zkl_error *err);
+int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int count,
+                           zkl_error *err);
 void zkl__acquisition_start(struct zkl__acquisition *acquisition, int64_t timeout_ms);
 void zkl__acquisition_await(struct zkl__acquisition *acquisition);
 /* What one acquire came to, for its caller: who looks at the clock once more, since he may have
  * slept since the grant. */
-int zkl__acquisition_conclude(struct zkl__acquisition *acquisition, bool again, zkl_grant *grant, zkl_error *err);
+int zkl__acquisition_conclude(struct zkl__acquisition *acquisition, bool again, zkl_grant *grant,
+                              zkl_error *err);
 bool zkl__acquisition_holds(const struct zkl__acquisition *acquisition);
 /* A step for what the acquisition has in the core. */
 void zkl__acquisition_event(struct zkl__acquisition *acquisition, struct zkl__event event);

@@ -35,7 +35,8 @@ static zkl_state next_note(zkl_lock *lock)
         return ZKL_STATE_LOST;
     }
     lock->latest = ZKL_STATE_IDLE;
-    if (state == ZKL_STATE_IDLE || state == lock->told) { /* there and back again, before anybody heard of it */
+    if (state == ZKL_STATE_IDLE ||
+        state == lock->told) { /* there and back again, before anybody heard of it */
         return ZKL_STATE_IDLE;
     }
     lock->told = state;

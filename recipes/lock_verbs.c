@@ -13,12 +13,14 @@
 int zkl__lock_check(const zkl_lock *lock, const struct zkl__recipe *recipe, zkl_error *err)
 {
     if (!lock) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL; the recipe needed is \"%s\"", recipe->object.noun);
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL; the recipe needed is \"%s\"",
+                         recipe->object.noun);
     }
-    return lock->recipe == recipe ? ZKL_OK
-                                  : zkl__fail(err, ZKL_EINVAL, 0, lock->path,
-                                              "this function is for the recipe \"%s\", the lock's recipe is \"%s\"",
-                                              recipe->object.noun, lock->recipe->object.noun);
+    return lock->recipe == recipe
+               ? ZKL_OK
+               : zkl__fail(err, ZKL_EINVAL, 0, lock->path,
+                           "this function is for the recipe \"%s\", the lock's recipe is \"%s\"",
+                           recipe->object.noun, lock->recipe->object.noun);
 }
 
 int zkl__lock_enter(zkl_lock *lock, int64_t timeout_ms, zkl_error *err)
@@ -30,7 +32,8 @@ int zkl__lock_enter(zkl_lock *lock, int64_t timeout_ms, zkl_error *err)
     return rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
 }
 
-int zkl__lock_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *grant, zkl_error *err)
+int zkl__lock_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *grant,
+                      zkl_error *err)
 {
     int rc = zkl__lock_enter(lock, timeout_ms, err);
     if (rc != ZKL_OK) {
@@ -78,7 +81,8 @@ int zkl_lock_cancel(zkl_lock *lock)
     if (!lock) {
         return ZKL_EINVAL;
     }
-    bool runs = zkl__section_cancel(lock); /* first: what is pending becomes what runs, not the other way round */
+    bool runs = zkl__section_cancel(
+        lock); /* first: what is pending becomes what runs, not the other way round */
     int rc = cancel_acquire(lock);
     return rc == ZKL_ENOTWAITING && runs ? ZKL_OK : rc;
 }
@@ -104,7 +108,8 @@ int zkl__lock_release_by(zkl_lock *lock, int64_t deadline, zkl_error *err)
                        acquisition ? "still waiting; cancel it" : "never granted, or released");
     } else {
         if (!zkl__acquisition_holds(acquisition)) {
-            rc = zkl__fail(err, ZKL_ELOST, 0, lock->path, "lost while it was held: %s", acquisition->why);
+            rc = zkl__fail(err, ZKL_ELOST, 0, lock->path, "lost while it was held: %s",
+                           acquisition->why);
         }
         if (--acquisition->depth == 0) {
             zkl__acquisition_hand_back(lock, deadline);
@@ -130,7 +135,7 @@ bool zkl__lock_give_up(struct zkl__object *object, int code)
     return true;
 }
 
-/* --- what is so now ------------------------------------------------------------------------------------------------ */
+/* --- what is so now -------------------------------------------------------------------------- */
 
 int64_t zkl__lock_max_hold(const zkl_lock *lock)
 {
@@ -152,7 +157,8 @@ struct zkl__standing zkl__lock_look(const zkl_lock *lock)
         return now;
     }
     int64_t until = zkl__core_lease_until(zkl__session_core(lock->session));
-    if (lock->options.max_hold_ms > 0 && acquisition->settled_at + zkl__lock_max_hold(lock) < until) {
+    if (lock->options.max_hold_ms > 0 &&
+        acquisition->settled_at + zkl__lock_max_hold(lock) < until) {
         until = acquisition->settled_at + zkl__lock_max_hold(lock);
     }
     now.state = acquisition->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD;
@@ -183,8 +189,8 @@ size_t zkl__lock_nodes(const zkl_lock *lock, struct zkl__held_node *nodes, size_
     }
     for (size_t i = 0; i < lock->path_count && i < room; i++) {
         nodes[i].dir = lock->paths[i];
-        nodes[i].name =
-            acquisition->joint ? zkl__joint_node(acquisition->joint, i) : zkl__contender_node(acquisition->contender);
+        nodes[i].name = acquisition->joint ? zkl__joint_node(acquisition->joint, i)
+                                           : zkl__contender_node(acquisition->contender);
     }
     return lock->path_count;
 }
@@ -220,12 +226,13 @@ const char *zkl_lock_path(const zkl_lock *lock)
 }
 
 /* Below its lock's path: a semaphore's znodes have a directory between. */
-static void write_node(const char *path, const struct zkl__held_node *node, char out[ZKL__NAME_MAX + 8])
+static void write_node(const char *path, const struct zkl__held_node *node,
+                       char out[ZKL__NAME_MAX + 8])
 {
     size_t above = strlen(path), below = strlen(node->dir);
     const char *folder = below > above ? node->dir + above + 1 : "";
-    snprintf(out, ZKL__NAME_MAX + 8, "%s%s%s", node->name[0] ? folder : "", node->name[0] && *folder ? "/" : "",
-             node->name);
+    snprintf(out, ZKL__NAME_MAX + 8, "%s%s%s", node->name[0] ? folder : "",
+             node->name[0] && *folder ? "/" : "", node->name);
 }
 
 size_t zkl_multilock_node(const zkl_lock *lock, size_t index, char *name, size_t size)
@@ -258,7 +265,7 @@ const char *zkl_state_name(zkl_state state)
     return (unsigned)state < sizeof names / sizeof *names ? names[state] : "?";
 }
 
-/* --- all of a session's -------------------------------------------------------------------------------------------- */
+/* --- all of a session's ---------------------------------------------------------------------- */
 
 int zkl__lock_describe(const struct zkl__object *object, zkl__visit_fn visit, void *payload)
 {
@@ -277,8 +284,10 @@ int zkl_session_release_all(zkl_session *session)
     if (count != ZKL_OK) {
         return count;
     }
-    for (struct zkl__object *object = zkl__session_objects(session); object; object = object->next) {
-        bool is_lock = object->ops->give_up == zkl__lock_give_up && !((zkl_lock *)object)->recipe->internal;
+    for (struct zkl__object *object = zkl__session_objects(session); object;
+         object = object->next) {
+        bool is_lock =
+            object->ops->give_up == zkl__lock_give_up && !((zkl_lock *)object)->recipe->internal;
         count += is_lock && zkl__lock_give_up(object, ZKL_ECANCELED);
     }
     zkl__session_leave(session);
@@ -291,7 +300,8 @@ int zkl_session_locks(zkl_session *session, zkl_lock_visit_fn visit, void *paylo
     if (count != ZKL_OK) {
         return count;
     }
-    for (struct zkl__object *object = zkl__session_objects(session); object; object = object->next) {
+    for (struct zkl__object *object = zkl__session_objects(session); object;
+         object = object->next) {
         count += object->ops->describe(object, visit, payload);
     }
     zkl__session_leave(session);

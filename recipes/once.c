@@ -31,17 +31,19 @@ static void take_rc(void *arg, const struct zkl__reply *reply)
     *(enum zkl__rc *)arg = reply->rc;
 }
 
-/* A path that was a lock's before is a container, which servers remove when it is empty (ContainerManager), with the record in it. No stat
- * tells it from a persistent znode. So one that had children, has none now and holds no record is made anew. *got:
- * ZKL__RC_NONODE, try again; all else will do, also what stands because somebody queues there. */
-static int make_lasting(zkl_session *session, const char *path, int64_t deadline, enum zkl__rc *got, zkl_error *err)
+/* A path that was a lock's before is a container, which servers remove when it is empty
+ * (ContainerManager), with the record in it. No stat tells it from a persistent znode. So one that
+ * had children, has none now and holds no record is made anew. *got: ZKL__RC_NONODE, try again; all
+ * else will do, also what stands because somebody queues there. */
+static int make_lasting(zkl_session *session, const char *path, int64_t deadline, enum zkl__rc *got,
+                        zkl_error *err)
 {
     const struct zkl__op get = {.kind = ZKL__OP_GET, .dir = path};
     struct directory directory;
     int rc = zkl__session_insist(session, &get, deadline, look_at_directory, &directory, err);
     *got = directory.rc;
-    if (rc != ZKL_OK || directory.rc != ZKL__RC_OK || !directory.empty || directory.stat.child_count > 0 ||
-        directory.stat.cversion == 0) {
+    if (rc != ZKL_OK || directory.rc != ZKL__RC_OK || !directory.empty ||
+        directory.stat.child_count > 0 || directory.stat.cversion == 0) {
         return rc;
     }
     const struct zkl__op parts[] = {
@@ -74,7 +76,7 @@ int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms,
     return rc;
 }
 
-/* --- looking ------------------------------------------------------------------------------------------------------- */
+/* --- looking --------------------------------------------------------------------------------- */
 
 static bool is_held(const zkl_lock *lock, char node[ZKL__NAME_MAX])
 {
@@ -105,50 +107,59 @@ static void look(void *arg, const struct zkl__reply *reply)
     struct answer *answer = arg;
     answer->rc = reply->rc;
     answer->stat = reply->stat;
-    answer->is_record = reply->rc == ZKL__RC_OK && zkl__slot_parse(reply->data, reply->size, &answer->last_ms);
+    answer->is_record =
+        reply->rc == ZKL__RC_OK && zkl__slot_parse(reply->data, reply->size, &answer->last_ms);
 }
 
-static int read_record(zkl_session *session, const char *path, struct answer *record, int64_t deadline, zkl_error *err)
+static int read_record(zkl_session *session, const char *path, struct answer *record,
+                       int64_t deadline, zkl_error *err)
 {
     const struct zkl__op op = {.kind = ZKL__OP_GET, .dir = path};
     int rc = zkl__session_insist(session, &op, deadline, look, record, err);
     if (rc == ZKL_OK && record->rc != ZKL__RC_OK) {
-        return zkl__fail(err, zkl__rc_code(record->rc), 0, path, "the record: %s", zkl__rc_name(record->rc));
+        return zkl__fail(err, zkl__rc_code(record->rc), 0, path, "the record: %s",
+                         zkl__rc_name(record->rc));
     }
     if (rc == ZKL_OK && !record->is_record) {
-        return zkl__fail(err, ZKL_ECONFLICT, 0, path, "its data is not the number of a slot: used as something else");
+        return zkl__fail(err, ZKL_ECONFLICT, 0, path,
+                         "its data is not the number of a slot: used as something else");
     }
     return rc;
 }
 
 /* When our node was made, by the servers' clock. */
-static int read_arrival(zkl_lock *lock, const char *node, int64_t *arrival_ms, int64_t deadline, zkl_error *err)
+static int read_arrival(zkl_lock *lock, const char *node, int64_t *arrival_ms, int64_t deadline,
+                        zkl_error *err)
 {
     struct answer own;
     const struct zkl__op op = {.kind = ZKL__OP_EXISTS, .dir = lock->path, .name = node};
     int rc = zkl__session_insist(lock->session, &op, deadline, look, &own, err);
     if (rc == ZKL_OK && own.rc != ZKL__RC_OK) {
-        return zkl__fail(err, own.rc == ZKL__RC_NONODE ? ZKL_ELOST : zkl__rc_code(own.rc), 0, lock->path,
-                         "our znode: %s", zkl__rc_name(own.rc));
+        return zkl__fail(err, own.rc == ZKL__RC_NONODE ? ZKL_ELOST : zkl__rc_code(own.rc), 0,
+                         lock->path, "our znode: %s", zkl__rc_name(own.rc));
     }
     *arrival_ms = own.stat.ctime_ms;
     return rc;
 }
 
-/* A record is written by one whose znode was made in that slot, so not before the slot began. One that is later than the servers' clock was when
- * it was written, by more than these clocks may differ, is nobody's of ours, and would keep the job from ever running again. */
-static void check_time(zkl_session *session, const char *path, struct answer *record, int64_t length_ms)
+/* A record is written by one whose znode was made in that slot, so not before the slot began. One
+ * that is later than the servers' clock was when it was written, by more than these clocks may
+ * differ, is nobody's of ours, and would keep the job from ever running again. */
+static void check_time(zkl_session *session, const char *path, struct answer *record,
+                       int64_t length_ms)
 {
-    int64_t last = zkl__slot_of(record->stat.mtime_ms, length_ms, 0) + 2 * length_ms + CLOCKS_DIFFER;
+    int64_t last =
+        zkl__slot_of(record->stat.mtime_ms, length_ms, 0) + 2 * length_ms + CLOCKS_DIFFER;
     if (record->last_ms > last) {
         zkl__session_log(session, ZKL_LOG_WARN, "once", path,
-                         "its record is of a slot that had not begun when it was written: ignored, and overwritten");
+                         "its record is of a slot that had not begun when it was written: ignored, "
+                         "and overwritten");
         record->last_ms = INT64_MIN;
     }
 }
 
-static int look_inside(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t deadline, zkl_once_slot *slot,
-                       zkl_error *err)
+static int look_inside(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t deadline,
+                       zkl_once_slot *slot, zkl_error *err)
 {
     char node[ZKL__NAME_MAX];
     struct answer record;
@@ -166,15 +177,16 @@ static int look_inside(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int6
     return rc;
 }
 
-/* One contender alone holds, and its node says when it queued: so it is with a lock, and not with readers or permits. */
+/* One contender alone holds, and its node says when it queued: so it is with a lock, and not with
+ * readers or permits. */
 static int check(const zkl_lock *lock, bool given, const char *what, zkl_error *err)
 {
     int rc = zkl__lock_check(lock, &zkl__plain_lock, err);
     return rc == ZKL_OK && !given ? zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", what) : rc;
 }
 
-int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms, zkl_once_slot *slot,
-                  zkl_error *err)
+int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms,
+                  zkl_once_slot *slot, zkl_error *err)
 {
     int rc = check(lock, slot, "slot", err);
     rc = rc == ZKL_OK ? zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err) : rc;
@@ -186,7 +198,8 @@ int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t t
     }
     zkl_session *session = lock->session;
     zkl__lock_ref(lock);
-    rc = look_inside(lock, length_ms, phase_ms, zkl__deadline(zkl__session_now(session), timeout_ms), slot, err);
+    rc = look_inside(lock, length_ms, phase_ms,
+                     zkl__deadline(zkl__session_now(session), timeout_ms), slot, err);
     zkl__lock_unref(lock);
     zkl__session_leave(session);
     return rc;
@@ -194,8 +207,8 @@ int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t t
 
 /* Nothing is created: a job that never ran has no znode, and no record. The record's mtime is the
  * time of its transaction, by the clock of the leader (PrepRequestProcessor). */
-static int read_last(zkl_session *session, const char *path, int64_t length_ms, int64_t deadline, struct answer *record,
-                     zkl_error *err)
+static int read_last(zkl_session *session, const char *path, int64_t length_ms, int64_t deadline,
+                     struct answer *record, zkl_error *err)
 {
     int rc = read_record(session, path, record, deadline, err);
     if (rc == ZKL_ENOENT && record->rc == ZKL__RC_NONODE) {
@@ -208,8 +221,8 @@ static int read_last(zkl_session *session, const char *path, int64_t length_ms, 
     return rc;
 }
 
-int zkl_once_last(zkl_session *session, const char *path, int64_t length_ms, int64_t timeout_ms, int64_t *last_ms,
-                  int64_t *recorded_ms, zkl_error *err)
+int zkl_once_last(zkl_session *session, const char *path, int64_t length_ms, int64_t timeout_ms,
+                  int64_t *last_ms, int64_t *recorded_ms, zkl_error *err)
 {
     if (!session || !last_ms || !recorded_ms) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL",
@@ -218,7 +231,9 @@ int zkl_once_last(zkl_session *session, const char *path, int64_t length_ms, int
                                     : "recorded_ms");
     }
     int rc = zkl__path_check(path, err);
-    rc = rc == ZKL_OK && length_ms != 0 ? zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err) : rc;
+    rc = rc == ZKL_OK && length_ms != 0
+             ? zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err)
+             : rc;
     rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
     rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
     if (rc != ZKL_OK) {
@@ -226,7 +241,8 @@ int zkl_once_last(zkl_session *session, const char *path, int64_t length_ms, int
     }
     zkl_error last = {.code = ZKL_OK};
     struct answer record;
-    rc = read_last(session, path, length_ms, zkl__deadline(zkl__session_now(session), timeout_ms), &record, &last);
+    rc = read_last(session, path, length_ms, zkl__deadline(zkl__session_now(session), timeout_ms),
+                   &record, &last);
     zkl__session_leave(session);
     if (rc == ZKL_OK) {
         *last_ms = record.last_ms;
@@ -237,7 +253,7 @@ int zkl_once_last(zkl_session *session, const char *path, int64_t length_ms, int
     return rc;
 }
 
-/* --- recording ----------------------------------------------------------------------------------------------------- */
+/* --- recording ------------------------------------------------------------------------------- */
 
 struct written {
     enum zkl__rc rc, check;
@@ -251,38 +267,46 @@ static void look_at_parts(void *arg, const struct zkl__reply *reply)
 }
 
 /* *recorded: it says this slot, and was written once since it was looked at. */
-static int read_back(zkl_lock *lock, const zkl_once_slot *slot, int64_t deadline, bool *recorded, zkl_error *err)
+static int read_back(zkl_lock *lock, const zkl_once_slot *slot, int64_t deadline, bool *recorded,
+                     zkl_error *err)
 {
     struct answer record;
     int rc = read_record(lock->session, lock->path, &record, deadline, err);
-    *recorded = rc == ZKL_OK && record.last_ms == slot->round_ms && record.stat.version == slot->version + 1;
+    *recorded = rc == ZKL_OK && record.last_ms == slot->round_ms &&
+                record.stat.version == slot->version + 1;
     return rc;
 }
 
-/* Our node is gone: but the transaction may have been applied before that, and its answer lost. Then the record says so; it
- * cannot say whether it was we, or who was granted since. */
-static int lost(zkl_lock *lock, const zkl_once_slot *slot, int64_t deadline, bool *recorded, zkl_error *err)
+/* Our node is gone: but the transaction may have been applied before that, and its answer lost.
+ * Then the record says so; it cannot say whether it was we, or who was granted since. */
+static int lost(zkl_lock *lock, const zkl_once_slot *slot, int64_t deadline, bool *recorded,
+                zkl_error *err)
 {
     zkl_error last;
     int rc = read_back(lock, slot, deadline, recorded, &last);
     if (rc != ZKL_OK && rc != ZKL_ENOENT) {
-        return zkl__fail(err, rc, last.zk_code, lock->path, "the lock was lost, and whether the slot is recorded: %s",
-                         last.text);
+        return zkl__fail(err, rc, last.zk_code, lock->path,
+                         "the lock was lost, and whether the slot is recorded: %s", last.text);
     }
     return zkl__fail(err, ZKL_ELOST, 0, lock->path,
-                     *recorded ? "the lock was lost; the slot is recorded, by us or by the next holder"
-                               : "the lock was lost before the slot could be recorded");
+                     *recorded
+                         ? "the lock was lost; the slot is recorded, by us or by the next holder"
+                         : "the lock was lost before the slot could be recorded");
 }
 
 /* Sent again when the answer is lost: if it was done already, the record says so. */
-static int write_record(zkl_lock *lock, const char *node, const zkl_once_slot *slot, int64_t deadline, bool *recorded,
-                        zkl_error *err)
+static int write_record(zkl_lock *lock, const char *node, const zkl_once_slot *slot,
+                        int64_t deadline, bool *recorded, zkl_error *err)
 {
     char text[24];
     int length = snprintf(text, sizeof text, "%lld", (long long)slot->round_ms);
     const struct zkl__op parts[] = {
         {.kind = ZKL__OP_CHECK, .dir = lock->path, .name = node, .version = -1},
-        {.kind = ZKL__OP_SET, .dir = lock->path, .data = text, .size = (size_t)length, .version = slot->version},
+        {.kind = ZKL__OP_SET,
+         .dir = lock->path,
+         .data = text,
+         .size = (size_t)length,
+         .version = slot->version},
     };
     const struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2};
     struct written written;
@@ -301,7 +325,8 @@ static int write_record(zkl_lock *lock, const char *node, const zkl_once_slot *s
     return zkl__fail(err, ZKL_ECONFLICT, 0, lock->path, "the record was changed by somebody else");
 }
 
-static int record_slot(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms, bool *recorded, zkl_error *err)
+static int record_slot(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms,
+                       bool *recorded, zkl_error *err)
 {
     char node[ZKL__NAME_MAX];
     int rc = zkl__session_enter(lock->session, err);
@@ -312,7 +337,8 @@ static int record_slot(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeou
     zkl__lock_ref(lock);
     rc = check_held(lock, node, err);
     if (rc == ZKL_OK) {
-        rc = write_record(lock, node, slot, zkl__deadline(zkl__session_now(session), timeout_ms), recorded, err);
+        rc = write_record(lock, node, slot, zkl__deadline(zkl__session_now(session), timeout_ms),
+                          recorded, err);
     }
     zkl__lock_unref(lock);
     zkl__session_leave(session);
@@ -330,7 +356,7 @@ int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_m
     return rc == ZKL_OK ? record_slot(lock, slot, timeout_ms, &recorded, err) : rc;
 }
 
-/* --- all of it ----------------------------------------------------------------------------------------------------- */
+/* --- all of it ------------------------------------------------------------------------------- */
 
 struct whole {
     zkl_lock *lock;
@@ -363,8 +389,8 @@ static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
     struct whole *whole = payload;
     int64_t lease_ms = zkl_cancel_remaining_ms(cancel), left_ms = rest_ms(whole);
     zkl_once_slot slot;
-    whole->code = zkl_once_look(whole->lock, whole->length_ms, whole->phase_ms, lease_ms < left_ms ? lease_ms : left_ms,
-                                &slot, &whole->err);
+    whole->code = zkl_once_look(whole->lock, whole->length_ms, whole->phase_ms,
+                                lease_ms < left_ms ? lease_ms : left_ms, &slot, &whole->err);
     if (whole->code != ZKL_OK) {
         whole->cancel.release_by = whole->deadline;
     }
@@ -372,8 +398,10 @@ static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
     if (whole->code == ZKL_OK && !slot.done) {
         whole->ran = true;
         whole->result = whole->section(cancel, token, whole->payload);
-        if (whole->result == 0) { /* written only while our node stands: so it may be tried beyond the lease */
-            whole->code = record_slot(whole->lock, &slot, patience_ms(whole), &whole->done, &whole->err);
+        if (whole->result ==
+            0) { /* written only while our node stands: so it may be tried beyond the lease */
+            whole->code =
+                record_slot(whole->lock, &slot, patience_ms(whole), &whole->done, &whole->err);
         }
     }
     return 0;
@@ -389,7 +417,8 @@ static int run_under_lock(struct whole *whole, int64_t timeout_ms, zkl_error *er
     return rc;
 }
 
-/* Once the slot is done, how the lock ended after that is no concern of the caller's: lost, closed, or given back. */
+/* Once the slot is done, how the lock ended after that is no concern of the caller's: lost, closed,
+ * or given back. */
 static int run_whole(struct whole *whole, int64_t timeout_ms, zkl_error *err)
 {
     zkl_error last;
@@ -411,11 +440,14 @@ static int run_whole(struct whole *whole, int64_t timeout_ms, zkl_error *err)
     return rc;
 }
 
-int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms, zkl_section_fn section,
-                 void *payload, bool *ran, int *result, zkl_error *err)
+int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms,
+                 zkl_section_fn section, void *payload, bool *ran, int *result, zkl_error *err)
 {
-    struct whole whole = {
-        .lock = lock, .length_ms = length_ms, .phase_ms = phase_ms, .section = section, .payload = payload};
+    struct whole whole = {.lock = lock,
+                          .length_ms = length_ms,
+                          .phase_ms = phase_ms,
+                          .section = section,
+                          .payload = payload};
     int rc = check(lock, section, "section", err);
     rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
     rc = rc == ZKL_OK ? zkl__lock_keep(lock, err) : rc;

@@ -1,4 +1,5 @@
-/* partition.c - a partition as its user sees it: made of its pieces and its member, started, stopped, asked what it owns. */
+/* partition.c - a partition as its user sees it: made of its pieces and its member, started,
+ * stopped, asked what it owns. */
 #include "partition_inside.h"
 
 #include "error.h"
@@ -16,11 +17,13 @@ static int check_pieces(const char *const *pieces, size_t count, zkl_error *err)
     }
     for (size_t i = 0; i < count; i++) {
         if (!pieces[i] || !*pieces[i] || strchr(pieces[i], '/')) {
-            return zkl__fail(err, ZKL_EINVAL, 0, NULL, "piece %zu is not one component of a path", i);
+            return zkl__fail(err, ZKL_EINVAL, 0, NULL, "piece %zu is not one component of a path",
+                             i);
         }
         for (size_t j = 0; j < i; j++) {
             if (strcmp(pieces[i], pieces[j]) == 0) {
-                return zkl__fail(err, ZKL_EINVAL, 0, NULL, "pieces %zu and %zu are the same: %.80s", j, i, pieces[i]);
+                return zkl__fail(err, ZKL_EINVAL, 0, NULL, "pieces %zu and %zu are the same: %.80s",
+                                 j, i, pieces[i]);
             }
         }
     }
@@ -29,18 +32,20 @@ static int check_pieces(const char *const *pieces, size_t count, zkl_error *err)
 
 ZKL__SIZED(sized, zkl_partition_options, ZKL_PARTITION_OPTIONS_INIT, acl, acl);
 
-static int check(const char *const *pieces, size_t count, const zkl_partition_options *options, zkl_error *err)
+static int check(const char *const *pieces, size_t count, const zkl_partition_options *options,
+                 zkl_error *err)
 {
     if (!options->assigned_fn || !options->revoked_fn) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", options->assigned_fn ? "revoked_fn" : "assigned_fn");
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL",
+                         options->assigned_fn ? "revoked_fn" : "assigned_fn");
     }
     return check_pieces(pieces, count, err);
 }
 
 /* A place at PATH/folder[/name]. */
-static int make_place(zkl_lock **out, const struct zkl__recipe *recipe, zkl_lock_state_fn told, zkl_session *session,
-                      const char *path, const char *folder, const char *name, const zkl_partition_options *options,
-                      zkl_error *err)
+static int make_place(zkl_lock **out, const struct zkl__recipe *recipe, zkl_lock_state_fn told,
+                      zkl_session *session, const char *path, const char *folder, const char *name,
+                      const zkl_partition_options *options, zkl_error *err)
 {
     char above[ZKL_PATH_MAX + 1], whole[ZKL_PATH_MAX + 1];
     const char *const paths[] = {whole};
@@ -65,8 +70,9 @@ struct parts {
     size_t count;
 };
 
-static int make_parts(struct parts *parts, zkl_session *session, const char *path, const char *const *pieces,
-                      size_t count, const zkl_partition_options *options, zkl_error *err)
+static int make_parts(struct parts *parts, zkl_session *session, const char *path,
+                      const char *const *pieces, size_t count, const zkl_partition_options *options,
+                      zkl_error *err)
 {
     const zkl_heap *heap = zkl__session_heap(session);
     parts->pieces = zkl__zalloc(heap, count * sizeof *parts->pieces);
@@ -76,12 +82,14 @@ static int make_parts(struct parts *parts, zkl_session *session, const char *pat
         return zkl__fail(err, ZKL_ENOMEM, 0, path, "no memory");
     }
     zkl_lock *place;
-    int rc = make_place(&place, &zkl__member_recipe, zkl__member_told, session, path, "members", NULL, options, err);
+    int rc = make_place(&place, &zkl__member_recipe, zkl__member_told, session, path, "members",
+                        NULL, options, err);
     if (rc == ZKL_OK) {
         parts->member = (struct zkl__member *)place;
     }
     for (size_t i = 0; rc == ZKL_OK && i < count; i++) {
-        rc = make_place(&place, &zkl__piece_recipe, zkl__piece_told, session, path, "pieces", pieces[i], options, err);
+        rc = make_place(&place, &zkl__piece_recipe, zkl__piece_told, session, path, "pieces",
+                        pieces[i], options, err);
         if (rc == ZKL_OK) {
             parts->pieces[parts->count++] = (struct zkl__piece *)place;
             parts->names[i] = parts->pieces[i]->name = strrchr(place->path, '/') + 1;
@@ -103,7 +111,8 @@ static void free_parts(struct parts *parts, zkl_session *session)
 }
 
 /* Inside. */
-static void assemble(zkl_partition *partition, const struct parts *parts, const zkl_partition_options *options)
+static void assemble(zkl_partition *partition, const struct parts *parts,
+                     const zkl_partition_options *options)
 {
     partition->options = *options;
     partition->options.metadata = NULL; /* the places have copies */
@@ -119,8 +128,9 @@ static void assemble(zkl_partition *partition, const struct parts *parts, const 
     }
 }
 
-int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *path, const char *const *pieces,
-                      size_t count, const zkl_partition_options *options, zkl_error *err)
+int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *path,
+                      const char *const *pieces, size_t count, const zkl_partition_options *options,
+                      zkl_error *err)
 {
     ZKL__CLEAR(out);
     if (!out || !session) {
@@ -137,7 +147,8 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
     struct zkl__agent *agent;
     rc = make_parts(&parts, session, path, pieces, count, &o, err);
     if (rc == ZKL_OK) {
-        rc = zkl__agent_new(&agent, sizeof(zkl_partition), &zkl__partition_ops, session, path, true, err);
+        rc = zkl__agent_new(&agent, sizeof(zkl_partition), &zkl__partition_ops, session, path, true,
+                            err);
     }
     if (rc != ZKL_OK) {
         free_parts(&parts, session);
@@ -150,7 +161,7 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
     return ZKL_OK;
 }
 
-/* --- calls --------------------------------------------------------------------------------------------------------- */
+/* --- calls ----------------------------------------------------------------------------------- */
 
 int zkl_partition_start(zkl_partition *partition, zkl_error *err)
 {
@@ -193,7 +204,8 @@ void zkl_partition_free(zkl_partition *partition)
     }
     zkl_session *session = partition->agent.session;
     zkl__session_enter_even_closed(session, NULL);
-    bool inside = partition->depth > 0 && zkl__callbacks_inside(zkl__session_callbacks(session), NULL);
+    bool inside =
+        partition->depth > 0 && zkl__callbacks_inside(zkl__session_callbacks(session), NULL);
     partition->orphan = inside; /* then the outermost callback does the rest */
     zkl__session_leave(session);
     if (!inside) {
@@ -201,7 +213,7 @@ void zkl_partition_free(zkl_partition *partition)
     }
 }
 
-/* --- what is so now ------------------------------------------------------------------------------------------------ */
+/* --- what is so now -------------------------------------------------------------------------- */
 
 size_t zkl_partition_owned(const zkl_partition *partition, const char **names, size_t room)
 {

@@ -1,5 +1,6 @@
-/* partition_inside.h - a partition: its pieces, each a place of its own, its member among the others, and the agent that reads those.
- * partition.c makes it and answers its user; partition_shares.c decides. */
+/* partition_inside.h - a partition: its pieces, each a place of its own, its member among the
+ * others, and the agent that reads those. partition.c makes it and answers its user;
+ * partition_shares.c decides. */
 #ifndef ZKL_RECIPES_PARTITION_INSIDE_H
 #define ZKL_RECIPES_PARTITION_INSIDE_H
 
@@ -55,7 +56,7 @@ struct zkl_partition {
     bool orphan;              /* freed from inside */
 };
 
-/* --- partition_shares.c -------------------------------------------------------------------------------------------- */
+/* --- partition_shares.c ---------------------------------------------------------------------- */
 
 extern const struct zkl__agent_ops zkl__partition_ops;
 extern const struct zkl__recipe zkl__piece_recipe, zkl__member_recipe;

@@ -1,8 +1,10 @@
-/* partition_shares.c - pieces of work shared over members: a list of members that is watched, and a lock for each piece.
+/* partition_shares.c - pieces of work shared over members: a list of members that is watched, and a
+ * lock for each piece.
  *
- * An agent reads the members and watches them. All that decides runs in callbacks, which run one at a time: `reconcile` when the members
- * or our membership changed, `settle` for the one piece whose lock did. Both look at what is so and what is wanted, and do what
- * is missing, so that it does not matter what came first or was missed. What other threads look at is guarded by the mutex. */
+ * An agent reads the members and watches them. All that decides runs in callbacks, which run one at
+ * a time: `reconcile` when the members or our membership changed, `settle` for the one piece whose
+ * lock did. Both look at what is so and what is wanted, and do what is missing, so that it does not
+ * matter what came first or was missed. What other threads look at is guarded by the mutex. */
 #include "partition_inside.h"
 
 #include "backoff.h"
@@ -20,10 +22,12 @@
 /* A member is there as soon as its node is: waits for nobody. */
 static const struct zkl__rule member_rule = {"lock-", 0};
 
-static void piece_completed(zkl_lock *place, int code, const zkl_grant *grant, const zkl_error *err, void *payload);
-static void member_completed(zkl_lock *place, int code, const zkl_grant *grant, const zkl_error *err, void *payload);
+static void piece_completed(zkl_lock *place, int code, const zkl_grant *grant, const zkl_error *err,
+                            void *payload);
+static void member_completed(zkl_lock *place, int code, const zkl_grant *grant,
+                             const zkl_error *err, void *payload);
 
-/* --- what is refused ----------------------------------------------------------------------------------------------- */
+/* --- what is refused ------------------------------------------------------------------------- */
 
 /* Inside. Looks again in a while, each time a longer one. */
 static void put_off(zkl_partition *partition)
@@ -44,18 +48,22 @@ static void try_later(zkl_partition *partition)
 }
 
 /* Inside. Said once, until it is not so any more. */
-static void say(const zkl_partition *partition, const char *path, bool *said, int code, const char *what)
+static void say(const zkl_partition *partition, const char *path, bool *said, int code,
+                const char *what)
 {
     if (!*said) {
         char text[ZKL_ERROR_TEXT_MAX + 160];
         snprintf(text, sizeof text, "refused: %s%s; it is tried again", what,
-                 code == ZKL_EAUTH ? ". Let this session read, create and delete there, or give it credentials" : "");
+                 code == ZKL_EAUTH
+                     ? ". Let this session read, create and delete there, or give it credentials"
+                     : "");
         zkl__session_log(partition->agent.session, ZKL_LOG_WARN, "partition", path, text);
         *said = true;
     }
 }
 
-static void on_refused(zkl_partition *partition, const zkl_lock *place, bool *said, const zkl_error *err)
+static void on_refused(zkl_partition *partition, const zkl_lock *place, bool *said,
+                       const zkl_error *err)
 {
     if (zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
         say(partition, place->path, said, err->code, err->text);
@@ -68,7 +76,8 @@ static void on_taken(zkl_partition *partition, const zkl_lock *place, bool *said
 {
     if (zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
         if (*said) {
-            zkl__session_log(partition->agent.session, ZKL_LOG_INFO, "partition", place->path, "not refused any more");
+            zkl__session_log(partition->agent.session, ZKL_LOG_INFO, "partition", place->path,
+                             "not refused any more");
         }
         *said = false;
         partition->patience = 0;
@@ -91,7 +100,7 @@ static bool refused(int code)
     return code != ZKL_OK && code != ZKL_ECANCELED && code != ZKL_ELOST;
 }
 
-/* --- a piece ------------------------------------------------------------------------------------------------------- */
+/* --- a piece --------------------------------------------------------------------------------- */
 
 /* False: the user has freed it, and hears no more. */
 static bool begin_call(struct zkl__piece *piece, bool assigned)
@@ -148,7 +157,8 @@ static bool settle_once(struct zkl__piece *piece)
     }
     if (now.state == ZKL_STATE_WAITING && !piece->wanted) {
         zkl_lock_cancel(&piece->place);
-    } else if (now.state == ZKL_STATE_IDLE && piece->wanted && zkl_lock_is_held(&piece->partition->member->place)) {
+    } else if (now.state == ZKL_STATE_IDLE && piece->wanted &&
+               zkl_lock_is_held(&piece->partition->member->place)) {
         acquire(piece->partition, &piece->place, piece_completed, &piece->refused);
     }
     return false;
@@ -160,7 +170,7 @@ static void settle(struct zkl__piece *piece)
     }
 }
 
-/* --- the shares ---------------------------------------------------------------------------------------------------- */
+/* --- the shares ------------------------------------------------------------------------------ */
 
 /* Our index in the view; ZKL__NOBODY: we are not in it. */
 static size_t find_us(const zkl_partition *partition, const char *node)
@@ -180,9 +190,10 @@ static void want(zkl_partition *partition, const char *node)
     size_t us = node ? find_us(partition, node) : ZKL__NOBODY;
     const struct zkl__members *view = partition->view;
     if (us != ZKL__NOBODY) {
-        const struct zkl__share share = {view->names, view->count, partition->names, partition->count,
-                                         partition->options.cap};
-        if (!zkl__share_out(partition->owners, &share, zkl__session_heap(partition->agent.session))) {
+        const struct zkl__share share = {view->names, view->count, partition->names,
+                                         partition->count, partition->options.cap};
+        if (!zkl__share_out(partition->owners, &share,
+                            zkl__session_heap(partition->agent.session))) {
             try_later(partition);
             return; /* as before */
         }
@@ -203,7 +214,8 @@ static bool look(zkl_partition *partition, struct zkl__standing *now)
         partition->view = partition->news;
         partition->news = NULL;
     }
-    if (partition->running && zkl__state_holds(now->state) && strcmp(now->node, partition->node) != 0) {
+    if (partition->running && zkl__state_holds(now->state) &&
+        strcmp(now->node, partition->node) != 0) {
         strcpy(partition->node, now->node);
         partition->reading = ZKL__TO_LIST;
         zkl__agent_wake(&partition->agent);
@@ -242,7 +254,7 @@ static void reconcile(zkl_partition *partition)
     }
 }
 
-/* --- its end ------------------------------------------------------------------------------------------------------- */
+/* --- its end --------------------------------------------------------------------------------- */
 
 /* First what calls reconcile, then the pieces that it looks at. */
 void zkl__partition_dismantle(zkl_partition *partition)
@@ -294,7 +306,7 @@ static void destroy(struct zkl__agent *agent)
     zkl__free(heap, partition->news);
 }
 
-/* --- what places and the agent tell -------------------------------------------------------------------------------- */
+/* --- what places and the agent tell ---------------------------------------------------------- */
 
 void zkl__piece_told(zkl_lock *place, zkl_state state, void *payload)
 {
@@ -306,7 +318,8 @@ void zkl__piece_told(zkl_lock *place, zkl_state state, void *payload)
     end(partition);
 }
 
-static void piece_completed(zkl_lock *place, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+static void piece_completed(zkl_lock *place, int code, const zkl_grant *grant, const zkl_error *err,
+                            void *payload)
 {
     struct zkl__piece *piece = (struct zkl__piece *)place;
     (void)payload, (void)grant;
@@ -329,7 +342,8 @@ void zkl__member_told(zkl_lock *place, zkl_state state, void *payload)
     end(partition);
 }
 
-static void member_completed(zkl_lock *place, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+static void member_completed(zkl_lock *place, int code, const zkl_grant *grant,
+                             const zkl_error *err, void *payload)
 {
     struct zkl__member *member = (struct zkl__member *)place;
     (void)payload, (void)grant;
@@ -357,7 +371,8 @@ static bool is_member(const char *name)
 }
 
 /* NULL: no memory. */
-static struct zkl__members *view_of_living(const zkl_heap *heap, const struct zkl__children *children)
+static struct zkl__members *view_of_living(const zkl_heap *heap,
+                                           const struct zkl__children *children)
 {
     size_t size = sizeof(struct zkl__members) + children->count * sizeof(char *), text = size;
     for (size_t i = 0; i < children->count; i++) {
@@ -393,7 +408,8 @@ static void take_view(zkl_partition *partition)
 static void act(struct zkl__agent *agent)
 {
     zkl_partition *partition = (zkl_partition *)agent;
-    const struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = partition->member->place.path, .watch = true};
+    const struct zkl__op list = {
+        .kind = ZKL__OP_CHILDREN, .dir = partition->member->place.path, .watch = true};
     if (partition->retry) {
         partition->retry = false;
         zkl__agent_post(agent);

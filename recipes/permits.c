@@ -1,5 +1,5 @@
-/* permits.c - one acquire of a semaphore: what its contenders tell, its nodes made and taken back, and all of it as the
- * claim of a lock. */
+/* permits.c - one acquire of a semaphore: what its contenders tell, its nodes made and taken back,
+ * and all of it as the claim of a lock. */
 #include "permits.h"
 
 #include "error.h"
@@ -55,7 +55,7 @@ void zkl__permits_fail(struct zkl__permits *p, int code, int zk_code, const char
     zkl__permits_wake(p);
 }
 
-/* --- what the contenders tell: inside a step ----------------------------------------------------------------------- */
+/* --- what the contenders tell: inside a step ------------------------------------------------- */
 
 static void on_place(void *owner, const struct zkl__outcome *outcome)
 {
@@ -120,10 +120,12 @@ static void on_permit(void *owner, const struct zkl__outcome *outcome)
     }
 }
 
-/* --- making and taking back: outside a step ------------------------------------------------------------------------ */
+/* --- making and taking back: outside a step -------------------------------------------------- */
 
-static struct zkl__contender *contender_new(struct zkl__permits *p, const struct zkl__rule *rule, const char *path,
-                                            void (*notify)(void *, const struct zkl__outcome *), void *owner)
+static struct zkl__contender *contender_new(struct zkl__permits *p, const struct zkl__rule *rule,
+                                            const char *path,
+                                            void (*notify)(void *, const struct zkl__outcome *),
+                                            void *owner)
 {
     struct zkl__contender_config config = {.rule = rule,
                                            .path = path,
@@ -203,7 +205,8 @@ void zkl__permits_begin_again(struct zkl__permits *p)
 {
     take_back(p);
     if (p->config.fail_on_expiry) {
-        zkl__permits_fail(p, ZKL_ELOST, 0, "the session ended, or our nodes were removed by somebody");
+        zkl__permits_fail(p, ZKL_ELOST, 0,
+                          "the session ended, or our nodes were removed by somebody");
     } else if (!make_place(p)) {
         zkl__permits_fail(p, ZKL_ENOMEM, 0, "out of memory");
     } else {
@@ -222,9 +225,10 @@ void zkl__permits_make(struct zkl__permits *p)
             zkl__permits_fail(p, ZKL_ENOMEM, 0, "out of memory");
             return;
         }
-        zkl__session_event(
-            zkl__permits_session(p),
-            (struct zkl__event){.kind = ZKL__EV_START, .contender = permit->contender, .deadline = INT64_MAX});
+        zkl__session_event(zkl__permits_session(p),
+                           (struct zkl__event){.kind = ZKL__EV_START,
+                                               .contender = permit->contender,
+                                               .deadline = INT64_MAX});
     }
 }
 
@@ -242,7 +246,7 @@ bool zkl__permits_hold(const struct zkl__permits *p)
     return true;
 }
 
-/* --- as the claim of a lock ----------------------------------------------------------------------------------------- */
+/* --- as the claim of a lock ------------------------------------------------------------------ */
 
 static void *make(zkl_lock *lock, int count, const struct zkl__contender_config *config)
 {
@@ -257,8 +261,10 @@ static void *make(zkl_lock *lock, int count, const struct zkl__contender_config 
     p->request = (struct zkl__request){.done = zkl__permits_on_done, .owner = p};
     p->watch = (struct zkl__watch){.fired = zkl__permits_on_fired, .owner = p};
     p->alarm = (struct zkl__alarm){.ring = zkl__permits_ring, .owner = p};
-    p->jury = (struct zkl__jury){
-        .session = lock->session, .dir = p->semaphore->leases, .done = zkl__permits_on_judged, .owner = p};
+    p->jury = (struct zkl__jury){.session = lock->session,
+                                 .dir = p->semaphore->leases,
+                                 .done = zkl__permits_on_judged,
+                                 .owner = p};
     if (!make_place(p)) {
         zkl__free(heap, p);
         return NULL;
@@ -270,7 +276,8 @@ static void *make(zkl_lock *lock, int count, const struct zkl__contender_config 
 void zkl__permits_lose(struct zkl__permits *p)
 {
     for (int i = 0; i < p->count; i++) {
-        zkl__permits_drop(p, &p->permits[i].contender); /* also of an owner that lost before, and hangs */
+        zkl__permits_drop(
+            p, &p->permits[i].contender); /* also of an owner that lost before, and hangs */
     }
     if (!p->lost) {
         p->lost = true;
@@ -287,8 +294,9 @@ static void give_back_all(struct zkl__permits *p)
     bool none = p->left == 0;
     for (int i = 0; i < p->count; i++) {
         if (p->permits[i].contender) {
-            zkl__session_event(zkl__permits_session(p),
-                               (struct zkl__event){.kind = ZKL__EV_RELEASE, .contender = p->permits[i].contender});
+            zkl__session_event(
+                zkl__permits_session(p),
+                (struct zkl__event){.kind = ZKL__EV_RELEASE, .contender = p->permits[i].contender});
         }
     }
     if (none) {
@@ -338,7 +346,8 @@ static size_t nodes(const void *claim, struct zkl__held_node *nodes, size_t room
     size_t count = 0, others = 0;
     int64_t first = first_token(p);
     if (p->step != GRANTED) {
-        nodes[0] = (struct zkl__held_node){p->semaphore->locks, p->place ? zkl__contender_node(p->place) : ""};
+        nodes[0] = (struct zkl__held_node){p->semaphore->locks,
+                                           p->place ? zkl__contender_node(p->place) : ""};
         return 1;
     }
     for (int i = 0; i < p->count; i++) {
@@ -346,7 +355,8 @@ static size_t nodes(const void *claim, struct zkl__held_node *nodes, size_t room
         if (permit->contender) {
             size_t at = permit->token == first ? 0 : ++others;
             if (at < room) {
-                nodes[at] = (struct zkl__held_node){p->semaphore->leases, zkl__contender_node(permit->contender)};
+                nodes[at] = (struct zkl__held_node){p->semaphore->leases,
+                                                    zkl__contender_node(permit->contender)};
             }
             count++;
         }

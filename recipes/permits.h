@@ -29,14 +29,15 @@ struct zkl__permits {
     struct zkl__semaphore *semaphore;
     struct zkl__contender_config config; /* whom to tell; what to write on nodes */
     struct zkl__contender *place;        /* in the queue; NULL: let go */
-    int64_t deadline;                    /* of the acquire; once granted, of the hold (max_hold_ms) */
+    int64_t deadline; /* of the acquire; once granted, of the hold (max_hold_ms) */
     bool try_only;
 
     enum {
         ASKING,    /* for the limit, while we queue: who has no chance need not wait to hear it */
         SEARCHING, /* nobody has set one: is the path in use as something else? */
         SEARCHED,  /* the last contender there: does it live with a session? */
-        QUEUED,    /* until we are the head; then the limit is looked at once more, and permits are made */
+        QUEUED,    /* until we are the head; then the limit is looked at once more, and permits are
+                      made */
         AGREED,    /* until the permits are there; then the leases are to be read */
         READING,
         JUDGING, /* too many stand: which of them live with a session? */
@@ -77,7 +78,7 @@ void zkl__permits_drop(struct zkl__permits *p, struct zkl__contender **contender
 void zkl__permits_wake(struct zkl__permits *p);
 void zkl__permits_wake_at(struct zkl__permits *p, int64_t at);
 
-/* --- permits.c, for permits_step.c --------------------------------------------------------------------------------- */
+/* --- permits.c, for permits_step.c ----------------------------------------------------------- */
 
 static inline zkl_session *zkl__permits_session(const struct zkl__permits *p)
 {
@@ -98,7 +99,7 @@ void zkl__permits_lose(struct zkl__permits *p);
 /* By the lease. */
 bool zkl__permits_hold(const struct zkl__permits *p);
 
-/* --- permits_step.c, for permits.c --------------------------------------------------------------------------------- */
+/* --- permits_step.c, for permits.c ----------------------------------------------------------- */
 
 void zkl__permits_go_on(struct zkl__permits *p);
 void zkl__permits_on_done(struct zkl__request *request, const struct zkl__reply *reply);

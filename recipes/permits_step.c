@@ -1,9 +1,12 @@
-/* permits_step.c - what one acquire of a semaphore does next: the limit agreed on, the head's permits made, the leases read.
+/* permits_step.c - what one acquire of a semaphore does next: the limit agreed on, the head's
+ * permits made, the leases read.
  *
- * Why that is enough. A grant rests on a list of the leases that was read after our own were made: whoever is granted later made its
- * own later still, and so has ours in its list. The queue does not make it safe, it makes it fair, and keeps two that have a
- * part of what they want from waiting for each other for ever; so whoever loses its place in the queue takes its leases back.
- * A lease is a contender that waits for nobody: a lost reply never leaves two, and it is removed however things end. */
+ * Why that is enough. A grant rests on a list of the leases that was read after our own were made:
+ * whoever is granted later made its own later still, and so has ours in its list. The queue does
+ * not make it safe, it makes it fair, and keeps two that have a part of what they want from waiting
+ * for each other for ever; so whoever loses its place in the queue takes its leases back. A lease
+ * is a contender that waits for nobody: a lost reply never leaves two, and it is removed however
+ * things end. */
 #include "permits.h"
 
 #include "error.h"
@@ -16,16 +19,17 @@
 
 #define RETRY_NS (200 * ZKL__MS) /* for what was not sent though connected */
 
-/* --- the limit ----------------------------------------------------------------------------------------------------- */
+/* --- the limit ------------------------------------------------------------------------------- */
 
 static void refuse(struct zkl__permits *p, int limit)
 {
     struct zkl__semaphore *s = p->semaphore;
     if (limit > 0) {
-        snprintf(s->conflict, sizeof s->conflict, "this contender's limit is %d, the path is in use with %d", s->limit,
-                 limit);
+        snprintf(s->conflict, sizeof s->conflict,
+                 "this contender's limit is %d, the path is in use with %d", s->limit, limit);
     } else {
-        snprintf(s->conflict, sizeof s->conflict, "the data of the path is no limit: is it a lock with recovery?");
+        snprintf(s->conflict, sizeof s->conflict,
+                 "the data of the path is no limit: is it a lock with recovery?");
     }
     zkl__permits_fail(p, ZKL_ECONFLICT, 0, s->conflict);
 }
@@ -42,7 +46,8 @@ static bool look_at_limit(struct zkl__permits *p, const struct zkl__reply *reply
             return false;
         }
     } else if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE) {
-        zkl__permits_fail(p, zkl__rc_code(reply->rc), reply->zk_code, "the limit of the path cannot be read");
+        zkl__permits_fail(p, zkl__rc_code(reply->rc), reply->zk_code,
+                          "the limit of the path cannot be read");
         return false;
     }
     return true;
@@ -58,7 +63,7 @@ static bool find_contender(struct zkl__permits *p, const struct zkl__reply *list
     return last != NULL;
 }
 
-/* --- the leases ---------------------------------------------------------------------------------------------------- */
+/* --- the leases ------------------------------------------------------------------------------ */
 
 static bool has(const struct zkl__reply *list, const char *name)
 {
@@ -99,8 +104,8 @@ static void decide(struct zkl__permits *p, const struct zkl__reply *list)
     for (size_t i = 0; i < list->child_count; i++) {
         stand += is_lease(list->children[i]);
     }
-    zkl__core_trace(zkl__session_core(zkl__permits_session(p)), p->place, "%d leases stand, the limit is %d", stand,
-                    p->semaphore->limit);
+    zkl__core_trace(zkl__session_core(zkl__permits_session(p)), p->place,
+                    "%d leases stand, the limit is %d", stand, p->semaphore->limit);
     if (!all_listed(p, list) || !zkl__permits_hold(p)) {
         p->again = true;
     } else if (stand <= p->semaphore->limit) {
@@ -116,7 +121,8 @@ static void decide(struct zkl__permits *p, const struct zkl__reply *list)
     }
 }
 
-/* Outside a step. A lease that lives with no session is nobody's permit, and would never be given back. */
+/* Outside a step. A lease that lives with no session is nobody's permit, and would never be given
+ * back. */
 static void judge(struct zkl__permits *p)
 {
     if (zkl__jury_sit(&p->jury)) {
@@ -142,15 +148,17 @@ void zkl__permits_on_judged(void *owner, bool answered)
     zkl__permits_wake_at(p, answered ? 0 : zkl__session_now(zkl__permits_session(p)) + RETRY_NS);
 }
 
-/* --- one operation after the other --------------------------------------------------------------------------------- */
+/* --- one operation after the other ----------------------------------------------------------- */
 
 /* The head's look at the limit, or its writing of it. */
 static void on_limit(struct zkl__permits *p, const struct zkl__reply *reply)
 {
     if (p->set) {
         p->set = false; /* written, by us or by somebody else: look again */
-        if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_BADVERSION && reply->rc != ZKL__RC_NONODE) {
-            zkl__permits_fail(p, zkl__rc_code(reply->rc), reply->zk_code, "the limit cannot be written to the path");
+        if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_BADVERSION &&
+            reply->rc != ZKL__RC_NONODE) {
+            zkl__permits_fail(p, zkl__rc_code(reply->rc), reply->zk_code,
+                              "the limit cannot be written to the path");
         }
     } else if (look_at_limit(p, reply) && !p->set) {
         p->step = AGREED;
@@ -170,7 +178,8 @@ static void answer(struct zkl__permits *p, const struct zkl__reply *reply)
     case SEARCHING:
         p->step = find_contender(p, reply) ? SEARCHED : QUEUED;
         break;
-    case SEARCHED: /* one that lives with no session is nobody's, and would keep the semaphore out for ever */
+    case SEARCHED: /* one that lives with no session is nobody's, and would keep the semaphore out
+                      for ever */
         if (reply->rc == ZKL__RC_OK && zkl__lives(&reply->stat)) {
             zkl__permits_fail(p, ZKL_ECONFLICT, 0, "the path is in use as a lock or an election");
         }
@@ -186,7 +195,8 @@ static void answer(struct zkl__permits *p, const struct zkl__reply *reply)
         } else if (reply->rc == ZKL__RC_NONODE) {
             p->again = true;
         } else {
-            zkl__permits_fail(p, zkl__rc_code(reply->rc), reply->zk_code, "the leases cannot be listed");
+            zkl__permits_fail(p, zkl__rc_code(reply->rc), reply->zk_code,
+                              "the leases cannot be listed");
         }
         break;
     case JUDGING:
@@ -225,8 +235,9 @@ void zkl__permits_on_fired(struct zkl__watch *watch, enum zkl__watch_event event
 static void ask(struct zkl__permits *p, struct zkl__op op)
 {
     p->busy = true;
-    zkl__session_event(zkl__permits_session(p),
-                       (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &p->request, .op = &op});
+    zkl__session_event(
+        zkl__permits_session(p),
+        (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &p->request, .op = &op});
 }
 
 static bool all_made(const struct zkl__permits *p)
@@ -242,12 +253,14 @@ static bool all_made(const struct zkl__permits *p)
 static void read_leases(struct zkl__permits *p)
 {
     p->watch.path = p->semaphore->leases;
-    if (p->crowded && zkl__watch_add(zkl__session_core(zkl__permits_session(p)), &p->watch) != ZKL_OK) {
+    if (p->crowded &&
+        zkl__watch_add(zkl__session_core(zkl__permits_session(p)), &p->watch) != ZKL_OK) {
         zkl__permits_fail(p, ZKL_ELIMIT, 0, "too many watches in this session");
         return;
     }
     p->step = READING;
-    ask(p, (struct zkl__op){.kind = ZKL__OP_CHILDREN, .dir = p->semaphore->leases, .watch = p->crowded});
+    ask(p, (struct zkl__op){
+               .kind = ZKL__OP_CHILDREN, .dir = p->semaphore->leases, .watch = p->crowded});
 }
 
 static void look_at_head(struct zkl__permits *p)
@@ -259,8 +272,11 @@ static void look_at_head(struct zkl__permits *p)
     }
     if (p->set) {
         snprintf(text, sizeof text, "%d", p->semaphore->limit);
-        ask(p, (struct zkl__op){
-                   .kind = ZKL__OP_SET, .dir = path, .data = text, .size = strlen(text), .version = p->version});
+        ask(p, (struct zkl__op){.kind = ZKL__OP_SET,
+                                .dir = path,
+                                .data = text,
+                                .size = strlen(text),
+                                .version = p->version});
     } else {
         ask(p, (struct zkl__op){.kind = ZKL__OP_GET, .dir = path});
     }

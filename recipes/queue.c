@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- growing lists of strings -------------------------------------------------------------------------------------- */
+/* --- growing lists of strings ---------------------------------------------------------------- */
 
 struct strings {
     const zkl_heap *heap;
@@ -43,7 +43,7 @@ static void strings_free(struct strings *strings)
     zkl__free(strings->heap, strings->all);
 }
 
-/* --- list ---------------------------------------------------------------------------------------------------------- */
+/* --- list ------------------------------------------------------------------------------------ */
 
 /* What the caller gets is the first member; the rest is ours to free it with. */
 struct snapshot {
@@ -75,7 +75,8 @@ static void look_at_children(void *arg, const struct zkl__reply *reply)
 static void ask_entry(void *arg, size_t index, struct zkl__op *op)
 {
     struct snapshot *snapshot = arg;
-    *op = (struct zkl__op){.kind = ZKL__OP_GET, .dir = snapshot->path, .name = snapshot->names.all[index]};
+    *op = (struct zkl__op){
+        .kind = ZKL__OP_GET, .dir = snapshot->path, .name = snapshot->names.all[index]};
 }
 
 static void look_at_entry(void *arg, size_t index, const struct zkl__reply *reply)
@@ -102,7 +103,8 @@ static void look_at_entry(void *arg, size_t index, const struct zkl__reply *repl
     snapshot->failed = snapshot->failed || !entry->data;
 }
 
-/* By number; of two that have the same one (Curator's downgraded reader stands in its writer's place) by name. */
+/* By number; of two that have the same one (Curator's downgraded reader stands in its writer's
+ * place) by name. */
 static int compare_entries(const void *left, const void *right)
 {
     const zkl_queue_entry *a = left, *b = right;
@@ -131,15 +133,18 @@ static void put_in_order(struct snapshot *snapshot)
 }
 
 /* Inside. */
-static int take_snapshot(struct snapshot *snapshot, zkl_session *session, int64_t deadline, zkl_error *err)
+static int take_snapshot(struct snapshot *snapshot, zkl_session *session, int64_t deadline,
+                         zkl_error *err)
 {
     const struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = snapshot->path};
     int rc = zkl__session_insist(session, &list, deadline, look_at_children, snapshot, err);
     if (rc == ZKL_OK && snapshot->rc != ZKL__RC_OK && snapshot->rc != ZKL__RC_NONODE) {
-        return zkl__fail(err, zkl__rc_code(snapshot->rc), 0, snapshot->path, "its children may not be listed");
+        return zkl__fail(err, zkl__rc_code(snapshot->rc), 0, snapshot->path,
+                         "its children may not be listed");
     }
     if (rc == ZKL_OK && !snapshot->names.failed && snapshot->names.count > 0) {
-        snapshot->entries = zkl__zalloc(&snapshot->heap, snapshot->names.count * sizeof *snapshot->entries);
+        snapshot->entries =
+            zkl__zalloc(&snapshot->heap, snapshot->names.count * sizeof *snapshot->entries);
         snapshot->failed = !snapshot->entries;
         if (snapshot->entries) {
             struct zkl__reads reads = {snapshot->names.count, ask_entry, look_at_entry, snapshot};
@@ -147,12 +152,14 @@ static int take_snapshot(struct snapshot *snapshot, zkl_session *session, int64_
         }
     }
     if (rc == ZKL_OK && (snapshot->failed || snapshot->names.failed)) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, snapshot->path, "no memory for %zu contenders", snapshot->names.count);
+        return zkl__fail(err, ZKL_ENOMEM, 0, snapshot->path, "no memory for %zu contenders",
+                         snapshot->names.count);
     }
     return rc;
 }
 
-static int enter_to_read(zkl_session *session, const void *out, const char *path, int64_t timeout_ms, zkl_error *err)
+static int enter_to_read(zkl_session *session, const void *out, const char *path,
+                         int64_t timeout_ms, zkl_error *err)
 {
     if (!out || !session) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "session" : "out");
@@ -163,7 +170,8 @@ static int enter_to_read(zkl_session *session, const void *out, const char *path
     return rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
 }
 
-int zkl_queue_list(zkl_queue **out, zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
+int zkl_queue_list(zkl_queue **out, zkl_session *session, const char *path, int64_t timeout_ms,
+                   zkl_error *err)
 {
     ZKL__CLEAR(out);
     int rc = enter_to_read(session, out, path, timeout_ms, err);
@@ -207,7 +215,7 @@ void zkl_queue_free(zkl_queue *queue)
     zkl__free(&heap, snapshot);
 }
 
-/* --- find ---------------------------------------------------------------------------------------------------------- */
+/* --- find ------------------------------------------------------------------------------------ */
 
 /* A walk, one level of the tree at a time. */
 struct walk {
@@ -244,7 +252,8 @@ static void look_at_level(void *arg, size_t index, const struct zkl__reply *repl
         const char *name = reply->children[i];
         if (zkl__name_parse(name).kind != ZKL_KIND_FOREIGN) {
             queue = true;
-        } else if (!(root && strcmp(name, "zookeeper") == 0) && zkl__path_join(below, sizeof below, path, name) > 0) {
+        } else if (!(root && strcmp(name, "zookeeper") == 0) &&
+                   zkl__path_join(below, sizeof below, path, name) > 0) {
             strings_add(&walk->below, zkl__copy(&walk->heap, below, strlen(below)));
         }
     }
@@ -259,7 +268,8 @@ static int compare_strings(const void *left, const void *right)
 }
 
 /* Inside. */
-static int go(struct walk *walk, zkl_session *session, const char *prefix, int64_t deadline, zkl_error *err)
+static int go(struct walk *walk, zkl_session *session, const char *prefix, int64_t deadline,
+              zkl_error *err)
 {
     strings_add(&walk->level, zkl__copy(&walk->heap, prefix, strlen(prefix)));
     while (walk->level.count > 0) {
@@ -311,7 +321,8 @@ static int make_result(zkl_paths **out, struct walk *walk, zkl_error *err)
     return ZKL_OK;
 }
 
-int zkl_queue_find(zkl_paths **out, zkl_session *session, const char *prefix, int64_t timeout_ms, zkl_error *err)
+int zkl_queue_find(zkl_paths **out, zkl_session *session, const char *prefix, int64_t timeout_ms,
+                   zkl_error *err)
 {
     ZKL__CLEAR(out);
     int rc = enter_to_read(session, out, prefix, timeout_ms, err);

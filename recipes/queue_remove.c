@@ -10,15 +10,20 @@
 
 #include <string.h>
 
-/* Inside. Since ZooKeeper 3.9.2 the look at a znode needs READ, its delete does not: whatever has the name is meant. */
-static int remove_hidden(zkl_session *session, const struct zkl__removal *removal, int64_t deadline, zkl_error *err)
+/* Inside. Since ZooKeeper 3.9.2 the look at a znode needs READ, its delete does not: whatever has
+ * the name is meant. */
+static int remove_hidden(zkl_session *session, const struct zkl__removal *removal, int64_t deadline,
+                         zkl_error *err)
 {
-    const struct zkl__op op = {.kind = ZKL__OP_DELETE, .dir = removal->dir, .name = removal->name, .version = -1};
+    const struct zkl__op op = {
+        .kind = ZKL__OP_DELETE, .dir = removal->dir, .name = removal->name, .version = -1};
     return zkl__session_change(session, &op, ZKL__RC_NONODE, deadline, err);
 }
 
-/* Inside. A version is checked too, and any write raises it without making it another znode: then it is looked at again. */
-static int remove_node(zkl_session *session, struct zkl__removal *removal, int64_t deadline, zkl_error *err)
+/* Inside. A version is checked too, and any write raises it without making it another znode: then
+ * it is looked at again. */
+static int remove_node(zkl_session *session, struct zkl__removal *removal, int64_t deadline,
+                       zkl_error *err)
 {
     bool any = removal->czxid == 0;
     int rc = zkl__session_remove_exactly(session, removal, deadline, err);
@@ -29,14 +34,15 @@ static int remove_node(zkl_session *session, struct zkl__removal *removal, int64
         return rc;
     }
     if (removal->rc == ZKL__RC_NONODE) {
-        return zkl__fail(err, ZKL_ENOTHELD, 0, removal->dir, "no such contender: it released, or left the queue");
+        return zkl__fail(err, ZKL_ENOTHELD, 0, removal->dir,
+                         "no such contender: it released, or left the queue");
     }
     return zkl__fail(err, zkl__rc_code(removal->rc), removal->zk_code, removal->dir,
                      "the contender's znode may not be removed: %s", zkl__rc_name(removal->rc));
 }
 
-int zkl_queue_remove(zkl_session *session, const char *path, const char *node, int64_t token, int64_t timeout_ms,
-                     zkl_error *err)
+int zkl_queue_remove(zkl_session *session, const char *path, const char *node, int64_t token,
+                     int64_t timeout_ms, zkl_error *err)
 {
     if (!session || !node) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", session ? "node" : "session");

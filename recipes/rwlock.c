@@ -4,8 +4,8 @@
 #include <zklock/rwlock.h>
 
 static const struct zkl__rule writer = {"__WRIT__", ZKL__KIND_ANY};
-static const struct zkl__rule reader = {"__READ__",
-                                        ZKL__KIND_ANY & ~(ZKL__KIND(ZKL_KIND_READ) | ZKL__KIND(ZKL_KIND_KAZOO_READ))};
+static const struct zkl__rule reader = {
+    "__READ__", ZKL__KIND_ANY & ~(ZKL__KIND(ZKL_KIND_READ) | ZKL__KIND(ZKL_KIND_KAZOO_READ))};
 
 static const struct zkl__recipe read_lock = {
     .object = {.noun = "read lock", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
@@ -25,19 +25,19 @@ static const struct zkl__recipe write_lock = {
     .announces = true,
 };
 
-int zkl_read_lock_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
-                      zkl_error *err)
+int zkl_read_lock_new(zkl_lock **out, zkl_session *session, const char *path,
+                      const zkl_lock_options *options, zkl_error *err)
 {
     return zkl__lock_make(out, &read_lock, session, &path, 1, options, err);
 }
 
-int zkl_write_lock_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
-                       zkl_error *err)
+int zkl_write_lock_new(zkl_lock **out, zkl_session *session, const char *path,
+                       const zkl_lock_options *options, zkl_error *err)
 {
     return zkl__lock_make(out, &write_lock, session, &path, 1, options, err);
 }
 
-/* --- from a writer to a reader ------------------------------------------------------------------------------------- */
+/* --- from a writer to a reader --------------------------------------------------------------- */
 
 /* Until the write side is given up on the server, it is lost, or the time is up. */
 static int await_downgrade(zkl_lock *lock, struct zkl__acquisition *acquisition, zkl_error *err)
@@ -49,10 +49,12 @@ static int await_downgrade(zkl_lock *lock, struct zkl__acquisition *acquisition,
         more = zkl__session_wait(session, &acquisition->changed, deadline);
     }
     if (!zkl__acquisition_holds(acquisition)) {
-        return zkl__fail(err, ZKL_ELOST, 0, lock->path, "lost or released meanwhile: %s", acquisition->why);
+        return zkl__fail(err, ZKL_ELOST, 0, lock->path, "lost or released meanwhile: %s",
+                         acquisition->why);
     }
     if (!acquisition->downgraded) {
-        return zkl__fail(err, ZKL_ETIMEOUT, 0, lock->path, "the servers have not answered yet; it goes on");
+        return zkl__fail(err, ZKL_ETIMEOUT, 0, lock->path,
+                         "the servers have not answered yet; it goes on");
     }
     return ZKL_OK;
 }
@@ -65,17 +67,20 @@ static int downgrade(zkl_lock *lock, zkl_error *err)
                          acquisition ? "still waiting; cancel it" : "never granted, or released");
     }
     if (!zkl__acquisition_holds(acquisition)) {
-        return zkl__fail(err, ZKL_ELOST, 0, lock->path, "lost while it was held: %s", acquisition->why);
+        return zkl__fail(err, ZKL_ELOST, 0, lock->path, "lost while it was held: %s",
+                         acquisition->why);
     }
     if (acquisition->rule != &reader && acquisition->depth > 1) {
-        return zkl__fail(err, ZKL_EDEADLK, 0, lock->path, "acquired %u times: all but one must be released first",
+        return zkl__fail(err, ZKL_EDEADLK, 0, lock->path,
+                         "acquired %u times: all but one must be released first",
                          acquisition->depth);
     }
     acquisition->refs++;
     if (acquisition->rule != &reader) {
         acquisition->rule = &reader;
         acquisition->downgraded = false;
-        zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .rule = &reader});
+        zkl__acquisition_event(acquisition,
+                               (struct zkl__event){.kind = ZKL__EV_DOWNGRADE, .rule = &reader});
     }
     int rc = await_downgrade(lock, acquisition, err);
     zkl__acquisition_unref(acquisition);
@@ -86,7 +91,8 @@ int zkl_write_lock_downgrade(zkl_lock *lock, zkl_error *err)
 {
     int rc = zkl__lock_check(lock, &write_lock, err);
     if (rc == ZKL_OK && lock->options.revoke_fn) {
-        rc = zkl__fail(err, ZKL_EINVAL, 0, lock->path, "a write lock with the option revoke_fn cannot be downgraded");
+        rc = zkl__fail(err, ZKL_EINVAL, 0, lock->path,
+                       "a write lock with the option revoke_fn cannot be downgraded");
     }
     rc = rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
     if (rc == ZKL_OK) {

@@ -29,13 +29,15 @@ static void look(void *owner)
     if (rest <= 0) {
         zkl__section_raise(cancel);
     } else {
-        zkl__alarms_set(zkl__session_alarms(session), &cancel->alarm, zkl__session_now(session) + rest);
+        zkl__alarms_set(zkl__session_alarms(session), &cancel->alarm,
+                        zkl__session_now(session) + rest);
     }
 }
 
 bool zkl_cancel_raised(const zkl_cancel *cancel)
 {
-    return atomic_load(&cancel->raised) || zkl__lock_standing(cancel->lock).remaining_ns <= cancel->margin_ns;
+    return atomic_load(&cancel->raised) ||
+           zkl__lock_standing(cancel->lock).remaining_ns <= cancel->margin_ns;
 }
 
 int64_t zkl_cancel_remaining_ms(const zkl_cancel *cancel)
@@ -103,13 +105,15 @@ bool zkl__section_cancel(zkl_lock *lock)
 {
     bool runs = false;
     if (zkl__session_enter_even_closed(lock->session, NULL) == ZKL_OK) {
-        for (struct zkl__listener *listener = lock->listeners; listener; listener = listener->next) {
+        for (struct zkl__listener *listener = lock->listeners; listener;
+             listener = listener->next) {
             if (listener->ended == on_end) {
                 zkl__section_raise(listener->owner);
                 runs = true;
             }
         }
-        if (lock->run) { /* in the same hold of the mutex: no acquire of the run slips through between two looks */
+        if (lock->run) { /* in the same hold of the mutex: no acquire of the run slips through
+                            between two looks */
             lock->barred = true;
             zkl__section_raise(lock->run);
             runs = true;
@@ -135,7 +139,8 @@ static int give_back(zkl_lock *lock, int64_t deadline, zkl_error *err)
     zkl_error last;
     int rc = zkl__lock_release_by(lock, deadline, &last);
     if (rc == ZKL_ENOTHELD) {
-        return zkl__fail(err, ZKL_ELOST, 0, lock->path, "given back by somebody else while the function ran");
+        return zkl__fail(err, ZKL_ELOST, 0, lock->path,
+                         "given back by somebody else while the function ran");
     }
     if (rc != ZKL_OK && err) {
         *err = last;
@@ -143,8 +148,8 @@ static int give_back(zkl_lock *lock, int64_t deadline, zkl_error *err)
     return rc;
 }
 
-static int acquire_and_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section, void *payload, int *result,
-                           zkl_error *err)
+static int acquire_and_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section,
+                           void *payload, int *result, zkl_error *err)
 {
     zkl_grant grant;
     int rc = zkl_lock_acquire(cancel->lock, timeout_ms, &grant, err);
@@ -162,8 +167,8 @@ static int acquire_and_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_f
     return give_back(cancel->lock, cancel->release_by, err);
 }
 
-int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section, void *payload, int *result,
-                     zkl_error *err)
+int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section, void *payload,
+                     int *result, zkl_error *err)
 {
     lower_flag(cancel);
     int rc = listen(cancel, err);
@@ -198,7 +203,9 @@ static int init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl_error
     rc = set_margin(cancel, margin_ms, err);
     if (rc == ZKL_OK) {
         cancel->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        rc = cancel->fd < 0 ? zkl__fail(err, ZKL_ELIMIT, 0, lock->path, "no descriptor for the flag") : ZKL_OK;
+        rc = cancel->fd < 0
+                 ? zkl__fail(err, ZKL_ELIMIT, 0, lock->path, "no descriptor for the flag")
+                 : ZKL_OK;
     }
     if (rc != ZKL_OK) {
         zkl__lock_let_go(lock);
@@ -208,7 +215,8 @@ static int init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl_error
 
 int zkl__section_init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl_error *err)
 {
-    zkl__cancel_hold(); /* a function that ended in the middle would leave the lock held, and its flag on a stack that is gone */
+    zkl__cancel_hold(); /* a function that ended in the middle would leave the lock held, and its
+                           flag on a stack that is gone */
     int rc = init(cancel, lock, margin_ms, err);
     if (rc != ZKL_OK) {
         zkl__cancel_allow();
@@ -223,8 +231,8 @@ void zkl__section_deinit(zkl_cancel *cancel)
     zkl__cancel_allow();
 }
 
-int zkl_with_lock(zkl_lock *lock, int64_t timeout_ms, int64_t margin_ms, zkl_section_fn section, void *payload,
-                  int *result, zkl_error *err)
+int zkl_with_lock(zkl_lock *lock, int64_t timeout_ms, int64_t margin_ms, zkl_section_fn section,
+                  void *payload, int *result, zkl_error *err)
 {
     if (!lock || !section) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", lock ? "section" : "lock");

@@ -11,8 +11,9 @@ struct zkl_cancel {
     int64_t margin_ns;
     int fd;
     atomic_bool raised;
-    bool ran;                /* the function was called */
-    int64_t release_by;      /* how long the release may wait for the server at most; INT64_MAX: as the options say */
+    bool ran;           /* the function was called */
+    int64_t release_by; /* how long the release may wait for the server at most; INT64_MAX: as the
+                           options say */
     struct zkl__alarm alarm; /* when the lease, as known now, is down to the margin */
     struct zkl__listener listener;
     struct zkl__task task;
@@ -24,9 +25,10 @@ struct zkl_cancel {
 int zkl__section_init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl_error *err);
 void zkl__section_deinit(zkl_cancel *cancel);
 
-/* Not inside. Acquires, runs, releases: as zkl_with_lock. May be called again, with the flag down. */
-int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section, void *payload, int *result,
-                     zkl_error *err);
+/* Not inside. Acquires, runs, releases: as zkl_with_lock. May be called again, with the flag down.
+ */
+int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section, void *payload,
+                     int *result, zkl_error *err);
 /* Inside. */
 void zkl__section_raise(zkl_cancel *cancel);
 /* Not inside. Raises the flag of whatever runs under this lock, and ends its zkl_election_run;

@@ -75,23 +75,26 @@ int zkl_semaphore_new(zkl_lock **out, zkl_session *session, const char *path, in
 static int check_count(const zkl_lock *lock, int count, zkl_error *err)
 {
     int rc = zkl__lock_check(lock, &semaphore, err);
-    return rc == ZKL_OK ? zkl__range_check("count", count, 1, ((const struct zkl__semaphore *)lock)->limit, err) : rc;
+    return rc == ZKL_OK ? zkl__range_check("count", count, 1,
+                                           ((const struct zkl__semaphore *)lock)->limit, err)
+                        : rc;
 }
 
-int zkl_semaphore_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *grant, zkl_error *err)
+int zkl_semaphore_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *grant,
+                          zkl_error *err)
 {
     int rc = check_count(lock, count, err);
     return rc == ZKL_OK ? zkl__lock_acquire(lock, count, timeout_ms, grant, err) : rc;
 }
 
-int zkl_semaphore_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_acquired_fn done, void *payload,
-                                zkl_error *err)
+int zkl_semaphore_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_acquired_fn done,
+                                void *payload, zkl_error *err)
 {
     int rc = check_count(lock, count, err);
     return rc == ZKL_OK ? zkl__lock_acquire_async(lock, count, timeout_ms, done, payload, err) : rc;
 }
 
-/* --- giving back --------------------------------------------------------------------------------------------------- */
+/* --- giving back ----------------------------------------------------------------------------- */
 
 static int count_held(const struct zkl__permits *p)
 {
@@ -117,17 +120,21 @@ static int release_some(zkl_lock *lock, int count, bool *all, zkl_error *err)
 {
     struct zkl__permits *p = ((struct zkl__semaphore *)lock)->permits;
     zkl_state state = zkl__lock_look(lock).state;
-    *all = state == ZKL_STATE_IDLE || state == ZKL_STATE_WAITING || count == count_held(p) || count_held(p) == 0;
+    *all = state == ZKL_STATE_IDLE || state == ZKL_STATE_WAITING || count == count_held(p) ||
+           count_held(p) == 0;
     if (*all) {
         return ZKL_OK;
     }
     if (count < 0 || count > count_held(p)) {
-        return zkl__fail(err, ZKL_EINVAL, 0, lock->path, "count is %d, of %d permits held", count, count_held(p));
+        return zkl__fail(err, ZKL_EINVAL, 0, lock->path, "count is %d, of %d permits held", count,
+                         count_held(p));
     }
     while (count-- > 0) {
         zkl__permits_drop(p, &last_permit(p)->contender);
     }
-    return state == ZKL_STATE_LOST ? zkl__fail(err, ZKL_ELOST, 0, lock->path, "lost while they were held") : ZKL_OK;
+    return state == ZKL_STATE_LOST
+               ? zkl__fail(err, ZKL_ELOST, 0, lock->path, "lost while they were held")
+               : ZKL_OK;
 }
 
 int zkl_semaphore_release(zkl_lock *lock, int count, zkl_error *err)
@@ -146,7 +153,7 @@ int zkl_semaphore_release(zkl_lock *lock, int count, zkl_error *err)
     return rc == ZKL_OK && all ? zkl_lock_release(lock, err) : rc;
 }
 
-/* --- what is so now ------------------------------------------------------------------------------------------------ */
+/* --- what is so now -------------------------------------------------------------------------- */
 
 static int by_value(const void *left, const void *right)
 {
@@ -157,10 +164,12 @@ static int by_value(const void *left, const void *right)
 int zkl_semaphore_tokens(const zkl_lock *lock, int64_t *tokens, int room)
 {
     int held = 0, put = 0;
-    if (zkl__lock_check(lock, &semaphore, NULL) != ZKL_OK || zkl__session_enter(lock->session, NULL) != ZKL_OK) {
+    if (zkl__lock_check(lock, &semaphore, NULL) != ZKL_OK ||
+        zkl__session_enter(lock->session, NULL) != ZKL_OK) {
         return 0;
     }
-    const struct zkl__permits *p = zkl__lock_look(lock).token ? ((const struct zkl__semaphore *)lock)->permits : NULL;
+    const struct zkl__permits *p =
+        zkl__lock_look(lock).token ? ((const struct zkl__semaphore *)lock)->permits : NULL;
     for (int i = 0; p && i < p->count; i++) {
         if (p->permits[i].contender) {
             held++;

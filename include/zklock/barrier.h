@@ -1,7 +1,9 @@
-/* zklock/barrier.h - a barrier that many wait for, and a double barrier that many enter and leave together.
+/* zklock/barrier.h - a barrier that many wait for, and a double barrier that many enter and leave
+ * together.
  *
- * The znodes are those of Curator's DistributedBarrier and DistributedDoubleBarrier: both kinds of client may use one path.
- * Every call blocks, for its timeout at most, and may be made from any thread. */
+ * The znodes are those of Curator's DistributedBarrier and DistributedDoubleBarrier: both kinds of
+ * client may use one path. Every call blocks, for its timeout at most, and may be made from any
+ * thread. */
 #ifndef ZKLOCK_BARRIER_H
 #define ZKLOCK_BARRIER_H
 
@@ -11,33 +13,46 @@
 extern "C" {
 #endif
 
-/* The barrier is up while the znode at path exists. It belongs to no session, so it outlives the process that set it. */
+/* The barrier is up while the znode at path exists. It belongs to no session, so it outlives the
+ * process that set it. */
 
-/* Puts the barrier up; ZKL_OK also when it was up already. In a session without credentials and without an access list nobody may create
- * below it, since a znode with a child cannot be deleted. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECONFLICT (somebody queues there
- * for a lock or an election), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
-ZKL_API int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err);
+/* Puts the barrier up; ZKL_OK also when it was up already. In a session without credentials and
+ * without an access list nobody may create below it, since a znode with a child cannot be deleted.
+ * Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECONFLICT (somebody queues there for a lock or
+ * an election), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ZKL_API int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms,
+                            zkl_error *err);
 /* Deletes it: all waiters go on. ZKL_OK also when it was not there. Errors as above. */
-ZKL_API int zkl_barrier_lift(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err);
-/* Waits until it is down. ZKL_OK: it was down at some time after the call. ZKL_ETIMEOUT: it was up all the time. Errors as above. */
-ZKL_API int zkl_barrier_wait(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err);
+ZKL_API int zkl_barrier_lift(zkl_session *session, const char *path, int64_t timeout_ms,
+                             zkl_error *err);
+/* Waits until it is down. ZKL_OK: it was down at some time after the call. ZKL_ETIMEOUT: it was up
+ * all the time. Errors as above. */
+ZKL_API int zkl_barrier_wait(zkl_session *session, const char *path, int64_t timeout_ms,
+                             zkl_error *err);
 
-/* One member of a double barrier. Members are the children of path that a session owns; other children do not count. The last ones to leave
- * delete path, as a server deletes an empty container: an access list that is to stay belongs to the directory above. */
+/* One member of a double barrier. Members are the children of path that a session owns; other
+ * children do not count. The last ones to leave delete path, as a server deletes an empty
+ * container: an access list that is to stay belongs to the directory above. */
 typedef struct zkl_double_barrier zkl_double_barrier;
 
-/* Members that begin together are `count` at path; each makes an object of its own. Talks to no server. Copies path; the caller frees it.
- * Errors: ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
-ZKL_API int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *session, const char *path, size_t count,
-                                   zkl_error *err);
-/* Waits until count members have entered; from then on all of them are in, even if one leaves immediately. ZKL_ETIMEOUT: too few came in time;
- * we have left again, and our znode is deleted or being deleted. ZKL_ELOST: our session ended while we waited. ZKL_EDEADLK: entered
- * already. ZKL_ECONFLICT: somebody queues there for a read/write lock, an election or a semaphore (a mutex's contenders look as
- * members do, and are not distinguished from them). Others: ZKL_EAUTH, ZKL_ECANCELED (freed meanwhile), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
-ZKL_API int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err);
-/* Leaves, and waits until every member has left; a member that crashed has left when its session ends.
- * ZKL_ETIMEOUT: some are still in; we have left. ZKL_ENOTHELD: not entered. Others: ZKL_EAUTH, ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED. */
-ZKL_API int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err);
+/* Members that begin together are `count` at path; each makes an object of its own. Talks to no
+ * server. Copies path; the caller frees it. Errors: ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED,
+ * ZKL_ENOMEM. */
+ZKL_API int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *session, const char *path,
+                                   size_t count, zkl_error *err);
+/* Waits until count members have entered; from then on all of them are in, even if one leaves
+ * immediately. ZKL_ETIMEOUT: too few came in time; we have left again, and our znode is deleted or
+ * being deleted. ZKL_ELOST: our session ended while we waited. ZKL_EDEADLK: entered already.
+ * ZKL_ECONFLICT: somebody queues there for a read/write lock, an election or a semaphore (a mutex's
+ * contenders look as members do, and are not distinguished from them). Others: ZKL_EAUTH,
+ * ZKL_ECANCELED (freed meanwhile), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ZKL_API int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms,
+                                     zkl_error *err);
+/* Leaves, and waits until every member has left; a member that crashed has left when its session
+ * ends. ZKL_ETIMEOUT: some are still in; we have left. ZKL_ENOTHELD: not entered. Others:
+ * ZKL_EAUTH, ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED. */
+ZKL_API int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms,
+                                     zkl_error *err);
 /* Leaves without waiting, if entered. NULL is fine. */
 ZKL_API void zkl_double_barrier_free(zkl_double_barrier *barrier);
 

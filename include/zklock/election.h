@@ -22,15 +22,16 @@ extern "C" {
 /* Makes a candidate for the election at path; as zkl_lock_new. With a revoke_fn the request of
  * zkl_queue_revoke, "__REVOKE__", is what observers see as its value until it publishes again or
  * resigns. */
-ZKL_API int zkl_election_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
-                             zkl_error *err);
+ZKL_API int zkl_election_new(zkl_lock **out, zkl_session *session, const char *path,
+                             const zkl_lock_options *options, zkl_error *err);
 
 /* Publishes another value: observers are notified, and later terms begin with it. Only the leader
  * may. Waits timeout_ms at most for the server's response; sent again when a lost connection left
  * it unanswered. Errors: ZKL_ENOTHELD (does not lead), ZKL_EINVAL (value, or lock is no election),
  * ZKL_ETIMEOUT (it may yet be published), ZKL_ELOST (lost meanwhile), ZKL_EAUTH, ZKL_ECLOSED,
  * ZKL_EFORKED, ZKL_ENOMEM. */
-ZKL_API int zkl_election_publish(zkl_lock *lock, const char *value, int64_t timeout_ms, zkl_error *err);
+ZKL_API int zkl_election_publish(zkl_lock *lock, const char *value, int64_t timeout_ms,
+                                 zkl_error *err);
 
 /* Runs lead in this thread whenever this candidate leads: acquires, calls lead, releases when it
  * has returned, and acquires again, at the end of the queue; so two terms of ours never overlap.
@@ -43,19 +44,21 @@ ZKL_API int zkl_election_publish(zkl_lock *lock, const char *value, int64_t time
  * (no descriptor for the flag), ZKL_EINVAL (lock is no election), another result of
  * zkl_lock_acquire, and ZKL_ELOST with ZKL_ON_EXPIRY_FAIL. The lock must not be freed while it
  * runs: cancel it first and let it return. */
-ZKL_API int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn lead, void *payload, int *result,
-                             zkl_error *err);
+ZKL_API int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn lead, void *payload,
+                             int *result, zkl_error *err);
 
-/* --- observing the leader without taking part. zkl_queue_list (zklock/queue.h) lists all candidates -- */
+/* --- observing the leader without taking part. zkl_queue_list (zklock/queue.h) lists all
+ * candidates  */
 
 typedef struct zkl_leader {
-    const char *node;  /* name of its znode */
-    const char *value; /* what it publishes, NUL-terminated for convenience; may be cut at ZKL_DATA_MAX */
+    const char *node; /* name of its znode */
+    const char
+        *value; /* what it publishes, NUL-terminated for convenience; may be cut at ZKL_DATA_MAX */
     size_t value_size;
     int64_t token; /* fencing token of its term */
     int64_t session_id;
-    bool
-        readable; /* false: its access list hides the value; and token and session_id, 0 then, from ZooKeeper 3.9.2 on */
+    bool readable; /* false: its access list hides the value; and token and session_id, 0 then, from
+                      ZooKeeper 3.9.2 on */
 } zkl_leader;
 
 typedef struct zkl_election_observer zkl_election_observer;
@@ -63,15 +66,17 @@ typedef struct zkl_election_observer zkl_election_observer;
 /* leader: NULL when there is no candidate. Runs as callbacks do (zklock/session.h); leader lives
  * until it returns. The first call reports the leader at the start, later calls every change of
  * leader, token or value; of quick changes only the latest is reported. */
-typedef void (*zkl_leader_fn)(zkl_election_observer *observer, const zkl_leader *leader, void *payload);
+typedef void (*zkl_leader_fn)(zkl_election_observer *observer, const zkl_leader *leader,
+                              void *payload);
 
 /* Observes the election at path until freed, also over lost connections and sessions: then the last
  * report stands until a server responds again. It polls nothing: it watches the leader's znode, and
  * the list of candidates only while nobody leads or the leader's znode may not be read. *out is
  * NULL on failure. The caller frees it, before or after the session is closed. Errors: as
  * zkl_lock_new. */
-ZKL_API int zkl_election_observe(zkl_election_observer **out, zkl_session *session, const char *path,
-                                 zkl_leader_fn told, void *payload, zkl_error *err);
+ZKL_API int zkl_election_observe(zkl_election_observer **out, zkl_session *session,
+                                 const char *path, zkl_leader_fn told, void *payload,
+                                 zkl_error *err);
 /* Ends it; waits for a running call of told (not when called from it). None starts afterwards. NULL
  * is fine. */
 ZKL_API void zkl_election_observer_free(zkl_election_observer *observer);

@@ -1,12 +1,15 @@
-/* zklock/group.h - group membership: members with an id and data, for as long as their sessions live.
+/* zklock/group.h - group membership: members with an id and data, for as long as their sessions
+ * live.
  *
- * A zkl_group is one membership: the ephemeral znode path/id, whose data is the member's. It is Curator's GroupMember, so members of both
- * libraries see each other. Threads, callbacks and timeouts are as in zklock/lock.h.
+ * A zkl_group is one membership: the ephemeral znode path/id, whose data is the member's. It is
+ * Curator's GroupMember, so members of both libraries see each other. Threads, callbacks and
+ * timeouts are as in zklock/lock.h.
  *
- * Guarantees. Once joined, it is a member until it leaves: when its session ends, or somebody removes its znode, it joins again
- * by itself. Two members never have the same id: one that finds its id taken waits until the other has left, also when that other is its own
- * znode of an earlier session, which the servers have not ended yet.
- * Caveat. A group is no lock: a member that is listed may have ended already, and one that is cut off is listed until the servers end its
+ * Guarantees. Once joined, it is a member until it leaves: when its session ends, or somebody
+ * removes its znode, it joins again by itself. Two members never have the same id: one that finds
+ * its id taken waits until the other has left, also when that other is its own znode of an earlier
+ * session, which the servers have not ended yet. Caveat. A group is no lock: a member that is
+ * listed may have ended already, and one that is cut off is listed until the servers end its
  * session. */
 #ifndef ZKLOCK_GROUP_H
 #define ZKLOCK_GROUP_H
@@ -19,14 +22,15 @@ extern "C" {
 
 typedef struct zkl_group zkl_group;
 
-/* ZKL_STATE_HELD: it is a member. ZKL_STATE_WAITING: it no longer is, and tries to join again. Runs as callbacks do (zklock/session.h); of quick changes
- * only the latest is reported. */
+/* ZKL_STATE_HELD: it is a member. ZKL_STATE_WAITING: it no longer is, and tries to join again. Runs
+ * as callbacks do (zklock/session.h); of quick changes only the latest is reported. */
 typedef void (*zkl_group_state_fn)(zkl_group *group, zkl_state state, void *payload);
 
 typedef struct zkl_group_options {
     size_t size;              /* sizeof(zkl_group_options): set by the _INIT */
     const char *data;         /* of the member; UTF-8, ZKL_DATA_MAX bytes. NULL: "host:pid" */
-    int64_t leave_timeout_ms; /* how long a leave waits for the server's response; 0: not at all. 1000 */
+    int64_t leave_timeout_ms; /* how long a leave waits for the server's response; 0: not at all.
+                                 1000 */
     const zkl_acl *acl;       /* of our znode and of directories made for it; NULL: the session's */
     zkl_group_state_fn state_fn;
     void *state_payload;
@@ -37,39 +41,44 @@ typedef struct zkl_group_options {
         sizeof(zkl_group_options), NULL, 1000, NULL, NULL, NULL \
     }
 
-/* Makes a membership of the group at path (an absolute znode path under the session's chroot), with an id that nobody else in the group
- * has: one component of a path. Talks to no server. Copies what it is given (options NULL: defaults). The caller frees it, before
- * or after the session is closed.
- * Errors: ZKL_EINVAL (the text names what is wrong), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM, ZKL_ELIMIT (no thread for callbacks). */
+/* Makes a membership of the group at path (an absolute znode path under the session's chroot), with
+ * an id that nobody else in the group has: one component of a path. Talks to no server. Copies what
+ * it is given (options NULL: defaults). The caller frees it, before or after the session is closed.
+ * Errors: ZKL_EINVAL (the text names what is wrong), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM,
+ * ZKL_ELIMIT (no thread for callbacks). */
 ZKL_API int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const char *id,
                           const zkl_group_options *options, zkl_error *err);
 
-/* Joins, and waits until it is a member: timeout_ms at most. On any result but ZKL_OK it does not go on trying, and no znode of it stays.
- * Errors: ZKL_ETIMEOUT (no server, or another member has the id), ZKL_EDEADLK (joined already), ZKL_ECONFLICT (another zkl_group of
- * this session has path and id, or a znode of that name is no member), ZKL_EAUTH, ZKL_ENOENT (the chroot does not exist), ZKL_ECANCELED (it
- * left meanwhile), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+/* Joins, and waits until it is a member: timeout_ms at most. On any result but ZKL_OK it does not
+ * go on trying, and no znode of it stays. Errors: ZKL_ETIMEOUT (no server, or another member has
+ * the id), ZKL_EDEADLK (joined already), ZKL_ECONFLICT (another zkl_group of this session has path
+ * and id, or a znode of that name is no member), ZKL_EAUTH, ZKL_ENOENT (the chroot does not exist),
+ * ZKL_ECANCELED (it left meanwhile), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_group_join(zkl_group *group, int64_t timeout_ms, zkl_error *err);
 
-/* Leaves; waits for the server's response for leave_timeout_ms at most, and then goes on in the background until the znode is deleted or
- * the session has ended. ZKL_ENOTHELD: has not joined. */
+/* Leaves; waits for the server's response for leave_timeout_ms at most, and then goes on in the
+ * background until the znode is deleted or the session has ended. ZKL_ENOTHELD: has not joined. */
 ZKL_API int zkl_group_leave(zkl_group *group, zkl_error *err);
 
-/* Gives this member other data, now and for later joins. Waits timeout_ms at most until the server has it; goes on after that.
- * Errors: ZKL_ENOTHELD (has not joined), ZKL_EINVAL (data), ZKL_ETIMEOUT, ZKL_ECANCELED, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
-ZKL_API int zkl_group_update(zkl_group *group, const char *data, int64_t timeout_ms, zkl_error *err);
+/* Gives this member other data, now and for later joins. Waits timeout_ms at most until the server
+ * has it; goes on after that. Errors: ZKL_ENOTHELD (has not joined), ZKL_EINVAL (data),
+ * ZKL_ETIMEOUT, ZKL_ECANCELED, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ZKL_API int zkl_group_update(zkl_group *group, const char *data, int64_t timeout_ms,
+                             zkl_error *err);
 
-/* Leaves, in the background, waits for a callback of this group that is running (not when called from it), and frees. No callback of it
- * starts afterwards. NULL is fine. */
+/* Leaves, in the background, waits for a callback of this group that is running (not when called
+ * from it), and frees. No callback of it starts afterwards. NULL is fine. */
 ZKL_API void zkl_group_free(zkl_group *group);
 
-/* ZKL_STATE_IDLE, _WAITING (joins, or joins again) or _HELD: a member, by the servers' last response. */
+/* ZKL_STATE_IDLE, _WAITING (joins, or joins again) or _HELD: a member, by the servers' last
+ * response. */
 ZKL_API zkl_state zkl_group_state(const zkl_group *group);
 ZKL_API bool zkl_group_is_member(const zkl_group *group);
 /* As given. Live as long as the group. */
 ZKL_API const char *zkl_group_path(const zkl_group *group);
 ZKL_API const char *zkl_group_id(const zkl_group *group);
 
-/* --- the members --------------------------------------------------------------------------------------------------- */
+/* --- the members ----------------------------------------------------------------------------- */
 
 typedef struct zkl_member {
     const char *id;
@@ -86,26 +95,30 @@ typedef struct zkl_members {
     const zkl_member *members;
 } zkl_members;
 
-/* Lists the members. A path that does not exist is an empty group; a znode that no session owns is no member. Free with
- * zkl_members_free. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECONFLICT (a contender for a lock stands there; a join, which reads no
- * list, does not notice), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
-ZKL_API int zkl_group_list(zkl_members **out, zkl_session *session, const char *path, int64_t timeout_ms,
-                           zkl_error *err);
+/* Lists the members. A path that does not exist is an empty group; a znode that no session owns is
+ * no member. Free with zkl_members_free. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECONFLICT
+ * (a contender for a lock stands there; a join, which reads no list, does not notice), ZKL_ECLOSED,
+ * ZKL_EFORKED, ZKL_ENOMEM. */
+ZKL_API int zkl_group_list(zkl_members **out, zkl_session *session, const char *path,
+                           int64_t timeout_ms, zkl_error *err);
 ZKL_API void zkl_members_free(zkl_members *members);
 
 typedef struct zkl_group_watcher zkl_group_watcher;
 
-/* ids, sorted, live until it returns. Runs as callbacks do. The first call reports the members at the
- * start, later calls every change; of quick changes only the latest is reported. A member that came
- * back under its id between two looks is no change. At a lock's path the session's log has a warning
- * (ZKL_LOG_WARN). */
-typedef void (*zkl_group_changed_fn)(zkl_group_watcher *watcher, const char *const *ids, size_t count, void *payload);
+/* ids, sorted, live until it returns. Runs as callbacks do. The first call reports the members at
+ * the start, later calls every change; of quick changes only the latest is reported. A member that
+ * came back under its id between two looks is no change. At a lock's path the session's log has a
+ * warning (ZKL_LOG_WARN). */
+typedef void (*zkl_group_changed_fn)(zkl_group_watcher *watcher, const char *const *ids,
+                                     size_t count, void *payload);
 
-/* Watches the members until freed, also over lost connections and sessions: then the last report stands until a server responds again.
- * The caller frees it, before or after the session is closed. Errors: ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM, ZKL_ELIMIT. */
+/* Watches the members until freed, also over lost connections and sessions: then the last report
+ * stands until a server responds again. The caller frees it, before or after the session is closed.
+ * Errors: ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM, ZKL_ELIMIT. */
 ZKL_API int zkl_group_watch(zkl_group_watcher **out, zkl_session *session, const char *path,
                             zkl_group_changed_fn changed, void *payload, zkl_error *err);
-/* Ends it; waits for a running call of changed (not when called from it). None starts afterwards. NULL is fine. */
+/* Ends it; waits for a running call of changed (not when called from it). None starts afterwards.
+ * NULL is fine. */
 ZKL_API void zkl_group_watcher_free(zkl_group_watcher *watcher);
 
 #ifdef __cplusplus

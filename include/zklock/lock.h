@@ -42,33 +42,36 @@ typedef void (*zkl_lock_revoke_fn)(zkl_lock *lock, void *payload);
 
 /* The one completion of an asynchronous acquire. code: as zkl_lock_acquire returns. grant: NULL
  * unless ZKL_OK. err: the error's text. payload: as given to the acquire. */
-typedef void (*zkl_acquired_fn)(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload);
+typedef void (*zkl_acquired_fn)(zkl_lock *lock, int code, const zkl_grant *grant,
+                                const zkl_error *err, void *payload);
 
 /* Options of every recipe. A constructor refuses an option that makes no sense for its recipe with
  * ZKL_EINVAL; the text names both. */
 typedef struct zkl_lock_options {
-    size_t size;                /* sizeof(zkl_lock_options): set by the _INIT */
-    const char *metadata;       /* text on our znode for operators, and what an election publishes; UTF-8,
-                                 * ZKL_DATA_MAX bytes. NULL: "host:pid" */
-    bool recursive;             /* a second acquire while held counts instead of ZKL_EDEADLK. No semaphore */
-    bool recover;               /* grants say whether the last holder crashed (zkl_grant.unclean): see below.
-                                 * Only zkl_lock_new and zkl_election_new */
+    size_t size;          /* sizeof(zkl_lock_options): set by the _INIT */
+    const char *metadata; /* text on our znode for operators, and what an election publishes; UTF-8,
+                           * ZKL_DATA_MAX bytes. NULL: "host:pid" */
+    bool recursive; /* a second acquire while held counts instead of ZKL_EDEADLK. No semaphore */
+    bool recover;   /* grants say whether the last holder crashed (zkl_grant.unclean): see below.
+                     * Only zkl_lock_new and zkl_election_new */
     int64_t max_hold_ms;        /* after this a grant is LOST and its znode is deleted; 0: never */
-    int64_t release_timeout_ms; /* how long a release waits for the server's response; 0: not at all. 1000 */
-    const zkl_acl *acl;         /* of our znode and of directories made for it; NULL: the session's */
+    int64_t release_timeout_ms; /* how long a release waits for the server's response; 0: not at
+                                   all. 1000 */
+    const zkl_acl *acl; /* of our znode and of directories made for it; NULL: the session's */
     zkl_on_expiry on_expiry;
     zkl_lock_state_fn state_fn;
     zkl_lock_revoke_fn revoke_fn; /* NULL: requests to release are ignored. No semaphore */
     void *payload;                /* of state_fn and revoke_fn */
 } zkl_lock_options;
 
-#define ZKL_LOCK_OPTIONS_INIT                                                                                \
-    {                                                                                                        \
-        sizeof(zkl_lock_options), NULL, false, false, 0, 1000, NULL, ZKL_ON_EXPIRY_REQUEUE, NULL, NULL, NULL \
+#define ZKL_LOCK_OPTIONS_INIT                                                                     \
+    {                                                                                             \
+        sizeof(zkl_lock_options), NULL, false, false, 0, 1000, NULL, ZKL_ON_EXPIRY_REQUEUE, NULL, \
+            NULL, NULL                                                                            \
     }
 
-/* The option recover. Each grant writes a dirty marker, "held by" and the contender's uuid, into the
- * data of the znode at path. A release deletes the marker in the transaction that deletes the
+/* The option recover. Each grant writes a dirty marker, "held by" and the contender's uuid, into
+ * the data of the znode at path. A release deletes the marker in the transaction that deletes the
  * contender's znode. A contender that is granted the lock and finds a marker gets unclean, also
  * when nobody was queued when the last hold ended: that holder crashed, lost its session, was
  * removed by an operator, or released after a loss. The marker stays until a holder has acquired
@@ -85,8 +88,8 @@ typedef struct zkl_lock_options {
  * caller frees it with zkl_lock_free, before or after the session is closed. *out is NULL on
  * failure. Errors: ZKL_EINVAL (the text names what is wrong with path or options), ZKL_ECLOSED,
  * ZKL_EFORKED, ZKL_ENOMEM, ZKL_ELIMIT (no thread for callbacks). */
-ZKL_API int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
-                         zkl_error *err);
+ZKL_API int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path,
+                         const zkl_lock_options *options, zkl_error *err);
 
 /* Queues and waits; of a semaphore, for one permit; of an election, until this candidate leads.
  * timeout_ms: one deadline over the whole call, with or without a server; ZKL_WAIT_FOREVER; 0: a
@@ -104,8 +107,8 @@ ZKL_API int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *gran
 /* The same without waiting: exactly one call of done follows if this returns ZKL_OK, and none
  * otherwise. Errors of this call itself: ZKL_EDEADLK, ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED,
  * ZKL_ENOMEM, ZKL_ELIMIT (no thread for callbacks); done gets the others. */
-ZKL_API int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn done, void *payload,
-                                   zkl_error *err);
+ZKL_API int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn done,
+                                   void *payload, zkl_error *err);
 
 /* From any thread: the pending acquire ends with ZKL_ECANCELED and leaves no znode. If a section of
  * zkl_with_lock or zkl_election_run runs, its flag is raised, and it keeps the lock until it has
@@ -164,9 +167,10 @@ typedef int (*zkl_section_fn)(const zkl_cancel *cancel, int64_t token, void *pay
  * is lost, and by zkl_lock_cancel. *result gets the return of section, if it ran. Returns the
  * result of the acquire if that failed (section did not run), else that of the release. ZKL_ELOST
  * also when somebody else released the lock while section ran (zkl_lock_release, zkl_lock_free,
- * zkl_session_release_all). ZKL_ELIMIT: there was no descriptor for the flag (section did not run). */
-ZKL_API int zkl_with_lock(zkl_lock *lock, int64_t timeout_ms, int64_t margin_ms, zkl_section_fn section, void *payload,
-                          int *result, zkl_error *err);
+ * zkl_session_release_all). ZKL_ELIMIT: there was no descriptor for the flag (section did not run).
+ */
+ZKL_API int zkl_with_lock(zkl_lock *lock, int64_t timeout_ms, int64_t margin_ms,
+                          zkl_section_fn section, void *payload, int *result, zkl_error *err);
 
 /* Releases or cancels every zkl_lock that the session holds or waits for, of every recipe, without
  * waiting for the server. Returns how many, or ZKL_EFORKED, ZKL_ECLOSED. */

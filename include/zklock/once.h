@@ -1,13 +1,14 @@
 /* zklock/once.h - a job once per time slot over all hosts, for cron on several hosts.
  *
- * The job's hosts queue for a lock (zkl_lock_new). The data of the lock's path records the last slot
- * that was done. The holder writes this record in a transaction that also checks that its own znode
- * still stands. So there is at most one *recorded* success in a slot, and when the holder dies
- * half-way, the next one in the queue runs the job. No service can promise at most one success: a
- * host may die after the job has succeeded and before that is recorded.
+ * The job's hosts queue for a lock (zkl_lock_new). The data of the lock's path records the last
+ * slot that was done. The holder writes this record in a transaction that also checks that its own
+ * znode still stands. So there is at most one *recorded* success in a slot, and when the holder
+ * dies half-way, the next one in the queue runs the job. No service can promise at most one
+ * success: a host may die after the job has succeeded and before that is recorded.
  *
- * Slots go by the servers' clock, that is, by the ctime of the contender's own znode. A slot reaches half its length to each side of its
- * round time, so that hosts whose clocks differ a little neither skip one nor run one twice. */
+ * Slots go by the servers' clock, that is, by the ctime of the contender's own znode. A slot
+ * reaches half its length to each side of its round time, so that hosts whose clocks differ a
+ * little neither skip one nor run one twice. */
 #ifndef ZKLOCK_ONCE_H
 #define ZKLOCK_ONCE_H
 
@@ -25,36 +26,43 @@ typedef struct zkl_once_slot {
     int32_t version;  /* of the record that was read */
 } zkl_once_slot;
 
-/* Makes the znode at path, which keeps the record, if it is not there (persistent: a lock's directory is not). Before
- * the lock at path is acquired. A znode that was a lock's directory before is a container, which the server removes
- * when nobody has queued there for a while, and the record with it: the slot may then be done twice. No client can
- * see which of the two it is; so one that has had children, has none and holds no record is made anew. That is not
- * possible while somebody queues there, nor where a record was written to a container already (by a host that found
- * it in use): for once, use a path that no lock has used. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ENOENT
- * (chroot), ZKL_ECLOSED, ZKL_EFORKED. */
-ZKL_API int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err);
+/* Makes the znode at path, which keeps the record, if it is not there (persistent: a lock's
+ * directory is not). Before the lock at path is acquired. A znode that was a lock's directory
+ * before is a container, which the server removes when nobody has queued there for a while, and the
+ * record with it: the slot may then be done twice. No client can see which of the two it is; so one
+ * that has had children, has none and holds no record is made anew. That is not possible while
+ * somebody queues there, nor where a record was written to a container already (by a host that
+ * found it in use): for once, use a path that no lock has used. Errors: ZKL_EINVAL, ZKL_ETIMEOUT,
+ * ZKL_EAUTH, ZKL_ENOENT (chroot), ZKL_ECLOSED, ZKL_EFORKED. */
+ZKL_API int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms,
+                             zkl_error *err);
 
-/* For a lock that is held: which slot did its znode fall into, and was it done? length_ms: from 1000; phase_ms: of the round times,
- * from 0 to length_ms - 1. Errors: ZKL_EINVAL, ZKL_ENOTHELD, ZKL_ELOST, ZKL_ECONFLICT (the data of the path is no record),
- * ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED. */
-ZKL_API int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms, zkl_once_slot *slot,
-                          zkl_error *err);
+/* For a lock that is held: which slot did its znode fall into, and was it done? length_ms: from
+ * 1000; phase_ms: of the round times, from 0 to length_ms - 1. Errors: ZKL_EINVAL, ZKL_ENOTHELD,
+ * ZKL_ELOST, ZKL_ECONFLICT (the data of the path is no record), ZKL_ETIMEOUT, ZKL_EAUTH,
+ * ZKL_ECLOSED, ZKL_EFORKED. */
+ZKL_API int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms,
+                          zkl_once_slot *slot, zkl_error *err);
 
-/* Records the slot as done, if the lock is still held. ZKL_OK: it is recorded, by us. ZKL_ELOST: the lock was lost; nothing was recorded by us,
- * unless the text says that the slot is: then by us before the loss, or by the next holder after it. ZKL_ECONFLICT: somebody else
- * wrote the record meanwhile. ZKL_ETIMEOUT, ZKL_ECLOSED while it was under way: it may be recorded or not. Written only while our
- * znode stands, so timeout_ms may be longer than the lease. Others as above. */
-ZKL_API int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms, zkl_error *err);
+/* Records the slot as done, if the lock is still held. ZKL_OK: it is recorded, by us. ZKL_ELOST:
+ * the lock was lost; nothing was recorded by us, unless the text says that the slot is: then by us
+ * before the loss, or by the next holder after it. ZKL_ECONFLICT: somebody else wrote the record
+ * meanwhile. ZKL_ETIMEOUT, ZKL_ECLOSED while it was under way: it may be recorded or not. Written
+ * only while our znode stands, so timeout_ms may be longer than the lease. Others as above. */
+ZKL_API int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms,
+                            zkl_error *err);
 
 /* For operators and probes, without a lock: what is recorded at path. Only reads, so a job that
- * nobody has prepared yet is no error. *last_ms: round time of the last slot recorded; *recorded_ms:
- * when that was, ms since 1970; both by the servers' clock, and INT64_MIN when nothing is recorded.
- * Written on ZKL_OK only. length_ms: of the job's slots, and a record of a slot that had not begun
- * when it was written counts as none, as for zkl_once_look; 0: not known, the record as it stands.
- * Waits timeout_ms at most. From any thread. Errors: ZKL_EINVAL, ZKL_ECONFLICT (the data of the path
- * is no record), ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED. */
-ZKL_API int zkl_once_last(zkl_session *session, const char *path, int64_t length_ms, int64_t timeout_ms,
-                          int64_t *last_ms, int64_t *recorded_ms, zkl_error *err);
+ * nobody has prepared yet is no error. *last_ms: round time of the last slot recorded;
+ * *recorded_ms: when that was, ms since 1970; both by the servers' clock, and INT64_MIN when
+ * nothing is recorded. Written on ZKL_OK only. length_ms: of the job's slots, and a record of a
+ * slot that had not begun when it was written counts as none, as for zkl_once_look; 0: not known,
+ * the record as it stands. Waits timeout_ms at most. From any thread. Errors: ZKL_EINVAL,
+ * ZKL_ECONFLICT (the data of the path is no record), ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECLOSED,
+ * ZKL_EFORKED. */
+ZKL_API int zkl_once_last(zkl_session *session, const char *path, int64_t length_ms,
+                          int64_t timeout_ms, int64_t *last_ms, int64_t *recorded_ms,
+                          zkl_error *err);
 
 /* The whole job: prepares, acquires and looks, all within timeout_ms (as zkl_lock_acquire's). Runs
  * section if the slot is not done, records if section returned 0 (trying for connect_timeout_ms of
@@ -63,7 +71,8 @@ ZKL_API int zkl_once_last(zkl_session *session, const char *path, int64_t length
  * that; or section did not return 0, and the lock covered it to its end. Other results are those of
  * the calls above. */
 ZKL_API int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms,
-                         zkl_section_fn section, void *payload, bool *ran, int *result, zkl_error *err);
+                         zkl_section_fn section, void *payload, bool *ran, int *result,
+                         zkl_error *err);
 
 #ifdef __cplusplus
 }

@@ -11,13 +11,14 @@ extern "C" {
 
 /* Whose znode it is, by its name. */
 typedef enum zkl_kind {
-    ZKL_KIND_FOREIGN,   /* does not parse as a contender of anybody's: ignored by the lock */
-    ZKL_KIND_LOCK,      /* ours, Curator's InterProcessMutex and LeaderSelector, go-zookeeper's Lock: "lock-" */
-    ZKL_KIND_READ,      /* Curator's and our reader: "__READ__" */
-    ZKL_KIND_WRITE,     /* Curator's and our writer: "__WRIT__" */
-    ZKL_KIND_LATCH,     /* Curator's LeaderLatch, our election: "latch-" */
-    ZKL_KIND_LEASE,     /* a semaphore's permit: "lease-" */
-    ZKL_KIND_KAZOO,     /* kazoo's Lock and WriteLock: "__lock__" */
+    ZKL_KIND_FOREIGN, /* does not parse as a contender of anybody's: ignored by the lock */
+    ZKL_KIND_LOCK,    /* ours, Curator's InterProcessMutex and LeaderSelector, go-zookeeper's Lock:
+                         "lock-" */
+    ZKL_KIND_READ,    /* Curator's and our reader: "__READ__" */
+    ZKL_KIND_WRITE,   /* Curator's and our writer: "__WRIT__" */
+    ZKL_KIND_LATCH,   /* Curator's LeaderLatch, our election: "latch-" */
+    ZKL_KIND_LEASE,   /* a semaphore's permit: "lease-" */
+    ZKL_KIND_KAZOO,   /* kazoo's Lock and WriteLock: "__lock__" */
     ZKL_KIND_KAZOO_READ /* kazoo's ReadLock: "__rlock__" */
 } zkl_kind;
 /* "foreign", "lock", "read", "write", "latch", "lease", "kazoo", "kazoo-read". Static. */
@@ -33,7 +34,8 @@ typedef struct zkl_queue_entry {
     const char *data;   /* metadata, NUL-terminated for convenience; may be cut at ZKL_DATA_MAX */
     size_t data_size;
     bool readable; /* false: its ACL hides data and the fields that need a read */
-    bool forged;   /* passed over by contenders: no session owns it, or its number does not fit its age */
+    bool forged;   /* passed over by contenders: no session owns it, or its number does not fit its
+                      age */
     bool holds;    /* the first that is not forged; of readers and permits all that hold together */
 } zkl_queue_entry;
 
@@ -45,23 +47,25 @@ typedef struct zkl_queue {
     int64_t server_ms; /* newest ctime seen: no clock of ours is in it */
 } zkl_queue;
 
-/* Lists the contenders at path, in order. A path that does not exist is an empty queue. Free with zkl_queue_free.
- * Waits timeout_ms at most. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
-ZKL_API int zkl_queue_list(zkl_queue **out, zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err);
+/* Lists the contenders at path, in order. A path that does not exist is an empty queue. Free with
+ * zkl_queue_free. Waits timeout_ms at most. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH,
+ * ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ZKL_API int zkl_queue_list(zkl_queue **out, zkl_session *session, const char *path,
+                           int64_t timeout_ms, zkl_error *err);
 ZKL_API void zkl_queue_free(zkl_queue *queue);
 
 typedef struct zkl_paths {
     size_t count;
     const char *const *paths; /* sorted */
     size_t refused_count;
-    const char *const
-        *refused; /* sorted; directories whose children may not be listed: what is below them is not known */
+    const char *const *refused; /* sorted; directories whose children may not be listed: what is
+                                   below them is not known */
 } zkl_paths;
 
-/* Finds the paths at and below prefix that have a contender. Free with zkl_paths_free. Waits timeout_ms at most. Errors as
- * above; ZKL_EAUTH: prefix itself may not be listed. */
-ZKL_API int zkl_queue_find(zkl_paths **out, zkl_session *session, const char *prefix, int64_t timeout_ms,
-                           zkl_error *err);
+/* Finds the paths at and below prefix that have a contender. Free with zkl_paths_free. Waits
+ * timeout_ms at most. Errors as above; ZKL_EAUTH: prefix itself may not be listed. */
+ZKL_API int zkl_queue_find(zkl_paths **out, zkl_session *session, const char *prefix,
+                           int64_t timeout_ms, zkl_error *err);
 ZKL_API void zkl_paths_free(zkl_paths *paths);
 
 /* Removes a contender from the queue at path, a holder or a waiter: for operators, when one is
@@ -81,18 +85,19 @@ ZKL_API void zkl_paths_free(zkl_paths *paths);
  * too. ZKL_OK: it is deleted.
  * Errors: ZKL_ENOTHELD (it had ended already), ZKL_EINVAL, ZKL_ETIMEOUT (it may yet be deleted),
  * ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
-ZKL_API int zkl_queue_remove(zkl_session *session, const char *path, const char *node, int64_t token,
-                             int64_t timeout_ms, zkl_error *err);
+ZKL_API int zkl_queue_remove(zkl_session *session, const char *path, const char *node,
+                             int64_t token, int64_t timeout_ms, zkl_error *err);
 
 /* Requests that a holder release: writes Curator's "__REVOKE__" to its znode, and returns without
  * waiting for the holder. A holder without revoke_fn (or without Curator's makeRevocable) ignores
  * the request; the znode of one of ours without revoke_fn usually refuses it (ZKL_EAUTH). A
  * semaphore has no revoke_fn. node: zkl_queue_entry.name; NULL: the first of the queue. Needs the
  * permission WRITE on that znode. Waits timeout_ms at most. From any thread.
- * Errors: ZKL_ENOTHELD (there is no such contender, or no longer), ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_ECONNECT (the
- * connection was lost: the request may have been made), ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
-ZKL_API int zkl_queue_revoke(zkl_session *session, const char *path, const char *node, int64_t timeout_ms,
-                             zkl_error *err);
+ * Errors: ZKL_ENOTHELD (there is no such contender, or no longer), ZKL_EINVAL, ZKL_ETIMEOUT,
+ * ZKL_ECONNECT (the connection was lost: the request may have been made), ZKL_EAUTH, ZKL_ECLOSED,
+ * ZKL_EFORKED, ZKL_ENOMEM. */
+ZKL_API int zkl_queue_revoke(zkl_session *session, const char *path, const char *node,
+                             int64_t timeout_ms, zkl_error *err);
 
 #ifdef __cplusplus
 }

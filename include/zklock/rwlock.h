@@ -2,9 +2,9 @@
  *
  * A reader waits for the nearest writer before it and for nothing else; a writer waits for
  * everybody before it. A reader behind a waiting writer waits, too, so that writers do not starve.
- * A plain lock (zkl_lock_new) at the same path counts as a writer. The znodes are those of Curator's
- * InterProcessReadWriteLock ("__READ__", "__WRIT__"), so readers and writers of Curator and of this
- * library exclude each other. Curator's plain InterProcessMutex does not see readers.
+ * A plain lock (zkl_lock_new) at the same path counts as a writer. The znodes are those of
+ * Curator's InterProcessReadWriteLock ("__READ__", "__WRIT__"), so readers and writers of Curator
+ * and of this library exclude each other. Curator's plain InterProcessMutex does not see readers.
  *
  * Wake-ups. A writer's end wakes the readers that it kept waiting, each once, or the writer behind
  * it. A writer behind readers watches the last of them and looks again when that one ends.
@@ -26,10 +26,10 @@ extern "C" {
 
 /* Makes a reader, or a writer, for the read/write lock at path; as zkl_lock_new. Not with the
  * option recover. */
-ZKL_API int zkl_read_lock_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
-                              zkl_error *err);
-ZKL_API int zkl_write_lock_new(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
-                               zkl_error *err);
+ZKL_API int zkl_read_lock_new(zkl_lock **out, zkl_session *session, const char *path,
+                              const zkl_lock_options *options, zkl_error *err);
+ZKL_API int zkl_write_lock_new(zkl_lock **out, zkl_session *session, const char *path,
+                               const zkl_lock_options *options, zkl_error *err);
 
 /* A writer becomes a reader without letting any writer in between: one transaction replaces its
  * znode with a reader's of the same number, so position and token stay. Readers that wait behind it

@@ -35,10 +35,11 @@ ZKL_API int zkl_semaphore_new(zkl_lock **out, zkl_session *session, const char *
 /* As zkl_lock_acquire, which takes one: queues for count permits (1 to the limit), all or none, and
  * waits. A try also leaves with ZKL_EBUSY when there are too few permits. Errors besides:
  * ZKL_EINVAL (count, or lock is no semaphore). */
-ZKL_API int zkl_semaphore_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
+ZKL_API int zkl_semaphore_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *grant,
+                                  zkl_error *err);
 /* The same without waiting; as zkl_lock_acquire_async. */
-ZKL_API int zkl_semaphore_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_acquired_fn done,
-                                        void *payload, zkl_error *err);
+ZKL_API int zkl_semaphore_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms,
+                                        zkl_acquired_fn done, void *payload, zkl_error *err);
 
 /* Releases count permits; 0: all that are held, as zkl_lock_release. ZKL_OK: the lease covered the
  * hold up to this call; ZKL_ELOST: it did not. With some left it does not wait. Those with the

@@ -1,29 +1,35 @@
 /* zklock/session.h - a session with the ensemble: what locks are made from.
  *
- * One session per process is the usual thing: all its locks share one connection, one heartbeat and one lease.
+ * One session per process is the usual thing: all its locks share one connection, one heartbeat and
+ * one lease.
  *
- * Threads. Every function here may be called from any thread. Callbacks run on a thread of the session's own (or in
- * zkl_session_dispatch), one at a time, never with a lock of the library held; a callback may call anything but
- * zkl_session_close. One rule has to be known: calls that END an object (its free, zkl_session_close,
- * zkl_partition_stop) deliver what that object still owes (done of a pending acquire, revoked) before they return, in
- * both modes, and where the session has no thread that could, or from a callback, they run it inline: freeing B in
- * A's callback runs B's inside A's. So do not hold a mutex of yours, which such a callback takes, around them. No
- * other call runs a callback, but zkl_session_dispatch. A callback that blocks delays other callbacks and nothing
- * else: no heartbeat, no grant. The library's threads, named "zklock", block all signals but those of their own
- * faults: a callback that starts another program has to set that program's signal mask.
+ * Threads. Every function here may be called from any thread. Callbacks run on a thread of the
+ * session's own (or in zkl_session_dispatch), one at a time, never with a lock of the library held;
+ * a callback may call anything but zkl_session_close. One rule has to be known: calls that END an
+ * object (its free, zkl_session_close, zkl_partition_stop) deliver what that object still owes
+ * (done of a pending acquire, revoked) before they return, in both modes, and where the session has
+ * no thread that could, or from a callback, they run it inline: freeing B in A's callback runs B's
+ * inside A's. So do not hold a mutex of yours, which such a callback takes, around them. No other
+ * call runs a callback, but zkl_session_dispatch. A callback that blocks delays other callbacks and
+ * nothing else: no heartbeat, no grant. The library's threads, named "zklock", block all signals
+ * but those of their own faults: a callback that starts another program has to set that program's
+ * signal mask.
  *
- * pthread_cancel. No call is a cancellation point: a thread that is cancelled in one, or in a function of the user's that the call runs (under
- * zkl_with_lock, zkl_election_run, zkl_once_run, in zkl_session_dispatch), goes on until the call has returned, and ends at the next
- * cancellation point of its own. What it holds then stays held. Waits are ended by zkl_lock_cancel. Neither
+ * pthread_cancel. No call is a cancellation point: a thread that is cancelled in one, or in a
+ * function of the user's that the call runs (under zkl_with_lock, zkl_election_run, zkl_once_run,
+ * in zkl_session_dispatch), goes on until the call has returned, and ends at the next cancellation
+ * point of its own. What it holds then stays held. Waits are ended by zkl_lock_cancel. Neither
  * PTHREAD_CANCEL_ASYNCHRONOUS nor pthread_exit is for such a function.
  *
- * fork. In the child of a fork every call on the parent's session fails with ZKL_EFORKED and touches nothing; the child
- * opens its own session. A callback may fork; when the child returns from it, zkl_session_dispatch or zkl_session_close returns
- * ZKL_EFORKED there, or, on a thread of the session, the child process ends.
+ * fork. In the child of a fork every call on the parent's session fails with ZKL_EFORKED and
+ * touches nothing; the child opens its own session. A callback may fork; when the child returns
+ * from it, zkl_session_dispatch or zkl_session_close returns ZKL_EFORKED there, or, on a thread of
+ * the session, the child process ends.
  *
- * Errors. Each function names its own. Besides those, a function that returns a code may return ZKL_EINVAL (an argument is NULL or out of
- * range: the text says which), ZKL_EFORKED, and ZKL_ECLOSED once the session is closed. One that returns something else gives
- * 0, false or the value of an idle object then. */
+ * Errors. Each function names its own. Besides those, a function that returns a code may return
+ * ZKL_EINVAL (an argument is NULL or out of range: the text says which), ZKL_EFORKED, and
+ * ZKL_ECLOSED once the session is closed. One that returns something else gives 0, false or the
+ * value of an idle object then. */
 #ifndef ZKLOCK_SESSION_H
 #define ZKLOCK_SESSION_H
 
@@ -36,24 +42,32 @@ extern "C" {
 typedef enum zkl_session_state {
     ZKL_SESSION_CONNECTED, /* talking to a server */
     ZKL_SESSION_SUSPENDED, /* no server; the session may still be alive: holders are in jeopardy */
-    ZKL_SESSION_LOST,      /* the servers ended the session; what was held is lost. A new one is being opened */
-    ZKL_SESSION_CLOSED     /* by zkl_session_close, or for good (authentication refused) */
+    ZKL_SESSION_LOST,  /* the servers ended the session; what was held is lost. A new one is being
+                          opened */
+    ZKL_SESSION_CLOSED /* by zkl_session_close, or for good (authentication refused) */
 } zkl_session_state;
 
 typedef void (*zkl_session_state_fn)(zkl_session *session, zkl_session_state state, void *payload);
 
-typedef enum zkl_log_level { ZKL_LOG_ERROR = 1, ZKL_LOG_WARN, ZKL_LOG_INFO, ZKL_LOG_DEBUG } zkl_log_level;
-/* What there is to log, as one line and in parts. No newline, control characters escaped, never a secret. */
+typedef enum zkl_log_level {
+    ZKL_LOG_ERROR = 1,
+    ZKL_LOG_WARN,
+    ZKL_LOG_INFO,
+    ZKL_LOG_DEBUG
+} zkl_log_level;
+/* What there is to log, as one line and in parts. No newline, control characters escaped, never a
+ * secret. */
 typedef struct zkl_log_record {
     zkl_log_level level;
     const char *line;   /* "/locks/backup#3: held -> lost: the lease ended" */
-    const char *source; /* "session"; an object: "lock", "read lock", ...; "contender"; "client": libzookeeper */
+    const char *source; /* "session"; an object: "lock", "read lock", ...; "contender"; "client":
+                           libzookeeper */
     const char *path;   /* of the object, or the contender's queue; NULL: it is about none */
     unsigned contender; /* number of the contender among the session's; 0: it is about none */
     const char *text;   /* what happened */
 } zkl_log_record;
-/* The record lives until the function returns. Called on threads of the library, possibly with its locks held: copy and
- * return; call nothing of the library. */
+/* The record lives until the function returns. Called on threads of the library, possibly with its
+ * locks held: copy and return; call nothing of the library. */
 typedef void (*zkl_log_fn)(const zkl_log_record *record, void *payload);
 
 typedef enum zkl_callbacks {
@@ -61,12 +75,15 @@ typedef enum zkl_callbacks {
     ZKL_CALLBACKS_DISPATCH /* in zkl_session_dispatch, when zkl_session_fd is readable */
 } zkl_callbacks;
 
-/* Whether an observer of the ensemble follows a follower (observerMasterPort) instead of the leader. The lease then rests on a
- * chain of two stages, which leaves a holder less: 2.7 s instead of 5.9 s with the defaults (docs/lease.md). */
+/* Whether an observer of the ensemble follows a follower (observerMasterPort) instead of the
+ * leader. The lease then rests on a chain of two stages, which leaves a holder less: 2.7 s instead
+ * of 5.9 s with the defaults (docs/lease.md). */
 typedef enum zkl_observer_masters {
-    ZKL_OBSERVER_MASTERS_NONE = -1,  /* no server has an observerMasterPort. Not true, and the lease is unsound */
-    ZKL_OBSERVER_MASTERS_DETECT = 0, /* two stages if the servers' configuration lists an observer or is not readable */
-    ZKL_OBSERVER_MASTERS_SOME = 1    /* some may: two stages, whatever the configuration says */
+    ZKL_OBSERVER_MASTERS_NONE =
+        -1, /* no server has an observerMasterPort. Not true, and the lease is unsound */
+    ZKL_OBSERVER_MASTERS_DETECT =
+        0, /* two stages if the servers' configuration lists an observer or is not readable */
+    ZKL_OBSERVER_MASTERS_SOME = 1 /* some may: two stages, whatever the configuration says */
 } zkl_observer_masters;
 
 /* How to authenticate by SASL. Copied, but for the callbacks. */
@@ -74,16 +91,20 @@ typedef struct zkl_sasl {
     const char *mechanisms; /* "GSSAPI", "DIGEST-MD5", ... */
     const char *service;    /* "zookeeper"; NULL: that */
     const char *host;       /* the servers' name in their credentials */
-    const void *
-        callbacks; /* sasl_callback_t[] of Cyrus SASL, the caller's until close; NULL: none. The caller calls sasl_client_init */
+    const void *callbacks; /* sasl_callback_t[] of Cyrus SASL, the caller's until close; NULL: none.
+                              The caller calls sasl_client_init */
 } zkl_sasl;
 
 typedef struct zkl_session_options {
     size_t size;                /* sizeof(zkl_session_options): set by the _INIT */
-    int64_t session_timeout_ms; /* requested; a dead holder's lock is free after it. 100 at least. 10000 */
-    int64_t tick_ms;            /* the servers' tickTime: not below the real one, or the lease is unsound. 2000 */
-    int64_t leader_pause_ms;    /* the longest freeze of the ZooKeeper leader that the lease must survive. 500 */
-    int64_t connect_timeout_ms; /* for zkl_session_open, and the bound of a try's wait for the server. 10000 */
+    int64_t session_timeout_ms; /* requested; a dead holder's lock is free after it. 100 at least.
+                                   10000 */
+    int64_t
+        tick_ms; /* the servers' tickTime: not below the real one, or the lease is unsound. 2000 */
+    int64_t leader_pause_ms;    /* the longest freeze of the ZooKeeper leader that the lease must
+                                   survive. 500 */
+    int64_t connect_timeout_ms; /* for zkl_session_open, and the bound of a try's wait for the
+                                   server. 10000 */
     const char *auth_scheme;    /* "digest"; NULL: none */
     const void *auth;           /* credentials, copied and wiped at close */
     size_t auth_size;
@@ -99,35 +120,38 @@ typedef struct zkl_session_options {
     zkl_log_level log_level; /* the most verbose level wanted. ZKL_LOG_INFO */
     zkl_callbacks callbacks;
     const zkl_heap *heap; /* NULL: malloc and free */
-    /* Only where the ZooKeeper client library that is linked has them, else zkl_session_open returns ZKL_EUNSUPPORTED; one of the two.
-     * Debian 12's has neither: see SECURITY.md for TLS by stunnel. "memory:" ignores both. */
-    /* Files: "ca.pem,cert.pem,key.pem[,password of the key]"; from ZooKeeper 3.10 on "ca.pem" alone, too.
-     * That library checks the chain of the servers' certificates, not their names; tls_host does, when a session opens.
-     * Copied and wiped at close. */
+    /* Only where the ZooKeeper client library that is linked has them, else zkl_session_open
+     * returns ZKL_EUNSUPPORTED; one of the two. Debian 12's has neither: see SECURITY.md for TLS by
+     * stunnel. "memory:" ignores both. */
+    /* Files: "ca.pem,cert.pem,key.pem[,password of the key]"; from ZooKeeper 3.10 on "ca.pem"
+     * alone, too. That library checks the chain of the servers' certificates, not their names;
+     * tls_host does, when a session opens. Copied and wiped at close. */
     const char *tls;          /* NULL: no TLS */
     const zkl_sasl *sasl;     /* NULL: no SASL */
     int64_t observer_masters; /* a zkl_observer_masters. ZKL_OBSERVER_MASTERS_DETECT */
-    /* The name or address in the servers' certificates. NULL: each has the one by which servers names it; "": any will
-     * do. Compared whenever a session is opened, with every server that can be reached, and not again when the client library reconnects
-     * (SECURITY.md). */
+    /* The name or address in the servers' certificates. NULL: each has the one by which servers
+     * names it; "": any will do. Compared whenever a session is opened, with every server that can
+     * be reached, and not again when the client library reconnects (SECURITY.md). */
     const char *tls_host;
 } zkl_session_options;
 
-#define ZKL_SESSION_OPTIONS_INIT                                                                           \
-    {                                                                                                      \
-        sizeof(zkl_session_options), 10000, 2000, 500, 10000, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, \
-            ZKL_LOG_INFO, ZKL_CALLBACKS_THREAD, NULL, NULL, NULL, ZKL_OBSERVER_MASTERS_DETECT, NULL        \
+#define ZKL_SESSION_OPTIONS_INIT                                                               \
+    {                                                                                          \
+        sizeof(zkl_session_options), 10000, 2000, 500, 10000, NULL, NULL, 0, NULL, NULL, NULL, \
+            NULL, NULL, ZKL_LOG_INFO, ZKL_CALLBACKS_THREAD, NULL, NULL, NULL,                  \
+            ZKL_OBSERVER_MASTERS_DETECT, NULL                                                  \
     }
 
 /* Opens a session and waits for it, connect_timeout_ms at most.
- * servers: "host:port[,host:port...][/chroot]", or "memory:NAME" for the in-process store that needs no server (sessions
- * of one process that open the same NAME see the same tree). The string and the options are copied.
- * Errors: ZKL_ECONNECT (no server responded in time), ZKL_EAUTH, ZKL_ENOENT (no such chroot; it is never created),
- * ZKL_EINVAL (servers, options, or a session timeout too short for a lease: the text has the numbers), ZKL_ELIMIT
- * (threads, descriptors), ZKL_EUNSUPPORTED (TLS or SASL, not in the client library), ZKL_ENOMEM. *out is NULL on any
+ * servers: "host:port[,host:port...][/chroot]", or "memory:NAME" for the in-process store that
+ * needs no server (sessions of one process that open the same NAME see the same tree). The string
+ * and the options are copied. Errors: ZKL_ECONNECT (no server responded in time), ZKL_EAUTH,
+ * ZKL_ENOENT (no such chroot; it is never created), ZKL_EINVAL (servers, options, or a session
+ * timeout too short for a lease: the text has the numbers), ZKL_ELIMIT (threads, descriptors),
+ * ZKL_EUNSUPPORTED (TLS or SASL, not in the client library), ZKL_ENOMEM. *out is NULL on any
  * failure, as for every constructor; the caller closes it with zkl_session_close. */
-ZKL_API int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_options *options,
-                             zkl_error *err);
+ZKL_API int zkl_session_open(zkl_session **out, const char *servers,
+                             const zkl_session_options *options, zkl_error *err);
 
 /* Ends everything. First the flag of each function under zkl_with_lock, zkl_election_run or
  * zkl_once_run is raised. Such a function keeps its lock until it has returned; in that time it may
@@ -146,36 +170,41 @@ ZKL_API int zkl_session_open(zkl_session **out, const char *servers, const zkl_s
  * grant as above (ZKL_EDEADLK: nothing has happened). NULL is fine. */
 ZKL_API int zkl_session_close(zkl_session *session, int64_t timeout_ms);
 
-/* ZKL_CALLBACKS_DISPATCH: an eventfd, readable while callbacks wait. Owned by the session: do not read or close it. -1 with
- * ZKL_CALLBACKS_THREAD. */
+/* ZKL_CALLBACKS_DISPATCH: an eventfd, readable while callbacks wait. Owned by the session: do not
+ * read or close it. -1 with ZKL_CALLBACKS_THREAD. */
 ZKL_API int zkl_session_fd(zkl_session *session);
-/* Runs the waiting callbacks in this thread; returns how many ran, or ZKL_EUNSUPPORTED, ZKL_EFORKED. From several threads at once, and from
- * a callback: since callbacks run one at a time, it returns 0 while one of them runs, and the descriptor is silent until that
- * one is done. */
+/* Runs the waiting callbacks in this thread; returns how many ran, or ZKL_EUNSUPPORTED,
+ * ZKL_EFORKED. From several threads at once, and from a callback: since callbacks run one at a
+ * time, it returns 0 while one of them runs, and the descriptor is silent until that one is done.
+ */
 ZKL_API int zkl_session_dispatch(zkl_session *session);
 
-/* What the servers' tickTime is, for tick_ms, as far as a client can learn it. Unless they are configured otherwise, servers permit session
- * timeouts of 2 to 20 ticks. So this opens two sessions by the options, one after the other, requests a short timeout and a day, and
- * compares what it gets. *tick_ms is 0 where the two bounds are not those of one tickTime: the servers set minSessionTimeout
- * or maxSessionTimeout, and the tickTime is not known. A configuration that sets both, one ten times the other, misleads it. Each server has
- * a tickTime of its own: probe them one by one. Waits twice connect_timeout_ms at most; not for a callback of the library.
- * Errors: as zkl_session_open. */
-ZKL_API int zkl_session_probe_tick(const char *servers, const zkl_session_options *options, int64_t *tick_ms,
-                                   zkl_error *err);
+/* What the servers' tickTime is, for tick_ms, as far as a client can learn it. Unless they are
+ * configured otherwise, servers permit session timeouts of 2 to 20 ticks. So this opens two
+ * sessions by the options, one after the other, requests a short timeout and a day, and compares
+ * what it gets. *tick_ms is 0 where the two bounds are not those of one tickTime: the servers set
+ * minSessionTimeout or maxSessionTimeout, and the tickTime is not known. A configuration that sets
+ * both, one ten times the other, misleads it. Each server has a tickTime of its own: probe them one
+ * by one. Waits twice connect_timeout_ms at most; not for a callback of the library. Errors: as
+ * zkl_session_open. */
+ZKL_API int zkl_session_probe_tick(const char *servers, const zkl_session_options *options,
+                                   int64_t *tick_ms, zkl_error *err);
 
 /* The session's state now. */
 ZKL_API zkl_session_state zkl_session_get_state(zkl_session *session);
 /* "connected", "suspended", "lost", "closed". Static. */
 ZKL_API const char *zkl_session_state_name(zkl_session_state state);
-/* ZooKeeper's id of the session; 0 while there is none. It is no secret: by itself it gives no access. */
+/* ZooKeeper's id of the session; 0 while there is none. It is no secret: by itself it gives no
+ * access. */
 ZKL_API int64_t zkl_session_id(zkl_session *session);
 /* What the ensemble granted of session_timeout_ms. */
 ZKL_API int64_t zkl_session_timeout_ms(zkl_session *session);
-/* The least lease, in ms, that a holder has between two heartbeats while all is well; in *jeopardy* only a quarter of
- * it may be left (docs/lease.md). */
+/* The least lease, in ms, that a holder has between two heartbeats while all is well; in *jeopardy*
+ * only a quarter of it may be left (docs/lease.md). */
 ZKL_API int64_t zkl_session_least_lease_ms(zkl_session *session);
-/* What the lease will have left just before its next renewal, while the servers answer; less than the least lease when the
- * connection is young or was idle. Work that needs N ms of lease at all times may begin when this is N. 0 without a connection. */
+/* What the lease will have left just before its next renewal, while the servers answer; less than
+ * the least lease when the connection is young or was idle. Work that needs N ms of lease at all
+ * times may begin when this is N. 0 without a connection. */
 ZKL_API int64_t zkl_session_low_lease_ms(zkl_session *session);
 
 #ifdef __cplusplus

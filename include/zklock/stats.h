@@ -1,7 +1,9 @@
-/* zklock/stats.h - what a session has done, and how long its contenders waited and held: counters for graphs and alarms.
+/* zklock/stats.h - what a session has done, and how long its contenders waited and held: counters
+ * for graphs and alarms.
  *
- * Everything is counted since the session was opened, also across expiries, and costs a few additions per step: there is no switch.
- * docs/operations.md says which numbers are worth an alarm. */
+ * Everything is counted since the session was opened, also across expiries, and costs a few
+ * additions per step: there is no switch. docs/operations.md says which numbers are worth an alarm.
+ */
 #ifndef ZKLOCK_STATS_H
 #define ZKLOCK_STATS_H
 
@@ -12,19 +14,21 @@ extern "C" {
 #endif
 
 #define ZKL_HISTOGRAM_BUCKETS 26
-#define ZKL_STATS_PATHS_MAX 64 /* paths that are counted by themselves; those that come later are counted together */
+#define ZKL_STATS_PATHS_MAX \
+    64 /* paths that are counted by themselves; those that come later are counted together */
 
-/* Durations. Bucket i counts those of at most 128 << i microseconds (128 us, 256 us, ... 36 min) that are in no bucket before
- * it, the last one all that are longer. */
+/* Durations. Bucket i counts those of at most 128 << i microseconds (128 us, 256 us, ... 36 min)
+ * that are in no bucket before it, the last one all that are longer. */
 typedef struct zkl_histogram {
     uint64_t count;
     uint64_t sum_us;
     uint64_t buckets[ZKL_HISTOGRAM_BUCKETS];
 } zkl_histogram;
 
-/* A contender is one znode in one queue. An acquire of a lock or an election is one; a multi-lock is one for each of its paths; an
- * acquire of n permits of a semaphore is one at PATH/locks and n at PATH/leases. At any time
- *   waits == grants + timeouts + busy + cancels + failures + waiting,  grants == releases + losses + held. */
+/* A contender is one znode in one queue. An acquire of a lock or an election is one; a multi-lock
+ * is one for each of its paths; an acquire of n permits of a semaphore is one at PATH/locks and n
+ * at PATH/leases. At any time waits == grants + timeouts + busy + cancels + failures + waiting,
+ * grants == releases + losses + held. */
 typedef struct zkl_contender_stats {
     uint64_t waits;    /* begun */
     uint64_t grants;   /* ended by a grant */
@@ -32,7 +36,8 @@ typedef struct zkl_contender_stats {
     uint64_t busy;     /* tries that found a contender before them */
     uint64_t cancels;  /* cancelled, or the session closed */
     uint64_t failures; /* ended by anything else */
-    uint64_t requeues; /* times that one had to go to the tail again: expiry, node removed by somebody */
+    uint64_t
+        requeues; /* times that one had to go to the tail again: expiry, node removed by somebody */
     uint64_t releases; /* of what was protected to its end */
     uint64_t losses;   /* grants whose protection ended before the release */
     uint64_t wait_us;  /* of all grants together, from the call to the grant */
@@ -45,51 +50,57 @@ typedef struct zkl_contender_stats {
 typedef struct zkl_stats {
     size_t size; /* sizeof(zkl_stats): set by the _INIT, and left so */
     zkl_contender_stats contenders;
-    zkl_histogram wait;    /* from the call to the grant */
-    zkl_histogram hold;    /* from the grant to the release or loss */
-    zkl_histogram request; /* from a request to its response */
-    uint64_t sessions;     /* that the servers gave us, one after the other */
-    uint64_t expiries;     /* of them that the servers ended, credentials refused included */
-    uint64_t suspensions;  /* connections lost */
-    uint64_t reconnects;   /* to the same session */
-    uint64_t requests;     /* sent to the servers, heartbeats included */
-    uint64_t heartbeats;   /* sent for holders */
-    uint64_t unanswered;   /* requests whose connection was lost before the response came */
-    uint64_t watches;      /* watch events received */
-    int64_t
-        lease_slack_min_us; /* least that was left of a holder's lease when it was renewed; 0: one ran out; -1: none was renewed */
+    zkl_histogram wait;         /* from the call to the grant */
+    zkl_histogram hold;         /* from the grant to the release or loss */
+    zkl_histogram request;      /* from a request to its response */
+    uint64_t sessions;          /* that the servers gave us, one after the other */
+    uint64_t expiries;          /* of them that the servers ended, credentials refused included */
+    uint64_t suspensions;       /* connections lost */
+    uint64_t reconnects;        /* to the same session */
+    uint64_t requests;          /* sent to the servers, heartbeats included */
+    uint64_t heartbeats;        /* sent for holders */
+    uint64_t unanswered;        /* requests whose connection was lost before the response came */
+    uint64_t watches;           /* watch events received */
+    int64_t lease_slack_min_us; /* least that was left of a holder's lease when it was renewed; 0:
+                                   one ran out; -1: none was renewed */
     zkl_histogram slack; /* what was left of a holder's lease, at each renewal and each end */
 } zkl_stats;
 
 /* All fields, one by one: clean as C and as C++, whatever the compiler warns of. */
-#define ZKL_STATS_INIT                                                                                                 \
-    {                                                                                                                  \
-        sizeof(zkl_stats), {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, {0}}, {0, 0, {0}}, {0, 0, {0}}, 0, 0, 0, \
-            0, 0, 0, 0, 0, 0,                                                                                          \
-        {                                                                                                              \
-            0, 0,                                                                                                      \
-            {                                                                                                          \
-                0                                                                                                      \
-            }                                                                                                          \
-        }                                                                                                              \
+#define ZKL_STATS_INIT                                                                           \
+    {                                                                                            \
+        sizeof(zkl_stats), {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, {0}}, {0, 0, {0}}, \
+            {0, 0, {0}}, 0, 0, 0, 0, 0, 0, 0, 0, 0,                                              \
+        {                                                                                        \
+            0, 0,                                                                                \
+            {                                                                                    \
+                0                                                                                \
+            }                                                                                    \
+        }                                                                                        \
     }
 
-/* What has been counted up to now. stats: the caller's, from ZKL_STATS_INIT; written only on success. Any thread, also from callbacks;
- * of a closed session too, as long as its memory lasts (zkl_session_close). What an earlier library than the program's does not count is 0. Errors: ZKL_EINVAL (size is no zkl_stats'),
- * ZKL_EFORKED. */
+/* What has been counted up to now. stats: the caller's, from ZKL_STATS_INIT; written only on
+ * success. Any thread, also from callbacks; of a closed session too, as long as its memory lasts
+ * (zkl_session_close). What an earlier library than the program's does not count is 0. Errors:
+ * ZKL_EINVAL (size is no zkl_stats'), ZKL_EFORKED. */
 ZKL_API int zkl_session_stats(zkl_session *session, zkl_stats *stats);
 
-/* Calls visit for each path that had a contender, with the session locked: copy and return. The first ZKL_STATS_PATHS_MAX paths are
- * reported by themselves, then all others together, with path NULL. Returns how many were visited, or ZKL_EINVAL, ZKL_EFORKED. */
-typedef void (*zkl_path_stats_fn)(const char *path, const zkl_contender_stats *stats, void *payload);
+/* Calls visit for each path that had a contender, with the session locked: copy and return. The
+ * first ZKL_STATS_PATHS_MAX paths are reported by themselves, then all others together, with path
+ * NULL. Returns how many were visited, or ZKL_EINVAL, ZKL_EFORKED. */
+typedef void (*zkl_path_stats_fn)(const char *path, const zkl_contender_stats *stats,
+                                  void *payload);
 ZKL_API int zkl_session_path_stats(zkl_session *session, zkl_path_stats_fn visit, void *payload);
 
-/* The same as text in the format of Prometheus (version 0.0.4), for an exporter of the program's own or for a file that the node
- * exporter collects. Names begin with zklock_; those with a label path are bounded by ZKL_STATS_PATHS_MAX ("other" are the
- * rest). name: a label session="name" on everything, for programs with several sessions; NULL: none.
- * Returns the length of the text without its NUL, as snprintf does: when it is not less than size, out has a part of it, and the
- * call has to be made again with a larger buffer. size 0: out may be NULL. Or ZKL_EINVAL, ZKL_EFORKED. */
-ZKL_API int64_t zkl_stats_write_prometheus(zkl_session *session, const char *name, char *out, size_t size);
+/* The same as text in the format of Prometheus (version 0.0.4), for an exporter of the program's
+ * own or for a file that the node exporter collects. Names begin with zklock_; those with a label
+ * path are bounded by ZKL_STATS_PATHS_MAX ("other" are the rest). name: a label session="name" on
+ * everything, for programs with several sessions; NULL: none. Returns the length of the text
+ * without its NUL, as snprintf does: when it is not less than size, out has a part of it, and the
+ * call has to be made again with a larger buffer. size 0: out may be NULL. Or ZKL_EINVAL,
+ * ZKL_EFORKED. */
+ZKL_API int64_t zkl_stats_write_prometheus(zkl_session *session, const char *name, char *out,
+                                           size_t size);
 
 #ifdef __cplusplus
 }

@@ -1,14 +1,18 @@
-/* zklock/testing.h - rehearse loss: what a service's own unit tests do to a session of the in-process store ("memory:NAME").
+/* zklock/testing.h - rehearse loss: what a service's own unit tests do to a session of the
+ * in-process store ("memory:NAME").
  *
- * No server is needed, and a lease is as short as the session's options make it: with a session timeout of 300 ms, a tick of 20 ms and a
- * leader's pause of 10 ms a lock is lost a quarter of a second after the cut. examples/testing.c is a unit test of a service.
+ * No server is needed, and a lease is as short as the session's options make it: with a session
+ * timeout of 300 ms, a tick of 20 ms and a leader's pause of 10 ms a lock is lost a quarter of a
+ * second after the cut. examples/testing.c is a unit test of a service.
  *
- * Another holder is another session of the same name: open it, make a lock at the same path, acquire it. A waiter does not see a
- * difference to a holder in another process, or to one of Curator's.
+ * Another holder is another session of the same name: open it, make a lock at the same path,
+ * acquire it. A waiter does not see a difference to a holder in another process, or to one of
+ * Curator's.
  *
- * All functions: any thread, also from callbacks. They return immediately; their effects are reported as always, by callbacks and by waits that
- * end. Errors, with a text in err (may be NULL): ZKL_EINVAL (session is NULL; it is no session of memory:; it is not in the state that
- * the function needs), ZKL_ENOMEM (nothing happened), ZKL_EFORKED.
+ * All functions: any thread, also from callbacks. They return immediately; their effects are
+ * reported as always, by callbacks and by waits that end. Errors, with a text in err (may be NULL):
+ * ZKL_EINVAL (session is NULL; it is no session of memory:; it is not in the state that the
+ * function needs), ZKL_ENOMEM (nothing happened), ZKL_EFORKED.
  *
  * Not part of <zklock/zklock.h>: a program that ships has no use for it. */
 #ifndef ZKLOCK_TESTING_H
@@ -20,31 +24,38 @@
 extern "C" {
 #endif
 
-/* The connection is lost now. Requests without a response get none, new ones wait, locks that are held are in jeopardy, and lost at
- * their lease's end. Nothing reconnects until zkl_testing_heal. ZKL_EINVAL: it is cut already, or not connected yet. */
+/* The connection is lost now. Requests without a response get none, new ones wait, locks that are
+ * held are in jeopardy, and lost at their lease's end. Nothing reconnects until zkl_testing_heal.
+ * ZKL_EINVAL: it is cut already, or not connected yet. */
 ZKL_API int zkl_testing_cut(zkl_session *session, zkl_error *err);
 
-/* The connection is back. If the session was ended meanwhile (zkl_testing_expire), that is reported now. ZKL_EINVAL: it was not cut. */
+/* The connection is back. If the session was ended meanwhile (zkl_testing_expire), that is reported
+ * now. ZKL_EINVAL: it was not cut. */
 ZKL_API int zkl_testing_heal(zkl_session *session, zkl_error *err);
 
-/* The servers end the session: its znodes are deleted, and the next contenders are granted. A connected session is notified immediately
- * and opens its next one; a session that is cut learns of it at zkl_testing_heal only, as from real servers. */
+/* The servers end the session: its znodes are deleted, and the next contenders are granted. A
+ * connected session is notified immediately and opens its next one; a session that is cut learns of
+ * it at zkl_testing_heal only, as from real servers. */
 ZKL_API int zkl_testing_expire(zkl_session *session, zkl_error *err);
 
-/* on: requests are carried out, and no response and no event arrives, until it is called with false (or the connection is cut). This is a
- * server that hangs, or a network that is slow: leases run out under it as under a cut. */
+/* on: requests are carried out, and no response and no event arrives, until it is called with false
+ * (or the connection is cut). This is a server that hangs, or a network that is slow: leases run
+ * out under it as under a cut. */
 ZKL_API int zkl_testing_delay(zkl_session *session, bool on, zkl_error *err);
 
-/* The next count writes of the session are refused with this code: ZKL_EAUTH (an access list), ZKL_ELIMIT (a quota) or ZKL_EUNSUPPORTED
- * (a local session). A count of 0 cancels the rest. Reads are not refused. ZKL_EINVAL: another code. */
+/* The next count writes of the session are refused with this code: ZKL_EAUTH (an access list),
+ * ZKL_ELIMIT (a quota) or ZKL_EUNSUPPORTED (a local session). A count of 0 cancels the rest. Reads
+ * are not refused. ZKL_EINVAL: another code. */
 ZKL_API int zkl_testing_refuse(zkl_session *session, int code, size_t count, zkl_error *err);
 
-/* The next create is carried out, its response is lost, and the connection with it: the client does not know whether there is a znode.
- * Goes on at zkl_testing_heal. */
+/* The next create is carried out, its response is lost, and the connection with it: the client does
+ * not know whether there is a znode. Goes on at zkl_testing_heal. */
 ZKL_API int zkl_testing_lose_create(zkl_session *session, zkl_error *err);
 
-/* An operator deletes node from the queue at path by hand; zkl_lock_node has the name. ZKL_ENOENT: there is no such znode. */
-ZKL_API int zkl_testing_remove(zkl_session *session, const char *path, const char *node, zkl_error *err);
+/* An operator deletes node from the queue at path by hand; zkl_lock_node has the name. ZKL_ENOENT:
+ * there is no such znode. */
+ZKL_API int zkl_testing_remove(zkl_session *session, const char *path, const char *node,
+                               zkl_error *err);
 
 #ifdef __cplusplus
 }

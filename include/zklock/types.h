@@ -1,9 +1,11 @@
 /* zklock/types.h - the plain structs that several headers share.
  *
- * Options. A struct of options starts from its _INIT, which sets its size and the defaults; NULL means all defaults. It is copied by
- * whatever takes it. A program may run with a later library than it was built with: what its struct lacks is at its default. It may also
- * run with an earlier one, as long as it leaves alone what that one does not have: an option that the library does not know, or a size
- * that cannot be right, is refused with ZKL_EINVAL; where the call takes a zkl_error, its text names the struct and both sizes. */
+ * Options. A struct of options starts from its _INIT, which sets its size and the defaults; NULL
+ * means all defaults. It is copied by whatever takes it. A program may run with a later library
+ * than it was built with: what its struct lacks is at its default. It may also run with an earlier
+ * one, as long as it leaves alone what that one does not have: an option that the library does not
+ * know, or a size that cannot be right, is refused with ZKL_EINVAL; where the call takes a
+ * zkl_error, its text names the struct and both sizes. */
 #ifndef ZKLOCK_TYPES_H
 #define ZKLOCK_TYPES_H
 
@@ -24,10 +26,12 @@ extern "C" {
 typedef struct zkl_session zkl_session;
 typedef struct zkl_lock zkl_lock;
 
-/* Can this be the path of a lock, or of another recipe? ZKL_OK, or ZKL_EINVAL with what is wrong with it in err: not absolute; a component
- * that is empty, "." or "..", or ends in '-' and ten digits as contenders' do; not UTF-8; characters that the servers refuse; more than
- * ZKL_PATH_MAX bytes; "/" itself; below /zookeeper. Every function that takes a path checks it like this; call this one to know
- * before there is a session. A recipe with znodes below its path (a semaphore's "/leases") needs room for them. Any thread. */
+/* Can this be the path of a lock, or of another recipe? ZKL_OK, or ZKL_EINVAL with what is wrong
+ * with it in err: not absolute; a component that is empty, "." or "..", or ends in '-' and ten
+ * digits as contenders' do; not UTF-8; characters that the servers refuse; more than ZKL_PATH_MAX
+ * bytes; "/" itself; below /zookeeper. Every function that takes a path checks it like this; call
+ * this one to know before there is a session. A recipe with znodes below its path (a semaphore's
+ * "/leases") needs room for them. Any thread. */
 ZKL_API int zkl_path_check(const char *path, zkl_error *err);
 
 /* Permissions of an ACL entry, ZooKeeper's own bits. */
@@ -52,8 +56,8 @@ typedef struct zkl_acl {
     const zkl_acl_entry *entries;
 } zkl_acl;
 
-/* The allocator a session and everything made from it uses. All three or none. They are called with locks held
- * and from several threads: they must not call back into the library. */
+/* The allocator a session and everything made from it uses. All three or none. They are called with
+ * locks held and from several threads: they must not call back into the library. */
 typedef struct zkl_heap {
     void *(*alloc)(void *payload, size_t size);             /* like malloc */
     void *(*resize)(void *payload, void *ptr, size_t size); /* like realloc */
@@ -67,7 +71,8 @@ typedef enum zkl_state {
     ZKL_STATE_WAITING,  /* in the queue, or on the way there */
     ZKL_STATE_HELD,     /* granted, the lease runs and is renewed */
     ZKL_STATE_JEOPARDY, /* granted, the lease runs, but no server renews it: finish or stop */
-    ZKL_STATE_LOST      /* was granted; protection has ended. Final for this grant: release it to go on */
+    ZKL_STATE_LOST /* was granted; protection has ended. Final for this grant: release it to go on
+                    */
 } zkl_state;
 
 /* "idle", "waiting", "held", "jeopardy", "lost". Static. */
@@ -81,7 +86,8 @@ typedef enum zkl_on_expiry {
 
 /* What a grant brings. Written only on success. */
 typedef struct zkl_grant {
-    int64_t token;       /* fencing token: the czxid of our znode. Rises from grant to grant of one path */
+    int64_t
+        token; /* fencing token: the czxid of our znode. Rises from grant to grant of one path */
     int64_t queued_ms;   /* from the call to the grant */
     bool unclean;        /* the last holder did not release (only with the option recover) */
     int64_t reserved[4]; /* zero */

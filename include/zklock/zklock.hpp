@@ -1,23 +1,29 @@
-/* zklock/zklock.hpp - the locks for C++11 and later: RAII, std::chrono, exceptions. Headers only, over zklock/zklock.h.
+/* zklock/zklock.hpp - the locks for C++11 and later: RAII, std::chrono, exceptions. Headers only,
+ * over zklock/zklock.h.
  *
  *     zklock::session session("host:2181,host:2181,host:2181");
  *     zklock::mutex mutex(session, "/locks/report");
  *     std::unique_lock<zklock::mutex> guard(mutex, std::chrono::seconds(30));
  *     if (guard) write(mutex.token(), ...);      // storage refuses lower tokens than it has seen
  *
- * One object is one contender. A std::mutex is shared by the threads that compete for it; here each of them has an object of its own,
- * at the same path. An object that waits or holds already throws ZKL_EDEADLK. All types can be moved, none copied; one that was moved from may be
- * destroyed or assigned to. Destroying one cancels or releases. Objects may outlive their session; then they throw ZKL_ECLOSED.
+ * One object is one contender. A std::mutex is shared by the threads that compete for it; here each
+ * of them has an object of its own, at the same path. An object that waits or holds already throws
+ * ZKL_EDEADLK. All types can be moved, none copied; one that was moved from may be destroyed or
+ * assigned to. Destroying one cancels or releases. Objects may outlive their session; then they
+ * throw ZKL_ECLOSED.
  *
- * Errors. A call that fails throws zklock::error, a std::system_error: code() == ZKL_ELOST and so on, code() == std::errc::timed_out where
- * the standard has a name for it; what() is the text of the zkl_error. A try that finds another contender, and a timeout, return false.
+ * Errors. A call that fails throws zklock::error, a std::system_error: code() == ZKL_ELOST and so
+ * on, code() == std::errc::timed_out where the standard has a name for it; what() is the text of
+ * the zkl_error. A try that finds another contender, and a timeout, return false.
  *
- * Loss. A guard's destructor cannot throw, so unlock() does not report that the lease did not cover the section. Call covered() after
- * it, or end the section with release(), which throws ZKL_ELOST, or run it with run(), which throws, too. Leases, threads and
- * callbacks are as in zklock/session.h, zklock/lock.h and the other headers; get() returns the handle that their functions take.
+ * Loss. A guard's destructor cannot throw, so unlock() does not report that the lease did not cover
+ * the section. Call covered() after it, or end the section with release(), which throws ZKL_ELOST,
+ * or run it with run(), which throws, too. Leases, threads and callbacks are as in
+ * zklock/session.h, zklock/lock.h and the other headers; get() returns the handle that their
+ * functions take.
  *
- * Options are the C structs: zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT; options.recursive = true;
- * zklock::mutex mutex(session, path, &options). The callbacks in them must not throw. */
+ * Options are the C structs: zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT; options.recursive =
+ * true; zklock::mutex mutex(session, path, &options). The callbacks in them must not throw. */
 #ifndef ZKLOCK_ZKLOCK_HPP
 #define ZKLOCK_ZKLOCK_HPP
 
@@ -41,7 +47,7 @@ template <> struct is_error_code_enum<zkl_result> : true_type {
 namespace zklock
 {
 
-/* --- errors ------------------------------------------------------------------------------------------------------------ */
+/* --- errors ---------------------------------------------------------------------------------- */
 
 namespace detail
 {
@@ -93,7 +99,8 @@ class error : public std::system_error
 {
   public:
     error(int code, const zkl_error &words)
-        : std::system_error(code, category()), text_(std::make_shared<const std::string>(words.text)),
+        : std::system_error(code, category()),
+          text_(std::make_shared<const std::string>(words.text)),
           path_(std::make_shared<const std::string>(words.path)), zk_code_(words.zk_code)
     {
     }
@@ -104,14 +111,16 @@ class error : public std::system_error
     int zk_code() const noexcept { return zk_code_; }
 
   private:
-    std::shared_ptr<const std::string> text_, path_; /* shared: to copy an exception may not throw */
+    std::shared_ptr<const std::string> text_,
+        path_; /* shared: to copy an exception may not throw */
     int zk_code_;
 };
 
 namespace detail
 {
 
-/* Calls `call` with a zkl_error to fill. Throws the code it returns, unless that is ZKL_OK (true) or one of the two that mean false. */
+/* Calls `call` with a zkl_error to fill. Throws the code it returns, unless that is ZKL_OK (true)
+ * or one of the two that mean false. */
 template <class Call> bool check(Call call, int no = ZKL_OK, int no_either = ZKL_OK)
 {
     zkl_error words = zkl_error();
@@ -128,7 +137,8 @@ template <class Call> bool check(Call call, int no = ZKL_OK, int no_either = ZKL
     throw error(code, words);
 }
 
-/* Rounded up to whole ms. A time that has passed is a try, one that is too long to count is for ever. */
+/* Rounded up to whole ms. A time that has passed is a try, one that is too long to count is for
+ * ever. */
 template <class Rep, class Period> int64_t to_ms(const std::chrono::duration<Rep, Period> &time)
 {
     double ms = std::ceil(std::chrono::duration<double, std::milli>(time).count());
@@ -186,9 +196,10 @@ template <class Function> struct section {
 
 } // namespace detail
 
-/* --- session ----------------------------------------------------------------------------------------------------------- */
+/* --- session --------------------------------------------------------------------------------- */
 
-/* One per process is the usual thing. Its destructor closes it, for at most five seconds: not in a callback of it. */
+/* One per process is the usual thing. Its destructor closes it, for at most five seconds: not in a
+ * callback of it. */
 class session
 {
   public:
@@ -202,14 +213,19 @@ class session
         });
     }
 
-    /* As zkl_session_close: throws ZKL_ETIMEOUT when the servers did not confirm in time; it is closed all the same. */
+    /* As zkl_session_close: throws ZKL_ETIMEOUT when the servers did not confirm in time; it is
+     * closed all the same. */
     template <class Rep, class Period> void close(const std::chrono::duration<Rep, Period> &timeout)
     {
         zkl_session *closing = session_.release();
-        detail::check([&](zkl_error *) { return zkl_session_close(closing, detail::to_ms(timeout)); });
+        detail::check(
+            [&](zkl_error *) { return zkl_session_close(closing, detail::to_ms(timeout)); });
     }
 
-    zkl_session_state state() const noexcept { return get() ? zkl_session_get_state(get()) : ZKL_SESSION_CLOSED; }
+    zkl_session_state state() const noexcept
+    {
+        return get() ? zkl_session_get_state(get()) : ZKL_SESSION_CLOSED;
+    }
     /* nullptr once closed, or moved from. */
     zkl_session *get() const noexcept { return session_.get(); }
 
@@ -220,11 +236,12 @@ class session
     std::unique_ptr<zkl_session, closer> session_;
 };
 
-/* --- mutex: a zkl_lock of any recipe ----------------------------------------------------------------------------------- */
+/* --- mutex: a zkl_lock of any recipe --------------------------------------------------------- */
 
-/* Lockable and TimedLockable: for std::unique_lock and std::lock_guard. It is a lock (zklock/lock.h) unless one of the functions below
- * made it. A function of another recipe throws ZKL_EINVAL. Of a semaphore lock() takes one permit, of an election it waits until this
- * candidate leads. */
+/* Lockable and TimedLockable: for std::unique_lock and std::lock_guard. It is a lock
+ * (zklock/lock.h) unless one of the functions below made it. A function of another recipe throws
+ * ZKL_EINVAL. Of a semaphore lock() takes one permit, of an election it waits until this candidate
+ * leads. */
 class mutex
 {
   public:
@@ -235,7 +252,8 @@ class mutex
     {
     }
     /* make(zkl_lock **out, zkl_error *err) calls one of the zkl_..._new. */
-    template <class Make, class = decltype(std::declval<Make>()(nullptr, nullptr))> explicit mutex(Make make)
+    template <class Make, class = decltype(std::declval<Make>()(nullptr, nullptr))>
+    explicit mutex(Make make)
     {
         detail::check([&](zkl_error *err) {
             zkl_lock *made = nullptr;
@@ -247,23 +265,27 @@ class mutex
 
     void lock() { acquire(ZKL_WAIT_FOREVER); }
     bool try_lock() { return acquire(0); }
-    template <class Rep, class Period> bool try_lock_for(const std::chrono::duration<Rep, Period> &timeout)
+    template <class Rep, class Period>
+    bool try_lock_for(const std::chrono::duration<Rep, Period> &timeout)
     {
         return acquire(detail::to_ms(timeout));
     }
-    template <class Clock, class Duration> bool try_lock_until(const std::chrono::time_point<Clock, Duration> &deadline)
+    template <class Clock, class Duration>
+    bool try_lock_until(const std::chrono::time_point<Clock, Duration> &deadline)
     {
         return acquire(detail::to_ms(deadline - Clock::now()));
     }
     void unlock() noexcept { released_ = zkl_lock_release(get(), nullptr); }
-    /* The same, and throws ZKL_ELOST when the lease did not cover the hold. Of a std::unique_lock: guard.release()->release(). */
+    /* The same, and throws ZKL_ELOST when the lease did not cover the hold. Of a std::unique_lock:
+     * guard.release()->release(). */
     void release()
     {
         detail::check([&](zkl_error *err) { return released_ = zkl_lock_release(get(), err); });
     }
     /* Did the lease cover the hold that the last unlock() or release() ended? */
     bool covered() const noexcept { return released_ == ZKL_OK; }
-    /* From any thread: the thread that waits with this object gets an exception, ZKL_ECANCELED. False: none waits. */
+    /* From any thread: the thread that waits with this object gets an exception, ZKL_ECANCELED.
+     * False: none waits. */
     bool cancel()
     {
         return detail::check([&](zkl_error *) { return zkl_lock_cancel(get()); }, ZKL_ENOTWAITING);
@@ -282,9 +304,9 @@ class mutex
     zkl_recipe recipe() const noexcept { return zkl_lock_recipe(get()); }
     zkl_lock *get() const noexcept { return lock_.get(); }
 
-    /* Locks, calls function(zklock::cancel_flag, int64_t token) in this thread, unlocks. False: not granted in time. The flag is
-     * raised when less than margin of lease is left (0: a third of it). Throws the exception of function, else ZKL_ELOST when
-     * the lease did not cover it. */
+    /* Locks, calls function(zklock::cancel_flag, int64_t token) in this thread, unlocks. False: not
+     * granted in time. The flag is raised when less than margin of lease is left (0: a third of
+     * it). Throws the exception of function, else ZKL_ELOST when the lease did not cover it. */
     template <class Rep, class Period, class Function>
     bool run(const std::chrono::duration<Rep, Period> &timeout, Function &&function,
              std::chrono::milliseconds margin = std::chrono::milliseconds(0))
@@ -292,7 +314,8 @@ class mutex
         detail::section<Function> section{function, false, nullptr};
         zkl_error words = zkl_error();
         int64_t timeout_ms = detail::to_ms(timeout);
-        int code = zkl_with_lock(get(), timeout_ms, margin.count(), section.call, &section, nullptr, &words);
+        int code = zkl_with_lock(get(), timeout_ms, margin.count(), section.call, &section, nullptr,
+                                 &words);
         if (section.thrown) {
             std::rethrow_exception(section.thrown);
         }
@@ -310,12 +333,15 @@ class mutex
     {
         detail::check([&](zkl_error *err) { return zkl_write_lock_downgrade(get(), err); });
     }
-    /* Takes count permits of a semaphore, all or none; false: not within that time. unlock() releases all. */
-    template <class Rep, class Period> bool take(int count, const std::chrono::duration<Rep, Period> &timeout)
+    /* Takes count permits of a semaphore, all or none; false: not within that time. unlock()
+     * releases all. */
+    template <class Rep, class Period>
+    bool take(int count, const std::chrono::duration<Rep, Period> &timeout)
     {
         int64_t ms = detail::to_ms(timeout);
-        return detail::granted(ms,
-                               [&](zkl_error *err) { return zkl_semaphore_acquire(get(), count, ms, nullptr, err); });
+        return detail::granted(ms, [&](zkl_error *err) {
+            return zkl_semaphore_acquire(get(), count, ms, nullptr, err);
+        });
     }
     /* How many permits are held; 0 also when they are lost, or it is no semaphore. */
     int permits() const noexcept { return zkl_semaphore_tokens(get(), nullptr, 0); }
@@ -323,8 +349,9 @@ class mutex
     template <class Rep, class Period>
     void publish(const std::string &value, const std::chrono::duration<Rep, Period> &timeout)
     {
-        detail::check(
-            [&](zkl_error *err) { return zkl_election_publish(get(), value.c_str(), detail::to_ms(timeout), err); });
+        detail::check([&](zkl_error *err) {
+            return zkl_election_publish(get(), value.c_str(), detail::to_ms(timeout), err);
+        });
     }
 
   private:
@@ -336,27 +363,30 @@ class mutex
 
     bool acquire(int64_t timeout_ms)
     {
-        return detail::granted(timeout_ms,
-                               [&](zkl_error *err) { return zkl_lock_acquire(get(), timeout_ms, nullptr, err); });
+        return detail::granted(timeout_ms, [&](zkl_error *err) {
+            return zkl_lock_acquire(get(), timeout_ms, nullptr, err);
+        });
     }
 };
 
 /* Many readers or one writer (zklock/rwlock.h). */
-inline mutex read_lock(const session &with, const std::string &path, const zkl_lock_options *options = nullptr)
+inline mutex read_lock(const session &with, const std::string &path,
+                       const zkl_lock_options *options = nullptr)
 {
     return mutex([&](zkl_lock **made, zkl_error *err) {
         return zkl_read_lock_new(made, with.get(), path.c_str(), options, err);
     });
 }
-inline mutex write_lock(const session &with, const std::string &path, const zkl_lock_options *options = nullptr)
+inline mutex write_lock(const session &with, const std::string &path,
+                        const zkl_lock_options *options = nullptr)
 {
     return mutex([&](zkl_lock **made, zkl_error *err) {
         return zkl_write_lock_new(made, with.get(), path.c_str(), options, err);
     });
 }
 
-/* Several locks, all or none (zklock/multilock.h): one transaction queues everywhere, so no order of paths can deadlock. Use this instead
- * of std::lock. */
+/* Several locks, all or none (zklock/multilock.h): one transaction queues everywhere, so no order
+ * of paths can deadlock. Use this instead of std::lock. */
 inline mutex multilock(const session &with, const std::vector<std::string> &paths,
                        const zkl_lock_options *options = nullptr)
 {
@@ -378,8 +408,10 @@ inline mutex semaphore(const session &with, const std::string &path, int limit,
     });
 }
 
-/* A candidate (zklock/election.h), which leads while it holds; options->metadata is what it publishes. */
-inline mutex election(const session &with, const std::string &path, const zkl_lock_options *options = nullptr)
+/* A candidate (zklock/election.h), which leads while it holds; options->metadata is what it
+ * publishes. */
+inline mutex election(const session &with, const std::string &path,
+                      const zkl_lock_options *options = nullptr)
 {
     return mutex([&](zkl_lock **made, zkl_error *err) {
         return zkl_election_new(made, with.get(), path.c_str(), options, err);

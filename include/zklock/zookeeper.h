@@ -35,7 +35,8 @@ typedef enum zkl_create_mode {
 /* One operation. What its kind does not use is ignored; start from zeroes, and set version. */
 typedef struct zkl_op {
     zkl_op_kind kind;
-    const char *path; /* absolute, under the session's chroot. A sequential create gives the part before the digits */
+    const char *path; /* absolute, under the session's chroot. A sequential create gives the part
+                         before the digits */
     const void *data; /* NULL with size 0: empty */
     size_t size;
     int32_t version;
@@ -45,9 +46,10 @@ typedef struct zkl_op {
 
 /* What became of one. */
 typedef struct zkl_op_result {
-    int code;        /* ZKL_OK; the reason, if it was this one that failed; ZKL_ECANCELED: another one did */
-    int zk_code;     /* ZooKeeper's own code, 0 when there is none */
-    int32_t version; /* of the znode after a set */
+    int code; /* ZKL_OK; the reason, if it was this one that failed; ZKL_ECANCELED: another one did
+               */
+    int zk_code;                 /* ZooKeeper's own code, 0 when there is none */
+    int32_t version;             /* of the znode after a set */
     char path[ZKL_PATH_MAX + 1]; /* of the znode made by a create */
 } zkl_op_result;
 
@@ -64,8 +66,8 @@ typedef struct zkl_op_result {
  * done for lack of a connection; or no response came, and it may be done or not. The text says
  * which. Read what it would have changed. It will not be done any more once somebody else has
  * been granted the lock. */
-ZKL_API int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms, zkl_op_result *results,
-                            zkl_error *err);
+ZKL_API int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
+                            zkl_op_result *results, zkl_error *err);
 
 #ifdef __cplusplus
 }

@@ -54,8 +54,8 @@ static int connect_any(const char *host, const char *port, int timeout_ms, const
     return fd;
 }
 
-bool ask(const char *host, const char *port, const char *question, int timeout_ms, char *answer, size_t size,
-         const char **why)
+bool ask(const char *host, const char *port, const char *question, int timeout_ms, char *answer,
+         size_t size, const char **why)
 {
     int fd = connect_any(host, port, timeout_ms, why);
     if (fd < 0) {

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Asks host:port; the answer is what arrives until the server hangs up. timeout_ms: for the connection and for each silence.
- * False, with *why (static), when nobody answers. */
-bool ask(const char *host, const char *port, const char *question, int timeout_ms, char *answer, size_t size,
-         const char **why);
+/* Asks host:port; the answer is what arrives until the server hangs up. timeout_ms: for the
+ * connection and for each silence. False, with *why (static), when nobody answers. */
+bool ask(const char *host, const char *port, const char *question, int timeout_ms, char *answer,
+         size_t size, const char **why);
 
 #endif

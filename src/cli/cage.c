@@ -8,7 +8,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* Copies what follows the prefix in the first line that has it, up to its end; false when there is none. */
+/* Copies what follows the prefix in the first line that has it, up to its end; false when there is
+ * none. */
 static bool line_with(const char *file, const char *prefix, char *rest, size_t size)
 {
     char line[PATH_MAX + 64];
@@ -38,7 +39,8 @@ static const char *mount_point(void)
     return NULL;
 }
 
-/* Ours to divide: root may everywhere, and must not where a service manager did not say so (systemd marks what it delegates). */
+/* Ours to divide: root may everywhere, and must not where a service manager did not say so (systemd
+ * marks what it delegates). */
 static bool is_delegated(const char *folder)
 {
     struct stat status;

@@ -1,8 +1,8 @@
-/* cage.h - a control group of CMD's own, where this process may make one: below its own group, if that was delegated to it (a unit
- * with Delegate=yes, a user's session).
+/* cage.h - a control group of CMD's own, where this process may make one: below its own group, if
+ * that was delegated to it (a unit with Delegate=yes, a user's session).
  *
- * What is in it cannot leave it but by its own right to write to another group, however it forks; and it is killed as a whole, by the
- * kernel, whoever it runs as: also what sudo started. */
+ * What is in it cannot leave it but by its own right to write to another group, however it forks;
+ * and it is killed as a whole, by the kernel, whoever it runs as: also what sudo started. */
 #ifndef CLI_CAGE_H
 #define CLI_CAGE_H
 

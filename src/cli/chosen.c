@@ -47,19 +47,22 @@ static int look_again(struct chosen *chosen, zkl_session *session, const char *p
 
 int chosen_find(struct chosen *chosen, zkl_session *session, const char *path)
 {
-    int code = queues_list_holders(&chosen->queue, session, path, chosen->path, sizeof chosen->path);
+    int code =
+        queues_list_holders(&chosen->queue, session, path, chosen->path, sizeof chosen->path);
     if (code == CLI_GO_ON) {
         code = look_again(chosen, session, path);
     }
     size_t meant = code == CLI_GO_ON ? choose(chosen) : 1;
     if (meant == 0) {
-        cli_note(chosen->cli, chosen->token ? "\"%s\": no contender has this token" : "\"%s\": nobody holds it",
+        cli_note(chosen->cli,
+                 chosen->token ? "\"%s\": no contender has this token" : "\"%s\": nobody holds it",
                  chosen->name);
         return EXIT_NOBODY;
     }
     if (meant > 1) {
         queues_print(stderr, chosen->path, chosen->queue);
-        cli_error("\"%s\" is held by several: say with --token which one to %s", chosen->name, chosen->verb);
+        cli_error("\"%s\" is held by several: say with --token which one to %s", chosen->name,
+                  chosen->verb);
         return EXIT_FAILED;
     }
     return code;

@@ -19,8 +19,8 @@ struct chosen {
 
 /* Takes the value of --token. False after it was said why. */
 bool chosen_take_token(struct chosen *chosen, const char *value);
-/* Lists the queue at path and finds the one. CLI_GO_ON, or the exit code after it was said why; free
- * in both cases. */
+/* Lists the queue at path and finds the one. CLI_GO_ON, or the exit code after it was said why;
+ * free in both cases. */
 int chosen_find(struct chosen *chosen, zkl_session *session, const char *path);
 /* Prints on standard error who it is. */
 void chosen_show(const struct chosen *chosen);

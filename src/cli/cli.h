@@ -1,6 +1,7 @@
 /* cli.h - what the subcommands share: the command table, global options, words for the user.
  *
- * Data goes to stdout, everything else to stderr. Every message names the thing and what to do about it. */
+ * Data goes to stdout, everything else to stderr. Every message names the thing and what to do
+ * about it. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
@@ -18,7 +19,8 @@ struct cli {
     int64_t session_timeout_ms;
     int64_t tick_ms; /* 0: not given, until the options are parsed */
     int64_t leader_pause_ms;
-    const char *observer_masters; /* "detect", "none", "some"; NULL: not given, until the options are parsed */
+    const char *observer_masters; /* "detect", "none", "some"; NULL: not given, until the options
+                                     are parsed */
     const char *auth_file;
     const char *tls; /* PEM files: "ca,certificate,key" */
     const char *tls_host;
@@ -37,14 +39,17 @@ struct cli_command {
     int (*run)(struct cli *cli, const struct cli_command *self, int argc, const char **argv);
     const char *arguments; /* "LOCK -- CMD [ARG...]" */
     const char *summary;   /* one line */
-    const char *examples;  /* whole lines of 80 columns at most, each a command to type or a # comment */
-    const char *notes;     /* paragraphs below the options, folded; lines that begin with a space stay. NULL: none */
-    bool hidden;           /* not for people: left out of lists */
+    const char
+        *examples; /* whole lines of 80 columns at most, each a command to type or a # comment */
+    const char *notes; /* paragraphs below the options, folded; lines that begin with a space stay.
+                          NULL: none */
+    bool hidden;       /* not for people: left out of lists */
     const struct poptOption *options;
 };
 
-extern const struct cli_command cmd_run, cmd_elect, cmd_once, cmd_hold, cmd_check, cmd_ls, cmd_watch, cmd_explain,
-    cmd_revoke, cmd_release, cmd_doctor, cmd_sandbox, cmd_bench, cmd_completion;
+extern const struct cli_command cmd_run, cmd_elect, cmd_once, cmd_hold, cmd_check, cmd_ls,
+    cmd_watch, cmd_explain, cmd_revoke, cmd_release, cmd_doctor, cmd_sandbox, cmd_bench,
+    cmd_completion;
 
 /* The commands in the order of help; ends with NULL. */
 extern const struct cli_command *const cli_commands[];
@@ -52,7 +57,8 @@ const struct cli_command *cli_find_command(const char *name);
 /* The subcommand that a mistyped word most likely meant; NULL when none is near. */
 const char *cli_suggest_command(const char *word);
 
-/* A mistyped word: begin with word and zeroes, compare it with each candidate; best is the nearest, NULL when none is near. */
+/* A mistyped word: begin with word and zeroes, compare it with each candidate; best is the nearest,
+ * NULL when none is near. */
 struct cli_nearest {
     const char *word;
     const char *best;
@@ -67,17 +73,21 @@ const char *cli_last_error(void);
 /* The same unless -q. */
 void cli_note(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same with -v only. */
-void cli_detail(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void cli_detail(const struct cli *cli, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* A usage error: the message, then where help is. Returns EXIT_FAILED. */
 int cli_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Text from the network, without what could steer a terminal; what is no UTF-8 becomes '?'. As much as fits. */
+/* Text from the network, without what could steer a terminal; what is no UTF-8 becomes '?'. As much
+ * as fits. */
 void cli_printable(const char *text, size_t size, char *out, size_t out_size);
 
-/* The one way for a line that has somebody else's text in it: without what could steer a terminal, and never so wide that the terminal
- * breaks it, which could make its rest look like a line of ours. A pipe gets it whole. False when it could not be written. */
+/* The one way for a line that has somebody else's text in it: without what could steer a terminal,
+ * and never so wide that the terminal breaks it, which could make its rest look like a line of
+ * ours. A pipe gets it whole. False when it could not be written. */
 enum cli_long { CLI_FOLD, CLI_CUT };
-bool cli_line(FILE *out, enum cli_long too_long, const char *format, ...) __attribute__((format(printf, 3, 4)));
+bool cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Cuts a text to so many columns, between characters. */
 void cli_cut(char *text, size_t columns);
@@ -89,7 +99,8 @@ int cli_columns(int fd);
 /* What to do about a result of the library, to end a message with: "; ..." or nothing. */
 const char *cli_remedy(int result);
 
-/* LOCK as a znode path that can be one: itself when absolute, else below /locks. Malloced; NULL after it was said why. */
+/* LOCK as a znode path that can be one: itself when absolute, else below /locks. Malloced; NULL
+ * after it was said why. */
 char *cli_lock_path(const char *lock);
 
 #endif

@@ -1,4 +1,5 @@
-/* clock.h - the two clocks of the command. CLOCK_BOOTTIME counts while the machine sleeps: leases are measured by it. */
+/* clock.h - the two clocks of the command. CLOCK_BOOTTIME counts while the machine sleeps: leases
+ * are measured by it. */
 #ifndef CLI_CLOCK_H
 #define CLI_CLOCK_H
 

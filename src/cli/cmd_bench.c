@@ -1,4 +1,5 @@
-/* cmd_bench.c - what this machine and this ensemble give: the lock's times beside those of plain round trips. */
+/* cmd_bench.c - what this machine and this ensemble give: the lock's times beside those of plain
+ * round trips. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -55,13 +56,15 @@ static bool take(void *into, int option, const char *value)
     return bench->for_ms >= 100;
 }
 
-/* --- what is measured: each gives the time of one, or says why not with a result of the library's ------------------------ */
+/* --- what is measured: each gives the time of one, or says why not with a result of the library's
+ */
 
 static int read_once(struct bench *bench, int64_t *took_ns)
 {
     zkl_queue *queue;
     int64_t begin = clock_ns(CLOCK_MONOTONIC);
-    int result = zkl_queue_list(&queue, bench->sides[0].session, bench->znode, CALL_MS, &bench->error);
+    int result =
+        zkl_queue_list(&queue, bench->sides[0].session, bench->znode, CALL_MS, &bench->error);
     *took_ns = clock_ns(CLOCK_MONOTONIC) - begin;
     if (result == ZKL_OK) {
         zkl_queue_free(queue);
@@ -81,7 +84,8 @@ static int let_go(struct bench *bench)
 
 static int write_once(struct bench *bench, int64_t *took_ns)
 {
-    const zkl_op create = {.kind = ZKL_OP_CREATE, .path = bench->znode, .mode = ZKL_CREATE_EPHEMERAL};
+    const zkl_op create = {
+        .kind = ZKL_OP_CREATE, .path = bench->znode, .mode = ZKL_CREATE_EPHEMERAL};
     const zkl_op delete = {.kind = ZKL_OP_DELETE, .path = bench->znode, .version = ZKL_ANY_VERSION};
     int64_t begin = clock_ns(CLOCK_MONOTONIC);
     int result = zkl_lock_commit(bench->sides[0].lock, &create, 1, CALL_MS, NULL, &bench->error);
@@ -103,7 +107,8 @@ static int lock_once(struct bench *bench, int64_t *took_ns)
     return result;
 }
 
-static void on_decided(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *error, void *payload)
+static void on_decided(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *error,
+                       void *payload)
 {
     struct side *side = payload;
     (void)lock;
@@ -122,7 +127,8 @@ static void wait_decided(struct side *side)
     }
 }
 
-/* Until the other one stands behind the holder; what it asks for after its place is sent before our last question. */
+/* Until the other one stands behind the holder; what it asks for after its place is sent before our
+ * last question. */
 static int wait_queued(struct bench *bench, const struct side *waiter)
 {
     size_t count = 0;
@@ -172,7 +178,7 @@ static const struct measurement {
 };
 #define MEASUREMENTS (sizeof measurements / sizeof *measurements)
 
-/* --- measuring, and telling ------------------------------------------------------------------------------------------------ */
+/* --- measuring, and telling ------------------------------------------------------------------ */
 
 /* CLI_GO_ON or the exit code. */
 static int complain(const struct bench *bench, int result)
@@ -199,20 +205,24 @@ static int measure(struct bench *bench, const struct measurement *what, struct s
         result = what->end(bench);
     }
     bench->holder = 0;
-    return result != ZKL_OK ? complain(bench, result) : signals_is_end(number) ? EXIT_SIGNAL + number : CLI_GO_ON;
+    return result != ZKL_OK         ? complain(bench, result)
+           : signals_is_end(number) ? EXIT_SIGNAL + number
+                                    : CLI_GO_ON;
 }
 
-static bool tell(const struct bench *bench, const struct measurement *what, struct samples *samples, int64_t read_ns)
+static bool tell(const struct bench *bench, const struct measurement *what, struct samples *samples,
+                 int64_t read_ns)
 {
     int64_t median = samples_at(samples, 0.5);
     int64_t p99 = samples_at(samples, 0.99);
     if (bench->cli->json) {
-        return queues_print_json(json_pack("{s:i, s:s, s:I, s:I, s:I}", "v", QUEUES_VERSION, "what", what->name,
-                                           "count", (json_int_t)samples->count, "median_ns", (json_int_t)median,
-                                           "p99_ns", (json_int_t)p99));
+        return queues_print_json(json_pack("{s:i, s:s, s:I, s:I, s:I}", "v", QUEUES_VERSION, "what",
+                                           what->name, "count", (json_int_t)samples->count,
+                                           "median_ns", (json_int_t)median, "p99_ns",
+                                           (json_int_t)p99));
     }
-    return printf("%-33s %8zu %8.3f ms %8.3f ms %7.1f\n", what->text, samples->count, (double)median / 1e6,
-                  (double)p99 / 1e6, (double)median / (double)read_ns) > 0 &&
+    return printf("%-33s %8zu %8.3f ms %8.3f ms %7.1f\n", what->text, samples->count,
+                  (double)median / 1e6, (double)p99 / 1e6, (double)median / (double)read_ns) > 0 &&
            fflush(stdout) == 0;
 }
 
@@ -236,7 +246,7 @@ static int measure_all(struct bench *bench)
     return code == CLI_GO_ON ? EXIT_DONE : code;
 }
 
-/* --- before and after --------------------------------------------------------------------------------------------------- */
+/* --- before and after ------------------------------------------------------------------------ */
 
 /* Nobody's lock is measured, and nobody's znode made way for. */
 static int refuse_path_in_use(const struct bench *bench)
@@ -245,8 +255,8 @@ static int refuse_path_in_use(const struct bench *bench)
     int code = queues_list(&queue, bench->sides[0].session, bench->path);
     if (code == CLI_GO_ON) {
         if (queue->count > 0 || queue->foreign > 0) {
-            cli_error("bench: %s is in use: %zu contenders, %zu other znodes; name another LOCK", bench->path,
-                      queue->count, queue->foreign);
+            cli_error("bench: %s is in use: %zu contenders, %zu other znodes; name another LOCK",
+                      bench->path, queue->count, queue->foreign);
             code = EXIT_FAILED;
         }
         zkl_queue_free(queue);
@@ -325,12 +335,16 @@ const struct cli_command cmd_bench = {
     .examples = "  zklock bench                       # three seconds in all\n"
                 "  zklock bench --for 1s /bench/lock  # quicker, and elsewhere\n"
                 "  zklock --json bench                # times in nanoseconds\n",
-    .notes = "One call after the other: times, not the most that can be had. 'reads' is the median in plain round "
-             "trips. The znode is created and deleted by two transactions that each check that a lock is held. A "
-             "hand-over goes from the holder's call of release to the moment the other session's program is told, and "
+    .notes = "One call after the other: times, not the most that can be had. 'reads' is the median "
+             "in plain round "
+             "trips. The znode is created and deleted by two transactions that each check that a "
+             "lock is held. A "
+             "hand-over goes from the holder's call of release to the moment the other session's "
+             "program is told, and "
              "includes the releaser's wait for the server's word.\n"
              "\n"
-             "LOCK (zklock-bench) must not be in use, and is empty afterwards; its directory is a container, which the "
+             "LOCK (zklock-bench) must not be in use, and is empty afterwards; its directory is a "
+             "container, which the "
              "servers remove.\n",
     .options = options,
 };

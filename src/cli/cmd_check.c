@@ -103,7 +103,9 @@ const struct cli_command cmd_check = {
     .summary = "exit 0 when somebody holds LOCK, 1 when nobody does",
     .examples = "  zklock check backup && echo busy\n"
                 "  zklock -q check --is-me daemon     # a readiness probe\n",
-    .notes = "--is-me goes by the host and user that a zklock writes on its znode, so not by what 'elect --value'\n"
-             "publishes. Exit codes: 0 held; 1 not held (by this host and user); others as of 'zklock run'.\n",
+    .notes = "--is-me goes by the host and user that a zklock writes on its znode, so not by what "
+             "'elect --value'\n"
+             "publishes. Exit codes: 0 held; 1 not held (by this host and user); others as of "
+             "'zklock run'.\n",
     .options = options,
 };

@@ -1,4 +1,5 @@
-/* cmd_completion.c - the scripts that complete our words, from the tables that parse them; and that of bash. */
+/* cmd_completion.c - the scripts that complete our words, from the tables that parse them; and that
+ * of bash. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,19 +7,21 @@
 
 static const struct poptOption options[] = {OPTION_END};
 
-static const char begin[] = "# bash completion of zklock, made from its own tables by 'zklock completion bash'\n"
-                            "\n"
-                            "# Of a subcommand: its options, those that take a value, those whose value is a file; how "
-                            "many words come before its CMD,\n"
-                            "# -1: it has none.\n"
-                            "_zklock_tables() {\n"
-                            "    case $1 in\n";
+static const char begin[] =
+    "# bash completion of zklock, made from its own tables by 'zklock completion bash'\n"
+    "\n"
+    "# Of a subcommand: its options, those that take a value, those whose value is a file; how "
+    "many words come before its CMD,\n"
+    "# -1: it has none.\n"
+    "_zklock_tables() {\n"
+    "    case $1 in\n";
 
 static const char end[] =
     "    esac\n"
     "}\n"
     "\n"
-    "# Goes over the words before the cursor, as zklock does: options end with LOCK, what follows it is CMD's.\n"
+    "# Goes over the words before the cursor, as zklock does: options end with LOCK, what follows "
+    "it is CMD's.\n"
     "_zklock() {\n"
     "    local word=$2 command='' operands=0 owner='' cmd_at=0 i\n"
     "    local commands options valued files before\n"
@@ -46,7 +49,8 @@ static const char end[] =
     "    ((cmd_at > 0 || before < 1 || operands < before)) || cmd_at=$COMP_CWORD\n"
     "    COMPREPLY=()\n"
     "    if [[ -n $owner ]]; then\n"
-    "        [[ \" $files \" != *\" $owner \"* ]] || mapfile -t COMPREPLY < <(compgen -f -- \"${word#=}\")\n"
+    "        [[ \" $files \" != *\" $owner \"* ]] || mapfile -t COMPREPLY < <(compgen -f -- "
+    "\"${word#=}\")\n"
     "    elif ((cmd_at > 0)) && declare -F _command_offset >/dev/null; then\n"
     "        _command_offset \"$cmd_at\"\n"
     "    elif ((cmd_at == COMP_CWORD)); then\n"
@@ -82,7 +86,8 @@ enum which { ALL, VALUED, FILES };
 static void print_options(const struct poptOption *list, enum which which)
 {
     for (; list->longName; list++) {
-        if ((which == VALUED && !list->argDescrip) || (which == FILES && !completion_is_file(list))) {
+        if ((which == VALUED && !list->argDescrip) ||
+            (which == FILES && !completion_is_file(list))) {
             continue;
         }
         if (list->shortName) {

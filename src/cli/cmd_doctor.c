@@ -24,8 +24,8 @@ struct doctor {
 };
 
 /* One finding: a line, or a JSON object. */
-__attribute__((format(printf, 4, 5))) static void find(struct doctor *doctor, bool fine, const char *subject,
-                                                       const char *format, ...)
+__attribute__((format(printf, 4, 5))) static void find(struct doctor *doctor, bool fine,
+                                                       const char *subject, const char *format, ...)
 {
     char text[2048];
     va_list arguments;
@@ -34,14 +34,15 @@ __attribute__((format(printf, 4, 5))) static void find(struct doctor *doctor, bo
     va_end(arguments);
     doctor->problems += !fine;
     if (doctor->cli->json) {
-        queues_print_json(
-            json_pack("{s:i, s:s, s:b, s:s}", "v", QUEUES_VERSION, "subject", subject, "ok", fine, "text", text));
+        queues_print_json(json_pack("{s:i, s:s, s:b, s:s}", "v", QUEUES_VERSION, "subject", subject,
+                                    "ok", fine, "text", text));
     } else if (!fine || !doctor->cli->quiet) {
         cli_line(stdout, CLI_FOLD, "%-4s %s: %s", fine ? "ok" : "BAD", subject, text);
     }
 }
 
-/* Copies the value of "KEY: value" or "key=value" up to the end of its line; false when it is not there. */
+/* Copies the value of "KEY: value" or "key=value" up to the end of its line; false when it is not
+ * there. */
 static bool value_of(const char *answer, const char *key, char *value, size_t size)
 {
     const char *found = strstr(answer, key);
@@ -66,8 +67,10 @@ static bool ask_for_tick(const char *host, const char *port, int64_t *tick_ms)
     return true;
 }
 
-/* A server whose ticks are longer than we were told makes leases unsound. What it says is better evidence than what it does. */
-static void examine_tick(struct doctor *doctor, const char *server, const char *host, const char *port)
+/* A server whose ticks are longer than we were told makes leases unsound. What it says is better
+ * evidence than what it does. */
+static void examine_tick(struct doctor *doctor, const char *server, const char *host,
+                         const char *port)
 {
     int64_t told_ms = doctor->cli->tick_ms;
     int64_t tick_ms = 0;
@@ -78,14 +81,14 @@ static void examine_tick(struct doctor *doctor, const char *server, const char *
     if (!asked && cli_probe_tick(doctor->cli, address, PROBE_MS, &tick_ms, &error) != CLI_GO_ON) {
         find(doctor, false, server, "tickTime not verified: %s", error.text);
     } else if (tick_ms == 0) {
-        find(
-            doctor, false, server,
-            "tickTime not verified: it sets minSessionTimeout or maxSessionTimeout, so its sessions do not tell; allow "
-            "conf in its 4lw.commands.whitelist");
+        find(doctor, false, server,
+             "tickTime not verified: it sets minSessionTimeout or maxSessionTimeout, so its "
+             "sessions do not tell; allow "
+             "conf in its 4lw.commands.whitelist");
     } else if (tick_ms > told_ms) {
         find(doctor, false, server,
-             "tickTime is %" PRId64 "ms, and --tick says %" PRId64 "ms: leases are unsound; use --tick %" PRId64
-             "ms, or ZKLOCK_TICK=%" PRId64 "ms",
+             "tickTime is %" PRId64 "ms, and --tick says %" PRId64
+             "ms: leases are unsound; use --tick %" PRId64 "ms, or ZKLOCK_TICK=%" PRId64 "ms",
              tick_ms, told_ms, tick_ms, tick_ms);
     } else {
         find(doctor, true, server, "tickTime is %" PRId64 "ms%s", tick_ms,
@@ -94,7 +97,8 @@ static void examine_tick(struct doctor *doctor, const char *server, const char *
 }
 
 /* "host", "host:port", "[IPv6]" or "[IPv6]:port"; what is none of these does not resolve. */
-static void split_server(const char *server, char *host, size_t host_size, char *port, size_t port_size)
+static void split_server(const char *server, char *host, size_t host_size, char *port,
+                         size_t port_size)
 {
     bool bracket = *server == '[';
     size_t length = strcspn(server + bracket, bracket ? "]" : ":");
@@ -126,7 +130,8 @@ static void examine_server(struct doctor *doctor, const char *server)
         find(doctor, true, server, "%s, %s, answers in %.1fms", version, mode, ms);
         if (strcmp(mode, "observer") == 0) {
             find(doctor, true, server,
-                 "an observer. Where a follower has an observerMasterPort, what it tells reaches the leader by two "
+                 "an observer. Where a follower has an observerMasterPort, what it tells reaches "
+                 "the leader by two "
                  "hops: "
                  "see the assumptions in docs/lease.md");
         }
@@ -135,7 +140,8 @@ static void examine_server(struct doctor *doctor, const char *server)
         find(doctor, false, server,
              "it runs and serves nobody: no quorum; start the other servers, look at their logs");
     } else if (strstr(answer, "whitelist")) {
-        find(doctor, true, server, "answers in %.1fms; its 4lw.commands.whitelist does not let us ask for more", ms);
+        find(doctor, true, server,
+             "answers in %.1fms; its 4lw.commands.whitelist does not let us ask for more", ms);
         examine_tick(doctor, server, host, port);
     } else {
         find(doctor, false, server, "what answers there is no ZooKeeper");
@@ -146,8 +152,10 @@ static void examine_servers(struct doctor *doctor)
 {
     char servers[2048];
     char *rest = NULL;
-    snprintf(servers, sizeof servers, "%.*s", (int)strcspn(doctor->cli->servers, "/"), doctor->cli->servers);
-    for (char *server = strtok_r(servers, ",", &rest); server; server = strtok_r(NULL, ",", &rest)) {
+    snprintf(servers, sizeof servers, "%.*s", (int)strcspn(doctor->cli->servers, "/"),
+             doctor->cli->servers);
+    for (char *server = strtok_r(servers, ",", &rest); server;
+         server = strtok_r(NULL, ",", &rest)) {
         examine_server(doctor, server);
     }
 }
@@ -156,8 +164,10 @@ static void examine_session(struct doctor *doctor, zkl_session *session)
 {
     int64_t granted_ms = zkl_session_timeout_ms(session);
     int64_t wanted_ms = doctor->cli->session_timeout_ms;
-    find(doctor, true, "session", "timeout %" PRId64 "ms%s; a holder's lease is %" PRId64 "ms at the least", granted_ms,
-         granted_ms == wanted_ms ? "" : ", not what was asked for", zkl_session_least_lease_ms(session));
+    find(doctor, true, "session",
+         "timeout %" PRId64 "ms%s; a holder's lease is %" PRId64 "ms at the least", granted_ms,
+         granted_ms == wanted_ms ? "" : ", not what was asked for",
+         zkl_session_least_lease_ms(session));
 }
 
 static void examine_client(struct doctor *doctor)
@@ -168,7 +178,8 @@ static void examine_client(struct doctor *doctor)
          sasl ? "built in" : "not built in");
 }
 
-/* Harmless among ours; but Curator's mutex gives its znode the same name, and does not see readers; and kazoo's sees its own alone. */
+/* Harmless among ours; but Curator's mutex gives its znode the same name, and does not see readers;
+ * and kazoo's sees its own alone. */
 static void examine_kinds(struct doctor *doctor, const char *path, const zkl_queue *queue)
 {
     bool readers = false;
@@ -181,12 +192,14 @@ static void examine_kinds(struct doctor *doctor, const char *path, const zkl_que
     }
     if (readers && locks) {
         find(doctor, true, path,
-             "readers and plain locks in one queue: Curator's InterProcessMutex does not see readers, so use its "
+             "readers and plain locks in one queue: Curator's InterProcessMutex does not see "
+             "readers, so use its "
              "InterProcessReadWriteLock there");
     }
     if (kazoos && locks) {
         find(doctor, true, path,
-             "kazoo's locks and others in one queue: kazoo sees only its own, unless its Lock is made with "
+             "kazoo's locks and others in one queue: kazoo sees only its own, unless its Lock is "
+             "made with "
              "extra_lock_patterns=[\"lock-\"], and Curator never sees kazoo's");
     }
 }
@@ -195,14 +208,16 @@ static void examine_entry(struct doctor *doctor, const char *path, const zkl_que
 {
     if (!entry->readable) {
         find(doctor, false, path,
-             "%s is not readable: its access list hides who made it; zklock behind it watches the whole queue instead",
+             "%s is not readable: its access list hides who made it; zklock behind it watches the "
+             "whole queue instead",
              entry->name);
     } else if (entry->forged) {
         find(doctor, false, path,
-             "%s %s: zklock goes past it, Curator and kazoo wait for it; 'zklock release --force --token %" PRId64
-             " LOCK' removes it",
+             "%s %s: zklock goes past it, Curator and kazoo wait for it; 'zklock release --force "
+             "--token %" PRId64 " LOCK' removes it",
              entry->name,
-             entry->session_id ? "was made by hand, with a number that is not its turn" : "is no session's",
+             entry->session_id ? "was made by hand, with a number that is not its turn"
+                               : "is no session's",
              entry->token);
     }
 }
@@ -211,10 +226,11 @@ static void examine_queue(struct doctor *doctor, const char *path, const zkl_que
 {
     examine_kinds(doctor, path, queue);
     if (queue->foreign > 0) {
-        find(doctor, false, path,
-             "%zu znodes that are no contenders: they do not block the lock, and keep its directory "
-             "from being reaped",
-             queue->foreign);
+        find(
+            doctor, false, path,
+            "%zu znodes that are no contenders: they do not block the lock, and keep its directory "
+            "from being reaped",
+            queue->foreign);
     }
     for (size_t i = 0; i < queue->count; i++) {
         examine_entry(doctor, path, &queue->entries[i]);
@@ -241,8 +257,8 @@ static void examine_locks(struct doctor *doctor, zkl_session *session)
         }
     }
     for (size_t i = 0; i < found->refused_count; i++) {
-        find(doctor, false, found->refused[i], "its children may not be listed: what is below is not known%s",
-             cli_remedy(ZKL_EAUTH));
+        find(doctor, false, found->refused[i],
+             "its children may not be listed: what is below is not known%s", cli_remedy(ZKL_EAUTH));
     }
     find(doctor, true, "/locks", "%zu locks in use, %zu contenders%s", found->count, contenders,
          found->refused_count > 0 ? ", as far as they may be listed" : "");
@@ -267,8 +283,10 @@ static int run(struct cli *cli, const struct cli_command *self, int argc, const 
     fflush(stdout);
     code = cli_connect(cli, QUEUES_LIST_MS, &session);
     if (code == EXIT_UNREACHABLE && doctor.serving > 0) {
-        find(&doctor, false, "session", "none, though %d of the servers say that they serve: %s", doctor.serving,
-             "their leader commits nothing; restart it (ZooKeeper 3.8.0 needs that at times after all servers paused)");
+        find(&doctor, false, "session", "none, though %d of the servers say that they serve: %s",
+             doctor.serving,
+             "their leader commits nothing; restart it (ZooKeeper 3.8.0 needs that at times after "
+             "all servers paused)");
     }
     if (code != CLI_GO_ON) {
         return code;
@@ -287,9 +305,10 @@ const struct cli_command cmd_doctor = {
     .examples = "  zklock doctor                       # exit code 1 when something is bad\n"
                 "  zklock -q doctor                    # only what is bad\n"
                 "  zklock -s zk1:2181,zk2:2181 doctor\n",
-    .notes =
-        "Asks every server (srvr, and conf where it is allowed; else two sessions tell its tickTime, by the bounds of\n"
-        "their timeouts), opens a session, looks through the locks below /locks for znodes that should not be\n"
-        "there. What cannot be verified is BAD as well.\n",
+    .notes = "Asks every server (srvr, and conf where it is allowed; else two sessions tell its "
+             "tickTime, by the bounds of\n"
+             "their timeouts), opens a session, looks through the locks below /locks for znodes "
+             "that should not be\n"
+             "there. What cannot be verified is BAD as well.\n",
     .options = options,
 };

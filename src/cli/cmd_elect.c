@@ -14,7 +14,8 @@
 #include "runner.h"
 
 #define EVERY_LEAST_MS 100
-#define PAUSE_MAX_MS 60000 /* between failures; and a CMD that ran for longer fails as if for the first time */
+#define PAUSE_MAX_MS \
+    60000 /* between failures; and a CMD that ran for longer fails as if for the first time */
 
 enum {
     OPTION_ONCE = RUNNER_FIRST_OWN,
@@ -29,15 +30,20 @@ enum {
 
 static const struct poptOption options[] = {
     OPTION_FLAG("once", '\0', OPTION_ONCE, "one term: end when it ends, however it ends"),
-    OPTION_VALUE("value", '\0', OPTION_VALUE_TEXT, "what the candidate publishes (HOST:PID (USER))", "TEXT"),
-    OPTION_VALUE("backoff", '\0', OPTION_BACKOFF, "pause after CMD failed; doubles up to 1m while it fails (1s)",
-                 "DUR"),
-    OPTION_FLAG("notify", '\0', OPTION_NOTIFY, "tell systemd: READY=1, STATUS=, STOPPING=1, WATCHDOG=1"),
-    OPTION_VALUE("health", '\0', OPTION_HEALTH, "resign and stay out while this command of the shell fails", "CMD"),
-    OPTION_VALUE("every", '\0', OPTION_EVERY, "pause between two health checks, and the time each may take (10s)",
-                 "DUR"),
-    OPTION_VALUE("fails", '\0', OPTION_FAILS, "failed checks in a row that make the host unhealthy (3)", "N"),
-    OPTION_VALUE("listen", '\0', OPTION_LISTEN, "answer /healthz, /leader and /metrics by HTTP", "[ADDR:]PORT"),
+    OPTION_VALUE("value", '\0', OPTION_VALUE_TEXT, "what the candidate publishes (HOST:PID (USER))",
+                 "TEXT"),
+    OPTION_VALUE("backoff", '\0', OPTION_BACKOFF,
+                 "pause after CMD failed; doubles up to 1m while it fails (1s)", "DUR"),
+    OPTION_FLAG("notify", '\0', OPTION_NOTIFY,
+                "tell systemd: READY=1, STATUS=, STOPPING=1, WATCHDOG=1"),
+    OPTION_VALUE("health", '\0', OPTION_HEALTH,
+                 "resign and stay out while this command of the shell fails", "CMD"),
+    OPTION_VALUE("every", '\0', OPTION_EVERY,
+                 "pause between two health checks, and the time each may take (10s)", "DUR"),
+    OPTION_VALUE("fails", '\0', OPTION_FAILS,
+                 "failed checks in a row that make the host unhealthy (3)", "N"),
+    OPTION_VALUE("listen", '\0', OPTION_LISTEN, "answer /healthz, /leader and /metrics by HTTP",
+                 "[ADDR:]PORT"),
     OPTIONS_JOB,
     OPTION_END,
 };
@@ -127,7 +133,8 @@ static bool take(void *into, int option, const char *value)
     }
 }
 
-/* The process that checks is started before there is a session, whose descriptors it must not have. */
+/* The process that checks is started before there is a session, whose descriptors it must not have.
+ */
 static int taken(struct runner *runner)
 {
     struct elect *elect = (struct elect *)runner;
@@ -187,7 +194,8 @@ static int granted(struct runner *runner)
     time_t now = time(NULL);
     struct tm utc;
     strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    notify_say(contend->notify, "STATUS=leader since %s, token %" PRId64, since, contend->grant.token);
+    notify_say(contend->notify, "STATUS=leader since %s, token %" PRId64, since,
+               contend->grant.token);
     http_stands(&((struct elect *)runner)->http, HTTP_LEADING);
     cli_note(contend->cli, "\"%s\": leader, token %" PRId64, contend->name, contend->grant.token);
     return CLI_GO_ON;
@@ -207,25 +215,29 @@ static bool failed(const struct job *job)
 static int pause_and_stand_again(struct elect *elect, int code)
 {
     struct contend *contend = &elect->runner.contend;
-    bool first = elect->pause_ms == 0 || elect->runner.ended_ms - elect->runner.granted_ms > PAUSE_MAX_MS;
+    bool first =
+        elect->pause_ms == 0 || elect->runner.ended_ms - elect->runner.granted_ms > PAUSE_MAX_MS;
     int64_t pause_ms = first ? elect->backoff_ms : 2 * elect->pause_ms;
     elect->pause_ms = pause_ms < PAUSE_MAX_MS || first ? pause_ms : PAUSE_MAX_MS;
-    cli_note(contend->cli, "\"%s\": %s failed (%d): standing again in %.1f s", contend->name, elect->runner.job.name,
-             code, (double)elect->pause_ms / 1000);
+    cli_note(contend->cli, "\"%s\": %s failed (%d): standing again in %.1f s", contend->name,
+             elect->runner.job.name, code, (double)elect->pause_ms / 1000);
     http_stands(&elect->http, HTTP_PAUSED);
-    notify_say(contend->notify, "STATUS=CMD failed (%d), stands again in %.1f s", code, (double)elect->pause_ms / 1000);
+    notify_say(contend->notify, "STATUS=CMD failed (%d), stands again in %.1f s", code,
+               (double)elect->pause_ms / 1000);
     return contend_pause(contend, elect->pause_ms);
 }
 
-/* Lost, or not healthy: stand again. CMD failed: after a pause. It ended in good order, was told to end, or cannot be run:
- * end. */
+/* Lost, or not healthy: stand again. CMD failed: after a pause. It ended in good order, was told to
+ * end, or cannot be run: end. */
 static int next(struct runner *runner, int code)
 {
     struct elect *elect = (struct elect *)runner;
     const struct job *job = &runner->job;
-    bool left = !runner->contend.signal && runner->contend.result == ZKL_ECANCELED; /* the queue, unhealthy */
+    bool left = !runner->contend.signal &&
+                runner->contend.result == ZKL_ECANCELED; /* the queue, unhealthy */
     bool again = job->lost || job->stop == JOB_UNHEALTHY || left;
-    bool ends = !left && (elect->once || job->told || job->unkept || (!again && !(job->ran && failed(job))));
+    bool ends = !left &&
+                (elect->once || job->told || job->unkept || (!again && !(job->ran && failed(job))));
     if (!ends) {
         code = again ? CLI_GO_ON : pause_and_stand_again(elect, code);
         code = code == CLI_GO_ON ? stay_out(elect) : code;
@@ -249,10 +261,12 @@ static bool has_terminal(void)
     return terminal >= 0;
 }
 
-static int elect_command(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+static int elect_command(struct cli *cli, const struct cli_command *self, int argc,
+                         const char **argv)
 {
-    struct elect elect = {
-        .notify = {.socket = -1}, .health = {.every_ms = 10000, .fails = 3, .socket = -1}, .backoff_ms = 1000};
+    struct elect elect = {.notify = {.socket = -1},
+                          .health = {.every_ms = 10000, .fails = 3, .socket = -1},
+                          .backoff_ms = 1000};
     runner_init(&elect.runner, cli, self->name);
     elect.runner.what = "election";
     elect.runner.contend.recipe = ZKL_RECIPE_ELECTION;

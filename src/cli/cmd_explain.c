@@ -17,8 +17,10 @@
 enum { OPTION_REPORT = OPTION_FIRST_OWN, OPTION_RECORD };
 
 static const struct poptOption options[] = {
-    OPTION_VALUE("report", '\0', OPTION_REPORT, "what a run wrote with its --report; may be said again", "FILE"),
-    OPTION_VALUE("record", '\0', OPTION_RECORD, "what 'watch --record' wrote; may be said again", "FILE"),
+    OPTION_VALUE("report", '\0', OPTION_REPORT,
+                 "what a run wrote with its --report; may be said again", "FILE"),
+    OPTION_VALUE("record", '\0', OPTION_RECORD, "what 'watch --record' wrote; may be said again",
+                 "FILE"),
     OPTION_END,
 };
 
@@ -79,12 +81,14 @@ static void end_by_report(const json_t *report, char *text, size_t size)
 static void end_by_looks(const struct fact *fact, char *text, size_t size)
 {
     char at[40];
-    queues_utc(fact->process == HISTORY_PROCESS_GONE ? fact->gone.at_ms : fact->stopped.at_ms, at, sizeof at);
+    queues_utc(fact->process == HISTORY_PROCESS_GONE ? fact->gone.at_ms : fact->stopped.at_ms, at,
+               sizeof at);
     switch (fact_end(fact)) {
     case FACT_KILLED:
         snprintf(text, size,
-                 "KILLED: its process was gone at %s, its znode %.1f s later with its session: it did not release", at,
-                 (double)(fact->ended.at_ms - fact->gone.at_ms) / 1000);
+                 "KILLED: its process was gone at %s, its znode %.1f s later with its session: it "
+                 "did not release",
+                 at, (double)(fact->ended.at_ms - fact->gone.at_ms) / 1000);
         break;
     case FACT_STOPPED:
         snprintf(text, size, "LOST: its process was stopped from %s on, so its session ended", at);
@@ -93,10 +97,12 @@ static void end_by_looks(const struct fact *fact, char *text, size_t size)
         snprintf(text, size, "left the queue without a grant");
         break;
     case FACT_UNKNOWN:
-        snprintf(text, size, "released or lost: nobody saw which; the --report of that run would say");
+        snprintf(text, size,
+                 "released or lost: nobody saw which; the --report of that run would say");
         break;
     default:
-        snprintf(text, size, "the record ends while it %s", fact->granted.at_ms ? "holds" : "waits");
+        snprintf(text, size, "the record ends while it %s",
+                 fact->granted.at_ms ? "holds" : "waits");
     }
 }
 
@@ -107,9 +113,12 @@ static void end_of(const struct fact *fact, char *text, size_t size)
     } else if (!fact->there) {
         end_by_looks(fact, text, size);
     } else if (fact->process == HISTORY_PROCESS_GONE) {
-        snprintf(text, size, "its process is gone: its znode ends with its session, within the session timeout");
+        snprintf(
+            text, size,
+            "its process is gone: its znode ends with its session, within the session timeout");
     } else if (fact->process == HISTORY_PROCESS_STOPPED) {
-        snprintf(text, size, "its process is stopped: kill -CONT lets it go on, else its session ends");
+        snprintf(text, size,
+                 "its process is stopped: kill -CONT lets it go on, else its session ends");
     } else {
         snprintf(text, size, "%s now", fact->holds ? "holds" : "waits");
     }
@@ -117,7 +126,8 @@ static void end_of(const struct fact *fact, char *text, size_t size)
 
 /* --- what is not known ----------------------------------------------------------------------- */
 
-static void add_unknown(struct explain *explain, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_unknown(struct explain *explain, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 static void add_unknown(struct explain *explain, const char *format, ...)
 {
     char text[1024];
@@ -135,7 +145,9 @@ static void add_gaps(struct explain *explain, const struct history *history)
         queues_utc(history->gaps[i].from_ms, from, sizeof from);
         queues_utc(history->gaps[i].to_ms, to, sizeof to);
         if (history->gaps[i].to_ms) {
-            add_unknown(explain, "What happened from %s to %s: nobody looked, or no server responded.", from, to);
+            add_unknown(explain,
+                        "What happened from %s to %s: nobody looked, or no server responded.", from,
+                        to);
         }
     }
     if (!history->looked) {
@@ -159,8 +171,10 @@ static void find_unknown(struct explain *explain)
         add_unknown(explain, "Who is in the queue now: %s", cli_last_error());
     }
     if (facts->history_count == 0) {
-        add_unknown(explain, "Who held or waited before, but for the reports: ZooKeeper keeps nothing of a znode "
-                             "that was deleted. 'zklock watch --record FILE' would.");
+        add_unknown(
+            explain,
+            "Who held or waited before, but for the reports: ZooKeeper keeps nothing of a znode "
+            "that was deleted. 'zklock watch --record FILE' would.");
     }
     for (size_t i = 0; i < facts->history_count; i++) {
         add_gaps(explain, facts->histories[i]);
@@ -169,11 +183,15 @@ static void find_unknown(struct explain *explain)
         silent += fact_end(&facts->all[i]) == FACT_UNKNOWN;
     }
     if (silent > 0) {
-        add_unknown(explain, "How %zu holders ended: a list of znodes does not tell a release from a loss.", silent);
+        add_unknown(explain,
+                    "How %zu holders ended: a list of znodes does not tell a release from a loss.",
+                    silent);
     }
     if (facts->skew_ms) {
-        add_unknown(explain, "The true time: the servers' clock and the recording host's differ by %.1f s or more.",
-                    (double)llabs(facts->skew_ms) / 1000);
+        add_unknown(
+            explain,
+            "The true time: the servers' clock and the recording host's differ by %.1f s or more.",
+            (double)llabs(facts->skew_ms) / 1000);
     }
 }
 
@@ -212,8 +230,9 @@ static void print_wait(const struct facts *facts, const struct fact *fact)
     char queued[40];
     queues_utc(fact->queued_ms, queued, sizeof queued);
     if (fact->behind > 0) {
-        line("  queued   at %s, with %zu ahead; waited for token %" PRId64 "%s%s%s", queued, fact->behind,
-             fact->predecessor, before ? " (" : "", before ? before->who : "", before ? ")" : "");
+        line("  queued   at %s, with %zu ahead; waited for token %" PRId64 "%s%s%s", queued,
+             fact->behind, fact->predecessor, before ? " (" : "", before ? before->who : "",
+             before ? ")" : "");
     } else {
         line("  queued   at %s%s", queued, fact->recorded || fact->there ? ", nobody ahead" : "");
     }
@@ -283,16 +302,19 @@ static json_t *time_json(int64_t time_ms)
 
 static json_t *fact_json(const struct fact *fact)
 {
-    static const char *const ends[] = {"waits", "holds", "reported", "killed", "stopped", "left", "unknown"};
+    static const char *const ends[] = {"waits",   "holds", "reported", "killed",
+                                       "stopped", "left",  "unknown"};
     char how[2300];
     end_of(fact, how, sizeof how);
     json_t *text = json_string(how);
-    return json_pack("{s:s, s:s, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:s, s:o}", "name", fact->name,
-                     "who", fact->who, "token", time_json(fact->token), "there", fact->there, "queued_ms",
-                     time_json(fact->queued_ms), "granted_ms", time_json(fact->granted.at_ms), "granted_after_ms",
-                     time_json(fact->granted.after_ms), "ended_ms", time_json(fact->ended.at_ms), "ended_after_ms",
-                     time_json(fact->ended.after_ms), "behind_token", time_json(fact->predecessor), "behind",
-                     (json_int_t)fact->behind, "report", fact->report ? json_incref(fact->report) : json_null(), "end",
+    return json_pack("{s:s, s:s, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:s, s:o}",
+                     "name", fact->name, "who", fact->who, "token", time_json(fact->token), "there",
+                     fact->there, "queued_ms", time_json(fact->queued_ms), "granted_ms",
+                     time_json(fact->granted.at_ms), "granted_after_ms",
+                     time_json(fact->granted.after_ms), "ended_ms", time_json(fact->ended.at_ms),
+                     "ended_after_ms", time_json(fact->ended.after_ms), "behind_token",
+                     time_json(fact->predecessor), "behind", (json_int_t)fact->behind, "report",
+                     fact->report ? json_incref(fact->report) : json_null(), "end",
                      ends[fact_end(fact)], "how", text ? text : json_null());
 }
 
@@ -304,9 +326,10 @@ static int print_json(const struct explain *explain)
     for (size_t i = 0; i < facts->count; i++) {
         json_array_append_new(contenders, fact_json(&facts->all[i]));
     }
-    json_t *all = json_pack("{s:i, s:s, s:o, s:o, s:o, s:O}", "v", QUEUES_VERSION, "path", facts->path, "now",
-                            facts->now ? json_incref(facts->now) : json_null(), "contenders", contenders, "last_loss",
-                            loss ? fact_json(loss) : json_null(), "unknown", explain->unknown);
+    json_t *all =
+        json_pack("{s:i, s:s, s:o, s:o, s:o, s:O}", "v", QUEUES_VERSION, "path", facts->path, "now",
+                  facts->now ? json_incref(facts->now) : json_null(), "contenders", contenders,
+                  "last_loss", loss ? fact_json(loss) : json_null(), "unknown", explain->unknown);
     return queues_print_json(all) ? EXIT_DONE : EXIT_FAILED;
 }
 
@@ -378,7 +401,9 @@ const struct cli_command cmd_explain = {
     .summary = "who held and waited when, and why a lock was lost",
     .examples = "  zklock explain backup\n"
                 "  zklock explain --record day.jsonl --report web1.json backup\n",
-    .notes = "Goes by the queue as it stands, by records and by reports, and says what these do not tell. Without\n"
-             "servers it goes by the files alone. Of a contender of this host it says whether its process lives.\n",
+    .notes = "Goes by the queue as it stands, by records and by reports, and says what these do "
+             "not tell. Without\n"
+             "servers it goes by the files alone. Of a contender of this host it says whether its "
+             "process lives.\n",
     .options = options,
 };

@@ -36,10 +36,11 @@ static bool take(void *into, int option, const char *value)
 
 static bool announce(const struct contend *contend)
 {
-    return queues_print_json(json_pack("{s:i, s:s, s:s, s:s, s:s, s:I, s:I}", "v", QUEUES_VERSION, "event", "granted",
-                                       "lock", contend->name, "path", contend->path, "node", contend->node, "token",
-                                       (json_int_t)contend->grant.token, "wait_ms",
-                                       (json_int_t)(clock_ms(CLOCK_MONOTONIC) - contend->begun_ms)));
+    return queues_print_json(
+        json_pack("{s:i, s:s, s:s, s:s, s:s, s:I, s:I}", "v", QUEUES_VERSION, "event", "granted",
+                  "lock", contend->name, "path", contend->path, "node", contend->node, "token",
+                  (json_int_t)contend->grant.token, "wait_ms",
+                  (json_int_t)(clock_ms(CLOCK_MONOTONIC) - contend->begun_ms)));
 }
 
 /* What comes in is of no interest, its end is. */
@@ -126,7 +127,8 @@ const struct cli_command cmd_hold = {
     .summary = "hold LOCK without a command, until standard input ends",
     .examples = "  zklock hold --for 10m deploy          # nobody deploys for ten minutes\n"
                 "  zklock hold -w 5s deploy </dev/tty    # until Ctrl-D\n",
-    .notes = "Prints one JSON object when LOCK is granted: path, node, token. Lets go when standard input ends, on a\n"
+    .notes = "Prints one JSON object when LOCK is granted: path, node, token. Lets go when "
+             "standard input ends, on a\n"
              "signal, after --for, and ends with 120 when LOCK is lost.\n",
     .options = options,
 };

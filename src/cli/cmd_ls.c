@@ -81,9 +81,12 @@ const struct cli_command cmd_ls = {
     .examples = "  zklock ls              # every lock below /locks\n"
                 "  zklock ls backup       # one of them, or those below it\n"
                 "  zklock --json ls       # one object per lock and line\n",
-    .notes = "Kinds: lock (zklock, Curator's InterProcessMutex, go-zookeeper), read, write, latch, lease, kazoo and\n"
-             "kazoo-read. Who: HOST:PID (USER) of a zklock; other clients write what they like. Ages compare the\n"
-             "servers' clock with the one here. Stray: a znode made by hand, which zklock goes past.\n"
-             "What may not be listed is named, and the exit code is 121.\n",
+    .notes =
+        "Kinds: lock (zklock, Curator's InterProcessMutex, go-zookeeper), read, write, latch, "
+        "lease, kazoo and\n"
+        "kazoo-read. Who: HOST:PID (USER) of a zklock; other clients write what they like. Ages "
+        "compare the\n"
+        "servers' clock with the one here. Stray: a znode made by hand, which zklock goes past.\n"
+        "What may not be listed is named, and the exit code is 121.\n",
     .options = options,
 };

@@ -13,9 +13,10 @@
 enum { OPTION_SLOT = RUNNER_FIRST_OWN, OPTION_STATUS };
 
 static const struct poptOption options[] = {
-    OPTION_VALUE("slot", '\0', OPTION_SLOT, "length of a slot, and where its round times are (from 00:00 UTC)",
-                 "DUR[@PHASE]"),
-    OPTION_FLAG("status", '\0', OPTION_STATUS, "run nothing: was the last slot done? (without --slot: any?)"),
+    OPTION_VALUE("slot", '\0', OPTION_SLOT,
+                 "length of a slot, and where its round times are (from 00:00 UTC)", "DUR[@PHASE]"),
+    OPTION_FLAG("status", '\0', OPTION_STATUS,
+                "run nothing: was the last slot done? (without --slot: any?)"),
     OPTIONS_RUNNER,
     OPTION_END,
 };
@@ -47,7 +48,8 @@ static bool take_slot(struct once *once, const char *value)
     }
     if (once->length_ms < 1000 || once->phase_ms >= once->length_ms) {
         cli_error("--slot: '%s': %s", value,
-                  once->length_ms < 1000 ? "a slot is a second at the least" : "the phase is less than the slot");
+                  once->length_ms < 1000 ? "a slot is a second at the least"
+                                         : "the phase is less than the slot");
         return false;
     }
     return true;
@@ -66,22 +68,25 @@ static bool take(void *into, int option, const char *value)
 
 static bool is_for_a_run(const struct runner *runner)
 {
-    return runner->shell || runner->report_file || runner->job.hook.program || runner->contend.metrics.file ||
-           runner->job.grace_ms != JOB_UNSET || runner->job.max_run_ms != JOB_UNSET ||
-           runner->contend.wait_ms != ZKL_WAIT_FOREVER || runner->contend.not_granted != EXIT_NOT_GRANTED;
+    return runner->shell || runner->report_file || runner->job.hook.program ||
+           runner->contend.metrics.file || runner->job.grace_ms != JOB_UNSET ||
+           runner->job.max_run_ms != JOB_UNSET || runner->contend.wait_ms != ZKL_WAIT_FOREVER ||
+           runner->contend.not_granted != EXIT_NOT_GRANTED;
 }
 
 static int show_status(struct runner *runner, int count, const char **words)
 {
     const struct once *once = (const struct once *)runner;
     if (is_for_a_run(runner)) {
-        return cli_usage("once", "once: --status runs nothing: of the options, only --slot goes with it");
+        return cli_usage("once",
+                         "once: --status runs nothing: of the options, only --slot goes with it");
     }
     if (count == 0) {
         return cli_usage("once", "once: which job?");
     }
     if (count > 1) {
-        return cli_usage("once", "once: '%s': --status runs nothing, and tells of one JOB", words[1]);
+        return cli_usage("once", "once: '%s': --status runs nothing, and tells of one JOB",
+                         words[1]);
     }
     return once_status(runner->contend.cli, words[0], once->length_ms, once->phase_ms);
 }
@@ -109,7 +114,8 @@ static int granted(struct runner *runner)
 {
     struct once *once = (struct once *)runner;
     zkl_error error;
-    int result = zkl_once_look(runner->contend.lock, once->length_ms, once->phase_ms, SERVER_MS, &once->slot, &error);
+    int result = zkl_once_look(runner->contend.lock, once->length_ms, once->phase_ms, SERVER_MS,
+                               &once->slot, &error);
     if (result != ZKL_OK) {
         return contend_complain(&runner->contend, result, &error);
     }
@@ -134,11 +140,13 @@ static int ended(struct runner *runner)
         runner->job.proved = true;
         return CLI_GO_ON;
     }
-    cli_error("\"%s\": CMD succeeded, but the slot could not be recorded: %s", runner->contend.name, error.text);
+    cli_error("\"%s\": CMD succeeded, but the slot could not be recorded: %s", runner->contend.name,
+              error.text);
     return result == ZKL_ELOST ? EXIT_LOST : EXIT_FAILED;
 }
 
-static int once_command(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+static int once_command(struct cli *cli, const struct cli_command *self, int argc,
+                        const char **argv)
 {
     struct once once = {.length_ms = 0};
     runner_init(&once.runner, cli, self->name);
@@ -161,16 +169,22 @@ const struct cli_command cmd_once = {
                 "  5 * * * *    zklock once --slot 1h@5m rotate -- ./rotate\n"
                 "  # did it? for people and monitoring\n"
                 "  zklock once --status --slot 15m report\n",
-    .notes =
-        "All hosts that fire in a slot queue for JOB, in order. The first runs CMD; when it succeeds, the slot is\n"
-        "recorded, in one transaction with the proof that JOB is still held, and the others end with 0 without\n"
-        "running it. When the winner dies or fails, the next one in the queue runs it. So there is at most one\n"
-        "recorded success in a slot. Slots go by the servers' clock and reach half a slot to each side of the round\n"
-        "time: hosts whose clocks differ a little neither skip one nor run one twice. Use the same --slot "
-        "everywhere.\n\n"
-        "JOB is a znode of its own, not to be used as a LOCK. Exit codes as of 'zklock run'; 0 also when the slot was\n"
-        "done already (the report says \"done\").\n\n"
-        "--status tells the last slot recorded, and who is at it now. It ends with 0 when the last slot whose round\n"
-        "time is past, by the clock here, is recorded, and with 1 when not.\n",
+    .notes = "All hosts that fire in a slot queue for JOB, in order. The first runs CMD; when it "
+             "succeeds, the slot is\n"
+             "recorded, in one transaction with the proof that JOB is still held, and the others "
+             "end with 0 without\n"
+             "running it. When the winner dies or fails, the next one in the queue runs it. So "
+             "there is at most one\n"
+             "recorded success in a slot. Slots go by the servers' clock and reach half a slot to "
+             "each side of the round\n"
+             "time: hosts whose clocks differ a little neither skip one nor run one twice. Use the "
+             "same --slot "
+             "everywhere.\n\n"
+             "JOB is a znode of its own, not to be used as a LOCK. Exit codes as of 'zklock run'; "
+             "0 also when the slot was\n"
+             "done already (the report says \"done\").\n\n"
+             "--status tells the last slot recorded, and who is at it now. It ends with 0 when the "
+             "last slot whose round\n"
+             "time is past, by the clock here, is recorded, and with 1 when not.\n",
     .options = options,
 };

@@ -14,7 +14,8 @@ enum { OPTION_FORCE = OPTION_FIRST_OWN, OPTION_YES, OPTION_TOKEN };
 static const struct poptOption options[] = {
     OPTION_FLAG("force", 'f', OPTION_FORCE, "required: it is removed from outside, not released"),
     OPTION_FLAG("yes", 'y', OPTION_YES, "do not ask; for scripts"),
-    OPTION_VALUE("token", '\0', OPTION_TOKEN, "this contender, holding or waiting, as 'zklock ls' shows it", "TOKEN"),
+    OPTION_VALUE("token", '\0', OPTION_TOKEN,
+                 "this contender, holding or waiting, as 'zklock ls' shows it", "TOKEN"),
     OPTION_END,
 };
 
@@ -42,7 +43,8 @@ static bool take(void *into, int option, const char *value)
 static bool ask_user(void)
 {
     char answer[16] = "";
-    fputs("The next in the queue is let in at once; this one is told with its next heartbeat, so for that\n"
+    fputs("The next in the queue is let in at once; this one is told with its next heartbeat, so "
+          "for that\n"
           "moment both may be at work. Remove it? [y/N] ",
           stderr);
     bool said = fgets(answer, sizeof answer, stdin) != NULL;
@@ -56,7 +58,8 @@ static int remove_it(const struct chosen *chosen, zkl_session *session)
 {
     const zkl_queue_entry *entry = chosen->entry;
     zkl_error error;
-    int result = zkl_queue_remove(session, chosen->path, entry->name, entry->token, QUEUES_LIST_MS, &error);
+    int result =
+        zkl_queue_remove(session, chosen->path, entry->name, entry->token, QUEUES_LIST_MS, &error);
     if (result == ZKL_ENOTHELD) {
         cli_note(chosen->cli, "\"%s\": it has ended by itself meanwhile", chosen->name);
         return EXIT_NOBODY;
@@ -65,9 +68,10 @@ static int remove_it(const struct chosen *chosen, zkl_session *session)
         return queues_complain(chosen->path, result, &error);
     }
     if (chosen->cli->json) {
-        json_t *contender = queues_entry_json(chosen->queue, (size_t)(entry - chosen->queue->entries));
-        json_t *removed = json_pack("{s:i, s:s, s:s, s:o}", "v", QUEUES_VERSION, "event", "removed", "path",
-                                    chosen->path, "contender", contender);
+        json_t *contender =
+            queues_entry_json(chosen->queue, (size_t)(entry - chosen->queue->entries));
+        json_t *removed = json_pack("{s:i, s:s, s:s, s:o}", "v", QUEUES_VERSION, "event", "removed",
+                                    "path", chosen->path, "contender", contender);
         return queues_print_json(removed) ? EXIT_DONE : EXIT_FAILED;
     }
     cli_note(chosen->cli, "\"%s\": removed", chosen->name);
@@ -115,11 +119,13 @@ static int run(struct cli *cli, const struct cli_command *self, int argc, const 
         return cli_usage("release", "release: which lock? One, please");
     }
     if (!release.force) {
-        return cli_usage("release",
-                         "release: a lock is released by its holder; --force removes the holder from outside");
+        return cli_usage(
+            "release",
+            "release: a lock is released by its holder; --force removes the holder from outside");
     }
     if (!release.yes && !isatty(STDIN_FILENO)) {
-        return cli_usage("release", "release: standard input is no terminal to ask on; --yes does without");
+        return cli_usage("release",
+                         "release: standard input is no terminal to ask on; --yes does without");
     }
     release.chosen.name = words[0];
     return connect_and_release(&release);

@@ -17,7 +17,8 @@ enum { OPTION_TOKEN = OPTION_FIRST_OWN };
 
 static const struct poptOption options[] = {
     OPTION_VALUE("wait", 'w', 'w', "how long to wait for it to give way (10s)", "DUR"),
-    OPTION_VALUE("token", '\0', OPTION_TOKEN, "this one of several holders, as 'zklock ls' shows it", "TOKEN"),
+    OPTION_VALUE("token", '\0', OPTION_TOKEN,
+                 "this one of several holders, as 'zklock ls' shows it", "TOKEN"),
     OPTION_END,
 };
 
@@ -37,7 +38,8 @@ static bool take(void *into, int option, const char *value)
 static int request(const struct chosen *chosen, zkl_session *session)
 {
     zkl_error error;
-    int result = zkl_queue_revoke(session, chosen->path, chosen->entry->name, QUEUES_LIST_MS, &error);
+    int result =
+        zkl_queue_revoke(session, chosen->path, chosen->entry->name, QUEUES_LIST_MS, &error);
     if (result == ZKL_OK) {
         return CLI_GO_ON;
     }
@@ -46,7 +48,8 @@ static int request(const struct chosen *chosen, zkl_session *session)
         return EXIT_NOBODY;
     }
     if (result == ZKL_EAUTH) {
-        cli_error("\"%s\": the holder accepts no request: it runs without --revocable, or its access list "
+        cli_error("\"%s\": the holder accepts no request: it runs without --revocable, or its "
+                  "access list "
                   "refuses us; stop it on its host, or remove it with 'zklock release --force'",
                   chosen->name);
         return EXIT_DENIED;
@@ -73,17 +76,20 @@ static int tell(const struct revoke *revoke, bool gave_way, int64_t waited_ms)
 {
     const struct chosen *chosen = &revoke->chosen;
     if (!gave_way) {
-        cli_error("\"%s\": the holder did not give way within %.1f s; wait longer with -w, stop it on its host, or "
+        cli_error("\"%s\": the holder did not give way within %.1f s; wait longer with -w, stop it "
+                  "on its host, or "
                   "remove it with 'zklock release --force'",
                   chosen->name, (double)waited_ms / 1000);
     } else if (!chosen->cli->json) {
-        cli_note(chosen->cli, "\"%s\": the holder gave way after %.1f s", chosen->name, (double)waited_ms / 1000);
+        cli_note(chosen->cli, "\"%s\": the holder gave way after %.1f s", chosen->name,
+                 (double)waited_ms / 1000);
     }
     if (chosen->cli->json) {
-        json_t *contender = queues_entry_json(chosen->queue, (size_t)(chosen->entry - chosen->queue->entries));
-        json_t *told =
-            json_pack("{s:i, s:s, s:s, s:b, s:I, s:o}", "v", QUEUES_VERSION, "event", "revoked", "path", chosen->path,
-                      "gave_way", gave_way, "wait_ms", (json_int_t)waited_ms, "contender", contender);
+        json_t *contender =
+            queues_entry_json(chosen->queue, (size_t)(chosen->entry - chosen->queue->entries));
+        json_t *told = json_pack("{s:i, s:s, s:s, s:b, s:I, s:o}", "v", QUEUES_VERSION, "event",
+                                 "revoked", "path", chosen->path, "gave_way", gave_way, "wait_ms",
+                                 (json_int_t)waited_ms, "contender", contender);
         if (!queues_print_json(told)) {
             return EXIT_FAILED;
         }
@@ -149,10 +155,12 @@ const struct cli_command cmd_revoke = {
     .summary = "ask the holder to give way",
     .examples = "  zklock revoke backup               # shows whom, and waits for 10 s\n"
                 "  zklock revoke -w 5m backup\n",
-    .notes =
-        "The holder hears it when it was started with 'zklock run --revocable', or is a client that made its lock\n"
-        "revocable (Curator's makeRevocable). It stops its CMD and releases: nothing is taken away by force.\n"
-        "Exit codes: 0 it gave way; 1 nobody holds LOCK; 121 the holder accepts no request; 122 no ensemble\n"
-        "reached; 124 it did not give way in time; 125 usage or own failure.\n",
+    .notes = "The holder hears it when it was started with 'zklock run --revocable', or is a "
+             "client that made its lock\n"
+             "revocable (Curator's makeRevocable). It stops its CMD and releases: nothing is taken "
+             "away by force.\n"
+             "Exit codes: 0 it gave way; 1 nobody holds LOCK; 121 the holder accepts no request; "
+             "122 no ensemble\n"
+             "reached; 124 it did not give way in time; 125 usage or own failure.\n",
     .options = options,
 };

@@ -10,7 +10,8 @@ static const struct poptOption options[] = {
     OPTION_FLAG("shared", 'r', 'r', "as one of many readers: only those without -r are kept out"),
     OPTION_VALUE("slots", 'j', 'j', "as one of K at a time; all who use LOCK say the same K", "K"),
     OPTION_VALUE("and", 'a', 'a', "this LOCK too, all or none; may be said again", "LOCK"),
-    OPTION_FLAG("revocable", '\0', OPTION_REVOCABLE, "stop CMD and release when 'zklock revoke' asks for it"),
+    OPTION_FLAG("revocable", '\0', OPTION_REVOCABLE,
+                "stop CMD and release when 'zklock revoke' asks for it"),
     OPTION_END,
 };
 
@@ -87,13 +88,18 @@ const struct cli_command cmd_run = {
                 "  zklock run -j 3 render -- ./frame           # three at a time\n"
                 "  zklock run --and disk backup -- ./both      # both, or wait for both\n",
     .notes =
-        "CMD is stopped before anybody else can be granted LOCK, whatever happens to the network or to zklock. It is\n"
-        "sent TERM, and KILL after the grace. LOCK is released when CMD and everything it started is gone. Nothing\n"
+        "CMD is stopped before anybody else can be granted LOCK, whatever happens to the network "
+        "or to zklock. It is\n"
+        "sent TERM, and KILL after the grace. LOCK is released when CMD and everything it started "
+        "is gone. Nothing\n"
         "after LOCK is taken as an option of zklock. A LOCK is used with -j or without, not both.\n"
-        "With --and it queues for all at once, so that those who name the same LOCKs in another order never wait for\n"
+        "With --and it queues for all at once, so that those who name the same LOCKs in another "
+        "order never wait for\n"
         "each other; while one is missing, CMD does not run and the others are kept.\n"
-        "With --revocable everybody who may write below LOCK can have CMD stopped, by 'zklock revoke LOCK'.\n\n"
-        "CMD finds ZKLOCK_PATH, ZKLOCK_NODE, ZKLOCK_TOKEN (rises with every grant: let the resource refuse older\n"
+        "With --revocable everybody who may write below LOCK can have CMD stopped, by 'zklock "
+        "revoke LOCK'.\n\n"
+        "CMD finds ZKLOCK_PATH, ZKLOCK_NODE, ZKLOCK_TOKEN (rises with every grant: let the "
+        "resource refuse older\n"
         "ones) and ZKLOCK_SERVERS. TERM INT HUP QUIT USR1 USR2 CONT WINCH reach its whole process "
         "group.\n\n" CLI_EXIT_CODES,
     .options = options,

@@ -26,7 +26,8 @@ enum { OPTION_RESPAWN = OPTION_FIRST_OWN };
 static const struct poptOption options[] = {
     OPTION_VALUE("number", 'n', 'n', "how many servers: 1 or 3 (1)", "N"),
     OPTION_VALUE("config", 'C', 'C', "a further line for zoo.cfg; may be repeated", "KEY=VALUE"),
-    OPTION_VALUE("respawn", '\0', OPTION_RESPAWN, "start a server that died again, after DUR", "DUR"),
+    OPTION_VALUE("respawn", '\0', OPTION_RESPAWN, "start a server that died again, after DUR",
+                 "DUR"),
     OPTION_END,
 };
 
@@ -107,7 +108,8 @@ static bool find_java(char *found, size_t size)
     if (find_in_path("java", found, size)) {
         return true;
     }
-    cli_error("sandbox: no java in $JAVA_HOME or $PATH; on Debian: apt-get install default-jre-headless");
+    cli_error(
+        "sandbox: no java in $JAVA_HOME or $PATH; on Debian: apt-get install default-jre-headless");
     return false;
 }
 
@@ -144,21 +146,24 @@ static void catch_signals(struct sandbox *sandbox)
         sigaddset(&wanted, numbers[i]);
     }
     sigprocmask(SIG_BLOCK, &wanted, &sandbox->inherited);
-    signal(SIGCHLD, SIG_DFL); /* were it ignored, as it was by whoever started us, no child's end would be told */
+    signal(SIGCHLD, SIG_DFL); /* were it ignored, as it was by whoever started us, no child's end
+                                 would be told */
     sandbox->signals = signalfd(-1, &wanted, SFD_CLOEXEC);
 }
 
 enum event { EVENT_SIGNAL, EVENT_CHILD, EVENT_ORPHANED, EVENT_GUARDIAN, EVENT_TIME };
 
 /* Waits for the next thing of interest. EVENT_SIGNAL fills *signal. */
-static enum event next_event(struct sandbox *sandbox, int timeout_ms, struct signalfd_siginfo *signal)
+static enum event next_event(struct sandbox *sandbox, int timeout_ms,
+                             struct signalfd_siginfo *signal)
 {
     struct pollfd fds[] = {{.fd = sandbox->signals, .events = POLLIN},
                            {.fd = sandbox->guardian.reports, .events = POLLIN},
                            {.fd = sandbox->parent, .events = POLLIN}};
     while (poll(fds, 3, timeout_ms) < 0) {
     }
-    if (fds[0].revents && read(sandbox->signals, signal, sizeof *signal) == (ssize_t)sizeof *signal) {
+    if (fds[0].revents &&
+        read(sandbox->signals, signal, sizeof *signal) == (ssize_t)sizeof *signal) {
         return signal->ssi_signo == SIGCHLD ? EVENT_CHILD : EVENT_SIGNAL;
     }
     if (fds[1].revents) {
@@ -211,7 +216,8 @@ static void set_environment(const struct sandbox *sandbox)
     char pids[64] = "";
     size_t used = 0;
     for (int i = 0; i < ENSEMBLE_MAX && report->pids[i] > 0; i++) {
-        used += (size_t)snprintf(pids + used, sizeof pids - used, "%s%d", i ? " " : "", (int)report->pids[i]);
+        used += (size_t)snprintf(pids + used, sizeof pids - used, "%s%d", i ? " " : "",
+                                 (int)report->pids[i]);
     }
     snprintf(tick, sizeof tick, "%lldms", (long long)sandbox->spec.tick_ms);
     setenv("ZKLOCK_SERVERS", report->servers, 1);
@@ -246,7 +252,8 @@ static int exit_code_of(int status)
     return WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* Waits for CMD. Whoever started us may vanish meanwhile: CMD is told, given a moment, and killed. */
+/* Waits for CMD. Whoever started us may vanish meanwhile: CMD is told, given a moment, and killed.
+ */
 static int wait_command(struct sandbox *sandbox)
 {
     struct signalfd_siginfo signal;
@@ -300,7 +307,8 @@ static bool say_where(const struct sandbox *sandbox)
             json_array_append_new(pids, json_integer(sandbox->report.pids[i]));
         }
         return queues_print_json(json_pack("{s:i, s:s, s:o, s:s}", "v", QUEUES_VERSION, "servers",
-                                           sandbox->report.servers, "pids", pids, "folder", sandbox->report.folder));
+                                           sandbox->report.servers, "pids", pids, "folder",
+                                           sandbox->report.folder));
     }
     return printf("ZKLOCK_SERVERS=%s\n", sandbox->report.servers) > 0 && fflush(stdout) == 0;
 }
@@ -349,7 +357,8 @@ static int run(struct cli *cli, const struct cli_command *self, int argc, const 
     struct sandbox sandbox = {.cli = cli, .spec = {.servers = 1, .respawn_ms = -1}};
     int count;
     const char **rest;
-    sandbox.parent = (int)syscall(SYS_pidfd_open, getppid(), 0); /* glibc has a function for it from 2.36 on */
+    sandbox.parent =
+        (int)syscall(SYS_pidfd_open, getppid(), 0); /* glibc has a function for it from 2.36 on */
     int code = cli_parse(cli, self, argc, argv, take, &sandbox, &count, &rest);
     if (code != CLI_GO_ON) {
         return code;
@@ -370,9 +379,12 @@ const struct cli_command cmd_sandbox = {
                 "  zklock sandbox -n 3                         # an ensemble, until Ctrl-C\n"
                 "  zklock --tick 500ms sandbox -- make check   # quick expiry for tests\n",
     .notes =
-        "Starts real ZooKeeper from Debian's packages (zookeeper, libslf4j-java), prints ZKLOCK_SERVERS=... and\n"
-        "waits; with CMD, runs it and ends with its exit code. Servers and data are gone afterwards, however it ends:\n"
-        "on signals, when its parent dies, when it is killed with -9. Data lies below $TMPDIR, else in memory.\n\n"
+        "Starts real ZooKeeper from Debian's packages (zookeeper, libslf4j-java), prints "
+        "ZKLOCK_SERVERS=... and\n"
+        "waits; with CMD, runs it and ends with its exit code. Servers and data are gone "
+        "afterwards, however it ends:\n"
+        "on signals, when its parent dies, when it is killed with -9. Data lies below $TMPDIR, "
+        "else in memory.\n\n"
         "CMD also finds ZKLOCK_SANDBOX_PIDS (the servers' process ids) and ZKLOCK_SANDBOX_DIR.\n"
         "$ZKLOCK_SANDBOX_JARS names another folder of zookeeper.jar and slf4j-nop.jar.\n",
     .options = options,

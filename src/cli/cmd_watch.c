@@ -21,7 +21,8 @@ enum { OPTION_RECORD = OPTION_FIRST_OWN, OPTION_REPLAY, OPTION_SPEED, OPTION_SPA
 
 static const struct poptOption options[] = {
     OPTION_VALUE("record", '\0', OPTION_RECORD, "add what is seen to FILE, with its times", "FILE"),
-    OPTION_VALUE("replay", '\0', OPTION_REPLAY, "show what FILE has recorded; needs no server", "FILE"),
+    OPTION_VALUE("replay", '\0', OPTION_REPLAY, "show what FILE has recorded; needs no server",
+                 "FILE"),
     OPTION_VALUE("speed", '\0', OPTION_SPEED, "replay N times as fast as it happened (1)", "N"),
     OPTION_VALUE("span", '\0', OPTION_SPAN, "time that the time line covers (1m)", "DUR"),
     OPTION_END,
@@ -117,9 +118,9 @@ static int show_unused(struct watch *watch)
         const struct view_queue *queue = &watch->view.queues[i];
         const char *path = queue->history->path;
         if (queue->root == watch->root && queue->history->looked_ms != watch->time_ms) {
-            code =
-                show(watch, path,
-                     json_pack("{s:i, s:s, s:[], s:i}", "v", QUEUES_VERSION, "path", path, "contenders", "foreign", 0));
+            code = show(watch, path,
+                        json_pack("{s:i, s:s, s:[], s:i}", "v", QUEUES_VERSION, "path", path,
+                                  "contenders", "foreign", 0));
         }
     }
     return code;
@@ -184,7 +185,8 @@ static bool is_wanted(const struct watch *watch, const char *path)
     bool wanted = watch->count == 0;
     for (int i = 0; !wanted && i < watch->count; i++) {
         size_t length = strlen(watch->paths[i]);
-        wanted = strncmp(path, watch->paths[i], length) == 0 && (path[length] == '\0' || path[length] == '/');
+        wanted = strncmp(path, watch->paths[i], length) == 0 &&
+                 (path[length] == '\0' || path[length] == '/');
     }
     return wanted;
 }
@@ -216,7 +218,9 @@ static int replay_line(struct watch *watch, const struct record_line *line)
         return code;
     }
     if (line->path && is_wanted(watch, line->path)) {
-        return view_look(&watch->view, line->path, 0, line->time_ms, line->object) == VIEW_FAILED ? EXIT_FAILED : code;
+        return view_look(&watch->view, line->path, 0, line->time_ms, line->object) == VIEW_FAILED
+                   ? EXIT_FAILED
+                   : code;
     }
     if (line->event && strcmp(line->event, "looked") == 0) {
         view_looked(&watch->view, line->time_ms);
@@ -305,10 +309,14 @@ const struct cli_command cmd_watch = {
                 "  zklock watch backup | logger      # piped: one JSON object for every change\n"
                 "  zklock watch --record day.jsonl backup\n"
                 "  zklock watch --replay day.jsonl --speed 60\n",
-    .notes = "Looks once a second, and goes on when servers were away. A row shows one contender: '.' while it waits,\n"
-             "'#' while it holds, '?' while the servers did not respond. What happens between two looks is not seen.\n"
-             "Honours NO_COLOR; where TERM is dumb, it prints a line for every change. The lease of somebody else's\n"
+    .notes = "Looks once a second, and goes on when servers were away. A row shows one contender: "
+             "'.' while it waits,\n"
+             "'#' while it holds, '?' while the servers did not respond. What happens between two "
+             "looks is not seen.\n"
+             "Honours NO_COLOR; where TERM is dumb, it prints a line for every change. The lease "
+             "of somebody else's\n"
              "session is known to nobody but that session and the servers, and so is not shown.\n"
-             "--record goes on with a record that is there. 'zklock explain' tells what a record means.\n",
+             "--record goes on with a record that is there. 'zklock explain' tells what a record "
+             "means.\n",
     .options = options,
 };

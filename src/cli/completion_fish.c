@@ -3,12 +3,13 @@
 
 #include "completion.h"
 
-static const char begin[] = "# fish completion of zklock, made from its own tables by 'zklock completion fish'\n"
-                            "\n"
-                            "# Of a subcommand, and of none: the options that take a value; how many words come\n"
-                            "# before its CMD, -1: it has none.\n"
-                            "function __zklock_valued\n"
-                            "    switch \"$argv[1]\"\n";
+static const char begin[] =
+    "# fish completion of zklock, made from its own tables by 'zklock completion fish'\n"
+    "\n"
+    "# Of a subcommand, and of none: the options that take a value; how many words come\n"
+    "# before its CMD, -1: it has none.\n"
+    "function __zklock_valued\n"
+    "    switch \"$argv[1]\"\n";
 
 static const char before[] = "    end\n"
                              "end\n"
@@ -19,7 +20,8 @@ static const char walk[] =
     "    end\n"
     "end\n"
     "\n"
-    "# Goes over the words before the cursor, as zklock does. Prints the subcommand, or '-' when there is\n"
+    "# Goes over the words before the cursor, as zklock does. Prints the subcommand, or '-' when "
+    "there is\n"
     "# none yet; how many words follow its options; then the words of CMD so far.\n"
     "function __zklock_words\n"
     "    set -l words (commandline -opc)\n"
@@ -100,7 +102,8 @@ static void print_tables(void)
     putchar('\n');
     fputs(before, stdout);
     for (int i = 0; cli_commands[i]; i++) {
-        printf("    case %s\n        echo %d\n", cli_commands[i]->name, completion_before_command(cli_commands[i]));
+        printf("    case %s\n        echo %d\n", cli_commands[i]->name,
+               completion_before_command(cli_commands[i]));
     }
     puts("    case '*'\n        echo -1");
     fputs(walk, stdout);
@@ -120,7 +123,10 @@ static void print_options(const char *when, const struct poptOption *list)
         if (list->shortName) {
             printf(" -s %c", list->shortName);
         }
-        printf(" -l %s%s", list->longName, completion_is_file(list) ? " -r -F" : list->argDescrip ? " -x" : "");
+        printf(" -l %s%s", list->longName,
+               completion_is_file(list) ? " -r -F"
+               : list->argDescrip       ? " -x"
+                                        : "");
         print_text(list->descrip);
     }
 }
@@ -134,7 +140,8 @@ void completion_fish(void)
         if (cli_commands[i]->hidden) {
             continue;
         }
-        printf("complete -c zklock -n '__zklock_in -; or __zklock_in help' -a %s", cli_commands[i]->name);
+        printf("complete -c zklock -n '__zklock_in -; or __zklock_in help' -a %s",
+               cli_commands[i]->name);
         print_text(cli_commands[i]->summary);
         snprintf(when, sizeof when, "__zklock_in %s", cli_commands[i]->name);
         print_options(when, cli_commands[i]->options);

@@ -3,13 +3,14 @@
 
 #include "completion.h"
 
-static const char begin[] = "#compdef zklock\n"
-                            "# zsh completion of zklock, made from its own tables by 'zklock completion zsh'\n"
-                            "\n"
-                            "_zklock() {\n"
-                            "    local curcontext=$curcontext state line\n"
-                            "    typeset -A opt_args\n"
-                            "    local -a commands\n";
+static const char begin[] =
+    "#compdef zklock\n"
+    "# zsh completion of zklock, made from its own tables by 'zklock completion zsh'\n"
+    "\n"
+    "_zklock() {\n"
+    "    local curcontext=$curcontext state line\n"
+    "    typeset -A opt_args\n"
+    "    local -a commands\n";
 
 /* Options end with the first other word, as for zklock itself: -A '-*'. */
 static const char choose[] = "        '1:subcommand:->command' '*::word:->words'\n"
@@ -31,7 +32,8 @@ static const char end[] = "        esac ;;\n"
                           "fi\n";
 
 /* NAME[text]:VALUE:action, in quotes; behind it a line goes on. */
-static void print_spec(const char *indent, const char *name, const char *joint, const struct poptOption *option)
+static void print_spec(const char *indent, const char *name, const char *joint,
+                       const struct poptOption *option)
 {
     printf("%s'%s%s[", indent, name, option->argDescrip ? joint : "");
     completion_print(option->descrip, "[]\\", "'\\''");

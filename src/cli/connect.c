@@ -53,7 +53,8 @@ static bool is_private(const char *file, const struct stat *status)
         return false;
     }
     if (status->st_uid != 0 && status->st_uid != geteuid()) {
-        cli_error("--auth-file %s: it belongs to user %u, who chooses what it says; chown it to root or to user %u",
+        cli_error("--auth-file %s: it belongs to user %u, who chooses what it says; chown it to "
+                  "root or to user %u",
                   file, (unsigned)status->st_uid, (unsigned)geteuid());
         return false;
     }
@@ -101,7 +102,8 @@ static bool read_secret(const char *file, char *text, size_t size)
         return false;
     }
     if ((size_t)length == size) {
-        cli_error("--auth-file %s: longer than the %zu bytes that credentials may have", file, size - 1);
+        cli_error("--auth-file %s: longer than the %zu bytes that credentials may have", file,
+                  size - 1);
         return false;
     }
     return is_one_line(file, text, (size_t)length);
@@ -113,7 +115,8 @@ static bool hide_descriptor(const char *file, int fd)
     if (fd > STDERR_FILENO) {
         return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
     }
-    cli_error("--auth-file %s: that is descriptor %d, which CMD gets as well; use another one (3<FILE), or a file",
+    cli_error("--auth-file %s: that is descriptor %d, which CMD gets as well; use another one "
+              "(3<FILE), or a file",
               file, fd);
     return false;
 }
@@ -124,10 +127,11 @@ bool cli_hide_secret(const struct cli *cli)
     if (!cli->auth_file) {
         return true;
     }
-    /* No core dump has it, and nobody of the same user reads the memory or the descriptors of zklock or its keeper. An exec ends this. */
+    /* No core dump has it, and nobody of the same user reads the memory or the descriptors of
+     * zklock or its keeper. An exec ends this. */
     prctl(PR_SET_DUMPABLE, 0);
-    DIR *folder =
-        stat(cli->auth_file, &secret) == 0 ? opendir("/proc/self/fd") : NULL; /* no file: said when it is read */
+    DIR *folder = stat(cli->auth_file, &secret) == 0 ? opendir("/proc/self/fd")
+                                                     : NULL; /* no file: said when it is read */
     bool hidden = true;
     for (struct dirent *entry; folder && hidden && (entry = readdir(folder));) {
         struct stat status;
@@ -151,7 +155,8 @@ static bool take_secret(const char *file, char *text, zkl_session_options *optio
     }
     char *colon = strchr(text, ':');
     if (!colon || colon == text || !colon[1]) {
-        cli_error("--auth-file %s: want one line, SCHEME:CREDENTIALS, as in digest:user:password", file);
+        cli_error("--auth-file %s: want one line, SCHEME:CREDENTIALS, as in digest:user:password",
+                  file);
         return false;
     }
     *colon = '\0';
@@ -161,7 +166,8 @@ static bool take_secret(const char *file, char *text, zkl_session_options *optio
     return true;
 }
 
-/* Without --verbose only what a contender lacks: the rest is said by the command's own words and exit code. */
+/* Without --verbose only what a contender lacks: the rest is said by the command's own words and
+ * exit code. */
 static void on_log(const zkl_log_record *record, void *payload)
 {
     static const char *const names[] = {"", "error", "warning", "info", "debug"};
@@ -194,7 +200,8 @@ static bool take_sasl(const struct cli *cli, zkl_session_options *options, zkl_s
     }
     bool is_ours = options->auth_scheme && strcmp(options->auth_scheme, "sasl") == 0;
     if (options->auth_scheme && !is_ours) {
-        cli_error("--auth-file %s: with --sasl it has one line, sasl:USER:PASSWORD", cli->auth_file);
+        cli_error("--auth-file %s: with --sasl it has one line, sasl:USER:PASSWORD",
+                  cli->auth_file);
         return false;
     }
     if (!cli_sasl(cli, is_ours ? options->auth : NULL, sasl)) {
@@ -207,9 +214,12 @@ static bool take_sasl(const struct cli *cli, zkl_session_options *options, zkl_s
     return true;
 }
 
-/* Calls use with the session options that the global options mean; the credentials live until it returns. */
+/* Calls use with the session options that the global options mean; the credentials live until it
+ * returns. */
 static int with_options(struct cli *cli, int64_t connect_timeout_ms,
-                        int (*use)(struct cli *cli, const zkl_session_options *options, void *payload), void *payload)
+                        int (*use)(struct cli *cli, const zkl_session_options *options,
+                                   void *payload),
+                        void *payload)
 {
     char secret[AUTH_MAX];
     zkl_sasl sasl;
@@ -217,9 +227,10 @@ static int with_options(struct cli *cli, int64_t connect_timeout_ms,
     options.session_timeout_ms = cli->session_timeout_ms;
     options.tick_ms = cli->tick_ms;
     options.leader_pause_ms = cli->leader_pause_ms;
-    options.observer_masters = strcmp(cli->observer_masters, "none") == 0   ? ZKL_OBSERVER_MASTERS_NONE
-                               : strcmp(cli->observer_masters, "some") == 0 ? ZKL_OBSERVER_MASTERS_SOME
-                                                                            : ZKL_OBSERVER_MASTERS_DETECT;
+    options.observer_masters =
+        strcmp(cli->observer_masters, "none") == 0   ? ZKL_OBSERVER_MASTERS_NONE
+        : strcmp(cli->observer_masters, "some") == 0 ? ZKL_OBSERVER_MASTERS_SOME
+                                                     : ZKL_OBSERVER_MASTERS_DETECT;
     options.connect_timeout_ms = connect_timeout_ms;
     options.tls = cli->tls;
     options.tls_host = cli->tls_host;
@@ -258,7 +269,8 @@ static int probe_tick(struct cli *cli, const zkl_session_options *options, void 
     return result == ZKL_OK ? CLI_GO_ON : cli_exit_code(result);
 }
 
-int cli_probe_tick(struct cli *cli, const char *server, int64_t connect_timeout_ms, int64_t *tick_ms, zkl_error *error)
+int cli_probe_tick(struct cli *cli, const char *server, int64_t connect_timeout_ms,
+                   int64_t *tick_ms, zkl_error *error)
 {
     struct probe probe = {.server = server, .error = error};
     int code = with_options(cli, connect_timeout_ms, probe_tick, &probe);

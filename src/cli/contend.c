@@ -29,7 +29,8 @@ int contend_complain(const struct contend *contend, int result, const zkl_error 
     return cli_exit_code(result);
 }
 
-static void on_decided(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *error, void *payload)
+static void on_decided(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *error,
+                       void *payload)
 {
     struct contend *contend = payload;
     (void)lock;
@@ -49,19 +50,22 @@ static void on_revoked(zkl_lock *lock, void *payload)
     ((struct contend *)payload)->revoked = true;
 }
 
-static int make_by_recipe(struct contend *contend, const zkl_lock_options *options, zkl_error *error)
+static int make_by_recipe(struct contend *contend, const zkl_lock_options *options,
+                          zkl_error *error)
 {
     const char *paths[ZKL_MULTILOCK_MAX] = {contend->path};
     switch (contend->recipe) {
     case ZKL_RECIPE_READ_LOCK:
         return zkl_read_lock_new(&contend->lock, contend->session, contend->path, options, error);
     case ZKL_RECIPE_SEMAPHORE:
-        return zkl_semaphore_new(&contend->lock, contend->session, contend->path, contend->limit, options, error);
+        return zkl_semaphore_new(&contend->lock, contend->session, contend->path, contend->limit,
+                                 options, error);
     case ZKL_RECIPE_ELECTION:
         return zkl_election_new(&contend->lock, contend->session, contend->path, options, error);
     case ZKL_RECIPE_MULTILOCK:
         memcpy(paths + 1, contend->more, contend->more_count * sizeof *paths);
-        return zkl_multilock_new(&contend->lock, contend->session, paths, 1 + contend->more_count, options, error);
+        return zkl_multilock_new(&contend->lock, contend->session, paths, 1 + contend->more_count,
+                                 options, error);
     default:
         return zkl_lock_new(&contend->lock, contend->session, contend->path, options, error);
     }
@@ -120,7 +124,8 @@ int contend_open(struct contend *contend)
     int code = cli_connect(contend->cli, brief ? contend->wait_ms : CONNECT_MS, &contend->session);
     contend->metrics.name = contend->name;
     if (code == CLI_GO_ON && strncmp(contend->cli->servers, "memory:", 7) == 0) {
-        cli_note(contend->cli, "%s is inside this process: nobody else is kept out", contend->cli->servers);
+        cli_note(contend->cli, "%s is inside this process: nobody else is kept out",
+                 contend->cli->servers);
     }
     if (code == CLI_GO_ON && !metrics_write(&contend->metrics, contend->session)) {
         return EXIT_FAILED;
@@ -143,9 +148,10 @@ static bool is_end(const struct contend *contend, int number)
 /* Waits for callbacks, a signal or the time. Returns the signal, 0 for none. */
 static int wait_once(struct contend *contend, int timeout_ms)
 {
-    struct pollfd fds[] = {{.fd = zkl_session_fd(contend->session), .events = POLLIN},
-                           {.fd = signals_fd(), .events = POLLIN},
-                           {.fd = contend->health ? contend->health->socket : -1, .events = POLLIN}};
+    struct pollfd fds[] = {
+        {.fd = zkl_session_fd(contend->session), .events = POLLIN},
+        {.fd = signals_fd(), .events = POLLIN},
+        {.fd = contend->health ? contend->health->socket : -1, .events = POLLIN}};
     timeout_ms = notify_patience(contend->notify, metrics_timeout(&contend->metrics, timeout_ms));
     poll(fds, 3, timeout_ms);
     contend_dispatch(contend);
@@ -157,7 +163,8 @@ bool contend_is_healthy(struct contend *contend)
     return !contend->health || health_look(contend->health) == HEALTH_GOOD;
 }
 
-/* A signal, or a host that is not healthy, ends the wait: leave the queue, and see to it that we have left. */
+/* A signal, or a host that is not healthy, ends the wait: leave the queue, and see to it that we
+ * have left. */
 static void leave(struct contend *contend)
 {
     int64_t deadline = clock_ms(CLOCK_MONOTONIC) + LEAVE_MS;
@@ -186,9 +193,10 @@ static void wait_decided(struct contend *contend)
 
 static const char *why_busy(const struct contend *contend)
 {
-    return contend->recipe == ZKL_RECIPE_SEMAPHORE   ? ": no slot is free"
-           : contend->recipe == ZKL_RECIPE_MULTILOCK ? " by somebody else, or one of those that --and names"
-                                                     : " by somebody else";
+    return contend->recipe == ZKL_RECIPE_SEMAPHORE ? ": no slot is free"
+           : contend->recipe == ZKL_RECIPE_MULTILOCK
+               ? " by somebody else, or one of those that --and names"
+               : " by somebody else";
 }
 
 static int not_granted(struct contend *contend)
@@ -201,11 +209,13 @@ static int not_granted(struct contend *contend)
     if (contend->result == ZKL_ETIMEOUT) {
         double waited_s = (double)contend->wait_ms / 1000;
         if (zkl_session_get_state(contend->session) == ZKL_SESSION_CONNECTED) {
-            cli_note(contend->cli, "\"%s\" was not granted in %.1f s; 'zklock ls %s' shows who holds it", contend->name,
-                     waited_s, contend->name);
+            cli_note(contend->cli,
+                     "\"%s\" was not granted in %.1f s; 'zklock ls %s' shows who holds it",
+                     contend->name, waited_s, contend->name);
         } else {
             cli_note(contend->cli,
-                     "\"%s\" was not granted in %.1f s: no response from the servers; 'zklock doctor' asks each",
+                     "\"%s\" was not granted in %.1f s: no response from the servers; 'zklock "
+                     "doctor' asks each",
                      contend->name, waited_s);
         }
         return contend->not_granted;
@@ -273,7 +283,8 @@ int contend_await_health(struct contend *contend)
     bool said = false;
     while (!contend_is_healthy(contend)) {
         if (contend->health->state == HEALTH_BAD && !said) {
-            cli_note(contend->cli, "\"%s\": --health failed: out of the queue until it succeeds", contend->name);
+            cli_note(contend->cli, "\"%s\": --health failed: out of the queue until it succeeds",
+                     contend->name);
             said = true;
         }
         if (contend->health->state == HEALTH_UNWATCHED) {
@@ -298,7 +309,9 @@ void contend_close(struct contend *contend)
 {
     metrics_write(&contend->metrics, contend->session);
     if (contend->session && zkl_session_close(contend->session, LEAVE_MS) != ZKL_OK) {
-        cli_detail(contend->cli, "the servers did not confirm the end; what is left goes with the session timeout");
+        cli_detail(
+            contend->cli,
+            "the servers did not confirm the end; what is left goes with the session timeout");
     }
     zkl_lock_free(contend->lock);
 }

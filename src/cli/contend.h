@@ -1,6 +1,8 @@
-/* contend.h - one lock, of whatever recipe, from the connection to the release: what run, hold and their like share.
+/* contend.h - one lock, of whatever recipe, from the connection to the release: what run, hold and
+ * their like share.
  *
- * Everything happens in the calling thread: the library's callbacks are dispatched from the loops here. */
+ * Everything happens in the calling thread: the library's callbacks are dispatched from the loops
+ * here. */
 #ifndef CLI_CONTEND_H
 #define CLI_CONTEND_H
 
@@ -15,16 +17,17 @@ struct contend {
     struct cli *cli;
     const char *name; /* LOCK as it was typed */
     char *path;
-    int64_t wait_ms;                         /* over everything; ZKL_WAIT_FOREVER; 0: a try */
-    int not_granted;                         /* exit code for that */
-    zkl_recipe recipe;                       /* of its lock; of an election metadata is what it publishes */
-    int limit;                               /* of a semaphore */
+    int64_t wait_ms;   /* over everything; ZKL_WAIT_FOREVER; 0: a try */
+    int not_granted;   /* exit code for that */
+    zkl_recipe recipe; /* of its lock; of an election metadata is what it publishes */
+    int limit;         /* of a semaphore */
     const char *more[ZKL_MULTILOCK_MAX - 1]; /* of a multi-lock: the paths besides the first */
     size_t more_count;
     const char *metadata;  /* on our znode; NULL: who we are */
     struct notify *notify; /* who is told how the wait goes; NULL: nobody */
     struct metrics metrics;
-    struct health *health; /* a wait ends when it is not good, with result ZKL_ECANCELED; NULL: nobody checks */
+    struct health *health; /* a wait ends when it is not good, with result ZKL_ECANCELED; NULL:
+                              nobody checks */
     bool reloads;          /* HUP is no end of the wait */
     bool revocable;        /* notices requests to give way */
     /* How it went. */
@@ -67,12 +70,15 @@ void contend_close(struct contend *contend);
 /* Runs callbacks that wait, and tells the watchdog. */
 void contend_dispatch(struct contend *contend);
 
-/* Before a CMD is started: a descriptor that --auth-file names is not for CMD. False after it was said why not. */
+/* Before a CMD is started: a descriptor that --auth-file names is not for CMD. False after it was
+ * said why not. */
 bool cli_hide_secret(const struct cli *cli);
 /* Opens a session by the global options: for what does not contend. Says why not. */
 int cli_connect(struct cli *cli, int64_t connect_timeout_ms, zkl_session **session);
-/* The tickTime of a server by the bounds of its sessions; 0: they do not tell. CLI_GO_ON, or an exit code, with error. */
-int cli_probe_tick(struct cli *cli, const char *server, int64_t connect_timeout_ms, int64_t *tick_ms, zkl_error *error);
+/* The tickTime of a server by the bounds of its sessions; 0: they do not tell. CLI_GO_ON, or an
+ * exit code, with error. */
+int cli_probe_tick(struct cli *cli, const char *server, int64_t connect_timeout_ms,
+                   int64_t *tick_ms, zkl_error *error);
 /* What an error of the library means for the command's exit code. */
 int cli_exit_code(int zkl_code);
 

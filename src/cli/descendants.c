@@ -54,8 +54,10 @@ static bool read_process(const char *pid, struct process *row)
     if (!rest || sscanf(rest, ") %c %d %d", &state, &parent, &group) != 3) {
         return false;
     }
-    *row = (struct process){
-        .pid = (pid_t)atoi(pid), .parent = parent, .group = group, .dead = state == 'Z' || state == 'X'};
+    *row = (struct process){.pid = (pid_t)atoi(pid),
+                            .parent = parent,
+                            .group = group,
+                            .dead = state == 'Z' || state == 'X'};
     return true;
 }
 
@@ -69,7 +71,8 @@ static bool read_table(struct table *table)
     struct dirent *entry;
     while (fine && (entry = readdir(folder))) {
         struct process row;
-        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && read_process(entry->d_name, &row)) {
+        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+            read_process(entry->d_name, &row)) {
             fine = add(table, row);
         }
     }
@@ -106,7 +109,8 @@ static void mark(struct table *table, pid_t root)
     }
 }
 
-/* A group that is nobody else's can be killed as a whole: the kernel lets none of it fork meanwhile. */
+/* A group that is nobody else's can be killed as a whole: the kernel lets none of it fork
+ * meanwhile. */
 static bool is_ours(const struct table *table, pid_t group)
 {
     bool ours = true;

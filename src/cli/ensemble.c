@@ -28,8 +28,8 @@ static struct sockaddr_in loopback(int port)
     return address;
 }
 
-/* Binds count sockets at once, so that the ports differ, and lets them go. Somebody may take one before its server does:
- * then that server ends, and the caller begins again. */
+/* Binds count sockets at once, so that the ports differ, and lets them go. Somebody may take one
+ * before its server does: then that server ends, and the caller begins again. */
 static bool pick_ports(int *ports, int count)
 {
     int sockets[3 * ENSEMBLE_MAX];
@@ -73,10 +73,12 @@ static bool assign_ports(struct ensemble *ensemble)
 static void write_settings(const struct ensemble *ensemble, int index, FILE *file)
 {
     const struct ensemble_spec *spec = ensemble->spec;
-    fprintf(file, "dataDir=%s/%d\nclientPort=%d\nclientPortAddress=127.0.0.1\n", ensemble->folder, index + 1,
-            ensemble->servers[index].client_port);
+    fprintf(file, "dataDir=%s/%d\nclientPort=%d\nclientPortAddress=127.0.0.1\n", ensemble->folder,
+            index + 1, ensemble->servers[index].client_port);
     /* Sessions of a minute whatever the tick; no fsync, nobody keeps this data; no web server. */
-    fprintf(file, "tickTime=%lld\nmaxSessionTimeout=60000\nmaxClientCnxns=0\nforceSync=no\nadmin.enableServer=false\n",
+    fprintf(file,
+            "tickTime=%lld\nmaxSessionTimeout=60000\nmaxClientCnxns=0\nforceSync=no\nadmin."
+            "enableServer=false\n",
             (long long)spec->tick_ms);
     fputs("4lw.commands.whitelist=*\n", file);
     for (int i = 0; spec->servers > 1 && i < spec->servers; i++) {
@@ -84,7 +86,8 @@ static void write_settings(const struct ensemble *ensemble, int index, FILE *fil
                 ensemble->servers[i].election_port);
     }
     if (spec->servers > 1) {
-        fputs("initLimit=20\nsyncLimit=5\nstandaloneEnabled=false\nquorumListenOnAllIPs=false\n", file);
+        fputs("initLimit=20\nsyncLimit=5\nstandaloneEnabled=false\nquorumListenOnAllIPs=false\n",
+              file);
     }
     for (int i = 0; spec->settings && spec->settings[i]; i++) {
         fprintf(file, "%s\n", spec->settings[i]);
@@ -118,7 +121,8 @@ static bool write_config(const struct ensemble *ensemble, int index)
     return (!id || fclose(id) == 0) && written;
 }
 
-/* In the child: becomes the server. Everything it writes stays in its folder, and it dies with the guardian. */
+/* In the child: becomes the server. Everything it writes stays in its folder, and it dies with the
+ * guardian. */
 static void become_server(const struct ensemble *ensemble, int index, bool loud, pid_t guardian)
 {
     const struct ensemble_spec *spec = ensemble->spec;
@@ -126,8 +130,8 @@ static void become_server(const struct ensemble *ensemble, int index, bool loud,
     char class_path[2 * ENSEMBLE_PATH_MAX];
     char temporary[ENSEMBLE_PATH_MAX + 64];
     snprintf(folder, sizeof folder, "%s/%d", ensemble->folder, index + 1);
-    snprintf(class_path, sizeof class_path, "%s/zookeeper.jar:%s/slf4j-%s.jar", spec->jars, spec->jars,
-             loud ? "simple" : "nop");
+    snprintf(class_path, sizeof class_path, "%s/zookeeper.jar:%s/slf4j-%s.jar", spec->jars,
+             spec->jars, loud ? "simple" : "nop");
     snprintf(temporary, sizeof temporary, "-Djava.io.tmpdir=%s", folder);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != guardian || chdir(folder) != 0) {
@@ -139,10 +143,11 @@ static void become_server(const struct ensemble *ensemble, int index, bool loud,
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    /* Small and quick to start; no hsperfdata file outside the folder; logs of 1 MB instead of 64. */
+    /* Small and quick to start; no hsperfdata file outside the folder; logs of 1 MB instead of 64.
+     */
     execlp(spec->java, spec->java, "-Xms16m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData",
-           "-XX:TieredStopAtLevel=1", "-Dzookeeper.preAllocSize=1024", temporary, "-cp", class_path, MAIN_CLASS,
-           "zoo.cfg", (char *)NULL);
+           "-XX:TieredStopAtLevel=1", "-Dzookeeper.preAllocSize=1024", temporary, "-cp", class_path,
+           MAIN_CLASS, "zoo.cfg", (char *)NULL);
     _exit(EXIT_FAILURE);
 }
 
@@ -157,7 +162,8 @@ static bool start_server(struct ensemble *ensemble, int index, bool loud)
     return pid > 0;
 }
 
-bool ensemble_start(struct ensemble *ensemble, const struct ensemble_spec *spec, const char *folder, bool loud)
+bool ensemble_start(struct ensemble *ensemble, const struct ensemble_spec *spec, const char *folder,
+                    bool loud)
 {
     *ensemble = (struct ensemble){.spec = spec};
     snprintf(ensemble->folder, sizeof ensemble->folder, "%s", folder);
@@ -176,7 +182,8 @@ bool ensemble_start(struct ensemble *ensemble, const struct ensemble_spec *spec,
 }
 
 /* Not every server that accepts a question answers it: one that starts may forget it. */
-static bool ask_server(const struct ensemble_server *server, const char *question, char *answer, size_t size)
+static bool ask_server(const struct ensemble_server *server, const char *question, char *answer,
+                       size_t size)
 {
     const char *why;
     char port[16];
@@ -193,7 +200,8 @@ static unsigned long listening_inode(const char *table, int port)
     while (file && !found && fgets(line, sizeof line, file)) {
         unsigned at, state;
         unsigned long inode;
-        if (sscanf(line, " %*d: %*[0-9A-F]:%x %*[0-9A-F]:%*x %x %*s %*s %*s %*u %*u %lu", &at, &state, &inode) == 3 &&
+        if (sscanf(line, " %*d: %*[0-9A-F]:%x %*[0-9A-F]:%*x %x %*s %*s %*s %*u %*u %lu", &at,
+                   &state, &inode) == 3 &&
             at == (unsigned)port && state == 0x0a) { /* TCP_LISTEN */
             found = inode;
         }
@@ -215,7 +223,8 @@ static bool has_open(pid_t pid, unsigned long inode)
     DIR *folder = opendir(path);
     for (struct dirent *entry; folder && !has && (entry = readdir(folder));) {
         ssize_t length = readlinkat(dirfd(folder), entry->d_name, target, sizeof target - 1);
-        has = length > 0 && (size_t)length == strlen(wanted) && memcmp(target, wanted, (size_t)length) == 0;
+        has = length > 0 && (size_t)length == strlen(wanted) &&
+              memcmp(target, wanted, (size_t)length) == 0;
     }
     if (folder) {
         closedir(folder);
@@ -223,7 +232,8 @@ static bool has_open(pid_t pid, unsigned long inode)
     return has;
 }
 
-/* Somebody else's server may sit on the port. Four-letter commands would tell, too, but the user may have forbidden them (-C). */
+/* Somebody else's server may sit on the port. Four-letter commands would tell, too, but the user
+ * may have forbidden them (-C). */
 static bool is_ours(const struct ensemble *ensemble, int index)
 {
     const struct ensemble_server *server = &ensemble->servers[index];
@@ -238,7 +248,8 @@ bool ensemble_serves(const struct ensemble *ensemble)
     int followers = 0;
     for (int i = 0; i < ensemble->spec->servers; i++) {
         char answer[4096];
-        if (!is_ours(ensemble, i) || !ask_server(&ensemble->servers[i], "srvr", answer, sizeof answer)) {
+        if (!is_ours(ensemble, i) ||
+            !ask_server(&ensemble->servers[i], "srvr", answer, sizeof answer)) {
             return false;
         }
         leaders += strstr(answer, "Mode: leader") || strstr(answer, "Mode: standalone");
@@ -265,7 +276,8 @@ void ensemble_respawn(struct ensemble *ensemble)
 {
     for (int i = 0; ensemble->spec->respawn_ms >= 0 && i < ensemble->spec->servers; i++) {
         struct ensemble_server *server = &ensemble->servers[i];
-        if (server->pid == 0 && clock_ms(CLOCK_MONOTONIC) - server->died_ms >= ensemble->spec->respawn_ms) {
+        if (server->pid == 0 &&
+            clock_ms(CLOCK_MONOTONIC) - server->died_ms >= ensemble->spec->respawn_ms) {
             start_server(ensemble, i, false);
         }
     }

@@ -1,6 +1,8 @@
-/* ensemble.h - ZooKeeper servers of our own: ports, configuration, processes, the question whether they serve.
+/* ensemble.h - ZooKeeper servers of our own: ports, configuration, processes, the question whether
+ * they serve.
  *
- * Used by one process only, the sandbox's guardian: the servers are its children and die with it. */
+ * Used by one process only, the sandbox's guardian: the servers are its children and die with it.
+ */
 #ifndef CLI_ENSEMBLE_H
 #define CLI_ENSEMBLE_H
 
@@ -14,9 +16,10 @@
 struct ensemble_spec {
     int servers; /* 1 or 3 */
     int64_t tick_ms;
-    int64_t respawn_ms;          /* a server that dies is started again after this; negative: it stays dead */
-    const char *java;            /* the program */
-    const char *jars;            /* folder of zookeeper.jar */
+    int64_t
+        respawn_ms;   /* a server that dies is started again after this; negative: it stays dead */
+    const char *java; /* the program */
+    const char *jars; /* folder of zookeeper.jar */
     const char *const *settings; /* further lines of zoo.cfg; ends with NULL */
 };
 
@@ -32,10 +35,12 @@ struct ensemble {
     struct ensemble_server servers[ENSEMBLE_MAX];
 };
 
-/* Picks ports, writes the configuration below folder, starts the servers. False, with errno, when it cannot.
- * loud: they log to folder/N/log. */
-bool ensemble_start(struct ensemble *ensemble, const struct ensemble_spec *spec, const char *folder, bool loud);
-/* True once every server serves: it is ours by its socket, and of three one leads and two follow. */
+/* Picks ports, writes the configuration below folder, starts the servers. False, with errno, when
+ * it cannot. loud: they log to folder/N/log. */
+bool ensemble_start(struct ensemble *ensemble, const struct ensemble_spec *spec, const char *folder,
+                    bool loud);
+/* True once every server serves: it is ours by its socket, and of three one leads and two follow.
+ */
 bool ensemble_serves(const struct ensemble *ensemble);
 /* Notes servers that ended. Returns how many run. */
 int ensemble_reap(struct ensemble *ensemble);

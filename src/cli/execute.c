@@ -33,7 +33,8 @@ static int check_in_path(const char *name)
     while (reason != 0 && rest && *rest) {
         char file[PATH_MAX];
         size_t length = strcspn(rest, ":");
-        int written = snprintf(file, sizeof file, "%.*s%s%s", (int)length, rest, length > 0 ? "/" : "", name);
+        int written =
+            snprintf(file, sizeof file, "%.*s%s%s", (int)length, rest, length > 0 ? "/" : "", name);
         if (written > 0 && (size_t)written < sizeof file && is_file(file)) {
             reason = check_file(file);
         }
@@ -47,7 +48,8 @@ int execute_check(const char *name)
     return strchr(name, '/') ? check_file(name) : check_in_path(name);
 }
 
-/* execvp() says EACCES of a command that is nowhere when PATH has a folder that must not be looked into. */
+/* execvp() says EACCES of a command that is nowhere when PATH has a folder that must not be looked
+ * into. */
 int execute(const char *const *argv)
 {
     execvp(argv[0], (char *const *)(uintptr_t)argv);

@@ -82,12 +82,14 @@ static bool add_track(struct facts *facts, const struct history_track *track)
     return true;
 }
 
-static bool read_lines(struct history *history, struct record_reader *reader, struct record_line *line)
+static bool read_lines(struct history *history, struct record_reader *reader,
+                       struct record_line *line)
 {
     while (record_next(reader, line)) {
         if (line->path && strcmp(line->path, history->path) == 0) {
             if (!history_look(history, line->time_ms, line->object)) {
-                cli_error("%s: line %zu: this is no queue, or memory ran out", reader->file, reader->line);
+                cli_error("%s: line %zu: this is no queue, or memory ran out", reader->file,
+                          reader->line);
                 return false;
             }
         } else if (line->event && strcmp(line->event, "looked") == 0 && history->looked) {
@@ -166,7 +168,8 @@ bool facts_add_report(struct facts *facts, const char *file)
     const char *path = json_string_value(json_object_get(report, "path"));
     bool fine = true;
     if (!path || !json_is_string(json_object_get(report, "outcome"))) {
-        cli_error("--report %s: %s", file, report ? "no report; 'zklock run --report FILE' writes one" : error.text);
+        cli_error("--report %s: %s", file,
+                  report ? "no report; 'zklock run --report FILE' writes one" : error.text);
         fine = false;
     } else if (strcmp(path, facts->path) != 0) {
         cli_error("--report %s: this is about %s and was left out", file, path);
@@ -220,8 +223,9 @@ bool facts_add_now(struct facts *facts, json_t *queue, int64_t now_ms)
 static int compare(const void *a, const void *b)
 {
     const struct fact *left = a, *right = b;
-    return left->token != right->token ? (left->token > right->token) - (left->token < right->token)
-                                       : (left->queued_ms > right->queued_ms) - (left->queued_ms < right->queued_ms);
+    return left->token != right->token
+               ? (left->token > right->token) - (left->token < right->token)
+               : (left->queued_ms > right->queued_ms) - (left->queued_ms < right->queued_ms);
 }
 
 void facts_sort(struct facts *facts)
@@ -266,7 +270,8 @@ enum fact_end fact_end(const struct fact *fact)
         return fact->holds || (!fact->there && fact->granted.at_ms) ? FACT_HOLDS : FACT_WAITS;
     }
     if (fact->process == HISTORY_PROCESS_GONE && fact->gone.at_ms < fact->ended.after_ms) {
-        return FACT_KILLED; /* a look after that still showed its znode: it was not released first */
+        return FACT_KILLED; /* a look after that still showed its znode: it was not released first
+                             */
     }
     if (fact->process == HISTORY_PROCESS_STOPPED && fact->stopped.at_ms < fact->ended.after_ms) {
         return FACT_STOPPED;

@@ -18,8 +18,9 @@ struct fact {
     char *who;
     int64_t token;
     int64_t queued_ms;
-    struct history_time granted, ended; /* after_ms: the change came later than that; equal: exact */
-    struct history_time stopped, gone;  /* its process */
+    struct history_time granted,
+        ended;                         /* after_ms: the change came later than that; equal: exact */
+    struct history_time stopped, gone; /* its process */
     enum history_process process;
     bool holds, there;   /* now, if that is known */
     bool recorded;       /* a record shows it */

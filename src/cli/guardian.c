@@ -57,8 +57,8 @@ static enum start wait_serving(struct guard *guard)
     return STARTED;
 }
 
-/* A port may be taken between its choice and its use: then a server ends, and others are tried. The last try writes a log, whose end
- * goes into the message. */
+/* A port may be taken between its choice and its use: then a server ends, and others are tried. The
+ * last try writes a log, whose end goes into the message. */
 static enum start start(struct guard *guard, const struct ensemble_spec *spec)
 {
     enum start result = FAILED;
@@ -104,27 +104,29 @@ static void report_serving(const struct guard *guard, struct guardian_report *re
     for (int i = 0; i < guard->ensemble.spec->servers; i++) {
         const struct ensemble_server *server = &guard->ensemble.servers[i];
         report->pids[i] = server->pid;
-        used += (size_t)snprintf(report->servers + used, sizeof report->servers - used, "%s127.0.0.1:%d", i ? "," : "",
-                                 server->client_port);
+        used += (size_t)snprintf(report->servers + used, sizeof report->servers - used,
+                                 "%s127.0.0.1:%d", i ? "," : "", server->client_port);
     }
 }
 
-static void report_problem(const struct guard *guard, enum start started, char *problem, size_t size)
+static void report_problem(const struct guard *guard, enum start started, char *problem,
+                           size_t size)
 {
     char words[768];
     if (started == SILENT) {
-        snprintf(problem, size, "the servers run, and do not serve within %d s; is it a setting of -C?",
+        snprintf(problem, size,
+                 "the servers run, and do not serve within %d s; is it a setting of -C?",
                  START_MS / 1000);
         return;
     }
     if (guard->refused) {
-        snprintf(problem, size, "no server can be started in %s: %s; TMPDIR says where", guard->folder,
-                 strerror(guard->refused));
+        snprintf(problem, size, "no server can be started in %s: %s; TMPDIR says where",
+                 guard->folder, strerror(guard->refused));
         return;
     }
     read_log(guard, words, sizeof words);
-    snprintf(problem, size, "the server did not start (%d tries)%s%s", START_TRIES, *words ? "; it said:\n" : "",
-             words);
+    snprintf(problem, size, "the server did not start (%d tries)%s%s", START_TRIES,
+             *words ? "; it said:\n" : "", words);
 }
 
 static void report(const struct guard *guard, enum start started, int fd)
@@ -150,7 +152,8 @@ static void watch_over(struct guard *guard)
     } while (sleep_on(guard, guard->ensemble.spec->respawn_ms >= 0 ? 20 : -1));
 }
 
-/* Nothing of the caller's may stay open here: a reader of its output must see the end when the caller ends. */
+/* Nothing of the caller's may stay open here: a reader of its output must see the end when the
+ * caller ends. */
 static void keep_only(int *lifeline, int *reports)
 {
     int null = open("/dev/null", O_RDWR);
@@ -163,7 +166,8 @@ static void keep_only(int *lifeline, int *reports)
     *reports = dup2(second, 4);
     fcntl(3, F_SETFD, FD_CLOEXEC);
     fcntl(4, F_SETFD, FD_CLOEXEC);
-    syscall(SYS_close_range, 5, ~0U, 0); /* glibc has a function for it from 2.34 on, musl has none */
+    syscall(SYS_close_range, 5, ~0U,
+            0); /* glibc has a function for it from 2.34 on, musl has none */
 }
 
 static void guard_main(const struct ensemble_spec *spec, int lifeline, int reports)
@@ -179,10 +183,12 @@ static void guard_main(const struct ensemble_spec *spec, int lifeline, int repor
     prctl(PR_SET_NAME, "zklock-guard");
     keep_only(&lifeline, &reports);
     guard.wake[0] = (struct pollfd){.fd = lifeline, .events = POLLIN};
-    guard.wake[1] = (struct pollfd){.fd = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK), .events = POLLIN};
+    guard.wake[1] = (struct pollfd){.fd = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK),
+                                    .events = POLLIN};
     if (!scratch_make(guard.folder, sizeof guard.folder)) {
         struct guardian_report refused = {.serving = false};
-        snprintf(refused.problem, sizeof refused.problem, "no temporary directory: %s; set TMPDIR", strerror(errno));
+        snprintf(refused.problem, sizeof refused.problem, "no temporary directory: %s; set TMPDIR",
+                 strerror(errno));
         _exit(write(reports, &refused, sizeof refused) < 0);
     }
     enum start started = start(&guard, spec);

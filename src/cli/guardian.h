@@ -1,8 +1,9 @@
 /* guardian.h - the process that owns the sandbox's servers and its directory.
  *
- * It has no other task than to outlive `zklock sandbox`, however that ends, and to clear up after it. It learns of the end
- * from a pipe whose only other end `zklock sandbox` holds; signals of terminals do not reach it, it has a session of its
- * own. Should it be killed itself, the servers die with it (PR_SET_PDEATHSIG) and the directory is left to the other side. */
+ * It has no other task than to outlive `zklock sandbox`, however that ends, and to clear up after
+ * it. It learns of the end from a pipe whose only other end `zklock sandbox` holds; signals of
+ * terminals do not reach it, it has a session of its own. Should it be killed itself, the servers
+ * die with it (PR_SET_PDEATHSIG) and the directory is left to the other side. */
 #ifndef CLI_GUARDIAN_H
 #define CLI_GUARDIAN_H
 
@@ -25,7 +26,8 @@ struct guardian {
 
 /* Starts it; spec must live until then only. False, with errno. */
 bool guardian_start(struct guardian *guardian, const struct ensemble_spec *spec);
-/* Ends it and waits until nothing is left. folder: removed here too if the guardian was killed; NULL: not known. */
+/* Ends it and waits until nothing is left. folder: removed here too if the guardian was killed;
+ * NULL: not known. */
 void guardian_stop(struct guardian *guardian, const char *folder);
 
 #endif

@@ -37,11 +37,13 @@ static void become_check(const struct checker *checker)
 /* Waits until the child has ended, zklock is gone or the time has come. */
 static void wait_until(struct checker *checker, int64_t end_ms)
 {
-    struct pollfd fds[] = {{.fd = checker->socket, .events = POLLIN}, {.fd = checker->children, .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = checker->socket, .events = POLLIN},
+                           {.fd = checker->children, .events = POLLIN}};
     struct signalfd_siginfo info;
     int64_t left_ms = end_ms - clock_ms(CLOCK_MONOTONIC);
     poll(fds, 2, left_ms > 0 ? (int)left_ms : 0);
-    checker->alone = checker->alone || fds[0].revents != 0; /* zklock sends nothing: this is its end */
+    checker->alone =
+        checker->alone || fds[0].revents != 0; /* zklock sends nothing: this is its end */
     if (fds[1].revents) {
         (void)!read(checker->children, &info, sizeof info);
     }
@@ -58,7 +60,8 @@ static bool run_check(struct checker *checker, int64_t end_ms)
         return false;
     }
     setpgid(pid, pid);
-    while ((ended = waitpid(pid, &status, WNOHANG)) == 0 && !checker->alone && clock_ms(CLOCK_MONOTONIC) < end_ms) {
+    while ((ended = waitpid(pid, &status, WNOHANG)) == 0 && !checker->alone &&
+           clock_ms(CLOCK_MONOTONIC) < end_ms) {
         wait_until(checker, end_ms);
     }
     if (ended == 0) {
@@ -76,9 +79,12 @@ static void check_again_and_again(struct checker *checker)
         int64_t next_ms = clock_ms(CLOCK_MONOTONIC) + checker->health->every_ms;
         failed = run_check(checker, next_ms) ? 0 : failed + 1;
         failed = failed > checker->health->fails ? checker->health->fails : failed;
-        char state = failed == 0 ? HEALTH_GOOD : failed == checker->health->fails ? HEALTH_BAD : HEALTH_UNKNOWN;
+        char state = failed == 0                        ? HEALTH_GOOD
+                     : failed == checker->health->fails ? HEALTH_BAD
+                                                        : HEALTH_UNKNOWN;
         if (state != HEALTH_UNKNOWN) {
-            /* A zklock that is stopped reads nothing; when it goes on, the next check's state is there. */
+            /* A zklock that is stopped reads nothing; when it goes on, the next check's state is
+             * there. */
             send(checker->socket, &state, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
         }
         while (!checker->alone && clock_ms(CLOCK_MONOTONIC) < next_ms) {

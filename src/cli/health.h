@@ -1,7 +1,8 @@
 /* health.h - a health command of the user's, run again and again, and what it says of this host.
  *
- * It runs in a process of its own, which was forked before there was a session, so that a check inherits no connection and
- * a check that hangs delays nobody. A check that has not ended when the next one is due is killed and has failed. */
+ * It runs in a process of its own, which was forked before there was a session, so that a check
+ * inherits no connection and a check that hangs delays nobody. A check that has not ended when the
+ * next one is due is killed and has failed. */
 #ifndef CLI_HEALTH_H
 #define CLI_HEALTH_H
 

@@ -52,8 +52,9 @@ static void print_option(const struct poptOption *option)
 {
     char names[96];
     snprintf(names, sizeof names, "  %c%c%c --%s%s%s", option->shortName ? '-' : ' ',
-             option->shortName ? option->shortName : ' ', option->shortName ? ',' : ' ', option->longName,
-             option->argDescrip ? "=" : "", option->argDescrip ? option->argDescrip : "");
+             option->shortName ? option->shortName : ' ', option->shortName ? ',' : ' ',
+             option->longName, option->argDescrip ? "=" : "",
+             option->argDescrip ? option->argDescrip : "");
     if (strlen(names) < OPTION_COLUMN) {
         printf("%-*s", OPTION_COLUMN, names);
     } else {
@@ -93,7 +94,8 @@ void cli_help_all(void)
     puts("  zklock run backup -- pg_dump shop          # one at a time, the others queue");
     puts("  zklock run -n nightly -- ./job             # or not at all if one is at it");
     puts("  zklock sandbox -- zklock run demo -- date  # without a server of your own\n");
-    puts("Usage: zklock [global options] SUBCOMMAND [options] [LOCK] [-- CMD [ARG...]]\n\nSubcommands:");
+    puts("Usage: zklock [global options] SUBCOMMAND [options] [LOCK] [-- CMD "
+         "[ARG...]]\n\nSubcommands:");
     for (int i = 0; cli_commands[i]; i++) {
         if (!cli_commands[i]->hidden) {
             printf("  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
@@ -101,6 +103,7 @@ void cli_help_all(void)
     }
     print_options("Global options", cli_global_options);
     putchar('\n');
-    print_notes("'zklock SUBCOMMAND --help' tells the rest. LOCK is a znode path, or a name below /locks.\n"
-                "\n" CLI_EXIT_CODES);
+    print_notes(
+        "'zklock SUBCOMMAND --help' tells the rest. LOCK is a znode path, or a name below /locks.\n"
+        "\n" CLI_EXIT_CODES);
 }

@@ -18,7 +18,8 @@ struct history *history_new(const char *path, history_fn tell, void *payload)
 {
     struct history *history = calloc(1, sizeof *history);
     if (history) {
-        *history = (struct history){.path = strdup(path), .index = json_object(), .tell = tell, .payload = payload};
+        *history = (struct history){
+            .path = strdup(path), .index = json_object(), .tell = tell, .payload = payload};
     }
     if (history && (!history->path || !history->index)) {
         history_free(history);
@@ -97,7 +98,8 @@ static struct history_track *add(struct history *history, json_t *contender, con
     track->token = number_of(contender, "token");
     track->created_ms = history_time_in(contender, "created_ms");
     json_t *place = json_integer((json_int_t)history->count);
-    if (!track->name || !track->who || !track->session || json_object_set_new(history->index, name, place) != 0) {
+    if (!track->name || !track->who || !track->session ||
+        json_object_set_new(history->index, name, place) != 0) {
         free_track(track);
         return NULL;
     }
@@ -111,7 +113,8 @@ struct history_track *history_find(const struct history *history, const char *na
     return place ? history->tracks[json_integer_value(place)] : NULL;
 }
 
-static void tell(struct history *history, const struct history_track *track, enum history_change change)
+static void tell(struct history *history, const struct history_track *track,
+                 enum history_change change)
 {
     if (history->tell) {
         history->tell(history, track, change, history->payload);
@@ -190,7 +193,8 @@ static void grant(struct history *history, struct history_track *track, struct h
 }
 
 /* One contender of the look, which stands at `position`. */
-static bool follow(struct history *history, json_t *contender, size_t position, int64_t before, struct history_time now)
+static bool follow(struct history *history, json_t *contender, size_t position, int64_t before,
+                   struct history_time now)
 {
     const char *name = text_of(contender, "name", "");
     struct history_track *track = history_find(history, name);
@@ -220,7 +224,8 @@ static void end_gap(struct history *history, int64_t time_ms)
 
 bool history_look(struct history *history, int64_t time_ms, json_t *queue)
 {
-    int64_t after_ms = history_time_in(queue, "after_ms"); /* a record has only the looks that showed a change */
+    int64_t after_ms =
+        history_time_in(queue, "after_ms"); /* a record has only the looks that showed a change */
     struct history_time now = {.at_ms = time_ms, .after_ms = history->looked_ms};
     if (after_ms > now.after_ms && after_ms < time_ms && now.after_ms) {
         now.after_ms = after_ms;
@@ -253,7 +258,8 @@ bool history_look(struct history *history, int64_t time_ms, json_t *queue)
 void history_blind(struct history *history, int64_t time_ms)
 {
     bool blind = history->gap_count > 0 && history->gaps[history->gap_count - 1].to_ms == 0;
-    struct history_gap *gaps = blind ? NULL : realloc(history->gaps, (history->gap_count + 1) * sizeof *history->gaps);
+    struct history_gap *gaps =
+        blind ? NULL : realloc(history->gaps, (history->gap_count + 1) * sizeof *history->gaps);
     if (gaps) {
         gaps[history->gap_count++] = (struct history_gap){.from_ms = time_ms};
         history->gaps = gaps;
@@ -332,7 +338,8 @@ void history_add_processes(json_t *queue)
     {
         if (strcmp(text_of(contender, "host", ""), own.host) == 0) {
             enum history_process process = look_at_process((int)number_of(contender, "pid"));
-            json_t *text = process == HISTORY_PROCESS_UNKNOWN ? NULL : json_string(processes[process]);
+            json_t *text =
+                process == HISTORY_PROCESS_UNKNOWN ? NULL : json_string(processes[process]);
             json_object_set_new(contender, "process", text); /* NULL: nothing is set */
         }
     }

@@ -46,8 +46,8 @@ enum history_change { HISTORY_QUEUED, HISTORY_GRANTED, HISTORY_RELEASED, HISTORY
 
 struct history;
 /* Called for each change that a look shows, in the order of ends, grants, arrivals. */
-typedef void (*history_fn)(const struct history *history, const struct history_track *track, enum history_change change,
-                           void *payload);
+typedef void (*history_fn)(const struct history *history, const struct history_track *track,
+                           enum history_change change, void *payload);
 
 struct history {
     char *path;

@@ -23,10 +23,11 @@ struct hook_event {
     char node[NODE_MAX];
 };
 
-/* --- the process that runs the hooks ----------------------------------------------------------------------------------- */
+/* --- the process that runs the hooks --------------------------------------------------------- */
 
 /* Standard output is CMD's: what a hook prints goes to standard error. */
-static void become_program(const char *program, const struct hook_event *event, const sigset_t *mask)
+static void become_program(const char *program, const struct hook_event *event,
+                           const sigset_t *mask)
 {
     const char *const argv[] = {program, NULL};
     char token[32];
@@ -81,9 +82,10 @@ static void run_all(const struct hook *hook, int socket, const char *path, const
     _exit(EXIT_SUCCESS);
 }
 
-/* --- zklock's side ----------------------------------------------------------------------------------------------------- */
+/* --- zklock's side --------------------------------------------------------------------------- */
 
-/* The first child ends at once, so that the second one is nobody's here: zklock kills and waits for what is below it. */
+/* The first child ends at once, so that the second one is nobody's here: zklock kills and waits for
+ * what is below it. */
 static bool start(const struct hook *hook, int sockets[2], const char *path, const char *servers)
 {
     int status = 0;
@@ -108,7 +110,8 @@ bool hook_open(struct hook *hook, const char *path, const char *servers)
     }
     int reason = execute_check(hook->program);
     if (reason != 0) {
-        cli_error("--hook %s: %s; name a program that may be executed", hook->program, strerror(reason));
+        cli_error("--hook %s: %s; name a program that may be executed", hook->program,
+                  strerror(reason));
         return false;
     }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
@@ -134,12 +137,14 @@ static void send_event(struct hook *hook, const char *name, const char *node, in
         snprintf(event.node, sizeof event.node, "%s", node);
         event.token = token;
     }
-    bool sent = send(hook->socket, &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof event;
+    bool sent = send(hook->socket, &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT) ==
+                (ssize_t)sizeof event;
     if (!sent && !hook->failed) {
         cli_error("--hook %s: %s is dropped: %s", hook->program, name,
-                  errno == EAGAIN  ? "too many events wait for a hook that has not ended; end that"
-                  : errno == EPIPE ? "the process that runs the hooks was killed; start zklock again"
-                                   : strerror(errno));
+                  errno == EAGAIN ? "too many events wait for a hook that has not ended; end that"
+                  : errno == EPIPE
+                      ? "the process that runs the hooks was killed; start zklock again"
+                      : strerror(errno));
     }
     hook->failed = !sent;
 }
@@ -154,13 +159,18 @@ void hook_granted(struct hook *hook, const char *node, int64_t token)
 
 void hook_follow(struct hook *hook, zkl_state state)
 {
-    bool follows = hook->program && (hook->last == ZKL_STATE_HELD || hook->last == ZKL_STATE_JEOPARDY);
+    bool follows =
+        hook->program && (hook->last == ZKL_STATE_HELD || hook->last == ZKL_STATE_JEOPARDY);
     if (!follows || state == hook->last) {
         return;
     }
     if (state == ZKL_STATE_JEOPARDY || state == ZKL_STATE_HELD || state == ZKL_STATE_LOST) {
         hook->last = state;
-        send_event(hook, state == ZKL_STATE_JEOPARDY ? "jeopardy" : state == ZKL_STATE_HELD ? "safe" : "lost", NULL, 0);
+        send_event(hook,
+                   state == ZKL_STATE_JEOPARDY ? "jeopardy"
+                   : state == ZKL_STATE_HELD   ? "safe"
+                                               : "lost",
+                   NULL, 0);
     }
 }
 

@@ -20,7 +20,7 @@ enum MHD_Result { MHD_NO_RESULT = MHD_NO }; /* was an int */
 #define MHD_Result int
 #endif
 
-/* --- the address --------------------------------------------------------------------------------------------------------- */
+/* --- the address ----------------------------------------------------------------------------- */
 
 /* "PORT", "ADDR:PORT" or "[ADDR]:PORT", numbers only: a name server must not delay an election. */
 static bool parse(const char *address, struct sockaddr_storage *out)
@@ -28,14 +28,18 @@ static bool parse(const char *address, struct sockaddr_storage *out)
     char host[64] = LOOPBACK;
     const char *colon = strrchr(address, ':');
     const char *port = colon ? colon + 1 : address;
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV}, *found;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV},
+                    *found;
     if (colon) {
         bool brackets = address[0] == '[' && colon > address + 1 && colon[-1] == ']';
-        snprintf(host, sizeof host, "%.*s", (int)(colon - address) - 2 * brackets, address + brackets);
+        snprintf(host, sizeof host, "%.*s", (int)(colon - address) - 2 * brackets,
+                 address + brackets);
     }
     char *end;
     long number = strtol(port, &end, 10);
-    if (!*host || end == port || *end || number < 0 || number > 65535 || getaddrinfo(host, port, &hints, &found) != 0) {
+    if (!*host || end == port || *end || number < 0 || number > 65535 ||
+        getaddrinfo(host, port, &hints, &found) != 0) {
         return false;
     }
     memcpy(out, found->ai_addr, found->ai_addrlen);
@@ -49,13 +53,15 @@ bool http_check(const char *address)
     if (parse(address, &ignored)) {
         return true;
     }
-    cli_error("--listen: '%s' is no address: want PORT, ADDR:PORT or [ADDR]:PORT, in numbers", address);
+    cli_error("--listen: '%s' is no address: want PORT, ADDR:PORT or [ADDR]:PORT, in numbers",
+              address);
     return false;
 }
 
-/* --- answers ------------------------------------------------------------------------------------------------------------- */
+/* --- answers --------------------------------------------------------------------------------- */
 
-static enum MHD_Result reply(struct MHD_Connection *connection, unsigned status, const char *type, char *text)
+static enum MHD_Result reply(struct MHD_Connection *connection, unsigned status, const char *type,
+                             char *text)
 {
     struct MHD_Response *response =
         MHD_create_response_from_buffer(text ? strlen(text) : 0, text, MHD_RESPMEM_MUST_FREE);
@@ -73,14 +79,16 @@ static enum MHD_Result reply(struct MHD_Connection *connection, unsigned status,
     return result;
 }
 
-static enum MHD_Result reply_json(struct MHD_Connection *connection, unsigned status, json_t *object)
+static enum MHD_Result reply_json(struct MHD_Connection *connection, unsigned status,
+                                  json_t *object)
 {
     char *text = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
     json_decref(object);
     return text ? reply(connection, status, "application/json", text) : MHD_NO;
 }
 
-static enum MHD_Result reply_error(struct MHD_Connection *connection, unsigned status, const char *why)
+static enum MHD_Result reply_error(struct MHD_Connection *connection, unsigned status,
+                                   const char *why)
 {
     return reply_json(connection, status, json_pack("{s:i, s:s}", "v", 1, "error", why));
 }
@@ -90,8 +98,8 @@ static json_t *leader_json(const struct http *http)
     if (http->leader_token == 0) {
         return json_null();
     }
-    return json_pack("{s:s, s:s, s:I}", "node", http->leader_node, "value", http->leader_value, "token",
-                     (json_int_t)http->leader_token);
+    return json_pack("{s:s, s:s, s:I}", "node", http->leader_node, "value", http->leader_value,
+                     "token", (json_int_t)http->leader_token);
 }
 
 /* By the lease, not by what was published last: a zklock that is stopped publishes nothing. */
@@ -100,10 +108,10 @@ static enum MHD_Result reply_leader(struct http *http, struct MHD_Connection *co
     int64_t remaining_ms = zkl_lock_remaining_ms(http->contend->lock);
     pthread_mutex_lock(&http->mutex);
     bool leads = http->standing == HTTP_LEADING && remaining_ms > 0;
-    json_t *object =
-        json_pack("{s:i, s:s, s:b, s:I, s:I, s:b, s:o}", "v", 1, "election", http->contend->path, "leads", leads,
-                  "token", (json_int_t)(leads ? http->token : 0), "remaining_ms",
-                  (json_int_t)(leads ? remaining_ms : 0), "known", http->known, "leader", leader_json(http));
+    json_t *object = json_pack(
+        "{s:i, s:s, s:b, s:I, s:I, s:b, s:o}", "v", 1, "election", http->contend->path, "leads",
+        leads, "token", (json_int_t)(leads ? http->token : 0), "remaining_ms",
+        (json_int_t)(leads ? remaining_ms : 0), "known", http->known, "leader", leader_json(http));
     pthread_mutex_unlock(&http->mutex);
     return reply_json(connection, leads ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, object);
 }
@@ -119,8 +127,8 @@ static enum MHD_Result reply_health(struct http *http, struct MHD_Connection *co
     bool leads = standing == HTTP_LEADING && zkl_lock_remaining_ms(http->contend->lock) > 0;
     bool takes_part = leads || (connected && standing == HTTP_QUEUED);
     return reply_json(connection, takes_part ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
-                      json_pack("{s:i, s:b, s:s, s:b}", "v", 1, "takes_part", takes_part, "state", words[standing],
-                                "connected", connected));
+                      json_pack("{s:i, s:b, s:s, s:b}", "v", 1, "takes_part", takes_part, "state",
+                                words[standing], "connected", connected));
 }
 
 static enum MHD_Result reply_metrics(struct http *http, struct MHD_Connection *connection)
@@ -130,10 +138,11 @@ static enum MHD_Result reply_metrics(struct http *http, struct MHD_Connection *c
                 : reply_error(connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
 }
 
-/* Called for a request's head, for each part of its body, and at its end, which is when it is answered: a body is read and
- * forgotten. */
-static enum MHD_Result answer(void *closure, struct MHD_Connection *connection, const char *url, const char *method,
-                              const char *version, const char *body, size_t *body_size, void **state)
+/* Called for a request's head, for each part of its body, and at its end, which is when it is
+ * answered: a body is read and forgotten. */
+static enum MHD_Result answer(void *closure, struct MHD_Connection *connection, const char *url,
+                              const char *method, const char *version, const char *body,
+                              size_t *body_size, void **state)
 {
     static char begun;
     struct http *http = closure;
@@ -145,7 +154,8 @@ static enum MHD_Result answer(void *closure, struct MHD_Connection *connection, 
         return MHD_YES;
     }
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
-        return reply_error(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are answered");
+        return reply_error(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
+                           "only GET and HEAD are answered");
     }
     if (strcmp(url, "/leader") == 0) {
         return reply_leader(http, connection);
@@ -159,7 +169,7 @@ static enum MHD_Result answer(void *closure, struct MHD_Connection *connection, 
     return reply_error(connection, MHD_HTTP_NOT_FOUND, "there are /healthz, /leader and /metrics");
 }
 
-/* --- who leads ----------------------------------------------------------------------------------------------------------- */
+/* --- who leads ------------------------------------------------------------------------------- */
 
 static void on_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
 {
@@ -187,7 +197,7 @@ void http_stands(struct http *http, enum http_standing standing)
     pthread_mutex_unlock(&http->mutex);
 }
 
-/* --- life ---------------------------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 static void discard_log(void *closure, const char *format, va_list arguments)
 {
@@ -200,14 +210,16 @@ static void discard_log(void *closure, const char *format, va_list arguments)
 static struct MHD_Daemon *start_daemon(struct http *http, struct sockaddr_storage *address)
 {
     sigset_t all, before;
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | (address->ss_family == AF_INET6 ? MHD_USE_IPv6 : 0);
+    unsigned flags =
+        MHD_USE_EPOLL_INTERNAL_THREAD | (address->ss_family == AF_INET6 ? MHD_USE_IPv6 : 0);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     errno = 0;
     struct MHD_Daemon *daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, answer, http, MHD_OPTION_EXTERNAL_LOGGER, discard_log, NULL, MHD_OPTION_SOCK_ADDR,
-        address, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS, MHD_OPTION_END);
+        flags, 0, NULL, NULL, answer, http, MHD_OPTION_EXTERNAL_LOGGER, discard_log, NULL,
+        MHD_OPTION_SOCK_ADDR, address, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)IDLE_SECONDS, MHD_OPTION_END);
     int reason = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = reason;
@@ -225,12 +237,15 @@ bool http_open(struct http *http, const struct contend *contend)
     pthread_mutex_init(&http->mutex, NULL);
     http->daemon = start_daemon(http, &address);
     if (!http->daemon) {
-        cli_error("--listen %s: %s", http->address, errno ? strerror(errno) : "the HTTP library refuses it");
+        cli_error("--listen %s: %s", http->address,
+                  errno ? strerror(errno) : "the HTTP library refuses it");
         return false;
     }
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_BIND_PORT);
-    cli_note(contend->cli, "\"%s\": listening on port %u", contend->name, info ? (unsigned)info->port : 0);
-    if (zkl_election_observe(&http->observer, contend->session, contend->path, on_leader, http, &error) != ZKL_OK) {
+    cli_note(contend->cli, "\"%s\": listening on port %u", contend->name,
+             info ? (unsigned)info->port : 0);
+    if (zkl_election_observe(&http->observer, contend->session, contend->path, on_leader, http,
+                             &error) != ZKL_OK) {
         cli_error("\"%s\": who leads cannot be observed: %s", contend->name, error.text);
         return false;
     }

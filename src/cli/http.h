@@ -1,8 +1,8 @@
 /* http.h - elect --listen: who leads, whether this candidate takes part, and its metrics, by HTTP.
  *
- * libmicrohttpd answers in a thread of its own, so a slow client costs the lease nothing. That thread reads what zklock has
- * published here, and asks the library's functions that any thread may call. It listens on the loopback address unless
- * another one is named. */
+ * libmicrohttpd answers in a thread of its own, so a slow client costs the lease nothing. That
+ * thread reads what zklock has published here, and asks the library's functions that any thread may
+ * call. It listens on the loopback address unless another one is named. */
 #ifndef CLI_HTTP_H
 #define CLI_HTTP_H
 

@@ -55,7 +55,8 @@ bool identity_parse(struct identity *identity, const char *text, size_t size)
     }
     memcpy(copy, text, size);
     copy[size] = '\0';
-    if (!take_piece(&rest, ":", parsed.host, sizeof parsed.host) || !take_piece(&rest, " (", pid, sizeof pid) ||
+    if (!take_piece(&rest, ":", parsed.host, sizeof parsed.host) ||
+        !take_piece(&rest, " (", pid, sizeof pid) ||
         !take_piece(&rest, ")", parsed.user, sizeof parsed.user) || *rest) {
         return false;
     }

@@ -20,7 +20,8 @@
 #define LINGER_MS 1000 /* who lingers for less need not be mentioned */
 #define NEVER INT64_MAX
 
-/* A job alone in the foreground gets the terminal, as a shell would give it; in a pipeline the terminal is shared. */
+/* A job alone in the foreground gets the terminal, as a shell would give it; in a pipeline the
+ * terminal is shared. */
 static bool owns_terminal(void)
 {
     return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
@@ -45,8 +46,9 @@ static bool in_foreground(const struct job *job)
     return job->terminal >= 0 && tcgetpgrp(job->terminal) == getpgrp();
 }
 
-/* CMD was stopped since it wants the terminal. In a pipeline it can have it now, as ssh that asks for a password; in the
- * background when somebody brings us to the foreground, of which no signal tells. */
+/* CMD was stopped since it wants the terminal. In a pipeline it can have it now, as ssh that asks
+ * for a password; in the background when somebody brings us to the foreground, of which no signal
+ * tells. */
 static void lend_terminal(struct job *job)
 {
     if (job->wants_terminal && job->group > 0 && in_foreground(job)) {
@@ -72,7 +74,8 @@ bool job_prepare(struct job *job, const char *path)
         return false;
     }
     if (!keeper_open(&job->keeper, &job->keeper_command)) {
-        cli_error("cannot start a process: %s; raise the limit (ulimit -u, TasksMax= of the unit)", strerror(errno));
+        cli_error("cannot start a process: %s; raise the limit (ulimit -u, TasksMax= of the unit)",
+                  strerror(errno));
         return false;
     }
     job->terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -91,9 +94,11 @@ int job_fit(struct job *job, struct contend *contend)
     if (job->grace_ms <= room_ms && room_ms > 0) {
         return CLI_GO_ON;
     }
-    cli_error("--grace %" PRId64 "ms does not fit: this session of %" PRId64 "ms leaves a lease of %" PRId64
-              "ms, of which CMD can be given %" PRId64 "ms; shorten --grace or lengthen --session-timeout",
-              job->grace_ms, zkl_session_timeout_ms(contend->session), least_ms, room_ms > 0 ? room_ms : 0);
+    cli_error("--grace %" PRId64 "ms does not fit: this session of %" PRId64
+              "ms leaves a lease of %" PRId64 "ms, of which CMD can be given %" PRId64
+              "ms; shorten --grace or lengthen --session-timeout",
+              job->grace_ms, zkl_session_timeout_ms(contend->session), least_ms,
+              room_ms > 0 ? room_ms : 0);
     return EXIT_FAILED;
 }
 
@@ -108,7 +113,8 @@ void job_begin(struct job *job)
     keeper_begin(&job->keeper);
 }
 
-/* The clock is read first, so the end that is written is never later than the true one. Returns what is left. */
+/* The clock is read first, so the end that is written is never later than the true one. Returns
+ * what is left. */
 static int64_t refresh_lease(struct job *job)
 {
     int64_t now = clock_ns(CLOCK_BOOTTIME);
@@ -122,7 +128,8 @@ static int64_t refresh_lease(struct job *job)
         keeper_lease(&job->keeper, job->lease_end_ns);
     }
     if (left_ms < KEEPER_MARGIN_MS / 2 && job->ran && !job->over) {
-        /* The keeper has done so, unless somebody stopped it; then it will not know why they died. */
+        /* The keeper has done so, unless somebody stopped it; then it will not know why they died.
+         */
         job->lost = keeper_kill(&job->keeper, job->group) || job->lost;
     }
     return left_ms;
@@ -136,14 +143,15 @@ static void on_stopping(const struct job *job, enum keeper_cause cause)
     } else if (cause == KEEPER_BY_ORDER && job->stop == JOB_UNHEALTHY) {
         cli_error("\"%s\": --health failed: stopping %s", job->contend->name, job->name);
     } else if (cause == KEEPER_BY_ORDER) {
-        cli_error("\"%s\": %s ran for %.1f s (--max-run): stopping it", job->contend->name, job->name,
-                  (double)job->max_run_ms / 1000);
+        cli_error("\"%s\": %s ran for %.1f s (--max-run): stopping it", job->contend->name,
+                  job->name, (double)job->max_run_ms / 1000);
     } else if (left_ms > 0) {
         cli_error("\"%s\": no response from the servers, the lease ends in %" PRId64
                   "ms: stopping %s; 'zklock doctor' asks each server",
                   job->contend->name, left_ms, job->name);
     } else {
-        cli_error("\"%s\" is lost: killing %s; run it again, for it did not end", job->contend->name, job->name);
+        cli_error("\"%s\" is lost: killing %s; run it again, for it did not end",
+                  job->contend->name, job->name);
     }
 }
 
@@ -160,7 +168,8 @@ static void tell_kill(const struct job *job, const struct keeper_event *event)
 {
     if (event->cause == KEEPER_BY_ITSELF && !job->lost && WIFSIGNALED(event->value) &&
         WTERMSIG(event->value) == SIGKILL) {
-        cli_note(job->cli, "\"%s\": somebody killed %s (SIGKILL); 'journalctl -k' tells of a lack of memory",
+        cli_note(job->cli,
+                 "\"%s\": somebody killed %s (SIGKILL); 'journalctl -k' tells of a lack of memory",
                  job->contend->name, job->name);
     }
 }
@@ -171,14 +180,16 @@ static void on_ended(struct job *job, const struct keeper_event *event)
     job->group = 0;
     job->status = event->value;
     job->lost = job->lost || event->cause == KEEPER_BY_LEASE;
-    job->code = WIFSIGNALED(job->status) ? EXIT_SIGNAL + WTERMSIG(job->status) : WEXITSTATUS(job->status);
+    job->code =
+        WIFSIGNALED(job->status) ? EXIT_SIGNAL + WTERMSIG(job->status) : WEXITSTATUS(job->status);
     job->over = true;
 }
 
 /* Nobody should kill the keeper. CMD died with it; who is left is ours now. */
 static void on_died(struct job *job)
 {
-    cli_error("\"%s\": the keeper process was killed, and %s with it; run it again ('journalctl -k' tells of a lack of "
+    cli_error("\"%s\": the keeper process was killed, and %s with it; run it again ('journalctl "
+              "-k' tells of a lack of "
               "memory)",
               job->contend->name, job->name);
     keeper_clear_up(job->group);
@@ -188,8 +199,9 @@ static void on_died(struct job *job)
     job->over = true;
 }
 
-/* Ctrl-Z stopped CMD: take the terminal back and stop as well, so that the shell sees a stopped job. The lease does not
- * wait for it. A SIGSTOP is somebody's who wants CMD to pause, not us: the lock stays held. */
+/* Ctrl-Z stopped CMD: take the terminal back and stop as well, so that the shell sees a stopped
+ * job. The lease does not wait for it. A SIGSTOP is somebody's who wants CMD to pause, not us: the
+ * lock stays held. */
 static void on_suspended(struct job *job, int number)
 {
     const char *lock = job->contend->name;
@@ -197,13 +209,16 @@ static void on_suspended(struct job *job, int number)
         job->wants_terminal = true;
         lend_terminal(job);
         if (job->wants_terminal) {
-            cli_note(job->cli, "%s was stopped: it wants the terminal, and gets it when this job is in the foreground",
+            cli_note(job->cli,
+                     "%s was stopped: it wants the terminal, and gets it when this job is in the "
+                     "foreground",
                      job->name);
         }
     } else if (number == SIGSTOP) {
         terminal_to(job, getpgrp()); /* so that Ctrl-C works; CMD has it again when it wants it */
-        cli_note(job->cli, "%s was stopped by SIGSTOP: \"%s\" stays held; kill -CONT -%d lets it go on", job->name,
-                 lock, (int)job->group);
+        cli_note(job->cli,
+                 "%s was stopped by SIGSTOP: \"%s\" stays held; kill -CONT -%d lets it go on",
+                 job->name, lock, (int)job->group);
     } else if (job->lends_terminal) {
         cli_note(job->cli, "\"%s\" will be lost unless this job goes on within %" PRId64 "ms", lock,
                  zkl_lock_remaining_ms(job->contend->lock));
@@ -273,12 +288,14 @@ static void on_time(struct job *job)
     if (job->stop == JOB_NOT_STOPPED) {
         enum job_stop reason = why_stop(job, now);
         bool stopped = reason != JOB_NOT_STOPPED && keeper_stop(&job->keeper);
-        job->stop = stopped ? reason : JOB_NOT_STOPPED; /* a keeper that is stopped is asked again */
+        job->stop =
+            stopped ? reason : JOB_NOT_STOPPED; /* a keeper that is stopped is asked again */
     }
     if (now >= job->linger_ms) {
         job->linger_ms = NEVER;
-        cli_note(job->cli, "%s has ended, processes it left behind have not: \"%s\" is held until they end", job->name,
-                 job->contend->name);
+        cli_note(job->cli,
+                 "%s has ended, processes it left behind have not: \"%s\" is held until they end",
+                 job->name, job->contend->name);
     }
 }
 
@@ -294,16 +311,17 @@ static void wait_once(struct job *job, bool started)
     contend_dispatch(job->contend);
 }
 
-/* A grant may come with a lease that is old, or young and long in coming: too much of it may be gone before its next renewal, and the
- * keeper would then stop CMD. Heartbeats renew it. A long --grace leaves no room for slow responses: then what is left now has to do
- * after a third of the session timeout, when the heartbeats have done all they can. */
+/* A grant may come with a lease that is old, or young and long in coming: too much of it may be
+ * gone before its next renewal, and the keeper would then stop CMD. Heartbeats renew it. A long
+ * --grace leaves no room for slow responses: then what is left now has to do after a third of the
+ * session timeout, when the heartbeats have done all they can. */
 static bool has_room(struct job *job, int64_t begun_ms)
 {
     zkl_session *session = job->contend->session;
     int64_t wanted_ms = job->grace_ms + KEEPER_MARGIN_MS + LATE_MS;
     int64_t waited_ms = clock_ms(CLOCK_MONOTONIC) - begun_ms;
-    return refresh_lease(job) >= wanted_ms &&
-           (zkl_session_low_lease_ms(session) >= wanted_ms || waited_ms >= zkl_session_timeout_ms(session) / 3);
+    return refresh_lease(job) >= wanted_ms && (zkl_session_low_lease_ms(session) >= wanted_ms ||
+                                               waited_ms >= zkl_session_timeout_ms(session) / 3);
 }
 
 static bool wait_for_room(struct job *job)
@@ -335,8 +353,9 @@ static void watch(struct job *job)
     terminal_to(job, getpgrp());
 }
 
-/* Gives the lock back and decides whether it was ours to the end. Back late, because we were stopped after CMD's end, is no
- * loss; lost with time on the lease is: somebody removed our znode. Unless the servers said since that it stood. */
+/* Gives the lock back and decides whether it was ours to the end. Back late, because we were
+ * stopped after CMD's end, is no loss; lost with time on the lease is: somebody removed our znode.
+ * Unless the servers said since that it stood. */
 static void give_back(struct job *job)
 {
     bool in_time = clock_ns(CLOCK_BOOTTIME) < job->lease_end_ns;

@@ -55,8 +55,10 @@ struct post {
 
 static void tell(struct post *post, enum keeper_news news, int value)
 {
-    struct keeper_event event = {.news = news, .value = value, .pid = post->pid, .cause = post->cause};
-    /* Never wait for a zklock that does not listen: it may be stopped, which is what we are here for. */
+    struct keeper_event event = {
+        .news = news, .value = value, .pid = post->pid, .cause = post->cause};
+    /* Never wait for a zklock that does not listen: it may be stopped, which is what we are here
+     * for. */
     send(post->socket, &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -79,14 +81,16 @@ static void say_who_is_beyond_us(const struct post *post, pid_t pid)
     }
     if (can_say()) {
         cli_error(
-            "process %d (%s) under %s runs as another user and cannot be stopped: it may go on beside the next holder; "
+            "process %d (%s) under %s runs as another user and cannot be stopped: it may go on "
+            "beside the next holder; "
             "run zklock itself as that user (sudo zklock ...), or in a unit with Delegate=yes",
             (int)pid, name, post->command->argv[0]);
     }
 }
 
-/* The group, and whoever left it: a daemon that made itself a session is CMD's all the same. Once CMD was waited for, the
- * group's number may become somebody else's: from then on everybody is addressed one by one. */
+/* The group, and whoever left it: a daemon that made itself a session is CMD's all the same. Once
+ * CMD was waited for, the group's number may become somebody else's: from then on everybody is
+ * addressed one by one. */
 static void signal_everybody(struct post *post, int number)
 {
     if (number == SIGKILL) {
@@ -124,7 +128,8 @@ static void set_environment(const struct post *post, const struct order *order)
     setenv("ZKLOCK_SERVERS", post->command->servers, 1);
 }
 
-static void become_command(const struct post *post, const struct order *order, pid_t keeper, int failure)
+static void become_command(const struct post *post, const struct order *order, pid_t keeper,
+                           int failure)
 {
     setpgid(0, 0);
     if (post->command->terminal) {
@@ -138,7 +143,8 @@ static void become_command(const struct post *post, const struct order *order, p
     set_environment(post, order);
     sigprocmask(SIG_SETMASK, &post->command->mask, NULL);
     int reason = execute((const char *const *)post->command->argv);
-    _exit(write(failure, &reason, sizeof reason) == (ssize_t)sizeof reason ? EXIT_CANNOT_EXECUTE : EXIT_FAILED);
+    _exit(write(failure, &reason, sizeof reason) == (ssize_t)sizeof reason ? EXIT_CANNOT_EXECUTE
+                                                                           : EXIT_FAILED);
 }
 
 /* The end of the pipe without a word is the exec that closed it. Returns 0 or errno. */
@@ -183,7 +189,8 @@ static void stop(struct post *post, enum keeper_cause cause)
     tell(post, KEEPER_STOPPING, 0);
 }
 
-/* Does what is due and returns when to look again, never 0. The end of a lease that was renewed meanwhile is not due. */
+/* Does what is due and returns when to look again, never 0. The end of a lease that was renewed
+ * meanwhile is not due. */
 static int64_t enforce(struct post *post)
 {
     int64_t now = clock_ns(CLOCK_BOOTTIME);
@@ -240,7 +247,8 @@ static void reap(struct post *post)
 static void say_that_zklock_is_gone(const struct post *post)
 {
     if (can_say()) {
-        cli_error("zklock has ended: stopping %s; run it again, for nobody releases its lock before the session ends",
+        cli_error("zklock has ended: stopping %s; run it again, for nobody releases its lock "
+                  "before the session ends",
                   post->command->argv[0]);
     }
 }
@@ -263,11 +271,12 @@ static void take_order(struct post *post)
     }
 }
 
-/* Sleeps until a child ends, zklock says something, or the time: by a timer that counts like the lease, which the machine's
- * sleep does not stop. True when zklock is to be heard. */
+/* Sleeps until a child ends, zklock says something, or the time: by a timer that counts like the
+ * lease, which the machine's sleep does not stop. True when zklock is to be heard. */
 static bool wait_until(struct post *post, int64_t when_ns)
 {
-    struct itimerspec at = {.it_value = {.tv_sec = when_ns / 1000000000LL, .tv_nsec = when_ns % 1000000000LL}};
+    struct itimerspec at = {
+        .it_value = {.tv_sec = when_ns / 1000000000LL, .tv_nsec = when_ns % 1000000000LL}};
     struct pollfd fds[] = {{.fd = post->children, .events = POLLIN},
                            {.fd = post->timer, .events = POLLIN},
                            {.fd = post->zklock_is_gone ? -1 : post->socket, .events = POLLIN}};
@@ -292,7 +301,8 @@ static void watch_over(struct post *post)
     tell(post, KEEPER_ENDED, post->status);
 }
 
-/* What only CMD needs: a reader of its output must see the end when CMD is done with it. Standard error stays. */
+/* What only CMD needs: a reader of its output must see the end when CMD is done with it. Standard
+ * error stays. */
 static void let_go_of_standard_files(void)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -301,7 +311,8 @@ static void let_go_of_standard_files(void)
     close(null);
 }
 
-/* Signals for a CMD that is gone are nobody's. False when there will be no start: zklock is gone. */
+/* Signals for a CMD that is gone are nobody's. False when there will be no start: zklock is gone.
+ */
 static bool wait_for_start(const struct post *post, struct order *order)
 {
     ssize_t size;
@@ -343,7 +354,7 @@ static void keeper_main(struct post *post)
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     signal(SIGCHLD, SIG_DFL); /* were it ignored, no status would come */
-    setpgid(0, 0);            /* what is typed on the terminal, and a stop of zklock's group, is not for us */
+    setpgid(0, 0); /* what is typed on the terminal, and a stop of zklock's group, is not for us */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_NAME, "zklock-keeper");
     post->children = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -365,7 +376,8 @@ static void keeper_main(struct post *post)
 bool keeper_open(struct keeper *keeper, const struct keeper_command *command)
 {
     int sockets[2];
-    struct keeper_page *page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct keeper_page *page =
+        mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) {
         return false;
     }
@@ -388,10 +400,12 @@ bool keeper_open(struct keeper *keeper, const struct keeper_command *command)
     return pid > 0;
 }
 
-/* Without MSG_DONTWAIT in flags it waits for a keeper that is stopped, and nobody else sees to the lease then. */
+/* Without MSG_DONTWAIT in flags it waits for a keeper that is stopped, and nobody else sees to the
+ * lease then. */
 static bool order(struct keeper *keeper, const struct order *order, int flags)
 {
-    return send(keeper->socket, order, sizeof *order, MSG_NOSIGNAL | flags) == (ssize_t)sizeof *order;
+    return send(keeper->socket, order, sizeof *order, MSG_NOSIGNAL | flags) ==
+           (ssize_t)sizeof *order;
 }
 
 void keeper_begin(struct keeper *keeper)
@@ -409,7 +423,8 @@ void keeper_lease(struct keeper *keeper, int64_t lease_end_ns)
 void keeper_lost(struct keeper *keeper)
 {
     if (atomic_exchange(&keeper->page->lease_end_ns, 0) != 0) {
-        order(keeper, &(struct order){.kind = ORDER_LOOK}, MSG_DONTWAIT); /* no room: it has enough to wake up for */
+        order(keeper, &(struct order){.kind = ORDER_LOOK},
+              MSG_DONTWAIT); /* no room: it has enough to wake up for */
     }
 }
 
@@ -435,7 +450,8 @@ struct keeper_event keeper_next(struct keeper *keeper)
     struct keeper_event event;
     ssize_t size;
     do {
-        /* A reset is told first: the keeper ended with an order unread. What it said before that is still to come. */
+        /* A reset is told first: the keeper ended with an order unread. What it said before that is
+         * still to come. */
         size = recv(keeper->socket, &event, sizeof event, 0);
     } while (size < 0 && (errno == EINTR || errno == ECONNRESET));
     if (size != (ssize_t)sizeof event) {
@@ -466,7 +482,8 @@ void keeper_clear_up(pid_t group)
         if (refused && !said) {
             said = true;
             moment.tv_nsec = KILL_IN_VAIN_NS;
-            cli_error("process %d runs as another user and cannot be stopped: waiting for its end", (int)refused);
+            cli_error("process %d runs as another user and cannot be stopped: waiting for its end",
+                      (int)refused);
         }
         nanosleep(&moment, NULL);
         while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {

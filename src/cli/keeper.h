@@ -1,9 +1,12 @@
-/* keeper.h - the process between zklock and CMD that has the lease's end enforced even when zklock cannot.
+/* keeper.h - the process between zklock and CMD that has the lease's end enforced even when zklock
+ * cannot.
  *
- * It is started before zklock has a thread or a connection and has neither. CMD is its child, and as a child subreaper it
- * inherits whatever CMD leaves behind. The lease's end stands on a page that zklock keeps writing. Near it the keeper sends
- * TERM to CMD's process group, at it KILL to everybody below: by itself, so also when zklock is stopped; and it begins at
- * once when zklock is gone. Where it may make a control group, CMD is in one, which is killed as a whole (cage.h). It says that all is over only when the kernel says that nobody is left. Where there may be another
+ * It is started before zklock has a thread or a connection and has neither. CMD is its child, and
+ * as a child subreaper it inherits whatever CMD leaves behind. The lease's end stands on a page
+ * that zklock keeps writing. Near it the keeper sends TERM to CMD's process group, at it KILL to
+ * everybody below: by itself, so also when zklock is stopped; and it begins at once when zklock is
+ * gone. Where it may make a control group, CMD is in one, which is killed as a whole (cage.h). It
+ * says that all is over only when the kernel says that nobody is left. Where there may be another
  * grant, it then waits to start CMD again. */
 #ifndef CLI_KEEPER_H
 #define CLI_KEEPER_H
@@ -55,7 +58,8 @@ struct keeper_event {
     enum keeper_cause cause;
 };
 
-/* Starts the keeper; CMD not yet. To be called while the process has one thread. False, with errno. */
+/* Starts the keeper; CMD not yet. To be called while the process has one thread. False, with errno.
+ */
 bool keeper_open(struct keeper *keeper, const struct keeper_command *command);
 /* Before each grant: nothing is known of its lease. */
 void keeper_begin(struct keeper *keeper);
@@ -65,16 +69,18 @@ void keeper_lease(struct keeper *keeper, int64_t lease_end_ns);
 void keeper_lost(struct keeper *keeper);
 /* Has CMD started, with the grant in its environment. */
 void keeper_start(struct keeper *keeper, const char *node, int64_t token, int64_t grace_ms);
-/* Sends a signal to CMD's process group. Dropped when a hundred wait already, for a keeper that is stopped. */
+/* Sends a signal to CMD's process group. Dropped when a hundred wait already, for a keeper that is
+ * stopped. */
 void keeper_signal(struct keeper *keeper, int number);
 /* TERM, the grace, KILL. False: try again, the keeper is stopped and has too much to read. */
 bool keeper_stop(struct keeper *keeper);
 /* Takes the next event; socket was readable. */
 struct keeper_event keeper_next(struct keeper *keeper);
-/* Kills everybody below the keeper, as it would itself: it may be stopped. group: CMD's, 0 when it is over. True when
- * somebody was left. */
+/* Kills everybody below the keeper, as it would itself: it may be stopped. group: CMD's, 0 when it
+ * is over. True when somebody was left. */
 bool keeper_kill(const struct keeper *keeper, pid_t group);
-/* After KEEPER_DIED: what it had below it is now below us (zklock is a subreaper too). Kills it all and waits for it. */
+/* After KEEPER_DIED: what it had below it is now below us (zklock is a subreaper too). Kills it all
+ * and waits for it. */
 void keeper_clear_up(pid_t group);
 void keeper_close(struct keeper *keeper);
 

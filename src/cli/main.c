@@ -9,8 +9,9 @@
 #include "options.h"
 
 const struct cli_command *const cli_commands[] = {
-    &cmd_run,    &cmd_elect,   &cmd_once,   &cmd_hold,    &cmd_check, &cmd_ls,         &cmd_watch, &cmd_explain,
-    &cmd_revoke, &cmd_release, &cmd_doctor, &cmd_sandbox, &cmd_bench, &cmd_completion, NULL};
+    &cmd_run,    &cmd_elect,   &cmd_once,    &cmd_hold,       &cmd_check,
+    &cmd_ls,     &cmd_watch,   &cmd_explain, &cmd_revoke,     &cmd_release,
+    &cmd_doctor, &cmd_sandbox, &cmd_bench,   &cmd_completion, NULL};
 
 static int unknown(const char *word)
 {
@@ -61,7 +62,8 @@ static int dispatch(struct cli *cli, int argc, const char **argv)
     return command ? command->run(cli, command, count, words) : unknown(words[0]);
 }
 
-/* Descriptors 0 to 2 are open from here on: else a pipe of ours could become somebody's standard output. */
+/* Descriptors 0 to 2 are open from here on: else a pipe of ours could become somebody's standard
+ * output. */
 static void open_standard_files(void)
 {
     for (int fd = 0; fd <= 2; fd++) {

@@ -13,7 +13,8 @@
 
 #define EVERY_MS 10000
 
-/* CMD is stopped while there is lease left, so the session counts a release where the job met a loss. */
+/* CMD is stopped while there is lease left, so the session counts a release where the job met a
+ * loss. */
 static int put_stops(char *out, size_t size, const struct metrics *metrics, const char *text)
 {
     /* The session's own label, as it stands in the first sample. */
@@ -23,7 +24,8 @@ static int put_stops(char *out, size_t size, const struct metrics *metrics, cons
     int length = end ? (int)(end + 1 - label) : 0;
     return snprintf(
         out, size,
-        "# HELP zklock_command_stops_total Runs of CMD that were stopped since the lock was lost, or about to be.\n"
+        "# HELP zklock_command_stops_total Runs of CMD that were stopped since the lock was lost, "
+        "or about to be.\n"
         "# TYPE zklock_command_stops_total counter\nzklock_command_stops_total%.*s %u\n",
         length, length ? label : "", atomic_load(&metrics->stops));
 }

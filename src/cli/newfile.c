@@ -14,7 +14,8 @@ static bool is_own_descriptor(const char *file)
     return strncmp(file, "/dev/std", 8) == 0 || strncmp(file, "/dev/fd/", 8) == 0;
 }
 
-/* The descriptor of something that is no regular file, or -1: with errno 0, a new file can take its place. */
+/* The descriptor of something that is no regular file, or -1: with errno 0, a new file can take its
+ * place. */
 static int open_as_it_is(const char *file)
 {
     struct stat status;
@@ -26,7 +27,8 @@ static int open_as_it_is(const char *file)
         errno = errno == ENOENT ? 0 : errno;
         return -1;
     }
-    return open(file, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY); /* a link: ELOOP; a directory: EISDIR */
+    return open(file, O_WRONLY | O_NOFOLLOW | O_CLOEXEC |
+                          O_NOCTTY); /* a link: ELOOP; a directory: EISDIR */
 }
 
 /* An empty file beside it. -1 with errno; else its name, malloced. */

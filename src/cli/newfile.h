@@ -1,7 +1,9 @@
-/* newfile.h - files that others read meanwhile: what stands there is the old content or the new one, never a part.
+/* newfile.h - files that others read meanwhile: what stands there is the old content or the new
+ * one, never a part.
  *
- * The new content is written beside it and renamed. A name that is a symbolic link is refused: whoever may write in the directory would
- * choose what is overwritten. What is there and is no regular file (a pipe, a terminal) is written to as it is. */
+ * The new content is written beside it and renamed. A name that is a symbolic link is refused:
+ * whoever may write in the directory would choose what is overwritten. What is there and is no
+ * regular file (a pipe, a terminal) is written to as it is. */
 #ifndef CLI_NEWFILE_H
 #define CLI_NEWFILE_H
 
@@ -11,7 +13,8 @@
 bool newfile_check(const char *file);
 /* Writes text to file, readable to all. False with errno, and then nothing is left behind. */
 bool newfile_write(const char *file, const char *text);
-/* Opens file to add lines to it: a new one, readable to all, or the one that is there. -1 with errno. */
+/* Opens file to add lines to it: a new one, readable to all, or the one that is there. -1 with
+ * errno. */
 int newfile_append(const char *file, bool *regular);
 /* What to say about errno after one of these: the reason and what to do. Until the next call. */
 const char *newfile_reason(void);

@@ -12,15 +12,18 @@
 #include "cli.h"
 #include "clock.h"
 
-#define SEND_US 100000 /* a service manager that does not listen must not keep us from the lease */
+#define SEND_US                                                                      \
+    100000 /* a service manager that does not listen must not keep us from the lease \
+            */
 
 /* An abstract address begins with a zero where a name has '@', and ends with its last character. */
 static bool take_address(struct notify *notify, const char *name)
 {
     size_t length = strlen(name);
     if ((name[0] != '/' && name[0] != '@') || length < 2 || length >= sizeof notify->to.sun_path) {
-        cli_error("--notify: $NOTIFY_SOCKET is '%s': want an absolute path or @NAME, %zu bytes at most", name,
-                  sizeof notify->to.sun_path - 1);
+        cli_error(
+            "--notify: $NOTIFY_SOCKET is '%s': want an absolute path or @NAME, %zu bytes at most",
+            name, sizeof notify->to.sun_path - 1);
         return false;
     }
     notify->to = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -28,7 +31,8 @@ static bool take_address(struct notify *notify, const char *name)
     if (name[0] == '@') {
         notify->to.sun_path[0] = '\0';
     }
-    notify->to_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + (name[0] == '/'));
+    notify->to_size =
+        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + (name[0] == '/'));
     return true;
 }
 
@@ -59,19 +63,22 @@ bool notify_open(struct notify *notify)
     }
     unsetenv("NOTIFY_SOCKET");
     notify->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (notify->socket < 0 || setsockopt(notify->socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0) {
+    if (notify->socket < 0 ||
+        setsockopt(notify->socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0) {
         cli_error("--notify: %s", strerror(errno));
         return false;
     }
     return true;
 }
 
-/* A look at the session takes its lock: who holds that for ever keeps us from saying anything, too. */
+/* A look at the session takes its lock: who holds that for ever keeps us from saying anything, too.
+ */
 static bool lives(struct notify *notify, zkl_session *session, int64_t now_ms)
 {
     zkl_stats stats = ZKL_STATS_INIT;
     bool connected = zkl_session_get_state(session) == ZKL_SESSION_CONNECTED;
-    if (zkl_session_stats(session, &stats) != ZKL_OK || !connected || stats.requests != notify->requests) {
+    if (zkl_session_stats(session, &stats) != ZKL_OK || !connected ||
+        stats.requests != notify->requests) {
         notify->requests = stats.requests;
         notify->moved_ms = now_ms;
     }
@@ -111,5 +118,6 @@ void notify_say(const struct notify *notify, const char *format, ...)
     int size = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     size_t length = size < 0 ? 0 : (size_t)size < sizeof text ? (size_t)size : sizeof text - 1;
-    sendto(notify->socket, text, length, MSG_NOSIGNAL, (const struct sockaddr *)&notify->to, notify->to_size);
+    sendto(notify->socket, text, length, MSG_NOSIGNAL, (const struct sockaddr *)&notify->to,
+           notify->to_size);
 }

@@ -20,14 +20,18 @@ struct notify {
     uint64_t requests;
 };
 
-/* Takes $NOTIFY_SOCKET and the watchdog's variables out of the environment, so that CMD does not speak for us. False after it was said what is wrong with it. */
+/* Takes $NOTIFY_SOCKET and the watchdog's variables out of the environment, so that CMD does not
+ * speak for us. False after it was said what is wrong with it. */
 bool notify_open(struct notify *notify);
-/* Tells the watchdog, when it is time, that we live; to be called from every loop that waits. Not when the session is connected and has
- * sent nothing for a session timeout, though it speaks four times in that: then its thread hangs, and a restart is what helps. */
+/* Tells the watchdog, when it is time, that we live; to be called from every loop that waits. Not
+ * when the session is connected and has sent nothing for a session timeout, though it speaks four
+ * times in that: then its thread hangs, and a restart is what helps. */
 void notify_alive(struct notify *notify, zkl_session *session);
 /* timeout_ms (-1: none), or less, so that the watchdog is told in time. */
 int notify_patience(const struct notify *notify, int timeout_ms);
-/* One or more lines KEY=VALUE. What cannot be sent is not: nobody's lock depends on it. notify may be NULL. */
-void notify_say(const struct notify *notify, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* One or more lines KEY=VALUE. What cannot be sent is not: nobody's lock depends on it. notify may
+ * be NULL. */
+void notify_say(const struct notify *notify, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

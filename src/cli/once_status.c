@@ -21,8 +21,8 @@ struct status {
     const zkl_queue *queue;
 };
 
-/* The last round time that is past. Nobody is late before it, though his slot began half a slot earlier:
- * a job of every night has not failed at noon. */
+/* The last round time that is past. Nobody is late before it, though his slot began half a slot
+ * earlier: a job of every night has not failed at noon. */
 static int64_t last_round(int64_t now_ms, int64_t length_ms, int64_t phase_ms)
 {
     int64_t since = now_ms - phase_ms;
@@ -52,7 +52,9 @@ static bool print_json(const struct status *status)
     bool known = status->recorded_ms != UNKNOWN;
     add_time(object, "slot", "slot_ms", status->last_ms);
     add_time(object, "recorded", "recorded_ms", status->recorded_ms);
-    json_object_set_new(object, "age_ms", known ? json_integer((json_int_t)ago_ms(status->recorded_ms)) : json_null());
+    json_object_set_new(object, "age_ms",
+                        known ? json_integer((json_int_t)ago_ms(status->recorded_ms))
+                              : json_null());
     add_time(object, "due", "due_ms", status->due_ms);
     json_object_set_new(object, "done", json_boolean(status->done));
     return queues_print_json(object);
@@ -67,7 +69,8 @@ static bool print_record(const struct status *status)
     queues_utc(status->last_ms, slot, sizeof slot);
     queues_utc(status->recorded_ms, recorded, sizeof recorded);
     queues_age(ago_ms(status->recorded_ms), age, sizeof age);
-    return cli_line(stdout, CLI_FOLD, "%s: last recorded slot %s, at %s, %s ago", status->path, slot, recorded, age);
+    return cli_line(stdout, CLI_FOLD, "%s: last recorded slot %s, at %s, %s ago", status->path,
+                    slot, recorded, age);
 }
 
 static bool print_due(const struct status *status)
@@ -77,7 +80,8 @@ static bool print_due(const struct status *status)
         return true;
     }
     queues_utc(status->due_ms, due, sizeof due);
-    return cli_line(stdout, CLI_FOLD, "%s: slot %s is %s", status->path, due, status->done ? "done" : "not done");
+    return cli_line(stdout, CLI_FOLD, "%s: slot %s is %s", status->path, due,
+                    status->done ? "done" : "not done");
 }
 
 static bool print_queue(const struct status *status)
@@ -108,14 +112,15 @@ static int read_record(zkl_session *session, struct status *status, int64_t leng
         cli_error("%s: used as a semaphore, not as a job", status->path);
         return EXIT_FAILED;
     }
-    int result =
-        zkl_once_last(session, status->path, length_ms, QUEUES_LIST_MS, &status->last_ms, &status->recorded_ms, &error);
+    int result = zkl_once_last(session, status->path, length_ms, QUEUES_LIST_MS, &status->last_ms,
+                               &status->recorded_ms, &error);
     return result == ZKL_OK ? CLI_GO_ON : queues_complain(status->path, result, &error);
 }
 
-/* The queue is read before the record: so a job that ends in between is seen as recorded, and not as
- * neither recorded nor under way. */
-static int ask(struct cli *cli, zkl_session *session, const char *path, int64_t length_ms, int64_t phase_ms)
+/* The queue is read before the record: so a job that ends in between is seen as recorded, and not
+ * as neither recorded nor under way. */
+static int ask(struct cli *cli, zkl_session *session, const char *path, int64_t length_ms,
+               int64_t phase_ms)
 {
     struct status status = {.path = path, .due_ms = UNKNOWN};
     zkl_queue *queue;
@@ -126,7 +131,8 @@ static int ask(struct cli *cli, zkl_session *session, const char *path, int64_t 
     status.queue = queue;
     code = read_record(session, &status, length_ms);
     if (code == CLI_GO_ON) {
-        status.due_ms = length_ms > 0 ? last_round(clock_ms(CLOCK_REALTIME), length_ms, phase_ms) : UNKNOWN;
+        status.due_ms =
+            length_ms > 0 ? last_round(clock_ms(CLOCK_REALTIME), length_ms, phase_ms) : UNKNOWN;
         status.done = status.last_ms != UNKNOWN && status.last_ms >= status.due_ms;
         code = !print(cli, &status) ? EXIT_FAILED : status.done ? EXIT_DONE : EXIT_NOT_DONE;
     }

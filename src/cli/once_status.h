@@ -4,8 +4,8 @@
 
 #include "cli.h"
 
-/* length_ms 0: the slots are not known. Returns the exit code: 0 when the last slot whose round time
- * is past is recorded, or any is where the slots are not known; 1 when not. */
+/* length_ms 0: the slots are not known. Returns the exit code: 0 when the last slot whose round
+ * time is past is recorded, or any is where the slots are not known; 1 when not. */
 int once_status(struct cli *cli, const char *job, int64_t length_ms, int64_t phase_ms);
 
 #endif

@@ -16,22 +16,27 @@
 const struct poptOption cli_global_options[] = {
     OPTION_VALUE("servers", 's', 's', "the ensemble; else $ZKLOCK_SERVERS, else 127.0.0.1:2181",
                  "HOST:PORT[,HOST:PORT...][/CHROOT]"),
-    OPTION_VALUE("session-timeout", '\0', OPTION_SESSION_TIMEOUT, "a dead holder's place is free after this (10s)",
-                 "DUR"),
-    OPTION_VALUE("tick", '\0', OPTION_TICK, "the servers' tickTime, or more; else $ZKLOCK_TICK, else 2s", "DUR"),
-    OPTION_VALUE("leader-pause", '\0', OPTION_LEADER_PAUSE, "the longest freeze of the leader to survive (500ms)",
-                 "DUR"),
+    OPTION_VALUE("session-timeout", '\0', OPTION_SESSION_TIMEOUT,
+                 "a dead holder's place is free after this (10s)", "DUR"),
+    OPTION_VALUE("tick", '\0', OPTION_TICK,
+                 "the servers' tickTime, or more; else $ZKLOCK_TICK, else 2s", "DUR"),
+    OPTION_VALUE("leader-pause", '\0', OPTION_LEADER_PAUSE,
+                 "the longest freeze of the leader to survive (500ms)", "DUR"),
     OPTION_VALUE("observer-masters", '\0', OPTION_OBSERVER_MASTERS,
-                 "do observers follow followers: detect, none, some; else $ZKLOCK_OBSERVER_MASTERS, else detect",
+                 "do observers follow followers: detect, none, some; else "
+                 "$ZKLOCK_OBSERVER_MASTERS, else detect",
                  "WHICH"),
-    OPTION_VALUE("auth-file", '\0', OPTION_AUTH_FILE, "one line, SCHEME:CREDENTIALS, in a file that only you can read",
-                 "FILE"),
-    OPTION_VALUE("tls", '\0', OPTION_TLS, "speak TLS, where the ZooKeeper client library can (Debian's cannot)",
+    OPTION_VALUE("auth-file", '\0', OPTION_AUTH_FILE,
+                 "one line, SCHEME:CREDENTIALS, in a file that only you can read", "FILE"),
+    OPTION_VALUE("tls", '\0', OPTION_TLS,
+                 "speak TLS, where the ZooKeeper client library can (Debian's cannot)",
                  "CA,CERT,KEY"),
-    OPTION_VALUE("tls-host", '\0', OPTION_TLS_HOST, "the name in the servers' certificates; else the one in --servers",
-                 "NAME"),
-    OPTION_VALUE("sasl", '\0', OPTION_SASL, "authenticate by SASL, as in GSSAPI or DIGEST-MD5", "MECHANISM"),
-    OPTION_VALUE("sasl-server", '\0', OPTION_SASL_SERVER, "the servers' name for SASL", "[SERVICE/]HOST"),
+    OPTION_VALUE("tls-host", '\0', OPTION_TLS_HOST,
+                 "the name in the servers' certificates; else the one in --servers", "NAME"),
+    OPTION_VALUE("sasl", '\0', OPTION_SASL, "authenticate by SASL, as in GSSAPI or DIGEST-MD5",
+                 "MECHANISM"),
+    OPTION_VALUE("sasl-server", '\0', OPTION_SASL_SERVER, "the servers' name for SASL",
+                 "[SERVICE/]HOST"),
     OPTION_FLAG("json", '\0', OPTION_JSON, "one JSON object per line instead of text"),
     OPTION_FLAG("quiet", 'q', 'q', "errors only"),
     OPTION_FLAG("verbose", 'v', 'v', "say more, the client's log included"),
@@ -62,15 +67,16 @@ bool cli_take_number(const char *option, const char *value, long least, long mos
     return true;
 }
 
-/* A client that gives up within milliseconds is never connected, and a tick of nothing none: say so here, where the option's name
- * is known. */
+/* A client that gives up within milliseconds is never connected, and a tick of nothing none: say so
+ * here, where the option's name is known. */
 static bool take_from(const char *option, const char *value, int64_t least_ms, int64_t *ms)
 {
     if (!cli_take_duration(option, value, ms)) {
         return false;
     }
     if (*ms < least_ms || *ms > DAY_MS) {
-        cli_error("%s: '%s' is out of range; %" PRId64 "ms to 24h is possible", option, value, least_ms);
+        cli_error("%s: '%s' is out of range; %" PRId64 "ms to 24h is possible", option, value,
+                  least_ms);
         return false;
     }
     return true;
@@ -162,8 +168,8 @@ void cli_forget(struct cli *cli)
 static int take(poptContext context, struct cli *cli, int option, cli_take_fn take_own, void *into)
 {
     char *value = poptGetOptArg(context);
-    bool fine =
-        keep(cli, value) && (is_global(option) ? take_global(cli, option, value) : take_own(into, option, value));
+    bool fine = keep(cli, value) && (is_global(option) ? take_global(cli, option, value)
+                                                       : take_own(into, option, value));
     return fine ? CLI_GO_ON : EXIT_FAILED;
 }
 
@@ -201,14 +207,16 @@ static const struct cli_command *whose(const char *bad)
     return NULL;
 }
 
-/* Says what may have been meant: an option of a subcommand, before its name; or one that is spelt nearly so. */
+/* Says what may have been meant: an option of a subcommand, before its name; or one that is spelt
+ * nearly so. */
 static int refuse(const struct cli_command *command, const char *bad, const char *why)
 {
     const char *name = command ? command->name : NULL;
     const struct cli_command *owner = command ? NULL : whose(bad);
     struct cli_nearest nearest = {.word = strncmp(bad, "--", 2) == 0 ? bad + 2 : ""};
     if (owner) {
-        return cli_usage(NULL, "%s: %s here; it goes after the subcommand: zklock %s %s", bad, why, owner->name, bad);
+        return cli_usage(NULL, "%s: %s here; it goes after the subcommand: zklock %s %s", bad, why,
+                         owner->name, bad);
     }
     if (command) {
         compare_all(&nearest, command->options);
@@ -218,8 +226,8 @@ static int refuse(const struct cli_command *command, const char *bad, const char
                         : cli_usage(name, "%s: %s", bad, why);
 }
 
-static int take_all(poptContext context, struct cli *cli, const struct cli_command *command, cli_take_fn take_own,
-                    void *into)
+static int take_all(poptContext context, struct cli *cli, const struct cli_command *command,
+                    cli_take_fn take_own, void *into)
 {
     int option;
     int code = CLI_GO_ON;
@@ -231,21 +239,24 @@ static int take_all(poptContext context, struct cli *cli, const struct cli_comma
         code = option == 'V' ? version() : take(context, cli, option, take_own, into);
     }
     if (code == CLI_GO_ON && option == POPT_ERROR_BADOPT) {
-        return refuse(command, poptBadOption(context, POPT_BADOPTION_NOALIAS), poptStrerror(option));
+        return refuse(command, poptBadOption(context, POPT_BADOPTION_NOALIAS),
+                      poptStrerror(option));
     }
     if (code == CLI_GO_ON && option < -1) {
-        return cli_usage(command ? command->name : NULL, "%s: %s", poptBadOption(context, POPT_BADOPTION_NOALIAS),
-                         poptStrerror(option));
+        return cli_usage(command ? command->name : NULL, "%s: %s",
+                         poptBadOption(context, POPT_BADOPTION_NOALIAS), poptStrerror(option));
     }
     return code;
 }
 
-/* The tickTime and the observers belong to the servers, as their addresses do, and so have variables as well. */
+/* The tickTime and the observers belong to the servers, as their addresses do, and so have
+ * variables as well. */
 static bool complete(struct cli *cli)
 {
     const char *tick = getenv("ZKLOCK_TICK"), *masters = getenv("ZKLOCK_OBSERVER_MASTERS");
     if (!cli->observer_masters &&
-        !take_observer_masters(cli, "$ZKLOCK_OBSERVER_MASTERS", masters && *masters ? masters : "detect")) {
+        !take_observer_masters(cli, "$ZKLOCK_OBSERVER_MASTERS",
+                               masters && *masters ? masters : "detect")) {
         return false;
     }
     if (cli->tick_ms == 0 && tick && *tick) {
@@ -255,11 +266,12 @@ static bool complete(struct cli *cli)
     return true;
 }
 
-int cli_parse(struct cli *cli, const struct cli_command *command, int argc, const char **argv, cli_take_fn take_own,
-              void *into, int *count, const char ***rest)
+int cli_parse(struct cli *cli, const struct cli_command *command, int argc, const char **argv,
+              cli_take_fn take_own, void *into, int *count, const char ***rest)
 {
     const struct poptOption own_and_global[] = {
-        {NULL, '\0', POPT_ARG_INCLUDE_TABLE, (void *)(uintptr_t)(command ? command->options : NULL), 0, NULL, NULL},
+        {NULL, '\0', POPT_ARG_INCLUDE_TABLE, (void *)(uintptr_t)(command ? command->options : NULL),
+         0, NULL, NULL},
         {NULL, '\0', POPT_ARG_INCLUDE_TABLE, (void *)(uintptr_t)cli_global_options, 0, NULL, NULL},
         OPTION_END,
     };

@@ -38,10 +38,11 @@ extern const struct poptOption cli_global_options[];
 typedef bool (*cli_take_fn)(void *into, int option, const char *value);
 
 #define CLI_GO_ON (-1)
-/* Parses options up to the first word that is none: what follows is *rest, *count words of argv. Nothing in it is looked
- * at. Global options are taken too, and help. Returns CLI_GO_ON, or the exit code to end with. command NULL: globals only. */
-int cli_parse(struct cli *cli, const struct cli_command *command, int argc, const char **argv, cli_take_fn take,
-              void *into, int *count, const char ***rest);
+/* Parses options up to the first word that is none: what follows is *rest, *count words of argv.
+ * Nothing in it is looked at. Global options are taken too, and help. Returns CLI_GO_ON, or the
+ * exit code to end with. command NULL: globals only. */
+int cli_parse(struct cli *cli, const struct cli_command *command, int argc, const char **argv,
+              cli_take_fn take, void *into, int *count, const char ***rest);
 
 /* Frees the values of options. */
 void cli_forget(struct cli *cli);
@@ -60,10 +61,13 @@ void cli_help(const struct cli_command *command);
 void cli_help_all(void);
 
 /* For help texts. */
-#define CLI_EXIT_CODES                                                                                        \
-    "Exit codes: CMD's own, or 128+n when signal n killed it; 120 lock lost, CMD stopped before anybody "     \
-    "else could be granted; 121 access refused; 122 no ensemble reached, or no session; 124 not granted in "  \
-    "time (-w, -n; -E changes it); 125 usage, configuration or own failure; 126 CMD cannot be executed, 127 " \
+#define CLI_EXIT_CODES                                                                            \
+    "Exit codes: CMD's own, or 128+n when signal n killed it; 120 lock lost, CMD stopped before " \
+    "anybody "                                                                                    \
+    "else could be granted; 121 access refused; 122 no ensemble reached, or no session; 124 not " \
+    "granted in "                                                                                 \
+    "time (-w, -n; -E changes it); 125 usage, configuration or own failure; 126 CMD cannot be "   \
+    "executed, 127 "                                                                              \
     "not found.\n"
 
 #endif

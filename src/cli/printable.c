@@ -16,7 +16,11 @@ static size_t decode(const unsigned char *text, size_t size, uint32_t *point)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; /* what needs so many bytes */
     unsigned char first = text[0];
-    size_t length = first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
+    size_t length = first < 0x80       ? 1
+                    : first >> 5 == 6  ? 2
+                    : first >> 4 == 14 ? 3
+                    : first >> 3 == 30 ? 4
+                                       : 0;
     if (length == 0 || length > size) {
         return 0;
     }
@@ -28,18 +32,22 @@ static size_t decode(const unsigned char *text, size_t size, uint32_t *point)
         value = value << 6 | (text[i] & 0x3f);
     }
     *point = value;
-    return value < least[length] || value > 0x10ffff || (value >= 0xd800 && value < 0xe000) ? 0 : length;
+    return value < least[length] || value > 0x10ffff || (value >= 0xd800 && value < 0xe000)
+               ? 0
+               : length;
 }
 
-/* Controls, what makes text run the other way, and what is not seen at all: a name must not look like another one. */
+/* Controls, what makes text run the other way, and what is not seen at all: a name must not look
+ * like another one. */
 static bool deceives(uint32_t point)
 {
     static const struct {
         uint32_t first, last;
     } ranges[] = {
-        {0, 0x1f},        {0x7f, 0x9f},     {0xad, 0xad},     {0x34f, 0x34f},   {0x61c, 0x61c},     {0x115f, 0x1160},
-        {0x17b4, 0x17b5}, {0x180b, 0x180f}, {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},   {0x3164, 0x3164},
-        {0xfe00, 0xfe0f}, {0xfeff, 0xfeff}, {0xffa0, 0xffa0}, {0xfff0, 0xfffb}, {0xe0000, 0xe0fff},
+        {0, 0x1f},        {0x7f, 0x9f},       {0xad, 0xad},     {0x34f, 0x34f},   {0x61c, 0x61c},
+        {0x115f, 0x1160}, {0x17b4, 0x17b5},   {0x180b, 0x180f}, {0x200b, 0x200f}, {0x2028, 0x202e},
+        {0x2060, 0x206f}, {0x3164, 0x3164},   {0xfe00, 0xfe0f}, {0xfeff, 0xfeff}, {0xffa0, 0xffa0},
+        {0xfff0, 0xfffb}, {0xe0000, 0xe0fff},
     };
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
         if (point >= ranges[i].first && point <= ranges[i].last) {
@@ -67,14 +75,16 @@ void cli_printable(const char *text, size_t size, char *out, size_t out_size)
     out[used] = '\0';
 }
 
-/* Columns that a terminal needs for a character. What the C library does not know may be newer than it, and wide. */
+/* Columns that a terminal needs for a character. What the C library does not know may be newer than
+ * it, and wide. */
 static size_t width_of(uint32_t point)
 {
     int width = wcwidth((wchar_t)point);
     return width >= 0 ? (size_t)width : point < 0x1100 ? 1 : 2;
 }
 
-/* Bytes of the characters at the beginning of text that fit into so many columns, and those that combine with the last of them. */
+/* Bytes of the characters at the beginning of text that fit into so many columns, and those that
+ * combine with the last of them. */
 static size_t fitting(const char *text, size_t columns)
 {
     size_t at = 0;

@@ -43,8 +43,8 @@ int queues_find(zkl_paths **found, zkl_session *session, const char *prefix)
         return queues_complain(prefix, result, &error);
     }
     for (size_t i = 0; i < (*found)->refused_count; i++) {
-        cli_error("%s: its children may not be listed, so nothing is known of what is below%s", (*found)->refused[i],
-                  cli_remedy(ZKL_EAUTH));
+        cli_error("%s: its children may not be listed, so nothing is known of what is below%s",
+                  (*found)->refused[i], cli_remedy(ZKL_EAUTH));
     }
     return (*found)->refused_count > 0 ? EXIT_DENIED : CLI_GO_ON;
 }
@@ -60,7 +60,8 @@ static int visit_one(zkl_session *session, const char *path, queues_visit_fn vis
     return code;
 }
 
-int queues_visit_below(zkl_session *session, const char *prefix, queues_visit_fn visit, void *payload, size_t *count)
+int queues_visit_below(zkl_session *session, const char *prefix, queues_visit_fn visit,
+                       void *payload, size_t *count)
 {
     zkl_paths *found;
     int code = queues_find(&found, session, prefix);
@@ -90,7 +91,8 @@ int queues_visit(zkl_session *session, const char *path, queues_visit_fn visit, 
     return code;
 }
 
-int queues_list_holders(zkl_queue **queue, zkl_session *session, const char *path, char *at, size_t at_size)
+int queues_list_holders(zkl_queue **queue, zkl_session *session, const char *path, char *at,
+                        size_t at_size)
 {
     int code = queues_list(queue, session, path);
     snprintf(at, at_size, "%s", path);
@@ -125,8 +127,8 @@ void queues_session(const zkl_queue_entry *entry, char *text, size_t size)
 int64_t queues_age_ms(const zkl_queue_entry *entry)
 {
     int64_t age;
-    bool fits =
-        !__builtin_sub_overflow(clock_ms(CLOCK_REALTIME), entry->created_ms, &age); /* a server may say anything */
+    bool fits = !__builtin_sub_overflow(clock_ms(CLOCK_REALTIME), entry->created_ms,
+                                        &age); /* a server may say anything */
     return fits && age > 0 ? age : 0;
 }
 
@@ -141,7 +143,8 @@ void queues_who(const zkl_queue_entry *entry, char *text, size_t size)
 static void add_identity(json_t *object, const zkl_queue_entry *entry)
 {
     struct identity identity;
-    json_t *text = entry->readable ? json_stringn(entry->data, entry->data_size) : NULL; /* NULL: no UTF-8 either */
+    json_t *text = entry->readable ? json_stringn(entry->data, entry->data_size)
+                                   : NULL; /* NULL: no UTF-8 either */
     json_object_set_new(object, "identity", text ? text : json_null());
     if (entry->readable && identity_parse(&identity, entry->data, entry->data_size)) {
         json_object_set_new(object, "host", json_string(identity.host));
@@ -176,9 +179,10 @@ json_t *queues_entry_json(const zkl_queue *queue, size_t index)
     queues_session(entry, session, sizeof session);
     queues_utc(entry->created_ms, created, sizeof created);
     json_t *object =
-        json_pack("{s:I, s:b, s:b, s:s?, s:s, s:I, s:s, s:s, s:I, s:I}", "position", (json_int_t)index, "holds",
-                  entry->holds, "stray", entry->forged, "name", entry->name, "kind", zkl_kind_name(entry->kind),
-                  "token", (json_int_t)entry->token, "session", session, "created", created, "created_ms",
+        json_pack("{s:I, s:b, s:b, s:s?, s:s, s:I, s:s, s:s, s:I, s:I}", "position",
+                  (json_int_t)index, "holds", entry->holds, "stray", entry->forged, "name",
+                  entry->name, "kind", zkl_kind_name(entry->kind), "token",
+                  (json_int_t)entry->token, "session", session, "created", created, "created_ms",
                   (json_int_t)entry->created_ms, "age_ms", (json_int_t)queues_age_ms(entry));
     if (object) {
         json_object_set_new(object, "readable", json_boolean(entry->readable));
@@ -196,8 +200,8 @@ json_t *queues_json(const char *path, const zkl_queue *queue)
     for (size_t i = 0; i < queue->count; i++) {
         json_array_append_new(contenders, queues_entry_json(queue, i));
     }
-    return json_pack("{s:i, s:s, s:o, s:I}", "v", QUEUES_VERSION, "path", path, "contenders", contenders, "foreign",
-                     (json_int_t)queue->foreign);
+    return json_pack("{s:i, s:s, s:o, s:I}", "v", QUEUES_VERSION, "path", path, "contenders",
+                     contenders, "foreign", (json_int_t)queue->foreign);
 }
 
 /* What an access list hides is not known: neither age nor token nor session. */
@@ -215,7 +219,11 @@ static void print_entry(FILE *out, const zkl_queue *queue, size_t index)
         queues_who(entry, who, sizeof who);
         snprintf(token, sizeof token, "%" PRId64, entry->token);
     }
-    snprintf(position, sizeof position, entry->holds ? "holds" : entry->forged ? "stray" : "%zu", index);
+    snprintf(position, sizeof position,
+             entry->holds    ? "holds"
+             : entry->forged ? "stray"
+                             : "%zu",
+             index);
     cli_line(out, CLI_CUT, "  %-5s  %-8s  %8s  %-18s  %-10s  %s", position, age, token, session,
              zkl_kind_name(entry->kind), who);
 }
@@ -224,7 +232,8 @@ void queues_print(FILE *out, const char *path, const zkl_queue *queue)
 {
     cli_line(out, CLI_CUT, "%s", path);
     if (queue->count > 0) {
-        fprintf(out, "  %-5s  %-8s  %8s  %-18s  %-10s  %s\n", "queue", "age", "token", "session", "kind", "who");
+        fprintf(out, "  %-5s  %-8s  %8s  %-18s  %-10s  %s\n", "queue", "age", "token", "session",
+                "kind", "who");
     } else {
         fputs("  nobody\n", out);
     }
@@ -238,7 +247,8 @@ void queues_print(FILE *out, const char *path, const zkl_queue *queue)
 
 bool queues_print_json(json_t *object)
 {
-    bool printed = object && json_dumpf(object, stdout, JSON_COMPACT | JSON_ENSURE_ASCII) == 0 && putchar('\n') != EOF;
+    bool printed = object && json_dumpf(object, stdout, JSON_COMPACT | JSON_ENSURE_ASCII) == 0 &&
+                   putchar('\n') != EOF;
     json_decref(object);
     return printed && fflush(stdout) == 0;
 }

@@ -9,21 +9,27 @@
 #define QUEUES_VERSION 1 /* of the JSON */
 #define QUEUES_LIST_MS 10000
 
-/* Lists a queue; CLI_GO_ON, or the exit code after it was said why not. Free with zkl_queue_free. */
+/* Lists a queue; CLI_GO_ON, or the exit code after it was said why not. Free with zkl_queue_free.
+ */
 int queues_list(zkl_queue **queue, zkl_session *session, const char *path);
-/* Nobody stands at the path itself, and it has folders: whoever holds a semaphore stands in "leases", who waits in "locks". */
+/* Nobody stands at the path itself, and it has folders: whoever holds a semaphore stands in
+ * "leases", who waits in "locks". */
 bool queues_is_semaphore(const zkl_queue *queue);
 /* The same of those who may hold: of a semaphore its permits. at: path of what was listed. */
-int queues_list_holders(zkl_queue **queue, zkl_session *session, const char *path, char *at, size_t at_size);
+int queues_list_holders(zkl_queue **queue, zkl_session *session, const char *path, char *at,
+                        size_t at_size);
 /* Told of a queue; CLI_GO_ON, or the exit code to end with. */
 typedef int (*queues_visit_fn)(const char *path, const zkl_queue *queue, void *payload);
-/* Visits the queue at path; where nobody stands there but znodes do, the queues in use below it: a semaphore's permits and waiters,
- * the locks of a directory. One that fails stops none of the others. CLI_GO_ON, or the first failure's exit code after it was said. */
+/* Visits the queue at path; where nobody stands there but znodes do, the queues in use below it: a
+ * semaphore's permits and waiters, the locks of a directory. One that fails stops none of the
+ * others. CLI_GO_ON, or the first failure's exit code after it was said. */
 int queues_visit(zkl_session *session, const char *path, queues_visit_fn visit, void *payload);
-/* The same for all queues in use at and below prefix. *count: how many there are, with the directories that may not be listed. */
-int queues_visit_below(zkl_session *session, const char *prefix, queues_visit_fn visit, void *payload, size_t *count);
-/* zkl_queue_find, which says what it may not list: then the code is EXIT_DENIED, and *found has the others. *found is NULL when there is
- * nothing to look at. Free with zkl_paths_free. */
+/* The same for all queues in use at and below prefix. *count: how many there are, with the
+ * directories that may not be listed. */
+int queues_visit_below(zkl_session *session, const char *prefix, queues_visit_fn visit,
+                       void *payload, size_t *count);
+/* zkl_queue_find, which says what it may not list: then the code is EXIT_DENIED, and *found has the
+ * others. *found is NULL when there is nothing to look at. Free with zkl_paths_free. */
 int queues_find(zkl_paths **found, zkl_session *session, const char *prefix);
 /* Index of the first that holds; the queue's count when nobody does. */
 size_t queues_holder(const zkl_queue *queue);
@@ -35,7 +41,8 @@ void queues_age(int64_t age_ms, char *text, size_t size);
 void queues_utc(int64_t time_ms, char *text, size_t size);
 /* "0x10000ba885e002a", as ZooKeeper writes a session in its logs. */
 void queues_session(const zkl_queue_entry *entry, char *text, size_t size);
-/* Since it was made, by the servers' clock and ours: two clocks that differ make ages that differ. */
+/* Since it was made, by the servers' clock and ours: two clocks that differ make ages that differ.
+ */
 int64_t queues_age_ms(const zkl_queue_entry *entry);
 /* Who it is, printable: what its znode says, else the znode's name. */
 void queues_who(const zkl_queue_entry *entry, char *text, size_t size);

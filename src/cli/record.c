@@ -40,8 +40,8 @@ static void put(struct record *record, json_t *object)
 void record_queue(struct record *record, int64_t time_ms, int64_t after_ms, json_t *queue)
 {
     if (record->file) {
-        json_t *line = json_pack("{s:i, s:I, s:I}", "v", QUEUES_VERSION, "time_ms", (json_int_t)time_ms, "after_ms",
-                                 (json_int_t)after_ms);
+        json_t *line = json_pack("{s:i, s:I, s:I}", "v", QUEUES_VERSION, "time_ms",
+                                 (json_int_t)time_ms, "after_ms", (json_int_t)after_ms);
         json_object_update_missing(line, queue);
         put(record, line);
         record->written_ms = time_ms;
@@ -52,8 +52,8 @@ void record_queue(struct record *record, int64_t time_ms, int64_t after_ms, json
 void record_event(struct record *record, int64_t time_ms, const char *event)
 {
     if (record->file) {
-        json_t *line =
-            json_pack("{s:i, s:I, s:s}", "v", QUEUES_VERSION, "time_ms", (json_int_t)time_ms, "event", event);
+        json_t *line = json_pack("{s:i, s:I, s:s}", "v", QUEUES_VERSION, "time_ms",
+                                 (json_int_t)time_ms, "event", event);
         put(record, line);
         record->written_ms = time_ms;
         json_decref(line);
@@ -153,10 +153,12 @@ bool record_read_close(struct record_reader *reader, struct record_line *line)
     if (!fine) {
         cli_error("%s: %s", reader->file, strerror(errno));
     } else if (reader->skipped == reader->line) {
-        cli_error("%s: no record; 'zklock watch --record %s LOCK' makes one", reader->file, reader->file);
+        cli_error("%s: no record; 'zklock watch --record %s LOCK' makes one", reader->file,
+                  reader->file);
         fine = false;
     } else if (reader->skipped > 0) {
-        cli_error("%s: %zu lines are no part of a record and were skipped", reader->file, reader->skipped);
+        cli_error("%s: %zu lines are no part of a record and were skipped", reader->file,
+                  reader->skipped);
     }
     fclose(reader->stream);
     return fine;

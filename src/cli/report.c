@@ -31,7 +31,8 @@ static json_t *number(bool known, int64_t value)
 static json_t *child(const struct report *report)
 {
     bool killed = WIFSIGNALED(report->status);
-    return json_pack("{s:o, s:o}", "exit", number(report->ran && !killed, WEXITSTATUS(report->status)), "signal",
+    return json_pack("{s:o, s:o}", "exit",
+                     number(report->ran && !killed, WEXITSTATUS(report->status)), "signal",
                      number(report->ran && killed, WTERMSIG(report->status)));
 }
 
@@ -46,17 +47,18 @@ static void add_circumstances(json_t *object, const struct report *report)
     json_object_set_new(object, "queued_at_ms", number(true, report->queued_at_ms));
     json_object_set_new(object, "granted_at_ms", number(granted, report->granted_at_ms));
     json_object_set_new(object, "ended_at_ms", number(granted, report->ended_at_ms));
-    json_object_set_new(object, "reason", report->reason ? json_string(report->reason) : json_null());
+    json_object_set_new(object, "reason",
+                        report->reason ? json_string(report->reason) : json_null());
 }
 
 bool report_write(const struct report *report, const char *file)
 {
     bool granted = report->node != NULL;
-    json_t *object =
-        json_pack("{s:i, s:s, s:i, s:s, s:s?, s:s?, s:o, s:o, s:I, s:o}", "v", REPORT_VERSION, "outcome",
-                  report->outcome, "exit_code", report->exit_code, "lock", report->lock, "path", report->path, "node",
-                  report->node, "token", number(granted, report->token), "child", child(report), "wait_ms",
-                  (json_int_t)report->wait_ms, "held_ms", number(granted, report->held_ms));
+    json_t *object = json_pack(
+        "{s:i, s:s, s:i, s:s, s:s?, s:s?, s:o, s:o, s:I, s:o}", "v", REPORT_VERSION, "outcome",
+        report->outcome, "exit_code", report->exit_code, "lock", report->lock, "path", report->path,
+        "node", report->node, "token", number(granted, report->token), "child", child(report),
+        "wait_ms", (json_int_t)report->wait_ms, "held_ms", number(granted, report->held_ms));
     add_circumstances(object, report);
     char *text = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
     char *line = NULL;

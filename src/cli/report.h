@@ -1,4 +1,5 @@
-/* report.h - --report FILE: what happened, as one JSON object, for wrappers that must not guess from an exit code. */
+/* report.h - --report FILE: what happened, as one JSON object, for wrappers that must not guess
+ * from an exit code. */
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
 

@@ -60,8 +60,8 @@ static int take_words(struct runner *runner, int count, const char **words)
     const char **command = words + 1 + dashes;
     runner->contend.name = words[0];
     if (runner->shell && *command) {
-        return cli_usage(runner->subcommand, "%s: '%s': -c STRING takes the place of CMD", runner->subcommand,
-                         *command);
+        return cli_usage(runner->subcommand, "%s: '%s': -c STRING takes the place of CMD",
+                         runner->subcommand, *command);
     }
     if (!runner->shell && !*command) {
         return cli_usage(runner->subcommand, "%s: which command?", runner->subcommand);
@@ -94,8 +94,9 @@ static int queue_and_run(struct runner *runner)
         return code;
     }
     runner->granted_ms = clock_ms(CLOCK_MONOTONIC);
-    cli_detail(contend->cli, "\"%s\": granted after %" PRId64 "ms, token %" PRId64 ", znode %s", contend->name,
-               runner->granted_ms - contend->begun_ms, contend->grant.token, contend->node);
+    cli_detail(contend->cli, "\"%s\": granted after %" PRId64 "ms, token %" PRId64 ", znode %s",
+               contend->name, runner->granted_ms - contend->begun_ms, contend->grant.token,
+               contend->node);
     code = hook(runner, runner->granted);
     if (code == CLI_GO_ON) {
         runner->job.owner = runner;
@@ -161,7 +162,8 @@ static int report(const struct runner *runner, int code)
         .path = contend->path,
         .node = runner->granted_ms ? contend->node : NULL,
         .token = contend->grant.token,
-        .wait_ms = (runner->granted_ms ? runner->granted_ms : clock_ms(CLOCK_MONOTONIC)) - contend->begun_ms,
+        .wait_ms = (runner->granted_ms ? runner->granted_ms : clock_ms(CLOCK_MONOTONIC)) -
+                   contend->begun_ms,
         .held_ms = runner->ended_ms - runner->granted_ms,
         .ran = runner->job.ran,
         .status = runner->job.status,
@@ -205,8 +207,8 @@ static int prepare_and_run(struct runner *runner)
     return runner->report_file ? report(runner, code) : code;
 }
 
-int runner_main(struct runner *runner, const struct cli_command *self, int argc, const char **argv, cli_take_fn take,
-                void *into)
+int runner_main(struct runner *runner, const struct cli_command *self, int argc, const char **argv,
+                cli_take_fn take, void *into)
 {
     int count;
     const char **words;
@@ -215,7 +217,8 @@ int runner_main(struct runner *runner, const struct cli_command *self, int argc,
         code = hook(runner, runner->taken);
     }
     if (code == CLI_GO_ON) {
-        code = runner->instead ? runner->instead(runner, count, words) : take_words(runner, count, words);
+        code = runner->instead ? runner->instead(runner, count, words)
+                               : take_words(runner, count, words);
     }
     if (code != CLI_GO_ON) {
         return code;

@@ -3,8 +3,15 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* Of sasl/sasl.h, whose library comes with a ZooKeeper client library that has SASL, and is not needed to build this one. */
-enum { SASL_OK = 0, SASL_FAIL = -1, SASL_CB_USER = 0x4001, SASL_CB_AUTHNAME = 0x4002, SASL_CB_PASS = 0x4004 };
+/* Of sasl/sasl.h, whose library comes with a ZooKeeper client library that has SASL, and is not
+ * needed to build this one. */
+enum {
+    SASL_OK = 0,
+    SASL_FAIL = -1,
+    SASL_CB_USER = 0x4001,
+    SASL_CB_AUTHNAME = 0x4002,
+    SASL_CB_PASS = 0x4004
+};
 
 struct sasl_callback {
     unsigned long id;
@@ -63,8 +70,8 @@ static bool take_password(const struct cli *cli, const char *secret)
     }
     size_t user = colon ? (size_t)(colon - secret) : 0, length = colon ? strlen(colon + 1) : 0;
     if (user == 0 || length == 0 || user >= PART_MAX || length >= PART_MAX) {
-        cli_error("--auth-file %s: want one line, sasl:USER:PASSWORD, each of %d bytes at most", cli->auth_file,
-                  PART_MAX - 1);
+        cli_error("--auth-file %s: want one line, sasl:USER:PASSWORD, each of %d bytes at most",
+                  cli->auth_file, PART_MAX - 1);
         return false;
     }
     memcpy(own.user, secret, user);
@@ -73,8 +80,8 @@ static bool take_password(const struct cli *cli, const char *secret)
     return true;
 }
 
-/* --sasl-server [SERVICE/]HOST. By default what Java's servers have: DIGEST-MD5 knows them all by one name
- * (SecurityUtils.createSaslServer, "zk-sasl-md5"), Kerberos the first one by its own. */
+/* --sasl-server [SERVICE/]HOST. By default what Java's servers have: DIGEST-MD5 knows them all by
+ * one name (SecurityUtils.createSaslServer, "zk-sasl-md5"), Kerberos the first one by its own. */
 static bool name_server(const struct cli *cli)
 {
     const char *given = cli->sasl_server, *slash = given ? strchr(given, '/') : NULL;
@@ -106,7 +113,9 @@ bool cli_sasl(const struct cli *cli, const char *secret, zkl_sasl *sasl)
         return false;
     }
     if (begin && begin(NULL) != SASL_OK) { /* without it the session is refused, with the remedy */
-        cli_error("--sasl %s: Cyrus SASL does not start; are its plug-ins installed (libsasl2-modules)?", cli->sasl);
+        cli_error(
+            "--sasl %s: Cyrus SASL does not start; are its plug-ins installed (libsasl2-modules)?",
+            cli->sasl);
         return false;
     }
     *sasl = (zkl_sasl){.mechanisms = cli->sasl,

@@ -6,8 +6,9 @@
 
 #include <zklock/session.h>
 
-/* Fills in *sasl from --sasl and --sasl-server. secret: "USER:PASSWORD", copied for as long as the process lives, since each new
- * connection needs it; NULL: none. False, said: no SASL library, or no name for the servers. */
+/* Fills in *sasl from --sasl and --sasl-server. secret: "USER:PASSWORD", copied for as long as the
+ * process lives, since each new connection needs it; NULL: none. False, said: no SASL library, or
+ * no name for the servers. */
 bool cli_sasl(const struct cli *cli, const char *secret, zkl_sasl *sasl);
 
 #endif

@@ -16,9 +16,11 @@ bool signals_is_end(int number)
     return number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT;
 }
 
-static volatile sig_atomic_t in_background; /* of a shell's script, which has what is typed ignored */
+static volatile sig_atomic_t
+    in_background; /* of a shell's script, which has what is typed ignored */
 
-/* A handler and not a signalfd: whichever thread of the library a signal meets, it comes out here. */
+/* A handler and not a signalfd: whichever thread of the library a signal meets, it comes out here.
+ */
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     (void)context;
@@ -38,7 +40,8 @@ static void on_signal(int number, siginfo_t *info, void *context)
 
 bool signals_catch(void)
 {
-    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
+    static const int numbers[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT,
+                                  SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
     struct sigaction ours = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO};
     if (pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) != 0) {
         return false;

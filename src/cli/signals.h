@@ -1,5 +1,6 @@
-/* signals.h - signals as bytes in a pipe, for a loop that polls. Ones that were ignored at the start stay ignored; INT and QUIT,
- * which a script's shell has its background ignore, only when they come from the keyboard: who sends one means it. */
+/* signals.h - signals as bytes in a pipe, for a loop that polls. Ones that were ignored at the
+ * start stay ignored; INT and QUIT, which a script's shell has its background ignore, only when
+ * they come from the keyboard: who sends one means it. */
 #ifndef CLI_SIGNALS_H
 #define CLI_SIGNALS_H
 
@@ -7,7 +8,8 @@
 
 /* Catches TERM INT HUP QUIT USR1 USR2 CONT WINCH, ignores PIPE. False, with errno. */
 bool signals_catch(void);
-/* While true, one that ends a program ends this one at once: for calls that cannot be interrupted and leave nothing. */
+/* While true, one that ends a program ends this one at once: for calls that cannot be interrupted
+ * and leave nothing. */
 void signals_end_at_once(bool yes);
 /* Readable while one waits. */
 int signals_fd(void);

@@ -22,7 +22,8 @@ static struct layout lay_out(size_t columns)
     size_t left = columns > LABELS ? columns - LABELS : 1;
     size_t who = left * 2 / 5 < WHO_MOST ? left * 2 / 5 : WHO_MOST;
     size_t drawn = left > who + 2 ? left - who - 2 : 0;
-    return drawn < DRAWN_LEAST ? (struct layout){.who = left} : (struct layout){.who = who, .drawn = drawn};
+    return drawn < DRAWN_LEAST ? (struct layout){.who = left}
+                               : (struct layout){.who = who, .drawn = drawn};
 }
 
 void timeline_clock(int64_t time_ms, char *text, size_t size)
@@ -40,9 +41,11 @@ static bool overlaps(int64_t begin_ms, int64_t end_ms, int64_t from_ms, int64_t 
     return begin_ms != 0 && begin_ms < to_ms && (end_ms == 0 || end_ms > from_ms);
 }
 
-static char cell(const struct history *history, const struct history_track *track, int64_t from_ms, int64_t to_ms)
+static char cell(const struct history *history, const struct history_track *track, int64_t from_ms,
+                 int64_t to_ms)
 {
-    if (overlaps(track->seen.at_ms, track->ended.at_ms, from_ms, to_ms) && history_is_blind(history, from_ms, to_ms)) {
+    if (overlaps(track->seen.at_ms, track->ended.at_ms, from_ms, to_ms) &&
+        history_is_blind(history, from_ms, to_ms)) {
         return TIMELINE_BLIND;
     }
     if (overlaps(track->held.at_ms, track->ended.at_ms, from_ms, to_ms)) {
@@ -74,8 +77,8 @@ static int64_t duration_of(const struct history_track *track, int64_t now_ms)
     return (track->ended.at_ms ? track->ended.at_ms : now_ms) - begin_ms;
 }
 
-static void print_row(FILE *out, const struct history *history, const struct history_track *track, const char *position,
-                      const struct timeline *timeline)
+static void print_row(FILE *out, const struct history *history, const struct history_track *track,
+                      const char *position, const struct timeline *timeline)
 {
     struct layout layout = lay_out(timeline->columns);
     char who[256];
@@ -99,7 +102,8 @@ static void print_titles(FILE *out, const struct timeline *timeline)
     timeline_clock(timeline->to_ms, to, sizeof to);
     fprintf(out, "  %-5s  %-8s  ", "queue", "for");
     if (layout.drawn > 2 * CLOCK) {
-        fprintf(out, "%-*s  %s%*s\n", (int)layout.who, "who", from, (int)(layout.drawn - CLOCK), to);
+        fprintf(out, "%-*s  %s%*s\n", (int)layout.who, "who", from, (int)(layout.drawn - CLOCK),
+                to);
     } else if (layout.drawn > 0) {
         fprintf(out, "%-*s  %*s\n", (int)layout.who, "who", (int)layout.drawn, to);
     } else {
@@ -108,11 +112,14 @@ static void print_titles(FILE *out, const struct timeline *timeline)
 }
 
 /* Contenders, in queue order. Returns the lines that it printed. */
-static size_t print_queue(FILE *out, const struct history *history, const struct timeline *timeline, size_t rows)
+static size_t print_queue(FILE *out, const struct history *history, const struct timeline *timeline,
+                          size_t rows)
 {
     size_t i;
     json_t *contender, *contenders = json_object_get(history->looked, "contenders");
-    size_t count = json_array_size(contenders), shown = count <= rows ? count : rows > 0 ? rows - 1 : 0;
+    size_t count = json_array_size(contenders), shown = count <= rows ? count
+                                                        : rows > 0    ? rows - 1
+                                                                      : 0;
     json_array_foreach(contenders, i, contender)
     {
         char position[24];
@@ -123,14 +130,19 @@ static size_t print_queue(FILE *out, const struct history *history, const struct
             return shown + 1;
         }
         bool stray = json_is_true(json_object_get(contender, "stray"));
-        snprintf(position, sizeof position, track->held.at_ms ? "holds" : stray ? "stray" : "%zu", i);
+        snprintf(position, sizeof position,
+                 track->held.at_ms ? "holds"
+                 : stray           ? "stray"
+                                   : "%zu",
+                 i);
         print_row(out, history, track, position, timeline);
     }
     return shown;
 }
 
 /* The last ones that ended, the newest first. */
-static void print_ended(FILE *out, const struct history *history, const struct timeline *timeline, size_t rows)
+static void print_ended(FILE *out, const struct history *history, const struct timeline *timeline,
+                        size_t rows)
 {
     size_t left = rows < ENDED_MOST ? rows : ENDED_MOST;
     for (size_t i = history->count; i > 0 && left > 0; i--) {

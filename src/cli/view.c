@@ -36,8 +36,8 @@ void view_free(struct view *view)
 }
 
 /* A line for a terminal that has no cursor. */
-static void tell(const struct history *history, const struct history_track *track, enum history_change change,
-                 void *payload)
+static void tell(const struct history *history, const struct history_track *track,
+                 enum history_change change, void *payload)
 {
     static const char *const words[] = {"queues", "holds", "ended", "left"};
     const struct view *view = payload;
@@ -47,8 +47,8 @@ static void tell(const struct history *history, const struct history_track *trac
                                                : track->ended.at_ms,
                    clock, sizeof clock);
     if (view->mode == VIEW_TEXT) {
-        cli_line(stdout, CLI_FOLD, "%s  %s  %-6s  %s, token %" PRId64, clock, history->path, words[change], track->who,
-                 track->token);
+        cli_line(stdout, CLI_FOLD, "%s  %s  %-6s  %s, token %" PRId64, clock, history->path,
+                 words[change], track->who, track->token);
     }
 }
 
@@ -71,7 +71,8 @@ static struct view_queue *find(struct view *view, const char *path, int root)
         return NULL;
     }
     view->queues = queues;
-    queues[view->count] = (struct view_queue){.history = history_new(path, tell, view), .root = root};
+    queues[view->count] =
+        (struct view_queue){.history = history_new(path, tell, view), .root = root};
     return queues[view->count].history ? &queues[view->count++] : NULL;
 }
 
@@ -93,7 +94,8 @@ static char *content_of(json_t *queue)
     return text;
 }
 
-enum view_result view_look(struct view *view, const char *path, int root, int64_t time_ms, json_t *queue)
+enum view_result view_look(struct view *view, const char *path, int root, int64_t time_ms,
+                           json_t *queue)
 {
     struct view_queue *found = find(view, path, root);
     char *content = found ? content_of(queue) : NULL;
@@ -169,7 +171,8 @@ static void print_line(const struct view *view, char *line, size_t columns)
 
 static void draw_all(struct view *view, FILE *out, size_t rows, size_t columns, int64_t now_ms)
 {
-    struct timeline timeline = {.columns = columns, .from_ms = now_ms - view->span_ms, .to_ms = now_ms + 1};
+    struct timeline timeline = {
+        .columns = columns, .from_ms = now_ms - view->span_ms, .to_ms = now_ms + 1};
     timeline.rows = view->count > 0 ? rows / view->count : rows;
     timeline.rows = timeline.rows < ROWS_LEAST ? ROWS_LEAST : timeline.rows;
     for (size_t i = 0; i < view->count; i++) {
@@ -202,7 +205,8 @@ void view_draw(struct view *view, int64_t now_ms)
     if (out && fclose(out) == 0) {
         char *rest = text;
         fputs("\033[H", stdout);
-        for (char *line = strsep(&rest, "\n"); rest && rows > 0; line = strsep(&rest, "\n"), rows--) {
+        for (char *line = strsep(&rest, "\n"); rest && rows > 0;
+             line = strsep(&rest, "\n"), rows--) {
             print_line(view, line, columns);
         }
         fputs("\033[J", stdout);

@@ -29,7 +29,8 @@ void view_free(struct view *view);
 
 enum view_result { VIEW_SAME, VIEW_CHANGED, VIEW_FAILED /* which was said, or stdout failed */ };
 /* Takes a look at one queue; shows what is a line. */
-enum view_result view_look(struct view *view, const char *path, int root, int64_t time_ms, json_t *queue);
+enum view_result view_look(struct view *view, const char *path, int root, int64_t time_ms,
+                           json_t *queue);
 /* Nothing has changed until then. */
 void view_looked(struct view *view, int64_t time_ms);
 /* Nobody could look from then on. */

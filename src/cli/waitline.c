@@ -40,7 +40,8 @@ static size_t position(const zkl_queue *queue, int64_t session_id)
 }
 
 /* One line, however narrow the terminal is: what wraps cannot be wiped. */
-__attribute__((format(printf, 2, 3))) static void print(struct waitline *line, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void print(struct waitline *line, const char *format,
+                                                        ...)
 {
     char text[1024];
     va_list arguments;
@@ -55,9 +56,10 @@ __attribute__((format(printf, 2, 3))) static void print(struct waitline *line, c
     line->shown = true;
 }
 
-/* Times are the server's: the newest znode's and the holder's. Ours has waited since, which our own clock knows. */
-static void print_holder(struct waitline *line, const struct contend *contend, const char *name, const zkl_queue *queue,
-                         size_t ahead)
+/* Times are the server's: the newest znode's and the holder's. Ours has waited since, which our own
+ * clock knows. */
+static void print_holder(struct waitline *line, const struct contend *contend, const char *name,
+                         const zkl_queue *queue, size_t ahead)
 {
     size_t first = queues_holder(queue);
     const zkl_queue_entry *holder = &queue->entries[first < queue->count ? first : 0];
@@ -66,19 +68,21 @@ static void print_holder(struct waitline *line, const struct contend *contend, c
     queues_who(holder, who, sizeof who);
     int64_t since_ms;
     if (ahead >= queue->count ||
-        __builtin_sub_overflow(queue->entries[ahead].created_ms, holder->created_ms, &since_ms) || since_ms > DAYS_MS) {
+        __builtin_sub_overflow(queue->entries[ahead].created_ms, holder->created_ms, &since_ms) ||
+        since_ms > DAYS_MS) {
         since_ms = 0; /* a server may say anything */
     }
     queues_age(since_ms + clock_ms(CLOCK_MONOTONIC) - contend->begun_ms, age, sizeof age);
     print(line, "zklock: waiting for \"%s\": %zu ahead; held by %s for %s", name, ahead, who, age);
 }
 
-static void show_queue(struct waitline *line, const struct contend *contend, const char *name, const zkl_queue *queue,
-                       size_t ahead)
+static void show_queue(struct waitline *line, const struct contend *contend, const char *name,
+                       const zkl_queue *queue, size_t ahead)
 {
     notify_say(contend->notify, "STATUS=waiting, %zu ahead", ahead);
     if (contend->recipe == ZKL_RECIPE_SEMAPHORE) {
-        print(line, "zklock: waiting for \"%s\": %zu ahead; %d at a time", contend->name, ahead, contend->limit);
+        print(line, "zklock: waiting for \"%s\": %zu ahead; %d at a time", contend->name, ahead,
+              contend->limit);
     } else if (ahead > 0) {
         print_holder(line, contend, name, queue, ahead);
     } else {
@@ -92,14 +96,16 @@ static void show_silence(struct waitline *line, const struct contend *contend)
     print(line, "zklock: waiting for \"%s\": no server answers", contend->name);
 }
 
-/* Of several, the first at which somebody is ahead; false: nobody is ahead at this one, and there are more. */
+/* Of several, the first at which somebody is ahead; false: nobody is ahead at this one, and there
+ * are more. */
 static bool show_one(struct waitline *line, const struct contend *contend, size_t number)
 {
     char room[ZKL_PATH_MAX + 16];
     zkl_queue *queue;
     bool is_last = number == contend->more_count;
     bool below = contend->recipe == ZKL_RECIPE_SEMAPHORE;
-    snprintf(room, sizeof room, "%s%s", number == 0 ? contend->path : contend->more[number - 1], below ? "/locks" : "");
+    snprintf(room, sizeof room, "%s%s", number == 0 ? contend->path : contend->more[number - 1],
+             below ? "/locks" : "");
     if (zkl_queue_list(&queue, contend->session, room, LIST_MS, NULL) != ZKL_OK) {
         show_silence(line, contend);
         return true;

@@ -1,4 +1,5 @@
-/* waitline.h - who is before us, on a terminal and to the service manager: waiting for "backup": 2 ahead; held by db3:4121 (deploy) for 00:02:13 */
+/* waitline.h - who is before us, on a terminal and to the service manager: waiting for "backup": 2
+ * ahead; held by db3:4121 (deploy) for 00:02:13 */
 #ifndef CLI_WAITLINE_H
 #define CLI_WAITLINE_H
 

@@ -15,7 +15,8 @@ static pthread_mutex_t last_mutex = PTHREAD_MUTEX_INITIALIZER; /* the HTTP serve
 static char last_error[MESSAGE_MAX];
 
 /* One write per message: lines of several processes on one terminal stay whole. */
-__attribute__((format(printf, 2, 0))) static void say(bool error, const char *format, va_list arguments)
+__attribute__((format(printf, 2, 0))) static void say(bool error, const char *format,
+                                                      va_list arguments)
 {
     char line[MESSAGE_MAX];
     int size = vsnprintf(line, sizeof line, format, arguments);

@@ -6,7 +6,8 @@
 
 #include <zklock/types.h>
 
-/* ZKL_OK, or ZKL_EINVAL with words in err: entries, each with permissions, scheme and id. NULL is fine. */
+/* ZKL_OK, or ZKL_EINVAL with words in err: entries, each with permissions, scheme and id. NULL is
+ * fine. */
 int zkl__acl_check(const zkl_acl *acl, zkl_error *err);
 /* One block: free it with zkl__free. NULL when there is no memory. */
 zkl_acl *zkl__acl_copy(const zkl_heap *heap, const zkl_acl *acl);

@@ -57,7 +57,8 @@ static void inherit(struct zkl__children *fresh, const struct zkl__children *old
 }
 
 struct zkl__children *zkl__children_copy(const zkl_heap *heap, const struct zkl__reply *list,
-                                         const struct zkl__children *old, bool (*counts)(const char *name))
+                                         const struct zkl__children *old,
+                                         bool (*counts)(const char *name))
 {
     size_t bytes = 0, count = 0;
     for (size_t i = 0; i < list->child_count; i++) {
@@ -66,7 +67,8 @@ struct zkl__children *zkl__children_copy(const zkl_heap *heap, const struct zkl_
             count++;
         }
     }
-    struct zkl__children *fresh = zkl__zalloc(heap, sizeof *fresh + count * sizeof *fresh->all + bytes);
+    struct zkl__children *fresh =
+        zkl__zalloc(heap, sizeof *fresh + count * sizeof *fresh->all + bytes);
     if (!fresh) {
         return NULL;
     }

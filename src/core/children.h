@@ -1,7 +1,9 @@
-/* children.h - the children of a znode that some recipe counts, and which of them live with a session (own.h).
+/* children.h - the children of a znode that some recipe counts, and which of them live with a
+ * session (own.h).
  *
- * A list brings names only. What lives is asked for each name once, and kept as long as the lists show that name; what does not is asked
- * again with each list, since its name may have been made anew. What may not be looked at counts: to pass over it would be unsafe. */
+ * A list brings names only. What lives is asked for each name once, and kept as long as the lists
+ * show that name; what does not is asked again with each list, since its name may have been made
+ * anew. What may not be looked at counts: to pass over it would be unsafe. */
 #ifndef ZKL_CORE_CHILDREN_H
 #define ZKL_CORE_CHILDREN_H
 
@@ -13,7 +15,8 @@ struct zkl__child {
     enum {
         ZKL__CHILD_UNKNOWN,
         ZKL__CHILD_LIVES,
-        ZKL__CHILD_GONE, /* before it could be looked at: the list is older than that, and what it was nobody knows */
+        ZKL__CHILD_GONE, /* before it could be looked at: the list is older than that, and what it
+                            was nobody knows */
         ZKL__CHILD_STRAY /* lives with no session */
     } verdict;
     int64_t czxid; /* 0: not known */
@@ -25,9 +28,11 @@ struct zkl__children {
     struct zkl__child all[];
 };
 
-/* Those of the list that counts says yes to (NULL: all). old: the ones before, or NULL; stays the caller's. NULL: no memory. */
+/* Those of the list that counts says yes to (NULL: all). old: the ones before, or NULL; stays the
+ * caller's. NULL: no memory. */
 struct zkl__children *zkl__children_copy(const zkl_heap *heap, const struct zkl__reply *list,
-                                         const struct zkl__children *old, bool (*counts)(const char *name));
+                                         const struct zkl__children *old,
+                                         bool (*counts)(const char *name));
 /* The server's word on a look (exists, get) at this one. */
 void zkl__child_judge(struct zkl__child *child, const struct zkl__reply *reply);
 /* The first of which nothing is known, from `from` on; count: there is none. */
@@ -35,6 +40,7 @@ size_t zkl__children_unknown(const struct zkl__children *children, size_t from);
 /* How many count for sure; and how many may count: where one must not be overlooked. */
 size_t zkl__children_living(const struct zkl__children *children);
 size_t zkl__children_standing(const struct zkl__children *children);
-struct zkl__child *zkl__children_find(struct zkl__children *children, const char *name); /* NULL: not there */
+struct zkl__child *zkl__children_find(struct zkl__children *children,
+                                      const char *name); /* NULL: not there */
 
 #endif

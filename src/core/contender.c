@@ -11,7 +11,7 @@
 
 const struct zkl__rule zkl__rule_mutex = {"lock-", ZKL__KIND_ANY};
 
-/* --- states -------------------------------------------------------------------------------------------------------- */
+/* --- states ---------------------------------------------------------------------------------- */
 
 #define S(state) (1u << (state))
 
@@ -20,12 +20,13 @@ static const struct {
     uint32_t next; /* where it may go from here */
 } states[ZKL__CONTENDER_STATES] = {
     [ZKL__NEW] = {"new", S(ZKL__CREATING) | S(ZKL__REMOVING) | S(ZKL__GONE)},
-    [ZKL__CREATING] = {"creating", S(ZKL__NEW) | S(ZKL__MAKING) | S(ZKL__LISTING) | S(ZKL__WATCHING) | S(ZKL__PROVING) |
-                                       S(ZKL__REMOVING)},
+    [ZKL__CREATING] = {"creating", S(ZKL__NEW) | S(ZKL__MAKING) | S(ZKL__LISTING) |
+                                       S(ZKL__WATCHING) | S(ZKL__PROVING) | S(ZKL__REMOVING)},
     [ZKL__MAKING] = {"making", S(ZKL__NEW) | S(ZKL__CREATING) | S(ZKL__REMOVING)},
-    [ZKL__LISTING] = {"listing", S(ZKL__NEW) | S(ZKL__WATCHING) | S(ZKL__PROVING) | S(ZKL__REMOVING)},
-    [ZKL__WATCHING] = {"watching",
-                       S(ZKL__NEW) | S(ZKL__LISTING) | S(ZKL__WATCHING) | S(ZKL__PROVING) | S(ZKL__REMOVING)},
+    [ZKL__LISTING] = {"listing",
+                      S(ZKL__NEW) | S(ZKL__WATCHING) | S(ZKL__PROVING) | S(ZKL__REMOVING)},
+    [ZKL__WATCHING] = {"watching", S(ZKL__NEW) | S(ZKL__LISTING) | S(ZKL__WATCHING) |
+                                       S(ZKL__PROVING) | S(ZKL__REMOVING)},
     [ZKL__PROVING] = {"proving", S(ZKL__NEW) | S(ZKL__LISTING) | S(ZKL__HELD) | S(ZKL__REMOVING)},
     [ZKL__HELD] = {"held", S(ZKL__LOST) | S(ZKL__REMOVING)},
     [ZKL__LOST] = {"lost", S(ZKL__REMOVING)},
@@ -45,7 +46,8 @@ bool zkl__contender_waits(const struct zkl__contender *c)
 
 bool zkl__contender_ready(const struct zkl__contender *c, int64_t now)
 {
-    return c->state == ZKL__PROVING && c->czxid && c->retry_at <= now && (!c->config.mark || c->marked);
+    return c->state == ZKL__PROVING && c->czxid && c->retry_at <= now &&
+           (!c->config.mark || c->marked);
 }
 
 /* What each state says about our node. */
@@ -93,14 +95,15 @@ void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state sta
     check_sound(c);
 }
 
-/* --- moves that several events make -------------------------------------------------------------------------------- */
+/* --- moves that several events make ---------------------------------------------------------- */
 
-void zkl__contender_tell(struct zkl__contender_actions *out, int64_t now, enum zkl__outcome_kind kind, int code,
-                         int zk_code, const char *why)
+void zkl__contender_tell(struct zkl__contender_actions *out, int64_t now,
+                         enum zkl__outcome_kind kind, int code, int zk_code, const char *why)
 {
     ZKL__ENSURE(!out->told);
     out->told = true;
-    out->outcome = (struct zkl__outcome){.kind = kind, .code = code, .zk_code = zk_code, .why = why, .now = now};
+    out->outcome = (struct zkl__outcome){
+        .kind = kind, .code = code, .zk_code = zk_code, .why = why, .now = now};
 }
 
 void zkl__contender_put_off(struct zkl__contender *c, int64_t now)
@@ -124,7 +127,8 @@ void zkl__contender_new_attempt(struct zkl__contender *c)
     zkl__core_uuid(c->core, c->uuid);
     c->node[0] = c->twin[0] = '\0';
     c->czxid = 0;
-    c->unsure = c->doubled = c->twin_stays = c->armed = c->proved = c->was_read = c->unlisted = false;
+    c->unsure = c->doubled = c->twin_stays = c->armed = c->proved = c->was_read = c->unlisted =
+        false;
     c->sight = ZKL__SIGHT_READ;
     c->folders = ZKL__FOLDERS_UNSEEN;
     if (c->marks) {
@@ -169,7 +173,8 @@ void zkl__contender_fail(struct zkl__contender *c, const struct zkl__contender_e
     c->started = false;
     c->retry_at = 0;
     remember_twin(c);
-    /* Who never held leaves things as they were. While our node stands, nobody behind us has marked. */
+    /* Who never held leaves things as they were. While our node stands, nobody behind us has
+     * marked. */
     c->clear = c->mark_sent && !c->unclean;
     zkl__contender_move(c, ZKL__REMOVING, why);
     zkl__contender_advance(c, ev, out);
@@ -253,10 +258,12 @@ void zkl__contender_fail_by_reply(struct zkl__contender *c, const struct zkl__co
         break;
     case ZKL__RC_UNSENT:
         if (reply->unsent == ZKL_EINVAL) {
-            zkl__contender_fail(c, ev, out, ZKL_EINVAL, 0, "the path is too long under the session's chroot");
+            zkl__contender_fail(c, ev, out, ZKL_EINVAL, 0,
+                                "the path is too long under the session's chroot");
         } else if (reply->unsent == ZKL_ENOMEM || reply->unsent == ZKL_ELIMIT) {
             zkl__contender_fail(c, ev, out, reply->unsent, 0,
-                                reply->unsent == ZKL_ENOMEM ? "out of memory" : "too many watches in this session");
+                                reply->unsent == ZKL_ENOMEM ? "out of memory"
+                                                            : "too many watches in this session");
         } else {
             zkl__contender_put_off(c, ev->now);
         }
@@ -271,11 +278,12 @@ void zkl__contender_fail_by_reply(struct zkl__contender *c, const struct zkl__co
                             "a part of the path is an ephemeral znode, which has no children");
         break;
     default:
-        zkl__contender_fail(c, ev, out, zkl__rc_code(reply->rc), reply->zk_code, zkl__rc_why(reply->rc));
+        zkl__contender_fail(c, ev, out, zkl__rc_code(reply->rc), reply->zk_code,
+                            zkl__rc_why(reply->rc));
     }
 }
 
-/* --- events -------------------------------------------------------------------------------------------------------- */
+/* --- events ---------------------------------------------------------------------------------- */
 
 static void on_connected(struct zkl__contender *c, const struct zkl__contender_event *ev,
                          struct zkl__contender_actions *out)
@@ -283,7 +291,8 @@ static void on_connected(struct zkl__contender *c, const struct zkl__contender_e
     c->retry_at = 0;
     c->twin[0] = '\0';
     c->sight = ZKL__SIGHT_READ;
-    if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING || (c->state == ZKL__CREATING && c->node[0])) {
+    if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING ||
+        (c->state == ZKL__CREATING && c->node[0])) {
         zkl__contender_stop_watching(c, out, ZKL__WATCH_FORGET);
         zkl__contender_stop_own_watch(c, out);
         zkl__contender_move(c, ZKL__LISTING, "connected again: look again");
@@ -332,7 +341,8 @@ static void look_whether_first(struct zkl__contender *c, const struct zkl__conte
     }
 }
 
-static void on_time(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+static void on_time(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                    struct zkl__contender_actions *out)
 {
     if (c->retry_at && c->retry_at <= ev->now) {
         c->retry_at = 0;
@@ -343,7 +353,8 @@ static void on_time(struct zkl__contender *c, const struct zkl__contender_event 
     }
     if (zkl__contender_waits(c) && c->deadline <= ev->now) {
         zkl__contender_fail(c, ev, out, ZKL_ETIMEOUT, 0,
-                            ev->connected ? "the time is up" : "the time is up, and no server is reached");
+                            ev->connected ? "the time is up"
+                                          : "the time is up, and no server is reached");
     } else if ((c->state == ZKL__HELD || c->state == ZKL__LOST) && c->hold_until <= ev->now) {
         c->discard = true; /* also of an owner that lost before, and hangs */
         forget_swap(c);
@@ -377,7 +388,8 @@ static void on_release(struct zkl__contender *c, const struct zkl__contender_eve
 static void on_downgrade(struct zkl__contender *c, const struct zkl__contender_event *ev,
                          struct zkl__contender_actions *out)
 {
-    ZKL__ENSURE((c->state == ZKL__HELD || c->state == ZKL__LOST) && !c->swap[0] && !c->config.revocable);
+    ZKL__ENSURE((c->state == ZKL__HELD || c->state == ZKL__LOST) && !c->swap[0] &&
+                !c->config.revocable);
     if (c->state == ZKL__LOST) {
         return; /* the lease ended between the owner's look and this step */
     }
@@ -399,7 +411,8 @@ static void on_watch(struct zkl__contender *c, const struct zkl__contender_event
     if (announced) {
         c->proved = false;
         c->unlisted = true;
-        c->shown_at = ev->now; /* on this ordered connection our own watch would have fired before */
+        c->shown_at =
+            ev->now; /* on this ordered connection our own watch would have fired before */
         zkl__contender_move(c, ZKL__PROVING, "who was before us announces its release");
     } else {
         zkl__contender_move(c, ZKL__LISTING, "who was before us went or changed");
@@ -413,10 +426,12 @@ static void on_queue_watch(struct zkl__contender *c, const struct zkl__contender
 {
     if (c->state == ZKL__WATCHING && !c->ahead) {
         c->armed = false;
-        zkl__contender_move(c, ZKL__LISTING, "the queue changed, and who is before us may not be read");
+        zkl__contender_move(c, ZKL__LISTING,
+                            "the queue changed, and who is before us may not be read");
         zkl__contender_advance(c, ev, out);
     } else if (c->state == ZKL__LISTING && (c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) {
-        c->changed = true; /* a watch that another one of the session had set: ours comes with the list */
+        c->changed =
+            true; /* a watch that another one of the session had set: ours comes with the list */
         out->queue_watch = ZKL__WATCH_ON;
     }
 }
@@ -447,7 +462,8 @@ static void on_start(struct zkl__contender *c, const struct zkl__contender_event
 static void on_handed(struct zkl__contender *c, const struct zkl__contender_event *ev,
                       struct zkl__contender_actions *out)
 {
-    zkl__contender_move(c, ZKL__PROVING, "released by another one of this session, and we are next");
+    zkl__contender_move(c, ZKL__PROVING,
+                        "released by another one of this session, and we are next");
     zkl__contender_grant(c, ev, out);
 }
 
@@ -467,7 +483,8 @@ static void on_inspected(struct zkl__contender *c, const struct zkl__contender_e
     }
 }
 
-static void on_list(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+static void on_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                    struct zkl__contender_actions *out)
 {
     if (c->state == ZKL__PROVING) {
         zkl__contender_move(c, ZKL__LISTING, "our list is older than the others'");
@@ -523,7 +540,8 @@ int64_t zkl__contender_wake(const struct zkl__contender *c)
 {
     int64_t wake = c->retry_at ? c->retry_at : INT64_MAX;
     if (c->state == ZKL__GONE) {
-        return INT64_MAX; /* nothing of it is read any more: a time that has passed would ring for ever */
+        return INT64_MAX; /* nothing of it is read any more: a time that has passed would ring for
+                             ever */
     }
     if (zkl__contender_waits(c) && c->deadline < wake) {
         wake = c->deadline;

@@ -1,12 +1,13 @@
 /* contender.h - one place in one queue: the protocol of every queue recipe, as a step function.
  *
- * A contender is one ephemeral sequential znode. It is asked for together with the list of the queue, watches the one node
- * that its admission rule names, and is granted when a list shows nobody admissible before it and the session has a lease.
- * A recipe is a rule. No clock, thread, socket or random number in here: events carry the time and the uuid, actions are
- * operations for the store and outcomes for the owner.
+ * A contender is one ephemeral sequential znode. It is asked for together with the list of the
+ * queue, watches the one node that its admission rule names, and is granted when a list shows
+ * nobody admissible before it and the session has a lease. A recipe is a rule. No clock, thread,
+ * socket or random number in here: events carry the time and the uuid, actions are operations for
+ * the store and outcomes for the owner.
  *
- * Life: new -> (start) -> waiting states -> held -> (release) -> removing -> gone. A contender that is cancelled, timed out or
- * failed is told so at once and goes on removing its znode by itself. */
+ * Life: new -> (start) -> waiting states -> held -> (release) -> removing -> gone. A contender that
+ * is cancelled, timed out or failed is told so at once and goes on removing its znode by itself. */
 #ifndef ZKL_CORE_CONTENDER_H
 #define ZKL_CORE_CONTENDER_H
 
@@ -14,8 +15,9 @@
 #include "name.h"
 #include "op.h"
 
-/* What makes a queue recipe: the part of its name, and the kinds of contender that must go first. The node to wait for is
- * the nearest one before ours of such a kind; when there is none, we are admitted. */
+/* What makes a queue recipe: the part of its name, and the kinds of contender that must go first.
+ * The node to wait for is the nearest one before ours of such a kind; when there is none, we are
+ * admitted. */
 struct zkl__rule {
     const char *tag;    /* "lock-": behind the uuid, before the ten digits */
     uint32_t waits_for; /* ZKL__KIND bits */
@@ -48,7 +50,8 @@ enum zkl__outcome_kind {
     ZKL__JEOPARDY, /* held, but the servers cannot be heard */
     ZKL__SAFE,     /* and again they can */
     ZKL__LOSS,     /* was held: told once. Release it */
-    ZKL__RELEASED, /* last word after a release: no node is left, or the session is over. The owner forgets the contender */
+    ZKL__RELEASED, /* last word after a release: no node is left, or the session is over. The owner
+                      forgets the contender */
     ZKL__DOWNGRADED, /* held: its node is of the weaker kind now */
     ZKL__REVOKED     /* held, config.revocable: somebody asks us to release */
 };
@@ -68,11 +71,14 @@ struct zkl__contender_config {
     const char *metadata; /* copied */
     const zkl_acl *acl;   /* kept by the owner until its last word; NULL: the store's default */
     bool fail_on_expiry;
-    bool mark; /* note on the directory who holds, so that the next one learns of a crash; it is made persistent then */
+    bool mark; /* note on the directory who holds, so that the next one learns of a crash; it is
+                  made persistent then */
     bool revocable;   /* REVOKED is wanted: our node is watched while it is held */
-    bool announces;   /* its release may be told from a crash by whoever waits for it: see contender_step.h, sealed */
+    bool announces;   /* its release may be told from a crash by whoever waits for it: see
+                         contender_step.h, sealed */
     int64_t max_hold; /* ns; 0: none */
-    /* Called inside the step, under the session's mutex: note and signal, call nothing of the core. NULL: nobody listens. */
+    /* Called inside the step, under the session's mutex: note and signal, call nothing of the core.
+     * NULL: nobody listens. */
     void (*notify)(void *owner, const struct zkl__outcome *outcome);
     void *owner;
 };

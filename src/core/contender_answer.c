@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* --- the list ------------------------------------------------------------------------------------------------------ */
+/* --- the list -------------------------------------------------------------------------------- */
 
 /* Whether "changed" is the word of one that held, and that waited for everybody before it. */
 static bool believed(const char *blocker)
@@ -47,7 +47,8 @@ static void wait_for(struct zkl__contender *c, const struct zkl__contender_event
     zkl__contender_advance(c, ev, out);
 }
 
-/* The create was sent twice: keep the lowest node, delete what else carries our uuid. True when one is left. */
+/* The create was sent twice: keep the lowest node, delete what else carries our uuid. True when one
+ * is left. */
 static bool settle_double(struct zkl__contender *c, const struct zkl__contender_event *ev,
                           struct zkl__contender_actions *out)
 {
@@ -74,7 +75,8 @@ static bool settle_double(struct zkl__contender *c, const struct zkl__contender_
     return false;
 }
 
-static void admit(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+static void admit(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                  struct zkl__contender_actions *out)
 {
     c->proved = false;
     zkl__contender_stop_watching(c, out, ZKL__WATCH_OFF);
@@ -100,7 +102,8 @@ static void ask_whose_folders(struct zkl__contender *c, const struct zkl__conten
         c->folders = partition ? ZKL__FOLDERS_LOCKS : ZKL__FOLDERS_LIMIT;
     }
     if (c->state != ZKL__LISTING) {
-        zkl__contender_move(c, ZKL__LISTING, "the path has the folders of a semaphore or a partition: is it one?");
+        zkl__contender_move(c, ZKL__LISTING,
+                            "the path has the folders of a semaphore or a partition: is it one?");
     }
     zkl__contender_advance(c, ev, out);
 }
@@ -122,7 +125,8 @@ static void decide_by_list(struct zkl__contender *c, const struct zkl__contender
         zkl__contender_fail(c, ev, out, ZKL_EEXHAUSTED, 0, EXHAUSTED);
         return;
     }
-    /* Who waits already was there before the semaphore, which is refused for that by its own look at the list. */
+    /* Who waits already was there before the semaphore, which is refused for that by its own look
+     * at the list. */
     if (!c->waited && c->folders != ZKL__FOLDERS_EMPTY) {
         if (zkl__list_user(ev->reply, ev->index) != ZKL__USER_NONE) {
             ask_whose_folders(c, ev, out);
@@ -134,7 +138,8 @@ static void decide_by_list(struct zkl__contender *c, const struct zkl__contender
     if (blocker) {
         bool seen;
         begin_inspection(c, ev);
-        wait_for(c, ev, out, c->inspection ? zkl__inspection_nearest(c->inspection, &seen) : blocker);
+        wait_for(c, ev, out,
+                 c->inspection ? zkl__inspection_nearest(c->inspection, &seen) : blocker);
     } else {
         admit(c, ev, out);
     }
@@ -153,18 +158,21 @@ static void on_list_while_removing(struct zkl__contender *c, const struct zkl__c
         } else {
             c->unsure = false;
         }
-    } else if (ev->reply->rc != ZKL__RC_OK && ev->reply->rc != ZKL__RC_NONODE && ev->reply->rc != ZKL__RC_UNKNOWN) {
+    } else if (ev->reply->rc != ZKL__RC_OK && ev->reply->rc != ZKL__RC_NONODE &&
+               ev->reply->rc != ZKL__RC_UNKNOWN) {
         zkl__contender_put_off(c, ev->now);
     }
     c->barrier_passed = false;
     zkl__contender_advance(c, ev, out);
 }
 
-/* We hold, on the word of whoever was before us, and asked whether that is true: a lie is found out as a removal by hand is. */
+/* We hold, on the word of whoever was before us, and asked whether that is true: a lie is found out
+ * as a removal by hand is. */
 static void on_list_while_held(struct zkl__contender *c, const struct zkl__contender_event *ev,
                                struct zkl__contender_actions *out)
 {
-    const char *blocker = ev->reply->rc == ZKL__RC_OK ? zkl__list_blocker(c, ev->reply, ev->index) : NULL;
+    const char *blocker =
+        ev->reply->rc == ZKL__RC_OK ? zkl__list_blocker(c, ev->reply, ev->index) : NULL;
     if (blocker && c->suspicious) {
         begin_inspection(c, ev);
         if (c->inspection) {
@@ -213,21 +221,24 @@ static void on_blocker_while_held(struct zkl__contender *c, const struct zkl__co
     c->suspicious = ev->reply->rc == ZKL__RC_OK && zkl__list_forged(c, name, &ev->reply->stat);
     if ((ev->reply->rc == ZKL__RC_OK && !c->suspicious) || ev->reply->rc == ZKL__RC_NOAUTH) {
         zkl__contender_lose(c, ev, out, LIE);
-    } else if (ev->reply->rc == ZKL__RC_NONODE || (c->suspicious && zkl__list_pass_over(c, name, &ev->reply->stat))) {
+    } else if (ev->reply->rc == ZKL__RC_NONODE ||
+               (c->suspicious && zkl__list_pass_over(c, name, &ev->reply->stat))) {
         zkl__ask_list(c, out);
     } else {
         zkl__contender_look_later(c, ev);
     }
 }
 
-static void on_list(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+static void on_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                    struct zkl__contender_actions *out)
 {
     if (c->state == ZKL__REMOVING || c->state == ZKL__LOST) {
         on_list_while_removing(c, ev, out);
     } else if (c->state == ZKL__HELD) {
         on_list_while_held(c, ev, out);
     } else if ((c->state != ZKL__CREATING && c->state != ZKL__LISTING) || !c->node[0]) {
-        /* of the last attempt, or the create before it was not applied: the next was waiting for it */
+        /* of the last attempt, or the create before it was not applied: the next was waiting for it
+         */
         zkl__contender_advance(c, ev, out);
     } else if (ev->reply->rc == ZKL__RC_OK) {
         decide_by_list(c, ev, out);
@@ -241,17 +252,19 @@ static void on_list(struct zkl__contender *c, const struct zkl__contender_event 
     }
 }
 
-/* --- other answers ------------------------------------------------------------------------------------------------- */
+/* --- other answers --------------------------------------------------------------------------- */
 
 /* Our prefix and a number. A damaged reply may have no name, an empty one, or another's. */
 static bool is_created_name(const struct zkl__contender *c, const char *name)
 {
     size_t length = strlen(c->prefix);
-    return name && strncmp(name, c->prefix, length) == 0 && name[length] && strlen(name) < ZKL__NAME_MAX;
+    return name && strncmp(name, c->prefix, length) == 0 && name[length] &&
+           strlen(name) < ZKL__NAME_MAX;
 }
 
-/* The server refused this copy of the create, and says nothing of an earlier one whose answer was lost: that may have been applied,
- * by a server that took the seal. So the uuid stays, and the list behind the next create shows what carries it. */
+/* The server refused this copy of the create, and says nothing of an earlier one whose answer was
+ * lost: that may have been applied, by a server that took the seal. So the uuid stays, and the list
+ * behind the next create shows what carries it. */
 static void create_unsealed(struct zkl__contender *c)
 {
     c->sealed = false;
@@ -266,8 +279,10 @@ static void on_create(struct zkl__contender *c, const struct zkl__contender_even
     const struct zkl__reply *reply = ev->reply;
     if (reply->rc == ZKL__RC_OK) {
         if (!is_created_name(c, reply->name)) {
-            c->unsure = true; /* the reply names no node of ours: whether there is one, the list shows */
-            zkl__core_trace(c->core, c, "the create's reply names no node of ours: its fate is unknown");
+            c->unsure =
+                true; /* the reply names no node of ours: whether there is one, the list shows */
+            zkl__core_trace(c->core, c,
+                            "the create's reply names no node of ours: its fate is unknown");
             zkl__contender_put_off(c, ev->now);
             return;
         }
@@ -284,7 +299,8 @@ static void on_create(struct zkl__contender *c, const struct zkl__contender_even
     if (c->state != ZKL__CREATING) {
         zkl__contender_advance(c, ev, out); /* not wanted any more */
     } else if (reply->rc == ZKL__RC_NONODE) {
-        c->make_path = c->make_path ? c->make_path : zkl__copy(c->heap, c->config.path, strlen(c->config.path));
+        c->make_path = c->make_path ? c->make_path
+                                    : zkl__copy(c->heap, c->config.path, strlen(c->config.path));
         if (!c->make_path) {
             zkl__contender_fail(c, ev, out, ZKL_ENOMEM, 0, "out of memory");
             return;
@@ -298,7 +314,8 @@ static void on_create(struct zkl__contender *c, const struct zkl__contender_even
         zkl__contender_advance(c, ev, out);
     } else if (reply->rc != ZKL__RC_OK) {
         zkl__contender_fail_by_reply(c, ev, out);
-    } else if (!c->config.rule->waits_for && !c->doubled && !zkl__sequence_used_up(zkl__name_sequence(c->node))) {
+    } else if (!c->config.rule->waits_for && !c->doubled &&
+               !zkl__sequence_used_up(zkl__name_sequence(c->node))) {
         admit(c, ev, out);
     } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) {
         zkl__contender_move(c, ZKL__LISTING, "we have a place, but no list");
@@ -306,7 +323,8 @@ static void on_create(struct zkl__contender *c, const struct zkl__contender_even
     }
 }
 
-static void on_make(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+static void on_make(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                    struct zkl__contender_actions *out)
 {
     if (c->state != ZKL__MAKING) {
         return;
@@ -341,11 +359,14 @@ static void on_own_watched_held(struct zkl__contender *c, const struct zkl__cont
         }
     } else if (reply->rc == ZKL__RC_NONODE) {
         zkl__contender_node_removed(c, ev, out);
-    } else if (!c->config.revocable && reply->rc != ZKL__RC_NOTAPPLIED && reply->rc != ZKL__RC_UNKNOWN) {
+    } else if (!c->config.revocable && reply->rc != ZKL__RC_NOTAPPLIED &&
+               reply->rc != ZKL__RC_UNKNOWN) {
         c->guards = false; /* it may not be read, or too much is watched: the heartbeats go round */
         zkl__contender_stop_own_watch(c, out);
-        zkl__core_trace(c->core, c, "our node is not watched (%s): a removal by hand is noticed by a heartbeat on it",
-                        zkl__rc_name(reply->rc));
+        zkl__core_trace(
+            c->core, c,
+            "our node is not watched (%s): a removal by hand is noticed by a heartbeat on it",
+            zkl__rc_name(reply->rc));
     } else if (reply->rc != ZKL__RC_UNKNOWN) {
         zkl__contender_put_off(c, ev->now);
     }
@@ -356,7 +377,8 @@ static void on_own_watched_held(struct zkl__contender *c, const struct zkl__cont
 static void on_own_watched(struct zkl__contender *c, const struct zkl__contender_event *ev,
                            struct zkl__contender_actions *out)
 {
-    c->own_armed = ev->reply->rc == ZKL__RC_OK && c->own_watch.on; /* the event may have been here first */
+    c->own_armed =
+        ev->reply->rc == ZKL__RC_OK && c->own_watch.on; /* the event may have been here first */
     if (c->state == ZKL__HELD) {
         on_own_watched_held(c, ev, out);
     } else if (ev->reply->rc == ZKL__RC_NONODE && c->state == ZKL__WATCHING && c->node[0]) {
@@ -364,13 +386,15 @@ static void on_own_watched(struct zkl__contender *c, const struct zkl__contender
     }
 }
 
-/* The nearest ones of the inspection, until one stands. Its list still holds: the places before ours only become fewer. */
+/* The nearest ones of the inspection, until one stands. Its list still holds: the places before
+ * ours only become fewer. */
 static void look_further(struct zkl__contender *c, const struct zkl__contender_event *ev,
                          struct zkl__contender_actions *out)
 {
     bool seen = false;
     const char *nearest = zkl__inspection_nearest(c->inspection, &seen);
-    bool watched = out->watch != ZKL__WATCH_KEEP; /* one after the other: its path is in use in this step */
+    bool watched =
+        out->watch != ZKL__WATCH_KEEP; /* one after the other: its path is in use in this step */
     c->inspects = nearest && (!seen || watched);
     if (!nearest) {
         admit(c, ev, out);
@@ -433,7 +457,8 @@ static void on_hidden(struct zkl__contender *c, const struct zkl__contender_even
     zkl__contender_advance(c, ev, out);
 }
 
-/* The answer to the exists of one that may not be read. What is not permitted, or refused, may be a contender: so it is one. */
+/* The answer to the exists of one that may not be read. What is not permitted, or refused, may be a
+ * contender: so it is one. */
 static void on_stat_of_hidden(struct zkl__contender *c, const struct zkl__contender_event *ev,
                               struct zkl__contender_actions *out)
 {
@@ -458,18 +483,21 @@ static void on_watched(struct zkl__contender *c, const struct zkl__contender_eve
     enum zkl__rc rc = ev->reply->rc;
     if (c->state == ZKL__HELD) {
         on_blocker_while_held(c, ev, out);
-    } else if (c->sight == ZKL__SIGHT_STAT && (c->state == ZKL__WATCHING || c->state == ZKL__LISTING)) {
+    } else if (c->sight == ZKL__SIGHT_STAT &&
+               (c->state == ZKL__WATCHING || c->state == ZKL__LISTING)) {
         on_stat_of_hidden(c, ev, out);
     } else if (c->state != ZKL__WATCHING) {
         return; /* it went meanwhile */
-    } else if (rc == ZKL__RC_OK && zkl__list_forged(c, zkl__contender_watched(c), &ev->reply->stat)) {
+    } else if (rc == ZKL__RC_OK &&
+               zkl__list_forged(c, zkl__contender_watched(c), &ev->reply->stat)) {
         on_forged(c, ev, out);
     } else if (rc == ZKL__RC_OK && c->try_only) {
         zkl__contender_fail(c, ev, out, ZKL_EBUSY, 0, "somebody is before us");
     } else if (rc == ZKL__RC_OK) {
         c->armed = true;
     } else if (rc == ZKL__RC_NONODE) {
-        zkl__contender_stop_watching(c, out, ZKL__WATCH_FORGET); /* a get leaves no watch on a missing node */
+        zkl__contender_stop_watching(
+            c, out, ZKL__WATCH_FORGET); /* a get leaves no watch on a missing node */
         zkl__contender_move(c, ZKL__LISTING, "who was before us is gone already");
         zkl__contender_advance(c, ev, out);
     } else if (rc == ZKL__RC_NOAUTH) {
@@ -483,7 +511,8 @@ static void on_watched(struct zkl__contender *c, const struct zkl__contender_eve
 static void on_stat_while_removing(struct zkl__contender *c, const struct zkl__contender_event *ev,
                                    struct zkl__contender_actions *out)
 {
-    if (ev->reply->rc == ZKL__RC_OK && c->node[0] && ev->reply->stat.ephemeral_owner != ev->session_id &&
+    if (ev->reply->rc == ZKL__RC_OK && c->node[0] &&
+        ev->reply->stat.ephemeral_owner != ev->session_id &&
         zkl__name_set_add(&c->strangers, c->heap, c->node)) {
         c->node[0] = '\0';
         c->retry_at = 0;
@@ -491,7 +520,8 @@ static void on_stat_while_removing(struct zkl__contender *c, const struct zkl__c
     zkl__contender_advance(c, ev, out);
 }
 
-static void on_stat(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+static void on_stat(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                    struct zkl__contender_actions *out)
 {
     if (c->state == ZKL__REMOVING && c->unsure) {
         on_stat_while_removing(c, ev, out);
@@ -502,7 +532,8 @@ static void on_stat(struct zkl__contender *c, const struct zkl__contender_event 
     }
     if (ev->reply->rc == ZKL__RC_OK) {
         if (ev->reply->stat.ephemeral_owner != ev->session_id) {
-            /* carries our uuid and is not ours: a forgery, and our own node is elsewhere, or gone */
+            /* carries our uuid and is not ours: a forgery, and our own node is elsewhere, or gone
+             */
             zkl__contender_queue_again(c, ev, out, "the node with our uuid is a stranger's");
             return;
         }
@@ -511,8 +542,9 @@ static void on_stat(struct zkl__contender *c, const struct zkl__contender_event 
     } else if (ev->reply->rc == ZKL__RC_NONODE) {
         zkl__contender_node_removed(c, ev, out);
     } else if (ev->reply->rc == ZKL__RC_NOAUTH) {
-        zkl__contender_fail(c, ev, out, ZKL_EAUTH, ev->reply->zk_code,
-                            "its access list hides our own znode from us, and so the token: let us read it");
+        zkl__contender_fail(
+            c, ev, out, ZKL_EAUTH, ev->reply->zk_code,
+            "its access list hides our own znode from us, and so the token: let us read it");
     } else {
         zkl__contender_fail_by_reply(c, ev, out);
     }
@@ -524,39 +556,47 @@ static void warn_of_read(const struct zkl__contender *c)
     if (!c->path_stats->told_read) {
         c->path_stats->told_read = true;
         zkl__core_warn(c->core, c,
-                       "READ on our own znode %s is missing: the lock is held, but a removal by hand is noticed late, "
-                       "and nobody sees who holds. Let the access list of what is created (zkl_acl) give READ to us",
+                       "READ on our own znode %s is missing: the lock is held, but a removal by "
+                       "hand is noticed late, "
+                       "and nobody sees who holds. Let the access list of what is created "
+                       "(zkl_acl) give READ to us",
                        c->node);
     }
 }
 
-/* DELETE is a permission on the parent (PrepRequestProcessor, OpCode.delete: checkACL of the parent's record). What may be
- * another one's, as our uuid in a name of unknown fate, is not warned of. */
+/* DELETE is a permission on the parent (PrepRequestProcessor, OpCode.delete: checkACL of the
+ * parent's record). What may be another one's, as our uuid in a name of unknown fate, is not warned
+ * of. */
 static void warn_of_delete(const struct zkl__contender *c)
 {
     if (!c->unsure && !c->path_stats->told_delete) {
         c->path_stats->told_delete = true;
-        zkl__core_warn(c->core, c,
-                       "DELETE on the directory is missing: our znode %s cannot be removed, and keeps its place until "
-                       "the session ends. Give DELETE on the directory to those who contend there (setAcl)",
-                       c->node);
+        zkl__core_warn(
+            c->core, c,
+            "DELETE on the directory is missing: our znode %s cannot be removed, and keeps its "
+            "place until "
+            "the session ends. Give DELETE on the directory to those who contend there (setAcl)",
+            c->node);
     }
 }
 
-/* A node that we may not read is there all the same: the leader looks for the session, then for the node, then at its access list
- * (PrepRequestProcessor.pRequest2Txn, OpCode.check), so NOAUTH says that both are there. */
+/* A node that we may not read is there all the same: the leader looks for the session, then for the
+ * node, then at its access list (PrepRequestProcessor.pRequest2Txn, OpCode.check), so NOAUTH says
+ * that both are there. */
 static void on_check(struct zkl__contender *c, const struct zkl__contender_event *ev,
                      struct zkl__contender_actions *out)
 {
     enum zkl__rc rc = ev->reply->rc;
-    if (rc == ZKL__RC_NOAUTH && ev->role == ZKL__ROLE_BEAT && c->state == ZKL__HELD && !c->swap[0]) {
+    if (rc == ZKL__RC_NOAUTH && ev->role == ZKL__ROLE_BEAT && c->state == ZKL__HELD &&
+        !c->swap[0]) {
         warn_of_read(c);
     }
     if (rc == ZKL__RC_NONODE && c->node[0] && !c->swap[0]) {
         if (c->state == ZKL__HELD || c->state == ZKL__PROVING) {
             zkl__contender_node_removed(c, ev, out);
         }
-    } else if (c->state == ZKL__PROVING && ev->role == ZKL__ROLE_PROVE && rc != ZKL__RC_OK && rc != ZKL__RC_NOAUTH) {
+    } else if (c->state == ZKL__PROVING && ev->role == ZKL__ROLE_PROVE && rc != ZKL__RC_OK &&
+               rc != ZKL__RC_NOAUTH) {
         c->proved = false;
         zkl__contender_fail_by_reply(c, ev, out);
     } else {
@@ -569,27 +609,32 @@ static void on_delete(struct zkl__contender *c, const struct zkl__contender_even
 {
     enum zkl__rc rc = ev->reply->rc;
     if (c->twin[0]) { /* of a double; the list sent with it says what is left */
-        if (zkl__rc_answered(rc) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE && rc != ZKL__RC_NOTAPPLIED) {
+        if (zkl__rc_answered(rc) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE &&
+            rc != ZKL__RC_NOTAPPLIED) {
             c->twin_stays = true; /* it stands behind us: it can wait until we go */
         }
         c->twin[0] = '\0';
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NONODE) {
         c->node[0] = '\0';
         c->announce = false; /* a double of it would say nothing */
-        c->clear = false;    /* the mark went with it: what is there when a double goes is the next holder's */
+        c->clear = false;    /* the mark went with it: what is there when a double goes is the next
+                                holder's */
         c->patience = 0;
-    } else if (c->announce && rc != ZKL__RC_UNKNOWN && rc != ZKL__RC_NOTAPPLIED && rc != ZKL__RC_UNSENT) {
+    } else if (c->announce && rc != ZKL__RC_UNKNOWN && rc != ZKL__RC_NOTAPPLIED &&
+               rc != ZKL__RC_UNSENT) {
         c->announce = false; /* it may not be written: then it just goes */
         if (rc == ZKL__RC_NOAUTH) {
             zkl__core_seal_off(c->core);
         }
     } else if (rc != ZKL__RC_UNKNOWN) {
-        if (rc == ZKL__RC_NOAUTH && !c->clear) { /* with the mark, it may be WRITE that is missing */
+        if (rc == ZKL__RC_NOAUTH &&
+            !c->clear) { /* with the mark, it may be WRITE that is missing */
             warn_of_delete(c);
         }
         /* A directory that may not be written must not keep the node alive. */
         c->clear = c->clear && (rc == ZKL__RC_NOTAPPLIED || rc == ZKL__RC_UNSENT);
-        zkl__contender_put_off(c, ev->now); /* never forgotten: until it is gone, or the session is */
+        zkl__contender_put_off(c,
+                               ev->now); /* never forgotten: until it is gone, or the session is */
         if (rc == ZKL__RC_NOAUTH && c->unsure && !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
             zkl__ask_node(c, out, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node);
         }
@@ -597,11 +642,13 @@ static void on_delete(struct zkl__contender *c, const struct zkl__contender_even
     zkl__contender_advance(c, ev, out);
 }
 
-static void on_swap(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+static void on_swap(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                    struct zkl__contender_actions *out)
 {
     enum zkl__rc rc = ev->reply->rc;
     if (rc == ZKL__RC_NODEEXISTS && !c->swap_unsure) {
-        c->swap[0] = '\0'; /* somebody made it by hand, for the name is no secret: we hold as what we were */
+        c->swap[0] =
+            '\0'; /* somebody made it by hand, for the name is no secret: we hold as what we were */
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS) {
         strcpy(c->node, c->swap);
         c->swap[0] = '\0';
@@ -615,7 +662,8 @@ static void on_swap(struct zkl__contender *c, const struct zkl__contender_event 
             zkl__contender_node_removed(c, ev, out);
         }
     } else if (c->state != ZKL__HELD) {
-        c->unsure = c->unsure || rc == ZKL__RC_UNKNOWN; /* then the list tells which of the two is there */
+        c->unsure =
+            c->unsure || rc == ZKL__RC_UNKNOWN; /* then the list tells which of the two is there */
         c->swap[0] = '\0';
     } else if (rc != ZKL__RC_UNKNOWN) {
         zkl__contender_put_off(c, ev->now);
@@ -629,7 +677,8 @@ static bool is_mark(const struct zkl__reply *reply, const char *mark, size_t len
     return reply->size >= length && memcmp(reply->data, mark, length) == 0;
 }
 
-static void on_read(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+static void on_read(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                    struct zkl__contender_actions *out)
 {
     const struct zkl__reply *reply = ev->reply;
     if (c->state != ZKL__PROVING) {
@@ -650,15 +699,16 @@ static void on_read(struct zkl__contender *c, const struct zkl__contender_event 
 
 static void say_empty(const struct zkl__contender *c)
 {
-    zkl__core_warn(
-        c->core, c,
-        "the path has the folders of a semaphore or a partition, with nobody who lives in them and no limit: "
-        "it is a lock");
+    zkl__core_warn(c->core, c,
+                   "the path has the folders of a semaphore or a partition, with nobody who lives "
+                   "in them and no limit: "
+                   "it is a lock");
 }
 
-/* A limit, or somebody who lives: then it is a semaphore. What stands there with no session, or may not be looked at, is anybody's, and
- * would deny the lock for ever. One is looked at in each folder, the last to come: a lock beside a semaphore is a mistake to be told of,
- * and endangers neither. */
+/* A limit, or somebody who lives: then it is a semaphore. What stands there with no session, or may
+ * not be looked at, is anybody's, and would deny the lock for ever. One is looked at in each
+ * folder, the last to come: a lock beside a semaphore is a mistake to be told of, and endangers
+ * neither. */
 static bool shows_use(const struct zkl__contender *c, const struct zkl__reply *reply)
 {
     if (c->folders == ZKL__FOLDERS_LIMIT) {
@@ -672,10 +722,12 @@ static bool shows_use(const struct zkl__contender *c, const struct zkl__reply *r
 static void look_at_last(struct zkl__contender *c, const struct zkl__reply *reply)
 {
     char name[sizeof "members/" + ZKL__NAME_LONGEST];
-    bool locks = c->folders == ZKL__FOLDERS_LOCKS, listed = locks || c->folders == ZKL__FOLDERS_LEASES;
+    bool locks = c->folders == ZKL__FOLDERS_LOCKS,
+         listed = locks || c->folders == ZKL__FOLDERS_LEASES;
     const char *last = listed && reply->rc == ZKL__RC_OK ? zkl__list_last(reply) : NULL;
     if (last) {
-        strcpy(name, c->partition ? (locks ? "members/" : "pieces/") : (locks ? "locks/" : "leases/"));
+        strcpy(name,
+               c->partition ? (locks ? "members/" : "pieces/") : (locks ? "locks/" : "leases/"));
         strcat(name, last);
     }
     bool nobody = listed && !(last && zkl__contender_watch(c, name));
@@ -696,18 +748,21 @@ static void on_folders(struct zkl__contender *c, const struct zkl__contender_eve
     }
     if (shows_use(c, reply)) {
         zkl__contender_fail(c, ev, out, ZKL_ECONFLICT, reply->zk_code,
-                            c->partition ? "the path is in use as a partition, with members and pieces below"
-                                         : "the path is in use as a semaphore, with locks and leases below");
+                            c->partition
+                                ? "the path is in use as a partition, with members and pieces below"
+                                : "the path is in use as a semaphore, with locks and leases below");
         return;
     }
     look_at_last(c, reply);
     if (c->folders == ZKL__FOLDERS_EMPTY) {
         say_empty(c);
     }
-    zkl__contender_advance(c, ev, out); /* the list once more: what stands before us may have changed */
+    zkl__contender_advance(c, ev,
+                           out); /* the list once more: what stands before us may have changed */
 }
 
-static void on_mark(struct zkl__contender *c, const struct zkl__contender_event *ev, struct zkl__contender_actions *out)
+static void on_mark(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                    struct zkl__contender_actions *out)
 {
     c->marked = c->marked || ev->reply->rc == ZKL__RC_OK;
     if (c->state == ZKL__PROVING && ev->reply->rc == ZKL__RC_NONODE) {
@@ -733,7 +788,8 @@ static void on_barrier(struct zkl__contender *c, const struct zkl__contender_eve
 void zkl__contender_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
                              struct zkl__contender_actions *out)
 {
-    static void (*const answers[ZKL__ROLES])(struct zkl__contender *, const struct zkl__contender_event *,
+    static void (*const answers[ZKL__ROLES])(struct zkl__contender *,
+                                             const struct zkl__contender_event *,
                                              struct zkl__contender_actions *) = {
         [ZKL__ROLE_CREATE] = on_create,
         [ZKL__ROLE_LIST] = on_list,

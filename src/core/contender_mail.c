@@ -28,7 +28,8 @@ void zkl__contender_start(struct zkl__contender *c, int64_t deadline, bool try_o
     zkl__contender_post(c, ZKL__CE_START);
 }
 
-void zkl__contender_post_reply(struct zkl__contender *c, enum zkl__role role, const struct zkl__reply *reply)
+void zkl__contender_post_reply(struct zkl__contender *c, enum zkl__role role,
+                               const struct zkl__reply *reply)
 {
     if (reply->rc == ZKL__RC_UNKNOWN) {
         c->mail.unknown |= UNDER_WAY(role);
@@ -47,7 +48,7 @@ void zkl__contender_post_refusal(struct zkl__contender *c, enum zkl__role role, 
     zkl__contender_post(c, ZKL__CE_REPLY);
 }
 
-/* --- reading ------------------------------------------------------------------------------------------------------- */
+/* --- reading --------------------------------------------------------------------------------- */
 
 static enum zkl__role take_role(uint32_t *roles)
 {
@@ -56,7 +57,8 @@ static enum zkl__role take_role(uint32_t *roles)
     return role;
 }
 
-static void next_reply(struct zkl__mail *mail, struct zkl__contender_event *event, struct zkl__reply *refusal)
+static void next_reply(struct zkl__mail *mail, struct zkl__contender_event *event,
+                       struct zkl__reply *refusal)
 {
     static const struct zkl__reply unknown = {.rc = ZKL__RC_UNKNOWN};
     if (mail->reply) {
@@ -68,20 +70,23 @@ static void next_reply(struct zkl__mail *mail, struct zkl__contender_event *even
         event->reply = &unknown;
     } else {
         event->role = take_role(&mail->unsent);
-        *refusal = (struct zkl__reply){.rc = ZKL__RC_UNSENT, .unsent = mail->why_unsent[event->role]};
+        *refusal =
+            (struct zkl__reply){.rc = ZKL__RC_UNSENT, .unsent = mail->why_unsent[event->role]};
         event->reply = refusal;
     }
 }
 
-bool zkl__mail_next(struct zkl__mail *mail, struct zkl__contender_event *event, struct zkl__reply *refusal)
+bool zkl__mail_next(struct zkl__mail *mail, struct zkl__contender_event *event,
+                    struct zkl__reply *refusal)
 {
     if (mail->kinds == 0) {
         return false;
     }
-    *event = (struct zkl__contender_event){.kind = (enum zkl__contender_event_kind)__builtin_ctz(mail->kinds),
-                                           .watch = mail->watch,
-                                           .code = mail->code,
-                                           .rule = mail->rule};
+    *event = (struct zkl__contender_event){
+        .kind = (enum zkl__contender_event_kind)__builtin_ctz(mail->kinds),
+        .watch = mail->watch,
+        .code = mail->code,
+        .rule = mail->rule};
     if (event->kind == ZKL__CE_REPLY) {
         next_reply(mail, event, refusal);
     }

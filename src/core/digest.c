@@ -3,7 +3,10 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { SHA1_BYTES = 20, BASE64_CHARS = 28 }; /* 20 bytes are 28 characters, the padding one included */
+enum {
+    SHA1_BYTES = 20,
+    BASE64_CHARS = 28
+}; /* 20 bytes are 28 characters, the padding one included */
 
 static uint32_t rotate(uint32_t value, int by)
 {
@@ -14,8 +17,8 @@ static void sha1_block(uint32_t state[5], const uint8_t block[64])
 {
     uint32_t w[80] = {0};
     for (size_t i = 0; i < 16; i++) {
-        w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 |
-               block[4 * i + 3];
+        w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 |
+               (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
     }
     for (size_t i = 16; i < 80; i++) {
         w[i] = rotate(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
@@ -71,7 +74,8 @@ static void base64(char out[BASE64_CHARS + 1], const uint8_t digest[SHA1_BYTES])
     uint8_t padded[21] = {0};
     memcpy(padded, digest, SHA1_BYTES);
     for (size_t i = 0; i < 7; i++) {
-        uint32_t group = (uint32_t)padded[3 * i] << 16 | (uint32_t)padded[3 * i + 1] << 8 | padded[3 * i + 2];
+        uint32_t group =
+            (uint32_t)padded[3 * i] << 16 | (uint32_t)padded[3 * i + 1] << 8 | padded[3 * i + 2];
         for (size_t k = 0; k < 4; k++) {
             out[4 * i + k] = digits[group >> (18 - 6 * k) & 63];
         }

@@ -6,7 +6,8 @@
 
 #define ZKL__DIGEST_ROOM 30 /* a colon, 28 digits of base64, a NUL */
 
-/* "user:base64(sha1(user:password))" of "user:password"; without a colon all of it is the user. out: size + ZKL__DIGEST_ROOM bytes. */
+/* "user:base64(sha1(user:password))" of "user:password"; without a colon all of it is the user.
+ * out: size + ZKL__DIGEST_ROOM bytes. */
 void zkl__digest_identity(char *out, const void *credentials, size_t size);
 
 #endif

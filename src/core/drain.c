@@ -30,7 +30,8 @@ void zkl__core_drain(struct zkl__core *core)
     if (!machine) {
         return;
     }
-    size_t steps = STEPS_EACH * (core->timers.machines + core->queues.count + core->pendings.room + 16);
+    size_t steps =
+        STEPS_EACH * (core->timers.machines + core->queues.count + core->pendings.room + 16);
     for (; machine; machine = next_ready(core)) {
         ZKL__ENSURE(steps-- > 0);
         machine->ops->step(core, machine);
@@ -39,7 +40,8 @@ void zkl__core_drain(struct zkl__core *core)
 
 bool zkl__core_settled(const struct zkl__core *core)
 {
-    return core->stepping || (!core->ready.first[ZKL__RANK_FIRST] && !core->ready.first[ZKL__RANK_LATER]);
+    return core->stepping ||
+           (!core->ready.first[ZKL__RANK_FIRST] && !core->ready.first[ZKL__RANK_LATER]);
 }
 
 void zkl__core_begin(struct zkl__core *core, int64_t now)

@@ -21,7 +21,8 @@ static inline void zkl__free(const zkl_heap *heap, void *ptr)
 void *zkl__zalloc(const zkl_heap *heap, size_t size);
 /* Copy of size bytes with a NUL behind; NULL when there is no memory. */
 char *zkl__copy(const zkl_heap *heap, const void *data, size_t size);
-/* For one block with several texts in it: copies text to *end, moves *end behind it, returns the copy. */
+/* For one block with several texts in it: copies text to *end, moves *end behind it, returns the
+ * copy. */
 const char *zkl__text_put(char **end, const char *text);
 
 #endif

@@ -7,7 +7,8 @@
 
 #define FIRST 8 /* two have been looked at alone */
 #define GROWTH 8
-#define MOST 500              /* requests under way: their answers take some milliseconds, far less than a heartbeat */
+#define MOST \
+    500 /* requests under way: their answers take some milliseconds, far less than a heartbeat */
 #define TOGETHER_LEAST 300    /* a transaction is a write: not for a few */
 #define TOGETHER_MOST 1000    /* parts */
 #define TOGETHER_BYTES 400000 /* of a request, which servers refuse above 1 MB (jute.maxbuffer) */
@@ -40,7 +41,7 @@ struct zkl__inspection {
     struct candidate candidates[]; /* nearest first */
 };
 
-/* --- life ---------------------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 static void free_inspection(struct zkl__inspection *inspection)
 {
@@ -50,7 +51,8 @@ static void free_inspection(struct zkl__inspection *inspection)
     zkl__free(heap, inspection);
 }
 
-static struct zkl__inspection *of_index(struct zkl__contender *c, const struct zkl__list_index *index)
+static struct zkl__inspection *of_index(struct zkl__contender *c,
+                                        const struct zkl__list_index *index)
 {
     size_t before = zkl__list_before(c, index), count = 0, bytes = 1;
     for (size_t i = before; i > 0; i--) {
@@ -67,10 +69,12 @@ static struct zkl__inspection *of_index(struct zkl__contender *c, const struct z
         zkl__free(c->heap, names);
         return NULL;
     }
-    *inspection = (struct zkl__inspection){.heap = c->heap, .contender = c, .batch = FIRST, .names = names};
+    *inspection =
+        (struct zkl__inspection){.heap = c->heap, .contender = c, .batch = FIRST, .names = names};
     for (size_t i = before; i > 0; i--) {
         if (zkl__list_blocks(c, index->entries[i - 1].name)) {
-            inspection->candidates[inspection->count++].name = zkl__text_put(&names, index->entries[i - 1].name);
+            inspection->candidates[inspection->count++].name =
+                zkl__text_put(&names, index->entries[i - 1].name);
         }
     }
     return inspection;
@@ -79,7 +83,8 @@ static struct zkl__inspection *of_index(struct zkl__contender *c, const struct z
 struct zkl__inspection *zkl__inspection_new(struct zkl__contender *c, const struct zkl__reply *list,
                                             const struct zkl__list_index *index)
 {
-    struct zkl__list_index *own = index ? NULL : zkl__list_index_new(c->heap, list, zkl__name_sequence(c->node));
+    struct zkl__list_index *own =
+        index ? NULL : zkl__list_index_new(c->heap, list, zkl__name_sequence(c->node));
     struct zkl__inspection *inspection = index || own ? of_index(c, index ? index : own) : NULL;
     zkl__free(c->heap, own);
     return inspection;
@@ -96,11 +101,12 @@ void zkl__inspection_drop(struct zkl__contender *c)
     }
 }
 
-/* --- what is known ------------------------------------------------------------------------------------------------- */
+/* --- what is known --------------------------------------------------------------------------- */
 
 const char *zkl__inspection_nearest(struct zkl__inspection *inspection, bool *seen)
 {
-    while (inspection->nearest < inspection->count && inspection->candidates[inspection->nearest].verdict == EXCLUDED) {
+    while (inspection->nearest < inspection->count &&
+           inspection->candidates[inspection->nearest].verdict == EXCLUDED) {
         inspection->nearest++;
     }
     if (inspection->nearest == inspection->count) {
@@ -125,22 +131,25 @@ bool zkl__inspection_stale(const struct zkl__inspection *inspection)
     return inspection->stale;
 }
 
-/* --- answers ------------------------------------------------------------------------------------------------------- */
+/* --- answers --------------------------------------------------------------------------------- */
 
 /* Without memory for its name the next one looks again. */
-static enum verdict pass_over(struct zkl__inspection *inspection, const char *name, const struct zkl__stat *stat)
+static enum verdict pass_over(struct zkl__inspection *inspection, const char *name,
+                              const struct zkl__stat *stat)
 {
     (void)zkl__list_pass_over(inspection->contender, name, stat);
     inspection->persistent += stat->ephemeral_owner == 0;
     return EXCLUDED;
 }
 
-static enum verdict verdict_of(struct zkl__inspection *inspection, const char *name, const struct zkl__reply *reply)
+static enum verdict verdict_of(struct zkl__inspection *inspection, const char *name,
+                               const struct zkl__reply *reply)
 {
     switch (reply->rc) {
     case ZKL__RC_OK:
-        return zkl__list_forged(inspection->contender, name, &reply->stat) ? pass_over(inspection, name, &reply->stat)
-                                                                           : STANDS;
+        return zkl__list_forged(inspection->contender, name, &reply->stat)
+                   ? pass_over(inspection, name, &reply->stat)
+                   : STANDS;
     case ZKL__RC_NONODE:
         inspection->stale = true;
         return EXCLUDED;
@@ -156,8 +165,9 @@ static enum verdict verdict_of(struct zkl__inspection *inspection, const char *n
     }
 }
 
-/* What the next batch is. A transaction is worth its write when it judges many: after one that judged few, all in this queue are
- * looked at each, so that nobody can make us send more transactions than looks. */
+/* What the next batch is. A transaction is worth its write when it judges many: after one that
+ * judged few, all in this queue are looked at each, so that nobody can make us send more
+ * transactions than looks. */
 static void plan_next(struct zkl__inspection *inspection)
 {
     bool all = inspection->persistent == inspection->picked;
@@ -168,7 +178,8 @@ static void plan_next(struct zkl__inspection *inspection)
     } else if (!inspection->together) {
         inspection->batch = inspection->batch * GROWTH < MOST ? inspection->batch * GROWTH : MOST;
     }
-    inspection->together = all && !*apart && inspection->count - inspection->nearest >= TOGETHER_LEAST;
+    inspection->together =
+        all && !*apart && inspection->count - inspection->nearest >= TOGETHER_LEAST;
 }
 
 static void end_batch(struct zkl__inspection *inspection)
@@ -198,8 +209,8 @@ static void on_answer(struct zkl__request *request, const struct zkl__reply *rep
     }
 }
 
-/* Those before the part that failed might have had a child, so they live with no session. The one at which it failed is
- * looked at next, with its czxid. */
+/* Those before the part that failed might have had a child, so they live with no session. The one
+ * at which it failed is looked at next, with its czxid. */
 static void judge_together(struct zkl__inspection *inspection, const struct zkl__reply *reply)
 {
     const struct zkl__stat persistent = {.ephemeral_owner = 0};
@@ -212,12 +223,13 @@ static void judge_together(struct zkl__inspection *inspection, const struct zkl_
     }
 }
 
-/* A transaction that the servers answer by closing the connection (jute.maxbuffer is set lower), or not at all, is not sent again:
- * nor is one that is never done, and done all the same. */
+/* A transaction that the servers answer by closing the connection (jute.maxbuffer is set lower), or
+ * not at all, is not sent again: nor is one that is never done, and done all the same. */
 static void on_together(struct zkl__request *request, const struct zkl__reply *reply)
 {
     struct zkl__inspection *inspection = ((struct look *)request->owner)->inspection;
-    bool failed = zkl__rc_answered(reply->rc) && reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NOTAPPLIED;
+    bool failed =
+        zkl__rc_answered(reply->rc) && reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NOTAPPLIED;
     if (inspection->contender && failed) {
         judge_together(inspection, reply);
     } else if (inspection->contender) {
@@ -230,7 +242,7 @@ static void on_together(struct zkl__request *request, const struct zkl__reply *r
     }
 }
 
-/* --- sending ------------------------------------------------------------------------------------------------------- */
+/* --- sending --------------------------------------------------------------------------------- */
 
 /* The nearest ones that nobody has looked at. */
 static void pick(struct zkl__inspection *inspection, size_t most)
@@ -239,10 +251,12 @@ static void pick(struct zkl__inspection *inspection, size_t most)
     size_t room = left < most ? left : most;
     inspection->picked = inspection->persistent = 0;
     inspection->looks = zkl__zalloc(inspection->heap, room * sizeof *inspection->looks);
-    for (size_t i = inspection->nearest; inspection->looks && i < inspection->count && inspection->picked < room; i++) {
+    for (size_t i = inspection->nearest;
+         inspection->looks && i < inspection->count && inspection->picked < room; i++) {
         struct candidate *candidate = &inspection->candidates[i];
         if (candidate->verdict == UNSEEN) {
-            inspection->looks[inspection->picked++] = (struct look){.inspection = inspection, .at = candidate};
+            inspection->looks[inspection->picked++] =
+                (struct look){.inspection = inspection, .at = candidate};
         }
     }
     inspection->broken = !inspection->looks;
@@ -262,34 +276,40 @@ static void send_each(struct zkl__core *core, struct zkl__inspection *inspection
     pick(inspection, inspection->batch);
     for (size_t i = 0; i < inspection->picked; i++) {
         struct look *look = &inspection->looks[i];
-        const struct zkl__op op = {
-            .kind = ZKL__OP_EXISTS, .dir = inspection->contender->config.path, .name = look->at->name};
+        const struct zkl__op op = {.kind = ZKL__OP_EXISTS,
+                                   .dir = inspection->contender->config.path,
+                                   .name = look->at->name};
         send_one(core, look, on_answer, &op);
     }
 }
 
 static size_t most_together(const struct zkl__inspection *inspection)
 {
-    size_t longest = strlen(inspection->contender->config.path) + ZKL__NAME_LONGEST + ZKL__UUID_LENGTH + 2;
+    size_t longest =
+        strlen(inspection->contender->config.path) + ZKL__NAME_LONGEST + ZKL__UUID_LENGTH + 2;
     size_t most = TOGETHER_BYTES / (longest + PART_BYTES);
     return most < TOGETHER_MOST ? most : TOGETHER_MOST;
 }
 
-/* A child with the name of our uuid below each; nobody else has one of that name. At the end, the directory's version is to be one
- * number and another one. So the transaction fails, wherever: nothing is ever made. */
+/* A child with the name of our uuid below each; nobody else has one of that name. At the end, the
+ * directory's version is to be one number and another one. So the transaction fails, wherever:
+ * nothing is ever made. */
 static struct zkl__op *make_parts(const struct zkl__inspection *inspection, char *names)
 {
     const char *path = inspection->contender->config.path;
-    struct zkl__op *parts = zkl__zalloc(inspection->heap, (inspection->picked + GUARDS) * sizeof *parts);
+    struct zkl__op *parts =
+        zkl__zalloc(inspection->heap, (inspection->picked + GUARDS) * sizeof *parts);
     for (size_t i = 0; parts && i < inspection->picked; i++) {
-        parts[i] = (struct zkl__op){.kind = ZKL__OP_CREATE, .dir = path, .name = names, .mode = ZKL__PERSISTENT};
+        parts[i] = (struct zkl__op){
+            .kind = ZKL__OP_CREATE, .dir = path, .name = names, .mode = ZKL__PERSISTENT};
         strcpy(names, inspection->looks[i].at->name);
         strcat(names, "/");
         strcat(names, inspection->contender->uuid);
         names += strlen(names) + 1;
     }
     for (int i = 0; parts && i < GUARDS; i++) {
-        parts[inspection->picked + i] = (struct zkl__op){.kind = ZKL__OP_CHECK, .dir = path, .version = INT32_MIN + i};
+        parts[inspection->picked + i] =
+            (struct zkl__op){.kind = ZKL__OP_CHECK, .dir = path, .version = INT32_MIN + i};
     }
     return parts;
 }
@@ -304,7 +324,8 @@ static void send_together(struct zkl__core *core, struct zkl__inspection *inspec
     char *names = zkl__alloc(inspection->heap, bytes);
     struct zkl__op *parts = names ? make_parts(inspection, names) : NULL;
     if (parts && inspection->picked > 0) {
-        const struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = parts, .part_count = inspection->picked + GUARDS};
+        const struct zkl__op op = {
+            .kind = ZKL__OP_MULTI, .parts = parts, .part_count = inspection->picked + GUARDS};
         send_one(core, &inspection->looks[0], on_together, &op);
     } else {
         inspection->broken = inspection->broken || !parts;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* --- life ---------------------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 static void free_joint(struct zkl__joint *joint)
 {
@@ -68,7 +68,8 @@ static struct zkl__joint *make(struct zkl__core *core, size_t count)
     return joint;
 }
 
-struct zkl__joint *zkl__joint_new(struct zkl__core *core, const struct zkl__contender_config *config,
+struct zkl__joint *zkl__joint_new(struct zkl__core *core,
+                                  const struct zkl__contender_config *config,
                                   const char *const *paths, size_t count)
 {
     struct zkl__joint *joint = make(core, count);
@@ -124,7 +125,7 @@ const char *zkl__joint_node(const struct zkl__joint *joint, size_t seat)
     return joint->seats[seat] ? zkl__contender_node(joint->seats[seat]) : "";
 }
 
-/* --- what the owner is told ---------------------------------------------------------------------------------------- */
+/* --- what the owner is told ------------------------------------------------------------------ */
 
 static void tell(struct zkl__joint *joint, const struct zkl__outcome *outcome)
 {
@@ -187,7 +188,8 @@ static void on_released(struct zkl__joint *joint, const struct zkl__outcome *out
 /* Inside a step of a member. No member is downgraded. */
 static void on_outcome(void *owner, const struct zkl__outcome *outcome)
 {
-    static void (*const heard[ZKL__REVOKED + 1])(struct zkl__joint *, const struct zkl__outcome *) = {
+    static void (*const heard[ZKL__REVOKED + 1])(struct zkl__joint *,
+                                                 const struct zkl__outcome *) = {
         [ZKL__GRANTED] = on_granted, [ZKL__FAILED] = on_failed, [ZKL__JEOPARDY] = on_jeopardy,
         [ZKL__SAFE] = on_jeopardy,   [ZKL__LOSS] = on_loss,     [ZKL__RELEASED] = on_released,
         [ZKL__REVOKED] = tell,
@@ -195,7 +197,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
     heard[outcome->kind](owner, outcome);
 }
 
-/* --- the transaction ----------------------------------------------------------------------------------------------- */
+/* --- the transaction ------------------------------------------------------------------------- */
 
 static bool asks(const struct zkl__contender *c, enum zkl__role role)
 {
@@ -204,7 +206,8 @@ static bool asks(const struct zkl__contender *c, enum zkl__role role)
 
 bool zkl__joint_holds_back(struct zkl__contender *c, enum zkl__role role)
 {
-    bool held_back = role == ZKL__ROLE_CREATE || (role == ZKL__ROLE_DELETE && c->joint->gathering) ||
+    bool held_back = role == ZKL__ROLE_CREATE ||
+                     (role == ZKL__ROLE_DELETE && c->joint->gathering) ||
                      (role == ZKL__ROLE_LIST && asks(c, ZKL__ROLE_CREATE));
     if (held_back) {
         c->held_back |= UNDER_WAY(role);
@@ -212,10 +215,12 @@ bool zkl__joint_holds_back(struct zkl__contender *c, enum zkl__role role)
     return held_back;
 }
 
-/* What the answer of the transaction says to the owner of its i-th part. False: that it failed through another's fault. */
+/* What the answer of the transaction says to the owner of its i-th part. False: that it failed
+ * through another's fault. */
 static bool deal(struct zkl__reply *mine, const struct zkl__reply *reply, size_t i)
 {
-    *mine = (struct zkl__reply){.rc = reply->rc, .zk_code = reply->zk_code, .unsent = reply->unsent};
+    *mine =
+        (struct zkl__reply){.rc = reply->rc, .zk_code = reply->zk_code, .unsent = reply->unsent};
     if (!zkl__rc_answered(reply->rc) || reply->rc == ZKL__RC_NOTAPPLIED || i >= reply->part_count) {
         return true;
     }
@@ -283,7 +288,7 @@ static void send_all(struct zkl__joint *joint, enum zkl__role role)
     send_lists(joint);
 }
 
-/* --- what follows from the members' steps -------------------------------------------------------------------------- */
+/* --- what follows from the members' steps ---------------------------------------------------- */
 
 /* Not wanted any more before the others asked: it was never sent. */
 static void withdraw(struct zkl__contender *c)
@@ -320,8 +325,8 @@ static bool broken(const struct zkl__joint *joint)
         if (!c || !zkl__contender_waits(c)) {
             continue;
         }
-        /* Of a transaction that was sent twice somebody removed part of the first copy: places of both are no order, and might
-         * wait for another joint's crosswise. */
+        /* Of a transaction that was sent twice somebody removed part of the first copy: places of
+         * both are no order, and might wait for another joint's crosswise. */
         bool known = c->czxid && !c->doubled && !c->unsure;
         if (known && czxid && c->czxid != czxid) {
             return true;
@@ -361,8 +366,9 @@ static void post_all(struct zkl__joint *joint, enum zkl__contender_event_kind ki
     }
 }
 
-/* A place that was first long ago may have been removed by somebody since. So all lists must be as young as the youngest was
- * when all were first for the first time. True when some are not: they look again. */
+/* A place that was first long ago may have been removed by somebody since. So all lists must be as
+ * young as the youngest was when all were first for the first time. True when some are not: they
+ * look again. */
 static bool look_again(struct zkl__joint *joint)
 {
     bool old = false;

@@ -1,10 +1,12 @@
-/* joint.h - contenders in several queues that stand and fall together: made by one transaction, removed by one.
+/* joint.h - contenders in several queues that stand and fall together: made by one transaction,
+ * removed by one.
  *
- * One transaction gives the same order in every queue, so two joints can never wait for each other crosswise, and nobody has to
- * sort names. What the members ask for is held back here until all have asked, and the answer of the transaction is dealt out as if
- * it were theirs. Nobody is granted before all are first; when one fails, the others are given up. A member whose place went
- * by itself is not made anew, since it would stand at another place than the others: the joint fails. The end of a
- * session is no such thing: there all places go, and all queue again. */
+ * One transaction gives the same order in every queue, so two joints can never wait for each other
+ * crosswise, and nobody has to sort names. What the members ask for is held back here until all
+ * have asked, and the answer of the transaction is dealt out as if it were theirs. Nobody is
+ * granted before all are first; when one fails, the others are given up. A member whose place went
+ * by itself is not made anew, since it would stand at another place than the others: the joint
+ * fails. The end of a session is no such thing: there all places go, and all queue again. */
 #ifndef ZKL_CORE_JOINT_H
 #define ZKL_CORE_JOINT_H
 
@@ -16,7 +18,8 @@ struct zkl__joint {
     /* The owner's, until its last word. */
     void (*notify)(void *owner, const struct zkl__outcome *outcome);
     void *owner;
-    size_t count, refs; /* refs: the owner until its last word, members not freed, the core while it is ready */
+    size_t count, refs; /* refs: the owner until its last word, members not freed, the core while it
+                           is ready */
     struct zkl__contender **seats; /* NULL: freed */
 
     /* the transaction */
@@ -33,7 +36,8 @@ struct zkl__joint {
     bool failed, lost, jeopardy;
     int code;          /* of RELEASED */
     bool open;         /* all are first: grants may be given */
-    int64_t listed_at; /* the youngest list when all were first for the first time; 0: they have not been */
+    int64_t listed_at; /* the youngest list when all were first for the first time; 0: they have not
+                          been */
 };
 
 /* For session_*.c. */

@@ -19,8 +19,11 @@ static void forget_links(struct zkl__lease *lease)
 
 void zkl__lease_begin(struct zkl__lease *lease, int64_t timeout, int64_t gap, int64_t began)
 {
-    *lease = (struct zkl__lease){
-        .timeout = timeout, .gap = gap, .root = began, .until = covered(began, timeout), .hops = ZKL__HOPS_ONE};
+    *lease = (struct zkl__lease){.timeout = timeout,
+                                 .gap = gap,
+                                 .root = began,
+                                 .until = covered(began, timeout),
+                                 .hops = ZKL__HOPS_ONE};
 }
 
 void zkl__lease_end(struct zkl__lease *lease)
@@ -39,7 +42,8 @@ static const struct zkl__lease_link *link_at(const struct zkl__lease_ring *ring,
     return &ring->links[index % ZKL__LEASE_LINKS];
 }
 
-/* The newest link that was answered by `by`, -1 for none. Links are in the order of their answers and of their roots. */
+/* The newest link that was answered by `by`, -1 for none. Links are in the order of their answers
+ * and of their roots. */
 static int64_t newest_root(const struct zkl__lease_ring *ring, int64_t by)
 {
     for (unsigned i = ring->count; i > oldest_index(ring); i--) {
@@ -50,8 +54,8 @@ static int64_t newest_root(const struct zkl__lease_ring *ring, int64_t by)
     return -1;
 }
 
-/* Any subset of the links is as sound as all of them: links whose roots are close to the last one's are left out, so that the ring
- * reaches back over the gap at any rate of operations. */
+/* Any subset of the links is as sound as all of them: links whose roots are close to the last one's
+ * are left out, so that the ring reaches back over the gap at any rate of operations. */
 static void push(struct zkl__lease_ring *ring, int64_t root, int64_t answered, int64_t least_step)
 {
     if (ring->count > 0 && root < link_at(ring, ring->count - 1)->root + least_step) {
@@ -82,10 +86,12 @@ void zkl__lease_reconnect(struct zkl__lease *lease, int64_t timeout, int64_t now
 {
     int64_t known = newest_root(&lease->rings[0], now);
     if (covered(lease->root, timeout) < lease->until) {
-        lease->until = covered(lease->root, timeout); /* what was proved was proved for the longer one */
+        lease->until =
+            covered(lease->root, timeout); /* what was proved was proved for the longer one */
     }
     if (timeout < lease->timeout) {
-        /* Not ever longer again: a touch through an earlier server may arrive late, and shorten (ExpiryQueue.update). */
+        /* Not ever longer again: a touch through an earlier server may arrive late, and shorten
+         * (ExpiryQueue.update). */
         lease->timeout = timeout;
     }
     forget_links(lease);
@@ -95,7 +101,8 @@ void zkl__lease_reconnect(struct zkl__lease *lease, int64_t timeout, int64_t now
     }
 }
 
-bool zkl__lease_answer(struct zkl__lease *lease, enum zkl__proof proof, int64_t sent, int64_t answered)
+bool zkl__lease_answer(struct zkl__lease *lease, enum zkl__proof proof, int64_t sent,
+                       int64_t answered)
 {
     bool grew = false;
     if (proof == ZKL__PROOF_COMMIT) {
@@ -107,7 +114,8 @@ bool zkl__lease_answer(struct zkl__lease *lease, enum zkl__proof proof, int64_t 
         }
     }
     for (unsigned ring = ZKL__LEASE_RINGS - 1; ring > 0 && proof != ZKL__PROOF_ANSWER; ring--) {
-        int64_t root = newest_root(&lease->rings[ring - 1], waits_for_a_ping(ring) ? sent - lease->gap : sent);
+        int64_t root =
+            newest_root(&lease->rings[ring - 1], waits_for_a_ping(ring) ? sent - lease->gap : sent);
         if (root >= 0) {
             push(&lease->rings[ring], root, answered, 1);
         }
@@ -116,7 +124,8 @@ bool zkl__lease_answer(struct zkl__lease *lease, enum zkl__proof proof, int64_t 
     return grew;
 }
 
-/* The timeout is the server's word: one of nothing, or less, must not make a loop without a pause. */
+/* The timeout is the server's word: one of nothing, or less, must not make a loop without a pause.
+ */
 static int64_t period(int64_t timeout, int64_t parts)
 {
     return timeout / parts > PERIOD_LEAST ? timeout / parts : PERIOD_LEAST;
@@ -127,7 +136,8 @@ int64_t zkl__lease_heartbeat(int64_t timeout)
     return period(timeout, 12);
 }
 
-/* With two hops an idle session's chain has five links: it is renewed as a holder's, or an acquire would find no lease. */
+/* With two hops an idle session's chain has five links: it is renewed as a holder's, or an acquire
+ * would find no lease. */
 int64_t zkl__lease_keepalive(int64_t timeout, enum zkl__hops hops)
 {
     return hops == ZKL__HOPS_ONE ? period(timeout, 4) : zkl__lease_heartbeat(timeout);
@@ -136,14 +146,16 @@ int64_t zkl__lease_keepalive(int64_t timeout, enum zkl__hops hops)
 int64_t zkl__lease_least(int64_t timeout, int64_t gap, enum zkl__hops hops)
 {
     int64_t beats = 2 * (int64_t)hops + 1;
-    return timeout - timeout / DRIFT - (int64_t)hops * gap - beats * zkl__lease_heartbeat(timeout) - ring_step(gap);
+    return timeout - timeout / DRIFT - (int64_t)hops * gap - beats * zkl__lease_heartbeat(timeout) -
+           ring_step(gap);
 }
 
 /* The oldest link of the ring that would make the lease grow; NULL: none. */
 static const struct zkl__lease_link *oldest_newer(const struct zkl__lease_ring *ring, int64_t root)
 {
     const struct zkl__lease_link *found = NULL;
-    for (unsigned i = ring->count; i > oldest_index(ring) && link_at(ring, i - 1)->root > root; i--) {
+    for (unsigned i = ring->count; i > oldest_index(ring) && link_at(ring, i - 1)->root > root;
+         i--) {
         found = link_at(ring, i - 1);
     }
     return found;

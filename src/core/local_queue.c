@@ -11,11 +11,13 @@
 #define FEW 4             /* to read a list once for each of so many is less than to sort it */
 #define WANTED UINT64_MAX /* instead of the number of a list: not sent yet */
 
-/* --- the table ----------------------------------------------------------------------------------------------------- */
+/* --- the table ------------------------------------------------------------------------------- */
 
-bool zkl__local_queues_init(struct zkl__local_queues *queues, const zkl_heap *heap, uint64_t names_key)
+bool zkl__local_queues_init(struct zkl__local_queues *queues, const zkl_heap *heap,
+                            uint64_t names_key)
 {
-    *queues = (struct zkl__local_queues){.heap = heap, .bucket_count = BUCKETS_LEAST, .names_key = names_key};
+    *queues = (struct zkl__local_queues){
+        .heap = heap, .bucket_count = BUCKETS_LEAST, .names_key = names_key};
     queues->buckets = zkl__zalloc(heap, BUCKETS_LEAST * sizeof *queues->buckets);
     return queues->buckets != NULL;
 }
@@ -86,7 +88,8 @@ static struct zkl__local_queue *find_or_make(struct zkl__local_queues *queues, c
     if (!q) {
         return NULL;
     }
-    *q = (struct zkl__local_queue){.machine.ops = &queue_ops, .hash = hash, .forged.key = queues->names_key};
+    *q = (struct zkl__local_queue){
+        .machine.ops = &queue_ops, .hash = hash, .forged.key = queues->names_key};
     strcpy(q->path, path);
     if (queues->count >= queues->bucket_count) {
         grow(queues);
@@ -130,9 +133,10 @@ void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c
     }
 }
 
-/* --- who follows whom ---------------------------------------------------------------------------------------------- */
+/* --- who follows whom ------------------------------------------------------------------------ */
 
-/* One whose node is surely its own: a member of a joint is removed with others, in a transaction of its own time. */
+/* One whose node is surely its own: a member of a joint is removed with others, in a transaction of
+ * its own time. */
 static struct zkl__contender *find(const struct zkl__local_queue *q, const char *name)
 {
     for (struct zkl__contender *c = q->first; c; c = c->next_local) {
@@ -177,7 +181,8 @@ void zkl__local_unfollow(struct zkl__contender *c)
     c->handed = false;
 }
 
-/* c is gone before the one that handed over to it, whose delete was put off: whom c handed over to waits for that one. */
+/* c is gone before the one that handed over to it, whose delete was put off: whom c handed over to
+ * waits for that one. */
 static void pass_on(struct zkl__contender *c)
 {
     for (struct zkl__contender *follower = c->behind, *next; follower; follower = next) {
@@ -219,7 +224,8 @@ void zkl__local_tell_changes(struct zkl__contender *c, const struct zkl__local_f
 {
     bool moved = strcmp(c->node, before->node) != 0;
     bool leaves = leaving(c) && !before->leaving;
-    for (struct zkl__contender *follower = c->behind; follower && (moved || leaves); follower = follower->next_behind) {
+    for (struct zkl__contender *follower = c->behind; follower && (moved || leaves);
+         follower = follower->next_behind) {
         follower->ahead_moved = follower->ahead_moved || moved;
         zkl__contender_post(follower, ZKL__CE_LOOK);
     }
@@ -235,18 +241,21 @@ bool zkl__local_delete_waits(const struct zkl__contender *c)
     return false;
 }
 
-/* ahead held until its release and its delete is on its way; so nobody was before it, and nobody is between the two:
- *  - follower's list showed ahead right before it, among those that it waits for; these are no more than those that ahead waited for, who
- *    may have had others beside it;
- *  - the session lives, by the lease, so both nodes have stood all the time, unless somebody removed ours by hand: as a holder would,
- *    follower learns of that with the next heartbeat, but it must not be an old story: its list is not older than a heartbeat;
- *  - a mark on the directory is written and cleared in order with the nodes: who writes one asks the server. */
+/* ahead held until its release and its delete is on its way; so nobody was before it, and nobody is
+ * between the two:
+ *  - follower's list showed ahead right before it, among those that it waits for; these are no more
+ * than those that ahead waited for, who may have had others beside it;
+ *  - the session lives, by the lease, so both nodes have stood all the time, unless somebody
+ * removed ours by hand: as a holder would, follower learns of that with the next heartbeat, but it
+ * must not be an old story: its list is not older than a heartbeat;
+ *  - a mark on the directory is written and cleared in order with the nodes: who writes one asks
+ * the server. */
 static bool may_hand_over(const struct zkl__core *core, const struct zkl__contender *ahead,
                           const struct zkl__contender *follower)
 {
     return ahead->hands_over && core->connected && zkl__core_leased(core) && !core->closing &&
-           !(follower->config.rule->waits_for & ~ahead->config.rule->waits_for) && follower->czxid &&
-           !follower->config.mark && follower->retry_at <= core->now &&
+           !(follower->config.rule->waits_for & ~ahead->config.rule->waits_for) &&
+           follower->czxid && !follower->config.mark && follower->retry_at <= core->now &&
            core->now - follower->listed_at <= zkl__lease_heartbeat(core->timeout);
 }
 
@@ -261,11 +270,13 @@ static void hand_news_on(struct zkl__contender *c)
     }
 }
 
-bool zkl__local_look(struct zkl__core *core, struct zkl__contender *follower, enum zkl__contender_event_kind *news)
+bool zkl__local_look(struct zkl__core *core, struct zkl__contender *follower,
+                     enum zkl__contender_event_kind *news)
 {
     struct zkl__contender *ahead = follower->ahead;
     bool handed = follower->handed;
-    *news = handed ? ZKL__CE_TIME : ZKL__CE_WATCH; /* handed: its own delete may have waited for that */
+    *news =
+        handed ? ZKL__CE_TIME : ZKL__CE_WATCH; /* handed: its own delete may have waited for that */
     if (handed) {
         hand_news_on(follower);
     }
@@ -283,10 +294,11 @@ bool zkl__local_look(struct zkl__core *core, struct zkl__contender *follower, en
     return true;
 }
 
-/* --- lists --------------------------------------------------------------------------------------------------------- */
+/* --- lists ----------------------------------------------------------------------------------- */
 
 /* A directory that was made anew counts from the beginning: then names say nothing any more. */
-void zkl__local_note_list(struct zkl__local_queues *queues, struct zkl__local_queue *q, const struct zkl__reply *reply)
+void zkl__local_note_list(struct zkl__local_queues *queues, struct zkl__local_queue *q,
+                          const struct zkl__reply *reply)
 {
     if (reply->rc != ZKL__RC_OK || q->forged.count == 0) {
         q->czxid = reply->rc == ZKL__RC_OK ? reply->stat.czxid : q->czxid;
@@ -307,10 +319,11 @@ void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c)
     zkl__core_post(core, &c->queue->machine);
 }
 
-/* Not asked by this contender; but since it follows another, or is first, its own list or create was answered earlier, and so was sent
- * earlier than this one: its node has to be there. If not, it looks for itself. */
-static void check_reader(struct zkl__contender *c, const struct zkl__reply *reply, const struct zkl__list_index *index,
-                         int64_t sent)
+/* Not asked by this contender; but since it follows another, or is first, its own list or create
+ * was answered earlier, and so was sent earlier than this one: its node has to be there. If not, it
+ * looks for itself. */
+static void check_reader(struct zkl__contender *c, const struct zkl__reply *reply,
+                         const struct zkl__list_index *index, int64_t sent)
 {
     if (zkl__list_has(reply, index, c->node)) {
         c->listed_at = c->shown_at = sent;
@@ -328,8 +341,8 @@ static bool is_reader(const struct zkl__contender *c)
     return (c->ahead && !c->handed) || (c->state == ZKL__PROVING && !c->joint);
 }
 
-static void answer_all(struct zkl__core *core, struct zkl__local_queue *q, uint64_t list, int64_t sent,
-                       const struct zkl__reply *reply)
+static void answer_all(struct zkl__core *core, struct zkl__local_queue *q, uint64_t list,
+                       int64_t sent, const struct zkl__reply *reply)
 {
     bool shows = reply->rc == ZKL__RC_OK;
     for (struct zkl__contender *c = q->first; c; c = c->next_local) {
@@ -346,8 +359,8 @@ static void answer_all(struct zkl__core *core, struct zkl__local_queue *q, uint6
 }
 
 /* NULL: it is to be read for few. */
-static struct zkl__list_index *index_for(const struct zkl__local_queue *q, uint64_t list, const zkl_heap *heap,
-                                         const struct zkl__reply *reply)
+static struct zkl__list_index *index_for(const struct zkl__local_queue *q, uint64_t list,
+                                         const zkl_heap *heap, const struct zkl__reply *reply)
 {
     size_t readers = 0;
     const struct zkl__contender *one = NULL;
@@ -368,7 +381,8 @@ static void ended(struct zkl__core *core, struct zkl__local_queue *q)
     }
 }
 
-void zkl__local_answer_list(struct zkl__core *core, struct zkl__contender *c, const struct zkl__reply *reply)
+void zkl__local_answer_list(struct zkl__core *core, struct zkl__contender *c,
+                            const struct zkl__reply *reply)
 {
     struct zkl__local_queue *q = c->queue;
     if (reply->rc == ZKL__RC_OK) {

@@ -42,7 +42,8 @@ struct zkl__ready {
 };
 
 /* Ready already: nothing. */
-static inline void zkl__ready_put(struct zkl__ready *ready, struct zkl__machine *machine, enum zkl__rank rank)
+static inline void zkl__ready_put(struct zkl__ready *ready, struct zkl__machine *machine,
+                                  enum zkl__rank rank)
 {
     if (!machine->ready) {
         machine->ready = true;

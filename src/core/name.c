@@ -16,8 +16,8 @@ static const struct {
     {"-lease-", ZKL_KIND_LEASE}, {"lock-", ZKL_KIND_LOCK},     {"latch-", ZKL_KIND_LATCH},
 };
 
-/* The number at the end: ten digits, or '-' and ten (the server prints an int32 with %010d; below zero that is a sign and at least nine
- * digits more). Returns where it begins, or NULL. */
+/* The number at the end: ten digits, or '-' and ten (the server prints an int32 with %010d; below
+ * zero that is a sign and at least nine digits more). Returns where it begins, or NULL. */
 static const char *number_of(const char *name, size_t length, int32_t *out)
 {
     if (length < DIGITS) {
@@ -39,9 +39,11 @@ static const char *number_of(const char *name, size_t length, int32_t *out)
         *out = (int32_t)-value;
         return value > 0 ? digits : NULL; /* no server prints a zero with a sign */
     }
-    /* eleven characters are a negative number only when it needs ten digits: otherwise the '-' belongs to the tag ("lock-0000000001") */
-    if (digits > name && digits[-1] == '-' && value >= 1000000000 && value <= (int64_t)INT32_MAX + 1 &&
-        digits - 1 > name && (digits[-2] == '-' || digits[-2] == '_')) {
+    /* eleven characters are a negative number only when it needs ten digits: otherwise the '-'
+     * belongs to the tag ("lock-0000000001") */
+    if (digits > name && digits[-1] == '-' && value >= 1000000000 &&
+        value <= (int64_t)INT32_MAX + 1 && digits - 1 > name &&
+        (digits[-2] == '-' || digits[-2] == '_')) {
         *out = (int32_t)-value;
         return digits - 1;
     }
@@ -69,7 +71,8 @@ struct zkl__name zkl__name_parse(const char *name)
 {
     struct zkl__name parsed = {ZKL_KIND_FOREIGN, 0, NULL};
     size_t length = strlen(name);
-    const char *number = length <= ZKL__NAME_LONGEST ? number_of(name, length, &parsed.sequence) : NULL;
+    const char *number =
+        length <= ZKL__NAME_LONGEST ? number_of(name, length, &parsed.sequence) : NULL;
     if (!number) {
         return parsed;
     }
@@ -84,8 +87,8 @@ struct zkl__name zkl__name_parse(const char *name)
             break;
         }
     }
-    if (parsed.kind != ZKL_KIND_FOREIGN && head > 3 + ZKL__UUID_LENGTH && memcmp(name, "_c_", 3) == 0 &&
-        is_uuid(name + 3) && name[3 + ZKL__UUID_LENGTH] == '-') {
+    if (parsed.kind != ZKL_KIND_FOREIGN && head > 3 + ZKL__UUID_LENGTH &&
+        memcmp(name, "_c_", 3) == 0 && is_uuid(name + 3) && name[3 + ZKL__UUID_LENGTH] == '-') {
         parsed.uuid = name + 3;
     }
     return parsed;

@@ -25,10 +25,12 @@ static uint64_t hash_of(uint64_t key, const char *name)
 }
 
 /* Where it is, or would be. There is always a free one. */
-static struct zkl__name_entry *slot_of(const struct zkl__name_set *set, const char *name, uint64_t hash)
+static struct zkl__name_entry *slot_of(const struct zkl__name_set *set, const char *name,
+                                       uint64_t hash)
 {
     size_t at = hash & (set->room - 1);
-    while (set->entries[at].name && (set->entries[at].hash != hash || strcmp(set->entries[at].name, name) != 0)) {
+    while (set->entries[at].name &&
+           (set->entries[at].hash != hash || strcmp(set->entries[at].name, name) != 0)) {
         at = (at + 1) & (set->room - 1);
     }
     return &set->entries[at];
@@ -50,7 +52,8 @@ bool zkl__name_set_has(const struct zkl__name_set *set, const char *name)
 
 static bool grow(struct zkl__name_set *set, const zkl_heap *heap)
 {
-    struct zkl__name_set grown = {.room = set->room ? 2 * set->room : ROOM_LEAST, .count = set->count, .key = set->key};
+    struct zkl__name_set grown = {
+        .room = set->room ? 2 * set->room : ROOM_LEAST, .count = set->count, .key = set->key};
     grown.entries = zkl__zalloc(heap, grown.room * sizeof *grown.entries);
     if (!grown.entries) {
         return false;
@@ -65,7 +68,8 @@ static bool grow(struct zkl__name_set *set, const zkl_heap *heap)
     return true;
 }
 
-bool zkl__name_set_put(struct zkl__name_set *set, const zkl_heap *heap, const char *name, int64_t value)
+bool zkl__name_set_put(struct zkl__name_set *set, const zkl_heap *heap, const char *name,
+                       int64_t value)
 {
     if (2 * (set->count + 1) > set->room && !grow(set, heap)) {
         return false;
@@ -86,7 +90,8 @@ bool zkl__name_set_add(struct zkl__name_set *set, const zkl_heap *heap, const ch
     return zkl__name_set_put(set, heap, name, 0);
 }
 
-void zkl__name_set_keep(struct zkl__name_set *set, const zkl_heap *heap, const char *const *names, size_t count)
+void zkl__name_set_keep(struct zkl__name_set *set, const zkl_heap *heap, const char *const *names,
+                        size_t count)
 {
     struct zkl__name_set kept = {.key = set->key};
     for (size_t i = 0; i < count; i++) {

@@ -1,5 +1,5 @@
-/* name_set.h - names of znodes that are passed over, each with a number. Anybody may make such names by the thousand: they are found by a
- * hash whose key nobody else knows. */
+/* name_set.h - names of znodes that are passed over, each with a number. Anybody may make such
+ * names by the thousand: they are found by a hash whose key nobody else knows. */
 #ifndef ZKL_CORE_NAME_SET_H
 #define ZKL_CORE_NAME_SET_H
 
@@ -23,10 +23,12 @@ bool zkl__name_set_has(const struct zkl__name_set *set, const char *name);
 /* NULL: it is not there. */
 const int64_t *zkl__name_set_find(const struct zkl__name_set *set, const char *name);
 /* Copies it; the number of one that is there already changes. False: no memory. */
-bool zkl__name_set_put(struct zkl__name_set *set, const zkl_heap *heap, const char *name, int64_t value);
+bool zkl__name_set_put(struct zkl__name_set *set, const zkl_heap *heap, const char *name,
+                       int64_t value);
 bool zkl__name_set_add(struct zkl__name_set *set, const zkl_heap *heap, const char *name);
 /* Forgets all but these. */
-void zkl__name_set_keep(struct zkl__name_set *set, const zkl_heap *heap, const char *const *names, size_t count);
+void zkl__name_set_keep(struct zkl__name_set *set, const zkl_heap *heap, const char *const *names,
+                        size_t count);
 void zkl__name_set_clear(struct zkl__name_set *set, const zkl_heap *heap);
 
 #endif

@@ -40,7 +40,8 @@ const char *zkl__rc_why(enum zkl__rc rc)
     case ZKL__RC_NOAUTH:
         return "the access list of the path does not permit it";
     case ZKL__RC_QUOTA:
-        return "the quota of the path is used up: raise it (setquota), or remove what is not needed below it";
+        return "the quota of the path is used up: raise it (setquota), or remove what is not "
+               "needed below it";
     case ZKL__RC_LOCAL:
         return "the servers gave a local session, which makes no ephemeral znodes: set "
                "localSessionsUpgradingEnabled=true";

@@ -1,6 +1,8 @@
-/* op.h - the few things a znode store can do, and its answers: the language between the core and a store.
+/* op.h - the few things a znode store can do, and its answers: the language between the core and a
+ * store.
  *
- * Pointers in an op live until submit returns; pointers in a reply live until the reply function returns. */
+ * Pointers in an op live until submit returns; pointers in a reply live until the reply function
+ * returns. */
 #ifndef ZKL_CORE_OP_H
 #define ZKL_CORE_OP_H
 
@@ -18,7 +20,8 @@ enum zkl__op_kind {
     ZKL__OP_DELETE,   /* at `version`, -1: any */
     ZKL__OP_SET,      /* data, at `version` */
     ZKL__OP_CHECK,    /* multi of this one check: a committed write that changes nothing */
-    ZKL__OP_MULTI,    /* `parts` of the four kinds above, all or nothing; a created part answers its name, no stat */
+    ZKL__OP_MULTI,    /* `parts` of the four kinds above, all or nothing; a created part answers its
+                         name, no stat */
     ZKL__OP_SYNC,     /* no transaction; passes the leader */
     ZKL__OP_CHILDREN, /* names and the directory's stat; may watch */
     ZKL__OP_GET,      /* data and stat; may watch (only when the node is there) */
@@ -37,7 +40,8 @@ enum zkl__create_mode {
 struct zkl__op {
     enum zkl__op_kind kind;
     const char *dir;  /* absolute path under the session's chroot, "/" alone for the root */
-    const char *name; /* child of dir, or NULL: dir itself. A sequential create gives the part before the digits */
+    const char *name; /* child of dir, or NULL: dir itself. A sequential create gives the part
+                         before the digits */
     const void *data; /* NULL with size 0: empty */
     size_t size;
     int32_t version;
@@ -54,7 +58,8 @@ enum zkl__rc {
     ZKL__RC_OK,
     /* the server's own word: it was looked at and not done */
     ZKL__RC_NONODE,
-    ZKL__RC_NODEEXISTS, /* on a sequential create: the counter is used up (it sticks at 2147483647) */
+    ZKL__RC_NODEEXISTS, /* on a sequential create: the counter is used up (it sticks at 2147483647)
+                         */
     ZKL__RC_NOTEMPTY,
     ZKL__RC_BADVERSION,
     ZKL__RC_NOAUTH,
@@ -64,7 +69,8 @@ enum zkl__rc {
     ZKL__RC_ROLLEDBACK, /* part of a multi that failed elsewhere */
     ZKL__RC_QUOTA,      /* the path's quota, where servers enforce it */
     ZKL__RC_LOCAL,      /* an ephemeral node in a local session that the servers do not upgrade */
-    ZKL__RC_REFUSED,    /* the server's word, any other: zk_code has it (bad arguments, unimplemented) */
+    ZKL__RC_REFUSED, /* the server's word, any other: zk_code has it (bad arguments, unimplemented)
+                      */
     ZKL__RC_NOTAPPLIED, /* the server's word: not done, try again (session moved, throttled) */
     /* no word of the server's */
     ZKL__RC_UNSENT, /* refused here, never sent (memory, limits, not connected) */
@@ -98,7 +104,12 @@ struct zkl__reply {
 };
 
 /* A one-shot watch that fired. */
-enum zkl__watch_event { ZKL__WATCH_CREATED, ZKL__WATCH_CHANGED, ZKL__WATCH_DELETED, ZKL__WATCH_CHILDREN };
+enum zkl__watch_event {
+    ZKL__WATCH_CREATED,
+    ZKL__WATCH_CHANGED,
+    ZKL__WATCH_DELETED,
+    ZKL__WATCH_CHILDREN
+};
 
 /* The operation and all it points to but access lists, in one block. NULL: no memory. */
 struct zkl__op *zkl__op_copy(const zkl_heap *heap, const struct zkl__op *op);

@@ -5,7 +5,8 @@
 
 static size_t size_of(const struct zkl__op *op)
 {
-    size_t size = op->size + 1 + (op->dir ? strlen(op->dir) + 1 : 0) + (op->name ? strlen(op->name) + 1 : 0);
+    size_t size =
+        op->size + 1 + (op->dir ? strlen(op->dir) + 1 : 0) + (op->name ? strlen(op->name) + 1 : 0);
     for (size_t i = 0; op->kind == ZKL__OP_MULTI && i < op->part_count; i++) {
         size += sizeof *op + size_of(&op->parts[i]);
     }

@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define MS INT64_C(1000000)
-/* The ZooKeeper client library gives up a connection that is not answered in this time: with a millisecond there never is one. */
+/* The ZooKeeper client library gives up a connection that is not answered in this time: with a
+ * millisecond there never is one. */
 #define SESSION_TIMEOUT_LEAST_MS 100
 
 int zkl__range_check(const char *name, int64_t value, int64_t least, int64_t most, zkl_error *err)
@@ -17,8 +18,8 @@ int zkl__range_check(const char *name, int64_t value, int64_t least, int64_t mos
     if (value >= least && value <= most) {
         return ZKL_OK;
     }
-    return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is %lld; %lld to %lld is possible", name, (long long)value,
-                     (long long)least, (long long)most);
+    return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is %lld; %lld to %lld is possible", name,
+                     (long long)value, (long long)least, (long long)most);
 }
 
 int zkl__timeout_check(int64_t timeout_ms, zkl_error *err)
@@ -41,11 +42,13 @@ static int check_numbers(const zkl_session_options *o, zkl_error *err)
         {"connect_timeout_ms", o->connect_timeout_ms, 1, ZKL__DAY_MS},
         {"log_level", (int64_t)o->log_level, ZKL_LOG_ERROR, ZKL_LOG_DEBUG},
         {"callbacks", (int64_t)o->callbacks, ZKL_CALLBACKS_THREAD, ZKL_CALLBACKS_DISPATCH},
-        {"observer_masters", o->observer_masters, ZKL_OBSERVER_MASTERS_NONE, ZKL_OBSERVER_MASTERS_SOME},
+        {"observer_masters", o->observer_masters, ZKL_OBSERVER_MASTERS_NONE,
+         ZKL_OBSERVER_MASTERS_SOME},
     };
     int rc = ZKL_OK;
     for (size_t i = 0; rc == ZKL_OK && i < sizeof numbers / sizeof *numbers; i++) {
-        rc = zkl__range_check(numbers[i].name, numbers[i].value, numbers[i].least, numbers[i].most, err);
+        rc = zkl__range_check(numbers[i].name, numbers[i].value, numbers[i].least, numbers[i].most,
+                              err);
     }
     return rc;
 }
@@ -53,7 +56,8 @@ static int check_numbers(const zkl_session_options *o, zkl_error *err)
 static int check_auth(const zkl_session_options *options, zkl_error *err)
 {
     if (!options->auth_scheme) {
-        return options->auth ? zkl__fail(err, ZKL_EINVAL, 0, NULL, "auth comes without auth_scheme") : ZKL_OK;
+        return options->auth ? zkl__fail(err, ZKL_EINVAL, 0, NULL, "auth comes without auth_scheme")
+                             : ZKL_OK;
     }
     if (!options->auth_scheme[0] || !options->auth) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "auth_scheme is empty, or comes without auth");
@@ -65,14 +69,16 @@ static int check_transport(const zkl_session_options *options, zkl_error *err)
 {
     const zkl_sasl *sasl = options->sasl;
     if (options->tls && sasl) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "tls and sasl: the client library has no call for both");
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         "tls and sasl: the client library has no call for both");
     }
     if (sasl && (!sasl->mechanisms || !sasl->host)) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "sasl lacks its mechanisms or its host");
     }
     /* Whether a CA alone will do is the client library's to say. */
     return options->tls && (options->tls[0] == '\0' || options->tls[0] == ',')
-               ? zkl__fail(err, ZKL_EINVAL, 0, NULL, "tls is not of the form \"ca.pem[,cert.pem,key.pem]\"")
+               ? zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                           "tls is not of the form \"ca.pem[,cert.pem,key.pem]\"")
                : ZKL_OK;
 }
 
@@ -162,7 +168,8 @@ void zkl__settings_free(struct zkl__settings *settings, const zkl_heap *heap)
     zkl__free(heap, settings->tls_host);
 }
 
-int zkl__lease_check(const zkl_session_options *options, int64_t timeout, enum zkl__hops hops, zkl_error *err)
+int zkl__lease_check(const zkl_session_options *options, int64_t timeout, enum zkl__hops hops,
+                     zkl_error *err)
 {
     int64_t gap = options->tick_ms * MS / 2 + options->leader_pause_ms * MS;
     int64_t enough = timeout;
@@ -172,13 +179,17 @@ int zkl__lease_check(const zkl_session_options *options, int64_t timeout, enum z
     if (enough == timeout) {
         return ZKL_OK;
     }
-    return zkl__fail(
-        err, ZKL_EINVAL, 0, NULL,
-        "the session timeout of %lld ms (negotiated) leaves no lease with tick_ms %lld and leader_pause_ms "
-        "%lld%s; %lld ms would do%s",
-        (long long)(timeout / MS), (long long)options->tick_ms, (long long)options->leader_pause_ms,
-        hops == ZKL__HOPS_TWO ? " where an observer may follow a follower" : "", (long long)((enough + MS - 1) / MS),
-        hops == ZKL__HOPS_TWO ? ", or observer_masters -1 (--observer-masters none) if no server has an observerMasterPort" : "");
+    return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                     "the session timeout of %lld ms (negotiated) leaves no lease with tick_ms "
+                     "%lld and leader_pause_ms "
+                     "%lld%s; %lld ms would do%s",
+                     (long long)(timeout / MS), (long long)options->tick_ms,
+                     (long long)options->leader_pause_ms,
+                     hops == ZKL__HOPS_TWO ? " where an observer may follow a follower" : "",
+                     (long long)((enough + MS - 1) / MS),
+                     hops == ZKL__HOPS_TWO ? ", or observer_masters -1 (--observer-masters none) "
+                                             "if no server has an observerMasterPort"
+                                           : "");
 }
 
 int64_t zkl__tick_of_bounds(int64_t asked_low_ms, int64_t low_ms, int64_t high_ms)
@@ -190,14 +201,18 @@ int64_t zkl__tick_of_bounds(int64_t asked_low_ms, int64_t low_ms, int64_t high_m
 
 int64_t zkl__tick_of_timeout(int64_t asked_ms, int64_t negotiated_ms)
 {
-    return negotiated_ms > asked_ms ? negotiated_ms / 2 : negotiated_ms < asked_ms ? negotiated_ms / 20 : 0;
+    return negotiated_ms > asked_ms   ? negotiated_ms / 2
+           : negotiated_ms < asked_ms ? negotiated_ms / 20
+                                      : 0;
 }
 
-/* Controls of seven and eight bits, and those that break lines or turn the direction of what follows. */
+/* Controls of seven and eight bits, and those that break lines or turn the direction of what
+ * follows. */
 static bool moves_the_terminal(uint32_t point)
 {
-    return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x61c || point == 0x200e || point == 0x200f ||
-           (point >= 0x2028 && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069);
+    return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x61c || point == 0x200e ||
+           point == 0x200f || (point >= 0x2028 && point <= 0x202e) ||
+           (point >= 0x2066 && point <= 0x2069);
 }
 
 void zkl__text_escape(char *out, size_t size, const char *text)

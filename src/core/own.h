@@ -4,9 +4,10 @@
 
 #include "op.h"
 
-/* A child counts (as a member, a lease, a candidate) only if it lives with a session. One without would never go: a server deletes an
- * ephemeral znode at the end of its session, and no other (DataTree.killSession). Containers and znodes with a time to live have
- * no owner for a client (DataNode.getClientEphemeralOwner). */
+/* A child counts (as a member, a lease, a candidate) only if it lives with a session. One without
+ * would never go: a server deletes an ephemeral znode at the end of its session, and no other
+ * (DataTree.killSession). Containers and znodes with a time to live have no owner for a client
+ * (DataNode.getClientEphemeralOwner). */
 static inline bool zkl__lives(const struct zkl__stat *stat)
 {
     return stat->ephemeral_owner != 0;

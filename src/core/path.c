@@ -13,7 +13,10 @@ size_t zkl__utf8_decode(const unsigned char *s, uint32_t *out)
         *out = s[0];
         return 1;
     }
-    size_t length = (s[0] & 0xe0) == 0xc0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : (s[0] & 0xf8) == 0xf0 ? 4 : 0;
+    size_t length = (s[0] & 0xe0) == 0xc0   ? 2
+                    : (s[0] & 0xf0) == 0xe0 ? 3
+                    : (s[0] & 0xf8) == 0xf0 ? 4
+                                            : 0;
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     uint32_t point = length == 2 ? s[0] & 0x1f : length == 3 ? s[0] & 0x0f : s[0] & 0x07;
     for (size_t i = 1; i < length; i++) {
@@ -22,18 +25,21 @@ size_t zkl__utf8_decode(const unsigned char *s, uint32_t *out)
         }
         point = point << 6 | (s[i] & 0x3f);
     }
-    if (length == 0 || point < least[length] || point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff)) {
+    if (length == 0 || point < least[length] || point > 0x10ffff ||
+        (point >= 0xd800 && point <= 0xdfff)) {
         return 0;
     }
     *out = point;
     return length;
 }
 
-/* What PathUtils.validatePath of the server refuses; it counts UTF-16 units, so nothing beyond the BMP passes. */
+/* What PathUtils.validatePath of the server refuses; it counts UTF-16 units, so nothing beyond the
+ * BMP passes. */
 static bool refused_in_path(uint32_t point)
 {
-    return point < 0x20 || (point >= 0x7f && point <= 0x9f) || (point >= 0xd800 && point <= 0xf8ff) ||
-           (point >= 0xfff0 && point <= 0xffff) || point > 0xffff;
+    return point < 0x20 || (point >= 0x7f && point <= 0x9f) ||
+           (point >= 0xd800 && point <= 0xf8ff) || (point >= 0xfff0 && point <= 0xffff) ||
+           point > 0xffff;
 }
 
 static bool looks_like_contender(const char *name, size_t length)
@@ -61,7 +67,8 @@ static int check_characters(const char *path, zkl_error *err)
         }
         if (refused_in_path(point)) {
             return zkl__fail(err, ZKL_EINVAL, 0, path,
-                             "path: character U+%04X at byte %zu is not allowed in a znode path", (unsigned)point, at);
+                             "path: character U+%04X at byte %zu is not allowed in a znode path",
+                             (unsigned)point, at);
         }
         s += length;
     }
@@ -70,20 +77,24 @@ static int check_characters(const char *path, zkl_error *err)
 
 static bool is_component(const char *name, size_t length)
 {
-    return length > 0 && !(length == 1 && name[0] == '.') && !(length == 2 && name[0] == '.' && name[1] == '.');
+    return length > 0 && !(length == 1 && name[0] == '.') &&
+           !(length == 2 && name[0] == '.' && name[1] == '.');
 }
 
 static int check_component(const char *path, const char *name, size_t length, zkl_error *err)
 {
     if (length == 0) {
-        return zkl__fail(err, ZKL_EINVAL, 0, path, "path: empty component (two slashes, or one at the end)");
+        return zkl__fail(err, ZKL_EINVAL, 0, path,
+                         "path: empty component (two slashes, or one at the end)");
     }
     if (!is_component(name, length)) {
-        return zkl__fail(err, ZKL_EINVAL, 0, path, "path: '%.*s' is not allowed as a component", (int)length, name);
+        return zkl__fail(err, ZKL_EINVAL, 0, path, "path: '%.*s' is not allowed as a component",
+                         (int)length, name);
     }
     if (looks_like_contender(name, length)) {
-        return zkl__fail(err, ZKL_EINVAL, 0, path,
-                         "path: a component that ends in '-' and ten digits looks like a contender");
+        return zkl__fail(
+            err, ZKL_EINVAL, 0, path,
+            "path: a component that ends in '-' and ten digits looks like a contender");
     }
     return ZKL_OK;
 }
@@ -91,10 +102,12 @@ static int check_component(const char *path, const char *name, size_t length, zk
 int zkl__path_check(const char *path, zkl_error *err)
 {
     if (!path || path[0] == '\0') {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "path: missing; give an absolute znode path such as /locks/backup");
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         "path: missing; give an absolute znode path such as /locks/backup");
     }
     if (path[0] != '/') {
-        return zkl__fail(err, ZKL_EINVAL, 0, path, "path: must be absolute, that is, begin with '/'");
+        return zkl__fail(err, ZKL_EINVAL, 0, path,
+                         "path: must be absolute, that is, begin with '/'");
     }
     size_t length = strnlen(path, ZKL_PATH_MAX + 1);
     if (length > ZKL_PATH_MAX) {
@@ -112,8 +125,10 @@ int zkl__path_check(const char *path, zkl_error *err)
         }
         name += part + 1;
     }
-    if (code == ZKL_OK && strncmp(path, "/zookeeper", 10) == 0 && (path[10] == '/' || path[10] == '\0')) {
-        return zkl__fail(err, ZKL_EINVAL, 0, path, "path: /zookeeper belongs to the ensemble itself");
+    if (code == ZKL_OK && strncmp(path, "/zookeeper", 10) == 0 &&
+        (path[10] == '/' || path[10] == '\0')) {
+        return zkl__fail(err, ZKL_EINVAL, 0, path,
+                         "path: /zookeeper belongs to the ensemble itself");
     }
     return code;
 }
@@ -125,8 +140,9 @@ int zkl__text_check(const char *name, const char *text, zkl_error *err)
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s: longer than %d bytes", name, ZKL_DATA_MAX);
     }
     if (strcmp(text, ZKL__REVOKE) == 0) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "%s: \"" ZKL__REVOKE "\" asks the holder to give way, in Curator's protocol", name);
+        return zkl__fail(
+            err, ZKL_EINVAL, 0, NULL,
+            "%s: \"" ZKL__REVOKE "\" asks the holder to give way, in Curator's protocol", name);
     }
     const unsigned char *s = (const unsigned char *)text;
     while (*s) {
@@ -162,7 +178,8 @@ bool zkl__path_form(const char *path, bool sequential)
 size_t zkl__path_join(char *out, size_t size, const char *dir, const char *name)
 {
     bool root = dir[0] == '/' && dir[1] == '\0';
-    int length = name ? snprintf(out, size, "%s/%s", root ? "" : dir, name) : snprintf(out, size, "%s", dir);
+    int length =
+        name ? snprintf(out, size, "%s/%s", root ? "" : dir, name) : snprintf(out, size, "%s", dir);
     return (size_t)length >= size ? 0 : (size_t)length;
 }
 

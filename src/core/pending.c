@@ -51,7 +51,8 @@ uint64_t zkl__pending_id(const struct zkl__pendings *pendings, const struct zkl_
 struct zkl__pending *zkl__pending_find(const struct zkl__pendings *pendings, uint64_t id)
 {
     size_t slot = (size_t)(id & UINT32_MAX);
-    if (slot >= pendings->room || !pendings->slots[slot].on || pendings->slots[slot].uses != id >> 32) {
+    if (slot >= pendings->room || !pendings->slots[slot].on ||
+        pendings->slots[slot].uses != id >> 32) {
         return NULL;
     }
     return &pendings->slots[slot];

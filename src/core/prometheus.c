@@ -1,4 +1,5 @@
-/* prometheus.c - statistics as Prometheus reads them: all samples of a name stand together, behind its HELP and TYPE. */
+/* prometheus.c - statistics as Prometheus reads them: all samples of a name stand together, behind
+ * its HELP and TYPE. */
 #include "options.h"
 #include "stats.h"
 
@@ -9,7 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LABEL_MAX (2 * 4 * ZKL_PATH_MAX) /* every byte escaped for terminals, every backslash of that once more */
+#define LABEL_MAX                                                                                 \
+    (2 * 4 * ZKL_PATH_MAX) /* every byte escaped for terminals, every backslash of that once more \
+                            */
 
 struct text {
     char *out;
@@ -27,7 +30,8 @@ __attribute__((format(printf, 2, 3))) static void put(struct text *text, const c
     text->length += length > 0 ? (size_t)length : 0;
 }
 
-/* name="value", in which backslash and quote are escaped; what moves a terminal or is no UTF-8 has become \xNN before. */
+/* name="value", in which backslash and quote are escaped; what moves a terminal or is no UTF-8 has
+ * become \xNN before. */
 static void label(char *out, size_t size, const char *name, const char *value)
 {
     char plain[4 * ZKL_PATH_MAX];
@@ -52,7 +56,8 @@ static void put_name(struct text *text, const char *name, const char *suffix, co
 {
     const char *comma = text->session[0] && more[0] ? "," : "";
     bool any = text->session[0] || more[0];
-    put(text, "zklock_%s%s%s%s%s%s%s ", name, suffix, any ? "{" : "", text->session, comma, more, any ? "}" : "");
+    put(text, "zklock_%s%s%s%s%s%s%s ", name, suffix, any ? "{" : "", text->session, comma, more,
+        any ? "}" : "");
 }
 
 static void put_seconds(struct text *text, uint64_t us)
@@ -60,7 +65,7 @@ static void put_seconds(struct text *text, uint64_t us)
     put(text, "%" PRIu64 ".%06" PRIu64 "\n", us / 1000000, us % 1000000);
 }
 
-/* --- tables of what there is ---------------------------------------------------------------------------------------- */
+/* --- tables of what there is ----------------------------------------------------------------- */
 
 enum unit { NUMBER, MICROSECONDS };
 
@@ -93,7 +98,8 @@ static const struct metric contender_metrics[] = {
     COUNTER("releases_total", releases, "Holds that were protected up to their release."),
     COUNTER("losses_total", losses, "Holds whose protection ended before their release."),
     TIME("waited_seconds_total", wait_us, "Time from acquire to grant, of all grants together."),
-    TIME("held_seconds_total", hold_us, "Time from grant to release or loss, of all ended holds together."),
+    TIME("held_seconds_total", hold_us,
+         "Time from grant to release or loss, of all ended holds together."),
     GAUGE("waiting", waiting, "Acquires that wait now."),
     GAUGE("held", held, "Grants that are held now."),
     GAUGE("removing", removing, "Contenders given up whose znodes may still be there."),
@@ -104,18 +110,20 @@ static const struct metric contender_metrics[] = {
         name, "counter", help, offsetof(zkl_stats, field), NUMBER \
     }
 static const struct metric session_metrics[] = {
-    OF_SESSION("sessions_total", sessions, "Sessions that the servers gave us, one after the other."),
+    OF_SESSION("sessions_total", sessions,
+               "Sessions that the servers gave us, one after the other."),
     OF_SESSION("session_expiries_total", expiries, "Sessions that the servers ended."),
     OF_SESSION("suspensions_total", suspensions, "Connections lost."),
     OF_SESSION("reconnects_total", reconnects, "Connections made again within a session."),
     OF_SESSION("requests_total", requests, "Requests sent to the servers."),
     OF_SESSION("heartbeats_total", heartbeats, "Heartbeats sent for holders."),
-    OF_SESSION("requests_unanswered_total", unanswered, "Requests whose connection went before the answer came."),
+    OF_SESSION("requests_unanswered_total", unanswered,
+               "Requests whose connection went before the answer came."),
     OF_SESSION("watch_events_total", watches, "Events that a watch told."),
 };
 
-static void put_sample(struct text *text, const char *name, const char *more, const struct metric *metric,
-                       const void *counts)
+static void put_sample(struct text *text, const char *name, const char *more,
+                       const struct metric *metric, const void *counts)
 {
     uint64_t value;
     memcpy(&value, (const char *)counts + metric->offset, sizeof value);
@@ -127,7 +135,8 @@ static void put_sample(struct text *text, const char *name, const char *more, co
     }
 }
 
-static void put_metrics(struct text *text, const struct metric *metrics, size_t count, const void *counts)
+static void put_metrics(struct text *text, const struct metric *metrics, size_t count,
+                        const void *counts)
 {
     for (size_t i = 0; i < count; i++) {
         put_head(text, metrics[i].name, metrics[i].type, metrics[i].help);
@@ -135,7 +144,8 @@ static void put_metrics(struct text *text, const struct metric *metrics, size_t 
     }
 }
 
-static void put_paths(struct text *text, const struct metric *metric, const struct zkl__stats *stats)
+static void put_paths(struct text *text, const struct metric *metric,
+                      const struct zkl__stats *stats)
 {
     char name[64], path[LABEL_MAX];
     snprintf(name, sizeof name, "path_%s", metric->name);
@@ -149,7 +159,8 @@ static void put_paths(struct text *text, const struct metric *metric, const stru
     }
 }
 
-static void put_histogram(struct text *text, const char *name, const char *help, const zkl_histogram *histogram)
+static void put_histogram(struct text *text, const char *name, const char *help,
+                          const zkl_histogram *histogram)
 {
     uint64_t below = 0;
     put_head(text, name, "histogram", help);
@@ -157,7 +168,8 @@ static void put_histogram(struct text *text, const char *name, const char *help,
         uint64_t bound = zkl__histogram_bound_us(i);
         char le[48] = "le=\"+Inf\"";
         if (bound > 0) {
-            snprintf(le, sizeof le, "le=\"%" PRIu64 ".%06" PRIu64 "\"", bound / 1000000, bound % 1000000);
+            snprintf(le, sizeof le, "le=\"%" PRIu64 ".%06" PRIu64 "\"", bound / 1000000,
+                     bound % 1000000);
         }
         below += histogram->buckets[i];
         put_name(text, name, "_bucket", le);
@@ -171,7 +183,8 @@ static void put_histogram(struct text *text, const char *name, const char *help,
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-size_t zkl__stats_prometheus(const struct zkl__stats *stats, bool connected, const char *name, char *out, size_t size)
+size_t zkl__stats_prometheus(const struct zkl__stats *stats, bool connected, const char *name,
+                             char *out, size_t size)
 {
     const zkl_stats *all = &stats->all;
     struct text text = {.out = out, .size = size};
@@ -186,8 +199,8 @@ size_t zkl__stats_prometheus(const struct zkl__stats *stats, bool connected, con
     put_histogram(&text, "wait_seconds", "From acquire to grant.", &all->wait);
     put_histogram(&text, "hold_seconds", "From grant to release or loss.", &all->hold);
     put_histogram(&text, "request_seconds", "From a request to its answer.", &all->request);
-    put_histogram(&text, "lease_slack_seconds", "What was left of a holder's lease when it was renewed or ended.",
-                  &all->slack);
+    put_histogram(&text, "lease_slack_seconds",
+                  "What was left of a holder's lease when it was renewed or ended.", &all->slack);
     for (size_t i = 0; i < COUNT(contender_metrics); i++) {
         put_paths(&text, &contender_metrics[i], stats);
     }

@@ -6,13 +6,15 @@
 
 #define PERSISTENT INT64_MAX /* instead of a czxid: forged, whoever reads it */
 
-/* Numbers of a directory do not come twice, so what was made by hand at one stays forged for all who stand behind it and are older.
- * But a writer that is downgraded makes a reader's name by itself, of its uuid and number: such a name may be a forgery now and a
- * reader's later, so it is looked at each time. */
+/* Numbers of a directory do not come twice, so what was made by hand at one stays forged for all
+ * who stand behind it and are older. But a writer that is downgraded makes a reader's name by
+ * itself, of its uuid and number: such a name may be a forgery now and a reader's later, so it is
+ * looked at each time. */
 static bool is_known_forged(const struct zkl__contender *c, const char *name, zkl_kind kind)
 {
     const int64_t *czxid = zkl__name_set_find(&c->queue->forged, name);
-    return czxid && (*czxid == PERSISTENT || (c->czxid && *czxid > c->czxid && kind != ZKL_KIND_READ));
+    return czxid &&
+           (*czxid == PERSISTENT || (c->czxid && *czxid > c->czxid && kind != ZKL_KIND_READ));
 }
 
 static bool blocks(const struct zkl__contender *c, const char *name, zkl_kind kind)
@@ -25,14 +27,16 @@ bool zkl__list_blocks(const struct zkl__contender *c, const char *name)
     return blocks(c, name, zkl__name_parse(name).kind);
 }
 
-/* In a long queue nearly all are others': what only ours have is looked at before the whole name is. */
+/* In a long queue nearly all are others': what only ours have is looked at before the whole name
+ * is. */
 static bool is_mine(const struct zkl__contender *c, const char *name)
 {
-    return strncmp(name, "_c_", 3) == 0 && zkl__uuid_same(name + 3, c->uuid) && zkl__name_parse(name).uuid &&
-           strlen(name) < ZKL__NAME_MAX && !zkl__name_set_has(&c->strangers, name);
+    return strncmp(name, "_c_", 3) == 0 && zkl__uuid_same(name + 3, c->uuid) &&
+           zkl__name_parse(name).uuid && strlen(name) < ZKL__NAME_MAX &&
+           !zkl__name_set_has(&c->strangers, name);
 }
 
-/* --- the index ----------------------------------------------------------------------------------------------------- */
+/* --- the index ------------------------------------------------------------------------------- */
 
 static void sift(struct zkl__list_entry *entries, size_t at, size_t count)
 {
@@ -71,10 +75,13 @@ static enum zkl__list_user user_of(const struct zkl__reply *list)
             seen |= strcmp(name, folders[j]) == 0 ? 1u << j : 0;
         }
     }
-    return (seen & 3) == 3 ? ZKL__USER_SEMAPHORE : (seen & 12) == 12 ? ZKL__USER_PARTITION : ZKL__USER_NONE;
+    return (seen & 3) == 3     ? ZKL__USER_SEMAPHORE
+           : (seen & 12) == 12 ? ZKL__USER_PARTITION
+                               : ZKL__USER_NONE;
 }
 
-struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct zkl__reply *list, int32_t base)
+struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct zkl__reply *list,
+                                            int32_t base)
 {
     struct zkl__list_index *index =
         zkl__alloc(heap, sizeof *index + list->child_count * sizeof(struct zkl__list_entry));
@@ -87,8 +94,8 @@ struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct z
     for (size_t i = 0; i < list->child_count; i++) {
         struct zkl__name name = zkl__name_parse(list->children[i]);
         if (name.kind != ZKL_KIND_FOREIGN) {
-            index->entries[index->count++] =
-                (struct zkl__list_entry){list->children[i], zkl__sequence_diff(name.sequence, base), name.kind};
+            index->entries[index->count++] = (struct zkl__list_entry){
+                list->children[i], zkl__sequence_diff(name.sequence, base), name.kind};
         }
     }
     sort(index->entries, index->count);
@@ -110,12 +117,13 @@ static size_t count_before(const struct zkl__list_index *index, int32_t place)
     return low;
 }
 
-/* --- what is read in it -------------------------------------------------------------------------------------------- */
+/* --- what is read in it ---------------------------------------------------------------------- */
 
 static bool index_has(const struct zkl__list_index *index, const char *name)
 {
     int32_t place = zkl__sequence_diff(zkl__name_sequence(name), index->base);
-    for (size_t i = count_before(index, place); i < index->count && index->entries[i].place == place; i++) {
+    for (size_t i = count_before(index, place);
+         i < index->count && index->entries[i].place == place; i++) {
         if (strcmp(index->entries[i].name, name) == 0) {
             return true;
         }
@@ -123,7 +131,8 @@ static bool index_has(const struct zkl__list_index *index, const char *name)
     return false;
 }
 
-bool zkl__list_has(const struct zkl__reply *list, const struct zkl__list_index *index, const char *name)
+bool zkl__list_has(const struct zkl__reply *list, const struct zkl__list_index *index,
+                   const char *name)
 {
     if (index) {
         return index_has(index, name);
@@ -136,7 +145,8 @@ bool zkl__list_has(const struct zkl__reply *list, const struct zkl__list_index *
     return false;
 }
 
-enum zkl__list_user zkl__list_user(const struct zkl__reply *list, const struct zkl__list_index *index)
+enum zkl__list_user zkl__list_user(const struct zkl__reply *list,
+                                   const struct zkl__list_index *index)
 {
     return index ? index->user : user_of(list);
 }
@@ -146,7 +156,8 @@ const char *zkl__list_last(const struct zkl__reply *list)
     const char *last = NULL;
     for (size_t i = 0; i < list->child_count; i++) {
         const char *name = list->children[i];
-        bool later = !last || zkl__sequence_diff(zkl__name_sequence(name), zkl__name_sequence(last)) > 0;
+        bool later =
+            !last || zkl__sequence_diff(zkl__name_sequence(name), zkl__name_sequence(last)) > 0;
         if (later && zkl__name_parse(name).kind != ZKL_KIND_FOREIGN) {
             last = name;
         }
@@ -154,8 +165,8 @@ const char *zkl__list_last(const struct zkl__reply *list)
     return last;
 }
 
-void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *list, const char **lowest,
-                    const char **other)
+void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *list,
+                    const char **lowest, const char **other)
 {
     *lowest = *other = NULL;
     for (size_t i = 0; i < list->child_count; i++) {
@@ -165,7 +176,8 @@ void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *lis
         }
         if (!*lowest) {
             *lowest = name;
-        } else if (zkl__sequence_diff(zkl__name_parse(name).sequence, zkl__name_parse(*lowest).sequence) < 0) {
+        } else if (zkl__sequence_diff(zkl__name_parse(name).sequence,
+                                      zkl__name_parse(*lowest).sequence) < 0) {
             *other = *lowest;
             *lowest = name;
         } else {
@@ -179,7 +191,8 @@ size_t zkl__list_before(const struct zkl__contender *c, const struct zkl__list_i
     return count_before(index, zkl__sequence_diff(zkl__name_sequence(c->node), index->base));
 }
 
-static const char *index_blocker(const struct zkl__contender *c, const struct zkl__list_index *index)
+static const char *index_blocker(const struct zkl__contender *c,
+                                 const struct zkl__list_index *index)
 {
     for (size_t i = zkl__list_before(c, index); i > 0; i--) {
         const struct zkl__list_entry *entry = &index->entries[i - 1];
@@ -202,7 +215,8 @@ const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__
     for (size_t i = 0; i < list->child_count; i++) {
         const char *name = list->children[i];
         int32_t place = zkl__sequence_diff(zkl__name_sequence(name), own);
-        bool nearer = place < 0 && (!blocker || place > nearest); /* seldom: then the kind is looked at */
+        bool nearer =
+            place < 0 && (!blocker || place > nearest); /* seldom: then the kind is looked at */
         if (nearer && zkl__list_blocks(c, name)) {
             nearest = place;
             blocker = name;
@@ -211,9 +225,11 @@ const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__
     return blocker;
 }
 
-bool zkl__list_forged(const struct zkl__contender *c, const char *name, const struct zkl__stat *stat)
+bool zkl__list_forged(const struct zkl__contender *c, const char *name,
+                      const struct zkl__stat *stat)
 {
-    /* No czxid is a reply without a stat: every znode but the root has one (PrepRequestProcessor, StatPersisted). */
+    /* No czxid is a reply without a stat: every znode but the root has one (PrepRequestProcessor,
+     * StatPersisted). */
     return stat->czxid != 0 && zkl__stat_forged(zkl__name_parse(name).kind, stat, c->czxid);
 }
 

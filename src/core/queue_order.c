@@ -7,8 +7,8 @@ bool zkl__stat_forged(zkl_kind kind, const struct zkl__stat *stat, int64_t czxid
     return stat->ephemeral_owner == 0 || (czxid && stat->czxid > czxid && kind != ZKL_KIND_READ);
 }
 
-/* The number that the directory's next sequential node gets: PrepRequestProcessor takes the number of creates, and DataNode.copyStat shows
- * it as twice that less the children (ZooKeeper 3.8). */
+/* The number that the directory's next sequential node gets: PrepRequestProcessor takes the number
+ * of creates, and DataNode.copyStat shows it as twice that less the children (ZooKeeper 3.8). */
 static int32_t next_number(const struct zkl__stat *directory)
 {
     return (int32_t)(((uint32_t)directory->cversion + (uint32_t)directory->child_count) / 2);
@@ -17,7 +17,8 @@ static int32_t next_number(const struct zkl__stat *directory)
 /* A number that the server has not given to anybody yet. Permits of a semaphore have no order. */
 static bool is_from_the_future(const zkl_queue_entry *entry, int32_t next)
 {
-    return entry->sequence >= 0 && next >= 0 && entry->kind != ZKL_KIND_LEASE && entry->sequence >= next;
+    return entry->sequence >= 0 && next >= 0 && entry->kind != ZKL_KIND_LEASE &&
+           entry->sequence >= next;
 }
 
 /* From the end: oldest is the least czxid of the places behind. */
@@ -30,8 +31,9 @@ static void find_forged(zkl_queue_entry *entries, size_t count, int32_t next)
         if (!entry->readable) {
             continue; /* nothing is known of it: contenders wait for it */
         }
-        entry->forged = zkl__stat_forged(entry->kind, &stat, entry->kind == ZKL_KIND_LEASE ? 0 : oldest) ||
-                        is_from_the_future(entry, next);
+        entry->forged =
+            zkl__stat_forged(entry->kind, &stat, entry->kind == ZKL_KIND_LEASE ? 0 : oldest) ||
+            is_from_the_future(entry, next);
         if (!entry->forged && (oldest == 0 || entry->token < oldest)) {
             oldest = entry->token;
         }

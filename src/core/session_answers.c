@@ -1,10 +1,11 @@
-/* session_answers.c - operations under way: sent, answered once whatever happens, and what each answer proves for the lease. */
+/* session_answers.c - operations under way: sent, answered once whatever happens, and what each
+ * answer proves for the lease. */
 #include "session_inside.h"
 
 static bool proves_much(enum zkl__op_kind kind)
 {
-    return kind == ZKL__OP_CREATE || kind == ZKL__OP_DELETE || kind == ZKL__OP_SET || kind == ZKL__OP_CHECK ||
-           kind == ZKL__OP_MULTI || kind == ZKL__OP_SYNC;
+    return kind == ZKL__OP_CREATE || kind == ZKL__OP_DELETE || kind == ZKL__OP_SET ||
+           kind == ZKL__OP_CHECK || kind == ZKL__OP_MULTI || kind == ZKL__OP_SYNC;
 }
 
 static void tell_refused(struct zkl__core *core, struct zkl__machine *owner, int role, int code)
@@ -44,7 +45,7 @@ static void submit(struct zkl__core *core, struct zkl__pending *p, const struct 
     }
 }
 
-/* --- waiting for room ----------------------------------------------------------------------------------------------- */
+/* --- waiting for room ------------------------------------------------------------------------ */
 
 static void wait_for_room(struct zkl__core *core, struct zkl__pending *p, const struct zkl__op *op)
 {
@@ -55,7 +56,8 @@ static void wait_for_room(struct zkl__core *core, struct zkl__pending *p, const 
         return;
     }
     p->next = 0;
-    *(core->last_waiting ? &core->pendings.slots[core->last_waiting - 1].next : &core->first_waiting) = at;
+    *(core->last_waiting ? &core->pendings.slots[core->last_waiting - 1].next
+                         : &core->first_waiting) = at;
     core->last_waiting = at;
 }
 
@@ -107,8 +109,10 @@ void zkl__core_drop_waiting(struct zkl__core *core)
     }
 }
 
-/* Heartbeats and keep-alives go before all that waits for room: none of it is about a node that they look at. */
-void zkl__core_send(struct zkl__core *core, struct zkl__machine *owner, int role, const struct zkl__op *op)
+/* Heartbeats and keep-alives go before all that waits for room: none of it is about a node that
+ * they look at. */
+void zkl__core_send(struct zkl__core *core, struct zkl__machine *owner, int role,
+                    const struct zkl__op *op)
 {
     struct zkl__pending *p = zkl__pending_take(&core->pendings);
     if (!p) {
@@ -132,8 +136,8 @@ void zkl__core_send(struct zkl__core *core, struct zkl__machine *owner, int role
 
 static enum zkl__proof proof_of(enum zkl__op_kind kind, enum zkl__rc rc)
 {
-    /* A check that is refused for the node's access list is a transaction of a living session, too (OpCode.error): who may not read
-     * its own node lives by it. */
+    /* A check that is refused for the node's access list is a transaction of a living session, too
+     * (OpCode.error): who may not read its own node lives by it. */
     bool done = rc == ZKL__RC_OK || (rc == ZKL__RC_NOAUTH && kind == ZKL__OP_CHECK);
     if (!done || !proves_much(kind)) {
         return ZKL__PROOF_ANSWER;
@@ -142,8 +146,8 @@ static enum zkl__proof proof_of(enum zkl__op_kind kind, enum zkl__rc rc)
 }
 
 /* The lease is a fact that others read. asker: reads it with the answer itself. */
-static void prove(struct zkl__core *core, const struct zkl__machine *asker, enum zkl__op_kind kind, int64_t sent,
-                  enum zkl__rc rc)
+static void prove(struct zkl__core *core, const struct zkl__machine *asker, enum zkl__op_kind kind,
+                  int64_t sent, enum zkl__rc rc)
 {
     int64_t left = core->lease.until - core->now;
     if (!zkl__lease_answer(&core->lease, proof_of(kind, rc), sent, core->now)) {
@@ -159,7 +163,8 @@ static void prove(struct zkl__core *core, const struct zkl__machine *asker, enum
     }
 }
 
-void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p, const struct zkl__reply *reply)
+void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p,
+                      const struct zkl__reply *reply)
 {
     struct zkl__pending was = *p;
     zkl__pending_drop(&core->pendings, p);
@@ -192,10 +197,10 @@ void zkl__core_answer_unknown(struct zkl__core *core)
     }
 }
 
-/* --- requests ------------------------------------------------------------------------------------------------------ */
+/* --- requests -------------------------------------------------------------------------------- */
 
-static void request_answered(struct zkl__core *core, struct zkl__machine *machine, int role, int64_t sent,
-                             const struct zkl__reply *reply)
+static void request_answered(struct zkl__core *core, struct zkl__machine *machine, int role,
+                             int64_t sent, const struct zkl__reply *reply)
 {
     struct zkl__request *request = (struct zkl__request *)machine;
     (void)core;
@@ -204,7 +209,8 @@ static void request_answered(struct zkl__core *core, struct zkl__machine *machin
     request->done(request, reply);
 }
 
-static void request_refused(struct zkl__core *core, struct zkl__machine *machine, int role, int code)
+static void request_refused(struct zkl__core *core, struct zkl__machine *machine, int role,
+                            int code)
 {
     (void)role;
     ((struct zkl__request *)machine)->unsent = code;
@@ -219,10 +225,13 @@ static void tell_unsent(struct zkl__core *core, struct zkl__machine *machine)
     request->done(request, &reply);
 }
 
-static const struct zkl__machine_ops request_ops = {
-    .rank = ZKL__RANK_FIRST, .step = tell_unsent, .answered = request_answered, .refused = request_refused};
+static const struct zkl__machine_ops request_ops = {.rank = ZKL__RANK_FIRST,
+                                                    .step = tell_unsent,
+                                                    .answered = request_answered,
+                                                    .refused = request_refused};
 
-void zkl__core_request(struct zkl__core *core, struct zkl__request *request, const struct zkl__op *op)
+void zkl__core_request(struct zkl__core *core, struct zkl__request *request,
+                       const struct zkl__op *op)
 {
     request->machine = (struct zkl__machine){.ops = &request_ops};
     zkl__core_send(core, &request->machine, ZKL__ROLE_NONE, op);
@@ -230,7 +239,8 @@ void zkl__core_request(struct zkl__core *core, struct zkl__request *request, con
 
 struct zkl__request *zkl__pending_request(const struct zkl__pending *p)
 {
-    return p->on && p->owner && p->owner->ops == &request_ops ? (struct zkl__request *)p->owner : NULL;
+    return p->on && p->owner && p->owner->ops == &request_ops ? (struct zkl__request *)p->owner
+                                                              : NULL;
 }
 
 void zkl__request_forget(struct zkl__core *core, struct zkl__request *request)

@@ -35,12 +35,13 @@ static void take_watch_back(struct zkl__core *core, const char *path)
 {
     if (core->connected && !zkl__watches_any(&core->watches, path)) {
         struct zkl__op op = {.kind = ZKL__OP_UNWATCH, .dir = path};
-        zkl__core_send(core, NULL, ZKL__ROLE_NONE, &op); /* if not: it stays until it fires or the session ends */
+        zkl__core_send(core, NULL, ZKL__ROLE_NONE,
+                       &op); /* if not: it stays until it fires or the session ends */
     }
 }
 
-static int change_watch(struct zkl__core *core, struct zkl__watch *watch, enum zkl__watch_change change,
-                        size_t bytes_max)
+static int change_watch(struct zkl__core *core, struct zkl__watch *watch,
+                        enum zkl__watch_change change, size_t bytes_max)
 {
     if (change == ZKL__WATCH_ON) {
         return zkl__watches_add(&core->watches, watch, bytes_max);
@@ -85,7 +86,8 @@ static void after_step(struct zkl__core *core, struct zkl__contender *c, bool wa
     }
 }
 
-static void carry_out_op(struct zkl__core *core, struct zkl__contender *c, const struct zkl__contender_op *op)
+static void carry_out_op(struct zkl__core *core, struct zkl__contender *c,
+                         const struct zkl__contender_op *op)
 {
     if (op->role == ZKL__ROLE_LIST && !c->joint) {
         zkl__local_ask_list(core, c);
@@ -96,11 +98,13 @@ static void carry_out_op(struct zkl__core *core, struct zkl__contender *c, const
     }
 }
 
-static void carry_out(struct zkl__core *core, struct zkl__contender *c, const struct zkl__contender_actions *actions)
+static void carry_out(struct zkl__core *core, struct zkl__contender *c,
+                      const struct zkl__contender_actions *actions)
 {
     size_t bytes_max = core->config.watch_bytes_max;
     int watch_code = change_watch(core, &c->watch, actions->watch, bytes_max);
-    /* Who does not watch its own node lists instead: these leave the room to the watches that nobody can wait without. */
+    /* Who does not watch its own node lists instead: these leave the room to the watches that
+     * nobody can wait without. */
     int own_code = change_watch(core, &c->own_watch, actions->own_watch, bytes_max / 2);
     int queue_code = change_watch(core, &c->queue_watch, actions->queue_watch, bytes_max);
     for (int i = 0; i < actions->op_count; i++) {
@@ -112,7 +116,8 @@ static void carry_out(struct zkl__core *core, struct zkl__contender *c, const st
         if (code == ZKL_OK) {
             carry_out_op(core, c, op);
         } else {
-            zkl__contender_post_refusal(c, op->role, code); /* there is no room even to note these */
+            zkl__contender_post_refusal(c, op->role,
+                                        code); /* there is no room even to note these */
         }
     }
     if (actions->inspect && c->inspection) {
@@ -120,7 +125,8 @@ static void carry_out(struct zkl__core *core, struct zkl__contender *c, const st
     }
 }
 
-static void act(struct zkl__core *core, struct zkl__contender *c, struct zkl__contender_event *event)
+static void act(struct zkl__core *core, struct zkl__contender *c,
+                struct zkl__contender_event *event)
 {
     struct zkl__contender_actions actions;
     enum zkl__contender_state before = c->state;
@@ -129,7 +135,8 @@ static void act(struct zkl__core *core, struct zkl__contender *c, struct zkl__co
     event->session_id = core->session_id;
     event->grant_waits = c->joint && !c->joint->open;
     event->delete_waits = zkl__local_delete_waits(c);
-    event->index = event->kind == ZKL__CE_REPLY && event->role == ZKL__ROLE_LIST ? core->index : NULL;
+    event->index =
+        event->kind == ZKL__CE_REPLY && event->role == ZKL__ROLE_LIST ? core->index : NULL;
     if (event->kind == ZKL__CE_EXPIRED) {
         c->held_back = 0;
     }
@@ -143,10 +150,11 @@ static void act(struct zkl__core *core, struct zkl__contender *c, struct zkl__co
     }
 }
 
-/* --- its mail ------------------------------------------------------------------------------------------------------ */
+/* --- its mail -------------------------------------------------------------------------------- */
 
 /* What it comes to, as things stand now; false: to nothing. */
-static bool judge(struct zkl__core *core, struct zkl__contender *c, struct zkl__contender_event *event)
+static bool judge(struct zkl__core *core, struct zkl__contender *c,
+                  struct zkl__contender_event *event)
 {
     if (event->kind == ZKL__CE_LOOK && c->ahead) {
         return zkl__local_look(core, c, &event->kind);
@@ -198,9 +206,10 @@ void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c)
     after_mail(core, c);
 }
 
-/* --- its operations ------------------------------------------------------------------------------------------------ */
+/* --- its operations -------------------------------------------------------------------------- */
 
-/* Such an answer says that our node was there; that of a check also where we may not read it (see proof_of). */
+/* Such an answer says that our node was there; that of a check also where we may not read it (see
+ * proof_of). */
 static bool shows_node(enum zkl__role role, enum zkl__rc rc)
 {
     bool check = role == ZKL__ROLE_PROVE || role == ZKL__ROLE_BEAT;
@@ -241,9 +250,10 @@ static bool wants(const struct zkl__machine *machine, int role)
     return role != ZKL__ROLE_CREATE || zkl__contender_waits((const struct zkl__contender *)machine);
 }
 
-static const struct zkl__machine_ops contender_ops = {ZKL__RANK_FIRST, read_mail, answered, refused, wants};
+static const struct zkl__machine_ops contender_ops = {ZKL__RANK_FIRST, read_mail, answered, refused,
+                                                      wants};
 
-/* --- life ---------------------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 static void release_memory(struct zkl__core *core, struct zkl__contender *c)
 {
@@ -253,7 +263,8 @@ static void release_memory(struct zkl__core *core, struct zkl__contender *c)
     zkl__contender_free(c);
 }
 
-struct zkl__contender *zkl__contender_new(struct zkl__core *core, const struct zkl__contender_config *config)
+struct zkl__contender *zkl__contender_new(struct zkl__core *core,
+                                          const struct zkl__contender_config *config)
 {
     const zkl_heap *heap = &core->config.heap;
     struct zkl__contender *c = zkl__zalloc(heap, sizeof *c);
@@ -267,7 +278,8 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core, const struct z
     c->config = *config;
     c->config.metadata = zkl__copy(heap, metadata, strlen(metadata));
     c->marks = config->mark ? zkl__zalloc(heap, sizeof *c->marks) : NULL;
-    bool joined = c->config.metadata && !config->mark == !c->marks && zkl__local_join(&core->queues, c, config->path);
+    bool joined = c->config.metadata && !config->mark == !c->marks &&
+                  zkl__local_join(&core->queues, c, config->path);
     if (!joined || !zkl__timers_reserve(&core->timers, heap)) {
         release_memory(core, c);
         return NULL;
@@ -298,7 +310,8 @@ const char *zkl__contender_node(const struct zkl__contender *contender)
     return contender->node;
 }
 
-bool zkl__contender_holds(const struct zkl__core *core, const struct zkl__contender *contender, int64_t now)
+bool zkl__contender_holds(const struct zkl__core *core, const struct zkl__contender *contender,
+                          int64_t now)
 {
     ZKL__ENSURE(zkl__core_settled(core));
     return contender->state == ZKL__HELD && now < core->lease.until && now < contender->hold_until;

@@ -1,6 +1,7 @@
-/* session_inside.h - a session of the core, and what its files do for one another: session_step.c takes events, session_contenders.c
- * leads the contenders, session_answers.c knows what is under way, session_time.c keeps the lease, drain.c steps whoever has mail.
- * Nobody else includes this. */
+/* session_inside.h - a session of the core, and what its files do for one another: session_step.c
+ * takes events, session_contenders.c leads the contenders, session_answers.c knows what is under
+ * way, session_time.c keeps the lease, drain.c steps whoever has mail. Nobody else includes this.
+ */
 #ifndef ZKL_CORE_SESSION_INSIDE_H
 #define ZKL_CORE_SESSION_INSIDE_H
 
@@ -33,7 +34,8 @@ struct zkl__core {
     struct zkl__lease lease;
     bool jeopardy;
     int64_t beat_at;  /* next heartbeat, while somebody proves or holds */
-    int64_t roles_at; /* when to read the servers' roles; INT64_MAX: read, or being read, or not wanted */
+    int64_t roles_at; /* when to read the servers' roles; INT64_MAX: read, or being read, or not
+                         wanted */
     int64_t guard_at; /* of the last one that began, or will begin, to watch its own node */
     int64_t proof_at; /* next sync, unless something that proves as much is sent before */
     int beats_under_way;
@@ -44,9 +46,11 @@ struct zkl__core {
 
     struct zkl__ready ready;
     struct zkl__contender *contenders;
-    struct zkl__contender *holders, *last_holder; /* proving or held; the next heartbeat is on the first's node */
+    struct zkl__contender *holders,
+        *last_holder; /* proving or held; the next heartbeat is on the first's node */
     struct zkl__local_queues queues;
-    struct zkl__list_index *index; /* of the list that this step's event brought; NULL: none, or for few */
+    struct zkl__list_index
+        *index; /* of the list that this step's event brought; NULL: none, or for few */
     unsigned numbers;
     unsigned held;
     struct zkl__timers timers;
@@ -55,17 +59,19 @@ struct zkl__core {
     struct zkl__stats stats;
 };
 
-/* --- drain.c ------------------------------------------------------------------------------------------------------- */
+/* --- drain.c --------------------------------------------------------------------------------- */
 
-/* A step of the session begins and ends: the last phase frees what has ended. Nobody else drains. */
+/* A step of the session begins and ends: the last phase frees what has ended. Nobody else drains.
+ */
 void zkl__core_begin(struct zkl__core *core, int64_t now);
 void zkl__core_finish(struct zkl__core *core);
 /* Steps machines until none has mail. */
 void zkl__core_drain(struct zkl__core *core);
-/* What is read now is what has become of all events: nobody has mail, or we are asked inside a step. */
+/* What is read now is what has become of all events: nobody has mail, or we are asked inside a
+ * step. */
 bool zkl__core_settled(const struct zkl__core *core);
 
-/* --- session_contenders.c ------------------------------------------------------------------------------------------ */
+/* --- session_contenders.c -------------------------------------------------------------------- */
 
 /* To all of them. code: of ZKL__CE_END. */
 void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code);
@@ -80,9 +86,10 @@ void zkl__contenders_free_ended(struct zkl__core *core);
 /* The core goes: all of them. */
 void zkl__contenders_drop(struct zkl__core *core);
 
-/* --- session_answers.c --------------------------------------------------------------------------------------------- */
+/* --- session_answers.c ----------------------------------------------------------------------- */
 
-void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p, const struct zkl__reply *reply);
+void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p,
+                      const struct zkl__reply *reply);
 /* Everything under way: nobody knows what became of it. */
 void zkl__core_answer_unknown(struct zkl__core *core);
 /* What waits for room, as far as there is some. */
@@ -92,7 +99,7 @@ void zkl__core_drop_waiting(struct zkl__core *core);
 /* The request of that operation; NULL: it is another's. */
 struct zkl__request *zkl__pending_request(const struct zkl__pending *p);
 
-/* --- session_time.c ------------------------------------------------------------------------------------------------ */
+/* --- session_time.c -------------------------------------------------------------------------- */
 
 /* Whoever holds beyond the end of the lease has lost; jeopardy is told. */
 void zkl__core_end_lapsed_leases(struct zkl__core *core);
@@ -100,7 +107,8 @@ void zkl__core_end_lapsed_leases(struct zkl__core *core);
 bool zkl__core_post_due_timers(struct zkl__core *core);
 /* Heartbeat, keep-alive and roles, as far as they are due. */
 void zkl__core_keep_alive(struct zkl__core *core);
-/* A new connection: how many hops does it have? Sent before anything else, so its answer comes before any grant. */
+/* A new connection: how many hops does it have? Sent before anything else, so its answer comes
+ * before any grant. */
 void zkl__core_find_hops(struct zkl__core *core);
 void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply);
 

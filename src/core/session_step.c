@@ -8,21 +8,21 @@
 #include <stdio.h>
 #include <string.h>
 
-__attribute__((format(printf, 4, 0))) static void say(const struct zkl__core *core,
-                                                      void (*to)(void *ctx, const char *who, const char *what),
-                                                      const struct zkl__contender *contender, const char *format,
-                                                      va_list args)
+__attribute__((format(printf, 4, 0))) static void
+say(const struct zkl__core *core, void (*to)(void *ctx, const char *who, const char *what),
+    const struct zkl__contender *contender, const char *format, va_list args)
 {
     char who[ZKL_PATH_MAX + 16], what[512];
     if (to) {
-        snprintf(who, sizeof who, contender ? "%s#%u" : "session", contender ? contender->config.path : "",
-                 contender ? contender->number : 0);
+        snprintf(who, sizeof who, contender ? "%s#%u" : "session",
+                 contender ? contender->config.path : "", contender ? contender->number : 0);
         vsnprintf(what, sizeof what, format, args);
         to(core->port.ctx, who, what);
     }
 }
 
-void zkl__core_trace(struct zkl__core *core, const struct zkl__contender *contender, const char *format, ...)
+void zkl__core_trace(struct zkl__core *core, const struct zkl__contender *contender,
+                     const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -30,7 +30,8 @@ void zkl__core_trace(struct zkl__core *core, const struct zkl__contender *conten
     va_end(args);
 }
 
-void zkl__core_warn(struct zkl__core *core, const struct zkl__contender *contender, const char *format, ...)
+void zkl__core_warn(struct zkl__core *core, const struct zkl__contender *contender,
+                    const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -40,7 +41,8 @@ void zkl__core_warn(struct zkl__core *core, const struct zkl__contender *contend
 
 static uint64_t mix(uint64_t x)
 {
-    x += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64: a bijection, so two counts never give one number */
+    x += UINT64_C(
+        0x9e3779b97f4a7c15); /* splitmix64: a bijection, so two counts never give one number */
     x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
     return x ^ (x >> 31);
@@ -56,7 +58,7 @@ void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1])
     zkl__uuid_format(out, (const uint8_t *)words);
 }
 
-/* --- connections ------------------------------------------------------------------------------------------------- */
+/* --- connections ----------------------------------------------------------------------------- */
 
 static void on_connected(struct zkl__core *core, const struct zkl__event *ev)
 {
@@ -100,22 +102,26 @@ static void tell_state(struct zkl__core *core)
 #define AT_ONCE INT64_C(1000000000) /* ns */
 #define BROKEN_MOST 5               /* in a row */
 
-/* Behind its connect the client library sets all watches again in one request; a server that takes no request so large (jute.maxbuffer,
- * NIOServerCnxn.readLength) closes the connection, and that goes on for ever. */
+/* Behind its connect the client library sets all watches again in one request; a server that takes
+ * no request so large (jute.maxbuffer, NIOServerCnxn.readLength) closes the connection, and that
+ * goes on for ever. */
 static void note_broken(struct zkl__core *core)
 {
     bool at_once = core->now - core->connected_at < AT_ONCE;
-    if (!at_once || core->watches.count > core->set_again) { /* contenders look anew; the library forgets none */
+    if (!at_once || core->watches.count >
+                        core->set_again) { /* contenders look anew; the library forgets none */
         core->set_again = core->watches.count;
         core->set_again_bytes = core->watches.bytes;
     }
     core->broken = at_once && core->set_again > 0 ? core->broken + 1 : 0;
     if (core->broken == BROKEN_MOST) {
-        zkl__core_warn(core, NULL,
-                       "each of the last %d connections was lost within a second. Each sets %zu watches again in one "
-                       "request (their paths: %zu bytes): if the servers' log says \"Len error\", raise "
-                       "jute.maxbuffer there, or wait for fewer locks in one session",
-                       BROKEN_MOST, core->set_again, core->set_again_bytes);
+        zkl__core_warn(
+            core, NULL,
+            "each of the last %d connections was lost within a second. Each sets %zu watches again "
+            "in one "
+            "request (their paths: %zu bytes): if the servers' log says \"Len error\", raise "
+            "jute.maxbuffer there, or wait for fewer locks in one session",
+            BROKEN_MOST, core->set_again, core->set_again_bytes);
     }
 }
 
@@ -184,7 +190,7 @@ static void on_close(struct zkl__core *core)
     zkl__contenders_post(core, ZKL__CE_END, ZKL_ECLOSED);
 }
 
-/* --- the step ---------------------------------------------------------------------------------------------------- */
+/* --- the step -------------------------------------------------------------------------------- */
 
 static void cancel(const struct zkl__event *ev, int code)
 {
@@ -290,7 +296,7 @@ void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
     zkl__core_finish(core);
 }
 
-/* --- life, and facts --------------------------------------------------------------------------------------------- */
+/* --- life, and facts ------------------------------------------------------------------------- */
 
 struct zkl__core *zkl__core_new(const struct zkl__core_config *config, const struct zkl__port *port)
 {
@@ -329,7 +335,8 @@ static void abandon_inspections(struct zkl__core *core)
 void zkl__core_free(struct zkl__core *core)
 {
     zkl_heap heap = core->config.heap;
-    abandon_inspections(core); /* first: a multi-contender goes with the request that it waits for */
+    abandon_inspections(
+        core); /* first: a multi-contender goes with the request that it waits for */
     zkl__contenders_drop(core);
     zkl__core_drop_waiting(core);
     zkl__timers_deinit(&core->timers, &heap);
@@ -390,7 +397,8 @@ int64_t zkl__core_lease_until(const struct zkl__core *core)
 int64_t zkl__core_least_lease(const struct zkl__core *core)
 {
     int64_t timeout = core->lease.timeout < core->timeout ? core->lease.timeout : core->timeout;
-    return zkl__lease_least(timeout, core->config.tick_ns / 2 + core->config.pause_ns, core->lease.hops);
+    return zkl__lease_least(timeout, core->config.tick_ns / 2 + core->config.pause_ns,
+                            core->lease.hops);
 }
 enum zkl__hops zkl__core_hops(const struct zkl__core *core)
 {

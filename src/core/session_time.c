@@ -1,23 +1,27 @@
-/* session_time.c - a session's own times: how much lease is left, the heartbeat that renews it, who has to be told. */
+/* session_time.c - a session's own times: how much lease is left, the heartbeat that renews it, who
+ * has to be told. */
 #include "session_inside.h"
 
 #include <string.h>
 
-#define BEATS_MOST 4 /* heartbeats under way: more would only pile up behind a server that does not answer */
+#define BEATS_MOST \
+    4 /* heartbeats under way: more would only pile up behind a server that does not answer */
 
 static int64_t lease_left(const struct zkl__core *core)
 {
     return core->lease.until - core->now;
 }
 
-/* A timeout that leaves so little is refused when the session is opened; a later connection may have more hops. */
+/* A timeout that leaves so little is refused when the session is opened; a later connection may
+ * have more hops. */
 static bool is_too_short(const struct zkl__core *core)
 {
     return zkl__core_least_lease(core) < core->lease.timeout / 10;
 }
 
-/* A grant on the last crumbs of a lease would be lost again soon. Nor is there one that would be in jeopardy before the lease
- * grows: a connection that was long in coming has used up much of its first lease, and its first chain takes a while. */
+/* A grant on the last crumbs of a lease would be lost again soon. Nor is there one that would be in
+ * jeopardy before the lease grows: a connection that was long in coming has used up much of its
+ * first lease, and its first chain takes a while. */
 bool zkl__core_leased(const struct zkl__core *core)
 {
     int64_t least = zkl__core_least_lease(core);
@@ -25,10 +29,11 @@ bool zkl__core_leased(const struct zkl__core *core)
            zkl__lease_low(&core->lease, core->now) >= least / 4;
 }
 
-/* --- hops ---------------------------------------------------------------------------------------------------------- */
+/* --- hops ------------------------------------------------------------------------------------ */
 
-/* The servers' roles, as they were configured or reconfigured. Everybody may read it by default, and no chroot moves it
- * (ZooDefs.CONFIG_NODE). It does not say who has an observerMasterPort, so any observer counts. */
+/* The servers' roles, as they were configured or reconfigured. Everybody may read it by default,
+ * and no chroot moves it (ZooDefs.CONFIG_NODE). It does not say who has an observerMasterPort, so
+ * any observer counts. */
 static void read_roles(struct zkl__core *core)
 {
     struct zkl__op op = {.kind = ZKL__OP_GET, .dir = "/zookeeper/config", .outside = true};
@@ -68,20 +73,24 @@ void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply
         return;
     }
     /* A server before 3.5 has no such node, and no observer masters (3.6). */
-    bool none = reply->rc == ZKL__RC_NONODE || (reply->rc == ZKL__RC_OK && !lists_an_observer(reply));
+    bool none =
+        reply->rc == ZKL__RC_NONODE || (reply->rc == ZKL__RC_OK && !lists_an_observer(reply));
     core->lease.hops = none ? ZKL__HOPS_ONE : ZKL__HOPS_TWO;
-    zkl__core_trace(core, NULL, none ? "no observers: one hop" : "observers, or nobody knows: two hops");
+    zkl__core_trace(core, NULL,
+                    none ? "no observers: one hop" : "observers, or nobody knows: two hops");
     if (reply->rc != ZKL__RC_OK && !none) {
-        zkl__core_warn(core, NULL,
-                       "/zookeeper/config cannot be read: leases allow for observers that follow a follower");
+        zkl__core_warn(
+            core, NULL,
+            "/zookeeper/config cannot be read: leases allow for observers that follow a follower");
     }
     if (is_too_short(core)) {
-        zkl__core_warn(core, NULL,
-                       "the session timeout is too short for servers with observers: nothing is granted here");
+        zkl__core_warn(
+            core, NULL,
+            "the session timeout is too short for servers with observers: nothing is granted here");
     }
 }
 
-/* --- heartbeats ---------------------------------------------------------------------------------------------------- */
+/* --- heartbeats ------------------------------------------------------------------------------ */
 
 int64_t zkl__core_now(const struct zkl__core *core)
 {
@@ -112,9 +121,12 @@ static void beat(struct zkl__core *core)
         return;
     }
     zkl__holders_rotate(core);
-    /* A node that is being replaced may be gone when its answer comes: then the directory's will do. */
-    struct zkl__op op = {
-        .kind = ZKL__OP_CHECK, .dir = c->config.path, .name = c->swap[0] ? NULL : c->node, .version = -1};
+    /* A node that is being replaced may be gone when its answer comes: then the directory's will
+     * do. */
+    struct zkl__op op = {.kind = ZKL__OP_CHECK,
+                         .dir = c->config.path,
+                         .name = c->swap[0] ? NULL : c->node,
+                         .version = -1};
     c->in_flight++;
     zkl__core_send(core, &c->machine, ZKL__ROLE_BEAT, &op);
 }
@@ -125,7 +137,8 @@ static void tell_jeopardy(struct zkl__core *core)
         if (c->state == ZKL__HELD && c->jeopardy_told != core->jeopardy) {
             struct zkl__outcome outcome = {.kind = core->jeopardy ? ZKL__JEOPARDY : ZKL__SAFE,
                                            .now = core->now,
-                                           .why = core->connected ? "the servers do not answer" : "not connected"};
+                                           .why = core->connected ? "the servers do not answer"
+                                                                  : "not connected"};
             if (!core->jeopardy) {
                 outcome.why = "the lease is renewed";
             }
@@ -148,7 +161,8 @@ static void lapse(struct zkl__core *core)
 void zkl__core_end_lapsed_leases(struct zkl__core *core)
 {
     if (core->held == 0) {
-        core->jeopardy = false; /* that was the last holder's: the next one is warned in its own time */
+        core->jeopardy =
+            false; /* that was the last holder's: the next one is warned in its own time */
         return;
     }
     if (lease_left(core) <= 0) {
@@ -164,7 +178,8 @@ bool zkl__core_post_due_timers(struct zkl__core *core)
 {
     struct zkl__machine *machine;
     bool any = false;
-    while ((machine = zkl__timers_due(&core->timers, core->now))) { /* contenders: nobody else sets one */
+    while ((machine =
+                zkl__timers_due(&core->timers, core->now))) { /* contenders: nobody else sets one */
         zkl__contender_post((struct zkl__contender *)machine, ZKL__CE_TIME);
         any = true;
     }

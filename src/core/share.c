@@ -35,7 +35,8 @@ static uint64_t hash(const char *name)
     return mix(sum);
 }
 
-/* By number; two that are the same by chance, by name: never by index, which is everybody's own affair. */
+/* By number; two that are the same by chance, by name: never by index, which is everybody's own
+ * affair. */
 static bool better(const struct table *table, const struct pair *a, const struct pair *b)
 {
     const struct zkl__share *share = table->share;
@@ -83,7 +84,8 @@ static void fill(struct table *table)
     for (size_t p = 0; p < share->piece_count; p++) {
         uint64_t piece = mix(hash(share->pieces[p]) + UINT64_C(0x9e3779b97f4a7c15));
         for (size_t m = 0; m < share->member_count; m++) {
-            table->pairs[table->count++] = (struct pair){mix(piece ^ table->hashes[m]), (uint32_t)m, (uint32_t)p};
+            table->pairs[table->count++] =
+                (struct pair){mix(piece ^ table->hashes[m]), (uint32_t)m, (uint32_t)p};
         }
     }
     for (size_t i = table->count / 2; i-- > 0;) {
@@ -123,7 +125,8 @@ bool zkl__share_out(size_t *owners, const struct zkl__share *share, const zkl_he
     if (pieces == 0 || members == 0) {
         return true;
     }
-    if (members > UINT32_MAX || pieces > UINT32_MAX || pieces > SIZE_MAX / sizeof(struct pair) / members) {
+    if (members > UINT32_MAX || pieces > UINT32_MAX ||
+        pieces > SIZE_MAX / sizeof(struct pair) / members) {
         return false;
     }
     struct table table = {.share = share};

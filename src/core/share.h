@@ -1,8 +1,9 @@
 /* share.h - who gets which piece: the same answer for everybody who knows the same names.
  *
- * Even: nobody has two pieces more than somebody else. Capped: nobody has more than cap; what is left over then is nobody's. Steady: a
- * pair of a member and a piece has a number that depends on their names alone (rendezvous hashing), and the highest numbers
- * are served first, so that a member that comes or goes moves little more than its own part. */
+ * Even: nobody has two pieces more than somebody else. Capped: nobody has more than cap; what is
+ * left over then is nobody's. Steady: a pair of a member and a piece has a number that depends on
+ * their names alone (rendezvous hashing), and the highest numbers are served first, so that a
+ * member that comes or goes moves little more than its own part. */
 #ifndef ZKL_CORE_SHARE_H
 #define ZKL_CORE_SHARE_H
 
@@ -18,7 +19,8 @@ struct zkl__share {
     size_t cap; /* 0: none */
 };
 
-/* owners[i] becomes the index of the member that has piece i, or ZKL__NOBODY. False: no memory (16 bytes are wanted for each pair, for a moment). */
+/* owners[i] becomes the index of the member that has piece i, or ZKL__NOBODY. False: no memory (16
+ * bytes are wanted for each pair, for a moment). */
 bool zkl__share_out(size_t *owners, const struct zkl__share *share, const zkl_heap *heap);
 
 #endif

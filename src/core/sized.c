@@ -6,16 +6,18 @@
 
 #include <string.h>
 
-#define MOST \
-    4096 /* more than any release will ever have: the size was not set, and nothing of that length can be read */
+#define MOST                                                                                       \
+    4096 /* more than any release will ever have: the size was not set, and nothing of that length \
+            can be read */
 
 static int check(size_t size, const struct zkl__sized *kind, zkl_error *err)
 {
     if (size >= kind->first && size <= MOST) {
         return ZKL_OK;
     }
-    return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s.size is %zu, and %zu in libzklock %s: start from %s", kind->name,
-                     size, kind->size, ZKL_VERSION, kind->init);
+    return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                     "%s.size is %zu, and %zu in libzklock %s: start from %s", kind->name, size,
+                     kind->size, ZKL_VERSION, kind->init);
 }
 
 int zkl__sized_take(void *own, const void *given, const struct zkl__sized *kind, zkl_error *err)
@@ -24,11 +26,11 @@ int zkl__sized_take(void *own, const void *given, const struct zkl__sized *kind,
     int rc = check(size, kind, err);
     for (size_t i = kind->size; rc == ZKL_OK && given && i < size; i++) {
         if (((const unsigned char *)given)[i] != 0) {
-            rc =
-                zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                          "%s of %zu bytes sets an option that libzklock %s, with %zu, does not have: leave it out, or "
-                          "install the libzklock that the program was built with",
-                          kind->name, size, ZKL_VERSION, kind->size);
+            rc = zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                           "%s of %zu bytes sets an option that libzklock %s, with %zu, does not "
+                           "have: leave it out, or "
+                           "install the libzklock that the program was built with",
+                           kind->name, size, ZKL_VERSION, kind->size);
         }
     }
     if (rc == ZKL_OK) {

@@ -20,14 +20,16 @@ void zkl__stats_deinit(struct zkl__stats *stats, const zkl_heap *heap)
     }
 }
 
-struct zkl__path_stats *zkl__stats_path(struct zkl__stats *stats, const zkl_heap *heap, const char *path)
+struct zkl__path_stats *zkl__stats_path(struct zkl__stats *stats, const zkl_heap *heap,
+                                        const char *path)
 {
     for (struct zkl__path_stats *row = stats->paths; row; row = row->next) {
         if (strcmp(row->path, path) == 0) {
             return row;
         }
     }
-    struct zkl__path_stats *row = stats->path_count < ZKL_STATS_PATHS_MAX ? zkl__zalloc(heap, sizeof *row) : NULL;
+    struct zkl__path_stats *row =
+        stats->path_count < ZKL_STATS_PATHS_MAX ? zkl__zalloc(heap, sizeof *row) : NULL;
     if (row) {
         row->path = zkl__copy(heap, path, strlen(path));
     }
@@ -72,7 +74,7 @@ void zkl__stats_slack(struct zkl__stats *stats, int64_t left)
     }
 }
 
-/* --- one contender's step ------------------------------------------------------------------------------------------ */
+/* --- one contender's step -------------------------------------------------------------------- */
 
 static void count_end(zkl_contender_stats *counts, int code)
 {
@@ -94,8 +96,9 @@ static void count_end(zkl_contender_stats *counts, int code)
 }
 
 /* Into the sums of one row: the session's, or a path's. lasted: what came to its end, ns. */
-static void count(zkl_contender_stats *counts, const struct zkl__contender *c, enum zkl__contender_state before,
-                  const struct zkl__contender_event *ev, const struct zkl__contender_actions *out, int64_t lasted)
+static void count(zkl_contender_stats *counts, const struct zkl__contender *c,
+                  enum zkl__contender_state before, const struct zkl__contender_event *ev,
+                  const struct zkl__contender_actions *out, int64_t lasted)
 {
     bool granted = out->told && out->outcome.kind == ZKL__GRANTED;
     bool lost = out->told && out->outcome.kind == ZKL__LOSS;
@@ -120,8 +123,9 @@ static void count(zkl_contender_stats *counts, const struct zkl__contender *c, e
     }
 }
 
-void zkl__stats_step(struct zkl__stats *stats, struct zkl__contender *c, enum zkl__contender_state before,
-                     const struct zkl__contender_event *ev, const struct zkl__contender_actions *out)
+void zkl__stats_step(struct zkl__stats *stats, struct zkl__contender *c,
+                     enum zkl__contender_state before, const struct zkl__contender_event *ev,
+                     const struct zkl__contender_actions *out)
 {
     int64_t lasted = ev->now - c->since;
     count(&stats->all.contenders, c, before, ev, out, lasted);

@@ -13,8 +13,9 @@ struct zkl__contender_actions;
 /* The contenders of one path. Lives as long as the core. */
 struct zkl__path_stats {
     zkl_contender_stats counts;
-    char *path;                  /* NULL: of all that had no row of their own */
-    bool told_delete, told_read; /* an operator was warned that we lack this permission: once for a path */
+    char *path; /* NULL: of all that had no row of their own */
+    bool told_delete,
+        told_read; /* an operator was warned that we lack this permission: once for a path */
     struct zkl__path_stats *next;
 };
 
@@ -28,11 +29,13 @@ struct zkl__stats {
 void zkl__stats_init(struct zkl__stats *stats);
 void zkl__stats_deinit(struct zkl__stats *stats, const zkl_heap *heap);
 /* The row of a path; that of the others when there are too many, or no memory. */
-struct zkl__path_stats *zkl__stats_path(struct zkl__stats *stats, const zkl_heap *heap, const char *path);
+struct zkl__path_stats *zkl__stats_path(struct zkl__stats *stats, const zkl_heap *heap,
+                                        const char *path);
 
 /* A contender made a step: event and actions are the step's, before the state in which it began. */
-void zkl__stats_step(struct zkl__stats *stats, struct zkl__contender *contender, enum zkl__contender_state before,
-                     const struct zkl__contender_event *event, const struct zkl__contender_actions *actions);
+void zkl__stats_step(struct zkl__stats *stats, struct zkl__contender *contender,
+                     enum zkl__contender_state before, const struct zkl__contender_event *event,
+                     const struct zkl__contender_actions *actions);
 /* What zklock/stats.h says of the sums: for tests and the simulator. */
 static inline bool zkl__stats_sound(const zkl_contender_stats *c)
 {
@@ -47,6 +50,7 @@ void zkl__histogram_add(zkl_histogram *histogram, int64_t ns);
 uint64_t zkl__histogram_bound_us(size_t bucket);
 
 /* As zkl_stats_write_prometheus. */
-size_t zkl__stats_prometheus(const struct zkl__stats *stats, bool connected, const char *name, char *out, size_t size);
+size_t zkl__stats_prometheus(const struct zkl__stats *stats, bool connected, const char *name,
+                             char *out, size_t size);
 
 #endif

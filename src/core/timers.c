@@ -41,7 +41,8 @@ static void down(struct zkl__timers *timers, size_t at)
 {
     struct zkl__machine *machine = timers->heap[at];
     for (size_t child; (child = 2 * at + 1) < timers->count; at = child) {
-        if (child + 1 < timers->count && timers->heap[child + 1]->wake < timers->heap[child]->wake) {
+        if (child + 1 < timers->count &&
+            timers->heap[child + 1]->wake < timers->heap[child]->wake) {
             child++;
         }
         if (timers->heap[child]->wake >= machine->wake) {

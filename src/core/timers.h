@@ -1,4 +1,5 @@
-/* timers.h - which machine's time comes next: a binary heap, with room made when a machine is, so that setting never fails. */
+/* timers.h - which machine's time comes next: a binary heap, with room made when a machine is, so
+ * that setting never fails. */
 #ifndef ZKL_CORE_TIMERS_H
 #define ZKL_CORE_TIMERS_H
 

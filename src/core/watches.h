@@ -1,4 +1,5 @@
-/* watches.h - who waits to hear of which path: a hash table of the owners' own structs, so that adding one cannot fail for memory. */
+/* watches.h - who waits to hear of which path: a hash table of the owners' own structs, so that
+ * adding one cannot fail for memory. */
 #ifndef ZKL_CORE_WATCHES_H
 #define ZKL_CORE_WATCHES_H
 
@@ -9,7 +10,8 @@ struct zkl__watches {
     struct zkl__watch **buckets;
     size_t bucket_count;
     size_t count;
-    size_t bytes; /* of all paths: re-set in one packet after a reconnect, which the server drops when it is too long */
+    size_t bytes; /* of all paths: re-set in one packet after a reconnect, which the server drops
+                     when it is too long */
 };
 
 bool zkl__watches_init(struct zkl__watches *watches, const zkl_heap *heap);

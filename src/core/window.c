@@ -22,7 +22,8 @@ void zkl__window_sent(struct zkl__window *window)
 static void grow(struct zkl__window *window)
 {
     window->credit++;
-    if ((!window->slowed || window->credit >= window->size) && (window->most == 0 || window->size < window->most)) {
+    if ((!window->slowed || window->credit >= window->size) &&
+        (window->most == 0 || window->size < window->most)) {
         window->size++;
         window->credit = 0;
     }
@@ -39,7 +40,8 @@ static void shrink(struct zkl__window *window, int64_t sent, int64_t now)
     }
 }
 
-void zkl__window_ended(struct zkl__window *window, bool answered, int64_t sent, int64_t now, int64_t heartbeat)
+void zkl__window_ended(struct zkl__window *window, bool answered, int64_t sent, int64_t now,
+                       int64_t heartbeat)
 {
     bool used = 2 * window->under_way > window->size; /* else its size is not what is measured */
     window->under_way--;

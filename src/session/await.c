@@ -42,7 +42,8 @@ static void look_unless_put_off(void *arg, const struct zkl__reply *reply)
 }
 
 int zkl__session_insist(zkl_session *session, const struct zkl__op *op, int64_t deadline,
-                        void (*look)(void *arg, const struct zkl__reply *reply), void *arg, zkl_error *err)
+                        void (*look)(void *arg, const struct zkl__reply *reply), void *arg,
+                        zkl_error *err)
 {
     struct insistence insistence = {look, arg, false};
     zkl_error last; /* of a try that another one follows, the caller hears nothing */
@@ -55,7 +56,8 @@ int zkl__session_insist(zkl_session *session, const struct zkl__op *op, int64_t 
             rc = zkl__fail(&last, ZKL_ECONNECT, 0, op->dir, "the servers ask to try again");
             pause = zkl__session_longer(pause);
         }
-    } while (rc == ZKL_ECONNECT && zkl__session_pause(session, insistence.put_off ? pause : RECONNECT_NS, deadline));
+    } while (rc == ZKL_ECONNECT &&
+             zkl__session_pause(session, insistence.put_off ? pause : RECONNECT_NS, deadline));
     if (rc == ZKL_ECONNECT && zkl__session_now(session) >= deadline) {
         return zkl__fail(err, ZKL_ETIMEOUT, 0, op->dir,
                          insistence.put_off ? "the servers asked to try again until the time was up"
@@ -69,15 +71,16 @@ static void take_rc(void *arg, const struct zkl__reply *reply)
     *(enum zkl__rc *)arg = reply->rc;
 }
 
-int zkl__session_change(zkl_session *session, const struct zkl__op *op, enum zkl__rc as_good, int64_t deadline,
-                        zkl_error *err)
+int zkl__session_change(zkl_session *session, const struct zkl__op *op, enum zkl__rc as_good,
+                        int64_t deadline, zkl_error *err)
 {
     enum zkl__rc got;
     int rc = zkl__session_insist(session, op, deadline, take_rc, &got, err);
     if (rc != ZKL_OK || got == ZKL__RC_OK || got == as_good) {
         return rc;
     }
-    return zkl__fail(err, zkl__rc_code(got), 0, op->dir, "%s: %s", zkl__op_name(op->kind), zkl__rc_name(got));
+    return zkl__fail(err, zkl__rc_code(got), 0, op->dir, "%s: %s", zkl__op_name(op->kind),
+                     zkl__rc_name(got));
 }
 
 /* One level; ZKL_ENOENT: the one above is missing. */
@@ -92,7 +95,8 @@ static int make_level(zkl_session *session, const char *path, int64_t deadline, 
     return zkl__fail(err, zkl__rc_code(got), 0, path, "cannot be created: %s", zkl__rc_name(got));
 }
 
-static int make_directories(zkl_session *session, const char *path, int64_t deadline, zkl_error *err)
+static int make_directories(zkl_session *session, const char *path, int64_t deadline,
+                            zkl_error *err)
 {
     char part[ZKL_PATH_MAX + 1];
     zkl_error last; /* a level that is missing is no news to the caller */
@@ -101,12 +105,14 @@ static int make_directories(zkl_session *session, const char *path, int64_t dead
     zkl__path_join(part, sizeof part, path, NULL);
     do {
         rc = make_level(session, part, deadline, &last);
-        more = rc == ZKL_ENOENT ? zkl__path_shorten(part) : rc == ZKL_OK && zkl__path_lengthen(part, path);
+        more = rc == ZKL_ENOENT ? zkl__path_shorten(part)
+                                : rc == ZKL_OK && zkl__path_lengthen(part, path);
     } while (more);
     return failed(err, rc, &last);
 }
 
-int zkl__session_make_above(zkl_session *session, const char *path, int64_t deadline, zkl_error *err)
+int zkl__session_make_above(zkl_session *session, const char *path, int64_t deadline,
+                            zkl_error *err)
 {
     char above[ZKL_PATH_MAX + 1];
     zkl__path_join(above, sizeof above, path, NULL);
@@ -120,7 +126,7 @@ int zkl__session_make(zkl_session *session, const char *path, int64_t deadline, 
     return rc == ZKL_OK ? zkl__session_change(session, &op, ZKL__RC_NODEEXISTS, deadline, err) : rc;
 }
 
-/* --- waiting for a change ------------------------------------------------------------------------------------------ */
+/* --- waiting for a change -------------------------------------------------------------------- */
 
 static void fired(struct zkl__watch *watch, enum zkl__watch_event event)
 {
@@ -130,8 +136,8 @@ static void fired(struct zkl__watch *watch, enum zkl__watch_event event)
     zkl__signal_raise(&vigil->signal);
 }
 
-int zkl__vigil_begin(struct zkl__vigil *vigil, zkl_session *session, const char *first, const char *second,
-                     zkl_error *err)
+int zkl__vigil_begin(struct zkl__vigil *vigil, zkl_session *session, const char *first,
+                     const char *second, zkl_error *err)
 {
     *vigil = (struct zkl__vigil){.session = session};
     vigil->watches[0] = (struct zkl__watch){.fired = fired, .owner = vigil, .path = first};
@@ -147,8 +153,9 @@ void zkl__vigil_end(struct zkl__vigil *vigil)
     zkl__signal_deinit(&vigil->signal);
 }
 
-int zkl__vigil_read(struct zkl__vigil *vigil, int number, const struct zkl__op *op, int64_t deadline,
-                    void (*look)(void *arg, const struct zkl__reply *reply), void *arg, zkl_error *err)
+int zkl__vigil_read(struct zkl__vigil *vigil, int number, const struct zkl__op *op,
+                    int64_t deadline, void (*look)(void *arg, const struct zkl__reply *reply),
+                    void *arg, zkl_error *err)
 {
     struct zkl__watch *watch = &vigil->watches[number];
     struct zkl__op watching = *op;
@@ -177,7 +184,7 @@ int zkl__vigil_wait(struct zkl__vigil *vigil, int64_t deadline, zkl_error *err)
     return ZKL_OK;
 }
 
-/* --- children ------------------------------------------------------------------------------------------------------ */
+/* --- children -------------------------------------------------------------------------------- */
 
 struct judgement {
     const char *dir;
@@ -188,8 +195,9 @@ struct judgement {
 static void ask_child(void *arg, size_t index, struct zkl__op *op)
 {
     const struct judgement *judgement = arg;
-    *op = (struct zkl__op){
-        .kind = ZKL__OP_EXISTS, .dir = judgement->dir, .name = judgement->children->all[judgement->which[index]].name};
+    *op = (struct zkl__op){.kind = ZKL__OP_EXISTS,
+                           .dir = judgement->dir,
+                           .name = judgement->children->all[judgement->which[index]].name};
 }
 
 static void judge_child(void *arg, size_t index, const struct zkl__reply *reply)
@@ -198,8 +206,8 @@ static void judge_child(void *arg, size_t index, const struct zkl__reply *reply)
     zkl__child_judge(&judgement->children->all[judgement->which[index]], reply);
 }
 
-int zkl__session_judge(zkl_session *session, const char *dir, struct zkl__children *children, int64_t deadline,
-                       zkl_error *err)
+int zkl__session_judge(zkl_session *session, const char *dir, struct zkl__children *children,
+                       int64_t deadline, zkl_error *err)
 {
     const zkl_heap *heap = zkl__session_heap(session);
     struct judgement judgement = {dir, children, NULL};

@@ -3,8 +3,9 @@
 #include "backoff.h"
 #include "error.h"
 
-#define WINDOW 64                /* on their way at a time: hides the round trip, crowds nobody out */
-#define RETRY_NS (100 * ZKL__MS) /* for a read that was not sent though connected: a limit was reached */
+#define WINDOW 64 /* on their way at a time: hides the round trip, crowds nobody out */
+#define RETRY_NS \
+    (100 * ZKL__MS) /* for a read that was not sent though connected: a limit was reached */
 #define PAUSE_LEAST (20 * ZKL__MS)
 #define PAUSE_MOST (2000 * ZKL__MS)
 
@@ -50,7 +51,8 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
     run->flying--;
     slot->state = UNANSWERED;
     run->unsent = reply->rc == ZKL__RC_UNSENT ? reply->unsent : ZKL_OK;
-    bool never = run->unsent == ZKL_EINVAL && !run->once; /* a path that no request has room for stays one */
+    bool never =
+        run->unsent == ZKL_EINVAL && !run->once; /* a path that no request has room for stays one */
     if (reply->rc == ZKL__RC_NOTAPPLIED && !run->once) {
         put_off(run);
     } else if (zkl__rc_answered(reply->rc) || never) {
@@ -72,10 +74,12 @@ static void send_one(zkl_session *session, struct run *run, struct slot *slot)
     slot->request = (struct zkl__request){.done = on_done, .owner = slot};
     slot->state = FLYING;
     run->flying++;
-    zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &slot->request, .op = &op});
+    zkl__session_event(session, (struct zkl__event){
+                                    .kind = ZKL__EV_REQUEST, .request = &slot->request, .op = &op});
 }
 
-/* Sends what there is room for. True when something is still not on its way for lack of an answer or a connection. */
+/* Sends what there is room for. True when something is still not on its way for lack of an answer
+ * or a connection. */
 static bool send_some(zkl_session *session, struct run *run)
 {
     bool waiting = false, paused = zkl__session_now(session) < run->pause_to;
@@ -85,7 +89,8 @@ static bool send_some(zkl_session *session, struct run *run)
             slot->index = run->next++;
             slot->state = UNANSWERED;
         }
-        if (slot->state == UNANSWERED && !paused && zkl__core_connected(zkl__session_core(session))) {
+        if (slot->state == UNANSWERED && !paused &&
+            zkl__core_connected(zkl__session_core(session))) {
             send_one(session, run, slot);
         }
         waiting = waiting || slot->state == UNANSWERED;
@@ -127,7 +132,8 @@ static int run_all(zkl_session *session, struct run *run, int64_t deadline, zkl_
     return ZKL_OK;
 }
 
-static int start_run(zkl_session *session, const struct zkl__reads *reads, bool once, int64_t deadline, zkl_error *err)
+static int start_run(zkl_session *session, const struct zkl__reads *reads, bool once,
+                     int64_t deadline, zkl_error *err)
 {
     struct run run = {.session = session, .reads = reads, .once = once, .unsent = ZKL_ECONNECT};
     int rc = zkl__signal_init(&run.answered);
@@ -144,7 +150,8 @@ static int start_run(zkl_session *session, const struct zkl__reads *reads, bool 
     return rc;
 }
 
-int zkl__session_read(zkl_session *session, const struct zkl__reads *reads, int64_t deadline, zkl_error *err)
+int zkl__session_read(zkl_session *session, const struct zkl__reads *reads, int64_t deadline,
+                      zkl_error *err)
 {
     return start_run(session, reads, false, deadline, err);
 }
@@ -171,7 +178,8 @@ static void look_one(void *arg, size_t index, const struct zkl__reply *reply)
 }
 
 int zkl__session_call(zkl_session *session, const struct zkl__op *op, int64_t deadline,
-                      void (*look)(void *arg, const struct zkl__reply *reply), void *arg, zkl_error *err)
+                      void (*look)(void *arg, const struct zkl__reply *reply), void *arg,
+                      zkl_error *err)
 {
     struct call call = {op, look, arg};
     struct zkl__reads reads = {1, make_one, look_one, &call};

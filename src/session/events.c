@@ -1,4 +1,5 @@
-/* events.c - what a store tells becomes a step of the core, what the core asks goes to the store; and the user hears of it. */
+/* events.c - what a store tells becomes a step of the core, what the core asks goes to the store;
+ * and the user hears of it. */
 #include "inside.h"
 
 #include "backoff.h"
@@ -12,8 +13,8 @@
 #define BACKOFF_MAX (5000 * ZKL__MS)
 
 /* path NULL: about none; else contender: its number, 0: about the object. */
-static void put(const zkl_session *session, zkl_log_level level, const char *source, const char *path,
-                unsigned contender, const char *what)
+static void put(const zkl_session *session, zkl_log_level level, const char *source,
+                const char *path, unsigned contender, const char *what)
 {
     const zkl_session_options *options = &session->settings.options;
     char about[ZKL_PATH_MAX + 16], text[1024], line[sizeof about + sizeof text + 16];
@@ -34,7 +35,8 @@ static bool is_wanted(const zkl_session *session, zkl_log_level level)
 }
 
 /* who: "session", "client", or a contender's "path#number". */
-static void log_line(const zkl_session *session, zkl_log_level level, const char *who, const char *what)
+static void log_line(const zkl_session *session, zkl_log_level level, const char *who,
+                     const char *what)
 {
     if (!is_wanted(session, level)) {
         return;
@@ -50,22 +52,25 @@ static void log_line(const zkl_session *session, zkl_log_level level, const char
     }
 }
 
-void zkl__session_log(const zkl_session *session, zkl_log_level level, const char *noun, const char *path,
-                      const char *what)
+void zkl__session_log(const zkl_session *session, zkl_log_level level, const char *noun,
+                      const char *path, const char *what)
 {
     if (is_wanted(session, level)) {
         put(session, level, noun, path, 0, what);
     }
 }
 
-/* --- from the store ------------------------------------------------------------------------------------------------ */
+/* --- from the store -------------------------------------------------------------------------- */
 
 static void step(zkl_session *session, struct zkl__event event)
 {
     pthread_mutex_lock(&session->mutex);
-    while (session->opening) { /* `connected` may be told before the open that led to it has returned */
+    while (
+        session
+            ->opening) { /* `connected` may be told before the open that led to it has returned */
         if (event.kind == ZKL__EV_REPLY) {
-            /* Of the store that ended: its close waits for this thread. The core took the end for the reply to all that was under way. */
+            /* Of the store that ended: its close waits for this thread. The core took the end for
+             * the reply to all that was under way. */
             pthread_mutex_unlock(&session->mutex);
             return;
         }
@@ -76,7 +81,8 @@ static void step(zkl_session *session, struct zkl__event event)
     pthread_mutex_unlock(&session->mutex);
 }
 
-/* The lease rests on tick_ms. A server does not tell its tickTime, but what it makes of a session timeout depends on it. */
+/* The lease rests on tick_ms. A server does not tell its tickTime, but what it makes of a session
+ * timeout depends on it. */
 static void warn_of_tick(const zkl_session *session, int64_t negotiated_ms)
 {
     const zkl_session_options *options = &session->settings.options;
@@ -84,11 +90,13 @@ static void warn_of_tick(const zkl_session *session, int64_t negotiated_ms)
     if (tick_ms > options->tick_ms) {
         char text[256];
         snprintf(text, sizeof text,
-                 "the server changed the session timeout of %lld ms to %lld ms. Unless its configuration sets "
-                 "minSessionTimeout or maxSessionTimeout, its tickTime is %lld ms; tick_ms is %lld, which makes the "
+                 "the server changed the session timeout of %lld ms to %lld ms. Unless its "
+                 "configuration sets "
+                 "minSessionTimeout or maxSessionTimeout, its tickTime is %lld ms; tick_ms is "
+                 "%lld, which makes the "
                  "lease unsound",
-                 (long long)options->session_timeout_ms, (long long)negotiated_ms, (long long)tick_ms,
-                 (long long)options->tick_ms);
+                 (long long)options->session_timeout_ms, (long long)negotiated_ms,
+                 (long long)tick_ms, (long long)options->tick_ms);
         log_line(session, ZKL_LOG_WARN, "session", text);
     }
 }
@@ -109,7 +117,8 @@ static void on_suspended(void *ctx)
 {
     zkl_session *session = ctx;
     pthread_mutex_lock(&session->mutex);
-    zkl__alarms_set(&session->alarms, &session->tick_alarm, 0); /* it begins to look for another server */
+    zkl__alarms_set(&session->alarms, &session->tick_alarm,
+                    0); /* it begins to look for another server */
     pthread_mutex_unlock(&session->mutex);
     step(ctx, (struct zkl__event){.kind = ZKL__EV_SUSPENDED});
 }
@@ -121,7 +130,8 @@ static void unseal(zkl_session *session)
     session->seal.on = false;
     zkl__core_unseal(session->core);
     log_line(session, ZKL_LOG_INFO, "session",
-             "the servers take no digest credentials: again, without znodes that this session alone may write");
+             "the servers take no digest credentials: again, without znodes that this session "
+             "alone may write");
     pthread_mutex_unlock(&session->mutex);
 }
 
@@ -130,7 +140,8 @@ static void on_expired(void *ctx, enum zkl__end end)
     if (end == ZKL__END_SEAL) {
         unseal(ctx);
     }
-    step(ctx, (struct zkl__event){.kind = ZKL__EV_EXPIRED, .code = end == ZKL__END_AUTH ? ZKL_EAUTH : ZKL_ELOST});
+    step(ctx, (struct zkl__event){.kind = ZKL__EV_EXPIRED,
+                                  .code = end == ZKL__END_AUTH ? ZKL_EAUTH : ZKL_ELOST});
 }
 
 static void on_reply(void *ctx, uint64_t id, const struct zkl__reply *reply)
@@ -157,7 +168,7 @@ static const struct zkl__store_events events = {
     .log = on_log,
 };
 
-/* --- from the core ------------------------------------------------------------------------------------------------- */
+/* --- from the core --------------------------------------------------------------------------- */
 
 static int submit(void *ctx, uint64_t id, const struct zkl__op *op)
 {
@@ -165,7 +176,8 @@ static int submit(void *ctx, uint64_t id, const struct zkl__op *op)
     if (!session->store) {
         return ZKL_ECONNECT;
     }
-    if (!session->tick_alarm.set) { /* the store was idle: from now on it may have something to see to */
+    if (!session->tick_alarm
+             .set) { /* the store was idle: from now on it may have something to see to */
         zkl__alarms_set(&session->alarms, &session->tick_alarm, zkl__clock_now() + TICK_SOON);
     }
     return session->store_ops->submit(session->store, id, op);
@@ -174,10 +186,12 @@ static int submit(void *ctx, uint64_t id, const struct zkl__op *op)
 static void drop_notice(zkl_session *session, unsigned at)
 {
     session->notice_count--;
-    memmove(session->notices + at, session->notices + at + 1, (session->notice_count - at) * sizeof *session->notices);
+    memmove(session->notices + at, session->notices + at + 1,
+            (session->notice_count - at) * sizeof *session->notices);
 }
 
-/* A state_fn that is slow by more changes than are kept misses the oldest ones that are no losses. */
+/* A state_fn that is slow by more changes than are kept misses the oldest ones that are no losses.
+ */
 static void note_state(zkl_session *session, zkl_session_state state)
 {
     if (session->notice_count == ZKL__NOTICES) {
@@ -198,8 +212,9 @@ void zkl__session_set_state(zkl_session *session, zkl_session_state state, int w
     }
     session->status.state = state;
     session->status.why = why;
-    log_line(session, state == ZKL_SESSION_CONNECTED || why == ZKL_ECLOSED ? ZKL_LOG_INFO : ZKL_LOG_WARN, "session",
-             zkl_session_state_name(state));
+    log_line(session,
+             state == ZKL_SESSION_CONNECTED || why == ZKL_ECLOSED ? ZKL_LOG_INFO : ZKL_LOG_WARN,
+             "session", zkl_session_state_name(state));
     if (state == ZKL_SESSION_LOST) {
         zkl__alarms_set(&session->alarms, &session->open_alarm, 0);
     }
@@ -236,7 +251,7 @@ struct zkl__port zkl__session_port(zkl_session *session)
     return (struct zkl__port){session, submit, on_state, traced ? on_trace : NULL, on_warn};
 }
 
-/* --- to the user --------------------------------------------------------------------------------------------------- */
+/* --- to the user ----------------------------------------------------------------------------- */
 
 void zkl__session_run_notice(void *arg)
 {
@@ -255,7 +270,7 @@ void zkl__session_run_notice(void *arg)
     pthread_mutex_unlock(&session->mutex);
 }
 
-/* --- in time: on the alarms' thread, with the mutex ---------------------------------------------------------------- */
+/* --- in time: on the alarms' thread, with the mutex ------------------------------------------ */
 
 void zkl__session_ring_core(void *arg)
 {
@@ -269,17 +284,20 @@ void zkl__session_ring_tick(void *arg)
     zkl_session *session = arg;
     struct zkl__store *store = session->store;
     if (store) {
-        pthread_mutex_unlock(&session->mutex); /* a tick may take what is held around event functions */
+        pthread_mutex_unlock(
+            &session->mutex); /* a tick may take what is held around event functions */
         int64_t next = session->store_ops->tick(store, zkl__clock_now());
         pthread_mutex_lock(&session->mutex);
         /* Meanwhile something may have been submitted, or the server lost. */
         bool sooner = session->tick_alarm.set && session->tick_alarm.at < next;
-        zkl__alarms_set(&session->alarms, &session->tick_alarm, sooner ? session->tick_alarm.at : next);
+        zkl__alarms_set(&session->alarms, &session->tick_alarm,
+                        sooner ? session->tick_alarm.at : next);
     }
 }
 
 /* Ends the store that is finished, if any, and opens one. Both may take their time. */
-static int replace_store(zkl_session *session, struct zkl__store *old, struct zkl__store **fresh, zkl_error *err)
+static int replace_store(zkl_session *session, struct zkl__store *old, struct zkl__store **fresh,
+                         zkl_error *err)
 {
     const zkl_session_options *options = &session->settings.options;
     struct zkl__store_config config = {
@@ -311,8 +329,8 @@ void zkl__session_ring_open(void *arg)
     zkl_error err = {.code = ZKL_OK};
     struct zkl__store *old = session->store, *fresh = NULL;
     session->store = NULL;
-    session->opening =
-        true; /* an ended store tells nothing any more, so closing it waits for nobody who waits for this */
+    session->opening = true; /* an ended store tells nothing any more, so closing it waits for
+                                nobody who waits for this */
     pthread_mutex_unlock(&session->mutex);
     int rc = replace_store(session, old, &fresh, &err);
     pthread_mutex_lock(&session->mutex);
@@ -325,7 +343,8 @@ void zkl__session_ring_open(void *arg)
         zkl__alarms_set(&session->alarms, &session->tick_alarm, 0);
     } else {
         session->backoff = zkl__backoff(session->backoff, BACKOFF_MIN, BACKOFF_MAX);
-        zkl__alarms_set(&session->alarms, &session->open_alarm, zkl__clock_now() + session->backoff);
+        zkl__alarms_set(&session->alarms, &session->open_alarm,
+                        zkl__clock_now() + session->backoff);
         char text[ZKL_ERROR_TEXT_MAX + 32];
         snprintf(text, sizeof text, "no connection begun: %s", err.text);
         log_line(session, ZKL_LOG_WARN, "session", text);

@@ -30,7 +30,8 @@ static void forget(struct zkl__jury *jury)
     jury->unanswered = false;
 }
 
-bool zkl__jury_take(struct zkl__jury *jury, const struct zkl__reply *list, bool (*counts)(const char *name))
+bool zkl__jury_take(struct zkl__jury *jury, const struct zkl__reply *list,
+                    bool (*counts)(const char *name))
 {
     const zkl_heap *heap = zkl__session_heap(jury->session);
     struct zkl__children *fresh = zkl__children_copy(heap, list, jury->children, counts);
@@ -55,11 +56,15 @@ bool zkl__jury_sit(struct zkl__jury *jury)
     jury->busy = sent; /* before the first can be refused */
     for (size_t i = 0; i < sent; i++) {
         struct zkl__juror *juror = &jury->jurors[i];
-        *juror = (struct zkl__juror){
-            .request = {.done = on_done, .owner = juror}, .jury = jury, .index = todo[i], .busy = true};
-        const struct zkl__op op = {.kind = ZKL__OP_EXISTS, .dir = jury->dir, .name = jury->children->all[todo[i]].name};
-        zkl__session_event(jury->session,
-                           (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &juror->request, .op = &op});
+        *juror = (struct zkl__juror){.request = {.done = on_done, .owner = juror},
+                                     .jury = jury,
+                                     .index = todo[i],
+                                     .busy = true};
+        const struct zkl__op op = {
+            .kind = ZKL__OP_EXISTS, .dir = jury->dir, .name = jury->children->all[todo[i]].name};
+        zkl__session_event(
+            jury->session,
+            (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &juror->request, .op = &op});
     }
     return sent > 0;
 }

@@ -37,11 +37,13 @@ static void introduce(zkl_session *session)
 
 static enum zkl__observer_masters masters(const zkl_session *session)
 {
-    if (!session->store_ops->has_observers || session->settings.options.observer_masters == ZKL_OBSERVER_MASTERS_NONE) {
+    if (!session->store_ops->has_observers ||
+        session->settings.options.observer_masters == ZKL_OBSERVER_MASTERS_NONE) {
         return ZKL__MASTERS_NONE;
     }
-    return session->settings.options.observer_masters == ZKL_OBSERVER_MASTERS_SOME ? ZKL__MASTERS_SOME
-                                                                                   : ZKL__MASTERS_ASK;
+    return session->settings.options.observer_masters == ZKL_OBSERVER_MASTERS_SOME
+               ? ZKL__MASTERS_SOME
+               : ZKL__MASTERS_ASK;
 }
 
 static int make_core(zkl_session *session)
@@ -106,7 +108,8 @@ static int make(zkl_session **out, const char *servers, const zkl_session_option
     session->alarms.fd = -1;
     atomic_init(&session->refs, 1);
     introduce(session);
-    rc = zkl__settings_copy(&session->settings, heap, servers, options) ? make_core(session) : ZKL_ENOMEM;
+    rc = zkl__settings_copy(&session->settings, heap, servers, options) ? make_core(session)
+                                                                        : ZKL_ENOMEM;
     if (rc != ZKL_OK) {
         zkl__session_free(session);
         return rc;
@@ -129,7 +132,8 @@ void zkl__session_free(zkl_session *session)
     zkl__free(&heap, session);
 }
 
-int zkl__session_start(zkl_session **out, const char *servers, const zkl_session_options *options, zkl_error *err)
+int zkl__session_start(zkl_session **out, const char *servers, const zkl_session_options *options,
+                       zkl_error *err)
 {
     zkl_session *session = NULL;
     int rc = zkl__options_check(options, err);
@@ -144,8 +148,9 @@ int zkl__session_start(zkl_session **out, const char *servers, const zkl_session
     rc = zkl__alarms_start(&session->alarms, &session->mutex);
     if (rc != ZKL_OK) {
         zkl__session_stop(session, 0);
-        return zkl__fail(err, rc, 0, NULL,
-                         "no thread or no descriptor for a session: raise the limits (ulimit -n, ulimit -u)");
+        return zkl__fail(
+            err, rc, 0, NULL,
+            "no thread or no descriptor for a session: raise the limits (ulimit -n, ulimit -u)");
     }
     pthread_mutex_lock(&session->mutex);
     zkl__alarms_set(&session->alarms, &session->open_alarm, 0);
@@ -161,11 +166,14 @@ int zkl__session_stop(zkl_session *session, int64_t deadline)
     left = deadline == INT64_MAX ? ZKL_WAIT_FOREVER : left > 0 ? left : 0;
     pthread_mutex_lock(&session->mutex);
     struct zkl__store *store = session->store;
-    /* The servers have ended the last session, and the next one, if it comes to be, has made nothing. */
+    /* The servers have ended the last session, and the next one, if it comes to be, has made
+     * nothing. */
     bool nothing_left = session->status.state == ZKL_SESSION_LOST;
-    session->store = NULL; /* before it is freed: who lets go of an object meanwhile has nothing to send any more */
+    session->store = NULL; /* before it is freed: who lets go of an object meanwhile has nothing to
+                              send any more */
     pthread_mutex_unlock(&session->mutex);
-    int rc = store ? session->store_ops->close(store, left) : ZKL_OK; /* no store: no session is left on a server */
+    int rc = store ? session->store_ops->close(store, left)
+                   : ZKL_OK; /* no store: no session is left on a server */
     pthread_mutex_lock(&session->mutex);
     session->status.closed = true;
     zkl__session_set_state(session, ZKL_SESSION_CLOSED, ZKL_ECLOSED);

@@ -5,11 +5,12 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* Everybody may do what may be done to an open znode but write it; who deletes it is the directory's affair. Nobody may change this list,
- * for to administer is to write. */
+/* Everybody may do what may be done to an open znode but write it; who deletes it is the
+ * directory's affair. Nobody may change this list, for to administer is to write. */
 static void make_list(struct zkl__seal *seal)
 {
-    seal->entries[0] = (zkl_acl_entry){ZKL_PERM_READ | ZKL_PERM_CREATE | ZKL_PERM_DELETE, "world", "anyone"};
+    seal->entries[0] =
+        (zkl_acl_entry){ZKL_PERM_READ | ZKL_PERM_CREATE | ZKL_PERM_DELETE, "world", "anyone"};
     seal->entries[1] = (zkl_acl_entry){ZKL_PERM_WRITE, "digest", seal->identity};
     seal->acl = (zkl_acl){2, seal->entries};
 }

@@ -1,4 +1,5 @@
-/* seal.h - an identity that is this session's own and nobody else's, and the access list with which only it may write a znode. */
+/* seal.h - an identity that is this session's own and nobody else's, and the access list with which
+ * only it may write a znode. */
 #ifndef ZKL_SESSION_SEAL_H
 #define ZKL_SESSION_SEAL_H
 
@@ -17,8 +18,8 @@ struct zkl__seal {
     zkl_acl acl; /* points into it: not to be moved */
 };
 
-/* Off where the user says who may do what: with credentials, a transport that brings them, or an access list of his. False: the kernel
- * has no random bytes. */
+/* Off where the user says who may do what: with credentials, a transport that brings them, or an
+ * access list of his. False: the kernel has no random bytes. */
 bool zkl__seal_make(struct zkl__seal *seal, const zkl_session_options *options);
 void zkl__seal_wipe(struct zkl__seal *seal);
 

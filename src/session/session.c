@@ -13,7 +13,7 @@
 
 #define GIVE_UP_MS 500 /* for the end of a session that did not come to be */
 
-/* --- open ---------------------------------------------------------------------------------------------------------- */
+/* --- open ------------------------------------------------------------------------------------ */
 
 static bool hopeless(int code)
 {
@@ -28,11 +28,13 @@ static int refused(zkl_session *session, zkl_error *err)
         if (session->store && session->store_ops->complaint) {
             session->store_ops->complaint(session->store, words, sizeof words);
         }
-        return zkl__fail(err, zkl__session_status(session)->why, 0, NULL, "%.60s: SASL failed: %s", settings->servers,
+        return zkl__fail(err, zkl__session_status(session)->why, 0, NULL, "%.60s: SASL failed: %s",
+                         settings->servers,
                          words[0] ? words : "the servers refuse the credentials");
     }
-    return zkl__fail(err, zkl__session_status(session)->why, 0, NULL, "%.120s: credentials of scheme \"%s\" refused",
-                     settings->servers, settings->scheme ? settings->scheme : "none");
+    return zkl__fail(err, zkl__session_status(session)->why, 0, NULL,
+                     "%.120s: credentials of scheme \"%s\" refused", settings->servers,
+                     settings->scheme ? settings->scheme : "none");
 }
 
 /* A port that was forgotten is the likeliest reason where one is missing. */
@@ -42,10 +44,12 @@ static int no_answer(const struct zkl__settings *settings, const zkl_error *fail
     const char *portless = zkl__store_without_port(settings->servers, &length);
     char hint[96] = "";
     if (portless) {
-        snprintf(hint, sizeof hint, " ('%.*s' has no port: 2181 is tried)", (int)(length < 48 ? length : 48), portless);
+        snprintf(hint, sizeof hint, " ('%.*s' has no port: 2181 is tried)",
+                 (int)(length < 48 ? length : 48), portless);
     }
-    return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "no answer from %.120s within %lld ms%s%s%s", settings->servers,
-                     (long long)settings->options.connect_timeout_ms, hint, failed->text[0] ? ": " : "", failed->text);
+    return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "no answer from %.120s within %lld ms%s%s%s",
+                     settings->servers, (long long)settings->options.connect_timeout_ms, hint,
+                     failed->text[0] ? ": " : "", failed->text);
 }
 
 /* The client library does not say that it got no socket. */
@@ -59,7 +63,8 @@ static bool out_of_descriptors(void)
     return false;
 }
 
-/* Inside. Names of servers that do not resolve yet are tried again until the deadline, as servers that do not answer are. */
+/* Inside. Names of servers that do not resolve yet are tried again until the deadline, as servers
+ * that do not answer are. */
 static int await_connection(zkl_session *session, int64_t deadline, zkl_error *err)
 {
     struct zkl__status *status = zkl__session_status(session);
@@ -77,8 +82,9 @@ static int await_connection(zkl_session *session, int64_t deadline, zkl_error *e
     }
     const zkl_error *failed = &status->open_error;
     if (out_of_descriptors()) {
-        return zkl__fail(err, ZKL_ELIMIT, 0, NULL,
-                         "no file descriptor is left for a connection: raise the limit (ulimit -n)");
+        return zkl__fail(
+            err, ZKL_ELIMIT, 0, NULL,
+            "no file descriptor is left for a connection: raise the limit (ulimit -n)");
     }
     if (hopeless(failed->code)) {
         return zkl__fail(err, failed->code, failed->zk_code, NULL, "%s", failed->text);
@@ -106,10 +112,12 @@ static int check_chroot(zkl_session *session, int64_t deadline, zkl_error *err)
         return zkl__fail(err, rc, 0, NULL, "%s", why.text);
     }
     if (rc != ZKL_OK) {
-        return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "%.120s took the connection and gave no further answer", servers);
+        return zkl__fail(err, ZKL_ECONNECT, 0, NULL,
+                         "%.120s took the connection and gave no further answer", servers);
     }
     if (!there) {
-        return zkl__fail(err, ZKL_ENOENT, 0, strchr(servers, '/'), "the chroot of %.120s does not exist", servers);
+        return zkl__fail(err, ZKL_ENOENT, 0, strchr(servers, '/'),
+                         "the chroot of %.120s does not exist", servers);
     }
     return ZKL_OK;
 }
@@ -127,11 +135,13 @@ static int await_open(zkl_session *session, zkl_error *err)
     if (rc == ZKL_OK) {
         rc = check_chroot(session, deadline, err);
     }
-    if (rc == ZKL_OK) { /* the servers' roles are known by now: they were asked for before the chroot */
+    if (rc ==
+        ZKL_OK) { /* the servers' roles are known by now: they were asked for before the chroot */
         const struct zkl__core *core = zkl__session_core(session);
         rc = zkl__lease_check(options, zkl__core_timeout(core), zkl__core_hops(core), err);
     }
-    if (rc == ZKL_OK && options->state_fn && zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
+    if (rc == ZKL_OK && options->state_fn &&
+        zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
         rc = zkl__fail(err, ZKL_ELIMIT, 0, NULL, "no thread for callbacks");
     }
     status->told = rc == ZKL_OK;
@@ -142,12 +152,14 @@ static int await_open(zkl_session *session, zkl_error *err)
 
 ZKL__SIZED(sized, zkl_session_options, ZKL_SESSION_OPTIONS_INIT, sasl, tls_host);
 
-int zkl__session_options_take(zkl_session_options *own, const zkl_session_options *given, zkl_error *err)
+int zkl__session_options_take(zkl_session_options *own, const zkl_session_options *given,
+                              zkl_error *err)
 {
     return zkl__sized_take(own, given, &sized, err);
 }
 
-static int start_and_await(zkl_session **out, const char *servers, const zkl_session_options *options, zkl_error *err)
+static int start_and_await(zkl_session **out, const char *servers,
+                           const zkl_session_options *options, zkl_error *err)
 {
     zkl_session_options o;
     zkl_session *session = NULL;
@@ -165,7 +177,8 @@ static int start_and_await(zkl_session **out, const char *servers, const zkl_ses
     return ZKL_OK;
 }
 
-int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_options *options, zkl_error *err)
+int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_options *options,
+                     zkl_error *err)
 {
     ZKL__CLEAR(out);
     if (!out || !servers) {
@@ -177,7 +190,7 @@ int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_o
     return rc;
 }
 
-/* --- close --------------------------------------------------------------------------------------------------------- */
+/* --- close ----------------------------------------------------------------------------------- */
 
 static void note_waiting(const char *path, zkl_state state, int64_t token, void *payload)
 {
@@ -185,8 +198,9 @@ static void note_waiting(const char *path, zkl_state state, int64_t token, void 
     *(bool *)payload = state == ZKL_STATE_WAITING;
 }
 
-/* Inside. What runs under a grant is told to end, and what it holds stays held until it has: close lets nobody in beside it while there
- * is time. What waits is given up at once, since what is to end may wait for it. */
+/* Inside. What runs under a grant is told to end, and what it holds stays held until it has: close
+ * lets nobody in beside it while there is time. What waits is given up at once, since what is to
+ * end may wait for it. */
 static void stop_tasks(zkl_session *session, int64_t deadline)
 {
     bool more = zkl__session_has_tasks(session);
@@ -207,7 +221,8 @@ static void stop_tasks(zkl_session *session, int64_t deadline)
     }
 }
 
-/* Inside. Everything pending is told, everything held is on its way out; then until the core has seen it all go. */
+/* Inside. Everything pending is told, everything held is on its way out; then until the core has
+ * seen it all go. */
 static void give_up_all(zkl_session *session, int64_t deadline)
 {
     struct zkl__status *status = zkl__session_status(session);
@@ -234,7 +249,8 @@ int zkl_session_close(zkl_session *session, int64_t timeout_ms)
     }
     int64_t deadline = zkl__deadline(zkl__session_now(session), timeout_ms);
     const struct zkl__status *status = zkl__session_status(session);
-    if (zkl__callbacks_inside(zkl__session_callbacks(session), NULL) || zkl__session_in_task(session)) {
+    if (zkl__callbacks_inside(zkl__session_callbacks(session), NULL) ||
+        zkl__session_in_task(session)) {
         rc = ZKL_EDEADLK;
     } else if (status->closing || status->stopping) {
         rc = ZKL_ECLOSED;
@@ -252,7 +268,7 @@ int zkl_session_close(zkl_session *session, int64_t timeout_ms)
     return rc == ZKL_OK || rc == ZKL_EFORKED ? rc : ZKL_ETIMEOUT;
 }
 
-/* --- callbacks ----------------------------------------------------------------------------------------------------- */
+/* --- callbacks ------------------------------------------------------------------------------- */
 
 int zkl_session_fd(zkl_session *session)
 {
@@ -273,7 +289,7 @@ int zkl_session_dispatch(zkl_session *session)
     return rc;
 }
 
-/* --- facts: of a closed session too; in a child of fork there are none ---------------------------------------------- */
+/* --- facts: of a closed session too; in a child of fork there are none ----------------------- */
 
 const char *zkl_session_state_name(zkl_session_state state)
 {
@@ -281,7 +297,8 @@ const char *zkl_session_state_name(zkl_session_state state)
     return (unsigned)state < sizeof names / sizeof *names ? names[state] : "?";
 }
 
-static int64_t fact(zkl_session *session, int64_t (*get)(const struct zkl__core *core), int64_t unit)
+static int64_t fact(zkl_session *session, int64_t (*get)(const struct zkl__core *core),
+                    int64_t unit)
 {
     if (!session || zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
         return 0;

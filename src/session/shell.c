@@ -10,9 +10,11 @@ bool zkl__session_forked(const zkl_session *session)
 
 int zkl__session_enter_even_closed(zkl_session *session, zkl_error *err)
 {
-    /* In a child of fork the mutex may be held by a thread that does not exist there: it is not even looked at. */
+    /* In a child of fork the mutex may be held by a thread that does not exist there: it is not
+     * even looked at. */
     if (zkl__session_forked(session)) {
-        return zkl__fail(err, ZKL_EFORKED, 0, NULL, "the session was opened by process %ld: open one in this process",
+        return zkl__fail(err, ZKL_EFORKED, 0, NULL,
+                         "the session was opened by process %ld: open one in this process",
                          (long)session->pid);
     }
     zkl__cancel_hold();
@@ -27,14 +29,16 @@ int zkl__session_enter(zkl_session *session, zkl_error *err)
     if (rc != ZKL_OK || (!session->status.closing && session->status.state != ZKL_SESSION_CLOSED)) {
         return rc;
     }
-    const char *why = session->status.closing ? "zkl_session_close was called" : zkl_strerror(session->status.why);
+    const char *why = session->status.closing ? "zkl_session_close was called"
+                                              : zkl_strerror(session->status.why);
     zkl__session_leave(session);
     return zkl__fail(err, ZKL_ECLOSED, 0, NULL, "the session is closed: %s", why);
 }
 
 void zkl__session_leave(zkl_session *session)
 {
-    /* When a callback forked since enter, the child has no mutex, and the timer is the parent's, too. */
+    /* When a callback forked since enter, the child has no mutex, and the timer is the parent's,
+     * too. */
     if (!zkl__session_forked(session)) {
         zkl__session_arm(session);
         pthread_mutex_unlock(&session->mutex);
@@ -74,7 +78,8 @@ int64_t zkl__deadline(int64_t now, int64_t timeout_ms)
 
 void zkl__session_event(zkl_session *session, struct zkl__event event)
 {
-    event.now = zkl__clock_now(); /* read inside the mutex: no step is earlier than the one before */
+    event.now =
+        zkl__clock_now(); /* read inside the mutex: no step is earlier than the one before */
     zkl__session_step(session->core, &event);
     if (session->status.closing) {
         zkl__signal_raise(&session->status.changed); /* close waits for the core to be idle */
@@ -116,7 +121,7 @@ struct zkl__callbacks *zkl__session_callbacks(zkl_session *session)
     return &session->callbacks;
 }
 
-/* --- waiting ------------------------------------------------------------------------------------------------------- */
+/* --- waiting --------------------------------------------------------------------------------- */
 
 bool zkl__session_wait(zkl_session *session, struct zkl__signal *signal, int64_t deadline)
 {
@@ -144,7 +149,7 @@ void zkl__session_wake(zkl_session *session)
     }
 }
 
-/* --- tasks --------------------------------------------------------------------------------------------------------- */
+/* --- tasks ----------------------------------------------------------------------------------- */
 
 int zkl__session_task_begin(zkl_session *session, struct zkl__task *task, zkl_error *err)
 {
@@ -193,7 +198,7 @@ bool zkl__session_in_task(const zkl_session *session)
     return task != NULL;
 }
 
-/* --- objects ------------------------------------------------------------------------------------------------------- */
+/* --- objects --------------------------------------------------------------------------------- */
 
 void zkl__session_add(zkl_session *session, struct zkl__object *object)
 {

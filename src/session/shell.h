@@ -1,8 +1,9 @@
-/* shell.h - the shell around the core, as the public functions and the recipes see it: mutex, threads, waiting, the clock. Nothing is
- * decided here.
+/* shell.h - the shell around the core, as the public functions and the recipes see it: mutex,
+ * threads, waiting, the clock. Nothing is decided here.
  *
- * The simulator runs this object code and the recipes' on one thread in virtual time: it has implementations of its own of thread.h and
- * alarm.h. So a recipe calls nothing of pthread or time by itself. */
+ * The simulator runs this object code and the recipes' on one thread in virtual time: it has
+ * implementations of its own of thread.h and alarm.h. So a recipe calls nothing of pthread or time
+ * by itself. */
 #ifndef ZKL_SESSION_SHELL_H
 #define ZKL_SESSION_SHELL_H
 
@@ -11,35 +12,39 @@
 #include "options.h"
 #include "session_step.h"
 
-/* --- life: for session.c -------------------------------------------------------------------------------------------- */
+/* --- life: for session.c --------------------------------------------------------------------- */
 
-/* Checks what it is given, makes a session, starts its threads, which begin to open a store. ZKL_OK, ZKL_EINVAL, ZKL_ENOMEM,
- * ZKL_ELIMIT. */
-int zkl__session_start(zkl_session **out, const char *servers, const zkl_session_options *options, zkl_error *err);
-/* Not inside enter/leave, and not from a callback. Ends the alarms, the store, the callbacks, and this reference to the memory. ZKL_OK:
- * nothing of ours is left on a server. */
+/* Checks what it is given, makes a session, starts its threads, which begin to open a store.
+ * ZKL_OK, ZKL_EINVAL, ZKL_ENOMEM, ZKL_ELIMIT. */
+int zkl__session_start(zkl_session **out, const char *servers, const zkl_session_options *options,
+                       zkl_error *err);
+/* Not inside enter/leave, and not from a callback. Ends the alarms, the store, the callbacks, and
+ * this reference to the memory. ZKL_OK: nothing of ours is left on a server. */
 int zkl__session_stop(zkl_session *session, int64_t deadline);
 
 /* How a session stands; its mutex guards it. */
 struct zkl__status {
     zkl_session_state state;
-    int why;                    /* code of the last change of state */
-    zkl_error open_error;       /* of the last try to open a store; code ZKL_OK: it was begun */
-    bool told;                  /* the user's state_fn hears of changes */
-    bool stopping;              /* zkl_session_close waits for tasks: no acquire begins any more */
-    bool closing;               /* set by zkl_session_close: nobody may enter who has something to ask */
-    bool closed;                /* nothing will happen any more */
-    struct zkl__signal changed; /* raised with every change of state, and while closing with every step */
+    int why;              /* code of the last change of state */
+    zkl_error open_error; /* of the last try to open a store; code ZKL_OK: it was begun */
+    bool told;            /* the user's state_fn hears of changes */
+    bool stopping;        /* zkl_session_close waits for tasks: no acquire begins any more */
+    bool closing;         /* set by zkl_session_close: nobody may enter who has something to ask */
+    bool closed;          /* nothing will happen any more */
+    struct zkl__signal
+        changed; /* raised with every change of state, and while closing with every step */
 };
 struct zkl__status *zkl__session_status(zkl_session *session);
 const struct zkl__settings *zkl__session_settings(const zkl_session *session);
 
-/* --- inside --------------------------------------------------------------------------------------------------------- */
+/* --- inside ---------------------------------------------------------------------------------- */
 
-/* Takes the session's mutex, and keeps its memory until leave; the thread is not cancelled meanwhile. On any result but ZKL_OK it is
- * not taken: ZKL_EFORKED, ZKL_ECLOSED, with words in err. */
+/* Takes the session's mutex, and keeps its memory until leave; the thread is not cancelled
+ * meanwhile. On any result but ZKL_OK it is not taken: ZKL_EFORKED, ZKL_ECLOSED, with words in err.
+ */
 int zkl__session_enter(zkl_session *session, zkl_error *err);
-/* The same for who asks for nothing any more (free, callbacks, facts): a closed session will do. ZKL_EFORKED. */
+/* The same for who asks for nothing any more (free, callbacks, facts): a closed session will do.
+ * ZKL_EFORKED. */
 int zkl__session_enter_even_closed(zkl_session *session, zkl_error *err);
 /* Sets the alarm for what the steps want next, and drops the mutex. In a child of fork: nothing. */
 void zkl__session_leave(zkl_session *session);
@@ -52,11 +57,12 @@ int64_t zkl__session_now(const zkl_session *session);
 int64_t zkl__deadline(int64_t now, int64_t timeout_ms);
 /* A step with the time filled in. Inside enter/leave only. */
 void zkl__session_event(zkl_session *session, struct zkl__event event);
-/* Sets the alarm for what the steps want next: for who made a step where no leave follows, in the ring of an alarm. */
+/* Sets the alarm for what the steps want next: for who made a step where no leave follows, in the
+ * ring of an alarm. */
 void zkl__session_arm(zkl_session *session);
 /* Into the user's log: what happened to an object, by its noun and path. */
-void zkl__session_log(const zkl_session *session, zkl_log_level level, const char *noun, const char *path,
-                      const char *what);
+void zkl__session_log(const zkl_session *session, zkl_log_level level, const char *noun,
+                      const char *path, const char *what);
 struct zkl__core *zkl__session_core(zkl_session *session);
 const zkl_heap *zkl__session_heap(const zkl_session *session);
 /* "host:pid" of this process: the default metadata. Static for the session. */
@@ -66,18 +72,20 @@ const char *zkl__session_whoami(const zkl_session *session);
 void zkl__session_retain(zkl_session *session);
 void zkl__session_drop(zkl_session *session);
 
-/* --- waiting, being called at a time, calling the user -------------------------------------------------------------- */
+/* --- waiting, being called at a time, calling the user --------------------------------------- */
 
-/* Inside enter/leave: sleeps until raised or the deadline (CLOCK_BOOTTIME ns; waited for on CLOCK_MONOTONIC); false at the deadline, and
- * at once when the session is closed: nothing will happen any more. Wakes without cause happen (every change of the session's state
- * is one): look again. */
+/* Inside enter/leave: sleeps until raised or the deadline (CLOCK_BOOTTIME ns; waited for on
+ * CLOCK_MONOTONIC); false at the deadline, and at once when the session is closed: nothing will
+ * happen any more. Wakes without cause happen (every change of the session's state is one): look
+ * again. */
 bool zkl__session_wait(zkl_session *session, struct zkl__signal *signal, int64_t deadline);
 
 /* To be used inside enter/leave. */
 struct zkl__alarms *zkl__session_alarms(zkl_session *session);
-struct zkl__callbacks *zkl__session_callbacks(zkl_session *session); /* user code, outside every lock */
+struct zkl__callbacks *
+zkl__session_callbacks(zkl_session *session); /* user code, outside every lock */
 
-/* --- functions of the user's that run, or wait to run, under a grant ------------------------------------------------- */
+/* --- functions of the user's that run, or wait to run, under a grant ------------------------- */
 
 /* Close tells them to end, and waits until they have. All inside enter/leave. */
 struct zkl__task {
@@ -85,25 +93,29 @@ struct zkl__task {
     pthread_t thread;
     struct zkl__task *next, *prev;
 };
-int zkl__session_task_begin(zkl_session *session, struct zkl__task *task, zkl_error *err); /* ZKL_OK, ZKL_ECLOSED */
+int zkl__session_task_begin(zkl_session *session, struct zkl__task *task,
+                            zkl_error *err); /* ZKL_OK, ZKL_ECLOSED */
 void zkl__session_task_end(zkl_session *session, struct zkl__task *task);
 void zkl__session_stop_tasks(zkl_session *session); /* tells them, and does not wait */
 bool zkl__session_has_tasks(const zkl_session *session);
 bool zkl__session_in_task(const zkl_session *session); /* does this thread run one? */
 
-/* --- objects of a session: told when it closes, listed for operators ------------------------------------------------ */
+/* --- objects of a session: told when it closes, listed for operators ------------------------- */
 
 typedef void (*zkl__visit_fn)(const char *path, zkl_state state, int64_t token, void *payload);
 
 struct zkl__object;
 struct zkl__object_ops {
     const char *noun; /* "lock" */
-    /* Inside the mutex, before the core is closed: give up what is pending (its owner is told ZKL_ECLOSED) and held. Returns
-     * whether there was anything. code: ZKL_ECLOSED, or ZKL_ECANCELED for zkl_session_release_all. */
+    /* Inside the mutex, before the core is closed: give up what is pending (its owner is told
+     * ZKL_ECLOSED) and held. Returns whether there was anything. code: ZKL_ECLOSED, or
+     * ZKL_ECANCELED for zkl_session_release_all. */
     bool (*give_up)(struct zkl__object *object, int code);
-    /* Inside the mutex: shows each place in a queue that it has, for zkl_session_locks. Returns how many. */
+    /* Inside the mutex: shows each place in a queue that it has, for zkl_session_locks. Returns how
+     * many. */
     int (*describe)(const struct zkl__object *object, zkl__visit_fn visit, void *payload);
-    /* Inside a step: the session changed to this state. Note it, and act after the step (an alarm at 0). NULL: does not care. */
+    /* Inside a step: the session changed to this state. Note it, and act after the step (an alarm
+     * at 0). NULL: does not care. */
     void (*session_changed)(struct zkl__object *object, zkl_session_state state);
 };
 struct zkl__object {
@@ -112,6 +124,6 @@ struct zkl__object {
 };
 void zkl__session_add(zkl_session *session, struct zkl__object *object);    /* inside enter/leave */
 void zkl__session_remove(zkl_session *session, struct zkl__object *object); /* inside enter/leave */
-struct zkl__object *zkl__session_objects(zkl_session *session);             /* the first; inside enter/leave */
+struct zkl__object *zkl__session_objects(zkl_session *session); /* the first; inside enter/leave */
 
 #endif

@@ -16,7 +16,8 @@ int zkl_session_stats(zkl_session *session, zkl_stats *stats)
     }
     int rc = zkl__session_enter_even_closed(session, NULL);
     if (rc == ZKL_OK) {
-        rc = zkl__sized_give(stats, &zkl__core_stats(zkl__session_core(session))->all, &sized, NULL);
+        rc =
+            zkl__sized_give(stats, &zkl__core_stats(zkl__session_core(session))->all, &sized, NULL);
         zkl__session_leave(session);
     }
     return rc;
@@ -54,7 +55,8 @@ int64_t zkl_stats_write_prometheus(zkl_session *session, const char *name, char 
         return rc;
     }
     const struct zkl__core *core = zkl__session_core(session);
-    size_t length = zkl__stats_prometheus(zkl__core_stats(core), zkl__core_connected(core), name, out, size);
+    size_t length =
+        zkl__stats_prometheus(zkl__core_stats(core), zkl__core_connected(core), name, out, size);
     zkl__session_leave(session);
     return (int64_t)length;
 }

@@ -7,8 +7,8 @@
 #define CLOSE_MS 1000
 
 /* What the servers make of this timeout. The session holds nothing, so it needs no lease. */
-static int negotiate(const char *servers, zkl_session_options *options, int64_t timeout_ms, int64_t *negotiated_ms,
-                     zkl_error *err)
+static int negotiate(const char *servers, zkl_session_options *options, int64_t timeout_ms,
+                     int64_t *negotiated_ms, zkl_error *err)
 {
     zkl_session *session;
     options->session_timeout_ms = timeout_ms;
@@ -22,7 +22,8 @@ static int negotiate(const char *servers, zkl_session_options *options, int64_t 
     return rc;
 }
 
-int zkl_session_probe_tick(const char *servers, const zkl_session_options *options, int64_t *tick_ms, zkl_error *err)
+int zkl_session_probe_tick(const char *servers, const zkl_session_options *options,
+                           int64_t *tick_ms, zkl_error *err)
 {
     zkl_session_options o;
     int64_t low_ms, high_ms;

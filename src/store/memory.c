@@ -1,4 +1,5 @@
-/* The in-process store: spaces by name, sessions, and the one thread of each that tells what happened. */
+/* The in-process store: spaces by name, sessions, and the one thread of each that tells what
+ * happened. */
 #include "memory_session.h"
 #include "error.h"
 #include "memory_acl.h"
@@ -12,7 +13,8 @@
 #define SWEEP_NS (60 * INT64_C(1000000000)) /* znode.container.checkIntervalMs of the server */
 #define LEAST_TIMEOUT_MS 100
 
-/* Every space of the process. sessions: how many there ever were; zxid: the highest of the spaces that are gone. */
+/* Every space of the process. sessions: how many there ever were; zxid: the highest of the spaces
+ * that are gone. */
 static struct {
     pthread_mutex_t mutex;
     struct zkl__memory_space *spaces;
@@ -25,7 +27,7 @@ static const char *plain_name(const char *servers)
     return strncmp(servers, PREFIX, strlen(PREFIX)) == 0 ? servers + strlen(PREFIX) : servers;
 }
 
-/* --- queues ------------------------------------------------------------------------------------------------------- */
+/* --- queues ---------------------------------------------------------------------------------- */
 
 void zkl__memory_push(struct zkl__memory_queue *queue, struct zkl__memory_item *item)
 {
@@ -50,12 +52,14 @@ struct zkl__memory_item *zkl__memory_pop(struct zkl__memory_queue *queue)
 
 void zkl__memory_queue_free(const zkl_heap *heap, struct zkl__memory_queue *queue)
 {
-    for (struct zkl__memory_item *item = zkl__memory_pop(queue); item; item = zkl__memory_pop(queue)) {
+    for (struct zkl__memory_item *item = zkl__memory_pop(queue); item;
+         item = zkl__memory_pop(queue)) {
         zkl__free(heap, item);
     }
 }
 
-struct zkl__memory_notice *zkl__memory_notice_new(const struct zkl__store *store, enum zkl__memory_item_kind kind)
+struct zkl__memory_notice *zkl__memory_notice_new(const struct zkl__store *store,
+                                                  enum zkl__memory_item_kind kind)
 {
     struct zkl__memory_notice *notice = zkl__zalloc(&store->heap, sizeof *notice);
     if (notice) {
@@ -81,7 +85,7 @@ void zkl__memory_tell(struct zkl__store *store, struct zkl__memory_item *item)
     pthread_cond_signal(&store->cond);
 }
 
-/* --- delivery ----------------------------------------------------------------------------------------------------- */
+/* --- delivery -------------------------------------------------------------------------------- */
 
 static void call(const struct zkl__store *store, const struct zkl__memory_item *item)
 {
@@ -152,7 +156,7 @@ static bool start_thread(struct zkl__store *store)
     return failed == 0;
 }
 
-/* --- spaces ------------------------------------------------------------------------------------------------------- */
+/* --- spaces ---------------------------------------------------------------------------------- */
 
 static void space_free(struct zkl__memory_space *space)
 {
@@ -269,7 +273,7 @@ void zkl__memory_leave(struct zkl__memory_space *space)
     pthread_mutex_unlock(&registry.mutex);
 }
 
-/* --- open and close ----------------------------------------------------------------------------------------------- */
+/* --- open and close -------------------------------------------------------------------------- */
 
 static void store_free(struct zkl__store *store)
 {
@@ -374,7 +378,8 @@ static int memory_open(struct zkl__store **out, const struct zkl__store_config *
         store->heap = config->heap;
         store->events = *events;
         store->ctx = ctx;
-        store->timeout_ms = config->timeout_ms > LEAST_TIMEOUT_MS ? config->timeout_ms : LEAST_TIMEOUT_MS;
+        store->timeout_ms =
+            config->timeout_ms > LEAST_TIMEOUT_MS ? config->timeout_ms : LEAST_TIMEOUT_MS;
         pthread_cond_init(&store->cond, NULL);
         code = store_start(store, config);
     }
@@ -391,7 +396,8 @@ static int memory_open(struct zkl__store **out, const struct zkl__store_config *
 
 static int memory_close(struct zkl__store *store, int64_t timeout_ms)
 {
-    (void)timeout_ms; /* nothing here takes time but a callback under way, which is waited for in any case */
+    (void)timeout_ms; /* nothing here takes time but a callback under way, which is waited for in
+                         any case */
     assert(!pthread_equal(pthread_self(), store->thread));
     pthread_mutex_lock(&store->space->mutex);
     bool unreachable = store->link == ZKL__LINK_DOWN && !store->ended;
@@ -408,7 +414,7 @@ static int memory_close(struct zkl__store *store, int64_t timeout_ms)
     return unreachable ? ZKL_ECONNECT : ZKL_OK;
 }
 
-/* --- operations --------------------------------------------------------------------------------------------------- */
+/* --- operations ------------------------------------------------------------------------------ */
 
 static int accept_op(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
 {
@@ -428,7 +434,8 @@ static int accept_op(struct zkl__store *store, uint64_t id, const struct zkl__op
         reply = zkl__memory_reply_new(store, id, 0);
         code = reply ? ZKL_OK : ZKL_ENOMEM;
     } else {
-        code = refused ? zkl__memory_refused(&reply, store, id, op) : zkl__memory_perform(&reply, store, id, op);
+        code = refused ? zkl__memory_refused(&reply, store, id, op)
+                       : zkl__memory_perform(&reply, store, id, op);
     }
     if (code != ZKL_OK) {
         store->broken = was_broken;

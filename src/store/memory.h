@@ -1,56 +1,71 @@
 /* memory.h - the in-process store, and how tests make it fail.
  *
- * "memory:NAME" opens a session with the tree of that name, which all sessions of the process share. A tree lives from
- * the first session's open until the last one is closed: then every znode of it, persistent ones too, is gone. Its
- * memory comes from the heap of the session that made it, which must therefore outlive the others; tests give all of
- * them the same one. zxids never restart within a process, so a fencing token rises across trees of one name, too.
+ * "memory:NAME" opens a session with the tree of that name, which all sessions of the process
+ * share. A tree lives from the first session's open until the last one is closed: then every znode
+ * of it, persistent ones too, is gone. Its memory comes from the heap of the session that made it,
+ * which must therefore outlive the others; tests give all of them the same one. zxids never restart
+ * within a process, so a fencing token rises across trees of one name, too.
  *
- * It answers as a standalone ZooKeeper 3.8 does, in this order of checks, and these differences are all:
- *  - sessions end by close or by zkl__memory_expire only; the timeout asked for is granted (100 ms at least);
- *  - the schemes of access lists are world, auth and digest; every other one is ZKL__RC_INVALIDACL. There is no quota;
- *  - the characters of a path are not checked (the core has), its form is: a bad one is ZKL_EINVAL at submit;
- *  - a counter at its end sticks, as the server's does when no create is under way at that moment; names below zero,
- *    which the server gives to creates that wait in its pipeline just then, never come;
+ * It answers as a standalone ZooKeeper 3.8 does, in this order of checks, and these differences are
+ * all:
+ *  - sessions end by close or by zkl__memory_expire only; the timeout asked for is granted (100 ms
+ * at least);
+ *  - the schemes of access lists are world, auth and digest; every other one is ZKL__RC_INVALIDACL.
+ * There is no quota;
+ *  - the characters of a path are not checked (the core has), its form is: a bad one is ZKL_EINVAL
+ * at submit;
+ *  - a counter at its end sticks, as the server's does when no create is under way at that moment;
+ * names below zero, which the server gives to creates that wait in its pipeline just then, never
+ * come;
  *  - while a connection is suspended, submit says ZKL_ECONNECT; nothing waits for the reconnect.
  *
- * Fault hooks. All: any thread, callbacks of a store included. ZKL_OK, ZKL_ENOENT (no such session or tree, or the
- * session is over), ZKL_EINVAL (not in this state), ZKL_ENOMEM (nothing happened). */
+ * Fault hooks. All: any thread, callbacks of a store included. ZKL_OK, ZKL_ENOENT (no such session
+ * or tree, or the session is over), ZKL_EINVAL (not in this state), ZKL_ENOMEM (nothing happened).
+ */
 #ifndef ZKL_STORE_MEMORY_H
 #define ZKL_STORE_MEMORY_H
 
 #include "store.h"
 
-/* The connection is lost now: replies and watch events not told yet are lost with it. The watches are set again at
- * resume, as the C client does it: what changed meanwhile is told then, a node deleted and made again as CHANGED. */
+/* The connection is lost now: replies and watch events not told yet are lost with it. The watches
+ * are set again at resume, as the C client does it: what changed meanwhile is told then, a node
+ * deleted and made again as CHANGED. */
 int zkl__memory_suspend(int64_t session_id);
 /* `connected`, or `expired` if the session was ended meanwhile. */
 int zkl__memory_resume(int64_t session_id);
-/* The server ends the session now. Told at once (suspended, unknown replies, expired) when connected, at resume when
- * not: a client learns of its session's end from a server only. */
+/* The server ends the session now. Told at once (suspended, unknown replies, expired) when
+ * connected, at resume when not: a client learns of its session's end from a server only. */
 int zkl__memory_expire(int64_t session_id);
-/* Nothing is told, though operations are applied, until the hold ends (with false, or with the connection). */
+/* Nothing is told, though operations are applied, until the hold ends (with false, or with the
+ * connection). */
 int zkl__memory_hold(int64_t session_id, bool on);
-/* Plans a loss in the middle of things: the next `whole` operations are answered as ever, the `half` ones behind them
- * are applied but their replies are lost, the `lost` ones behind those never arrive; then, as submit of the last one
- * ends, the connection is suspended. All zero: takes the plan back. */
+/* Plans a loss in the middle of things: the next `whole` operations are answered as ever, the
+ * `half` ones behind them are applied but their replies are lost, the `lost` ones behind those
+ * never arrive; then, as submit of the last one ends, the connection is suspended. All zero: takes
+ * the plan back. */
 int zkl__memory_break(int64_t session_id, size_t whole, size_t half, size_t lost);
-/* The same for the next create (or multi with one): applied, its reply lost, the connection with it. */
+/* The same for the next create (or multi with one): applied, its reply lost, the connection with
+ * it. */
 int zkl__memory_lose_create(int64_t session_id);
-/* The next count writes are refused with this rc, and nothing is done; 0: none any more. Connected or not. */
+/* The next count writes are refused with this rc, and nothing is done; 0: none any more. Connected
+ * or not. */
 int zkl__memory_refuse(int64_t session_id, enum zkl__rc rc, size_t count);
 
 /* Removes empty containers, as the server does once a minute and tick does here. */
 int zkl__memory_reap(const char *name);
 /* Sets how many children path ever had: where its sequence goes on. */
 int zkl__memory_set_counter(const char *name, const char *path, int32_t creates);
-/* What a session learns of a znode that it may not READ. Two things changed in ZooKeeper, one after the other. */
+/* What a session learns of a znode that it may not READ. Two things changed in ZooKeeper, one after
+ * the other. */
 enum zkl__memory_rules {
-    ZKL__RULES_EVENTS_NEED_READ, /* the default, as 3.8.4 and Debian's 3.8.0: its stat, but no watch event (CVE-2024-23944) */
+    ZKL__RULES_EVENTS_NEED_READ, /* the default, as 3.8.4 and Debian's 3.8.0: its stat, but no watch
+                                    event (CVE-2024-23944) */
     ZKL__RULES_NOTHING_NEEDS_READ, /* before that, as 3.8.0: both */
     ZKL__RULES_EXISTS_NEEDS_READ   /* as 3.9.2: neither (ZOOKEEPER-2590) */
 };
 int zkl__memory_set_rules(const char *name, enum zkl__memory_rules rules);
-/* A stranger, without a session or an identity, writes: what became of it is in *rc. Not ephemeral. */
+/* A stranger, without a session or an identity, writes: what became of it is in *rc. Not ephemeral.
+ */
 int zkl__memory_meddle(const char *name, const struct zkl__op *op, enum zkl__rc *rc);
 
 #endif

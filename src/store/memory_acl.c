@@ -18,7 +18,8 @@ static bool is_world(const zkl_acl_entry *entry)
     return strcmp(entry->scheme, "world") == 0 && strcmp(entry->id, "anyone") == 0;
 }
 
-/* "user:hash", as DigestAuthenticationProvider.isValid has it: two pieces when split at colons, empty ones at the end not counted. */
+/* "user:hash", as DigestAuthenticationProvider.isValid has it: two pieces when split at colons,
+ * empty ones at the end not counted. */
 static bool is_digest_id(const char *id)
 {
     size_t length = strlen(id), colons = 0;
@@ -55,7 +56,8 @@ bool zkl__memory_acl_valid(const zkl_acl *acl, const char *identity)
 /* The entry as it is stored. */
 static zkl_acl_entry resolve(const zkl_acl_entry *entry, const char *identity)
 {
-    zkl_acl_entry out = {entry->perms, entry->scheme ? entry->scheme : "", entry->id ? entry->id : ""};
+    zkl_acl_entry out = {entry->perms, entry->scheme ? entry->scheme : "",
+                         entry->id ? entry->id : ""};
     if (identity && strcmp(out.scheme, "auth") == 0) {
         out.scheme = "digest";
         out.id = identity;
@@ -107,7 +109,8 @@ bool zkl__memory_acl_permits(const zkl_acl *acl, const struct zkl__memory_ids *i
     }
     for (size_t i = 0; i < acl->count; i++) {
         const zkl_acl_entry *entry = &acl->entries[i];
-        if ((entry->perms & perm) != 0 && (is_world(entry) || names(entry, ids->auth) || names(entry, ids->seal))) {
+        if ((entry->perms & perm) != 0 &&
+            (is_world(entry) || names(entry, ids->auth) || names(entry, ids->seal))) {
             return true;
         }
     }

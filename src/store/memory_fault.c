@@ -14,17 +14,21 @@ static const struct zkl__memory_item *last_connected(const struct zkl__memory_qu
 
 static bool was_answered(const struct zkl__memory_item *item)
 {
-    return item->kind == ZKL__TELL_REPLY && ((const struct zkl__memory_reply *)item)->reply.rc != ZKL__RC_UNKNOWN;
+    return item->kind == ZKL__TELL_REPLY &&
+           ((const struct zkl__memory_reply *)item)->reply.rc != ZKL__RC_UNKNOWN;
 }
 
-/* Takes what came on this connection and has not been told into the lost queue, before what was lost already. */
+/* Takes what came on this connection and has not been told into the lost queue, before what was
+ * lost already. */
 static void reclaim(struct zkl__store *store)
 {
     struct zkl__memory_queue stay = {0}, taken = {0};
-    const struct zkl__memory_item *earlier = last_connected(&store->queue); /* up to here: of earlier connections */
+    const struct zkl__memory_item *earlier =
+        last_connected(&store->queue); /* up to here: of earlier connections */
     store->sure_number = store->told_number;
     store->sure_zxid = store->told_zxid;
-    for (struct zkl__memory_item *item = zkl__memory_pop(&store->queue); item; item = zkl__memory_pop(&store->queue)) {
+    for (struct zkl__memory_item *item = zkl__memory_pop(&store->queue); item;
+         item = zkl__memory_pop(&store->queue)) {
         bool of_this = !earlier && (was_answered(item) || item->kind == ZKL__TELL_WATCH);
         if (was_answered(item) && !of_this) {
             store->sure_number = ((const struct zkl__memory_reply *)item)->number;
@@ -33,7 +37,8 @@ static void reclaim(struct zkl__store *store)
         zkl__memory_push(of_this ? &taken : &stay, item);
         earlier = item == earlier ? NULL : earlier;
     }
-    for (struct zkl__memory_item *item = zkl__memory_pop(&store->lost); item; item = zkl__memory_pop(&store->lost)) {
+    for (struct zkl__memory_item *item = zkl__memory_pop(&store->lost); item;
+         item = zkl__memory_pop(&store->lost)) {
         zkl__memory_push(&taken, item);
     }
     store->queue = stay;
@@ -55,7 +60,8 @@ static void go_down(struct zkl__store *store, struct zkl__memory_notice *suspens
     zkl__memory_plan_drop(store);
     zkl__memory_lay_aside(store);
     zkl__memory_push(&store->queue, &suspension->item);
-    for (struct zkl__memory_item *item = zkl__memory_pop(&store->lost); item; item = zkl__memory_pop(&store->lost)) {
+    for (struct zkl__memory_item *item = zkl__memory_pop(&store->lost); item;
+         item = zkl__memory_pop(&store->lost)) {
         if (item->kind == ZKL__TELL_REPLY) {
             make_unknown((struct zkl__memory_reply *)item);
             zkl__memory_push(&store->queue, item);
@@ -66,7 +72,7 @@ static void go_down(struct zkl__store *store, struct zkl__memory_notice *suspens
     pthread_cond_signal(&store->cond);
 }
 
-/* --- plans -------------------------------------------------------------------------------------------------------- */
+/* --- plans ----------------------------------------------------------------------------------- */
 
 void zkl__memory_plan_drop(struct zkl__store *store)
 {
@@ -92,7 +98,9 @@ void zkl__memory_fated(struct zkl__store *store, enum zkl__memory_fate fate)
     if (fate == ZKL__FATE_FREE) {
         return;
     }
-    *(fate == ZKL__FATE_WHOLE ? &plan->whole : fate == ZKL__FATE_HALF ? &plan->half : &plan->lost) -= 1;
+    *(fate == ZKL__FATE_WHOLE  ? &plan->whole
+      : fate == ZKL__FATE_HALF ? &plan->half
+                               : &plan->lost) -= 1;
     if (plan->whole + plan->half + plan->lost == 0) {
         struct zkl__memory_notice *suspension = plan->suspension;
         plan->suspension = NULL;
@@ -113,7 +121,7 @@ static int set_plan(struct zkl__store *store, struct zkl__memory_plan plan)
     return ZKL_OK;
 }
 
-/* --- hooks on a session ------------------------------------------------------------------------------------------- */
+/* --- hooks on a session ---------------------------------------------------------------------- */
 
 /* Enters a session whose connection is up; *code says why not. */
 static struct zkl__store *enter_up(int64_t session_id, int *code)
@@ -172,7 +180,9 @@ int zkl__memory_resume(int64_t session_id)
     if (!store) {
         return ZKL_ENOENT;
     }
-    int code = store->link == ZKL__LINK_OVER ? ZKL_ENOENT : store->link == ZKL__LINK_UP ? ZKL_EINVAL : ZKL_OK;
+    int code = store->link == ZKL__LINK_OVER ? ZKL_ENOENT
+               : store->link == ZKL__LINK_UP ? ZKL_EINVAL
+                                             : ZKL_OK;
     if (code == ZKL_OK) {
         code = reconnect(store);
     }
@@ -237,7 +247,8 @@ int zkl__memory_break(int64_t session_id, size_t whole, size_t half, size_t lost
     } else if (whole + half + lost == 0) {
         zkl__memory_plan_drop(store);
     } else {
-        code = set_plan(store, (struct zkl__memory_plan){.whole = whole, .half = half, .lost = lost});
+        code =
+            set_plan(store, (struct zkl__memory_plan){.whole = whole, .half = half, .lost = lost});
     }
     zkl__memory_leave(store->space);
     return code;
@@ -250,7 +261,8 @@ int zkl__memory_lose_create(int64_t session_id)
     if (!store) {
         return code;
     }
-    code = store->broken ? ZKL_EINVAL : set_plan(store, (struct zkl__memory_plan){.create = true, .half = 1});
+    code = store->broken ? ZKL_EINVAL
+                         : set_plan(store, (struct zkl__memory_plan){.create = true, .half = 1});
     zkl__memory_leave(store->space);
     return code;
 }
@@ -270,7 +282,7 @@ int zkl__memory_refuse(int64_t session_id, enum zkl__rc rc, size_t count)
     return code;
 }
 
-/* --- hooks on a tree ---------------------------------------------------------------------------------------------- */
+/* --- hooks on a tree ------------------------------------------------------------------------- */
 
 int zkl__memory_reap(const char *name)
 {
@@ -311,8 +323,8 @@ int zkl__memory_set_counter(const char *name, const char *path, int32_t creates)
 int zkl__memory_meddle(const char *name, const struct zkl__op *op, enum zkl__rc *rc)
 {
     static const struct zkl__memory_who stranger = {0};
-    bool ephemeral =
-        op->kind == ZKL__OP_CREATE && (op->mode == ZKL__EPHEMERAL || op->mode == ZKL__EPHEMERAL_SEQUENTIAL);
+    bool ephemeral = op->kind == ZKL__OP_CREATE &&
+                     (op->mode == ZKL__EPHEMERAL || op->mode == ZKL__EPHEMERAL_SEQUENTIAL);
     struct zkl__memory_space *space = ephemeral ? NULL : zkl__memory_enter_name(name);
     if (!space) {
         return ephemeral ? ZKL_EINVAL : ZKL_ENOENT;

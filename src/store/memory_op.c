@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* --- valid ops ---------------------------------------------------------------------------------------------------- */
+/* --- valid ops ------------------------------------------------------------------------------- */
 
 static bool path_valid(const struct zkl__op *op)
 {
@@ -17,9 +17,10 @@ static bool parts_valid(const struct zkl__op *op)
 {
     for (size_t i = 0; i < op->part_count; i++) {
         const struct zkl__op *part = &op->parts[i];
-        bool kind = part->kind == ZKL__OP_CREATE || part->kind == ZKL__OP_DELETE || part->kind == ZKL__OP_SET ||
-                    part->kind == ZKL__OP_CHECK;
-        if (!kind || !path_valid(part) || (part->kind == ZKL__OP_CREATE && part->mode == ZKL__CONTAINER)) {
+        bool kind = part->kind == ZKL__OP_CREATE || part->kind == ZKL__OP_DELETE ||
+                    part->kind == ZKL__OP_SET || part->kind == ZKL__OP_CHECK;
+        if (!kind || !path_valid(part) ||
+            (part->kind == ZKL__OP_CREATE && part->mode == ZKL__CONTAINER)) {
             return false;
         }
     }
@@ -37,14 +38,15 @@ bool zkl__memory_op_valid(const struct zkl__op *op)
 /* About what the request takes on the wire. */
 size_t zkl__memory_op_size(const struct zkl__op *op)
 {
-    size_t size = op->size + (op->dir ? strlen(op->dir) : 0) + (op->name ? strlen(op->name) : 0) + 64;
+    size_t size =
+        op->size + (op->dir ? strlen(op->dir) : 0) + (op->name ? strlen(op->name) : 0) + 64;
     for (size_t i = 0; op->kind == ZKL__OP_MULTI && i < op->part_count; i++) {
         size += zkl__memory_op_size(&op->parts[i]);
     }
     return size;
 }
 
-/* --- replies ------------------------------------------------------------------------------------------------------ */
+/* --- replies --------------------------------------------------------------------------------- */
 
 static int zk_code_of(enum zkl__rc rc)
 {
@@ -75,7 +77,7 @@ struct zkl__memory_reply *zkl__memory_reply_new(struct zkl__store *store, uint64
     return reply;
 }
 
-/* --- writes ------------------------------------------------------------------------------------------------------- */
+/* --- writes ---------------------------------------------------------------------------------- */
 
 static void fire_change(struct zkl__memory_space *space, const struct zkl__memory_change *change)
 {
@@ -89,8 +91,8 @@ static void fire_change(struct zkl__memory_space *space, const struct zkl__memor
     }
 }
 
-static int prepare_all(struct zkl__memory_space *space, const struct zkl__memory_who *who, const struct zkl__op *ops,
-                       size_t count, struct zkl__memory_change *changes)
+static int prepare_all(struct zkl__memory_space *space, const struct zkl__memory_who *who,
+                       const struct zkl__op *ops, size_t count, struct zkl__memory_change *changes)
 {
     for (size_t i = 0; i < count; i++) {
         int code = zkl__memory_prepare(&changes[i], &space->tree, who, &ops[i]);
@@ -104,7 +106,8 @@ static int prepare_all(struct zkl__memory_space *space, const struct zkl__memory
     return ZKL_OK;
 }
 
-static void roll_back(struct zkl__memory_space *space, size_t failed, size_t count, struct zkl__memory_change *changes)
+static void roll_back(struct zkl__memory_space *space, size_t failed, size_t count,
+                      struct zkl__memory_change *changes)
 {
     for (size_t i = failed; i > 0; i--) {
         zkl__memory_undo(&changes[i - 1], &space->tree);
@@ -114,8 +117,8 @@ static void roll_back(struct zkl__memory_space *space, size_t failed, size_t cou
     }
 }
 
-int zkl__memory_write(struct zkl__memory_space *space, const struct zkl__memory_who *who, const struct zkl__op *ops,
-                      size_t count, struct zkl__memory_change *changes)
+int zkl__memory_write(struct zkl__memory_space *space, const struct zkl__memory_who *who,
+                      const struct zkl__op *ops, size_t count, struct zkl__memory_change *changes)
 {
     int code = prepare_all(space, who, ops, count, changes);
     if (code != ZKL_OK) {
@@ -135,7 +138,8 @@ int zkl__memory_write(struct zkl__memory_space *space, const struct zkl__memory_
     return ZKL_OK;
 }
 
-static void drop_all(struct zkl__memory_space *space, struct zkl__memory_change *changes, size_t count)
+static void drop_all(struct zkl__memory_space *space, struct zkl__memory_change *changes,
+                     size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         zkl__memory_drop(&changes[i], &space->tree);
@@ -145,7 +149,9 @@ static void drop_all(struct zkl__memory_space *space, struct zkl__memory_change 
 /* Room for the name that a create answers. */
 static size_t name_room(const struct zkl__op *op)
 {
-    return op->kind == ZKL__OP_CREATE ? strlen(op->name ? op->name : op->dir) + ZKL__MEMORY_DIGITS + 1 : 0;
+    return op->kind == ZKL__OP_CREATE
+               ? strlen(op->name ? op->name : op->dir) + ZKL__MEMORY_DIGITS + 1
+               : 0;
 }
 
 static const char *put_name(char **room, const char *path)
@@ -157,7 +163,8 @@ static const char *put_name(char **room, const char *path)
     return at;
 }
 
-static void answer_write(struct zkl__reply *reply, char **room, const struct zkl__memory_change *change)
+static void answer_write(struct zkl__reply *reply, char **room,
+                         const struct zkl__memory_change *change)
 {
     answer(reply, change->rc);
     if (change->rc == ZKL__RC_OK && change->op->kind == ZKL__OP_CREATE) {
@@ -167,7 +174,8 @@ static void answer_write(struct zkl__reply *reply, char **room, const struct zkl
     }
 }
 
-static int perform_one(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id, const struct zkl__op *op)
+static int perform_one(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,
+                       const struct zkl__op *op)
 {
     struct zkl__memory_change change;
     struct zkl__memory_reply *reply = zkl__memory_reply_new(store, id, name_room(op));
@@ -198,7 +206,8 @@ static void answer_multi(struct zkl__memory_reply *reply, const struct zkl__op *
         if (parts[i].rc != ZKL__RC_OK && parts[i].rc != ZKL__RC_ROLLEDBACK) {
             answer(&reply->reply, parts[i].rc);
         } else if (reply->reply.rc == ZKL__RC_OK) {
-            parts[i].zk_code = 0; /* before the part that failed, the server's error record says 0 */
+            parts[i].zk_code =
+                0; /* before the part that failed, the server's error record says 0 */
         }
     }
     reply->reply.parts = parts;
@@ -213,8 +222,10 @@ static int perform_multi(struct zkl__memory_reply **out, struct zkl__store *stor
         room += name_room(&op->parts[i]);
     }
     struct zkl__memory_reply *reply = zkl__memory_reply_new(store, id, room);
-    struct zkl__memory_change *changes = zkl__alloc(&store->heap, (op->part_count + 1) * sizeof *changes);
-    int code = reply && changes ? zkl__memory_write(store->space, &store->who, op->parts, op->part_count, changes)
+    struct zkl__memory_change *changes =
+        zkl__alloc(&store->heap, (op->part_count + 1) * sizeof *changes);
+    int code = reply && changes ? zkl__memory_write(store->space, &store->who, op->parts,
+                                                    op->part_count, changes)
                                 : ZKL_ENOMEM;
     if (code == ZKL_OK) {
         answer_multi(reply, op, changes);
@@ -243,10 +254,12 @@ bool zkl__memory_creates(const struct zkl__op *op)
 }
 
 /* A multi as the server refuses it: its first part, and so all others. */
-int zkl__memory_refused(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id, const struct zkl__op *op)
+int zkl__memory_refused(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,
+                        const struct zkl__op *op)
 {
     size_t count = op->kind == ZKL__OP_MULTI ? op->part_count : 0;
-    struct zkl__memory_reply *reply = zkl__memory_reply_new(store, id, count * sizeof(struct zkl__reply));
+    struct zkl__memory_reply *reply =
+        zkl__memory_reply_new(store, id, count * sizeof(struct zkl__reply));
     if (!reply) {
         return ZKL_ENOMEM;
     }
@@ -263,7 +276,7 @@ int zkl__memory_refused(struct zkl__memory_reply **out, struct zkl__store *store
     return ZKL_OK;
 }
 
-/* --- reads -------------------------------------------------------------------------------------------------------- */
+/* --- reads ----------------------------------------------------------------------------------- */
 
 static enum zkl__rc check_read(const struct zkl__store *store, const struct zkl__op *op,
                                const struct zkl__memory_node *node)
@@ -306,7 +319,8 @@ static void answer_data(struct zkl__memory_reply *reply, const struct zkl__memor
     }
 }
 
-static void answer_read(struct zkl__memory_reply *reply, const struct zkl__op *op, const struct zkl__memory_node *node)
+static void answer_read(struct zkl__memory_reply *reply, const struct zkl__op *op,
+                        const struct zkl__memory_node *node)
 {
     zkl__memory_stat(&reply->reply.stat, node);
     if (op->kind == ZKL__OP_CHILDREN) {
@@ -316,8 +330,10 @@ static void answer_read(struct zkl__memory_reply *reply, const struct zkl__op *o
     }
 }
 
-/* A watch stays where the client keeps one: on success, and for `exists` also where there is nothing yet. */
-static void settle_watch(struct zkl__memory_watch *watch, const struct zkl__memory_reply *reply, enum zkl__op_kind kind)
+/* A watch stays where the client keeps one: on success, and for `exists` also where there is
+ * nothing yet. */
+static void settle_watch(struct zkl__memory_watch *watch, const struct zkl__memory_reply *reply,
+                         enum zkl__op_kind kind)
 {
     enum zkl__rc rc = reply->reply.rc;
     watch->absent = rc == ZKL__RC_NONODE;
@@ -329,7 +345,8 @@ static void settle_watch(struct zkl__memory_watch *watch, const struct zkl__memo
     }
 }
 
-static int perform_read(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id, const struct zkl__op *op)
+static int perform_read(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,
+                        const struct zkl__op *op)
 {
     char path[ZKL__MEMORY_PATH];
     zkl__memory_path(path, op);
@@ -339,7 +356,8 @@ static int perform_read(struct zkl__memory_reply **out, struct zkl__store *store
                   : op->kind == ZKL__OP_CHILDREN ? children_room(node)
                   : op->kind == ZKL__OP_GET      ? (size_t)node->stat.data_size
                                                  : 0;
-    enum zkl__memory_table table = op->kind == ZKL__OP_CHILDREN ? ZKL__WATCHES_CHILD : ZKL__WATCHES_DATA;
+    enum zkl__memory_table table =
+        op->kind == ZKL__OP_CHILDREN ? ZKL__WATCHES_CHILD : ZKL__WATCHES_DATA;
     struct zkl__memory_watch *watch = op->watch ? zkl__memory_watch_new(store, path, table) : NULL;
     struct zkl__memory_reply *reply = zkl__memory_reply_new(store, id, room);
     if (!reply || (op->watch && !watch)) {
@@ -374,7 +392,8 @@ static int perform_other(struct zkl__memory_reply **out, struct zkl__store *stor
     return ZKL_OK;
 }
 
-int zkl__memory_perform(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id, const struct zkl__op *op)
+int zkl__memory_perform(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,
+                        const struct zkl__op *op)
 {
     switch (op->kind) {
     case ZKL__OP_CREATE:
@@ -393,7 +412,7 @@ int zkl__memory_perform(struct zkl__memory_reply **out, struct zkl__store *store
     }
 }
 
-/* --- transactions of the server's own ----------------------------------------------------------------------------- */
+/* --- transactions of the server's own -------------------------------------------------------- */
 
 static void remove_node(struct zkl__memory_space *space, struct zkl__memory_node *node)
 {
@@ -418,14 +437,14 @@ void zkl__memory_end(struct zkl__store *store)
     }
 }
 
-/* ContainerManager: an empty container goes once it ever had a child. Looked for first, removed then, so that a
- * container in a container takes two sweeps. */
+/* ContainerManager: an empty container goes once it ever had a child. Looked for first, removed
+ * then, so that a container in a container takes two sweeps. */
 void zkl__memory_sweep(struct zkl__memory_space *space)
 {
     for (size_t i = 0; i < ZKL__MEMORY_BUCKETS; i++) {
         for (struct zkl__memory_node *node = space->tree.buckets[i]; node; node = node->next) {
-            node->doomed =
-                node->stat.ephemeral_owner == ZKL__MEMORY_CONTAINER_OWNER && node->creates > 0 && !node->children;
+            node->doomed = node->stat.ephemeral_owner == ZKL__MEMORY_CONTAINER_OWNER &&
+                           node->creates > 0 && !node->children;
         }
     }
     for (size_t i = 0; i < ZKL__MEMORY_BUCKETS; i++) {

@@ -1,7 +1,8 @@
-/* memory_session.h - the in-process store from inside: spaces, sessions, what waits to be told, watches.
+/* memory_session.h - the in-process store from inside: spaces, sessions, what waits to be told,
+ * watches.
  *
- * One mutex per space guards all of it; the registry's mutex is taken before it. User functions are called with
- * neither held. */
+ * One mutex per space guards all of it; the registry's mutex is taken before it. User functions are
+ * called with neither held. */
 #ifndef ZKL_STORE_MEMORY_SESSION_H
 #define ZKL_STORE_MEMORY_SESSION_H
 
@@ -13,7 +14,7 @@
 
 enum { ZKL__MEMORY_OPS = 10000, ZKL__MEMORY_WATCH_BUCKETS = 1024, ZKL__MEMORY_REQUEST = 1048575 };
 
-/* --- what waits for the delivery thread --------------------------------------------------------------------------- */
+/* --- what waits for the delivery thread ------------------------------------------------------ */
 
 enum zkl__memory_item_kind {
     ZKL__TELL_CONNECTED,
@@ -47,11 +48,12 @@ struct zkl__memory_reply {
     alignas(max_align_t) char room[]; /* what reply points at */
 };
 
-/* The server has two tables of watches (DataTree.dataWatches, childWatches); get and exists share the first. */
+/* The server has two tables of watches (DataTree.dataWatches, childWatches); get and exists share
+ * the first. */
 enum zkl__memory_table { ZKL__WATCHES_DATA, ZKL__WATCHES_CHILD };
 
-/* Armed (in a bucket), then fired (an item in its session's queue: so firing needs no memory), or laid aside while its
- * session has no connection. */
+/* Armed (in a bucket), then fired (an item in its session's queue: so firing needs no memory), or
+ * laid aside while its session has no connection. */
 struct zkl__memory_watch {
     struct zkl__memory_item item;
     struct zkl__memory_watch *next;
@@ -63,7 +65,7 @@ struct zkl__memory_watch {
     char path[];
 };
 
-/* --- sessions and spaces ------------------------------------------------------------------------------------------ */
+/* --- sessions and spaces --------------------------------------------------------------------- */
 
 enum zkl__memory_link { ZKL__LINK_UP, ZKL__LINK_DOWN, ZKL__LINK_OVER };
 
@@ -123,7 +125,8 @@ struct zkl__memory_item *zkl__memory_pop(struct zkl__memory_queue *queue);
 void zkl__memory_queue_free(const zkl_heap *heap, struct zkl__memory_queue *queue);
 
 /* NULL: no memory. */
-struct zkl__memory_notice *zkl__memory_notice_new(const struct zkl__store *store, enum zkl__memory_item_kind kind);
+struct zkl__memory_notice *zkl__memory_notice_new(const struct zkl__store *store,
+                                                  enum zkl__memory_item_kind kind);
 /* Puts an item where it belongs (queue, or lost), wakes the thread. */
 void zkl__memory_tell(struct zkl__store *store, struct zkl__memory_item *item);
 
@@ -132,7 +135,7 @@ struct zkl__store *zkl__memory_enter(int64_t session_id);
 struct zkl__memory_space *zkl__memory_enter_name(const char *name);
 void zkl__memory_leave(struct zkl__memory_space *space);
 
-/* --- operations (memory_op.c) ------------------------------------------------------------------------------------- */
+/* --- operations (memory_op.c) ---------------------------------------------------------------- */
 
 /* Whether an op is one of the port's, formed as it should be. */
 bool zkl__memory_op_valid(const struct zkl__op *op);
@@ -143,19 +146,20 @@ struct zkl__memory_reply *zkl__memory_reply_new(struct zkl__store *store, uint64
 int zkl__memory_perform(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,
                         const struct zkl__op *op);
 /* Refuses a valid write: the same, and nothing is done. */
-int zkl__memory_refused(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id, const struct zkl__op *op);
+int zkl__memory_refused(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,
+                        const struct zkl__op *op);
 /* One of the writes, or a multi, which has at least one (a lone check is none). */
 bool zkl__memory_writes(const struct zkl__op *op);
 bool zkl__memory_creates(const struct zkl__op *op);
-/* Applies count writes, all or none, and fires what watches them. ZKL_OK (see each rc), ZKL_ENOMEM. changes: dropped
- * by the caller when ZKL_OK. */
-int zkl__memory_write(struct zkl__memory_space *space, const struct zkl__memory_who *who, const struct zkl__op *ops,
-                      size_t count, struct zkl__memory_change *changes);
+/* Applies count writes, all or none, and fires what watches them. ZKL_OK (see each rc), ZKL_ENOMEM.
+ * changes: dropped by the caller when ZKL_OK. */
+int zkl__memory_write(struct zkl__memory_space *space, const struct zkl__memory_who *who,
+                      const struct zkl__op *ops, size_t count, struct zkl__memory_change *changes);
 /* The session is over on the server: its watches go, its ephemeral nodes go. */
 void zkl__memory_end(struct zkl__store *store);
 void zkl__memory_sweep(struct zkl__memory_space *space);
 
-/* --- watches (memory_watch.c) ------------------------------------------------------------------------------------- */
+/* --- watches (memory_watch.c) ---------------------------------------------------------------- */
 
 struct zkl__memory_watch *zkl__memory_watch_new(struct zkl__store *store, const char *path,
                                                 enum zkl__memory_table table);
@@ -174,7 +178,7 @@ void zkl__memory_take_back(struct zkl__memory_watch *watch);
 void zkl__memory_rearm(struct zkl__store *store);
 void zkl__memory_forget_aside(struct zkl__store *store);
 
-/* --- connections (memory_fault.c) --------------------------------------------------------------------------------- */
+/* --- connections (memory_fault.c) ------------------------------------------------------------ */
 
 /* What is to become of this op. */
 enum zkl__memory_fate { ZKL__FATE_FREE, ZKL__FATE_WHOLE, ZKL__FATE_HALF, ZKL__FATE_LOST };

@@ -16,12 +16,14 @@ uint32_t zkl__memory_hash(const char *path, size_t length)
     return hash;
 }
 
-static struct zkl__memory_node **bucket_of(struct zkl__memory_tree *tree, const char *path, size_t length)
+static struct zkl__memory_node **bucket_of(struct zkl__memory_tree *tree, const char *path,
+                                           size_t length)
 {
     return &tree->buckets[zkl__memory_hash(path, length) % ZKL__MEMORY_BUCKETS];
 }
 
-static struct zkl__memory_node *find(const struct zkl__memory_tree *tree, const char *path, size_t length)
+static struct zkl__memory_node *find(const struct zkl__memory_tree *tree, const char *path,
+                                     size_t length)
 {
     struct zkl__memory_node *node = *bucket_of((struct zkl__memory_tree *)tree, path, length);
     while (node && (strncmp(node->path, path, length) != 0 || node->path[length] != '\0')) {
@@ -46,13 +48,14 @@ const char *zkl__memory_base(const char *path)
     return strrchr(path, '/') + 1;
 }
 
-/* As DataNode.copyStat shows a node: "cversion" counts creates and deletes of children, worked out from the creates that
- * the server keeps; a container has no owner. */
+/* As DataNode.copyStat shows a node: "cversion" counts creates and deletes of children, worked out
+ * from the creates that the server keeps; a container has no owner. */
 void zkl__memory_stat(struct zkl__stat *out, const struct zkl__memory_node *node)
 {
     *out = node->stat;
     out->cversion = (int32_t)(2u * (uint32_t)node->creates - (uint32_t)node->stat.child_count);
-    out->ephemeral_owner = node->stat.ephemeral_owner == ZKL__MEMORY_CONTAINER_OWNER ? 0 : node->stat.ephemeral_owner;
+    out->ephemeral_owner =
+        node->stat.ephemeral_owner == ZKL__MEMORY_CONTAINER_OWNER ? 0 : node->stat.ephemeral_owner;
 }
 
 static int64_t now_ms(void)
@@ -62,12 +65,13 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* --- nodes -------------------------------------------------------------------------------------------------------- */
+/* --- nodes ----------------------------------------------------------------------------------- */
 
 static struct zkl__memory_node *node_new(const struct zkl__memory_tree *tree, const char *path)
 {
     size_t length = strlen(path);
-    struct zkl__memory_node *node = zkl__zalloc(&tree->heap, sizeof *node + length + ZKL__MEMORY_DIGITS + 1);
+    struct zkl__memory_node *node =
+        zkl__zalloc(&tree->heap, sizeof *node + length + ZKL__MEMORY_DIGITS + 1);
     if (node) {
         memcpy(node->path, path, length);
     }
@@ -82,7 +86,8 @@ void zkl__memory_node_free(const struct zkl__memory_tree *tree, struct zkl__memo
 }
 
 /* A server lists children in no order. Newest first here, so that nobody comes to rely on one. */
-static void link_in(struct zkl__memory_tree *tree, struct zkl__memory_node *node, struct zkl__memory_node *parent)
+static void link_in(struct zkl__memory_tree *tree, struct zkl__memory_node *node,
+                    struct zkl__memory_node *parent)
 {
     struct zkl__memory_node **bucket = bucket_of(tree, node->path, strlen(node->path));
     node->next = *bucket;
@@ -181,7 +186,7 @@ void zkl__memory_tree_deinit(struct zkl__memory_tree *tree)
     tree->root = NULL;
 }
 
-/* --- paths -------------------------------------------------------------------------------------------------------- */
+/* --- paths ----------------------------------------------------------------------------------- */
 
 static bool is_sequential(const struct zkl__op *op)
 {
@@ -195,7 +200,7 @@ bool zkl__memory_path(char *out, const struct zkl__op *op)
            zkl__path_form(out, is_sequential(op));
 }
 
-/* --- writes ------------------------------------------------------------------------------------------------------- */
+/* --- writes ---------------------------------------------------------------------------------- */
 
 /* False: no memory. */
 static bool copy_data(void **out, const struct zkl__memory_tree *tree, const struct zkl__op *op)
@@ -248,7 +253,8 @@ int zkl__memory_prepare(struct zkl__memory_change *change, struct zkl__memory_tr
     }
 }
 
-static bool permits(const struct zkl__memory_node *node, const struct zkl__memory_who *who, int perm)
+static bool permits(const struct zkl__memory_node *node, const struct zkl__memory_who *who,
+                    int perm)
 {
     return zkl__memory_acl_permits(node->acl, &who->ids, perm);
 }
@@ -260,18 +266,23 @@ static bool other_version(const struct zkl__memory_node *node, int32_t version)
 
 static bool is_ephemeral(const struct zkl__memory_node *node)
 {
-    return node->stat.ephemeral_owner != 0 && node->stat.ephemeral_owner != ZKL__MEMORY_CONTAINER_OWNER;
+    return node->stat.ephemeral_owner != 0 &&
+           node->stat.ephemeral_owner != ZKL__MEMORY_CONTAINER_OWNER;
 }
 
 static int64_t owner_of(const struct zkl__op *op, const struct zkl__memory_who *who)
 {
     bool ephemeral = op->mode == ZKL__EPHEMERAL || op->mode == ZKL__EPHEMERAL_SEQUENTIAL;
-    return ephemeral ? who->session_id : op->mode == ZKL__CONTAINER ? ZKL__MEMORY_CONTAINER_OWNER : 0;
+    return ephemeral                    ? who->session_id
+           : op->mode == ZKL__CONTAINER ? ZKL__MEMORY_CONTAINER_OWNER
+                                        : 0;
 }
 
 /* The order of checks is that of PrepRequestProcessor.pRequest2TxnCreate. */
-static enum zkl__rc check_create(struct zkl__memory_change *change, const struct zkl__memory_tree *tree,
-                                 const struct zkl__memory_who *who, struct zkl__memory_node **parent)
+static enum zkl__rc check_create(struct zkl__memory_change *change,
+                                 const struct zkl__memory_tree *tree,
+                                 const struct zkl__memory_who *who,
+                                 struct zkl__memory_node **parent)
 {
     struct zkl__memory_node *node = change->node;
     *parent = find_parent(tree, node->path);
@@ -285,7 +296,8 @@ static enum zkl__rc check_create(struct zkl__memory_change *change, const struct
         return ZKL__RC_NOAUTH;
     }
     if (is_sequential(change->op)) {
-        snprintf(node->path + strlen(node->path), ZKL__MEMORY_DIGITS + 1, "%010d", (*parent)->creates);
+        snprintf(node->path + strlen(node->path), ZKL__MEMORY_DIGITS + 1, "%010d",
+                 (*parent)->creates);
     }
     if (zkl__memory_find(tree, node->path)) {
         return ZKL__RC_NODEEXISTS;
@@ -308,7 +320,8 @@ static enum zkl__rc apply_create(struct zkl__memory_change *change, struct zkl__
     node->stat.ctime_ms = node->stat.mtime_ms = now_ms();
     node->stat.ephemeral_owner = owner_of(change->op, who);
     link_in(tree, node, parent);
-    /* DataTree.createNode takes over a larger cversion only, so the counter sticks at its end, and pzxid with it. */
+    /* DataTree.createNode takes over a larger cversion only, so the counter sticks at its end, and
+     * pzxid with it. */
     if (parent->creates < INT32_MAX) {
         parent->creates++;
         parent->pzxid = tree->zxid;
@@ -370,7 +383,8 @@ static enum zkl__rc apply_set(struct zkl__memory_change *change, struct zkl__mem
     return ZKL__RC_OK;
 }
 
-static enum zkl__rc apply_check(const struct zkl__memory_change *change, const struct zkl__memory_tree *tree,
+static enum zkl__rc apply_check(const struct zkl__memory_change *change,
+                                const struct zkl__memory_tree *tree,
                                 const struct zkl__memory_who *who, const char *path)
 {
     const struct zkl__memory_node *node = zkl__memory_find(tree, path);

@@ -1,4 +1,5 @@
-/* memory_tree.h - znodes of the in-process store: what a data tree of the server does, without sessions, watches, locks. */
+/* memory_tree.h - znodes of the in-process store: what a data tree of the server does, without
+ * sessions, watches, locks. */
 #ifndef ZKL_STORE_MEMORY_TREE_H
 #define ZKL_STORE_MEMORY_TREE_H
 
@@ -12,7 +13,9 @@ enum {
     ZKL__MEMORY_DIGITS = 11     /* "-2147483648" */
 };
 
-#define ZKL__MEMORY_CONTAINER_OWNER INT64_MIN /* what marks a container inside, as in the server */
+#define ZKL__MEMORY_CONTAINER_OWNER                              \
+    INT64_MIN /* what marks a container inside, as in the server \
+               */
 
 struct zkl__memory_node {
     struct zkl__memory_node *next; /* in its bucket */
@@ -23,8 +26,9 @@ struct zkl__memory_node {
     void *data;
     struct zkl__stat stat; /* clients see it through zkl__memory_stat */
     int64_t pzxid;         /* last create or delete of a child */
-    int32_t creates;       /* of children, ever: the server's own cversion, and the next sequence number */
-    bool doomed;           /* a sweep's mark */
+    int32_t
+        creates; /* of children, ever: the server's own cversion, and the next sequence number */
+    bool doomed; /* a sweep's mark */
     char path[];
 };
 
@@ -42,14 +46,16 @@ struct zkl__memory_who {
     const zkl_acl *acl; /* default of creates; NULL: open */
 };
 
-/* One write: prepared (all memory taken), applied (cannot fail for lack of it), perhaps undone, then dropped. */
+/* One write: prepared (all memory taken), applied (cannot fail for lack of it), perhaps undone,
+ * then dropped. */
 struct zkl__memory_change {
     const struct zkl__op *op;
     enum zkl__rc rc;
     bool applied;
-    struct zkl__memory_node *node; /* create: the new one; set: the one set; delete, once applied: the one taken out */
-    void *data;                    /* set: the new data; once applied, the old */
-    struct zkl__stat stat;         /* set, once applied: as it was. Likewise the next two, of the parent */
+    struct zkl__memory_node
+        *node;  /* create: the new one; set: the one set; delete, once applied: the one taken out */
+    void *data; /* set: the new data; once applied, the old */
+    struct zkl__stat stat; /* set, once applied: as it was. Likewise the next two, of the parent */
     int64_t pzxid;
     int32_t creates;
     struct zkl__stat after; /* set, once applied: what it answers */
@@ -75,13 +81,13 @@ void zkl__memory_apply(struct zkl__memory_change *change, struct zkl__memory_tre
 void zkl__memory_undo(struct zkl__memory_change *change, struct zkl__memory_tree *tree);
 void zkl__memory_drop(struct zkl__memory_change *change, struct zkl__memory_tree *tree);
 
-/* Takes a childless node out, as a transaction of the server's own: no check. The caller frees it; its parent field
- * stays for the watches. */
+/* Takes a childless node out, as a transaction of the server's own: no check. The caller frees it;
+ * its parent field stays for the watches. */
 void zkl__memory_take_out(struct zkl__memory_tree *tree, struct zkl__memory_node *node);
 void zkl__memory_node_free(const struct zkl__memory_tree *tree, struct zkl__memory_node *node);
 
-/* The path of an op into out (ZKL__MEMORY_PATH bytes); false when its form is bad: relative, empty or dotted component,
- * slash at the end (a sequential create may end so). */
+/* The path of an op into out (ZKL__MEMORY_PATH bytes); false when its form is bad: relative, empty
+ * or dotted component, slash at the end (a sequential create may end so). */
 bool zkl__memory_path(char *out, const struct zkl__op *op);
 
 #endif

@@ -1,4 +1,5 @@
-/* One-shot watches, as the server keeps them and as the C client sets them again after a reconnect. */
+/* One-shot watches, as the server keeps them and as the C client sets them again after a reconnect.
+ */
 #include "memory_session.h"
 #include "memory_acl.h"
 
@@ -27,7 +28,8 @@ void zkl__memory_arm(struct zkl__memory_watch *watch)
 {
     struct zkl__memory_watch **bucket = bucket_of(watch->store->space, watch->path);
     for (struct zkl__memory_watch *other = *bucket; other; other = other->next) {
-        if (other->store == watch->store && other->table == watch->table && strcmp(other->path, watch->path) == 0) {
+        if (other->store == watch->store && other->table == watch->table &&
+            strcmp(other->path, watch->path) == 0) {
             zkl__free(&watch->store->heap, watch);
             return;
         }
@@ -54,15 +56,16 @@ static bool just_told(const struct zkl__store *store, const char *path)
     return last->event == ZKL__WATCH_DELETED && strcmp(last->path, path) == 0;
 }
 
-/* A watch that fires on a node which its session may not read is used up without a word (WatchManager.triggerWatch). */
+/* A watch that fires on a node which its session may not read is used up without a word
+ * (WatchManager.triggerWatch). */
 static bool may_know(const struct zkl__memory_watch *watch, const struct zkl__memory_node *node)
 {
     return watch->store->space->rules == ZKL__RULES_NOTHING_NEEDS_READ ||
            zkl__memory_acl_permits(node->acl, &watch->store->who.ids, ZKL_PERM_READ);
 }
 
-static void trigger(struct zkl__memory_space *space, enum zkl__memory_table table, enum zkl__watch_event event,
-                    const struct zkl__memory_node *node)
+static void trigger(struct zkl__memory_space *space, enum zkl__memory_table table,
+                    enum zkl__watch_event event, const struct zkl__memory_node *node)
 {
     struct zkl__memory_watch **at = bucket_of(space, node->path);
     while (*at) {
@@ -72,7 +75,8 @@ static void trigger(struct zkl__memory_space *space, enum zkl__memory_table tabl
             continue;
         }
         *at = watch->next;
-        bool again = table == ZKL__WATCHES_CHILD && event == ZKL__WATCH_DELETED && just_told(watch->store, node->path);
+        bool again = table == ZKL__WATCHES_CHILD && event == ZKL__WATCH_DELETED &&
+                     just_told(watch->store, node->path);
         if (again || !may_know(watch, node)) {
             zkl__free(&watch->store->heap, watch);
         } else {
@@ -81,8 +85,10 @@ static void trigger(struct zkl__memory_space *space, enum zkl__memory_table tabl
     }
 }
 
-/* Who watches data and children of a node hears of its end once (DataTree.deleteNode: "processed"). */
-void zkl__memory_fire(struct zkl__memory_space *space, enum zkl__watch_event event, const struct zkl__memory_node *node)
+/* Who watches data and children of a node hears of its end once (DataTree.deleteNode: "processed").
+ */
+void zkl__memory_fire(struct zkl__memory_space *space, enum zkl__watch_event event,
+                      const struct zkl__memory_node *node)
 {
     trigger(space, ZKL__WATCHES_DATA, event, node);
     if (event == ZKL__WATCH_DELETED) {
@@ -147,7 +153,8 @@ void zkl__memory_lay_aside(struct zkl__store *store)
     }
 }
 
-/* What DataTree.setWatches makes of a watch, given the zxid of the last reply that the client saw. */
+/* What DataTree.setWatches makes of a watch, given the zxid of the last reply that the client saw.
+ */
 static bool missed(const struct zkl__memory_watch *watch, enum zkl__watch_event *event)
 {
     const struct zkl__memory_node *node = zkl__memory_find(&watch->store->space->tree, watch->path);

@@ -1,5 +1,6 @@
-/* signals.h - the mask that a store's threads inherit. The program's handlers are not to run on them, but for those of the threads' own
- * faults: blocked, such a signal ends the process without the handler that the program (or a sanitizer) has for it. */
+/* signals.h - the mask that a store's threads inherit. The program's handlers are not to run on
+ * them, but for those of the threads' own faults: blocked, such a signal ends the process without
+ * the handler that the program (or a sanitizer) has for it. */
 #ifndef ZKL_STORE_SIGNALS_H
 #define ZKL_STORE_SIGNALS_H
 

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #define MEMORY "memory:"
-#define NAME_MAX_BYTES 255 /* of a host, a DNS name's limit; of a memory: NAME, for no reason but to have one */
+#define NAME_MAX_BYTES \
+    255 /* of a host, a DNS name's limit; of a memory: NAME, for no reason but to have one */
 
 /* A part of the servers string: text that ends by length. */
 struct slice {
@@ -22,8 +23,8 @@ static const char *find_char(struct slice in, char wanted)
 
 static int bad(zkl_error *err, struct slice entry, const char *what)
 {
-    return zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: '%.*s': %s", (int)(entry.length < 100 ? entry.length : 100),
-                     entry.text, what);
+    return zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: '%.*s': %s",
+                     (int)(entry.length < 100 ? entry.length : 100), entry.text, what);
 }
 
 static bool is_digit(char c)
@@ -43,8 +44,9 @@ static int check_port(struct slice entry, struct slice port, zkl_error *err)
         digits = is_digit(port.text[i]);
         value = value * 10 + (port.text[i] - '0');
     }
-    return digits && value >= 1 && value <= 65535 ? ZKL_OK
-                                                  : bad(err, entry, "the port must be a number from 1 to 65535");
+    return digits && value >= 1 && value <= 65535
+               ? ZKL_OK
+               : bad(err, entry, "the port must be a number from 1 to 65535");
 }
 
 /* A host name or an IPv4 address; the resolver has the last word. */
@@ -85,7 +87,9 @@ static int check_bracketed(struct slice entry, zkl_error *err)
     if (rest.length > 0 && rest.text[0] != ':') {
         return bad(err, entry, "only ':port' may follow ']'");
     }
-    return rest.length == 0 ? ZKL_OK : check_port(entry, (struct slice){rest.text + 1, rest.length - 1}, err);
+    return rest.length == 0
+               ? ZKL_OK
+               : check_port(entry, (struct slice){rest.text + 1, rest.length - 1}, err);
 }
 
 /* host, host:port, [IPv6] or [IPv6]:port. Without a port: 2181. */
@@ -104,7 +108,8 @@ static int check_server(struct slice entry, zkl_error *err)
     struct slice host = {entry.text, (size_t)(colon - entry.text)};
     struct slice port = {colon + 1, entry.length - host.length - 1};
     if (find_char(port, ':')) {
-        return bad(err, entry, "more than one ':'; an IPv6 address stands in brackets, as in [::1]:2181");
+        return bad(err, entry,
+                   "more than one ':'; an IPv6 address stands in brackets, as in [::1]:2181");
     }
     int code = check_host(entry, host, err);
     return code == ZKL_OK ? check_port(entry, port, err) : code;
@@ -113,7 +118,8 @@ static int check_server(struct slice entry, zkl_error *err)
 static int check_hosts(struct slice hosts, zkl_error *err)
 {
     if (hosts.length == 0) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: no server before the chroot; give host:port");
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         "servers: no server before the chroot; give host:port");
     }
     const char *comma;
     while ((comma = find_char(hosts, ',')) != NULL) {
@@ -152,14 +158,16 @@ static int check_memory(const char *name, zkl_error *err)
 {
     size_t length = strlen(name);
     if (length == 0) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: memory: needs a name, as in memory:test");
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         "servers: memory: needs a name, as in memory:test");
     }
     if (length > NAME_MAX_BYTES) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: the name after memory: is longer than %d bytes",
-                         NAME_MAX_BYTES);
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         "servers: the name after memory: is longer than %d bytes", NAME_MAX_BYTES);
     }
     if (strpbrk(name, "/,")) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: memory: has neither a chroot nor a list; no '/' or ','");
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         "servers: memory: has neither a chroot nor a list; no '/' or ','");
     }
     return ZKL_OK;
 }
@@ -167,12 +175,14 @@ static int check_memory(const char *name, zkl_error *err)
 const struct zkl__store_ops *zkl__store_find(const char *servers, zkl_error *err)
 {
     if (!servers || servers[0] == '\0') {
-        zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: missing; give host:port[,host:port...][/chroot]");
+        zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                  "servers: missing; give host:port[,host:port...][/chroot]");
         return NULL;
     }
     for (const char *c = servers; *c; c++) {
         if ((unsigned char)*c <= ' ' || *c == 0x7f) {
-            zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: white space or a control character at byte %zu",
+            zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                      "servers: white space or a control character at byte %zu",
                       (size_t)(c - servers));
             return NULL;
         }

@@ -1,19 +1,22 @@
 /* store.h - the port: a session with a znode store.
  *
- * A store object is one session, from its first connection to its end. It is never re-used: after `expired` or close a
- * new one is opened. Two adapters: zookeeper.c and memory.c.
+ * A store object is one session, from its first connection to its end. It is never re-used: after
+ * `expired` or close a new one is opened. Two adapters: zookeeper.c and memory.c.
  *
  * Contract, which both adapters keep and tests/ compare:
- *  1. Functions of zkl__store_events are called one at a time, in the order in which things happened, on threads of the
- *     store's own, never inside a call of zkl__store_ops, and with no lock of the store held: they may submit.
- *  2. Operations of one session are applied and answered in the order submitted; a list submitted behind a create shows
- *     what the create made. A watch event is told before any reply that shows the new state.
- *  3. Every op for which submit returned ZKL_OK gets exactly one reply, unless close came first. When the connection is
- *     lost: first `suspended`, then a reply ZKL__RC_UNKNOWN for each op outstanding, and only then `connected` again.
+ *  1. Functions of zkl__store_events are called one at a time, in the order in which things
+ * happened, on threads of the store's own, never inside a call of zkl__store_ops, and with no lock
+ * of the store held: they may submit.
+ *  2. Operations of one session are applied and answered in the order submitted; a list submitted
+ * behind a create shows what the create made. A watch event is told before any reply that shows the
+ * new state.
+ *  3. Every op for which submit returned ZKL_OK gets exactly one reply, unless close came first.
+ * When the connection is lost: first `suspended`, then a reply ZKL__RC_UNKNOWN for each op
+ * outstanding, and only then `connected` again.
  *  4. Watches outlive reconnects. A watch is told once; the same path watched twice is told once.
  *  5. After `expired` (and replies ZKL__RC_UNKNOWN for what was outstanding) nothing more is told.
- *  6. close ends the session on the server at once if a server can be reached, joins every thread, tells nothing more once
- *     it has returned, and frees the store. Not from a store's own thread. */
+ *  6. close ends the session on the server at once if a server can be reached, joins every thread,
+ * tells nothing more once it has returned, and frees the store. Not from a store's own thread. */
 #ifndef ZKL_STORE_STORE_H
 #define ZKL_STORE_STORE_H
 
@@ -27,7 +30,8 @@ struct zkl__connection {
     int64_t session_id;
     int64_t timeout_ms; /* negotiated */
     bool fresh;         /* first connection of this session */
-    int64_t began_ns;   /* fresh: CLOCK_BOOTTIME before the connect was sent: the session lives from then on */
+    int64_t began_ns;   /* fresh: CLOCK_BOOTTIME before the connect was sent: the session lives from
+                           then on */
 };
 
 enum zkl__end {
@@ -41,7 +45,8 @@ struct zkl__store_events {
     void (*suspended)(void *ctx);
     void (*expired)(void *ctx, enum zkl__end end);
     void (*reply)(void *ctx, uint64_t id, const struct zkl__reply *reply);
-    void (*watch)(void *ctx, enum zkl__watch_event event, const char *path); /* path under the chroot */
+    void (*watch)(void *ctx, enum zkl__watch_event event,
+                  const char *path); /* path under the chroot */
     /* May be called with locks of the client library held and on any thread: only queue or copy. */
     void (*log)(void *ctx, zkl_log_level level, const char *line);
 };
@@ -52,8 +57,9 @@ struct zkl__store_config {
     const char *auth_scheme;
     const void *auth;
     size_t auth_size;
-    /* "user:password" of the digest scheme, this session's own and nobody else's. It is not what an access list means by the scheme
-     * "auth": without credentials that is refused as ever. Not together with auth, tls or sasl. Copied and wiped. NULL: none. */
+    /* "user:password" of the digest scheme, this session's own and nobody else's. It is not what an
+     * access list means by the scheme "auth": without credentials that is refused as ever. Not
+     * together with auth, tls or sasl. Copied and wiped. NULL: none. */
     const char *seal;
     const zkl_acl *acl; /* default of creates; NULL: open, or creator-only with auth */
     const char *tls;    /* as in the options of a session; the in-process store takes no notice */
@@ -65,36 +71,43 @@ struct zkl__store_config {
 
 struct zkl__store_ops {
     const char *name;
-    bool has_observers;     /* there may be servers that vote in nothing: they are told of by /zookeeper/config */
-    size_t watch_bytes_max; /* sum of the lengths of watched paths that one session may have; 0: no limit */
+    bool has_observers;     /* there may be servers that vote in nothing: they are told of by
+                               /zookeeper/config */
+    size_t watch_bytes_max; /* sum of the lengths of watched paths that one session may have; 0: no
+                               limit */
     size_t ops_max;         /* outstanding operations that one session may have */
-    /* Starts; `connected` follows when a server answers. config, events: copied. ZKL_EINVAL, ZKL_ENOMEM, ZKL_ELIMIT,
-     * ZKL_ECONNECT (no name of the list resolves), ZKL_EUNSUPPORTED (TLS, SASL), with words in err. *out is written before the first event. May wait for a
-     * name server. */
-    int (*open)(struct zkl__store **out, const struct zkl__store_config *config, const struct zkl__store_events *events,
-                void *ctx, zkl_error *err);
-    /* ZKL_OK: a reply with this id follows. Else the op was not sent: ZKL_ELIMIT (too many, too large), ZKL_ENOMEM, ZKL_ECONNECT
-     * (not told connected, or dying), ZKL_EINVAL (path), ZKL_EUNSUPPORTED (a container in a multi). Any thread; the caller keeps
-     * submits in order. */
+    /* Starts; `connected` follows when a server answers. config, events: copied. ZKL_EINVAL,
+     * ZKL_ENOMEM, ZKL_ELIMIT, ZKL_ECONNECT (no name of the list resolves), ZKL_EUNSUPPORTED (TLS,
+     * SASL), with words in err. *out is written before the first event. May wait for a name server.
+     */
+    int (*open)(struct zkl__store **out, const struct zkl__store_config *config,
+                const struct zkl__store_events *events, void *ctx, zkl_error *err);
+    /* ZKL_OK: a reply with this id follows. Else the op was not sent: ZKL_ELIMIT (too many, too
+     * large), ZKL_ENOMEM, ZKL_ECONNECT (not told connected, or dying), ZKL_EINVAL (path),
+     * ZKL_EUNSUPPORTED (a container in a multi). Any thread; the caller keeps submits in order. */
     int (*submit)(struct zkl__store *store, uint64_t id, const struct zkl__op *op);
-    /* Housekeeping of the adapter's own (nudge, turn of the wheel). To be called when the time comes that the last call
-     * returned (INT64_MAX: it does not); at once after open and after `suspended`; and within 100 ms after a submit when the
-     * last call returned INT64_MAX. More often does no harm. CLOCK_BOOTTIME, ns. Not with a lock held that an event function takes; may wait
-     * for a name server while there is no connection. */
+    /* Housekeeping of the adapter's own (nudge, turn of the wheel). To be called when the time
+     * comes that the last call returned (INT64_MAX: it does not); at once after open and after
+     * `suspended`; and within 100 ms after a submit when the last call returned INT64_MAX. More
+     * often does no harm. CLOCK_BOOTTIME, ns. Not with a lock held that an event function takes;
+     * may wait for a name server while there is no connection. */
     int64_t (*tick)(struct zkl__store *store, int64_t now_ns);
-    /* ZKL_OK: the server ended the session. ZKL_ETIMEOUT, ZKL_ECONNECT: it will end by its timeout. */
+    /* ZKL_OK: the server ended the session. ZKL_ETIMEOUT, ZKL_ECONNECT: it will end by its timeout.
+     */
     int (*close)(struct zkl__store *store, int64_t timeout_ms);
-    /* Why SASL failed, in the client library's words; empty: it said nothing. NULL: the store has no SASL. */
+    /* Why SASL failed, in the client library's words; empty: it said nothing. NULL: the store has
+     * no SASL. */
     void (*complaint)(struct zkl__store *store, char *text, size_t size);
 };
 
 extern const struct zkl__store_ops zkl__store_zookeeper;
 extern const struct zkl__store_ops zkl__store_memory;
 
-/* Checks a servers string and finds its adapter: NULL with words in err (ZKL_EINVAL) for a bad one. */
+/* Checks a servers string and finds its adapter: NULL with words in err (ZKL_EINVAL) for a bad one.
+ */
 const struct zkl__store_ops *zkl__store_find(const char *servers, zkl_error *err);
-/* The first server in it that is named without a port, so that 2181 is tried, and the length of that
- * name; NULL: there is none. servers: one that zkl__store_find takes. */
+/* The first server in it that is named without a port, so that 2181 is tried, and the length of
+ * that name; NULL: there is none. servers: one that zkl__store_find takes. */
 const char *zkl__store_without_port(const char *servers, size_t *length);
 
 #endif

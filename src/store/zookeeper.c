@@ -1,8 +1,10 @@
-/* zookeeper.c - the store that is a ZooKeeper ensemble, through libzookeeper_mt: open, events, housekeeping.
+/* zookeeper.c - the store that is a ZooKeeper ensemble, through libzookeeper_mt: open, events,
+ * housekeeping.
  *
- * What that library does to its users (seen with 3.8.0) is dealt with here and in the zookeeper_*.c beside this file, and known
- * nowhere else. Its blocking calls have no time limit, so only asynchronous ones are used; its read-only mode makes up answers
- * (never ZOO_READONLY); its chroot is unsafe in multis (we prefix paths). */
+ * What that library does to its users (seen with 3.8.0) is dealt with here and in the zookeeper_*.c
+ * beside this file, and known nowhere else. Its blocking calls have no time limit, so only
+ * asynchronous ones are used; its read-only mode makes up answers (never ZOO_READONLY); its chroot
+ * is unsafe in multis (we prefix paths). */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -26,7 +28,7 @@ static int64_t now_ns(clockid_t clock)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* --- events, on the library's completion thread -------------------------------------------------------------------- */
+/* --- events, on the library's completion thread ---------------------------------------------- */
 
 /* With the mutex held. */
 static struct zkl__connection come_up(struct zkl__store *store)
@@ -49,15 +51,18 @@ static void wipe_auth(struct zkl__store *store)
     }
 }
 
-/* Credentials go out before anybody can submit, for the library puts them in front of its queue, which would cut a request in two that is
- * half sent. Not in open: the library refuses them whenever its last attempt to connect has just failed (ZOOKEEPER-800). From then
- * on it sends them itself, first of all, on every connection. True: that was done, so the session may come up. A probe goes behind a user's
- * credentials, and its answer says that they were accepted; for a seal nobody waits: a server that refuses it looks at nothing behind
- * it, and zkl_session_open has something to ask before it returns. */
+/* Credentials go out before anybody can submit, for the library puts them in front of its queue,
+ * which would cut a request in two that is half sent. Not in open: the library refuses them
+ * whenever its last attempt to connect has just failed (ZOOKEEPER-800). From then on it sends them
+ * itself, first of all, on every connection. True: that was done, so the session may come up. A
+ * probe goes behind a user's credentials, and its answer says that they were accepted; for a seal
+ * nobody waits: a server that refuses it looks at nothing behind it, and zkl_session_open has
+ * something to ask before it returns. */
 static bool prove(struct zkl__store *store)
 {
     if (store->auth) {
-        if (zoo_add_auth(store->zh, store->auth_scheme, store->auth, (int)store->auth_size, NULL, NULL) != ZOK) {
+        if (zoo_add_auth(store->zh, store->auth_scheme, store->auth, (int)store->auth_size, NULL,
+                         NULL) != ZOK) {
             return false; /* the connection is gone already: with the next one */
         }
         wipe_auth(store);
@@ -88,7 +93,8 @@ void zkl__zk_probed(struct zkl__store *store, int rc)
     }
 }
 
-/* True when the session had been told that it is connected, and is to hear that it is not. With the mutex held. */
+/* True when the session had been told that it is connected, and is to hear that it is not. With the
+ * mutex held. */
 static bool go_down(struct zkl__store *store)
 {
     bool was_up = store->up;
@@ -101,8 +107,8 @@ static bool go_down(struct zkl__store *store)
     return was_up && store->phase != ZK_CLOSED;
 }
 
-/* The library queues this event before the answers it makes up for what was under way. They are not waited for: an op that slips in
- * while the connection goes is kept for the next one instead. */
+/* The library queues this event before the answers it makes up for what was under way. They are not
+ * waited for: an op that slips in while the connection goes is kept for the next one instead. */
 static void on_lost(struct zkl__store *store)
 {
     pthread_mutex_lock(&store->mutex);
@@ -114,8 +120,8 @@ static void on_lost(struct zkl__store *store)
     zkl__zk_tell_unknown(store);
 }
 
-/* A connection that went without a word comes first: the library forgets to say so when its socket is closed from outside its I/O
- * thread (a full pipe, zoo_set_servers). */
+/* A connection that went without a word comes first: the library forgets to say so when its socket
+ * is closed from outside its I/O thread (a full pipe, zoo_set_servers). */
 static void on_connected(struct zkl__store *store)
 {
     struct zkl__connection connection;
@@ -193,8 +199,8 @@ static void on_watch(struct zkl__store *store, int type, const char *path)
     }
 }
 
-/* One function and one context for all watches of a handle: the library calls every distinct pair for every session event, and
- * finds them by a linear search with a lock held. */
+/* One function and one context for all watches of a handle: the library calls every distinct pair
+ * for every session event, and finds them by a linear search with a lock held. */
 void zkl__zk_watcher(zhandle_t *zh, int type, int state, const char *path, void *ctx)
 {
     struct zkl__store *store = ctx;
@@ -209,7 +215,7 @@ void zkl__zk_watcher(zhandle_t *zh, int type, int state, const char *path, void 
     zkl__zk_leave(store);
 }
 
-/* --- open ---------------------------------------------------------------------------------------------------------- */
+/* --- open ------------------------------------------------------------------------------------ */
 
 static bool init_locks(struct zkl__store *store)
 {
@@ -217,7 +223,8 @@ static bool init_locks(struct zkl__store *store)
     pthread_mutex_init(&store->complaint_mutex, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    bool ok = pthread_mutex_init(&store->mutex, NULL) == 0 && pthread_cond_init(&store->changed, &attr) == 0;
+    bool ok = pthread_mutex_init(&store->mutex, NULL) == 0 &&
+              pthread_cond_init(&store->changed, &attr) == 0;
     pthread_condattr_destroy(&attr);
     return ok;
 }
@@ -261,13 +268,15 @@ static int copy_config(struct zkl__store *store, const struct zkl__store_config 
     if (config->seal && !copy_auth(store, "digest", config->seal, strlen(config->seal))) {
         return ZKL_ENOMEM;
     }
-    if (config->auth_scheme && !copy_auth(store, config->auth_scheme, config->auth, config->auth_size)) {
+    if (config->auth_scheme &&
+        !copy_auth(store, config->auth_scheme, config->auth, config->auth_size)) {
         return ZKL_ENOMEM;
     }
     if (config->tls && !(store->tls = zkl__copy(&store->heap, config->tls, strlen(config->tls)))) {
         return ZKL_ENOMEM;
     }
-    if (config->tls_host && !(store->tls_host = zkl__copy(&store->heap, config->tls_host, strlen(config->tls_host)))) {
+    if (config->tls_host &&
+        !(store->tls_host = zkl__copy(&store->heap, config->tls_host, strlen(config->tls_host)))) {
         return ZKL_ENOMEM;
     }
     if (config->sasl && !(store->sasl = zkl__sasl_copy(&store->heap, config->sasl))) {
@@ -287,15 +296,17 @@ static int start_error(const struct zkl__store *store, int error, zkl_error *err
         return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
     case EMFILE:
     case ENFILE:
-        return zkl__fail(err, ZKL_ELIMIT, 0, NULL,
-                         "no file descriptor is left for a connection: raise the limit (ulimit -n)");
+        return zkl__fail(
+            err, ZKL_ELIMIT, 0, NULL,
+            "no file descriptor is left for a connection: raise the limit (ulimit -n)");
     default:
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: the client library refuses %s", store->addresses);
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: the client library refuses %s",
+                         store->addresses);
     }
 }
 
-/* Signals are blocked meanwhile, for the library's threads inherit the mask: the program's handlers are not to run on them. With
- * the mutex held, at which events wait. */
+/* Signals are blocked meanwhile, for the library's threads inherit the mask: the program's handlers
+ * are not to run on them. With the mutex held, at which events wait. */
 int zkl__zk_start(struct zkl__store *store)
 {
     sigset_t before;
@@ -333,9 +344,10 @@ static int start(struct zkl__store *store, zkl_error *err)
     return start_error(store, error, err);
 }
 
-/* Only without a connection: the library closes the socket of its attempt to connect in this thread, and tells nobody. It takes no care
- * of its I/O thread then (ZOOKEEPER-4699), which at worst misprints a log line or finds its attempt gone, in the microseconds of
- * this call and only when servers have moved. */
+/* Only without a connection: the library closes the socket of its attempt to connect in this
+ * thread, and tells nobody. It takes no care of its I/O thread then (ZOOKEEPER-4699), which at
+ * worst misprints a log line or finds its attempt gone, in the microseconds of this call and only
+ * when servers have moved. */
 static void hand_over_addresses(struct zkl__store *store)
 {
     char *given = zkl__copy(&store->heap, store->addresses, strlen(store->addresses));
@@ -347,7 +359,8 @@ static void hand_over_addresses(struct zkl__store *store)
     store->given = given;
 }
 
-/* New addresses, if there are any: to the library, or for a start with them. With the mutex held. */
+/* New addresses, if there are any: to the library, or for a start with them. With the mutex held.
+ */
 static int take_addresses(struct zkl__store *store, zkl_error *err)
 {
     char *list;
@@ -370,7 +383,8 @@ static int take_addresses(struct zkl__store *store, zkl_error *err)
     return ZKL_OK;
 }
 
-/* With the mutex held; events wait at it until *out is written. A name server that does not answer soon is left to tick. */
+/* With the mutex held; events wait at it until *out is written. A name server that does not answer
+ * soon is left to tick. */
 static int open_locked(struct zkl__store **out, struct zkl__store *store, zkl_error *err)
 {
     zkl__zk_names_ask(store->names);
@@ -411,7 +425,8 @@ static int check_certificates(struct zkl__store *store, zkl_error *err)
     }
     zkl__zk_names_ask(store->names);
     if (!zkl__zk_names_wait(store->names, NAMES_WAIT_MS)) {
-        return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "the names of %s are not resolved yet", store->hosts);
+        return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "the names of %s are not resolved yet",
+                         store->hosts);
     }
     return zkl__zk_tls_check(store, err);
 }
@@ -446,9 +461,10 @@ static int store_open(struct zkl__store **out, const struct zkl__store_config *c
     return code;
 }
 
-/* --- housekeeping -------------------------------------------------------------------------------------------------- */
+/* --- housekeeping ---------------------------------------------------------------------------- */
 
-/* ZOOKEEPER-2466 once more: the number of addresses is odd, and still a step more every second costs nothing. */
+/* ZOOKEEPER-2466 once more: the number of addresses is odd, and still a step more every second
+ * costs nothing. */
 static void turn_wheel(struct zkl__store *store, int64_t now)
 {
     if (store->wheel_ns != 0 && now >= store->wheel_ns) {
@@ -460,7 +476,8 @@ static void turn_wheel(struct zkl__store *store, int64_t now)
     }
 }
 
-/* Servers may have moved to other addresses while we were connected to one: ask, when the connection is lost, and again. */
+/* Servers may have moved to other addresses while we were connected to one: ask, when the
+ * connection is lost, and again. */
 static int64_t look_for_servers(struct zkl__store *store, int64_t now)
 {
     if (now >= store->ask_ns) {
@@ -474,15 +491,17 @@ static int64_t look_for_servers(struct zkl__store *store, int64_t now)
     if (store->ever) { /* before, it would hide at which address an attempt hangs */
         turn_wheel(store, now);
     }
-    int64_t attempt = zkl__zk_attempt_next(store, now), next = answered ? now + WHEEL_NS : now + NUDGE_NS;
+    int64_t attempt = zkl__zk_attempt_next(store, now),
+            next = answered ? now + WHEEL_NS : now + NUDGE_NS;
     return attempt < next ? attempt : next;
 }
 
-/* ZOOKEEPER-4537: a server may commit a write and then sleep on it until it is asked something else; and the library sends no pings
- * while it waits for an answer. So ask. */
+/* ZOOKEEPER-4537: a server may commit a write and then sleep on it until it is asked something
+ * else; and the library sends no pings while it waits for an answer. So ask. */
 static int64_t nudge_next(struct zkl__store *store, int64_t now)
 {
-    int64_t since = store->waiting.head->sent_ns > store->nudge_ns ? store->waiting.head->sent_ns : store->nudge_ns;
+    int64_t since = store->waiting.head->sent_ns > store->nudge_ns ? store->waiting.head->sent_ns
+                                                                   : store->nudge_ns;
     if (now - since < NUDGE_NS) {
         return since + NUDGE_NS;
     }
@@ -513,7 +532,8 @@ static int64_t store_tick(struct zkl__store *store, int64_t now)
 const struct zkl__store_ops zkl__store_zookeeper = {
     .name = "zookeeper",
     .has_observers = true,
-    .watch_bytes_max = 700000, /* ZOOKEEPER-706: all watches are set again in one packet, and the server takes 1 MB */
+    .watch_bytes_max = 700000, /* ZOOKEEPER-706: all watches are set again in one packet, and the
+                                  server takes 1 MB */
     .ops_max = 10000,
     .open = store_open,
     .submit = zkl__zk_submit,

@@ -1,13 +1,17 @@
-/* zookeeper_attempts.c - how a session comes to its first connection: one attempt after the other, each with a handle of its own.
+/* zookeeper_attempts.c - how a session comes to its first connection: one attempt after the other,
+ * each with a handle of its own.
  *
- * The library gives a server two thirds of the session timeout to respond, and a server that accepts the connection and says
- * nothing (stopped, or behind a firewall that drops packets) uses up all of it. One stamp before zookeeper_init would
- * count that time against the first lease. So an attempt ends after a limit of ours: the address that it hung at is left out
- * for the rest of the round, and the next attempt has a new handle and a new stamp. When every address has been left out, a new
- * round begins with twice the limit, up to what the library would wait. Addresses that refuse are passed over by the library itself.
+ * The library gives a server two thirds of the session timeout to respond, and a server that
+ * accepts the connection and says nothing (stopped, or behind a firewall that drops packets) uses
+ * up all of it. One stamp before zookeeper_init would count that time against the first lease. So
+ * an attempt ends after a limit of ours: the address that it hung at is left out for the rest of
+ * the round, and the next attempt has a new handle and a new stamp. When every address has been
+ * left out, a new round begins with twice the limit, up to what the library would wait. Addresses
+ * that refuse are passed over by the library itself.
  *
- * A handle that is given up may still get a session: zookeeper_close ends it, and nothing was made in it. Once there is a session
- * to keep, its handle stays: only the library can move it to another server. */
+ * A handle that is given up may still get a session: zookeeper_close ends it, and nothing was made
+ * in it. Once there is a session to keep, its handle stays: only the library can move it to another
+ * server. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -20,7 +24,7 @@
 #define PARTING_MOST 8 /* handles that are being closed: a blocked SSL_connect may hold one up */
 #define ADDRESS_TEXT 128
 
-/* --- which addresses ----------------------------------------------------------------------------------------------- */
+/* --- which addresses ------------------------------------------------------------------------- */
 
 /* Whether list, separated by commas, has an entry of this text. */
 static bool has_entry(const char *list, const char *entry, size_t length)
@@ -45,7 +49,8 @@ static size_t append_entry(char *list, size_t used, const char *entry, size_t le
     return used + length;
 }
 
-/* The addresses that are not left out, each once; an odd number of them (ZOOKEEPER-2466). out: room for all and one more. */
+/* The addresses that are not left out, each once; an odd number of them (ZOOKEEPER-2466). out: room
+ * for all and one more. */
 static void remaining(char *out, const char *all, const char *left_out)
 {
     size_t used = 0, count = 0, first = 0;
@@ -64,8 +69,9 @@ static void remaining(char *out, const char *all, const char *left_out)
     }
 }
 
-/* The address that the attempt is at now, as the list has it: the library puts brackets around those of IPv6, into one buffer for
- * all handles of the process (ZOOKEEPER-4810), so what it says may be none. */
+/* The address that the attempt is at now, as the list has it: the library puts brackets around
+ * those of IPv6, into one buffer for all handles of the process (ZOOKEEPER-4810), so what it says
+ * may be none. */
 static void current_address(char out[ADDRESS_TEXT], struct zkl__store *store)
 {
     char text[ADDRESS_TEXT];
@@ -113,7 +119,7 @@ static char *next_list(struct zkl__store *store)
     return list;
 }
 
-/* --- handles that are given up ------------------------------------------------------------------------------------- */
+/* --- handles that are given up --------------------------------------------------------------- */
 
 struct parting {
     struct zkl__store *store;
@@ -148,7 +154,7 @@ void zkl__zk_release(struct zkl__store *store)
     }
 }
 
-/* --- the next attempt ---------------------------------------------------------------------------------------------- */
+/* --- the next attempt ------------------------------------------------------------------------ */
 
 void zkl__zk_attempt_begins(struct zkl__store *store)
 {
@@ -160,7 +166,8 @@ void zkl__zk_attempt_begins(struct zkl__store *store)
     store->attempt_ns = store->began_ns + store->limit_ns;
 }
 
-/* A handle that hung is replaced by the one for list. False: it is kept, for want of memory, descriptors or threads. */
+/* A handle that hung is replaced by the one for list. False: it is kept, for want of memory,
+ * descriptors or threads. */
 static bool replace_handle(struct zkl__store *store, char *list)
 {
     struct parting *parting = zkl__zalloc(&store->heap, sizeof *parting);
@@ -183,7 +190,8 @@ static bool replace_handle(struct zkl__store *store, char *list)
         pthread_detach(thread);
         return true;
     }
-    /* It stays open for want of a thread to close it on: here its own threads might wait for the mutex. */
+    /* It stays open for want of a thread to close it on: here its own threads might wait for the
+     * mutex. */
     store->parting--;
     zkl__free(&store->heap, parting);
     return true;
@@ -194,7 +202,8 @@ int64_t zkl__zk_attempt_next(struct zkl__store *store, int64_t now)
     if (store->ever || !store->zh) {
         return INT64_MAX;
     }
-    /* Every address refuses: the library rests before it tries them again, and a new attempt has a newer stamp. */
+    /* Every address refuses: the library rests before it tries them again, and a new attempt has a
+     * newer stamp. */
     int64_t rests = store->began_ns + store->limit_ns / 4;
     bool refused = now >= rests && zoo_state(store->zh) == ZOO_NOTCONNECTED_STATE;
     if (now < store->attempt_ns && !refused) {

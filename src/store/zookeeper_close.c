@@ -26,7 +26,7 @@ bool zkl__zk_thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
     return started;
 }
 
-/* --- draining -------------------------------------------------------------------------------------------------------- */
+/* --- draining -------------------------------------------------------------------------------- */
 
 static void wait_until(struct zkl__store *store, int64_t deadline)
 {
@@ -39,9 +39,9 @@ static bool all_answered(const struct zkl__store *store)
     return store->drained && !store->waiting.head && store->probe_count == 0;
 }
 
-/* Waits until every answer was read: a socket that is closed with answers unread resets the connection, the server then drops the
- * library's goodbye, and the session with its znodes lives on for its whole timeout. Asks every 100 ms, which nudges as well. With
- * the mutex held. */
+/* Waits until every answer was read: a socket that is closed with answers unread resets the
+ * connection, the server then drops the library's goodbye, and the session with its znodes lives on
+ * for its whole timeout. Asks every 100 ms, which nudges as well. With the mutex held. */
 static bool drain(struct zkl__store *store, int64_t deadline)
 {
     int64_t now = monotonic_ns();
@@ -59,7 +59,7 @@ static bool drain(struct zkl__store *store, int64_t deadline)
     return all_answered(store);
 }
 
-/* --- parting --------------------------------------------------------------------------------------------------------- */
+/* --- parting --------------------------------------------------------------------------------- */
 
 static void *part(void *arg)
 {
@@ -80,7 +80,8 @@ static void *part(void *arg)
     return NULL;
 }
 
-/* Nobody is told anything any more, and nobody is being told. True when parting came to its end meanwhile, after all. */
+/* Nobody is told anything any more, and nobody is being told. True when parting came to its end
+ * meanwhile, after all. */
 static bool abandon(struct zkl__store *store)
 {
     pthread_mutex_lock(&store->mutex);
@@ -96,8 +97,9 @@ static bool abandon(struct zkl__store *store)
     return parted;
 }
 
-/* The library takes 3 s to send its goodbye, if it must, and 1.5 s more to hear the server's, whatever time we are given: so it
- * does that on a thread of its own. False: it is still at it, and the store is its own now. */
+/* The library takes 3 s to send its goodbye, if it must, and 1.5 s more to hear the server's,
+ * whatever time we are given: so it does that on a thread of its own. False: it is still at it, and
+ * the store is its own now. */
 static bool part_in_time(struct zkl__store *store, int64_t deadline)
 {
     pthread_t thread;

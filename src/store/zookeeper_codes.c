@@ -1,7 +1,8 @@
 /* zookeeper_codes.c - ZooKeeper's codes and what they say about an operation. */
 #include "zookeeper_store.h"
 
-/* KeeperException.Code.QUOTAEXCEEDED. The header of 3.8 has no name for it (later ones say ZQUOTAEXCEEDED), its servers send it. */
+/* KeeperException.Code.QUOTAEXCEEDED. The header of 3.8 has no name for it (later ones say
+ * ZQUOTAEXCEEDED), its servers send it. */
 #define QUOTA_EXCEEDED (-125)
 
 static const struct {
@@ -22,8 +23,9 @@ static const struct {
     /* The server's word: not done. */
     {ZSESSIONMOVED, ZKL__RC_NOTAPPLIED},
     {ZTHROTTLEDOP, ZKL__RC_NOTAPPLIED},
-    /* Nobody's word. The library makes these up when a connection or a session ends, and they say nothing about what the
-     * server did: after ZOPERATIONTIMEOUT the operation may even be done later, and an op failed with ZCLOSING is still sent. */
+    /* Nobody's word. The library makes these up when a connection or a session ends, and they say
+     * nothing about what the server did: after ZOPERATIONTIMEOUT the operation may even be done
+     * later, and an op failed with ZCLOSING is still sent. */
     {ZSYSTEMERROR, ZKL__RC_UNKNOWN},
     {ZRUNTIMEINCONSISTENCY, ZKL__RC_UNKNOWN},
     {ZCONNECTIONLOSS, ZKL__RC_UNKNOWN},

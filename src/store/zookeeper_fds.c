@@ -1,8 +1,9 @@
 /* zookeeper_fds.c - the client library's descriptors are not for other programs.
  *
- * The library (3.8.0) opens its socket and its pipe without FD_CLOEXEC, and gives neither away: a program that is started gets an
- * authenticated connection. So they are looked for. Between the socket's making and the session's coming up, some milliseconds, it
- * stays open for others; nothing was authenticated on it then. */
+ * The library (3.8.0) opens its socket and its pipe without FD_CLOEXEC, and gives neither away: a
+ * program that is started gets an authenticated connection. So they are looked for. Between the
+ * socket's making and the session's coming up, some milliseconds, it stays open for others; nothing
+ * was authenticated on it then. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +15,8 @@
 
 #include "zookeeper_store.h"
 
-/* Two sessions that open at once would each take the other's pipe for a new one, which does no harm, but not see their own. */
+/* Two sessions that open at once would each take the other's pipe for a new one, which does no
+ * harm, but not see their own. */
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
 /* Calls look with each open descriptor. No /proc: with none. */
@@ -40,7 +42,7 @@ static void close_on_exec(int fd)
     }
 }
 
-/* --- the pipe ------------------------------------------------------------------------------------------------------ */
+/* --- the pipe -------------------------------------------------------------------------------- */
 
 struct seen {
     fd_set before;
@@ -49,7 +51,8 @@ struct seen {
     size_t count;
 };
 
-/* The library's pipe does not block. It is one of the first descriptors that are free, or the process has more than a set has room for. */
+/* The library's pipe does not block. It is one of the first descriptors that are free, or the
+ * process has more than a set has room for. */
 static bool may_be_the_pipe(int fd, ino_t *inode)
 {
     struct stat status;
@@ -106,7 +109,7 @@ zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, int timeout_ms)
     return zh;
 }
 
-/* --- the socket ---------------------------------------------------------------------------------------------------- */
+/* --- the socket ------------------------------------------------------------------------------ */
 
 struct peer {
     struct sockaddr_storage address;
@@ -118,8 +121,8 @@ static void hide_if_peer(int fd, void *arg)
 {
     const struct peer *wanted = arg;
     struct peer peer = {.size = sizeof peer.address};
-    if (getpeername(fd, (struct sockaddr *)&peer.address, &peer.size) == 0 && peer.size == wanted->size &&
-        memcmp(&peer.address, &wanted->address, peer.size) == 0) {
+    if (getpeername(fd, (struct sockaddr *)&peer.address, &peer.size) == 0 &&
+        peer.size == wanted->size && memcmp(&peer.address, &wanted->address, peer.size) == 0) {
         close_on_exec(fd);
     }
 }

@@ -13,8 +13,9 @@ static _Atomic(struct zkl__store *) slots[LOG_SLOTS];
 static atomic_bool muted[LOG_SLOTS];   /* the slot is taken, its store closed */
 static atomic_uint logging[LOG_SLOTS]; /* threads that are at it */
 
-/* "2026-01-31 12:00:00,000:123(0x7f):ZOO_WARN@function@123: words". The client library calls every lost connection an error and
- * reports its connecting as information: one level lower than it says, so that an alarm on errors rings for losses alone. */
+/* "2026-01-31 12:00:00,000:123(0x7f):ZOO_WARN@function@123: words". The client library calls every
+ * lost connection an error and reports its connecting as information: one level lower than it says,
+ * so that an alarm on errors rings for losses alone. */
 static zkl_log_level level_of(const char *line)
 {
     static const struct {
@@ -39,7 +40,8 @@ static const char *words_of(const char *line)
     return words ? words + 2 : line;
 }
 
-/* Some of the library's lines end in a newline of their own; server addresses and the like come from outside. */
+/* Some of the library's lines end in a newline of their own; server addresses and the like come
+ * from outside. */
 static void copy_line(char out[LOG_LINE_MAX], const char *words)
 {
     size_t length = 0;
@@ -53,8 +55,9 @@ static void copy_line(char out[LOG_LINE_MAX], const char *words)
     out[length] = '\0';
 }
 
-/* "Starting SASL negotiation: generic failure SASL(-1): generic failure: GSSAPI Error: Unspecified GSS failure.  Minor code may
- * provide more information (Server ... not found in Kerberos database)": what is worth a person's time is at the end. */
+/* "Starting SASL negotiation: generic failure SASL(-1): generic failure: GSSAPI Error: Unspecified
+ * GSS failure.  Minor code may provide more information (Server ... not found in Kerberos
+ * database)": what is worth a person's time is at the end. */
 static const char *cause_of(const char *words)
 {
     static const char *const prefixes[] = {
@@ -73,7 +76,8 @@ static void keep_complaint(struct zkl__store *store, const char *message)
         char line[LOG_LINE_MAX];
         copy_line(line, cause_of(words_of(message)));
         pthread_mutex_lock(&store->complaint_mutex);
-        snprintf(store->complaint, sizeof store->complaint, "%.*s", (int)sizeof store->complaint - 1, line);
+        snprintf(store->complaint, sizeof store->complaint, "%.*s",
+                 (int)sizeof store->complaint - 1, line);
         pthread_mutex_unlock(&store->complaint_mutex);
     }
 }
@@ -100,7 +104,8 @@ static void tell_line(struct zkl__store *store, const char *message)
 /* May run with the library's locks held, on its threads and in our calls of it. */
 static void log_line(int slot, const char *message)
 {
-    atomic_fetch_add(&logging[slot], 1); /* before the look: mute sees either us, or that we have seen it */
+    atomic_fetch_add(&logging[slot],
+                     1); /* before the look: mute sees either us, or that we have seen it */
     struct zkl__store *store = atomic_load(&muted[slot]) ? NULL : atomic_load(&slots[slot]);
     if (store && message) {
         tell_line(store, message);

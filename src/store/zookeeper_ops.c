@@ -3,7 +3,7 @@
 
 #include "zookeeper_store.h"
 
-/* --- the table of operations --------------------------------------------------------------------------------------- */
+/* --- the table of operations ----------------------------------------------------------------- */
 
 static void list_append(struct zk_list *list, struct zk_op *op)
 {
@@ -59,7 +59,7 @@ void zkl__zk_op_mark_told(struct zk_op *op)
     op->told = true;
 }
 
-/* --- between the library and the session ----------------------------------------------------------------------------- */
+/* --- between the library and the session ----------------------------------------------------- */
 
 bool zkl__zk_enter(struct zkl__store *store, const zhandle_t *zh)
 {
@@ -103,7 +103,8 @@ static void op_done(struct zk_op *op, int zk_code, struct zkl__reply *reply)
     zkl__zk_leave(store);
 }
 
-/* Ops in the list are freed on this thread only, or after it was joined; told moves them, so the head is looked at anew. */
+/* Ops in the list are freed on this thread only, or after it was joined; told moves them, so the
+ * head is looked at anew. */
 void zkl__zk_tell_unknown(struct zkl__store *store)
 {
     struct zkl__reply reply = {.rc = ZKL__RC_UNKNOWN};
@@ -134,7 +135,7 @@ void zkl__zk_drop_all(struct zkl__store *store)
     }
 }
 
-/* --- completions, on the library's completion thread --------------------------------------------------------------- */
+/* --- completions, on the library's completion thread ----------------------------------------- */
 
 static struct zkl__stat stat_of(const struct Stat *stat)
 {
@@ -189,7 +190,8 @@ void zkl__zk_stat_came(int rc, const struct Stat *stat, const void *data)
     op_done(op_of(data), rc, &reply);
 }
 
-void zkl__zk_data_came(int rc, const char *value, int length, const struct Stat *stat, const void *data)
+void zkl__zk_data_came(int rc, const char *value, int length, const struct Stat *stat,
+                       const void *data)
 {
     struct zkl__reply reply = {.stat = stat_of(stat)};
     if (value && length > 0) {
@@ -199,7 +201,8 @@ void zkl__zk_data_came(int rc, const char *value, int length, const struct Stat 
     op_done(op_of(data), rc, &reply);
 }
 
-/* The library takes a reply that ends too early for a whole one: the names that are missing are NULL. */
+/* The library takes a reply that ends too early for a whole one: the names that are missing are
+ * NULL. */
 static bool is_whole(const struct String_vector *names)
 {
     for (int32_t i = 0; names && i < names->count; i++) {
@@ -210,7 +213,8 @@ static bool is_whole(const struct String_vector *names)
     return true;
 }
 
-void zkl__zk_children_came(int rc, const struct String_vector *names, const struct Stat *stat, const void *data)
+void zkl__zk_children_came(int rc, const struct String_vector *names, const struct Stat *stat,
+                           const void *data)
 {
     struct zkl__reply reply = {.stat = stat_of(stat)};
     if (rc == ZOK && !is_whole(names)) {
@@ -231,7 +235,8 @@ static enum zkl__rc part_rc(int multi_code, int part_code)
     if (rc == ZKL__RC_OK || !zkl__rc_answered(rc)) {
         return rc;
     }
-    return part_code == ZOK || part_code == ZRUNTIMEINCONSISTENCY ? ZKL__RC_ROLLEDBACK : zkl__zk_rc(part_code);
+    return part_code == ZOK || part_code == ZRUNTIMEINCONSISTENCY ? ZKL__RC_ROLLEDBACK
+                                                                  : zkl__zk_rc(part_code);
 }
 
 void zkl__zk_multi_done(int rc, const void *data)

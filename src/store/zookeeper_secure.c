@@ -1,5 +1,6 @@
-/* zookeeper_secure.c - TLS and SASL. The library has each of them or not, as it was built (Debian 12's has neither), and its header shows
- * only what that build has: so they are looked for by name, at run time, or when a static one is linked. */
+/* zookeeper_secure.c - TLS and SASL. The library has each of them or not, as it was built (Debian
+ * 12's has neither), and its header shows only what that build has: so they are looked for by name,
+ * at run time, or when a static one is linked. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,8 +23,9 @@ struct sasl_params {
 
 typedef zhandle_t *init_tls_fn(const char *host, const char *cert, watcher_fn fn, int recv_timeout,
                                const clientid_t *clientid, void *context, int flags);
-typedef zhandle_t *init_sasl_fn(const char *host, watcher_fn fn, int recv_timeout, const clientid_t *clientid,
-                                void *context, int flags, log_callback_fn log_callback, struct sasl_params *params);
+typedef zhandle_t *init_sasl_fn(const char *host, watcher_fn fn, int recv_timeout,
+                                const clientid_t *clientid, void *context, int flags,
+                                log_callback_fn log_callback, struct sasl_params *params);
 
 /* In a static client library that is a part of this one their names are nobody else's to see. */
 extern init_tls_fn zookeeper_init_ssl __attribute__((weak));
@@ -52,26 +54,29 @@ static init_sasl_fn *find_sasl(void)
 bool zkl__zk_takes_ca_alone(const char *version)
 {
     int major = 0, minor = 0;
-    return sscanf(version, "%d.%d", &major, &minor) == 2 && (major > 3 || (major == 3 && minor >= 10));
+    return sscanf(version, "%d.%d", &major, &minor) == 2 &&
+           (major > 3 || (major == 3 && minor >= 10));
 }
 
 int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
 {
     if (config->tls && !find_tls()) {
-        return zkl__fail(
-            err, ZKL_EUNSUPPORTED, 0, NULL,
-            "the ZooKeeper client library linked here is built without TLS: use one built with OpenSSL, or "
-            "put stunnel in front of the servers (SECURITY.md)");
+        return zkl__fail(err, ZKL_EUNSUPPORTED, 0, NULL,
+                         "the ZooKeeper client library linked here is built without TLS: use one "
+                         "built with OpenSSL, or "
+                         "put stunnel in front of the servers (SECURITY.md)");
     }
     if (config->tls && !strchr(config->tls, ',') && !zkl__zk_takes_ca_alone(ZOO_VERSION)) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "tls is a CA alone, and the ZooKeeper client library (%s) wants a certificate and a key "
+                         "tls is a CA alone, and the ZooKeeper client library (%s) wants a "
+                         "certificate and a key "
                          "beside it: \"ca.pem,cert.pem,key.pem\"",
                          ZOO_VERSION);
     }
     if (config->sasl && !find_sasl()) {
         return zkl__fail(err, ZKL_EUNSUPPORTED, 0, NULL,
-                         "the ZooKeeper client library linked here is built without SASL: use one built with Cyrus "
+                         "the ZooKeeper client library linked here is built without SASL: use one "
+                         "built with Cyrus "
                          "SASL, or digest credentials over stunnel (SECURITY.md)");
     }
     return ZKL_OK;
@@ -79,18 +84,19 @@ int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
 
 bool zkl__zk_sasl_failed(const struct zkl__store *store)
 {
-    return store->sasl && store->zh && !store->ended && zoo_state(store->zh) == ZOO_AUTH_FAILED_STATE;
+    return store->sasl && store->zh && !store->ended &&
+           zoo_state(store->zh) == ZOO_AUTH_FAILED_STATE;
 }
 
-/* This call takes no log callback: the library would write its first lines to stderr. Lines that other sessions log meanwhile are
- * dropped, for its level is one for all. */
+/* This call takes no log callback: the library would write its first lines to stderr. Lines that
+ * other sessions log meanwhile are dropped, for its level is one for all. */
 static zhandle_t *init_tls(const struct zkl__store *store, int timeout_ms)
 {
     init_tls_fn *init = find_tls();
     ZooLogLevel before = logLevel;
     zoo_set_debug_level((ZooLogLevel)0);
-    zhandle_t *zh = init(store->given, store->tls, zkl__zk_watcher, timeout_ms, NULL, (void *)(uintptr_t)store,
-                         ZOO_NO_LOG_CLIENTENV);
+    zhandle_t *zh = init(store->given, store->tls, zkl__zk_watcher, timeout_ms, NULL,
+                         (void *)(uintptr_t)store, ZOO_NO_LOG_CLIENTENV);
     if (zh) {
         zoo_set_log_callback(zh, store->log_fn);
     }
@@ -103,9 +109,10 @@ static zhandle_t *init_sasl(const struct zkl__store *store, int timeout_ms)
     init_sasl_fn *init = find_sasl();
     struct sasl_params params = {store->sasl->service, store->sasl->host, store->sasl->mechanisms,
                                  store->sasl->callbacks};
-    // cppcheck-suppress returnDanglingLifetime ; of params it copies the texts and keeps the callbacks
-    return init(store->given, zkl__zk_watcher, timeout_ms, NULL, (void *)(uintptr_t)store, ZOO_NO_LOG_CLIENTENV,
-                store->log_fn, &params);
+    // cppcheck-suppress returnDanglingLifetime ; of params it copies the texts and keeps the
+    // callbacks
+    return init(store->given, zkl__zk_watcher, timeout_ms, NULL, (void *)(uintptr_t)store,
+                ZOO_NO_LOG_CLIENTENV, store->log_fn, &params);
 }
 
 zhandle_t *zkl__zk_init(const struct zkl__store *store, int timeout_ms)
@@ -116,6 +123,6 @@ zhandle_t *zkl__zk_init(const struct zkl__store *store, int timeout_ms)
     if (store->sasl) {
         return init_sasl(store, timeout_ms);
     }
-    return zookeeper_init2(store->given, zkl__zk_watcher, timeout_ms, NULL, (void *)(uintptr_t)store,
-                           ZOO_NO_LOG_CLIENTENV, store->log_fn);
+    return zookeeper_init2(store->given, zkl__zk_watcher, timeout_ms, NULL,
+                           (void *)(uintptr_t)store, ZOO_NO_LOG_CLIENTENV, store->log_fn);
 }

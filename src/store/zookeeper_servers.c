@@ -1,10 +1,13 @@
-/* zookeeper_servers.c - the connect string: chroot off, names into addresses, an odd number of them.
+/* zookeeper_servers.c - the connect string: chroot off, names into addresses, an odd number of
+ * them.
  *
- * The library is given addresses, never names. It would resolve names on its I/O thread whenever it has no connection, and while
- * a name server is silent (a network that is cut often takes it along) the library could neither connect nor be closed, and would spin
- * on memory it never set when the name server says no. Here each name is resolved on a thread of its own, that nobody
- * waits for: it may outlive the store that asked, so what it uses is not from the session's heap. Nor does one name wait for
- * another: that of a server that is down may be asked for in vain for longer than anybody has. */
+ * The library is given addresses, never names. It would resolve names on its I/O thread whenever it
+ * has no connection, and while a name server is silent (a network that is cut often takes it along)
+ * the library could neither connect nor be closed, and would spin on memory it never set when the
+ * name server says no. Here each name is resolved on a thread of its own, that nobody waits for: it
+ * may outlive the store that asked, so what it uses is not from the session's heap. Nor does one
+ * name wait for another: that of a server that is down may be asked for in vain for longer than
+ * anybody has. */
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,16 +37,17 @@ struct addresses {
 struct zk_names {
     pthread_mutex_t mutex;
     pthread_cond_t answered;
-    int holders;            /* the store, and each thread while it asks */
-    size_t asking;          /* threads that are at it */
-    bool numeric;           /* addresses already: the answer is for ever */
-    bool complete;          /* the list is an answer to all names, not only to those that were quick */
+    int holders;   /* the store, and each thread while it asks */
+    size_t asking; /* threads that are at it */
+    bool numeric;  /* addresses already: the answer is for ever */
+    bool complete; /* the list is an answer to all names, not only to those that were quick */
     struct addresses found; /* since all were asked last */
-    char list[LIST_MAX];    /* the last answer, as the library wants it; empty: none yet, or no name resolves */
+    char list[LIST_MAX];    /* the last answer, as the library wants it; empty: none yet, or no name
+                               resolves */
     char hosts[];
 };
 
-/* --- parsing ------------------------------------------------------------------------------------------------------- */
+/* --- parsing --------------------------------------------------------------------------------- */
 
 static bool copy_part(char *out, size_t size, const char *from, size_t length)
 {
@@ -55,14 +59,15 @@ static bool copy_part(char *out, size_t size, const char *from, size_t length)
     return true;
 }
 
-/* "host:port", "host", "[::1]:port" or "[::1]" (zkl__store_find has looked at it) into two halves. The library wants a port
- * and no brackets. */
+/* "host:port", "host", "[::1]:port" or "[::1]" (zkl__store_find has looked at it) into two halves.
+ * The library wants a port and no brackets. */
 static bool entry_parse(struct entry *entry, const char *text, size_t length)
 {
     const char *end = text + length;
     const char *bracket = length > 0 && *text == '[' ? memchr(text, ']', length) : NULL;
     const char *host = bracket ? text + 1 : text;
-    const char *colon = bracket ? memchr(bracket, ':', (size_t)(end - bracket)) : memrchr(text, ':', length);
+    const char *colon =
+        bracket ? memchr(bracket, ':', (size_t)(end - bracket)) : memrchr(text, ':', length);
     const char *host_end = bracket ? bracket : colon ? colon : end;
     const char *port = colon ? colon + 1 : DEFAULT_PORT;
     size_t port_length = colon ? (size_t)(end - port) : strlen(DEFAULT_PORT);
@@ -79,7 +84,8 @@ static bool entry_next(struct entry *entry, const char **at)
     return ok;
 }
 
-bool zkl__zk_next_server(const char **at, char *host, size_t host_size, char *port, size_t port_size)
+bool zkl__zk_next_server(const char **at, char *host, size_t host_size, char *port,
+                         size_t port_size)
 {
     struct entry entry;
     if (!**at || !entry_next(&entry, at)) {
@@ -89,7 +95,8 @@ bool zkl__zk_next_server(const char **at, char *host, size_t host_size, char *po
            copy_part(port, port_size, entry.port, strlen(entry.port));
 }
 
-int zkl__zk_split(char **hosts, char **chroot, const zkl_heap *heap, const char *servers, zkl_error *err)
+int zkl__zk_split(char **hosts, char **chroot, const zkl_heap *heap, const char *servers,
+                  zkl_error *err)
 {
     size_t length = strcspn(servers, "/"), chroot_length = strlen(servers + length);
     while (chroot_length > 0 && servers[length + chroot_length - 1] == '/') {
@@ -104,18 +111,20 @@ int zkl__zk_split(char **hosts, char **chroot, const zkl_heap *heap, const char 
     do {
         struct entry entry;
         if (!entry_next(&entry, &at)) {
-            return zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: not of the form host:port[,host:port...][/chroot]");
+            return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                             "servers: not of the form host:port[,host:port...][/chroot]");
         }
     } while (*at);
     return ZKL_OK;
 }
 
-/* --- resolving ----------------------------------------------------------------------------------------------------- */
+/* --- resolving ------------------------------------------------------------------------------- */
 
 static void add_address(struct addresses *addresses, const struct addrinfo *info)
 {
     char host[NI_MAXHOST], port[NI_MAXSERV], text[sizeof host + sizeof port + 1];
-    if (addresses->count == ADDRESSES_MAX || (info->ai_family != AF_INET && info->ai_family != AF_INET6) ||
+    if (addresses->count == ADDRESSES_MAX ||
+        (info->ai_family != AF_INET && info->ai_family != AF_INET6) ||
         getnameinfo(info->ai_addr, info->ai_addrlen, host, sizeof host, port, sizeof port,
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
         return;
@@ -161,8 +170,8 @@ static void tidy(struct addresses *addresses)
     addresses->count = kept;
 }
 
-/* ZOOKEEPER-2466: the library moves its cursor twice per failed attempt, so of an even number of addresses it tries every other one
- * only, for ever. The first one is repeated then. */
+/* ZOOKEEPER-2466: the library moves its cursor twice per failed attempt, so of an even number of
+ * addresses it tries every other one only, for ever. The first one is repeated then. */
 static void join_odd(char list[LIST_MAX], const struct addresses *addresses)
 {
     size_t entries = addresses->count + (addresses->count % 2 == 0);
@@ -171,7 +180,8 @@ static void join_odd(char list[LIST_MAX], const struct addresses *addresses)
     }
 }
 
-/* What was found becomes the list. When nothing was, what was known stays so: a name server that fails makes no server go away. */
+/* What was found becomes the list. When nothing was, what was known stays so: a name server that
+ * fails makes no server go away. */
 static void publish(struct zk_names *names)
 {
     tidy(&names->found);
@@ -196,7 +206,7 @@ static bool find_addresses(struct zk_names *names)
     return true;
 }
 
-/* --- asking -------------------------------------------------------------------------------------------------------- */
+/* --- asking ---------------------------------------------------------------------------------- */
 
 struct zk_names *zkl__zk_names_new(const char *hosts)
 {
@@ -238,7 +248,8 @@ struct question {
     struct entry entry;
 };
 
-/* One name has been asked for. Those that are known need not wait for the others if nothing better is. */
+/* One name has been asked for. Those that are known need not wait for the others if nothing better
+ * is. */
 static void settle(struct zk_names *names)
 {
     names->asking--;
@@ -312,7 +323,8 @@ bool zkl__zk_names_wait(struct zk_names *names, int64_t timeout_ms)
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&names->mutex);
-    while (names->asking > 0 && pthread_cond_timedwait(&names->answered, &names->mutex, &until) == 0) {
+    while (names->asking > 0 &&
+           pthread_cond_timedwait(&names->answered, &names->mutex, &until) == 0) {
     }
     bool answered = names->asking == 0;
     pthread_mutex_unlock(&names->mutex);

@@ -1,9 +1,10 @@
 /* zookeeper_store.h - what the files of the ZooKeeper adapter share. Nobody else includes it.
  *
- * Ownership of an operation. `struct zk_op` is handed to the client library as the context of its completion, and belongs
- * to the library until that completion ran or zookeeper_close returned: it is freed at no other time. Told to the session is
- * another matter: at a loss of connection we answer ZKL__RC_UNKNOWN ourselves at once (the library may do so late, or never:
- * ZOOKEEPER-2894, ZOOKEEPER-3868), mark the op told, and its completion, if it comes, only frees it. */
+ * Ownership of an operation. `struct zk_op` is handed to the client library as the context of its
+ * completion, and belongs to the library until that completion ran or zookeeper_close returned: it
+ * is freed at no other time. Told to the session is another matter: at a loss of connection we
+ * answer ZKL__RC_UNKNOWN ourselves at once (the library may do so late, or never: ZOOKEEPER-2894,
+ * ZOOKEEPER-3868), mark the op told, and its completion, if it comes, only frees it. */
 #ifndef ZKL_STORE_ZOOKEEPER_STORE_H
 #define ZKL_STORE_ZOOKEEPER_STORE_H
 
@@ -71,8 +72,8 @@ struct zkl__store {
     struct zk_names *names;
     int64_t timeout_ms; /* asked for */
 
-    /* Protects what follows, and keeps submits and probes out of zookeeper_close. Held while zoo_a* functions run, never while
-     * a function of `events` does (the log apart, which only queues). */
+    /* Protects what follows, and keeps submits and probes out of zookeeper_close. Held while zoo_a*
+     * functions run, never while a function of `events` does (the log apart, which only queues). */
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* for close, which waits for all answers */
     zhandle_t *zh;          /* NULL until an address is known */
@@ -106,28 +107,31 @@ struct zkl__store {
     bool abandoned;         /* close has not waited for that; who parts frees */
 };
 
-/* zookeeper_log.c: the library gives its log callback no context, so each store has a function of its own from a fixed set.
- * When all are taken, lines are dropped. */
+/* zookeeper_log.c: the library gives its log callback no context, so each store has a function of
+ * its own from a fixed set. When all are taken, lines are dropped. */
 void zkl__zk_log_open(struct zkl__store *store);
-/* Nothing is logged any more, nor being logged when it returns. Not with a lock held that a log function takes. */
+/* Nothing is logged any more, nor being logged when it returns. Not with a lock held that a log
+ * function takes. */
 void zkl__zk_log_mute(struct zkl__store *store);
 void zkl__zk_log_close(struct zkl__store *store);
 void zkl__zk_complaint(struct zkl__store *store, char *text, size_t size);
 
 /* zookeeper_secure.c: TLS and SASL, where the library has them. */
 int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err);
-/* Whether a client library of that version speaks TLS without a certificate of its own: from 3.10 on
- * (zookeeper.c, init_ssl_for_socket). Older ones load a file that was not named, and never connect. */
+/* Whether a client library of that version speaks TLS without a certificate of its own: from 3.10
+ * on (zookeeper.c, init_ssl_for_socket). Older ones load a file that was not named, and never
+ * connect. */
 bool zkl__zk_takes_ca_alone(const char *version);
-/* SASL failed, of which the library tells nobody: it sets the state of the handle, and its I/O thread ends (zk_sasl.c,
- * zoo_sasl_mark_failed). With the mutex held. */
+/* SASL failed, of which the library tells nobody: it sets the state of the handle, and its I/O
+ * thread ends (zk_sasl.c, zoo_sasl_mark_failed). With the mutex held. */
 bool zkl__zk_sasl_failed(const struct zkl__store *store);
 /* zookeeper_init2, or what is in its place; NULL with errno. */
 zhandle_t *zkl__zk_init(const struct zkl__store *store, int timeout_ms);
 
-/* zookeeper_tls.c: a handshake with each server that can be reached. ZKL_OK: one at least has a certificate that is trusted and has its
- * name, and none has one of another name; or there is no TLS. ZKL_ECONNECT, with what is wrong; ZKL_EINVAL: the files are bad. Takes a
- * second for each server that hangs, and may wait for a name server. */
+/* zookeeper_tls.c: a handshake with each server that can be reached. ZKL_OK: one at least has a
+ * certificate that is trusted and has its name, and none has one of another name; or there is no
+ * TLS. ZKL_ECONNECT, with what is wrong; ZKL_EINVAL: the files are bad. Takes a second for each
+ * server that hangs, and may wait for a name server. */
 int zkl__zk_tls_check(const struct zkl__store *store, zkl_error *err);
 
 /* zookeeper_fds.c: nobody else's program gets the library's descriptors. */
@@ -141,30 +145,37 @@ int zkl__zk_close(struct zkl__store *store, int64_t timeout_ms);
 /* On which the program's signal handlers do not run. */
 bool zkl__zk_thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
 
-/* zookeeper.c: a handle for the addresses in `given`; with the mutex held. ZKL_OK, or errno is why not. */
+/* zookeeper.c: a handle for the addresses in `given`; with the mutex held. ZKL_OK, or errno is why
+ * not. */
 int zkl__zk_start(struct zkl__store *store);
 
 /* zookeeper_attempts.c; with the mutex held. */
 /* A handle was made. */
 void zkl__zk_attempt_begins(struct zkl__store *store);
-/* Gives up an attempt that takes too long, and begins the next one. When to call it again; INT64_MAX: there is a session. */
+/* Gives up an attempt that takes too long, and begins the next one. When to call it again;
+ * INT64_MAX: there is a session. */
 int64_t zkl__zk_attempt_next(struct zkl__store *store, int64_t now);
 /* Frees the store, or leaves that to the last handle that is being closed; without the mutex. */
 void zkl__zk_release(struct zkl__store *store);
 
 /* zookeeper_servers.c */
-/* "hosts/chroot" into its halves, both the caller's to free, on failure too. ZKL_OK, ZKL_EINVAL, ZKL_ENOMEM, with words. */
-int zkl__zk_split(char **hosts, char **chroot, const zkl_heap *heap, const char *servers, zkl_error *err);
+/* "hosts/chroot" into its halves, both the caller's to free, on failure too. ZKL_OK, ZKL_EINVAL,
+ * ZKL_ENOMEM, with words. */
+int zkl__zk_split(char **hosts, char **chroot, const zkl_heap *heap, const char *servers,
+                  zkl_error *err);
 /* The server at *at in such a list of hosts, and *at behind it; false at the end. */
-bool zkl__zk_next_server(const char **at, char *host, size_t host_size, char *port, size_t port_size);
+bool zkl__zk_next_server(const char **at, char *host, size_t host_size, char *port,
+                         size_t port_size);
 /* What is known of the addresses of hosts. None of these but _wait waits. NULL: no memory. */
 struct zk_names *zkl__zk_names_new(const char *hosts);
 void zkl__zk_names_drop(struct zk_names *names);
-/* Asks the name service, on a thread for each name; nothing to ask when hosts are addresses, or when it is being asked. */
+/* Asks the name service, on a thread for each name; nothing to ask when hosts are addresses, or
+ * when it is being asked. */
 void zkl__zk_names_ask(struct zk_names *names);
 /* Waits until nothing is being asked; false at the timeout. */
 bool zkl__zk_names_wait(struct zk_names *names, int64_t timeout_ms);
-/* The list for the library: addresses in order, an odd number; NULL when none is known. ZKL_OK, ZKL_ENOMEM. */
+/* The list for the library: addresses in order, an odd number; NULL when none is known. ZKL_OK,
+ * ZKL_ENOMEM. */
 int zkl__zk_names_list(char **list, struct zk_names *names, const zkl_heap *heap);
 
 /* zookeeper_ops.c: the table of operations, and completions into replies. */
@@ -176,12 +187,14 @@ void zkl__zk_op_mark_told(struct zk_op *op);
 bool zkl__zk_probe(struct zkl__store *store);
 /* Not in the table any more. */
 void zkl__zk_op_free(struct zk_op *op);
-/* Tells ZKL__RC_UNKNOWN for every op that waits, in order. On the library's completion thread, without the mutex. */
+/* Tells ZKL__RC_UNKNOWN for every op that waits, in order. On the library's completion thread,
+ * without the mutex. */
 void zkl__zk_tell_unknown(struct zkl__store *store);
 /* Frees what the library never completed; after zookeeper_close. */
 void zkl__zk_drop_all(struct zkl__store *store);
-/* Around every callback of the library's, on its completion thread. After leave nothing of the store is touched. False: it is one of
- * a handle that was given up, and there is nothing to leave. */
+/* Around every callback of the library's, on its completion thread. After leave nothing of the
+ * store is touched. False: it is one of a handle that was given up, and there is nothing to leave.
+ */
 bool zkl__zk_enter(struct zkl__store *store, const zhandle_t *zh);
 void zkl__zk_leave(struct zkl__store *store);
 /* Completions, for zookeeper_submit.c. Their context is the op. */
@@ -189,8 +202,10 @@ void zkl__zk_created(int rc, const char *path, const struct Stat *stat, const vo
 void zkl__zk_done(int rc, const void *data);
 void zkl__zk_synced(int rc, const char *path, const void *data);
 void zkl__zk_stat_came(int rc, const struct Stat *stat, const void *data);
-void zkl__zk_data_came(int rc, const char *value, int length, const struct Stat *stat, const void *data);
-void zkl__zk_children_came(int rc, const struct String_vector *names, const struct Stat *stat, const void *data);
+void zkl__zk_data_came(int rc, const char *value, int length, const struct Stat *stat,
+                       const void *data);
+void zkl__zk_children_came(int rc, const struct String_vector *names, const struct Stat *stat,
+                           const void *data);
 void zkl__zk_multi_done(int rc, const void *data);
 
 /* zookeeper_submit.c: operations into zoo_a* calls. */
@@ -204,7 +219,8 @@ enum zkl__rc zkl__zk_rc(int zk_code);
 /* What submit returns for a code with which a zoo_a* function refused; dead: the handle is. */
 int zkl__zk_refusal(int zk_code, bool dead);
 
-/* zookeeper.c: the one watcher of everything; its context is the store, which outlives the handle. */
+/* zookeeper.c: the one watcher of everything; its context is the store, which outlives the handle.
+ */
 void zkl__zk_watcher(zhandle_t *zh, int type, int state, const char *path, void *ctx);
 /* On the completion thread: a probe was answered; rc is the library's. */
 void zkl__zk_probed(struct zkl__store *store, int rc);

@@ -12,10 +12,11 @@
 /* The server drops the connection for a request of 1 MB, and would for each retry. */
 #define REQUEST_BYTES_MAX 1000000
 
-/* --- access lists -------------------------------------------------------------------------------------------------- */
+/* --- access lists ---------------------------------------------------------------------------- */
 
-/* The server knows a seal for credentials and would put it where a list says "auth", which nobody could enter once the session is gone.
- * So that entry goes as one that every server refuses, at the same place among its checks: a digest without a user. */
+/* The server knows a seal for credentials and would put it where a list says "auth", which nobody
+ * could enter once the session is gone. So that entry goes as one that every server refuses, at the
+ * same place among its checks: a digest without a user. */
 static const zkl_acl_entry invalid = {ZKL_PERM_ALL, "digest", ""};
 
 /* The strings stay the caller's: the library serialises them before its call returns. */
@@ -62,7 +63,7 @@ void zkl__zk_acl_free(struct zkl__store *store)
     }
 }
 
-/* --- sending ------------------------------------------------------------------------------------------------------- */
+/* --- sending --------------------------------------------------------------------------------- */
 
 static bool is_sequential(const struct zkl__op *op)
 {
@@ -70,10 +71,11 @@ static bool is_sequential(const struct zkl__op *op)
            (op->mode == ZKL__EPHEMERAL_SEQUENTIAL || op->mode == ZKL__PERSISTENT_SEQUENTIAL);
 }
 
-/* dir and name under the chroot, unless they are outside of it; false when too long or of a bad form. The form is checked before
- * the chroot goes in front, for a path that is not absolute would leave it; and the library, given a bad path as a part of a multi,
- * frees what is ours. */
-static bool path_make(const struct zkl__store *store, char out[SENT_PATH_MAX], const struct zkl__op *op)
+/* dir and name under the chroot, unless they are outside of it; false when too long or of a bad
+ * form. The form is checked before the chroot goes in front, for a path that is not absolute would
+ * leave it; and the library, given a bad path as a part of a multi, frees what is ours. */
+static bool path_make(const struct zkl__store *store, char out[SENT_PATH_MAX],
+                      const struct zkl__op *op)
 {
     size_t chroot_length = op->outside ? 0 : store->chroot_length;
     char *inner = out + chroot_length;
@@ -123,19 +125,22 @@ static int send_create(struct zk_op *to, const struct zkl__op *op, const char *p
     }
     int mode = mode_of(store, op->mode);
     to->container = mode == ZOO_CONTAINER;
-    int rc = zoo_acreate2(store->zh, path, data_of(op), (int)op->size, &acl, mode, zkl__zk_created, to);
+    int rc =
+        zoo_acreate2(store->zh, path, data_of(op), (int)op->size, &acl, mode, zkl__zk_created, to);
     if (op->acl) {
         zkl__free(&store->heap, acl.data);
     }
     return rc;
 }
 
-static bool part_make(struct zk_op *to, size_t i, zoo_op_t *zoo, struct ACL_vector *acl, const struct zkl__op *op)
+static bool part_make(struct zk_op *to, size_t i, zoo_op_t *zoo, struct ACL_vector *acl,
+                      const struct zkl__op *op)
 {
     struct zkl__store *store = to->store;
     struct zk_part *part = &to->parts[i];
     char path[SENT_PATH_MAX];
-    if (!path_make(store, path, op) || !(part->path = zkl__copy(&store->heap, path, strlen(path)))) {
+    if (!path_make(store, path, op) ||
+        !(part->path = zkl__copy(&store->heap, path, strlen(path)))) {
         return false;
     }
     part->kind = op->kind;
@@ -167,8 +172,8 @@ static bool multi_alloc(struct zk_op *to, size_t count)
     return to->parts && to->results && to->replies;
 }
 
-/* On a dead handle the library frees pointers it never had, when a multi has several parts: the state is looked at here, as late
- * as can be, and the core uses single ones. */
+/* On a dead handle the library frees pointers it never had, when a multi has several parts: the
+ * state is looked at here, as late as can be, and the core uses single ones. */
 static int send_multi(struct zk_op *to, const struct zkl__op *parts, size_t count)
 {
     struct zkl__store *store = to->store;
@@ -193,7 +198,8 @@ static int send_multi(struct zk_op *to, const struct zkl__op *parts, size_t coun
     return rc;
 }
 
-/* The library declares a pointer to the function type, which is itself a pointer, and then uses the argument as the function. */
+/* The library declares a pointer to the function type, which is itself a pointer, and then uses the
+ * argument as the function. */
 static int send_unwatch(struct zk_op *to, const char *path)
 {
     void_completion_t *function = (void_completion_t *)(uintptr_t)zkl__zk_done;
@@ -246,14 +252,15 @@ static size_t acl_bytes(const struct zkl__store *store, const struct zkl__op *op
     return bytes;
 }
 
-/* ZKL_OK when op can be sent as it is; *bytes grows by what it takes. A container in a multi would abort the process: the library takes the answer apart as
- * another kind than the server sends. */
+/* ZKL_OK when op can be sent as it is; *bytes grows by what it takes. A container in a multi would
+ * abort the process: the library takes the answer apart as another kind than the server sends. */
 static int part_check(const struct zkl__store *store, const struct zkl__op *part, size_t *bytes)
 {
     char path[SENT_PATH_MAX];
     bool create = part->kind == ZKL__OP_CREATE;
     if ((create && part->mode == ZKL__CONTAINER) ||
-        (!create && part->kind != ZKL__OP_DELETE && part->kind != ZKL__OP_SET && part->kind != ZKL__OP_CHECK)) {
+        (!create && part->kind != ZKL__OP_DELETE && part->kind != ZKL__OP_SET &&
+         part->kind != ZKL__OP_CHECK)) {
         return ZKL_EUNSUPPORTED;
     }
     if (!path_make(store, path, part)) {
@@ -298,7 +305,8 @@ static int submit_locked(struct zkl__store *store, struct zk_op *to, const struc
         return ZKL_OK;
     }
     if (rc == ZMARSHALLINGERROR) {
-        zkl__zk_op_mark_told(to); /* no memory half way: the library may keep it, and complete it later */
+        zkl__zk_op_mark_told(
+            to); /* no memory half way: the library may keep it, and complete it later */
     } else {
         zkl__zk_op_remove(to);
     }

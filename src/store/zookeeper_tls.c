@@ -1,8 +1,9 @@
 /* zookeeper_tls.c - the servers' certificates, before the client library connects.
  *
- * That library says "error in ssl connect" for everything that goes wrong in a handshake, and never compares the
- * certificate with the server's name (zookeeper.c, init_ssl_for_socket). So one handshake of our own is made with
- * each server first, by the OpenSSL that the library is linked with: found by name, as there is none in Debian's. */
+ * That library says "error in ssl connect" for everything that goes wrong in a handshake, and never
+ * compares the certificate with the server's name (zookeeper.c, init_ssl_for_socket). So one
+ * handshake of our own is made with each server first, by the OpenSSL that the library is linked
+ * with: found by name, as there is none in Debian's. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <netdb.h>
@@ -17,7 +18,8 @@
 
 #define STEP_MS 1000 /* for each connect, read and write */
 #define PART_MAX 1024
-#define FILETYPE_PEM 1 /* SSL_FILETYPE_PEM, SSL_VERIFY_PEER, X509_V_ERR_...: openssl/ssl.h and x509_vfy.h */
+#define FILETYPE_PEM \
+    1 /* SSL_FILETYPE_PEM, SSL_VERIFY_PEER, X509_V_ERR_...: openssl/ssl.h and x509_vfy.h */
 #define VERIFY_PEER 1
 #define HOSTNAME_MISMATCH 62
 #define ADDRESS_MISMATCH 64
@@ -122,23 +124,27 @@ static const char *reason(const struct openssl *openssl)
 }
 
 /* The files of the options. No retry helps when one of them is bad. */
-static int load_files(const struct openssl *openssl, void *ctx, const struct files *files, zkl_error *err)
+static int load_files(const struct openssl *openssl, void *ctx, const struct files *files,
+                      zkl_error *err)
 {
     openssl->ERR_clear_error();
     if (openssl->SSL_CTX_load_verify_locations(ctx, files->ca, NULL) != 1) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "tls: the authorities in %.120s cannot be loaded: %s", files->ca,
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         "tls: the authorities in %.120s cannot be loaded: %s", files->ca,
                          reason(openssl));
     }
     openssl->SSL_CTX_set_default_verify_paths(ctx); /* as the client library does */
     openssl->SSL_CTX_set_verify(ctx, VERIFY_PEER, NULL);
     openssl->SSL_CTX_set_default_passwd_cb_userdata(ctx, (void *)(uintptr_t)files->password);
-    if (files->certificate && openssl->SSL_CTX_use_certificate_chain_file(ctx, files->certificate) != 1) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "tls: the certificate %.120s cannot be loaded: %s",
-                         files->certificate, reason(openssl));
+    if (files->certificate &&
+        openssl->SSL_CTX_use_certificate_chain_file(ctx, files->certificate) != 1) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         "tls: the certificate %.120s cannot be loaded: %s", files->certificate,
+                         reason(openssl));
     }
     if (files->key && openssl->SSL_CTX_use_PrivateKey_file(ctx, files->key, FILETYPE_PEM) != 1) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "tls: the key %.120s cannot be loaded: %s", files->key,
-                         reason(openssl));
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "tls: the key %.120s cannot be loaded: %s",
+                         files->key, reason(openssl));
     }
     return ZKL_OK;
 }
@@ -160,7 +166,8 @@ static int dial(const struct addrinfo *at)
     return fd;
 }
 
-static void expect_name(const struct openssl *openssl, void *ssl, const char *host, const struct zkl__store *store)
+static void expect_name(const struct openssl *openssl, void *ssl, const char *host,
+                        const struct zkl__store *store)
 {
     const char *name = store->tls_host ? store->tls_host : host;
     bool numeric = false;
@@ -175,8 +182,9 @@ static void expect_name(const struct openssl *openssl, void *ssl, const char *ho
 /* The later, the worse. */
 enum look { UNREACHED, TRUSTED, DISTRUSTED, REJECTED, MISNAMED };
 
-/* With TLS 1.3 a server refuses a certificate only after the handshake is over for the client. So it is sent a word, which it
- * answers even when it does not know it (NettyServerCnxn.checkFourLetterWord). */
+/* With TLS 1.3 a server refuses a certificate only after the handshake is over for the client. So
+ * it is sent a word, which it answers even when it does not know it
+ * (NettyServerCnxn.checkFourLetterWord). */
 static enum look shake_hands(const struct openssl *openssl, void *ssl, const char **why)
 {
     char answer[64];
@@ -196,8 +204,8 @@ static enum look shake_hands(const struct openssl *openssl, void *ssl, const cha
     return verified ? DISTRUSTED : silent ? UNREACHED : REJECTED;
 }
 
-static enum look look_at(const struct zkl__store *store, const struct openssl *openssl, void *ctx, const char *host,
-                         const struct addrinfo *at, const char **why)
+static enum look look_at(const struct zkl__store *store, const struct openssl *openssl, void *ctx,
+                         const char *host, const struct addrinfo *at, const char **why)
 {
     enum look look = UNREACHED;
     int fd = dial(at);
@@ -218,22 +226,24 @@ static int say(enum look look, const char *host, const char *port, const char *w
 {
     switch (look) {
     case DISTRUSTED:
-        return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "tls: the certificate of %.80s:%s is not trusted: %s", host, port,
-                         why);
-    case MISNAMED:
         return zkl__fail(err, ZKL_ECONNECT, 0, NULL,
-                         "tls: the certificate of %.80s:%s is for another name: %s (tls_host, --tls-host)", host, port,
-                         why);
+                         "tls: the certificate of %.80s:%s is not trusted: %s", host, port, why);
+    case MISNAMED:
+        return zkl__fail(
+            err, ZKL_ECONNECT, 0, NULL,
+            "tls: the certificate of %.80s:%s is for another name: %s (tls_host, --tls-host)", host,
+            port, why);
     case REJECTED:
-        return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "tls: %.80s:%s ends the handshake: %s", host, port, why);
+        return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "tls: %.80s:%s ends the handshake: %s", host,
+                         port, why);
     default:
         return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "tls: no connection to %.80s:%s", host, port);
     }
 }
 
 /* One entry of the list, at all its addresses. What is worse counts. */
-static enum look look_at_server(const struct zkl__store *store, const struct openssl *openssl, void *ctx,
-                                const char *host, const char *port, const char **why)
+static enum look look_at_server(const struct zkl__store *store, const struct openssl *openssl,
+                                void *ctx, const char *host, const char *port, const char **why)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list = NULL;
     enum look worst = UNREACHED;
@@ -248,13 +258,15 @@ static enum look look_at_server(const struct zkl__store *store, const struct ope
     return worst;
 }
 
-static int look_at_all(const struct zkl__store *store, const struct openssl *openssl, void *ctx, zkl_error *err)
+static int look_at_all(const struct zkl__store *store, const struct openssl *openssl, void *ctx,
+                       zkl_error *err)
 {
     char host[256], port[8];
     int code = ZKL_ECONNECT;
     bool trusted = false;
     zkl_error failed = {.code = ZKL_OK};
-    for (const char *at = store->hosts; zkl__zk_next_server(&at, host, sizeof host, port, sizeof port);) {
+    for (const char *at = store->hosts;
+         zkl__zk_next_server(&at, host, sizeof host, port, sizeof port);) {
         const char *why = "";
         enum look look = look_at_server(store, openssl, ctx, host, port, &why);
         if (look == TRUSTED) {
@@ -286,7 +298,8 @@ int zkl__zk_tls_check(const struct zkl__store *store, zkl_error *err)
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "tls: the names of the files are too long");
     }
     void *ctx = openssl.SSL_CTX_new(openssl.TLS_client_method());
-    int code = ctx ? load_files(&openssl, ctx, &files, err) : zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
+    int code = ctx ? load_files(&openssl, ctx, &files, err)
+                   : zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
     if (code == ZKL_OK) {
         code = look_at_all(store, &openssl, ctx, err);
     }

@@ -1,4 +1,5 @@
-/* testing.c - the in-process store's fault hooks for the unit tests of services: zklock/testing.h. */
+/* testing.c - the in-process store's fault hooks for the unit tests of services: zklock/testing.h.
+ */
 #include "error.h"
 #include "memory.h"
 #include "path.h"
@@ -24,7 +25,8 @@ static int find(zkl_session *session, int64_t *id, zkl_error *err)
     }
     if (zkl__store_find(servers_of(session), NULL) != &zkl__store_memory) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "only sessions of \"memory:NAME\" are tested so: this one is of %.120s", servers_of(session));
+                         "only sessions of \"memory:NAME\" are tested so: this one is of %.120s",
+                         servers_of(session));
     }
     *id = zkl_session_id(session);
     return ZKL_OK;
@@ -43,7 +45,8 @@ static int tell(int code, const char *what, zkl_error *err)
     }
 }
 
-static int change(zkl_session *session, int (*hook)(int64_t session_id), const char *what, zkl_error *err)
+static int change(zkl_session *session, int (*hook)(int64_t session_id), const char *what,
+                  zkl_error *err)
 {
     int64_t id;
     int rc = find(session, &id, err);
@@ -74,7 +77,8 @@ int zkl_testing_delay(zkl_session *session, bool on, zkl_error *err)
 {
     int64_t id;
     int rc = find(session, &id, err);
-    return rc == ZKL_OK ? tell(zkl__memory_hold(id, on), "be delayed: it is not connected", err) : rc;
+    return rc == ZKL_OK ? tell(zkl__memory_hold(id, on), "be delayed: it is not connected", err)
+                        : rc;
 }
 
 int zkl_testing_refuse(zkl_session *session, int code, size_t count, zkl_error *err)
@@ -92,9 +96,10 @@ int zkl_testing_refuse(zkl_session *session, int code, size_t count, zkl_error *
     case ZKL_EUNSUPPORTED:
         return tell(zkl__memory_refuse(id, ZKL__RC_LOCAL, count), "be refused", err);
     default:
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "servers refuse with ZKL_EAUTH, ZKL_ELIMIT or ZKL_EUNSUPPORTED, and not with %s",
-                         zkl_strerror(code));
+        return zkl__fail(
+            err, ZKL_EINVAL, 0, NULL,
+            "servers refuse with ZKL_EAUTH, ZKL_ELIMIT or ZKL_EUNSUPPORTED, and not with %s",
+            zkl_strerror(code));
     }
 }
 
@@ -104,7 +109,8 @@ int zkl_testing_remove(zkl_session *session, const char *path, const char *node,
     int rc = find(session, &id, err);
     rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
     if (rc == ZKL_OK && (!node || !node[0] || strchr(node, '/'))) {
-        rc = zkl__fail(err, ZKL_EINVAL, 0, path, "node is the name of a child of path, as zkl_lock_node gives it");
+        rc = zkl__fail(err, ZKL_EINVAL, 0, path,
+                       "node is the name of a child of path, as zkl_lock_node gives it");
     }
     if (rc != ZKL_OK) {
         return rc;
@@ -115,7 +121,8 @@ int zkl_testing_remove(zkl_session *session, const char *path, const char *node,
     if (rc != ZKL_OK) {
         return tell(rc, "delete a znode", err);
     }
-    return answer == ZKL__RC_OK ? ZKL_OK
-                                : zkl__fail(err, zkl__rc_code(answer), 0, path, "%.80s cannot be deleted: %s", node,
-                                            zkl__rc_name(answer));
+    return answer == ZKL__RC_OK
+               ? ZKL_OK
+               : zkl__fail(err, zkl__rc_code(answer), 0, path, "%.80s cannot be deleted: %s", node,
+                           zkl__rc_name(answer));
 }

@@ -13,7 +13,8 @@ static void arm(struct zkl__alarms *alarms, int64_t at)
     alarms->armed = at;
     at = at > 0 ? at : 1; /* 0 would disarm it */
     struct itimerspec when = {.it_value = {(time_t)(at / 1000000000), (long)(at % 1000000000)}};
-    timerfd_settime(alarms->fd, TFD_TIMER_ABSTIME, &when, NULL); /* reaches a read that is blocked already, too */
+    timerfd_settime(alarms->fd, TFD_TIMER_ABSTIME, &when,
+                    NULL); /* reaches a read that is blocked already, too */
 }
 
 void zkl__alarms_unset(struct zkl__alarms *alarms, struct zkl__alarm *alarm)

@@ -1,4 +1,5 @@
-/* alarm.h - one thread that does things at their time, on a timer that goes on while the machine sleeps. */
+/* alarm.h - one thread that does things at their time, on a timer that goes on while the machine
+ * sleeps. */
 #ifndef ZKL_THREAD_ALARM_H
 #define ZKL_THREAD_ALARM_H
 
@@ -6,7 +7,8 @@
 
 /* Something to do at a time. The owner's memory while it is set. */
 struct zkl__alarm {
-    /* With the mutex held, on the alarms' thread; may drop the mutex meanwhile. No longer set then, may be set again. */
+    /* With the mutex held, on the alarms' thread; may drop the mutex meanwhile. No longer set then,
+     * may be set again. */
     void (*ring)(void *owner);
     void *owner;
     int64_t at; /* CLOCK_BOOTTIME ns; while set */

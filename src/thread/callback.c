@@ -5,14 +5,17 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-bool zkl__callbacks_inside(const struct zkl__callbacks *callbacks, const struct zkl__callback *callback)
+bool zkl__callbacks_inside(const struct zkl__callbacks *callbacks,
+                           const struct zkl__callback *callback)
 {
     bool any = callback ? callbacks->running == callback : callbacks->running != NULL;
     return any && pthread_equal(callbacks->runner, pthread_self());
 }
 
-/* Its place in the queue, or the queue's end. Compares pointers only: the callback may be no more. */
-static struct zkl__callback **place_of(struct zkl__callbacks *callbacks, const struct zkl__callback *callback)
+/* Its place in the queue, or the queue's end. Compares pointers only: the callback may be no more.
+ */
+static struct zkl__callback **place_of(struct zkl__callbacks *callbacks,
+                                       const struct zkl__callback *callback)
 {
     struct zkl__callback **at = &callbacks->first;
     while (*at && *at != callback) {
@@ -39,8 +42,9 @@ static void announce(struct zkl__callbacks *callbacks)
     }
 }
 
-/* Drops the mutex meanwhile. Afterwards the callback is not touched: it may have freed itself. False: it has forked, and this is the
- * child, where the mutex may be held by a thread that does not exist. */
+/* Drops the mutex meanwhile. Afterwards the callback is not touched: it may have freed itself.
+ * False: it has forked, and this is the child, where the mutex may be held by a thread that does
+ * not exist. */
 static bool run_one(struct zkl__callbacks *callbacks, struct zkl__callback **at)
 {
     struct zkl__callback *callback = *at, *outer = callbacks->running;
@@ -113,7 +117,8 @@ void zkl__callbacks_finish(struct zkl__callbacks *callbacks, struct zkl__callbac
 {
     for (;;) {
         struct zkl__callback **at = place_of(callbacks, callback);
-        bool ours = zkl__callbacks_inside(callbacks, NULL) || (!callbacks->started && !callbacks->running);
+        bool ours =
+            zkl__callbacks_inside(callbacks, NULL) || (!callbacks->started && !callbacks->running);
         if (*at && ours) {
             run_one(callbacks, at);
             return;

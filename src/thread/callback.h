@@ -1,4 +1,5 @@
-/* callback.h - a queue of calls to user code: one at a time, with no lock held, on a thread of its own or in dispatch. */
+/* callback.h - a queue of calls to user code: one at a time, with no lock held, on a thread of its
+ * own or in dispatch. */
 #ifndef ZKL_THREAD_CALLBACK_H
 #define ZKL_THREAD_CALLBACK_H
 
@@ -17,7 +18,8 @@ struct zkl__callbacks {
     pthread_t thread;
     bool dispatched, started, stop;
     int fd;      /* eventfd when dispatched, else -1 */
-    bool hushed; /* a dispatch with nothing to do emptied fd: it is set again when the callback that runs is done */
+    bool hushed; /* a dispatch with nothing to do emptied fd: it is set again when the callback that
+                    runs is done */
     struct zkl__callback *first, **last;
     struct zkl__callback *running;
     pthread_t runner; /* while running */
@@ -27,7 +29,8 @@ struct zkl__callbacks {
 /* ZKL_OK, ZKL_ELIMIT, ZKL_ENOMEM: then there is nothing to deinit. */
 int zkl__callbacks_init(struct zkl__callbacks *callbacks, pthread_mutex_t *mutex, bool dispatched);
 void zkl__callbacks_deinit(struct zkl__callbacks *callbacks);
-/* Without the mutex, not from a callback: runs what waits, joins the thread. A callback may fork: in the child nothing is touched then. */
+/* Without the mutex, not from a callback: runs what waits, joins the thread. A callback may fork:
+ * in the child nothing is touched then. */
 void zkl__callbacks_stop(struct zkl__callbacks *callbacks);
 
 /* The rest with the mutex. */
@@ -36,15 +39,18 @@ void zkl__callbacks_stop(struct zkl__callbacks *callbacks);
 int zkl__callbacks_want(struct zkl__callbacks *callbacks);
 /* Queued already: once is enough. */
 void zkl__callbacks_post(struct zkl__callbacks *callbacks, struct zkl__callback *callback);
-/* Takes it out of the queue. Running on another thread: waits until it is done, dropping the mutex. */
+/* Takes it out of the queue. Running on another thread: waits until it is done, dropping the mutex.
+ */
 void zkl__callbacks_unpost(struct zkl__callbacks *callbacks, struct zkl__callback *callback);
-/* The callback, if it was queued or running, has run when this returns, unless this is called from it. Waits for the thread; where there
- * is none, or this is it, runs it here. Drops the mutex. */
+/* The callback, if it was queued or running, has run when this returns, unless this is called from
+ * it. Waits for the thread; where there is none, or this is it, runs it here. Drops the mutex. */
 void zkl__callbacks_finish(struct zkl__callbacks *callbacks, struct zkl__callback *callback);
-/* Runs what waits now; how many. None when another thread is at it, or this one: callbacks run one at a time; fd is silent then until
- * that callback is done. ZKL_EFORKED: one of them has forked, and this is the child; then without the mutex. */
+/* Runs what waits now; how many. None when another thread is at it, or this one: callbacks run one
+ * at a time; fd is silent then until that callback is done. ZKL_EFORKED: one of them has forked,
+ * and this is the child; then without the mutex. */
 int zkl__callbacks_dispatch(struct zkl__callbacks *callbacks);
 /* Is this thread running this callback (NULL: any)? */
-bool zkl__callbacks_inside(const struct zkl__callbacks *callbacks, const struct zkl__callback *callback);
+bool zkl__callbacks_inside(const struct zkl__callbacks *callbacks,
+                           const struct zkl__callback *callback);
 
 #endif

@@ -24,8 +24,8 @@ int zkl__thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
     sigset_t program, before;
     sigfillset(&program);
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        sigdelset(&program,
-                  faults[i]); /* blocked, they would end the process without the handler that it has for them */
+        sigdelset(&program, faults[i]); /* blocked, they would end the process without the handler
+                                           that it has for them */
     }
     pthread_sigmask(SIG_SETMASK, &program, &before);
     int rc = pthread_create(thread, NULL, run, arg);
@@ -84,7 +84,8 @@ void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_
     if (deadline <= now) {
         return;
     }
-    /* Condition variables do not know CLOCK_BOOTTIME. After the machine slept this one is late; an alarm is not. */
+    /* Condition variables do not know CLOCK_BOOTTIME. After the machine slept this one is late; an
+     * alarm is not. */
     int64_t until = clock_ns(CLOCK_MONOTONIC) + (deadline - now);
     struct timespec at = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
     pthread_cond_timedwait(&signal->cond, mutex, &at);

@@ -11,11 +11,13 @@
 /* CLOCK_BOOTTIME, ns: goes on while the machine sleeps, as the servers' clocks do. */
 int64_t zkl__clock_now(void);
 
-/* A thread that takes no signal of the program's, but those of its own faults. ZKL_OK, ZKL_ELIMIT. */
+/* A thread that takes no signal of the program's, but those of its own faults. ZKL_OK, ZKL_ELIMIT.
+ */
 int zkl__thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
 
-/* Between the two, which nest, the calling thread is not cancelled (pthread_cancel): so no call that has a mutex, or owes something, ends in
- * the middle. It is by the next cancellation point of its own. */
+/* Between the two, which nest, the calling thread is not cancelled (pthread_cancel): so no call
+ * that has a mutex, or owes something, ends in the middle. It is by the next cancellation point of
+ * its own. */
 void zkl__cancel_hold(void);
 void zkl__cancel_allow(void);
 

@@ -83,7 +83,8 @@ static void stall_once(int round)
         granted = granted || !held ? granted : now;
         if (granted && !held && !lost) {
             lost = now;
-            (void)zkl_lock_release(lock, NULL); /* its session may live, behind another follower: then its znode stands */
+            (void)zkl_lock_release(lock,
+                                   NULL); /* its session may live, behind another follower: then its znode stands */
         }
     } while ((!atomic_load(&second.done) || zkl_lock_is_held(lock)) && look_again(end));
     CU_ASSERT_EQUAL(waiter_end(&second), ZKL_OK);

@@ -12,7 +12,7 @@ struct relay;
 /* For the hosts 127.0.1.1 to 127.0.1.hosts. NULL: no port. */
 struct relay *relay_start(int hosts);
 void relay_stop(struct relay *relay);
-int relay_port(const struct relay *relay);  /* where it listens */
+int relay_port(const struct relay *relay);   /* where it listens */
 int relay_target(const struct relay *relay); /* where it hands on to: free when this was chosen */
 /* What comes from whoever connected is kept until switched off again; the other direction goes on. */
 void relay_hold(struct relay *relay, bool on);

@@ -12,7 +12,8 @@ struct sim_message *sim_message_new(struct sim *s, enum sim_message_kind kind)
         s->overflow = true;
         message = &s->messages[SIM_MESSAGES - 1]; /* the run is over: nobody will read it */
     }
-    *message = (struct sim_message){.kind = kind, .session = -1, .conn = -1, .via = -1, .path = -1, .node = -1, .parts = -1};
+    *message =
+        (struct sim_message){.kind = kind, .session = -1, .conn = -1, .via = -1, .path = -1, .node = -1, .parts = -1};
     return message;
 }
 

@@ -137,8 +137,7 @@ static void tell(struct sim *s, int client, const struct sim_message *message)
     case SIM_MSG_EVENT:
         sim_say(s, "watch", "%d: %s", client, s->paths[message->path].text);
         s->judge.events_told++;
-        if (s->paths[message->path].parent >= 0 &&
-            is_awaited(s->clients[client].core, s->paths[message->path].text)) {
+        if (s->paths[message->path].parent >= 0 && is_awaited(s->clients[client].core, s->paths[message->path].text)) {
             note_shown(s, client, s->paths[message->path].parent, message->zxid, false);
         }
         event.kind = ZKL__EV_WATCH;

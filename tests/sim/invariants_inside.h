@@ -8,7 +8,7 @@
 /* Of those that rest on the lease: without its assumptions they are only counted. */
 #define fail_by_lease(s, ...)           \
     do {                                \
-        if ((s)->faults.beyond) { \
+        if ((s)->faults.beyond) {       \
             (s)->judge.off_lease++;     \
         } else {                        \
             sim_fail((s), __VA_ARGS__); \

@@ -95,7 +95,7 @@ enum sim_fault_kind {
     SIM_FORGE_NODE,                    /* path: a contender of a stranger's session, with a seal of its own */
     SIM_ROLLED_KINDS = SIM_FORGE_NODE, /* those from here on are rolled apart from the others */
     SIM_FORGE_WORD,                    /* path: these announce a release, though others may be before them */
-    SIM_LOSE_TOUCH,                    /* server: whom it heard since the last ping is forgotten: beyond the lease's assumptions */
+    SIM_LOSE_TOUCH, /* server: whom it heard since the last ping is forgotten: beyond the lease's assumptions */
     SIM_FAULT_KINDS
 };
 
@@ -149,11 +149,11 @@ int64_t sim_plan_preempted(const struct sim_plan *plan, uint64_t seed, int serve
 /* --- faults.c -------------------------------------------------------------------------------------------------------- */
 
 struct sim_faults {
-    int64_t seen[16];  /* of each trigger */
-    uint32_t struck;   /* bit set */
-    bool beyond;       /* an assumption of the lease was broken on purpose: leases are off */
-    bool stranger;     /* an operator meddled: deleted, wrote, closed a session */
-    bool lied;         /* a stranger has announced a release that was none */
+    int64_t seen[16]; /* of each trigger */
+    uint32_t struck;  /* bit set */
+    bool beyond;      /* an assumption of the lease was broken on purpose: leases are off */
+    bool stranger;    /* an operator meddled: deleted, wrote, closed a session */
+    bool lied;        /* a stranger has announced a release that was none */
     bool healed, to_clean;
     int deferred[SIM_FAULTS], deferred_client[SIM_FAULTS], deferred_count;
     int64_t last_leader_pause; /* its end */

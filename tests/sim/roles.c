@@ -231,8 +231,7 @@ static void crown(struct sim *s, int server)
         struct sim_server *it = &s->servers[i];
         it->logged = it->logged > cut ? cut : it->logged;
         leader->heard[i] = sim_now(s);
-        leader->linked[i] =
-            i != server && !sim_observes(s, i) && it->role == SIM_LOOKING && reachable(s, i);
+        leader->linked[i] = i != server && !sim_observes(s, i) && it->role == SIM_LOOKING && reachable(s, i);
         if (leader->linked[i]) {
             follow_at_once(s, i);
         }

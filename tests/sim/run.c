@@ -76,11 +76,9 @@ static void make_config(struct sim *s)
     if (s->plan->observers) {
         int path = sim_path_of(s, "/zookeeper", "config"), parent = s->paths[path].parent;
         sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_CREATE, .path = parent, .mode = ZKL__PERSISTENT});
-        sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_CREATE,
-                                                  .path = path,
-                                                  .mode = ZKL__PERSISTENT,
-                                                  .data = text,
-                                                  .size = sizeof text - 1});
+        sim_stranger_writes(
+            s, &(struct sim_part){
+                   .op = ZKL__OP_CREATE, .path = path, .mode = ZKL__PERSISTENT, .data = text, .size = sizeof text - 1});
         s->nodes[s->paths[path].node].by_stranger = s->nodes[s->paths[parent].node].by_stranger = false;
     }
 }

@@ -382,7 +382,8 @@ static void test_low_lease(void)
 {
     for (uint64_t seed = 1; seed <= 2000; seed++) {
         uint64_t dice = seed;
-        int64_t timeout = dice_between(&dice, 8, 40) * S, beat = zkl__lease_heartbeat(timeout), now = START, low = INT64_MIN;
+        int64_t timeout = dice_between(&dice, 8, 40) * S, beat = zkl__lease_heartbeat(timeout), now = START,
+                low = INT64_MIN;
         zkl__lease_begin(&lease, timeout, GAP, now - dice_below(&dice, timeout));
         lease.hops = seed % 2 ? ZKL__HOPS_ONE : ZKL__HOPS_TWO;
         int silent = (int)dice_below(&dice, 8);
