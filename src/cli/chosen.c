@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "contend.h"
 #include "options.h"
 #include "queues.h"
 
@@ -33,6 +34,15 @@ static size_t choose(struct chosen *chosen)
     return meant;
 }
 
+static void forget(struct chosen *chosen)
+{
+    if (chosen->queue) {
+        zkl_queue_free(chosen->queue);
+    }
+    chosen->queue = NULL;
+    chosen->entry = NULL;
+}
+
 /* Of a semaphore a token may be a waiter's, too. */
 static int look_again(struct chosen *chosen, zkl_session *session, const char *path)
 {
@@ -40,12 +50,12 @@ static int look_again(struct chosen *chosen, zkl_session *session, const char *p
     if (!chosen->token || choose(chosen) > 0 || strcmp(chosen->path + length, "/leases") != 0) {
         return CLI_GO_ON;
     }
-    chosen_free(chosen);
+    forget(chosen);
     strcpy(chosen->path + length, "/locks");
     return queues_list(&chosen->queue, session, chosen->path);
 }
 
-int chosen_find(struct chosen *chosen, zkl_session *session, const char *path)
+static int find(struct chosen *chosen, zkl_session *session, const char *path)
 {
     int code =
         queues_list_holders(&chosen->queue, session, path, chosen->path, sizeof chosen->path);
@@ -89,11 +99,17 @@ void chosen_show(const struct chosen *chosen)
     cli_line(stderr, CLI_FOLD, "  znode    %s", entry->name);
 }
 
-void chosen_free(struct chosen *chosen)
+int chosen_act(struct chosen *chosen, int (*act)(const struct chosen *chosen, zkl_session *session))
 {
-    if (chosen->queue) {
-        zkl_queue_free(chosen->queue);
+    zkl_session *session;
+    char *path = cli_lock_path(chosen->name);
+    int code = path ? cli_connect(chosen->cli, QUEUES_LIST_MS, &session) : EXIT_FAILED;
+    if (code == CLI_GO_ON) {
+        code = find(chosen, session, path);
+        code = code == CLI_GO_ON ? act(chosen, session) : code;
+        forget(chosen);
+        zkl_session_close(session, QUEUES_LIST_MS);
     }
-    chosen->queue = NULL;
-    chosen->entry = NULL;
+    free(path);
+    return code;
 }

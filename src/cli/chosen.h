@@ -19,11 +19,11 @@ struct chosen {
 
 /* Takes the value of --token. False after it was said why. */
 bool chosen_take_token(struct chosen *chosen, const char *value);
-/* Lists the queue at path and finds the one. CLI_GO_ON, or the exit code after it was said why;
- * free in both cases. */
-int chosen_find(struct chosen *chosen, zkl_session *session, const char *path);
+/* Connects, lists the queue of that name, finds the one, and leaves the rest to act. act's exit
+ * code, or another one after it was said why. */
+int chosen_act(struct chosen *chosen,
+               int (*act)(const struct chosen *chosen, zkl_session *session));
 /* Prints on standard error who it is. */
 void chosen_show(const struct chosen *chosen);
-void chosen_free(struct chosen *chosen);
 
 #endif

@@ -1,6 +1,5 @@
 /* cmd_release.c - an operator removes a holder that is stuck. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -20,7 +19,7 @@ static const struct poptOption options[] = {
 };
 
 struct release {
-    struct chosen chosen;
+    struct chosen chosen; /* first */
     bool force, yes;
 };
 
@@ -79,31 +78,17 @@ static int remove_it(const struct chosen *chosen, zkl_session *session)
 }
 
 /* The contender is found: show it, ask, remove it. */
-static int consider(const struct release *release, zkl_session *session)
+static int consider(const struct chosen *chosen, zkl_session *session)
 {
-    if (!release->yes || !release->chosen.cli->quiet) {
-        chosen_show(&release->chosen);
+    const struct release *release = (const struct release *)chosen;
+    if (!release->yes || !chosen->cli->quiet) {
+        chosen_show(chosen);
     }
     if (!release->yes && !ask_user()) {
-        cli_note(release->chosen.cli, "nothing was removed");
+        cli_note(chosen->cli, "nothing was removed");
         return EXIT_NOBODY;
     }
-    return remove_it(&release->chosen, session);
-}
-
-static int connect_and_release(struct release *release)
-{
-    zkl_session *session;
-    char *path = cli_lock_path(release->chosen.name);
-    int code = path ? cli_connect(release->chosen.cli, QUEUES_LIST_MS, &session) : EXIT_FAILED;
-    if (code == CLI_GO_ON) {
-        code = chosen_find(&release->chosen, session, path);
-        code = code == CLI_GO_ON ? consider(release, session) : code;
-        chosen_free(&release->chosen);
-        zkl_session_close(session, QUEUES_LIST_MS);
-    }
-    free(path);
-    return code;
+    return remove_it(chosen, session);
 }
 
 static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
@@ -128,7 +113,7 @@ static int run(struct cli *cli, const struct cli_command *self, int argc, const 
                          "release: standard input is no terminal to ask on; --yes does without");
     }
     release.chosen.name = words[0];
-    return connect_and_release(&release);
+    return chosen_act(&release.chosen, consider);
 }
 
 const struct cli_command cmd_release = {

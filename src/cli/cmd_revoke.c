@@ -1,7 +1,6 @@
 /* cmd_revoke.c - an operator asks a holder to give way. */
 #include <inttypes.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "chosen.h"
@@ -23,7 +22,7 @@ static const struct poptOption options[] = {
 };
 
 struct revoke {
-    struct chosen chosen;
+    struct chosen chosen; /* first */
     int64_t wait_ms;
 };
 
@@ -97,16 +96,17 @@ static int tell(const struct revoke *revoke, bool gave_way, int64_t waited_ms)
     return gave_way ? EXIT_DONE : EXIT_NOT_GRANTED;
 }
 
-static int request_and_wait(const struct revoke *revoke, zkl_session *session)
+static int request_and_wait(const struct chosen *chosen, zkl_session *session)
 {
+    const struct revoke *revoke = (const struct revoke *)chosen;
     bool there = true;
-    if (!revoke->chosen.cli->quiet) {
-        chosen_show(&revoke->chosen);
+    if (!chosen->cli->quiet) {
+        chosen_show(chosen);
     }
-    int code = request(&revoke->chosen, session);
+    int code = request(chosen, session);
     int64_t begin_ms = clock_ms(CLOCK_MONOTONIC), waited_ms = 0;
     while (code == CLI_GO_ON) {
-        code = look(&revoke->chosen, session, &there);
+        code = look(chosen, session, &there);
         waited_ms = clock_ms(CLOCK_MONOTONIC) - begin_ms;
         if (code == CLI_GO_ON && (!there || waited_ms >= revoke->wait_ms)) {
             return tell(revoke, !there, waited_ms);
@@ -114,21 +114,6 @@ static int request_and_wait(const struct revoke *revoke, zkl_session *session)
         int64_t left_ms = revoke->wait_ms - waited_ms;
         poll(NULL, 0, left_ms < LOOK_MS ? (int)left_ms : LOOK_MS);
     }
-    return code;
-}
-
-static int connect_and_revoke(struct revoke *revoke)
-{
-    zkl_session *session;
-    char *path = cli_lock_path(revoke->chosen.name);
-    int code = path ? cli_connect(revoke->chosen.cli, QUEUES_LIST_MS, &session) : EXIT_FAILED;
-    if (code == CLI_GO_ON) {
-        code = chosen_find(&revoke->chosen, session, path);
-        code = code == CLI_GO_ON ? request_and_wait(revoke, session) : code;
-        chosen_free(&revoke->chosen);
-        zkl_session_close(session, QUEUES_LIST_MS);
-    }
-    free(path);
     return code;
 }
 
@@ -145,7 +130,7 @@ static int run(struct cli *cli, const struct cli_command *self, int argc, const 
         return cli_usage("revoke", "revoke: which lock? One, please");
     }
     revoke.chosen.name = words[0];
-    return connect_and_revoke(&revoke);
+    return chosen_act(&revoke.chosen, request_and_wait);
 }
 
 const struct cli_command cmd_revoke = {
