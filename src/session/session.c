@@ -20,14 +20,21 @@ static bool hopeless(int code)
     return code != ZKL_OK && code != ZKL_ECONNECT;
 }
 
+/* What the store says about it; empty: nothing. */
+static void ask_store(zkl_session *session, char *words, size_t size)
+{
+    *words = '\0';
+    if (session->store && session->store_ops->complaint) {
+        session->store_ops->complaint(session->store, words, size);
+    }
+}
+
 static int refused(zkl_session *session, zkl_error *err)
 {
     const struct zkl__settings *settings = zkl__session_settings(session);
     if (settings->sasl) {
-        char words[160] = "";
-        if (session->store && session->store_ops->complaint) {
-            session->store_ops->complaint(session->store, words, sizeof words);
-        }
+        char words[160];
+        ask_store(session, words, sizeof words);
         return zkl__fail(err, zkl__session_status(session)->why, 0, NULL, "%.60s: SASL failed: %s",
                          settings->servers,
                          words[0] ? words : "the servers refuse the credentials");
@@ -38,18 +45,23 @@ static int refused(zkl_session *session, zkl_error *err)
 }
 
 /* A port that was forgotten is the likeliest reason where one is missing. */
-static int no_answer(const struct zkl__settings *settings, const zkl_error *failed, zkl_error *err)
+static int no_answer(zkl_session *session, zkl_error *err)
 {
+    const struct zkl__settings *settings = zkl__session_settings(session);
     size_t length = 0;
     const char *portless = zkl__store_without_port(settings->servers, &length);
-    char hint[96] = "";
+    char hint[96] = "", words[sizeof err->text];
+    snprintf(words, sizeof words, "%s", zkl__session_status(session)->open_error.text);
     if (portless) {
         snprintf(hint, sizeof hint, " ('%.*s' has no port: 2181 is tried)",
                  (int)(length < 48 ? length : 48), portless);
     }
+    if (!words[0]) {
+        ask_store(session, words, sizeof words);
+    }
     return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "no answer from %.120s within %lld ms%s%s%s",
                      settings->servers, (long long)settings->options.connect_timeout_ms, hint,
-                     failed->text[0] ? ": " : "", failed->text);
+                     words[0] ? ": " : "", words);
 }
 
 /* The client library does not say that it got no socket. */
@@ -68,7 +80,6 @@ static bool out_of_descriptors(void)
 static int await_connection(zkl_session *session, int64_t deadline, zkl_error *err)
 {
     struct zkl__status *status = zkl__session_status(session);
-    const struct zkl__settings *settings = zkl__session_settings(session);
     bool more = true;
     while (status->state != ZKL_SESSION_CONNECTED && status->state != ZKL_SESSION_CLOSED && more &&
            !hopeless(status->open_error.code)) {
@@ -89,7 +100,7 @@ static int await_connection(zkl_session *session, int64_t deadline, zkl_error *e
     if (hopeless(failed->code)) {
         return zkl__fail(err, failed->code, failed->zk_code, NULL, "%s", failed->text);
     }
-    return no_answer(settings, failed, err);
+    return no_answer(session, err);
 }
 
 static void look_exists(void *arg, const struct zkl__reply *reply)

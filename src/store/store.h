@@ -95,8 +95,8 @@ struct zkl__store_ops {
     /* ZKL_OK: the server ended the session. ZKL_ETIMEOUT, ZKL_ECONNECT: it will end by its timeout.
      */
     int (*close)(struct zkl__store *store, int64_t timeout_ms);
-    /* Why SASL failed, in the client library's words; empty: it said nothing. NULL: the store has
-     * no SASL. */
+    /* What keeps the session from its servers, in words: the name service is silent, SASL failed.
+     * Empty: nothing is known. NULL: nothing ever is. */
     void (*complaint)(struct zkl__store *store, char *text, size_t size);
 };
 

@@ -529,6 +529,18 @@ static int64_t store_tick(struct zkl__store *store, int64_t now)
     return next;
 }
 
+static void store_complaint(struct zkl__store *store, char *text, size_t size)
+{
+    pthread_mutex_lock(&store->mutex);
+    bool known = store->addresses;
+    pthread_mutex_unlock(&store->mutex);
+    if (known) {
+        zkl__zk_complaint(store, text, size);
+    } else {
+        snprintf(text, size, "no name server says where that is");
+    }
+}
+
 const struct zkl__store_ops zkl__store_zookeeper = {
     .name = "zookeeper",
     .has_observers = true,
@@ -539,5 +551,5 @@ const struct zkl__store_ops zkl__store_zookeeper = {
     .submit = zkl__zk_submit,
     .tick = store_tick,
     .close = zkl__zk_close,
-    .complaint = zkl__zk_complaint,
+    .complaint = store_complaint,
 };

@@ -67,7 +67,7 @@ a report through a link|125|it is a symbolic link: name the file itself|zklock r
 a record onto something else|125|there is something else in it; name another file|zklock watch --record $work/me x
 no such hook|125|--hook /no/hook: No such file or directory; name a program|zklock run --hook /no/hook x true
 a hook that may not be executed|125|--hook /etc/passwd: Permission denied; name a program|zklock run --hook /etc/passwd x true
-no DNS|122|no server name of nosuch.invalid:2181 resolves; .*'zklock doctor'|zklock -s nosuch.invalid:2181 run -w 2s x true
+no DNS|122|no answer from nosuch.invalid:2181 .*: no (server )?name .*; .*'zklock doctor'|zklock -s nosuch.invalid:2181 run -w 2s x true
 nobody at the port|122|no answer from 127.0.0.1:1 within .*'zklock doctor' asks each|zklock -s 127.0.0.1:1 run -w 2s x true
 somebody else at the port|122|no answer from 127.0.0.1:$http within .*'zklock doctor' asks each|zklock -s 127.0.0.1:$http run -w 2s x true
 a server that is silent|122|no answer from 127.0.0.1:$silent within .*'zklock doctor' asks each|zklock -s 127.0.0.1:$silent run -w 2s x true

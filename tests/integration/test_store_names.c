@@ -119,6 +119,19 @@ static void test_silent_at_open(void)
     proxy_stop(proxy);
 }
 
+/* Who waits for the session is told that it is the name server that is silent. */
+static void test_silence_is_named(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_session *session;
+    zkl_error err = {0};
+    options.connect_timeout_ms = 500;
+    names_set("", true);
+    CU_ASSERT_EQUAL(zkl_session_open(&session, NAME ":1", &options, &err), ZKL_ECONNECT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "no name server says where that is"));
+    names_set("", false);
+}
+
 /* The name of a server that is down is asked for in vain, for as long as the name service likes: the others are known, and do. */
 static void test_one_name_silent(void)
 {
@@ -190,8 +203,8 @@ static void test_server_moves(void)
 int main(int argc, char **argv)
 {
     static const struct check_case cases[] = {
-        T(test_no_such_name),           T(test_silent_at_open), T(test_one_name_silent),
-        T(test_silent_while_suspended), T(test_server_moves),
+        T(test_no_such_name),    T(test_silent_at_open),         T(test_silence_is_named),
+        T(test_one_name_silent), T(test_silent_while_suspended), T(test_server_moves),
     };
     if (!ensemble_available()) {
         return 77;
