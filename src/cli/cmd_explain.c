@@ -47,15 +47,10 @@ static bool take(void *into, int option, const char *value)
 
 /* --- how one contender ended ----------------------------------------------------------------- */
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
 static void end_by_report(const json_t *report, char *text, size_t size)
 {
-    const char *outcome = text_of(report, "outcome"), *reason = text_of(report, "reason");
+    const char *outcome = history_text_in(report, "outcome", ""),
+               *reason = history_text_in(report, "reason", "");
     json_t *child = json_object_get(report, "child");
     int64_t number = json_integer_value(json_object_get(child, "signal"));
     char how[64];

@@ -137,7 +137,7 @@ static int look(struct watch *watch)
     }
     if (code == EXIT_UNREACHABLE && !watch->blind) {
         view_blind(&watch->view, watch->time_ms);
-        record_event(&watch->record, watch->time_ms, "blind");
+        record_event(&watch->record, watch->time_ms, RECORD_BLIND);
     }
     watch->blind = code == EXIT_UNREACHABLE;
     if (code == CLI_GO_ON) {
@@ -211,8 +211,9 @@ static int pass_time(struct watch *watch, int64_t until_ms)
 
 static int replay_line(struct watch *watch, const struct record_line *line)
 {
-    bool began = line->event && strcmp(line->event, "began") == 0; /* nobody looked before that */
-    watch->time_ms = began ? line->time_ms : watch->time_ms;
+    if (line->event == RECORD_BEGAN) { /* nobody looked before that */
+        watch->time_ms = line->time_ms;
+    }
     int code = pass_time(watch, line->time_ms);
     if (code != CLI_GO_ON) {
         return code;
@@ -222,9 +223,9 @@ static int replay_line(struct watch *watch, const struct record_line *line)
                    ? EXIT_FAILED
                    : code;
     }
-    if (line->event && strcmp(line->event, "looked") == 0) {
+    if (line->event == RECORD_LOOKED) {
         view_looked(&watch->view, line->time_ms);
-    } else if (line->event) {
+    } else if (line->event != RECORD_QUEUE) {
         view_blind(&watch->view, line->time_ms + 1); /* also between one recording and the next */
     }
     return code;

@@ -92,9 +92,9 @@ static bool read_lines(struct history *history, struct record_reader *reader,
                           reader->line);
                 return false;
             }
-        } else if (line->event && strcmp(line->event, "looked") == 0 && history->looked) {
+        } else if (line->event == RECORD_LOOKED && history->looked) {
             history_look(history, line->time_ms, history->looked);
-        } else if (line->event && strcmp(line->event, "looked") != 0) {
+        } else if (line->event != RECORD_QUEUE && line->event != RECORD_LOOKED) {
             history_blind(history, line->time_ms);
         }
     }
@@ -125,15 +125,10 @@ bool facts_add_record(struct facts *facts, const char *file)
 
 /* --- reports --------------------------------------------------------------------------------- */
 
-static int64_t number_of(const json_t *object, const char *key)
-{
-    return (int64_t)json_integer_value(json_object_get(object, key));
-}
-
 static char *plain(const json_t *object, const char *key, char *text, size_t size)
 {
-    const char *value = json_string_value(json_object_get(object, key));
-    cli_printable(value ? value : "", value ? strlen(value) : 0, text, size);
+    const char *value = history_text_in(object, key, "");
+    cli_printable(value, strlen(value), text, size);
     return text;
 }
 
@@ -152,7 +147,7 @@ static bool add_report(struct facts *facts, json_t *report)
     int64_t granted_ms = history_time_in(report, "granted_at_ms");
     int64_t ended_ms = history_time_in(report, "ended_at_ms");
     fact->report = json_incref(report);
-    fact->token = fact->token ? fact->token : number_of(report, "token");
+    fact->token = fact->token ? fact->token : history_number_in(report, "token");
     fact->queued_ms = fact->queued_ms ? fact->queued_ms : history_time_in(report, "queued_at_ms");
     if (granted_ms > 0) {
         fact->granted = (struct history_time){granted_ms, granted_ms};

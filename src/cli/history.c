@@ -67,15 +67,15 @@ static char *printable(const char *text)
     return strdup(plain);
 }
 
-static const char *text_of(json_t *contender, const char *key, const char *otherwise)
+const char *history_text_in(const json_t *object, const char *key, const char *otherwise)
 {
-    const char *text = json_string_value(json_object_get(contender, key));
+    const char *text = json_string_value(json_object_get(object, key));
     return text && *text ? text : otherwise;
 }
 
-static int64_t number_of(json_t *contender, const char *key)
+int64_t history_number_in(const json_t *object, const char *key)
 {
-    return (int64_t)json_integer_value(json_object_get(contender, key));
+    return (int64_t)json_integer_value(json_object_get(object, key));
 }
 
 int64_t history_time_in(const json_t *object, const char *key)
@@ -93,9 +93,9 @@ static struct history_track *add(struct history *history, json_t *contender, con
         return NULL;
     }
     track->name = strdup(name);
-    track->who = printable(text_of(contender, "identity", name));
-    track->session = printable(text_of(contender, "session", "-"));
-    track->token = number_of(contender, "token");
+    track->who = printable(history_text_in(contender, "identity", name));
+    track->session = printable(history_text_in(contender, "session", "-"));
+    track->token = history_number_in(contender, "token");
     track->created_ms = history_time_in(contender, "created_ms");
     json_t *place = json_integer((json_int_t)history->count);
     if (!track->name || !track->who || !track->session ||
@@ -136,7 +136,7 @@ static bool is_form(json_t *queue)
 
 static enum history_process process_of(json_t *contender)
 {
-    const char *text = text_of(contender, "process", "");
+    const char *text = history_text_in(contender, "process", "");
     enum history_process process = HISTORY_PROCESS_GONE;
     while (process > HISTORY_PROCESS_UNKNOWN && strcmp(text, processes[process]) != 0) {
         process--;
@@ -180,7 +180,7 @@ static json_t *names_of(json_t *contenders)
     json_t *contender, *names = json_object();
     json_array_foreach(contenders, i, contender)
     {
-        json_object_set_new(names, text_of(contender, "name", ""), json_true());
+        json_object_set_new(names, history_text_in(contender, "name", ""), json_true());
     }
     return names;
 }
@@ -196,7 +196,7 @@ static void grant(struct history *history, struct history_track *track, struct h
 static bool follow(struct history *history, json_t *contender, size_t position, int64_t before,
                    struct history_time now)
 {
-    const char *name = text_of(contender, "name", "");
+    const char *name = history_text_in(contender, "name", "");
     struct history_track *track = history_find(history, name);
     bool fresh = !track;
     if (fresh && !(track = add(history, contender, name))) {
@@ -245,7 +245,7 @@ bool history_look(struct history *history, int64_t time_ms, json_t *queue)
         if (!follow(history, contender, i, before, now)) {
             return false;
         }
-        before = number_of(contender, "token");
+        before = history_number_in(contender, "token");
     }
     history->began_ms = history->began_ms ? history->began_ms : time_ms;
     history->looked_ms = time_ms;
@@ -336,8 +336,9 @@ void history_add_processes(json_t *queue)
     identity_own(&own);
     json_array_foreach(contenders, i, contender)
     {
-        if (strcmp(text_of(contender, "host", ""), own.host) == 0) {
-            enum history_process process = look_at_process((int)number_of(contender, "pid"));
+        if (strcmp(history_text_in(contender, "host", ""), own.host) == 0) {
+            enum history_process process =
+                look_at_process((int)history_number_in(contender, "pid"));
             json_t *text =
                 process == HISTORY_PROCESS_UNKNOWN ? NULL : json_string(processes[process]);
             json_object_set_new(contender, "process", text); /* NULL: nothing is set */

@@ -81,6 +81,9 @@ bool history_is_idle(const struct history *history);
 
 /* A time in a JSON object, ms since 1970; 0 when there is none, or one that no calendar has. */
 int64_t history_time_in(const json_t *object, const char *key);
+/* A number in a JSON object, or 0; a text, or otherwise where there is none or an empty one. */
+int64_t history_number_in(const json_t *object, const char *key);
+const char *history_text_in(const json_t *object, const char *key, const char *otherwise);
 
 /* Writes "process" into each contender of this host: "runs", "stopped" or "gone". Names of hosts
  * may be equal in two containers, whose processes are not the same. */

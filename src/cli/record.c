@@ -12,6 +12,11 @@
 
 #define LOOKED_MS 10000
 
+static const char *const events[] = {[RECORD_BEGAN] = "began",
+                                     [RECORD_LOOKED] = "looked",
+                                     [RECORD_BLIND] = "blind",
+                                     [RECORD_ENDED] = "ended"};
+
 static bool complain(struct record *record)
 {
     cli_error("--record %s: %s", record->file, newfile_reason());
@@ -49,11 +54,11 @@ void record_queue(struct record *record, int64_t time_ms, int64_t after_ms, json
     }
 }
 
-void record_event(struct record *record, int64_t time_ms, const char *event)
+void record_event(struct record *record, int64_t time_ms, enum record_event event)
 {
     if (record->file) {
         json_t *line = json_pack("{s:i, s:I, s:s}", "v", QUEUES_VERSION, "time_ms",
-                                 (json_int_t)time_ms, "event", event);
+                                 (json_int_t)time_ms, "event", events[event]);
         put(record, line);
         record->written_ms = time_ms;
         json_decref(line);
@@ -63,7 +68,7 @@ void record_event(struct record *record, int64_t time_ms, const char *event)
 void record_looked(struct record *record, int64_t time_ms)
 {
     if (record->file && time_ms - record->written_ms >= LOOKED_MS) {
-        record_event(record, time_ms, "looked");
+        record_event(record, time_ms, RECORD_LOOKED);
     }
 }
 
@@ -73,8 +78,15 @@ static bool parse(struct record_line *line, const char *text, size_t size)
     line->object = json_loadb(text, size, 0, NULL);
     line->time_ms = history_time_in(line->object, "time_ms");
     line->path = json_string_value(json_object_get(line->object, "path"));
-    line->event = json_string_value(json_object_get(line->object, "event"));
-    return line->time_ms > 0 && (line->path || line->event);
+    line->event = RECORD_QUEUE;
+    const char *event = json_string_value(json_object_get(line->object, "event"));
+    if (event && !line->path) {
+        line->event = RECORD_BLIND; /* what a later release may say shows no queue either */
+        for (enum record_event at = RECORD_BEGAN; at <= RECORD_ENDED; at++) {
+            line->event = strcmp(event, events[at]) == 0 ? at : line->event;
+        }
+    }
+    return line->time_ms > 0 && (line->path || event);
 }
 
 /* An empty file, or a record of ours. */
@@ -107,13 +119,13 @@ bool record_open(struct record *record, const char *file, int64_t time_ms)
         close(record->fd);
         return false;
     }
-    record_event(record, time_ms, "began");
+    record_event(record, time_ms, RECORD_BEGAN);
     return !record->failed;
 }
 
 bool record_close(struct record *record, int64_t time_ms)
 {
-    record_event(record, time_ms, "ended");
+    record_event(record, time_ms, RECORD_ENDED);
     if (record->file && close(record->fd) != 0 && !record->failed) {
         complain(record);
     }

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+enum record_event { RECORD_QUEUE, RECORD_BEGAN, RECORD_LOOKED, RECORD_BLIND, RECORD_ENDED };
+
 struct record {
     const char *file; /* NULL: there is none, and every function does nothing */
     int fd;
@@ -25,8 +27,8 @@ bool record_open(struct record *record, const char *file, int64_t time_ms);
 /* Adds a queue, which stays the caller's. after_ms: the look before, which showed none of the
  * change; 0: there was none. */
 void record_queue(struct record *record, int64_t time_ms, int64_t after_ms, json_t *queue);
-/* Adds an event. */
-void record_event(struct record *record, int64_t time_ms, const char *event);
+/* Adds an event, not a queue. */
+void record_event(struct record *record, int64_t time_ms, enum record_event event);
 /* Adds "looked" when the last line is old. */
 void record_looked(struct record *record, int64_t time_ms);
 /* False when a line is missing, which was said. */
@@ -40,9 +42,9 @@ struct record_reader {
 };
 struct record_line {
     int64_t time_ms;
-    const char *path;  /* NULL: an event */
-    const char *event; /* NULL: a queue */
-    json_t *object;    /* record_next drops the one before */
+    enum record_event event;
+    const char *path; /* of a queue */
+    json_t *object;   /* record_next drops the one before */
 };
 
 /* False after it was said why. */
