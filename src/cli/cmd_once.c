@@ -1,6 +1,7 @@
 /* cmd_once.c - cron's form: once per time slot over all hosts. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <zklock/once.h>
 
@@ -121,7 +122,11 @@ static int granted(struct runner *runner)
     }
     if (once->slot.done) {
         runner->skipped = "done";
-        cli_note(runner->contend.cli, "\"%s\" was done in this slot already", runner->contend.name);
+        if (runner->contend.cli->verbose ||
+            isatty(STDERR_FILENO)) { /* cron would mail it, every time */
+            cli_note(runner->contend.cli, "\"%s\" was done in this slot already",
+                     runner->contend.name);
+        }
         return 0;
     }
     return CLI_GO_ON;

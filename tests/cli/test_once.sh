@@ -20,7 +20,10 @@ same "what it said" "$(cat "$work/out")" ran
 matches "its report" "$(cat "$work/report")" '"outcome": *"ran"'
 code 0 zklock once --slot $slot --report "$work/report" fails echo again
 same "nothing ran again" "$(cat "$work/out")" ""
+same "what cron would mail" "$(cat "$work/err")" ""
+code 0 zklock -v once --slot $slot fails echo again
 matches "it says so" "$(cat "$work/err")" 'was done in this slot already'
+matches "it says so on a terminal" "$(on_terminal "zklock once --slot $slot fails echo again")" 'was done in this slot already'
 matches "its report" "$(cat "$work/report")" '"outcome": *"done"'
 
 # Two daemons fire in the same second, one of them 300 ms late, over three slots of four seconds: one run for each. A slot
