@@ -1,6 +1,7 @@
 // The C++ wrapper on a lock without a server: guards, times, moves, exceptions. C++11.
 #include <zklock/zklock.hpp>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -246,6 +247,172 @@ static void leaders(const zklock::session &session)
     CHECK(terms == 1 && !second.is_held() && first.try_lock_for(minutes(5)));
 }
 
+static void callbacks()
+{
+    std::atomic<int> held(0), closed(0);
+    zklock::session_options with;
+    with.on_state([&](zkl_session_state state) { closed += state == ZKL_SESSION_CLOSED; });
+    with.on_log([](const zkl_log_record &) {});
+    zklock::session session("memory:cxx-callbacks", with);
+    zklock::lock_options options;
+    options.c.recursive = true;
+    options.on_state([&](zkl_state state) { held += state == ZKL_STATE_HELD; }).on_revoke([] {});
+    {
+        zklock::mutex mutex(session, "/cxx/callbacks", options), moved(std::move(mutex));
+        moved.lock();
+        moved.lock();
+        while (held == 0) {
+            std::this_thread::yield();
+        }
+        mutex = std::move(moved);
+        CHECK(mutex.is_held());
+    }
+    session.close(minutes(1));
+    CHECK(held == 1 && closed == 1);
+}
+
+static void futures(const zklock::session &session)
+{
+    zklock::mutex mine(session, "/cxx/futures"), other(session, "/cxx/futures");
+    std::future<zkl_grant> first = mine.async_acquire(minutes(5));
+    CHECK(first.get().token == mine.token());
+    CHECK(thrown([&] { other.async_acquire(milliseconds(20)).get(); }) == ZKL_ETIMEOUT);
+    CHECK(thrown([&] { other.acquire(milliseconds(20)); }) == ZKL_ETIMEOUT);
+    CHECK(thrown([&] { other.acquire(milliseconds(0)); }) == ZKL_EBUSY);
+    CHECK(thrown([&] { mine.async_acquire(milliseconds(20)); }) == ZKL_EDEADLK);
+    std::future<zkl_grant> cancelled = other.async_acquire(minutes(5));
+    CHECK(other.cancel() && thrown([&] { cancelled.get(); }) == ZKL_ECANCELED);
+    mine.unlock();
+    CHECK(other.acquire(minutes(5)).token > 0);
+}
+
+static void commits(const zklock::session &session)
+{
+    zklock::mutex mutex(session, "/cxx/commit");
+    zkl_op create = zkl_op();
+    create.kind = ZKL_OP_CREATE;
+    create.path = "/cxx/committed";
+    CHECK(thrown([&] { mutex.commit({create}, minutes(1)); }) == ZKL_ENOTHELD);
+    std::lock_guard<zklock::mutex> guard(mutex);
+    CHECK(mutex.commit({create}, minutes(1)).at(0).path == std::string("/cxx/committed"));
+    CHECK(thrown([&] { mutex.commit({create}, minutes(1)); }) == ZKL_ECONFLICT);
+}
+
+static void groups(const zklock::session &session)
+{
+    std::atomic<size_t> seen(99);
+    zklock::group_watcher watcher(session, "/cxx/group",
+                                  [&](const std::vector<std::string> &ids) { seen = ids.size(); });
+    zklock::group first(session, "/cxx/group", "first", "data"), second(session, "/cxx/group", "second");
+    first.join(minutes(1));
+    second.join(minutes(1));
+    first.update("other", minutes(1));
+    while (seen != 2) {
+        std::this_thread::yield();
+    }
+    std::vector<zklock::member> members = zklock::group_list(session, "/cxx/group", minutes(1));
+    CHECK(members.size() == 2 && members[0].id == "first" && members[0].data == "other" && members[1].token > 0);
+    second.leave();
+    CHECK(first.is_member() && !second.is_member() && thrown([&] { second.leave(); }) == ZKL_ENOTHELD);
+    while (seen != 1) {
+        std::this_thread::yield();
+    }
+}
+
+static void partitions(const zklock::session &session)
+{
+    std::atomic<int> owned(0), given_up(0);
+    zklock::partition partition(
+        session, "/cxx/partition", {"a", "b", "c"}, [&](const std::string &, int64_t token) { owned += token > 0; },
+        [&](const std::string &, bool lost) { given_up += !lost; });
+    partition.start();
+    while (owned != 3) {
+        std::this_thread::yield();
+    }
+    CHECK(partition.owns("b") && partition.token("b") > 0);
+    partition.stop();
+    CHECK(given_up == 3 && !partition.owns("b"));
+}
+
+static void observers(const zklock::session &session)
+{
+    std::mutex guard;
+    std::string value = "nobody asked yet";
+    zklock::election_observer observer(session, "/cxx/observed", [&](const zklock::leader *leader) {
+        std::lock_guard<std::mutex> hold(guard);
+        value = leader ? leader->value : "";
+    });
+    auto seen = [&](const std::string &wanted) {
+        for (bool same = false; !same; std::this_thread::yield()) {
+            std::lock_guard<std::mutex> hold(guard);
+            same = value == wanted;
+        }
+    };
+    seen("");
+    zklock::lock_options options;
+    options.c.metadata = "first value";
+    zklock::mutex leader = zklock::election(session, "/cxx/observed", options);
+    leader.lock();
+    seen("first value");
+    leader.publish("second value", minutes(1));
+    seen("second value");
+    leader.release();
+    seen("");
+}
+
+static void queues(const zklock::session &session)
+{
+    zklock::mutex mutex(session, "/cxx/queue"), gone(session, "/cxx/queue");
+    CHECK(thrown([&] { zklock::queue_list(session, "/cxx/no/queue", minutes(1)); }) == ZKL_OK);
+    mutex.lock();
+    zklock::queue queue = zklock::queue_list(session, "/cxx/queue", minutes(1));
+    CHECK(queue.entries.size() == 1 && queue.entries[0].holds && queue.entries[0].token == mutex.token());
+    CHECK(zklock::queue_find(session, "/cxx/queue", minutes(1)).size() == 1);
+    CHECK(thrown([&] { zklock::queue_revoke(session, "/cxx/queue", queue.entries[0].name, minutes(1)); }) == ZKL_EAUTH);
+    zklock::queue_remove(session, "/cxx/queue", queue.entries[0].name, mutex.token(), minutes(1));
+    while (mutex.is_held()) {
+        std::this_thread::yield();
+    }
+    CHECK(thrown([&] { mutex.release(); }) == ZKL_ELOST && gone.try_lock_for(minutes(1)));
+}
+
+static void barriers(const zklock::session &session)
+{
+    zklock::barrier_set(session, "/cxx/barrier", minutes(1));
+    CHECK(!zklock::barrier_wait(session, "/cxx/barrier", milliseconds(20)));
+    zklock::barrier_lift(session, "/cxx/barrier", minutes(1));
+    CHECK(zklock::barrier_wait(session, "/cxx/barrier", minutes(1)));
+    zklock::double_barrier first(session, "/cxx/double", 2), second(session, "/cxx/double", 2);
+    CHECK(!first.enter(milliseconds(20)));
+    std::thread other([&] { CHECK(second.enter(minutes(1)) && second.leave(minutes(1))); });
+    CHECK(first.enter(minutes(1)) && first.leave(minutes(1)));
+    other.join();
+}
+
+static void slots(const zklock::session &session)
+{
+    zklock::mutex job(session, "/cxx/once");
+    const std::chrono::hours long_time(24 * 3650);
+    int runs = 0;
+    auto work = [&](const zklock::cancel_flag &flag, int64_t token) { runs += !flag.raised() && token > 0; };
+    auto fail = [](zklock::cancel_flag, int64_t) { throw std::runtime_error("of the work"); };
+    try {
+        zklock::once(job, long_time, milliseconds(0), minutes(1), fail);
+        CHECK(!"reached");
+    } catch (const std::runtime_error &e) {
+        CHECK(std::string(e.what()) == "of the work");
+    }
+    CHECK(zklock::once(job, long_time, milliseconds(0), minutes(1), work));
+    CHECK(!zklock::once(job, long_time, milliseconds(0), minutes(1), work) && runs == 1);
+}
+
+static void statistics(const zklock::session &session)
+{
+    CHECK(zklock::stats(session).contenders.grants > 0);
+    CHECK(zklock::prometheus(session, "cxx").find("session=\"cxx\"") != std::string::npos);
+    CHECK(zklock::prometheus(session).find("zklock_") != std::string::npos);
+}
+
 int main()
 {
     zklock::session session("memory:cxx");
@@ -261,5 +428,15 @@ int main()
     several(session);
     permits(session);
     leaders(session);
+    callbacks();
+    futures(session);
+    commits(session);
+    groups(session);
+    partitions(session);
+    observers(session);
+    queues(session);
+    barriers(session);
+    slots(session);
+    statistics(session);
     return 0;
 }

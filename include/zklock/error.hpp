@@ -1,0 +1,128 @@
+/* zklock/error.hpp - zklock::error, and how C's results become it. C++11. */
+#ifndef ZKLOCK_ERROR_HPP
+#define ZKLOCK_ERROR_HPP
+
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include <zklock/zklock.h>
+
+namespace std
+{
+template <> struct is_error_code_enum<zkl_result> : true_type {
+};
+} // namespace std
+
+namespace zklock
+{
+
+namespace detail
+{
+
+class zklock_category final : public std::error_category
+{
+  public:
+    const char *name() const noexcept override { return "zklock"; }
+    std::string message(int code) const override { return zkl_strerror(code); }
+    /* Codes that the standard has a name for. */
+    std::error_condition default_error_condition(int code) const noexcept override
+    {
+        switch (code) {
+        case ZKL_ETIMEOUT:
+            return std::errc::timed_out;
+        case ZKL_EBUSY:
+            return std::errc::device_or_resource_busy;
+        case ZKL_ECANCELED:
+            return std::errc::operation_canceled;
+        case ZKL_EDEADLK:
+            return std::errc::resource_deadlock_would_occur;
+        case ZKL_ENOTHELD:
+            return std::errc::operation_not_permitted;
+        case ZKL_EAUTH:
+            return std::errc::permission_denied;
+        case ZKL_ENOENT:
+            return std::errc::no_such_file_or_directory;
+        case ZKL_EINVAL:
+            return std::errc::invalid_argument;
+        case ZKL_ENOMEM:
+            return std::errc::not_enough_memory;
+        case ZKL_EUNSUPPORTED:
+            return std::errc::not_supported;
+        default:
+            return std::error_condition(code, *this);
+        }
+    }
+};
+
+} // namespace detail
+
+inline const std::error_category &category() noexcept
+{
+    static const detail::zklock_category only;
+    return only;
+}
+
+class error : public std::system_error
+{
+  public:
+    error(int code, const zkl_error &words)
+        : std::system_error(code, category()),
+          text_(std::make_shared<const std::string>(words.text)),
+          path_(std::make_shared<const std::string>(words.path)), zk_code_(words.zk_code)
+    {
+    }
+    const char *what() const noexcept override { return text_->c_str(); }
+    /* The znode concerned; empty when none is. */
+    const std::string &path() const noexcept { return *path_; }
+    /* ZooKeeper's own code, 0 when ZooKeeper reported none. */
+    int zk_code() const noexcept { return zk_code_; }
+
+  private:
+    std::shared_ptr<const std::string> text_,
+        path_; /* shared: to copy an exception may not throw */
+    int zk_code_;
+};
+
+namespace detail
+{
+
+/* Calls `call` with a zkl_error to fill. Throws the code it returns, unless that is ZKL_OK (true)
+ * or one of the two that mean false. */
+template <class Call> bool check(Call call, int no = ZKL_OK, int no_either = ZKL_OK)
+{
+    zkl_error words = zkl_error();
+    int code = call(&words);
+    if (code == ZKL_OK) {
+        return true;
+    }
+    if (code == no || code == no_either) {
+        return false;
+    }
+    if (!words.text[0]) {
+        std::string(zkl_strerror(code)).copy(words.text, sizeof words.text - 1);
+    }
+    throw error(code, words);
+}
+
+/* Rounded up to whole ms. A time that has passed is a try, one that is too long to count is for
+ * ever. */
+template <class Rep, class Period> int64_t to_ms(const std::chrono::duration<Rep, Period> &time)
+{
+    double ms = std::ceil(std::chrono::duration<double, std::milli>(time).count());
+    return !(ms > 0) ? 0 : ms < 9e15 ? static_cast<int64_t>(ms) : ZKL_WAIT_FOREVER;
+}
+
+} // namespace detail
+
+} // namespace zklock
+
+/* Found by the type of its argument, which stands in no namespace: code() == ZKL_ELOST. */
+inline std::error_code make_error_code(zkl_result code) noexcept
+{
+    return std::error_code(code, zklock::category());
+}
+
+#endif

@@ -1,0 +1,365 @@
+/* zklock/mutex.hpp - zklock::mutex, which is a zkl_lock of any recipe. C++11. */
+#ifndef ZKLOCK_MUTEX_HPP
+#define ZKLOCK_MUTEX_HPP
+
+#include <exception>
+#include <functional>
+#include <future>
+#include <utility>
+#include <vector>
+
+#include <zklock/session.hpp>
+#include <zklock/zookeeper.h>
+
+namespace zklock
+{
+
+/* Given to a function that runs under a grant: raised before the lease ends. */
+class cancel_flag
+{
+  public:
+    explicit cancel_flag(const zkl_cancel *flag) noexcept : flag_(flag) {}
+    /* True once the function must end. Any thread, while the function runs. */
+    bool raised() const noexcept { return zkl_cancel_raised(flag_); }
+    /* Lease left. */
+    std::chrono::milliseconds remaining() const noexcept
+    {
+        return std::chrono::milliseconds(zkl_cancel_remaining_ms(flag_));
+    }
+    /* Becomes readable when the flag is raised. */
+    int fd() const noexcept { return zkl_cancel_fd(flag_); }
+
+  private:
+    const zkl_cancel *flag_;
+};
+
+namespace detail
+{
+
+/* True when call returns a grant; false when it ended because of its timeout_ms. */
+template <class Call> bool granted(int64_t timeout_ms, Call call)
+{
+    return check(call, ZKL_EBUSY, timeout_ms == ZKL_WAIT_FOREVER ? ZKL_EBUSY : ZKL_ETIMEOUT);
+}
+
+/* The completion of an acquire: calls the function, and deletes it. */
+template <class Done> struct completion {
+    static void call(zkl_lock *, int code, const zkl_grant *grant, const zkl_error *err,
+                     void *payload) noexcept
+    {
+        std::unique_ptr<Done> done(static_cast<Done *>(payload));
+        std::exception_ptr failure;
+        if (code != ZKL_OK) {
+            failure = std::make_exception_ptr(error(code, *err));
+        }
+        (*done)(failure, grant ? *grant : zkl_grant());
+    }
+};
+
+/* A function that C calls. Its exception is kept, and rethrown when C has returned. */
+template <class Function> struct section {
+    Function &function;
+    bool ran;
+    std::exception_ptr thrown;
+
+    static int call(const zkl_cancel *flag, int64_t token, void *payload) noexcept
+    {
+        section *self = static_cast<section *>(payload);
+        self->ran = true;
+        try {
+            self->function(cancel_flag(flag), token);
+        } catch (...) {
+            self->thrown = std::current_exception();
+        }
+        return self->thrown ? 1 : 0;
+    }
+};
+
+} // namespace detail
+
+/* Options whose callbacks are functions of C++, and which the mutex keeps. They may not throw. c
+ * has everything else. */
+class lock_options
+{
+  public:
+    zkl_lock_options c = ZKL_LOCK_OPTIONS_INIT;
+
+    /* zkl_lock_options.state_fn. */
+    lock_options &on_state(std::function<void(zkl_state)> function)
+    {
+        calls_->state = std::move(function);
+        c.state_fn = [](zkl_lock *, zkl_state state, void *payload) {
+            static_cast<calls *>(payload)->state(state);
+        };
+        c.payload = calls_.get();
+        return *this;
+    }
+    /* zkl_lock_options.revoke_fn. */
+    lock_options &on_revoke(std::function<void()> function)
+    {
+        calls_->revoke = std::move(function);
+        c.revoke_fn = [](zkl_lock *, void *payload) { static_cast<calls *>(payload)->revoke(); };
+        c.payload = calls_.get();
+        return *this;
+    }
+
+  private:
+    friend class options_of;
+    struct calls {
+        std::function<void(zkl_state)> state;
+        std::function<void()> revoke;
+    };
+    std::shared_ptr<calls> calls_ = std::make_shared<calls>();
+};
+
+/* What the makers below take: nothing, a pointer to the C struct, or lock_options. */
+class options_of
+{
+  public:
+    options_of(const zkl_lock_options *options = nullptr) : options_(options) {}
+    options_of(const lock_options &options) : options_(&options.c), calls_(options.calls_) {}
+
+  private:
+    friend class mutex;
+    const zkl_lock_options *options_;
+    std::shared_ptr<void> calls_;
+};
+
+/* Lockable and TimedLockable: for std::unique_lock and std::lock_guard. It is a lock
+ * (zklock/lock.h) unless one of the functions below made it. A function of another recipe throws
+ * ZKL_EINVAL. Of a semaphore lock() takes one permit, of an election it waits until this candidate
+ * leads. */
+class mutex
+{
+  public:
+    mutex(const session &with, const std::string &path, const options_of &options = {})
+        : mutex(
+              [&](zkl_lock **made, const zkl_lock_options *c, zkl_error *err) {
+                  return zkl_lock_new(made, with.get(), path.c_str(), c, err);
+              },
+              options)
+    {
+    }
+    /* make(zkl_lock **out, const zkl_lock_options *, zkl_error *) calls one of the zkl_..._new. */
+    template <class Make, class = decltype(std::declval<Make>()(nullptr, nullptr, nullptr))>
+    explicit mutex(Make make, const options_of &options = {})
+    {
+        zkl_lock *made = nullptr;
+        detail::check([&](zkl_error *err) { return make(&made, options.options_, err); });
+        lock_ = std::unique_ptr<zkl_lock, freer>(made, freer{options.calls_});
+    }
+
+    void lock() { take_within(ZKL_WAIT_FOREVER); }
+    bool try_lock() { return take_within(0); }
+    template <class Rep, class Period>
+    bool try_lock_for(const std::chrono::duration<Rep, Period> &timeout)
+    {
+        return take_within(detail::to_ms(timeout));
+    }
+    template <class Clock, class Duration>
+    bool try_lock_until(const std::chrono::time_point<Clock, Duration> &deadline)
+    {
+        return take_within(detail::to_ms(deadline - Clock::now()));
+    }
+    /* The same, and throws where these return false: ZKL_EBUSY, ZKL_ETIMEOUT. */
+    template <class Rep, class Period>
+    zkl_grant acquire(const std::chrono::duration<Rep, Period> &timeout)
+    {
+        zkl_grant grant = zkl_grant();
+        detail::check([&](zkl_error *err) {
+            return zkl_lock_acquire(get(), detail::to_ms(timeout), &grant, err);
+        });
+        return grant;
+    }
+    /* Without waiting: done(std::exception_ptr, zkl_grant) follows once, as callbacks do
+     * (zklock/session.h), with a zklock::error or the grant. It may not throw. */
+    template <class Rep, class Period, class Done>
+    void async_acquire(const std::chrono::duration<Rep, Period> &timeout, Done done)
+    {
+        std::unique_ptr<Done> kept(new Done(std::move(done)));
+        detail::check([&](zkl_error *err) {
+            return zkl_lock_acquire_async(get(), detail::to_ms(timeout),
+                                          detail::completion<Done>::call, kept.get(), err);
+        });
+        kept.release(); /* the completion has it */
+    }
+    /* The same as a future. With ZKL_CALLBACKS_DISPATCH it becomes ready in zkl_session_dispatch:
+     * the thread that calls that must not wait for it. */
+    template <class Rep, class Period>
+    std::future<zkl_grant> async_acquire(const std::chrono::duration<Rep, Period> &timeout)
+    {
+        auto promise = std::make_shared<std::promise<zkl_grant>>();
+        async_acquire(timeout, [promise](std::exception_ptr failure, zkl_grant grant) {
+            failure ? promise->set_exception(failure) : promise->set_value(grant);
+        });
+        return promise->get_future();
+    }
+    void unlock() noexcept { released_ = zkl_lock_release(get(), nullptr); }
+    /* The same, and throws ZKL_ELOST when the lease did not cover the hold. Of a std::unique_lock:
+     * guard.release()->release(). */
+    void release()
+    {
+        detail::check([&](zkl_error *err) { return released_ = zkl_lock_release(get(), err); });
+    }
+    /* Did the lease cover the hold that the last unlock() or release() ended? */
+    bool covered() const noexcept { return released_ == ZKL_OK; }
+    /* From any thread: the thread that waits with this object gets an exception, ZKL_ECANCELED.
+     * False: none waits. */
+    bool cancel()
+    {
+        return detail::check([&](zkl_error *) { return zkl_lock_cancel(get()); }, ZKL_ENOTWAITING);
+    }
+
+    /* By the lease clock: false from the lease end on, before any event says so. */
+    bool is_held() const noexcept { return zkl_lock_is_held(get()); }
+    zkl_state state() const noexcept { return zkl_lock_state(get()); }
+    /* Lease left; zero when not held. */
+    std::chrono::milliseconds remaining() const noexcept
+    {
+        return std::chrono::milliseconds(zkl_lock_remaining_ms(get()));
+    }
+    /* Fencing token of the grant; 0 when not held. */
+    int64_t token() const noexcept { return zkl_lock_token(get()); }
+    zkl_recipe recipe() const noexcept { return zkl_lock_recipe(get()); }
+    zkl_lock *get() const noexcept { return lock_.get(); }
+
+    /* Locks, calls function(zklock::cancel_flag, int64_t token) in this thread, unlocks. False: not
+     * granted in time. The flag is raised when less than margin of lease is left (0: a third of
+     * it). Throws the exception of function, else ZKL_ELOST when the lease did not cover it. */
+    template <class Rep, class Period, class Function>
+    bool run(const std::chrono::duration<Rep, Period> &timeout, Function &&function,
+             std::chrono::milliseconds margin = std::chrono::milliseconds(0))
+    {
+        detail::section<Function> section{function, false, nullptr};
+        zkl_error words = zkl_error();
+        int64_t timeout_ms = detail::to_ms(timeout);
+        int code = zkl_with_lock(get(), timeout_ms, margin.count(), section.call, &section, nullptr,
+                                 &words);
+        if (section.thrown) {
+            std::rethrow_exception(section.thrown);
+        }
+        auto outcome = [&](zkl_error *err) { return *err = words, code; };
+        return section.ran ? detail::check(outcome) : detail::granted(timeout_ms, outcome);
+    }
+    /* The same, waiting for ever. */
+    template <class Function> void run(Function &&function)
+    {
+        run(std::chrono::hours::max(), std::forward<Function>(function));
+    }
+
+    /* A writer becomes a reader without letting any writer in between. Its guard stays valid. */
+    void downgrade()
+    {
+        detail::check([&](zkl_error *err) { return zkl_write_lock_downgrade(get(), err); });
+    }
+    /* Takes count permits of a semaphore, all or none; false: not within that time. unlock()
+     * releases all. */
+    template <class Rep, class Period>
+    bool take(int count, const std::chrono::duration<Rep, Period> &timeout)
+    {
+        int64_t ms = detail::to_ms(timeout);
+        return detail::granted(ms, [&](zkl_error *err) {
+            return zkl_semaphore_acquire(get(), count, ms, nullptr, err);
+        });
+    }
+    /* How many permits are held; 0 also when they are lost, or it is no semaphore. */
+    int permits() const noexcept { return zkl_semaphore_tokens(get(), nullptr, 0); }
+    /* Publishes another value; only the leader of an election may. */
+    template <class Rep, class Period>
+    void publish(const std::string &value, const std::chrono::duration<Rep, Period> &timeout)
+    {
+        detail::check([&](zkl_error *err) {
+            return zkl_election_publish(get(), value.c_str(), detail::to_ms(timeout), err);
+        });
+    }
+
+    /* ops in one transaction with the proof that this is still held (zklock/zookeeper.h). Throws
+     * ZKL_ELOST and applies nothing when it is not. */
+    template <class Rep, class Period>
+    std::vector<zkl_op_result> commit(const std::vector<zkl_op> &ops,
+                                      const std::chrono::duration<Rep, Period> &timeout)
+    {
+        std::vector<zkl_op_result> results(ops.size());
+        detail::check([&](zkl_error *err) {
+            return zkl_lock_commit(get(), ops.data(), ops.size(), detail::to_ms(timeout),
+                                   results.data(), err);
+        });
+        return results;
+    }
+
+  private:
+    struct freer {
+        std::shared_ptr<void> calls; /* go when it is freed */
+        void operator()(zkl_lock *lock) const noexcept { zkl_lock_free(lock); }
+    };
+    std::unique_ptr<zkl_lock, freer> lock_;
+    int released_ = ZKL_OK;
+
+    bool take_within(int64_t timeout_ms)
+    {
+        return detail::granted(timeout_ms, [&](zkl_error *err) {
+            return zkl_lock_acquire(get(), timeout_ms, nullptr, err);
+        });
+    }
+};
+
+/* Many readers or one writer (zklock/rwlock.h). */
+inline mutex read_lock(const session &with, const std::string &path, const options_of &options = {})
+{
+    return mutex(
+        [&](zkl_lock **made, const zkl_lock_options *c, zkl_error *err) {
+            return zkl_read_lock_new(made, with.get(), path.c_str(), c, err);
+        },
+        options);
+}
+inline mutex write_lock(const session &with, const std::string &path,
+                        const options_of &options = {})
+{
+    return mutex(
+        [&](zkl_lock **made, const zkl_lock_options *c, zkl_error *err) {
+            return zkl_write_lock_new(made, with.get(), path.c_str(), c, err);
+        },
+        options);
+}
+
+/* Several locks, all or none (zklock/multilock.h): one transaction queues everywhere, so no order
+ * of paths can deadlock. Use this instead of std::lock. */
+inline mutex multilock(const session &with, const std::vector<std::string> &paths,
+                       const options_of &options = {})
+{
+    return mutex(
+        [&](zkl_lock **made, const zkl_lock_options *c, zkl_error *err) {
+            std::vector<const char *> names;
+            for (const std::string &path : paths) {
+                names.push_back(path.c_str());
+            }
+            return zkl_multilock_new(made, with.get(), names.data(), names.size(), c, err);
+        },
+        options);
+}
+
+/* A contender for permits of a semaphore with that limit (zklock/semaphore.h). */
+inline mutex semaphore(const session &with, const std::string &path, int limit,
+                       const options_of &options = {})
+{
+    return mutex(
+        [&](zkl_lock **made, const zkl_lock_options *c, zkl_error *err) {
+            return zkl_semaphore_new(made, with.get(), path.c_str(), limit, c, err);
+        },
+        options);
+}
+
+/* A candidate (zklock/election.h), which leads while it holds; options->metadata is what it
+ * publishes. */
+inline mutex election(const session &with, const std::string &path, const options_of &options = {})
+{
+    return mutex(
+        [&](zkl_lock **made, const zkl_lock_options *c, zkl_error *err) {
+            return zkl_election_new(made, with.get(), path.c_str(), c, err);
+        },
+        options);
+}
+
+} // namespace zklock
+
+#endif
