@@ -108,6 +108,22 @@ static void split_server(const char *server, char *host, size_t host_size, char 
     snprintf(port, port_size, "%s", *rest == ':' ? rest + 1 : "2181");
 }
 
+/* Servers know create2, by which contenders learn their tokens, since 3.5.0 (ZooDefs.OpCode). */
+static void examine_version(struct doctor *doctor, const char *server, const char *version,
+                            const char *mode, double ms)
+{
+    int major = 0;
+    int minor = 0;
+    bool known = sscanf(version, "%d.%d", &major, &minor) == 2;
+    if (known && (major < 3 || (major == 3 && minor < 5))) {
+        find(doctor, false, server,
+             "%s, %s: too old, it refuses every lock; upgrade it to ZooKeeper 3.5.0 or later",
+             version, mode);
+    } else {
+        find(doctor, true, server, "%s, %s, answers in %.1fms", version, mode, ms);
+    }
+}
+
 static void examine_server(struct doctor *doctor, const char *server)
 {
     char host[256];
@@ -127,7 +143,7 @@ static void examine_server(struct doctor *doctor, const char *server)
         value_of(answer, "Mode: ", mode, sizeof mode)) {
         doctor->serving++;
         version[strcspn(version, "-")] = '\0'; /* the build's number follows */
-        find(doctor, true, server, "%s, %s, answers in %.1fms", version, mode, ms);
+        examine_version(doctor, server, version, mode, ms);
         if (strcmp(mode, "observer") == 0) {
             find(doctor, true, server,
                  "an observer. Where a follower has an observerMasterPort, what it tells reaches "

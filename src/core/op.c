@@ -26,6 +26,7 @@ const char *zkl__rc_name(enum zkl__rc rc)
         [ZKL__RC_ROLLEDBACK] = "rolled back",
         [ZKL__RC_QUOTA] = "quota exceeded",
         [ZKL__RC_LOCAL] = "local session",
+        [ZKL__RC_UNIMPLEMENTED] = "unimplemented",
         [ZKL__RC_REFUSED] = "refused",
         [ZKL__RC_NOTAPPLIED] = "not applied",
         [ZKL__RC_UNSENT] = "unsent",
@@ -45,6 +46,9 @@ const char *zkl__rc_why(enum zkl__rc rc)
     case ZKL__RC_LOCAL:
         return "the servers gave a local session, which makes no ephemeral znodes: set "
                "localSessionsUpgradingEnabled=true";
+    case ZKL__RC_UNIMPLEMENTED:
+        return "the server does not know this request: locks need ZooKeeper 3.5.0 or later, and "
+               "'zklock doctor' shows each server's version";
     default:
         return "the server refused it";
     }
@@ -67,6 +71,7 @@ int zkl__rc_code(enum zkl__rc rc)
     case ZKL__RC_ROLLEDBACK:
         return ZKL_ECONFLICT;
     case ZKL__RC_LOCAL:
+    case ZKL__RC_UNIMPLEMENTED:
     case ZKL__RC_REFUSED:
         return ZKL_EUNSUPPORTED;
     case ZKL__RC_QUOTA:

@@ -69,9 +69,10 @@ enum zkl__rc {
     ZKL__RC_ROLLEDBACK, /* part of a multi that failed elsewhere */
     ZKL__RC_QUOTA,      /* the path's quota, where servers enforce it */
     ZKL__RC_LOCAL,      /* an ephemeral node in a local session that the servers do not upgrade */
-    ZKL__RC_REFUSED, /* the server's word, any other: zk_code has it (bad arguments, unimplemented)
-                      */
-    ZKL__RC_NOTAPPLIED, /* the server's word: not done, try again (session moved, throttled) */
+    ZKL__RC_UNIMPLEMENTED, /* a server before 3.5 knows no create2, and before 3.5.1 no containers
+                            */
+    ZKL__RC_REFUSED,       /* the server's word, any other: zk_code has it (bad arguments) */
+    ZKL__RC_NOTAPPLIED,    /* the server's word: not done, try again (session moved, throttled) */
     /* no word of the server's */
     ZKL__RC_UNSENT, /* refused here, never sent (memory, limits, not connected) */
     ZKL__RC_UNKNOWN /* done, or not, or not yet: the connection or the session ended first */

@@ -92,7 +92,7 @@ static int make_level(zkl_session *session, const char *path, int64_t deadline, 
     if (rc != ZKL_OK || got == ZKL__RC_OK || got == ZKL__RC_NODEEXISTS) {
         return rc;
     }
-    return zkl__fail(err, zkl__rc_code(got), 0, path, "cannot be created: %s", zkl__rc_name(got));
+    return zkl__fail(err, zkl__rc_code(got), 0, path, "cannot be created: %s", zkl__rc_why(got));
 }
 
 static int make_directories(zkl_session *session, const char *path, int64_t deadline,

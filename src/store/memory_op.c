@@ -55,6 +55,7 @@ static int zk_code_of(enum zkl__rc rc)
         [ZKL__RC_BADVERSION] = -103,      [ZKL__RC_NOAUTH] = -102,     [ZKL__RC_INVALIDACL] = -114,
         [ZKL__RC_EPHEMERALPARENT] = -108, [ZKL__RC_NOWATCH] = -121,    [ZKL__RC_ROLLEDBACK] = -2,
         [ZKL__RC_REFUSED] = -8,           [ZKL__RC_QUOTA] = -125,      [ZKL__RC_LOCAL] = -120,
+        [ZKL__RC_UNIMPLEMENTED] = -6,
     };
     return (size_t)rc < sizeof codes / sizeof *codes ? codes[rc] : 0;
 }

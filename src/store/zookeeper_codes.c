@@ -20,6 +20,8 @@ static const struct {
     {ZNOWATCHER, ZKL__RC_NOWATCH},
     {ZEPHEMERALONLOCALSESSION, ZKL__RC_LOCAL},
     {QUOTA_EXCEEDED, ZKL__RC_QUOTA},
+    /* UnimplementedRequestProcessor, which also closes the connection. */
+    {ZUNIMPLEMENTED, ZKL__RC_UNIMPLEMENTED},
     /* The server's word: not done. */
     {ZSESSIONMOVED, ZKL__RC_NOTAPPLIED},
     {ZTHROTTLEDOP, ZKL__RC_NOTAPPLIED},

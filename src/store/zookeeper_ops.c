@@ -91,7 +91,7 @@ static void op_done(struct zk_op *op, int zk_code, struct zkl__reply *reply)
     bool tell = !op->told && store->phase != ZK_CLOSED;
     zkl__zk_op_remove(op);
     if (op->container && zk_code == ZUNIMPLEMENTED) {
-        /* A server before 3.5.3: done again, it becomes a persistent node. */
+        /* A server before 3.5.1 (ZooDefs.OpCode): done again, it becomes a persistent node. */
         store->no_containers = true;
         reply->rc = ZKL__RC_NOTAPPLIED;
     }

@@ -14,7 +14,8 @@ enum fake_fate {
     FAKE_EXPIRE_AFTER,  /* it is done, and the session ends in its answer's stead */
     FAKE_HOLD,          /* its answer, and everything behind it, watch events too, comes 100 ms later */
     FAKE_FATES,
-    FAKE_COUNT_TOO_HIGH = FAKE_FATES /* a lie: its list of children says one name more than it has */
+    FAKE_COUNT_TOO_HIGH = FAKE_FATES, /* a lie: its list of children says one name more than it has */
+    FAKE_UNIMPLEMENTED /* an older server (UnimplementedRequestProcessor): refused, and the connection cut */
 };
 
 /* nth request (from 1) of all, pings and connects not counted, of that type (as on the wire). On the server's thread. */

@@ -189,6 +189,16 @@ static void suffer(struct fake *fake, struct link *link, enum fake_fate fate)
     }
 }
 
+/* Out of turn: a server does not put what it does not know behind what it works on. */
+static void refuse_unknown(struct fake *fake, struct link *link, int32_t xid)
+{
+    pthread_mutex_lock(&fake->mutex);
+    jute_end(&link->out, fake_link_begin(fake, link, xid, -6));
+    fake_link_flush(link);
+    fake_link_cut(link);
+    pthread_mutex_unlock(&fake->mutex);
+}
+
 void fake_session_serve(struct fake *fake, struct link *link, struct jute_in *in)
 {
     int32_t xid = jute_int(in), type = jute_int(in);
@@ -209,6 +219,8 @@ void fake_session_serve(struct fake *fake, struct link *link, struct jute_in *in
     }
     if (fate == FAKE_CUT_BEFORE || fate == FAKE_EXPIRE_BEFORE) {
         suffer(fake, link, fate);
+    } else if (fate == FAKE_UNIMPLEMENTED) {
+        refuse_unknown(fake, link, xid);
     } else if (type == SET_WATCHES) {
         set_watches_again(fake, link, xid);
     } else if (link->session->store) {

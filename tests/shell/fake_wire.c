@@ -34,8 +34,8 @@ int32_t fake_code(const struct zkl__reply *reply)
                                     [ZKL__RC_EPHEMERALPARENT] = -108,
                                     [ZKL__RC_NOWATCH] = -121,
                                     [ZKL__RC_ROLLEDBACK] = -2,
-                                    [ZKL__RC_REFUSED] = -6};
-    return reply->rc <= ZKL__RC_REFUSED ? codes[reply->rc] : -6;
+                                    [ZKL__RC_REFUSED] = -8};
+    return reply->rc <= ZKL__RC_REFUSED && (reply->rc == ZKL__RC_OK || codes[reply->rc]) ? codes[reply->rc] : -8;
 }
 
 /* The path that a create made: its directory, and the name that the store says. */

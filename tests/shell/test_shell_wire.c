@@ -384,6 +384,106 @@ static void test_a_timeout_below_nothing(void)
     }
 }
 
+/* --- servers older than the client ---------------------------------------------------------------------------------- */
+
+enum { REMOVE_WATCHES = 18, CREATE_CONTAINER = 19, CREATE_2 = 15 }; /* ZooDefs.OpCode */
+
+/* 3.4 has none of the three; 3.5.0 no containers. */
+static enum fake_fate fate_in_3_4(void *payload, int nth, int type)
+{
+    (void)payload;
+    (void)nth;
+    return type == CREATE_2 || type == CREATE_CONTAINER || type == REMOVE_WATCHES ? FAKE_UNIMPLEMENTED : FAKE_SERVE;
+}
+
+static enum fake_fate fate_in_3_5_0(void *payload, int nth, int type)
+{
+    (void)payload;
+    (void)nth;
+    return type == CREATE_CONTAINER ? FAKE_UNIMPLEMENTED : FAKE_SERVE;
+}
+
+static enum fake_fate fate_without_removal(void *payload, int nth, int type)
+{
+    (void)payload;
+    (void)nth;
+    return type == REMOVE_WATCHES ? FAKE_UNIMPLEMENTED : FAKE_SERVE;
+}
+
+/* A session at a fake server of that age, and whoever looks past it. */
+static struct fake *old_server(const char *tree, fake_fate_fn fate_fn, zkl_session **session)
+{
+    struct fake *fake = fake_start(tree, fate_fn, NULL);
+    *session = session_at(fake_address(fake));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(*session);
+    return fake;
+}
+
+static void unsupported(const char *what, int code, const zkl_error *err)
+{
+    if (!right(code == ZKL_EUNSUPPORTED && strstr(err->text, "3.5"), what, FAKE_SERVE, 0, code)) {
+        fprintf(stderr, "  %s\n", err->text);
+    }
+}
+
+/* Each recipe says by name what it misses; none waits for its deadline. */
+static void test_a_server_of_3_4(void)
+{
+    zkl_session *session;
+    struct fake *fake = old_server("memory:3.4", fate_in_3_4, &session);
+    zkl_group *group = NULL;
+    zkl_double_barrier *barrier = NULL;
+    zkl_error err;
+    const char *paths[] = {PATH "/one", PATH "/two"};
+    zkl_lock *locks[5] = {NULL};
+    CU_ASSERT_EQUAL(zkl_lock_new(&locks[0], session, PATH, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_read_lock_new(&locks[1], session, PATH, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_multilock_new(&locks[2], session, paths, 2, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_new(&locks[3], session, "/wire/semaphore", 2, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_election_new(&locks[4], session, "/wire/election", NULL, NULL), ZKL_OK);
+    for (size_t i = 0; i < sizeof locks / sizeof *locks; i++) {
+        unsupported("a lock", zkl_lock_acquire(locks[i], SOON, NULL, &err), &err);
+        zkl_lock_free(locks[i]);
+    }
+    CU_ASSERT_EQUAL(zkl_group_new(&group, session, "/wire/group", "a", NULL, NULL), ZKL_OK);
+    unsupported("a group", zkl_group_join(group, SOON, &err), &err);
+    zkl_group_free(group);
+    CU_ASSERT_EQUAL(zkl_double_barrier_new(&barrier, session, "/wire/barrier", 1, NULL), ZKL_OK);
+    unsupported("a double barrier", zkl_double_barrier_enter(barrier, SOON, &err), &err);
+    zkl_double_barrier_free(barrier);
+    unsupported("a barrier", zkl_barrier_set(session, "/wire/simple", SOON, &err), &err);
+    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    fake_stop(fake);
+    CU_ASSERT_EQUAL(atomic_load(&wrong), 0);
+}
+
+/* Directories become persistent, and a lock is handed over as ever. Then a server that cannot take a watch down. */
+static void test_servers_without_containers_or_removal(void)
+{
+    static const fake_fate_fn ages[] = {fate_in_3_5_0, fate_without_removal};
+    for (size_t i = 0; i < sizeof ages / sizeof *ages; i++) {
+        char tree[32];
+        snprintf(tree, sizeof tree, "memory:old-%zu", i);
+        zkl_session *sessions[2];
+        zkl_lock *locks[2] = {NULL};
+        struct fake *fake = old_server(tree, ages[i], &sessions[0]);
+        sessions[1] = session_at(fake_address(fake));
+        for (int k = 0; k < 2; k++) {
+            CU_ASSERT_EQUAL(zkl_lock_new(&locks[k], sessions[k], PATH, NULL, NULL), ZKL_OK);
+        }
+        CU_ASSERT_EQUAL(zkl_lock_acquire(locks[0], SOON, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(locks[1], 200, NULL, NULL), ZKL_ETIMEOUT); /* its watch is no use any more */
+        CU_ASSERT_EQUAL(zkl_lock_release(locks[0], NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(locks[1], SOON, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_release(locks[1], NULL), ZKL_OK);
+        for (int k = 0; k < 2; k++) {
+            zkl_lock_free(locks[k]);
+            CU_ASSERT_EQUAL(zkl_session_close(sessions[k], SOON), ZKL_OK);
+        }
+        fake_stop(fake);
+    }
+}
+
 /* --- a server that takes no seal, met at a reconnect ------------------------------------------------------------------- */
 
 #define CROWD 200
@@ -441,4 +541,4 @@ static void test_a_seal_refused_at_a_reconnect(void)
 }
 
 TESTS("shell wire", T(test_every_request), T(test_by_chance), T(test_a_count_too_high), T(test_a_timeout_below_nothing),
-      T(test_a_seal_refused_at_a_reconnect))
+      T(test_a_seal_refused_at_a_reconnect), T(test_a_server_of_3_4), T(test_servers_without_containers_or_removal))

@@ -112,6 +112,7 @@ static void test_rc(void)
         {ZKL__RC_ROLLEDBACK, "rolled back", ZKL_ECONFLICT, true},
         {ZKL__RC_QUOTA, "quota exceeded", ZKL_ELIMIT, true},
         {ZKL__RC_LOCAL, "local session", ZKL_EUNSUPPORTED, true},
+        {ZKL__RC_UNIMPLEMENTED, "unimplemented", ZKL_EUNSUPPORTED, true},
         {ZKL__RC_REFUSED, "refused", ZKL_EUNSUPPORTED, true},
         {ZKL__RC_NOTAPPLIED, "not applied", ZKL_ECONNECT, true},
         {ZKL__RC_UNSENT, "unsent", ZKL_ELIMIT, false},
