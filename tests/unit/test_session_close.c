@@ -91,11 +91,11 @@ static void *use_until_closed(void *arg)
     zkl_lock *lock = arg;
     int code;
     do {
-        code = zkl_lock_acquire(lock, 1000, NULL, NULL);
+        code = zkl_lock_acquire(lock, 60000, NULL, NULL);
         if (code == ZKL_OK) {
             zkl_lock_release(lock, NULL);
         }
-    } while (code == ZKL_OK);
+    } while (code == ZKL_OK || code == ZKL_ELOST); /* lost: this thread was stopped for a lease */
     zkl_lock_free(lock);
     return code == ZKL_ECLOSED ? NULL : arg;
 }
