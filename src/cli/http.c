@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define LOOPBACK "127.0.0.1"
 #define CONNECTIONS_MAX 2048
@@ -206,24 +208,55 @@ static void discard_log(void *closure, const char *format, va_list arguments)
     (void)arguments; /* what clients did wrong is told to them */
 }
 
+/* A socket that listens there; -1, and errno. We open it, as libmicrohttpd 1.0 cleans up before it
+ * returns, and leaves the errno of that. */
+static int open_listener(const struct sockaddr_storage *address)
+{
+    int one = 1;
+    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (address->ss_family == AF_INET6) {
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
+    }
+    socklen_t size =
+        address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    if (bind(fd, (const struct sockaddr *)address, size) != 0 || listen(fd, SOMAXCONN) != 0) {
+        int reason = errno;
+        close(fd);
+        errno = reason;
+        return -1;
+    }
+    return fd;
+}
+
 /* The thread of libmicrohttpd must take no signal: they are for the loops of this program. */
-static struct MHD_Daemon *start_daemon(struct http *http, struct sockaddr_storage *address)
+static struct MHD_Daemon *start_daemon(struct http *http, int listener)
 {
     sigset_t all, before;
-    unsigned flags =
-        MHD_USE_EPOLL_INTERNAL_THREAD | (address->ss_family == AF_INET6 ? MHD_USE_IPv6 : 0);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    errno = 0;
     struct MHD_Daemon *daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, answer, http, MHD_OPTION_EXTERNAL_LOGGER, discard_log, NULL,
-        MHD_OPTION_SOCK_ADDR, address, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)IDLE_SECONDS, MHD_OPTION_END);
-    int reason = errno;
+        MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, answer, http, MHD_OPTION_EXTERNAL_LOGGER,
+        discard_log, NULL, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = reason;
     return daemon;
+}
+
+/* getnameinfo's port: the one that the kernel chose for port 0. */
+static void note_port(const struct contend *contend, int listener)
+{
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    char port[8] = "0";
+    if (getsockname(listener, (struct sockaddr *)&address, &size) == 0) {
+        getnameinfo((struct sockaddr *)&address, size, NULL, 0, port, sizeof port, NI_NUMERICSERV);
+    }
+    cli_note(contend->cli, "\"%s\": listening on port %s", contend->name, port);
 }
 
 bool http_open(struct http *http, const struct contend *contend)
@@ -235,15 +268,17 @@ bool http_open(struct http *http, const struct contend *contend)
     }
     http->contend = contend;
     pthread_mutex_init(&http->mutex, NULL);
-    http->daemon = start_daemon(http, &address);
-    if (!http->daemon) {
-        cli_error("--listen %s: %s", http->address,
-                  errno ? strerror(errno) : "the HTTP library refuses it");
+    int listener = open_listener(&address);
+    if (listener < 0) {
+        cli_error("--listen %s: %s", http->address, strerror(errno));
         return false;
     }
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_BIND_PORT);
-    cli_note(contend->cli, "\"%s\": listening on port %u", contend->name,
-             info ? (unsigned)info->port : 0);
+    http->daemon = start_daemon(http, listener);
+    if (!http->daemon) { /* by version, it has closed the socket or not: the command ends now */
+        cli_error("--listen %s: the HTTP library refuses it", http->address);
+        return false;
+    }
+    note_port(contend, listener);
     if (zkl_election_observe(&http->observer, contend->session, contend->path, on_leader, http,
                              &error) != ZKL_OK) {
         cli_error("\"%s\": who leads cannot be observed: %s", contend->name, error.text);
