@@ -31,7 +31,7 @@ int one_server_main(const char *suite_name, const struct check_case *cases, int 
     if (!ensemble_available()) {
         return 77;
     }
-    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
+    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK, .extra = "maxSessionTimeout=600000"});
     if (!server) {
         return 1;
     }

@@ -7,8 +7,9 @@
 #include "ensemble.h"
 #include "proxy.h"
 
-#define TICK 500     /* ms, of the server */
-#define TIMEOUT 4000 /* ms, of sessions */
+#define TICK 500           /* ms, of the server */
+#define TIMEOUT 4000       /* ms, of sessions */
+#define TIMEOUT_MAX 600000 /* ms, that the server grants */
 
 extern struct ensemble *server;
 extern struct recorder *eye; /* on its queues */
