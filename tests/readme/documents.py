@@ -16,7 +16,7 @@ import pathlib
 import re
 import sys
 
-LIMITS = {"readme": 2061, "all": 17738, "sentence": 30, "private": 101, "unmarked": 0}
+LIMITS = {"readme": 2061, "all": 22000, "sentence": 30, "private": 101, "unmarked": 0}
 
 NOT_COUNTED = {"docs/messages.md", "docs/bugs-found.md"}
 
