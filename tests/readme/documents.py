@@ -28,7 +28,7 @@ PRIVATE = [
     r"places?(?! of)", r"(?<!in )(?<!In )turns?", r"blockers?", r"the one before", r"twins?", r"joints?", r"wish(es)?", r"patience",
     r"put(s|ting)? off", r"stir(s|red)?", r"agents?", r"asks?", r"asked", r"asking", r"answers?", r"answered", r"answering", r"ear", r"told", r"tell",
     r"tells", r"hears?", r"heard", r"gone", r"goes(?! on)", r"rooms?", r"houses?", r"arrows?", r"in vain", r"bears?", r"mends?", r"mended",
-    r"dearer", r"at once", r"shares?(?! the)", r"inside who", r"who (asks|waits|holds|has|comes|gave|was|is next|stood|lists)",
+    r"dearer", r"at once", r"(a|the|its|their|each) shares?", r"inside who", r"who (asks|waits|holds|has|comes|gave|was|is next|stood|lists)",
     r"that which", r"swap(s|ped)?", r"scratch", r"wishes",
 ]
 # Where one of these words is the field's own.
