@@ -16,7 +16,7 @@ import pathlib
 import re
 import sys
 
-LIMITS = {"readme": 2061, "all": 22000, "sentence": 30, "private": 101, "unmarked": 0}
+LIMITS = {"readme": 2061, "all": 22000, "sentence": 28, "private": 81, "unmarked": 0}
 
 NOT_COUNTED = {"docs/messages.md", "docs/bugs-found.md"}
 
@@ -25,7 +25,7 @@ NOT_COUNTED = {"docs/messages.md", "docs/bugs-found.md"}
 SHOWN = {"text", "yaml"}
 
 PRIVATE = [
-    r"places?(?! of)", r"(?<!in )(?<!In )turns?", r"blockers?", r"the one before", r"twins?", r"joints?", r"wish(es)?", r"patience",
+    r"places?(?! of)", r"(?<!in )(?<!In )turns?(?! .{1,40}\binto\b)", r"blockers?", r"the one before", r"twins?", r"joints?", r"wish(es)?", r"patience",
     r"put(s|ting)? off", r"stir(s|red)?", r"agents?", r"asks?", r"asked", r"asking", r"answers?", r"answered", r"answering", r"ear", r"told", r"tell",
     r"tells", r"hears?", r"heard", r"gone", r"goes(?! on)", r"rooms?", r"houses?", r"arrows?", r"in vain", r"bears?", r"mends?", r"mended",
     r"dearer", r"at once", r"(a|the|its|their|each) shares?", r"inside who", r"who (asks|waits|holds|has|comes|gave|was|is next|stood|lists)",
