@@ -18,3 +18,9 @@ sed -n 's/^!\[.*](\(docs\/img\/.*\))$/\1/p' README.md | while read -r plot; do
         exit 1
     }
 done
+# The README's date and commit are the page's, too.
+run=$(sed -n 's/.* on \([0-9-]\{10\}\), with the tree of commit \([0-9a-f]*\)\..*/\1, commit \2/p' docs/measurements.md)
+grep -qF "\`scripts/bench\`, $run:" README.md || {
+    echo "README.md does not say that its figures are of $run" >&2
+    exit 1
+}
