@@ -37,7 +37,7 @@ void sim_channel_rearm(struct sim *s, struct sim_channel *channel, int slot)
 
 void sim_channel_push(struct sim *s, struct sim_channel *channel, int slot, struct sim_message *message)
 {
-    int64_t due = sim_now(s) + sim_plan_delay(s->plan, s->seed, slot, channel->sent++);
+    int64_t due = sim_now(s) + sim_plan_delay(s->plan, s->seed, slot, channel->sent++, s->quick);
     if (due <= channel->last_due) {
         due = channel->last_due + (s->plan->delay > 0);
     }

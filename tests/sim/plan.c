@@ -23,7 +23,7 @@ static int64_t pct_delay(const struct sim_plan *plan, uint64_t seed, int slot, u
     return (unit << (2 * rank)) + (int64_t)(roll % (uint64_t)(unit + 1));
 }
 
-int64_t sim_plan_delay(const struct sim_plan *plan, uint64_t seed, int slot, uint32_t count)
+int64_t sim_plan_delay(const struct sim_plan *plan, uint64_t seed, int slot, uint32_t count, bool quick)
 {
     uint64_t roll = dice_at(seed, (uint64_t)slot, count);
     if (plan->delay == 0) {
@@ -32,10 +32,10 @@ int64_t sim_plan_delay(const struct sim_plan *plan, uint64_t seed, int slot, uin
     if (slot >= SLOT_INBOX && slot < SLOT_TIMER) {
         return plan->inbox_delay ? (int64_t)(roll % (uint64_t)plan->inbox_delay) : 0;
     }
-    if (plan->slow_once_in && (roll >> 40) % (uint64_t)plan->slow_once_in == 0) {
+    if (!quick && plan->slow_once_in && (roll >> 40) % (uint64_t)plan->slow_once_in == 0) {
         return (int64_t)(roll % (uint64_t)plan->slow);
     }
-    if (plan->scheduler == SIM_PCT) {
+    if (!quick && plan->scheduler == SIM_PCT) {
         return pct_delay(plan, seed, slot, count, roll);
     }
     return plan->delay / 2 + (int64_t)(roll % (uint64_t)plan->delay);

@@ -143,7 +143,8 @@ int sim_plan_read(struct sim_plan *plan, uint64_t *seed, FILE *in);
 void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out);
 const char *sim_plan_path(int path);
 
-int64_t sim_plan_delay(const struct sim_plan *plan, uint64_t seed, int slot, uint32_t count);
+/* quick: no packet is slower than usual. */
+int64_t sim_plan_delay(const struct sim_plan *plan, uint64_t seed, int slot, uint32_t count, bool quick);
 int64_t sim_plan_preempted(const struct sim_plan *plan, uint64_t seed, int server, uint64_t count);
 
 /* --- faults.c -------------------------------------------------------------------------------------------------------- */

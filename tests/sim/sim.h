@@ -115,6 +115,7 @@ struct sim {
     struct sim_faults faults;
     bool stepping;       /* inside a core's step */
     bool over;           /* what the plan wants is done: nobody starts any more */
+    bool quick;          /* the network has become as fast as it can be */
     bool overflow;       /* out of room: a storm */
     const char *without; /* an invariant that does not count; NULL: none */
     FILE *trace;         /* NULL: nobody reads it */
