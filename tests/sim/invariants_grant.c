@@ -8,15 +8,20 @@
 
 /* --- fifo ------------------------------------------------------------------------------------------------------------ */
 
-/* The attempt of this client whose node it is, if it is not given up. */
+/* The attempt of this client whose node it is, if it is not given up. A downgrade's transaction replaces a node by another one of
+ * the same number, and is done before its client hears of it. */
 static bool wanted_by(struct sim *s, int client, int node)
 {
-    const char *name = sim_path_name(&s->paths[s->nodes[node].path]);
+    const struct sim_path *path = &s->paths[s->nodes[node].path];
+    const char *dir = s->paths[path->parent].text;
+    int32_t number = zkl__name_parse(sim_path_name(path)).sequence;
     for (int i = 0; i < s->attempt_count; i++) {
         const struct sim_attempt *each = &s->attempts[i];
         bool wants = each->client == client && (each->state == SIM_PENDING || each->state == SIM_HOLDING);
         for (int seat = 0; wants && sim_attempt_exists(each) && seat < each->seats; seat++) {
-            if (strcmp(sim_attempt_node(each, seat), name) == 0) {
+            struct zkl__name own = zkl__name_parse(sim_attempt_node(each, seat));
+            if (own.kind != ZKL_KIND_FOREIGN && own.sequence == number &&
+                strcmp(sim_plan_path(each->path + seat), dir) == 0) {
                 return true;
             }
         }
