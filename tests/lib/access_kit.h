@@ -28,9 +28,9 @@ void access_end(struct access *access);
 /* One holds, the others queue one behind the other, each is released in its turn. How long the slower of the two took from the
  * release before it to its grant, ns. */
 int64_t access_hand_over(struct access *access, const struct access_kind *kind, const zkl_acl *acl);
-/* One holds, another one waits for a second, then in vain. How many requests that took it: what comes of a refusal comes each time, what
- * comes of an event that was late does not, so when it was not few, the least of three times. */
-uint64_t access_requests(struct access *access, const struct access_kind *kind, const zkl_acl *acl, uint64_t few);
+/* One holds, another one waits behind it and has all its replies. How many requests it then sends in a second, beyond the
+ * holder's heartbeats: 0, unless it repeats what was refused. */
+uint64_t access_requests(struct access *access, const struct access_kind *kind, const zkl_acl *acl);
 /* Sent by the session until now. */
 uint64_t access_sent(zkl_session *session);
 
