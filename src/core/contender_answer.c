@@ -630,6 +630,7 @@ static void on_delete(struct zkl__contender *c, const struct zkl__contender_even
         if (rc == ZKL__RC_NOAUTH &&
             !c->clear) { /* with the mark, it may be WRITE that is missing */
             warn_of_delete(c);
+            c->delete_refused = true;
         }
         /* A directory that may not be written must not keep the node alive. */
         c->clear = c->clear && (rc == ZKL__RC_NOTAPPLIED || rc == ZKL__RC_UNSENT);

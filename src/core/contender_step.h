@@ -159,6 +159,7 @@ struct zkl__contender {
     bool unsure;                /* a create of ours has an unknown fate */
     bool doubled;               /* it was sent again: there may be two nodes */
     bool twin_stays;            /* we may not delete the double now: it goes when our node goes */
+    bool delete_refused;        /* by the access list: our node goes with the session */
     bool barrier_passed;        /* the list under way stands behind a committed write */
     uint32_t under_way;         /* bits of roles */
     int in_flight;              /* operations not answered yet: its memory stays until none is */

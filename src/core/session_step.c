@@ -408,8 +408,19 @@ int64_t zkl__core_low_lease(const struct zkl__core *core)
 {
     return core->connected ? zkl__lease_low(&core->lease, core->now) : 0;
 }
+/* The servers refuse to delete its node by its name: only the session's end does that, which asks
+ * for no permission (PrepRequestProcessor.pRequest2Txn, closeSession). */
+static bool ends_with_the_session(const struct zkl__contender *c)
+{
+    return c->state == ZKL__REMOVING && c->delete_refused && !c->unsure;
+}
+
 bool zkl__core_idle(const struct zkl__core *core)
 {
     ZKL__ENSURE(zkl__core_settled(core));
-    return !core->contenders && core->pendings.on_count == 0;
+    const struct zkl__contender *c = core->contenders;
+    while (c && ends_with_the_session(c)) {
+        c = c->next;
+    }
+    return !c && core->pendings.on_count == 0;
 }

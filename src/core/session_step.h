@@ -189,8 +189,8 @@ enum zkl__hops zkl__core_hops(const struct zkl__core *core);
 /* What the lease will have left before it grows next, while the servers answer; ns. Not positive:
  * nothing, or not known yet. */
 int64_t zkl__core_low_lease(const struct zkl__core *core);
-/* After ZKL__EV_CLOSE: nothing of ours is left on the server, as far as its answers say, and no
- * operation is outstanding. */
+/* After ZKL__EV_CLOSE: nothing of ours is left on the server, as far as its answers say, but znodes
+ * that it refuses to delete before the session ends; and no operation is outstanding. */
 bool zkl__core_idle(const struct zkl__core *core);
 /* A uuid that nobody else has. */
 void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1]);
