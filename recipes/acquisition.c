@@ -7,6 +7,7 @@ void zkl__acquisition_unref(struct zkl__acquisition *acquisition)
 {
     zkl_lock *lock = acquisition->lock;
     if (--acquisition->refs == 0) {
+        zkl__stops_end(lock->session, &acquisition->stops); /* one that was never started */
         zkl__signal_deinit(&acquisition->changed);
         zkl__free(zkl__session_heap(lock->session), acquisition);
         zkl__lock_unref(lock);
@@ -49,6 +50,7 @@ void zkl__acquisition_event(struct zkl__acquisition *acquisition, struct zkl__ev
 
 static void settle(struct zkl__acquisition *acquisition, const struct zkl__outcome *outcome)
 {
+    zkl__stops_end(acquisition->lock->session, &acquisition->stops);
     acquisition->settled = true;
     acquisition->granted = outcome->kind == ZKL__GRANTED;
     acquisition->code = acquisition->granted ? ZKL_OK : outcome->code;
@@ -210,6 +212,20 @@ static bool enter_core(struct zkl__acquisition *acquisition, int count)
     return alive(acquisition);
 }
 
+static void on_stop(void *owner)
+{
+    zkl__acquisition_cancel(owner, ZKL_ECANCELED);
+}
+
+/* What an object does by itself (a partition's pieces) goes on: a token ends waits, not objects. */
+static int begin_stops(struct zkl__acquisition *acquisition, zkl_error *err)
+{
+    zkl_lock *lock = acquisition->lock;
+    return lock->recipe->internal ? ZKL_OK
+                                  : zkl__stops_begin(lock->session, &acquisition->stops,
+                                                     lock->options.stop, on_stop, acquisition, err);
+}
+
 int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int count, zkl_error *err)
 {
     if (lock->freed) {
@@ -230,11 +246,16 @@ int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int co
         return rc;
     }
     struct zkl__acquisition *acquisition = acquisition_new(lock);
-    if (!acquisition || !enter_core(acquisition, count)) {
+    int rc = acquisition ? begin_stops(acquisition, err) : ZKL_ENOMEM;
+    if (rc == ZKL_OK && !enter_core(acquisition, count)) {
+        rc = ZKL_ENOMEM;
+    }
+    if (rc != ZKL_OK) {
         if (acquisition) {
             zkl__acquisition_unref(acquisition);
         }
-        return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for an acquire");
+        return rc == ZKL_ENOMEM ? zkl__fail(err, rc, 0, lock->path, "no memory for an acquire")
+                                : rc;
     }
     lock->acquisition = acquisition;
     acquisition->refs++;

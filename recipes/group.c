@@ -127,8 +127,9 @@ static int wait_until(struct zkl_group *group, bool (*so)(const struct zkl_group
                       int64_t deadline, zkl_error *err)
 {
     zkl_session *session = group->agent.session;
-    bool more = true;
-    while (!so(group) && more && !group->agent.stopped) {
+    bool more = true, stoppable = so != is_out; /* a leave goes on */
+    while (!so(group) && more && !group->agent.stopped &&
+           !(stoppable && zkl__session_stopped(session))) {
         more = zkl__session_wait(session, &group->agent.changed, deadline);
     }
     if (so(group)) {
@@ -137,6 +138,9 @@ static int wait_until(struct zkl_group *group, bool (*so)(const struct zkl_group
     if (group->agent.stopped) {
         return zkl__fail(err, ZKL_ECLOSED, 0, group->agent.path,
                          "the session was closed meanwhile");
+    }
+    if (stoppable && zkl__session_stopped(session)) {
+        return zkl__fail(err, ZKL_ECANCELED, 0, group->agent.path, "the stop token is raised");
     }
     return zkl__fail(err, ZKL_ETIMEOUT, 0, group->agent.path, "the time is up: %s",
                      group->step == WAIT ? "another member has this id"

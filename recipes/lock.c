@@ -9,7 +9,7 @@
 
 /* --- options --------------------------------------------------------------------------------- */
 
-ZKL__SIZED(sized, zkl_lock_options, ZKL_LOCK_OPTIONS_INIT, payload, payload);
+ZKL__SIZED(sized, zkl_lock_options, ZKL_LOCK_OPTIONS_INIT, payload, stop);
 
 static int check_applies(const struct zkl__recipe *recipe, const zkl_lock_options *o,
                          zkl_error *err)

@@ -87,6 +87,25 @@ int zkl_lock_cancel(zkl_lock *lock)
     return rc == ZKL_ENOTWAITING && runs ? ZKL_OK : rc;
 }
 
+int zkl_lock_set_stop(zkl_lock *lock, zkl_stop *stop, zkl_error *err)
+{
+    if (!lock) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL");
+    }
+    int rc = zkl__session_enter(lock->session, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    if (lock->acquisition || lock->listeners) {
+        rc = zkl__fail(err, ZKL_EDEADLK, 0, lock->path,
+                       "an acquire of this object is pending, or it holds the lock");
+    } else {
+        lock->options.stop = stop;
+    }
+    zkl__session_leave(lock->session);
+    return rc;
+}
+
 int zkl_lock_release(zkl_lock *lock, zkl_error *err)
 {
     return zkl__lock_release_by(lock, INT64_MAX, err);

@@ -310,7 +310,7 @@ static int write_record(zkl_lock *lock, const char *node, const zkl_once_slot *s
     };
     const struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2};
     struct written written;
-    int rc = zkl__session_insist(lock->session, &op, deadline, look_at_parts, &written, err);
+    int rc = zkl__session_insist_to_end(lock->session, &op, deadline, look_at_parts, &written, err);
     *recorded = rc == ZKL_OK && written.rc == ZKL__RC_OK;
     if (rc != ZKL_OK || *recorded) {
         return rc;

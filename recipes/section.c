@@ -64,9 +64,12 @@ static int listen(struct zkl_cancel *cancel, zkl_error *err)
         return rc;
     }
     cancel->task.stop = on_stop;
-    rc = zkl__session_task_begin(session, &cancel->task, err);
+    rc = zkl__stops_begin(session, &cancel->stops, cancel->lock->options.stop, on_end, cancel, err);
+    rc = rc == ZKL_OK ? zkl__session_task_begin(session, &cancel->task, err) : rc;
     if (rc == ZKL_OK) {
         zkl__lock_listen(cancel->lock, &cancel->listener);
+    } else {
+        zkl__stops_end(session, &cancel->stops);
     }
     zkl__session_leave(session);
     return rc;
@@ -78,6 +81,7 @@ static void unlisten(struct zkl_cancel *cancel)
     if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
         zkl__alarms_unset(zkl__session_alarms(session), &cancel->alarm);
         zkl__lock_unlisten(cancel->lock, &cancel->listener);
+        zkl__stops_end(session, &cancel->stops);
         zkl__session_leave(session);
     }
 }

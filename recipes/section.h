@@ -17,6 +17,7 @@ struct zkl_cancel {
     struct zkl__alarm alarm; /* when the lease, as known now, is down to the margin */
     struct zkl__listener listener;
     struct zkl__task task;
+    struct zkl__stops stops;
 };
 
 /* Not inside. Until deinit the thread is not cancelled. Errors: ZKL_EINVAL (a margin that does not

@@ -62,12 +62,15 @@ typedef struct zkl_lock_options {
     zkl_lock_state_fn state_fn;
     zkl_lock_revoke_fn revoke_fn; /* NULL: requests to release are ignored. No semaphore */
     void *payload;                /* of state_fn and revoke_fn */
+    zkl_stop
+        *stop; /* ends every wait of this lock (zklock/stop.h), besides the session's; NULL: none
+                */
 } zkl_lock_options;
 
 #define ZKL_LOCK_OPTIONS_INIT                                                                     \
     {                                                                                             \
         sizeof(zkl_lock_options), NULL, false, false, 0, 1000, NULL, ZKL_ON_EXPIRY_REQUEUE, NULL, \
-            NULL, NULL                                                                            \
+            NULL, NULL, NULL                                                                      \
     }
 
 /* The option recover. Each grant writes a dirty marker, "held by" and the contender's uuid, into
@@ -113,8 +116,13 @@ ZKL_API int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acqui
 /* From any thread: the pending acquire ends with ZKL_ECANCELED and leaves no znode. If a section of
  * zkl_with_lock or zkl_election_run runs, its flag is raised, and it keeps the lock until it has
  * returned; zkl_election_run then ends with ZKL_ECANCELED. ZKL_ENOTWAITING: there is neither (the
- * next acquire is not affected). ZKL_ECLOSED, ZKL_EFORKED. */
+ * next acquire is not affected: a stop token, zklock/stop.h, is also heard later). ZKL_ECLOSED,
+ * ZKL_EFORKED. */
 ZKL_API int zkl_lock_cancel(zkl_lock *lock);
+
+/* Gives the lock another stop token (zklock/stop.h) in place of zkl_lock_options.stop; NULL: none.
+ * Only while it is idle: ZKL_EDEADLK when an acquire is pending or it is held. */
+ZKL_API int zkl_lock_set_stop(zkl_lock *lock, zkl_stop *stop, zkl_error *err);
 
 /* Ends the hold: of a semaphore all its permits; with the option recursive the last of as many
  * releases as acquires. ZKL_OK: the lease covered the hold up to this call. ZKL_ELOST: it did not,

@@ -33,6 +33,7 @@
 #ifndef ZKLOCK_SESSION_H
 #define ZKLOCK_SESSION_H
 
+#include <zklock/stop.h>
 #include <zklock/types.h>
 
 #ifdef __cplusplus
@@ -133,13 +134,14 @@ typedef struct zkl_session_options {
      * names it; "": any will do. Compared whenever a session is opened, with every server that can
      * be reached, and not again when the client library reconnects (SECURITY.md). */
     const char *tls_host;
+    zkl_stop *stop; /* ends every wait of the session (zklock/stop.h); NULL: none */
 } zkl_session_options;
 
 #define ZKL_SESSION_OPTIONS_INIT                                                               \
     {                                                                                          \
         sizeof(zkl_session_options), 10000, 2000, 500, 10000, NULL, NULL, 0, NULL, NULL, NULL, \
             NULL, NULL, ZKL_LOG_INFO, ZKL_CALLBACKS_THREAD, NULL, NULL, NULL,                  \
-            ZKL_OBSERVER_MASTERS_DETECT, NULL                                                  \
+            ZKL_OBSERVER_MASTERS_DETECT, NULL, NULL                                            \
     }
 
 /* Opens a session and waits for it, connect_timeout_ms at most.

@@ -15,6 +15,7 @@
 #include <zklock/semaphore.h>
 #include <zklock/session.h>
 #include <zklock/stats.h>
+#include <zklock/stop.h>
 #include <zklock/types.h>
 #include <zklock/version.h>
 

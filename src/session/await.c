@@ -41,9 +41,13 @@ static void look_unless_put_off(void *arg, const struct zkl__reply *reply)
     }
 }
 
-int zkl__session_insist(zkl_session *session, const struct zkl__op *op, int64_t deadline,
-                        void (*look)(void *arg, const struct zkl__reply *reply), void *arg,
-                        zkl_error *err)
+/* send: zkl__session_call, or zkl__session_finish. */
+static int insist(int (*send)(zkl_session *session, const struct zkl__op *op, int64_t deadline,
+                              void (*look)(void *arg, const struct zkl__reply *reply), void *arg,
+                              zkl_error *err),
+                  zkl_session *session, const struct zkl__op *op, int64_t deadline,
+                  void (*look)(void *arg, const struct zkl__reply *reply), void *arg,
+                  zkl_error *err)
 {
     struct insistence insistence = {look, arg, false};
     zkl_error last; /* of a try that another one follows, the caller hears nothing */
@@ -51,7 +55,7 @@ int zkl__session_insist(zkl_session *session, const struct zkl__op *op, int64_t 
     int rc;
     do {
         insistence.put_off = false;
-        rc = zkl__session_call(session, op, deadline, look_unless_put_off, &insistence, &last);
+        rc = send(session, op, deadline, look_unless_put_off, &insistence, &last);
         if (insistence.put_off) {
             rc = zkl__fail(&last, ZKL_ECONNECT, 0, op->dir, "the servers ask to try again");
             pause = zkl__session_longer(pause);
@@ -64,6 +68,20 @@ int zkl__session_insist(zkl_session *session, const struct zkl__op *op, int64_t 
                                             : "no answer from the servers in time");
     }
     return failed(err, rc, &last);
+}
+
+int zkl__session_insist(zkl_session *session, const struct zkl__op *op, int64_t deadline,
+                        void (*look)(void *arg, const struct zkl__reply *reply), void *arg,
+                        zkl_error *err)
+{
+    return insist(zkl__session_call, session, op, deadline, look, arg, err);
+}
+
+int zkl__session_insist_to_end(zkl_session *session, const struct zkl__op *op, int64_t deadline,
+                               void (*look)(void *arg, const struct zkl__reply *reply), void *arg,
+                               zkl_error *err)
+{
+    return insist(zkl__session_finish, session, op, deadline, look, arg, err);
 }
 
 static void take_rc(void *arg, const struct zkl__reply *reply)
@@ -173,6 +191,9 @@ int zkl__vigil_wait(struct zkl__vigil *vigil, int64_t deadline, zkl_error *err)
     while (!vigil->changed) {
         if (zkl__session_status(vigil->session)->stopping) {
             return zkl__fail(err, ZKL_ECLOSED, 0, path, "the session is being closed");
+        }
+        if (zkl__session_stopped(vigil->session)) {
+            return zkl__fail(err, ZKL_ECANCELED, 0, path, "the stop token is raised");
         }
         if (!zkl__session_wait(vigil->session, &vigil->signal, deadline)) {
             bool late = zkl__session_now(vigil->session) >= deadline;

@@ -16,6 +16,11 @@ int zkl__session_insist(zkl_session *session, const struct zkl__op *op, int64_t 
                         void (*look)(void *arg, const struct zkl__reply *reply), void *arg,
                         zkl_error *err);
 
+/* The same, of what ends something: no stop token ends it. */
+int zkl__session_insist_to_end(zkl_session *session, const struct zkl__op *op, int64_t deadline,
+                               void (*look)(void *arg, const struct zkl__reply *reply), void *arg,
+                               zkl_error *err);
+
 /* As insist, until the server has said ok, or what is as good (no node, node exists): then ZKL_OK.
  * Its other words are errors. */
 int zkl__session_change(zkl_session *session, const struct zkl__op *op, enum zkl__rc as_good,

@@ -23,6 +23,7 @@ struct run {
     struct zkl__signal answered;
     size_t next, done, flying;
     bool once;
+    bool finishes;    /* no stop token ends it */
     int unsent;       /* why the last one was not sent; ZKL_OK: it was */
     int64_t pause;    /* since the server put reads off: the last one, and */
     int64_t pause_to; /* its end */
@@ -107,13 +108,24 @@ static int not_answered(const struct run *run, zkl_error *err)
     return zkl__fail(err, run->unsent, 0, NULL, "not sent: %s", zkl_strerror(run->unsent));
 }
 
+static bool is_stopped(const struct run *run)
+{
+    return !run->finishes && zkl__session_stopped(run->session);
+}
+
 static int run_all(zkl_session *session, struct run *run, int64_t deadline, zkl_error *err)
 {
     const struct zkl__status *status = zkl__session_status(session);
+    if (is_stopped(run)) {
+        return zkl__fail(err, ZKL_ECANCELED, 0, NULL, "not sent: the stop token is raised");
+    }
     bool waiting = send_some(session, run);
     while (run->done < run->reads->count) {
         if (status->closing || status->state == ZKL_SESSION_CLOSED) {
             return zkl__fail(err, ZKL_ECLOSED, 0, NULL, "the session was closed meanwhile");
+        }
+        if (is_stopped(run)) {
+            return zkl__fail(err, ZKL_ECANCELED, 0, NULL, "the stop token is raised");
         }
         if (run->once && run->slots[0].state == UNANSWERED) {
             return not_answered(run, err);
@@ -132,10 +144,14 @@ static int run_all(zkl_session *session, struct run *run, int64_t deadline, zkl_
     return ZKL_OK;
 }
 
-static int start_run(zkl_session *session, const struct zkl__reads *reads, bool once,
+static int start_run(zkl_session *session, const struct zkl__reads *reads, bool once, bool finishes,
                      int64_t deadline, zkl_error *err)
 {
-    struct run run = {.session = session, .reads = reads, .once = once, .unsent = ZKL_ECONNECT};
+    struct run run = {.session = session,
+                      .reads = reads,
+                      .once = once,
+                      .finishes = finishes,
+                      .unsent = ZKL_ECONNECT};
     int rc = zkl__signal_init(&run.answered);
     if (rc != ZKL_OK) {
         return zkl__fail(err, rc, 0, NULL, "no memory to wait with");
@@ -153,7 +169,7 @@ static int start_run(zkl_session *session, const struct zkl__reads *reads, bool 
 int zkl__session_read(zkl_session *session, const struct zkl__reads *reads, int64_t deadline,
                       zkl_error *err)
 {
-    return start_run(session, reads, false, deadline, err);
+    return start_run(session, reads, false, false, deadline, err);
 }
 
 struct call {
@@ -183,5 +199,14 @@ int zkl__session_call(zkl_session *session, const struct zkl__op *op, int64_t de
 {
     struct call call = {op, look, arg};
     struct zkl__reads reads = {1, make_one, look_one, &call};
-    return start_run(session, &reads, true, deadline, err);
+    return start_run(session, &reads, true, false, deadline, err);
+}
+
+int zkl__session_finish(zkl_session *session, const struct zkl__op *op, int64_t deadline,
+                        void (*look)(void *arg, const struct zkl__reply *reply), void *arg,
+                        zkl_error *err)
+{
+    struct call call = {op, look, arg};
+    struct zkl__reads reads = {1, make_one, look_one, &call};
+    return start_run(session, &reads, true, true, deadline, err);
 }

@@ -12,10 +12,16 @@ int64_t zkl__session_longer(int64_t pause);
 /* Submits op and waits for the answer until the deadline. look is called with the reply (its
  * pointers end with it); may be NULL. ZKL_OK when the server answered, whatever it said;
  * ZKL_ETIMEOUT, ZKL_ECONNECT (not sent, or the connection went first: then the fate of a write is
- * unknown), ZKL_ECLOSED, ZKL_ENOMEM, with words in err. */
+ * unknown), ZKL_ECLOSED, ZKL_ECANCELED (by the session's stop token), ZKL_ENOMEM, with words in
+ * err. */
 int zkl__session_call(zkl_session *session, const struct zkl__op *op, int64_t deadline,
                       void (*look)(void *arg, const struct zkl__reply *reply), void *arg,
                       zkl_error *err);
+
+/* The same, of what ends something: no stop token ends it. */
+int zkl__session_finish(zkl_session *session, const struct zkl__op *op, int64_t deadline,
+                        void (*look)(void *arg, const struct zkl__reply *reply), void *arg,
+                        zkl_error *err);
 
 struct zkl__reads {
     size_t count;

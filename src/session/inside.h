@@ -35,6 +35,9 @@ struct zkl_session {
     struct zkl__alarm core_alarm; /* the core's next time */
     struct zkl__alarm tick_alarm; /* the store's */
     struct zkl__alarm open_alarm; /* a store has to be opened */
+    struct zkl__alarm stop_alarm; /* a stop token was raised */
+    struct zkl__stop_wait *stop_waits;
+    struct zkl__stops stops; /* the session's own: wakes who sleeps */
     struct zkl__callbacks callbacks;
     struct zkl__sleeper *sleepers;
     struct zkl__object *objects;
@@ -60,6 +63,9 @@ void zkl__session_set_state(zkl_session *session, zkl_session_state state, int w
 void zkl__session_ring_core(void *session);
 void zkl__session_ring_tick(void *session);
 void zkl__session_ring_open(void *session);
+/* stop.c: the same of the fourth, and the beginning of the session's own wait under its token. */
+void zkl__session_ring_stop(void *session);
+int zkl__stop_watch(zkl_session *session, zkl_error *err);
 void zkl__session_run_notice(void *session); /* not inside */
 
 void zkl__session_free(zkl_session *session); /* make.c */

@@ -105,7 +105,7 @@ static int make(zkl_session **out, const char *servers, const zkl_session_option
     session->tick_alarm = (struct zkl__alarm){.ring = zkl__session_ring_tick, .owner = session};
     session->open_alarm = (struct zkl__alarm){.ring = zkl__session_ring_open, .owner = session};
     session->notice = (struct zkl__callback){.run = zkl__session_run_notice, .owner = session};
-    session->alarms.fd = -1;
+    session->alarms.fd = session->alarms.poke_fd = -1;
     atomic_init(&session->refs, 1);
     introduce(session);
     rc = zkl__settings_copy(&session->settings, heap, servers, options) ? make_core(session)
@@ -125,6 +125,7 @@ void zkl__session_free(zkl_session *session)
         zkl__core_free(session->core);
     }
     zkl__callbacks_deinit(&session->callbacks);
+    zkl__alarms_close(&session->alarms);
     zkl__signal_deinit(&session->status.changed);
     pthread_mutex_destroy(&session->mutex);
     zkl__settings_free(&session->settings, &heap);
@@ -153,8 +154,15 @@ int zkl__session_start(zkl_session **out, const char *servers, const zkl_session
             "no thread or no descriptor for a session: raise the limits (ulimit -n, ulimit -u)");
     }
     pthread_mutex_lock(&session->mutex);
-    zkl__alarms_set(&session->alarms, &session->open_alarm, 0);
+    rc = zkl__stop_watch(session, err);
+    if (rc == ZKL_OK) {
+        zkl__alarms_set(&session->alarms, &session->open_alarm, 0);
+    }
     pthread_mutex_unlock(&session->mutex);
+    if (rc != ZKL_OK) {
+        zkl__session_stop(session, 0);
+        return rc;
+    }
     *out = session;
     return ZKL_OK;
 }
@@ -176,6 +184,7 @@ int zkl__session_stop(zkl_session *session, int64_t deadline)
                    : ZKL_OK; /* no store: no session is left on a server */
     pthread_mutex_lock(&session->mutex);
     session->status.closed = true;
+    zkl__stops_end(session, &session->stops);
     zkl__session_set_state(session, ZKL_SESSION_CLOSED, ZKL_ECLOSED);
     zkl__session_wake(session);
     pthread_mutex_unlock(&session->mutex);

@@ -82,7 +82,7 @@ static int await_connection(zkl_session *session, int64_t deadline, zkl_error *e
     struct zkl__status *status = zkl__session_status(session);
     bool more = true;
     while (status->state != ZKL_SESSION_CONNECTED && status->state != ZKL_SESSION_CLOSED && more &&
-           !hopeless(status->open_error.code)) {
+           !hopeless(status->open_error.code) && !zkl__session_stopped(session)) {
         more = zkl__session_wait(session, &status->changed, deadline);
     }
     if (status->state == ZKL_SESSION_CONNECTED) {
@@ -90,6 +90,9 @@ static int await_connection(zkl_session *session, int64_t deadline, zkl_error *e
     }
     if (status->state == ZKL_SESSION_CLOSED) {
         return refused(session, err);
+    }
+    if (zkl__session_stopped(session)) {
+        return zkl__fail(err, ZKL_ECANCELED, 0, NULL, "the stop token is raised");
     }
     const zkl_error *failed = &status->open_error;
     if (out_of_descriptors()) {
@@ -161,7 +164,7 @@ static int await_open(zkl_session *session, zkl_error *err)
     return rc;
 }
 
-ZKL__SIZED(sized, zkl_session_options, ZKL_SESSION_OPTIONS_INIT, sasl, tls_host);
+ZKL__SIZED(sized, zkl_session_options, ZKL_SESSION_OPTIONS_INIT, sasl, stop);
 
 int zkl__session_options_take(zkl_session_options *own, const zkl_session_options *given,
                               zkl_error *err)

@@ -11,6 +11,7 @@
 #include "callback.h"
 #include "options.h"
 #include "session_step.h"
+#include "stop.h"
 
 /* --- life: for session.c --------------------------------------------------------------------- */
 

@@ -2,6 +2,8 @@
 
 #include <zklock/error.h>
 
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -66,17 +68,34 @@ static void ring_due(struct zkl__alarms *alarms)
     }
 }
 
+/* Without the mutex. True: somebody has written to poke_fd. */
+static bool sleep_until_due(int fd, int poke_fd)
+{
+    uint64_t count;
+    struct pollfd both[] = {{.fd = fd, .events = POLLIN}, {.fd = poke_fd, .events = POLLIN}};
+    if (poke_fd >= 0 && poll(both, 2, -1) <= 0) {
+        return false;
+    }
+    if (poke_fd < 0 || both[0].revents) {
+        ssize_t got = read(fd, &count, sizeof count);
+        (void)got; /* whatever woke us, the clock says what is due */
+    }
+    return poke_fd >= 0 && both[1].revents && read(poke_fd, &count, sizeof count) > 0;
+}
+
 static void *run(void *arg)
 {
     struct zkl__alarms *alarms = arg;
     pthread_mutex_lock(alarms->mutex);
     while (!alarms->stop) {
-        uint64_t count;
+        int poke_fd = alarms->poke_fd;
         pthread_mutex_unlock(alarms->mutex);
-        ssize_t got = read(alarms->fd, &count, sizeof count);
-        (void)got; /* whatever woke us, the clock says what is due */
+        bool poked = sleep_until_due(alarms->fd, poke_fd);
         pthread_mutex_lock(alarms->mutex);
         alarms->armed = INT64_MAX;
+        if (poked) {
+            zkl__alarms_set(alarms, alarms->poked, 0);
+        }
         ring_due(alarms);
     }
     pthread_mutex_unlock(alarms->mutex);
@@ -87,6 +106,7 @@ int zkl__alarms_start(struct zkl__alarms *alarms, pthread_mutex_t *mutex)
 {
     alarms->mutex = mutex;
     alarms->armed = INT64_MAX;
+    alarms->poke_fd = -1;
     alarms->fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
     alarms->started = alarms->fd >= 0 && zkl__thread_start(&alarms->thread, run, alarms) == ZKL_OK;
     return alarms->started ? ZKL_OK : ZKL_ELIMIT;
@@ -107,4 +127,21 @@ void zkl__alarms_stop(struct zkl__alarms *alarms)
     if (alarms->fd >= 0) {
         close(alarms->fd); /* nobody looks at it any more, see arm */
     }
+}
+
+void zkl__alarms_close(struct zkl__alarms *alarms)
+{
+    if (alarms->poke_fd >= 0) {
+        close(alarms->poke_fd);
+    }
+}
+
+int zkl__alarms_poke_descriptor(struct zkl__alarms *alarms, struct zkl__alarm *poked)
+{
+    if (alarms->poke_fd < 0 && !alarms->stop) {
+        alarms->poked = poked;
+        alarms->poke_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        arm(alarms, 0); /* the thread sleeps on the timer alone until then */
+    }
+    return alarms->poke_fd;
 }

@@ -20,8 +20,10 @@ struct zkl__alarms {
     pthread_mutex_t *mutex; /* guards everything here */
     pthread_t thread;
     bool started, stop;
-    int fd;        /* timerfd */
-    int64_t armed; /* when fd fires; INT64_MAX: not before somebody sets an alarm */
+    int fd;                   /* timerfd */
+    int64_t armed;            /* when fd fires; INT64_MAX: not before somebody sets an alarm */
+    int poke_fd;              /* eventfd; -1: nobody has asked for it */
+    struct zkl__alarm *poked; /* rings when somebody has written to it */
     struct zkl__alarm *first;
 };
 
@@ -29,6 +31,12 @@ struct zkl__alarms {
 int zkl__alarms_start(struct zkl__alarms *alarms, pthread_mutex_t *mutex);
 /* Without the mutex. Nothing rings afterwards. */
 void zkl__alarms_stop(struct zkl__alarms *alarms);
+void zkl__alarms_close(struct zkl__alarms *alarms);
+
+/* With the mutex. A descriptor (an eventfd that never blocks) for who can take no mutex, as a
+ * signal handler: a write to it sets the alarm, which is the same in every call, for now. -1: there
+ * is no descriptor. It stays open until zkl__alarms_close, for who still writes to it. */
+int zkl__alarms_poke_descriptor(struct zkl__alarms *alarms, struct zkl__alarm *poked);
 
 /* With the mutex. Set already: moves it. INT64_MAX: as unset. */
 void zkl__alarms_set(struct zkl__alarms *alarms, struct zkl__alarm *alarm, int64_t at);

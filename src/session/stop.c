@@ -1,0 +1,171 @@
+#include "stop.h"
+
+#include "inside.h"
+
+#include "error.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+
+/* --- what a signal handler may do ------------------------------------------------------------ */
+
+/* Counted while it looks at the slots: no descriptor is closed under it. A slot that is taken
+ * meanwhile is no slot it has to see: its session looks at the flag after taking it. */
+void zkl_stop_raise(zkl_stop *stop)
+{
+    int before = errno;
+    if (!stop) {
+        return;
+    }
+    __atomic_add_fetch(&stop->raisers, 1, __ATOMIC_SEQ_CST);
+    if (!__atomic_exchange_n(&stop->raised, 1, __ATOMIC_SEQ_CST)) {
+        for (int i = 0; i < ZKL_STOP_SESSIONS_MAX; i++) {
+            int descriptor = __atomic_load_n(&stop->sessions[i].descriptor, __ATOMIC_SEQ_CST);
+            if (descriptor > 0) {
+                eventfd_write(descriptor - 1, 1);
+            }
+        }
+    }
+    __atomic_sub_fetch(&stop->raisers, 1, __ATOMIC_SEQ_CST);
+    errno = before;
+}
+
+bool zkl_stop_raised(const zkl_stop *stop)
+{
+    return stop && __atomic_load_n(&stop->raised, __ATOMIC_SEQ_CST);
+}
+
+/* --- a session in a token -------------------------------------------------------------------- */
+
+/* The slot of the session, which is taken if it has none; -1: all are others'. The descriptor is
+ * kept as one more than it is, so that a zeroed token has no session. */
+static int take_slot(zkl_stop *stop, int descriptor)
+{
+    for (int i = 0; i < ZKL_STOP_SESSIONS_MAX; i++) {
+        if (__atomic_load_n(&stop->sessions[i].descriptor, __ATOMIC_SEQ_CST) == descriptor + 1) {
+            return i;
+        }
+    }
+    for (int i = 0; i < ZKL_STOP_SESSIONS_MAX; i++) {
+        int32_t nobody = 0;
+        if (__atomic_compare_exchange_n(&stop->sessions[i].descriptor, &nobody, descriptor + 1,
+                                        false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Afterwards nobody writes to the descriptor by way of this token. */
+static void leave_slot(zkl_stop *stop, int slot)
+{
+    __atomic_store_n(&stop->sessions[slot].descriptor, 0, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&stop->raisers, __ATOMIC_SEQ_CST) > 0) {
+        sched_yield();
+    }
+}
+
+static int begin(zkl_session *session, struct zkl__stop_wait *wait, zkl_error *err)
+{
+    zkl_stop *stop = wait->stop;
+    int descriptor = zkl__alarms_poke_descriptor(&session->alarms, &session->stop_alarm);
+    wait->slot = descriptor >= 0 ? take_slot(stop, descriptor) : -1;
+    if (wait->slot < 0) {
+        wait->stop = NULL;
+        return zkl__fail(err, ZKL_ELIMIT, 0, NULL,
+                         descriptor >= 0 ? "%d sessions wait under this stop token already"
+                                         : "no descriptor for a stop token",
+                         ZKL_STOP_SESSIONS_MAX);
+    }
+    stop->sessions[wait->slot].waits++; /* the session's mutex guards it: the slot is its own */
+    wait->prev = NULL;
+    wait->next = session->stop_waits;
+    if (wait->next) {
+        wait->next->prev = wait;
+    }
+    session->stop_waits = wait;
+    return ZKL_OK;
+}
+
+static void end(zkl_session *session, struct zkl__stop_wait *wait)
+{
+    zkl_stop *stop = wait->stop;
+    if (!stop) {
+        return;
+    }
+    *(wait->prev ? &wait->prev->next : &session->stop_waits) = wait->next;
+    if (wait->next) {
+        wait->next->prev = wait->prev;
+    }
+    if (--stop->sessions[wait->slot].waits == 0) {
+        leave_slot(stop, wait->slot);
+    }
+    wait->stop = NULL;
+}
+
+void zkl__stops_end(zkl_session *session, struct zkl__stops *stops)
+{
+    end(session, &stops->waits[0]);
+    end(session, &stops->waits[1]);
+}
+
+int zkl__stops_begin(zkl_session *session, struct zkl__stops *stops, zkl_stop *own,
+                     void (*raised)(void *owner), void *owner, zkl_error *err)
+{
+    zkl_stop *both[2] = {session->settings.options.stop, own};
+    int rc = ZKL_OK;
+    *stops = (struct zkl__stops){{{.stop = NULL}, {.stop = NULL}}};
+    for (int i = 0; i < 2 && rc == ZKL_OK; i++) {
+        if (both[i]) {
+            stops->waits[i] =
+                (struct zkl__stop_wait){.stop = both[i], .raised = raised, .owner = owner};
+            rc = begin(session, &stops->waits[i], err);
+        }
+    }
+    /* Behind taking the slots: raised before that, and nobody has written to us. */
+    if (rc == ZKL_OK && (zkl_stop_raised(both[0]) || zkl_stop_raised(both[1]))) {
+        rc = zkl__fail(err, ZKL_ECANCELED, 0, NULL, "the stop token is raised");
+    }
+    if (rc != ZKL_OK) {
+        zkl__stops_end(session, stops);
+    }
+    return rc;
+}
+
+bool zkl__session_stopped(const zkl_session *session)
+{
+    return zkl_stop_raised(session->settings.options.stop);
+}
+
+/* --- the session's own, and the alarm -------------------------------------------------------- */
+
+static void wake_all(void *session)
+{
+    zkl__session_wake(session);
+}
+
+int zkl__stop_watch(zkl_session *session, zkl_error *err)
+{
+    session->stop_alarm = (struct zkl__alarm){.ring = zkl__session_ring_stop, .owner = session};
+    return zkl__stops_begin(session, &session->stops, NULL, wake_all, session, err);
+}
+
+/* Calls each wait whose token is raised. A call may end waits, also others' than its own: so the
+ * walk begins again behind each, and a wait that was called is passed by. */
+void zkl__session_ring_stop(void *arg)
+{
+    zkl_session *session = arg;
+    struct zkl__stop_wait *wait = session->stop_waits;
+    while (wait) {
+        void (*raised)(void *owner) = zkl_stop_raised(wait->stop) ? wait->raised : NULL;
+        if (raised) {
+            wait->raised = NULL;
+            raised(wait->owner);
+            wait = session->stop_waits;
+        } else {
+            wait = wait->next;
+        }
+    }
+    zkl__session_arm(session);
+}

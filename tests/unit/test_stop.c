@@ -1,0 +1,286 @@
+/* Stop tokens: raised before, during and after a wait; what they end, and what they do not. */
+#include <signal.h>
+#include <string.h>
+#include <zklock/testing.h>
+
+#include "handle_kit.h"
+#include "lock_kit.h"
+
+static zkl_stop stop;
+
+static void begin(void)
+{
+    zkl_session_options options = kit_short();
+    memset(&stop, 0, sizeof stop);
+    options.stop = &stop;
+    one = kit_open(&options);
+    two = kit_open(NULL);
+}
+
+static int slots_taken(const zkl_stop *token)
+{
+    int taken = 0;
+    for (int i = 0; i < ZKL_STOP_SESSIONS_MAX; i++) {
+        taken += token->sessions[i].descriptor != 0;
+    }
+    return taken;
+}
+
+static int no_section(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    (void)cancel, (void)token, (void)payload;
+    CU_FAIL_FATAL("ran under a raised token");
+    return 0;
+}
+
+static void test_raised_before_every_wait(void)
+{
+    zkl_error err;
+    struct mailbox box = MAILBOX_INIT;
+    begin();
+    zkl_lock *lock = kit_lock(one, "/locks/stop", NULL);
+    zkl_group *group;
+    zkl_queue *queue;
+    CU_ASSERT_EQUAL(zkl_group_new(&group, one, "/group", "me", NULL, NULL), ZKL_OK);
+    zkl_stop_raise(&stop);
+    CU_ASSERT_TRUE(zkl_stop_raised(&stop));
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ECANCELED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "stop token"));
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL), ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 1000, 0, no_section, NULL, NULL, NULL), ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "/locks/stop", 1000, NULL), ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl_barrier_wait(one, "/barrier", 1000, NULL), ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl_group_join(group, 1000, NULL), ZKL_ECANCELED);
+    CU_ASSERT_EQUAL((int)kit_queue(two, "/locks/stop"), 0);
+    zkl_session_options options = kit_short();
+    zkl_session *third;
+    options.stop = &stop;
+    CU_ASSERT_EQUAL(zkl_session_open(&third, PLACE, &options, &err), ZKL_ECANCELED);
+    CU_ASSERT_PTR_NULL(third);
+    zkl_group_free(group);
+    zkl_lock_free(lock);
+    CU_ASSERT_EQUAL((int)mailbox_count(&box), 0);
+    kit_tear_down();
+    CU_ASSERT_EQUAL(slots_taken(&stop), 0);
+}
+
+/* The lock's own token, for every recipe. */
+static void test_raised_while_waiting(void)
+{
+    for (int i = 0; i < handle_recipe_count; i++) {
+        zkl_stop own = ZKL_STOP_INIT;
+        struct acquire acquire;
+        kit_set_up(NULL);
+        const struct handle_recipe *recipe = &handle_recipes[i];
+        /* readers do not wait for each other */
+        const struct handle_recipe *other = recipe->recipe == ZKL_RECIPE_READ_LOCK ? &handle_recipes[0] : recipe;
+        zkl_lock *holder = handle_make(other, two, "/locks/stop", NULL);
+        zkl_lock *waiter = handle_make(recipe, one, "/locks/stop", NULL);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 1000, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_set_stop(waiter, &own, NULL), ZKL_OK);
+        acquire_start(&acquire, waiter, ZKL_WAIT_FOREVER);
+        CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_state(waiter) != ZKL_STATE_IDLE));
+        CU_ASSERT_EQUAL(zkl_lock_set_stop(waiter, NULL, NULL), ZKL_EDEADLK);
+        zkl_stop_raise(&own);
+        CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_ECANCELED);
+        CU_ASSERT_TRUE(zkl_lock_is_held(holder));
+        zkl_lock_free(waiter);
+        zkl_lock_free(holder);
+        CU_ASSERT_EQUAL(slots_taken(&own), 0);
+        kit_tear_down();
+    }
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+    zkl_stop_raise(&stop);
+}
+
+/* The waiting thread itself takes the signal, with the session's mutex or in its sleep. */
+static void test_raised_in_a_signal_handler(void)
+{
+    struct sigaction action = {.sa_handler = on_signal}, before;
+    sigaction(SIGUSR1, &action, &before);
+    begin();
+    zkl_lock *holder = kit_lock(two, "/locks/stop", NULL), *waiter = kit_lock(one, "/locks/stop", NULL);
+    struct acquire acquire;
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 1000, NULL, NULL), ZKL_OK);
+    acquire_start(&acquire, waiter, ZKL_WAIT_FOREVER);
+    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, "/locks/stop") == 2));
+    pthread_kill(acquire.thread, SIGUSR1);
+    CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_ECANCELED);
+    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, "/locks/stop") == 1));
+    zkl_lock_free(waiter);
+    zkl_lock_free(holder);
+    kit_tear_down();
+    sigaction(SIGUSR1, &before, NULL);
+}
+
+static void test_completes_once(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    begin();
+    zkl_lock *holder = kit_lock(two, "/locks/stop", NULL), *waiters[20];
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 1000, NULL, NULL), ZKL_OK);
+    for (int i = 0; i < 20; i++) {
+        waiters[i] = kit_lock(one, "/locks/stop", NULL);
+        CU_ASSERT_EQUAL(zkl_lock_acquire_async(waiters[i], ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+    }
+    zkl_stop_raise(&stop);
+    zkl_stop_raise(&stop);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 20));
+    for (int i = 0; i < 20; i++) {
+        CU_ASSERT_EQUAL(box.letters[i].code, ZKL_ECANCELED);
+        zkl_lock_free(waiters[i]);
+    }
+    CU_ASSERT_EQUAL((int)mailbox_count(&box), 20);
+    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, "/locks/stop") == 1));
+    zkl_lock_free(holder);
+    kit_tear_down();
+}
+
+/* A server that hangs: what waits for its response ends, and so does the wait for a barrier. */
+static void *raise_soon(void *arg)
+{
+    struct timespec pause = {.tv_nsec = 20000000};
+    nanosleep(&pause, NULL); /* so that the other thread is most often in its wait; any order will do */
+    zkl_stop_raise(arg);
+    return NULL;
+}
+
+static void test_calls_end(void)
+{
+    pthread_t raiser;
+    zkl_queue *queue;
+    zkl_error err;
+    begin();
+    CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
+    pthread_create(&raiser, NULL, raise_soon, &stop);
+    CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "/locks/stop", ZKL_WAIT_FOREVER, &err), ZKL_ECANCELED);
+    pthread_join(raiser, NULL);
+    CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
+    kit_tear_down();
+
+    begin();
+    CU_ASSERT_EQUAL(zkl_barrier_set(two, "/barrier", 1000, NULL), ZKL_OK);
+    pthread_create(&raiser, NULL, raise_soon, &stop);
+    CU_ASSERT_EQUAL(zkl_barrier_wait(one, "/barrier", ZKL_WAIT_FOREVER, &err), ZKL_ECANCELED);
+    pthread_join(raiser, NULL);
+    kit_tear_down();
+
+    zkl_session_options options = kit_short(); /* nobody listens on port 1 */
+    memset(&stop, 0, sizeof stop);
+    options.stop = &stop;
+    options.connect_timeout_ms = 3600000;
+    pthread_create(&raiser, NULL, raise_soon, &stop);
+    CU_ASSERT_EQUAL(zkl_session_open(&one, "127.0.0.1:1", &options, &err), ZKL_ECANCELED);
+    pthread_join(raiser, NULL);
+}
+
+static int section(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    (void)token;
+    CU_ASSERT_FALSE(zkl_cancel_raised(cancel));
+    zkl_stop_raise(payload);
+    return EVENTUALLY(zkl_cancel_raised(cancel)) ? 7 : 0;
+}
+
+static void test_section_and_what_ends_something(void)
+{
+    int result = 0;
+    begin();
+    zkl_lock *lock = kit_lock(one, "/locks/stop", NULL), *held = kit_lock(one, "/locks/held", NULL);
+    zkl_group *group;
+    CU_ASSERT_EQUAL(zkl_group_new(&group, one, "/group", "me", NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_group_join(group, 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(held, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 1000, 0, section, &stop, &result, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(result, 7);
+    CU_ASSERT_TRUE(zkl_lock_is_held(held));
+    CU_ASSERT_EQUAL(zkl_lock_release(held, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL((int)kit_queue(two, "/locks/held"), 0); /* the release has waited for the response */
+    CU_ASSERT_EQUAL(zkl_group_leave(group, NULL), ZKL_OK);
+    zkl_members *members;
+    CU_ASSERT_EQUAL(zkl_group_list(&members, two, "/group", 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL((int)members->count, 0);
+    zkl_members_free(members);
+    zkl_group_free(group);
+    zkl_lock_free(held);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+static int job(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    (void)cancel, (void)token;
+    zkl_stop_raise(payload);
+    return 0;
+}
+
+/* The job is done: that it was stopped behind its end does not make others do it again. */
+static void test_done_is_recorded(void)
+{
+    bool ran = false;
+    int64_t last = 0, at;
+    begin();
+    CU_ASSERT_EQUAL(zkl_once_prepare(one, "/job", 1000, NULL), ZKL_OK);
+    zkl_lock *lock = kit_lock(one, "/job", NULL);
+    CU_ASSERT_EQUAL(zkl_once_run(lock, 3600000, 0, 1000, job, &stop, &ran, NULL, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(ran);
+    CU_ASSERT_EQUAL(zkl_once_last(two, "/job", 3600000, 1000, &last, &at, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(last > INT64_MIN);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+/* Begun and raised at the same time, in any order: it always ends. */
+static void *raise_now(void *arg)
+{
+    zkl_stop_raise(arg);
+    return NULL;
+}
+
+static void test_no_raise_is_missed(void)
+{
+    kit_set_up(NULL);
+    zkl_lock *holder = kit_lock(two, "/locks/stop", NULL), *waiter = kit_lock(one, "/locks/stop", NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 1000, NULL, NULL), ZKL_OK);
+    for (int i = 0; i < (SLOWLY ? 100 : 500); i++) {
+        zkl_stop own = ZKL_STOP_INIT;
+        pthread_t raiser;
+        CU_ASSERT_EQUAL(zkl_lock_set_stop(waiter, &own, NULL), ZKL_OK);
+        pthread_create(&raiser, NULL, raise_now, &own);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(waiter, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_ECANCELED);
+        pthread_join(raiser, NULL);
+        CU_ASSERT_EQUAL(slots_taken(&own), 0);
+    }
+    zkl_lock_free(waiter);
+    zkl_lock_free(holder);
+    kit_tear_down();
+}
+
+static void test_sixteenth_session(void)
+{
+    zkl_session *sessions[ZKL_STOP_SESSIONS_MAX], *more;
+    zkl_session_options options = kit_short();
+    zkl_error err;
+    memset(&stop, 0, sizeof stop);
+    options.stop = &stop;
+    for (int i = 0; i < ZKL_STOP_SESSIONS_MAX; i++) {
+        sessions[i] = kit_open(&options);
+    }
+    CU_ASSERT_EQUAL(zkl_session_open(&more, PLACE, &options, &err), ZKL_ELIMIT);
+    kit_close(sessions[3]);
+    CU_ASSERT_EQUAL(zkl_session_open(&more, PLACE, &options, &err), ZKL_OK);
+    sessions[3] = more;
+    for (int i = 0; i < ZKL_STOP_SESSIONS_MAX; i++) {
+        kit_close(sessions[i]);
+    }
+    CU_ASSERT_EQUAL(slots_taken(&stop), 0);
+}
+
+TESTS("stop", T(test_raised_before_every_wait), T(test_raised_while_waiting), T(test_raised_in_a_signal_handler),
+      T(test_completes_once), T(test_calls_end), T(test_section_and_what_ends_something), T(test_done_is_recorded),
+      T(test_no_raise_is_missed), T(test_sixteenth_session))
