@@ -128,7 +128,7 @@ awk -v first="$first" -v last="$last" '
     }' "$runs" >"$work/table"
 same "slots that were not done exactly once" $? 0
 cat "$work/table"
-same "runs begun in all slots" "$(awk '{ n += NF - 6 } END { print n }' "$work/table")" $((slots + 1))
+same "runs begun in all slots" "$(awk '{ n += NF - 7 } END { print n }' "$work/table")" $((slots + 1))
 for number in 1 2 3 4 5; do
     same "what cron would mail from host$number" "$(sort "$work/host$number/words" | uniq -c)" ""
 done
