@@ -35,9 +35,9 @@ struct zkl_group {
     bool mine;    /* the node stands, and is ours */
     bool asked;   /* a create was sent and not answered */
     bool leaving; /* a delete was sent and not answered */
-    bool
-        unsure; /* one of this session lost its answer: what has our name may be ours, or may not */
-    bool stale; /* the node's data is older than ours */
+    /* one of this session lost its answer: what has our name may be ours, or may not */
+    bool unsure;
+    bool stale;      /* the node's data is older than ours */
     bool passed;     /* the barrier */
     bool remains;    /* freed, and keeps itself until it has left */
     int32_t version; /* of the node, when it was known to be ours */

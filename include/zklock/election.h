@@ -52,8 +52,8 @@ ZKL_API int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn l
 
 typedef struct zkl_leader {
     const char *node; /* name of its znode */
-    const char
-        *value; /* what it publishes, NUL-terminated for convenience; may be cut at ZKL_DATA_MAX */
+    /* what it publishes, NUL-terminated for convenience; may be cut at ZKL_DATA_MAX */
+    const char *value;
     size_t value_size;
     int64_t token; /* fencing token of its term */
     int64_t session_id;

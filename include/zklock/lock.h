@@ -62,9 +62,8 @@ typedef struct zkl_lock_options {
     zkl_lock_state_fn state_fn;
     zkl_lock_revoke_fn revoke_fn; /* NULL: requests to release are ignored. No semaphore */
     void *payload;                /* of state_fn and revoke_fn */
-    zkl_stop
-        *stop; /* ends every wait of this lock (zklock/stop.h), besides the session's; NULL: none
-                */
+    /* ends every wait of this lock (zklock/stop.h), besides the session's; NULL: none */
+    zkl_stop *stop;
 } zkl_lock_options;
 
 #define ZKL_LOCK_OPTIONS_INIT                                                                     \

@@ -80,10 +80,10 @@ typedef enum zkl_callbacks {
  * leader. The lease then rests on a chain of two stages, which leaves a holder less: 2.7 s instead
  * of 5.9 s with the defaults (docs/lease.md). */
 typedef enum zkl_observer_masters {
-    ZKL_OBSERVER_MASTERS_NONE =
-        -1, /* no server has an observerMasterPort. Not true, and the lease is unsound */
-    ZKL_OBSERVER_MASTERS_DETECT =
-        0, /* two stages if the servers' configuration lists an observer or is not readable */
+    /* no server has an observerMasterPort. Not true, and the lease is unsound */
+    ZKL_OBSERVER_MASTERS_NONE = -1,
+    /* two stages if the servers' configuration lists an observer or is not readable */
+    ZKL_OBSERVER_MASTERS_DETECT = 0,
     ZKL_OBSERVER_MASTERS_SOME = 1 /* some may: two stages, whatever the configuration says */
 } zkl_observer_masters;
 
@@ -100,8 +100,8 @@ typedef struct zkl_session_options {
     size_t size;                /* sizeof(zkl_session_options): set by the _INIT */
     int64_t session_timeout_ms; /* requested; a dead holder's lock is free after it. 100 at least.
                                    10000 */
-    int64_t
-        tick_ms; /* the servers' tickTime: not below the real one, or the lease is unsound. 2000 */
+    /* the servers' tickTime: not below the real one, or the lease is unsound. 2000 */
+    int64_t tick_ms;
     int64_t leader_pause_ms;    /* the longest freeze of the ZooKeeper leader that the lease must
                                    survive. 500 */
     int64_t connect_timeout_ms; /* for zkl_session_open, and the bound of a try's wait for the

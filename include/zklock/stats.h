@@ -36,8 +36,8 @@ typedef struct zkl_contender_stats {
     uint64_t busy;     /* tries that found a contender before them */
     uint64_t cancels;  /* cancelled, or the session closed */
     uint64_t failures; /* ended by anything else */
-    uint64_t
-        requeues; /* times that one had to go to the tail again: expiry, node removed by somebody */
+    /* times that one had to go to the tail again: expiry, node removed by somebody */
+    uint64_t requeues;
     uint64_t releases; /* of what was protected to its end */
     uint64_t losses;   /* grants whose protection ended before the release */
     uint64_t wait_us;  /* of all grants together, from the call to the grant */
@@ -67,17 +67,11 @@ typedef struct zkl_stats {
 } zkl_stats;
 
 /* All fields, one by one: clean as C and as C++, whatever the compiler warns of. */
-#define ZKL_STATS_INIT                                                                           \
-    {                                                                                            \
-        sizeof(zkl_stats), {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, {0}}, {0, 0, {0}}, \
-            {0, 0, {0}}, 0, 0, 0, 0, 0, 0, 0, 0, 0,                                              \
-        {                                                                                        \
-            0, 0,                                                                                \
-            {                                                                                    \
-                0                                                                                \
-            }                                                                                    \
-        }                                                                                        \
-    }
+/* clang-format off */
+#define ZKL_STATS_INIT \
+    {sizeof(zkl_stats), {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, {0}}, {0, 0, {0}}, \
+     {0, 0, {0}}, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, {0}}}
+/* clang-format on */
 
 /* What has been counted up to now. stats: the caller's, from ZKL_STATS_INIT; written only on
  * success. Any thread, also from callbacks; of a closed session too, as long as its memory lasts

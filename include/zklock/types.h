@@ -86,8 +86,8 @@ typedef enum zkl_on_expiry {
 
 /* What a grant brings. Written only on success. */
 typedef struct zkl_grant {
-    int64_t
-        token; /* fencing token: the czxid of our znode. Rises from grant to grant of one path */
+    /* fencing token: the czxid of our znode. Rises from grant to grant of one path */
+    int64_t token;
     int64_t queued_ms;   /* from the call to the grant */
     bool unclean;        /* the last holder did not release (only with the option recover) */
     int64_t reserved[4]; /* zero */

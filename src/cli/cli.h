@@ -39,8 +39,8 @@ struct cli_command {
     int (*run)(struct cli *cli, const struct cli_command *self, int argc, const char **argv);
     const char *arguments; /* "LOCK -- CMD [ARG...]" */
     const char *summary;   /* one line */
-    const char
-        *examples; /* whole lines of 80 columns at most, each a command to type or a # comment */
+    /* whole lines of 80 columns at most, each a command to type or a # comment */
+    const char *examples;
     const char *notes; /* paragraphs below the options, folded; lines that begin with a space stay.
                           NULL: none */
     bool hidden;       /* not for people: left out of lists */

@@ -16,10 +16,10 @@
 struct ensemble_spec {
     int servers; /* 1 or 3 */
     int64_t tick_ms;
-    int64_t
-        respawn_ms;   /* a server that dies is started again after this; negative: it stays dead */
-    const char *java; /* the program */
-    const char *jars; /* folder of zookeeper.jar */
+    /* a server that dies is started again after this; negative: it stays dead */
+    int64_t respawn_ms;
+    const char *java;            /* the program */
+    const char *jars;            /* folder of zookeeper.jar */
     const char *const *settings; /* further lines of zoo.cfg; ends with NULL */
 };
 
