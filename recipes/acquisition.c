@@ -32,18 +32,15 @@ static struct zkl__acquisition *acquisition_new(zkl_lock *lock)
 
 static bool alive(const struct zkl__acquisition *acquisition)
 {
-    return acquisition->contender || acquisition->joint || acquisition->claim;
+    return acquisition->contender || acquisition->joint || acquisition->semaphore;
 }
 
 void zkl__acquisition_event(struct zkl__acquisition *acquisition, struct zkl__event event)
 {
     event.contender = acquisition->contender;
     event.joint = acquisition->joint;
-    if (acquisition->claim) {
-        acquisition->lock->recipe->claims->event(acquisition->claim, &event);
-    } else {
-        zkl__session_event(acquisition->lock->session, event);
-    }
+    event.semaphore = acquisition->semaphore;
+    zkl__session_event(acquisition->lock->session, event);
 }
 
 /* --- what the core tells: inside a step ------------------------------------------------------ */
@@ -88,7 +85,7 @@ static void forget_core(struct zkl__acquisition *acquisition)
 {
     acquisition->contender = NULL;
     acquisition->joint = NULL;
-    acquisition->claim = NULL;
+    acquisition->semaphore = NULL;
 }
 
 static void on_failed(struct zkl__acquisition *acquisition, const struct zkl__outcome *outcome)
@@ -146,8 +143,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         }
         break;
     case ZKL__RELEASED:
-        acquisition->contender = NULL;
-        acquisition->joint = NULL;
+        forget_core(acquisition);
         acquisition->released = true;
         zkl__signal_raise(&acquisition->changed);
         break;
@@ -204,8 +200,8 @@ static bool enter_core(struct zkl__acquisition *acquisition, int count)
     if (lock->recipe->several) {
         acquisition->joint =
             zkl__joint_new(core, &config, (const char *const *)lock->paths, lock->path_count);
-    } else if (lock->recipe->claims) {
-        acquisition->claim = lock->recipe->claims->make(lock, count, &config);
+    } else if (lock->recipe->semaphore) {
+        acquisition->semaphore = lock->recipe->semaphore->make(lock, count, &config);
     } else {
         acquisition->contender = zkl__contender_new(core, &config);
     }
@@ -300,8 +296,8 @@ bool zkl__acquisition_holds(const struct zkl__acquisition *acquisition)
         acquisition->lock->acquisition != acquisition) {
         return false;
     }
-    if (acquisition->claim) {
-        return acquisition->lock->recipe->claims->holds(acquisition->claim);
+    if (acquisition->semaphore) {
+        return zkl__semaphore_holds(core, acquisition->semaphore, now);
     }
     return acquisition->joint ? zkl__joint_holds(core, acquisition->joint, now)
                               : zkl__contender_holds(core, acquisition->contender, now);
@@ -316,8 +312,8 @@ static void let_go(struct zkl__acquisition *acquisition)
         zkl__contender_let_go(core, acquisition->contender, now);
     } else if (acquisition->joint) {
         zkl__joint_let_go(core, acquisition->joint, now);
-    } else if (acquisition->claim) {
-        acquisition->lock->recipe->claims->let_go(acquisition->claim);
+    } else if (acquisition->semaphore) {
+        zkl__semaphore_let_go(core, acquisition->semaphore, now);
     }
     forget_core(acquisition);
 }

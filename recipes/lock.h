@@ -23,17 +23,15 @@ struct zkl__held_node {
     const char *name;
 };
 
-/* What an acquire of a recipe is in the core, where it is more than contenders: told outcomes as a
- * contender's owner is. It is freed by let_go, or by itself once it has told ZKL__FAILED. All
- * inside enter/leave. */
-struct zkl__claim_ops {
-    /* For count of what the recipe has. NULL: no memory. */
-    void *(*make)(zkl_lock *lock, int count, const struct zkl__contender_config *config);
-    void (*event)(void *claim, const struct zkl__event *event); /* _START, _CANCEL, _RELEASE */
-    bool (*holds)(const void *claim);
-    void (*let_go)(void *claim); /* tells no more, and leaves nothing */
+/* Of a recipe whose acquire is one of a semaphore. Both inside enter/leave. */
+struct zkl__semaphore;
+struct zkl__semaphore_ops {
+    /* For count permits. NULL: no memory. */
+    struct zkl__semaphore *(*make)(zkl_lock *lock, int count,
+                                   const struct zkl__contender_config *config);
     /* The znodes that it has, in the order of their tokens, room at most; how many there are. */
-    size_t (*nodes)(const void *claim, struct zkl__held_node *nodes, size_t room);
+    size_t (*nodes)(const zkl_lock *lock, const struct zkl__semaphore *semaphore,
+                    struct zkl__held_node *nodes, size_t room);
 };
 
 /* Options that not every recipe has. */
@@ -48,7 +46,7 @@ struct zkl__recipe {
     bool announces;               /* see core/contender.h */
     bool several;                 /* in the queues of all its paths at once */
     bool internal;                /* part of another object: zkl_session_release_all passes it by */
-    const struct zkl__claim_ops *claims; /* NULL: a contender, or several as one */
+    const struct zkl__semaphore_ops *semaphore; /* NULL: a contender, or several as one */
     void (*destroy)(
         zkl_lock *lock); /* frees what the recipe allocated, but not the lock. NULL: nothing */
 };

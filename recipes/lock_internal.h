@@ -6,6 +6,7 @@
 #include "lock.h"
 
 #include "error.h"
+#include "semaphore.h"
 
 /* One acquire and what came of it, until its release. Guarded by the session's mutex, as everything
  * here. */
@@ -14,7 +15,7 @@ struct zkl__acquisition {
     const struct zkl__rule *rule;
     struct zkl__contender *contender; /* or: */
     struct zkl__joint *joint;         /* or: */
-    void *claim;                      /* all NULL after the last word, or when it was let go */
+    struct zkl__semaphore *semaphore; /* all NULL after the last word, or when it was let go */
     struct zkl__signal changed;
     unsigned
         refs; /* the lock while it is its acquisition, threads and completions that look at it */

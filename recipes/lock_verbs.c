@@ -200,11 +200,11 @@ struct zkl__standing zkl__lock_standing(const zkl_lock *lock)
 size_t zkl__lock_nodes(const zkl_lock *lock, struct zkl__held_node *nodes, size_t room)
 {
     const struct zkl__acquisition *acquisition = lock->acquisition;
-    if (!acquisition || (!acquisition->contender && !acquisition->joint && !acquisition->claim)) {
-        return 0;
+    if (acquisition && acquisition->semaphore) {
+        return lock->recipe->semaphore->nodes(lock, acquisition->semaphore, nodes, room);
     }
-    if (acquisition->claim) {
-        return lock->recipe->claims->nodes(acquisition->claim, nodes, room);
+    if (!acquisition || (!acquisition->contender && !acquisition->joint)) {
+        return 0;
     }
     for (size_t i = 0; i < lock->path_count && i < room; i++) {
         nodes[i].dir = lock->paths[i];

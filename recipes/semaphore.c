@@ -1,35 +1,77 @@
 /* semaphore.c - permits, in Curator's layout (InterProcessSemaphoreV2): a queue in PATH/locks,
  * whose head alone makes its permits' nodes in PATH/leases, and waits there until no more than the
- * limit stand, its own included. What its lock waits for and holds is its permits (permits.h). */
-#include "permits.h"
+ * limit stand, its own included. An acquire is a machine of the core (core/semaphore.h). */
+#include "semaphore.h"
 
 #include "error.h"
+#include "lock_internal.h"
 #include "path.h"
+
+#include <zklock/semaphore.h>
 
 #include <stdlib.h>
 #include <string.h>
 
-static void session_changed(struct zkl__object *object, zkl_session_state state)
+struct semaphore {
+    zkl_lock lock; /* first; its path is PATH */
+    int limit;
+    char *locks, *leases;
+    char conflict[ZKL__CONFLICT_MAX]; /* words of the last ZKL_ECONFLICT */
+};
+
+static struct zkl__semaphore *make(zkl_lock *lock, int count,
+                                   const struct zkl__contender_config *config)
 {
-    const struct zkl__semaphore *semaphore = (const struct zkl__semaphore *)object;
-    if (semaphore->permits && state == ZKL_SESSION_CONNECTED) {
-        zkl__permits_wake(semaphore->permits);
+    struct semaphore *it = (struct semaphore *)lock;
+    const struct zkl__semaphore_config whole = {.path = lock->path,
+                                                .locks = it->locks,
+                                                .leases = it->leases,
+                                                .conflict = it->conflict,
+                                                .limit = it->limit,
+                                                .count = count,
+                                                .contender = *config};
+    return zkl__semaphore_new(zkl__session_core(lock->session), &whole);
+}
+
+/* The first permit's before all others. */
+static size_t nodes(const zkl_lock *lock, const struct zkl__semaphore *semaphore,
+                    struct zkl__held_node *nodes, size_t room)
+{
+    const struct semaphore *it = (const struct semaphore *)lock;
+    int64_t first = zkl__semaphore_token(semaphore), token;
+    size_t count = 0, others = 0;
+    if (!zkl__semaphore_granted(semaphore)) {
+        nodes[0] = (struct zkl__held_node){it->locks, zkl__semaphore_place(semaphore)};
+        return 1;
     }
+    for (int i = 0; i < zkl__semaphore_count(semaphore); i++) {
+        const char *name = zkl__semaphore_permit(semaphore, i, &token);
+        if (name) {
+            size_t at = token == first ? 0 : ++others;
+            if (at < room) {
+                nodes[at] = (struct zkl__held_node){it->leases, name};
+            }
+            count++;
+        }
+    }
+    return count;
 }
 
 static void destroy(zkl_lock *lock)
 {
     const zkl_heap *heap = zkl__session_heap(lock->session);
-    zkl__free(heap, ((struct zkl__semaphore *)lock)->locks);
-    zkl__free(heap, ((struct zkl__semaphore *)lock)->leases);
+    zkl__free(heap, ((struct semaphore *)lock)->locks);
+    zkl__free(heap, ((struct semaphore *)lock)->leases);
 }
 
+static const struct zkl__semaphore_ops ops = {make, nodes};
+
 static const struct zkl__recipe semaphore = {
-    .object = {"semaphore", zkl__lock_give_up, zkl__lock_describe, session_changed},
+    .object = {"semaphore", zkl__lock_give_up, zkl__lock_describe, NULL},
     .id = ZKL_RECIPE_SEMAPHORE,
-    .size = sizeof(struct zkl__semaphore),
-    .rule = &zkl__permits_queue,
-    .claims = &zkl__permits_claims,
+    .size = sizeof(struct semaphore),
+    .rule = &zkl__semaphore_queue,
+    .semaphore = &ops,
     .destroy = destroy,
 };
 
@@ -60,7 +102,7 @@ int zkl_semaphore_new(zkl_lock **out, zkl_session *session, const char *path, in
     if (rc != ZKL_OK) {
         return rc;
     }
-    struct zkl__semaphore *made = (struct zkl__semaphore *)*out;
+    struct semaphore *made = (struct semaphore *)*out;
     made->limit = limit;
     made->locks = join(zkl__session_heap(session), path, "locks");
     made->leases = join(zkl__session_heap(session), path, "leases");
@@ -75,9 +117,9 @@ int zkl_semaphore_new(zkl_lock **out, zkl_session *session, const char *path, in
 static int check_count(const zkl_lock *lock, int count, zkl_error *err)
 {
     int rc = zkl__lock_check(lock, &semaphore, err);
-    return rc == ZKL_OK ? zkl__range_check("count", count, 1,
-                                           ((const struct zkl__semaphore *)lock)->limit, err)
-                        : rc;
+    return rc == ZKL_OK
+               ? zkl__range_check("count", count, 1, ((const struct semaphore *)lock)->limit, err)
+               : rc;
 }
 
 int zkl_semaphore_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *grant,
@@ -96,42 +138,22 @@ int zkl_semaphore_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, z
 
 /* --- giving back ----------------------------------------------------------------------------- */
 
-static int count_held(const struct zkl__permits *p)
-{
-    int held = 0;
-    for (int i = 0; i < p->count; i++) {
-        held += p->permits[i].contender != NULL;
-    }
-    return held;
-}
-
-static struct zkl__permit *last_permit(struct zkl__permits *p)
-{
-    struct zkl__permit *last = NULL;
-    for (int i = 0; i < p->count; i++) {
-        struct zkl__permit *permit = &p->permits[i];
-        last = permit->contender && (!last || permit->token > last->token) ? permit : last;
-    }
-    return last;
-}
-
 /* Inside. *all: there would be none left, so that is another matter. */
 static int release_some(zkl_lock *lock, int count, bool *all, zkl_error *err)
 {
-    struct zkl__permits *p = ((struct zkl__semaphore *)lock)->permits;
+    struct zkl__semaphore *it = lock->acquisition ? lock->acquisition->semaphore : NULL;
     zkl_state state = zkl__lock_look(lock).state;
-    *all = state == ZKL_STATE_IDLE || state == ZKL_STATE_WAITING || count == count_held(p) ||
-           count_held(p) == 0;
+    int held = it ? zkl__semaphore_held(it) : 0;
+    *all = state == ZKL_STATE_IDLE || state == ZKL_STATE_WAITING || count == held || held == 0;
     if (*all) {
         return ZKL_OK;
     }
-    if (count < 0 || count > count_held(p)) {
+    if (count < 0 || count > held) {
         return zkl__fail(err, ZKL_EINVAL, 0, lock->path, "count is %d, of %d permits held", count,
-                         count_held(p));
+                         held);
     }
-    while (count-- > 0) {
-        zkl__permits_drop(p, &last_permit(p)->contender);
-    }
+    zkl__semaphore_give_back(zkl__session_core(lock->session), it, count,
+                             zkl__session_now(lock->session));
     return state == ZKL_STATE_LOST
                ? zkl__fail(err, ZKL_ELOST, 0, lock->path, "lost while they were held")
                : ZKL_OK;
@@ -168,13 +190,14 @@ int zkl_semaphore_tokens(const zkl_lock *lock, int64_t *tokens, int room)
         zkl__session_enter(lock->session, NULL) != ZKL_OK) {
         return 0;
     }
-    const struct zkl__permits *p =
-        zkl__lock_look(lock).token ? ((const struct zkl__semaphore *)lock)->permits : NULL;
-    for (int i = 0; p && i < p->count; i++) {
-        if (p->permits[i].contender) {
+    const struct zkl__semaphore *it =
+        zkl__lock_look(lock).token ? lock->acquisition->semaphore : NULL;
+    for (int i = 0; it && i < zkl__semaphore_count(it); i++) {
+        int64_t token;
+        if (zkl__semaphore_permit(it, i, &token)) {
             held++;
             if (put < room) {
-                tokens[put++] = p->permits[i].token;
+                tokens[put++] = token;
             }
         }
     }

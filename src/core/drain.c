@@ -11,6 +11,7 @@ void zkl__core_post(struct zkl__core *core, struct zkl__machine *machine)
 
 void zkl__core_bury(struct zkl__core *core, struct zkl__machine *machine)
 {
+    zkl__ready_remove(&core->ready, machine); /* what mail it has is not read any more */
     zkl__ready_put(&core->ready, machine, ZKL__RANK_ENDED);
 }
 
@@ -24,16 +25,20 @@ static struct zkl__machine *next_ready(struct zkl__core *core)
     return machine ? machine : zkl__ready_take(&core->ready, ZKL__RANK_LATER);
 }
 
+/* Some steps make machines. */
+static size_t steps_most(const struct zkl__core *core)
+{
+    return STEPS_EACH * (core->timers.machines + core->queues.count + core->pendings.room + 16);
+}
+
 void zkl__core_drain(struct zkl__core *core)
 {
     struct zkl__machine *machine = next_ready(core);
     if (!machine) {
         return;
     }
-    size_t steps =
-        STEPS_EACH * (core->timers.machines + core->queues.count + core->pendings.room + 16);
-    for (; machine; machine = next_ready(core)) {
-        ZKL__ENSURE(steps-- > 0);
+    for (size_t steps = 0; machine; machine = next_ready(core)) {
+        ZKL__ENSURE(++steps <= steps_most(core));
         machine->ops->step(core, machine);
     }
 }
@@ -54,6 +59,9 @@ void zkl__core_begin(struct zkl__core *core, int64_t now)
 void zkl__core_finish(struct zkl__core *core)
 {
     zkl__core_drain(core);
-    zkl__contenders_free_ended(core);
+    struct zkl__machine *machine;
+    while ((machine = zkl__ready_take(&core->ready, ZKL__RANK_ENDED))) {
+        machine->ops->free(core, machine);
+    }
     core->stepping = false;
 }

@@ -26,6 +26,10 @@ struct zkl__machine_ops {
     void (*refused)(struct zkl__core *core, struct zkl__machine *machine, int role, int code);
     /* False: an operation that waits for room is not wanted any more. NULL: all are. */
     bool (*wants)(const struct zkl__machine *machine, int role);
+    /* Its time has come: it is posted. NULL, as the next: it has no time of its own, or no end. */
+    void (*due)(struct zkl__machine *machine);
+    /* It has ended, and the step of its session is over. */
+    void (*free)(struct zkl__core *core, struct zkl__machine *machine);
 };
 
 struct zkl__machine {

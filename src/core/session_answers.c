@@ -197,6 +197,15 @@ void zkl__core_answer_unknown(struct zkl__core *core)
     }
 }
 
+void zkl__core_forget(struct zkl__core *core, const struct zkl__machine *owner)
+{
+    for (size_t i = 0; i < core->pendings.room; i++) {
+        if (core->pendings.slots[i].owner == owner) {
+            core->pendings.slots[i].owner = NULL;
+        }
+    }
+}
+
 /* --- requests -------------------------------------------------------------------------------- */
 
 static void request_answered(struct zkl__core *core, struct zkl__machine *machine, int role,
@@ -246,9 +255,5 @@ struct zkl__request *zkl__pending_request(const struct zkl__pending *p)
 void zkl__request_forget(struct zkl__core *core, struct zkl__request *request)
 {
     zkl__ready_remove(&core->ready, &request->machine);
-    for (size_t i = 0; i < core->pendings.room; i++) {
-        if (core->pendings.slots[i].owner == &request->machine) {
-            core->pendings.slots[i].owner = NULL;
-        }
-    }
+    zkl__core_forget(core, &request->machine);
 }

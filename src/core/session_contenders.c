@@ -250,8 +250,20 @@ static bool wants(const struct zkl__machine *machine, int role)
     return role != ZKL__ROLE_CREATE || zkl__contender_waits((const struct zkl__contender *)machine);
 }
 
-static const struct zkl__machine_ops contender_ops = {ZKL__RANK_FIRST, read_mail, answered, refused,
-                                                      wants};
+static void due(struct zkl__machine *machine)
+{
+    zkl__contender_post((struct zkl__contender *)machine, ZKL__CE_TIME);
+}
+
+static void free_ended(struct zkl__core *core, struct zkl__machine *machine);
+
+static const struct zkl__machine_ops contender_ops = {.rank = ZKL__RANK_FIRST,
+                                                      .step = read_mail,
+                                                      .answered = answered,
+                                                      .refused = refused,
+                                                      .wants = wants,
+                                                      .due = due,
+                                                      .free = free_ended};
 
 /* --- life ------------------------------------------------------------------------------------ */
 
@@ -355,15 +367,12 @@ static void unlink_contender(struct zkl__core *core, struct zkl__contender *c)
     }
 }
 
-void zkl__contenders_free_ended(struct zkl__core *core)
+static void free_ended(struct zkl__core *core, struct zkl__machine *machine)
 {
-    struct zkl__machine *machine;
-    while ((machine = zkl__ready_take(&core->ready, ZKL__RANK_ENDED))) {
-        struct zkl__contender *c = (struct zkl__contender *)machine;
-        ZKL__ENSURE(c->in_flight == 0 && !c->behind);
-        unlink_contender(core, c);
-        release_memory(core, c);
-    }
+    struct zkl__contender *c = (struct zkl__contender *)machine;
+    ZKL__ENSURE(c->in_flight == 0 && !c->behind);
+    unlink_contender(core, c);
+    release_memory(core, c);
 }
 
 void zkl__contenders_drop(struct zkl__core *core)

@@ -1,6 +1,7 @@
 /* session_inside.h - a session of the core, and what its files do for one another: session_step.c
  * takes events, session_contenders.c leads the contenders, session_answers.c knows what is under
- * way, session_time.c keeps the lease, drain.c steps whoever has mail. Nobody else includes this.
+ * way, session_time.c keeps the lease, drain.c steps whoever has mail. Besides these only a machine
+ * that looks at its session includes this (semaphore_step.h).
  */
 #ifndef ZKL_CORE_SESSION_INSIDE_H
 #define ZKL_CORE_SESSION_INSIDE_H
@@ -46,6 +47,7 @@ struct zkl__core {
 
     struct zkl__ready ready;
     struct zkl__contender *contenders;
+    struct zkl__semaphore *semaphores;
     struct zkl__contender *holders,
         *last_holder; /* proving or held; the next heartbeat is on the first's node */
     struct zkl__local_queues queues;
@@ -81,10 +83,18 @@ void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c);
 void zkl__holders_rotate(struct zkl__core *core);
 /* Its owner hears of the outcome; of nothing after FAILED or RELEASED. */
 void zkl__owner_tell(struct zkl__contender *c, const struct zkl__outcome *outcome);
-/* The last phase of a step: those that have ended. */
-void zkl__contenders_free_ended(struct zkl__core *core);
 /* The core goes: all of them. */
 void zkl__contenders_drop(struct zkl__core *core);
+
+/* --- semaphore.c ----------------------------------------------------------------------------- */
+
+/* To all of them: ZKL__CE_CONNECTED, or ZKL__CE_END with its code. */
+void zkl__semaphores_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code);
+void zkl__semaphore_start(struct zkl__semaphore *semaphore, int64_t deadline, bool try_only);
+void zkl__semaphore_cancel(struct zkl__semaphore *semaphore, int code);
+void zkl__semaphore_release(struct zkl__semaphore *semaphore);
+/* The core goes: all of them. */
+void zkl__semaphores_drop(struct zkl__core *core);
 
 /* --- session_answers.c ----------------------------------------------------------------------- */
 
@@ -96,6 +106,8 @@ void zkl__core_answer_unknown(struct zkl__core *core);
 void zkl__core_send_waiting(struct zkl__core *core);
 /* The core goes: without a word. */
 void zkl__core_drop_waiting(struct zkl__core *core);
+/* What became of this machine's operations is nobody's concern any more. */
+void zkl__core_forget(struct zkl__core *core, const struct zkl__machine *owner);
 /* The request of that operation; NULL: it is another's. */
 struct zkl__request *zkl__pending_request(const struct zkl__pending *p);
 

@@ -8,17 +8,31 @@
 #include <stdio.h>
 #include <string.h>
 
-__attribute__((format(printf, 4, 0))) static void
+/* path NULL: the session itself. */
+__attribute__((format(printf, 5, 0))) static void
 say(const struct zkl__core *core, void (*to)(void *ctx, const char *who, const char *what),
-    const struct zkl__contender *contender, const char *format, va_list args)
+    const char *path, unsigned number, const char *format, va_list args)
 {
     char who[ZKL_PATH_MAX + 16], what[512];
     if (to) {
-        snprintf(who, sizeof who, contender ? "%s#%u" : "session",
-                 contender ? contender->config.path : "", contender ? contender->number : 0);
+        snprintf(who, sizeof who, path ? "%s#%u" : "session", path ? path : "", number);
         vsnprintf(what, sizeof what, format, args);
         to(core->port.ctx, who, what);
     }
+}
+
+void zkl__core_trace_at(struct zkl__core *core, const char *path, unsigned number,
+                        const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(core, core->port.trace, path, number, format, args);
+    va_end(args);
+}
+
+static const char *path_of(const struct zkl__contender *contender)
+{
+    return contender ? contender->config.path : NULL;
 }
 
 void zkl__core_trace(struct zkl__core *core, const struct zkl__contender *contender,
@@ -26,7 +40,8 @@ void zkl__core_trace(struct zkl__core *core, const struct zkl__contender *conten
 {
     va_list args;
     va_start(args, format);
-    say(core, core->port.trace, contender, format, args);
+    say(core, core->port.trace, path_of(contender), contender ? contender->number : 0, format,
+        args);
     va_end(args);
 }
 
@@ -35,7 +50,7 @@ void zkl__core_warn(struct zkl__core *core, const struct zkl__contender *contend
 {
     va_list args;
     va_start(args, format);
-    say(core, core->port.warn, contender, format, args);
+    say(core, core->port.warn, path_of(contender), contender ? contender->number : 0, format, args);
     va_end(args);
 }
 
@@ -79,6 +94,7 @@ static void on_connected(struct zkl__core *core, const struct zkl__event *ev)
     zkl__core_find_hops(core);
     core->port.state(core->port.ctx, ZKL_SESSION_CONNECTED, ZKL_OK);
     zkl__contenders_post(core, ZKL__CE_CONNECTED, ZKL_OK);
+    zkl__semaphores_post(core, ZKL__CE_CONNECTED, ZKL_OK);
 }
 
 /* Told when everybody has acted on it. */
@@ -164,6 +180,7 @@ static void on_expired(struct zkl__core *core, int code)
     zkl__contenders_post(core, ZKL__CE_EXPIRED, code);
     if (core->ended) {
         zkl__contenders_post(core, ZKL__CE_END, code);
+        zkl__semaphores_post(core, ZKL__CE_END, code);
     }
     struct zkl__watch *watch;
     while ((watch = zkl__watches_take_any(&core->watches))) {
@@ -188,6 +205,7 @@ static void on_close(struct zkl__core *core)
 {
     core->closing = true;
     zkl__contenders_post(core, ZKL__CE_END, ZKL_ECLOSED);
+    zkl__semaphores_post(core, ZKL__CE_END, ZKL_ECLOSED);
 }
 
 /* --- the step -------------------------------------------------------------------------------- */
@@ -196,6 +214,8 @@ static void cancel(const struct zkl__event *ev, int code)
 {
     if (ev->joint) {
         zkl__joint_cancel(ev->joint, code);
+    } else if (ev->semaphore) {
+        zkl__semaphore_cancel(ev->semaphore, code);
     } else {
         ev->contender->mail.code = code;
         zkl__contender_post(ev->contender, ZKL__CE_CANCEL);
@@ -206,6 +226,8 @@ static void on_start(struct zkl__core *core, const struct zkl__event *ev)
 {
     if (ev->joint) {
         zkl__joint_start(ev->joint, ev->deadline, ev->try_only);
+    } else if (ev->semaphore) {
+        zkl__semaphore_start(ev->semaphore, ev->deadline, ev->try_only);
     } else {
         zkl__contender_start(ev->contender, ev->deadline, ev->try_only);
     }
@@ -218,6 +240,8 @@ static void on_release(const struct zkl__event *ev)
 {
     if (ev->joint) {
         zkl__joint_release(ev->joint);
+    } else if (ev->semaphore) {
+        zkl__semaphore_release(ev->semaphore);
     } else {
         zkl__contender_post(ev->contender, ZKL__CE_RELEASE);
     }
@@ -338,6 +362,7 @@ void zkl__core_free(struct zkl__core *core)
     abandon_inspections(
         core); /* first: a multi-contender goes with the request that it waits for */
     zkl__contenders_drop(core);
+    zkl__semaphores_drop(core);
     zkl__core_drop_waiting(core);
     zkl__timers_deinit(&core->timers, &heap);
     zkl__watches_deinit(&core->watches, &heap);
@@ -422,5 +447,5 @@ bool zkl__core_idle(const struct zkl__core *core)
     while (c && ends_with_the_session(c)) {
         c = c->next;
     }
-    return !c && core->pendings.on_count == 0;
+    return !c && !core->semaphores && core->pendings.on_count == 0;
 }

@@ -77,9 +77,9 @@ enum zkl__event_kind {
     ZKL__EV_REPLY,     /* id, reply */
     ZKL__EV_WATCH,     /* watch, path */
     ZKL__EV_TIME,      /* nothing but the time */
-    ZKL__EV_START,     /* contender or joint, deadline, try_only */
-    ZKL__EV_CANCEL,    /* contender or joint, code: what its FAILED says */
-    ZKL__EV_RELEASE,   /* contender or joint: held or lost. RELEASED follows when no node is left */
+    ZKL__EV_START,     /* contender, joint or semaphore, deadline, try_only */
+    ZKL__EV_CANCEL,    /* one of these, code: what its FAILED says */
+    ZKL__EV_RELEASE,   /* one of these: held or lost. RELEASED follows when no node is left */
     ZKL__EV_DOWNGRADE, /* contender: held; rule: a weaker one. Keeps its place and its token;
                           DOWNGRADED follows */
     ZKL__EV_REQUEST,   /* request, op: submits it, or answers ZKL__RC_UNSENT before the step ends */
@@ -92,7 +92,8 @@ struct zkl__event {
     enum zkl__event_kind kind;
     int64_t now;                      /* CLOCK_BOOTTIME, ns; never less than in the step before */
     struct zkl__contender *contender; /* or: */
-    struct zkl__joint *joint;
+    struct zkl__joint *joint;         /* or: */
+    struct zkl__semaphore *semaphore;
     int64_t deadline; /* INT64_MAX: none */
     bool try_only;    /* fail with ZKL_EBUSY instead of waiting for another */
     int code;
@@ -144,6 +145,9 @@ void zkl__joint_let_go(struct zkl__core *core, struct zkl__joint *joint, int64_t
 bool zkl__joint_holds(const struct zkl__core *core, const struct zkl__joint *joint, int64_t now);
 const char *zkl__joint_node(const struct zkl__joint *joint, size_t seat);
 
+/* An acquire of a semaphore: see semaphore.h. */
+struct zkl__semaphore;
+
 /* --- requests and watches: single operations of recipes that are not queues ------------------ */
 
 /* The owner's memory, untouched until done is called (inside a step; it may not step). */
@@ -194,7 +198,10 @@ int64_t zkl__core_low_lease(const struct zkl__core *core);
 bool zkl__core_idle(const struct zkl__core *core);
 /* A uuid that nobody else has. */
 void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1]);
-/* A line of the trace: "path#number", or "session" for contender NULL, and what. */
+/* A line of the trace: "path#number", and what. */
+void zkl__core_trace_at(struct zkl__core *core, const char *path, unsigned number,
+                        const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* The same of a contender; "session" for contender NULL. */
 void zkl__core_trace(struct zkl__core *core, const struct zkl__contender *contender,
                      const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The same for an operator, who is to do something about it. */

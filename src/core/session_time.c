@@ -178,9 +178,8 @@ bool zkl__core_post_due_timers(struct zkl__core *core)
 {
     struct zkl__machine *machine;
     bool any = false;
-    while ((machine =
-                zkl__timers_due(&core->timers, core->now))) { /* contenders: nobody else sets one */
-        zkl__contender_post((struct zkl__contender *)machine, ZKL__CE_TIME);
+    while ((machine = zkl__timers_due(&core->timers, core->now))) {
+        machine->ops->due(machine);
         any = true;
     }
     return any;

@@ -1,0 +1,130 @@
+/* semaphore_limit.c - the limit that all users of a semaphore agree on: the data of its path. */
+#include "semaphore_step.h"
+
+#include "error.h"
+#include "own.h"
+#include "queue_list.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void refuse(struct zkl__semaphore *s, int limit)
+{
+    char *words = s->config.conflict;
+    if (limit > 0) {
+        snprintf(words, ZKL__CONFLICT_MAX,
+                 "this contender's limit is %d, the path is in use with %d", s->config.limit,
+                 limit);
+    } else {
+        snprintf(words, ZKL__CONFLICT_MAX,
+                 "the data of the path is no limit: is it a lock with recovery?");
+    }
+    zkl__semaphore_fail(s, ZKL_ECONFLICT, 0, words);
+}
+
+/* Agreed: there is one, and it is ours. Unset: nobody has set one. False: it has failed. */
+static bool look_at_limit(struct zkl__semaphore *s, const struct zkl__reply *reply, bool *unset)
+{
+    *unset = reply->rc == ZKL__RC_OK && reply->size == 0;
+    s->version = reply->stat.version;
+    if (reply->rc == ZKL__RC_OK && reply->size > 0) {
+        int limit = zkl__limit_parse(reply->data, reply->size);
+        if (limit != s->config.limit) {
+            refuse(s, limit);
+            return false;
+        }
+    } else if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE) {
+        zkl__semaphore_fail(s, zkl__rc_code(reply->rc), reply->zk_code,
+                            "the limit of the path cannot be read");
+        return false;
+    }
+    return true;
+}
+
+static void on_asked(struct zkl__semaphore *s, const struct zkl__reply *reply)
+{
+    bool unset;
+    if (!look_at_limit(s, reply, &unset)) {
+        return;
+    }
+    if (unset) { /* to write it is the head's business */
+        zkl__semaphore_move(s, ZKL__SEMAPHORE_SEARCHING, "nobody has set a limit");
+    } else {
+        zkl__semaphore_move(s, ZKL__SEMAPHORE_QUEUED, "nobody disagrees with the limit");
+    }
+}
+
+static void on_searched(struct zkl__semaphore *s, const struct zkl__reply *list)
+{
+    const char *last = list->rc == ZKL__RC_OK ? zkl__list_last(list) : NULL;
+    if (last) {
+        strcpy(s->last, last);
+        zkl__semaphore_move(s, ZKL__SEMAPHORE_SEARCHED, "somebody may queue here for a lock");
+    } else {
+        zkl__semaphore_move(s, ZKL__SEMAPHORE_QUEUED, "nobody queues here for a lock");
+    }
+}
+
+/* One that lives with no session is nobody's, and would keep the semaphore out for ever. */
+static void on_last(struct zkl__semaphore *s, const struct zkl__reply *reply)
+{
+    if (reply->rc == ZKL__RC_OK && zkl__lives(&reply->stat)) {
+        zkl__semaphore_fail(s, ZKL_ECONFLICT, 0, "the path is in use as a lock or an election");
+    } else {
+        zkl__semaphore_move(s, ZKL__SEMAPHORE_QUEUED, "nobody queues here for a lock");
+    }
+}
+
+/* The head's look. */
+static void on_agreeing(struct zkl__semaphore *s, const struct zkl__reply *reply)
+{
+    bool unset;
+    if (!look_at_limit(s, reply, &unset)) {
+        return;
+    }
+    if (unset) {
+        zkl__semaphore_move(s, ZKL__SEMAPHORE_SETTING, "nobody has set a limit");
+    } else if (reply->rc == ZKL__RC_NONODE) {
+        zkl__semaphore_again(s); /* the directory was removed by somebody */
+    } else {
+        zkl__semaphore_move(s, ZKL__SEMAPHORE_MAKING, "the limit is agreed on");
+    }
+}
+
+static void on_set(struct zkl__semaphore *s, const struct zkl__reply *reply)
+{
+    if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_BADVERSION || reply->rc == ZKL__RC_NONODE) {
+        zkl__semaphore_move(s, ZKL__SEMAPHORE_AGREEING, "written, by us or by somebody else");
+    } else {
+        zkl__semaphore_fail(s, zkl__rc_code(reply->rc), reply->zk_code,
+                            "the limit cannot be written to the path");
+    }
+}
+
+void zkl__semaphore_on_limit(struct zkl__semaphore *s, const struct zkl__reply *reply)
+{
+    static void (*const on[])(struct zkl__semaphore *, const struct zkl__reply *) = {
+        [ZKL__SEMAPHORE_ASKING] = on_asked,  [ZKL__SEMAPHORE_SEARCHING] = on_searched,
+        [ZKL__SEMAPHORE_SEARCHED] = on_last, [ZKL__SEMAPHORE_AGREEING] = on_agreeing,
+        [ZKL__SEMAPHORE_SETTING] = on_set,
+    };
+    on[s->state](s, reply);
+}
+
+void zkl__semaphore_ask_limit(struct zkl__semaphore *s)
+{
+    struct zkl__op op = {.kind = ZKL__OP_GET, .dir = s->config.path};
+    char text[16];
+    if (s->state == ZKL__SEMAPHORE_SEARCHING) {
+        op.kind = ZKL__OP_CHILDREN;
+    } else if (s->state == ZKL__SEMAPHORE_SEARCHED) {
+        op.kind = ZKL__OP_EXISTS;
+        op.name = s->last;
+    } else if (s->state == ZKL__SEMAPHORE_SETTING) {
+        op.kind = ZKL__OP_SET;
+        op.data = text;
+        op.size = (size_t)snprintf(text, sizeof text, "%d", s->config.limit);
+        op.version = s->version;
+    }
+    zkl__semaphore_ask(s, op);
+}
