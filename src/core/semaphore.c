@@ -362,6 +362,17 @@ bool zkl__semaphore_leased(const struct zkl__semaphore *s, int64_t now)
     return true;
 }
 
+/* Its leases were told before it was granted. */
+static bool in_jeopardy(const struct zkl__semaphore *s)
+{
+    for (int i = 0; i < s->config.count; i++) {
+        if (s->permits[i].contender && s->permits[i].contender->jeopardy_told) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void zkl__semaphore_grant(struct zkl__semaphore *s, const char *why)
 {
     int64_t max_hold = s->config.contender.max_hold;
@@ -369,6 +380,10 @@ void zkl__semaphore_grant(struct zkl__semaphore *s, const char *why)
     stop_waiting(s);
     s->deadline = max_hold > 0 ? zkl__core_now(s->core) + max_hold : INT64_MAX;
     tell(s, ZKL__GRANTED, "granted");
+    s->jeopardy = in_jeopardy(s);
+    if (s->jeopardy) {
+        tell(s, ZKL__JEOPARDY, "little of the lease was left at the grant");
+    }
 }
 
 void zkl__semaphore_put_off(struct zkl__semaphore *s)
