@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "invariants.h"
+#include "semaphore.h"
 #include "sim.h"
 
 /* As Curator names them; a reader goes beside readers. */
@@ -62,6 +63,7 @@ static void over(struct sim *s, struct sim_attempt *attempt)
     attempt->state = SIM_OVER;
     attempt->contender = NULL;
     attempt->joint = NULL;
+    attempt->semaphore = NULL;
     if (current >= 0 && &s->attempts[current] == attempt) {
         go_on(s, attempt->client, attempt->thread);
     }
@@ -110,6 +112,7 @@ static void tell_core(struct sim *s, struct sim_attempt *attempt, struct zkl__ev
 {
     event.contender = attempt->contender;
     event.joint = attempt->joint;
+    event.semaphore = attempt->semaphore;
     attempt->asking = true;
     sim_core_event(s, attempt->client, event);
     attempt->asking = false;
@@ -139,6 +142,10 @@ static bool make(struct sim *s, struct sim_attempt *attempt)
                                            .fail_on_expiry = plan->fail_on_expiry,
                                            .notify = notify,
                                            .owner = attempt};
+    if (plan->recipe == SIM_SEMAPHORE) {
+        attempt->semaphore = sim_semaphore_make(attempt, &config);
+        return attempt->semaphore;
+    }
     if (plan->joint) {
         const char *paths[] = {sim_plan_path(plan->path), sim_plan_path(plan->path + 1)};
         attempt->joint = zkl__joint_new(core, &config, paths, 2);
@@ -170,7 +177,9 @@ static void start(struct sim *s, int client, int thread)
                                     .thread = thread,
                                     .plan = plan,
                                     .path = plan->path,
-                                    .seats = plan->joint ? 2 : 1,
+                                    .seats = plan->recipe == SIM_SEMAPHORE ? 0
+                                             : plan->joint                 ? 2
+                                                                           : 1,
                                     .shared = plan->kind == SIM_READ,
                                     .node = {-1, -1},
                                     .session = -1,
@@ -202,12 +211,15 @@ static void let_go(struct sim *s, struct sim_attempt *attempt)
     s->stepping = true;
     if (attempt->joint) {
         zkl__joint_let_go(core, attempt->joint, now);
+    } else if (attempt->semaphore) {
+        zkl__semaphore_let_go(core, attempt->semaphore, now);
     } else {
         zkl__contender_let_go(core, attempt->contender, now);
     }
     s->stepping = false;
     attempt->contender = NULL;
     attempt->joint = NULL;
+    attempt->semaphore = NULL;
     go_on(s, attempt->client, attempt->thread);
     /* the step that let_go is, is over: what follows every step */
     sim_core_event(s, attempt->client, (struct zkl__event){.kind = ZKL__EV_TIME});
@@ -250,6 +262,9 @@ bool sim_attempt_holds(const struct sim *s, const struct sim_attempt *attempt)
     int64_t now = sim_local(s, attempt->client, sim_now(s));
     if (attempt->state != SIM_HOLDING || !core) {
         return false;
+    }
+    if (attempt->semaphore) {
+        return zkl__semaphore_holds(core, attempt->semaphore, now);
     }
     return attempt->joint ? zkl__joint_holds(core, attempt->joint, now)
                           : zkl__contender_holds(core, attempt->contender, now);
@@ -299,6 +314,7 @@ void sim_app_crashed(struct sim *s, int client)
             attempt->state = SIM_OVER;
             attempt->contender = NULL;
             attempt->joint = NULL;
+            attempt->semaphore = NULL;
         }
     }
     for (int thread = 0; thread < SIM_THREADS; thread++) {

@@ -83,6 +83,8 @@ struct sim_attempt {
     const struct sim_acquire *plan;
     struct zkl__contender *contender; /* NULL: not to be used any more */
     struct zkl__joint *joint;         /* or this */
+    struct zkl__semaphore *semaphore; /* or this */
+    char conflict[160];               /* its words */
     int path, seats;                  /* of the queue; a joint has the next path too */
     int node[2];                      /* of the grant; of each seat */
     bool shared;                      /* granted beside other readers */
@@ -174,5 +176,13 @@ bool sim_app_done(const struct sim *s);
 const zkl_acl *sim_acl_of(const struct sim *s, int client);
 /* By its own clock. */
 bool sim_attempt_holds(const struct sim *s, const struct sim_attempt *attempt);
+
+/* --- semaphores.c ---------------------------------------------------------------------------------------------------- */
+
+enum { SIM_LIMIT = 2 };
+struct zkl__semaphore *sim_semaphore_make(struct sim_attempt *attempt, const struct zkl__contender_config *contender);
+int sim_semaphore_count(const struct sim_attempt *attempt);
+/* PATH/locks, or PATH/leases. */
+const char *sim_semaphore_folder(int path, bool leases);
 
 #endif

@@ -283,8 +283,13 @@ static void strike_server(struct sim *s, const struct sim_fault *it, int server)
     }
 }
 
-static void strike_queue(struct sim *s, const struct sim_fault *it, int dir)
+static void strike_queue(struct sim *s, const struct sim_fault *it, int queue)
 {
+    int dir = sim_path_of(s, sim_plan_path(queue), NULL);
+    if (!s->shell && sim_path_is_semaphore(s->plan, queue) &&
+        (it->kind == SIM_DELETE_NODE || it->kind == SIM_WRITE_NODE)) {
+        dir = sim_path_of(s, sim_semaphore_folder(queue, it->value % 2), NULL);
+    }
     switch (it->kind) {
     case SIM_DELETE_NODE:
         meddle(s, ZKL__OP_DELETE, dir, it->value);
@@ -348,7 +353,7 @@ static void strike(struct sim *s, int index, int client)
     } else if (it->kind < SIM_DELETE_NODE) {
         strike_server(s, it, (it->target < 0 ? (int)s->steps : it->target) % s->server_count);
     } else {
-        strike_queue(s, it, sim_path_of(s, sim_plan_path(target < 0 ? 0 : target % s->plan->paths), NULL));
+        strike_queue(s, it, target < 0 ? 0 : target % s->plan->paths);
     }
 }
 

@@ -24,7 +24,7 @@ void sim_fail(struct sim *s, const char *invariant, const char *format, ...)
 
 bool sim_attempt_exists(const struct sim_attempt *attempt)
 {
-    return attempt && (attempt->contender || attempt->joint);
+    return attempt && (attempt->contender || attempt->joint || attempt->semaphore);
 }
 
 bool sim_attempt_queues_at(const struct sim_attempt *attempt, int path)
@@ -63,8 +63,7 @@ static void check_lease(struct sim *s, int client)
     }
 }
 
-/* Servers that grant different timeouts: the session ends before its client can know (an assumption of the lease). */
-static bool shortened_untold(const struct sim *s, int client)
+bool sim_shortened_untold(const struct sim *s, int client)
 {
     const struct sim_handle *handle = &s->clients[client].handle;
     return handle->session >= 0 && s->sessions[handle->session].shortest < handle->shortest_told;
@@ -90,7 +89,7 @@ void sim_judge_lease(struct sim *s, int client, const struct zkl__core *core)
         end = session->deadline;
     }
     s->judge.leases_checked++;
-    if (until > sim_local(s, client, end) && shortened_untold(s, client)) {
+    if (until > sim_local(s, client, end) && sim_shortened_untold(s, client)) {
         s->faults.beyond = true;
     }
     if (until > sim_local(s, client, end)) {
@@ -111,7 +110,7 @@ static void check_exclusion(struct sim *s, int path)
         }
         if (first && !(first->shared && each->shared)) {
             s->faults.beyond =
-                s->faults.beyond || shortened_untold(s, first->client) || shortened_untold(s, each->client);
+                s->faults.beyond || sim_shortened_untold(s, first->client) || sim_shortened_untold(s, each->client);
             fail_by_lease(s, "exclusion", "%d.%d and %d.%d hold %s", first->client, first->thread, each->client,
                           each->thread, sim_plan_path(path));
         }
@@ -206,6 +205,9 @@ static bool guards(struct sim *s, int client, const struct zkl__op *op)
 {
     for (int thread = 0; thread < SIM_THREADS && op->kind == ZKL__OP_GET && op->name; thread++) {
         const struct sim_attempt *attempt = sim_attempt_of(s, client, thread);
+        if (attempt && sim_semaphore_has(attempt, op->name)) {
+            return true;
+        }
         bool granted = sim_attempt_exists(attempt) && attempt->state != SIM_PENDING;
         for (int seat = 0; granted && seat < attempt->seats; seat++) {
             if (strcmp(sim_attempt_node(attempt, seat), op->name) == 0) {
@@ -361,6 +363,7 @@ void sim_judge_step(struct sim *s, int client, bool timer)
             check_exclusion(s, path);
         }
     }
+    sim_judge_permits(s);
 }
 
 /* Its node, or the one that took its place: a downgrade keeps the number. */
@@ -418,8 +421,9 @@ void sim_judge_commit(struct sim *s, int position)
         }
         for (int k = 0; k < s->attempt_count && effect->kind == SIM_DELETED; k++) {
             struct sim_attempt *attempt = &s->attempts[k];
-            bool hit = is_place_of(s, attempt, effect->node);
-            attempt->exempt = attempt->exempt || hit;
+            bool lease = sim_semaphore_hit(s, attempt, effect->node);
+            bool hit = is_place_of(s, attempt, effect->node) || (lease && attempt->state == SIM_HOLDING);
+            attempt->exempt = attempt->exempt || hit || lease;
             attempt->removed = hit && txn->kind == SIM_TXN_OP && !attempt->removed ? sim_now(s) : attempt->removed;
         }
     }

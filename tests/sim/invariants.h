@@ -1,6 +1,7 @@
 /* invariants.h - what must hold after every step, whatever the network does. The names are printed with a failure.
  *
- *  exclusion   leases of two holders of one lock never overlap, by the holders' own clocks
+ *  exclusion   leases of two holders of one lock never overlap, by the holders' own clocks; no more permits of a semaphore are held than
+ *              its limit
  *  lease       what a core believes of its session's life never exceeds what the leader's tracker gives it
  *  token       rises from grant to grant of a path, and is the czxid of a node that is there and is the grantee's
  *  fifo        whoever is granted has nobody before him in the queue but what this session itself is deleting

@@ -178,7 +178,7 @@ static bool fits(const struct sim *s, const struct sim_attempt *attempt, int cod
     case ZKL_ECLOSED:
         return s->clients[attempt->client].process == SIM_CLOSING;
     case ZKL_ECONFLICT:
-        return sim_struck(s, SIM_FOREIGN);
+        return sim_struck(s, SIM_FOREIGN) || (attempt->semaphore && sim_struck(s, SIM_FORGE_NODE));
     default:
         return false;
     }
@@ -240,6 +240,9 @@ void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *o
         for (int seat = 0; seat < attempt->seats; seat++) {
             s->judge.held[attempt->path + seat]++;
             check_grant(s, attempt, seat, outcome->token);
+        }
+        if (attempt->semaphore) {
+            sim_judge_permits_granted(s, attempt, outcome->token);
         }
         check_mark(s, attempt, outcome->unclean);
     } else if (outcome->kind == ZKL__FAILED) {

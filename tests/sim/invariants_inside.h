@@ -31,6 +31,15 @@ void sim_judge_jeopardy(struct sim *s, const struct sim_attempt *attempt, int64_
 /* Nothing excuses that a holder loses. */
 bool sim_judge_healthy(const struct sim *s, int client);
 
+/* Servers that grant different timeouts: the session ends before its client can know (an assumption of the lease). */
+bool sim_shortened_untold(const struct sim *s, int client);
+
+/* semaphores.c: after each step; at a grant; is that its place or a lease of its; whether a stranger who removed that node hit this attempt. */
+void sim_judge_permits(struct sim *s);
+void sim_judge_permits_granted(struct sim *s, struct sim_attempt *attempt, int64_t token);
+bool sim_semaphore_has(const struct sim_attempt *attempt, const char *node);
+bool sim_semaphore_hit(const struct sim *s, const struct sim_attempt *attempt, int node);
+
 /* A fault of this kind has struck in this run. */
 bool sim_struck(const struct sim *s, enum sim_fault_kind kind);
 

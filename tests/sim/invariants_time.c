@@ -65,7 +65,9 @@ static int64_t heartbeats(struct sim *s, int client)
     int locks = 0;
     for (int thread = 0; thread < SIM_THREADS; thread++) {
         const struct sim_attempt *each = sim_attempt_of(s, client, thread);
-        locks += sim_attempt_exists(each) && each->state <= SIM_HOLDING ? each->seats : 0;
+        locks += sim_attempt_exists(each) && each->state <= SIM_HOLDING
+                     ? each->semaphore ? sim_semaphore_count(each) : each->seats
+                     : 0;
     }
     return (locks + 1) * zkl__lease_heartbeat(s->plan->timeout);
 }

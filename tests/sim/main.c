@@ -79,6 +79,7 @@ static int run_seeds(struct sim *s, uint64_t from, uint64_t count)
     for (uint64_t seed = from; seed < from + count; seed++) {
         seed_now = seed;
         sim_plan_roll(&plan, seed);
+        sim_plan_roll_semaphores(&plan, seed);
         if (!sim_run(s, &plan, seed, NULL)) {
             printf("seed %llu: %s\nsee it: sim --seed %llu --trace\nshrink it: sim --shrink %llu\n",
                    (unsigned long long)seed, s->judge.verdict, (unsigned long long)seed, (unsigned long long)seed);
@@ -95,6 +96,7 @@ static bool read_plan(struct sim_plan *plan, uint64_t *seed, const char *what)
     if (what[strspn(what, "0123456789")] == '\0') {
         *seed = strtoull(what, NULL, 10);
         sim_plan_roll(plan, *seed);
+        sim_plan_roll_semaphores(plan, *seed);
         return true;
     }
     FILE *in = fopen(what, "r");

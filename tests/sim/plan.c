@@ -288,3 +288,22 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed)
     plan->skew = dice_mix(seed + 0x5e3) % 4 == 0 ? 3 * SIM_SECOND : 0;
     plan->heal = plan->fault_count ? plan->timeout * 4 : 0;
 }
+
+/* With dice of their own: the other seeds stay what they were. */
+void sim_plan_roll_semaphores(struct sim_plan *plan, uint64_t seed)
+{
+    uint64_t dice = dice_mix(seed + 0x5ff8);
+    if (dice % 8 != 0) {
+        return;
+    }
+    int path = (int)dice_below(&dice, plan->paths);
+    for (int i = 0; i < plan->acquire_count; i++) {
+        struct sim_acquire *it = &plan->acquires[i];
+        it->joint = false;
+        if (it->path == path) {
+            it->recipe = SIM_SEMAPHORE;
+            it->kind = SIM_MUTEX;
+            it->mark = it->downgrade = false;
+        }
+    }
+}

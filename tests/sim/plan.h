@@ -15,7 +15,7 @@ struct sim;
 
 enum { SIM_ACQUIRES = 64, SIM_FAULTS = 24 };
 
-/* shell/: what an acquire uses. SIM_BY_SEED: what stands at its path. */
+/* shell/: what an acquire uses. SIM_BY_SEED: what stands at its path. The core's simulator knows SIM_SEMAPHORE only. */
 enum sim_recipe {
     SIM_BY_SEED,
     SIM_LOCK,
@@ -141,6 +141,9 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed);
 /* 0, or the number of the line that cannot be read. */
 int sim_plan_read(struct sim_plan *plan, uint64_t *seed, FILE *in);
 void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out);
+/* For the core's simulator: in some plans a path is a semaphore. */
+void sim_plan_roll_semaphores(struct sim_plan *plan, uint64_t seed);
+bool sim_path_is_semaphore(const struct sim_plan *plan, int path);
 const char *sim_plan_path(int path);
 
 /* quick: no packet is slower than usual. */

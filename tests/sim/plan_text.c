@@ -7,7 +7,7 @@
  *   client 0 ppm=999 hides=1       (rules, hides: numbers of enum sim_rules and sim_readers)
  *   acquire client=0 thread=0 path=0 after=0 timeout=-1 hold=100 cancel=-1 max-hold=0 try=0 fail=0 eager=0 let-go=0
  *           kind=mutex mark=0 downgrade=0 joint=0 recipe=by-seed
- *           (on the same line; kind: mutex, read or write; recipe: in sim_recipes, lock, semaphore, ...)
+ *           (on the same line; kind: mutex, read or write; recipe: semaphore; in sim_recipes, lock, ...)
  *   fault on=create n=1 do=lose-replies target=0 value=0
  *   fault on=at n=1500 do=isolate target=1 value=9000
  *

@@ -1,0 +1,120 @@
+/* semaphores.c - acquires of semaphores: how the application makes them, and their judge. Such an attempt has no seat in the queue of its
+ * path: it stands in PATH/locks, and holds in PATH/leases. */
+#include "semaphore.h"
+
+#include <string.h>
+
+#include "invariants_inside.h"
+
+static const char *const folders[][2] = {
+    {"/locks/a/locks", "/locks/a/leases"}, {"/locks/b/locks", "/locks/b/leases"}, {"/c/locks", "/c/leases"}};
+
+const char *sim_semaphore_folder(int path, bool leases)
+{
+    return folders[path][leases];
+}
+
+bool sim_path_is_semaphore(const struct sim_plan *plan, int path)
+{
+    for (int i = 0; i < plan->acquire_count; i++) {
+        if (plan->acquires[i].recipe == SIM_SEMAPHORE && plan->acquires[i].path == path) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int sim_semaphore_count(const struct sim_attempt *attempt)
+{
+    return 1 + (attempt->client + attempt->thread) % SIM_LIMIT;
+}
+
+struct zkl__semaphore *sim_semaphore_make(struct sim_attempt *attempt, const struct zkl__contender_config *contender)
+{
+    struct zkl__semaphore_config config = {.path = sim_plan_path(attempt->path),
+                                           .locks = sim_semaphore_folder(attempt->path, false),
+                                           .leases = sim_semaphore_folder(attempt->path, true),
+                                           .conflict = attempt->conflict,
+                                           .limit = SIM_LIMIT,
+                                           .count = sim_semaphore_count(attempt),
+                                           .contender = *contender};
+    config.contender.max_hold = attempt->plan->max_hold;
+    return zkl__semaphore_new(attempt->s->clients[attempt->client].core, &config);
+}
+
+/* --- the judge ------------------------------------------------------------------------------------------------------- */
+
+/* Never more than the limit, by the holders' own clocks. */
+static void check_permits(struct sim *s, int path)
+{
+    int held = 0;
+    for (int at = 0; at < s->client_count * SIM_THREADS; at++) {
+        const struct sim_attempt *each = sim_attempt_of(s, at / SIM_THREADS, at % SIM_THREADS);
+        bool counts = each && each->semaphore && each->path == path && !each->exempt;
+        held += counts && sim_attempt_holds(s, each) ? sim_semaphore_count(each) : 0;
+    }
+    if (held > SIM_LIMIT) {
+        for (int client = 0; client < s->client_count; client++) {
+            s->faults.beyond = s->faults.beyond || sim_shortened_untold(s, client);
+        }
+        fail_by_lease(s, "exclusion", "%d permits of %d are held of %s", held, SIM_LIMIT, sim_plan_path(path));
+    }
+}
+
+void sim_judge_permits(struct sim *s)
+{
+    for (int path = 0; path < s->plan->paths; path++) {
+        check_permits(s, path);
+    }
+}
+
+/* Each permit is a node of its own, which is there; the token is the lowest of theirs. */
+void sim_judge_permits_granted(struct sim *s, struct sim_attempt *attempt, int64_t token)
+{
+    int64_t lowest = INT64_MAX, its;
+    attempt->session = s->clients[attempt->client].handle.session;
+    for (int i = 0; i < sim_semaphore_count(attempt); i++) {
+        const char *name = zkl__semaphore_permit(attempt->semaphore, i, &its);
+        int path = name ? sim_path_of(s, sim_semaphore_folder(attempt->path, true), name) : -1;
+        int node = path < 0 ? -1 : sim_node_at(s, path, sim_committed_zxid(s));
+        lowest = its < lowest ? its : lowest;
+        if (node >= 0 && (s->nodes[node].owner != attempt->session || s->nodes[node].czxid != its)) {
+            sim_fail(s, "token", "%d.%d: token %llx is not its lease's", attempt->client, attempt->thread,
+                     (unsigned long long)its);
+        } else if (node < 0 && !s->faults.stranger) {
+            fail_by_lease(s, "token", "%d.%d is granted on a lease that is not there", attempt->client,
+                          attempt->thread);
+        }
+        attempt->exempt = attempt->exempt || node < 0;
+    }
+    if (lowest != token) {
+        sim_fail(s, "token", "%d.%d: token %llx is not its lowest", attempt->client, attempt->thread,
+                 (unsigned long long)token);
+    }
+}
+
+bool sim_semaphore_has(const struct sim_attempt *attempt, const char *node)
+{
+    int64_t token;
+    bool has = attempt->semaphore && strcmp(zkl__semaphore_place(attempt->semaphore), node) == 0;
+    for (int i = 0; attempt->semaphore && !has && i < sim_semaphore_count(attempt); i++) {
+        const char *name = zkl__semaphore_permit(attempt->semaphore, i, &token);
+        has = name && strcmp(name, node) == 0;
+    }
+    return has;
+}
+
+/* A stranger's hand on that node touches this attempt: of whoever waits, any node that its session has there, for the core may not know
+ * its name yet. */
+bool sim_semaphore_hit(const struct sim *s, const struct sim_attempt *attempt, int node)
+{
+    int dir = s->paths[s->nodes[node].path].parent;
+    if (!attempt->semaphore || s->nodes[node].owner < 0 || dir < 0 ||
+        strcmp(s->paths[dir].text, sim_semaphore_folder(attempt->path, true)) != 0) {
+        return false;
+    }
+    if (attempt->state == SIM_PENDING) {
+        return s->nodes[node].owner == s->clients[attempt->client].handle.session;
+    }
+    return sim_semaphore_has(attempt, sim_path_name(&s->paths[s->nodes[node].path]));
+}
