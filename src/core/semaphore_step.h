@@ -1,5 +1,6 @@
-/* semaphore_step.h - the fields of a semaphore's acquire, for the core alone: semaphore.c makes,
- * steps and ends it, semaphore_limit.c and semaphore_leases.c read what the servers answer. */
+/* semaphore_step.h - the fields of a semaphore's acquire, for the core alone: semaphore.c has its
+ * life, semaphore_mail.c what it hears, semaphore_step.c what it does next; semaphore_limit.c and
+ * semaphore_leases.c read what the servers answer. */
 #ifndef ZKL_CORE_SEMAPHORE_STEP_H
 #define ZKL_CORE_SEMAPHORE_STEP_H
 
@@ -82,8 +83,31 @@ struct zkl__semaphore {
     struct zkl__permit permits[]; /* config.count */
 };
 
-/* --- semaphore.c, for the others ------------------------------------------------------------- */
+static inline bool zkl__semaphore_waits(const struct zkl__semaphore *s)
+{
+    return s->state < ZKL__SEMAPHORE_HELD;
+}
 
+/* --- semaphore_mail.c ------------------------------------------------------------------------ */
+
+void zkl__semaphore_post(struct zkl__semaphore *s, enum zkl__semaphore_mail kind);
+void zkl__semaphore_tell(struct zkl__semaphore *s, enum zkl__outcome_kind kind, const char *why);
+/* Inside a step of its place, or of a lease. */
+void zkl__semaphore_on_place(void *owner, const struct zkl__outcome *outcome);
+void zkl__semaphore_on_lease(void *owner, const struct zkl__outcome *outcome);
+void zkl__semaphore_on_fired(struct zkl__watch *watch, enum zkl__watch_event event);
+void zkl__semaphore_answered(struct zkl__core *core, struct zkl__machine *machine, int role,
+                             int64_t sent, const struct zkl__reply *reply);
+void zkl__semaphore_refused(struct zkl__core *core, struct zkl__machine *machine, int role,
+                            int code);
+
+/* --- semaphore_step.c ------------------------------------------------------------------------ */
+
+void zkl__semaphore_step(struct zkl__core *core, struct zkl__machine *machine);
+/* False: no memory. */
+bool zkl__semaphore_make_place(struct zkl__semaphore *s);
+/* Nothing of it is left but its memory, until the session's step is over. */
+void zkl__semaphore_end(struct zkl__semaphore *s, const char *why);
 void zkl__semaphore_move(struct zkl__semaphore *s, enum zkl__semaphore_state state,
                          const char *why);
 /* Its last word, if it waits: nothing of it is left. */

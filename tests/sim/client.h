@@ -131,6 +131,7 @@ struct sim_client {
     int64_t last_step;      /* local */
     int64_t expired_at;     /* true time: when it was told that a session ended */
     int64_t connected_at;   /* true time; SIM_NEVER: its core is not connected */
+    int64_t leases_zxid[4]; /* of the last list of each semaphore's leases that the core had */
     int64_t listed_zxid[4]; /* of the last list of each queue that the core had */
     int64_t shown_zxid[4];  /* of that, or of an event there since */
     bool suspended;         /* ever */

@@ -75,6 +75,9 @@ static void note_shown(struct sim *s, int client, int path, int64_t zxid, bool l
             it->shown_zxid[queue] = zxid;
             it->listed_zxid[queue] = list ? zxid : it->listed_zxid[queue];
         }
+        if (list && strcmp(s->paths[path].text, sim_semaphore_folder(queue, true)) == 0) {
+            it->leases_zxid[queue] = zxid;
+        }
     }
 }
 

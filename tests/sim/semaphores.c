@@ -68,6 +68,31 @@ void sim_judge_permits(struct sim *s)
     }
 }
 
+/* No other acquire of its process reads these leases: the list it was shown is this one's. */
+static bool alone(struct sim *s, const struct sim_attempt *attempt)
+{
+    for (int thread = 0; thread < SIM_THREADS; thread++) {
+        const struct sim_attempt *other = sim_attempt_of(s, attempt->client, thread);
+        if (other && other != attempt && other->path == attempt->path && other->semaphore) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A stranger may have deleted it meanwhile; but not before the list on which the grant rests. */
+static void check_lease_gone(struct sim *s, struct sim_attempt *attempt, int was)
+{
+    if (!s->faults.stranger) {
+        fail_by_lease(s, "token", "%d.%d is granted on a lease that is not there", attempt->client, attempt->thread);
+    } else if (was >= 0 && s->nodes[was].dzxid <= s->clients[attempt->client].leases_zxid[attempt->path] &&
+               alone(s, attempt)) {
+        sim_fail(s, "token", "%d.%d is granted though its lease had gone before the list", attempt->client,
+                 attempt->thread);
+    }
+    attempt->exempt = true;
+}
+
 /* Each permit is a node of its own, which is there; the token is the lowest of theirs. */
 void sim_judge_permits_granted(struct sim *s, struct sim_attempt *attempt, int64_t token)
 {
@@ -81,11 +106,9 @@ void sim_judge_permits_granted(struct sim *s, struct sim_attempt *attempt, int64
         if (node >= 0 && (s->nodes[node].owner != attempt->session || s->nodes[node].czxid != its)) {
             sim_fail(s, "token", "%d.%d: token %llx is not its lease's", attempt->client, attempt->thread,
                      (unsigned long long)its);
-        } else if (node < 0 && !s->faults.stranger) {
-            fail_by_lease(s, "token", "%d.%d is granted on a lease that is not there", attempt->client,
-                          attempt->thread);
+        } else if (node < 0) {
+            check_lease_gone(s, attempt, path < 0 ? -1 : s->paths[path].node);
         }
-        attempt->exempt = attempt->exempt || node < 0;
     }
     if (lowest != token) {
         sim_fail(s, "token", "%d.%d: token %llx is not its lowest", attempt->client, attempt->thread,
