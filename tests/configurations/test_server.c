@@ -103,7 +103,7 @@ static void test_throttled_requests(void)
 static void test_throttled_connections(void)
 {
     struct ensemble *e = begin(&(struct ensemble_options){
-        .extra = "connection_throttle_tokens=2\nconnection_throttle_fill_time=200\nconnection_throttle_fill_count=2"});
+        .extra = "connection_throttle_tokens=2\nconnection_throttle_fill_time=2000\nconnection_throttle_fill_count=2"});
     work_out(e);
     CU_ASSERT(counted(e, "connection_rejected"));
     ensemble_stop(e);
