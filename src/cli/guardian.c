@@ -16,10 +16,6 @@
 #include "clock.h"
 #include "scratch.h"
 
-#ifndef SYS_close_range /* Linux 5.9, later than glibc 2.31; the same on all machines */
-#define SYS_close_range 436
-#endif
-
 #define START_TRIES 3
 #define START_MS 60000
 #define PROBE_MS 10
