@@ -16,7 +16,7 @@ import pathlib
 import re
 import sys
 
-LIMITS = {"readme": 1000, "all": 22000, "sentence": 26, "private": 77, "unmarked": 0}
+LIMITS = {"readme": 1000, "all": 22000, "sentence": 25, "private": 77, "unmarked": 0}
 
 NOT_COUNTED = {"docs/messages.md", "docs/bugs-found.md"}
 
