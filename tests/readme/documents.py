@@ -3,6 +3,7 @@
 With the name of one COUNT it lists every place that counts.
 
   readme     words of README.md, code and tables included
+  comparison words of docs/comparison.md
   all        words of all documents together, code and tables included: README.md, RELEASING.md and docs/. Two pages do not count:
              docs/messages.md is made from the code, docs/bugs-found.md is a log for developers
   sentence   words of a sentence at the 90th percentile, over the same documents. A sentence is a part of a paragraph or list item that ends
@@ -16,7 +17,7 @@ import pathlib
 import re
 import sys
 
-LIMITS = {"readme": 1000, "all": 22000, "sentence": 25, "private": 77, "unmarked": 0}
+LIMITS = {"readme": 1000, "comparison": 1200, "all": 22000, "sentence": 25, "private": 65, "unmarked": 0}
 
 NOT_COUNTED = {"docs/messages.md", "docs/bugs-found.md"}
 
@@ -127,6 +128,7 @@ def main():
     }
     counts = {
         "readme": count_words(without_comments(pages["README.md"])),
+        "comparison": count_words(without_comments(pages["docs/comparison.md"])),
         "all": sum(count_words(without_comments(t)) for t in pages.values()),
         "sentence": lengths[math.ceil(0.9 * len(lengths)) - 1][0],
         "private": len(found["private"]),

@@ -1,5 +1,5 @@
 #!/bin/bash
-# tables.sh SOURCE BUILD: what the tables of tests/README.md and docs/comparison.md name as shown exists: programs, tests in them, faults and
+# tables.sh SOURCE BUILD: what the tables of tests/README.md and tests/features.md name as shown exists: programs, tests in them, faults and
 # invariants of the simulator, stories, plans, kinds of chaos, mutants.
 # shellcheck disable=SC2001,SC2013,SC2016,SC2020
 set -eu
@@ -77,7 +77,7 @@ check_clause() {
     esac
 }
 
-for file in tests/README.md docs/comparison.md; do
+for file in tests/README.md tests/features.md; do
     clauses=$(grep -E '^\|' "$file" | tr '|;' '\n\n' | sed 's/^ *//; s/ *$//' | grep -E '^[a-z_, ]+(:|$)')
     while read -r clause; do
         check_clause "$clause"
