@@ -59,7 +59,7 @@ def waiters_plot(runs, path, counts):
             f'set xrange [{counts[0] / 2}:{counts[-1] * 2}]\nset key above\nset xtics (' + ", ".join(str(n) for n in counts) + ")\n"
             f'plot "@0@" using 1:2 with linespoints lw 2.5 pt 7 lc rgb "{COLOURS["zklock"]}" title "zklock, median", '
             '"" using 1:3 with linespoints lw 1.5 pt 6 lc rgb "#999999" title "zklock, 9 of 10 are faster", '
-            f'"" using 1:4 with linespoints lw 2.5 pt 5 lc rgb "{COLOURS["listing"]}" title "zklock that lists, median"\n', [rows])
+            f'"" using 1:4 with linespoints lw 2.5 pt 5 lc rgb "{COLOURS["listing"]}" title "zklock, not announced, median"\n', [rows])
 
 
 def plot_all(bench, folder):

@@ -141,14 +141,14 @@ def grant_table(bench):
 
 TEXT = """# Measurements
 
-Made by `scripts/bench{word}`, which replaces this page: {rounds} rounds, {minutes:.0f} minutes, on {date}, with the tree of commit {commit}. Every job is done by everybody in turn, in odd rounds in the
-opposite order; figures are medians over the rounds, ratios medians of the ratios within a round. Grants per second come in two
-speeds on a machine with few cores (whether the next thread is awake already), so their upper quartile is given as well. Machine:
+Made by `scripts/bench{word}`, which replaces this page: {rounds} rounds, {minutes:.0f} minutes, on {date}, with the tree of commit {commit}. In each round every system does every job, in odd rounds in the
+opposite order. Figures are medians over the rounds, and ratios are medians of the ratios within a round. Grants per second have two
+modes on a machine with few cores (whether the next thread is awake already), so their upper quartile is given as well. Machine:
 
 {machine}
 
-The servers have tickTime 2000, sessions 10 s. *Data in memory* is `/dev/shm`: no fsync in the figure, so the client's share is as large as it gets. On
-one machine clients and servers compete for its cores; compare ratios.{missing}
+The servers have tickTime 2000, sessions 10 s. *Data in memory* is `/dev/shm`: no fsync is in the figure, so the client's part is as large as possible. On
+one machine clients and servers compete for its cores: compare ratios.{missing}
 
 ## In short
 Medians of the ratios within a round.
@@ -158,42 +158,42 @@ Medians of the ratios within a round.
 Grants a second compare the upper quartiles of the rounds here, not the medians of the ratios as above; hand-overs of waiters compare their medians (p50).
 
 {goals}
-*The raw client* is libzookeeper_mt called directly with name resolution switched off: create and list sent together, a get with a watch on the one before and a list when
-it has gone, then delete. A floor, not a lock: the first thing that goes wrong ends it. Delete-to-event ends in the client library's callback; the read includes waking the
-thread that asked.
+*The raw client* is libzookeeper_mt called directly with name resolution switched off: create and list sent together, a get with a watch on the predecessor and a list when
+that is deleted, then delete. It is a floor, not a lock: the first fault ends it. Delete-to-event ends in the client library's callback. The read includes waking the
+requesting thread.
 
 ## A free lock
-One session takes and gives back a lock that nobody else wants.
+One session acquires and releases a lock for which nobody else contends.
 
 ![Acquire and release of a free lock](img/free.svg)
 
 {free}
 ## Eight sessions, one lock
-Each takes it, gives it back and asks again, without a pause: the worst case for throughput. *Hand-over* is from the release call of one to the
+Each acquires, releases and acquires again, without a pause: the worst case for throughput. *Hand-over* is from the release call of one to the
 return of another's acquire that was waiting. *Luckiest : unluckiest* are grants of one contender in a round. kazoo's sessions are processes, the others' threads.
-*zklock that lists* has znodes that others may write, so no release is announced, and who waits reads the list before it goes on.
+*zklock, not announced* has znodes that others may write. So no release is announced, and a waiter reads the list before it holds.
 
 ![Grants a second](img/grants.svg)
 
 {eight}
-*Processor per grant* is what both sides used of it, user and system, for each grant; it is less at the mercy of what else the machine does than any time. Where all
-cores are busy it bounds the rate, and the server's part of it goes with the number of requests, whoever sends them.
+*Processor per grant* is the processor time of both sides, user and system. Other work on the machine disturbs it less than any elapsed time. Where all
+cores are busy it bounds the rate, and the server's part of it grows with the number of requests, whatever client sends them.
 
-Locks that are polled look fast here for a bad reason: who has just released asks first, and gets it again: look at luckiest and unluckiest, and at the hand-overs of the next but one table.
+Polled locks look fast here for a bad reason: the last holder tries first, and is granted the lock again. Compare luckiest and unluckiest, and the hand-overs of the next but one table.
 
 ### Why not faster
-What one grant takes in the first place of that table. Wake-ups are counted by the kernel's trace points (`perf record -e sched:sched_wakeup`, in a run
-of its own); `bench/wakeups.py` says who is who.
+The cost of one grant on the first server of that table. Wake-ups are counted by the kernel's trace points (`perf record -e sched:sched_wakeup`, in a run
+of its own); `bench/wakeups.py` assigns them to threads.
 
 {grant}
-- **The requests are as many.** Who lists needs five for a grant: create, list, get with a watch, list, delete; with any client, in any language. An announced release
-  spares the second list, for which each waiter watches its own node, too: as many requests, but one way to the server and back less between two holders.
-- **The server does most of the work**: each request goes through its selector, a worker, and three more threads, and the answer back through the first two; each of
+- **The number of requests is the same.** A listing recipe needs five requests per grant, with any client: create, list, get with a watch, list, delete. An announced release
+  spares the second list, but each waiter watches its own znode, too. That is as many requests, and one round trip less between two holders.
+- **The server does most of the work**: each request passes its selector, a worker, and three more threads, and the response passes the first two. Each of
   them sleeps between two requests. Clients compete with it for the same cores here.
-- **Ours against raw**: what differs is all that this library adds to the client library under it.
-- **The client library has two threads**: what comes is read by one and told on the other; what is sent is queued, and the first is woken by a pipe to send it. From an event
-  to the holder's next request, when listing, that is: connection, answers, connection (the list is sent), connection, answers, who asked (it holds), connection (it sends). *The same, one thread*
-  is the same recipe on libzookeeper_st, where who waits reads the socket himself and sends at once: what these hand-overs between threads cost.
+- **zklock against raw**: the difference is all that zklock adds to the client library.
+- **The client library has two threads.** One reads the socket, the other runs callbacks. A request is queued, and a pipe wakes the first thread to send it. From an event
+  to the holder's next request, a listing recipe wakes: connection, callbacks, connection (sends the list), connection, callbacks, caller (it holds), connection. *The same, one thread*
+  is the same recipe on libzookeeper_st, where the waiter reads the socket itself and sends immediately. The difference is the cost of these hand-overs between threads.
 
 ## Eight threads of one session
 {threads}
@@ -204,7 +204,7 @@ Each section lasts 50 ms, so somebody always waits. Requests are counted by the 
 
 {busy}
 ## Two sessions, one waits
-A section of 2 ms, so that the other one waits for certain; who has released asks again at once, which delays the other.
+A section of 2 ms, so that the other one certainly waits. The releaser acquires again immediately, which delays the other.
 
 {pair}
 Without that: zklock hands over in {relay}, in {relay_listing} when listing, where raw delete-to-event takes {event} and a raw read {read}.
@@ -215,8 +215,8 @@ count. Lock and LOCK are free; etcd, as ZooKeeper, has its data in memory.
 
 {command}
 ## Many waiters
-All queue before the first release; {hand_overs} hand-overs at that length, each to another session. Who lists reads the whole queue
-at each grant, and its bytes are what grows with it. Nobody but the next one is woken; an announced release tells its own session, too.
+All queue before the first release; {hand_overs} hand-overs at that length, each to another session. A listing recipe reads the whole queue
+at each grant, and the bytes of that list grow with it. A release wakes the next waiter only. An announced release notifies its own session, too.
 {waiters_plot}
 {waiters}
 ## Many locks, many pending acquires

@@ -28,7 +28,7 @@ def short_table(bench):
         ["8 sessions that work, luckiest : unluckiest", "Redis, tried every 10 ms", f"{luck('zklock')} against {luck('redis10')}"],
         [f"{bench.size.waiters[-1]:,} waiters, hand-over time", f"{bench.size.waiters[0]:,} waiters",
          times(typical_hand_over(runs, longest) / typical_hand_over(runs, f"waiters{bench.size.waiters[0]}"))],
-        ["", "events that the server sends for a grant, the releaser's own among them",
+        ["", "watch events per grant, including the releaser's own",
          number(per_hand_over(runs, longest, "events"), "{:.2f}")],
         ["`zklock run` on a free lock, the whole process", "`etcdctl lock`, time", ratio("command", "etcd", "whole_ms")]])
 

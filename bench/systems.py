@@ -217,7 +217,7 @@ SYSTEMS = {
     "raw": ("bare recipe, raw client", built_command("bench_raw"), "zookeeper", []),
     "raw1": ("the same, one thread", built_command("bench_raw_st"), "zookeeper", []),
     "zklock": ("zklock", built_command("bench_zklock"), "zookeeper", []),
-    "listing": ("zklock that lists", built_command("bench_zklock"), "zookeeper", ["listing"]),
+    "listing": ("zklock, not announced", built_command("bench_zklock"), "zookeeper", ["listing"]),
     "curator": ("Curator 5.4", curator_command, "zookeeper", []),
     "kazoo": ("kazoo 2.8", kazoo_command, "zookeeper", []),
     "redis10": ("Redis, tried every 10 ms", built_command("bench_redis"), "redis", ["10"]),

@@ -11,12 +11,12 @@ from systems import Missing
 
 SYSTEMS_TRACED = ["raw", "raw1", "zklock", "listing", "curator"]
 # What a thread is called here, by its name (Java) or by what it sleeps in (the client library's threads have no names).
-NAMES = [("SendThread", "client: connection"), ("EventThrea", "client: answers and events"), ("NIOServerCxn", "server: connections"),
+NAMES = [("SendThread", "client: connection"), ("EventThrea", "client: callbacks"), ("NIOServerCxn", "server: connections"),
          ("NIOWorker", "server: connections"), ("RequestThrottl", "server: request pipeline"), ("ProcessThread", "server: request pipeline"),
          ("SyncThread", "server: request pipeline")]
-SLEEPS = [("poll", "client: connection"), ("futex", "client: answers and events")]
-CALLER = "client: who asked for the lock"
-ROLES = ["client: connection", "client: answers and events", CALLER, "server: connections", "server: request pipeline"]
+SLEEPS = [("poll", "client: connection"), ("futex", "client: callbacks")]
+CALLER = "client: caller"
+ROLES = ["client: connection", "client: callbacks", CALLER, "server: connections", "server: request pipeline"]
 
 
 def read(path):
