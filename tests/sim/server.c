@@ -307,6 +307,12 @@ bool sim_server_reads_first(const struct sim *s, int server, const struct sim_tx
            conn->pending->answered;
 }
 
+/* Syncs are answered in their order. Several requests of a connection may have the id 0: those that the client has given up. */
+static bool is_unanswered_sync(const struct sim_message *request)
+{
+    return request->kind == SIM_MSG_REQUEST && request->part.op == ZKL__OP_SYNC && !request->answered;
+}
+
 void sim_server_answer_sync(struct sim *s, int server, int index, uint32_t serial, uint64_t id)
 {
     struct sim_conn *conn = &s->conns[index];
@@ -314,9 +320,15 @@ void sim_server_answer_sync(struct sim *s, int server, int index, uint32_t seria
     if (conn->serial != serial || !conn->server_open) {
         return;
     }
-    for (struct sim_message *request = conn->pending; request; request = request->next) {
-        request->answered = request->answered || request->id == id;
+    struct sim_message *request = conn->pending;
+    while (request && !is_unanswered_sync(request)) {
+        request = request->next;
     }
+    if (!request) {
+        return;
+    }
+    assert(request->id == id);
+    request->answered = true;
     answer_reads(s, index);
 }
 
