@@ -524,21 +524,35 @@ static void take_proposal(struct sim *s, int server, int position)
     ack(s, server);
 }
 
-static bool is_of_batch(const struct sim *s, const struct sim_channel *channel)
+static bool is_of_batch(const struct sim *s, int server)
 {
+    const struct sim_channel *channel = &s->servers[server].from_leader;
     const struct sim_message *message = channel->head;
-    return message && (message->kind == SIM_MSG_COMMIT || message->kind == SIM_MSG_PROPOSAL) &&
-           channel->held_until <= sim_now(s) && message->due <= sim_now(s) + 4 * s->plan->delay;
+    bool is_kind = message && (message->kind == SIM_MSG_COMMIT || message->kind == SIM_MSG_PROPOSAL ||
+                               (message->kind == SIM_MSG_SYNCED && s->conns[message->conn].server == server));
+    return is_kind && channel->held_until <= sim_now(s) && message->due <= sim_now(s) + 4 * s->plan->delay;
 }
 
-/* CommitProcessor.run: as many committed transactions as have come, then the reads that wait behind
- * one of them. Another thread takes proposals meanwhile. */
+static void take_one_of_batch(struct sim *s, int server, const struct sim_message *message)
+{
+    if (message->kind == SIM_MSG_COMMIT) {
+        take_commit(s, server, message->position);
+    } else if (message->kind == SIM_MSG_PROPOSAL) {
+        take_proposal(s, server, message->position);
+    } else {
+        sim_server_answer_sync(s, server, message->conn, message->conn_serial, message->id);
+    }
+}
+
+/* CommitProcessor.run: as many committed transactions and answered syncs as have come, then the reads that wait behind
+ * one of them (behind the leader's answer, a follower's sync stands in the same queue: FollowerZooKeeperServer.sync). Another thread
+ * takes proposals meanwhile. */
 static void take_batch(struct sim *s, int server)
 {
     struct sim_channel *channel = &s->servers[server].from_leader;
-    while (is_of_batch(s, channel)) {
+    while (is_of_batch(s, server)) {
         struct sim_message *message = sim_channel_pop(s, channel, SLOT_FROM_LEADER + server);
-        (message->kind == SIM_MSG_COMMIT ? take_commit : take_proposal)(s, server, message->position);
+        take_one_of_batch(s, server, message);
         sim_message_free(s, message);
     }
     sim_server_ends_batch(s, server);
@@ -590,6 +604,9 @@ void sim_follower_hears(struct sim *s, int server)
         break;
     case SIM_MSG_SYNCED:
         sim_server_answer_sync(s, server, message->conn, message->conn_serial, message->id);
+        if (s->plan->batches) {
+            take_batch(s, server);
+        }
         break;
     case SIM_MSG_VALID:
         sim_server_validated(s, message->conn, message->conn_serial, message->session);

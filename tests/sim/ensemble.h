@@ -30,7 +30,7 @@
  * writes (CommitProcessor). In some plans a server applies all transactions that have come before it
  * answers such reads (CommitProcessor.run: the queue of commits is emptied first, then the sessions'
  * queues, up to the next write of the same session). A list sent together with a create is then newer
- * than the create, and what happened in between was told before it. `sync` behind a follower goes to
+ * than the create, and what happened in between was told before it; so is one behind a sync to a follower. `sync` behind a follower goes to
  * the leader, which answers it at once when nothing is proposed
  * and not committed, else after that (Leader.processSync): it is no quorum operation. On the leader `sync` is a read (matchSyncs
  * false). A write of a session that is closing answers SESSIONEXPIRED; one that arrives through a server that the

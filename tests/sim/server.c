@@ -328,8 +328,17 @@ void sim_server_answer_sync(struct sim *s, int server, int index, uint32_t seria
         return;
     }
     assert(request->id == id);
-    request->answered = true;
-    answer_reads(s, index);
+    if (!s->plan->batches) {
+        request->answered = true;
+        answer_reads(s, index);
+        return;
+    }
+    if (request != conn->pending) {
+        answer_reads(s, index); /* what stands before it ends the batch */
+    }
+    assert(request == conn->pending);
+    reply(s, index, id, ZKL__RC_OK, 0, -1, -1);
+    pop_pending(s, conn);
 }
 
 /* --- requests ------------------------------------------------------------------------------------------------------- */

@@ -187,6 +187,30 @@ static void test_a_read_behind_a_write_may_be_newer(void)
     CU_ASSERT_EQUAL(shown[0], 2);
 }
 
+/* A follower lags. One of its clients syncs and lists, the leader answers the sync, and somebody else makes a znode then. */
+static size_t list_behind_a_sync(bool batches)
+{
+    begin(3, 4);
+    plan.batches = batches;
+    int me = behind_follower(), server = server_of(me), other = elsewhere(server);
+    sim_channel_hold(s, &s->servers[server].from_leader, SLOT_FROM_LEADER + server, 500 * SIM_MS);
+    ask(me, 1, (struct zkl__op){.kind = ZKL__OP_SYNC, .dir = "/"});
+    list(me, 2);
+    run_for(50);
+    make(other, 9, "a", ZKL__EPHEMERAL);
+    run_for(1000);
+    RC(other, 9, ZKL__RC_OK);
+    RC(me, 1, ZKL__RC_OK);
+    RC(me, 2, ZKL__RC_OK);
+    return reply(me, 2)->child_count;
+}
+
+static void test_a_read_behind_a_sync_may_be_newer(void)
+{
+    CU_ASSERT_EQUAL(list_behind_a_sync(false), 0);
+    CU_ASSERT_EQUAL(list_behind_a_sync(true), 1);
+}
+
 static void test_a_read_never_sees_the_next_write(void)
 {
     size_t shown[2];
@@ -450,10 +474,10 @@ static void test_a_new_leader_gives_sessions_their_whole_timeout(void)
 }
 
 TESTS("sim ensemble", T(test_a_list_behind_a_create_shows_it), T(test_a_read_behind_a_write_may_be_newer),
-      T(test_a_read_never_sees_the_next_write), T(test_errors), T(test_a_multi_is_all_or_nothing),
-      T(test_the_counter_sticks), T(test_the_counter_wraps_for_those_behind), T(test_expiry_is_learnt_on_reconnect),
-      T(test_a_session_never_expires_early), T(test_touches_ride_on_pings_only), T(test_a_stale_follower_serves_reads),
-      T(test_writes_through_a_left_server_are_refused), T(test_nobody_reconnects_into_the_past),
-      T(test_a_watch_comes_before_the_answer), T(test_a_watch_outlives_a_reconnect),
-      T(test_sync_waits_for_what_is_proposed), T(test_an_uncommitted_write_dies_with_its_leader),
-      T(test_a_new_leader_gives_sessions_their_whole_timeout))
+      T(test_a_read_behind_a_sync_may_be_newer), T(test_a_read_never_sees_the_next_write), T(test_errors),
+      T(test_a_multi_is_all_or_nothing), T(test_the_counter_sticks), T(test_the_counter_wraps_for_those_behind),
+      T(test_expiry_is_learnt_on_reconnect), T(test_a_session_never_expires_early), T(test_touches_ride_on_pings_only),
+      T(test_a_stale_follower_serves_reads), T(test_writes_through_a_left_server_are_refused),
+      T(test_nobody_reconnects_into_the_past), T(test_a_watch_comes_before_the_answer),
+      T(test_a_watch_outlives_a_reconnect), T(test_sync_waits_for_what_is_proposed),
+      T(test_an_uncommitted_write_dies_with_its_leader), T(test_a_new_leader_gives_sessions_their_whole_timeout))
