@@ -44,6 +44,7 @@ struct run {
     FILE *output;
     struct relay relay;
     int64_t end_ms;
+    bool late;
 };
 
 static struct {
@@ -153,7 +154,7 @@ static const char *verdict(const struct run *run, const char *output, int status
     bool command = run->program >= LIBRARY_PROGRAMS;
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     bool ended = code == 0 || (command && (code == 1 || (code >= 120 && code <= 125)));
-    if (now_ms() >= run->end_ms) {
+    if (run->late) {
         return "did not end in time";
     }
     if (has_report(output) || !ended) {
@@ -207,21 +208,47 @@ static void run_end(struct run *run, int status, const struct rusage *usage)
 
 /* --- many ------------------------------------------------------------------------------------------------------------ */
 
-static void look_at(struct run *run)
+/* What each thread of it is at, into its output: a hang that comes once in a thousand runs is to be understood by that one. The others
+ * stand still meanwhile, and have so much longer. */
+static int64_t tell_where_it_hangs(struct run *run)
+{
+    char command[400];
+    int64_t began = now_ms();
+    fprintf(run->output, "--- %s did not end in %d ms; %lld requests so far; its threads:\n", programs[run->program],
+            DEADLINE_MS, (long long)run->relay.requests);
+    fflush(run->output);
+    snprintf(command, sizeof command,
+             "{ timeout 60 gdb -q -batch -p %d -ex 'thread apply all bt' || "
+             "for t in /proc/%d/task/*; do echo; cat $t/comm $t/wchan $t/syscall $t/stack; done; } "
+             "</dev/null >>/dev/fd/%d 2>&1",
+             run->pid, run->pid, fileno(run->output));
+    if (system(command) != 0) {
+        fprintf(run->output, "--- (neither gdb nor /proc says it)\n");
+    }
+    return now_ms() - began;
+}
+
+/* How long the others stood still. */
+static int64_t look_at(struct run *run)
 {
     int status;
     struct rusage usage;
-    if (now_ms() >= run->end_ms) {
+    int64_t stood_still_ms = 0;
+    run->late = now_ms() >= run->end_ms;
+    if (run->late) {
+        stood_still_ms = tell_where_it_hangs(run);
         kill(-run->pid, SIGKILL);
     }
-    if (wait4(run->pid, &status, now_ms() >= run->end_ms ? 0 : WNOHANG, &usage) == run->pid) {
+    if (wait4(run->pid, &status, run->late ? 0 : WNOHANG, &usage) == run->pid) {
         run_end(run, status, &usage);
     }
+    return stood_still_ms;
 }
 
 static void turn(struct run *runs, int jobs)
 {
     static struct pollfd fds[JOBS_MAX * RELAY_FDS];
+    int64_t stood_still_ms = 0;
     for (int i = 0; i < jobs; i++) {
         if (runs[i].pid) {
             relay_watch(&runs[i].relay, &fds[i * RELAY_FDS]);
@@ -235,8 +262,11 @@ static void turn(struct run *runs, int jobs)
     for (int i = 0; i < jobs; i++) {
         if (runs[i].pid) {
             relay_step(&runs[i].relay, &fds[i * RELAY_FDS]);
-            look_at(&runs[i]);
+            stood_still_ms += look_at(&runs[i]);
         }
+    }
+    for (int i = 0; i < jobs; i++) {
+        runs[i].end_ms += stood_still_ms;
     }
 }
 
