@@ -50,7 +50,8 @@ ZKL_API int zkl_group_new(zkl_group **out, zkl_session *session, const char *pat
                           const zkl_group_options *options, zkl_error *err);
 
 /* Joins, and waits until it is a member: timeout_ms at most. On any result but ZKL_OK it does not
- * go on trying, and no znode of it stays. Errors: ZKL_ETIMEOUT (no server, or another member has
+ * go on trying, and no znode of it stays. It creates its znode and reads no list, so it does not
+ * notice contenders at path: zkl_group_list does. Errors: ZKL_ETIMEOUT (no server, or another member has
  * the id), ZKL_EDEADLK (joined already), ZKL_ECONFLICT (another zkl_group of this session has path
  * and id, or a znode of that name is no member), ZKL_EAUTH, ZKL_ENOENT (the chroot does not exist),
  * ZKL_ECANCELED (it left meanwhile), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
@@ -97,8 +98,7 @@ typedef struct zkl_members {
 
 /* Lists the members. A path that does not exist is an empty group; a znode that no session owns is
  * no member. Free with zkl_members_free. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECONFLICT
- * (a contender for a lock stands there; a join, which reads no list, does not notice), ZKL_ECLOSED,
- * ZKL_EFORKED, ZKL_ENOMEM. */
+ * (a contender for a lock stands there), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_group_list(zkl_members **out, zkl_session *session, const char *path,
                            int64_t timeout_ms, zkl_error *err);
 ZKL_API void zkl_members_free(zkl_members *members);

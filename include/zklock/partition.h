@@ -72,8 +72,10 @@ ZKL_API int zkl_partition_new(zkl_partition **out, zkl_session *session, const c
  * until it is stopped: over lost connections, and over the end of its session too: then everything
  * is revoked at the end of the lease, and it joins again by itself. What the servers refuse (no
  * permission, a quota, a limit) is tried again, after 100 ms at first and 5 s in the end, and
- * reported in the session's log: once for each path, as ZKL_LOG_WARN. Started already: nothing
- * happens. Errors: ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED. */
+ * reported in the session's log: once for each path, as ZKL_LOG_WARN. It lists path/members and
+ * the queues of its pieces, never path itself, so it does not notice contenders for a lock there.
+ * They and the partition do not disturb each other; from then on an acquire at path is refused
+ * (ZKL_ECONFLICT). Started already: nothing happens. Errors: ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED. */
 ZKL_API int zkl_partition_start(zkl_partition *partition, zkl_error *err);
 
 /* Leaves: when it returns, revoked has returned for every piece, maybe run inside this call
