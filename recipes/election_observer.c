@@ -6,7 +6,7 @@
  * node goes, since numbers only rise.
  *
  * A first candidate that may not be read is not watched: servers keep its events from us (see enum
- * zkl__sight in contender_step.h). The list is, by the request that shows it still first. */
+ * zkl__sight in predecessor.h). The list is, by the request that shows it still first. */
 #include "agent.h"
 
 #include "error.h"

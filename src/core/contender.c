@@ -44,44 +44,32 @@ bool zkl__contender_waits(const struct zkl__contender *c)
     return c->started && c->state < ZKL__HELD;
 }
 
-bool zkl__contender_ready(const struct zkl__contender *c, int64_t now)
-{
-    return c->state == ZKL__PROVING && c->czxid && c->retry_at <= now &&
-           (!c->config.mark || c->marked);
-}
-
 /* What each state says about our node. */
 static void check_sound(const struct zkl__contender *c)
 {
-    bool node = c->node[0] != '\0';
+    bool node = zkl__node_known(&c->node);
     switch (c->state) {
     case ZKL__NEW:
-        ZKL__ENSURE(!node && !c->unsure && c->czxid == 0);
+        ZKL__ENSURE(!node && !zkl__node_unsure(&c->node) && c->node.czxid == 0);
         break;
     case ZKL__LISTING:
         ZKL__ENSURE(node);
         break;
     case ZKL__WATCHING:
-        ZKL__ENSURE(node && !c->doubled);
+        ZKL__ENSURE(node && !zkl__node_twice(&c->node));
         break;
     case ZKL__PROVING:
-        ZKL__ENSURE(node && !c->doubled && !c->unsure);
+        ZKL__ENSURE(node && !zkl__node_unsure(&c->node));
         break;
     case ZKL__HELD:
-        ZKL__ENSURE(node && !c->unsure && c->czxid != 0);
+        ZKL__ENSURE(node && !zkl__node_unsure(&c->node) && c->node.czxid != 0);
         break;
     case ZKL__GONE:
-        ZKL__ENSURE(!node && !c->unsure);
+        ZKL__ENSURE(!node && !zkl__node_unsure(&c->node));
         break;
     default:
         break;
     }
-}
-
-static void end_inspection(struct zkl__contender *c)
-{
-    zkl__inspection_drop(c);
-    c->inspects = false;
 }
 
 void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state state, const char *why)
@@ -90,7 +78,8 @@ void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state sta
     zkl__core_trace(c->core, c, "%s -> %s: %s", states[c->state].name, states[state].name, why);
     c->state = state;
     if (state != ZKL__WATCHING) {
-        end_inspection(c);
+        zkl__inspection_drop(c);
+        zkl__inspection_pause(c);
     }
     check_sound(c);
 }
@@ -112,55 +101,14 @@ void zkl__contender_put_off(struct zkl__contender *c, int64_t now)
     c->retry_at = now + c->patience;
 }
 
-static void new_mark(struct zkl__contender *c)
+/* Where it begins anew, with a znode of its own. */
+static void new_attempt(struct zkl__contender *c)
 {
-    if (c->mark_sent) {
-        strcpy(c->marks->older, c->marks->own);
-        c->mark_sent = c->marked = false;
-    }
-    strcpy(c->marks->own, ZKL__MARK);
-    strcat(c->marks->own, c->uuid);
-}
-
-void zkl__contender_new_attempt(struct zkl__contender *c)
-{
-    zkl__core_uuid(c->core, c->uuid);
-    c->node[0] = c->twin[0] = '\0';
-    c->czxid = 0;
-    c->unsure = c->doubled = c->twin_stays = c->armed = c->proved = c->was_read = c->unlisted =
-        false;
-    c->sight = ZKL__SIGHT_READ;
-    c->folders = ZKL__FOLDERS_UNSEEN;
-    if (c->marks) {
-        new_mark(c);
-    }
-}
-
-void zkl__contender_stop_watching(struct zkl__contender *c, struct zkl__contender_actions *out,
-                                  enum zkl__watch_change how)
-{
-    if (c->watch.on) {
-        out->watch = how;
-    }
-    if (c->queue_watch.on) {
-        out->queue_watch = how;
-    }
-    c->armed = false;
-}
-
-void zkl__contender_stop_own_watch(struct zkl__contender *c, struct zkl__contender_actions *out)
-{
-    if (c->own_watch.on) {
-        out->own_watch = ZKL__WATCH_FORGET;
-    }
-    c->own_armed = false;
-}
-
-/* What we could not delete while it was only a double must go too: the list will show it. */
-static void remember_twin(struct zkl__contender *c)
-{
-    c->unsure = c->unsure || c->twin_stays;
-    c->twin_stays = false;
+    zkl__node_new_attempt(c);
+    zkl__predecessor_new_attempt(c);
+    zkl__marker_new_attempt(c);
+    zkl__announcement_listed(c);
+    c->folders = (struct zkl__folders){.stage = ZKL__FOLDERS_UNSEEN};
 }
 
 /* Never granted: told at once; what is left of it is removed in the background. */
@@ -168,82 +116,38 @@ void zkl__contender_fail(struct zkl__contender *c, const struct zkl__contender_e
                          struct zkl__contender_actions *out, int code, int zk_code, const char *why)
 {
     zkl__contender_tell(out, ev->now, ZKL__FAILED, code, zk_code, why);
-    zkl__contender_stop_watching(c, out, ZKL__WATCH_OFF);
-    zkl__contender_stop_own_watch(c, out);
+    zkl__predecessor_unwatch(c, out, ZKL__WATCH_OFF);
+    zkl__own_watch_stop(c, out);
     c->started = false;
     c->retry_at = 0;
-    remember_twin(c);
-    /* Who never held leaves things as they were. While our node stands, nobody behind us has
-     * marked. */
-    c->clear = c->mark_sent && !c->unclean;
+    zkl__node_remember_duplicate(&c->node);
+    zkl__marker_give_up(c);
     zkl__contender_move(c, ZKL__REMOVING, why);
     zkl__contender_advance(c, ev, out);
-}
-
-/* The place is gone through no wish of ours: once more at the tail, or an end. */
-void zkl__contender_queue_again(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                                struct zkl__contender_actions *out, const char *why)
-{
-    zkl__contender_new_attempt(c);
-    if (c->config.fail_on_expiry) {
-        zkl__contender_fail(c, ev, out, ZKL_ELOST, 0, why);
-        return;
-    }
-    c->requeued = true;
-    zkl__contender_stop_watching(c, out, ZKL__WATCH_OFF);
-    zkl__contender_stop_own_watch(c, out);
-    zkl__contender_move(c, ZKL__NEW, why);
-    zkl__contender_advance(c, ev, out);
-}
-
-void zkl__contender_lose(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out, const char *why)
-{
-    zkl__contender_tell(out, ev->now, ZKL__LOSS, ZKL_ELOST, 0, why);
-    zkl__contender_stop_own_watch(c, out);
-    zkl__contender_move(c, ZKL__LOST, why);
-}
-
-void zkl__contender_node_removed(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                                 struct zkl__contender_actions *out)
-{
-    const char *why = "our node was removed by somebody";
-    if (c->state == ZKL__HELD) {
-        c->node[0] = '\0';
-        zkl__contender_lose(c, ev, out, why);
-    } else {
-        zkl__contender_queue_again(c, ev, out, why);
-    }
 }
 
 void zkl__contender_finish(struct zkl__contender *c, const struct zkl__contender_event *ev,
                            struct zkl__contender_actions *out, int code, const char *why)
 {
     zkl__contender_move(c, ZKL__GONE, why);
-    if (c->releasing) {
+    if (zkl__grant_released(&c->grant)) {
         zkl__contender_tell(out, ev->now, ZKL__RELEASED, code, 0, why);
     }
 }
 
-void zkl__contender_look_later(struct zkl__contender *c, const struct zkl__contender_event *ev)
+/* The place is gone through no wish of ours: once more at the tail, or an end. */
+void zkl__contender_queue_again(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                                struct zkl__contender_actions *out, const char *why)
 {
-    c->look_at = ev->now + zkl__lease_heartbeat(zkl__core_timeout(c->core));
-}
-
-void zkl__contender_grant(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                          struct zkl__contender_actions *out)
-{
-    zkl__contender_move(c, ZKL__HELD, "nobody before us, and a lease");
-    c->own_armed = c->own_armed && !c->config.revocable; /* asked while it waited: told now */
-    if (c->unlisted) {
-        zkl__contender_look_later(c, ev);
+    new_attempt(c);
+    if (c->config.fail_on_expiry) {
+        zkl__contender_fail(c, ev, out, ZKL_ELOST, 0, why);
+        return;
     }
-    c->guards = false;
-    c->guard_at = zkl__core_guard_at(c->core);
-    c->hold_until = c->config.max_hold > 0 ? ev->now + c->config.max_hold : INT64_MAX;
-    zkl__contender_tell(out, ev->now, ZKL__GRANTED, ZKL_OK, 0, "granted");
-    out->outcome.token = c->czxid;
-    out->outcome.unclean = c->unclean;
+    c->requeued = true;
+    zkl__predecessor_unwatch(c, out, ZKL__WATCH_OFF);
+    zkl__own_watch_stop(c, out);
+    zkl__contender_move(c, ZKL__NEW, why);
     zkl__contender_advance(c, ev, out);
 }
 
@@ -289,12 +193,12 @@ static void on_connected(struct zkl__contender *c, const struct zkl__contender_e
                          struct zkl__contender_actions *out)
 {
     c->retry_at = 0;
-    c->twin[0] = '\0';
-    c->sight = ZKL__SIGHT_READ;
+    zkl__node_on_connected(&c->node);
+    zkl__predecessor_on_connected(c);
     if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING ||
-        (c->state == ZKL__CREATING && c->node[0])) {
-        zkl__contender_stop_watching(c, out, ZKL__WATCH_FORGET);
-        zkl__contender_stop_own_watch(c, out);
+        (c->state == ZKL__CREATING && zkl__node_known(&c->node))) {
+        zkl__predecessor_unwatch(c, out, ZKL__WATCH_FORGET);
+        zkl__own_watch_stop(c, out);
         zkl__contender_move(c, ZKL__LISTING, "connected again: look again");
     }
     zkl__contender_advance(c, ev, out);
@@ -312,32 +216,25 @@ static void on_expired(struct zkl__contender *c, const struct zkl__contender_eve
         zkl__contender_queue_again(c, ev, out, "the session ended");
         return;
     }
-    c->node[0] = c->twin[0] = c->swap[0] = '\0';
-    c->unsure = c->doubled = c->twin_stays = false;
+    zkl__node_ended(&c->node);
+    zkl__replacement_ended(&c->replacement);
     if (c->state == ZKL__HELD) {
-        zkl__contender_lose(c, ev, out, "the session ended");
+        zkl__grant_lose(c, ev, out, "the session ended");
     } else if (c->state == ZKL__REMOVING) {
         zkl__contender_finish(c, ev, out, ZKL_ELOST, "the session ended");
     }
 }
 
-/* Not wanted any more: one that was sent and lost its answer leaves two names to look for. */
-static void forget_swap(struct zkl__contender *c)
+static void on_time_of_holder(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                              struct zkl__contender_actions *out)
 {
-    if (c->swap[0] && !(c->under_way & UNDER_WAY(ZKL__ROLE_SWAP))) {
-        c->unsure = true;
-        c->swap[0] = '\0';
+    if (c->state == ZKL__HELD) {
+        zkl__own_watch_on_time(c, ev->now);
     }
-}
-
-static void look_whether_first(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                               struct zkl__contender_actions *out)
-{
-    if (ev->connected) {
-        c->look_at = 0;
-        zkl__ask_list(c, out);
-    } else {
-        zkl__contender_look_later(c, ev);
+    if (zkl__grant_wake(c) <= ev->now) {
+        zkl__grant_overstay(c, ev, out);
+    } else if (c->state == ZKL__HELD) {
+        zkl__announcement_on_time(c, ev, out);
     }
 }
 
@@ -347,107 +244,14 @@ static void on_time(struct zkl__contender *c, const struct zkl__contender_event 
     if (c->retry_at && c->retry_at <= ev->now) {
         c->retry_at = 0;
     }
-    if (c->state == ZKL__HELD && c->guard_at && c->guard_at <= ev->now) {
-        c->guard_at = 0;
-        c->guards = true;
-    }
     if (zkl__contender_waits(c) && c->deadline <= ev->now) {
         zkl__contender_fail(c, ev, out, ZKL_ETIMEOUT, 0,
                             ev->connected ? "the time is up"
                                           : "the time is up, and no server is reached");
-    } else if ((c->state == ZKL__HELD || c->state == ZKL__LOST) && c->hold_until <= ev->now) {
-        c->discard = true; /* also of an owner that lost before, and hangs */
-        forget_swap(c);
-        if (c->state == ZKL__HELD) {
-            zkl__contender_lose(c, ev, out, "held for longer than max_hold_ms");
-        }
-        zkl__contender_advance(c, ev, out);
-    } else if (c->state == ZKL__HELD && c->look_at && c->look_at <= ev->now) {
-        look_whether_first(c, ev, out);
-        zkl__contender_advance(c, ev, out);
     } else {
+        on_time_of_holder(c, ev, out);
         zkl__contender_advance(c, ev, out);
     }
-}
-
-static void on_release(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                       struct zkl__contender_actions *out)
-{
-    ZKL__ENSURE(c->state == ZKL__HELD || c->state == ZKL__LOST);
-    c->releasing = true;
-    c->clear = c->marked && c->state == ZKL__HELD;
-    c->hands_over = c->state == ZKL__HELD && !c->config.mark && !c->swap[0];
-    c->announce = c->hands_over && c->sealed && c->waited && !c->behind;
-    forget_swap(c);
-    remember_twin(c);
-    zkl__contender_stop_own_watch(c, out); /* our delete uses the watch up */
-    zkl__contender_move(c, ZKL__REMOVING, "released");
-    zkl__contender_advance(c, ev, out);
-}
-
-static void on_downgrade(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out)
-{
-    ZKL__ENSURE((c->state == ZKL__HELD || c->state == ZKL__LOST) && !c->swap[0] &&
-                !c->config.revocable);
-    if (c->state == ZKL__LOST) {
-        return; /* the lease ended between the owner's look and this step */
-    }
-    c->config.rule = ev->rule;
-    zkl__contender_stop_own_watch(c, out); /* the transaction uses the watch up */
-    zkl__name_with_number(c->swap, c->uuid, ev->rule->tag, zkl__name_parse(c->node).sequence);
-    zkl__core_trace(c->core, c, "downgrades to %s", c->swap);
-    zkl__contender_advance(c, ev, out);
-}
-
-static void on_watch(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                     struct zkl__contender_actions *out)
-{
-    if (c->state != ZKL__WATCHING) {
-        return; /* it went on by what else it read */
-    }
-    bool announced = ev->watch == ZKL__WATCH_CHANGED && c->believed && c->armed && c->own_armed;
-    c->armed = false;
-    if (announced) {
-        c->proved = false;
-        c->unlisted = true;
-        c->shown_at =
-            ev->now; /* on this ordered connection our own watch would have fired before */
-        zkl__contender_move(c, ZKL__PROVING, "who was before us announces its release");
-    } else {
-        zkl__contender_move(c, ZKL__LISTING, "who was before us went or changed");
-    }
-    zkl__contender_advance(c, ev, out);
-}
-
-/* The queue's list changed, and of the one before us we know no more than that it is in it. */
-static void on_queue_watch(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                           struct zkl__contender_actions *out)
-{
-    if (c->state == ZKL__WATCHING && !c->ahead) {
-        c->armed = false;
-        zkl__contender_move(c, ZKL__LISTING,
-                            "the queue changed, and who is before us may not be read");
-        zkl__contender_advance(c, ev, out);
-    } else if (c->state == ZKL__LISTING && (c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) {
-        c->changed =
-            true; /* a watch that another one of the session had set: ours comes with the list */
-        out->queue_watch = ZKL__WATCH_ON;
-    }
-}
-
-/* Our own node went, most likely. */
-static void on_own_watch(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out)
-{
-    c->own_armed = false;
-    if (c->state == ZKL__HELD && ev->watch == ZKL__WATCH_DELETED) {
-        zkl__contender_node_removed(c, ev, out);
-    } else if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING) {
-        zkl__contender_stop_watching(c, out, ZKL__WATCH_OFF);
-        zkl__contender_move(c, ZKL__LISTING, "our own node went or changed");
-    }
-    zkl__contender_advance(c, ev, out);
 }
 
 static void on_start(struct zkl__contender *c, const struct zkl__contender_event *ev,
@@ -455,31 +259,32 @@ static void on_start(struct zkl__contender *c, const struct zkl__contender_event
 {
     ZKL__ENSURE(c->state == ZKL__NEW && !c->started);
     c->started = true;
-    zkl__contender_new_attempt(c);
+    new_attempt(c);
     zkl__contender_advance(c, ev, out);
 }
 
 static void on_handed(struct zkl__contender *c, const struct zkl__contender_event *ev,
                       struct zkl__contender_actions *out)
 {
-    zkl__contender_move(c, ZKL__PROVING,
-                        "released by another one of this session, and we are next");
-    zkl__contender_grant(c, ev, out);
+    zkl__grant_prove(c, "released by another one of this session, and we are next");
+    zkl__grant_give(c, ev, out);
 }
 
 static void on_lapsed(struct zkl__contender *c, const struct zkl__contender_event *ev,
                       struct zkl__contender_actions *out)
 {
     if (c->state == ZKL__HELD) {
-        zkl__contender_lose(c, ev, out, "the lease ended");
+        zkl__grant_lose(c, ev, out, "the lease ended");
     }
 }
 
 static void on_inspected(struct zkl__contender *c, const struct zkl__contender_event *ev,
                          struct zkl__contender_actions *out)
 {
-    if (c->inspects) {
-        zkl__contender_on_inspected(c, ev, out);
+    if (zkl__inspection_goes_on(c) && c->state == ZKL__HELD) {
+        zkl__announcement_on_inspected(c, ev, out);
+    } else if (zkl__inspection_goes_on(c)) {
+        zkl__predecessor_on_inspected(c, ev, out);
     }
 }
 
@@ -512,9 +317,9 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
                                 struct zkl__contender_actions *) = {
         [ZKL__CE_START] = on_start,
         [ZKL__CE_REPLY] = zkl__contender_on_reply,
-        [ZKL__CE_WATCH] = on_watch,
-        [ZKL__CE_OWN_WATCH] = on_own_watch,
-        [ZKL__CE_QUEUE_WATCH] = on_queue_watch,
+        [ZKL__CE_WATCH] = zkl__predecessor_on_event,
+        [ZKL__CE_OWN_WATCH] = zkl__own_watch_on_event,
+        [ZKL__CE_QUEUE_WATCH] = zkl__predecessor_on_queue_event,
         [ZKL__CE_HANDED] = on_handed,
         [ZKL__CE_CONNECTED] = on_connected,
         [ZKL__CE_EXPIRED] = on_expired,
@@ -523,8 +328,8 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
         [ZKL__CE_INSPECTED] = on_inspected,
         [ZKL__CE_LIST] = on_list,
         [ZKL__CE_CANCEL] = on_cancel,
-        [ZKL__CE_RELEASE] = on_release,
-        [ZKL__CE_DOWNGRADE] = on_downgrade,
+        [ZKL__CE_RELEASE] = zkl__grant_on_release,
+        [ZKL__CE_DOWNGRADE] = zkl__replacement_on_downgrade,
         [ZKL__CE_LOOK] = NULL, /* what these two come to is another event */
         [ZKL__CE_END] = NULL,
     };
@@ -536,21 +341,22 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
     }
 }
 
+static int64_t earlier(int64_t one, int64_t other)
+{
+    return one < other ? one : other;
+}
+
 int64_t zkl__contender_wake(const struct zkl__contender *c)
 {
-    int64_t wake = c->retry_at ? c->retry_at : INT64_MAX;
+    int64_t wake = earlier(c->retry_at ? c->retry_at : INT64_MAX, zkl__grant_wake(c));
     if (c->state == ZKL__GONE) {
         return INT64_MAX; /* nothing of it is read any more: a time that has passed would ring for
                              ever */
     }
-    if (zkl__contender_waits(c) && c->deadline < wake) {
-        wake = c->deadline;
+    if (zkl__contender_waits(c)) {
+        wake = earlier(wake, c->deadline);
     } else if (c->state == ZKL__HELD) {
-        wake = c->hold_until < wake ? c->hold_until : wake;
-        wake = c->look_at && c->look_at < wake ? c->look_at : wake;
-        wake = c->guard_at && c->guard_at < wake ? c->guard_at : wake;
-    } else if (c->state == ZKL__LOST && !c->discard) {
-        wake = c->hold_until < wake ? c->hold_until : wake;
+        wake = earlier(wake, earlier(zkl__announcement_wake(c), zkl__own_watch_wake(c)));
     }
     return wake;
 }
@@ -559,11 +365,11 @@ void zkl__contender_free(struct zkl__contender *c)
 {
     const zkl_heap *heap = c->heap;
     zkl__inspection_drop(c);
-    zkl__name_set_clear(&c->strangers, heap);
-    zkl__free(heap, c->watch_path);
-    zkl__free(heap, c->own_path);
+    zkl__name_set_clear(&c->node.strangers, heap);
+    zkl__free(heap, c->predecessor.path);
+    zkl__free(heap, c->own.path);
     zkl__free(heap, c->make_path);
-    zkl__free(heap, c->marks);
+    zkl__free(heap, c->marker.marks);
     zkl__free(heap, (void *)(uintptr_t)c->config.metadata);
     zkl__free(heap, c);
 }

@@ -75,7 +75,7 @@ struct zkl__contender_config {
                   made persistent then */
     bool revocable;   /* REVOKED is wanted: our node is watched while it is held */
     bool announces;   /* its release may be told from a crash by whoever waits for it: see
-                         contender_step.h, sealed */
+                         announcement.h */
     int64_t max_hold; /* ns; 0: none */
     /* Called inside the step, under the session's mutex: note and signal, call nothing of the core.
      * NULL: nobody listens. */

@@ -84,7 +84,7 @@ struct zkl__inspection *zkl__inspection_new(struct zkl__contender *c, const stru
                                             const struct zkl__list_index *index)
 {
     struct zkl__list_index *own =
-        index ? NULL : zkl__list_index_new(c->heap, list, zkl__name_sequence(c->node));
+        index ? NULL : zkl__list_index_new(c->heap, list, zkl__name_sequence(c->node.name));
     struct zkl__inspection *inspection = index || own ? of_index(c, index ? index : own) : NULL;
     zkl__free(c->heap, own);
     return inspection;
@@ -92,13 +92,51 @@ struct zkl__inspection *zkl__inspection_new(struct zkl__contender *c, const stru
 
 void zkl__inspection_drop(struct zkl__contender *c)
 {
-    struct zkl__inspection *inspection = c->inspection;
-    c->inspection = NULL;
+    struct zkl__inspection *inspection = c->suspicion.inspection;
+    c->suspicion.inspection = NULL;
     if (inspection && inspection->under_way == 0) {
         free_inspection(inspection);
     } else if (inspection) {
         inspection->contender = NULL;
     }
+}
+
+/* --- whether there is one -------------------------------------------------------------------- */
+
+void zkl__suspect(struct zkl__contender *c, bool forged)
+{
+    c->suspicion.state = forged ? ZKL__SUSPICION_ARISEN : ZKL__SUSPICION_NONE;
+}
+
+bool zkl__suspected(const struct zkl__contender *c)
+{
+    return c->suspicion.state == ZKL__SUSPICION_ARISEN;
+}
+
+bool zkl__inspection_begin(struct zkl__contender *c, const struct zkl__contender_event *ev)
+{
+    zkl__inspection_drop(c);
+    c->suspicion.inspection =
+        zkl__suspected(c) ? zkl__inspection_new(c, ev->reply, ev->index) : NULL;
+    c->suspicion.state = ZKL__SUSPICION_NONE;
+    return c->suspicion.inspection;
+}
+
+void zkl__inspection_go_on(struct zkl__contender *c)
+{
+    c->suspicion.state = ZKL__SUSPICION_INSPECTED;
+}
+
+void zkl__inspection_pause(struct zkl__contender *c)
+{
+    if (zkl__inspection_goes_on(c)) {
+        c->suspicion.state = ZKL__SUSPICION_NONE;
+    }
+}
+
+bool zkl__inspection_goes_on(const struct zkl__contender *c)
+{
+    return c->suspicion.state == ZKL__SUSPICION_INSPECTED;
 }
 
 /* --- what is known --------------------------------------------------------------------------- */
@@ -171,7 +209,7 @@ static enum verdict verdict_of(struct zkl__inspection *inspection, const char *n
 static void plan_next(struct zkl__inspection *inspection)
 {
     bool all = inspection->persistent == inspection->picked;
-    bool *apart = &inspection->contender->queue->looks_apart;
+    bool *apart = &inspection->contender->local.queue->looks_apart;
     if (inspection->together && !all) {
         *apart = *apart || 2 * inspection->persistent < inspection->picked;
         inspection->batch = FIRST;
@@ -234,7 +272,7 @@ static void on_together(struct zkl__request *request, const struct zkl__reply *r
         judge_together(inspection, reply);
     } else if (inspection->contender) {
         inspection->together = false;
-        inspection->contender->queue->looks_apart = true;
+        inspection->contender->local.queue->looks_apart = true;
         inspection->broken = reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_UNSENT;
     }
     if (--inspection->under_way == 0) {
@@ -304,7 +342,7 @@ static struct zkl__op *make_parts(const struct zkl__inspection *inspection, char
             .kind = ZKL__OP_CREATE, .dir = path, .name = names, .mode = ZKL__PERSISTENT};
         strcpy(names, inspection->looks[i].at->name);
         strcat(names, "/");
-        strcat(names, inspection->contender->uuid);
+        strcat(names, inspection->contender->node.uuid);
         names += strlen(names) + 1;
     }
     for (int i = 0; parts && i < GUARDS; i++) {
@@ -353,7 +391,7 @@ bool zkl__inspection_abandon(const struct zkl__request *request)
     }
     struct zkl__inspection *inspection = ((struct look *)request->owner)->inspection;
     if (inspection->contender) {
-        inspection->contender->inspection = NULL;
+        inspection->contender->suspicion.inspection = NULL;
         inspection->contender = NULL;
     }
     if (--inspection->under_way == 0) {

@@ -20,6 +20,17 @@
 
 struct zkl__list_index;
 
+/* Who was before us was forged: the next list is for an inspection; or not. */
+void zkl__suspect(struct zkl__contender *c, bool forged);
+bool zkl__suspected(const struct zkl__contender *c);
+/* If that is so, with this list. False: none; without memory they are looked at one by one. */
+bool zkl__inspection_begin(struct zkl__contender *c, const struct zkl__contender_event *ev);
+/* The next batch is wanted. */
+void zkl__inspection_go_on(struct zkl__contender *c);
+/* None is, for now. */
+void zkl__inspection_pause(struct zkl__contender *c);
+bool zkl__inspection_goes_on(const struct zkl__contender *c);
+
 /* Of all in the list that c has to wait for and that are not known as forged. NULL: no memory. */
 struct zkl__inspection *zkl__inspection_new(struct zkl__contender *c, const struct zkl__reply *list,
                                             const struct zkl__list_index *index);

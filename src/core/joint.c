@@ -1,5 +1,6 @@
 #include "joint.h"
 #include "contender_moves.h"
+#include "session_step.h"
 
 #include <string.h>
 
@@ -327,13 +328,13 @@ static bool broken(const struct zkl__joint *joint)
         }
         /* Of a transaction that was sent twice somebody removed part of the first copy: places of
          * both are no order, and might wait for another joint's crosswise. */
-        bool known = c->czxid && !c->doubled && !c->unsure;
-        if (known && czxid && c->czxid != czxid) {
+        bool known = zkl__node_certain(&c->node);
+        if (known && czxid && c->node.czxid != czxid) {
             return true;
         }
-        czxid = known ? c->czxid : czxid;
+        czxid = known ? c->node.czxid : czxid;
         asked = asked || asks(c, ZKL__ROLE_CREATE);
-        placed = placed || c->node[0];
+        placed = placed || zkl__node_known(&c->node);
     }
     return asked && placed;
 }

@@ -109,20 +109,20 @@ bool zkl__local_join(struct zkl__local_queues *queues, struct zkl__contender *c,
     if (!q->first) {
         queues->remembered -= q->forged.count;
     }
-    c->queue = q;
-    c->next_local = NULL;
-    c->prev_local = q->last;
-    *(q->last ? &q->last->next_local : &q->first) = c;
+    c->local.queue = q;
+    c->local.next = NULL;
+    c->local.prev = q->last;
+    *(q->last ? &q->last->local.next : &q->first) = c;
     q->last = c;
     return true;
 }
 
 void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c)
 {
-    struct zkl__local_queue *q = c->queue;
-    *(c->prev_local ? &c->prev_local->next_local : &q->first) = c->next_local;
-    *(c->next_local ? &c->next_local->prev_local : &q->last) = c->prev_local;
-    c->queue = NULL;
+    struct zkl__local_queue *q = c->local.queue;
+    *(c->local.prev ? &c->local.prev->local.next : &q->first) = c->local.next;
+    *(c->local.next ? &c->local.next->local.prev : &q->last) = c->local.prev;
+    c->local.queue = NULL;
     if (q->first) {
         return;
     }
@@ -139,8 +139,8 @@ void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c
  * its own time. */
 static struct zkl__contender *find(const struct zkl__local_queue *q, const char *name)
 {
-    for (struct zkl__contender *c = q->first; c; c = c->next_local) {
-        if (strcmp(c->node, name) == 0 && c->czxid && !c->unsure && !c->doubled && !c->joint) {
+    for (struct zkl__contender *c = q->first; c; c = c->local.next) {
+        if (strcmp(c->node.name, name) == 0 && zkl__node_certain(&c->node) && !c->joint) {
             return c;
         }
     }
@@ -149,25 +149,25 @@ static struct zkl__contender *find(const struct zkl__local_queue *q, const char 
 
 static void follow(struct zkl__contender *c, struct zkl__contender *ahead)
 {
-    c->ahead = ahead;
-    c->ahead_moved = false;
-    c->next_behind = ahead->behind;
-    ahead->behind = c;
+    c->local.ahead = ahead;
+    c->local.moved = false;
+    c->local.next_behind = ahead->local.behind;
+    ahead->local.behind = c;
 }
 
 static void unlink_follower(struct zkl__contender *c)
 {
-    struct zkl__contender **at = &c->ahead->behind;
+    struct zkl__contender **at = &c->local.ahead->local.behind;
     while (*at != c) {
-        at = &(*at)->next_behind;
+        at = &(*at)->local.next_behind;
     }
-    *at = c->next_behind;
-    c->ahead = c->next_behind = NULL;
+    *at = c->local.next_behind;
+    c->local.ahead = c->local.next_behind = NULL;
 }
 
 bool zkl__local_follow(struct zkl__contender *c, const char *name)
 {
-    struct zkl__contender *ahead = c->joint ? NULL : find(c->queue, name);
+    struct zkl__contender *ahead = c->joint ? NULL : find(c->local.queue, name);
     if (ahead) {
         follow(c, ahead);
         zkl__contender_post(c, ZKL__CE_LOOK); /* it may be leaving already */
@@ -178,18 +178,18 @@ bool zkl__local_follow(struct zkl__contender *c, const char *name)
 void zkl__local_unfollow(struct zkl__contender *c)
 {
     unlink_follower(c);
-    c->handed = false;
+    c->local.handed = false;
 }
 
 /* c is gone before the one that handed over to it, whose delete was put off: whom c handed over to
  * waits for that one. */
 static void pass_on(struct zkl__contender *c)
 {
-    for (struct zkl__contender *follower = c->behind, *next; follower; follower = next) {
-        next = follower->next_behind;
-        if (follower->handed) {
+    for (struct zkl__contender *follower = c->local.behind, *next; follower; follower = next) {
+        next = follower->local.next_behind;
+        if (follower->local.handed) {
             unlink_follower(follower);
-            follow(follower, c->ahead);
+            follow(follower, c->local.ahead);
             zkl__contender_post(follower, ZKL__CE_LOOK); /* that one may be gone, too */
         }
     }
@@ -197,10 +197,10 @@ static void pass_on(struct zkl__contender *c)
 
 void zkl__local_stepped(struct zkl__contender *c)
 {
-    if (c->handed && !c->node[0]) {
+    if (c->local.handed && !zkl__node_known(&c->node)) {
         pass_on(c);
     }
-    if (c->ahead && (c->handed ? c->state == ZKL__GONE : c->state != ZKL__WATCHING)) {
+    if (c->local.ahead && (c->local.handed ? c->state == ZKL__GONE : c->state != ZKL__WATCHING)) {
         zkl__local_unfollow(c);
     }
 }
@@ -213,28 +213,28 @@ static bool leaving(const struct zkl__contender *c)
 
 bool zkl__local_note_facts(const struct zkl__contender *c, struct zkl__local_facts *facts)
 {
-    if (c->behind) {
+    if (c->local.behind) {
         facts->leaving = leaving(c);
-        strcpy(facts->node, c->node);
+        strcpy(facts->node, c->node.name);
     }
-    return c->behind;
+    return c->local.behind;
 }
 
 void zkl__local_tell_changes(struct zkl__contender *c, const struct zkl__local_facts *before)
 {
-    bool moved = strcmp(c->node, before->node) != 0;
+    bool moved = strcmp(c->node.name, before->node) != 0;
     bool leaves = leaving(c) && !before->leaving;
-    for (struct zkl__contender *follower = c->behind; follower && (moved || leaves);
-         follower = follower->next_behind) {
-        follower->ahead_moved = follower->ahead_moved || moved;
+    for (struct zkl__contender *follower = c->local.behind; follower && (moved || leaves);
+         follower = follower->local.next_behind) {
+        follower->local.moved = follower->local.moved || moved;
         zkl__contender_post(follower, ZKL__CE_LOOK);
     }
 }
 
 bool zkl__local_delete_waits(const struct zkl__contender *c)
 {
-    for (; c->handed && c->ahead->node[0]; c = c->ahead) {
-        if (!leaving(c->ahead)) {
+    for (; c->local.handed && zkl__node_known(&c->local.ahead->node); c = c->local.ahead) {
+        if (!leaving(c->local.ahead)) {
             return true;
         }
     }
@@ -253,9 +253,9 @@ bool zkl__local_delete_waits(const struct zkl__contender *c)
 static bool may_hand_over(const struct zkl__core *core, const struct zkl__contender *ahead,
                           const struct zkl__contender *follower)
 {
-    return ahead->hands_over && core->connected && zkl__core_leased(core) && !core->closing &&
-           !(follower->config.rule->waits_for & ~ahead->config.rule->waits_for) &&
-           follower->czxid && !follower->config.mark && follower->retry_at <= core->now &&
+    return zkl__grant_hands_over(&ahead->grant) && core->connected && zkl__core_leased(core) &&
+           !core->closing && !(follower->config.rule->waits_for & ~ahead->config.rule->waits_for) &&
+           follower->node.czxid && !follower->config.mark && follower->retry_at <= core->now &&
            core->now - follower->listed_at <= zkl__lease_heartbeat(core->timeout);
 }
 
@@ -263,8 +263,9 @@ static bool may_hand_over(const struct zkl__core *core, const struct zkl__conten
  * those that c handed the lock to wait for the same. */
 static void hand_news_on(struct zkl__contender *c)
 {
-    for (struct zkl__contender *follower = c->behind; follower; follower = follower->next_behind) {
-        if (follower->handed) {
+    for (struct zkl__contender *follower = c->local.behind; follower;
+         follower = follower->local.next_behind) {
+        if (follower->local.handed) {
             zkl__contender_post(follower, ZKL__CE_LOOK);
         }
     }
@@ -273,20 +274,20 @@ static void hand_news_on(struct zkl__contender *c)
 bool zkl__local_look(struct zkl__core *core, struct zkl__contender *follower,
                      enum zkl__contender_event_kind *news)
 {
-    struct zkl__contender *ahead = follower->ahead;
-    bool handed = follower->handed;
+    struct zkl__contender *ahead = follower->local.ahead;
+    bool handed = follower->local.handed;
     *news =
         handed ? ZKL__CE_TIME : ZKL__CE_WATCH; /* handed: its own delete may have waited for that */
     if (handed) {
         hand_news_on(follower);
     }
-    if (!ahead->node[0] || follower->ahead_moved) {
+    if (!zkl__node_known(&ahead->node) || follower->local.moved) {
         zkl__local_unfollow(follower);
     } else if (!leaving(ahead)) {
         return false;
     } else if (!handed && may_hand_over(core, ahead, follower)) {
-        follower->handed = true;
-        follower->unlisted = ahead->unlisted;
+        follower->local.handed = true;
+        zkl__announcement_handed_on(follower, ahead);
         *news = ZKL__CE_HANDED;
     } else if (!handed) {
         zkl__local_unfollow(follower);
@@ -312,11 +313,11 @@ void zkl__local_note_list(struct zkl__local_queues *queues, struct zkl__local_qu
 
 void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c)
 {
-    c->list = WANTED;
+    c->local.list = WANTED;
     c->in_flight++;
-    c->queue->wanted++;
-    c->queue->urgent = c->queue->urgent || c->state != ZKL__CREATING;
-    zkl__core_post(core, &c->queue->machine);
+    c->local.queue->wanted++;
+    c->local.queue->urgent = c->local.queue->urgent || c->state != ZKL__CREATING;
+    zkl__core_post(core, &c->local.queue->machine);
 }
 
 /* Not asked by this contender; but since it follows another, or is first, its own list or create
@@ -325,9 +326,9 @@ void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c)
 static void check_reader(struct zkl__contender *c, const struct zkl__reply *reply,
                          const struct zkl__list_index *index, int64_t sent)
 {
-    if (zkl__list_has(reply, index, c->node)) {
+    if (zkl__list_has(reply, index, c->node.name)) {
         c->listed_at = c->shown_at = sent;
-    } else if (c->ahead) {
+    } else if (c->local.ahead) {
         zkl__local_unfollow(c);
         zkl__contender_post(c, ZKL__CE_WATCH);
     } else {
@@ -338,16 +339,16 @@ static void check_reader(struct zkl__contender *c, const struct zkl__reply *repl
 /* One that reads the lists of others. */
 static bool is_reader(const struct zkl__contender *c)
 {
-    return (c->ahead && !c->handed) || (c->state == ZKL__PROVING && !c->joint);
+    return (c->local.ahead && !c->local.handed) || (c->state == ZKL__PROVING && !c->joint);
 }
 
 static void answer_all(struct zkl__core *core, struct zkl__local_queue *q, uint64_t list,
                        int64_t sent, const struct zkl__reply *reply)
 {
     bool shows = reply->rc == ZKL__RC_OK;
-    for (struct zkl__contender *c = q->first; c; c = c->next_local) {
-        if (c->list == list) {
-            c->list = 0;
+    for (struct zkl__contender *c = q->first; c; c = c->local.next) {
+        if (c->local.list == list) {
+            c->local.list = 0;
             c->in_flight--;
             /* It looks for its node in the list that it asked for: what follows rests on that. */
             c->shown_at = shows ? sent : c->shown_at;
@@ -364,13 +365,14 @@ static struct zkl__list_index *index_for(const struct zkl__local_queue *q, uint6
 {
     size_t readers = 0;
     const struct zkl__contender *one = NULL;
-    for (const struct zkl__contender *c = q->first; c && readers <= FEW; c = c->next_local) {
-        if (c->node[0] && (c->list == list || is_reader(c))) {
+    for (const struct zkl__contender *c = q->first; c && readers <= FEW; c = c->local.next) {
+        if (zkl__node_known(&c->node) && (c->local.list == list || is_reader(c))) {
             readers++;
             one = c;
         }
     }
-    return readers > FEW ? zkl__list_index_new(heap, reply, zkl__name_sequence(one->node)) : NULL;
+    return readers > FEW ? zkl__list_index_new(heap, reply, zkl__name_sequence(one->node.name))
+                         : NULL;
 }
 
 static void ended(struct zkl__core *core, struct zkl__local_queue *q)
@@ -384,23 +386,23 @@ static void ended(struct zkl__core *core, struct zkl__local_queue *q)
 void zkl__local_answer_list(struct zkl__core *core, struct zkl__contender *c,
                             const struct zkl__reply *reply)
 {
-    struct zkl__local_queue *q = c->queue;
+    struct zkl__local_queue *q = c->local.queue;
     if (reply->rc == ZKL__RC_OK) {
         ZKL__ENSURE(!core->index);
-        core->index = index_for(q, c->list, core->queues.heap, reply);
+        core->index = index_for(q, c->local.list, core->queues.heap, reply);
     }
     ended(core, q);
-    answer_all(core, q, c->list, c->listed_at, reply);
+    answer_all(core, q, c->local.list, c->listed_at, reply);
 }
 
 void zkl__local_refuse_list(struct zkl__core *core, struct zkl__contender *c, int code)
 {
-    struct zkl__local_queue *q = c->queue;
-    uint64_t list = c->list;
+    struct zkl__local_queue *q = c->local.queue;
+    uint64_t list = c->local.list;
     ended(core, q);
-    for (struct zkl__contender *each = q->first; each; each = each->next_local) {
-        if (each->list == list) {
-            each->list = 0;
+    for (struct zkl__contender *each = q->first; each; each = each->local.next) {
+        if (each->local.list == list) {
+            each->local.list = 0;
             each->in_flight--;
             zkl__contender_post_refusal(each, ZKL__ROLE_LIST, code);
         }
@@ -419,11 +421,11 @@ static void send_list(struct zkl__core *core, struct zkl__machine *machine)
     q->lists_under_way++;
     q->wanted = 0;
     q->urgent = false;
-    for (struct zkl__contender *c = q->first; c; c = c->next_local) {
-        if (c->list == WANTED) {
-            c->list = q->lists;
+    for (struct zkl__contender *c = q->first; c; c = c->local.next) {
+        if (c->local.list == WANTED) {
+            c->local.list = q->lists;
             c->listed_at = core->now;
-            op.watch = op.watch || c->queue_watch.on;
+            op.watch = op.watch || c->predecessor.queue_watch.on;
             sender = c;
         }
     }

@@ -12,9 +12,9 @@
  * looked at each time. */
 static bool is_known_forged(const struct zkl__contender *c, const char *name, zkl_kind kind)
 {
-    const int64_t *czxid = zkl__name_set_find(&c->queue->forged, name);
-    return czxid &&
-           (*czxid == PERSISTENT || (c->czxid && *czxid > c->czxid && kind != ZKL_KIND_READ));
+    const int64_t *czxid = zkl__name_set_find(&c->local.queue->forged, name);
+    return czxid && (*czxid == PERSISTENT ||
+                     (c->node.czxid && *czxid > c->node.czxid && kind != ZKL_KIND_READ));
 }
 
 static bool blocks(const struct zkl__contender *c, const char *name, zkl_kind kind)
@@ -31,9 +31,9 @@ bool zkl__list_blocks(const struct zkl__contender *c, const char *name)
  * is. */
 static bool is_mine(const struct zkl__contender *c, const char *name)
 {
-    return strncmp(name, "_c_", 3) == 0 && zkl__uuid_same(name + 3, c->uuid) &&
+    return strncmp(name, "_c_", 3) == 0 && zkl__uuid_same(name + 3, c->node.uuid) &&
            zkl__name_parse(name).uuid && strlen(name) < ZKL__NAME_MAX &&
-           !zkl__name_set_has(&c->strangers, name);
+           !zkl__name_set_has(&c->node.strangers, name);
 }
 
 /* --- the index ------------------------------------------------------------------------------- */
@@ -188,7 +188,7 @@ void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *lis
 
 size_t zkl__list_before(const struct zkl__contender *c, const struct zkl__list_index *index)
 {
-    return count_before(index, zkl__sequence_diff(zkl__name_sequence(c->node), index->base));
+    return count_before(index, zkl__sequence_diff(zkl__name_sequence(c->node.name), index->base));
 }
 
 static const char *index_blocker(const struct zkl__contender *c,
@@ -206,7 +206,7 @@ static const char *index_blocker(const struct zkl__contender *c,
 const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__reply *list,
                               const struct zkl__list_index *index)
 {
-    int32_t own = zkl__name_sequence(c->node);
+    int32_t own = zkl__name_sequence(c->node.name);
     if (index) {
         return index_blocker(c, index);
     }
@@ -230,7 +230,7 @@ bool zkl__list_forged(const struct zkl__contender *c, const char *name,
 {
     /* No czxid is a reply without a stat: every znode but the root has one (PrepRequestProcessor,
      * StatPersisted). */
-    return stat->czxid != 0 && zkl__stat_forged(zkl__name_parse(name).kind, stat, c->czxid);
+    return stat->czxid != 0 && zkl__stat_forged(zkl__name_parse(name).kind, stat, c->node.czxid);
 }
 
 bool zkl__list_pass_over(struct zkl__contender *c, const char *name, const struct zkl__stat *stat)
@@ -240,5 +240,5 @@ bool zkl__list_pass_over(struct zkl__contender *c, const char *name, const struc
     if (parsed.kind == ZKL_KIND_READ && parsed.uuid) {
         return true;
     }
-    return zkl__name_set_put(&c->queue->forged, c->heap, name, since);
+    return zkl__name_set_put(&c->local.queue->forged, c->heap, name, since);
 }

@@ -102,11 +102,12 @@ static void carry_out(struct zkl__core *core, struct zkl__contender *c,
                       const struct zkl__contender_actions *actions)
 {
     size_t bytes_max = core->config.watch_bytes_max;
-    int watch_code = change_watch(core, &c->watch, actions->watch, bytes_max);
+    int watch_code = change_watch(core, &c->predecessor.watch, actions->watch, bytes_max);
     /* Who does not watch its own node lists instead: these leave the room to the watches that
      * nobody can wait without. */
-    int own_code = change_watch(core, &c->own_watch, actions->own_watch, bytes_max / 2);
-    int queue_code = change_watch(core, &c->queue_watch, actions->queue_watch, bytes_max);
+    int own_code = change_watch(core, &c->own.watch, actions->own_watch, bytes_max / 2);
+    int queue_code =
+        change_watch(core, &c->predecessor.queue_watch, actions->queue_watch, bytes_max);
     for (int i = 0; i < actions->op_count; i++) {
         const struct zkl__contender_op *op = &actions->ops[i];
         int code = op->role == ZKL__ROLE_WATCH       ? watch_code
@@ -120,8 +121,8 @@ static void carry_out(struct zkl__core *core, struct zkl__contender *c,
                                         code); /* there is no room even to note these */
         }
     }
-    if (actions->inspect && c->inspection) {
-        zkl__inspection_send(core, c->inspection);
+    if (actions->inspect && c->suspicion.inspection) {
+        zkl__inspection_send(core, c->suspicion.inspection);
     }
 }
 
@@ -156,7 +157,7 @@ static void act(struct zkl__core *core, struct zkl__contender *c,
 static bool judge(struct zkl__core *core, struct zkl__contender *c,
                   struct zkl__contender_event *event)
 {
-    if (event->kind == ZKL__CE_LOOK && c->ahead) {
+    if (event->kind == ZKL__CE_LOOK && c->local.ahead) {
         return zkl__local_look(core, c, &event->kind);
     }
     if (event->kind == ZKL__CE_LOOK) {
@@ -222,7 +223,7 @@ static void answered(struct zkl__core *core, struct zkl__machine *machine, int r
 {
     struct zkl__contender *c = (struct zkl__contender *)machine;
     if (role == ZKL__ROLE_LIST) {
-        zkl__local_note_list(&core->queues, c->queue, reply);
+        zkl__local_note_list(&core->queues, c->local.queue, reply);
     }
     if (role == ZKL__ROLE_LIST && !c->joint) {
         zkl__local_answer_list(core, c, reply);
@@ -269,7 +270,7 @@ static const struct zkl__machine_ops contender_ops = {.rank = ZKL__RANK_FIRST,
 
 static void release_memory(struct zkl__core *core, struct zkl__contender *c)
 {
-    if (c->queue) {
+    if (c->local.queue) {
         zkl__local_leave(&core->queues, c);
     }
     zkl__contender_free(c);
@@ -289,18 +290,18 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core,
     c->core = core;
     c->config = *config;
     c->config.metadata = zkl__copy(heap, metadata, strlen(metadata));
-    c->marks = config->mark ? zkl__zalloc(heap, sizeof *c->marks) : NULL;
-    bool joined = c->config.metadata && !config->mark == !c->marks &&
+    c->marker.marks = config->mark ? zkl__zalloc(heap, sizeof *c->marker.marks) : NULL;
+    bool joined = c->config.metadata && !config->mark == !c->marker.marks &&
                   zkl__local_join(&core->queues, c, config->path);
     if (!joined || !zkl__timers_reserve(&core->timers, heap)) {
         release_memory(core, c);
         return NULL;
     }
-    c->config.path = c->queue->path;
+    c->config.path = c->local.queue->path;
     c->path_stats = zkl__stats_path(&core->stats, heap, c->config.path);
     c->number = ++core->numbers;
-    c->watch.owner = c->own_watch.owner = c->queue_watch.owner = c;
-    c->queue_watch.path = c->config.path;
+    c->predecessor.watch.owner = c->own.watch.owner = c->predecessor.queue_watch.owner = c;
+    c->predecessor.queue_watch.path = c->config.path;
     c->next = core->contenders;
     if (c->next) {
         c->next->prev = c;
@@ -315,18 +316,19 @@ enum zkl__contender_state zkl__contender_state(const struct zkl__contender *cont
 }
 int64_t zkl__contender_token(const struct zkl__contender *contender)
 {
-    return contender->czxid;
+    return contender->node.czxid;
 }
 const char *zkl__contender_node(const struct zkl__contender *contender)
 {
-    return contender->node;
+    return contender->node.name;
 }
 
 bool zkl__contender_holds(const struct zkl__core *core, const struct zkl__contender *contender,
                           int64_t now)
 {
     ZKL__ENSURE(zkl__core_settled(core));
-    return contender->state == ZKL__HELD && now < core->lease.until && now < contender->hold_until;
+    return contender->state == ZKL__HELD && now < core->lease.until &&
+           now < contender->grant.hold_until;
 }
 
 void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code)
@@ -353,12 +355,12 @@ void zkl__joint_let_go(struct zkl__core *core, struct zkl__joint *joint, int64_t
 
 static void unlink_contender(struct zkl__core *core, struct zkl__contender *c)
 {
-    zkl__watches_remove(&core->watches, &c->watch);
-    zkl__watches_remove(&core->watches, &c->own_watch);
-    zkl__watches_remove(&core->watches, &c->queue_watch);
+    zkl__watches_remove(&core->watches, &c->predecessor.watch);
+    zkl__watches_remove(&core->watches, &c->own.watch);
+    zkl__watches_remove(&core->watches, &c->predecessor.queue_watch);
     zkl__timers_remove(&core->timers, &c->machine);
     zkl__joint_leave(c);
-    if (c->ahead) {
+    if (c->local.ahead) {
         zkl__local_unfollow(c);
     }
     *(c->prev ? &c->prev->next : &core->contenders) = c->next;
@@ -370,7 +372,7 @@ static void unlink_contender(struct zkl__core *core, struct zkl__contender *c)
 static void free_ended(struct zkl__core *core, struct zkl__machine *machine)
 {
     struct zkl__contender *c = (struct zkl__contender *)machine;
-    ZKL__ENSURE(c->in_flight == 0 && !c->behind);
+    ZKL__ENSURE(c->in_flight == 0 && !c->local.behind);
     unlink_contender(core, c);
     release_memory(core, c);
 }
@@ -378,7 +380,7 @@ static void free_ended(struct zkl__core *core, struct zkl__machine *machine)
 void zkl__contenders_drop(struct zkl__core *core)
 {
     for (struct zkl__contender *c = core->contenders; c; c = c->next) {
-        if (c->ahead) {
+        if (c->local.ahead) {
             zkl__local_unfollow(c);
         }
     }

@@ -162,9 +162,9 @@ static void fire(struct zkl__watch *watch, enum zkl__watch_event event)
         return;
     }
     c->mail.watch = event;
-    zkl__contender_post(c, watch == &c->own_watch     ? ZKL__CE_OWN_WATCH
-                           : watch == &c->queue_watch ? ZKL__CE_QUEUE_WATCH
-                                                      : ZKL__CE_WATCH);
+    zkl__contender_post(c, watch == &c->own.watch                 ? ZKL__CE_OWN_WATCH
+                           : watch == &c->predecessor.queue_watch ? ZKL__CE_QUEUE_WATCH
+                                                                  : ZKL__CE_WATCH);
 }
 
 /* The session is over: nothing that was made in it is ours any more. */
@@ -437,7 +437,7 @@ int64_t zkl__core_low_lease(const struct zkl__core *core)
  * for no permission (PrepRequestProcessor.pRequest2Txn, closeSession). */
 static bool ends_with_the_session(const struct zkl__contender *c)
 {
-    return c->state == ZKL__REMOVING && c->delete_refused && !c->unsure;
+    return c->state == ZKL__REMOVING && zkl__node_stays(&c->node) && !zkl__node_unsure(&c->node);
 }
 
 bool zkl__core_idle(const struct zkl__core *core)

@@ -14,8 +14,8 @@
 #define ZKL_CORE_SESSION_STEP_H
 
 #include "contender.h"
+#include "core.h"
 #include "lease.h"
-#include "machine.h"
 
 #include <zklock/session.h>
 
@@ -150,28 +150,9 @@ struct zkl__semaphore;
 
 /* --- requests and watches: single operations of recipes that are not queues ------------------ */
 
-/* The owner's memory, untouched until done is called (inside a step; it may not step). */
-struct zkl__request {
-    struct zkl__machine machine; /* core's: first */
-    int unsent;                  /* core's */
-    void (*done)(struct zkl__request *request, const struct zkl__reply *reply);
-    void *owner;
-};
 /* The owner waits no longer: done will not be called, the memory may go. */
 void zkl__request_forget(struct zkl__core *core, struct zkl__request *request);
 
-/* A wish to hear once that a path changed. The owner's memory; out of the table before fired is
- * called. The watch itself is set by a get, exists or children op with watch = true on the same
- * path. Told also when the session ends (event ZKL__WATCH_CHANGED): look again. */
-struct zkl__watch {
-    void (*fired)(struct zkl__watch *watch, enum zkl__watch_event event);
-    void *owner;
-    const char *path; /* the owner's memory */
-    /* core's */
-    struct zkl__watch *next;
-    uint32_t hash;
-    bool on;
-};
 /* ZKL_OK, or ZKL_ELIMIT when the session watches too many bytes of paths, or ZKL_ENOMEM. On
  * already: ZKL_OK. */
 int zkl__watch_add(struct zkl__core *core, struct zkl__watch *watch);
@@ -186,7 +167,6 @@ struct zkl__stats;
 const struct zkl__stats *zkl__core_stats(const struct zkl__core *core);
 bool zkl__core_connected(const struct zkl__core *core);
 int64_t zkl__core_session_id(const struct zkl__core *core);
-int64_t zkl__core_timeout(const struct zkl__core *core); /* ns, 0 before the first connection */
 int64_t zkl__core_lease_until(const struct zkl__core *core);
 int64_t zkl__core_least_lease(const struct zkl__core *core);
 enum zkl__hops zkl__core_hops(const struct zkl__core *core);
@@ -196,16 +176,4 @@ int64_t zkl__core_low_lease(const struct zkl__core *core);
 /* After ZKL__EV_CLOSE: nothing of ours is left on the server, as far as its answers say, but znodes
  * that it refuses to delete before the session ends; and no operation is outstanding. */
 bool zkl__core_idle(const struct zkl__core *core);
-/* A uuid that nobody else has. */
-void zkl__core_uuid(struct zkl__core *core, char out[ZKL__UUID_LENGTH + 1]);
-/* A line of the trace: "path#number", and what. */
-void zkl__core_trace_at(struct zkl__core *core, const char *path, unsigned number,
-                        const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* The same of a contender; "session" for contender NULL. */
-void zkl__core_trace(struct zkl__core *core, const struct zkl__contender *contender,
-                     const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* The same for an operator, who is to do something about it. */
-void zkl__core_warn(struct zkl__core *core, const struct zkl__contender *contender,
-                    const char *format, ...) __attribute__((format(printf, 3, 4)));
-
 #endif

@@ -3,7 +3,7 @@
 #ifndef ZKL_CORE_WATCHES_H
 #define ZKL_CORE_WATCHES_H
 
-#include "session_step.h"
+#include "core.h"
 
 struct zkl__watches {
     const zkl_heap *heap;

@@ -44,12 +44,12 @@ static void plain_contender(const struct walk *w, struct zkl__contender *c)
     c->path_stats = NULL;
     c->since = 0;
     c->config.owner = (void *)(((struct sim_attempt *)c->config.owner)->plan - w->plan->acquires + 1);
-    c->czxid = (int64_t)w->rank(c->czxid);
-    c->revoked = (int64_t)w->rank(c->revoked);
-    end_text(c->prefix, sizeof c->prefix);
-    end_text(c->node, sizeof c->node);
-    end_text(c->twin, sizeof c->twin);
-    end_text(c->swap, sizeof c->swap);
+    c->node.czxid = (int64_t)w->rank(c->node.czxid);
+    c->own.revoked = (int64_t)w->rank(c->own.revoked);
+    end_text(c->node.prefix, sizeof c->node.prefix);
+    end_text(c->node.name, sizeof c->node.name);
+    end_text(c->node.duplicate, sizeof c->node.duplicate);
+    end_text(c->replacement.name, sizeof c->replacement.name);
 }
 
 static bool is_contender(const struct zkl__core *core, const void *data)

@@ -37,7 +37,7 @@ static bool is_reader(zkl_kind kind)
 static void check_fifo(struct sim *s, struct sim_attempt *attempt, int own)
 {
     const struct sim_node *mine = &s->nodes[own];
-    bool unlisted = attempt->contender && attempt->contender->unlisted && s->faults.lied;
+    bool unlisted = attempt->contender && attempt->contender->announcement.unlisted && s->faults.lied;
     int dir = s->paths[mine->path].parent;
     int32_t place = zkl__name_parse(sim_path_name(&s->paths[mine->path])).sequence;
     for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
@@ -114,7 +114,7 @@ static bool alone(struct sim *s, const struct sim_attempt *attempt, int path)
 static int64_t rests_on(const struct sim *s, const struct sim_attempt *attempt, int path)
 {
     const struct sim_client *client = &s->clients[attempt->client];
-    bool handed = attempt->contender && attempt->contender->handed;
+    bool handed = attempt->contender && attempt->contender->local.handed;
     return handed ? client->listed_zxid[path] : client->shown_zxid[path];
 }
 

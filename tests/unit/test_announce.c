@@ -455,7 +455,7 @@ static void test_no_list(void)
     script_connect(&s);
     script_run(&s, s.timeout / 2);
     STATE(me, "held");
-    CU_ASSERT_FALSE(me->contender->unlisted);
+    CU_ASSERT_FALSE(me->contender->announcement.unlisted);
     script_finish(&s);
 }
 
@@ -470,13 +470,13 @@ static void test_no_answer_about_who_is_before(void)
     OPS(&s, "exists");
     script_suspend(&s, 0);
     script_wait(&s, s.timeout / 12);
-    CU_ASSERT_TRUE(me->contender->unlisted);
-    CU_ASSERT(me->contender->look_at > s.now);
+    CU_ASSERT_TRUE(me->contender->announcement.unlisted);
+    CU_ASSERT(me->contender->announcement.look_at > s.now);
     script_connect(&s);
     script_remove(&s, SEALED);
     script_run(&s, s.timeout / 2);
     STATE(me, "held");
-    CU_ASSERT_FALSE(me->contender->unlisted);
+    CU_ASSERT_FALSE(me->contender->announcement.unlisted);
     script_finish(&s);
 }
 
@@ -497,12 +497,12 @@ static void test_no_memory_for_a_look(void)
         test_heap_fail(&s.heap, 1, true);
         script_answer_all(&s);
         CU_ASSERT_EQUAL(test_heap_failures(&s.heap), 1);
-        CU_ASSERT_TRUE(me->contender->unlisted);
-        CU_ASSERT(me->contender->look_at > s.now);
+        CU_ASSERT_TRUE(me->contender->announcement.unlisted);
+        CU_ASSERT(me->contender->announcement.look_at > s.now);
         test_heap_fail(&s.heap, 0, false);
         script_run(&s, s.timeout / 2);
         STATE(me, "held");
-        CU_ASSERT_FALSE(me->contender->unlisted);
+        CU_ASSERT_FALSE(me->contender->announcement.unlisted);
         script_finish(&s);
     }
 }

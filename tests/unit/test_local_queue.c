@@ -462,7 +462,7 @@ static void test_no_memory_for_more_buckets(void)
         }
         CU_ASSERT_TRUE_FATAL(zkl__local_join(&queues, &contenders[i], path));
         CU_ASSERT_EQUAL(queues.count, (size_t)(i < 20 ? i + 1 : 20));
-        CU_ASSERT(i < 20 || contenders[i].queue == contenders[i - 20].queue);
+        CU_ASSERT(i < 20 || contenders[i].local.queue == contenders[i - 20].local.queue);
     }
     CU_ASSERT_EQUAL(test_heap_failures(&counter), 1);
     for (int i = 0; i < 40; i++) {

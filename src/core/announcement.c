@@ -1,0 +1,184 @@
+#include "contender_moves.h"
+
+#include "inspection.h"
+#include "lease.h"
+#include "queue_list.h"
+
+#define LIE "somebody is before us: a release was announced that was none"
+
+/* --- our own --------------------------------------------------------------------------------- */
+
+bool zkl__announcement_seals(const struct zkl__contender *c)
+{
+    return c->config.announces && !c->config.revocable && !c->config.mark && !c->config.acl &&
+           !c->joint && c->config.rule->waits_for == ZKL__KIND_ANY && zkl__core_seals(c->core);
+}
+
+void zkl__announcement_expect(struct zkl__contender *c)
+{
+    c->announcement.state = ZKL__ANNOUNCES_PERHAPS;
+}
+
+bool zkl__announcement_expected(const struct zkl__contender *c)
+{
+    return c->announcement.state != ZKL__ANNOUNCES_NOT;
+}
+
+/* Its followers here are told without the server. */
+void zkl__announcement_release(struct zkl__contender *c)
+{
+    if (zkl__grant_hands_over(&c->grant) && c->node.sealed && zkl__announcement_expected(c) &&
+        !c->local.behind) {
+        c->announcement.state = ZKL__ANNOUNCES;
+    }
+}
+
+bool zkl__announcement_due(const struct zkl__contender *c)
+{
+    return c->announcement.state == ZKL__ANNOUNCES && !c->local.handed;
+}
+
+/* Version 0: nobody, we included, has written our node before. */
+struct zkl__op zkl__announcement_op(const struct zkl__contender *c)
+{
+    return (struct zkl__op){
+        .kind = ZKL__OP_SET, .dir = c->config.path, .name = c->node.name, .version = 0};
+}
+
+void zkl__announcement_made(struct zkl__contender *c)
+{
+    c->announcement.state = ZKL__ANNOUNCES_NOT;
+}
+
+bool zkl__announcement_refused(struct zkl__contender *c, enum zkl__rc rc)
+{
+    if (c->announcement.state != ZKL__ANNOUNCES || rc == ZKL__RC_UNKNOWN ||
+        rc == ZKL__RC_NOTAPPLIED || rc == ZKL__RC_UNSENT) {
+        return false;
+    }
+    c->announcement.state = ZKL__ANNOUNCES_NOT; /* it may not be written: then it just goes */
+    if (rc == ZKL__RC_NOAUTH) {
+        zkl__core_seal_off(c->core);
+    }
+    return true;
+}
+
+/* --- the predecessor's ----------------------------------------------------------------------- */
+
+/* The word of one that held, and that waited for everybody before it. */
+bool zkl__announcement_believed(const struct zkl__contender *c, const char *predecessor)
+{
+    zkl_kind kind = zkl__name_parse(predecessor).kind;
+    return (kind == ZKL_KIND_LOCK || kind == ZKL_KIND_WRITE) && zkl__name_sealed(predecessor) &&
+           zkl__core_seals(c->core) && !c->joint && !c->config.mark;
+}
+
+/* On this ordered connection our own watch would have fired before. */
+void zkl__announcement_heard(struct zkl__contender *c, int64_t now)
+{
+    c->announcement.unlisted = true;
+    c->shown_at = now;
+    zkl__grant_prove(c, "who was before us announces its release");
+}
+
+void zkl__announcement_handed_on(struct zkl__contender *c, const struct zkl__contender *ahead)
+{
+    c->announcement.unlisted = ahead->announcement.unlisted;
+}
+
+void zkl__announcement_listed(struct zkl__contender *c)
+{
+    c->announcement.unlisted = false;
+}
+
+/* --- while it is held ------------------------------------------------------------------------ */
+
+static void check_later(struct zkl__contender *c, const struct zkl__contender_event *ev)
+{
+    c->announcement.look_at = ev->now + zkl__lease_heartbeat(zkl__core_timeout(c->core));
+}
+
+void zkl__announcement_hold(struct zkl__contender *c, const struct zkl__contender_event *ev)
+{
+    if (c->announcement.unlisted) {
+        check_later(c, ev);
+    }
+}
+
+int64_t zkl__announcement_wake(const struct zkl__contender *c)
+{
+    return c->announcement.look_at ? c->announcement.look_at : INT64_MAX;
+}
+
+void zkl__announcement_on_time(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                               struct zkl__contender_actions *out)
+{
+    if (zkl__announcement_wake(c) > ev->now) {
+        return;
+    }
+    if (ev->connected) {
+        c->announcement.look_at = 0;
+        zkl__ask_list(c, out);
+    } else {
+        check_later(c, ev);
+    }
+}
+
+void zkl__announcement_on_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                               struct zkl__contender_actions *out)
+{
+    const char *before =
+        ev->reply->rc == ZKL__RC_OK ? zkl__list_blocker(c, ev->reply, ev->index) : NULL;
+    if (before && zkl__suspected(c) && zkl__inspection_begin(c, ev)) {
+        zkl__inspection_go_on(c);
+        out->inspect = true;
+    } else if (ev->reply->rc != ZKL__RC_OK || (before && !zkl__predecessor_set(c, before))) {
+        check_later(c, ev);
+    } else if (before) {
+        zkl__ask_node(c, out, ZKL__ROLE_WATCH, ZKL__OP_EXISTS, zkl__predecessor_name(c));
+    } else {
+        zkl__announcement_listed(c);
+    }
+}
+
+void zkl__announcement_on_inspected(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                                    struct zkl__contender_actions *out)
+{
+    struct zkl__inspection *inspection = c->suspicion.inspection;
+    bool seen = false;
+    const char *nearest = zkl__inspection_nearest(inspection, &seen);
+    zkl__inspection_pause(c);
+    if (!nearest && !zkl__inspection_stale(inspection)) {
+        zkl__announcement_listed(c);
+    } else if (zkl__inspection_broken(inspection)) {
+        check_later(c, ev);
+    } else if (zkl__inspection_stale(inspection)) {
+        zkl__suspect(c, true);
+        zkl__ask_list(c, out);
+    } else if (seen) {
+        zkl__grant_lose(c, ev, out, LIE);
+        return;
+    } else {
+        zkl__inspection_go_on(c);
+        out->inspect = true;
+        return;
+    }
+    zkl__inspection_drop(c);
+}
+
+void zkl__announcement_on_predecessor(struct zkl__contender *c,
+                                      const struct zkl__contender_event *ev,
+                                      struct zkl__contender_actions *out)
+{
+    const char *name = zkl__predecessor_name(c);
+    enum zkl__rc rc = ev->reply->rc;
+    bool forged = rc == ZKL__RC_OK && zkl__list_forged(c, name, &ev->reply->stat);
+    zkl__suspect(c, forged);
+    if ((rc == ZKL__RC_OK && !forged) || rc == ZKL__RC_NOAUTH) {
+        zkl__grant_lose(c, ev, out, LIE);
+    } else if (rc == ZKL__RC_NONODE || (forged && zkl__list_pass_over(c, name, &ev->reply->stat))) {
+        zkl__ask_list(c, out);
+    } else {
+        check_later(c, ev);
+    }
+}

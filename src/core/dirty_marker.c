@@ -1,0 +1,121 @@
+#include "contender_moves.h"
+
+#include <string.h>
+
+void zkl__marker_new_attempt(struct zkl__contender *c)
+{
+    struct zkl__marker *marker = &c->marker;
+    if (marker->marks) {
+        if (marker->state >= ZKL__MARKER_SENT) {
+            strcpy(marker->marks->older, marker->marks->own);
+        }
+        strcpy(marker->marks->own, ZKL__MARK);
+        strcat(marker->marks->own, c->node.uuid);
+    }
+    marker->state = ZKL__MARKER_UNREAD;
+}
+
+bool zkl__marker_done(const struct zkl__contender *c)
+{
+    return !c->config.mark || c->marker.state == ZKL__MARKER_SET;
+}
+
+static struct zkl__op set_mark(const struct zkl__contender *c, const char *mark)
+{
+    return (struct zkl__op){.kind = ZKL__OP_SET,
+                            .dir = c->config.path,
+                            .data = mark,
+                            .size = strlen(mark),
+                            .version = -1};
+}
+
+void zkl__marker_ask(struct zkl__contender *c, struct zkl__contender_actions *out)
+{
+    bool read = c->marker.state != ZKL__MARKER_UNREAD;
+    if (!read && !(c->under_way & UNDER_WAY(ZKL__ROLE_READ))) {
+        zkl__ask(c, out, ZKL__ROLE_READ,
+                 (struct zkl__op){.kind = ZKL__OP_GET, .dir = c->config.path});
+    } else if (read && !(c->under_way & UNDER_WAY(ZKL__ROLE_MARK))) {
+        c->marker.state = ZKL__MARKER_SENT;
+        zkl__ask_two(c, out, ZKL__ROLE_MARK, zkl__check_op(c), set_mark(c, c->marker.marks->own));
+    }
+}
+
+static bool is_mark(const struct zkl__reply *reply, const char *mark, size_t length)
+{
+    return reply->size >= length && memcmp(reply->data, mark, length) == 0;
+}
+
+void zkl__marker_on_read(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                         struct zkl__contender_actions *out)
+{
+    const struct zkl__reply *reply = ev->reply;
+    const struct zkl__marks *marks = c->marker.marks;
+    if (c->state != ZKL__PROVING) {
+        return;
+    }
+    if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE) {
+        zkl__contender_fail_by_reply(c, ev, out);
+        return;
+    }
+    /* No directory: our node is gone with it, which the check beside the mark will tell. */
+    if (reply->rc == ZKL__RC_OK && !is_mark(reply, marks->own, strlen(marks->own)) &&
+        !(marks->older[0] && is_mark(reply, marks->older, strlen(marks->older)))) {
+        c->marker.unclean = is_mark(reply, ZKL__MARK, sizeof ZKL__MARK - 1);
+    }
+    c->marker.state = ZKL__MARKER_READ;
+    zkl__contender_advance(c, ev, out);
+}
+
+void zkl__marker_on_written(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                            struct zkl__contender_actions *out)
+{
+    enum zkl__rc rc = ev->reply->rc;
+    if (rc == ZKL__RC_OK && c->marker.state != ZKL__MARKER_CLEARS) {
+        c->marker.state = ZKL__MARKER_SET;
+    }
+    if (c->state == ZKL__PROVING && rc == ZKL__RC_NONODE) {
+        zkl__node_removed(c, ev, out);
+    } else if (c->state == ZKL__PROVING && rc != ZKL__RC_OK) {
+        zkl__contender_fail_by_reply(c, ev, out);
+    } else {
+        zkl__contender_advance(c, ev, out);
+    }
+}
+
+/* --- with the node's delete ------------------------------------------------------------------ */
+
+/* Who never held leaves things as they were. While our node stands, nobody behind us has marked. */
+void zkl__marker_give_up(struct zkl__contender *c)
+{
+    bool clears = c->marker.state >= ZKL__MARKER_SENT && !c->marker.unclean;
+    c->marker.state = clears ? ZKL__MARKER_CLEARS : ZKL__MARKER_UNREAD;
+}
+
+void zkl__marker_release(struct zkl__contender *c)
+{
+    bool clears = c->marker.state == ZKL__MARKER_SET && c->state == ZKL__HELD;
+    c->marker.state = clears ? ZKL__MARKER_CLEARS : ZKL__MARKER_UNREAD;
+}
+
+bool zkl__marker_clears(const struct zkl__contender *c)
+{
+    return c->marker.state == ZKL__MARKER_CLEARS;
+}
+
+struct zkl__op zkl__marker_clear_op(const struct zkl__contender *c)
+{
+    return set_mark(c, "");
+}
+
+void zkl__marker_cleared(struct zkl__contender *c)
+{
+    c->marker.state = ZKL__MARKER_UNREAD;
+}
+
+void zkl__marker_refused(struct zkl__contender *c, enum zkl__rc rc)
+{
+    if (rc != ZKL__RC_NOTAPPLIED && rc != ZKL__RC_UNSENT) {
+        c->marker.state = ZKL__MARKER_UNREAD;
+    }
+}

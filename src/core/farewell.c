@@ -1,0 +1,182 @@
+#include "farewell.h"
+
+#include "contender_moves.h"
+
+#include "queue_list.h"
+#include "stats.h"
+
+#include <string.h>
+
+/* An operation under way may make a node of ours. */
+static bool may_yet_make(const struct zkl__contender *c)
+{
+    return c->under_way & (UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_SWAP));
+}
+
+bool zkl__farewell_done(const struct zkl__contender *c)
+{
+    return !zkl__node_known(&c->node) && !zkl__node_unsure(&c->node) && !may_yet_make(c);
+}
+
+/* --- the transaction ------------------------------------------------------------------------- */
+
+/* A marker and an announcement never meet: whoever marks announces nothing. */
+static void ask_delete(struct zkl__contender *c, struct zkl__contender_actions *out)
+{
+    struct zkl__op remove = zkl__delete_op(c);
+    if (zkl__marker_clears(c)) {
+        zkl__ask_two(c, out, ZKL__ROLE_DELETE, remove, zkl__marker_clear_op(c));
+    } else if (zkl__announcement_due(c)) {
+        zkl__ask_two(c, out, ZKL__ROLE_DELETE, zkl__announcement_op(c), remove);
+    } else {
+        zkl__ask(c, out, ZKL__ROLE_DELETE, remove);
+    }
+}
+
+/* A write is the one barrier that no server can skip: what was sent before it is in the list behind
+ * it, or nowhere. */
+static void ask_what_is_left(struct zkl__contender *c, struct zkl__contender_actions *out)
+{
+    c->node.fate = ZKL__FATE_UNKNOWN;
+    zkl__ask(c, out, ZKL__ROLE_BARRIER,
+             (struct zkl__op){.kind = ZKL__OP_CHECK, .dir = c->config.path, .version = -1});
+    zkl__ask_list(c, out);
+}
+
+void zkl__farewell_advance(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                           struct zkl__contender_actions *out)
+{
+    const uint32_t busy = UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_LIST) |
+                          UNDER_WAY(ZKL__ROLE_DELETE) | UNDER_WAY(ZKL__ROLE_BARRIER);
+    if (may_yet_make(c)) {
+        return;
+    }
+    if (zkl__node_known(&c->node)) {
+        if (!ev->delete_waits && !(c->under_way & UNDER_WAY(ZKL__ROLE_DELETE))) {
+            ask_delete(c, out);
+        }
+    } else if (zkl__node_unsure(&c->node) && !(c->under_way & busy)) {
+        ask_what_is_left(c, out);
+    }
+}
+
+/* --- its answers ----------------------------------------------------------------------------- */
+
+/* DELETE is a permission on the parent (PrepRequestProcessor, OpCode.delete: checkACL of the
+ * parent's record). What may be another one's, as our uuid in a name of unknown fate, is not warned
+ * of. */
+static void warn_of_delete(const struct zkl__contender *c)
+{
+    if (!zkl__node_unsure(&c->node) && !c->path_stats->told_delete) {
+        c->path_stats->told_delete = true;
+        zkl__core_warn(
+            c->core, c,
+            "DELETE on the directory is missing: our znode %s cannot be removed, and keeps its "
+            "place until "
+            "the session ends. Give DELETE on the directory to those who contend there (setAcl)",
+            c->node.name);
+    }
+}
+
+/* Never forgotten: until it is gone, or the session is. */
+static void on_refused(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                       struct zkl__contender_actions *out)
+{
+    enum zkl__rc rc = ev->reply->rc;
+    if (rc == ZKL__RC_NOAUTH && !zkl__marker_clears(c)) { /* else it may be WRITE that is missing */
+        warn_of_delete(c);
+        zkl__node_keep(&c->node);
+    }
+    zkl__marker_refused(c, rc);
+    zkl__contender_put_off(c, ev->now);
+    if (rc == ZKL__RC_NOAUTH && zkl__node_unsure(&c->node) &&
+        !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
+        zkl__ask_node(c, out, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node.name);
+    }
+}
+
+/* The list sent with it says what is left. */
+static void on_duplicate(struct zkl__contender *c, enum zkl__rc rc)
+{
+    if (zkl__rc_answered(rc) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE &&
+        rc != ZKL__RC_NOTAPPLIED) {
+        /* it stands behind us: it can wait until we go */
+        c->node.fate =
+            zkl__node_unsure(&c->node) ? ZKL__FATE_TWICE_STAYS : ZKL__FATE_DUPLICATE_STAYS;
+    }
+    c->node.duplicate[0] = '\0';
+}
+
+void zkl__farewell_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                            struct zkl__contender_actions *out)
+{
+    enum zkl__rc rc = ev->reply->rc;
+    if (c->node.duplicate[0]) {
+        on_duplicate(c, rc);
+    } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NONODE) {
+        c->node.name[0] = '\0';
+        zkl__announcement_made(c);
+        zkl__marker_cleared(c);
+        c->patience = 0;
+    } else if (rc != ZKL__RC_UNKNOWN && !zkl__announcement_refused(c, rc)) {
+        on_refused(c, ev, out);
+    }
+    zkl__contender_advance(c, ev, out);
+}
+
+/* We may not delete it: because it only carries our uuid, and is somebody else's? */
+void zkl__farewell_on_stat(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                           struct zkl__contender_actions *out)
+{
+    if (ev->reply->rc == ZKL__RC_OK && zkl__node_known(&c->node) &&
+        ev->reply->stat.ephemeral_owner != ev->session_id &&
+        zkl__name_set_add(&c->node.strangers, c->heap, c->node.name)) {
+        c->node.name[0] = '\0';
+        c->retry_at = 0;
+    }
+    zkl__contender_advance(c, ev, out);
+}
+
+/* --- what is left ---------------------------------------------------------------------------- */
+
+void zkl__farewell_on_barrier(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                              struct zkl__contender_actions *out)
+{
+    bool passed = zkl__rc_answered(ev->reply->rc) && ev->reply->rc != ZKL__RC_NOTAPPLIED;
+    if (passed && zkl__node_unsure(&c->node)) {
+        c->node.fate = ZKL__FATE_LISTED;
+    } else if (!passed && ev->reply->rc != ZKL__RC_UNKNOWN) {
+        zkl__contender_put_off(c, ev->now);
+    }
+    zkl__contender_advance(c, ev, out); /* its list may not have been sent */
+}
+
+/* Behind the barrier: the lowest that carries our uuid, or there is none. */
+static void read_what_is_left(struct zkl__contender *c, const struct zkl__reply *list)
+{
+    const char *lowest = NULL, *other;
+    if (list->rc == ZKL__RC_OK && !zkl__node_known(&c->node)) {
+        zkl__list_mine(c, list, &lowest, &other);
+    }
+    if (lowest) {
+        strcpy(c->node.name, lowest);
+    } else {
+        c->node.fate = ZKL__FATE_KNOWN;
+    }
+}
+
+void zkl__farewell_on_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                           struct zkl__contender_actions *out)
+{
+    enum zkl__rc rc = ev->reply->rc;
+    bool tells = c->node.fate == ZKL__FATE_LISTED;
+    if (tells) {
+        c->node.fate = ZKL__FATE_UNKNOWN;
+    }
+    if (tells && (rc == ZKL__RC_NONODE || (rc == ZKL__RC_OK && !zkl__node_known(&c->node)))) {
+        read_what_is_left(c, ev->reply);
+    } else if (rc != ZKL__RC_OK && rc != ZKL__RC_NONODE && rc != ZKL__RC_UNKNOWN) {
+        zkl__contender_put_off(c, ev->now);
+    }
+    zkl__contender_advance(c, ev, out);
+}

@@ -1,0 +1,45 @@
+/* own_watch.h - the watch on our own node. It serves three: whoever waits for an announced release
+ * (announcement.h), a holder that others may ask to release (config.revocable), and a holder whose
+ * node somebody removes by hand, which is observed at once, however many the session holds. */
+#ifndef ZKL_CORE_OWN_WATCH_H
+#define ZKL_CORE_OWN_WATCH_H
+
+#include "core.h"
+
+struct zkl__contender_actions;
+struct zkl__contender_event;
+
+struct zkl__own_watch {
+    struct zkl__watch watch;
+    char *path;
+    size_t room;
+    bool armed;
+    enum zkl__guard {
+        ZKL__GUARD_NOT,
+        ZKL__GUARD_LATER, /* at guard_at */
+        ZKL__GUARD_NOW
+    } guard;
+    int64_t guard_at;
+    int64_t revoked; /* mzxid of the last request told */
+};
+
+/* It is set, as an answer says, and has not fired. */
+static inline bool zkl__own_watch_armed(const struct zkl__own_watch *own)
+{
+    return own->armed;
+}
+
+void zkl__own_watch_stop(struct zkl__contender *c, struct zkl__contender_actions *out);
+void zkl__own_watch_ask(struct zkl__contender *c, struct zkl__contender_actions *out);
+/* While it is held, from when on. */
+void zkl__own_watch_hold(struct zkl__contender *c);
+void zkl__own_watch_on_time(struct zkl__contender *c, int64_t now);
+int64_t zkl__own_watch_wake(const struct zkl__contender *c);
+/* What a holder needs of it. */
+void zkl__own_watch_advance(struct zkl__contender *c, struct zkl__contender_actions *out);
+void zkl__own_watch_on_event(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                             struct zkl__contender_actions *out);
+void zkl__own_watch_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                             struct zkl__contender_actions *out);
+
+#endif

@@ -1,0 +1,37 @@
+/* replacement.h - a downgrade: in the place of our node one of a weaker kind, with its number. */
+#ifndef ZKL_CORE_REPLACEMENT_H
+#define ZKL_CORE_REPLACEMENT_H
+
+#include "name.h"
+
+struct zkl__contender;
+struct zkl__contender_actions;
+struct zkl__contender_event;
+
+struct zkl__replacement {
+    char name[ZKL__NAME_MAX]; /* of the node that is to take the place; "": none */
+    enum zkl__replacing {
+        ZKL__REPLACING,
+        ZKL__REPLACED_PERHAPS /* an answer was lost: it may have taken it */
+    } state;
+};
+
+static inline bool zkl__replacing(const struct zkl__replacement *replacement)
+{
+    return replacement->name[0] != '\0';
+}
+
+void zkl__replacement_on_downgrade(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                                   struct zkl__contender_actions *out);
+void zkl__replacement_ask(struct zkl__contender *c, struct zkl__contender_actions *out);
+void zkl__replacement_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                               struct zkl__contender_actions *out);
+/* The session ended. */
+static inline void zkl__replacement_ended(struct zkl__replacement *replacement)
+{
+    replacement->name[0] = '\0';
+}
+/* Not wanted any more. */
+void zkl__replacement_forget(struct zkl__contender *c);
+
+#endif
