@@ -27,22 +27,23 @@ bool zkl__announcement_expected(const struct zkl__contender *c)
 /* Its followers here are told without the server. */
 void zkl__announcement_release(struct zkl__contender *c)
 {
-    if (zkl__grant_hands_over(&c->grant) && c->node.sealed && zkl__announcement_expected(c) &&
-        !c->local.behind) {
+    if (zkl__grant_hands_over(&c->grant) && zkl__node_sealed(&c->node) &&
+        zkl__announcement_expected(c) && !zkl__local_followed(&c->local)) {
         c->announcement.state = ZKL__ANNOUNCES;
     }
 }
 
 bool zkl__announcement_due(const struct zkl__contender *c)
 {
-    return c->announcement.state == ZKL__ANNOUNCES && !c->local.handed;
+    return c->announcement.state == ZKL__ANNOUNCES && !zkl__local_handed(&c->local);
 }
 
-/* Version 0: nobody, we included, has written our node before. */
+/* Version 0: nobody, we included, has written our node before (PrepRequestProcessor,
+ * checkAndIncVersion). */
 struct zkl__op zkl__announcement_op(const struct zkl__contender *c)
 {
     return (struct zkl__op){
-        .kind = ZKL__OP_SET, .dir = c->config.path, .name = c->node.name, .version = 0};
+        .kind = ZKL__OP_SET, .dir = c->config.path, .name = zkl__node_name(&c->node), .version = 0};
 }
 
 void zkl__announcement_made(struct zkl__contender *c)
@@ -73,7 +74,8 @@ bool zkl__announcement_believed(const struct zkl__contender *c, const char *pred
            zkl__core_seals(c->core) && !c->joint && !c->config.mark;
 }
 
-/* On this ordered connection our own watch would have fired before. */
+/* Our own watch would have fired before: "watches are ordered with respect to other events" (What
+ * ZooKeeper Guarantees about Watches, in the Programmer's Guide). */
 void zkl__announcement_heard(struct zkl__contender *c, int64_t now)
 {
     c->announcement.unlisted = true;
@@ -144,15 +146,14 @@ void zkl__announcement_on_list(struct zkl__contender *c, const struct zkl__conte
 void zkl__announcement_on_inspected(struct zkl__contender *c, const struct zkl__contender_event *ev,
                                     struct zkl__contender_actions *out)
 {
-    struct zkl__inspection *inspection = c->suspicion.inspection;
     bool seen = false;
-    const char *nearest = zkl__inspection_nearest(inspection, &seen);
+    const char *nearest = zkl__inspection_nearest(c, &seen);
     zkl__inspection_pause(c);
-    if (!nearest && !zkl__inspection_stale(inspection)) {
+    if (!nearest && !zkl__inspection_stale(c)) {
         zkl__announcement_listed(c);
-    } else if (zkl__inspection_broken(inspection)) {
+    } else if (zkl__inspection_broken(c)) {
         check_later(c, ev);
-    } else if (zkl__inspection_stale(inspection)) {
+    } else if (zkl__inspection_stale(c)) {
         zkl__suspect(c, true);
         zkl__ask_list(c, out);
     } else if (seen) {

@@ -50,7 +50,7 @@ static void check_sound(const struct zkl__contender *c)
     bool node = zkl__node_known(&c->node);
     switch (c->state) {
     case ZKL__NEW:
-        ZKL__ENSURE(!node && !zkl__node_unsure(&c->node) && c->node.czxid == 0);
+        ZKL__ENSURE(!node && !zkl__node_unsure(&c->node) && zkl__node_czxid(&c->node) == 0);
         break;
     case ZKL__LISTING:
         ZKL__ENSURE(node);
@@ -62,7 +62,7 @@ static void check_sound(const struct zkl__contender *c)
         ZKL__ENSURE(node && !zkl__node_unsure(&c->node));
         break;
     case ZKL__HELD:
-        ZKL__ENSURE(node && !zkl__node_unsure(&c->node) && c->node.czxid != 0);
+        ZKL__ENSURE(node && !zkl__node_unsure(&c->node) && zkl__node_czxid(&c->node) != 0);
         break;
     case ZKL__GONE:
         ZKL__ENSURE(!node && !zkl__node_unsure(&c->node));
@@ -334,7 +334,9 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
         [ZKL__CE_END] = NULL,
     };
     out->op_count = 0;
-    out->watch = out->own_watch = out->queue_watch = ZKL__WATCH_KEEP;
+    out->watches[ZKL__WATCHED_PREDECESSOR] = ZKL__WATCH_KEEP;
+    out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_KEEP;
+    out->watches[ZKL__WATCHED_QUEUE] = ZKL__WATCH_KEEP;
     out->told = out->inspect = false;
     if (read[ev->kind]) {
         read[ev->kind](c, ev, out);
@@ -365,11 +367,11 @@ void zkl__contender_free(struct zkl__contender *c)
 {
     const zkl_heap *heap = c->heap;
     zkl__inspection_drop(c);
-    zkl__name_set_clear(&c->node.strangers, heap);
-    zkl__free(heap, c->predecessor.path);
-    zkl__free(heap, c->own.path);
+    zkl__node_free(c);
+    zkl__predecessor_free(c);
+    zkl__own_watch_free(c);
+    zkl__marker_free(c);
     zkl__free(heap, c->make_path);
-    zkl__free(heap, c->marker.marks);
     zkl__free(heap, (void *)(uintptr_t)c->config.metadata);
     zkl__free(heap, c);
 }

@@ -13,7 +13,7 @@ static void decide_by_list(struct zkl__contender *c, const struct zkl__contender
     if (!zkl__node_in_list(c, ev, out)) {
         return;
     }
-    if (zkl__sequence_used_up(zkl__name_sequence(c->node.name))) {
+    if (zkl__sequence_used_up(zkl__name_sequence(zkl__node_name(&c->node)))) {
         zkl__contender_fail(c, ev, out, ZKL_EEXHAUSTED, 0, EXHAUSTED);
         return;
     }
@@ -25,8 +25,7 @@ static void decide_by_list(struct zkl__contender *c, const struct zkl__contender
     if (!before) {
         zkl__predecessor_none(c, ev, out);
     } else if (zkl__inspection_begin(c, ev)) {
-        zkl__predecessor_wait_for(c, ev, out,
-                                  zkl__inspection_nearest(c->suspicion.inspection, &seen));
+        zkl__predecessor_wait_for(c, ev, out, zkl__inspection_nearest(c, &seen));
     } else {
         zkl__predecessor_wait_for(c, ev, out, before);
     }

@@ -94,7 +94,7 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
     case ZKL__WATCHING:
         if (zkl__inspection_goes_on(c)) {
             out->inspect = true;
-        } else if (!c->local.ahead) {
+        } else if (!zkl__local_follows(&c->local)) {
             zkl__predecessor_look(c, out);
         }
         break;

@@ -9,10 +9,12 @@
 #include "dirty_marker.h"
 #include "folders.h"
 #include "grant.h"
+#include "local_place.h"
 #include "node.h"
 #include "own_watch.h"
 #include "predecessor.h"
 #include "replacement.h"
+#include "suspicion.h"
 
 /* What an operation of a contender is for. At most one of each is under way. */
 enum zkl__role {
@@ -46,7 +48,8 @@ enum zkl__contender_event_kind {
                             read */
     ZKL__CE_CONNECTED,   /* again, or on a new session */
     ZKL__CE_REPLY,       /* to operations of its own: role, reply */
-    ZKL__CE_WATCH,       /* the blocker changed or went: watch */
+    ZKL__CE_WATCH,       /* the predecessor changed or went: watch. As the next two in the order of
+                            zkl__watched */
     ZKL__CE_OWN_WATCH,   /* our own node changed or went */
     ZKL__CE_QUEUE_WATCH, /* a child of the queue came or went */
     ZKL__CE_INSPECTED,   /* a batch of its inspection was answered */
@@ -90,6 +93,9 @@ struct zkl__contender_event {
     const struct zkl__list_index *index; /* of a list, or NULL */
 };
 
+/* What it watches, in the order of their events. */
+enum zkl__watched { ZKL__WATCHED_PREDECESSOR, ZKL__WATCHED_OWN, ZKL__WATCHED_QUEUE, ZKL__WATCHED };
+
 /* What a contender wants of its session. Pointers live until its next step. */
 struct zkl__contender_actions {
     struct zkl__contender_op {
@@ -100,40 +106,14 @@ struct zkl__contender_actions {
     struct zkl__op parts[2]; /* of the one multi among them */
     enum zkl__watch_change {
         ZKL__WATCH_KEEP,
-        ZKL__WATCH_ON,     /* hear of contender->predecessor.watch.path, before the ops are sent */
+        ZKL__WATCH_ON,     /* hear of the path, before the ops are sent */
         ZKL__WATCH_FORGET, /* hear no more; the server may keep its watch, it will be set again */
-        ZKL__WATCH_OFF     /* hear no more, take it back from the server */
-    } watch;
-    enum zkl__watch_change
-        own_watch; /* the same for our own node; never OFF: its end uses the watch up */
-    enum zkl__watch_change queue_watch; /* the same for the queue's children */
+        ZKL__WATCH_OFF     /* hear no more, take it back from the server. Never of our own node: its
+                              end uses the watch up */
+    } watches[ZKL__WATCHED];
     bool inspect; /* send the next batch of contender->predecessor.inspection */
     bool told;    /* outcome is set */
     struct zkl__outcome outcome;
-};
-
-/* Whether who is before us may be forged (inspection.h). */
-struct zkl__suspicion {
-    enum {
-        ZKL__SUSPICION_NONE,
-        ZKL__SUSPICION_ARISEN,   /* who was before us was forged: the next list is for an inspection
-                                  */
-        ZKL__SUSPICION_INSPECTED /* a batch is wanted, or under way */
-    } state;
-    struct zkl__inspection *inspection; /* of all that stand before it; NULL: it did not meet two
-                                           forged ones */
-};
-
-/* Among the contenders of this session in its queue (local_queue.h). */
-struct zkl__local_place {
-    struct zkl__local_queue *queue;
-    struct zkl__contender *next, *prev; /* in this queue */
-    uint64_t list;                      /* number of the list it waits for; 0: none */
-    struct zkl__contender *ahead;       /* whom it follows: the predecessor is its node. NULL:
-                                           nobody here */
-    struct zkl__contender *behind, *next_behind; /* who follows it */
-    bool handed;                                 /* granted before the node of `ahead` is gone */
-    bool moved;                                  /* the node of `ahead` went, or is another one */
 };
 
 struct zkl__contender {
@@ -144,6 +124,7 @@ struct zkl__contender {
     unsigned number; /* of the session's contenders: for traces */
     enum zkl__contender_state state;
 
+    struct zkl__watch watches[ZKL__WATCHED]; /* paths of the ideas below */
     struct zkl__node node;
     struct zkl__replacement replacement;
     struct zkl__own_watch own;

@@ -2,6 +2,17 @@
 
 #include <string.h>
 
+bool zkl__marker_init(struct zkl__contender *c)
+{
+    c->marker.marks = c->config.mark ? zkl__zalloc(c->heap, sizeof *c->marker.marks) : NULL;
+    return !c->config.mark || c->marker.marks;
+}
+
+void zkl__marker_free(struct zkl__contender *c)
+{
+    zkl__free(c->heap, c->marker.marks);
+}
+
 void zkl__marker_new_attempt(struct zkl__contender *c)
 {
     struct zkl__marker *marker = &c->marker;
@@ -10,7 +21,7 @@ void zkl__marker_new_attempt(struct zkl__contender *c)
             strcpy(marker->marks->older, marker->marks->own);
         }
         strcpy(marker->marks->own, ZKL__MARK);
-        strcat(marker->marks->own, c->node.uuid);
+        strcat(marker->marks->own, zkl__node_uuid(&c->node));
     }
     marker->state = ZKL__MARKER_UNREAD;
 }

@@ -31,6 +31,14 @@ struct zkl__marker {
     struct zkl__marks *marks; /* NULL without */
 };
 
+static inline bool zkl__marker_unclean(const struct zkl__marker *marker)
+{
+    return marker->unclean;
+}
+
+/* False: no memory. */
+bool zkl__marker_init(struct zkl__contender *c);
+void zkl__marker_free(struct zkl__contender *c);
 void zkl__marker_new_attempt(struct zkl__contender *c);
 /* Set, or none is wanted. */
 bool zkl__marker_done(const struct zkl__contender *c);

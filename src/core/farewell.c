@@ -2,10 +2,7 @@
 
 #include "contender_moves.h"
 
-#include "queue_list.h"
 #include "stats.h"
-
-#include <string.h>
 
 /* An operation under way may make a node of ours. */
 static bool may_yet_make(const struct zkl__contender *c)
@@ -33,11 +30,12 @@ static void ask_delete(struct zkl__contender *c, struct zkl__contender_actions *
     }
 }
 
-/* A write is the one barrier that no server can skip: what was sent before it is in the list behind
- * it, or nowhere. */
+/* A write is the one barrier that no server can skip, for it holds a session's reads back until the
+ * write before them is committed (CommitProcessor, pendingRequests): what was sent before it is in
+ * the list behind it, or nowhere. */
 static void ask_what_is_left(struct zkl__contender *c, struct zkl__contender_actions *out)
 {
-    c->node.fate = ZKL__FATE_UNKNOWN;
+    zkl__node_search(&c->node);
     zkl__ask(c, out, ZKL__ROLE_BARRIER,
              (struct zkl__op){.kind = ZKL__OP_CHECK, .dir = c->config.path, .version = -1});
     zkl__ask_list(c, out);
@@ -74,7 +72,7 @@ static void warn_of_delete(const struct zkl__contender *c)
             "DELETE on the directory is missing: our znode %s cannot be removed, and keeps its "
             "place until "
             "the session ends. Give DELETE on the directory to those who contend there (setAcl)",
-            c->node.name);
+            zkl__node_name(&c->node));
     }
 }
 
@@ -91,30 +89,18 @@ static void on_refused(struct zkl__contender *c, const struct zkl__contender_eve
     zkl__contender_put_off(c, ev->now);
     if (rc == ZKL__RC_NOAUTH && zkl__node_unsure(&c->node) &&
         !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
-        zkl__ask_node(c, out, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node.name);
+        zkl__ask_node(c, out, ZKL__ROLE_STAT, ZKL__OP_EXISTS, zkl__node_name(&c->node));
     }
-}
-
-/* The list sent with it says what is left. */
-static void on_duplicate(struct zkl__contender *c, enum zkl__rc rc)
-{
-    if (zkl__rc_answered(rc) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE &&
-        rc != ZKL__RC_NOTAPPLIED) {
-        /* it stands behind us: it can wait until we go */
-        c->node.fate =
-            zkl__node_unsure(&c->node) ? ZKL__FATE_TWICE_STAYS : ZKL__FATE_DUPLICATE_STAYS;
-    }
-    c->node.duplicate[0] = '\0';
 }
 
 void zkl__farewell_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
                             struct zkl__contender_actions *out)
 {
     enum zkl__rc rc = ev->reply->rc;
-    if (c->node.duplicate[0]) {
-        on_duplicate(c, rc);
+    if (zkl__node_removes_duplicate(&c->node)) {
+        zkl__node_on_duplicate(&c->node, rc);
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NONODE) {
-        c->node.name[0] = '\0';
+        zkl__node_gone(&c->node);
         zkl__announcement_made(c);
         zkl__marker_cleared(c);
         c->patience = 0;
@@ -129,9 +115,7 @@ void zkl__farewell_on_stat(struct zkl__contender *c, const struct zkl__contender
                            struct zkl__contender_actions *out)
 {
     if (ev->reply->rc == ZKL__RC_OK && zkl__node_known(&c->node) &&
-        ev->reply->stat.ephemeral_owner != ev->session_id &&
-        zkl__name_set_add(&c->node.strangers, c->heap, c->node.name)) {
-        c->node.name[0] = '\0';
+        ev->reply->stat.ephemeral_owner != ev->session_id && zkl__node_is_strange(c)) {
         c->retry_at = 0;
     }
     zkl__contender_advance(c, ev, out);
@@ -143,39 +127,20 @@ void zkl__farewell_on_barrier(struct zkl__contender *c, const struct zkl__conten
                               struct zkl__contender_actions *out)
 {
     bool passed = zkl__rc_answered(ev->reply->rc) && ev->reply->rc != ZKL__RC_NOTAPPLIED;
-    if (passed && zkl__node_unsure(&c->node)) {
-        c->node.fate = ZKL__FATE_LISTED;
-    } else if (!passed && ev->reply->rc != ZKL__RC_UNKNOWN) {
+    if (passed) {
+        zkl__node_found_by_list(&c->node);
+    } else if (ev->reply->rc != ZKL__RC_UNKNOWN) {
         zkl__contender_put_off(c, ev->now);
     }
     zkl__contender_advance(c, ev, out); /* its list may not have been sent */
-}
-
-/* Behind the barrier: the lowest that carries our uuid, or there is none. */
-static void read_what_is_left(struct zkl__contender *c, const struct zkl__reply *list)
-{
-    const char *lowest = NULL, *other;
-    if (list->rc == ZKL__RC_OK && !zkl__node_known(&c->node)) {
-        zkl__list_mine(c, list, &lowest, &other);
-    }
-    if (lowest) {
-        strcpy(c->node.name, lowest);
-    } else {
-        c->node.fate = ZKL__FATE_KNOWN;
-    }
 }
 
 void zkl__farewell_on_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
                            struct zkl__contender_actions *out)
 {
     enum zkl__rc rc = ev->reply->rc;
-    bool tells = c->node.fate == ZKL__FATE_LISTED;
-    if (tells) {
-        c->node.fate = ZKL__FATE_UNKNOWN;
-    }
-    if (tells && (rc == ZKL__RC_NONODE || (rc == ZKL__RC_OK && !zkl__node_known(&c->node)))) {
-        read_what_is_left(c, ev->reply);
-    } else if (rc != ZKL__RC_OK && rc != ZKL__RC_NONODE && rc != ZKL__RC_UNKNOWN) {
+    if (!zkl__node_find(c, ev->reply) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE &&
+        rc != ZKL__RC_UNKNOWN) {
         zkl__contender_put_off(c, ev->now);
     }
     zkl__contender_advance(c, ev, out);

@@ -24,7 +24,7 @@ static bool is_shown(const struct zkl__contender *c, const struct zkl__contender
 
 static unsigned own_gate(const struct zkl__contender *c)
 {
-    return (zkl__marker_done(c) ? 0u : GATE_MARK) | (c->node.czxid ? 0u : GATE_TOKEN);
+    return (zkl__marker_done(c) ? 0u : GATE_MARK) | (zkl__node_czxid(&c->node) ? 0u : GATE_TOKEN);
 }
 
 static unsigned gate(const struct zkl__contender *c, const struct zkl__contender_event *ev)
@@ -60,7 +60,7 @@ void zkl__grant_advance(struct zkl__contender *c, const struct zkl__contender_ev
     } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE)) &&
                (shut & GATE_LEASE ? !c->grant.proved : shut & GATE_SHOWN)) {
         c->grant.proved = true;
-        zkl__ask_node(c, out, ZKL__ROLE_PROVE, ZKL__OP_CHECK, c->node.name);
+        zkl__ask_node(c, out, ZKL__ROLE_PROVE, ZKL__OP_CHECK, zkl__node_name(&c->node));
     }
 }
 
@@ -72,8 +72,8 @@ void zkl__grant_give(struct zkl__contender *c, const struct zkl__contender_event
     zkl__own_watch_hold(c);
     c->grant.hold_until = c->config.max_hold > 0 ? ev->now + c->config.max_hold : INT64_MAX;
     zkl__contender_tell(out, ev->now, ZKL__GRANTED, ZKL_OK, 0, "granted");
-    out->outcome.token = c->node.czxid;
-    out->outcome.unclean = c->marker.unclean;
+    out->outcome.token = zkl__node_czxid(&c->node);
+    out->outcome.unclean = zkl__marker_unclean(&c->marker);
     zkl__contender_advance(c, ev, out);
 }
 

@@ -21,6 +21,12 @@ struct zkl__grant {
     } end;
 };
 
+/* By max_hold_ms, at that time. */
+static inline bool zkl__grant_lasts(const struct zkl__grant *grant, int64_t now)
+{
+    return now < grant->hold_until;
+}
+
 /* RELEASED is owed. */
 static inline bool zkl__grant_released(const struct zkl__grant *grant)
 {

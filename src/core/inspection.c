@@ -80,11 +80,13 @@ static struct zkl__inspection *of_index(struct zkl__contender *c,
     return inspection;
 }
 
-struct zkl__inspection *zkl__inspection_new(struct zkl__contender *c, const struct zkl__reply *list,
-                                            const struct zkl__list_index *index)
+static struct zkl__inspection *new_inspection(struct zkl__contender *c,
+                                              const struct zkl__reply *list,
+                                              const struct zkl__list_index *index)
 {
     struct zkl__list_index *own =
-        index ? NULL : zkl__list_index_new(c->heap, list, zkl__name_sequence(c->node.name));
+        index ? NULL
+              : zkl__list_index_new(c->heap, list, zkl__name_sequence(zkl__node_name(&c->node)));
     struct zkl__inspection *inspection = index || own ? of_index(c, index ? index : own) : NULL;
     zkl__free(c->heap, own);
     return inspection;
@@ -116,8 +118,7 @@ bool zkl__suspected(const struct zkl__contender *c)
 bool zkl__inspection_begin(struct zkl__contender *c, const struct zkl__contender_event *ev)
 {
     zkl__inspection_drop(c);
-    c->suspicion.inspection =
-        zkl__suspected(c) ? zkl__inspection_new(c, ev->reply, ev->index) : NULL;
+    c->suspicion.inspection = zkl__suspected(c) ? new_inspection(c, ev->reply, ev->index) : NULL;
     c->suspicion.state = ZKL__SUSPICION_NONE;
     return c->suspicion.inspection;
 }
@@ -134,6 +135,11 @@ void zkl__inspection_pause(struct zkl__contender *c)
     }
 }
 
+bool zkl__inspected(const struct zkl__contender *c)
+{
+    return c->suspicion.inspection;
+}
+
 bool zkl__inspection_goes_on(const struct zkl__contender *c)
 {
     return c->suspicion.state == ZKL__SUSPICION_INSPECTED;
@@ -141,8 +147,9 @@ bool zkl__inspection_goes_on(const struct zkl__contender *c)
 
 /* --- what is known --------------------------------------------------------------------------- */
 
-const char *zkl__inspection_nearest(struct zkl__inspection *inspection, bool *seen)
+const char *zkl__inspection_nearest(const struct zkl__contender *c, bool *seen)
 {
+    struct zkl__inspection *inspection = c->suspicion.inspection;
     while (inspection->nearest < inspection->count &&
            inspection->candidates[inspection->nearest].verdict == EXCLUDED) {
         inspection->nearest++;
@@ -154,18 +161,21 @@ const char *zkl__inspection_nearest(struct zkl__inspection *inspection, bool *se
     return inspection->candidates[inspection->nearest].name;
 }
 
-void zkl__inspection_exclude(struct zkl__inspection *inspection)
+void zkl__inspection_exclude(const struct zkl__contender *c)
 {
+    struct zkl__inspection *inspection = c->suspicion.inspection;
     inspection->candidates[inspection->nearest].verdict = EXCLUDED;
 }
 
-bool zkl__inspection_broken(const struct zkl__inspection *inspection)
+bool zkl__inspection_broken(const struct zkl__contender *c)
 {
+    const struct zkl__inspection *inspection = c->suspicion.inspection;
     return inspection->broken;
 }
 
-bool zkl__inspection_stale(const struct zkl__inspection *inspection)
+bool zkl__inspection_stale(const struct zkl__contender *c)
 {
+    const struct zkl__inspection *inspection = c->suspicion.inspection;
     return inspection->stale;
 }
 
@@ -209,7 +219,7 @@ static enum verdict verdict_of(struct zkl__inspection *inspection, const char *n
 static void plan_next(struct zkl__inspection *inspection)
 {
     bool all = inspection->persistent == inspection->picked;
-    bool *apart = &inspection->contender->local.queue->looks_apart;
+    bool *apart = zkl__local_looks_apart(inspection->contender);
     if (inspection->together && !all) {
         *apart = *apart || 2 * inspection->persistent < inspection->picked;
         inspection->batch = FIRST;
@@ -272,7 +282,7 @@ static void on_together(struct zkl__request *request, const struct zkl__reply *r
         judge_together(inspection, reply);
     } else if (inspection->contender) {
         inspection->together = false;
-        inspection->contender->local.queue->looks_apart = true;
+        *zkl__local_looks_apart(inspection->contender) = true;
         inspection->broken = reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_UNSENT;
     }
     if (--inspection->under_way == 0) {
@@ -342,7 +352,7 @@ static struct zkl__op *make_parts(const struct zkl__inspection *inspection, char
             .kind = ZKL__OP_CREATE, .dir = path, .name = names, .mode = ZKL__PERSISTENT};
         strcpy(names, inspection->looks[i].at->name);
         strcat(names, "/");
-        strcat(names, inspection->contender->node.uuid);
+        strcat(names, zkl__node_uuid(&inspection->contender->node));
         names += strlen(names) + 1;
     }
     for (int i = 0; parts && i < GUARDS; i++) {
@@ -372,9 +382,10 @@ static void send_together(struct zkl__core *core, struct zkl__inspection *inspec
     zkl__free(inspection->heap, names);
 }
 
-void zkl__inspection_send(struct zkl__core *core, struct zkl__inspection *inspection)
+void zkl__inspection_send(struct zkl__core *core, struct zkl__contender *c)
 {
-    if (inspection->under_way > 0) {
+    struct zkl__inspection *inspection = c->suspicion.inspection;
+    if (!inspection || inspection->under_way > 0) {
         return;
     }
     inspection->under_way = 1; /* until all are sent */

@@ -31,24 +31,24 @@ void zkl__inspection_go_on(struct zkl__contender *c);
 void zkl__inspection_pause(struct zkl__contender *c);
 bool zkl__inspection_goes_on(const struct zkl__contender *c);
 
-/* Of all in the list that c has to wait for and that are not known as forged. NULL: no memory. */
-struct zkl__inspection *zkl__inspection_new(struct zkl__contender *c, const struct zkl__reply *list,
-                                            const struct zkl__list_index *index);
+/* Of all in the list that it has to wait for and that are not known as forged. The functions below
+ * need that there is one. */
+bool zkl__inspected(const struct zkl__contender *c);
 /* Not wanted any more. */
 void zkl__inspection_drop(struct zkl__contender *c);
 /* The nearest one that is not excluded, NULL: none is left. *seen: it was looked at, and may well
  * be a contender. */
-const char *zkl__inspection_nearest(struct zkl__inspection *inspection, bool *seen);
+const char *zkl__inspection_nearest(const struct zkl__contender *c, bool *seen);
 /* The nearest one is no contender. */
-void zkl__inspection_exclude(struct zkl__inspection *inspection);
+void zkl__inspection_exclude(const struct zkl__contender *c);
 /* Sends the next batch, or what of the last one was not answered, if it is not under way;
  * ZKL__CE_INSPECTED follows when all of it is answered. */
-void zkl__inspection_send(struct zkl__core *core, struct zkl__inspection *inspection);
+void zkl__inspection_send(struct zkl__core *core, struct zkl__contender *c);
 /* One of the last batch was not answered by the server. */
-bool zkl__inspection_broken(const struct zkl__inspection *inspection);
+bool zkl__inspection_broken(const struct zkl__contender *c);
 /* One of them is gone, and may have left another in its place, as a writer that is downgraded does:
  * there has to be a new list. */
-bool zkl__inspection_stale(const struct zkl__inspection *inspection);
+bool zkl__inspection_stale(const struct zkl__contender *c);
 /* The core goes: nothing that is under way will be answered. */
 bool zkl__inspection_abandon(const struct zkl__request *request);
 

@@ -329,10 +329,10 @@ static bool broken(const struct zkl__joint *joint)
         /* Of a transaction that was sent twice somebody removed part of the first copy: places of
          * both are no order, and might wait for another joint's crosswise. */
         bool known = zkl__node_certain(&c->node);
-        if (known && czxid && c->node.czxid != czxid) {
+        if (known && czxid && zkl__node_czxid(&c->node) != czxid) {
             return true;
         }
-        czxid = known ? c->node.czxid : czxid;
+        czxid = known ? zkl__node_czxid(&c->node) : czxid;
         asked = asked || asks(c, ZKL__ROLE_CREATE);
         placed = placed || zkl__node_known(&c->node);
     }

@@ -120,6 +120,9 @@ bool zkl__local_join(struct zkl__local_queues *queues, struct zkl__contender *c,
 void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c)
 {
     struct zkl__local_queue *q = c->local.queue;
+    if (!q) {
+        return;
+    }
     *(c->local.prev ? &c->local.prev->local.next : &q->first) = c->local.next;
     *(c->local.next ? &c->local.next->local.prev : &q->last) = c->local.prev;
     c->local.queue = NULL;
@@ -140,7 +143,8 @@ void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c
 static struct zkl__contender *find(const struct zkl__local_queue *q, const char *name)
 {
     for (struct zkl__contender *c = q->first; c; c = c->local.next) {
-        if (strcmp(c->node.name, name) == 0 && zkl__node_certain(&c->node) && !c->joint) {
+        if (strcmp(zkl__node_name(&c->node), name) == 0 && zkl__node_certain(&c->node) &&
+            !c->joint) {
             return c;
         }
     }
@@ -177,8 +181,10 @@ bool zkl__local_follow(struct zkl__contender *c, const char *name)
 
 void zkl__local_unfollow(struct zkl__contender *c)
 {
-    unlink_follower(c);
-    c->local.handed = false;
+    if (c->local.ahead) {
+        unlink_follower(c);
+        c->local.handed = false;
+    }
 }
 
 /* c is gone before the one that handed over to it, whose delete was put off: whom c handed over to
@@ -215,14 +221,14 @@ bool zkl__local_note_facts(const struct zkl__contender *c, struct zkl__local_fac
 {
     if (c->local.behind) {
         facts->leaving = leaving(c);
-        strcpy(facts->node, c->node.name);
+        strcpy(facts->node, zkl__node_name(&c->node));
     }
     return c->local.behind;
 }
 
 void zkl__local_tell_changes(struct zkl__contender *c, const struct zkl__local_facts *before)
 {
-    bool moved = strcmp(c->node.name, before->node) != 0;
+    bool moved = strcmp(zkl__node_name(&c->node), before->node) != 0;
     bool leaves = leaving(c) && !before->leaving;
     for (struct zkl__contender *follower = c->local.behind; follower && (moved || leaves);
          follower = follower->local.next_behind) {
@@ -255,7 +261,8 @@ static bool may_hand_over(const struct zkl__core *core, const struct zkl__conten
 {
     return zkl__grant_hands_over(&ahead->grant) && core->connected && zkl__core_leased(core) &&
            !core->closing && !(follower->config.rule->waits_for & ~ahead->config.rule->waits_for) &&
-           follower->node.czxid && !follower->config.mark && follower->retry_at <= core->now &&
+           zkl__node_czxid(&follower->node) && !follower->config.mark &&
+           follower->retry_at <= core->now &&
            core->now - follower->listed_at <= zkl__lease_heartbeat(core->timeout);
 }
 
@@ -298,9 +305,10 @@ bool zkl__local_look(struct zkl__core *core, struct zkl__contender *follower,
 /* --- lists ----------------------------------------------------------------------------------- */
 
 /* A directory that was made anew counts from the beginning: then names say nothing any more. */
-void zkl__local_note_list(struct zkl__local_queues *queues, struct zkl__local_queue *q,
+void zkl__local_note_list(struct zkl__local_queues *queues, struct zkl__contender *c,
                           const struct zkl__reply *reply)
 {
+    struct zkl__local_queue *q = c->local.queue;
     if (reply->rc != ZKL__RC_OK || q->forged.count == 0) {
         q->czxid = reply->rc == ZKL__RC_OK ? reply->stat.czxid : q->czxid;
     } else if (reply->stat.czxid != q->czxid) {
@@ -326,7 +334,7 @@ void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c)
 static void check_reader(struct zkl__contender *c, const struct zkl__reply *reply,
                          const struct zkl__list_index *index, int64_t sent)
 {
-    if (zkl__list_has(reply, index, c->node.name)) {
+    if (zkl__list_has(reply, index, zkl__node_name(&c->node))) {
         c->listed_at = c->shown_at = sent;
     } else if (c->local.ahead) {
         zkl__local_unfollow(c);
@@ -371,8 +379,9 @@ static struct zkl__list_index *index_for(const struct zkl__local_queue *q, uint6
             one = c;
         }
     }
-    return readers > FEW ? zkl__list_index_new(heap, reply, zkl__name_sequence(one->node.name))
-                         : NULL;
+    return readers > FEW
+               ? zkl__list_index_new(heap, reply, zkl__name_sequence(zkl__node_name(&one->node)))
+               : NULL;
 }
 
 static void ended(struct zkl__core *core, struct zkl__local_queue *q)
@@ -425,7 +434,7 @@ static void send_list(struct zkl__core *core, struct zkl__machine *machine)
         if (c->local.list == WANTED) {
             c->local.list = q->lists;
             c->listed_at = core->now;
-            op.watch = op.watch || c->predecessor.queue_watch.on;
+            op.watch = op.watch || c->watches[ZKL__WATCHED_QUEUE].on;
             sender = c;
         }
     }

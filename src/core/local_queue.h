@@ -49,14 +49,31 @@ bool zkl__local_queues_init(struct zkl__local_queues *queues, const zkl_heap *he
                             uint64_t names_key);
 void zkl__local_queues_deinit(struct zkl__local_queues *queues);
 
-/* From its making to its burial. False: no memory. */
+/* The forged names that its queue remembers. */
+static inline struct zkl__name_set *zkl__local_forged(const struct zkl__contender *c)
+{
+    return &c->local.queue->forged;
+}
+
+/* Whether looks are made apart there. */
+static inline bool *zkl__local_looks_apart(const struct zkl__contender *c)
+{
+    return &c->local.queue->looks_apart;
+}
+
+static inline const char *zkl__local_path(const struct zkl__contender *c)
+{
+    return c->local.queue->path;
+}
+
+/* From its making to its burial. False: no memory. Who did not join may leave. */
 bool zkl__local_join(struct zkl__local_queues *queues, struct zkl__contender *c, const char *path);
 void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c);
 
 /* c waits for the node of that name. True when it is one of ours, for which it need not ask the
  * server. */
 bool zkl__local_follow(struct zkl__contender *c, const char *name);
-/* It does not wait for another here any more. */
+/* It does not wait for another here any more, if it did. */
 void zkl__local_unfollow(struct zkl__contender *c);
 /* c acted on an event. */
 void zkl__local_stepped(struct zkl__contender *c);
@@ -76,8 +93,8 @@ bool zkl__local_look(struct zkl__core *core, struct zkl__contender *c,
  * not on its way. */
 bool zkl__local_delete_waits(const struct zkl__contender *c);
 
-/* A list of the queue came, for whomever. */
-void zkl__local_note_list(struct zkl__local_queues *queues, struct zkl__local_queue *q,
+/* A list of its queue came, for whomever. */
+void zkl__local_note_list(struct zkl__local_queues *queues, struct zkl__contender *c,
                           const struct zkl__reply *reply);
 
 /* c asks for a list: sent when nobody has mail, or when the one under way is answered. */

@@ -10,13 +10,37 @@
 
 void zkl__node_new_attempt(struct zkl__contender *c)
 {
-    c->node = (struct zkl__node){.strangers = c->node.strangers};
-    zkl__core_uuid(c->core, c->node.uuid);
+    struct zkl__node *node = &c->node;
+    zkl__core_uuid(c->core, node->uuid);
+    node->name[0] = node->duplicate[0] = '\0';
+    node->czxid = 0;
+    node->fate = ZKL__FATE_KNOWN;
+    node->stays = false;
 }
 
 void zkl__node_doubt(struct zkl__node *node)
 {
     node->fate = zkl__node_unsure(node) ? node->fate : ZKL__FATE_UNKNOWN;
+}
+
+void zkl__node_keep(struct zkl__node *node)
+{
+    node->stays = true;
+}
+
+void zkl__node_gone(struct zkl__node *node)
+{
+    node->name[0] = '\0';
+}
+
+void zkl__node_replaced(struct zkl__node *node, const char *name)
+{
+    strcpy(node->name, name);
+}
+
+void zkl__node_free(struct zkl__contender *c)
+{
+    zkl__name_set_clear(&c->node.strangers, c->heap);
 }
 
 void zkl__node_on_connected(struct zkl__node *node)
@@ -163,7 +187,8 @@ void zkl__node_on_create(struct zkl__contender *c, const struct zkl__contender_e
     } else if (reply->rc == ZKL__RC_NONODE) {
         zkl__directory_missing(c, ev, out);
     } else if (reply->rc == ZKL__RC_INVALIDACL && c->node.sealed) {
-        zkl__core_seal_off(c->core); /* no digest scheme there: as the others do it */
+        zkl__core_seal_off(c->core); /* no digest scheme there (PrepRequestProcessor, fixupACL): as
+                                        the others do it */
         create_unsealed(c);
         zkl__contender_advance(c, ev, out);
     } else if (reply->rc != ZKL__RC_OK) {
@@ -287,4 +312,58 @@ void zkl__node_on_check(struct zkl__contender *c, const struct zkl__contender_ev
     } else {
         zkl__contender_advance(c, ev, out);
     }
+}
+
+/* --- until none is left ---------------------------------------------------------------------- */
+
+/* The list sent with the delete says what is left. */
+void zkl__node_on_duplicate(struct zkl__node *node, enum zkl__rc rc)
+{
+    if (zkl__rc_answered(rc) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE &&
+        rc != ZKL__RC_NOTAPPLIED) {
+        /* it stands behind us: it can wait until we go */
+        node->fate = zkl__node_unsure(node) ? ZKL__FATE_TWICE_STAYS : ZKL__FATE_DUPLICATE_STAYS;
+    }
+    node->duplicate[0] = '\0';
+}
+
+bool zkl__node_is_strange(struct zkl__contender *c)
+{
+    bool noted = zkl__name_set_add(&c->node.strangers, c->heap, c->node.name);
+    if (noted) {
+        zkl__node_gone(&c->node);
+    }
+    return noted;
+}
+
+void zkl__node_search(struct zkl__node *node)
+{
+    node->fate = ZKL__FATE_UNKNOWN;
+}
+
+void zkl__node_found_by_list(struct zkl__node *node)
+{
+    if (zkl__node_unsure(node)) {
+        node->fate = ZKL__FATE_LISTED;
+    }
+}
+
+bool zkl__node_find(struct zkl__contender *c, const struct zkl__reply *list)
+{
+    const char *lowest = NULL, *other;
+    bool tells = c->node.fate == ZKL__FATE_LISTED;
+    if (tells) {
+        zkl__node_search(&c->node);
+    }
+    if (tells && list->rc == ZKL__RC_OK && !zkl__node_known(&c->node)) {
+        zkl__list_mine(c, list, &lowest, &other);
+    } else if (!tells || list->rc != ZKL__RC_NONODE) {
+        return false;
+    }
+    if (lowest) {
+        strcpy(c->node.name, lowest);
+    } else {
+        c->node.fate = ZKL__FATE_KNOWN;
+    }
+    return true;
 }

@@ -58,6 +58,38 @@ static inline bool zkl__node_certain(const struct zkl__node *node)
     return node->czxid && !zkl__node_unsure(node);
 }
 
+static inline const char *zkl__node_name(const struct zkl__node *node)
+{
+    return node->name;
+}
+
+/* 0: not known. */
+static inline int64_t zkl__node_czxid(const struct zkl__node *node)
+{
+    return node->czxid;
+}
+
+static inline const char *zkl__node_uuid(const struct zkl__node *node)
+{
+    return node->uuid;
+}
+
+static inline bool zkl__node_sealed(const struct zkl__node *node)
+{
+    return node->sealed;
+}
+
+static inline bool zkl__node_stays(const struct zkl__node *node)
+{
+    return node->stays;
+}
+
+/* A name that carries our uuid, and is not ours. */
+static inline bool zkl__node_has_stranger(const struct zkl__node *node, const char *name)
+{
+    return zkl__name_set_has(&node->strangers, name);
+}
+
 /* With a uuid of its own. A uuid belongs to one attempt in one session: so a name that carries it
  * is ours, without a look at its owner. */
 void zkl__node_new_attempt(struct zkl__contender *c);
@@ -69,6 +101,14 @@ void zkl__node_on_connected(struct zkl__node *node);
 void zkl__node_ended(struct zkl__node *node);
 /* The duplicate that we could not delete must go, too: the list will show it. */
 void zkl__node_remember_duplicate(struct zkl__node *node);
+
+/* The access list refuses its delete. */
+void zkl__node_keep(struct zkl__node *node);
+/* It was deleted. */
+void zkl__node_gone(struct zkl__node *node);
+/* Another one took its place. */
+void zkl__node_replaced(struct zkl__node *node, const char *name);
+void zkl__node_free(struct zkl__contender *c);
 
 struct zkl__op zkl__create_op(const struct zkl__contender *c);
 struct zkl__op zkl__delete_op(const struct zkl__contender *c);
@@ -90,5 +130,22 @@ bool zkl__node_in_list(struct zkl__contender *c, const struct zkl__contender_eve
 /* It is gone through no wish of ours. Held: lost. Else: once more at the tail, or an end. */
 void zkl__node_removed(struct zkl__contender *c, const struct zkl__contender_event *ev,
                        struct zkl__contender_actions *out);
+
+/* --- until none is left ---------------------------------------------------------------------- */
+
+/* The delete under way is of a duplicate. */
+static inline bool zkl__node_removes_duplicate(const struct zkl__node *node)
+{
+    return node->duplicate[0] != '\0';
+}
+void zkl__node_on_duplicate(struct zkl__node *node, enum zkl__rc rc);
+/* It only carries our uuid, and is somebody else's. False: no memory to note that. */
+bool zkl__node_is_strange(struct zkl__contender *c);
+/* A barrier was sent, and a list behind it; */
+void zkl__node_search(struct zkl__node *node);
+/* the barrier was passed; */
+void zkl__node_found_by_list(struct zkl__node *node);
+/* the list is here. True: it told what is left. */
+bool zkl__node_find(struct zkl__contender *c, const struct zkl__reply *list);
 
 #endif

@@ -4,25 +4,33 @@
 
 #include <string.h>
 
+void zkl__own_watch_free(struct zkl__contender *c)
+{
+    zkl__free(c->heap, c->own.path);
+}
+
 void zkl__own_watch_stop(struct zkl__contender *c, struct zkl__contender_actions *out)
 {
-    if (c->own.watch.on) {
-        out->own_watch = ZKL__WATCH_FORGET;
+    if (c->watches[ZKL__WATCHED_OWN].on) {
+        out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_FORGET;
     }
     c->own.armed = false;
 }
 
 void zkl__own_watch_ask(struct zkl__contender *c, struct zkl__contender_actions *out)
 {
+    struct zkl__watch *watch = &c->watches[ZKL__WATCHED_OWN];
     if (c->own.armed || (c->under_way & UNDER_WAY(ZKL__ROLE_OWN_WATCH)) ||
-        (!c->own.watch.on && !zkl__child_path(c, &c->own.path, &c->own.room, c->node.name))) {
+        (!watch->on && !zkl__child_path(c, &c->own.path, &c->own.room, zkl__node_name(&c->node)))) {
         return; /* no memory: with the next heartbeat's answer, or never */
     }
-    c->own.watch.path = c->own.path;
-    out->own_watch = ZKL__WATCH_ON;
+    watch->path = c->own.path;
+    out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_ON;
     zkl__ask(c, out, ZKL__ROLE_OWN_WATCH,
-             (struct zkl__op){
-                 .kind = ZKL__OP_GET, .dir = c->config.path, .name = c->node.name, .watch = true});
+             (struct zkl__op){.kind = ZKL__OP_GET,
+                              .dir = c->config.path,
+                              .name = zkl__node_name(&c->node),
+                              .watch = true});
 }
 
 /* --- while it is held ------------------------------------------------------------------------ */
@@ -108,8 +116,8 @@ void zkl__own_watch_on_event(struct zkl__contender *c, const struct zkl__contend
 void zkl__own_watch_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
                              struct zkl__contender_actions *out)
 {
-    c->own.armed =
-        ev->reply->rc == ZKL__RC_OK && c->own.watch.on; /* the event may have been here first */
+    c->own.armed = ev->reply->rc == ZKL__RC_OK &&
+                   c->watches[ZKL__WATCHED_OWN].on; /* the event may have been here first */
     if (c->state == ZKL__HELD) {
         on_reply_while_held(c, ev, out);
     } else if (ev->reply->rc == ZKL__RC_NONODE && c->state == ZKL__WATCHING &&

@@ -10,7 +10,6 @@ struct zkl__contender_actions;
 struct zkl__contender_event;
 
 struct zkl__own_watch {
-    struct zkl__watch watch;
     char *path;
     size_t room;
     bool armed;
@@ -29,6 +28,7 @@ static inline bool zkl__own_watch_armed(const struct zkl__own_watch *own)
     return own->armed;
 }
 
+void zkl__own_watch_free(struct zkl__contender *c);
 void zkl__own_watch_stop(struct zkl__contender *c, struct zkl__contender_actions *out);
 void zkl__own_watch_ask(struct zkl__contender *c, struct zkl__contender_actions *out);
 /* While it is held, from when on. */

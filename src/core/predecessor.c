@@ -8,6 +8,11 @@
 
 /* --- who it is ------------------------------------------------------------------------------- */
 
+void zkl__predecessor_free(struct zkl__contender *c)
+{
+    zkl__free(c->heap, c->predecessor.path);
+}
+
 void zkl__predecessor_new_attempt(struct zkl__contender *c)
 {
     c->predecessor.armed = false;
@@ -22,11 +27,11 @@ void zkl__predecessor_on_connected(struct zkl__contender *c)
 void zkl__predecessor_unwatch(struct zkl__contender *c, struct zkl__contender_actions *out,
                               enum zkl__watch_change how)
 {
-    if (c->predecessor.watch.on) {
-        out->watch = how;
+    if (c->watches[ZKL__WATCHED_PREDECESSOR].on) {
+        out->watches[ZKL__WATCHED_PREDECESSOR] = how;
     }
-    if (c->predecessor.queue_watch.on) {
-        out->queue_watch = how;
+    if (c->watches[ZKL__WATCHED_QUEUE].on) {
+        out->watches[ZKL__WATCHED_QUEUE] = how;
     }
     c->predecessor.armed = false;
 }
@@ -34,7 +39,7 @@ void zkl__predecessor_unwatch(struct zkl__contender *c, struct zkl__contender_ac
 bool zkl__predecessor_set(struct zkl__contender *c, const char *name)
 {
     bool done = zkl__child_path(c, &c->predecessor.path, &c->predecessor.room, name);
-    c->predecessor.watch.path = c->predecessor.path;
+    c->watches[ZKL__WATCHED_PREDECESSOR].path = c->predecessor.path;
     return done;
 }
 
@@ -50,7 +55,7 @@ void zkl__predecessor_wait_for(struct zkl__contender *c, const struct zkl__conte
         c->predecessor.sight != ZKL__SIGHT_READ && strcmp(zkl__predecessor_name(c), name) == 0;
     zkl__announcement_expect(c);
     if (hidden) { /* the one that may not be read: this list watches the queue */
-        c->predecessor.armed = c->predecessor.queue_watch.on && !c->predecessor.changed;
+        c->predecessor.armed = c->watches[ZKL__WATCHED_QUEUE].on && !c->predecessor.changed;
         zkl__contender_move(c, ZKL__WATCHING, name);
         zkl__contender_advance(c, ev, out);
         return;
@@ -87,7 +92,9 @@ void zkl__predecessor_none(struct zkl__contender *c, const struct zkl__contender
 bool zkl__predecessor_list_watches(struct zkl__contender *c, struct zkl__contender_actions *out)
 {
     bool watch = c->predecessor.sight != ZKL__SIGHT_READ && !c->try_only && zkl__contender_waits(c);
-    out->queue_watch = watch ? ZKL__WATCH_ON : out->queue_watch;
+    if (watch) {
+        out->watches[ZKL__WATCHED_QUEUE] = ZKL__WATCH_ON;
+    }
     c->predecessor.changed = false;
     return watch;
 }
@@ -95,7 +102,7 @@ bool zkl__predecessor_list_watches(struct zkl__contender *c, struct zkl__contend
 static void watch_predecessor(struct zkl__contender *c, struct zkl__contender_actions *out)
 {
     if (!c->try_only) {
-        out->watch = ZKL__WATCH_ON;
+        out->watches[ZKL__WATCHED_PREDECESSOR] = ZKL__WATCH_ON;
         if (c->predecessor.believed) {
             zkl__own_watch_ask(
                 c, out); /* before the other one, whose answer says that both watches are set */
@@ -147,7 +154,7 @@ void zkl__predecessor_on_queue_event(struct zkl__contender *c,
                                      const struct zkl__contender_event *ev,
                                      struct zkl__contender_actions *out)
 {
-    if (c->state == ZKL__WATCHING && !c->local.ahead) {
+    if (c->state == ZKL__WATCHING && !zkl__local_follows(&c->local)) {
         c->predecessor.armed = false;
         zkl__contender_move(c, ZKL__LISTING,
                             "the queue changed, and who is before us may not be read");
@@ -155,7 +162,7 @@ void zkl__predecessor_on_queue_event(struct zkl__contender *c,
     } else if (c->state == ZKL__LISTING && (c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) {
         c->predecessor.changed =
             true; /* a watch that another one of the session had set: ours comes with the list */
-        out->queue_watch = ZKL__WATCH_ON;
+        out->watches[ZKL__WATCHED_QUEUE] = ZKL__WATCH_ON;
     }
 }
 
@@ -167,9 +174,9 @@ static void look_further(struct zkl__contender *c, const struct zkl__contender_e
                          struct zkl__contender_actions *out)
 {
     bool seen = false;
-    const char *nearest = zkl__inspection_nearest(c->suspicion.inspection, &seen);
-    bool watched =
-        out->watch != ZKL__WATCH_KEEP; /* one after the other: its path is in use in this step */
+    const char *nearest = zkl__inspection_nearest(c, &seen);
+    bool watched = out->watches[ZKL__WATCHED_PREDECESSOR] !=
+                   ZKL__WATCH_KEEP; /* one after the other: its path is in use in this step */
     zkl__inspection_pause(c);
     if (!nearest) {
         zkl__predecessor_none(c, ev, out);
@@ -200,8 +207,8 @@ static void on_forged(struct zkl__contender *c, const struct zkl__contender_even
         zkl__suspect(c, true); /* the list under way is read without it */
     } else {
         zkl__predecessor_unwatch(c, out, ZKL__WATCH_OFF);
-        if (c->suspicion.inspection) {
-            zkl__inspection_exclude(c->suspicion.inspection);
+        if (zkl__inspected(c)) {
+            zkl__inspection_exclude(c);
             look_further(c, ev, out);
         } else {
             list_again(c, ev, out, "what is before us is no contender");
@@ -212,9 +219,9 @@ static void on_forged(struct zkl__contender *c, const struct zkl__contender_even
 void zkl__predecessor_on_inspected(struct zkl__contender *c, const struct zkl__contender_event *ev,
                                    struct zkl__contender_actions *out)
 {
-    if (zkl__inspection_broken(c->suspicion.inspection)) {
+    if (zkl__inspection_broken(c)) {
         zkl__contender_put_off(c, ev->now);
-    } else if (zkl__inspection_stale(c->suspicion.inspection)) {
+    } else if (zkl__inspection_stale(c)) {
         list_again(c, ev, out, "one of those before us is gone");
     } else {
         c->patience = 0;
@@ -259,8 +266,8 @@ static void on_stat_of_hidden(struct zkl__contender *c, const struct zkl__conten
     }
 }
 
-/* A get, and no exists: on a missing node that would leave a watch (FinalRequestProcessor, exists
- * and getData). */
+/* To a get, for an exists leaves its watch on a missing node (DataTree: statNode adds the watch
+ * before it looks whether the node is there, getData after that). */
 void zkl__predecessor_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
                                struct zkl__contender_actions *out)
 {

@@ -21,10 +21,8 @@ enum zkl__sight {
 };
 
 struct zkl__predecessor {
-    struct zkl__watch watch; /* path: the predecessor */
     char *path;
     size_t room;
-    struct zkl__watch queue_watch; /* path: the queue */
     enum zkl__sight sight;
     bool armed; /* the watch is set: on the predecessor, or on the queue's children if it may not be
                    read */
@@ -32,6 +30,7 @@ struct zkl__predecessor {
     bool believed; /* if it announces its release */
 };
 
+void zkl__predecessor_free(struct zkl__contender *c);
 /* Nothing is known of any. */
 void zkl__predecessor_new_attempt(struct zkl__contender *c);
 /* Asks nothing of it any more. */

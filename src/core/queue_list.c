@@ -12,9 +12,10 @@
  * looked at each time. */
 static bool is_known_forged(const struct zkl__contender *c, const char *name, zkl_kind kind)
 {
-    const int64_t *czxid = zkl__name_set_find(&c->local.queue->forged, name);
-    return czxid && (*czxid == PERSISTENT ||
-                     (c->node.czxid && *czxid > c->node.czxid && kind != ZKL_KIND_READ));
+    const int64_t *czxid = zkl__name_set_find(zkl__local_forged(c), name);
+    return czxid &&
+           (*czxid == PERSISTENT || (zkl__node_czxid(&c->node) &&
+                                     *czxid > zkl__node_czxid(&c->node) && kind != ZKL_KIND_READ));
 }
 
 static bool blocks(const struct zkl__contender *c, const char *name, zkl_kind kind)
@@ -31,9 +32,9 @@ bool zkl__list_blocks(const struct zkl__contender *c, const char *name)
  * is. */
 static bool is_mine(const struct zkl__contender *c, const char *name)
 {
-    return strncmp(name, "_c_", 3) == 0 && zkl__uuid_same(name + 3, c->node.uuid) &&
+    return strncmp(name, "_c_", 3) == 0 && zkl__uuid_same(name + 3, zkl__node_uuid(&c->node)) &&
            zkl__name_parse(name).uuid && strlen(name) < ZKL__NAME_MAX &&
-           !zkl__name_set_has(&c->node.strangers, name);
+           !zkl__node_has_stranger(&c->node, name);
 }
 
 /* --- the index ------------------------------------------------------------------------------- */
@@ -188,7 +189,8 @@ void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *lis
 
 size_t zkl__list_before(const struct zkl__contender *c, const struct zkl__list_index *index)
 {
-    return count_before(index, zkl__sequence_diff(zkl__name_sequence(c->node.name), index->base));
+    return count_before(
+        index, zkl__sequence_diff(zkl__name_sequence(zkl__node_name(&c->node)), index->base));
 }
 
 static const char *index_blocker(const struct zkl__contender *c,
@@ -206,7 +208,7 @@ static const char *index_blocker(const struct zkl__contender *c,
 const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__reply *list,
                               const struct zkl__list_index *index)
 {
-    int32_t own = zkl__name_sequence(c->node.name);
+    int32_t own = zkl__name_sequence(zkl__node_name(&c->node));
     if (index) {
         return index_blocker(c, index);
     }
@@ -230,7 +232,8 @@ bool zkl__list_forged(const struct zkl__contender *c, const char *name,
 {
     /* No czxid is a reply without a stat: every znode but the root has one (PrepRequestProcessor,
      * StatPersisted). */
-    return stat->czxid != 0 && zkl__stat_forged(zkl__name_parse(name).kind, stat, c->node.czxid);
+    return stat->czxid != 0 &&
+           zkl__stat_forged(zkl__name_parse(name).kind, stat, zkl__node_czxid(&c->node));
 }
 
 bool zkl__list_pass_over(struct zkl__contender *c, const char *name, const struct zkl__stat *stat)
@@ -240,5 +243,5 @@ bool zkl__list_pass_over(struct zkl__contender *c, const char *name, const struc
     if (parsed.kind == ZKL_KIND_READ && parsed.uuid) {
         return true;
     }
-    return zkl__name_set_put(&c->local.queue->forged, c->heap, name, since);
+    return zkl__name_set_put(zkl__local_forged(c), c->heap, name, since);
 }

@@ -12,8 +12,8 @@ void zkl__replacement_on_downgrade(struct zkl__contender *c, const struct zkl__c
     }
     c->config.rule = ev->rule;
     zkl__own_watch_stop(c, out); /* the transaction uses the watch up */
-    zkl__name_with_number(c->replacement.name, c->node.uuid, ev->rule->tag,
-                          zkl__name_parse(c->node.name).sequence);
+    zkl__name_with_number(c->replacement.name, zkl__node_uuid(&c->node), ev->rule->tag,
+                          zkl__name_parse(zkl__node_name(&c->node)).sequence);
     zkl__core_trace(c->core, c, "downgrades to %s", c->replacement.name);
     zkl__contender_advance(c, ev, out);
 }
@@ -43,14 +43,15 @@ void zkl__replacement_on_reply(struct zkl__contender *c, const struct zkl__conte
         replacement->name[0] =
             '\0'; /* somebody made it by hand, for the name is no secret: we hold as what we were */
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS) {
-        strcpy(c->node.name, replacement->name);
+        zkl__node_replaced(&c->node, replacement->name);
         replacement->name[0] = '\0';
         c->patience = 0;
         if (c->state == ZKL__HELD) {
             zkl__contender_tell(out, ev->now, ZKL__DOWNGRADED, ZKL_OK, 0, "downgraded");
         }
     } else if (rc == ZKL__RC_NONODE) {
-        replacement->name[0] = c->node.name[0] = '\0';
+        replacement->name[0] = '\0';
+        zkl__node_gone(&c->node);
         if (c->state == ZKL__HELD) {
             zkl__node_removed(c, ev, out);
         }

@@ -101,13 +101,16 @@ static void carry_out_op(struct zkl__core *core, struct zkl__contender *c,
 static void carry_out(struct zkl__core *core, struct zkl__contender *c,
                       const struct zkl__contender_actions *actions)
 {
+    const enum zkl__watch_change *changes = actions->watches;
     size_t bytes_max = core->config.watch_bytes_max;
-    int watch_code = change_watch(core, &c->predecessor.watch, actions->watch, bytes_max);
+    int watch_code = change_watch(core, &c->watches[ZKL__WATCHED_PREDECESSOR],
+                                  changes[ZKL__WATCHED_PREDECESSOR], bytes_max);
     /* Who does not watch its own node lists instead: these leave the room to the watches that
      * nobody can wait without. */
-    int own_code = change_watch(core, &c->own.watch, actions->own_watch, bytes_max / 2);
+    int own_code =
+        change_watch(core, &c->watches[ZKL__WATCHED_OWN], changes[ZKL__WATCHED_OWN], bytes_max / 2);
     int queue_code =
-        change_watch(core, &c->predecessor.queue_watch, actions->queue_watch, bytes_max);
+        change_watch(core, &c->watches[ZKL__WATCHED_QUEUE], changes[ZKL__WATCHED_QUEUE], bytes_max);
     for (int i = 0; i < actions->op_count; i++) {
         const struct zkl__contender_op *op = &actions->ops[i];
         int code = op->role == ZKL__ROLE_WATCH       ? watch_code
@@ -121,8 +124,8 @@ static void carry_out(struct zkl__core *core, struct zkl__contender *c,
                                         code); /* there is no room even to note these */
         }
     }
-    if (actions->inspect && c->suspicion.inspection) {
-        zkl__inspection_send(core, c->suspicion.inspection);
+    if (actions->inspect) {
+        zkl__inspection_send(core, c);
     }
 }
 
@@ -157,7 +160,7 @@ static void act(struct zkl__core *core, struct zkl__contender *c,
 static bool judge(struct zkl__core *core, struct zkl__contender *c,
                   struct zkl__contender_event *event)
 {
-    if (event->kind == ZKL__CE_LOOK && c->local.ahead) {
+    if (event->kind == ZKL__CE_LOOK && zkl__local_follows(&c->local)) {
         return zkl__local_look(core, c, &event->kind);
     }
     if (event->kind == ZKL__CE_LOOK) {
@@ -223,7 +226,7 @@ static void answered(struct zkl__core *core, struct zkl__machine *machine, int r
 {
     struct zkl__contender *c = (struct zkl__contender *)machine;
     if (role == ZKL__ROLE_LIST) {
-        zkl__local_note_list(&core->queues, c->local.queue, reply);
+        zkl__local_note_list(&core->queues, c, reply);
     }
     if (role == ZKL__ROLE_LIST && !c->joint) {
         zkl__local_answer_list(core, c, reply);
@@ -270,9 +273,7 @@ static const struct zkl__machine_ops contender_ops = {.rank = ZKL__RANK_FIRST,
 
 static void release_memory(struct zkl__core *core, struct zkl__contender *c)
 {
-    if (c->local.queue) {
-        zkl__local_leave(&core->queues, c);
-    }
+    zkl__local_leave(&core->queues, c);
     zkl__contender_free(c);
 }
 
@@ -290,18 +291,19 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core,
     c->core = core;
     c->config = *config;
     c->config.metadata = zkl__copy(heap, metadata, strlen(metadata));
-    c->marker.marks = config->mark ? zkl__zalloc(heap, sizeof *c->marker.marks) : NULL;
-    bool joined = c->config.metadata && !config->mark == !c->marker.marks &&
+    bool joined = zkl__marker_init(c) && c->config.metadata &&
                   zkl__local_join(&core->queues, c, config->path);
     if (!joined || !zkl__timers_reserve(&core->timers, heap)) {
         release_memory(core, c);
         return NULL;
     }
-    c->config.path = c->local.queue->path;
+    c->config.path = zkl__local_path(c);
     c->path_stats = zkl__stats_path(&core->stats, heap, c->config.path);
     c->number = ++core->numbers;
-    c->predecessor.watch.owner = c->own.watch.owner = c->predecessor.queue_watch.owner = c;
-    c->predecessor.queue_watch.path = c->config.path;
+    for (int i = 0; i < ZKL__WATCHED; i++) {
+        c->watches[i].owner = c;
+    }
+    c->watches[ZKL__WATCHED_QUEUE].path = c->config.path;
     c->next = core->contenders;
     if (c->next) {
         c->next->prev = c;
@@ -316,11 +318,11 @@ enum zkl__contender_state zkl__contender_state(const struct zkl__contender *cont
 }
 int64_t zkl__contender_token(const struct zkl__contender *contender)
 {
-    return contender->node.czxid;
+    return zkl__node_czxid(&contender->node);
 }
 const char *zkl__contender_node(const struct zkl__contender *contender)
 {
-    return contender->node.name;
+    return zkl__node_name(&contender->node);
 }
 
 bool zkl__contender_holds(const struct zkl__core *core, const struct zkl__contender *contender,
@@ -328,7 +330,7 @@ bool zkl__contender_holds(const struct zkl__core *core, const struct zkl__conten
 {
     ZKL__ENSURE(zkl__core_settled(core));
     return contender->state == ZKL__HELD && now < core->lease.until &&
-           now < contender->grant.hold_until;
+           zkl__grant_lasts(&contender->grant, now);
 }
 
 void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code)
@@ -355,14 +357,12 @@ void zkl__joint_let_go(struct zkl__core *core, struct zkl__joint *joint, int64_t
 
 static void unlink_contender(struct zkl__core *core, struct zkl__contender *c)
 {
-    zkl__watches_remove(&core->watches, &c->predecessor.watch);
-    zkl__watches_remove(&core->watches, &c->own.watch);
-    zkl__watches_remove(&core->watches, &c->predecessor.queue_watch);
+    for (int i = 0; i < ZKL__WATCHED; i++) {
+        zkl__watches_remove(&core->watches, &c->watches[i]);
+    }
     zkl__timers_remove(&core->timers, &c->machine);
     zkl__joint_leave(c);
-    if (c->local.ahead) {
-        zkl__local_unfollow(c);
-    }
+    zkl__local_unfollow(c);
     *(c->prev ? &c->prev->next : &core->contenders) = c->next;
     if (c->next) {
         c->next->prev = c->prev;
@@ -372,7 +372,7 @@ static void unlink_contender(struct zkl__core *core, struct zkl__contender *c)
 static void free_ended(struct zkl__core *core, struct zkl__machine *machine)
 {
     struct zkl__contender *c = (struct zkl__contender *)machine;
-    ZKL__ENSURE(c->in_flight == 0 && !c->local.behind);
+    ZKL__ENSURE(c->in_flight == 0 && !zkl__local_followed(&c->local));
     unlink_contender(core, c);
     release_memory(core, c);
 }
@@ -380,9 +380,7 @@ static void free_ended(struct zkl__core *core, struct zkl__machine *machine)
 void zkl__contenders_drop(struct zkl__core *core)
 {
     for (struct zkl__contender *c = core->contenders; c; c = c->next) {
-        if (c->local.ahead) {
-            zkl__local_unfollow(c);
-        }
+        zkl__local_unfollow(c);
     }
     while (core->contenders) {
         struct zkl__contender *c = core->contenders;

@@ -162,9 +162,7 @@ static void fire(struct zkl__watch *watch, enum zkl__watch_event event)
         return;
     }
     c->mail.watch = event;
-    zkl__contender_post(c, watch == &c->own.watch                 ? ZKL__CE_OWN_WATCH
-                           : watch == &c->predecessor.queue_watch ? ZKL__CE_QUEUE_WATCH
-                                                                  : ZKL__CE_WATCH);
+    zkl__contender_post(c, ZKL__CE_WATCH + (enum zkl__contender_event_kind)(watch - c->watches));
 }
 
 /* The session is over: nothing that was made in it is ours any more. */
