@@ -5,6 +5,7 @@
 
 #include "acl.h"
 #include "error.h"
+#include "heap.h"
 #include "name.h"
 #include "path.h"
 
@@ -13,13 +14,19 @@
 #include <string.h>
 
 struct commit {
+    struct zkl__procedure procedure; /* first */
+    struct zkl__single single;
     zkl_lock *lock;
-    const zkl_op *ops;
-    size_t count;
+    size_t count; /* of the user's operations */
     zkl_op_result *results;
+    struct zkl__op op;     /* the transaction: */
     struct zkl__op *parts; /* checks of the hold's znodes, the user's; then those names */
+    struct zkl__op *copy;  /* asynchronous: of op, and all it points to but */
+    zkl_acl **acls;        /* those of the user's operations */
     size_t checks;
+    bool in_lease; /* the caller's deadline comes before the lease's end */
     /* the answer: */
+    bool answered;
     enum zkl__rc rc;
     bool lost;     /* it was a check that failed */
     size_t failed; /* index of the user's that did; count: none, or nobody knows */
@@ -107,24 +114,24 @@ static struct zkl__op part_of(const zkl_op *op)
 /* --- the answer ------------------------------------------------------------------------------ */
 
 /* dir of the path, and the name that the server made of the rest. */
-static void put_created(zkl_op_result *result, const zkl_op *op, const char *name)
+static void put_created(zkl_op_result *result, const struct zkl__op *op, const char *name)
 {
-    size_t dir = (size_t)(strrchr(op->path, '/') - op->path) + 1;
+    size_t dir = (size_t)(strrchr(op->dir, '/') - op->dir) + 1;
     size_t length = strlen(name);
     if (dir + length < sizeof result->path) {
-        memcpy(result->path, op->path, dir);
+        memcpy(result->path, op->dir, dir);
         memcpy(result->path + dir, name, length + 1);
     }
 }
 
-static void put_result(zkl_op_result *result, const zkl_op *op, const struct zkl__reply *part,
-                       bool done)
+static void put_result(zkl_op_result *result, const struct zkl__op *op,
+                       const struct zkl__reply *part, bool done)
 {
     *result = (zkl_op_result){.code = ZKL_ECANCELED};
     if (done) {
         result->code = ZKL_OK;
-        result->version = op->kind == ZKL_OP_SET ? part->stat.version : 0;
-        if (op->kind == ZKL_OP_CREATE) {
+        result->version = op->kind == ZKL__OP_SET ? part->stat.version : 0;
+        if (op->kind == ZKL__OP_CREATE) {
             put_created(result, op, part->name);
         }
     } else if (part->rc != ZKL__RC_OK && part->rc != ZKL__RC_ROLLEDBACK) {
@@ -136,6 +143,7 @@ static void put_result(zkl_op_result *result, const zkl_op *op, const struct zkl
 static void look(void *arg, const struct zkl__reply *reply)
 {
     struct commit *commit = arg;
+    commit->answered = true;
     commit->rc = reply->rc;
     commit->zk_code = reply->zk_code;
     if (reply->part_count != commit->checks + commit->count) {
@@ -153,7 +161,8 @@ static void look(void *arg, const struct zkl__reply *reply)
             commit->zk_code = part->zk_code;
         }
         if (commit->results) {
-            put_result(&commit->results[i], &commit->ops[i], part, reply->rc == ZKL__RC_OK);
+            put_result(&commit->results[i], &commit->op.parts[commit->checks + i], part,
+                       reply->rc == ZKL__RC_OK);
         }
     }
 }
@@ -174,8 +183,8 @@ static int judge(const struct commit *commit, zkl_error *err)
     }
     if (commit->failed < commit->count) {
         return zkl__fail(err, zkl__rc_code(commit->rc), commit->zk_code,
-                         commit->ops[commit->failed].path, "not done: operation %zu: %s",
-                         commit->failed, zkl__rc_name(commit->rc));
+                         commit->op.parts[commit->checks + commit->failed].dir,
+                         "not done: operation %zu: %s", commit->failed, zkl__rc_name(commit->rc));
     }
     return zkl__fail(err, zkl__rc_code(commit->rc), commit->zk_code, path, "not done: %s",
                      zkl__rc_name(commit->rc));
@@ -184,7 +193,7 @@ static int judge(const struct commit *commit, zkl_error *err)
 /* --- the call -------------------------------------------------------------------------------- */
 
 /* Inside. The names are copied: the hold may end while the call waits. */
-static int make_parts(struct commit *commit, zkl_error *err)
+static int make_parts(struct commit *commit, const zkl_op *ops, zkl_error *err)
 {
     const zkl_heap *heap = zkl__session_heap(commit->lock->session);
     const char *path = zkl_lock_path(commit->lock);
@@ -207,7 +216,7 @@ static int make_parts(struct commit *commit, zkl_error *err)
             .kind = ZKL__OP_CHECK, .dir = nodes[i].dir, .name = name, .version = ZKL_ANY_VERSION};
     }
     for (size_t i = 0; i < commit->count; i++) {
-        commit->parts[commit->checks + i] = part_of(&commit->ops[i]);
+        commit->parts[commit->checks + i] = part_of(&ops[i]);
     }
     return ZKL_OK;
 }
@@ -225,55 +234,148 @@ static int check_held(zkl_lock *lock, const struct zkl__standing *now, zkl_error
                : zkl__fail(err, ZKL_ECONNECT, 0, lock->path, "not done: no connection");
 }
 
-/* Inside. */
-static int submit(struct commit *commit, int64_t timeout_ms, zkl_error *err)
+static int advance(struct zkl__procedure *procedure, zkl_error *err)
 {
-    zkl_session *session = commit->lock->session;
+    struct commit *commit = (struct commit *)procedure;
+    int rc = zkl__run_advance(&commit->single.run, err);
+    return rc == ZKL_OK ? judge(commit, err) : rc;
+}
+
+/* No answer: what became of it is not known, unless it was never sent. */
+static int explain(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err)
+{
+    const struct commit *commit = (const struct commit *)procedure;
     const char *path = zkl_lock_path(commit->lock);
-    struct zkl__standing held = zkl__lock_look(commit->lock);
-    int64_t now = zkl__session_now(session), lease_end = now + held.remaining_ns;
-    int64_t deadline = zkl__deadline(now, timeout_ms);
-    zkl_error why = {.code = ZKL_OK};
-    int rc = check_held(commit->lock, &held, err);
-    rc = rc == ZKL_OK ? make_parts(commit, err) : rc;
-    if (rc != ZKL_OK) {
+    if (commit->answered) {
+        if (err) {
+            *err = *why;
+        }
         return rc;
     }
-    struct zkl__op op = {.kind = ZKL__OP_MULTI,
-                         .parts = commit->parts,
-                         .part_count = commit->checks + commit->count};
-    rc = zkl__session_call(session, &op, deadline < lease_end ? deadline : lease_end, look, commit,
-                           &why);
-    if (rc == ZKL_OK) {
-        return judge(commit, err);
-    }
     if (rc == ZKL_ENOMEM || rc == ZKL_ELIMIT) {
-        return zkl__fail(err, rc, 0, path, "not done: %s", why.text);
+        return zkl__fail(err, rc, 0, path, "not done: %s", why->text);
     }
-    bool time_is_up = rc == ZKL_ETIMEOUT && deadline < lease_end;
-    return zkl__fail(err, time_is_up ? ZKL_ETIMEOUT : ZKL_ECONNECT, 0, path,
-                     "it may be done, or not: %s", why.text);
+    bool by_the_lease = rc == ZKL_ETIMEOUT && !commit->in_lease;
+    return zkl__fail(err, by_the_lease ? ZKL_ECONNECT : rc, 0, path, "it may be done, or not: %s",
+                     why->text);
+}
+
+static void end(struct zkl__procedure *procedure)
+{
+    struct commit *commit = (struct commit *)procedure;
+    const zkl_heap *heap = zkl__session_heap(procedure->session);
+    zkl__run_end(&commit->single.run);
+    for (size_t i = 0; commit->acls && i < commit->count; i++) {
+        zkl__free(heap, commit->acls[i]);
+    }
+    zkl__free(heap, commit->acls);
+    zkl__free(heap, commit->copy);
+    zkl__free(heap, commit->parts);
+    zkl__lock_unref(commit->lock);
+}
+
+static const struct zkl__procedure_ops commit_ops = {advance, explain, end};
+
+/* Inside. The caller's memory may go as soon as the call has returned. */
+static int copy_ops(struct commit *commit, const zkl_op *ops, zkl_error *err)
+{
+    const zkl_heap *heap = zkl__session_heap(commit->lock->session);
+    bool whole = true;
+    commit->acls = zkl__zalloc(heap, (commit->count + 1) * sizeof(zkl_acl *));
+    for (size_t i = 0; commit->acls && i < commit->count; i++) {
+        if (ops[i].kind == ZKL_OP_CREATE && ops[i].acl) {
+            commit->acls[i] = zkl__acl_copy(heap, ops[i].acl);
+            commit->parts[commit->checks + i].acl = commit->acls[i];
+            whole = whole && commit->acls[i];
+        }
+    }
+    commit->copy = commit->acls && whole ? zkl__op_copy(heap, &commit->op) : NULL;
+    if (!commit->copy) {
+        return zkl__fail(err, ZKL_ENOMEM, 0, zkl_lock_path(commit->lock), "not done: no memory");
+    }
+    commit->op = *commit->copy;
+    return ZKL_OK;
+}
+
+/* Inside. Takes a reference to the lock in any case. */
+static int prepare(struct commit *commit, zkl_lock *lock, const zkl_op *ops, size_t count,
+                   int64_t timeout_ms, zkl_error *err)
+{
+    zkl_session *session = lock->session;
+    struct zkl__standing held = zkl__lock_look(lock);
+    int64_t now = zkl__session_now(session), lease_end = now + held.remaining_ns;
+    int64_t deadline = zkl__deadline(now, timeout_ms);
+    zkl__lock_ref(lock);
+    commit->lock = lock;
+    commit->count = commit->failed = count;
+    commit->in_lease = deadline < lease_end;
+    commit->procedure.ops = &commit_ops;
+    commit->procedure.session = session;
+    commit->procedure.owner = lock;
+    commit->procedure.stop = lock->options.stop;
+    commit->procedure.deadline = commit->in_lease ? deadline : lease_end;
+    int rc = check_held(lock, &held, err);
+    rc = rc == ZKL_OK ? make_parts(commit, ops, err) : rc;
+    commit->op = (struct zkl__op){
+        .kind = ZKL__OP_MULTI, .parts = commit->parts, .part_count = commit->checks + count};
+    return rc;
+}
+
+static int enter(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
+                 zkl_error *err)
+{
+    if (!lock) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL");
+    }
+    int rc = check_ops(ops, count, err);
+    rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
+    return rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
 }
 
 int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
                     zkl_op_result *results, zkl_error *err)
 {
-    if (!lock) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL");
-    }
-    zkl_session *session = lock->session;
-    int rc = check_ops(ops, count, err);
-    rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
-    rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
+    int rc = enter(lock, ops, count, timeout_ms, err);
     if (rc != ZKL_OK) {
         return rc;
     }
-    zkl__lock_ref(lock);
-    struct commit commit = {
-        .lock = lock, .ops = ops, .count = count, .results = results, .failed = count};
-    rc = submit(&commit, timeout_ms, err);
-    zkl__free(zkl__session_heap(session), commit.parts);
-    zkl__lock_unref(lock);
+    zkl_session *session = lock->session;
+    struct commit commit = {.results = results};
+    rc = prepare(&commit, lock, ops, count, timeout_ms, err);
+    if (rc == ZKL_OK) {
+        zkl__single_begin(&commit.single, &commit.procedure, ZKL__ONCE, &commit.op, look, &commit);
+        rc = zkl__procedure_run(&commit.procedure, err);
+    } else {
+        end(&commit.procedure);
+    }
+    zkl__session_leave(session);
+    return rc;
+}
+
+int zkl_lock_commit_async(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
+                          zkl_op_result *results, zkl_done_fn done, void *payload, zkl_error *err)
+{
+    int rc = enter(lock, ops, count, timeout_ms, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    zkl_session *session = lock->session;
+    struct commit *commit = zkl__procedure_new(session, sizeof *commit);
+    if (!commit) {
+        rc = zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "not done: no memory");
+    } else {
+        commit->results = results;
+        rc = prepare(commit, lock, ops, count, timeout_ms, err);
+        rc = rc == ZKL_OK ? copy_ops(commit, ops, err) : rc;
+        if (rc == ZKL_OK) {
+            zkl__single_begin(&commit->single, &commit->procedure, ZKL__ONCE, &commit->op, look,
+                              commit);
+            rc = zkl__procedure_start(&commit->procedure, done, payload, err);
+        } else {
+            end(&commit->procedure);
+            zkl__free(zkl__session_heap(session), commit);
+        }
+    }
     zkl__session_leave(session);
     return rc;
 }

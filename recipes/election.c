@@ -1,5 +1,5 @@
 /* election.c - the candidate: the first in the queue leads. */
-#include "await.h"
+#include "call.h"
 #include "lock_internal.h"
 #include "section.h"
 
@@ -97,46 +97,98 @@ int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn lead, voi
 
 /* --- the value ------------------------------------------------------------------------------- */
 
-struct answer {
+struct publishing {
+    struct zkl__procedure procedure; /* first */
+    struct zkl__single single;
+    struct zkl__op op;
+    char node[ZKL__NAME_MAX];
+    zkl_lock *lock;
+    char *value; /* ours; of later campaigns, too, once it is published */
+    int64_t token;
     enum zkl__rc rc;
     int zk_code;
 };
 
 static void look(void *arg, const struct zkl__reply *reply)
 {
-    *(struct answer *)arg = (struct answer){reply->rc, reply->zk_code};
+    struct publishing *publishing = arg;
+    publishing->rc = reply->rc;
+    publishing->zk_code = reply->zk_code;
 }
 
-/* Inside. */
-static int publish(zkl_lock *lock, const char *value, int64_t timeout_ms, zkl_error *err)
+static int judge(struct publishing *publishing, zkl_error *err)
 {
+    zkl_lock *lock = publishing->lock;
+    if (publishing->rc == ZKL__RC_NONODE || zkl__lock_look(lock).token != publishing->token) {
+        return zkl__fail(err, ZKL_ELOST, publishing->zk_code, lock->path,
+                         "leadership was lost meanwhile");
+    }
+    if (publishing->rc != ZKL__RC_OK) {
+        return zkl__fail(err, zkl__rc_code(publishing->rc), publishing->zk_code, lock->path, "%s",
+                         zkl__rc_why(publishing->rc));
+    }
+    zkl__free(zkl__session_heap(lock->session), (void *)(uintptr_t)lock->options.metadata);
+    lock->options.metadata = publishing->value;
+    publishing->value = NULL;
+    return ZKL_OK;
+}
+
+static int advance(struct zkl__procedure *procedure, zkl_error *err)
+{
+    struct publishing *publishing = (struct publishing *)procedure;
+    int rc = zkl__run_advance(&publishing->single.run, err);
+    return rc == ZKL_OK ? judge(publishing, err) : rc;
+}
+
+static int explain(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err)
+{
+    const char *path = ((struct publishing *)procedure)->lock->path;
+    return zkl__fail(err, rc, why->zk_code, why->path[0] ? why->path : path, "%s", why->text);
+}
+
+static void end(struct zkl__procedure *procedure)
+{
+    struct publishing *publishing = (struct publishing *)procedure;
+    zkl__run_end(&publishing->single.run);
+    zkl__free(zkl__session_heap(procedure->session), publishing->value);
+    zkl__lock_unref(publishing->lock);
+}
+
+/* Inside. Takes a reference to the lock in any case. */
+static int prepare(struct publishing *publishing, zkl_lock *lock, const char *value,
+                   int64_t timeout_ms, zkl_error *err)
+{
+    static const struct zkl__procedure_ops ops = {advance, explain, end};
     zkl_session *session = lock->session;
     struct zkl__standing now = zkl__lock_look(lock);
+    zkl__lock_ref(lock);
+    publishing->lock = lock;
+    publishing->token = now.token;
+    publishing->procedure.ops = &ops;
+    publishing->procedure.session = session;
+    publishing->procedure.owner = lock;
+    publishing->procedure.stop = lock->options.stop;
+    publishing->procedure.deadline = zkl__deadline(zkl__session_now(session), timeout_ms);
     if (now.token == 0) {
         return zkl__fail(err, ZKL_ENOTHELD, 0, lock->path, "only the leader publishes a value");
     }
-    const struct zkl__op op = {.kind = ZKL__OP_SET,
-                               .dir = lock->path,
-                               .name = now.node,
-                               .data = value,
-                               .size = strlen(value),
-                               .version = -1};
-    struct answer answer;
-    int64_t deadline = zkl__deadline(zkl__session_now(session), timeout_ms);
-    int rc = zkl__session_insist(session, &op, deadline, look, &answer, err);
-    if (rc != ZKL_OK) {
-        return rc;
+    publishing->value = zkl__copy(zkl__session_heap(session), value, strlen(value));
+    if (!publishing->value) {
+        return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for the value");
     }
-    if (answer.rc == ZKL__RC_NONODE || zkl__lock_look(lock).token != now.token) {
-        return zkl__fail(err, ZKL_ELOST, answer.zk_code, lock->path,
-                         "leadership was lost meanwhile");
-    }
-    return answer.rc == ZKL__RC_OK ? ZKL_OK
-                                   : zkl__fail(err, zkl__rc_code(answer.rc), answer.zk_code,
-                                               lock->path, "%s", zkl__rc_why(answer.rc));
+    strcpy(publishing->node, now.node);
+    publishing->op = (struct zkl__op){.kind = ZKL__OP_SET,
+                                      .dir = lock->path,
+                                      .name = publishing->node,
+                                      .data = publishing->value,
+                                      .size = strlen(value),
+                                      .version = -1};
+    zkl__single_begin(&publishing->single, &publishing->procedure, ZKL__INSIST, &publishing->op,
+                      look, publishing);
+    return ZKL_OK;
 }
 
-int zkl_election_publish(zkl_lock *lock, const char *value, int64_t timeout_ms, zkl_error *err)
+static int enter(zkl_lock *lock, const char *value, int64_t timeout_ms, zkl_error *err)
 {
     int rc = zkl__lock_check(lock, &election, err);
     if (rc == ZKL_OK && !value) {
@@ -144,23 +196,44 @@ int zkl_election_publish(zkl_lock *lock, const char *value, int64_t timeout_ms, 
     }
     rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
     rc = rc == ZKL_OK ? zkl__text_check("value", value, err) : rc;
-    rc = rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
+    return rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
+}
+
+int zkl_election_publish(zkl_lock *lock, const char *value, int64_t timeout_ms, zkl_error *err)
+{
+    int rc = enter(lock, value, timeout_ms, err);
     if (rc != ZKL_OK) {
         return rc;
     }
     zkl_session *session = lock->session;
-    const zkl_heap *heap = zkl__session_heap(session);
-    zkl__lock_ref(lock);
-    char *copy = zkl__copy(heap, value, strlen(value));
-    rc = copy ? publish(lock, copy, timeout_ms, err)
-              : zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for the value");
-    if (rc == ZKL_OK) { /* of later campaigns, too */
-        zkl__free(heap, (void *)(uintptr_t)lock->options.metadata);
-        lock->options.metadata = copy;
-        copy = NULL;
+    struct publishing publishing = {.value = NULL};
+    rc = prepare(&publishing, lock, value, timeout_ms, err);
+    if (rc == ZKL_OK) {
+        rc = zkl__procedure_run(&publishing.procedure, err);
+    } else {
+        end(&publishing.procedure);
     }
-    zkl__free(heap, copy);
-    zkl__lock_unref(lock);
+    zkl__session_leave(session);
+    return rc;
+}
+
+int zkl_election_publish_async(zkl_lock *lock, const char *value, int64_t timeout_ms,
+                               zkl_done_fn done, void *payload, zkl_error *err)
+{
+    int rc = enter(lock, value, timeout_ms, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    zkl_session *session = lock->session;
+    struct publishing *publishing = zkl__procedure_new(session, sizeof *publishing);
+    if (!publishing) {
+        rc = zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for the value");
+    } else if ((rc = prepare(publishing, lock, value, timeout_ms, err)) == ZKL_OK) {
+        rc = zkl__procedure_start(&publishing->procedure, done, payload, err);
+    } else {
+        end(&publishing->procedure);
+        zkl__free(zkl__session_heap(session), publishing);
+    }
     zkl__session_leave(session);
     return rc;
 }

@@ -2,6 +2,7 @@
 #include "lock_internal.h"
 
 #include "acl.h"
+#include "procedure.h"
 #include "path.h"
 #include "sized.h"
 
@@ -179,7 +180,9 @@ void zkl_lock_free(zkl_lock *lock)
     zkl_session *session = lock->session;
     lock->freed = true;
     zkl__lock_give_up(&lock->object, ZKL_ECANCELED);
+    zkl__procedures_end(session, lock, ZKL_ECANCELED);
     zkl__lock_finish(lock);
+    zkl__procedures_deliver(session, lock);
     zkl__callbacks_unpost(zkl__session_callbacks(session), &lock->notice);
     zkl__session_remove(session, &lock->object);
     zkl__lock_unref(lock);

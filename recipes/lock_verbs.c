@@ -1,6 +1,7 @@
 /* lock_verbs.c - what every recipe's lock does when its user asks: acquire, cancel, release, and
  * how it stands. */
 #include "lock_internal.h"
+#include "procedure.h"
 #include "section.h"
 
 #include "path.h"
@@ -70,6 +71,9 @@ static int cancel_acquire(zkl_lock *lock)
     rc = ZKL_ENOTWAITING;
     if (lock->acquisition && !lock->acquisition->settled) {
         zkl__acquisition_cancel(lock->acquisition, ZKL_ECANCELED);
+        rc = ZKL_OK;
+    }
+    if (zkl__procedures_end(session, lock, ZKL_ECANCELED) > 0) {
         rc = ZKL_OK;
     }
     zkl__session_leave(session);

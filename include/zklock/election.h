@@ -32,6 +32,9 @@ ZKL_API int zkl_election_new(zkl_lock **out, zkl_session *session, const char *p
  * ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_election_publish(zkl_lock *lock, const char *value, int64_t timeout_ms,
                                  zkl_error *err);
+/* The same without waiting (zkl_done_fn in zklock/types.h). */
+ZKL_API int zkl_election_publish_async(zkl_lock *lock, const char *value, int64_t timeout_ms,
+                                       zkl_done_fn done, void *payload, zkl_error *err);
 
 /* Runs lead in this thread whenever this candidate leads: acquires, calls lead, releases when it
  * has returned, and acquires again, at the end of the queue; so two terms of ours never overlap.

@@ -112,7 +112,8 @@ ZKL_API int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *gran
 ZKL_API int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acquired_fn done,
                                    void *payload, zkl_error *err);
 
-/* From any thread: the pending acquire ends with ZKL_ECANCELED and leaves no znode. If a section of
+/* From any thread: the pending acquire ends with ZKL_ECANCELED and leaves no znode, and so do
+ * asynchronous calls of this lock that are pending (commit, read, publish). If a section of
  * zkl_with_lock or zkl_election_run runs, its flag is raised, and it keeps the lock until it has
  * returned; zkl_election_run then ends with ZKL_ECANCELED. ZKL_ENOTWAITING: there is neither (the
  * next acquire is not affected: a stop token, zklock/stop.h, is also heard later). ZKL_ECLOSED,

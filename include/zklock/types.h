@@ -34,6 +34,17 @@ typedef struct zkl_lock zkl_lock;
  * "/leases") needs room for them. Any thread. */
 ZKL_API int zkl_path_check(const char *path, zkl_error *err);
 
+/* The one completion of a call whose name ends in _async. Such a call takes the arguments of the
+ * blocking one, then done and payload, and returns without waiting for a server. If it returns
+ * ZKL_OK, done is called exactly once, as callbacks run (zklock/session.h); else never. code: as
+ * the blocking call returns; err: its text, until done returns. What the call writes for its caller
+ * (results, lists, grants) is the caller's memory until done is called, and is written by then. The
+ * other arguments are copied. The call ends early with ZKL_ECANCELED by zkl_lock_cancel, by the
+ * free of its object or by a stop token (zklock/stop.h), and with ZKL_ECLOSED by zkl_session_close.
+ * It returns itself what it can refuse at once: ZKL_EINVAL, ZKL_ECANCELED (a stop token is raised),
+ * ZKL_ELIMIT (no thread for callbacks), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+typedef void (*zkl_done_fn)(int code, const zkl_error *err, void *payload);
+
 /* Permissions of an ACL entry, ZooKeeper's own bits. */
 enum {
     ZKL_PERM_READ = 1,

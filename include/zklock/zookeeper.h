@@ -62,12 +62,46 @@ typedef struct zkl_op_result {
  * (another version, exists already, has children), ZKL_EAUTH, ZKL_EUNSUPPORTED: not done, an
  * operation failed; the text says which, results too. ZKL_EINVAL, ZKL_ELIMIT (too much for one
  * request, or more than ZKL_COMMIT_MAX permits are held), ZKL_ENOMEM, ZKL_ECLOSED, ZKL_EFORKED: not
- * done. ZKL_ETIMEOUT: no response came within timeout_ms: it may be done or not. ZKL_ECONNECT: not
+ * done. ZKL_ETIMEOUT: no response came within timeout_ms: it may be done or not. ZKL_ECANCELED
+ * (a stop token, the lock's free) and ZKL_ECLOSED (closed meanwhile): the text says whether it may
+ * be done. ZKL_ECONNECT: not
  * done for lack of a connection; or no response came, and it may be done or not. The text says
  * which. Read what it would have changed. It will not be done any more once somebody else has
  * been granted the lock. */
 ZKL_API int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
                             zkl_op_result *results, zkl_error *err);
+
+/* The same without waiting (zkl_done_fn in zklock/types.h). ops and all they point to are copied;
+ * results is the caller's memory until done is called. */
+ZKL_API int zkl_lock_commit_async(zkl_lock *lock, const zkl_op *ops, size_t count,
+                                  int64_t timeout_ms, zkl_op_result *results, zkl_done_fn done,
+                                  void *payload, zkl_error *err);
+
+/* What a znode holds. */
+typedef struct zkl_data {
+    const void *data; /* NUL-terminated for convenience */
+    size_t size;
+    int32_t version; /* for the set, the delete or the check of a transaction */
+    int64_t mzxid;   /* of the transaction that wrote it last */
+} zkl_data;
+
+/* Reads the znode at path (absolute, under the session's chroot) under the lock. It sees every
+ * guarded transaction of earlier holders, and whatever they had written before they released.
+ * fresh: it also sees what others, who hold no lock, had written before the call (a sync precedes
+ * the read; one round trip more). For every recipe. From any thread, from a callback too. Waits
+ * timeout_ms at most, and never beyond the lease as known at the call. Free with zkl_data_free.
+ * *out is NULL on failure. Errors: ZKL_ENOENT (no such znode), ZKL_ENOTHELD, ZKL_ELOST (the lock
+ * was lost by the time of the response: what was read may be old), ZKL_EAUTH, ZKL_ETIMEOUT,
+ * ZKL_ECONNECT (the lease's end came first), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ZKL_API int zkl_lock_read(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
+                          int64_t timeout_ms, zkl_error *err);
+/* The same without waiting (zkl_done_fn in zklock/types.h). *out is written before done is called.
+ */
+ZKL_API int zkl_lock_read_async(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
+                                int64_t timeout_ms, zkl_done_fn done, void *payload,
+                                zkl_error *err);
+/* NULL is fine. */
+ZKL_API void zkl_data_free(zkl_data *data);
 
 #ifdef __cplusplus
 }

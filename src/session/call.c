@@ -3,32 +3,10 @@
 #include "backoff.h"
 #include "error.h"
 
-#define WINDOW 64 /* on their way at a time: hides the round trip, crowds nobody out */
 #define RETRY_NS \
     (100 * ZKL__MS) /* for a read that was not sent though connected: a limit was reached */
 #define PAUSE_LEAST (20 * ZKL__MS)
 #define PAUSE_MOST (2000 * ZKL__MS)
-
-struct slot {
-    struct zkl__request request;
-    struct run *run;
-    size_t index;
-    enum { FREE, FLYING, UNANSWERED } state;
-};
-
-/* Some reads under way; or one operation that is sent once. */
-struct run {
-    zkl_session *session;
-    const struct zkl__reads *reads;
-    struct zkl__signal answered;
-    size_t next, done, flying;
-    bool once;
-    bool finishes;    /* no stop token ends it */
-    int unsent;       /* why the last one was not sent; ZKL_OK: it was */
-    int64_t pause;    /* since the server put reads off: the last one, and */
-    int64_t pause_to; /* its end */
-    struct slot slots[WINDOW];
-};
 
 int64_t zkl__session_longer(int64_t pause)
 {
@@ -36,9 +14,9 @@ int64_t zkl__session_longer(int64_t pause)
 }
 
 /* All that are under way together lengthen the pause once. */
-static void put_off(struct run *run)
+static void put_off(struct zkl__run *run)
 {
-    int64_t now = zkl__session_now(run->session);
+    int64_t now = zkl__session_now(run->by->session);
     if (now >= run->pause_to) {
         run->pause = zkl__session_longer(run->pause);
         run->pause_to = now + run->pause;
@@ -47,60 +25,63 @@ static void put_off(struct run *run)
 
 static void on_done(struct zkl__request *request, const struct zkl__reply *reply)
 {
-    struct slot *slot = request->owner;
-    struct run *run = slot->run;
+    struct zkl__slot *slot = request->owner;
+    struct zkl__run *run = slot->run;
+    bool once = run->mode == ZKL__ONCE;
     run->flying--;
-    slot->state = UNANSWERED;
+    slot->state = ZKL__UNANSWERED;
     run->unsent = reply->rc == ZKL__RC_UNSENT ? reply->unsent : ZKL_OK;
-    bool never =
-        run->unsent == ZKL_EINVAL && !run->once; /* a path that no request has room for stays one */
-    if (reply->rc == ZKL__RC_NOTAPPLIED && !run->once) {
+    /* a path that no request has room for stays one */
+    bool never = run->unsent == ZKL_EINVAL && run->mode == ZKL__READS;
+    if (reply->rc == ZKL__RC_NOTAPPLIED && !once) {
         put_off(run);
     } else if (zkl__rc_answered(reply->rc) || never) {
         run->pause = 0;
-        slot->state = FREE;
+        slot->state = ZKL__FREE;
         run->done++;
         run->reads->look(run->reads->arg, slot->index, reply);
     }
-    if (run->flying <= WINDOW / 2) {
-        zkl__signal_raise(&run->answered);
+    if (run->flying <= run->window / 2) {
+        zkl__procedure_poke(run->by);
     }
 }
 
-static void send_one(zkl_session *session, struct run *run, struct slot *slot)
+static void send_one(struct zkl__run *run, struct zkl__slot *slot)
 {
     struct zkl__op op = {.kind = ZKL__OP_NONE};
     run->reads->make(run->reads->arg, slot->index, &op);
     slot->run = run;
     slot->request = (struct zkl__request){.done = on_done, .owner = slot};
-    slot->state = FLYING;
+    slot->state = ZKL__FLYING;
     run->flying++;
-    zkl__session_event(session, (struct zkl__event){
-                                    .kind = ZKL__EV_REQUEST, .request = &slot->request, .op = &op});
+    zkl__session_event(
+        run->by->session,
+        (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &slot->request, .op = &op});
 }
 
 /* Sends what there is room for. True when something is still not on its way for lack of an answer
  * or a connection. */
-static bool send_some(zkl_session *session, struct run *run)
+static bool send_some(struct zkl__run *run)
 {
+    zkl_session *session = run->by->session;
     bool waiting = false, paused = zkl__session_now(session) < run->pause_to;
-    for (int i = 0; i < WINDOW; i++) {
-        struct slot *slot = &run->slots[i];
-        if (slot->state == FREE && run->next < run->reads->count) {
+    for (size_t i = 0; i < run->window; i++) {
+        struct zkl__slot *slot = &run->slots[i];
+        if (slot->state == ZKL__FREE && run->next < run->reads->count) {
             slot->index = run->next++;
-            slot->state = UNANSWERED;
+            slot->state = ZKL__UNANSWERED;
         }
-        if (slot->state == UNANSWERED && !paused &&
+        if (slot->state == ZKL__UNANSWERED && !paused &&
             zkl__core_connected(zkl__session_core(session))) {
-            send_one(session, run, slot);
+            send_one(run, slot);
         }
-        waiting = waiting || slot->state == UNANSWERED;
+        waiting = waiting || slot->state == ZKL__UNANSWERED;
     }
     return waiting;
 }
 
-/* Of one that is sent once. */
-static int not_answered(const struct run *run, zkl_error *err)
+/* Of one operation that is not sent again. */
+static int not_answered(const struct zkl__run *run, zkl_error *err)
 {
     if (run->unsent == ZKL_OK) {
         return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "the connection went before the answer came");
@@ -108,105 +89,149 @@ static int not_answered(const struct run *run, zkl_error *err)
     return zkl__fail(err, run->unsent, 0, NULL, "not sent: %s", zkl_strerror(run->unsent));
 }
 
-static bool is_stopped(const struct run *run)
+/* Refused here for good, or for another reason than the connection. When the session is closed,
+ * that is the reason. */
+static bool is_hopeless(const struct zkl__run *run)
 {
-    return !run->finishes && zkl__session_stopped(run->session);
+    bool missing = run->unsent == ZKL_OK || run->unsent == ZKL_ECONNECT;
+    const struct zkl__status *status = zkl__session_status(run->by->session);
+    return run->slots[0].state == ZKL__UNANSWERED && !status->closing &&
+           status->state != ZKL_SESSION_CLOSED &&
+           (run->mode == ZKL__ONCE || (run->mode == ZKL__INSIST && !missing));
 }
 
-static int run_all(zkl_session *session, struct run *run, int64_t deadline, zkl_error *err)
+void zkl__run_begin(struct zkl__run *run, struct zkl__procedure *by, enum zkl__run_mode mode,
+                    const struct zkl__reads *reads, struct zkl__slot *slots, size_t window)
 {
-    const struct zkl__status *status = zkl__session_status(session);
-    if (is_stopped(run)) {
-        return zkl__fail(err, ZKL_ECANCELED, 0, NULL, "not sent: the stop token is raised");
+    *run = (struct zkl__run){.by = by,
+                             .mode = mode,
+                             .reads = reads,
+                             .slots = slots,
+                             .window = window,
+                             .unsent = ZKL_ECONNECT};
+    for (size_t i = 0; i < window; i++) {
+        slots[i].state = ZKL__FREE;
     }
-    bool waiting = send_some(session, run);
-    while (run->done < run->reads->count) {
-        if (status->closing || status->state == ZKL_SESSION_CLOSED) {
-            return zkl__fail(err, ZKL_ECLOSED, 0, NULL, "the session was closed meanwhile");
-        }
-        if (is_stopped(run)) {
-            return zkl__fail(err, ZKL_ECANCELED, 0, NULL, "the stop token is raised");
-        }
-        if (run->once && run->slots[0].state == UNANSWERED) {
-            return not_answered(run, err);
-        }
-        int64_t now = zkl__session_now(session);
-        if (now >= deadline) {
-            return zkl__fail(err, ZKL_ETIMEOUT, 0, NULL, "no answer from the servers in time");
-        }
-        int64_t again = run->pause_to > now ? run->pause_to : now + RETRY_NS;
-        bool soon = waiting && zkl__core_connected(zkl__session_core(session)) && deadline > again;
-        zkl__session_wait(session, &run->answered, soon ? again : deadline);
-        if (!run->once) {
-            waiting = send_some(session, run);
-        }
-    }
-    return ZKL_OK;
 }
 
-static int start_run(zkl_session *session, const struct zkl__reads *reads, bool once, bool finishes,
-                     int64_t deadline, zkl_error *err)
+int zkl__run_advance(struct zkl__run *run, zkl_error *err)
 {
-    struct run run = {.session = session,
-                      .reads = reads,
-                      .once = once,
-                      .finishes = finishes,
-                      .unsent = ZKL_ECONNECT};
-    int rc = zkl__signal_init(&run.answered);
-    if (rc != ZKL_OK) {
-        return zkl__fail(err, rc, 0, NULL, "no memory to wait with");
+    zkl_session *session = run->by->session;
+    bool waiting = (run->mode != ZKL__ONCE || run->next == 0) && send_some(run);
+    int64_t now = zkl__session_now(session);
+    if (run->done == run->reads->count) {
+        return ZKL_OK;
     }
-    rc = run_all(session, &run, deadline, err);
-    for (int i = 0; i < WINDOW; i++) {
-        if (run.slots[i].state == FLYING) {
-            zkl__request_forget(zkl__session_core(session), &run.slots[i].request);
+    if (is_hopeless(run)) {
+        return not_answered(run, err);
+    }
+    if (waiting && zkl__core_connected(zkl__session_core(session))) {
+        run->by->again = run->pause_to > now ? run->pause_to : now + RETRY_NS;
+    }
+    run->by->late = run->pause > 0 ? "the servers asked to try again until the time was up" : NULL;
+    return ZKL__PENDING;
+}
+
+void zkl__run_end(struct zkl__run *run)
+{
+    for (size_t i = 0; run->by && i < run->window; i++) {
+        if (run->slots[i].state == ZKL__FLYING) {
+            zkl__request_forget(zkl__session_core(run->by->session), &run->slots[i].request);
         }
     }
-    zkl__signal_deinit(&run.answered);
-    return rc;
+    run->by = NULL;
+}
+
+/* --- one operation --------------------------------------------------------------------------- */
+
+static void make_one(void *arg, size_t index, struct zkl__op *op)
+{
+    (void)index;
+    *op = *((const struct zkl__single *)arg)->op;
+}
+
+static void look_one(void *arg, size_t index, const struct zkl__reply *reply)
+{
+    const struct zkl__single *single = arg;
+    (void)index;
+    if (single->look) {
+        single->look(single->arg, reply);
+    }
+}
+
+void zkl__single_begin(struct zkl__single *single, struct zkl__procedure *by,
+                       enum zkl__run_mode mode, const struct zkl__op *op,
+                       void (*look)(void *arg, const struct zkl__reply *reply), void *arg)
+{
+    single->op = op;
+    single->look = look;
+    single->arg = arg;
+    single->reads = (struct zkl__reads){1, make_one, look_one, single};
+    zkl__run_begin(&single->run, by, mode, &single->reads, &single->slot, 1);
+}
+
+/* --- in the caller's thread ------------------------------------------------------------------ */
+
+struct reading {
+    struct zkl__procedure procedure;
+    struct zkl__run run;
+    struct zkl__slot slots[ZKL__WINDOW];
+};
+
+static int advance_reading(struct zkl__procedure *procedure, zkl_error *err)
+{
+    return zkl__run_advance(&((struct reading *)procedure)->run, err);
+}
+
+static void end_reading(struct zkl__procedure *procedure)
+{
+    zkl__run_end(&((struct reading *)procedure)->run);
 }
 
 int zkl__session_read(zkl_session *session, const struct zkl__reads *reads, int64_t deadline,
                       zkl_error *err)
 {
-    return start_run(session, reads, false, false, deadline, err);
+    static const struct zkl__procedure_ops ops = {.advance = advance_reading, .end = end_reading};
+    struct reading reading = {.procedure = {.ops = &ops, .session = session, .deadline = deadline}};
+    zkl__run_begin(&reading.run, &reading.procedure, ZKL__READS, reads, reading.slots, ZKL__WINDOW);
+    return zkl__procedure_run(&reading.procedure, err);
 }
 
-struct call {
-    const struct zkl__op *op;
-    void (*look)(void *arg, const struct zkl__reply *reply);
-    void *arg;
+struct calling {
+    struct zkl__procedure procedure;
+    struct zkl__single single;
 };
 
-static void make_one(void *arg, size_t index, struct zkl__op *op)
+static int advance_calling(struct zkl__procedure *procedure, zkl_error *err)
 {
-    (void)index;
-    *op = *((const struct call *)arg)->op;
+    return zkl__run_advance(&((struct calling *)procedure)->single.run, err);
 }
 
-static void look_one(void *arg, size_t index, const struct zkl__reply *reply)
+static void end_calling(struct zkl__procedure *procedure)
 {
-    const struct call *call = arg;
-    (void)index;
-    if (call->look) {
-        call->look(call->arg, reply);
-    }
+    zkl__run_end(&((struct calling *)procedure)->single.run);
+}
+
+static int call(zkl_session *session, const struct zkl__op *op, bool finishes, int64_t deadline,
+                void (*look)(void *arg, const struct zkl__reply *reply), void *arg, zkl_error *err)
+{
+    static const struct zkl__procedure_ops ops = {.advance = advance_calling, .end = end_calling};
+    struct calling calling = {
+        .procedure = {.ops = &ops, .session = session, .finishes = finishes, .deadline = deadline}};
+    zkl__single_begin(&calling.single, &calling.procedure, ZKL__ONCE, op, look, arg);
+    return zkl__procedure_run(&calling.procedure, err);
 }
 
 int zkl__session_call(zkl_session *session, const struct zkl__op *op, int64_t deadline,
                       void (*look)(void *arg, const struct zkl__reply *reply), void *arg,
                       zkl_error *err)
 {
-    struct call call = {op, look, arg};
-    struct zkl__reads reads = {1, make_one, look_one, &call};
-    return start_run(session, &reads, true, false, deadline, err);
+    return call(session, op, false, deadline, look, arg, err);
 }
 
 int zkl__session_finish(zkl_session *session, const struct zkl__op *op, int64_t deadline,
                         void (*look)(void *arg, const struct zkl__reply *reply), void *arg,
                         zkl_error *err)
 {
-    struct call call = {op, look, arg};
-    struct zkl__reads reads = {1, make_one, look_one, &call};
-    return start_run(session, &reads, true, true, deadline, err);
+    return call(session, op, true, deadline, look, arg, err);
 }

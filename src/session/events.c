@@ -1,6 +1,7 @@
 /* events.c - what a store tells becomes a step of the core, what the core asks goes to the store;
  * and the user hears of it. */
 #include "inside.h"
+#include "procedure.h"
 
 #include "backoff.h"
 
@@ -219,6 +220,7 @@ void zkl__session_set_state(zkl_session *session, zkl_session_state state, int w
         zkl__alarms_set(&session->alarms, &session->open_alarm, 0);
     }
     zkl__session_wake(session);
+    zkl__procedures_poke(session, NULL);
     for (struct zkl__object *object = session->objects; object; object = object->next) {
         if (object->ops->session_changed) {
             object->ops->session_changed(object, state);

@@ -42,6 +42,7 @@ struct zkl_session {
     struct zkl__sleeper *sleepers;
     struct zkl__object *objects;
     struct zkl__task *tasks;
+    struct zkl__procedure *procedures; /* asynchronous calls, until their done has returned */
     struct zkl__status status;
 
     struct zkl__store *store; /* changed by the alarms' thread alone, while that runs */

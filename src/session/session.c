@@ -1,6 +1,7 @@
 /* session.c - the session as its user sees it: open, close, callbacks, facts. */
 #include "await.h"
 #include "inside.h"
+#include "procedure.h"
 
 #include "error.h"
 #include "sized.h"
@@ -245,6 +246,7 @@ static void give_up_all(zkl_session *session, int64_t deadline)
         next = object->next; /* what its user has freed already may end here */
         object->ops->give_up(object, ZKL_ECLOSED);
     }
+    zkl__procedures_end(session, NULL, ZKL_ECLOSED);
     zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_CLOSE});
     bool more = true;
     while (more && !zkl__core_idle(zkl__session_core(session))) {

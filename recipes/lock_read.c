@@ -1,0 +1,225 @@
+/* lock_read.c - reading a znode under a grant.
+ *
+ * No check goes with the read, since a transaction cannot read data. It needs none: a read is
+ * answered by the server that has shown us our grant, and that server had applied by then what the
+ * holders before us wrote (ZooKeeper Programmer's Guide, Consistency Guarantees: single system
+ * image, and updates in order). The lease says afterwards whether somebody may have come in
+ * between. */
+#include "call.h"
+#include "lock.h"
+
+#include "error.h"
+#include "heap.h"
+#include "path.h"
+
+#include <zklock/zookeeper.h>
+
+#include <string.h>
+
+/* What the caller gets is the first member. */
+struct data {
+    zkl_data public;
+    zkl_heap heap;
+};
+
+struct reading {
+    struct zkl__procedure procedure; /* first */
+    struct zkl__single single;
+    enum { SYNC, GET } step;
+    struct zkl__op op;
+    zkl_lock *lock;
+    int64_t token; /* of the grant that it began under */
+    char *path;
+    zkl_data **out;
+    struct data *data;
+    bool in_lease; /* the caller's deadline comes before the lease's end */
+    enum zkl__rc rc;
+    int zk_code;
+};
+
+void zkl_data_free(zkl_data *data)
+{
+    if (data) {
+        zkl_heap heap = ((struct data *)data)->heap;
+        zkl__free(&heap, (void *)(uintptr_t)data->data);
+        zkl__free(&heap, data);
+    }
+}
+
+static void look(void *arg, const struct zkl__reply *reply)
+{
+    struct reading *reading = arg;
+    const zkl_heap *heap = zkl__session_heap(reading->procedure.session);
+    reading->rc = reply->rc;
+    reading->zk_code = reply->zk_code;
+    if (reading->step == SYNC || reply->rc != ZKL__RC_OK) {
+        return;
+    }
+    struct data *data = zkl__zalloc(heap, sizeof *data);
+    char *bytes = data ? zkl__copy(heap, reply->data, reply->size) : NULL;
+    if (!bytes) {
+        zkl__free(heap, data);
+        return;
+    }
+    data->heap = *heap;
+    data->public = (zkl_data){.data = bytes,
+                              .size = reply->size,
+                              .version = reply->stat.version,
+                              .mzxid = reply->stat.mzxid};
+    reading->data = data;
+}
+
+static void send(struct reading *reading)
+{
+    reading->op = (struct zkl__op){.kind = reading->step == SYNC ? ZKL__OP_SYNC : ZKL__OP_GET,
+                                   .dir = reading->path};
+    zkl__single_begin(&reading->single, &reading->procedure, ZKL__INSIST, &reading->op, look,
+                      reading);
+}
+
+static int judge(struct reading *reading, zkl_error *err)
+{
+    if (zkl__lock_look(reading->lock).token != reading->token) {
+        return zkl__fail(err, ZKL_ELOST, 0, reading->path,
+                         "the lock was lost or released before the response came");
+    }
+    if (reading->rc != ZKL__RC_OK) {
+        return zkl__fail(err, zkl__rc_code(reading->rc), reading->zk_code, reading->path,
+                         "read: %s", zkl__rc_name(reading->rc));
+    }
+    if (!reading->data) {
+        return zkl__fail(err, ZKL_ENOMEM, 0, reading->path, "no memory for the data");
+    }
+    *reading->out = &reading->data->public;
+    reading->data = NULL;
+    return ZKL_OK;
+}
+
+static int advance(struct zkl__procedure *procedure, zkl_error *err)
+{
+    struct reading *reading = (struct reading *)procedure;
+    int rc = zkl__run_advance(&reading->single.run, err);
+    if (rc == ZKL_OK && reading->step == SYNC && reading->rc == ZKL__RC_OK) {
+        reading->step = GET;
+        send(reading);
+        rc = zkl__run_advance(&reading->single.run, err);
+    }
+    return rc == ZKL_OK ? judge(reading, err) : rc;
+}
+
+static int explain(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err)
+{
+    const struct reading *reading = (const struct reading *)procedure;
+    bool by_the_lease = rc == ZKL_ETIMEOUT && !reading->in_lease;
+    return zkl__fail(err, by_the_lease ? ZKL_ECONNECT : rc, why->zk_code, reading->path, "%s",
+                     why->text);
+}
+
+static void end(struct zkl__procedure *procedure)
+{
+    struct reading *reading = (struct reading *)procedure;
+    zkl__run_end(&reading->single.run);
+    zkl_data_free(reading->data ? &reading->data->public : NULL);
+    zkl__free(zkl__session_heap(procedure->session), reading->path);
+    zkl__lock_unref(reading->lock);
+}
+
+static const struct zkl__procedure_ops ops = {advance, explain, end};
+
+static int check_held(const zkl_lock *lock, const struct zkl__standing *now, zkl_error *err)
+{
+    if (now->state == ZKL_STATE_LOST) {
+        return zkl__fail(err, ZKL_ELOST, 0, lock->path, "not read: the lock was lost");
+    }
+    return zkl__state_holds(now->state)
+               ? ZKL_OK
+               : zkl__fail(err, ZKL_ENOTHELD, 0, lock->path, "not read: the lock is not held");
+}
+
+/* Inside. Takes a reference to the lock in any case. */
+static int prepare(struct reading *reading, zkl_lock *lock, const char *path, bool fresh,
+                   int64_t timeout_ms, zkl_error *err)
+{
+    zkl_session *session = lock->session;
+    struct zkl__standing held = zkl__lock_look(lock);
+    int64_t now = zkl__session_now(session), lease_end = now + held.remaining_ns;
+    int64_t deadline = zkl__deadline(now, timeout_ms);
+    zkl__lock_ref(lock);
+    reading->lock = lock;
+    reading->token = held.token;
+    reading->step = fresh ? SYNC : GET;
+    reading->in_lease = deadline < lease_end;
+    reading->procedure.ops = &ops;
+    reading->procedure.session = session;
+    reading->procedure.owner = lock;
+    reading->procedure.stop = lock->options.stop;
+    reading->procedure.deadline = reading->in_lease ? deadline : lease_end;
+    int rc = check_held(lock, &held, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    reading->path = zkl__copy(zkl__session_heap(session), path, strlen(path));
+    if (!reading->path) {
+        return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for a read");
+    }
+    send(reading);
+    return ZKL_OK;
+}
+
+static int enter(zkl_data **out, zkl_lock *lock, const char *path, int64_t timeout_ms,
+                 zkl_error *err)
+{
+    ZKL__CLEAR(out);
+    if (!lock || !out) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", lock ? "out" : "lock");
+    }
+    if (!path || strlen(path) > ZKL_PATH_MAX || !zkl__path_form(path, false)) {
+        return zkl__fail(err, ZKL_EINVAL, 0, path, "not an absolute znode path");
+    }
+    int rc = zkl__timeout_check(timeout_ms, err);
+    return rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
+}
+
+int zkl_lock_read(zkl_data **out, zkl_lock *lock, const char *path, bool fresh, int64_t timeout_ms,
+                  zkl_error *err)
+{
+    int rc = enter(out, lock, path, timeout_ms, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    zkl_session *session = lock->session;
+    struct reading reading = {.out = out};
+    rc = prepare(&reading, lock, path, fresh, timeout_ms, err);
+    if (rc == ZKL_OK) {
+        rc = zkl__procedure_run(&reading.procedure, err);
+    } else {
+        end(&reading.procedure);
+    }
+    zkl__session_leave(session);
+    return rc;
+}
+
+int zkl_lock_read_async(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
+                        int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
+{
+    int rc = enter(out, lock, path, timeout_ms, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    zkl_session *session = lock->session;
+    struct reading *reading = zkl__procedure_new(session, sizeof *reading);
+    if (!reading) {
+        rc = zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for a read");
+    } else {
+        reading->out = out;
+        rc = prepare(reading, lock, path, fresh, timeout_ms, err);
+        if (rc == ZKL_OK) {
+            rc = zkl__procedure_start(&reading->procedure, done, payload, err);
+        } else {
+            end(&reading->procedure);
+            zkl__free(zkl__session_heap(session), reading);
+        }
+    }
+    zkl__session_leave(session);
+    return rc;
+}

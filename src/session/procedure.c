@@ -1,0 +1,225 @@
+#include "procedure.h"
+
+#include "inside.h"
+
+#include "error.h"
+#include "heap.h"
+
+static void on_stop(void *owner)
+{
+    struct zkl__procedure *procedure = owner;
+    procedure->stopped = true;
+    zkl__procedure_poke(procedure);
+}
+
+/* What ends any procedure that has no result of its own yet. */
+static int end_from_outside(const struct zkl__procedure *procedure, zkl_error *err)
+{
+    const struct zkl__status *status = zkl__session_status(procedure->session);
+    if (status->closing || status->state == ZKL_SESSION_CLOSED) {
+        return zkl__fail(err, ZKL_ECLOSED, 0, NULL, "the session was closed meanwhile");
+    }
+    if (procedure->stopped) {
+        return zkl__fail(err, ZKL_ECANCELED, 0, NULL, "the stop token is raised");
+    }
+    if (zkl__session_now(procedure->session) >= procedure->deadline) {
+        return zkl__fail(err, ZKL_ETIMEOUT, 0, NULL, "%s",
+                         procedure->late ? procedure->late : "no answer from the servers in time");
+    }
+    return ZKL__PENDING;
+}
+
+static int explain(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err)
+{
+    if (rc == ZKL_OK || rc == ZKL__PENDING) {
+        return rc;
+    }
+    if (procedure->ops->explain) {
+        return procedure->ops->explain(procedure, rc, why, err);
+    }
+    if (err) {
+        *err = *why;
+    }
+    return rc;
+}
+
+static int advance(struct zkl__procedure *procedure, zkl_error *err)
+{
+    zkl_error why = {.code = ZKL_OK};
+    procedure->again = INT64_MAX;
+    int rc = procedure->ops->advance(procedure, &why);
+    rc = rc == ZKL__PENDING ? end_from_outside(procedure, &why) : rc;
+    return explain(procedure, rc, &why, err);
+}
+
+static int64_t next_look(const struct zkl__procedure *procedure)
+{
+    return procedure->again < procedure->deadline ? procedure->again : procedure->deadline;
+}
+
+static int begin_stops(struct zkl__procedure *procedure, zkl_error *err)
+{
+    zkl_error why = {.code = ZKL_OK};
+    int rc = procedure->finishes ? ZKL_OK
+                                 : zkl__stops_begin(procedure->session, &procedure->stops,
+                                                    procedure->stop, on_stop, procedure, &why);
+    if (rc != ZKL_OK && err) {
+        *err = why;
+    }
+    return rc;
+}
+
+/* --- blocking -------------------------------------------------------------------------------- */
+
+int zkl__procedure_run(struct zkl__procedure *procedure, zkl_error *err)
+{
+    int rc = zkl__signal_init(&procedure->changed);
+    if (rc != ZKL_OK) {
+        procedure->ops->end(procedure);
+        return zkl__fail(err, rc, 0, NULL, "no memory to wait with");
+    }
+    procedure->blocking = true;
+    rc = begin_stops(procedure, err);
+    rc = rc == ZKL_OK ? advance(procedure, err) : rc;
+    while (rc == ZKL__PENDING) {
+        zkl__session_wait(procedure->session, &procedure->changed, next_look(procedure));
+        rc = advance(procedure, err);
+    }
+    zkl__stops_end(procedure->session, &procedure->stops);
+    procedure->ops->end(procedure);
+    zkl__signal_deinit(&procedure->changed);
+    return rc;
+}
+
+/* --- asynchronous ---------------------------------------------------------------------------- */
+
+static void finish(struct zkl__procedure *procedure, int rc)
+{
+    zkl_session *session = procedure->session;
+    procedure->over = true;
+    procedure->code = rc;
+    zkl__stops_end(session, &procedure->stops);
+    zkl__alarms_unset(&session->alarms, &procedure->alarm);
+    procedure->ops->end(procedure);
+    zkl__callbacks_post(&session->callbacks, &procedure->callback);
+}
+
+static void go_on(void *owner)
+{
+    struct zkl__procedure *procedure = owner;
+    zkl_session *session = procedure->session;
+    int rc = advance(procedure, &procedure->err);
+    if (rc != ZKL__PENDING) {
+        finish(procedure, rc);
+    } else if (!procedure->alarm.set) { /* else something came of the steps just made */
+        zkl__alarms_set(&session->alarms, &procedure->alarm, next_look(procedure));
+    }
+    zkl__session_arm(session);
+}
+
+static void unlink_procedure(struct zkl__procedure *procedure)
+{
+    *(procedure->prev ? &procedure->prev->next : &procedure->session->procedures) = procedure->next;
+    if (procedure->next) {
+        procedure->next->prev = procedure->prev;
+    }
+}
+
+/* Not inside. */
+static void run_done(void *owner)
+{
+    struct zkl__procedure *procedure = owner;
+    zkl_session *session = procedure->session;
+    procedure->done(procedure->code, &procedure->err, procedure->payload);
+    if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
+        unlink_procedure(procedure);
+        zkl__free(&session->heap, procedure);
+        zkl__session_drop(session);
+        zkl__session_leave(session);
+    }
+}
+
+void *zkl__procedure_new(zkl_session *session, size_t size)
+{
+    struct zkl__procedure *procedure = zkl__zalloc(&session->heap, size);
+    if (procedure) {
+        procedure->session = session;
+    }
+    return procedure;
+}
+
+int zkl__procedure_start(struct zkl__procedure *procedure, zkl_done_fn done, void *payload,
+                         zkl_error *err)
+{
+    zkl_session *session = procedure->session;
+    int rc = done ? ZKL_OK : zkl__fail(err, ZKL_EINVAL, 0, NULL, "done is NULL");
+    if (rc == ZKL_OK && zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
+        rc = zkl__fail(err, ZKL_ELIMIT, 0, NULL, "no thread for callbacks");
+    }
+    rc = rc == ZKL_OK ? begin_stops(procedure, err) : rc;
+    if (rc != ZKL_OK) {
+        procedure->ops->end(procedure);
+        zkl__free(&session->heap, procedure);
+        return rc;
+    }
+    procedure->done = done;
+    procedure->payload = payload;
+    procedure->alarm = (struct zkl__alarm){.ring = go_on, .owner = procedure};
+    procedure->callback = (struct zkl__callback){.run = run_done, .owner = procedure};
+    procedure->next = session->procedures;
+    if (procedure->next) {
+        procedure->next->prev = procedure;
+    }
+    session->procedures = procedure;
+    zkl__session_retain(session);
+    go_on(procedure);
+    return ZKL_OK;
+}
+
+void zkl__procedure_poke(struct zkl__procedure *procedure)
+{
+    if (procedure->blocking) {
+        zkl__signal_raise(&procedure->changed);
+    } else if (procedure->done && !procedure->over) {
+        zkl__alarms_set(&procedure->session->alarms, &procedure->alarm, 0);
+    }
+}
+
+void zkl__procedures_poke(zkl_session *session, const void *owner)
+{
+    for (struct zkl__procedure *at = session->procedures; at; at = at->next) {
+        if (!owner || at->owner == owner) {
+            zkl__procedure_poke(at);
+        }
+    }
+}
+
+int zkl__procedures_end(zkl_session *session, const void *owner, int code)
+{
+    int count = 0;
+    for (struct zkl__procedure *at = session->procedures; at; at = at->next) {
+        if (!at->over && (!owner || at->owner == owner)) {
+            zkl_error why;
+            int rc =
+                zkl__fail(&why, code, 0, NULL,
+                          code == ZKL_ECLOSED ? "the session was closed meanwhile" : "cancelled");
+            finish(at, explain(at, rc, &why, &at->err));
+            count++;
+        }
+    }
+    return count;
+}
+
+void zkl__procedures_deliver(zkl_session *session, const void *owner)
+{
+    struct zkl__callbacks *callbacks = &session->callbacks;
+    struct zkl__procedure *at = session->procedures;
+    while (at) {
+        if (at->owner != owner || !at->over || zkl__callbacks_inside(callbacks, &at->callback)) {
+            at = at->next;
+        } else {
+            zkl__callbacks_finish(callbacks, &at->callback);
+            at = session->procedures;
+        }
+    }
+}

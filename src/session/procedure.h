@@ -1,0 +1,69 @@
+/* procedure.h - a public call that waits for servers, as something that goes on by itself.
+ *
+ * Its `advance` is called whenever something may have changed: a response, the session's state, a
+ * time. The blocking form calls it in the caller's thread and sleeps between; the asynchronous form
+ * calls it on the alarms' thread, and its one completion is a callback. So both are the same code,
+ * and neither needs a thread of its own. Everything inside enter/leave unless it says not. */
+#ifndef ZKL_SESSION_PROCEDURE_H
+#define ZKL_SESSION_PROCEDURE_H
+
+#include "shell.h"
+
+#define ZKL__PENDING 1 /* of advance: it goes on later */
+
+struct zkl__procedure;
+struct zkl__procedure_ops {
+    /* Not in a step: sends what can be sent, and looks at what has come. ZKL__PENDING, or the
+     * result with words in err. May set `again`. */
+    int (*advance)(struct zkl__procedure *procedure, zkl_error *err);
+    /* Of a result that is no success, also when time, a stop token or the session's end brought it:
+     * says it in other words. Returns the code. NULL: as it is. */
+    int (*explain)(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err);
+    /* It is over, or given up: forgets its requests, frees what it has. */
+    void (*end)(struct zkl__procedure *procedure);
+};
+
+struct zkl__procedure {
+    const struct zkl__procedure_ops *ops;
+    zkl_session *session;
+    const void *owner; /* the object that it ends with; NULL: the session */
+    zkl_stop *stop;    /* the object's; NULL: none */
+    bool finishes;     /* it ends something: no stop token ends it */
+    int64_t deadline;  /* CLOCK_BOOTTIME, ns; INT64_MAX: none */
+    int64_t again;     /* advance wants to be called then, if nothing happens before */
+    const char *late;  /* words of ZKL_ETIMEOUT */
+    /* its own: */
+    struct zkl__stops stops;
+    bool stopped, blocking, over;
+    struct zkl__signal changed; /* blocking */
+    struct zkl__alarm alarm;    /* asynchronous, as the rest */
+    struct zkl__callback callback;
+    zkl_done_fn done;
+    void *payload;
+    int code;
+    zkl_error err;
+    struct zkl__procedure *next, *prev;
+};
+
+/* Waits until it is over. Its memory is the caller's. */
+int zkl__procedure_run(struct zkl__procedure *procedure, zkl_error *err);
+
+/* Memory for one that zkl__procedure_start takes: it begins with the zkl__procedure. Zeroed; NULL:
+ * none. */
+void *zkl__procedure_new(zkl_session *session, size_t size);
+/* Takes the memory. ZKL_OK: done will be called exactly once, and nothing of it happens before this
+ * returns. Else it has ended. Errors: ZKL_EINVAL (no done), ZKL_ECANCELED (a stop token is raised),
+ * ZKL_ELIMIT. */
+int zkl__procedure_start(struct zkl__procedure *procedure, zkl_done_fn done, void *payload,
+                         zkl_error *err);
+
+/* Something has changed. Also in a step. */
+void zkl__procedure_poke(struct zkl__procedure *procedure);
+/* The same for all that were started with this owner; NULL: all of the session. */
+void zkl__procedures_poke(zkl_session *session, const void *owner);
+/* Those end with this code; how many. Their done is called later. */
+int zkl__procedures_end(zkl_session *session, const void *owner, int code);
+/* Their done has been called when this returns, but for the one that this very thread is in. */
+void zkl__procedures_deliver(zkl_session *session, const void *owner);
+
+#endif
