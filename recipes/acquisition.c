@@ -58,6 +58,7 @@ static void settle(struct zkl__acquisition *acquisition, const struct zkl__outco
     acquisition->unclean = outcome->unclean;
     acquisition->settled_at = outcome->now;
     zkl__signal_raise(&acquisition->changed);
+    zkl__stand_poke(acquisition->lock);
     if (acquisition->completion) {
         zkl__callbacks_post(zkl__session_callbacks(acquisition->lock->session),
                             &acquisition->completion->callback);
@@ -103,6 +104,7 @@ static void on_loss(struct zkl__acquisition *acquisition, const struct zkl__outc
     log_change(lock, outcome);
     acquisition->why = outcome->why;
     zkl__signal_raise(&acquisition->changed); /* somebody may wait for a downgrade */
+    zkl__stand_poke(lock);
     zkl__lock_tell_end(lock);
     zkl__lock_note(lock, ZKL_STATE_LOST);
 }
@@ -125,6 +127,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         acquisition->jeopardy = outcome->kind == ZKL__JEOPARDY;
         if (current) {
             log_change(lock, outcome);
+            zkl__stand_poke(lock);
             zkl__lock_note(lock, acquisition->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD);
         }
         break;
@@ -230,6 +233,9 @@ int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int co
     if (lock->barred) {
         return zkl__fail(err, ZKL_ECANCELED, 0, lock->path, "cancelled");
     }
+    if (lock->stand && !lock->standing) {
+        return zkl__fail(err, ZKL_EDEADLK, 0, lock->path, "this candidate stands for election");
+    }
     if (zkl__session_status(lock->session)->stopping) {
         return zkl__fail(err, ZKL_ECLOSED, 0, lock->path, "the session is being closed");
     }
@@ -326,6 +332,7 @@ static struct zkl__acquisition *take_acquisition(zkl_lock *lock)
     lock->revoked = false;
     lock->latest = lock->told = ZKL_STATE_IDLE; /* a loss that was not told yet still will be */
     zkl__lock_tell_end(lock);
+    zkl__stand_poke(lock);
     return acquisition;
 }
 

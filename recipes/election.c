@@ -27,6 +27,11 @@ int zkl_election_new(zkl_lock **out, zkl_session *session, const char *path,
     return zkl__lock_make(out, &election, session, &path, 1, options, err);
 }
 
+int zkl__election_check(const zkl_lock *lock, zkl_error *err)
+{
+    return zkl__lock_check(lock, &election, err);
+}
+
 /* --- run while leader ------------------------------------------------------------------------ */
 
 static int begin_run(zkl_lock *lock, zkl_cancel *cancel, zkl_error *err)
@@ -35,7 +40,7 @@ static int begin_run(zkl_lock *lock, zkl_cancel *cancel, zkl_error *err)
     if (rc != ZKL_OK) {
         return rc;
     }
-    if (lock->run || lock->acquisition) {
+    if (lock->run || lock->acquisition || lock->stand) {
         rc = zkl__fail(err, ZKL_EDEADLK, 0, lock->path,
                        "an acquire or a run of this object is under way");
     } else {

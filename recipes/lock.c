@@ -180,6 +180,7 @@ void zkl_lock_free(zkl_lock *lock)
     zkl_session *session = lock->session;
     lock->freed = true;
     zkl__lock_give_up(&lock->object, ZKL_ECANCELED);
+    zkl__stand_finish(lock);
     zkl__procedures_end(session, lock, ZKL_ECANCELED);
     zkl__lock_finish(lock);
     zkl__procedures_deliver(session, lock);

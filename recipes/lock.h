@@ -71,6 +71,8 @@ struct zkl_lock {
     bool barred;              /* no acquire begins: `run` ends */
     zkl_cancel *run;          /* of the zkl_election_run that is under way; NULL: there is none */
     struct zkl__acquisition *acquisition; /* pending or held; NULL: idle */
+    struct zkl__stand *stand; /* of the zkl_election_stand that is under way; NULL: there is none */
+    bool standing;            /* it is this that begins an acquire just now */
     struct zkl__completion *completions;
     struct zkl__listener *listeners;
     struct zkl__callback notice;

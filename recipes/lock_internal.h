@@ -76,6 +76,14 @@ void zkl__acquisition_drop(zkl_lock *lock);
 void zkl__acquisition_hand_back(zkl_lock *lock, int64_t deadline);
 void zkl__acquisition_unref(struct zkl__acquisition *acquisition);
 
+/* election.c: ZKL_EINVAL when it is no election. */
+int zkl__election_check(const zkl_lock *lock, zkl_error *err);
+/* election_stand.c: the acquisition has changed; also in a step. */
+void zkl__stand_poke(zkl_lock *lock);
+/* For zkl_lock_free: it leaves, and its last call is made when this returns, but for one that this
+ * very thread is in. */
+void zkl__stand_finish(zkl_lock *lock);
+
 /* lock_async.c: runs, or waits for, the completions that are owed, but for those that this very
  * thread is running. */
 void zkl__lock_finish(zkl_lock *lock);

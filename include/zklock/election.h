@@ -50,6 +50,34 @@ ZKL_API int zkl_election_publish_async(zkl_lock *lock, const char *value, int64_
 ZKL_API int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn lead, void *payload,
                              int *result, zkl_error *err);
 
+/* What becomes of a candidate that stands. ZKL_STATE_HELD: it leads (again safe, if it was in
+ * jeopardy); token is the fencing token of the term. ZKL_STATE_JEOPARDY: it still leads, and no
+ * server renews the lease. ZKL_STATE_LOST: it no longer leads, err says why; the next campaign
+ * begins when this call has returned, so return only when nothing leads any more. ZKL_STATE_IDLE:
+ * the last call: it stands no longer. err->code is ZKL_OK after zkl_election_leave, else why no
+ * campaign can follow; what it still held is released when the call has returned. Runs as callbacks
+ * do (zklock/session.h). */
+typedef void (*zkl_stand_fn)(zkl_lock *lock, zkl_state state, int64_t token, const zkl_error *err,
+                             void *payload);
+
+/* Stands for election until told otherwise, without a thread and without waiting: campaigns, leads,
+ * and campaigns again after a loss. With ZKL_CALLBACKS_DISPATCH all of it is in the thread of the
+ * event loop. To give way and stand again, at the end of the queue: zkl_lock_release.
+ *
+ * A campaign that fails for a reason that may pass (zkl_error_class: RETRY or LOST) is repeated,
+ * 100 ms later and with backoff up to 5 s. Any other reason ends it, and so do zkl_lock_cancel,
+ * zkl_session_release_all, a stop token (ZKL_ECANCELED), zkl_session_close (ZKL_ECLOSED) and
+ * zkl_lock_free, which makes the last call before it returns. Errors: ZKL_EDEADLK (it stands
+ * already, or an acquire or a run of this object is under way), ZKL_EINVAL (lock is no election),
+ * ZKL_ECANCELED (a stop token is raised), ZKL_ELIMIT, ZKL_ENOMEM, ZKL_ECLOSED, ZKL_EFORKED: then
+ * told is never called. */
+ZKL_API int zkl_election_stand(zkl_lock *lock, zkl_stand_fn told, void *payload, zkl_error *err);
+
+/* Stands no longer: withdraws from the queue, or resigns. Does not wait: the last call of told
+ * follows. A leader calls it when it has stopped leading. ZKL_ENOTWAITING: it does not stand.
+ * ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED. */
+ZKL_API int zkl_election_leave(zkl_lock *lock, zkl_error *err);
+
 /* --- observing the leader without taking part. zkl_queue_list (zklock/queue.h) lists all
  * candidates  */
 
