@@ -153,6 +153,16 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
     }
 }
 
+static void on_position(void *owner, size_t ahead)
+{
+    zkl_lock *lock = ((struct zkl__acquisition *)owner)->lock;
+    if (!lock->freed) {
+        lock->moved = true;
+        lock->ahead = ahead;
+        zkl__callbacks_post(zkl__session_callbacks(lock->session), &lock->notice);
+    }
+}
+
 /* --- its beginning --------------------------------------------------------------------------- */
 
 static int acquire_again(zkl_lock *lock, zkl_error *err)
@@ -195,6 +205,8 @@ static bool enter_core(struct zkl__acquisition *acquisition, int count)
         .revocable = o->revoke_fn != NULL,
         .announces = lock->recipe->announces,
         .max_hold = zkl__lock_max_hold(lock),
+        .max_ahead = (size_t)o->max_ahead,
+        .position = o->position_fn ? on_position : NULL,
         .notify = on_outcome,
         .owner = acquisition,
     };

@@ -10,7 +10,7 @@
 
 /* --- options --------------------------------------------------------------------------------- */
 
-ZKL__SIZED(sized, zkl_lock_options, ZKL_LOCK_OPTIONS_INIT, payload, stop);
+ZKL__SIZED(sized, zkl_lock_options, ZKL_LOCK_OPTIONS_INIT, payload, position_fn);
 
 static int check_applies(const struct zkl__recipe *recipe, const zkl_lock_options *o,
                          zkl_error *err)
@@ -23,6 +23,8 @@ static int check_applies(const struct zkl__recipe *recipe, const zkl_lock_option
         {"recursive", o->recursive, ZKL__TAKES_RECURSIVE},
         {"recover", o->recover, ZKL__TAKES_RECOVER},
         {"revoke_fn", o->revoke_fn != NULL, ZKL__TAKES_REVOKE_FN},
+        {"max_ahead", o->max_ahead != 0, ZKL__TAKES_POSITION},
+        {"position_fn", o->position_fn != NULL, ZKL__TAKES_POSITION},
     };
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         if (options[i].set && !(recipe->takes & options[i].takes)) {
@@ -41,6 +43,9 @@ static int check_values(const zkl_lock_options *o, zkl_error *err)
     if (rc == ZKL_OK) {
         rc = zkl__range_check("on_expiry", (int64_t)o->on_expiry, ZKL_ON_EXPIRY_REQUEUE,
                               ZKL_ON_EXPIRY_FAIL, err);
+    }
+    if (rc == ZKL_OK) {
+        rc = zkl__range_check("max_ahead", o->max_ahead, 0, INT32_MAX, err);
     }
     if (rc == ZKL_OK) {
         rc = zkl__range_check("max_hold_ms", o->max_hold_ms, 0, 10000 * ZKL__DAY_MS, err);
@@ -125,7 +130,7 @@ static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *s
                 const char *const *paths, size_t count, const zkl_lock_options *options,
                 zkl_error *err)
 {
-    bool calls = options->state_fn || options->revoke_fn;
+    bool calls = options->state_fn || options->revoke_fn || options->position_fn;
     if (calls && zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
         return zkl__fail(err, ZKL_ELIMIT, 0, paths[0], "no thread for callbacks");
     }
@@ -196,7 +201,7 @@ const struct zkl__recipe zkl__plain_lock = {
     .object = {.noun = "lock", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
     .id = ZKL_RECIPE_LOCK,
     .size = sizeof(zkl_lock),
-    .takes = ZKL__TAKES_RECURSIVE | ZKL__TAKES_RECOVER | ZKL__TAKES_REVOKE_FN,
+    .takes = ZKL__TAKES_RECURSIVE | ZKL__TAKES_RECOVER | ZKL__TAKES_REVOKE_FN | ZKL__TAKES_POSITION,
     .rule = &zkl__rule_mutex,
     .announces = true,
 };

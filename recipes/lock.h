@@ -35,7 +35,12 @@ struct zkl__semaphore_ops {
 };
 
 /* Options that not every recipe has. */
-enum { ZKL__TAKES_RECURSIVE = 1, ZKL__TAKES_RECOVER = 2, ZKL__TAKES_REVOKE_FN = 4 };
+enum {
+    ZKL__TAKES_RECURSIVE = 1,
+    ZKL__TAKES_RECOVER = 2,
+    ZKL__TAKES_REVOKE_FN = 4,
+    ZKL__TAKES_POSITION = 8
+};
 
 struct zkl__recipe {
     struct zkl__object_ops object; /* noun, zkl__lock_give_up, zkl__lock_describe */
@@ -80,6 +85,8 @@ struct zkl_lock {
     zkl_state told;
     unsigned losses; /* to be told: each, before latest */
     bool revoked;    /* to be told */
+    bool moved;      /* to be told: */
+    size_t ahead;
 };
 
 /* Checks and copies; memory of recipe->size bytes, zeroed, with the lock at its beginning. *out is

@@ -51,6 +51,16 @@ void zkl__lock_run_notes(void *owner)
         return;
     }
     lock->refs++;
+    bool moved = lock->moved && !lock->freed && lock->acquisition && !lock->acquisition->settled;
+    lock->moved = false;
+    if (moved) {
+        size_t ahead = lock->ahead;
+        zkl__session_leave(session);
+        lock->options.position_fn(lock, ahead, lock->options.payload);
+        if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+            return;
+        }
+    }
     for (zkl_state state; (state = next_note(lock)) != ZKL_STATE_IDLE;) {
         zkl__session_leave(session);
         lock->options.state_fn(lock, state, lock->options.payload);

@@ -11,7 +11,7 @@ static const struct zkl__recipe read_lock = {
     .object = {.noun = "read lock", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
     .id = ZKL_RECIPE_READ_LOCK,
     .size = sizeof(zkl_lock),
-    .takes = ZKL__TAKES_RECURSIVE | ZKL__TAKES_REVOKE_FN,
+    .takes = ZKL__TAKES_RECURSIVE | ZKL__TAKES_REVOKE_FN | ZKL__TAKES_POSITION,
     .rule = &reader,
     .announces = true,
 };
@@ -20,7 +20,7 @@ static const struct zkl__recipe write_lock = {
     .object = {.noun = "write lock", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
     .id = ZKL_RECIPE_WRITE_LOCK,
     .size = sizeof(zkl_lock),
-    .takes = ZKL__TAKES_RECURSIVE | ZKL__TAKES_REVOKE_FN,
+    .takes = ZKL__TAKES_RECURSIVE | ZKL__TAKES_REVOKE_FN | ZKL__TAKES_POSITION,
     .rule = &writer,
     .announces = true,
 };

@@ -40,6 +40,14 @@ typedef void (*zkl_lock_state_fn)(zkl_lock *lock, zkl_state state, void *payload
  * one call. The program decides whether and when it releases. */
 typedef void (*zkl_lock_revoke_fn)(zkl_lock *lock, void *payload);
 
+/* How many contenders that must go first are before the one that waits, the holder counted: called
+ * when a list of the queue that is read anyway shows another number, so it costs no request.
+ * Between two reads the queue may have become shorter. A contender reads it when it queues and when
+ * its predecessor has ended. Forged znodes count until they are known as such. Runs as callbacks
+ * do; of changes that follow each other quickly only the latest is reported, and none after the
+ * grant. */
+typedef void (*zkl_lock_position_fn)(zkl_lock *lock, size_t ahead, void *payload);
+
 /* The one completion of an asynchronous acquire. code: as zkl_lock_acquire returns. grant: NULL
  * unless ZKL_OK. err: the error's text. payload: as given to the acquire. */
 typedef void (*zkl_acquired_fn)(zkl_lock *lock, int code, const zkl_grant *grant,
@@ -61,15 +69,20 @@ typedef struct zkl_lock_options {
     zkl_on_expiry on_expiry;
     zkl_lock_state_fn state_fn;
     zkl_lock_revoke_fn revoke_fn; /* NULL: requests to release are ignored. No semaphore */
-    void *payload;                /* of state_fn and revoke_fn */
+    void *payload;                /* of state_fn, revoke_fn and position_fn */
     /* ends every wait of this lock (zklock/stop.h), besides the session's; NULL: none */
     zkl_stop *stop;
+    /* An acquire ends with ZKL_EBUSY rather than queue behind more contenders than so many that
+     * must go first, the holder counted; also when it queues again after its session was lost. 0:
+     * no limit. Not for multi-locks and semaphores */
+    int64_t max_ahead;
+    zkl_lock_position_fn position_fn; /* not for multi-locks and semaphores */
 } zkl_lock_options;
 
 #define ZKL_LOCK_OPTIONS_INIT                                                                     \
     {                                                                                             \
         sizeof(zkl_lock_options), NULL, false, false, 0, 1000, NULL, ZKL_ON_EXPIRY_REQUEUE, NULL, \
-            NULL, NULL, NULL                                                                      \
+            NULL, NULL, NULL, 0, NULL                                                             \
     }
 
 /* The option recover. Each grant writes a dirty marker, "held by" and the contender's uuid, into

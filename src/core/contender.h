@@ -77,6 +77,10 @@ struct zkl__contender_config {
     bool announces;   /* its release may be told from a crash by whoever waits for it: see
                          announcement.h */
     int64_t max_hold; /* ns; 0: none */
+    size_t max_ahead; /* fails with ZKL_EBUSY rather than queue behind more; 0: no limit */
+    /* Called inside the step, as notify, when a list that is read anyway shows another number of
+     * contenders before ours that must go first. NULL: nobody wants to know. */
+    void (*position)(void *owner, size_t ahead);
     /* Called inside the step, under the session's mutex: note and signal, call nothing of the core.
      * NULL: nobody listens. */
     void (*notify)(void *owner, const struct zkl__outcome *outcome);

@@ -20,6 +20,10 @@ static void decide_by_list(struct zkl__contender *c, const struct zkl__contender
     if (zkl__folders_seen(c, ev, out)) {
         return;
     }
+    if (!zkl__predecessor_position(c, ev)) {
+        zkl__contender_fail(c, ev, out, ZKL_EBUSY, 0, "more are before us than max_ahead");
+        return;
+    }
     bool seen;
     const char *before = zkl__list_blocker(c, ev->reply, ev->index);
     if (!before) {

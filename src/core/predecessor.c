@@ -78,6 +78,23 @@ void zkl__predecessor_wait_for(struct zkl__contender *c, const struct zkl__conte
     zkl__contender_advance(c, ev, out);
 }
 
+/* Who does not want to know does not count: a queue may be long. */
+bool zkl__predecessor_position(struct zkl__contender *c, const struct zkl__contender_event *ev)
+{
+    if (!c->config.position && c->config.max_ahead == 0) {
+        return true;
+    }
+    size_t ahead = zkl__list_blockers(c, ev->reply, ev->index);
+    if (c->config.max_ahead > 0 && ahead > c->config.max_ahead) {
+        return false;
+    }
+    if (c->config.position && ahead + 1 != c->predecessor.told) {
+        c->predecessor.told = ahead + 1;
+        c->config.position(c->config.owner, ahead);
+    }
+    return true;
+}
+
 void zkl__predecessor_none(struct zkl__contender *c, const struct zkl__contender_event *ev,
                            struct zkl__contender_actions *out)
 {

@@ -28,6 +28,7 @@ struct zkl__predecessor {
                    read */
     bool changed;  /* the queue, while a list of it was under way that watches it */
     bool believed; /* if it announces its release */
+    size_t told;   /* how many were last told to stand before ours, and one; 0: none */
 };
 
 void zkl__predecessor_free(struct zkl__contender *c);
@@ -47,6 +48,8 @@ bool zkl__predecessor_list_watches(struct zkl__contender *c, struct zkl__contend
 void zkl__predecessor_look(struct zkl__contender *c, struct zkl__contender_actions *out);
 void zkl__predecessor_wait_for(struct zkl__contender *c, const struct zkl__contender_event *ev,
                                struct zkl__contender_actions *out, const char *name);
+/* Tells the owner how many must go first, if that has changed. False: more than max_ahead. */
+bool zkl__predecessor_position(struct zkl__contender *c, const struct zkl__contender_event *ev);
 /* There is none. */
 void zkl__predecessor_none(struct zkl__contender *c, const struct zkl__contender_event *ev,
                            struct zkl__contender_actions *out);

@@ -227,6 +227,21 @@ const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__
     return blocker;
 }
 
+size_t zkl__list_blockers(const struct zkl__contender *c, const struct zkl__reply *list,
+                          const struct zkl__list_index *index)
+{
+    int32_t own = zkl__name_sequence(zkl__node_name(&c->node));
+    size_t count = 0, before = index ? zkl__list_before(c, index) : 0;
+    for (size_t i = 0; i < before; i++) {
+        count += blocks(c, index->entries[i].name, index->entries[i].kind);
+    }
+    for (size_t i = 0; !index && i < list->child_count; i++) {
+        const char *name = list->children[i];
+        count += zkl__sequence_diff(zkl__name_sequence(name), own) < 0 && zkl__list_blocks(c, name);
+    }
+    return count;
+}
+
 bool zkl__list_forged(const struct zkl__contender *c, const char *name,
                       const struct zkl__stat *stat)
 {

@@ -43,6 +43,10 @@ void zkl__list_mine(const struct zkl__contender *c, const struct zkl__reply *lis
 const char *zkl__list_blocker(const struct zkl__contender *c, const struct zkl__reply *list,
                               const struct zkl__list_index *index);
 
+/* How many must go first. */
+size_t zkl__list_blockers(const struct zkl__contender *c, const struct zkl__reply *list,
+                          const struct zkl__list_index *index);
+
 /* How many entries stand before ours. */
 size_t zkl__list_before(const struct zkl__contender *c, const struct zkl__list_index *index);
 /* Of a kind that must go first, and not known as forged. */
