@@ -155,6 +155,18 @@ typedef struct zkl_session_options {
 ZKL_API int zkl_session_open(zkl_session **out, const char *servers,
                              const zkl_session_options *options, zkl_error *err);
 
+/* Opens a session without waiting: *out is there when this returns, and may be used at once. What
+ * needs a server waits for one, each call for as long as its own timeout says. done (may be NULL)
+ * is called when zkl_session_open would have returned, with what it would have returned, but never
+ * for lack of a server: it goes on until one responds, and connect_timeout_ms bounds only tries.
+ * The state callback is told of every change from now on. After another code than ZKL_OK the
+ * session is ZKL_SESSION_CLOSED for good, and what was made from it ends with ZKL_ECLOSED; the
+ * caller closes it either way. Errors of this call itself, with *out NULL: ZKL_EINVAL,
+ * ZKL_ECANCELED (options.stop is raised), ZKL_ELIMIT, ZKL_ENOMEM. */
+ZKL_API int zkl_session_open_async(zkl_session **out, const char *servers,
+                                   const zkl_session_options *options, zkl_done_fn done,
+                                   void *payload, zkl_error *err);
+
 /* Ends everything. First the flag of each function under zkl_with_lock, zkl_election_run or
  * zkl_once_run is raised. Such a function keeps its lock until it has returned; in that time it may
  * still record and commit, and no acquire begins. If it has not returned when the time is up, it

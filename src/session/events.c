@@ -208,7 +208,7 @@ static void note_state(zkl_session *session, zkl_session_state state)
 
 void zkl__session_set_state(zkl_session *session, zkl_session_state state, int why)
 {
-    if (state == session->status.state) {
+    if (state == session->status.state || session->status.failed) {
         return;
     }
     session->status.state = state;
@@ -353,4 +353,5 @@ void zkl__session_ring_open(void *arg)
     }
     zkl__signal_raise(&session->status.changed);
     zkl__session_wake(session);
+    zkl__procedures_poke(session, NULL);
 }

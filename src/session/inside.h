@@ -71,7 +71,7 @@ void zkl__session_run_notice(void *session); /* not inside */
 
 void zkl__session_free(zkl_session *session); /* make.c */
 
-/* session.c: the caller's options, of whichever release, completed by the defaults. ZKL_OK,
+/* open.c: the caller's options, of whichever release, completed by the defaults. ZKL_OK,
  * ZKL_EINVAL. */
 int zkl__session_options_take(zkl_session_options *own, const zkl_session_options *given,
                               zkl_error *err);

@@ -31,6 +31,7 @@ struct zkl__status {
     bool told;            /* the user's state_fn hears of changes */
     bool stopping;        /* zkl_session_close waits for tasks: no acquire begins any more */
     bool closing;         /* set by zkl_session_close: nobody may enter who has something to ask */
+    bool failed;          /* zkl_session_open_async: it did not come to be, and stays closed */
     bool closed;          /* nothing will happen any more */
     struct zkl__signal
         changed; /* raised with every change of state, and while closing with every step */

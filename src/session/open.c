@@ -1,0 +1,329 @@
+/* open.c - a session begins: waited for, or told later. */
+#include "call.h"
+#include "await.h"
+#include "inside.h"
+
+#include "error.h"
+#include "sized.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define GIVE_UP_MS 500 /* for the end of a session that did not come to be */
+
+static bool hopeless(int code)
+{
+    return code != ZKL_OK && code != ZKL_ECONNECT;
+}
+
+/* What the store says about it; empty: nothing. */
+static void ask_store(zkl_session *session, char *words, size_t size)
+{
+    *words = '\0';
+    if (session->store && session->store_ops->complaint) {
+        session->store_ops->complaint(session->store, words, size);
+    }
+}
+
+static int refused(zkl_session *session, zkl_error *err)
+{
+    const struct zkl__settings *settings = zkl__session_settings(session);
+    if (settings->sasl) {
+        char words[160];
+        ask_store(session, words, sizeof words);
+        return zkl__fail(err, zkl__session_status(session)->why, 0, NULL, "%.60s: SASL failed: %s",
+                         settings->servers,
+                         words[0] ? words : "the servers refuse the credentials");
+    }
+    return zkl__fail(err, zkl__session_status(session)->why, 0, NULL,
+                     "%.120s: credentials of scheme \"%s\" refused", settings->servers,
+                     settings->scheme ? settings->scheme : "none");
+}
+
+/* A port that was forgotten is the likeliest reason where one is missing. */
+static int no_answer(zkl_session *session, zkl_error *err)
+{
+    const struct zkl__settings *settings = zkl__session_settings(session);
+    size_t length = 0;
+    const char *portless = zkl__store_without_port(settings->servers, &length);
+    char hint[96] = "", words[sizeof err->text];
+    snprintf(words, sizeof words, "%s", zkl__session_status(session)->open_error.text);
+    if (portless) {
+        snprintf(hint, sizeof hint, " ('%.*s' has no port: 2181 is tried)",
+                 (int)(length < 48 ? length : 48), portless);
+    }
+    if (!words[0]) {
+        ask_store(session, words, sizeof words);
+    }
+    return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "no answer from %.120s within %lld ms%s%s%s",
+                     settings->servers, (long long)settings->options.connect_timeout_ms, hint,
+                     words[0] ? ": " : "", words);
+}
+
+/* The client library does not say that it got no socket. */
+static bool out_of_descriptors(void)
+{
+    int fd = eventfd(0, EFD_CLOEXEC);
+    if (fd < 0) {
+        return errno == EMFILE || errno == ENFILE;
+    }
+    close(fd);
+    return false;
+}
+
+/* Inside. Names of servers that do not resolve yet are tried again until the deadline, as servers
+ * that do not answer are. */
+static int await_connection(zkl_session *session, int64_t deadline, zkl_error *err)
+{
+    struct zkl__status *status = zkl__session_status(session);
+    const struct zkl__settings *settings = zkl__session_settings(session);
+    bool more = true;
+    while (status->state != ZKL_SESSION_CONNECTED && status->state != ZKL_SESSION_CLOSED && more &&
+           !hopeless(status->open_error.code) && !zkl__session_stopped(session)) {
+        more = zkl__session_wait(session, &status->changed, deadline);
+    }
+    if (status->state == ZKL_SESSION_CONNECTED) {
+        return ZKL_OK;
+    }
+    if (status->state == ZKL_SESSION_CLOSED) {
+        return refused(session, err);
+    }
+    if (zkl__session_stopped(session)) {
+        return zkl__fail(err, ZKL_ECANCELED, 0, NULL, "the stop token is raised");
+    }
+    const zkl_error *failed = &status->open_error;
+    if (out_of_descriptors()) {
+        return zkl__fail(
+            err, ZKL_ELIMIT, 0, NULL,
+            "no file descriptor is left for a connection: raise the limit (ulimit -n)");
+    }
+    if (hopeless(failed->code)) {
+        return zkl__fail(err, failed->code, failed->zk_code, NULL, "%s", failed->text);
+    }
+    return no_answer(session, err);
+}
+
+static void look_exists(void *arg, const struct zkl__reply *reply)
+{
+    *(bool *)arg = reply->rc != ZKL__RC_NONODE;
+}
+
+/* Inside. A chroot is never made here: one that is missing is most often a slip of the pen. */
+static int check_chroot(zkl_session *session, int64_t deadline, zkl_error *err)
+{
+    const char *servers = zkl__session_settings(session)->servers;
+    bool there = true;
+    const struct zkl__op op = {.kind = ZKL__OP_EXISTS, .dir = "/"};
+    zkl_error why;
+    int rc = zkl__session_insist(session, &op, deadline, look_exists, &there, &why);
+    if (rc == ZKL_ECLOSED) {
+        return refused(session, err); /* first connected, then refused: so the servers do it */
+    }
+    if (rc != ZKL_OK && rc != ZKL_ETIMEOUT) {
+        return zkl__fail(err, rc, 0, NULL, "%s", why.text);
+    }
+    if (rc != ZKL_OK) {
+        return zkl__fail(err, ZKL_ECONNECT, 0, NULL,
+                         "%.120s took the connection and gave no further answer", servers);
+    }
+    if (!there) {
+        return zkl__fail(err, ZKL_ENOENT, 0, strchr(servers, '/'),
+                         "the chroot of %.120s does not exist", servers);
+    }
+    return ZKL_OK;
+}
+
+/* The servers' roles are known by now: they were asked for before the chroot. */
+static int check_lease(zkl_session *session, zkl_error *err)
+{
+    const struct zkl__core *core = zkl__session_core(session);
+    return zkl__lease_check(&zkl__session_settings(session)->options, zkl__core_timeout(core),
+                            zkl__core_hops(core), err);
+}
+
+static int await_open(zkl_session *session, zkl_error *err)
+{
+    const zkl_session_options *options = &zkl__session_settings(session)->options;
+    struct zkl__status *status = zkl__session_status(session);
+    int rc = zkl__session_enter_even_closed(session, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    int64_t deadline = zkl__deadline(zkl__session_now(session), options->connect_timeout_ms);
+    rc = await_connection(session, deadline, err);
+    if (rc == ZKL_OK) {
+        rc = check_chroot(session, deadline, err);
+    }
+    rc = rc == ZKL_OK ? check_lease(session, err) : rc;
+    if (rc == ZKL_OK && options->state_fn &&
+        zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
+        rc = zkl__fail(err, ZKL_ELIMIT, 0, NULL, "no thread for callbacks");
+    }
+    status->told = rc == ZKL_OK;
+    status->closing = rc != ZKL_OK;
+    zkl__session_leave(session);
+    return rc;
+}
+
+ZKL__SIZED(sized, zkl_session_options, ZKL_SESSION_OPTIONS_INIT, sasl, stop);
+
+int zkl__session_options_take(zkl_session_options *own, const zkl_session_options *given,
+                              zkl_error *err)
+{
+    return zkl__sized_take(own, given, &sized, err);
+}
+
+static int start_and_await(zkl_session **out, const char *servers,
+                           const zkl_session_options *options, zkl_error *err)
+{
+    zkl_session_options o;
+    zkl_session *session = NULL;
+    int rc = zkl__session_options_take(&o, options, err);
+    rc = rc == ZKL_OK ? zkl__session_start(&session, servers, &o, err) : rc;
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    rc = await_open(session, err);
+    if (rc != ZKL_OK) {
+        zkl__session_stop(session, zkl__deadline(zkl__session_now(session), GIVE_UP_MS));
+        return rc;
+    }
+    *out = session;
+    return ZKL_OK;
+}
+
+int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_options *options,
+                     zkl_error *err)
+{
+    ZKL__CLEAR(out);
+    if (!out || !servers) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "servers" : "out");
+    }
+    zkl__cancel_hold();
+    int rc = start_and_await(out, servers, options, err);
+    zkl__cancel_allow();
+    return rc;
+}
+
+/* --- told later ------------------------------------------------------------------------------ */
+
+struct opening {
+    struct zkl__procedure procedure; /* first */
+    struct zkl__single single;
+    bool connected; /* then the chroot is looked for */
+    bool there;
+};
+
+static const struct zkl__op root = {.kind = ZKL__OP_EXISTS, .dir = "/"};
+
+static int judge(zkl_session *session, bool there, zkl_error *err)
+{
+    const char *servers = zkl__session_settings(session)->servers;
+    return there ? check_lease(session, err)
+                 : zkl__fail(err, ZKL_ENOENT, 0, strchr(servers, '/'),
+                             "the chroot of %.120s does not exist", servers);
+}
+
+static int advance(struct zkl__procedure *procedure, zkl_error *err)
+{
+    struct opening *opening = (struct opening *)procedure;
+    zkl_session *session = procedure->session;
+    const struct zkl__status *status = zkl__session_status(session);
+    if (status->state == ZKL_SESSION_CLOSED && !status->closing) {
+        return refused(session, err);
+    }
+    if (!opening->connected && hopeless(status->open_error.code)) {
+        const zkl_error *failed = &status->open_error;
+        return zkl__fail(err, failed->code, failed->zk_code, NULL, "%s", failed->text);
+    }
+    if (!opening->connected && status->state == ZKL_SESSION_CONNECTED) {
+        opening->connected = true;
+        zkl__single_begin(&opening->single, procedure, ZKL__INSIST, &root, look_exists,
+                          &opening->there);
+    }
+    int rc = opening->connected ? zkl__run_advance(&opening->single.run, err) : ZKL__PENDING;
+    return rc == ZKL_OK ? judge(session, opening->there, err) : rc;
+}
+
+/* It did not come to be: nothing that was made from it meanwhile goes on. */
+static int fail(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err)
+{
+    zkl_session *session = procedure->session;
+    if (!session->status.closing && session->status.state != ZKL_SESSION_CLOSED) {
+        zkl__session_set_state(session, ZKL_SESSION_CLOSED, rc);
+        session->status.failed = true;
+        for (struct zkl__object *object = session->objects, *next; object; object = next) {
+            next = object->next;
+            object->ops->give_up(object, ZKL_ECLOSED);
+        }
+    }
+    if (err) {
+        *err = *why;
+    }
+    return rc;
+}
+
+static void end(struct zkl__procedure *procedure)
+{
+    zkl__run_end(&((struct opening *)procedure)->single.run);
+}
+
+static void nobody_asked(int code, const zkl_error *err, void *payload)
+{
+    (void)code, (void)err, (void)payload;
+}
+
+/* Inside. */
+static int begin(zkl_session *session, zkl_done_fn done, void *payload, zkl_error *err)
+{
+    static const struct zkl__procedure_ops ops = {advance, fail, end};
+    struct opening *opening = zkl__procedure_new(session, sizeof *opening);
+    if (!opening) {
+        return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "no memory for a session");
+    }
+    opening->procedure.ops = &ops;
+    opening->procedure.deadline = INT64_MAX;
+    session->status.told = true;
+    return zkl__procedure_start(&opening->procedure, done ? done : nobody_asked, payload, err);
+}
+
+static int start(zkl_session **out, const char *servers, const zkl_session_options *options,
+                 zkl_done_fn done, void *payload, zkl_error *err)
+{
+    zkl_session_options o;
+    zkl_session *session = NULL;
+    int rc = zkl__session_options_take(&o, options, err);
+    rc = rc == ZKL_OK ? zkl__session_start(&session, servers, &o, err) : rc;
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    rc = zkl__session_enter_even_closed(session, err);
+    if (rc == ZKL_OK) {
+        rc = begin(session, done, payload, err);
+        session->status.closing = rc != ZKL_OK;
+        zkl__session_leave(session);
+    }
+    if (rc != ZKL_OK) {
+        zkl__session_stop(session, zkl__session_now(session));
+        return rc;
+    }
+    *out = session;
+    return ZKL_OK;
+}
+
+int zkl_session_open_async(zkl_session **out, const char *servers,
+                           const zkl_session_options *options, zkl_done_fn done, void *payload,
+                           zkl_error *err)
+{
+    ZKL__CLEAR(out);
+    if (!out || !servers) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "servers" : "out");
+    }
+    zkl__cancel_hold();
+    int rc = start(out, servers, options, done, payload, err);
+    zkl__cancel_allow();
+    return rc;
+}
