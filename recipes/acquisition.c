@@ -1,5 +1,6 @@
 /* acquisition.c - one acquire: from its beginning to its release. */
 #include "lock_internal.h"
+#include "procedure.h"
 
 #include <stdio.h>
 
@@ -149,6 +150,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         forget_core(acquisition);
         acquisition->released = true;
         zkl__signal_raise(&acquisition->changed);
+        zkl__procedures_poke(lock->session, lock);
         break;
     }
 }
@@ -360,21 +362,36 @@ void zkl__acquisition_cancel(struct zkl__acquisition *acquisition, int code)
     zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_CANCEL, .code = code});
 }
 
+struct zkl__acquisition *zkl__acquisition_send_release(zkl_lock *lock)
+{
+    struct zkl__acquisition *acquisition = take_acquisition(lock);
+    if (!alive(acquisition)) {
+        zkl__acquisition_let_go(acquisition);
+        return NULL;
+    }
+    zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_RELEASE});
+    return acquisition;
+}
+
+void zkl__acquisition_let_go(struct zkl__acquisition *acquisition)
+{
+    let_go(acquisition);
+    zkl__acquisition_unref(acquisition);
+}
+
 void zkl__acquisition_hand_back(zkl_lock *lock, int64_t deadline)
 {
     zkl_session *session = lock->session;
     int64_t usual = zkl__deadline(zkl__session_now(session), lock->options.release_timeout_ms);
     deadline = deadline < usual ? deadline : usual;
-    struct zkl__acquisition *acquisition = take_acquisition(lock);
-    bool more = alive(acquisition);
-    if (more) {
-        zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_RELEASE});
-    }
+    struct zkl__acquisition *acquisition = zkl__acquisition_send_release(lock);
+    bool more = acquisition != NULL;
     while (more && !acquisition->released) {
         more = zkl__session_wait(session, &acquisition->changed, deadline);
     }
-    let_go(acquisition);
-    zkl__acquisition_unref(acquisition);
+    if (acquisition) {
+        zkl__acquisition_let_go(acquisition);
+    }
 }
 
 int zkl__acquisition_conclude(struct zkl__acquisition *acquisition, bool again, zkl_grant *grant,

@@ -74,6 +74,10 @@ void zkl__acquisition_drop(zkl_lock *lock);
 /* The same, but waits for the server's response as long as the options say, and until the deadline
  * at most. */
 void zkl__acquisition_hand_back(zkl_lock *lock, int64_t deadline);
+/* What hand_back begins and ends with: the lock is idle again, and its reference to the acquisition
+ * is the caller's, who looks at `released` and then lets go. NULL: nothing is left to wait for. */
+struct zkl__acquisition *zkl__acquisition_send_release(zkl_lock *lock);
+void zkl__acquisition_let_go(struct zkl__acquisition *acquisition);
 void zkl__acquisition_unref(struct zkl__acquisition *acquisition);
 
 /* election.c: ZKL_EINVAL when it is no election. */

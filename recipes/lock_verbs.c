@@ -73,7 +73,7 @@ static int cancel_acquire(zkl_lock *lock)
         zkl__acquisition_cancel(lock->acquisition, ZKL_ECANCELED);
         rc = ZKL_OK;
     }
-    if (zkl__procedures_end(session, lock, ZKL_ECANCELED) > 0) {
+    if (zkl__procedures_cancel(session, lock) > 0) {
         rc = ZKL_OK;
     }
     zkl__session_leave(session);

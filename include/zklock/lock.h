@@ -144,6 +144,12 @@ ZKL_API int zkl_lock_set_stop(zkl_lock *lock, zkl_stop *stop, zkl_error *err);
  * release_timeout_ms at most. ZKL_ENOTHELD: never granted, or released already. */
 ZKL_API int zkl_lock_release(zkl_lock *lock, zkl_error *err);
 
+/* The same without waiting (zkl_done_fn in zklock/types.h): the lock is idle when this returns, and
+ * done is called with the result when the server has responded, or release_timeout_ms later. It
+ * ends something: neither zkl_lock_cancel nor a stop token stops it. ZKL_ENOTHELD is returned at
+ * once. */
+ZKL_API int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_error *err);
+
 /* Cancels or releases what is pending or held, waits for a running callback of this lock (not when
  * called from it), and frees. done of a pending zkl_lock_acquire_async runs before it returns,
  * maybe inside it (zklock/session.h: calls that end an object), and no callback of this lock starts

@@ -194,11 +194,11 @@ void zkl__procedures_poke(zkl_session *session, const void *owner)
     }
 }
 
-int zkl__procedures_end(zkl_session *session, const void *owner, int code)
+static int end_some(zkl_session *session, const void *owner, int code, bool all)
 {
     int count = 0;
     for (struct zkl__procedure *at = session->procedures; at; at = at->next) {
-        if (!at->over && (!owner || at->owner == owner)) {
+        if (!at->over && (!owner || at->owner == owner) && (all || !at->finishes)) {
             zkl_error why;
             int rc =
                 zkl__fail(&why, code, 0, NULL,
@@ -208,6 +208,16 @@ int zkl__procedures_end(zkl_session *session, const void *owner, int code)
         }
     }
     return count;
+}
+
+int zkl__procedures_end(zkl_session *session, const void *owner, int code)
+{
+    return end_some(session, owner, code, true);
+}
+
+int zkl__procedures_cancel(zkl_session *session, const void *owner)
+{
+    return end_some(session, owner, ZKL_ECANCELED, false);
 }
 
 void zkl__procedures_deliver(zkl_session *session, const void *owner)

@@ -61,8 +61,10 @@ int zkl__procedure_start(struct zkl__procedure *procedure, zkl_done_fn done, voi
 void zkl__procedure_poke(struct zkl__procedure *procedure);
 /* The same for all that were started with this owner; NULL: all of the session. */
 void zkl__procedures_poke(zkl_session *session, const void *owner);
-/* Those end with this code; how many. Their done is called later. */
+/* Those end with this code; how many. Their done is called later. A cancel leaves those that end
+ * something alone. */
 int zkl__procedures_end(zkl_session *session, const void *owner, int code);
+int zkl__procedures_cancel(zkl_session *session, const void *owner);
 /* Their done has been called when this returns, but for the one that this very thread is in. */
 void zkl__procedures_deliver(zkl_session *session, const void *owner);
 

@@ -193,6 +193,57 @@ static void test_completions_call_the_library(void)
     kit_tear_down();
 }
 
+/* The result is known at the call; the response is waited for, a cancel and a stop token do not change that. */
+static void test_release(void)
+{
+    for (int i = 0; i < handle_recipe_count; i++) {
+        struct mailbox box = MAILBOX_INIT;
+        zkl_stop stop = ZKL_STOP_INIT;
+        zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+        kit_set_up(NULL);
+        options.stop = &stop;
+        options.release_timeout_ms = 60000;
+        zkl_lock *lock = handle_make(&handle_recipes[i], one, "/locks/guarded", &options);
+        zkl_lock *next = handle_make(&handle_recipes[i], two, "/locks/guarded", NULL);
+        CU_ASSERT_EQUAL(zkl_lock_release_async(lock, on_done, &box, NULL), ZKL_ENOTHELD);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_release_async(lock, NULL, NULL, NULL), ZKL_EINVAL);
+        CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_release_async(lock, on_done, &box, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
+        CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_ENOTWAITING);
+        zkl_stop_raise(&stop);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(next, 5000, NULL, NULL), ZKL_OK); /* it was sent */
+        CU_ASSERT_EQUAL(mailbox_count(&box), 0);
+        CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
+        CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+        CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_testing_delay(two, true, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_release_async(next, on_done, &box, NULL), ZKL_OK);
+        zkl_lock_free(next); /* delivers */
+        CU_ASSERT_EQUAL(mailbox_count(&box), 2);
+        CU_ASSERT_EQUAL(zkl_testing_delay(two, false, NULL), ZKL_OK);
+        zkl_lock_free(lock);
+        CU_ASSERT_EQUAL(mailbox_count(&box), 2);
+        kit_tear_down();
+    }
+}
+
+static void test_release_after_a_loss(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    kit_set_up(NULL);
+    zkl_lock *lock = held("/locks/guarded");
+    CU_ASSERT_EQUAL(zkl_testing_expire(one, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST));
+    CU_ASSERT_EQUAL(zkl_lock_release_async(lock, on_done, &box, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_ELOST);
+    CU_ASSERT_PTR_NOT_NULL(strstr(box.letters[0].text, "lost while it was held"));
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
 static void test_bad_calls(void)
 {
     zkl_data *data;
@@ -214,4 +265,4 @@ static void test_bad_calls(void)
 }
 
 TESTS("guarded", T(test_every_recipe_reads_and_commits), T(test_lost_before_the_response), T(test_ways_to_end),
-      T(test_completions_call_the_library), T(test_bad_calls))
+      T(test_completions_call_the_library), T(test_release), T(test_release_after_a_loss), T(test_bad_calls))
