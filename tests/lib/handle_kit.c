@@ -69,6 +69,7 @@ static int write_record(zkl_lock *lock, const char *record)
 static void check_idle(zkl_lock *lock, const char *record)
 {
     char name[8] = "x";
+    zkl_data *data;
     zkl_op op = {.kind = ZKL_OP_CREATE, .path = record};
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
     CU_ASSERT_FALSE(zkl_lock_is_held(lock));
@@ -77,6 +78,7 @@ static void check_idle(zkl_lock *lock, const char *record)
     CU_ASSERT_EQUAL(zkl_lock_node(lock, name, sizeof name), 0);
     CU_ASSERT_STRING_EQUAL(name, "");
     CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, SOON, NULL, NULL), ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl_lock_read(&data, lock, zkl_lock_path(lock), false, SOON, NULL), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_ENOTWAITING);
 }
@@ -89,6 +91,12 @@ static void check_held(zkl_lock *lock, int64_t token, const char *record)
     CU_ASSERT_TRUE(zkl_lock_is_held(lock));
     CU_ASSERT(zkl_lock_remaining_ms(lock) > 0);
     CU_ASSERT_EQUAL(write_record(lock, record), ZKL_OK);
+    for (int fresh = 0; fresh < 2; fresh++) {
+        zkl_data *data;
+        CU_ASSERT_EQUAL(zkl_lock_read(&data, lock, zkl_lock_path(lock), fresh, SOON, NULL), ZKL_OK);
+        CU_ASSERT(data && data->mzxid > 0);
+        zkl_data_free(data);
+    }
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_EDEADLK);
 }
 
@@ -116,12 +124,18 @@ static int completed(struct outcome *outcome)
 /* The rival waits and is cancelled, then waits and is granted. */
 static void wait_behind(zkl_lock *lock, zkl_lock *rival)
 {
-    struct outcome cancelled = {0}, granted = {0};
+    struct outcome cancelled = {0}, stopped = {0}, granted = {0};
+    zkl_stop stop = ZKL_STOP_INIT;
     CU_ASSERT_EQUAL(zkl_lock_acquire(rival, 0, NULL, NULL), ZKL_EBUSY);
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(rival, ZKL_WAIT_FOREVER, on_done, &cancelled, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_state(rival), ZKL_STATE_WAITING);
     CU_ASSERT_EQUAL(zkl_lock_cancel(rival), ZKL_OK);
     CU_ASSERT_EQUAL(completed(&cancelled), ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl_lock_set_stop(rival, &stop, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(rival, ZKL_WAIT_FOREVER, on_done, &stopped, NULL), ZKL_OK);
+    zkl_stop_raise(&stop);
+    CU_ASSERT_EQUAL(completed(&stopped), ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl_lock_set_stop(rival, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(rival, ZKL_WAIT_FOREVER, on_done, &granted, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(completed(&granted), ZKL_OK);

@@ -159,6 +159,46 @@ static int commit(zkl_session *session)
     return code;
 }
 
+static void on_done(int code, const zkl_error *err, void *payload)
+{
+    (void)err;
+    mailbox_put(payload, (struct letter){.code = code});
+}
+
+/* The code of a call that was begun, once it is done. */
+static int done(int begun, struct mailbox *box)
+{
+    if (begun == ZKL_OK) {
+        CU_ASSERT_TRUE_FATAL(mailbox_wait(box, 1));
+        begun = mailbox_last(box);
+        mailbox_clear(box);
+    }
+    return begun;
+}
+
+static int without_waiting(zkl_session *session)
+{
+    static const zkl_acl_entry anyone = {ZKL_PERM_ALL, "world", "anyone"};
+    static const zkl_acl open = {1, &anyone};
+    const zkl_op op = {
+        .kind = ZKL_OP_CREATE, .path = "/m/lock-data", .mode = ZKL_CREATE_EPHEMERAL_SEQUENTIAL, .acl = &open};
+    struct mailbox box = MAILBOX_INIT;
+    zkl_op_result result;
+    zkl_data *data = NULL;
+    zkl_lock *lock = NULL;
+    int code = zkl_lock_new(&lock, session, "/m/lock", &quick, NULL);
+    THEN(zkl_lock_acquire(lock, WAIT_MS, NULL, NULL));
+    THEN(done(zkl_lock_commit_async(lock, &op, 1, WAIT_MS, &result, on_done, &box, NULL), &box));
+    THEN(zkl_lock_read(&data, lock, "/m/lock", false, WAIT_MS, NULL));
+    zkl_data_free(data);
+    data = NULL;
+    THEN(done(zkl_lock_read_async(&data, lock, "/m/lock", true, WAIT_MS, on_done, &box, NULL), &box));
+    THEN(done(zkl_lock_release_async(lock, on_done, &box, NULL), &box));
+    zkl_data_free(data);
+    zkl_lock_free(lock);
+    return code;
+}
+
 static void visit(const char *path, zkl_state state, int64_t token, void *payload)
 {
     (void)path;
@@ -415,6 +455,7 @@ static const struct scenario {
     {"granted when the holder goes", granted_behind, ZKL_OK, NULL},
     {"a function under a lock", with_lock, ZKL_OK, NULL},
     {"commit", commit, ZKL_OK, NULL},
+    {"commit, read and release without waiting", without_waiting, ZKL_OK, NULL},
     {"visit and release all", visit_and_release_all, ZKL_OK, NULL},
     {"lost reply of the create", lost_create, ZKL_OK, NULL},
     {"expiry while holding", expiry_while_holding, ZKL_OK, NULL},
