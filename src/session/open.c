@@ -79,7 +79,6 @@ static bool out_of_descriptors(void)
 static int await_connection(zkl_session *session, int64_t deadline, zkl_error *err)
 {
     struct zkl__status *status = zkl__session_status(session);
-    const struct zkl__settings *settings = zkl__session_settings(session);
     bool more = true;
     while (status->state != ZKL_SESSION_CONNECTED && status->state != ZKL_SESSION_CLOSED && more &&
            !hopeless(status->open_error.code) && !zkl__session_stopped(session)) {
