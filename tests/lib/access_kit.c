@@ -9,7 +9,8 @@
 #include <string.h>
 
 #define LOOK_MS 1000 /* longer than any backoff lasts that has begun a moment ago */
-#define PERIODIC 3   /* a heartbeat, a keep-alive and the watch on a znode of one's own may fall into the time of one alone */
+/* A heartbeat, a keep-alive and the watch on a znode of its own may fall into the time of one alone. */
+#define PERIODIC 3
 
 static const zkl_acl_entry not_to_be_read = {ZKL_PERM_ALL & ~ZKL_PERM_READ, "world", "anyone"};
 const zkl_acl access_hidden = {1, &not_to_be_read};
