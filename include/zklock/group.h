@@ -51,10 +51,11 @@ ZKL_API int zkl_group_new(zkl_group **out, zkl_session *session, const char *pat
 
 /* Joins, and waits until it is a member: timeout_ms at most. On any result but ZKL_OK it does not
  * go on trying, and no znode of it stays. It creates its znode and reads no list, so it does not
- * notice contenders at path: zkl_group_list does. Errors: ZKL_ETIMEOUT (no server, or another member has
- * the id), ZKL_EDEADLK (joined already), ZKL_ECONFLICT (another zkl_group of this session has path
- * and id, or a znode of that name is no member), ZKL_EAUTH, ZKL_ENOENT (the chroot does not exist),
- * ZKL_ECANCELED (it left meanwhile), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * notice contenders at path: zkl_group_list does. Errors: ZKL_ETIMEOUT (no server, or another
+ * member has the id), ZKL_EDEADLK (joined already), ZKL_ECONFLICT (another zkl_group of this
+ * session has path and id, or a znode of that name is no member), ZKL_EAUTH, ZKL_ENOENT (the chroot
+ * does not exist), ZKL_ECANCELED (it left meanwhile), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED,
+ * ZKL_ENOMEM. */
 ZKL_API int zkl_group_join(zkl_group *group, int64_t timeout_ms, zkl_error *err);
 
 /* Leaves; waits for the server's response for leave_timeout_ms at most, and then goes on in the

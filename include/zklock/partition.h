@@ -75,7 +75,8 @@ ZKL_API int zkl_partition_new(zkl_partition **out, zkl_session *session, const c
  * reported in the session's log: once for each path, as ZKL_LOG_WARN. It lists path/members and
  * the queues of its pieces, never path itself, so it does not notice contenders for a lock there.
  * They and the partition do not disturb each other; from then on an acquire at path is refused
- * (ZKL_ECONFLICT). Started already: nothing happens. Errors: ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED. */
+ * (ZKL_ECONFLICT). Started already: nothing happens. Errors: ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED.
+ */
 ZKL_API int zkl_partition_start(zkl_partition *partition, zkl_error *err);
 
 /* Leaves: when it returns, revoked has returned for every piece, maybe run inside this call
