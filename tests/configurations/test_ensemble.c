@@ -143,7 +143,7 @@ static void test_rolling_upgrade(void)
     const char *newer = getenv("ZKLOCK_NEWER_JARS");
     char before[16], after[16], text[64];
     if (!newer) {
-        printf("left out: no newer server, as Debian's archive is out of reach ... ");
+        printf("left out: no newer server, or Debian's archive is out of reach ... ");
         return;
     }
     struct ensemble *e = begin(&(struct ensemble_options){.servers = 3});
