@@ -77,7 +77,7 @@ static void check_index(const struct zkl__contender *c, const struct zkl__reply 
         MUST(zkl__list_has(list, index, list->children[i]) ==
              (zkl__name_parse(list->children[i]).kind != ZKL_KIND_FOREIGN));
     }
-    MUST(zkl__list_has(list, index, c->node) == zkl__list_has(list, NULL, c->node));
+    MUST(zkl__list_has(list, index, c->node.name) == zkl__list_has(list, NULL, c->node.name));
     free(index);
 }
 
@@ -86,9 +86,9 @@ static void check_list(const struct zkl__reply *list, int32_t sequence, uint32_t
 {
     struct zkl__rule rule = {.waits_for = waits_for};
     struct zkl__local_queue queue = {0}; /* nothing is known to be forged */
-    struct zkl__contender c = {.config.rule = &rule, .uuid = OWN_UUID, .queue = &queue};
+    struct zkl__contender c = {.config.rule = &rule, .node.uuid = OWN_UUID, .local.queue = &queue};
     const char *lowest, *other;
-    snprintf(c.node, sizeof c.node, "_c_" OWN_UUID "-lock-%010d", sequence);
+    snprintf(c.node.name, sizeof c.node.name, "_c_" OWN_UUID "-lock-%010d", sequence);
     const char *blocker = zkl__list_blocker(&c, list, NULL);
     zkl__list_mine(&c, list, &lowest, &other);
     MUST(!other || lowest);
