@@ -50,7 +50,8 @@ static void check_sound(const struct zkl__semaphore *s)
     ZKL__ENSURE(!s->watch.on || s->state >= ZKL__SEMAPHORE_MAKING);
     for (int i = 0; i < s->config.count && s->state == ZKL__SEMAPHORE_HELD; i++) {
         const struct zkl__contender *lease = s->permits[i].contender;
-        ZKL__ENSURE(!lease || (lease->state == ZKL__HELD && zkl__node_czxid(&lease->node) == s->permits[i].token));
+        ZKL__ENSURE(!lease || (lease->state == ZKL__HELD &&
+                               zkl__node_czxid(&lease->node) == s->permits[i].token));
     }
 }
 

@@ -128,9 +128,12 @@ void zkl__stats_step(struct zkl__stats *stats, struct zkl__contender *c,
                      const struct zkl__contender_actions *out)
 {
     int64_t lasted = ev->now - c->since;
-    count(&stats->all.contenders, c, before, ev, out, lasted);
-    count(&c->path_stats->counts, c, before, ev, out, lasted);
-    c->requeued = false;
+    bool released = before == ZKL__HELD && ev->kind == ZKL__CE_RELEASE;
+    if (out->told || c->requeued || c->state != before || ev->kind == ZKL__CE_START || released) {
+        count(&stats->all.contenders, c, before, ev, out, lasted);
+        count(&c->path_stats->counts, c, before, ev, out, lasted);
+        c->requeued = false;
+    }
     if (ev->kind == ZKL__CE_START) {
         c->since = ev->now;
     } else if (before != ZKL__HELD && c->state == ZKL__HELD) {

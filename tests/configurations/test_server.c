@@ -242,7 +242,7 @@ static void test_chroot_deleted(void)
     recorder_free(eye);
     ensemble_stop(e);
     holds("a chroot deleted while in use",
-          "the holder is told; waiters end with `ZKL_ENOENT`; all goes on when it is there again");
+          "the holder is notified; waiters end with `ZKL_ENOENT`; all goes on when it is there again");
 }
 
 static void test_skip_acl(void)

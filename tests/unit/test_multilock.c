@@ -223,9 +223,9 @@ static void test_bad_calls(void)
     CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, NULL, 2, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_multilock_new(NULL, one, abc, 2, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_multilock_new(&lock, NULL, abc, 2, NULL, &err), ZKL_EINVAL);
-    options.size--;
+    options.size = sizeof options.size;
     CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, abc, 2, &options, &err), ZKL_EINVAL);
-    options.size++;
+    options.size = sizeof options;
     options.on_expiry = (zkl_on_expiry)5;
     CU_ASSERT_EQUAL(zkl_multilock_new(&lock, one, abc, 2, &options, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NULL(lock);

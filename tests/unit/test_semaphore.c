@@ -613,9 +613,9 @@ static void test_bad_calls(void)
     path[0] = '/';
     path[ZKL_PATH_MAX - 3] = '\0';
     CU_ASSERT_EQUAL(zkl_semaphore_new(&semaphore, one, path, 1, NULL, &err), ZKL_EINVAL);
-    options.size--;
+    options.size = sizeof options.size;
     CU_ASSERT_EQUAL(zkl_semaphore_new(&semaphore, one, POOL, 1, &options, &err), ZKL_EINVAL);
-    options.size++;
+    options.size = sizeof options;
     options.on_expiry = (zkl_on_expiry)7;
     CU_ASSERT_EQUAL(zkl_semaphore_new(&semaphore, one, POOL, 1, &options, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NULL(semaphore);
