@@ -18,7 +18,8 @@ int main(int argc, char **argv)
                 std::cerr << "somebody else has it\n";
                 return 1;
             }
-            std::cout << "ours, with token " << mutex.token() << "\n"; // storage refuses lower ones than it has seen
+            std::cout << "ours, with token " << mutex.token()
+                      << "\n"; // storage refuses lower ones than it has seen
         }
         if (!mutex.covered()) {
             std::cerr << "the lease did not cover all of it\n";

@@ -45,7 +45,8 @@ static asio::awaitable<void> use(zklock::session &session, std::thread::id home)
     CHECK(co_await failure_of(mine, 20ms) == ZKL_EDEADLK);
     // The timer is first, and cancels the acquire.
     asio::steady_timer timer(co_await asio::this_coro::executor, 20ms);
-    auto first = co_await (zklock::async_acquire(other, 5min, asio::use_awaitable) || timer.async_wait(asio::use_awaitable));
+    auto first =
+        co_await (zklock::async_acquire(other, 5min, asio::use_awaitable) || timer.async_wait(asio::use_awaitable));
     CHECK(first.index() == 1 && other.state() == ZKL_STATE_IDLE);
     mine.release();
     CHECK((co_await zklock::async_acquire(other, 5min, asio::use_awaitable)).token > grant.token);

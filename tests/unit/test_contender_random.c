@@ -33,8 +33,8 @@ static bool fair(const struct script_node *node, int64_t token)
     bool wanted = false;
     for (int i = 0; i < OWNERS; i++) {
         const struct zkl__contender *c = contending[i] ? owners[i].contender : NULL;
-        wanted =
-            wanted || (c && zkl__contender_state(c) <= ZKL__LOST && strcmp(strrchr(node->path, '/') + 1, c->node.name) == 0);
+        wanted = wanted ||
+                 (c && zkl__contender_state(c) <= ZKL__LOST && strcmp(strrchr(node->path, '/') + 1, c->node.name) == 0);
     }
     return node->owner == 0 || node->czxid >= token || (node->owner == s.session_id && !wanted);
 }
