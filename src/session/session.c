@@ -85,13 +85,18 @@ int zkl_session_close(zkl_session *session, int64_t timeout_ms)
 
 int zkl_session_fd(zkl_session *session)
 {
-    return session && !zkl__session_forked(session) ? zkl__session_callbacks(session)->fd : -1;
+    return session && !zkl__session_forked(session)
+               ? zkl__callbacks_fd(zkl__session_callbacks(session))
+               : -1;
 }
 
 int zkl_session_dispatch(zkl_session *session)
 {
     if (!session) {
         return ZKL_EINVAL;
+    }
+    if (!zkl__session_forked(session)) {
+        zkl__loop_go_on();
     }
     int rc = zkl__session_enter_even_closed(session, NULL);
     if (rc == ZKL_OK) {

@@ -1,11 +1,8 @@
-/* The in-process store: spaces by name, sessions, and the one thread of each that tells what
- * happened. */
+/* The in-process store: spaces by name, sessions, and what each is told. */
 #include "memory_session.h"
 #include "error.h"
 #include "memory_acl.h"
-#include "signals.h"
 
-#include <assert.h>
 #include <string.h>
 #include <time.h>
 
@@ -82,7 +79,7 @@ void zkl__memory_tell(struct zkl__store *store, struct zkl__memory_item *item)
         store->sure_zxid = reply->zxid;
     }
     zkl__memory_push(&store->queue, item);
-    pthread_cond_signal(&store->cond);
+    zkl__memory_voice_wake(store);
 }
 
 /* --- delivery -------------------------------------------------------------------------------- */
@@ -111,13 +108,10 @@ static void call(const struct zkl__store *store, const struct zkl__memory_item *
     }
 }
 
-/* Next item that may be told; NULL: the session is being closed. */
+/* NULL: none may be told. */
 static struct zkl__memory_item *next_item(struct zkl__store *store)
 {
-    while (!store->closing && (store->held || !store->queue.head)) {
-        pthread_cond_wait(&store->cond, &store->space->mutex);
-    }
-    if (store->closing) {
+    if (store->closing || store->held || !store->queue.head) {
         return NULL;
     }
     struct zkl__memory_item *item = zkl__memory_pop(&store->queue);
@@ -132,28 +126,16 @@ static struct zkl__memory_item *next_item(struct zkl__store *store)
     return item;
 }
 
-static void *run(void *arg)
+bool zkl__memory_tell_next(struct zkl__store *store)
 {
-    struct zkl__store *store = arg;
-    pthread_mutex_lock(&store->space->mutex);
-    for (struct zkl__memory_item *item = next_item(store); item; item = next_item(store)) {
+    struct zkl__memory_item *item = next_item(store);
+    if (item) {
         pthread_mutex_unlock(&store->space->mutex);
         call(store, item);
         zkl__free(&store->heap, item);
         pthread_mutex_lock(&store->space->mutex);
     }
-    pthread_mutex_unlock(&store->space->mutex);
-    return NULL;
-}
-
-/* The program's signal handlers do not run on our threads. */
-static bool start_thread(struct zkl__store *store)
-{
-    sigset_t before;
-    zkl__block_signals(&before);
-    int failed = pthread_create(&store->thread, NULL, run, store);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed == 0;
+    return item != NULL;
 }
 
 /* --- spaces ---------------------------------------------------------------------------------- */
@@ -283,7 +265,6 @@ static void store_free(struct zkl__store *store)
     zkl__memory_queue_free(&heap, &store->queue);
     zkl__memory_queue_free(&heap, &store->lost);
     zkl__free(&heap, store->last_words);
-    pthread_cond_destroy(&store->cond);
     zkl__free(&heap, store->identity);
     zkl__free(&heap, store->seal);
     zkl__free(&heap, store->acl);
@@ -360,8 +341,8 @@ static int store_start(struct zkl__store *store, const struct zkl__store_config 
     pthread_mutex_lock(&store->space->mutex); /* its id is known already */
     code = greet(store, config);
     pthread_mutex_unlock(&store->space->mutex);
-    if (code == ZKL_OK && !start_thread(store)) {
-        code = ZKL_ELIMIT;
+    if (code == ZKL_OK) {
+        code = zkl__memory_voice_start(store);
     }
     if (code != ZKL_OK) {
         space_part(store);
@@ -380,7 +361,6 @@ static int memory_open(struct zkl__store **out, const struct zkl__store_config *
         store->ctx = ctx;
         store->timeout_ms =
             config->timeout_ms > LEAST_TIMEOUT_MS ? config->timeout_ms : LEAST_TIMEOUT_MS;
-        pthread_cond_init(&store->cond, NULL);
         code = store_start(store, config);
     }
     if (code != ZKL_OK) {
@@ -398,7 +378,6 @@ static int memory_close(struct zkl__store *store, int64_t timeout_ms)
 {
     (void)timeout_ms; /* nothing here takes time but a callback under way, which is waited for in
                          any case */
-    assert(!pthread_equal(pthread_self(), store->thread));
     pthread_mutex_lock(&store->space->mutex);
     bool unreachable = store->link == ZKL__LINK_DOWN && !store->ended;
     if (!store->ended) {
@@ -406,9 +385,9 @@ static int memory_close(struct zkl__store *store, int64_t timeout_ms)
     }
     store->link = ZKL__LINK_OVER;
     store->closing = true;
-    pthread_cond_signal(&store->cond);
+    zkl__memory_voice_wake(store);
     pthread_mutex_unlock(&store->space->mutex);
-    pthread_join(store->thread, NULL);
+    zkl__memory_voice_end(store);
     space_part(store);
     store_free(store);
     return unreachable ? ZKL_ECONNECT : ZKL_OK;

@@ -69,7 +69,7 @@ static void go_down(struct zkl__store *store, struct zkl__memory_notice *suspens
             zkl__memory_take_back((struct zkl__memory_watch *)item);
         }
     }
-    pthread_cond_signal(&store->cond);
+    zkl__memory_voice_wake(store);
 }
 
 /* --- plans ----------------------------------------------------------------------------------- */
@@ -229,7 +229,7 @@ int zkl__memory_hold(int64_t session_id, bool on)
     struct zkl__store *store = enter_up(session_id, &code);
     if (store) {
         store->held = on;
-        pthread_cond_signal(&store->cond);
+        zkl__memory_voice_wake(store);
         zkl__memory_leave(store->space);
     }
     return code;

@@ -14,7 +14,7 @@
 
 enum { ZKL__MEMORY_OPS = 10000, ZKL__MEMORY_WATCH_BUCKETS = 1024, ZKL__MEMORY_REQUEST = 1048575 };
 
-/* --- what waits for the delivery thread ------------------------------------------------------ */
+/* --- what waits to be told ------------------------------------------------------------------- */
 
 enum zkl__memory_item_kind {
     ZKL__TELL_CONNECTED,
@@ -97,12 +97,11 @@ struct zkl__store {
     char *identity, *seal; /* by its credentials, by its seal; NULL: none */
     zkl_acl *acl;
     int64_t timeout_ms;
-    pthread_t thread;
-    pthread_cond_t cond;
+    struct zkl__memory_voice *voice; /* tells what waits in the queue */
 
     enum zkl__memory_link link;
     bool ended;   /* on the server */
-    bool closing; /* the thread is to go */
+    bool closing; /* nothing is told any more */
     bool held;    /* nothing is told */
     struct zkl__memory_queue queue;
     size_t outstanding;
@@ -124,10 +123,21 @@ void zkl__memory_push(struct zkl__memory_queue *queue, struct zkl__memory_item *
 struct zkl__memory_item *zkl__memory_pop(struct zkl__memory_queue *queue);
 void zkl__memory_queue_free(const zkl_heap *heap, struct zkl__memory_queue *queue);
 
+/* --- who tells: memory_thread.c, or, where there is no thread, src/store_st/memory_loop.c -------
+ */
+
+/* With the space's mutex, which is dropped meanwhile. False: nothing may be told now. */
+bool zkl__memory_tell_next(struct zkl__store *store);
+int zkl__memory_voice_start(struct zkl__store *store); /* ZKL_OK, ZKL_ENOMEM, ZKL_ELIMIT */
+void zkl__memory_voice_wake(
+    struct zkl__store *store); /* with the space's mutex; before start too */
+/* `closing` is set. Nothing is told any more when it returns. */
+void zkl__memory_voice_end(struct zkl__store *store);
+
 /* NULL: no memory. */
 struct zkl__memory_notice *zkl__memory_notice_new(const struct zkl__store *store,
                                                   enum zkl__memory_item_kind kind);
-/* Puts an item where it belongs (queue, or lost), wakes the thread. */
+/* Puts an item where it belongs (queue, or lost), wakes who tells. */
 void zkl__memory_tell(struct zkl__store *store, struct zkl__memory_item *item);
 
 /* The registry: finds and locks; NULL and nothing locked when there is no such session or name. */

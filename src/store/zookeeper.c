@@ -232,6 +232,7 @@ static bool init_locks(struct zkl__store *store)
 void zkl__zk_free(struct zkl__store *store)
 {
     zkl_heap heap = store->heap;
+    zkl__zk_drive_end(store);
     zkl__zk_log_close(store);
     zkl__zk_drop_all(store);
     zkl__zk_acl_free(store);
@@ -414,7 +415,8 @@ static int prepare(struct zkl__store *store, const struct zkl__store_config *con
     if (!store->names || copy_config(store, config) != ZKL_OK) {
         return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
     }
-    return ZKL_OK;
+    code = zkl__zk_drive_start(store);
+    return code == ZKL_OK ? ZKL_OK : zkl__fail(err, code, 0, NULL, "%s", zkl_strerror(code));
 }
 
 /* Without a lock. A name server that does not answer soon is left to the next try. */

@@ -121,28 +121,6 @@ static char *next_list(struct zkl__store *store)
 
 /* --- handles that are given up --------------------------------------------------------------- */
 
-struct parting {
-    struct zkl__store *store;
-    zhandle_t *zh;
-};
-
-static void *part_from(void *arg)
-{
-    struct parting parting = *(struct parting *)arg;
-    struct zkl__store *store = parting.store;
-    zkl__free(&store->heap, arg);
-    zookeeper_close(parting.zh);
-    pthread_mutex_lock(&store->mutex);
-    store->parting--;
-    bool last = store->parting == 0 && store->orphaned;
-    pthread_cond_broadcast(&store->changed);
-    pthread_mutex_unlock(&store->mutex);
-    if (last) {
-        zkl__zk_free(store);
-    }
-    return NULL;
-}
-
 void zkl__zk_release(struct zkl__store *store)
 {
     pthread_mutex_lock(&store->mutex);
@@ -170,10 +148,9 @@ void zkl__zk_attempt_begins(struct zkl__store *store)
  * descriptors or threads. */
 static bool replace_handle(struct zkl__store *store, char *list)
 {
-    struct parting *parting = zkl__zalloc(&store->heap, sizeof *parting);
+    struct zk_parting *parting = zkl__zalloc(&store->heap, sizeof *parting);
     zhandle_t *old = store->zh;
     char *given = store->given;
-    pthread_t thread;
     if (!parting) {
         return false;
     }
@@ -183,17 +160,9 @@ static bool replace_handle(struct zkl__store *store, char *list)
         zkl__free(&store->heap, parting);
         return false;
     }
-    *parting = (struct parting){store, old};
-    store->parting++;
+    *parting = (struct zk_parting){store, old};
     zkl__free(&store->heap, given);
-    if (zkl__zk_thread_start(&thread, part_from, parting)) {
-        pthread_detach(thread);
-        return true;
-    }
-    /* It stays open for want of a thread to close it on: here its own threads might wait for the
-     * mutex. */
-    store->parting--;
-    zkl__free(&store->heap, parting);
+    zkl__zk_part_from(parting);
     return true;
 }
 

@@ -38,7 +38,7 @@ struct zk_names {
     pthread_mutex_t mutex;
     pthread_cond_t answered;
     int holders;   /* the store, and each thread while it asks */
-    size_t asking; /* threads that are at it */
+    size_t asking; /* threads that are at it, and who starts them */
     bool numeric;  /* addresses already: the answer is for ever */
     bool complete; /* the list is an answer to all names, not only to those that were quick */
     struct addresses found; /* since all were asked last */
@@ -282,35 +282,54 @@ static void *ask(void *arg)
     return NULL;
 }
 
-static bool start_thread(struct zk_names *names, const struct entry *entry)
+static void ask_apart(struct zk_names *names, const struct entry *entry)
 {
-    pthread_t thread;
     struct question *question = malloc(sizeof *question);
     if (!question) {
-        return false;
+        return;
     }
     *question = (struct question){.names = names, .entry = *entry};
-    if (!zkl__zk_thread_start(&thread, ask, question)) {
+    pthread_mutex_lock(&names->mutex);
+    names->asking++;
+    names->holders++;
+    pthread_mutex_unlock(&names->mutex);
+    if (!zkl__zk_apart(ask, question)) {
+        pthread_mutex_lock(&names->mutex);
+        names->asking--;
+        names->holders--;
+        pthread_mutex_unlock(&names->mutex);
         free(question);
-        return false;
     }
-    pthread_detach(thread);
-    return true;
+}
+
+/* True: the caller is the one to ask, and counts as one of those who do. Where it would wait for
+ * the answer itself, once is enough. */
+static bool begin_asking(struct zk_names *names)
+{
+    pthread_mutex_lock(&names->mutex);
+    bool begin =
+        !names->numeric && names->asking == 0 && !(zkl__zk_apart_is_here && names->list[0] != '\0');
+    if (begin) {
+        names->asking = 1;
+        names->found.count = 0;
+    }
+    pthread_mutex_unlock(&names->mutex);
+    return begin;
 }
 
 void zkl__zk_names_ask(struct zk_names *names)
 {
-    pthread_mutex_lock(&names->mutex);
-    if (!names->numeric && names->asking == 0) {
-        names->found.count = 0;
-        for (const char *at = names->hosts; *at;) {
-            struct entry entry;
-            if (entry_next(&entry, &at) && start_thread(names, &entry)) {
-                names->asking++; /* it waits for the mutex */
-                names->holders++;
-            }
+    if (!begin_asking(names)) {
+        return;
+    }
+    for (const char *at = names->hosts; *at;) {
+        struct entry entry;
+        if (entry_next(&entry, &at)) {
+            ask_apart(names, &entry);
         }
     }
+    pthread_mutex_lock(&names->mutex);
+    settle(names);
     pthread_mutex_unlock(&names->mutex);
 }
 

@@ -48,6 +48,7 @@ enum zk_phase {
 };
 
 struct zk_names;
+struct zk_drive;
 
 struct zkl__store {
     zkl_heap heap;
@@ -70,7 +71,8 @@ struct zkl__store {
     bool own_acl;
     char *hosts;
     struct zk_names *names;
-    int64_t timeout_ms; /* asked for */
+    struct zk_drive *drive; /* where there is no thread, else NULL */
+    int64_t timeout_ms;     /* asked for */
 
     /* Protects what follows, and keeps submits and probes out of zookeeper_close. Held while zoo_a*
      * functions run, never while a function of `events` does (the log apart, which only queues). */
@@ -142,8 +144,28 @@ void zkl__zk_hide_socket(struct zkl__store *store);
 
 /* zookeeper_close.c */
 int zkl__zk_close(struct zkl__store *store, int64_t timeout_ms);
-/* On which the program's signal handlers do not run. */
-bool zkl__zk_thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
+
+/* zookeeper_threads.c; where there is no thread, src/store_st/zookeeper_loop.c. */
+/* Who calls the library when there is something to do; end: before the store is freed. ZKL_OK,
+ * ZKL_ENOMEM, ZKL_ELIMIT. */
+int zkl__zk_drive_start(struct zkl__store *store);
+void zkl__zk_drive_end(struct zkl__store *store);
+/* Runs it on a thread of its own, on which the program's signal handlers do not run and which
+ * nobody joins; or here and now, as the constant says. False: no thread could be started. */
+bool zkl__zk_apart(void *(*run)(void *), void *arg);
+extern const bool zkl__zk_apart_is_here;
+/* Until `changed`, or the deadline (CLOCK_MONOTONIC, ns), or for no reason. With the mutex held. */
+void zkl__zk_wait(struct zkl__store *store, int64_t deadline);
+/* Closes a handle that was given up, without waiting for that; with the mutex held. From the
+ * store's heap, and freed. */
+struct zk_parting {
+    struct zkl__store *store;
+    zhandle_t *zh;
+};
+void zkl__zk_part_from(struct zk_parting *parting);
+/* Ends the session and the handle; drained: every answer has been read. Sets `heard` when the
+ * server has said goodbye. False: that goes on by itself, and the store is its own now. */
+bool zkl__zk_part(struct zkl__store *store, int64_t deadline, bool drained);
 
 /* zookeeper.c: a handle for the addresses in `given`; with the mutex held. ZKL_OK, or errno is why
  * not. */

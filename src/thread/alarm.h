@@ -25,6 +25,7 @@ struct zkl__alarms {
     int poke_fd;              /* eventfd; -1: nobody has asked for it */
     struct zkl__alarm *poked; /* rings when somebody has written to it */
     struct zkl__alarm *first;
+    struct zkl__alarms *next; /* of those that the loop rings, where there is no thread */
 };
 
 /* Takes zeroed memory. ZKL_OK, ZKL_ELIMIT; stop in either case. */

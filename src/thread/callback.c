@@ -2,6 +2,7 @@
 
 #include <zklock/error.h>
 
+#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -37,7 +38,7 @@ static void take_out(struct zkl__callbacks *callbacks, struct zkl__callback **at
 /* fd is readable while something waits. */
 static void announce(struct zkl__callbacks *callbacks)
 {
-    if (callbacks->dispatched && callbacks->first) {
+    if (callbacks->fd >= 0 && callbacks->first) {
         eventfd_write(callbacks->fd, 1);
     }
 }
@@ -133,7 +134,9 @@ void zkl__callbacks_finish(struct zkl__callbacks *callbacks, struct zkl__callbac
 int zkl__callbacks_dispatch(struct zkl__callbacks *callbacks)
 {
     eventfd_t count;
-    eventfd_read(callbacks->fd, &count);
+    if (callbacks->fd >= 0) {
+        eventfd_read(callbacks->fd, &count);
+    }
     if (callbacks->running) {
         callbacks->hushed = true; /* else who polls would be back here at once, again and again */
         return 0;
@@ -151,10 +154,41 @@ int zkl__callbacks_dispatch(struct zkl__callbacks *callbacks)
     return ran;
 }
 
-int zkl__callbacks_init(struct zkl__callbacks *callbacks, pthread_mutex_t *mutex, bool dispatched)
+/* --- where there is no thread ---------------------------------------------------------------- */
+
+static bool is_waiting(void *owner)
 {
-    *callbacks = (struct zkl__callbacks){.mutex = mutex, .dispatched = dispatched, .fd = -1};
-    callbacks->last = &callbacks->first;
+    const struct zkl__callbacks *callbacks = owner;
+    return callbacks->first && !callbacks->running;
+}
+
+/* In a child of fork there is nothing to go back to: as on a thread of ours, the process ends. */
+static void run_waiting(void *owner)
+{
+    struct zkl__callbacks *callbacks = owner;
+    pthread_mutex_lock(callbacks->mutex);
+    if (zkl__callbacks_dispatch(callbacks) == ZKL_EFORKED) {
+        exit(0);
+    }
+    pthread_mutex_unlock(callbacks->mutex);
+}
+
+int zkl__callbacks_fd(struct zkl__callbacks *callbacks)
+{
+    if (zkl__threadless && callbacks->fd < 0) {
+        callbacks->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        announce(callbacks);
+    }
+    if (callbacks->fd >= 0 && callbacks->poll_fd < 0) {
+        callbacks->poll_fd = zkl__loop_descriptor(callbacks->fd);
+    }
+    return callbacks->poll_fd;
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static int make_signals(struct zkl__callbacks *callbacks)
+{
     if (zkl__signal_init(&callbacks->posted) != ZKL_OK) {
         return ZKL_ENOMEM;
     }
@@ -162,10 +196,28 @@ int zkl__callbacks_init(struct zkl__callbacks *callbacks, pthread_mutex_t *mutex
         zkl__signal_deinit(&callbacks->posted);
         return ZKL_ENOMEM;
     }
-    callbacks->fd = dispatched ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
-    if (dispatched && callbacks->fd < 0) {
-        zkl__callbacks_deinit(callbacks);
-        return ZKL_ELIMIT;
+    return ZKL_OK;
+}
+
+int zkl__callbacks_init(struct zkl__callbacks *callbacks, pthread_mutex_t *mutex, bool dispatched)
+{
+    *callbacks = (struct zkl__callbacks){
+        .mutex = mutex, .dispatched = dispatched || zkl__threadless, .fd = -1, .poll_fd = -1};
+    callbacks->last = &callbacks->first;
+    int rc = make_signals(callbacks);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    if (dispatched && !zkl__threadless) {
+        callbacks->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (callbacks->fd < 0) {
+            zkl__callbacks_deinit(callbacks);
+            return ZKL_ELIMIT;
+        }
+    }
+    if (!dispatched) {
+        callbacks->visitor = (struct zkl__visitor){is_waiting, run_waiting, callbacks, 0, NULL};
+        zkl__loop_invite(&callbacks->visitor);
     }
     return ZKL_OK;
 }
@@ -196,6 +248,10 @@ void zkl__callbacks_deinit(struct zkl__callbacks *callbacks)
 {
     zkl__signal_deinit(&callbacks->posted);
     zkl__signal_deinit(&callbacks->done);
+    zkl__loop_dismiss(&callbacks->visitor);
+    if (callbacks->poll_fd >= 0 && callbacks->poll_fd != callbacks->fd) {
+        close(callbacks->poll_fd);
+    }
     if (callbacks->fd >= 0) {
         close(callbacks->fd);
     }

@@ -1,5 +1,5 @@
 /* callback.h - a queue of calls to user code: one at a time, with no lock held, on a thread of its
- * own or in dispatch. */
+ * own or in dispatch; where there is no thread, in whatever waits, or in dispatch. */
 #ifndef ZKL_THREAD_CALLBACK_H
 #define ZKL_THREAD_CALLBACK_H
 
@@ -17,13 +17,15 @@ struct zkl__callbacks {
     pthread_mutex_t *mutex; /* guards everything here */
     pthread_t thread;
     bool dispatched, started, stop;
-    int fd;      /* eventfd when dispatched, else -1 */
+    int fd;      /* eventfd when dispatched, else -1; where there is no thread, once it is wanted */
+    int poll_fd; /* what the user polls: see zkl__callbacks_fd */
     bool hushed; /* a dispatch with nothing to do emptied fd: it is set again when the callback that
                     runs is done */
     struct zkl__callback *first, **last;
     struct zkl__callback *running;
     pthread_t runner; /* while running */
     struct zkl__signal posted, done;
+    struct zkl__visitor visitor; /* where there is no thread */
 };
 
 /* ZKL_OK, ZKL_ELIMIT, ZKL_ENOMEM: then there is nothing to deinit. */
@@ -45,6 +47,9 @@ void zkl__callbacks_unpost(struct zkl__callbacks *callbacks, struct zkl__callbac
 /* The callback, if it was queued or running, has run when this returns, unless this is called from
  * it. Waits for the thread; where there is none, or this is it, runs it here. Drops the mutex. */
 void zkl__callbacks_finish(struct zkl__callbacks *callbacks, struct zkl__callback *callback);
+/* What is readable while something waits; where there is no thread, also when there is anything
+ * else to go on with. -1: there is none. Without the mutex. */
+int zkl__callbacks_fd(struct zkl__callbacks *callbacks);
 /* Runs what waits now; how many. None when another thread is at it, or this one: callbacks run one
  * at a time; fd is silent then until that callback is done. ZKL_EFORKED: one of them has forked,
  * and this is the child; then without the mutex. */

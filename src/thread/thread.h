@@ -32,4 +32,30 @@ void zkl__signal_raise(struct zkl__signal *signal);
 /* Sleeps until raised, the deadline (CLOCK_BOOTTIME ns, INT64_MAX: none), or for no reason. */
 void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_t deadline);
 
+/* --- where there is no thread but the caller's (libzklock_st): src/loop ------------------------
+ */
+
+/* Nothing here starts a thread then, and who waits for a signal drives a loop until something has
+ * happened. In libzklock, false, and the functions do nothing. */
+extern const bool zkl__threadless;
+
+/* Goes on with what is due, and waits for nothing. Not with a mutex of the library's held. */
+void zkl__loop_go_on(void);
+
+/* A descriptor to poll: it is readable when fd is, or when the loop has something to do. The
+ * caller's to close; -1: there is none left. */
+int zkl__loop_descriptor(int fd);
+
+/* Somebody who wants to be called in waits, outside every mutex. The owner's memory between invite
+ * and dismiss. */
+struct zkl__visitor {
+    bool (*waiting)(void *owner); /* has something to do now */
+    void (*run)(void *owner);     /* does it; may wait, and call anything */
+    void *owner;
+    uint64_t round;
+    struct zkl__visitor *next;
+};
+void zkl__loop_invite(struct zkl__visitor *visitor);
+void zkl__loop_dismiss(struct zkl__visitor *visitor);
+
 #endif

@@ -146,6 +146,26 @@ void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_
     owners = 1;
 }
 
+/* Threads are what is simulated: there is no loop. */
+const bool zkl__threadless = false;
+
+void zkl__loop_go_on(void) {}
+
+int zkl__loop_descriptor(int fd)
+{
+    return fd;
+}
+
+void zkl__loop_invite(struct zkl__visitor *visitor)
+{
+    (void)visitor;
+}
+
+void zkl__loop_dismiss(struct zkl__visitor *visitor)
+{
+    (void)visitor;
+}
+
 /* --- alarms: one thread that rings what is due ------------------------------------------------------------------------- */
 
 static struct zkl__alarm **earliest(struct zkl__alarms *alarms)
