@@ -58,8 +58,23 @@ bool zkl__zk_takes_ca_alone(const char *version)
            (major > 3 || (major == 3 && minor >= 10));
 }
 
+/* The two client libraries export the same names: which one answers to them is chance. */
+static bool other_is_loaded(void)
+{
+    void *other = dlopen("libzookeeper_st.so.2", RTLD_LAZY | RTLD_NOLOAD);
+    if (other) {
+        dlclose(other);
+    }
+    return other != NULL;
+}
+
 int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
 {
+    if (other_is_loaded()) {
+        return zkl__fail(err, ZKL_EUNSUPPORTED, 0, NULL,
+                         "libzookeeper_st.so.2 is in this process beside libzookeeper_mt, with the "
+                         "same names: link one of them, and one of libzklock and libzklock_st");
+    }
     if (config->tls && !find_tls()) {
         return zkl__fail(err, ZKL_EUNSUPPORTED, 0, NULL,
                          "the ZooKeeper client library linked here is built without TLS: use one "

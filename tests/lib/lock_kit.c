@@ -1,6 +1,7 @@
 #include "lock_kit.h"
 
 #include "dice.h"
+#include "thread.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,12 +17,28 @@ int64_t now_ms(void)
     return (int64_t)at.tv_sec * 1000 + at.tv_nsec / 1000000;
 }
 
+/* Where the library has no thread, what is waited for comes about in a wait of the library's. */
+static void let_a_millisecond_pass(void)
+{
+    static pthread_mutex_t nobodys = PTHREAD_MUTEX_INITIALIZER;
+    struct zkl__signal never;
+    if (!zkl__threadless) {
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+        return;
+    }
+    zkl__signal_init(&never);
+    pthread_mutex_lock(&nobodys);
+    zkl__signal_wait(&never, &nobodys, zkl__clock_now() + ZKL__MS);
+    pthread_mutex_unlock(&nobodys);
+    zkl__signal_deinit(&never);
+}
+
 bool patience_left(struct patience *patience)
 {
     if (patience->until == 0) {
         patience->until = now_ms() + PATIENCE_MS;
     }
-    nanosleep(&(struct timespec){0, 1000000}, NULL);
+    let_a_millisecond_pass();
     return now_ms() < patience->until;
 }
 
@@ -173,6 +190,9 @@ int mailbox_last(struct mailbox *box)
 bool mailbox_wait(struct mailbox *box, size_t count)
 {
     struct timespec until;
+    if (zkl__threadless) {
+        return EVENTUALLY(mailbox_count(box) >= count);
+    }
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += PATIENCE_MS / 1000;
     pthread_mutex_lock(&box->mutex);

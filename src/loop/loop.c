@@ -1,0 +1,340 @@
+#include "loop.h"
+
+#include <zklock/error.h>
+
+#include <assert.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#define EVENTS_MAX 16
+
+static struct {
+    pid_t pid;
+    int epoll, timer; /* while there are members */
+    int64_t armed;    /* when the timer fires */
+    size_t members;
+    uint64_t news;
+    uint64_t round; /* of visits */
+    bool inside;    /* sources go on, or alarms ring: nothing that waits may be called */
+    struct zkl__source *sources;
+    struct zkl__alarms *alarms;
+    struct zkl__visitor *visitors;
+} loop;
+
+/* --- members --------------------------------------------------------------------------------- */
+
+static bool add_descriptor(int epoll, int fd, uint32_t events, struct zkl__source *source)
+{
+    struct epoll_event event = {.events = events, .data.ptr = source};
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+static void close_all(void)
+{
+    if (loop.epoll >= 0) {
+        close(loop.epoll);
+    }
+    if (loop.timer >= 0) {
+        close(loop.timer);
+    }
+    loop.epoll = loop.timer = -1;
+}
+
+/* In a child of fork the loop's descriptors are the parent's as well, and its members are memory
+ * that nobody goes on with. */
+static void forget_the_parent(void)
+{
+    if (loop.pid != getpid()) {
+        if (loop.members > 0) {
+            close_all();
+        }
+        loop.pid = getpid();
+        loop.members = 0;
+        loop.inside = false;
+        loop.sources = NULL;
+        loop.alarms = NULL;
+        loop.visitors = NULL;
+    }
+}
+
+static int join(void)
+{
+    forget_the_parent();
+    if (loop.members == 0) {
+        loop.epoll = epoll_create1(EPOLL_CLOEXEC);
+        loop.timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+        loop.armed = INT64_MAX;
+        if (loop.epoll < 0 || loop.timer < 0 ||
+            !add_descriptor(loop.epoll, loop.timer, EPOLLIN, NULL)) {
+            close_all();
+            return ZKL_ELIMIT;
+        }
+    }
+    loop.members++;
+    return ZKL_OK;
+}
+
+static void part(void)
+{
+    if (--loop.members == 0) {
+        close_all();
+    }
+}
+
+int zkl__loop_join(struct zkl__alarms *alarms)
+{
+    int rc = join();
+    if (rc == ZKL_OK) {
+        alarms->next = loop.alarms;
+        loop.alarms = alarms;
+    }
+    return rc;
+}
+
+void zkl__loop_part(struct zkl__alarms *alarms)
+{
+    struct zkl__alarms **at = &loop.alarms;
+    while (*at != alarms) {
+        at = &(*at)->next;
+    }
+    *at = alarms->next;
+    part();
+}
+
+void zkl__loop_invite(struct zkl__visitor *visitor)
+{
+    forget_the_parent();
+    visitor->round = loop.round;
+    visitor->next = loop.visitors;
+    loop.visitors = visitor;
+}
+
+void zkl__loop_dismiss(struct zkl__visitor *visitor)
+{
+    struct zkl__visitor **at = &loop.visitors;
+    while (*at && *at != visitor) {
+        at = &(*at)->next;
+    }
+    if (*at) {
+        *at = visitor->next;
+    }
+}
+
+/* --- sources --------------------------------------------------------------------------------- */
+
+int zkl__source_add(struct zkl__source *source)
+{
+    int rc = join();
+    if (rc == ZKL_OK) {
+        source->fd = -1;
+        source->wanted = source->ready = 0;
+        source->prev = NULL;
+        source->next = loop.sources;
+        if (source->next) {
+            source->next->prev = source;
+        }
+        loop.sources = source;
+        zkl__source_wake(source);
+    }
+    return rc;
+}
+
+void zkl__source_remove(struct zkl__source *source)
+{
+    assert(!loop.inside);
+    zkl__source_drop(source);
+    *(source->prev ? &source->prev->next : &loop.sources) = source->next;
+    if (source->next) {
+        source->next->prev = source->prev;
+    }
+    part();
+}
+
+bool zkl__source_watch(struct zkl__source *source, int fd, uint32_t events)
+{
+    if (source->fd < 0) {
+        source->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        source->wanted = events;
+        if (source->fd >= 0 && !add_descriptor(loop.epoll, source->fd, events, source)) {
+            zkl__source_drop(source);
+        }
+    } else if (source->wanted != events) {
+        struct epoll_event event = {.events = events, .data.ptr = source};
+        source->wanted = events;
+        epoll_ctl(loop.epoll, EPOLL_CTL_MOD, source->fd, &event);
+    }
+    return source->fd >= 0;
+}
+
+/* A child of fork may have the connection, too, and epoll goes by that, not by the descriptor. */
+void zkl__source_drop(struct zkl__source *source)
+{
+    if (source->fd >= 0) {
+        epoll_ctl(loop.epoll, EPOLL_CTL_DEL, source->fd, NULL);
+        close(source->fd);
+    }
+    source->fd = -1;
+    source->wanted = source->ready = 0;
+}
+
+void zkl__source_wake(struct zkl__source *source)
+{
+    source->due = 0;
+    zkl__loop_arm(0);
+}
+
+/* --- turning --------------------------------------------------------------------------------- */
+
+void zkl__loop_news(void)
+{
+    loop.news++;
+}
+
+void zkl__loop_arm(int64_t at)
+{
+    if (at >= loop.armed || loop.members == 0) {
+        return; /* firing early does no harm */
+    }
+    loop.armed = at;
+    at = at > 0 ? at : 1; /* 0 would disarm it */
+    struct itimerspec when = {.it_value = {(time_t)(at / 1000000000), (long)(at % 1000000000)}};
+    timerfd_settime(loop.timer, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+/* The first time at which a source wants to go on. */
+static int64_t prepare(int64_t now)
+{
+    int64_t due = INT64_MAX;
+    loop.inside = true;
+    for (struct zkl__source *source = loop.sources; source; source = source->next) {
+        source->due = source->prepare(source, now);
+        due = source->due < due ? source->due : due;
+    }
+    loop.inside = false;
+    return due;
+}
+
+static bool somebody_waits(void)
+{
+    for (struct zkl__visitor *visitor = loop.visitors; visitor; visitor = visitor->next) {
+        if (visitor->waiting(visitor->owner)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True: the timer has fired. */
+static bool collect(int timeout_ms)
+{
+    struct epoll_event events[EVENTS_MAX];
+    uint64_t count;
+    bool fired = false;
+    int ready = epoll_wait(loop.epoll, events, EVENTS_MAX, timeout_ms);
+    for (int i = 0; i < ready; i++) {
+        struct zkl__source *source = events[i].data.ptr;
+        if (source) {
+            source->ready |= events[i].events;
+        } else {
+            fired = read(loop.timer, &count, sizeof count) > 0;
+        }
+    }
+    if (fired) {
+        loop.armed = INT64_MAX;
+    }
+    return fired;
+}
+
+static void go_on(void)
+{
+    int64_t now = zkl__clock_now();
+    loop.inside = true;
+    for (struct zkl__source *source = loop.sources; source; source = source->next) {
+        uint32_t ready = source->ready;
+        source->ready = 0;
+        if (ready || source->due <= now) {
+            source->due = INT64_MAX;
+            source->go_on(source, ready);
+        }
+    }
+    loop.inside = false;
+}
+
+/* Rings drop the mutex, and add and remove sources, but wait for nothing. */
+static void ring(void)
+{
+    for (struct zkl__alarms *alarms = loop.alarms; alarms; alarms = alarms->next) {
+        pthread_mutex_lock(alarms->mutex);
+        zkl__alarms_ring(alarms);
+        pthread_mutex_unlock(alarms->mutex);
+    }
+}
+
+/* Everybody who waits once; who is visited may dismiss others, and turn the loop. */
+static void visit(void)
+{
+    uint64_t round = ++loop.round;
+    for (struct zkl__visitor *visitor = loop.visitors; visitor;) {
+        bool run = visitor->round < round && visitor->waiting(visitor->owner);
+        if (run) {
+            visitor->round = round;
+            visitor->run(visitor->owner);
+        }
+        visitor = run ? loop.visitors : visitor->next;
+    }
+}
+
+void zkl__loop_turn(int64_t deadline)
+{
+    assert(!loop.inside);
+    if (loop.members == 0) {
+        return;
+    }
+    uint64_t news = loop.news;
+    int64_t now = zkl__clock_now();
+    int64_t due = prepare(now);
+    bool sleep = loop.news == news && due > now && deadline > now && !somebody_waits();
+    if (sleep) {
+        zkl__loop_arm(due < deadline ? due : deadline);
+    }
+    bool fired = collect(sleep ? -1 : 0);
+    go_on();
+    if (fired) {
+        ring();
+    }
+    visit();
+    if (loop.armed == INT64_MAX && loop.members > 0) {
+        zkl__loop_arm(prepare(zkl__clock_now())); /* the next turn may be the user's loop's */
+    }
+}
+
+/* Behind it stands what the user's loop is to be woken for. */
+void zkl__loop_go_on(void)
+{
+    assert(!loop.inside);
+    if (loop.members == 0) {
+        return;
+    }
+    bool fired = collect(0);
+    go_on();
+    if (fired) {
+        ring();
+    }
+    zkl__loop_arm(prepare(zkl__clock_now()));
+}
+
+int zkl__loop_descriptor(int fd)
+{
+    int both = epoll_create1(EPOLL_CLOEXEC);
+    if (both >= 0 && (!add_descriptor(both, fd, EPOLLIN, NULL) || loop.members == 0 ||
+                      !add_descriptor(both, loop.epoll, EPOLLIN, NULL))) {
+        close(both);
+        return -1;
+    }
+    if (both >= 0) {
+        zkl__loop_arm(prepare(zkl__clock_now()));
+    }
+    return both;
+}

@@ -1,0 +1,220 @@
+/* zookeeper_loop.c - the client library without threads: the loop calls it when there is something
+ * to do.
+ *
+ * Its callbacks run inside zookeeper_interest, zookeeper_process and zookeeper_close, which are
+ * called here alone, and without the store's mutex. Seen in its source (3.8.0): an operation that
+ * cannot be sent closes the socket and tells nobody (nonblocking_send); every other function that
+ * closes it returns an error. zookeeper_close would wait in poll for 3 s and 1.5 s: the goodbye is
+ * sent here instead, and the loop hears the server's. */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "error.h"
+#include "loop.h"
+#include "zookeeper_store.h"
+
+#define MS INT64_C(1000000)
+#define AT_A_TIME 64        /* answers in one turn: alarms ring between them */
+#define AGAIN_NS (100 * MS) /* for a descriptor that could not be had */
+
+struct zk_drive {
+    struct zkl__source source;
+    struct zkl__store *store;
+    int64_t rest_ns; /* every server was tried: until then the library is not to be asked */
+    bool parting;    /* the goodbye is sent, and the server's is waited for */
+};
+
+static int64_t monotonic_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* --- turns of the loop ----------------------------------------------------------------------- */
+
+static uint32_t wanted(int interest)
+{
+    return (interest & ZOOKEEPER_READ ? (uint32_t)EPOLLIN : 0) |
+           (interest & ZOOKEEPER_WRITE ? (uint32_t)EPOLLOUT : 0);
+}
+
+/* Nobody else's program gets the connection. */
+static bool watch(struct zk_drive *drive, int fd, int interest)
+{
+    if (drive->source.fd < 0) {
+        int flags = fcntl(fd, F_GETFD);
+        fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+    }
+    return zkl__source_watch(&drive->source, fd, wanted(interest));
+}
+
+static bool was_closed_unseen(const struct zkl__store *store)
+{
+    return store->linked && zoo_state(store->zh) != ZOO_CONNECTED_STATE;
+}
+
+static int64_t prepare(struct zkl__source *source, int64_t now)
+{
+    struct zk_drive *drive = (struct zk_drive *)source;
+    struct zkl__store *store = drive->store;
+    int fd = -1, interest = 0;
+    struct timeval tv = {0, 0};
+    if (!store->zh || drive->parting || is_unrecoverable(store->zh) != ZOK) {
+        return INT64_MAX;
+    }
+    if (was_closed_unseen(store)) {
+        zkl__source_drop(source);
+        zkl__zk_watcher(store->zh, ZOO_SESSION_EVENT, ZOO_CONNECTING_STATE, "", store);
+    }
+    if (now < drive->rest_ns) {
+        return drive->rest_ns;
+    }
+    drive->rest_ns = 0;
+    if (zookeeper_interest(store->zh, &fd, &interest, &tv) != ZOK) {
+        zkl__source_drop(source);
+        return now; /* the next server */
+    }
+    int64_t due = now + (int64_t)tv.tv_sec * 1000 * MS + (int64_t)tv.tv_usec * 1000;
+    if (fd < 0) {
+        drive->rest_ns = due;
+    } else if (!watch(drive, fd, interest)) {
+        return now + AGAIN_NS;
+    }
+    return due;
+}
+
+/* A connection that has failed is found out by reading and writing. */
+static int events_of(uint32_t ready)
+{
+    uint32_t failed = EPOLLERR | EPOLLHUP;
+    return (ready & (EPOLLIN | failed) ? ZOOKEEPER_READ : 0) |
+           (ready & (EPOLLOUT | failed) ? ZOOKEEPER_WRITE : 0);
+}
+
+/* The server says goodbye by closing the connection. */
+static void listen_for_goodbye(struct zk_drive *drive)
+{
+    char rest[512];
+    ssize_t got = 1;
+    while (got > 0) {
+        got = recv(drive->source.fd, rest, sizeof rest, MSG_DONTWAIT);
+    }
+    if (got == 0) {
+        drive->store->heard = true;
+        zkl__loop_news();
+    }
+}
+
+static void go_on(struct zkl__source *source, uint32_t ready)
+{
+    struct zk_drive *drive = (struct zk_drive *)source;
+    struct zkl__store *store = drive->store;
+    if (!ready || !store->zh) {
+        return;
+    }
+    if (drive->parting) {
+        listen_for_goodbye(drive);
+        return;
+    }
+    int events = events_of(ready);
+    int rc = zookeeper_process(store->zh, events);
+    for (int i = 1; i < AT_A_TIME && rc == ZOK && events == ZOOKEEPER_READ; i++) {
+        rc = zookeeper_process(store->zh, events);
+    }
+    if (rc != ZOK && rc != ZNOTHING) {
+        zkl__source_drop(source);
+        zkl__source_wake(source); /* the next server */
+    }
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+int zkl__zk_drive_start(struct zkl__store *store)
+{
+    struct zk_drive *drive = zkl__zalloc(&store->heap, sizeof *drive);
+    if (!drive) {
+        return ZKL_ENOMEM;
+    }
+    *drive = (struct zk_drive){.source = {.prepare = prepare, .go_on = go_on}, .store = store};
+    int rc = zkl__source_add(&drive->source);
+    if (rc != ZKL_OK) {
+        zkl__free(&store->heap, drive);
+        return rc;
+    }
+    store->drive = drive;
+    return ZKL_OK;
+}
+
+void zkl__zk_drive_end(struct zkl__store *store)
+{
+    if (store->drive) {
+        zkl__source_remove(&store->drive->source);
+        zkl__free(&store->heap, store->drive);
+        store->drive = NULL;
+    }
+}
+
+const bool zkl__zk_apart_is_here = true;
+
+bool zkl__zk_apart(void *(*run)(void *), void *arg)
+{
+    run(arg);
+    return true;
+}
+
+void zkl__zk_wait(struct zkl__store *store, int64_t deadline)
+{
+    int64_t left = deadline - monotonic_ns();
+    pthread_mutex_unlock(&store->mutex);
+    zkl__loop_turn(zkl__clock_now() + left);
+    pthread_mutex_lock(&store->mutex);
+}
+
+/* --- parting --------------------------------------------------------------------------------- */
+
+/* Nothing was asked of a handle that never had a connection, so nothing is told when it is closed.
+ */
+void zkl__zk_part_from(struct zk_parting *parting)
+{
+    struct zkl__store *store = parting->store;
+    zkl__source_drop(&store->drive->source);
+    store->drive->rest_ns = 0;
+    zookeeper_close(parting->zh);
+    zkl__free(&store->heap, parting);
+}
+
+/* closeSession, as the library sends it (zookeeper_close): length, xid, type -11. Behind half a
+ * request it does no harm, for the connection ends. */
+static bool say_goodbye(const struct zk_drive *drive)
+{
+    const uint32_t goodbye[] = {htonl(8), 0, htonl((uint32_t)-11)};
+    return drive->source.fd >= 0 && send(drive->source.fd, goodbye, sizeof goodbye,
+                                         MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof goodbye;
+}
+
+bool zkl__zk_part(struct zkl__store *store, int64_t deadline, bool drained)
+{
+    struct zk_drive *drive = store->drive;
+    if (!store->zh) {
+        return true;
+    }
+    drive->parting = true;
+    if (store->linked && say_goodbye(drive) && drained &&
+        zkl__source_watch(&drive->source, drive->source.fd, EPOLLIN)) {
+        for (int64_t left = deadline - monotonic_ns(); !store->heard && left > 0;
+             left = deadline - monotonic_ns()) {
+            zkl__loop_turn(deadline == INT64_MAX ? INT64_MAX : zkl__clock_now() + left);
+        }
+    }
+    if (drive->source.fd >= 0) {
+        shutdown(drive->source.fd, SHUT_RDWR); /* zookeeper_close finds nobody to wait for */
+    }
+    zkl__source_drop(&drive->source);
+    zookeeper_close(store->zh);
+    store->zh = NULL;
+    return true;
+}

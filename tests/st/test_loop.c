@@ -1,0 +1,262 @@
+/* libzklock_st by the in-process store: a session goes on in calls that wait, and in dispatch; nowhere else, and on no other thread. */
+#include "st_kit.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PATH "/locks/st"
+
+static void test_one_thread_and_nothing_left(void)
+{
+    int threads = entries("/proc/self/task"), fds = entries("/proc/self/fd");
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    struct mailbox box = MAILBOX_INIT;
+    options.state_fn = on_session_state;
+    options.state_payload = &box;
+    kit_set_up(&options);
+    CU_ASSERT(zkl_session_fd(one) >= 0);
+    zkl_lock *lock = kit_lock(one, PATH, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(entries("/proc/self/task"), threads);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    kit_tear_down();
+    CU_ASSERT_EQUAL(entries("/proc/self/task"), threads);
+    CU_ASSERT_EQUAL(entries("/proc/self/fd"), fds);
+}
+
+/* While one session waits, the other goes on as well: its event brings the grant. */
+static void release_in_callback(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    on_acquired(lock, code, grant, err, payload);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK); /* waits, inside the callback */
+}
+
+static void test_a_wait_drives_every_session(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    kit_set_up(NULL);
+    zkl_lock *held = kit_lock(one, PATH, NULL), *waiting = kit_lock(two, PATH, NULL), *last = kit_lock(one, PATH, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(held, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(waiting, ZKL_WAIT_FOREVER, release_in_callback, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(last, 50, NULL, NULL), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(mailbox_count(&box), 0);
+    CU_ASSERT_EQUAL(zkl_lock_release(held, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(last, 10000, NULL, NULL), ZKL_OK); /* behind the one in the callback */
+    CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_OK);
+    CU_ASSERT(pthread_equal(box.letters[0].thread, pthread_self()));
+    zkl_lock_free(held);
+    zkl_lock_free(waiting);
+    zkl_lock_free(last);
+    kit_tear_down();
+}
+
+static void hand_over_by_dispatch(zkl_callbacks callbacks)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.callbacks = callbacks;
+    kit_set_up(&options);
+    zkl_lock *held = kit_lock(one, PATH, NULL), *waiting = kit_lock(two, PATH, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(held, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT(DISPATCHED(one, mailbox_count(&box) == 1));
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(waiting, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT(DISPATCHED(two, zkl_lock_node(waiting, NULL, 0) > 0));
+    CU_ASSERT_EQUAL(mailbox_count(&box), 1);
+    CU_ASSERT_EQUAL(zkl_lock_release(held, NULL), ZKL_OK);
+    CU_ASSERT(DISPATCHED(two, mailbox_count(&box) == 2));
+    CU_ASSERT(zkl_lock_is_held(waiting));
+    zkl_lock_free(held);
+    zkl_lock_free(waiting);
+    kit_tear_down();
+}
+
+static void test_hand_over_by_dispatch(void)
+{
+    hand_over_by_dispatch(ZKL_CALLBACKS_DISPATCH);
+    hand_over_by_dispatch(ZKL_CALLBACKS_THREAD);
+}
+
+/* As in libzklock: what is to be dispatched waits for that. */
+static void test_waits_leave_what_is_dispatched(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = kit_dispatched();
+    one = kit_open(&options);
+    zkl_lock *first = kit_lock(one, PATH, NULL), *second = kit_lock(one, PATH "/2", NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(first, 1000, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(second, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl_lock_is_held(first)));
+    CU_ASSERT_EQUAL(mailbox_count(&box), 0);
+    CU_ASSERT(DISPATCHED(one, mailbox_count(&box) == 1));
+    zkl_lock_free(first);
+    zkl_lock_free(second);
+    kit_close(one);
+}
+
+/* The loop's descriptor is silent when there is nothing to do. */
+static void test_no_spinning(void)
+{
+    one = kit_open(NULL);
+    struct pollfd poller = {.fd = zkl_session_fd(one), .events = POLLIN};
+    int in_vain = 0;
+    for (int i = 0; i < 1000 && poll(&poller, 1, 20) == 1; i++) { /* what is over from the opening */
+        zkl_session_dispatch(one);
+        in_vain++;
+    }
+    CU_ASSERT(in_vain < 20);
+    kit_close(one);
+}
+
+/* The lease ends by an alarm of the loop's, with nobody there to tell of it. */
+static void test_the_lease_ends_in_the_loop(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = kit_short();
+    zkl_lock_options lock_options = ZKL_LOCK_OPTIONS_INIT;
+    lock_options.state_fn = on_lock_state;
+    lock_options.payload = &box;
+    one = kit_open(&options);
+    zkl_lock *lock = kit_lock(one, PATH, &lock_options);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+    zkl__memory_suspend(zkl_session_id(one));
+    CU_ASSERT(DISPATCHED(one, mailbox_last(&box) == ZKL_STATE_LOST));
+    CU_ASSERT_FALSE(zkl_lock_is_held(lock));
+    zkl__memory_expire(zkl_session_id(one));
+    zkl__memory_resume(zkl_session_id(one));
+    CU_ASSERT(DISPATCHED(one, zkl_session_get_state(one) == ZKL_SESSION_CONNECTED));
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
+    zkl_lock_free(lock);
+    kit_close(one);
+}
+
+/* Connections and answers are lost as the dice fall; at no time two hold. */
+#define GRANTS 300
+
+struct member {
+    zkl_lock *lock;
+    bool asked, granted;
+};
+
+static void on_turn(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    struct member *member = payload;
+    (void)lock, (void)grant, (void)err;
+    member->asked = false;
+    member->granted = code == ZKL_OK;
+}
+
+static void test_storm(void)
+{
+    struct member members[STORM_SESSIONS];
+    struct storm storm;
+    int grants = 0;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.release_timeout_ms = 0;
+    storm_begin(&storm, 20261122, 12);
+    for (int i = 0; i < STORM_SESSIONS; i++) {
+        members[i] = (struct member){kit_lock(storm.sessions[i], PATH "/storm", &options), false, false};
+    }
+    struct patience patience = {now_ms() + 60000};
+    while (grants < GRANTS && patience_left(&patience)) {
+        int holders = 0;
+        storm_blow(&storm);
+        for (int i = 0; i < STORM_SESSIONS; i++) {
+            struct member *member = &members[i];
+            holders += zkl_lock_is_held(member->lock);
+            if (member->granted) {
+                member->granted = false;
+                grants++;
+                zkl_lock_release(member->lock, NULL);
+            } else if (!member->asked) {
+                member->asked = zkl_lock_acquire_async(member->lock, 500, on_turn, member, NULL) == ZKL_OK;
+            }
+        }
+        CU_ASSERT(holders <= 1);
+    }
+    CU_ASSERT_EQUAL(grants, GRANTS);
+    storm_calm(&storm);
+    for (int i = 0; i < STORM_SESSIONS; i++) {
+        zkl_lock_free(members[i].lock);
+    }
+    storm_end(&storm);
+}
+
+static bool acquired_in_a_new_session(void)
+{
+    zkl_session *session = NULL;
+    zkl_lock *lock = NULL;
+    bool ok = zkl_session_open(&session, "memory:child", NULL, NULL) == ZKL_OK &&
+              zkl_lock_new(&lock, session, PATH, NULL, NULL) == ZKL_OK &&
+              zkl_lock_acquire(lock, 1000, NULL, NULL) == ZKL_OK && zkl_lock_release(lock, NULL) == ZKL_OK;
+    zkl_lock_free(lock);
+    return ok && zkl_session_close(session, 1000) == ZKL_OK;
+}
+
+/* The child has a loop of its own, and the parent's goes on. */
+static void test_fork(void)
+{
+    int status = -1;
+    one = kit_open(NULL);
+    int fd = zkl_session_fd(one);
+    CU_ASSERT(fd >= 0);
+    pid_t child = fork();
+    if (child == 0) {
+        bool refused = zkl_session_dispatch(one) == ZKL_EFORKED && zkl_session_fd(one) == -1 &&
+                       zkl_session_close(one, 0) == ZKL_EFORKED;
+        _exit(refused && acquired_in_a_new_session() ? 0 : 1);
+    }
+    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+    CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    zkl_lock *lock = kit_lock(one, PATH, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    kit_close(one);
+}
+
+/* A leader that resigns is followed by the other candidate. */
+static void test_election(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock *first = NULL, *second = NULL;
+    kit_set_up(NULL);
+    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&first, one, "/elections/st", NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_election_new(&second, two, "/elections/st", NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(first, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(second, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_election_publish(first, "at port 1", 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(first, NULL), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 1));
+    CU_ASSERT(zkl_lock_is_held(second));
+    zkl_lock_free(first);
+    zkl_lock_free(second);
+    kit_tear_down();
+}
+
+/* A callback ends its own object, and another's session, while the loop turns. */
+static void end_all(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    on_acquired(lock, code, grant, err, payload);
+    kit_close(two);
+    zkl_lock_free(lock);
+}
+
+static void test_a_callback_ends_things(void)
+{
+    struct mailbox box = MAILBOX_INIT, none = MAILBOX_INIT;
+    kit_set_up(NULL);
+    zkl_lock *held = kit_lock(one, PATH "/held", NULL), *other = kit_lock(two, PATH "/held", NULL);
+    zkl_lock *lock = kit_lock(one, PATH, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(held, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, end_all, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(other, ZKL_WAIT_FOREVER, on_acquired, &none, NULL), ZKL_OK);
+    CU_ASSERT(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(mailbox_last(&none), ZKL_ECLOSED);
+    zkl_lock_free(held);
+    zkl_lock_free(other);
+    kit_close(one);
+}
+
+TESTS("loop", T(test_one_thread_and_nothing_left), T(test_a_wait_drives_every_session), T(test_hand_over_by_dispatch),
+      T(test_waits_leave_what_is_dispatched), T(test_no_spinning), T(test_the_lease_ends_in_the_loop), T(test_storm),
+      T(test_fork), T(test_election), T(test_a_callback_ends_things))

@@ -1,0 +1,266 @@
+/* libzklock_st with a real server: one thread, hand-over, loss, and the end of a session. */
+#include "st_kit.h"
+
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "ensemble.h"
+#include "proxy.h"
+
+#define TICK 500
+#define TIMEOUT 4000
+#define PATH "/locks/st"
+
+static struct ensemble *server;
+
+static zkl_session *open_at(const char *servers, zkl_callbacks callbacks)
+{
+    zkl_session *session = NULL;
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_error err = {0};
+    options.session_timeout_ms = TIMEOUT;
+    options.tick_ms = TICK;
+    options.callbacks = callbacks;
+    int code = zkl_session_open(&session, servers, &options, &err);
+    if (code != ZKL_OK) {
+        fprintf(stderr, "open: %s: %s\n", zkl_error_name(code), err.text);
+    }
+    CU_ASSERT_EQUAL_FATAL(code, ZKL_OK);
+    return session;
+}
+
+static zkl_session *open_here(void)
+{
+    return open_at(ensemble_servers(server), ZKL_CALLBACKS_THREAD);
+}
+
+static zkl_lock *lock_of(zkl_session *session, const char *path)
+{
+    return kit_lock(session, path, NULL);
+}
+
+static void test_acquire_and_release(void)
+{
+    int fds = entries("/proc/self/fd");
+    zkl_session *session = open_here();
+    zkl_lock *lock = lock_of(session, PATH);
+    zkl_grant first, second;
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, &first, NULL), ZKL_OK);
+    CU_ASSERT(zkl_lock_is_held(lock));
+    CU_ASSERT_EQUAL(kit_queue(session, PATH), 1);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, &second, NULL), ZKL_OK);
+    CU_ASSERT(second.token > first.token);
+    zkl_lock_free(lock);
+    kit_close(session); /* the server has confirmed: nothing is left */
+    CU_ASSERT_EQUAL(entries("/proc/self/fd"), fds);
+    session = open_here();
+    CU_ASSERT_EQUAL(kit_queue(session, PATH), 0);
+    kit_close(session);
+}
+
+/* --- another process ------------------------------------------------------------------------------------------------ */
+
+/* In the child: holds the lock, says so, waits until another process queues behind it, looks at that one's threads, releases. */
+static int hold_until_somebody_waits(int said, pid_t other)
+{
+    char path[64];
+    zkl_session *session = open_here();
+    zkl_lock *lock = lock_of(session, PATH);
+    int code = zkl_lock_acquire(lock, 10000, NULL, NULL);
+    bool told = write(said, "x", 1) == 1;
+    bool queued = EVENTUALLY(kit_queue(session, PATH) == 2);
+    snprintf(path, sizeof path, "/proc/%ld/task", (long)other);
+    bool alone = entries(path) == 1 && entries("/proc/self/task") == 1;
+    code = code == ZKL_OK ? zkl_lock_release(lock, NULL) : code;
+    zkl_lock_free(lock);
+    int closed = zkl_session_close(session, 10000);
+    return code == ZKL_OK && told && queued && alone && closed == ZKL_OK ? 0 : 1;
+}
+
+static void test_hand_over_between_processes(void)
+{
+    int pipes[2], status = -1;
+    char byte;
+    pid_t here = getpid();
+    CU_ASSERT_EQUAL_FATAL(pipe(pipes), 0);
+    CU_ASSERT_EQUAL(entries("/proc/self/task"), 1);
+    pid_t child = fork();
+    if (child == 0) {
+        _exit(hold_until_somebody_waits(pipes[1], here));
+    }
+    zkl_session *session = open_here();
+    zkl_lock *lock = lock_of(session, PATH);
+    CU_ASSERT_EQUAL(read(pipes[0], &byte, 1), 1);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 30000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(waitpid(child, &status, 0), child);
+    CU_ASSERT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    zkl_lock_free(lock);
+    kit_close(session);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+/* --- lost connections ----------------------------------------------------------------------------------------------- */
+
+/* While it has no server its lease ends, and another is granted, in this order; then it has a new session. */
+static void test_loss_by_expiry(void)
+{
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
+    struct mailbox box = MAILBOX_INIT, granted = MAILBOX_INIT;
+    zkl_session *cut = open_at(proxy_address(proxy), ZKL_CALLBACKS_THREAD), *other = open_here();
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.state_fn = on_lock_state;
+    options.payload = &box;
+    zkl_lock *lock = kit_lock(cut, PATH, &options), *next = lock_of(other, PATH);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(next, ZKL_WAIT_FOREVER, on_acquired, &granted, NULL), ZKL_OK);
+    int64_t before = zkl_session_id(cut);
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy);
+    CU_ASSERT(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST));
+    CU_ASSERT_EQUAL(mailbox_count(&granted), 0);
+    CU_ASSERT(mailbox_wait(&granted, 1));
+    CU_ASSERT_FALSE(zkl_lock_is_held(lock));
+    proxy_refuse(proxy, false);
+    CU_ASSERT(EVENTUALLY(zkl_session_get_state(cut) == ZKL_SESSION_CONNECTED && zkl_session_id(cut) != before));
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
+    zkl_lock_free(lock);
+    zkl_lock_free(next);
+    kit_close(cut);
+    kit_close(other);
+    proxy_stop(proxy);
+}
+
+/* A connection that goes is made again, and the lock stays held: by a wait of another session's, in the same loop. */
+static void test_a_short_interruption(void)
+{
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
+    zkl_session *session = open_at(proxy_address(proxy), ZKL_CALLBACKS_THREAD);
+    zkl_lock *lock = lock_of(session, PATH);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    for (int i = 0; i < 3; i++) {
+        proxy_cut(proxy);
+        CU_ASSERT(EVENTUALLY(zkl_session_get_state(session) == ZKL_SESSION_SUSPENDED));
+        CU_ASSERT(EVENTUALLY(zkl_session_get_state(session) == ZKL_SESSION_CONNECTED));
+    }
+    CU_ASSERT(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_HELD));
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    kit_close(session);
+    proxy_stop(proxy);
+}
+
+/* The same by a loop of the user's, which sleeps on the descriptor alone. */
+static void test_dispatch_through_an_interruption(void)
+{
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session *session = open_at(proxy_address(proxy), ZKL_CALLBACKS_DISPATCH);
+    zkl_lock *lock = lock_of(session, PATH);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
+    CU_ASSERT(DISPATCHED(session, mailbox_count(&box) == 1));
+    proxy_cut(proxy);
+    CU_ASSERT(DISPATCHED(session, zkl_session_get_state(session) == ZKL_SESSION_SUSPENDED));
+    CU_ASSERT(DISPATCHED(session, zkl_session_get_state(session) == ZKL_SESSION_CONNECTED));
+    CU_ASSERT(DISPATCHED(session, zkl_lock_state(lock) == ZKL_STATE_HELD));
+    int64_t until = now_ms() + 2 * TIMEOUT; /* pings and heartbeats, and no more */
+    int turns = 0;
+    while (now_ms() < until && dispatch_once(session)) {
+        turns++;
+    }
+    CU_ASSERT(zkl_lock_is_held(lock));
+    CU_ASSERT(turns < 400);
+    zkl_lock_free(lock);
+    kit_close(session);
+    proxy_stop(proxy);
+}
+
+/* One that holds nothing lives by the client library's pings, for which the descriptor wakes the loop. */
+static void test_an_idle_session_lives(void)
+{
+    zkl_session *session = open_here();
+    int64_t id = zkl_session_id(session);
+    CU_ASSERT(zkl_session_fd(session) >= 0);
+    CU_ASSERT_EQUAL(kit_queue(session, PATH), 0); /* behind it, and before the next turn, no time must be forgotten */
+    int64_t until = now_ms() + 2 * TIMEOUT;
+    while (now_ms() < until && dispatch_once(session)) {
+    }
+    CU_ASSERT(now_ms() >= until);
+    CU_ASSERT_EQUAL(kit_queue(session, PATH), 0);
+    CU_ASSERT_EQUAL(zkl_session_id(session), id);
+    kit_close(session);
+}
+
+/* --- the end -------------------------------------------------------------------------------------------------------- */
+
+/* The server is silent: close says so when its time is up, where the client library would wait for 1.5 s more. */
+static void test_close_without_an_answer(void)
+{
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < 3; i++) {
+        zkl_session *session = open_at(proxy_address(proxy), ZKL_CALLBACKS_THREAD);
+        proxy_hold(proxy, PROXY_TO_CLIENT, true);
+        int64_t from = now_ms();
+        CU_ASSERT_EQUAL(zkl_session_close(session, 100), ZKL_ETIMEOUT);
+        least = now_ms() - from < least ? now_ms() - from : least;
+        proxy_hold(proxy, PROXY_TO_CLIENT, false);
+    }
+    CU_ASSERT(least < 1500); /* the least of three */
+    proxy_stop(proxy);
+}
+
+static void test_refused_by_name(void)
+{
+    zkl_session *session = NULL;
+    const zkl_sasl sasl = {.mechanisms = "DIGEST-MD5", .host = "zk"};
+    zkl_error err;
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.tls = "ca.pem,cert.pem,key.pem";
+    CU_ASSERT_EQUAL(zkl_session_open(&session, ensemble_servers(server), &options, &err), ZKL_EUNSUPPORTED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "tls is not for libzklock_st"));
+    options.tls = NULL;
+    options.sasl = &sasl;
+    CU_ASSERT_EQUAL(zkl_session_open(&session, ensemble_servers(server), &options, &err), ZKL_EUNSUPPORTED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "sasl is not for libzklock_st"));
+}
+
+/* A name is resolved at the opening; an address that refuses is passed by. */
+static void test_names_and_addresses(void)
+{
+    char servers[128];
+    const char *port = strrchr(ensemble_address(server, 0), ':');
+    snprintf(servers, sizeof servers, "127.0.0.1:1,localhost%s", port);
+    zkl_session *session = open_at(servers, ZKL_CALLBACKS_THREAD);
+    CU_ASSERT_EQUAL(entries("/proc/self/task"), 1);
+    kit_close(session);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct check_case cases[] = {T(test_acquire_and_release),
+                                              T(test_hand_over_between_processes),
+                                              T(test_names_and_addresses),
+                                              T(test_refused_by_name),
+                                              T(test_loss_by_expiry),
+                                              T(test_a_short_interruption),
+                                              T(test_dispatch_through_an_interruption),
+                                              T(test_an_idle_session_lives),
+                                              T(test_close_without_an_answer)};
+    if (!ensemble_available()) {
+        return 77;
+    }
+    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
+    if (!server) {
+        return 1;
+    }
+    int failed = check_main("st", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    ensemble_stop(server);
+    return failed;
+}
