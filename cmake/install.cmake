@@ -41,3 +41,11 @@ foreach(section 1 3 7)
   install(DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} COMPONENT ${component}
     OPTIONAL FILES_MATCHING PATTERN "*.${section}" PATTERN CMakeFiles EXCLUDE)
 endforeach()
+
+# libzklock_st: a part of its own, for it needs the other client library. find_package(zklock COMPONENTS st), pkg-config zklock-st.
+if(ZKLOCK_ST)
+  install(TARGETS zklock_st_shared EXPORT zklockStTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT st)
+  install(EXPORT zklockStTargets NAMESPACE zklock:: DESTINATION ${zklock_cmake_folder} COMPONENT st)
+  configure_file(cmake/zklock-st.pc.in zklock-st.pc @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/zklock-st.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT st)
+endif()

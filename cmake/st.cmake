@@ -1,5 +1,6 @@
 # libzklock_st: the same rooms, but for what threads do. src/loop stands for src/thread, src/store_st for the files of the
 # store that start a thread, or leave it to the client library's.
+find_library(ZOOKEEPER_ST NAMES libzookeeper_st.so.2)
 if(NOT ZOOKEEPER_ST)
   message(FATAL_ERROR "libzookeeper_st.so.2 not found, which ZKLOCK_ST wants. On Debian: apt-get install libzookeeper-st2")
 endif()

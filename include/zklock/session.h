@@ -15,6 +15,10 @@
  * but those of their own faults: a callback that starts another program has to set that program's
  * signal mask.
  *
+ * libzklock_st has no thread of its own: what is said here of the library's threads is done, in the
+ * thread that all sessions belong to, by calls that wait and by zkl_session_dispatch
+ * (docs/packaging.md).
+ *
  * pthread_cancel. No call is a cancellation point: a thread that is cancelled in one, or in a
  * function of the user's that the call runs (under zkl_with_lock, zkl_election_run, zkl_once_run,
  * in zkl_session_dispatch), goes on until the call has returned, and ends at the next cancellation
@@ -185,11 +189,13 @@ ZKL_API int zkl_session_open_async(zkl_session **out, const char *servers,
 ZKL_API int zkl_session_close(zkl_session *session, int64_t timeout_ms);
 
 /* ZKL_CALLBACKS_DISPATCH: an eventfd, readable while callbacks wait. Owned by the session: do not
- * read or close it. -1 with ZKL_CALLBACKS_THREAD. */
+ * read or close it. -1 with ZKL_CALLBACKS_THREAD. In libzklock_st, with either: an epoll
+ * descriptor, readable while there is anything to go on with; -1 when no descriptor is left. */
 ZKL_API int zkl_session_fd(zkl_session *session);
 /* Runs the waiting callbacks in this thread; returns how many ran, or ZKL_EUNSUPPORTED,
- * ZKL_EFORKED. From several threads at once, and from a callback: since callbacks run one at a
- * time, it returns 0 while one of them runs, and the descriptor is silent until that one is done.
+ * ZKL_EFORKED. In libzklock_st it goes on with whatever is due before that. From several threads at
+ * once, and from a callback: since callbacks run one at a time, it returns 0 while one of them
+ * runs, and the descriptor is silent until that one is done.
  */
 ZKL_API int zkl_session_dispatch(zkl_session *session);
 
