@@ -24,6 +24,7 @@ struct zkl__alarms {
     int64_t armed;            /* when fd fires; INT64_MAX: not before somebody sets an alarm */
     int poke_fd;              /* eventfd; -1: nobody has asked for it */
     struct zkl__alarm *poked; /* rings when somebody has written to it */
+    struct zkl__poke *poke;   /* where there is no thread: who hears of that */
     struct zkl__alarm *first;
     struct zkl__alarms *next; /* of those that the loop rings, where there is no thread */
 };
