@@ -44,7 +44,7 @@ static void test_raised_before_every_wait(void)
     CU_ASSERT_EQUAL(zkl_group_new(&group, one, "/group", "me", NULL, NULL), ZKL_OK);
     zkl_stop_raise(&stop);
     CU_ASSERT_TRUE(zkl_stop_raised(&stop));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, ZKL_WAIT_FOREVER, NULL, &err), ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, &err), ZKL_ECANCELED);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "stop token"));
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_ECANCELED);
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, on_acquired, &box, NULL), ZKL_ECANCELED);
@@ -158,7 +158,7 @@ static void test_calls_end(void)
     begin();
     CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
     pthread_create(&raiser, NULL, raise_soon, &stop);
-    CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "/locks/stop", ZKL_WAIT_FOREVER, &err), ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "/locks/stop", 5000, &err), ZKL_ECANCELED);
     pthread_join(raiser, NULL);
     CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
     kit_tear_down();
@@ -166,7 +166,7 @@ static void test_calls_end(void)
     begin();
     CU_ASSERT_EQUAL(zkl_barrier_set(two, "/barrier", 1000, NULL), ZKL_OK);
     pthread_create(&raiser, NULL, raise_soon, &stop);
-    CU_ASSERT_EQUAL(zkl_barrier_wait(one, "/barrier", ZKL_WAIT_FOREVER, &err), ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl_barrier_wait(one, "/barrier", 5000, &err), ZKL_ECANCELED);
     pthread_join(raiser, NULL);
     kit_tear_down();
 
