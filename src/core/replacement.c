@@ -57,7 +57,7 @@ void zkl__replacement_on_reply(struct zkl__contender *c, const struct zkl__conte
         }
     } else if (c->state != ZKL__HELD) {
         replacement->name[0] = '\0';
-        if (rc == ZKL__RC_UNKNOWN) {
+        if (rc == ZKL__RC_UNKNOWN || replacement->state == ZKL__REPLACED_PERHAPS) {
             zkl__node_doubt(&c->node); /* then the list tells which of the two is there */
         }
     } else if (rc != ZKL__RC_UNKNOWN) {
