@@ -1,5 +1,7 @@
-"""bench.py BUILD_DIR OUT_DIR [--quick | --smoke | --rounds N]: sets the drivers against each other on the same jobs, in turn, and writes measurements.md
-and img/*.svg to OUT_DIR, and the page's short table into the README beside it, if there is one. scripts/bench calls it."""
+"""bench.py BUILD_DIR OUT_DIR [--quick | --smoke | --rounds N]: sets the drivers against each other on the same jobs, in turn, and writes
+measurements-tables.md and img/*.svg to OUT_DIR, and its short table between the marks of OUT_DIR's measurements.md and of the README beside OUT_DIR, if they
+are there. scripts/bench calls it."""
+import concurrent.futures
 import itertools
 import signal
 import sys
@@ -11,13 +13,14 @@ import command
 import machine
 import wakeups
 from figures import Runs, figures
-from report import write_report
-from short import write_readme
-from systems import SYSTEMS, Driver, DriverEnded, Missing, Postgres, Redis, ZooKeeper
+from report import run_line, write_report
+from short import write_short
+from systems import SYSTEMS, Driver, DriverEnded, Etcd, Missing, Postgres, Redis, ZooKeeper
 
 OURS = ["zklock", "listing"]
 QUEUES = ["zklock", "curator", "kazoo"]
 POLLERS = ["redis10", "redis100", "postgres100"]
+ONE_PLACE = ["linger"]  # does not need its servers
 
 class Job(NamedTuple):
     kind: str  # the drivers' word for it
@@ -27,17 +30,21 @@ class Job(NamedTuple):
     places: list = ["tmpfs"]
     length: int = 1  # times the usual
     every: int = 1  # only in every so many rounds; if so, without warming up
+    processes: bool = False  # a process for each contender
 
 
 JOBS = {
-    "free": Job("sessions", 1, 0, ["raw", *QUEUES, *POLLERS[1:]], ["tmpfs", "disk", "three"]),
-    "eight": Job("sessions", 8, 0, ["raw", "raw1", "listing", *QUEUES, *POLLERS], ["tmpfs", "disk", "three"]),
-    "threads": Job("threads", 8, 0, QUEUES),
+    "free": Job("sessions", 1, 0, ["raw", "raw1", "linger", "st", *QUEUES, "etcd", *POLLERS[1:]], ["tmpfs", "disk", "three"]),
+    "eight": Job("sessions", 8, 0, ["raw", "raw1", "listing", *QUEUES, "etcd", *POLLERS], ["tmpfs", "disk", "three"]),
+    "processes": Job("sessions", 8, 0, ["raw", "raw1", "zklock", "st"], ["tmpfs", "three"], processes=True),
+    "threads": Job("threads", 8, 0, ["linger", *QUEUES]),
+    "two": Job("two", 8, 0, ["zklock", "linger"]),
     "pair": Job("sessions", 2, 2000, ["raw", "listing", *QUEUES]),
     "relay": Job("relay", 2, 2000, OURS),
+    "yield": Job("yield", 2, 2000, ["linger"]),
     "event": Job("event", 2, 2000, ["raw"]),
     "read": Job("read", 1, 2000, ["raw"]),
-    "busy": Job("sessions", 8, 50000, [*QUEUES, *POLLERS], length=8, every=3),
+    "busy": Job("sessions", 8, 50000, [*QUEUES, "etcd", *POLLERS], length=8, every=3),
 }
 # Jobs that are waiting and little else, in 15 s or a minute: all at once, each with a server of its own.
 QUIET = [("idle", "raw", "idle", 8, 1), ("idle", "zklock", "idle", 8, 1), ("wait1", "zklock", "wait", 1, 1),
@@ -56,7 +63,7 @@ class Size:
         self.contenders = 3 if smoke else 8  # at most, but for crowds
         self.ms = 50 if smoke else 300 if quick else 600
         self.places = ["tmpfs"] if smoke else ["tmpfs", "disk", "three"]
-        self.waiters = [10] if smoke else [10, 1000] if quick else [10, 100, 1000, 5000]
+        self.waiters = [10] if smoke else [10, 5000] if quick else [10, 100, 1000, 5000]
         self.waiters_rounds = 1 if smoke else 2 if quick else max(1, rounds // 3)
         self.held = 100 if smoke else 10000
         self.pending = 100 if smoke else 5000
@@ -77,26 +84,48 @@ class Bench:
         key = place if kind == "zookeeper" else kind
         if key not in self.servers:
             self.servers[key] = {"zookeeper": lambda: ZooKeeper(self.build, place), "redis": Redis, "postgres": Postgres,
-                                 "etcd": command.Etcd}[kind]()
+                                 "etcd": Etcd}[kind]()
         return self.servers[key]
 
     def leave_out(self, system, why):
         print(f"bench: {system} is left out: {why}", flush=True)
         self.missing[system] = why
 
-    def driver(self, system, place):
+    def driver(self, system, place, process=0):
         """None: something that it needs is missing, and a line says what."""
         if system in self.missing:
             return None
-        if (system, place) not in self.drivers:
+        if (system, place, process) not in self.drivers:
             _, command, kind, more = SYSTEMS[system]
             try:
                 words = command(self.build)
-                self.drivers[system, place] = Driver([*words, self.server(kind, place).servers, *more])
+                self.drivers[system, place, process] = Driver([*words, self.server(kind, place).servers, *more])
             except Missing as missing:
                 self.leave_out(system, str(missing))
                 return None
-        return self.drivers[system, place]
+        return self.drivers[system, place, process]
+
+    def run_processes(self, system, place, words, look, pid):
+        """As Driver.run, with a process for each contender. They begin together."""
+        kind, count, *more = words
+        drivers = [self.driver(system, place, process) for process in range(count)]
+        looks = []
+        barrier = threading.Barrier(count, lambda: looks.append(look()), 120)
+
+        def run_one(driver):
+            try:
+                return driver.run(kind, 1, *more, barrier.wait, pid)
+            except DriverEnded:
+                barrier.abort()
+                raise
+        with concurrent.futures.ThreadPoolExecutor(count) as pool:
+            try:
+                answers = list(pool.map(run_one, drivers))
+            except threading.BrokenBarrierError:
+                raise DriverEnded(f"a process of {drivers[0].name} ended") from None
+        sections = [(number, *section[1:]) for number, (sections, *_) in enumerate(answers) for section in sections]
+        facts = answers[0][1] | {"client_cpu_s": sum(facts["client_cpu_s"] for _, facts, _ in answers)}
+        return sections, facts, looks
 
     def run(self, job, place, system, number, words, look=None, at=None):
         """words: the drivers' job, contenders, ms, section in us. Round 0 is for warming up. at: a server of its own, by another name than
@@ -107,20 +136,28 @@ class Bench:
         server = self.server(SYSTEMS[system][2], at or place)
         self.paths += 1
         look = look or (lambda: server.counters() if SYSTEMS[system][2] == "zookeeper" else None)
+        words = (*words, f"/bench/{self.paths}")
         try:
-            answer = driver.run(*words, f"/bench/{self.paths}", look, server.process.pid)
+            if job in JOBS and JOBS[job].processes:
+                answer = self.run_processes(system, place, words, look, server.process.pid)
+            else:
+                answer = driver.run(*words, look, server.process.pid)
         except DriverEnded as ended:
-            self.drivers.pop((system, at or place)).stop()
-            if system not in ("raw", *OURS):
-                self.leave_out(system, str(ended))
-                return
-            self.broken.append(job)  # the next job starts another one
-            print(f"bench: {ended} in the middle of {job}, round {number}", flush=True)
-            if len(self.broken) > 5:
-                raise Missing(f"no use in going on: {', '.join(self.broken)}") from None
+            self.give_up(job, at or place, system, f"{ended} in the middle of {job}, round {number}")
             return
         if answer and number > 0:
             self.runs.add(job, place, system, number, figures(job, *answer))
+
+    def give_up(self, job, place, system, why):
+        for key in [key for key in self.drivers if key[:2] == (system, place)]:
+            self.drivers.pop(key).stop()
+        if system not in ("raw", "raw1", "linger", "st", *OURS):
+            self.leave_out(system, why)
+            return
+        self.broken.append(job)  # the next job starts another one
+        print(f"bench: {why}", flush=True)
+        if len(self.broken) > 5:
+            raise Missing(f"no use in going on: {', '.join(self.broken)}")
 
     def play(self, number):
         """Every job once, every system in turn; in odd rounds the other way round."""
@@ -128,7 +165,7 @@ class Bench:
             wanted = job.every == 1 or (number > 0 and number % min(job.every, self.size.rounds) == 0)
             for place in [place for place in job.places if wanted and place in self.size.places]:
                 for system in job.systems if number % 2 == 0 else reversed(job.systems):
-                    if SYSTEMS[system][2] == "zookeeper" or place == "tmpfs":
+                    if place == "tmpfs" or (SYSTEMS[system][2] == "zookeeper" and system not in ONE_PLACE):
                         few = min(job.contenders, self.size.contenders)
                         self.run(name, place, system, number, (job.kind, few, self.size.ms * job.length, job.hold_us))
 
@@ -139,6 +176,18 @@ class Bench:
             time.sleep(0.01)
         return server.counters()
 
+    def settled(self):
+        """Looks once the requests that follow many grants are done: what is left are heartbeats."""
+        server, end = self.server("zookeeper", "tmpfs"), time.monotonic() + 60
+        before = server.counters()
+        while time.monotonic() < end:
+            time.sleep(0.5)
+            now = server.counters()
+            if now["received"] - before["received"] < 10:
+                break
+            before = now
+        return now
+
     def crowds(self):
         size = self.size
         for number in range(1, size.waiters_rounds + 1):
@@ -147,7 +196,8 @@ class Bench:
                 counters = self.server("zookeeper", "tmpfs").counters
                 self.run(f"waiters{count}", "tmpfs", system, number, ("waiters", count, 0, 2000),
                          lambda it=looks, last=counters: next(it, last)())
-        self.run("held", "tmpfs", "zklock", 1, ("held", size.held, size.wait_ms // 4, 0))
+        looks, counters = iter([lambda: None, self.settled]), self.server("zookeeper", "tmpfs").counters
+        self.run("held", "tmpfs", "zklock", 1, ("held", size.held, size.wait_ms // 4, 0), lambda: next(looks, counters)())
         self.run("pending", "tmpfs", "zklock", 1, ("pending", size.pending, 0, 0))
 
     def quiet(self):
@@ -194,8 +244,9 @@ def main():
         sys.exit(f"bench: {missing}")
     finally:
         bench.stop()
-    sound = write_report(bench, sys.argv[2], where, time.monotonic() - began)
-    write_readme(bench, sys.argv[2])
+    run = run_line(bench.size, time.monotonic() - began, where)  # before anything is written, which the commit would call dirty
+    sound = write_report(bench, sys.argv[2], where, run)
+    write_short(bench, sys.argv[2], run)
     sys.exit(0 if sound and not bench.broken else 1)
 
 

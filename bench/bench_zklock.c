@@ -1,4 +1,5 @@
-/* bench_zklock SERVERS [listing]: this library. Jobs with thousands of locks are in crowd.c. */
+/* bench_zklock SERVERS [listing | linger]: this library. Jobs with thousands of locks are in
+ * crowd.c. */
 #include "crowd.h"
 
 #include <stdlib.h>
@@ -10,19 +11,14 @@ struct contender {
     zkl_lock *lock;
 };
 
-static zkl_session *shared; /* job threads: all contenders' */
+static zkl_session *shared; /* jobs threads and two: of the contender before */
 
-static void *zklock_open(const struct job *job, int number)
+static bool needs_session(const struct job *job, int number)
 {
-    struct contender *c = calloc(1, sizeof *c);
-    if (!c || crowd_is(job)) {
-        return c; /* opens what it needs itself */
+    if (strcmp(job->name, "two") == 0) {
+        return number == 0 || number == (job->contenders + 1) / 2;
     }
-    c->own_session = strcmp(job->name, "threads") != 0 || number == 0;
-    c->session = c->own_session ? bench_session(job, ZKL_CALLBACKS_THREAD, NULL) : shared;
-    shared = c->session;
-    c->lock = bench_lock(c->session, job->path);
-    return c;
+    return strcmp(job->name, "threads") != 0 || number == 0;
 }
 
 static void zklock_acquire(void *contender)
@@ -42,7 +38,25 @@ static void zklock_release(void *contender)
     }
 }
 
-/* The first one's session is closed while others' locks of it are still there: they answer
+static void *zklock_open(const struct job *job, int number)
+{
+    struct contender *c = calloc(1, sizeof *c);
+    if (!c || crowd_is(job)) {
+        return c; /* opens what it needs itself */
+    }
+    c->own_session = needs_session(job, number);
+    c->session = c->own_session ? bench_session(job, ZKL_CALLBACKS_THREAD, NULL) : shared;
+    shared = c->session;
+    c->lock = bench_lock(job, c->session, job->path);
+    if (number == 0 && job->option && strcmp(job->option, "linger") == 0 &&
+        strcmp(job->name, "two") != 0) {
+        zklock_acquire(c); /* so that the lock lingers when the job begins */
+        zklock_release(c);
+    }
+    return c;
+}
+
+/* A shared session is closed while others' locks of it are still there: they answer
  * ZKL_ECLOSED, and may be freed. */
 static void zklock_close(void *contender)
 {

@@ -1,54 +1,42 @@
-"""The command as its users pay for it: whole processes. `zklock run` on a free lock against `etcdctl lock` and, as the floor, flock; and
-`zklock ls` of a long queue."""
+"""The command as its users pay for it: whole processes. `zklock run` on a free lock against `etcdctl lock` and, as the floor, flock; where its
+time is spent; and `zklock ls` of a long queue."""
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 import time
 
-from systems import Missing, free_port, scratch, start, stop
+from systems import Missing
 
 # name: the words for people
-COMMANDS = {"zklock": "`zklock run LOCK -- true`", "etcd": "`etcdctl lock LOCK true`", "flock": "`flock FILE true` (no server)"}
+COMMANDS = {"zklock": "`zklock run LOCK -- true`", "etcd": "`etcdctl lock LOCK true`", "flock": "`flock FILE true` (no server)",
+            "version": "`zklock --version` (no server)"}
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "ETCDCTL_API": "3"}  # short: each command looks for `true` in it
+# What `zklock run` does, one part after the other.
+PARTS = ["start: dynamic linking, the keeper's process", "connect, a session, who the user is", "acquire",
+         "the command: its start, its work, its end", "release", "close the session, end"]
 UNCOUNTED = 10  # the first ones find a virtual machine that has not compiled what they need
-
-
-class Etcd:
-    """A throw-away etcd with its data in memory."""
-
-    def __init__(self):
-        if not shutil.which("etcd") or not shutil.which("etcdctl"):
-            raise Missing("etcd-server or etcd-client is not installed")
-        data = scratch("/dev/shm")
-        client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
-        self.process = start(["etcd", "--name", "bench", "--data-dir", data, "--listen-client-urls", client,
-                              "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-                              "--initial-cluster", f"bench={peer}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.words = ["etcdctl", "--endpoints", client]
-        end = time.monotonic() + 60
-        while subprocess.run([*self.words, "endpoint", "health"], capture_output=True, check=False).returncode != 0:
-            if self.process.poll() is not None or time.monotonic() > end:
-                self.stop()
-                raise Missing("etcd did not start")
-
-    def stop(self):
-        stop(self.process)
 
 
 def whole_ms(words):
     """From the start of a process to its end. Spawned directly: Python's own way costs more than a short command."""
     quiet = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
     began = time.monotonic_ns()
-    _, status = os.waitpid(os.posix_spawnp(words[0], words, os.environ | {"ETCDCTL_API": "3"}, file_actions=quiet), 0)
+    _, status = os.waitpid(os.posix_spawnp(words[0], words, ENVIRONMENT, file_actions=quiet), 0)
     ended = time.monotonic_ns()
     if status != 0:
         raise Missing(f"{words[0]} failed")
     return (ended - began) / 1e6
 
 
+def run_words(bench):
+    return [os.path.abspath(bench.build) + "/zklock", "-s", bench.server("zookeeper", "tmpfs").servers, "run", "/bench/command", "--", "true"]
+
+
 def time_runs(bench, folder):
     """Each in turn, in odd rounds the other way round."""
-    words = {"zklock": [bench.build + "/zklock", "-s", bench.server("zookeeper", "tmpfs").servers, "run", "/bench/command", "--", "true"],
+    words = {"zklock": run_words(bench), "version": [bench.build + "/zklock", "--version"],
              "flock": ["flock", folder + "/lock", "true"]}
     try:
         words["etcd"] = [*bench.server("etcd", None).words, "lock", "bench", "true"]
@@ -66,6 +54,44 @@ def time_runs(bench, folder):
                 continue
             if number >= 0:
                 bench.runs.add("command", "tmpfs", system, number, {"whole_ms": took})
+
+
+def part_ends(lines):
+    """Of lines of strace (process, seconds, what it did): when each part of the command's work ended."""
+    def first(pattern, after=0.0, process=None):
+        for pid, at, what in lines:
+            if at > after and process in (None, pid) and re.search(pattern, what):
+                return pid, at
+        raise Missing(f"strace shows no {pattern}")
+    _, connect = first(r"^connect\(.*AF_INET")
+    _, create = first(r"^sendto\(.*/_c_", connect)
+    child, execute = first(r"^execve\(", create)
+    _, ended = first(r"^\+\+\+ exited", execute, child)
+    _, close = first(r"^sendto\(.*\\377\\377\\377\\365", ended)  # the request closeSession
+    return dict(zip(PARTS, (connect, create, execute, ended, close, lines[-1][1])))
+
+
+def trace_runs(bench, folder):
+    """strace stops a process at each of these calls, so shares are looked at, not times."""
+    if not shutil.which("strace"):
+        bench.leave_out("where the command's time is spent", "strace is not installed")
+        return
+    file = folder + "/trace"
+    words = ["strace", "-f", "--seccomp-bpf", "-ttt", "-s", "64", "-e", "trace=execve,connect,sendto", "-o", file, *run_words(bench)]
+    try:
+        for number in range(-1, max(2, bench.size.commands // 2)):
+            whole_ms(words)
+            with open(file, encoding="utf-8") as trace:
+                lines = [(pid, float(at), what) for pid, at, what in (line.split(maxsplit=2) for line in trace)]
+            began, last = lines[0][1], lines[0][1]
+            shares = {}
+            for part, at in part_ends(lines).items():
+                shares[part] = 100 * (at - last) / (lines[-1][1] - began)
+                last = at
+            if number >= 0:
+                bench.runs.add("parts", "tmpfs", "zklock", number, shares)
+    except Missing as missing:
+        bench.leave_out("where the command's time is spent", str(missing))
 
 
 def time_list(bench):
@@ -87,4 +113,5 @@ def time_list(bench):
 def measure(bench):
     with tempfile.TemporaryDirectory(prefix="zklock-bench-", dir="/dev/shm") as folder:
         time_runs(bench, folder)
+        trace_runs(bench, folder)
     time_list(bench)

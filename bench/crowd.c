@@ -15,6 +15,11 @@
 static const zkl_acl_entry anyone = {ZKL_PERM_ALL, "world", "anyone"};
 static const zkl_acl open_to_all = {1, &anyone};
 
+static bool has_option(const struct job *job, const char *option)
+{
+    return job->option && strcmp(job->option, option) == 0;
+}
+
 /* Option "listing": znodes are open to all by the caller's own list, so releases are not announced,
  * and who waits has to list. */
 zkl_session *bench_session(const struct job *job, zkl_callbacks callbacks, const zkl_heap *heap)
@@ -24,18 +29,21 @@ zkl_session *bench_session(const struct job *job, zkl_callbacks callbacks, const
     zkl_error err;
     options.callbacks = callbacks;
     options.heap = heap;
-    options.acl = job->option && strcmp(job->option, "listing") == 0 ? &open_to_all : NULL;
+    options.acl = has_option(job, "listing") ? &open_to_all : NULL;
     if (zkl_session_open(&session, job->servers, &options, &err) != ZKL_OK) {
         die("zklock: %s", err.text);
     }
     return session;
 }
 
-zkl_lock *bench_lock(zkl_session *session, const char *path)
+/* Option "linger": a lock lingers for longer than any job lasts. */
+zkl_lock *bench_lock(const struct job *job, zkl_session *session, const char *path)
 {
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     zkl_lock *lock;
     zkl_error err;
-    if (zkl_lock_new(&lock, session, path, NULL, &err) != ZKL_OK) {
+    options.linger_ms = has_option(job, "linger") ? 60000 : 0;
+    if (zkl_lock_new(&lock, session, path, &options, &err) != ZKL_OK) {
         die("zklock: %s", err.text);
     }
     return lock;
@@ -118,10 +126,10 @@ static void on_granted(zkl_lock *lock, int code, const zkl_grant *grant, const z
     sem_post(&grants);
 }
 
-static void ask(struct member *m, zkl_session *session, const char *path)
+static void ask(const struct job *job, struct member *m, zkl_session *session, const char *path)
 {
     zkl_error err;
-    m->lock = bench_lock(session, path);
+    m->lock = bench_lock(job, session, path);
     m->section.asked = now_ns();
     if (zkl_lock_acquire_async(m->lock, ZKL_WAIT_FOREVER, on_granted, m, &err) != ZKL_OK) {
         die("zklock: %s", err.text);
@@ -182,7 +190,7 @@ static void run_waiters(const struct job *job)
         sessions[i] = bench_session(job, ZKL_CALLBACKS_THREAD, NULL);
     }
     for (int i = 0; i < job->contenders; i++) {
-        ask(&members[i], sessions[i % SESSIONS], job->path);
+        ask(job, &members[i], sessions[i % SESSIONS], job->path);
         while (zkl_lock_node(members[i].lock, NULL, 0) == 0) {
             pause_us(20);
         }
@@ -210,7 +218,7 @@ static void ask_all(const struct job *job, struct member *members, zkl_session *
     for (int i = 0; i < job->contenders; i++) {
         char path[300];
         snprintf(path, sizeof path, "%s/%d", job->path, i);
-        ask(&members[i], session, path);
+        ask(job, &members[i], session, path);
     }
 }
 
@@ -227,7 +235,7 @@ static void run_held(const struct job *job)
     zkl_session *session = bench_session(job, ZKL_CALLBACKS_THREAD, &counting_heap);
     long long heap_before = atomic_load(&heap_bytes);
     double rss_before = status("VmRSS:"), threads;
-    ask(&members[0], session, job->path); /* the callback thread starts with it */
+    ask(job, &members[0], session, job->path); /* the callback thread starts with it */
     await_granted(1);
     give(&members[0]);
     zkl_lock_free(members[0].lock);
@@ -238,12 +246,12 @@ static void run_held(const struct job *job)
     ask_all(job, members, session);
     await_granted(job->contenders);
     print_fact("granted_ms", (double)(now_ns() - began) / 1e6);
+    print_fact("threads_before", threads);
+    print_fact("threads", status("Threads:"));
+    let_count(); /* bench.py waits until the requests that follow the grants are done */
     print_fact("heap_bytes_each",
                (double)(atomic_load(&heap_bytes) - heap_before) / job->contenders);
     print_fact("rss_bytes_each", (status("VmRSS:") - rss_before) * 1024 / job->contenders);
-    print_fact("threads_before", threads);
-    print_fact("threads", status("Threads:"));
-    let_count();
     pause_us(job->ms * 1000);
     let_count();
     zkl_session_close(session, 60000);
@@ -287,11 +295,11 @@ static void run_wait(const struct job *job)
     zkl_session **sessions = calloc((size_t)job->contenders, sizeof *sessions);
     zkl_session *session = bench_session(job, ZKL_CALLBACKS_THREAD, NULL);
     sem_init(&grants, 0, 0);
-    ask(&holder, session, job->path);
+    ask(job, &holder, session, job->path);
     sem_wait(&grants);
     for (int i = 0; i < job->contenders - 1; i++) {
         sessions[i] = bench_session(job, ZKL_CALLBACKS_THREAD, NULL);
-        ask(&members[i], sessions[i], job->path);
+        ask(job, &members[i], sessions[i], job->path);
     }
     let_count();
     pause_us(job->ms * 1000);
@@ -332,7 +340,7 @@ static void run_relay(const struct job *job)
     int64_t end = now_ns() + job->ms * 1000000;
     for (int i = 0; i < 2; i++) {
         sessions[i] = bench_session(job, ZKL_CALLBACKS_THREAD, NULL);
-        runners[i].lock = bench_lock(sessions[i], job->path);
+        runners[i].lock = bench_lock(job, sessions[i], job->path);
     }
     run_acquire(&runners[0]);
     for (int round = 0; now_ns() < end; round++) {
@@ -356,14 +364,47 @@ static void run_relay(const struct job *job)
     }
 }
 
+static void release_or_die(zkl_lock *lock)
+{
+    zkl_error err;
+    if (zkl_lock_release(lock, &err) != ZKL_OK) {
+        die("zklock: release: %s", err.text);
+    }
+}
+
+/* The lock lingers in one session, which does not use it. The other session acquires it, and it
+ * lingers there. ASKED is the call of acquire. */
+static void run_yield(const struct job *job)
+{
+    zkl_session *sessions[2];
+    struct runner runners[2] = {0};
+    int64_t end = now_ns() + job->ms * 1000000;
+    for (int i = 0; i < 2; i++) {
+        sessions[i] = bench_session(job, ZKL_CALLBACKS_THREAD, NULL);
+        runners[i].lock = bench_lock(job, sessions[i], job->path);
+    }
+    run_acquire(&runners[0]);
+    release_or_die(runners[0].lock);
+    for (int round = 1; now_ns() < end; round++) {
+        struct runner *next = &runners[round % 2];
+        pause_us(job->hold_us);
+        next->section.asked = now_ns();
+        run_acquire(next);
+        next->section.released = next->section.done = next->section.granted;
+        release_or_die(next->lock);
+        print_section(0, &next->section);
+    }
+    for (int i = 0; i < 2; i++) {
+        zkl_lock_free(runners[i].lock);
+        zkl_session_close(sessions[i], 60000);
+    }
+}
+
 static const struct {
     const char *name;
     void (*run)(const struct job *job);
-} jobs[] = {{"waiters", run_waiters},
-            {"held", run_held},
-            {"pending", run_pending},
-            {"wait", run_wait},
-            {"relay", run_relay}};
+} jobs[] = {{"waiters", run_waiters}, {"held", run_held},   {"pending", run_pending},
+            {"wait", run_wait},       {"relay", run_relay}, {"yield", run_yield}};
 
 bool crowd_is(const struct job *job)
 {

@@ -8,8 +8,9 @@
  * GRANTED RELEASED DONE   (ns, CLOCK_MONOTONIC: around acquire, around release) fact NAME VALUE
  *   close                                closes the contenders; answers "closed"
  *
- * Jobs: sessions (a session for each contender), threads (one session for all), idle (opens, takes
- * nothing), and what a driver has of its own. What fails ends the program with words on stderr. */
+ * Jobs: sessions (a session for each contender), threads (one session for all), two (one session
+ * for the first half of the contenders, and one for the other half), idle (opens, takes nothing),
+ * and what a driver has of its own. What fails ends the program with words on stderr. */
 #ifndef ZKL_BENCH_DRIVER_H
 #define ZKL_BENCH_DRIVER_H
 

@@ -1,4 +1,5 @@
 """From sections to figures. A section is (contender, asked, granted, released, done), times in ns of one clock."""
+import math
 import statistics
 
 
@@ -27,6 +28,10 @@ def figures(job, sections, facts, looks):
         result["requests"] = last["received"] - first["received"]
         result["events"] = last["sent"] - last["received"] - (first["sent"] - first["received"])
         result["writes"] = last["zxid"] - first["zxid"]
+    if job == "two":  # from when both sessions have held: a session that is alone has a million grants a second
+        half = (max(s[0] for s in sections) + 2) // 2
+        both = max(min((s[2] for s in sections if (s[0] < half) == first), default=math.inf) for first in (True, False))
+        sections = [(int(s[0] >= half), *s[1:]) for s in sections if s[2] >= both]
     if not sections:
         return result
     cycles = [(s[4] - s[1]) / 1e3 for s in sections]
@@ -37,9 +42,13 @@ def figures(job, sections, facts, looks):
     seconds = (max(s[4] for s in sections) - min(s[1] for s in sections)) / 1e9
     between = hand_overs_us(sections)
     result.update(sections=len(sections), cycle_us=statistics.median(cycles), wait_us=statistics.median(waits),
-                  span_s=seconds, grants_s=len(sections) / seconds, luckiest=max(counts), unluckiest=min(counts),
-                  waiting_s=sum(waits) / 1e6, overlaps=overlaps(sections) if job not in ("relay", "event", "read") else 0,
-                  hand_overs=between)
+                  grants_s=len(sections) / seconds, luckiest=max(counts), unluckiest=min(counts), luck=max(counts) / max(1, min(counts)),
+                  waiting_s=sum(waits) / 1e6, overlaps=overlaps(sections) if job not in ("relay", "event", "read", "yield") else 0,
+                  hand_overs=between, hand_over_us=statistics.median(between) if between else float("nan"), grant_us=1e6 * seconds / len(sections))
+    for what, name, factor in (("requests", "requests_each", 1), ("events", "events_each", 1), ("client_cpu_s", "client_us", 1e6),
+                               ("server_cpu_s", "server_us", 1e6)):
+        if what in result:
+            result[name] = factor * result[what] / len(sections)
     return result
 
 
@@ -66,17 +75,7 @@ class Runs:
         values = self.values(*key)
         return statistics.median(values) if values else float("nan")
 
-    def quartiles(self, *key):
-        values = self.values(*key)
-        return quantile(values, 0.25), quantile(values, 0.75)
-
-    def upper(self, *key):
-        return quantile(self.values(*key), 0.75)
-
-    def ratio(self, job, place, system, other, name, to=None):
-        """Median over the rounds of system's figure by other's in the same round. to: (job, name) of other's, if they differ."""
-        mine = self.all.get((job, place, system), {})
-        theirs = self.all.get((to[0] if to else job, place, other), {})
-        key = to[1] if to else name
-        ratios = [mine[r][name] / theirs[r][key] for r in mine if r in theirs and theirs[r].get(key)]
-        return statistics.median(ratios) if ratios else float("nan")
+    def ratios(self, job, place, system, other, name, to=None):
+        """System's figure by other's in the same round, for each round. to: other's job, if it is another one."""
+        mine, theirs = self.all.get((job, place, system), {}), self.all.get((to or job, place, other), {})
+        return [mine[r][name] / theirs[r][name] for r in mine if r in theirs and theirs[r].get(name)]

@@ -1,26 +1,26 @@
-"""measurements.md, from figures."""
+"""measurements-tables.md, from figures."""
 import datetime
 import itertools
 import math
 import os
+import statistics
 import subprocess
 
-from command import COMMANDS, UNCOUNTED
+from command import COMMANDS, PARTS, UNCOUNTED
 from figures import quantile
-from goals import goals, idle, over, per_hand_over, waiting
+from goals import goals, idle, per_hand_over, waiting
 from plots import plot_all
-from short import short_table
+from short import PLACES, ahead_table, short_table
 from systems import SYSTEMS
-from tables import number, table, us
+from tables import number, spread, table, us
 from wakeups import ROLES
-
-PLACES = {"tmpfs": "one server, data in memory", "disk": "one server, data on disk", "three": "three servers, data in memory"}
 
 
 def goal_table(bench):
     rows = []
-    for work, goal, value, form, met in goals(bench):
-        rows.append([work, goal, number(value, form), "-" if math.isnan(value) else "yes" if met(value) else "**no**"])
+    for work, goal, values, form, met in goals(bench):
+        known = [value for value in values if not math.isnan(value)]
+        rows.append([work, goal, spread(known, form), "-" if not known else "yes" if met(statistics.median(known)) else "**no**"])
     return table(["work", "goal", "measured", "reached"], rows)
 
 
@@ -28,55 +28,63 @@ def systems_of(runs, job, place):
     return [system for system in SYSTEMS if runs.has(job, place, system)]
 
 
+def place_of(place, system):
+    return PLACES[place] if SYSTEMS[system][2] == "zookeeper" else "its own server"
+
+
 def free_table(bench):
     rows, runs = [], bench.runs
     for place in bench.size.places:
         for system in systems_of(runs, "free", place):
-            key = ("free", place, system, "cycle_us")
-            low, high = runs.quartiles(*key)
-            rows.append([PLACES[place] if SYSTEMS[system][2] == "zookeeper" else "its own server", SYSTEMS[system][0],
-                         us(runs.median(*key)), f"{us(low)} to {us(high)}",
-                         number(runs.ratio("free", place, system, "raw", "cycle_us"), "{:.2f}")])
-    return table(["where", "", "acquire + release", "quartiles of the rounds", "x raw"], rows)
+            rows.append([place_of(place, system), SYSTEMS[system][0], spread(runs.values("free", place, system, "cycle_us"), us),
+                         spread(runs.ratios("free", place, system, "raw", "cycle_us"), lambda x: f"{x:.2f}" if x >= 0.1 else f"{x:.4f}"),
+                         spread(runs.values("free", place, system, "requests_each"), "{:.1f}")])
+    return table(["where", "", "acquire + release", "x raw", "requests"], rows)
 
 
 def contest_table(bench, job, places):
     rows, runs = [], bench.runs
     for place in places:
         for system in systems_of(runs, job, place):
-            between = runs.pooled(job, place, system)
-            luck = runs.median(job, place, system, "luckiest"), runs.median(job, place, system, "unluckiest")
-            grants, requests, client, server = (sum(runs.values(job, place, system, what)) for what in
-                                                ("sections", "requests", "client_cpu_s", "server_cpu_s"))
-            rows.append([PLACES[place] if SYSTEMS[system][2] == "zookeeper" else "its own server", SYSTEMS[system][0],
-                         number(runs.upper(job, place, system, "grants_s")), number(runs.median(job, place, system, "grants_s")),
-                         *(us(quantile(between, q)) for q in (0.5, 0.99, 1)), f"{luck[0]:.0f} : {luck[1]:.0f}",
-                         number(over(requests, grants), "{:.1f}"),
-                         f"{us(1e6 * over(client, grants))} + {us(1e6 * over(server, grants))}"])
-    return table(["where", "", "grants/s, upper quartile", "median", "hand-over p50", "p99", "max", "luckiest : unluckiest",
-                  "requests per grant", "processor per grant, client + server"], rows)
+            def values(name, key=(job, place, system)):
+                return runs.values(*key, name)
+            luck = (number(runs.median(job, place, system, what)) for what in ("luckiest", "unluckiest"))
+            rows.append([place_of(place, system), SYSTEMS[system][0], spread(values("grants_s")), spread(values("hand_over_us"), us),
+                         us(quantile(runs.pooled(job, place, system), 0.99)), " : ".join(luck), spread(values("requests_each"), "{:.1f}"),
+                         spread(values("client_us"), us), spread(values("server_us"), us)])
+    return table(["where", "", "grants a second", "hand-over", "p99", "luckiest : unluckiest", "requests per grant",
+                  "processor per grant, client", "server"], rows)
 
 
 def busy_table(bench):
     rows, runs = [], bench.runs
     for system in systems_of(runs, "busy", "tmpfs"):
-        between = runs.pooled("busy", "tmpfs", system)
-        requests, waited = (sum(runs.values("busy", "tmpfs", system, what)) for what in ("requests", "waiting_s"))
-        luck = runs.median("busy", "tmpfs", system, "luckiest"), runs.median("busy", "tmpfs", system, "unluckiest")
-        grants = sum(runs.values("busy", "tmpfs", system, "sections"))
-        rows.append([SYSTEMS[system][0], *(us(quantile(between, q)) for q in (0.5, 0.99, 1)), number(over(requests, grants), "{:.1f}"),
-                     number(over(requests, waited), "{:.1f}"), f"{luck[0]:.0f} : {luck[1]:.0f}"])
-    return table(["", "hand-over p50", "p99", "max", "requests per grant", "requests per waiting second", "luckiest : unluckiest"], rows)
+        luck = (number(runs.median("busy", "tmpfs", system, what)) for what in ("luckiest", "unluckiest"))
+        waited = [requests / seconds for requests, seconds in zip(*(runs.values("busy", "tmpfs", system, what) for what in ("requests", "waiting_s")))]
+        rows.append([SYSTEMS[system][0], spread(runs.values("busy", "tmpfs", system, "hand_over_us"), us),
+                     us(quantile(runs.pooled("busy", "tmpfs", system), 0.99)), spread(runs.values("busy", "tmpfs", system, "requests_each"), "{:.1f}"),
+                     spread(waited, "{:.1f}"), " : ".join(luck)])
+    return table(["", "hand-over", "p99", "requests per grant", "requests per waiting second", "luckiest : unluckiest"], rows)
+
+
+def relay_table(bench):
+    def row(words, job, system):
+        return [words, spread(bench.runs.values(job, "tmpfs", system, "wait_us"), us)]
+    return table(["", "time"], [
+        row("hand-over to a waiter, zklock", "relay", "zklock"), row("the same, not announced", "relay", "listing"),
+        row("raw delete-to-event", "event", "raw"), row("raw read", "read", "raw"),
+        row("acquire of a free lock, zklock", "free", "zklock"),
+        row("acquire of a lock that lingers unused in another session", "yield", "linger")])
 
 
 def waiters_table(bench):
     rows, runs = [], bench.runs
     for count, system in itertools.product(bench.size.waiters, ("zklock", "listing")):
         job = f"waiters{count}"
-        between = runs.pooled(job, "tmpfs", system)
-        rows.append([SYSTEMS[system][0], f"{count:,}", *(us(quantile(between, q)) for q in (0.5, 0.99)),
-                     *(number(per_hand_over(runs, job, what, system), "{:.2f}") for what in ("events", "requests", "writes"))])
-    return table(["", "waiters", "hand-over p50", "p99", "events sent by the server, per hand-over", "requests", "writes"], rows)
+        rows.append([SYSTEMS[system][0], f"{count:,}", spread(runs.values(job, "tmpfs", system, "hand_over_us"), us),
+                     us(quantile(runs.pooled(job, "tmpfs", system), 0.99)),
+                     *(spread(per_hand_over(runs, job, what, system), "{:.2f}") for what in ("events", "requests", "writes"))])
+    return table(["", "waiters", "hand-over", "p99", "events sent by the server, per hand-over", "requests", "writes"], rows)
 
 
 def crowd_table(bench):
@@ -110,12 +118,15 @@ def command_table(bench):
     for system, words in COMMANDS.items():
         times = runs.values("command", "tmpfs", system, "whole_ms")
         if times:
-            rows.append([words, *(number(quantile(times, q), "{:.1f} ms") for q in (0, 0.5, 0.9)),
-                         number(runs.ratio("command", "tmpfs", system, "etcd", "whole_ms"), "{:.2f} x")])
-    times = runs.values("ls", "tmpfs", "zklock", "whole_ms")
-    rows.append([f"`zklock ls LOCK`, {bench.size.listed:,} in the queue", *(number(quantile(times, q), "{:.1f} ms") for q in (0, 0.5, 0.9)),
-                 ""])
-    return table(["whole process", "min", "median", "9 of 10 are faster than", "against etcdctl"], rows)
+            rows.append([words, spread(times, "{:.1f} ms"),
+                         *(spread(runs.ratios("command", "tmpfs", system, other, "whole_ms"), "{:.2f} x") for other in ("etcd", "flock"))])
+    rows.append([f"`zklock ls LOCK`, {bench.size.listed:,} in the queue", spread(runs.values("ls", "tmpfs", "zklock", "whole_ms"), "{:.1f} ms"), "", ""])
+    return table(["whole process", "time", "against etcdctl", "against flock"], rows)
+
+
+def parts_table(bench):
+    return table(["part of `zklock run`", "share of its time"],
+                 [[part, spread(bench.runs.values("parts", "tmpfs", "zklock", part), "{:.0f} %")] for part in PARTS])
 
 
 def grant_table(bench):
@@ -123,27 +134,26 @@ def grant_table(bench):
     runs = bench.runs
     shown = [s for s in ("raw", "raw1", "zklock", "listing", "curator") if runs.has("eight", "tmpfs", s)]
 
-    def each(what, factor=1.0):
-        return [factor * over(sum(runs.values("eight", "tmpfs", s, what)), sum(runs.values("eight", "tmpfs", s, "sections")))
-                for s in shown]
-
-    def row(words, values, form="{:,.0f} us"):
-        return [words, *(number(value, form) for value in values)]
-    client, server, wall = each("client_cpu_s", 1e6), each("server_cpu_s", 1e6), each("span_s", 1e6)
-    rows = [row("time from one grant to the next", wall), row("processor, client", client), row("processor, server", server),
-            row("share of all cores that is", [100 * (c + s) / w / os.cpu_count() for c, s, w in zip(client, server, wall)], "{:.0f} %"),
-            row("requests", each("requests"), "{:.1f}"), row("events", each("events"), "{:.1f}"),
-            row("to raw grants a second", [runs.ratio("eight", "tmpfs", s, "raw", "grants_s") for s in shown], "{:.2f} x")]
+    def row(words, name, form=us):
+        return [words, *(spread(runs.values("eight", "tmpfs", s, name), form) for s in shown)]
+    cores = [[100 * (client + server) / whole / os.cpu_count() for client, server, whole in
+              zip(*(runs.values("eight", "tmpfs", s, name) for name in ("client_us", "server_us", "grant_us")))] for s in shown]
+    rows = [row("time from one grant to the next", "grant_us"), row("processor, client", "client_us"), row("processor, server", "server_us"),
+            ["share of all cores that is", *(spread(values, "{:.0f} %") for values in cores)],
+            row("requests", "requests_each", "{:.1f}"), row("events", "events_each", "{:.1f}"),
+            ["to raw grants a second", *(spread(runs.ratios("eight", "tmpfs", s, "raw", "grants_s"), "{:.2f} x") for s in shown)]]
     for role in ROLES if bench.wakeups else []:
-        rows.append(row(f"wake-ups, {role}", [bench.wakeups.get(s, {}).get(role, math.nan) for s in shown], "{:.1f}"))
+        rows.append([f"wake-ups, {role}", *(number(bench.wakeups.get(s, {}).get(role, math.nan), "{:.1f}") for s in shown)])
     return table(["for each grant", *(SYSTEMS[s][0] for s in shown)], rows)
 
 
-TEXT = """# Measurements
+TEXT = """# Measurements: all tables
 
-Made by `scripts/bench{word}`, which replaces this page: {rounds} rounds, {minutes:.0f} minutes, on {date}, with the tree of commit {commit}. In each round every system does every job, in odd rounds in the
-opposite order. Figures are medians over the rounds, and ratios are medians of the ratios within a round. Grants per second have two
-modes on a machine with few cores (whether the next thread is awake already), so their upper quartile is given as well. Machine:
+{run}
+
+It replaces this page. [measurements.md](measurements.md) says what the figures mean. In each round every system does every job, in odd rounds in the
+opposite order. There is one statistic: the median over the rounds, with the lower and the upper quartile in parentheses. Ratios are taken within a
+round. *p99* is the 99th percentile of all hand-overs of all rounds. Machine:
 
 {machine}
 
@@ -151,11 +161,15 @@ The servers have tickTime 2000, sessions 10 s. *Data in memory* is `/dev/shm`: n
 one machine clients and servers compete for its cores: compare ratios.{missing}
 
 ## In short
-Medians of the ratios within a round.
+Medians of the ratios within a round. The quartiles stand in the tables below.
 
 {short}
+## Where others are ahead
+All other systems of this page are compared with zklock in its usual form: libzklock, an announced release, nothing that lingers.
+
+{ahead}
 ## Goals
-Grants a second compare the upper quartiles of the rounds here, not the medians of the ratios as above; hand-overs of waiters compare their medians (p50).
+A goal is reached if the median reaches it.
 
 {goals}
 *The raw client* is libzookeeper_mt called directly with name resolution switched off: create and list sent together, a get with a watch on the predecessor and a list when
@@ -163,7 +177,9 @@ that is deleted, then delete. It is a floor, not a lock: the first fault ends it
 requesting thread.
 
 ## A free lock
-One session acquires and releases a lock for which nobody else contends.
+One session acquires and releases a lock for which nobody else contends. *zklock, lingering* has the option `linger_ms`: its session keeps the lock
+after a release, as long as nobody else queues. *zklock, libzklock_st* has no thread of its own. *etcd* is the queue of its own lock service (`/v3/lock`),
+in JSON over one connection for each contender: Debian 12 packages no client library of etcd for C. Debian 12 has no Consul server, so Consul is not measured.
 
 ![Acquire and release of a free lock](img/free.svg)
 
@@ -171,15 +187,16 @@ One session acquires and releases a lock for which nobody else contends.
 ## Eight sessions, one lock
 Each acquires, releases and acquires again, without a pause: the worst case for throughput. *Hand-over* is from the release call of one to the
 return of another's acquire that was waiting. *Luckiest : unluckiest* are grants of one contender in a round. kazoo's sessions are processes, the others' threads.
-*zklock, not announced* has znodes that others may write. So no release is announced, and a waiter reads the list before it holds.
+*zklock, not announced* has znodes that others may write. So no release is announced, and a waiter reads the list before it holds. etcd's waiters watch
+from an earlier revision on, and its server serves such watches every 100 ms (`syncWatchersLoop`).
 
 ![Grants a second](img/grants.svg)
 
 {eight}
-*Processor per grant* is the processor time of both sides, user and system. Other work on the machine disturbs it less than any elapsed time. Where all
+*Processor per grant* is the processor time, user and system, of the clients and of the server. Other work on the machine disturbs it less than any elapsed time. Where all
 cores are busy it bounds the rate, and the server's part of it grows with the number of requests, whatever client sends them.
 
-Polled locks look fast here for a bad reason: the last holder tries first, and is granted the lock again. Compare luckiest and unluckiest, and the hand-overs of the next but one table.
+Polled locks look fast here for a bad reason: the last holder tries first, and is granted the lock again. Compare luckiest and unluckiest, and the hand-overs of [eight sessions that work](#eight-sessions-that-work).
 
 ### Why not faster
 The cost of one grant on the first server of that table. Wake-ups are counted by the kernel's trace points (`perf record -e sched:sched_wakeup`, in a run
@@ -192,11 +209,23 @@ of its own); `bench/wakeups.py` assigns them to threads.
   them sleeps between two requests. Clients compete with it for the same cores here.
 - **zklock against raw**: the difference is all that zklock adds to the client library.
 - **The client library has two threads.** One reads the socket, the other runs callbacks. A request is queued, and a pipe wakes the first thread to send it. From an event
-  to the holder's next request, a listing recipe wakes: connection, callbacks, connection (sends the list), connection, callbacks, caller (it holds), connection. *The same, one thread*
+  to the holder's next request, a listing recipe wakes: connection, callbacks, connection (sends the list), connection, callbacks, caller (it holds), connection. *Bare recipe, one thread*
   is the same recipe on libzookeeper_st, where the waiter reads the socket itself and sends immediately. The difference is the cost of these hand-overs between threads.
 
+## Eight processes, one lock
+A session to a process, as most services have it. The two libraries of zklock, and the same bare recipe on the two client libraries. A process with a session
+has {process_threads}.
+
+{processes}
 ## Eight threads of one session
+With `linger_ms`, the session held the lock already when the threads began. Threads that begin together on a free lock queue with a znode each, and go on
+like that.
+
 {threads}
+## Two sessions of four threads
+*Luckiest : unluckiest* are grants of a session here, from when both sessions have held the lock.
+
+{two}
 ## Eight sessions that work
 Each section lasts 50 ms, so somebody always waits. Requests are counted by the server (by the driver for Redis and PostgreSQL), heartbeats and pings included.
 
@@ -207,13 +236,17 @@ Each section lasts 50 ms, so somebody always waits. Requests are counted by the 
 A section of 2 ms, so that the other one certainly waits. The releaser acquires again immediately, which delays the other.
 
 {pair}
-Without that: zklock hands over in {relay}, in {relay_listing} when listing, where raw delete-to-event takes {event} and a raw read {read}.
+Without that, and with the parts of it:
 
+{relay}
 ## The command
 From the start of the process to its end, client library and connection included, in turn as everything else, {commands} times after {uncounted} that do not
 count. Lock and LOCK are free; etcd, as ZooKeeper, has its data in memory.
 
 {command}
+Where the time of `zklock run` is spent, as `strace` sees it. Tracing makes everything slower, so these are shares of the traced time.
+
+{parts}
 ## Many waiters
 All queue before the first release; {hand_overs} hand-overs at that length, each to another session. A listing recipe reads the whole queue
 at each grant, and the bytes of that list grow with it. A release wakes the next waiter only. An announced release notifies its own session, too.
@@ -235,22 +268,36 @@ def commit_of_tree():
     return done.stdout.strip() or "unknown"
 
 
-def write_report(bench, folder, machine, seconds):
+def run_line(size, seconds, where):
+    """When, with which tree, how and where it was measured."""
+    word = " " + size.words if size.words else ""
+    return (f"`scripts/bench{word}` measured this on {datetime.date.today().isoformat()}, with the tree of commit {commit_of_tree()}: "
+            f"{size.rounds} rounds, {max(1, seconds / 60):.0f} minutes. Machine: {where[0]}.")
+
+
+def threads_of_processes(bench):
+    names = {"zklock": "libzklock", "st": "libzklock_st"}
+    return ", ".join(f"{number(bench.runs.median('processes', 'tmpfs', system, 'process_threads'))} threads with {name}" for system, name in names.items()
+                     if bench.runs.has("processes", "tmpfs", system)).replace("1 threads", "1 thread")
+
+
+def write_report(bench, folder, machine, run):
+    """False: two contenders held at once."""
     runs, size = bench.runs, bench.size
     plot_all(bench, folder + "/img")
     left_out = "".join(f" {SYSTEMS[s][0] if s in SYSTEMS else s} is left out: {why}." for s, why in bench.missing.items())
     text = TEXT.format(
-        word=" " + size.words if size.words else "", rounds=size.rounds, date=datetime.date.today().isoformat(),
-        commit=commit_of_tree(), minutes=max(1, seconds / 60), missing=left_out,
-        machine="\n".join("- " + line for line in machine), goals=goal_table(bench), short=short_table(bench),
-        grant=grant_table(bench), command=command_table(bench), commands=size.commands, uncounted=min(UNCOUNTED, size.commands), free=free_table(bench),
-        eight=contest_table(bench, "eight", size.places), threads=contest_table(bench, "threads", ["tmpfs"]), busy=busy_table(bench),
-        relay=us(runs.median("relay", "tmpfs", "zklock", "wait_us")), relay_listing=us(runs.median("relay", "tmpfs", "listing", "wait_us")),
-        event=us(runs.median("event", "tmpfs", "raw", "wait_us")), read=us(runs.median("read", "tmpfs", "raw", "wait_us")),
-        pair=contest_table(bench, "pair", ["tmpfs"]), hand_overs=number(runs.median(f"waiters{size.waiters[-1]}", "tmpfs", "zklock", "hand_over_count")),
+        run=run, missing=left_out,
+        machine="\n".join("- " + line for line in machine), goals=goal_table(bench), short=short_table(bench), ahead=ahead_table(bench),
+        grant=grant_table(bench), command=command_table(bench), parts=parts_table(bench), commands=size.commands,
+        uncounted=min(UNCOUNTED, size.commands), free=free_table(bench), process_threads=threads_of_processes(bench),
+        **{job: contest_table(bench, job, [place for place in size.places if any(runs.has(job, place, s) for s in SYSTEMS)])
+           for job in ("eight", "processes", "threads", "two", "pair")},
+        busy=busy_table(bench), relay=relay_table(bench),
+        hand_overs=number(runs.median(f"waiters{size.waiters[-1]}", "tmpfs", "zklock", "hand_over_count")),
         waiters_plot="\n![Hand-over by length of the queue](img/waiters.svg)\n" if len(size.waiters) > 1 else "",
         waiters=waiters_table(bench), crowd=crowd_table(bench), wait_s=size.wait_ms / 1000, wait=wait_table(bench))
-    with open(folder + "/measurements.md", "w", encoding="utf-8") as file:
+    with open(folder + "/measurements-tables.md", "w", encoding="utf-8") as file:
         file.write(text)
     overlapping = [key for key, rounds in runs.all.items() if any(run.get("overlaps") for run in rounds.values())]
     for job, place, system in overlapping:

@@ -1,44 +1,101 @@
-"""The few figures that matter most: a table on the page, and the same table in the README."""
+"""The few figures that matter most, and where others are ahead: on every page that a person reads."""
 import os
 import re
+import statistics
 
-from goals import per_hand_over, typical_hand_over
-from tables import number, table
+from command import COMMANDS
+from figures import quantile
+from systems import SYSTEMS
+from tables import number, spread, table
 
 BLOCK = re.compile(r"(<!-- measured: .*? -->\n).*?(<!-- /measured -->)", re.DOTALL)
+PLACES = {"tmpfs": "one server, data in memory", "disk": "one server, data on disk", "three": "three servers, data in memory"}
+WHERE = {"tmpfs": "", "disk": " on disk", "three": " with three servers"}
+NOT_OTHERS = ("zklock", "listing", "linger", "st", "version")
+# What others are compared in: job, figure, whether less of it is better.
+WORKS = {"a free lock, time": ("free", "cycle_us", True), "8 sessions, grants a second": ("eight", "grants_s", False),
+         "8 processes, grants a second": ("processes", "grants_s", False), "8 threads, grants a second": ("threads", "grants_s", False),
+         "2 sessions, one waits, hand-over time": ("pair", "hand_over_us", True),
+         "8 sessions that work, hand-over time": ("busy", "hand_over_us", True), "a command, time": ("command", "whole_ms", True)}
+
+
+def times(values):
+    return number(statistics.median(values), "{:,.0f} x" if statistics.median(values) >= 100 else "{:.2f} x") if values else "-"
 
 
 def short_table(bench):
-    runs, longest = bench.runs, f"waiters{bench.size.waiters[-1]}"
+    runs, most = bench.runs, bench.size.waiters[-1]
 
-    def times(value):
-        return number(value, "{:.2f} x")
-
-    def ratio(job, other, name):
-        return times(runs.ratio(job, "tmpfs", "zklock", other, name))
+    def ratio(job, other, name, system="zklock"):
+        return times(runs.ratios(job, "tmpfs", system, other, name))
 
     def luck(system):
         return " : ".join(number(runs.median("busy", "tmpfs", system, what)) for what in ("luckiest", "unluckiest"))
-    return table(["", "zklock against", "measured"], [
-        ["acquire and release of a free lock, time", "the raw client's round trips", ratio("free", "raw", "cycle_us")],
+
+    def tail(count):
+        return quantile(runs.pooled(f"waiters{count}", "tmpfs", "zklock"), 0.99)
+    return table(["", "against", "measured"], [
+        ["free lock, time to acquire and release", "the raw client's round trips", ratio("free", "raw", "cycle_us")],
         ["", "Curator", ratio("free", "curator", "cycle_us")],
+        ["the same, lingering, times as fast", "Curator", times(runs.ratios("free", "tmpfs", "curator", "linger", "cycle_us"))],
         ["8 sessions on one lock, grants a second", "a bare recipe on the raw client", ratio("eight", "raw", "grants_s")],
         ["", "Curator", ratio("eight", "curator", "grants_s")],
         ["8 threads of one session, grants a second", "Curator", ratio("threads", "curator", "grants_s")],
+        ["the same, lingering", "Curator", ratio("threads", "curator", "grants_s", "linger")],
+        ["8 processes on libzklock_st, grants a second", "libzklock", ratio("processes", "zklock", "grants_s", "st")],
+        ["", "a bare recipe on one thread", ratio("processes", "raw1", "grants_s", "st")],
+        ["the same, processor per grant", "libzklock", ratio("processes", "zklock", "client_us", "st")],
         ["8 sessions that work, luckiest : unluckiest", "Redis, tried every 10 ms", f"{luck('zklock')} against {luck('redis10')}"],
-        [f"{bench.size.waiters[-1]:,} waiters, hand-over time", f"{bench.size.waiters[0]:,} waiters",
-         times(typical_hand_over(runs, longest) / typical_hand_over(runs, f"waiters{bench.size.waiters[0]}"))],
-        ["", "watch events per grant, including the releaser's own",
-         number(per_hand_over(runs, longest, "events"), "{:.2f}")],
-        ["`zklock run` on a free lock, the whole process", "`etcdctl lock`, time", ratio("command", "etcd", "whole_ms")]])
+        [f"{most:,} waiters, hand-over time", f"{bench.size.waiters[0]:,} waiters",
+         times(runs.ratios(f"waiters{most}", "tmpfs", "zklock", "zklock", "hand_over_us", to=f"waiters{bench.size.waiters[0]}"))],
+        ["the same, 99th percentile", "", times([tail(most) / tail(bench.size.waiters[0])])],
+        ["`zklock run` on a free lock, time", "`etcdctl lock`", ratio("command", "etcd", "whole_ms")],
+        ["", "`flock` on a local file", ratio("command", "flock", "whole_ms")]])
 
 
-def write_readme(bench, folder):
-    """Between the marks of the README beside the page's folder, if there is one."""
-    path = os.path.join(os.path.dirname(os.path.abspath(folder)), "README.md")
-    if not os.path.exists(path):
-        return
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(BLOCK.sub(lambda block: block[1] + "\n" + short_table(bench) + "\n" + block[2], text))
+def ahead(bench):
+    """(work, place, system, ratios of its figure to zklock's), where the median is ahead."""
+    found = []
+    for work, (job, name, less) in WORKS.items():
+        for place in bench.size.places:
+            others = [key[2] for key in bench.runs.all if key[:2] == (job, place) and key[2] not in NOT_OTHERS]
+            ratios = {system: bench.runs.ratios(job, place, system, "zklock", name) for system in others}
+            medians = sorted(((round(statistics.median(values), 2), system) for system, values in ratios.items() if values), reverse=not less)
+            found += [(work, place, system, ratios[system]) for median, system in medians if (median < 1 if less else median > 1)]
+    return found
+
+
+def name_of(work, system):
+    return COMMANDS[system].partition(" (")[0] if WORKS[work][0] == "command" else SYSTEMS[system][0]
+
+
+def place_of(work, place, system):
+    return "-" if WORKS[work][0] == "command" else PLACES[place] if SYSTEMS[system][2] == "zookeeper" else "its own server"
+
+
+def ahead_table(bench):
+    rows = [[work, place_of(work, place, system), name_of(work, system), spread(ratios, "{:.2f} x")] for work, place, system, ratios in ahead(bench)]
+    return table(["", "where", "ahead of zklock", "its figure, of zklock's"], rows) if rows else "Nowhere.\n"
+
+
+def ahead_words(bench):
+    """For each kind of work the one that is furthest ahead in each place, with which ahead() begins. A list, for the README."""
+    best = {}
+    for work, place, system, ratios in ahead(bench):
+        best.setdefault(work, {}).setdefault(place, (re.split(", (?:tried|its)", name_of(work, system))[0], statistics.median(ratios)))
+    rows = [f"- {work}: " + "; ".join(f"{name} {value:.2f} x{WHERE[place]}" for place, (name, value) in places.items()) for work, places in best.items()]
+    head = "[Others are ahead](docs/measurements-tables.md#where-others-are-ahead), with this multiple of zklock's figure:"
+    return "\n".join([head, *rows]) + "\n" if rows else "Nobody else was ahead.\n"
+
+
+def write_short(bench, folder, run):
+    """Between the marks of folder's measurements.md and of the README beside folder, as far as these are there. Only the README says there who
+    is ahead: measurements.md links to the table of it."""
+    block = f"\n{run}\n\n{short_table(bench)}\n"
+    for path, more in ((os.path.join(folder, "measurements.md"), ""),
+                       (os.path.join(os.path.dirname(os.path.abspath(folder)), "README.md"), ahead_words(bench) + "\n")):
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(BLOCK.sub(lambda marks, made=block + more: marks[1] + made + marks[2], text))

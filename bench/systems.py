@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 JARS = "/usr/share/java"
@@ -106,6 +107,28 @@ class Redis:
         stop(self.process)
 
 
+class Etcd:
+    """With its data in memory."""
+
+    def __init__(self):
+        if not shutil.which("etcd") or not shutil.which("etcdctl"):
+            raise Missing("etcd-server or etcd-client is not installed")
+        self.servers, peer = f"127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}"
+        url = "http://" + self.servers
+        self.process = start(["etcd", "--name", "bench", "--data-dir", scratch("/dev/shm"), "--listen-client-urls", url,
+                              "--advertise-client-urls", url, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+                              "--initial-cluster", f"bench={peer}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.words = ["etcdctl", "--endpoints", url]
+        end = time.monotonic() + 60
+        while subprocess.run([*self.words, "endpoint", "health"], capture_output=True, check=False).returncode != 0:
+            if self.process.poll() is not None or time.monotonic() > end:
+                self.stop()
+                raise Missing("etcd did not start")
+
+    def stop(self):
+        stop(self.process)
+
+
 class Postgres:
     def __init__(self):
         found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"))
@@ -160,7 +183,7 @@ class Driver:
         self.order(f"run {job} {contenders} {ms} {hold_us} {path}")
         if self.answer().startswith("skip"):
             return None
-        sections, facts, looks = [], {}, [look()]
+        sections, facts, looks = [], {"process_threads": len(os.listdir(f"/proc/{self.process.pid}/task"))}, [look()]
         client, server = cpu_s(self.process.pid), cpu_s(server_pid)
         self.order("go")
         while (line := self.answer()) != "end":
@@ -184,6 +207,7 @@ class Driver:
             self.process.stdin.close()
         except BrokenPipeError:
             pass
+        self.process.stdout.close()  # the rest of a job that was given up
         self.process.wait()
 
 
@@ -215,11 +239,14 @@ def built_command(name):
 # name: the words for people, the driver's command, the kind of server, the driver's further arguments
 SYSTEMS = {
     "raw": ("bare recipe, raw client", built_command("bench_raw"), "zookeeper", []),
-    "raw1": ("the same, one thread", built_command("bench_raw_st"), "zookeeper", []),
+    "raw1": ("bare recipe, one thread", built_command("bench_raw_st"), "zookeeper", []),
     "zklock": ("zklock", built_command("bench_zklock"), "zookeeper", []),
     "listing": ("zklock, not announced", built_command("bench_zklock"), "zookeeper", ["listing"]),
+    "linger": ("zklock, lingering", built_command("bench_zklock"), "zookeeper", ["linger"]),
+    "st": ("zklock, libzklock_st", built_command("bench_zklock_st"), "zookeeper", []),
     "curator": ("Curator 5.4", curator_command, "zookeeper", []),
     "kazoo": ("kazoo 2.8", kazoo_command, "zookeeper", []),
+    "etcd": ("etcd 3.4, its lock service", built_command("bench_etcd"), "etcd", []),
     "redis10": ("Redis, tried every 10 ms", built_command("bench_redis"), "redis", ["10"]),
     "redis100": ("Redis, tried every 100 ms", built_command("bench_redis"), "redis", ["100"]),
     "postgres100": ("PostgreSQL, tried every 100 ms", built_command("bench_postgres"), "postgres", ["100"]),

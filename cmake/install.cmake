@@ -1,4 +1,4 @@
-# What is installed, and as a part of which package (cmake/package.cmake): library, dev, tools.
+# What is installed, and as a part of which package (cmake/package.cmake): library, dev, tools, st, stdev.
 include(CMakePackageConfigHelpers)
 set(zklock_cmake_folder ${CMAKE_INSTALL_LIBDIR}/cmake/zklock)
 
@@ -44,8 +44,9 @@ endforeach()
 
 # libzklock_st: a part of its own, for it needs the other client library. find_package(zklock COMPONENTS st), pkg-config zklock-st.
 if(ZKLOCK_ST)
-  install(TARGETS zklock_st_shared EXPORT zklockStTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT st)
-  install(EXPORT zklockStTargets NAMESPACE zklock:: DESTINATION ${zklock_cmake_folder} COMPONENT st)
+  install(TARGETS zklock_st_shared EXPORT zklockStTargets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT st NAMELINK_COMPONENT stdev)
+  install(EXPORT zklockStTargets NAMESPACE zklock:: DESTINATION ${zklock_cmake_folder} COMPONENT stdev)
   configure_file(cmake/zklock-st.pc.in zklock-st.pc @ONLY)
-  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/zklock-st.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT st)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/zklock-st.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT stdev)
 endif()

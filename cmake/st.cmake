@@ -12,7 +12,7 @@ target_include_directories(zklock_store_st PRIVATE include src/store src/core sr
 target_include_directories(zklock_store_st SYSTEM PRIVATE ${ZooKeeper_INCLUDE_DIR})
 
 file(GLOB zklock_st_loop CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/loop/*.c")
-add_library(zklock_loop OBJECT ${zklock_st_loop} src/thread/thread.c src/thread/callback.c)
+add_library(zklock_loop OBJECT ${zklock_st_loop} src/thread/thread.c src/thread/callback.c src/thread/alarm_list.c)
 target_include_directories(zklock_loop PRIVATE include src/loop src/thread)
 
 set(zklock_st_objects $<TARGET_OBJECTS:zklock_core> $<TARGET_OBJECTS:zklock_store_st> $<TARGET_OBJECTS:zklock_loop>

@@ -1,4 +1,5 @@
-// coroutine - three workers take turns at a lock, as coroutines of Asio in one thread. C++20.
+// coroutine - three workers hold a lock one after the other, as coroutines of Asio in one thread.
+// A lock that is in danger ends the work under it. C++20.
 //   example_coroutine [SERVERS [PATH]]     "memory:" needs no server
 #include <zklock/asio.hpp>
 
@@ -12,14 +13,21 @@ using namespace std::chrono_literals;
 
 static asio::awaitable<void> work(zklock::session &session, std::string path, std::string name)
 {
+    asio::steady_timer job(co_await asio::this_coro::executor);
     zklock::lock_options options;
-    options.c.release_timeout_ms = 0; // release() does not wait for the server
-    zklock::mutex mutex(session, path, options);
+    options.on_state([&](zkl_state state) {
+        if (state != ZKL_STATE_HELD) {
+            job.cancel(); // in jeopardy, or lost: the wait below throws operation_aborted
+        }
+    });
+    zklock::mutex mutex(session, path, options); // declared after what its callback uses
+    // throws zklock::error with ZKL_ETIMEOUT after 30 s
     zkl_grant grant = co_await zklock::async_acquire(mutex, 30s, asio::use_awaitable);
     std::cout << name << " has it, with token " << grant.token << "\n";
-    asio::steady_timer timer(co_await asio::this_coro::executor, 10ms);
-    co_await timer.async_wait(asio::use_awaitable);
-    mutex.release(); // throws when the lease did not cover all of it
+    job.expires_after(10ms);
+    co_await job.async_wait(asio::use_awaitable);
+    // throws when the lease did not cover all of it
+    co_await zklock::async_release(mutex, asio::use_awaitable);
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,7 @@
 /* elector - work in the background while this process leads for a key: Lock, Unlock, HoldingKeys,
  * LockedKeys, Close. work gets a flag that is raised when it has to end: the lease runs low, the
- * lock is lost, or somebody unlocks; unlock waits for its end. example_elector [SERVERS] */
+ * lock is lost, or somebody unlocks; unlock waits for its end.
+ *   example_elector [SERVERS]     "memory:" needs no server */
 #include <zklock/zklock.h>
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* guarded - the options of a lock for work that must not be left half done: detect a crash, release
- * on request, and write under the protection of the lock itself. example_guarded [SERVERS [PATH]]
- * "memory:" needs no server */
+ * on request, and write under the protection of the lock itself.
+ *   example_guarded [SERVERS [PATH]]     "memory:" needs no server */
 #include <zklock/zklock.h>
 #include <zklock/zookeeper.h>
 

@@ -1,4 +1,4 @@
-/* libevent - wait for a lock, hold it, hear of its loss and release it, in libevent's loop.
+/* libevent - wait for a lock, hold it, notice its loss and release it, in libevent's loop.
  *   example_libevent [SERVERS [PATH]]     "memory:" needs no server */
 #include <zklock/zklock.h>
 

@@ -1,5 +1,6 @@
 /* multilock - move something between two accounts, each under a lock of its own: two threads, in
- * opposite orders, and no deadlock. example_multilock [SERVERS]     "memory:" needs no server */
+ * opposite orders, and no deadlock.
+ *   example_multilock [SERVERS]     "memory:" needs no server */
 #include <zklock/zklock.h>
 
 #include <pthread.h>

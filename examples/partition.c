@@ -1,7 +1,8 @@
 /* partition - topics assigned evenly to the processes that run this.
- *   example_partition [SERVERS [PATH [COUNT [CAP]]]]     "memory:" needs no server: then two
- * members start and one leaves With servers: start several, kill some. Ends with SIGTERM or ^C.
- * Each line: what happened, topic, token or why. */
+ *   example_partition [SERVERS [PATH [COUNT [CAP]]]]     "memory:" needs no server
+ *
+ * On memory: two members start, and one leaves. With servers: start several, and kill some; each
+ * ends with SIGTERM or ^C. Each line says what happened, the topic, and its token or the reason. */
 #include <zklock/zklock.h>
 
 #include <signal.h>

@@ -1,5 +1,6 @@
 /* semaphore - at most two workers at a time, over all processes that use the path; the last one
- * acquires both permits. example_semaphore [SERVERS [PATH]]     "memory:" needs no server */
+ * acquires both permits.
+ *   example_semaphore [SERVERS [PATH]]     "memory:" needs no server */
 #include <zklock/zklock.h>
 
 #include <pthread.h>

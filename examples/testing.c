@@ -1,5 +1,6 @@
 /* testing - a service's own unit test: what does it do when the lock is in danger, and when it is
- * lost? No server, two seconds. example_testing
+ * lost? It needs no server and takes two seconds.
+ *   example_testing
  *
  * The service is `struct biller`: it bills customers one by one while it holds the lock. In
  * jeopardy it begins no other customer; after a loss it has to stop, and says which was the last
@@ -11,8 +12,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* --- the service: knows nothing of tests
- * -------------------------------------------------------------------------- */
+/* --- the service: knows nothing of tests ------------------------------------------------------ */
 
 struct biller {
     zkl_lock *lock;
@@ -37,9 +37,7 @@ static bool bill_one(struct biller *biller)
     return true;
 }
 
-/* --- its unit test
- * --------------------------------------------------------------------------------------------------
- */
+/* --- its unit test ---------------------------------------------------------------------------- */
 
 static int failures;
 

@@ -1,5 +1,5 @@
-// testing - a unit test of a C++ service: what does it do in jeopardy, and after a loss? No server,
-// a second.
+// testing - a unit test of a C++ service: what does it do in jeopardy, and after a loss? It needs
+// no server.
 //   example_testing
 #include <zklock/testing.h>
 #include <zklock/zklock.hpp>

@@ -1,6 +1,6 @@
 /* transfer - moves money between two accounts under a multi-lock; the sum stays, whatever happens
- * to the program. example_transfer [SERVERS [TRANSFERS [SESSION_MS TICK_MS]]]; without a server
- * 100 transfers on memory:
+ * to the program.
+ *   example_transfer [SERVERS [TRANSFERS [SESSION_MS TICK_MS]]]     "memory:" without a server
  *
  * Each account is a znode with its balance as text. A transfer reads both under the lock and writes
  * both in one guarded transaction, which the servers carry out only while the znodes of the lock

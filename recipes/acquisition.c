@@ -56,10 +56,12 @@ static void settle(struct zkl__acquisition *acquisition, const struct zkl__outco
     acquisition->why =
         acquisition->granted ? "the lease ended" : outcome->why; /* until we hear why it was lost */
     acquisition->token = outcome->token;
+    acquisition->serial = outcome->serial > 0 ? outcome->serial : 1;
     acquisition->unclean = outcome->unclean;
     acquisition->settled_at = outcome->now;
     zkl__signal_raise(&acquisition->changed);
     zkl__stand_poke(acquisition->lock);
+    zkl__procedures_poke(acquisition->lock->session, acquisition->lock);
     if (acquisition->completion) {
         zkl__callbacks_post(zkl__session_callbacks(acquisition->lock->session),
                             &acquisition->completion->callback);
@@ -117,6 +119,9 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
     bool current = lock->acquisition == acquisition;
     switch (outcome->kind) {
     case ZKL__GRANTED:
+        if (acquisition->contender) {
+            acquisition->contender = outcome->contender; /* another one, if the lock lingered */
+        }
         settle(acquisition, outcome);
         zkl__lock_note(lock, ZKL_STATE_HELD);
         break;
@@ -207,6 +212,9 @@ static bool enter_core(struct zkl__acquisition *acquisition, int count)
         .revocable = o->revoke_fn != NULL,
         .announces = lock->recipe->announces,
         .max_hold = zkl__lock_max_hold(lock),
+        .linger = o->linger_ms * ZKL__MS,
+        .least = o->hold_at_least_ms * ZKL__MS,
+        .delay = o->delay_after_crash_ms * ZKL__MS,
         .max_ahead = (size_t)o->max_ahead,
         .position = o->position_fn ? on_position : NULL,
         .notify = on_outcome,
@@ -283,12 +291,12 @@ void zkl__acquisition_start(struct zkl__acquisition *acquisition, int64_t timeou
 {
     zkl_session *session = acquisition->lock->session;
     int64_t connect_timeout_ms = zkl__session_settings(session)->options.connect_timeout_ms;
-    acquisition->asked_at = zkl__session_now(session);
     acquisition->deadline =
-        zkl__deadline(acquisition->asked_at, timeout_ms == 0 ? connect_timeout_ms : timeout_ms);
+        zkl__session_deadline(session, timeout_ms == 0 ? connect_timeout_ms : timeout_ms);
     zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_START,
                                                             .deadline = acquisition->deadline,
                                                             .try_only = timeout_ms == 0});
+    acquisition->asked_at = zkl__core_now(zkl__session_core(session));
 }
 
 void zkl__acquisition_await(struct zkl__acquisition *acquisition)
@@ -310,30 +318,17 @@ void zkl__acquisition_await(struct zkl__acquisition *acquisition)
 
 bool zkl__acquisition_holds(const struct zkl__acquisition *acquisition)
 {
-    const struct zkl__core *core = zkl__session_core(acquisition->lock->session);
-    int64_t now = zkl__session_now(acquisition->lock->session);
-    if (!acquisition->granted || !alive(acquisition) ||
-        acquisition->lock->acquisition != acquisition) {
-        return false;
-    }
-    if (acquisition->semaphore) {
-        return zkl__semaphore_holds(core, acquisition->semaphore, now);
-    }
-    return acquisition->joint ? zkl__joint_holds(core, acquisition->joint, now)
-                              : zkl__contender_holds(core, acquisition->contender, now);
+    return acquisition->granted && alive(acquisition) &&
+           acquisition->lock->acquisition == acquisition &&
+           zkl__session_holds(acquisition->lock->session, acquisition->contender,
+                              acquisition->joint, acquisition->semaphore);
 }
 
 /* The core removes what there is, and tells us no more. */
 static void let_go(struct zkl__acquisition *acquisition)
 {
-    struct zkl__core *core = zkl__session_core(acquisition->lock->session);
-    int64_t now = zkl__session_now(acquisition->lock->session);
-    if (acquisition->contender) {
-        zkl__contender_let_go(core, acquisition->contender, now);
-    } else if (acquisition->joint) {
-        zkl__joint_let_go(core, acquisition->joint, now);
-    } else if (acquisition->semaphore) {
-        zkl__semaphore_let_go(core, acquisition->semaphore, now);
+    if (alive(acquisition)) {
+        zkl__acquisition_event(acquisition, (struct zkl__event){.kind = ZKL__EV_LET_GO});
     }
     forget_core(acquisition);
 }
@@ -373,6 +368,12 @@ struct zkl__acquisition *zkl__acquisition_send_release(zkl_lock *lock)
     return acquisition;
 }
 
+void zkl__lock_stop_lingering(zkl_lock *lock)
+{
+    zkl__session_event(lock->session,
+                       (struct zkl__event){.kind = ZKL__EV_LINGER_STOP, .path = lock->path});
+}
+
 void zkl__acquisition_let_go(struct zkl__acquisition *acquisition)
 {
     let_go(acquisition);
@@ -382,7 +383,7 @@ void zkl__acquisition_let_go(struct zkl__acquisition *acquisition)
 void zkl__acquisition_hand_back(zkl_lock *lock, int64_t deadline)
 {
     zkl_session *session = lock->session;
-    int64_t usual = zkl__deadline(zkl__session_now(session), lock->options.release_timeout_ms);
+    int64_t usual = zkl__session_deadline(session, lock->options.release_timeout_ms);
     deadline = deadline < usual ? deadline : usual;
     struct zkl__acquisition *acquisition = zkl__acquisition_send_release(lock);
     bool more = acquisition != NULL;
@@ -412,6 +413,7 @@ int zkl__acquisition_conclude(struct zkl__acquisition *acquisition, bool again, 
     }
     if (grant) {
         *grant = (zkl_grant){.token = acquisition->token,
+                             .serial = acquisition->serial,
                              .queued_ms = again ? 0 : queued_ms,
                              .unclean = !again && acquisition->unclean};
     }

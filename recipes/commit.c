@@ -1,7 +1,7 @@
 /* commit.c - the guarded transaction: a check of each znode of the hold and the user's operations,
  * all or none. */
-#include "call.h"
-#include "lock.h"
+#include "guarded.h"
+#include "lock_internal.h"
 
 #include "acl.h"
 #include "error.h"
@@ -14,9 +14,8 @@
 #include <string.h>
 
 struct commit {
-    struct zkl__procedure procedure; /* first */
+    struct zkl__guarded guarded; /* first */
     struct zkl__single single;
-    zkl_lock *lock;
     size_t count; /* of the user's operations */
     zkl_op_result *results;
     struct zkl__op op;     /* the transaction: */
@@ -24,7 +23,6 @@ struct commit {
     struct zkl__op *copy;  /* asynchronous: of op, and all it points to but */
     zkl_acl **acls;        /* those of the user's operations */
     size_t checks;
-    bool in_lease; /* the caller's deadline comes before the lease's end */
     /* the answer: */
     bool answered;
     enum zkl__rc rc;
@@ -169,7 +167,7 @@ static void look(void *arg, const struct zkl__reply *reply)
 
 static int judge(const struct commit *commit, zkl_error *err)
 {
-    const char *path = zkl_lock_path(commit->lock);
+    const char *path = zkl_lock_path(commit->guarded.lock);
     if (commit->rc == ZKL__RC_OK) {
         return ZKL_OK;
     }
@@ -195,10 +193,10 @@ static int judge(const struct commit *commit, zkl_error *err)
 /* Inside. The names are copied: the hold may end while the call waits. */
 static int make_parts(struct commit *commit, const zkl_op *ops, zkl_error *err)
 {
-    const zkl_heap *heap = zkl__session_heap(commit->lock->session);
-    const char *path = zkl_lock_path(commit->lock);
+    const zkl_heap *heap = zkl__session_heap(commit->guarded.lock->session);
+    const char *path = zkl_lock_path(commit->guarded.lock);
     struct zkl__held_node nodes[ZKL_COMMIT_MAX];
-    commit->checks = zkl__lock_nodes(commit->lock, nodes, ZKL_COMMIT_MAX);
+    commit->checks = zkl__lock_nodes(commit->guarded.lock, nodes, ZKL_COMMIT_MAX);
     if (commit->checks > ZKL_COMMIT_MAX) {
         return zkl__fail(err, ZKL_ELIMIT, 0, path,
                          "not done: the hold has %zu znodes, more than %d", commit->checks,
@@ -245,7 +243,7 @@ static int advance(struct zkl__procedure *procedure, zkl_error *err)
 static int explain(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err)
 {
     const struct commit *commit = (const struct commit *)procedure;
-    const char *path = zkl_lock_path(commit->lock);
+    const char *path = zkl_lock_path(commit->guarded.lock);
     if (commit->answered) {
         if (err) {
             *err = *why;
@@ -255,9 +253,8 @@ static int explain(struct zkl__procedure *procedure, int rc, const zkl_error *wh
     if (rc == ZKL_ENOMEM || rc == ZKL_ELIMIT) {
         return zkl__fail(err, rc, 0, path, "not done: %s", why->text);
     }
-    bool by_the_lease = rc == ZKL_ETIMEOUT && !commit->in_lease;
-    return zkl__fail(err, by_the_lease ? ZKL_ECONNECT : rc, 0, path, "it may be done, or not: %s",
-                     why->text);
+    return zkl__fail(err, zkl__guarded_code(&commit->guarded, rc), 0, path,
+                     "it may be done, or not: %s", why->text);
 }
 
 static void end(struct zkl__procedure *procedure)
@@ -271,7 +268,7 @@ static void end(struct zkl__procedure *procedure)
     zkl__free(heap, commit->acls);
     zkl__free(heap, commit->copy);
     zkl__free(heap, commit->parts);
-    zkl__lock_unref(commit->lock);
+    zkl__lock_unref(commit->guarded.lock);
 }
 
 static const struct zkl__procedure_ops commit_ops = {advance, explain, end};
@@ -279,7 +276,7 @@ static const struct zkl__procedure_ops commit_ops = {advance, explain, end};
 /* Inside. The caller's memory may go as soon as the call has returned. */
 static int copy_ops(struct commit *commit, const zkl_op *ops, zkl_error *err)
 {
-    const zkl_heap *heap = zkl__session_heap(commit->lock->session);
+    const zkl_heap *heap = zkl__session_heap(commit->guarded.lock->session);
     bool whole = true;
     commit->acls = zkl__zalloc(heap, (commit->count + 1) * sizeof(zkl_acl *));
     for (size_t i = 0; commit->acls && i < commit->count; i++) {
@@ -291,7 +288,8 @@ static int copy_ops(struct commit *commit, const zkl_op *ops, zkl_error *err)
     }
     commit->copy = commit->acls && whole ? zkl__op_copy(heap, &commit->op) : NULL;
     if (!commit->copy) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, zkl_lock_path(commit->lock), "not done: no memory");
+        return zkl__fail(err, ZKL_ENOMEM, 0, zkl_lock_path(commit->guarded.lock),
+                         "not done: no memory");
     }
     commit->op = *commit->copy;
     return ZKL_OK;
@@ -301,19 +299,8 @@ static int copy_ops(struct commit *commit, const zkl_op *ops, zkl_error *err)
 static int prepare(struct commit *commit, zkl_lock *lock, const zkl_op *ops, size_t count,
                    int64_t timeout_ms, zkl_error *err)
 {
-    zkl_session *session = lock->session;
-    struct zkl__standing held = zkl__lock_look(lock);
-    int64_t now = zkl__session_now(session), lease_end = now + held.remaining_ns;
-    int64_t deadline = zkl__deadline(now, timeout_ms);
-    zkl__lock_ref(lock);
-    commit->lock = lock;
+    struct zkl__standing held = zkl__guarded_begin(&commit->guarded, lock, &commit_ops, timeout_ms);
     commit->count = commit->failed = count;
-    commit->in_lease = deadline < lease_end;
-    commit->procedure.ops = &commit_ops;
-    commit->procedure.session = session;
-    commit->procedure.owner = lock;
-    commit->procedure.stop = lock->options.stop;
-    commit->procedure.deadline = commit->in_lease ? deadline : lease_end;
     int rc = check_held(lock, &held, err);
     rc = rc == ZKL_OK ? make_parts(commit, ops, err) : rc;
     commit->op = (struct zkl__op){
@@ -321,61 +308,47 @@ static int prepare(struct commit *commit, zkl_lock *lock, const zkl_op *ops, siz
     return rc;
 }
 
-static int enter(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
-                 zkl_error *err)
+/* Inside. */
+static int begin(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
+                 zkl_op_result *results, const struct zkl__later *later, zkl_error *err)
 {
-    if (!lock) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL");
+    struct commit *commit = zkl__procedure_new(lock->session, sizeof *commit);
+    if (!commit) {
+        return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "not done: no memory");
     }
+    commit->results = results;
+    int rc = prepare(commit, lock, ops, count, timeout_ms, err);
+    rc = rc == ZKL_OK && later ? copy_ops(commit, ops, err) : rc;
+    if (rc != ZKL_OK) {
+        return zkl__procedure_drop(&commit->guarded.procedure, rc);
+    }
+    zkl__single_begin(&commit->single, &commit->guarded.procedure, ZKL__ONCE, &commit->op, look,
+                      commit);
+    return zkl__procedure_go(&commit->guarded.procedure, later, err);
+}
+
+static int commit_under(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
+                        zkl_op_result *results, const struct zkl__later *later, zkl_error *err)
+{
     int rc = check_ops(ops, count, err);
-    rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
-    return rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
+    rc = rc == ZKL_OK ? zkl__lock_enter(lock, timeout_ms, err) : rc;
+    if (rc == ZKL_OK) {
+        zkl_session *session = lock->session;
+        rc = begin(lock, ops, count, timeout_ms, results, later, err);
+        zkl__session_leave(session);
+    }
+    return rc;
 }
 
 int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
                     zkl_op_result *results, zkl_error *err)
 {
-    int rc = enter(lock, ops, count, timeout_ms, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    zkl_session *session = lock->session;
-    struct commit commit = {.results = results};
-    rc = prepare(&commit, lock, ops, count, timeout_ms, err);
-    if (rc == ZKL_OK) {
-        zkl__single_begin(&commit.single, &commit.procedure, ZKL__ONCE, &commit.op, look, &commit);
-        rc = zkl__procedure_run(&commit.procedure, err);
-    } else {
-        end(&commit.procedure);
-    }
-    zkl__session_leave(session);
-    return rc;
+    return commit_under(lock, ops, count, timeout_ms, results, NULL, err);
 }
 
 int zkl_lock_commit_async(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
                           zkl_op_result *results, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    int rc = enter(lock, ops, count, timeout_ms, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    zkl_session *session = lock->session;
-    struct commit *commit = zkl__procedure_new(session, sizeof *commit);
-    if (!commit) {
-        rc = zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "not done: no memory");
-    } else {
-        commit->results = results;
-        rc = prepare(commit, lock, ops, count, timeout_ms, err);
-        rc = rc == ZKL_OK ? copy_ops(commit, ops, err) : rc;
-        if (rc == ZKL_OK) {
-            zkl__single_begin(&commit->single, &commit->procedure, ZKL__ONCE, &commit->op, look,
-                              commit);
-            rc = zkl__procedure_start(&commit->procedure, done, payload, err);
-        } else {
-            end(&commit->procedure);
-            zkl__free(zkl__session_heap(session), commit);
-        }
-    }
-    zkl__session_leave(session);
-    return rc;
+    const struct zkl__later later = {done, payload};
+    return commit_under(lock, ops, count, timeout_ms, results, &later, err);
 }

@@ -5,10 +5,12 @@
  * A sign is for members that are older than its last write: nobody takes it down while they stand,
  * and those who see all members at once renew one that is older. Only members that live with a
  * session count (core/own.h). */
-#include "lock.h"
+#include "lock_internal.h"
 
-#include "await.h"
-#include "children.h"
+#include "judgement.h"
+#include "steps.h"
+#include "vigil.h"
+
 #include "error.h"
 #include "heap.h"
 #include "name.h"
@@ -19,7 +21,6 @@
 #include <string.h>
 
 #define SIGN "ready"
-#define RELEASE_MS 1000 /* at most, of the timeout of a call */
 
 /* Waits for nobody: a member is there as soon as its node is. */
 static const struct zkl__rule member = {"lock-", 0};
@@ -47,7 +48,6 @@ int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *session, const
     }
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.on_expiry = ZKL_ON_EXPIRY_FAIL;
-    options.release_timeout_ms = RELEASE_MS;
     zkl_lock *place;
     int rc = zkl__lock_make(&place, &recipe, session, &path, 1, &options, err);
     if (rc == ZKL_OK) {
@@ -57,401 +57,511 @@ int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *session, const
     return rc;
 }
 
-/* --- the children ---------------------------------------------------------------------------- */
+/* --- a call ---------------------------------------------------------------------------------- */
 
-/* One call's view of them. Everything here inside enter/leave. */
-struct crowd {
-    zkl_lock *place;
-    size_t count; /* members that are awaited */
-    int64_t deadline;
-    struct zkl__vigil vigil;
-    char sign[ZKL_PATH_MAX + sizeof SIGN + 1]; /* its path */
-    struct zkl__children *members;             /* of the last list */
-    bool ready;                                /* the sign was in it */
-    enum zkl__rc rc;
-    int zk_code;
+enum state {
+    /* enter: */
+    ACQUIRE = 1,  /* until our znode is there, and the lease */
+    ALL_IN,       /* a list, with a watch: are all there? */
+    JUDGE_IN,     /* which of them live with a session; only where the names leave it open */
+    SIGN_OF_ALL,  /* all are there: is there a sign that says so? */
+    WRITE,        /* no: it is put up */
+    SIGN_OF_SOME, /* not all are there: does a sign let us in? */
+    WAIT_IN,
+    /* leave: */
+    MAY_GO, /* a list, with a watch: is it our turn to go? */
+    JUDGE_GO,
+    WAIT_GO,
+    RELEASE,
+    ALL_OUT, /* a list, with a watch: have all gone? */
+    JUDGE_OUT,
+    WAIT_OUT,
+    CLEAR
 };
 
-static int begin(struct crowd *crowd, zkl_double_barrier *barrier, int64_t deadline, zkl_error *err)
+struct call {
+    struct zkl__steps steps;                   /* first */
+    zkl_lock *place;                           /* with a reference */
+    size_t count;                              /* members that are awaited */
+    bool in;                                   /* entered: the place stays */
+    struct zkl__acquisition *acquisition;      /* what it enters or leaves with; with a reference */
+    bool releases;                             /* and the place's reference, too */
+    char own[ZKL__NAME_MAX];                   /* of a leave: our znode */
+    char sign[ZKL_PATH_MAX + sizeof SIGN + 1]; /* its path */
+    struct zkl__vigil vigil;
+    struct zkl__judgement judgement;
+    struct zkl__children *members; /* of the last list */
+    bool ready;                    /* the sign was in it */
+    bool renew;                    /* a sign stands that is too old, of this version: */
+    int32_t version;
+};
+
+static struct call *call_of(struct zkl__steps *steps)
 {
-    zkl_lock *place = &barrier->place;
-    *crowd = (struct crowd){.place = place, .count = barrier->count, .deadline = deadline};
-    zkl__path_join(crowd->sign, sizeof crowd->sign, place->path, SIGN);
-    return zkl__vigil_begin(&crowd->vigil, place->session, place->path, crowd->sign, err);
+    return (struct call *)steps;
 }
 
-static void end(struct crowd *crowd)
-{
-    zkl__vigil_end(&crowd->vigil);
-    zkl__free(zkl__session_heap(crowd->place->session), crowd->members);
-}
+/* --- the children ---------------------------------------------------------------------------- */
 
 static bool is_member(const char *name)
 {
     return strcmp(name, SIGN) != 0;
 }
 
-static void take_list(void *arg, const struct zkl__reply *reply)
+static bool lists(const struct zkl__steps *steps)
 {
-    static const struct zkl__reply nobody = {.rc = ZKL__RC_OK};
-    struct crowd *crowd = arg;
-    const zkl_heap *heap = zkl__session_heap(crowd->place->session);
-    struct zkl__children *old = crowd->members;
-    crowd->rc = reply->rc;
-    crowd->zk_code = reply->zk_code;
-    if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE) {
-        return;
-    }
-    const struct zkl__reply *list = reply->rc == ZKL__RC_OK ? reply : &nobody;
-    crowd->members = zkl__children_copy(heap, list, old, is_member);
-    zkl__free(heap, old);
-    crowd->ready = crowd->members && crowd->members->count < list->child_count;
+    return steps->at == ALL_IN || steps->at == MAY_GO || steps->at == ALL_OUT;
 }
 
-/* With a watch. */
-static int list_members(struct crowd *crowd, zkl_error *err)
+static void take_list(struct zkl__steps *steps, const struct zkl__reply *reply)
 {
-    const struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = crowd->place->path};
-    int rc = zkl__vigil_read(&crowd->vigil, 0, &list, crowd->deadline, take_list, crowd, err);
-    if (rc == ZKL_OK && crowd->rc != ZKL__RC_OK && crowd->rc != ZKL__RC_NONODE) {
-        return zkl__fail(err, zkl__rc_code(crowd->rc), crowd->zk_code, crowd->place->path,
-                         "its members may not be listed: %s", zkl__rc_name(crowd->rc));
+    struct call *call = call_of(steps);
+    const zkl_heap *heap = zkl__session_heap(call->place->session);
+    if (lists(steps) && (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NONODE)) {
+        bool listed = zkl__children_renew(heap, &call->members, reply, is_member);
+        call->ready = listed && call->members->count < reply->child_count;
     }
-    return rc == ZKL_OK && !crowd->members
-               ? zkl__fail(err, ZKL_ENOMEM, 0, crowd->place->path, "no memory for the members")
-               : rc;
 }
 
-/* Asked for only where the names alone leave it open. */
-static int judge(struct crowd *crowd, zkl_error *err)
+static int begin_list(struct zkl__steps *steps, zkl_error *err)
 {
-    return zkl__session_judge(crowd->place->session, crowd->place->path, crowd->members,
-                              crowd->deadline, err);
+    struct call *call = call_of(steps);
+    int rc = zkl__vigil_watch(&call->vigil, 0, err);
+    return rc == ZKL_OK ? zkl__steps_send(steps, &(struct zkl__op){.kind = ZKL__OP_CHILDREN,
+                                                                   .dir = call->place->path,
+                                                                   .watch = true})
+                        : rc;
+}
+
+static int check_list(struct zkl__steps *steps, zkl_error *err)
+{
+    const struct call *call = call_of(steps);
+    if (steps->answer.rc != ZKL__RC_OK && steps->answer.rc != ZKL__RC_NONODE) {
+        return zkl__steps_refused(steps, call->place->path, "its members may not be listed", err);
+    }
+    return call->members
+               ? ZKL_OK
+               : zkl__fail(err, ZKL_ENOMEM, 0, call->place->path, "no memory for the members");
+}
+
+static int begin_judgement(struct zkl__steps *steps, zkl_error *err)
+{
+    struct call *call = call_of(steps);
+    zkl__judgement_end(&call->judgement);
+    return zkl__judgement_begin(&call->judgement, &steps->procedure, call->place->path,
+                                call->members, err);
+}
+
+static int await_judgement(struct zkl__steps *steps, zkl_error *err)
+{
+    return zkl__judgement_advance(&call_of(steps)->judgement, err);
+}
+
+static int await_change(struct zkl__steps *steps, zkl_error *err)
+{
+    return zkl__vigil_advance(&call_of(steps)->vigil, err);
 }
 
 /* --- the sign -------------------------------------------------------------------------------- */
 
-struct sign {
-    enum zkl__rc rc;
-    int zk_code;
-    struct zkl__stat stat;
-};
-
-static void look_at_sign(void *arg, const struct zkl__reply *reply)
+/* With a watch, which tells when it is renewed. */
+static int begin_sign(struct zkl__steps *steps, zkl_error *err)
 {
-    *(struct sign *)arg = (struct sign){reply->rc, reply->zk_code, reply->stat};
+    struct call *call = call_of(steps);
+    int rc = zkl__vigil_watch(&call->vigil, 1, err);
+    return rc == ZKL_OK ? zkl__steps_send(steps, &(struct zkl__op){.kind = ZKL__OP_EXISTS,
+                                                                   .dir = call->place->path,
+                                                                   .name = SIGN,
+                                                                   .watch = true})
+                        : rc;
 }
 
-/* With a watch, which tells when it is renewed. */
-static int read_sign(struct crowd *crowd, struct sign *sign, zkl_error *err)
+static int check_sign(struct zkl__steps *steps, zkl_error *err)
 {
-    const struct zkl__op op = {.kind = ZKL__OP_EXISTS, .dir = crowd->place->path, .name = SIGN};
-    int rc = zkl__vigil_read(&crowd->vigil, 1, &op, crowd->deadline, look_at_sign, sign, err);
-    if (rc == ZKL_OK && sign->rc != ZKL__RC_OK && sign->rc != ZKL__RC_NONODE) {
-        return zkl__fail(err, zkl__rc_code(sign->rc), sign->zk_code, crowd->sign,
-                         "the sign may not be read: %s", zkl__rc_name(sign->rc));
-    }
-    return rc;
+    return steps->answer.rc == ZKL__RC_OK || steps->answer.rc == ZKL__RC_NONODE
+               ? ZKL_OK
+               : zkl__steps_refused(steps, call_of(steps)->sign, "the sign may not be read", err);
 }
 
 /* zxid of the youngest member. */
-static int64_t last_of(const struct crowd *crowd)
+static int64_t last_of(const struct call *call)
 {
     int64_t last = 0;
-    for (size_t i = 0; i < crowd->members->count; i++) {
-        const struct zkl__child *child = &crowd->members->all[i];
+    for (size_t i = 0; i < call->members->count; i++) {
+        const struct zkl__child *child = &call->members->all[i];
         last = child->verdict == ZKL__CHILD_LIVES && child->czxid > last ? child->czxid : last;
     }
     return last;
 }
 
-static int lost(const struct crowd *crowd, zkl_error *err)
+static int lost(const struct call *call, zkl_error *err)
 {
-    if (zkl__session_status(crowd->place->session)->closing) {
-        return zkl__fail(err, ZKL_ECLOSED, 0, crowd->place->path,
+    if (call->place->freed) {
+        return zkl__fail(err, ZKL_ECANCELED, 0, call->place->path, "the object is being freed");
+    }
+    if (zkl__session_status(call->place->session)->closing) {
+        return zkl__fail(err, ZKL_ECLOSED, 0, call->place->path,
                          "the session was closed meanwhile");
     }
-    return zkl__fail(err, ZKL_ELOST, 0, crowd->place->path,
+    return zkl__fail(err, ZKL_ELOST, 0, call->place->path,
                      "our place was lost while we waited for the others");
-}
-
-struct written {
-    enum zkl__rc check, sign;
-};
-
-static void look_at_parts(void *arg, const struct zkl__reply *reply)
-{
-    struct written *written = arg;
-    bool parts = reply->part_count == 2;
-    *written = (struct written){parts ? reply->parts[0].rc : reply->rc,
-                                parts ? reply->parts[1].rc : reply->rc};
 }
 
 /* Only while we are in: the sign of one who lost its place, put up when all have gone, would let in
  * the next one alone. A second copy, sent for a lost answer, does nothing: the sign is there, or
  * has another version, for as long as we are in nobody takes it down. */
-static int write_sign(struct crowd *crowd, const struct sign *old, struct written *written,
-                      zkl_error *err)
+static int begin_write(struct zkl__steps *steps, zkl_error *err)
 {
-    const zkl_lock *place = crowd->place;
+    struct call *call = call_of(steps);
+    const zkl_lock *place = call->place;
     struct zkl__standing now = zkl__lock_look(place);
-    const struct zkl__op parts[] = {
-        {.kind = ZKL__OP_CHECK, .dir = place->path, .name = now.node, .version = -1},
-        {.kind = old ? ZKL__OP_SET : ZKL__OP_CREATE,
-         .dir = place->path,
-         .name = SIGN,
-         .mode = ZKL__PERSISTENT,
-         .version = old ? old->stat.version : -1},
-    };
-    const struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2};
     if (now.token == 0) {
-        return lost(crowd, err);
+        return lost(call, err);
     }
-    int rc = zkl__session_insist(place->session, &op, crowd->deadline, look_at_parts, written, err);
-    return rc == ZKL_OK && written->check == ZKL__RC_NONODE ? lost(crowd, err) : rc;
+    strcpy(call->own, now.node);
+    const struct zkl__op check = {
+        .kind = ZKL__OP_CHECK, .dir = place->path, .name = call->own, .version = -1};
+    const struct zkl__op write = {.kind = call->renew ? ZKL__OP_SET : ZKL__OP_CREATE,
+                                  .dir = place->path,
+                                  .name = SIGN,
+                                  .mode = ZKL__PERSISTENT,
+                                  .version = call->renew ? call->version : -1};
+    return zkl__steps_send_both(steps, &check, &write);
 }
 
-/* All are there. *done: and there is a sign that says so; else the world has changed, and is to be
- * looked at again. */
-static int put_sign(struct crowd *crowd, bool *done, zkl_error *err)
+/* In, when there is a sign that says so; else the world has changed, and is to be looked at again.
+ */
+static int after_write(struct zkl__steps *steps, zkl_error *err)
 {
-    struct sign sign = {.rc = ZKL__RC_NONODE};
-    struct written written;
-    int rc = crowd->ready ? read_sign(crowd, &sign, err) : ZKL_OK;
-    bool old = sign.rc == ZKL__RC_OK;
-    *done = rc == ZKL_OK && old && sign.stat.mzxid > last_of(crowd);
-    if (rc != ZKL_OK || *done) {
-        return rc;
+    struct call *call = call_of(steps);
+    enum zkl__rc check = steps->answer.parts[0], sign = steps->answer.parts[1];
+    if (check == ZKL__RC_NONODE) {
+        return lost(call, err);
     }
-    rc = write_sign(crowd, old ? &sign : NULL, &written, err);
+    call->in = sign == ZKL__RC_OK || (!call->renew && sign == ZKL__RC_NODEEXISTS);
+    bool again = sign == ZKL__RC_ROLLEDBACK ||
+                 (call->renew && (sign == ZKL__RC_BADVERSION || sign == ZKL__RC_NONODE));
+    if (call->in || again) {
+        return call->in ? ZKL_OK : ALL_IN;
+    }
+    return zkl__fail(err, zkl__rc_code(sign), 0, call->sign, "the sign cannot be put up: %s",
+                     zkl__rc_name(sign));
+}
+
+/* All are there. */
+static int after_sign_of_all(struct zkl__steps *steps, zkl_error *err)
+{
+    struct call *call = call_of(steps);
+    int rc = check_sign(steps, err);
     if (rc != ZKL_OK) {
         return rc;
     }
-    *done = written.sign == ZKL__RC_OK || (!old && written.sign == ZKL__RC_NODEEXISTS);
-    bool again = written.sign == ZKL__RC_ROLLEDBACK ||
-                 (old && (written.sign == ZKL__RC_BADVERSION || written.sign == ZKL__RC_NONODE));
-    return *done || again ? ZKL_OK
-                          : zkl__fail(err, zkl__rc_code(written.sign), 0, crowd->sign,
-                                      "the sign cannot be put up: %s", zkl__rc_name(written.sign));
+    call->renew = steps->answer.rc == ZKL__RC_OK;
+    call->version = steps->answer.stat.version;
+    call->in = call->renew && steps->answer.stat.mzxid > last_of(call);
+    return call->in ? ZKL_OK : WRITE;
+}
+
+/* Not all are there any more, or not yet: a sign that is younger than our place says that they
+ * were. */
+static int after_sign_of_some(struct zkl__steps *steps, zkl_error *err)
+{
+    struct call *call = call_of(steps);
+    int rc = check_sign(steps, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    struct zkl__standing now = zkl__lock_look(call->place);
+    call->in =
+        steps->answer.rc == ZKL__RC_OK && now.token > 0 && steps->answer.stat.mzxid > now.token;
+    return call->in ? ZKL_OK : WAIT_IN;
 }
 
 /* --- enter ----------------------------------------------------------------------------------- */
 
-/* Readers and writers have names that no member has. A mutex's contenders look as members do. */
-static int check_use(const struct crowd *crowd, zkl_error *err)
+static int begin_acquire(struct zkl__steps *steps, zkl_error *err)
 {
-    for (size_t i = 0; i < crowd->members->count; i++) {
-        const struct zkl__child *child = &crowd->members->all[i];
+    struct call *call = call_of(steps);
+    int rc = zkl__acquisition_begin(&call->acquisition, call->place, 1, err);
+    if (rc != ZKL_OK) {
+        call->acquisition = NULL;
+        return rc;
+    }
+    zkl__acquisition_start(call->acquisition, ZKL_WAIT_FOREVER); /* the call has a deadline */
+    return ZKL_OK;
+}
+
+static int await_acquire(struct zkl__steps *steps, zkl_error *err)
+{
+    (void)err;
+    return call_of(steps)->acquisition->settled ? ZKL_OK : ZKL__PENDING;
+}
+
+static int after_acquire(struct zkl__steps *steps, zkl_error *err)
+{
+    int rc = zkl__acquisition_conclude(call_of(steps)->acquisition, false, NULL, err);
+    return rc == ZKL_OK ? ALL_IN : rc;
+}
+
+/* Readers and writers have names that no member has. A mutex's contenders look as members do. */
+static int check_use(const struct call *call, zkl_error *err)
+{
+    for (size_t i = 0; i < call->members->count; i++) {
+        const struct zkl__child *child = &call->members->all[i];
         zkl_kind kind = zkl__name_parse(child->name).kind;
         if (child->verdict == ZKL__CHILD_LIVES && kind != ZKL_KIND_FOREIGN &&
             kind != ZKL_KIND_LOCK) {
-            return zkl__fail(err, ZKL_ECONFLICT, 0, crowd->place->path,
+            return zkl__fail(err, ZKL_ECONFLICT, 0, call->place->path,
                              "the path is in use as a lock: %.80s", child->name);
         }
     }
     return ZKL_OK;
 }
 
-/* One look. *in: we are; *again: look once more without waiting. */
-static int look_around(struct crowd *crowd, bool *in, bool *again, zkl_error *err)
+static int some_are_in(const struct call *call)
 {
-    size_t members = 0;
-    struct sign sign;
-    int rc = list_members(crowd, err);
-    struct zkl__standing now = zkl__lock_look(crowd->place);
-    *in = *again = false;
-    if (rc == ZKL_OK && !zkl__state_holds(now.state)) {
-        return lost(crowd, err);
-    }
-    if (rc == ZKL_OK && crowd->members->count >= crowd->count) {
-        rc = judge(crowd, err);
-        rc = rc == ZKL_OK ? check_use(crowd, err) : rc;
-        members = zkl__children_living(crowd->members);
-    }
+    return call->ready ? SIGN_OF_SOME : WAIT_IN;
+}
+
+static int after_all_in(struct zkl__steps *steps, zkl_error *err)
+{
+    struct call *call = call_of(steps);
+    int rc = check_list(steps, err);
     if (rc != ZKL_OK) {
         return rc;
     }
-    if (members >= crowd->count) {
-        rc = put_sign(crowd, in, err);
-        *again = !*in;
-    } else if (crowd->ready) {
-        rc = read_sign(crowd, &sign, err);
-        *in = rc == ZKL_OK && sign.rc == ZKL__RC_OK && now.token > 0 && sign.stat.mzxid > now.token;
+    if (!zkl__state_holds(zkl__lock_look(call->place).state)) {
+        return lost(call, err);
     }
-    return rc;
+    return call->members->count >= call->count ? JUDGE_IN : some_are_in(call);
 }
 
-static int wait_for_all(zkl_double_barrier *barrier, int64_t deadline, zkl_error *err)
+static int after_judge_in(struct zkl__steps *steps, zkl_error *err)
 {
-    zkl_session *session = barrier->place.session;
-    struct crowd crowd;
-    bool in = false, again = false;
-    int rc = zkl__session_enter(session, err);
+    struct call *call = call_of(steps);
+    int rc = check_use(call, err);
     if (rc != ZKL_OK) {
         return rc;
     }
-    rc = begin(&crowd, barrier, deadline, err);
-    if (rc == ZKL_OK) {
-        do {
-            rc = look_around(&crowd, &in, &again, err);
-            rc = rc == ZKL_OK && !in && !again ? zkl__vigil_wait(&crowd.vigil, deadline, err) : rc;
-        } while (rc == ZKL_OK && !in);
-        end(&crowd);
+    call->renew = false;
+    if (zkl__children_living(call->members) >= call->count) {
+        return call->ready ? SIGN_OF_ALL : WRITE;
     }
-    zkl__session_leave(session);
-    return rc;
-}
-
-static int enter_and_wait(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
-{
-    int64_t deadline = zkl__deadline(zkl__session_now(barrier->place.session), timeout_ms);
-    int rc = zkl_lock_acquire(&barrier->place, timeout_ms == 0 ? 1 : timeout_ms, NULL, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    rc = wait_for_all(barrier, deadline, err);
-    if (rc != ZKL_OK) {
-        zkl__lock_release_by(&barrier->place, deadline, NULL);
-    }
-    return rc;
-}
-
-int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
-{
-    if (!barrier) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "barrier is NULL");
-    }
-    int rc = zkl__lock_keep(&barrier->place, err);
-    if (rc == ZKL_OK) {
-        rc = enter_and_wait(barrier, timeout_ms, err);
-        zkl__lock_let_go(&barrier->place);
-    }
-    return rc;
+    return some_are_in(call);
 }
 
 /* --- leave ----------------------------------------------------------------------------------- */
 
 /* Whose znode is the first by its name goes last: Curator's members, once out, watch that one
  * alone. */
-static int may_go(struct crowd *crowd, const char *own, bool *enough, zkl_error *err)
+static int after_may_go(struct zkl__steps *steps, zkl_error *err)
 {
-    int rc = list_members(crowd, err);
+    const struct call *call = call_of(steps);
+    int rc = check_list(steps, err);
     if (rc != ZKL_OK) {
         return rc;
     }
-    bool in = zkl__children_find(crowd->members, own) != NULL;
-    bool first = in && strcmp(crowd->members->all[0].name, own) == 0;
-    *enough = !first || crowd->members->count == 1;
-    if (!*enough) {
-        rc = judge(crowd, err);
-        *enough = rc == ZKL_OK && zkl__children_standing(crowd->members) == 1;
-    }
-    return rc;
+    bool in = zkl__children_find(call->members, call->own) != NULL;
+    bool first = in && strcmp(call->members->all[0].name, call->own) == 0;
+    return !first || call->members->count == 1 ? RELEASE : JUDGE_GO;
 }
 
-static int all_out(struct crowd *crowd, bool *enough, zkl_error *err)
+static int after_judge_go(struct zkl__steps *steps, zkl_error *err)
 {
-    int rc = list_members(crowd, err);
-    *enough = rc == ZKL_OK && crowd->members->count == 0;
-    if (rc == ZKL_OK && !*enough) {
-        rc = judge(crowd, err);
-        *enough = rc == ZKL_OK && zkl__children_standing(crowd->members) == 0;
-    }
-    return rc;
+    (void)err;
+    return zkl__children_standing(call_of(steps)->members) == 1 ? RELEASE : WAIT_GO;
 }
 
-static int wait_for_turn(struct crowd *crowd, const char *own, zkl_error *err)
+/* Lost or not: we are out. */
+static int begin_release(struct zkl__steps *steps, zkl_error *err)
 {
-    bool enough = false;
-    int rc = may_go(crowd, own, &enough, err);
-    while (rc == ZKL_OK && !enough) {
-        rc = zkl__vigil_wait(&crowd->vigil, crowd->deadline, err);
-        rc = rc == ZKL_OK ? may_go(crowd, own, &enough, err) : rc;
+    struct call *call = call_of(steps);
+    if (call->place->acquisition != call->acquisition) {
+        return zkl__lock_not_granted(call->place, err); /* another call has left meanwhile */
     }
-    return rc;
+    call->releases = zkl__acquisition_send_release(call->place) != NULL;
+    return ZKL_OK;
 }
 
-static int wait_for_end(struct crowd *crowd, zkl_error *err)
+static int await_release(struct zkl__steps *steps, zkl_error *err)
 {
-    bool enough = false;
-    int rc = all_out(crowd, &enough, err);
-    while (rc == ZKL_OK && !enough) {
-        rc = zkl__vigil_wait(&crowd->vigil, crowd->deadline, err);
-        rc = rc == ZKL_OK ? all_out(crowd, &enough, err) : rc;
+    const struct call *call = call_of(steps);
+    (void)err;
+    return !call->releases || call->acquisition->released ? ZKL_OK : ZKL__PENDING;
+}
+
+static int all_are_out(const struct call *call)
+{
+    return call->ready ? CLEAR : ZKL_OK;
+}
+
+static int after_all_out(struct zkl__steps *steps, zkl_error *err)
+{
+    const struct call *call = call_of(steps);
+    int rc = check_list(steps, err);
+    if (rc != ZKL_OK) {
+        return rc;
     }
-    return rc;
+    return call->members->count == 0 ? all_are_out(call) : JUDGE_OUT;
+}
+
+static int after_judge_out(struct zkl__steps *steps, zkl_error *err)
+{
+    const struct call *call = call_of(steps);
+    (void)err;
+    return zkl__children_standing(call->members) == 0 ? all_are_out(call) : WAIT_OUT;
 }
 
 /* The last ones take the sign down, for the next time, and the directory with it, for a directory
  * is deleted only when it is empty (PrepRequestProcessor: NotEmpty): while a member of the next
  * time stands, its sign stays, however late this arrives. What is left in any case is older than
  * the members of the next time, and is renewed by them. */
-static int clear(struct crowd *crowd, zkl_error *err)
+static int begin_clear(struct zkl__steps *steps, zkl_error *err)
 {
-    const struct zkl__op parts[] = {
-        {.kind = ZKL__OP_DELETE, .dir = crowd->place->path, .name = SIGN, .version = -1},
-        {.kind = ZKL__OP_DELETE, .dir = crowd->place->path, .version = -1},
-    };
-    const struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2};
-    return crowd->ready
-               ? zkl__session_insist(crowd->place->session, &op, crowd->deadline, NULL, NULL, err)
-               : ZKL_OK;
+    const char *path = call_of(steps)->place->path;
+    const struct zkl__op sign = {.kind = ZKL__OP_DELETE, .dir = path, .name = SIGN, .version = -1};
+    const struct zkl__op directory = {.kind = ZKL__OP_DELETE, .dir = path, .version = -1};
+    (void)err;
+    return zkl__steps_send_both(steps, &sign, &directory);
 }
 
-/* Inside, and a part of it is not: the release. */
-static int leave_inside(zkl_double_barrier *barrier, struct crowd *crowd, zkl_error *err)
+/* --- the calls ------------------------------------------------------------------------------- */
+
+static const struct zkl__step table[] = {
+    [ACQUIRE] = {begin_acquire, await_acquire, after_acquire, 1 << ALL_IN},
+    [ALL_IN] = {begin_list, NULL, after_all_in, 1 << JUDGE_IN | 1 << SIGN_OF_SOME | 1 << WAIT_IN},
+    [JUDGE_IN] = {begin_judgement, await_judgement, after_judge_in,
+                  1 << SIGN_OF_ALL | 1 << WRITE | 1 << SIGN_OF_SOME | 1 << WAIT_IN},
+    [SIGN_OF_ALL] = {begin_sign, NULL, after_sign_of_all, 1 << WRITE},
+    [WRITE] = {begin_write, NULL, after_write, 1 << ALL_IN},
+    [SIGN_OF_SOME] = {begin_sign, NULL, after_sign_of_some, 1 << WAIT_IN},
+    [WAIT_IN] = {NULL, await_change, NULL, 1 << ALL_IN},
+    [MAY_GO] = {begin_list, NULL, after_may_go, 1 << RELEASE | 1 << JUDGE_GO},
+    [JUDGE_GO] = {begin_judgement, await_judgement, after_judge_go, 1 << RELEASE | 1 << WAIT_GO},
+    [WAIT_GO] = {NULL, await_change, NULL, 1 << MAY_GO},
+    [RELEASE] = {begin_release, await_release, NULL, 1 << ALL_OUT},
+    [ALL_OUT] = {begin_list, NULL, after_all_out, 1 << CLEAR | 1 << JUDGE_OUT},
+    [JUDGE_OUT] = {begin_judgement, await_judgement, after_judge_out, 1 << CLEAR | 1 << WAIT_OUT},
+    [WAIT_OUT] = {NULL, await_change, NULL, 1 << ALL_OUT},
+    [CLEAR] = {begin_clear, NULL, NULL, 0},
+};
+
+/* Whoever did not come in, or was to leave, is out: the znode is being deleted. A call that is
+ * refused has changed nothing. */
+static void let_place_go(struct call *call)
 {
-    zkl_session *session = barrier->place.session;
-    struct zkl__standing now = zkl__lock_look(&barrier->place);
-    zkl_error last;
-    int turn = now.node[0] ? wait_for_turn(crowd, now.node, err)
-                           : ZKL_OK; /* not entered: the release says so */
-    zkl__session_leave(session);
-    int rc = zkl__lock_release_by(&barrier->place, crowd->deadline,
-                                  &last); /* lost or not, in time or not: we are out */
-    zkl__session_enter_even_closed(session, NULL);
-    if (turn != ZKL_OK) {
-        return turn;
+    struct zkl__acquisition *acquisition = call->acquisition;
+    bool begun = call->steps.procedure.blocking || call->steps.procedure.done;
+    bool ours = call->place->acquisition == acquisition && !call->in && begun;
+    if (!acquisition) {
+        return;
     }
-    if (rc != ZKL_OK && rc != ZKL_ELOST) {
-        if (err) {
-            *err = last;
-        }
-        return rc;
+    if (ours && acquisition->settled) {
+        zkl__acquisition_drop(call->place);
+    } else if (ours) {
+        zkl__acquisition_cancel(acquisition, ZKL_ECANCELED);
     }
-    rc = wait_for_end(crowd, err);
-    return rc == ZKL_OK ? clear(crowd, err) : rc;
+    if (call->releases) {
+        zkl__acquisition_let_go(acquisition);
+    }
+    zkl__acquisition_unref(acquisition);
 }
 
-static int leave_and_wait(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
+static void end(struct zkl__procedure *procedure)
 {
-    zkl_session *session = barrier->place.session;
-    struct crowd crowd;
-    int rc = zkl__session_enter(session, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    rc = begin(&crowd, barrier, zkl__deadline(zkl__session_now(session), timeout_ms), err);
-    if (rc == ZKL_OK) {
-        rc = leave_inside(barrier, &crowd, err);
-        end(&crowd);
-    }
-    zkl__session_leave(session);
-    return rc;
+    struct call *call = (struct call *)procedure;
+    zkl__steps_end(&call->steps);
+    zkl__vigil_end(&call->vigil);
+    zkl__judgement_end(&call->judgement);
+    zkl__free(zkl__session_heap(procedure->session), call->members);
+    let_place_go(call);
+    zkl__lock_unref(call->place);
 }
 
-int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
+/* Inside. */
+static int begin(zkl_double_barrier *barrier, enum state first, int64_t timeout_ms,
+                 const struct zkl__later *later, zkl_error *err)
+{
+    static const struct zkl__procedure_ops ops = {.advance = zkl__steps_advance, .end = end};
+    zkl_lock *place = &barrier->place;
+    struct call *call =
+        zkl__procedure_make(place->session, sizeof *call, &ops, place->path, timeout_ms, err);
+    if (!call) {
+        return ZKL_ENOMEM;
+    }
+    call->steps.table = table;
+    call->steps.first = first;
+    call->steps.look = take_list;
+    call->steps.procedure.owner = place;
+    call->steps.procedure.finishes = first != ACQUIRE;
+    zkl__lock_ref(place);
+    call->place = place;
+    call->count = barrier->count;
+    if (first != ACQUIRE) {
+        call->acquisition = place->acquisition;
+        call->acquisition->refs++;
+    }
+    strcpy(call->own, zkl__lock_look(place).node);
+    zkl__path_join(call->sign, sizeof call->sign, place->path, SIGN);
+    zkl__vigil_begin(&call->vigil, &call->steps.procedure, place->path, call->sign);
+    return zkl__procedure_go(&call->steps.procedure, later, err);
+}
+
+static int enter(zkl_double_barrier *barrier, int64_t timeout_ms, const struct zkl__later *later,
+                 zkl_error *err)
 {
     if (!barrier) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "barrier is NULL");
     }
-    int rc = zkl__timeout_check(timeout_ms, err);
-    rc = rc == ZKL_OK ? zkl__lock_keep(&barrier->place, err) : rc;
+    zkl_session *session = barrier->place.session;
+    int rc = zkl__lock_enter(&barrier->place, timeout_ms, err);
     if (rc == ZKL_OK) {
-        rc = leave_and_wait(barrier, timeout_ms, err);
-        zkl__lock_let_go(&barrier->place);
+        rc = begin(barrier, ACQUIRE, timeout_ms, later, err);
+        zkl__session_leave(session);
     }
     return rc;
+}
+
+static int leave(zkl_double_barrier *barrier, int64_t timeout_ms, const struct zkl__later *later,
+                 zkl_error *err)
+{
+    if (!barrier) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "barrier is NULL");
+    }
+    zkl_lock *place = &barrier->place;
+    zkl_session *session = place->session;
+    int rc = zkl__lock_enter(&barrier->place, timeout_ms, err);
+    if (rc == ZKL_OK) {
+        bool entered = place->acquisition && place->acquisition->granted;
+        rc = entered ? ZKL_OK : zkl__lock_not_granted(place, err);
+        /* lost, and its znode with it: there is nothing to wait for before we are out */
+        enum state first = zkl__lock_look(place).node[0] ? MAY_GO : RELEASE;
+        rc = rc == ZKL_OK ? begin(barrier, first, timeout_ms, later, err) : rc;
+        zkl__session_leave(session);
+    }
+    return rc;
+}
+
+int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
+{
+    return enter(barrier, timeout_ms, NULL, err);
+}
+
+int zkl_double_barrier_enter_async(zkl_double_barrier *barrier, int64_t timeout_ms,
+                                   zkl_done_fn done, void *payload, zkl_error *err)
+{
+    return enter(barrier, timeout_ms, &(struct zkl__later){done, payload}, err);
+}
+
+int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
+{
+    return leave(barrier, timeout_ms, NULL, err);
+}
+
+int zkl_double_barrier_leave_async(zkl_double_barrier *barrier, int64_t timeout_ms,
+                                   zkl_done_fn done, void *payload, zkl_error *err)
+{
+    return leave(barrier, timeout_ms, &(struct zkl__later){done, payload}, err);
 }
 
 void zkl_double_barrier_free(zkl_double_barrier *barrier)

@@ -1,5 +1,5 @@
 /* election.c - the candidate: the first in the queue leads. */
-#include "call.h"
+#include "guarded.h"
 #include "lock_internal.h"
 #include "section.h"
 
@@ -17,7 +17,8 @@ static const struct zkl__recipe election = {
     .object = {.noun = "election", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
     .id = ZKL_RECIPE_ELECTION,
     .size = sizeof(zkl_lock),
-    .takes = ZKL__TAKES_RECURSIVE | ZKL__TAKES_RECOVER | ZKL__TAKES_REVOKE_FN | ZKL__TAKES_POSITION,
+    .takes = ZKL__TAKES_RECURSIVE | ZKL__TAKES_RECOVER | ZKL__TAKES_REVOKE_FN |
+             ZKL__TAKES_POSITION | ZKL__TAKES_DELAY,
     .rule = &rule,
 };
 
@@ -164,20 +165,14 @@ static int prepare(struct publishing *publishing, zkl_lock *lock, const char *va
                    int64_t timeout_ms, zkl_error *err)
 {
     static const struct zkl__procedure_ops ops = {advance, explain, end};
-    zkl_session *session = lock->session;
     struct zkl__standing now = zkl__lock_look(lock);
-    zkl__lock_ref(lock);
+    zkl__lock_procedure(&publishing->procedure, lock, &ops, timeout_ms);
     publishing->lock = lock;
     publishing->token = now.token;
-    publishing->procedure.ops = &ops;
-    publishing->procedure.session = session;
-    publishing->procedure.owner = lock;
-    publishing->procedure.stop = lock->options.stop;
-    publishing->procedure.deadline = zkl__deadline(zkl__session_now(session), timeout_ms);
     if (now.token == 0) {
         return zkl__fail(err, ZKL_ENOTHELD, 0, lock->path, "only the leader publishes a value");
     }
-    publishing->value = zkl__copy(zkl__session_heap(session), value, strlen(value));
+    publishing->value = zkl__copy(zkl__session_heap(lock->session), value, strlen(value));
     if (!publishing->value) {
         return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for the value");
     }
@@ -193,52 +188,46 @@ static int prepare(struct publishing *publishing, zkl_lock *lock, const char *va
     return ZKL_OK;
 }
 
-static int enter(zkl_lock *lock, const char *value, int64_t timeout_ms, zkl_error *err)
+/* Inside. */
+static int begin(zkl_lock *lock, const char *value, int64_t timeout_ms,
+                 const struct zkl__later *later, zkl_error *err)
+{
+    struct publishing *publishing = zkl__procedure_new(lock->session, sizeof *publishing);
+    if (!publishing) {
+        return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for the value");
+    }
+    int rc = prepare(publishing, lock, value, timeout_ms, err);
+    if (rc != ZKL_OK) {
+        return zkl__procedure_drop(&publishing->procedure, rc);
+    }
+    return zkl__procedure_go(&publishing->procedure, later, err);
+}
+
+static int publish(zkl_lock *lock, const char *value, int64_t timeout_ms,
+                   const struct zkl__later *later, zkl_error *err)
 {
     int rc = zkl__lock_check(lock, &election, err);
     if (rc == ZKL_OK && !value) {
         rc = zkl__fail(err, ZKL_EINVAL, 0, NULL, "value is NULL");
     }
-    rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
     rc = rc == ZKL_OK ? zkl__text_check("value", value, err) : rc;
-    return rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
+    rc = rc == ZKL_OK ? zkl__lock_enter(lock, timeout_ms, err) : rc;
+    if (rc == ZKL_OK) {
+        zkl_session *session = lock->session;
+        rc = begin(lock, value, timeout_ms, later, err);
+        zkl__session_leave(session);
+    }
+    return rc;
 }
 
 int zkl_election_publish(zkl_lock *lock, const char *value, int64_t timeout_ms, zkl_error *err)
 {
-    int rc = enter(lock, value, timeout_ms, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    zkl_session *session = lock->session;
-    struct publishing publishing = {.value = NULL};
-    rc = prepare(&publishing, lock, value, timeout_ms, err);
-    if (rc == ZKL_OK) {
-        rc = zkl__procedure_run(&publishing.procedure, err);
-    } else {
-        end(&publishing.procedure);
-    }
-    zkl__session_leave(session);
-    return rc;
+    return publish(lock, value, timeout_ms, NULL, err);
 }
 
 int zkl_election_publish_async(zkl_lock *lock, const char *value, int64_t timeout_ms,
                                zkl_done_fn done, void *payload, zkl_error *err)
 {
-    int rc = enter(lock, value, timeout_ms, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    zkl_session *session = lock->session;
-    struct publishing *publishing = zkl__procedure_new(session, sizeof *publishing);
-    if (!publishing) {
-        rc = zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for the value");
-    } else if ((rc = prepare(publishing, lock, value, timeout_ms, err)) == ZKL_OK) {
-        rc = zkl__procedure_start(&publishing->procedure, done, payload, err);
-    } else {
-        end(&publishing->procedure);
-        zkl__free(zkl__session_heap(session), publishing);
-    }
-    zkl__session_leave(session);
-    return rc;
+    const struct zkl__later later = {done, payload};
+    return publish(lock, value, timeout_ms, &later, err);
 }

@@ -6,21 +6,16 @@
  * thread. */
 #include "lock_internal.h"
 
-#include "backoff.h"
 #include "heap.h"
 
 #include <zklock/election.h>
-
-#define AGAIN_LEAST (100 * ZKL__MS)
-#define AGAIN_MOST (5000 * ZKL__MS)
 
 struct zkl__stand {
     zkl_lock *lock;
     zkl_stand_fn told;
     void *payload;
     struct zkl__callback callback;
-    struct zkl__alarm alarm; /* the next campaign, after a failed one */
-    int64_t backoff;         /* ns before it; 0: none failed */
+    struct zkl__retry next; /* campaign, after a failed one */
     struct zkl__stops stops;
     struct zkl__acquisition *acquisition; /* with a reference; NULL between two campaigns */
     zkl_state said;                       /* HELD or JEOPARDY while the user leads, else WAITING */
@@ -42,7 +37,7 @@ void zkl__stand_poke(zkl_lock *lock)
     }
 }
 
-static void on_alarm(void *owner)
+static void on_next(void *owner)
 {
     zkl__stand_poke(((struct zkl__stand *)owner)->lock);
 }
@@ -89,14 +84,11 @@ static bool say_end(struct zkl__stand *stand, struct saying *saying, int code, i
 static bool campaign_failed(struct zkl__stand *stand, struct saying *saying, int code, int zk_code,
                             const char *why)
 {
-    zkl_session *session = stand->lock->session;
     zkl_class class = zkl_error_class(code);
     if (code == ZKL_ECANCELED || (class != ZKL_CLASS_RETRY && class != ZKL_CLASS_LOST)) {
         return say_end(stand, saying, code, zk_code, why);
     }
-    stand->backoff = zkl__backoff(stand->backoff, AGAIN_LEAST, AGAIN_MOST);
-    zkl__alarms_set(zkl__session_alarms(session), &stand->alarm,
-                    zkl__session_now(session) + stand->backoff);
+    zkl__retry_later(stand->lock->session, &stand->next);
     return false;
 }
 
@@ -104,7 +96,7 @@ static bool campaign(struct zkl__stand *stand, struct saying *saying)
 {
     zkl_error err;
     stand->said = ZKL_STATE_WAITING;
-    if (stand->alarm.set) {
+    if (stand->next.alarm.set) {
         return false;
     }
     stand->lock->standing = true; /* else an acquire of this object is refused while it stands */
@@ -162,7 +154,7 @@ static bool decide(struct zkl__stand *stand, struct saying *saying)
     if (!zkl__acquisition_holds(acquisition)) {
         return term_over(stand, saying);
     }
-    stand->backoff = 0;
+    stand->next.pause = 0;
     saying->state = acquisition->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD;
     saying->token = acquisition->token;
     bool news = saying->state != stand->said;
@@ -179,7 +171,7 @@ static void destroy(struct zkl__stand *stand)
     withdraw(stand);
     zkl__callbacks_unpost(zkl__session_callbacks(lock->session), &stand->callback);
     zkl__stops_end(lock->session, &stand->stops);
-    zkl__alarms_unset(zkl__session_alarms(lock->session), &stand->alarm);
+    zkl__retry_stop(lock->session, &stand->next);
     zkl__free(zkl__session_heap(lock->session), stand);
 }
 
@@ -235,7 +227,8 @@ static int make(zkl_lock *lock, zkl_stand_fn told, void *payload, zkl_error *err
     stand->payload = payload;
     stand->said = ZKL_STATE_WAITING;
     stand->callback = (struct zkl__callback){.run = run, .owner = stand};
-    stand->alarm = (struct zkl__alarm){.ring = on_alarm, .owner = stand};
+    stand->next.alarm.ring = on_next;
+    stand->next.alarm.owner = stand;
     int rc = zkl__stops_begin(session, &stand->stops, lock->options.stop, on_stop, stand, err);
     if (rc != ZKL_OK) {
         zkl__free(zkl__session_heap(session), stand);

@@ -43,10 +43,16 @@ static bool fill_in(struct zkl_group *group, const char *id, const zkl_group_opt
     group->data = zkl__copy(heap, data, strlen(data));
     group->make_path = zkl__copy(heap, path, strlen(path));
     group->acl = o->acl ? zkl__acl_copy(heap, o->acl) : NULL;
+    group->m = (struct zkl__membership){.path = path,
+                                        .id = group->id,
+                                        .data = group->data,
+                                        .acl = group->acl,
+                                        .make_path = group->make_path};
     group->leave_timeout_ms = o->leave_timeout_ms;
     group->state_fn = o->state_fn;
     group->state_payload = o->state_payload;
-    return group->id && group->data && group->make_path && !group->acl == !o->acl;
+    return group->id && group->data && group->make_path && !group->acl == !o->acl &&
+           zkl__group_begin(group);
 }
 
 int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const char *id,
@@ -63,23 +69,24 @@ int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const
     if (rc != ZKL_OK) {
         return rc;
     }
-    if (fill_in((struct zkl_group *)agent, id, &o)) {
-        *out = (struct zkl_group *)agent;
-    } else {
-        zkl__agent_unref(agent);
-        rc = zkl__fail(err, ZKL_ENOMEM, 0, path, "no memory");
-    }
-    zkl__session_leave(session);
-    return rc;
+    bool made = fill_in((struct zkl_group *)agent, id, &o);
+    *out = made ? (struct zkl_group *)agent : NULL;
+    return zkl__agent_made(agent, made, err);
 }
 
-/* Inside. */
+/* Inside. It is no member any more, by its user's will: a join or an update that is waited for has
+ * ended. */
 static void withdraw(struct zkl_group *group)
 {
-    group->wanted = group->joined = group->passed = false;
+    zkl__membership_leave(&group->m);
     group->told = ZKL_STATE_IDLE;
-    zkl__signal_raise(&group->agent.changed);
-    zkl__agent_wake(&group->agent);
+    for (struct zkl__change *change = group->changes; change; change = change->next) {
+        if (change->kind != ZKL__LEAVE) {
+            change->step = ZKL__CHANGE_WITHDRAWN;
+        }
+    }
+    zkl__group_changed(group);
+    zkl__agent_wake(&group->agent, &group->m.watcher);
 }
 
 void zkl_group_free(zkl_group *group)
@@ -89,14 +96,129 @@ void zkl_group_free(zkl_group *group)
     }
     zkl_session *session = group->agent.session;
     withdraw(group);
-    group->remains = !group->agent.stopped && !zkl__group_has_left(group);
+    zkl__procedures_end(session, group, ZKL_ECANCELED);
+    zkl__procedures_deliver(session, group);
+    group->remains = group->m.watcher.core && !zkl__group_has_left(group);
     bool goes_on = group->remains;
     group->agent.refs += goes_on;
     zkl__session_leave(session);
     zkl__agent_free(&group->agent, goes_on);
 }
 
-/* --- joining and leaving --------------------------------------------------------------------- */
+/* --- joining, leaving, updating: as procedures ----------------------------------------------- */
+
+/* Sets the target of the membership, a machine that sends its own requests from then on. */
+static void begin_change(struct zkl__change *change)
+{
+    struct zkl_group *group = change->group;
+    change->step = ZKL__CHANGE_BEGUN;
+    switch (change->kind) {
+    case ZKL__JOIN:
+        zkl__membership_join(&group->m);
+        break;
+    case ZKL__LEAVE:
+        withdraw(group);
+        break;
+    case ZKL__UPDATE:
+        zkl__free(zkl__group_heap(group), group->data);
+        group->data = change->data;
+        change->data = NULL;
+        zkl__membership_update(&group->m, group->data);
+        break;
+    }
+    zkl__agent_wake(&group->agent, &group->m.watcher);
+}
+
+static bool is_so(const struct zkl__change *change)
+{
+    const struct zkl_group *group = change->group;
+    switch (change->kind) {
+    case ZKL__JOIN:
+        return group->m.joined;
+    case ZKL__LEAVE:
+        return zkl__group_has_left(group) || group->m.wanted;
+    default:
+        return zkl__member_settled(&group->m);
+    }
+}
+
+static int advance(struct zkl__procedure *procedure, zkl_error *err)
+{
+    struct zkl__change *change = (struct zkl__change *)procedure;
+    const struct zkl_group *group = change->group;
+    if (change->step == ZKL__CHANGE_NEW) {
+        begin_change(change);
+    }
+    if (change->step == ZKL__CHANGE_WITHDRAWN) {
+        return zkl__fail(err, ZKL_ECANCELED, 0, group->agent.path, "it left meanwhile");
+    }
+    if (is_so(change)) {
+        return ZKL_OK;
+    }
+    if (change->kind == ZKL__JOIN && group->m.code != ZKL_OK) {
+        return zkl__fail(err, group->m.code, group->m.zk_code, group->agent.path, "%s",
+                         group->m.why);
+    }
+    procedure->late = group->m.step == ZKL__MEMBER_WAIT
+                          ? "the time is up: another member has this id"
+                          : "the time is up: no answer from the servers";
+    return ZKL__PENDING;
+}
+
+/* A join that has failed is not tried on. A leave goes on, whatever ends the wait for it. */
+static int explain(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err)
+{
+    struct zkl__change *change = (struct zkl__change *)procedure;
+    if (change->kind == ZKL__LEAVE) {
+        return ZKL_OK;
+    }
+    if (change->kind == ZKL__JOIN && change->step == ZKL__CHANGE_BEGUN) {
+        withdraw(change->group);
+    }
+    return zkl__fail(err, rc, why->zk_code, change->group->agent.path, "%s", why->text);
+}
+
+static void end(struct zkl__procedure *procedure)
+{
+    struct zkl__change *change = (struct zkl__change *)procedure;
+    struct zkl_group *group = change->group;
+    struct zkl__change **at = &group->changes;
+    while (*at != change) {
+        at = &(*at)->next;
+    }
+    *at = change->next;
+    zkl__free(zkl__group_heap(group), change->data);
+    zkl__agent_unref(&group->agent);
+}
+
+/* Inside. A call that waits needs no memory but that of an update's data, which it takes. */
+static int change_membership(struct zkl_group *group, enum zkl__change_kind kind, char *data,
+                             int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
+{
+    static const struct zkl__procedure_ops ops = {advance, explain, end};
+    zkl_session *session = group->agent.session;
+    struct zkl__change own = {.procedure = {.session = session}};
+    struct zkl__change *change = later ? zkl__procedure_new(session, sizeof *change) : &own;
+    if (!change) {
+        zkl__free(zkl__group_heap(group), data);
+        return zkl__fail(err, ZKL_ENOMEM, 0, group->agent.path, "no memory");
+    }
+    change->procedure.ops = &ops;
+    change->procedure.owner = group;
+    change->procedure.path = group->agent.path;
+    change->procedure.finishes = kind == ZKL__LEAVE;
+    zkl__procedure_limit(&change->procedure, timeout_ms);
+    change->kind = kind;
+    change->data = data;
+    change->group = group;
+    change->next = group->changes;
+    group->changes = change;
+    group->agent.refs++; /* it may be freed meanwhile */
+    return later ? zkl__procedure_start(&change->procedure, later->done, later->payload, err)
+                 : zkl__procedure_run(&change->procedure, err);
+}
+
+/* --- joining, leaving, updating: the calls --------------------------------------------------- */
 
 static int enter(zkl_group *group, int64_t timeout_ms, zkl_error *err)
 {
@@ -107,99 +229,39 @@ static int enter(zkl_group *group, int64_t timeout_ms, zkl_error *err)
     return rc == ZKL_OK ? zkl__session_enter(group->agent.session, err) : rc;
 }
 
-static bool is_in(const struct zkl_group *group)
-{
-    return group->joined || group->code != ZKL_OK || !group->wanted;
-}
-
-static bool is_out(const struct zkl_group *group)
-{
-    return zkl__group_has_left(group) || group->wanted;
-}
-
-static bool is_written(const struct zkl_group *group)
-{
-    return !group->wanted || (group->step == MEMBER && !group->stale);
-}
-
-/* Inside. ZKL_OK: it is so. */
-static int wait_until(struct zkl_group *group, bool (*so)(const struct zkl_group *group),
-                      int64_t deadline, zkl_error *err)
-{
-    zkl_session *session = group->agent.session;
-    bool more = true, stoppable = so != is_out; /* a leave goes on */
-    while (!so(group) && more && !group->agent.stopped &&
-           !(stoppable && zkl__session_stopped(session))) {
-        more = zkl__session_wait(session, &group->agent.changed, deadline);
-    }
-    if (so(group)) {
-        return ZKL_OK;
-    }
-    if (group->agent.stopped) {
-        return zkl__fail(err, ZKL_ECLOSED, 0, group->agent.path,
-                         "the session was closed meanwhile");
-    }
-    if (stoppable && zkl__session_stopped(session)) {
-        return zkl__fail(err, ZKL_ECANCELED, 0, group->agent.path, "the stop token is raised");
-    }
-    return zkl__fail(err, ZKL_ETIMEOUT, 0, group->agent.path, "the time is up: %s",
-                     group->step == WAIT ? "another member has this id"
-                                         : "no answer from the servers");
-}
-
-static int join(struct zkl_group *group, int64_t deadline, zkl_error *err)
-{
-    group->code = ZKL_OK;
-    group->step = CREATE;
-    group->wanted = true;
-    zkl__agent_wake(&group->agent);
-    int rc = wait_until(group, is_in, deadline, err);
-    if (rc == ZKL_OK && !group->wanted) {
-        return zkl__fail(err, ZKL_ECANCELED, 0, group->agent.path, "it left meanwhile");
-    }
-    if (rc == ZKL_OK && !group->joined) {
-        rc = zkl__fail(err, group->code, group->zk_code, group->agent.path, "%s", group->why);
-    }
-    if (rc != ZKL_OK) {
-        withdraw(group);
-    }
-    return rc;
-}
-
-int zkl_group_join(zkl_group *group, int64_t timeout_ms, zkl_error *err)
+static int join(zkl_group *group, int64_t timeout_ms, const struct zkl__later *later,
+                zkl_error *err)
 {
     int rc = enter(group, timeout_ms, err);
     if (rc != ZKL_OK) {
         return rc;
     }
     zkl_session *session = group->agent.session;
-    if (group->wanted) {
+    if (group->m.wanted) {
         rc = zkl__fail(err, ZKL_EDEADLK, 0, group->agent.path, "joined already, or about to");
-    } else if (zkl__group_has_rival(group, false)) {
+    } else if (zkl__membership_has_rival(&group->m, false)) {
         rc = zkl__fail(err, ZKL_ECONFLICT, 0, group->agent.path,
                        "another object of this session has the id");
     } else {
-        group->agent.refs++; /* it may be freed meanwhile */
-        rc = join(group, zkl__deadline(zkl__session_now(session), timeout_ms), err);
-        zkl__agent_unref(&group->agent);
+        rc = change_membership(group, ZKL__JOIN, NULL, timeout_ms, later, err);
     }
     zkl__session_leave(session);
     return rc;
 }
 
-int zkl_group_leave(zkl_group *group, zkl_error *err)
+static int leave(zkl_group *group, const struct zkl__later *later, zkl_error *err)
 {
     int rc = enter(group, 0, err);
     if (rc != ZKL_OK) {
         return rc;
     }
     zkl_session *session = group->agent.session;
-    if (group->wanted) {
-        int64_t deadline = zkl__deadline(zkl__session_now(session), group->leave_timeout_ms);
-        withdraw(group);
-        group->agent.refs++;
-        (void)wait_until(group, is_out, deadline, NULL); /* if not: it goes on */
-        zkl__agent_unref(&group->agent);
+    if (group->m.wanted) {
+        rc = change_membership(group, ZKL__LEAVE, NULL, group->leave_timeout_ms, later, err);
+        if (rc != ZKL_OK && !later) { /* nothing to wait with: it leaves all the same */
+            withdraw(group);
+            rc = ZKL_OK;
+        }
     } else {
         rc = zkl__fail(err, ZKL_ENOTHELD, 0, group->agent.path, "has not joined");
     }
@@ -207,35 +269,65 @@ int zkl_group_leave(zkl_group *group, zkl_error *err)
     return rc;
 }
 
-int zkl_group_update(zkl_group *group, const char *data, int64_t timeout_ms, zkl_error *err)
+/* Inside. */
+static int begin_update(zkl_group *group, const char *data, int64_t timeout_ms,
+                        const struct zkl__later *later, zkl_error *err)
+{
+    if (!group->m.wanted) {
+        return zkl__fail(err, ZKL_ENOTHELD, 0, group->agent.path, "has not joined");
+    }
+    char *copy = zkl__copy(zkl__group_heap(group), data, strlen(data));
+    return copy ? change_membership(group, ZKL__UPDATE, copy, timeout_ms, later, err)
+                : zkl__fail(err, ZKL_ENOMEM, 0, group->agent.path, "no memory");
+}
+
+static int update(zkl_group *group, const char *data, int64_t timeout_ms,
+                  const struct zkl__later *later, zkl_error *err)
 {
     int rc = data ? zkl__text_check("data", data, err)
                   : zkl__fail(err, ZKL_EINVAL, 0, NULL, "data is NULL");
     rc = rc == ZKL_OK ? enter(group, timeout_ms, err) : rc;
-    if (rc != ZKL_OK) {
-        return rc;
+    if (rc == ZKL_OK) {
+        zkl_session *session = group->agent.session;
+        rc = begin_update(group, data, timeout_ms, later, err);
+        zkl__session_leave(session);
     }
-    zkl_session *session = group->agent.session;
-    char *copy = zkl__copy(zkl__group_heap(group), data, strlen(data));
-    if (!copy || !group->wanted) {
-        rc = copy ? zkl__fail(err, ZKL_ENOTHELD, 0, group->agent.path, "has not joined")
-                  : zkl__fail(err, ZKL_ENOMEM, 0, group->agent.path, "no memory");
-        zkl__free(zkl__group_heap(group), copy);
-    } else {
-        zkl__free(zkl__group_heap(group), group->data);
-        group->data = copy;
-        group->stale = true;
-        zkl__agent_wake(&group->agent);
-        group->agent.refs++;
-        rc = wait_until(group, is_written, zkl__deadline(zkl__session_now(session), timeout_ms),
-                        err);
-        if (rc == ZKL_OK && !group->wanted) {
-            rc = zkl__fail(err, ZKL_ECANCELED, 0, group->agent.path, "it left meanwhile");
-        }
-        zkl__agent_unref(&group->agent);
-    }
-    zkl__session_leave(session);
     return rc;
+}
+
+int zkl_group_join(zkl_group *group, int64_t timeout_ms, zkl_error *err)
+{
+    return join(group, timeout_ms, NULL, err);
+}
+
+int zkl_group_join_async(zkl_group *group, int64_t timeout_ms, zkl_done_fn done, void *payload,
+                         zkl_error *err)
+{
+    const struct zkl__later later = {done, payload};
+    return join(group, timeout_ms, &later, err);
+}
+
+int zkl_group_leave(zkl_group *group, zkl_error *err)
+{
+    return leave(group, NULL, err);
+}
+
+int zkl_group_leave_async(zkl_group *group, zkl_done_fn done, void *payload, zkl_error *err)
+{
+    const struct zkl__later later = {done, payload};
+    return leave(group, &later, err);
+}
+
+int zkl_group_update(zkl_group *group, const char *data, int64_t timeout_ms, zkl_error *err)
+{
+    return update(group, data, timeout_ms, NULL, err);
+}
+
+int zkl_group_update_async(zkl_group *group, const char *data, int64_t timeout_ms, zkl_done_fn done,
+                           void *payload, zkl_error *err)
+{
+    const struct zkl__later later = {done, payload};
+    return update(group, data, timeout_ms, &later, err);
 }
 
 /* --- what is so now -------------------------------------------------------------------------- */

@@ -4,46 +4,37 @@
 #define ZKL_RECIPES_GROUP_INSIDE_H
 
 #include "agent.h"
+#include "membership.h"
+#include "procedure.h"
 
 #include <zklock/group.h>
 
+/* What a user waits for: a join, a leave or an update. */
+struct zkl__change {
+    struct zkl__procedure procedure; /* first */
+    zkl_group *group;
+    enum zkl__change_kind { ZKL__JOIN, ZKL__LEAVE, ZKL__UPDATE } kind;
+    enum {
+        ZKL__CHANGE_NEW,      /* nothing of it has happened yet */
+        ZKL__CHANGE_BEGUN,    /* the membership was told */
+        ZKL__CHANGE_WITHDRAWN /* the membership ended first */
+    } step;
+    char *data; /* of an update, until it has begun */
+    struct zkl__change *next;
+};
+
 struct zkl_group {
     struct zkl__agent agent; /* first */
-    char *id, *data;
+    char *id, *data, *make_path;
     zkl_acl *acl;
     int64_t leave_timeout_ms;
     zkl_group_state_fn state_fn;
     void *state_payload;
     zkl_state told;
+    struct zkl__change *changes;
 
-    bool wanted; /* joined by its user */
-    bool joined; /* a join has succeeded: no error ends it any more */
-    enum zkl__group_step {
-        CREATE,
-        LOOK, /* who has our name? and hear when that changes */
-        WAIT, /* somebody else has */
-        MEMBER,
-        MAKE, /* the directory */
-        /* under way only: */
-        WRITE,
-        BARRIER, /* leaving, and a create of ours may yet come: nothing does behind a committed
-                    write */
-        LAST_LOOK,
-        REMOVE
-    } step,       /* of one who is wanted */
-        doing;    /* what the operation under way is for */
-    bool mine;    /* the node stands, and is ours */
-    bool asked;   /* a create was sent and not answered */
-    bool leaving; /* a delete was sent and not answered */
-    /* one of this session lost its answer: what has our name may be ours, or may not */
-    bool unsure;
-    bool stale;      /* the node's data is older than ours */
-    bool passed;     /* the barrier */
-    bool remains;    /* freed, and keeps itself until it has left */
-    int32_t version; /* of the node, when it was known to be ours */
-    int code, zk_code;
-    const char *why;
-    char *make_path; /* as long as path; cut to what is made now */
+    struct zkl__membership m; /* what it does, and what the servers have of it */
+    bool remains;             /* freed, and keeps itself until it has left */
 };
 
 static inline const zkl_heap *zkl__group_heap(const struct zkl_group *group)
@@ -51,19 +42,25 @@ static inline const zkl_heap *zkl__group_heap(const struct zkl_group *group)
     return zkl__session_heap(group->agent.session);
 }
 
+/* What is waited for may be so now. Also in a step. */
+static inline void zkl__group_changed(const struct zkl_group *group)
+{
+    for (struct zkl__change *change = group->changes; change; change = change->next) {
+        zkl__procedure_poke(&change->procedure);
+    }
+}
+
 /* Nothing of ours stands, and nothing can come any more. */
 static inline bool zkl__group_has_left(const struct zkl_group *group)
 {
-    return !group->mine && !group->unsure && !group->asked;
+    return group->m.node == ZKL__MEMBER_NONE;
 }
 
 /* --- group_member.c -------------------------------------------------------------------------- */
 
 extern const struct zkl__agent_ops zkl__group_ops;
+/* Inside. What it does by itself begins; false: no memory. */
+bool zkl__group_begin(struct zkl_group *group);
 
 zkl_state zkl__group_state(const struct zkl_group *group);
-/* Another object of this session is a member under our id, or about to be; or (leaving) is on its
- * way out. The two would take each other's node for their own. */
-bool zkl__group_has_rival(const struct zkl_group *group, bool leaving);
-
 #endif

@@ -1,4 +1,5 @@
-/* lock.c - the handle: made, freed; the plain lock, whose first contender in the queue holds it. */
+/* lock.c - makes and frees the handle of every recipe. And the plain lock, which the first
+ * contender in the queue holds. */
 #include "lock_internal.h"
 
 #include "acl.h"
@@ -10,7 +11,7 @@
 
 /* --- options --------------------------------------------------------------------------------- */
 
-ZKL__SIZED(sized, zkl_lock_options, ZKL_LOCK_OPTIONS_INIT, payload, position_fn);
+ZKL__SIZED(sized, zkl_lock_options, ZKL_LOCK_OPTIONS_INIT, payload, delay_after_crash_ms);
 
 static int check_applies(const struct zkl__recipe *recipe, const zkl_lock_options *o,
                          zkl_error *err)
@@ -25,6 +26,9 @@ static int check_applies(const struct zkl__recipe *recipe, const zkl_lock_option
         {"revoke_fn", o->revoke_fn != NULL, ZKL__TAKES_REVOKE_FN},
         {"max_ahead", o->max_ahead != 0, ZKL__TAKES_POSITION},
         {"position_fn", o->position_fn != NULL, ZKL__TAKES_POSITION},
+        {"linger_ms", o->linger_ms != 0, ZKL__TAKES_LINGER},
+        {"hold_at_least_ms", o->hold_at_least_ms != 0, ZKL__TAKES_LEAST},
+        {"delay_after_crash_ms", o->delay_after_crash_ms != 0, ZKL__TAKES_DELAY},
     };
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         if (options[i].set && !(recipe->takes & options[i].takes)) {
@@ -34,6 +38,46 @@ static int check_applies(const struct zkl__recipe *recipe, const zkl_lock_option
         }
     }
     return ZKL_OK;
+}
+
+/* A lingering lock does not delete its znode at a release. But that delete clears the dirty marker
+ * (recover), and it is the response to a request to release (revoke_fn). */
+static int check_linger(const zkl_lock_options *o, zkl_error *err)
+{
+    if (o->linger_ms != 0 && (o->recover || o->revoke_fn)) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         "the options linger_ms and %s exclude each other: a lock that lingers is "
+                         "not deleted at its release",
+                         o->recover ? "recover" : "revoke_fn");
+    }
+    return zkl__range_check("linger_ms", o->linger_ms, 0, ZKL__DAY_MS, err);
+}
+
+/* The marker would be cleared late, and a lock that lingers is given up as soon as somebody queues.
+ */
+static int check_least(const zkl_lock_options *o, zkl_error *err)
+{
+    if (o->hold_at_least_ms != 0 && (o->recover || o->linger_ms != 0)) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         "the options hold_at_least_ms and %s exclude each other",
+                         o->recover ? "recover" : "linger_ms");
+    }
+    if (o->max_hold_ms > 0 && o->hold_at_least_ms > o->max_hold_ms) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         "hold_at_least_ms is %lld, more than max_hold_ms, which is %lld",
+                         (long long)o->hold_at_least_ms, (long long)o->max_hold_ms);
+    }
+    return zkl__range_check("hold_at_least_ms", o->hold_at_least_ms, 0, ZKL__DAY_MS, err);
+}
+
+/* Each says in the data of the directory how the last holder ended, in words of its own. */
+static int check_delay(const zkl_lock_options *o, zkl_error *err)
+{
+    if (o->delay_after_crash_ms != 0 && o->recover) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         "the options delay_after_crash_ms and recover exclude each other");
+    }
+    return zkl__range_check("delay_after_crash_ms", o->delay_after_crash_ms, 0, ZKL__DAY_MS, err);
 }
 
 static int check_values(const zkl_lock_options *o, zkl_error *err)
@@ -50,9 +94,12 @@ static int check_values(const zkl_lock_options *o, zkl_error *err)
     if (rc == ZKL_OK) {
         rc = zkl__range_check("max_hold_ms", o->max_hold_ms, 0, 10000 * ZKL__DAY_MS, err);
     }
-    return rc == ZKL_OK
-               ? zkl__range_check("release_timeout_ms", o->release_timeout_ms, 0, ZKL__DAY_MS, err)
-               : rc;
+    if (rc == ZKL_OK) {
+        rc = zkl__range_check("release_timeout_ms", o->release_timeout_ms, 0, ZKL__DAY_MS, err);
+    }
+    rc = rc == ZKL_OK ? check_linger(o, err) : rc;
+    rc = rc == ZKL_OK ? check_least(o, err) : rc;
+    return rc == ZKL_OK ? check_delay(o, err) : rc;
 }
 
 /* --- memory ---------------------------------------------------------------------------------- */
@@ -177,6 +224,20 @@ int zkl__lock_make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session
     return rc;
 }
 
+/* True: no other lock object of the session can be granted the lingering znode. */
+static bool is_last_to_linger(const zkl_lock *lock)
+{
+    struct zkl__object *object = zkl__session_objects(lock->session);
+    for (; object; object = object->next) {
+        const zkl_lock *other = (const zkl_lock *)object;
+        if (object->ops->give_up == zkl__lock_give_up && !other->freed &&
+            other->options.linger_ms > 0 && strcmp(other->path, lock->path) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void zkl_lock_free(zkl_lock *lock)
 {
     if (!lock || zkl__session_enter_even_closed(lock->session, NULL) != ZKL_OK) {
@@ -185,6 +246,9 @@ void zkl_lock_free(zkl_lock *lock)
     zkl_session *session = lock->session;
     lock->freed = true;
     zkl__lock_give_up(&lock->object, ZKL_ECANCELED);
+    if (lock->options.linger_ms > 0 && is_last_to_linger(lock)) {
+        zkl__lock_stop_lingering(lock);
+    }
     zkl__stand_finish(lock);
     zkl__procedures_end(session, lock, ZKL_ECANCELED);
     zkl__lock_finish(lock);
@@ -201,7 +265,8 @@ const struct zkl__recipe zkl__plain_lock = {
     .object = {.noun = "lock", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
     .id = ZKL_RECIPE_LOCK,
     .size = sizeof(zkl_lock),
-    .takes = ZKL__TAKES_RECURSIVE | ZKL__TAKES_RECOVER | ZKL__TAKES_REVOKE_FN | ZKL__TAKES_POSITION,
+    .takes = ZKL__TAKES_RECURSIVE | ZKL__TAKES_RECOVER | ZKL__TAKES_REVOKE_FN |
+             ZKL__TAKES_POSITION | ZKL__TAKES_LINGER | ZKL__TAKES_LEAST | ZKL__TAKES_DELAY,
     .rule = &zkl__rule_mutex,
     .announces = true,
 };

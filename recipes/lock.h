@@ -39,7 +39,10 @@ enum {
     ZKL__TAKES_RECURSIVE = 1,
     ZKL__TAKES_RECOVER = 2,
     ZKL__TAKES_REVOKE_FN = 4,
-    ZKL__TAKES_POSITION = 8
+    ZKL__TAKES_POSITION = 8,
+    ZKL__TAKES_LINGER = 16,
+    ZKL__TAKES_LEAST = 32,
+    ZKL__TAKES_DELAY = 64
 };
 
 struct zkl__recipe {
@@ -110,11 +113,12 @@ int zkl__lock_release_by(zkl_lock *lock, int64_t deadline, zkl_error *err);
 struct zkl__standing {
     zkl_state state;
     int64_t token;            /* 0 when not held */
-    int64_t remaining_ns;     /* of the lease, and of max_hold_ms; 0 when not held */
+    int64_t until;            /* of the lease, or of max_hold_ms; 0 when not held */
     char node[ZKL__NAME_MAX]; /* of a lock with one contender; else "" */
 };
 struct zkl__standing zkl__lock_standing(const zkl_lock *lock);
 struct zkl__standing zkl__lock_look(const zkl_lock *lock); /* the same, inside enter/leave */
+int64_t zkl__lock_left(const zkl_lock *lock);              /* ns until then; 0: not held */
 
 /* Held, or in jeopardy. */
 static inline bool zkl__state_holds(zkl_state state)

@@ -26,7 +26,7 @@ struct zkl__acquisition {
     bool unclean;
     int code, zk_code;
     const char *why;
-    int64_t token;
+    int64_t token, serial;
     int64_t asked_at, settled_at, deadline;
     struct zkl__stops stops;            /* until it is settled */
     struct zkl__completion *completion; /* of the acquire that began it; NULL: a thread waits */
@@ -46,6 +46,8 @@ struct zkl__completion {
 int64_t zkl__lock_max_hold(const zkl_lock *lock); /* ns */
 int zkl__lock_enter(zkl_lock *lock, int64_t timeout_ms,
                     zkl_error *err); /* for an acquire; not inside */
+/* Inside. Returns ZKL_ENOTHELD, and err says that the lock was not granted. */
+int zkl__lock_not_granted(const zkl_lock *lock, zkl_error *err);
 
 /* lock_notice.c */
 void zkl__lock_note(zkl_lock *lock, zkl_state state);
@@ -78,6 +80,8 @@ void zkl__acquisition_hand_back(zkl_lock *lock, int64_t deadline);
  * is the caller's, who looks at `released` and then lets go. NULL: nothing is left to wait for. */
 struct zkl__acquisition *zkl__acquisition_send_release(zkl_lock *lock);
 void zkl__acquisition_let_go(struct zkl__acquisition *acquisition);
+/* What lingers at its path is deleted. */
+void zkl__lock_stop_lingering(zkl_lock *lock);
 void zkl__acquisition_unref(struct zkl__acquisition *acquisition);
 
 /* election.c: ZKL_EINVAL when it is no election. */

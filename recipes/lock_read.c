@@ -5,8 +5,8 @@
  * holders before us wrote (ZooKeeper Programmer's Guide, Consistency Guarantees: single system
  * image, and updates in order). The lease says afterwards whether somebody may have come in
  * between. */
-#include "call.h"
-#include "lock.h"
+#include "guarded.h"
+#include "lock_internal.h"
 
 #include "error.h"
 #include "heap.h"
@@ -23,16 +23,14 @@ struct data {
 };
 
 struct reading {
-    struct zkl__procedure procedure; /* first */
+    struct zkl__guarded guarded; /* first */
     struct zkl__single single;
     enum { SYNC, GET } step;
     struct zkl__op op;
-    zkl_lock *lock;
     int64_t token; /* of the grant that it began under */
     char *path;
     zkl_data **out;
     struct data *data;
-    bool in_lease; /* the caller's deadline comes before the lease's end */
     enum zkl__rc rc;
     int zk_code;
 };
@@ -49,7 +47,7 @@ void zkl_data_free(zkl_data *data)
 static void look(void *arg, const struct zkl__reply *reply)
 {
     struct reading *reading = arg;
-    const zkl_heap *heap = zkl__session_heap(reading->procedure.session);
+    const zkl_heap *heap = zkl__session_heap(reading->guarded.procedure.session);
     reading->rc = reply->rc;
     reading->zk_code = reply->zk_code;
     if (reading->step == SYNC || reply->rc != ZKL__RC_OK) {
@@ -73,13 +71,13 @@ static void send(struct reading *reading)
 {
     reading->op = (struct zkl__op){.kind = reading->step == SYNC ? ZKL__OP_SYNC : ZKL__OP_GET,
                                    .dir = reading->path};
-    zkl__single_begin(&reading->single, &reading->procedure, ZKL__INSIST, &reading->op, look,
-                      reading);
+    zkl__single_begin(&reading->single, &reading->guarded.procedure, ZKL__INSIST, &reading->op,
+                      look, reading);
 }
 
 static int judge(struct reading *reading, zkl_error *err)
 {
-    if (zkl__lock_look(reading->lock).token != reading->token) {
+    if (zkl__lock_look(reading->guarded.lock).token != reading->token) {
         return zkl__fail(err, ZKL_ELOST, 0, reading->path,
                          "the lock was lost or released before the response came");
     }
@@ -110,9 +108,8 @@ static int advance(struct zkl__procedure *procedure, zkl_error *err)
 static int explain(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err)
 {
     const struct reading *reading = (const struct reading *)procedure;
-    bool by_the_lease = rc == ZKL_ETIMEOUT && !reading->in_lease;
-    return zkl__fail(err, by_the_lease ? ZKL_ECONNECT : rc, why->zk_code, reading->path, "%s",
-                     why->text);
+    return zkl__fail(err, zkl__guarded_code(&reading->guarded, rc), why->zk_code, reading->path,
+                     "%s", why->text);
 }
 
 static void end(struct zkl__procedure *procedure)
@@ -121,7 +118,7 @@ static void end(struct zkl__procedure *procedure)
     zkl__run_end(&reading->single.run);
     zkl_data_free(reading->data ? &reading->data->public : NULL);
     zkl__free(zkl__session_heap(procedure->session), reading->path);
-    zkl__lock_unref(reading->lock);
+    zkl__lock_unref(reading->guarded.lock);
 }
 
 static const struct zkl__procedure_ops ops = {advance, explain, end};
@@ -140,25 +137,14 @@ static int check_held(const zkl_lock *lock, const struct zkl__standing *now, zkl
 static int prepare(struct reading *reading, zkl_lock *lock, const char *path, bool fresh,
                    int64_t timeout_ms, zkl_error *err)
 {
-    zkl_session *session = lock->session;
-    struct zkl__standing held = zkl__lock_look(lock);
-    int64_t now = zkl__session_now(session), lease_end = now + held.remaining_ns;
-    int64_t deadline = zkl__deadline(now, timeout_ms);
-    zkl__lock_ref(lock);
-    reading->lock = lock;
+    struct zkl__standing held = zkl__guarded_begin(&reading->guarded, lock, &ops, timeout_ms);
     reading->token = held.token;
     reading->step = fresh ? SYNC : GET;
-    reading->in_lease = deadline < lease_end;
-    reading->procedure.ops = &ops;
-    reading->procedure.session = session;
-    reading->procedure.owner = lock;
-    reading->procedure.stop = lock->options.stop;
-    reading->procedure.deadline = reading->in_lease ? deadline : lease_end;
     int rc = check_held(lock, &held, err);
     if (rc != ZKL_OK) {
         return rc;
     }
-    reading->path = zkl__copy(zkl__session_heap(session), path, strlen(path));
+    reading->path = zkl__copy(zkl__session_heap(lock->session), path, strlen(path));
     if (!reading->path) {
         return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for a read");
     }
@@ -166,8 +152,24 @@ static int prepare(struct reading *reading, zkl_lock *lock, const char *path, bo
     return ZKL_OK;
 }
 
-static int enter(zkl_data **out, zkl_lock *lock, const char *path, int64_t timeout_ms,
-                 zkl_error *err)
+/* Inside. */
+static int begin(zkl_data **out, zkl_lock *lock, const char *path, bool fresh, int64_t timeout_ms,
+                 const struct zkl__later *later, zkl_error *err)
+{
+    struct reading *reading = zkl__procedure_new(lock->session, sizeof *reading);
+    if (!reading) {
+        return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for a read");
+    }
+    reading->out = out;
+    int rc = prepare(reading, lock, path, fresh, timeout_ms, err);
+    if (rc != ZKL_OK) {
+        return zkl__procedure_drop(&reading->guarded.procedure, rc);
+    }
+    return zkl__procedure_go(&reading->guarded.procedure, later, err);
+}
+
+static int read_under(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
+                      int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
 {
     ZKL__CLEAR(out);
     if (!lock || !out) {
@@ -176,50 +178,24 @@ static int enter(zkl_data **out, zkl_lock *lock, const char *path, int64_t timeo
     if (!path || strlen(path) > ZKL_PATH_MAX || !zkl__path_form(path, false)) {
         return zkl__fail(err, ZKL_EINVAL, 0, path, "not an absolute znode path");
     }
-    int rc = zkl__timeout_check(timeout_ms, err);
-    return rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
+    int rc = zkl__lock_enter(lock, timeout_ms, err);
+    if (rc == ZKL_OK) {
+        zkl_session *session = lock->session;
+        rc = begin(out, lock, path, fresh, timeout_ms, later, err);
+        zkl__session_leave(session);
+    }
+    return rc;
 }
 
 int zkl_lock_read(zkl_data **out, zkl_lock *lock, const char *path, bool fresh, int64_t timeout_ms,
                   zkl_error *err)
 {
-    int rc = enter(out, lock, path, timeout_ms, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    zkl_session *session = lock->session;
-    struct reading reading = {.out = out};
-    rc = prepare(&reading, lock, path, fresh, timeout_ms, err);
-    if (rc == ZKL_OK) {
-        rc = zkl__procedure_run(&reading.procedure, err);
-    } else {
-        end(&reading.procedure);
-    }
-    zkl__session_leave(session);
-    return rc;
+    return read_under(out, lock, path, fresh, timeout_ms, NULL, err);
 }
 
 int zkl_lock_read_async(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
                         int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    int rc = enter(out, lock, path, timeout_ms, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    zkl_session *session = lock->session;
-    struct reading *reading = zkl__procedure_new(session, sizeof *reading);
-    if (!reading) {
-        rc = zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for a read");
-    } else {
-        reading->out = out;
-        rc = prepare(reading, lock, path, fresh, timeout_ms, err);
-        if (rc == ZKL_OK) {
-            rc = zkl__procedure_start(&reading->procedure, done, payload, err);
-        } else {
-            end(&reading->procedure);
-            zkl__free(zkl__session_heap(session), reading);
-        }
-    }
-    zkl__session_leave(session);
-    return rc;
+    const struct zkl__later later = {done, payload};
+    return read_under(out, lock, path, fresh, timeout_ms, &later, err);
 }

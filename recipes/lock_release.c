@@ -53,8 +53,7 @@ static int begin(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_error *err
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "done is NULL");
     }
     if (!acquisition || !acquisition->granted) {
-        return zkl__fail(err, ZKL_ENOTHELD, 0, lock->path,
-                         acquisition ? "still waiting; cancel it" : "never granted, or released");
+        return zkl__lock_not_granted(lock, err);
     }
     if (zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
         return zkl__fail(err, ZKL_ELIMIT, 0, lock->path, "no thread for callbacks");
@@ -68,8 +67,7 @@ static int begin(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_error *err
     releasing->procedure.ops = &ops;
     releasing->procedure.owner = lock;
     releasing->procedure.finishes = true;
-    releasing->procedure.deadline =
-        zkl__deadline(zkl__session_now(session), lock->options.release_timeout_ms);
+    zkl__procedure_limit(&releasing->procedure, lock->options.release_timeout_ms);
     if (!zkl__acquisition_holds(acquisition)) {
         releasing->code = zkl__fail(&releasing->err, ZKL_ELOST, 0, lock->path,
                                     "lost while it was held: %s", acquisition->why);

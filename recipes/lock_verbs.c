@@ -33,9 +33,19 @@ int zkl__lock_enter(zkl_lock *lock, int64_t timeout_ms, zkl_error *err)
     return rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
 }
 
+/* Who is granted a lock that lingers again and again waits for nothing, and has to hear of those
+ * that queue. */
+static void hear_of_the_queue(const zkl_lock *lock)
+{
+    if (lock && lock->options.linger_ms > 0 && !zkl__session_forked(lock->session)) {
+        zkl__loop_go_on();
+    }
+}
+
 int zkl__lock_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *grant,
                       zkl_error *err)
 {
+    hear_of_the_queue(lock);
     int rc = zkl__lock_enter(lock, timeout_ms, err);
     if (rc != ZKL_OK) {
         return rc;
@@ -110,6 +120,12 @@ int zkl_lock_set_stop(zkl_lock *lock, zkl_stop *stop, zkl_error *err)
     return rc;
 }
 
+int zkl__lock_not_granted(const zkl_lock *lock, zkl_error *err)
+{
+    return zkl__fail(err, ZKL_ENOTHELD, 0, lock->path,
+                     lock->acquisition ? "still waiting; cancel it" : "never granted, or released");
+}
+
 int zkl_lock_release(zkl_lock *lock, zkl_error *err)
 {
     return zkl__lock_release_by(lock, INT64_MAX, err);
@@ -127,8 +143,7 @@ int zkl__lock_release_by(zkl_lock *lock, int64_t deadline, zkl_error *err)
     zkl_session *session = lock->session;
     struct zkl__acquisition *acquisition = lock->acquisition;
     if (!acquisition || !acquisition->granted) {
-        rc = zkl__fail(err, ZKL_ENOTHELD, 0, lock->path,
-                       acquisition ? "still waiting; cancel it" : "never granted, or released");
+        rc = zkl__lock_not_granted(lock, err);
     } else {
         if (!zkl__acquisition_holds(acquisition)) {
             rc = zkl__fail(err, ZKL_ELOST, 0, lock->path, "lost while it was held: %s",
@@ -186,7 +201,7 @@ struct zkl__standing zkl__lock_look(const zkl_lock *lock)
     }
     now.state = acquisition->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD;
     now.token = acquisition->token;
-    now.remaining_ns = until - zkl__session_now(lock->session);
+    now.until = until;
     return now;
 }
 
@@ -228,9 +243,15 @@ zkl_state zkl_lock_state(const zkl_lock *lock)
     return zkl__lock_standing(lock).state;
 }
 
+int64_t zkl__lock_left(const zkl_lock *lock)
+{
+    int64_t until = zkl__lock_standing(lock).until;
+    return until > 0 ? zkl__session_left(lock->session, until) : 0;
+}
+
 int64_t zkl_lock_remaining_ms(const zkl_lock *lock)
 {
-    return zkl__lock_standing(lock).remaining_ns / ZKL__MS;
+    return zkl__lock_left(lock) / ZKL__MS;
 }
 
 int64_t zkl_lock_token(const zkl_lock *lock)
@@ -309,9 +330,14 @@ int zkl_session_release_all(zkl_session *session)
     }
     for (struct zkl__object *object = zkl__session_objects(session); object;
          object = object->next) {
-        bool is_lock =
-            object->ops->give_up == zkl__lock_give_up && !((zkl_lock *)object)->recipe->internal;
-        count += is_lock && zkl__lock_give_up(object, ZKL_ECANCELED);
+        zkl_lock *lock = (zkl_lock *)object;
+        if (object->ops->give_up != zkl__lock_give_up || lock->recipe->internal) {
+            continue;
+        }
+        count += zkl__lock_give_up(object, ZKL_ECANCELED);
+        if (lock->options.linger_ms > 0) {
+            zkl__lock_stop_lingering(lock);
+        }
     }
     zkl__session_leave(session);
     return count;

@@ -7,6 +7,8 @@
 #include "path.h"
 #include "sized.h"
 
+#include <zklock/zookeeper.h>
+
 #include <string.h>
 
 static int check_pieces(const char *const *pieces, size_t count, zkl_error *err)
@@ -30,7 +32,15 @@ static int check_pieces(const char *const *pieces, size_t count, zkl_error *err)
     return ZKL_OK;
 }
 
-ZKL__SIZED(sized, zkl_partition_options, ZKL_PARTITION_OPTIONS_INIT, acl, acl);
+ZKL__SIZED(sized, zkl_partition_options, ZKL_PARTITION_OPTIONS_INIT, acl, state_fn);
+
+/* A longer one than the lease can be would never let a piece be assigned. */
+static int check_margin(const zkl_partition_options *options, const zkl_session *session,
+                        zkl_error *err)
+{
+    return zkl__range_check("margin_ms", options->margin_ms, 0,
+                            zkl__session_settings(session)->options.session_timeout_ms - 1, err);
+}
 
 static int check(const char *const *pieces, size_t count, const zkl_partition_options *options,
                  zkl_error *err)
@@ -139,6 +149,7 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
     zkl_partition_options o;
     int rc = zkl__sized_take(&o, options, &sized, err);
     rc = rc == ZKL_OK ? check(pieces, count, &o, err) : rc;
+    rc = rc == ZKL_OK ? check_margin(&o, session, err) : rc;
     rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
     if (rc != ZKL_OK) {
         return rc;
@@ -154,11 +165,16 @@ int zkl_partition_new(zkl_partition **out, zkl_session *session, const char *pat
         free_parts(&parts, session);
         return rc;
     }
-    assemble((zkl_partition *)agent, &parts, &o);
-    zkl__agent_impanel(agent, &((zkl_partition *)agent)->jury, parts.member->place.path);
-    *out = (zkl_partition *)agent;
-    zkl__session_leave(session);
-    return ZKL_OK;
+    bool made = zkl__partition_list((zkl_partition *)agent, parts.member->place.path);
+    if (made) {
+        assemble((zkl_partition *)agent, &parts, &o);
+        *out = (zkl_partition *)agent;
+    }
+    rc = zkl__agent_made(agent, made, err);
+    if (rc != ZKL_OK) {
+        free_parts(&parts, session);
+    }
+    return rc;
 }
 
 /* --- calls ----------------------------------------------------------------------------------- */
@@ -170,14 +186,27 @@ int zkl_partition_start(zkl_partition *partition, zkl_error *err)
     }
     int rc = zkl__session_enter(partition->agent.session, err);
     if (rc == ZKL_OK) {
-        if (!partition->running) {
-            partition->running = true;
-            partition->reading = ZKL__TO_LIST;
+        if (partition->life != ZKL__PARTITION_RUNNING) {
+            zkl__partition_live(partition, ZKL__PARTITION_RUNNING);
+            zkl__member_list_renew(&partition->list);
+            zkl__procedures_poke(partition->agent.session, partition);
             zkl__agent_post(&partition->agent);
         }
         zkl__session_leave(partition->agent.session);
     }
     return rc;
+}
+
+/* Inside. What it has is revoked in callbacks, which follow. */
+static void begin_stop(zkl_partition *partition)
+{
+    if (partition->life == ZKL__PARTITION_RUNNING) {
+        zkl__partition_live(partition, ZKL__PARTITION_STOPPING);
+    }
+    if (partition->list.watcher.core) {
+        zkl__watcher_unwatch(&partition->list.watcher);
+    }
+    zkl__agent_post(&partition->agent);
 }
 
 int zkl_partition_stop(zkl_partition *partition, zkl_error *err)
@@ -188,13 +217,93 @@ int zkl_partition_stop(zkl_partition *partition, zkl_error *err)
     zkl_session *session = partition->agent.session;
     int rc = zkl__session_enter_even_closed(session, err);
     if (rc == ZKL_OK) {
-        partition->running = false;
-        zkl__agent_unwatch(&partition->agent);
-        zkl__agent_post(&partition->agent);
+        begin_stop(partition);
         zkl__callbacks_finish(zkl__session_callbacks(session), &partition->agent.notice);
         zkl__session_leave(session);
     }
     return rc;
+}
+
+/* --- a stop that nobody waits for ------------------------------------------------------------ */
+
+struct stopping {
+    struct zkl__procedure procedure; /* first */
+    zkl_partition *partition;
+    bool begun;
+};
+
+static int advance(struct zkl__procedure *procedure, zkl_error *err)
+{
+    struct stopping *stopping = (struct stopping *)procedure;
+    zkl_partition *partition = stopping->partition;
+    if (!stopping->begun) {
+        stopping->begun = true;
+        begin_stop(partition);
+    }
+    if (partition->life == ZKL__PARTITION_RUNNING) {
+        return zkl__fail(err, ZKL_ECANCELED, 0, partition->agent.path,
+                         "it was started again meanwhile");
+    }
+    return partition->life == ZKL__PARTITION_IDLE ? ZKL_OK : ZKL__PENDING;
+}
+
+/* Its free stops it, too. */
+static int explain(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err)
+{
+    const zkl_partition *partition = ((struct stopping *)procedure)->partition;
+    return rc == ZKL_ECANCELED && partition->life == ZKL__PARTITION_IDLE
+               ? ZKL_OK
+               : zkl__fail(err, rc, 0, partition->agent.path, "%s", why->text);
+}
+
+static void end(struct zkl__procedure *procedure)
+{
+    zkl__agent_unref(&((struct stopping *)procedure)->partition->agent);
+}
+
+/* Inside. */
+static int start_stop(zkl_partition *partition, zkl_done_fn done, void *payload, zkl_error *err)
+{
+    static const struct zkl__procedure_ops ops = {advance, explain, end};
+    struct stopping *stopping =
+        zkl__procedure_make(partition->agent.session, sizeof *stopping, &ops, partition->agent.path,
+                            ZKL_WAIT_FOREVER, err);
+    if (!stopping) {
+        return ZKL_ENOMEM;
+    }
+    stopping->partition = partition;
+    stopping->procedure.owner = partition;
+    stopping->procedure.finishes = true;
+    partition->agent.refs++;
+    return zkl__procedure_start(&stopping->procedure, done, payload, err);
+}
+
+int zkl_partition_stop_async(zkl_partition *partition, zkl_done_fn done, void *payload,
+                             zkl_error *err)
+{
+    if (!partition) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "partition is NULL");
+    }
+    zkl_session *session = partition->agent.session;
+    int rc = zkl__session_enter(session, err);
+    if (rc == ZKL_OK) {
+        rc = start_stop(partition, done, payload, err);
+        zkl__session_leave(session);
+    }
+    return rc;
+}
+
+/* Inside, after a stop. Its user says by the free that the work has ended. */
+static void end_all_work(zkl_partition *partition)
+{
+    for (size_t i = 0; i < partition->count; i++) {
+        if (partition->pieces[i]->work == ZKL__WORK_ENDS) {
+            zkl__piece_end_work(partition->pieces[i]);
+        }
+    }
+    if (partition->depth == 0 && partition->life == ZKL__PARTITION_UNWINDING) {
+        zkl__partition_live(partition, ZKL__PARTITION_IDLE);
+    }
 }
 
 void zkl_partition_free(zkl_partition *partition)
@@ -204,6 +313,9 @@ void zkl_partition_free(zkl_partition *partition)
     }
     zkl_session *session = partition->agent.session;
     zkl__session_enter_even_closed(session, NULL);
+    end_all_work(partition);
+    zkl__procedures_end(session, partition, ZKL_ECANCELED);
+    zkl__procedures_deliver(session, partition);
     bool inside =
         partition->depth > 0 && zkl__callbacks_inside(zkl__session_callbacks(session), NULL);
     partition->orphan = inside; /* then the outermost callback does the rest */
@@ -211,6 +323,53 @@ void zkl_partition_free(zkl_partition *partition)
     if (!inside) {
         zkl__partition_dismantle(partition);
     }
+}
+
+/* --- the answer to revoked ------------------------------------------------------------------- */
+
+static struct zkl__piece *find_piece(const zkl_partition *partition, const char *name)
+{
+    for (size_t i = 0; i < partition->count; i++) {
+        if (strcmp(partition->pieces[i]->name, name) == 0) {
+            return partition->pieces[i];
+        }
+    }
+    return NULL;
+}
+
+/* ZKL_EINVAL: there is no such piece. */
+static int take_piece(struct zkl__piece **piece, const zkl_partition *partition, const char *name,
+                      zkl_error *err)
+{
+    if (!partition || !name) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", partition ? "piece" : "partition");
+    }
+    *piece = find_piece(partition, name);
+    return *piece ? ZKL_OK
+                  : zkl__fail(err, ZKL_EINVAL, 0, partition->agent.path,
+                              "no piece of this partition: %.80s", name);
+}
+
+int zkl_partition_done(zkl_partition *partition, const char *name, zkl_error *err)
+{
+    struct zkl__piece *piece;
+    int rc = take_piece(&piece, partition, name, err);
+    rc = rc == ZKL_OK ? zkl__session_enter_even_closed(partition->agent.session, err) : rc;
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    if (!partition->options.done_later || piece->work != ZKL__WORK_ENDS) {
+        rc = zkl__fail(err, ZKL_ENOTHELD, 0, partition->agent.path,
+                       partition->options.done_later
+                           ? "revoked was not called for %.80s, or is answered"
+                           : "without the option done_later the return of revoked answers: %.80s",
+                       name);
+    } else {
+        zkl__piece_end_work(piece);
+        zkl__agent_post(&partition->agent);
+    }
+    zkl__session_leave(partition->agent.session);
+    return rc;
 }
 
 /* --- what is so now -------------------------------------------------------------------------- */
@@ -223,7 +382,8 @@ size_t zkl_partition_owned(const zkl_partition *partition, const char **names, s
     }
     for (size_t i = 0; i < partition->count; i++) {
         const struct zkl__piece *piece = partition->pieces[i];
-        if (piece->assigned && zkl__state_holds(zkl__lock_look(&piece->place).state)) {
+        if (piece->work == ZKL__WORK_RUNS &&
+            zkl__state_holds(zkl__lock_look(&piece->place).state)) {
             if (owned < room) {
                 names[owned] = piece->name;
             }
@@ -234,28 +394,88 @@ size_t zkl_partition_owned(const zkl_partition *partition, const char **names, s
     return owned;
 }
 
+/* How the lock of a piece stands, while there is work on it. */
+static struct zkl__standing standing_of(const zkl_partition *partition, const char *name,
+                                        enum zkl__work *work)
+{
+    struct zkl__standing now = {.state = ZKL_STATE_IDLE};
+    *work = ZKL__WORK_NONE;
+    const struct zkl__piece *piece = partition && name ? find_piece(partition, name) : NULL;
+    if (piece && zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
+        *work = piece->work;
+        now = *work == ZKL__WORK_NONE ? now : zkl__lock_look(&piece->place);
+        zkl__session_leave(partition->agent.session);
+    }
+    return now;
+}
+
 int64_t zkl_partition_token(const zkl_partition *partition, const char *name)
 {
-    int64_t token = 0;
-    if (!partition || !name || zkl__session_enter(partition->agent.session, NULL) != ZKL_OK) {
-        return 0;
-    }
-    for (size_t i = 0; i < partition->count; i++) {
-        const struct zkl__piece *piece = partition->pieces[i];
-        if (piece->assigned && strcmp(piece->name, name) == 0) {
-            token = zkl__lock_look(&piece->place).token;
-        }
-    }
-    zkl__session_leave(partition->agent.session);
-    return token;
+    enum zkl__work work;
+    return standing_of(partition, name, &work).token;
+}
+
+int64_t zkl_partition_remaining_ms(const zkl_partition *partition, const char *name)
+{
+    enum zkl__work work;
+    int64_t until = standing_of(partition, name, &work).until;
+    return until > 0 ? zkl__session_left(partition->agent.session, until) / ZKL__MS : 0;
+}
+
+zkl_state zkl_partition_state(const zkl_partition *partition, const char *name)
+{
+    enum zkl__work work;
+    return standing_of(partition, name, &work).state;
 }
 
 bool zkl_partition_owns(const zkl_partition *partition, const char *piece)
 {
-    return zkl_partition_token(partition, piece) != 0;
+    enum zkl__work work;
+    struct zkl__standing now = standing_of(partition, piece, &work);
+    return work == ZKL__WORK_RUNS && zkl__state_holds(now.state);
 }
 
 const char *zkl_partition_path(const zkl_partition *partition)
 {
     return partition ? partition->agent.path : "";
+}
+
+/* --- a transaction under a piece's lock ------------------------------------------------------ */
+
+/* The lock of a piece that there is work on. */
+static int take_lock(zkl_lock **lock, zkl_partition *partition, const char *name,
+                     int64_t timeout_ms, zkl_error *err)
+{
+    struct zkl__piece *piece;
+    int rc = take_piece(&piece, partition, name, err);
+    rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
+    rc = rc == ZKL_OK ? zkl__session_enter(partition->agent.session, err) : rc;
+    if (rc == ZKL_OK) {
+        *lock = &piece->place;
+        if (piece->work == ZKL__WORK_NONE) {
+            rc = zkl__fail(err, ZKL_ENOTHELD, 0, piece->place.path,
+                           "not done: the piece is not assigned to this member");
+        }
+        zkl__session_leave(partition->agent.session);
+    }
+    return rc;
+}
+
+int zkl_partition_commit(zkl_partition *partition, const char *piece, const zkl_op *ops,
+                         size_t count, int64_t timeout_ms, zkl_op_result *results, zkl_error *err)
+{
+    zkl_lock *lock;
+    int rc = take_lock(&lock, partition, piece, timeout_ms, err);
+    return rc == ZKL_OK ? zkl_lock_commit(lock, ops, count, timeout_ms, results, err) : rc;
+}
+
+int zkl_partition_commit_async(zkl_partition *partition, const char *piece, const zkl_op *ops,
+                               size_t count, int64_t timeout_ms, zkl_op_result *results,
+                               zkl_done_fn done, void *payload, zkl_error *err)
+{
+    zkl_lock *lock;
+    int rc = take_lock(&lock, partition, piece, timeout_ms, err);
+    return rc == ZKL_OK
+               ? zkl_lock_commit_async(lock, ops, count, timeout_ms, results, done, payload, err)
+               : rc;
 }

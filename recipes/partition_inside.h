@@ -1,33 +1,46 @@
 /* partition_inside.h - a partition: its pieces, each a place of its own, its member among the
- * others, and the agent that reads those. partition.c makes it and answers its user;
- * partition_shares.c decides. */
+ * others, and the list of those. partition.c makes it and answers its user;
+ * partition_shares.c decides who works on what, partition_piece.c what becomes of one piece. */
 #ifndef ZKL_RECIPES_PARTITION_INSIDE_H
 #define ZKL_RECIPES_PARTITION_INSIDE_H
 
 #include "agent.h"
 #include "lock.h"
+#include "member_list.h"
+#include "procedure.h"
 
 #include <zklock/partition.h>
+
+/* Whether it takes part. */
+enum zkl__partition_life {
+    ZKL__PARTITION_IDLE, /* not started, or stopped: no callback of its user's starts */
+    ZKL__PARTITION_RUNNING,
+    ZKL__PARTITION_STOPPING, /* what it has is to be revoked */
+    ZKL__PARTITION_UNWINDING /* that was done, but for the callbacks that are running */
+};
+
+/* The work of our user on a piece. */
+enum zkl__work {
+    ZKL__WORK_NONE,
+    ZKL__WORK_RUNS, /* assigned */
+    ZKL__WORK_ENDS  /* revoked, and that was not answered yet: the piece stays under our lock */
+};
 
 struct zkl__piece {
     zkl_lock place; /* first */
     zkl_partition *partition;
-    const char *name; /* the end of its path */
-    bool wanted;      /* by our share of the members we know */
-    bool assigned;    /* told so; guarded */
-    bool calling;     /* its user's function runs */
-    bool refused;     /* by the servers, and that was said */
+    const char *name;    /* the end of its path */
+    enum zkl__work work; /* guarded */
+    bool wanted;         /* by our share of the members we know */
+    zkl_state told;      /* what its user knows of its lease, while there is work */
+    bool calling;        /* its user's function runs */
+    bool refused;        /* by the servers, and that was said */
 };
 
 struct zkl__member {
     zkl_lock place; /* first */
     zkl_partition *partition;
     bool refused;
-};
-
-struct zkl__members {
-    size_t count;
-    const char *names[]; /* their text follows */
 };
 
 struct zkl_partition {
@@ -38,30 +51,52 @@ struct zkl_partition {
     const char **names; /* of pieces */
     size_t *owners;     /* room for a result */
     struct zkl__member *member;
-    struct zkl__members *view; /* what is acted upon: those that live with a session */
-    struct zkl__jury jury;
+    struct zkl__names *view; /* what is acted upon: those that live with a session */
+    struct zkl__member_list list;
     /* guarded: */
-    struct zkl__members *news; /* NULL, or a newer one */
-    bool running;
-    enum zkl__reading {
-        ZKL__READ,
-        ZKL__TO_LIST,
-        ZKL__TO_JUDGE         /* listed: which of them live with a session? */
-    } reading;                /* of the members */
-    bool retry;               /* something was refused */
-    bool unread;              /* the members could not be listed, and that was said */
-    int64_t patience;         /* ns, before what was refused is tried again */
-    char node[ZKL__NAME_MAX]; /* ours among the members, the last one */
-    unsigned depth;           /* of callbacks, one inside the other */
-    bool orphan;              /* freed from inside */
+    struct zkl__names *news; /* NULL, or a newer one */
+    enum zkl__partition_life life;
+    struct zkl__retry retry;   /* something was refused */
+    bool unread;               /* the members could not be listed, and that was said */
+    char node[ZKL__NAME_MAX];  /* ours among the members, the last one */
+    unsigned depth;            /* of callbacks, one inside the other */
+    bool orphan;               /* freed from inside */
+    bool held_up;              /* a piece waits until the work on another one has ended: cap */
+    struct zkl__margin margin; /* of the lease, while there is work */
 };
 
 /* --- partition_shares.c ---------------------------------------------------------------------- */
 
 extern const struct zkl__agent_ops zkl__partition_ops;
+/* Inside. Begins the list of its members; false: no memory. */
+bool zkl__partition_list(zkl_partition *partition, const char *members);
 extern const struct zkl__recipe zkl__piece_recipe, zkl__member_recipe;
 
-/* Their state_fn. */
+/* Inside. Another life: it may go from any to RUNNING, and from there through the others in their
+ * order. */
+void zkl__partition_live(zkl_partition *partition, enum zkl__partition_life life);
+
+/* Begins an acquire, or says why not, and tries again later. */
+void zkl__partition_acquire(zkl_partition *partition, zkl_lock *place, zkl_acquired_fn done,
+                            bool *said);
+/* Looks again in a while, each time a longer one. */
+void zkl__partition_try_later(zkl_partition *partition);
+
+/* --- partition_piece.c ----------------------------------------------------------------------- */
+
+/* Not inside, from a callback. Does what is missing between what is wanted and what is so. */
+void zkl__piece_settle(struct zkl__piece *piece);
+/* Inside. The work has ended: the piece is released, and nothing is owed for it any more. */
+void zkl__piece_end_work(struct zkl__piece *piece);
+/* Inside. How many pieces there is work on. */
+size_t zkl__partition_busy(const zkl_partition *partition);
+
+/* --- partition_shares.c: functions that its locks call ------------------------------------------
+ */
+
+void zkl__piece_completed(zkl_lock *place, int code, const zkl_grant *grant, const zkl_error *err,
+                          void *payload);
+/* The state_fn of the pieces' locks and of the member's. */
 void zkl__piece_told(zkl_lock *place, zkl_state state, void *payload);
 void zkl__member_told(zkl_lock *place, zkl_state state, void *payload);
 

@@ -7,7 +7,6 @@
  * matter what came first or was missed. What other threads look at is guarded by the mutex. */
 #include "partition_inside.h"
 
-#include "backoff.h"
 #include "heap.h"
 #include "name.h"
 #include "share.h"
@@ -15,33 +14,19 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What was refused is tried again. */
-#define PATIENCE_LEAST (100 * ZKL__MS)
-#define PATIENCE_MOST (5000 * ZKL__MS)
-
 /* A member is there as soon as its node is: waits for nobody. */
 static const struct zkl__rule member_rule = {"lock-", 0};
 
-static void piece_completed(zkl_lock *place, int code, const zkl_grant *grant, const zkl_error *err,
-                            void *payload);
 static void member_completed(zkl_lock *place, int code, const zkl_grant *grant,
                              const zkl_error *err, void *payload);
 
 /* --- what is refused ------------------------------------------------------------------------- */
 
-/* Inside. Looks again in a while, each time a longer one. */
-static void put_off(zkl_partition *partition)
-{
-    partition->patience = zkl__backoff(partition->patience, PATIENCE_LEAST, PATIENCE_MOST);
-    zkl__agent_put_off(&partition->agent, partition->patience);
-}
-
-static void try_later(zkl_partition *partition)
+void zkl__partition_try_later(zkl_partition *partition)
 {
     if (zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
-        partition->retry = true;
-        if (!partition->agent.alarm.set) {
-            put_off(partition);
+        if (!partition->retry.alarm.set) {
+            zkl__retry_later(partition->agent.session, &partition->retry);
         }
         zkl__session_leave(partition->agent.session);
     }
@@ -69,7 +54,7 @@ static void on_refused(zkl_partition *partition, const zkl_lock *place, bool *sa
         say(partition, place->path, said, err->code, err->text);
         zkl__session_leave(partition->agent.session);
     }
-    try_later(partition);
+    zkl__partition_try_later(partition);
 }
 
 static void on_taken(zkl_partition *partition, const zkl_lock *place, bool *said)
@@ -80,12 +65,13 @@ static void on_taken(zkl_partition *partition, const zkl_lock *place, bool *said
                              "not refused any more");
         }
         *said = false;
-        partition->patience = 0;
+        partition->retry.pause = 0;
         zkl__session_leave(partition->agent.session);
     }
 }
 
-static void acquire(zkl_partition *partition, zkl_lock *place, zkl_acquired_fn done, bool *said)
+void zkl__partition_acquire(zkl_partition *partition, zkl_lock *place, zkl_acquired_fn done,
+                            bool *said)
 {
     zkl_error err;
     int rc = zkl_lock_acquire_async(place, ZKL_WAIT_FOREVER, done, NULL, &err);
@@ -94,79 +80,45 @@ static void acquire(zkl_partition *partition, zkl_lock *place, zkl_acquired_fn d
     }
 }
 
-/* Was an acquire refused in a way that another one at once would be, too? */
-static bool refused(int code)
+/* What an acquire came to. False: it was refused, as another one would be at once. */
+static bool note_result(zkl_partition *partition, const zkl_lock *place, bool *said, int code,
+                        const zkl_error *err)
 {
-    return code != ZKL_OK && code != ZKL_ECANCELED && code != ZKL_ELOST;
+    if (code == ZKL_OK) {
+        on_taken(partition, place, said);
+    } else if (code != ZKL_ECANCELED && code != ZKL_ELOST) {
+        on_refused(partition, place, said, err);
+        return false;
+    }
+    return true;
 }
 
-/* --- a piece --------------------------------------------------------------------------------- */
+/* --- the lease becomes short ----------------------------------------------------------------- */
 
-/* False: the user has freed it, and hears no more. */
-static bool begin_call(struct zkl__piece *piece, bool assigned)
+static bool has_running_work(const zkl_partition *partition)
 {
-    zkl_partition *partition = piece->partition;
-    zkl__session_enter_even_closed(partition->agent.session, NULL);
-    piece->assigned = assigned;
-    bool listens = !partition->orphan;
-    zkl__session_leave(partition->agent.session);
-    piece->calling = listens;
-    return listens;
+    bool runs = false;
+    for (size_t i = 0; i < partition->count; i++) {
+        runs = runs || partition->pieces[i]->work == ZKL__WORK_RUNS;
+    }
+    return runs;
 }
 
-static void assign(struct zkl__piece *piece, int64_t token)
+static int64_t lease_until(const void *owner)
 {
-    const zkl_partition_options *o = &piece->partition->options;
-    if (begin_call(piece, true)) {
-        o->assigned_fn(piece->partition, piece->name, token, o->payload);
-        piece->calling = false;
-    }
+    const zkl_partition *partition = owner;
+    return has_running_work(partition)
+               ? zkl__core_lease_until(zkl__session_core(partition->agent.session))
+               : INT64_MAX;
 }
 
-static void revoke(struct zkl__piece *piece, bool lost)
+static void watch_lease(zkl_partition *partition)
 {
-    const zkl_partition_options *o = &piece->partition->options;
-    if (begin_call(piece, false)) {
-        o->revoked_fn(piece->partition, piece->name, lost, o->payload);
-        piece->calling = false;
-    }
-}
-
-/* One thing that is missing. True: look again. */
-static bool settle_once(struct zkl__piece *piece)
-{
-    struct zkl__standing now = zkl__lock_standing(&piece->place);
-    bool held = zkl__state_holds(now.state);
-    if (piece->calling) {
-        return false; /* whoever calls goes on afterwards */
-    }
-    if (piece->assigned) {
-        bool ends = !held || !piece->wanted;
-        if (ends) {
-            revoke(piece, !held);
-        }
-        return ends;
-    }
-    if (now.state == ZKL_STATE_LOST || (held && !piece->wanted)) {
-        zkl_lock_release(&piece->place, NULL);
-        return true;
-    }
-    if (held) {
-        assign(piece, now.token);
-        return true;
-    }
-    if (now.state == ZKL_STATE_WAITING && !piece->wanted) {
-        zkl_lock_cancel(&piece->place);
-    } else if (now.state == ZKL_STATE_IDLE && piece->wanted &&
-               zkl_lock_is_held(&piece->partition->member->place)) {
-        acquire(piece->partition, &piece->place, piece_completed, &piece->refused);
-    }
-    return false;
-}
-
-static void settle(struct zkl__piece *piece)
-{
-    while (settle_once(piece)) {
+    if (partition->options.margin_ms > 0 &&
+        zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
+        partition->margin.ns = partition->options.margin_ms * ZKL__MS;
+        zkl__margin_watch(&partition->margin);
+        zkl__session_leave(partition->agent.session);
     }
 }
 
@@ -175,9 +127,9 @@ static void settle(struct zkl__piece *piece)
 /* Our index in the view; ZKL__NOBODY: we are not in it. */
 static size_t find_us(const zkl_partition *partition, const char *node)
 {
-    const struct zkl__members *view = partition->view;
+    const struct zkl__names *view = partition->view;
     for (size_t i = 0; view && i < view->count; i++) {
-        if (strcmp(view->names[i], node) == 0) {
+        if (strcmp(view->all[i], node) == 0) {
             return i;
         }
     }
@@ -188,13 +140,13 @@ static size_t find_us(const zkl_partition *partition, const char *node)
 static void want(zkl_partition *partition, const char *node)
 {
     size_t us = node ? find_us(partition, node) : ZKL__NOBODY;
-    const struct zkl__members *view = partition->view;
+    const struct zkl__names *view = partition->view;
     if (us != ZKL__NOBODY) {
-        const struct zkl__share share = {view->names, view->count, partition->names,
-                                         partition->count, partition->options.cap};
+        const struct zkl__share share = {view->all, view->count, partition->names, partition->count,
+                                         partition->options.cap};
         if (!zkl__share_out(partition->owners, &share,
                             zkl__session_heap(partition->agent.session))) {
-            try_later(partition);
+            zkl__partition_try_later(partition);
             return; /* as before */
         }
     }
@@ -214,13 +166,16 @@ static bool look(zkl_partition *partition, struct zkl__standing *now)
         partition->view = partition->news;
         partition->news = NULL;
     }
-    if (partition->running && zkl__state_holds(now->state) &&
+    if (partition->life == ZKL__PARTITION_RUNNING && zkl__state_holds(now->state) &&
         strcmp(now->node, partition->node) != 0) {
         strcpy(partition->node, now->node);
-        partition->reading = ZKL__TO_LIST;
-        zkl__agent_wake(&partition->agent);
+        zkl__member_list_renew(&partition->list);
+        zkl__agent_wake(&partition->agent, &partition->list.watcher);
     }
-    bool running = partition->running;
+    bool running = partition->life == ZKL__PARTITION_RUNNING;
+    if (partition->life == ZKL__PARTITION_STOPPING) {
+        zkl__partition_live(partition, ZKL__PARTITION_UNWINDING);
+    }
     zkl__session_leave(session);
     return running;
 }
@@ -234,7 +189,7 @@ static void keep_membership(zkl_partition *partition, zkl_state state, bool runn
         zkl_lock_cancel(place);
     }
     if (running && (state == ZKL_STATE_IDLE || state == ZKL_STATE_LOST)) {
-        acquire(partition, place, member_completed, &partition->member->refused);
+        zkl__partition_acquire(partition, place, member_completed, &partition->member->refused);
     }
 }
 
@@ -246,12 +201,13 @@ static void reconcile(zkl_partition *partition)
     want(partition, running && zkl__state_holds(now.state) ? now.node : NULL);
     for (size_t i = 0; i < partition->count; i++) { /* first what goes: cap is never exceeded */
         if (!partition->pieces[i]->wanted) {
-            settle(partition->pieces[i]);
+            zkl__piece_settle(partition->pieces[i]);
         }
     }
     for (size_t i = 0; i < partition->count; i++) {
-        settle(partition->pieces[i]);
+        zkl__piece_settle(partition->pieces[i]);
     }
+    watch_lease(partition);
 }
 
 /* --- its end --------------------------------------------------------------------------------- */
@@ -265,6 +221,7 @@ void zkl__partition_dismantle(zkl_partition *partition)
     }
     partition->agent.freed = true;
     zkl__agent_stop(&partition->agent);
+    zkl__margin_stop(&partition->margin);
     zkl__callbacks_unpost(zkl__session_callbacks(session), &partition->agent.notice);
     zkl__session_leave(session);
     zkl_lock_free(&partition->member->place);
@@ -272,6 +229,17 @@ void zkl__partition_dismantle(zkl_partition *partition)
         zkl_lock_free(&partition->pieces[i]->place);
     }
     zkl__agent_free(&partition->agent, false);
+}
+
+void zkl__partition_live(zkl_partition *partition, enum zkl__partition_life life)
+{
+    static const enum zkl__partition_life before[] = {
+        [ZKL__PARTITION_STOPPING] = ZKL__PARTITION_RUNNING,
+        [ZKL__PARTITION_UNWINDING] = ZKL__PARTITION_STOPPING,
+        [ZKL__PARTITION_IDLE] = ZKL__PARTITION_UNWINDING,
+    };
+    ZKL__ENSURE(life == ZKL__PARTITION_RUNNING || before[life] == partition->life);
+    partition->life = life;
 }
 
 /* Around all that runs in callbacks. */
@@ -285,7 +253,12 @@ static void begin(zkl_partition *partition)
 static void end(zkl_partition *partition)
 {
     zkl__session_enter_even_closed(partition->agent.session, NULL);
-    bool last = --partition->depth == 0 && partition->orphan;
+    bool outermost = --partition->depth == 0, last = outermost && partition->orphan;
+    if (outermost && partition->life == ZKL__PARTITION_UNWINDING &&
+        zkl__partition_busy(partition) == 0) {
+        zkl__partition_live(partition, ZKL__PARTITION_IDLE);
+        zkl__procedures_poke(partition->agent.session, partition);
+    }
     if (last) {
         partition->orphan = false; /* what is called from there does not come here again */
     }
@@ -314,23 +287,19 @@ void zkl__piece_told(zkl_lock *place, zkl_state state, void *payload)
     zkl_partition *partition = piece->partition;
     (void)state, (void)payload;
     begin(partition);
-    settle(piece);
+    zkl__piece_settle(piece);
+    watch_lease(partition);
     end(partition);
 }
 
-static void piece_completed(zkl_lock *place, int code, const zkl_grant *grant, const zkl_error *err,
-                            void *payload)
+void zkl__piece_completed(zkl_lock *place, int code, const zkl_grant *grant, const zkl_error *err,
+                          void *payload)
 {
     struct zkl__piece *piece = (struct zkl__piece *)place;
     (void)payload, (void)grant;
-    if (refused(code)) {
-        on_refused(piece->partition, place, &piece->refused, err);
-        return;
+    if (note_result(piece->partition, place, &piece->refused, code, err)) {
+        zkl__piece_told(place, ZKL_STATE_HELD, NULL);
     }
-    if (code == ZKL_OK) {
-        on_taken(piece->partition, place, &piece->refused);
-    }
-    zkl__piece_told(place, ZKL_STATE_HELD, NULL);
 }
 
 void zkl__member_told(zkl_lock *place, zkl_state state, void *payload)
@@ -347,14 +316,9 @@ static void member_completed(zkl_lock *place, int code, const zkl_grant *grant,
 {
     struct zkl__member *member = (struct zkl__member *)place;
     (void)payload, (void)grant;
-    if (refused(code)) {
-        on_refused(member->partition, place, &member->refused, err);
-        return;
+    if (note_result(member->partition, place, &member->refused, code, err)) {
+        zkl__member_told(place, ZKL_STATE_HELD, NULL);
     }
-    if (code == ZKL_OK) {
-        on_taken(member->partition, place, &member->refused);
-    }
-    zkl__member_told(place, ZKL_STATE_HELD, NULL);
 }
 
 static void tell(struct zkl__agent *agent)
@@ -365,104 +329,76 @@ static void tell(struct zkl__agent *agent)
     end(partition);
 }
 
-static bool is_member(const char *name)
-{
-    return zkl__name_parse(name).kind != ZKL_KIND_FOREIGN;
-}
+/* --- the list of the members ----------------------------------------------------------------- */
 
-/* NULL: no memory. */
-static struct zkl__members *view_of_living(const zkl_heap *heap,
-                                           const struct zkl__children *children)
+/* Inside a step, as the next two. */
+static void show(void *owner, struct zkl__names *members)
 {
-    size_t size = sizeof(struct zkl__members) + children->count * sizeof(char *), text = size;
-    for (size_t i = 0; i < children->count; i++) {
-        size += strlen(children->all[i].name) + 1;
-    }
-    struct zkl__members *view = zkl__zalloc(heap, size);
-    for (size_t i = 0; view && i < children->count; i++) {
-        if (children->all[i].verdict == ZKL__CHILD_LIVES) {
-            char *name = (char *)view + text;
-            strcpy(name, children->all[i].name);
-            text += strlen(name) + 1;
-            view->names[view->count++] = name;
-        }
-    }
-    return view;
-}
-
-/* All members are judged. */
-static void take_view(zkl_partition *partition)
-{
-    const zkl_heap *heap = zkl__session_heap(partition->agent.session);
-    struct zkl__members *view = view_of_living(heap, partition->jury.children);
-    if (!view) {
-        put_off(partition);
-        return;
-    }
-    zkl__free(heap, partition->news);
-    partition->news = view;
-    partition->reading = ZKL__READ;
+    zkl_partition *partition = owner;
+    zkl__free(zkl__session_heap(partition->agent.session), partition->news);
+    partition->news = members;
+    partition->unread = false;
     zkl__agent_post(&partition->agent);
 }
 
-static void act(struct zkl__agent *agent)
+static void unlisted(void *owner, enum zkl__rc rc)
 {
-    zkl_partition *partition = (zkl_partition *)agent;
-    const struct zkl__op list = {
-        .kind = ZKL__OP_CHILDREN, .dir = partition->member->place.path, .watch = true};
-    if (partition->retry) {
-        partition->retry = false;
-        zkl__agent_post(agent);
-    }
-    if (!partition->running || !zkl__state_holds(zkl__lock_look(&partition->member->place).state)) {
-        return;
-    }
-    if (partition->reading == ZKL__TO_LIST) {
-        zkl__agent_ask(agent, &list);
-    } else if (partition->reading == ZKL__TO_JUDGE && !zkl__jury_sit(&partition->jury)) {
-        take_view(partition);
-    }
+    zkl_partition *partition = owner;
+    say(partition, partition->list.dir, &partition->unread, zkl__rc_code(rc),
+        "its members cannot be listed");
 }
 
-static void answer(struct zkl__agent *agent, const struct zkl__reply *reply)
+static bool takes_part(void *owner)
 {
-    zkl_partition *partition = (zkl_partition *)agent;
-    if (reply->rc == ZKL__RC_OK && zkl__jury_take(&partition->jury, reply, is_member)) {
-        partition->unread = false;
-        partition->reading = ZKL__TO_JUDGE;
-        return;
-    }
-    if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE) {
-        say(partition, partition->member->place.path, &partition->unread, zkl__rc_code(reply->rc),
-            "its members cannot be listed");
-    }
-    put_off(partition);
+    const zkl_partition *partition = owner;
+    return partition->life == ZKL__PARTITION_RUNNING &&
+           zkl__state_holds(zkl__lock_look(&partition->member->place).state);
 }
 
-static void stir(struct zkl__agent *agent, bool session_over)
+static void look_again(void *owner)
+{
+    zkl__agent_post(&((zkl_partition *)owner)->agent);
+}
+
+bool zkl__partition_list(zkl_partition *partition, const char *members)
+{
+    partition->retry.alarm.ring = look_again;
+    partition->retry.alarm.owner = partition;
+    partition->margin = (struct zkl__margin){.session = partition->agent.session,
+                                             .until = lease_until,
+                                             .reached = look_again,
+                                             .owner = partition};
+    partition->list = (struct zkl__member_list){.dir = members,
+                                                .counts = zkl__name_contends,
+                                                .wanted = takes_part,
+                                                .show = show,
+                                                .refused = unlisted};
+    return zkl__member_list_begin(&partition->list, zkl__session_core(partition->agent.session),
+                                  partition);
+}
+
+static void stop(struct zkl__agent *agent)
 {
     zkl_partition *partition = (zkl_partition *)agent;
-    (void)session_over; /* the places tell */
-    partition->reading = ZKL__TO_LIST;
+    zkl__member_list_end(&partition->list);
+    zkl__retry_stop(agent->session, &partition->retry);
 }
 
 /* The session is being closed: what is taken away is told. */
 static bool give_up(struct zkl__object *object, int code)
 {
     zkl_partition *partition = (zkl_partition *)object;
-    if (code == ZKL_ECLOSED && partition->running) {
-        partition->running = false;
+    if (code == ZKL_ECLOSED && partition->life == ZKL__PARTITION_RUNNING) {
+        zkl__partition_live(partition, ZKL__PARTITION_STOPPING);
         zkl__agent_post(&partition->agent);
     }
     return zkl__agent_give_up(object, code);
 }
 
 const struct zkl__agent_ops zkl__partition_ops = {
-    .object = {"partition", give_up, zkl__agent_describe, zkl__agent_session_changed},
-    .act = act,
-    .answer = answer,
-    .stir = stir,
+    .object = {"partition", give_up, zkl__agent_describe},
     .tell = tell,
+    .stop = stop,
     .destroy = destroy,
 };
 

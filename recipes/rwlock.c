@@ -20,7 +20,7 @@ static const struct zkl__recipe write_lock = {
     .object = {.noun = "write lock", .give_up = zkl__lock_give_up, .describe = zkl__lock_describe},
     .id = ZKL_RECIPE_WRITE_LOCK,
     .size = sizeof(zkl_lock),
-    .takes = ZKL__TAKES_RECURSIVE | ZKL__TAKES_REVOKE_FN | ZKL__TAKES_POSITION,
+    .takes = ZKL__TAKES_RECURSIVE | ZKL__TAKES_REVOKE_FN | ZKL__TAKES_POSITION | ZKL__TAKES_LINGER,
     .rule = &writer,
     .announces = true,
 };
@@ -43,7 +43,7 @@ int zkl_write_lock_new(zkl_lock **out, zkl_session *session, const char *path,
 static int await_downgrade(zkl_lock *lock, struct zkl__acquisition *acquisition, zkl_error *err)
 {
     zkl_session *session = lock->session;
-    int64_t deadline = zkl__deadline(zkl__session_now(session), lock->options.release_timeout_ms);
+    int64_t deadline = zkl__session_deadline(session, lock->options.release_timeout_ms);
     bool more = true;
     while (more && !acquisition->downgraded && zkl__acquisition_holds(acquisition)) {
         more = zkl__session_wait(session, &acquisition->changed, deadline);
@@ -63,8 +63,7 @@ static int downgrade(zkl_lock *lock, zkl_error *err)
 {
     struct zkl__acquisition *acquisition = lock->acquisition;
     if (!acquisition || !acquisition->granted) {
-        return zkl__fail(err, ZKL_ENOTHELD, 0, lock->path,
-                         acquisition ? "still waiting; cancel it" : "never granted, or released");
+        return zkl__lock_not_granted(lock, err);
     }
     if (!zkl__acquisition_holds(acquisition)) {
         return zkl__fail(err, ZKL_ELOST, 0, lock->path, "lost while it was held: %s",

@@ -20,29 +20,19 @@ static void on_end(void *owner)
     zkl__section_raise(owner);
 }
 
-/* The lease has most often grown since the alarm was set. */
-static void look(void *owner)
+static int64_t lease_until(const void *owner)
 {
-    struct zkl_cancel *cancel = owner;
-    zkl_session *session = cancel->lock->session;
-    int64_t rest = zkl__lock_look(cancel->lock).remaining_ns - cancel->margin_ns;
-    if (rest <= 0) {
-        zkl__section_raise(cancel);
-    } else {
-        zkl__alarms_set(zkl__session_alarms(session), &cancel->alarm,
-                        zkl__session_now(session) + rest);
-    }
+    return zkl__lock_look(((const struct zkl_cancel *)owner)->lock).until;
 }
 
 bool zkl_cancel_raised(const zkl_cancel *cancel)
 {
-    return atomic_load(&cancel->raised) ||
-           zkl__lock_standing(cancel->lock).remaining_ns <= cancel->margin_ns;
+    return atomic_load(&cancel->raised) || zkl__lock_left(cancel->lock) <= cancel->margin.ns;
 }
 
 int64_t zkl_cancel_remaining_ms(const zkl_cancel *cancel)
 {
-    return zkl__lock_standing(cancel->lock).remaining_ns / ZKL__MS;
+    return zkl__lock_left(cancel->lock) / ZKL__MS;
 }
 
 int zkl_cancel_fd(const zkl_cancel *cancel)
@@ -79,7 +69,7 @@ static void unlisten(struct zkl_cancel *cancel)
 {
     zkl_session *session = cancel->lock->session;
     if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
-        zkl__alarms_unset(zkl__session_alarms(session), &cancel->alarm);
+        zkl__margin_stop(&cancel->margin);
         zkl__lock_unlisten(cancel->lock, &cancel->listener);
         zkl__stops_end(session, &cancel->stops);
         zkl__session_leave(session);
@@ -100,7 +90,7 @@ static void watch_lease(struct zkl_cancel *cancel)
 {
     zkl_session *session = cancel->lock->session;
     if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
-        look(cancel); /* not held any more: raised at once */
+        zkl__margin_watch(&cancel->margin); /* not held any more: raised at once */
         zkl__session_leave(session);
     }
 }
@@ -189,7 +179,7 @@ static int set_margin(struct zkl_cancel *cancel, int64_t margin_ms, zkl_error *e
     int64_t least_ms = zkl_session_least_lease_ms(cancel->lock->session);
     int rc = zkl__range_check("margin_ms", margin_ms, 0, least_ms > 0 ? least_ms - 1 : 0, err);
     if (rc == ZKL_OK) {
-        cancel->margin_ns = margin_ms > 0 ? margin_ms * ZKL__MS : least_ms * ZKL__MS / 3;
+        cancel->margin.ns = margin_ms > 0 ? margin_ms * ZKL__MS : least_ms * ZKL__MS / 3;
     }
     return rc;
 }
@@ -198,7 +188,8 @@ static int init(zkl_cancel *cancel, zkl_lock *lock, int64_t margin_ms, zkl_error
 {
     *cancel = (struct zkl_cancel){.lock = lock, .fd = -1, .release_by = INT64_MAX};
     atomic_init(&cancel->raised, false);
-    cancel->alarm = (struct zkl__alarm){.ring = look, .owner = cancel};
+    cancel->margin = (struct zkl__margin){
+        .session = lock->session, .until = lease_until, .reached = on_end, .owner = cancel};
     cancel->listener = (struct zkl__listener){.ended = on_end, .owner = cancel};
     int rc = zkl__lock_keep(lock, err); /* closed, forked: said before anything else is */
     if (rc != ZKL_OK) {

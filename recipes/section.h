@@ -8,13 +8,12 @@
 
 struct zkl_cancel {
     zkl_lock *lock;
-    int64_t margin_ns;
     int fd;
     atomic_bool raised;
     bool ran;           /* the function was called */
     int64_t release_by; /* how long the release may wait for the server at most; INT64_MAX: as the
                            options say */
-    struct zkl__alarm alarm; /* when the lease, as known now, is down to the margin */
+    struct zkl__margin margin;
     struct zkl__listener listener;
     struct zkl__task task;
     struct zkl__stops stops;

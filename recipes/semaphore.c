@@ -67,7 +67,7 @@ static void destroy(zkl_lock *lock)
 static const struct zkl__semaphore_ops ops = {make, nodes};
 
 static const struct zkl__recipe semaphore = {
-    .object = {"semaphore", zkl__lock_give_up, zkl__lock_describe, NULL},
+    .object = {"semaphore", zkl__lock_give_up, zkl__lock_describe},
     .id = ZKL_RECIPE_SEMAPHORE,
     .size = sizeof(struct semaphore),
     .rule = &zkl__semaphore_queue,
@@ -78,7 +78,7 @@ static const struct zkl__recipe semaphore = {
 static int check_arguments(const char *path, int limit, zkl_error *err)
 {
     char longest[ZKL_PATH_MAX + 1];
-    int rc = zkl__range_check("limit", limit, 1, ZKL_PERMITS_MAX, err);
+    int rc = zkl__range_check("limit", limit, 0, ZKL_PERMITS_MAX, err);
     rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
     if (rc == ZKL_OK && zkl__path_join(longest, sizeof longest, path, "leases") == 0) {
         rc = zkl__fail(err, ZKL_EINVAL, 0, NULL, "the path is too long for \"/leases\" behind it");
@@ -117,8 +117,9 @@ int zkl_semaphore_new(zkl_lock **out, zkl_session *session, const char *path, in
 static int check_count(const zkl_lock *lock, int count, zkl_error *err)
 {
     int rc = zkl__lock_check(lock, &semaphore, err);
+    int limit = rc == ZKL_OK ? ((const struct semaphore *)lock)->limit : 0;
     return rc == ZKL_OK
-               ? zkl__range_check("count", count, 1, ((const struct semaphore *)lock)->limit, err)
+               ? zkl__range_check("count", count, 1, limit > 0 ? limit : ZKL_PERMITS_MAX, err)
                : rc;
 }
 
@@ -152,8 +153,9 @@ static int release_some(zkl_lock *lock, int count, bool *all, zkl_error *err)
         return zkl__fail(err, ZKL_EINVAL, 0, lock->path, "count is %d, of %d permits held", count,
                          held);
     }
-    zkl__semaphore_give_back(zkl__session_core(lock->session), it, count,
-                             zkl__session_now(lock->session));
+    zkl__session_event(
+        lock->session,
+        (struct zkl__event){.kind = ZKL__EV_GIVE_BACK, .semaphore = it, .count = count});
     return state == ZKL_STATE_LOST
                ? zkl__fail(err, ZKL_ELOST, 0, lock->path, "lost while they were held")
                : ZKL_OK;

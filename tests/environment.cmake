@@ -1,6 +1,6 @@
 # Read by ctest before it starts a test: tests see none of the caller's environment but what stands here. Servers or a sandbox of the
 # user's would lead them astray; so would a language with a comma in its numbers, a start-up file of the shell, an older library.
-cmake_policy(VERSION 3.22)
+cmake_policy(VERSION 3.18)
 set(kept PATH HOME TMPDIR XDG_CACHE_HOME ASAN_OPTIONS LSAN_OPTIONS TSAN_OPTIONS UBSAN_OPTIONS GCOV_PREFIX GCOV_PREFIX_STRIP
   # what a developer asks the tests themselves for
   ZKLOCK_CALM ZKLOCK_CHAOS_KEEP ZKLOCK_FATE ZKLOCK_LOCKS ZKLOCK_NTH ZKLOCK_ROUNDS ZKLOCK_SECONDS ZKLOCK_SEED ZKLOCK_TEST_JARS ZKLOCK_TEST_LOG

@@ -6,9 +6,17 @@
  *     zklock::mutex mutex(session, "/locks/report");
  *     zkl_grant grant = co_await zklock::async_acquire(mutex, 30s, asio::use_awaitable);
  *
+ * Each async_ function of the other headers has a form with a completion token: those of a
+ * zklock::mutex and of a session, which are below, and by async_call all others. A token gets every
+ * error, including those that the other forms throw.
+ *
  * A session with the options of zklock::dispatched() and an asio_dispatcher calls back in the
  * threads of the executor alone. Without them callbacks come from a thread of the session, and
- * handlers are posted to their executor from there. */
+ * handlers are posted to their executor from there. A handler without an associated executor, as a
+ * plain lambda, runs in Asio's system thread pool: asio::bind_executor gives it one.
+ *
+ * Declare the io_context, the session and the dispatcher in this order. Without a dispatcher, close
+ * the session before the io_context goes. */
 #ifndef ZKLOCK_ASIO_HPP
 #define ZKLOCK_ASIO_HPP
 
@@ -36,15 +44,21 @@ inline session_options dispatched()
     return options;
 }
 
-/* Calls zkl_session_dispatch whenever there is something to do. It has to go before its session. A
- * handler that runs already may still do so once after that; it does nothing then. */
+/* Calls zkl_session_dispatch whenever there is something to do. It has to go before its session,
+ * unless that is closed by async_close. A handler that runs already may still do so once after
+ * that; it does nothing then. */
 class asio_dispatcher
 {
   public:
-    asio_dispatcher(const session &of, const asio::any_io_executor &executor)
-        : loop_(std::make_shared<loop>(of.get(), executor))
+    /* For async_open. */
+    explicit asio_dispatcher(const asio::any_io_executor &executor)
+        : loop_(std::make_shared<loop>(executor))
     {
-        loop::wait(loop_);
+    }
+    asio_dispatcher(const session &of, const asio::any_io_executor &executor)
+        : asio_dispatcher(executor)
+    {
+        loop::begin(loop_, of.get());
     }
     ~asio_dispatcher()
     {
@@ -55,19 +69,27 @@ class asio_dispatcher
     asio_dispatcher &operator=(const asio_dispatcher &) = delete;
 
   private:
+    template <class Rep, class Period, class Token>
+    friend auto async_close(session &closing, asio_dispatcher &events,
+                            const std::chrono::duration<Rep, Period> &timeout, Token &&token);
+    template <class Options, class Token>
+    friend auto async_open(session &opening, asio_dispatcher &events, const std::string &servers,
+                           const Options &options, Token &&token);
     struct loop {
-        zkl_session *session;
+        zkl_session *session = nullptr;
         asio::posix::stream_descriptor descriptor;
 
-        loop(zkl_session *of, const asio::any_io_executor &executor)
-            : session(of), descriptor(executor)
+        explicit loop(const asio::any_io_executor &executor) : descriptor(executor) {}
+        static void begin(const std::shared_ptr<loop> &self, zkl_session *of)
         {
             int fd = -1;
             detail::check([&](zkl_error *) { /* a copy, for a descriptor of Asio's is closed */
-                                             fd = zkl_session_fd(session);
+                                             fd = zkl_session_fd(of);
                                              return fd < 0 ? fd : ZKL_OK;
             });
-            descriptor.assign(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+            self->descriptor.assign(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+            self->session = of;
+            wait(self);
         }
         static void wait(const std::shared_ptr<loop> &self)
         {
@@ -99,45 +121,185 @@ template <class Handler> struct asio_completion {
         : handler(std::move(to)), work(asio::get_associated_executor(handler))
     {
     }
+    template <class... Values>
     static void complete(std::unique_ptr<asio_completion> self, std::exception_ptr failure,
-                         const zkl_grant &grant)
+                         Values... values)
     {
         executor_type executor = self->work.get_executor();
         std::shared_ptr<asio_completion> kept(std::move(self));
-        asio::post(executor, [kept, failure, grant]() {
+        asio::post(executor, [kept, failure, values...]() mutable {
             asio::get_associated_cancellation_slot(kept->handler).clear();
             Handler handler(std::move(kept->handler));
             kept->work.reset();
-            std::move(handler)(failure, grant);
+            std::move(handler)(failure, std::move(values)...);
         });
     }
 };
 
-} // namespace detail
-
-/* Completes with (std::exception_ptr, zkl_grant): in a coroutine it returns the grant, or throws
- * zklock::error, ZKL_ETIMEOUT and ZKL_EBUSY included. The mutex has to live until then. Cancelling
- * the operation in Asio's way ends it with ZKL_ECANCELED. */
-template <class Rep, class Period, class Token>
-auto async_acquire(mutex &lock, const std::chrono::duration<Rep, Period> &timeout, Token &&token)
+/* A call of zklock/completion.hpp that cancelling the operation in Asio's way ends, by cancel(). */
+template <class... Values, class Begin, class Cancel, class Token>
+auto async_until(Begin begin, Cancel cancel, Token &&token)
 {
-    auto begin = [&lock, timeout](auto handler) {
-        using completion = detail::asio_completion<decltype(handler)>;
+    auto initiate = [begin, cancel](auto handler) {
+        using completion = asio_completion<decltype(handler)>;
         auto slot = asio::get_associated_cancellation_slot(handler);
         auto kept =
             std::make_shared<std::unique_ptr<completion>>(new completion(std::move(handler)));
         if (slot.is_connected()) {
-            slot.assign([&lock](asio::cancellation_type) { zkl_lock_cancel(lock.get()); });
+            slot.assign([cancel](asio::cancellation_type) { cancel(); });
         }
         try {
-            lock.async_acquire(timeout, [kept](std::exception_ptr failure, const zkl_grant &grant) {
-                completion::complete(std::move(*kept), failure, grant);
+            begin([kept](std::exception_ptr failure, Values... values) {
+                completion::complete(std::move(*kept), failure, std::move(values)...);
             });
         } catch (...) {
-            completion::complete(std::move(*kept), std::current_exception(), zkl_grant());
+            completion::complete(std::move(*kept), std::current_exception(), Values()...);
         }
     };
-    return asio::async_initiate<Token, void(std::exception_ptr, zkl_grant)>(begin, token);
+    return asio::async_initiate<Token, void(std::exception_ptr, Values...)>(initiate, token);
+}
+
+/* What async_until is given by a call that only its own timeout ends. */
+struct no_cancel {
+    void operator()() const noexcept {}
+};
+
+} // namespace detail
+
+/* Any call of zklock/completion.hpp, which begin makes with the function that it is given:
+ *
+ *     auto begin = [&](auto done) { zklock::async_queue_list(session, path, 5s, done); };
+ *     auto now = co_await zklock::async_call<zklock::queue>(begin, asio::use_awaitable);
+ *
+ * Completes with (std::exception_ptr, Values...), also when begin throws; Values: the call's value,
+ * or nothing. Cancelling the operation in Asio's way does not end it: its timeout does, and what C
+ * has for it (zkl_done_fn in zklock/types.h). */
+template <class... Values, class Begin, class Token> auto async_call(Begin begin, Token &&token)
+{
+    return detail::async_until<Values...>(begin, detail::no_cancel(), std::forward<Token>(token));
+}
+
+/* Opens a session (session::async_open), whose callbacks come from a thread of its own. Completes
+ * with (std::exception_ptr) when it is connected. Locks can be made from it once this was called:
+ * with asio::use_awaitable, once it is awaited. */
+template <class Options, class Token>
+auto async_open(session &opening, const std::string &servers, const Options &options, Token &&token)
+{
+    auto begin = [&opening, servers, options](auto done) {
+        opening.async_open(servers, options, done);
+    };
+    return async_call<>(begin, std::forward<Token>(token));
+}
+
+/* The same with the options of zklock::dispatched(), and a dispatcher that was made with the
+ * executor alone: from here on it is this session's. */
+template <class Options, class Token>
+auto async_open(session &opening, asio_dispatcher &events, const std::string &servers,
+                const Options &options, Token &&token)
+{
+    auto loop = events.loop_;
+    auto begin = [&opening, loop, servers, options](auto done) {
+        auto failed = std::make_shared<std::exception_ptr>();
+        opening.async_open(servers, options, [failed, done](std::exception_ptr failure) mutable {
+            done(*failed ? *failed : failure);
+        });
+        try {
+            asio_dispatcher::loop::begin(loop, opening.get());
+        } catch (...) {
+            *failed = std::current_exception();
+            opening = session(); /* nobody would dispatch it: the close calls done */
+        }
+    };
+    return async_call<>(begin, std::forward<Token>(token));
+}
+
+/* Closes the session of a dispatcher, which then has nothing to do any more (session::async_close).
+ * The dispatcher has to live until then. Completes with (std::exception_ptr). */
+template <class Rep, class Period, class Token>
+auto async_close(session &closing, asio_dispatcher &events,
+                 const std::chrono::duration<Rep, Period> &timeout, Token &&token)
+{
+    auto loop = events.loop_;
+    auto begin = [&closing, loop, timeout](auto done) {
+        closing.async_close(timeout, [loop, done](std::exception_ptr failure) mutable {
+            loop->session = nullptr; /* it is gone, and nobody waits for its descriptor */
+            loop->descriptor.close();
+            done(failure);
+        });
+    };
+    return async_call<>(begin, std::forward<Token>(token));
+}
+
+/* Completes with (std::exception_ptr, zkl_grant): in a coroutine it returns the grant, or throws
+ * zklock::error, ZKL_ETIMEOUT and ZKL_EBUSY included. The mutex has to live until then. Cancelling
+ * the operation in Asio's way ends it with ZKL_ECANCELED (std::errc::operation_canceled, not
+ * asio::error::operation_aborted), unless it has been granted already: then it completes with the
+ * grant. */
+template <class Rep, class Period, class Token>
+auto async_acquire(mutex &lock, const std::chrono::duration<Rep, Period> &timeout, Token &&token)
+{
+    auto begin = [&lock, timeout](auto done) { lock.async_acquire(timeout, done); };
+    auto cancel = [&lock] { zkl_lock_cancel(lock.get()); };
+    return detail::async_until<zkl_grant>(begin, cancel, std::forward<Token>(token));
+}
+
+/* The same for count permits of a semaphore. */
+template <class Rep, class Period, class Token>
+auto async_take(mutex &lock, int count, const std::chrono::duration<Rep, Period> &timeout,
+                Token &&token)
+{
+    auto begin = [&lock, count, timeout](auto done) { lock.async_take(count, timeout, done); };
+    auto cancel = [&lock] { zkl_lock_cancel(lock.get()); };
+    return detail::async_until<zkl_grant>(begin, cancel, std::forward<Token>(token));
+}
+
+/* mutex::async_release. Completes with (std::exception_ptr): ZKL_ELOST when the lease did not cover
+ * the hold. */
+template <class Token> auto async_release(mutex &lock, Token &&token)
+{
+    auto begin = [&lock](auto done) { lock.async_release(done); };
+    return async_call<>(begin, std::forward<Token>(token));
+}
+
+/* mutex::async_publish. Completes with (std::exception_ptr). */
+template <class Rep, class Period, class Token>
+auto async_publish(mutex &lock, const std::string &value,
+                   const std::chrono::duration<Rep, Period> &timeout, Token &&token)
+{
+    auto begin = [&lock, value, timeout](auto done) { lock.async_publish(value, timeout, done); };
+    return async_call<>(begin, std::forward<Token>(token));
+}
+
+/* mutex::async_commit. Completes with (std::exception_ptr, std::vector<zkl_op_result>). What ops
+ * point to has to live until the call begins: with asio::use_awaitable, until it is awaited. */
+template <class Rep, class Period, class Token>
+auto async_commit(mutex &lock, const std::vector<zkl_op> &ops,
+                  const std::chrono::duration<Rep, Period> &timeout, Token &&token)
+{
+    auto begin = [&lock, ops, timeout](auto done) { lock.async_commit(ops, timeout, done); };
+    return async_call<std::vector<zkl_op_result>>(begin, std::forward<Token>(token));
+}
+
+/* mutex::async_read. Completes with (std::exception_ptr, zklock::data). */
+template <class Rep, class Period, class Token>
+auto async_read(mutex &lock, const std::string &path, bool fresh,
+                const std::chrono::duration<Rep, Period> &timeout, Token &&token)
+{
+    auto begin = [&lock, path, fresh, timeout](auto done) {
+        lock.async_read(path, fresh, timeout, done);
+    };
+    return async_call<data>(begin, std::forward<Token>(token));
+}
+
+/* mutex::async_stand. Completes with (std::exception_ptr) when the candidate stands no longer.
+ * Cancelling the operation in Asio's way is mutex::leave(). changed runs where callbacks do: with
+ * an asio_dispatcher in the threads of its executor. */
+template <class Changed, class Token>
+auto async_stand(mutex &candidate, Changed changed, Token &&token)
+{
+    auto begin = [&candidate, changed](auto done) { candidate.async_stand(changed, done); };
+    auto cancel = [&candidate] { zkl_election_leave(candidate.get(), nullptr); };
+    return detail::async_until<>(begin, cancel, std::forward<Token>(token));
 }
 
 } // namespace zklock

@@ -3,7 +3,10 @@
  *
  * The znodes are those of Curator's DistributedBarrier and DistributedDoubleBarrier: both kinds of
  * client may use one path. Every call blocks, for its timeout at most, and may be made from any
- * thread. */
+ * thread. The forms that end in _async do not block (zkl_done_fn in zklock/types.h).
+ *
+ * A stop token (zklock/stop.h) ends set, wait and enter. It does not end lift and leave, which
+ * others wait for: a program that has to stop can still let them go on. */
 #ifndef ZKLOCK_BARRIER_H
 #define ZKLOCK_BARRIER_H
 
@@ -22,13 +25,21 @@ extern "C" {
  * an election), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms,
                             zkl_error *err);
-/* Deletes it: all waiters go on. ZKL_OK also when it was not there. Errors as above. */
+ZKL_API int zkl_barrier_set_async(zkl_session *session, const char *path, int64_t timeout_ms,
+                                  zkl_done_fn done, void *payload, zkl_error *err);
+/* Deletes it: all waiters go on. ZKL_OK also when it was not there. One call deletes one barrier:
+ * if it is put up again before the server's response is known, the new one stays. No stop token
+ * ends it. Errors as above. */
 ZKL_API int zkl_barrier_lift(zkl_session *session, const char *path, int64_t timeout_ms,
                              zkl_error *err);
+ZKL_API int zkl_barrier_lift_async(zkl_session *session, const char *path, int64_t timeout_ms,
+                                   zkl_done_fn done, void *payload, zkl_error *err);
 /* Waits until it is down. ZKL_OK: it was down at some time after the call. ZKL_ETIMEOUT: it was up
- * all the time. Errors as above. */
+ * all the time. ZKL_ECANCELED: a stop token. Errors as above. */
 ZKL_API int zkl_barrier_wait(zkl_session *session, const char *path, int64_t timeout_ms,
                              zkl_error *err);
+ZKL_API int zkl_barrier_wait_async(zkl_session *session, const char *path, int64_t timeout_ms,
+                                   zkl_done_fn done, void *payload, zkl_error *err);
 
 /* One member of a double barrier. Members are the children of path that a session owns; other
  * children do not count. The last ones to leave delete path, as a server deletes an empty
@@ -45,15 +56,22 @@ ZKL_API int zkl_double_barrier_new(zkl_double_barrier **out, zkl_session *sessio
  * being deleted. ZKL_ELOST: our session ended while we waited. ZKL_EDEADLK: entered already.
  * ZKL_ECONFLICT: somebody queues there for a read/write lock, an election or a semaphore (a mutex's
  * contenders look as members do, and are not distinguished from them). Others: ZKL_EAUTH,
- * ZKL_ECANCELED (freed meanwhile), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * ZKL_ECANCELED (freed meanwhile, or a stop token; we have left again), ZKL_EINVAL, ZKL_ECLOSED,
+ * ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms,
                                      zkl_error *err);
+ZKL_API int zkl_double_barrier_enter_async(zkl_double_barrier *barrier, int64_t timeout_ms,
+                                           zkl_done_fn done, void *payload, zkl_error *err);
 /* Leaves, and waits until every member has left; a member that crashed has left when its session
  * ends. ZKL_ETIMEOUT: some are still in; we have left. ZKL_ENOTHELD: not entered. Others:
- * ZKL_EAUTH, ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED. */
+ * ZKL_EAUTH, ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM: we have left in any case. No stop
+ * token ends it. */
 ZKL_API int zkl_double_barrier_leave(zkl_double_barrier *barrier, int64_t timeout_ms,
                                      zkl_error *err);
-/* Leaves without waiting, if entered. NULL is fine. */
+ZKL_API int zkl_double_barrier_leave_async(zkl_double_barrier *barrier, int64_t timeout_ms,
+                                           zkl_done_fn done, void *payload, zkl_error *err);
+/* Leaves without waiting, if entered. An enter or a leave that is under way ends with
+ * ZKL_ECANCELED; its done is called before this returns. NULL is fine. */
 ZKL_API void zkl_double_barrier_free(zkl_double_barrier *barrier);
 
 #ifdef __cplusplus

@@ -5,6 +5,7 @@
 #include <string>
 
 #include <zklock/barrier.h>
+#include <zklock/completion.hpp>
 #include <zklock/session.hpp>
 
 namespace zklock
@@ -39,6 +40,56 @@ bool barrier_wait(const session &with, const std::string &path,
         ZKL_ETIMEOUT);
 }
 
+/* The same without waiting (zklock/completion.hpp). A time that is up is an exception here. */
+template <class Rep, class Period, class Done>
+void async_barrier_set(const session &with, const std::string &path,
+                       const std::chrono::duration<Rep, Period> &timeout, Done done)
+{
+    detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
+        return zkl_barrier_set_async(with.get(), path.c_str(), detail::to_ms(timeout), call,
+                                     payload, err);
+    });
+}
+template <class Rep, class Period>
+std::future<void> async_barrier_set(const session &with, const std::string &path,
+                                    const std::chrono::duration<Rep, Period> &timeout)
+{
+    return detail::async_future<void>(
+        [&](detail::promised<void> done) { async_barrier_set(with, path, timeout, done); });
+}
+template <class Rep, class Period, class Done>
+void async_barrier_lift(const session &with, const std::string &path,
+                        const std::chrono::duration<Rep, Period> &timeout, Done done)
+{
+    detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
+        return zkl_barrier_lift_async(with.get(), path.c_str(), detail::to_ms(timeout), call,
+                                      payload, err);
+    });
+}
+template <class Rep, class Period>
+std::future<void> async_barrier_lift(const session &with, const std::string &path,
+                                     const std::chrono::duration<Rep, Period> &timeout)
+{
+    return detail::async_future<void>(
+        [&](detail::promised<void> done) { async_barrier_lift(with, path, timeout, done); });
+}
+template <class Rep, class Period, class Done>
+void async_barrier_wait(const session &with, const std::string &path,
+                        const std::chrono::duration<Rep, Period> &timeout, Done done)
+{
+    detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
+        return zkl_barrier_wait_async(with.get(), path.c_str(), detail::to_ms(timeout), call,
+                                      payload, err);
+    });
+}
+template <class Rep, class Period>
+std::future<void> async_barrier_wait(const session &with, const std::string &path,
+                                     const std::chrono::duration<Rep, Period> &timeout)
+{
+    return detail::async_future<void>(
+        [&](detail::promised<void> done) { async_barrier_wait(with, path, timeout, done); });
+}
+
 /* One member of a double barrier. */
 class double_barrier
 {
@@ -69,6 +120,35 @@ class double_barrier
                 return zkl_double_barrier_leave(get(), detail::to_ms(timeout), err);
             },
             ZKL_ETIMEOUT);
+    }
+    /* The same without waiting (zklock/completion.hpp). A time that is up is an exception here. */
+    template <class Rep, class Period, class Done>
+    void async_enter(const std::chrono::duration<Rep, Period> &timeout, Done done)
+    {
+        detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
+            return zkl_double_barrier_enter_async(get(), detail::to_ms(timeout), call, payload,
+                                                  err);
+        });
+    }
+    template <class Rep, class Period>
+    std::future<void> async_enter(const std::chrono::duration<Rep, Period> &timeout)
+    {
+        return detail::async_future<void>(
+            [&](detail::promised<void> done) { async_enter(timeout, done); });
+    }
+    template <class Rep, class Period, class Done>
+    void async_leave(const std::chrono::duration<Rep, Period> &timeout, Done done)
+    {
+        detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
+            return zkl_double_barrier_leave_async(get(), detail::to_ms(timeout), call, payload,
+                                                  err);
+        });
+    }
+    template <class Rep, class Period>
+    std::future<void> async_leave(const std::chrono::duration<Rep, Period> &timeout)
+    {
+        return detail::async_future<void>(
+            [&](detail::promised<void> done) { async_leave(timeout, done); });
     }
     zkl_double_barrier *get() const noexcept { return barrier_.get(); }
 

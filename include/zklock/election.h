@@ -53,16 +53,17 @@ ZKL_API int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn l
 /* What becomes of a candidate that stands. ZKL_STATE_HELD: it leads (again safe, if it was in
  * jeopardy); token is the fencing token of the term. ZKL_STATE_JEOPARDY: it still leads, and no
  * server renews the lease. ZKL_STATE_LOST: it no longer leads, err says why; the next campaign
- * begins when this call has returned, so return only when nothing leads any more. ZKL_STATE_IDLE:
- * the last call: it stands no longer. err->code is ZKL_OK after zkl_election_leave, else why no
- * campaign can follow; what it still held is released when the call has returned. Runs as callbacks
- * do (zklock/session.h). */
+ * begins when this call has returned, so return only when nothing leads any more. Who cannot wait
+ * there calls zkl_election_leave, and stands again after ZKL_STATE_IDLE has returned.
+ * ZKL_STATE_IDLE: the last call: it stands no longer. err->code is ZKL_OK after zkl_election_leave,
+ * else why no campaign can follow; what it still held is released when the call has returned. Runs
+ * as callbacks do (zklock/session.h). */
 typedef void (*zkl_stand_fn)(zkl_lock *lock, zkl_state state, int64_t token, const zkl_error *err,
                              void *payload);
 
-/* Stands for election until told otherwise, without a thread and without waiting: campaigns, leads,
- * and campaigns again after a loss. With ZKL_CALLBACKS_DISPATCH all of it is in the thread of the
- * event loop. To give way and stand again, at the end of the queue: zkl_lock_release.
+/* Stands for election until zkl_election_leave, without a thread and without waiting: campaigns,
+ * leads, and campaigns again after a loss. With ZKL_CALLBACKS_DISPATCH all of it is in the thread
+ * of the event loop. To give way and stand again, at the end of the queue: zkl_lock_release.
  *
  * A campaign that fails for a reason that may pass (zkl_error_class: RETRY or LOST) is repeated,
  * 100 ms later and with backoff up to 5 s. Any other reason ends it, and so do zkl_lock_cancel,
@@ -70,10 +71,10 @@ typedef void (*zkl_stand_fn)(zkl_lock *lock, zkl_state state, int64_t token, con
  * zkl_lock_free, which makes the last call before it returns. Errors: ZKL_EDEADLK (it stands
  * already, or an acquire or a run of this object is under way), ZKL_EINVAL (lock is no election),
  * ZKL_ECANCELED (a stop token is raised), ZKL_ELIMIT, ZKL_ENOMEM, ZKL_ECLOSED, ZKL_EFORKED: then
- * told is never called. */
-ZKL_API int zkl_election_stand(zkl_lock *lock, zkl_stand_fn told, void *payload, zkl_error *err);
+ * changed is never called. */
+ZKL_API int zkl_election_stand(zkl_lock *lock, zkl_stand_fn changed, void *payload, zkl_error *err);
 
-/* Stands no longer: withdraws from the queue, or resigns. Does not wait: the last call of told
+/* Stands no longer: withdraws from the queue, or resigns. Does not wait: the last call of changed
  * follows. A leader calls it when it has stopped leading. ZKL_ENOTWAITING: it does not stand.
  * ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED. */
 ZKL_API int zkl_election_leave(zkl_lock *lock, zkl_error *err);
@@ -106,10 +107,10 @@ typedef void (*zkl_leader_fn)(zkl_election_observer *observer, const zkl_leader 
  * NULL on failure. The caller frees it, before or after the session is closed. Errors: as
  * zkl_lock_new. */
 ZKL_API int zkl_election_observe(zkl_election_observer **out, zkl_session *session,
-                                 const char *path, zkl_leader_fn told, void *payload,
+                                 const char *path, zkl_leader_fn changed, void *payload,
                                  zkl_error *err);
-/* Ends it; waits for a running call of told (not when called from it). None starts afterwards. NULL
- * is fine. */
+/* Ends it; waits for a running call of changed (not when called from it). None starts afterwards.
+ * NULL is fine. */
 ZKL_API void zkl_election_observer_free(zkl_election_observer *observer);
 
 #ifdef __cplusplus

@@ -57,16 +57,30 @@ ZKL_API int zkl_group_new(zkl_group **out, zkl_session *session, const char *pat
  * does not exist), ZKL_ECANCELED (it left meanwhile), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED,
  * ZKL_ENOMEM. */
 ZKL_API int zkl_group_join(zkl_group *group, int64_t timeout_ms, zkl_error *err);
+/* The same without waiting (zkl_done_fn in zklock/types.h). zkl_group_leave and zkl_group_free end
+ * it early, with ZKL_ECANCELED. Errors, of the call or in done: as above, ZKL_ELIMIT. */
+ZKL_API int zkl_group_join_async(zkl_group *group, int64_t timeout_ms, zkl_done_fn done,
+                                 void *payload, zkl_error *err);
 
 /* Leaves; waits for the server's response for leave_timeout_ms at most, and then goes on in the
  * background until the znode is deleted or the session has ended. ZKL_ENOTHELD: has not joined. */
 ZKL_API int zkl_group_leave(zkl_group *group, zkl_error *err);
+/* The same without waiting: done is called with ZKL_OK when the server has responded, after
+ * leave_timeout_ms, or when zkl_group_free or zkl_session_close ends the wait. No stop token ends
+ * it. Errors of the call: ZKL_ENOTHELD (has not joined), ZKL_EINVAL, ZKL_ELIMIT, ZKL_ECLOSED,
+ * ZKL_EFORKED, ZKL_ENOMEM: then it is still a member. */
+ZKL_API int zkl_group_leave_async(zkl_group *group, zkl_done_fn done, void *payload,
+                                  zkl_error *err);
 
 /* Gives this member other data, now and for later joins. Waits timeout_ms at most until the server
  * has it; goes on after that. Errors: ZKL_ENOTHELD (has not joined), ZKL_EINVAL (data),
  * ZKL_ETIMEOUT, ZKL_ECANCELED, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_group_update(zkl_group *group, const char *data, int64_t timeout_ms,
                              zkl_error *err);
+/* The same without waiting. zkl_group_leave and zkl_group_free end it early, with ZKL_ECANCELED.
+ * Errors, of the call or in done: as above, ZKL_ELIMIT. */
+ZKL_API int zkl_group_update_async(zkl_group *group, const char *data, int64_t timeout_ms,
+                                   zkl_done_fn done, void *payload, zkl_error *err);
 
 /* Leaves, in the background, waits for a callback of this group that is running (not when called
  * from it), and frees. No callback of it starts afterwards. NULL is fine. */
@@ -98,18 +112,25 @@ typedef struct zkl_members {
 } zkl_members;
 
 /* Lists the members. A path that does not exist is an empty group; a znode that no session owns is
- * no member. Free with zkl_members_free. Errors: ZKL_EINVAL, ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECONFLICT
- * (a contender for a lock stands there), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * no member. Free with zkl_members_free. Waits timeout_ms at most. Errors: ZKL_EINVAL,
+ * ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECONFLICT (a contender for a lock stands there), ZKL_ECLOSED,
+ * ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_group_list(zkl_members **out, zkl_session *session, const char *path,
                            int64_t timeout_ms, zkl_error *err);
+/* The same without waiting. out is written before done is called with ZKL_OK, and is NULL else.
+ * Errors, of the call or in done: as above, ZKL_ECANCELED (a stop token is raised), ZKL_ELIMIT. */
+ZKL_API int zkl_group_list_async(zkl_members **out, zkl_session *session, const char *path,
+                                 int64_t timeout_ms, zkl_done_fn done, void *payload,
+                                 zkl_error *err);
+/* NULL is fine. */
 ZKL_API void zkl_members_free(zkl_members *members);
 
 typedef struct zkl_group_watcher zkl_group_watcher;
 
 /* ids, sorted, live until it returns. Runs as callbacks do. The first call reports the members at
- * the start, later calls every change; of quick changes only the latest is reported. A member that
- * came back under its id between two looks is no change. At a lock's path the session's log has a
- * warning (ZKL_LOG_WARN). */
+ * the start, later calls every change of who they are, not of their data; of quick changes only the
+ * latest is reported. A member that came back under its id between two looks is no change. At a
+ * lock's path the session's log has a warning (ZKL_LOG_WARN). */
 typedef void (*zkl_group_changed_fn)(zkl_group_watcher *watcher, const char *const *ids,
                                      size_t count, void *payload);
 

@@ -1,4 +1,4 @@
-/* zklock/group.hpp - memberships, and who is a member. C++11. */
+/* zklock/group.hpp - membership of a group, and the list of its members. C++11. */
 #ifndef ZKLOCK_GROUP_HPP
 #define ZKLOCK_GROUP_HPP
 
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <zklock/completion.hpp>
 #include <zklock/group.h>
 #include <zklock/session.hpp>
 
@@ -19,14 +20,14 @@ class group
   public:
     using state_function = std::function<void(zkl_state)>;
 
-    /* on_state: as callbacks do; it may not throw. */
+    /* data nullptr: "host:pid". on_state: as callbacks do; it may not throw. */
     group(const session &with, const std::string &path, const std::string &id,
-          const std::string &data = "", state_function on_state = nullptr,
+          const char *data = nullptr, state_function on_state = nullptr,
           const zkl_acl *acl = nullptr)
         : on_state_(new state_function(std::move(on_state)))
     {
         zkl_group_options options = ZKL_GROUP_OPTIONS_INIT;
-        options.data = data.c_str();
+        options.data = data;
         options.acl = acl;
         options.state_fn = *on_state_ ? tell : nullptr;
         options.state_payload = on_state_.get();
@@ -37,16 +38,50 @@ class group
             return code;
         });
     }
+    group(const session &with, const std::string &path, const std::string &id,
+          const std::string &data, state_function on_state = nullptr, const zkl_acl *acl = nullptr)
+        : group(with, path, id, data.c_str(), std::move(on_state), acl)
+    {
+    }
     group(group &&) = default;
+    group &operator=(group &&other) noexcept
+    {
+        group_ = std::move(other.group_); /* ours leaves before its function is freed */
+        on_state_ = std::move(other.on_state_);
+        return *this;
+    }
 
     template <class Rep, class Period> void join(const std::chrono::duration<Rep, Period> &timeout)
     {
         detail::check(
             [&](zkl_error *err) { return zkl_group_join(get(), detail::to_ms(timeout), err); });
     }
+    template <class Rep, class Period, class Done>
+    void async_join(const std::chrono::duration<Rep, Period> &timeout, Done done)
+    {
+        detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
+            return zkl_group_join_async(get(), detail::to_ms(timeout), call, payload, err);
+        });
+    }
+    template <class Rep, class Period>
+    std::future<void> async_join(const std::chrono::duration<Rep, Period> &timeout)
+    {
+        return detail::async_future<void>(
+            [&](detail::promised<void> done) { async_join(timeout, done); });
+    }
     void leave()
     {
         detail::check([&](zkl_error *err) { return zkl_group_leave(get(), err); });
+    }
+    template <class Done> void async_leave(Done done)
+    {
+        detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
+            return zkl_group_leave_async(get(), call, payload, err);
+        });
+    }
+    std::future<void> async_leave()
+    {
+        return detail::async_future<void>([&](detail::promised<void> done) { async_leave(done); });
     }
     template <class Rep, class Period>
     void update(const std::string &data, const std::chrono::duration<Rep, Period> &timeout)
@@ -54,6 +89,22 @@ class group
         detail::check([&](zkl_error *err) {
             return zkl_group_update(get(), data.c_str(), detail::to_ms(timeout), err);
         });
+    }
+    template <class Rep, class Period, class Done>
+    void async_update(const std::string &data, const std::chrono::duration<Rep, Period> &timeout,
+                      Done done)
+    {
+        detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
+            return zkl_group_update_async(get(), data.c_str(), detail::to_ms(timeout), call,
+                                          payload, err);
+        });
+    }
+    template <class Rep, class Period>
+    std::future<void> async_update(const std::string &data,
+                                   const std::chrono::duration<Rep, Period> &timeout)
+    {
+        return detail::async_future<void>(
+            [&](detail::promised<void> done) { async_update(data, timeout, done); });
     }
     bool is_member() const noexcept { return zkl_group_is_member(get()); }
     zkl_state state() const noexcept { return zkl_group_state(get()); }
@@ -72,12 +123,30 @@ class group
     }
 };
 
-/* zkl_member, kept. */
+/* A copy of zkl_member. */
 struct member {
     std::string id, data;
     int64_t token, session_id;
     bool readable;
 };
+
+namespace detail
+{
+
+/* Frees the list. */
+inline std::vector<member> members_of(zkl_members *list)
+{
+    std::unique_ptr<zkl_members, void (*)(zkl_members *)> owner(list, zkl_members_free);
+    std::vector<member> members;
+    for (size_t i = 0; i < list->count; i++) {
+        const zkl_member &one = list->members[i];
+        members.push_back({one.id, std::string(one.data ? one.data : "", one.data_size), one.token,
+                           one.session_id, one.readable});
+    }
+    return members;
+}
+
+} // namespace detail
 
 template <class Rep, class Period>
 std::vector<member> group_list(const session &with, const std::string &path,
@@ -87,14 +156,25 @@ std::vector<member> group_list(const session &with, const std::string &path,
     detail::check([&](zkl_error *err) {
         return zkl_group_list(&list, with.get(), path.c_str(), detail::to_ms(timeout), err);
     });
-    std::unique_ptr<zkl_members, void (*)(zkl_members *)> owner(list, zkl_members_free);
-    std::vector<member> members;
-    for (size_t i = 0; i < list->count; i++) {
-        const zkl_member &one = list->members[i];
-        members.push_back({one.id, std::string(one.data ? one.data : "", one.data_size), one.token,
-                           one.session_id, one.readable});
-    }
-    return members;
+    return detail::members_of(list);
+}
+template <class Rep, class Period, class Done>
+void async_group_list(const session &with, const std::string &path,
+                      const std::chrono::duration<Rep, Period> &timeout, Done done)
+{
+    detail::async_begin(detail::members_of, std::move(done),
+                        [&](zkl_members **out, zkl_done_fn call, void *payload, zkl_error *err) {
+                            return zkl_group_list_async(out, with.get(), path.c_str(),
+                                                        detail::to_ms(timeout), call, payload, err);
+                        });
+}
+template <class Rep, class Period>
+std::future<std::vector<member>> async_group_list(const session &with, const std::string &path,
+                                                  const std::chrono::duration<Rep, Period> &timeout)
+{
+    using members = std::vector<member>;
+    return detail::async_future<members>(
+        [&](detail::promised<members> done) { async_group_list(with, path, timeout, done); });
 }
 
 /* Calls changed(ids, sorted) for the members there are, and after each change. As callbacks do; it
@@ -115,6 +195,12 @@ class group_watcher
         });
     }
     group_watcher(group_watcher &&) = default;
+    group_watcher &operator=(group_watcher &&other) noexcept
+    {
+        watcher_ = std::move(other.watcher_); /* ours ends before its function is freed */
+        changed_ = std::move(other.changed_);
+        return *this;
+    }
 
   private:
     struct freer {

@@ -7,10 +7,12 @@
  * or release it. Threads that compete with each other use one zkl_lock each.
  *
  * Guarantees. A lock has at most one holder by lease. Grants follow the order of the queue. The
- * token rises with every exclusive grant. A holder knows that it has lost before anybody else can
- * be granted. No znode is left behind, however an acquire ends. Caveats. A lock cannot stop a write
- * that is already on its way when the lease ends: give the token to the resource and let it refuse
- * older ones. docs/lease.md says what the lease rests on. */
+ * token rises with every exclusive grant, except between grants of a znode that lingers. A holder
+ * knows that it has lost before anybody else can be granted. No znode is left behind, however an
+ * acquire ends.
+ * Caveats. A lock cannot stop a write that is already on its way when the lease ends: give the
+ * token to the resource and let it refuse older ones. The lease rests on the assumptions in
+ * docs/lease.md#assumptions. */
 #ifndef ZKLOCK_LOCK_H
 #define ZKLOCK_LOCK_H
 
@@ -40,12 +42,12 @@ typedef void (*zkl_lock_state_fn)(zkl_lock *lock, zkl_state state, void *payload
  * one call. The program decides whether and when it releases. */
 typedef void (*zkl_lock_revoke_fn)(zkl_lock *lock, void *payload);
 
-/* How many contenders that must go first are before the one that waits, the holder counted: called
- * when a list of the queue that is read anyway shows another number, so it costs no request.
- * Between two reads the queue may have become shorter. A contender reads it when it queues and when
- * its predecessor has ended. Forged znodes count until they are known as such. Runs as callbacks
- * do; of changes that follow each other quickly only the latest is reported, and none after the
- * grant. */
+/* The queue position: ahead is the number of contenders that must be granted before the one that
+ * waits, including the holder. A contender lists the queue when it queues, and when its predecessor
+ * has ended. The callback reports a number that has changed since the last list, so it costs no
+ * request. Between two lists the queue may have become shorter. Forged znodes count until they are
+ * known as such. Runs as callbacks do. Of changes that follow each other quickly only the latest is
+ * reported, and none after the grant. */
 typedef void (*zkl_lock_position_fn)(zkl_lock *lock, size_t ahead, void *payload);
 
 /* The one completion of an asynchronous acquire. code: as zkl_lock_acquire returns. grant: NULL
@@ -72,31 +74,97 @@ typedef struct zkl_lock_options {
     void *payload;                /* of state_fn, revoke_fn and position_fn */
     /* ends every wait of this lock (zklock/stop.h), besides the session's; NULL: none */
     zkl_stop *stop;
-    /* An acquire ends with ZKL_EBUSY rather than queue behind more contenders than so many that
-     * must go first, the holder counted; also when it queues again after its session was lost. 0:
-     * no limit. Not for multi-locks and semaphores */
+    /* The highest queue position (see zkl_lock_position_fn) at which an acquire queues. If more
+     * contenders are ahead, it ends with ZKL_EBUSY; also when it queues again after its session was
+     * lost. 0: no limit. Not for multi-locks and semaphores */
     int64_t max_ahead;
     zkl_lock_position_fn position_fn; /* not for multi-locks and semaphores */
+    /* ms that our znode stays after a release, so that this session is granted the lock again
+     * without a request: see below. 0: none; a day at most. Only zkl_lock_new and
+     * zkl_write_lock_new; not with recover or revoke_fn */
+    int64_t linger_ms;
+    /* ms from the grant on that nobody else is granted the lock, also when it is released earlier:
+     * see below. 0: none; a day at most, and no more than max_hold_ms. Only zkl_lock_new; not with
+     * recover or linger_ms */
+    int64_t hold_at_least_ms;
+    /* ms that a contender which is next waits before its grant if the last holder did not release:
+     * see below. 0: none; a day at most. Only zkl_lock_new and zkl_election_new; not with recover
+     */
+    int64_t delay_after_crash_ms;
 } zkl_lock_options;
 
 #define ZKL_LOCK_OPTIONS_INIT                                                                     \
     {                                                                                             \
         sizeof(zkl_lock_options), NULL, false, false, 0, 1000, NULL, ZKL_ON_EXPIRY_REQUEUE, NULL, \
-            NULL, NULL, NULL, 0, NULL                                                             \
+            NULL, NULL, NULL, 0, NULL, 0, 0, 0                                                    \
     }
 
 /* The option recover. Each grant writes a dirty marker, "held by" and the contender's uuid, into
  * the data of the znode at path. A release deletes the marker in the transaction that deletes the
- * contender's znode. A contender that is granted the lock and finds a marker gets unclean, also
- * when nobody was queued when the last hold ended: that holder crashed, lost its session, was
- * removed by an operator, or released after a loss. The marker stays until a holder has acquired
- * the lock and released it, so a crash during the clean-up is reported again. A waiter that gave up
- * leaves no marker. In one case unclean is a false alarm: a session ended between the write and the
- * grant. The option costs two round trips more per grant and needs the permissions READ and WRITE
- * on path. It works only if all users of the path set it: a holder without it writes nothing. A
- * path that was used without it first is a container, which the servers delete with its data when
- * it has been empty for a while. No client can see that a znode is a container: delete it once,
- * before the option is used for a path. */
+ * contender's znode. A contender that is granted the lock and finds a marker gets
+ * zkl_grant.unclean: the holder that wrote it crashed, lost its session, was removed by an
+ * operator, or released after a loss. This does not depend on whether anybody was queued at that
+ * time. The marker stays until a holder has acquired the lock and released it, so a crash during
+ * the clean-up is reported again. A waiter that gave up leaves no marker. In one case unclean is a
+ * false alarm: a session ended between the write and the grant.
+ *
+ * Caveats. The option costs two round trips more per grant, and needs the permissions READ and
+ * WRITE on path. It works only if all users of the path set it: a holder without it writes no
+ * marker. A path that was first used without it is a container, which the servers delete with its
+ * data when it has been empty for a while. No client can see that a znode is a container. So delete
+ * such a path once, before the option is used for it. */
+
+/* The option linger_ms. A release keeps the znode for linger_ms, if nobody else is in the queue. An
+ * acquire of this session in that time is granted immediately, without any request.
+ *
+ * Token. The new grant has the same token and a higher zkl_grant.serial. Storage refuses lower
+ * tokens, not equal ones, so it cannot distinguish these grants. They belong to one session, which
+ * never has two of them at a time.
+ *
+ * Sharing. The lock passes from one lock object to another while nobody else is in the queue, in
+ * the order of their acquires. The objects must belong to one session and one path, come from the
+ * same constructor, and have the same metadata and acl. An object that waits for such a grant has
+ * no znode, unless it has max_ahead or position_fn.
+ *
+ * End. When anybody else queues, a znode that nobody holds is deleted immediately, and one that
+ * is held is deleted at its release. A lingering znode is also deleted when the connection is lost
+ * or the lease ends, when the last such lock object of the path is freed, and by
+ * zkl_session_release_all and zkl_session_close. After the end of a hold by max_hold_ms nothing
+ * lingers. A lingering znode costs the heartbeats of a hold (docs/lease.md#what-it-costs). */
+
+/* The option hold_at_least_ms, for jobs. A host whose clock is a little late starts the same job
+ * after a short job has ended; it still finds the lock held (ShedLock's lockAtLeastFor). A release
+ * before that time returns as always, and the object is idle, but the znode stays in the queue
+ * until then. So does that of a lock that is freed while it is held. An acquire of the same session
+ * waits for it, too. It costs no request. The znode ends with its session: zkl_session_close
+ * deletes it, and after the end of the process the servers do, by session timeout. A grant that was
+ * lost keeps nothing. zklock/once.h is the other way: it records that the job of a time slot is
+ * done, and needs no session that goes on. */
+
+/* The option delay_after_crash_ms (the lock-delay of Chubby and Consul). When a holder is gone, its
+ * last requests may still be on their way to a system that checks no token. With this option the
+ * next contender is granted the lock only delay_after_crash_ms after it has seen that the last
+ * holder did not release: its session expired, its process was killed, an operator removed its
+ * znode, it held for longer than max_hold_ms, or it released after a loss. After a release there is
+ * no delay.
+ *
+ * How it knows. A release writes the name of the contender's znode into the data of path, in the
+ * transaction that deletes the znode. Each acquire reads that, in one request more, which is sent
+ * together with the others. After a hand-over that is not announced, and if that read shows no
+ * release, it is read once more at the grant.
+ *
+ * Time. The delay is measured by the contender's own clock, from the moment at which it is first
+ * and has read that nobody released. Nobody knows when a crash was that no contender saw, so it is
+ * the whole delay also long after the crash. It counts against the timeout of the acquire: the text
+ * of ZKL_ETIMEOUT says so, and a try ends with ZKL_EBUSY. If all acquires of a path have a timeout
+ * that is shorter than the delay, none succeeds after a crash.
+ *
+ * Caveats. All contenders of the path must set the option: one without it does not wait, and its
+ * release may look like a crash. Without the permissions READ and WRITE on path, releases look like
+ * crashes, too. These ends also cause a delay, though nothing crashed while it held: a waiter's, in
+ * the moment in which the lock is released; a session's, while its lock lingers or stays for
+ * hold_at_least_ms; and whatever was before the first use of the option at a path. The path is made
+ * persistent; one that was first used without the option may be a container, as with recover. */
 
 /* Makes a contender for the lock at path (an absolute znode path under the session's chroot), which
  * has one holder at a time. Talks to no server. Copies path and options (NULL: defaults). The
@@ -106,17 +174,18 @@ typedef struct zkl_lock_options {
 ZKL_API int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path,
                          const zkl_lock_options *options, zkl_error *err);
 
-/* Queues and waits; of a semaphore, for one permit; of an election, until this candidate leads.
- * timeout_ms: one deadline over the whole call, with or without a server; ZKL_WAIT_FOREVER; 0: a
- * try, which leaves immediately with ZKL_EBUSY when somebody is before us (and waits for the
- * server's response no longer than the session's connect_timeout_ms). On every result but ZKL_OK
- * our znode is deleted, or being deleted in the background. May be called from a callback, which
- * then blocks the callbacks behind it. Errors: ZKL_ETIMEOUT, ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST
- * (session lost; see on_expiry), ZKL_EDEADLK (already pending or held), ZKL_EAUTH, ZKL_ECONFLICT
- * (the path is a semaphore's or a partition's; of a semaphore: its limit is another one, or the
- * path is a lock's or an election's; or a part of the path is an ephemeral znode), ZKL_EEXHAUSTED,
- * ZKL_ENOENT (the chroot does not exist), ZKL_ELIMIT (watches), ZKL_EUNSUPPORTED (the server
- * refused it otherwise), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+/* Queues and waits for the grant. With a semaphore it acquires one permit. With an election it
+ * returns when this candidate leads. timeout_ms is one deadline over the whole call, with or
+ * without a server. ZKL_WAIT_FOREVER: no deadline. 0: a try, which ends with ZKL_EBUSY when a
+ * contender precedes ours, and waits for the servers' responses no longer than connect_timeout_ms
+ * of the session. On every result but ZKL_OK our znode is deleted, or being deleted in the
+ * background. May be called from a callback, which then blocks the callbacks behind it. Errors:
+ * ZKL_ETIMEOUT, ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST (session lost; see on_expiry), ZKL_EDEADLK
+ * (already pending or held), ZKL_EAUTH, ZKL_ECONFLICT (the path is a semaphore's or a partition's;
+ * of a semaphore: its limit is another one, or the path is a lock's or an election's; or a part of
+ * the path is an ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot does not exist),
+ * ZKL_ELIMIT (watches), ZKL_EUNSUPPORTED (the server refused it otherwise), ZKL_EINVAL,
+ * ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
 
 /* The same without waiting: exactly one call of done follows if this returns ZKL_OK, and none
@@ -129,7 +198,7 @@ ZKL_API int zkl_lock_acquire_async(zkl_lock *lock, int64_t timeout_ms, zkl_acqui
  * asynchronous calls of this lock that are pending (commit, read, publish). If a section of
  * zkl_with_lock or zkl_election_run runs, its flag is raised, and it keeps the lock until it has
  * returned; zkl_election_run then ends with ZKL_ECANCELED. ZKL_ENOTWAITING: there is neither (the
- * next acquire is not affected: a stop token, zklock/stop.h, is also heard later). ZKL_ECLOSED,
+ * next acquire is not affected; a stop token, zklock/stop.h, also ends later ones). ZKL_ECLOSED,
  * ZKL_EFORKED. */
 ZKL_API int zkl_lock_cancel(zkl_lock *lock);
 
@@ -137,17 +206,18 @@ ZKL_API int zkl_lock_cancel(zkl_lock *lock);
  * Only while it is idle: ZKL_EDEADLK when an acquire is pending or it is held. */
 ZKL_API int zkl_lock_set_stop(zkl_lock *lock, zkl_stop *stop, zkl_error *err);
 
-/* Ends the hold: of a semaphore all its permits; with the option recursive the last of as many
- * releases as acquires. ZKL_OK: the lease covered the hold up to this call. ZKL_ELOST: it did not,
- * the critical section was not protected. Either way this object is idle again, and its znodes are
- * deleted or being deleted in the background. Waits for the server's response for
- * release_timeout_ms at most. ZKL_ENOTHELD: never granted, or released already. */
+/* Ends the hold. With a semaphore it releases all permits. With the option recursive only the last
+ * of as many releases as acquires ends the hold. ZKL_OK: the lease covered the hold up to this
+ * call. ZKL_ELOST: it did not, the critical section was not protected. Either way this object is
+ * idle again, and its znodes are deleted or being deleted in the background. Waits for the server's
+ * response for release_timeout_ms at most. ZKL_ENOTHELD: never granted, or released already. */
 ZKL_API int zkl_lock_release(zkl_lock *lock, zkl_error *err);
 
 /* The same without waiting (zkl_done_fn in zklock/types.h): the lock is idle when this returns, and
  * done is called with the result when the server has responded, or release_timeout_ms later. It
- * ends something: neither zkl_lock_cancel nor a stop token stops it. ZKL_ENOTHELD is returned at
- * once. */
+ * ends something: neither zkl_lock_cancel nor a stop token stops it. ZKL_ENOTHELD is the result of
+ * this call, not of done. ZKL_ENOMEM, ZKL_ELIMIT: it is held still; zkl_lock_release and
+ * zkl_lock_free need neither memory nor a thread. */
 ZKL_API int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_error *err);
 
 /* Cancels or releases what is pending or held, waits for a running callback of this lock (not when
@@ -157,10 +227,10 @@ ZKL_API int zkl_lock_release_async(zkl_lock *lock, zkl_done_fn done, void *paylo
  * flag is raised, and it goes on without the lock: cancel first and let it return. NULL is fine. */
 ZKL_API void zkl_lock_free(zkl_lock *lock);
 
-/* Which constructor made it. Stays so: a write lock that was downgraded holds as a read lock. */
+/* Which constructor made it. A write lock that was downgraded stays ZKL_RECIPE_WRITE_LOCK. */
 ZKL_API zkl_recipe zkl_lock_recipe(const zkl_lock *lock);
-/* By the lease clock: false from the lease end on, before any event says so. Of a semaphore false
- * for all permits as soon as one is lost. Any thread. */
+/* Whether it is held, by the lease clock: false from the end of the lease on, before any event
+ * reports it. A semaphore is held while none of its permits is lost. Any thread. */
 ZKL_API bool zkl_lock_is_held(const zkl_lock *lock);
 /* Its state now, by the same clock. */
 ZKL_API zkl_state zkl_lock_state(const zkl_lock *lock);
@@ -172,10 +242,10 @@ ZKL_API int64_t zkl_lock_remaining_ms(const zkl_lock *lock);
 ZKL_API int64_t zkl_lock_token(const zkl_lock *lock);
 /* The path it was made with; of a multi-lock the first. Lives as long as the lock. */
 ZKL_API const char *zkl_lock_path(const zkl_lock *lock);
-/* Copies the path of our znode below zkl_lock_path into name, which has size bytes, cut to fit: its
- * name; of a semaphore "locks/" and its name while it waits, then "leases/" and that of its first
- * permit; of a multi-lock its name at the first path. An empty string when there is none. Returns
- * its full length. */
+/* Copies the path of our znode relative to zkl_lock_path into name, which has size bytes, cut to
+ * fit. This is the name of the znode; of a multi-lock the one at the first path. A semaphore has
+ * "locks/" and a name while it waits, then "leases/" and the name of its first permit. An empty
+ * string: there is no znode. Returns the full length. */
 ZKL_API size_t zkl_lock_node(const zkl_lock *lock, char *name, size_t size);
 
 /* A flag that zkl_with_lock and zkl_election_run raise before the lease ends. */

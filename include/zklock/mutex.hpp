@@ -2,6 +2,7 @@
 #ifndef ZKLOCK_MUTEX_HPP
 #define ZKLOCK_MUTEX_HPP
 
+#include <atomic>
 #include <exception>
 #include <functional>
 #include <future>
@@ -42,17 +43,52 @@ template <class Call> bool granted(int64_t timeout_ms, Call call)
     return check(call, ZKL_EBUSY, timeout_ms == ZKL_WAIT_FOREVER ? ZKL_EBUSY : ZKL_ETIMEOUT);
 }
 
+/* The serial of a mutex's last grant. Shared: the mutex may be moved while an acquire is pending.
+ */
+using last_serial = std::shared_ptr<std::atomic<int64_t>>;
+
 /* The completion of an acquire: calls the function, and deletes it. */
-template <class Done> struct completion {
+template <class Done> struct granted_later {
+    Done done;
+    last_serial serial;
+
     static void call(zkl_lock *, int code, const zkl_grant *grant, const zkl_error *err,
                      void *payload) noexcept
     {
-        std::unique_ptr<Done> done(static_cast<Done *>(payload));
-        std::exception_ptr failure;
-        if (code != ZKL_OK) {
-            failure = std::make_exception_ptr(error(code, *err));
+        std::unique_ptr<granted_later> self(static_cast<granted_later *>(payload));
+        if (grant) {
+            *self->serial = grant->serial;
         }
-        (*done)(failure, grant ? *grant : zkl_grant());
+        self->done(failure_of(code, err), grant ? *grant : zkl_grant());
+    }
+};
+
+/* begin(zkl_acquired_fn, void *payload, zkl_error *) is the call of C. */
+template <class Done, class Begin>
+void async_begin_acquire(const last_serial &serial, Done done, Begin begin)
+{
+    using completion = granted_later<Done>;
+    std::unique_ptr<completion> kept(new completion{std::move(done), serial});
+    check([&](zkl_error *err) { return begin(completion::call, kept.get(), err); });
+    kept.release(); /* the completion has it */
+}
+
+/* A candidate that stands, until the last call: that is the end, which goes to done. */
+template <class Changed, class Done> struct standing {
+    Changed changed;
+    Done done;
+
+    static void call(zkl_lock *, zkl_state state, int64_t token, const zkl_error *err,
+                     void *payload) noexcept
+    {
+        standing *self = static_cast<standing *>(payload);
+        std::exception_ptr why = failure_of(err ? err->code : ZKL_OK, err);
+        if (state != ZKL_STATE_IDLE) {
+            self->changed(state, token, why);
+            return;
+        }
+        std::unique_ptr<standing> last(self);
+        last->done(why);
     }
 };
 
@@ -77,8 +113,8 @@ template <class Function> struct section {
 
 } // namespace detail
 
-/* Options whose callbacks are functions of C++, and which the mutex keeps. They may not throw. c
- * has everything else. */
+/* Options whose callbacks are functions of C++, and which the mutex keeps: an object for each
+ * mutex. They may not throw. c has everything else. */
 class lock_options
 {
   public:
@@ -125,6 +161,26 @@ class options_of
     std::shared_ptr<void> calls_;
 };
 
+/* What zkl_lock_read has read. */
+struct data {
+    std::string bytes;
+    int32_t version; /* for the set, the delete or the check of a transaction */
+    int64_t mzxid;   /* of the transaction that wrote it last */
+};
+
+namespace detail
+{
+
+/* Frees what was read. */
+inline data data_of(zkl_data *read)
+{
+    std::unique_ptr<zkl_data, void (*)(zkl_data *)> owner(read, zkl_data_free);
+    return data{std::string(static_cast<const char *>(read->data), read->size), read->version,
+                read->mzxid};
+}
+
+} // namespace detail
+
 /* Lockable and TimedLockable: for std::unique_lock and std::lock_guard. It is a lock
  * (zklock/lock.h) unless one of the functions below made it. A function of another recipe throws
  * ZKL_EINVAL. Of a semaphore lock() takes one permit, of an election it waits until this candidate
@@ -166,33 +222,24 @@ class mutex
     zkl_grant acquire(const std::chrono::duration<Rep, Period> &timeout)
     {
         zkl_grant grant = zkl_grant();
-        detail::check([&](zkl_error *err) {
-            return zkl_lock_acquire(get(), detail::to_ms(timeout), &grant, err);
-        });
+        int64_t ms = detail::to_ms(timeout);
+        detail::check([&](zkl_error *err) { return acquire_within(ms, &grant, err); });
         return grant;
     }
-    /* Without waiting: done(std::exception_ptr, zkl_grant) follows once, as callbacks do
-     * (zklock/session.h), with a zklock::error or the grant. It may not throw. */
+    /* The same without waiting (zklock/completion.hpp): done(std::exception_ptr, zkl_grant). */
     template <class Rep, class Period, class Done>
     void async_acquire(const std::chrono::duration<Rep, Period> &timeout, Done done)
     {
-        std::unique_ptr<Done> kept(new Done(std::move(done)));
-        detail::check([&](zkl_error *err) {
-            return zkl_lock_acquire_async(get(), detail::to_ms(timeout),
-                                          detail::completion<Done>::call, kept.get(), err);
-        });
-        kept.release(); /* the completion has it */
+        detail::async_begin_acquire(
+            serial_, std::move(done), [&](zkl_acquired_fn call, void *payload, zkl_error *err) {
+                return zkl_lock_acquire_async(get(), detail::to_ms(timeout), call, payload, err);
+            });
     }
-    /* The same as a future. With ZKL_CALLBACKS_DISPATCH it becomes ready in zkl_session_dispatch:
-     * the thread that calls that must not wait for it. */
     template <class Rep, class Period>
     std::future<zkl_grant> async_acquire(const std::chrono::duration<Rep, Period> &timeout)
     {
-        auto promise = std::make_shared<std::promise<zkl_grant>>();
-        async_acquire(timeout, [promise](std::exception_ptr failure, zkl_grant grant) {
-            failure ? promise->set_exception(failure) : promise->set_value(grant);
-        });
-        return promise->get_future();
+        return detail::async_future<zkl_grant>(
+            [&](detail::promised<zkl_grant> done) { async_acquire(timeout, done); });
     }
     void unlock() noexcept { released_ = zkl_lock_release(get(), nullptr); }
     /* The same, and throws ZKL_ELOST when the lease did not cover the hold. Of a std::unique_lock:
@@ -201,7 +248,21 @@ class mutex
     {
         detail::check([&](zkl_error *err) { return released_ = zkl_lock_release(get(), err); });
     }
-    /* Did the lease cover the hold that the last unlock() or release() ended? */
+    /* The same without waiting (zklock/completion.hpp): the mutex is idle when this returns.
+     * ZKL_ELOST comes by done or by the future alone, not by covered(). */
+    template <class Done> void async_release(Done done)
+    {
+        detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
+            return zkl_lock_release_async(get(), call, payload, err);
+        });
+    }
+    std::future<void> async_release()
+    {
+        return detail::async_future<void>(
+            [&](detail::promised<void> done) { async_release(done); });
+    }
+    /* Did the lease cover the hold that the last unlock() or release() ended? False also when that
+     * did not hold, and behind a close of the session. */
     bool covered() const noexcept { return released_ == ZKL_OK; }
     /* From any thread: the thread that waits with this object gets an exception, ZKL_ECANCELED.
      * False: none waits. */
@@ -220,6 +281,9 @@ class mutex
     }
     /* Fencing token of the grant; 0 when not held. */
     int64_t token() const noexcept { return zkl_lock_token(get()); }
+    /* zkl_grant.serial of the grant: which one under this token it is, from 1. 0 when not held, in
+     * run(), and of a candidate that stands. */
+    int64_t serial() const noexcept { return is_held() ? serial_->load() : 0; }
     zkl_recipe recipe() const noexcept { return zkl_lock_recipe(get()); }
     zkl_lock *get() const noexcept { return lock_.get(); }
 
@@ -233,6 +297,7 @@ class mutex
         detail::section<Function> section{function, false, nullptr};
         zkl_error words = zkl_error();
         int64_t timeout_ms = detail::to_ms(timeout);
+        forget_serial();
         int code = zkl_with_lock(get(), timeout_ms, margin.count(), section.call, &section, nullptr,
                                  &words);
         if (section.thrown) {
@@ -259,8 +324,27 @@ class mutex
     {
         int64_t ms = detail::to_ms(timeout);
         return detail::granted(ms, [&](zkl_error *err) {
-            return zkl_semaphore_acquire(get(), count, ms, nullptr, err);
+            zkl_grant grant = zkl_grant();
+            int code = zkl_semaphore_acquire(get(), count, ms, &grant, err);
+            return note(code, grant);
         });
+    }
+    /* The same without waiting (zklock/completion.hpp): done(std::exception_ptr, zkl_grant). A time
+     * that is up is an exception here. */
+    template <class Rep, class Period, class Done>
+    void async_take(int count, const std::chrono::duration<Rep, Period> &timeout, Done done)
+    {
+        detail::async_begin_acquire(
+            serial_, std::move(done), [&](zkl_acquired_fn call, void *payload, zkl_error *err) {
+                return zkl_semaphore_acquire_async(get(), count, detail::to_ms(timeout), call,
+                                                   payload, err);
+            });
+    }
+    template <class Rep, class Period>
+    std::future<zkl_grant> async_take(int count, const std::chrono::duration<Rep, Period> &timeout)
+    {
+        return detail::async_future<zkl_grant>(
+            [&](detail::promised<zkl_grant> done) { async_take(count, timeout, done); });
     }
     /* How many permits are held; 0 also when they are lost, or it is no semaphore. */
     int permits() const noexcept { return zkl_semaphore_tokens(get(), nullptr, 0); }
@@ -271,6 +355,50 @@ class mutex
         detail::check([&](zkl_error *err) {
             return zkl_election_publish(get(), value.c_str(), detail::to_ms(timeout), err);
         });
+    }
+    /* The same without waiting (zklock/completion.hpp). */
+    template <class Rep, class Period, class Done>
+    void async_publish(const std::string &value, const std::chrono::duration<Rep, Period> &timeout,
+                       Done done)
+    {
+        detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
+            return zkl_election_publish_async(get(), value.c_str(), detail::to_ms(timeout), call,
+                                              payload, err);
+        });
+    }
+    template <class Rep, class Period>
+    std::future<void> async_publish(const std::string &value,
+                                    const std::chrono::duration<Rep, Period> &timeout)
+    {
+        return detail::async_future<void>(
+            [&](detail::promised<void> done) { async_publish(value, timeout, done); });
+    }
+    /* zkl_election_stand: this candidate campaigns, leads, and campaigns again after a loss, until
+     * leave(). changed(zkl_state, int64_t token, std::exception_ptr why) follows for
+     * ZKL_STATE_HELD, _JEOPARDY and _LOST, as callbacks do; it may not throw. The end comes by done
+     * or by the future (zklock/completion.hpp): without an exception after leave() and when the
+     * mutex is destroyed. Until done has returned, and so for a moment after the future is ready,
+     * the mutex may not stand again (ZKL_EDEADLK). */
+    template <class Changed, class Done> void async_stand(Changed changed, Done done)
+    {
+        using stand = detail::standing<Changed, Done>;
+        std::unique_ptr<stand> kept(new stand{std::move(changed), std::move(done)});
+        forget_serial();
+        detail::check([&](zkl_error *err) {
+            return zkl_election_stand(get(), stand::call, kept.get(), err);
+        });
+        kept.release(); /* the last call has it */
+    }
+    template <class Changed> std::future<void> async_stand(Changed changed)
+    {
+        return detail::async_future<void>(
+            [&](detail::promised<void> done) { async_stand(std::move(changed), done); });
+    }
+    /* Ends async_stand: withdraws from the queue, or resigns. False: it does not stand. */
+    bool leave()
+    {
+        return detail::check([&](zkl_error *err) { return zkl_election_leave(get(), err); },
+                             ZKL_ENOTWAITING);
     }
 
     /* ops in one transaction with the proof that this is still held (zklock/zookeeper.h). Throws
@@ -286,6 +414,60 @@ class mutex
         });
         return results;
     }
+    /* The same without waiting (zklock/completion.hpp):
+     * done(std::exception_ptr, std::vector<zkl_op_result>). ops and all they point to are copied.
+     */
+    template <class Rep, class Period, class Done>
+    void async_commit(const std::vector<zkl_op> &ops,
+                      const std::chrono::duration<Rep, Period> &timeout, Done done)
+    {
+        using results = std::vector<zkl_op_result>;
+        detail::async_begin_filling(
+            results(ops.size()), std::move(done),
+            [&](results &out, zkl_done_fn call, void *payload, zkl_error *err) {
+                return zkl_lock_commit_async(get(), ops.data(), ops.size(), detail::to_ms(timeout),
+                                             out.data(), call, payload, err);
+            });
+    }
+    template <class Rep, class Period>
+    std::future<std::vector<zkl_op_result>>
+    async_commit(const std::vector<zkl_op> &ops, const std::chrono::duration<Rep, Period> &timeout)
+    {
+        using results = std::vector<zkl_op_result>;
+        return detail::async_future<results>(
+            [&](detail::promised<results> done) { async_commit(ops, timeout, done); });
+    }
+    /* Reads a znode under the lock, so that every guarded transaction of earlier holders shows;
+     * fresh: also what others had written before the call (zklock/zookeeper.h). */
+    template <class Rep, class Period>
+    data read(const std::string &path, bool fresh,
+              const std::chrono::duration<Rep, Period> &timeout)
+    {
+        zkl_data *out = nullptr;
+        detail::check([&](zkl_error *err) {
+            return zkl_lock_read(&out, get(), path.c_str(), fresh, detail::to_ms(timeout), err);
+        });
+        return detail::data_of(out);
+    }
+    /* The same without waiting (zklock/completion.hpp): done(std::exception_ptr, data). */
+    template <class Rep, class Period, class Done>
+    void async_read(const std::string &path, bool fresh,
+                    const std::chrono::duration<Rep, Period> &timeout, Done done)
+    {
+        detail::async_begin(detail::data_of, std::move(done),
+                            [&](zkl_data **out, zkl_done_fn call, void *payload, zkl_error *err) {
+                                return zkl_lock_read_async(out, get(), path.c_str(), fresh,
+                                                           detail::to_ms(timeout), call, payload,
+                                                           err);
+                            });
+    }
+    template <class Rep, class Period>
+    std::future<data> async_read(const std::string &path, bool fresh,
+                                 const std::chrono::duration<Rep, Period> &timeout)
+    {
+        return detail::async_future<data>(
+            [&](detail::promised<data> done) { async_read(path, fresh, timeout, done); });
+    }
 
   private:
     struct freer {
@@ -294,12 +476,30 @@ class mutex
     };
     std::unique_ptr<zkl_lock, freer> lock_;
     int released_ = ZKL_OK;
+    detail::last_serial serial_ = std::make_shared<std::atomic<int64_t>>(0);
 
+    int note(int code, const zkl_grant &grant) noexcept
+    {
+        if (code == ZKL_OK) {
+            *serial_ = grant.serial;
+        }
+        return code;
+    }
+    int acquire_within(int64_t timeout_ms, zkl_grant *grant, zkl_error *err)
+    {
+        return note(zkl_lock_acquire(get(), timeout_ms, grant, err), *grant);
+    }
     bool take_within(int64_t timeout_ms)
     {
-        return detail::granted(timeout_ms, [&](zkl_error *err) {
-            return zkl_lock_acquire(get(), timeout_ms, nullptr, err);
-        });
+        zkl_grant grant = zkl_grant();
+        return detail::granted(
+            timeout_ms, [&](zkl_error *err) { return acquire_within(timeout_ms, &grant, err); });
+    }
+    void forget_serial() noexcept
+    {
+        if (serial_) { /* not moved from */
+            *serial_ = 0;
+        }
     }
 };
 
@@ -338,7 +538,7 @@ inline mutex multilock(const session &with, const std::vector<std::string> &path
         options);
 }
 
-/* A contender for permits of a semaphore with that limit (zklock/semaphore.h). */
+/* A contender for permits of a semaphore with that limit, 0: the path's (zklock/semaphore.h). */
 inline mutex semaphore(const session &with, const std::string &path, int limit,
                        const options_of &options = {})
 {
@@ -347,6 +547,35 @@ inline mutex semaphore(const session &with, const std::string &path, int limit,
             return zkl_semaphore_new(made, with.get(), path.c_str(), limit, c, err);
         },
         options);
+}
+
+/* zkl_semaphore_resize. */
+template <class Rep, class Period>
+void semaphore_resize(const session &with, const std::string &path, int limit,
+                      const std::chrono::duration<Rep, Period> &timeout)
+{
+    detail::check([&](zkl_error *err) {
+        return zkl_semaphore_resize(with.get(), path.c_str(), limit, detail::to_ms(timeout), err);
+    });
+}
+
+/* The same without waiting (zklock/completion.hpp). */
+template <class Rep, class Period, class Done>
+void async_semaphore_resize(const session &with, const std::string &path, int limit,
+                            const std::chrono::duration<Rep, Period> &timeout, Done done)
+{
+    detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
+        return zkl_semaphore_resize_async(with.get(), path.c_str(), limit, detail::to_ms(timeout),
+                                          call, payload, err);
+    });
+}
+template <class Rep, class Period>
+std::future<void> async_semaphore_resize(const session &with, const std::string &path, int limit,
+                                         const std::chrono::duration<Rep, Period> &timeout)
+{
+    return detail::async_future<void>([&](detail::promised<void> done) {
+        async_semaphore_resize(with, path, limit, timeout, done);
+    });
 }
 
 /* A candidate (zklock/election.h), which leads while it holds; options->metadata is what it

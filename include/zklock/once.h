@@ -8,7 +8,11 @@
  *
  * Slots go by the servers' clock, that is, by the ctime of the contender's own znode. A slot
  * reaches half its length to each side of its round time, so that hosts whose clocks differ a
- * little neither skip one nor run one twice. */
+ * little neither skip one nor run one twice.
+ *
+ * The forms that end in _async do not wait (zkl_done_fn in zklock/types.h). zkl_lock_cancel and the
+ * free of the lock end a look. No cancel and no stop token ends the record of a job that is done.
+ * zkl_once_run has no such form: it runs the job in the caller's thread. */
 #ifndef ZKLOCK_ONCE_H
 #define ZKLOCK_ONCE_H
 
@@ -36,21 +40,29 @@ typedef struct zkl_once_slot {
  * ZKL_EAUTH, ZKL_ENOENT (chroot), ZKL_ECLOSED, ZKL_EFORKED. */
 ZKL_API int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms,
                              zkl_error *err);
+ZKL_API int zkl_once_prepare_async(zkl_session *session, const char *path, int64_t timeout_ms,
+                                   zkl_done_fn done, void *payload, zkl_error *err);
 
-/* For a lock that is held: which slot did its znode fall into, and was it done? length_ms: from
- * 1000; phase_ms: of the round times, from 0 to length_ms - 1. Errors: ZKL_EINVAL, ZKL_ENOTHELD,
- * ZKL_ELOST, ZKL_ECONFLICT (the data of the path is no record), ZKL_ETIMEOUT, ZKL_EAUTH,
- * ZKL_ECLOSED, ZKL_EFORKED. */
+/* For a lock that is held: finds the slot into which its znode falls, and whether it is done.
+ * Waits timeout_ms at most. length_ms: from 1000; phase_ms: of the round times, from 0 to length_ms
+ * - 1. Errors: ZKL_EINVAL, ZKL_ENOTHELD, ZKL_ELOST, ZKL_ECONFLICT (the data of the path is no
+ * record), ZKL_ETIMEOUT, ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED. */
 ZKL_API int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms,
                           zkl_once_slot *slot, zkl_error *err);
+ZKL_API int zkl_once_look_async(zkl_lock *lock, int64_t length_ms, int64_t phase_ms,
+                                int64_t timeout_ms, zkl_once_slot *slot, zkl_done_fn done,
+                                void *payload, zkl_error *err);
 
 /* Records the slot as done, if the lock is still held. ZKL_OK: it is recorded, by us. ZKL_ELOST:
  * the lock was lost; nothing was recorded by us, unless the text says that the slot is: then by us
  * before the loss, or by the next holder after it. ZKL_ECONFLICT: somebody else wrote the record
  * meanwhile. ZKL_ETIMEOUT, ZKL_ECLOSED while it was under way: it may be recorded or not. Written
- * only while our znode stands, so timeout_ms may be longer than the lease. Others as above. */
+ * only while our znode stands, so timeout_ms may be longer than the lease. The asynchronous form
+ * copies slot. Others as above. */
 ZKL_API int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms,
                             zkl_error *err);
+ZKL_API int zkl_once_record_async(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms,
+                                  zkl_done_fn done, void *payload, zkl_error *err);
 
 /* For operators and probes, without a lock: what is recorded at path. Only reads, so a job that
  * nobody has prepared yet is no error. *last_ms: round time of the last slot recorded;
@@ -63,6 +75,9 @@ ZKL_API int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t t
 ZKL_API int zkl_once_last(zkl_session *session, const char *path, int64_t length_ms,
                           int64_t timeout_ms, int64_t *last_ms, int64_t *recorded_ms,
                           zkl_error *err);
+ZKL_API int zkl_once_last_async(zkl_session *session, const char *path, int64_t length_ms,
+                                int64_t timeout_ms, int64_t *last_ms, int64_t *recorded_ms,
+                                zkl_done_fn done, void *payload, zkl_error *err);
 
 /* The whole job: prepares, acquires and looks, all within timeout_ms (as zkl_lock_acquire's). Runs
  * section if the slot is not done, records if section returned 0 (trying for connect_timeout_ms of

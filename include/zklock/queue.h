@@ -1,5 +1,8 @@
 /* zklock/queue.h - holders and waiters of a path: for operators, probes and tests. All but
- * zkl_queue_remove and zkl_queue_revoke only read. */
+ * zkl_queue_remove and zkl_queue_revoke only read.
+ *
+ * Each call has an asynchronous form (zkl_done_fn in zklock/types.h). No object belongs to it, so
+ * only its timeout, the session's stop token and zkl_session_close end it early. */
 #ifndef ZKLOCK_QUEUE_H
 #define ZKLOCK_QUEUE_H
 
@@ -52,6 +55,12 @@ typedef struct zkl_queue {
  * ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_queue_list(zkl_queue **out, zkl_session *session, const char *path,
                            int64_t timeout_ms, zkl_error *err);
+/* The same without waiting. out is written before done is called with ZKL_OK, and is NULL else.
+ * Errors, of the call or in done: as above, ZKL_ECANCELED, ZKL_ELIMIT. */
+ZKL_API int zkl_queue_list_async(zkl_queue **out, zkl_session *session, const char *path,
+                                 int64_t timeout_ms, zkl_done_fn done, void *payload,
+                                 zkl_error *err);
+/* NULL is fine. */
 ZKL_API void zkl_queue_free(zkl_queue *queue);
 
 typedef struct zkl_paths {
@@ -63,9 +72,14 @@ typedef struct zkl_paths {
 } zkl_paths;
 
 /* Finds the paths at and below prefix that have a contender. Free with zkl_paths_free. Waits
- * timeout_ms at most. Errors as above; ZKL_EAUTH: prefix itself may not be listed. */
+ * timeout_ms at most. Errors: as zkl_queue_list; ZKL_EAUTH: prefix itself may not be listed. */
 ZKL_API int zkl_queue_find(zkl_paths **out, zkl_session *session, const char *prefix,
                            int64_t timeout_ms, zkl_error *err);
+/* The same without waiting, as zkl_queue_list_async. */
+ZKL_API int zkl_queue_find_async(zkl_paths **out, zkl_session *session, const char *prefix,
+                                 int64_t timeout_ms, zkl_done_fn done, void *payload,
+                                 zkl_error *err);
+/* NULL is fine. */
 ZKL_API void zkl_paths_free(zkl_paths *paths);
 
 /* Removes a contender from the queue at path, a holder or a waiter: for operators, when one is
@@ -74,12 +88,11 @@ ZKL_API void zkl_paths_free(zkl_paths *paths);
  * read): the znode of that name, whatever its token. For a semaphore, path is its "leases" or its
  * "locks".
  *
- * This breaks a holder's lock by force, and is the one exception from mutual exclusion. The next
- * contender may be granted the lock immediately. The removed holder learns of it within one
- * heartbeat (a twelfth of the session timeout; docs/lease.md says for how many locks of a session),
- * and its work until then is not protected. Curator's and kazoo's holders do not notice at all.
- * Tokens still rise: a resource that refuses older ones is safe. A holder of this library gets the
- * state LOST; a waiter queues again the next time it reads the queue.
+ * This breaks a holder's lock by force, and is the one exception from mutual exclusion
+ * (docs/failure-model.md#forced-removal says when the holder notices). The next contender may be
+ * granted the lock immediately, so the holder's work is not protected until it notices. Tokens
+ * still rise: a resource that refuses older ones is safe. A holder of this library gets the state
+ * LOST; a waiter queues again the next time it reads the queue.
  *
  * Needs the permission DELETE on path. Waits timeout_ms at most. From any thread, from a callback
  * too. ZKL_OK: it is deleted.
@@ -87,6 +100,11 @@ ZKL_API void zkl_paths_free(zkl_paths *paths);
  * ZKL_EAUTH, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_queue_remove(zkl_session *session, const char *path, const char *node,
                              int64_t token, int64_t timeout_ms, zkl_error *err);
+/* The same without waiting. Errors, of the call or in done: as above, ZKL_ELIMIT, ZKL_ECANCELED (it
+ * may yet be deleted). */
+ZKL_API int zkl_queue_remove_async(zkl_session *session, const char *path, const char *node,
+                                   int64_t token, int64_t timeout_ms, zkl_done_fn done,
+                                   void *payload, zkl_error *err);
 
 /* Requests that a holder release: writes Curator's "__REVOKE__" to its znode, and returns without
  * waiting for the holder. A holder without revoke_fn (or without Curator's makeRevocable) ignores
@@ -98,6 +116,11 @@ ZKL_API int zkl_queue_remove(zkl_session *session, const char *path, const char 
  * ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_queue_revoke(zkl_session *session, const char *path, const char *node,
                              int64_t timeout_ms, zkl_error *err);
+/* The same without waiting. Errors, of the call or in done: as above, ZKL_ELIMIT, ZKL_ECANCELED
+ * (the request may have been made). */
+ZKL_API int zkl_queue_revoke_async(zkl_session *session, const char *path, const char *node,
+                                   int64_t timeout_ms, zkl_done_fn done, void *payload,
+                                   zkl_error *err);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* zklock/queue.hpp - who holds and who waits. C++11. */
+/* zklock/queue.hpp - the holders and waiters of a path, for operators and probes. C++11. */
 #ifndef ZKLOCK_QUEUE_HPP
 #define ZKLOCK_QUEUE_HPP
 
@@ -6,13 +6,14 @@
 #include <string>
 #include <vector>
 
+#include <zklock/completion.hpp>
 #include <zklock/queue.h>
 #include <zklock/session.hpp>
 
 namespace zklock
 {
 
-/* zkl_queue_entry, kept. */
+/* A copy of zkl_queue_entry: it does not depend on the list that it came from. */
 struct queue_entry {
     std::string name, data;
     zkl_kind kind;
@@ -20,21 +21,19 @@ struct queue_entry {
     bool readable, forged, holds;
 };
 
-/* zkl_queue, kept: in the order of the queue. */
+/* A copy of zkl_queue, in queue order. */
 struct queue {
     std::vector<queue_entry> entries;
     size_t foreign;
     int64_t server_ms;
 };
 
-template <class Rep, class Period>
-queue queue_list(const session &with, const std::string &path,
-                 const std::chrono::duration<Rep, Period> &timeout)
+namespace detail
 {
-    zkl_queue *list = nullptr;
-    detail::check([&](zkl_error *err) {
-        return zkl_queue_list(&list, with.get(), path.c_str(), detail::to_ms(timeout), err);
-    });
+
+/* Frees the list. */
+inline queue queue_of(zkl_queue *list)
+{
     std::unique_ptr<zkl_queue, void (*)(zkl_queue *)> owner(list, zkl_queue_free);
     queue all{{}, list->foreign, list->server_ms};
     for (size_t i = 0; i < list->count; i++) {
@@ -46,7 +45,43 @@ queue queue_list(const session &with, const std::string &path,
     return all;
 }
 
-/* The paths below prefix at which somebody queues. */
+inline std::vector<std::string> paths_of(zkl_paths *found)
+{
+    std::unique_ptr<zkl_paths, void (*)(zkl_paths *)> owner(found, zkl_paths_free);
+    return std::vector<std::string>(found->paths, found->paths + found->count);
+}
+
+} // namespace detail
+
+template <class Rep, class Period>
+queue queue_list(const session &with, const std::string &path,
+                 const std::chrono::duration<Rep, Period> &timeout)
+{
+    zkl_queue *list = nullptr;
+    detail::check([&](zkl_error *err) {
+        return zkl_queue_list(&list, with.get(), path.c_str(), detail::to_ms(timeout), err);
+    });
+    return detail::queue_of(list);
+}
+template <class Rep, class Period, class Done>
+void async_queue_list(const session &with, const std::string &path,
+                      const std::chrono::duration<Rep, Period> &timeout, Done done)
+{
+    detail::async_begin(detail::queue_of, std::move(done),
+                        [&](zkl_queue **out, zkl_done_fn call, void *payload, zkl_error *err) {
+                            return zkl_queue_list_async(out, with.get(), path.c_str(),
+                                                        detail::to_ms(timeout), call, payload, err);
+                        });
+}
+template <class Rep, class Period>
+std::future<queue> async_queue_list(const session &with, const std::string &path,
+                                    const std::chrono::duration<Rep, Period> &timeout)
+{
+    return detail::async_future<queue>(
+        [&](detail::promised<queue> done) { async_queue_list(with, path, timeout, done); });
+}
+
+/* zkl_queue_find: the paths at and below prefix that have a contender. */
 template <class Rep, class Period>
 std::vector<std::string> queue_find(const session &with, const std::string &prefix,
                                     const std::chrono::duration<Rep, Period> &timeout)
@@ -55,11 +90,29 @@ std::vector<std::string> queue_find(const session &with, const std::string &pref
     detail::check([&](zkl_error *err) {
         return zkl_queue_find(&found, with.get(), prefix.c_str(), detail::to_ms(timeout), err);
     });
-    std::unique_ptr<zkl_paths, void (*)(zkl_paths *)> owner(found, zkl_paths_free);
-    return std::vector<std::string>(found->paths, found->paths + found->count);
+    return detail::paths_of(found);
+}
+template <class Rep, class Period, class Done>
+void async_queue_find(const session &with, const std::string &prefix,
+                      const std::chrono::duration<Rep, Period> &timeout, Done done)
+{
+    detail::async_begin(detail::paths_of, std::move(done),
+                        [&](zkl_paths **out, zkl_done_fn call, void *payload, zkl_error *err) {
+                            return zkl_queue_find_async(out, with.get(), prefix.c_str(),
+                                                        detail::to_ms(timeout), call, payload, err);
+                        });
+}
+template <class Rep, class Period>
+std::future<std::vector<std::string>>
+async_queue_find(const session &with, const std::string &prefix,
+                 const std::chrono::duration<Rep, Period> &timeout)
+{
+    using paths = std::vector<std::string>;
+    return detail::async_future<paths>(
+        [&](detail::promised<paths> done) { async_queue_find(with, prefix, timeout, done); });
 }
 
-/* zkl_queue_remove: takes somebody's znode away. token 0: whatever its token is. */
+/* zkl_queue_remove: deletes the znode of a holder or waiter by force. token 0: of any token. */
 template <class Rep, class Period>
 void queue_remove(const session &with, const std::string &path, const std::string &node,
                   int64_t token, const std::chrono::duration<Rep, Period> &timeout)
@@ -69,8 +122,26 @@ void queue_remove(const session &with, const std::string &path, const std::strin
                                 detail::to_ms(timeout), err);
     });
 }
+template <class Rep, class Period, class Done>
+void async_queue_remove(const session &with, const std::string &path, const std::string &node,
+                        int64_t token, const std::chrono::duration<Rep, Period> &timeout, Done done)
+{
+    detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
+        return zkl_queue_remove_async(with.get(), path.c_str(), node.c_str(), token,
+                                      detail::to_ms(timeout), call, payload, err);
+    });
+}
+template <class Rep, class Period>
+std::future<void> async_queue_remove(const session &with, const std::string &path,
+                                     const std::string &node, int64_t token,
+                                     const std::chrono::duration<Rep, Period> &timeout)
+{
+    return detail::async_future<void>([&](detail::promised<void> done) {
+        async_queue_remove(with, path, node, token, timeout, done);
+    });
+}
 
-/* zkl_queue_revoke: asks a holder to give way. */
+/* zkl_queue_revoke: requests that a holder release. */
 template <class Rep, class Period>
 void queue_revoke(const session &with, const std::string &path, const std::string &node,
                   const std::chrono::duration<Rep, Period> &timeout)
@@ -79,6 +150,23 @@ void queue_revoke(const session &with, const std::string &path, const std::strin
         return zkl_queue_revoke(with.get(), path.c_str(), node.c_str(), detail::to_ms(timeout),
                                 err);
     });
+}
+template <class Rep, class Period, class Done>
+void async_queue_revoke(const session &with, const std::string &path, const std::string &node,
+                        const std::chrono::duration<Rep, Period> &timeout, Done done)
+{
+    detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
+        return zkl_queue_revoke_async(with.get(), path.c_str(), node.c_str(),
+                                      detail::to_ms(timeout), call, payload, err);
+    });
+}
+template <class Rep, class Period>
+std::future<void> async_queue_revoke(const session &with, const std::string &path,
+                                     const std::string &node,
+                                     const std::chrono::duration<Rep, Period> &timeout)
+{
+    return detail::async_future<void>(
+        [&](detail::promised<void> done) { async_queue_revoke(with, path, node, timeout, done); });
 }
 
 } // namespace zklock

@@ -17,7 +17,7 @@
  *
  * libzklock_st has no thread of its own: what is said here of the library's threads is done, in the
  * thread that all sessions belong to, by calls that wait and by zkl_session_dispatch
- * (docs/packaging.md).
+ * (docs/packaging.md#libzklock_st-no-thread-of-its-own).
  *
  * pthread_cancel. No call is a cancellation point: a thread that is cancelled in one, or in a
  * function of the user's that the call runs (under zkl_with_lock, zkl_election_run, zkl_once_run,
@@ -82,7 +82,7 @@ typedef enum zkl_callbacks {
 
 /* Whether an observer of the ensemble follows a follower (observerMasterPort) instead of the
  * leader. The lease then rests on a chain of two stages, which leaves a holder less: 2.7 s instead
- * of 5.9 s with the defaults (docs/lease.md). */
+ * of 5.9 s with the defaults (docs/lease.md#what-it-costs). */
 typedef enum zkl_observer_masters {
     /* no server has an observerMasterPort. Not true, and the lease is unsound */
     ZKL_OBSERVER_MASTERS_NONE = -1,
@@ -114,7 +114,7 @@ typedef struct zkl_session_options {
     const void *auth;           /* credentials, copied and wiped at close */
     size_t auth_size;
     /* Of everything created. NULL: creator-only with credentials, else world:anyone:all; but only
-     * this session may write its own znodes in queues (SECURITY.md, Seals). */
+     * this session may write its own znodes in queues (SECURITY.md#access-lists). */
     const zkl_acl *acl;
     /* Called for every change, in order. If it blocks while more than 16 changes wait for it, 16 of
      * them are kept: losses before all others, then the latest. */
@@ -126,8 +126,8 @@ typedef struct zkl_session_options {
     zkl_callbacks callbacks;
     const zkl_heap *heap; /* NULL: malloc and free */
     /* Only where the ZooKeeper client library that is linked has them, else zkl_session_open
-     * returns ZKL_EUNSUPPORTED; one of the two. Debian 12's has neither: see SECURITY.md for TLS by
-     * stunnel. "memory:" ignores both. */
+     * returns ZKL_EUNSUPPORTED; one of the two. Debian 12's has neither: see
+     * SECURITY.md#tls-and-sasl for TLS by stunnel. "memory:" ignores both. */
     /* Files: "ca.pem,cert.pem,key.pem[,password of the key]"; from ZooKeeper 3.10 on "ca.pem"
      * alone, too. That library checks the chain of the servers' certificates, not their names;
      * tls_host does, when a session opens. Copied and wiped at close. */
@@ -136,7 +136,7 @@ typedef struct zkl_session_options {
     int64_t observer_masters; /* a zkl_observer_masters. ZKL_OBSERVER_MASTERS_DETECT */
     /* The name or address in the servers' certificates. NULL: each has the one by which servers
      * names it; "": any will do. Compared whenever a session is opened, with every server that can
-     * be reached, and not again when the client library reconnects (SECURITY.md). */
+     * be reached, and not again when the client library reconnects (SECURITY.md#tls-and-sasl). */
     const char *tls_host;
     zkl_stop *stop; /* ends every wait of the session (zklock/stop.h); NULL: none */
 } zkl_session_options;
@@ -159,14 +159,16 @@ typedef struct zkl_session_options {
 ZKL_API int zkl_session_open(zkl_session **out, const char *servers,
                              const zkl_session_options *options, zkl_error *err);
 
-/* Opens a session without waiting: *out is there when this returns, and may be used at once. What
- * needs a server waits for one, each call for as long as its own timeout says. done (may be NULL)
- * is called when zkl_session_open would have returned, with what it would have returned, but never
- * for lack of a server: it goes on until one responds, and connect_timeout_ms bounds only tries.
- * The state callback is told of every change from now on. After another code than ZKL_OK the
- * session is ZKL_SESSION_CLOSED for good, and what was made from it ends with ZKL_ECLOSED; the
- * caller closes it either way. Errors of this call itself, with *out NULL: ZKL_EINVAL,
- * ZKL_ECANCELED (options.stop is raised), ZKL_ELIMIT, ZKL_ENOMEM. */
+/* Opens a session without waiting for a server. When this returns ZKL_OK, the caller may make locks
+ * from *out and call their functions: a call that needs a server waits for one until its own
+ * timeout. The session connects in the background until a server responds; connect_timeout_ms
+ * bounds only tries (zkl_lock_acquire with timeout_ms 0). done (may be NULL) is called once, as
+ * callbacks run: with ZKL_OK when the session is connected, else with the error that
+ * zkl_session_open would have returned, but never ZKL_ECONNECT. The state callback reports every
+ * change from now on. After an error the session stays ZKL_SESSION_CLOSED, and calls on what was
+ * made from it return ZKL_ECLOSED. The caller closes it with zkl_session_close in either case.
+ * Errors of this call itself, with *out NULL: ZKL_EINVAL, ZKL_ECANCELED (options.stop is raised),
+ * ZKL_ELIMIT, ZKL_ENOMEM. */
 ZKL_API int zkl_session_open_async(zkl_session **out, const char *servers,
                                    const zkl_session_options *options, zkl_done_fn done,
                                    void *payload, zkl_error *err);
@@ -187,6 +189,22 @@ ZKL_API int zkl_session_open_async(zkl_session **out, const char *servers,
  * be used, not even for its statistics or state. Not from a callback, nor from a function under a
  * grant as above (ZKL_EDEADLK: nothing has happened). NULL is fine. */
 ZKL_API int zkl_session_close(zkl_session *session, int64_t timeout_ms);
+
+/* The same without waiting (zkl_done_fn in zklock/types.h), from any thread, also from a callback
+ * and from a function under a grant. Everything that zkl_session_close does happens in its order,
+ * within the same timeout_ms: from the return on, calls on the session and its objects end with
+ * ZKL_ECLOSED. What waited is called back with ZKL_ECLOSED, what was held is released, and a
+ * function under a grant has until then to return. done is the session's last callback, with what
+ * zkl_session_close would have returned: ZKL_OK or ZKL_ETIMEOUT. When it is called the session is
+ * closed, and the pointer must not be used any more, as behind zkl_session_close.
+ *
+ * ZKL_CALLBACKS_DISPATCH: keep calling zkl_session_dispatch until done was called, and not again.
+ * The descriptor is closed when that dispatch returns: done is the place to take it out of an event
+ * loop. ZKL_CALLBACKS_THREAD: threads of the session may take a moment more to end, with memory
+ * from the heap. If it returns another code than ZKL_OK, nothing has happened. Errors: ZKL_EINVAL,
+ * ZKL_ECLOSED (closed, or being closed), ZKL_ELIMIT (no thread for callbacks), ZKL_EFORKED. */
+ZKL_API int zkl_session_close_async(zkl_session *session, int64_t timeout_ms, zkl_done_fn done,
+                                    void *payload, zkl_error *err);
 
 /* ZKL_CALLBACKS_DISPATCH: an eventfd, readable while callbacks wait. Owned by the session: do not
  * read or close it. -1 with ZKL_CALLBACKS_THREAD. In libzklock_st, with either: an epoll
@@ -220,11 +238,11 @@ ZKL_API int64_t zkl_session_id(zkl_session *session);
 /* What the ensemble granted of session_timeout_ms. */
 ZKL_API int64_t zkl_session_timeout_ms(zkl_session *session);
 /* The least lease, in ms, that a holder has between two heartbeats while all is well; in *jeopardy*
- * only a quarter of it may be left (docs/lease.md). */
+ * only a quarter of it may be left (docs/lease.md#what-it-costs). */
 ZKL_API int64_t zkl_session_least_lease_ms(zkl_session *session);
-/* What the lease will have left just before its next renewal, while the servers answer; less than
- * the least lease when the connection is young or was idle. Work that needs N ms of lease at all
- * times may begin when this is N. 0 without a connection. */
+/* What the lease will have left just before its next renewal, while the servers respond. It is less
+ * than the least lease when the connection is young or was idle. Work that needs N ms of lease at
+ * all times may begin when this is N. 0 without a connection. */
 ZKL_API int64_t zkl_session_low_lease_ms(zkl_session *session);
 
 #ifdef __cplusplus

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include <zklock/error.hpp>
+#include <zklock/completion.hpp>
 
 namespace zklock
 {
@@ -51,6 +51,8 @@ class session_options
 class session
 {
   public:
+    /* None yet: async_open opens it. */
+    session() noexcept = default;
     explicit session(const std::string &servers, const zkl_session_options *options = nullptr)
         : session(servers, options, nullptr)
     {
@@ -59,6 +61,35 @@ class session
         : session(servers, &options.c, options.calls_)
     {
     }
+    /* zkl_session_open_async: opens this session without waiting for a server. When it returns,
+     * locks may be made from it, and the state callback reports every change.
+     * done(std::exception_ptr) is called once: when the session is connected, or with why it is
+     * closed for good. It may be called before this returns, in another thread: it must not use
+     * this object before that. Throws ZKL_EINVAL when there is a session already. options: a
+     * session_options, a pointer to the C struct, or nullptr. */
+    template <class Options, class Done>
+    void async_open(const std::string &servers, const Options &options, Done done)
+    {
+        const options_of taken(options);
+        zkl_session *made = nullptr;
+        detail::async_begin(last_call<Done>{std::move(done), taken.calls},
+                            [&](zkl_done_fn call, void *payload, zkl_error *err) {
+                                return get() ? has_one(err)
+                                             : zkl_session_open_async(&made, servers.c_str(),
+                                                                      taken.c, call, payload, err);
+                            });
+        session_ = std::unique_ptr<zkl_session, closer>(made, closer{taken.calls});
+    }
+    template <class Options>
+    std::future<void> async_open(const std::string &servers, const Options &options)
+    {
+        return detail::async_future<void>(
+            [&](detail::promised<void> done) { async_open(servers, options, done); });
+    }
+    std::future<void> async_open(const std::string &servers)
+    {
+        return async_open(servers, nullptr);
+    }
     /* As zkl_session_close: throws ZKL_ETIMEOUT when the servers did not confirm in time; it is
      * closed all the same. */
     template <class Rep, class Period> void close(const std::chrono::duration<Rep, Period> &timeout)
@@ -66,6 +97,27 @@ class session
         zkl_session *closing = session_.release();
         detail::check(
             [&](zkl_error *) { return zkl_session_close(closing, detail::to_ms(timeout)); });
+    }
+    /* zkl_session_close_async: done(std::exception_ptr) is called once, with what close would
+     * throw. The session is closed from the return on; what is returned is for
+     * zkl_session_dispatch, until done is called. Throws, and nothing has happened, when it is
+     * refused. Of a session with an asio_dispatcher: zklock::async_close. */
+    template <class Rep, class Period, class Done>
+    zkl_session *async_close(const std::chrono::duration<Rep, Period> &timeout, Done done)
+    {
+        zkl_session *closing = get();
+        detail::async_begin(last_call<Done>{std::move(done), session_.get_deleter().calls},
+                            [&](zkl_done_fn call, void *payload, zkl_error *err) {
+                                return zkl_session_close_async(closing, detail::to_ms(timeout),
+                                                               call, payload, err);
+                            });
+        return session_.release();
+    }
+    template <class Rep, class Period>
+    std::future<void> async_close(const std::chrono::duration<Rep, Period> &timeout)
+    {
+        return detail::async_future<void>(
+            [&](detail::promised<void> done) { async_close(timeout, done); });
     }
 
     zkl_session_state state() const noexcept
@@ -80,8 +132,27 @@ class session
         std::shared_ptr<void> calls; /* go when it is closed */
         void operator()(zkl_session *closing) const noexcept { zkl_session_close(closing, 5000); }
     };
+    template <class Done> struct last_call {
+        Done done;
+        std::shared_ptr<void> calls; /* go when it was called */
+        void operator()(std::exception_ptr failure) { done(failure); }
+    };
+    struct options_of {
+        const zkl_session_options *c;
+        std::shared_ptr<void> calls;
+
+        explicit options_of(const zkl_session_options *options) : c(options) {}
+        explicit options_of(const session_options &options) : c(&options.c), calls(options.calls_)
+        {
+        }
+    };
     std::unique_ptr<zkl_session, closer> session_;
 
+    static int has_one(zkl_error *err)
+    {
+        std::string("this object has a session: close it first").copy(err->text, sizeof err->text);
+        return ZKL_EINVAL;
+    }
     session(const std::string &servers, const zkl_session_options *options,
             std::shared_ptr<void> calls)
     {

@@ -1,19 +1,20 @@
 /* zklock/stop.h - a stop token: one flag that ends many waits.
  *
  * A zkl_stop is the caller's memory. It is raised once and stays raised, for any number of calls:
- * what waits under it ends with ZKL_ECANCELED, and what begins to wait later ends at its start. So
- * no cancel comes too early to be heard, as zkl_lock_cancel can. Together with the deadline of each
- * call it is what a context is in Go: the token ends all, the deadline one.
+ * a wait under it ends with ZKL_ECANCELED, and a wait that begins later ends at its start. So it
+ * also ends a call that has not begun yet, unlike zkl_lock_cancel. Together with the deadline of
+ * each call it does what a context does in Go: the token ends all waits, a deadline ends one.
  *
  * A session has one (zkl_session_options.stop), and so has a lock (zkl_lock_options.stop,
  * zkl_lock_set_stop). The session's ends every wait of the session, in zkl_session_open too; the
  * lock's ends the waits of that lock. Either also raises the flag of a section (zkl_with_lock,
  * zkl_election_run, zkl_once_run), which then has to end.
  *
- * What ends something is not stopped: a release, a leave, a close and a free send what they have to
- * send, and wait as long as their own timeouts say, with a raised token too. A lock that is held
- * stays held. A call that had sent a write says so in the text of ZKL_ECANCELED, as that of
- * ZKL_ETIMEOUT does: the write may be carried out.
+ * What ends something is not stopped: a release, a leave, the lift of a barrier, the record of a
+ * job that is done, a close and a free send what they have to send, and wait as long as their own
+ * timeouts say, with a raised token too. A lock that is held stays held. A call that had sent a
+ * write says so in the text of ZKL_ECANCELED, as that of ZKL_ETIMEOUT does: the write may be
+ * carried out.
  *
  * The memory must live as long as the session or lock that was given it. At most
  * ZKL_STOP_SESSIONS_MAX sessions wait under one token at a time: one more gets ZKL_ELIMIT. */
@@ -55,7 +56,7 @@ typedef struct zkl_stop {
  * calls nothing but write(2). A second time: nothing happens. NULL is fine. */
 ZKL_API void zkl_stop_raise(zkl_stop *stop);
 
-/* Is it raised? From any thread and from a signal handler. NULL: false. */
+/* True once it is raised. From any thread and from a signal handler. NULL: false. */
 ZKL_API bool zkl_stop_raised(const zkl_stop *stop);
 
 #ifdef __cplusplus

@@ -26,12 +26,12 @@ extern "C" {
 typedef struct zkl_session zkl_session;
 typedef struct zkl_lock zkl_lock;
 
-/* Can this be the path of a lock, or of another recipe? ZKL_OK, or ZKL_EINVAL with what is wrong
- * with it in err: not absolute; a component that is empty, "." or "..", or ends in '-' and ten
- * digits as contenders' do; not UTF-8; characters that the servers refuse; more than ZKL_PATH_MAX
- * bytes; "/" itself; below /zookeeper. Every function that takes a path checks it like this; call
- * this one to know before there is a session. A recipe with znodes below its path (a semaphore's
- * "/leases") needs room for them. Any thread. */
+/* Checks whether path can be the path of a lock, or of another recipe. ZKL_OK; or ZKL_EINVAL, and
+ * err says what is wrong with it: not absolute; a component that is empty, "." or "..", or ends in
+ * '-' and ten digits as contenders' do; not UTF-8; characters that the servers refuse; more than
+ * ZKL_PATH_MAX bytes; "/" itself; below /zookeeper. Every function that takes a path checks it like
+ * this; call this one to know before there is a session. A recipe with znodes below its path (a
+ * semaphore's "/leases") needs room for them. Any thread. */
 ZKL_API int zkl_path_check(const char *path, zkl_error *err);
 
 /* The one completion of a call whose name ends in _async. Such a call takes the arguments of the
@@ -41,8 +41,8 @@ ZKL_API int zkl_path_check(const char *path, zkl_error *err);
  * (results, lists, grants) is the caller's memory until done is called, and is written by then. The
  * other arguments are copied. The call ends early with ZKL_ECANCELED by zkl_lock_cancel, by the
  * free of its object or by a stop token (zklock/stop.h), and with ZKL_ECLOSED by zkl_session_close.
- * It returns itself what it can refuse at once: ZKL_EINVAL, ZKL_ECANCELED (a stop token is raised),
- * ZKL_ELIMIT (no thread for callbacks), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+ * Errors of the call itself, for which done is never called: ZKL_EINVAL, ZKL_ECANCELED (a stop
+ * token is raised), ZKL_ELIMIT (no thread for callbacks), ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 typedef void (*zkl_done_fn)(int code, const zkl_error *err, void *payload);
 
 /* Permissions of an ACL entry, ZooKeeper's own bits. */
@@ -97,11 +97,17 @@ typedef enum zkl_on_expiry {
 
 /* What a grant brings. Written only on success. */
 typedef struct zkl_grant {
-    /* fencing token: the czxid of our znode. Rises from grant to grant of one path */
+    /* fencing token: the czxid of our znode. Rises from grant to grant of one path, but for serial
+     */
     int64_t token;
-    int64_t queued_ms;   /* from the call to the grant */
-    bool unclean;        /* the last holder did not release (only with the option recover) */
-    int64_t reserved[4]; /* zero */
+    int64_t queued_ms; /* from the call to the grant */
+    bool unclean;      /* the last holder did not release (only with the option recover) */
+    /* Which grant under this token it is, from 1: higher only with the option linger_ms, by which
+     * the same znode is granted again, with the same token. Storage refuses lower tokens, not equal
+     * ones; grants inside one session are kept apart by the session, not by the fence. A storage
+     * that compares (token, serial) tells them apart, too */
+    int64_t serial;
+    int64_t reserved[3]; /* zero */
 } zkl_grant;
 
 #ifdef __cplusplus

@@ -22,8 +22,9 @@
  * zklock/session.h, zklock/lock.h and the other headers; get() returns the handle that their
  * functions take.
  *
- * Options are the C structs: zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT; options.recursive =
- * true; zklock::mutex mutex(session, path, &options). The callbacks in them must not throw. */
+ * Options are the C structs (zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT; options.recursive =
+ * true; zklock::mutex mutex(session, path, &options)), or lock_options with callbacks of C++. The
+ * callbacks in them must not throw. */
 #ifndef ZKLOCK_ZKLOCK_HPP
 #define ZKLOCK_ZKLOCK_HPP
 

@@ -1,14 +1,15 @@
 /* zklock/zookeeper.h - writes to other znodes under the protection of a lock. Not part of
  * zklock/zklock.h: include it where needed.
  *
- * A lease shows a holder when to stop; it cannot stop a write that is on its way. A guarded
- * transaction can: it is carried out by the servers only while the holder's znode is still there,
- * so never after anybody else was granted the lock. No raw handle is given out: it would die with
- * the session while its user still has it. */
+ * A lease tells a holder when to stop, but cannot stop a write that is already on its way. A
+ * guarded transaction is safe: the servers carry it out only while the holder's znode exists, so
+ * never after anybody else was granted the lock. The library gives out no raw ZooKeeper handle,
+ * because the handle would end with the session while its user still has it. */
 #ifndef ZKLOCK_ZOOKEEPER_H
 #define ZKLOCK_ZOOKEEPER_H
 
 #include <zklock/lock.h>
+#include <zklock/partition.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,30 +45,29 @@ typedef struct zkl_op {
     const zkl_acl *acl; /* NULL: the session's */
 } zkl_op;
 
-/* What became of one. */
+/* The result of one operation. */
 typedef struct zkl_op_result {
-    int code; /* ZKL_OK; the reason, if it was this one that failed; ZKL_ECANCELED: another one did
-               */
+    int code; /* ZKL_OK; the error, if this operation failed; ZKL_ECANCELED: another one failed */
     int zk_code;                 /* ZooKeeper's own code, 0 when there is none */
     int32_t version;             /* of the znode after a set */
     char path[ZKL_PATH_MAX + 1]; /* of the znode made by a create */
 } zkl_op_result;
 
 /* Carries out count operations in one transaction, all or none, if every znode of the hold still
- * stands when the servers come to it; count 0: only this check. For every recipe.
- * results: count of them, written when the servers respond; may be NULL. From any thread, from a
- * callback too. Waits timeout_ms at most (ZKL_WAIT_FOREVER: no limit of its own), and never beyond
- * the lease as known at the call. ZKL_OK: done. ZKL_ELOST: not done, the lock was lost.
- * ZKL_ENOTHELD: not done, it was not held. ZKL_ENOENT (no such znode, or no parent), ZKL_ECONFLICT
- * (another version, exists already, has children), ZKL_EAUTH, ZKL_EUNSUPPORTED: not done, an
- * operation failed; the text says which, results too. ZKL_EINVAL, ZKL_ELIMIT (too much for one
- * request, or more than ZKL_COMMIT_MAX permits are held), ZKL_ENOMEM, ZKL_ECLOSED, ZKL_EFORKED: not
- * done. ZKL_ETIMEOUT: no response came within timeout_ms: it may be done or not. ZKL_ECANCELED
- * (a stop token, the lock's free) and ZKL_ECLOSED (closed meanwhile): the text says whether it may
- * be done. ZKL_ECONNECT: not
- * done for lack of a connection; or no response came, and it may be done or not. The text says
- * which. Read what it would have changed. It will not be done any more once somebody else has
- * been granted the lock. */
+ * exists when the servers process it. With count 0 it only makes this check. For every recipe.
+ * results has count members, written when the servers respond; it may be NULL. May be called from
+ * any thread, also from a callback. Waits timeout_ms at most (ZKL_WAIT_FOREVER: no limit of its
+ * own), and never beyond the lease as known at the call.
+ *
+ * Returns ZKL_OK: done. ZKL_ELOST: not done, the lock was lost. ZKL_ENOTHELD: not done, the lock
+ * was not held. ZKL_ENOENT (no such znode, or no parent), ZKL_ECONFLICT (another version, exists
+ * already, has children), ZKL_EAUTH, ZKL_EUNSUPPORTED: not done, because an operation failed; the
+ * text and results say which. ZKL_EINVAL, ZKL_ELIMIT (too much for one request, or more than
+ * ZKL_COMMIT_MAX permits are held), ZKL_ENOMEM, ZKL_EFORKED: not done. ZKL_ETIMEOUT: no response
+ * within timeout_ms, so it may be done or not. ZKL_ECONNECT (no connection, or no response),
+ * ZKL_ECANCELED (a stop token, or the lock was freed), ZKL_ECLOSED (the session was closed): the
+ * text says whether it may be done. In that case read the znodes that it would have changed. It is
+ * not carried out any more once somebody else has been granted the lock. */
 ZKL_API int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
                             zkl_op_result *results, zkl_error *err);
 
@@ -77,7 +77,18 @@ ZKL_API int zkl_lock_commit_async(zkl_lock *lock, const zkl_op *ops, size_t coun
                                   int64_t timeout_ms, zkl_op_result *results, zkl_done_fn done,
                                   void *payload, zkl_error *err);
 
-/* What a znode holds. */
+/* The same under the lock of a partition's piece (zklock/partition.h), while this member works on
+ * it. ZKL_ENOTHELD: it does not; ZKL_EINVAL: no such piece. zkl_partition_free ends the second with
+ * ZKL_ECANCELED. */
+ZKL_API int zkl_partition_commit(zkl_partition *partition, const char *piece, const zkl_op *ops,
+                                 size_t count, int64_t timeout_ms, zkl_op_result *results,
+                                 zkl_error *err);
+ZKL_API int zkl_partition_commit_async(zkl_partition *partition, const char *piece,
+                                       const zkl_op *ops, size_t count, int64_t timeout_ms,
+                                       zkl_op_result *results, zkl_done_fn done, void *payload,
+                                       zkl_error *err);
+
+/* The data of a znode. */
 typedef struct zkl_data {
     const void *data; /* NUL-terminated for convenience */
     size_t size;
@@ -85,14 +96,15 @@ typedef struct zkl_data {
     int64_t mzxid;   /* of the transaction that wrote it last */
 } zkl_data;
 
-/* Reads the znode at path (absolute, under the session's chroot) under the lock. It sees every
- * guarded transaction of earlier holders, and whatever they had written before they released.
- * fresh: it also sees what others, who hold no lock, had written before the call (a sync precedes
- * the read; one round trip more). For every recipe. From any thread, from a callback too. Waits
- * timeout_ms at most, and never beyond the lease as known at the call. Free with zkl_data_free.
- * *out is NULL on failure. Errors: ZKL_ENOENT (no such znode), ZKL_ENOTHELD, ZKL_ELOST (the lock
- * was lost by the time of the response: what was read may be old), ZKL_EAUTH, ZKL_ETIMEOUT,
- * ZKL_ECONNECT (the lease's end came first), ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
+/* Reads the znode at path (absolute, under the session's chroot) under the lock. The read includes
+ * every guarded transaction of earlier holders, and all that they wrote before they released. With
+ * fresh it also includes all that clients without the lock wrote before the call: a sync precedes
+ * the read, which costs one round trip more. For every recipe. May be called from any thread, also
+ * from a callback. Waits timeout_ms at most, and never beyond the lease as known at the call. Free
+ * with zkl_data_free. *out is NULL on failure. Errors: ZKL_ENOENT (no such znode), ZKL_ENOTHELD,
+ * ZKL_ELOST (the lock was lost before the response came, so the data may be old), ZKL_EAUTH,
+ * ZKL_ETIMEOUT, ZKL_ECONNECT (the lease ended before timeout_ms), ZKL_EINVAL, ZKL_ECLOSED,
+ * ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_lock_read(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
                           int64_t timeout_ms, zkl_error *err);
 /* The same without waiting (zkl_done_fn in zklock/types.h). *out is written before done is called.

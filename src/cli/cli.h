@@ -48,7 +48,7 @@ struct cli_command {
 };
 
 extern const struct cli_command cmd_run, cmd_elect, cmd_once, cmd_hold, cmd_check, cmd_ls,
-    cmd_watch, cmd_explain, cmd_revoke, cmd_release, cmd_doctor, cmd_sandbox, cmd_bench,
+    cmd_watch, cmd_explain, cmd_revoke, cmd_release, cmd_resize, cmd_doctor, cmd_sandbox, cmd_bench,
     cmd_completion;
 
 /* The commands in the order of help; ends with NULL. */

@@ -44,6 +44,7 @@ static const struct poptOption options[] = {
                  "failed checks in a row that make the host unhealthy (3)", "N"),
     OPTION_VALUE("listen", '\0', OPTION_LISTEN, "answer /healthz, /leader and /metrics by HTTP",
                  "[ADDR:]PORT"),
+    OPTION_DELAY_AFTER_CRASH,
     OPTIONS_JOB,
     OPTION_END,
 };

@@ -63,7 +63,7 @@ static void end_by_report(const json_t *report, char *text, size_t size)
     if (strcmp(outcome, "ran") == 0) {
         snprintf(text, size, "released; %s", how);
     } else if (strcmp(outcome, "revoked") == 0) {
-        snprintf(text, size, "gave way to 'zklock revoke'; %s", how);
+        snprintf(text, size, "released for 'zklock revoke'; %s", how);
     } else if (strcmp(outcome, "busy") == 0) {
         snprintf(text, size, "gave up: not granted in time");
     } else if (strcmp(outcome, "lost") == 0) {

@@ -17,6 +17,7 @@ enum { OPTION_FOR = OPTION_FIRST_OWN };
 
 static const struct poptOption options[] = {
     OPTIONS_WAIT,
+    OPTION_DELAY_AFTER_CRASH,
     OPTION_VALUE("for", '\0', OPTION_FOR, "let go after this long", "DUR"),
     OPTION_END,
 };

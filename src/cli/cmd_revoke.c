@@ -1,4 +1,4 @@
-/* cmd_revoke.c - an operator asks a holder to give way. */
+/* cmd_revoke.c - an operator requests that a holder release. */
 #include <inttypes.h>
 #include <poll.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 enum { OPTION_TOKEN = OPTION_FIRST_OWN };
 
 static const struct poptOption options[] = {
-    OPTION_VALUE("wait", 'w', 'w', "how long to wait for it to give way (10s)", "DUR"),
+    OPTION_VALUE("wait", 'w', 'w', "how long to wait for its release (10s)", "DUR"),
     OPTION_VALUE("token", '\0', OPTION_TOKEN,
                  "this one of several holders, as 'zklock ls' shows it", "TOKEN"),
     OPTION_END,
@@ -75,12 +75,12 @@ static int tell(const struct revoke *revoke, bool gave_way, int64_t waited_ms)
 {
     const struct chosen *chosen = &revoke->chosen;
     if (!gave_way) {
-        cli_error("\"%s\": the holder did not give way within %.1f s; wait longer with -w, stop it "
+        cli_error("\"%s\": the holder did not release within %.1f s; wait longer with -w, stop it "
                   "on its host, or "
                   "remove it with 'zklock release --force'",
                   chosen->name, (double)waited_ms / 1000);
     } else if (!chosen->cli->json) {
-        cli_note(chosen->cli, "\"%s\": the holder gave way after %.1f s", chosen->name,
+        cli_note(chosen->cli, "\"%s\": the holder released after %.1f s", chosen->name,
                  (double)waited_ms / 1000);
     }
     if (chosen->cli->json) {
@@ -137,15 +137,15 @@ const struct cli_command cmd_revoke = {
     .name = "revoke",
     .run = run,
     .arguments = "LOCK",
-    .summary = "ask the holder to give way",
+    .summary = "request that the holder release",
     .examples = "  zklock revoke backup               # shows whom, and waits for 10 s\n"
                 "  zklock revoke -w 5m backup\n",
-    .notes = "The holder hears it when it was started with 'zklock run --revocable', or is a "
+    .notes = "The holder accepts it if it was started with 'zklock run --revocable', or is a "
              "client that made its lock\n"
              "revocable (Curator's makeRevocable). It stops its CMD and releases: nothing is taken "
              "away by force.\n"
-             "Exit codes: 0 it gave way; 1 nobody holds LOCK; 121 the holder accepts no request; "
+             "Exit codes: 0 it released; 1 nobody holds LOCK; 121 the holder accepts no request; "
              "122 no ensemble\n"
-             "reached; 124 it did not give way in time; 125 usage or own failure.\n",
+             "reached; 124 it did not release in time; 125 usage or own failure.\n",
     .options = options,
 };

@@ -8,10 +8,12 @@ enum { OPTION_REVOCABLE = RUNNER_FIRST_OWN };
 static const struct poptOption options[] = {
     OPTIONS_RUNNER,
     OPTION_FLAG("shared", 'r', 'r', "as one of many readers: only those without -r are kept out"),
-    OPTION_VALUE("slots", 'j', 'j', "as one of K at a time; all who use LOCK say the same K", "K"),
+    OPTION_VALUE("slots", 'j', 'j', "as one of K at a time; all who use LOCK say the same K, or 0",
+                 "K"),
     OPTION_VALUE("and", 'a', 'a', "this LOCK too, all or none; may be said again", "LOCK"),
     OPTION_FLAG("revocable", '\0', OPTION_REVOCABLE,
                 "stop CMD and release when 'zklock revoke' asks for it"),
+    OPTION_DELAY_AFTER_CRASH,
     OPTION_END,
 };
 
@@ -52,13 +54,16 @@ static bool take(void *into, int option, const char *value)
     if (option == 'a') {
         return take_another(contend, value);
     }
-    return option == 'r' || cli_take_number("-j", value, 1, ZKL_PERMITS_MAX, &contend->limit);
+    return option == 'r' || cli_take_number("-j", value, 0, ZKL_PERMITS_MAX, &contend->limit);
 }
 
 static int check(struct runner *runner)
 {
     if (runner->contend.revocable && runner->contend.recipe != ZKL_RECIPE_LOCK) {
         return cli_usage("run", "run: --revocable goes with none of -r, -j and --and");
+    }
+    if (runner->contend.delay_ms > 0 && runner->contend.recipe != ZKL_RECIPE_LOCK) {
+        return cli_usage("run", "run: --delay-after-crash goes with none of -r, -j and --and");
     }
     return CLI_GO_ON;
 }

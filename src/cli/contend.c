@@ -78,6 +78,7 @@ static int make_lock(struct contend *contend)
     zkl_error error;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.revoke_fn = contend->revocable ? on_revoked : NULL;
+    options.delay_after_crash_ms = contend->delay_ms;
     options.payload = contend;
     identity_own(&own);
     identity_format(&own, who, sizeof who);
@@ -111,6 +112,8 @@ bool contend_take(struct contend *contend, int option, const char *value, bool *
         return true;
     case 'E':
         return cli_take_number("-E", value, 0, 255, &contend->not_granted);
+    case OPTION_DELAY:
+        return cli_take_duration("--delay-after-crash", value, &contend->delay_ms);
     default:
         *taken = false;
         return true;
@@ -199,8 +202,22 @@ static const char *why_busy(const struct contend *contend)
                : " by somebody else";
 }
 
+/* Nobody holds it, and 'zklock ls' shows nothing. */
+static bool is_delayed(const struct contend *contend)
+{
+    return (contend->result == ZKL_EBUSY || contend->result == ZKL_ETIMEOUT) &&
+           strstr(contend->error.text, "delay_after_crash_ms");
+}
+
 static int not_granted(struct contend *contend)
 {
+    if (is_delayed(contend)) {
+        cli_note(contend->cli,
+                 "\"%s\" was not granted: its last holder did not release, and "
+                 "--delay-after-crash is not over",
+                 contend->name);
+        return contend->not_granted;
+    }
     if (contend->result == ZKL_EBUSY) {
         cli_note(contend->cli, "\"%s\" is held%s; 'zklock ls %s' shows by whom", contend->name,
                  why_busy(contend), contend->name);

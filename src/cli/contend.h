@@ -20,7 +20,7 @@ struct contend {
     int64_t wait_ms;   /* over everything; ZKL_WAIT_FOREVER; 0: a try */
     int not_granted;   /* exit code for that */
     zkl_recipe recipe; /* of its lock; of an election metadata is what it publishes */
-    int limit;         /* of a semaphore */
+    int limit;         /* of a semaphore; 0: what the path says */
     const char *more[ZKL_MULTILOCK_MAX - 1]; /* of a multi-lock: the paths besides the first */
     size_t more_count;
     const char *metadata;  /* on our znode; NULL: who we are */
@@ -30,6 +30,7 @@ struct contend {
                               nobody checks */
     bool reloads;          /* HUP is no end of the wait */
     bool revocable;        /* notices requests to give way */
+    int64_t delay_ms;      /* after a holder that did not release */
     /* How it went. */
     int64_t begun_ms; /* CLOCK_MONOTONIC */
     zkl_session *session;
@@ -43,7 +44,7 @@ struct contend {
     char node[ZKL_PATH_MAX + 64]; /* path of our znode, once granted */
 };
 
-/* Takes one of OPTIONS_WAIT; *taken is false when it is none of them. */
+/* Takes one of OPTIONS_WAIT, or OPTION_DELAY; *taken is false when it is none of them. */
 bool contend_take(struct contend *contend, int option, const char *value, bool *taken);
 
 /* These return CLI_GO_ON, or the exit code to end with after it was said why. */

@@ -1,9 +1,9 @@
 #include "http.h"
+#include "http_library.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <jansson.h>
-#include <microhttpd.h>
 #include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
@@ -65,19 +65,19 @@ bool http_check(const char *address)
 static enum MHD_Result reply(struct MHD_Connection *connection, unsigned status, const char *type,
                              char *text)
 {
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(text ? strlen(text) : 0, text, MHD_RESPMEM_MUST_FREE);
+    struct MHD_Response *response = http_library.create_response_from_buffer(
+        text ? strlen(text) : 0, text, MHD_RESPMEM_MUST_FREE);
     if (!response) {
         free(text);
         return MHD_NO;
     }
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    http_library.add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    http_library.add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED) {
-        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+        http_library.add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
     }
-    enum MHD_Result result = MHD_queue_response(connection, status, response);
-    MHD_destroy_response(response);
+    enum MHD_Result result = http_library.queue_response(connection, status, response);
+    http_library.destroy_response(response);
     return result;
 }
 
@@ -238,7 +238,7 @@ static struct MHD_Daemon *start_daemon(struct http *http, int listener)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    struct MHD_Daemon *daemon = MHD_start_daemon(
+    struct MHD_Daemon *daemon = http_library.start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, answer, http, MHD_OPTION_EXTERNAL_LOGGER,
         discard_log, NULL, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
@@ -266,6 +266,11 @@ bool http_open(struct http *http, const struct contend *contend)
     if (!http->address || !parse(http->address, &address)) {
         return !http->address;
     }
+    const char *why;
+    if (!http_library_load(&why)) {
+        cli_error("--listen %s: %s (Debian: libmicrohttpd12)", http->address, why);
+        return false;
+    }
     http->contend = contend;
     pthread_mutex_init(&http->mutex, NULL);
     int listener = open_listener(&address);
@@ -291,7 +296,7 @@ void http_close(struct http *http)
 {
     if (http->daemon) {
         zkl_election_observer_free(http->observer);
-        MHD_stop_daemon(http->daemon);
+        http_library.stop_daemon(http->daemon);
         pthread_mutex_destroy(&http->mutex);
         http->daemon = NULL;
     }

@@ -139,7 +139,8 @@ static void on_stopping(const struct job *job, enum keeper_cause cause)
 {
     int64_t left_ms = zkl_lock_remaining_ms(job->contend->lock);
     if (cause == KEEPER_BY_ORDER && job->stop == JOB_REVOKED) {
-        cli_error("\"%s\": somebody asks to give way: stopping %s", job->contend->name, job->name);
+        cli_error("\"%s\": another client requests the lock: stopping %s", job->contend->name,
+                  job->name);
     } else if (cause == KEEPER_BY_ORDER && job->stop == JOB_UNHEALTHY) {
         cli_error("\"%s\": --health failed: stopping %s", job->contend->name, job->name);
     } else if (cause == KEEPER_BY_ORDER) {

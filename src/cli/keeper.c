@@ -247,8 +247,8 @@ static void reap(struct post *post)
 static void say_that_zklock_is_gone(const struct post *post)
 {
     if (can_say()) {
-        cli_error("zklock has ended: stopping %s; run it again, for nobody releases its lock "
-                  "before the session ends",
+        cli_error("zklock has ended: stopping %s; its lock is free after the session timeout, "
+                  "then run it again",
                   post->command->argv[0]);
     }
 }

@@ -9,9 +9,9 @@
 #include "options.h"
 
 const struct cli_command *const cli_commands[] = {
-    &cmd_run,    &cmd_elect,   &cmd_once,    &cmd_hold,       &cmd_check,
-    &cmd_ls,     &cmd_watch,   &cmd_explain, &cmd_revoke,     &cmd_release,
-    &cmd_doctor, &cmd_sandbox, &cmd_bench,   &cmd_completion, NULL};
+    &cmd_run,     &cmd_elect,   &cmd_once,       &cmd_hold,    &cmd_check,  &cmd_ls,
+    &cmd_watch,   &cmd_explain, &cmd_revoke,     &cmd_release, &cmd_resize, &cmd_doctor,
+    &cmd_sandbox, &cmd_bench,   &cmd_completion, NULL};
 
 static int unknown(const char *word)
 {

@@ -16,6 +16,7 @@ enum {
     OPTION_SASL,
     OPTION_SASL_SERVER,
     OPTION_JSON,
+    OPTION_DELAY,    /* OPTION_DELAY_AFTER_CRASH */
     OPTION_FIRST_OWN /* subcommands count from here */
 };
 
@@ -56,6 +57,11 @@ bool cli_take_number(const char *option, const char *value, long least, long mos
     OPTION_VALUE("wait", 'w', 'w', "give up after this long in the queue (never)", "DUR"), \
         OPTION_FLAG("try", 'n', 'n', "do not queue: now or not at all"),                   \
         OPTION_VALUE("conflict-exit-code", 'E', 'E', "exit code when not granted (124)", "CODE")
+
+/* Where a lock or an election is held: contend_take takes it. */
+#define OPTION_DELAY_AFTER_CRASH                          \
+    OPTION_VALUE("delay-after-crash", '\0', OPTION_DELAY, \
+                 "wait this long behind a holder that did not release (0)", "DUR")
 
 void cli_help(const struct cli_command *command);
 void cli_help_all(void);

@@ -80,7 +80,9 @@ static void show_queue(struct waitline *line, const struct contend *contend, con
                        const zkl_queue *queue, size_t ahead)
 {
     notify_say(contend->notify, "STATUS=waiting, %zu ahead", ahead);
-    if (contend->recipe == ZKL_RECIPE_SEMAPHORE) {
+    if (contend->recipe == ZKL_RECIPE_SEMAPHORE && contend->limit == 0) {
+        print(line, "zklock: waiting for \"%s\": %zu ahead", contend->name, ahead);
+    } else if (contend->recipe == ZKL_RECIPE_SEMAPHORE) {
         print(line, "zklock: waiting for \"%s\": %zu ahead; %d at a time", contend->name, ahead,
               contend->limit);
     } else if (ahead > 0) {

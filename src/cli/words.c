@@ -85,7 +85,8 @@ const char *cli_remedy(int result)
     case ZKL_EAUTH:
         return "; --auth-file has to give credentials that are accepted here";
     case ZKL_ECONFLICT:
-        return "; all who use one LOCK say the same -j, or none: 'zklock ls' shows how it is used";
+        return "; all who use one LOCK say the same -j, 0, or none: 'zklock ls' shows how it is "
+               "used";
     case ZKL_ENOENT:
         return "; create it first, or correct what follows the servers in -s or $ZKLOCK_SERVERS";
     default:

@@ -29,6 +29,21 @@ int zkl__acl_check(const zkl_acl *acl, zkl_error *err)
     return ZKL_OK;
 }
 
+bool zkl__acl_same(const zkl_acl *one, const zkl_acl *other)
+{
+    if (!one || !other || one->count != other->count) {
+        return one == other;
+    }
+    for (size_t i = 0; i < one->count; i++) {
+        const zkl_acl_entry *a = &one->entries[i], *b = &other->entries[i];
+        if (a->perms != b->perms || strcmp(a->scheme, b->scheme) != 0 ||
+            strcmp(a->id, b->id) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 zkl_acl *zkl__acl_copy(const zkl_heap *heap, const zkl_acl *acl)
 {
     size_t size = sizeof(zkl_acl) + acl->count * sizeof(zkl_acl_entry);

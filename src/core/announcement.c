@@ -5,6 +5,7 @@
 #include "queue_list.h"
 
 #define LIE "somebody is before us: a release was announced that was none"
+#define BLOCK 8 /* sequence numbers that one forged announcement reaches, and the next one */
 
 /* --- our own --------------------------------------------------------------------------------- */
 
@@ -28,7 +29,8 @@ bool zkl__announcement_expected(const struct zkl__contender *c)
 void zkl__announcement_release(struct zkl__contender *c)
 {
     if (zkl__grant_hands_over(&c->grant) && zkl__node_sealed(&c->node) &&
-        zkl__announcement_expected(c) && !zkl__local_followed(&c->local)) {
+        zkl__announcement_expected(c) && zkl__announcement_relied_on(c) &&
+        !zkl__local_followed(&c->local)) {
         c->announcement.state = ZKL__ANNOUNCES;
     }
 }
@@ -74,23 +76,38 @@ bool zkl__announcement_believed(const struct zkl__contender *c, const char *pred
            zkl__core_seals(c->core) && !c->joint && !c->config.mark;
 }
 
+static enum zkl__evidence evidence_behind(const struct zkl__contender *c, const char *predecessor)
+{
+    uint32_t before = (uint32_t)zkl__name_sequence(predecessor);
+    uint32_t own = (uint32_t)zkl__name_sequence(zkl__node_name(&c->node));
+    return before / BLOCK == own / BLOCK ? ZKL__EVIDENCE_ANNOUNCEMENT : ZKL__EVIDENCE_AT_BORDER;
+}
+
 /* Our own watch would have fired before: "watches are ordered with respect to other events" (What
  * ZooKeeper Guarantees about Watches, in the Programmer's Guide). */
 void zkl__announcement_heard(struct zkl__contender *c, int64_t now)
 {
-    c->announcement.unlisted = true;
+    c->announcement.evidence = evidence_behind(c, zkl__predecessor_name(c));
     c->shown_at = now;
+    zkl__delay_none(c);
     zkl__grant_prove(c, "who was before us announces its release");
 }
 
 void zkl__announcement_handed_on(struct zkl__contender *c, const struct zkl__contender *ahead)
 {
-    c->announcement.unlisted = ahead->announcement.unlisted;
+    if (ahead->announcement.evidence != ZKL__EVIDENCE_LIST) {
+        c->announcement.evidence = evidence_behind(c, zkl__node_name(&ahead->node));
+    }
+}
+
+bool zkl__announcement_relied_on(const struct zkl__contender *c)
+{
+    return c->announcement.evidence != ZKL__EVIDENCE_AT_BORDER;
 }
 
 void zkl__announcement_listed(struct zkl__contender *c)
 {
-    c->announcement.unlisted = false;
+    c->announcement.evidence = ZKL__EVIDENCE_LIST;
 }
 
 /* --- while it is held ------------------------------------------------------------------------ */
@@ -98,13 +115,6 @@ void zkl__announcement_listed(struct zkl__contender *c)
 static void check_later(struct zkl__contender *c, const struct zkl__contender_event *ev)
 {
     c->announcement.look_at = ev->now + zkl__lease_heartbeat(zkl__core_timeout(c->core));
-}
-
-void zkl__announcement_hold(struct zkl__contender *c, const struct zkl__contender_event *ev)
-{
-    if (c->announcement.unlisted) {
-        check_later(c, ev);
-    }
 }
 
 int64_t zkl__announcement_wake(const struct zkl__contender *c)
@@ -123,6 +133,18 @@ void zkl__announcement_on_time(struct zkl__contender *c, const struct zkl__conte
         zkl__ask_list(c, out);
     } else {
         check_later(c, ev);
+    }
+}
+
+void zkl__announcement_hold(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                            struct zkl__contender_actions *out)
+{
+    if (c->announcement.evidence != ZKL__EVIDENCE_LIST) {
+        check_later(c, ev);
+    }
+    if (c->announcement.evidence == ZKL__EVIDENCE_AT_BORDER) {
+        c->announcement.look_at = ev->now;
+        zkl__announcement_on_time(c, ev, out);
     }
 }
 

@@ -11,10 +11,17 @@
  *  - who was handed the lock by another one of its session does not announce before that one's node
  * is known to be gone (handed);
  *  - a reader's end says nothing: others may read beside it. Only who waited for everybody is
- * believed. Who may create nodes in the queue could still lie, with a node and an identity of its
- * own: so who still holds after a heartbeat looks once at a list, as it would have noticed by then
- * if somebody had removed its node. In a session with credentials, which has no seal and whose
- * queues are mostly its own kind's, nobody is believed. */
+ * believed. In a session with credentials, which has no seal and whose queues are mostly its own
+ * kind's, nobody is.
+ *
+ * A client that may create nodes in the queue can still forge an announcement, with a node and an
+ * identity of its own. So a holder that was granted by announcement lists after a heartbeat, within
+ * which it would also learn that somebody had removed its node. It may have released by then, and
+ * misled the next one. That ends at the border of a block of eight sequence numbers. The contender
+ * behind the border is granted by announcement, too, but it lists in the same moment, and neither
+ * announces nor hands over inside its session before its list has shown it first. The counter of
+ * the directory gives each number once, in the order of the queue: whatever znodes a forger adds,
+ * the others only come to a border earlier. */
 #ifndef ZKL_CORE_ANNOUNCEMENT_H
 #define ZKL_CORE_ANNOUNCEMENT_H
 
@@ -30,9 +37,13 @@ struct zkl__announcement {
         ZKL__ANNOUNCES_PERHAPS, /* it waited for somebody: others may well be waiting for us */
         ZKL__ANNOUNCES          /* with our node's delete */
     } state;
-    bool unlisted;   /* granted, or about to be, on the word of the predecessor: no list has shown
-                        us first */
-    int64_t look_at; /* when to ask for a list that does; 0: no need, or it is under way */
+    /* What a grant rests on. */
+    enum zkl__evidence {
+        ZKL__EVIDENCE_LIST,         /* a list has shown us first */
+        ZKL__EVIDENCE_ANNOUNCEMENT, /* no list has: our own release is announced all the same */
+        ZKL__EVIDENCE_AT_BORDER     /* no list has, and nobody is to rely on us before one does */
+    } evidence;
+    int64_t look_at; /* when to ask for a list that shows us; 0: no need, or it is under way */
 };
 
 /* --- our own --------------------------------------------------------------------------------- */
@@ -58,16 +69,19 @@ bool zkl__announcement_refused(struct zkl__contender *c, enum zkl__rc rc);
 bool zkl__announcement_believed(const struct zkl__contender *c, const char *predecessor);
 /* It came. */
 void zkl__announcement_heard(struct zkl__contender *c, int64_t now);
-/* One of this session hands over, and may itself hold on an announcement only. */
+/* One of this session hands over, and may itself hold by announcement only. */
 void zkl__announcement_handed_on(struct zkl__contender *c, const struct zkl__contender *ahead);
+/* The next one may be granted because this one was. */
+bool zkl__announcement_relied_on(const struct zkl__contender *c);
 /* A list shows us first, or tells more. */
 void zkl__announcement_listed(struct zkl__contender *c);
 
 /* --- while it is held ------------------------------------------------------------------------ */
 
-/* Granted: within a heartbeat a list shows whether that was true. A lie is found out as a removal
- * by hand is. */
-void zkl__announcement_hold(struct zkl__contender *c, const struct zkl__contender_event *ev);
+/* Granted. A list shows whether that was true: within a heartbeat, as a removal by hand is noticed,
+ * or at once. */
+void zkl__announcement_hold(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                            struct zkl__contender_actions *out);
 int64_t zkl__announcement_wake(const struct zkl__contender *c);
 void zkl__announcement_on_time(struct zkl__contender *c, const struct zkl__contender_event *ev,
                                struct zkl__contender_actions *out);

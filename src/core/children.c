@@ -56,9 +56,8 @@ static void inherit(struct zkl__children *fresh, const struct zkl__children *old
     }
 }
 
-struct zkl__children *zkl__children_copy(const zkl_heap *heap, const struct zkl__reply *list,
-                                         const struct zkl__children *old,
-                                         bool (*counts)(const char *name))
+static struct zkl__children *copy(const zkl_heap *heap, const struct zkl__reply *list,
+                                  bool (*counts)(const char *name))
 {
     size_t bytes = 0, count = 0;
     for (size_t i = 0; i < list->child_count; i++) {
@@ -80,8 +79,19 @@ struct zkl__children *zkl__children_copy(const zkl_heap *heap, const struct zkl_
         }
     }
     sort(fresh->all, count);
-    inherit(fresh, old);
     return fresh;
+}
+
+bool zkl__children_renew(const zkl_heap *heap, struct zkl__children **children,
+                         const struct zkl__reply *list, bool (*counts)(const char *name))
+{
+    struct zkl__children *old = *children;
+    *children = copy(heap, list, counts);
+    if (*children) {
+        inherit(*children, old);
+    }
+    zkl__free(heap, old);
+    return *children;
 }
 
 void zkl__child_judge(struct zkl__child *child, const struct zkl__reply *reply)
@@ -120,6 +130,24 @@ size_t zkl__children_standing(const struct zkl__children *children)
         standing += children->all[i].verdict != ZKL__CHILD_STRAY;
     }
     return standing;
+}
+
+struct zkl__names *zkl__children_names(const zkl_heap *heap, const struct zkl__children *children)
+{
+    size_t bytes = 0, living = zkl__children_living(children);
+    for (size_t i = 0; i < children->count; i++) {
+        bytes += strlen(children->all[i].name) + 1;
+    }
+    struct zkl__names *names =
+        zkl__zalloc(heap, sizeof *names + living * sizeof *names->all + bytes);
+    char *text = names ? (char *)(names->all + living) : NULL;
+    for (size_t i = 0; names && i < children->count; i++) {
+        if (children->all[i].verdict == ZKL__CHILD_LIVES) {
+            names->all[names->count++] = strcpy(text, children->all[i].name);
+            text += strlen(text) + 1;
+        }
+    }
+    return names;
 }
 
 struct zkl__child *zkl__children_find(struct zkl__children *children, const char *name)

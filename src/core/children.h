@@ -28,11 +28,11 @@ struct zkl__children {
     struct zkl__child all[];
 };
 
-/* Those of the list that counts says yes to (NULL: all). old: the ones before, or NULL; stays the
- * caller's. NULL: no memory. */
-struct zkl__children *zkl__children_copy(const zkl_heap *heap, const struct zkl__reply *list,
-                                         const struct zkl__children *old,
-                                         bool (*counts)(const char *name));
+/* *children becomes those of the list that counts says yes to (NULL: all), and none when there is
+ * no such znode. It was NULL, or what was listed before, of which what lives stays known. False: no
+ * memory, and it is NULL. */
+bool zkl__children_renew(const zkl_heap *heap, struct zkl__children **children,
+                         const struct zkl__reply *list, bool (*counts)(const char *name));
 /* The server's word on a look (exists, get) at this one. */
 void zkl__child_judge(struct zkl__child *child, const struct zkl__reply *reply);
 /* The first of which nothing is known, from `from` on; count: there is none. */
@@ -40,6 +40,13 @@ size_t zkl__children_unknown(const struct zkl__children *children, size_t from);
 /* How many count for sure; and how many may count: where one must not be overlooked. */
 size_t zkl__children_living(const struct zkl__children *children);
 size_t zkl__children_standing(const struct zkl__children *children);
+/* Their names, in one block. */
+struct zkl__names {
+    size_t count;
+    const char *all[]; /* sorted; their text follows */
+};
+/* Of those that count for sure. NULL: no memory. */
+struct zkl__names *zkl__children_names(const zkl_heap *heap, const struct zkl__children *children);
 struct zkl__child *zkl__children_find(struct zkl__children *children,
                                       const char *name); /* NULL: not there */
 

@@ -28,8 +28,9 @@ static const struct {
     [ZKL__WATCHING] = {"watching", S(ZKL__NEW) | S(ZKL__LISTING) | S(ZKL__WATCHING) |
                                        S(ZKL__PROVING) | S(ZKL__REMOVING)},
     [ZKL__PROVING] = {"proving", S(ZKL__NEW) | S(ZKL__LISTING) | S(ZKL__HELD) | S(ZKL__REMOVING)},
-    [ZKL__HELD] = {"held", S(ZKL__LOST) | S(ZKL__REMOVING)},
+    [ZKL__HELD] = {"held", S(ZKL__LOST) | S(ZKL__LINGERING) | S(ZKL__REMOVING)},
     [ZKL__LOST] = {"lost", S(ZKL__REMOVING)},
+    [ZKL__LINGERING] = {"lingering", S(ZKL__HELD) | S(ZKL__REMOVING) | S(ZKL__GONE)},
     [ZKL__REMOVING] = {"removing", S(ZKL__GONE)},
     [ZKL__GONE] = {"gone", 0},
 };
@@ -62,6 +63,7 @@ static void check_sound(const struct zkl__contender *c)
         ZKL__ENSURE(node && !zkl__node_unsure(&c->node));
         break;
     case ZKL__HELD:
+    case ZKL__LINGERING:
         ZKL__ENSURE(node && !zkl__node_unsure(&c->node) && zkl__node_czxid(&c->node) != 0);
         break;
     case ZKL__GONE:
@@ -74,12 +76,16 @@ static void check_sound(const struct zkl__contender *c)
 
 void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state state, const char *why)
 {
+    enum zkl__contender_state before = c->state;
     ZKL__ENSURE(states[c->state].next & S(state));
     zkl__core_trace(c->core, c, "%s -> %s: %s", states[c->state].name, states[state].name, why);
     c->state = state;
     if (state != ZKL__WATCHING) {
         zkl__inspection_drop(c);
         zkl__inspection_pause(c);
+    }
+    if (zkl__linger_cares(&c->linger)) {
+        zkl__linger_moved(c, before);
     }
     check_sound(c);
 }
@@ -97,8 +103,8 @@ void zkl__contender_tell(struct zkl__contender_actions *out, int64_t now,
 
 void zkl__contender_put_off(struct zkl__contender *c, int64_t now)
 {
-    c->patience = zkl__backoff(c->patience, PATIENCE_LEAST, PATIENCE_MOST);
-    c->retry_at = now + c->patience;
+    c->retry.pause = zkl__backoff(c->retry.pause, PATIENCE_LEAST, PATIENCE_MOST);
+    c->retry.at = now + c->retry.pause;
 }
 
 /* Where it begins anew, with a znode of its own. */
@@ -107,6 +113,8 @@ static void new_attempt(struct zkl__contender *c)
     zkl__node_new_attempt(c);
     zkl__predecessor_new_attempt(c);
     zkl__marker_new_attempt(c);
+    zkl__delay_new_attempt(c);
+    zkl__linger_new_attempt(c);
     zkl__announcement_listed(c);
     c->folders = (struct zkl__folders){.stage = ZKL__FOLDERS_UNSEEN};
 }
@@ -119,9 +127,10 @@ void zkl__contender_fail(struct zkl__contender *c, const struct zkl__contender_e
     zkl__predecessor_unwatch(c, out, ZKL__WATCH_OFF);
     zkl__own_watch_stop(c, out);
     c->started = false;
-    c->retry_at = 0;
+    c->retry.at = 0;
     zkl__node_remember_duplicate(&c->node);
     zkl__marker_give_up(c);
+    zkl__delay_leave(c);
     zkl__contender_move(c, ZKL__REMOVING, why);
     zkl__contender_advance(c, ev, out);
 }
@@ -192,7 +201,7 @@ void zkl__contender_fail_by_reply(struct zkl__contender *c, const struct zkl__co
 static void on_connected(struct zkl__contender *c, const struct zkl__contender_event *ev,
                          struct zkl__contender_actions *out)
 {
-    c->retry_at = 0;
+    c->retry.at = 0;
     zkl__node_on_connected(&c->node);
     zkl__predecessor_on_connected(c);
     if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING ||
@@ -208,7 +217,7 @@ static void on_expired(struct zkl__contender *c, const struct zkl__contender_eve
                        struct zkl__contender_actions *out)
 {
     c->under_way = 0;
-    c->retry_at = 0;
+    c->retry.at = 0;
     if (zkl__contender_waits(c)) {
         if (c->state == ZKL__NEW) {
             return;
@@ -220,7 +229,7 @@ static void on_expired(struct zkl__contender *c, const struct zkl__contender_eve
     zkl__replacement_ended(&c->replacement);
     if (c->state == ZKL__HELD) {
         zkl__grant_lose(c, ev, out, "the session ended");
-    } else if (c->state == ZKL__REMOVING) {
+    } else if (c->state == ZKL__REMOVING || c->state == ZKL__LINGERING) {
         zkl__contender_finish(c, ev, out, ZKL_ELOST, "the session ended");
     }
 }
@@ -228,10 +237,12 @@ static void on_expired(struct zkl__contender *c, const struct zkl__contender_eve
 static void on_time_of_holder(struct zkl__contender *c, const struct zkl__contender_event *ev,
                               struct zkl__contender_actions *out)
 {
-    if (c->state == ZKL__HELD) {
+    if (zkl__contender_keeps(c)) {
         zkl__own_watch_on_time(c, ev->now);
     }
-    if (zkl__grant_wake(c) <= ev->now) {
+    if (c->state == ZKL__LINGERING) {
+        zkl__linger_on_time(c, ev, out);
+    } else if (zkl__grant_wake(c) <= ev->now) {
         zkl__grant_overstay(c, ev, out);
     } else if (c->state == ZKL__HELD) {
         zkl__announcement_on_time(c, ev, out);
@@ -241,13 +252,17 @@ static void on_time_of_holder(struct zkl__contender *c, const struct zkl__conten
 static void on_time(struct zkl__contender *c, const struct zkl__contender_event *ev,
                     struct zkl__contender_actions *out)
 {
-    if (c->retry_at && c->retry_at <= ev->now) {
-        c->retry_at = 0;
+    if (c->retry.at && c->retry.at <= ev->now) {
+        c->retry.at = 0;
     }
+    zkl__grant_stay_on_time(&c->grant, ev->now);
+    zkl__delay_on_time(c, ev->now);
     if (zkl__contender_waits(c) && c->deadline <= ev->now) {
         zkl__contender_fail(c, ev, out, ZKL_ETIMEOUT, 0,
-                            ev->connected ? "the time is up"
-                                          : "the time is up, and no server is reached");
+                            !ev->connected       ? "the time is up, and no server is reached"
+                            : zkl__delay_runs(c) ? "the time is up before delay_after_crash_ms: "
+                                                   "the last holder did not release"
+                                                 : "the time is up");
     } else {
         on_time_of_holder(c, ev, out);
         zkl__contender_advance(c, ev, out);
@@ -266,6 +281,7 @@ static void on_start(struct zkl__contender *c, const struct zkl__contender_event
 static void on_handed(struct zkl__contender *c, const struct zkl__contender_event *ev,
                       struct zkl__contender_actions *out)
 {
+    zkl__delay_none(c);
     zkl__grant_prove(c, "released by another one of this session, and we are next");
     zkl__grant_give(c, ev, out);
 }
@@ -275,6 +291,8 @@ static void on_lapsed(struct zkl__contender *c, const struct zkl__contender_even
 {
     if (c->state == ZKL__HELD) {
         zkl__grant_lose(c, ev, out, "the lease ended");
+    } else if (c->state == ZKL__LINGERING) {
+        zkl__linger_end(c, ev, out, "the lease ended");
     }
 }
 
@@ -295,6 +313,12 @@ static void on_list(struct zkl__contender *c, const struct zkl__contender_event 
         zkl__contender_move(c, ZKL__LISTING, "our list is older than the others'");
         zkl__contender_advance(c, ev, out);
     }
+}
+
+static void on_end(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                   struct zkl__contender_actions *out)
+{
+    zkl__linger_end(c, ev, out, "nobody is to have it any more");
 }
 
 static void on_cancel(struct zkl__contender *c, const struct zkl__contender_event *ev,
@@ -325,21 +349,25 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
         [ZKL__CE_EXPIRED] = on_expired,
         [ZKL__CE_LAPSED] = on_lapsed,
         [ZKL__CE_TIME] = on_time,
+        [ZKL__CE_TAKEN] = zkl__linger_on_taken,
+        [ZKL__CE_LINGER_WATCH] = zkl__linger_on_event,
+        [ZKL__CE_YIELD] = zkl__linger_on_yield,
         [ZKL__CE_INSPECTED] = on_inspected,
         [ZKL__CE_LIST] = on_list,
         [ZKL__CE_CANCEL] = on_cancel,
         [ZKL__CE_RELEASE] = zkl__grant_on_release,
         [ZKL__CE_DOWNGRADE] = zkl__replacement_on_downgrade,
-        [ZKL__CE_LOOK] = NULL, /* what these two come to is another event */
-        [ZKL__CE_END] = NULL,
+        [ZKL__CE_LOOK] = NULL,  /* what it comes to is another event */
+        [ZKL__CE_END] = on_end, /* so is this, unless it lingers */
     };
     out->op_count = 0;
-    out->watches[ZKL__WATCHED_PREDECESSOR] = ZKL__WATCH_KEEP;
-    out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_KEEP;
-    out->watches[ZKL__WATCHED_QUEUE] = ZKL__WATCH_KEEP;
+    memset(out->watches, 0, sizeof out->watches); /* ZKL__WATCH_KEEP */
     out->told = out->inspect = false;
     if (read[ev->kind]) {
         read[ev->kind](c, ev, out);
+    }
+    if (c->watches[ZKL__WATCHED_LINGER].on) {
+        zkl__linger_stepped(c, out);
     }
 }
 
@@ -350,15 +378,19 @@ static int64_t earlier(int64_t one, int64_t other)
 
 int64_t zkl__contender_wake(const struct zkl__contender *c)
 {
-    int64_t wake = earlier(c->retry_at ? c->retry_at : INT64_MAX, zkl__grant_wake(c));
+    int64_t wake = earlier(c->retry.at ? c->retry.at : INT64_MAX, zkl__grant_wake(c));
     if (c->state == ZKL__GONE) {
         return INT64_MAX; /* nothing of it is read any more: a time that has passed would ring for
                              ever */
     }
     if (zkl__contender_waits(c)) {
-        wake = earlier(wake, c->deadline);
+        wake = earlier(wake, earlier(c->deadline, zkl__delay_wake(c)));
     } else if (c->state == ZKL__HELD) {
         wake = earlier(wake, earlier(zkl__announcement_wake(c), zkl__own_watch_wake(c)));
+    } else if (c->state == ZKL__LINGERING) {
+        wake = earlier(wake, earlier(zkl__linger_wake(c), zkl__own_watch_wake(c)));
+    } else if (c->state == ZKL__REMOVING) {
+        wake = earlier(wake, zkl__grant_stay_wake(&c->grant));
     }
     return wake;
 }
@@ -371,6 +403,7 @@ void zkl__contender_free(struct zkl__contender *c)
     zkl__predecessor_free(c);
     zkl__own_watch_free(c);
     zkl__marker_free(c);
+    zkl__linger_free(c);
     zkl__free(heap, c->make_path);
     zkl__free(heap, (void *)(uintptr_t)c->config.metadata);
     zkl__free(heap, c);

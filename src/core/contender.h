@@ -6,7 +6,8 @@
  * socket or random number in here: events carry the time and the uuid, actions are operations for
  * the store and outcomes for the owner.
  *
- * Life: new -> (start) -> waiting states -> held -> (release) -> removing -> gone. A contender that
+ * Life: new -> (start) -> waiting states -> held -> (release) -> removing -> gone; or, after the
+ * release, lingering -> held, for another owner (linger.h). A contender that
  * is cancelled, timed out or failed is told so at once and goes on removing its znode by itself. */
 #ifndef ZKL_CORE_CONTENDER_H
 #define ZKL_CORE_CONTENDER_H
@@ -37,8 +38,9 @@ enum zkl__contender_state {
     ZKL__WATCHING, /* somebody is: watched, or about to be */
     ZKL__PROVING,  /* nobody is: waiting for a lease */
     ZKL__HELD,
-    ZKL__LOST,     /* was held; the node may still be there */
-    ZKL__REMOVING, /* not wanted any more: until no node of ours is left */
+    ZKL__LOST,      /* was held; the node may still be there */
+    ZKL__LINGERING, /* released, and kept for the next owner (linger.h) */
+    ZKL__REMOVING,  /* not wanted any more: until no node of ours is left */
     ZKL__GONE,
     ZKL__CONTENDER_STATES
 };
@@ -60,8 +62,12 @@ struct zkl__outcome {
     int code;        /* FAILED: why. RELEASED: ZKL_OK when the server confirmed */
     int zk_code;     /* ZooKeeper's number if it was its word */
     const char *why; /* static text */
-    int64_t token;   /* GRANTED */
-    bool unclean;    /* GRANTED, with config.mark: the last holder did not release */
+    int64_t token;   /* GRANTED, as the next three */
+    int64_t serial;  /* how many grants this node has had, this one included */
+    struct zkl__contender
+        *contender; /* that holds: another one than the owner made, when that one's
+                       lock had lingered (linger.h). NULL: no contender's grant */
+    bool unclean;   /* with config.mark: the last holder did not release */
     int64_t now;
 };
 
@@ -77,6 +83,13 @@ struct zkl__contender_config {
     bool announces;   /* its release may be told from a crash by whoever waits for it: see
                          announcement.h */
     int64_t max_hold; /* ns; 0: none */
+    int64_t
+        linger;    /* ns that the node stays after a release; 0: none. Not with mark or revocable */
+    int64_t least; /* ns from the grant on that the node stays, also when it is released earlier; 0:
+                      none. Not with mark, linger or a joint */
+    int64_t delay; /* ns that it waits when it is first, unless the last holder ended cleanly; 0:
+                      none. The directory is made persistent. Not with mark or a joint, and only
+                      with a rule that waits for everybody */
     size_t max_ahead; /* fails with ZKL_EBUSY rather than queue behind more; 0: no limit */
     /* Called inside the step, as notify, when a list that is read anyway shows another number of
      * contenders before ours that must go first. NULL: nobody wants to know. */
@@ -84,6 +97,9 @@ struct zkl__contender_config {
     /* Called inside the step, under the session's mutex: note and signal, call nothing of the core.
      * NULL: nobody listens. */
     void (*notify)(void *owner, const struct zkl__outcome *outcome);
+    /* The owner sends this operation in a transaction of its own, and brings the reply: called
+     * where it would be sent. False: it is sent. NULL: all are. */
+    bool (*holds_back)(void *owner, int role);
     void *owner;
 };
 

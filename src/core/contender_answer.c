@@ -8,7 +8,7 @@
 static void decide_by_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
                            struct zkl__contender_actions *out)
 {
-    c->patience = 0;
+    c->retry.pause = 0;
     zkl__announcement_listed(c);
     if (!zkl__node_in_list(c, ev, out)) {
         return;
@@ -28,6 +28,9 @@ static void decide_by_list(struct zkl__contender *c, const struct zkl__contender
     const char *before = zkl__list_blocker(c, ev->reply, ev->index);
     if (!before) {
         zkl__predecessor_none(c, ev, out);
+        if (c->watches[ZKL__WATCHED_LINGER].on) {
+            zkl__linger_listed(c, ev);
+        }
     } else if (zkl__inspection_begin(c, ev)) {
         zkl__predecessor_wait_for(c, ev, out, zkl__inspection_nearest(c, &seen));
     } else {
@@ -59,6 +62,12 @@ static void on_list(struct zkl__contender *c, const struct zkl__contender_event 
     }
 }
 
+static void on_read(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                    struct zkl__contender_actions *out)
+{
+    (c->config.mark ? zkl__marker_on_read : zkl__delay_on_read)(c, ev, out);
+}
+
 void zkl__contender_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
                              struct zkl__contender_actions *out)
 {
@@ -75,7 +84,7 @@ void zkl__contender_on_reply(struct zkl__contender *c, const struct zkl__contend
         [ZKL__ROLE_BARRIER] = zkl__farewell_on_barrier,
         [ZKL__ROLE_MAKE] = zkl__directory_on_reply,
         [ZKL__ROLE_SWAP] = zkl__replacement_on_reply,
-        [ZKL__ROLE_READ] = zkl__marker_on_read,
+        [ZKL__ROLE_READ] = on_read,
         [ZKL__ROLE_MARK] = zkl__marker_on_written,
         [ZKL__ROLE_OWN_WATCH] = zkl__own_watch_on_reply,
         [ZKL__ROLE_FOLDERS] = zkl__folders_on_reply,

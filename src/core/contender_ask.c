@@ -25,6 +25,9 @@ void zkl__ask_list(struct zkl__contender *c, struct zkl__contender_actions *out)
 {
     struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = c->config.path};
     list.watch = zkl__predecessor_list_watches(c, out);
+    if (c->config.linger > 0) {
+        list.watch = zkl__linger_list_watches(c, out) || list.watch;
+    }
     zkl__ask(c, out, ZKL__ROLE_LIST, list);
 }
 
@@ -63,6 +66,12 @@ void zkl__ask_two(struct zkl__contender *c, struct zkl__contender_actions *out, 
 
 /* --- what is next ---------------------------------------------------------------------------- */
 
+static bool waits_in_line(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                          struct zkl__contender_actions *out)
+{
+    return zkl__linger_cares(&c->linger) && zkl__linger_waits(c, ev, out);
+}
+
 static void advance_waiting(struct zkl__contender *c, const struct zkl__contender_event *ev,
                             struct zkl__contender_actions *out)
 {
@@ -72,7 +81,8 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
     zkl__node_ask_czxid(c, out);
     switch (c->state) {
     case ZKL__NEW:
-        if (!lists) { /* one of the last attempt: its answer comes first */
+        if (!lists &&
+            !waits_in_line(c, ev, out)) { /* one of the last attempt: its answer comes first */
             zkl__node_ask(c, out);
         }
         break;
@@ -89,6 +99,7 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
             zkl__folders_ask(c, out);
         } else if (!lists) {
             zkl__ask_list(c, out);
+            zkl__delay_ask(c, out);
         }
         break;
     case ZKL__WATCHING:
@@ -111,7 +122,7 @@ void zkl__contender_advance(struct zkl__contender *c, const struct zkl__contende
         zkl__contender_finish(c, ev, out, ZKL_OK, "nothing of ours is left");
         return;
     }
-    if (!ev->connected || c->retry_at > ev->now) {
+    if (!ev->connected || c->retry.at > ev->now) {
         return;
     }
     if (zkl__contender_waits(c)) {
@@ -119,7 +130,7 @@ void zkl__contender_advance(struct zkl__contender *c, const struct zkl__contende
     } else if (c->state == ZKL__REMOVING ||
                (c->state == ZKL__LOST && zkl__grant_overstayed(&c->grant))) {
         zkl__farewell_advance(c, ev, out);
-    } else if (c->state == ZKL__HELD) {
+    } else if (zkl__contender_keeps(c)) {
         zkl__replacement_ask(c, out);
         zkl__own_watch_advance(c, out);
     }

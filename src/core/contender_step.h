@@ -9,6 +9,7 @@
 #include "dirty_marker.h"
 #include "folders.h"
 #include "grant.h"
+#include "linger.h"
 #include "local_place.h"
 #include "node.h"
 #include "own_watch.h"
@@ -33,7 +34,7 @@ enum zkl__role {
                           list, or nowhere */
     ZKL__ROLE_MAKE,    /* of the directory */
     ZKL__ROLE_SWAP,    /* our node for one of a weaker kind, in its place */
-    ZKL__ROLE_READ,    /* of the directory's data: did the last holder release? */
+    ZKL__ROLE_READ,    /* of the directory: did the last holder release? */
     ZKL__ROLE_MARK,    /* of the directory: we hold, and have not released */
     ZKL__ROLE_FOLDERS, /* is the path a semaphore's? its data, then the folders that semaphores have
                         */
@@ -44,16 +45,19 @@ enum zkl__role {
 /* What a contender acts on. All but the last two are mail, read in this order. Mail says no more
  * than "look": what there is to see is judged when it is read. */
 enum zkl__contender_event_kind {
+    ZKL__CE_TAKEN,       /* it waited in line: another contender holds for its owner */
     ZKL__CE_EXPIRED,     /* the session is over: what else there is, but for orders and time, is not
                             read */
     ZKL__CE_CONNECTED,   /* again, or on a new session */
     ZKL__CE_REPLY,       /* to operations of its own: role, reply */
-    ZKL__CE_WATCH,       /* the predecessor changed or went: watch. As the next two in the order of
-                            zkl__watched */
+    ZKL__CE_WATCH,       /* the predecessor changed or went: watch. As the next three in the order
+                            of zkl__watched */
     ZKL__CE_OWN_WATCH,   /* our own node changed or went */
     ZKL__CE_QUEUE_WATCH, /* a child of the queue came or went */
-    ZKL__CE_INSPECTED,   /* a batch of its inspection was answered */
+    ZKL__CE_LINGER_WATCH, /* the same, of a lock that may linger */
+    ZKL__CE_INSPECTED,    /* a batch of its inspection was answered */
     ZKL__CE_LIST,  /* first in its queue, but its list is old, or does not show it: once more */
+    ZKL__CE_YIELD, /* it lingers, or may: the connection is lost, or another one queues */
     ZKL__CE_LOOK,  /* at what others change: the lease, the one it follows, the joint */
     ZKL__CE_START, /* an order, as all that follow */
     ZKL__CE_RELEASE,
@@ -94,7 +98,13 @@ struct zkl__contender_event {
 };
 
 /* What it watches, in the order of their events. */
-enum zkl__watched { ZKL__WATCHED_PREDECESSOR, ZKL__WATCHED_OWN, ZKL__WATCHED_QUEUE, ZKL__WATCHED };
+enum zkl__watched {
+    ZKL__WATCHED_PREDECESSOR,
+    ZKL__WATCHED_OWN,
+    ZKL__WATCHED_QUEUE,
+    ZKL__WATCHED_LINGER,
+    ZKL__WATCHED
+};
 
 /* What a contender wants of its session. Pointers live until its next step. */
 struct zkl__contender_actions {
@@ -103,7 +113,7 @@ struct zkl__contender_actions {
         struct zkl__op op;
     } ops[3];
     int op_count;
-    struct zkl__op parts[2]; /* of the one multi among them */
+    struct zkl__op parts[3]; /* of the one multi among them */
     enum zkl__watch_change {
         ZKL__WATCH_KEEP,
         ZKL__WATCH_ON,     /* hear of the path, before the ops are sent */
@@ -134,19 +144,22 @@ struct zkl__contender {
     struct zkl__announcement announcement;
     struct zkl__marker marker; /* config.mark */
     struct zkl__grant grant;
+    struct zkl__linger linger;
     struct zkl__local_place local;
 
     bool started, try_only;
     int64_t deadline;
-    int64_t retry_at;   /* 0: nothing is put off */
-    int64_t patience;   /* of the last putting-off */
+    struct {
+        int64_t at;    /* 0: nothing is put off */
+        int64_t pause; /* the last one; longer each time */
+    } retry;
     char *make_path;    /* the directory being made, cut to what is tried now */
     uint32_t under_way; /* bits of roles */
     int in_flight;      /* operations not answered yet: its memory stays until none is */
 
     /* the session's */
     struct zkl__contender *next, *prev;               /* all */
-    struct zkl__contender *next_holder, *prev_holder; /* proving and held */
+    struct zkl__contender *next_holder, *prev_holder; /* proving, held and lingering */
     bool holder, jeopardy_told;
     struct zkl__joint *joint; /* NULL: alone */
     size_t seat;
@@ -167,6 +180,11 @@ void zkl__contender_step(struct zkl__contender *contender, const struct zkl__con
 int64_t zkl__contender_wake(const struct zkl__contender *contender);
 void zkl__contender_free(struct zkl__contender *contender);
 bool zkl__contender_waits(const struct zkl__contender *contender);
+/* It holds, or lingers: its node is there, and nobody else's turn. */
+static inline bool zkl__contender_keeps(const struct zkl__contender *contender)
+{
+    return contender->state == ZKL__HELD || contender->state == ZKL__LINGERING;
+}
 /* Nothing but a lease is between it and its grant. */
 bool zkl__contender_ready(const struct zkl__contender *contender, int64_t now);
 

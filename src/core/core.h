@@ -47,10 +47,13 @@ void zkl__core_request(struct zkl__core *core, struct zkl__request *request,
 
 const zkl_heap *zkl__core_heap(const struct zkl__core *core);
 int64_t zkl__core_now(const struct zkl__core *core);
+int64_t zkl__core_session_id(const struct zkl__core *core); /* 0: it has none */
 /* Enough lease to grant on. */
 bool zkl__core_leased(const struct zkl__core *core);
 /* Connected, and with a lease to grant on. */
 bool zkl__core_grants(const struct zkl__core *core);
+/* A transaction or write of the user's is under way, or waits for room. */
+bool zkl__core_writes(const struct zkl__core *core);
 /* When a holder of now is to begin to watch its own node: after its first heartbeat, and not many
  * at once. */
 int64_t zkl__core_guard_at(struct zkl__core *core);

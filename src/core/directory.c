@@ -19,13 +19,19 @@ void zkl__directory_missing(struct zkl__contender *c, const struct zkl__contende
     zkl__contender_advance(c, ev, out);
 }
 
+/* Servers delete an empty container, and what its data says with it. */
+static bool persists(const struct zkl__contender *c)
+{
+    return c->config.mark || c->config.delay > 0;
+}
+
 void zkl__directory_ask(struct zkl__contender *c, struct zkl__contender_actions *out)
 {
     if (!(c->under_way & UNDER_WAY(ZKL__ROLE_MAKE))) {
         zkl__ask(c, out, ZKL__ROLE_MAKE,
                  (struct zkl__op){.kind = ZKL__OP_CREATE,
                                   .dir = c->make_path,
-                                  .mode = c->config.mark ? ZKL__PERSISTENT : ZKL__CONTAINER,
+                                  .mode = persists(c) ? ZKL__PERSISTENT : ZKL__CONTAINER,
                                   .acl = c->config.acl});
     }
 }

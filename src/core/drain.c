@@ -22,7 +22,8 @@ static struct zkl__machine *next_ready(struct zkl__core *core)
         zkl__core_send_waiting(core); /* what is not wanted any more is refused, which is mail */
         machine = zkl__ready_take(&core->ready, ZKL__RANK_FIRST);
     }
-    return machine ? machine : zkl__ready_take(&core->ready, ZKL__RANK_LATER);
+    machine = machine ? machine : zkl__ready_take(&core->ready, ZKL__RANK_LATER);
+    return machine ? machine : zkl__ready_take(&core->ready, ZKL__RANK_LAST);
 }
 
 /* Some steps make machines. */
@@ -37,8 +38,10 @@ void zkl__core_drain(struct zkl__core *core)
     if (!machine) {
         return;
     }
-    for (size_t steps = 0; machine; machine = next_ready(core)) {
-        ZKL__ENSURE(++steps <= steps_most(core));
+    size_t most = 0;
+    for (size_t steps = 1; machine; steps++, machine = next_ready(core)) {
+        most = steps <= most ? most : steps_most(core);
+        ZKL__ENSURE(steps <= most);
         machine->ops->step(core, machine);
     }
 }
@@ -46,7 +49,8 @@ void zkl__core_drain(struct zkl__core *core)
 bool zkl__core_settled(const struct zkl__core *core)
 {
     return core->stepping ||
-           (!core->ready.first[ZKL__RANK_FIRST] && !core->ready.first[ZKL__RANK_LATER]);
+           (!core->ready.first[ZKL__RANK_FIRST] && !core->ready.first[ZKL__RANK_LATER] &&
+            !core->ready.first[ZKL__RANK_LAST]);
 }
 
 void zkl__core_begin(struct zkl__core *core, int64_t now)

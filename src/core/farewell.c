@@ -20,14 +20,23 @@ bool zkl__farewell_done(const struct zkl__contender *c)
 /* A marker and an announcement never meet: whoever marks announces nothing. */
 static void ask_delete(struct zkl__contender *c, struct zkl__contender_actions *out)
 {
-    struct zkl__op remove = zkl__delete_op(c);
+    struct zkl__op remove = zkl__delete_op(c), *parts = out->parts;
+    size_t count = 0;
     if (zkl__marker_clears(c)) {
         zkl__ask_two(c, out, ZKL__ROLE_DELETE, remove, zkl__marker_clear_op(c));
-    } else if (zkl__announcement_due(c)) {
-        zkl__ask_two(c, out, ZKL__ROLE_DELETE, zkl__announcement_op(c), remove);
-    } else {
-        zkl__ask(c, out, ZKL__ROLE_DELETE, remove);
+        return;
     }
+    if (zkl__delay_marks(c)) {
+        parts[count++] = zkl__delay_mark_op(c);
+    }
+    if (zkl__announcement_due(c)) {
+        parts[count++] = zkl__announcement_op(c);
+    }
+    parts[count++] = remove;
+    zkl__ask(c, out, ZKL__ROLE_DELETE,
+             count == 1
+                 ? remove
+                 : (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = parts, .part_count = count});
 }
 
 /* A write is the one barrier that no server can skip, for it holds a session's reads back until the
@@ -46,7 +55,7 @@ void zkl__farewell_advance(struct zkl__contender *c, const struct zkl__contender
 {
     const uint32_t busy = UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_LIST) |
                           UNDER_WAY(ZKL__ROLE_DELETE) | UNDER_WAY(ZKL__ROLE_BARRIER);
-    if (may_yet_make(c)) {
+    if (may_yet_make(c) || zkl__grant_stays(&c->grant, ev->now)) {
         return;
     }
     if (zkl__node_known(&c->node)) {
@@ -103,8 +112,10 @@ void zkl__farewell_on_reply(struct zkl__contender *c, const struct zkl__contende
         zkl__node_gone(&c->node);
         zkl__announcement_made(c);
         zkl__marker_cleared(c);
-        c->patience = 0;
-    } else if (rc != ZKL__RC_UNKNOWN && !zkl__announcement_refused(c, rc)) {
+        zkl__delay_marked(c);
+        c->retry.pause = 0;
+    } else if (rc != ZKL__RC_UNKNOWN && !zkl__delay_refused(c, rc) &&
+               !zkl__announcement_refused(c, rc)) {
         on_refused(c, ev, out);
     }
     zkl__contender_advance(c, ev, out);
@@ -116,7 +127,7 @@ void zkl__farewell_on_stat(struct zkl__contender *c, const struct zkl__contender
 {
     if (ev->reply->rc == ZKL__RC_OK && zkl__node_known(&c->node) &&
         ev->reply->stat.ephemeral_owner != ev->session_id && zkl__node_is_strange(c)) {
-        c->retry_at = 0;
+        c->retry.at = 0;
     }
     zkl__contender_advance(c, ev, out);
 }

@@ -1,5 +1,6 @@
-/* farewell.h - until no node of ours is left: the one transaction that deletes, announces and
- * clears, and the search for what a lost answer may have made. */
+/* farewell.h - the end of a contender, until no znode of ours is left. One transaction deletes the
+ * znode, announces the release, and clears the dirty marker or writes the mark of a release. A
+ * search finds znodes that a create made whose response was lost. */
 #ifndef ZKL_CORE_FAREWELL_H
 #define ZKL_CORE_FAREWELL_H
 
@@ -9,7 +10,8 @@ struct zkl__contender;
 struct zkl__contender_actions;
 struct zkl__contender_event;
 
-/* Nothing of ours is left, as far as this session's answers say, nor can come any more. */
+/* No znode of ours is left, as far as the responses of this session say, and none can be created
+ * any more. */
 bool zkl__farewell_done(const struct zkl__contender *c);
 void zkl__farewell_advance(struct zkl__contender *c, const struct zkl__contender_event *ev,
                            struct zkl__contender_actions *out);

@@ -6,16 +6,18 @@
 
 /* Why it is not granted yet. */
 enum gate {
-    GATE_MARK = 1,   /* the directory does not carry our mark yet */
-    GATE_TOKEN = 2,  /* the czxid of our node is not known */
-    GATE_OTHERS = 4, /* another place of the joint is not first yet */
-    GATE_LEASE = 8,
-    GATE_SHOWN = 16 /* nothing has shown our node lately */
+    GATE_MARK = 1,   /* our dirty marker is not written yet (recover) */
+    GATE_TOKEN = 2,  /* the czxid of our znode is not known */
+    GATE_OTHERS = 4, /* another contender of the multi-contender is not first yet */
+    GATE_LEASE = 8,  /* the session has no lease */
+    GATE_SHOWN = 16, /* no response within a heartbeat has shown our znode */
+    GATE_DELAY = 32  /* the last holder may not have ended cleanly (delay) */
 };
 
-/* Somebody may remove our node by hand, and others of this session learn of that and are granted
- * before us: so what shows it is not to be older than a heartbeat, within which a holder would
- * learn of it, too. A multi-contender has a rule of its own (joint.c, look_again). */
+/* Somebody may delete our znode by hand, and another contender of this session may notice that and
+ * be granted before us. So a response that shows our znode counts for one heartbeat, the time in
+ * which a holder would notice the delete. A multi-contender has a rule of its own (joint.c,
+ * look_again). */
 static bool is_shown(const struct zkl__contender *c, const struct zkl__contender_event *ev)
 {
     return c->joint || ev->now - c->shown_at <= zkl__lease_heartbeat(zkl__core_timeout(c->core)) ||
@@ -24,7 +26,8 @@ static bool is_shown(const struct zkl__contender *c, const struct zkl__contender
 
 static unsigned own_gate(const struct zkl__contender *c)
 {
-    return (zkl__marker_done(c) ? 0u : GATE_MARK) | (zkl__node_czxid(&c->node) ? 0u : GATE_TOKEN);
+    return (zkl__marker_done(c) ? 0u : GATE_MARK) | (zkl__node_czxid(&c->node) ? 0u : GATE_TOKEN) |
+           (zkl__delay_over(c) ? 0u : GATE_DELAY);
 }
 
 static unsigned gate(const struct zkl__contender *c, const struct zkl__contender_event *ev)
@@ -35,7 +38,7 @@ static unsigned gate(const struct zkl__contender *c, const struct zkl__contender
 
 bool zkl__contender_ready(const struct zkl__contender *c, int64_t now)
 {
-    return c->state == ZKL__PROVING && c->retry_at <= now && !own_gate(c);
+    return c->state == ZKL__PROVING && c->retry.at <= now && !own_gate(c);
 }
 
 void zkl__grant_prove(struct zkl__contender *c, const char *why)
@@ -57,6 +60,8 @@ void zkl__grant_advance(struct zkl__contender *c, const struct zkl__contender_ev
         zkl__grant_give(c, ev, out);
     } else if (shut & GATE_MARK) {
         zkl__marker_ask(c, out);
+    } else if (shut & GATE_DELAY) {
+        zkl__delay_ask(c, out);
     } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE)) &&
                (shut & GATE_LEASE ? !c->grant.proved : shut & GATE_SHOWN)) {
         c->grant.proved = true;
@@ -64,17 +69,35 @@ void zkl__grant_advance(struct zkl__contender *c, const struct zkl__contender_ev
     }
 }
 
+static void tell_granted(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                         struct zkl__contender_actions *out)
+{
+    c->grant.least_until = c->config.least > 0 ? ev->now + c->config.least : 0;
+    c->grant.hold_until = c->config.max_hold > 0 ? ev->now + c->config.max_hold : INT64_MAX;
+    zkl__contender_tell(out, ev->now, ZKL__GRANTED, ZKL_OK, 0, "granted");
+    out->outcome.token = zkl__node_czxid(&c->node);
+    out->outcome.serial = zkl__linger_count(c);
+    out->outcome.contender = c;
+    out->outcome.unclean = zkl__marker_unclean(&c->marker);
+    zkl__contender_advance(c, ev, out);
+}
+
 void zkl__grant_give(struct zkl__contender *c, const struct zkl__contender_event *ev,
                      struct zkl__contender_actions *out)
 {
     zkl__contender_move(c, ZKL__HELD, "nobody before us, and a lease");
-    zkl__announcement_hold(c, ev);
+    zkl__delay_none(c);
+    zkl__announcement_hold(c, ev, out);
     zkl__own_watch_hold(c);
-    c->grant.hold_until = c->config.max_hold > 0 ? ev->now + c->config.max_hold : INT64_MAX;
-    zkl__contender_tell(out, ev->now, ZKL__GRANTED, ZKL_OK, 0, "granted");
-    out->outcome.token = zkl__node_czxid(&c->node);
-    out->outcome.unclean = zkl__marker_unclean(&c->marker);
-    zkl__contender_advance(c, ev, out);
+    tell_granted(c, ev, out);
+}
+
+void zkl__grant_again(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                      struct zkl__contender_actions *out)
+{
+    zkl__contender_move(c, ZKL__HELD, "it lingered");
+    c->grant.end = ZKL__GRANT_KEPT;
+    tell_granted(c, ev, out);
 }
 
 /* --- its end --------------------------------------------------------------------------------- */
@@ -104,13 +127,30 @@ void zkl__grant_lose(struct zkl__contender *c, const struct zkl__contender_event
     zkl__contender_move(c, ZKL__LOST, why);
 }
 
+/* Whoever has it is told now that it is released: nobody waits for the delete. Nobody is handed the
+ * lock when that is sent, for its node may have been removed by hand in the meantime. */
+static void stay(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                 struct zkl__contender_actions *out)
+{
+    c->grant.end = ZKL__GRANT_RELEASED;
+    c->grant.stay_until = c->grant.least_until;
+    zkl__contender_tell(out, ev->now, ZKL__RELEASED, ZKL_OK, 0, "released, and its znode stays");
+}
+
 void zkl__grant_on_release(struct zkl__contender *c, const struct zkl__contender_event *ev,
                            struct zkl__contender_actions *out)
 {
     ZKL__ENSURE(c->state == ZKL__HELD || c->state == ZKL__LOST);
     bool hands_over = c->state == ZKL__HELD && !c->config.mark && !zkl__replacing(&c->replacement);
     c->grant.end = hands_over ? ZKL__GRANT_HANDED_OVER : ZKL__GRANT_RELEASED;
+    if (hands_over && zkl__linger_keep(c, ev, out)) {
+        return;
+    }
+    if (hands_over && ev->now < c->grant.least_until) {
+        stay(c, ev, out);
+    }
     zkl__marker_release(c);
+    zkl__delay_leave(c);
     zkl__announcement_release(c);
     zkl__replacement_forget(c);
     zkl__node_remember_duplicate(&c->node);

@@ -80,11 +80,13 @@ struct zkl__joint *zkl__joint_new(struct zkl__core *core,
     struct zkl__contender_config member = *config;
     member.notify = on_outcome;
     member.owner = joint;
+    joint->notify = config->notify;
+    joint->owner = config->owner;
     for (size_t i = 0; i < count; i++) {
         member.path = paths[i];
         struct zkl__contender *c = zkl__contender_new(core, &member);
         if (!c) {
-            zkl__joint_let_go(core, joint, 0);
+            zkl__session_step(core, &(struct zkl__event){.kind = ZKL__EV_LET_GO, .joint = joint});
             return NULL;
         }
         c->joint = joint;
@@ -92,14 +94,11 @@ struct zkl__joint *zkl__joint_new(struct zkl__core *core,
         joint->seats[i] = c;
         joint->refs++;
     }
-    joint->notify = config->notify;
-    joint->owner = config->owner;
     return joint;
 }
 
 void zkl__joint_end(struct zkl__joint *joint)
 {
-    joint->notify = NULL;
     if (joint->granted == joint->count && joint->released == 0) {
         zkl__joint_release(joint); /* read first, so one transaction takes all places */
     }
@@ -108,7 +107,7 @@ void zkl__joint_end(struct zkl__joint *joint)
             zkl__contender_leave(joint->seats[i]);
         }
     }
-    zkl__joint_unref(joint);
+    zkl__joint_disown(joint);
 }
 
 bool zkl__joint_holds(const struct zkl__core *core, const struct zkl__joint *joint, int64_t now)

@@ -110,6 +110,7 @@ bool zkl__local_join(struct zkl__local_queues *queues, struct zkl__contender *c,
         queues->remembered -= q->forged.count;
     }
     c->local.queue = q;
+    zkl__linger_join(c, &q->linger);
     c->local.next = NULL;
     c->local.prev = q->last;
     *(q->last ? &q->last->local.next : &q->first) = c;
@@ -134,6 +135,16 @@ void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c
     } else {
         drop(queues, q);
     }
+}
+
+bool zkl__local_others(const struct zkl__contender *c,
+                       bool (*is_so)(const struct zkl__contender *other))
+{
+    const struct zkl__contender *other = c->local.queue->first;
+    while (other && (other == c || !is_so(other))) {
+        other = other->local.next;
+    }
+    return other;
 }
 
 /* --- who follows whom ------------------------------------------------------------------------ */
@@ -247,8 +258,8 @@ bool zkl__local_delete_waits(const struct zkl__contender *c)
     return false;
 }
 
-/* ahead held until its release and its delete is on its way; so nobody was before it, and nobody is
- * between the two:
+/* ahead held until its release, which may be relied on, and its delete is on its way; so nobody was
+ * before it, and nobody is between the two:
  *  - follower's list showed ahead right before it, among those that it waits for; these are no more
  * than those that ahead waited for, who may have had others beside it;
  *  - the session lives, by the lease, so both nodes have stood all the time, unless somebody
@@ -260,9 +271,10 @@ static bool may_hand_over(const struct zkl__core *core, const struct zkl__conten
                           const struct zkl__contender *follower)
 {
     return zkl__grant_hands_over(&ahead->grant) && core->connected && zkl__core_leased(core) &&
-           !core->closing && !(follower->config.rule->waits_for & ~ahead->config.rule->waits_for) &&
+           !core->closing && zkl__announcement_relied_on(ahead) &&
+           !(follower->config.rule->waits_for & ~ahead->config.rule->waits_for) &&
            zkl__node_czxid(&follower->node) && !follower->config.mark &&
-           follower->retry_at <= core->now &&
+           follower->retry.at <= core->now &&
            core->now - follower->listed_at <= zkl__lease_heartbeat(core->timeout);
 }
 
@@ -326,6 +338,11 @@ void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c)
     c->local.queue->wanted++;
     c->local.queue->urgent = c->local.queue->urgent || c->state != ZKL__CREATING;
     zkl__core_post(core, &c->local.queue->machine);
+}
+
+bool zkl__local_list_sent(const struct zkl__contender *c)
+{
+    return c->local.list != 0 && c->local.list != WANTED;
 }
 
 /* Not asked by this contender; but since it follows another, or is first, its own list or create
@@ -434,7 +451,8 @@ static void send_list(struct zkl__core *core, struct zkl__machine *machine)
         if (c->local.list == WANTED) {
             c->local.list = q->lists;
             c->listed_at = core->now;
-            op.watch = op.watch || c->watches[ZKL__WATCHED_QUEUE].on;
+            op.watch =
+                op.watch || c->watches[ZKL__WATCHED_QUEUE].on || c->watches[ZKL__WATCHED_LINGER].on;
             sender = c;
         }
     }

@@ -33,6 +33,7 @@ struct zkl__local_queue {
      * zkl__list_forged. They are remembered while nobody is here, so that later contenders of the
      * session do not look again. */
     struct zkl__name_set forged;
+    struct zkl__linger_view linger;
     bool looks_apart; /* transactions do not tell many of them at once here: see inspection.h */
     char path[];
 };
@@ -92,6 +93,12 @@ bool zkl__local_look(struct zkl__core *core, struct zkl__contender *c,
 /* One it was handed over from, at any remove, is still there, and the delete of that one's node is
  * not on its way. */
 bool zkl__local_delete_waits(const struct zkl__contender *c);
+/* The list that it asked for is under way. */
+bool zkl__local_list_sent(const struct zkl__contender *c);
+
+/* Another contender of this session there is so. */
+bool zkl__local_others(const struct zkl__contender *c,
+                       bool (*is_so)(const struct zkl__contender *other));
 
 /* A list of its queue came, for whomever. */
 void zkl__local_note_list(struct zkl__local_queues *queues, struct zkl__contender *c,

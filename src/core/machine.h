@@ -3,8 +3,10 @@
  *
  * Mail waits with its machine; this queue says which machine is next. A machine of the later rank
  * acts on what others have done (one list for all that asked, one transaction for all places of a
- * multi-contender), so it is stepped when no machine of the first rank is ready. A machine that has
- * ended waits in the last rank until the step of its session is over, and is freed then. */
+ * multi-contender), so it is stepped when no machine of the first rank is ready; and one of the
+ * last rank, when none of these is (an acquire of a semaphore, whose contenders' lists are sent
+ * then). A machine that has ended waits until the step of its session is over, and is freed then.
+ */
 #ifndef ZKL_CORE_MACHINE_H
 #define ZKL_CORE_MACHINE_H
 
@@ -13,7 +15,7 @@
 struct zkl__core;
 struct zkl__machine;
 
-enum zkl__rank { ZKL__RANK_FIRST, ZKL__RANK_LATER, ZKL__RANK_ENDED, ZKL__RANKS };
+enum zkl__rank { ZKL__RANK_FIRST, ZKL__RANK_LATER, ZKL__RANK_LAST, ZKL__RANK_ENDED, ZKL__RANKS };
 
 struct zkl__machine_ops {
     enum zkl__rank rank;

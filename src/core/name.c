@@ -24,27 +24,28 @@ static const char *number_of(const char *name, size_t length, int32_t *out)
         return NULL;
     }
     const char *digits = name + length - DIGITS;
-    int64_t value = 0;
+    uint64_t value = 0;
     for (int i = 0; i < DIGITS; i++) {
-        if (digits[i] < '0' || digits[i] > '9') {
+        uint64_t digit = (uint64_t)(unsigned char)digits[i] - '0';
+        if (digit > 9) {
             /* -%09d: a short negative number has its sign among the ten */
             if (i != 0 || digits[i] != '-') {
                 return NULL;
             }
             continue;
         }
-        value = value * 10 + (digits[i] - '0');
+        value = value * 10 + digit;
     }
     if (digits[0] == '-') {
-        *out = (int32_t)-value;
+        *out = (int32_t) - (int64_t)value;
         return value > 0 ? digits : NULL; /* no server prints a zero with a sign */
     }
     /* eleven characters are a negative number only when it needs ten digits: otherwise the '-'
      * belongs to the tag ("lock-0000000001") */
     if (digits > name && digits[-1] == '-' && value >= 1000000000 &&
-        value <= (int64_t)INT32_MAX + 1 && digits - 1 > name &&
+        value <= (uint64_t)INT32_MAX + 1 && digits - 1 > name &&
         (digits[-2] == '-' || digits[-2] == '_')) {
-        *out = (int32_t)-value;
+        *out = (int32_t) - (int64_t)value;
         return digits - 1;
     }
     if (value > INT32_MAX) {
@@ -94,6 +95,17 @@ struct zkl__name zkl__name_parse(const char *name)
     return parsed;
 }
 
+bool zkl__name_contends(const char *name)
+{
+    return zkl__name_parse(name).kind != ZKL_KIND_FOREIGN;
+}
+
+bool zkl__name_has_uuid(const char *name)
+{
+    struct zkl__name parsed = zkl__name_parse(name);
+    return parsed.kind != ZKL_KIND_FOREIGN && parsed.uuid;
+}
+
 int32_t zkl__name_sequence(const char *name)
 {
     int32_t sequence = 0;
@@ -128,20 +140,17 @@ void zkl__name_with_number(char *out, const char *uuid, const char *tag, int32_t
 void zkl__uuid_format(char *out, const uint8_t bytes[16])
 {
     static const char hex[] = "0123456789abcdef";
+    static const uint8_t places[16] = {0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34};
+    uint8_t uuid[16];
+    memcpy(uuid, bytes, sizeof uuid);
+    uuid[6] = (uint8_t)((uuid[6] & 0x0f) | 0x40); /* version 4 */
+    uuid[8] = (uint8_t)((uuid[8] & 0x3f) | 0x80); /* RFC 4122 */
     for (int i = 0; i < 16; i++) {
-        uint8_t byte = bytes[i];
-        if (i == 6) {
-            byte = (uint8_t)((byte & 0x0f) | 0x40); /* version 4 */
-        } else if (i == 8) {
-            byte = (uint8_t)((byte & 0x3f) | 0x80); /* RFC 4122 */
-        }
-        if (i == 4 || i == 6 || i == 8 || i == 10) {
-            *out++ = '-';
-        }
-        *out++ = hex[byte >> 4];
-        *out++ = hex[byte & 0x0f];
+        out[places[i]] = hex[uuid[i] >> 4];
+        out[places[i] + 1] = hex[uuid[i] & 0x0f];
     }
-    *out = '\0';
+    out[8] = out[13] = out[18] = out[23] = '-';
+    out[ZKL__UUID_LENGTH] = '\0';
 }
 
 #define UUID_VERSION 14 /* where the digit stands */

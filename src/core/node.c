@@ -68,6 +68,9 @@ void zkl__node_removed(struct zkl__contender *c, const struct zkl__contender_eve
     if (c->state == ZKL__HELD) {
         c->node.name[0] = '\0';
         zkl__grant_lose(c, ev, out, why);
+    } else if (c->state == ZKL__LINGERING) {
+        c->node.name[0] = '\0';
+        zkl__contender_finish(c, ev, out, ZKL_OK, why);
     } else {
         zkl__contender_queue_again(c, ev, out, why);
     }
@@ -118,6 +121,7 @@ void zkl__node_ask(struct zkl__contender *c, struct zkl__contender_actions *out)
     } else if (zkl__node_unsure(&c->node)) {
         c->node.fate = ZKL__FATE_TWICE;
     }
+    zkl__delay_ask(c, out); /* before the create: crash_delay.h */
     zkl__ask(c, out, ZKL__ROLE_CREATE, zkl__create_op(c));
     if (c->config.rule->waits_for || zkl__node_twice(&c->node)) {
         zkl__ask_list(c, out);
@@ -165,7 +169,7 @@ static bool note_create(struct zkl__contender *c, const struct zkl__reply *reply
     if (reply->rc == ZKL__RC_OK) {
         strcpy(c->node.name, reply->name);
         c->node.czxid = reply->stat.czxid;
-        c->patience = 0;
+        c->retry.pause = 0;
         zkl__core_trace(c->core, c, "our node is %s", c->node.name);
     } else if (reply->rc == ZKL__RC_UNKNOWN) {
         zkl__node_doubt(&c->node);
@@ -302,7 +306,7 @@ void zkl__node_on_check(struct zkl__contender *c, const struct zkl__contender_ev
         warn_of_read(c);
     }
     if (rc == ZKL__RC_NONODE && zkl__node_known(&c->node) && !replacing) {
-        if (c->state == ZKL__HELD || c->state == ZKL__PROVING) {
+        if (zkl__contender_keeps(c) || c->state == ZKL__PROVING) {
             zkl__node_removed(c, ev, out);
         }
     } else if (c->state == ZKL__PROVING && ev->role == ZKL__ROLE_PROVE && rc != ZKL__RC_OK &&

@@ -81,6 +81,7 @@ enum zkl__rc {
 struct zkl__stat {
     int64_t czxid;
     int64_t mzxid;
+    int64_t pzxid; /* of the last create or delete of a child */
     int64_t ctime_ms;
     int64_t mtime_ms;
     int64_t ephemeral_owner;

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #define MS INT64_C(1000000)
-/* The ZooKeeper client library gives up a connection that is not answered in this time: with a
- * millisecond there never is one. */
+/* The ZooKeeper client library closes a connection without a response in this time. With one
+ * millisecond no server responds in time. */
 #define SESSION_TIMEOUT_LEAST_MS 100
 
 int zkl__range_check(const char *name, int64_t value, int64_t least, int64_t most, zkl_error *err)
@@ -75,7 +75,7 @@ static int check_transport(const zkl_session_options *options, zkl_error *err)
     if (sasl && (!sasl->mechanisms || !sasl->host)) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "sasl lacks its mechanisms or its host");
     }
-    /* Whether a CA alone will do is the client library's to say. */
+    /* A CA alone is enough for some versions of the client library, which checks that itself. */
     return options->tls && (options->tls[0] == '\0' || options->tls[0] == ',')
                ? zkl__fail(err, ZKL_EINVAL, 0, NULL,
                            "tls is not of the form \"ca.pem[,cert.pem,key.pem]\"")
@@ -150,7 +150,7 @@ bool zkl__settings_copy(struct zkl__settings *settings, const zkl_heap *heap, co
     settings->options.auth_scheme = settings->scheme;
     settings->options.auth = settings->auth;
     settings->options.acl = settings->acl;
-    settings->options.heap = NULL; /* the caller copies that one first of all */
+    settings->options.heap = NULL; /* the caller has copied it before, to allocate with */
     return ok;
 }
 
@@ -206,8 +206,8 @@ int64_t zkl__tick_of_timeout(int64_t asked_ms, int64_t negotiated_ms)
                                       : 0;
 }
 
-/* Controls of seven and eight bits, and those that break lines or turn the direction of what
- * follows. */
+/* Control characters of seven and eight bits, line separators, and characters that change the
+ * direction of the text behind them. */
 static bool moves_the_terminal(uint32_t point)
 {
     return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x61c || point == 0x200e ||

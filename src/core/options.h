@@ -1,4 +1,4 @@
-/* options.h - the options of a session: checked, copied, put into words. */
+/* options.h - the options of a session: checks, a copy, and what follows from them. */
 #ifndef ZKL_CORE_OPTIONS_H
 #define ZKL_CORE_OPTIONS_H
 
@@ -10,7 +10,7 @@
 
 /* ZKL_OK, or ZKL_EINVAL with the name, the value and the range in err. */
 int zkl__range_check(const char *name, int64_t value, int64_t least, int64_t most, zkl_error *err);
-/* As a call takes it: from ZKL_WAIT_FOREVER on. */
+/* The timeout of a call: ZKL_WAIT_FOREVER (-1) or more. */
 int zkl__timeout_check(int64_t timeout_ms, zkl_error *err);
 int zkl__options_check(const zkl_session_options *options, zkl_error *err);
 
@@ -35,23 +35,24 @@ bool zkl__settings_copy(struct zkl__settings *settings, const zkl_heap *heap, co
 void zkl__settings_free(struct zkl__settings *settings,
                         const zkl_heap *heap); /* wipes the credentials */
 
-/* ZKL_OK, or ZKL_EINVAL with the numbers: a session of this timeout (ns) would leave its holders
- * next to no lease. */
+/* ZKL_OK, or ZKL_EINVAL if a session with this timeout (ns) leaves its holders less than a tenth of
+ * it as lease. The text names the numbers and a timeout that is enough. */
 int zkl__lease_check(const zkl_session_options *options, int64_t timeout, enum zkl__hops hops,
                      zkl_error *err);
 
-/* What bounds on session timeouts tell about the tickTime. ZooKeeperServer.setMinSessionTimeout and
- * setMaxSessionTimeout (ZooKeeper 3.8): they are 2 and 20 ticks unless they are configured. */
-/* low_ms, high_ms: what a server made of asked_low_ms, and of a day. A lower bound that does not
- * exceed what was asked does not show. 0: the bounds are not those of one tickTime. */
+/* A server's bounds on session timeouts reveal its tickTime: they are 2 and 20 ticks unless they
+ * are configured (ZooKeeperServer.setMinSessionTimeout and setMaxSessionTimeout, ZooKeeper 3.8). */
+/* low_ms and high_ms are the timeouts that a server granted to requests for asked_low_ms and for a
+ * day. If low_ms is asked_low_ms, the lower bound is not above that. Returns the tickTime, or 0: no
+ * tickTime has both bounds. */
 int64_t zkl__tick_of_bounds(int64_t asked_low_ms, int64_t low_ms, int64_t high_ms);
-/* The tickTime by which a server changed one timeout to another; 0: it did not change it, which
- * tells nothing. */
+/* The tickTime that explains why a server granted negotiated_ms to a request for asked_ms. 0: the
+ * two are equal, so the tickTime is unknown. */
 int64_t zkl__tick_of_timeout(int64_t asked_ms, int64_t negotiated_ms);
 
-/* text as one line into out: control characters (those of eight bits, line separators and turns of
- * direction too) and what is no UTF-8 as \xNN. A log may end on a terminal. Cut to size, between
- * two characters. */
+/* Writes text into out as one line, because a log may be shown on a terminal. Control characters of
+ * seven and eight bits, line separators, changes of direction and bytes that are no UTF-8 become
+ * \xNN. Cut to size, between two characters. */
 void zkl__text_escape(char *out, size_t size, const char *text);
 
 #endif

@@ -104,7 +104,7 @@ void zkl__own_watch_on_event(struct zkl__contender *c, const struct zkl__contend
                              struct zkl__contender_actions *out)
 {
     c->own.armed = false;
-    if (c->state == ZKL__HELD && ev->watch == ZKL__WATCH_DELETED) {
+    if (zkl__contender_keeps(c) && ev->watch == ZKL__WATCH_DELETED) {
         zkl__node_removed(c, ev, out);
     } else if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING) {
         zkl__predecessor_unwatch(c, out, ZKL__WATCH_OFF);
@@ -118,7 +118,7 @@ void zkl__own_watch_on_reply(struct zkl__contender *c, const struct zkl__contend
 {
     c->own.armed = ev->reply->rc == ZKL__RC_OK &&
                    c->watches[ZKL__WATCHED_OWN].on; /* the event may have been here first */
-    if (c->state == ZKL__HELD) {
+    if (zkl__contender_keeps(c)) {
         on_reply_while_held(c, ev, out);
     } else if (ev->reply->rc == ZKL__RC_NONODE && c->state == ZKL__WATCHING &&
                zkl__node_known(&c->node)) {

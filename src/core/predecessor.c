@@ -64,6 +64,7 @@ void zkl__predecessor_wait_for(struct zkl__contender *c, const struct zkl__conte
     c->predecessor.sight = ZKL__SIGHT_READ;
     c->predecessor.believed = zkl__announcement_believed(c, name);
     if (zkl__local_follow(c, name)) {
+        zkl__delay_behind(c, name);
         zkl__contender_move(c, ZKL__WATCHING, name);
         if (c->try_only) {
             zkl__contender_fail(c, ev, out, ZKL_EBUSY, 0, "somebody is before us");
@@ -241,7 +242,7 @@ void zkl__predecessor_on_inspected(struct zkl__contender *c, const struct zkl__c
     } else if (zkl__inspection_stale(c)) {
         list_again(c, ev, out, "one of those before us is gone");
     } else {
-        c->patience = 0;
+        c->retry.pause = 0;
         look_further(c, ev, out);
     }
 }
@@ -303,6 +304,7 @@ void zkl__predecessor_on_reply(struct zkl__contender *c, const struct zkl__conte
         zkl__contender_fail(c, ev, out, ZKL_EBUSY, 0, "somebody is before us");
     } else if (rc == ZKL__RC_OK) {
         c->predecessor.armed = true;
+        zkl__delay_behind(c, zkl__predecessor_name(c));
     } else if (rc == ZKL__RC_NONODE) {
         zkl__predecessor_unwatch(c, out, ZKL__WATCH_FORGET);
         gone_already(c, ev, out);

@@ -11,6 +11,7 @@ void zkl__replacement_on_downgrade(struct zkl__contender *c, const struct zkl__c
         return; /* the lease ended between the owner's look and this step */
     }
     c->config.rule = ev->rule;
+    zkl__linger_disarm(c, "downgraded");
     zkl__own_watch_stop(c, out); /* the transaction uses the watch up */
     zkl__name_with_number(c->replacement.name, zkl__node_uuid(&c->node), ev->rule->tag,
                           zkl__name_parse(zkl__node_name(&c->node)).sequence);
@@ -45,7 +46,7 @@ void zkl__replacement_on_reply(struct zkl__contender *c, const struct zkl__conte
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS) {
         zkl__node_replaced(&c->node, replacement->name);
         replacement->name[0] = '\0';
-        c->patience = 0;
+        c->retry.pause = 0;
         if (c->state == ZKL__HELD) {
             zkl__contender_tell(out, ev->now, ZKL__DOWNGRADED, ZKL_OK, 0, "downgraded");
         }

@@ -1,4 +1,4 @@
-/* replacement.h - a downgrade: in the place of our node one of a weaker kind, with its number. */
+/* replacement.h - a downgrade: a znode of a weaker kind replaces ours and keeps its number. */
 #ifndef ZKL_CORE_REPLACEMENT_H
 #define ZKL_CORE_REPLACEMENT_H
 
@@ -9,10 +9,10 @@ struct zkl__contender_actions;
 struct zkl__contender_event;
 
 struct zkl__replacement {
-    char name[ZKL__NAME_MAX]; /* of the node that is to take the place; "": none */
+    char name[ZKL__NAME_MAX]; /* of the znode that replaces ours; "": no downgrade */
     enum zkl__replacing {
         ZKL__REPLACING,
-        ZKL__REPLACED_PERHAPS /* an answer was lost: it may have taken it */
+        ZKL__REPLACED_PERHAPS /* a response was lost: the replacement may be done */
     } state;
 };
 
@@ -31,7 +31,7 @@ static inline void zkl__replacement_ended(struct zkl__replacement *replacement)
 {
     replacement->name[0] = '\0';
 }
-/* Not wanted any more. */
+/* The downgrade is given up. */
 void zkl__replacement_forget(struct zkl__contender *c);
 
 #endif

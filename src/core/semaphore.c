@@ -11,6 +11,7 @@ static void release_memory(struct zkl__core *core, struct zkl__machine *machine)
 {
     struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
     zkl__watches_remove(&core->watches, &s->watch);
+    zkl__watches_remove(&core->watches, &s->limit_watch);
     zkl__timers_remove(&core->timers, machine);
     *(s->prev ? &s->prev->next : &core->semaphores) = s->next;
     if (s->next) {
@@ -20,7 +21,7 @@ static void release_memory(struct zkl__core *core, struct zkl__machine *machine)
     zkl__free(zkl__core_heap(core), s);
 }
 
-static const struct zkl__machine_ops ops = {.rank = ZKL__RANK_LATER,
+static const struct zkl__machine_ops ops = {.rank = ZKL__RANK_LAST,
                                             .step = zkl__semaphore_step,
                                             .answered = zkl__semaphore_answered,
                                             .refused = zkl__semaphore_refused,
@@ -48,6 +49,8 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
     s->config = *config;
     s->watch =
         (struct zkl__watch){.fired = zkl__semaphore_on_fired, .owner = s, .path = config->leases};
+    s->limit_watch =
+        (struct zkl__watch){.fired = zkl__semaphore_on_fired, .owner = s, .path = config->path};
     for (int i = 0; i < config->count; i++) {
         s->permits[i].semaphore = s;
     }
@@ -65,15 +68,16 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
         return NULL;
     }
     s->number = s->place->number;
+    s->take.path_stats = s->place->path_stats;
     return s;
 }
 
-void zkl__semaphore_let_go(struct zkl__core *core, struct zkl__semaphore *semaphore, int64_t now)
+void zkl__semaphore_let_go(struct zkl__semaphore *semaphore)
 {
-    zkl__core_begin(core, now);
     semaphore->config.contender.notify = NULL;
-    zkl__semaphore_end(semaphore, "its owner let go");
-    zkl__core_finish(core);
+    if (semaphore->state != ZKL__SEMAPHORE_GONE) {
+        zkl__semaphore_end(semaphore, "its owner let go");
+    }
 }
 
 /* --- what is so now -------------------------------------------------------------------------- */
@@ -137,14 +141,10 @@ static struct zkl__permit *last_permit(struct zkl__semaphore *s)
     return last;
 }
 
-void zkl__semaphore_give_back(struct zkl__core *core, struct zkl__semaphore *semaphore, int count,
-                              int64_t now)
+void zkl__semaphore_give_back(struct zkl__semaphore *semaphore, int count)
 {
-    zkl__core_begin(core, now);
-    while (count-- > 0) {
-        struct zkl__permit *last = last_permit(semaphore);
+    for (struct zkl__permit *last; count > 0 && (last = last_permit(semaphore)); count--) {
         zkl__contender_leave(last->contender);
         last->contender = NULL;
     }
-    zkl__core_finish(core);
 }

@@ -15,7 +15,8 @@
 struct zkl__semaphore_config {
     const char *path, *locks, *leases; /* the owner's, as what follows, until the last word */
     char *conflict;                    /* ZKL__CONFLICT_MAX bytes for the words of ZKL_ECONFLICT */
-    int limit, count;
+    int limit;                         /* 0: what the path says */
+    int count;
     struct zkl__contender_config contender; /* whom to tell, and what to write on nodes */
 };
 
@@ -25,10 +26,6 @@ extern const struct zkl__rule zkl__semaphore_queue;
 /* NULL: no memory. */
 struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
                                           const struct zkl__semaphore_config *config);
-/* As the functions of a contender. */
-void zkl__semaphore_let_go(struct zkl__core *core, struct zkl__semaphore *semaphore, int64_t now);
-bool zkl__semaphore_holds(const struct zkl__core *core, const struct zkl__semaphore *semaphore,
-                          int64_t now);
 
 /* Its node in the queue; "" while there is none. */
 const char *zkl__semaphore_place(const struct zkl__semaphore *semaphore);
@@ -42,8 +39,5 @@ int zkl__semaphore_held(const struct zkl__semaphore *semaphore);
 int64_t zkl__semaphore_token(const struct zkl__semaphore *semaphore);
 /* Granted, and not released. */
 bool zkl__semaphore_granted(const struct zkl__semaphore *semaphore);
-/* The latest of its permits go, so many; not all. */
-void zkl__semaphore_give_back(struct zkl__core *core, struct zkl__semaphore *semaphore, int count,
-                              int64_t now);
 
 #endif

@@ -5,7 +5,18 @@
  * not make it safe, it makes it fair, and keeps two that have a part of what they want from waiting
  * for each other for ever; so whoever loses its place in the queue takes its leases back. A lease
  * is a contender that waits for nobody: a lost reply never leaves two, and it is removed however
- * things end. */
+ * things end.
+ *
+ * Why that is enough while the limit changes. A grant rests on a limit, too, that was in force
+ * after our leases were made. Of all that hold at some moment take the one whose leases were made
+ * last: its list shows all the others' leases, and its limit is no lower than their number. So
+ * never more hold than a limit that was in force since the last of their leases was made: who made
+ * its leases after the limit was lowered is judged by the lower one. No transaction could prove
+ * more, since none can count children. The look at the limit is sent after the replies to our
+ * creates, so the server that answers it has applied whatever came before these (ZooKeeper
+ * Programmer's Guide, Consistency Guarantees: single system image). A look that set a watch is good
+ * until that fires: the server tells a client of a change before it shows it newer data (the same
+ * guide, ZooKeeper Watches). */
 #include "semaphore_step.h"
 
 #include "error.h"
@@ -58,34 +69,43 @@ void zkl__semaphore_forget_leases(struct zkl__semaphore *s)
 /* What was under way for the list before is forgotten, what lives stays known. */
 static void take(struct zkl__semaphore *s, const struct zkl__reply *list)
 {
-    const zkl_heap *heap = zkl__core_heap(s->core);
-    struct zkl__children *fresh = zkl__children_copy(heap, list, s->leases, is_lease);
-    if (!fresh) {
+    if (!zkl__children_renew(zkl__core_heap(s->core), &s->leases, list, is_lease)) {
         zkl__semaphore_fail(s, ZKL_ENOMEM, 0, "out of memory");
         return;
     }
+    for (int i = 0; i < s->config.count; i++) { /* our own need no look */
+        const char *own = zkl__contender_node(s->permits[i].contender);
+        zkl__children_find(s->leases, own)->verdict = ZKL__CHILD_LIVES;
+    }
     forget_looks(s);
-    zkl__free(heap, s->leases);
-    s->leases = fresh;
     zkl__semaphore_move(s, ZKL__SEMAPHORE_JUDGING, "too many leases");
 }
 
 static void decide(struct zkl__semaphore *s, const struct zkl__reply *list)
 {
-    int stand = 0;
+    s->stand = 0;
     for (size_t i = 0; i < list->child_count; i++) {
-        stand += is_lease(list->children[i]);
+        s->stand += is_lease(list->children[i]);
     }
-    zkl__core_trace_at(s->core, s->config.path, s->number, "%d leases stand, the limit is %d",
-                       stand, s->config.limit);
+    if (s->limit != ZKL__LIMIT_UNSET) {
+        zkl__core_trace_at(s->core, s->config.path, s->number, "%d leases stand, the limit is %d",
+                           s->stand, s->limit);
+    }
     if (!all_listed(s, list) || !zkl__semaphore_leased(s, zkl__core_now(s->core))) {
         zkl__semaphore_again(s);
-    } else if (stand <= s->config.limit) {
+    } else if (s->stand <= s->limit) {
         zkl__semaphore_grant(s, "no more leases than the limit");
-    } else if (!s->crowded && !s->try_only) {
+    } else if (s->state != ZKL__SEMAPHORE_READING) {
+        return; /* changed while it was read: once more */
+    } else if (s->limit == ZKL__LIMIT_UNREAD) {
+        zkl__semaphore_put_off(s);
+        zkl__semaphore_move(s, ZKL__SEMAPHORE_MAKING, "the limit could not be read");
+    } else if (s->limit == ZKL__LIMIT_UNSET) {
+        zkl__semaphore_move(s, ZKL__SEMAPHORE_SETTING, "nobody has set a limit");
+    } else if (!s->crowded && !s->try_only && s->place) {
         s->crowded = true;
-        zkl__semaphore_move(s, ZKL__SEMAPHORE_MAKING, "too many leases: once more, with a watch");
-    } else if (s->state == ZKL__SEMAPHORE_READING) { /* else changed while it was read: once more */
+        zkl__semaphore_move(s, ZKL__SEMAPHORE_MAKING, "too many leases: once more, with watches");
+    } else {
         take(s, list);
     }
 }
@@ -93,6 +113,9 @@ static void decide(struct zkl__semaphore *s, const struct zkl__reply *list)
 void zkl__semaphore_on_leases(struct zkl__semaphore *s, const struct zkl__reply *reply)
 {
     if (reply->rc == ZKL__RC_OK) {
+        if (s->crowded) { /* one of before may have fired meanwhile: the list has set it again */
+            (void)zkl__watch_add(s->core, &s->watch);
+        }
         decide(s, reply);
     } else if (reply->rc == ZKL__RC_NONODE) {
         zkl__semaphore_again(s);
@@ -104,11 +127,16 @@ void zkl__semaphore_on_leases(struct zkl__semaphore *s, const struct zkl__reply 
 
 void zkl__semaphore_read_leases(struct zkl__semaphore *s)
 {
-    if (s->crowded && zkl__watch_add(s->core, &s->watch) != ZKL_OK) {
+    if (!s->limit_watch.on) {
+        s->limit = ZKL__LIMIT_UNREAD;
+    }
+    if (s->crowded && (zkl__watch_add(s->core, &s->watch) != ZKL_OK ||
+                       zkl__watch_add(s->core, &s->limit_watch) != ZKL_OK)) {
         zkl__semaphore_fail(s, ZKL_ELIMIT, 0, "too many watches in this session");
         return;
     }
     zkl__semaphore_move(s, ZKL__SEMAPHORE_READING, "our leases are there");
+    zkl__semaphore_read_limit(s); /* first: its reply comes first */
     zkl__semaphore_ask(
         s,
         (struct zkl__op){.kind = ZKL__OP_CHILDREN, .dir = s->config.leases, .watch = s->crowded});
@@ -135,19 +163,16 @@ void zkl__semaphore_on_judged(struct zkl__semaphore *s)
 
 static bool send_looks(struct zkl__semaphore *s)
 {
-    size_t todo[LOOKS_MOST], count = 0;
     size_t at = zkl__children_unknown(s->leases, 0);
-    for (; at < s->leases->count && count < LOOKS_MOST;
-         at = zkl__children_unknown(s->leases, at + 1)) {
-        todo[count++] = at;
-    }
-    s->looks = count; /* before the first can be refused */
-    for (size_t i = 0; i < count; i++) {
+    bool some = at < s->leases->count;
+    while (at < s->leases->count && s->looks < LOOKS_MOST && !s->unanswered) {
         const struct zkl__op op = {
-            .kind = ZKL__OP_EXISTS, .dir = s->config.leases, .name = s->leases->all[todo[i]].name};
-        zkl__core_send(s->core, &s->machine, ZKL__ROLE_LEASE + (int)todo[i], &op);
+            .kind = ZKL__OP_EXISTS, .dir = s->config.leases, .name = s->leases->all[at].name};
+        s->looks++; /* before it can be refused */
+        zkl__core_send(s->core, &s->machine, ZKL__ROLE_LEASE + (int)at, &op);
+        at = zkl__children_unknown(s->leases, at + 1);
     }
-    return count > 0;
+    return some;
 }
 
 /* A lease that lives with no session is nobody's permit, and would never be given back. */
@@ -159,10 +184,12 @@ void zkl__semaphore_judge(struct zkl__semaphore *s)
     size_t stand = zkl__children_standing(s->leases);
     if (!zkl__semaphore_leased(s, zkl__core_now(s->core))) {
         zkl__semaphore_again(s);
-    } else if (stand <= (size_t)s->config.limit) {
+    } else if (stand <= (size_t)s->limit) {
         zkl__semaphore_grant(s, "few enough of the leases live with a session");
     } else if (s->try_only) {
         zkl__semaphore_fail(s, ZKL_EBUSY, 0, "too few permits are free");
+    } else if (!s->place) {
+        zkl__semaphore_again(s); /* two that wait beyond the limit without a place wait for ever */
     } else {
         zkl__semaphore_move(s, ZKL__SEMAPHORE_WAITING, "too many leases live with a session");
     }

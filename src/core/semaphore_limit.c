@@ -11,26 +11,30 @@
 static void refuse(struct zkl__semaphore *s, int limit)
 {
     char *words = s->config.conflict;
-    if (limit > 0) {
+    if (limit == 0) {
+        snprintf(words, ZKL__CONFLICT_MAX,
+                 "the data of the path is no limit: is it a lock with recovery?");
+    } else if (s->config.limit == 0) {
+        snprintf(words, ZKL__CONFLICT_MAX, "%d permits are wanted, the limit of the path is %d",
+                 s->config.count, limit);
+    } else {
         snprintf(words, ZKL__CONFLICT_MAX,
                  "this contender's limit is %d, the path is in use with %d", s->config.limit,
                  limit);
-    } else {
-        snprintf(words, ZKL__CONFLICT_MAX,
-                 "the data of the path is no limit: is it a lock with recovery?");
     }
     zkl__semaphore_fail(s, ZKL_ECONFLICT, 0, words);
 }
 
-/* Agreed: there is one, and it is ours. Unset: nobody has set one. False: it has failed. */
-static bool look_at_limit(struct zkl__semaphore *s, const struct zkl__reply *reply, bool *unset)
+/* Agreed: there is one, and it is ours, or ours is what the path says. 0 in *limit: there is no
+ * such znode. False: it has failed. */
+static bool look_at_limit(struct zkl__semaphore *s, const struct zkl__reply *reply, int *limit)
 {
-    *unset = reply->rc == ZKL__RC_OK && reply->size == 0;
+    *limit = reply->rc == ZKL__RC_OK ? ZKL__LIMIT_UNSET : 0;
     s->version = reply->stat.version;
     if (reply->rc == ZKL__RC_OK && reply->size > 0) {
-        int limit = zkl__limit_parse(reply->data, reply->size);
-        if (limit != s->config.limit) {
-            refuse(s, limit);
+        *limit = zkl__limit_parse(reply->data, reply->size);
+        if (*limit == 0 || (s->config.limit > 0 && *limit != s->config.limit)) {
+            refuse(s, *limit);
             return false;
         }
     } else if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE) {
@@ -41,15 +45,19 @@ static bool look_at_limit(struct zkl__semaphore *s, const struct zkl__reply *rep
     return true;
 }
 
+/* A server may lag behind: that nobody has set a limit, or that it is too low for us, is the head's
+ * to say. */
 static void on_asked(struct zkl__semaphore *s, const struct zkl__reply *reply)
 {
-    bool unset;
-    if (!look_at_limit(s, reply, &unset)) {
+    int limit;
+    if (!look_at_limit(s, reply, &limit)) {
         return;
     }
-    if (unset) { /* to write it is the head's business */
+    if (limit == ZKL__LIMIT_UNSET) { /* to write it is the head's business */
         zkl__semaphore_move(s, ZKL__SEMAPHORE_SEARCHING, "nobody has set a limit");
     } else {
+        s->take.limit = limit;
+        s->take.limit_version = s->version;
         zkl__semaphore_move(s, ZKL__SEMAPHORE_QUEUED, "nobody disagrees with the limit");
     }
 }
@@ -75,26 +83,50 @@ static void on_last(struct zkl__semaphore *s, const struct zkl__reply *reply)
     }
 }
 
-/* The head's look. */
-static void on_agreeing(struct zkl__semaphore *s, const struct zkl__reply *reply)
+/* --- the head's look ------------------------------------------------------------------------- */
+
+void zkl__semaphore_read_limit(struct zkl__semaphore *s)
 {
-    bool unset;
-    if (!look_at_limit(s, reply, &unset)) {
+    if (s->limit != ZKL__LIMIT_UNREAD) {
         return;
     }
-    if (unset) {
-        zkl__semaphore_move(s, ZKL__SEMAPHORE_SETTING, "nobody has set a limit");
-    } else if (reply->rc == ZKL__RC_NONODE) {
+    const struct zkl__op op = {
+        .kind = ZKL__OP_GET, .dir = s->config.path, .watch = s->limit_watch.on};
+    zkl__core_send(s->core, &s->machine, ZKL__ROLE_LIMIT, &op);
+}
+
+/* Without a word of the server's it stays unread, which the reply with the leases finds. */
+void zkl__semaphore_on_read_limit(struct zkl__semaphore *s)
+{
+    const struct zkl__reply *reply = s->limit_reply;
+    int limit;
+    s->limit_reply = NULL;
+    if (!reply || !look_at_limit(s, reply, &limit)) {
+        return;
+    }
+    if (limit == 0) {
         zkl__semaphore_again(s); /* the directory was removed by somebody */
+    } else if (limit == ZKL__LIMIT_UNSET && s->config.limit == 0) {
+        zkl__semaphore_fail(s, ZKL_ECONFLICT, 0,
+                            "nobody has set a limit: the data of the path is empty");
+    } else if (limit > 0 && s->config.count > limit) {
+        refuse(s, limit);
     } else {
-        zkl__semaphore_move(s, ZKL__SEMAPHORE_MAKING, "the limit is agreed on");
+        s->limit = limit;
     }
 }
 
+/* Ours is in force since then, so the list that was read before is as good as one read now: ours
+ * were in it. */
 static void on_set(struct zkl__semaphore *s, const struct zkl__reply *reply)
 {
-    if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_BADVERSION || reply->rc == ZKL__RC_NONODE) {
-        zkl__semaphore_move(s, ZKL__SEMAPHORE_AGREEING, "written, by us or by somebody else");
+    s->limit = ZKL__LIMIT_UNREAD;
+    if (reply->rc == ZKL__RC_OK && s->stand <= s->config.limit &&
+        zkl__semaphore_leased(s, zkl__core_now(s->core))) {
+        zkl__semaphore_grant(s, "ours is the limit, and no more leases stand");
+    } else if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_BADVERSION ||
+               reply->rc == ZKL__RC_NONODE) {
+        zkl__semaphore_move(s, ZKL__SEMAPHORE_MAKING, "written, by us or by somebody else");
     } else {
         zkl__semaphore_fail(s, zkl__rc_code(reply->rc), reply->zk_code,
                             "the limit cannot be written to the path");
@@ -104,8 +136,9 @@ static void on_set(struct zkl__semaphore *s, const struct zkl__reply *reply)
 void zkl__semaphore_on_limit(struct zkl__semaphore *s, const struct zkl__reply *reply)
 {
     static void (*const on[])(struct zkl__semaphore *, const struct zkl__reply *) = {
-        [ZKL__SEMAPHORE_ASKING] = on_asked,  [ZKL__SEMAPHORE_SEARCHING] = on_searched,
-        [ZKL__SEMAPHORE_SEARCHED] = on_last, [ZKL__SEMAPHORE_AGREEING] = on_agreeing,
+        [ZKL__SEMAPHORE_ASKING] = on_asked,
+        [ZKL__SEMAPHORE_SEARCHING] = on_searched,
+        [ZKL__SEMAPHORE_SEARCHED] = on_last,
         [ZKL__SEMAPHORE_SETTING] = on_set,
     };
     on[s->state](s, reply);

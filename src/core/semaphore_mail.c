@@ -138,8 +138,12 @@ void zkl__semaphore_on_lease(void *owner, const struct zkl__outcome *outcome)
 
 void zkl__semaphore_on_fired(struct zkl__watch *watch, enum zkl__watch_event event)
 {
+    struct zkl__semaphore *s = watch->owner;
     (void)event;
-    zkl__semaphore_post(watch->owner, ZKL__SM_WATCH);
+    if (watch == &s->limit_watch) {
+        s->limit = ZKL__LIMIT_UNREAD;
+    }
+    zkl__semaphore_post(s, ZKL__SM_WATCH);
 }
 
 void zkl__semaphore_answered(struct zkl__core *core, struct zkl__machine *machine, int role,
@@ -153,6 +157,19 @@ void zkl__semaphore_answered(struct zkl__core *core, struct zkl__machine *machin
         s->busy = false;
         s->reply = reply;
         zkl__semaphore_post(s, ZKL__SM_REPLY);
+        return;
+    }
+    if (role == ZKL__ROLE_LIMIT) {
+        s->limit_reply = reply;
+        zkl__semaphore_post(s, ZKL__SM_LIMIT);
+        return;
+    }
+    if (role == ZKL__ROLE_FOLDER) {
+        zkl__semaphore_on_folder(s, reply);
+        return;
+    }
+    if (role == ZKL__ROLE_BEHIND) {
+        s->take.passed = reply;
         return;
     }
     zkl__semaphore_on_look(s, (size_t)(role - ZKL__ROLE_LEASE), reply);

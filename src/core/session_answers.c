@@ -206,6 +206,20 @@ void zkl__core_forget(struct zkl__core *core, const struct zkl__machine *owner)
     }
 }
 
+/* Not those of a contender, whose roles are its own. */
+bool zkl__core_writes(const struct zkl__core *core)
+{
+    for (size_t i = 0; core->pendings.on_count > 0 && i < core->pendings.room; i++) {
+        const struct zkl__pending *p = &core->pendings.slots[i];
+        bool writes = p->kind == ZKL__OP_CREATE || p->kind == ZKL__OP_SET ||
+                      p->kind == ZKL__OP_DELETE || p->kind == ZKL__OP_MULTI;
+        if (p->on && p->role == ZKL__ROLE_NONE && writes) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* --- requests -------------------------------------------------------------------------------- */
 
 static void request_answered(struct zkl__core *core, struct zkl__machine *machine, int role,

@@ -66,9 +66,15 @@ void zkl__owner_tell(struct zkl__contender *c, const struct zkl__outcome *outcom
     }
 }
 
-static void after_step(struct zkl__core *core, struct zkl__contender *c, bool was_held)
+static bool keeps(enum zkl__contender_state state)
 {
-    bool holder = c->state == ZKL__PROVING || c->state == ZKL__HELD;
+    return state == ZKL__HELD || state == ZKL__LINGERING;
+}
+
+static void after_step(struct zkl__core *core, struct zkl__contender *c,
+                       enum zkl__contender_state before)
+{
+    bool holder = c->state == ZKL__PROVING || zkl__contender_keeps(c);
     if (holder != c->holder) {
         if (holder) {
             if (!core->holders) {
@@ -79,9 +85,8 @@ static void after_step(struct zkl__core *core, struct zkl__contender *c, bool wa
             hold_list_remove(core, c);
         }
     }
-    bool held = c->state == ZKL__HELD;
-    if (held != was_held) {
-        core->held += held ? 1u : -1u;
+    core->held += (unsigned)zkl__contender_keeps(c) - (unsigned)keeps(before);
+    if ((c->state == ZKL__HELD) != (before == ZKL__HELD)) {
         c->jeopardy_told = false;
     }
 }
@@ -93,6 +98,9 @@ static void carry_out_op(struct zkl__core *core, struct zkl__contender *c,
         zkl__local_ask_list(core, c);
     } else if (!(c->joint && zkl__joint_holds_back(c, op->role))) {
         c->in_flight++;
+        if (c->config.holds_back && c->config.holds_back(c->config.owner, op->role)) {
+            return;
+        }
         c->listed_at = op->role == ZKL__ROLE_LIST ? core->now : c->listed_at;
         zkl__core_send(core, &c->machine, op->role, &op->op);
     }
@@ -111,6 +119,10 @@ static void carry_out(struct zkl__core *core, struct zkl__contender *c,
         change_watch(core, &c->watches[ZKL__WATCHED_OWN], changes[ZKL__WATCHED_OWN], bytes_max / 2);
     int queue_code =
         change_watch(core, &c->watches[ZKL__WATCHED_QUEUE], changes[ZKL__WATCHED_QUEUE], bytes_max);
+    if (changes[ZKL__WATCHED_LINGER] != ZKL__WATCH_KEEP) { /* no room for it: then none lingers */
+        (void)change_watch(core, &c->watches[ZKL__WATCHED_LINGER], changes[ZKL__WATCHED_LINGER],
+                           bytes_max / 2);
+    }
     for (int i = 0; i < actions->op_count; i++) {
         const struct zkl__contender_op *op = &actions->ops[i];
         int code = op->role == ZKL__ROLE_WATCH       ? watch_code
@@ -146,7 +158,7 @@ static void act(struct zkl__core *core, struct zkl__contender *c,
     }
     zkl__contender_step(c, event, &actions);
     zkl__stats_step(&core->stats, c, before, event, &actions);
-    after_step(core, c, before == ZKL__HELD);
+    after_step(core, c, before);
     carry_out(core, c, &actions);
     zkl__local_stepped(c);
     if (actions.told) { /* behind what was sent: whoever wakes up finds it done */
@@ -166,8 +178,13 @@ static bool judge(struct zkl__core *core, struct zkl__contender *c,
     if (event->kind == ZKL__CE_LOOK) {
         event->kind = ZKL__CE_TIME;
     } else if (event->kind == ZKL__CE_END) {
-        event->kind = zkl__contender_waits(c) ? ZKL__CE_CANCEL : ZKL__CE_RELEASE;
-        return event->kind == ZKL__CE_CANCEL || c->state == ZKL__HELD || c->state == ZKL__LOST;
+        zkl__linger_forbid(c);
+        bool stayed = core->closing && zkl__grant_stay_no_longer(&c->grant);
+        event->kind = zkl__contender_waits(c)      ? ZKL__CE_CANCEL
+                      : stayed                     ? ZKL__CE_TIME
+                      : c->state == ZKL__LINGERING ? ZKL__CE_END
+                                                   : ZKL__CE_RELEASE;
+        return event->kind != ZKL__CE_RELEASE || c->state == ZKL__HELD || c->state == ZKL__LOST;
     }
     return true;
 }
@@ -175,6 +192,7 @@ static bool judge(struct zkl__core *core, struct zkl__contender *c,
 static void after_mail(struct zkl__core *core, struct zkl__contender *c)
 {
     zkl__timers_set(&core->timers, &c->machine, zkl__contender_wake(c));
+    zkl__linger_check(c, &c->linger);
     if (c->joint) {
         zkl__joint_post(c->joint);
     }
@@ -303,7 +321,7 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core,
     for (int i = 0; i < ZKL__WATCHED; i++) {
         c->watches[i].owner = c;
     }
-    c->watches[ZKL__WATCHED_QUEUE].path = c->config.path;
+    c->watches[ZKL__WATCHED_QUEUE].path = c->watches[ZKL__WATCHED_LINGER].path = c->config.path;
     c->next = core->contenders;
     if (c->next) {
         c->next->prev = c;
@@ -341,18 +359,13 @@ void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind
     }
 }
 
-void zkl__contender_let_go(struct zkl__core *core, struct zkl__contender *contender, int64_t now)
+void zkl__core_stop_lingering(struct zkl__core *core, const char *path)
 {
-    zkl__core_begin(core, now);
-    zkl__contender_leave(contender);
-    zkl__core_finish(core);
-}
-
-void zkl__joint_let_go(struct zkl__core *core, struct zkl__joint *joint, int64_t now)
-{
-    zkl__core_begin(core, now);
-    zkl__joint_end(joint);
-    zkl__core_finish(core);
+    for (struct zkl__contender *c = core->holders; c; c = c->next_holder) {
+        if (c->state == ZKL__LINGERING && strcmp(c->config.path, path) == 0) {
+            zkl__contender_post(c, ZKL__CE_END);
+        }
+    }
 }
 
 static void unlink_contender(struct zkl__core *core, struct zkl__contender *c)

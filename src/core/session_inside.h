@@ -13,6 +13,7 @@
 #include "session_step.h"
 #include "stats.h"
 #include "timers.h"
+#include "watcher.h"
 #include "watches.h"
 #include "window.h"
 
@@ -48,13 +49,14 @@ struct zkl__core {
     struct zkl__ready ready;
     struct zkl__contender *contenders;
     struct zkl__semaphore *semaphores;
+    struct zkl__watcher *watchers;
     struct zkl__contender *holders,
-        *last_holder; /* proving or held; the next heartbeat is on the first's node */
+        *last_holder; /* proving, held or lingering; the next heartbeat is on the first's node */
     struct zkl__local_queues queues;
     struct zkl__list_index
         *index; /* of the list that this step's event brought; NULL: none, or for few */
     unsigned numbers;
-    unsigned held;
+    unsigned held; /* or lingering */
     struct zkl__timers timers;
     struct zkl__watches watches;
     uint64_t uuids;
@@ -79,6 +81,8 @@ bool zkl__core_settled(const struct zkl__core *core);
 void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code);
 /* The lease ended: not by mail. */
 void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c);
+/* What lingers at this path ends. */
+void zkl__core_stop_lingering(struct zkl__core *core, const char *path);
 /* The next heartbeat is on another one's node. */
 void zkl__holders_rotate(struct zkl__core *core);
 /* Its owner hears of the outcome; of nothing after FAILED or RELEASED. */
@@ -93,8 +97,19 @@ void zkl__semaphores_post(struct zkl__core *core, enum zkl__contender_event_kind
 void zkl__semaphore_start(struct zkl__semaphore *semaphore, int64_t deadline, bool try_only);
 void zkl__semaphore_cancel(struct zkl__semaphore *semaphore, int code);
 void zkl__semaphore_release(struct zkl__semaphore *semaphore);
+bool zkl__semaphore_holds(const struct zkl__core *core, const struct zkl__semaphore *semaphore,
+                          int64_t now);
+void zkl__semaphore_let_go(struct zkl__semaphore *semaphore);
+void zkl__semaphore_give_back(struct zkl__semaphore *semaphore, int count);
 /* The core goes: all of them. */
 void zkl__semaphores_drop(struct zkl__core *core);
+
+/* --- watcher.c ------------------------------------------------------------------------------- */
+
+/* All of them act. */
+void zkl__watchers_wake(struct zkl__core *core);
+/* All of them hear that the session is over. */
+void zkl__watchers_over(struct zkl__core *core);
 
 /* --- session_answers.c ----------------------------------------------------------------------- */
 

@@ -95,6 +95,7 @@ static void on_connected(struct zkl__core *core, const struct zkl__event *ev)
     core->port.state(core->port.ctx, ZKL_SESSION_CONNECTED, ZKL_OK);
     zkl__contenders_post(core, ZKL__CE_CONNECTED, ZKL_OK);
     zkl__semaphores_post(core, ZKL__CE_CONNECTED, ZKL_OK);
+    zkl__watchers_wake(core);
 }
 
 /* Told when everybody has acted on it. */
@@ -149,6 +150,11 @@ static void on_suspended(struct zkl__core *core)
     core->connected = false;
     note_broken(core);
     core->stats.all.suspensions++;
+    for (struct zkl__contender *c = core->holders; c; c = c->next_holder) {
+        if (zkl__linger_rests(c)) {
+            zkl__contender_post(c, ZKL__CE_YIELD);
+        }
+    }
     zkl__core_trace(core, NULL, "no server");
     zkl__core_answer_unknown(core);
     owe_state(core, ZKL_SESSION_SUSPENDED, ZKL_ECONNECT);
@@ -184,6 +190,7 @@ static void on_expired(struct zkl__core *core, int code)
     while ((watch = zkl__watches_take_any(&core->watches))) {
         fire(watch, ZKL__WATCH_CHANGED);
     }
+    zkl__watchers_over(core);
     owe_state(core, core->ended ? ZKL_SESSION_CLOSED : ZKL_SESSION_LOST, code);
 }
 
@@ -245,6 +252,17 @@ static void on_release(const struct zkl__event *ev)
     }
 }
 
+static void on_let_go(const struct zkl__event *ev)
+{
+    if (ev->joint) {
+        zkl__joint_end(ev->joint);
+    } else if (ev->semaphore) {
+        zkl__semaphore_let_go(ev->semaphore);
+    } else {
+        zkl__contender_leave(ev->contender);
+    }
+}
+
 static void on_reply(struct zkl__core *core, const struct zkl__event *ev)
 {
     struct zkl__pending *p = zkl__pending_find(&core->pendings, ev->id);
@@ -283,12 +301,24 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
     case ZKL__EV_RELEASE:
         on_release(ev);
         break;
+    case ZKL__EV_LET_GO:
+        on_let_go(ev);
+        break;
+    case ZKL__EV_GIVE_BACK:
+        zkl__semaphore_give_back(ev->semaphore, ev->count);
+        break;
+    case ZKL__EV_LINGER_STOP:
+        zkl__core_stop_lingering(core, ev->path);
+        break;
     case ZKL__EV_DOWNGRADE:
         ev->contender->mail.rule = ev->rule;
         zkl__contender_post(ev->contender, ZKL__CE_DOWNGRADE);
         break;
     case ZKL__EV_REQUEST:
         zkl__core_request(core, ev->request, ev->op);
+        break;
+    case ZKL__EV_WAKE:
+        zkl__watcher_wake(ev->watcher);
         break;
     case ZKL__EV_CLOSE:
         on_close(core);
@@ -316,6 +346,15 @@ void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
     zkl__core_drain(core);
     zkl__core_end_lapsed_leases(core);
     zkl__core_finish(core);
+}
+
+bool zkl__core_holds(const struct zkl__core *core, const struct zkl__contender *contender,
+                     const struct zkl__joint *joint, const struct zkl__semaphore *semaphore,
+                     int64_t now)
+{
+    return joint       ? zkl__joint_holds(core, joint, now)
+           : semaphore ? zkl__semaphore_holds(core, semaphore, now)
+                       : zkl__contender_holds(core, contender, now);
 }
 
 /* --- life, and facts ------------------------------------------------------------------------- */

@@ -73,20 +73,27 @@ void zkl__core_unseal(struct zkl__core *core);
 enum zkl__event_kind {
     ZKL__EV_CONNECTED, /* session_id, timeout (ns), fresh, began */
     ZKL__EV_SUSPENDED,
-    ZKL__EV_EXPIRED,   /* code: ZKL_ELOST, or ZKL_EAUTH: for good */
-    ZKL__EV_REPLY,     /* id, reply */
-    ZKL__EV_WATCH,     /* watch, path */
-    ZKL__EV_TIME,      /* nothing but the time */
-    ZKL__EV_START,     /* contender, joint or semaphore, deadline, try_only */
-    ZKL__EV_CANCEL,    /* one of these, code: what its FAILED says */
-    ZKL__EV_RELEASE,   /* one of these: held or lost. RELEASED follows when no node is left */
-    ZKL__EV_DOWNGRADE, /* contender: held; rule: a weaker one. Keeps its place and its token;
-                          DOWNGRADED follows */
-    ZKL__EV_REQUEST,   /* request, op: submits it, or answers ZKL__RC_UNSENT before the step ends */
-    ZKL__EV_CLOSE /* everything pending fails with ZKL_ECLOSED, everything held is released; see
-                     zkl__core_idle */
+    ZKL__EV_EXPIRED,     /* code: ZKL_ELOST, or ZKL_EAUTH: for good */
+    ZKL__EV_REPLY,       /* id, reply */
+    ZKL__EV_WATCH,       /* watch, path */
+    ZKL__EV_TIME,        /* nothing but the time */
+    ZKL__EV_START,       /* contender, joint or semaphore, deadline, try_only */
+    ZKL__EV_CANCEL,      /* one of these, code: what its FAILED says */
+    ZKL__EV_RELEASE,     /* one of these: held or lost. RELEASED follows when no node is left */
+    ZKL__EV_LET_GO,      /* one of these: its owner listens no more. A new one is dropped, a waiting
+                            one cancelled, a held one released, by itself */
+    ZKL__EV_GIVE_BACK,   /* semaphore: held; count of its permits, the latest ones, but not all */
+    ZKL__EV_LINGER_STOP, /* path: what lingers there is deleted now */
+    ZKL__EV_DOWNGRADE,   /* contender: held; rule: a weaker one. Keeps its place and its token;
+                            DOWNGRADED follows */
+    ZKL__EV_REQUEST, /* request, op: submits it, or answers ZKL__RC_UNSENT before the step ends */
+    ZKL__EV_CLOSE,   /* everything pending fails with ZKL_ECLOSED, everything held is released; see
+               zkl__core_idle */
+    ZKL__EV_WAKE     /* watcher: it acts, whatever pause it made */
 };
 
+struct zkl__joint;
+struct zkl__semaphore;
 struct zkl__request;
 struct zkl__event {
     enum zkl__event_kind kind;
@@ -94,9 +101,10 @@ struct zkl__event {
     struct zkl__contender *contender; /* or: */
     struct zkl__joint *joint;         /* or: */
     struct zkl__semaphore *semaphore;
+    struct zkl__watcher *watcher;
     int64_t deadline; /* INT64_MAX: none */
     bool try_only;    /* fail with ZKL_EBUSY instead of waiting for another */
-    int code;
+    int code, count;
     const struct zkl__rule *rule;
     int64_t session_id, timeout, began;
     bool fresh;
@@ -119,9 +127,10 @@ int64_t zkl__core_next(const struct zkl__core *core);
  * NULL: no memory. */
 struct zkl__contender *zkl__contender_new(struct zkl__core *core,
                                           const struct zkl__contender_config *config);
-/* The owner listens no more: a new one is dropped, a waiting one cancelled, a held one released, by
- * itself. */
-void zkl__contender_let_go(struct zkl__core *core, struct zkl__contender *contender, int64_t now);
+/* Held at this time, by the lease. One of the three is not NULL. */
+bool zkl__core_holds(const struct zkl__core *core, const struct zkl__contender *contender,
+                     const struct zkl__joint *joint, const struct zkl__semaphore *semaphore,
+                     int64_t now);
 
 enum zkl__contender_state zkl__contender_state(const struct zkl__contender *contender);
 /* czxid of its node, 0 while unknown. */
@@ -136,17 +145,12 @@ bool zkl__contender_holds(const struct zkl__core *core, const struct zkl__conten
  * them, one gives them back as far as that is possible. To its owner it is one contender, with the
  * same outcomes: GRANTED when it is first everywhere, FAILED as soon as it cannot be, LOSS with the
  * first place lost. config: without path, mark, max_hold. The paths differ. NULL: no memory. */
-struct zkl__joint;
 struct zkl__joint *zkl__joint_new(struct zkl__core *core,
                                   const struct zkl__contender_config *config,
                                   const char *const *paths, size_t count);
 /* As the functions of a contender. */
-void zkl__joint_let_go(struct zkl__core *core, struct zkl__joint *joint, int64_t now);
 bool zkl__joint_holds(const struct zkl__core *core, const struct zkl__joint *joint, int64_t now);
 const char *zkl__joint_node(const struct zkl__joint *joint, size_t seat);
-
-/* An acquire of a semaphore: see semaphore.h. */
-struct zkl__semaphore;
 
 /* --- requests and watches: single operations of recipes that are not queues ------------------ */
 
@@ -166,7 +170,6 @@ void zkl__watch_remove(struct zkl__core *core, struct zkl__watch *watch);
 struct zkl__stats;
 const struct zkl__stats *zkl__core_stats(const struct zkl__core *core);
 bool zkl__core_connected(const struct zkl__core *core);
-int64_t zkl__core_session_id(const struct zkl__core *core);
 int64_t zkl__core_lease_until(const struct zkl__core *core);
 int64_t zkl__core_least_lease(const struct zkl__core *core);
 enum zkl__hops zkl__core_hops(const struct zkl__core *core);

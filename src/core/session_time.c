@@ -152,7 +152,7 @@ static void lapse(struct zkl__core *core)
 {
     for (struct zkl__contender *c = core->holders, *next; c; c = next) {
         next = c->next_holder;
-        if (c->state == ZKL__HELD) {
+        if (zkl__contender_keeps(c)) {
             zkl__contender_lapse(core, c);
         }
     }

@@ -1,8 +1,8 @@
-/* slot.h - time cut into slots for jobs that run once in each.
+/* slot.h - the arithmetic of time slots, for jobs that run once in each.
  *
- * A slot is named by its round time (a multiple of its length, plus the phase) and reaches half a
- * length to each side of it: cron fires at round times, on each host a little early or late, and
- * all of that falls into one slot. */
+ * A slot is named by its round time, which is a multiple of its length, plus the phase. It reaches
+ * half a length to each side of the round time. Cron starts a job at a round time, a little earlier
+ * or later on each host, and all these starts fall into one slot. */
 #ifndef ZKL_CORE_SLOT_H
 #define ZKL_CORE_SLOT_H
 
@@ -14,8 +14,8 @@
  * length_ms. */
 int64_t zkl__slot_of(int64_t time_ms, int64_t length_ms, int64_t phase_ms);
 
-/* The round time of the last slot done, as it is stored: decimal text. False: it is something else.
- * Nothing stored: INT64_MIN. */
+/* Reads the stored round time of the last slot that was done, which is decimal text. *out is
+ * INT64_MIN if nothing is stored. False: the data is something else. */
 bool zkl__slot_parse(const void *data, size_t size, int64_t *out);
 
 #endif

@@ -76,7 +76,37 @@ void zkl__stats_slack(struct zkl__stats *stats, int64_t left)
 
 /* --- one contender's step -------------------------------------------------------------------- */
 
-static void count_end(zkl_contender_stats *counts, int code)
+/* What a step comes to. */
+struct counted {
+    enum { COUNT_NONE, COUNT_GRANT, COUNT_LOSS, COUNT_RELEASE, COUNT_FAILURE } kind;
+    bool started, requeued;
+    int64_t removing; /* one more, or one less */
+    int code;         /* of the failure */
+    uint64_t lasted_us;
+};
+
+static struct counted judge(const struct zkl__contender *c, enum zkl__contender_state before,
+                            const struct zkl__contender_event *ev,
+                            const struct zkl__contender_actions *out)
+{
+    struct counted counted = {.kind = COUNT_NONE,
+                              .started = ev->kind == ZKL__CE_START,
+                              .requeued = c->requeued,
+                              .removing = (c->state == ZKL__REMOVING) - (before == ZKL__REMOVING)};
+    if (out->told && out->outcome.kind == ZKL__GRANTED) {
+        counted.kind = COUNT_GRANT;
+    } else if (out->told && out->outcome.kind == ZKL__LOSS) {
+        counted.kind = COUNT_LOSS;
+    } else if (before == ZKL__HELD && ev->kind == ZKL__CE_RELEASE) {
+        counted.kind = COUNT_RELEASE;
+    } else if (out->told && out->outcome.kind == ZKL__FAILED) {
+        counted.kind = COUNT_FAILURE;
+        counted.code = out->outcome.code;
+    }
+    return counted;
+}
+
+static void count_failure(zkl_contender_stats *counts, int code)
 {
     counts->waiting--;
     switch (code) {
@@ -95,31 +125,31 @@ static void count_end(zkl_contender_stats *counts, int code)
     }
 }
 
-/* Into the sums of one row: the session's, or a path's. lasted: what came to its end, ns. */
-static void count(zkl_contender_stats *counts, const struct zkl__contender *c,
-                  enum zkl__contender_state before, const struct zkl__contender_event *ev,
-                  const struct zkl__contender_actions *out, int64_t lasted)
+/* Into the sums of one row: the session's, or a path's. */
+static void count(zkl_contender_stats *counts, const struct counted *counted)
 {
-    bool granted = out->told && out->outcome.kind == ZKL__GRANTED;
-    bool lost = out->told && out->outcome.kind == ZKL__LOSS;
-    bool released = before == ZKL__HELD && ev->kind == ZKL__CE_RELEASE;
-    counts->waits += ev->kind == ZKL__CE_START;
-    counts->waiting += ev->kind == ZKL__CE_START;
-    counts->requeues += c->requeued;
-    counts->removing += c->state == ZKL__REMOVING;
-    counts->removing -= before == ZKL__REMOVING;
-    if (granted) {
+    counts->waits += counted->started;
+    counts->waiting += counted->started;
+    counts->requeues += counted->requeued;
+    counts->removing += (uint64_t)counted->removing;
+    switch (counted->kind) {
+    case COUNT_NONE:
+        break;
+    case COUNT_GRANT:
         counts->grants++;
         counts->waiting--;
         counts->held++;
-        counts->wait_us += microseconds(lasted);
-    } else if (lost || released) {
-        counts->losses += lost;
-        counts->releases += released;
+        counts->wait_us += counted->lasted_us;
+        break;
+    case COUNT_LOSS:
+    case COUNT_RELEASE:
+        counts->losses += counted->kind == COUNT_LOSS;
+        counts->releases += counted->kind == COUNT_RELEASE;
         counts->held--;
-        counts->hold_us += microseconds(lasted);
-    } else if (out->told && out->outcome.kind == ZKL__FAILED) {
-        count_end(counts, out->outcome.code);
+        counts->hold_us += counted->lasted_us;
+        break;
+    case COUNT_FAILURE:
+        count_failure(counts, counted->code);
     }
 }
 
@@ -127,11 +157,12 @@ void zkl__stats_step(struct zkl__stats *stats, struct zkl__contender *c,
                      enum zkl__contender_state before, const struct zkl__contender_event *ev,
                      const struct zkl__contender_actions *out)
 {
-    int64_t lasted = ev->now - c->since;
-    bool released = before == ZKL__HELD && ev->kind == ZKL__CE_RELEASE;
-    if (out->told || c->requeued || c->state != before || ev->kind == ZKL__CE_START || released) {
-        count(&stats->all.contenders, c, before, ev, out, lasted);
-        count(&c->path_stats->counts, c, before, ev, out, lasted);
+    int64_t lasted = ev->now - c->since; /* what came to its end */
+    struct counted counted = judge(c, before, ev, out);
+    if (counted.kind != COUNT_NONE || counted.started || counted.requeued || counted.removing) {
+        counted.lasted_us = microseconds(lasted);
+        count(&stats->all.contenders, &counted);
+        count(&c->path_stats->counts, &counted);
         c->requeued = false;
     }
     if (ev->kind == ZKL__CE_START) {

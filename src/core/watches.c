@@ -24,7 +24,7 @@ static struct zkl__watch **bucket_of(const struct zkl__watches *watches, uint32_
     return &watches->buckets[hash & (watches->bucket_count - 1)];
 }
 
-/* Without memory for more buckets the chains are longer, and that is all. */
+/* Without memory the table keeps its buckets, and the chains become longer. */
 static void grow(struct zkl__watches *watches)
 {
     struct zkl__watch **old = watches->buckets;

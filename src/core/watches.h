@@ -1,5 +1,5 @@
-/* watches.h - who waits to hear of which path: a hash table of the owners' own structs, so that
- * adding one cannot fail for memory. */
+/* watches.h - which watches are set on which paths: a hash table that links the owners' own
+ * structs, so adding one needs no memory. */
 #ifndef ZKL_CORE_WATCHES_H
 #define ZKL_CORE_WATCHES_H
 
@@ -10,17 +10,19 @@ struct zkl__watches {
     struct zkl__watch **buckets;
     size_t bucket_count;
     size_t count;
-    size_t bytes; /* of all paths: re-set in one packet after a reconnect, which the server drops
-                     when it is too long */
+    size_t bytes; /* of all paths. After a reconnect the client library sets all watches again in
+                     one packet, and a server closes the connection if that is too long */
 };
 
 bool zkl__watches_init(struct zkl__watches *watches, const zkl_heap *heap);
 void zkl__watches_deinit(struct zkl__watches *watches, const zkl_heap *heap);
-/* ZKL_OK, also when it is on already; ZKL_ELIMIT. */
+/* ZKL_OK, also when watch is in the table already. ZKL_ELIMIT: with it the paths would have more
+ * than bytes_max bytes (0: no limit). */
 int zkl__watches_add(struct zkl__watches *watches, struct zkl__watch *watch, size_t bytes_max);
 void zkl__watches_remove(struct zkl__watches *watches, struct zkl__watch *watch);
-/* All that wait for path, chained by next, out of the table. */
+/* Takes all watches of path out of the table. They are chained by next. */
 struct zkl__watch *zkl__watches_take(struct zkl__watches *watches, const char *path);
+/* Takes one watch of any path out of the table. NULL: the table is empty. */
 struct zkl__watch *zkl__watches_take_any(struct zkl__watches *watches);
 bool zkl__watches_any(const struct zkl__watches *watches, const char *path);
 

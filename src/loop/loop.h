@@ -45,7 +45,6 @@ void zkl__loop_news(void);
 /* For alarm.c. */
 int zkl__loop_join(struct zkl__alarms *alarms); /* ZKL_OK, ZKL_ELIMIT */
 void zkl__loop_part(struct zkl__alarms *alarms);
-void zkl__loop_arm(int64_t at);                    /* wakes it by then */
-void zkl__alarms_ring(struct zkl__alarms *alarms); /* what is due; with the mutex */
+void zkl__loop_arm(int64_t at); /* wakes it by then */
 
 #endif

@@ -16,7 +16,7 @@ int64_t zkl__session_longer(int64_t pause)
 /* All that are under way together lengthen the pause once. */
 static void put_off(struct zkl__run *run)
 {
-    int64_t now = zkl__session_now(run->by->session);
+    int64_t now = zkl__clock_now();
     if (now >= run->pause_to) {
         run->pause = zkl__session_longer(run->pause);
         run->pause_to = now + run->pause;
@@ -31,6 +31,7 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
     run->flying--;
     slot->state = ZKL__UNANSWERED;
     run->unsent = reply->rc == ZKL__RC_UNSENT ? reply->unsent : ZKL_OK;
+    run->lost = reply->rc == ZKL__RC_UNKNOWN;
     /* a path that no request has room for stays one */
     bool never = run->unsent == ZKL_EINVAL && run->mode == ZKL__READS;
     if (reply->rc == ZKL__RC_NOTAPPLIED && !once) {
@@ -41,7 +42,10 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
         run->done++;
         run->reads->look(run->reads->arg, slot->index, reply);
     }
-    if (run->flying <= run->window / 2) {
+    /* What is refused while it is sent is tried again when RETRY_NS says. Immediately would be for
+     * ever on the alarms' thread, which has the mutex that news of the connection waits for. */
+    bool refused = run->sending && reply->rc == ZKL__RC_UNSENT;
+    if (run->flying <= run->window / 2 && !refused) {
         zkl__procedure_poke(run->by);
     }
 }
@@ -64,7 +68,7 @@ static void send_one(struct zkl__run *run, struct zkl__slot *slot)
 static bool send_some(struct zkl__run *run)
 {
     zkl_session *session = run->by->session;
-    bool waiting = false, paused = zkl__session_now(session) < run->pause_to;
+    bool waiting = false, paused = zkl__clock_now() < run->pause_to;
     for (size_t i = 0; i < run->window; i++) {
         struct zkl__slot *slot = &run->slots[i];
         if (slot->state == ZKL__FREE && run->next < run->reads->count) {
@@ -73,7 +77,9 @@ static bool send_some(struct zkl__run *run)
         }
         if (slot->state == ZKL__UNANSWERED && !paused &&
             zkl__core_connected(zkl__session_core(session))) {
+            run->sending = true;
             send_one(run, slot);
+            run->sending = false;
         }
         waiting = waiting || slot->state == ZKL__UNANSWERED;
     }
@@ -97,7 +103,15 @@ static bool is_hopeless(const struct zkl__run *run)
     const struct zkl__status *status = zkl__session_status(run->by->session);
     return run->slots[0].state == ZKL__UNANSWERED && !status->closing &&
            status->state != ZKL_SESSION_CLOSED &&
-           (run->mode == ZKL__ONCE || (run->mode == ZKL__INSIST && !missing));
+           (run->mode == ZKL__ONCE || (run->mode == ZKL__WHILE_KNOWN && run->lost) ||
+            (run->mode != ZKL__READS && !missing));
+}
+
+static bool may_send(const struct zkl__run *run)
+{
+    return run->mode == ZKL__ONCE          ? run->next == 0
+           : run->mode == ZKL__WHILE_KNOWN ? !run->lost
+                                           : true;
 }
 
 void zkl__run_begin(struct zkl__run *run, struct zkl__procedure *by, enum zkl__run_mode mode,
@@ -117,8 +131,8 @@ void zkl__run_begin(struct zkl__run *run, struct zkl__procedure *by, enum zkl__r
 int zkl__run_advance(struct zkl__run *run, zkl_error *err)
 {
     zkl_session *session = run->by->session;
-    bool waiting = (run->mode != ZKL__ONCE || run->next == 0) && send_some(run);
-    int64_t now = zkl__session_now(session);
+    bool waiting = may_send(run) && send_some(run);
+    int64_t now = zkl__clock_now();
     if (run->done == run->reads->count) {
         return ZKL_OK;
     }
@@ -168,70 +182,4 @@ void zkl__single_begin(struct zkl__single *single, struct zkl__procedure *by,
     single->arg = arg;
     single->reads = (struct zkl__reads){1, make_one, look_one, single};
     zkl__run_begin(&single->run, by, mode, &single->reads, &single->slot, 1);
-}
-
-/* --- in the caller's thread ------------------------------------------------------------------ */
-
-struct reading {
-    struct zkl__procedure procedure;
-    struct zkl__run run;
-    struct zkl__slot slots[ZKL__WINDOW];
-};
-
-static int advance_reading(struct zkl__procedure *procedure, zkl_error *err)
-{
-    return zkl__run_advance(&((struct reading *)procedure)->run, err);
-}
-
-static void end_reading(struct zkl__procedure *procedure)
-{
-    zkl__run_end(&((struct reading *)procedure)->run);
-}
-
-int zkl__session_read(zkl_session *session, const struct zkl__reads *reads, int64_t deadline,
-                      zkl_error *err)
-{
-    static const struct zkl__procedure_ops ops = {.advance = advance_reading, .end = end_reading};
-    struct reading reading = {.procedure = {.ops = &ops, .session = session, .deadline = deadline}};
-    zkl__run_begin(&reading.run, &reading.procedure, ZKL__READS, reads, reading.slots, ZKL__WINDOW);
-    return zkl__procedure_run(&reading.procedure, err);
-}
-
-struct calling {
-    struct zkl__procedure procedure;
-    struct zkl__single single;
-};
-
-static int advance_calling(struct zkl__procedure *procedure, zkl_error *err)
-{
-    return zkl__run_advance(&((struct calling *)procedure)->single.run, err);
-}
-
-static void end_calling(struct zkl__procedure *procedure)
-{
-    zkl__run_end(&((struct calling *)procedure)->single.run);
-}
-
-static int call(zkl_session *session, const struct zkl__op *op, bool finishes, int64_t deadline,
-                void (*look)(void *arg, const struct zkl__reply *reply), void *arg, zkl_error *err)
-{
-    static const struct zkl__procedure_ops ops = {.advance = advance_calling, .end = end_calling};
-    struct calling calling = {
-        .procedure = {.ops = &ops, .session = session, .finishes = finishes, .deadline = deadline}};
-    zkl__single_begin(&calling.single, &calling.procedure, ZKL__ONCE, op, look, arg);
-    return zkl__procedure_run(&calling.procedure, err);
-}
-
-int zkl__session_call(zkl_session *session, const struct zkl__op *op, int64_t deadline,
-                      void (*look)(void *arg, const struct zkl__reply *reply), void *arg,
-                      zkl_error *err)
-{
-    return call(session, op, false, deadline, look, arg, err);
-}
-
-int zkl__session_finish(zkl_session *session, const struct zkl__op *op, int64_t deadline,
-                        void (*look)(void *arg, const struct zkl__reply *reply), void *arg,
-                        zkl_error *err)
-{
-    return call(session, op, true, deadline, look, arg, err);
 }

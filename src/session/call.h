@@ -1,4 +1,4 @@
-/* call.h - operations that a thread waits for: one, or many reads with several on their way at a
+/* call.h - operations that a procedure waits for: one, or many reads with several on their way at a
  * time. All inside enter/leave. */
 #ifndef ZKL_SESSION_CALL_H
 #define ZKL_SESSION_CALL_H
@@ -8,20 +8,6 @@
 /* ns to wait before what the server put off (ZKL__RC_NOTAPPLIED) is sent again: longer each time.
  * pause: the last one, 0 at first. */
 int64_t zkl__session_longer(int64_t pause);
-
-/* Submits op and waits for the answer until the deadline. look is called with the reply (its
- * pointers end with it); may be NULL. ZKL_OK when the server answered, whatever it said;
- * ZKL_ETIMEOUT, ZKL_ECONNECT (not sent, or the connection went first: then the fate of a write is
- * unknown), ZKL_ECLOSED, ZKL_ECANCELED (by the session's stop token), ZKL_ENOMEM, with words in
- * err. */
-int zkl__session_call(zkl_session *session, const struct zkl__op *op, int64_t deadline,
-                      void (*look)(void *arg, const struct zkl__reply *reply), void *arg,
-                      zkl_error *err);
-
-/* The same, of what ends something: no stop token ends it. */
-int zkl__session_finish(zkl_session *session, const struct zkl__op *op, int64_t deadline,
-                        void (*look)(void *arg, const struct zkl__reply *reply), void *arg,
-                        zkl_error *err);
 
 struct zkl__reads {
     size_t count;
@@ -40,7 +26,9 @@ enum zkl__run_mode {
     ZKL__ONCE,   /* one operation, sent once */
     ZKL__INSIST, /* one that does no harm when done twice: sent again when the connection goes, and,
                     later each time, when the server puts it off */
-    ZKL__READS   /* the same of many; one that can never be sent does not stop the others */
+    ZKL__WHILE_KNOWN, /* one that is sent again as long as it is known not to be done: the server
+                         put it off, or it was never sent */
+    ZKL__READS        /* the same of many; one that can never be sent does not stop the others */
 };
 struct zkl__run;
 struct zkl__slot {
@@ -57,6 +45,8 @@ struct zkl__run {
     size_t window;
     size_t next, done, flying;
     int unsent;       /* why the last one was not sent; ZKL_OK: it was */
+    bool lost;        /* nobody knows what became of it */
+    bool sending;     /* just now: what is refused is refused inside */
     int64_t pause;    /* since the server put some off: the last one, and */
     int64_t pause_to; /* its end */
 };
@@ -81,12 +71,5 @@ struct zkl__single {
 void zkl__single_begin(struct zkl__single *single, struct zkl__procedure *by,
                        enum zkl__run_mode mode, const struct zkl__op *op,
                        void (*look)(void *arg, const struct zkl__reply *reply), void *arg);
-
-/* Reads, of which one that can never be sent (its path is too long) does not stop the others. Those
- * that a lost connection left unanswered, or that the server put off, are sent again, until the
- * deadline. ZKL_OK when all were answered, whatever was said; ZKL_ETIMEOUT, ZKL_ECLOSED,
- * ZKL_ENOMEM, with words in err. */
-int zkl__session_read(zkl_session *session, const struct zkl__reads *reads, int64_t deadline,
-                      zkl_error *err);
 
 #endif

@@ -3,15 +3,11 @@
 #include "inside.h"
 #include "procedure.h"
 
-#include "backoff.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TICK_SOON (100 * ZKL__MS)
-#define BACKOFF_MIN (100 * ZKL__MS)
-#define BACKOFF_MAX (5000 * ZKL__MS)
 
 /* path NULL: about none; else contender: its number, 0: about the object. */
 static void put(const zkl_session *session, zkl_log_level level, const char *source,
@@ -155,6 +151,14 @@ static void on_watch(void *ctx, enum zkl__watch_event event, const char *path)
     step(ctx, (struct zkl__event){.kind = ZKL__EV_WATCH, .watch = event, .path = path});
 }
 
+static void on_closing(void *ctx)
+{
+    zkl_session *session = ctx;
+    pthread_mutex_lock(&session->mutex);
+    zkl__session_poke_close(session);
+    pthread_mutex_unlock(&session->mutex);
+}
+
 static void on_log(void *ctx, zkl_log_level level, const char *line)
 {
     log_line(ctx, level, "client", line);
@@ -166,6 +170,7 @@ static const struct zkl__store_events events = {
     .expired = on_expired,
     .reply = on_reply,
     .watch = on_watch,
+    .closing = on_closing,
     .log = on_log,
 };
 
@@ -217,17 +222,20 @@ void zkl__session_set_state(zkl_session *session, zkl_session_state state, int w
              state == ZKL_SESSION_CONNECTED || why == ZKL_ECLOSED ? ZKL_LOG_INFO : ZKL_LOG_WARN,
              "session", zkl_session_state_name(state));
     if (state == ZKL_SESSION_LOST) {
-        zkl__alarms_set(&session->alarms, &session->open_alarm, 0);
+        zkl__alarms_set(&session->alarms, &session->open.alarm, 0);
     }
     zkl__session_wake(session);
     zkl__procedures_poke(session, NULL);
-    for (struct zkl__object *object = session->objects; object; object = object->next) {
-        if (object->ops->session_changed) {
-            object->ops->session_changed(object, state);
-        }
-    }
     if (session->status.told && session->settings.options.state_fn) {
         note_state(session, state);
+    }
+}
+
+void zkl__session_report_states(zkl_session *session)
+{
+    session->status.told = true;
+    if (session->settings.options.state_fn && session->status.state != ZKL_SESSION_SUSPENDED) {
+        note_state(session, session->status.state);
     }
 }
 
@@ -341,12 +349,10 @@ void zkl__session_ring_open(void *arg)
     session->status.open_error.code = rc;
     if (rc == ZKL_OK) {
         session->store = fresh;
-        session->backoff = 0;
+        session->open.pause = 0;
         zkl__alarms_set(&session->alarms, &session->tick_alarm, 0);
     } else {
-        session->backoff = zkl__backoff(session->backoff, BACKOFF_MIN, BACKOFF_MAX);
-        zkl__alarms_set(&session->alarms, &session->open_alarm,
-                        zkl__clock_now() + session->backoff);
+        zkl__retry_later(session, &session->open);
         char text[ZKL_ERROR_TEXT_MAX + 32];
         snprintf(text, sizeof text, "no connection begun: %s", err.text);
         log_line(session, ZKL_LOG_WARN, "session", text);

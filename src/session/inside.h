@@ -19,10 +19,32 @@ struct zkl__sleeper {
     struct zkl__sleeper *next, *prev;
 };
 
+/* How far zkl_session_close, or its asynchronous form, is. */
+enum zkl__closing_state {
+    ZKL__CLOSE_NOT,
+    ZKL__CLOSE_TASKS,   /* functions under a grant have been told to end */
+    ZKL__CLOSE_OBJECTS, /* everything is given up, and on its way out */
+    ZKL__CLOSE_STORE    /* the end of the store, and of the session's threads */
+};
+
+struct zkl__closing {
+    enum zkl__closing_state state;
+    int64_t deadline;
+    zkl_done_fn done; /* NULL: it blocks. Else: */
+    void *payload;
+    struct zkl__alarm alarm;
+    struct zkl__callback callback; /* the last one of the session */
+    bool parting;                  /* store is no more the session's, and being closed: */
+    struct zkl__store *store;
+    bool nothing_left; /* the servers have ended the session */
+    int code;
+};
+
 struct zkl_session {
     /* written at open, then only read */
     zkl_heap heap;
     pid_t pid;
+    uint64_t process; /* zkl__process */
     struct zkl__settings settings;
     const struct zkl__store_ops *store_ops;
     char whoami[128];
@@ -34,7 +56,7 @@ struct zkl_session {
     struct zkl__alarms alarms;
     struct zkl__alarm core_alarm; /* the core's next time */
     struct zkl__alarm tick_alarm; /* the store's */
-    struct zkl__alarm open_alarm; /* a store has to be opened */
+    struct zkl__retry open;       /* a store has to be opened */
     struct zkl__alarm stop_alarm; /* a stop token was raised */
     struct zkl__stop_wait *stop_waits;
     struct zkl__stops stops; /* the session's own: wakes who sleeps */
@@ -42,12 +64,12 @@ struct zkl_session {
     struct zkl__sleeper *sleepers;
     struct zkl__object *objects;
     struct zkl__task *tasks;
-    struct zkl__procedure *procedures; /* asynchronous calls, until their done has returned */
+    struct zkl__procedure *procedures; /* calls; asynchronous ones until their done has returned */
     struct zkl__status status;
+    struct zkl__closing closing;
 
     struct zkl__store *store; /* changed by the alarms' thread alone, while that runs */
     bool opening;             /* events of a new store wait until it is in its place */
-    int64_t backoff;          /* ns, before the next open after a failed one */
 
     struct zkl__callback notice;
     zkl_session_state notices[ZKL__NOTICES];
@@ -60,6 +82,8 @@ void zkl__session_wake(zkl_session *session); /* every sleeper */
 /* events.c; inside */
 struct zkl__port zkl__session_port(zkl_session *session);
 void zkl__session_set_state(zkl_session *session, zkl_session_state state, int why);
+/* From now on state_fn is called for every change; also for one that has come already. */
+void zkl__session_report_states(zkl_session *session);
 /* The rings of the three alarms. */
 void zkl__session_ring_core(void *session);
 void zkl__session_ring_tick(void *session);
@@ -69,7 +93,18 @@ void zkl__session_ring_stop(void *session);
 int zkl__stop_watch(zkl_session *session, zkl_error *err);
 void zkl__session_run_notice(void *session); /* not inside */
 
-void zkl__session_free(zkl_session *session); /* make.c */
+/* close.c; inside: what close waits for may be so. */
+void zkl__session_poke_close(zkl_session *session);
+
+/* make.c */
+void zkl__session_free(zkl_session *session);
+/* Inside. The store, which is the caller's to close; NULL: there is none. *nothing_left: the
+ * servers have ended the last session, and the next one, if it comes to be, has made nothing. */
+struct zkl__store *zkl__session_take_store(zkl_session *session, bool *nothing_left);
+/* Inside: nothing will happen any more. */
+void zkl__session_mark_closed(zkl_session *session);
+/* Until the deadline, as a timeout. */
+int64_t zkl__left_ms(int64_t deadline);
 
 /* open.c: the caller's options, of whichever release, completed by the defaults. ZKL_OK,
  * ZKL_EINVAL. */

@@ -1,5 +1,6 @@
 /* make.c - a session's memory and threads: made and ended. */
 #include "inside.h"
+#include "process.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,11 +100,12 @@ static int make(zkl_session **out, const char *servers, const zkl_session_option
     }
     session->heap = *heap;
     session->pid = getpid();
+    session->process = zkl__process();
     session->store_ops = store_ops;
     session->status.state = ZKL_SESSION_SUSPENDED;
     session->core_alarm = (struct zkl__alarm){.ring = zkl__session_ring_core, .owner = session};
     session->tick_alarm = (struct zkl__alarm){.ring = zkl__session_ring_tick, .owner = session};
-    session->open_alarm = (struct zkl__alarm){.ring = zkl__session_ring_open, .owner = session};
+    session->open.alarm = (struct zkl__alarm){.ring = zkl__session_ring_open, .owner = session};
     session->notice = (struct zkl__callback){.run = zkl__session_run_notice, .owner = session};
     session->alarms.fd = session->alarms.poke_fd = -1;
     atomic_init(&session->refs, 1);
@@ -156,7 +158,7 @@ int zkl__session_start(zkl_session **out, const char *servers, const zkl_session
     pthread_mutex_lock(&session->mutex);
     rc = zkl__stop_watch(session, err);
     if (rc == ZKL_OK) {
-        zkl__alarms_set(&session->alarms, &session->open_alarm, 0);
+        zkl__alarms_set(&session->alarms, &session->open.alarm, 0);
     }
     pthread_mutex_unlock(&session->mutex);
     if (rc != ZKL_OK) {
@@ -167,26 +169,40 @@ int zkl__session_start(zkl_session **out, const char *servers, const zkl_session
     return ZKL_OK;
 }
 
-int zkl__session_stop(zkl_session *session, int64_t deadline)
+int64_t zkl__left_ms(int64_t deadline)
 {
-    zkl__alarms_stop(&session->alarms);
     int64_t left = (deadline - zkl__clock_now()) / ZKL__MS;
-    left = deadline == INT64_MAX ? ZKL_WAIT_FOREVER : left > 0 ? left : 0;
-    pthread_mutex_lock(&session->mutex);
+    return deadline == INT64_MAX ? ZKL_WAIT_FOREVER : left > 0 ? left : 0;
+}
+
+struct zkl__store *zkl__session_take_store(zkl_session *session, bool *nothing_left)
+{
     struct zkl__store *store = session->store;
-    /* The servers have ended the last session, and the next one, if it comes to be, has made
-     * nothing. */
-    bool nothing_left = session->status.state == ZKL_SESSION_LOST;
-    session->store = NULL; /* before it is freed: who lets go of an object meanwhile has nothing to
+    *nothing_left = !store || session->status.state == ZKL_SESSION_LOST;
+    session->store = NULL; /* before it is closed: who lets go of an object meanwhile has nothing to
                               send any more */
-    pthread_mutex_unlock(&session->mutex);
-    int rc = store ? session->store_ops->close(store, left)
-                   : ZKL_OK; /* no store: no session is left on a server */
-    pthread_mutex_lock(&session->mutex);
+    return store;
+}
+
+void zkl__session_mark_closed(zkl_session *session)
+{
     session->status.closed = true;
     zkl__stops_end(session, &session->stops);
     zkl__session_set_state(session, ZKL_SESSION_CLOSED, ZKL_ECLOSED);
     zkl__session_wake(session);
+}
+
+int zkl__session_stop(zkl_session *session, int64_t deadline)
+{
+    zkl__alarms_stop(&session->alarms);
+    int64_t left = zkl__left_ms(deadline);
+    bool nothing_left;
+    pthread_mutex_lock(&session->mutex);
+    struct zkl__store *store = zkl__session_take_store(session, &nothing_left);
+    pthread_mutex_unlock(&session->mutex);
+    int rc = store ? session->store_ops->close(store, left) : ZKL_OK;
+    pthread_mutex_lock(&session->mutex);
+    zkl__session_mark_closed(session);
     pthread_mutex_unlock(&session->mutex);
     zkl__callbacks_stop(&session->callbacks);
     if (zkl__session_forked(session)) {

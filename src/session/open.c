@@ -1,6 +1,5 @@
 /* open.c - a session begins: waited for, or told later. */
 #include "call.h"
-#include "await.h"
 #include "inside.h"
 
 #include "error.h"
@@ -74,65 +73,16 @@ static bool out_of_descriptors(void)
     return false;
 }
 
-/* Inside. Names of servers that do not resolve yet are tried again until the deadline, as servers
- * that do not answer are. */
-static int await_connection(zkl_session *session, int64_t deadline, zkl_error *err)
+/* No connection can be begun. */
+static int failed(const zkl_session *session, zkl_error *err)
 {
-    struct zkl__status *status = zkl__session_status(session);
-    bool more = true;
-    while (status->state != ZKL_SESSION_CONNECTED && status->state != ZKL_SESSION_CLOSED && more &&
-           !hopeless(status->open_error.code) && !zkl__session_stopped(session)) {
-        more = zkl__session_wait(session, &status->changed, deadline);
-    }
-    if (status->state == ZKL_SESSION_CONNECTED) {
-        return ZKL_OK;
-    }
-    if (status->state == ZKL_SESSION_CLOSED) {
-        return refused(session, err);
-    }
-    if (zkl__session_stopped(session)) {
-        return zkl__fail(err, ZKL_ECANCELED, 0, NULL, "the stop token is raised");
-    }
-    const zkl_error *failed = &status->open_error;
+    const zkl_error *why = &session->status.open_error;
     if (out_of_descriptors()) {
         return zkl__fail(
             err, ZKL_ELIMIT, 0, NULL,
             "no file descriptor is left for a connection: raise the limit (ulimit -n)");
     }
-    if (hopeless(failed->code)) {
-        return zkl__fail(err, failed->code, failed->zk_code, NULL, "%s", failed->text);
-    }
-    return no_answer(session, err);
-}
-
-static void look_exists(void *arg, const struct zkl__reply *reply)
-{
-    *(bool *)arg = reply->rc != ZKL__RC_NONODE;
-}
-
-/* Inside. A chroot is never made here: one that is missing is most often a slip of the pen. */
-static int check_chroot(zkl_session *session, int64_t deadline, zkl_error *err)
-{
-    const char *servers = zkl__session_settings(session)->servers;
-    bool there = true;
-    const struct zkl__op op = {.kind = ZKL__OP_EXISTS, .dir = "/"};
-    zkl_error why;
-    int rc = zkl__session_insist(session, &op, deadline, look_exists, &there, &why);
-    if (rc == ZKL_ECLOSED) {
-        return refused(session, err); /* first connected, then refused: so the servers do it */
-    }
-    if (rc != ZKL_OK && rc != ZKL_ETIMEOUT) {
-        return zkl__fail(err, rc, 0, NULL, "%s", why.text);
-    }
-    if (rc != ZKL_OK) {
-        return zkl__fail(err, ZKL_ECONNECT, 0, NULL,
-                         "%.120s took the connection and gave no further answer", servers);
-    }
-    if (!there) {
-        return zkl__fail(err, ZKL_ENOENT, 0, strchr(servers, '/'),
-                         "the chroot of %.120s does not exist", servers);
-    }
-    return ZKL_OK;
+    return zkl__fail(err, why->code, why->zk_code, NULL, "%s", why->text);
 }
 
 /* The servers' roles are known by now: they were asked for before the chroot. */
@@ -143,30 +93,6 @@ static int check_lease(zkl_session *session, zkl_error *err)
                             zkl__core_hops(core), err);
 }
 
-static int await_open(zkl_session *session, zkl_error *err)
-{
-    const zkl_session_options *options = &zkl__session_settings(session)->options;
-    struct zkl__status *status = zkl__session_status(session);
-    int rc = zkl__session_enter_even_closed(session, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    int64_t deadline = zkl__deadline(zkl__session_now(session), options->connect_timeout_ms);
-    rc = await_connection(session, deadline, err);
-    if (rc == ZKL_OK) {
-        rc = check_chroot(session, deadline, err);
-    }
-    rc = rc == ZKL_OK ? check_lease(session, err) : rc;
-    if (rc == ZKL_OK && options->state_fn &&
-        zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
-        rc = zkl__fail(err, ZKL_ELIMIT, 0, NULL, "no thread for callbacks");
-    }
-    status->told = rc == ZKL_OK;
-    status->closing = rc != ZKL_OK;
-    zkl__session_leave(session);
-    return rc;
-}
-
 ZKL__SIZED(sized, zkl_session_options, ZKL_SESSION_OPTIONS_INIT, sasl, stop);
 
 int zkl__session_options_take(zkl_session_options *own, const zkl_session_options *given,
@@ -175,39 +101,7 @@ int zkl__session_options_take(zkl_session_options *own, const zkl_session_option
     return zkl__sized_take(own, given, &sized, err);
 }
 
-static int start_and_await(zkl_session **out, const char *servers,
-                           const zkl_session_options *options, zkl_error *err)
-{
-    zkl_session_options o;
-    zkl_session *session = NULL;
-    int rc = zkl__session_options_take(&o, options, err);
-    rc = rc == ZKL_OK ? zkl__session_start(&session, servers, &o, err) : rc;
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    rc = await_open(session, err);
-    if (rc != ZKL_OK) {
-        zkl__session_stop(session, zkl__deadline(zkl__session_now(session), GIVE_UP_MS));
-        return rc;
-    }
-    *out = session;
-    return ZKL_OK;
-}
-
-int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_options *options,
-                     zkl_error *err)
-{
-    ZKL__CLEAR(out);
-    if (!out || !servers) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "servers" : "out");
-    }
-    zkl__cancel_hold();
-    int rc = start_and_await(out, servers, options, err);
-    zkl__cancel_allow();
-    return rc;
-}
-
-/* --- told later ------------------------------------------------------------------------------ */
+/* --- how it goes ------------------------------------------------------------------------------ */
 
 struct opening {
     struct zkl__procedure procedure; /* first */
@@ -216,7 +110,19 @@ struct opening {
     bool there;
 };
 
-static const struct zkl__op root = {.kind = ZKL__OP_EXISTS, .dir = "/"};
+static void look_exists(void *arg, const struct zkl__reply *reply)
+{
+    *(bool *)arg = reply->rc != ZKL__RC_NONODE;
+}
+
+/* A chroot is never made here: one that is missing is most often a slip of the pen. */
+static void look_for_chroot(struct opening *opening)
+{
+    static const struct zkl__op root = {.kind = ZKL__OP_EXISTS, .dir = "/"};
+    opening->connected = true;
+    zkl__single_begin(&opening->single, &opening->procedure, ZKL__INSIST, &root, look_exists,
+                      &opening->there);
+}
 
 static int judge(zkl_session *session, bool there, zkl_error *err)
 {
@@ -226,26 +132,67 @@ static int judge(zkl_session *session, bool there, zkl_error *err)
                              "the chroot of %.120s does not exist", servers);
 }
 
+/* Names of servers that do not resolve yet are tried again, as servers that do not answer are. */
 static int advance(struct zkl__procedure *procedure, zkl_error *err)
 {
     struct opening *opening = (struct opening *)procedure;
     zkl_session *session = procedure->session;
     const struct zkl__status *status = zkl__session_status(session);
     if (status->state == ZKL_SESSION_CLOSED && !status->closing) {
-        return refused(session, err);
-    }
-    if (!opening->connected && hopeless(status->open_error.code)) {
-        const zkl_error *failed = &status->open_error;
-        return zkl__fail(err, failed->code, failed->zk_code, NULL, "%s", failed->text);
+        return refused(session, err); /* also when connected first: so the servers do it */
     }
     if (!opening->connected && status->state == ZKL_SESSION_CONNECTED) {
-        opening->connected = true;
-        zkl__single_begin(&opening->single, procedure, ZKL__INSIST, &root, look_exists,
-                          &opening->there);
+        look_for_chroot(opening);
     }
-    int rc = opening->connected ? zkl__run_advance(&opening->single.run, err) : ZKL__PENDING;
+    if (!opening->connected) {
+        return hopeless(status->open_error.code) ? failed(session, err) : ZKL__PENDING;
+    }
+    int rc = zkl__run_advance(&opening->single.run, err);
     return rc == ZKL_OK ? judge(session, opening->there, err) : rc;
 }
+
+static void end(struct zkl__procedure *procedure)
+{
+    zkl__run_end(&((struct opening *)procedure)->single.run);
+}
+
+/* --- waited for ------------------------------------------------------------------------------ */
+
+static int explain_late(struct zkl__procedure *procedure, int rc, const zkl_error *why,
+                        zkl_error *err)
+{
+    zkl_session *session = procedure->session;
+    if (rc == ZKL_ETIMEOUT && ((struct opening *)procedure)->connected) {
+        return zkl__fail(err, ZKL_ECONNECT, 0, NULL,
+                         "%.120s took the connection and gave no further answer",
+                         zkl__session_settings(session)->servers);
+    }
+    if (rc == ZKL_ETIMEOUT) {
+        return out_of_descriptors() ? failed(session, err) : no_answer(session, err);
+    }
+    if (err) {
+        *err = *why;
+    }
+    return rc;
+}
+
+/* Inside. */
+static int await_open(zkl_session *session, zkl_error *err)
+{
+    static const struct zkl__procedure_ops ops = {advance, explain_late, end};
+    const zkl_session_options *options = &zkl__session_settings(session)->options;
+    struct opening opening = {.procedure = {.ops = &ops, .session = session}};
+    zkl__procedure_limit(&opening.procedure, options->connect_timeout_ms);
+    int rc = zkl__procedure_run(&opening.procedure, err);
+    if (rc == ZKL_OK && options->state_fn &&
+        zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
+        rc = zkl__fail(err, ZKL_ELIMIT, 0, NULL, "no thread for callbacks");
+    }
+    session->status.told = rc == ZKL_OK;
+    return rc;
+}
+
+/* --- told later ------------------------------------------------------------------------------ */
 
 /* It did not come to be: nothing that was made from it meanwhile goes on. */
 static int fail(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err)
@@ -265,18 +212,13 @@ static int fail(struct zkl__procedure *procedure, int rc, const zkl_error *why, 
     return rc;
 }
 
-static void end(struct zkl__procedure *procedure)
-{
-    zkl__run_end(&((struct opening *)procedure)->single.run);
-}
-
 static void nobody_asked(int code, const zkl_error *err, void *payload)
 {
     (void)code, (void)err, (void)payload;
 }
 
 /* Inside. */
-static int begin(zkl_session *session, zkl_done_fn done, void *payload, zkl_error *err)
+static int begin_open(zkl_session *session, const struct zkl__later *later, zkl_error *err)
 {
     static const struct zkl__procedure_ops ops = {advance, fail, end};
     struct opening *opening = zkl__procedure_new(session, sizeof *opening);
@@ -285,12 +227,18 @@ static int begin(zkl_session *session, zkl_done_fn done, void *payload, zkl_erro
     }
     opening->procedure.ops = &ops;
     opening->procedure.deadline = INT64_MAX;
-    session->status.told = true;
-    return zkl__procedure_start(&opening->procedure, done ? done : nobody_asked, payload, err);
+    int rc = zkl__procedure_start(&opening->procedure, later->done ? later->done : nobody_asked,
+                                  later->payload, err);
+    if (rc == ZKL_OK) {
+        zkl__session_report_states(session); /* the store's thread may have been here before us */
+    }
+    return rc;
 }
 
+/* --- the calls ------------------------------------------------------------------------------- */
+
 static int start(zkl_session **out, const char *servers, const zkl_session_options *options,
-                 zkl_done_fn done, void *payload, zkl_error *err)
+                 const struct zkl__later *later, zkl_error *err)
 {
     zkl_session_options o;
     zkl_session *session = NULL;
@@ -301,28 +249,42 @@ static int start(zkl_session **out, const char *servers, const zkl_session_optio
     }
     rc = zkl__session_enter_even_closed(session, err);
     if (rc == ZKL_OK) {
-        rc = begin(session, done, payload, err);
+        rc = later ? begin_open(session, later, err) : await_open(session, err);
         session->status.closing = rc != ZKL_OK;
         zkl__session_leave(session);
     }
     if (rc != ZKL_OK) {
-        zkl__session_stop(session, zkl__session_now(session));
+        int64_t give_up = later ? 0 : GIVE_UP_MS;
+        zkl__session_stop(session, zkl__session_deadline(session, give_up));
         return rc;
     }
     *out = session;
     return ZKL_OK;
 }
 
-int zkl_session_open_async(zkl_session **out, const char *servers,
-                           const zkl_session_options *options, zkl_done_fn done, void *payload,
-                           zkl_error *err)
+static int open_session(zkl_session **out, const char *servers, const zkl_session_options *options,
+                        const struct zkl__later *later, zkl_error *err)
 {
     ZKL__CLEAR(out);
     if (!out || !servers) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "servers" : "out");
     }
     zkl__cancel_hold();
-    int rc = start(out, servers, options, done, payload, err);
+    int rc = start(out, servers, options, later, err);
     zkl__cancel_allow();
     return rc;
+}
+
+int zkl_session_open(zkl_session **out, const char *servers, const zkl_session_options *options,
+                     zkl_error *err)
+{
+    return open_session(out, servers, options, NULL, err);
+}
+
+int zkl_session_open_async(zkl_session **out, const char *servers,
+                           const zkl_session_options *options, zkl_done_fn done, void *payload,
+                           zkl_error *err)
+{
+    const struct zkl__later later = {done, payload};
+    return open_session(out, servers, options, &later, err);
 }

@@ -5,6 +5,8 @@
 #include "error.h"
 #include "heap.h"
 
+#include <string.h>
+
 static void on_stop(void *owner)
 {
     struct zkl__procedure *procedure = owner;
@@ -22,7 +24,7 @@ static int end_from_outside(const struct zkl__procedure *procedure, zkl_error *e
     if (procedure->stopped) {
         return zkl__fail(err, ZKL_ECANCELED, 0, NULL, "the stop token is raised");
     }
-    if (zkl__session_now(procedure->session) >= procedure->deadline) {
+    if (zkl__clock_now() >= procedure->deadline) {
         return zkl__fail(err, ZKL_ETIMEOUT, 0, NULL, "%s",
                          procedure->late ? procedure->late : "no answer from the servers in time");
     }
@@ -37,10 +39,8 @@ static int explain(struct zkl__procedure *procedure, int rc, const zkl_error *wh
     if (procedure->ops->explain) {
         return procedure->ops->explain(procedure, rc, why, err);
     }
-    if (err) {
-        *err = *why;
-    }
-    return rc;
+    return zkl__fail(err, rc, why->zk_code, why->path[0] ? why->path : procedure->path, "%s",
+                     why->text);
 }
 
 static int advance(struct zkl__procedure *procedure, zkl_error *err)
@@ -63,13 +63,29 @@ static int begin_stops(struct zkl__procedure *procedure, zkl_error *err)
     int rc = procedure->finishes ? ZKL_OK
                                  : zkl__stops_begin(procedure->session, &procedure->stops,
                                                     procedure->stop, on_stop, procedure, &why);
-    if (rc != ZKL_OK && err) {
-        *err = why;
-    }
-    return rc;
+    return rc == ZKL_OK ? ZKL_OK : zkl__fail(err, rc, why.zk_code, procedure->path, "%s", why.text);
 }
 
 /* --- blocking -------------------------------------------------------------------------------- */
+
+static void link_procedure(struct zkl__procedure *procedure)
+{
+    zkl_session *session = procedure->session;
+    procedure->prev = NULL;
+    procedure->next = session->procedures;
+    if (procedure->next) {
+        procedure->next->prev = procedure;
+    }
+    session->procedures = procedure;
+}
+
+static void unlink_procedure(struct zkl__procedure *procedure)
+{
+    *(procedure->prev ? &procedure->prev->next : &procedure->session->procedures) = procedure->next;
+    if (procedure->next) {
+        procedure->next->prev = procedure->prev;
+    }
+}
 
 int zkl__procedure_run(struct zkl__procedure *procedure, zkl_error *err)
 {
@@ -79,6 +95,7 @@ int zkl__procedure_run(struct zkl__procedure *procedure, zkl_error *err)
         return zkl__fail(err, rc, 0, NULL, "no memory to wait with");
     }
     procedure->blocking = true;
+    link_procedure(procedure);
     rc = begin_stops(procedure, err);
     rc = rc == ZKL_OK ? advance(procedure, err) : rc;
     while (rc == ZKL__PENDING) {
@@ -87,7 +104,54 @@ int zkl__procedure_run(struct zkl__procedure *procedure, zkl_error *err)
     }
     zkl__stops_end(procedure->session, &procedure->stops);
     procedure->ops->end(procedure);
+    unlink_procedure(procedure);
     zkl__signal_deinit(&procedure->changed);
+    return rc;
+}
+
+/* --- memory ---------------------------------------------------------------------------------- */
+
+void *zkl__procedure_new(zkl_session *session, size_t size)
+{
+    struct zkl__procedure *procedure = zkl__zalloc(&session->heap, size);
+    if (procedure) {
+        procedure->session = session;
+    }
+    return procedure;
+}
+
+static void free_procedure(struct zkl__procedure *procedure)
+{
+    const zkl_heap *heap = &procedure->session->heap;
+    zkl__free(heap, procedure->path_copy);
+    zkl__free(heap, procedure);
+}
+
+void *zkl__procedure_make(zkl_session *session, size_t size, const struct zkl__procedure_ops *ops,
+                          const char *path, int64_t timeout_ms, zkl_error *err)
+{
+    struct zkl__procedure *procedure = zkl__procedure_new(session, size);
+    char *copy = procedure ? zkl__copy(&session->heap, path, strlen(path)) : NULL;
+    if (!copy) {
+        zkl__free(&session->heap, procedure);
+        (void)zkl__fail(err, ZKL_ENOMEM, 0, path, "no memory for the call");
+        return NULL;
+    }
+    procedure->ops = ops;
+    procedure->path = procedure->path_copy = copy;
+    zkl__procedure_limit(procedure, timeout_ms);
+    return procedure;
+}
+
+void zkl__procedure_limit(struct zkl__procedure *procedure, int64_t timeout_ms)
+{
+    procedure->deadline = zkl__session_deadline(procedure->session, timeout_ms);
+}
+
+int zkl__procedure_drop(struct zkl__procedure *procedure, int rc)
+{
+    procedure->ops->end(procedure);
+    free_procedure(procedure);
     return rc;
 }
 
@@ -117,14 +181,6 @@ static void go_on(void *owner)
     zkl__session_arm(session);
 }
 
-static void unlink_procedure(struct zkl__procedure *procedure)
-{
-    *(procedure->prev ? &procedure->prev->next : &procedure->session->procedures) = procedure->next;
-    if (procedure->next) {
-        procedure->next->prev = procedure->prev;
-    }
-}
-
 /* Not inside. */
 static void run_done(void *owner)
 {
@@ -133,19 +189,10 @@ static void run_done(void *owner)
     procedure->done(procedure->code, &procedure->err, procedure->payload);
     if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
         unlink_procedure(procedure);
-        zkl__free(&session->heap, procedure);
+        free_procedure(procedure);
         zkl__session_drop(session);
         zkl__session_leave(session);
     }
-}
-
-void *zkl__procedure_new(zkl_session *session, size_t size)
-{
-    struct zkl__procedure *procedure = zkl__zalloc(&session->heap, size);
-    if (procedure) {
-        procedure->session = session;
-    }
-    return procedure;
 }
 
 int zkl__procedure_start(struct zkl__procedure *procedure, zkl_done_fn done, void *payload,
@@ -158,22 +205,27 @@ int zkl__procedure_start(struct zkl__procedure *procedure, zkl_done_fn done, voi
     }
     rc = rc == ZKL_OK ? begin_stops(procedure, err) : rc;
     if (rc != ZKL_OK) {
-        procedure->ops->end(procedure);
-        zkl__free(&session->heap, procedure);
-        return rc;
+        return zkl__procedure_drop(procedure, rc);
     }
     procedure->done = done;
     procedure->payload = payload;
     procedure->alarm = (struct zkl__alarm){.ring = go_on, .owner = procedure};
     procedure->callback = (struct zkl__callback){.run = run_done, .owner = procedure};
-    procedure->next = session->procedures;
-    if (procedure->next) {
-        procedure->next->prev = procedure;
-    }
-    session->procedures = procedure;
+    link_procedure(procedure);
     zkl__session_retain(session);
     go_on(procedure);
     return ZKL_OK;
+}
+
+int zkl__procedure_go(struct zkl__procedure *procedure, const struct zkl__later *later,
+                      zkl_error *err)
+{
+    if (later) {
+        return zkl__procedure_start(procedure, later->done, later->payload, err);
+    }
+    int rc = zkl__procedure_run(procedure, err);
+    free_procedure(procedure);
+    return rc;
 }
 
 void zkl__procedure_poke(struct zkl__procedure *procedure)
@@ -198,7 +250,8 @@ static int end_some(zkl_session *session, const void *owner, int code, bool all)
 {
     int count = 0;
     for (struct zkl__procedure *at = session->procedures; at; at = at->next) {
-        if (!at->over && (!owner || at->owner == owner) && (all || !at->finishes)) {
+        if (!at->over && !at->blocking && (!owner || at->owner == owner) &&
+            (all || !at->finishes)) {
             zkl_error why;
             int rc =
                 zkl__fail(&why, code, 0, NULL,

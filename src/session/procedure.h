@@ -32,6 +32,7 @@ struct zkl__procedure {
     int64_t deadline;  /* CLOCK_BOOTTIME, ns; INT64_MAX: none */
     int64_t again;     /* advance wants to be called then, if nothing happens before */
     const char *late;  /* words of ZKL_ETIMEOUT */
+    const char *path;  /* of errors that name none; NULL: of none */
     /* its own: */
     struct zkl__stops stops;
     bool stopped, blocking, over;
@@ -42,6 +43,7 @@ struct zkl__procedure {
     void *payload;
     int code;
     zkl_error err;
+    char *path_copy; /* or NULL */
     struct zkl__procedure *next, *prev;
 };
 
@@ -51,18 +53,36 @@ int zkl__procedure_run(struct zkl__procedure *procedure, zkl_error *err);
 /* Memory for one that zkl__procedure_start takes: it begins with the zkl__procedure. Zeroed; NULL:
  * none. */
 void *zkl__procedure_new(zkl_session *session, size_t size);
+/* The same with what most have: ops, a deadline from now, a copy of path that goes with the memory.
+ * NULL: with words. */
+void *zkl__procedure_make(zkl_session *session, size_t size, const struct zkl__procedure_ops *ops,
+                          const char *path, int64_t timeout_ms, zkl_error *err);
+/* Its deadline is so long from now. */
+void zkl__procedure_limit(struct zkl__procedure *procedure, int64_t timeout_ms);
+/* One that comes to nothing before it was run or started: ends it, frees the memory. Returns rc. */
+int zkl__procedure_drop(struct zkl__procedure *procedure, int rc);
 /* Takes the memory. ZKL_OK: done will be called exactly once, and nothing of it happens before this
  * returns. Else it has ended. Errors: ZKL_EINVAL (no done), ZKL_ECANCELED (a stop token is raised),
  * ZKL_ELIMIT. */
 int zkl__procedure_start(struct zkl__procedure *procedure, zkl_done_fn done, void *payload,
                          zkl_error *err);
 
+/* How the call of a user ends whose one function serves the blocking and the asynchronous form.
+ * NULL, where a function takes one: the caller waits. */
+struct zkl__later {
+    zkl_done_fn done;
+    void *payload;
+};
+/* Of memory of zkl__procedure_new, which it takes: zkl__procedure_run, or zkl__procedure_start. */
+int zkl__procedure_go(struct zkl__procedure *procedure, const struct zkl__later *later,
+                      zkl_error *err);
+
 /* Something has changed. Also in a step. */
 void zkl__procedure_poke(struct zkl__procedure *procedure);
-/* The same for all that were started with this owner; NULL: all of the session. */
+/* The same for all with this owner, also those that block; NULL: all of the session. */
 void zkl__procedures_poke(zkl_session *session, const void *owner);
-/* Those end with this code; how many. Their done is called later. A cancel leaves those that end
- * something alone. */
+/* Those that were started end with this code; how many. Their done is called later. A cancel leaves
+ * those that end something alone. */
 int zkl__procedures_end(zkl_session *session, const void *owner, int code);
 int zkl__procedures_cancel(zkl_session *session, const void *owner);
 /* Their done has been called when this returns, but for the one that this very thread is in. */

@@ -1,75 +1,155 @@
 #include "remove.h"
 
-#include "await.h"
-
-struct answer {
-    enum zkl__rc rc;
-    int zk_code;
-    struct zkl__stat stat;
-};
+#include "error.h"
 
 static void look(void *arg, const struct zkl__reply *reply)
 {
-    *(struct answer *)arg = (struct answer){reply->rc, reply->zk_code, reply->stat};
+    struct zkl__removal *removal = arg;
+    removal->rc = reply->rc;
+    removal->zk_code = reply->zk_code;
+    removal->stat = reply->stat;
 }
 
-/* Sent once. *unsure: nobody knows what became of it. */
-static int send_delete(zkl_session *session, const struct zkl__removal *removal, int32_t version,
-                       int64_t deadline, struct answer *answer, bool *unsure, zkl_error *err)
+static void move(struct zkl__removal *removal, enum zkl__removal_step step)
 {
-    const struct zkl__op op = {
-        .kind = ZKL__OP_DELETE, .dir = removal->dir, .name = removal->name, .version = version};
-    zkl_error last;
-    int rc = zkl__session_call(session, &op, deadline, look, answer, &last);
-    *unsure = rc == ZKL_ECONNECT;
-    if (rc != ZKL_OK && !*unsure && err) {
-        *err = last;
+    static const bool allowed[ZKL__REMOVAL_DONE][ZKL__REMOVAL_DONE + 1] = {
+        [ZKL__REMOVAL_LOOK] = {[ZKL__REMOVAL_DELETE] = true, [ZKL__REMOVAL_DONE] = true},
+        [ZKL__REMOVAL_DELETE] = {[ZKL__REMOVAL_LOOK] = true,
+                                 [ZKL__REMOVAL_BARRIER] = true,
+                                 [ZKL__REMOVAL_PAUSE] = true,
+                                 [ZKL__REMOVAL_DONE] = true},
+        [ZKL__REMOVAL_BARRIER] = {[ZKL__REMOVAL_LOOK] = true},
+        [ZKL__REMOVAL_PAUSE] = {[ZKL__REMOVAL_LOOK] = true},
+    };
+    ZKL__ENSURE(allowed[removal->step][step]);
+    removal->step = step;
+}
+
+/* Sends what the step asks. */
+static void send(struct zkl__removal *removal)
+{
+    struct zkl__op op = {.dir = removal->dir, .name = removal->name};
+    enum zkl__run_mode mode = ZKL__INSIST;
+    if (removal->step == ZKL__REMOVAL_LOOK) {
+        op.kind = ZKL__OP_EXISTS;
+    } else if (removal->step == ZKL__REMOVAL_BARRIER) {
+        /* A check of the parent, whatever its answer is: ZooKeeper commits a transaction that
+         * failed as well. */
+        op = (struct zkl__op){.kind = ZKL__OP_CHECK, .dir = removal->dir, .version = -1};
+    } else {
+        op.kind = ZKL__OP_DELETE;
+        op.version = removal->stat.version;
+        mode = ZKL__ONCE;
+        removal->sent = true;
     }
-    return *unsure ? ZKL_OK : rc;
+    removal->op = op;
+    zkl__single_begin(&removal->single, removal->by, mode, &removal->op, look, removal);
 }
 
-/* A check of the parent, whatever its answer is: ZooKeeper commits a transaction that failed as
- * well. */
-static int pass_barrier(zkl_session *session, const struct zkl__removal *removal, int64_t deadline,
-                        zkl_error *err)
+static void go(struct zkl__removal *removal, enum zkl__removal_step step)
 {
-    const struct zkl__op op = {.kind = ZKL__OP_CHECK, .dir = removal->dir, .version = -1};
-    return zkl__session_insist(session, &op, deadline, NULL, NULL, err);
+    move(removal, step);
+    if (step == ZKL__REMOVAL_PAUSE) {
+        removal->pause = zkl__session_longer(removal->pause);
+        removal->pause_to = zkl__clock_now() + removal->pause;
+    } else if (step != ZKL__REMOVAL_DONE) {
+        send(removal);
+    }
 }
 
-int zkl__session_remove_exactly(zkl_session *session, struct zkl__removal *removal,
-                                int64_t deadline, zkl_error *err)
+/* What the look showed. */
+static enum zkl__removal_step after_look(struct zkl__removal *removal)
 {
-    const struct zkl__op exists = {
-        .kind = ZKL__OP_EXISTS, .dir = removal->dir, .name = removal->name};
-    struct answer answer = {.rc = ZKL__RC_BADVERSION};
-    bool unsure = false, sent = false;
-    int64_t pause = 0;
+    if (removal->rc != ZKL__RC_OK) {
+        return ZKL__REMOVAL_DONE;
+    }
+    removal->czxid = removal->czxid ? removal->czxid : removal->stat.czxid;
+    if (removal->stat.czxid != removal->czxid) {
+        removal->rc = ZKL__RC_NONODE;
+        return ZKL__REMOVAL_DONE;
+    }
+    return ZKL__REMOVAL_DELETE;
+}
+
+/* A version is checked too, and any write raises it without making it another znode: then it is
+ * looked at again. */
+static enum zkl__removal_step after_delete(const struct zkl__removal *removal)
+{
+    switch (removal->rc) {
+    case ZKL__RC_BADVERSION:
+        return ZKL__REMOVAL_LOOK;
+    case ZKL__RC_NOTAPPLIED:
+        return ZKL__REMOVAL_PAUSE;
+    default:
+        return ZKL__REMOVAL_DONE;
+    }
+}
+
+static int advance_pause(struct zkl__removal *removal)
+{
+    if (zkl__clock_now() < removal->pause_to) {
+        removal->by->again = removal->pause_to;
+        removal->by->late = "the servers asked to try again until the time was up";
+        return ZKL__PENDING;
+    }
+    go(removal, ZKL__REMOVAL_LOOK);
+    return ZKL_OK;
+}
+
+static int advance_step(struct zkl__removal *removal, zkl_error *err)
+{
+    if (removal->step == ZKL__REMOVAL_PAUSE) {
+        return advance_pause(removal);
+    }
+    zkl_error why = {.code = ZKL_OK};
+    int rc = zkl__run_advance(&removal->single.run, &why);
+    if (rc == ZKL_ECONNECT && removal->step == ZKL__REMOVAL_DELETE) {
+        go(removal, ZKL__REMOVAL_BARRIER);
+        return ZKL_OK;
+    }
+    if (rc != ZKL_OK) {
+        *err = why;
+        return rc;
+    }
+    switch (removal->step) {
+    case ZKL__REMOVAL_LOOK:
+        go(removal, after_look(removal));
+        break;
+    case ZKL__REMOVAL_DELETE:
+        go(removal, after_delete(removal));
+        break;
+    default:
+        go(removal, ZKL__REMOVAL_LOOK);
+        break;
+    }
+    return ZKL_OK;
+}
+
+void zkl__removal_begin(struct zkl__removal *removal, struct zkl__procedure *by)
+{
+    removal->by = by;
+    removal->step = ZKL__REMOVAL_LOOK;
+    removal->sent = false;
+    removal->pause = removal->pause_to = 0;
+    send(removal);
+}
+
+int zkl__removal_advance(struct zkl__removal *removal, zkl_error *err)
+{
     int rc = ZKL_OK;
-    while (rc == ZKL_OK &&
-           (unsure || answer.rc == ZKL__RC_BADVERSION || answer.rc == ZKL__RC_NOTAPPLIED)) {
-        if (answer.rc == ZKL__RC_NOTAPPLIED) {
-            pause = zkl__session_longer(pause);
-            (void)zkl__session_pause(session, pause,
-                                     deadline); /* when the time is up, what follows says so */
-        }
-        rc = unsure ? pass_barrier(session, removal, deadline, err) : ZKL_OK;
-        unsure = false;
-        rc =
-            rc == ZKL_OK ? zkl__session_insist(session, &exists, deadline, look, &answer, err) : rc;
-        if (rc != ZKL_OK || answer.rc != ZKL__RC_OK) {
-            continue;
-        }
-        removal->czxid = removal->czxid ? removal->czxid : answer.stat.czxid;
-        if (answer.stat.czxid != removal->czxid) {
-            answer.rc = ZKL__RC_NONODE;
-        } else {
-            rc =
-                send_delete(session, removal, answer.stat.version, deadline, &answer, &unsure, err);
-            sent = true;
-        }
+    while (rc == ZKL_OK && removal->step != ZKL__REMOVAL_DONE) {
+        rc = advance_step(removal, err);
     }
-    removal->rc = sent && answer.rc == ZKL__RC_NONODE ? ZKL__RC_OK : answer.rc;
-    removal->zk_code = answer.zk_code;
+    if (rc == ZKL_OK && removal->sent && removal->rc == ZKL__RC_NONODE) {
+        removal->rc = ZKL__RC_OK;
+    }
     return rc;
+}
+
+void zkl__removal_end(struct zkl__removal *removal)
+{
+    if (removal->by) {
+        zkl__run_end(&removal->single.run);
+        removal->by = NULL;
+    }
 }

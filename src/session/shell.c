@@ -1,11 +1,17 @@
 /* shell.c - what recipes stand on: the mutex, the clock, waiting, the session's objects. */
 #include "inside.h"
+#include "backoff.h"
+#include "options.h"
+#include "path.h"
+#include "procedure.h"
+#include "process.h"
 
-#include <unistd.h>
+#define PAUSE_LEAST (100 * ZKL__MS)
+#define PAUSE_MOST (5000 * ZKL__MS)
 
 bool zkl__session_forked(const zkl_session *session)
 {
-    return getpid() != session->pid;
+    return zkl__process_known() != session->process;
 }
 
 int zkl__session_enter_even_closed(zkl_session *session, zkl_error *err)
@@ -33,6 +39,15 @@ int zkl__session_enter(zkl_session *session, zkl_error *err)
                                               : zkl_strerror(session->status.why);
     zkl__session_leave(session);
     return zkl__fail(err, ZKL_ECLOSED, 0, NULL, "the session is closed: %s", why);
+}
+
+int zkl__session_enter_at(zkl_session *session, const char *path, int64_t timeout_ms,
+                          zkl_error *err)
+{
+    int rc = session ? zkl__timeout_check(timeout_ms, err)
+                     : zkl__fail(err, ZKL_EINVAL, 0, NULL, "session is NULL");
+    rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
+    return rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
 }
 
 void zkl__session_leave(zkl_session *session)
@@ -64,16 +79,25 @@ void zkl__session_arm(zkl_session *session)
     zkl__alarms_set(&session->alarms, &session->core_alarm, zkl__core_next(session->core));
 }
 
-int64_t zkl__session_now(const zkl_session *session)
+int64_t zkl__session_deadline(const zkl_session *session, int64_t timeout_ms)
 {
+    int64_t now = zkl__clock_now();
     (void)session;
-    return zkl__clock_now();
-}
-
-int64_t zkl__deadline(int64_t now, int64_t timeout_ms)
-{
     bool never = timeout_ms < 0 || timeout_ms > (INT64_MAX - now) / ZKL__MS;
     return never ? INT64_MAX : now + timeout_ms * ZKL__MS;
+}
+
+int64_t zkl__session_left(const zkl_session *session, int64_t until)
+{
+    int64_t now = zkl__clock_now();
+    (void)session;
+    return until > now ? until - now : 0;
+}
+
+bool zkl__session_holds(const zkl_session *session, const struct zkl__contender *contender,
+                        const struct zkl__joint *joint, const struct zkl__semaphore *semaphore)
+{
+    return zkl__core_holds(session->core, contender, joint, semaphore, zkl__clock_now());
 }
 
 void zkl__session_event(zkl_session *session, struct zkl__event event)
@@ -82,7 +106,7 @@ void zkl__session_event(zkl_session *session, struct zkl__event event)
         zkl__clock_now(); /* read inside the mutex: no step is earlier than the one before */
     zkl__session_step(session->core, &event);
     if (session->status.closing) {
-        zkl__signal_raise(&session->status.changed); /* close waits for the core to be idle */
+        zkl__session_poke_close(session); /* it waits for the core to be idle */
     }
 }
 
@@ -109,11 +133,6 @@ const struct zkl__settings *zkl__session_settings(const zkl_session *session)
 struct zkl__status *zkl__session_status(zkl_session *session)
 {
     return &session->status;
-}
-
-struct zkl__alarms *zkl__session_alarms(zkl_session *session)
-{
-    return &session->alarms;
 }
 
 struct zkl__callbacks *zkl__session_callbacks(zkl_session *session)
@@ -149,6 +168,43 @@ void zkl__session_wake(zkl_session *session)
     }
 }
 
+/* --- being called at a time ------------------------------------------------------------------ */
+
+void zkl__retry_later(zkl_session *session, struct zkl__retry *retry)
+{
+    retry->pause = zkl__backoff(retry->pause, PAUSE_LEAST, PAUSE_MOST);
+    zkl__alarms_set(&session->alarms, &retry->alarm, zkl__clock_now() + retry->pause);
+}
+
+void zkl__retry_stop(zkl_session *session, struct zkl__retry *retry)
+{
+    zkl__alarms_unset(&session->alarms, &retry->alarm);
+}
+
+static void look(void *owner)
+{
+    struct zkl__margin *margin = owner;
+    int64_t until = margin->until(margin->owner);
+    if (zkl__session_left(margin->session, until) <= margin->ns) {
+        margin->reached(margin->owner);
+    } else {
+        zkl__alarms_set(&margin->session->alarms, &margin->alarm,
+                        until < INT64_MAX ? until - margin->ns : until);
+    }
+}
+
+void zkl__margin_watch(struct zkl__margin *margin)
+{
+    margin->alarm.ring = look;
+    margin->alarm.owner = margin;
+    look(margin);
+}
+
+void zkl__margin_stop(struct zkl__margin *margin)
+{
+    zkl__alarms_unset(&margin->session->alarms, &margin->alarm);
+}
+
 /* --- tasks ----------------------------------------------------------------------------------- */
 
 int zkl__session_task_begin(zkl_session *session, struct zkl__task *task, zkl_error *err)
@@ -172,7 +228,7 @@ void zkl__session_task_end(zkl_session *session, struct zkl__task *task)
     if (task->next) {
         task->next->prev = task->prev;
     }
-    zkl__signal_raise(&session->status.changed); /* close may wait for the last one */
+    zkl__session_poke_close(session); /* it may wait for the last one */
 }
 
 void zkl__session_stop_tasks(zkl_session *session)
@@ -182,6 +238,7 @@ void zkl__session_stop_tasks(zkl_session *session)
         task->stop(task);
     }
     zkl__session_wake(session);
+    zkl__procedures_poke(session, NULL);
 }
 
 bool zkl__session_has_tasks(const zkl_session *session)

@@ -45,6 +45,11 @@ const struct zkl__settings *zkl__session_settings(const zkl_session *session);
  * meanwhile. On any result but ZKL_OK it is not taken: ZKL_EFORKED, ZKL_ECLOSED, with words in err.
  */
 int zkl__session_enter(zkl_session *session, zkl_error *err);
+/* The same for a call about path that takes so long at most. All three are checked: also
+ * ZKL_EINVAL.
+ */
+int zkl__session_enter_at(zkl_session *session, const char *path, int64_t timeout_ms,
+                          zkl_error *err);
 /* The same for who asks for nothing any more (free, callbacks, facts): a closed session will do.
  * ZKL_EFORKED. */
 int zkl__session_enter_even_closed(zkl_session *session, zkl_error *err);
@@ -53,10 +58,13 @@ void zkl__session_leave(zkl_session *session);
 /* In a child of fork, where nothing may be touched? */
 bool zkl__session_forked(const zkl_session *session);
 
-/* CLOCK_BOOTTIME, ns. */
-int64_t zkl__session_now(const zkl_session *session);
-/* now + timeout_ms, saturating; ZKL_WAIT_FOREVER gives INT64_MAX. */
-int64_t zkl__deadline(int64_t now, int64_t timeout_ms);
+/* CLOCK_BOOTTIME, ns: now and timeout_ms, saturating; ZKL_WAIT_FOREVER gives INT64_MAX. */
+int64_t zkl__session_deadline(const zkl_session *session, int64_t timeout_ms);
+/* ns until then, at least 0. */
+int64_t zkl__session_left(const zkl_session *session, int64_t until);
+/* zkl__core_holds, now. */
+bool zkl__session_holds(const zkl_session *session, const struct zkl__contender *contender,
+                        const struct zkl__joint *joint, const struct zkl__semaphore *semaphore);
 /* A step with the time filled in. Inside enter/leave only. */
 void zkl__session_event(zkl_session *session, struct zkl__event event);
 /* Sets the alarm for what the steps want next: for who made a step where no leave follows, in the
@@ -82,10 +90,30 @@ void zkl__session_drop(zkl_session *session);
  * again. */
 bool zkl__session_wait(zkl_session *session, struct zkl__signal *signal, int64_t deadline);
 
-/* To be used inside enter/leave. */
-struct zkl__alarms *zkl__session_alarms(zkl_session *session);
-struct zkl__callbacks *
-zkl__session_callbacks(zkl_session *session); /* user code, outside every lock */
+/* User code, outside every lock. To be used inside enter/leave, as what follows. */
+struct zkl__callbacks *zkl__session_callbacks(zkl_session *session);
+
+/* What failed is done again: the owner's `ring` is called after a pause of 100 ms to 5 s, each time
+ * a longer one. */
+struct zkl__retry {
+    struct zkl__alarm alarm;
+    int64_t pause; /* ns: the last one; 0: nothing has failed since */
+};
+void zkl__retry_later(zkl_session *session, struct zkl__retry *retry);
+void zkl__retry_stop(zkl_session *session, struct zkl__retry *retry);
+
+/* Calls `reached` when no more than so much is left of a lease, which most often grows meanwhile.
+ */
+struct zkl__margin {
+    struct zkl__alarm alarm;
+    zkl_session *session;
+    int64_t ns;
+    int64_t (*until)(const void *owner); /* the end of the lease; INT64_MAX: no matter when */
+    void (*reached)(void *owner);
+    void *owner;
+};
+void zkl__margin_watch(struct zkl__margin *margin);
+void zkl__margin_stop(struct zkl__margin *margin);
 
 /* --- functions of the user's that run, or wait to run, under a grant ------------------------- */
 
@@ -116,9 +144,6 @@ struct zkl__object_ops {
     /* Inside the mutex: shows each place in a queue that it has, for zkl_session_locks. Returns how
      * many. */
     int (*describe)(const struct zkl__object *object, zkl__visit_fn visit, void *payload);
-    /* Inside a step: the session changed to this state. Note it, and act after the step (an alarm
-     * at 0). NULL: does not care. */
-    void (*session_changed)(struct zkl__object *object, zkl_session_state state);
 };
 struct zkl__object {
     const struct zkl__object_ops *ops;

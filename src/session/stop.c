@@ -133,11 +133,6 @@ int zkl__stops_begin(zkl_session *session, struct zkl__stops *stops, zkl_stop *o
     return rc;
 }
 
-bool zkl__session_stopped(const zkl_session *session)
-{
-    return zkl_stop_raised(session->settings.options.stop);
-}
-
 /* --- the session's own, and the alarm -------------------------------------------------------- */
 
 static void wake_all(void *session)

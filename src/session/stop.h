@@ -32,7 +32,4 @@ int zkl__stops_begin(zkl_session *session, struct zkl__stops *stops, zkl_stop *o
 /* Not begun, or ended already: nothing. */
 void zkl__stops_end(zkl_session *session, struct zkl__stops *stops);
 
-/* Is the session's token raised? Who sleeps in zkl__session_wait is woken when it is. */
-bool zkl__session_stopped(const zkl_session *session);
-
 #endif

@@ -53,6 +53,7 @@ const char *zkl__memory_base(const char *path)
 void zkl__memory_stat(struct zkl__stat *out, const struct zkl__memory_node *node)
 {
     *out = node->stat;
+    out->pzxid = node->pzxid;
     out->cversion = (int32_t)(2u * (uint32_t)node->creates - (uint32_t)node->stat.child_count);
     out->ephemeral_owner =
         node->stat.ephemeral_owner == ZKL__MEMORY_CONTAINER_OWNER ? 0 : node->stat.ephemeral_owner;

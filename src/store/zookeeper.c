@@ -147,7 +147,7 @@ static void on_ended(struct zkl__store *store, enum zkl__end end)
 {
     pthread_mutex_lock(&store->mutex);
     go_down(store);
-    bool tell = store->phase != ZK_CLOSED && !store->ended;
+    bool tell = store->phase != ZK_CLOSED;
     store->ended = true;
     store->end = end;
     pthread_mutex_unlock(&store->mutex);
@@ -157,8 +157,16 @@ static void on_ended(struct zkl__store *store, enum zkl__end end)
     zkl__zk_tell_unknown(store);
 }
 
+/* The library passes on whatever state a server puts into a watch event (deliverWatchers), also one
+ * behind the end of the session: that is no news. */
 static void on_session(struct zkl__store *store, int state)
 {
+    pthread_mutex_lock(&store->mutex);
+    bool over = store->ended;
+    pthread_mutex_unlock(&store->mutex);
+    if (over) {
+        return;
+    }
     if (state == ZOO_CONNECTED_STATE) {
         on_connected(store);
     } else if (state == ZOO_EXPIRED_SESSION_STATE) {
@@ -553,5 +561,6 @@ const struct zkl__store_ops zkl__store_zookeeper = {
     .submit = zkl__zk_submit,
     .tick = store_tick,
     .close = zkl__zk_close,
+    .close_on = zkl__zk_close_on,
     .complaint = store_complaint,
 };

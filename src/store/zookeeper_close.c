@@ -18,43 +18,59 @@ static bool all_answered(const struct zkl__store *store)
     return store->drained && !store->waiting.head && store->probe_count == 0;
 }
 
-/* Waits until every answer was read: a socket that is closed with answers unread resets the
- * connection, the server then drops the library's goodbye, and the session with its znodes lives on
- * for its whole timeout. Asks every 100 ms, which nudges as well. With the mutex held. */
-static bool drain(struct zkl__store *store, int64_t deadline)
+/* Until every answer was read: a socket that is closed with answers unread resets the connection,
+ * the server then drops the library's goodbye, and the session with its znodes lives on for its
+ * whole timeout. Asks again, which nudges as well, at twice the time each: asked more often than
+ * the network answers, something would always be on its way. */
+bool zkl__zk_drain(struct zkl__store *store, int64_t now, int64_t deadline, int64_t *ask,
+                   int64_t *wake)
 {
-    int64_t now = monotonic_ns();
-    int64_t ask = now;
-    store->phase = ZK_CLOSING;
-    while (store->ever && !store->ended && !all_answered(store) && now < deadline) {
-        if (store->linked && now >= ask) {
-            zkl__zk_probe(store);
-            ask = now + ASK_NS;
-        }
-        int64_t wake = now + ASK_NS;
-        zkl__zk_wait(store, wake < deadline ? wake : deadline);
-        now = monotonic_ns();
+    if (store->phase != ZK_CLOSING) {
+        store->phase = ZK_CLOSING;
+        store->drain_ns = now;
     }
-    return all_answered(store);
+    if (!store->ever || store->ended || all_answered(store) || now >= deadline) {
+        return true;
+    }
+    if (store->linked && now >= *ask) {
+        zkl__zk_probe(store);
+        *ask = now + (now - store->drain_ns > ASK_NS ? now - store->drain_ns : ASK_NS);
+    }
+    *wake = now + ASK_NS < deadline ? now + ASK_NS : deadline;
+    return false;
+}
+
+struct zk_close zkl__zk_drained(struct zkl__store *store)
+{
+    store->phase = ZK_CLOSED;
+    return (struct zk_close){all_answered(store), store->linked,
+                             store->ended && store->end == ZKL__END_EXPIRED};
+}
+
+int zkl__zk_close_result(const struct zk_close *close, bool heard)
+{
+    if ((close->drained && heard) || close->expired) {
+        return ZKL_OK;
+    }
+    return close->linked ? ZKL_ETIMEOUT : ZKL_ECONNECT;
 }
 
 int zkl__zk_close(struct zkl__store *store, int64_t timeout_ms)
 {
     bool limited = timeout_ms >= 0 && timeout_ms <= INT64_MAX / MS / 2;
-    int64_t deadline = limited ? monotonic_ns() + timeout_ms * MS : INT64_MAX;
+    int64_t now = monotonic_ns(), ask = now, wake;
+    int64_t deadline = limited ? now + timeout_ms * MS : INT64_MAX;
     pthread_mutex_lock(&store->mutex);
-    bool drained = drain(store, deadline);
-    bool linked = store->linked;
-    bool expired = store->ended && store->end == ZKL__END_EXPIRED;
-    store->phase = ZK_CLOSED;
+    while (!zkl__zk_drain(store, now, deadline, &ask, &wake)) {
+        zkl__zk_wait(store, wake);
+        now = monotonic_ns();
+    }
+    struct zk_close close = zkl__zk_drained(store);
     pthread_mutex_unlock(&store->mutex);
-    if (!zkl__zk_part(store, deadline, drained)) {
-        return linked ? ZKL_ETIMEOUT : ZKL_ECONNECT;
+    if (!zkl__zk_part(store, deadline, close.drained)) {
+        return close.linked ? ZKL_ETIMEOUT : ZKL_ECONNECT;
     }
-    bool word = drained && store->heard;
+    bool heard = store->heard;
     zkl__zk_release(store);
-    if (word || expired) {
-        return ZKL_OK;
-    }
-    return linked ? ZKL_ETIMEOUT : ZKL_ECONNECT;
+    return zkl__zk_close_result(&close, heard);
 }

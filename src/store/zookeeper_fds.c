@@ -7,11 +7,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "zookeeper_store.h"
 
@@ -111,26 +113,116 @@ zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, int timeout_ms)
 
 /* --- the socket ------------------------------------------------------------------------------ */
 
-struct peer {
-    struct sockaddr_storage address;
-    socklen_t size;
-};
+static bool is_peer(int fd, const struct zk_peer *wanted)
+{
+    struct zk_peer peer = {.size = sizeof peer.address};
+    return getpeername(fd, (struct sockaddr *)&peer.address, &peer.size) == 0 &&
+           peer.size == wanted->size && memcmp(&peer.address, &wanted->address, peer.size) == 0;
+}
+
+static bool find_peer(const struct zkl__store *store, struct zk_peer *peer)
+{
+    *peer = (struct zk_peer){.size = sizeof peer->address};
+    return zookeeper_get_connected_host(store->zh, (struct sockaddr *)&peer->address, &peer->size);
+}
 
 /* Other connections of this process to the same server are a ZooKeeper client's, too. */
 static void hide_if_peer(int fd, void *arg)
 {
-    const struct peer *wanted = arg;
-    struct peer peer = {.size = sizeof peer.address};
-    if (getpeername(fd, (struct sockaddr *)&peer.address, &peer.size) == 0 &&
-        peer.size == wanted->size && memcmp(&peer.address, &wanted->address, peer.size) == 0) {
+    if (is_peer(fd, arg)) {
         close_on_exec(fd);
     }
 }
 
-void zkl__zk_hide_socket(struct zkl__store *store)
+void zkl__zk_hide_socket(const struct zkl__store *store)
 {
-    struct peer peer = {.size = sizeof peer.address};
-    if (zookeeper_get_connected_host(store->zh, (struct sockaddr *)&peer.address, &peer.size)) {
+    struct zk_peer peer;
+    if (find_peer(store, &peer)) {
         for_each(hide_if_peer, &peer);
     }
+}
+
+/* --- the socket, kept beyond the library's close --------------------------------------------- */
+
+/* Those of all sessions that are being closed now, so that none takes another's for a connection of
+ * its own. */
+static struct zk_sockets *all_kept;
+static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
+
+static bool is_kept(int fd)
+{
+    for (const struct zk_sockets *sockets = all_kept; sockets; sockets = sockets->next) {
+        for (int i = 0; i < sockets->count; i++) {
+            if (sockets->each[i].kept == fd) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* 0: no socket. A number that may be another thread's by now is asked for by name. */
+static unsigned long inode_of(int fd)
+{
+    char name[32], link[64] = "";
+    unsigned long inode = 0;
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    return readlink(name, link, sizeof link - 1) > 0 && sscanf(link, "socket:[%lu]", &inode) == 1
+               ? inode
+               : 0;
+}
+
+static void drop(struct zk_sockets *sockets)
+{
+    for (int i = 0; i < sockets->count; i++) {
+        close(sockets->each[i].kept);
+    }
+    sockets->count = 0;
+}
+
+static void keep_if_peer(int fd, void *arg)
+{
+    struct zk_sockets *sockets = arg;
+    if (!sockets->full && !is_kept(fd) && is_peer(fd, &sockets->peer)) {
+        int kept = sockets->count < ZK_SOCKETS ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+        if (kept >= 0) {
+            sockets->each[sockets->count++] = (struct zk_socket){fd, kept, inode_of(kept)};
+        }
+        sockets->full = kept < 0;
+    }
+}
+
+void zkl__zk_keep_sockets(const struct zkl__store *store, struct zk_sockets *sockets)
+{
+    *sockets = (struct zk_sockets){.count = 0};
+    pthread_mutex_lock(&keeping);
+    sockets->next = all_kept;
+    all_kept = sockets;
+    if (find_peer(store, &sockets->peer)) {
+        for_each(keep_if_peer, sockets);
+    }
+    if (sockets->full) {
+        drop(sockets);
+    }
+    pthread_mutex_unlock(&keeping);
+}
+
+bool zkl__zk_is_closed(const struct zk_socket *socket)
+{
+    pthread_mutex_lock(&keeping);
+    bool closed = inode_of(socket->fd) != socket->inode || is_kept(socket->fd);
+    pthread_mutex_unlock(&keeping);
+    return closed;
+}
+
+void zkl__zk_drop_sockets(struct zk_sockets *sockets)
+{
+    pthread_mutex_lock(&keeping);
+    struct zk_sockets **at = &all_kept;
+    while (*at != sockets) {
+        at = &(*at)->next;
+    }
+    *at = sockets->next;
+    drop(sockets);
+    pthread_mutex_unlock(&keeping);
 }

@@ -143,6 +143,7 @@ static struct zkl__stat stat_of(const struct Stat *stat)
     if (stat) {
         out = (struct zkl__stat){.czxid = stat->czxid,
                                  .mzxid = stat->mzxid,
+                                 .pzxid = stat->pzxid,
                                  .ctime_ms = stat->ctime,
                                  .mtime_ms = stat->mtime,
                                  .ephemeral_owner = stat->ephemeralOwner,

@@ -9,6 +9,7 @@
 #define ZKL_STORE_ZOOKEEPER_STORE_H
 
 #include <pthread.h>
+#include <sys/socket.h>
 
 #include <zookeeper/zookeeper.h>
 
@@ -99,13 +100,15 @@ struct zkl__store {
     struct zk_list waiting; /* not answered, in order of submission */
     struct zk_list told;    /* answered by us, still the library's */
     size_t op_count;        /* of both */
+    int64_t drain_ns;       /* closing: since when */
     size_t probe_count;     /* exists("/") of our own, unanswered */
     int64_t wheel_ns;       /* when to turn it next; 0: not decided */
     int64_t ask_ns;         /* when to ask for addresses next */
     int64_t nudge_ns;       /* when the last nudge was sent */
     bool inside;            /* the completion thread is in a callback of ours, and may be telling */
+    int64_t part_deadline;  /* until then the server's goodbye is waited for */
     bool parted;            /* zookeeper_close has returned: */
-    bool heard;             /* so soon that the server must have said goodbye */
+    bool heard;             /* the server has said goodbye */
     bool abandoned;         /* close has not waited for that; who parts frees */
 };
 
@@ -140,10 +143,41 @@ int zkl__zk_tls_check(const struct zkl__store *store, zkl_error *err);
 /* zkl__zk_init; the pipe that it makes is closed at an exec. */
 zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, int timeout_ms);
 /* The connection's, which has just come up; on the library's completion thread. */
-void zkl__zk_hide_socket(struct zkl__store *store);
+void zkl__zk_hide_socket(const struct zkl__store *store);
+/* Descriptors that keep connections open when the library has closed its own: of each connection of
+ * this process to the session's server, for nobody says which of them is the session's. */
+#define ZK_SOCKETS 64
+struct zk_sockets {
+    struct zk_peer {
+        struct sockaddr_storage address;
+        socklen_t size;
+    } peer;
+    int count;
+    bool full; /* there were more, or no descriptor was left: then none is kept */
+    struct zk_socket {
+        int fd, kept;
+        unsigned long inode;
+    } each[ZK_SOCKETS];
+    struct zk_sockets *next;
+};
+/* With the mutex held; dropped before *sockets goes. */
+void zkl__zk_keep_sockets(const struct zkl__store *store, struct zk_sockets *sockets);
+void zkl__zk_drop_sockets(struct zk_sockets *sockets);
+/* Its library has closed it since. */
+bool zkl__zk_is_closed(const struct zk_socket *socket);
 
 /* zookeeper_close.c */
 int zkl__zk_close(struct zkl__store *store, int64_t timeout_ms);
+/* One look: false while answers are still to be read and there is time; again at *wake then. With
+ * the mutex held. CLOCK_MONOTONIC, ns; *ask: when to ask next, now at first. */
+bool zkl__zk_drain(struct zkl__store *store, int64_t now, int64_t deadline, int64_t *ask,
+                   int64_t *wake);
+/* The state of the session when it was drained, as far as the result depends on it. */
+struct zk_close {
+    bool drained, linked, expired;
+};
+struct zk_close zkl__zk_drained(struct zkl__store *store); /* with the mutex held */
+int zkl__zk_close_result(const struct zk_close *close, bool heard);
 
 /* zookeeper_threads.c; where there is no thread, src/store_st/zookeeper_loop.c. */
 /* Who calls the library when there is something to do; end: before the store is freed. ZKL_OK,
@@ -166,6 +200,8 @@ void zkl__zk_part_from(struct zk_parting *parting);
 /* Ends the session and the handle; drained: every answer has been read. Sets `heard` when the
  * server has said goodbye. False: that goes on by itself, and the store is its own now. */
 bool zkl__zk_part(struct zkl__store *store, int64_t deadline, bool drained);
+/* store.h, close_on. */
+bool zkl__zk_close_on(struct zkl__store *store, int64_t timeout_ms, int *rc, int64_t *again_ms);
 
 /* zookeeper.c: a handle for the addresses in `given`; with the mutex held. ZKL_OK, or errno is why
  * not. */

@@ -1,7 +1,10 @@
 /* zookeeper_threads.c - what the adapter does on threads, the library's and its own. In its place
  * libzklock_st has src/store_st/zookeeper_loop.c. */
+#include <poll.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "signals.h"
 #include "zookeeper_store.h"
@@ -9,6 +12,7 @@
 #define MS INT64_C(1000000)
 /* zookeeper_close waits 1500 ms for the server's word and does not say whether it came. */
 #define WORD_NS (1400 * MS)
+#define ROUND_MS 60000   /* what poll waits at a time */
 #define PART_NS (5 * MS) /* what parting takes when nothing hinders it, and more */
 
 static int64_t monotonic_ns(void)
@@ -90,16 +94,66 @@ void zkl__zk_part_from(struct zk_parting *parting)
 
 /* --- parting --------------------------------------------------------------------------------- */
 
+/* Without taking it from another thread that reads here: until the library has closed it, or where
+ * two sessions are closed at once. */
+static bool has_response(int fd, int64_t deadline)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    int64_t left_ms;
+    char byte;
+    do {
+        left_ms = (deadline - monotonic_ns()) / MS;
+        left_ms = left_ms < 0 ? 0 : left_ms < ROUND_MS ? left_ms : ROUND_MS;
+    } while (poll(&poll_fd, 1, (int)left_ms) <= 0 && left_ms > 0);
+    return recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
+}
+
+/* The session's connection is the one that its library has closed by now; when others were closed
+ * at the same time, each must have its response. quick: how it was closed, when none is known. */
+static bool have_response(const struct zk_sockets *sockets, bool quick, int64_t deadline)
+{
+    bool heard = quick;
+    for (int i = 0; i < sockets->count; i++) {
+        if (zkl__zk_is_closed(&sockets->each[i])) {
+            heard = has_response(sockets->each[i].kept, deadline);
+            if (!heard) {
+                return false;
+            }
+        }
+    }
+    return heard;
+}
+
+/* The library waits 1.5 s for the first byte of the response to closeSession, or for the
+ * connection's end, and does not say which it was (wait_for_session_to_be_closed). A server that
+ * steps down ends it too, and has not ended the session; one with a slow disk takes longer. So the
+ * connection is kept open, and looked at. Nothing else is unread: see zkl__zk_drain. */
+static bool say_goodbye(struct zkl__store *store)
+{
+    struct zk_sockets sockets;
+    int64_t began = monotonic_ns();
+    pthread_mutex_lock(&store->mutex);
+    bool looks = store->linked && !store->tls;
+    if (looks) {
+        zkl__zk_keep_sockets(store, &sockets);
+    }
+    pthread_mutex_unlock(&store->mutex);
+    zookeeper_close(store->zh);
+    bool heard = monotonic_ns() - began < WORD_NS;
+    if (looks) {
+        heard = have_response(&sockets, heard, store->part_deadline);
+        zkl__zk_drop_sockets(&sockets);
+    }
+    return heard;
+}
+
 static void *part(void *arg)
 {
     struct zkl__store *store = arg;
-    int64_t began = monotonic_ns();
-    if (store->zh) {
-        zookeeper_close(store->zh);
-    }
+    bool heard = store->zh && say_goodbye(store);
     pthread_mutex_lock(&store->mutex);
     store->parted = true;
-    store->heard = monotonic_ns() - began < WORD_NS;
+    store->heard = heard;
     bool abandoned = store->abandoned;
     pthread_cond_broadcast(&store->changed);
     pthread_mutex_unlock(&store->mutex);
@@ -171,11 +225,20 @@ static void await_parting(struct zkl__store *store, int64_t deadline)
 bool zkl__zk_part(struct zkl__store *store, int64_t deadline, bool drained)
 {
     (void)drained;
+    store->part_deadline = deadline;
     if (store->ended || !store->zh) {
         part(store); /* there is nobody to say goodbye to */
     } else if (!part_in_time(store, deadline)) {
         return false;
     }
     await_parting(store, deadline);
+    return true;
+}
+
+/* On a thread that has nothing else to do. */
+bool zkl__zk_close_on(struct zkl__store *store, int64_t timeout_ms, int *rc, int64_t *again_ms)
+{
+    (void)again_ms;
+    *rc = zkl__zk_close(store, timeout_ms);
     return true;
 }

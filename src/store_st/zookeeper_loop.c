@@ -24,7 +24,13 @@ struct zk_drive {
     struct zkl__source source;
     struct zkl__store *store;
     int64_t rest_ns; /* every server was tried: until then the library is not to be asked */
-    bool parting;    /* the goodbye is sent, and the server's is waited for */
+    bool parting;    /* the goodbye is sent, and the server's is waited for: */
+    bool answered;   /* it was answered */
+    bool gone;       /* the connection has ended */
+    enum { ZK_STAYS, ZK_DRAINS, ZK_PARTS } closes; /* in turns, and how far */
+    int64_t ask;                                   /* when to ask next, CLOCK_MONOTONIC */
+    struct zk_close close;
+    bool listens;
 };
 
 static int64_t monotonic_ns(void)
@@ -95,17 +101,34 @@ static int events_of(uint32_t ready)
            (ready & (EPOLLOUT | failed) ? ZOOKEEPER_WRITE : 0);
 }
 
-/* The server says goodbye by closing the connection. */
+/* The server answers closeSession, and then closes the connection. One that steps down closes it,
+ * too, and has not ended the session. Every other answer has been read: see zkl__zk_drain. */
 static void listen_for_goodbye(struct zk_drive *drive)
 {
     char rest[512];
     ssize_t got = 1;
     while (got > 0) {
         got = recv(drive->source.fd, rest, sizeof rest, MSG_DONTWAIT);
+        drive->answered = drive->answered || got > 0;
     }
     if (got == 0) {
-        drive->store->heard = true;
+        drive->store->heard = drive->answered;
+        drive->gone = true;
         zkl__loop_news();
+    }
+}
+
+static void process(struct zk_drive *drive, uint32_t ready)
+{
+    struct zkl__store *store = drive->store;
+    int events = events_of(ready);
+    int rc = zookeeper_process(store->zh, events);
+    for (int i = 1; i < AT_A_TIME && rc == ZOK && events == ZOOKEEPER_READ; i++) {
+        rc = zookeeper_process(store->zh, events);
+    }
+    if (rc != ZOK && rc != ZNOTHING) {
+        zkl__source_drop(&drive->source);
+        zkl__source_wake(&drive->source); /* the next server */
     }
 }
 
@@ -118,16 +141,11 @@ static void go_on(struct zkl__source *source, uint32_t ready)
     }
     if (drive->parting) {
         listen_for_goodbye(drive);
-        return;
+    } else {
+        process(drive, ready);
     }
-    int events = events_of(ready);
-    int rc = zookeeper_process(store->zh, events);
-    for (int i = 1; i < AT_A_TIME && rc == ZOK && events == ZOOKEEPER_READ; i++) {
-        rc = zookeeper_process(store->zh, events);
-    }
-    if (rc != ZOK && rc != ZNOTHING) {
-        zkl__source_drop(source);
-        zkl__source_wake(source); /* the next server */
+    if (drive->closes != ZK_STAYS && store->events.closing) {
+        store->events.closing(store->ctx);
     }
 }
 
@@ -196,25 +214,79 @@ static bool say_goodbye(const struct zk_drive *drive)
                                          MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof goodbye;
 }
 
+/* True: the server's goodbye is to be waited for. */
+static bool begin_to_part(struct zk_drive *drive, bool drained)
+{
+    drive->parting = true;
+    return drive->store->linked && say_goodbye(drive) && drained &&
+           zkl__source_watch(&drive->source, drive->source.fd, EPOLLIN);
+}
+
+static void end_parting(struct zk_drive *drive)
+{
+    if (drive->source.fd >= 0) {
+        shutdown(drive->source.fd, SHUT_RDWR); /* zookeeper_close finds nobody to wait for */
+    }
+    zkl__source_drop(&drive->source);
+    zookeeper_close(drive->store->zh);
+    drive->store->zh = NULL;
+}
+
 bool zkl__zk_part(struct zkl__store *store, int64_t deadline, bool drained)
 {
     struct zk_drive *drive = store->drive;
     if (!store->zh) {
         return true;
     }
-    drive->parting = true;
-    if (store->linked && say_goodbye(drive) && drained &&
-        zkl__source_watch(&drive->source, drive->source.fd, EPOLLIN)) {
-        for (int64_t left = deadline - monotonic_ns(); !store->heard && left > 0;
+    if (begin_to_part(drive, drained)) {
+        for (int64_t left = deadline - monotonic_ns(); !drive->gone && left > 0;
              left = deadline - monotonic_ns()) {
             zkl__loop_turn(deadline == INT64_MAX ? INT64_MAX : zkl__clock_now() + left);
         }
     }
-    if (drive->source.fd >= 0) {
-        shutdown(drive->source.fd, SHUT_RDWR); /* zookeeper_close finds nobody to wait for */
+    end_parting(drive);
+    return true;
+}
+
+/* True: drained, or the time is up. */
+static bool drain_on(struct zk_drive *drive, int64_t timeout_ms, int64_t *again_ms)
+{
+    struct zkl__store *store = drive->store;
+    bool limited = timeout_ms >= 0 && timeout_ms <= INT64_MAX / MS / 2;
+    int64_t now = monotonic_ns(), wake = now;
+    int64_t deadline = limited ? now + timeout_ms * MS : INT64_MAX;
+    if (drive->closes == ZK_STAYS) {
+        drive->closes = ZK_DRAINS;
+        drive->ask = now;
     }
-    zkl__source_drop(&drive->source);
-    zookeeper_close(store->zh);
-    store->zh = NULL;
+    pthread_mutex_lock(&store->mutex);
+    bool drained = zkl__zk_drain(store, now, deadline, &drive->ask, &wake);
+    if (drained) {
+        drive->close = zkl__zk_drained(store);
+    }
+    pthread_mutex_unlock(&store->mutex);
+    *again_ms = (wake - now) / MS + 1;
+    return drained;
+}
+
+bool zkl__zk_close_on(struct zkl__store *store, int64_t timeout_ms, int *rc, int64_t *again_ms)
+{
+    struct zk_drive *drive = store->drive;
+    if (drive->closes != ZK_PARTS) {
+        if (!drain_on(drive, timeout_ms, again_ms)) {
+            return false;
+        }
+        drive->closes = ZK_PARTS;
+        drive->listens = store->zh && begin_to_part(drive, drive->close.drained);
+    }
+    if (drive->listens && !drive->gone && timeout_ms != 0) {
+        *again_ms = timeout_ms;
+        return false;
+    }
+    if (store->zh) {
+        end_parting(drive);
+    }
+    *rc = zkl__zk_close_result(&drive->close, store->heard);
+    zkl__zk_release(store);
     return true;
 }

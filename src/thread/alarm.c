@@ -7,7 +7,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-static void arm(struct zkl__alarms *alarms, int64_t at)
+void zkl__alarms_arm(struct zkl__alarms *alarms, int64_t at)
 {
     if (at >= alarms->armed || alarms->stop) {
         return; /* firing early does no harm */
@@ -17,55 +17,6 @@ static void arm(struct zkl__alarms *alarms, int64_t at)
     struct itimerspec when = {.it_value = {(time_t)(at / 1000000000), (long)(at % 1000000000)}};
     timerfd_settime(alarms->fd, TFD_TIMER_ABSTIME, &when,
                     NULL); /* reaches a read that is blocked already, too */
-}
-
-void zkl__alarms_unset(struct zkl__alarms *alarms, struct zkl__alarm *alarm)
-{
-    struct zkl__alarm **at = &alarms->first;
-    while (*at && *at != alarm) {
-        at = &(*at)->next;
-    }
-    if (*at) {
-        *at = alarm->next;
-    }
-    alarm->set = false;
-}
-
-void zkl__alarms_set(struct zkl__alarms *alarms, struct zkl__alarm *alarm, int64_t at)
-{
-    if (at == INT64_MAX) {
-        zkl__alarms_unset(alarms, alarm);
-        return;
-    }
-    if (!alarm->set) { /* in no order: there are few */
-        alarm->next = alarms->first;
-        alarms->first = alarm;
-        alarm->set = true;
-    }
-    alarm->at = at;
-    arm(alarms, at);
-}
-
-static struct zkl__alarm *earliest(const struct zkl__alarms *alarms)
-{
-    struct zkl__alarm *best = alarms->first;
-    for (struct zkl__alarm *alarm = best; alarm; alarm = alarm->next) {
-        best = alarm->at < best->at ? alarm : best;
-    }
-    return best;
-}
-
-static void ring_due(struct zkl__alarms *alarms)
-{
-    struct zkl__alarm *alarm = earliest(alarms);
-    while (alarm && !alarms->stop && alarm->at <= zkl__clock_now()) {
-        zkl__alarms_unset(alarms, alarm);
-        alarm->ring(alarm->owner);
-        alarm = earliest(alarms);
-    }
-    if (alarm) {
-        arm(alarms, alarm->at);
-    }
 }
 
 /* Without the mutex. True: somebody has written to poke_fd. */
@@ -96,9 +47,14 @@ static void *run(void *arg)
         if (poked) {
             zkl__alarms_set(alarms, alarms->poked, 0);
         }
-        ring_due(alarms);
+        zkl__alarms_ring(alarms);
     }
+    void (*left)(void *owner) = alarms->left;
+    void *owner = alarms->owner;
     pthread_mutex_unlock(alarms->mutex);
+    if (left) {
+        left(owner);
+    }
     return NULL;
 }
 
@@ -116,7 +72,7 @@ void zkl__alarms_stop(struct zkl__alarms *alarms)
 {
     pthread_mutex_lock(alarms->mutex);
     if (alarms->started) {
-        arm(alarms, 0);
+        zkl__alarms_arm(alarms, 0);
     }
     alarms->stop = true;
     bool join = alarms->started;
@@ -127,6 +83,16 @@ void zkl__alarms_stop(struct zkl__alarms *alarms)
     if (alarms->fd >= 0) {
         close(alarms->fd); /* nobody looks at it any more, see arm */
     }
+}
+
+void zkl__alarms_retire(struct zkl__alarms *alarms, void (*left)(void *owner), void *owner)
+{
+    alarms->stop = true;
+    alarms->started = false;
+    alarms->left = left;
+    alarms->owner = owner;
+    pthread_detach(pthread_self());
+    close(alarms->fd); /* nobody looks at it any more, see arm */
 }
 
 void zkl__alarms_close(struct zkl__alarms *alarms)
@@ -141,7 +107,7 @@ int zkl__alarms_poke_descriptor(struct zkl__alarms *alarms, struct zkl__alarm *p
     if (alarms->poke_fd < 0 && !alarms->stop) {
         alarms->poked = poked;
         alarms->poke_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        arm(alarms, 0); /* the thread sleeps on the timer alone until then */
+        zkl__alarms_arm(alarms, 0); /* the thread sleeps on the timer alone until then */
     }
     return alarms->poke_fd;
 }

@@ -26,6 +26,8 @@ struct zkl__alarms {
     struct zkl__alarm *poked; /* rings when somebody has written to it */
     struct zkl__poke *poke;   /* where there is no thread: who hears of that */
     struct zkl__alarm *first;
+    void (*left)(void *owner); /* see zkl__alarms_retire */
+    void *owner;
     struct zkl__alarms *next; /* of those that the loop rings, where there is no thread */
 };
 
@@ -34,6 +36,10 @@ int zkl__alarms_start(struct zkl__alarms *alarms, pthread_mutex_t *mutex);
 /* Without the mutex. Nothing rings afterwards. */
 void zkl__alarms_stop(struct zkl__alarms *alarms);
 void zkl__alarms_close(struct zkl__alarms *alarms);
+/* The same in a ring, with the mutex, and nobody waits: nothing rings any more behind this one.
+ * left: called without the mutex when the memory is not looked at any more, by the thread as its
+ * last act; where there is none, at once. */
+void zkl__alarms_retire(struct zkl__alarms *alarms, void (*left)(void *owner), void *owner);
 
 /* With the mutex. A descriptor (an eventfd that never blocks) for who can take no mutex, as a
  * signal handler: a write to it sets the alarm, which is the same in every call, for now. -1: there
@@ -43,5 +49,10 @@ int zkl__alarms_poke_descriptor(struct zkl__alarms *alarms, struct zkl__alarm *p
 /* With the mutex. Set already: moves it. INT64_MAX: as unset. */
 void zkl__alarms_set(struct zkl__alarms *alarms, struct zkl__alarm *alarm, int64_t at);
 void zkl__alarms_unset(struct zkl__alarms *alarms, struct zkl__alarm *alarm);
+
+/* With the mutex; between the list of alarms and what rings them. Somebody is to call ring at this
+ * time, or earlier. */
+void zkl__alarms_arm(struct zkl__alarms *alarms, int64_t at);
+void zkl__alarms_ring(struct zkl__alarms *alarms); /* what is due */
 
 #endif

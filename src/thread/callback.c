@@ -68,6 +68,16 @@ static bool run_one(struct zkl__callbacks *callbacks, struct zkl__callback **at)
     return true;
 }
 
+static void unlock_and_leave(struct zkl__callbacks *callbacks)
+{
+    void (*left)(void *owner) = callbacks->left;
+    void *owner = callbacks->owner;
+    pthread_mutex_unlock(callbacks->mutex);
+    if (left) {
+        left(owner);
+    }
+}
+
 static void *run(void *arg)
 {
     struct zkl__callbacks *callbacks = arg;
@@ -79,7 +89,7 @@ static void *run(void *arg)
             return NULL;
         }
     }
-    pthread_mutex_unlock(callbacks->mutex);
+    unlock_and_leave(callbacks);
     return NULL;
 }
 
@@ -167,10 +177,12 @@ static void run_waiting(void *owner)
 {
     struct zkl__callbacks *callbacks = owner;
     pthread_mutex_lock(callbacks->mutex);
+    callbacks->visited = true;
     if (zkl__callbacks_dispatch(callbacks) == ZKL_EFORKED) {
         exit(0);
     }
-    pthread_mutex_unlock(callbacks->mutex);
+    callbacks->visited = false;
+    unlock_and_leave(callbacks);
 }
 
 int zkl__callbacks_fd(struct zkl__callbacks *callbacks)
@@ -242,6 +254,20 @@ void zkl__callbacks_stop(struct zkl__callbacks *callbacks)
         callbacks->started = false;
         pthread_mutex_unlock(callbacks->mutex);
     }
+}
+
+void zkl__callbacks_retire(struct zkl__callbacks *callbacks, void (*left)(void *owner), void *owner)
+{
+    callbacks->stop = true;
+    if (callbacks->started) {
+        callbacks->started = false;
+        pthread_detach(callbacks->thread);
+    } else if (!callbacks->visited) {
+        left(owner);
+        return;
+    }
+    callbacks->left = left;
+    callbacks->owner = owner;
 }
 
 void zkl__callbacks_deinit(struct zkl__callbacks *callbacks)

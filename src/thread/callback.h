@@ -25,7 +25,10 @@ struct zkl__callbacks {
     struct zkl__callback *running;
     pthread_t runner; /* while running */
     struct zkl__signal posted, done;
-    struct zkl__visitor visitor; /* where there is no thread */
+    struct zkl__visitor visitor; /* where there is no thread, and */
+    bool visited;                /* it runs them just now */
+    void (*left)(void *owner);   /* see zkl__callbacks_retire */
+    void *owner;
 };
 
 /* ZKL_OK, ZKL_ELIMIT, ZKL_ENOMEM: then there is nothing to deinit. */
@@ -36,6 +39,12 @@ void zkl__callbacks_deinit(struct zkl__callbacks *callbacks);
 void zkl__callbacks_stop(struct zkl__callbacks *callbacks);
 
 /* The rest with the mutex. */
+
+/* The same from a callback, the last one, and nobody waits. left: called without the mutex when the
+ * memory is not looked at any more, by the thread as its last act; in a dispatch of the user's, who
+ * keeps the memory, at once. */
+void zkl__callbacks_retire(struct zkl__callbacks *callbacks, void (*left)(void *owner),
+                           void *owner);
 
 /* Starts the thread if one is needed and there is none. ZKL_OK, ZKL_ELIMIT. */
 int zkl__callbacks_want(struct zkl__callbacks *callbacks);

@@ -53,6 +53,7 @@ struct court {
         int of; /* how much there is; 0: nobody asked yet */
         bool recovers;
         bool crashed;       /* the holder before was killed, and nobody has released since */
+        int64_t clearing;   /* token of who was told, and called release; 0: nobody */
         int64_t last_grant; /* the highest token */
         int releasing;      /* the client that released it whole last and is not back from it; -1: nobody */
         int64_t left, accepted;

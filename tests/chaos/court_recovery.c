@@ -18,6 +18,26 @@ static void see_crash(struct path *path, int64_t token)
     path->crashed = path->crashed || (path->recovers && path->last_grant == token);
 }
 
+/* From the call on the next one may be granted, who need not be told: until it has returned that it was none. */
+static void see_release(const struct court *c, const struct client *client)
+{
+    const struct hold *hold = &c->holds[client->hold];
+    struct path *path = &c->paths[hold->path];
+    if (path->crashed && path->last_grant == hold->token && !hold->lost) {
+        path->crashed = false;
+        path->clearing = hold->token;
+    }
+}
+
+static void see_released(struct path *path, const struct history_event *e)
+{
+    if (e->good) {
+        path->crashed = false;
+    } else if (path->clearing == e->token && path->last_grant == e->token) {
+        path->crashed = true;
+    }
+}
+
 void court_see_recovery(struct court *c, const struct client *client, const struct history_event *e)
 {
     struct path *path = e->path >= 0 ? &c->paths[e->path] : NULL;
@@ -30,7 +50,9 @@ void court_see_recovery(struct court *c, const struct client *client, const stru
         path->recovers = true;
     } else if (path && e->op == HISTORY_done) {
         see_grant(c, client, path, e);
-    } else if (path && e->op == HISTORY_released && e->good) {
-        path->crashed = false;
+    } else if (e->op == HISTORY_release) {
+        see_release(c, client);
+    } else if (path && e->op == HISTORY_released) {
+        see_released(path, e);
     }
 }

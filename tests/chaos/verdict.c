@@ -180,6 +180,7 @@ static void see_release(struct court *c, struct client *client, const struct his
         court_accuse(c, VERDICT_NOT_TOLD, "%s lost %s, token %" PRId64 ", and was never told", CLIENT(e->client),
                      PATH(hold->path), hold->token);
     }
+    court_see_recovery(c, client, e);
     court_end_hold(hold, e->at);
     c->paths[hold->path].releasing = hold->takes == c->paths[hold->path].of ? e->client : -1;
     client->hold = -1;

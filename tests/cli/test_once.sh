@@ -65,7 +65,7 @@ same "a job that never ran" "$(cat "$work/out")" $'/locks/never: nothing is reco
 code 1 zklock --json once --status --slot $slot never
 field() { python3 -c 'import json, sys; print(json.dumps(json.load(open(sys.argv[1])).get(sys.argv[2], "missing")))' "$work/out" "$1"; }
 for name in slot slot_ms recorded recorded_ms age_ms; do same "$name of no record" "$(field $name)" null; done
-same "done, never run" "$(field done)" false
+same "done, never run" "$(field "done")" false
 before=$(now_ms)
 code 0 zklock once --slot 1s often true
 code 0 zklock once --status often
@@ -76,7 +76,7 @@ code 0 zklock --json once --status often
 same "version" "$(field v)" 1
 same "path" "$(field path)" '"/locks/often"'
 same "no slot is due" "$(field due) $(field due_ms)" "null null"
-same "done" "$(field done)" true
+same "done" "$(field "done")" true
 same "a whole second" $(($(field slot_ms) % 1000)) 0
 true_that "recorded since we began" test "$(field recorded_ms)" -ge $((before - 1))
 same "the text is of that time" "$(date -u -d "$(tr -d '"' <<<"$(field recorded)")" +%s)" $(($(field recorded_ms) / 1000))

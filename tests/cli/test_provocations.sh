@@ -118,7 +118,7 @@ keeper=$(cat "$work/up")
 kill -9 "$pid"
 wait "$pid" 2>/dev/null
 await "the keeper's end" gone "$keeper"
-same "what is said when zklock is killed" "$(cat "$work/killed.err")" "zklock: zklock has ended: stopping sh; run it again, for nobody releases its lock before the session ends"
+same "what is said when zklock is killed" "$(cat "$work/killed.err")" "zklock: zklock has ended: stopping sh; its lock is free after the session timeout, then run it again"
 # zklock is stopped for longer than its lease, as by a debugger.
 start stopped --session-timeout 4s run stopped
 cmd=$(pgrep -P "$(cat "$work/up")")

@@ -102,6 +102,27 @@ for how in "-j 2" -r; do
     rm "$work/one.cmd" "$work/two.cmd"
 done
 
+# With --delay-after-crash a removal is no release: nobody is granted the lock at once. After a release everybody is.
+for how in run 'elect --once'; do
+    lock=careful-${how%% *}
+    # shellcheck disable=SC2086
+    code 0 zklock $how --delay-after-crash 1h "$lock" true
+    # shellcheck disable=SC2086
+    code 0 zklock $how --delay-after-crash 1h "$lock" true
+done
+code 0 zklock hold -n --for 1ms --delay-after-crash 1h careful-run
+run_as careful --delay-after-crash 1h careful-run
+await "the careful holder" lines "$work/careful.cmd" 1
+code 0 zklock release --force --yes careful-run
+wait "$pid"
+same "exit code of the careful holder" $? 120
+code 124 zklock run -n --delay-after-crash 1h careful-run true
+matches "why it is not granted" "$(cat "$work/err")" '"careful-run" was not granted: its last holder did not release'
+code 124 zklock run -w 1s --delay-after-crash 1h careful-run true
+matches "why it is not granted in time" "$(cat "$work/err")" '"careful-run" was not granted: its last holder did not release'
+code 0 zklock run --delay-after-crash 100ms careful-run true
+code 0 zklock run -n --delay-after-crash 1h careful-run true
+
 # A znode that no session made is nobody's place: nobody is said to hold by it. Made as an operator might, with kazoo.
 python=/usr/bin/python3
 if $python -c 'import kazoo' 2>/dev/null; then

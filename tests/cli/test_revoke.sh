@@ -1,5 +1,5 @@
 #!/bin/bash
-# revoke: asks the holder to give way, says whom, and whether it did; run --revocable gives way.
+# revoke: requests that the holder release, says whom, and whether it did; run --revocable releases.
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_sandbox sandbox
@@ -23,10 +23,10 @@ next=$pid
 await "the waiter" queued x 2
 code 0 zklock revoke x
 matches "whom" "$(cat "$work/err")" "^  who      $me, holds for 00:00:[0-9]{2}\$"
-matches "that it gave way" "$(cat "$work/err")" '^zklock: "x": the holder gave way after [0-9]+\.[0-9] s$'
+matches "that it released" "$(cat "$work/err")" '^zklock: "x": the holder released after [0-9]+\.[0-9] s$'
 wait "$first"
 same "exit code of the holder: CMD's" $? 143
-same "what the holder says" "$(cat "$work/first.err")" 'zklock: "x": somebody asks to give way: stopping bash'
+same "what the holder says" "$(cat "$work/first.err")" 'zklock: "x": another client requests the lock: stopping bash'
 true_that "its CMD is dead" gone "$(cat "$work/first.cmd")"
 matches "its report" "$(cat "$work/report")" '"outcome":"revoked","exit_code":143,.*"signal":15'
 wait "$next"
@@ -39,12 +39,12 @@ matches "as JSON" "$(cat "$work/out")" '^\{"v":1,"event":"revoked","path":"/lock
 same "JSON is one line" "$(wc -l <"$work/out")" 1
 wait "$pid"
 
-# A CMD that ignores TERM gets KILL after the grace; one that is given no time is reported as not giving way.
+# A CMD that ignores TERM gets KILL after the grace; one that is given no time is reported as not releasing.
 rm -f "$work/deaf.cmd"
 background zklock run --revocable --grace 1s x bash -c "trap '' TERM; echo \$\$ >$work/deaf.cmd; while :; do read -rt 600 <> <(:) || :; done" 2>"$work/deaf.err"
 await "CMD" lines "$work/deaf.cmd" 1
 code 124 zklock revoke -w 0 x
-matches "not in time" "$(cat "$work/err")" 'did not give way within 0\.[0-9] s; .*release --force'
+matches "not in time" "$(cat "$work/err")" 'did not release within 0\.[0-9] s; .*release --force'
 wait "$pid"
 same "exit code of a CMD that ignores TERM" $? 137
 

@@ -1,20 +1,8 @@
 #!/bin/bash
 # zklock run --and: several locks, all or none.
-# shellcheck source=tests/cli/lib.sh
-. "$(dirname "$0")/lib.sh"
-need_sandbox sandbox
+# shellcheck source=tests/cli/lib_jobs.sh
+. "$(dirname "$0")/lib_jobs.sh"
 
-# Runs a CMD that says "in NAME", waits for a line on its own fifo, and says "out NAME".
-start() {
-    local name=$1
-    shift
-    mkfifo "$work/$name.go"
-    zklock run "$@" bash -c "echo in $name >>$work/log; read -r <$work/$name.go; echo out $name >>$work/log" &
-}
-let_go() { echo >"$work/$1.go"; }
-said() { grep -q "^$1$" "$work/log"; }
-log() { tr '\n' ',' <"$work/log"; }
-touch "$work/log"
 free() { code 1 zklock check "$1"; }
 
 # What CMD is told is of the first; the token is that of each.

@@ -1,20 +1,7 @@
 #!/bin/bash
 # zklock run -r and -j: many readers or one other; K at a time.
-# shellcheck source=tests/cli/lib.sh
-. "$(dirname "$0")/lib.sh"
-need_sandbox sandbox
-
-# Runs a CMD that says "in NAME", waits for a line on its own fifo, and says "out NAME".
-start() {
-    local name=$1
-    shift
-    mkfifo "$work/$name.go"
-    zklock run "$@" bash -c "echo in $name \$ZKLOCK_TOKEN \$ZKLOCK_NODE >>$work/log; read -r <$work/$name.go; echo out $name >>$work/log" &
-}
-let_go() { echo >"$work/$1.go"; }
-said() { grep -q "^$1\( \|\$\)" "$work/log"; }
-log() { cut -d' ' -f1,2 "$work/log" | tr '\n' ','; }
-touch "$work/log"
+# shellcheck source=tests/cli/lib_jobs.sh
+. "$(dirname "$0")/lib_jobs.sh"
 
 # Two readers together; a writer behind them; a reader behind the writer.
 start r1 -r x

@@ -53,14 +53,20 @@ done <<'TABLE'
 125|run -E -1 x true|not a number from 0 to 255
 125|run -E 600 x true|not a number from 0 to 255
 125|run -E 3x x true|not a number from 0 to 255
-125|run -j 0 x true|not a number from 1 to 10000
-125|run -j some x true|not a number from 1 to 10000
+125|run -j -1 x true|-j: '-1' is not a number from 0 to 10000
+125|run -j some x true|not a number from 0 to 10000
 125|run -r -j 3 x true|exclude each other
 125|run -r --and y x true|exclude each other
 125|run --and y -j 3 x true|exclude each other
 125|run --revocable -r x true|--revocable goes with none of
 125|run -j 2 --revocable x true|--revocable goes with none of
 125|run --revocable --and y x true|--revocable goes with none of
+125|run --delay-after-crash 1s -r x true|--delay-after-crash goes with none of
+125|run -j 2 --delay-after-crash 1s x true|--delay-after-crash goes with none of
+125|run --delay-after-crash 1s --and y x true|--delay-after-crash goes with none of
+125|hold --delay-after-crash soon x|--delay-after-crash: 'soon' is no duration
+125|elect --delay-after-crash -1s x true|is no duration
+125|once --delay-after-crash 1s --slot 1m x true|--delay-after-crash: unknown option
 125|once --revocable --slot 1m x true|--revocable: unknown option
 125|explain|which lock
 125|explain x y|which lock
@@ -76,6 +82,19 @@ done <<'TABLE'
 125|revoke --token none x|--token: 'none' is none
 125|revoke a/../b|'..' is not allowed
 125|revkoe x|did you mean 'revoke'
+125|resize|which lock, and how many
+125|resize x|which lock, and how many
+125|resize x 3 4|which lock, and how many
+125|resize x 0|K: '0' is not a number from 1 to 10000
+125|resize x -1|K: '-1' is not a number from 1 to 10000
+125|resize x 10001|K: '10001' is not a number from 1 to 10000
+125|resize x 3x|K: '3x' is not a number
+125|resize x ''|K: '' is not a number
+125|resize x 99999999999999999999|is not a number from 1 to 10000
+125|resize a/../b 3|'..' is not allowed
+125|resize -j 3 x|-j: unknown option
+125|resise x 3|did you mean 'resize'
+122|resize x 3|no answer from 127.0.0.1:1
 122|revoke x|no answer from 127.0.0.1:1
 125|run --and x x true|'/locks/x' is named twice
 125|run -a y --and /locks/y x true|'/locks/y' is named twice
@@ -222,6 +241,15 @@ if [ -n "${NO_TIMER:-}" ]; then
     code 125 env LD_PRELOAD="$work/no_timer.so" zklock -s memory:usage run x touch "$work/ran"
     matches "a blind keeper" "$(cat "$work/err")" 'keeper process gets no descriptor: Too many open files'
     true_that "CMD does not run under a blind keeper" [ ! -e "$work/ran" ]
+fi
+
+# The library for HTTP is loaded when something is to be served, and its want is said then.
+if [ -n "${NO_LIBRARY:-}" ]; then
+    ln -s "$NO_LIBRARY" "$work/no_library.so"
+    code 125 env LD_PRELOAD="$work/no_library.so" zklock -s memory:usage elect --listen 0 x touch "$work/ran"
+    matches "no HTTP library" "$(cat "$work/err")" '^zklock: --listen 0: no such library \(Debian: libmicrohttpd12\)$'
+    true_that "CMD does not run" [ ! -e "$work/ran" ]
+    code 0 env LD_PRELOAD="$work/no_library.so" zklock -s memory:usage run x true
 fi
 
 # A host whose name is no UTF-8.

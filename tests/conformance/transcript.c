@@ -111,8 +111,9 @@ static void add_stat(struct line *line, const struct stage *stage, const struct 
         return;
     }
     owner_text(owner, sizeof owner, stage, stat->ephemeral_owner);
-    add(line, " stat{c#%zu m#%zu v%d cv%d children=%d size=%d owner=%s}", rank(stage, stat->czxid),
-        rank(stage, stat->mzxid), stat->version, stat->cversion, stat->child_count, stat->data_size, owner);
+    add(line, " stat{c#%zu m#%zu p#%zu v%d cv%d children=%d size=%d owner=%s}", rank(stage, stat->czxid),
+        rank(stage, stat->mzxid), rank(stage, stat->pzxid), stat->version, stat->cversion, stat->child_count,
+        stat->data_size, owner);
 }
 
 static int by_text(const void *a, const void *b)

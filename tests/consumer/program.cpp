@@ -1,4 +1,5 @@
 // The C++ wrapper on a lock without a server: guards, times, moves, exceptions. C++11.
+#include <zklock/testing.h>
 #include <zklock/zklock.hpp>
 
 #include <atomic>
@@ -25,6 +26,14 @@ static_assert(!std::is_copy_constructible<zklock::mutex>::value && !std::is_copy
 static_assert(std::is_nothrow_move_constructible<zklock::mutex>::value, "fits into containers");
 static_assert(std::is_nothrow_move_assignable<zklock::mutex>::value, "");
 static_assert(std::is_nothrow_copy_constructible<zklock::error>::value, "to copy an exception may not throw");
+template <class Type> constexpr bool is_moved()
+{
+    return std::is_nothrow_move_constructible<Type>::value && std::is_nothrow_move_assignable<Type>::value &&
+           !std::is_copy_constructible<Type>::value;
+}
+static_assert(is_moved<zklock::session>() && is_moved<zklock::group>() && is_moved<zklock::group_watcher>(), "");
+static_assert(is_moved<zklock::partition>() && is_moved<zklock::double_barrier>(), "");
+static_assert(is_moved<zklock::election_observer>(), "");
 static_assert(noexcept(std::declval<zklock::mutex &>().unlock()), "unlock runs in destructors");
 
 // What function throws as a zklock::error; ZKL_OK when nothing.
@@ -230,6 +239,11 @@ static void permits(const zklock::session &session)
     first.release();
     CHECK(first.permits() == 0 && third.take(2, minutes(5)));
     CHECK(thrown([&] { first.take(4, minutes(5)); }) == ZKL_EINVAL);
+    zklock::mutex fourth = zklock::semaphore(session, "/cxx/permits", 0);
+    CHECK(!fourth.try_lock());
+    zklock::semaphore_resize(session, "/cxx/permits", 4, minutes(5));
+    CHECK(fourth.try_lock_for(minutes(5)));
+    CHECK(thrown([&] { zklock::semaphore_resize(session, "/cxx/nothing", 4, minutes(5)); }) == ZKL_ENOENT);
 }
 
 static void leaders(const zklock::session &session)
@@ -307,6 +321,7 @@ static void groups(const zklock::session &session)
     first.join(minutes(1));
     second.join(minutes(1));
     first.update("other", minutes(1));
+    CHECK(zklock::group_list(session, "/cxx/group", minutes(1)).at(1).data.find(':') != std::string::npos); // host:pid
     while (seen != 2) {
         std::this_thread::yield();
     }
@@ -332,6 +347,30 @@ static void partitions(const zklock::session &session)
     CHECK(partition.owns("b") && partition.token("b") > 0);
     partition.stop();
     CHECK(given_up == 3 && !partition.owns("b"));
+}
+
+static void answers_later(const zklock::session &session)
+{
+    std::atomic<int> owned(0), asked(0);
+    zklock::partition partition(
+        session, "/cxx/later", {"a", "b"}, [&](const std::string &, int64_t) { owned++; },
+        [&](const std::string &, bool) { asked++; }, 0, std::chrono::milliseconds(10),
+        [](const std::string &, zkl_state) {});
+    partition.start();
+    while (owned != 2) {
+        std::this_thread::yield();
+    }
+    CHECK(partition.remaining("a").count() > 0 && partition.state("a") == ZKL_STATE_HELD);
+    std::future<void> stopped = partition.async_stop();
+    while (asked != 2) {
+        std::this_thread::yield();
+    }
+    CHECK(!partition.owns("a") && partition.token("a") > 0 &&
+          partition.commit("a", {}, std::chrono::seconds(5)).empty());
+    partition.done("a");
+    CHECK(partition.state("a") == ZKL_STATE_IDLE && thrown([&] { partition.done("a"); }) == ZKL_ENOTHELD);
+    partition.done("b");
+    stopped.get();
 }
 
 static void observers(const zklock::session &session)
@@ -387,6 +426,18 @@ static void barriers(const zklock::session &session)
     std::thread other([&] { CHECK(second.enter(minutes(1)) && second.leave(minutes(1))); });
     CHECK(first.enter(minutes(1)) && first.leave(minutes(1)));
     other.join();
+
+    zklock::async_barrier_set(session, "/cxx/barrier", minutes(1)).get();
+    CHECK(thrown([&] { zklock::async_barrier_wait(session, "/cxx/barrier", milliseconds(20)).get(); }) == ZKL_ETIMEOUT);
+    std::future<void> down = zklock::async_barrier_wait(session, "/cxx/barrier", minutes(1));
+    zklock::async_barrier_lift(session, "/cxx/barrier", minutes(1)).get();
+    down.get();
+    std::future<void> in = first.async_enter(minutes(1));
+    second.async_enter(minutes(1)).get();
+    in.get();
+    std::future<void> out = first.async_leave(minutes(1));
+    second.async_leave(minutes(1)).get();
+    out.get();
 }
 
 static void slots(const zklock::session &session)
@@ -404,6 +455,18 @@ static void slots(const zklock::session &session)
     }
     CHECK(zklock::once(job, long_time, milliseconds(0), minutes(1), work));
     CHECK(!zklock::once(job, long_time, milliseconds(0), minutes(1), work) && runs == 1);
+
+    zkl_once_slot slot;
+    zklock::once_record record;
+    zklock::async_once_prepare(session, "/cxx/steps", minutes(1)).get();
+    zklock::mutex steps(session, "/cxx/steps");
+    steps.lock();
+    zklock::async_once_look(steps, long_time, milliseconds(0), minutes(1), slot).get();
+    CHECK(!slot.done);
+    zklock::async_once_record(steps, slot, minutes(1)).get();
+    zklock::async_once_last(session, "/cxx/steps", long_time, minutes(1), record).get();
+    CHECK(record.last_ms == slot.round_ms && record.recorded_ms > 0);
+    CHECK(zklock::once_last(session, "/cxx/steps", long_time, minutes(1)).last_ms == record.last_ms);
 }
 
 static void statistics(const zklock::session &session)
@@ -411,6 +474,283 @@ static void statistics(const zklock::session &session)
     CHECK(zklock::stats(session).contenders.grants > 0);
     CHECK(zklock::prometheus(session, "cxx").find("session=\"cxx\"") != std::string::npos);
     CHECK(zklock::prometheus(session).find("zklock_") != std::string::npos);
+}
+
+// Calls as futures: their values, and what they throw at once or later.
+static void later(const zklock::session &session)
+{
+    const std::string path = "/cxx/futures";
+    zklock::mutex mutex(session, path);
+    mutex.lock();
+    zklock::queue queue = zklock::async_queue_list(session, path, minutes(5)).get();
+    CHECK(queue.entries.size() == 1 && queue.entries[0].token == mutex.token());
+    CHECK(zklock::async_queue_find(session, path, minutes(5)).get() == std::vector<std::string>{path});
+    CHECK(thrown([&] { zklock::async_queue_revoke(session, path, queue.entries[0].name, minutes(5)).get(); }) ==
+          ZKL_EAUTH);
+    zklock::async_queue_remove(session, path, queue.entries[0].name, mutex.token(), minutes(5)).get();
+    CHECK(thrown([&] {
+              zklock::async_queue_remove(session, path, queue.entries[0].name, mutex.token(), minutes(5)).get();
+          }) == ZKL_ENOTHELD);
+    CHECK(thrown([&] { zklock::async_queue_list(session, "no slash", minutes(5)); }) == ZKL_EINVAL);
+    CHECK(zklock::async_queue_list(session, path, minutes(5)).get().entries.empty());
+
+    zklock::group group(session, "/cxx/later", "me");
+    CHECK(thrown([&] { group.async_leave(); }) == ZKL_ENOTHELD);
+    group.async_join(minutes(5)).get();
+    group.async_update("changed", minutes(5)).get();
+    CHECK(zklock::async_group_list(session, "/cxx/later", minutes(5)).get().at(0).data == "changed");
+    group.async_leave().get();
+    CHECK(!group.is_member() && zklock::group_list(session, "/cxx/later", minutes(5)).empty());
+    zklock::partition partition(session, "/cxx/pieces", {"one"}, nullptr, nullptr);
+    partition.start();
+    partition.async_stop().get();
+    CHECK(!partition.owns("one"));
+    std::promise<bool> joined;
+    group.async_join(minutes(5), [&](std::exception_ptr failure) { joined.set_value(!failure); });
+    CHECK(joined.get_future().get() && group.is_member());
+}
+
+static bool eventually(const std::function<bool()> &so)
+{
+    auto end = std::chrono::steady_clock::now() + minutes(2);
+    while (std::chrono::steady_clock::now() < end) {
+        if (so()) {
+            return true;
+        }
+        std::this_thread::yield();
+    }
+    return false;
+}
+
+// The verbs of a mutex as futures, while nothing goes wrong.
+static void verbs(const zklock::session &session)
+{
+    zklock::mutex mutex(session, "/cxx/verbs"), reader(session, "/cxx/verbs");
+    CHECK(thrown([&] { mutex.async_release(); }) == ZKL_ENOTHELD);
+    mutex.lock();
+    zkl_op create = zkl_op();
+    create.kind = ZKL_OP_CREATE;
+    create.path = "/cxx/written";
+    create.data = "a\0b";
+    create.size = 3;
+    CHECK(mutex.async_commit({create}, minutes(1)).get().at(0).path == std::string("/cxx/written"));
+    CHECK(thrown([&] { mutex.async_commit({create}, minutes(1)).get(); }) == ZKL_ECONFLICT);
+    CHECK(mutex.async_commit({}, minutes(1)).get().empty()); // the check alone
+    zklock::data read = mutex.async_read("/cxx/written", true, minutes(1)).get();
+    CHECK(read.bytes == std::string("a\0b", 3) && read.version == 0 && read.mzxid > mutex.token());
+    CHECK(mutex.read("/cxx/written", false, minutes(1)).mzxid == read.mzxid);
+    CHECK(thrown([&] { mutex.async_read("/cxx/nothing", false, minutes(1)).get(); }) == ZKL_ENOENT);
+    CHECK(thrown([&] { mutex.async_read("no slash", false, minutes(1)); }) == ZKL_EINVAL);
+    mutex.async_release().get();
+    CHECK(!mutex.is_held() &&
+          thrown([&] { mutex.async_read("/cxx/written", false, minutes(1)).get(); }) == ZKL_ENOTHELD);
+    CHECK(reader.try_lock());
+
+    zklock::mutex permits = zklock::semaphore(session, "/cxx/verbs-permits", 2);
+    zklock::mutex more = zklock::semaphore(session, "/cxx/verbs-permits", 0);
+    CHECK(permits.async_take(2, minutes(5)).get().token == permits.token() && permits.permits() == 2);
+    CHECK(thrown([&] { more.async_take(1, milliseconds(20)).get(); }) == ZKL_ETIMEOUT);
+    CHECK(thrown([&] { reader.async_take(1, minutes(5)); }) == ZKL_EINVAL);
+    std::future<zkl_grant> third = more.async_take(1, minutes(5));
+    zklock::async_semaphore_resize(session, "/cxx/verbs-permits", 3, minutes(5)).get();
+    CHECK(third.get().token > 0 && permits.permits() + more.permits() == 3);
+    CHECK(thrown([&] { zklock::async_semaphore_resize(session, "/cxx/nothing", 3, minutes(5)).get(); }) == ZKL_ENOENT);
+    CHECK(thrown([&] { zklock::async_semaphore_resize(session, "/cxx/nothing", 0, minutes(5)); }) == ZKL_EINVAL);
+}
+
+// Which grant under one token it is, however the lock was acquired.
+static void serials(const zklock::session &session)
+{
+    zklock::lock_options options;
+    options.c.linger_ms = 600000;
+    zklock::mutex mutex(session, "/cxx/serials", options);
+    CHECK(mutex.serial() == 0);
+    mutex.lock();
+    int64_t token = mutex.token();
+    CHECK(mutex.serial() == 1);
+    mutex.unlock();
+    CHECK(mutex.serial() == 0 && mutex.acquire(minutes(1)).serial == 2 && mutex.serial() == 2);
+    mutex.unlock();
+    CHECK(mutex.async_acquire(minutes(1)).get().serial == 3);
+    zklock::mutex moved(std::move(mutex));
+    CHECK(moved.serial() == 3 && moved.token() == token && mutex.serial() == 0);
+    moved.unlock();
+    CHECK(moved.try_lock() && moved.serial() == 4);
+}
+
+// A candidate that stands: what it is told, through a lost connection and an expired session, and how it ends.
+static void standing()
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.session_timeout_ms = 2000;
+    options.tick_ms = 100;
+    options.leader_pause_ms = 20;
+    zklock::session session("memory:cxx-standing", &options);
+    std::atomic<int> held(0), lost(0), unexplained(0);
+    auto changed = [&](zkl_state state, int64_t token, std::exception_ptr why) {
+        held += state == ZKL_STATE_HELD;
+        lost += state == ZKL_STATE_LOST;
+        unexplained += (state == ZKL_STATE_HELD && token == 0) || (state == ZKL_STATE_LOST && !why);
+    };
+    zklock::mutex candidate = zklock::election(session, "/cxx/standing"), plain(session, "/cxx/standing-not");
+    CHECK(thrown([&] { plain.async_stand(changed); }) == ZKL_EINVAL && !candidate.leave());
+    CHECK(thrown([&] { candidate.async_publish("early", minutes(1)).get(); }) == ZKL_ENOTHELD);
+    std::future<void> ended = candidate.async_stand(changed);
+    CHECK(thrown([&] { candidate.async_stand(changed); }) == ZKL_EDEADLK);
+    CHECK(eventually([&] { return held == 1; }));
+    candidate.async_publish("leads", minutes(1)).get();
+    CHECK(zklock::queue_list(session, "/cxx/standing", minutes(1)).entries.at(0).data == "leads");
+    CHECK(zkl_testing_expire(session.get(), nullptr) == ZKL_OK);
+    CHECK(eventually([&] { return lost == 1 && held >= 2; }));
+    CHECK(candidate.leave());
+    ended.get();
+    CHECK(!candidate.leave() && unexplained == 0);
+    auto stand_again = [&] { // it may still be ending
+        return eventually([&] { return thrown([&] { ended = candidate.async_stand(changed); }) == ZKL_OK; });
+    };
+    CHECK(stand_again());
+    candidate = zklock::election(session, "/cxx/standing"); // the free ends it
+    ended.get();
+    std::promise<std::error_code> closed;
+    candidate = zklock::election(session, "/cxx/standing");
+    candidate.async_stand(changed, [&](std::exception_ptr why) {
+        closed.set_value(thrown([&] { why ? std::rethrow_exception(why) : void(); }));
+    });
+    session.close(minutes(1));
+    CHECK(closed.get_future().get() == ZKL_ECLOSED);
+}
+
+// Calls in every moment of faults: each is called back exactly once, and before the close is.
+static void exactly_once()
+{
+    struct count {
+        std::atomic<int> begun{0}, ended{0};
+    };
+    std::shared_ptr<count> calls = std::make_shared<count>();
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.session_timeout_ms = 2000;
+    options.tick_ms = 100;
+    options.leader_pause_ms = 20;
+    zklock::session session("memory:cxx-once", &options);
+    auto ended = [calls](std::exception_ptr) { calls->ended++; };
+    auto tell = [&](const std::function<void()> &begin) {
+        calls->begun++;
+        if (thrown(begin) != ZKL_OK) {
+            calls->begun--; // refused: it is not called back
+        }
+    };
+    for (int round = 0; round < 40; round++) {
+        zklock::mutex mutex(session, "/cxx/once-only"), other(session, "/cxx/once-only");
+        zklock::mutex permits = zklock::semaphore(session, "/cxx/once-permits", 2);
+        zklock::mutex candidate = zklock::election(session, "/cxx/once-leader");
+        tell([&] { mutex.async_acquire(milliseconds(200), [ended](std::exception_ptr e, zkl_grant) { ended(e); }); });
+        tell([&] { permits.async_take(2, milliseconds(200), [ended](std::exception_ptr e, zkl_grant) { ended(e); }); });
+        tell([&] { candidate.async_stand([](zkl_state, int64_t, std::exception_ptr) {}, ended); });
+        if (round % 4 == 1) {
+            zkl_testing_delay(session.get(), true, nullptr);
+        } else if (round % 4 == 2) {
+            zkl_testing_cut(session.get(), nullptr);
+        } else if (round % 8 == 3) {
+            zkl_testing_lose_create(session.get(), nullptr);
+        }
+        tell([&] { other.async_acquire(milliseconds(20), [ended](std::exception_ptr e, zkl_grant) { ended(e); }); });
+        tell([&] {
+            mutex.async_commit({}, milliseconds(50),
+                               [ended](std::exception_ptr e, std::vector<zkl_op_result>) { ended(e); });
+        });
+        tell([&] {
+            mutex.async_read("/", true, milliseconds(50), [ended](std::exception_ptr e, zklock::data) { ended(e); });
+        });
+        tell([&] {
+            mutex.async_read("/cxx", true, milliseconds(50), [ended](std::exception_ptr e, zklock::data) { ended(e); });
+        });
+        tell([&] { candidate.async_publish("me", milliseconds(50), ended); });
+        tell([&] { zklock::async_semaphore_resize(session, "/cxx/once-permits", 2, milliseconds(50), ended); });
+        tell([&] { mutex.async_release(ended); });
+        if (round % 3 == 0) {
+            mutex.cancel();
+        }
+        zkl_testing_heal(session.get(), nullptr);
+        zkl_testing_delay(session.get(), false, nullptr);
+    } // freed with whatever is pending
+    CHECK(calls->begun > 40 * 4);
+    std::promise<int> at_the_close;
+    session.async_close(minutes(5), [&](std::exception_ptr) { at_the_close.set_value(calls->ended); });
+    CHECK(at_the_close.get_future().get() == calls->begun && calls->ended == calls->begun);
+}
+
+static void opened_later()
+{
+    std::atomic<int> connected(0);
+    zklock::session_options options;
+    options.on_state([&](zkl_session_state state) { connected += state == ZKL_SESSION_CONNECTED; });
+    zklock::session session;
+    CHECK(!session.get() && session.state() == ZKL_SESSION_CLOSED);
+    CHECK(thrown([&] { session.async_open("nobody:here:at:all"); }) == ZKL_EINVAL && !session.get());
+    std::future<void> open = session.async_open("memory:cxx-later", options);
+    zklock::mutex mutex(session, "/cxx/opened");
+    mutex.lock();
+    open.get();
+    CHECK(eventually([&] { return connected == 1; }) && session.state() == ZKL_SESSION_CONNECTED);
+    CHECK(thrown([&] { session.async_open("memory:cxx-later"); }) == ZKL_EINVAL);
+    std::promise<bool> fine;
+    zkl_session_options plain = ZKL_SESSION_OPTIONS_INIT;
+    zklock::session other;
+    other.async_open("memory:cxx-later", &plain, [&](std::exception_ptr failure) { fine.set_value(!failure); });
+    CHECK(fine.get_future().get());
+    zklock::session never; // nobody is there
+    open = never.async_open("127.0.0.1:1");
+    never = zklock::session();
+    CHECK(thrown([&] { open.get(); }) == ZKL_ECLOSED);
+}
+
+// What one has is ended before its functions are, when another one is moved there.
+static void assigned()
+{
+    zklock::session session("memory:cxx-assigned");
+    std::atomic<int> first(0), second(0);
+    auto count = [](std::atomic<int> &calls) { return [&](const std::vector<std::string> &) { calls++; }; };
+    zklock::group_watcher watcher(session, "/cxx/assigned", count(first));
+    CHECK(eventually([&] { return first == 1; }));
+    watcher = zklock::group_watcher(session, "/cxx/assigned", count(second));
+    CHECK(eventually([&] { return second == 1; })); // its first list, in which nobody is yet
+    zklock::group group(session, "/cxx/assigned", "one");
+    group.join(minutes(1));
+    CHECK(eventually([&] { return second >= 2; }) && first == 1);
+    group = zklock::group(session, "/cxx/assigned", "two", std::string("of two"), [&](zkl_state) {});
+    CHECK(!group.is_member());
+    group.join(minutes(1));
+    group = zklock::group(session, "/cxx/assigned", "three", "", [&](zkl_state) {});
+    group.join(minutes(1));
+    CHECK(eventually([&] { return zklock::group_list(session, "/cxx/assigned", minutes(1)).size() == 1; }));
+    CHECK(zklock::group_list(session, "/cxx/assigned", minutes(1)).at(0).data.empty());
+
+    std::atomic<int> seen(0);
+    zklock::election_observer observer(session, "/cxx/assigned-leader", [&](const zklock::leader *) {});
+    observer = zklock::election_observer(session, "/cxx/assigned-leader", [&](const zklock::leader *) { seen++; });
+    CHECK(eventually([&] { return seen == 1; }));
+    int given_up = 0;
+    zklock::partition partition(
+        session, "/cxx/assigned-pieces", {"a"}, [&](const std::string &, int64_t) { seen++; },
+        [&](const std::string &, bool) { given_up++; });
+    partition.start();
+    CHECK(eventually([&] { return seen == 2; }));
+    partition = zklock::partition(session, "/cxx/assigned-pieces", {"a"}, nullptr, nullptr);
+    CHECK(given_up == 1 && !partition.owns("a"));
+}
+
+// The options' functions go when the last callback was made.
+static void closed_later()
+{
+    int closed = 0;
+    zklock::session_options options;
+    options.on_state([&](zkl_session_state state) { closed += state == ZKL_SESSION_CLOSED; });
+    zklock::session session("memory:cxx", options);
+    std::future<void> gone = session.async_close(minutes(5));
+    CHECK(session.get() == nullptr && session.state() == ZKL_SESSION_CLOSED);
+    gone.get();
+    CHECK(closed == 1);
+    CHECK(thrown([&] { session.async_close(minutes(5)); }) == ZKL_EINVAL);
 }
 
 int main()
@@ -433,10 +773,19 @@ int main()
     commits(session);
     groups(session);
     partitions(session);
+    answers_later(session);
     observers(session);
     queues(session);
     barriers(session);
     slots(session);
     statistics(session);
+    later(session);
+    verbs(session);
+    serials(session);
+    standing();
+    exactly_once();
+    opened_later();
+    assigned();
+    closed_later();
     return 0;
 }

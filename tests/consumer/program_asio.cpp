@@ -1,8 +1,11 @@
 // zklock/asio.hpp on a lock without a server: coroutines, times, errors, cancellation, both ways of calling back. C++20.
 #include <zklock/asio.hpp>
+#include <zklock/queue.hpp>
+#include <zklock/testing.h>
 
 #include <asio/bind_executor.hpp>
 #include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
 #include <asio/experimental/awaitable_operators.hpp>
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
@@ -48,6 +51,9 @@ static asio::awaitable<void> use(zklock::session &session, std::thread::id home)
     auto first =
         co_await (zklock::async_acquire(other, 5min, asio::use_awaitable) || timer.async_wait(asio::use_awaitable));
     CHECK(first.index() == 1 && other.state() == ZKL_STATE_IDLE);
+    auto list = [&](auto done) { zklock::async_queue_list(session, "/asio/lock", 5min, done); };
+    auto queue = co_await zklock::async_call<zklock::queue>(list, asio::use_awaitable);
+    CHECK(std::this_thread::get_id() == home && queue.entries.size() == 1 && queue.entries[0].token == grant.token);
     mine.release();
     CHECK((co_await zklock::async_acquire(other, 5min, asio::use_awaitable)).token > grant.token);
     CHECK(std::this_thread::get_id() == home);
@@ -69,6 +75,138 @@ static void run_in(const zklock::session_options &options, bool dispatched)
     });
     io.run();
     CHECK(done);
+}
+
+// The close of a session, in the loop that dispatches it.
+static void close_in_loop()
+{
+    asio::io_context io;
+    zklock::session session("memory:asio", zklock::dispatched());
+    zklock::asio_dispatcher events(session, io.get_executor());
+    bool done = false;
+    asio::co_spawn(
+        io,
+        [&]() -> asio::awaitable<void> {
+            zklock::mutex mutex(session, "/asio/close");
+            co_await zklock::async_acquire(mutex, 5min, asio::use_awaitable);
+            co_await zklock::async_close(session, events, 5min, asio::use_awaitable);
+            CHECK(!mutex.is_held());
+            done = true;
+        },
+        asio::detached);
+    io.run();
+    CHECK(done && session.get() == nullptr);
+}
+
+// The verbs of a mutex: their values, and as exceptions what they refuse at once and later.
+static asio::awaitable<void> verbs(zklock::session &session)
+{
+    auto token = asio::use_awaitable;
+    zklock::mutex mutex(session, "/asio/verbs"), permits = zklock::semaphore(session, "/asio/permits", 2);
+    CHECK((co_await zklock::async_take(permits, 2, 5min, token)).token == permits.token());
+    asio::steady_timer timer(co_await asio::this_coro::executor, 20ms);
+    zklock::mutex more = zklock::semaphore(session, "/asio/permits", 2);
+    auto first = co_await (zklock::async_take(more, 1, 5min, token) || timer.async_wait(token));
+    CHECK(first.index() == 1 && more.state() == ZKL_STATE_IDLE); // the timer has cancelled it
+    auto resize = [&](auto done) { zklock::async_semaphore_resize(session, "/asio/permits", 3, 5min, done); };
+    co_await zklock::async_call<>(resize, token);
+    more = zklock::semaphore(session, "/asio/permits", 0);
+    CHECK((co_await zklock::async_take(more, 1, 5min, token)).token > 0);
+
+    zkl_op create = zkl_op();
+    create.kind = ZKL_OP_CREATE;
+    create.path = "/asio/written";
+    create.data = "text";
+    create.size = 4;
+    std::vector<zkl_op> ops(1, create);
+    std::error_code code;
+    try {
+        co_await zklock::async_commit(mutex, ops, 5min, token);
+    } catch (const zklock::error &e) {
+        code = e.code();
+    }
+    CHECK(code == ZKL_ENOTHELD);
+    co_await zklock::async_acquire(mutex, 5min, token);
+    auto results = co_await zklock::async_commit(mutex, ops, 5min, token);
+    CHECK(results.at(0).path == std::string("/asio/written"));
+    CHECK((co_await zklock::async_read(mutex, "/asio/written", true, 5min, token)).bytes == "text");
+    co_await zklock::async_release(mutex, token);
+    CHECK(!mutex.is_held());
+    try {
+        co_await zklock::async_release(mutex, token);
+        CHECK(!"reached");
+    } catch (const zklock::error &e) {
+        CHECK(e.code() == ZKL_ENOTHELD);
+    }
+}
+
+// Opened in the loop that dispatches the session: usable at once, connected when it completes. A candidate stands, also
+// when its session is lost, until the operation is cancelled.
+static asio::awaitable<void> stand(zklock::session &session, zklock::asio_dispatcher &events, std::thread::id home)
+{
+    auto token = asio::use_awaitable;
+    co_await zklock::async_open(session, events, "memory:asio", zklock::dispatched(), token);
+    CHECK(session.state() == ZKL_SESSION_CONNECTED);
+    co_await verbs(session);
+    zklock::mutex candidate = zklock::election(session, "/asio/leader");
+    int held = 0, lost = 0;
+    auto changed = [&](zkl_state state, int64_t, std::exception_ptr) {
+        CHECK(std::this_thread::get_id() == home);
+        held += state == ZKL_STATE_HELD;
+        lost += state == ZKL_STATE_LOST;
+        if (state == ZKL_STATE_HELD && held == 1) {
+            zkl_testing_expire(session.get(), nullptr);
+        }
+    };
+    auto until = [&]() -> asio::awaitable<void> {
+        while (held < 2) {
+            asio::steady_timer tick(co_await asio::this_coro::executor, 1ms);
+            co_await tick.async_wait(token);
+        }
+        co_await zklock::async_publish(candidate, "leads", 5min, token);
+    };
+    auto first = co_await (zklock::async_stand(candidate, changed, token) || until());
+    CHECK(first.index() == 1 && held == 2 && lost == 1 && !candidate.is_held());
+    co_await zklock::async_close(session, events, 5min, token);
+}
+
+static void open_in_loop()
+{
+    asio::io_context io;
+    zklock::session session;
+    zklock::asio_dispatcher events(io.get_executor());
+    bool done = false;
+    asio::co_spawn(io, stand(session, events, std::this_thread::get_id()), [&](std::exception_ptr failure) {
+        CHECK(!failure);
+        done = true;
+    });
+    io.run();
+    CHECK(done && !session.get());
+}
+
+// By threads of the session; and what is refused at once.
+static void open_in_threads()
+{
+    zklock::session session, refused;
+    asio::io_context io;
+    bool done = false;
+    asio::co_spawn(
+        io,
+        [&]() -> asio::awaitable<void> {
+            co_await zklock::async_open(session, "memory:asio", nullptr, asio::use_awaitable);
+            co_await verbs(session);
+            try {
+                co_await zklock::async_open(refused, "nobody:here:at:all", nullptr, asio::use_awaitable);
+                CHECK(!"reached");
+            } catch (const zklock::error &e) {
+                CHECK(e.code() == ZKL_EINVAL && !refused.get());
+            }
+            done = true;
+        },
+        asio::detached);
+    io.run();
+    CHECK(done);
+    session.close(1min);
 }
 
 // Handlers of other kinds, in the threads of a pool.
@@ -94,5 +232,8 @@ int main()
     run_in(zklock::dispatched(), true);
     run_in(zklock::session_options(), false);
     run_in_pool();
+    close_in_loop();
+    open_in_loop();
+    open_in_threads();
     return 0;
 }

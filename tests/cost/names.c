@@ -4,24 +4,7 @@
 #include <stdlib.h>
 
 #include "name_set.h"
-
-static void *heap_alloc(void *payload, size_t size)
-{
-    (void)payload;
-    return malloc(size);
-}
-
-static void *heap_resize(void *payload, void *ptr, size_t size)
-{
-    (void)payload;
-    return realloc(ptr, size);
-}
-
-static void heap_release(void *payload, void *ptr)
-{
-    (void)payload;
-    free(ptr);
-}
+#include "plain_heap.h"
 
 /* What is counted: not static, so that it is a function of its own. */
 int look_for_all(const struct zkl__name_set *set, char (*names)[32], int count);
@@ -36,17 +19,16 @@ int look_for_all(const struct zkl__name_set *set, char (*names)[32], int count)
 
 int main(int argc, char **argv)
 {
-    const zkl_heap heap = {heap_alloc, heap_resize, heap_release, NULL};
     struct zkl__name_set set = {.key = UINT64_C(0x0123456789abcdef)};
     int count = argc > 1 ? atoi(argv[1]) : 0;
     char(*names)[32] = calloc((size_t)count + 1, sizeof *names);
     bool kept = names;
     for (int i = 0; kept && i < count; i++) {
         snprintf(names[i], sizeof names[i], "x%d-lock--%09d", i, 1);
-        kept = zkl__name_set_add(&set, &heap, names[i]);
+        kept = zkl__name_set_add(&set, &plain_heap, names[i]);
     }
     bool right = kept && look_for_all(&set, names, count) == count;
-    zkl__name_set_clear(&set, &heap);
+    zkl__name_set_clear(&set, &plain_heap);
     free(names);
     return right ? 0 : 1;
 }

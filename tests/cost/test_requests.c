@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "contest.h"
+#include "name.h"
 #include "proxy.h"
 #include "wire.h"
 
@@ -105,6 +106,44 @@ static void nowhere_before(void)
     lock = lock_at(near, path);
 }
 
+/* It lingers, and is wanted again. */
+static void lingering_before(void)
+{
+    zkl_lock_options o = ZKL_LOCK_OPTIONS_INIT;
+    o.metadata = "cost";
+    o.release_timeout_ms = SOON;
+    o.linger_ms = LONG;
+    lock = contest_lock(near, "/cost/lingering", &o);
+    acquire(lock);
+}
+static void release_and_acquire(void)
+{
+    zkl_grant grant;
+    zkl_error err;
+    release(lock);
+    must(zkl_lock_acquire(lock, SOON, &grant, &err), &err);
+    CU_ASSERT_EQUAL(grant.serial, 2);
+}
+
+/* The directory is there, and its last holder has released. */
+static zkl_lock *careful_at(zkl_session *session)
+{
+    zkl_lock_options o = options;
+    o.delay_after_crash_ms = LONG;
+    return contest_lock(session, "/cost/care", &o);
+}
+static void careful_before(void)
+{
+    lock = careful_at(near);
+    acquire(lock);
+    release(lock);
+}
+static void careful_held_before(void)
+{
+    careful_before();
+    acquire(lock);
+}
+
 static void rival_before(zkl_session *holders)
 {
     second = lock_at(holders, "/cost/lock");
@@ -134,6 +173,13 @@ static void queued_before(void)
     far_holder_before();
     lock_queue();
 }
+static void careful_queued_before(void)
+{
+    careful_before();
+    second = careful_at(far);
+    acquire(second);
+    lock_queue();
+}
 static void queued_near_before(void)
 {
     near_holder_before();
@@ -144,9 +190,26 @@ static void lock_hand_over(void)
     release(second);
     CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_OK);
 }
-/* A holder that waited itself announces its release. */
-static void announced_before(void)
+/* The number that the next contender of the queue gets. */
+static int next_number(void)
 {
+    zkl_lock *taken = lock_at(far, "/cost/lock");
+    zkl_queue *queue = NULL;
+    zkl_error err;
+    acquire(taken);
+    must(zkl_queue_list(&queue, far, "/cost/lock", SOON, &err), &err);
+    int number = zkl__name_sequence(queue->entries[queue->count - 1].name);
+    zkl_queue_free(queue);
+    release(taken);
+    zkl_lock_free(taken);
+    return number + 1;
+}
+/* A holder that waited itself announces its release. Contenders whose numbers are at_border follow a multiple of eight that their
+ * predecessors do not: these list (src/core/announcement.h). Two are before the one that is to be granted. */
+static void announced_to(bool at_border)
+{
+    while (((next_number() + 2) % 8 == 0) != at_border) {
+    }
     queued_before();
     lock_hand_over();
     zkl_lock *holder = lock;
@@ -154,6 +217,14 @@ static void announced_before(void)
     second = holder;
     waiter_start(&waiter, lock, SOON);
     watches_are(3); /* the holder's is left */
+}
+static void announced_before(void)
+{
+    announced_to(false);
+}
+static void border_before(void)
+{
+    announced_to(true);
 }
 static void hand_over_and_free(void)
 {
@@ -331,10 +402,15 @@ static const struct operation {
     {"acquire, free lock", free_before, lock_acquire, release_and_free},
     {"acquire, no directory yet", nowhere_before, lock_acquire, release_and_free},
     {"release", held_before, lock_release, lock_free},
+    {"release and acquire, lingering", lingering_before, release_and_acquire, release_and_free},
+    {"acquire, after a release (delay)", careful_before, lock_acquire, release_and_free},
+    {"release (delay)", careful_held_before, lock_release, lock_free},
     {"try, held by another", far_holder_before, lock_try, rival_after},
     {"queue behind one", far_holder_before, lock_queue, hand_over_and_free},
     {"hand-over, another session", queued_before, lock_hand_over, release_and_free},
+    {"hand-over, another session (delay)", careful_queued_before, lock_hand_over, release_and_free},
     {"hand-over, announced", announced_before, lock_hand_over, release_and_free},
+    {"hand-over, announced, every eighth", border_before, lock_hand_over, release_and_free},
     {"hand-over, same session", queued_near_before, lock_hand_over, release_and_free},
     {"hand-over, 10 more waiting", long_queue_before, lock_hand_over, long_queue_after},
     {"cancel", queued_before, lock_cancel, rival_after_cancel},

@@ -4,6 +4,7 @@
 #include "local_queue.h"
 #include "name.h"
 #include "queue_list.h"
+#include "plain_heap.h"
 
 #define OWN_UUID "01234567-89ab-4def-8123-456789abcdef"
 
@@ -55,17 +56,10 @@ static void check_round_trip(int32_t sequence)
     }
 }
 
-static void *heap_alloc(void *payload, size_t size)
-{
-    (void)payload;
-    return malloc(size);
-}
-
 /* With the index the same is read. */
 static void check_index(const struct zkl__contender *c, const struct zkl__reply *list, int32_t sequence)
 {
-    const zkl_heap heap = {.alloc = heap_alloc};
-    struct zkl__list_index *index = zkl__list_index_new(&heap, list, sequence);
+    struct zkl__list_index *index = zkl__list_index_new(&plain_heap, list, sequence);
     struct zkl__rule rule = {.waits_for =
                                  c->config.rule->waits_for & ZKL__KIND_ANY}; /* nobody waits for what is nobody's */
     struct zkl__contender twin = *c;

@@ -4,33 +4,14 @@
 #include "memory.h"
 #include "path.h"
 #include "zookeeper_store.h"
-
-static void *take(void *payload, size_t size)
-{
-    (void)payload;
-    return malloc(size);
-}
-
-static void *grow(void *payload, void *ptr, size_t size)
-{
-    (void)payload;
-    return realloc(ptr, size);
-}
-
-static void give_back(void *payload, void *ptr)
-{
-    (void)payload;
-    free(ptr);
-}
-
-static const zkl_heap heap = {take, grow, give_back, NULL};
+#include "plain_heap.h"
 
 /* Addresses need no name server, so what the library would be given is known at once. */
 static void check_numbers(const char *hosts)
 {
     struct zk_names *names = zkl__zk_names_new(hosts);
     char *list = NULL;
-    MUST(names && zkl__zk_names_list(&list, names, &heap) == ZKL_OK);
+    MUST(names && zkl__zk_names_list(&list, names, &plain_heap) == ZKL_OK);
     if (list) {
         size_t commas = 0;
         for (const char *at = list; *at; at++) {
@@ -48,7 +29,7 @@ static void check_split(const char *servers)
 {
     char *hosts = NULL, *chroot = NULL;
     zkl_error err = {0};
-    int code = zkl__zk_split(&hosts, &chroot, &heap, servers, &err);
+    int code = zkl__zk_split(&hosts, &chroot, &plain_heap, servers, &err);
     MUST(code == ZKL_OK);
     MUST(!strchr(hosts, '/') && strncmp(servers, hosts, strlen(hosts)) == 0);
     MUST(chroot[0] == '\0' || zkl__path_check(chroot, NULL) == ZKL_OK);

@@ -6,6 +6,7 @@
 #include "one_server.h"
 
 #define MANY 500
+#define CROWD 40
 
 struct told {
     atomic_int granted, closed, other;
@@ -36,6 +37,14 @@ static void await_count(atomic_int *count, int wanted)
     while (atomic_load(count) < wanted && look_again(end)) {
     }
     CU_ASSERT_EQUAL(atomic_load(count), wanted);
+}
+
+static void await_state(zkl_session *session, zkl_session_state state)
+{
+    int64_t end = now_ms() + SOON;
+    while (zkl_session_get_state(session) != state && look_again(end)) {
+    }
+    CU_ASSERT_EQUAL(zkl_session_get_state(session), state);
 }
 
 static void await_nodes(zkl_lock *locks[MANY])
@@ -219,5 +228,61 @@ static void test_lost(void)
     proxy_stop(proxy);
 }
 
+/* The connection ends instead of the answer: the server may have ended the session, or it has stepped down. */
+static void test_goodbye_without_an_answer(void)
+{
+    struct proxy *proxy;
+    zkl_session *session = open_behind(&proxy);
+    proxy_lose_next(proxy, PROXY_OP_CLOSE);
+    CU_ASSERT_EQUAL(zkl_session_close(session, 2000), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(proxy_hits(proxy), 1);
+    proxy_stop(proxy);
+}
+
+/* The client library waits 1.5 s for the server's word. A slow disk or a long way takes longer, and close has been given more time. */
+static void test_slow_goodbye(void)
+{
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    zkl_session *session = contest_session(proxy_address(proxy), SOON, TICK);
+    proxy_delay(proxy, 1600);
+    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    proxy_stop(proxy);
+}
+
+static void *run_close(void *session)
+{
+    return (void *)(intptr_t)zkl_session_close(session, SOON);
+}
+
+/* All connect to the restarted server in the same moment: which of the process's sockets is whose has to be found out without the others'. */
+static void test_many_that_reconnected_at_once(void)
+{
+    zkl_session *sessions[CROWD];
+    for (int i = 0; i < CROWD; i++) {
+        sessions[i] = contest_session(ensemble_address(server, 0), SOON, TICK);
+    }
+    ensemble_kill(server, 0);
+    for (int i = 0; i < CROWD; i++) {
+        await_state(sessions[i], ZKL_SESSION_SUSPENDED);
+    }
+    CU_ASSERT(ensemble_restart(server, 0) && ensemble_wait(server, 4 * SOON));
+    for (int i = 0; i < CROWD; i++) {
+        await_state(sessions[i], ZKL_SESSION_CONNECTED);
+    }
+    pthread_t threads[CROWD];
+    for (int i = 0; i < CROWD; i += 2) {
+        CU_ASSERT_EQUAL(zkl_session_close(sessions[i], SOON), ZKL_OK);
+    }
+    for (int i = 1; i < CROWD; i += 2) {
+        pthread_create(&threads[i], NULL, run_close, sessions[i]);
+    }
+    for (int i = 1; i < CROWD; i += 2) {
+        void *code = NULL;
+        pthread_join(threads[i], &code);
+        CU_ASSERT_EQUAL((intptr_t)code, ZKL_OK);
+    }
+}
+
 TESTS_ON_ONE_SERVER("close", T(test_many), T(test_busy), T(test_release_all), T(test_frozen),
-                    T(test_no_server_any_more), T(test_lost))
+                    T(test_no_server_any_more), T(test_lost), T(test_goodbye_without_an_answer), T(test_slow_goodbye),
+                    T(test_many_that_reconnected_at_once))

@@ -165,11 +165,12 @@ static void on_permit(zkl_lock *semaphore, int code, const zkl_grant *grant, con
     atomic_fetch_add((atomic_int *)payload, code == ZKL_OK);
 }
 
-/* Each who waits has one watch: the head of the queue on the permits, the others on the place before theirs. */
+/* Each who waits has one watch: the head of the queue on the permits, the others on the place before theirs. The head has one on the
+ * limit besides. */
 static bool watch_who_wait(int waiting)
 {
     char line[32];
-    snprintf(line, sizeof line, "zk_watch_count\t%d\n", waiting);
+    snprintf(line, sizeof line, "zk_watch_count\t%d\n", waiting + 1);
     return ensemble_ask_until(server, 0, "mntr", line, true, SOON);
 }
 
@@ -198,6 +199,62 @@ static void test_wake_ups_of_a_semaphore(void)
         zkl_lock_free(semaphores[i]);
     }
     crowd_end();
+}
+
+/* One session has lost a reply meanwhile, and another one may only read. */
+static void check_resizes(struct proxy *proxy, zkl_session *behind)
+{
+    static const zkl_acl_entry entry = {ZKL_PERM_ALL & ~ZKL_PERM_WRITE, "world", "anyone"};
+    static const zkl_acl acl = {1, &entry};
+    const zkl_op op = {.kind = ZKL_OP_CREATE, .path = "/only-read", .data = "3", .size = 1, .acl = &acl};
+    zkl_lock *lock = contest_holder(crowd[0], "/resizer");
+    zkl_error err;
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, SOON, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(crowd[0], "/only-read", 4, SOON, &err), ZKL_EAUTH);
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(crowd[0], "/nowhere", 4, SOON, &err), ZKL_ENOENT);
+    zkl_lock_free(lock);
+    proxy_lose_next(proxy, PROXY_OP_SET);
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(behind, "/resized", 3, SOON, &err), ZKL_OK);
+}
+
+/* Two of two are held, two wait: a third and a fourth are granted at once, and with a limit of one the next waits for all of them. */
+static void test_semaphore_resized(void)
+{
+    struct proxy *proxy;
+    zkl_session *behind = open_behind(&proxy);
+    zkl_lock *semaphores[CROWD];
+    zkl_data *limit;
+    atomic_int granted = 0;
+    crowd_begin();
+    for (int i = 0; i < 4; i++) {
+        CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&semaphores[i], crowd[i], "/resized", i == 0 ? 2 : 0, NULL, NULL),
+                              ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(semaphores[i], 1, SOON, on_permit, &granted, NULL), ZKL_OK);
+        CU_ASSERT(i < 2 ? soon(&granted, i + 1) : queue_becomes(eye, "/resized/locks", (size_t)i - 1));
+    }
+    check_resizes(proxy, behind);
+    CU_ASSERT(soon(&granted, 3));
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(crowd[5], "/resized", 4, SOON, NULL), ZKL_OK);
+    CU_ASSERT(soon(&granted, 4));
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(crowd[5], "/resized", 1, SOON, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&semaphores[4], crowd[4], "/resized", 0, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_semaphore_acquire_async(semaphores[4], 1, SOON, on_permit, &granted, NULL), ZKL_OK);
+    for (int i = 0; i < 4; i++) {
+        CU_ASSERT_EQUAL(atomic_load(&granted), 4);
+        CU_ASSERT(zkl_lock_is_held(semaphores[i]));
+        CU_ASSERT_EQUAL(zkl_semaphore_release(semaphores[i], 0, NULL), ZKL_OK);
+    }
+    CU_ASSERT(soon(&granted, 5));
+    zkl_lock *lock = contest_holder(crowd[0], "/resizer");
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_read(&limit, lock, "/resized", true, SOON, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(limit->version, 4); /* each resize once, and the first limit */
+    zkl_data_free(limit);
+    zkl_lock_free(lock);
+    for (int i = 0; i < 5; i++) {
+        zkl_lock_free(semaphores[i]);
+    }
+    crowd_end();
+    close_behind(behind, proxy);
 }
 
 /* --- multi-lock ------------------------------------------------------------------------------------------------------ */
@@ -429,6 +486,7 @@ int main(int argc, char **argv)
         T(test_downgrade_with_a_lost_answer),
         T(test_wake_ups_of_readers_and_writers),
         T(test_wake_ups_of_a_semaphore),
+        T(test_semaphore_resized),
         T(test_multilocks_in_any_order),
         T(test_multilock_with_lost_answers),
         T(test_multilock_of_which_one_is_gone),

@@ -25,9 +25,11 @@ static int list_tree(const char *root, char (*paths)[256])
     snprintf(paths[0], sizeof *paths, "%s", root);
     for (int i = 0; i < count; i++) {
         struct String_vector names = {0};
+        char parent[121]; /* a copy: the compiler cannot know that the two rows of paths are not the same */
+        snprintf(parent, sizeof parent, "%.120s", paths[i]);
         (void)zoo_get_children(operator, paths[i], 0, &names);
         for (int k = 0; k < names.count && count < DEEP; k++) {
-            snprintf(paths[count++], sizeof *paths, "%.120s/%.120s", paths[i], names.data[k]);
+            snprintf(paths[count++], sizeof *paths, "%s/%.120s", parent, names.data[k]);
         }
         deallocate_String_vector(&names);
     }
@@ -207,15 +209,17 @@ static void note_permitted(const struct stage *stages, int count)
     }
 }
 
-/* Returns the most requests of a scene. When only most of them are refused, what is permitted comes on top. */
-static long judge(const struct refusal *refusal, const struct stage *stages, int count)
+/* Returns the most requests of a scene. When only most of them are refused, what is permitted comes on top. took_ms: from one count to the
+ * next, a second or what the machine makes of it. */
+static long judge(const struct refusal *refusal, const struct stage *stages, int count, int64_t took_ms)
 {
     long most = 0;
+    int64_t few = FEW * (took_ms > SECOND ? took_ms : SECOND) / SECOND;
     for (int i = 0; i < count; i++) {
         const struct stage *stage = &stages[i];
         printf("%s, %s%s%s: %ld requests, %s\n", refusal->name, stage->kind ? stage->kind->name : "",
                stage->kind ? ", " : "", stage->scene->name, stage->sent, zkl_error_name(stage->code));
-        CU_ASSERT(stage->sent < FEW + permitted[i] * (refusal->what == SPEED));
+        CU_ASSERT(stage->sent < few + permitted[i] * (refusal->what == SPEED));
         most = stage->sent > most ? stage->sent : most;
     }
     return most;
@@ -232,6 +236,7 @@ static void run_all(const struct refusal *refusal)
     if (refusal->what == SPEED) {
         flood(true);
     }
+    int64_t began = now_ms();
     count_requests(stages, count, true);
     for (int i = 0; i < count; i++) {
         refuse(refusal, &stages[i]);
@@ -241,6 +246,7 @@ static void run_all(const struct refusal *refusal)
     }
     poll(NULL, 0, SECOND);
     count_requests(stages, count, false);
+    int64_t took_ms = now_ms() - began;
     if (refusal->what == SPEED) {
         flood(false);
     }
@@ -251,8 +257,8 @@ static void run_all(const struct refusal *refusal)
         stages[i].scene->end(&stages[i]);
         (void)zkl_session_close(stages[i].session, SECOND / 20); /* it would wait for deletes that are refused */
     }
-    printf("%s: %d scenes, at most %ld requests in the first second\n", refusal->name, count,
-           judge(refusal, stages, count));
+    printf("%s: %d scenes, at most %ld requests in the first %lld ms\n", refusal->name, count,
+           judge(refusal, stages, count, took_ms), (long long)took_ms);
     if (refusal->what == PERMISSIONS && refusal->perms == 0) {
         note_permitted(stages, count);
     }

@@ -88,7 +88,9 @@ static int make(zkl_session *session, const char *path, const char *recipe, zkl_
         int code = zkl_read_lock_new(&reader, session, path, NULL, err);
         return code == ZKL_OK ? zkl_write_lock_new(&lock, session, path, NULL, err) : code;
     }
-    return zkl_lock_new(&lock, session, path, NULL, err);
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.linger_ms = getenv("ZKLOCK_LINGER_MS") ? atoi(getenv("ZKLOCK_LINGER_MS")) : 0;
+    return zkl_lock_new(&lock, session, path, &options, err);
 }
 
 enum { WRITE, READ, DOWNGRADE, WAYS };

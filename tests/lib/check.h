@@ -7,6 +7,7 @@
 #define ZKL_TESTS_CHECK_H
 
 #include <CUnit/Basic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,6 +28,9 @@ struct check_case {
         static const struct check_case cases[] = {__VA_ARGS__};                                \
         return check_main(suite_name, cases, (int)(sizeof cases / sizeof *cases), argc, argv); \
     }
+
+/* walk for the seeds from 1 to count, until one fails, which is printed. */
+void check_seeds(uint64_t count, void (*walk)(uint64_t seed));
 
 int check_main(const char *suite_name, const struct check_case *cases, int count, int argc, char **argv);
 

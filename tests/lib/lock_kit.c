@@ -103,6 +103,17 @@ size_t kit_queue(zkl_session *session, const char *path)
     return count;
 }
 
+size_t kit_group(zkl_session *session, const char *path)
+{
+    zkl_members *members = NULL;
+    if (zkl_group_list(&members, session, path, PATIENCE_MS, NULL) != ZKL_OK) {
+        return SIZE_MAX;
+    }
+    size_t count = members->count;
+    zkl_members_free(members);
+    return count;
+}
+
 void kit_close(zkl_session *session)
 {
     CU_ASSERT_EQUAL(zkl_session_close(session, PATIENCE_MS), ZKL_OK);

@@ -50,6 +50,8 @@ zkl_lock *kit_lock(zkl_session *session, const char *path, const zkl_lock_option
 bool kit_held_for(const zkl_lock *lock, int64_t ms);
 /* How many contenders stand at path. */
 size_t kit_queue(zkl_session *session, const char *path);
+/* How many members the group at path has. */
+size_t kit_group(zkl_session *session, const char *path);
 void kit_close(zkl_session *session); /* the server must confirm */
 /* The two sessions that most tests want, opened and closed together. */
 extern zkl_session *one, *two;

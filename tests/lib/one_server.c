@@ -1,7 +1,7 @@
 #include "one_server.h"
 
 struct ensemble *server;
-struct recorder *eye;
+struct recorder *eye, *intruder;
 
 zkl_session *open_one(void)
 {
@@ -36,7 +36,9 @@ int one_server_main(const char *suite_name, const struct check_case *cases, int 
         return 1;
     }
     eye = queue_eye(ensemble_servers(server));
+    intruder = recorder_connect(&zkl__store_zookeeper, ensemble_servers(server));
     int failed = check_main(suite_name, cases, count, argc, argv);
+    recorder_free(intruder);
     recorder_free(eye);
     ensemble_stop(server);
     return failed;

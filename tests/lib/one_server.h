@@ -12,7 +12,8 @@
 #define TIMEOUT_MAX 600000 /* ms, that the server grants */
 
 extern struct ensemble *server;
-extern struct recorder *eye; /* on its queues */
+extern struct recorder *eye;      /* on its queues */
+extern struct recorder *intruder; /* somebody who is no client of ours */
 
 zkl_session *open_one(void);
 void close_one(zkl_session *session); /* the server must confirm */

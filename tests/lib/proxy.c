@@ -237,6 +237,14 @@ static bool push(struct proxy *p, struct connection *c, int which)
     return true;
 }
 
+/* Delayed no longer. */
+static void hurry(struct way *way)
+{
+    for (struct frame *frame = way->head; frame; frame = frame->next) {
+        frame->due_ns = 0;
+    }
+}
+
 static bool pull(struct proxy *p, struct connection *c, int which)
 {
     struct way *way = &c->ways[which];
@@ -250,7 +258,9 @@ static bool pull(struct proxy *p, struct connection *c, int which)
             return (errno == EAGAIN || errno == EINTR) && cut_frames(p, c, which);
         }
         if (got == 0) {
-            (void)(cut_frames(p, c, which) && push(p, c, which)); /* last words */
+            bool whole = cut_frames(p, c, which);
+            hurry(way);
+            (void)(whole && push(p, c, which)); /* last words */
             return false;
         }
         way->in_size += (size_t)got;

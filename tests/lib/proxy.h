@@ -40,7 +40,7 @@ int proxy_port(const struct proxy *p);
 
 /* Frames of that way are kept, in order, until switched off again: a network that is silent. */
 void proxy_hold(struct proxy *p, enum proxy_way way, bool on);
-/* Every frame of both ways takes that long. */
+/* Every frame of both ways takes that long, but for those of a side that closes the connection: they arrive at its end. */
 void proxy_delay(struct proxy *p, int64_t ms);
 /* Closes every connection; later ones are accepted. */
 void proxy_cut(struct proxy *p);

@@ -1,4 +1,5 @@
 #include "recorder.h"
+#include "plain_heap.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -30,30 +31,12 @@ static int64_t clock_ns(clockid_t clock)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static void *test_alloc(void *payload, size_t size)
-{
-    (void)payload;
-    return malloc(size);
-}
-
-static void *test_resize(void *payload, void *ptr, size_t size)
-{
-    (void)payload;
-    return realloc(ptr, size);
-}
-
-static void test_release(void *payload, void *ptr)
-{
-    (void)payload;
-    free(ptr);
-}
-
 struct zkl__store_config recorder_config(const char *servers)
 {
     return (struct zkl__store_config){.servers = servers,
                                       .timeout_ms = 6000,
                                       .log_level = ZKL_LOG_DEBUG,
-                                      .heap = {test_alloc, test_resize, test_release, NULL}};
+                                      .heap = plain_heap};
 }
 
 /* --- what the store tells ------------------------------------------------------------------------------------------ */

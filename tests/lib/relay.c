@@ -23,7 +23,7 @@ struct relay {
 
 static struct sockaddr_in address_of(int host, int port)
 {
-    char text[16];
+    char text[24];
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     snprintf(text, sizeof text, "127.0.1.%d", host + 1);
     inet_pton(AF_INET, text, &address.sin_addr);

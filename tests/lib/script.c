@@ -294,10 +294,11 @@ static void hear(void *payload, const struct zkl__outcome *outcome)
     case ZKL__GRANTED:
         owner->granted++;
         owner->token = outcome->token;
+        owner->serial = outcome->serial;
+        owner->contender = owner->contender ? outcome->contender : NULL; /* another one, if the lock lingered */
         CU_ASSERT(outcome->token > 0);
         owner->unclean = outcome->unclean;
-        CU_ASSERT(owner->joint ? zkl__joint_holds(owner->script->core, owner->joint, outcome->now)
-                               : zkl__contender_holds(owner->script->core, owner->contender, outcome->now));
+        CU_ASSERT(zkl__core_holds(owner->script->core, owner->contender, owner->joint, NULL, outcome->now));
         break;
     case ZKL__FAILED:
         CU_ASSERT_EQUAL(owner->granted, 0);
@@ -384,6 +385,13 @@ void script_cancel(struct script *s, struct script_owner *owner)
     step_for(s, owner, (struct zkl__event){.kind = ZKL__EV_CANCEL, .code = ZKL_ECANCELED});
 }
 
+void script_let_go(struct script *s, struct script_owner *owner)
+{
+    struct script_owner none = *owner;
+    owner->contender = NULL; /* an outcome from here on is a failure */
+    owner->joint = NULL;
+    step_for(s, &none, (struct zkl__event){.kind = ZKL__EV_LET_GO});
+}
 void script_release(struct script *s, struct script_owner *owner)
 {
     CU_ASSERT_FATAL(owner->contender || owner->joint);

@@ -88,7 +88,7 @@ struct script_owner {
     int granted, failed, jeopardy, safe, lost, released, downgraded, revoked;
     bool unclean;
     int code, zk_code; /* of FAILED or RELEASED */
-    int64_t token;
+    int64_t token, serial;
     const char *why;
     char path[SCRIPT_PATH];
 };
@@ -173,6 +173,7 @@ void script_acquire(struct script *s, struct script_owner *owner);
 void script_start(struct script *s, struct script_owner *owner, int64_t deadline, bool try_only);
 void script_cancel(struct script *s, struct script_owner *owner);
 void script_release(struct script *s, struct script_owner *owner);
+void script_let_go(struct script *s, struct script_owner *owner);
 /* Connects, acquires, answers everything: held. */
 void script_hold(struct script *s, struct script_owner *owner);
 const char *script_state(const struct script_owner *owner); /* "told" after the last word */

@@ -35,6 +35,7 @@ stay() { background zklock --tick 500ms --session-timeout 4s elect --listen 0 "$
 port_of() { sed -n 's/.*listening on port //p' "$work/$1.said"; }
 has_port() { [ -n "$(port_of "$1")" ]; }
 leads() { grep -q ': leader, token' "$work/$1.said"; }
+scheduler='' report=''
 for one in scheduler report; do
     stay "$one"
     eval "$one=\$pid"
@@ -44,6 +45,7 @@ done
 get() { python3 -c 'import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=60).read().decode())' "$1"; }
 get "http://127.0.0.1:$(port_of scheduler)/metrics" >"$work/metrics"
 code 0 promtool check metrics <"$work/metrics"
+# shellcheck disable=SC2013 # words
 for name in $(grep -ohE 'zklock_[a-z_]+' "$rules" "$work/dashboard.yml" | sort -u); do
     true_that "no such metric: $name" grep -qE "^$name(_bucket)?[{ ]" "$work/metrics"
 done

@@ -1,5 +1,6 @@
 #!/bin/bash
-# links.sh SOURCE: what the pages (*.md) point to exists: files, headings in them, and paths of this tree named in code spans.
+# links.sh SOURCE: what the pages (*.md) point to exists: files, headings in them, and paths of this tree named in code spans. So do the pages
+# that code, scripts and manual pages name; a public header also names the heading, as in docs/lease.md#assumptions.
 # shellcheck disable=SC2016
 set -eu
 cd "$1"
@@ -40,12 +41,26 @@ check_link() {
 check_span() {
     local path=${1%% *}
     path=${path%%:*}
+    [[ $path != *NAME* ]] || return 0 # a pattern
     case $path in
     *[!a-z_.*]*) ;;
     *.c | *.h) [ -n "$(find . -name "$path" -print -quit)" ] || complain "names $path, which is nowhere" ;;
     esac
     [[ $path =~ ^(bench|cmake|docker|docs|examples|include|man|recipes|scripts|src|systemd|tests)/[A-Za-z0-9_./*-]+$ ]] || return 0
     compgen -G "$path" >/dev/null || compgen -G "$(dirname "$page")/$path" >/dev/null || complain "names $path, which is not there"
+}
+
+# check_reference PAGE[#HEADING], from the root of the tree
+check_reference() {
+    local anchor=
+    [ "$1" = "${1#*#}" ] || anchor=${1#*#}
+    if [ ! -e "${1%%#*}" ]; then
+        complain "names $1, which is not there"
+    elif [ -n "$anchor" ] && ! headings "${1%%#*}" | grep -qxF -- "$anchor"; then
+        complain "names $1: no such heading"
+    elif [ -z "$anchor" ] && [[ $page == include/* ]]; then
+        complain "names $1 without a heading of it: a reader of a header looks for the section"
+    fi
 }
 
 pages=$(find . \( -name build -o -name .git \) -prune -o -name '*.md' -print | sed 's|^\./||' | sort)
@@ -57,5 +72,11 @@ for page in $pages; do
         check_span "$span"
     done < <(prose "$page" | grep -oE '`[^`]+`' | tr -d '`')
 done
+
+# Named from the root: docs/lease.md, SECURITY.md#access-lists.
+while IFS=: read -r page reference; do
+    check_reference "$reference"
+done < <(grep -rIoHE '(\bdocs/[a-z-]+|\bSECURITY|\bRELEASING|\bCONTRIBUTING)\.md(#[a-z0-9_-]+)?' \
+    include src recipes bench man examples scripts docker monitoring systemd packaging | sort -u)
 echo "$(wc -w <<<"$pages") pages"
 exit $wrong

@@ -5,7 +5,7 @@
 set -eu
 cd "$1"
 wrong=0
-known=$(ctest --test-dir "$2" -N | sed -n 's/^ *Test *#[0-9]*: //p')
+known=$(cd "$2" && ctest -N | sed -n 's/^ *Test *#[0-9]*: //p')
 
 complain() {
     echo "$file: $1" >&2

@@ -6,24 +6,12 @@
 
 #include <zookeeper/zookeeper.h>
 
-#include "check.h"
-#include "contest.h"
-#include "ensemble.h"
+#include "one_server.h"
 #include "name.h"
 #include "store_client.h"
 #include "wait.h"
 
-#define TICK 500     /* ms, of the server */
-#define TIMEOUT 4000 /* ms, of sessions */
 #define UUID "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"
-
-static struct ensemble *server;
-static struct recorder *eye, *intruder;
-
-static zkl_session *open_one(void)
-{
-    return contest_session(ensemble_servers(server), TIMEOUT, TICK);
-}
 
 static zkl_session *open_as(const char *credentials, const zkl_acl *acl)
 {
@@ -38,11 +26,6 @@ static zkl_session *open_as(const char *credentials, const zkl_acl *acl)
     options.acl = acl;
     CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, ensemble_servers(server), &options, NULL), ZKL_OK);
     return session;
-}
-
-static void close_one(zkl_session *session)
-{
-    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
 }
 
 /* What the intruder's create of dir/name came to. */
@@ -176,33 +159,190 @@ static void test_writing_places(void)
     close_one(second);
 }
 
-/* Who may create in the queue puts a place of its own between holder and waiter and announces a release that is none. The waiter is told
- * within a heartbeat, as if its place had been taken away. */
+/* What a client forges that may create in the queue: a contender with an identity of its own, between those that are there and those that
+ * come later. */
+struct forgery {
+    const char *path;
+    char name[ZKL__NAME_MAX];
+};
+
+static void forge(struct forgery *forgery, const char *path)
+{
+    const struct zkl__op create = {.kind = ZKL__OP_CREATE,
+                                   .dir = path,
+                                   .name = "_c_aaaaaaaa-aaaa-8aaa-8aaa-aaaaaaaaaaaa-lock-",
+                                   .mode = ZKL__EPHEMERAL_SEQUENTIAL};
+    const struct zkl__reply *made = &recorder_do(intruder, &create)->reply;
+    CU_ASSERT_EQUAL_FATAL(made->rc, ZKL__RC_OK);
+    forgery->path = path;
+    snprintf(forgery->name, sizeof forgery->name, "%s", made->name);
+}
+
+/* The next one watches it. */
+static void await_victim(const struct forgery *forgery)
+{
+    CU_ASSERT(ensemble_ask_until(server, 0, "wchp", forgery->name, true, SOON));
+}
+
+/* It announces a release, and stays. */
+static void announce(const struct forgery *forgery)
+{
+    CU_ASSERT_EQUAL(
+        meddle((struct zkl__op){.kind = ZKL__OP_SET, .dir = forgery->path, .name = forgery->name, .version = -1}),
+        ZKL__RC_OK);
+}
+
+static void await_loss(const zkl_lock *lock)
+{
+    int64_t end = now_ms() + SOON;
+    while (zkl_lock_state(lock) != ZKL_STATE_LOST && look_again(end)) {
+    }
+    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_LOST);
+}
+
+/* The lie granted it the lock, and it is told. When its thread comes to look only after that, its acquire says so. */
+static void check_misled(struct waiter *waiter)
+{
+    int code = waiter_end(waiter);
+    CU_ASSERT(code == ZKL_OK || code == ZKL_ELOST);
+    if (code == ZKL_OK) {
+        await_loss(waiter->lock);
+        CU_ASSERT_EQUAL(zkl_lock_release(waiter->lock, NULL), ZKL_ELOST);
+    }
+}
+
+/* The waiter is told within a heartbeat, as if its place had been taken away. */
 static void test_forged_word(void)
 {
     zkl_session *first = open_one(), *second = open_one();
     zkl_lock *holder = contest_holder(first, "/forged"), *lock = contest_lock(second, "/forged", NULL);
-    const struct zkl__op create = {.kind = ZKL__OP_CREATE,
-                                   .dir = "/forged",
-                                   .name = "_c_aaaaaaaa-aaaa-8aaa-8aaa-aaaaaaaaaaaa-lock-",
-                                   .mode = ZKL__EPHEMERAL_SEQUENTIAL};
-    const struct zkl__reply *made = &recorder_do(intruder, &create)->reply;
-    char name[ZKL__NAME_MAX];
-    CU_ASSERT_EQUAL_FATAL(made->rc, ZKL__RC_OK);
-    snprintf(name, sizeof name, "%s", made->name);
-    struct zkl__op set = {.kind = ZKL__OP_SET, .dir = "/forged", .name = name, .version = -1};
+    struct forgery forgery;
     struct waiter waiter;
+    forge(&forgery, "/forged");
     waiter_queue(&waiter, lock, SOON);
-    CU_ASSERT(ensemble_ask_until(server, 0, "wchp", name, true, SOON));
-    CU_ASSERT_EQUAL(meddle(set), ZKL__RC_OK);
-    CU_ASSERT_EQUAL(waiter_end(&waiter), ZKL_OK);
-    int64_t end = now_ms() + SOON;
-    while (zkl_lock_state(lock) != ZKL_STATE_LOST && look_again(end)) {
-    }
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
+    await_victim(&forgery);
+    announce(&forgery);
+    check_misled(&waiter);
     CU_ASSERT(zkl_lock_is_held(holder));
     zkl_lock_free(holder);
     zkl_lock_free(lock);
+    close_one(first);
+    close_one(second);
+}
+
+/* --- how far a forged announcement goes --------------------------------------------------------------------------------- */
+
+#define CHAIN 12
+#define BLOCK 8
+
+struct victim {
+    zkl_session *session;
+    zkl_lock *lock, *real; /* the true holder's */
+    bool lists;            /* behind its grant: its thread may come to look after it was told */
+    pthread_t thread;
+};
+static atomic_int granted, misled;
+
+static void *hold_shortly(void *arg)
+{
+    struct victim *victim = arg;
+    int code = zkl_lock_acquire(victim->lock, 2 * SOON, NULL, NULL);
+    if (code == ZKL_OK || (code == ZKL_ELOST && victim->lists)) {
+        atomic_fetch_add(&misled, zkl_lock_is_held(victim->real));
+        atomic_fetch_add(&granted, 1);
+    }
+    if (code == ZKL_OK) {
+        zkl_lock_release(victim->lock, NULL);
+    }
+    return NULL;
+}
+
+/* Each for less than it takes to find out, which is by a heartbeat, a twelfth of the longest timeout. */
+static void queue_victims(struct victim *victims, zkl_lock *holder, const char *path, int per_session)
+{
+    for (int i = 0; i < CHAIN; i++) {
+        victims[i].real = holder;
+        victims[i].lists = i == BLOCK - 2; /* it has number 8 */
+        victims[i].session =
+            i % per_session ? victims[i - 1].session : contest_session(ensemble_servers(server), TIMEOUT_MAX, TICK);
+        victims[i].lock = contest_lock(victims[i].session, path, NULL);
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&victims[i].thread, NULL, hold_shortly, &victims[i]), 0);
+        CU_ASSERT_FATAL(queue_becomes(eye, path, (size_t)i + 3));
+    }
+}
+
+static void check_chain(const char *path, int per_session)
+{
+    zkl_session *first = open_one();
+    zkl_lock *holder = contest_holder(first, path);
+    struct victim victims[CHAIN];
+    struct forgery forgery;
+    forge(&forgery, path);
+    granted = misled = 0;
+    queue_victims(victims, holder, path, per_session);
+    await_victim(&forgery);
+    announce(&forgery);
+    CU_ASSERT(queue_becomes(eye, path, 2 + CHAIN - (BLOCK - 1)));
+    CU_ASSERT(
+        ensemble_ask_until(server, 0, "wchp", forgery.name, true, SOON)); /* the next one has found it in a list */
+    int64_t end = now_ms() + SOON; /* the last one's znode may be deleted before its thread looks */
+    while (atomic_load(&granted) < BLOCK - 1 && look_again(end)) {
+    }
+    CU_ASSERT_EQUAL(atomic_load(&granted), BLOCK - 1);
+    CU_ASSERT_EQUAL(atomic_load(&misled), BLOCK - 1);
+    CU_ASSERT(zkl_lock_is_held(holder));
+    CU_ASSERT(queue_remove(eye, path, forgery.name));
+    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_OK);
+    for (int i = 0; i < CHAIN; i++) {
+        pthread_join(victims[i].thread, NULL);
+        zkl_lock_free(victims[i].lock);
+    }
+    for (int i = 0; i < CHAIN; i += per_session) {
+        close_one(victims[i].session);
+    }
+    CU_ASSERT_EQUAL(atomic_load(&granted), CHAIN);
+    zkl_lock_free(holder);
+    close_one(first);
+}
+
+/* A directory's first numbers: the holder has 0, the forged contender 1. The lie goes no further than number 8, whether each misleads the
+ * next one by an announcement or hands over to it inside one session. */
+static void test_forged_word_in_a_chain(void)
+{
+    check_chain("/chain", 1);
+    check_chain("/chain-in-a-session", CHAIN);
+}
+
+/* Two are misled at the same moment. The one behind the border is told by the list behind its grant, the other one by a heartbeat. */
+static void test_forged_word_at_the_border(void)
+{
+    static const char *const paths[] = {"/inside", "/border"};
+    zkl_session *first = open_one(), *second = contest_session(ensemble_servers(server), TIMEOUT_MAX, TICK);
+    zkl_lock *holders[2], *locks[2];
+    struct forgery forgeries[2];
+    struct waiter waiters[2];
+    for (int i = 0; i < 2; i++) {
+        holders[i] = contest_holder(first, paths[i]);
+        for (int number = 1; number < BLOCK - 1 && i == 1; number++) {
+            CU_ASSERT_EQUAL(put(paths[i], "number-", ZKL__EPHEMERAL_SEQUENTIAL), ZKL__RC_OK);
+        }
+        forge(&forgeries[i], paths[i]);
+        locks[i] = contest_lock(second, paths[i], NULL);
+        waiter_queue(&waiters[i], locks[i], SOON);
+        await_victim(&forgeries[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        announce(&forgeries[i]);
+    }
+    CU_ASSERT_EQUAL(waiter_end(&waiters[0]), ZKL_OK);
+    check_misled(&waiters[1]);
+    CU_ASSERT(zkl_lock_is_held(locks[0]));
+    CU_ASSERT_EQUAL(zkl_lock_release(locks[0], NULL), ZKL_OK);
+    for (int i = 0; i < 2; i++) {
+        CU_ASSERT(zkl_lock_is_held(holders[i]));
+        zkl_lock_free(holders[i]);
+        zkl_lock_free(locks[i]);
+    }
     close_one(first);
     close_one(second);
 }
@@ -366,24 +506,6 @@ static void test_bad_input(void)
     close_one(session);
 }
 
-static const struct check_case cases[] = {
-    T(test_persistent_places), T(test_barging),     T(test_stolen_uuid),  T(test_flood),      T(test_long_names),
-    T(test_writing_places),    T(test_forged_word), T(test_creator_only), T(test_given_list), T(test_bad_input)};
-
-int main(int argc, char **argv)
-{
-    if (!ensemble_available()) {
-        return 77;
-    }
-    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
-    if (!server) {
-        return 1;
-    }
-    eye = queue_eye(ensemble_servers(server));
-    intruder = recorder_connect(&zkl__store_zookeeper, ensemble_servers(server));
-    int code = check_main("attacks", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
-    recorder_free(intruder);
-    recorder_free(eye);
-    ensemble_stop(server);
-    return code;
-}
+TESTS_ON_ONE_SERVER("attacks", T(test_persistent_places), T(test_barging), T(test_stolen_uuid), T(test_flood),
+                    T(test_long_names), T(test_writing_places), T(test_forged_word), T(test_forged_word_in_a_chain),
+                    T(test_forged_word_at_the_border), T(test_creator_only), T(test_given_list), T(test_bad_input))

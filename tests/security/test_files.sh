@@ -14,10 +14,12 @@ chmod 600 "$work/secret"
 # A descriptor that --auth-file names is not CMD's: neither of a file, which Linux opens again at its beginning, nor of a pipe.
 # shellcheck disable=SC2016
 look='for fd in /proc/self/fd/*; do [ "$fd" -ef "$1" ] && echo leaked; done; cat <&3; exit 0'
+# shellcheck disable=SC2094 # only read
 code 0 zklock --auth-file /dev/fd/3 run vault bash -c "$look" look "$work/secret" 3<"$work/secret"
 same "what CMD finds of a file" "$(cat "$work/out")" ""
 code 0 zklock --auth-file /dev/fd/3 run vault bash -c "$look" look "$work/secret" 3< <(cat "$work/secret")
 same "what CMD finds of a pipe" "$(cat "$work/out")" ""
+# shellcheck disable=SC2094 # only read
 code 0 zklock --auth-file "$work/secret" run vault bash -c "$look" look "$work/secret" 3<"$work/secret"
 same "what CMD finds of a file that is open by chance" "$(cat "$work/out")" ""
 code 125 zklock --auth-file /dev/stdin run vault true <"$work/secret"
@@ -75,6 +77,7 @@ for option in --report --metrics; do
     same "mode of $option" "$(stat -c %a "$file")" 644
     (umask 077 && zklock run $option "$file" x true)
     same "mode of $option, again" "$(stat -c %a "$file")" 644
+    # shellcheck disable=SC2012
     same "nothing is left beside it" "$(ls -d "$file"* | wc -l)" 1
     code 125 zklock run $option "$work" x true
     matches "$option at a directory" "$(cat "$work/err")" 'Is a directory'

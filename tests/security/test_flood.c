@@ -3,21 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
-#include "contest.h"
-#include "ensemble.h"
+#include "one_server.h"
 #include "name.h"
 #include "store_client.h"
 #include "wait.h"
 
-#define TICK 500
-#define TIMEOUT 20000 /* ms, of sessions: few heartbeats among what is counted */
+#define LONG_TIMEOUT 20000 /* ms, of sessions: few heartbeats among what is counted */
 #define MANY 20000
 #define SOME 3000
 #define AT_ONCE 500
-
-static struct ensemble *server;
-static struct recorder *eye, *intruder;
 
 static void forged_name(char name[ZKL__NAME_MAX], int i)
 {
@@ -48,9 +42,9 @@ static void flood(const char *queue, int count, const zkl_acl *acl)
     }
 }
 
-static zkl_session *open_one(void)
+static zkl_session *open_long(void)
 {
-    return contest_session(ensemble_servers(server), TIMEOUT, TICK);
+    return contest_session(ensemble_servers(server), LONG_TIMEOUT, TICK);
 }
 
 static uint64_t requests_of(zkl_session *session)
@@ -92,7 +86,7 @@ static void check_untouched(const char *queue, int count)
 
 static void test_many(void)
 {
-    zkl_session *session = open_one();
+    zkl_session *session = open_long();
     flood("/many", MANY, NULL);
     CU_ASSERT(cost_of_a_grant(session, "/many") <= 60);
     CU_ASSERT(cost_of_a_grant(session, "/many") <= 5); /* it remembers them */
@@ -105,7 +99,7 @@ static void test_nothing_below(void)
 {
     static const zkl_acl_entry entry[] = {{ZKL_PERM_READ, "world", "anyone"}};
     static const zkl_acl readable = {1, entry};
-    zkl_session *session = open_one();
+    zkl_session *session = open_long();
     flood("/closed", SOME, &readable);
     uint64_t requests = cost_of_a_grant(session, "/closed");
     CU_ASSERT(requests >= SOME);
@@ -116,7 +110,7 @@ static void test_nothing_below(void)
 /* One that lives with a session stands among them: waited for, however many are on either side. */
 static void test_a_contender_among_them(void)
 {
-    zkl_session *session = open_one();
+    zkl_session *session = open_long();
     zkl_lock *lock = contest_lock(session, "/among", NULL);
     struct waiter waiter;
     flood("/among", SOME, NULL);
@@ -142,7 +136,7 @@ static void test_small_requests(void)
     server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK, .java = "-Djute.maxbuffer=65536"});
     CU_ASSERT_PTR_NOT_NULL_FATAL(server);
     intruder = recorder_connect(&zkl__store_zookeeper, ensemble_servers(server));
-    zkl_session *session = open_one();
+    zkl_session *session = open_long();
     flood("/small", SOME, NULL);
     CU_ASSERT(cost_of_a_grant(session, "/small") >= SOME);
     zkl_stats stats = ZKL_STATS_INIT;
@@ -155,23 +149,5 @@ static void test_small_requests(void)
     server = usual;
 }
 
-static const struct check_case cases[] = {T(test_many), T(test_nothing_below), T(test_a_contender_among_them),
-                                          T(test_small_requests)};
-
-int main(int argc, char **argv)
-{
-    if (!ensemble_available()) {
-        return 77;
-    }
-    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
-    if (!server) {
-        return 1;
-    }
-    eye = queue_eye(ensemble_servers(server));
-    intruder = recorder_connect(&zkl__store_zookeeper, ensemble_servers(server));
-    int code = check_main("flood", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
-    recorder_free(intruder);
-    recorder_free(eye);
-    ensemble_stop(server);
-    return code;
-}
+TESTS_ON_ONE_SERVER("flood", T(test_many), T(test_nothing_below), T(test_a_contender_among_them),
+                    T(test_small_requests))

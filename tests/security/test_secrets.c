@@ -5,17 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "check.h"
-#include "contest.h"
-#include "ensemble.h"
+#include "one_server.h"
 #include "inside.h"
 
-#define TICK 500
-#define TIMEOUT 4000
 #define CANARY "kanari-7f3a91c2"
 #define CREDENTIALS "ann:" CANARY
 
-static struct ensemble *server;
 static char canary[100] = CANARY; /* what is looked for */
 
 /* --- a heap that looks at what it is given back -------------------------------------------------------------------------- */
@@ -189,19 +184,4 @@ static void test_refused(void)
     CU_ASSERT_FALSE(holds_canary(log_text, log_length));
 }
 
-static const struct check_case cases[] = {T(test_memory_and_log), T(test_seal), T(test_session_password),
-                                          T(test_refused)};
-
-int main(int argc, char **argv)
-{
-    if (!ensemble_available()) {
-        return 77;
-    }
-    server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
-    if (!server) {
-        return 1;
-    }
-    int code = check_main("secrets", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
-    ensemble_stop(server);
-    return code;
-}
+TESTS_ON_ONE_SERVER("secrets", T(test_memory_and_log), T(test_seal), T(test_session_password), T(test_refused))

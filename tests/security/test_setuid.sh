@@ -57,7 +57,7 @@ if mkdir "$own" 2>/dev/null && [ -e "$own/cgroup.kill" ]; then
     for chain in "" chain; do
         rm -f "$work/open/in.pid"
         inside run --max-run 300ms --grace 200ms in "$work/sleeper" "$work/open/in.pid" "$work/open/in.end" $chain
-        same "exit code in a control group $chain" $? $([ -z "$chain" ] && echo 137 || echo 0)
+        same "exit code in a control group $chain" $? "$([ -z "$chain" ] && echo 137 || echo 0)"
         true_that "CMD is dead $chain" gone "$(tail -1 "$work/open/in.pid")"
         same "nothing was said" "$(grep -c 'another user' "$work/inside.err")" 0
     done

@@ -15,6 +15,7 @@ enum fake_fate {
     FAKE_HOLD,          /* its answer, and everything behind it, watch events too, comes 100 ms later */
     FAKE_FATES,
     FAKE_COUNT_TOO_HIGH = FAKE_FATES, /* a lie: its list of children says one name more than it has */
+    FAKE_SAYS_EXPIRED, /* a lie: before its answer, that the session has ended, and then, again and again, that it is connected */
     FAKE_UNIMPLEMENTED /* an older server (UnimplementedRequestProcessor): refused, and the connection cut */
 };
 

@@ -2,10 +2,34 @@
 
 #include "memory.h"
 #include "wait.h"
+#include "plain_heap.h"
 
 #define HOLD_MS 100
+#define CONNECTED_AGAIN 1000 /* so often that one comes while the client is at work on the end */
 
 /* --- events of the store ------------------------------------------------------------------------------------------ */
+
+enum { SESSION_EVENT = -1, CONNECTED = 3, EXPIRED = -112 };
+
+static void put_event(struct jute_out *out, int32_t type, int32_t state, const char *path)
+{
+    size_t begin = jute_begin(out);
+    jute_put_int(out, -1);
+    jute_put_long(out, -1);
+    jute_put_int(out, 0);
+    jute_put_int(out, type);
+    jute_put_int(out, state);
+    fake_put_text(out, path);
+    jute_end(out, begin);
+}
+
+static void put_lie_of_the_end(struct jute_out *out)
+{
+    put_event(out, SESSION_EVENT, EXPIRED, "");
+    for (int i = 0; i < CONNECTED_AGAIN; i++) {
+        put_event(out, SESSION_EVENT, CONNECTED, "");
+    }
+}
 
 static void send_answer(struct session *s, const struct fake_request *request, const struct zkl__reply *reply)
 {
@@ -14,6 +38,9 @@ static void send_answer(struct session *s, const struct fake_request *request, c
     int32_t err = multi ? 0 : fake_code(reply);
     link->held_until_ms = request->fate == FAKE_HOLD ? now_ms() + HOLD_MS : link->held_until_ms;
     atomic_fetch_add(&s->fake->zxid, 1);
+    if (request->fate == FAKE_SAYS_EXPIRED) {
+        put_lie_of_the_end(&link->out);
+    }
     size_t begin = fake_link_begin(s->fake, link, request->xid, err);
     if (multi) {
         fake_put_parts(&link->out, request, reply);
@@ -55,15 +82,7 @@ static void on_watch(void *ctx, enum zkl__watch_event event, const char *path)
         [ZKL__WATCH_CREATED] = 1, [ZKL__WATCH_DELETED] = 2, [ZKL__WATCH_CHANGED] = 3, [ZKL__WATCH_CHILDREN] = 4};
     struct session *s = ctx;
     pthread_mutex_lock(&s->fake->mutex);
-    struct jute_out *out = s->link ? &s->link->out : &s->missed;
-    size_t begin = jute_begin(out);
-    jute_put_int(out, -1);
-    jute_put_long(out, -1);
-    jute_put_int(out, 0);
-    jute_put_int(out, types[event]);
-    jute_put_int(out, 3);
-    fake_put_text(out, path);
-    jute_end(out, begin);
+    put_event(s->link ? &s->link->out : &s->missed, types[event], CONNECTED, path);
     if (s->link) {
         fake_link_flush(s->link);
     }
@@ -249,29 +268,16 @@ static struct session *session_find(struct fake *fake, int64_t id)
     return NULL;
 }
 
-static void *take(void *payload, size_t size)
-{
-    (void)payload;
-    return malloc(size);
-}
-
-static void *retake(void *payload, void *ptr, size_t size)
-{
-    (void)payload;
-    return realloc(ptr, size);
-}
-
-static void give(void *payload, void *ptr)
-{
-    (void)payload;
-    free(ptr);
-}
-
 static bool session_open(struct fake *fake, struct link *link, int32_t timeout_ms)
 {
-    static const struct zkl__store_events events = {on_connected, on_suspended, on_expired, on_reply, on_watch, on_log};
+    static const struct zkl__store_events events = {.connected = on_connected,
+                                                    .suspended = on_suspended,
+                                                    .expired = on_expired,
+                                                    .reply = on_reply,
+                                                    .watch = on_watch,
+                                                    .log = on_log};
     struct zkl__store_config config = {
-        .servers = fake->tree, .timeout_ms = timeout_ms, .heap = {take, retake, give, NULL}};
+        .servers = fake->tree, .timeout_ms = timeout_ms, .heap = plain_heap};
     struct session *s = fake->session_count < SESSIONS_MAX ? calloc(1, sizeof *s) : NULL;
     if (!s) {
         fprintf(stderr, "fake: too many sessions\n");

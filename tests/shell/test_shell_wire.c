@@ -384,6 +384,37 @@ static void test_a_timeout_below_nothing(void)
     }
 }
 
+static enum fake_fate fate_of_an_end(void *payload, int nth, int type)
+{
+    (void)payload;
+    (void)nth;
+    (void)type;
+    return atomic_exchange(&lying, false) ? FAKE_SAYS_EXPIRED : FAKE_SERVE;
+}
+
+/* A server that says in watch events that the session has ended, and that it is connected. It is over after the first of these: another one
+ * is opened, and nobody waits for ever. */
+static void test_an_end_that_is_none(void)
+{
+    struct fake *fake = fake_start("memory:ends", fate_of_an_end, NULL);
+    zkl_session *session = session_at(fake_address(fake));
+    zkl_lock *lock = NULL;
+    CU_ASSERT_EQUAL(zkl_lock_new(&lock, session, PATH, NULL, NULL), ZKL_OK);
+    for (int i = 0; i < 5; i++) {
+        zkl_queue *queue = NULL;
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+        atomic_store(&lying, true);
+        zkl_queue_list(&queue, session, PATH, 300, NULL);
+        zkl_queue_free(queue);
+        for (int64_t end = now_ms() + SOON; zkl_lock_state(lock) != ZKL_STATE_LOST && look_again(end);) {
+        }
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
+    }
+    zkl_lock_free(lock);
+    CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+    fake_stop(fake);
+}
+
 /* --- servers older than the client ---------------------------------------------------------------------------------- */
 
 enum { REMOVE_WATCHES = 18, CREATE_CONTAINER = 19, CREATE_2 = 15 }; /* ZooDefs.OpCode */
@@ -541,4 +572,5 @@ static void test_a_seal_refused_at_a_reconnect(void)
 }
 
 TESTS("shell wire", T(test_every_request), T(test_by_chance), T(test_a_count_too_high), T(test_a_timeout_below_nothing),
-      T(test_a_seal_refused_at_a_reconnect), T(test_a_server_of_3_4), T(test_servers_without_containers_or_removal))
+      T(test_an_end_that_is_none), T(test_a_seal_refused_at_a_reconnect), T(test_a_server_of_3_4),
+      T(test_servers_without_containers_or_removal))

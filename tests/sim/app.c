@@ -2,6 +2,7 @@
  * recipes' public functions stand: one contender per acquire, or one joint of two, one completion, a release whatever happened. */
 #include <assert.h>
 
+#include "groups.h"
 #include "invariants.h"
 #include "semaphore.h"
 #include "sim.h"
@@ -61,12 +62,19 @@ static void over(struct sim *s, struct sim_attempt *attempt)
 {
     int current = thread_of(s, attempt)->attempt;
     attempt->state = SIM_OVER;
+    attempt->ended = sim_now(s);
     attempt->contender = NULL;
     attempt->joint = NULL;
     attempt->semaphore = NULL;
     if (current >= 0 && &s->attempts[current] == attempt) {
         go_on(s, attempt->client, attempt->thread);
     }
+}
+
+void sim_app_left(struct sim_attempt *attempt)
+{
+    attempt->member = NULL;
+    over(attempt->s, attempt);
 }
 
 static void granted(struct sim *s, struct sim_attempt *attempt, int64_t token)
@@ -76,6 +84,11 @@ static void granted(struct sim *s, struct sim_attempt *attempt, int64_t token)
     attempt->granted = sim_now(s);
     attempt->token = token;
     thread_in(s, attempt->client, attempt->thread, attempt->plan->downgrade ? hold / 2 : hold);
+}
+
+void sim_app_joined(struct sim_attempt *attempt)
+{
+    granted(attempt->s, attempt, 0);
 }
 
 /* Called by the judge when it has looked at an outcome. */
@@ -91,6 +104,7 @@ void sim_app_outcome(struct sim_attempt *attempt, const struct zkl__outcome *out
         over(s, attempt);
         break;
     case ZKL__LOSS:
+        attempt->lost = true;
         if (!attempt->asking) {
             attempt->state = SIM_LOST;
             /* Whoever overran max_hold is at it for long: its node goes without it. */
@@ -146,6 +160,10 @@ static bool make(struct sim *s, struct sim_attempt *attempt)
         attempt->semaphore = sim_semaphore_make(attempt, &config);
         return attempt->semaphore;
     }
+    if (plan->recipe == SIM_GROUP) {
+        attempt->member = sim_member_make(attempt);
+        return attempt->member;
+    }
     if (plan->joint) {
         const char *paths[] = {sim_plan_path(plan->path), sim_plan_path(plan->path + 1)};
         attempt->joint = zkl__joint_new(core, &config, paths, 2);
@@ -155,6 +173,9 @@ static bool make(struct sim *s, struct sim_attempt *attempt)
     config.announces = true;
     config.mark = plan->mark;
     config.max_hold = plan->max_hold;
+    config.linger = plan->linger;
+    config.least = plan->least;
+    config.delay = plan->delay;
     attempt->contender = zkl__contender_new(core, &config);
     return attempt->contender;
 }
@@ -177,9 +198,9 @@ static void start(struct sim *s, int client, int thread)
                                     .thread = thread,
                                     .plan = plan,
                                     .path = plan->path,
-                                    .seats = plan->recipe == SIM_SEMAPHORE ? 0
-                                             : plan->joint                 ? 2
-                                                                           : 1,
+                                    .seats = plan->recipe == SIM_SEMAPHORE || plan->recipe == SIM_GROUP ? 0
+                                             : plan->joint                                              ? 2
+                                                                                                        : 1,
                                     .shared = plan->kind == SIM_READ,
                                     .node = {-1, -1},
                                     .session = -1,
@@ -193,6 +214,11 @@ static void start(struct sim *s, int client, int thread)
     thread_in(s, client, thread, plan->cancel);
     sim_say(s, "app", "%d.%d asks for %s%s%s", client, thread, sim_plan_path(plan->path), plan->joint ? " and " : "",
             plan->joint ? sim_plan_path(plan->path + 1) : "");
+    if (attempt->member) {
+        thread_in(s, client, thread, plan->cancel >= 0 ? plan->cancel : plan->timeout);
+        sim_member_join(attempt);
+        return;
+    }
     tell_core(s, attempt,
               (struct zkl__event){.kind = ZKL__EV_START, .deadline = attempt->deadline, .try_only = plan->try_only});
 }
@@ -201,28 +227,17 @@ static void start(struct sim *s, int client, int thread)
 
 static void let_go(struct sim *s, struct sim_attempt *attempt)
 {
-    struct zkl__core *core = s->clients[attempt->client].core;
-    int64_t now = sim_local(s, attempt->client, sim_now(s));
     if (attempt->state == SIM_HOLDING) {
+        attempt->let_go = true;
         sim_judge_left(s, attempt);
     }
     attempt->state = SIM_LEFT;
     sim_say(s, "app", "%d.%d lets go", attempt->client, attempt->thread);
-    s->stepping = true;
-    if (attempt->joint) {
-        zkl__joint_let_go(core, attempt->joint, now);
-    } else if (attempt->semaphore) {
-        zkl__semaphore_let_go(core, attempt->semaphore, now);
-    } else {
-        zkl__contender_let_go(core, attempt->contender, now);
-    }
-    s->stepping = false;
+    tell_core(s, attempt, (struct zkl__event){.kind = ZKL__EV_LET_GO});
     attempt->contender = NULL;
     attempt->joint = NULL;
     attempt->semaphore = NULL;
     go_on(s, attempt->client, attempt->thread);
-    /* the step that let_go is, is over: what follows every step */
-    sim_core_event(s, attempt->client, (struct zkl__event){.kind = ZKL__EV_TIME});
 }
 
 static void cancel(struct sim *s, struct sim_attempt *attempt)
@@ -237,6 +252,7 @@ static void cancel(struct sim *s, struct sim_attempt *attempt)
 static void release(struct sim *s, struct sim_attempt *attempt)
 {
     if (attempt->state == SIM_HOLDING) {
+        attempt->let_go = true;
         sim_judge_left(s, attempt);
     }
     attempt->state = SIM_RELEASING;
@@ -260,20 +276,18 @@ bool sim_attempt_holds(const struct sim *s, const struct sim_attempt *attempt)
 {
     const struct zkl__core *core = s->clients[attempt->client].core;
     int64_t now = sim_local(s, attempt->client, sim_now(s));
-    if (attempt->state != SIM_HOLDING || !core) {
-        return false;
-    }
-    if (attempt->semaphore) {
-        return zkl__semaphore_holds(core, attempt->semaphore, now);
-    }
-    return attempt->joint ? zkl__joint_holds(core, attempt->joint, now)
-                          : zkl__contender_holds(core, attempt->contender, now);
+    return attempt->state == SIM_HOLDING && core && !attempt->member &&
+           zkl__core_holds(core, attempt->contender, attempt->joint, attempt->semaphore, now);
 }
 
 static void act(struct sim *s, struct sim_attempt *attempt)
 {
     bool over = attempt->state == SIM_OVER || attempt->state == SIM_LEFT || attempt->state == SIM_RELEASING;
     if (over) {
+        return;
+    }
+    if (attempt->member) {
+        sim_member_leave(attempt);
         return;
     }
     if (attempt->plan->ending == SIM_END_LET_GO) {
@@ -307,7 +321,7 @@ void sim_app_crashed(struct sim *s, int client)
     for (int i = 0; i < s->attempt_count; i++) {
         struct sim_attempt *attempt = &s->attempts[i];
         if (attempt->client == client && attempt->state != SIM_OVER) {
-            if (attempt->state == SIM_HOLDING) {
+            if (attempt->state == SIM_HOLDING && !attempt->member) {
                 sim_judge_crashed(s, attempt);
                 sim_judge_left(s, attempt);
             }
@@ -315,6 +329,7 @@ void sim_app_crashed(struct sim *s, int client)
             attempt->contender = NULL;
             attempt->joint = NULL;
             attempt->semaphore = NULL;
+            attempt->member = NULL;
         }
     }
     for (int thread = 0; thread < SIM_THREADS; thread++) {

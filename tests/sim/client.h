@@ -84,22 +84,30 @@ struct sim_attempt {
     struct zkl__contender *contender; /* NULL: not to be used any more */
     struct zkl__joint *joint;         /* or this */
     struct zkl__semaphore *semaphore; /* or this */
+    struct sim_member *member;        /* or this: groups.h */
     char conflict[160];               /* its words */
     int path, seats;                  /* of the queue; a joint has the next path too */
     int node[2];                      /* of the grant; of each seat */
     bool shared;                      /* granted beside other readers */
     int session;                      /* at the grant */
     int64_t deadline;                 /* local */
-    int64_t started, granted;         /* true time */
-    int64_t token;
+    int64_t started, granted, ended;  /* true time */
+    int64_t token, serial;
     int64_t gone_since; /* true time at which its node was first seen to be gone by an operator's hand; 0: not */
+    int64_t last_lease; /* semaphore: czxid of the last of its leases */
+    int limit;          /* the highest since then and until its grant */
+    int64_t room_since; /* true time at which it was first seen to wait while there is room; 0: it is not so */
     bool jeopardy;
     bool lapsed; /* the lease was seen to have ended */
+    bool lost;   /* told so, maybe in the step that released it */
+    bool let_go; /* by its owner, while it held */
+    bool handed; /* granted by another one of its session, whose node was still there */
     bool canceled;
     bool asking;     /* inside the step that releases: it may be told of a loss that came first */
     bool exempt;     /* an operator took its node or its session: the printed exception */
     int64_t removed; /* true time: when an operator deleted the node of its grant; 0: not */
     bool misled;     /* granted after a forged announcement, with `before` before it */
+    bool at_border;  /* and it is the one behind the block of numbers in which a lie may be handed on */
     int before;      /* node */
     int last_state;  /* of the contender, as seen after the last step */
 };
@@ -124,6 +132,8 @@ struct sim_client {
     int64_t clock_base, clock_ppm;
     struct sim_handle handle;
     struct zkl__core *core;
+    struct sim_member *members; /* groups.h */
+    struct sim_views *views;
     bool reopen; /* the core asked for a new session */
     bool stepping;
     int throttled;          /* so many requests are refused with NOTAPPLIED */
@@ -180,9 +190,13 @@ bool sim_attempt_holds(const struct sim *s, const struct sim_attempt *attempt);
 
 /* --- semaphores.c ---------------------------------------------------------------------------------------------------- */
 
-enum { SIM_LIMIT = 2 };
+enum { SIM_LIMIT = 2, SIM_RESIZED_MOST = 4 };
 struct zkl__semaphore *sim_semaphore_make(struct sim_attempt *attempt, const struct zkl__contender_config *contender);
 int sim_semaphore_count(const struct sim_attempt *attempt);
+/* The highest limit that was in force at any time from one zxid to another; 0: none was. */
+int sim_semaphore_limit(const struct sim *s, int path, int64_t from, int64_t to);
+/* plan->folders: their znodes are made, but for those of acquires. */
+void sim_semaphores_begin(struct sim *s);
 /* PATH/locks, or PATH/leases. */
 const char *sim_semaphore_folder(int path, bool leases);
 

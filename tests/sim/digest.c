@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "semaphore_step.h"
 #include "session_inside.h"
 
 enum { BIRTHS = SIM_NODES + SIM_VALUES + SIM_ATTEMPTS + SIM_TXNS, NOTHING = 0x4e6f6e65 };
@@ -83,10 +84,17 @@ static void know_clients(const struct sim *s)
             know(c->node.czxid);
             know(c->own.revoked);
         }
+        for (const struct zkl__semaphore *it = core ? core->semaphores : NULL; it; it = it->next) {
+            for (int i = 0; i < it->config.count; i++) {
+                know(it->permits[i].token);
+            }
+        }
         know_replies(s, &s->clients[client].handle);
     }
     for (int i = 0; i < s->attempt_count; i++) {
-        know(s->attempts[i].state == SIM_OVER || s->attempts[i].state == SIM_LEFT ? 0 : s->attempts[i].token);
+        bool counts = s->attempts[i].state != SIM_OVER && s->attempts[i].state != SIM_LEFT;
+        know(counts ? s->attempts[i].token : 0);
+        know(counts ? s->attempts[i].last_lease : 0);
     }
     for (int path = 0; path < s->plan->paths; path++) {
         know(s->judge.last_token[path]);
@@ -213,6 +221,15 @@ static uint64_t channel_hash(const struct sim *s, int client, const struct sim_c
     return hash;
 }
 
+/* What a stat says that a core reads, but for zxids. */
+static uint64_t stat_hash(const struct sim *s, uint64_t hash, int node, int64_t zxid)
+{
+    struct zkl__stat stat;
+    sim_stat_at(s, node, zxid, &stat);
+    return sim_blend(sim_blend(hash, (uint64_t)stat.child_count),
+                     (uint64_t)stat.version << 32 ^ (uint64_t)stat.data_size);
+}
+
 /* A reply is made when it is read, of the tree as it was: so what was asked shows what it will say. */
 static uint64_t content_hash(const struct sim *s, const struct sim_outstanding *request, const struct sim_message *m)
 {
@@ -230,9 +247,12 @@ static uint64_t content_hash(const struct sim *s, const struct sim_outstanding *
     }
     if (m->node >= 0) {
         hash = sim_blend(hash, (uint64_t)s->nodes[m->node].owner);
+        hash = request->op == ZKL__OP_EXISTS ? stat_hash(s, hash, m->node, m->zxid) : hash;
     }
     for (int i = 0; request->op == ZKL__OP_MULTI && m->parts >= 0 && i < request->part_count; i++) {
-        hash = sim_blend(hash, part_hash(s, &s->parts[m->parts + i]));
+        const struct sim_part *part = &s->parts[m->parts + i];
+        hash = sim_blend(hash, part_hash(s, part));
+        hash = part->op == ZKL__OP_SET && m->rc == ZKL__RC_OK ? stat_hash(s, hash, part->node, m->zxid) : hash;
     }
     return hash;
 }
@@ -389,6 +409,24 @@ static int list_was_later(const struct sim *s, const struct sim_attempt *attempt
     return 0;
 }
 
+/* What the judge remembers of an acquire of a semaphore; of its nodes, which had gone before the last list or transaction that showed them. */
+static uint64_t permits_hash(const struct sim *s, const struct sim_attempt *it)
+{
+    int64_t shown = s->clients[it->client].leases_zxid[it->path], token;
+    uint64_t hash = sim_blend(rank(it->last_lease), (uint64_t)it->limit);
+    hash = sim_blend(hash, (uint64_t)it->room_since);
+    for (int i = 0; i < zkl__semaphore_count(it->semaphore); i++) {
+        const char *name = zkl__semaphore_permit(it->semaphore, i, &token);
+        for (int node = s->node_count - 1; name && name[0] && node >= 0; node--) {
+            if (strcmp(sim_path_name(&s->paths[s->nodes[node].path]), name) == 0) {
+                hash = sim_blend(hash, s->nodes[node].dzxid <= shown);
+                break;
+            }
+        }
+    }
+    return hash;
+}
+
 static uint64_t attempt_hash(const struct sim *s, const struct sim_attempt *it)
 {
     if (it->state == SIM_OVER || it->state == SIM_LEFT) {
@@ -396,6 +434,7 @@ static uint64_t attempt_hash(const struct sim *s, const struct sim_attempt *it)
     }
     uint64_t hash = sim_blend((uint64_t)it->state, (uint64_t)(it->plan - s->plan->acquires));
     hash = sim_blend(hash, (uint64_t)(it->contender != NULL) << 1 | (it->joint != NULL));
+    hash = it->semaphore ? sim_blend(hash, permits_hash(s, it)) : hash;
     for (int seat = 0; seat < it->seats; seat++) {
         bool there = it->node[seat] >= 0 && shows(&s->nodes[it->node[seat]]);
         hash = sim_blend(hash, there ? node_hash(s, it->node[seat]) : (uint64_t)it->node[seat] >> 63);

@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "digest.h"
+#include "groups.h"
+#include "semaphore_step.h"
 #include "session_inside.h"
 
 enum { BLOCKS = 512 };
@@ -10,6 +12,7 @@ enum { BLOCKS = 512 };
 struct walk {
     const struct sim_heap *heap;
     const struct zkl__core *core;
+    const struct sim_client *client;
     const struct sim_plan *plan;
     uint32_t blocks[BLOCKS]; /* in the order in which they were met */
     uint32_t count;
@@ -39,11 +42,33 @@ static void end_text(char *text, size_t room)
     memset(text + length, 0, room - length);
 }
 
+/* An acquire of the application; or a semaphore, or its permit: these are in the heap. */
+static void *plain_owner(const struct walk *w, void *owner)
+{
+    uint32_t offset;
+    bool inner = sim_heap_find(w->heap, (uint64_t)(uintptr_t)owner, &offset) >= 0;
+    return inner || !owner ? owner : (void *)(((struct sim_attempt *)owner)->plan - w->plan->acquires + 1);
+}
+
+static void plain_semaphore(const struct walk *w, struct zkl__semaphore *it)
+{
+    it->config.contender.owner = plain_owner(w, it->config.contender.owner);
+    it->config.conflict = NULL;
+    it->take.path_stats = NULL;
+    it->take.told = (struct zkl__reply){.rc = ZKL__RC_OK}; /* read in the step that it came in */
+    it->take.sent_at = it->take.sent ? it->take.sent_at : 0;
+    it->take.folder.czxid = it->take.folder.mzxid = it->take.folder.pzxid = it->take.folder.ctime_ms = it->take.folder.mtime_ms = 0;
+    end_text(it->last, sizeof it->last);
+    for (int i = 0; i < it->config.count; i++) {
+        it->permits[i].token = (int64_t)w->rank(it->permits[i].token);
+    }
+}
+
 static void plain_contender(const struct walk *w, struct zkl__contender *c)
 {
     c->path_stats = NULL;
     c->since = 0;
-    c->config.owner = (void *)(((struct sim_attempt *)c->config.owner)->plan - w->plan->acquires + 1);
+    c->config.owner = plain_owner(w, c->config.owner);
     c->node.czxid = (int64_t)w->rank(c->node.czxid);
     c->own.revoked = (int64_t)w->rank(c->own.revoked);
     end_text(c->node.prefix, sizeof c->node.prefix);
@@ -59,6 +84,28 @@ static bool is_contender(const struct zkl__core *core, const void *data)
         c = c->next;
     }
     return c;
+}
+
+static const struct zkl__semaphore *semaphore_of(const struct zkl__core *core, const void *data)
+{
+    const struct zkl__semaphore *it = core->semaphores;
+    while (it && (const void *)it != data && (const void *)it->leases != data) {
+        it = it->next;
+    }
+    return it;
+}
+
+/* Its own memory, or the list that it judges. */
+static void plain_memory_of(const struct walk *w, const struct zkl__semaphore *it, const void *data)
+{
+    if (data == (const void *)it) {
+        plain_semaphore(w, (void *)scratch);
+        return;
+    }
+    struct zkl__children *leases = (void *)scratch;
+    for (size_t i = 0; i < leases->count; i++) {
+        leases->all[i].czxid = 0; /* noted for groups */
+    }
 }
 
 /* The block's words, without what does not count. */
@@ -81,6 +128,10 @@ static const uint64_t *words_of(const struct walk *w, const void *data, size_t s
         }
     } else if (is_contender(w->core, data)) {
         plain_contender(w, (void *)scratch);
+    } else if (semaphore_of(w->core, data)) {
+        plain_memory_of(w, semaphore_of(w->core, data), data);
+    } else if (sim_member_is(w->client, data)) {
+        sim_member_plain(scratch, w->plan);
     }
     return scratch;
 }
@@ -110,6 +161,7 @@ uint64_t sim_digest_core(const struct sim *s, int client, uint64_t (*rank)(int64
     uint32_t offset;
     w->heap = &s->clients[client].heap;
     w->core = s->clients[client].core;
+    w->client = &s->clients[client];
     w->plan = s->plan;
     w->rank = rank;
     w->count = 0;
@@ -119,8 +171,9 @@ uint64_t sim_digest_core(const struct sim *s, int client, uint64_t (*rank)(int64
     }
     for (int i = 0; i < s->attempt_count; i++) { /* where the application's pointers lead */
         const struct sim_attempt *attempt = &s->attempts[i];
-        if (attempt->client == client && attempt->contender) {
-            int32_t to = sim_heap_find(w->heap, (uint64_t)(uintptr_t)attempt->contender, &offset);
+        const void *mine = attempt->contender ? (const void *)attempt->contender : attempt->semaphore;
+        if (attempt->client == client && mine) {
+            int32_t to = sim_heap_find(w->heap, (uint64_t)(uintptr_t)mine, &offset);
             hash = sim_blend(hash, number_of(w, (uint32_t)to));
         }
     }

@@ -136,6 +136,8 @@ struct sim_node {
     int32_t cversion;      /* children ever created, as applied: sticks at INT32_MAX */
     int32_t head_cversion; /* as the next proposal finds it, while head_zxid is not committed */
     int64_t head_zxid;
+    int64_t born; /* true time of its commit */
+    int64_t died; /* and of its end's */
     int end_told; /* watch events sent to others when it went, or changed */
 };
 

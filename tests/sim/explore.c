@@ -21,6 +21,7 @@ struct explorer {
     struct sim_plan plan;
     bool by_history;
     bool full;       /* no memory: not closed */
+    bool reduces;    /* of orders that come to the same one is tried */
     int faults;      /* allowed */
     int faults_left; /* in this run */
     struct sim_history history;
@@ -142,6 +143,36 @@ static bool is_renamed(const struct sim *s, int slot)
     return false;
 }
 
+/* The client that the event belongs to; -1: a server. */
+static int client_of(const struct sim *s, int slot)
+{
+    if (slot >= SLOT_TO_CLIENT && slot < SLOT_TO_LEADER) {
+        return s->conns[slot - SLOT_TO_CLIENT].client;
+    }
+    if (slot >= SLOT_LIBRARY && slot < SLOT_THREAD) {
+        return (slot - SLOT_LIBRARY) % SIM_CLIENTS;
+    }
+    return slot >= SLOT_THREAD && slot < SLOT_FIBER ? (slot - SLOT_THREAD) / SIM_THREADS : -1;
+}
+
+/* A message to a client for which nothing else can happen just then changes that client alone, and what it makes it send stands behind
+ * what it has sent before. So it changes no other event, and none changes it: of all orders of the two one is tried (a persistent set;
+ * Godefroid, Partial-Order Methods for the Verification of Concurrent Systems). The judge loses nothing: an acquire is granted as early as
+ * can be, and all orders of its release are tried. A fault may strike the message, so only when no more can. */
+static int find_lonely(const struct sim *s, const int *options, int count)
+{
+    for (int i = 0; i < count; i++) {
+        bool lonely = options[i] >= SLOT_TO_CLIENT && options[i] < SLOT_TO_LEADER;
+        for (int k = 0; k < count && lonely; k++) {
+            lonely = k == i || client_of(s, options[k]) != client_of(s, options[i]);
+        }
+        if (lonely) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 /* The slots that are due at the earliest time. */
 static int enabled(const struct sim *s, int *options)
 {
@@ -256,7 +287,13 @@ static bool run(struct explorer *e)
     struct sim *s = e->s;
     int options[OPTIONS];
     while (!sim_app_done(s) && !s->judge.failed) {
-        int count = add_faults(e, options, enabled(s, options));
+        int count = enabled(s, options),
+            lonely = e->reduces && e->faults_left == 0 ? find_lonely(s, options, count) : -1;
+        if (lonely >= 0) {
+            options[0] = options[lonely];
+            count = 1;
+        }
+        count = add_faults(e, options, count);
         if (count > 1 && e->depth >= e->known && !visit(e)) {
             return false;
         }
@@ -267,6 +304,9 @@ static bool run(struct explorer *e)
     return s->judge.failed || visit(e);
 }
 
+/* Less than a heartbeat: its end is one of the events. */
+#define LINGERS (100 * SIM_MS)
+
 static void plan_world(struct sim_plan *plan, const struct sim_scope *scope)
 {
     *plan = (struct sim_plan){.servers = scope->servers,
@@ -276,10 +316,23 @@ static void plan_world(struct sim_plan *plan, const struct sim_scope *scope)
                               .tick = 1000 * SIM_MS,
                               .timeout = 4000 * SIM_MS,
                               .pause = 250 * SIM_MS,
-                              .sequence = 1}; /* the directory is there */
+                              .lingers = scope->lingers,
+                              .watchers = scope->watchers,
+                              .sequence = !scope->semaphores, /* the directory is there */
+                              .folders = scope->semaphores};
     for (int client = 0; client < scope->clients; client++) {
         for (int i = 0; i < scope->acquires; i++) {
-            plan->acquires[plan->acquire_count++] = (struct sim_acquire){.client = client, .timeout = -1, .cancel = -1};
+            struct sim_acquire *acquire = &plan->acquires[plan->acquire_count++];
+            *acquire = (struct sim_acquire){.client = client,
+                                            .timeout = -1,
+                                            .cancel = -1,
+                                            .linger = scope->lingers ? LINGERS : 0,
+                                            .recipe = scope->semaphores ? SIM_SEMAPHORE : SIM_BY_SEED,
+                                            .permits = 1};
+            if (scope->watchers) {
+                acquire->recipe = SIM_GROUP;
+                acquire->kind = SIM_WRITE;
+            }
         }
     }
 }
@@ -319,7 +372,11 @@ bool sim_explore(struct sim *s, const struct sim_scope *scope, FILE *trace, stru
     static struct explorer explorer;
     struct explorer *e = &explorer;
     *out = (struct sim_explored){.worlds = 0};
-    *e = (struct explorer){.s = s, .by_history = scope->by_history, .faults = scope->faults, .out = out};
+    *e = (struct explorer){.s = s,
+                           .by_history = scope->by_history,
+                           .reduces = scope->semaphores && !scope->whole,
+                           .faults = scope->faults,
+                           .out = out};
     plan_world(&e->plan, scope);
     for (int client = 0; client < scope->clients; client++) {
         e->full = e->full || !sim_heap_mapped(&s->clients[client].heap);

@@ -9,6 +9,8 @@
  * again, by running the choices that lead to them. With one server the clients are alike: of all orders in which they get their
  * sessions one is tried.
  *
+ * In worlds of semaphores, which are larger, of two orders of independent events one is tried (find_lonely in explore.c).
+ *
  * by_history: a world is known by what happened instead (history.h). That takes ten to a hundred times as many; whatever it comes
  * to must be a world that is known by its digest, else a digest lacks something. */
 #ifndef SIM_EXPLORE_H
@@ -19,7 +21,11 @@
 struct sim_scope {
     int servers, clients, acquires, faults;
     bool by_history;
-    bool seals; /* the clients announce their releases */
+    bool seals;      /* the clients announce their releases */
+    bool lingers;    /* their locks linger */
+    bool semaphores; /* a permit each of a semaphore, instead of a lock */
+    bool whole;      /* of semaphores: all orders, also those that come to the same */
+    int watchers;    /* as of a plan; they join a group instead, all with one id */
 };
 
 struct sim_explored {

@@ -42,12 +42,20 @@ static int nth_contender(const struct sim *s, int dir, int64_t n)
     return count ? found[n % count] : -1;
 }
 
+static void note_lie(struct sim *s, int path)
+{
+    s->faults.lies++;
+    s->faults.lied_at = zkl__name_parse(sim_path_name(&s->paths[path])).sequence;
+}
+
 static void meddle(struct sim *s, enum zkl__op_kind op, int dir, int64_t n)
 {
     int path = s->shell ? nth_ephemeral(s, dir, n) : nth_contender(s, dir, n);
     if (path >= 0) {
         s->faults.stranger = true;
-        s->faults.lied = s->faults.lied || (op == ZKL__OP_SET && s->nodes[s->paths[path].node].by_stranger);
+        if (op == ZKL__OP_SET && s->nodes[s->paths[path].node].by_stranger) {
+            note_lie(s, path);
+        }
         sim_stranger_writes(s, &(struct sim_part){.op = op, .path = path, .version = -1, .data = "x", .size = 1});
     }
 }
@@ -153,11 +161,21 @@ static void forge_word(struct sim *s, int dir, bool goes)
         if (node < 0 || !s->nodes[node].by_stranger || !s->nodes[node].sealed || s->nodes[node].value >= 0) {
             continue;
         }
-        s->faults.lied = true;
+        note_lie(s, child);
         sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_SET, .path = child, .version = 0});
         if (goes) {
             sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_DELETE, .path = child, .version = -1});
         }
+    }
+}
+
+/* Once somebody has made the path. */
+static void resize(struct sim *s, int dir, int64_t limit)
+{
+    static const char digits[] = "0123456789";
+    if (sim_node_at(s, dir, SIM_HEAD) >= 0) {
+        sim_stranger_writes(
+            s, &(struct sim_part){.op = ZKL__OP_SET, .path = dir, .version = -1, .data = &digits[limit], .size = 1});
     }
 }
 
@@ -308,6 +326,9 @@ static void strike_queue(struct sim *s, const struct sim_fault *it, int queue)
         break;
     case SIM_DENY:
         s->paths[dir].denied = (uint32_t)it->value;
+        break;
+    case SIM_RESIZE:
+        resize(s, dir, it->value % 10);
         break;
     default:
         reap(s);

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "groups.h"
+
 #include "session_inside.h"
 #include "sim.h"
 
@@ -53,6 +55,27 @@ static void fill_parts(const struct sim *s, const struct sim_message *message, s
     }
 }
 
+static bool counts_leases(const struct sim *s, const struct sim_message *message, const char *path)
+{
+    for (int i = 0; i < message->part_count; i++) {
+        const struct sim_part *part = &s->parts[message->parts + i];
+        if (part->op == ZKL__OP_SET && strcmp(s->paths[part->path].text, path) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A transaction that counts the leases shows them as a list does. */
+static void note_counted(struct sim *s, int client, const struct sim_message *message)
+{
+    for (int queue = 0; queue < s->plan->paths; queue++) {
+        if (counts_leases(s, message, sim_semaphore_folder(queue, true))) {
+            s->clients[client].leases_zxid[queue] = message->zxid;
+        }
+    }
+}
+
 /* A joint's contender lists for itself: of what it is told the others of its process in that queue learn nothing, nor it of theirs. */
 static bool lists_apart(const struct zkl__core *core, const char *path)
 {
@@ -81,10 +104,20 @@ static void note_shown(struct sim *s, int client, int path, int64_t zxid, bool l
     }
 }
 
-/* A watch outlives the contender that set it: an event that nobody in the core waits for tells the core nothing. */
-static bool is_awaited(const struct zkl__core *core, const char *path)
+/* A watch outlives the contender that set it: an event that nobody in the core waits for tells the core nothing. What only watchers of
+ * the path wait for tells the contenders nothing. */
+static bool is_awaited(const struct sim *s, const struct zkl__core *core, const char *path)
 {
-    return !core || zkl__watches_any(&core->watches, path);
+    if (!core || !s->plan->watchers) {
+        return !core || zkl__watches_any(&core->watches, path);
+    }
+    bool awaited = false;
+    for (const struct zkl__contender *c = core->contenders; c && !awaited; c = c->next) {
+        for (int i = 0; i < ZKL__WATCHED; i++) {
+            awaited = awaited || (c->watches[i].on && strcmp(c->watches[i].path, path) == 0);
+        }
+    }
+    return awaited;
 }
 
 /* The reply is made of the tree as the server had it when it answered. */
@@ -114,7 +147,9 @@ static void tell_reply(struct sim *s, int client, const struct sim_message *mess
     if (asked->op == ZKL__OP_CHILDREN && reply.rc == ZKL__RC_OK) {
         reply.children = children;
         reply.child_count = list_children(s, asked->path, message->zxid, children, SIM_PATHS);
-        note_shown(s, client, asked->path, message->zxid, true);
+        if (!sim_views_asked(s, client, message->id)) {
+            note_shown(s, client, asked->path, message->zxid, true);
+        }
         if (s->shell) {
             s->shell->listed(s, client, asked->path, message->zxid);
         }
@@ -123,6 +158,9 @@ static void tell_reply(struct sim *s, int client, const struct sim_message *mess
         reply.part_count = (size_t)message->part_count;
         reply.parts = parts;
         fill_parts(s, message, parts, reply.part_count);
+        if (reply.rc == ZKL__RC_OK) {
+            note_counted(s, client, message);
+        }
     }
     sim_say(s, "reply", "%d: %s %s %s", client, zkl__op_name(asked->op),
             asked->path >= 0 ? s->paths[asked->path].text : "", zkl__rc_name(reply.rc));
@@ -140,7 +178,8 @@ static void tell(struct sim *s, int client, const struct sim_message *message)
     case SIM_MSG_EVENT:
         sim_say(s, "watch", "%d: %s", client, s->paths[message->path].text);
         s->judge.events_told++;
-        if (s->paths[message->path].parent >= 0 && is_awaited(s->clients[client].core, s->paths[message->path].text)) {
+        if (s->paths[message->path].parent >= 0 &&
+            is_awaited(s, s->clients[client].core, s->paths[message->path].text)) {
             note_shown(s, client, s->paths[message->path].parent, message->zxid, false);
         }
         event.kind = ZKL__EV_WATCH;

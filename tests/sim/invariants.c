@@ -1,4 +1,5 @@
 /* invariants.c - the judge of sessions and steps. */
+#include "groups.h"
 #include "invariants_inside.h"
 
 #include <stdarg.h>
@@ -200,6 +201,18 @@ static bool only_tries(struct sim *s, int client)
     return true;
 }
 
+/* The list of a try that is granted is to be watched as well. */
+static bool may_linger(struct sim *s, int client)
+{
+    for (int thread = 0; thread < SIM_THREADS; thread++) {
+        const struct sim_attempt *attempt = sim_attempt_of(s, client, thread);
+        if (attempt && s->plan->lingers && attempt->plan->linger > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A holder's, of its own node. */
 static bool guards(struct sim *s, int client, const struct zkl__op *op)
 {
@@ -225,13 +238,14 @@ static bool own_lives(const struct sim *s, const struct sim_handle *handle, int 
     return node >= 0 && s->nodes[node].owner == handle->session && s->nodes[node].dzxid > handle->last_zxid;
 }
 
-/* Nobody here waits, nothing is under way: then nothing is watched. Whoever lost a connection, or could not send, may have left
- * a watch, until it fires. */
+/* Nobody here waits, nothing is under way: then nothing is watched. Whoever lost a connection, could not send, or believed a
+ * lie may have left a watch, until it fires. */
 static void check_watches(struct sim *s, int client)
 {
     const struct sim_client *it = &s->clients[client];
-    if (it->handle.watch_count == 0 || it->handle.count > 0 || it->handle.inbox.head || it->suspended ||
-        sim_struck(s, SIM_REFUSE) || sim_struck(s, SIM_NO_MEMORY) || sim_struck(s, SIM_THROTTLE)) {
+    if (s->plan->watchers || it->handle.watch_count == 0 || it->handle.count > 0 || it->handle.inbox.head ||
+        it->suspended || sim_struck(s, SIM_REFUSE) || sim_struck(s, SIM_NO_MEMORY) || sim_struck(s, SIM_THROTTLE) ||
+        s->faults.lies > 0) {
         return;
     }
     for (int thread = 0; thread < SIM_THREADS; thread++) {
@@ -242,7 +256,7 @@ static void check_watches(struct sim *s, int client)
     }
     for (int i = 0; i < it->handle.watch_count; i++) {
         int path = it->handle.watches[i].path;
-        if (!own_lives(s, &it->handle, path)) {
+        if (!own_lives(s, &it->handle, path) && !sim_lingers_at(s, client, path)) {
             sim_fail(s, "orphan", "client %d waits for nothing, and watches %s", client, s->paths[path].text);
         }
     }
@@ -252,7 +266,7 @@ static void check_watches(struct sim *s, int client)
 static void check_delete(struct sim *s, int client, const struct zkl__op *op)
 {
     int path = op->kind == ZKL__OP_DELETE ? sim_path_of(s, op->dir, op->name) : -1;
-    int node = path < 0 ? -1 : sim_node_at(s, path, sim_committed_zxid(s));
+    int node = path < 0 || s->plan->watchers ? -1 : sim_node_at(s, path, sim_committed_zxid(s));
     if (node >= 0 && s->nodes[node].owner != s->clients[client].handle.session) {
         sim_fail(s, "foreign", "client %d deletes %s, which is not its own", client, s->paths[path].text);
     }
@@ -276,9 +290,13 @@ static bool was_alone(const struct sim *s, const struct sim_attempt *attempt, in
            attempt->seats == 1 && attempt->node[0] >= 0 && attempt->session == s->clients[client].handle.session;
 }
 
-/* Whom one of the same session handed over to may be through before the other's node is gone; but its own goes after that. */
+/* Whom one of the same session handed over to may be through before the other's node is gone; but its own goes after that. Whom a forged
+ * announcement misled was handed nothing. */
 static void check_order(struct sim *s, int client, int own)
 {
+    if (s->faults.lies > 0) {
+        return;
+    }
     for (int i = 0; i < s->attempt_count; i++) {
         const struct sim_attempt *before = &s->attempts[i];
         int node = before->node[0];
@@ -311,7 +329,10 @@ void sim_judge_submit(struct sim *s, int client, const struct zkl__op *op)
     if (!s->clients[client].core) {
         return; /* a test of the ensemble alone, or shell/ */
     }
-    if (op->watch && only_tries(s, client) && !guards(s, client, op)) {
+    bool lingers = op->watch && sim_lingers_at(s, client, sim_path_of(s, op->dir, NULL));
+    sim_views_submit(s, client, op);
+    if (op->watch && !s->plan->watchers && only_tries(s, client) && !guards(s, client, op) && !may_linger(s, client) &&
+        !lingers) {
         sim_fail(s, "outcome", "client %d sets a watch, and has only tries", client);
     }
     check_delete(s, client, op);
@@ -353,8 +374,12 @@ void sim_judge_step(struct sim *s, int client, bool timer)
         }
         check_attempt(s, client, attempt, next, timer);
         sim_judge_time(s, attempt);
+        sim_judge_delayed(s, attempt);
+        sim_judge_room(s, attempt);
     }
     check_watches(s, client);
+    sim_judge_lingering(s, client);
+    sim_judge_least(s, client);
     if (!zkl__stats_sound(&zkl__core_stats(s->clients[client].core)->all.contenders)) {
         sim_fail(s, "statistics", "the sums of client %d do not agree", client);
     }
@@ -364,6 +389,7 @@ void sim_judge_step(struct sim *s, int client, bool timer)
         }
     }
     sim_judge_permits(s);
+    sim_judge_views(s, client);
 }
 
 /* Its node, or the one that took its place: a downgrade keeps the number. */
@@ -381,7 +407,7 @@ static bool is_place_of(const struct sim *s, const struct sim_attempt *attempt, 
     return false;
 }
 
-/* shell/: what a session deleted, whatever it thought that it asked for. A stranger's hand may have put another session's node where its own
+/* shell/, and memberships: what a session deleted, whatever it thought that it asked for. A stranger's hand may have put another session's node where its own
  * was: no client can tell these apart in time. */
 static void check_deleted(struct sim *s, const struct sim_txn *txn)
 {
@@ -407,12 +433,20 @@ static void forget_marker(struct sim *s, int node)
 void sim_judge_commit(struct sim *s, int position)
 {
     const struct sim_txn *txn = &s->log[position];
-    if (s->shell) {
+    if (s->shell || s->plan->watchers) {
         check_deleted(s, txn);
     }
     bool meddled = txn->kind == SIM_TXN_OP && txn->session == SIM_STRANGER;
     meddled = meddled || (txn->kind == SIM_TXN_CLOSE && s->sessions[txn->session].by_operator);
     s->judge.unrest = txn->effect_count > 0 ? sim_now(s) : s->judge.unrest;
+    for (int i = 0; i < txn->effect_count; i++) {
+        const struct sim_effect *effect = &s->effects[txn->first_effect + i];
+        if (effect->kind == SIM_CREATED) {
+            s->nodes[effect->node].born = sim_now(s);
+        } else if (effect->kind == SIM_DELETED) {
+            s->nodes[effect->node].died = sim_now(s);
+        }
+    }
     for (int i = 0; i < txn->effect_count && meddled; i++) {
         const struct sim_effect *effect = &s->effects[txn->first_effect + i];
         s->nodes[effect->node].taken = effect->kind == SIM_DELETED;
@@ -452,7 +486,7 @@ static bool calm(const struct sim *s)
             return false;
         }
     }
-    return s->plan->fault_count == 0 && !s->faults.struck && !s->shell;
+    return s->plan->fault_count == 0 && !s->faults.struck && !s->shell && !s->plan->watchers;
 }
 
 static void check_nodes(struct sim *s)

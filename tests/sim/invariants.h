@@ -3,7 +3,9 @@
  *  exclusion   leases of two holders of one lock never overlap, by the holders' own clocks; no more permits of a semaphore are held than
  *              its limit
  *  lease       what a core believes of its session's life never exceeds what the leader's tracker gives it
- *  token       rises from grant to grant of a path, and is the czxid of a node that is there and is the grantee's
+ *  token       rises from grant to grant of a path (of a lock that lingers its serial does), and is the czxid of a node that is there and is the grantee's
+ *  linger      a lock that lingers is granted again only to its own session, while it was told of nobody else in the queue since, on the
+ *              connection on which it was first, in order; it goes when its time is over, or when somebody queues
  *  fifo        whoever is granted has nobody before him in the queue but what this session itself is deleting
  *  mark        who is granted after a marked holder's crash is told; nobody is told of a crash that was none
  *  final       a grant whose lease has ended never comes back
@@ -11,9 +13,13 @@
  *  removed     a holder whose node an operator deletes is told so within a heartbeat of each lock of its session; where nothing but
  *              operators disturbs, within one heartbeat (`told`)
  *  max-hold    a node is gone once its holder has held it for max_hold
+ *  least       a node stands for the least time after its grant, unless its holder lost, its session ended, or an operator took it
+ *  delay       nobody is granted within the delay after the end of a holder that did not release; and nobody waits for it where all do
  *  jeopardy    told exactly while no server is connected, or little of the lease is left; and then that it is safe again
+ *  room        who waits for permits of a semaphore while there are enough, since leases went or the limit grew, is granted
  *  healthy     on a network without faults nobody loses
- *  forged      who was granted on a forged announcement has lost a heartbeat later
+ *  forged      who was granted on a forged announcement has lost a heartbeat later, and behind the border at once
+ *  chain       one forged announcement misleads, one after the other, the contenders of its block of eight numbers, and the next one
  *  bounded     an acquire ends by its deadline; a core that waits wakes up by then
  *  outcome     one completion per acquire; outcomes in the order that contender.h allows; codes that fit the plan
  *  order       who was handed over to inside its session deletes its node after the other's
@@ -23,6 +29,9 @@
  *  memory      a core that was freed has left nothing
  *  liveness    after healing every acquire ends
  *  wakeups     without faults and cancels a node's deletion wakes one waiter at most
+ *  member      the list of a group shows nobody who was gone before it was asked for; when all is quiet for long it shows who is there, and
+ *              who joined is a member
+ *  observed    an observer is shown a leader who stood first; when all is quiet for long, the one who leads
  *  storm       a run stays within its room; and what the servers refused for an access list is not asked for again without a pause: less
  *              than 20 times in a second for each thread of a process
  *

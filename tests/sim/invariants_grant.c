@@ -34,10 +34,27 @@ static bool is_reader(zkl_kind kind)
     return kind == ZKL_KIND_READ || kind == ZKL_KIND_KAZOO_READ;
 }
 
+/* Numbers that a lie may reach from one contender to the next, and the first one behind them. */
+enum { BLOCK = 8 };
+
+static void check_chain(struct sim *s, struct sim_attempt *attempt, int32_t number)
+{
+    if (s->faults.lies != 1 || (uint32_t)number / BLOCK == (uint32_t)s->faults.lied_at / BLOCK) {
+        return;
+    }
+    attempt->at_border = true;
+    s->judge.misled_at_border += !attempt->shared;
+    if (s->judge.misled_at_border > 1) {
+        sim_fail(s, "chain", "%d.%d is granted as %d, on a lie that was told as %d and has misled one behind its block",
+                 attempt->client, attempt->thread, (int)number, (int)s->faults.lied_at);
+    }
+}
+
 static void check_fifo(struct sim *s, struct sim_attempt *attempt, int own)
 {
     const struct sim_node *mine = &s->nodes[own];
-    bool unlisted = attempt->contender && attempt->contender->announcement.unlisted && s->faults.lied;
+    bool unlisted =
+        s->faults.lies > 0 && attempt->contender && attempt->contender->announcement.evidence != ZKL__EVIDENCE_LIST;
     int dir = s->paths[mine->path].parent;
     int32_t place = zkl__name_parse(sim_path_name(&s->paths[mine->path])).sequence;
     for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
@@ -68,11 +85,13 @@ static void check_token(struct sim *s, const struct sim_attempt *attempt, int pa
 {
     int64_t *any = &s->judge.last_token[path], *exclusive = &s->judge.last_exclusive[path];
     int64_t last = attempt->shared ? *exclusive : *any;
-    if (token <= last) {
-        fail_by_lease(s, "token", "%d.%d: token %llx after %llx", attempt->client, attempt->thread,
-                      (unsigned long long)token, (unsigned long long)last);
+    bool again = token == last && !attempt->shared && attempt->serial > s->judge.last_serial[path];
+    if (token < last || (token == last && !again) || (token > last && attempt->serial > 1)) {
+        fail_by_lease(s, "token", "%d.%d: token %llx, grant %lld of it, after %llx", attempt->client, attempt->thread,
+                      (unsigned long long)token, (long long)attempt->serial, (unsigned long long)last);
         return;
     }
+    s->judge.last_serial[path] = attempt->serial;
     *any = token > *any ? token : *any;
     *exclusive = attempt->shared ? *exclusive : token;
 }
@@ -147,6 +166,14 @@ static void check_grant(struct sim *s, struct sim_attempt *attempt, int seat, in
                  (unsigned long long)token);
     }
     check_fifo(s, attempt, node);
+    if (attempt->misled) {
+        check_chain(s, attempt, zkl__name_parse(sim_path_name(&s->paths[s->nodes[node].path])).sequence);
+    }
+    attempt->handed = attempt->contender && attempt->contender->local.handed;
+    sim_judge_delay(s, attempt, node);
+    if (attempt->serial > 1) {
+        sim_judge_again(s, attempt, attempt->path + seat, node);
+    }
     if (!attempt->misled) {
         check_token(s, attempt, attempt->path + seat, s->nodes[node].czxid);
     }
@@ -174,11 +201,12 @@ static bool fits(const struct sim *s, const struct sim_attempt *attempt, int cod
     case ZKL_ELIMIT:
         return sim_struck(s, SIM_REFUSE);
     case ZKL_EEXHAUSTED:
-        return s->plan->sequence > 0 || sim_struck(s, SIM_FOREIGN);
+        return s->plan->sequence > INT32_MAX / 2 || sim_struck(s, SIM_FOREIGN);
     case ZKL_ECLOSED:
         return s->clients[attempt->client].process == SIM_CLOSING;
     case ZKL_ECONFLICT:
-        return sim_struck(s, SIM_FOREIGN) || (attempt->semaphore && sim_struck(s, SIM_FORGE_NODE));
+        return sim_struck(s, SIM_FOREIGN) ||
+               (attempt->semaphore && (sim_struck(s, SIM_FORGE_NODE) || sim_plan_resizes(s->plan)));
     default:
         return false;
     }
@@ -237,6 +265,10 @@ void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *o
     if (outcome->kind == ZKL__GRANTED) {
         s->judge.grants++;
         s->judge.completions++;
+        attempt->serial = outcome->serial;
+        if (attempt->contender) {
+            attempt->contender = outcome->contender;
+        }
         for (int seat = 0; seat < attempt->seats; seat++) {
             s->judge.held[attempt->path + seat]++;
             check_grant(s, attempt, seat, outcome->token);

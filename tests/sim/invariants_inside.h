@@ -27,6 +27,8 @@ int64_t sim_calm_since(const struct sim *s, int client);
 int64_t sim_round_trip(const struct sim *s);
 /* Of one that holds, or has lost and not released. */
 void sim_judge_time(struct sim *s, const struct sim_attempt *attempt);
+/* So much time has passed since then, and at least a round trip in calm. */
+bool sim_is_overdue(const struct sim *s, int client, int64_t since, int64_t duration);
 void sim_judge_jeopardy(struct sim *s, const struct sim_attempt *attempt, int64_t next);
 /* Nothing excuses that a holder loses. */
 bool sim_judge_healthy(const struct sim *s, int client);
@@ -34,8 +36,19 @@ bool sim_judge_healthy(const struct sim *s, int client);
 /* Servers that grant different timeouts: the session ends before its client can know (an assumption of the lease). */
 bool sim_shortened_untold(const struct sim *s, int client);
 
+/* invariants_linger.c: of a grant on a node that was granted before; after each step. */
+void sim_judge_again(struct sim *s, struct sim_attempt *attempt, int path, int node);
+void sim_judge_lingering(struct sim *s, int client);
+void sim_judge_least(struct sim *s, int client);
+/* At a grant on that node; and of one that waits. */
+void sim_judge_delay(struct sim *s, const struct sim_attempt *attempt, int node);
+void sim_judge_delayed(struct sim *s, const struct sim_attempt *attempt);
+/* It lingers, or will, and its delete uses up the watch on the queue. */
+bool sim_lingers_at(const struct sim *s, int client, int path);
+
 /* semaphores.c: after each step; at a grant; is that its place or a lease of its; whether a stranger who removed that node hit this attempt. */
 void sim_judge_permits(struct sim *s);
+void sim_judge_room(struct sim *s, struct sim_attempt *attempt);
 void sim_judge_permits_granted(struct sim *s, struct sim_attempt *attempt, int64_t token);
 bool sim_semaphore_has(const struct sim_attempt *attempt, const char *node);
 bool sim_semaphore_hit(const struct sim *s, const struct sim_attempt *attempt, int node);

@@ -1,6 +1,7 @@
 /* invariants_time.c - the judge of what has to be known soon: a bound holds from the moment on at which the network is undisturbed. */
 #include "invariants_inside.h"
 
+#include "contender_step.h"
 #include "lease.h"
 
 /* --- an undisturbed network ------------------------------------------------------------------------------------------ */
@@ -42,7 +43,7 @@ int64_t sim_round_trip(const struct sim *s)
 }
 
 /* So much time has passed since then, and at least a round trip in calm. */
-static bool is_overdue(const struct sim *s, int client, int64_t since, int64_t duration)
+bool sim_is_overdue(const struct sim *s, int client, int64_t since, int64_t duration)
 {
     int64_t calm = sim_calm_since(s, client);
     if (calm == SIM_NEVER) {
@@ -75,7 +76,7 @@ static int64_t heartbeats(struct sim *s, int client)
 static void check_removed(struct sim *s, const struct sim_attempt *attempt)
 {
     if (attempt->removed && attempt->state == SIM_HOLDING &&
-        is_overdue(s, attempt->client, attempt->removed, heartbeats(s, attempt->client))) {
+        sim_is_overdue(s, attempt->client, attempt->removed, heartbeats(s, attempt->client))) {
         sim_fail(s, "removed", "%d.%d holds, and its node was deleted %.3f ms ago", attempt->client, attempt->thread,
                  (double)(sim_now(s) - attempt->removed) / 1e6);
     }
@@ -86,10 +87,82 @@ static void check_max_hold(struct sim *s, const struct sim_attempt *attempt)
     int64_t limit = attempt->plan->max_hold + attempt->plan->max_hold / 500; /* by a clock that is slow */
     bool over = limit > 0 && !attempt->joint && attempt->granted > 0 &&
                 (attempt->state == SIM_HOLDING || attempt->state == SIM_LOST) && stands(s, attempt->node[0]);
-    if (over && is_overdue(s, attempt->client, attempt->granted + limit, 0) && !sim_struck(s, SIM_DENY) &&
+    if (over && sim_is_overdue(s, attempt->client, attempt->granted + limit, 0) && !sim_struck(s, SIM_DENY) &&
         !sim_struck(s, SIM_THROTTLE) && !sim_struck(s, SIM_REFUSE) && !sim_struck(s, SIM_NO_MEMORY)) {
         sim_fail(s, "max-hold", "%d.%d has held for longer than max_hold, and its node stands", attempt->client,
                  attempt->thread);
+    }
+}
+
+/* By a clock that is fast. */
+static bool went_early(const struct sim *s, const struct sim_attempt *attempt)
+{
+    const struct sim_node *node = &s->nodes[attempt->node[0]];
+    int64_t least = attempt->plan->least - attempt->plan->least / 500;
+    return node->dzxid <= sim_committed_zxid(s) && !node->taken && sim_now(s) < attempt->granted + least;
+}
+
+void sim_judge_least(struct sim *s, int client)
+{
+    if (s->clients[client].process != SIM_RUNNING) {
+        return;
+    }
+    for (int i = 0; i < s->attempt_count; i++) {
+        const struct sim_attempt *it = &s->attempts[i];
+        bool released = it->state == SIM_OVER || it->state == SIM_LEFT;
+        bool kept = it->client == client && it->plan->least > 0 && released && it->granted > 0 && !it->lost &&
+                    !it->lapsed && !it->removed && !it->exempt && it->session == s->clients[client].handle.session;
+        if (kept && !s->sessions[it->session].ended && went_early(s, it)) {
+            sim_fail(s, "least", "%d.%d has released it, and its node went %.3f ms after the grant, not %.3f", client,
+                     it->thread, (double)(sim_now(s) - it->granted) / 1e6, (double)it->plan->least / 1e6);
+        }
+    }
+}
+
+/* Its owner has not released it, or did after a loss. When an operator takes a node while its holder is being handed over to, no
+ * server knows that it ever held. */
+static bool crashed(const struct sim *s, const struct sim_attempt *attempt)
+{
+    return attempt->granted > 0 && attempt->node[0] >= 0 && !(attempt->let_go && !attempt->lost) &&
+           !(attempt->handed && attempt->exempt) && s->nodes[attempt->node[0]].dzxid <= sim_committed_zxid(s);
+}
+
+/* By a clock that is fast. Whoever believed a lie, or was believed by such a one, knows nothing. */
+void sim_judge_delay(struct sim *s, const struct sim_attempt *attempt, int node)
+{
+    int64_t least = attempt->plan->delay - attempt->plan->delay / 500;
+    for (int i = 0; i < s->attempt_count && least > 0 && s->faults.lies == 0; i++) {
+        const struct sim_attempt *it = &s->attempts[i];
+        bool before = it->path == attempt->path && it->plan->delay > 0 && !it->semaphore && crashed(s, it);
+        if (before && s->nodes[it->node[0]].czxid < s->nodes[node].czxid &&
+            sim_now(s) < s->nodes[it->node[0]].died + least) {
+            fail_by_lease(s, "delay",
+                          "%d.%d is granted %.3f ms after the end of %d.%d, which did not release, not %.3f",
+                          attempt->client, attempt->thread, (double)(sim_now(s) - s->nodes[it->node[0]].died) / 1e6,
+                          it->client, it->thread, (double)attempt->plan->delay / 1e6);
+        }
+    }
+}
+
+/* Nobody gives up, and nothing is lost. */
+static bool all_release(const struct sim *s)
+{
+    bool all = s->plan->fault_count == 0 && s->judge.losses == 0 && s->judge.expiries == 0;
+    for (int i = 0; i < s->client_count; i++) {
+        all = all && !s->clients[i].suspended && s->plan->hides[i] == SIM_ANYBODY;
+    }
+    for (int i = 0; i < s->plan->acquire_count; i++) {
+        const struct sim_acquire *it = &s->plan->acquires[i];
+        all = all && it->timeout < 0 && it->cancel < 0 && !it->try_only && it->max_hold == 0;
+    }
+    return all;
+}
+
+void sim_judge_delayed(struct sim *s, const struct sim_attempt *attempt)
+{
+    if (attempt->plan->delay > 0 && attempt->contender && attempt->state == SIM_PENDING &&
+        zkl__delay_runs(attempt->contender) && all_release(s)) {
+        sim_fail(s, "delay", "%d.%d waits for a delay, and all have released", attempt->client, attempt->thread);
     }
 }
 
@@ -102,10 +175,10 @@ static bool beside(const struct sim *s, const struct sim_attempt *attempt)
 
 static void check_misled(struct sim *s, const struct sim_attempt *attempt)
 {
+    int64_t patience = attempt->at_border ? 0 : zkl__lease_heartbeat(s->plan->timeout);
     if (attempt->misled && !beside(s, attempt) && attempt->state == SIM_HOLDING && stands(s, attempt->before) &&
-        is_overdue(s, attempt->client, attempt->granted, zkl__lease_heartbeat(s->plan->timeout)) &&
-        !sim_struck(s, SIM_DENY) && !sim_struck(s, SIM_THROTTLE) && !sim_struck(s, SIM_REFUSE) &&
-        !sim_struck(s, SIM_NO_MEMORY)) {
+        sim_is_overdue(s, attempt->client, attempt->granted, patience) && !sim_struck(s, SIM_DENY) &&
+        !sim_struck(s, SIM_THROTTLE) && !sim_struck(s, SIM_REFUSE) && !sim_struck(s, SIM_NO_MEMORY)) {
         sim_fail(s, "forged", "%d.%d was granted on a forged announcement, and holds still, behind %s", attempt->client,
                  attempt->thread, sim_path_name(&s->paths[s->nodes[attempt->before].path]));
     }

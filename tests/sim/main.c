@@ -6,8 +6,8 @@
  *   sim --plan FILE [--trace]  a plan kept as text
  *   sim --story FILE           its trace, shortened, for people and golden files
  *   sim --print N              the plan of a seed, as text
- *   sim --explore SERVERS CLIENTS ACQUIRES FAULTS [histories | lists]   every order of events, to the end;
- *       histories: again, to check the digests; lists: no release is announced
+ *   sim --explore SERVERS CLIENTS ACQUIRES FAULTS [histories | lists | lingers | semaphores [whole] | groups | watched]   every order of events, to the end;
+ *       histories: again, to check the digests; lists: no release is announced; lingers: locks do, 100 ms
  *   sim --shrink N | FILE      a failing seed's or file's plan, with every line taken out that it does not need
  *
  * Exit code 0: nothing was violated. 1: something was; the line says seed, verdict and how to see it again. 2: usage. */
@@ -80,6 +80,7 @@ static int run_seeds(struct sim *s, uint64_t from, uint64_t count)
         seed_now = seed;
         sim_plan_roll(&plan, seed);
         sim_plan_roll_semaphores(&plan, seed);
+        sim_plan_roll_groups(&plan, seed);
         if (!sim_run(s, &plan, seed, NULL)) {
             printf("seed %llu: %s\nsee it: sim --seed %llu --trace\nshrink it: sim --shrink %llu\n",
                    (unsigned long long)seed, s->judge.verdict, (unsigned long long)seed, (unsigned long long)seed);
@@ -97,6 +98,7 @@ static bool read_plan(struct sim_plan *plan, uint64_t *seed, const char *what)
         *seed = strtoull(what, NULL, 10);
         sim_plan_roll(plan, *seed);
         sim_plan_roll_semaphores(plan, *seed);
+        sim_plan_roll_groups(plan, *seed);
         return true;
     }
     FILE *in = fopen(what, "r");
@@ -166,11 +168,17 @@ static void report_scope(const struct sim *s, const struct sim_scope *scope, con
                            : "not closed: no memory");
 }
 
-static int explore(struct sim *s, char **argv, bool histories, bool lists)
+static int explore(struct sim *s, char **argv, const char *word)
 {
-    struct sim_scope scope = {atoi(argv[2]), atoi(argv[3]), atoi(argv[4]), atoi(argv[5]), .seals = !lists};
+    bool histories = strstr(word, "histories"), lingers = strstr(word, "lingers");
+    struct sim_scope scope = {atoi(argv[2]), atoi(argv[3]), atoi(argv[4]), atoi(argv[5]),
+                              .seals = strcmp(word, "lists") != 0};
     struct sim_explored found, by_history;
     double began = seconds();
+    scope.lingers = lingers;
+    scope.semaphores = strstr(word, "semaphores");
+    scope.whole = strstr(word, "whole");
+    scope.watchers = strstr(word, "watched") ? 2 : strstr(word, "groups") ? 1 : 0;
     sim_explore(s, &scope, stdout, &found);
     report_scope(s, &scope, &found);
     bool fine = found.closed;
@@ -189,7 +197,8 @@ static int explore(struct sim *s, char **argv, bool histories, bool lists)
 static int usage(void)
 {
     fprintf(stderr, "usage: sim --seeds FROM COUNT | --seed N [--trace] | --plan FILE [--trace] | --story FILE | "
-                    "--print N | --shrink N | --explore S C A F [histories | lists]\n");
+                    "--print N | --shrink N | --explore S C A F [histories | lists | lingers | semaphores [whole] | "
+                    "groups | watched]\n");
     return 2;
 }
 
@@ -222,8 +231,7 @@ int main(int argc, char **argv)
     } else if (strcmp(argv[1], "--print") == 0) {
         code = print_plan(argv[2]);
     } else if (strcmp(argv[1], "--explore") == 0 && (argc == 6 || argc == 7)) {
-        const char *word = argc == 7 ? argv[6] : "";
-        code = explore(s, argv, strcmp(word, "histories") == 0, strcmp(word, "lists") == 0);
+        code = explore(s, argv, argc == 7 ? argv[6] : "");
     } else if (strcmp(argv[1], "--shrink") == 0) {
         code = shrink(s, argv[2]);
     } else {

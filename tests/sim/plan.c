@@ -241,6 +241,37 @@ static void roll_forger(struct sim_plan *plan, uint64_t seed)
         .trigger = SIM_AT, .when = when, .kind = SIM_FORGE_WORD, .target = target, .value = dice_below(&dice, 8)};
 }
 
+/* The same where a lie goes furthest: many wait one behind the other, each to hold for less than it takes to find out, behind one who
+ * holds for long. The first grant is that one's; the lie comes when the others have queued. */
+static void roll_chain(struct sim_plan *plan, uint64_t seed)
+{
+    uint64_t dice = dice_mix(seed + 0xc4a14);
+    if (!plan->seals || plan->fault_count > 2 || !dice_once_in(&dice, 32)) {
+        return;
+    }
+    plan->clients = (int)dice_between(&dice, 3, 5);
+    int threads = (int)dice_between(&dice, 1, SIM_THREADS), count = (int)dice_between(&dice, 12, 40);
+    bool side_by_side = dice_once_in(&dice, 3); /* those of a session */
+    for (int i = 0; i < count; i++) {
+        struct sim_acquire *it = &plan->acquires[i];
+        *it = (struct sim_acquire){.client = i % plan->clients, .timeout = -1, .cancel = -1};
+        it->thread = i / plan->clients % threads;
+        it->hold = i == 0 ? plan->timeout * 2 : dice_below(&dice, plan->delay * 2);
+        it->after = i == 0 ? 0 : plan->delay * (80 + 4 * (side_by_side ? it->client : (int)dice_below(&dice, 3)));
+        it->after = i >= plan->clients * threads ? 0 : it->after;
+        it->after += i == 0 ? 0 : dice_below(&dice, plan->delay * (side_by_side ? 1 : 4));
+        it->kind = plan->readers && dice_once_in(&dice, 4) ? SIM_READ : SIM_MUTEX;
+        it->kind = plan->readers && it->kind == SIM_MUTEX ? SIM_WRITE : it->kind;
+    }
+    plan->acquire_count = count;
+    plan->sequence = dice_below(&dice, 8);
+    plan->faults[plan->fault_count++] = (struct sim_fault){.trigger = SIM_ON_GRANT, .when = 1, .kind = SIM_FORGE_NODE};
+    plan->faults[plan->fault_count++] = (struct sim_fault){.trigger = SIM_AT,
+                                                           .when = plan->delay * dice_between(&dice, 120, 160),
+                                                           .kind = SIM_FORGE_WORD,
+                                                           .value = dice_below(&dice, 8)};
+}
+
 /* With dice of their own: the other seeds stay what they were. */
 static void roll_observers(struct sim_plan *plan, uint64_t seed)
 {
@@ -266,6 +297,103 @@ static void roll_lost_touch(struct sim_plan *plan, uint64_t seed)
     }
 }
 
+static int64_t roll_linger(const struct sim_plan *plan, uint64_t *dice)
+{
+    switch (dice_below(dice, 6)) {
+    case 0:
+        return 0;
+    case 1:
+        return 1 + dice_below(dice, plan->delay * 16);
+    case 2:
+        return 1 + dice_below(dice, plan->tick);
+    default:
+        return 1 + dice_below(dice, plan->timeout * 3);
+    }
+}
+
+/* Threads come back soon, again and again. */
+static void roll_more(struct sim_plan *plan, uint64_t *dice)
+{
+    int first = plan->acquire_count, more = (int)dice_between(dice, 0, 12);
+    for (int i = 0; i < more && plan->acquire_count < SIM_ACQUIRES; i++) {
+        plan->acquires[plan->acquire_count++] = plan->acquires[dice_below(dice, first)];
+    }
+    for (int i = 0; i < plan->acquire_count; i++) {
+        struct sim_acquire *it = &plan->acquires[i];
+        it->after = dice_once_in(dice, 2) ? dice_below(dice, plan->delay * 4) : it->after;
+        it->hold = dice_once_in(dice, 3) ? dice_below(dice, plan->delay * 4) : it->hold;
+        it->ending = dice_once_in(dice, 2) ? SIM_END_RELEASE : it->ending;
+    }
+}
+
+static void roll_lingering(struct sim_plan *plan, uint64_t seed)
+{
+    uint64_t dice = dice_mix(seed + 0x11e6e4);
+    plan->lingers = false;
+    if (seed < SIM_LINGERING || seed >= SIM_WATCHING) {
+        return;
+    }
+    roll_more(plan, &dice);
+    for (int i = 0; i < plan->acquire_count; i++) {
+        struct sim_acquire *it = &plan->acquires[i];
+        int64_t linger = roll_linger(plan, &dice);
+        it->linger = it->kind != SIM_READ && !it->mark && !it->joint ? linger : 0;
+        plan->lingers = plan->lingers || it->linger > 0;
+    }
+}
+
+static void roll_least(struct sim_plan *plan, uint64_t seed)
+{
+    uint64_t dice = dice_mix(seed + 0x1ea57);
+    for (int i = 0; i < plan->acquire_count; i++) {
+        struct sim_acquire *it = &plan->acquires[i];
+        int64_t least = 1 + dice_below(&dice, plan->timeout * 2);
+        bool may = seed >= SIM_LEAST && it->kind == SIM_MUTEX && !it->mark && !it->joint && !dice_once_in(&dice, 4);
+        it->least = may ? least : 0;
+        it->max_hold = may && it->max_hold < least ? 0 : it->max_hold;
+    }
+}
+
+/* Nobody gives up, and nothing goes wrong. */
+static void calm_down(struct sim_plan *plan)
+{
+    plan->fault_count = 0;
+    plan->sequence = 0;
+    memset(plan->hides, 0, sizeof plan->hides);
+    for (int i = 0; i < plan->acquire_count; i++) {
+        struct sim_acquire *it = &plan->acquires[i];
+        it->timeout = it->cancel = -1;
+        it->max_hold = 0;
+        it->try_only = false;
+    }
+}
+
+/* Mutexes alone, all with the same delay. */
+static void roll_delays(struct sim_plan *plan, uint64_t seed)
+{
+    uint64_t dice = dice_mix(seed + 0xde1a7);
+    if (seed < SIM_DELAYS) {
+        return;
+    }
+    int64_t delay = 1 + dice_below(&dice, dice_once_in(&dice, 3) ? plan->tick : plan->timeout * 3 / 2);
+    bool lingers = dice_once_in(&dice, 4);
+    if (dice_once_in(&dice, 2)) {
+        roll_more(plan, &dice);
+    }
+    for (int i = 0; i < plan->acquire_count; i++) {
+        struct sim_acquire *it = &plan->acquires[i];
+        it->kind = SIM_MUTEX;
+        it->mark = it->downgrade = it->joint = false;
+        it->delay = delay;
+        it->least = dice_once_in(&dice, 4) ? it->least : 0;
+        it->linger = lingers && it->least == 0 ? roll_linger(plan, &dice) : 0;
+        plan->lingers = plan->lingers || it->linger > 0;
+    }
+    if (dice_once_in(&dice, 3)) {
+        calm_down(plan);
+    }
+}
+
 void sim_plan_roll(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0x5eed);
@@ -283,17 +411,40 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed)
     plan->seals = dice_mix(seed + 0x5ea1) % 4 != 0;
     roll_access(plan, dice_mix(seed + 0xacce55));
     roll_forger(plan, seed);
+    roll_chain(plan, seed);
     plan->bounds = dice_mix(seed + 0xb0d5) % 8 == 0;
     plan->batches = dice_mix(seed + 0xba7c4) % 8 == 0;
     plan->skew = dice_mix(seed + 0x5e3) % 4 == 0 ? 3 * SIM_SECOND : 0;
+    roll_lingering(plan, seed);
+    roll_least(plan, seed);
+    roll_delays(plan, seed);
+    plan->async = dice_mix(seed + 0xdc7) % 2 == 0; /* of no seed that a mutant names */
     plan->heal = plan->fault_count ? plan->timeout * 4 : 0;
+}
+
+static void roll_resizes(struct sim_plan *plan, uint64_t seed, int path)
+{
+    uint64_t dice = dice_mix(seed + 0x4e512e);
+    int count = dice_once_in(&dice, 3) ? (int)dice_between(&dice, 1, 4) : 0;
+    for (int i = 0; i < count && plan->fault_count < SIM_FAULTS; i++) {
+        struct sim_fault *it = &plan->faults[plan->fault_count++];
+        *it = (struct sim_fault){.trigger = roll_trigger(&dice), .kind = SIM_RESIZE, .target = path};
+        it->when = it->trigger == SIM_AT ? roll_time(plan, &dice) : roll_count(&dice, it->trigger);
+        it->value = dice_between(&dice, 1, SIM_RESIZED_MOST);
+        plan->heal = plan->timeout * 4;
+    }
+}
+
+static bool watches(uint64_t seed)
+{
+    return seed >= SIM_WATCHING && seed < SIM_LEAST;
 }
 
 /* With dice of their own: the other seeds stay what they were. */
 void sim_plan_roll_semaphores(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0x5ff8);
-    if (dice % 8 != 0) {
+    if (dice % 8 != 0 || watches(seed)) {
         return;
     }
     int path = (int)dice_below(&dice, plan->paths);
@@ -304,6 +455,31 @@ void sim_plan_roll_semaphores(struct sim_plan *plan, uint64_t seed)
             it->recipe = SIM_SEMAPHORE;
             it->kind = SIM_MUTEX;
             it->mark = it->downgrade = false;
+        }
+    }
+    roll_resizes(plan, seed, path);
+}
+
+/* Some stay for so long that all is quiet meanwhile. */
+void sim_plan_roll_groups(struct sim_plan *plan, uint64_t seed)
+{
+    uint64_t dice = dice_mix(seed + 0x640095);
+    plan->watchers = watches(seed) ? 2 : 0;
+    if (!plan->watchers) {
+        return;
+    }
+    plan->paths = 2;
+    for (int i = 0; i < plan->acquire_count; i++) {
+        struct sim_acquire *it = &plan->acquires[i];
+        bool joins = dice_below(&dice, 3) > 0, shared = dice_once_in(&dice, 3);
+        it->hold += dice_once_in(&dice, 4) ? plan->timeout * 4 + 6 * SIM_SECOND : 0;
+        it->path = joins;
+        it->joint = false;
+        if (joins) {
+            it->recipe = SIM_GROUP;
+            it->kind = shared ? SIM_WRITE : SIM_MUTEX;
+            it->mark = it->downgrade = it->try_only = false;
+            it->max_hold = 0;
         }
     }
 }

@@ -15,7 +15,7 @@ struct sim;
 
 enum { SIM_ACQUIRES = 64, SIM_FAULTS = 24 };
 
-/* shell/: what an acquire uses. SIM_BY_SEED: what stands at its path. The core's simulator knows SIM_SEMAPHORE only. */
+/* shell/: what an acquire uses. SIM_BY_SEED: what stands at its path. The core's simulator knows SIM_SEMAPHORE and SIM_GROUP only. */
 enum sim_recipe {
     SIM_BY_SEED,
     SIM_LOCK,
@@ -48,6 +48,10 @@ struct sim_acquire {
     bool joint;     /* the next path as well, in one transaction */
     enum sim_recipe recipe;
     enum sim_ending ending;
+    int64_t linger; /* its node stays so long after the release */
+    int permits;    /* of a semaphore; 0: as many as its thread always wants */
+    int64_t least;  /* its node stays so long after the grant */
+    int64_t delay;  /* it waits so long behind one who did not release */
 };
 
 /* When a fault strikes: at a time, or when something happens for the n-th time. */
@@ -96,6 +100,7 @@ enum sim_fault_kind {
     SIM_ROLLED_KINDS = SIM_FORGE_NODE, /* those from here on are rolled apart from the others */
     SIM_FORGE_WORD,                    /* path: these announce a release, though others may be before them */
     SIM_LOSE_TOUCH, /* server: whom it heard since the last ping is forgotten: beyond the lease's assumptions */
+    SIM_RESIZE,     /* path: a semaphore gets another limit, value */
     SIM_FAULT_KINDS
 };
 
@@ -130,7 +135,11 @@ struct sim_plan {
     enum sim_rules rules;
     enum sim_readers hides[6]; /* from whom each client hides its places in the queues, which all may list */
     bool readers, marks;       /* only while it is rolled */
+    bool lingers;              /* some acquire does */
+    int watchers;              /* 1: a path is a group's; 2: and the processes watch the paths */
+    bool async;                /* shell/: calls that wait are made without waiting, now and then */
     int64_t sequence;          /* the queues' counters start there */
+    bool folders;              /* a semaphore is there from the beginning, with its limit */
     int64_t heal;              /* ns: no fault strikes later, and those that last end */
     int acquire_count, fault_count;
     struct sim_acquire acquires[SIM_ACQUIRES];
@@ -138,12 +147,23 @@ struct sim_plan {
 };
 
 void sim_plan_roll(struct sim_plan *plan, uint64_t seed);
+/* From this seed on locks linger; from that on there are groups, and who watches. */
+#define SIM_LINGERING (UINT64_C(1) << 40)
+#define SIM_WATCHING (UINT64_C(1) << 41)
+/* From this one on some are held for a least time, and nobody watches. */
+#define SIM_LEAST (UINT64_C(1) << 42)
+/* From this one on all wait after a crash. */
+#define SIM_DELAYS (UINT64_C(1) << 43)
 /* 0, or the number of the line that cannot be read. */
 int sim_plan_read(struct sim_plan *plan, uint64_t *seed, FILE *in);
 void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out);
-/* For the core's simulator: in some plans a path is a semaphore. */
+/* For the core's simulator: in some plans a path is a semaphore; or a group, from SIM_WATCHING on. */
 void sim_plan_roll_semaphores(struct sim_plan *plan, uint64_t seed);
+void sim_plan_roll_groups(struct sim_plan *plan, uint64_t seed);
+bool sim_path_is_group(const struct sim_plan *plan, int path);
 bool sim_path_is_semaphore(const struct sim_plan *plan, int path);
+/* In some of these it gets other limits, and most who want permits go by what the path says. */
+bool sim_plan_resizes(const struct sim_plan *plan);
 const char *sim_plan_path(int path);
 
 /* quick: no packet is slower than usual. */
@@ -157,7 +177,8 @@ struct sim_faults {
     uint32_t struck;  /* bit set */
     bool beyond;      /* an assumption of the lease was broken on purpose: leases are off */
     bool stranger;    /* an operator meddled: deleted, wrote, closed a session */
-    bool lied;        /* a stranger has announced a release that was none */
+    int lies;         /* so many releases a stranger has announced that were none */
+    int32_t lied_at;  /* number of the last one's node */
     bool healed, to_clean;
     int deferred[SIM_FAULTS], deferred_client[SIM_FAULTS], deferred_count;
     int64_t last_leader_pause; /* its end */
@@ -175,9 +196,11 @@ struct sim_judge {
     bool failed;
     int64_t last_token[4];     /* of any grant of the path */
     int64_t last_exclusive[4]; /* of a grant to one alone */
+    int64_t last_serial[4];    /* of the last grant */
     bool crashed[4];           /* the last one to be marked as holder died, or lost, and nobody was granted since */
     int held[4];               /* attempts that hold, by path */
     int grants, completions, failures, losses;
+    int misled_at_border; /* who was granted alone on a forged announcement made before its block */
     int expiries, leases_checked, events_told;
     int64_t disturbed; /* true time: until then something may delay whatever is sent */
     int64_t unrest;    /* shell/: when something last changed, or was about to, or somebody was not connected */

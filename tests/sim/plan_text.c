@@ -3,11 +3,11 @@
  *   seed 12
  *   ensemble servers=3 observers=0 masters=0 batches=0 tick=2000 timeout=10000 pause=500
  *   network pct=0 delay=1 slow-once-in=0 slow=0 inbox=0 preempt=0 ping-late=0 late=0
- *   start clients=2 paths=1 sequence=0 heal=40000 seals=0 rules=0
+ *   start clients=2 paths=1 sequence=0 heal=40000 seals=0 rules=0 watchers=0 async=0
  *   client 0 ppm=999 hides=1       (rules, hides: numbers of enum sim_rules and sim_readers)
  *   acquire client=0 thread=0 path=0 after=0 timeout=-1 hold=100 cancel=-1 max-hold=0 try=0 fail=0 eager=0 let-go=0
- *           kind=mutex mark=0 downgrade=0 joint=0 recipe=by-seed
- *           (on the same line; kind: mutex, read or write; recipe: semaphore; in sim_recipes, lock, ...)
+ *           kind=mutex mark=0 downgrade=0 joint=0 recipe=by-seed linger=0 least=0 crash-delay=0
+ *           (on the same line; kind: mutex, read or write; recipe: semaphore, group; in sim_recipes, lock, ...)
  *   fault on=create n=1 do=lose-replies target=0 value=0
  *   fault on=at n=1500 do=isolate target=1 value=9000
  *
@@ -49,7 +49,8 @@ static const char *const fault_names[SIM_FAULT_KINDS] = {"lose-replies",
                                                          "refuse",
                                                          "forge-node",
                                                          "forge-word",
-                                                         "lose-touch"};
+                                                         "lose-touch",
+                                                         "resize"};
 
 const char *sim_fault_name(enum sim_fault_kind kind)
 {
@@ -110,11 +111,12 @@ static void write_acquire(const struct sim_acquire *it, FILE *out)
 {
     fprintf(out,
             "acquire client=%d thread=%d path=%d after=%.6f timeout=%.6f hold=%.6f cancel=%.6f max-hold=%.6f try=%d "
-            "fail=%d eager=%d let-go=%d kind=%s mark=%d downgrade=%d joint=%d recipe=%s\n",
+            "fail=%d eager=%d let-go=%d kind=%s mark=%d downgrade=%d joint=%d recipe=%s linger=%.6f least=%.6f "
+            "crash-delay=%.6f\n",
             it->client, it->thread, it->path, ms(it->after), ms_or_never(it->timeout), ms(it->hold),
             ms_or_never(it->cancel), ms(it->max_hold), it->try_only, it->fail_on_expiry, it->eager,
             it->ending == SIM_END_LET_GO, kind_names[it->kind], it->mark, it->downgrade, it->joint,
-            recipe_names[it->recipe]);
+            recipe_names[it->recipe], ms(it->linger), ms(it->least), ms(it->delay));
 }
 
 void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out)
@@ -128,9 +130,11 @@ void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out)
             "late=%.6f\n",
             plan->scheduler == SIM_PCT, ms(plan->delay), plan->slow_once_in, ms(plan->slow), ms(plan->inbox_delay),
             ms(plan->preempt), ms(plan->ping_late), ms(plan->late));
-    fprintf(out, "start clients=%d paths=%d sequence=%lld heal=%.6f seals=%d rules=%d bounds=%d skew=%.6f\n",
+    fprintf(out,
+            "start clients=%d paths=%d sequence=%lld heal=%.6f seals=%d rules=%d bounds=%d skew=%.6f watchers=%d "
+            "async=%d\n",
             plan->clients, plan->paths, (long long)plan->sequence, ms(plan->heal), plan->seals, (int)plan->rules,
-            plan->bounds, ms(plan->skew));
+            plan->bounds, ms(plan->skew), plan->watchers, plan->async);
     for (int i = 0; i < plan->clients; i++) {
         if (plan->ppm[i] || plan->hides[i]) {
             fprintf(out, "client %d ppm=%lld hides=%d\n", i, (long long)plan->ppm[i], (int)plan->hides[i]);
@@ -231,6 +235,10 @@ static bool read_acquire(struct sim_plan *plan, const char *line)
     it->mark = number(line, "mark", 0);
     it->downgrade = number(line, "downgrade", 0);
     it->joint = number(line, "joint", 0);
+    it->linger = time_of(line, "linger", 0);
+    it->least = time_of(line, "least", 0);
+    it->delay = time_of(line, "crash-delay", 0);
+    plan->lingers = plan->lingers || it->linger > 0;
     int recipe = choice(line, "recipe", recipe_names, SIM_RECIPES);
     it->recipe = recipe < 0 ? SIM_BY_SEED : (enum sim_recipe)recipe;
     return it->client < plan->clients && it->thread < SIM_THREADS && it->path < 3;
@@ -267,6 +275,8 @@ static bool read_line(struct sim_plan *plan, uint64_t *seed, const char *line)
         plan->heal = time_of(line, "heal", 0);
         plan->seals = number(line, "seals", 0);
         plan->bounds = number(line, "bounds", 0);
+        plan->watchers = (int)number(line, "watchers", 0);
+        plan->async = number(line, "async", 0);
         plan->skew = time_of(line, "skew", 0);
         plan->rules = (enum sim_rules)number(line, "rules", SIM_EVENTS_NEED_READ);
         return plan->clients <= SIM_CLIENTS && plan->paths <= 3;

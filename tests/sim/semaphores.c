@@ -1,6 +1,6 @@
 /* semaphores.c - acquires of semaphores: how the application makes them, and their judge. Such an attempt has no seat in the queue of its
  * path: it stands in PATH/locks, and holds in PATH/leases. */
-#include "semaphore.h"
+#include "semaphore_step.h"
 
 #include <string.h>
 
@@ -24,40 +24,117 @@ bool sim_path_is_semaphore(const struct sim_plan *plan, int path)
     return false;
 }
 
+bool sim_plan_resizes(const struct sim_plan *plan)
+{
+    for (int i = 0; i < plan->fault_count; i++) {
+        if (plan->faults[i].kind == SIM_RESIZE) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int sim_semaphore_count(const struct sim_attempt *attempt)
 {
-    return 1 + (attempt->client + attempt->thread) % SIM_LIMIT;
+    return attempt->plan->permits ? attempt->plan->permits : 1 + (attempt->client + attempt->thread) % SIM_LIMIT;
 }
 
 struct zkl__semaphore *sim_semaphore_make(struct sim_attempt *attempt, const struct zkl__contender_config *contender)
 {
+    bool insists = !sim_plan_resizes(attempt->s->plan) || (attempt->client + attempt->thread) % 4 == 0;
     struct zkl__semaphore_config config = {.path = sim_plan_path(attempt->path),
                                            .locks = sim_semaphore_folder(attempt->path, false),
                                            .leases = sim_semaphore_folder(attempt->path, true),
                                            .conflict = attempt->conflict,
-                                           .limit = SIM_LIMIT,
+                                           .limit = insists ? SIM_LIMIT : 0,
                                            .count = sim_semaphore_count(attempt),
                                            .contender = *contender};
     config.contender.max_hold = attempt->plan->max_hold;
     return zkl__semaphore_new(attempt->s->clients[attempt->client].core, &config);
 }
 
+static void make_folder(struct sim *s, int path)
+{
+    int parent = s->paths[path].parent;
+    if (sim_node_at(s, parent, SIM_HEAD) < 0) {
+        make_folder(s, parent);
+    }
+    sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_CREATE, .path = path, .mode = ZKL__PERSISTENT});
+    s->nodes[s->paths[path].node].by_stranger = false;
+}
+
+void sim_semaphores_begin(struct sim *s)
+{
+    static const char limit = '0' + SIM_LIMIT;
+    for (int path = 0; path < s->plan->paths && s->plan->folders; path++) {
+        make_folder(s, sim_path_of(s, sim_semaphore_folder(path, false), NULL));
+        make_folder(s, sim_path_of(s, sim_semaphore_folder(path, true), NULL));
+        sim_stranger_writes(s, &(struct sim_part){.op = ZKL__OP_SET,
+                                                  .path = sim_path_of(s, sim_plan_path(path), NULL),
+                                                  .version = -1,
+                                                  .data = &limit,
+                                                  .size = 1});
+    }
+}
+
 /* --- the judge ------------------------------------------------------------------------------------------------------- */
 
-/* Never more than the limit, by the holders' own clocks. */
+int sim_semaphore_limit(const struct sim *s, int path, int64_t from, int64_t to)
+{
+    int node = sim_node_at(s, path, to), most = 0;
+    for (int at = node < 0 ? -1 : s->nodes[node].value; at >= 0; at = s->values[at].older) {
+        const struct sim_value *value = &s->values[at];
+        int limit = value->zxid <= to ? zkl__limit_parse(value->data, value->size) : 0;
+        most = limit > most ? limit : most;
+        if (value->zxid <= from) {
+            break;
+        }
+    }
+    return most;
+}
+
+/* Never more, by the holders' own clocks, than the highest limit since the last of them made its leases. */
 static void check_permits(struct sim *s, int path)
 {
+    const struct sim_attempt *last = NULL;
     int held = 0;
     for (int at = 0; at < s->client_count * SIM_THREADS; at++) {
         const struct sim_attempt *each = sim_attempt_of(s, at / SIM_THREADS, at % SIM_THREADS);
         bool counts = each && each->semaphore && each->path == path && !each->exempt;
-        held += counts && sim_attempt_holds(s, each) ? sim_semaphore_count(each) : 0;
+        if (counts && sim_attempt_holds(s, each)) {
+            held += sim_semaphore_count(each);
+            last = !last || each->last_lease > last->last_lease ? each : last;
+        }
     }
-    if (held > SIM_LIMIT) {
+    if (last && held > last->limit) {
         for (int client = 0; client < s->client_count; client++) {
             s->faults.beyond = s->faults.beyond || sim_shortened_untold(s, client);
         }
-        fail_by_lease(s, "exclusion", "%d permits of %d are held of %s", held, SIM_LIMIT, sim_plan_path(path));
+        fail_by_lease(s, "exclusion", "%d permits of %d are held of %s", held, last->limit, sim_plan_path(path));
+    }
+}
+
+/* It waits, and all leases that stand are no more than the limit. */
+static bool has_room(struct sim *s, const struct sim_attempt *attempt)
+{
+    if (!attempt->semaphore || attempt->state != SIM_PENDING || attempt->semaphore->state != ZKL__SEMAPHORE_WAITING) {
+        return false;
+    }
+    int64_t now = sim_committed_zxid(s);
+    int leases = sim_path_of(s, sim_semaphore_folder(attempt->path, true), NULL);
+    int path = sim_path_of(s, sim_plan_path(attempt->path), NULL);
+    return sim_child_count(s, leases, now) <= sim_semaphore_limit(s, path, now, now);
+}
+
+void sim_judge_room(struct sim *s, struct sim_attempt *attempt)
+{
+    if (!has_room(s, attempt)) {
+        attempt->room_since = 0;
+    } else if (attempt->room_since == 0) {
+        attempt->room_since = sim_now(s);
+    } else if (sim_is_overdue(s, attempt->client, attempt->room_since, 0) && !sim_struck(s, SIM_DENY)) {
+        sim_fail(s, "room", "%d.%d waits for permits of %s, and there are enough", attempt->client, attempt->thread,
+                 sim_plan_path(attempt->path));
     }
 }
 
@@ -103,6 +180,7 @@ void sim_judge_permits_granted(struct sim *s, struct sim_attempt *attempt, int64
         int path = name ? sim_path_of(s, sim_semaphore_folder(attempt->path, true), name) : -1;
         int node = path < 0 ? -1 : sim_node_at(s, path, sim_committed_zxid(s));
         lowest = its < lowest ? its : lowest;
+        attempt->last_lease = its > attempt->last_lease ? its : attempt->last_lease;
         if (node >= 0 && (s->nodes[node].owner != attempt->session || s->nodes[node].czxid != its)) {
             sim_fail(s, "token", "%d.%d: token %llx is not its lease's", attempt->client, attempt->thread,
                      (unsigned long long)its);
@@ -110,6 +188,8 @@ void sim_judge_permits_granted(struct sim *s, struct sim_attempt *attempt, int64
             check_lease_gone(s, attempt, path < 0 ? -1 : s->paths[path].node);
         }
     }
+    attempt->limit = sim_semaphore_limit(s, sim_path_of(s, sim_plan_path(attempt->path), NULL), attempt->last_lease,
+                                         sim_committed_zxid(s));
     if (lowest != token) {
         sim_fail(s, "token", "%d.%d: token %llx is not its lowest", attempt->client, attempt->thread,
                  (unsigned long long)token);

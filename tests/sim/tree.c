@@ -201,6 +201,7 @@ void sim_stat_at(const struct sim *s, int node, int64_t zxid, struct zkl__stat *
     int children = n->owner < 0 ? sim_child_count(s, n->path, zxid) : 0;
     *stat = (struct zkl__stat){.czxid = n->czxid,
                                .mzxid = modified(s, node, zxid),
+                               .pzxid = n->owner < 0 ? sim_tree_changed(s, n->path, zxid, true) : n->czxid,
                                .ctime_ms = n->ctime / SIM_MS,
                                .mtime_ms = (value < 0 ? n->ctime : s->values[value].time) / SIM_MS,
                                .ephemeral_owner = n->owner < 0 ? 0 : n->owner + 1,

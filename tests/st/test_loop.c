@@ -257,6 +257,31 @@ static void test_a_callback_ends_things(void)
     kit_close(one);
 }
 
+/* Whoever is granted again and again waits for nothing, and hears of the one that queues all the same. */
+static void test_a_lock_that_lingers(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    zkl_grant grant = {.serial = 0};
+    options.linger_ms = 60000;
+    kit_set_up(NULL);
+    zkl_lock *lock = kit_lock(one, PATH, &options), *rival = kit_lock(two, PATH, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, &grant, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(grant.serial, 2);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire_async(rival, ZKL_WAIT_FOREVER, release_in_callback, &box, NULL), ZKL_OK);
+    for (int i = 0; i < 1000 && mailbox_count(&box) == 0; i++) {
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    }
+    CU_ASSERT_EQUAL(mailbox_count(&box), 1);
+    zkl_lock_free(lock);
+    zkl_lock_free(rival);
+    kit_tear_down();
+}
+
 TESTS("loop", T(test_one_thread_and_nothing_left), T(test_a_wait_drives_every_session), T(test_hand_over_by_dispatch),
       T(test_waits_leave_what_is_dispatched), T(test_no_spinning), T(test_the_lease_ends_in_the_loop), T(test_storm),
-      T(test_fork), T(test_election), T(test_a_callback_ends_things))
+      T(test_fork), T(test_election), T(test_a_callback_ends_things), T(test_a_lock_that_lingers))

@@ -416,6 +416,135 @@ static void test_a_lie(void)
     script_finish(&s);
 }
 
+/* --- how far a lie goes --------------------------------------------------------------------------------------------- */
+
+#define SEALED_6 "/q/_c_11111111-1111-8111-8111-111111111111-lock-0000000006"
+#define SEALED_7 "/q/_c_11111111-1111-8111-8111-111111111111-lock-0000000007"
+
+static void wait_as(const char *blocker, int32_t number)
+{
+    script_begin(&s);
+    script_put(&s, blocker, SCRIPT_STRANGER);
+    s.next_sequence = number;
+    ask(me);
+    script_answer_all(&s);
+}
+
+static void hold_by_announcement(const char *blocker, int32_t number)
+{
+    wait_as(blocker, number);
+    script_change(&s, blocker);
+    STATE(me, "held");
+}
+
+static void test_announced_on_inside_a_block(void)
+{
+    hold_by_announcement(SEALED_6, 7);
+    OPS(&s, "");
+    script_release(&s, me);
+    OPS(&s, "multi(set,delete)");
+    script_remove(&s, SEALED_6);
+    script_finish(&s);
+}
+
+/* Granted as fast as the others, and with a list behind it. Until that is here, whoever is next looks for itself. */
+static void test_not_announced_on_at_the_border(void)
+{
+    hold_by_announcement(SEALED_7, 8);
+    OPS(&s, "list");
+    script_release(&s, me);
+    OPS(&s, "list delete");
+    script_remove(&s, SEALED_7);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me->released, 1);
+    script_finish(&s);
+}
+
+static void test_announced_when_a_list_has_shown_it(void)
+{
+    hold_by_announcement(SEALED_7, 8);
+    script_remove(&s, SEALED_7);
+    script_answer(&s);
+    CU_ASSERT_EQUAL(me->contender->announcement.evidence, ZKL__EVIDENCE_LIST);
+    script_wait(&s, s.timeout / 12);
+    OPS(&s, "check"); /* the heartbeat; no list once more */
+    script_release(&s, me);
+    OPS(&s, "check multi(set,delete)");
+    script_finish(&s);
+}
+
+static void test_a_lie_ends_at_the_border(void)
+{
+    hold_by_announcement(SEALED_7, 8);
+    script_answer(&s);
+    OPS(&s, "exists");
+    script_answer(&s);
+    CU_ASSERT_EQUAL(me->lost, 1);
+    script_release(&s, me);
+    OPS(&s, "delete");
+    script_finish(&s);
+}
+
+/* Its list is lost with the connection: it looks once more, and says nothing before. */
+static void test_a_list_lost_at_the_border(void)
+{
+    hold_by_announcement(SEALED_7, 8);
+    script_suspend(&s, 0);
+    script_connect(&s);
+    CU_ASSERT_EQUAL(me->contender->announcement.evidence, ZKL__EVIDENCE_AT_BORDER);
+    CU_ASSERT(me->contender->announcement.look_at > s.now);
+    script_release(&s, me);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me->released, 1);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    script_remove(&s, SEALED_7);
+    script_finish(&s);
+}
+
+/* The border is between two of one session: the second is handed the lock, and lists. */
+static void test_a_border_inside_a_session(void)
+{
+    wait_as(SEALED_6, 7);
+    ask(you);
+    script_answer_all(&s);
+    script_change(&s, SEALED_6);
+    OPS(&s, "");
+    script_release(&s, me);
+    STATE(you, "held");
+    OPS(&s, "delete list");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you->lost, 1); /* the one that said it was through */
+    script_finish(&s);
+}
+
+/* Its release is as good a word as an announcement: so it hands nothing over before its list is here. */
+static void test_not_handed_over_at_the_border(void)
+{
+    wait_as(SEALED_7, 8);
+    ask(you);
+    script_answer_all(&s);
+    script_change(&s, SEALED_7);
+    STATE(me, "held");
+    script_release(&s, me);
+    STATE(you, "listing");
+    OPS(&s, "list delete list");
+    script_answer_all(&s);
+    STATE(you, "watching");
+    script_remove(&s, SEALED_7);
+    script_finish(&s);
+
+    wait_as(SEALED_7, 8);
+    ask(you);
+    script_answer_all(&s);
+    script_change(&s, SEALED_7);
+    script_remove(&s, SEALED_7);
+    script_answer_all(&s);
+    script_release(&s, me);
+    STATE(you, "held");
+    OPS(&s, "delete");
+    script_finish(&s);
+}
+
 /* What is before us is no contender, or is gone: we hold. */
 static void test_no_lie(void)
 {
@@ -455,7 +584,7 @@ static void test_no_list(void)
     script_connect(&s);
     script_run(&s, s.timeout / 2);
     STATE(me, "held");
-    CU_ASSERT_FALSE(me->contender->announcement.unlisted);
+    CU_ASSERT_EQUAL(me->contender->announcement.evidence, ZKL__EVIDENCE_LIST);
     script_finish(&s);
 }
 
@@ -470,13 +599,13 @@ static void test_no_answer_about_who_is_before(void)
     OPS(&s, "exists");
     script_suspend(&s, 0);
     script_wait(&s, s.timeout / 12);
-    CU_ASSERT_TRUE(me->contender->announcement.unlisted);
+    CU_ASSERT_EQUAL(me->contender->announcement.evidence, ZKL__EVIDENCE_ANNOUNCEMENT);
     CU_ASSERT(me->contender->announcement.look_at > s.now);
     script_connect(&s);
     script_remove(&s, SEALED);
     script_run(&s, s.timeout / 2);
     STATE(me, "held");
-    CU_ASSERT_FALSE(me->contender->announcement.unlisted);
+    CU_ASSERT_EQUAL(me->contender->announcement.evidence, ZKL__EVIDENCE_LIST);
     script_finish(&s);
 }
 
@@ -497,12 +626,12 @@ static void test_no_memory_for_a_look(void)
         test_heap_fail(&s.heap, 1, true);
         script_answer_all(&s);
         CU_ASSERT_EQUAL(test_heap_failures(&s.heap), 1);
-        CU_ASSERT_TRUE(me->contender->announcement.unlisted);
+        CU_ASSERT_EQUAL(me->contender->announcement.evidence, ZKL__EVIDENCE_ANNOUNCEMENT);
         CU_ASSERT(me->contender->announcement.look_at > s.now);
         test_heap_fail(&s.heap, 0, false);
         script_run(&s, s.timeout / 2);
         STATE(me, "held");
-        CU_ASSERT_FALSE(me->contender->announcement.unlisted);
+        CU_ASSERT_EQUAL(me->contender->announcement.evidence, ZKL__EVIDENCE_LIST);
         script_finish(&s);
     }
 }
@@ -527,4 +656,7 @@ TESTS("announce", T(test_spares_the_list), T(test_removed_is_not_announced), T(t
       T(test_who_was_handed_announces_later), T(test_a_node_that_was_written_just_goes), T(test_a_lost_answer),
       T(test_a_double_is_not_announced), T(test_not_our_identity), T(test_no_seal), T(test_no_seal_after_a_lost_reply),
       T(test_unsealed), T(test_who_must_not), T(test_no_answer_about_who_is_before), T(test_no_memory_for_a_look),
-      T(test_removed_while_held), T(test_a_lie), T(test_no_lie), T(test_no_list))
+      T(test_removed_while_held), T(test_announced_on_inside_a_block), T(test_not_announced_on_at_the_border),
+      T(test_announced_when_a_list_has_shown_it), T(test_a_lie_ends_at_the_border), T(test_a_list_lost_at_the_border),
+      T(test_a_border_inside_a_session), T(test_not_handed_over_at_the_border), T(test_a_lie), T(test_no_lie),
+      T(test_no_list))

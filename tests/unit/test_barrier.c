@@ -58,8 +58,8 @@ static int leave_call(struct call *call)
 static void test_a_barrier_that_is_not_up_holds_nobody(void)
 {
     zkl_session *session = kit_open(NULL);
-    CU_ASSERT_EQUAL(zkl_barrier_wait(session, PATH, 1000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_barrier_lift(session, PATH, 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_barrier_wait(session, PATH, 10000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_barrier_lift(session, PATH, 10000, NULL), ZKL_OK);
     kit_close(session);
 }
 
@@ -67,15 +67,15 @@ static void test_all_go_on_when_it_is_lifted(void)
 {
     zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
     struct call calls[3];
-    CU_ASSERT_EQUAL(zkl_barrier_set(session, PATH, 1000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_barrier_set(other, PATH, 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_barrier_set(session, PATH, 10000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_barrier_set(other, PATH, 10000, NULL), ZKL_OK);
     for (int i = 0; i < 3; i++) {
         calls[i] = (struct call){.run = wait_call, .session = i ? session : other, .timeout_ms = 10000};
         start(&calls[i]);
     }
     CU_ASSERT_EQUAL(zkl_barrier_wait(session, PATH, 50, NULL), ZKL_ETIMEOUT);
     CU_ASSERT(!is_done(&calls[0]) && !is_done(&calls[1]) && !is_done(&calls[2]));
-    CU_ASSERT_EQUAL(zkl_barrier_lift(session, PATH, 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_barrier_lift(session, PATH, 10000, NULL), ZKL_OK);
     for (int i = 0; i < 3; i++) {
         CU_ASSERT_EQUAL(finish(&calls[i]), ZKL_OK);
     }
@@ -87,7 +87,7 @@ static void test_all_go_on_when_it_is_lifted(void)
 static void test_a_wake_up_is_not_a_lift(void)
 {
     zkl_session *session = kit_open(NULL);
-    CU_ASSERT_EQUAL(zkl_barrier_set(session, PATH, 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_barrier_set(session, PATH, 10000, NULL), ZKL_OK);
     struct call call = {.run = wait_call, .session = session, .timeout_ms = 10000};
     start(&call);
     for (int i = 0; i < 20; i++) {
@@ -96,7 +96,7 @@ static void test_a_wake_up_is_not_a_lift(void)
         CU_ASSERT(EVENTUALLY(zkl_session_get_state(session) == ZKL_SESSION_CONNECTED));
     }
     CU_ASSERT(!is_done(&call));
-    CU_ASSERT_EQUAL(zkl_barrier_lift(session, PATH, 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_barrier_lift(session, PATH, 10000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(finish(&call), ZKL_OK);
     kit_close(session);
 }
@@ -111,11 +111,11 @@ static void test_a_lift_takes_one_barrier(void)
 {
     kit_set_up(NULL);
     struct call call = {.run = lift_call, .session = one, .timeout_ms = 10000};
-    CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 10000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 1, 1, 0), ZKL_OK); /* a look, the delete */
     start(&call);
     CU_ASSERT(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_SUSPENDED));
-    CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 10000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
     CU_ASSERT_EQUAL(finish(&call), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_barrier_wait(two, PATH, 50, NULL), ZKL_ETIMEOUT);

@@ -27,7 +27,7 @@ static void test_async_acquires_complete_once(void)
     zkl_lock *locks[10];
     set_up(NULL);
     zkl_lock *holder = kit_lock(two, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
     for (int i = 0; i < 10; i++) {
         locks[i] = kit_lock(one, QUEUE, NULL);
         CU_ASSERT_EQUAL(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
@@ -96,7 +96,7 @@ static void test_close_completes_what_is_pending(void)
     struct mailbox box = MAILBOX_INIT;
     set_up(NULL);
     zkl_lock *a = kit_lock(two, QUEUE, NULL), *b = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
     kit_close(one);
     CU_ASSERT_EQUAL(box.count, 1);
@@ -113,7 +113,7 @@ static void test_free_completes_what_is_pending(void)
     struct mailbox box = MAILBOX_INIT;
     set_up(NULL);
     zkl_lock *a = kit_lock(two, QUEUE, NULL), *b = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(b, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
     zkl_lock_free(b);
     CU_ASSERT_EQUAL(mailbox_count(&box), 1); /* when free returns, not later */
@@ -288,7 +288,7 @@ static void test_close_of_a_dispatched_session_runs_what_waits(void)
     zkl_session_options options = kit_dispatched();
     set_up(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL), *holder = kit_lock(two, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
     kit_close(one);
     CU_ASSERT_EQUAL(box.count, 1);

@@ -3,27 +3,11 @@
 #include "children.h"
 #include "dice.h"
 #include "test_heap.h"
+#include "plain_heap.h"
 
 #include <string.h>
 
 #define MOST 200
-
-static void *take(void *payload, size_t size)
-{
-    (void)payload;
-    return malloc(size);
-}
-static void *grow(void *payload, void *ptr, size_t size)
-{
-    (void)payload;
-    return realloc(ptr, size);
-}
-static void give(void *payload, void *ptr)
-{
-    (void)payload;
-    free(ptr);
-}
-static const zkl_heap heap = {take, grow, give, NULL};
 
 static bool no_x(const char *name)
 {
@@ -40,8 +24,9 @@ static void test_in_order_whatever_the_list_is(void)
             list[i] = names[i];
         }
         const struct zkl__reply reply = {.children = list, .child_count = count};
-        struct zkl__children *all = zkl__children_copy(&heap, &reply, NULL, NULL);
-        struct zkl__children *some = zkl__children_copy(&heap, &reply, NULL, no_x);
+        struct zkl__children *all = NULL, *some = NULL;
+        CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &all, &reply, NULL));
+        CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &some, &reply, no_x));
         CU_ASSERT_EQUAL_FATAL(all->count, count);
         for (size_t i = 0; i + 1 < count; i++) {
             CU_ASSERT(strcmp(all->all[i].name, all->all[i + 1].name) <= 0);
@@ -64,7 +49,8 @@ static void test_verdicts(void)
     const struct zkl__reply reply = {.children = list, .child_count = 4}, next = {.children = later, .child_count = 4};
     const struct zkl__reply living = {.stat = {.ephemeral_owner = 7, .czxid = 5}}, stray = {.rc = ZKL__RC_OK};
     const struct zkl__reply gone = {.rc = ZKL__RC_NONODE}, refused = {.rc = ZKL__RC_NOAUTH};
-    struct zkl__children *children = zkl__children_copy(&heap, &reply, NULL, NULL);
+    struct zkl__children *children = NULL;
+    CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &children, &reply, NULL));
     CU_ASSERT_EQUAL(zkl__children_unknown(children, 0), 0);
     zkl__child_judge(&children->all[0], &living);
     zkl__child_judge(&children->all[1], &stray);
@@ -76,14 +62,13 @@ static void test_verdicts(void)
     CU_ASSERT_EQUAL(zkl__children_unknown(children, 0), 4);
     CU_ASSERT_EQUAL(zkl__children_living(children), 2);
     CU_ASSERT_EQUAL(zkl__children_standing(children), 3);
-    struct zkl__children *fresh = zkl__children_copy(&heap, &next, children, NULL);
-    CU_ASSERT_EQUAL(fresh->all[0].verdict, ZKL__CHILD_LIVES);
-    CU_ASSERT_EQUAL(fresh->all[0].czxid, 5);
-    CU_ASSERT_EQUAL(fresh->all[1].verdict, ZKL__CHILD_UNKNOWN);
-    CU_ASSERT_EQUAL(fresh->all[2].verdict, ZKL__CHILD_UNKNOWN);
-    CU_ASSERT_EQUAL(fresh->all[3].verdict, ZKL__CHILD_UNKNOWN);
+    CU_ASSERT_TRUE_FATAL(zkl__children_renew(&plain_heap, &children, &next, NULL));
+    CU_ASSERT_EQUAL(children->all[0].verdict, ZKL__CHILD_LIVES);
+    CU_ASSERT_EQUAL(children->all[0].czxid, 5);
+    CU_ASSERT_EQUAL(children->all[1].verdict, ZKL__CHILD_UNKNOWN);
+    CU_ASSERT_EQUAL(children->all[2].verdict, ZKL__CHILD_UNKNOWN);
+    CU_ASSERT_EQUAL(children->all[3].verdict, ZKL__CHILD_UNKNOWN);
     free(children);
-    free(fresh);
 }
 
 TESTS("children", T(test_in_order_whatever_the_list_is), T(test_verdicts))

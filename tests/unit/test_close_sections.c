@@ -143,6 +143,17 @@ static int end_when_it_likes(const zkl_cancel *cancel, int64_t token, void *payl
     return 0;
 }
 
+static int end_when_it_likes_in_time(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    struct work *work = payload;
+    (void)token;
+    atomic_store(&work->runs, true);
+    CU_ASSERT(EVENTUALLY(zkl_cancel_raised(cancel) && atomic_load(&work->go)));
+    CU_ASSERT(zkl_cancel_remaining_ms(cancel) > 0);
+    atomic_store(&work->ended, true);
+    return 0;
+}
+
 /* Close is bounded all the same, and what runs on finds its memory. */
 static void test_a_section_that_does_not_end(void)
 {
@@ -158,5 +169,31 @@ static void test_a_section_that_does_not_end(void)
     kit_close(two);
 }
 
+static void on_closed(int code, const zkl_error *err, void *payload)
+{
+    (void)err;
+    mailbox_put(payload, (struct letter){.code = code});
+}
+
+/* Nobody waits for the close; it waits for the section all the same. */
+static void test_close_async_waits_for_a_section(void)
+{
+    struct work work = {0};
+    struct mailbox box = MAILBOX_INIT;
+    kit_set_up(NULL);
+    work.lock = kit_lock(one, QUEUE, NULL);
+    start(&work, end_when_it_likes_in_time);
+    CU_ASSERT_EQUAL(zkl_session_close_async(one, 10000, on_closed, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(mailbox_count(&box), 0);
+    atomic_store(&work.go, true);
+    CU_ASSERT(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_OK);
+    CU_ASSERT(atomic_load(&work.ended));
+    CU_ASSERT_EQUAL(finish(&work), ZKL_OK);
+    zkl_lock_free(work.lock);
+    kit_close(two);
+}
+
 TESTS("close and sections", T(test_close_waits_for_a_section), T(test_close_waits_for_a_term),
-      T(test_a_section_that_waits_for_another_lock), T(test_close_in_a_section), T(test_a_section_that_does_not_end))
+      T(test_a_section_that_waits_for_another_lock), T(test_close_in_a_section), T(test_a_section_that_does_not_end),
+      T(test_close_async_waits_for_a_section))

@@ -261,10 +261,8 @@ static void test_release(void)
 
 static void let_go(void)
 {
-    struct zkl__contender *contender = me.contender;
     bool told = me.granted;
-    zkl__contender_let_go(s.core, contender, s.now);
-    me.contender = NULL; /* a word to us from here on is a failure */
+    script_let_go(&s, &me);
     me.granted = told;
     me.failed = !told;
 }

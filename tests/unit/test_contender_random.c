@@ -74,9 +74,7 @@ static void start(int i)
 static void let_go(int i)
 {
     if (owners[i].contender) {
-        struct zkl__contender *contender = owners[i].contender;
-        owners[i].contender = NULL; /* no word to us from here on */
-        zkl__contender_let_go(s.core, contender, s.now);
+        script_let_go(&s, &owners[i]);
     }
     contending[i] = false;
 }

@@ -63,7 +63,7 @@ static void test_campaign_lead_lost_campaign(void)
     CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_IDLE));
     CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 0));
     CU_ASSERT_TRUE(EVENTUALLY(zkl_election_leave(lock, NULL) == ZKL_ENOTWAITING));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK); /* an object as any other again */
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK); /* an object as any other again */
     zkl_lock_free(lock);
     kit_tear_down();
 }

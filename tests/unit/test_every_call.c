@@ -5,6 +5,7 @@
 #include <zklock/zookeeper.h>
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +24,7 @@ struct things {
     zkl_lock *election;
     zkl_group *group;
     zkl_double_barrier *barrier;
+    zkl_partition *partition;
     char paths[8][ZKL_PATH_MAX + 8]; /* of each, below path */
 };
 
@@ -32,8 +34,22 @@ static const char *below(struct things *t, int index, const char *name)
     return t->paths[index];
 }
 
+static void deaf_to_piece(zkl_partition *partition, const char *piece, int64_t token, void *payload)
+{
+    (void)partition, (void)piece, (void)token, (void)payload;
+}
+
+static void deaf_to_loss(zkl_partition *partition, const char *piece, bool lost, void *payload)
+{
+    (void)partition, (void)piece, (void)lost, (void)payload;
+}
+
 static int make_things(struct things *t, zkl_error *err)
 {
+    static const char *const pieces[] = {"piece"};
+    zkl_partition_options parts = ZKL_PARTITION_OPTIONS_INIT;
+    parts.assigned_fn = deaf_to_piece;
+    parts.revoked_fn = deaf_to_loss;
     const char *paths[2] = {below(t, 0, "m1"), below(t, 1, "m2")};
     int rc = zkl_lock_new(&t->lock, t->session, below(t, 2, "lock"), NULL, err);
     rc = rc == ZKL_OK ? zkl_lock_new(&t->job, t->session, below(t, 3, "job"), NULL, err) : rc;
@@ -42,6 +58,7 @@ static int make_things(struct things *t, zkl_error *err)
     rc = rc == ZKL_OK ? zkl_multilock_new(&t->multilock, t->session, paths, 2, NULL, err) : rc;
     rc = rc == ZKL_OK ? zkl_election_new(&t->election, t->session, below(t, 6, "lead"), NULL, err) : rc;
     rc = rc == ZKL_OK ? zkl_group_new(&t->group, t->session, below(t, 7, "group"), "me", NULL, err) : rc;
+    rc = rc == ZKL_OK ? zkl_partition_new(&t->partition, t->session, below(t, 1, "parts"), pieces, 1, &parts, err) : rc;
     return rc == ZKL_OK ? zkl_double_barrier_new(&t->barrier, t->session, below(t, 0, "both"), 1, err) : rc;
 }
 
@@ -55,6 +72,7 @@ static void free_things(struct things *t)
     zkl_lock_free(t->election);
     zkl_group_free(t->group);
     zkl_double_barrier_free(t->barrier);
+    zkl_partition_free(t->partition);
 }
 
 /* --- the calls ------------------------------------------------------------------------------------------------------- */
@@ -100,6 +118,12 @@ static int semaphore(struct things *t, int64_t ms, zkl_error *err)
 {
     int rc = zkl_semaphore_acquire(t->semaphore, 2, ms, NULL, err);
     return rc == ZKL_OK ? zkl_semaphore_release(t->semaphore, 0, err) : rc;
+}
+
+static int resize(struct things *t, int64_t ms, zkl_error *err)
+{
+    int rc = zkl_semaphore_resize(t->session, t->paths[5], 2, ms, err);
+    return rc == ZKL_ENOENT || rc == ZKL_ECONFLICT ? ZKL_OK : rc;
 }
 
 static int multilock(struct things *t, int64_t ms, zkl_error *err)
@@ -200,6 +224,161 @@ static int queue_remove(struct things *t, int64_t ms, zkl_error *err)
     return rc == ZKL_ENOTHELD ? ZKL_OK : rc;
 }
 
+/* What they write for their caller goes with the completion. */
+struct written {
+    zkl_queue *queue;
+    zkl_paths *paths;
+    zkl_members *members;
+    zkl_data *data;
+    zkl_once_slot slot;
+    int64_t last_ms, recorded_ms;
+};
+
+static void discard(int code, const zkl_error *err, void *payload)
+{
+    struct written *written = payload;
+    (void)code, (void)err;
+    zkl_queue_free(written->queue);
+    zkl_paths_free(written->paths);
+    zkl_members_free(written->members);
+    zkl_data_free(written->data);
+    free(written);
+}
+
+/* A call that was refused is not called back. */
+static int begun(int rc, struct written *written)
+{
+    if (rc != ZKL_OK) {
+        free(written);
+    }
+    return rc;
+}
+
+static int queue_async(struct things *t, int64_t ms, zkl_error *err)
+{
+    const char *path = zkl_lock_path(t->lock), *node = "nobody-lock-0000000001";
+    int rc = ZKL_OK;
+    for (int i = 0; i < 4 && rc == ZKL_OK; i++) {
+        struct written *written = calloc(1, sizeof *written);
+        rc = i == 0   ? zkl_queue_list_async(&written->queue, t->session, path, ms, discard, written, err)
+             : i == 1 ? zkl_queue_find_async(&written->paths, t->session, t->path, ms, discard, written, err)
+             : i == 2 ? zkl_queue_revoke_async(t->session, path, NULL, ms, discard, written, err)
+                      : zkl_queue_remove_async(t->session, path, node, 1, ms, discard, written, err);
+        if (rc != ZKL_OK) {
+            free(written);
+        }
+    }
+    return rc;
+}
+
+static void swallow(int code, const zkl_error *err, void *payload)
+{
+    (void)code, (void)err, (void)payload;
+}
+
+static int group_async(struct things *t, int64_t ms, zkl_error *err)
+{
+    zkl_group_leave(t->group, NULL);
+    int rc = zkl_group_join_async(t->group, ms, swallow, NULL, err);
+    rc = rc == ZKL_OK ? zkl_group_update_async(t->group, "", ms, swallow, NULL, err) : rc;
+    rc = rc == ZKL_OK ? zkl_group_leave_async(t->group, swallow, NULL, err) : rc;
+    return ms == 0 && rc == ZKL_ENOTHELD ? ZKL_ETIMEOUT : rc;
+}
+
+static int group_list_async(struct things *t, int64_t ms, zkl_error *err)
+{
+    struct written *to = calloc(1, sizeof *to);
+    const char *path = zkl_group_path(t->group);
+    return begun(zkl_group_list_async(&to->members, t->session, path, ms, discard, to, err), to);
+}
+
+/* An object of its own each time: it cannot wait twice. */
+static int semaphore_async(struct things *t, int64_t ms, zkl_error *err)
+{
+    zkl_lock *permits = NULL;
+    int rc = zkl_semaphore_new(&permits, t->session, t->paths[5], 2, NULL, err);
+    rc = rc == ZKL_OK ? zkl_semaphore_acquire_async(permits, 2, ms, acquired, NULL, err) : rc;
+    zkl_lock_free(permits);
+    return rc;
+}
+
+static int resize_async(struct things *t, int64_t ms, zkl_error *err)
+{
+    return zkl_semaphore_resize_async(t->session, t->paths[5], 2, ms, swallow, NULL, err);
+}
+
+static int unless_not_held(int rc)
+{
+    return rc == ZKL_ENOTHELD ? ZKL_OK : rc;
+}
+
+static int publish_async(struct things *t, int64_t ms, zkl_error *err)
+{
+    return unless_not_held(zkl_election_publish_async(t->election, "x", ms, swallow, NULL, err));
+}
+
+static int guarded(struct things *t, int64_t ms, zkl_error *err)
+{
+    zkl_data *data = NULL;
+    int rc = unless_not_held(zkl_lock_read(&data, t->rwlock, t->path, true, ms, err));
+    zkl_data_free(data);
+    return rc == ZKL_OK ? unless_not_held(zkl_lock_commit(t->rwlock, NULL, 0, ms, NULL, err)) : rc;
+}
+
+static int guarded_async(struct things *t, int64_t ms, zkl_error *err)
+{
+    struct written *to = calloc(1, sizeof *to);
+    int rc = begun(zkl_lock_read_async(&to->data, t->rwlock, t->path, true, ms, discard, to, err), to);
+    rc = unless_not_held(rc);
+    return rc == ZKL_OK ? unless_not_held(zkl_lock_commit_async(t->rwlock, NULL, 0, ms, NULL, swallow, NULL, err)) : rc;
+}
+
+static int piece(struct things *t, int64_t ms, zkl_error *err)
+{
+    return unless_not_held(zkl_partition_commit(t->partition, "piece", NULL, 0, ms, NULL, err));
+}
+
+static int piece_async(struct things *t, int64_t ms, zkl_error *err)
+{
+    return unless_not_held(zkl_partition_commit_async(t->partition, "piece", NULL, 0, ms, NULL, swallow, NULL, err));
+}
+
+static int barrier_async(struct things *t, int64_t ms, zkl_error *err)
+{
+    char path[ZKL_PATH_MAX + 8];
+    snprintf(path, sizeof path, "%s/bar", t->path);
+    int rc = zkl_barrier_set_async(t->session, path, ms, swallow, NULL, err);
+    rc = rc == ZKL_OK ? zkl_barrier_lift_async(t->session, path, ms, swallow, NULL, err) : rc;
+    return rc == ZKL_OK ? zkl_barrier_wait_async(t->session, path, ms, swallow, NULL, err) : rc;
+}
+
+static int double_barrier_async(struct things *t, int64_t ms, zkl_error *err)
+{
+    zkl_double_barrier *pair = NULL;
+    int rc = zkl_double_barrier_new(&pair, t->session, t->paths[0], 1, err);
+    rc = rc == ZKL_OK ? zkl_double_barrier_enter_async(pair, ms, swallow, NULL, err) : rc;
+    rc = rc == ZKL_OK ? unless_not_held(zkl_double_barrier_leave_async(pair, ms, swallow, NULL, err)) : rc;
+    zkl_double_barrier_free(pair);
+    return rc;
+}
+
+static int once_async(struct things *t, int64_t ms, zkl_error *err)
+{
+    const char *path = zkl_lock_path(t->job);
+    int rc = ZKL_OK;
+    for (int i = 0; i < 4 && rc == ZKL_OK; i++) {
+        struct written *to = calloc(1, sizeof *to);
+        to->slot.round_ms = 1;
+        rc = i == 0   ? zkl_once_prepare_async(t->session, path, ms, discard, to, err)
+             : i == 1 ? zkl_once_look_async(t->job, HOUR, 0, ms, &to->slot, discard, to, err)
+             : i == 2
+                 ? zkl_once_record_async(t->job, &to->slot, ms, discard, to, err)
+                 : zkl_once_last_async(t->session, path, HOUR, ms, &to->last_ms, &to->recorded_ms, discard, to, err);
+        rc = unless_not_held(begun(rc, to));
+    }
+    return rc;
+}
+
 static const struct call {
     const char *name;
     int (*make)(struct things *t, int64_t ms, zkl_error *err);
@@ -209,6 +388,7 @@ static const struct call {
     {"with_lock", with_lock},
     {"rwlock", rwlock},
     {"semaphore", semaphore},
+    {"semaphore_resize", resize},
     {"multilock", multilock},
     {"campaign", campaign},
     {"publish", publish},
@@ -223,6 +403,19 @@ static const struct call {
     {"revoke", ask_to_release},
     {"queue_find", queue_find},
     {"queue_remove", queue_remove},
+    {"queue_async", queue_async},
+    {"group_async", group_async},
+    {"group_list_async", group_list_async},
+    {"semaphore_async", semaphore_async},
+    {"resize_async", resize_async},
+    {"publish_async", publish_async},
+    {"guarded", guarded},
+    {"guarded_async", guarded_async},
+    {"piece", piece},
+    {"piece_async", piece_async},
+    {"barrier_async", barrier_async},
+    {"double_barrier_async", double_barrier_async},
+    {"once_async", once_async},
 };
 #define CALLS (sizeof calls / sizeof *calls)
 
@@ -423,6 +616,13 @@ static void led(zkl_election_observer *observer, const zkl_leader *leader, void 
     (void)observer, (void)leader, (void)payload;
 }
 
+/* payload: a mailbox */
+static void closed(int code, const zkl_error *err, void *payload)
+{
+    (void)err;
+    mailbox_put(payload, (struct letter){.code = code});
+}
+
 #define GARBAGE(type) type *out = (type *)(uintptr_t)16
 #define NULLED(type, call)                 \
     do {                                   \
@@ -442,7 +642,7 @@ static void test_nothing_made_is_null(void)
     NULLED(zkl_lock, zkl_lock_new(&out, NULL, "/path", NULL, NULL));
     NULLED(zkl_lock, zkl_read_lock_new(&out, session, "no/path", NULL, NULL));
     NULLED(zkl_lock, zkl_semaphore_new(&out, session, "no/path", 1, NULL, NULL));
-    NULLED(zkl_lock, zkl_semaphore_new(&out, session, "/path", 0, NULL, NULL));
+    NULLED(zkl_lock, zkl_semaphore_new(&out, session, "/path", -1, NULL, NULL));
     NULLED(zkl_lock, zkl_multilock_new(&out, session, paths, 1, NULL, NULL));
     NULLED(zkl_lock, zkl_election_new(&out, session, "no/path", NULL, NULL));
     NULLED(zkl_election_observer, zkl_election_observe(&out, session, "no/path", led, NULL, NULL));
@@ -454,6 +654,20 @@ static void test_nothing_made_is_null(void)
     NULLED(zkl_paths, zkl_queue_find(&out, session, "no/path", 100, NULL));
     NULLED(zkl_members, zkl_group_list(&out, session, "no/path", 100, NULL));
     kit_close(session);
+}
+
+static void test_close_timeouts(void)
+{
+    static const int64_t wrong[] = {INT64_MIN, -2}, right[] = {0, INT64_MAX};
+    for (size_t i = 0; i < 2; i++) {
+        struct mailbox box = MAILBOX_INIT;
+        zkl_error err = {.text = ""};
+        zkl_session *session = kit_open(NULL);
+        CU_ASSERT_EQUAL(zkl_session_close_async(session, wrong[i], closed, &box, &err), ZKL_EINVAL);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "timeout_ms is -"));
+        CU_ASSERT_EQUAL(zkl_session_close_async(session, right[i], closed, &box, NULL), ZKL_OK);
+        CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    }
 }
 
 /* Numbers of options: as they are, or refused by the name of the option. */
@@ -507,4 +721,5 @@ static void test_margins_and_slots(void)
 }
 
 TESTS("every_call", T(test_timeouts), T(test_from_callbacks), T(test_in_a_child), T(test_long_paths),
-      T(test_nothing_given), T(test_nothing_made_is_null), T(test_options), T(test_margins_and_slots))
+      T(test_nothing_given), T(test_nothing_made_is_null), T(test_close_timeouts), T(test_options),
+      T(test_margins_and_slots))

@@ -79,7 +79,7 @@ static void test_fork_in_state_callbacks(void)
     heard.payload = &child;
     one = kit_open(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, &heard);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT(fd_readable(one));
     dispatch_and_fork(&child);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
@@ -140,7 +140,7 @@ static void test_fork(void)
 {
     zkl_session *session = kit_open(NULL);
     zkl_lock *held = kit_lock(session, QUEUE, NULL), *idle = kit_lock(session, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(held, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(held, 10000, NULL, NULL), ZKL_OK);
     pid_t child = fork();
     if (child == 0) {
         /* By exec: at an exit memcheck would call lost what the parent's other threads had in hand at the fork. */

@@ -19,17 +19,6 @@ static zkl_group *member(zkl_session *session, const char *id, const char *data)
     return group;
 }
 
-static size_t size(zkl_session *session)
-{
-    zkl_members *members;
-    if (zkl_group_list(&members, session, CLUB, 5000, NULL) != ZKL_OK) {
-        return SIZE_MAX;
-    }
-    size_t count = members->count;
-    zkl_members_free(members);
-    return count;
-}
-
 /* "id=data;id=data;" */
 static const char *roll(zkl_session *session)
 {
@@ -112,11 +101,11 @@ static void test_join_list_and_leave(void)
     CU_ASSERT_STRING_EQUAL(roll(two), "a=data of a;");
     CU_ASSERT_EQUAL(zkl_group_join(b, 5000, &err), ZKL_OK);
     CU_ASSERT_STRING_EQUAL(news(&box, 3), "a;b;");
-    CU_ASSERT_EQUAL(size(one), 2);
+    CU_ASSERT_EQUAL(kit_group(one, CLUB), 2);
     CU_ASSERT_EQUAL(zkl_group_update(a, "new", 5000, &err), ZKL_OK);
     CU_ASSERT_EQUAL(strncmp(roll(two), "a=new;b=", 8), 0);
     CU_ASSERT_EQUAL(zkl_group_leave(b, &err), ZKL_OK);
-    CU_ASSERT_EQUAL(size(one), 1);
+    CU_ASSERT_EQUAL(kit_group(one, CLUB), 1);
     CU_ASSERT_STRING_EQUAL(news(&box, 4), "a;");
     CU_ASSERT_EQUAL(zkl_group_join(b, 5000, &err), ZKL_OK);
     CU_ASSERT_STRING_EQUAL(news(&box, 5), "a;b;");
@@ -132,7 +121,7 @@ static void test_join_list_and_leave(void)
     zkl_group_free(NULL);
     zkl_group_watcher_free(watcher);
     zkl_group_watcher_free(NULL);
-    CU_ASSERT(EVENTUALLY(size(one) == 0));
+    CU_ASSERT(EVENTUALLY(kit_group(one, CLUB) == 0));
     kit_tear_down();
 }
 
@@ -186,7 +175,7 @@ static void test_an_id_has_one_member(void)
     zkl_group_free(a);
     zkl_group_free(b);
     zkl_group_free(c);
-    CU_ASSERT(EVENTUALLY(size(one) == 0));
+    CU_ASSERT(EVENTUALLY(kit_group(one, CLUB) == 0));
     CU_ASSERT_EQUAL(meddle(ZKL__OP_CREATE, "y"), ZKL__RC_OK); /* lives with no session */
     zkl_group *d = member(one, "y", "4");
     CU_ASSERT_EQUAL(zkl_group_join(d, 5000, &err), ZKL_ECONFLICT);
@@ -212,7 +201,7 @@ static void test_strays_are_no_members(void)
     CU_ASSERT_EQUAL(meddle(ZKL__OP_DELETE, "ghost-7"), ZKL__RC_OK);
     CU_ASSERT_EQUAL(zkl_group_join(late, 5000, NULL), ZKL_OK);
     CU_ASSERT_STRING_EQUAL(news(&box, 2), "a;ghost-7;");
-    CU_ASSERT_EQUAL(size(two), 2);
+    CU_ASSERT_EQUAL(kit_group(two, CLUB), 2);
     zkl_group_watcher_free(watcher);
     zkl_group_free(a);
     zkl_group_free(late);
@@ -315,7 +304,7 @@ static void test_a_lost_leave_is_not_forgotten(void)
     CU_ASSERT(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_SUSPENDED));
     CU_ASSERT_STRING_NOT_EQUAL(roll(two), "");
     CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(size(two) == 0));
+    CU_ASSERT(EVENTUALLY(kit_group(two, CLUB) == 0));
     kit_tear_down();
 }
 
@@ -369,7 +358,7 @@ static void test_the_dying_session_is_waited_for(void)
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run_join, a), 0);
     CU_ASSERT(EVENTUALLY(zkl__memory_resume(zkl_session_id(one)) == ZKL_OK));
     CU_ASSERT(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_CONNECTED));
-    CU_ASSERT_EQUAL(size(one), 1);
+    CU_ASSERT_EQUAL(kit_group(one, CLUB), 1);
     CU_ASSERT_FALSE(zkl_group_is_member(a));
     CU_ASSERT_STRING_EQUAL(roll(two), "a=old;");
     CU_ASSERT_EQUAL(zkl__memory_expire(old.session_id), ZKL_OK);
@@ -395,16 +384,16 @@ static void test_lost_replies(void)
             CU_ASSERT(EVENTUALLY(zkl_group_is_member(a) || zkl__memory_resume(id) == ZKL_OK));
             pthread_join(thread, &result);
             CU_ASSERT_PTR_EQUAL(result, a);
-            CU_ASSERT_EQUAL(size(two), 1);
+            CU_ASSERT_EQUAL(kit_group(two, CLUB), 1);
             zkl__memory_break(id, whole, half, half == 0);
             if (whole % 2) {
                 CU_ASSERT(zkl_group_update(a, "y", 20, NULL) != ZKL_OK || strcmp(roll(two), "a=y;") == 0);
             }
             zkl_group_free(a);
-            CU_ASSERT(EVENTUALLY(size(two) == 0 || zkl__memory_resume(id) == ZKL_OK));
+            CU_ASSERT(EVENTUALLY(kit_group(two, CLUB) == 0 || zkl__memory_resume(id) == ZKL_OK));
             zkl__memory_suspend(id); /* what is left of the plan goes with the connection */
             CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
-            CU_ASSERT(EVENTUALLY(size(two) == 0));
+            CU_ASSERT(EVENTUALLY(kit_group(two, CLUB) == 0));
         }
     }
     kit_tear_down();
@@ -419,10 +408,10 @@ static void test_timeout_of_a_create_of_unknown_fate(void)
     CU_ASSERT_EQUAL(zkl_group_join(b, 5000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl__memory_hold(id, true), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_group_join(a, 50, NULL), ZKL_ETIMEOUT);
-    CU_ASSERT_EQUAL(size(two), 2); /* applied, and not heard of */
+    CU_ASSERT_EQUAL(kit_group(two, CLUB), 2); /* applied, and not heard of */
     CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
     CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(size(two) == 1));
+    CU_ASSERT(EVENTUALLY(kit_group(two, CLUB) == 1));
     zkl_group_free(a);
     zkl_group_free(b);
     kit_tear_down();
@@ -441,7 +430,7 @@ static void test_close(void)
     zkl_group_free(c); /* goes on leaving, until the session is closed */
     CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(two), false), ZKL_OK);
     kit_close(two);
-    CU_ASSERT(EVENTUALLY(size(one) == 1));
+    CU_ASSERT(EVENTUALLY(kit_group(one, CLUB) == 1));
     kit_close(one);
     CU_ASSERT_EQUAL(zkl_group_join(a, 10, NULL), ZKL_ECLOSED);
     CU_ASSERT_EQUAL(zkl_group_state(a), ZKL_STATE_IDLE);
@@ -508,7 +497,7 @@ static void test_random_faults(void)
     for (int i = 0; i < MEMBERS; i++) {
         zkl_group_free(members[i]);
     }
-    CU_ASSERT(EVENTUALLY(size(two) == 0));
+    CU_ASSERT(EVENTUALLY(kit_group(two, CLUB) == 0));
     for (int i = 0; i < SESSIONS; i++) {
         kit_close(sessions[i]);
     }
@@ -543,7 +532,7 @@ static void test_no_memory(void)
         zkl_members_free(members);
         zkl_group_free(a);
         zkl_group_watcher_free(watcher);
-        CU_ASSERT(EVENTUALLY(size(one) == 0));
+        CU_ASSERT(EVENTUALLY(kit_group(one, CLUB) == 0));
     }
     kit_close(one);
     CU_ASSERT_EQUAL(test_heap_live(&heap), 0);

@@ -19,8 +19,8 @@ static void make_account(zkl_session *session, const char *text)
 {
     zkl_lock *lock = kit_lock(session, "/locks/maker", NULL);
     const zkl_op op = {.kind = ZKL_OP_CREATE, .path = ACCOUNT, .data = text, .size = strlen(text)};
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, 10000, NULL, NULL), ZKL_OK);
     zkl_lock_free(lock);
 }
 
@@ -42,9 +42,9 @@ static void test_every_recipe_reads_and_commits(void)
         zkl_lock *lock = handle_make(&handle_recipes[i], one, "/locks/guarded", NULL);
         CU_ASSERT_EQUAL(zkl_lock_read(&data, lock, ACCOUNT, false, 1000, NULL), ZKL_ENOTHELD);
         CU_ASSERT_PTR_NULL(data);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
         for (int fresh = 0; fresh < 2; fresh++) {
-            CU_ASSERT_EQUAL_FATAL(zkl_lock_read(&data, lock, ACCOUNT, fresh, 1000, NULL), ZKL_OK);
+            CU_ASSERT_EQUAL_FATAL(zkl_lock_read(&data, lock, ACCOUNT, fresh, 10000, NULL), ZKL_OK);
             CU_ASSERT_STRING_EQUAL(data->data, "100");
             CU_ASSERT_EQUAL(data->size, 3);
             CU_ASSERT_EQUAL(data->version, 0);
@@ -123,7 +123,7 @@ static void test_ways_to_end(void)
     zkl_lock *lock = kit_lock(one, "/locks/guarded", NULL);
     CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_ENOTWAITING);
     CU_ASSERT_EQUAL(zkl_lock_set_stop(lock, &stop, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
     begin_both(lock, 20, &data, &box);
     CU_ASSERT_TRUE(mailbox_wait(&box, 2));

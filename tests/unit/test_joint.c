@@ -414,19 +414,19 @@ static void test_let_go(void)
 {
     begin();
     hold(&me);
-    zkl__joint_let_go(s.core, me.joint, s.now);
+    script_let_go(&s, &me);
     OPS(&s, "multi(delete,delete)");
     script_answer_all(&s);
     CU_ASSERT_EQUAL(script_ours(&s), 0);
     hold(&me);
     ask(&you, ab, INT64_MAX, false);
     script_answer_all(&s);
-    zkl__joint_let_go(s.core, you.joint, s.now);
+    script_let_go(&s, &you);
     script_answer_all(&s);
     CU_ASSERT_EQUAL(script_ours(&s), 2);
     struct zkl__contender_config config = script_config(&third, "");
     CU_ASSERT_TRUE_FATAL(script_contend_jointly(&s, &third, &config, ab, 2));
-    zkl__joint_let_go(s.core, third.joint, s.now); /* never started */
+    script_let_go(&s, &third); /* never started */
     script_finish(&s);
 }
 

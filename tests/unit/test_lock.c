@@ -141,7 +141,7 @@ static void test_a_second_acquire(void)
     zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL);
     struct acquire waiting;
     zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, &err), ZKL_EDEADLK);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "recursive"));
     CU_ASSERT_EQUAL(zkl_lock_acquire(a, 0, NULL, NULL), ZKL_EDEADLK);
@@ -163,7 +163,7 @@ static void test_recursion(void)
     options.recursive = true;
     zkl_lock *a = kit_lock(one, QUEUE, &options), *b = kit_lock(two, QUEUE, NULL);
     zkl_grant first, second;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, &first, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, &first, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(a, 0, &second, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(second.token, first.token);
     CU_ASSERT_EQUAL(second.queued_ms, 0);
@@ -173,7 +173,7 @@ static void test_recursion(void)
     CU_ASSERT_EQUAL(zkl_lock_acquire(b, 0, NULL, NULL), ZKL_EBUSY);
     CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 10000, NULL, NULL), ZKL_OK);
     struct acquire waiting; /* a pending one is not a held one */
     acquire_start(&waiting, a, ZKL_WAIT_FOREVER);
     CU_ASSERT(EVENTUALLY(zkl_lock_state(a) == ZKL_STATE_WAITING));
@@ -193,7 +193,7 @@ static void test_release_without_holding(void)
     zkl_error err;
     CU_ASSERT_EQUAL(zkl_lock_release(b, &err), ZKL_ENOTHELD);
     CU_ASSERT_STRING_EQUAL(err.path, QUEUE);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
     acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
     CU_ASSERT(EVENTUALLY(zkl_lock_state(b) == ZKL_STATE_WAITING));
     CU_ASSERT_EQUAL(zkl_lock_release(b, &err), ZKL_ENOTHELD);
@@ -213,7 +213,7 @@ static void test_release_waits_only_so_long(void)
     int64_t id = zkl_session_id(one);
     for (options.release_timeout_ms = 0; options.release_timeout_ms <= 60; options.release_timeout_ms += 60) {
         zkl_lock *lock = kit_lock(one, QUEUE, &options);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
         CU_ASSERT_EQUAL(zkl__memory_hold(id, true), ZKL_OK);
         int64_t from = now_ms();
         CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
@@ -235,7 +235,7 @@ static void test_free_while_waiting_and_held(void)
     kit_set_up(NULL);
     zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL), *c = kit_lock(two, QUEUE, NULL);
     struct acquire waiting, next;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
     acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
     CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 2));
     acquire_start(&next, c, ZKL_WAIT_FOREVER);
@@ -271,7 +271,7 @@ static void test_release_all_and_locks(void)
     struct acquire waiting;
     struct visits visits = {0};
     CU_ASSERT_EQUAL(zkl_session_locks(one, visit, &visits), 0);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
     acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
     CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 2));
     CU_ASSERT_EQUAL(zkl_session_locks(one, visit, &visits), 2);
@@ -410,7 +410,7 @@ static void test_access_refused(void)
     zkl_session *mine = kit_open(&options); /* what it creates is its own alone */
     zkl_lock *owner = kit_lock(mine, "/private/door", NULL), *stranger = kit_lock(one, "/private/door", NULL);
     zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(owner, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(owner, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(stranger, 1000, NULL, &err), ZKL_EAUTH);
     CU_ASSERT_STRING_EQUAL(err.path, "/private/door");
     CU_ASSERT(err.zk_code != 0);

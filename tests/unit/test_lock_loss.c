@@ -14,7 +14,7 @@ static void test_lease_runs_out(void)
     zkl_lock *lock = kit_lock(one, QUEUE, &lock_options);
     int64_t id = zkl_session_id(one);
     zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
     CU_ASSERT(mailbox_wait(&box, 2));
@@ -37,7 +37,7 @@ static void test_lease_runs_out(void)
     CU_ASSERT_EQUAL(zkl_lock_release(lock, &err), ZKL_ELOST);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "lease"));
     CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
     zkl_lock_free(lock);
     kit_tear_down();
 }
@@ -50,7 +50,7 @@ static void test_jeopardy_that_passes(void)
     options.payload = &box;
     kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, &options);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(one)), ZKL_OK);
     CU_ASSERT(mailbox_wait(&box, 2));
@@ -70,7 +70,7 @@ static void test_lease_is_renewed(void)
     zkl_session_options options = kit_short();
     kit_set_up(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT(kit_held_for(lock, 4500));
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
     zkl_lock_free(lock);
@@ -88,7 +88,7 @@ static void test_session_expires_while_holding(void)
     zkl_lock *lock = kit_lock(one, QUEUE, &options);
     zkl_error err;
     int64_t id = zkl_session_id(one);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT(mailbox_wait(&box, 1));
     CU_ASSERT_EQUAL(zkl__memory_expire(id), ZKL_OK);
     CU_ASSERT(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST));
@@ -111,7 +111,7 @@ static void test_session_expires_while_waiting(void)
     kit_set_up(NULL);
     zkl_lock *holder = kit_lock(two, QUEUE, NULL), *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(one, QUEUE, &fail);
     struct acquire requeues, fails;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
     acquire_start(&requeues, a, ZKL_WAIT_FOREVER);
     acquire_start(&fails, b, ZKL_WAIT_FOREVER);
     CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 3));
@@ -135,7 +135,7 @@ static void test_an_operator_removes_our_node(void)
     zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL);
     struct acquire waiting;
     zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
     acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
     CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 2));
     char before[128], after[128];
@@ -163,7 +163,7 @@ static void test_max_hold(void)
     kit_set_up(NULL);
     zkl_lock *a = kit_lock(one, QUEUE, &options), *b = kit_lock(two, QUEUE, NULL);
     zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT(zkl_lock_remaining_ms(a) <= 150);
     int64_t from = now_ms();
     CU_ASSERT_EQUAL(zkl_lock_acquire(b, 5000, NULL, NULL), ZKL_OK); /* its node goes, though it does not release */

@@ -46,7 +46,7 @@ static void test_timeout_leaves_no_node(void)
     kit_set_up(NULL);
     zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL);
     zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(b, 50, NULL, &err), ZKL_ETIMEOUT);
     CU_ASSERT_EQUAL(err.code, ZKL_ETIMEOUT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "ms"));
@@ -64,7 +64,7 @@ static void test_timeout_without_a_server(void)
     int64_t id = zkl_session_id(one);
     struct acquire waiting;
     zkl_lock *holder = kit_lock(two, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
     acquire_start(&waiting, a, 100);
     CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 2));
     CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
@@ -85,7 +85,7 @@ static void test_timeout_of_a_create_of_unknown_fate(void)
     kit_set_up(NULL);
     zkl_lock *first = kit_lock(two, QUEUE, NULL), *lock = kit_lock(one, QUEUE, NULL);
     int64_t id = zkl_session_id(one);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(first, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(first, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl__memory_break(id, 0, 1, 1), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 50, NULL, NULL), ZKL_ETIMEOUT);
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 2);
@@ -102,7 +102,7 @@ static void test_cancel(void)
     zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL);
     struct acquire waiting;
     CU_ASSERT_EQUAL(zkl_lock_cancel(a), ZKL_ENOTWAITING);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK); /* nothing was remembered */
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK); /* nothing was remembered */
     CU_ASSERT_EQUAL(zkl_lock_cancel(a), ZKL_ENOTWAITING);
     CU_ASSERT(zkl_lock_is_held(a));
     acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
@@ -113,7 +113,7 @@ static void test_cancel(void)
     CU_ASSERT_EQUAL(zkl_lock_cancel(b), ZKL_ENOTWAITING);
     CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 1));
     CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 10000, NULL, NULL), ZKL_OK);
     zkl_lock_free(a);
     zkl_lock_free(b);
     kit_tear_down();
@@ -149,7 +149,7 @@ static void test_lateness(void)
     kit_set_up(NULL);
     zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL);
     int64_t ours[20], plain[20];
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
     for (int i = 0; i < 20; i++) {
         struct acquire waiting;
         pthread_t control;

@@ -289,6 +289,36 @@ static int semaphore(zkl_session *session)
     return code;
 }
 
+static int semaphore_later(zkl_session *session)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock *permits = NULL;
+    int code = zkl_semaphore_new(&permits, session, "/m/pool", 3, &quick, NULL);
+    int begun = code == ZKL_OK ? zkl_semaphore_acquire_async(permits, 2, WAIT_MS, on_acquired, &box, NULL) : code;
+    code = done(begun, &box);
+    THEN(zkl_semaphore_release(permits, 2, NULL));
+    zkl_lock_free(permits);
+    return code;
+}
+
+static int resize(zkl_session *session)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock *permits = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&permits, keeper, "/m/pool", 0, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(permits, 1, 10000, NULL, NULL), ZKL_OK);
+    int code = zkl_semaphore_resize(session, "/m/pool", 2, WAIT_MS, NULL);
+    THEN(done(zkl_semaphore_resize_async(session, "/m/pool", 3, WAIT_MS, on_done, &box, NULL), &box));
+    zkl_lock_free(permits);
+    return code;
+}
+
+/* The limit stays behind: as the others know it. */
+static void size_again(void)
+{
+    CU_ASSERT_EQUAL(zkl_semaphore_resize(keeper, "/m/pool", 3, 10000, NULL), ZKL_OK);
+}
+
 static int multilock(zkl_session *session)
 {
     static const char *const paths[] = {"/m/a", "/m/b", "/m/c"};
@@ -318,6 +348,54 @@ static int election(zkl_session *session)
     THEN(zkl_lock_release(candidate, NULL));
     zkl_lock_free(candidate);
     zkl_election_observer_free(observer);
+    return code;
+}
+
+static int lead_for_a_moment(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    (void)token;
+    (void)payload;
+    return 1 + zkl_cancel_raised(cancel);
+}
+
+static int election_run(zkl_session *session)
+{
+    zkl_lock *candidate = NULL;
+    zkl_lock_options options = quick;
+    zkl_stop stop = ZKL_STOP_INIT;
+    options.on_expiry = ZKL_ON_EXPIRY_FAIL;
+    int result = 0;
+    int code = zkl_election_new(&candidate, session, "/m/leader", &options, NULL);
+    THEN(zkl_lock_set_stop(candidate, &stop, NULL));
+    THEN(zkl_election_run(candidate, 0, lead_for_a_moment, NULL, &result, NULL));
+    zkl_lock_free(candidate);
+    return code;
+}
+
+/* payload: a mailbox */
+static void on_stand(zkl_lock *lock, zkl_state state, int64_t token, const zkl_error *err, void *payload)
+{
+    (void)token;
+    mailbox_put(payload, (struct letter){.from = lock, .code = state == ZKL_STATE_IDLE ? err->code : 1 + (int)state});
+}
+
+/* A campaign without memory is repeated until there is some, so here it waits for none. */
+static int stand(zkl_session *session)
+{
+    struct mailbox box = MAILBOX_INIT, published = MAILBOX_INIT;
+    zkl_lock *candidate = NULL;
+    int code = zkl_election_new(&candidate, session, "/m/leader", &quick, NULL);
+    THEN(zkl_election_stand(candidate, on_stand, &box, NULL));
+    if (code == ZKL_OK) {
+        struct patience patience = {.until = now_ms() + WAIT_MS};
+        while (mailbox_count(&box) == 0 && patience_left(&patience)) {
+        }
+        code = zkl_lock_is_held(candidate) ? ZKL_OK : ZKL_ETIMEOUT;
+        THEN(done(zkl_election_publish_async(candidate, "later", WAIT_MS, on_done, &published, NULL), &published));
+        zkl_election_leave(candidate, NULL);
+    }
+    zkl_lock_free(candidate);
+    CU_ASSERT(mailbox_count(&box) == 0 || mailbox_last(&box) <= ZKL_OK); /* the last call is the end */
     return code;
 }
 
@@ -354,6 +432,15 @@ static int barrier(zkl_session *session)
     return code;
 }
 
+static int barrier_later(zkl_session *session)
+{
+    struct mailbox box = MAILBOX_INIT;
+    int code = done(zkl_barrier_set_async(session, "/m/barrier", WAIT_MS, on_done, &box, NULL), &box);
+    THEN(done(zkl_barrier_lift_async(session, "/m/barrier", WAIT_MS, on_done, &box, NULL), &box));
+    THEN(done(zkl_barrier_wait_async(session, "/m/barrier", WAIT_MS, on_done, &box, NULL), &box));
+    return code;
+}
+
 static void lift_barrier(void)
 {
     CU_ASSERT_EQUAL(zkl_barrier_lift(keeper, "/m/barrier", 10000, NULL), ZKL_OK);
@@ -365,6 +452,17 @@ static int double_barrier(zkl_session *session)
     int code = zkl_double_barrier_new(&pair, session, "/m/double", 1, NULL);
     THEN(zkl_double_barrier_enter(pair, WAIT_MS, NULL));
     THEN(zkl_double_barrier_leave(pair, WAIT_MS, NULL));
+    zkl_double_barrier_free(pair);
+    return code;
+}
+
+static int double_barrier_later(zkl_session *session)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_double_barrier *pair = NULL;
+    int code = zkl_double_barrier_new(&pair, session, "/m/double", 1, NULL);
+    THEN(done(zkl_double_barrier_enter_async(pair, WAIT_MS, on_done, &box, NULL), &box));
+    THEN(done(zkl_double_barrier_leave_async(pair, WAIT_MS, on_done, &box, NULL), &box));
     zkl_double_barrier_free(pair);
     return code;
 }
@@ -395,16 +493,31 @@ static void deaf_to_loss(zkl_partition *partition, const char *piece, bool lost,
     (void)payload;
 }
 
+/* Whether the piece is assigned by then is not said. */
+static int unless_not_held(int code)
+{
+    return code == ZKL_ENOTHELD ? ZKL_OK : code;
+}
+
 static int partition(zkl_session *session)
 {
     static const char *const pieces[] = {"p1", "p2"};
+    const zkl_op op = {.kind = ZKL_OP_CREATE, .path = "/m/piece-data", .mode = ZKL_CREATE_EPHEMERAL_SEQUENTIAL};
     zkl_partition_options options = ZKL_PARTITION_OPTIONS_INIT;
     zkl_partition *member = NULL;
+    struct mailbox box = MAILBOX_INIT;
     options.assigned_fn = deaf_to_piece;
     options.revoked_fn = deaf_to_loss;
+    options.done_later = true;
+    options.margin_ms = 1;
     int code = zkl_partition_new(&member, session, "/m/parts", pieces, 2, &options, NULL);
     THEN(zkl_partition_start(member, NULL));
+    THEN(unless_not_held(zkl_partition_commit(member, "p1", &op, 1, WAIT_MS, NULL, NULL)));
+    THEN(unless_not_held(
+        done(zkl_partition_commit_async(member, "p2", &op, 1, WAIT_MS, NULL, on_done, &box, NULL), &box)));
     THEN(zkl_partition_stop(member, NULL));
+    THEN(zkl_partition_start(member, NULL));
+    THEN(done(zkl_partition_stop_async(member, on_done, &box, NULL), &box));
     zkl_partition_free(member);
     return code;
 }
@@ -416,6 +529,50 @@ static int once(zkl_session *session)
     int result;
     int code = zkl_lock_new(&lock, session, "/m/once", &quick, NULL);
     THEN(zkl_once_run(lock, 3600000, 0, WAIT_MS, in_a_section, NULL, &ran, &result, NULL));
+    zkl_lock_free(lock);
+    return code;
+}
+
+static char job[32] = "/m/job"; /* another one each time: what is recorded stays recorded */
+
+static void name_job(void)
+{
+    static int count;
+    snprintf(job, sizeof job, "/m/job-%d", ++count);
+}
+
+/* The steps of it. */
+static int once_in_steps(zkl_session *session)
+{
+    zkl_lock *lock = NULL;
+    zkl_once_slot slot;
+    int64_t last_ms, recorded_ms;
+    name_job();
+    int code = zkl_once_prepare(session, job, WAIT_MS, NULL);
+    THEN(zkl_lock_new(&lock, session, job, &quick, NULL));
+    THEN(zkl_lock_acquire(lock, WAIT_MS, NULL, NULL));
+    THEN(zkl_once_look(lock, 3600000, 0, WAIT_MS, &slot, NULL));
+    THEN(zkl_once_record(lock, &slot, WAIT_MS, NULL));
+    THEN(zkl_once_last(session, job, 3600000, WAIT_MS, &last_ms, &recorded_ms, NULL));
+    THEN(zkl_lock_release(lock, NULL));
+    zkl_lock_free(lock);
+    return code;
+}
+
+static int once_later(zkl_session *session)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock *lock = NULL;
+    zkl_once_slot slot;
+    int64_t last_ms, recorded_ms;
+    name_job();
+    int code = done(zkl_once_prepare_async(session, job, WAIT_MS, on_done, &box, NULL), &box);
+    THEN(zkl_lock_new(&lock, session, job, &quick, NULL));
+    THEN(zkl_lock_acquire(lock, WAIT_MS, NULL, NULL));
+    THEN(done(zkl_once_look_async(lock, 3600000, 0, WAIT_MS, &slot, on_done, &box, NULL), &box));
+    THEN(done(zkl_once_record_async(lock, &slot, WAIT_MS, on_done, &box, NULL), &box));
+    THEN(done(zkl_once_last_async(session, job, 3600000, WAIT_MS, &last_ms, &recorded_ms, on_done, &box, NULL), &box));
+    THEN(zkl_lock_release(lock, NULL));
     zkl_lock_free(lock);
     return code;
 }
@@ -435,6 +592,42 @@ static int lists(zkl_session *session)
     zkl_paths_free(paths);
     zkl_queue_free(queue);
     zkl_lock_free(held);
+    return code;
+}
+
+static int lists_later(zkl_session *session)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.revoke_fn = deaf_to_request;
+    zkl_lock *held = kit_lock(keeper, "/m/lock", &options);
+    zkl_queue *queue = NULL;
+    zkl_paths *paths = NULL;
+    int code = ZKL_OK;
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(held, 10000, NULL, NULL), ZKL_OK);
+    THEN(done(zkl_queue_list_async(&queue, session, "/m/lock", WAIT_MS, on_done, &box, NULL), &box));
+    THEN(done(zkl_queue_find_async(&paths, session, "/m", WAIT_MS, on_done, &box, NULL), &box));
+    THEN(done(zkl_queue_revoke_async(session, "/m/lock", NULL, WAIT_MS, on_done, &box, NULL), &box));
+    THEN(done(zkl_queue_remove_async(session, "/m/lock", queue->entries[0].name, 0, WAIT_MS, on_done, &box, NULL),
+              &box));
+    zkl_paths_free(paths);
+    zkl_queue_free(queue);
+    zkl_lock_free(held);
+    return code;
+}
+
+static int group_later(zkl_session *session)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_group *member = NULL;
+    zkl_members *members = NULL;
+    int code = zkl_group_new(&member, session, "/m/group", "me", &quick_group, NULL);
+    THEN(done(zkl_group_join_async(member, WAIT_MS, on_done, &box, NULL), &box));
+    THEN(done(zkl_group_update_async(member, "more", WAIT_MS, on_done, &box, NULL), &box));
+    THEN(done(zkl_group_list_async(&members, session, "/m/group", WAIT_MS, on_done, &box, NULL), &box));
+    THEN(done(zkl_group_leave_async(member, on_done, &box, NULL), &box));
+    zkl_members_free(members);
+    zkl_group_free(member);
     return code;
 }
 
@@ -462,14 +655,24 @@ static const struct scenario {
     {"read lock", read_lock, ZKL_OK, NULL},
     {"write lock, downgraded", write_lock_and_downgrade, ZKL_OK, NULL},
     {"semaphore", semaphore, ZKL_OK, NULL},
+    {"semaphore without waiting", semaphore_later, ZKL_OK, NULL},
+    {"resize of a semaphore, waited for and not", resize, ZKL_OK, size_again},
     {"multi-lock", multilock, ZKL_OK, NULL},
     {"election, publish, observe", election, ZKL_OK, NULL},
+    {"run for election", election_run, ZKL_OK, NULL},
+    {"stand for election, publish, leave", stand, ZKL_OK, NULL},
     {"group: join, update, list, watch", group, ZKL_OK, NULL},
+    {"group without waiting", group_later, ZKL_OK, NULL},
     {"barrier", barrier, ZKL_OK, lift_barrier},
+    {"barrier without waiting", barrier_later, ZKL_OK, lift_barrier},
     {"double barrier", double_barrier, ZKL_OK, leave_once_more},
+    {"double barrier without waiting", double_barrier_later, ZKL_OK, leave_once_more},
     {"partition", partition, ZKL_OK, NULL},
     {"once per slot", once, ZKL_OK, NULL},
+    {"once per slot, in steps", once_in_steps, ZKL_OK, NULL},
+    {"once per slot, in steps without waiting", once_later, ZKL_OK, NULL},
     {"list, find, revoke, remove", lists, ZKL_OK, NULL},
+    {"list, find, revoke, remove without waiting", lists_later, ZKL_OK, NULL},
 };
 
 static size_t children(const char *path)
@@ -485,20 +688,21 @@ static size_t children(const char *path)
 
 static bool nothing_left(void)
 {
-    static const char *const paths[] = {"/m/lock",
-                                        "/m/rw",
-                                        "/m/pool/locks",
-                                        "/m/pool/leases",
-                                        "/m/a",
-                                        "/m/b",
-                                        "/m/c",
-                                        "/m/leader",
-                                        "/m/group",
-                                        "/m/double",
-                                        "/m/parts/members",
-                                        "/m/parts/pieces/p1",
-                                        "/m/parts/pieces/p2",
-                                        "/m/once"};
+    const char *const paths[] = {"/m/lock",
+                                 "/m/rw",
+                                 "/m/pool/locks",
+                                 "/m/pool/leases",
+                                 "/m/a",
+                                 "/m/b",
+                                 "/m/c",
+                                 "/m/leader",
+                                 "/m/group",
+                                 "/m/double",
+                                 "/m/parts/members",
+                                 "/m/parts/pieces/p1",
+                                 "/m/parts/pieces/p2",
+                                 "/m/once",
+                                 job};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         if (children(paths[i]) != 0) {
             return false;

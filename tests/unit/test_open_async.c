@@ -31,6 +31,24 @@ static void test_used_at_once(void)
     CU_ASSERT_EQUAL(mailbox_count(&opened), 1);
 }
 
+/* However early the store's thread is: it may be before the call has taken the session's mutex again. */
+static void test_connected_is_reported(void)
+{
+    enum { TIMES = 400 };
+    for (int i = 0; i < TIMES; i++) {
+        zkl_session_options options = kit_short();
+        struct mailbox opened = MAILBOX_INIT, states = MAILBOX_INIT;
+        options.state_fn = on_session_state;
+        options.state_payload = &states;
+        CU_ASSERT_EQUAL_FATAL(zkl_session_open_async(&one, PLACE, &options, on_open, &opened, NULL), ZKL_OK);
+        CU_ASSERT_TRUE(mailbox_wait(&opened, 1));
+        kit_close(one);
+        CU_ASSERT_EQUAL_FATAL(mailbox_count(&states), 2);
+        CU_ASSERT_EQUAL(states.letters[0].code, ZKL_SESSION_CONNECTED);
+        CU_ASSERT_EQUAL(states.letters[1].code, ZKL_SESSION_CLOSED);
+    }
+}
+
 static void test_without_a_server(void)
 {
     zkl_session_options options = kit_dispatched();
@@ -113,5 +131,5 @@ static void test_nobody_asked(void)
     CU_ASSERT_EQUAL(zkl_session_open_async(&one, NULL, NULL, NULL, NULL, &err), ZKL_EINVAL);
 }
 
-TESTS("open async", T(test_used_at_once), T(test_without_a_server), T(test_stopped), T(test_refused_for_good),
-      T(test_nobody_asked))
+TESTS("open async", T(test_used_at_once), T(test_connected_is_reported), T(test_without_a_server), T(test_stopped),
+      T(test_refused_for_good), T(test_nobody_asked))

@@ -534,7 +534,124 @@ static void test_dispatch(void)
     check_history();
 }
 
+/* --- a stop that nobody waits for -------------------------------------------------------------------------------------- */
+
+/* code; granted: something was owned yet. */
+static void on_stopped(int code, const zkl_error *err, void *payload)
+{
+    (void)err;
+    mailbox_put(payload, (struct letter){.code = code, .granted = look_at(0).owned > 0});
+}
+
+static void expect_stop(struct mailbox *box, size_t nth, int code, bool owns)
+{
+    CU_ASSERT_TRUE_FATAL(mailbox_wait(box, nth));
+    CU_ASSERT_EQUAL(box->letters[nth - 1].code, code);
+    CU_ASSERT_EQUAL(box->letters[nth - 1].granted, owns);
+}
+
+static void test_stop_without_waiting(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    begin_history();
+    hire(0, 8, 0, NULL);
+    hire(1, 8, 0, NULL);
+    zkl_partition *partition = workers[0].partition;
+    CU_ASSERT_EQUAL(zkl_partition_stop_async(NULL, on_stopped, &box, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_partition_stop_async(partition, NULL, NULL, NULL), ZKL_EINVAL); /* runs on */
+    CU_ASSERT(EVENTUALLY(owned_by(0) == 4 && owned_by(1) == 4));
+    CU_ASSERT_EQUAL(zkl_partition_stop_async(partition, on_stopped, &box, NULL), ZKL_OK);
+    expect_stop(&box, 1, ZKL_OK, false);
+    CU_ASSERT_EQUAL(look_at(0).lost, 0);
+    CU_ASSERT(EVENTUALLY(owned_by(1) == 8));
+    CU_ASSERT_EQUAL(zkl_partition_stop_async(partition, on_stopped, &box, NULL), ZKL_OK); /* it has stopped */
+    expect_stop(&box, 2, ZKL_OK, false);
+    CU_ASSERT_EQUAL(zkl_partition_start(partition, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(owned_by(0) == 4 && owned_by(1) == 4));
+    fire(0);
+    fire(1);
+    check_history();
+    CU_ASSERT_EQUAL(mailbox_count(&box), 2);
+}
+
+/* Nobody calls back but dispatch, and what ends the partition. */
+static void test_ways_a_stop_ends(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = kit_dispatched();
+    begin_history();
+    hire(0, 6, 0, &options);
+    zkl_partition *partition = workers[0].partition;
+    zkl_session *session = workers[0].session;
+    CU_ASSERT(EVENTUALLY((zkl_session_dispatch(session), owned_by(0) == 6)));
+    CU_ASSERT_EQUAL(zkl_partition_stop_async(partition, on_stopped, &box, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_partition_start(partition, NULL), ZKL_OK); /* before anything was revoked */
+    CU_ASSERT(EVENTUALLY((zkl_session_dispatch(session), mailbox_count(&box) == 1)));
+    expect_stop(&box, 1, ZKL_ECANCELED, true);
+    CU_ASSERT_EQUAL(owned_by(0), 6);
+    CU_ASSERT_EQUAL(zkl_partition_stop_async(partition, on_stopped, &box, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY((zkl_session_dispatch(session), mailbox_count(&box) == 2)));
+    expect_stop(&box, 2, ZKL_OK, false);
+    CU_ASSERT_EQUAL(zkl_partition_start(partition, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY((zkl_session_dispatch(session), owned_by(0) == 6)));
+    CU_ASSERT_EQUAL(zkl_partition_stop_async(partition, on_stopped, &box, NULL), ZKL_OK);
+    zkl_partition_free(partition);
+    CU_ASSERT_EQUAL(mailbox_count(&box), 3); /* before it returned */
+    expect_stop(&box, 3, ZKL_OK, false);
+    kit_close(session);
+
+    begin_history();
+    hire(0, 6, 0, NULL);
+    CU_ASSERT(EVENTUALLY(owned_by(0) == 6));
+    CU_ASSERT_EQUAL(zkl_partition_stop_async(workers[0].partition, on_stopped, &box, NULL), ZKL_OK);
+    kit_close(workers[0].session);
+    CU_ASSERT_EQUAL_FATAL(mailbox_count(&box), 4);
+    CU_ASSERT(box.letters[3].code == ZKL_OK || box.letters[3].code == ZKL_ECLOSED);
+    CU_ASSERT_EQUAL(look_at(0).revoked, 6);
+    zkl_partition_free(workers[0].partition);
+    CU_ASSERT_EQUAL(mailbox_count(&box), 4);
+    check_history();
+}
+
+/* From its own callback: the piece that this is about is revoked, too, before done. */
+static struct mailbox inside_box = MAILBOX_INIT;
+
+static void on_stopped_inside(int code, const zkl_error *err, void *payload)
+{
+    (void)err, (void)payload;
+    mailbox_put(&inside_box, (struct letter){.code = code, .granted = inside.revoked != inside.assigned});
+}
+
+static void assigned_stops(zkl_partition *partition, const char *piece, int64_t token, void *payload)
+{
+    (void)piece, (void)token, (void)payload;
+    if (++inside.assigned == 3) {
+        CU_ASSERT_EQUAL(zkl_partition_stop_async(partition, on_stopped_inside, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_partition_stop(partition, NULL), ZKL_OK); /* the others */
+        CU_ASSERT_EQUAL(inside.revoked, 2);
+    }
+}
+
+static void test_stop_async_from_a_callback(void)
+{
+    zkl_partition_options o = ZKL_PARTITION_OPTIONS_INIT;
+    zkl_partition *partition;
+    begin_history();
+    mailbox_clear(&inside_box);
+    inside = (struct inside){.session = kit_open(NULL)};
+    o.assigned_fn = assigned_stops;
+    o.revoked_fn = inside_revoked;
+    CU_ASSERT_EQUAL_FATAL(zkl_partition_new(&partition, inside.session, PATH, topics, 8, &o, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_partition_start(partition, NULL), ZKL_OK);
+    expect_stop(&inside_box, 1, ZKL_OK, false);
+    zkl_partition_free(partition);
+    kit_close(inside.session);
+    CU_ASSERT_EQUAL(inside.assigned, 3);
+    CU_ASSERT_EQUAL(inside.revoked, 3);
+}
+
 TESTS("partition", T(test_alone), T(test_bad_arguments), T(test_join_and_leave), T(test_five_of_ten_die),
       T(test_the_end_of_the_lease), T(test_short_breaks), T(test_removed_member), T(test_strays_are_no_members),
       T(test_a_partition_is_no_lock), T(test_a_piece_that_is_held), T(test_close_without_stop), T(test_no_memory),
-      T(test_stop_and_free_from_a_callback), T(test_dispatch))
+      T(test_stop_and_free_from_a_callback), T(test_dispatch), T(test_stop_without_waiting), T(test_ways_a_stop_ends),
+      T(test_stop_async_from_a_callback))

@@ -69,8 +69,8 @@ static void test_what_counts(void)
     CU_ASSERT_EQUAL(zkl_read_lock_new(&reader, one, QUEUE, &options, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_read_lock_new(&other, two, QUEUE, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_write_lock_new(&writer, two, QUEUE, &options, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(other, 1000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 1000, NULL, NULL), ZKL_OK); /* one reader stands before it, none counts */
+    CU_ASSERT_EQUAL(zkl_lock_acquire(other, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(reader, 10000, NULL, NULL), ZKL_OK); /* one reader stands before it, none counts */
     acquire_start(&acquire, writer, 10000);
     CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&positions) == 2));
     CU_ASSERT_EQUAL(zkl_lock_release(reader, NULL), ZKL_OK);
@@ -91,7 +91,7 @@ static void test_max_ahead(void)
     options.max_ahead = 1;
     zkl_lock *holder = kit_lock(two, QUEUE, NULL), *second = kit_lock(one, QUEUE, &options),
              *third = kit_lock(one, QUEUE, &options);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
     acquire_start(&acquire, second, 10000);
     CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, QUEUE) == 2));
     CU_ASSERT_EQUAL(zkl_lock_acquire(third, 20000, NULL, &err), ZKL_EBUSY);

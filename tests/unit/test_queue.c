@@ -50,7 +50,7 @@ static void test_holder_and_waiters(void)
     zkl_lock *a = kit_lock(one, QUEUE, &options), *b = kit_lock(two, QUEUE, NULL);
     struct acquire waiting;
     char node[128], whoami[64];
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
     acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
     CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 2));
     zkl_queue *queue = list(QUEUE);
@@ -135,7 +135,7 @@ static void test_entries_that_may_not_be_read(void)
     CU_ASSERT_STRING_EQUAL(err.path, "/closed");
     zkl_paths *paths = NULL;
     CU_ASSERT_EQUAL(zkl_queue_find(&paths, one, "/closed", 1000, &err), ZKL_EAUTH);
-    CU_ASSERT_EQUAL(zkl_queue_find(&paths, one, "/", 1000, &err), ZKL_OK); /* what may not be seen is left out */
+    CU_ASSERT_EQUAL(zkl_queue_find(&paths, one, "/", 10000, &err), ZKL_OK); /* what may not be seen is left out */
     CU_ASSERT_EQUAL(paths->count, 1);
     zkl_paths_free(paths);
     kit_tear_down();
@@ -164,9 +164,9 @@ static void test_find(void)
     kit_set_up(NULL);
     zkl_lock *a = kit_lock(one, "/apps/b/lock", NULL), *b = kit_lock(two, "/apps/a", NULL),
              *c = kit_lock(two, "/other", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 1000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(c, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(c, 10000, NULL, NULL), ZKL_OK);
     zkl_paths *paths = NULL;
     CU_ASSERT_EQUAL_FATAL(zkl_queue_find(&paths, one, "/apps", 5000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(paths->count, 2);
@@ -215,7 +215,7 @@ static void test_connection_lost_meanwhile(void)
     zkl_queue *queue = NULL;
     zkl_error err;
     zkl_lock *a = kit_lock(two, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
     for (size_t half = 0; half < 2; half++) { /* the list, or the read behind it, is left without an answer */
         struct lister lister = {0};
         CU_ASSERT_EQUAL(zkl__memory_break(id, half, 1, 0), ZKL_OK);

@@ -25,7 +25,7 @@ static void test_holder(void)
     char node[128];
     zkl_error err;
     zkl_grant first, second;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, &first, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, &first, NULL), ZKL_OK);
     zkl_lock_node(a, node, sizeof node);
     acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
     CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 2));
@@ -51,7 +51,7 @@ static void test_waiter(void)
     zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(two, QUEUE, NULL);
     struct acquire waiting;
     zkl_queue *queue;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
     acquire_start(&waiting, b, ZKL_WAIT_FOREVER);
     CU_ASSERT(EVENTUALLY(kit_queue(one, QUEUE) == 2));
     CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, one, QUEUE, 5000, NULL), ZKL_OK);
@@ -88,7 +88,7 @@ static void test_another_one_of_that_name_meanwhile(void)
     int code = -1;
     set_up();
     zkl_lock *a = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
     make_node();
     CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(two), 1, 1, 0), ZKL_OK); /* a look, the delete */
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run_remove, &code), 0);
@@ -117,7 +117,7 @@ static void test_written_meanwhile(void)
     zkl_lock *a = kit_lock(one, QUEUE, &options);
     char node[128];
     zkl_grant grant;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, &grant, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, &grant, NULL), ZKL_OK);
     zkl_lock_node(a, node, sizeof node);
     CU_ASSERT_EQUAL(zkl_queue_revoke(two, QUEUE, NULL, 5000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(remove_at(QUEUE, node, grant.token, NULL), ZKL_OK);
@@ -134,12 +134,12 @@ static void test_unreadable(void)
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     set_up();
     zkl_lock *a = kit_lock(one, "/open", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK); /* makes the directory for everybody */
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK); /* makes the directory for everybody */
     CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
     options.acl = &hidden;
     zkl_lock *b = kit_lock(one, "/open", &options);
     char node[128];
-    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 10000, NULL, NULL), ZKL_OK);
     zkl_lock_node(b, node, sizeof node);
     CU_ASSERT_EQUAL(remove_at("/open", node, 1, NULL), ZKL_ENOTHELD);
     CU_ASSERT_EQUAL(zkl__memory_set_rules("kit", ZKL__RULES_EXISTS_NEEDS_READ), ZKL_OK);
@@ -162,7 +162,7 @@ static void test_not_permitted(void)
     zkl_lock *a = kit_lock(one, "/closed", &options);
     char node[128];
     zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
     zkl_lock_node(a, node, sizeof node);
     CU_ASSERT_EQUAL(remove_at("/closed", node, 0, &err), ZKL_EAUTH);
     CU_ASSERT(zkl_lock_is_held(a));

@@ -221,7 +221,7 @@ static void test_upgrade_is_refused(void)
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "upgrade"));
         CU_ASSERT_TRUE(reads(lock));
         CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, &err), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, &err), ZKL_OK);
         CU_ASSERT_TRUE(writes(lock));
         zkl_lock_free(lock);
         kit_tear_down();

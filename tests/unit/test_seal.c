@@ -56,12 +56,30 @@ static void look(void *arg, const struct zkl__reply *reply)
     *(enum zkl__rc *)arg = reply->rc;
 }
 
+struct calling {
+    struct zkl__procedure procedure;
+    struct zkl__single single;
+};
+
+static int advance(struct zkl__procedure *procedure, zkl_error *err)
+{
+    return zkl__run_advance(&((struct calling *)procedure)->single.run, err);
+}
+
+static void end(struct zkl__procedure *procedure)
+{
+    zkl__run_end(&((struct calling *)procedure)->single.run);
+}
+
 static enum zkl__rc rc_of(zkl_session *session, struct zkl__op op)
 {
+    static const struct zkl__procedure_ops ops = {.advance = advance, .end = end};
     enum zkl__rc rc = ZKL__RC_UNSENT;
+    struct calling calling = {.procedure = {.ops = &ops, .session = session}};
     CU_ASSERT_EQUAL_FATAL(zkl__session_enter(session, NULL), ZKL_OK);
-    int64_t deadline = zkl__deadline(zkl__session_now(session), 60000);
-    CU_ASSERT_EQUAL(zkl__session_call(session, &op, deadline, look, &rc, NULL), ZKL_OK);
+    zkl__procedure_limit(&calling.procedure, 60000);
+    zkl__single_begin(&calling.single, &calling.procedure, ZKL__ONCE, &op, look, &rc);
+    CU_ASSERT_EQUAL(zkl__procedure_run(&calling.procedure, NULL), ZKL_OK);
     zkl__session_leave(session);
     return rc;
 }

@@ -13,7 +13,7 @@ static void test_close_ends_everything(void)
     zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
     zkl_lock *holder = kit_lock(session, QUEUE, NULL);
     zkl_error err;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
     for (int i = 0; i < 5; i++) {
         locks[i] = kit_lock(session, QUEUE, NULL);
         acquire_start(&waiting[i], locks[i], ZKL_WAIT_FOREVER);
@@ -43,7 +43,7 @@ static void test_close_without_a_server(void)
 {
     zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
     zkl_lock *holder = kit_lock(session, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(session)), ZKL_OK);
     int64_t from = now_ms();
     CU_ASSERT_EQUAL(zkl_session_close(session, 100), ZKL_ETIMEOUT);
@@ -75,7 +75,7 @@ static void test_close_ends_a_release_that_waits(void)
     options.release_timeout_ms = 60000;
     zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
     zkl_lock *lock = kit_lock(session, QUEUE, &options);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl__memory_hold(zkl_session_id(session), true), ZKL_OK);
     int64_t from = now_ms();
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, release, lock), 0);

@@ -126,7 +126,7 @@ static void test_cancel_out_of_season(void)
     script_cancel(&s, &me); /* not started */
     STATE(&me, "new");
     CU_ASSERT_EQUAL(me.failed, 0);
-    zkl__contender_let_go(s.core, me.contender, s.now); /* never started: dropped */
+    script_let_go(&s, &me); /* never started: dropped */
     CU_ASSERT_TRUE(zkl__core_idle(s.core));
     script_hold(&s, &me);
     script_cancel(&s, &me); /* held: nothing to cancel */

@@ -4,6 +4,7 @@
 #include "test_heap.h"
 
 #include "dice.h"
+#include "plain_heap.h"
 
 #include <string.h>
 
@@ -12,23 +13,6 @@
 
 static char names[MEMBERS + PIECES][48];
 static const char *all[MEMBERS], *pieces[PIECES];
-
-static void *take(void *payload, size_t size)
-{
-    (void)payload;
-    return malloc(size);
-}
-static void *more(void *payload, void *ptr, size_t size)
-{
-    (void)payload;
-    return realloc(ptr, size);
-}
-static void give(void *payload, void *ptr)
-{
-    (void)payload;
-    free(ptr);
-}
-static const zkl_heap heap = {take, more, give, NULL};
 
 static void name_them(uint64_t seed)
 {
@@ -45,7 +29,7 @@ static void name_them(uint64_t seed)
 static void share_out(size_t *owners, const char *const *members, size_t count, size_t cap)
 {
     const struct zkl__share share = {members, count, pieces, PIECES, cap};
-    CU_ASSERT(zkl__share_out(owners, &share, &heap));
+    CU_ASSERT(zkl__share_out(owners, &share, &plain_heap));
 }
 
 static size_t load_of(const size_t *owners, size_t member)
@@ -93,7 +77,7 @@ static void test_nobody(void)
     share_out(owners, all, 0, 0);
     CU_ASSERT_EQUAL(load_of(owners, ZKL__NOBODY), PIECES);
     const struct zkl__share none = {all, 3, pieces, 0, 0};
-    CU_ASSERT(zkl__share_out(owners, &none, &heap));
+    CU_ASSERT(zkl__share_out(owners, &none, &plain_heap));
 }
 
 static void shuffle(const char **list, size_t count, uint64_t *seed)
@@ -169,8 +153,8 @@ static void test_equal_hashes(void)
     static const char *const topics_again[] = {"c1E51sSEyx", "7mohtcOFVz", "LtHf1prlU1bCeYZEdqWf",
                                                "gMPflVXtwGDXbIhP73TX"};
     size_t owners[4], again[4];
-    CU_ASSERT_TRUE(zkl__share_out(owners, &(struct zkl__share){members, 2, topics, 4, 0}, &heap));
-    CU_ASSERT_TRUE(zkl__share_out(again, &(struct zkl__share){members_again, 2, topics_again, 4, 0}, &heap));
+    CU_ASSERT_TRUE(zkl__share_out(owners, &(struct zkl__share){members, 2, topics, 4, 0}, &plain_heap));
+    CU_ASSERT_TRUE(zkl__share_out(again, &(struct zkl__share){members_again, 2, topics_again, 4, 0}, &plain_heap));
     for (size_t i = 0; i < 4; i++) {
         CU_ASSERT_STRING_EQUAL(members[owners[i]], members_again[again[3 - i]]);
     }

@@ -1,6 +1,9 @@
 /* Stop tokens: raised before, during and after a wait; what they end, and what they do not. */
+#include <arpa/inet.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <zklock/testing.h>
 
 #include "handle_kit.h"
@@ -77,7 +80,7 @@ static void test_raised_while_waiting(void)
         const struct handle_recipe *other = recipe->recipe == ZKL_RECIPE_READ_LOCK ? &handle_recipes[0] : recipe;
         zkl_lock *holder = handle_make(other, two, "/locks/stop", NULL);
         zkl_lock *waiter = handle_make(recipe, one, "/locks/stop", NULL);
-        CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 1000, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
         CU_ASSERT_EQUAL(zkl_lock_set_stop(waiter, &own, NULL), ZKL_OK);
         acquire_start(&acquire, waiter, ZKL_WAIT_FOREVER);
         CU_ASSERT_TRUE(EVENTUALLY(zkl_lock_state(waiter) != ZKL_STATE_IDLE));
@@ -106,7 +109,7 @@ static void test_raised_in_a_signal_handler(void)
     begin();
     zkl_lock *holder = kit_lock(two, "/locks/stop", NULL), *waiter = kit_lock(one, "/locks/stop", NULL);
     struct acquire acquire;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
     acquire_start(&acquire, waiter, ZKL_WAIT_FOREVER);
     CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, "/locks/stop") == 2));
     pthread_kill(acquire.thread, SIGUSR1);
@@ -123,7 +126,7 @@ static void test_completes_once(void)
     struct mailbox box = MAILBOX_INIT;
     begin();
     zkl_lock *holder = kit_lock(two, "/locks/stop", NULL), *waiters[20];
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
     for (int i = 0; i < 20; i++) {
         waiters[i] = kit_lock(one, "/locks/stop", NULL);
         CU_ASSERT_EQUAL(zkl_lock_acquire_async(waiters[i], ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
@@ -141,15 +144,51 @@ static void test_completes_once(void)
     kit_tear_down();
 }
 
-/* A server that hangs: what waits for its response ends, and so does the wait for a barrier. */
-static void *raise_soon(void *arg)
+/* The thread that makes the calls sleeps: it is in its wait. Nothing of the library is called to see it, for libzklock_st belongs to that
+ * one thread. */
+static bool caller_sleeps(void)
 {
-    struct timespec pause = {.tv_nsec = 20000000};
-    nanosleep(&pause, NULL); /* so that the other thread is most often in its wait; any order will do */
+    char path[64], state = '?';
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
+    FILE *file = fopen(path, "r");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    CU_ASSERT_EQUAL(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
+    fclose(file);
+    return state == 'S';
+}
+
+/* Or when it was not found asleep for a while: on a loaded machine it is found waiting for a processor each time. */
+static void *raise_when_waited_for(void *arg)
+{
+    struct patience patience = {.until = now_ms() + 100};
+    while (!caller_sleeps() && patience_left(&patience)) {
+    }
     zkl_stop_raise(arg);
     return NULL;
 }
 
+/* A server that takes the connection and says nothing. servers: where it is. */
+static int listen_somewhere(char *servers, size_t size)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    CU_ASSERT_EQUAL_FATAL(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    CU_ASSERT_EQUAL_FATAL(listen(fd, 1), 0);
+    CU_ASSERT_EQUAL_FATAL(getsockname(fd, (struct sockaddr *)&at, &length), 0);
+    snprintf(servers, size, "127.0.0.1:%d", ntohs(at.sin_port));
+    return fd;
+}
+
+static void *raise_when_connected(void *arg)
+{
+    int fd = accept(*(int *)arg, NULL, NULL);
+    CU_ASSERT_TRUE(fd >= 0);
+    zkl_stop_raise(&stop);
+    return (void *)(intptr_t)fd;
+}
+
+/* A server that hangs: what waits for its response ends, and so does the wait for a barrier. */
 static void test_calls_end(void)
 {
     pthread_t raiser;
@@ -157,26 +196,31 @@ static void test_calls_end(void)
     zkl_error err;
     begin();
     CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
-    pthread_create(&raiser, NULL, raise_soon, &stop);
-    CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "/locks/stop", 5000, &err), ZKL_ECANCELED);
+    pthread_create(&raiser, NULL, raise_when_waited_for, &stop);
+    CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "/locks/stop", 60000, &err), ZKL_ECANCELED);
     pthread_join(raiser, NULL);
     CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
     kit_tear_down();
 
     begin();
-    CU_ASSERT_EQUAL(zkl_barrier_set(two, "/barrier", 1000, NULL), ZKL_OK);
-    pthread_create(&raiser, NULL, raise_soon, &stop);
-    CU_ASSERT_EQUAL(zkl_barrier_wait(one, "/barrier", 5000, &err), ZKL_ECANCELED);
+    CU_ASSERT_EQUAL(zkl_barrier_set(two, "/barrier", 10000, NULL), ZKL_OK);
+    pthread_create(&raiser, NULL, raise_when_waited_for, &stop);
+    CU_ASSERT_EQUAL(zkl_barrier_wait(one, "/barrier", 60000, &err), ZKL_ECANCELED);
     pthread_join(raiser, NULL);
     kit_tear_down();
 
-    zkl_session_options options = kit_short(); /* nobody listens on port 1 */
+    zkl_session_options options = kit_short();
+    char servers[32];
+    void *accepted;
+    int listener = listen_somewhere(servers, sizeof servers);
     memset(&stop, 0, sizeof stop);
     options.stop = &stop;
     options.connect_timeout_ms = 3600000;
-    pthread_create(&raiser, NULL, raise_soon, &stop);
-    CU_ASSERT_EQUAL(zkl_session_open(&one, "127.0.0.1:1", &options, &err), ZKL_ECANCELED);
-    pthread_join(raiser, NULL);
+    pthread_create(&raiser, NULL, raise_when_connected, &listener);
+    CU_ASSERT_EQUAL(zkl_session_open(&one, servers, &options, &err), ZKL_ECANCELED);
+    pthread_join(raiser, &accepted);
+    close((int)(intptr_t)accepted);
+    close(listener);
 }
 
 static int section(const zkl_cancel *cancel, int64_t token, void *payload)
@@ -194,16 +238,16 @@ static void test_section_and_what_ends_something(void)
     zkl_lock *lock = kit_lock(one, "/locks/stop", NULL), *held = kit_lock(one, "/locks/held", NULL);
     zkl_group *group;
     CU_ASSERT_EQUAL(zkl_group_new(&group, one, "/group", "me", NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_group_join(group, 1000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(held, 1000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_with_lock(lock, 1000, 0, section, &stop, &result, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_group_join(group, 10000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(held, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 0, section, &stop, &result, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(result, 7);
     CU_ASSERT_TRUE(zkl_lock_is_held(held));
     CU_ASSERT_EQUAL(zkl_lock_release(held, NULL), ZKL_OK);
     CU_ASSERT_EQUAL((int)kit_queue(two, "/locks/held"), 0); /* the release has waited for the response */
     CU_ASSERT_EQUAL(zkl_group_leave(group, NULL), ZKL_OK);
     zkl_members *members;
-    CU_ASSERT_EQUAL(zkl_group_list(&members, two, "/group", 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_group_list(&members, two, "/group", 10000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL((int)members->count, 0);
     zkl_members_free(members);
     zkl_group_free(group);
@@ -225,11 +269,11 @@ static void test_done_is_recorded(void)
     bool ran = false;
     int64_t last = 0, at;
     begin();
-    CU_ASSERT_EQUAL(zkl_once_prepare(one, "/job", 1000, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_once_prepare(one, "/job", 10000, NULL), ZKL_OK);
     zkl_lock *lock = kit_lock(one, "/job", NULL);
-    CU_ASSERT_EQUAL(zkl_once_run(lock, 3600000, 0, 1000, job, &stop, &ran, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_once_run(lock, 3600000, 0, 10000, job, &stop, &ran, NULL, NULL), ZKL_OK);
     CU_ASSERT_TRUE(ran);
-    CU_ASSERT_EQUAL(zkl_once_last(two, "/job", 3600000, 1000, &last, &at, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_once_last(two, "/job", 3600000, 10000, &last, &at, NULL), ZKL_OK);
     CU_ASSERT_TRUE(last > INT64_MIN);
     zkl_lock_free(lock);
     kit_tear_down();
@@ -246,7 +290,7 @@ static void test_no_raise_is_missed(void)
 {
     kit_set_up(NULL);
     zkl_lock *holder = kit_lock(two, "/locks/stop", NULL), *waiter = kit_lock(one, "/locks/stop", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
     for (int i = 0; i < (SLOWLY ? 100 : 500); i++) {
         zkl_stop own = ZKL_STOP_INIT;
         pthread_t raiser;

@@ -1,29 +1,12 @@
 /* A store that has told its end still has replies to tell, for what was under way. The session opens another one meanwhile, and first closes
  * the old one, which waits for its thread: so that thread must not wait for the session. */
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-
 #include "check.h"
-#include "store.h"
+#include "thread_store.h"
 #include "wait.h"
 
 #include <zklock/zklock.h>
 
-#define OPS_MAX 1000
-
-struct zkl__store {
-    const struct zkl__store_events *events;
-    void *ctx;
-    pthread_t thread;
-    int number;
-    atomic_ullong ids[OPS_MAX]; /* of requests, in their order */
-    atomic_uint asked, answered;
-    atomic_bool closing;
-};
-
-static atomic_int opened;
-static atomic_bool end_it; /* the first one */
+static atomic_int doomed; /* the number of the one that is to end */
 
 static void wait_for(atomic_bool *flag)
 {
@@ -31,84 +14,25 @@ static void wait_for(atomic_bool *flag)
     }
 }
 
-static void *run(void *arg)
+static void turn(struct zkl__store *store)
 {
-    struct zkl__store *store = arg;
-    const struct zkl__connection connection = {
-        .session_id = store->number, .timeout_ms = 10000, .fresh = true, .began_ns = boot_ns()};
-    store->events->connected(store->ctx, &connection);
-    while (!atomic_load(&store->closing)) {
-        const struct zkl__reply ok = {.rc = ZKL__RC_OK}, unknown = {.rc = ZKL__RC_UNKNOWN};
-        if (store->number == 1 && atomic_load(&end_it)) {
-            store->events->expired(store->ctx, ZKL__END_EXPIRED);
-            wait_for(&store->closing);
-            store->events->reply(store->ctx, atomic_load(&store->ids[0]), &unknown);
-        } else if (atomic_load(&store->answered) < atomic_load(&store->asked)) {
-            unsigned i = atomic_fetch_add(&store->answered, 1);
-            store->events->reply(store->ctx, atomic_load(&store->ids[i]), &ok);
-        }
-        look_again(0);
+    if (store->number == atomic_load(&doomed)) {
+        const struct zkl__reply unknown = {.rc = ZKL__RC_UNKNOWN};
+        store->events->expired(store->ctx, ZKL__END_EXPIRED);
+        wait_for(&store->closing);
+        store->events->reply(store->ctx, atomic_load(&store->ops[0].id), &unknown);
+    } else if (atomic_load(&store->answered) < atomic_load(&store->asked)) {
+        thread_store_answer(store, ZKL__RC_OK);
     }
-    return NULL;
-}
-
-static int open_it(struct zkl__store **out, const struct zkl__store_config *config,
-                   const struct zkl__store_events *events, void *ctx, zkl_error *err)
-{
-    (void)config;
-    (void)err;
-    struct zkl__store *store = calloc(1, sizeof *store);
-    store->events = events;
-    store->ctx = ctx;
-    store->number = atomic_fetch_add(&opened, 1) + 1;
-    *out = store;
-    return pthread_create(&store->thread, NULL, run, store) == 0 ? ZKL_OK : ZKL_ELIMIT;
-}
-
-static int submit_it(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
-{
-    (void)op;
-    unsigned i = atomic_load(&store->asked); /* one thread at a time submits */
-    if (i == OPS_MAX) {
-        return ZKL_ELIMIT;
-    }
-    atomic_store(&store->ids[i], id);
-    atomic_store(&store->asked, i + 1);
-    return ZKL_OK;
-}
-
-static int64_t tick_it(struct zkl__store *store, int64_t now_ns)
-{
-    (void)store;
-    (void)now_ns;
-    return INT64_MAX;
-}
-
-static int close_it(struct zkl__store *store, int64_t timeout_ms)
-{
-    (void)timeout_ms;
-    atomic_store(&store->closing, true);
-    pthread_join(store->thread, NULL);
-    free(store);
-    return ZKL_OK;
-}
-
-/* Instead of the store that the servers string means (a linker option). */
-const struct zkl__store_ops *__wrap_zkl__store_find(const char *servers, zkl_error *err);
-const struct zkl__store_ops *__wrap_zkl__store_find(const char *servers, zkl_error *err)
-{
-    static const struct zkl__store_ops ops = {
-        .name = "test", .ops_max = 100, .open = open_it, .submit = submit_it, .tick = tick_it, .close = close_it};
-    (void)servers;
-    (void)err;
-    return &ops;
+    look_again(0);
 }
 
 static void test_replies_after_the_end(void)
 {
     zkl_session *session = NULL;
+    thread_store_begin(turn);
     CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, "test:1", NULL, NULL), ZKL_OK);
-    atomic_store(&end_it, true);
+    atomic_store(&doomed, 1);
     int64_t end = now_ms() + SOON;
     while (zkl_session_id(session) != 2 && look_again(end)) {
     }
@@ -116,4 +40,30 @@ static void test_replies_after_the_end(void)
     CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
 }
 
-TESTS("store ends", T(test_replies_after_the_end))
+static void on_closed(int code, const zkl_error *err, void *payload)
+{
+    CU_ASSERT_EQUAL(code, ZKL_OK);
+    (void)err;
+    atomic_store((atomic_bool *)payload, true);
+}
+
+/* The session is closed, without waiting, while its next store is being opened: that one is closed as well. */
+static void test_closed_while_it_opens(void)
+{
+    zkl_session *session = NULL;
+    atomic_bool done = false;
+    thread_store_begin(turn);
+    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, "test:1", NULL, NULL), ZKL_OK);
+    thread_store_hold(true);
+    atomic_store(&doomed, thread_store_opened());
+    for (int64_t end = now_ms() + SOON; !thread_store_held() && look_again(end);) {
+    }
+    CU_ASSERT_EQUAL(zkl_session_close_async(session, SOON, on_closed, &done, NULL), ZKL_OK);
+    CU_ASSERT_FALSE(atomic_load(&done));
+    thread_store_hold(false);
+    wait_for(&done);
+    CU_ASSERT(atomic_load(&done));
+    CU_ASSERT_EQUAL(thread_store_closed(), thread_store_opened());
+}
+
+TESTS("store ends", T(test_replies_after_the_end), T(test_closed_while_it_opens))

@@ -99,14 +99,7 @@ static void walk(uint64_t seed)
 
 static void test_against_a_list(void)
 {
-    for (uint64_t seed = 1; seed <= 100; seed++) {
-        unsigned before = CU_get_number_of_failures();
-        walk(seed);
-        if (CU_get_number_of_failures() != before) {
-            fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
-            return;
-        }
-    }
+    check_seeds(100, walk);
 }
 
 static void test_the_same_time_again(void)

@@ -104,14 +104,7 @@ static void test_against_a_list(void)
     for (int i = 0; i < PATHS; i++) {
         snprintf(paths[i], sizeof paths[i], "/q/%.*s%d", i % 20, "aaaaaaaaaaaaaaaaaaaaaaa", i);
     }
-    for (uint64_t seed = 1; seed <= 100; seed++) {
-        unsigned before = CU_get_number_of_failures();
-        walk(seed);
-        if (CU_get_number_of_failures() != before) {
-            fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
-            return;
-        }
-    }
+    check_seeds(100, walk);
 }
 
 static void test_limit(void)

@@ -45,20 +45,20 @@ static void test_with_lock(void)
     zkl_lock *lock = kit_lock(one, QUEUE, NULL), *other = kit_lock(two, QUEUE, NULL);
     struct section section = {.lock = lock};
     int result = -1;
-    CU_ASSERT_EQUAL(zkl_with_lock(lock, 1000, 0, run_section, &section, &result, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 0, run_section, &section, &result, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(result, 42);
     CU_ASSERT(section.token > 0);
     CU_ASSERT_FALSE(section.raised_at_first);
     CU_ASSERT_FALSE(section.readable_at_first);
     CU_ASSERT(section.remaining_ms > 3000);
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(other, 1000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(other, 10000, NULL, NULL), ZKL_OK);
     result = -1;
     CU_ASSERT_EQUAL(zkl_with_lock(lock, 50, 0, run_section, &section, &result, NULL), ZKL_ETIMEOUT);
     CU_ASSERT_EQUAL(result, -1);
     CU_ASSERT_EQUAL(section.runs, 1);
     CU_ASSERT_EQUAL(zkl_lock_release(other, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_with_lock(lock, 1000, 100, run_section, &section, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 100, run_section, &section, NULL, NULL), ZKL_OK);
     zkl_lock_free(lock);
     zkl_lock_free(other);
     kit_tear_down();
@@ -71,7 +71,7 @@ static void test_with_lock_raises_the_flag_before_the_lease_ends(void)
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     struct section section = {.lock = lock, .harm = zkl__memory_suspend, .wait_for_session = zkl_session_id(one)};
     int result = -1;
-    CU_ASSERT_EQUAL(zkl_with_lock(lock, 1000, 300, run_section, &section, &result, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 300, run_section, &section, &result, NULL), ZKL_OK);
     CU_ASSERT(section.readable);
     CU_ASSERT(section.raised);
     CU_ASSERT(section.remaining_ms > 0 && section.remaining_ms <= 300); /* still protected: in time to end */
@@ -110,7 +110,7 @@ static void test_with_lock_is_told_by_cancel(void)
     kit_set_up(NULL);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     int result = -1;
-    CU_ASSERT_EQUAL(zkl_with_lock(lock, 1000, 0, cancel_itself, lock, &result, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 0, cancel_itself, lock, &result, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(result, 42);
     CU_ASSERT_EQUAL(zkl_lock_cancel(lock), ZKL_ENOTWAITING);
     CU_ASSERT_EQUAL(zkl_with_lock(lock, 1000, 0, cancel_itself, lock, &result, NULL),

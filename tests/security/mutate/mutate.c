@@ -43,7 +43,7 @@ struct run {
     pid_t pid; /* 0: none */
     FILE *output;
     struct relay relay;
-    int64_t end_ms;
+    int64_t began_ms, end_ms;
     bool late;
 };
 
@@ -54,7 +54,7 @@ static struct {
     unsigned kinds; /* of lies; 0: as the seed says */
     int64_t base_kb[PROGRAMS];
     int done[PROGRAMS], grants[PROGRAMS], bad, client_library, two_holders;
-    int64_t most_kb[PROGRAMS], most_requests[PROGRAMS];
+    int64_t most_kb[PROGRAMS], most_requests[PROGRAMS], most_ms[PROGRAMS];
     int told[LIES];
 } all;
 
@@ -104,7 +104,8 @@ static bool run_start(struct run *run, int program, uint64_t seed, bool quiet)
     } else if (all.kinds) {
         run->relay.liar.kinds = all.kinds;
     }
-    run->end_ms = now_ms() + DEADLINE_MS;
+    run->began_ms = now_ms();
+    run->end_ms = run->began_ms + DEADLINE_MS;
     run->pid = fork();
     if (run->pid == 0) {
         become_program(run);
@@ -174,6 +175,11 @@ static const char *verdict(const struct run *run, const char *output, int status
     return NULL;
 }
 
+static void note_most(int64_t *most, int64_t value)
+{
+    *most = value > *most ? value : *most;
+}
+
 static void run_end(struct run *run, int status, const struct rusage *usage)
 {
     char *output = output_of(run);
@@ -184,9 +190,9 @@ static void run_end(struct run *run, int status, const struct rusage *usage)
     }
     all.grants[run->program] += line ? atoi(line) : WIFEXITED(status) && WEXITSTATUS(status) == 0;
     all.done[run->program]++;
-    int64_t *most[] = {&all.most_kb[run->program], &all.most_requests[run->program]};
-    *most[0] = usage->ru_maxrss > *most[0] ? usage->ru_maxrss : *most[0];
-    *most[1] = run->relay.requests > *most[1] ? run->relay.requests : *most[1];
+    note_most(&all.most_kb[run->program], usage->ru_maxrss);
+    note_most(&all.most_requests[run->program], run->relay.requests);
+    note_most(&all.most_ms[run->program], now_ms() - run->began_ms);
     if (run->quiet) {
         all.base_kb[run->program] = usage->ru_maxrss;
     }
@@ -307,9 +313,9 @@ static int report(const bool *wanted, int count)
 {
     for (int i = 0; i < PROGRAMS; i++) {
         if (wanted[i]) {
-            printf("%-10s %d runs, %d grants, at most %lld KB above the quiet run, %lld requests\n", programs[i],
-                   all.done[i], all.grants[i], (long long)(all.most_kb[i] - all.base_kb[i]),
-                   (long long)all.most_requests[i]);
+            printf("%-10s %d runs, %d grants, at most %lld KB above the quiet run, %lld requests, %.1f s\n",
+                   programs[i], all.done[i], all.grants[i], (long long)(all.most_kb[i] - all.base_kb[i]),
+                   (long long)all.most_requests[i], (double)all.most_ms[i] / 1000);
         }
     }
     for (int i = 1; i < LIES; i++) {

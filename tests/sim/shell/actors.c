@@ -79,6 +79,44 @@ static void open_session(struct sim *s, int client)
     sim_say(s, "app", "%d has a session", client);
 }
 
+/* Without waiting: the last that the process is called back for. */
+
+static struct closing {
+    struct sim *s;
+    int client, times, code;
+} closings[SIM_CLIENTS];
+
+static void on_closed(int code, const zkl_error *err, void *payload)
+{
+    struct closing *closing = payload;
+    (void)err;
+    asyncs_close(closing->s, closing->client);
+    closing->code = code;
+    if (closing->times++ > 0) {
+        sim_fail(closing->s, "completion", "the close of %d is called back twice", closing->client);
+    }
+    fiber_wake(closing);
+}
+
+/* Its threads may take a moment more to end, with memory from the heap. */
+static int close_async(struct sim *s, int client, zkl_session *session)
+{
+    struct closing *closing = &closings[client];
+    *closing = (struct closing){.s = s, .client = client};
+    int code = zkl_session_close_async(session, 5000, on_closed, closing, NULL);
+    if (code != ZKL_OK) { /* no thread to call back on */
+        sim_say(s, "app", "%d cannot close without waiting: %s", client, zkl_error_name(code));
+        return zkl_session_close(session, 5000);
+    }
+    while (closing->times == 0) {
+        fiber_wait(closing, INT64_MAX);
+    }
+    for (int i = 0; i < 100 && s->clients[client].heap.live != 0; i++) {
+        fiber_sleep(100 * SIM_MS);
+    }
+    return closing->code;
+}
+
 static void close_session(struct sim *s, int client)
 {
     struct actor *actor = &actors[client];
@@ -90,8 +128,10 @@ static void close_session(struct sim *s, int client)
     }
     zkl_session *session = actor->session;
     actor->session = NULL;
-    int code = zkl_session_close(session, 5000);
+    int code = s->plan->async && dice_at(s->seed, 4243, (uint64_t)client) % 2 == 0 ? close_async(s, client, session)
+                                                                                   : zkl_session_close(session, 5000);
     sim_say(s, "app", "%d closes its session: %s", client, zkl_error_name(code));
+    asyncs_close(s, client);
     if (s->clients[client].heap.live != 0) {
         sim_fail(s, "memory", "client %d leaves %ld blocks behind", client, s->clients[client].heap.live);
     }
@@ -149,6 +189,7 @@ static void stop(struct sim *s, int client)
     partitions_forget(client);
     semaphores_forget(client);
     entries_forget(client);
+    asyncs_forget(client);
     actors[client].session = NULL;
     sim_heap_reset(&s->clients[client].heap);
 }
@@ -199,6 +240,7 @@ static void begin(struct sim *s)
     partitions_begin();
     onces_begin();
     entries_begin();
+    asyncs_begin();
     past_begin();
     memset(actors, 0, sizeof actors);
     for (int client = 0; client < SIM_CLIENTS; client++) {

@@ -7,13 +7,14 @@ enum { CLAIMS = SIM_CLIENTS * SIM_THREADS * PIECES + 8 };
 static struct claim claims[CLAIMS];
 static bool used[CLAIMS];
 static int count;
-static int64_t last_token[RESOURCES], last_exclusive[RESOURCES];
+static int64_t last_token[RESOURCES], last_exclusive[RESOURCES], last_serial[RESOURCES];
 
 void claims_begin(void)
 {
     memset(used, 0, sizeof used);
     memset(last_token, 0, sizeof last_token);
     memset(last_exclusive, 0, sizeof last_exclusive);
+    memset(last_serial, 0, sizeof last_serial);
     count = 0;
 }
 
@@ -44,7 +45,7 @@ static bool holds(const struct claim *claim)
 
 static void check_token(struct sim *s, const struct claim *claim)
 {
-    if (claim->limit > 1) {
+    if (claim->permits) {
         return; /* permits have no order that fences */
     }
     int64_t *any = &last_token[claim->resource], *exclusive = &last_exclusive[claim->resource];
@@ -52,10 +53,12 @@ static void check_token(struct sim *s, const struct claim *claim)
     if (excused(s, claim) || !holds(claim)) { /* it may have stood still since it was told */
         return;
     }
-    if (claim->token < last || (claim->token == last && !claim->shared)) { /* who downgrades keeps his */
-        sim_fail(s, "token", "%d.%d: token %llx after %llx", claim->client, claim->thread,
-                 (unsigned long long)claim->token, (unsigned long long)last);
+    bool again = claim->serial > last_serial[claim->resource];                       /* of a lock that lingered */
+    if (claim->token < last || (claim->token == last && !claim->shared && !again)) { /* who downgrades keeps his */
+        sim_fail(s, "token", "%d.%d: token %llx, grant %lld of it, after %llx", claim->client, claim->thread,
+                 (unsigned long long)claim->token, (long long)claim->serial, (unsigned long long)last);
     }
+    last_serial[claim->resource] = claim->serial;
     *any = claim->token > *any ? claim->token : *any;
     *exclusive = claim->shared ? *exclusive : claim->token;
 }
@@ -102,7 +105,8 @@ void claims_drop_all(int client)
 
 void claims_check(struct sim *s)
 {
-    int permits[RESOURCES] = {0};
+    int permits[RESOURCES] = {0}, limit[RESOURCES] = {0};
+    int64_t last[RESOURCES] = {0};
     bool alone[RESOURCES] = {false}, some[RESOURCES] = {false};
     for (int i = 0; i < CLAIMS && count > 1; i++) {
         const struct claim *claim = &claims[i];
@@ -110,15 +114,19 @@ void claims_check(struct sim *s)
             continue;
         }
         int at = claim->resource;
-        bool exclusive = claim->limit == 1 && !claim->shared;
+        bool exclusive = !claim->permits && !claim->shared;
         if (alone[at] || (exclusive && some[at])) {
             sim_fail(s, "exclusion", "%d.%d holds %d, and is not the only one", claim->client, claim->thread, at);
         }
         alone[at] = alone[at] || exclusive;
         some[at] = true;
-        permits[at] += claim->count;
-        if (claim->limit > 1 && permits[at] > claim->limit) {
-            sim_fail(s, "exclusion", "%d permits of %d are held of %d", permits[at], claim->limit, at);
+        permits[at] += claim->permits ? claim->count : 0;
+        limit[at] = claim->permits > last[at] ? claim->limit : limit[at];
+        last[at] = claim->permits > last[at] ? claim->permits : last[at];
+    }
+    for (int at = 0; at < RESOURCES; at++) {
+        if (permits[at] > limit[at]) {
+            sim_fail(s, "exclusion", "%d permits of %d are held of %d", permits[at], limit[at], at);
         }
     }
 }

@@ -4,13 +4,7 @@
 
 #include <string.h>
 
-#include "name.h"
-
-/* Transactions that were taken back have no node in the tree any more; those under way do not count. */
-static bool stands(const struct sim *s, const struct sim_node *node, int64_t zxid)
-{
-    return node->czxid <= zxid && zxid < node->dzxid && zxid <= sim_committed_zxid(s);
-}
+#include "past.h"
 
 static int members_at(const struct sim *s, int dir, int64_t zxid)
 {
@@ -22,35 +16,13 @@ static int members_at(const struct sim *s, int dir, int64_t zxid)
     return count;
 }
 
-/* The next zxid, up to `to`, at which a child of dir was made or went; 0: none. */
-static int64_t next_change(const struct sim *s, int dir, int64_t after, int64_t to)
-{
-    int64_t next = 0;
-    for (int node = 0; node < s->node_count; node++) {
-        const struct sim_node *it = &s->nodes[node];
-        const int64_t changes[] = {it->czxid, it->dzxid};
-        for (int i = 0; i < 2 && s->paths[it->path].parent == dir; i++) {
-            if (changes[i] > after && changes[i] <= to && (!next || changes[i] < next)) {
-                next = changes[i];
-            }
-        }
-    }
-    return next;
-}
-
-static int64_t end_of(const struct sim *s, int64_t to)
-{
-    int64_t committed = sim_committed_zxid(s);
-    return to < committed ? to : committed;
-}
-
 struct past_count past_members(struct sim *s, const char *dir, int64_t from, int64_t to)
 {
     int path = sim_path_of(s, dir, NULL);
     int count = members_at(s, path, from);
     struct past_count past = {count, count};
-    to = end_of(s, to);
-    for (int64_t at = next_change(s, path, from, to); at; at = next_change(s, path, at, to)) {
+    to = sim_end_of(s, to);
+    for (int64_t at = sim_next_change(s, path, from, to); at; at = sim_next_change(s, path, at, to)) {
         count = members_at(s, path, at);
         past.most = count > past.most ? count : past.most;
         past.fewest = count < past.fewest ? count : past.fewest;
@@ -61,7 +33,7 @@ struct past_count past_members(struct sim *s, const char *dir, int64_t from, int
 bool past_there(struct sim *s, const char *path, int64_t from, int64_t to)
 {
     for (int node = s->paths[sim_path_of(s, path, NULL)].node; node >= 0; node = s->nodes[node].older) {
-        if (s->nodes[node].czxid <= end_of(s, to) && s->nodes[node].dzxid > from) {
+        if (s->nodes[node].czxid <= sim_end_of(s, to) && s->nodes[node].dzxid > from) {
             return true;
         }
     }
@@ -82,38 +54,11 @@ bool past_missing(struct sim *s, const char *path, int64_t from, int64_t to)
     int index = sim_path_of(s, path, NULL);
     bool there = sim_node_at(s, index, from) >= 0;
     for (int node = s->paths[index].node; there && node >= 0; node = s->nodes[node].older) {
-        if (s->nodes[node].dzxid > from && s->nodes[node].dzxid <= end_of(s, to)) {
+        if (s->nodes[node].dzxid > from && s->nodes[node].dzxid <= sim_end_of(s, to)) {
             return true; /* a transaction at least lies between its end and the next one's birth */
         }
     }
     return !there;
-}
-
-static bool is_first_at(const struct sim *s, int own, int64_t zxid, bool of_others)
-{
-    int32_t place = zkl__name_parse(sim_path_name(&s->paths[s->nodes[own].path])).sequence;
-    int dir = s->paths[s->nodes[own].path].parent;
-    for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
-        int node = sim_node_at(s, child, zxid);
-        struct zkl__name name = zkl__name_parse(sim_path_name(&s->paths[child]));
-        if (node >= 0 && node != own && !s->nodes[node].by_stranger && name.kind != ZKL_KIND_FOREIGN &&
-            zkl__sequence_diff(name.sequence, place) < 0 &&
-            !(of_others && s->nodes[node].owner == s->nodes[own].owner)) {
-            return false;
-        }
-    }
-    return stands(s, &s->nodes[own], zxid);
-}
-
-bool past_first(const struct sim *s, int node, int64_t from, int64_t to, bool of_others)
-{
-    int dir = s->paths[s->nodes[node].path].parent;
-    to = end_of(s, to);
-    bool first = is_first_at(s, node, from, of_others);
-    for (int64_t at = next_change(s, dir, from, to); at && !first; at = next_change(s, dir, at, to)) {
-        first = is_first_at(s, node, at, of_others);
-    }
-    return first;
 }
 
 /* --- what a client was shown ------------------------------------------------------------------------------------------ */

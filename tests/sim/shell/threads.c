@@ -65,6 +65,14 @@ int __wrap_pthread_join(pthread_t thread, void **result)
     return 0;
 }
 
+/* A fiber that has ended is forgotten by itself. */
+int __wrap_pthread_detach(pthread_t thread);
+int __wrap_pthread_detach(pthread_t thread)
+{
+    (void)thread;
+    return 0;
+}
+
 /* Fibers are not cancelled. */
 void zkl__cancel_hold(void) {}
 
@@ -146,26 +154,6 @@ void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_
     owners = 1;
 }
 
-/* Threads are what is simulated: there is no loop. */
-const bool zkl__threadless = false;
-
-void zkl__loop_go_on(void) {}
-
-int zkl__loop_descriptor(int fd)
-{
-    return fd;
-}
-
-void zkl__loop_invite(struct zkl__visitor *visitor)
-{
-    (void)visitor;
-}
-
-void zkl__loop_dismiss(struct zkl__visitor *visitor)
-{
-    (void)visitor;
-}
-
 /* --- alarms: one thread that rings what is due ------------------------------------------------------------------------- */
 
 static struct zkl__alarm **earliest(struct zkl__alarms *alarms)
@@ -179,9 +167,20 @@ static struct zkl__alarm **earliest(struct zkl__alarms *alarms)
     return first;
 }
 
+/* Whoever rings again and again at one moment keeps the mutex for ever. */
+static bool is_stuck(int *rings, int64_t *last)
+{
+    int64_t now = sim_now(fiber_world());
+    *rings = now == *last ? *rings + 1 : 0;
+    *last = now;
+    return *rings > 1000;
+}
+
 static void *ring_all(void *arg)
 {
     struct zkl__alarms *alarms = arg;
+    int rings = 0;
+    int64_t last = 0;
     pthread_mutex_lock(alarms->mutex);
     while (!alarms->stop) {
         struct zkl__alarm **at = earliest(alarms);
@@ -190,11 +189,20 @@ static void *ring_all(void *arg)
             *at = alarm->next;
             alarm->set = false;
             alarm->ring(alarm->owner);
+            if (is_stuck(&rings, &last)) {
+                sim_fail(fiber_world(), "liveness", "the alarms of %d ring without end", fiber_client());
+                zkl__signal_wait((struct zkl__signal *)(void *)alarms, alarms->mutex, zkl__clock_now() + SIM_SECOND);
+            }
         } else {
             zkl__signal_wait((struct zkl__signal *)(void *)alarms, alarms->mutex, at ? (*at)->at : INT64_MAX);
         }
     }
+    void (*left)(void *owner) = alarms->left;
+    void *owner = alarms->owner;
     pthread_mutex_unlock(alarms->mutex);
+    if (left) {
+        left(owner);
+    }
     return NULL;
 }
 
@@ -217,6 +225,14 @@ void zkl__alarms_stop(struct zkl__alarms *alarms)
         pthread_join(alarms->thread, NULL);
         alarms->started = false;
     }
+}
+
+void zkl__alarms_retire(struct zkl__alarms *alarms, void (*left)(void *owner), void *owner)
+{
+    alarms->stop = true;
+    alarms->started = false;
+    alarms->left = left;
+    alarms->owner = owner;
 }
 
 /* Nobody raises a stop token here: no signal handler interrupts a fiber. */

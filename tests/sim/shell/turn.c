@@ -97,7 +97,8 @@ int turn_claim(struct turn *turn, int resource, int64_t token, bool (*holds)(con
                           .limit = 1,
                           .object = object,
                           .holds = holds,
-                          .token = token};
+                          .token = token,
+                          .serial = turn->serial};
     return claim_make(turn->s, &claim);
 }
 
@@ -107,6 +108,25 @@ void turn_drop(struct turn *turn)
         claim_drop(turn->claims[i]);
         turn->claims[i] = -1;
     }
+}
+
+int turn_acquire(struct turn *turn, zkl_lock *lock, zkl_grant *grant)
+{
+    int64_t timeout = turn_within(turn, turn_timeout(turn));
+    struct async_call *call = turn_async(turn, "acquire");
+    if (!call) {
+        return zkl_lock_acquire(lock, timeout, grant, NULL);
+    }
+    int code = async_wait(turn, call, zkl_lock_acquire_async(lock, timeout, async_acquired, call, NULL));
+    *grant = async_writes(call)->grant;
+    return code;
+}
+
+int turn_release(struct turn *turn, zkl_lock *lock)
+{
+    struct async_call *call = turn_async(turn, "release");
+    int code = call ? async_wait(turn, call, zkl_lock_release_async(lock, async_done, call, NULL)) : ZKL_ENOMEM;
+    return code == ZKL_ENOMEM ? zkl_lock_release(lock, NULL) : code; /* which needs none */
 }
 
 void turn_hold(struct turn *turn)

@@ -30,6 +30,30 @@ static bool may_fail(const struct turn *turn, int code)
     return code == ZKL_OK || code == ZKL_ETIMEOUT || plan->fault_count > 0 || plan->slow_once_in > 0;
 }
 
+static int wait_for(struct turn *turn, int64_t timeout)
+{
+    return EITHER(turn, "wait", zkl_barrier_wait, turn->session, turn->path, timeout);
+}
+
+static int set(struct turn *turn, int64_t timeout)
+{
+    return EITHER(turn, "set", zkl_barrier_set, turn->session, turn->path, timeout);
+}
+
+static int lift(struct turn *turn, int64_t timeout)
+{
+    return EITHER(turn, "lift", zkl_barrier_lift, turn->session, turn->path, timeout);
+}
+
+/* A wait that the close of the session ends, if nothing else does. */
+static void wait_no_more(struct turn *turn)
+{
+    struct async_call *call = turn_async(turn, "a wait that nobody waits for");
+    if (call) {
+        async_let_be(call, zkl_barrier_wait_async(turn->session, turn->path, ZKL_WAIT_FOREVER, async_done, call, NULL));
+    }
+}
+
 void use_barrier(struct turn *turn)
 {
     /* whatever this process has seen: a wait asks for what is so now */
@@ -37,19 +61,18 @@ void use_barrier(struct turn *turn)
     int64_t timeout = turn_short_timeout(turn);
     turn->s->judge.completions++;
     if (turn_dice(turn, 10, 3) > 0) {
-        int code = turn_back(turn, zkl_barrier_wait(turn->session, turn->path, turn_within(turn, timeout), NULL));
+        int code = turn_back(turn, wait_for(turn, turn_within(turn, timeout)));
         check_missing(turn, since, "wait", code);
         if (!may_fail(turn, code)) {
             sim_fail(turn->s, "outcome", "wait fails with %s", zkl_error_name(code));
         }
         return;
     }
-    check_there(turn, since,
-                turn_back(turn, zkl_barrier_set(turn->session, turn->path, turn_within(turn, timeout), NULL)));
+    check_there(turn, since, turn_back(turn, set(turn, turn_within(turn, timeout))));
+    wait_no_more(turn);
     turn_hold(turn);
     since = turn_seen(turn);
-    check_missing(turn, since, "lift",
-                  turn_back(turn, zkl_barrier_lift(turn->session, turn->path, turn_within(turn, timeout), NULL)));
+    check_missing(turn, since, "lift", turn_back(turn, lift(turn, turn_within(turn, timeout))));
 }
 
 /* --- double barrier ------------------------------------------------------------------------------------------------------ */
@@ -158,9 +181,15 @@ static int enter(struct turn *turn, zkl_double_barrier *barrier, int64_t timeout
     struct entry *entry = &entries[turn->client][turn->thread];
     *entry = (struct entry){.turn = turn, .barrier = barrier};
     waiting++;
-    int code = turn_back(turn, zkl_double_barrier_enter(barrier, turn_within(turn, timeout), NULL));
+    timeout = turn_within(turn, timeout);
+    int code = turn_back(turn, EITHER(turn, "enter", zkl_double_barrier_enter, barrier, timeout));
     end_entry(entry);
     return code;
+}
+
+static int leave(struct turn *turn, zkl_double_barrier *barrier, int64_t timeout)
+{
+    return EITHER(turn, "leave", zkl_double_barrier_leave, barrier, timeout);
 }
 
 void use_double_barrier(struct turn *turn)
@@ -178,8 +207,7 @@ void use_double_barrier(struct turn *turn)
         turn_hold(turn);
         since = turn_seen(turn);
         if (!turn_frees(turn)) {
-            check_leave(turn, since,
-                        turn_back(turn, zkl_double_barrier_leave(barrier, turn_within(turn, timeout), NULL)));
+            check_leave(turn, since, turn_back(turn, leave(turn, barrier, turn_within(turn, timeout))));
         }
     }
     zkl_double_barrier_free(barrier);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "past.h"
+
 static bool leads(const void *election)
 {
     return zkl_lock_is_held(election);
@@ -19,7 +21,7 @@ static void check_published(struct sim *s, int dir)
         int node = s->paths[child].node;
         int value = node < 0 || s->nodes[node].owner <= SIM_STRANGER ? -1 : s->nodes[node].value;
         if (value >= 0 && s->values[value].zxid <= now && memchr(s->values[value].data, '+', s->values[value].size) &&
-            !past_first(s, node, s->nodes[node].czxid, s->values[value].zxid, true)) {
+            !sim_was_first(s, node, s->nodes[node].czxid, s->values[value].zxid, true)) {
             sim_fail(s, "observed", "%s carries a leader's value, and was never first", s->paths[child].text);
         }
     }
@@ -29,6 +31,20 @@ static int publish(struct turn *turn, zkl_lock *election)
 {
     char value[3] = {(char)('0' + turn->client), '+', '\0'};
     int code = zkl_election_publish(election, value, 500, NULL);
+    turn_told(turn, "publish", code);
+    check_published(turn->s, sim_path_of(turn->s, turn->path, NULL));
+    return code;
+}
+
+/* As publish, but in a turn's own thread. */
+static int publish_either(struct turn *turn, zkl_lock *election)
+{
+    char value[3] = {(char)('0' + turn->client), '+', '\0'};
+    struct async_call *call = turn_async(turn, "publish");
+    if (!call) {
+        return publish(turn, election);
+    }
+    int code = async_wait(turn, call, zkl_election_publish_async(election, value, 500, async_done, call, NULL));
     turn_told(turn, "publish", code);
     check_published(turn->s, sim_path_of(turn->s, turn->path, NULL));
     return code;
@@ -49,7 +65,7 @@ static void check_leader(struct turn *turn, const zkl_leader *leader)
         sim_fail(s, "observed", "%d.%d is told token %llx of a leader who has %llx", turn->client, turn->thread,
                  (unsigned long long)leader->token, (unsigned long long)born);
     }
-    if (!past_first(s, node, born, now, false)) {
+    if (!sim_was_first(s, node, born, now, false)) {
         sim_fail(s, "observed", "%d.%d is told of a leader who never stood first", turn->client, turn->thread);
     }
     char owner = (char)('0' + s->sessions[s->nodes[node].owner].client);
@@ -95,22 +111,50 @@ static int lead(const zkl_cancel *cancel, int64_t token, void *payload)
 static void campaign(struct turn *turn, zkl_lock *election)
 {
     zkl_grant grant;
-    if (turn_got(turn, "campaign",
-                 turn_back(turn, zkl_lock_acquire(election, turn_within(turn, turn_timeout(turn)), &grant, NULL))) ==
-        ZKL_OK) {
+    if (turn_got(turn, "campaign", turn_back(turn, turn_acquire(turn, election, &grant))) == ZKL_OK) {
         turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, leads, election);
         fiber_sleep(turn->plan->hold / 2);
         if (turn->plan->eager) {
-            publish(turn, election);
+            publish_either(turn, election);
         }
         fiber_sleep(turn->plan->hold / 2);
         turn_drop(turn);
         if (!turn_frees(turn)) {
-            turn_told(turn, "resign", zkl_lock_release(election, NULL));
+            turn_told(turn, "resign", turn_release(turn, election));
         }
-    } else if (publish(turn, election) == ZKL_OK) {
+    } else if (publish_either(turn, election) == ZKL_OK) {
         sim_fail(turn->s, "outcome", "%d.%d publishes, and does not lead", turn->client, turn->thread);
     }
+}
+
+/* Leads, or no more; and at last it stands no longer. */
+static void on_stand(zkl_lock *election, zkl_state state, int64_t token, const zkl_error *err, void *payload)
+{
+    struct async_call *call = payload;
+    struct turn *turn = async_writes(call)->turn;
+    if (state == ZKL_STATE_IDLE) {
+        turn_drop(turn);
+        async_done(err->code, err, call);
+    } else if (state == ZKL_STATE_LOST) {
+        turn_told(turn, "leads no more", err->code);
+        turn_drop(turn);
+    } else if (state == ZKL_STATE_HELD && turn->claims[0] < 0) {
+        turn->claims[0] = turn_claim(turn, turn->plan->path, token, leads, election);
+    }
+}
+
+/* Until it has held for so long, or a while. */
+static void stand(struct turn *turn, zkl_lock *election, struct async_call *call)
+{
+    async_writes(call)->turn = turn;
+    int code = zkl_election_stand(election, on_stand, call, NULL);
+    turn_told(turn, "stands", code);
+    if (code == ZKL_OK) {
+        fiber_sleep(turn_short_timeout(turn) * SIM_MS / 4);
+        fiber_sleep(turn->plan->hold);
+        turn_told(turn, "leaves", zkl_election_leave(election, NULL));
+    }
+    turn_got(turn, "stand", async_wait(turn, call, code));
 }
 
 void use_election(struct turn *turn)
@@ -132,7 +176,8 @@ void use_election(struct turn *turn)
     if (turn_dice(turn, 5, 3) == 0) {
         turn_got(turn, "run", zkl_election_run(election, 0, lead, turn, NULL, NULL));
     } else {
-        campaign(turn, election);
+        struct async_call *call = turn_async(turn, "stand");
+        call ? stand(turn, election, call) : campaign(turn, election);
     }
     zkl_election_observer_free(observer);
     zkl_lock_free(election);

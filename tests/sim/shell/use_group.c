@@ -106,6 +106,21 @@ static void choose_id(const struct turn *turn, char *id, size_t size)
     }
 }
 
+static int join(struct turn *turn, zkl_group *group, int64_t timeout)
+{
+    return EITHER(turn, "join", zkl_group_join, group, timeout);
+}
+
+static int update(struct turn *turn, zkl_group *group, int64_t timeout)
+{
+    return EITHER(turn, "update", zkl_group_update, group, "news", timeout);
+}
+
+static int leave(struct turn *turn, zkl_group *group)
+{
+    return EITHER(turn, "leave", zkl_group_leave, group);
+}
+
 void use_group(struct turn *turn)
 {
     zkl_group *group;
@@ -117,19 +132,19 @@ void use_group(struct turn *turn)
         zkl_group_watch(&watcher, turn->session, turn->path, changed, &sight, NULL);
     }
     if (zkl_group_new(&group, turn->session, turn->path, id, NULL, NULL) == ZKL_OK) {
-        int code = turn_back(turn, zkl_group_join(group, turn_within(turn, turn_short_timeout(turn)), NULL));
+        int code = turn_back(turn, join(turn, group, turn_within(turn, turn_short_timeout(turn))));
         turn_told(turn, "join", code);
         if (code == ZKL_OK) {
             turn->s->judge.grants++;
             turn_hold(turn);
             if (turn->plan->eager) {
-                turn_told(turn, "update", zkl_group_update(group, "news", turn_short_timeout(turn), NULL));
+                turn_told(turn, "update", update(turn, group, turn_short_timeout(turn)));
             }
             if (turn_dice(turn, 9, 2) && turn_await_quiet(turn)) {
                 check(turn, group, id, watcher ? &sight : NULL);
             }
             if (!turn_frees(turn)) {
-                turn_told(turn, "leave", zkl_group_leave(group, NULL));
+                turn_told(turn, "leave", leave(turn, group));
             }
         }
         zkl_group_free(group);

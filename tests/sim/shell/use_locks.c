@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <zklock/zookeeper.h>
-
 /* --- lock: with guarded transactions, and asked to give way ------------------------------------------------------------ */
 
 static const char request[] = "__REVOKE__";
@@ -79,15 +77,57 @@ static void commit(struct turn *turn, zkl_lock *lock)
     char text[20] = {0};
     snprintf(text, sizeof text, "%llx", (unsigned long long)zkl_lock_token(lock));
     const zkl_op op = {.kind = ZKL_OP_SET, .path = guarded, .data = text, .size = strlen(text) + 1, .version = -1};
-    turn_told(turn, "commit", zkl_lock_commit(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, NULL));
+    int code = EITHER(turn, "commit", zkl_lock_commit, lock, &op, 1, ZKL_WAIT_FOREVER, NULL);
+    turn_told(turn, "commit", code);
     check_guarded(turn->s);
+}
+
+/* Calls that nobody waits for: the release of the lock comes before them, or the close. */
+static void read_and_commit(struct turn *turn, zkl_lock *lock)
+{
+    struct async_call *read = turn_async(turn, "read"), *check = turn_async(turn, "check");
+    if (read) {
+        async_let_be(read, zkl_lock_read_async(&async_writes(read)->data, lock, guarded, true, turn_short_timeout(turn),
+                                               async_done, read, NULL));
+    }
+    if (check) {
+        async_let_be(check, zkl_lock_commit_async(lock, NULL, 0, ZKL_WAIT_FOREVER, NULL, async_done, check, NULL));
+    }
+}
+
+/* What operators do, but for harm: the znode is nobody's. */
+static void look_around(struct turn *turn)
+{
+    static const char node[] = "_c_00000000-0000-0000-0000-000000000000-lock-2147483646";
+    int64_t timeout = turn_short_timeout(turn);
+    zkl_session *session = turn->session;
+    struct async_call *list = turn_async(turn, "list"), *find = turn_async(turn, "find");
+    struct async_call *revoke = turn_async(turn, "revoke"), *remove = turn_async(turn, "remove");
+    if (list) {
+        async_let_be(list, zkl_queue_list_async(&async_writes(list)->queue, session, turn->path, timeout, async_done,
+                                                list, NULL));
+    }
+    if (find) {
+        async_let_be(
+            find, zkl_queue_find_async(&async_writes(find)->paths, session, guarded, timeout, async_done, find, NULL));
+    }
+    if (revoke) {
+        async_let_be(revoke, zkl_queue_revoke_async(session, turn->path, NULL, timeout, async_done, revoke, NULL));
+    }
+    if (remove) {
+        int code = async_wait(turn, remove,
+                              zkl_queue_remove_async(session, turn->path, node, 1, timeout, async_done, remove, NULL));
+        if (code == ZKL_OK) {
+            sim_fail(turn->s, "outcome", "%d.%d has removed what is nobody's", turn->client, turn->thread);
+        }
+    }
 }
 
 static void hold_lock(struct locked *locked)
 {
     struct turn *turn = locked->turn;
     for (int i = 0; i < 8 && !locked->asked; i++) {
-        if (turn->plan->path == 0 && i % 2 == 0) {
+        if (turn->plan->path == 0 && i % (turn->plan->linger > 0 ? 8 : 2) == 0) {
             commit(turn, locked->lock);
         }
         fiber_sleep(turn->plan->hold / 8);
@@ -95,12 +135,37 @@ static void hold_lock(struct locked *locked)
     check_asked(locked);
 }
 
+/* One acquire. False: it was not granted, or is to be freed as it is. */
+static bool lock_once(struct locked *locked)
+{
+    struct turn *turn = locked->turn;
+    zkl_grant grant;
+    int code = turn_back(turn, turn_acquire(turn, locked->lock, &grant));
+    if (turn_got(turn, "acquire", code) != ZKL_OK) {
+        return false;
+    }
+    turn->serial = grant.serial;
+    turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, lock_holds, locked->lock);
+    hold_lock(locked);
+    turn_drop(turn);
+    read_and_commit(turn, locked->lock);
+    if (turn_frees(turn)) {
+        return false;
+    }
+    turn_told(turn, "release", turn_release(turn, locked->lock));
+    return true;
+}
+
 void use_lock(struct turn *turn)
 {
-    struct locked locked = {.turn = turn, .listens = turn->thread < 2};
-    zkl_grant grant;
+    bool lingers = turn->plan->linger > 0;
+    struct locked locked = {.turn = turn, .listens = turn->thread < 2 && !lingers};
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.recover = turn->plan->mark;
+    options.hold_at_least_ms =
+        turn->plan->least > 0 && !options.recover && !lingers ? turn->plan->least / SIM_MS + 1 : 0;
+    options.delay_after_crash_ms = options.recover ? 0 : turn->plan->delay / SIM_MS;
+    options.linger_ms = lingers ? turn->plan->linger / SIM_MS + 1 : 0;
     options.release_timeout_ms = turn->plan->eager ? 0 : 1000;
     options.on_expiry = turn_expiry(turn);
     options.acl = sim_acl_of(turn->s, turn->client);
@@ -113,15 +178,11 @@ void use_lock(struct turn *turn)
     if (turn_dice(turn, 1, 4) == 0) {
         turn_told(turn, "asks the first to give way", zkl_queue_revoke(turn->session, turn->path, NULL, 500, NULL));
     }
-    if (turn_got(turn, "acquire",
-                 turn_back(turn, zkl_lock_acquire(locked.lock, turn_within(turn, turn_timeout(turn)), &grant, NULL))) ==
-        ZKL_OK) {
-        turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, lock_holds, locked.lock);
-        hold_lock(&locked);
-        turn_drop(turn);
-        if (!turn_frees(turn)) {
-            turn_told(turn, "release", zkl_lock_release(locked.lock, NULL));
-        }
+    look_around(turn);
+    bool more = lock_once(&locked);
+    for (int i = 0; more && lingers && i < 2; i++) {
+        fiber_sleep(turn_dice(turn, 4 + (unsigned)i, turn->plan->linger * 2));
+        more = lock_once(&locked);
     }
     zkl_lock_free(locked.lock);
 }
@@ -180,6 +241,7 @@ static void hold_rwlock(struct turn *turn, zkl_lock *lock, bool read)
 void use_rwlock(struct turn *turn)
 {
     zkl_lock *lock;
+    zkl_grant grant;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     bool read = turn_dice(turn, 2, 2);
     options.on_expiry = turn_expiry(turn);
@@ -188,12 +250,10 @@ void use_rwlock(struct turn *turn)
     if ((read ? zkl_read_lock_new : zkl_write_lock_new)(&lock, turn->session, turn->path, &options, NULL) != ZKL_OK) {
         return;
     }
-    if (turn_got(turn, "acquire",
-                 turn_back(turn, zkl_lock_acquire(lock, turn_within(turn, turn_timeout(turn)), NULL, NULL))) ==
-        ZKL_OK) {
+    if (turn_got(turn, "acquire", turn_back(turn, turn_acquire(turn, lock, &grant))) == ZKL_OK) {
         hold_rwlock(turn, lock, read);
         if (!turn_frees(turn)) {
-            turn_told(turn, "release", zkl_lock_release(lock, NULL));
+            turn_told(turn, "release", turn_release(turn, lock));
         }
     }
     zkl_lock_free(lock);
@@ -201,7 +261,31 @@ void use_rwlock(struct turn *turn)
 
 /* --- semaphore ---------------------------------------------------------------------------------------------------------- */
 
-enum { LIMIT = 2 };
+enum { LIMIT = 2, RESIZED_MOST = 4, RESIZED = 0x4e512f };
+
+/* With dice of its own: the other seeds stay what they were. */
+static bool is_resized(const struct turn *turn)
+{
+    return dice_at(turn->s->seed, RESIZED, (uint64_t)turn->plan->path) % 4 == 0;
+}
+
+static void resize(struct turn *turn)
+{
+    struct sim *s = turn->s;
+    int limit = 1 + (int)turn_dice(turn, 10, RESIZED_MOST);
+    int64_t before = sim_committed_zxid(s);
+    int code = turn_back(turn, zkl_semaphore_resize(turn->session, turn->path, limit,
+                                                    turn_within(turn, turn_short_timeout(turn)), NULL));
+    turn_told(turn, "resize", code);
+    int most = sim_semaphore_limit(s, sim_path_of(s, turn->path, NULL), before, sim_committed_zxid(s));
+    bool fits = code == ZKL_OK || code == ZKL_ENOENT || code == ZKL_ECONFLICT || code == ZKL_ETIMEOUT;
+    if (!fits && s->plan->fault_count == 0) {
+        sim_fail(s, "outcome", "%d.%d: resize fails with %s, and nothing here explains it", turn->client, turn->thread,
+                 zkl_error_name(code));
+    } else if (code == ZKL_OK && most < limit && s->plan->fault_count == 0) {
+        sim_fail(s, "outcome", "%d.%d: the limit has never been %d", turn->client, turn->thread, limit);
+    }
+}
 
 static bool semaphore_holds(const void *semaphore)
 {
@@ -227,6 +311,23 @@ void semaphores_forget(int client)
     memset(semaphores[client], 0, sizeof semaphores[client]);
 }
 
+static int claim_permits(const struct turn *turn, zkl_lock *semaphore, int count, int64_t token)
+{
+    struct sim *s = turn->s;
+    int64_t tokens[LIMIT] = {0};
+    int held = zkl_semaphore_tokens(semaphore, tokens, LIMIT); /* 0: it has lost them meanwhile */
+    struct claim claim = {.client = turn->client,
+                          .thread = turn->thread,
+                          .resource = turn->plan->path,
+                          .count = count,
+                          .permits = held > 0 ? tokens[held - 1] : token,
+                          .object = semaphore,
+                          .holds = semaphore_holds,
+                          .token = token};
+    claim.limit = sim_semaphore_limit(s, sim_path_of(s, turn->path, NULL), claim.permits, sim_committed_zxid(s));
+    return claim_make(s, &claim);
+}
+
 void use_semaphore(struct turn *turn)
 {
     zkl_lock *semaphore;
@@ -235,23 +336,22 @@ void use_semaphore(struct turn *turn)
     int count = 1 + (int)turn_dice(turn, 3, LIMIT);
     options.on_expiry = turn_expiry(turn);
     options.acl = sim_acl_of(turn->s, turn->client);
-    if (zkl_semaphore_new(&semaphore, turn->session, turn->path, LIMIT, &options, NULL) != ZKL_OK) {
+    bool resized = is_resized(turn);
+    int limit = resized && turn_dice(turn, 8, 4) > 0 ? 0 : LIMIT;
+    if (resized && turn_dice(turn, 9, 3) == 0) {
+        resize(turn);
+    }
+    if (zkl_semaphore_new(&semaphore, turn->session, turn->path, limit, &options, NULL) != ZKL_OK) {
         return;
     }
     semaphores[turn->client][turn->plan->path]++;
     int code =
         turn_back(turn, zkl_semaphore_acquire(semaphore, count, turn_within(turn, turn_timeout(turn)), &grant, NULL));
-    if (turn_got(turn, "acquire", code) == ZKL_OK) {
+    if (resized && code == ZKL_ECONFLICT) {
+        turn_told(turn, "acquire", code);
+    } else if (turn_got(turn, "acquire", code) == ZKL_OK) {
         check_lease(turn, grant.token);
-        struct claim claim = {.client = turn->client,
-                              .thread = turn->thread,
-                              .resource = turn->plan->path,
-                              .count = count,
-                              .limit = LIMIT,
-                              .object = semaphore,
-                              .holds = semaphore_holds,
-                              .token = grant.token};
-        turn->claims[0] = claim_make(turn->s, &claim);
+        turn->claims[0] = claim_permits(turn, semaphore, count, grant.token);
         turn_hold(turn);
         turn_drop(turn);
         if (!turn_frees(turn)) {
@@ -280,16 +380,14 @@ void use_multilock(struct turn *turn)
     if (zkl_multilock_new(&lock, turn->session, paths, 2, &options, NULL) != ZKL_OK) {
         return;
     }
-    if (turn_got(turn, "acquire",
-                 turn_back(turn, zkl_lock_acquire(lock, turn_within(turn, turn_timeout(turn)), &grant, NULL))) ==
-        ZKL_OK) {
+    if (turn_got(turn, "acquire", turn_back(turn, turn_acquire(turn, lock, &grant))) == ZKL_OK) {
         for (int i = 0; i < 2; i++) {
             turn->claims[i] = turn_claim(turn, i, grant.token, multilock_holds, lock);
         }
         turn_hold(turn);
         turn_drop(turn);
         if (!turn_frees(turn)) {
-            turn_told(turn, "release", zkl_lock_release(lock, NULL));
+            turn_told(turn, "release", turn_release(turn, lock));
         }
     }
     zkl_lock_free(lock);

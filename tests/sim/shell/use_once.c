@@ -70,12 +70,47 @@ static void check_done(const struct turn *turn, const zkl_once_slot *slot)
     }
 }
 
+static int look(struct turn *turn, zkl_lock *lock, int64_t phase_ms, zkl_once_slot *slot)
+{
+    int64_t timeout = turn_within(turn, turn_short_timeout(turn));
+    struct async_call *call = turn_async(turn, "look");
+    if (!call) {
+        return zkl_once_look(lock, LENGTH_MS, phase_ms, timeout, slot, NULL);
+    }
+    zkl_once_slot *written = &async_writes(call)->slot;
+    int code = async_wait(turn, call,
+                          zkl_once_look_async(lock, LENGTH_MS, phase_ms, timeout, written, async_done, call, NULL));
+    *slot = *written;
+    return code;
+}
+
+static int record(struct turn *turn, zkl_lock *lock, const zkl_once_slot *slot)
+{
+    int64_t timeout = turn_within(turn, turn_short_timeout(turn));
+    return EITHER(turn, "record", zkl_once_record, lock, slot, timeout);
+}
+
+static int prepare(struct turn *turn)
+{
+    int64_t timeout = turn_within(turn, turn_short_timeout(turn));
+    return EITHER(turn, "prepare", zkl_once_prepare, turn->session, turn->path, timeout);
+}
+
+static void look_at_the_record(struct turn *turn)
+{
+    struct async_call *call = turn_async(turn, "last");
+    if (call) {
+        struct async_written *to = async_writes(call);
+        async_let_be(call, zkl_once_last_async(turn->session, turn->path, LENGTH_MS, turn_short_timeout(turn),
+                                               &to->last_ms, &to->recorded_ms, async_done, call, NULL));
+    }
+}
+
 static void do_job(struct turn *turn, zkl_lock *lock, int64_t token)
 {
     int64_t phase_ms = dice_at(turn->s->seed, 98, (uint64_t)turn->plan->path) % LENGTH_MS;
     zkl_once_slot slot;
-    int64_t timeout = turn_short_timeout(turn);
-    int code = turn_back(turn, zkl_once_look(lock, LENGTH_MS, phase_ms, turn_within(turn, timeout), &slot, NULL));
+    int code = turn_back(turn, look(turn, lock, phase_ms, &slot));
     turn_told(turn, "look", code);
     if (code != ZKL_OK) {
         return;
@@ -84,7 +119,7 @@ static void do_job(struct turn *turn, zkl_lock *lock, int64_t token)
     check_done(turn, &slot);
     turn_hold(turn);
     if (!slot.done) {
-        code = turn_back(turn, zkl_once_record(lock, &slot, turn_within(turn, timeout), NULL));
+        code = turn_back(turn, record(turn, lock, &slot));
         turn_told(turn, "record", code);
         if (code == ZKL_OK) {
             note_success(turn, slot.round_ms);
@@ -102,17 +137,15 @@ void use_once(struct turn *turn)
     if (zkl_lock_new(&lock, turn->session, turn->path, &options, NULL) != ZKL_OK) {
         return;
     }
-    int64_t timeout = turn_within(turn, turn_short_timeout(turn));
-    int code = turn_back(turn, zkl_once_prepare(turn->session, turn->path, timeout, NULL));
+    int code = turn_back(turn, prepare(turn));
     turn_told(turn, "prepare", code);
-    if (code == ZKL_OK && turn_got(turn, "acquire",
-                                   turn_back(turn, zkl_lock_acquire(lock, turn_within(turn, turn_timeout(turn)), &grant,
-                                                                    NULL))) == ZKL_OK) {
+    look_at_the_record(turn);
+    if (code == ZKL_OK && turn_got(turn, "acquire", turn_back(turn, turn_acquire(turn, lock, &grant))) == ZKL_OK) {
         turn->claims[0] = turn_claim(turn, turn->plan->path, grant.token, lock_holds, lock);
         do_job(turn, lock, grant.token);
         turn_drop(turn);
         if (!turn_frees(turn)) {
-            turn_told(turn, "release", zkl_lock_release(lock, NULL));
+            turn_told(turn, "release", turn_release(turn, lock));
         }
     }
     zkl_lock_free(lock);

@@ -7,17 +7,18 @@
 
 static const char *const names[PIECES] = {"x", "y", "z"};
 
-/* A piece is used from the beginning of `assigned` to the end of `revoked`, or until the lease ends. */
+/* A piece is used from the beginning of `assigned` to the end of `revoked`, or to its answer, or until the lease ends. */
 struct used {
     const struct member *member;
     int64_t session_id;
-    bool revoking; /* and still ours */
+    int64_t due; /* true time: when it is to be answered; 0: it is not revoked */
 };
 static struct member {
     struct turn *turn; /* NULL: none */
     zkl_partition *partition;
     size_t cap;
-    int count;
+    bool later; /* answers later */
+    int count;  /* of those it works on */
     struct used used[PIECES];
 } members[SIM_CLIENTS][SIM_THREADS];
 
@@ -56,6 +57,10 @@ static void assigned(zkl_partition *partition, const char *piece, int64_t token,
         sim_fail(turn->s, "outcome", "%d.%d is told %s twice", turn->client, turn->thread, piece);
         return;
     }
+    if (me->used[index].due > 0) {
+        sim_fail(turn->s, "outcome", "%d.%d is told %s, and owes an answer for it", turn->client, turn->thread, piece);
+        return;
+    }
     if (!zkl_partition_owns(partition, piece)) {
         return; /* its lease has ended meanwhile */
     }
@@ -67,7 +72,7 @@ static void assigned(zkl_partition *partition, const char *piece, int64_t token,
     }
 }
 
-/* For a while already: not only since whoever tells looked at it. */
+/* For a while already in which the process ran: not only since whoever tells looked at it. */
 static bool was_lost(const struct turn *turn, int64_t session_id)
 {
     const struct zkl__core *core = zkl__session_core(turn->session);
@@ -75,7 +80,8 @@ static bool was_lost(const struct turn *turn, int64_t session_id)
     if (zkl__core_session_id(core) != session_id) {
         until = turn->s->clients[turn->client].expired_at;
     }
-    return until + 5 * SIM_MS < sim_now(turn->s);
+    int64_t stood = turn->s->clients[turn->client].paused_until;
+    return (stood > until ? stood : until) + 5 * SIM_MS < sim_now(turn->s);
 }
 
 static void revoked(zkl_partition *partition, const char *piece, bool lost, void *payload)
@@ -89,12 +95,74 @@ static void revoked(zkl_partition *partition, const char *piece, bool lost, void
         sim_fail(turn->s, "told", "%d.%d is told that %s is given up, and it was lost before", turn->client,
                  turn->thread, piece);
     }
+    if (me->later) {
+        me->used[index].due = sim_now(turn->s) + 1 + turn_dice(turn, 7 + (unsigned)index, turn->s->plan->tick);
+        return;
+    }
     if (!lost) {
         fiber_sleep(turn->s->plan->tick / 8); /* still at work */
     }
     me->count -= turn->claims[index] >= 0;
     claim_drop(turn->claims[index]);
     turn->claims[index] = -1;
+}
+
+static void changed(zkl_partition *partition, const char *piece, zkl_state state, void *payload)
+{
+    struct member *me = payload;
+    (void)partition, (void)piece;
+    if (state != ZKL_STATE_HELD && state != ZKL_STATE_JEOPARDY && state != ZKL_STATE_LOST) {
+        sim_fail(me->turn->s, "outcome", "%d.%d is told that %s is %s", me->turn->client, me->turn->thread, piece,
+                 zkl_state_name(state));
+    }
+}
+
+/* --- answers ------------------------------------------------------------------------------------------------------------ */
+
+static void answer(struct member *me, int index)
+{
+    struct turn *turn = me->turn;
+    me->count -= turn->claims[index] >= 0;
+    claim_drop(turn->claims[index]);
+    turn->claims[index] = -1;
+    me->used[index].due = 0;
+    int code = zkl_partition_done(me->partition, names[index], NULL);
+    turn_told(turn, "done", code);
+    if (code != ZKL_OK) {
+        sim_fail(turn->s, "outcome", "%d.%d may not answer for %s: %s", turn->client, turn->thread, names[index],
+                 zkl_error_name(code));
+    }
+}
+
+/* What is due, or all of it. */
+static void answer_those(struct member *me, bool all)
+{
+    for (int i = 0; i < PIECES; i++) {
+        if (me->used[i].due > 0 && (all || me->used[i].due <= sim_now(me->turn->s))) {
+            answer(me, i);
+        }
+    }
+}
+
+/* So long, or until all is quiet. */
+static bool work_on(struct member *me, int64_t until, bool ends_when_quiet)
+{
+    struct turn *turn = me->turn;
+    while (sim_now(turn->s) < until && !(ends_when_quiet && is_quiet(turn->s, quiet_time(turn->s)))) {
+        fiber_sleep(turn->s->plan->tick / 4);
+        answer_those(me, false);
+    }
+    return is_quiet(turn->s, quiet_time(turn->s));
+}
+
+static bool await_quiet(struct member *me)
+{
+    struct turn *turn = me->turn;
+    if (!me->later || turn->s->plan->slow_once_in > 0) {
+        return turn_await_quiet(turn);
+    }
+    turn->s->judge.unrest = sim_now(turn->s);
+    return work_on(me, sim_now(turn->s) + turn->s->plan->heal + 4 * quiet_time(turn->s), true);
 }
 
 /* --- when all is quiet: every piece that cap allows is somebody's, evenly ----------------------------------------------- */
@@ -126,6 +194,15 @@ static void check_shares(struct turn *turn)
     }
 }
 
+/* Without waiting it ends when all is answered, which this user does afterwards. */
+static int stop(struct turn *turn, const struct member *me)
+{
+    zkl_partition *partition = me->partition;
+    struct async_call *call = me->later ? NULL : turn_async(turn, "stop");
+    int code = call ? async_wait(turn, call, zkl_partition_stop_async(partition, async_done, call, NULL)) : ZKL_ENOMEM;
+    return code == ZKL_ENOMEM ? zkl_partition_stop(partition, NULL) : code; /* which needs none */
+}
+
 void use_partition(struct turn *turn)
 {
     struct member *me = &members[turn->client][turn->thread];
@@ -133,19 +210,27 @@ void use_partition(struct turn *turn)
     options.cap = (size_t)(dice_at(turn->s->seed, 99, (uint64_t)turn->plan->path) % 3);
     options.assigned_fn = assigned;
     options.revoked_fn = revoked;
+    options.state_fn = changed;
     options.payload = me;
-    *me = (struct member){.cap = options.cap};
+    options.done_later = turn_dice(turn, 48, 2) == 1;
+    options.margin_ms = turn_dice(turn, 5, 2) * turn->s->plan->tick / 4 / SIM_MS;
+    *me = (struct member){.cap = options.cap, .later = options.done_later};
     if (zkl_partition_new(&me->partition, turn->session, turn->path, names, PIECES, &options, NULL) != ZKL_OK) {
         return;
     }
     me->turn = turn;
     turn_told(turn, "start", zkl_partition_start(me->partition, NULL));
-    turn_hold(turn);
-    if (turn_dice(turn, 6, 2) && turn_await_quiet(turn)) {
+    if (me->later) {
+        work_on(me, sim_now(turn->s) + turn->plan->hold, false);
+    } else {
+        turn_hold(turn);
+    }
+    if (turn_dice(turn, 6, 2) && await_quiet(me)) {
         check_shares(turn);
     }
     me->turn->s->judge.completions++;
-    turn_told(turn, "stop", zkl_partition_stop(me->partition, NULL));
+    turn_told(turn, "stop", stop(turn, me));
+    answer_those(me, true);
     for (int i = 0; i < PIECES; i++) {
         if (turn->claims[i] >= 0) {
             sim_fail(turn->s, "outcome", "%d.%d has stopped, and %s was not revoked", turn->client, turn->thread,

@@ -28,8 +28,6 @@ bool past_there(struct sim *s, const char *path, int64_t from, int64_t to);
 bool past_missing(struct sim *s, const char *path, int64_t from, int64_t to);
 /* Was the sign of the double barrier at dir put up, or renewed, after this zxid? */
 bool past_sign(struct sim *s, const char *dir, int64_t after);
-/* Did this contender ever stand before all others (of_others: of other sessions), at any time from its birth to the zxid? */
-bool past_first(const struct sim *s, int node, int64_t from, int64_t to, bool of_others);
 /* The node that was made by this transaction, -1: none. */
 int past_node_of(const struct sim *s, int64_t czxid);
 
@@ -44,11 +42,12 @@ struct claim {
     int client, thread;
     int resource; /* a path's index, or a piece's (claim_piece) */
     int count;    /* permits; an exclusive claim takes all */
-    int limit;    /* of the resource; 1 for an exclusive claim */
+    int limit;    /* of the resource, the highest since the last lease was made; 1 for an exclusive claim */
     bool shared;
+    int64_t permits; /* of a semaphore: the last lease's czxid; 0: it is none */
     const void *object;
     bool (*holds)(const void *object);
-    int64_t token;
+    int64_t token, serial;
     int session; /* filled in: whose node has the token */
 };
 static inline int claim_piece(int path, int piece)

@@ -1,0 +1,47 @@
+"""What is computed from sections, rounds and the lines of strace."""
+import unittest
+
+from command import PARTS, part_ends
+from figures import Runs, figures
+from tables import spread, us
+
+TRACE = [("1", 0.0, 'execve("zklock", ["zklock"], 0x1) = 0'), ("2", 1.0, 'connect(9, {sa_family=AF_UNIX, sun_path="/x"}, 110) = -1'),
+         ("2", 2.0, "connect(9, {sa_family=AF_INET, sin_port=htons(2181)}, 16) = -1"), ("2", 3.0, 'sendto(9, "\\0/lock/_c_1", 11) = 11'),
+         ("3", 5.0, 'execve("/usr/bin/true", ["true"], 0x1) = 0'), ("4", 6.0, "+++ exited with 0 +++"), ("3", 7.0, "+++ exited with 0 +++"),
+         ("2", 8.0, 'sendto(9, "\\0/lock/_c_1", 11) = 11'), ("2", 9.0, 'sendto(9, "k\\377\\377\\377\\365", 8) = 8'), ("1", 10.0, "+++ exited with 0 +++")]
+
+
+def section(contender, start):
+    return (contender, start, start, start + 5, start + 10)
+
+
+class Figures(unittest.TestCase):
+    def test_grants_of_two_sessions_count_from_when_both_have_held(self):
+        alone = [section(0, 10 * i) for i in range(50)]
+        both = [section(2, 1000), section(1, 1010), section(3, 1020), section(0, 1030), section(2, 1040)]
+        result = figures("two", alone + both, {}, [None, None])
+        self.assertEqual((result["sections"], result["luckiest"], result["unluckiest"], result["luck"]), (5, 3, 2, 1.5))
+
+    def test_sections_that_overlap_are_counted(self):
+        self.assertEqual(figures("sessions", [section(0, 0), section(1, 3)], {}, [None, None])["overlaps"], 1)
+
+    def test_ratios_are_taken_within_a_round(self):
+        runs = Runs()
+        for number, (one, other) in enumerate([(1, 2), (30, 20)]):
+            runs.add("job", "place", "one", number, {"figure": one})
+            runs.add("job", "place", "other", number, {"figure": other})
+        runs.add("job", "place", "one", 9, {"figure": 5})  # the other was not measured then
+        self.assertEqual(runs.ratios("job", "place", "one", "other", "figure"), [0.5, 1.5])
+
+    def test_a_spread_is_median_and_quartiles(self):
+        self.assertEqual(spread([400, 500, 600, 700, 12000], us), "600 us (500 to 700)")
+        self.assertEqual(spread([500, 9000, 12000, 13000], us), "10.5 ms (9,000 us to 13.0 ms)")
+        self.assertEqual(spread([2, 2, 2], "{:.1f} x"), "2.0 x")
+        self.assertEqual(spread([float("nan")]), "-")
+
+    def test_parts_of_a_run_of_the_command(self):
+        self.assertEqual(part_ends(TRACE), dict(zip(PARTS, (2.0, 3.0, 5.0, 7.0, 9.0, 10.0))))
+
+
+if __name__ == "__main__":
+    unittest.main()

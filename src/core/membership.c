@@ -1,0 +1,430 @@
+#include "membership.h"
+
+#include "core.h"
+#include "own.h"
+#include "path.h"
+
+#include <string.h>
+
+/* --- states ---------------------------------------------------------------------------------- */
+
+#define N(node) (1u << (ZKL__MEMBER_##node))
+
+/* Where it may go from here; to NONE from everywhere, when the session is over. */
+static const uint32_t next_nodes[ZKL__MEMBER_NODES] = {
+    [ZKL__MEMBER_NONE] = N(NONE) | N(ASKED),
+    [ZKL__MEMBER_ASKED] = N(NONE) | N(STANDS) | N(UNSURE),
+    [ZKL__MEMBER_STANDS] = N(NONE) | N(STANDS) | N(DELETING) | N(UNSURE),
+    [ZKL__MEMBER_DELETING] = N(NONE) | N(UNSURE),
+    [ZKL__MEMBER_UNSURE] = N(NONE) | N(STANDS) | N(UNSURE) | N(PASSED),
+    [ZKL__MEMBER_PASSED] = N(NONE) | N(STANDS) | N(UNSURE),
+};
+
+static void move(struct zkl__membership *m, enum zkl__member_node node)
+{
+    ZKL__ENSURE(next_nodes[m->node] & (1u << node));
+    m->node = node;
+}
+
+/* Who is settled has a node; a create and a delete are never under way together; only who leaves
+ * deletes. */
+static void check_sound(const struct zkl__membership *m)
+{
+    ZKL__ENSURE(!m->wanted || m->step != ZKL__MEMBER_SETTLED || m->node == ZKL__MEMBER_STANDS ||
+                m->node == ZKL__MEMBER_DELETING);
+    ZKL__ENSURE((m->node == ZKL__MEMBER_DELETING) == (m->doing == ZKL__MEMBER_REMOVING));
+    ZKL__ENSURE(m->node != ZKL__MEMBER_ASKED || m->doing == ZKL__MEMBER_CREATING);
+    ZKL__ENSURE(m->wanted || !m->joined);
+}
+
+/* --- what its user wants --------------------------------------------------------------------- */
+
+void zkl__membership_join(struct zkl__membership *m)
+{
+    m->code = ZKL_OK;
+    m->step = ZKL__MEMBER_CREATE;
+    m->wanted = true;
+    check_sound(m);
+}
+
+/* Names are all that a delete knows: what changed may be another's by now. What was passed before
+ * says nothing of creates sent since. */
+static void doubt(struct zkl__membership *m)
+{
+    if (m->node == ZKL__MEMBER_PASSED || (m->node == ZKL__MEMBER_STANDS && m->changed)) {
+        move(m, ZKL__MEMBER_UNSURE);
+    }
+}
+
+void zkl__membership_leave(struct zkl__membership *m)
+{
+    m->wanted = m->joined = false;
+    doubt(m);
+    check_sound(m);
+}
+
+void zkl__membership_update(struct zkl__membership *m, const char *data)
+{
+    m->data = data;
+    m->stale = true;
+}
+
+/* --- what is sent ---------------------------------------------------------------------------- */
+
+static bool send(struct zkl__membership *m, enum zkl__member_doing doing, struct zkl__op *out,
+                 struct zkl__op op)
+{
+    m->doing = doing;
+    *out = op;
+    out->dir = op.dir ? op.dir : m->path;
+    out->version = op.kind == ZKL__OP_CHECK ? -1 : m->version;
+    return true;
+}
+
+static bool next_of_leaving(struct zkl__membership *m, struct zkl__op *op)
+{
+    switch (m->node) {
+    case ZKL__MEMBER_STANDS:
+        move(m, ZKL__MEMBER_DELETING);
+        return send(m, ZKL__MEMBER_REMOVING, op,
+                    (struct zkl__op){.kind = ZKL__OP_DELETE, .name = m->id});
+    case ZKL__MEMBER_UNSURE:
+        return send(m, ZKL__MEMBER_PASSING, op, (struct zkl__op){.kind = ZKL__OP_CHECK});
+    case ZKL__MEMBER_PASSED:
+        return send(m, ZKL__MEMBER_LAST_LOOK, op,
+                    (struct zkl__op){.kind = ZKL__OP_EXISTS, .name = m->id});
+    default:
+        return false;
+    }
+}
+
+static bool next_create(struct zkl__membership *m, struct zkl__op *op)
+{
+    move(m, m->node == ZKL__MEMBER_NONE ? ZKL__MEMBER_ASKED : ZKL__MEMBER_UNSURE);
+    return send(m, ZKL__MEMBER_CREATING, op,
+                (struct zkl__op){.kind = ZKL__OP_CREATE,
+                                 .name = m->id,
+                                 .data = m->data,
+                                 .size = strlen(m->data),
+                                 .mode = ZKL__EPHEMERAL,
+                                 .acl = m->acl});
+}
+
+static bool next_of_wanted(struct zkl__membership *m, bool free, struct zkl__op *op)
+{
+    switch (m->step) {
+    case ZKL__MEMBER_CREATE:
+        if (zkl__member_stands(m)) { /* of a leave that was not answered yet */
+            break;
+        }
+        return free && next_create(m, op);
+    case ZKL__MEMBER_MAKE:
+        return send(m, ZKL__MEMBER_MAKING, op,
+                    (struct zkl__op){.kind = ZKL__OP_CREATE,
+                                     .dir = m->make_path,
+                                     .mode = ZKL__CONTAINER,
+                                     .acl = m->acl});
+    case ZKL__MEMBER_LOOK:
+        break;
+    case ZKL__MEMBER_SETTLED:
+        if (m->stale) {
+            m->step = ZKL__MEMBER_LOOK; /* whatever comes of it */
+            return send(
+                m, ZKL__MEMBER_WRITING, op,
+                (struct zkl__op){
+                    .kind = ZKL__OP_SET, .name = m->id, .data = m->data, .size = strlen(m->data)});
+        }
+        return false;
+    default:
+        return false;
+    }
+    return send(m, ZKL__MEMBER_LOOKING, op,
+                (struct zkl__op){.kind = ZKL__OP_GET, .name = m->id, .watch = true});
+}
+
+/* No answer: done or not, and if it was, the name is free for anybody. */
+static void settle_unanswered(struct zkl__membership *m)
+{
+    m->doing = ZKL__MEMBER_IDLE;
+    if (m->node == ZKL__MEMBER_ASKED || m->node == ZKL__MEMBER_DELETING) {
+        move(m, ZKL__MEMBER_UNSURE);
+    }
+}
+
+bool zkl__membership_next(struct zkl__membership *m, bool free, struct zkl__op *op)
+{
+    settle_unanswered(m);
+    bool sends = m->wanted ? next_of_wanted(m, free, op) : next_of_leaving(m, op);
+    check_sound(m);
+    return sends;
+}
+
+/* --- what the answers mean ------------------------------------------------------------------- */
+
+static unsigned refuse(struct zkl__membership *m, int code, int zk_code, const char *why)
+{
+    m->code = code;
+    m->zk_code = zk_code;
+    m->why = why;
+    return ZKL__MEMBER_CHANGED | (m->wanted ? ZKL__MEMBER_REFUSED : 0u); /* who leaves goes on */
+}
+
+static unsigned refuse_by_reply(struct zkl__membership *m, const struct zkl__reply *reply)
+{
+    return refuse(m, zkl__rc_code(reply->rc), reply->zk_code, zkl__rc_why(reply->rc));
+}
+
+static unsigned on_create(struct zkl__membership *m, const struct zkl__reply *reply)
+{
+    if (reply->rc == ZKL__RC_OK) {
+        move(m, ZKL__MEMBER_STANDS);
+        m->version = 0;
+        m->stale = m->changed = false;
+        m->joined = m->joined || m->wanted;
+        m->step = ZKL__MEMBER_LOOK;
+        return ZKL__MEMBER_CHANGED;
+    }
+    if (m->node == ZKL__MEMBER_ASKED || reply->rc == ZKL__RC_NONODE) {
+        move(m, ZKL__MEMBER_NONE); /* no directory: nothing of ours in it either */
+    }
+    switch (reply->rc) {
+    case ZKL__RC_NODEEXISTS:
+        m->step = ZKL__MEMBER_LOOK;
+        return 0;
+    case ZKL__RC_NONODE:
+        strcpy(m->make_path, m->path);
+        m->step = ZKL__MEMBER_MAKE;
+        return 0;
+    case ZKL__RC_EPHEMERALPARENT:
+        return refuse(m, ZKL_ECONFLICT, reply->zk_code,
+                      "a part of the path is an ephemeral znode, which has no children");
+    default:
+        return refuse_by_reply(m, reply);
+    }
+}
+
+static unsigned on_make(struct zkl__membership *m, const struct zkl__reply *reply)
+{
+    if (reply->rc == ZKL__RC_NONODE) {
+        return zkl__path_shorten(m->make_path)
+                   ? 0
+                   : refuse(m, ZKL_ENOENT, reply->zk_code,
+                            "the chroot of the connect string does not exist");
+    }
+    if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NODEEXISTS) {
+        return refuse_by_reply(m, reply);
+    }
+    if (!zkl__path_lengthen(m->make_path, m->path)) {
+        m->step = ZKL__MEMBER_CREATE;
+    }
+    return 0;
+}
+
+/* data may be NULL where there is none */
+static bool has_our_data(const struct zkl__membership *m, const struct zkl__reply *reply)
+{
+    size_t size = strlen(m->data);
+    return reply->size == size && (size == 0 || memcmp(reply->data, m->data, size) == 0);
+}
+
+static unsigned on_look(struct zkl__membership *m, const struct zkl__reply *reply,
+                        int64_t session_id)
+{
+    bool stands = reply->rc == ZKL__RC_OK, had = m->node != ZKL__MEMBER_NONE;
+    if (!stands && reply->rc != ZKL__RC_NONODE) {
+        return refuse_by_reply(m, reply);
+    }
+    m->changed = false;
+    if (stands && had && zkl__is_own(&reply->stat, session_id)) {
+        move(m, ZKL__MEMBER_STANDS);
+        m->version = reply->stat.version;
+        m->stale = !has_our_data(m, reply);
+        m->step = ZKL__MEMBER_SETTLED;
+        m->joined = m->joined || m->wanted;
+        return ZKL__MEMBER_CHANGED;
+    }
+    if (m->node == ZKL__MEMBER_STANDS) {
+        move(m, ZKL__MEMBER_NONE);
+    }
+    if (stands && !zkl__lives(&reply->stat)) {
+        return refuse(m, ZKL_ECONFLICT, 0,
+                      "a znode of that name is there, and lives with no session");
+    }
+    m->step = stands ? ZKL__MEMBER_WAIT : ZKL__MEMBER_CREATE;
+    return ZKL__MEMBER_CHANGED;
+}
+
+static unsigned on_write(struct zkl__membership *m, const struct zkl__reply *reply)
+{
+    bool changed = reply->rc == ZKL__RC_NONODE ||
+                   reply->rc == ZKL__RC_BADVERSION; /* by others: looked at next */
+    return reply->rc == ZKL__RC_OK || changed ? 0 : refuse_by_reply(m, reply);
+}
+
+/* Behind the barrier: what is not there now will not come. */
+static unsigned on_last_look(struct zkl__membership *m, const struct zkl__reply *reply,
+                             int64_t session_id)
+{
+    if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE) {
+        return ZKL__MEMBER_REFUSED;
+    }
+    bool ours = reply->rc == ZKL__RC_OK && zkl__is_own(&reply->stat, session_id);
+    move(m, ours ? ZKL__MEMBER_STANDS : ZKL__MEMBER_NONE);
+    m->version = reply->stat.version;
+    return ZKL__MEMBER_CHANGED;
+}
+
+/* What has our name now may be somebody else's, and names are all that a delete knows. ZooKeeper
+ * has no check of an owner, so when the version differs: a committed write, behind which no earlier
+ * delete of ours comes any more (a server answers reads behind what it has committed for the same
+ * session); then a look at whose it is. */
+static unsigned on_remove(struct zkl__membership *m, const struct zkl__reply *reply)
+{
+    if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NONODE) {
+        move(m, ZKL__MEMBER_NONE);
+        return ZKL__MEMBER_CHANGED;
+    }
+    move(m, ZKL__MEMBER_UNSURE); /* written, or another one, or so when it is sent again */
+    return reply->rc == ZKL__RC_BADVERSION
+               ? 0
+               : ZKL__MEMBER_REFUSED; /* never forgotten: until it is gone, or the session is */
+}
+
+static unsigned take(struct zkl__membership *m, enum zkl__member_doing doing,
+                     const struct zkl__reply *reply, int64_t session_id)
+{
+    switch (doing) {
+    case ZKL__MEMBER_CREATING:
+        return on_create(m, reply);
+    case ZKL__MEMBER_MAKING:
+        return on_make(m, reply);
+    case ZKL__MEMBER_LOOKING:
+        return on_look(m, reply, session_id);
+    case ZKL__MEMBER_WRITING:
+        return on_write(m, reply);
+    case ZKL__MEMBER_PASSING:
+        move(m, ZKL__MEMBER_PASSED);
+        return 0;
+    case ZKL__MEMBER_LAST_LOOK:
+        return on_last_look(m, reply, session_id);
+    case ZKL__MEMBER_REMOVING:
+        return on_remove(m, reply);
+    default:
+        return 0;
+    }
+}
+
+unsigned zkl__membership_on_reply(struct zkl__membership *m, const struct zkl__reply *reply,
+                                  int64_t session_id)
+{
+    enum zkl__member_doing doing = m->doing;
+    m->doing = ZKL__MEMBER_IDLE;
+    unsigned bits = take(m, doing, reply, session_id);
+    check_sound(m);
+    return bits;
+}
+
+void zkl__membership_on_change(struct zkl__membership *m)
+{
+    m->step = ZKL__MEMBER_LOOK;
+    m->changed = true;
+    if (!m->wanted) {
+        doubt(m);
+    }
+    check_sound(m);
+}
+
+void zkl__membership_on_end(struct zkl__membership *m)
+{
+    m->node = ZKL__MEMBER_NONE;
+    m->doing = ZKL__MEMBER_IDLE;
+    m->step = ZKL__MEMBER_CREATE;
+    m->changed = false;
+    check_sound(m);
+}
+
+/* --- as a watcher ---------------------------------------------------------------------------- */
+
+static const struct zkl__watcher_ops ops;
+
+/* The next membership of this session, from this watcher on, with our path and id; NULL: there is
+ * none. */
+static struct zkl__membership *next_twin(const struct zkl__membership *m, struct zkl__watcher *at)
+{
+    for (; at; at = at->next) {
+        struct zkl__membership *other = (struct zkl__membership *)at;
+        if (at->ops == &ops && other != m && strcmp(other->id, m->id) == 0 &&
+            strcmp(other->path, m->path) == 0) {
+            return other;
+        }
+    }
+    return NULL;
+}
+
+bool zkl__membership_has_rival(const struct zkl__membership *m, bool leaving)
+{
+    struct zkl__membership *twin = next_twin(m, zkl__watchers_of(m->watcher.core));
+    for (; twin; twin = next_twin(m, twin->watcher.next)) {
+        if (leaving ? !twin->wanted && twin->node != ZKL__MEMBER_NONE : twin->wanted) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void wake_rivals(const struct zkl__membership *m)
+{
+    struct zkl__membership *twin = next_twin(m, zkl__watchers_of(m->watcher.core));
+    for (; twin; twin = next_twin(m, twin->watcher.next)) {
+        if (twin->wanted) {
+            zkl__watcher_wake(&twin->watcher);
+        }
+    }
+}
+
+static bool next(struct zkl__watcher *watcher, struct zkl__op *op, int *look)
+{
+    struct zkl__membership *m = (struct zkl__membership *)watcher;
+    bool creates = m->wanted && m->step == ZKL__MEMBER_CREATE;
+    *look = -1;
+    if (!m->wanted) {
+        zkl__watcher_unwatch(watcher);
+    }
+    return zkl__membership_next(m, !creates || !zkl__membership_has_rival(m, true), op);
+}
+
+static void answered(struct zkl__watcher *watcher, const struct zkl__reply *reply)
+{
+    struct zkl__membership *m = (struct zkl__membership *)watcher;
+    unsigned bits = zkl__membership_on_reply(m, reply, zkl__core_session_id(watcher->core));
+    if (bits & ZKL__MEMBER_REFUSED) {
+        zkl__watcher_retry(watcher);
+    }
+    if (bits & ZKL__MEMBER_CHANGED) {
+        m->note(watcher->owner);
+    }
+}
+
+static void changed(struct zkl__watcher *watcher, bool session_over)
+{
+    struct zkl__membership *m = (struct zkl__membership *)watcher;
+    session_over ? zkl__membership_on_end(m) : zkl__membership_on_change(m);
+    m->note(watcher->owner);
+}
+
+static void rests(struct zkl__watcher *watcher)
+{
+    struct zkl__membership *m = (struct zkl__membership *)watcher;
+    if (!m->wanted) {
+        wake_rivals(m);
+    }
+    m->rests(watcher->owner);
+}
+
+static const struct zkl__watcher_ops ops = {
+    .next = next, .answered = answered, .changed = changed, .rests = rests};
+
+bool zkl__membership_begin(struct zkl__membership *m, struct zkl__core *core, void *owner)
+{
+    return zkl__watcher_begin(&m->watcher, core, &ops, owner);
+}

@@ -1,0 +1,255 @@
+#include "observer.h"
+
+#include "own.h"
+
+#include <string.h>
+
+#define S(state) (1u << (ZKL__OBSERVER_##state))
+
+/* Where it may go from here; to STALE from everywhere, when something changed. */
+static const unsigned next_states[ZKL__OBSERVER_STATES] = {
+    [ZKL__OBSERVER_STALE] = S(STALE) | S(MISSING) | S(EMPTY) | S(READS),
+    [ZKL__OBSERVER_MISSING] = S(STALE) | S(SHOWN),
+    [ZKL__OBSERVER_EMPTY] = S(STALE) | S(MISSING) | S(READS) | S(SHOWN),
+    [ZKL__OBSERVER_READS] = S(STALE) | S(REFUSED) | S(SHOWN),
+    [ZKL__OBSERVER_REFUSED] = S(STALE) | S(HIDDEN),
+    [ZKL__OBSERVER_HIDDEN] = S(STALE) | S(SHOWN_HIDDEN),
+    [ZKL__OBSERVER_SHOWN] = S(STALE),
+    [ZKL__OBSERVER_SHOWN_HIDDEN] = S(STALE) | S(HIDDEN),
+};
+
+static const zkl_heap *heap_of(const struct zkl__observer *o)
+{
+    return zkl__core_heap(o->watcher.core);
+}
+
+/* Who is read or hidden has a name. */
+static void move(struct zkl__observer *o, enum zkl__observer_state state, const char *why)
+{
+    ZKL__ENSURE(next_states[o->state] & (1u << state));
+    o->state = state;
+    bool named = state == ZKL__OBSERVER_READS || state == ZKL__OBSERVER_REFUSED ||
+                 state == ZKL__OBSERVER_HIDDEN || state == ZKL__OBSERVER_SHOWN_HIDDEN;
+    ZKL__ENSURE(!named || o->first);
+    zkl__core_trace_at(o->watcher.core, o->dir, 0, "%s", why);
+}
+
+/* --- what is sent ---------------------------------------------------------------------------- */
+
+static bool next(struct zkl__watcher *watcher, struct zkl__op *op, int *look)
+{
+    struct zkl__observer *o = (struct zkl__observer *)watcher;
+    *look = -1;
+    *op = (struct zkl__op){.kind = ZKL__OP_CHILDREN, .dir = o->dir, .watch = true};
+    switch (o->state) {
+    case ZKL__OBSERVER_STALE:
+        zkl__watcher_unwatch(watcher);
+        op->watch = false;
+        return true;
+    case ZKL__OBSERVER_EMPTY:
+    case ZKL__OBSERVER_HIDDEN:
+        return true;
+    case ZKL__OBSERVER_MISSING:
+        op->kind = ZKL__OP_EXISTS;
+        return true;
+    case ZKL__OBSERVER_READS:
+        op->kind = ZKL__OP_GET;
+        op->name = o->first;
+        return true;
+    case ZKL__OBSERVER_REFUSED:
+        zkl__watcher_unwatch(watcher); /* the refused get has set none */
+        op->kind = ZKL__OP_EXISTS;
+        op->name = o->first;
+        op->watch = false;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* --- what is seen ---------------------------------------------------------------------------- */
+
+static void show(struct zkl__observer *o, const struct zkl__leader *leader, const char *why)
+{
+    if (!o->show(o->watcher.owner, leader)) {
+        zkl__watcher_retry(&o->watcher);
+        return;
+    }
+    bool hidden = leader->node && !leader->readable;
+    move(o, hidden ? ZKL__OBSERVER_SHOWN_HIDDEN : ZKL__OBSERVER_SHOWN, why);
+}
+
+static void show_nobody(struct zkl__observer *o, const char *why)
+{
+    show(o, &(struct zkl__leader){.node = NULL}, why);
+}
+
+static void start_anew(struct zkl__observer *o, const char *why)
+{
+    move(o, ZKL__OBSERVER_STALE, why);
+    zkl__name_set_clear(&o->skipped, heap_of(o));
+}
+
+/* Not "up to its number": a true candidate that comes meanwhile may stand before a forged one. */
+static void skip_first(struct zkl__observer *o)
+{
+    move(o, ZKL__OBSERVER_STALE, "the first lives with no session: no candidate");
+    if (!zkl__name_set_add(&o->skipped, heap_of(o), o->first)) {
+        zkl__watcher_retry(&o->watcher);
+    }
+}
+
+static bool stands_before(const char *a, const char *b)
+{
+    return zkl__sequence_diff(zkl__name_sequence(a), zkl__name_sequence(b)) < 0;
+}
+
+static const char *find_first(const struct zkl__observer *o, const struct zkl__reply *list)
+{
+    const char *first = NULL;
+    for (size_t i = 0; i < list->child_count; i++) {
+        const char *name = list->children[i];
+        struct zkl__name parsed = zkl__name_parse(name);
+        bool skip = parsed.kind == ZKL_KIND_FOREIGN || zkl__sequence_used_up(parsed.sequence) ||
+                    zkl__name_set_has(&o->skipped, name);
+        if (!skip && (!first || stands_before(name, first))) {
+            first = name;
+        }
+    }
+    return first;
+}
+
+/* --- what the replies mean ------------------------------------------------------------------- */
+
+static void read_first(struct zkl__observer *o, const char *name)
+{
+    char *first = zkl__copy(heap_of(o), name, strlen(name));
+    if (!first) {
+        zkl__watcher_retry(&o->watcher);
+        return;
+    }
+    zkl__free(heap_of(o), o->first);
+    o->first = first;
+    move(o, ZKL__OBSERVER_READS, "listed: the first is read");
+}
+
+static void on_list(struct zkl__observer *o, const struct zkl__reply *reply)
+{
+    const char *first = find_first(o, reply);
+    if (reply->rc == ZKL__RC_NONODE) {
+        move(o, ZKL__OBSERVER_MISSING, "nothing there: its making is watched");
+    } else if (first) {
+        read_first(o, first);
+    } else if (o->state == ZKL__OBSERVER_STALE) {
+        move(o, ZKL__OBSERVER_EMPTY, "no candidate: the list is watched");
+    } else {
+        show_nobody(o, "still no candidate: nobody leads");
+    }
+}
+
+static void on_missing(struct zkl__observer *o, const struct zkl__reply *reply)
+{
+    if (reply->rc == ZKL__RC_NONODE) {
+        show_nobody(o, "still nothing there: nobody leads");
+    } else {
+        move(o, ZKL__OBSERVER_STALE, "made meanwhile");
+    }
+}
+
+static void on_first(struct zkl__observer *o, const struct zkl__reply *reply)
+{
+    if (reply->rc == ZKL__RC_NONODE) {
+        move(o, ZKL__OBSERVER_STALE, "the first was deleted");
+    } else if (reply->rc == ZKL__RC_NOAUTH) {
+        move(o, ZKL__OBSERVER_REFUSED, "the first may not be read");
+    } else if (!zkl__lives(&reply->stat)) {
+        skip_first(o);
+    } else {
+        show(o,
+             &(struct zkl__leader){.node = o->first,
+                                   .readable = true,
+                                   .stat = reply->stat,
+                                   .data = reply->data,
+                                   .size = reply->size},
+             "the first leads");
+    }
+}
+
+/* A stat that is refused, too, says nothing: it counts as a candidate. */
+static void on_stat(struct zkl__observer *o, const struct zkl__reply *reply)
+{
+    if (reply->rc == ZKL__RC_NONODE) {
+        start_anew(o, "the first was deleted");
+    } else if (reply->rc == ZKL__RC_OK && !zkl__lives(&reply->stat)) {
+        skip_first(o);
+    } else {
+        o->stat = reply->stat;
+        move(o, ZKL__OBSERVER_HIDDEN, "the first is hidden: the list is watched");
+    }
+}
+
+/* The list is watched from here on. Another one may be first by now: then all begins anew. */
+static void on_list_of_hidden(struct zkl__observer *o, const struct zkl__reply *reply)
+{
+    const char *first = find_first(o, reply);
+    if (first && strcmp(first, o->first) == 0) {
+        show(o, &(struct zkl__leader){.node = o->first, .stat = o->stat}, "the hidden one leads");
+    } else {
+        start_anew(o, "the hidden one is not the first any more");
+    }
+}
+
+/* What a reply may be besides "ok" and "no such znode": NOAUTH says something of a znode, but of a
+ * list nothing. */
+static bool is_refused(const struct zkl__observer *o, const struct zkl__reply *reply)
+{
+    bool of_first = o->state == ZKL__OBSERVER_READS || o->state == ZKL__OBSERVER_REFUSED;
+    return reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE &&
+           !(of_first && reply->rc == ZKL__RC_NOAUTH);
+}
+
+static void answered(struct zkl__watcher *watcher, const struct zkl__reply *reply)
+{
+    static void (*const on_reply[ZKL__OBSERVER_STATES])(struct zkl__observer * o,
+                                                        const struct zkl__reply *reply) = {
+        [ZKL__OBSERVER_STALE] = on_list,   [ZKL__OBSERVER_MISSING] = on_missing,
+        [ZKL__OBSERVER_EMPTY] = on_list,   [ZKL__OBSERVER_READS] = on_first,
+        [ZKL__OBSERVER_REFUSED] = on_stat, [ZKL__OBSERVER_HIDDEN] = on_list_of_hidden,
+    };
+    struct zkl__observer *o = (struct zkl__observer *)watcher;
+    if (is_refused(o, reply)) {
+        zkl__watcher_retry(watcher);
+    } else {
+        on_reply[o->state](o, reply);
+    }
+}
+
+/* Somebody came or went behind a hidden one, most likely: what was refused is not asked again. */
+static void changed(struct zkl__watcher *watcher, bool session_over)
+{
+    struct zkl__observer *o = (struct zkl__observer *)watcher;
+    if (o->state == ZKL__OBSERVER_SHOWN_HIDDEN && !session_over) {
+        move(o, ZKL__OBSERVER_HIDDEN, "the list changed: is the hidden one still the first?");
+    } else {
+        start_anew(o, session_over ? "the session is over: look again" : "changed: look again");
+    }
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+bool zkl__observer_begin(struct zkl__observer *o, struct zkl__core *core, void *owner)
+{
+    static const struct zkl__watcher_ops ops = {
+        .next = next, .answered = answered, .changed = changed};
+    return zkl__watcher_begin(&o->watcher, core, &ops, owner);
+}
+
+void zkl__observer_end(struct zkl__observer *o)
+{
+    if (o->watcher.core) {
+        zkl__free(heap_of(o), o->first);
+        o->first = NULL;
+        zkl__name_set_clear(&o->skipped, heap_of(o));
+        zkl__watcher_end(&o->watcher);
+    }
+}

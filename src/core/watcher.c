@@ -1,0 +1,231 @@
+#include "watcher.h"
+
+#include "backoff.h"
+#include "session_inside.h"
+
+#include <string.h>
+
+/* After what was refused, was put off by the server, or was not sent though connected (a limit was
+ * reached, or no memory). */
+#define PAUSE_LEAST INT64_C(200000000) /* ns */
+#define PAUSE_MOST INT64_C(2000000000)
+
+/* Of looks, + the number: none that the session or a contender has. */
+#define ROLE_LOOK ZKL__ROLES
+
+void zkl__watcher_put_off(struct zkl__watcher *w, int64_t at)
+{
+    w->retry_at = at;
+    zkl__timers_set(&w->core->timers, &w->machine, at);
+}
+
+void zkl__watcher_retry(struct zkl__watcher *w)
+{
+    w->pause = zkl__backoff(w->pause, PAUSE_LEAST, PAUSE_MOST);
+    zkl__watcher_put_off(w, zkl__core_now(w->core) + w->pause);
+}
+
+void zkl__watcher_wake(struct zkl__watcher *w)
+{
+    w->retry_at = 0;
+    zkl__timers_set(&w->core->timers, &w->machine, INT64_MAX);
+    zkl__core_post(w->core, &w->machine);
+}
+
+static void due(struct zkl__machine *machine)
+{
+    zkl__watcher_wake((struct zkl__watcher *)machine);
+}
+
+/* --- what it sends --------------------------------------------------------------------------- */
+
+void zkl__watcher_unwatch(struct zkl__watcher *w)
+{
+    zkl__watch_remove(w->core, &w->watch);
+}
+
+/* False: no memory, or too many watches. */
+static bool watch(struct zkl__watcher *w, const struct zkl__op *op)
+{
+    size_t need = strlen(op->dir) + (op->name ? strlen(op->name) : 0) + 2;
+    if (need > w->room) {
+        char *grown = zkl__resize(zkl__core_heap(w->core), w->path, need);
+        if (!grown) {
+            return false;
+        }
+        w->path = grown;
+        w->room = need;
+    }
+    strcpy(w->path, op->dir);
+    if (op->name) {
+        strcat(w->path, "/");
+        strcat(w->path, op->name);
+    }
+    w->watch.path = w->path;
+    return zkl__watch_add(w->core, &w->watch) == ZKL_OK;
+}
+
+static void send(struct zkl__watcher *w, const struct zkl__op *op)
+{
+    if (op->watch) { /* at most one thing is watched */
+        zkl__watcher_unwatch(w);
+        if (!watch(w, op)) {
+            zkl__watcher_retry(w);
+            return;
+        }
+    }
+    w->busy = true;
+    zkl__core_send(w->core, &w->machine, ZKL__ROLE_NONE, op);
+}
+
+static void step(struct zkl__core *core, struct zkl__machine *machine)
+{
+    struct zkl__watcher *w = (struct zkl__watcher *)machine;
+    struct zkl__op op;
+    int look = -1;
+    bool sends = false;
+    while (core->connected && !w->busy && w->retry_at == 0 && w->ops->next(w, &op, &look)) {
+        sends = true;
+        if (look < 0) {
+            send(w, &op);
+        } else {
+            w->looks++;
+            zkl__core_send(core, machine, ROLE_LOOK + look, &op);
+        }
+    }
+    bool idle = core->connected && !w->busy && w->looks == 0 && w->retry_at == 0;
+    w->pause = idle ? 0 : w->pause; /* what was refused before has come to its end */
+    if (idle && !sends && w->ops->rests) {
+        w->ops->rests(w);
+    }
+}
+
+/* --- what it hears --------------------------------------------------------------------------- */
+
+static void on_look(struct zkl__watcher *w, int look, const struct zkl__reply *reply)
+{
+    w->looks--;
+    if (reply) {
+        w->ops->looked(w, look, reply);
+    } else if (w->retry_at == 0) {
+        zkl__watcher_retry(w); /* or when it is connected again */
+    }
+    zkl__core_post(w->core, &w->machine);
+}
+
+static void forget_looks(struct zkl__watcher *w)
+{
+    if (w->looks > 0) {
+        zkl__core_forget(w->core, &w->machine);
+        w->looks = 0;
+    }
+}
+
+static void on_reply(struct zkl__watcher *w, const struct zkl__reply *reply)
+{
+    w->busy = false;
+    if (reply) {
+        forget_looks(w);
+        zkl__watcher_wake(w);
+        w->ops->answered(w, reply); /* may put it off */
+    } else {
+        zkl__watcher_retry(w);
+    }
+    if (w->missed) {
+        w->missed = false;
+        zkl__watcher_wake(w);
+        w->ops->changed(w, false);
+    }
+}
+
+static void answered(struct zkl__core *core, struct zkl__machine *machine, int role, int64_t sent,
+                     const struct zkl__reply *reply)
+{
+    struct zkl__watcher *w = (struct zkl__watcher *)machine;
+    (void)core, (void)sent;
+    reply = zkl__rc_answered(reply->rc) && reply->rc != ZKL__RC_NOTAPPLIED ? reply : NULL;
+    if (role < ROLE_LOOK) {
+        on_reply(w, reply);
+    } else {
+        on_look(w, role - ROLE_LOOK, reply);
+    }
+}
+
+static void refused(struct zkl__core *core, struct zkl__machine *machine, int role, int code)
+{
+    const struct zkl__reply unsent = {.rc = ZKL__RC_UNSENT, .unsent = code};
+    answered(core, machine, role, 0, &unsent);
+}
+
+static void on_fired(struct zkl__watch *fired, enum zkl__watch_event event)
+{
+    struct zkl__watcher *w = fired->owner;
+    (void)event;
+    if (w->busy) { /* the reply may settle it, and then nothing would be watched any more */
+        w->missed = true;
+        return;
+    }
+    zkl__watcher_wake(w);
+    w->ops->changed(w, false);
+}
+
+struct zkl__watcher *zkl__watchers_of(const struct zkl__core *core)
+{
+    return core->watchers;
+}
+
+void zkl__watchers_wake(struct zkl__core *core)
+{
+    for (struct zkl__watcher *w = core->watchers; w; w = w->next) {
+        zkl__watcher_wake(w);
+    }
+}
+
+void zkl__watchers_over(struct zkl__core *core)
+{
+    for (struct zkl__watcher *w = core->watchers; w; w = w->next) {
+        w->ops->changed(w, true);
+    }
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static const struct zkl__machine_ops machine_ops = {
+    .rank = ZKL__RANK_LATER, .step = step, .answered = answered, .refused = refused, .due = due};
+
+bool zkl__watcher_begin(struct zkl__watcher *w, struct zkl__core *core,
+                        const struct zkl__watcher_ops *ops, void *owner)
+{
+    if (!zkl__timers_reserve(&core->timers, zkl__core_heap(core))) {
+        return false;
+    }
+    w->machine.ops = &machine_ops;
+    w->ops = ops;
+    w->owner = owner;
+    w->core = core;
+    w->watch = (struct zkl__watch){.fired = on_fired, .owner = w};
+    w->next = core->watchers;
+    if (w->next) {
+        w->next->prev = w;
+    }
+    core->watchers = w;
+    return true;
+}
+
+void zkl__watcher_end(struct zkl__watcher *w)
+{
+    struct zkl__core *core = w->core;
+    if (!core) {
+        return;
+    }
+    zkl__watcher_unwatch(w);
+    zkl__core_forget(core, &w->machine);
+    zkl__ready_remove(&core->ready, &w->machine);
+    zkl__timers_remove(&core->timers, &w->machine);
+    *(w->prev ? &w->prev->next : &core->watchers) = w->next;
+    if (w->next) {
+        w->next->prev = w->prev;
+    }
+    zkl__free(zkl__core_heap(core), w->path);
+    *w = (struct zkl__watcher){.owner = w->owner};
+}

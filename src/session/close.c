@@ -1,0 +1,230 @@
+/* close.c - a session ends: waited for, or told later.
+ *
+ * Both forms go through the same states. The blocking one then ends the session's threads and its
+ * store in the caller's thread (zkl__session_stop). The asynchronous one does that where alarms
+ * ring: in libzklock that is a thread, which may wait for the servers, since nothing else is left
+ * to do; in libzklock_st it is the loop, and the store is closed in turns. */
+#include "inside.h"
+#include "procedure.h"
+
+#include "error.h"
+
+/* --- what runs, what is pending, what is held: inside ---------------------------------------- */
+
+static void note_waiting(const char *path, zkl_state state, int64_t token, void *payload)
+{
+    (void)path, (void)token;
+    *(bool *)payload = state == ZKL_STATE_WAITING;
+}
+
+/* What runs under a grant is told to end, and what it holds stays held until it has: close lets
+ * nobody in beside it while there is time. What waits is given up at once, since what is to end may
+ * wait for it. */
+static void stop_tasks(zkl_session *session)
+{
+    zkl__session_stop_tasks(session);
+    for (struct zkl__object *object = zkl__session_objects(session), *next; object; object = next) {
+        bool waiting = false;
+        next = object->next;
+        object->ops->describe(object, note_waiting, &waiting);
+        if (waiting) {
+            object->ops->give_up(object, ZKL_ECLOSED);
+        }
+    }
+}
+
+/* Everything pending is told, everything held is on its way out. */
+static void give_up_all(zkl_session *session)
+{
+    session->status.closing = true;
+    for (struct zkl__object *object = zkl__session_objects(session), *next; object; object = next) {
+        next = object->next; /* what its user has freed already may end here */
+        object->ops->give_up(object, ZKL_ECLOSED);
+    }
+    zkl__procedures_end(session, NULL, ZKL_ECLOSED);
+    zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_CLOSE});
+}
+
+static void begin(zkl_session *session, int64_t timeout_ms)
+{
+    struct zkl__closing *closing = &session->closing;
+    closing->deadline = zkl__session_deadline(session, timeout_ms);
+    closing->state = ZKL__CLOSE_TASKS;
+    if (zkl__session_has_tasks(session)) {
+        stop_tasks(session);
+    }
+}
+
+/* True: the session has nothing on the servers any more, as far as it knows, or the time is up. */
+static bool advance(zkl_session *session)
+{
+    struct zkl__closing *closing = &session->closing;
+    bool late = zkl__clock_now() >= closing->deadline;
+    if (closing->state == ZKL__CLOSE_TASKS && (late || !zkl__session_has_tasks(session))) {
+        closing->state = ZKL__CLOSE_OBJECTS;
+        give_up_all(session);
+    }
+    if (closing->state == ZKL__CLOSE_OBJECTS &&
+        (late || zkl__core_idle(zkl__session_core(session)))) {
+        closing->state = ZKL__CLOSE_STORE;
+    }
+    return closing->state == ZKL__CLOSE_STORE;
+}
+
+void zkl__session_poke_close(zkl_session *session)
+{
+    zkl__signal_raise(&session->status.changed);
+    if (session->closing.done) {
+        zkl__alarms_set(&session->alarms, &session->closing.alarm, 0);
+    }
+}
+
+/* --- waited for ------------------------------------------------------------------------------ */
+
+static bool is_closed(const zkl_session *session)
+{
+    return session->closing.state != ZKL__CLOSE_NOT || session->status.closing;
+}
+
+int zkl_session_close(zkl_session *session, int64_t timeout_ms)
+{
+    if (!session) {
+        return ZKL_OK;
+    }
+    int rc = zkl__session_enter_even_closed(session, NULL);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    struct zkl__closing *closing = &session->closing;
+    if (zkl__callbacks_inside(zkl__session_callbacks(session), NULL) ||
+        zkl__session_in_task(session)) {
+        rc = ZKL_EDEADLK;
+    } else if (is_closed(session)) {
+        rc = ZKL_ECLOSED;
+    } else {
+        begin(session, timeout_ms);
+        while (!advance(session)) {
+            zkl__session_wait(session, &session->status.changed, closing->deadline);
+        }
+    }
+    int64_t deadline = closing->deadline;
+    zkl__session_leave(session);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    zkl__cancel_hold();
+    rc = zkl__session_stop(session, deadline);
+    zkl__cancel_allow();
+    return rc == ZKL_OK || rc == ZKL_EFORKED ? rc : ZKL_ETIMEOUT;
+}
+
+/* --- told later ------------------------------------------------------------------------------ */
+
+static void drop(void *session)
+{
+    zkl__session_drop(session);
+}
+
+/* Not inside. Whoever runs callbacks keeps the memory until this has returned. */
+static void run_done(void *owner)
+{
+    zkl_session *session = owner;
+    zkl_error err = {.code = ZKL_OK};
+    if (zkl__session_enter_even_closed(session, NULL) != ZKL_OK) {
+        return;
+    }
+    struct zkl__closing closing = session->closing;
+    zkl__session_retain(session);
+    zkl__callbacks_retire(&session->callbacks, drop, session);
+    zkl__session_drop(session); /* the user's */
+    zkl__session_leave(session);
+    if (closing.code != ZKL_OK) {
+        zkl__fail(&err, closing.code, 0, NULL,
+                  "closed; the servers did not confirm in time that the session has ended");
+    }
+    closing.done(closing.code, &err, closing.payload);
+}
+
+/* True: it is closed, with the store's word in *rc; else again at *again. Drops the mutex. */
+static bool close_store(zkl_session *session, int *rc, int64_t *again)
+{
+    struct zkl__closing *closing = &session->closing;
+    const struct zkl__store_ops *ops = session->store_ops;
+    int64_t left_ms = zkl__left_ms(closing->deadline), again_ms = ZKL_WAIT_FOREVER;
+    bool over = true;
+    if (closing->store) {
+        pthread_mutex_unlock(&session->mutex);
+        if (ops->close_on) {
+            over = ops->close_on(closing->store, left_ms, rc, &again_ms);
+        } else {
+            *rc = ops->close(closing->store, left_ms);
+        }
+        pthread_mutex_lock(&session->mutex);
+    }
+    *again = zkl__session_deadline(session, again_ms);
+    return over;
+}
+
+/* The ring of closing->alarm. */
+static void go_on(void *owner)
+{
+    zkl_session *session = owner;
+    struct zkl__closing *closing = &session->closing;
+    int64_t again = closing->deadline;
+    int rc = ZKL_OK;
+    if (!closing->parting && advance(session)) {
+        closing->parting = true;
+        closing->store = zkl__session_take_store(session, &closing->nothing_left);
+    }
+    bool over = closing->parting && close_store(session, &rc, &again);
+    if (!over) {
+        if (!closing->alarm.set) { /* else something came of the steps just made */
+            zkl__alarms_set(&session->alarms, &closing->alarm, again);
+        }
+        zkl__session_arm(session);
+        return;
+    }
+    closing->code = rc == ZKL_OK || closing->nothing_left ? ZKL_OK : ZKL_ETIMEOUT;
+    zkl__session_mark_closed(session);
+    zkl__callbacks_post(&session->callbacks, &closing->callback);
+    zkl__alarms_unset(&session->alarms, &closing->alarm);
+    zkl__session_retain(session);
+    zkl__alarms_retire(&session->alarms, drop, session);
+}
+
+static int check(zkl_session *session, zkl_error *err)
+{
+    if (is_closed(session)) {
+        return zkl__fail(err, ZKL_ECLOSED, 0, NULL,
+                         "the session is closed: zkl_session_close was called");
+    }
+    return zkl__callbacks_want(&session->callbacks) == ZKL_OK
+               ? ZKL_OK
+               : zkl__fail(err, ZKL_ELIMIT, 0, NULL, "no thread for callbacks");
+}
+
+int zkl_session_close_async(zkl_session *session, int64_t timeout_ms, zkl_done_fn done,
+                            void *payload, zkl_error *err)
+{
+    if (!session || !done) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", session ? "done" : "session");
+    }
+    int rc = zkl__timeout_check(timeout_ms, err);
+    rc = rc == ZKL_OK ? zkl__session_enter_even_closed(session, err) : rc;
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    rc = check(session, err);
+    if (rc == ZKL_OK) {
+        struct zkl__closing *closing = &session->closing;
+        closing->done = done;
+        closing->payload = payload;
+        closing->alarm = (struct zkl__alarm){.ring = go_on, .owner = session};
+        closing->callback = (struct zkl__callback){.run = run_done, .owner = session};
+        begin(session, timeout_ms);
+        (void)advance(session); /* the rest where alarms ring: a store may be being opened there */
+        zkl__session_poke_close(session);
+    }
+    zkl__session_leave(session);
+    return rc;
+}

@@ -1,0 +1,212 @@
+/* The option delay_after_crash_ms on a real server: the next holder waits after a holder that was killed, and after no other end. */
+#include "one_server.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PATH "/crash-delay"
+#define DELAY 3000
+#define LONG 3600000 /* whoever is granted with this delay has not waited for it */
+
+static zkl_lock *careful(zkl_session *session, int64_t delay_ms, const zkl_acl *acl)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.delay_after_crash_ms = delay_ms;
+    options.acl = acl;
+    return contest_lock(session, PATH, &options);
+}
+
+static bool is_granted_at_once(zkl_session *session)
+{
+    zkl_lock *lock = careful(session, LONG, NULL);
+    int code = zkl_lock_acquire(lock, SOON, NULL, NULL);
+    if (code == ZKL_OK) {
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    }
+    zkl_lock_free(lock);
+    return code == ZKL_OK;
+}
+
+static bool is_delayed(zkl_session *session)
+{
+    zkl_lock *lock = careful(session, LONG, NULL);
+    zkl_error err = {.text = ""};
+    int code = zkl_lock_acquire(lock, 0, NULL, &err);
+    zkl_lock_free(lock);
+    return code == ZKL_EBUSY && strstr(err.text, "delay_after_crash_ms");
+}
+
+/* What the process below does: it acquires, says so on fd 1, and waits to be killed. */
+static int hold(const char *servers)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    zkl_lock *lock = careful(contest_session(servers, TIMEOUT, TICK), DELAY, NULL);
+    if (zkl_lock_acquire(lock, SOON, NULL, NULL) == ZKL_OK && write(1, "!", 1) == 1) {
+        pause();
+    }
+    return 1;
+}
+
+/* It holds when this returns. */
+static pid_t start_holder(void)
+{
+    int told[2];
+    char byte;
+    CU_ASSERT_EQUAL_FATAL(pipe(told), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(told[1], 1);
+        execl("/proc/self/exe", "hold", "--hold", ensemble_servers(server), (char *)NULL);
+        _exit(127);
+    }
+    close(told[1]);
+    CU_ASSERT_EQUAL(read(told[0], &byte, 1), 1);
+    close(told[0]);
+    return pid;
+}
+
+static void end_holder(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+/* Free, handed over to another session, and in the same one. */
+static void test_clean_ends(void)
+{
+    zkl_session *one = open_one(), *two = open_one();
+    zkl_lock *first = careful(one, LONG, NULL), *second = careful(two, LONG, NULL), *third = careful(two, LONG, NULL);
+    struct waiter waits, behind;
+    for (int round = 0; round < 10; round++) {
+        CU_ASSERT(is_granted_at_once(one));
+        CU_ASSERT(is_granted_at_once(two));
+        CU_ASSERT_EQUAL(zkl_lock_acquire(first, SOON, NULL, NULL), ZKL_OK);
+        waiter_queue(&waits, second, SOON);
+        CU_ASSERT(queue_becomes(eye, PATH, 2));
+        waiter_queue(&behind, third, SOON);
+        CU_ASSERT(queue_becomes(eye, PATH, 3));
+        CU_ASSERT_EQUAL(zkl_lock_release(first, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(waiter_end(&waits), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_release(second, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(waiter_end(&behind), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_release(third, NULL), ZKL_OK);
+    }
+    CU_ASSERT_EQUAL(zkl_lock_acquire(first, SOON, NULL, NULL), ZKL_OK);
+    close_one(one); /* which releases */
+    CU_ASSERT(is_granted_at_once(two));
+    zkl_lock_free(first);
+    zkl_lock_free(second);
+    zkl_lock_free(third);
+    close_one(two);
+}
+
+/* When the queue was last seen to be so long: whoever goes, goes later. */
+static int64_t last_time_of(size_t length)
+{
+    int64_t seen = now_ms(), at = seen;
+    while (queue_length(eye, PATH) == length) {
+        seen = at;
+        at = now_ms();
+    }
+    return seen;
+}
+
+/* Its session expires with somebody behind it, or with nobody. */
+static void test_killed(void)
+{
+    zkl_session *session = open_one();
+    for (int later = 0; later < 2; later++) {
+        zkl_lock *next = careful(session, DELAY, NULL);
+        struct waiter waits;
+        pid_t pid = start_holder();
+        if (!later) {
+            waiter_queue(&waits, next, SOON);
+        }
+        CU_ASSERT_EQUAL(queue_length(eye, PATH), later ? 1 : 2);
+        end_holder(pid);
+        int64_t before = last_time_of(later ? 1 : 2);
+        if (later) {
+            CU_ASSERT(is_delayed(session));
+            waiter_start(&waits, next, SOON);
+        }
+        CU_ASSERT_EQUAL(waiter_end(&waits), ZKL_OK);
+        CU_ASSERT(now_ms() - before >= DELAY);
+        CU_ASSERT_EQUAL(zkl_lock_release(next, NULL), ZKL_OK);
+        CU_ASSERT(is_granted_at_once(session));
+        zkl_lock_free(next);
+    }
+    close_one(session);
+}
+
+/* The delay counts against the deadline of who waits, and goes on counting for nobody. */
+static void test_too_short_a_deadline(void)
+{
+    zkl_session *session = open_one();
+    zkl_error err = {.text = ""};
+    zkl_lock *next = careful(session, LONG, NULL), *patient = careful(session, DELAY, NULL);
+    end_holder(start_holder());
+    CU_ASSERT(queue_becomes(eye, PATH, 0));
+    CU_ASSERT_EQUAL(zkl_lock_acquire(next, 1000, NULL, &err), ZKL_ETIMEOUT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "delay_after_crash_ms"));
+    CU_ASSERT(queue_becomes(eye, PATH, 0));
+    CU_ASSERT(is_delayed(session));
+    CU_ASSERT_EQUAL(zkl_lock_acquire(patient, SOON, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(patient, NULL), ZKL_OK);
+    zkl_lock_free(next);
+    zkl_lock_free(patient);
+    close_one(session);
+}
+
+/* The release is done, and its answer lost; or the answer to the create is, and a znode is made twice. */
+static void test_lost_answers(void)
+{
+    struct proxy *proxy;
+    zkl_session *session = open_behind(&proxy), *other = open_one();
+    zkl_lock *lock = careful(session, LONG, NULL);
+    CU_ASSERT(is_granted_at_once(other));
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    proxy_lose_next(proxy, PROXY_OP_MULTI);
+    (void)zkl_lock_release(lock, NULL);
+    CU_ASSERT(queue_becomes(eye, PATH, 0));
+    CU_ASSERT(is_granted_at_once(other));
+    proxy_lose_next(proxy, PROXY_OP_CREATE);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT(queue_becomes(eye, PATH, 0));
+    zkl_lock_free(lock);
+    close_behind(session, proxy);
+    close_one(other);
+}
+
+/* The lock is released all the same, and the next one waits. */
+static void test_not_permitted_to_write(void)
+{
+    static const zkl_acl_entry entry = {ZKL_PERM_ALL & ~ZKL_PERM_WRITE, "world", "anyone"};
+    static const zkl_acl acl = {1, &entry};
+    zkl_session *session = open_one();
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.acl = &acl;
+    options.delay_after_crash_ms = LONG;
+    zkl_lock *lock = contest_lock(session, PATH "/closed", &options);
+    zkl_error err = {.text = ""};
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK); /* it makes the directory */
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(queue_length(eye, PATH "/closed"), 0);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, &err), ZKL_EBUSY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "delay_after_crash_ms"));
+    zkl_lock_free(lock);
+    close_one(session);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct check_case cases[] = {T(test_clean_ends), T(test_killed), T(test_too_short_a_deadline),
+                                              T(test_lost_answers), T(test_not_permitted_to_write)};
+    if (argc == 3 && strcmp(argv[1], "--hold") == 0) {
+        return hold(argv[2]);
+    }
+    return one_server_main("delay after a crash", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+}

@@ -1,0 +1,558 @@
+/* One thread with one epoll loop: it opens a session, campaigns, publishes, commits, joins a group, lists, waits for
+ * barriers and closes, and no call of the library keeps it: with a server, without one, and with one that is stopped. Built with libzklock_st as well (tests/st).
+ *
+ * What is measured of each call: the processor's time that its thread took, and for how long the thread slept, that is, neither ran nor stood
+ * ready without a processor (the kernel counts that apart: /proc/thread-self/schedstat). A machine that is busy with other things adds to
+ * neither. A call may sleep for a mutex that a thread of the library has, and that thread may be without a processor: so a control, before
+ * each call, takes a mutex that a thread of the test takes again and again, and what the worst control slept is no call's fault. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <zklock/zklock.h>
+#include <zklock/zookeeper.h>
+
+#include "check.h"
+#include "ensemble.h"
+#include "proxy.h"
+#include "wait.h"
+
+#define TICK 500
+#define TIMEOUT 4000
+#define PATIENCE_MS 300 /* of a call that nobody answers */
+#define HOUR INT64_C(3600000)
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LIMIT_NS (40 * MS)
+#else
+#define LIMIT_NS (2 * MS)
+#endif
+
+/* --- measuring ------------------------------------------------------------------------------------------------------- */
+
+struct times {
+    int64_t wall, ran, ready; /* ns */
+};
+
+static int schedstat = -1;
+
+static struct times now_is(void)
+{
+    char text[96] = "";
+    long long ran = 0, ready = 0;
+    struct times now = {.wall = clock_ns(CLOCK_MONOTONIC), .ran = clock_ns(CLOCK_THREAD_CPUTIME_ID)};
+    if (pread(schedstat, text, sizeof text - 1, 0) > 0 && sscanf(text, "%lld %lld", &ran, &ready) == 2) {
+        now.ready = ready;
+    }
+    return now;
+}
+
+/* The worst so far. */
+struct cost {
+    const char *name;
+    int64_t ran, slept;
+    int calls;
+};
+
+static void add(struct cost *cost, struct times from, struct times to)
+{
+    int64_t ran = to.ran - from.ran, slept = to.wall - from.wall - ran - (to.ready - from.ready);
+    cost->ran = ran > cost->ran ? ran : cost->ran;
+    cost->slept = slept > cost->slept ? slept : cost->slept;
+    cost->calls++;
+}
+
+static struct {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    atomic_bool over;
+    struct cost cost;
+} control = {.mutex = PTHREAD_MUTEX_INITIALIZER, .cost = {.name = "(control)"}};
+
+/* As a thread of the library does: for a moment, then again. */
+static void *use_mutex(void *arg)
+{
+    (void)arg;
+    while (!atomic_load(&control.over)) {
+        pthread_mutex_lock(&control.mutex);
+        for (int64_t end = clock_ns(CLOCK_MONOTONIC) + 20000; clock_ns(CLOCK_MONOTONIC) < end;) {
+        }
+        pthread_mutex_unlock(&control.mutex);
+        usleep(100);
+    }
+    return NULL;
+}
+
+static void measure_control(void)
+{
+    struct times from = now_is();
+    pthread_mutex_lock(&control.mutex);
+    pthread_mutex_unlock(&control.mutex);
+    add(&control.cost, from, now_is());
+}
+
+#define COSTS 64
+static struct cost costs[COSTS];
+
+static struct cost *cost_of(const char *name)
+{
+    struct cost *cost = costs;
+    while (cost->name && strcmp(cost->name, name) != 0) {
+        cost++;
+    }
+    CU_ASSERT_FATAL(cost < costs + COSTS - 1);
+    cost->name = name;
+    return cost;
+}
+
+#define TIMED(called, call)                    \
+    do {                                       \
+        measure_control();                     \
+        struct times from_ = now_is();         \
+        call;                                  \
+        add(cost_of(called), from_, now_is()); \
+    } while (0)
+
+static bool is_kept(const struct cost *cost)
+{
+    return cost->ran > LIMIT_NS || cost->slept > LIMIT_NS + control.cost.slept;
+}
+
+static void judge(void)
+{
+    for (const struct cost *cost = costs; cost->name; cost++) {
+        printf("%-22s %5d calls: ran %7.3f ms, slept %7.3f ms at most%s\n", cost->name, cost->calls,
+               (double)cost->ran / 1e6, (double)cost->slept / 1e6, is_kept(cost) ? "  TOO LONG" : "");
+        CU_ASSERT_FALSE(is_kept(cost));
+    }
+    printf("%-22s %5d calls: ran %7.3f ms, slept %7.3f ms at most\n", control.cost.name, control.cost.calls,
+           (double)control.cost.ran / 1e6, (double)control.cost.slept / 1e6);
+    memset(costs, 0, sizeof costs);
+}
+
+static void begin_measuring(void)
+{
+    memset(costs, 0, sizeof costs);
+    control.cost.ran = control.cost.slept = control.cost.calls = 0;
+    atomic_store(&control.over, false);
+    schedstat = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&control.thread, NULL, use_mutex, NULL), 0);
+}
+
+static void end_measuring(void)
+{
+    judge();
+    atomic_store(&control.over, true);
+    pthread_join(control.thread, NULL);
+    close(schedstat);
+}
+
+/* --- the program ----------------------------------------------------------------------------------------------------- */
+
+static struct {
+    struct ensemble *server;
+    int tests;
+    char path[32];        /* of a job, another one in each test */
+    int64_t timeout_ms;   /* of the next calls */
+    zkl_session *session; /* NULL once its last completion was called */
+    int epoll;
+    zkl_lock *held, *lock, *leader;
+    zkl_double_barrier *both;
+    zkl_group *group;
+    zkl_members *members;
+    zkl_once_slot slot;
+    zkl_data *data;
+    zkl_queue *queue;
+    zkl_paths *paths;
+    int64_t last, recorded;
+} p;
+
+static struct outcome {
+    const char *name;
+    int code, count;
+} outcomes[COSTS];
+static int begun, ended;
+
+static void on_done(int code, const zkl_error *err, void *payload)
+{
+    struct outcome *outcome = payload;
+    (void)err;
+    outcome->code = code;
+    outcome->count++;
+    ended++;
+}
+
+static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    (void)lock, (void)grant;
+    on_done(code, err, payload);
+}
+
+static void on_closed(int code, const zkl_error *err, void *payload)
+{
+    on_done(code, err, payload);
+    p.session = NULL;
+}
+
+/* Goes on with what there is; false when nothing came for a while. */
+static bool turn(int64_t end)
+{
+    struct epoll_event event;
+    int64_t left = end - now_ms();
+    int ready = left > 0 ? epoll_wait(p.epoll, &event, 1, (int)left) : 0;
+    if (ready > 0) {
+        TIMED("dispatch", zkl_session_dispatch(p.session));
+    }
+    return left > 0;
+}
+
+static void pump(void)
+{
+    for (int64_t end = now_ms() + SOON; ended < begun && turn(end);) {
+    }
+    CU_ASSERT_EQUAL(ended, begun);
+}
+
+/* One row for each call: begins it. */
+static int campaign(void *o)
+{
+    return zkl_lock_acquire_async(p.leader, p.timeout_ms, on_acquired, o, NULL);
+}
+
+static int publish(void *o)
+{
+    return zkl_election_publish_async(p.leader, "here", p.timeout_ms, on_done, o, NULL);
+}
+
+static int acquire(void *o)
+{
+    return zkl_lock_acquire_async(p.lock, p.timeout_ms, on_acquired, o, NULL);
+}
+
+static int commit(void *o)
+{
+    const zkl_op op = {.kind = ZKL_OP_CHECK, .path = "/", .version = ZKL_ANY_VERSION};
+    return zkl_lock_commit_async(p.held, &op, 1, p.timeout_ms, NULL, on_done, o, NULL);
+}
+
+static int read_znode(void *o)
+{
+    return zkl_lock_read_async(&p.data, p.held, "/", true, p.timeout_ms, on_done, o, NULL);
+}
+
+static int list(void *o)
+{
+    return zkl_queue_list_async(&p.queue, p.session, p.path, p.timeout_ms, on_done, o, NULL);
+}
+
+static int find(void *o)
+{
+    return zkl_queue_find_async(&p.paths, p.session, "/never", p.timeout_ms, on_done, o, NULL);
+}
+
+static int set(void *o)
+{
+    return zkl_barrier_set_async(p.session, "/never/barrier", p.timeout_ms, on_done, o, NULL);
+}
+
+static int lift(void *o)
+{
+    return zkl_barrier_lift_async(p.session, "/never/barrier", p.timeout_ms, on_done, o, NULL);
+}
+
+static int wait_down(void *o)
+{
+    return zkl_barrier_wait_async(p.session, "/never/barrier", p.timeout_ms, on_done, o, NULL);
+}
+
+static int enter(void *o)
+{
+    return zkl_double_barrier_enter_async(p.both, p.timeout_ms, on_done, o, NULL);
+}
+
+static int leave(void *o)
+{
+    return zkl_double_barrier_leave_async(p.both, p.timeout_ms, on_done, o, NULL);
+}
+
+static int prepare(void *o)
+{
+    return zkl_once_prepare_async(p.session, p.path, p.timeout_ms, on_done, o, NULL);
+}
+
+static int look(void *o)
+{
+    return zkl_once_look_async(p.held, HOUR, 0, p.timeout_ms, &p.slot, on_done, o, NULL);
+}
+
+static int record(void *o)
+{
+    return zkl_once_record_async(p.held, &p.slot, p.timeout_ms, on_done, o, NULL);
+}
+
+static int last(void *o)
+{
+    return zkl_once_last_async(p.session, p.path, HOUR, p.timeout_ms, &p.last, &p.recorded, on_done, o, NULL);
+}
+
+static int join(void *o)
+{
+    return zkl_group_join_async(p.group, p.timeout_ms, on_done, o, NULL);
+}
+
+static int members(void *o)
+{
+    return zkl_group_list_async(&p.members, p.session, "/never/group", p.timeout_ms, on_done, o, NULL);
+}
+
+static int part(void *o)
+{
+    return zkl_group_leave_async(p.group, on_done, o, NULL);
+}
+
+static int release(void *o)
+{
+    return zkl_lock_release_async(p.lock, on_done, o, NULL);
+}
+
+static int acquire_held(void *o)
+{
+    return zkl_lock_acquire_async(p.held, p.timeout_ms, on_acquired, o, NULL);
+}
+
+/* In this order each succeeds where a server serves. */
+static const struct row {
+    const char *name;
+    int (*begin)(void *outcome);
+    bool goes_on; /* succeeds without a server, and goes on when there is one */
+} rows[] = {{"prepare", prepare, false},   {"acquire (held)", acquire_held, false},
+            {"campaign", campaign, false}, {"publish", publish, false},
+            {"acquire", acquire, false},   {"commit", commit, false},
+            {"read", read_znode, false},   {"look", look, false},
+            {"record", record, false},     {"last", last, false},
+            {"list", list, false},         {"find", find, false},
+            {"set", set, false},           {"lift", lift, false},
+            {"wait", wait_down, false},    {"enter", enter, false},
+            {"leave", leave, false},       {"release", release, true},
+            {"join", join, false},         {"members", members, false},
+            {"part", part, true}};
+#define ROWS ((int)(sizeof rows / sizeof *rows))
+
+static struct outcome *begin_row(int i)
+{
+    struct outcome *outcome = &outcomes[i];
+    int code = ZKL_OK;
+    *outcome = (struct outcome){.name = rows[i].name};
+    TIMED(rows[i].name, code = rows[i].begin(outcome));
+    begun += code == ZKL_OK;
+    outcome->code = code == ZKL_OK ? outcome->code : code;
+    return outcome;
+}
+
+static void drop_results(void)
+{
+    zkl_data_free(p.data);
+    zkl_queue_free(p.queue);
+    zkl_paths_free(p.paths);
+    zkl_members_free(p.members);
+    p.data = NULL;
+    p.queue = NULL;
+    p.paths = NULL;
+    p.members = NULL;
+}
+
+static void run_one_by_one(void)
+{
+    for (int i = 0; i < ROWS; i++) {
+        const struct outcome *outcome = begin_row(i);
+        pump();
+        if (outcome->code != ZKL_OK || outcome->count != 1) {
+            printf("%s: %s, %d completions\n", outcome->name, zkl_error_name(outcome->code), outcome->count);
+        }
+        CU_ASSERT_EQUAL(outcome->code, ZKL_OK);
+        CU_ASSERT_EQUAL(outcome->count, 1);
+    }
+    drop_results();
+}
+
+/* Nobody answers: each ends all the same, once. */
+static void run_at_once(void)
+{
+    int before = begun;
+    p.timeout_ms = PATIENCE_MS;
+    for (int i = 0; i < ROWS; i++) {
+        begin_row(i);
+    }
+    CU_ASSERT(begun - before > 5);
+    pump();
+    for (int i = 0; i < ROWS; i++) {
+        CU_ASSERT(outcomes[i].count <= 1);
+        CU_ASSERT(outcomes[i].count == 0 || outcomes[i].code != ZKL_OK || rows[i].goes_on);
+    }
+    drop_results();
+}
+
+static void open_session(const char *servers, struct outcome *outcome)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    struct epoll_event event = {.events = EPOLLIN};
+    int code = ZKL_OK, fd = -1;
+    options.session_timeout_ms = TIMEOUT;
+    options.tick_ms = TICK;
+    options.callbacks = ZKL_CALLBACKS_DISPATCH;
+    *outcome = (struct outcome){.name = "open"};
+    begun = ended = 0;
+    TIMED("open", code = zkl_session_open_async(&p.session, servers, &options, on_done, outcome, NULL));
+    CU_ASSERT_EQUAL_FATAL(code, ZKL_OK);
+    p.timeout_ms = SOON;
+    snprintf(p.path, sizeof p.path, "/never/job%d", p.tests++);
+    TIMED("fd", fd = zkl_session_fd(p.session));
+    p.epoll = epoll_create1(EPOLL_CLOEXEC);
+    CU_ASSERT_EQUAL_FATAL(epoll_ctl(p.epoll, EPOLL_CTL_ADD, fd, &event), 0);
+    CU_ASSERT_EQUAL(zkl_election_new(&p.leader, p.session, "/never/election", NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_double_barrier_new(&p.both, p.session, "/never/both", 1, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_group_new(&p.group, p.session, "/never/group", "me", NULL, NULL), ZKL_OK);
+    TIMED("new", code = zkl_lock_new(&p.lock, p.session, "/never/lock", NULL, NULL));
+    TIMED("new", code = zkl_lock_new(&p.held, p.session, p.path, NULL, NULL));
+}
+
+/* Closed with what it still holds and waits for, then freed. */
+static void close_session(int64_t timeout_ms, int expected)
+{
+    struct outcome closed = {.name = "close"};
+    int code = ZKL_OK;
+    TIMED("close", code = zkl_session_close_async(p.session, timeout_ms, on_closed, &closed, NULL));
+    CU_ASSERT_EQUAL_FATAL(code, ZKL_OK);
+    begun++;
+    for (int64_t end = now_ms() + SOON; p.session && turn(end);) {
+    }
+    CU_ASSERT_EQUAL(ended, begun);
+    CU_ASSERT_EQUAL(closed.count, 1);
+    CU_ASSERT_EQUAL(closed.code, expected);
+    TIMED("free", zkl_lock_free(p.lock));
+    TIMED("free", zkl_lock_free(p.held));
+    TIMED("free", zkl_lock_free(p.leader));
+    TIMED("free", zkl_double_barrier_free(p.both));
+    TIMED("free", zkl_group_free(p.group));
+    close(p.epoll);
+}
+
+static void open_and_wait(struct outcome *opened)
+{
+    open_session(ensemble_servers(p.server), opened);
+    begun++;
+    pump();
+    CU_ASSERT_EQUAL_FATAL(opened->code, ZKL_OK);
+}
+
+static void test_with_a_server(void)
+{
+    struct outcome opened;
+    begin_measuring();
+    open_and_wait(&opened);
+    run_one_by_one();
+    close_session(SOON, ZKL_OK);
+    end_measuring();
+}
+
+static void test_without_a_server(void)
+{
+    struct outcome opened;
+    begin_measuring();
+    open_session("127.0.0.1:1", &opened); /* nobody listens there */
+    run_at_once();
+    CU_ASSERT_EQUAL(opened.count, 0);
+    begun++;
+    close_session(PATIENCE_MS, ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(opened.code, ZKL_ECLOSED);
+    end_measuring();
+}
+
+static void test_with_a_stopped_server(void)
+{
+    struct outcome opened;
+    begin_measuring();
+    open_and_wait(&opened);
+    run_one_by_one();
+    ensemble_freeze(p.server, 0);
+    run_at_once();
+    close_session(PATIENCE_MS, ZKL_ETIMEOUT);
+    ensemble_thaw(p.server, 0);
+    end_measuring();
+}
+
+/* The answer to a write is lost, and the connection with it: the call goes on, and is done once. */
+static void test_lost_answers(void)
+{
+    static const struct {
+        const char *row;
+        int op;
+    } lost[] = {
+        {"prepare", PROXY_OP_CREATE}, {"record", PROXY_OP_MULTI}, {"set", PROXY_OP_CREATE}, {"lift", PROXY_OP_DELETE}};
+    struct outcome opened;
+    struct proxy *proxy = proxy_start(ensemble_address(p.server, 0));
+    size_t next = 0;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
+    begin_measuring();
+    open_session(proxy_address(proxy), &opened);
+    begun++;
+    pump();
+    for (int i = 0; i < ROWS; i++) {
+        bool loses = next < sizeof lost / sizeof *lost && strcmp(rows[i].name, lost[next].row) == 0;
+        if (loses) {
+            proxy_lose_next(proxy, lost[next++].op);
+        }
+        const struct outcome *outcome = begin_row(i);
+        pump();
+        if (outcome->code != ZKL_OK) {
+            printf("%s: %s\n", outcome->name, zkl_error_name(outcome->code));
+        }
+        CU_ASSERT_EQUAL(outcome->code, ZKL_OK);
+        CU_ASSERT_EQUAL(outcome->count, 1);
+    }
+    CU_ASSERT_EQUAL(next, sizeof lost / sizeof *lost);
+    drop_results();
+    close_session(SOON, ZKL_OK);
+    end_measuring();
+    proxy_stop(proxy);
+}
+
+/* What would keep the program is seen: a call that waits for a server that is stopped. */
+static void test_a_call_that_waits_is_found(void)
+{
+    struct outcome opened;
+    zkl_queue *queue = NULL;
+    begin_measuring();
+    open_and_wait(&opened);
+    ensemble_freeze(p.server, 0);
+    struct times from = now_is();
+    struct cost cost = {.name = "a list that waits"};
+    CU_ASSERT_NOT_EQUAL(zkl_queue_list(&queue, p.session, p.path, PATIENCE_MS, NULL), ZKL_OK);
+    add(&cost, from, now_is());
+    printf("%s: ran %.3f ms, slept %.3f ms\n", cost.name, (double)cost.ran / 1e6, (double)cost.slept / 1e6);
+    CU_ASSERT(is_kept(&cost));
+    ensemble_thaw(p.server, 0);
+    close_session(SOON, ZKL_OK);
+    end_measuring();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct check_case cases[] = {T(test_with_a_server), T(test_without_a_server),
+                                              T(test_with_a_stopped_server), T(test_lost_answers),
+                                              T(test_a_call_that_waits_is_found)};
+    if (!ensemble_available()) {
+        return 77;
+    }
+    p.server = ensemble_start(&(struct ensemble_options){.tick_ms = TICK});
+    if (!p.server) {
+        return 1;
+    }
+    int failed = check_main("never blocks", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    ensemble_stop(p.server);
+    return failed;
+}

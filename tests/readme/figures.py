@@ -1,0 +1,160 @@
+#!/usr/bin/python3
+"""figures.py SOURCE: every figure of every page (*.md, man/*.scd) that was measured has its source.
+
+A figure is a number with a unit (UNIT below), or a cell of a table that is only a number (not in its first row or first column, which name
+the case). Code is not searched. A number is *given*, not measured, if somebody chose it (an option, a default, a limit, the case that is
+looked at), or if it follows from such numbers by arithmetic. GIVEN lists those, word for word, for each page: a new number is listed there, or it
+has a source.
+
+The source is a date, a commit and a command: `2026-11-22`, `commit c00cc74`, and a code span that names a program of this tree (`scripts/bench`) or a test
+(`security_flood`). A link to measurements.md, which has them, will do. The source stands in the row, the paragraph or the table of the figure, or in
+the block right before or after it.
+
+Left out are sections that another test compares with what it measures (COMPARED), and docs/messages.md, which is made from the code.
+"""
+import pathlib
+import re
+import sys
+
+sys.dont_write_bytecode = True  # the tree of sources stays as it is
+from documents import without_code  # noqa: E402
+
+UNIT = r"us|µs|ms|s|min|minutes?|seconds?|hours?|days?|kB|KiB|MB|MiB|GB|bytes|x|times|grants?|requests?|writes?"
+FIGURE = re.compile(rf"(?<![\w.,-])(\d[\d,]*(?:\.\d+)?)(?:(?: ?%)|(?: (?:{UNIT})(?![\w-])))")
+CELL = re.compile(r"[\d,]+(\.\d+)?")
+
+# Page: headings of the sections ("": the whole page) that another test compares with what it measures.
+COMPARED = {
+    "docs/measurements-tables.md": [""],  # scripts/bench writes it, with its source
+    "docs/measurements.md": [""],         # measured.py
+    "README.md": ["Measured"],            # measured.py
+    "docs/scaling.md": ["One operation", "A second"],  # tests/cost
+    "docs/messages.md": [""],             # cli_messages
+}
+
+GIVEN = {
+    "docs/bugs-found.md": ["after 20 ms at first and 2 s in the end", "watchers of a path after 200 ms", "begin after 100 ms, with a pause that grows to 5 s",
+                           "A name above 255 bytes", "round trip above 100 ms", "a probe every 100 ms", "returned that error after 1.5 s"],
+    "CHANGELOG.md": ["never stays longer than 2 ms"],
+    "SECURITY.md": ["within 90 days", "at most 64 MB more"],
+    "docs/comparison.md": ["Y, with 45 s of grace", "Y, up to 1 minute"],
+    "docs/compatibility.md": ["containers reaped every 20 ms"],
+    "docs/ensemble.md": ["the default of 60 s", "session timeout of 10 s", "a lease lasts at least 5.9 s, or 2.7 s"],
+    "docs/failure-model.md": ["next address after 1 s at most, 2 s in the second round"],
+    "docs/lease.md": ["tickTime 2 s and session timeout 4 s", "an attempt that hangs after 1 s", "With the defaults (τ 10 s, T 2 s, P 0.5 s) that is 5.9 s",
+                      "with τ 4 s it is 1.4 s", "With two stages it is 2.7 s"],
+    "docs/migrating.md": ["retry every 10 or 100 ms"],
+    "docs/operators.md": ["yes; pause 10 s, then longer", "starts it again after 5 s"],
+    "docs/operations.md": ["renewed with less than 1.05 s left"],
+    "docs/packaging.md": ["longer than 4096 bytes"],
+    "docs/scaling.md": ["one that commits 5,000 writes a second", "τ = 10 s", "| 1.2 writes a second", "with τ = 30 s", "| 0.4 requests, no write",
+                        "| 2 writes a grant", "about 1,200 grants a second", "59 bytes for each waiter, so 10,000 waiters make 590 kB",
+                        "a response above 1 MB"],
+    "man/zklock-revoke.1.scd": ["10 seconds by default"],
+    "man/zklock-run.1.scd": ["at the grant, every 10 seconds", "up to 99 times"],
+    "man/zklock-watch.1.scd": ["every 10 seconds"],
+    "man/zklock.7.scd": ["session timeout 10 s, tick 2 s", "at least 5.9 s of lease left", "2.7 s with two stages"],
+    "tests/README.md": ["5 kinds of fault for 30 s each", "at most 5 % more than recorded", "differ by up to 3 s"],
+    "tests/conformance/README.md": ["requests of 1 MB and more"],
+    "tests/features.md": ["yes: 2 ms at most", "Stopping the server for 4 s", "sessions of 5 s", "sessions of 15 s"],
+}
+
+
+def blocks(text):
+    """(line, heading, lines) of each paragraph, list item or table."""
+    heading, block, begin = "", [], 0
+    for number, line in enumerate(without_code(text) + [""], 1):
+        stripped = line.strip()
+        new_item = re.match(r"([-*]|\d+\.) ", stripped)
+        if block and (not stripped or stripped.startswith("#") or new_item or
+                      stripped.startswith("|") != block[0].startswith("|")):
+            yield begin, heading, block
+            block = []
+        if stripped.startswith("#"):
+            heading = stripped.lstrip("# ")
+        elif stripped:
+            begin = begin if block else number
+            block.append(stripped)
+
+
+class Source:
+    def __init__(self, root):
+        self.root = root
+        lists = [*root.glob("tests/**/CMakeLists.txt"), root / "CMakeLists.txt"]
+        self.tests = set(re.findall(r"\b\w+_\w+\b", " ".join(p.read_text() for p in lists)))
+        self.tests |= {f"{p.parent.name}_{p.stem[5:]}" for p in root.glob("tests/*/test_*.*")}
+
+    def is_command(self, span):
+        return any(word in self.tests or re.match(r"(scripts|bench|tests)/", word) and (self.root / word).exists() for word in span.split())
+
+    def in_text(self, text):
+        return bool(re.search(r"\]\((docs/)?measurements(-tables)?\.md", text)) or (
+            bool(re.search(r"\b20\d\d-\d\d-\d\d\b", text) and re.search(r"\bcommits? `?[0-9a-f]{7,}|\d, [0-9a-f]{7,}\b", text))
+            and any(self.is_command(span) for span in re.findall(r"`([^`]+)`", text)))
+
+
+def figures_of(line, heads):
+    """(where, what) of each figure in it. heads: it is the first row of a table."""
+    plain = re.sub(r"`[^`]*`|\]\([^)]*\)", lambda m: "`" * len(m.group()), line)
+    for m in FIGURE.finditer(plain):
+        yield m.start(), m.group()
+    if line.startswith("|") and not heads:
+        at = 0
+        for column, cell in enumerate(plain.split("|")):
+            if column > 1 and CELL.fullmatch(cell.strip()):
+                yield at + cell.index(cell.strip()), cell.strip()
+            at += len(cell) + 1
+
+
+def unlisted(lines, given):
+    """(line's index, figure, context): those that GIVEN does not have. A phrase may run on over two lines."""
+    text, starts = "", []
+    for line in lines:
+        starts.append(len(text))
+        text += line + " "
+    covered = []
+    for phrase in given:
+        covered += [(m.start(), m.end(), phrase) for m in re.finditer(re.escape(phrase), text)]
+    found = []
+    for i, line in enumerate(lines):
+        for at, what in figures_of(line, i == 0):
+            place = starts[i] + at
+            if not any(a <= place < b for a, b, _ in covered):
+                found.append((i, what, text[max(0, place - 50):place + len(what) + 20].strip()))
+    return found, {phrase for _, _, phrase in covered}
+
+
+def check_page(page, text, source):
+    given, used, wrong, count = GIVEN.get(page, []), set(), [], 0
+    all_blocks = list(blocks(text))
+    for n, (begin, heading, lines) in enumerate(all_blocks):
+        if heading in COMPARED.get(page, []) or "" in COMPARED.get(page, []):
+            continue
+        around = " ".join(" ".join(b[2]) for b in (all_blocks[max(0, n - 1)], *all_blocks[n + 1:n + 2]) if not b[2][0].startswith("|"))
+        found, phrases = unlisted(lines, given)
+        used |= phrases
+        for i, what, context in found:
+            own = lines[i] if lines[0].startswith("|") else " ".join(lines)
+            count += 1
+            if not source.in_text(own + " " + around):
+                wrong.append(f"{page}:{begin + i}: '{what}' in '{context}' has no date, commit and command, and GIVEN of "
+                             "tests/readme/figures.py does not list it")
+    wrong += [f"{page}: GIVEN of tests/readme/figures.py lists '{phrase}', which is not there" for phrase in given if phrase not in used]
+    return wrong, count
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    source, wrong, count = Source(root), [], 0
+    for path in sorted([*root.rglob("*.md"), *root.glob("man/*.scd")]):
+        page = str(path.relative_to(root))
+        if not page.startswith("build"):
+            more, figures = check_page(page, path.read_text(), source)
+            wrong, count = wrong + more, count + figures
+    wrong += [f"there is no {page}, which tests/readme/figures.py names" for page in {**GIVEN, **COMPARED} if not (root / page).exists()]
+    print(*wrong, f"{count} measured figures, {len(wrong)} complaints", sep="\n")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

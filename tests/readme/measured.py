@@ -1,0 +1,164 @@
+#!/usr/bin/python3
+"""measured.py SOURCE [--write]: the figures that people read are those that scripts/bench measured.
+
+docs/measurements-tables.md is the source: scripts/bench writes it. README.md and docs/measurements.md show its date, its commit and its short
+table. Each figure in the sentences of docs/measurements.md stands in sentences() below, which computes it from a cell of the tables: a sentence with
+another figure fails, and so does a figure that no sentence of the list has. With --write such a sentence gets the figures of the tables instead.
+"""
+import pathlib
+import re
+import sys
+
+MEMORY, DISK, THREE = "one server, data in memory", "one server, data on disk", "three servers, data in memory"
+FREE, EIGHT, THREADS, BUSY = "A free lock", "Eight sessions, one lock", "Eight threads of one session", "Eight sessions that work"
+PROCESSES, PAIR = "Eight processes, one lock", "Two sessions, one waits"
+WAITERS, COMMAND, MANY, LONG = "Many waiters", "The command", "Many locks, many pending acquires", "A long wait"
+BARE, ONE_THREAD, LISTING = "bare recipe, raw client", "bare recipe, one thread", "zklock, not announced"
+LINGERING, ST, ETCD = "zklock, lingering", "zklock, libzklock_st", "etcd 3.4, its lock service"
+REDIS10, REDIS100 = "Redis, tried every 10 ms", "Redis, tried every 100 ms"
+RUN, LS = "`zklock run LOCK -- true`", "`zklock ls LOCK`, 1,000 in the queue"
+# What looks like a figure: a number with a unit, a decimal point, or thousands.
+FIGURE = re.compile(r"\d+[.,]\d+|\b\d+ (?:us|ms|s|x|times|bytes|grants|requests|writes)\b")
+# Of the measurement itself, not its results.
+GIVEN = re.compile(r"Sections that last 50 ms|sections of 50 ms|tried every 10 ms|\b(?:Curator|kazoo|ZooKeeper|Redis|etcd) \d\.\d(?:\.\d)?|10,000 locks|a queue of 1,000"
+                   r"|5,000 waiters|with 5,000|about 14 minutes")
+# A figure of a sentence, where it is written.
+WRITTEN = r"\d[\d,]*(?:\.\d+)?(?:\s(?:us|ms))?"
+
+
+class Tables:
+    """The tables of the page, by heading."""
+
+    def __init__(self, text):
+        self.text = text
+        self.sections = {}
+        for part in re.split(r"^##+ ", text, flags=re.M)[1:]:
+            heading, _, body = part.partition("\n")
+            self.sections[heading] = [self.cells(line) for line in body.splitlines() if line.startswith("|")]
+
+    @staticmethod
+    def cells(line):
+        return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+    def cell(self, section, column, *first):
+        """The cell in that column (name, or number from 0) of the row that begins with these cells."""
+        head, rows = self.sections[section][0], self.sections[section][2:]
+        number = column if isinstance(column, int) else head.index(column)
+        found = [row[number] for row in rows if row[:len(first)] == list(first)]
+        if len(found) != 1:
+            sys.exit(f"docs/measurements-tables.md: {len(found)} rows of '{section}' begin with {first}")
+        return found[0]
+
+
+
+def sentences(t):
+    """The sentences with figures of docs/measurements.md."""
+    def cell(section, column, *first):
+        """The median, without its quartiles."""
+        return t.cell(section, column, *first).partition(" (")[0]
+
+    def free(system, where=MEMORY):
+        return cell(FREE, "acquire + release", where, system)
+
+    def grants(section, system, where=MEMORY):
+        return cell(section, "grants a second", where, system)
+
+    def processor(system):
+        return cell(PROCESSES, "processor per grant, client", MEMORY, system)
+
+    def waiters(system, count, column):
+        return cell(WAITERS, column, system, count)
+
+    def wait(words):
+        return next(row[1] for row in t.sections[PAIR] if row[0] == words).partition(" (")[0]
+
+    def command(words):
+        return cell(COMMAND, "time", words)
+
+    def luck(system):
+        return t.cell(BUSY, "luckiest : unluckiest", system)
+    own = "its own server"
+    many_heap = t.cell(MANY, 1, "10,000 locks held by one session: heap, each")
+    return [
+        f"zklock acquires and releases a free lock in {free('zklock')}. The raw client takes {free(BARE)}, Curator {free('Curator 5.4')} and kazoo "
+        f"{free('kazoo 2.8')}. etcd takes {free(ETCD, own)}. Redis takes {free(REDIS100, own)}:",
+        f"With the data on a disk, zklock takes {free('zklock', DISK)} and the raw client {free(BARE, DISK)}. "
+        f"With three servers it is {free('zklock', THREE)} and {free(BARE, THREE)}.",
+        f"Acquire and release take {free(LINGERING)}.",
+        f"make {grants(THREADS, LINGERING)} grants a second. Without the option they make {grants(THREADS, 'zklock')}, and Curator's eight threads "
+        f"{grants(THREADS, 'Curator 5.4')}.",
+        f"An acquire takes {wait('acquire of a lock that lingers unused in another session')} if the lock lingers unused in another session. "
+        f"A hand-over to a session that already waits takes {wait('hand-over to a waiter, zklock')}.",
+        f"zklock makes {grants(EIGHT, 'zklock')} grants a second, Curator {grants(EIGHT, 'Curator 5.4')}, kazoo {grants(EIGHT, 'kazoo 2.8')} and "
+        f"etcd {grants(EIGHT, ETCD, own)}.",
+        f"make {grants(EIGHT, LISTING)}. With three servers zklock makes {grants(EIGHT, 'zklock', THREE)}, "
+        f"and the bare recipe on one thread {grants(EIGHT, ONE_THREAD, THREE)}.",
+        f"Redis, tried every 10 ms, makes {grants(EIGHT, REDIS10, own)} grants a second.",
+        f"the luckiest and the unluckiest contender are {luck('zklock')} with zklock, and {luck(REDIS10)} with Redis.",
+        f"they make {grants(PROCESSES, ST)} grants a second, with libzklock {grants(PROCESSES, 'zklock')}, and with the bare recipe on one thread "
+        f"{grants(PROCESSES, ONE_THREAD)}. A grant costs the clients {processor(ST)} of processor time with libzklock_st, and {processor('zklock')} with libzklock. "
+        f"With three servers they make {grants(PROCESSES, ST, THREE)}, {grants(PROCESSES, 'zklock', THREE)} and {grants(PROCESSES, ONE_THREAD, THREE)} grants.",
+        f"The median hand-over takes {waiters('zklock', '10', 'hand-over')} with 10 waiters, and {waiters('zklock', '5,000', 'hand-over')} with 5,000. "
+        f"The 99th percentile is {waiters('zklock', '10', 'p99')} and {waiters('zklock', '5,000', 'p99')}.",
+        f"takes {command(RUN)} from the start of the process to its end, `etcdctl lock` {command('`etcdctl lock LOCK true`')}. "
+        f"`flock` on a local file takes {command('`flock FILE true` (no server)')}.",
+        f"`zklock ls` of a queue of 1,000 takes {command(LS)}.",
+        f"needs {many_heap} of heap for each,",
+        f"all of them: {t.cell(LONG, 1, 'zklock, one that holds')} requests a minute. A session that waits sends {t.cell(LONG, 1, 'zklock, one that waits')},",
+    ]
+
+
+def with_figures(page, sentence):
+    """The page with the figures of this sentence, if it has the sentence with whatever figures; its lines stay as they are."""
+    parts = re.split(f"({WRITTEN})", sentence)
+    pattern = "".join(f"({WRITTEN})" if i % 2 else re.sub(r"(?:\\? )+", r"\\s+", re.escape(part)) for i, part in enumerate(parts))
+    found = re.search(pattern, page)
+    for number, figure in reversed(list(enumerate(parts[1::2], 1)) if found else []):
+        page = page[:found.start(number)] + figure + page[found.end(number):]
+    return page
+
+
+def short(text, path):
+    """The run and the table between the marks."""
+    block = re.search(r"<!-- measured: .*? -->\n(.*?)<!-- /measured -->", text, re.S)
+    if not block:
+        sys.exit(f"{path} has no marks <!-- measured: ... --> and <!-- /measured -->")
+    return block.group(1).strip()
+
+
+def without_block(text):
+    return re.sub(r"<!-- measured: .*?<!-- /measured -->", "", text, flags=re.S)
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    t = Tables((root / "docs/measurements-tables.md").read_text())
+    if sys.argv[2:] == ["--write"]:
+        path = root / "docs/measurements.md"
+        page = path.read_text()
+        for sentence in sentences(t):
+            page = with_figures(page, sentence)
+        path.write_text(page)
+    run = re.search(r"^`scripts/bench.*$", t.text, re.M).group()
+    wanted = run + "\n\n" + "\n".join(line for line in t.text[t.text.index("\n## In short"):t.text.index("\n## Where")].splitlines() if line.startswith("|"))
+    wrong, count = [], 0
+    for path, expected in (("README.md", []), ("docs/measurements.md", sentences(t))):
+        page = (root / path).read_text()
+        if not short(page, path).startswith(wanted):
+            wrong.append(f"{path} has another date, commit or short table than docs/measurements-tables.md: scripts/bench writes both")
+        # README has figures in one section only.
+        prose = page[page.index("## Measured"):page.index("## Where to read on")] if path == "README.md" else page
+        prose = " ".join(without_block(prose).split())
+        for sentence in expected:
+            if sentence not in prose:
+                wrong.append(f"{path} should say: {sentence}")
+            prose, count = prose.replace(sentence, " "), count + 1
+        prose = GIVEN.sub(" ", prose)
+        wrong += [f"{path}: '{prose[max(0, m.start() - 40):m.end() + 20]}': a figure that no sentence of tests/readme/measured.py has"
+                  for m in FIGURE.finditer(prose)]
+    print(*wrong, f"{count} sentences", sep="\n")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

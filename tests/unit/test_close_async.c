@@ -1,0 +1,230 @@
+/* A close that nobody waits for: its completion is the last callback, behind everything that it ends. Callbacks are dispatched here or
+ * come from a thread; with libzklock_st both run in this one. */
+#include <string.h>
+#include <zklock/testing.h>
+#include <zklock/zookeeper.h>
+
+#include "lock_kit.h"
+#include "test_heap.h"
+
+#define QUEUE "/locks/close"
+#define CLOSE_MS 20000 /* all the time that a close has */
+
+static struct mailbox closed = MAILBOX_INIT, ended = MAILBOX_INIT, states = MAILBOX_INIT;
+
+static void on_done(int code, const zkl_error *err, void *payload)
+{
+    struct letter letter = {.code = code, .thread = pthread_self()};
+    snprintf(letter.text, sizeof letter.text, "%s", code == ZKL_OK ? "" : err->text);
+    mailbox_put(payload, letter);
+}
+
+/* The session is gone: only what the callback was given is looked at. */
+static void on_closed(int code, const zkl_error *err, void *payload)
+{
+    CU_ASSERT_EQUAL(mailbox_count(&closed), 0);
+    on_done(code, err, payload);
+}
+
+static bool dispatches; /* else a thread calls back, and the session may be gone at any moment */
+
+static bool all_gone_on(zkl_session *session, zkl_session *other)
+{
+    if (dispatches && mailbox_count(&closed) == 0) {
+        zkl_session_dispatch(session);
+    }
+    if (other) {
+        zkl_session_dispatch(other);
+    }
+    return mailbox_count(&closed) > 0;
+}
+
+static void begin(zkl_session_options *options, bool dispatched)
+{
+    mailbox_clear(&closed);
+    mailbox_clear(&ended);
+    mailbox_clear(&states);
+    options->callbacks = dispatched ? ZKL_CALLBACKS_DISPATCH : ZKL_CALLBACKS_THREAD;
+    options->state_fn = on_session_state;
+    options->state_payload = &states;
+    one = kit_open(options);
+    two = kit_open(NULL);
+    dispatches = zkl_session_fd(one) >= 0;
+}
+
+static void end_everything(bool dispatched)
+{
+    struct test_heap memory = TEST_HEAP_INIT;
+    zkl_heap heap = test_heap(&memory);
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_lock *waiting[5];
+    zkl_data *data;
+    zkl_error err;
+    options.heap = &heap;
+    begin(&options, dispatched);
+    zkl_lock *holder = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+    for (int i = 0; i < 5; i++) {
+        waiting[i] = kit_lock(one, QUEUE, NULL);
+        CU_ASSERT_EQUAL(zkl_lock_acquire_async(waiting[i], ZKL_WAIT_FOREVER, on_acquired, &ended, NULL), ZKL_OK);
+    }
+    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 6));
+    CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_read_async(&data, holder, QUEUE, false, 5000, on_done, &ended, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 0, NULL, &err), ZKL_ECLOSED);
+    CU_ASSERT_FALSE(zkl_lock_is_held(holder));
+    CU_ASSERT(EVENTUALLY(all_gone_on(one, two)));
+    CU_ASSERT_EQUAL(mailbox_last(&closed), ZKL_OK);
+    CU_ASSERT_EQUAL(mailbox_count(&ended), 6); /* all before the last */
+    for (int i = 0; i < 5; i++) {
+        CU_ASSERT(ended.letters[i].code == ZKL_ECLOSED || ended.letters[i].code == ZKL_OK); /* the read may be quick */
+    }
+    CU_ASSERT_EQUAL(mailbox_last(&states), ZKL_SESSION_CLOSED);
+    CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 0);
+    CU_ASSERT_EQUAL(zkl_lock_state(waiting[0]), ZKL_STATE_IDLE);
+    CU_ASSERT_EQUAL(zkl_lock_release(holder, NULL), ZKL_ECLOSED);
+    for (int i = 0; i < 5; i++) {
+        zkl_lock_free(waiting[i]);
+    }
+    zkl_lock_free(holder);
+    for (size_t i = 0; i < ended.count; i++) {
+        if (ended.letters[i].code == ZKL_OK) {
+            zkl_data_free(data);
+        }
+    }
+    CU_ASSERT_EQUAL(mailbox_count(&closed), 1);
+    kit_close(two);                                      /* and the tree with it */
+    CU_ASSERT(EVENTUALLY(test_heap_live(&memory) == 0)); /* by the session's threads */
+}
+
+static void test_ends_everything(void)
+{
+    end_everything(true);
+    end_everything(false);
+}
+
+/* Whatever was under way: exactly once, and nothing is left. */
+static void test_many_times(void)
+{
+    for (int i = 0; i < 50; i++) {
+        struct test_heap memory = TEST_HEAP_INIT;
+        zkl_heap heap = test_heap(&memory);
+        zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+        options.heap = &heap;
+        begin(&options, i % 2);
+        zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+        CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, on_acquired, &ended, NULL), ZKL_OK);
+        if (i % 3 == 0) {
+            zkl_testing_expire(one, NULL); /* a new session is being opened */
+        }
+        if (i % 4 == 0) {
+            zkl_lock_free(lock);
+        }
+        CU_ASSERT_EQUAL(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL), ZKL_OK);
+        CU_ASSERT(EVENTUALLY(all_gone_on(one, two)));
+        CU_ASSERT_EQUAL(mailbox_last(&closed), ZKL_OK);
+        CU_ASSERT_EQUAL(mailbox_count(&ended), 1);
+        if (i % 4 != 0) {
+            zkl_lock_free(lock);
+        }
+        kit_close(two);
+        CU_ASSERT(EVENTUALLY(test_heap_live(&memory) == 0));
+    }
+}
+
+static void test_without_a_server(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    begin(&options, true);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_testing_cut(one, NULL), ZKL_OK);
+    int64_t from = now_ms();
+    CU_ASSERT_EQUAL(zkl_session_close_async(one, 100, on_closed, &closed, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(mailbox_count(&closed), 0);
+    CU_ASSERT(EVENTUALLY(all_gone_on(one, NULL)));
+    CU_ASSERT(now_ms() - from >= 100);
+    CU_ASSERT_EQUAL(mailbox_last(&closed), ZKL_ETIMEOUT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(closed.letters[0].text, "did not confirm"));
+    zkl_lock_free(lock);
+    kit_close(two);
+}
+
+static void close_in_callback(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    on_acquired(lock, code, grant, err, payload);
+    CU_ASSERT_EQUAL(zkl_session_close(one, 0), ZKL_EDEADLK);
+    CU_ASSERT_EQUAL(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL), ZKL_ECLOSED);
+    zkl_lock_free(lock);
+}
+
+static void test_from_a_callback(void)
+{
+    for (int dispatched = 0; dispatched < 2; dispatched++) {
+        zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+        begin(&options, dispatched);
+        zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+        CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 1000, close_in_callback, &ended, NULL), ZKL_OK);
+        CU_ASSERT(EVENTUALLY(all_gone_on(one, two)));
+        CU_ASSERT_EQUAL(mailbox_last(&closed), ZKL_OK);
+        CU_ASSERT_EQUAL(mailbox_last(&ended), ZKL_OK);
+        CU_ASSERT_EQUAL(mailbox_count(&ended), 1);
+        CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 0);
+        kit_close(two);
+    }
+}
+
+/* A stop token ends waits, and a close is none. */
+static void test_with_a_stop_token(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_stop stop = ZKL_STOP_INIT;
+    options.stop = &stop;
+    begin(&options, true);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    zkl_stop_raise(&stop);
+    CU_ASSERT_EQUAL(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(all_gone_on(one, two)));
+    CU_ASSERT_EQUAL(mailbox_last(&closed), ZKL_OK);
+    CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 0);
+    zkl_lock_free(lock);
+    kit_close(two);
+}
+
+static void test_while_it_opens(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    mailbox_clear(&closed);
+    mailbox_clear(&ended);
+    options.callbacks = ZKL_CALLBACKS_DISPATCH;
+    CU_ASSERT_EQUAL_FATAL(zkl_session_open_async(&one, PLACE, &options, on_done, &ended, NULL), ZKL_OK);
+    dispatches = true;
+    CU_ASSERT_EQUAL(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(all_gone_on(one, NULL)));
+    CU_ASSERT_EQUAL(mailbox_last(&closed), ZKL_OK);
+    CU_ASSERT_EQUAL(mailbox_count(&ended), 1);
+}
+
+static void test_bad_calls(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_error err;
+    begin(&options, true);
+    CU_ASSERT_EQUAL(zkl_session_close_async(NULL, 0, on_closed, &closed, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_session_close_async(one, 0, NULL, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_STRING_EQUAL(err.text, "done is NULL");
+    CU_ASSERT_EQUAL(zkl_session_close_async(one, -2, on_closed, &closed, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_session_get_state(one), ZKL_SESSION_CONNECTED);
+    CU_ASSERT_EQUAL(zkl_session_close_async(one, ZKL_WAIT_FOREVER, on_closed, &closed, &err), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_session_close(one, 0), ZKL_ECLOSED);
+    CU_ASSERT(EVENTUALLY(all_gone_on(one, two)));
+    CU_ASSERT_EQUAL(mailbox_last(&closed), ZKL_OK);
+    kit_close(two);
+}
+
+TESTS("close async", T(test_ends_everything), T(test_many_times), T(test_without_a_server), T(test_from_a_callback),
+      T(test_with_a_stop_token), T(test_while_it_opens), T(test_bad_calls))

@@ -1,0 +1,454 @@
+/* A lock that lingers: when it is granted again without a request, and when it gives way. */
+#include "linger.h"
+#include "script.h"
+
+#include <string.h>
+
+#define KEPT (5000 * MS)
+#define SOMEBODY "/q/_c_22222222-2222-4222-8222-222222222222-lock-0000000077"
+
+static struct script s;
+static struct script_owner me, you, third;
+static const struct zkl__rule writer = {"__WRIT__", ZKL__KIND_ANY};
+
+static struct zkl__contender_config lingering(struct script_owner *owner)
+{
+    struct zkl__contender_config config = script_config(owner, "/q");
+    config.linger = KEPT;
+    return config;
+}
+
+static void want(struct script_owner *owner, const struct zkl__contender_config *config)
+{
+    CU_ASSERT_TRUE_FATAL(script_contend(&s, owner, config));
+    script_start(&s, owner, INT64_MAX, false);
+}
+
+static void ask(struct script_owner *owner)
+{
+    struct zkl__contender_config config = lingering(owner);
+    want(owner, &config);
+}
+
+/* Held, and armed. */
+static void hold(void)
+{
+    script_begin(&s);
+    ask(&me);
+    OPS(&s, "create list");
+    script_answer_all(&s);
+    STATE(&me, "held");
+}
+
+static void release_keeps(struct script_owner *owner)
+{
+    script_release(&s, owner);
+    OPS(&s, "");
+    CU_ASSERT_EQUAL(owner->released, 1);
+    CU_ASSERT_EQUAL(script_ours(&s), 1);
+}
+
+static void release_deletes(struct script_owner *owner)
+{
+    int ours = script_ours(&s);
+    script_release(&s, owner);
+    OPS(&s, "delete");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), ours - 1);
+}
+
+static void idle(void)
+{
+    hold();
+    release_keeps(&me);
+}
+
+/* Not any more: whoever wants it queues. */
+static void is_given_up(void)
+{
+    OPS(&s, "delete");
+    ask(&you);
+    OPS(&s, "delete create list");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_EQUAL(you.serial, 1);
+    script_finish(&s);
+}
+
+static void queue_behind(void)
+{
+    script_put(&s, SOMEBODY, SCRIPT_STRANGER);
+    s.next_sequence = 78;
+    script_deliver(&s); /* the event */
+}
+
+/* --- granted again ------------------------------------------------------------------------------------------------- */
+
+static void test_again_without_a_request(void)
+{
+    idle();
+    int64_t token = me.token;
+    CU_ASSERT_EQUAL(me.serial, 1);
+    for (int64_t serial = 2; serial < 5; serial++) {
+        int submits = s.submits;
+        ask(&me);
+        CU_ASSERT_EQUAL(me.granted, 1);
+        CU_ASSERT_EQUAL(me.token, token);
+        CU_ASSERT_EQUAL(me.serial, serial);
+        release_keeps(&me);
+        CU_ASSERT_EQUAL(s.submits, submits);
+    }
+    script_finish(&s);
+}
+
+/* The line passes it on in order, with one token. */
+static void test_line(void)
+{
+    hold();
+    ask(&you);
+    ask(&third);
+    OPS(&s, "");
+    CU_ASSERT_EQUAL(you.granted + third.granted, 0);
+    release_keeps(&me);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_EQUAL(third.granted, 0);
+    ask(&me); /* behind the third */
+    release_keeps(&you);
+    CU_ASSERT_EQUAL(third.granted, 1);
+    CU_ASSERT_EQUAL(me.granted, 0);
+    release_keeps(&third);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_EQUAL(me.serial, 4);
+    CU_ASSERT_EQUAL(me.token, third.token);
+    script_finish(&s);
+}
+
+static void test_line_and_its_ends(void)
+{
+    struct zkl__contender_config config = lingering(&third);
+    hold();
+    ask(&you);
+    CU_ASSERT_TRUE_FATAL(script_contend(&s, &third, &config));
+    script_start(&s, &third, s.now + 10 * MS, false);
+    script_cancel(&s, &you);
+    CU_ASSERT_EQUAL(you.code, ZKL_ECANCELED);
+    script_wait(&s, 11 * MS);
+    CU_ASSERT_EQUAL(third.code, ZKL_ETIMEOUT);
+    CU_ASSERT_TRUE_FATAL(script_contend(&s, &third, &config));
+    script_start(&s, &third, INT64_MAX, true);
+    CU_ASSERT_EQUAL(third.code, ZKL_EBUSY);
+    OPS(&s, "");
+    release_keeps(&me);
+    CU_ASSERT_TRUE_FATAL(script_contend(&s, &third, &config));
+    script_start(&s, &third, INT64_MAX, true);
+    CU_ASSERT_EQUAL(third.granted, 1);
+    script_finish(&s);
+}
+
+/* max_hold counts anew with each grant. */
+static void test_max_hold(void)
+{
+    idle();
+    struct zkl__contender_config config = lingering(&you);
+    config.max_hold = 100 * MS;
+    want(&you, &config);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    script_wait(&s, 99 * MS);
+    CU_ASSERT_EQUAL(you.lost, 0);
+    script_wait(&s, 2 * MS);
+    CU_ASSERT_EQUAL(you.lost, 1);
+    OPS(&s, "delete");
+    script_answer_all(&s);
+    script_release(&s, &you);
+    script_finish(&s);
+}
+
+/* The release is read before the time. */
+static void test_released_after_max_hold(void)
+{
+    script_begin(&s);
+    struct zkl__contender_config config = lingering(&me);
+    config.max_hold = 100 * MS;
+    want(&me, &config);
+    script_answer_all(&s);
+    s.now += 101 * MS;
+    release_deletes(&me);
+    script_finish(&s);
+}
+
+/* --- who may have it ----------------------------------------------------------------------------------------------- */
+
+static const zkl_acl_entry entries[] = {{ZKL_PERM_ALL, "world", "anyone"}, {ZKL_PERM_ALL, "ip", "10.0.0.1"}};
+
+static void idle_for(zkl_acl *acl)
+{
+    script_begin(&s);
+    struct zkl__contender_config config = lingering(&me);
+    config.acl = acl;
+    want(&me, &config);
+    script_answer_all(&s);
+    release_keeps(&me);
+    *acl = (zkl_acl){0, NULL}; /* its owner's memory is gone */
+}
+
+static void test_same_access_list(void)
+{
+    zkl_acl acl = {2, entries}, same = {2, entries}, other = {1, entries};
+    struct zkl__contender_config config = lingering(&you);
+    idle_for(&acl);
+    config.acl = &same;
+    want(&you, &config);
+    CU_ASSERT_EQUAL(you.serial, 2);
+    release_keeps(&you);
+    config.acl = &other;
+    want(&you, &config);
+    CU_ASSERT_EQUAL(you.granted, 0);
+    OPS(&s, "create delete list");
+    script_finish(&s);
+}
+
+enum difference { RULE, METADATA, MARK, NO_LINGER, MAX_AHEAD, DIFFERENCES };
+
+/* Whoever needs a znode of another kind, or is to be in the list, queues, and what lingers gives way. */
+static void test_who_differs(void)
+{
+    for (enum difference at = RULE; at < DIFFERENCES; at++) {
+        idle();
+        struct zkl__contender_config config = lingering(&you);
+        config.rule = at == RULE ? &writer : config.rule;
+        config.metadata = at == METADATA ? "you" : config.metadata;
+        config.mark = at == MARK;
+        config.linger = at == NO_LINGER ? 0 : config.linger;
+        config.max_ahead = at == MAX_AHEAD;
+        want(&you, &config);
+        CU_ASSERT_EQUAL(you.granted, 0);
+        script_answer_all(&s);
+        CU_ASSERT_EQUAL(you.granted, 1);
+        CU_ASSERT_EQUAL(you.serial, 1);
+        CU_ASSERT_EQUAL(script_ours(&s), 1);
+        script_finish(&s);
+    }
+}
+
+/* One that queues while it is held: nobody comes before that one in memory. */
+static void test_held_while_another_queues(void)
+{
+    hold();
+    struct zkl__contender_config config = lingering(&you);
+    config.rule = &writer;
+    want(&you, &config);
+    ask(&third);
+    OPS(&s, "create list create");
+    script_answer_all(&s);
+    script_release(&s, &me);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_EQUAL(third.granted, 0);
+    script_finish(&s);
+}
+
+/* --- it gives way -------------------------------------------------------------------------------------------------- */
+
+static void test_its_time_is_over(void)
+{
+    idle();
+    script_run(&s, KEPT - MS);
+    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    script_run(&s, 2 * MS);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    script_finish(&s);
+}
+
+static void test_somebody_queues(void)
+{
+    idle();
+    queue_behind();
+    OPS(&s, "delete");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    script_finish(&s);
+}
+
+static void test_somebody_queues_while_held(void)
+{
+    hold();
+    ask(&you);
+    ask(&third);
+    OPS(&s, "");
+    queue_behind();
+    OPS(&s, "create create list");
+    script_answer_all(&s);
+    release_deletes(&me);
+    CU_ASSERT_EQUAL(you.granted + third.granted, 0); /* behind the stranger */
+    script_finish(&s);
+}
+
+static void test_somebody_is_there_already(void)
+{
+    script_begin(&s);
+    ask(&me);
+    script_do(&s);
+    script_put(&s, SOMEBODY, SCRIPT_STRANGER);
+    script_answer_all(&s);
+    STATE(&me, "held");
+    release_deletes(&me);
+    script_finish(&s);
+}
+
+static void test_connection_lost(void)
+{
+    idle();
+    script_suspend(&s, 0);
+    script_connect(&s);
+    is_given_up();
+}
+
+static void test_connection_lost_while_held(void)
+{
+    hold();
+    ask(&you);
+    script_suspend(&s, 0);
+    script_connect(&s);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you.granted, 0);
+    STATE(&you, "watching");
+    release_deletes(&me);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    script_finish(&s);
+}
+
+static void test_lease_ends(void)
+{
+    idle();
+    script_wait(&s, s.timeout);
+    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    script_finish(&s);
+}
+
+static void test_session_ends(void)
+{
+    idle();
+    script_expire(&s);
+    script_connect(&s);
+    ask(&you);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_EQUAL(you.serial, 1);
+    script_finish(&s);
+}
+
+/* Nothing has shown the node for longer than a heartbeat: no reply comes. */
+static void test_not_shown_lately(void)
+{
+    idle();
+    script_wait(&s, s.timeout / 12 + MS);
+    int sent = s.op_count;
+    ask(&you);
+    CU_ASSERT_EQUAL(you.granted, 0);
+    CU_ASSERT_EQUAL(s.op_count, sent + 3);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you.serial, 1);
+    script_finish(&s);
+}
+
+static void test_removed_by_hand(void)
+{
+    idle();
+    script_remove(&s, script_our_path(&s));
+    script_answer_all(&s);
+    ask(&you);
+    OPS(&s, "create list");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you.serial, 1);
+    script_finish(&s);
+}
+
+static void test_stopped(void)
+{
+    idle();
+    script_step(&s, (struct zkl__event){.kind = ZKL__EV_LINGER_STOP, .path = "/elsewhere"});
+    OPS(&s, "");
+    script_step(&s, (struct zkl__event){.kind = ZKL__EV_LINGER_STOP, .path = "/q"});
+    is_given_up();
+}
+
+static void test_close(void)
+{
+    idle();
+    script_close(&s);
+    OPS(&s, "delete");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    script_deinit(&s);
+}
+
+/* A holder that is let go of does not linger. */
+static void test_let_go(void)
+{
+    hold();
+    script_let_go(&s, &me);
+    OPS(&s, "delete");
+    script_finish(&s);
+}
+
+/* --- what is under way --------------------------------------------------------------------------------------------- */
+
+static void done(struct zkl__request *request, const struct zkl__reply *reply)
+{
+    (void)request, (void)reply;
+}
+
+/* What the last holder sent might be done under the next grant, behind another connection. */
+static void test_a_transaction_is_under_way(void)
+{
+    hold();
+    struct zkl__request request = {.done = done};
+    const struct zkl__op set = {.kind = ZKL__OP_SET, .dir = "/q", .data = "x", .size = 1, .version = -1};
+    script_step(&s, (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &request, .op = &set});
+    script_release(&s, &me);
+    OPS(&s, "set");
+    ask(&you);
+    OPS(&s, "set delete create list");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you.serial, 1);
+    script_finish(&s);
+}
+
+/* Our own delete fires the watch that was set before, while the next list is under way: that list sets it again. */
+static void test_event_of_before(void)
+{
+    idle();
+    script_step(&s, (struct zkl__event){.kind = ZKL__EV_LINGER_STOP, .path = "/q"});
+    ask(&you);
+    OPS(&s, "delete create list");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you.serial, 1);
+    release_keeps(&you);
+    queue_behind();
+    OPS(&s, "delete");
+    script_finish(&s);
+}
+
+static void test_no_memory_for_an_access_list(void)
+{
+    zkl_acl acl = {2, entries};
+    script_begin(&s);
+    struct zkl__contender_config config = lingering(&me);
+    config.acl = &acl;
+    want(&me, &config);
+    script_answer_all(&s);
+    test_heap_fail(&s.heap, 1, true);
+    script_release(&s, &me);
+    test_heap_fail(&s.heap, 0, false);
+    OPS(&s, "delete");
+    script_finish(&s);
+}
+
+TESTS("linger", T(test_again_without_a_request), T(test_line), T(test_line_and_its_ends), T(test_max_hold),
+      T(test_released_after_max_hold), T(test_same_access_list), T(test_who_differs), T(test_held_while_another_queues),
+      T(test_its_time_is_over), T(test_somebody_queues), T(test_somebody_queues_while_held),
+      T(test_somebody_is_there_already), T(test_connection_lost), T(test_connection_lost_while_held),
+      T(test_lease_ends), T(test_session_ends), T(test_not_shown_lately), T(test_removed_by_hand), T(test_stopped),
+      T(test_close), T(test_let_go), T(test_a_transaction_is_under_way), T(test_event_of_before),
+      T(test_no_memory_for_an_access_list))

@@ -1,0 +1,476 @@
+/* A partition whose user answers later (done_later): what is under way stays ours until it is answered, and delays nothing
+ * else; and what its user learns of a piece's lease. */
+#include "lock_kit.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include <zklock/zookeeper.h>
+
+#define PATH "/later"
+#define PIECES 8
+#define MEMBERS 2
+
+static const char *const names[PIECES] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+
+/* Guarded by mutex. */
+static struct work {
+    bool runs, ends; /* assigned; revoked, and to be answered */
+    bool lost;
+    int64_t token, last_token;
+    int state; /* the last one told; -1: none */
+} works[MEMBERS][PIECES];
+static struct {
+    int assigned, revoked, overlaps, stale, most, busy;
+} seen[MEMBERS];
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static zkl_session *sessions[MEMBERS];
+static zkl_partition *members[MEMBERS]; /* a token of theirs: the lease lasts */
+
+static int index_of(const char *name)
+{
+    return name[0] - 'a';
+}
+
+static void on_assigned(zkl_partition *partition, const char *name, int64_t token, void *payload)
+{
+    int me = *(int *)payload;
+    struct work *work = &works[me][index_of(name)];
+    (void)partition;
+    pthread_mutex_lock(&mutex);
+    for (int i = 0; i < MEMBERS; i++) {
+        const struct work *other = &works[i][index_of(name)];
+        bool works_on_it = other->runs || other->ends;
+        seen[me].overlaps += works_on_it && (i == me || zkl_partition_token(members[i], name) != 0);
+        seen[me].stale += token <= other->last_token;
+    }
+    *work = (struct work){.runs = true, .token = token, .last_token = token, .state = -1};
+    seen[me].assigned++;
+    seen[me].busy++;
+    seen[me].most = seen[me].busy > seen[me].most ? seen[me].busy : seen[me].most;
+    pthread_mutex_unlock(&mutex);
+}
+
+static void on_revoked(zkl_partition *partition, const char *name, bool lost, void *payload)
+{
+    int me = *(int *)payload;
+    struct work *work = &works[me][index_of(name)];
+    (void)partition;
+    pthread_mutex_lock(&mutex);
+    work->runs = false;
+    work->ends = true;
+    work->lost = lost;
+    seen[me].revoked++;
+    pthread_mutex_unlock(&mutex);
+}
+
+static void on_state(zkl_partition *partition, const char *name, zkl_state state, void *payload)
+{
+    (void)partition;
+    pthread_mutex_lock(&mutex);
+    works[*(int *)payload][index_of(name)].state = (int)state;
+    pthread_mutex_unlock(&mutex);
+}
+
+static struct work look_at(int member, int index)
+{
+    pthread_mutex_lock(&mutex);
+    struct work work = works[member][index];
+    pthread_mutex_unlock(&mutex);
+    return work;
+}
+
+static int how_many(int member, bool ends)
+{
+    int count = 0;
+    for (int i = 0; i < PIECES; i++) {
+        struct work work = look_at(member, i);
+        count += ends ? work.ends : work.runs;
+    }
+    return count;
+}
+
+static int told(int member, zkl_state state)
+{
+    int count = 0;
+    for (int i = 0; i < PIECES; i++) {
+        count += look_at(member, i).state == (int)state;
+    }
+    return count;
+}
+
+/* What owes nothing any more stays as it is. Returns how many it answered. */
+static int answer(int member, int most)
+{
+    int count = 0;
+    for (int i = 0; i < PIECES && count < most; i++) {
+        if (look_at(member, i).ends) {
+            pthread_mutex_lock(&mutex);
+            works[member][i].ends = false;
+            seen[member].busy--;
+            pthread_mutex_unlock(&mutex);
+            CU_ASSERT_EQUAL(zkl_partition_done(members[member], names[i], NULL), ZKL_OK);
+            CU_ASSERT_EQUAL(zkl_partition_done(members[member], names[i], NULL), ZKL_ENOTHELD);
+            count++;
+        }
+    }
+    return count;
+}
+
+static void join_with(int member, const zkl_session_options *session, size_t cap, int64_t margin_ms)
+{
+    static int numbers[MEMBERS];
+    zkl_partition_options options = ZKL_PARTITION_OPTIONS_INIT;
+    numbers[member] = member;
+    options.cap = cap;
+    options.margin_ms = margin_ms;
+    options.assigned_fn = on_assigned;
+    options.revoked_fn = on_revoked;
+    options.state_fn = on_state;
+    options.done_later = true;
+    options.payload = &numbers[member];
+    sessions[member] = kit_open(session);
+    CU_ASSERT_EQUAL_FATAL(zkl_partition_new(&members[member], sessions[member], PATH, names, PIECES, &options, NULL),
+                          ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_partition_start(members[member], NULL), ZKL_OK);
+}
+
+static void begin(void)
+{
+    memset(works, 0, sizeof works);
+    memset(seen, 0, sizeof seen);
+}
+
+static void leave(int member)
+{
+    zkl_partition_stop(members[member], NULL);
+    answer(member, PIECES); /* the free would, too, and unheard */
+    zkl_partition_free(members[member]);
+    kit_close(sessions[member]);
+    CU_ASSERT_EQUAL(seen[member].overlaps, 0);
+    CU_ASSERT_EQUAL(seen[member].stale, 0);
+    CU_ASSERT_EQUAL(seen[member].assigned, seen[member].revoked);
+}
+
+/* --- passed on by the answer ------------------------------------------------------------------------------------------ */
+
+static void check_still_ours(int index, int64_t token)
+{
+    const char *name = names[index];
+    const zkl_op set = {.kind = ZKL_OP_CREATE, .path = PATH "/written", .version = ZKL_ANY_VERSION};
+    const zkl_op unset = {.kind = ZKL_OP_DELETE, .path = PATH "/written", .version = ZKL_ANY_VERSION};
+    zkl_error err;
+    CU_ASSERT_FALSE(zkl_partition_owns(members[0], name));
+    CU_ASSERT_EQUAL(zkl_partition_token(members[0], name), token);
+    CU_ASSERT_EQUAL(zkl_partition_state(members[0], name), ZKL_STATE_HELD);
+    CU_ASSERT(zkl_partition_remaining_ms(members[0], name) > 0);
+    CU_ASSERT_EQUAL(zkl_partition_commit(members[0], name, &set, 1, 5000, NULL, &err), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_partition_commit(members[0], name, &unset, 1, 5000, NULL, &err), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_partition_commit(members[1], name, &set, 1, 5000, NULL, &err), ZKL_ENOTHELD);
+}
+
+static void test_passed_on_by_the_answer(void)
+{
+    begin();
+    join_with(0, NULL, 0, 0);
+    CU_ASSERT(EVENTUALLY(how_many(0, false) == PIECES));
+    join_with(1, NULL, 0, 0);
+    CU_ASSERT(EVENTUALLY(how_many(0, true) == PIECES / 2));
+    for (int i = 0; i < PIECES; i++) {
+        if (look_at(0, i).ends) {
+            check_still_ours(i, look_at(0, i).token);
+        }
+    }
+    CU_ASSERT_EQUAL(zkl_partition_owned(members[0], NULL, 0), PIECES / 2);
+    CU_ASSERT_EQUAL(how_many(1, false), 0);
+    CU_ASSERT_EQUAL(answer(0, 1), 1);
+    CU_ASSERT(EVENTUALLY(how_many(1, false) == 1)); /* the others delay it not */
+    CU_ASSERT_EQUAL(how_many(0, true), PIECES / 2 - 1);
+    CU_ASSERT_EQUAL(answer(0, PIECES), PIECES / 2 - 1);
+    CU_ASSERT(EVENTUALLY(how_many(1, false) == PIECES / 2));
+    CU_ASSERT_EQUAL(zkl_partition_done(members[0], "nobody's", NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_partition_done(NULL, "a", NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_partition_done(members[0], NULL, NULL), ZKL_EINVAL);
+    leave(0);
+    leave(1);
+}
+
+/* --- a lease that becomes short, and ends --------------------------------------------------------------------------------- */
+
+/* Revoked while the lease still runs; again assigned, with other tokens, when it is renewed. */
+static void test_margin(void)
+{
+    zkl_session_options options = kit_short();
+    begin();
+    join_with(0, &options, 0, 1000);
+    CU_ASSERT(EVENTUALLY(how_many(0, false) == PIECES));
+    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(sessions[0])), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(how_many(0, true) == PIECES));
+    for (int i = 0; i < PIECES; i++) {
+        CU_ASSERT_FALSE(look_at(0, i).lost);
+    }
+    CU_ASSERT_EQUAL(answer(0, 3), 3); /* in time */
+    CU_ASSERT(EVENTUALLY(told(0, ZKL_STATE_LOST) == PIECES - 3));
+    for (int i = 0; i < PIECES; i++) {
+        CU_ASSERT_EQUAL(zkl_partition_state(members[0], names[i]),
+                        look_at(0, i).ends ? ZKL_STATE_LOST : ZKL_STATE_IDLE);
+        CU_ASSERT_EQUAL(zkl_partition_token(members[0], names[i]), 0);
+    }
+    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(sessions[0])), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(how_many(0, false) == 3));
+    CU_ASSERT_EQUAL(answer(0, PIECES), PIECES - 3);
+    CU_ASSERT(EVENTUALLY(how_many(0, false) == PIECES));
+    leave(0);
+}
+
+/* A short break: jeopardy, and held again. Nothing is revoked. */
+static void test_jeopardy_and_back(void)
+{
+    zkl_session_options options = kit_short();
+    begin();
+    join_with(0, &options, 0, 0);
+    CU_ASSERT(EVENTUALLY(how_many(0, false) == PIECES));
+    int64_t id = zkl_session_id(sessions[0]);
+    CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(told(0, ZKL_STATE_JEOPARDY) == PIECES));
+    CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(told(0, ZKL_STATE_HELD) == PIECES));
+    CU_ASSERT_EQUAL(seen[0].revoked, 0);
+    CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(how_many(0, true) == PIECES));
+    CU_ASSERT(look_at(0, 0).lost);
+    CU_ASSERT_EQUAL(told(0, ZKL_STATE_LOST), 0); /* revoked has said so */
+    CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
+    CU_ASSERT_EQUAL(answer(0, PIECES), PIECES);
+    CU_ASSERT(EVENTUALLY(how_many(0, false) == PIECES));
+    leave(0);
+}
+
+/* Eight pieces are being ended, and nobody answers: a lock of the same session is told of its loss all the same, and before
+ * any piece was answered. */
+static void test_no_stall(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    zkl_session_options options = kit_short();
+    zkl_lock_options heard = ZKL_LOCK_OPTIONS_INIT;
+    begin();
+    join_with(0, &options, 0, 0);
+    CU_ASSERT(EVENTUALLY(how_many(0, false) == PIECES));
+    heard.state_fn = on_lock_state;
+    heard.payload = &box;
+    zkl_lock *lock = kit_lock(sessions[0], "/beside", &heard);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_partition_stop(members[0], NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(how_many(0, true), PIECES);
+    CU_ASSERT_EQUAL(zkl__memory_suspend(zkl_session_id(sessions[0])), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_LOST));
+    CU_ASSERT_EQUAL(how_many(0, true), PIECES);
+    CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(sessions[0])), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
+    CU_ASSERT_EQUAL(answer(0, PIECES), PIECES);
+    zkl_lock_free(lock);
+    leave(0);
+}
+
+/* --- cap, stop, free, close ----------------------------------------------------------------------------------------------- */
+
+/* What still ends counts: the other one's pieces come when it is answered. */
+static void test_cap(void)
+{
+    begin();
+    join_with(0, NULL, 5, 0);
+    join_with(1, NULL, 5, 0);
+    CU_ASSERT(EVENTUALLY((answer(0, PIECES), answer(1, PIECES), how_many(0, false) == 4 && how_many(1, false) == 4)));
+    zkl_partition_stop(members[1], NULL);
+    CU_ASSERT_EQUAL(how_many(1, true), 4);
+    CU_ASSERT_EQUAL(zkl_partition_start(members[1], NULL), ZKL_OK); /* at the tail: maybe for others */
+    CU_ASSERT(EVENTUALLY((answer(0, PIECES), answer(1, PIECES), how_many(0, false) == 4 && how_many(1, false) == 4)));
+    for (int i = 0; i < MEMBERS; i++) {
+        CU_ASSERT(seen[i].most <= 5);
+    }
+    leave(0);
+    leave(1);
+}
+
+static void on_stopped(int code, const zkl_error *err, void *payload)
+{
+    (void)err;
+    mailbox_put(payload, (struct letter){.code = code, .granted = how_many(0, true) > 0});
+}
+
+static void test_ends_of_a_partition(void)
+{
+    struct mailbox box = MAILBOX_INIT;
+    begin();
+    join_with(0, NULL, 0, 0);
+    CU_ASSERT(EVENTUALLY(how_many(0, false) == PIECES));
+    CU_ASSERT_EQUAL(zkl_partition_stop_async(members[0], on_stopped, &box, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(how_many(0, true) == PIECES));
+    CU_ASSERT_EQUAL(kit_queue(sessions[0], PATH "/pieces/a"), 1);
+    CU_ASSERT_EQUAL(answer(0, PIECES - 1), PIECES - 1);
+    CU_ASSERT(EVENTUALLY(kit_queue(sessions[0], PATH "/pieces/a") == 0));
+    CU_ASSERT_EQUAL(mailbox_count(&box), 0);
+    CU_ASSERT_EQUAL(answer(0, PIECES), 1);
+    CU_ASSERT_TRUE_FATAL(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
+    CU_ASSERT_FALSE(box.letters[0].granted);
+    CU_ASSERT_EQUAL(zkl_partition_start(members[0], NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(how_many(0, false) == PIECES));
+    CU_ASSERT_EQUAL(zkl_partition_stop(members[0], NULL), ZKL_OK); /* returns, and eight are owed */
+    CU_ASSERT_EQUAL(how_many(0, true), PIECES);
+    CU_ASSERT_EQUAL(zkl_partition_stop_async(members[0], on_stopped, &box, NULL), ZKL_OK);
+    zkl_partition_free(members[0]); /* answers */
+    CU_ASSERT_EQUAL_FATAL(mailbox_count(&box), 2);
+    CU_ASSERT_EQUAL(box.letters[1].code, ZKL_OK);
+    CU_ASSERT(EVENTUALLY(kit_queue(sessions[0], PATH "/pieces/h") == 0));
+    kit_close(sessions[0]);
+}
+
+static void test_close_first(void)
+{
+    begin();
+    join_with(0, NULL, 0, 0);
+    CU_ASSERT(EVENTUALLY(how_many(0, false) == PIECES));
+    kit_close(sessions[0]);
+    CU_ASSERT_EQUAL(how_many(0, true), PIECES);
+    CU_ASSERT(look_at(0, 0).lost);
+    CU_ASSERT_EQUAL(answer(0, PIECES), PIECES);
+    zkl_partition_free(members[0]);
+}
+
+/* --- answered from inside, and by a thread; and with the option missing ---------------------------------------------------- */
+
+static atomic_int answered, bad_answers;
+
+static void answers_at_once(zkl_partition *partition, const char *name, bool lost, void *payload)
+{
+    (void)lost, (void)payload;
+    bad_answers += zkl_partition_done(partition, name, NULL) != ZKL_OK;
+    bad_answers += zkl_partition_done(partition, name, NULL) != ZKL_ENOTHELD;
+    bad_answers += zkl_partition_token(partition, name) != 0;
+    answered++;
+}
+
+static void needs_no_answer(zkl_partition *partition, const char *name, bool lost, void *payload)
+{
+    (void)lost, (void)payload;
+    bad_answers += zkl_partition_done(partition, name, NULL) != ZKL_ENOTHELD;
+    bad_answers += zkl_partition_token(partition, name) == 0; /* until this has returned */
+    answered++;
+}
+
+static void deaf(zkl_partition *partition, const char *name, int64_t token, void *payload)
+{
+    (void)partition, (void)name, (void)token, (void)payload;
+}
+
+static void test_answered_from_inside(void)
+{
+    for (int later = 0; later < 2; later++) {
+        zkl_session *session = kit_open(NULL);
+        zkl_partition_options options = ZKL_PARTITION_OPTIONS_INIT;
+        zkl_partition *partition = NULL;
+        answered = bad_answers = 0;
+        options.assigned_fn = deaf;
+        options.revoked_fn = later ? answers_at_once : needs_no_answer;
+        options.done_later = later;
+        CU_ASSERT_EQUAL_FATAL(zkl_partition_new(&partition, session, PATH, names, PIECES, &options, NULL), ZKL_OK);
+        for (int round = 1; round <= 3; round++) {
+            CU_ASSERT_EQUAL(zkl_partition_start(partition, NULL), ZKL_OK);
+            CU_ASSERT(EVENTUALLY(zkl_partition_owned(partition, NULL, 0) == PIECES));
+            CU_ASSERT_EQUAL(zkl_partition_stop(partition, NULL), ZKL_OK);
+            CU_ASSERT_EQUAL(answered, round * PIECES);
+        }
+        CU_ASSERT_EQUAL(bad_answers, 0);
+        zkl_partition_free(partition);
+        kit_close(session);
+    }
+}
+
+static void test_bad_margin(void)
+{
+    zkl_session_options short_timeout = kit_short();
+    zkl_session *session = kit_open(&short_timeout);
+    zkl_partition_options options = ZKL_PARTITION_OPTIONS_INIT;
+    zkl_partition *partition = NULL;
+    zkl_error err;
+    options.assigned_fn = deaf;
+    options.revoked_fn = needs_no_answer;
+    options.margin_ms = -1;
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, names, PIECES, &options, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "margin_ms"));
+    options.margin_ms = 2000;
+    CU_ASSERT_EQUAL(zkl_partition_new(&partition, session, PATH, names, PIECES, &options, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NULL(partition);
+    CU_ASSERT_EQUAL(zkl_partition_remaining_ms(NULL, "a"), 0);
+    CU_ASSERT_EQUAL(zkl_partition_state(NULL, "a"), ZKL_STATE_IDLE);
+    CU_ASSERT_EQUAL(zkl_partition_commit(NULL, "a", NULL, 0, 0, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_partition_commit_async(NULL, "a", NULL, 0, 0, NULL, NULL, NULL, &err), ZKL_EINVAL);
+    kit_close(session);
+}
+
+static bool has_lease(int member)
+{
+    bool has = false;
+    for (int i = 0; i < PIECES; i++) {
+        has = has || zkl_partition_token(members[member], names[i]) != 0;
+    }
+    return has;
+}
+
+/* Two members that answer from a thread of their own at any time, while connections break. */
+struct answering {
+    pthread_t thread;
+    atomic_bool stop;
+};
+
+static void *answer_now_and_then(void *payload)
+{
+    struct answering *answering = payload;
+    while (!answering->stop) {
+        answer(0, 1);
+        answer(1, 2);
+        sched_yield();
+    }
+    return NULL;
+}
+
+static void test_storm(void)
+{
+    struct answering answering = {.stop = false};
+    zkl_session_options options = kit_short();
+    begin();
+    join_with(0, &options, 5, 300);
+    join_with(1, &options, 5, 0);
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&answering.thread, NULL, answer_now_and_then, &answering), 0);
+    for (int round = 0; round < 40; round++) {
+        int who = round % 2;
+        int64_t id = zkl_session_id(sessions[who]);
+        CU_ASSERT_EQUAL(zkl__memory_break(id, (unsigned)round % 5, (unsigned)round % 3, round % 2), ZKL_OK);
+        if (round % 4 == 0) {
+            zkl_partition_stop(members[!who], NULL);
+            zkl_partition_start(members[!who], NULL);
+        }
+        zkl__memory_suspend(id);
+        if (round % 10 == 9) {
+            CU_ASSERT(EVENTUALLY(!has_lease(who)));
+            zkl__memory_expire(id);
+        }
+        CU_ASSERT(EVENTUALLY(zkl__memory_resume(id) == ZKL_OK));
+        CU_ASSERT(EVENTUALLY(round % 10 != 9 || (zkl_session_id(sessions[who]) != id)));
+        CU_ASSERT(EVENTUALLY(zkl_session_get_state(sessions[who]) == ZKL_SESSION_CONNECTED));
+    }
+    for (int i = 0; i < MEMBERS; i++) {
+        zkl__memory_break(zkl_session_id(sessions[i]), 0, 0, 0);
+    }
+    CU_ASSERT(EVENTUALLY(how_many(0, false) == 4 && how_many(1, false) == 4));
+    answering.stop = true;
+    pthread_join(answering.thread, NULL);
+    CU_ASSERT(seen[0].most <= 5 && seen[1].most <= 5);
+    leave(0);
+    leave(1);
+}
+
+TESTS("partition, answered later", T(test_passed_on_by_the_answer), T(test_margin), T(test_jeopardy_and_back),
+      T(test_no_stall), T(test_cap), T(test_ends_of_a_partition), T(test_close_first), T(test_answered_from_inside),
+      T(test_bad_margin), T(test_storm))
