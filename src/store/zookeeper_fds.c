@@ -126,19 +126,51 @@ static bool find_peer(const struct zkl__store *store, struct zk_peer *peer)
     return zookeeper_get_connected_host(store->zh, (struct sockaddr *)&peer->address, &peer->size);
 }
 
+/* 0: no socket. A number that may be another thread's by now is asked for by name. */
+static unsigned long inode_of(int fd)
+{
+    char name[32], link[64] = "";
+    unsigned long inode = 0;
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    return readlink(name, link, sizeof link - 1) > 0 && sscanf(link, "socket:[%lu]", &inode) == 1
+               ? inode
+               : 0;
+}
+
+static bool is_candidate(const struct zk_candidates *candidates, unsigned long inode)
+{
+    bool found = candidates->count > ZK_SOCKETS;
+    for (int i = 0; i < candidates->count && !found; i++) {
+        found = candidates->inodes[i] == inode;
+    }
+    return found;
+}
+
+struct peers {
+    struct zk_peer peer;
+    struct zk_candidates *candidates;
+};
+
 /* Other connections of this process to the same server are a ZooKeeper client's, too. */
 static void hide_if_peer(int fd, void *arg)
 {
-    if (is_peer(fd, arg)) {
+    struct peers *peers = arg;
+    if (is_peer(fd, &peers->peer)) {
         close_on_exec(fd);
+        if (peers->candidates->count < ZK_SOCKETS) {
+            peers->candidates->inodes[peers->candidates->count++] = inode_of(fd);
+        } else {
+            peers->candidates->count = ZK_SOCKETS + 1;
+        }
     }
 }
 
-void zkl__zk_hide_socket(const struct zkl__store *store)
+void zkl__zk_hide_socket(struct zkl__store *store)
 {
-    struct zk_peer peer;
-    if (find_peer(store, &peer)) {
-        for_each(hide_if_peer, &peer);
+    struct peers peers = {.candidates = &store->candidates};
+    store->candidates.count = 0;
+    if (find_peer(store, &peers.peer)) {
+        for_each(hide_if_peer, &peers);
     }
 }
 
@@ -161,17 +193,6 @@ static bool is_kept(int fd)
     return false;
 }
 
-/* 0: no socket. A number that may be another thread's by now is asked for by name. */
-static unsigned long inode_of(int fd)
-{
-    char name[32], link[64] = "";
-    unsigned long inode = 0;
-    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-    return readlink(name, link, sizeof link - 1) > 0 && sscanf(link, "socket:[%lu]", &inode) == 1
-               ? inode
-               : 0;
-}
-
 static void drop(struct zk_sockets *sockets)
 {
     for (int i = 0; i < sockets->count; i++) {
@@ -183,7 +204,8 @@ static void drop(struct zk_sockets *sockets)
 static void keep_if_peer(int fd, void *arg)
 {
     struct zk_sockets *sockets = arg;
-    if (!sockets->full && !is_kept(fd) && is_peer(fd, &sockets->peer)) {
+    if (!sockets->full && !is_kept(fd) && is_peer(fd, &sockets->peer) &&
+        is_candidate(sockets->candidates, inode_of(fd))) {
         int kept = sockets->count < ZK_SOCKETS ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
         if (kept >= 0) {
             sockets->each[sockets->count++] = (struct zk_socket){fd, kept, inode_of(kept)};
@@ -194,7 +216,7 @@ static void keep_if_peer(int fd, void *arg)
 
 void zkl__zk_keep_sockets(const struct zkl__store *store, struct zk_sockets *sockets)
 {
-    *sockets = (struct zk_sockets){.count = 0};
+    *sockets = (struct zk_sockets){.candidates = &store->candidates};
     pthread_mutex_lock(&keeping);
     sockets->next = all_kept;
     all_kept = sockets;

@@ -51,6 +51,14 @@ enum zk_phase {
 struct zk_names;
 struct zk_drive;
 
+#define ZK_SOCKETS 64
+/* The sockets that had the session's server as their peer when its connection came up: a later one
+ * is not the session's. */
+struct zk_candidates {
+    unsigned long inodes[ZK_SOCKETS];
+    int count; /* ZK_SOCKETS + 1: too many to tell */
+};
+
 struct zkl__store {
     zkl_heap heap;
     struct zkl__store_events events;
@@ -110,6 +118,7 @@ struct zkl__store {
     bool parted;            /* zookeeper_close has returned: */
     bool heard;             /* the server has said goodbye */
     bool abandoned;         /* close has not waited for that; who parts frees */
+    struct zk_candidates candidates; /* of which one is the connection's socket */
 };
 
 /* zookeeper_log.c: the library gives its log callback no context, so each store has a function of
@@ -142,16 +151,17 @@ int zkl__zk_tls_check(const struct zkl__store *store, zkl_error *err);
 /* zookeeper_fds.c: nobody else's program gets the library's descriptors. */
 /* zkl__zk_init; the pipe that it makes is closed at an exec. */
 zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, int timeout_ms);
-/* The connection's, which has just come up; on the library's completion thread. */
-void zkl__zk_hide_socket(const struct zkl__store *store);
-/* Descriptors that keep connections open when the library has closed its own: of each connection of
- * this process to the session's server, for nobody says which of them is the session's. */
-#define ZK_SOCKETS 64
+/* The connection's, which has just come up; on the library's completion thread, with the mutex
+ * held. It becomes one of the store's candidates. */
+void zkl__zk_hide_socket(struct zkl__store *store);
+/* Descriptors that keep connections open when the library has closed its own: of each connection
+ * of this process that may be the session's, for nobody says which of them is. */
 struct zk_sockets {
     struct zk_peer {
         struct sockaddr_storage address;
         socklen_t size;
     } peer;
+    const struct zk_candidates *candidates;
     int count;
     bool full; /* there were more, or no descriptor was left: then none is kept */
     struct zk_socket {

@@ -94,8 +94,7 @@ void zkl__zk_part_from(struct zk_parting *parting)
 
 /* --- parting --------------------------------------------------------------------------------- */
 
-/* Without taking it from another thread that reads here: until the library has closed it, or where
- * two sessions are closed at once. */
+/* What is there is left there: it may belong to another session, which reads it itself. */
 static bool has_response(int fd, int64_t deadline)
 {
     struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
@@ -108,8 +107,8 @@ static bool has_response(int fd, int64_t deadline)
     return recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
 }
 
-/* The session's connection is the one that its library has closed by now; when others were closed
- * at the same time, each must have its response. quick: how it was closed, when none is known. */
+/* The session's connection is one that a library has closed by now. Others that were open when it
+ * came up may have been closed at the same time: then each must have its response. quick: how it was closed, when none is known. */
 static bool have_response(const struct zk_sockets *sockets, bool quick, int64_t deadline)
 {
     bool heard = quick;

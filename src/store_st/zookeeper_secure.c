@@ -52,7 +52,7 @@ zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, int timeout_ms)
                            (void *)(uintptr_t)store, ZOO_NO_LOG_CLIENTENV, store->log_fn);
 }
 
-void zkl__zk_hide_socket(const struct zkl__store *store)
+void zkl__zk_hide_socket(struct zkl__store *store)
 {
     (void)store;
 }

@@ -1,7 +1,10 @@
 /* The end of a session that holds and waits for many locks; and one whose server does not answer any more. */
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "one_server.h"
 
@@ -254,6 +257,36 @@ static void *run_close(void *session)
     return (void *)(intptr_t)zkl_session_close(session, SOON);
 }
 
+static int connect_to(int port)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CU_ASSERT_EQUAL_FATAL(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+/* Another connection of the process to the same server ends while the session is closed, without a response: it was made later, so it is
+ * not the session's. */
+static void test_beside_another_connection(void)
+{
+    struct proxy *proxy;
+    pthread_t thread;
+    void *code = NULL;
+    zkl_session *session = open_behind(&proxy);
+    int other = connect_to(proxy_port(proxy));
+    int64_t end = now_ms() + SOON;
+    long closes = proxy_count(proxy, PROXY_OP_CLOSE);
+    proxy_delay(proxy, 300);
+    CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run_close, session), 0);
+    while (proxy_count(proxy, PROXY_OP_CLOSE) == closes && look_again(end)) {
+    }
+    close(other);
+    pthread_join(thread, &code);
+    CU_ASSERT_EQUAL((intptr_t)code, ZKL_OK);
+    proxy_stop(proxy);
+}
+
 /* All connect to the restarted server in the same moment: which of the process's sockets is whose has to be found out without the others'. */
 static void test_many_that_reconnected_at_once(void)
 {
@@ -285,4 +318,4 @@ static void test_many_that_reconnected_at_once(void)
 
 TESTS_ON_ONE_SERVER("close", T(test_many), T(test_busy), T(test_release_all), T(test_frozen),
                     T(test_no_server_any_more), T(test_lost), T(test_goodbye_without_an_answer), T(test_slow_goodbye),
-                    T(test_many_that_reconnected_at_once))
+                    T(test_beside_another_connection), T(test_many_that_reconnected_at_once))

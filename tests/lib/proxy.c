@@ -46,7 +46,7 @@ struct proxy {
     int listener, wake[2];
     int port;
     char address[32];
-    struct sockaddr_in server;
+    struct sockaddr_in6 server; /* an IPv4 address in IPv6's form: see set_server */
     bool stop, hold[2];
     int welcome; /* how many connections are yet to be let through; negative: all */
     int64_t delay_ns;
@@ -89,10 +89,10 @@ static void drop(struct connection *c)
     *c = (struct connection){0};
 }
 
-static int new_socket(void)
+static int new_socket(int family)
 {
     int one = 1;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     return fd;
 }
@@ -109,7 +109,7 @@ static void take(struct proxy *p)
     for (int i = 0; i < CONNECTIONS_MAX && !c; i++) {
         c = p->connections[i].open ? NULL : &p->connections[i];
     }
-    int server = p->welcome == 0 || !c ? -1 : new_socket();
+    int server = p->welcome == 0 || !c ? -1 : new_socket(AF_INET6);
     p->welcome -= p->welcome > 0;
     if (server < 0 || (connect(server, (struct sockaddr *)&p->server, sizeof p->server) != 0 && errno != EINPROGRESS)) {
         close(client);
@@ -358,13 +358,16 @@ static void *run(void *arg)
 
 /* --- control ------------------------------------------------------------------------------------------------------- */
 
+/* By IPv6, so that no session of this process takes a connection of the proxy's to its server for its own when it is closed
+ * (src/store/zookeeper_fds.c compares the peers). */
 static void set_server(struct proxy *p, const char *address)
 {
-    char host[64];
+    char host[64], mapped[80];
     int port = 0;
     sscanf(address, "%63[^:]:%d", host, &port);
-    p->server = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    inet_pton(AF_INET, host, &p->server.sin_addr);
+    snprintf(mapped, sizeof mapped, "::ffff:%s", host);
+    p->server = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+    inet_pton(AF_INET6, mapped, &p->server.sin6_addr);
 }
 
 static bool listen_at(struct proxy *p, const char *host, int port)
@@ -373,7 +376,7 @@ static bool listen_at(struct proxy *p, const char *host, int port)
     int one = 1;
     inet_pton(AF_INET, host, &address.sin_addr);
     socklen_t size = sizeof address;
-    p->listener = new_socket();
+    p->listener = new_socket(AF_INET);
     setsockopt(p->listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     if (bind(p->listener, (struct sockaddr *)&address, size) != 0 || listen(p->listener, 64) != 0 ||
         getsockname(p->listener, (struct sockaddr *)&address, &size) != 0) {
