@@ -69,7 +69,8 @@ static void become_program(const struct run *run)
         "UBSAN_OPTIONS=print_stacktrace=1:exitcode=99", NULL};
     char liar[32], path[64];
     snprintf(liar, sizeof liar, "127.0.0.1:%d", run->relay.port);
-    snprintf(path, sizeof path, "/mutate/%s-%llu", programs[run->program], (unsigned long long)run->seed);
+    /* Not with ten digits at the end: that is the name of a contender, and no lock's. */
+    snprintf(path, sizeof path, "/mutate/%llu-%s", (unsigned long long)run->seed, programs[run->program]);
     const char *library[] = {all.drivers, programs[run->program], liar, ensemble_servers(all.server), path, NULL};
     const char *job[] = {
         all.command, "-s",   liar, "--session-timeout", "2s", "--tick", "100ms", "run", "-w", "700ms", path,
