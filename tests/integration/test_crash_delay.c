@@ -1,11 +1,8 @@
 /* The option delay_after_crash_ms on a real server: the next holder waits after a holder that was killed, and after no other end. */
-#include "one_server.h"
-
-#include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
+
+#include "holder.h"
+#include "one_server.h"
 
 #define PATH "/crash-delay"
 #define DELAY 3000
@@ -39,39 +36,9 @@ static bool is_delayed(zkl_session *session)
     return code == ZKL_EBUSY && strstr(err.text, "delay_after_crash_ms");
 }
 
-/* What the process below does: it acquires, says so on fd 1, and waits to be killed. */
-static int hold(const char *servers)
+static zkl_lock *make_lock(const char *servers)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    zkl_lock *lock = careful(contest_session(servers, TIMEOUT, TICK), DELAY, NULL);
-    if (zkl_lock_acquire(lock, SOON, NULL, NULL) == ZKL_OK && write(1, "!", 1) == 1) {
-        pause();
-    }
-    return 1;
-}
-
-/* It holds when this returns. */
-static pid_t start_holder(void)
-{
-    int told[2];
-    char byte;
-    CU_ASSERT_EQUAL_FATAL(pipe(told), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        dup2(told[1], 1);
-        execl("/proc/self/exe", "hold", "--hold", ensemble_servers(server), (char *)NULL);
-        _exit(127);
-    }
-    close(told[1]);
-    CU_ASSERT_EQUAL(read(told[0], &byte, 1), 1);
-    close(told[0]);
-    return pid;
-}
-
-static void end_holder(pid_t pid)
-{
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    return careful(contest_session(servers, TIMEOUT, TICK), DELAY, NULL);
 }
 
 /* Free, handed over to another session, and in the same one. */
@@ -121,12 +88,12 @@ static void test_killed(void)
     for (int later = 0; later < 2; later++) {
         zkl_lock *next = careful(session, DELAY, NULL);
         struct waiter waits;
-        pid_t pid = start_holder();
+        pid_t pid = holder_start(ensemble_servers(server));
         if (!later) {
             waiter_queue(&waits, next, SOON);
         }
         CU_ASSERT_EQUAL(queue_length(eye, PATH), later ? 1 : 2);
-        end_holder(pid);
+        holder_kill(pid);
         int64_t before = last_time_of(later ? 1 : 2);
         if (later) {
             CU_ASSERT(is_delayed(session));
@@ -147,7 +114,7 @@ static void test_too_short_a_deadline(void)
     zkl_session *session = open_one();
     zkl_error err = {.text = ""};
     zkl_lock *next = careful(session, LONG, NULL), *patient = careful(session, DELAY, NULL);
-    end_holder(start_holder());
+    holder_kill(holder_start(ensemble_servers(server)));
     CU_ASSERT(queue_becomes(eye, PATH, 0));
     CU_ASSERT_EQUAL(zkl_lock_acquire(next, 1000, NULL, &err), ZKL_ETIMEOUT);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "delay_after_crash_ms"));
@@ -205,8 +172,6 @@ int main(int argc, char **argv)
 {
     static const struct check_case cases[] = {T(test_clean_ends), T(test_killed), T(test_too_short_a_deadline),
                                               T(test_lost_answers), T(test_not_permitted_to_write)};
-    if (argc == 3 && strcmp(argv[1], "--hold") == 0) {
-        return hold(argv[2]);
-    }
+    holder_main(argc, argv, make_lock);
     return one_server_main("delay after a crash", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
 }

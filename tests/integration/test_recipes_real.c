@@ -1,13 +1,11 @@
 /* Read/write locks, semaphores, multi-locks and the options of a lock on one real server: what their transactions do there, who is
  * woken, and what happens when an answer is lost. */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <zklock/zookeeper.h>
 
+#include "holder.h"
 #include "one_server.h"
 
 /* --- read/write lock ------------------------------------------------------------------------------------------------- */
@@ -353,34 +351,11 @@ static bool unclean(zkl_session *session)
     return grant.unclean;
 }
 
-/* What the process below does: it acquires, says so on fd 1, and waits to be killed. */
-static int hold(const char *servers)
+static zkl_lock *make_recoverable(const char *servers)
 {
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.recover = true;
-    zkl_lock *lock = contest_lock(contest_session(servers, TIMEOUT, TICK), "/recover", &options);
-    if (zkl_lock_acquire(lock, SOON, NULL, NULL) == ZKL_OK && write(1, "!", 1) == 1) {
-        pause();
-    }
-    return 1;
-}
-
-static void crash_while_holding(void)
-{
-    int told[2];
-    char byte;
-    CU_ASSERT_EQUAL_FATAL(pipe(told), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        dup2(told[1], 1);
-        execl("/proc/self/exe", "hold", "--hold", ensemble_servers(server), (char *)NULL);
-        _exit(127);
-    }
-    CU_ASSERT_EQUAL(read(told[0], &byte, 1), 1);
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
-    close(told[0]);
-    close(told[1]);
+    return contest_lock(contest_session(servers, TIMEOUT, TICK), "/recover", &options);
 }
 
 static void test_crash(void)
@@ -388,7 +363,7 @@ static void test_crash(void)
     zkl_session *session = open_one();
     CU_ASSERT_FALSE(unclean(session));
     CU_ASSERT_FALSE(unclean(session));
-    crash_while_holding();
+    holder_kill(holder_start(ensemble_servers(server)));
     CU_ASSERT(queue_becomes(eye, "/recover", 0)); /* nobody is queued as it goes */
     CU_ASSERT_TRUE(unclean(session));
     CU_ASSERT_FALSE(unclean(session));
@@ -495,8 +470,6 @@ int main(int argc, char **argv)
         T(test_commit),
         T(test_commit_with_a_lost_answer),
     };
-    if (argc == 3 && strcmp(argv[1], "--hold") == 0) {
-        return hold(argv[2]);
-    }
+    holder_main(argc, argv, make_recoverable);
     return one_server_main("recipes on a real server", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
 }
