@@ -331,20 +331,39 @@ static void *run_acquire(void *arg)
     return NULL;
 }
 
+/* Two sessions with a handle each on the job's lock; the first one holds it. */
+struct pair {
+    zkl_session *sessions[2];
+    struct runner runners[2];
+    int64_t end; /* of the job */
+};
+
+static struct pair pair_begin(const struct job *job)
+{
+    struct pair pair = {.end = now_ns() + job->ms * 1000000};
+    for (int i = 0; i < 2; i++) {
+        pair.sessions[i] = bench_session(job, ZKL_CALLBACKS_THREAD, NULL);
+        pair.runners[i].lock = bench_lock(job, pair.sessions[i], job->path);
+    }
+    run_acquire(&pair.runners[0]);
+    return pair;
+}
+
+static void pair_end(struct pair *pair)
+{
+    for (int i = 0; i < 2; i++) {
+        zkl_lock_free(pair->runners[i].lock);
+        zkl_session_close(pair->sessions[i], 60000);
+    }
+}
+
 /* One session hands the lock to the other, which waits in a blocking call, and back; who has
  * released asks again only after that. As the raw driver's jobs: ASKED is the release call. */
 static void run_relay(const struct job *job)
 {
-    zkl_session *sessions[2];
-    struct runner runners[2] = {0};
-    int64_t end = now_ns() + job->ms * 1000000;
-    for (int i = 0; i < 2; i++) {
-        sessions[i] = bench_session(job, ZKL_CALLBACKS_THREAD, NULL);
-        runners[i].lock = bench_lock(job, sessions[i], job->path);
-    }
-    run_acquire(&runners[0]);
-    for (int round = 0; now_ns() < end; round++) {
-        struct runner *holder = &runners[round % 2], *next = &runners[(round + 1) % 2];
+    struct pair pair = pair_begin(job);
+    for (int round = 0; now_ns() < pair.end; round++) {
+        struct runner *holder = &pair.runners[round % 2], *next = &pair.runners[(round + 1) % 2];
         if (pthread_create(&next->thread, NULL, run_acquire, next) != 0) {
             die("no thread");
         }
@@ -358,10 +377,7 @@ static void run_relay(const struct job *job)
         next->section.released = next->section.done = now_ns();
         print_section(0, &next->section);
     }
-    for (int i = 0; i < 2; i++) {
-        zkl_lock_free(runners[i].lock);
-        zkl_session_close(sessions[i], 60000);
-    }
+    pair_end(&pair);
 }
 
 static void release_or_die(zkl_lock *lock)
@@ -376,17 +392,10 @@ static void release_or_die(zkl_lock *lock)
  * lingers there. ASKED is the call of acquire. */
 static void run_yield(const struct job *job)
 {
-    zkl_session *sessions[2];
-    struct runner runners[2] = {0};
-    int64_t end = now_ns() + job->ms * 1000000;
-    for (int i = 0; i < 2; i++) {
-        sessions[i] = bench_session(job, ZKL_CALLBACKS_THREAD, NULL);
-        runners[i].lock = bench_lock(job, sessions[i], job->path);
-    }
-    run_acquire(&runners[0]);
-    release_or_die(runners[0].lock);
-    for (int round = 1; now_ns() < end; round++) {
-        struct runner *next = &runners[round % 2];
+    struct pair pair = pair_begin(job);
+    release_or_die(pair.runners[0].lock);
+    for (int round = 1; now_ns() < pair.end; round++) {
+        struct runner *next = &pair.runners[round % 2];
         pause_us(job->hold_us);
         next->section.asked = now_ns();
         run_acquire(next);
@@ -394,10 +403,7 @@ static void run_yield(const struct job *job)
         release_or_die(next->lock);
         print_section(0, &next->section);
     }
-    for (int i = 0; i < 2; i++) {
-        zkl_lock_free(runners[i].lock);
-        zkl_session_close(sessions[i], 60000);
-    }
+    pair_end(&pair);
 }
 
 static const struct {
