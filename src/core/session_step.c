@@ -272,6 +272,40 @@ static void on_reply(struct zkl__core *core, const struct zkl__event *ev)
 }
 
 /* What it changes is changed, and whoever it concerns has mail. */
+/* What concerns one contender, semaphore, watcher or request. */
+static void admit_object(struct zkl__core *core, const struct zkl__event *ev)
+{
+    switch (ev->kind) {
+    case ZKL__EV_START:
+        on_start(core, ev);
+        break;
+    case ZKL__EV_CANCEL:
+        cancel(ev, ev->code);
+        break;
+    case ZKL__EV_RELEASE:
+        on_release(ev);
+        break;
+    case ZKL__EV_LET_GO:
+        on_let_go(ev);
+        break;
+    case ZKL__EV_GIVE_BACK:
+        zkl__semaphore_give_back(ev->semaphore, ev->count);
+        break;
+    case ZKL__EV_DOWNGRADE:
+        ev->contender->mail.rule = ev->rule;
+        zkl__contender_post(ev->contender, ZKL__CE_DOWNGRADE);
+        break;
+    case ZKL__EV_REQUEST:
+        zkl__core_request(core, ev->request, ev->op);
+        break;
+    case ZKL__EV_WAKE:
+        zkl__watcher_wake(ev->watcher);
+        break;
+    default: /* the session's: admit */
+        break;
+    }
+}
+
 static void admit(struct zkl__core *core, const struct zkl__event *ev)
 {
     switch (ev->kind) {
@@ -292,36 +326,21 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
         break;
     case ZKL__EV_TIME:
         break;
-    case ZKL__EV_START:
-        on_start(core, ev);
-        break;
-    case ZKL__EV_CANCEL:
-        cancel(ev, ev->code);
-        break;
-    case ZKL__EV_RELEASE:
-        on_release(ev);
-        break;
-    case ZKL__EV_LET_GO:
-        on_let_go(ev);
-        break;
-    case ZKL__EV_GIVE_BACK:
-        zkl__semaphore_give_back(ev->semaphore, ev->count);
-        break;
     case ZKL__EV_LINGER_STOP:
         zkl__core_stop_lingering(core, ev->path);
         break;
-    case ZKL__EV_DOWNGRADE:
-        ev->contender->mail.rule = ev->rule;
-        zkl__contender_post(ev->contender, ZKL__CE_DOWNGRADE);
-        break;
-    case ZKL__EV_REQUEST:
-        zkl__core_request(core, ev->request, ev->op);
-        break;
-    case ZKL__EV_WAKE:
-        zkl__watcher_wake(ev->watcher);
-        break;
     case ZKL__EV_CLOSE:
         on_close(core);
+        break;
+    case ZKL__EV_START:
+    case ZKL__EV_CANCEL:
+    case ZKL__EV_RELEASE:
+    case ZKL__EV_LET_GO:
+    case ZKL__EV_GIVE_BACK:
+    case ZKL__EV_DOWNGRADE:
+    case ZKL__EV_REQUEST:
+    case ZKL__EV_WAKE:
+        admit_object(core, ev);
         break;
     }
 }
