@@ -80,7 +80,8 @@ void zkl__partition_acquire(zkl_partition *partition, zkl_lock *place, zkl_acqui
     }
 }
 
-/* What an acquire came to. False: it was refused, as another one would be at once. */
+/* Notes the result of an acquire. False: the server refused it, and would refuse the next one, too.
+ */
 static bool note_result(zkl_partition *partition, const zkl_lock *place, bool *said, int code,
                         const zkl_error *err)
 {

@@ -108,7 +108,8 @@ static bool has_response(int fd, int64_t deadline)
 }
 
 /* The session's connection is one that a library has closed by now. Others that were open when it
- * came up may have been closed at the same time: then each must have its response. quick: how it was closed, when none is known. */
+ * came up may have been closed at the same time: then each must have its response. quick: whether
+ * zookeeper_close was, when none of the sockets is known. */
 static bool have_response(const struct zk_sockets *sockets, bool quick, int64_t deadline)
 {
     bool heard = quick;
