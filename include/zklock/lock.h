@@ -164,7 +164,8 @@ typedef struct zkl_lock_options {
  * crashes, too. These ends also cause a delay, though nothing crashed while it held: a waiter's, in
  * the moment in which the lock is released; a session's, while its lock lingers or stays for
  * hold_at_least_ms; and whatever was before the first use of the option at a path. The path is made
- * persistent; one that was first used without the option may be a container, as with recover. */
+ * persistent; one that was first used without the option may be a container, as with recover. Lists
+ * of the queue (zklock/queue.h) show a contender that waits for its delay as the holder. */
 
 /* Makes a contender for the lock at path (an absolute znode path under the session's chroot), which
  * has one holder at a time. Talks to no server. Copies path and options (NULL: defaults). The

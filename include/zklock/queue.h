@@ -39,7 +39,8 @@ typedef struct zkl_queue_entry {
     bool readable; /* false: its ACL hides data and the fields that need a read */
     bool forged;   /* passed over by contenders: no session owns it, or its number does not fit its
                       age */
-    bool holds;    /* the first that is not forged; of readers and permits all that hold together */
+    bool holds; /* the first that is not forged; of readers and permits all that hold together. With
+                  delay_after_crash_ms, such a one may still wait for its delay */
 } zkl_queue_entry;
 
 /* A snapshot of a queue, in queue order. Foreign children are counted, not listed. */
