@@ -40,7 +40,8 @@ char *metrics_text(const struct metrics *metrics, zkl_session *session)
         room = 2 * length + 8192; /* the stops repeat the label */
         char *larger = realloc(text, (size_t)room);
         if (!larger) {
-            break;
+            free(text);
+            return NULL; /* errno: ENOMEM */
         }
         text = larger;
         length = zkl_stats_write_prometheus(session, metrics->name, text, (size_t)room / 2);
