@@ -11,6 +11,8 @@
 
 using namespace std::chrono_literals;
 
+// By value: a coroutine outlives the call that began it.
+// cppcheck-suppress passedByValue
 static asio::awaitable<void> work(zklock::session &session, std::string path, std::string name)
 {
     asio::steady_timer job(co_await asio::this_coro::executor);

@@ -581,7 +581,7 @@ static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
 {
     struct whole *whole = payload;
     int64_t lease_ms = zkl_cancel_remaining_ms(cancel), left_ms = rest_ms(whole);
-    zkl_once_slot slot;
+    zkl_once_slot slot = {0};
     whole->code = zkl_once_look(whole->lock, whole->length_ms, whole->phase_ms,
                                 lease_ms < left_ms ? lease_ms : left_ms, &slot, &whole->err);
     if (whole->code != ZKL_OK) {

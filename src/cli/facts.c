@@ -14,6 +14,18 @@ static bool no_memory(void)
     return false;
 }
 
+/* A new one at the end, without its texts; NULL without memory. */
+static struct fact *add(struct facts *facts)
+{
+    struct fact *all = realloc(facts->all, (facts->count + 1) * sizeof *all);
+    if (!all) {
+        return NULL;
+    }
+    facts->all = all;
+    all[facts->count] = (struct fact){.name = NULL};
+    return &all[facts->count++];
+}
+
 /* The fact of this znode; a new one when nothing is known of it yet. NULL without memory. */
 static struct fact *find(struct facts *facts, const char *name, const char *who)
 {
@@ -22,17 +34,16 @@ static struct fact *find(struct facts *facts, const char *name, const char *who)
             return &facts->all[i];
         }
     }
-    struct fact *all = realloc(facts->all, (facts->count + 1) * sizeof *all);
-    char *own_name = strdup(name), *own_who = strdup(who);
-    facts->all = all ? all : facts->all;
-    if (!all || !own_name || !own_who) {
-        free(own_name);
-        free(own_who);
-        no_memory();
+    struct fact *fact = add(facts);
+    if (fact) {
+        fact->name = strdup(name);
+        fact->who = strdup(who);
+    }
+    if (!fact || !fact->name || !fact->who) {
+        no_memory(); /* which ends it all: facts_free frees what there is */
         return NULL;
     }
-    all[facts->count] = (struct fact){.name = own_name, .who = own_who};
-    return &all[facts->count++];
+    return fact;
 }
 
 /* Two records bound a change from both sides. */
@@ -106,12 +117,15 @@ bool facts_add_record(struct facts *facts, const char *file)
     struct record_reader reader;
     struct record_line line = {0};
     struct history **all = realloc(facts->histories, (facts->history_count + 1) * sizeof *all);
-    struct history *history = all ? history_new(facts->path, NULL, NULL) : NULL;
-    facts->histories = all ? all : facts->histories;
+    if (!all) {
+        return no_memory();
+    }
+    facts->histories = all;
+    struct history *history = history_new(facts->path, NULL, NULL);
     if (!history) {
         return no_memory();
     }
-    all[facts->history_count++] = history;
+    facts->histories[facts->history_count++] = history;
     if (!record_read(&reader, file)) {
         return false;
     }

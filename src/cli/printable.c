@@ -146,15 +146,15 @@ static void put_folded(FILE *out, const char *text, size_t columns)
         fprintf(out, "%*s%.*s\n", (int)indent, "", (int)length, text);
         text += length;
         text += *text == ' ';
-        indent = columns > 2 * INDENT ? INDENT : 0;
+        indent = columns > (size_t)2 * INDENT ? INDENT : 0;
         room = columns - indent;
     } while (*text);
 }
 
 bool cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
 {
-    char raw[LINE_MAX_BYTES];
-    char text[LINE_MAX_BYTES];
+    char raw[LINE_MAX_BYTES] = "";
+    char text[LINE_MAX_BYTES] = "";
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(raw, sizeof raw, format, arguments);

@@ -22,8 +22,10 @@ static struct layout lay_out(size_t columns)
     size_t left = columns > LABELS ? columns - LABELS : 1;
     size_t who = left * 2 / 5 < WHO_MOST ? left * 2 / 5 : WHO_MOST;
     size_t drawn = left > who + 2 ? left - who - 2 : 0;
-    return drawn < DRAWN_LEAST ? (struct layout){.who = left}
-                               : (struct layout){.who = who, .drawn = drawn};
+    if (drawn < DRAWN_LEAST) {
+        return (struct layout){.who = left};
+    }
+    return (struct layout){.who = who, .drawn = drawn};
 }
 
 void timeline_clock(int64_t time_ms, char *text, size_t size)
@@ -101,7 +103,7 @@ static void print_titles(FILE *out, const struct timeline *timeline)
     timeline_clock(timeline->from_ms, from, sizeof from);
     timeline_clock(timeline->to_ms, to, sizeof to);
     fprintf(out, "  %-5s  %-8s  ", "queue", "for");
-    if (layout.drawn > 2 * CLOCK) {
+    if (layout.drawn > (size_t)2 * CLOCK) {
         fprintf(out, "%-*s  %s%*s\n", (int)layout.who, "who", from, (int)(layout.drawn - CLOCK),
                 to);
     } else if (layout.drawn > 0) {

@@ -310,12 +310,12 @@ static void pick(struct zkl__inspection *inspection, size_t most)
     inspection->broken = !inspection->looks;
 }
 
-static void send_one(struct zkl__core *core, struct look *look,
+static void send_one(struct zkl__core *core, struct zkl__inspection *inspection, struct look *look,
                      void (*done)(struct zkl__request *request, const struct zkl__reply *reply),
                      const struct zkl__op *op)
 {
     look->request = (struct zkl__request){.done = done, .owner = look};
-    look->inspection->under_way++;
+    inspection->under_way++;
     zkl__core_request(core, &look->request, op);
 }
 
@@ -327,7 +327,7 @@ static void send_each(struct zkl__core *core, struct zkl__inspection *inspection
         const struct zkl__op op = {.kind = ZKL__OP_EXISTS,
                                    .dir = inspection->contender->config.path,
                                    .name = look->at->name};
-        send_one(core, look, on_answer, &op);
+        send_one(core, inspection, look, on_answer, &op);
     }
 }
 
@@ -374,7 +374,7 @@ static void send_together(struct zkl__core *core, struct zkl__inspection *inspec
     if (parts && inspection->picked > 0) {
         const struct zkl__op op = {
             .kind = ZKL__OP_MULTI, .parts = parts, .part_count = inspection->picked + GUARDS};
-        send_one(core, &inspection->looks[0], on_together, &op);
+        send_one(core, inspection, &inspection->looks[0], on_together, &op);
     } else {
         inspection->broken = inspection->broken || !parts;
     }

@@ -300,6 +300,7 @@ bool zkl__local_look(struct zkl__core *core, struct zkl__contender *follower,
     if (handed) {
         hand_news_on(follower);
     }
+    // NOLINTNEXTLINE(bugprone-branch-clone): the order of the tests counts
     if (!zkl__node_known(&ahead->node) || follower->local.moved) {
         zkl__local_unfollow(follower);
     } else if (!leaving(ahead)) {

@@ -182,6 +182,7 @@ void zkl__semaphore_judge(struct zkl__semaphore *s)
         return;
     }
     size_t stand = zkl__children_standing(s->leases);
+    // NOLINTNEXTLINE(bugprone-branch-clone): the order of the tests counts
     if (!zkl__semaphore_leased(s, zkl__core_now(s->core))) {
         zkl__semaphore_again(s);
     } else if (stand <= (size_t)s->limit) {

@@ -199,7 +199,8 @@ const char *zkl__store_without_port(const char *servers, size_t *length)
         return NULL;
     }
     for (const char *entry = servers; *entry && *entry != '/';) {
-        const char *host_end = entry[0] == '[' ? strchr(entry, ']') : entry;
+        const char *bracket = entry[0] == '[' ? strchr(entry, ']') : NULL;
+        const char *host_end = bracket ? bracket : entry;
         *length = strcspn(entry, ",/");
         if (!find_char((struct slice){host_end, *length - (size_t)(host_end - entry)}, ':')) {
             return entry;

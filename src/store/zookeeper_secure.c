@@ -110,6 +110,7 @@ static zhandle_t *init_tls(const struct zkl__store *store, int timeout_ms)
     init_tls_fn *init = find_tls();
     ZooLogLevel before = logLevel;
     zoo_set_debug_level((ZooLogLevel)0);
+    // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): zkl__zk_secure_check has found it
     zhandle_t *zh = init(store->given, store->tls, zkl__zk_watcher, timeout_ms, NULL,
                          (void *)(uintptr_t)store, ZOO_NO_LOG_CLIENTENV);
     if (zh) {
@@ -126,6 +127,7 @@ static zhandle_t *init_sasl(const struct zkl__store *store, int timeout_ms)
                                  store->sasl->callbacks};
     // cppcheck-suppress returnDanglingLifetime ; of params it copies the texts and keeps the
     // callbacks
+    // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): zkl__zk_secure_check has found it
     return init(store->given, zkl__zk_watcher, timeout_ms, NULL, (void *)(uintptr_t)store,
                 ZOO_NO_LOG_CLIENTENV, store->log_fn, &params);
 }

@@ -152,7 +152,7 @@ static int load_files(const struct openssl *openssl, void *ctx, const struct fil
 /* A socket that is connected, whose calls end after a while; -1. */
 static int dial(const struct addrinfo *at)
 {
-    const struct timeval limit = {.tv_sec = STEP_MS / 1000, .tv_usec = STEP_MS % 1000 * 1000};
+    const struct timeval limit = {.tv_sec = STEP_MS / 1000, .tv_usec = STEP_MS % 1000 * 1000L};
     int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return -1;

@@ -33,10 +33,8 @@ static int64_t clock_ns(clockid_t clock)
 
 struct zkl__store_config recorder_config(const char *servers)
 {
-    return (struct zkl__store_config){.servers = servers,
-                                      .timeout_ms = 6000,
-                                      .log_level = ZKL_LOG_DEBUG,
-                                      .heap = plain_heap};
+    return (struct zkl__store_config){
+        .servers = servers, .timeout_ms = 6000, .log_level = ZKL_LOG_DEBUG, .heap = plain_heap};
 }
 
 /* --- what the store tells ------------------------------------------------------------------------------------------ */

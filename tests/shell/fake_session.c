@@ -276,8 +276,7 @@ static bool session_open(struct fake *fake, struct link *link, int32_t timeout_m
                                                     .reply = on_reply,
                                                     .watch = on_watch,
                                                     .log = on_log};
-    struct zkl__store_config config = {
-        .servers = fake->tree, .timeout_ms = timeout_ms, .heap = plain_heap};
+    struct zkl__store_config config = {.servers = fake->tree, .timeout_ms = timeout_ms, .heap = plain_heap};
     struct session *s = fake->session_count < SESSIONS_MAX ? calloc(1, sizeof *s) : NULL;
     if (!s) {
         fprintf(stderr, "fake: too many sessions\n");

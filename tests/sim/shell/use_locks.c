@@ -240,7 +240,7 @@ static void hold_rwlock(struct turn *turn, zkl_lock *lock, bool read)
 
 void use_rwlock(struct turn *turn)
 {
-    zkl_lock *lock;
+    zkl_lock *lock = NULL;
     zkl_grant grant;
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     bool read = turn_dice(turn, 2, 2);
