@@ -28,6 +28,7 @@ static void check_name(const char *text)
     size_t digits = (size_t)snprintf(number, sizeof number, "%010d", name.sequence);
     bool tagged = false;
     MUST(length >= digits && strcmp(text + length - digits, number) == 0);
+    MUST(zkl__name_sequence(text) == name.sequence);
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
         size_t tag = strlen(tags[i]);
         tagged = tagged || (length >= digits + tag && memcmp(text + length - digits - tag, tags[i], tag) == 0);
@@ -60,11 +61,7 @@ static void check_round_trip(int32_t sequence)
 static void check_index(const struct zkl__contender *c, const struct zkl__reply *list, int32_t sequence)
 {
     struct zkl__list_index *index = zkl__list_index_new(&plain_heap, list, sequence);
-    struct zkl__rule rule = {.waits_for =
-                                 c->config.rule->waits_for & ZKL__KIND_ANY}; /* nobody waits for what is nobody's */
-    struct zkl__contender twin = *c;
-    twin.config.rule = &rule;
-    const char *blocker = zkl__list_blocker(&twin, list, NULL), *same = zkl__list_blocker(&twin, list, index);
+    const char *blocker = zkl__list_blocker(c, list, NULL), *same = zkl__list_blocker(c, list, index);
     MUST(!blocker == !same);
     MUST(!blocker || zkl__name_parse(blocker).sequence == zkl__name_parse(same).sequence);
     for (size_t i = 0; i < list->child_count; i++) {
@@ -78,8 +75,8 @@ static void check_index(const struct zkl__contender *c, const struct zkl__reply 
 /* The blocker is of a kind that is waited for, before us, and nobody of that sort stands between. */
 static void check_list(const struct zkl__reply *list, int32_t sequence, uint32_t waits_for)
 {
-    struct zkl__rule rule = {.waits_for = waits_for};
-    struct zkl__local_queue queue = {0}; /* nothing is known to be forged */
+    struct zkl__rule rule = {.waits_for = waits_for & ZKL__KIND_ANY}; /* nobody waits for what is nobody's */
+    struct zkl__local_queue queue = {0};                              /* nothing is known to be forged */
     struct zkl__contender c = {.config.rule = &rule, .node.uuid = OWN_UUID, .local.queue = &queue};
     const char *lowest, *other;
     snprintf(c.node.name, sizeof c.node.name, "_c_" OWN_UUID "-lock-%010d", sequence);
@@ -92,7 +89,7 @@ static void check_list(const struct zkl__reply *list, int32_t sequence, uint32_t
     for (size_t i = 0; i < list->child_count; i++) {
         struct zkl__name name = zkl__name_parse(list->children[i]);
         int32_t its = zkl__sequence_diff(name.sequence, sequence);
-        bool before = its < 0 && (waits_for & ZKL__KIND(name.kind));
+        bool before = its < 0 && (rule.waits_for & ZKL__KIND(name.kind));
         MUST(!before || (blocker && its <= place));
     }
     check_index(&c, list, sequence);
