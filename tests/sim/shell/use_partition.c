@@ -18,7 +18,8 @@ static struct member {
     zkl_partition *partition;
     size_t cap;
     bool later; /* answers later */
-    int count;  /* of those it works on */
+    bool leaves;
+    int count; /* of those it works on */
     struct used used[PIECES];
 } members[SIM_CLIENTS][SIM_THREADS];
 
@@ -165,7 +166,7 @@ static bool await_quiet(struct member *me)
     return work_on(me, sim_now(turn->s) + turn->s->plan->heal + 4 * quiet_time(turn->s), true);
 }
 
-/* --- when all is quiet: every piece that cap allows is somebody's, evenly ----------------------------------------------- */
+/* --- when all is quiet: every piece that cap allows is somebody's, evenly; unless a member leaves in that very moment ------- */
 
 static void check_shares(struct turn *turn)
 {
@@ -173,6 +174,9 @@ static void check_shares(struct turn *turn)
     for (int i = 0; i < SIM_CLIENTS * SIM_THREADS; i++) {
         const struct member *it = &members[i / SIM_THREADS][i % SIM_THREADS];
         if (it->turn && it->turn->plan->path == path) {
+            if (it->leaves) {
+                return;
+            }
             running++;
             most = it->count > most ? it->count : most;
             allowed = it->cap ? running * (int)it->cap : PIECES;
@@ -228,6 +232,7 @@ void use_partition(struct turn *turn)
     if (turn_dice(turn, 6, 2) && await_quiet(me)) {
         check_shares(turn);
     }
+    me->leaves = true;
     me->turn->s->judge.completions++;
     turn_told(turn, "stop", stop(turn, me));
     answer_those(me, true);
