@@ -95,32 +95,6 @@ static void test_raised_while_waiting(void)
     }
 }
 
-static void on_signal(int number)
-{
-    (void)number;
-    zkl_stop_raise(&stop);
-}
-
-/* The waiting thread itself takes the signal, with the session's mutex or in its sleep. */
-static void test_raised_in_a_signal_handler(void)
-{
-    struct sigaction action = {.sa_handler = on_signal}, before;
-    sigaction(SIGUSR1, &action, &before);
-    begin();
-    zkl_lock *holder = kit_lock(two, "/locks/stop", NULL), *waiter = kit_lock(one, "/locks/stop", NULL);
-    struct acquire acquire;
-    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
-    acquire_start(&acquire, waiter, ZKL_WAIT_FOREVER);
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, "/locks/stop") == 2));
-    pthread_kill(acquire.thread, SIGUSR1);
-    CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_ECANCELED);
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, "/locks/stop") == 1));
-    zkl_lock_free(waiter);
-    zkl_lock_free(holder);
-    kit_tear_down();
-    sigaction(SIGUSR1, &before, NULL);
-}
-
 static void test_completes_once(void)
 {
     struct mailbox box = MAILBOX_INIT;
@@ -158,13 +132,50 @@ static bool caller_sleeps(void)
 }
 
 /* Or when it was not found asleep for a while: on a loaded machine it is found waiting for a processor each time. */
-static void *raise_when_waited_for(void *arg)
+static void await_sleep(void)
 {
     struct patience patience = {.until = now_ms() + 100};
     while (!caller_sleeps() && patience_left(&patience)) {
     }
+}
+
+static void *raise_when_waited_for(void *arg)
+{
+    await_sleep();
     zkl_stop_raise(arg);
     return NULL;
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+    zkl_stop_raise(&stop);
+}
+
+static void *signal_when_waited_for(void *thread)
+{
+    await_sleep();
+    pthread_kill(*(pthread_t *)thread, SIGUSR1);
+    return NULL;
+}
+
+/* The waiting thread itself takes the signal, with the session's mutex or in its sleep. */
+static void test_raised_in_a_signal_handler(void)
+{
+    struct sigaction action = {.sa_handler = on_signal}, before;
+    pthread_t self = pthread_self(), sender;
+    sigaction(SIGUSR1, &action, &before);
+    begin();
+    zkl_lock *holder = kit_lock(two, "/locks/stop", NULL), *waiter = kit_lock(one, "/locks/stop", NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(holder, 10000, NULL, NULL), ZKL_OK);
+    pthread_create(&sender, NULL, signal_when_waited_for, &self);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(waiter, ZKL_WAIT_FOREVER, NULL, NULL), ZKL_ECANCELED);
+    pthread_join(sender, NULL);
+    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, "/locks/stop") == 1));
+    zkl_lock_free(waiter);
+    zkl_lock_free(holder);
+    kit_tear_down();
+    sigaction(SIGUSR1, &before, NULL);
 }
 
 /* A server that takes the connection and says nothing. servers: where it is. */
