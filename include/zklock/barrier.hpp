@@ -45,10 +45,7 @@ template <class Rep, class Period, class Done>
 void async_barrier_set(const session &with, const std::string &path,
                        const std::chrono::duration<Rep, Period> &timeout, Done done)
 {
-    detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
-        return zkl_barrier_set_async(with.get(), path.c_str(), detail::to_ms(timeout), call,
-                                     payload, err);
-    });
+    detail::async_at(zkl_barrier_set_async, with, path, timeout, std::move(done));
 }
 template <class Rep, class Period>
 std::future<void> async_barrier_set(const session &with, const std::string &path,
@@ -61,10 +58,7 @@ template <class Rep, class Period, class Done>
 void async_barrier_lift(const session &with, const std::string &path,
                         const std::chrono::duration<Rep, Period> &timeout, Done done)
 {
-    detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
-        return zkl_barrier_lift_async(with.get(), path.c_str(), detail::to_ms(timeout), call,
-                                      payload, err);
-    });
+    detail::async_at(zkl_barrier_lift_async, with, path, timeout, std::move(done));
 }
 template <class Rep, class Period>
 std::future<void> async_barrier_lift(const session &with, const std::string &path,
@@ -77,10 +71,7 @@ template <class Rep, class Period, class Done>
 void async_barrier_wait(const session &with, const std::string &path,
                         const std::chrono::duration<Rep, Period> &timeout, Done done)
 {
-    detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
-        return zkl_barrier_wait_async(with.get(), path.c_str(), detail::to_ms(timeout), call,
-                                      payload, err);
-    });
+    detail::async_at(zkl_barrier_wait_async, with, path, timeout, std::move(done));
 }
 template <class Rep, class Period>
 std::future<void> async_barrier_wait(const session &with, const std::string &path,

@@ -162,11 +162,8 @@ template <class Rep, class Period, class Done>
 void async_group_list(const session &with, const std::string &path,
                       const std::chrono::duration<Rep, Period> &timeout, Done done)
 {
-    detail::async_begin(detail::members_of, std::move(done),
-                        [&](zkl_members **out, zkl_done_fn call, void *payload, zkl_error *err) {
-                            return zkl_group_list_async(out, with.get(), path.c_str(),
-                                                        detail::to_ms(timeout), call, payload, err);
-                        });
+    detail::async_at(detail::members_of, zkl_group_list_async, with, path, timeout,
+                     std::move(done));
 }
 template <class Rep, class Period>
 std::future<std::vector<member>> async_group_list(const session &with, const std::string &path,

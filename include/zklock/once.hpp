@@ -33,10 +33,7 @@ template <class Rep, class Period, class Done>
 void async_once_prepare(const session &with, const std::string &path,
                         const std::chrono::duration<Rep, Period> &timeout, Done done)
 {
-    detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
-        return zkl_once_prepare_async(with.get(), path.c_str(), detail::to_ms(timeout), call,
-                                      payload, err);
-    });
+    detail::async_at(zkl_once_prepare_async, with, path, timeout, std::move(done));
 }
 template <class Rep, class Period, class Done>
 void async_once_look(const mutex &job, std::chrono::milliseconds length,

@@ -67,11 +67,7 @@ template <class Rep, class Period, class Done>
 void async_queue_list(const session &with, const std::string &path,
                       const std::chrono::duration<Rep, Period> &timeout, Done done)
 {
-    detail::async_begin(detail::queue_of, std::move(done),
-                        [&](zkl_queue **out, zkl_done_fn call, void *payload, zkl_error *err) {
-                            return zkl_queue_list_async(out, with.get(), path.c_str(),
-                                                        detail::to_ms(timeout), call, payload, err);
-                        });
+    detail::async_at(detail::queue_of, zkl_queue_list_async, with, path, timeout, std::move(done));
 }
 template <class Rep, class Period>
 std::future<queue> async_queue_list(const session &with, const std::string &path,
@@ -96,11 +92,8 @@ template <class Rep, class Period, class Done>
 void async_queue_find(const session &with, const std::string &prefix,
                       const std::chrono::duration<Rep, Period> &timeout, Done done)
 {
-    detail::async_begin(detail::paths_of, std::move(done),
-                        [&](zkl_paths **out, zkl_done_fn call, void *payload, zkl_error *err) {
-                            return zkl_queue_find_async(out, with.get(), prefix.c_str(),
-                                                        detail::to_ms(timeout), call, payload, err);
-                        });
+    detail::async_at(detail::paths_of, zkl_queue_find_async, with, prefix, timeout,
+                     std::move(done));
 }
 template <class Rep, class Period>
 std::future<std::vector<std::string>>

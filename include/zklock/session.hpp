@@ -2,9 +2,11 @@
 #ifndef ZKLOCK_SESSION_HPP
 #define ZKLOCK_SESSION_HPP
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <zklock/completion.hpp>
 
@@ -162,6 +164,36 @@ class session
         session_ = std::unique_ptr<zkl_session, closer>(made, closer{std::move(calls)});
     }
 };
+
+namespace detail
+{
+
+/* A call of C for a path, with a timeout. */
+template <class Rep, class Period, class Done>
+void async_at(int (*begin)(zkl_session *, const char *, int64_t, zkl_done_fn, void *, zkl_error *),
+              const session &with, const std::string &path,
+              const std::chrono::duration<Rep, Period> &timeout, Done done)
+{
+    async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
+        return begin(with.get(), path.c_str(), to_ms(timeout), call, payload, err);
+    });
+}
+
+/* The same for one that writes a value, which convert takes. */
+template <class Written, class Value, class Rep, class Period, class Done>
+void async_at(Value (*convert)(Written *),
+              int (*begin)(Written **, zkl_session *, const char *, int64_t, zkl_done_fn, void *,
+                           zkl_error *),
+              const session &with, const std::string &path,
+              const std::chrono::duration<Rep, Period> &timeout, Done done)
+{
+    async_begin(convert, std::move(done),
+                [&](Written **out, zkl_done_fn call, void *payload, zkl_error *err) {
+                    return begin(out, with.get(), path.c_str(), to_ms(timeout), call, payload, err);
+                });
+}
+
+} // namespace detail
 
 } // namespace zklock
 
