@@ -177,7 +177,7 @@ class Bench:
         return server.counters()
 
     def settled(self):
-        """Looks once the requests that follow many grants are done: what is left are heartbeats."""
+        """The counters as soon as fewer than 10 requests came in half a second: the grants are over, heartbeats go on."""
         server, end = self.server("zookeeper", "tmpfs"), time.monotonic() + 60
         before = server.counters()
         while time.monotonic() < end:

@@ -84,7 +84,8 @@ void zkl__partition_try_later(zkl_partition *partition);
 
 /* --- partition_piece.c ----------------------------------------------------------------------- */
 
-/* Not inside, from a callback. Does what is missing between what is wanted and what is so. */
+/* From a callback, without the session's mutex. Acquires or releases the lock, and calls the user,
+ * until the piece is in the state that the assignment wants. */
 void zkl__piece_settle(struct zkl__piece *piece);
 /* Inside. The work has ended: the piece is released, and nothing is owed for it any more. */
 void zkl__piece_end_work(struct zkl__piece *piece);

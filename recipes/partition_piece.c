@@ -1,9 +1,9 @@
-/* partition_piece.c - one piece of a partition: its lock, what its user is told of it, and the
- * user's answer.
+/* partition_piece.c - one piece of a partition: its lock, the calls of assigned and revoked, and
+ * zkl_partition_done.
  *
- * Everything but the answer runs in callbacks, one at a time. The answer comes from any thread, and
- * takes effect inside the mutex: it ends the work and releases the lock in one. So whoever finds
- * work finds the lock that it runs under. */
+ * Callbacks run everything but zkl_partition_done, one at a time. Any thread may call that. It ends
+ * the work and releases the lock in one section of the session's mutex, so a piece with work always
+ * has the lock that protects the work. */
 #include "partition_inside.h"
 
 /* Enough of a lease to begin with, or to go on. */

@@ -90,7 +90,8 @@ static void watch_lease(struct zkl_cancel *cancel)
 {
     zkl_session *session = cancel->lock->session;
     if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
-        zkl__margin_watch(&cancel->margin); /* one that is not held any more is reached at once */
+        zkl__margin_watch(
+            &cancel->margin); /* calls its function here if the lock is lost already */
         zkl__session_leave(session);
     }
 }

@@ -151,7 +151,7 @@ typedef struct zkl_lock_options {
  * How it knows. A release writes the name of the contender's znode into the data of path, in the
  * transaction that deletes the znode. Each acquire reads that, in one request more, which is sent
  * together with the others. If that shows no release, and the last holder has not announced its
- * release to the contender, the contender reads the data once more before it is granted the lock.
+ * release to the contender, the contender reads the data a second time before its grant.
  *
  * Time. The delay is measured by the contender's own clock, from the moment at which it is first
  * and has read that nobody released. Nobody knows when a crash was that no contender saw, so it is

@@ -64,8 +64,8 @@ const struct cli_command cmd_resize = {
     .run = run,
     .arguments = "LOCK K",
     .summary = "let K run at a time from now on, where 'run -j' is used",
-    .examples = "  zklock resize builds 8     # who waits is let in at once\n"
-                "  zklock resize builds 2     # who runs finishes\n",
+    .examples = "  zklock resize builds 8     # grants four waiters more, if K was 4\n"
+                "  zklock resize builds 2     # jobs that run finish\n",
     .notes = "For 'zklock run -j 0 LOCK', which goes by what LOCK says. A 'run' with another -j is "
              "refused from\n"
              "then on: give all of them 0. The limit goes when nobody has used LOCK for a while, "
