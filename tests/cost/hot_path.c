@@ -1,4 +1,4 @@
-/* hot_path TURNS WAITERS: acquires and releases through src/core alone, with a store that answers at once and from memory, so that
+/* hot_path TURNS WAITERS: acquires and releases through src/protocol alone, with a store that answers at once and from memory, so that
  * instructions can be counted of nothing but the core. WAITERS others stand behind us in every list. See ./instructions. */
 #include <stdbool.h>
 #include <stdio.h>

@@ -37,7 +37,7 @@ check_link() {
     fi
 }
 
-# check_span TEXT: `src/core/lease.c`, `scripts/soak sim`, `tests/sim/golden`: from the root, or from where the page is; `lease.c`: anywhere
+# check_span TEXT: `src/protocol/lease.c`, `scripts/soak sim`, `tests/sim/golden`: from the root, or from where the page is; `lease.c`: anywhere
 check_span() {
     local path=${1%% *}
     path=${path%%:*}

@@ -1,0 +1,17 @@
+/* acl.h - copies of access lists. */
+#ifndef ZKL_PROTOCOL_ACL_H
+#define ZKL_PROTOCOL_ACL_H
+
+#include "heap.h"
+
+#include <zklock/types.h>
+
+/* ZKL_OK, or ZKL_EINVAL with words in err: entries, each with permissions, scheme and id. NULL is
+ * fine. */
+int zkl__acl_check(const zkl_acl *acl, zkl_error *err);
+/* NULL is the default. */
+bool zkl__acl_same(const zkl_acl *one, const zkl_acl *other);
+/* One block: free it with zkl__free. NULL when there is no memory. */
+zkl_acl *zkl__acl_copy(const zkl_heap *heap, const zkl_acl *acl);
+
+#endif

@@ -1,0 +1,53 @@
+/* children.h - the children of a znode that some recipe counts, and which of them live with a
+ * session (own.h).
+ *
+ * A list brings names only. What lives is asked for each name once, and kept as long as the lists
+ * show that name; what does not is asked again with each list, since its name may have been made
+ * anew. What may not be looked at counts: to pass over it would be unsafe. */
+#ifndef ZKL_PROTOCOL_CHILDREN_H
+#define ZKL_PROTOCOL_CHILDREN_H
+
+#include "heap.h"
+#include "op.h"
+
+struct zkl__child {
+    char *name;
+    enum {
+        ZKL__CHILD_UNKNOWN,
+        ZKL__CHILD_LIVES,
+        ZKL__CHILD_GONE, /* before it could be looked at: the list is older than that, and what it
+                            was nobody knows */
+        ZKL__CHILD_STRAY /* lives with no session */
+    } verdict;
+    int64_t czxid; /* 0: not known */
+};
+
+/* One block; by name. */
+struct zkl__children {
+    size_t count;
+    struct zkl__child all[];
+};
+
+/* *children becomes those of the list that counts says yes to (NULL: all), and none when there is
+ * no such znode. It was NULL, or what was listed before, of which what lives stays known. False: no
+ * memory, and it is NULL. */
+bool zkl__children_renew(const zkl_heap *heap, struct zkl__children **children,
+                         const struct zkl__reply *list, bool (*counts)(const char *name));
+/* The server's word on a look (exists, get) at this one. */
+void zkl__child_judge(struct zkl__child *child, const struct zkl__reply *reply);
+/* The first of which nothing is known, from `from` on; count: there is none. */
+size_t zkl__children_unknown(const struct zkl__children *children, size_t from);
+/* How many count for sure; and how many may count: where one must not be overlooked. */
+size_t zkl__children_living(const struct zkl__children *children);
+size_t zkl__children_standing(const struct zkl__children *children);
+/* Their names, in one block. */
+struct zkl__names {
+    size_t count;
+    const char *all[]; /* sorted; their text follows */
+};
+/* Of those that count for sure. NULL: no memory. */
+struct zkl__names *zkl__children_names(const zkl_heap *heap, const struct zkl__children *children);
+struct zkl__child *zkl__children_find(struct zkl__children *children,
+                                      const char *name); /* NULL: not there */
+
+#endif

@@ -1,0 +1,108 @@
+/* contender.h - one place in one queue: the protocol of every queue recipe, as a step function.
+ *
+ * A contender is one ephemeral sequential znode. It is asked for together with the list of the
+ * queue, watches the one node that its admission rule names, and is granted when a list shows
+ * nobody admissible before it and the session has a lease. A recipe is a rule. No clock, thread,
+ * socket or random number in here: events carry the time and the uuid, actions are operations for
+ * the store and outcomes for the owner.
+ *
+ * Life: new -> (start) -> waiting states -> held -> (release) -> removing -> gone; or, after the
+ * release, lingering -> held, for another owner (linger.h). A contender that
+ * is cancelled, timed out or failed is told so at once and goes on removing its znode by itself. */
+#ifndef ZKL_PROTOCOL_CONTENDER_H
+#define ZKL_PROTOCOL_CONTENDER_H
+
+#include "heap.h"
+#include "name.h"
+#include "op.h"
+
+/* What makes a queue recipe: the part of its name, and the kinds of contender that must go first.
+ * The node to wait for is the nearest one before ours of such a kind; when there is none, we are
+ * admitted. */
+struct zkl__rule {
+    const char *tag;    /* "lock-": behind the uuid, before the ten digits */
+    uint32_t waits_for; /* ZKL__KIND bits */
+};
+#define ZKL__KIND(kind) (1u << (kind))
+/* Every kind of contender: foreign children are none. */
+#define ZKL__KIND_ANY (~ZKL__KIND(ZKL_KIND_FOREIGN))
+
+/* Nobody of any kind may be before us. */
+extern const struct zkl__rule zkl__rule_mutex;
+
+enum zkl__contender_state {
+    ZKL__NEW,      /* not started, or waiting for a connection to start on */
+    ZKL__CREATING, /* create and list are on their way */
+    ZKL__MAKING,   /* the directory is being made */
+    ZKL__LISTING,  /* our node is there; who is before us? */
+    ZKL__WATCHING, /* somebody is: watched, or about to be */
+    ZKL__PROVING,  /* nobody is: waiting for a lease */
+    ZKL__HELD,
+    ZKL__LOST,      /* was held; the node may still be there */
+    ZKL__LINGERING, /* released, and kept for the next owner (linger.h) */
+    ZKL__REMOVING,  /* not wanted any more: until no node of ours is left */
+    ZKL__GONE,
+    ZKL__CONTENDER_STATES
+};
+const char *zkl__contender_state_name(enum zkl__contender_state state);
+
+enum zkl__outcome_kind {
+    ZKL__GRANTED,
+    ZKL__FAILED,   /* last word: never granted. The owner forgets the contender */
+    ZKL__JEOPARDY, /* held, but the servers cannot be heard */
+    ZKL__SAFE,     /* and again they can */
+    ZKL__LOSS,     /* was held: told once. Release it */
+    ZKL__RELEASED, /* last word after a release: no node is left, or the session is over. The owner
+                      forgets the contender */
+    ZKL__DOWNGRADED, /* held: its node is of the weaker kind now */
+    ZKL__REVOKED     /* held, config.revocable: somebody asks us to release */
+};
+struct zkl__outcome {
+    enum zkl__outcome_kind kind;
+    int code;        /* FAILED: why. RELEASED: ZKL_OK when the server confirmed */
+    int zk_code;     /* ZooKeeper's number if it was its word */
+    const char *why; /* static text */
+    int64_t token;   /* GRANTED, as the next three */
+    int64_t serial;  /* how many grants this node has had, this one included */
+    struct zkl__contender
+        *contender; /* that holds: another one than the owner made, when that one's
+                       lock had lingered (linger.h). NULL: no contender's grant */
+    bool unclean;   /* with config.mark: the last holder did not release */
+    int64_t now;
+};
+
+struct zkl__contender_config {
+    const struct zkl__rule *rule;
+    const char *path;     /* of the queue; copied */
+    const char *metadata; /* copied */
+    const zkl_acl *acl;   /* kept by the owner until its last word; NULL: the store's default */
+    bool fail_on_expiry;
+    bool mark; /* note on the directory who holds, so that the next one learns of a crash; it is
+                  made persistent then */
+    bool revocable;   /* REVOKED is wanted: our node is watched while it is held */
+    bool announces;   /* its release may be told from a crash by whoever waits for it: see
+                         announcement.h */
+    int64_t max_hold; /* ns; 0: none */
+    int64_t
+        linger;    /* ns that the node stays after a release; 0: none. Not with mark or revocable */
+    int64_t least; /* ns from the grant on that the node stays, also when it is released earlier; 0:
+                      none. Not with mark, linger or a joint */
+    int64_t delay; /* ns that it waits when it is first, unless the last holder ended cleanly; 0:
+                      none. The directory is made persistent. Not with mark or a joint, and only
+                      with a rule that waits for everybody */
+    size_t max_ahead; /* fails with ZKL_EBUSY rather than queue behind more; 0: no limit */
+    /* Called inside the step, as notify, when a list that is read anyway shows another number of
+     * contenders before ours that must go first. NULL: nobody wants to know. */
+    void (*position)(void *owner, size_t ahead);
+    /* Called inside the step, under the session's mutex: note and signal, call nothing of the core.
+     * NULL: nobody listens. */
+    void (*notify)(void *owner, const struct zkl__outcome *outcome);
+    /* The owner sends this operation in a transaction of its own, and brings the reply: called
+     * where it would be sent. False: it is sent. NULL: all are. */
+    bool (*holds_back)(void *owner, int role);
+    void *owner;
+};
+
+struct zkl__contender; /* its fields and its step: contender_step.h, for the core alone */
+
+#endif

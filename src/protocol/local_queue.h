@@ -1,0 +1,114 @@
+/* local_queue.h - the contenders of this session in one queue: they share lists, and hand over to
+ * each other.
+ *
+ * Lists. One list serves all who asked for it before it was sent: what a contender sent before it
+ * asked, its create above all, is before the list then, too. Who asks for a place and a list
+ * together waits while a list of the queue is under way: those before it are of this session, and
+ * it would not be first.
+ *
+ * Hand-over. When the list of a contender shows, as the one before it, the node of another one
+ * here, then it follows that one: nothing is watched on the server. As soon as the delete of that
+ * node is on its way, the follower looks again, behind it; or, if the other one held until its
+ * release, is granted at once: everybody else still queues behind our two nodes. Conditions:
+ * may_hand_over in local_queue.c. */
+#ifndef ZKL_PROTOCOL_LOCAL_QUEUE_H
+#define ZKL_PROTOCOL_LOCAL_QUEUE_H
+
+#include "contender_step.h"
+
+/* Names that idle queues remember, in all. */
+#define ZKL__REMEMBERED_MOST 65536
+
+struct zkl__local_queue {
+    struct zkl__machine machine;   /* first. Its step sends the list that was asked for */
+    struct zkl__local_queue *next; /* in its bucket */
+    uint32_t hash;
+    struct zkl__contender *first, *last;
+    uint64_t lists; /* ever sent */
+    unsigned lists_under_way;
+    size_t wanted; /* contenders that asked for a list and wait for it to be sent */
+    bool urgent;   /* one of them may be first */
+    int64_t czxid; /* of the directory, as its last list says */
+    /* Forged places and their czxids, INT64_MAX for those that live with no session: see
+     * zkl__list_forged. They are remembered while nobody is here, so that later contenders of the
+     * session do not look again. */
+    struct zkl__name_set forged;
+    struct zkl__linger_view linger;
+    bool looks_apart; /* transactions do not tell many of them at once here: see inspection.h */
+    char path[];
+};
+
+struct zkl__local_queues {
+    const zkl_heap *heap;
+    struct zkl__local_queue **buckets;
+    size_t bucket_count, count;
+    size_t remembered; /* forged names of queues without a contender */
+    uint64_t names_key;
+};
+
+bool zkl__local_queues_init(struct zkl__local_queues *queues, const zkl_heap *heap,
+                            uint64_t names_key);
+void zkl__local_queues_deinit(struct zkl__local_queues *queues);
+
+/* The forged names that its queue remembers. */
+static inline struct zkl__name_set *zkl__local_forged(const struct zkl__contender *c)
+{
+    return &c->local.queue->forged;
+}
+
+/* Whether looks are made apart there. */
+static inline bool *zkl__local_looks_apart(const struct zkl__contender *c)
+{
+    return &c->local.queue->looks_apart;
+}
+
+static inline const char *zkl__local_path(const struct zkl__contender *c)
+{
+    return c->local.queue->path;
+}
+
+/* From its making to its burial. False: no memory. Who did not join may leave. */
+bool zkl__local_join(struct zkl__local_queues *queues, struct zkl__contender *c, const char *path);
+void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c);
+
+/* c waits for the node of that name. True when it is one of ours, for which it need not ask the
+ * server. */
+bool zkl__local_follow(struct zkl__contender *c, const char *name);
+/* It does not wait for another here any more, if it did. */
+void zkl__local_unfollow(struct zkl__contender *c);
+/* c acted on an event. */
+void zkl__local_stepped(struct zkl__contender *c);
+/* What the followers of c look at, before c reads its mail: they are told when it has changed. */
+struct zkl__local_facts {
+    char node[ZKL__NAME_MAX];
+    bool leaving;
+};
+/* False: it has none. */
+bool zkl__local_note_facts(const struct zkl__contender *c, struct zkl__local_facts *facts);
+void zkl__local_tell_changes(struct zkl__contender *c, const struct zkl__local_facts *before);
+/* c, which follows another, looks at that one. False: nothing new; else *news is what it comes to.
+ */
+bool zkl__local_look(struct zkl__core *core, struct zkl__contender *c,
+                     enum zkl__contender_event_kind *news);
+/* One it was handed over from, at any remove, is still there, and the delete of that one's node is
+ * not on its way. */
+bool zkl__local_delete_waits(const struct zkl__contender *c);
+/* The list that it asked for is under way. */
+bool zkl__local_list_sent(const struct zkl__contender *c);
+
+/* Another contender of this session there is so. */
+bool zkl__local_others(const struct zkl__contender *c,
+                       bool (*is_so)(const struct zkl__contender *other));
+
+/* A list of its queue came, for whomever. */
+void zkl__local_note_list(struct zkl__local_queues *queues, struct zkl__contender *c,
+                          const struct zkl__reply *reply);
+
+/* c asks for a list: sent when nobody has mail, or when the one under way is answered. */
+void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c);
+/* The list that was sent for c was answered; or could not be sent. */
+void zkl__local_answer_list(struct zkl__core *core, struct zkl__contender *c,
+                            const struct zkl__reply *reply);
+void zkl__local_refuse_list(struct zkl__core *core, struct zkl__contender *c, int code);
+
+#endif

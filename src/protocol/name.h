@@ -1,0 +1,75 @@
+/* name.h - names of contenders: ours, Curator's, go-zookeeper's, kazoo's; and their order.
+ *
+ * Names come from the network: parsing is bounded by the name's own end and never fails, a name
+ * that is nobody's is ZKL_KIND_FOREIGN. Numbers are one counter per directory for all prefixes, so
+ * any two compare. */
+#ifndef ZKL_PROTOCOL_NAME_H
+#define ZKL_PROTOCOL_NAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <zklock/queue.h>
+
+#define ZKL__UUID_LENGTH \
+    36 /* dashed, lower case: Curator needs the dashes, go-zookeeper panics on shorter ones */
+#define ZKL__NAME_LONGEST                                                                      \
+    255 /* bytes: a longer name is nobody's. No library's contender has one, and it may be too \
+           long to ask about */
+#define ZKL__NAME_MAX 64 /* "_c_" uuid "-__READ__" and eleven digits, with room */
+
+struct zkl__name {
+    zkl_kind kind;
+    int32_t sequence;
+    const char *uuid; /* 36 characters inside the name, or NULL: not of the form _c_<uuid>- */
+};
+
+struct zkl__name zkl__name_parse(const char *name);
+/* Is it a contender's, of whichever library? */
+bool zkl__name_contends(const char *name);
+/* And does it have a uuid? A name that somebody chose hardly does. */
+bool zkl__name_has_uuid(const char *name);
+/* The number alone; 0 when there is none. */
+int32_t zkl__name_sequence(const char *name);
+
+/* The limit of a semaphore, as the data of its path says it: decimal text alone; 0: it is none.
+ * data: not ended by 0. */
+int zkl__limit_parse(const char *data, size_t size);
+
+/* "_c_<uuid>-<tag>" into out (ZKL__NAME_MAX bytes). */
+void zkl__name_prefix(char *out, const char *uuid, const char *tag);
+
+/* "_c_<uuid>-<tag><number>" as the server would have named it: for a place that exists already. */
+void zkl__name_with_number(char *out, const char *uuid, const char *tag, int32_t number);
+
+/* Serial arithmetic of 32 bits (RFC 1982): the sign of a - b, right also across the wrap while both
+ * stand within 2^31. */
+static inline int32_t zkl__sequence_diff(int32_t a, int32_t b)
+{
+    return (int32_t)((uint32_t)a - (uint32_t)b);
+}
+
+/* The directory's counter sticks at 2147483647: from there on several nodes may have that number,
+ * or, when requests follow each other closely, a negative one, and so nobody can say who is first.
+ * Only numbers below it are a place. */
+static inline bool zkl__sequence_used_up(int32_t sequence)
+{
+    return sequence < 0 || sequence == INT32_MAX;
+}
+
+/* A version-4 uuid from 16 bytes, into out (37 bytes). */
+void zkl__uuid_format(char *out, const uint8_t bytes[16]);
+
+/* The uuid of a contender whose node nobody but its own session may write says so: version 8 of RFC
+ * 9562, "for one's own uses". Other libraries' are of version 4. */
+void zkl__uuid_seal(char *uuid);
+/* Takes that back. */
+void zkl__uuid_unseal(char *uuid);
+/* Both texts begin with the same uuid, sealed or not: nodes of one attempt. */
+bool zkl__uuid_same(const char *one, const char *other);
+/* Whether it is the name of such a node. Its session must not write it either, but to announce its
+ * release. */
+bool zkl__name_sealed(const char *name);
+
+#endif

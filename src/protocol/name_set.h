@@ -1,0 +1,34 @@
+/* name_set.h - names of znodes that are passed over, each with a number. Anybody may make such
+ * names by the thousand: they are found by a hash whose key nobody else knows. */
+#ifndef ZKL_PROTOCOL_NAME_SET_H
+#define ZKL_PROTOCOL_NAME_SET_H
+
+#include "heap.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Zeroes: empty. */
+struct zkl__name_set {
+    struct zkl__name_entry {
+        char *name; /* NULL: free */
+        uint64_t hash;
+        int64_t value;
+    } * entries;
+    size_t room, count; /* room: a power of two, or 0 */
+    uint64_t key;
+};
+
+bool zkl__name_set_has(const struct zkl__name_set *set, const char *name);
+/* NULL: it is not there. */
+const int64_t *zkl__name_set_find(const struct zkl__name_set *set, const char *name);
+/* Copies it; the number of one that is there already changes. False: no memory. */
+bool zkl__name_set_put(struct zkl__name_set *set, const zkl_heap *heap, const char *name,
+                       int64_t value);
+bool zkl__name_set_add(struct zkl__name_set *set, const zkl_heap *heap, const char *name);
+/* Forgets all but these. */
+void zkl__name_set_keep(struct zkl__name_set *set, const zkl_heap *heap, const char *const *names,
+                        size_t count);
+void zkl__name_set_clear(struct zkl__name_set *set, const zkl_heap *heap);
+
+#endif

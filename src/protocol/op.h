@@ -1,0 +1,134 @@
+/* op.h - the few things a znode store can do, and its answers: the language between the core and a
+ * store.
+ *
+ * Pointers in an op live until submit returns; pointers in a reply live until the reply function
+ * returns. */
+#ifndef ZKL_PROTOCOL_OP_H
+#define ZKL_PROTOCOL_OP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "heap.h"
+
+#include <zklock/types.h>
+
+enum zkl__op_kind {
+    ZKL__OP_NONE,
+    ZKL__OP_CREATE,   /* answers name and stat (create2), so the czxid comes for free */
+    ZKL__OP_DELETE,   /* at `version`, -1: any */
+    ZKL__OP_SET,      /* data, at `version` */
+    ZKL__OP_CHECK,    /* multi of this one check: a committed write that changes nothing */
+    ZKL__OP_MULTI,    /* `parts` of the four kinds above, all or nothing; a created part answers its
+                         name, no stat */
+    ZKL__OP_SYNC,     /* no transaction; passes the leader */
+    ZKL__OP_CHILDREN, /* names and the directory's stat; may watch */
+    ZKL__OP_GET,      /* data and stat; may watch (only when the node is there) */
+    ZKL__OP_EXISTS,   /* stat; may watch, also a node that is not there */
+    ZKL__OP_UNWATCH   /* takes back every watch of ours on the path, here and on the server */
+};
+
+enum zkl__create_mode {
+    ZKL__PERSISTENT,
+    ZKL__EPHEMERAL,
+    ZKL__EPHEMERAL_SEQUENTIAL,
+    ZKL__PERSISTENT_SEQUENTIAL,
+    ZKL__CONTAINER
+};
+
+struct zkl__op {
+    enum zkl__op_kind kind;
+    const char *dir;  /* absolute path under the session's chroot, "/" alone for the root */
+    const char *name; /* child of dir, or NULL: dir itself. A sequential create gives the part
+                         before the digits */
+    const void *data; /* NULL with size 0: empty */
+    size_t size;
+    int32_t version;
+    enum zkl__create_mode mode;
+    const zkl_acl *acl; /* NULL: the store's default */
+    bool watch;
+    bool outside; /* dir is an absolute path of the servers', not under the chroot */
+    const struct zkl__op *parts;
+    size_t part_count;
+};
+
+/* What became of an op. */
+enum zkl__rc {
+    ZKL__RC_OK,
+    /* the server's own word: it was looked at and not done */
+    ZKL__RC_NONODE,
+    ZKL__RC_NODEEXISTS, /* on a sequential create: the counter is used up (it sticks at 2147483647)
+                         */
+    ZKL__RC_NOTEMPTY,
+    ZKL__RC_BADVERSION,
+    ZKL__RC_NOAUTH,
+    ZKL__RC_INVALIDACL,
+    ZKL__RC_EPHEMERALPARENT, /* an ephemeral node has no children */
+    ZKL__RC_NOWATCH,
+    ZKL__RC_ROLLEDBACK, /* part of a multi that failed elsewhere */
+    ZKL__RC_QUOTA,      /* the path's quota, where servers enforce it */
+    ZKL__RC_LOCAL,      /* an ephemeral node in a local session that the servers do not upgrade */
+    ZKL__RC_UNIMPLEMENTED, /* a server before 3.5 knows no create2, and before 3.5.1 no containers
+                            */
+    ZKL__RC_REFUSED,       /* the server's word, any other: zk_code has it (bad arguments) */
+    ZKL__RC_NOTAPPLIED,    /* the server's word: not done, try again (session moved, throttled) */
+    /* no word of the server's */
+    ZKL__RC_UNSENT, /* refused here, never sent (memory, limits, not connected) */
+    ZKL__RC_UNKNOWN /* done, or not, or not yet: the connection or the session ended first */
+};
+
+struct zkl__stat {
+    int64_t czxid;
+    int64_t mzxid;
+    int64_t pzxid; /* of the last create or delete of a child */
+    int64_t ctime_ms;
+    int64_t mtime_ms;
+    int64_t ephemeral_owner;
+    int32_t version;
+    int32_t cversion;
+    int32_t child_count;
+    int32_t data_size;
+};
+
+struct zkl__reply {
+    enum zkl__rc rc;
+    int zk_code; /* ZooKeeper's number, 0 when there is none */
+    int unsent;  /* ZKL__RC_UNSENT: why, ZKL_E... */
+    struct zkl__stat stat;
+    const char *name; /* created: last component of the path */
+    const void *data;
+    size_t size;
+    const char *const *children;
+    size_t child_count;
+    const struct zkl__reply *parts;
+    size_t part_count;
+};
+
+/* A one-shot watch that fired. */
+enum zkl__watch_event {
+    ZKL__WATCH_CREATED,
+    ZKL__WATCH_CHANGED,
+    ZKL__WATCH_DELETED,
+    ZKL__WATCH_CHILDREN
+};
+
+/* The operation and all it points to but access lists, in one block. NULL: no memory. */
+struct zkl__op *zkl__op_copy(const zkl_heap *heap, const struct zkl__op *op);
+
+/* True for the server's own word, whatever it was. */
+static inline bool zkl__rc_answered(enum zkl__rc rc)
+{
+    return rc < ZKL__RC_UNSENT;
+}
+
+/* "create", "delete", ... and "ok", "no-node", ...: for traces and logs. */
+const char *zkl__op_name(enum zkl__op_kind kind);
+const char *zkl__rc_name(enum zkl__rc rc);
+/* What a refusal means to whoever has to mend it. */
+const char *zkl__rc_why(enum zkl__rc rc);
+
+/* The public code for a reply that ends a call (NOAUTH -> ZKL_EAUTH, ...). */
+int zkl__rc_code(enum zkl__rc rc);
+
+#endif

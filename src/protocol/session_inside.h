@@ -1,0 +1,142 @@
+/* session_inside.h - a session of the core, and what its files do for one another: session_step.c
+ * takes events, session_contenders.c leads the contenders, session_answers.c knows what is under
+ * way, session_time.c keeps the lease, drain.c steps whoever has mail. Besides these only a machine
+ * that looks at its session includes this (semaphore_step.h).
+ */
+#ifndef ZKL_PROTOCOL_SESSION_INSIDE_H
+#define ZKL_PROTOCOL_SESSION_INSIDE_H
+
+#include "contender_step.h"
+#include "joint.h"
+#include "local_queue.h"
+#include "pending.h"
+#include "session_step.h"
+#include "stats.h"
+#include "timers.h"
+#include "watcher.h"
+#include "watches.h"
+#include "window.h"
+
+struct zkl__core {
+    struct zkl__core_config config;
+    struct zkl__port port;
+    int64_t now;
+
+    bool connected, closing, ended;
+    bool stepping;
+    bool owes_state; /* to the port: told when everybody has acted on it */
+    zkl_session_state state;
+    int state_code;
+    bool seal_off; /* the servers do not take our seal */
+    int64_t connected_at;
+    int broken;                        /* connections in a row that were lost at once */
+    size_t set_again, set_again_bytes; /* watches, and their paths, that each of them began with */
+    int64_t session_id;
+    int64_t timeout;
+    struct zkl__lease lease;
+    bool jeopardy;
+    int64_t beat_at;  /* next heartbeat, while somebody proves or holds */
+    int64_t roles_at; /* when to read the servers' roles; INT64_MAX: read, or being read, or not
+                         wanted */
+    int64_t guard_at; /* of the last one that began, or will begin, to watch its own node */
+    int64_t proof_at; /* next sync, unless something that proves as much is sent before */
+    int beats_under_way;
+
+    struct zkl__pendings pendings;
+    struct zkl__window window;
+    size_t first_waiting, last_waiting; /* chain of operations that wait for room, index + 1 */
+
+    struct zkl__ready ready;
+    struct zkl__contender *contenders;
+    struct zkl__semaphore *semaphores;
+    struct zkl__watcher *watchers;
+    struct zkl__contender *holders,
+        *last_holder; /* proving, held or lingering; the next heartbeat is on the first's node */
+    struct zkl__local_queues queues;
+    struct zkl__list_index
+        *index; /* of the list that this step's event brought; NULL: none, or for few */
+    unsigned numbers;
+    unsigned held; /* or lingering */
+    struct zkl__timers timers;
+    struct zkl__watches watches;
+    uint64_t uuids;
+    struct zkl__stats stats;
+};
+
+/* --- drain.c --------------------------------------------------------------------------------- */
+
+/* A step of the session begins and ends: the last phase frees what has ended. Nobody else drains.
+ */
+void zkl__core_begin(struct zkl__core *core, int64_t now);
+void zkl__core_finish(struct zkl__core *core);
+/* Steps machines until none has mail. */
+void zkl__core_drain(struct zkl__core *core);
+/* What is read now is what has become of all events: nobody has mail, or we are asked inside a
+ * step. */
+bool zkl__core_settled(const struct zkl__core *core);
+
+/* --- session_contenders.c -------------------------------------------------------------------- */
+
+/* To all of them. code: of ZKL__CE_END. */
+void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code);
+/* The lease ended: not by mail. */
+void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c);
+/* What lingers at this path ends. */
+void zkl__core_stop_lingering(struct zkl__core *core, const char *path);
+/* The next heartbeat is on another one's node. */
+void zkl__holders_rotate(struct zkl__core *core);
+/* Its owner hears of the outcome; of nothing after FAILED or RELEASED. */
+void zkl__owner_tell(struct zkl__contender *c, const struct zkl__outcome *outcome);
+/* The core goes: all of them. */
+void zkl__contenders_drop(struct zkl__core *core);
+
+/* --- semaphore.c ----------------------------------------------------------------------------- */
+
+/* To all of them: ZKL__CE_CONNECTED, or ZKL__CE_END with its code. */
+void zkl__semaphores_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code);
+void zkl__semaphore_start(struct zkl__semaphore *semaphore, int64_t deadline, bool try_only);
+void zkl__semaphore_cancel(struct zkl__semaphore *semaphore, int code);
+void zkl__semaphore_release(struct zkl__semaphore *semaphore);
+bool zkl__semaphore_holds(const struct zkl__core *core, const struct zkl__semaphore *semaphore,
+                          int64_t now);
+void zkl__semaphore_let_go(struct zkl__semaphore *semaphore);
+void zkl__semaphore_give_back(struct zkl__semaphore *semaphore, int count);
+/* The core goes: all of them. */
+void zkl__semaphores_drop(struct zkl__core *core);
+
+/* --- watcher.c ------------------------------------------------------------------------------- */
+
+/* All of them act. */
+void zkl__watchers_wake(struct zkl__core *core);
+/* All of them hear that the session is over. */
+void zkl__watchers_over(struct zkl__core *core);
+
+/* --- session_answers.c ----------------------------------------------------------------------- */
+
+void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p,
+                      const struct zkl__reply *reply);
+/* Everything under way: nobody knows what became of it. */
+void zkl__core_answer_unknown(struct zkl__core *core);
+/* What waits for room, as far as there is some. */
+void zkl__core_send_waiting(struct zkl__core *core);
+/* The core goes: without a word. */
+void zkl__core_drop_waiting(struct zkl__core *core);
+/* What became of this machine's operations is nobody's concern any more. */
+void zkl__core_forget(struct zkl__core *core, const struct zkl__machine *owner);
+/* The request of that operation; NULL: it is another's. */
+struct zkl__request *zkl__pending_request(const struct zkl__pending *p);
+
+/* --- session_time.c -------------------------------------------------------------------------- */
+
+/* Whoever holds beyond the end of the lease has lost; jeopardy is told. */
+void zkl__core_end_lapsed_leases(struct zkl__core *core);
+/* True when some were due. */
+bool zkl__core_post_due_timers(struct zkl__core *core);
+/* Heartbeat, keep-alive and roles, as far as they are due. */
+void zkl__core_keep_alive(struct zkl__core *core);
+/* A new connection: how many hops does it have? Sent before anything else, so its answer comes
+ * before any grant. */
+void zkl__core_find_hops(struct zkl__core *core);
+void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply);
+
+#endif
