@@ -8,15 +8,16 @@ endif()
 file(GLOB zklock_st_store CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/store/*.c" "${CMAKE_CURRENT_SOURCE_DIR}/src/store_st/*.c")
 list(FILTER zklock_st_store EXCLUDE REGEX "/src/store/(memory_thread|zookeeper_(threads|fds|secure|tls))\\.c$")
 add_library(zklock_store_st OBJECT ${zklock_st_store})
-target_include_directories(zklock_store_st PRIVATE include src/store src/protocol src/loop src/thread)
+target_include_directories(zklock_store_st PRIVATE include src/store src/protocol src/base src/loop src/thread)
 target_include_directories(zklock_store_st SYSTEM PRIVATE ${ZooKeeper_INCLUDE_DIR})
 
 file(GLOB zklock_st_loop CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/loop/*.c")
 add_library(zklock_loop OBJECT ${zklock_st_loop} src/thread/thread.c src/thread/callback.c src/thread/alarm_list.c)
 target_include_directories(zklock_loop PRIVATE include src/loop src/thread)
 
-set(zklock_st_objects $<TARGET_OBJECTS:zklock_protocol> $<TARGET_OBJECTS:zklock_store_st> $<TARGET_OBJECTS:zklock_loop>
-                      $<TARGET_OBJECTS:zklock_session> $<TARGET_OBJECTS:zklock_recipes> $<TARGET_OBJECTS:zklock_testing>)
+set(zklock_st_objects $<TARGET_OBJECTS:zklock_base> $<TARGET_OBJECTS:zklock_protocol> $<TARGET_OBJECTS:zklock_store_st>
+                      $<TARGET_OBJECTS:zklock_loop> $<TARGET_OBJECTS:zklock_session> $<TARGET_OBJECTS:zklock_recipes>
+                      $<TARGET_OBJECTS:zklock_testing>)
 add_library(zklock_st_shared SHARED ${zklock_st_objects})
 target_link_libraries(zklock_st_shared PRIVATE ${ZOOKEEPER_ST} Threads::Threads ${CMAKE_DL_LIBS})
 target_include_directories(zklock_st_shared INTERFACE $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>

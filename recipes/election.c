@@ -4,7 +4,7 @@
 #include "section.h"
 
 #include "heap.h"
-#include "path.h"
+#include "text.h"
 
 #include <zklock/election.h>
 

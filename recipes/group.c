@@ -6,6 +6,7 @@
 #include "heap.h"
 #include "path.h"
 #include "sized.h"
+#include "text.h"
 
 #include <string.h>
 

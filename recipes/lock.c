@@ -6,6 +6,7 @@
 #include "procedure.h"
 #include "path.h"
 #include "sized.h"
+#include "text.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "error.h"
 #include "heap.h"
 #include "name.h"
-#include "path.h"
+#include "text.h"
 
 #include <zklock/lock.h>
 

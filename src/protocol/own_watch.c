@@ -1,6 +1,6 @@
 #include "contender_moves.h"
 
-#include "path.h"
+#include "text.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* prometheus.c - statistics as Prometheus reads them: all samples of a name stand together, behind
  * its HELP and TYPE. */
-#include "options.h"
 #include "stats.h"
+#include "text.h"
 
 #include <zklock/version.h>
 

@@ -2,6 +2,8 @@
  * and the user hears of it. */
 #include "inside.h"
 #include "procedure.h"
+#include "text.h"
+#include "tick_time.h"
 
 #include <stdio.h>
 #include <stdlib.h>

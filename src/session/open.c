@@ -4,6 +4,7 @@
 
 #include "error.h"
 #include "sized.h"
+#include "tick_time.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,6 +2,7 @@
 #include "inside.h"
 
 #include "error.h"
+#include "tick_time.h"
 
 #define LOW_MS 1000 /* a client that gives up sooner may never be connected */
 #define CLOSE_MS 1000

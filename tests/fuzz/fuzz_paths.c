@@ -2,6 +2,7 @@
 #include "fuzz.h"
 
 #include "path.h"
+#include "text.h"
 
 #include <zklock/types.h>
 

@@ -1,12 +1,10 @@
-/* What is pure about options: checks, copies, the lease a session timeout leaves, lines of a log. */
+/* What is pure about options: checks and copies. */
 #include "acl.h"
 #include "check.h"
 #include "options.h"
 #include "test_heap.h"
 
 #include <string.h>
-
-#define MS INT64_C(1000000)
 
 static void test_acl_copy(void)
 {
@@ -165,67 +163,5 @@ static void test_settings_are_copies(void)
     CU_ASSERT_EQUAL(test_heap_live(&counter), 0);
 }
 
-static void test_lease_check(void)
-{
-    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    zkl_error err = {0};
-    CU_ASSERT_EQUAL(zkl__lease_check(&options, 10000 * MS, ZKL__HOPS_ONE, &err), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl__lease_check(&options, 1000 * MS, ZKL__HOPS_ONE, &err), ZKL_EINVAL);
-    options.tick_ms = options.leader_pause_ms = ZKL__DAY_MS; /* the largest numbers: still an answer */
-    CU_ASSERT_EQUAL(zkl__lease_check(&options, 1, ZKL__HOPS_ONE, &err), ZKL_EINVAL);
-    options.tick_ms = 1;
-    options.leader_pause_ms = 0;
-    CU_ASSERT_EQUAL(zkl__lease_check(&options, 100 * MS, ZKL__HOPS_ONE, &err), ZKL_OK);
-}
-
-static void expect_line(const char *text, size_t size, const char *expected)
-{
-    char out[64];
-    zkl__text_escape(out, size, text);
-    CU_ASSERT_STRING_EQUAL(out, expected);
-}
-
-static void test_escape(void)
-{
-    expect_line("plain text", 64, "plain text");
-    expect_line("two\nlines\r", 64, "two\\x0alines\\x0d");
-    expect_line("\x1b[31mred\x7f", 64, "\\x1b[31mred\\x7f");
-    expect_line("gr\xc3\xbc\xc3\x9f", 64, "gr\xc3\xbc\xc3\x9f");
-    expect_line("\xc2\x9b"
-                "31m\xc2\xa0",
-                64, "\\xc2\\x9b31m\xc2\xa0"); /* CSI in eight bits; a no-break space stays */
-    expect_line("\xc2", 64, "\\xc2");         /* no UTF-8: a terminal of eight bits may take it for a control */
-    expect_line("\x9b"
-                "31m\xe2",
-                64, "\\x9b31m\\xe2");
-    expect_line("a\xe2\x80\xae"
-                "b\xe2\x80\xa8",
-                64, "a\\xe2\\x80\\xaeb\\xe2\\x80\\xa8"); /* right to left; line separator */
-    expect_line("\xd8\x9c\xe2\x80\x8e\xe2\x80\x8f", 64, "\\xd8\\x9c\\xe2\\x80\\x8e\\xe2\\x80\\x8f"); /* its marks */
-    expect_line("\xe2\x81\xa6\xe2\x81\xa9", 64, "\\xe2\\x81\\xa6\\xe2\\x81\\xa9");                   /* its isolates */
-    expect_line("\xe2\x80\x90\xe2\x80\xaf\xe2\x81\xa5\xe2\x81\xaa", 64,
-                "\xe2\x80\x90\xe2\x80\xaf\xe2\x81\xa5\xe2\x81\xaa"); /* the neighbours of all these stay */
-    expect_line("0123456789", 10, "012345678"); /* cut, never in the middle of an escape or a character */
-    expect_line("0123\n56789", 8, "0123");
-    expect_line("012\xc3\xbc", 5, "012");
-    expect_line("", 64, "");
-}
-
-/* What the bounds of session timeouts tell about the tickTime: 0 where they do not. */
-static void test_tick_of_bounds(void)
-{
-    CU_ASSERT_EQUAL(zkl__tick_of_bounds(2000, 4000, 40000), 2000);
-    CU_ASSERT_EQUAL(zkl__tick_of_bounds(2000, 8000, 80000), 4000);
-    CU_ASSERT_EQUAL(zkl__tick_of_bounds(1000, 1000, 2000), 100);   /* the lower bound of 200 does not show */
-    CU_ASSERT_EQUAL(zkl__tick_of_bounds(1000, 1000, 60000), 0);    /* it would show, were this the tick */
-    CU_ASSERT_EQUAL(zkl__tick_of_bounds(2000, 4000, 60000), 0);    /* maxSessionTimeout is set */
-    CU_ASSERT_EQUAL(zkl__tick_of_bounds(2000, 6000, 40000), 0);    /* minSessionTimeout is set */
-    CU_ASSERT_EQUAL(zkl__tick_of_bounds(2000, 2000, 86400000), 0); /* neither is changed: no server's bounds */
-    CU_ASSERT_EQUAL(zkl__tick_of_timeout(4000, 8000), 4000);
-    CU_ASSERT_EQUAL(zkl__tick_of_timeout(90000, 60000), 3000);
-    CU_ASSERT_EQUAL(zkl__tick_of_timeout(10000, 10000), 0);
-}
-
 TESTS("options", T(test_acl_copy), T(test_acl_check), T(test_credentials_and_heap_are_whole_or_none),
-      T(test_numbers_have_their_range), T(test_transport_is_of_one_kind_and_whole), T(test_settings_are_copies),
-      T(test_lease_check), T(test_tick_of_bounds), T(test_escape))
+      T(test_numbers_have_their_range), T(test_transport_is_of_one_kind_and_whole), T(test_settings_are_copies))

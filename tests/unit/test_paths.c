@@ -1,4 +1,4 @@
-/* Paths and texts are checked before they are sent, and what is wrong is said in words. */
+/* Paths are checked before they are sent, and what is wrong is said in words. */
 #include "check.h"
 #include "path.h"
 
@@ -153,33 +153,6 @@ static void test_utf8(void)
     bad("/ok/\xff", "byte 4 is not valid UTF-8");
 }
 
-static void expect_text(const char *text, const char *words)
-{
-    zkl_error err = {.code = 99};
-    int code = zkl__text_check("metadata", text, &err);
-    CU_ASSERT_EQUAL(code, words ? ZKL_EINVAL : ZKL_OK);
-    CU_ASSERT_EQUAL(err.code, words ? ZKL_EINVAL : 99);
-    CU_ASSERT(!words || (strncmp(err.text, "metadata: ", 10) == 0 && strstr(err.text, words)));
-    CU_ASSERT_EQUAL(zkl__text_check("metadata", text, NULL), code);
-}
-
-static void test_texts(void)
-{
-    char text[ZKL_DATA_MAX + 2];
-    expect_text("", NULL);
-    expect_text("host:123", NULL);
-    expect_text("two\nlines\t\x01 \xf0\x9f\x98\x80", NULL);
-    expect_text("__REVOKE__", "Curator");
-    expect_text("__REVOKE__ ", NULL);
-    expect_text("a\xff", "byte 1 is not valid UTF-8");
-    memset(text, 'a', sizeof text);
-    text[ZKL_DATA_MAX] = '\0';
-    expect_text(text, NULL);
-    text[ZKL_DATA_MAX] = 'a';
-    text[ZKL_DATA_MAX + 1] = '\0';
-    expect_text(text, "longer than 4096 bytes");
-}
-
 static void test_form_alone(void)
 {
     static const char *const fine[] = {"/", "/a", "/a/b", "/...", "/zookeeper", "/x-0000000001", "/a/.b"};
@@ -220,4 +193,4 @@ static void test_join(void)
 }
 
 TESTS("paths", T(test_good_paths), T(test_form), T(test_form_alone), T(test_length), T(test_reserved),
-      T(test_characters), T(test_utf8), T(test_texts), T(test_join))
+      T(test_characters), T(test_utf8), T(test_join))

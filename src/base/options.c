@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MS INT64_C(1000000)
 /* The ZooKeeper client library closes a connection without a response in this time. With one
  * millisecond no server responds in time. */
 #define SESSION_TIMEOUT_LEAST_MS 100
@@ -166,71 +165,4 @@ void zkl__settings_free(struct zkl__settings *settings, const zkl_heap *heap)
     zkl__free(heap, settings->sasl);
     zkl__secret_free(heap, settings->tls);
     zkl__free(heap, settings->tls_host);
-}
-
-int zkl__lease_check(const zkl_session_options *options, int64_t timeout, enum zkl__hops hops,
-                     zkl_error *err)
-{
-    int64_t gap = options->tick_ms * MS / 2 + options->leader_pause_ms * MS;
-    int64_t enough = timeout;
-    while (zkl__lease_least(enough, gap, hops) < enough / 10) {
-        enough += 100 * MS;
-    }
-    if (enough == timeout) {
-        return ZKL_OK;
-    }
-    return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                     "the session timeout of %lld ms (negotiated) leaves no lease with tick_ms "
-                     "%lld and leader_pause_ms "
-                     "%lld%s; %lld ms would do%s",
-                     (long long)(timeout / MS), (long long)options->tick_ms,
-                     (long long)options->leader_pause_ms,
-                     hops == ZKL__HOPS_TWO ? " where an observer may follow a follower" : "",
-                     (long long)((enough + MS - 1) / MS),
-                     hops == ZKL__HOPS_TWO ? ", or observer_masters -1 (--observer-masters none) "
-                                             "if no server has an observerMasterPort"
-                                           : "");
-}
-
-int64_t zkl__tick_of_bounds(int64_t asked_low_ms, int64_t low_ms, int64_t high_ms)
-{
-    int64_t tick_ms = high_ms / 20;
-    bool agree = low_ms > asked_low_ms ? low_ms == 2 * tick_ms : 2 * tick_ms <= asked_low_ms;
-    return agree && high_ms < ZKL__DAY_MS ? tick_ms : 0;
-}
-
-int64_t zkl__tick_of_timeout(int64_t asked_ms, int64_t negotiated_ms)
-{
-    return negotiated_ms > asked_ms   ? negotiated_ms / 2
-           : negotiated_ms < asked_ms ? negotiated_ms / 20
-                                      : 0;
-}
-
-/* Control characters of seven and eight bits, line separators, and characters that change the
- * direction of the text behind them. */
-static bool moves_the_terminal(uint32_t point)
-{
-    return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x61c || point == 0x200e ||
-           point == 0x200f || (point >= 0x2028 && point <= 0x202e) ||
-           (point >= 0x2066 && point <= 0x2069);
-}
-
-void zkl__text_escape(char *out, size_t size, const char *text)
-{
-    size_t at = 0;
-    const unsigned char *in = (const unsigned char *)text;
-    while (*in) {
-        uint32_t point;
-        size_t length = zkl__utf8_decode(in, &point);
-        bool plain = length > 0 && !moves_the_terminal(point);
-        length += length == 0;
-        if (at + (plain ? length : 4 * length) >= size) {
-            break;
-        }
-        for (size_t i = 0; i < length; i++) {
-            at += (size_t)snprintf(out + at, size - at, plain ? "%c" : "\\x%02x", in[i]);
-        }
-        in += length;
-    }
-    out[at] = '\0';
 }

@@ -1,6 +1,6 @@
 /* heap.h - the allocator everything inside uses; never malloc by name. */
-#ifndef ZKL_PROTOCOL_HEAP_H
-#define ZKL_PROTOCOL_HEAP_H
+#ifndef ZKL_BASE_HEAP_H
+#define ZKL_BASE_HEAP_H
 
 #include <zklock/types.h>
 

@@ -1,6 +1,6 @@
 /* acl.h - copies of access lists. */
-#ifndef ZKL_PROTOCOL_ACL_H
-#define ZKL_PROTOCOL_ACL_H
+#ifndef ZKL_BASE_ACL_H
+#define ZKL_BASE_ACL_H
 
 #include "heap.h"
 

@@ -1,6 +1,6 @@
 /* digest.h - the identity that servers make of credentials of the digest scheme. */
-#ifndef ZKL_PROTOCOL_DIGEST_H
-#define ZKL_PROTOCOL_DIGEST_H
+#ifndef ZKL_BASE_DIGEST_H
+#define ZKL_BASE_DIGEST_H
 
 #include <stddef.h>
 

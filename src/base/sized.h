@@ -1,8 +1,8 @@
 /* sized.h - structs of the caller's that begin with their size, so that a program and a library of
  * different releases understand each other. docs/packaging.md has the rule for who adds a member.
  */
-#ifndef ZKL_PROTOCOL_SIZED_H
-#define ZKL_PROTOCOL_SIZED_H
+#ifndef ZKL_BASE_SIZED_H
+#define ZKL_BASE_SIZED_H
 
 #include <zklock/error.h>
 

@@ -1,7 +1,7 @@
 /* path.h - znode paths checked before they are sent: stricter than the C client, as strict as the
  * server. */
-#ifndef ZKL_PROTOCOL_PATH_H
-#define ZKL_PROTOCOL_PATH_H
+#ifndef ZKL_BASE_PATH_H
+#define ZKL_BASE_PATH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,13 +14,6 @@
  * U+F8FF, U+FFF0 to U+FFFF, beyond the BMP), at most ZKL_PATH_MAX bytes, not "/", not under
  * /zookeeper, no component that ends in '-' and ten digits (such a name looks like a contender). */
 int zkl__path_check(const char *path, zkl_error *err);
-
-/* What Curator (LockInternals.REVOKE_MESSAGE) writes on a holder's znode to ask it to give way. */
-#define ZKL__REVOKE "__REVOKE__"
-
-/* The rules for text that is stored on a znode: UTF-8, at most ZKL_DATA_MAX bytes, not ZKL__REVOKE.
- * name: what the text is called where it is refused. */
-int zkl__text_check(const char *name, const char *text, zkl_error *err);
 
 /* The form alone, as the C client asks for it and the server too: absolute, no empty, "." or ".."
  * component, no slash at the end, unless a sequence number is to follow. "/" is fine. */
@@ -35,10 +28,6 @@ size_t zkl__path_join(char *out, size_t size, const char *dir, const char *name)
 bool zkl__path_shorten(char *part);
 /* One component of path more; false: it is all of path. */
 bool zkl__path_lengthen(char *part, const char *path);
-
-/* One code point of strict UTF-8 (no overlong form, no surrogate) of a text that ends in NUL; its
- * length, or 0. */
-size_t zkl__utf8_decode(const unsigned char *s, uint32_t *out);
 
 uint32_t zkl__path_hash(const char *path);
 

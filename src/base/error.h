@@ -1,6 +1,6 @@
 /* error.h - filling a zkl_error. */
-#ifndef ZKL_PROTOCOL_ERROR_H
-#define ZKL_PROTOCOL_ERROR_H
+#ifndef ZKL_BASE_ERROR_H
+#define ZKL_BASE_ERROR_H
 
 #include <zklock/error.h>
 
