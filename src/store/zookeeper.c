@@ -101,6 +101,7 @@ static bool go_down(struct zkl__store *store)
     store->linked = false;
     store->up = false;
     store->drained = false;
+    store->answered_ns = 0;
     store->wheel_ns = 0;
     store->ask_ns = 0;
     pthread_cond_broadcast(&store->changed);

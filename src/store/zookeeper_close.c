@@ -6,11 +6,20 @@
 #define MS INT64_C(1000000)
 #define ASK_NS (100 * MS)
 
-static int64_t monotonic_ns(void)
+static int64_t clock_ns(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* What was asked a moment ago has been answered, so there is no ping on its way either: the library
+ * sends one when it has sent nothing for a third of the session timeout (zookeeper_interest). */
+static bool just_answered(const struct zkl__store *store)
+{
+    int64_t silence = clock_ns(CLOCK_BOOTTIME) - store->answered_ns;
+    return store->linked && store->op_count == 0 && store->answered_ns > 0 &&
+           silence < zoo_recv_timeout(store->zh) * MS / 6;
 }
 
 static bool all_answered(const struct zkl__store *store)
@@ -20,14 +29,16 @@ static bool all_answered(const struct zkl__store *store)
 
 /* Until every answer was read: a socket that is closed with answers unread resets the connection,
  * the server then drops the library's goodbye, and the session with its znodes lives on for its
- * whole timeout. Asks again, which nudges as well, at twice the time each: asked more often than
- * the network answers, something would always be on its way. */
+ * whole timeout. Asks, unless it is known that nothing is on its way. Asks again, which nudges as
+ * well, at twice the time each: asked more often than the network answers, something would always
+ * be on its way. */
 bool zkl__zk_drain(struct zkl__store *store, int64_t now, int64_t deadline, int64_t *ask,
                    int64_t *wake)
 {
     if (store->phase != ZK_CLOSING) {
         store->phase = ZK_CLOSING;
         store->drain_ns = now;
+        store->drained = just_answered(store);
     }
     if (!store->ever || store->ended || all_answered(store) || now >= deadline) {
         return true;
@@ -58,12 +69,12 @@ int zkl__zk_close_result(const struct zk_close *close, bool heard)
 int zkl__zk_close(struct zkl__store *store, int64_t timeout_ms)
 {
     bool limited = timeout_ms >= 0 && timeout_ms <= INT64_MAX / MS / 2;
-    int64_t now = monotonic_ns(), ask = now, wake;
+    int64_t now = clock_ns(CLOCK_MONOTONIC), ask = now, wake;
     int64_t deadline = limited ? now + timeout_ms * MS : INT64_MAX;
     pthread_mutex_lock(&store->mutex);
     while (!zkl__zk_drain(store, now, deadline, &ask, &wake)) {
         zkl__zk_wait(store, wake);
-        now = monotonic_ns();
+        now = clock_ns(CLOCK_MONOTONIC);
     }
     struct zk_close close = zkl__zk_drained(store);
     pthread_mutex_unlock(&store->mutex);

@@ -90,6 +90,9 @@ static void op_done(struct zk_op *op, int zk_code, struct zkl__reply *reply)
     store->inside = true;
     bool tell = !op->told && store->phase != ZK_CLOSED;
     zkl__zk_op_remove(op);
+    if (store->linked && zkl__rc_answered(reply->rc)) {
+        store->answered_ns = op->sent_ns;
+    }
     if (op->container && zk_code == ZUNIMPLEMENTED) {
         /* A server before 3.5.1 (ZooDefs.OpCode): done again, it becomes a persistent node. */
         store->no_containers = true;

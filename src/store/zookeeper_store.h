@@ -27,7 +27,7 @@ struct zk_op {
     struct zk_op *next, *prev;
     struct zkl__store *store;
     uint64_t id;
-    int64_t sent_ns;
+    int64_t sent_ns; /* CLOCK_BOOTTIME */
     enum zkl__op_kind kind;
     bool container; /* create of one */
     bool told;
@@ -104,6 +104,7 @@ struct zkl__store {
     bool ended;      /* expired, or credentials refused: which, says end */
     enum zkl__end end;
     bool drained;           /* closing: a probe was answered on this connection */
+    int64_t answered_ns;    /* when the last op was sent that this connection answered; 0: none */
     bool no_containers;     /* the server does not know them */
     struct zk_list waiting; /* not answered, in order of submission */
     struct zk_list told;    /* answered by us, still the library's */

@@ -287,6 +287,25 @@ static void test_beside_another_connection(void)
     proxy_stop(proxy);
 }
 
+/* Who has just been answered knows that nothing is on its way. A busy machine answers late, so one try of several will do. */
+static void test_asks_nothing_more(void)
+{
+    long asked = 1;
+    for (int i = 0; i < 8 && asked > 0; i++) {
+        struct proxy *proxy;
+        zkl_session *session = open_behind(&proxy);
+        zkl_lock *lock = contest_lock(session, "/asks", NULL);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+        zkl_lock_free(lock);
+        asked = -proxy_count(proxy, PROXY_OP_EXISTS);
+        CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
+        asked += proxy_count(proxy, PROXY_OP_EXISTS);
+        proxy_stop(proxy);
+    }
+    CU_ASSERT_EQUAL(asked, 0);
+}
+
 /* All connect to the restarted server in the same moment: which of the process's sockets is whose has to be found out without the others'. */
 static void test_many_that_reconnected_at_once(void)
 {
@@ -318,4 +337,4 @@ static void test_many_that_reconnected_at_once(void)
 
 TESTS_ON_ONE_SERVER("close", T(test_many), T(test_busy), T(test_release_all), T(test_frozen),
                     T(test_no_server_any_more), T(test_lost), T(test_goodbye_without_an_answer), T(test_slow_goodbye),
-                    T(test_beside_another_connection), T(test_many_that_reconnected_at_once))
+                    T(test_beside_another_connection), T(test_asks_nothing_more), T(test_many_that_reconnected_at_once))
