@@ -15,6 +15,7 @@
 #include "check.h"
 #include "contest.h"
 #include "ensemble.h"
+#include "self.h"
 
 #define FLAG "--member"
 #define TOPICS 100
@@ -106,7 +107,7 @@ static void start_member(int number, const char *addresses)
         }
         dup2(in[0], 0);
         syscall(SYS_close_range, 3, ~0U, 0);
-        execl("/proc/self/exe", "member", FLAG, addresses, path, diary, digits, (char *)NULL);
+        execl(self_path(), "member", FLAG, addresses, path, diary, digits, (char *)NULL);
         _exit(127);
     }
     close(in[0]);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "self.h"
 #include "wait.h"
 
 #define FLAG "--hold"
@@ -33,7 +34,7 @@ pid_t holder_start(const char *servers)
     pid_t pid = fork();
     if (pid == 0) {
         dup2(told[1], 1);
-        execl("/proc/self/exe", "holder", FLAG, servers, (char *)NULL);
+        execl(self_path(), "holder", FLAG, servers, (char *)NULL);
         _exit(127);
     }
     close(told[1]);

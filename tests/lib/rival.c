@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "contest.h"
+#include "self.h"
 
 #define FLAG "--rival"
 
@@ -86,7 +87,7 @@ static void become_rival(const struct rival_options *o, pid_t parent, const int 
     dup2(in[0], 0);
     dup2(out[1], 1);
     syscall(SYS_close_range, 3, ~0U, 0);
-    execl("/proc/self/exe", "rival", FLAG, o->servers, o->path, session, tick, (char *)NULL);
+    execl(self_path(), "rival", FLAG, o->servers, o->path, session, tick, (char *)NULL);
     _exit(127);
 }
 
