@@ -164,6 +164,11 @@ static bool may_follow(const struct zkl__contender *keeper, const struct zkl__co
            zkl__acl_same(keeper->config.acl, c->config.acl);
 }
 
+bool zkl__linger_in_line(const struct zkl__contender *c)
+{
+    return c->linger.line == ZKL__LINE_WAITS;
+}
+
 bool zkl__linger_waits(struct zkl__contender *c, const struct zkl__contender_event *ev,
                        struct zkl__contender_actions *out)
 {

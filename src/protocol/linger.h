@@ -83,6 +83,9 @@ bool zkl__linger_rests(const struct zkl__contender *c);
 /* True: it waits in line, or was refused, and sends no create. */
 bool zkl__linger_waits(struct zkl__contender *c, const struct zkl__contender_event *ev,
                        struct zkl__contender_actions *out);
+/* It waits for another contender of its session, which may be over with the lock in a microsecond.
+ */
+bool zkl__linger_in_line(const struct zkl__contender *c);
 /* The keeper now holds the lock for the owner of this contender. */
 void zkl__linger_on_taken(struct zkl__contender *c, const struct zkl__contender_event *ev,
                           struct zkl__contender_actions *out);

@@ -154,6 +154,13 @@ void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_
     owners = 1;
 }
 
+/* Fibers run until they wait. */
+bool zkl__signal_yield(struct zkl__signal *signal, pthread_mutex_t *mutex)
+{
+    (void)signal, (void)mutex;
+    return false;
+}
+
 /* --- alarms: one thread that rings what is due ------------------------------------------------------------------------- */
 
 static struct zkl__alarm **earliest(struct zkl__alarms *alarms)
