@@ -5,9 +5,12 @@
 
 int zkl_session_fd(zkl_session *session)
 {
-    return session && !zkl__session_forked(session)
-               ? zkl__callbacks_fd(zkl__session_callbacks(session))
-               : -1;
+    int fd = -1;
+    if (session && zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
+        fd = zkl__callbacks_fd(zkl__session_callbacks(session));
+        zkl__session_leave(session);
+    }
+    return fd;
 }
 
 int zkl_session_dispatch(zkl_session *session)

@@ -57,7 +57,7 @@ void zkl__callbacks_unpost(struct zkl__callbacks *callbacks, struct zkl__callbac
  * it. Waits for the thread; where there is none, or this is it, runs it here. Drops the mutex. */
 void zkl__callbacks_finish(struct zkl__callbacks *callbacks, struct zkl__callback *callback);
 /* What is readable while something waits; where there is no thread, also when there is anything
- * else to go on with. -1: there is none. Without the mutex. */
+ * else to go on with. -1: there is none. With the mutex. */
 int zkl__callbacks_fd(struct zkl__callbacks *callbacks);
 /* Runs what waits now; how many. None when another thread is at it, or this one: callbacks run one
  * at a time; fd is silent then until that callback is done. ZKL_EFORKED: one of them has forked,
