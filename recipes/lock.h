@@ -107,19 +107,26 @@ int zkl__lock_acquire(zkl_lock *lock, int count, int64_t timeout_ms, zkl_grant *
                       zkl_error *err);
 int zkl__lock_acquire_async(zkl_lock *lock, int count, int64_t timeout_ms, zkl_acquired_fn done,
                             void *payload, zkl_error *err);
-/* As zkl_lock_release, and waits no longer for the server's response than until the deadline
- * (CLOCK_BOOTTIME, ns): for a call with a timeout of its own. */
-int zkl__lock_release_by(zkl_lock *lock, int64_t deadline, zkl_error *err);
+/* As zkl_lock_release, but ends only this grant (NULL: whichever the lock has): when the lock has
+ * another one by now, nothing happens, and the result is ZKL_ENOTHELD. Waits no longer for the
+ * server's response than until the deadline (CLOCK_BOOTTIME, ns). */
+int zkl__lock_release_grant(zkl_lock *lock, const zkl_grant *grant, int64_t deadline,
+                            zkl_error *err);
 /* What is so now, by the lease clock. */
 struct zkl__standing {
     zkl_state state;
-    int64_t token;            /* 0 when not held */
+    int64_t token, serial;    /* of the grant; 0 when not held */
     int64_t until;            /* of the lease, or of max_hold_ms; 0 when not held */
     char node[ZKL__NAME_MAX]; /* of a lock with one contender; else "" */
 };
 struct zkl__standing zkl__lock_standing(const zkl_lock *lock);
 struct zkl__standing zkl__lock_look(const zkl_lock *lock); /* the same, inside enter/leave */
-int64_t zkl__lock_left(const zkl_lock *lock);              /* ns until then; 0: not held */
+/* Held under this very grant. The token alone does not tell: all grants of a lingering znode have
+ * the same. */
+static inline bool zkl__stands_under(const struct zkl__standing *now, const zkl_grant *grant)
+{
+    return now->token != 0 && now->token == grant->token && now->serial == grant->serial;
+}
 
 /* Held, or in jeopardy. */
 static inline bool zkl__state_holds(zkl_state state)

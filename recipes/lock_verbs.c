@@ -128,10 +128,16 @@ int zkl__lock_not_granted(const zkl_lock *lock, zkl_error *err)
 
 int zkl_lock_release(zkl_lock *lock, zkl_error *err)
 {
-    return zkl__lock_release_by(lock, INT64_MAX, err);
+    return zkl__lock_release_grant(lock, NULL, INT64_MAX, err);
 }
 
-int zkl__lock_release_by(zkl_lock *lock, int64_t deadline, zkl_error *err)
+static bool is_of(const struct zkl__acquisition *acquisition, const zkl_grant *grant)
+{
+    return acquisition->token == grant->token && acquisition->serial == grant->serial;
+}
+
+int zkl__lock_release_grant(zkl_lock *lock, const zkl_grant *grant, int64_t deadline,
+                            zkl_error *err)
 {
     if (!lock) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "lock is NULL");
@@ -142,7 +148,7 @@ int zkl__lock_release_by(zkl_lock *lock, int64_t deadline, zkl_error *err)
     }
     zkl_session *session = lock->session;
     struct zkl__acquisition *acquisition = lock->acquisition;
-    if (!acquisition || !acquisition->granted) {
+    if (!acquisition || !acquisition->granted || (grant && !is_of(acquisition, grant))) {
         rc = zkl__lock_not_granted(lock, err);
     } else {
         if (!zkl__acquisition_holds(acquisition)) {
@@ -201,6 +207,7 @@ struct zkl__standing zkl__lock_look(const zkl_lock *lock)
     }
     now.state = acquisition->jeopardy ? ZKL_STATE_JEOPARDY : ZKL_STATE_HELD;
     now.token = acquisition->token;
+    now.serial = acquisition->serial;
     now.until = until;
     return now;
 }
@@ -243,15 +250,10 @@ zkl_state zkl_lock_state(const zkl_lock *lock)
     return zkl__lock_standing(lock).state;
 }
 
-int64_t zkl__lock_left(const zkl_lock *lock)
-{
-    int64_t until = zkl__lock_standing(lock).until;
-    return until > 0 ? zkl__session_left(lock->session, until) : 0;
-}
-
 int64_t zkl_lock_remaining_ms(const zkl_lock *lock)
 {
-    return zkl__lock_left(lock) / ZKL__MS;
+    int64_t until = zkl__lock_standing(lock).until;
+    return until > 0 ? zkl__session_left(lock->session, until) / ZKL__MS : 0;
 }
 
 int64_t zkl_lock_token(const zkl_lock *lock)

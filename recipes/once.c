@@ -143,21 +143,22 @@ static int after_remake(struct zkl__steps *steps, zkl_error *err)
 
 /* --- looking --------------------------------------------------------------------------------- */
 
-static bool is_held(const zkl_lock *lock, char node[ZKL__NAME_MAX])
+/* grant: under which the lock has to be held; NULL: under any. */
+static int check_held(const zkl_lock *lock, const zkl_grant *grant, char node[ZKL__NAME_MAX],
+                      zkl_error *err)
 {
     struct zkl__standing now = zkl__lock_look(lock);
     strcpy(node, now.node);
-    return zkl__state_holds(now.state);
-}
-
-static int check_held(const zkl_lock *lock, char node[ZKL__NAME_MAX], zkl_error *err)
-{
-    if (is_held(lock, node)) {
-        return ZKL_OK;
+    if (now.state == ZKL_STATE_LOST) {
+        return zkl__fail(err, ZKL_ELOST, 0, lock->path, "the lock was lost");
     }
-    bool lost = zkl__lock_look(lock).state == ZKL_STATE_LOST;
-    return zkl__fail(err, lost ? ZKL_ELOST : ZKL_ENOTHELD, 0, lock->path,
-                     lost ? "the lock was lost" : "the lock is not held");
+    if (grant && !zkl__stands_under(&now, grant)) {
+        return zkl__fail(err, ZKL_ELOST, 0, lock->path,
+                         "somebody else released the lock while the job ran");
+    }
+    return zkl__state_holds(now.state)
+               ? ZKL_OK
+               : zkl__fail(err, ZKL_ENOTHELD, 0, lock->path, "the lock is not held");
 }
 
 static int check_record(const struct zkl__steps *steps, zkl_error *err)
@@ -363,10 +364,11 @@ static struct call *make(zkl_session *session, enum state first, const char *pat
 }
 
 /* The same about a lock that is held. */
-static struct call *make_held(zkl_lock *lock, enum state first, int64_t timeout_ms, zkl_error *err)
+static struct call *make_held(zkl_lock *lock, const zkl_grant *grant, enum state first,
+                              int64_t timeout_ms, zkl_error *err)
 {
     char node[ZKL__NAME_MAX];
-    struct call *call = check_held(lock, node, err) == ZKL_OK
+    struct call *call = check_held(lock, grant, node, err) == ZKL_OK
                             ? make(lock->session, first, lock->path, timeout_ms, err)
                             : NULL;
     if (call) {
@@ -416,11 +418,12 @@ static int check(const zkl_lock *lock, bool given, const char *what, zkl_error *
 }
 
 /* Inside. */
-static int begin_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms,
-                      zkl_once_slot *slot, const struct zkl__later *later, zkl_error *err)
+static int begin_look(zkl_lock *lock, const zkl_grant *grant, int64_t length_ms, int64_t phase_ms,
+                      int64_t timeout_ms, zkl_once_slot *slot, const struct zkl__later *later,
+                      zkl_error *err)
 {
     zkl_error why = {.code = ZKL_OK};
-    struct call *call = make_held(lock, ARRIVAL, timeout_ms, &why);
+    struct call *call = make_held(lock, grant, ARRIVAL, timeout_ms, &why);
     if (!call) {
         return zkl__fail(err, why.code, 0, lock->path, "%s", why.text);
     }
@@ -430,8 +433,9 @@ static int begin_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64
     return go(call, later, err);
 }
 
-static int look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms,
-                zkl_once_slot *slot, const struct zkl__later *later, zkl_error *err)
+static int look(zkl_lock *lock, const zkl_grant *grant, int64_t length_ms, int64_t phase_ms,
+                int64_t timeout_ms, zkl_once_slot *slot, const struct zkl__later *later,
+                zkl_error *err)
 {
     int rc = check(lock, slot, "slot", err);
     rc = rc == ZKL_OK ? zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err) : rc;
@@ -440,7 +444,7 @@ static int look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t tim
     rc = rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
     if (rc == ZKL_OK) {
         zkl_session *session = lock->session;
-        rc = begin_look(lock, length_ms, phase_ms, timeout_ms, slot, later, err);
+        rc = begin_look(lock, grant, length_ms, phase_ms, timeout_ms, slot, later, err);
         zkl__session_leave(session);
     }
     return rc;
@@ -449,14 +453,14 @@ static int look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t tim
 int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms,
                   zkl_once_slot *slot, zkl_error *err)
 {
-    return look(lock, length_ms, phase_ms, timeout_ms, slot, NULL, err);
+    return look(lock, NULL, length_ms, phase_ms, timeout_ms, slot, NULL, err);
 }
 
 int zkl_once_look_async(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms,
                         zkl_once_slot *slot, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    return look(lock, length_ms, phase_ms, timeout_ms, slot, &(struct zkl__later){done, payload},
-                err);
+    return look(lock, NULL, length_ms, phase_ms, timeout_ms, slot,
+                &(struct zkl__later){done, payload}, err);
 }
 
 static int last(zkl_session *session, const char *path, int64_t length_ms, int64_t timeout_ms,
@@ -502,11 +506,12 @@ int zkl_once_last_async(zkl_session *session, const char *path, int64_t length_m
 }
 
 /* Inside. *written: it is recorded, whatever became of the lock; NULL: the caller does not ask. */
-static int begin_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms,
-                        bool *written, const struct zkl__later *later, zkl_error *err)
+static int begin_record(zkl_lock *lock, const zkl_grant *grant, const zkl_once_slot *slot,
+                        int64_t timeout_ms, bool *written, const struct zkl__later *later,
+                        zkl_error *err)
 {
     zkl_error why = {.code = ZKL_OK};
-    struct call *call = make_held(lock, WRITE, timeout_ms, &why);
+    struct call *call = make_held(lock, grant, WRITE, timeout_ms, &why);
     if (!call) {
         return zkl__fail(err, why.code, 0, lock->path, "%s", why.text);
     }
@@ -516,13 +521,14 @@ static int begin_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeo
     return go(call, later, err);
 }
 
-static int record_slot(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms, bool *written,
-                       const struct zkl__later *later, zkl_error *err)
+static int record_slot(zkl_lock *lock, const zkl_grant *grant, const zkl_once_slot *slot,
+                       int64_t timeout_ms, bool *written, const struct zkl__later *later,
+                       zkl_error *err)
 {
     int rc = zkl__session_enter(lock->session, err);
     if (rc == ZKL_OK) {
         zkl_session *session = lock->session;
-        rc = begin_record(lock, slot, timeout_ms, written, later, err);
+        rc = begin_record(lock, grant, slot, timeout_ms, written, later, err);
         zkl__session_leave(session);
     }
     return rc;
@@ -536,7 +542,7 @@ static int record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms,
         rc = zkl__fail(err, ZKL_EINVAL, 0, NULL, "the slot is done");
     }
     rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
-    return rc == ZKL_OK ? record_slot(lock, slot, timeout_ms, NULL, later, err) : rc;
+    return rc == ZKL_OK ? record_slot(lock, NULL, slot, timeout_ms, NULL, later, err) : rc;
 }
 
 int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms, zkl_error *err)
@@ -582,8 +588,8 @@ static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
     struct whole *whole = payload;
     int64_t lease_ms = zkl_cancel_remaining_ms(cancel), left_ms = rest_ms(whole);
     zkl_once_slot slot = {0};
-    whole->code = zkl_once_look(whole->lock, whole->length_ms, whole->phase_ms,
-                                lease_ms < left_ms ? lease_ms : left_ms, &slot, &whole->err);
+    whole->code = look(whole->lock, &cancel->grant, whole->length_ms, whole->phase_ms,
+                       lease_ms < left_ms ? lease_ms : left_ms, &slot, NULL, &whole->err);
     if (whole->code != ZKL_OK) {
         whole->cancel.release_by = whole->deadline;
     }
@@ -593,8 +599,8 @@ static int run_if_due(const zkl_cancel *cancel, int64_t token, void *payload)
         whole->result = whole->section(cancel, token, whole->payload);
         if (whole->result ==
             0) { /* written only while our node stands: so it may be tried beyond the lease */
-            whole->code = record_slot(whole->lock, &slot, patience_ms(whole), &whole->done, NULL,
-                                      &whole->err);
+            whole->code = record_slot(whole->lock, &cancel->grant, &slot, patience_ms(whole),
+                                      &whole->done, NULL, &whole->err);
         }
     }
     return 0;

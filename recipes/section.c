@@ -22,17 +22,28 @@ static void on_end(void *owner)
 
 static int64_t lease_until(const void *owner)
 {
-    return zkl__lock_look(((const struct zkl_cancel *)owner)->lock).until;
+    const struct zkl_cancel *cancel = owner;
+    struct zkl__standing now = zkl__lock_look(cancel->lock);
+    return zkl__stands_under(&now, &cancel->grant) ? now.until : 0;
+}
+
+/* ns; 0: not held under the section's grant. */
+static int64_t lease_left(const zkl_cancel *cancel)
+{
+    struct zkl__standing now = zkl__lock_standing(cancel->lock);
+    return zkl__stands_under(&now, &cancel->grant)
+               ? zkl__session_left(cancel->lock->session, now.until)
+               : 0;
 }
 
 bool zkl_cancel_raised(const zkl_cancel *cancel)
 {
-    return atomic_load(&cancel->raised) || zkl__lock_left(cancel->lock) <= cancel->margin.ns;
+    return atomic_load(&cancel->raised) || lease_left(cancel) <= cancel->margin.ns;
 }
 
 int64_t zkl_cancel_remaining_ms(const zkl_cancel *cancel)
 {
-    return zkl__lock_left(cancel->lock) / ZKL__MS;
+    return lease_left(cancel) / ZKL__MS;
 }
 
 int zkl_cancel_fd(const zkl_cancel *cancel)
@@ -127,15 +138,16 @@ static void lower_flag(struct zkl_cancel *cancel)
     cancel->ran = false;
 }
 
-/* Released, freed or given up with all the session's, by somebody else, while the function ran: it
- * was not protected to its end. */
-static int give_back(zkl_lock *lock, int64_t deadline, zkl_error *err)
+/* Somebody else may have released the lock while the function ran (also zkl_lock_free and
+ * zkl_session_release_all): then it was not protected to its end. The lock may have been acquired
+ * again since: that grant is not ours to release. */
+static int give_back(zkl_cancel *cancel, zkl_error *err)
 {
     zkl_error last;
-    int rc = zkl__lock_release_by(lock, deadline, &last);
+    int rc = zkl__lock_release_grant(cancel->lock, &cancel->grant, cancel->release_by, &last);
     if (rc == ZKL_ENOTHELD) {
-        return zkl__fail(err, ZKL_ELOST, 0, lock->path,
-                         "given back by somebody else while the function ran");
+        return zkl__fail(err, ZKL_ELOST, 0, cancel->lock->path,
+                         "somebody else released the lock while the function ran");
     }
     if (rc != ZKL_OK && err) {
         *err = last;
@@ -146,20 +158,19 @@ static int give_back(zkl_lock *lock, int64_t deadline, zkl_error *err)
 static int acquire_and_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section,
                            void *payload, int *result, zkl_error *err)
 {
-    zkl_grant grant;
-    int rc = zkl_lock_acquire(cancel->lock, timeout_ms, &grant, err);
+    int rc = zkl_lock_acquire(cancel->lock, timeout_ms, &cancel->grant, err);
     if (rc != ZKL_OK) {
         unlisten(cancel);
         return rc;
     }
     watch_lease(cancel);
     cancel->ran = true;
-    int value = section(cancel, grant.token, payload);
+    int value = section(cancel, cancel->grant.token, payload);
     unlisten(cancel);
     if (result) {
         *result = value;
     }
-    return give_back(cancel->lock, cancel->release_by, err);
+    return give_back(cancel, err);
 }
 
 int zkl__section_run(zkl_cancel *cancel, int64_t timeout_ms, zkl_section_fn section, void *payload,

@@ -10,7 +10,9 @@ struct zkl_cancel {
     zkl_lock *lock;
     int fd;
     atomic_bool raised;
-    bool ran;           /* the function was called */
+    bool ran;        /* the function was called */
+    zkl_grant grant; /* under which it was: what ends this ends the section, and no other grant of
+                        the lock is the section's */
     int64_t release_by; /* how long the release may wait for the server at most; INT64_MAX: as the
                            options say */
     struct zkl__margin margin;

@@ -36,17 +36,17 @@ ZKL_API int zkl_election_publish(zkl_lock *lock, const char *value, int64_t time
 ZKL_API int zkl_election_publish_async(zkl_lock *lock, const char *value, int64_t timeout_ms,
                                        zkl_done_fn done, void *payload, zkl_error *err);
 
-/* Runs lead in this thread whenever this candidate leads: acquires, calls lead, releases when it
- * has returned, and acquires again, at the end of the queue; so two terms of ours never overlap.
- * lead is given a flag (zklock/lock.h: zkl_cancel_raised, zkl_cancel_fd) that is raised when less
- * than margin_ms of lease is left (0: a third of the least lease), when leadership is lost, and by
- * zkl_lock_cancel: then it must stop leading and return. It returns 0 to stand again, anything else
- * to end. When lead ended it, its value is in *result (may be NULL; else untouched), and the return
- * is that of the last release: ZKL_OK, or ZKL_ELOST. Else why no acquire can follow: ZKL_ECANCELED,
- * ZKL_ECLOSED, ZKL_EAUTH, ZKL_EDEADLK (an acquire or a run of this object is under way), ZKL_ELIMIT
- * (no descriptor for the flag), ZKL_EINVAL (lock is no election), another result of
- * zkl_lock_acquire, and ZKL_ELOST with ZKL_ON_EXPIRY_FAIL. The lock must not be freed while it
- * runs: cancel it first and let it return. */
+/* Runs lead in this thread whenever this candidate leads: acquires, calls lead, releases that grant
+ * when it has returned (as zkl_with_lock does), and acquires again, at the end of the queue; so two
+ * terms of ours never overlap. lead is given a flag (zklock/lock.h: zkl_cancel_raised,
+ * zkl_cancel_fd) that is raised when less than margin_ms of lease is left (0: a third of the least
+ * lease), when leadership is lost, and by zkl_lock_cancel: then it must stop leading and return. It
+ * returns 0 to stand again, anything else to end. When lead ended it, its value is in *result (may
+ * be NULL; else untouched), and the return is that of the last release: ZKL_OK, or ZKL_ELOST. Else
+ * why no acquire can follow: ZKL_ECANCELED, ZKL_ECLOSED, ZKL_EAUTH, ZKL_EDEADLK (an acquire or a
+ * run of this object is under way), ZKL_ELIMIT (no descriptor for the flag), ZKL_EINVAL (lock is no
+ * election), another result of zkl_lock_acquire, and ZKL_ELOST with ZKL_ON_EXPIRY_FAIL. The lock
+ * must not be freed while it runs: cancel it first and let it return. */
 ZKL_API int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn lead, void *payload,
                              int *result, zkl_error *err);
 

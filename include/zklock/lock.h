@@ -261,13 +261,13 @@ ZKL_API int zkl_cancel_fd(const zkl_cancel *cancel);
 /* The section: zkl_with_lock passes its result on. token: the grant's fencing token. */
 typedef int (*zkl_section_fn)(const zkl_cancel *cancel, int64_t token, void *payload);
 
-/* Acquires (of a semaphore one permit), runs section in this thread, always releases. The flag is
- * raised when less than margin_ms of lease is left (0: a third of the least lease), when the lock
- * is lost, and by zkl_lock_cancel. *result gets the return of section, if it ran. Returns the
+/* Acquires (of a semaphore one permit), runs section in this thread, releases that grant. The flag
+ * is raised when less than margin_ms of lease is left (0: a third of the least lease), when the
+ * lock is lost, and by zkl_lock_cancel. *result gets the return of section, if it ran. Returns the
  * result of the acquire if that failed (section did not run), else that of the release. ZKL_ELOST
  * also when somebody else released the lock while section ran (zkl_lock_release, zkl_lock_free,
- * zkl_session_release_all). ZKL_ELIMIT: there was no descriptor for the flag (section did not run).
- */
+ * zkl_session_release_all). If the lock has been acquired again by then, that grant stays.
+ * ZKL_ELIMIT: there was no descriptor for the flag (section did not run). */
 ZKL_API int zkl_with_lock(zkl_lock *lock, int64_t timeout_ms, int64_t margin_ms,
                           zkl_section_fn section, void *payload, int *result, zkl_error *err);
 

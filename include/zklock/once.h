@@ -80,11 +80,11 @@ ZKL_API int zkl_once_last_async(zkl_session *session, const char *path, int64_t 
                                 zkl_done_fn done, void *payload, zkl_error *err);
 
 /* The whole job: prepares, acquires and looks, all within timeout_ms (as zkl_lock_acquire's). Runs
- * section if the slot is not done, records if section returned 0 (trying for connect_timeout_ms of
- * the session), releases. *ran (may be NULL): whether section ran; *result (may be NULL): what it
- * returned. ZKL_OK: the slot is recorded, by us or by another host, however the lock ended after
- * that; or section did not return 0, and the lock covered it to its end. Other results are those of
- * the calls above. */
+ * section if the slot is not done, records if section returned 0 and this grant lasts (trying for
+ * connect_timeout_ms of the session), releases this grant. *ran (may be NULL): whether section ran;
+ * *result (may be NULL): what it returned. ZKL_OK: the slot is recorded, by us or by another host,
+ * however the lock ended after that; or section did not return 0, and the lock covered it to its
+ * end. Other results are those of the calls above. */
 ZKL_API int zkl_once_run(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms,
                          zkl_section_fn section, void *payload, bool *ran, int *result,
                          zkl_error *err);

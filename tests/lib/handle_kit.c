@@ -160,6 +160,39 @@ static int in_section(const zkl_cancel *cancel, int64_t token, void *payload)
     return 7;
 }
 
+/* While a section runs, somebody else releases the lock, the rival holds it, and the same object is
+ * acquired again: that grant is not the section's. */
+struct replaced {
+    zkl_lock *lock, *rival;
+    zkl_grant second;
+};
+
+static int replace_grant(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    struct replaced *replaced = payload;
+    CU_ASSERT_EQUAL(zkl_lock_release(replaced->lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(replaced->rival, SOON, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(replaced->rival, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(replaced->lock, SOON, &replaced->second, NULL), ZKL_OK);
+    CU_ASSERT(replaced->second.token > token);
+    CU_ASSERT_TRUE(zkl_cancel_raised(cancel));
+    CU_ASSERT_EQUAL(zkl_cancel_remaining_ms(cancel), 0);
+    return 8;
+}
+
+static void replace_in_a_section(zkl_lock *lock, zkl_lock *rival)
+{
+    struct replaced replaced = {lock, rival, {0}};
+    zkl_error err = {0};
+    int result = 0;
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, SOON, 0, replace_grant, &replaced, &result, &err), ZKL_ELOST);
+    CU_ASSERT_EQUAL(err.code, ZKL_ELOST);
+    CU_ASSERT_EQUAL(result, 8);
+    CU_ASSERT_TRUE(zkl_lock_is_held(lock));
+    CU_ASSERT_EQUAL(zkl_lock_token(lock), replaced.second.token);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+}
+
 void handle_drive(const struct handle_recipe *recipe, zkl_session *session, zkl_session *other, const char *path,
                   const char *record)
 {
@@ -176,6 +209,7 @@ void handle_drive(const struct handle_recipe *recipe, zkl_session *session, zkl_
     CU_ASSERT_EQUAL(zkl_with_lock(lock, SOON, 0, in_section, &section, &result, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(section.code, ZKL_OK);
     CU_ASSERT_EQUAL(result, 7);
+    replace_in_a_section(lock, rival);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, &grant, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_session_release_all(session), 1);
     check_idle(lock, record);

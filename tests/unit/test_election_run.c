@@ -124,4 +124,41 @@ static void test_close_ends_a_run(void)
     zkl_lock_free(leads.term.election);
 }
 
-TESTS("election run", T(test_run), T(test_cancel_ends_a_run), T(test_close_ends_a_run))
+struct replaced {
+    zkl_lock *election, *rival;
+    int terms;
+    int64_t second;
+};
+
+static int lead_and_lead_again(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    struct replaced *replaced = payload;
+    zkl_grant grant;
+    replaced->terms++;
+    CU_ASSERT_EQUAL(zkl_lock_release(replaced->election, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(replaced->rival, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(replaced->rival, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(replaced->election, 10000, &grant, NULL), ZKL_OK);
+    CU_ASSERT(grant.token > token && zkl_cancel_raised(cancel));
+    replaced->second = grant.token;
+    return 42;
+}
+
+/* Somebody else resigns and leads again with the same object: that term is not the run's. */
+static void test_a_term_that_is_replaced(void)
+{
+    kit_set_up(NULL);
+    struct replaced replaced = {candidate(one), candidate(two), 0, 0};
+    int result = 0;
+    CU_ASSERT_EQUAL(zkl_election_run(replaced.election, 0, lead_and_lead_again, &replaced, &result, NULL),
+                    ZKL_ELOST);
+    CU_ASSERT_EQUAL(result, 42);
+    CU_ASSERT_EQUAL(replaced.terms, 1);
+    CU_ASSERT_EQUAL(zkl_lock_token(replaced.election), replaced.second);
+    CU_ASSERT_EQUAL(zkl_lock_release(replaced.election, NULL), ZKL_OK);
+    zkl_lock_free(replaced.election);
+    zkl_lock_free(replaced.rival);
+    kit_tear_down();
+}
+
+TESTS("election run", T(test_run), T(test_a_term_that_is_replaced), T(test_cancel_ends_a_run), T(test_close_ends_a_run))

@@ -370,7 +370,48 @@ static void test_only_under_a_lock(void)
     kit_tear_down();
 }
 
-TESTS("once", T(test_only_under_a_lock), T(test_code_and_words_belong_together), T(test_a_success_leaves_no_words),
+struct replaced {
+    zkl_lock *lock, *rival;
+    int64_t second;
+};
+
+static int replace_grant(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    struct replaced *replaced = payload;
+    zkl_grant grant;
+    CU_ASSERT_EQUAL(zkl_lock_release(replaced->lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(replaced->rival, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(replaced->rival, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(replaced->lock, 10000, &grant, NULL), ZKL_OK);
+    CU_ASSERT(grant.token > token && zkl_cancel_raised(cancel));
+    replaced->second = grant.token;
+    return 0;
+}
+
+/* Another host held the lock while the job ran, and the same object holds it again: the job is not
+ * recorded under that grant, and the grant stays. */
+static void test_a_grant_that_is_replaced(void)
+{
+    zkl_session *session = kit_open(NULL), *other = kit_open(NULL);
+    struct replaced replaced = {kit_lock(session, JOB, NULL), kit_lock(other, JOB, NULL), 0};
+    int64_t last_ms, recorded_ms;
+    bool ran = false;
+    zkl_error err = {0};
+    CU_ASSERT_EQUAL(zkl_once_run(replaced.lock, HOUR, 0, 10000, replace_grant, &replaced, &ran, NULL, &err),
+                    ZKL_ELOST);
+    CU_ASSERT_EQUAL(err.code, ZKL_ELOST);
+    CU_ASSERT_TRUE(ran);
+    CU_ASSERT_EQUAL(zkl_once_last(session, JOB, HOUR, 10000, &last_ms, &recorded_ms, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(last_ms, INT64_MIN);
+    CU_ASSERT_EQUAL(zkl_lock_token(replaced.lock), replaced.second);
+    CU_ASSERT_EQUAL(zkl_lock_release(replaced.lock, NULL), ZKL_OK);
+    zkl_lock_free(replaced.lock);
+    zkl_lock_free(replaced.rival);
+    kit_close(session);
+    kit_close(other);
+}
+
+TESTS("once", T(test_a_grant_that_is_replaced), T(test_only_under_a_lock), T(test_code_and_words_belong_together), T(test_a_success_leaves_no_words),
       T(test_once_over_all_hosts), T(test_a_failure_is_not_recorded), T(test_taken_over_from_the_dead),
       T(test_lost_answer_of_the_record), T(test_what_is_recorded), T(test_recorded_after_the_lease),
       T(test_recorded_and_then_lost), T(test_a_record_of_a_lost_lock), T(test_the_record_outlives_a_container),

@@ -119,6 +119,123 @@ static void test_with_lock_is_told_by_cancel(void)
     kit_tear_down();
 }
 
+/* --- the grant is replaced while the section runs ------------------------------------------------------------------ */
+
+struct replaced {
+    zkl_lock *lock, *between;
+    int permits; /* of a semaphore: so many are acquired again */
+    bool lingers; /* the second grant has the token of the first */
+    zkl_grant second;
+};
+
+static int replace_grant(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    struct replaced *replaced = payload;
+    while (zkl_lock_is_held(replaced->lock)) {
+        CU_ASSERT_EQUAL(zkl_lock_release(replaced->lock, NULL), ZKL_OK);
+    }
+    CU_ASSERT_EQUAL(zkl_lock_acquire(replaced->between, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(replaced->between, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(replaced->permits
+                        ? zkl_semaphore_acquire(replaced->lock, replaced->permits, 10000, &replaced->second, NULL)
+                        : zkl_lock_acquire(replaced->lock, 10000, &replaced->second, NULL),
+                    ZKL_OK);
+    CU_ASSERT_EQUAL(replaced->second.token == token, replaced->lingers);
+    CU_ASSERT_TRUE(zkl_cancel_raised(cancel));
+    CU_ASSERT_EQUAL(zkl_cancel_remaining_ms(cancel), 0);
+    return 0;
+}
+
+/* The section says that it was not protected, and leaves the second grant alone. */
+static void check_replaced(struct replaced replaced)
+{
+    CU_ASSERT_EQUAL(zkl_with_lock(replaced.lock, 10000, 0, replace_grant, &replaced, NULL, NULL), ZKL_ELOST);
+    CU_ASSERT_TRUE(zkl_lock_is_held(replaced.lock));
+    CU_ASSERT_EQUAL(zkl_lock_token(replaced.lock), replaced.second.token);
+    CU_ASSERT_EQUAL(zkl_semaphore_tokens(replaced.lock, NULL, 0), replaced.permits);
+    CU_ASSERT_EQUAL(zkl_lock_release(replaced.lock, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_state(replaced.lock), ZKL_STATE_IDLE);
+    zkl_lock_free(replaced.lock);
+    zkl_lock_free(replaced.between);
+}
+
+/* All grants of a lingering znode have one token: only the serial tells them apart. */
+static void test_with_lock_that_lingers_is_replaced(void)
+{
+    kit_set_up(NULL);
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.linger_ms = 60000;
+    struct replaced replaced = {kit_lock(one, QUEUE, &options), kit_lock(one, QUEUE, &options), .lingers = true};
+    zkl_grant warm;
+    CU_ASSERT_EQUAL(zkl_lock_acquire(replaced.lock, 10000, &warm, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release(replaced.lock, NULL), ZKL_OK);
+    check_replaced(replaced);
+    kit_tear_down();
+}
+
+static void test_with_a_recursive_lock_is_replaced(void)
+{
+    kit_set_up(NULL);
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.recursive = true;
+    struct replaced replaced = {kit_lock(one, QUEUE, &options), kit_lock(two, QUEUE, NULL), .lingers = false};
+    CU_ASSERT_EQUAL(zkl_lock_acquire(replaced.lock, 10000, NULL, NULL), ZKL_OK);
+    check_replaced(replaced);
+    kit_tear_down();
+}
+
+static int release_once(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    (void)token;
+    CU_ASSERT_EQUAL(zkl_lock_release(payload, NULL), ZKL_OK);
+    CU_ASSERT_FALSE(zkl_cancel_raised(cancel));
+    return 0;
+}
+
+/* Of two acquires one is released in the section, the other by it: the hold covers it to its end. */
+static void test_with_a_recursive_lock_released_once(void)
+{
+    kit_set_up(NULL);
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.recursive = true;
+    zkl_lock *lock = kit_lock(one, QUEUE, &options);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 0, release_once, lock, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+static void test_with_a_permit_that_is_replaced(void)
+{
+    kit_set_up(NULL);
+    struct replaced replaced = {.permits = 2};
+    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&replaced.lock, one, QUEUE, 3, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&replaced.between, two, QUEUE, 3, NULL, NULL), ZKL_OK);
+    check_replaced(replaced);
+    kit_tear_down();
+}
+
+static int downgrade(const zkl_cancel *cancel, int64_t token, void *payload)
+{
+    CU_ASSERT_EQUAL(zkl_write_lock_downgrade(payload, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_token(payload), token);
+    CU_ASSERT_FALSE(zkl_cancel_raised(cancel));
+    return 0;
+}
+
+/* The znode is another one then, but the grant is the same. */
+static void test_with_a_write_lock_that_is_downgraded(void)
+{
+    kit_set_up(NULL);
+    zkl_lock *lock = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_write_lock_new(&lock, one, QUEUE, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_with_lock(lock, 10000, 0, downgrade, lock, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_IDLE);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
 static void test_with_lock_bad_calls(void)
 {
     kit_set_up(NULL);
@@ -139,4 +256,7 @@ static void test_with_lock_bad_calls(void)
 }
 
 TESTS("with lock", T(test_with_lock), T(test_with_lock_raises_the_flag_before_the_lease_ends),
-      T(test_with_lock_raises_the_flag_on_loss), T(test_with_lock_is_told_by_cancel), T(test_with_lock_bad_calls))
+      T(test_with_lock_raises_the_flag_on_loss), T(test_with_lock_is_told_by_cancel),
+      T(test_with_lock_that_lingers_is_replaced), T(test_with_a_recursive_lock_is_replaced),
+      T(test_with_a_recursive_lock_released_once), T(test_with_a_permit_that_is_replaced),
+      T(test_with_a_write_lock_that_is_downgraded), T(test_with_lock_bad_calls))
