@@ -540,6 +540,9 @@ static int record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms,
     int rc = check(lock, slot, "slot", err);
     if (rc == ZKL_OK && slot->done) {
         rc = zkl__fail(err, ZKL_EINVAL, 0, NULL, "the slot is done");
+    } else if (rc == ZKL_OK && slot->last_ms >= slot->round_ms) { /* as in a struct of zeros */
+        rc = zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                       "slot is not filled: give the one that zkl_once_look has written");
     }
     rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
     return rc == ZKL_OK ? record_slot(lock, NULL, slot, timeout_ms, NULL, later, err) : rc;

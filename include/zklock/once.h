@@ -53,12 +53,12 @@ ZKL_API int zkl_once_look_async(zkl_lock *lock, int64_t length_ms, int64_t phase
                                 int64_t timeout_ms, zkl_once_slot *slot, zkl_done_fn done,
                                 void *payload, zkl_error *err);
 
-/* Records the slot as done, if the lock is still held. ZKL_OK: it is recorded, by us. ZKL_ELOST:
- * the lock was lost; nothing was recorded by us, unless the text says that the slot is: then by us
- * before the loss, or by the next holder after it. ZKL_ECONFLICT: somebody else wrote the record
- * meanwhile. ZKL_ETIMEOUT, ZKL_ECLOSED while it was under way: it may be recorded or not. Written
- * only while our znode stands, so timeout_ms may be longer than the lease. The asynchronous form
- * copies slot. Others as above. */
+/* Records the slot of zkl_once_look as done, if the lock is still held. ZKL_OK: it is recorded, by
+ * us. ZKL_ELOST: the lock was lost; nothing was recorded by us, unless the text says that the slot
+ * is: then by us before the loss, or by the next holder after it. ZKL_ECONFLICT: somebody else
+ * wrote the record meanwhile. ZKL_ETIMEOUT, ZKL_ECLOSED while it was under way: it may be recorded
+ * or not. Written only while our znode stands, so timeout_ms may be longer than the lease. The
+ * asynchronous form copies slot. Others as above. */
 ZKL_API int zkl_once_record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms,
                             zkl_error *err);
 ZKL_API int zkl_once_record_async(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms,

@@ -111,6 +111,10 @@ static void test_taken_over_from_the_dead(void)
     CU_ASSERT_EQUAL(zkl_once_look(next, HOUR, 0, 10000, &slot, NULL), ZKL_OK);
     CU_ASSERT(slot.done && slot.last_ms == slot.round_ms);
     CU_ASSERT_EQUAL(zkl_once_record(next, &slot, 1000, NULL), ZKL_EINVAL);
+    zkl_once_slot never_looked = {0};
+    zkl_error err;
+    CU_ASSERT_EQUAL(zkl_once_record(next, &never_looked, 1000, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "zkl_once_look"));
     zkl_lock_free(first);
     zkl_lock_free(next);
     kit_close(winner);
@@ -397,8 +401,7 @@ static void test_a_grant_that_is_replaced(void)
     int64_t last_ms, recorded_ms;
     bool ran = false;
     zkl_error err = {0};
-    CU_ASSERT_EQUAL(zkl_once_run(replaced.lock, HOUR, 0, 10000, replace_grant, &replaced, &ran, NULL, &err),
-                    ZKL_ELOST);
+    CU_ASSERT_EQUAL(zkl_once_run(replaced.lock, HOUR, 0, 10000, replace_grant, &replaced, &ran, NULL, &err), ZKL_ELOST);
     CU_ASSERT_EQUAL(err.code, ZKL_ELOST);
     CU_ASSERT_TRUE(ran);
     CU_ASSERT_EQUAL(zkl_once_last(session, JOB, HOUR, 10000, &last_ms, &recorded_ms, NULL), ZKL_OK);
@@ -411,8 +414,8 @@ static void test_a_grant_that_is_replaced(void)
     kit_close(other);
 }
 
-TESTS("once", T(test_a_grant_that_is_replaced), T(test_only_under_a_lock), T(test_code_and_words_belong_together), T(test_a_success_leaves_no_words),
-      T(test_once_over_all_hosts), T(test_a_failure_is_not_recorded), T(test_taken_over_from_the_dead),
-      T(test_lost_answer_of_the_record), T(test_what_is_recorded), T(test_recorded_after_the_lease),
-      T(test_recorded_and_then_lost), T(test_a_record_of_a_lost_lock), T(test_the_record_outlives_a_container),
-      T(test_a_record_of_the_far_future), T(test_a_record_that_is_none))
+TESTS("once", T(test_a_grant_that_is_replaced), T(test_only_under_a_lock), T(test_code_and_words_belong_together),
+      T(test_a_success_leaves_no_words), T(test_once_over_all_hosts), T(test_a_failure_is_not_recorded),
+      T(test_taken_over_from_the_dead), T(test_lost_answer_of_the_record), T(test_what_is_recorded),
+      T(test_recorded_after_the_lease), T(test_recorded_and_then_lost), T(test_a_record_of_a_lost_lock),
+      T(test_the_record_outlives_a_container), T(test_a_record_of_the_far_future), T(test_a_record_that_is_none))

@@ -153,6 +153,7 @@ static bool comes_to(const struct row *row, struct things *t, int null, int64_t 
 static void make(struct things *t, const zkl_session_options *options)
 {
     *t = (struct things){.session = kit_open(options),
+                         .slot = {.round_ms = 1},
                          .paths = {"/n/a", "/n/b"},
                          .pieces = {"piece"},
                          .parts = ZKL_PARTITION_OPTIONS_INIT,
