@@ -187,7 +187,8 @@ ZKL_API int zkl_session_open_async(zkl_session **out, const char *servers,
  * Objects made from it stay valid until freed, and return ZKL_ECLOSED. The session's own memory is
  * freed with the last of them, or immediately when there is none: after that the pointer must not
  * be used, not even for its statistics or state. Not from a callback, nor from a function under a
- * grant as above (ZKL_EDEADLK: nothing has happened). NULL is fine. */
+ * grant as above (ZKL_EDEADLK). ZKL_EDEADLK, ZKL_EINVAL (timeout_ms is below ZKL_WAIT_FOREVER):
+ * nothing has happened. NULL is fine. */
 ZKL_API int zkl_session_close(zkl_session *session, int64_t timeout_ms);
 
 /* The same without waiting (zkl_done_fn in zklock/types.h), from any thread, also from a callback

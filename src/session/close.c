@@ -91,7 +91,8 @@ int zkl_session_close(zkl_session *session, int64_t timeout_ms)
     if (!session) {
         return ZKL_OK;
     }
-    int rc = zkl__session_enter_even_closed(session, NULL);
+    int rc = zkl__timeout_check(timeout_ms, NULL);
+    rc = rc == ZKL_OK ? zkl__session_enter_even_closed(session, NULL) : rc;
     if (rc != ZKL_OK) {
         return rc;
     }

@@ -466,6 +466,22 @@ static void test_timeouts(void)
     end(&t);
 }
 
+/* Refused, a close has not begun. */
+static void test_timeouts_of_a_close(void)
+{
+    static const int64_t wrong[] = {INT64_MIN, INT64_MIN + 1, -5, -2};
+    zkl_session *session = kit_open(NULL);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        zkl_error err = {.text = ""};
+        CU_ASSERT_EQUAL(zkl_session_close(session, wrong[i]), ZKL_EINVAL);
+        CU_ASSERT_EQUAL(zkl_session_close_async(session, wrong[i], swallow, NULL, &err), ZKL_EINVAL);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "timeout_ms is -"));
+        CU_ASSERT_EQUAL(zkl_session_get_state(session), ZKL_SESSION_CONNECTED);
+    }
+    CU_ASSERT_EQUAL(zkl_session_close(NULL, -5), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_session_close(session, ZKL_WAIT_FOREVER), ZKL_OK);
+}
+
 static atomic_int callback_failures, callback_done;
 
 static void from_a_callback(zkl_lock *from, int code, const zkl_grant *grant, const zkl_error *last, void *payload)
@@ -684,7 +700,7 @@ static void test_options(void)
         zkl_session *session = NULL;
         int rc = zkl_session_open(&session, PLACE, &options, &err);
         CU_ASSERT(rc == ZKL_OK || rc == ZKL_ECONNECT || (rc == ZKL_EINVAL && strstr(err.text, names[i % 4])));
-        CU_ASSERT_EQUAL(zkl_session_close(session, i / 4 == 3 ? INT64_MAX : INT64_MIN), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_session_close(session, i / 4 == 3 ? INT64_MAX : ZKL_WAIT_FOREVER), ZKL_OK);
     }
     zkl_session *session = kit_open(NULL);
     for (size_t i = 0; i < 2 * (sizeof extremes / sizeof *extremes); i++) {
@@ -720,6 +736,6 @@ static void test_margins_and_slots(void)
     end(&t);
 }
 
-TESTS("every_call", T(test_timeouts), T(test_from_callbacks), T(test_in_a_child), T(test_long_paths),
-      T(test_nothing_given), T(test_nothing_made_is_null), T(test_close_timeouts), T(test_options),
+TESTS("every_call", T(test_timeouts), T(test_timeouts_of_a_close), T(test_from_callbacks), T(test_in_a_child),
+      T(test_long_paths), T(test_nothing_given), T(test_nothing_made_is_null), T(test_close_timeouts), T(test_options),
       T(test_margins_and_slots))
