@@ -199,11 +199,12 @@ ZKL_API int zkl_session_close(zkl_session *session, int64_t timeout_ms);
  * zkl_session_close would have returned: ZKL_OK or ZKL_ETIMEOUT. When it is called the session is
  * closed, and the pointer must not be used any more, as behind zkl_session_close.
  *
- * ZKL_CALLBACKS_DISPATCH: keep calling zkl_session_dispatch until done was called, and not again.
- * The descriptor is closed when that dispatch returns: done is the place to take it out of an event
- * loop. ZKL_CALLBACKS_THREAD: threads of the session may take a moment more to end, with memory
- * from the heap. If it returns another code than ZKL_OK, nothing has happened. Errors: ZKL_EINVAL,
- * ZKL_ECLOSED (closed, or being closed), ZKL_ELIMIT (no thread for callbacks), ZKL_EFORKED. */
+ * ZKL_CALLBACKS_DISPATCH: keep calling zkl_session_dispatch until it returns ZKL_ECLOSED: that call
+ * has called done, and there must be none after it. The descriptor is closed when it returns: done
+ * is the place to take it out of an event loop. ZKL_CALLBACKS_THREAD: threads of the session may
+ * take a moment more to end, with memory from the heap. If it returns another code than ZKL_OK,
+ * nothing has happened. Errors: ZKL_EINVAL, ZKL_ECLOSED (closed, or being closed), ZKL_ELIMIT (no
+ * thread for callbacks), ZKL_EFORKED. */
 ZKL_API int zkl_session_close_async(zkl_session *session, int64_t timeout_ms, zkl_done_fn done,
                                     void *payload, zkl_error *err);
 
@@ -212,9 +213,11 @@ ZKL_API int zkl_session_close_async(zkl_session *session, int64_t timeout_ms, zk
  * descriptor, readable while there is anything to go on with; -1 when no descriptor is left. */
 ZKL_API int zkl_session_fd(zkl_session *session);
 /* Runs the waiting callbacks in this thread; returns how many ran, or ZKL_EUNSUPPORTED,
- * ZKL_EFORKED. In libzklock_st it goes on with whatever is due before that. From several threads at
- * once, and from a callback: since callbacks run one at a time, it returns 0 while one of them
- * runs, and the descriptor is silent until that one is done.
+ * ZKL_EFORKED, ZKL_ECLOSED (all have run, and no more follow: behind zkl_session_close_async the
+ * session is gone then, and the pointer must not be used again). In libzklock_st it goes on with
+ * whatever is due before that. From several threads at once, and from a callback: since callbacks
+ * run one at a time, it returns 0 while one of them runs, and the descriptor is silent until that
+ * one is done.
  */
 ZKL_API int zkl_session_dispatch(zkl_session *session);
 

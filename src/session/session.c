@@ -18,14 +18,20 @@ int zkl_session_dispatch(zkl_session *session)
     if (!session) {
         return ZKL_EINVAL;
     }
-    if (!zkl__session_forked(session)) {
-        zkl__loop_go_on();
+    if (zkl__session_forked(session)) {
+        return ZKL_EFORKED;
     }
+    zkl__session_retain(session); /* its last callback may run in the loop, and free it */
+    zkl__loop_go_on();
     int rc = zkl__session_enter_even_closed(session, NULL);
     if (rc == ZKL_OK) {
         struct zkl__callbacks *callbacks = zkl__session_callbacks(session);
         rc = callbacks->dispatched ? zkl__callbacks_dispatch(callbacks) : ZKL_EUNSUPPORTED;
+        rc = rc >= 0 && callbacks->stop ? ZKL_ECLOSED : rc;
         zkl__session_leave(session);
+    }
+    if (rc != ZKL_EFORKED) { /* a callback forked: the child frees nothing */
+        zkl__session_drop(session);
     }
     return rc;
 }

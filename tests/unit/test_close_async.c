@@ -209,6 +209,24 @@ static void test_while_it_opens(void)
     CU_ASSERT_EQUAL(mailbox_count(&ended), 1);
 }
 
+/* The dispatch that called done says so: a loop needs nothing else to know that the session is gone. */
+static void test_the_last_dispatch(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    begin(&options, true);
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    CU_ASSERT(zkl_session_dispatch(one) >= 0);
+    CU_ASSERT_EQUAL(zkl_session_close_async(one, CLOSE_MS, on_closed, &closed, NULL), ZKL_OK);
+    int ran = 0;
+    CU_ASSERT(EVENTUALLY((ran = zkl_session_dispatch(one)) < 0 || mailbox_count(&closed) > 0));
+    CU_ASSERT_EQUAL(ran, ZKL_ECLOSED);
+    CU_ASSERT_EQUAL(mailbox_count(&closed), 1);
+    CU_ASSERT_EQUAL(mailbox_last(&closed), ZKL_OK);
+    zkl_lock_free(lock);
+    kit_close(two);
+}
+
 static void test_bad_calls(void)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
@@ -227,4 +245,4 @@ static void test_bad_calls(void)
 }
 
 TESTS("close async", T(test_ends_everything), T(test_many_times), T(test_without_a_server), T(test_from_a_callback),
-      T(test_with_a_stop_token), T(test_while_it_opens), T(test_bad_calls))
+      T(test_with_a_stop_token), T(test_the_last_dispatch), T(test_while_it_opens), T(test_bad_calls))
