@@ -73,9 +73,13 @@ static void test_a_newer_program(void)
 
 static void test_sizes_of_no_release(void)
 {
-    const size_t sizes[] = {0, 1, sizeof(struct first) - 1, 4097, SIZE_MAX};
+    const size_t sizes[] = {0, 1, sizeof(struct first) - 1, 4097, SIZE_MAX,
+                            /* inside a member: */
+                            sizeof(struct first) + 1, sizeof(struct first) + 4, sizeof(struct second) - 1,
+                            sizeof(struct second) + 4};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct second given = {sizes[i], 11, 12}, own = {0};
+        struct third given = {sizes[i], 11, 12, 0};
+        struct second own = {0};
         zkl_error err = {0};
         CU_ASSERT_EQUAL(zkl__sized_take(&own, &given, &sized, &err), ZKL_EINVAL);
         CU_ASSERT_EQUAL(own.a_ms, 0);
