@@ -35,7 +35,9 @@ ZKL_API int zkl_testing_heal(zkl_session *session, zkl_error *err);
 
 /* The servers end the session: its znodes are deleted, and the next contenders are granted. A
  * connected session is notified immediately and opens its next one; a session that is cut learns of
- * it at zkl_testing_heal only, as from real servers. */
+ * it at zkl_testing_heal only, as from real servers. Like these, it does not end a session that is
+ * cut while the lease of anything that it holds lasts (ZKL_EINVAL): wait until zkl_lock_is_held is
+ * false. */
 ZKL_API int zkl_testing_expire(zkl_session *session, zkl_error *err);
 
 /* on: requests are carried out, and no response and no event arrives, until it is called with false

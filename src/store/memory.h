@@ -33,6 +33,8 @@
 int zkl__memory_suspend(int64_t session_id);
 /* `connected`, or `expired` if the session was ended meanwhile. */
 int zkl__memory_resume(int64_t session_id);
+/* Suspended, and not resumed yet. */
+bool zkl__memory_is_cut(int64_t session_id);
 /* The server ends the session now. Told at once (suspended, unknown replies, expired) when
  * connected, at resume when not: a client learns of its session's end from a server only. */
 int zkl__memory_expire(int64_t session_id);

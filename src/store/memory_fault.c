@@ -190,6 +190,16 @@ int zkl__memory_resume(int64_t session_id)
     return code;
 }
 
+bool zkl__memory_is_cut(int64_t session_id)
+{
+    struct zkl__store *store = zkl__memory_enter(session_id);
+    bool cut = store && store->link == ZKL__LINK_DOWN;
+    if (store) {
+        zkl__memory_leave(store->space);
+    }
+    return cut;
+}
+
 static int expire(struct zkl__store *store)
 {
     struct zkl__memory_notice *last_words = zkl__memory_notice_new(store, ZKL__TELL_EXPIRED);

@@ -5,6 +5,7 @@
 #include "path.h"
 #include "shell.h"
 
+#include <zklock/lock.h>
 #include <zklock/testing.h>
 
 #include <string.h>
@@ -63,8 +64,28 @@ int zkl_testing_heal(zkl_session *session, zkl_error *err)
     return change(session, zkl__memory_resume, "be healed: it is not cut off", err);
 }
 
+static void note_held(const char *path, zkl_state state, int64_t token, void *payload)
+{
+    bool *held = payload;
+    (void)path, (void)token;
+    *held = *held || state == ZKL_STATE_HELD || state == ZKL_STATE_JEOPARDY;
+}
+
+/* A server ends a session only when its lease is over. A connected session is told at once; one
+ * that is cut off would go on as the holder beside the next one. */
 int zkl_testing_expire(zkl_session *session, zkl_error *err)
 {
+    int64_t id;
+    bool held = false;
+    int rc = find(session, &id, err);
+    if (rc == ZKL_OK && zkl__memory_is_cut(id)) {
+        zkl_session_locks(session, note_held, &held);
+    }
+    if (held) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         "the session is cut off and still holds a lock by its lease, so servers "
+                         "would not end it yet: wait until zkl_lock_is_held is false");
+    }
     return change(session, zkl__memory_expire, "be ended: there is none on the servers", err);
 }
 

@@ -37,11 +37,13 @@ static void test_expire_while_cut(void)
     kit_set_up(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL), *next = kit_lock(two, QUEUE, NULL);
     int64_t id = zkl_session_id(one);
+    zkl_error err;
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_testing_cut(one, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(!zkl_lock_is_held(lock)));
-    CU_ASSERT_EQUAL(zkl_lock_acquire(next, 0, NULL, NULL), ZKL_EBUSY);
-    CU_ASSERT_EQUAL(zkl_testing_expire(one, NULL), ZKL_OK);
+    int rc = ZKL_OK; /* no server ends it while the lease lasts */
+    CU_ASSERT(EVENTUALLY((rc = zkl_testing_expire(one, &err)) == ZKL_OK || !strstr(err.text, "zkl_lock_is_held")));
+    CU_ASSERT_EQUAL(rc, ZKL_OK);
+    CU_ASSERT_FALSE(zkl_lock_is_held(lock));
     CU_ASSERT_EQUAL(zkl_lock_acquire(next, 5000, NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_testing_heal(one, NULL), ZKL_OK);
     CU_ASSERT(EVENTUALLY(zkl_session_id(one) != id && zkl_session_id(one) != 0)); /* its next session */
@@ -49,6 +51,18 @@ static void test_expire_while_cut(void)
     CU_ASSERT_EQUAL(zkl_lock_release(next, NULL), ZKL_OK);
     zkl_lock_free(lock);
     zkl_lock_free(next);
+    kit_tear_down();
+}
+
+/* Nothing is held: there is no lease to wait for. */
+static void test_expire_an_idle_session_while_cut(void)
+{
+    kit_set_up(NULL);
+    int64_t id = zkl_session_id(one);
+    CU_ASSERT_EQUAL(zkl_testing_cut(one, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_testing_expire(one, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_testing_heal(one, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl_session_id(one) != id && zkl_session_id(one) != 0));
     kit_tear_down();
 }
 
@@ -146,5 +160,5 @@ static void test_refused(void)
     CU_ASSERT_EQUAL(zkl_testing_remove(NULL, QUEUE, "x", NULL), ZKL_EINVAL);
 }
 
-TESTS("testing", T(test_cut_and_heal), T(test_expire_while_cut), T(test_delay), T(test_refuse), T(test_lose_create),
-      T(test_remove), T(test_refused))
+TESTS("testing", T(test_cut_and_heal), T(test_expire_while_cut), T(test_expire_an_idle_session_while_cut),
+      T(test_delay), T(test_refuse), T(test_lose_create), T(test_remove), T(test_refused))
