@@ -178,15 +178,16 @@ ZKL_API int zkl_lock_new(zkl_lock **out, zkl_session *session, const char *path,
 
 /* Queues and waits for the grant. With a semaphore it acquires one permit. With an election it
  * returns when this candidate leads. timeout_ms is one deadline over the whole call, with or
- * without a server. ZKL_WAIT_FOREVER: no deadline. 0: a try, which ends with ZKL_EBUSY when a
- * contender precedes ours, and waits for the servers' responses no longer than connect_timeout_ms
- * of the session. On every result but ZKL_OK our znode is deleted, or being deleted in the
- * background. May be called from a callback, which then blocks the callbacks behind it. Errors:
- * ZKL_ETIMEOUT, ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST (session lost; see on_expiry), ZKL_EDEADLK
- * (already pending or held), ZKL_EAUTH, ZKL_ECONFLICT (the path is a semaphore's or a partition's;
- * of a semaphore: its limit is another one, or the path is a lock's or an election's; or a part of
- * the path is an ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot does not exist),
- * ZKL_ELIMIT (watches), ZKL_EUNSUPPORTED (the server refused it otherwise), ZKL_EINVAL,
+ * without a server. ZKL_WAIT_FOREVER: no deadline. 0: a try, which ends with ZKL_EBUSY as soon as
+ * the servers show a contender before ours. Nobody but the servers knows: without a connection, and
+ * while no server responds, a try waits for connect_timeout_ms of the session (10 s by default),
+ * and then ends with ZKL_ETIMEOUT. On every result but ZKL_OK our znode is deleted, or being
+ * deleted in the background. May be called from a callback, which then blocks the callbacks behind
+ * it. Errors: ZKL_ETIMEOUT, ZKL_EBUSY, ZKL_ECANCELED, ZKL_ELOST (session lost; see on_expiry),
+ * ZKL_EDEADLK (already pending or held), ZKL_EAUTH, ZKL_ECONFLICT (the path is a semaphore's or a
+ * partition's; of a semaphore: its limit is another one, or the path is a lock's or an election's;
+ * or a part of the path is an ephemeral znode), ZKL_EEXHAUSTED, ZKL_ENOENT (the chroot does not
+ * exist), ZKL_ELIMIT (watches), ZKL_EUNSUPPORTED (the server refused it otherwise), ZKL_EINVAL,
  * ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM. */
 ZKL_API int zkl_lock_acquire(zkl_lock *lock, int64_t timeout_ms, zkl_grant *grant, zkl_error *err);
 

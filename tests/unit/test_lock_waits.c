@@ -25,20 +25,42 @@ static void test_try(void)
     kit_tear_down();
 }
 
-static void test_try_waits_for_a_silent_server_no_longer_than_a_connect(void)
+/* silence makes a session that gets no response, and sound ends that. */
+static void try_in(int (*silence)(int64_t session_id), int (*sound)(int64_t session_id))
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.connect_timeout_ms = 100;
+    options.connect_timeout_ms = 500;
     kit_set_up(&options);
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     int64_t id = zkl_session_id(one), from = now_ms();
-    CU_ASSERT_EQUAL(zkl__memory_hold(id, true), ZKL_OK);
+    CU_ASSERT_EQUAL(silence(id), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 0, NULL, NULL), ZKL_ETIMEOUT);
-    CU_ASSERT(now_ms() - from >= 100);
-    CU_ASSERT_EQUAL(zkl__memory_hold(id, false), ZKL_OK);
+    CU_ASSERT(now_ms() - from >= 500);
+    CU_ASSERT_EQUAL(sound(id), ZKL_OK);
     CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
     zkl_lock_free(lock);
     kit_tear_down();
+}
+
+static int hold(int64_t session_id)
+{
+    return zkl__memory_hold(session_id, true);
+}
+
+static int hold_no_more(int64_t session_id)
+{
+    return zkl__memory_hold(session_id, false);
+}
+
+static void test_try_waits_for_a_silent_server_no_longer_than_a_connect(void)
+{
+    try_in(hold, hold_no_more);
+}
+
+static void test_try_waits_for_a_connection_no_longer_than_a_connect(void)
+{
+    try_in(zkl__memory_suspend, zkl__memory_resume);
 }
 
 static void test_timeout_leaves_no_node(void)
@@ -170,5 +192,5 @@ static void test_lateness(void)
 }
 
 TESTS("lock waits", T(test_try), T(test_try_waits_for_a_silent_server_no_longer_than_a_connect),
-      T(test_timeout_leaves_no_node), T(test_timeout_without_a_server), T(test_timeout_of_a_create_of_unknown_fate),
-      T(test_cancel), T(test_lateness))
+      T(test_try_waits_for_a_connection_no_longer_than_a_connect), T(test_timeout_leaves_no_node),
+      T(test_timeout_without_a_server), T(test_timeout_of_a_create_of_unknown_fate), T(test_cancel), T(test_lateness))
