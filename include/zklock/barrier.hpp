@@ -47,38 +47,17 @@ void async_barrier_set(const session &with, const std::string &path,
 {
     detail::async_at(zkl_barrier_set_async, with, path, timeout, std::move(done));
 }
-template <class Rep, class Period>
-std::future<void> async_barrier_set(const session &with, const std::string &path,
-                                    const std::chrono::duration<Rep, Period> &timeout)
-{
-    return detail::async_future<void>(
-        [&](detail::promised<void> done) { async_barrier_set(with, path, timeout, done); });
-}
 template <class Rep, class Period, class Done>
 void async_barrier_lift(const session &with, const std::string &path,
                         const std::chrono::duration<Rep, Period> &timeout, Done done)
 {
     detail::async_at(zkl_barrier_lift_async, with, path, timeout, std::move(done));
 }
-template <class Rep, class Period>
-std::future<void> async_barrier_lift(const session &with, const std::string &path,
-                                     const std::chrono::duration<Rep, Period> &timeout)
-{
-    return detail::async_future<void>(
-        [&](detail::promised<void> done) { async_barrier_lift(with, path, timeout, done); });
-}
 template <class Rep, class Period, class Done>
 void async_barrier_wait(const session &with, const std::string &path,
                         const std::chrono::duration<Rep, Period> &timeout, Done done)
 {
     detail::async_at(zkl_barrier_wait_async, with, path, timeout, std::move(done));
-}
-template <class Rep, class Period>
-std::future<void> async_barrier_wait(const session &with, const std::string &path,
-                                     const std::chrono::duration<Rep, Period> &timeout)
-{
-    return detail::async_future<void>(
-        [&](detail::promised<void> done) { async_barrier_wait(with, path, timeout, done); });
 }
 
 /* One member of a double barrier. */
@@ -121,12 +100,6 @@ class double_barrier
                                                   err);
         });
     }
-    template <class Rep, class Period>
-    std::future<void> async_enter(const std::chrono::duration<Rep, Period> &timeout)
-    {
-        return detail::async_future<void>(
-            [&](detail::promised<void> done) { async_enter(timeout, done); });
-    }
     template <class Rep, class Period, class Done>
     void async_leave(const std::chrono::duration<Rep, Period> &timeout, Done done)
     {
@@ -134,12 +107,6 @@ class double_barrier
             return zkl_double_barrier_leave_async(get(), detail::to_ms(timeout), call, payload,
                                                   err);
         });
-    }
-    template <class Rep, class Period>
-    std::future<void> async_leave(const std::chrono::duration<Rep, Period> &timeout)
-    {
-        return detail::async_future<void>(
-            [&](detail::promised<void> done) { async_leave(timeout, done); });
     }
     zkl_double_barrier *get() const noexcept { return barrier_.get(); }
 

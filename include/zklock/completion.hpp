@@ -1,19 +1,16 @@
-/* zklock/completion.hpp - what calls without waiting end with: a function, or a future. C++11.
+/* zklock/completion.hpp - the end of calls without waiting. C++11.
  *
- * Each function of this library whose name begins with async_ has two forms. With a last argument
- * done, the session calls done(std::exception_ptr, value) exactly once, as callbacks do
- * (zklock/session.h), with a zklock::error or the value; it may not throw. A call without a value
- * calls done(std::exception_ptr). Without done the function returns a std::future. With
- * ZKL_CALLBACKS_DISPATCH that becomes ready in zkl_session_dispatch: the thread that calls that
- * must not wait for it.
+ * The last argument of each function of this library whose name begins with async_ is done. The
+ * session calls done(std::exception_ptr, value) exactly once, as callbacks do (zklock/session.h),
+ * with a zklock::error or the value; it may not throw. A call without a value calls
+ * done(std::exception_ptr).
  *
- * A function that refuses its arguments or the state of the object throws zklock::error. It then
- * neither calls done nor returns a future. It reports every later error by done or the future. */
+ * A function that refuses its arguments or the state of the object throws zklock::error, and does
+ * not call done. It reports every later error by done. */
 #ifndef ZKLOCK_COMPLETION_HPP
 #define ZKLOCK_COMPLETION_HPP
 
 #include <exception>
-#include <future>
 #include <memory>
 #include <utility>
 
@@ -103,32 +100,6 @@ void async_begin_filling(Value value, Done done, Begin begin)
     check(
         [&](zkl_error *words) { return begin(kept->value, completion::call, kept.get(), words); });
     kept.release();
-}
-
-/* A done that keeps a promise. */
-template <class Value> struct promised {
-    std::shared_ptr<std::promise<Value>> promise = std::make_shared<std::promise<Value>>();
-
-    void operator()(std::exception_ptr failure, Value value)
-    {
-        failure ? promise->set_exception(failure) : promise->set_value(std::move(value));
-    }
-};
-template <> struct promised<void> {
-    std::shared_ptr<std::promise<void>> promise = std::make_shared<std::promise<void>>();
-
-    void operator()(std::exception_ptr failure)
-    {
-        failure ? promise->set_exception(failure) : promise->set_value();
-    }
-};
-
-/* begin(done) is a form with a function: the one with a future. */
-template <class Value, class Begin> std::future<Value> async_future(Begin begin)
-{
-    promised<Value> done;
-    begin(done);
-    return done.promise->get_future();
 }
 
 } // namespace detail

@@ -63,12 +63,6 @@ class group
             return zkl_group_join_async(get(), detail::to_ms(timeout), call, payload, err);
         });
     }
-    template <class Rep, class Period>
-    std::future<void> async_join(const std::chrono::duration<Rep, Period> &timeout)
-    {
-        return detail::async_future<void>(
-            [&](detail::promised<void> done) { async_join(timeout, done); });
-    }
     void leave()
     {
         detail::check([&](zkl_error *err) { return zkl_group_leave(get(), err); });
@@ -78,10 +72,6 @@ class group
         detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
             return zkl_group_leave_async(get(), call, payload, err);
         });
-    }
-    std::future<void> async_leave()
-    {
-        return detail::async_future<void>([&](detail::promised<void> done) { async_leave(done); });
     }
     template <class Rep, class Period>
     void update(const std::string &data, const std::chrono::duration<Rep, Period> &timeout)
@@ -98,13 +88,6 @@ class group
             return zkl_group_update_async(get(), data.c_str(), detail::to_ms(timeout), call,
                                           payload, err);
         });
-    }
-    template <class Rep, class Period>
-    std::future<void> async_update(const std::string &data,
-                                   const std::chrono::duration<Rep, Period> &timeout)
-    {
-        return detail::async_future<void>(
-            [&](detail::promised<void> done) { async_update(data, timeout, done); });
     }
     bool is_member() const noexcept { return zkl_group_is_member(get()); }
     zkl_state state() const noexcept { return zkl_group_state(get()); }
@@ -164,14 +147,6 @@ void async_group_list(const session &with, const std::string &path,
 {
     detail::async_at(detail::members_of, zkl_group_list_async, with, path, timeout,
                      std::move(done));
-}
-template <class Rep, class Period>
-std::future<std::vector<member>> async_group_list(const session &with, const std::string &path,
-                                                  const std::chrono::duration<Rep, Period> &timeout)
-{
-    using members = std::vector<member>;
-    return detail::async_future<members>(
-        [&](detail::promised<members> done) { async_group_list(with, path, timeout, done); });
 }
 
 /* Calls changed(ids, sorted) for the members there are, and after each change. As callbacks do; it

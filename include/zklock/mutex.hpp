@@ -5,7 +5,6 @@
 #include <atomic>
 #include <exception>
 #include <functional>
-#include <future>
 #include <utility>
 #include <vector>
 
@@ -235,12 +234,6 @@ class mutex
                 return zkl_lock_acquire_async(get(), detail::to_ms(timeout), call, payload, err);
             });
     }
-    template <class Rep, class Period>
-    std::future<zkl_grant> async_acquire(const std::chrono::duration<Rep, Period> &timeout)
-    {
-        return detail::async_future<zkl_grant>(
-            [&](detail::promised<zkl_grant> done) { async_acquire(timeout, done); });
-    }
     void unlock() noexcept { released_ = zkl_lock_release(get(), nullptr); }
     /* The same, and throws ZKL_ELOST when the lease did not cover the hold. Of a std::unique_lock:
      * guard.release()->release(). */
@@ -249,17 +242,12 @@ class mutex
         detail::check([&](zkl_error *err) { return released_ = zkl_lock_release(get(), err); });
     }
     /* The same without waiting (zklock/completion.hpp): the mutex is idle when this returns.
-     * ZKL_ELOST comes by done or by the future alone, not by covered(). */
+     * ZKL_ELOST comes by done alone, not by covered(). */
     template <class Done> void async_release(Done done)
     {
         detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
             return zkl_lock_release_async(get(), call, payload, err);
         });
-    }
-    std::future<void> async_release()
-    {
-        return detail::async_future<void>(
-            [&](detail::promised<void> done) { async_release(done); });
     }
     /* Did the lease cover the hold that the last unlock() or release() ended? False also when that
      * did not hold, and behind a close of the session. */
@@ -340,12 +328,6 @@ class mutex
                                                    payload, err);
             });
     }
-    template <class Rep, class Period>
-    std::future<zkl_grant> async_take(int count, const std::chrono::duration<Rep, Period> &timeout)
-    {
-        return detail::async_future<zkl_grant>(
-            [&](detail::promised<zkl_grant> done) { async_take(count, timeout, done); });
-    }
     /* How many permits are held; 0 also when they are lost, or it is no semaphore. */
     int permits() const noexcept { return zkl_semaphore_tokens(get(), nullptr, 0); }
     /* Publishes another value; only the leader of an election may. */
@@ -366,19 +348,11 @@ class mutex
                                               payload, err);
         });
     }
-    template <class Rep, class Period>
-    std::future<void> async_publish(const std::string &value,
-                                    const std::chrono::duration<Rep, Period> &timeout)
-    {
-        return detail::async_future<void>(
-            [&](detail::promised<void> done) { async_publish(value, timeout, done); });
-    }
     /* zkl_election_stand: this candidate campaigns, leads, and campaigns again after a loss, until
      * leave(). changed(zkl_state, int64_t token, std::exception_ptr why) follows for
      * ZKL_STATE_HELD, _JEOPARDY and _LOST, as callbacks do; it may not throw. The end comes by done
-     * or by the future (zklock/completion.hpp): without an exception after leave() and when the
-     * mutex is destroyed. Until done has returned, and so for a moment after the future is ready,
-     * the mutex may not stand again (ZKL_EDEADLK). */
+     * (zklock/completion.hpp): without an exception after leave() and when the mutex is destroyed.
+     * Until done has returned the mutex may not stand again (ZKL_EDEADLK). */
     template <class Changed, class Done> void async_stand(Changed changed, Done done)
     {
         using stand = detail::standing<Changed, Done>;
@@ -388,11 +362,6 @@ class mutex
             return zkl_election_stand(get(), stand::call, kept.get(), err);
         });
         kept.release(); /* the last call has it */
-    }
-    template <class Changed> std::future<void> async_stand(Changed changed)
-    {
-        return detail::async_future<void>(
-            [&](detail::promised<void> done) { async_stand(std::move(changed), done); });
     }
     /* Ends async_stand: withdraws from the queue, or resigns. False: it does not stand. */
     bool leave()
@@ -429,14 +398,6 @@ class mutex
                                              out.data(), call, payload, err);
             });
     }
-    template <class Rep, class Period>
-    std::future<std::vector<zkl_op_result>>
-    async_commit(const std::vector<zkl_op> &ops, const std::chrono::duration<Rep, Period> &timeout)
-    {
-        using results = std::vector<zkl_op_result>;
-        return detail::async_future<results>(
-            [&](detail::promised<results> done) { async_commit(ops, timeout, done); });
-    }
     /* Reads a znode under the lock, so that every guarded transaction of earlier holders shows;
      * fresh: also what others had written before the call (zklock/zookeeper.h). */
     template <class Rep, class Period>
@@ -460,13 +421,6 @@ class mutex
                                                            detail::to_ms(timeout), call, payload,
                                                            err);
                             });
-    }
-    template <class Rep, class Period>
-    std::future<data> async_read(const std::string &path, bool fresh,
-                                 const std::chrono::duration<Rep, Period> &timeout)
-    {
-        return detail::async_future<data>(
-            [&](detail::promised<data> done) { async_read(path, fresh, timeout, done); });
     }
 
   private:
@@ -567,14 +521,6 @@ void async_semaphore_resize(const session &with, const std::string &path, int li
     detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
         return zkl_semaphore_resize_async(with.get(), path.c_str(), limit, detail::to_ms(timeout),
                                           call, payload, err);
-    });
-}
-template <class Rep, class Period>
-std::future<void> async_semaphore_resize(const session &with, const std::string &path, int limit,
-                                         const std::chrono::duration<Rep, Period> &timeout)
-{
-    return detail::async_future<void>([&](detail::promised<void> done) {
-        async_semaphore_resize(with, path, limit, timeout, done);
     });
 }
 

@@ -54,29 +54,6 @@ void async_once_record(const mutex &job, const zkl_once_slot &slot,
         return zkl_once_record_async(job.get(), &slot, detail::to_ms(timeout), call, payload, err);
     });
 }
-template <class Rep, class Period>
-std::future<void> async_once_prepare(const session &with, const std::string &path,
-                                     const std::chrono::duration<Rep, Period> &timeout)
-{
-    return detail::async_future<void>(
-        [&](detail::promised<void> done) { async_once_prepare(with, path, timeout, done); });
-}
-template <class Rep, class Period>
-std::future<void>
-async_once_look(const mutex &job, std::chrono::milliseconds length, std::chrono::milliseconds phase,
-                const std::chrono::duration<Rep, Period> &timeout, zkl_once_slot &slot)
-{
-    return detail::async_future<void>([&](detail::promised<void> done) {
-        async_once_look(job, length, phase, timeout, slot, done);
-    });
-}
-template <class Rep, class Period>
-std::future<void> async_once_record(const mutex &job, const zkl_once_slot &slot,
-                                    const std::chrono::duration<Rep, Period> &timeout)
-{
-    return detail::async_future<void>(
-        [&](detail::promised<void> done) { async_once_record(job, slot, timeout, done); });
-}
 
 /* zkl_once_last. */
 struct once_record {
@@ -103,15 +80,6 @@ void async_once_last(const session &with, const std::string &path, std::chrono::
     detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
         return zkl_once_last_async(with.get(), path.c_str(), length.count(), detail::to_ms(timeout),
                                    &record.last_ms, &record.recorded_ms, call, payload, err);
-    });
-}
-template <class Rep, class Period>
-std::future<void>
-async_once_last(const session &with, const std::string &path, std::chrono::milliseconds length,
-                const std::chrono::duration<Rep, Period> &timeout, once_record &record)
-{
-    return detail::async_future<void>([&](detail::promised<void> done) {
-        async_once_last(with, path, length, timeout, record, done);
     });
 }
 

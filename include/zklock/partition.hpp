@@ -71,10 +71,6 @@ class partition
             return zkl_partition_stop_async(get(), call, payload, err);
         });
     }
-    std::future<void> async_stop()
-    {
-        return detail::async_future<void>([&](detail::promised<void> done) { async_stop(done); });
-    }
     bool owns(const std::string &piece) const noexcept
     {
         return zkl_partition_owns(get(), piece.c_str());

@@ -69,13 +69,6 @@ void async_queue_list(const session &with, const std::string &path,
 {
     detail::async_at(detail::queue_of, zkl_queue_list_async, with, path, timeout, std::move(done));
 }
-template <class Rep, class Period>
-std::future<queue> async_queue_list(const session &with, const std::string &path,
-                                    const std::chrono::duration<Rep, Period> &timeout)
-{
-    return detail::async_future<queue>(
-        [&](detail::promised<queue> done) { async_queue_list(with, path, timeout, done); });
-}
 
 /* zkl_queue_find: the paths at and below prefix that have a contender. */
 template <class Rep, class Period>
@@ -94,15 +87,6 @@ void async_queue_find(const session &with, const std::string &prefix,
 {
     detail::async_at(detail::paths_of, zkl_queue_find_async, with, prefix, timeout,
                      std::move(done));
-}
-template <class Rep, class Period>
-std::future<std::vector<std::string>>
-async_queue_find(const session &with, const std::string &prefix,
-                 const std::chrono::duration<Rep, Period> &timeout)
-{
-    using paths = std::vector<std::string>;
-    return detail::async_future<paths>(
-        [&](detail::promised<paths> done) { async_queue_find(with, prefix, timeout, done); });
 }
 
 /* zkl_queue_remove: deletes the znode of a holder or waiter by force. token 0: of any token. */
@@ -124,15 +108,6 @@ void async_queue_remove(const session &with, const std::string &path, const std:
                                       detail::to_ms(timeout), call, payload, err);
     });
 }
-template <class Rep, class Period>
-std::future<void> async_queue_remove(const session &with, const std::string &path,
-                                     const std::string &node, int64_t token,
-                                     const std::chrono::duration<Rep, Period> &timeout)
-{
-    return detail::async_future<void>([&](detail::promised<void> done) {
-        async_queue_remove(with, path, node, token, timeout, done);
-    });
-}
 
 /* zkl_queue_revoke: requests that a holder release. */
 template <class Rep, class Period>
@@ -152,14 +127,6 @@ void async_queue_revoke(const session &with, const std::string &path, const std:
         return zkl_queue_revoke_async(with.get(), path.c_str(), node.c_str(),
                                       detail::to_ms(timeout), call, payload, err);
     });
-}
-template <class Rep, class Period>
-std::future<void> async_queue_revoke(const session &with, const std::string &path,
-                                     const std::string &node,
-                                     const std::chrono::duration<Rep, Period> &timeout)
-{
-    return detail::async_future<void>(
-        [&](detail::promised<void> done) { async_queue_revoke(with, path, node, timeout, done); });
 }
 
 } // namespace zklock

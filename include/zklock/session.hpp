@@ -82,16 +82,6 @@ class session
                             });
         session_ = std::unique_ptr<zkl_session, closer>(made, closer{taken.calls});
     }
-    template <class Options>
-    std::future<void> async_open(const std::string &servers, const Options &options)
-    {
-        return detail::async_future<void>(
-            [&](detail::promised<void> done) { async_open(servers, options, done); });
-    }
-    std::future<void> async_open(const std::string &servers)
-    {
-        return async_open(servers, nullptr);
-    }
     /* As zkl_session_close: throws ZKL_ETIMEOUT when the servers did not confirm in time; it is
      * closed all the same. */
     template <class Rep, class Period> void close(const std::chrono::duration<Rep, Period> &timeout)
@@ -114,12 +104,6 @@ class session
                                                                call, payload, err);
                             });
         return session_.release();
-    }
-    template <class Rep, class Period>
-    std::future<void> async_close(const std::chrono::duration<Rep, Period> &timeout)
-    {
-        return detail::async_future<void>(
-            [&](detail::promised<void> done) { async_close(timeout, done); });
     }
 
     zkl_session_state state() const noexcept

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
@@ -46,6 +47,38 @@ template <class Function> static std::error_code thrown(Function function)
         return e.code();
     }
     return ZKL_OK;
+}
+
+// A done that keeps a promise, as a program would write it that wants a future.
+template <class Value> struct promised {
+    using type = Value;
+    std::shared_ptr<std::promise<Value>> promise = std::make_shared<std::promise<Value>>();
+
+    void operator()(std::exception_ptr failure, Value value)
+    {
+        failure ? promise->set_exception(failure) : promise->set_value(std::move(value));
+    }
+};
+template <> struct promised<void> {
+    using type = void;
+    std::shared_ptr<std::promise<void>> promise = std::make_shared<std::promise<void>>();
+
+    void operator()(std::exception_ptr failure) { failure ? promise->set_exception(failure) : promise->set_value(); }
+};
+using ends = promised<void>;
+using granted = promised<zkl_grant>;
+using committed = promised<std::vector<zkl_op_result>>;
+using has_read = promised<zklock::data>;
+using listed = promised<zklock::queue>;
+using found = promised<std::vector<std::string>>;
+using members = promised<std::vector<zklock::member>>;
+
+// begin(done) makes the call.
+template <class Done, class Begin> static std::future<typename Done::type> begun(Begin begin)
+{
+    Done done;
+    begin(done);
+    return done.promise->get_future();
 }
 
 static void guards(const zklock::session &session)
@@ -288,13 +321,15 @@ static void callbacks()
 static void futures(const zklock::session &session)
 {
     zklock::mutex mine(session, "/cxx/futures"), other(session, "/cxx/futures");
-    std::future<zkl_grant> first = mine.async_acquire(minutes(5));
+    std::future<zkl_grant> first = begun<granted>([&](granted done) { mine.async_acquire(minutes(5), done); });
     CHECK(first.get().token == mine.token());
-    CHECK(thrown([&] { other.async_acquire(milliseconds(20)).get(); }) == ZKL_ETIMEOUT);
+    CHECK(thrown([&] { begun<granted>([&](granted done) { other.async_acquire(milliseconds(20), done); }).get(); }) ==
+          ZKL_ETIMEOUT);
     CHECK(thrown([&] { other.acquire(milliseconds(20)); }) == ZKL_ETIMEOUT);
     CHECK(thrown([&] { other.acquire(milliseconds(0)); }) == ZKL_EBUSY);
-    CHECK(thrown([&] { mine.async_acquire(milliseconds(20)); }) == ZKL_EDEADLK);
-    std::future<zkl_grant> cancelled = other.async_acquire(minutes(5));
+    CHECK(thrown([&] { begun<granted>([&](granted done) { mine.async_acquire(milliseconds(20), done); }); }) ==
+          ZKL_EDEADLK);
+    std::future<zkl_grant> cancelled = begun<granted>([&](granted done) { other.async_acquire(minutes(5), done); });
     CHECK(other.cancel() && thrown([&] { cancelled.get(); }) == ZKL_ECANCELED);
     mine.unlock();
     CHECK(other.acquire(minutes(5)).token > 0);
@@ -361,7 +396,7 @@ static void answers_later(const zklock::session &session)
         std::this_thread::yield();
     }
     CHECK(partition.remaining("a").count() > 0 && partition.state("a") == ZKL_STATE_HELD);
-    std::future<void> stopped = partition.async_stop();
+    std::future<void> stopped = begun<ends>([&](ends done) { partition.async_stop(done); });
     while (asked != 2) {
         std::this_thread::yield();
     }
@@ -427,16 +462,21 @@ static void barriers(const zklock::session &session)
     CHECK(first.enter(minutes(1)) && first.leave(minutes(1)));
     other.join();
 
-    zklock::async_barrier_set(session, "/cxx/barrier", minutes(1)).get();
-    CHECK(thrown([&] { zklock::async_barrier_wait(session, "/cxx/barrier", milliseconds(20)).get(); }) == ZKL_ETIMEOUT);
-    std::future<void> down = zklock::async_barrier_wait(session, "/cxx/barrier", minutes(1));
-    zklock::async_barrier_lift(session, "/cxx/barrier", minutes(1)).get();
+    begun<ends>([&](ends done) { zklock::async_barrier_set(session, "/cxx/barrier", minutes(1), done); }).get();
+    CHECK(thrown([&] {
+              begun<ends>([&](ends done) {
+                  zklock::async_barrier_wait(session, "/cxx/barrier", milliseconds(20), done);
+              }).get();
+          }) == ZKL_ETIMEOUT);
+    std::future<void> down =
+        begun<ends>([&](ends done) { zklock::async_barrier_wait(session, "/cxx/barrier", minutes(1), done); });
+    begun<ends>([&](ends done) { zklock::async_barrier_lift(session, "/cxx/barrier", minutes(1), done); }).get();
     down.get();
-    std::future<void> in = first.async_enter(minutes(1));
-    second.async_enter(minutes(1)).get();
+    std::future<void> in = begun<ends>([&](ends done) { first.async_enter(minutes(1), done); });
+    begun<ends>([&](ends done) { second.async_enter(minutes(1), done); }).get();
     in.get();
-    std::future<void> out = first.async_leave(minutes(1));
-    second.async_leave(minutes(1)).get();
+    std::future<void> out = begun<ends>([&](ends done) { first.async_leave(minutes(1), done); });
+    begun<ends>([&](ends done) { second.async_leave(minutes(1), done); }).get();
     out.get();
 }
 
@@ -458,13 +498,17 @@ static void slots(const zklock::session &session)
 
     zkl_once_slot slot;
     zklock::once_record record;
-    zklock::async_once_prepare(session, "/cxx/steps", minutes(1)).get();
+    begun<ends>([&](ends done) { zklock::async_once_prepare(session, "/cxx/steps", minutes(1), done); }).get();
     zklock::mutex steps(session, "/cxx/steps");
     steps.lock();
-    zklock::async_once_look(steps, long_time, milliseconds(0), minutes(1), slot).get();
+    begun<ends>([&](ends done) {
+        zklock::async_once_look(steps, long_time, milliseconds(0), minutes(1), slot, done);
+    }).get();
     CHECK(!slot.done);
-    zklock::async_once_record(steps, slot, minutes(1)).get();
-    zklock::async_once_last(session, "/cxx/steps", long_time, minutes(1), record).get();
+    begun<ends>([&](ends done) { zklock::async_once_record(steps, slot, minutes(1), done); }).get();
+    begun<ends>([&](ends done) {
+        zklock::async_once_last(session, "/cxx/steps", long_time, minutes(1), record, done);
+    }).get();
     CHECK(record.last_ms == slot.round_ms && record.recorded_ms > 0);
     CHECK(zklock::once_last(session, "/cxx/steps", long_time, minutes(1)).last_ms == record.last_ms);
 }
@@ -476,34 +520,50 @@ static void statistics(const zklock::session &session)
     CHECK(zklock::prometheus(session).find("zklock_") != std::string::npos);
 }
 
-// Calls as futures: their values, and what they throw at once or later.
+// Calls without waiting: their values, and what they throw at once or later.
 static void later(const zklock::session &session)
 {
     const std::string path = "/cxx/futures";
     zklock::mutex mutex(session, path);
     mutex.lock();
-    zklock::queue queue = zklock::async_queue_list(session, path, minutes(5)).get();
+    zklock::queue queue =
+        begun<listed>([&](listed done) { zklock::async_queue_list(session, path, minutes(5), done); }).get();
     CHECK(queue.entries.size() == 1 && queue.entries[0].token == mutex.token());
-    CHECK(zklock::async_queue_find(session, path, minutes(5)).get() == std::vector<std::string>{path});
-    CHECK(thrown([&] { zklock::async_queue_revoke(session, path, queue.entries[0].name, minutes(5)).get(); }) ==
-          ZKL_EAUTH);
-    zklock::async_queue_remove(session, path, queue.entries[0].name, mutex.token(), minutes(5)).get();
+    CHECK(begun<found>([&](found done) { zklock::async_queue_find(session, path, minutes(5), done); }).get() ==
+          std::vector<std::string>{path});
     CHECK(thrown([&] {
-              zklock::async_queue_remove(session, path, queue.entries[0].name, mutex.token(), minutes(5)).get();
+              begun<ends>([&](ends done) {
+                  zklock::async_queue_revoke(session, path, queue.entries[0].name, minutes(5), done);
+              }).get();
+          }) == ZKL_EAUTH);
+    begun<ends>([&](ends done) {
+        zklock::async_queue_remove(session, path, queue.entries[0].name, mutex.token(), minutes(5), done);
+    }).get();
+    CHECK(thrown([&] {
+              begun<ends>([&](ends done) {
+                  zklock::async_queue_remove(session, path, queue.entries[0].name, mutex.token(), minutes(5), done);
+              }).get();
           }) == ZKL_ENOTHELD);
-    CHECK(thrown([&] { zklock::async_queue_list(session, "no slash", minutes(5)); }) == ZKL_EINVAL);
-    CHECK(zklock::async_queue_list(session, path, minutes(5)).get().entries.empty());
+    CHECK(thrown([&] {
+              begun<listed>([&](listed done) { zklock::async_queue_list(session, "no slash", minutes(5), done); });
+          }) == ZKL_EINVAL);
+    CHECK(begun<listed>([&](listed done) { zklock::async_queue_list(session, path, minutes(5), done); })
+              .get()
+              .entries.empty());
 
     zklock::group group(session, "/cxx/later", "me");
-    CHECK(thrown([&] { group.async_leave(); }) == ZKL_ENOTHELD);
-    group.async_join(minutes(5)).get();
-    group.async_update("changed", minutes(5)).get();
-    CHECK(zklock::async_group_list(session, "/cxx/later", minutes(5)).get().at(0).data == "changed");
-    group.async_leave().get();
+    CHECK(thrown([&] { begun<ends>([&](ends done) { group.async_leave(done); }); }) == ZKL_ENOTHELD);
+    begun<ends>([&](ends done) { group.async_join(minutes(5), done); }).get();
+    begun<ends>([&](ends done) { group.async_update("changed", minutes(5), done); }).get();
+    CHECK(begun<members>([&](members done) { zklock::async_group_list(session, "/cxx/later", minutes(5), done); })
+              .get()
+              .at(0)
+              .data == "changed");
+    begun<ends>([&](ends done) { group.async_leave(done); }).get();
     CHECK(!group.is_member() && zklock::group_list(session, "/cxx/later", minutes(5)).empty());
     zklock::partition partition(session, "/cxx/pieces", {"one"}, nullptr, nullptr);
     partition.start();
-    partition.async_stop().get();
+    begun<ends>([&](ends done) { partition.async_stop(done); }).get();
     CHECK(!partition.owns("one"));
     std::promise<bool> joined;
     group.async_join(minutes(5), [&](std::exception_ptr failure) { joined.set_value(!failure); });
@@ -522,40 +582,64 @@ static bool eventually(const std::function<bool()> &so)
     return false;
 }
 
-// The verbs of a mutex as futures, while nothing goes wrong.
+// The verbs of a mutex without waiting, while nothing goes wrong.
 static void verbs(const zklock::session &session)
 {
     zklock::mutex mutex(session, "/cxx/verbs"), reader(session, "/cxx/verbs");
-    CHECK(thrown([&] { mutex.async_release(); }) == ZKL_ENOTHELD);
+    CHECK(thrown([&] { begun<ends>([&](ends done) { mutex.async_release(done); }); }) == ZKL_ENOTHELD);
     mutex.lock();
     zkl_op create = zkl_op();
     create.kind = ZKL_OP_CREATE;
     create.path = "/cxx/written";
     create.data = "a\0b";
     create.size = 3;
-    CHECK(mutex.async_commit({create}, minutes(1)).get().at(0).path == std::string("/cxx/written"));
-    CHECK(thrown([&] { mutex.async_commit({create}, minutes(1)).get(); }) == ZKL_ECONFLICT);
-    CHECK(mutex.async_commit({}, minutes(1)).get().empty()); // the check alone
-    zklock::data read = mutex.async_read("/cxx/written", true, minutes(1)).get();
+    CHECK(begun<committed>([&](committed done) { mutex.async_commit({create}, minutes(1), done); }).get().at(0).path ==
+          std::string("/cxx/written"));
+    CHECK(thrown([&] {
+              begun<committed>([&](committed done) { mutex.async_commit({create}, minutes(1), done); }).get();
+          }) == ZKL_ECONFLICT);
+    CHECK(begun<committed>([&](committed done) { mutex.async_commit({}, minutes(1), done); })
+              .get()
+              .empty()); // the check alone
+    zklock::data read =
+        begun<has_read>([&](has_read done) { mutex.async_read("/cxx/written", true, minutes(1), done); }).get();
     CHECK(read.bytes == std::string("a\0b", 3) && read.version == 0 && read.mzxid > mutex.token());
     CHECK(mutex.read("/cxx/written", false, minutes(1)).mzxid == read.mzxid);
-    CHECK(thrown([&] { mutex.async_read("/cxx/nothing", false, minutes(1)).get(); }) == ZKL_ENOENT);
-    CHECK(thrown([&] { mutex.async_read("no slash", false, minutes(1)); }) == ZKL_EINVAL);
-    mutex.async_release().get();
+    CHECK(thrown([&] {
+              begun<has_read>([&](has_read done) { mutex.async_read("/cxx/nothing", false, minutes(1), done); }).get();
+          }) == ZKL_ENOENT);
+    CHECK(thrown([&] {
+              begun<has_read>([&](has_read done) { mutex.async_read("no slash", false, minutes(1), done); });
+          }) == ZKL_EINVAL);
+    begun<ends>([&](ends done) { mutex.async_release(done); }).get();
     CHECK(!mutex.is_held() &&
-          thrown([&] { mutex.async_read("/cxx/written", false, minutes(1)).get(); }) == ZKL_ENOTHELD);
+          thrown([&] {
+              begun<has_read>([&](has_read done) { mutex.async_read("/cxx/written", false, minutes(1), done); }).get();
+          }) == ZKL_ENOTHELD);
     CHECK(reader.try_lock());
 
     zklock::mutex permits = zklock::semaphore(session, "/cxx/verbs-permits", 2);
     zklock::mutex more = zklock::semaphore(session, "/cxx/verbs-permits", 0);
-    CHECK(permits.async_take(2, minutes(5)).get().token == permits.token() && permits.permits() == 2);
-    CHECK(thrown([&] { more.async_take(1, milliseconds(20)).get(); }) == ZKL_ETIMEOUT);
-    CHECK(thrown([&] { reader.async_take(1, minutes(5)); }) == ZKL_EINVAL);
-    std::future<zkl_grant> third = more.async_take(1, minutes(5));
-    zklock::async_semaphore_resize(session, "/cxx/verbs-permits", 3, minutes(5)).get();
+    CHECK(begun<granted>([&](granted done) { permits.async_take(2, minutes(5), done); }).get().token ==
+              permits.token() &&
+          permits.permits() == 2);
+    CHECK(thrown([&] { begun<granted>([&](granted done) { more.async_take(1, milliseconds(20), done); }).get(); }) ==
+          ZKL_ETIMEOUT);
+    CHECK(thrown([&] { begun<granted>([&](granted done) { reader.async_take(1, minutes(5), done); }); }) == ZKL_EINVAL);
+    std::future<zkl_grant> third = begun<granted>([&](granted done) { more.async_take(1, minutes(5), done); });
+    begun<ends>([&](ends done) {
+        zklock::async_semaphore_resize(session, "/cxx/verbs-permits", 3, minutes(5), done);
+    }).get();
     CHECK(third.get().token > 0 && permits.permits() + more.permits() == 3);
-    CHECK(thrown([&] { zklock::async_semaphore_resize(session, "/cxx/nothing", 3, minutes(5)).get(); }) == ZKL_ENOENT);
-    CHECK(thrown([&] { zklock::async_semaphore_resize(session, "/cxx/nothing", 0, minutes(5)); }) == ZKL_EINVAL);
+    CHECK(thrown([&] {
+              begun<ends>([&](ends done) {
+                  zklock::async_semaphore_resize(session, "/cxx/nothing", 3, minutes(5), done);
+              }).get();
+          }) == ZKL_ENOENT);
+    CHECK(thrown([&] {
+              begun<ends>(
+                  [&](ends done) { zklock::async_semaphore_resize(session, "/cxx/nothing", 0, minutes(5), done); });
+          }) == ZKL_EINVAL);
 }
 
 // Which grant under one token it is, however the lock was acquired.
@@ -571,7 +655,7 @@ static void serials(const zklock::session &session)
     mutex.unlock();
     CHECK(mutex.serial() == 0 && mutex.acquire(minutes(1)).serial == 2 && mutex.serial() == 2);
     mutex.unlock();
-    CHECK(mutex.async_acquire(minutes(1)).get().serial == 3);
+    CHECK(begun<granted>([&](granted done) { mutex.async_acquire(minutes(1), done); }).get().serial == 3);
     zklock::mutex moved(std::move(mutex));
     CHECK(moved.serial() == 3 && moved.token() == token && mutex.serial() == 0);
     moved.unlock();
@@ -593,12 +677,14 @@ static void standing()
         unexplained += (state == ZKL_STATE_HELD && token == 0) || (state == ZKL_STATE_LOST && !why);
     };
     zklock::mutex candidate = zklock::election(session, "/cxx/standing"), plain(session, "/cxx/standing-not");
-    CHECK(thrown([&] { plain.async_stand(changed); }) == ZKL_EINVAL && !candidate.leave());
-    CHECK(thrown([&] { candidate.async_publish("early", minutes(1)).get(); }) == ZKL_ENOTHELD);
-    std::future<void> ended = candidate.async_stand(changed);
-    CHECK(thrown([&] { candidate.async_stand(changed); }) == ZKL_EDEADLK);
+    CHECK(thrown([&] { begun<ends>([&](ends done) { plain.async_stand(changed, done); }); }) == ZKL_EINVAL &&
+          !candidate.leave());
+    CHECK(thrown([&] { begun<ends>([&](ends done) { candidate.async_publish("early", minutes(1), done); }).get(); }) ==
+          ZKL_ENOTHELD);
+    std::future<void> ended = begun<ends>([&](ends done) { candidate.async_stand(changed, done); });
+    CHECK(thrown([&] { begun<ends>([&](ends done) { candidate.async_stand(changed, done); }); }) == ZKL_EDEADLK);
     CHECK(eventually([&] { return held == 1; }));
-    candidate.async_publish("leads", minutes(1)).get();
+    begun<ends>([&](ends done) { candidate.async_publish("leads", minutes(1), done); }).get();
     CHECK(zklock::queue_list(session, "/cxx/standing", minutes(1)).entries.at(0).data == "leads");
     CHECK(zkl_testing_expire(session.get(), nullptr) == ZKL_OK);
     CHECK(eventually([&] { return lost == 1 && held >= 2; }));
@@ -606,7 +692,10 @@ static void standing()
     ended.get();
     CHECK(!candidate.leave() && unexplained == 0);
     auto stand_again = [&] { // it may still be ending
-        return eventually([&] { return thrown([&] { ended = candidate.async_stand(changed); }) == ZKL_OK; });
+        return eventually([&] {
+            return thrown([&] { ended = begun<ends>([&](ends done) { candidate.async_stand(changed, done); }); }) ==
+                   ZKL_OK;
+        });
     };
     CHECK(stand_again());
     candidate = zklock::election(session, "/cxx/standing"); // the free ends it
@@ -686,20 +775,23 @@ static void opened_later()
     options.on_state([&](zkl_session_state state) { connected += state == ZKL_SESSION_CONNECTED; });
     zklock::session session;
     CHECK(!session.get() && session.state() == ZKL_SESSION_CLOSED);
-    CHECK(thrown([&] { session.async_open("nobody:here:at:all"); }) == ZKL_EINVAL && !session.get());
-    std::future<void> open = session.async_open("memory:cxx-later", options);
+    CHECK(thrown([&] { begun<ends>([&](ends done) { session.async_open("nobody:here:at:all", nullptr, done); }); }) ==
+              ZKL_EINVAL &&
+          !session.get());
+    std::future<void> open = begun<ends>([&](ends done) { session.async_open("memory:cxx-later", options, done); });
     zklock::mutex mutex(session, "/cxx/opened");
     mutex.lock();
     open.get();
     CHECK(eventually([&] { return connected == 1; }) && session.state() == ZKL_SESSION_CONNECTED);
-    CHECK(thrown([&] { session.async_open("memory:cxx-later"); }) == ZKL_EINVAL);
+    CHECK(thrown([&] { begun<ends>([&](ends done) { session.async_open("memory:cxx-later", nullptr, done); }); }) ==
+          ZKL_EINVAL);
     std::promise<bool> fine;
     zkl_session_options plain = ZKL_SESSION_OPTIONS_INIT;
     zklock::session other;
     other.async_open("memory:cxx-later", &plain, [&](std::exception_ptr failure) { fine.set_value(!failure); });
     CHECK(fine.get_future().get());
     zklock::session never; // nobody is there
-    open = never.async_open("127.0.0.1:1");
+    open = begun<ends>([&](ends done) { never.async_open("127.0.0.1:1", nullptr, done); });
     never = zklock::session();
     CHECK(thrown([&] { open.get(); }) == ZKL_ECLOSED);
 }
@@ -746,11 +838,11 @@ static void closed_later()
     zklock::session_options options;
     options.on_state([&](zkl_session_state state) { closed += state == ZKL_SESSION_CLOSED; });
     zklock::session session("memory:cxx", options);
-    std::future<void> gone = session.async_close(minutes(5));
+    std::future<void> gone = begun<ends>([&](ends done) { session.async_close(minutes(5), done); });
     CHECK(session.get() == nullptr && session.state() == ZKL_SESSION_CLOSED);
     gone.get();
     CHECK(closed == 1);
-    CHECK(thrown([&] { session.async_close(minutes(5)); }) == ZKL_EINVAL);
+    CHECK(thrown([&] { begun<ends>([&](ends done) { session.async_close(minutes(5), done); }); }) == ZKL_EINVAL);
 }
 
 int main()
