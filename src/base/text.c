@@ -2,7 +2,6 @@
 
 #include "error.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,6 +31,32 @@ size_t zkl__utf8_decode(const unsigned char *s, uint32_t *out)
     }
     *out = point;
     return length;
+}
+
+struct zkl__text zkl__text_in(char *array, size_t size)
+{
+    array[0] = '\0';
+    return (struct zkl__text){.bytes = array, .size = size};
+}
+
+void zkl__text_add(struct zkl__text *text, const char *piece)
+{
+    size_t room = text->size - text->length, length = strnlen(piece, room);
+    text->too_long = text->too_long || length == room;
+    if (text->too_long) {
+        text->length = 0;
+    } else {
+        memcpy(text->bytes + text->length, piece, length);
+        text->length += length;
+    }
+    text->bytes[text->length] = '\0';
+}
+
+bool zkl__text_copy(char *array, size_t size, const char *text)
+{
+    struct zkl__text copy = zkl__text_in(array, size);
+    zkl__text_add(&copy, text);
+    return !copy.too_long;
 }
 
 int zkl__text_check(const char *name, const char *text, zkl_error *err)

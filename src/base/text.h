@@ -2,6 +2,7 @@
 #ifndef ZKL_BASE_TEXT_H
 #define ZKL_BASE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,6 +14,21 @@ size_t zkl__utf8_decode(const unsigned char *s, uint32_t *out);
 
 /* What Curator (LockInternals.REVOKE_MESSAGE) writes on a holder's znode to ask it to give way. */
 #define ZKL__REVOKE "__REVOKE__"
+
+/* A text in an array of fixed size, put together piece by piece: for whatever comes from a server
+ * or from another client. A piece that does not fit leaves the text empty, and it stays so. */
+struct zkl__text {
+    char *bytes; /* the array; ends in NUL */
+    size_t size; /* of the array */
+    size_t length;
+    bool too_long;
+};
+struct zkl__text zkl__text_in(char *array, size_t size);
+void zkl__text_add(struct zkl__text *text, const char *piece);
+
+/* Copies one text into an array of size bytes. False: it does not fit, and the array has "". What
+ * that means is the caller's to say, so the compiler refuses one that does not look. */
+__attribute__((warn_unused_result)) bool zkl__text_copy(char *array, size_t size, const char *text);
 
 /* The rules for text that is stored on a znode: UTF-8, at most ZKL_DATA_MAX bytes, not ZKL__REVOKE.
  * name: what the text is called where it is refused. */

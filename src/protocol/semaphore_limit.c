@@ -4,9 +4,9 @@
 #include "error.h"
 #include "own.h"
 #include "queue_list.h"
+#include "text.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static void refuse(struct zkl__semaphore *s, int limit)
 {
@@ -65,8 +65,8 @@ static void on_asked(struct zkl__semaphore *s, const struct zkl__reply *reply)
 static void on_searched(struct zkl__semaphore *s, const struct zkl__reply *list)
 {
     const char *last = list->rc == ZKL__RC_OK ? zkl__list_last(list) : NULL;
-    if (last) {
-        strcpy(s->last, last);
+    /* A longer name is no contender's (zkl__name_parse). */
+    if (last && zkl__text_copy(s->last, sizeof s->last, last)) {
         zkl__semaphore_move(s, ZKL__SEMAPHORE_SEARCHED, "somebody may queue here for a lock");
     } else {
         zkl__semaphore_move(s, ZKL__SEMAPHORE_QUEUED, "nobody queues here for a lock");

@@ -118,13 +118,14 @@ struct zkl__semaphore {
     struct zkl__take take;
     int64_t deadline; /* of the acquire; once granted, of the hold */
     bool try_only;
-    bool jeopardy;            /* was told */
-    char last[ZKL__NAME_MAX]; /* whom SEARCHING found */
-    int limit;                /* ZKL__LIMIT_UNREAD, ... */
-    int32_t version;          /* of PATH, whose data is empty */
-    bool busy;                /* its one operation is under way */
-    bool crowded;             /* too many leases stand: read both with watches */
-    struct zkl__watch watch;  /* of the leases */
+    bool jeopardy; /* was told */
+    /* Whom SEARCHING found: of any library, so the name may be longer than ours. */
+    char last[ZKL__NAME_LONGEST + 1];
+    int limit;               /* ZKL__LIMIT_UNREAD, ... */
+    int32_t version;         /* of PATH, whose data is empty */
+    bool busy;               /* its one operation is under way */
+    bool crowded;            /* too many leases stand: read both with watches */
+    struct zkl__watch watch; /* of the leases */
     struct zkl__watch limit_watch;
     int stand;                    /* leases, by the last list */
     struct zkl__children *leases; /* of the last list that was judged; NULL: none was */

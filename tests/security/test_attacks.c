@@ -411,6 +411,28 @@ static void test_long_names(void)
     close_one(session);
 }
 
+/* The longest name that a contender may have, of another library, where a semaphore has no limit yet: in use as a lock if a session owns it. */
+static void test_longest_name_is_no_semaphore(void)
+{
+    static const size_t lengths[] = {63, 64, 65, 255};
+    zkl_session *session = open_one();
+    for (size_t i = 0; i < 2 * sizeof lengths / sizeof *lengths; i++) {
+        bool owned = i % 2;
+        char name[256], dir[20], path[30];
+        zkl_lock *semaphore;
+        memset(name, 'a', sizeof name);
+        strcpy(name + lengths[i / 2] - 18, "__READ__0000000001");
+        snprintf(dir, sizeof dir, "longest-%zu", i);
+        snprintf(path, sizeof path, "/%s", dir);
+        CU_ASSERT_EQUAL(put("/", dir, ZKL__PERSISTENT), ZKL__RC_OK);
+        CU_ASSERT_EQUAL(put(path, name, owned ? ZKL__EPHEMERAL : ZKL__PERSISTENT), ZKL__RC_OK);
+        CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&semaphore, session, path, 2, NULL, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 1, SOON, NULL, NULL), owned ? ZKL_ECONFLICT : ZKL_OK);
+        zkl_lock_free(semaphore);
+    }
+    close_one(session);
+}
+
 /* --- with credentials -------------------------------------------------------------------------------------------------- */
 
 /* All that a stranger may try on a queue in /vault/deep/lock; what each came to. */
@@ -507,5 +529,6 @@ static void test_bad_input(void)
 }
 
 TESTS_ON_ONE_SERVER("attacks", T(test_persistent_places), T(test_barging), T(test_stolen_uuid), T(test_flood),
-                    T(test_long_names), T(test_writing_places), T(test_forged_word), T(test_forged_word_in_a_chain),
-                    T(test_forged_word_at_the_border), T(test_creator_only), T(test_given_list), T(test_bad_input))
+                    T(test_long_names), T(test_longest_name_is_no_semaphore), T(test_writing_places),
+                    T(test_forged_word), T(test_forged_word_in_a_chain), T(test_forged_word_at_the_border),
+                    T(test_creator_only), T(test_given_list), T(test_bad_input))

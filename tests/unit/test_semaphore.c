@@ -82,6 +82,25 @@ static void test_strays_take_no_permits(void)
     kit_tear_down();
 }
 
+/* A foreign znode in the path, of every length that a server takes, is nobody's lock while no session owns it. */
+static void test_foreign_names_of_any_length(void)
+{
+    static const size_t lengths[] = {18, 36, 63, 64, 65, 127, 128, 254, 255};
+    char name[256];
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        memset(name, 'a', sizeof name);
+        strcpy(name + lengths[i] - 18, "__READ__0000000001");
+        kit_set_up(NULL);
+        pool_meddle(ZKL__OP_CREATE, "/pools", NULL, NULL);
+        pool_meddle(ZKL__OP_CREATE, POOL, NULL, NULL);
+        pool_meddle(ZKL__OP_CREATE, POOL, name, NULL);
+        zkl_lock *semaphore = pool_contender(one, 2);
+        CU_ASSERT_EQUAL(zkl_semaphore_acquire(semaphore, 1, 5000, NULL, NULL), ZKL_OK);
+        zkl_lock_free(semaphore);
+        kit_tear_down();
+    }
+}
+
 /* A request for all permits is not passed over by those for one that come after it. */
 static void test_big_requests_are_not_starved(void)
 {
@@ -637,10 +656,10 @@ static void test_bad_calls(void)
     kit_tear_down();
 }
 
-TESTS("semaphore", T(test_acquire_and_release), T(test_strays_take_no_permits), T(test_big_requests_are_not_starved),
-      T(test_cancel_and_free_while_waiting), T(test_credentials_refused_while_waiting_and_held),
-      T(test_timeout_without_a_server), T(test_the_limit_is_agreed_on), T(test_a_lock_is_no_semaphore),
-      T(test_a_semaphore_is_no_lock), T(test_one_of_its_folders_is_no_semaphore),
-      T(test_empty_folders_are_no_semaphore), T(test_strays_in_its_folders_are_no_semaphore),
-      T(test_many_of_one_session_are_refused), T(test_curators_permits_count), T(test_only_the_head_is_woken),
-      T(test_never_too_many), T(test_bad_calls))
+TESTS("semaphore", T(test_acquire_and_release), T(test_strays_take_no_permits), T(test_foreign_names_of_any_length),
+      T(test_big_requests_are_not_starved), T(test_cancel_and_free_while_waiting),
+      T(test_credentials_refused_while_waiting_and_held), T(test_timeout_without_a_server),
+      T(test_the_limit_is_agreed_on), T(test_a_lock_is_no_semaphore), T(test_a_semaphore_is_no_lock),
+      T(test_one_of_its_folders_is_no_semaphore), T(test_empty_folders_are_no_semaphore),
+      T(test_strays_in_its_folders_are_no_semaphore), T(test_many_of_one_session_are_refused),
+      T(test_curators_permits_count), T(test_only_the_head_is_woken), T(test_never_too_many), T(test_bad_calls))
