@@ -209,7 +209,7 @@ static int make_parts(struct commit *commit, const zkl_op *ops, zkl_error *err)
     }
     char *name = (char *)commit->parts + parts;
     for (size_t i = 0; i < commit->checks; i++, name += ZKL__NAME_MAX) {
-        strcpy(name, nodes[i].name);
+        zkl__name_copy(name, nodes[i].name);
         commit->parts[i] = (struct zkl__op){
             .kind = ZKL__OP_CHECK, .dir = nodes[i].dir, .name = name, .version = ZKL_ANY_VERSION};
     }

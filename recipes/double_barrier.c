@@ -218,7 +218,7 @@ static int begin_write(struct zkl__steps *steps, zkl_error *err)
     if (now.token == 0) {
         return lost(call, err);
     }
-    strcpy(call->own, now.node);
+    zkl__name_copy(call->own, now.node);
     const struct zkl__op check = {
         .kind = ZKL__OP_CHECK, .dir = place->path, .name = call->own, .version = -1};
     const struct zkl__op write = {.kind = call->renew ? ZKL__OP_SET : ZKL__OP_CREATE,
@@ -501,7 +501,7 @@ static int begin(zkl_double_barrier *barrier, enum state first, int64_t timeout_
         call->acquisition = place->acquisition;
         call->acquisition->refs++;
     }
-    strcpy(call->own, zkl__lock_look(place).node);
+    zkl__name_copy(call->own, zkl__lock_look(place).node);
     zkl__path_join(call->sign, sizeof call->sign, place->path, SIGN);
     zkl__vigil_begin(&call->vigil, &call->steps.procedure, place->path, call->sign);
     return zkl__procedure_go(&call->steps.procedure, later, err);

@@ -4,6 +4,7 @@
 #include "section.h"
 
 #include "heap.h"
+#include "name.h"
 #include "text.h"
 
 #include <zklock/election.h>
@@ -176,7 +177,7 @@ static int prepare(struct publishing *publishing, zkl_lock *lock, const char *va
     if (!publishing->value) {
         return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for the value");
     }
-    strcpy(publishing->node, now.node);
+    zkl__name_copy(publishing->node, now.node);
     publishing->op = (struct zkl__op){.kind = ZKL__OP_SET,
                                       .dir = lock->path,
                                       .name = publishing->node,

@@ -41,8 +41,8 @@ static bool show(void *owner, const struct zkl__leader *leader)
     if (!sight) {
         return false;
     }
-    char *node = (char *)(sight + 1), *value = node + strlen(name) + 1;
-    strcpy(node, name);
+    char *value = (char *)(sight + 1);
+    const char *node = zkl__text_put(&value, name);
     if (size > 0) {
         memcpy(value, leader->data, size);
     }

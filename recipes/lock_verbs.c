@@ -4,6 +4,7 @@
 #include "procedure.h"
 #include "section.h"
 
+#include "name.h"
 #include "path.h"
 
 #include <zklock/multilock.h>
@@ -194,7 +195,7 @@ struct zkl__standing zkl__lock_look(const zkl_lock *lock)
         return now;
     }
     if (acquisition->contender) {
-        strcpy(now.node, zkl__contender_node(acquisition->contender));
+        zkl__name_copy(now.node, zkl__contender_node(acquisition->contender));
     }
     if (!acquisition->granted || !zkl__acquisition_holds(acquisition)) {
         now.state = acquisition->granted ? ZKL_STATE_LOST : ZKL_STATE_WAITING;

@@ -5,6 +5,7 @@
 #include "steps.h"
 
 #include "error.h"
+#include "name.h"
 #include "slot.h"
 
 #include <zklock/once.h>
@@ -148,7 +149,7 @@ static int check_held(const zkl_lock *lock, const zkl_grant *grant, char node[ZK
                       zkl_error *err)
 {
     struct zkl__standing now = zkl__lock_look(lock);
-    strcpy(node, now.node);
+    zkl__name_copy(node, now.node);
     if (now.state == ZKL_STATE_LOST) {
         return zkl__fail(err, ZKL_ELOST, 0, lock->path, "the lock was lost");
     }
@@ -374,7 +375,7 @@ static struct call *make_held(zkl_lock *lock, const zkl_grant *grant, enum state
     if (call) {
         zkl__lock_ref(lock);
         call->lock = lock;
-        strcpy(call->node, node);
+        zkl__name_copy(call->node, node);
         call->steps.procedure.owner = lock;
         call->steps.procedure.stop = lock->options.stop;
     }

@@ -169,7 +169,7 @@ static bool look(zkl_partition *partition, struct zkl__standing *now)
     }
     if (partition->life == ZKL__PARTITION_RUNNING && zkl__state_holds(now->state) &&
         strcmp(now->node, partition->node) != 0) {
-        strcpy(partition->node, now->node);
+        zkl__name_copy(partition->node, now->node);
         zkl__member_list_renew(&partition->list);
         zkl__agent_wake(&partition->agent, &partition->list.watcher);
     }

@@ -51,7 +51,7 @@ static int look_again(struct chosen *chosen, zkl_session *session, const char *p
         return CLI_GO_ON;
     }
     forget(chosen);
-    strcpy(chosen->path + length, "/locks");
+    snprintf(chosen->path + length, sizeof chosen->path - length, "/locks");
     return queues_list(&chosen->queue, session, chosen->path);
 }
 

@@ -34,11 +34,10 @@ static bool take_slot(struct once *once, const char *value)
 {
     char text[64];
     char *at;
-    if (strlen(value) >= sizeof text) {
+    if (snprintf(text, sizeof text, "%s", value) >= (int)sizeof text) {
         cli_error("--slot: '%s' is no duration", value);
         return false;
     }
-    strcpy(text, value);
     at = strchr(text, '@');
     if (at) {
         *at++ = '\0';

@@ -15,7 +15,7 @@ void identity_own(struct identity *identity)
     char host[sizeof identity->host] = "";
     *identity = (struct identity){.pid = (int)getpid()};
     if (gethostname(host, sizeof host - 1) != 0) {
-        strcpy(host, "?");
+        snprintf(host, sizeof host, "?");
     }
     cli_printable(host, strlen(host), identity->host, sizeof identity->host);
     const struct passwd *user = getpwuid(geteuid());

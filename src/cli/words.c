@@ -23,7 +23,7 @@ __attribute__((format(printf, 2, 0))) static void say(bool error, const char *fo
     cli_line(stderr, CLI_FOLD, "zklock: %s%s", line, size >= MESSAGE_MAX ? "..." : "");
     if (error) {
         pthread_mutex_lock(&last_mutex);
-        strcpy(last_error, line);
+        snprintf(last_error, sizeof last_error, "%s", line);
         pthread_mutex_unlock(&last_mutex);
     }
 }

@@ -1,5 +1,6 @@
 #include "children.h"
 
+#include "heap.h"
 #include "own.h"
 
 #include <string.h>
@@ -74,8 +75,7 @@ static struct zkl__children *copy(const zkl_heap *heap, const struct zkl__reply 
     char *text = (char *)(fresh->all + count);
     for (size_t i = 0; i < list->child_count; i++) {
         if (is_counted(counts, list->children[i])) {
-            fresh->all[fresh->count++].name = strcpy(text, list->children[i]);
-            text += strlen(text) + 1;
+            fresh->all[fresh->count++].name = zkl__text_put(&text, list->children[i]);
         }
     }
     sort(fresh->all, count);
@@ -143,8 +143,7 @@ struct zkl__names *zkl__children_names(const zkl_heap *heap, const struct zkl__c
     char *text = names ? (char *)(names->all + living) : NULL;
     for (size_t i = 0; names && i < children->count; i++) {
         if (children->all[i].verdict == ZKL__CHILD_LIVES) {
-            names->all[names->count++] = strcpy(text, children->all[i].name);
-            text += strlen(text) + 1;
+            names->all[names->count++] = zkl__text_put(&text, children->all[i].name);
         }
     }
     return names;

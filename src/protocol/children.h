@@ -11,7 +11,7 @@
 #include "op.h"
 
 struct zkl__child {
-    char *name;
+    const char *name;
     enum {
         ZKL__CHILD_UNKNOWN,
         ZKL__CHILD_LIVES,

@@ -3,6 +3,7 @@
 
 #include "farewell.h"
 #include "inspection.h"
+#include "path.h"
 
 #include <string.h>
 
@@ -49,10 +50,7 @@ bool zkl__child_path(const struct zkl__contender *c, char **path, size_t *room, 
         *path = grown;
         *room = need;
     }
-    strcpy(*path, c->config.path);
-    strcat(*path, "/");
-    strcat(*path, name);
-    return true;
+    return zkl__path_join(*path, *room, c->config.path, name) > 0;
 }
 
 void zkl__ask_two(struct zkl__contender *c, struct zkl__contender_actions *out, enum zkl__role role,

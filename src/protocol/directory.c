@@ -14,7 +14,7 @@ void zkl__directory_missing(struct zkl__contender *c, const struct zkl__contende
         zkl__contender_fail(c, ev, out, ZKL_ENOMEM, 0, "out of memory");
         return;
     }
-    strcpy(c->make_path, c->config.path);
+    memcpy(c->make_path, c->config.path, strlen(c->config.path) + 1);
     zkl__contender_move(c, ZKL__MAKING, "no such directory");
     zkl__contender_advance(c, ev, out);
 }

@@ -1,5 +1,6 @@
 #include "contender_moves.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool zkl__marker_init(struct zkl__contender *c)
@@ -18,10 +19,10 @@ void zkl__marker_new_attempt(struct zkl__contender *c)
     struct zkl__marker *marker = &c->marker;
     if (marker->marks) {
         if (marker->state >= ZKL__MARKER_SENT) {
-            strcpy(marker->marks->older, marker->marks->own);
+            memcpy(marker->marks->older, marker->marks->own, sizeof marker->marks->older);
         }
-        strcpy(marker->marks->own, ZKL__MARK);
-        strcat(marker->marks->own, zkl__node_uuid(&c->node));
+        snprintf(marker->marks->own, sizeof marker->marks->own, ZKL__MARK "%s",
+                 zkl__node_uuid(&c->node));
     }
     marker->state = ZKL__MARKER_UNREAD;
 }

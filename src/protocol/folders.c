@@ -1,6 +1,7 @@
 #include "contender_moves.h"
 
 #include "own.h"
+#include "path.h"
 #include "queue_list.h"
 
 #include <string.h>
@@ -34,9 +35,10 @@ static void look_at_last(struct zkl__contender *c, const struct zkl__reply *repl
          listed = locks || c->folders.stage == ZKL__FOLDERS_LEASES;
     const char *last = listed && reply->rc == ZKL__RC_OK ? zkl__list_last(reply) : NULL;
     if (last) {
-        strcpy(name, c->folders.partition ? (locks ? "members/" : "pieces/")
-                                          : (locks ? "locks/" : "leases/"));
-        strcat(name, last);
+        zkl__path_join(name, sizeof name,
+                       c->folders.partition ? (locks ? "members" : "pieces")
+                                            : (locks ? "locks" : "leases"),
+                       last);
     }
     bool nobody = listed && !(last && zkl__predecessor_set(c, name));
     c->folders.stage += nobody ? 2 : 1;

@@ -1,5 +1,6 @@
 #include "inspection.h"
 
+#include "heap.h"
 #include "local_queue.h"
 #include "queue_list.h"
 
@@ -350,10 +351,9 @@ static struct zkl__op *make_parts(const struct zkl__inspection *inspection, char
     for (size_t i = 0; parts && i < inspection->picked; i++) {
         parts[i] = (struct zkl__op){
             .kind = ZKL__OP_CREATE, .dir = path, .name = names, .mode = ZKL__PERSISTENT};
-        strcpy(names, inspection->looks[i].at->name);
-        strcat(names, "/");
-        strcat(names, zkl__node_uuid(&inspection->contender->node));
-        names += strlen(names) + 1;
+        zkl__text_put(&names, inspection->looks[i].at->name);
+        names[-1] = '/';
+        zkl__text_put(&names, zkl__node_uuid(&inspection->contender->node));
     }
     for (int i = 0; parts && i < GUARDS; i++) {
         parts[inspection->picked + i] =

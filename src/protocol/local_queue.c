@@ -84,13 +84,14 @@ static struct zkl__local_queue *find_or_make(struct zkl__local_queues *queues, c
             return q;
         }
     }
-    struct zkl__local_queue *q = zkl__alloc(queues->heap, sizeof *q + strlen(path) + 1);
+    size_t size = strlen(path) + 1;
+    struct zkl__local_queue *q = zkl__alloc(queues->heap, sizeof *q + size);
     if (!q) {
         return NULL;
     }
     *q = (struct zkl__local_queue){
         .machine.ops = &queue_ops, .hash = hash, .forged.key = queues->names_key};
-    strcpy(q->path, path);
+    memcpy(q->path, path, size);
     if (queues->count >= queues->bucket_count) {
         grow(queues);
     }
@@ -232,7 +233,7 @@ bool zkl__local_note_facts(const struct zkl__contender *c, struct zkl__local_fac
 {
     if (c->local.behind) {
         facts->leaving = leaving(c);
-        strcpy(facts->node, zkl__node_name(&c->node));
+        zkl__name_copy(facts->node, zkl__node_name(&c->node));
     }
     return c->local.behind;
 }

@@ -192,7 +192,7 @@ static unsigned on_create(struct zkl__membership *m, const struct zkl__reply *re
         m->step = ZKL__MEMBER_LOOK;
         return 0;
     case ZKL__RC_NONODE:
-        strcpy(m->make_path, m->path);
+        memcpy(m->make_path, m->path, strlen(m->path) + 1);
         m->step = ZKL__MEMBER_MAKE;
         return 0;
     case ZKL__RC_EPHEMERALPARENT:

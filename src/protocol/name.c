@@ -1,5 +1,7 @@
 #include "name.h"
 
+#include "text.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -126,10 +128,17 @@ int zkl__limit_parse(const char *data, size_t size)
 
 void zkl__name_prefix(char *out, const char *uuid, const char *tag)
 {
-    strcpy(out, "_c_"); /* no printf: once for every acquire */
-    strcat(out, uuid);
-    strcat(out, "-");
-    strcat(out, tag);
+    struct zkl__text text = zkl__text_in(out, ZKL__NAME_MAX);
+    zkl__text_add(&text, "_c_"); /* no printf: once for every acquire */
+    zkl__text_add(&text, uuid);
+    zkl__text_add(&text, "-");
+    zkl__text_add(&text, tag);
+}
+
+void zkl__name_copy(char *out, const char *name)
+{
+    struct zkl__text text = zkl__text_in(out, ZKL__NAME_MAX);
+    zkl__text_add(&text, name);
 }
 
 void zkl__name_with_number(char *out, const char *uuid, const char *tag, int32_t number)

@@ -40,6 +40,10 @@ int zkl__limit_parse(const char *data, size_t size);
 /* "_c_<uuid>-<tag>" into out (ZKL__NAME_MAX bytes). */
 void zkl__name_prefix(char *out, const char *uuid, const char *tag);
 
+/* The name of a znode of ours, into out (ZKL__NAME_MAX bytes). A longer one is none of ours, as
+ * none is: out is "". */
+void zkl__name_copy(char *out, const char *name);
+
 /* "_c_<uuid>-<tag><number>" as the server would have named it: for a place that exists already. */
 void zkl__name_with_number(char *out, const char *uuid, const char *tag, int32_t number);
 

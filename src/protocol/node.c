@@ -35,7 +35,7 @@ void zkl__node_gone(struct zkl__node *node)
 
 void zkl__node_replaced(struct zkl__node *node, const char *name)
 {
-    strcpy(node->name, name);
+    zkl__name_copy(node->name, name);
 }
 
 void zkl__node_free(struct zkl__contender *c)
@@ -167,7 +167,7 @@ static bool note_create(struct zkl__contender *c, const struct zkl__reply *reply
         return false;
     }
     if (reply->rc == ZKL__RC_OK) {
-        strcpy(c->node.name, reply->name);
+        zkl__name_copy(c->node.name, reply->name);
         c->node.czxid = reply->stat.czxid;
         c->retry.pause = 0;
         zkl__core_trace(c->core, c, "our node is %s", c->node.name);
@@ -220,7 +220,7 @@ static bool settle_twice(struct zkl__contender *c, const struct zkl__contender_e
         return false;
     }
     if (strcmp(lowest, c->node.name) != 0) {
-        strcpy(c->node.name, lowest);
+        zkl__name_copy(c->node.name, lowest);
         c->node.czxid = 0;
     }
     if (!other || c->node.fate == ZKL__FATE_TWICE_STAYS) {
@@ -231,7 +231,7 @@ static bool settle_twice(struct zkl__contender *c, const struct zkl__contender_e
     if (c->state == ZKL__CREATING) {
         zkl__contender_move(c, ZKL__LISTING, "the lost create was applied: its double is removed");
     }
-    strcpy(c->node.duplicate, other);
+    zkl__name_copy(c->node.duplicate, other);
     zkl__ask_node(c, out, ZKL__ROLE_DELETE, ZKL__OP_DELETE, c->node.duplicate);
     zkl__ask_list(c, out);
     return false;
@@ -365,7 +365,7 @@ bool zkl__node_find(struct zkl__contender *c, const struct zkl__reply *list)
         return false;
     }
     if (lowest) {
-        strcpy(c->node.name, lowest);
+        zkl__name_copy(c->node.name, lowest);
     } else {
         c->node.fate = ZKL__FATE_KNOWN;
     }

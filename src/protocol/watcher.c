@@ -1,6 +1,7 @@
 #include "watcher.h"
 
 #include "backoff.h"
+#include "path.h"
 #include "session_inside.h"
 
 #include <string.h>
@@ -56,11 +57,7 @@ static bool watch(struct zkl__watcher *w, const struct zkl__op *op)
         w->path = grown;
         w->room = need;
     }
-    strcpy(w->path, op->dir);
-    if (op->name) {
-        strcat(w->path, "/");
-        strcat(w->path, op->name);
-    }
+    zkl__path_join(w->path, w->room, op->dir, op->name);
     w->watch.path = w->path;
     return zkl__watch_add(w->core, &w->watch) == ZKL_OK;
 }

@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "error.h"
+#include "text.h"
 #include "zookeeper_store.h"
 
 #define HOST_MAX 256
@@ -130,9 +131,7 @@ static void add_address(struct addresses *addresses, const struct addrinfo *info
         return;
     }
     snprintf(text, sizeof text, "%s:%s", host, port);
-    if (strlen(text) < ADDRESS_MAX) {
-        strcpy(addresses->text[addresses->count++], text);
-    }
+    addresses->count += zkl__text_copy(addresses->text[addresses->count], ADDRESS_MAX, text);
 }
 
 static void resolve_entry(struct addresses *addresses, const struct entry *entry, int flags)
@@ -175,8 +174,10 @@ static void tidy(struct addresses *addresses)
 static void join_odd(char list[LIST_MAX], const struct addresses *addresses)
 {
     size_t entries = addresses->count + (addresses->count % 2 == 0);
+    struct zkl__text text = zkl__text_in(list, LIST_MAX);
     for (size_t i = 0; i < entries; i++) {
-        list += sprintf(list, "%s%s", i ? "," : "", addresses->text[i % addresses->count]);
+        zkl__text_add(&text, i ? "," : "");
+        zkl__text_add(&text, addresses->text[i % addresses->count]);
     }
 }
 
@@ -210,10 +211,11 @@ static bool find_addresses(struct zk_names *names)
 
 struct zk_names *zkl__zk_names_new(const char *hosts)
 {
-    struct zk_names *names = calloc(1, sizeof *names + strlen(hosts) + 1);
+    size_t size = strlen(hosts) + 1;
+    struct zk_names *names = calloc(1, sizeof *names + size);
     pthread_condattr_t attr;
     if (names) {
-        strcpy(names->hosts, hosts);
+        memcpy(names->hosts, hosts, size);
         names->holders = 1;
         pthread_mutex_init(&names->mutex, NULL);
         pthread_condattr_init(&attr);
@@ -272,7 +274,7 @@ static void *ask(void *arg)
     }
     pthread_mutex_lock(&names->mutex);
     for (size_t i = 0; mine && i < mine->count && names->found.count < ADDRESSES_MAX; i++) {
-        strcpy(names->found.text[names->found.count++], mine->text[i]);
+        memcpy(names->found.text[names->found.count++], mine->text[i], ADDRESS_MAX);
     }
     settle(names);
     pthread_mutex_unlock(&names->mutex);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "text.h"
 #include "zookeeper_store.h"
 
 #define STEP_MS 1000 /* for each connect, read and write */
@@ -103,10 +104,9 @@ struct files {
 static bool split_files(struct files *files, const char *tls)
 {
     char *last = NULL;
-    if (strlen(tls) >= sizeof files->text) {
+    if (!zkl__text_copy(files->text, sizeof files->text, tls)) {
         return false;
     }
-    strcpy(files->text, tls);
     files->ca = strtok_r(files->text, ",", &last);
     files->certificate = strtok_r(NULL, ",", &last);
     files->key = strtok_r(NULL, ",", &last);
