@@ -20,8 +20,7 @@ struct commit {
     zkl_op_result *results;
     struct zkl__op op;     /* the transaction: */
     struct zkl__op *parts; /* checks of the hold's znodes, the user's; then those names */
-    struct zkl__op *copy;  /* asynchronous: of op, and all it points to but */
-    zkl_acl **acls;        /* those of the user's operations */
+    struct zkl__op *copy;  /* asynchronous: of op, for the caller's memory may go */
     size_t checks;
     /* the answer: */
     bool answered;
@@ -262,38 +261,12 @@ static void end(struct zkl__procedure *procedure)
     struct commit *commit = (struct commit *)procedure;
     const zkl_heap *heap = zkl__session_heap(procedure->session);
     zkl__run_end(&commit->single.run);
-    for (size_t i = 0; commit->acls && i < commit->count; i++) {
-        zkl__free(heap, commit->acls[i]);
-    }
-    zkl__free(heap, commit->acls);
     zkl__free(heap, commit->copy);
     zkl__free(heap, commit->parts);
     zkl__lock_unref(commit->guarded.lock);
 }
 
 static const struct zkl__procedure_ops commit_ops = {advance, explain, end};
-
-/* Inside. The caller's memory may go as soon as the call has returned. */
-static int copy_ops(struct commit *commit, const zkl_op *ops, zkl_error *err)
-{
-    const zkl_heap *heap = zkl__session_heap(commit->guarded.lock->session);
-    bool whole = true;
-    commit->acls = zkl__zalloc(heap, (commit->count + 1) * sizeof(zkl_acl *));
-    for (size_t i = 0; commit->acls && i < commit->count; i++) {
-        if (ops[i].kind == ZKL_OP_CREATE && ops[i].acl) {
-            commit->acls[i] = zkl__acl_copy(heap, ops[i].acl);
-            commit->parts[commit->checks + i].acl = commit->acls[i];
-            whole = whole && commit->acls[i];
-        }
-    }
-    commit->copy = commit->acls && whole ? zkl__op_copy(heap, &commit->op) : NULL;
-    if (!commit->copy) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, zkl_lock_path(commit->guarded.lock),
-                         "not done: no memory");
-    }
-    commit->op = *commit->copy;
-    return ZKL_OK;
-}
 
 /* Inside. Takes a reference to the lock in any case. */
 static int prepare(struct commit *commit, zkl_lock *lock, const zkl_op *ops, size_t count,
@@ -318,10 +291,15 @@ static int begin(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeou
     }
     commit->results = results;
     int rc = prepare(commit, lock, ops, count, timeout_ms, err);
-    rc = rc == ZKL_OK && later ? copy_ops(commit, ops, err) : rc;
+    if (rc == ZKL_OK && later) {
+        commit->copy = zkl__op_copy(zkl__session_heap(lock->session), &commit->op);
+        rc = commit->copy ? ZKL_OK
+                          : zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "not done: no memory");
+    }
     if (rc != ZKL_OK) {
         return zkl__procedure_drop(&commit->guarded.procedure, rc);
     }
+    commit->op = commit->copy ? *commit->copy : commit->op;
     zkl__single_begin(&commit->single, &commit->guarded.procedure, ZKL__ONCE, &commit->op, look,
                       commit);
     return zkl__procedure_go(&commit->guarded.procedure, later, err);

@@ -44,25 +44,31 @@ bool zkl__acl_same(const zkl_acl *one, const zkl_acl *other)
     return true;
 }
 
-zkl_acl *zkl__acl_copy(const zkl_heap *heap, const zkl_acl *acl)
+size_t zkl__acl_size(const zkl_acl *acl)
 {
-    size_t size = sizeof(zkl_acl) + acl->count * sizeof(zkl_acl_entry);
-    size_t head = size;
+    size_t size = sizeof *acl + acl->count * sizeof *acl->entries;
     for (size_t i = 0; i < acl->count; i++) {
         size += strlen(acl->entries[i].scheme) + strlen(acl->entries[i].id) + 2;
     }
-    zkl_acl *copy = zkl__zalloc(heap, size);
-    if (!copy) {
-        return NULL;
-    }
+    return (size + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *);
+}
+
+zkl_acl *zkl__acl_put(void *block, const zkl_acl *acl)
+{
+    zkl_acl *copy = block;
     zkl_acl_entry *entries = (zkl_acl_entry *)(copy + 1);
-    char *end = (char *)copy + head;
+    char *end = (char *)(entries + acl->count);
     for (size_t i = 0; i < acl->count; i++) {
         entries[i].perms = acl->entries[i].perms;
         entries[i].scheme = zkl__text_put(&end, acl->entries[i].scheme);
         entries[i].id = zkl__text_put(&end, acl->entries[i].id);
     }
-    copy->count = acl->count;
-    copy->entries = entries;
+    *copy = (zkl_acl){.count = acl->count, .entries = entries};
     return copy;
+}
+
+zkl_acl *zkl__acl_copy(const zkl_heap *heap, const zkl_acl *acl)
+{
+    void *block = zkl__alloc(heap, zkl__acl_size(acl));
+    return block ? zkl__acl_put(block, acl) : NULL;
 }

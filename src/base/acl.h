@@ -13,5 +13,9 @@ int zkl__acl_check(const zkl_acl *acl, zkl_error *err);
 bool zkl__acl_same(const zkl_acl *one, const zkl_acl *other);
 /* One block: free it with zkl__free. NULL when there is no memory. */
 zkl_acl *zkl__acl_copy(const zkl_heap *heap, const zkl_acl *acl);
+/* The same in a block of the caller's, aligned as malloc's; how many bytes it takes: whole
+ * pointers, so that another copy may follow. */
+size_t zkl__acl_size(const zkl_acl *acl);
+zkl_acl *zkl__acl_put(void *block, const zkl_acl *acl);
 
 #endif

@@ -113,7 +113,8 @@ enum zkl__watch_event {
     ZKL__WATCH_CHILDREN
 };
 
-/* The operation and all it points to but access lists, in one block. NULL: no memory. */
+/* The operation and all that it points to, in one block: free it with zkl__free. NULL: no memory.
+ */
 struct zkl__op *zkl__op_copy(const zkl_heap *heap, const struct zkl__op *op);
 
 /* True for the server's own word, whatever it was. */

@@ -2,6 +2,7 @@
 #include "semaphore_kit.h"
 
 #include "dice.h"
+#include "grave_heap.h"
 #include "shell.h"
 
 #include <stdatomic.h>
@@ -169,66 +170,6 @@ static void test_cancel_and_free_while_waiting(void)
 
 /* --- a session that is refused ----------------------------------------------------------------------------------------- */
 
-/* A heap that keeps what is freed, filled, so that a write to it shows without a sanitizer. */
-struct grave {
-    struct grave *next;
-    size_t size;
-    unsigned char bytes[];
-};
-static struct {
-    pthread_mutex_t mutex;
-    struct grave *first;
-} graves = {PTHREAD_MUTEX_INITIALIZER, NULL};
-
-static void *grave_alloc(void *payload, size_t size)
-{
-    struct grave *block = malloc(sizeof *block + size);
-    (void)payload;
-    if (block) {
-        block->size = size;
-    }
-    // cppcheck-suppress memleak ; bury finds the block again
-    return block ? block->bytes : NULL;
-}
-
-static void grave_release(void *payload, void *ptr)
-{
-    struct grave *block = ptr ? (struct grave *)((unsigned char *)ptr - offsetof(struct grave, bytes)) : NULL;
-    (void)payload;
-    if (block) {
-        memset(block->bytes, 0xa5, block->size);
-        pthread_mutex_lock(&graves.mutex);
-        block->next = graves.first;
-        graves.first = block;
-        pthread_mutex_unlock(&graves.mutex);
-    }
-}
-
-static void *grave_resize(void *payload, void *ptr, size_t size)
-{
-    struct grave *block = ptr ? (struct grave *)((unsigned char *)ptr - offsetof(struct grave, bytes)) : NULL;
-    void *out = grave_alloc(payload, size);
-    if (out && block) {
-        memcpy(out, ptr, block->size < size ? block->size : size);
-        grave_release(payload, ptr);
-    }
-    return out;
-}
-
-static void check_graves(void)
-{
-    for (struct grave *block = graves.first, *next; block; block = next) {
-        size_t i = 0;
-        while (i < block->size && block->bytes[i] == 0xa5) {
-            i++;
-        }
-        CU_ASSERT_EQUAL(i, block->size);
-        next = block->next;
-        free(block);
-    }
-    graves.first = NULL;
-}
-
 /* The servers refuse the credentials at a reconnect, say: the session is over, and nothing can be given back any more. */
 static void refuse_credentials(zkl_session *session)
 {
@@ -241,8 +182,7 @@ static void test_credentials_refused_while_waiting_and_held(void)
 {
     struct mailbox box = MAILBOX_INIT;
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    const zkl_heap heap = {grave_alloc, grave_resize, grave_release, NULL};
-    options.heap = &heap;
+    options.heap = &grave_heap;
     kit_set_up(&options);
     zkl_lock *held = pool_contender(two, 1), *head = pool_contender(two, 1);
     CU_ASSERT_EQUAL_FATAL(zkl_semaphore_acquire(held, 1, 5000, NULL, NULL), ZKL_OK);
@@ -257,7 +197,7 @@ static void test_credentials_refused_while_waiting_and_held(void)
     zkl_lock_free(held);
     (void)zkl_session_close(two, 100);
     kit_close(one);
-    check_graves();
+    graves_check();
 }
 
 static void test_timeout_without_a_server(void)

@@ -1,0 +1,235 @@
+/* What waits to be sent owns all that it points to. Built a second time with the address
+ * sanitizer (security_owned). */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zklock/testing.h>
+#include <zklock/zookeeper.h>
+
+#include "grave_heap.h"
+#include "lock_kit.h"
+#include "store_client.h"
+
+#define WINDOW 256 /* the first one of a session (window.c) */
+
+/* Its user's list, which goes as soon as the user may free it. */
+struct list {
+    zkl_acl acl;
+    zkl_acl_entry entry;
+    char scheme[8], id[8];
+};
+
+/* A sanitizer wants to see malloc's own blocks. */
+static const zkl_heap *heap(void)
+{
+    return SLOWLY ? NULL : &grave_heap;
+}
+
+static struct list *list_new(void)
+{
+    struct list *list = heap() ? heap()->alloc(NULL, sizeof *list) : malloc(sizeof *list);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(list);
+    *list = (struct list){.scheme = "world", .id = "anyone"};
+    list->entry = (zkl_acl_entry){ZKL_PERM_ALL, list->scheme, list->id};
+    list->acl = (zkl_acl){1, &list->entry};
+    return list;
+}
+
+static void list_free(struct list *list)
+{
+    heap() ? heap()->release(NULL, list) : free(list);
+}
+
+static void set_up(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.heap = heap();
+    kit_set_up(&options);
+}
+
+static void tear_down(void)
+{
+    kit_tear_down();
+    graves_check();
+}
+
+static zkl_lock *held(const char *path)
+{
+    zkl_lock *lock = kit_lock(one, path, NULL);
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
+    return lock;
+}
+
+/* All that waited before this has been sent, or dropped. */
+static void pass_the_line(void)
+{
+    zkl_lock_free(held("/locks/last"));
+}
+
+/* How many znodes stand in dir; -1: there is no dir. */
+static int count_children(const char *dir)
+{
+    struct client client;
+    CU_ASSERT_EQUAL_FATAL(client_open_plain(&client, PLACE), ZKL_OK);
+    const struct zkl__reply *reply = client_call(&client, op_read(ZKL__OP_CHILDREN, dir, false));
+    int count = reply->rc == ZKL__RC_OK ? (int)reply->child_count : -1;
+    client_close(&client);
+    return count;
+}
+
+/* --- calls that end while their request waits ------------------------------------------------------------------------ */
+
+struct ends {
+    atomic_int all;
+};
+
+static void on_end(int code, const zkl_error *err, void *payload)
+{
+    struct ends *ends = payload;
+    (void)code, (void)err;
+    ends->all++;
+}
+
+/* From here on no response comes, and what is sent now waits for room behind these. */
+static void fill_window(zkl_lock *lock, struct ends *ends)
+{
+    static const zkl_op op = {.kind = ZKL_OP_CHECK, .path = "/", .version = ZKL_ANY_VERSION};
+    CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
+    for (int i = 0; i < 2 * WINDOW; i++) {
+        CU_ASSERT_EQUAL(zkl_lock_commit_async(lock, &op, 1, ZKL_WAIT_FOREVER, NULL, on_end, ends, NULL), ZKL_OK);
+    }
+}
+
+/* Responses come again; all of those are back. */
+static void drain_window(const struct ends *ends)
+{
+    CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
+    pass_the_line();
+    CU_ASSERT(EVENTUALLY(ends->all == 2 * WINDOW));
+}
+
+static void make_node(zkl_lock *lock, const char *path)
+{
+    const zkl_op op = {.kind = ZKL_OP_CREATE, .path = path};
+    CU_ASSERT_EQUAL_FATAL(zkl_lock_commit(lock, &op, 1, 10000, NULL, NULL), ZKL_OK);
+}
+
+static zkl_op create_in(const char *path, const struct list *list)
+{
+    return (zkl_op){.kind = ZKL_OP_CREATE,
+                    .path = path,
+                    .data = "data",
+                    .size = 4,
+                    .mode = ZKL_CREATE_PERSISTENT_SEQUENTIAL,
+                    .acl = &list->acl};
+}
+
+/* The copies that a call makes for itself go with the call. */
+static void test_commits_that_time_out(void)
+{
+    enum { COMMITS = 1000 };
+    struct ends ends = {0};
+    set_up();
+    zkl_lock *lock = held("/locks/owner");
+    make_node(lock, "/made");
+    CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
+    for (int i = 0; i < COMMITS; i++) {
+        struct list *list = list_new();
+        const zkl_op op = create_in("/made/n-", list);
+        CU_ASSERT_EQUAL(zkl_lock_commit_async(lock, &op, 1, 20, NULL, on_end, &ends, NULL), ZKL_OK);
+        list_free(list);
+    }
+    CU_ASSERT(EVENTUALLY(ends.all == COMMITS));
+    CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
+    pass_the_line();
+    zkl_lock_free(lock);
+    tear_down();
+}
+
+/* The caller's list is on its stack, and so not copied by the call. */
+static void test_a_blocking_commit_that_times_out(void)
+{
+    struct ends ends = {0};
+    set_up();
+    zkl_lock *lock = held("/locks/owner");
+    make_node(lock, "/made");
+    fill_window(lock, &ends);
+    struct list *list = list_new();
+    const zkl_op op = create_in("/made/n-", list);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, 20, NULL, NULL), ZKL_ETIMEOUT);
+    list_free(list);
+    drain_window(&ends);
+    zkl_lock_free(lock);
+    tear_down();
+}
+
+/* --- objects that go while their request waits ------------------------------------------------------------------------- */
+
+static void on_lock(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
+{
+    (void)lock, (void)code, (void)grant, (void)err;
+    ++*(atomic_int *)payload;
+}
+
+/* Some while their create waits, some while a directory of theirs does. */
+static void test_locks_freed_while_their_directory_is_made(void)
+{
+    enum { LOCKS = 8000 };
+    static zkl_lock *locks[LOCKS];
+    atomic_int ended = 0;
+    struct list *list = list_new();
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.acl = &list->acl;
+    set_up();
+    for (int i = 0; i < LOCKS; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "/deep/%d/a/b", i);
+        locks[i] = kit_lock(one, path, &options);
+    }
+    list_free(list);
+    for (int i = 0; i < LOCKS; i++) {
+        CU_ASSERT_EQUAL(zkl_lock_acquire_async(locks[i], 10000, on_lock, &ended, NULL), ZKL_OK);
+    }
+    for (int i = 0; i < LOCKS; i++) {
+        zkl_lock_free(locks[i]);
+    }
+    CU_ASSERT_EQUAL(ended, LOCKS);
+    pass_the_line();
+    tear_down();
+}
+
+/* It goes on until no znode of it is left, or the session is over. */
+static void test_a_group_that_goes_while_it_joins(void)
+{
+    for (int close = 0; close < 2; close++) {
+        struct ends ends = {0}, joined = {0};
+        zkl_group *group;
+        struct list *list = list_new();
+        zkl_group_options options = ZKL_GROUP_OPTIONS_INIT;
+        options.acl = &list->acl;
+        options.data = "data of a member";
+        options.leave_timeout_ms = 0;
+        set_up();
+        zkl_lock *lock = held("/locks/owner");
+        fill_window(lock, &ends);
+        CU_ASSERT_EQUAL_FATAL(zkl_group_new(&group, one, "/groups/g", "a", &options, NULL), ZKL_OK);
+        list_free(list);
+        CU_ASSERT_EQUAL(zkl_group_join_async(group, 10000, on_end, &joined, NULL), ZKL_OK);
+        zkl_group_free(group);
+        CU_ASSERT_EQUAL(joined.all, 1);
+        if (close) {
+            zkl_lock_free(lock);
+            (void)zkl_session_close(one, 0);
+            kit_close(two);
+            graves_check();
+        } else {
+            drain_window(&ends);
+            CU_ASSERT(EVENTUALLY(count_children("/groups/g") <= 0));
+            zkl_lock_free(lock);
+            tear_down();
+        }
+    }
+}
+
+TESTS("owned", T(test_commits_that_time_out), T(test_a_blocking_commit_that_times_out),
+      T(test_locks_freed_while_their_directory_is_made), T(test_a_group_that_goes_while_it_joins))
