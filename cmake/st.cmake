@@ -13,7 +13,7 @@ target_include_directories(zklock_store_st SYSTEM PRIVATE ${ZooKeeper_INCLUDE_DI
 
 file(GLOB zklock_st_loop CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/loop/*.c")
 add_library(zklock_loop OBJECT ${zklock_st_loop} src/thread/thread.c src/thread/callback.c src/thread/alarm_list.c)
-target_include_directories(zklock_loop PRIVATE include src/loop src/thread)
+target_include_directories(zklock_loop PRIVATE include src/loop src/thread src/base)
 
 set(zklock_st_objects $<TARGET_OBJECTS:zklock_base> $<TARGET_OBJECTS:zklock_protocol> $<TARGET_OBJECTS:zklock_store_st>
                       $<TARGET_OBJECTS:zklock_loop> $<TARGET_OBJECTS:zklock_session> $<TARGET_OBJECTS:zklock_recipes>

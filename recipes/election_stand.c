@@ -96,7 +96,7 @@ static bool campaign(struct zkl__stand *stand, struct saying *saying)
 {
     zkl_error err;
     stand->said = ZKL_STATE_WAITING;
-    if (stand->next.alarm.set) {
+    if (stand->next.alarm.timer.set) {
         return false;
     }
     stand->lock->standing = true; /* else an acquire of this object is refused while it stands */

@@ -25,7 +25,7 @@ static void member_completed(zkl_lock *place, int code, const zkl_grant *grant,
 void zkl__partition_try_later(zkl_partition *partition)
 {
     if (zkl__session_enter(partition->agent.session, NULL) == ZKL_OK) {
-        if (!partition->retry.alarm.set) {
+        if (!partition->retry.alarm.timer.set) {
             zkl__retry_later(partition->agent.session, &partition->retry);
         }
         zkl__session_leave(partition->agent.session);

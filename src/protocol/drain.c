@@ -29,7 +29,7 @@ static struct zkl__machine *next_ready(struct zkl__core *core)
 /* Some steps make machines. */
 static size_t steps_most(const struct zkl__core *core)
 {
-    return STEPS_EACH * (core->timers.machines + core->queues.count + core->pendings.room + 16);
+    return STEPS_EACH * (core->machines + core->queues.count + core->pendings.room + 16);
 }
 
 void zkl__core_drain(struct zkl__core *core)

@@ -11,6 +11,7 @@
 #define ZKL_PROTOCOL_MACHINE_H
 
 #include "op.h"
+#include "timers.h"
 
 struct zkl__core;
 struct zkl__machine;
@@ -35,11 +36,10 @@ struct zkl__machine_ops {
 };
 
 struct zkl__machine {
+    struct zkl__timer timer; /* first */
     const struct zkl__machine_ops *ops;
     struct zkl__machine *next; /* ready, too */
     bool ready;
-    size_t timer; /* place in the heap + 1; 0: none */
-    int64_t wake;
 };
 
 /* The machines that are ready, in the order in which they became so. */

@@ -12,7 +12,8 @@ static void release_memory(struct zkl__core *core, struct zkl__machine *machine)
     struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
     zkl__watches_remove(&core->watches, &s->watch);
     zkl__watches_remove(&core->watches, &s->limit_watch);
-    zkl__timers_remove(&core->timers, machine);
+    zkl__timers_set(&core->timers, &machine->timer, INT64_MAX);
+    core->machines--;
     *(s->prev ? &s->prev->next : &core->semaphores) = s->next;
     if (s->next) {
         s->next->prev = s->prev;
@@ -54,10 +55,7 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
     for (int i = 0; i < config->count; i++) {
         s->permits[i].semaphore = s;
     }
-    if (!zkl__timers_reserve(&core->timers, heap)) {
-        zkl__free(heap, s);
-        return NULL;
-    }
+    core->machines++;
     s->next = core->semaphores;
     if (s->next) {
         s->next->prev = s;

@@ -425,7 +425,7 @@ void zkl__semaphore_step(struct zkl__core *core, struct zkl__machine *machine)
     }
     advance(s);
     check_sound(s);
-    zkl__timers_set(&core->timers, machine, wake(s));
+    zkl__timers_set(&core->timers, &machine->timer, wake(s));
     if (s->state == ZKL__SEMAPHORE_GONE && !s->take.sent) {
         zkl__core_bury(core, machine);
     }

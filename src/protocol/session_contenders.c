@@ -191,7 +191,7 @@ static bool judge(struct zkl__core *core, struct zkl__contender *c,
 
 static void after_mail(struct zkl__core *core, struct zkl__contender *c)
 {
-    zkl__timers_set(&core->timers, &c->machine, zkl__contender_wake(c));
+    zkl__timers_set(&core->timers, &c->machine.timer, zkl__contender_wake(c));
     zkl__linger_check(c, &c->linger);
     if (c->joint) {
         zkl__joint_post(c->joint);
@@ -311,10 +311,11 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core,
     c->config.metadata = zkl__copy(heap, metadata, strlen(metadata));
     bool joined = zkl__marker_init(c) && c->config.metadata &&
                   zkl__local_join(&core->queues, c, config->path);
-    if (!joined || !zkl__timers_reserve(&core->timers, heap)) {
+    if (!joined) {
         release_memory(core, c);
         return NULL;
     }
+    core->machines++;
     c->config.path = zkl__local_path(c);
     c->path_stats = zkl__stats_path(&core->stats, heap, c->config.path);
     c->number = ++core->numbers;
@@ -373,7 +374,8 @@ static void unlink_contender(struct zkl__core *core, struct zkl__contender *c)
     for (int i = 0; i < ZKL__WATCHED; i++) {
         zkl__watches_remove(&core->watches, &c->watches[i]);
     }
-    zkl__timers_remove(&core->timers, &c->machine);
+    zkl__timers_set(&core->timers, &c->machine.timer, INT64_MAX);
+    core->machines--;
     zkl__joint_leave(c);
     zkl__local_unfollow(c);
     *(c->prev ? &c->prev->next : &core->contenders) = c->next;

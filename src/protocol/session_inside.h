@@ -12,7 +12,6 @@
 #include "pending.h"
 #include "session_step.h"
 #include "stats.h"
-#include "timers.h"
 #include "watcher.h"
 #include "watches.h"
 #include "window.h"
@@ -58,6 +57,7 @@ struct zkl__core {
     unsigned numbers;
     unsigned held; /* or lingering */
     struct zkl__timers timers;
+    size_t machines; /* that may have a timer */
     struct zkl__watches watches;
     uint64_t uuids;
     struct zkl__stats stats;

@@ -420,7 +420,6 @@ void zkl__core_free(struct zkl__core *core)
     zkl__contenders_drop(core);
     zkl__semaphores_drop(core);
     zkl__core_drop_waiting(core);
-    zkl__timers_deinit(&core->timers, &heap);
     zkl__watches_deinit(&core->watches, &heap);
     zkl__stats_deinit(&core->stats, &heap);
     zkl__local_queues_deinit(&core->queues);

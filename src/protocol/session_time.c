@@ -176,9 +176,10 @@ void zkl__core_end_lapsed_leases(struct zkl__core *core)
 
 bool zkl__core_post_due_timers(struct zkl__core *core)
 {
-    struct zkl__machine *machine;
+    struct zkl__timer *timer;
     bool any = false;
-    while ((machine = zkl__timers_due(&core->timers, core->now))) {
+    while ((timer = zkl__timers_due(&core->timers, core->now))) {
+        struct zkl__machine *machine = (struct zkl__machine *)timer;
         machine->ops->due(machine);
         any = true;
     }

@@ -17,7 +17,7 @@
 void zkl__watcher_put_off(struct zkl__watcher *w, int64_t at)
 {
     w->retry_at = at;
-    zkl__timers_set(&w->core->timers, &w->machine, at);
+    zkl__timers_set(&w->core->timers, &w->machine.timer, at);
 }
 
 void zkl__watcher_retry(struct zkl__watcher *w)
@@ -29,7 +29,7 @@ void zkl__watcher_retry(struct zkl__watcher *w)
 void zkl__watcher_wake(struct zkl__watcher *w)
 {
     w->retry_at = 0;
-    zkl__timers_set(&w->core->timers, &w->machine, INT64_MAX);
+    zkl__timers_set(&w->core->timers, &w->machine.timer, INT64_MAX);
     zkl__core_post(w->core, &w->machine);
 }
 
@@ -193,9 +193,7 @@ static const struct zkl__machine_ops machine_ops = {
 bool zkl__watcher_begin(struct zkl__watcher *w, struct zkl__core *core,
                         const struct zkl__watcher_ops *ops, void *owner)
 {
-    if (!zkl__timers_reserve(&core->timers, zkl__core_heap(core))) {
-        return false;
-    }
+    core->machines++;
     w->machine.ops = &machine_ops;
     w->ops = ops;
     w->owner = owner;
@@ -218,7 +216,8 @@ void zkl__watcher_end(struct zkl__watcher *w)
     zkl__watcher_unwatch(w);
     zkl__core_forget(core, &w->machine);
     zkl__ready_remove(&core->ready, &w->machine);
-    zkl__timers_remove(&core->timers, &w->machine);
+    zkl__timers_set(&core->timers, &w->machine.timer, INT64_MAX);
+    core->machines--;
     *(w->prev ? &w->prev->next : &core->watchers) = w->next;
     if (w->next) {
         w->next->prev = w->prev;

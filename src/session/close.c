@@ -179,7 +179,7 @@ static void go_on(void *owner)
     }
     bool over = closing->parting && close_store(session, &rc, &again);
     if (!over) {
-        if (!closing->alarm.set) { /* else something came of the steps just made */
+        if (!closing->alarm.timer.set) { /* else something came of the steps just made */
             zkl__alarms_set(&session->alarms, &closing->alarm, again);
         }
         zkl__session_arm(session);

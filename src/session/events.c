@@ -184,8 +184,8 @@ static int submit(void *ctx, uint64_t id, const struct zkl__op *op)
     if (!session->store) {
         return ZKL_ECONNECT;
     }
-    if (!session->tick_alarm
-             .set) { /* the store was idle: from now on it may have something to see to */
+    if (!session->tick_alarm.timer.set) {
+        /* The store was idle: from now on it may have something to see to. */
         zkl__alarms_set(&session->alarms, &session->tick_alarm, zkl__clock_now() + TICK_SOON);
     }
     return session->store_ops->submit(session->store, id, op);
@@ -301,9 +301,9 @@ void zkl__session_ring_tick(void *arg)
         int64_t next = session->store_ops->tick(store, zkl__clock_now());
         pthread_mutex_lock(&session->mutex);
         /* Meanwhile something may have been submitted, or the server lost. */
-        bool sooner = session->tick_alarm.set && session->tick_alarm.at < next;
+        bool sooner = session->tick_alarm.timer.set && session->tick_alarm.timer.at < next;
         zkl__alarms_set(&session->alarms, &session->tick_alarm,
-                        sooner ? session->tick_alarm.at : next);
+                        sooner ? session->tick_alarm.timer.at : next);
     }
 }
 

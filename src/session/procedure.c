@@ -175,7 +175,7 @@ static void go_on(void *owner)
     int rc = advance(procedure, &procedure->err);
     if (rc != ZKL__PENDING) {
         finish(procedure, rc);
-    } else if (!procedure->alarm.set) { /* else something came of the steps just made */
+    } else if (!procedure->alarm.timer.set) { /* else something came of the steps just made */
         zkl__alarms_set(&session->alarms, &procedure->alarm, next_look(procedure));
     }
     zkl__session_arm(session);

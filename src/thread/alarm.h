@@ -4,16 +4,15 @@
 #define ZKL_THREAD_ALARM_H
 
 #include "thread.h"
+#include "timers.h"
 
 /* Something to do at a time. The owner's memory while it is set. */
 struct zkl__alarm {
+    struct zkl__timer timer; /* first. CLOCK_BOOTTIME ns */
     /* With the mutex held, on the alarms' thread; may drop the mutex meanwhile. No longer set then,
      * may be set again. */
     void (*ring)(void *owner);
     void *owner;
-    int64_t at; /* CLOCK_BOOTTIME ns; while set */
-    bool set;
-    struct zkl__alarm *next;
 };
 
 struct zkl__alarms {
@@ -25,7 +24,7 @@ struct zkl__alarms {
     int poke_fd;              /* eventfd; -1: nobody has asked for it */
     struct zkl__alarm *poked; /* rings when somebody has written to it */
     struct zkl__poke *poke;   /* where there is no thread: who hears of that */
-    struct zkl__alarm *first;
+    struct zkl__timers timers;
     void (*left)(void *owner); /* see zkl__alarms_retire */
     void *owner;
     struct zkl__alarms *next; /* of those that the loop rings, where there is no thread */

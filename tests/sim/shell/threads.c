@@ -163,10 +163,11 @@ bool zkl__signal_yield(struct zkl__signal *signal, pthread_mutex_t *mutex)
 
 /* --- alarms: one thread that rings what is due ------------------------------------------------------------------------- */
 
-static struct zkl__alarm **earliest(struct zkl__alarms *alarms)
+/* A list by the first children, the latest at its head: of alarms at one time the last to be set rings first. */
+static struct zkl__timer **earliest(struct zkl__alarms *alarms)
 {
-    struct zkl__alarm **first = NULL;
-    for (struct zkl__alarm **at = &alarms->first; *at; at = &(*at)->next) {
+    struct zkl__timer **first = NULL;
+    for (struct zkl__timer **at = &alarms->timers.root; *at; at = &(*at)->child[0]) {
         if (!first || (*at)->at < (*first)->at) {
             first = at;
         }
@@ -190,11 +191,10 @@ static void *ring_all(void *arg)
     int64_t last = 0;
     pthread_mutex_lock(alarms->mutex);
     while (!alarms->stop) {
-        struct zkl__alarm **at = earliest(alarms);
+        struct zkl__timer **at = earliest(alarms);
         if (at && (*at)->at <= zkl__clock_now()) {
-            struct zkl__alarm *alarm = *at;
-            *at = alarm->next;
-            alarm->set = false;
+            struct zkl__alarm *alarm = (struct zkl__alarm *)*at;
+            zkl__alarms_unset(alarms, alarm);
             alarm->ring(alarm->owner);
             if (is_stuck(&rings, &last)) {
                 sim_fail(fiber_world(), "liveness", "the alarms of %d ring without end", fiber_client());
@@ -216,7 +216,7 @@ static void *ring_all(void *arg)
 int zkl__alarms_start(struct zkl__alarms *alarms, pthread_mutex_t *mutex)
 {
     alarms->mutex = mutex;
-    alarms->first = NULL;
+    alarms->timers.root = NULL;
     alarms->stop = false;
     alarms->started = true;
     return zkl__thread_start(&alarms->thread, ring_all, alarms);
@@ -256,13 +256,13 @@ void zkl__alarms_close(struct zkl__alarms *alarms)
 
 void zkl__alarms_unset(struct zkl__alarms *alarms, struct zkl__alarm *alarm)
 {
-    struct zkl__alarm **at = &alarms->first;
-    while (alarm->set && *at != alarm) {
-        at = &(*at)->next;
+    struct zkl__timer **at = &alarms->timers.root;
+    while (alarm->timer.set && *at != &alarm->timer) {
+        at = &(*at)->child[0];
     }
-    if (alarm->set) {
-        *at = alarm->next;
-        alarm->set = false;
+    if (alarm->timer.set) {
+        *at = alarm->timer.child[0];
+        alarm->timer.set = false;
     }
 }
 
@@ -275,10 +275,10 @@ void zkl__alarms_set(struct zkl__alarms *alarms, struct zkl__alarm *alarm, int64
     if (at == INT64_MAX) {
         return;
     }
-    alarm->at = at;
-    alarm->set = true;
-    alarm->next = alarms->first;
-    alarms->first = alarm;
+    alarm->timer.at = at;
+    alarm->timer.set = true;
+    alarm->timer.child[0] = alarms->timers.root;
+    alarms->timers.root = &alarm->timer;
     fiber_wake(alarms);
 }
 
