@@ -48,7 +48,7 @@ struct cli_command {
 };
 
 extern const struct cli_command cmd_run, cmd_elect, cmd_once, cmd_hold, cmd_check, cmd_ls,
-    cmd_watch, cmd_explain, cmd_revoke, cmd_release, cmd_resize, cmd_doctor, cmd_sandbox, cmd_bench,
+    cmd_watch, cmd_revoke, cmd_release, cmd_resize, cmd_doctor, cmd_sandbox, cmd_bench,
     cmd_completion;
 
 /* The commands in the order of help; ends with NULL. */
@@ -56,6 +56,10 @@ extern const struct cli_command *const cli_commands[];
 const struct cli_command *cli_find_command(const char *name);
 /* The subcommand that a mistyped word most likely meant; NULL when none is near. */
 const char *cli_suggest_command(const char *word);
+
+/* What to use instead of a subcommand (command NULL), or of an option or operand of one, that is no
+ * more; NULL when there never was one. */
+const char *cli_instead(const char *command, const char *word);
 
 /* A mistyped word: begin with word and zeroes, compare it with each candidate; best is the nearest,
  * NULL when none is near. */
@@ -91,8 +95,6 @@ bool cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
 
 /* Cuts a text to so many columns, between characters. */
 void cli_cut(char *text, size_t columns);
-/* Columns that a terminal needs for the text. */
-size_t cli_width(const char *text);
 /* Width of the terminal that fd is; 80 when it is none. */
 int cli_columns(int fd);
 

@@ -1,9 +1,9 @@
-/* cmd_completion.c - the scripts that complete our words, from the tables that parse them; and that
- * of bash. */
+/* cmd_completion.c - the script with which bash completes our words, from the tables that parse
+ * them. */
 #include <stdio.h>
 #include <string.h>
 
-#include "completion.h"
+#include "options.h"
 
 static const struct poptOption options[] = {OPTION_END};
 
@@ -65,29 +65,13 @@ static const char end[] =
     "}\n"
     "complete -F _zklock zklock\n";
 
-bool completion_is_file(const struct poptOption *option)
-{
-    return option->argDescrip && strcmp(option->argDescrip, "FILE") == 0;
-}
-
-void completion_print(const char *text, const char *escaped, const char *quote)
-{
-    for (; *text; text++) {
-        if (*text == '\'') {
-            fputs(quote, stdout);
-        } else {
-            printf("%s%c", strchr(escaped, *text) ? "\\" : "", *text);
-        }
-    }
-}
-
 enum which { ALL, VALUED, FILES };
 
 static void print_options(const struct poptOption *list, enum which which)
 {
     for (; list->longName; list++) {
         if ((which == VALUED && !list->argDescrip) ||
-            (which == FILES && !completion_is_file(list))) {
+            (which == FILES && !(list->argDescrip && strcmp(list->argDescrip, "FILE") == 0))) {
             continue;
         }
         if (list->shortName) {
@@ -97,7 +81,8 @@ static void print_options(const struct poptOption *list, enum which which)
     }
 }
 
-int completion_before_command(const struct cli_command *command)
+/* Words before a CMD; -1: there is none. */
+static int before_command(const struct cli_command *command)
 {
     if (!strstr(command->arguments, "CMD")) {
         return -1;
@@ -131,10 +116,10 @@ static void print_branch(const struct cli_command *command)
         print_options(cli_global_options, (enum which)which);
         puts("'");
     }
-    printf("        before=%d\n        ;;\n", command ? completion_before_command(command) : -1);
+    printf("        before=%d\n        ;;\n", command ? before_command(command) : -1);
 }
 
-static void completion_bash(void)
+static void print_script(void)
 {
     fputs(begin, stdout);
     for (int i = 0; cli_commands[i]; i++) {
@@ -146,12 +131,6 @@ static void completion_bash(void)
     fputs(end, stdout);
 }
 
-static const struct shell {
-    const char *name;
-    void (*print)(void);
-} shells[] = {{"bash", completion_bash}, {"zsh", completion_zsh}, {"fish", completion_fish}};
-#define SHELLS (sizeof shells / sizeof *shells)
-
 static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
 {
     int count;
@@ -160,25 +139,24 @@ static int run(struct cli *cli, const struct cli_command *self, int argc, const 
     if (code != CLI_GO_ON) {
         return code;
     }
-    size_t i = 0;
-    while (count == 1 && i < SHELLS && strcmp(words[0], shells[i].name) != 0) {
-        i++;
+    const char *instead = count == 1 ? cli_instead("completion", words[0]) : NULL;
+    if (instead) {
+        cli_error("completion %s is no more: %s", words[0], instead);
+        return EXIT_FAILED;
     }
-    if (count != 1 || i == SHELLS) {
-        return cli_usage("completion", "completion: for which shell? bash, zsh or fish");
+    if (count != 1 || strcmp(words[0], "bash") != 0) {
+        return cli_usage("completion", "completion: for which shell? bash");
     }
-    shells[i].print();
+    print_script();
     return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
 }
 
 const struct cli_command cmd_completion = {
     .name = "completion",
     .run = run,
-    .arguments = "bash|zsh|fish",
+    .arguments = "bash",
     .summary = "print the script that completes zklock's words",
-    .examples = "  zklock completion bash >/etc/bash_completion.d/zklock\n"
-                "  zklock completion zsh >~/.zfunc/_zklock      # a directory in $fpath\n"
-                "  zklock completion fish >~/.config/fish/completions/zklock.fish\n",
+    .examples = "  zklock completion bash >/etc/bash_completion.d/zklock\n",
     .notes = NULL,
     .hidden = true,
     .options = options,

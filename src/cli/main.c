@@ -9,13 +9,17 @@
 #include "options.h"
 
 const struct cli_command *const cli_commands[] = {
-    &cmd_run,     &cmd_elect,   &cmd_once,       &cmd_hold,    &cmd_check,  &cmd_ls,
-    &cmd_watch,   &cmd_explain, &cmd_revoke,     &cmd_release, &cmd_resize, &cmd_doctor,
-    &cmd_sandbox, &cmd_bench,   &cmd_completion, NULL};
+    &cmd_run,    &cmd_elect,   &cmd_once,   &cmd_hold,       &cmd_check,
+    &cmd_ls,     &cmd_watch,   &cmd_revoke, &cmd_release,    &cmd_resize,
+    &cmd_doctor, &cmd_sandbox, &cmd_bench,  &cmd_completion, NULL};
 
 static int unknown(const char *word)
 {
-    const char *meant = cli_suggest_command(word);
+    const char *meant = cli_suggest_command(word), *instead = cli_instead(NULL, word);
+    if (instead) {
+        cli_error("'%s' is no more: %s", word, instead);
+        return EXIT_FAILED;
+    }
     return meant ? cli_usage(NULL, "there is no subcommand '%s'; did you mean '%s'?", word, meant)
                  : cli_usage(NULL, "there is no subcommand '%s'", word);
 }

@@ -94,17 +94,6 @@ bool newfile_write(const char *file, const char *text)
     return written;
 }
 
-int newfile_append(const char *file, bool *regular)
-{
-    struct stat status;
-    int fd = open_as_it_is(file);
-    if (fd < 0 && errno == 0) {
-        fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, 0644);
-    }
-    *regular = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-    return fd;
-}
-
 const char *newfile_reason(void)
 {
     static char text[256];

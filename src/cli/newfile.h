@@ -13,9 +13,6 @@
 bool newfile_check(const char *file);
 /* Writes text to file, readable to all. False with errno, and then nothing is left behind. */
 bool newfile_write(const char *file, const char *text);
-/* Opens file to add lines to it: a new one, readable to all, or the one that is there. -1 with
- * errno. */
-int newfile_append(const char *file, bool *regular);
 /* What to say about errno after one of these: the reason and what to do. Until the next call. */
 const char *newfile_reason(void);
 

@@ -213,7 +213,12 @@ static int refuse(const struct cli_command *command, const char *bad, const char
 {
     const char *name = command ? command->name : NULL;
     const struct cli_command *owner = command ? NULL : whose(bad);
+    const char *instead = cli_instead(name, bad);
     struct cli_nearest nearest = {.word = strncmp(bad, "--", 2) == 0 ? bad + 2 : ""};
+    if (instead) {
+        cli_error("%s is no more: %s", bad, instead);
+        return EXIT_FAILED;
+    }
     if (owner) {
         return cli_usage(NULL, "%s: %s here; it goes after the subcommand: zklock %s %s", bad, why,
                          owner->name, bad);

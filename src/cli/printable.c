@@ -105,18 +105,6 @@ void cli_cut(char *text, size_t columns)
     text[fitting(text, columns)] = '\0';
 }
 
-size_t cli_width(const char *text)
-{
-    size_t columns = 0;
-    for (size_t at = 0, size = strlen(text); at < size;) {
-        uint32_t point = '?';
-        size_t length = decode((const unsigned char *)text + at, size - at, &point);
-        columns += width_of(point);
-        at += length > 0 ? length : 1;
-    }
-    return columns;
-}
-
 int cli_columns(int fd)
 {
     struct winsize size;

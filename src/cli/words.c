@@ -179,3 +179,28 @@ const char *cli_suggest_command(const char *word)
     }
     return nearest.best;
 }
+
+const char *cli_instead(const char *command, const char *word)
+{
+    static const struct {
+        const char *command, *word, *instead;
+    } gone[] = {
+        {NULL, "explain",
+         "'run --report FILE' says how a run ended, 'zklock --json ls' who queues"},
+        {"watch", "--record",
+         "redirect 'zklock --json watch LOCK' to a file, or pipe it to logger"},
+        {"watch", "--replay", "'zklock --json watch LOCK' prints every change as a line of text"},
+        {"watch", "--speed", "it went with --replay"},
+        {"watch", "--span", "on a terminal, watch shows the table of 'zklock ls'"},
+        {"completion", "zsh", "only bash is completed: 'zklock completion bash'"},
+        {"completion", "fish", "only bash is completed: 'zklock completion bash'"},
+    };
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
+        bool same = command && gone[i].command ? strcmp(command, gone[i].command) == 0
+                                               : command == gone[i].command;
+        if (same && strcmp(word, gone[i].word) == 0) {
+            return gone[i].instead;
+        }
+    }
+    return NULL;
+}

@@ -55,13 +55,8 @@ run --report au|auth
 run --report = au|auth
 run --auth-file au|auth
 hold --for ''|
-explain --rec|--record
-explain --record x --report au|auth
 revoke --to|--token
 run --rev|--revocable
-watch --rep|--replay
-watch --replay au|auth
-watch --speed ''|
 run back|
 run backup --sh|
 ls backup --js|

@@ -59,12 +59,10 @@ while IFS='|' read -r what wanted pattern words; do
 done <<TABLE
 disk full: --report|125|--report /dev/full: No space left on device; make room there, or name another file|zklock run --report /dev/full x true
 disk full: --metrics|125|--metrics /dev/full: No space left on device; make room there|zklock run --metrics /dev/full x true
-disk full: a record|125|--record /dev/full: No space left on device; make room there|timeout 60 zklock watch --record /dev/full x
 disk full: standard output|125|standard output: No space left on device|zklock check x >/dev/full
 a report into a directory that is not there|125|No such file or directory; make its directory first|zklock run --report $work/none/report x true
 a report onto a directory|125|Is a directory; name a file in it|zklock run --report $work x true
 a report through a link|125|it is a symbolic link: name the file itself|zklock run --report $work/link x true
-a record onto something else|125|there is something else in it; name another file|zklock watch --record $work/me x
 no such hook|125|--hook /no/hook: No such file or directory; name a program|zklock run --hook /no/hook x true
 a hook that may not be executed|125|--hook /etc/passwd: Permission denied; name a program|zklock run --hook /etc/passwd x true
 no DNS|122|no answer from nosuch.invalid:2181 .*: no (server )?name .*; .*'zklock doctor'|zklock -s nosuch.invalid:2181 run -w 2s x true
@@ -93,10 +91,8 @@ too few descriptors|125|no [a-z ]*descriptor [a-z ]*: raise the limits? \\(ulimi
 nothing to release|1|"free": nobody holds it|zklock release --force --yes free
 release without a terminal|125|standard input is no terminal to ask on; --yes does without|zklock release --force busy
 a holder that does not listen|121|accepts no request: it runs without --revocable, .*release --force|zklock -q revoke busy
-a report of another lock|0|is about /locks/busy and was left out|zklock run --report $work/busy.report -n plain true; sed -i s,plain,busy,g $work/busy.report; zklock explain --report $work/busy.report plain
 no Java|125|no java in .JAVA_HOME or .PATH; on Debian: apt-get install|env -u JAVA_HOME PATH=/nowhere $(command -v zklock) sandbox
 TABLE
-true_that "the disk-full record: its lock is free" zklock run -n plain true
 
 # Provocations that need somebody else to be hurt meanwhile. start NAME ARG...: zklock run in the background, CMD says that it is up.
 start() {
@@ -159,7 +155,7 @@ print(os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status), 
 PY
 same "exit code when the terminal is closed" "$(cat "$work/closed")" 129
 code 1 zklock check closed
-# Somebody sets the clock, a day on and a day back: no lock is lost, no wait ends before its time, no record goes back.
+# Somebody sets the clock, a day on and a day back: no lock is lost, no wait ends before its time.
 if [ -n "${CLOCK_STEP:-}" ]; then
     ln -s "$CLOCK_STEP" "$work/clock_step.so" # the linker would take a path with a space apart
     set_clock() { echo "$1" >"$work/clock.new" && mv "$work/clock.new" "$work/clock"; }
@@ -171,9 +167,6 @@ if [ -n "${CLOCK_STEP:-}" ]; then
     "${stepped[@]}" zklock --session-timeout 4s run clock sh -c "echo up >$work/up; exec sleep 600" 2>"$work/clock.err" </dev/null &
     holder=$!
     await "CMD under that clock" lines "$work/up" 1
-    "${stepped[@]}" zklock watch --record "$work/clock.record" clock >"$work/clock.out" &
-    watcher=$!
-    await "the record under that clock" lines "$work/clock.out" 1
     begin=$(now_ms)
     "${stepped[@]}" zklock run -w 6s busy true 2>"$work/waited" &
     waiter=$!
@@ -185,9 +178,6 @@ if [ -n "${CLOCK_STEP:-}" ]; then
     same "exit code of a waiter under that clock" $? 124
     true_that "it waited for its time" [ $(($(now_ms) - begin)) -ge 6000 ]
     matches "the holder under that clock" "$(zklock ls clock)" "^  holds .* $me\$"
-    kill -INT "$watcher"
-    wait "$watcher"
-    same "times of the record rise" "$(grep -oE '"time_ms":[0-9]+' "$work/clock.record" | sort -c -t: -k2n 2>&1)" ""
     kill "$holder"
     wait "$holder"
     same "exit code of the holder under that clock" $? 143

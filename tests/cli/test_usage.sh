@@ -25,16 +25,17 @@ done <<'TABLE'
 125|ls backup --json|options come before LOCK; a lock of that name is /locks/--json
 125|watch backup -q|options come before LOCK
 125|watch|which lock
-125|watch --record /nonexistent/file x|--record /nonexistent/file: No such file
-125|watch --record f --replay f|--record and --replay exclude each other
-125|watch --speed 3 x|--speed goes with --replay only
-125|watch --replay f --speed 0|not a number from 1 to 1000000
-125|watch --replay f --speed fast|not a number from 1 to 1000000
-125|watch --span 100ms x|'100ms' is less than a second
-125|watch --span long x|'long' is no duration
-125|watch --replay /nonexistent/file|/nonexistent/file: No such file
-125|watch --replay /dev/null|/dev/null: no record; 'zklock watch --record
-125|watch --replay /etc/passwd|/etc/passwd: no record
+125|watch --record f x|^zklock: --record is no more: redirect 'zklock --json watch LOCK'
+125|watch --replay f|^zklock: --replay is no more: 'zklock --json watch LOCK' prints every change
+125|watch --replay f --speed 3|^zklock: --replay is no more
+125|watch --speed 3 x|^zklock: --speed is no more: it went with --replay
+125|watch --span 5m x|^zklock: --span is no more: on a terminal, watch shows the table
+125|explain x|^zklock: 'explain' is no more: 'run --report FILE' says how a run ended
+125|explain --record f x|^zklock: 'explain' is no more
+125|help explain|^zklock: 'explain' is no more
+125|completion zsh|^zklock: completion zsh is no more: only bash is completed
+125|completion fish|^zklock: completion fish is no more: only bash is completed
+125|ls --record f x|--record: unknown option
 125|check -- --is-me|options come before LOCK
 125|run -- -n x|options come before LOCK
 125|run|which lock
@@ -68,14 +69,6 @@ done <<'TABLE'
 125|elect --delay-after-crash -1s x true|is no duration
 125|once --delay-after-crash 1s --slot 1m x true|--delay-after-crash: unknown option
 125|once --revocable --slot 1m x true|--revocable: unknown option
-125|explain|which lock
-125|explain x y|which lock
-125|explain --record|missing argument
-125|explain --report /nonexistent/file x|/nonexistent/file
-125|explain --record /nonexistent/file x|/nonexistent/file: No such file
-125|explain a/../b|'..' is not allowed
-125|exlpain x|did you mean 'explain'
-122|explain x|no answer from 127.0.0.1:1
 125|revoke|which lock
 125|revoke x y|which lock
 125|revoke -w long x|'long' is no duration

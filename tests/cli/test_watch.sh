@@ -41,5 +41,5 @@ true_that "at once" [ $(($(now_ms) - begin)) -lt 30000 ]
 kill -CONT $ZKLOCK_SANDBOX_PIDS
 kill "$holder"
 wait "$holder"
-until_seen /locks/watched "export TERM=xterm; zklock watch watched"
+until_seen "  nobody" "export TERM=xterm; zklock watch watched"
 matches "watch on a terminal" "$(cat "$work/seen")" '/locks/watched'

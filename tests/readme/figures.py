@@ -52,7 +52,6 @@ GIVEN = {
                         "a response above 1 MB"],
     "man/zklock-revoke.1.scd": ["10 seconds by default"],
     "man/zklock-run.1.scd": ["at the grant, every 10 seconds", "up to 99 times"],
-    "man/zklock-watch.1.scd": ["every 10 seconds"],
     "man/zklock.7.scd": ["session timeout 10 s, tick 2 s", "at least 5.9 s of lease left", "2.7 s with two stages"],
     "tests/README.md": ["5 kinds of fault for 30 s each", "at most 5 % more than recorded", "differ by up to 3 s"],
     "tests/conformance/README.md": ["requests of 1 MB and more"],
