@@ -20,6 +20,7 @@ from systems import SYSTEMS, Driver, DriverEnded, Etcd, Missing, Postgres, Redis
 OURS = ["zklock", "listing"]
 QUEUES = ["zklock", "curator", "kazoo"]
 POLLERS = ["redis10", "redis100", "postgres100"]
+SUSTAINED_MS = 11000  # a second of warming up, and ten that count: a rate that lasts for less is of no use to anybody
 ONE_PLACE = ["linger"]  # does not need its servers
 
 class Job(NamedTuple):
@@ -28,23 +29,22 @@ class Job(NamedTuple):
     hold_us: int  # what a section lasts
     systems: list
     places: list = ["tmpfs"]
-    length: int = 1  # times the usual
-    every: int = 1  # only in every so many rounds; if so, without warming up
+    sustained: bool = False  # counts per second: for SUSTAINED_MS, in every third round, and not in rounds for warming up
     processes: bool = False  # a process for each contender
 
 
 JOBS = {
     "free": Job("sessions", 1, 0, ["raw", "raw1", "linger", "st", *QUEUES, "etcd", *POLLERS[1:]], ["tmpfs", "disk", "three"]),
-    "eight": Job("sessions", 8, 0, ["raw", "raw1", "listing", *QUEUES, "etcd", *POLLERS], ["tmpfs", "disk", "three"]),
-    "processes": Job("sessions", 8, 0, ["raw", "raw1", "zklock", "st"], ["tmpfs", "three"], processes=True),
-    "threads": Job("threads", 8, 0, ["linger", *QUEUES]),
-    "two": Job("two", 8, 0, ["zklock", "linger"]),
-    "pair": Job("sessions", 2, 2000, ["raw", "listing", *QUEUES]),
+    "eight": Job("sessions", 8, 0, ["raw", "raw1", "listing", *QUEUES, "etcd", *POLLERS], ["tmpfs", "disk", "three"], sustained=True),
+    "processes": Job("sessions", 8, 0, ["raw", "raw1", "zklock", "st"], ["tmpfs", "three"], sustained=True, processes=True),
+    "threads": Job("threads", 8, 0, ["linger", *QUEUES], sustained=True),
+    "two": Job("two", 8, 0, ["zklock", "linger"], sustained=True),
+    "pair": Job("sessions", 2, 2000, ["raw", "listing", *QUEUES], sustained=True),
     "relay": Job("relay", 2, 2000, OURS),
     "yield": Job("yield", 2, 2000, ["linger"]),
     "event": Job("event", 2, 2000, ["raw"]),
     "read": Job("read", 1, 2000, ["raw"]),
-    "busy": Job("sessions", 8, 50000, [*QUEUES, "etcd", *POLLERS], length=8, every=3),
+    "busy": Job("sessions", 8, 50000, [*QUEUES, "etcd", *POLLERS], sustained=True),
 }
 # Jobs that are waiting and little else, in 15 s or a minute: all at once, each with a server of its own.
 QUIET = [("idle", "raw", "idle", 8, 1), ("idle", "zklock", "idle", 8, 1), ("wait1", "zklock", "wait", 1, 1),
@@ -62,6 +62,7 @@ class Size:
         self.warm_up = 0 if smoke else 1 if quick else 2
         self.contenders = 3 if smoke else 8  # at most, but for crowds
         self.ms = 50 if smoke else 300 if quick else 600
+        self.sustained_ms = 50 if smoke else 3000 if quick else SUSTAINED_MS
         self.places = ["tmpfs"] if smoke else ["tmpfs", "disk", "three"]
         self.waiters = [10] if smoke else [10, 5000] if quick else [10, 100, 1000, 5000]
         self.waiters_rounds = 1 if smoke else 2 if quick else max(1, rounds // 3)
@@ -124,7 +125,9 @@ class Bench:
             except threading.BrokenBarrierError:
                 raise DriverEnded(f"a process of {drivers[0].name} ended") from None
         sections = [(number, *section[1:]) for number, (sections, *_) in enumerate(answers) for section in sections]
-        facts = answers[0][1] | {"client_cpu_s": sum(facts["client_cpu_s"] for _, facts, _ in answers)}
+        added = [name for name in answers[0][1] if name == "client_cpu_s" or name.startswith("second_")]
+        facts = answers[0][1] | {name: sum(facts[name] for _, facts, _ in answers) for name in added}
+        facts |= {f"grants_{number}": facts["grants_0"] for number, (_, facts, _) in enumerate(answers)}
         return sections, facts, looks
 
     def run(self, job, place, system, number, words, look=None, at=None):
@@ -162,12 +165,13 @@ class Bench:
     def play(self, number):
         """Every job once, every system in turn; in odd rounds the other way round."""
         for name, job in JOBS.items():
-            wanted = job.every == 1 or (number > 0 and number % min(job.every, self.size.rounds) == 0)
+            wanted = not job.sustained or (number > 0 and number % min(3, self.size.rounds) == 0)
+            ms = self.size.sustained_ms if job.sustained else self.size.ms
             for place in [place for place in job.places if wanted and place in self.size.places]:
                 for system in job.systems if number % 2 == 0 else reversed(job.systems):
                     if place == "tmpfs" or (SYSTEMS[system][2] == "zookeeper" and system not in ONE_PLACE):
                         few = min(job.contenders, self.size.contenders)
-                        self.run(name, place, system, number, (job.kind, few, self.size.ms * job.length, job.hold_us))
+                        self.run(name, place, system, number, (job.kind, few, ms, job.hold_us))
 
     def watches_set(self, count):
         """Looks once all but the holder watch the one before."""

@@ -48,11 +48,6 @@ static void *zklock_open(const struct job *job, int number)
     c->session = c->own_session ? bench_session(job, ZKL_CALLBACKS_THREAD, NULL) : shared;
     shared = c->session;
     c->lock = bench_lock(job, c->session, job->path);
-    if (number == 0 && job->option && strcmp(job->option, "linger") == 0 &&
-        strcmp(job->name, "two") != 0) {
-        zklock_acquire(c); /* so that the lock lingers when the job begins */
-        zklock_release(c);
-    }
     return c;
 }
 

@@ -10,9 +10,10 @@
 #include <time.h>
 
 #define LINE 512
-/* Of one run: a lock that lingers is granted a million times a second, and bench.py reads a line
- * for each. */
+/* That are printed, of one run: a lock that lingers is granted some hundred thousand times a second,
+ * and bench.py reads a line for each. All of them are counted, by the second in which they end. */
 #define MOST_SECTIONS 100000
+#define SECOND INT64_C(1000000000) /* ns */
 
 int64_t now_ns(void)
 {
@@ -62,7 +63,14 @@ struct turn {
     pthread_t thread;
     struct section *sections;
     size_t count, room;
+    long *seconds; /* grants that ended in each second of the job; the last entry has later ones */
+    long grants;
 };
+
+static size_t seconds_of(const struct job *job)
+{
+    return (size_t)(job->ms / 1000);
+}
 
 static void note(struct turn *turn, const struct section *section)
 {
@@ -80,7 +88,7 @@ static void *take_turns(void *arg)
 {
     struct turn *turn = arg;
     pthread_barrier_wait(turn->start);
-    int64_t end = now_ns() + turn->job->ms * 1000000;
+    int64_t begin = now_ns(), end = begin + turn->job->ms * 1000000;
     do {
         struct section section = {.asked = now_ns()};
         turn->driver->acquire(turn->contender);
@@ -89,9 +97,32 @@ static void *take_turns(void *arg)
         section.released = now_ns();
         turn->driver->release(turn->contender);
         section.done = now_ns();
-        note(turn, &section);
-    } while (atomic_fetch_add(turn->all, 1) < MOST_SECTIONS && now_ns() < end);
+        size_t second = (size_t)((section.done - begin) / SECOND), last = seconds_of(turn->job);
+        turn->seconds[second < last ? second : last]++;
+        turn->grants++;
+        if (atomic_fetch_add(turn->all, 1) < MOST_SECTIONS) {
+            note(turn, &section);
+        }
+    } while (now_ns() < end);
     return NULL;
+}
+
+/* How many grants ended in each whole second, and how many each contender had. */
+static void print_counts(const struct job *job, const struct turn *turns)
+{
+    char name[32];
+    for (size_t second = 0; second < seconds_of(job); second++) {
+        long grants = 0;
+        for (int i = 0; i < job->contenders; i++) {
+            grants += turns[i].seconds[second];
+        }
+        snprintf(name, sizeof name, "second_%zu", second);
+        print_fact(name, (double)grants);
+    }
+    for (int i = 0; i < job->contenders; i++) {
+        snprintf(name, sizeof name, "grants_%d", i);
+        print_fact(name, (double)turns[i].grants);
+    }
 }
 
 static void contend(const struct driver *driver, const struct job *job, void **contenders)
@@ -105,6 +136,10 @@ static void contend(const struct driver *driver, const struct job *job, void **c
         requests -= driver->requests ? driver->requests(contenders[i]) : 0;
         turns[i] = (struct turn){
             .driver = driver, .job = job, .contender = contenders[i], .start = &start, .all = &all};
+        turns[i].seconds = calloc(seconds_of(job) + 1, sizeof *turns[i].seconds);
+        if (!turns[i].seconds) {
+            die("no memory for counts");
+        }
         if (pthread_create(&turns[i].thread, NULL, take_turns, &turns[i]) != 0) {
             die("no thread for contender %d", i);
         }
@@ -118,6 +153,10 @@ static void contend(const struct driver *driver, const struct job *job, void **c
             print_section(i, &turns[i].sections[k]);
         }
         free(turns[i].sections);
+    }
+    print_counts(job, turns);
+    for (int i = 0; i < job->contenders; i++) {
+        free(turns[i].seconds);
     }
     if (driver->requests) {
         print_fact("requests", (double)requests);

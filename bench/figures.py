@@ -19,6 +19,25 @@ def overlaps(sections):
     return sum(b[2] < a[3] for a, b in zip(order, order[1:]))
 
 
+def by_second(sections, facts):
+    """Grants that ended in each whole second of the run."""
+    if "grants_0" in facts:
+        return [int(facts[f"second_{i}"]) for i in range(sum(name.startswith("second_") for name in facts))]
+    begin, end = min(s[1] for s in sections), max(s[4] for s in sections)
+    counts = [0] * ((end - begin) // 10**9 + 1)
+    for s in sections:
+        counts[(s[4] - begin) // 10**9] += 1
+    return counts[:-1]  # the last one is not whole
+
+
+def by_contender(sections, facts):
+    """Grants of each contender. Facts count all of them, sections may be the first ones only."""
+    counts = [0] * (1 + max(s[0] for s in sections))
+    for s in sections:
+        counts[s[0]] += 1
+    return [int(facts.get(f"grants_{i}", count)) for i, count in enumerate(counts)]
+
+
 def figures(job, sections, facts, looks):
     """One run's. Counters: before and after, on the server; or what the driver counted itself."""
     result = dict(facts)
@@ -31,24 +50,29 @@ def figures(job, sections, facts, looks):
     if job == "two":  # from when both sessions have held: a session that is alone has a million grants a second
         half = (max(s[0] for s in sections) + 2) // 2
         both = max(min((s[2] for s in sections if (s[0] < half) == first), default=math.inf) for first in (True, False))
-        sections = [(int(s[0] >= half), *s[1:]) for s in sections if s[2] >= both]
-    if not sections:
+        rest = [(int(s[0] >= half), *s[1:]) for s in sections if s[2] >= both]
+    else:
+        rest = sections
+    if not rest:
         return result
+    seconds, counts = by_second(sections, facts), by_contender(rest, {} if job == "two" else facts)
+    grants = sum(by_contender(sections, facts))
+    sections = rest
     cycles = [(s[4] - s[1]) / 1e3 for s in sections]
     waits = [(s[2] - s[1]) / 1e3 for s in sections]
-    counts = [0] * (1 + max(s[0] for s in sections))
-    for s in sections:
-        counts[s[0]] += 1
-    seconds = (max(s[4] for s in sections) - min(s[1] for s in sections)) / 1e9
+    if len(seconds) > 2:  # the first second is for warming up
+        rate, slowest = statistics.mean(seconds[1:]), min(seconds[1:])
+    else:
+        rate = slowest = len(sections) * 1e9 / (max(s[4] for s in sections) - min(s[1] for s in sections))
     between = hand_overs_us(sections)
     result.update(sections=len(sections), cycle_us=statistics.median(cycles), wait_us=statistics.median(waits),
-                  grants_s=len(sections) / seconds, luckiest=max(counts), unluckiest=min(counts), luck=max(counts) / max(1, min(counts)),
+                  grants_s=rate, slowest_s=slowest, luckiest=max(counts), unluckiest=min(counts), luck=max(counts) / max(1, min(counts)),
                   waiting_s=sum(waits) / 1e6, overlaps=overlaps(sections) if job not in ("relay", "event", "read", "yield") else 0,
-                  hand_overs=between, hand_over_us=statistics.median(between) if between else float("nan"), grant_us=1e6 * seconds / len(sections))
+                  hand_overs=between, hand_over_us=statistics.median(between) if between else float("nan"), grant_us=1e6 / rate)
     for what, name, factor in (("requests", "requests_each", 1), ("events", "events_each", 1), ("client_cpu_s", "client_us", 1e6),
                                ("server_cpu_s", "server_us", 1e6)):
         if what in result:
-            result[name] = factor * result[what] / len(sections)
+            result[name] = factor * result[what] / grants
     return result
 
 

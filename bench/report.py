@@ -42,6 +42,12 @@ def free_table(bench):
     return table(["where", "", "acquire + release", "x raw", "requests"], rows)
 
 
+def slowest(runs, job, place, system):
+    """The slowest second, and a word where it is under half of the mean."""
+    falls = statistics.median(runs.ratios(job, place, system, system, "slowest_s", "grants_s")) < 0.5
+    return spread(runs.values(job, place, system, "slowest_s")) + (", **under half of the mean**" if falls else "")
+
+
 def contest_table(bench, job, places):
     rows, runs = [], bench.runs
     for place in places:
@@ -49,10 +55,10 @@ def contest_table(bench, job, places):
             def values(name, key=(job, place, system)):
                 return runs.values(*key, name)
             luck = (number(runs.median(job, place, system, what)) for what in ("luckiest", "unluckiest"))
-            rows.append([place_of(place, system), SYSTEMS[system][0], spread(values("grants_s")), spread(values("hand_over_us"), us),
+            rows.append([place_of(place, system), SYSTEMS[system][0], spread(values("grants_s")), slowest(runs, job, place, system), spread(values("hand_over_us"), us),
                          us(quantile(runs.pooled(job, place, system), 0.99)), " : ".join(luck), spread(values("requests_each"), "{:.1f}"),
                          spread(values("client_us"), us), spread(values("server_us"), us)])
-    return table(["where", "", "grants a second", "hand-over", "p99", "luckiest : unluckiest", "requests per grant",
+    return table(["where", "", "grants a second", "slowest second", "hand-over", "p99", "luckiest : unluckiest", "requests per grant",
                   "processor per grant, client", "server"], rows)
 
 
@@ -152,7 +158,8 @@ TEXT = """# Measurements: all tables
 {run}
 
 It replaces this page. [measurements.md](measurements.md) says what the figures mean. In each round every system does every job, in odd rounds in the
-opposite order. There is one statistic: the median over the rounds, with the lower and the upper quartile in parentheses. Ratios are taken within a
+opposite order. *Grants a second* are counted for {sustained_s:g} s after a second for warming up, in every third round, and the *slowest second* is one of these.
+There is one statistic: the median over the rounds, with the lower and the upper quartile in parentheses. Ratios are taken within a
 round. *p99* is the 99th percentile of all hand-overs of all rounds. Machine:
 
 {machine}
@@ -218,8 +225,7 @@ has {process_threads}.
 
 {processes}
 ## Eight threads of one session
-With `linger_ms`, the session held the lock already when the threads began. Threads that begin together on a free lock queue with a znode each, and go on
-like that.
+With and without `linger_ms` the threads begin together on a free lock.
 
 {threads}
 ## Two sessions of four threads
@@ -288,7 +294,7 @@ def write_report(bench, folder, machine, run):
     left_out = "".join(f" {SYSTEMS[s][0] if s in SYSTEMS else s} is left out: {why}." for s, why in bench.missing.items())
     text = TEXT.format(
         run=run, missing=left_out,
-        machine="\n".join("- " + line for line in machine), goals=goal_table(bench), short=short_table(bench), ahead=ahead_table(bench),
+        machine="\n".join("- " + line for line in machine), sustained_s=max(0, size.sustained_ms / 1000 - 1), goals=goal_table(bench), short=short_table(bench), ahead=ahead_table(bench),
         grant=grant_table(bench), command=command_table(bench), parts=parts_table(bench), commands=size.commands,
         uncounted=min(UNCOUNTED, size.commands), free=free_table(bench), process_threads=threads_of_processes(bench),
         **{job: contest_table(bench, job, [place for place in size.places if any(runs.has(job, place, s) for s in SYSTEMS)])

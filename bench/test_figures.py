@@ -22,6 +22,19 @@ class Figures(unittest.TestCase):
         result = figures("two", alone + both, {}, [None, None])
         self.assertEqual((result["sections"], result["luckiest"], result["unluckiest"], result["luck"]), (5, 3, 2, 1.5))
 
+    def test_a_rate_is_that_of_the_seconds_after_the_first_one(self):
+        second = 10**9
+        fast = [section(0, i * second // 100) for i in range(100)]
+        slow = [section(0, second + i * second // 2) for i in range(7)]
+        result = figures("sessions", fast + slow, {}, [None, None])
+        self.assertEqual((result["grants_s"], result["slowest_s"], result["grant_us"]), (2, 2, 500000))
+
+    def test_a_driver_counts_more_than_it_prints(self):
+        facts = {"second_0": 900, "second_1": 400, "second_2": 100, "grants_0": 800, "grants_1": 600, "requests": 2800}
+        result = figures("threads", [section(0, 0), section(1, 10)], facts, [None, None])
+        self.assertEqual((result["grants_s"], result["slowest_s"], result["luckiest"], result["unluckiest"]), (250, 100, 800, 600))
+        self.assertEqual(result["requests_each"], 2)
+
     def test_sections_that_overlap_are_counted(self):
         self.assertEqual(figures("sessions", [section(0, 0), section(1, 3)], {}, [None, None])["overlaps"], 1)
 
