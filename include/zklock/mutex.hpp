@@ -112,39 +112,64 @@ template <class Function> struct section {
 
 } // namespace detail
 
-/* Options whose callbacks are functions of C++, and which the mutex keeps: an object for each
- * mutex. They may not throw. c has everything else. */
+/* Options whose callbacks may be functions of C++. They may not throw. c has everything else; a
+ * callback of c is called with c.payload, unless there is a function in its place. A mutex takes a
+ * copy of its own, which goes with it. */
 class lock_options
 {
   public:
     zkl_lock_options c = ZKL_LOCK_OPTIONS_INIT;
 
-    /* zkl_lock_options.state_fn. */
+    /* In place of c.state_fn. */
     lock_options &on_state(std::function<void(zkl_state)> function)
     {
-        calls_->state = std::move(function);
-        c.state_fn = [](zkl_lock *, zkl_state state, void *payload) {
-            static_cast<calls *>(payload)->state(state);
-        };
-        c.payload = calls_.get();
+        state_ = std::move(function);
         return *this;
     }
-    /* zkl_lock_options.revoke_fn. */
+    /* In place of c.revoke_fn. */
     lock_options &on_revoke(std::function<void()> function)
     {
-        calls_->revoke = std::move(function);
-        c.revoke_fn = [](zkl_lock *, void *payload) { static_cast<calls *>(payload)->revoke(); };
-        c.payload = calls_.get();
+        revoke_ = std::move(function);
+        return *this;
+    }
+    /* In place of c.position_fn: how many contenders are ahead. */
+    lock_options &on_position(std::function<void(size_t)> function)
+    {
+        position_ = std::move(function);
         return *this;
     }
 
   private:
     friend class options_of;
-    struct calls {
-        std::function<void(zkl_state)> state;
-        std::function<void()> revoke;
-    };
-    std::shared_ptr<calls> calls_ = std::make_shared<calls>();
+    std::function<void(zkl_state)> state_;
+    std::function<void()> revoke_;
+    std::function<void(size_t)> position_;
+
+    static void call_state(zkl_lock *lock, zkl_state state, void *payload)
+    {
+        const lock_options &own = *static_cast<lock_options *>(payload);
+        own.state_ ? own.state_(state) : own.c.state_fn(lock, state, own.c.payload);
+    }
+    static void call_revoke(zkl_lock *lock, void *payload)
+    {
+        const lock_options &own = *static_cast<lock_options *>(payload);
+        own.revoke_ ? own.revoke_() : own.c.revoke_fn(lock, own.c.payload);
+    }
+    static void call_position(zkl_lock *lock, size_t ahead, void *payload)
+    {
+        const lock_options &own = *static_cast<lock_options *>(payload);
+        own.position_ ? own.position_(ahead) : own.c.position_fn(lock, ahead, own.c.payload);
+    }
+    /* For C, which has one payload for all three. */
+    zkl_lock_options for_c()
+    {
+        zkl_lock_options made = c;
+        made.state_fn = state_ || c.state_fn ? call_state : nullptr;
+        made.revoke_fn = revoke_ || c.revoke_fn ? call_revoke : nullptr;
+        made.position_fn = position_ || c.position_fn ? call_position : nullptr;
+        made.payload = this;
+        return made;
+    }
 };
 
 /* What the makers below take: nothing, a pointer to the C struct, or lock_options. */
@@ -152,12 +177,22 @@ class options_of
 {
   public:
     options_of(const zkl_lock_options *options = nullptr) : options_(options) {}
-    options_of(const lock_options &options) : options_(&options.c), calls_(options.calls_) {}
+    options_of(const lock_options &options) : own_(std::make_shared<lock_options>(options)) {}
 
   private:
     friend class mutex;
-    const zkl_lock_options *options_;
-    std::shared_ptr<void> calls_;
+    const zkl_lock_options *options_ = nullptr;
+    std::shared_ptr<lock_options> own_;
+
+    /* make(const zkl_lock_options *) */
+    template <class Make> int made_with(Make make) const
+    {
+        if (!own_) {
+            return make(options_);
+        }
+        const zkl_lock_options taken = own_->for_c();
+        return make(&taken);
+    }
 };
 
 /* What zkl_lock_read has read. */
@@ -200,8 +235,11 @@ class mutex
     explicit mutex(Make make, const options_of &options = {})
     {
         zkl_lock *made = nullptr;
-        detail::check([&](zkl_error *err) { return make(&made, options.options_, err); });
-        lock_ = std::unique_ptr<zkl_lock, freer>(made, freer{options.calls_});
+        detail::check([&](zkl_error *err) {
+            return options.made_with(
+                [&](const zkl_lock_options *c) { return make(&made, c, err); });
+        });
+        lock_ = std::unique_ptr<zkl_lock, freer>(made, freer{options.own_});
     }
 
     void lock() { take_within(ZKL_WAIT_FOREVER); }

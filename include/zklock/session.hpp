@@ -13,39 +13,48 @@
 namespace zklock
 {
 
-/* Options whose callbacks are functions of C++, and which the session keeps. They may not throw. c
- * has everything else. */
+/* Options whose callbacks may be functions of C++. They may not throw. c has everything else. A
+ * session takes a copy of its own, which goes with it. */
 class session_options
 {
   public:
     zkl_session_options c = ZKL_SESSION_OPTIONS_INIT;
 
+    /* In place of c.state_fn. */
     session_options &on_state(std::function<void(zkl_session_state)> function)
     {
-        calls_->state = std::move(function);
-        c.state_fn = [](zkl_session *, zkl_session_state state, void *payload) {
-            static_cast<calls *>(payload)->state(state);
-        };
-        c.state_payload = calls_.get();
+        state_ = std::move(function);
         return *this;
     }
+    /* In place of c.log_fn. */
     session_options &on_log(std::function<void(const zkl_log_record &)> function)
     {
-        calls_->log = std::move(function);
-        c.log_fn = [](const zkl_log_record *record, void *payload) {
-            static_cast<calls *>(payload)->log(*record);
-        };
-        c.log_payload = calls_.get();
+        log_ = std::move(function);
         return *this;
     }
 
   private:
     friend class session;
-    struct calls {
-        std::function<void(zkl_session_state)> state;
-        std::function<void(const zkl_log_record &)> log;
-    };
-    std::shared_ptr<calls> calls_ = std::make_shared<calls>();
+    std::function<void(zkl_session_state)> state_;
+    std::function<void(const zkl_log_record &)> log_;
+
+    zkl_session_options for_c()
+    {
+        zkl_session_options made = c;
+        if (state_) {
+            made.state_fn = [](zkl_session *, zkl_session_state state, void *payload) {
+                static_cast<session_options *>(payload)->state_(state);
+            };
+            made.state_payload = this;
+        }
+        if (log_) {
+            made.log_fn = [](const zkl_log_record *record, void *payload) {
+                static_cast<session_options *>(payload)->log_(*record);
+            };
+            made.log_payload = this;
+        }
+        return made;
+    }
 };
 
 /* One per process is the usual thing. Its destructor closes it, for at most five seconds: not in a
@@ -56,11 +65,11 @@ class session
     /* None yet: async_open opens it. */
     session() noexcept = default;
     explicit session(const std::string &servers, const zkl_session_options *options = nullptr)
-        : session(servers, options, nullptr)
+        : session(servers, options_of(options))
     {
     }
     session(const std::string &servers, const session_options &options)
-        : session(servers, &options.c, options.calls_)
+        : session(servers, options_of(options))
     {
     }
     /* zkl_session_open_async: opens this session without waiting for a server. When it returns,
@@ -123,14 +132,18 @@ class session
         std::shared_ptr<void> calls; /* go when it was called */
         void operator()(std::exception_ptr failure) { done(failure); }
     };
+    /* What C takes, and the functions that it calls. */
     struct options_of {
         const zkl_session_options *c;
-        std::shared_ptr<void> calls;
+        std::shared_ptr<session_options> calls;
+        zkl_session_options taken;
 
-        explicit options_of(const zkl_session_options *options) : c(options) {}
-        explicit options_of(const session_options &options) : c(&options.c), calls(options.calls_)
+        explicit options_of(const zkl_session_options *options) : c(options), taken() {}
+        explicit options_of(const session_options &options)
+            : c(&taken), calls(std::make_shared<session_options>(options)), taken(calls->for_c())
         {
         }
+        options_of(const options_of &) = delete;
     };
     std::unique_ptr<zkl_session, closer> session_;
 
@@ -139,13 +152,13 @@ class session
         std::string("this object has a session: close it first").copy(err->text, sizeof err->text);
         return ZKL_EINVAL;
     }
-    session(const std::string &servers, const zkl_session_options *options,
-            std::shared_ptr<void> calls)
+    session(const std::string &servers, const options_of &options)
     {
         zkl_session *made = nullptr;
-        detail::check(
-            [&](zkl_error *err) { return zkl_session_open(&made, servers.c_str(), options, err); });
-        session_ = std::unique_ptr<zkl_session, closer>(made, closer{std::move(calls)});
+        detail::check([&](zkl_error *err) {
+            return zkl_session_open(&made, servers.c_str(), options.c, err);
+        });
+        session_ = std::unique_ptr<zkl_session, closer>(made, closer{options.calls});
     }
 };
 

@@ -71,7 +71,7 @@ using committed = promised<std::vector<zkl_op_result>>;
 using has_read = promised<zklock::data>;
 using listed = promised<zklock::queue>;
 using found = promised<std::vector<std::string>>;
-using members = promised<std::vector<zklock::member>>;
+using grouped = promised<std::vector<zklock::member>>;
 
 // begin(done) makes the call.
 template <class Done, class Begin> static std::future<typename Done::type> begun(Begin begin)
@@ -79,6 +79,18 @@ template <class Done, class Begin> static std::future<typename Done::type> begun
     Done done;
     begin(done);
     return done.promise->get_future();
+}
+
+static bool eventually(const std::function<bool()> &so)
+{
+    auto end = std::chrono::steady_clock::now() + minutes(2);
+    while (std::chrono::steady_clock::now() < end) {
+        if (so()) {
+            return true;
+        }
+        std::this_thread::yield();
+    }
+    return false;
 }
 
 static void guards(const zklock::session &session)
@@ -318,6 +330,47 @@ static void callbacks()
     CHECK(held == 1 && closed == 1);
 }
 
+// Copies are independent, also of what was made with them; a callback of C keeps its payload beside one of C++.
+static void options_are_own(const zklock::session &session)
+{
+    std::atomic<int> first(0), second(0), revoked(0);
+    std::atomic<size_t> ahead_in_c(0), ahead(0);
+    zklock::lock_options one;
+    one.c.position_fn = [](zkl_lock *, size_t n, void *payload) { *static_cast<std::atomic<size_t> *>(payload) = n; };
+    one.c.payload = &ahead_in_c;
+    one.on_state([&](zkl_state state) { first += state == ZKL_STATE_HELD; });
+    zklock::mutex mine(session, "/cxx/own", one);
+    zklock::lock_options two = one;
+    two.on_state([&](zkl_state state) { second += state == ZKL_STATE_HELD; }).on_revoke([&] { revoked++; });
+    mine.lock();
+    CHECK(eventually([&] { return first == 1; }) && second == 0);
+    zklock::mutex waits(session, "/cxx/own", one);
+    one.on_position([&](size_t n) { ahead = n; });
+    zklock::mutex tells(session, "/cxx/own", one);
+    std::future<zkl_grant> next = begun<granted>([&](granted done) { waits.async_acquire(minutes(1), done); });
+    CHECK(eventually([&] { return ahead_in_c == 1; }));
+    std::future<zkl_grant> last = begun<granted>([&](granted done) { tells.async_acquire(minutes(1), done); });
+    CHECK(eventually([&] { return ahead == 2; }) && ahead_in_c == 1);
+    mine.unlock();
+    next.get();
+    waits.unlock();
+    last.get();
+    CHECK(eventually([&] { return first >= 2; }) && second == 0 && revoked == 0); // tells holds it still
+    tells.unlock();
+    zklock::mutex other(session, "/cxx/own-too", two);
+    other.lock();
+    CHECK(eventually([&] { return second == 1; }));
+
+    std::atomic<int> closed(0), never(0);
+    zklock::session_options with;
+    with.on_state([&](zkl_session_state state) { closed += state == ZKL_SESSION_CLOSED; });
+    zklock::session watched("memory:cxx", with);
+    zklock::session_options copy = with;
+    copy.on_state([&](zkl_session_state) { never++; });
+    watched.close(minutes(1));
+    CHECK(closed == 1 && never == 0);
+}
+
 static void futures(const zklock::session &session)
 {
     zklock::mutex mine(session, "/cxx/futures"), other(session, "/cxx/futures");
@@ -555,7 +608,7 @@ static void later(const zklock::session &session)
     CHECK(thrown([&] { begun<ends>([&](ends done) { group.async_leave(done); }); }) == ZKL_ENOTHELD);
     begun<ends>([&](ends done) { group.async_join(minutes(5), done); }).get();
     begun<ends>([&](ends done) { group.async_update("changed", minutes(5), done); }).get();
-    CHECK(begun<members>([&](members done) { zklock::async_group_list(session, "/cxx/later", minutes(5), done); })
+    CHECK(begun<grouped>([&](grouped done) { zklock::async_group_list(session, "/cxx/later", minutes(5), done); })
               .get()
               .at(0)
               .data == "changed");
@@ -568,18 +621,6 @@ static void later(const zklock::session &session)
     std::promise<bool> joined;
     group.async_join(minutes(5), [&](std::exception_ptr failure) { joined.set_value(!failure); });
     CHECK(joined.get_future().get() && group.is_member());
-}
-
-static bool eventually(const std::function<bool()> &so)
-{
-    auto end = std::chrono::steady_clock::now() + minutes(2);
-    while (std::chrono::steady_clock::now() < end) {
-        if (so()) {
-            return true;
-        }
-        std::this_thread::yield();
-    }
-    return false;
 }
 
 // The verbs of a mutex without waiting, while nothing goes wrong.
@@ -861,6 +902,7 @@ int main()
     permits(session);
     leaders(session);
     callbacks();
+    options_are_own(session);
     futures(session);
     commits(session);
     groups(session);
