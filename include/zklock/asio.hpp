@@ -13,7 +13,8 @@
  * A session with the options of zklock::dispatched() and an asio_dispatcher calls back in the
  * threads of the executor alone. Without them callbacks come from a thread of the session, and
  * handlers are posted to their executor from there. A handler without an associated executor, as a
- * plain lambda, runs in Asio's system thread pool: asio::bind_executor gives it one.
+ * plain lambda, runs in the executor of the session's asio_dispatcher, as with Asio's own objects.
+ * Without a dispatcher it runs in Asio's system thread pool: asio::bind_executor gives it one.
  *
  * Declare the io_context, the session and the dispatcher in this order. Without a dispatcher, close
  * the session before the io_context goes. */
@@ -29,6 +30,7 @@
 #include <asio/executor_work_guard.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/post.hpp>
+#include <asio/system_executor.hpp>
 #include <fcntl.h>
 
 #include <zklock/mutex.hpp>
@@ -58,12 +60,15 @@ class asio_dispatcher
     asio_dispatcher(const session &of, const asio::any_io_executor &executor)
         : asio_dispatcher(executor)
     {
-        loop::begin(loop_, of.get());
+        loop::begin(loop_, of);
     }
     ~asio_dispatcher()
     {
         loop_->session = nullptr;
         loop_->descriptor.close();
+        if (loop_->shared) {
+            loop_->shared->reset();
+        }
     }
     asio_dispatcher(const asio_dispatcher &) = delete;
     asio_dispatcher &operator=(const asio_dispatcher &) = delete;
@@ -78,10 +83,12 @@ class asio_dispatcher
     struct loop {
         zkl_session *session = nullptr;
         asio::posix::stream_descriptor descriptor;
+        detail::shared_executor shared;
 
         explicit loop(const asio::any_io_executor &executor) : descriptor(executor) {}
-        static void begin(const std::shared_ptr<loop> &self, zkl_session *of)
+        static void begin(const std::shared_ptr<loop> &self, const zklock::session &with)
         {
+            zkl_session *of = with.get();
             int fd = -1;
             detail::check([&](zkl_error *) { /* a copy, for a descriptor of Asio's is closed */
                                              fd = zkl_session_fd(of);
@@ -89,6 +96,9 @@ class asio_dispatcher
             });
             self->descriptor.assign(fcntl(fd, F_DUPFD_CLOEXEC, 0));
             self->session = of;
+            self->shared = with.executor();
+            *self->shared =
+                std::make_shared<asio::any_io_executor>(self->descriptor.get_executor());
             wait(self);
         }
         static void wait(const std::shared_ptr<loop> &self)
@@ -110,15 +120,24 @@ class asio_dispatcher
 namespace detail
 {
 
+/* Of the dispatcher there, or the system's. */
+inline asio::any_io_executor executor_at(const shared_executor &shared)
+{
+    if (!shared || !*shared) {
+        return asio::system_executor();
+    }
+    return *std::static_pointer_cast<asio::any_io_executor>(*shared);
+}
+
 /* Brings a completion to the handler's executor, which has work until then. */
 template <class Handler> struct asio_completion {
-    using executor_type = asio::associated_executor_t<Handler>;
+    using executor_type = asio::associated_executor_t<Handler, asio::any_io_executor>;
 
     Handler handler;
     asio::executor_work_guard<executor_type> work;
 
-    explicit asio_completion(Handler &&to)
-        : handler(std::move(to)), work(asio::get_associated_executor(handler))
+    asio_completion(Handler &&to, const asio::any_io_executor &otherwise)
+        : handler(std::move(to)), work(asio::get_associated_executor(handler, otherwise))
     {
     }
     template <class... Values>
@@ -136,15 +155,16 @@ template <class Handler> struct asio_completion {
     }
 };
 
-/* A call of zklock/completion.hpp that cancelling the operation in Asio's way ends, by cancel(). */
+/* A call of zklock/completion.hpp that cancelling the operation in Asio's way ends, by cancel(). A
+ * handler without an executor runs in the other one. */
 template <class... Values, class Begin, class Cancel, class Token>
-auto async_until(Begin begin, Cancel cancel, Token &&token)
+auto async_until(const asio::any_io_executor &otherwise, Begin begin, Cancel cancel, Token &&token)
 {
-    auto initiate = [begin, cancel](auto handler) {
+    auto initiate = [otherwise, begin, cancel](auto handler) {
         using completion = asio_completion<decltype(handler)>;
         auto slot = asio::get_associated_cancellation_slot(handler);
-        auto kept =
-            std::make_shared<std::unique_ptr<completion>>(new completion(std::move(handler)));
+        auto kept = std::make_shared<std::unique_ptr<completion>>(
+            new completion(std::move(handler), otherwise));
         if (slot.is_connected()) {
             slot.assign([cancel](asio::cancellation_type) { cancel(); });
         }
@@ -169,14 +189,23 @@ struct no_cancel {
 /* Any call of zklock/completion.hpp, which begin makes with the function that it is given:
  *
  *     auto begin = [&](auto done) { zklock::async_queue_list(session, path, 5s, done); };
- *     auto now = co_await zklock::async_call<zklock::queue>(begin, asio::use_awaitable);
+ *     auto now = co_await zklock::async_call<zklock::queue>(session, begin, asio::use_awaitable);
  *
  * Completes with (std::exception_ptr, Values...), also when begin throws; Values: the call's value,
  * or nothing. Cancelling the operation in Asio's way does not end it: its timeout does, and what C
  * has for it (zkl_done_fn in zklock/types.h). */
+template <class... Values, class Begin, class Token>
+auto async_call(const session &with, Begin begin, Token &&token)
+{
+    return detail::async_until<Values...>(detail::executor_at(with.executor()), begin,
+                                          detail::no_cancel(), std::forward<Token>(token));
+}
+
+/* The same for tokens that have an executor: a handler without one runs in the system's pool. */
 template <class... Values, class Begin, class Token> auto async_call(Begin begin, Token &&token)
 {
-    return detail::async_until<Values...>(begin, detail::no_cancel(), std::forward<Token>(token));
+    return detail::async_until<Values...>(asio::system_executor(), begin, detail::no_cancel(),
+                                          std::forward<Token>(token));
 }
 
 /* Opens a session (session::async_open), whose callbacks come from a thread of its own. Completes
@@ -204,13 +233,14 @@ auto async_open(session &opening, asio_dispatcher &events, const std::string &se
             done(*failed ? *failed : failure);
         });
         try {
-            asio_dispatcher::loop::begin(loop, opening.get());
+            asio_dispatcher::loop::begin(loop, opening);
         } catch (...) {
             *failed = std::current_exception();
             opening = session(); /* nobody would dispatch it: the close calls done */
         }
     };
-    return async_call<>(begin, std::forward<Token>(token));
+    return detail::async_until<>(loop->descriptor.get_executor(), begin, detail::no_cancel(),
+                                 std::forward<Token>(token));
 }
 
 /* Closes the session of a dispatcher, which then has nothing to do any more (session::async_close).
@@ -227,7 +257,8 @@ auto async_close(session &closing, asio_dispatcher &events,
             done(failure);
         });
     };
-    return async_call<>(begin, std::forward<Token>(token));
+    return detail::async_until<>(loop->descriptor.get_executor(), begin, detail::no_cancel(),
+                                 std::forward<Token>(token));
 }
 
 /* Completes with (std::exception_ptr, zkl_grant): in a coroutine it returns the grant, or throws
@@ -240,7 +271,8 @@ auto async_acquire(mutex &lock, const std::chrono::duration<Rep, Period> &timeou
 {
     auto begin = [&lock, timeout](auto done) { lock.async_acquire(timeout, done); };
     auto cancel = [&lock] { zkl_lock_cancel(lock.get()); };
-    return detail::async_until<zkl_grant>(begin, cancel, std::forward<Token>(token));
+    return detail::async_until<zkl_grant>(detail::executor_at(lock.executor()), begin, cancel,
+                                          std::forward<Token>(token));
 }
 
 /* The same for count permits of a semaphore. */
@@ -250,7 +282,8 @@ auto async_take(mutex &lock, int count, const std::chrono::duration<Rep, Period>
 {
     auto begin = [&lock, count, timeout](auto done) { lock.async_take(count, timeout, done); };
     auto cancel = [&lock] { zkl_lock_cancel(lock.get()); };
-    return detail::async_until<zkl_grant>(begin, cancel, std::forward<Token>(token));
+    return detail::async_until<zkl_grant>(detail::executor_at(lock.executor()), begin, cancel,
+                                          std::forward<Token>(token));
 }
 
 /* mutex::async_release. Completes with (std::exception_ptr): ZKL_ELOST when the lease did not cover
@@ -258,7 +291,8 @@ auto async_take(mutex &lock, int count, const std::chrono::duration<Rep, Period>
 template <class Token> auto async_release(mutex &lock, Token &&token)
 {
     auto begin = [&lock](auto done) { lock.async_release(done); };
-    return async_call<>(begin, std::forward<Token>(token));
+    return detail::async_until<>(detail::executor_at(lock.executor()), begin, detail::no_cancel(),
+                                 std::forward<Token>(token));
 }
 
 /* mutex::async_publish. Completes with (std::exception_ptr). */
@@ -267,17 +301,37 @@ auto async_publish(mutex &lock, const std::string &value,
                    const std::chrono::duration<Rep, Period> &timeout, Token &&token)
 {
     auto begin = [&lock, value, timeout](auto done) { lock.async_publish(value, timeout, done); };
-    return async_call<>(begin, std::forward<Token>(token));
+    return detail::async_until<>(detail::executor_at(lock.executor()), begin, detail::no_cancel(),
+                                 std::forward<Token>(token));
 }
+
+/* What async_commit takes: a vector, or operations in braces. No std::initializer_list, which GCC
+ * 12 does not compile in a co_await. */
+class op_list
+{
+  public:
+    op_list() = default;
+    op_list(std::vector<zkl_op> ops) : ops_(std::move(ops)) {}
+    template <class... More>
+    op_list(const zkl_op &first, const More &...more) : ops_{first, more...}
+    {
+    }
+    const std::vector<zkl_op> &get() const noexcept { return ops_; }
+
+  private:
+    std::vector<zkl_op> ops_;
+};
 
 /* mutex::async_commit. Completes with (std::exception_ptr, std::vector<zkl_op_result>). What ops
  * point to has to live until the call begins: with asio::use_awaitable, until it is awaited. */
 template <class Rep, class Period, class Token>
-auto async_commit(mutex &lock, const std::vector<zkl_op> &ops,
+auto async_commit(mutex &lock, const op_list &ops,
                   const std::chrono::duration<Rep, Period> &timeout, Token &&token)
 {
-    auto begin = [&lock, ops, timeout](auto done) { lock.async_commit(ops, timeout, done); };
-    return async_call<std::vector<zkl_op_result>>(begin, std::forward<Token>(token));
+    auto begin = [&lock, ops, timeout](auto done) { lock.async_commit(ops.get(), timeout, done); };
+    return detail::async_until<std::vector<zkl_op_result>>(detail::executor_at(lock.executor()),
+                                                           begin, detail::no_cancel(),
+                                                           std::forward<Token>(token));
 }
 
 /* mutex::async_read. Completes with (std::exception_ptr, zklock::data). */
@@ -288,7 +342,8 @@ auto async_read(mutex &lock, const std::string &path, bool fresh,
     auto begin = [&lock, path, fresh, timeout](auto done) {
         lock.async_read(path, fresh, timeout, done);
     };
-    return async_call<data>(begin, std::forward<Token>(token));
+    return detail::async_until<data>(detail::executor_at(lock.executor()), begin,
+                                     detail::no_cancel(), std::forward<Token>(token));
 }
 
 /* mutex::async_stand. Completes with (std::exception_ptr) when the candidate stands no longer.
@@ -299,7 +354,8 @@ auto async_stand(mutex &candidate, Changed changed, Token &&token)
 {
     auto begin = [&candidate, changed](auto done) { candidate.async_stand(changed, done); };
     auto cancel = [&candidate] { zkl_election_leave(candidate.get(), nullptr); };
-    return detail::async_until<>(begin, cancel, std::forward<Token>(token));
+    return detail::async_until<>(detail::executor_at(candidate.executor()), begin, cancel,
+                                 std::forward<Token>(token));
 }
 
 } // namespace zklock

@@ -224,22 +224,24 @@ class mutex
   public:
     mutex(const session &with, const std::string &path, const options_of &options = {})
         : mutex(
+              with,
               [&](zkl_lock **made, const zkl_lock_options *c, zkl_error *err) {
                   return zkl_lock_new(made, with.get(), path.c_str(), c, err);
               },
               options)
     {
     }
-    /* make(zkl_lock **out, const zkl_lock_options *, zkl_error *) calls one of the zkl_..._new. */
+    /* make(zkl_lock **out, const zkl_lock_options *, zkl_error *) calls one of the zkl_..._new,
+     * with this session. */
     template <class Make, class = decltype(std::declval<Make>()(nullptr, nullptr, nullptr))>
-    explicit mutex(Make make, const options_of &options = {})
+    mutex(const session &with, Make make, const options_of &options = {})
     {
         zkl_lock *made = nullptr;
         detail::check([&](zkl_error *err) {
             return options.made_with(
                 [&](const zkl_lock_options *c) { return make(&made, c, err); });
         });
-        lock_ = std::unique_ptr<zkl_lock, freer>(made, freer{options.own_});
+        lock_ = std::unique_ptr<zkl_lock, freer>(made, freer{options.own_, with.executor()});
     }
 
     void lock() { take_within(ZKL_WAIT_FOREVER); }
@@ -312,6 +314,11 @@ class mutex
     int64_t serial() const noexcept { return is_held() ? serial_->load() : 0; }
     zkl_recipe recipe() const noexcept { return zkl_lock_recipe(get()); }
     zkl_lock *get() const noexcept { return lock_.get(); }
+    /* For <zklock/asio.hpp>. */
+    const detail::shared_executor &executor() const noexcept
+    {
+        return lock_.get_deleter().executor;
+    }
 
     /* Locks, calls function(zklock::cancel_flag, int64_t token) in this thread, unlocks. False: not
      * granted in time. The flag is raised when less than margin of lease is left (0: a third of
@@ -464,6 +471,7 @@ class mutex
   private:
     struct freer {
         std::shared_ptr<void> calls; /* go when it is freed */
+        detail::shared_executor executor;
         void operator()(zkl_lock *lock) const noexcept { zkl_lock_free(lock); }
     };
     std::unique_ptr<zkl_lock, freer> lock_;
@@ -499,6 +507,7 @@ class mutex
 inline mutex read_lock(const session &with, const std::string &path, const options_of &options = {})
 {
     return mutex(
+        with,
         [&](zkl_lock **made, const zkl_lock_options *c, zkl_error *err) {
             return zkl_read_lock_new(made, with.get(), path.c_str(), c, err);
         },
@@ -508,6 +517,7 @@ inline mutex write_lock(const session &with, const std::string &path,
                         const options_of &options = {})
 {
     return mutex(
+        with,
         [&](zkl_lock **made, const zkl_lock_options *c, zkl_error *err) {
             return zkl_write_lock_new(made, with.get(), path.c_str(), c, err);
         },
@@ -520,6 +530,7 @@ inline mutex multilock(const session &with, const std::vector<std::string> &path
                        const options_of &options = {})
 {
     return mutex(
+        with,
         [&](zkl_lock **made, const zkl_lock_options *c, zkl_error *err) {
             std::vector<const char *> names;
             for (const std::string &path : paths) {
@@ -535,6 +546,7 @@ inline mutex semaphore(const session &with, const std::string &path, int limit,
                        const options_of &options = {})
 {
     return mutex(
+        with,
         [&](zkl_lock **made, const zkl_lock_options *c, zkl_error *err) {
             return zkl_semaphore_new(made, with.get(), path.c_str(), limit, c, err);
         },
@@ -567,6 +579,7 @@ void async_semaphore_resize(const session &with, const std::string &path, int li
 inline mutex election(const session &with, const std::string &path, const options_of &options = {})
 {
     return mutex(
+        with,
         [&](zkl_lock **made, const zkl_lock_options *c, zkl_error *err) {
             return zkl_election_new(made, with.get(), path.c_str(), c, err);
         },

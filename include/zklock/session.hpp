@@ -57,6 +57,15 @@ class session_options
     }
 };
 
+namespace detail
+{
+
+/* The executor of a session's asio_dispatcher (zklock/asio.hpp), shared with all that is made from
+ * the session. It is empty while there is no dispatcher. */
+using shared_executor = std::shared_ptr<std::shared_ptr<void>>;
+
+} // namespace detail
+
 /* One per process is the usual thing. Its destructor closes it, for at most five seconds: not in a
  * callback of it. */
 class session
@@ -89,7 +98,8 @@ class session
                                              : zkl_session_open_async(&made, servers.c_str(),
                                                                       taken.c, call, payload, err);
                             });
-        session_ = std::unique_ptr<zkl_session, closer>(made, closer{taken.calls});
+        session_ = std::unique_ptr<zkl_session, closer>(
+            made, closer{taken.calls, std::make_shared<std::shared_ptr<void>>()});
     }
     /* As zkl_session_close: throws ZKL_ETIMEOUT when the servers did not confirm in time; it is
      * closed all the same. */
@@ -121,10 +131,16 @@ class session
     }
     /* nullptr once closed, or moved from. */
     zkl_session *get() const noexcept { return session_.get(); }
+    /* For <zklock/asio.hpp>. */
+    const detail::shared_executor &executor() const noexcept
+    {
+        return session_.get_deleter().executor;
+    }
 
   private:
     struct closer {
         std::shared_ptr<void> calls; /* go when it is closed */
+        detail::shared_executor executor;
         void operator()(zkl_session *closing) const noexcept { zkl_session_close(closing, 5000); }
     };
     template <class Done> struct last_call {
@@ -158,7 +174,8 @@ class session
         detail::check([&](zkl_error *err) {
             return zkl_session_open(&made, servers.c_str(), options.c, err);
         });
-        session_ = std::unique_ptr<zkl_session, closer>(made, closer{options.calls});
+        session_ = std::unique_ptr<zkl_session, closer>(
+            made, closer{options.calls, std::make_shared<std::shared_ptr<void>>()});
     }
 };
 

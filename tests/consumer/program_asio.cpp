@@ -27,6 +27,12 @@
 using namespace std::chrono_literals;
 using namespace asio::experimental::awaitable_operators;
 
+static asio::awaitable<void> tick()
+{
+    asio::steady_timer timer(co_await asio::this_coro::executor, 1ms);
+    co_await timer.async_wait(asio::use_awaitable);
+}
+
 static asio::awaitable<std::error_code> failure_of(zklock::mutex &mutex, std::chrono::milliseconds timeout)
 {
     try {
@@ -51,8 +57,45 @@ static asio::awaitable<void> use(zklock::session &session, std::thread::id home)
     auto first =
         co_await (zklock::async_acquire(other, 5min, asio::use_awaitable) || timer.async_wait(asio::use_awaitable));
     CHECK(first.index() == 1 && other.state() == ZKL_STATE_IDLE);
+    // Plain handlers: they have no executor of their own.
+    int plain = 0;
+    bool dispatched = session.executor() && *session.executor();
+    auto here = [&](int failed) { plain += dispatched == (std::this_thread::get_id() == home) && failed == ZKL_OK; };
+    auto code = [](std::exception_ptr failure) {
+        try {
+            failure ? std::rethrow_exception(failure) : void();
+        } catch (const zklock::error &e) {
+            return e.code().value();
+        }
+        return int(ZKL_OK);
+    };
+    std::atomic<int> calls(0);
+    auto find = [&](auto done) { zklock::async_queue_find(session, "/asio", 5min, done); };
+    zklock::async_read(mine, "/asio", false, 5min, [&](std::exception_ptr failure, zklock::data) {
+        here(code(failure));
+        calls++;
+    });
+    while (calls < 1) {
+        co_await tick();
+    }
+    zklock::async_call<std::vector<std::string>>(session, find,
+                                                 [&](std::exception_ptr failure, std::vector<std::string>) {
+                                                     here(code(failure));
+                                                     calls++;
+                                                 });
+    while (calls < 2) {
+        co_await tick();
+    }
+    zklock::async_acquire(mine, 5min, [&](std::exception_ptr failure, zkl_grant) { // refused by the call itself
+        here(code(failure) == ZKL_EDEADLK ? ZKL_OK : ZKL_EINVAL);
+        calls++;
+    });
+    while (calls < 3) {
+        co_await tick();
+    }
+    CHECK(plain == 3);
     auto list = [&](auto done) { zklock::async_queue_list(session, "/asio/lock", 5min, done); };
-    auto queue = co_await zklock::async_call<zklock::queue>(list, asio::use_awaitable);
+    auto queue = co_await zklock::async_call<zklock::queue>(session, list, asio::use_awaitable);
     CHECK(std::this_thread::get_id() == home && queue.entries.size() == 1 && queue.entries[0].token == grant.token);
     mine.release();
     CHECK((co_await zklock::async_acquire(other, 5min, asio::use_awaitable)).token > grant.token);
@@ -130,6 +173,12 @@ static asio::awaitable<void> verbs(zklock::session &session)
     auto results = co_await zklock::async_commit(mutex, ops, 5min, token);
     CHECK(results.at(0).path == std::string("/asio/written"));
     CHECK((co_await zklock::async_read(mutex, "/asio/written", true, 5min, token)).bytes == "text");
+    create.kind = ZKL_OP_DELETE;
+    create.version = ZKL_ANY_VERSION;
+    CHECK((co_await zklock::async_commit(mutex, {create}, 5min, token)).size() == 1);
+    zkl_op again = ops[0], away = create;
+    CHECK((co_await zklock::async_commit(mutex, {again, away}, 5min, token)).size() == 2);
+    CHECK((co_await zklock::async_commit(mutex, {}, 5min, token)).empty());
     co_await zklock::async_release(mutex, token);
     CHECK(!mutex.is_held());
     try {
@@ -160,8 +209,7 @@ static asio::awaitable<void> stand(zklock::session &session, zklock::asio_dispat
     };
     auto until = [&]() -> asio::awaitable<void> {
         while (held < 2) {
-            asio::steady_timer tick(co_await asio::this_coro::executor, 1ms);
-            co_await tick.async_wait(token);
+            co_await tick();
         }
         co_await zklock::async_publish(candidate, "leads", 5min, token);
     };
