@@ -218,7 +218,9 @@ inline data data_of(zkl_data *read)
 /* Lockable and TimedLockable: for std::unique_lock and std::lock_guard. It is a lock
  * (zklock/lock.h) unless one of the functions below made it. A function of another recipe throws
  * ZKL_EINVAL. Of a semaphore lock() takes one permit, of an election it waits until this candidate
- * leads. */
+ * leads. unlock() and release() end whatever hold the object has, and so do guards: these know no
+ * grant. Where another thread may release the object meanwhile, use run(), which ends its own grant
+ * and no other. */
 class mutex
 {
   public:
