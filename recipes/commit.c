@@ -241,19 +241,17 @@ static int advance(struct zkl__procedure *procedure, zkl_error *err)
 /* No answer: what became of it is not known, unless it was never sent. */
 static int explain(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err)
 {
-    const struct commit *commit = (const struct commit *)procedure;
-    const char *path = zkl_lock_path(commit->guarded.lock);
+    struct commit *commit = (struct commit *)procedure;
+    bool sent = zkl__run_end(&commit->single.run);
     if (commit->answered) {
         if (err) {
             *err = *why;
         }
         return rc;
     }
-    if (rc == ZKL_ENOMEM || rc == ZKL_ELIMIT) {
-        return zkl__fail(err, rc, 0, path, "not done: %s", why->text);
-    }
-    return zkl__fail(err, zkl__guarded_code(&commit->guarded, rc), 0, path,
-                     "it may be done, or not: %s", why->text);
+    return zkl__fail(err, zkl__guarded_code(&commit->guarded, rc), 0,
+                     zkl_lock_path(commit->guarded.lock), "%s: %s",
+                     sent ? "it may be done, or not" : "not done", why->text);
 }
 
 static void end(struct zkl__procedure *procedure)

@@ -126,8 +126,9 @@ static int advance(struct zkl__procedure *procedure, zkl_error *err)
 
 static int explain(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err)
 {
-    const struct resize *resize = (const struct resize *)procedure;
-    bool sent = resize->unknown || (resize->step == WRITE && resize->single.run.flying > 0);
+    struct resize *resize = (struct resize *)procedure;
+    bool sent = zkl__run_end(&resize->single.run);
+    sent = resize->unknown || (resize->step == WRITE && sent);
     return zkl__fail(err, rc, why->zk_code, procedure->path, "%s%s",
                      sent && !resize->finished ? "it may be done, or not: " : "", why->text);
 }

@@ -63,11 +63,12 @@ typedef struct zkl_op_result {
  * was not held. ZKL_ENOENT (no such znode, or no parent), ZKL_ECONFLICT (another version, exists
  * already, has children), ZKL_EAUTH, ZKL_EUNSUPPORTED: not done, because an operation failed; the
  * text and results say which. ZKL_EINVAL, ZKL_ELIMIT (too much for one request, or more than
- * ZKL_COMMIT_MAX permits are held), ZKL_ENOMEM, ZKL_EFORKED: not done. ZKL_ETIMEOUT: no response
- * within timeout_ms, so it may be done or not. ZKL_ECONNECT (no connection, or no response),
- * ZKL_ECANCELED (a stop token, or the lock was freed), ZKL_ECLOSED (the session was closed): the
- * text says whether it may be done. In that case read the znodes that it would have changed. It is
- * not carried out any more once somebody else has been granted the lock. */
+ * ZKL_COMMIT_MAX permits are held), ZKL_ENOMEM, ZKL_EFORKED: not done. ZKL_ETIMEOUT (no response
+ * within timeout_ms), ZKL_ECONNECT (no connection, or no response), ZKL_ECANCELED (a stop token, or
+ * the lock was freed), ZKL_ECLOSED (the session was closed): the text begins with "not done" if the
+ * transaction was never sent, else with "it may be done, or not". In that case read the znodes that
+ * it would have changed. It is not carried out any more once somebody else has been granted the
+ * lock. */
 ZKL_API int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
                             zkl_op_result *results, zkl_error *err);
 

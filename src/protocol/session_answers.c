@@ -61,6 +61,7 @@ static void wait_for_room(struct zkl__core *core, struct zkl__pending *p, const 
     core->last_waiting = at;
 }
 
+/* *op NULL: its owner has ended. */
 static struct zkl__pending *first_waiting(struct zkl__core *core, struct zkl__op **op)
 {
     struct zkl__pending *p = &core->pendings.slots[core->first_waiting - 1];
@@ -82,7 +83,7 @@ void zkl__core_send_waiting(struct zkl__core *core)
     while (core->first_waiting && core->connected && zkl__window_has_room(&core->window)) {
         struct zkl__op *op;
         struct zkl__pending *p = first_waiting(core, &op);
-        if (is_stale(p)) {
+        if (!op || is_stale(p)) {
             refuse(core, p, ZKL_ECONNECT);
         } else {
             submit(core, p, op);
@@ -197,13 +198,19 @@ void zkl__core_answer_unknown(struct zkl__core *core)
     }
 }
 
-void zkl__core_forget(struct zkl__core *core, const struct zkl__machine *owner)
+bool zkl__core_forget(struct zkl__core *core, const struct zkl__machine *owner)
 {
+    bool sent = false;
     for (size_t i = 0; i < core->pendings.room; i++) {
-        if (core->pendings.slots[i].owner == owner) {
-            core->pendings.slots[i].owner = NULL;
+        struct zkl__pending *p = &core->pendings.slots[i];
+        if (p->owner == owner) {
+            sent = sent || !p->waiting;
+            p->owner = NULL;
+            zkl__free(&core->config.heap, p->waiting);
+            p->waiting = NULL;
         }
     }
+    return sent;
 }
 
 /* Not those of a contender, whose roles are its own. */
@@ -266,8 +273,8 @@ struct zkl__request *zkl__pending_request(const struct zkl__pending *p)
                                                               : NULL;
 }
 
-void zkl__request_forget(struct zkl__core *core, struct zkl__request *request)
+bool zkl__request_forget(struct zkl__core *core, struct zkl__request *request)
 {
     zkl__ready_remove(&core->ready, &request->machine);
-    zkl__core_forget(core, &request->machine);
+    return zkl__core_forget(core, &request->machine);
 }

@@ -266,10 +266,11 @@ static void refused(struct zkl__core *core, struct zkl__machine *machine, int ro
     zkl__contender_post_refusal(c, (enum zkl__role)role, code);
 }
 
-/* A place that is not wanted any more is not made. */
+/* A place that is not wanted any more is not made, nor is its directory. */
 static bool wants(const struct zkl__machine *machine, int role)
 {
-    return role != ZKL__ROLE_CREATE || zkl__contender_waits((const struct zkl__contender *)machine);
+    bool makes = role == ZKL__ROLE_CREATE || role == ZKL__ROLE_MAKE;
+    return !makes || zkl__contender_waits((const struct zkl__contender *)machine);
 }
 
 static void due(struct zkl__machine *machine)

@@ -154,8 +154,9 @@ const char *zkl__joint_node(const struct zkl__joint *joint, size_t seat);
 
 /* --- requests and watches: single operations of recipes that are not queues ------------------ */
 
-/* The owner waits no longer: done will not be called, the memory may go. */
-void zkl__request_forget(struct zkl__core *core, struct zkl__request *request);
+/* The owner waits no longer: done will not be called, the memory may go. False: it was never sent,
+ * and never will be. */
+bool zkl__request_forget(struct zkl__core *core, struct zkl__request *request);
 
 /* ZKL_OK, or ZKL_ELIMIT when the session watches too many bytes of paths, or ZKL_ENOMEM. On
  * already: ZKL_OK. */

@@ -146,14 +146,17 @@ int zkl__run_advance(struct zkl__run *run, zkl_error *err)
     return ZKL__PENDING;
 }
 
-void zkl__run_end(struct zkl__run *run)
+bool zkl__run_end(struct zkl__run *run)
 {
+    bool sent = run->lost;
     for (size_t i = 0; run->by && i < run->window; i++) {
         if (run->slots[i].state == ZKL__FLYING) {
-            zkl__request_forget(zkl__session_core(run->by->session), &run->slots[i].request);
+            struct zkl__core *core = zkl__session_core(run->by->session);
+            sent = zkl__request_forget(core, &run->slots[i].request) || sent;
         }
     }
     run->by = NULL;
+    return sent;
 }
 
 /* --- one operation --------------------------------------------------------------------------- */

@@ -56,8 +56,9 @@ void zkl__run_begin(struct zkl__run *run, struct zkl__procedure *by, enum zkl__r
 /* For the procedure's advance. ZKL_OK: all are answered, whatever was said. Of one operation also:
  * why it was not sent, or ZKL_ECONNECT. */
 int zkl__run_advance(struct zkl__run *run, zkl_error *err);
-/* For its end. Not begun: nothing. */
-void zkl__run_end(struct zkl__run *run);
+/* For its end, or its explain. Not begun: nothing. True: what was sent last has no answer. Of one
+ * operation that is sent once, false says that it is not done. */
+bool zkl__run_end(struct zkl__run *run);
 
 /* The same of one operation; op, and what it points to, lives until the end. */
 struct zkl__single {

@@ -22,6 +22,14 @@ static void put_data(char data[SCRIPT_DATA], const struct zkl__op *op)
     }
 }
 
+static void put_list(struct script_op *slot, const zkl_acl *acl)
+{
+    for (size_t i = 0; acl && i < acl->count; i++) {
+        size_t length = strlen(slot->lists);
+        snprintf(slot->lists + length, sizeof slot->lists - length, "%s ", acl->entries[i].id);
+    }
+}
+
 static void put_parts(struct script_op *slot, const struct zkl__op *op)
 {
     CU_ASSERT_FATAL(op->part_count <= SCRIPT_PARTS);
@@ -31,6 +39,7 @@ static void put_parts(struct script_op *slot, const struct zkl__op *op)
         slot->parts[i].mode = op->parts[i].mode;
         put_path(slot->parts[i].path, &op->parts[i]);
         put_data(slot->parts[i].data, &op->parts[i]);
+        put_list(slot, op->parts[i].acl);
     }
 }
 
@@ -55,6 +64,7 @@ static int port_submit(void *ctx, uint64_t id, const struct zkl__op *op)
     } else {
         put_path(slot->path, op);
         put_data(slot->data, op);
+        put_list(slot, op->acl);
     }
     s->submits++;
     return ZKL_OK;

@@ -37,7 +37,8 @@ struct script_op {
     enum zkl__create_mode mode;
     char data[SCRIPT_DATA];
     bool watch;
-    int64_t at; /* when it was submitted */
+    int64_t at;              /* when it was submitted */
+    char lists[SCRIPT_DATA]; /* the ids of its access lists, and of its parts', each with a space */
     struct script_part parts[SCRIPT_PARTS];
     int part_count;
 };

@@ -189,6 +189,72 @@ static void test_given_up_while_waiting_for_room(void)
     }
 }
 
+/* The same of one whose directory is missing: it is not made. */
+static void test_given_up_while_its_directory_waits_for_room(void)
+{
+    static struct script_owner many[400], other;
+    struct zkl__contender_config config = script_config(&other, "/x");
+    script_begin(&s);
+    CU_ASSERT_TRUE_FATAL(script_contend(&s, &other, &config));
+    script_start(&s, &other, INT64_MAX, false);
+    for (int i = 0; i < 400; i++) {
+        script_acquire(&s, &many[i]);
+    }
+    script_answer(&s); /* its create: no such directory */
+    STATE(&other, "making");
+    script_cancel(&s, &other);
+    CU_ASSERT_EQUAL(other.failed, 1);
+    script_answer_all(&s);
+    CU_ASSERT_PTR_NULL(script_find(&s, "/x"));
+    script_finish(&s);
+}
+
+static void on_request(struct zkl__request *request, const struct zkl__reply *reply)
+{
+    *(struct zkl__reply *)request->owner = *reply;
+}
+
+/* All that an operation points to may go when it is handed over (op.h). Without memory for the copy it is not sent, and says so. */
+static void test_what_waits_for_room_is_a_copy(void)
+{
+    static struct script_owner many[400];
+    struct zkl__reply reply = {.rc = ZKL__RC_UNKNOWN};
+    char text[4][8] = {"/q", "name", "data", "id"}, longer[] = "a longer id";
+    zkl_acl_entry entries[3] = {
+        {ZKL_PERM_ALL, "digest", text[3]}, {ZKL_PERM_READ, "ip", longer}, {ZKL_PERM_ALL, "digest", longer}};
+    zkl_acl acls[2] = {{1, entries}, {2, entries + 1}};
+    struct zkl__op parts[2] = {
+        {.kind = ZKL__OP_CREATE, .dir = text[0], .name = text[1], .data = text[2], .size = 4, .acl = &acls[0]},
+        {.kind = ZKL__OP_CREATE, .dir = "/q/name", .name = text[1], .acl = &acls[1]}};
+    struct zkl__op op = {.kind = ZKL__OP_MULTI, .parts = parts, .part_count = 2};
+    struct zkl__request request = {.done = on_request, .owner = &reply};
+    script_begin(&s);
+    for (int i = 0; i < 400; i++) {
+        script_acquire(&s, &many[i]);
+    }
+    test_heap_fail(&s.heap, 1, true);
+    script_step(&s, (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &request, .op = &op});
+    test_heap_fail(&s.heap, 0, false);
+    CU_ASSERT_EQUAL(reply.rc, ZKL__RC_UNSENT);
+    CU_ASSERT_EQUAL(reply.unsent, ZKL_ENOMEM);
+    script_step(&s, (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &request, .op = &op});
+    memset(text, 'x', sizeof text);
+    memset(longer, 'x', sizeof longer - 1);
+    memset(entries, 0, sizeof entries);
+    memset(acls, 0, sizeof acls);
+    memset(parts, 0, sizeof parts);
+    struct script_op sent;
+    do {
+        sent = script_answer(&s);
+    } while (s.op_count > 0 && sent.kind != ZKL__OP_MULTI);
+    CU_ASSERT_EQUAL(reply.rc, ZKL__RC_OK);
+    CU_ASSERT_STRING_EQUAL(sent.parts[0].path, "/q/name");
+    CU_ASSERT_STRING_EQUAL(sent.parts[0].data, "data");
+    CU_ASSERT_STRING_EQUAL(sent.parts[1].path, "/q/name/name");
+    CU_ASSERT_STRING_EQUAL(sent.lists, "id a longer id a longer id ");
+    script_finish(&s);
+}
+
 static void watch_much(struct zkl__watch *watch)
 {
     static char path[99971];
@@ -293,5 +359,7 @@ static void test_no_memory_at_every_allocation(void)
 
 TESTS("contender limits", T(test_refused_submits), T(test_path_too_long_under_the_chroot),
       T(test_refused_submits_after_a_lost_create), T(test_slow_barrier_without_its_list), T(test_too_many_operations),
-      T(test_slow_answers), T(test_given_up_while_waiting_for_room), T(test_too_many_watched_bytes),
-      T(test_too_many_watched_bytes_and_a_get_put_off), T(test_no_memory_at_every_allocation))
+      T(test_slow_answers), T(test_given_up_while_waiting_for_room),
+      T(test_given_up_while_its_directory_waits_for_room), T(test_what_waits_for_room_is_a_copy),
+      T(test_too_many_watched_bytes), T(test_too_many_watched_bytes_and_a_get_put_off),
+      T(test_no_memory_at_every_allocation))

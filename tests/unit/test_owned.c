@@ -1,4 +1,4 @@
-/* What waits to be sent owns all that it points to. Built a second time with the address
+/* What waits to be sent owns all that it points to, and what was never sent is not done. Built a second time with the address
  * sanitizer (security_owned). */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -80,14 +80,16 @@ static int count_children(const char *dir)
 /* --- calls that end while their request waits ------------------------------------------------------------------------ */
 
 struct ends {
-    atomic_int all;
+    atomic_int all, unknown, unsent, timeouts;
 };
 
 static void on_end(int code, const zkl_error *err, void *payload)
 {
     struct ends *ends = payload;
-    (void)code, (void)err;
-    ends->all++;
+    ends->timeouts += code == ZKL_ETIMEOUT;
+    ends->unknown += code != ZKL_OK && strstr(err->text, "it may be done, or not") != NULL;
+    ends->unsent += code != ZKL_OK && strncmp(err->text, "not done", strlen("not done")) == 0;
+    ends->all++; /* last */
 }
 
 /* From here on no response comes, and what is sent now waits for room behind these. */
@@ -142,6 +144,9 @@ static void test_commits_that_time_out(void)
     CU_ASSERT(EVENTUALLY(ends.all == COMMITS));
     CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
     pass_the_line();
+    CU_ASSERT(ends.unknown > 0 && ends.unsent > 0);
+    CU_ASSERT_EQUAL(ends.unknown + ends.unsent, COMMITS);
+    CU_ASSERT_EQUAL(count_children("/made"), ends.unknown);
     zkl_lock_free(lock);
     tear_down();
 }
@@ -150,17 +155,48 @@ static void test_commits_that_time_out(void)
 static void test_a_blocking_commit_that_times_out(void)
 {
     struct ends ends = {0};
+    zkl_error err;
     set_up();
     zkl_lock *lock = held("/locks/owner");
     make_node(lock, "/made");
     fill_window(lock, &ends);
     struct list *list = list_new();
     const zkl_op op = create_in("/made/n-", list);
-    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, 20, NULL, NULL), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, 20, NULL, &err), ZKL_ETIMEOUT);
+    CU_ASSERT_NSTRING_EQUAL(err.text, "not done", strlen("not done"));
     list_free(list);
     drain_window(&ends);
+    CU_ASSERT_EQUAL(count_children("/made"), 0);
     zkl_lock_free(lock);
     tear_down();
+}
+
+/* Cancelled, or the connection lost: what waits for room was not sent. */
+static void test_commits_that_end_otherwise(void)
+{
+    for (int cut = 0; cut < 2; cut++) {
+        struct ends ends = {0}, ended = {0};
+        set_up();
+        zkl_lock *lock = held("/locks/owner"), *other = held("/locks/other");
+        make_node(lock, "/made");
+        fill_window(lock, &ends);
+        struct list *list = list_new();
+        const zkl_op op = create_in("/made/n-", list);
+        CU_ASSERT_EQUAL(zkl_lock_commit_async(other, &op, 1, 10000, NULL, on_end, &ended, NULL), ZKL_OK);
+        list_free(list);
+        CU_ASSERT_EQUAL(cut ? zkl_testing_cut(one, NULL) : zkl_lock_cancel(other), ZKL_OK);
+        CU_ASSERT(EVENTUALLY(ended.all == 1));
+        CU_ASSERT_EQUAL(ended.unsent, 1);
+        CU_ASSERT_EQUAL(ended.timeouts, 0);
+        if (cut) {
+            CU_ASSERT_EQUAL(zkl_testing_heal(one, NULL), ZKL_OK);
+        }
+        drain_window(&ends);
+        CU_ASSERT_EQUAL(count_children("/made"), 0);
+        zkl_lock_free(lock);
+        zkl_lock_free(other);
+        tear_down();
+    }
 }
 
 /* --- objects that go while their request waits ------------------------------------------------------------------------- */
@@ -232,4 +268,5 @@ static void test_a_group_that_goes_while_it_joins(void)
 }
 
 TESTS("owned", T(test_commits_that_time_out), T(test_a_blocking_commit_that_times_out),
-      T(test_locks_freed_while_their_directory_is_made), T(test_a_group_that_goes_while_it_joins))
+      T(test_commits_that_end_otherwise), T(test_locks_freed_while_their_directory_is_made),
+      T(test_a_group_that_goes_while_it_joins))
