@@ -1,4 +1,4 @@
-/* election_observer.c - who leads, told on every change of it: core/observer.h finds out. */
+/* election_observer.c - who leads, told on every change of it: protocol/observer.h finds out. */
 #include "agent.h"
 #include "observer.h"
 

@@ -1,5 +1,5 @@
-/* group_member.c - what a membership says by itself: core/membership.h decides, an agent tells its
- * user. */
+/* group_member.c - what a membership says by itself: protocol/membership.h decides, an agent tells
+ * its user. */
 #include "group_inside.h"
 
 #include "heap.h"

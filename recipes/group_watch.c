@@ -1,4 +1,5 @@
-/* group_watch.c - who is in a group, told on every change of it: core/member_list.h finds out. */
+/* group_watch.c - who is in a group, told on every change of it: protocol/member_list.h finds out.
+ */
 #include "agent.h"
 #include "member_list.h"
 

@@ -51,7 +51,7 @@ struct zkl__recipe {
     size_t size;                  /* of the struct that begins with the zkl_lock */
     unsigned takes;               /* ZKL__TAKES_... */
     const struct zkl__rule *rule; /* how it queues */
-    bool announces;               /* see core/contender.h */
+    bool announces;               /* see protocol/contender.h */
     bool several;                 /* in the queues of all its paths at once */
     bool internal;                /* part of another object: zkl_session_release_all passes it by */
     const struct zkl__semaphore_ops *semaphore; /* NULL: a contender, or several as one */

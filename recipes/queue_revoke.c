@@ -1,5 +1,5 @@
 /* queue_revoke.c - asking a holder to give way. Its side of it is in the contender
- * (core/contender.h, revocable). */
+ * (protocol/contender.h, revocable). */
 #include "queue_inside.h"
 
 #include "error.h"

@@ -1,6 +1,6 @@
 /* semaphore.c - permits, in Curator's layout (InterProcessSemaphoreV2): a queue in PATH/locks,
  * whose head alone makes its permits' nodes in PATH/leases, and waits there until no more than the
- * limit stand, its own included. An acquire is a machine of the core (core/semaphore.h). */
+ * limit stand, its own included. An acquire is a machine of the core (protocol/semaphore.h). */
 #include "semaphore.h"
 
 #include "error.h"

@@ -271,7 +271,6 @@ static void on_reply(struct zkl__core *core, const struct zkl__event *ev)
     }
 }
 
-/* What it changes is changed, and whoever it concerns has mail. */
 /* What concerns one contender, semaphore, watcher or request. */
 static void admit_object(struct zkl__core *core, const struct zkl__event *ev)
 {
@@ -306,6 +305,7 @@ static void admit_object(struct zkl__core *core, const struct zkl__event *ev)
     }
 }
 
+/* What the event changes is changed, and every machine that it concerns has mail. */
 static void admit(struct zkl__core *core, const struct zkl__event *ev)
 {
     switch (ev->kind) {

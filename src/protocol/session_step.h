@@ -144,7 +144,7 @@ bool zkl__contender_holds(const struct zkl__core *core, const struct zkl__conten
 /* A contender in several queues at once: of its places it has all or none. One transaction gives
  * them, one gives them back as far as that is possible. To its owner it is one contender, with the
  * same outcomes: GRANTED when it is first everywhere, FAILED as soon as it cannot be, LOSS with the
- * first place lost. config: without path, mark, max_hold. The paths differ. NULL: no memory. */
+ * first place lost. config: without path and mark. The paths differ. NULL: no memory. */
 struct zkl__joint *zkl__joint_new(struct zkl__core *core,
                                   const struct zkl__contender_config *config,
                                   const char *const *paths, size_t count);

@@ -1,14 +1,11 @@
 #include "slot.h"
 
-#define MOST_MS (INT64_MAX / 4) /* a server may say anything */
+/* A server may say anything: a time that far away is in no slot of ours, but must not overflow. */
+#define MOST_MS (INT64_MAX / 4)
 
 int64_t zkl__slot_of(int64_t time_ms, int64_t length_ms, int64_t phase_ms)
 {
     time_ms = time_ms > MOST_MS ? MOST_MS : time_ms < -MOST_MS ? -MOST_MS : time_ms;
-    /* what a server says may be anything: a time that far away is in no slot of ours, but must not
-     * overflow */
-    const int64_t most = INT64_MAX / 4;
-    time_ms = time_ms > most ? most : time_ms < -most ? -most : time_ms;
     int64_t since = time_ms - phase_ms + length_ms / 2;
     int64_t number = since / length_ms - (since % length_ms < 0);
     return number * length_ms + phase_ms;

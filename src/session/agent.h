@@ -1,4 +1,4 @@
-/* agent.h - the object around a machine that acts by itself (core/watcher.h): a handle, and a
+/* agent.h - the object around a machine that acts by itself (protocol/watcher.h): a handle, and a
  * callback of its user's. What observers, members and partitions are made of.
  *
  * A recipe is a struct that begins with a zkl__agent, and has its machine behind that. Everything
