@@ -27,11 +27,12 @@ typedef struct zkl_session zkl_session;
 typedef struct zkl_lock zkl_lock;
 
 /* Checks whether path can be the path of a lock, or of another recipe. ZKL_OK; or ZKL_EINVAL, and
- * err says what is wrong with it: not absolute; a component that is empty, "." or "..", or ends in
- * '-' and ten digits as contenders' do; not UTF-8; characters that the servers refuse; more than
- * ZKL_PATH_MAX bytes; "/" itself; below /zookeeper. Every function that takes a path checks it like
- * this; call this one to know before there is a session. A recipe with znodes below its path (a
- * semaphore's "/leases") needs room for them. Any thread. */
+ * err says what is wrong with it: not absolute; a component that is empty, "." or "..", or looks
+ * like a contender (ten digits behind '-', or behind a tag such as "__READ__"); not UTF-8;
+ * characters that the servers refuse; more than ZKL_PATH_MAX bytes; "/" itself; below /zookeeper.
+ * Every function that takes a path checks it like this; call this one to know before there is a
+ * session. A recipe with znodes below its path (a semaphore's "/leases") needs room for them. Any
+ * thread. */
 ZKL_API int zkl_path_check(const char *path, zkl_error *err);
 
 /* The one completion of a call whose name ends in _async. Such a call takes the arguments of the

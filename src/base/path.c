@@ -1,5 +1,6 @@
 #include "path.h"
 #include "error.h"
+#include "name.h"
 #include "text.h"
 
 #include <stdint.h>
@@ -15,19 +16,6 @@ static bool refused_in_path(uint32_t point)
     return point < 0x20 || (point >= 0x7f && point <= 0x9f) ||
            (point >= 0xd800 && point <= 0xf8ff) || (point >= 0xfff0 && point <= 0xffff) ||
            point > 0xffff;
-}
-
-static bool looks_like_contender(const char *name, size_t length)
-{
-    if (length < 11 || name[length - 11] != '-') {
-        return false;
-    }
-    for (size_t i = length - 10; i < length; i++) {
-        if (name[i] < '0' || name[i] > '9') {
-            return false;
-        }
-    }
-    return true;
 }
 
 static int check_characters(const char *path, zkl_error *err)
@@ -66,10 +54,11 @@ static int check_component(const char *path, const char *name, size_t length, zk
         return zkl__fail(err, ZKL_EINVAL, 0, path, "path: '%.*s' is not allowed as a component",
                          (int)length, name);
     }
-    if (looks_like_contender(name, length)) {
-        return zkl__fail(
-            err, ZKL_EINVAL, 0, path,
-            "path: a component that ends in '-' and ten digits looks like a contender");
+    if (zkl__name_looks(name, length)) {
+        return zkl__fail(err, ZKL_EINVAL, 0, path,
+                         "path: a component looks like a contender: '-' or a tag such as __READ__ "
+                         "before ten digits; choose another name for '%.*s'",
+                         (int)length, name);
     }
     return ZKL_OK;
 }

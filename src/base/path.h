@@ -12,7 +12,7 @@
 /* ZKL_OK, or ZKL_EINVAL with the reason in err: absolute, no empty, "." or ".." component, no
  * trailing slash, valid UTF-8 without control characters and what the server refuses (U+F000 to
  * U+F8FF, U+FFF0 to U+FFFF, beyond the BMP), at most ZKL_PATH_MAX bytes, not "/", not under
- * /zookeeper, no component that ends in '-' and ten digits (such a name looks like a contender). */
+ * /zookeeper, no component that looks like a contender (zkl__name_looks). */
 int zkl__path_check(const char *path, zkl_error *err);
 
 /* The form alone, as the C client asks for it and the server too: absolute, no empty, "." or ".."

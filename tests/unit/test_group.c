@@ -549,6 +549,9 @@ static void test_bad_calls(void)
     CU_ASSERT_EQUAL(zkl_group_new(&group, one, CLUB, "a/b", NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_group_new(&group, one, CLUB, "", NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_group_new(&group, one, CLUB, "..", NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_group_new(&group, one, CLUB, "a__READ__0000000001", NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "looks like a contender"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "'a__READ__0000000001'"));
     CU_ASSERT_EQUAL(zkl_group_new(&group, one, CLUB, NULL, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_group_new(&group, one, "x", "a", NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_group_new(&group, NULL, CLUB, "a", NULL, &err), ZKL_EINVAL);

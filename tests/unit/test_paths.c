@@ -91,6 +91,14 @@ static void test_reserved(void)
     bad("/locks/x-0000000001", "looks like a contender");
     bad("/-0000000001", "looks like a contender");
     bad("/x-0123456789/y", "looks like a contender");
+    bad("/x-9999999999", "looks like a contender");
+    bad("/x--000000001", "looks like a contender");
+    bad("/lock-0000000001", "looks like a contender");
+    /* as every library's: the tags of foreign children and those of paths are the same */
+    bad("/locks/__READ__0000000001", "looks like a contender");
+    bad("/locks/0f8fad5b__WRIT__0000000001/leases", "looks like a contender");
+    bad("/x__lock__2147483647", "looks like a contender");
+    bad("/x__rlock__-000000001", "choose another name for 'x__rlock__-000000001'");
     good("/x-012345678");
     good("/x-01234567890");
     good("/x-012345678a");

@@ -9,26 +9,27 @@
 
 #define DIGITS 10
 
-static const struct {
-    const char *tag;
+static const struct tag {
+    const char *text;
     zkl_kind kind;
 } tags[] = {
     {"-lock-", ZKL_KIND_LOCK},   {"__lock__", ZKL_KIND_KAZOO}, {"__rlock__", ZKL_KIND_KAZOO_READ},
     {"__READ__", ZKL_KIND_READ}, {"__WRIT__", ZKL_KIND_WRITE}, {"-latch-", ZKL_KIND_LATCH},
     {"-lease-", ZKL_KIND_LEASE}, {"lock-", ZKL_KIND_LOCK},     {"latch-", ZKL_KIND_LATCH},
+    {"-", ZKL_KIND_FOREIGN}, /* of a library that we do not know; the last, for it fits them all */
 };
 
 /* The number at the end: ten digits, or '-' and ten (the server prints an int32 with %010d; below
  * zero that is a sign and at least nine digits more). Returns where it begins, or NULL. */
-static const char *number_of(const char *name, size_t length, int32_t *out)
+static const char *number_of(const char *name, size_t length, int64_t *out)
 {
     if (length < DIGITS) {
         return NULL;
     }
     const char *digits = name + length - DIGITS;
-    uint64_t value = 0;
-    for (int i = 0; i < DIGITS; i++) {
-        uint64_t digit = (uint64_t)(unsigned char)digits[i] - '0';
+    int64_t value = 0;
+    for (unsigned i = 0; i < DIGITS; i++) {
+        unsigned digit = (unsigned char)digits[i] - (unsigned)'0';
         if (digit > 9) {
             /* -%09d: a short negative number has its sign among the ten */
             if (i != 0 || digits[i] != '-') {
@@ -39,21 +40,18 @@ static const char *number_of(const char *name, size_t length, int32_t *out)
         value = value * 10 + digit;
     }
     if (digits[0] == '-') {
-        *out = (int32_t) - (int64_t)value;
+        *out = -value;
         return value > 0 ? digits : NULL; /* no server prints a zero with a sign */
     }
     /* eleven characters are a negative number only when it needs ten digits: otherwise the '-'
      * belongs to the tag ("lock-0000000001") */
     if (digits > name && digits[-1] == '-' && value >= 1000000000 &&
-        value <= (uint64_t)INT32_MAX + 1 && digits - 1 > name &&
+        value <= (int64_t)INT32_MAX + 1 && digits - 1 > name &&
         (digits[-2] == '-' || digits[-2] == '_')) {
-        *out = (int32_t) - (int64_t)value;
+        *out = -value;
         return digits - 1;
     }
-    if (value > INT32_MAX) {
-        return NULL;
-    }
-    *out = (int32_t)value;
+    *out = value;
     return digits;
 }
 
@@ -70,28 +68,46 @@ static bool is_uuid(const char *text)
     return true;
 }
 
+/* The tag before the number; NULL: it does not look like a contender. */
+static const struct tag *tag_of(const char *name, const char *number)
+{
+    size_t head = (size_t)(number - name);
+    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
+        size_t length = strlen(tags[i].text);
+        /* the tags without a dash in front are whole names: .NET's and Curator's bare "lock-" */
+        bool whole = tags[i].text[0] != '-' && tags[i].text[0] != '_';
+        if (head >= length && (!whole || head == length) &&
+            memcmp(number - length, tags[i].text, length) == 0) {
+            return &tags[i];
+        }
+    }
+    return NULL;
+}
+
+bool zkl__name_looks(const char *name, size_t length)
+{
+    int64_t value;
+    const char *number = number_of(name, length, &value);
+    return number && tag_of(name, number);
+}
+
 struct zkl__name zkl__name_parse(const char *name)
 {
     struct zkl__name parsed = {ZKL_KIND_FOREIGN, 0, NULL};
+    int64_t value;
     size_t length = strlen(name);
-    const char *number =
-        length <= ZKL__NAME_LONGEST ? number_of(name, length, &parsed.sequence) : NULL;
-    if (!number) {
+    const char *number = length <= ZKL__NAME_LONGEST ? number_of(name, length, &value) : NULL;
+    if (!number || value > INT32_MAX) {
         return parsed;
     }
-    size_t head = (size_t)(number - name);
-    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
-        size_t tag_length = strlen(tags[i].tag);
-        /* the tags without a dash in front are whole names: .NET's and Curator's bare "lock-" */
-        bool whole = tags[i].tag[0] != '-' && tags[i].tag[0] != '_';
-        if (head >= tag_length && (!whole || head == tag_length) &&
-            memcmp(number - tag_length, tags[i].tag, tag_length) == 0) {
-            parsed.kind = tags[i].kind;
-            break;
-        }
+    parsed.sequence = (int32_t)value;
+    const struct tag *tag = tag_of(name, number);
+    if (!tag || tag->kind == ZKL_KIND_FOREIGN) {
+        return parsed;
     }
-    if (parsed.kind != ZKL_KIND_FOREIGN && head > 3 + ZKL__UUID_LENGTH &&
-        memcmp(name, "_c_", 3) == 0 && is_uuid(name + 3) && name[3 + ZKL__UUID_LENGTH] == '-') {
+    parsed.kind = tag->kind;
+    if (number - name > 3 + ZKL__UUID_LENGTH && memcmp(name, "_c_", 3) == 0 && is_uuid(name + 3) &&
+        name[3 + ZKL__UUID_LENGTH] == '-') {
         parsed.uuid = name + 3;
     }
     return parsed;
@@ -110,8 +126,8 @@ bool zkl__name_has_uuid(const char *name)
 
 int32_t zkl__name_sequence(const char *name)
 {
-    int32_t sequence = 0;
-    return number_of(name, strlen(name), &sequence) ? sequence : 0;
+    int64_t value;
+    return number_of(name, strlen(name), &value) && value <= INT32_MAX ? (int32_t)value : 0;
 }
 
 int zkl__limit_parse(const char *data, size_t size)

@@ -3,8 +3,8 @@
  * Names come from the network: parsing is bounded by the name's own end and never fails, a name
  * that is nobody's is ZKL_KIND_FOREIGN. Numbers are one counter per directory for all prefixes, so
  * any two compare. */
-#ifndef ZKL_PROTOCOL_NAME_H
-#define ZKL_PROTOCOL_NAME_H
+#ifndef ZKL_BASE_NAME_H
+#define ZKL_BASE_NAME_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,6 +26,10 @@ struct zkl__name {
 };
 
 struct zkl__name zkl__name_parse(const char *name);
+/* Does it look like a contender: a number behind a tag, or behind '-' as those of libraries that we
+ * do not know? Nobody waits for the latter, but no path and no id of ours may look so. The name
+ * need not end in NUL. */
+bool zkl__name_looks(const char *name, size_t length);
 /* Is it a contender's, of whichever library? */
 bool zkl__name_contends(const char *name);
 /* And does it have a uuid? A name that somebody chose hardly does. */
