@@ -9,6 +9,7 @@
 #include "dirty_marker.h"
 #include "folders.h"
 #include "grant.h"
+#include "list.h"
 #include "linger.h"
 #include "local_place.h"
 #include "node.h"
@@ -158,8 +159,9 @@ struct zkl__contender {
     int in_flight;      /* operations not answered yet: its memory stays until none is */
 
     /* the session's */
-    struct zkl__contender *next, *prev;               /* all */
-    struct zkl__contender *next_holder, *prev_holder; /* proving, held and lingering */
+    struct zkl__contender *next, *prev; /* all */
+    struct zkl__link holding;           /* in the list of holders: proving, held and lingering */
+    struct zkl__link proving;
     bool holder, jeopardy_told;
     struct zkl__joint *joint; /* NULL: alone */
     size_t seat;

@@ -76,16 +76,31 @@ static void send_list(struct zkl__core *core, struct zkl__machine *machine);
 
 static const struct zkl__machine_ops queue_ops = {.rank = ZKL__RANK_LATER, .step = send_list};
 
+static struct zkl__local_queue *find_queue(const struct zkl__local_queues *queues, const char *path,
+                                           uint32_t hash)
+{
+    struct zkl__local_queue *q = *bucket_of(queues, hash);
+    while (q && (q->hash != hash || strcmp(q->path, path) != 0)) {
+        q = q->next;
+    }
+    return q;
+}
+
+struct zkl__contender *zkl__local_first(const struct zkl__local_queues *queues, const char *path)
+{
+    const struct zkl__local_queue *q = find_queue(queues, path, zkl__path_hash(path));
+    return q ? q->first : NULL;
+}
+
 static struct zkl__local_queue *find_or_make(struct zkl__local_queues *queues, const char *path)
 {
     uint32_t hash = zkl__path_hash(path);
-    for (struct zkl__local_queue *q = *bucket_of(queues, hash); q; q = q->next) {
-        if (q->hash == hash && strcmp(q->path, path) == 0) {
-            return q;
-        }
+    struct zkl__local_queue *q = find_queue(queues, path, hash);
+    if (q) {
+        return q;
     }
     size_t size = strlen(path) + 1;
-    struct zkl__local_queue *q = zkl__alloc(queues->heap, sizeof *q + size);
+    q = zkl__alloc(queues->heap, sizeof *q + size);
     if (!q) {
         return NULL;
     }

@@ -71,6 +71,9 @@ static inline const char *zkl__local_path(const struct zkl__contender *c)
 bool zkl__local_join(struct zkl__local_queues *queues, struct zkl__contender *c, const char *path);
 void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c);
 
+/* The first contender of this session in the queue at path; NULL: there is none. */
+struct zkl__contender *zkl__local_first(const struct zkl__local_queues *queues, const char *path);
+
 /* c waits for the node of that name. True when it is one of ours, for which it need not ask the
  * server. */
 bool zkl__local_follow(struct zkl__contender *c, const char *name);

@@ -40,6 +40,7 @@ struct zkl__machine {
     const struct zkl__machine_ops *ops;
     struct zkl__machine *next; /* ready, too */
     bool ready;
+    size_t pending; /* the first of its operations under way, index + 1: see pending.h */
 };
 
 /* The machines that are ready, in the order in which they became so. */

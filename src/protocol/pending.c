@@ -34,10 +34,38 @@ struct zkl__pending *zkl__pending_take(struct zkl__pendings *pendings)
     return p;
 }
 
+void zkl__pending_own(struct zkl__pendings *pendings, struct zkl__pending *p,
+                      struct zkl__machine *owner)
+{
+    p->owner = owner;
+    if (owner) {
+        size_t at = (size_t)(p - pendings->slots) + 1;
+        p->prev_owned = 0;
+        p->next_owned = owner->pending;
+        if (p->next_owned) {
+            pendings->slots[p->next_owned - 1].prev_owned = at;
+        }
+        owner->pending = at;
+    }
+}
+
+void zkl__pending_disown(struct zkl__pendings *pendings, struct zkl__pending *p)
+{
+    if (!p->owner) {
+        return;
+    }
+    *(p->prev_owned ? &pendings->slots[p->prev_owned - 1].next_owned : &p->owner->pending) =
+        p->next_owned;
+    if (p->next_owned) {
+        pendings->slots[p->next_owned - 1].prev_owned = p->prev_owned;
+    }
+    p->owner = NULL;
+}
+
 void zkl__pending_drop(struct zkl__pendings *pendings, struct zkl__pending *p)
 {
+    zkl__pending_disown(pendings, p);
     p->on = false;
-    p->owner = NULL;
     p->next = pendings->free;
     pendings->free = (size_t)(p - pendings->slots) + 1;
     pendings->on_count--;

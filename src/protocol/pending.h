@@ -13,7 +13,8 @@ struct zkl__pending {
     int64_t sent;
     struct zkl__op *waiting; /* a copy, until there is room to send it; NULL: sent */
     bool counted;            /* in the window */
-    size_t next;             /* in the chain it is in, index + 1 */
+    size_t next;             /* in the chain it is in, index + 1. The next two: of its owner's */
+    size_t next_owned, prev_owned;
 };
 
 struct zkl__pendings {
@@ -25,6 +26,10 @@ struct zkl__pendings {
 
 /* NULL: no memory. What is taken moves with the next take: keep ids, not pointers. */
 struct zkl__pending *zkl__pending_take(struct zkl__pendings *pendings);
+/* owner: as of the field. Until it is dropped or disowned, its machine knows it. */
+void zkl__pending_own(struct zkl__pendings *pendings, struct zkl__pending *pending,
+                      struct zkl__machine *owner);
+void zkl__pending_disown(struct zkl__pendings *pendings, struct zkl__pending *pending);
 void zkl__pending_drop(struct zkl__pendings *pendings, struct zkl__pending *pending);
 uint64_t zkl__pending_id(const struct zkl__pendings *pendings, const struct zkl__pending *pending);
 /* NULL: answered already, or never asked. */

@@ -18,11 +18,24 @@ static void tell_refused(struct zkl__core *core, struct zkl__machine *owner, int
     }
 }
 
+/* Not of a contender, whose roles are its own. */
+static bool is_users_write(const struct zkl__pending *p)
+{
+    return p->role == ZKL__ROLE_NONE && (p->kind == ZKL__OP_CREATE || p->kind == ZKL__OP_SET ||
+                                         p->kind == ZKL__OP_DELETE || p->kind == ZKL__OP_MULTI);
+}
+
+static void drop(struct zkl__core *core, struct zkl__pending *p)
+{
+    core->writes -= is_users_write(p);
+    zkl__pending_drop(&core->pendings, p);
+}
+
 static void refuse(struct zkl__core *core, struct zkl__pending *p, int code)
 {
     struct zkl__machine *owner = p->owner;
     int role = p->role;
-    zkl__pending_drop(&core->pendings, p);
+    drop(core, p);
     tell_refused(core, owner, role, code);
 }
 
@@ -122,9 +135,10 @@ void zkl__core_send(struct zkl__core *core, struct zkl__machine *owner, int role
     }
     p->kind = op->kind;
     p->role = role;
-    p->owner = owner;
+    zkl__pending_own(&core->pendings, p, owner);
     p->sent = core->now;
     p->waiting = NULL;
+    core->writes += is_users_write(p);
     p->counted = role != ZKL__ROLE_BEAT && (owner || op->kind != ZKL__OP_SYNC);
     if (!core->connected) {
         refuse(core, p, ZKL_ECONNECT);
@@ -157,8 +171,10 @@ static void prove(struct zkl__core *core, const struct zkl__machine *asker, enum
     if (core->held > 0) {
         zkl__stats_slack(&core->stats, left);
     }
-    for (struct zkl__contender *c = core->holders; c; c = c->next_holder) {
-        if (c->state == ZKL__PROVING && zkl__core_leased(core) && &c->machine != asker) {
+    bool leased = core->provers.first && zkl__core_leased(core);
+    for (struct zkl__link *at = core->provers.first; at && leased; at = at->next) {
+        struct zkl__contender *c = ZKL__OWNER(at, struct zkl__contender, proving);
+        if (&c->machine != asker) {
             zkl__contender_post(c, ZKL__CE_LOOK);
         }
     }
@@ -168,7 +184,7 @@ void zkl__core_answer(struct zkl__core *core, struct zkl__pending *p,
                       const struct zkl__reply *reply)
 {
     struct zkl__pending was = *p;
-    zkl__pending_drop(&core->pendings, p);
+    drop(core, p);
     if (was.counted) {
         zkl__window_ended(&core->window, zkl__rc_answered(reply->rc), was.sent, core->now,
                           zkl__lease_heartbeat(core->timeout));
@@ -198,33 +214,22 @@ void zkl__core_answer_unknown(struct zkl__core *core)
     }
 }
 
-bool zkl__core_forget(struct zkl__core *core, const struct zkl__machine *owner)
+bool zkl__core_forget(struct zkl__core *core, struct zkl__machine *owner)
 {
     bool sent = false;
-    for (size_t i = 0; i < core->pendings.room; i++) {
-        struct zkl__pending *p = &core->pendings.slots[i];
-        if (p->owner == owner) {
-            sent = sent || !p->waiting;
-            p->owner = NULL;
-            zkl__free(&core->config.heap, p->waiting);
-            p->waiting = NULL;
-        }
+    while (owner->pending > 0) {
+        struct zkl__pending *p = &core->pendings.slots[owner->pending - 1];
+        sent = sent || !p->waiting;
+        zkl__free(&core->config.heap, p->waiting);
+        p->waiting = NULL;
+        zkl__pending_disown(&core->pendings, p);
     }
     return sent;
 }
 
-/* Not those of a contender, whose roles are its own. */
 bool zkl__core_writes(const struct zkl__core *core)
 {
-    for (size_t i = 0; core->pendings.on_count > 0 && i < core->pendings.room; i++) {
-        const struct zkl__pending *p = &core->pendings.slots[i];
-        bool writes = p->kind == ZKL__OP_CREATE || p->kind == ZKL__OP_SET ||
-                      p->kind == ZKL__OP_DELETE || p->kind == ZKL__OP_MULTI;
-        if (p->on && p->role == ZKL__ROLE_NONE && writes) {
-            return true;
-        }
-    }
-    return false;
+    return core->writes > 0;
 }
 
 /* --- requests -------------------------------------------------------------------------------- */

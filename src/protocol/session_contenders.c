@@ -7,28 +7,30 @@
 
 #include <string.h>
 
-static void hold_list_remove(struct zkl__core *core, struct zkl__contender *c)
+static struct zkl__contender *holder_of(struct zkl__link *link)
 {
-    *(c->prev_holder ? &c->prev_holder->next_holder : &core->holders) = c->next_holder;
-    *(c->next_holder ? &c->next_holder->prev_holder : &core->last_holder) = c->prev_holder;
-    c->next_holder = c->prev_holder = NULL;
-    c->holder = false;
+    return link ? ZKL__OWNER(link, struct zkl__contender, holding) : NULL;
 }
 
-static void hold_list_append(struct zkl__core *core, struct zkl__contender *c)
+struct zkl__contender *zkl__holders_first(const struct zkl__core *core)
 {
-    c->prev_holder = core->last_holder;
-    c->next_holder = NULL;
-    *(core->last_holder ? &core->last_holder->next_holder : &core->holders) = c;
-    core->last_holder = c;
-    c->holder = true;
+    return holder_of(core->holders.first);
+}
+
+struct zkl__contender *zkl__holders_after(const struct zkl__contender *c)
+{
+    return holder_of(c->holding.next);
 }
 
 void zkl__holders_rotate(struct zkl__core *core)
 {
-    struct zkl__contender *first = core->holders;
-    hold_list_remove(core, first);
-    hold_list_append(core, first);
+    struct zkl__contender *first = zkl__holders_first(core);
+    zkl__list_remove(&core->holders, &first->holding);
+    zkl__list_append(&core->holders, &first->holding);
+    if (first->state == ZKL__PROVING) {
+        zkl__list_remove(&core->provers, &first->proving);
+        zkl__list_append(&core->provers, &first->proving);
+    }
 }
 
 static void take_watch_back(struct zkl__core *core, const char *path)
@@ -77,16 +79,26 @@ static void after_step(struct zkl__core *core, struct zkl__contender *c,
     bool holder = c->state == ZKL__PROVING || zkl__contender_keeps(c);
     if (holder != c->holder) {
         if (holder) {
-            if (!core->holders) {
+            if (!core->holders.first) {
                 core->beat_at = core->now + zkl__lease_heartbeat(core->lease.timeout);
             }
-            hold_list_append(core, c);
+            zkl__list_append(&core->holders, &c->holding);
         } else {
-            hold_list_remove(core, c);
+            zkl__list_remove(&core->holders, &c->holding);
+        }
+        c->holder = holder;
+    }
+    if ((c->state == ZKL__PROVING) != (before == ZKL__PROVING)) {
+        if (c->state == ZKL__PROVING) {
+            zkl__list_append(&core->provers, &c->proving);
+        } else {
+            zkl__list_remove(&core->provers, &c->proving);
         }
     }
     core->held += (unsigned)zkl__contender_keeps(c) - (unsigned)keeps(before);
     if ((c->state == ZKL__HELD) != (before == ZKL__HELD)) {
+        core->granted += (unsigned)(c->state == ZKL__HELD) - (unsigned)(before == ZKL__HELD);
+        core->warned -= c->jeopardy_told;
         c->jeopardy_told = false;
     }
 }
@@ -363,8 +375,9 @@ void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind
 
 void zkl__core_stop_lingering(struct zkl__core *core, const char *path)
 {
-    for (struct zkl__contender *c = core->holders; c; c = c->next_holder) {
-        if (c->state == ZKL__LINGERING && strcmp(c->config.path, path) == 0) {
+    struct zkl__contender *c = zkl__local_first(&core->queues, path);
+    for (; c; c = c->local.next) {
+        if (c->state == ZKL__LINGERING) {
             zkl__contender_post(c, ZKL__CE_END);
         }
     }

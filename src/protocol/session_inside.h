@@ -49,13 +49,17 @@ struct zkl__core {
     struct zkl__contender *contenders;
     struct zkl__semaphore *semaphores;
     struct zkl__watcher *watchers;
-    struct zkl__contender *holders,
-        *last_holder; /* proving, held or lingering; the next heartbeat is on the first's node */
+    struct zkl__list holders; /* proving, held or lingering; the next heartbeat is on the first's
+                                 node */
+    struct zkl__list provers; /* those that are proving, in the same order */
     struct zkl__local_queues queues;
     struct zkl__list_index
         *index; /* of the list that this step's event brought; NULL: none, or for few */
     unsigned numbers;
-    unsigned held; /* or lingering */
+    unsigned held;    /* or lingering */
+    unsigned granted; /* held, and not lingering; of these */
+    unsigned warned;  /* were told that they are in jeopardy */
+    size_t writes;    /* of the user's, under way or waiting for room */
     struct zkl__timers timers;
     size_t machines; /* that may have a timer */
     struct zkl__watches watches;
@@ -83,6 +87,9 @@ void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind
 void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c);
 /* What lingers at this path ends. */
 void zkl__core_stop_lingering(struct zkl__core *core, const char *path);
+/* NULL: nobody proves, holds or lingers. */
+struct zkl__contender *zkl__holders_first(const struct zkl__core *core);
+struct zkl__contender *zkl__holders_after(const struct zkl__contender *c);
 /* The next heartbeat is on another one's node. */
 void zkl__holders_rotate(struct zkl__core *core);
 /* Its owner hears of the outcome; of nothing after FAILED or RELEASED. */
@@ -123,7 +130,7 @@ void zkl__core_send_waiting(struct zkl__core *core);
 void zkl__core_drop_waiting(struct zkl__core *core);
 /* What becomes of this machine's operations is nobody's concern any more: those that wait for room
  * are never sent. True: others were sent, and are not answered. */
-bool zkl__core_forget(struct zkl__core *core, const struct zkl__machine *owner);
+bool zkl__core_forget(struct zkl__core *core, struct zkl__machine *owner);
 /* The request of that operation; NULL: it is another's. */
 struct zkl__request *zkl__pending_request(const struct zkl__pending *p);
 

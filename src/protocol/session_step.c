@@ -150,7 +150,7 @@ static void on_suspended(struct zkl__core *core)
     core->connected = false;
     note_broken(core);
     core->stats.all.suspensions++;
-    for (struct zkl__contender *c = core->holders; c; c = c->next_holder) {
+    for (struct zkl__contender *c = zkl__holders_first(core); c; c = zkl__holders_after(c)) {
         if (zkl__linger_rests(c)) {
             zkl__contender_post(c, ZKL__CE_YIELD);
         }
@@ -498,9 +498,12 @@ static bool ends_with_the_session(const struct zkl__contender *c)
 bool zkl__core_idle(const struct zkl__core *core)
 {
     ZKL__ENSURE(zkl__core_settled(core));
+    if (core->semaphores || core->pendings.on_count > 0) {
+        return false;
+    }
     const struct zkl__contender *c = core->contenders;
     while (c && ends_with_the_session(c)) {
         c = c->next;
     }
-    return !c && !core->semaphores && core->pendings.on_count == 0;
+    return !c;
 }

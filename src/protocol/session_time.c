@@ -115,7 +115,7 @@ int64_t zkl__core_guard_at(struct zkl__core *core)
 
 static void beat(struct zkl__core *core)
 {
-    struct zkl__contender *c = core->holders;
+    struct zkl__contender *c = zkl__holders_first(core);
     core->beat_at = core->now + zkl__lease_heartbeat(core->lease.timeout);
     if (!c || core->beats_under_way >= BEATS_MOST) {
         return;
@@ -133,7 +133,10 @@ static void beat(struct zkl__core *core)
 
 static void tell_jeopardy(struct zkl__core *core)
 {
-    for (struct zkl__contender *c = core->holders; c; c = c->next_holder) {
+    if (core->warned == (core->jeopardy ? core->granted : 0)) {
+        return; /* everybody knows: a step costs what it changes, not what the session holds */
+    }
+    for (struct zkl__contender *c = zkl__holders_first(core); c; c = zkl__holders_after(c)) {
         if (c->state == ZKL__HELD && c->jeopardy_told != core->jeopardy) {
             struct zkl__outcome outcome = {.kind = core->jeopardy ? ZKL__JEOPARDY : ZKL__SAFE,
                                            .now = core->now,
@@ -143,6 +146,7 @@ static void tell_jeopardy(struct zkl__core *core)
                 outcome.why = "the lease is renewed";
             }
             c->jeopardy_told = core->jeopardy;
+            core->warned += core->jeopardy ? 1 : -1u;
             zkl__owner_tell(c, &outcome);
         }
     }
@@ -150,8 +154,8 @@ static void tell_jeopardy(struct zkl__core *core)
 
 static void lapse(struct zkl__core *core)
 {
-    for (struct zkl__contender *c = core->holders, *next; c; c = next) {
-        next = c->next_holder;
+    for (struct zkl__contender *c = zkl__holders_first(core), *next; c; c = next) {
+        next = zkl__holders_after(c);
         if (zkl__contender_keeps(c)) {
             zkl__contender_lapse(core, c);
         }
@@ -194,7 +198,7 @@ void zkl__core_keep_alive(struct zkl__core *core)
     if (core->roles_at <= core->now) {
         read_roles(core);
     }
-    if (core->holders && core->beat_at <= core->now) {
+    if (core->holders.first && core->beat_at <= core->now) {
         beat(core);
     }
     if (core->proof_at <= core->now) {
@@ -216,7 +220,7 @@ int64_t zkl__core_next(const struct zkl__core *core)
     if (core->connected && !core->closing) {
         next = core->proof_at < next ? core->proof_at : next;
         next = core->roles_at < next ? core->roles_at : next;
-        if (core->holders && core->beat_at < next) {
+        if (core->holders.first && core->beat_at < next) {
             next = core->beat_at;
         }
     }
