@@ -64,7 +64,7 @@ static void settle(struct zkl__acquisition *acquisition, const struct zkl__outco
     acquisition->settled_at = outcome->now;
     zkl__signal_raise(&acquisition->changed);
     zkl__stand_poke(acquisition->lock);
-    zkl__procedures_poke(acquisition->lock->session, acquisition->lock);
+    zkl__procedures_poke(acquisition->lock->session, &acquisition->lock->object);
     if (acquisition->completion) {
         zkl__callbacks_post(zkl__session_callbacks(acquisition->lock->session),
                             &acquisition->completion->callback);
@@ -158,7 +158,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         forget_core(acquisition);
         acquisition->released = true;
         zkl__signal_raise(&acquisition->changed);
-        zkl__procedures_poke(lock->session, lock);
+        zkl__procedures_poke(lock->session, &lock->object);
         break;
     }
 }

@@ -492,7 +492,7 @@ static int begin(zkl_double_barrier *barrier, enum state first, int64_t timeout_
     call->steps.table = table;
     call->steps.first = first;
     call->steps.look = take_list;
-    call->steps.procedure.owner = place;
+    call->steps.procedure.owner = &place->object;
     call->steps.procedure.finishes = first != ACQUIRE;
     zkl__lock_ref(place);
     call->place = place;

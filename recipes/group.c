@@ -97,8 +97,8 @@ void zkl_group_free(zkl_group *group)
     }
     zkl_session *session = group->agent.session;
     withdraw(group);
-    zkl__procedures_end(session, group, ZKL_ECANCELED);
-    zkl__procedures_deliver(session, group);
+    zkl__procedures_end(session, &group->agent.object, ZKL_ECANCELED);
+    zkl__procedures_deliver(session, &group->agent.object);
     group->remains = group->m.watcher.core && !zkl__group_has_left(group);
     bool goes_on = group->remains;
     group->agent.refs += goes_on;
@@ -205,7 +205,7 @@ static int change_membership(struct zkl_group *group, enum zkl__change_kind kind
         return zkl__fail(err, ZKL_ENOMEM, 0, group->agent.path, "no memory");
     }
     change->procedure.ops = &ops;
-    change->procedure.owner = group;
+    change->procedure.owner = &group->agent.object;
     change->procedure.path = group->agent.path;
     change->procedure.finishes = kind == ZKL__LEAVE;
     zkl__procedure_limit(&change->procedure, timeout_ms);

@@ -6,7 +6,7 @@ void zkl__lock_procedure(struct zkl__procedure *procedure, zkl_lock *lock,
     zkl__lock_ref(lock);
     procedure->ops = ops;
     procedure->session = lock->session;
-    procedure->owner = lock;
+    procedure->owner = &lock->object;
     procedure->stop = lock->options.stop;
     zkl__procedure_limit(procedure, timeout_ms);
 }

@@ -190,7 +190,12 @@ static int make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session *s
     lock->session = session;
     lock->recipe = recipe;
     lock->refs = 1;
-    if (!copy(lock, paths, count, options)) {
+    bool made = copy(lock, paths, count, options);
+    if (made && options->linger_ms > 0) {
+        lock->lingers = zkl__linger_enroll(zkl__session_core(session), paths[0]);
+        made = lock->lingers != NULL;
+    }
+    if (!made) {
         zkl__lock_unref(lock);
         return zkl__fail(err, ZKL_ENOMEM, 0, paths[0], "no memory");
     }
@@ -225,18 +230,14 @@ int zkl__lock_make(zkl_lock **out, const struct zkl__recipe *recipe, zkl_session
     return rc;
 }
 
-/* True: no other lock object of the session can be granted the lingering znode. */
-static bool is_last_to_linger(const zkl_lock *lock)
+/* The last lock object that can be granted a lingering znode takes it along. */
+static void end_lingering(zkl_lock *lock)
 {
-    struct zkl__object *object = zkl__session_objects(lock->session);
-    for (; object; object = object->next) {
-        const zkl_lock *other = (const zkl_lock *)object;
-        if (object->ops->give_up == zkl__lock_give_up && !other->freed &&
-            other->options.linger_ms > 0 && strcmp(other->path, lock->path) == 0) {
-            return false;
-        }
+    struct zkl__local_queue *lingers = lock->lingers;
+    lock->lingers = NULL;
+    if (lingers && zkl__linger_resign(zkl__session_core(lock->session), lingers)) {
+        zkl__lock_stop_lingering(lock);
     }
-    return true;
 }
 
 void zkl_lock_free(zkl_lock *lock)
@@ -247,13 +248,11 @@ void zkl_lock_free(zkl_lock *lock)
     zkl_session *session = lock->session;
     lock->freed = true;
     zkl__lock_give_up(&lock->object, ZKL_ECANCELED);
-    if (lock->options.linger_ms > 0 && is_last_to_linger(lock)) {
-        zkl__lock_stop_lingering(lock);
-    }
+    end_lingering(lock);
     zkl__stand_finish(lock);
-    zkl__procedures_end(session, lock, ZKL_ECANCELED);
+    zkl__procedures_end(session, &lock->object, ZKL_ECANCELED);
     zkl__lock_finish(lock);
-    zkl__procedures_deliver(session, lock);
+    zkl__procedures_deliver(session, &lock->object);
     zkl__callbacks_unpost(zkl__session_callbacks(session), &lock->notice);
     zkl__session_remove(session, &lock->object);
     zkl__lock_unref(lock);

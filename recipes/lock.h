@@ -73,11 +73,12 @@ struct zkl_lock {
     const char *path; /* the first of: */
     char **paths;
     size_t path_count;
-    zkl_lock_options options; /* its metadata and acl are ours */
-    unsigned refs;            /* the user's handle, acquisitions, a callback that runs */
-    bool freed;               /* the handle is gone */
-    bool barred;              /* no acquire begins: `run` ends */
-    zkl_cancel *run;          /* of the zkl_election_run that is under way; NULL: there is none */
+    zkl_lock_options options;         /* its metadata and acl are ours */
+    struct zkl__local_queue *lingers; /* where it may; NULL: it does not, or the handle is gone */
+    unsigned refs;                    /* the user's handle, acquisitions, a callback that runs */
+    bool freed;                       /* the handle is gone */
+    bool barred;                      /* no acquire begins: `run` ends */
+    zkl_cancel *run; /* of the zkl_election_run that is under way; NULL: there is none */
     struct zkl__acquisition *acquisition; /* pending or held; NULL: idle */
     int64_t last_wait;                    /* ns: how long a thread waited for its last acquire */
     struct zkl__stand *stand; /* of the zkl_election_stand that is under way; NULL: there is none */

@@ -65,7 +65,7 @@ static int begin(zkl_lock *lock, zkl_done_fn done, void *payload, zkl_error *err
     zkl__lock_ref(lock);
     releasing->lock = lock;
     releasing->procedure.ops = &ops;
-    releasing->procedure.owner = lock;
+    releasing->procedure.owner = &lock->object;
     releasing->procedure.finishes = true;
     zkl__procedure_limit(&releasing->procedure, lock->options.release_timeout_ms);
     if (!zkl__acquisition_holds(acquisition)) {

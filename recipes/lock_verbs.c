@@ -84,7 +84,7 @@ static int cancel_acquire(zkl_lock *lock)
         zkl__acquisition_cancel(lock->acquisition, ZKL_ECANCELED);
         rc = ZKL_OK;
     }
-    if (zkl__procedures_cancel(session, lock) > 0) {
+    if (zkl__procedures_cancel(session, &lock->object) > 0) {
         rc = ZKL_OK;
     }
     zkl__session_leave(session);

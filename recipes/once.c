@@ -376,7 +376,7 @@ static struct call *make_held(zkl_lock *lock, const zkl_grant *grant, enum state
         zkl__lock_ref(lock);
         call->lock = lock;
         zkl__name_copy(call->node, node);
-        call->steps.procedure.owner = lock;
+        call->steps.procedure.owner = &lock->object;
         call->steps.procedure.stop = lock->options.stop;
     }
     return call;

@@ -189,7 +189,7 @@ int zkl_partition_start(zkl_partition *partition, zkl_error *err)
         if (partition->life != ZKL__PARTITION_RUNNING) {
             zkl__partition_live(partition, ZKL__PARTITION_RUNNING);
             zkl__member_list_renew(&partition->list);
-            zkl__procedures_poke(partition->agent.session, partition);
+            zkl__procedures_poke(partition->agent.session, &partition->agent.object);
             zkl__agent_post(&partition->agent);
         }
         zkl__session_leave(partition->agent.session);
@@ -272,7 +272,7 @@ static int start_stop(zkl_partition *partition, zkl_done_fn done, void *payload,
         return ZKL_ENOMEM;
     }
     stopping->partition = partition;
-    stopping->procedure.owner = partition;
+    stopping->procedure.owner = &partition->agent.object;
     stopping->procedure.finishes = true;
     partition->agent.refs++;
     return zkl__procedure_start(&stopping->procedure, done, payload, err);
@@ -314,8 +314,8 @@ void zkl_partition_free(zkl_partition *partition)
     zkl_session *session = partition->agent.session;
     zkl__session_enter_even_closed(session, NULL);
     end_all_work(partition);
-    zkl__procedures_end(session, partition, ZKL_ECANCELED);
-    zkl__procedures_deliver(session, partition);
+    zkl__procedures_end(session, &partition->agent.object, ZKL_ECANCELED);
+    zkl__procedures_deliver(session, &partition->agent.object);
     bool inside =
         partition->depth > 0 && zkl__callbacks_inside(zkl__session_callbacks(session), NULL);
     partition->orphan = inside; /* then the outermost callback does the rest */

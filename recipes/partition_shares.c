@@ -258,7 +258,7 @@ static void end(zkl_partition *partition)
     if (outermost && partition->life == ZKL__PARTITION_UNWINDING &&
         zkl__partition_busy(partition) == 0) {
         zkl__partition_live(partition, ZKL__PARTITION_IDLE);
-        zkl__procedures_poke(partition->agent.session, partition);
+        zkl__procedures_poke(partition->agent.session, &partition->agent.object);
     }
     if (last) {
         partition->orphan = false; /* what is called from there does not come here again */

@@ -116,6 +116,13 @@ static struct zkl__local_queue *find_or_make(struct zkl__local_queues *queues, c
     return q;
 }
 
+static void drop_unused(struct zkl__local_queues *queues, struct zkl__local_queue *q)
+{
+    if (!q->first && q->forged.count == 0 && q->lingerers == 0) {
+        drop(queues, q);
+    }
+}
+
 bool zkl__local_join(struct zkl__local_queues *queues, struct zkl__contender *c, const char *path)
 {
     struct zkl__local_queue *q = find_or_make(queues, path);
@@ -146,11 +153,27 @@ void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c
     if (q->first) {
         return;
     }
-    if (q->forged.count > 0 && queues->remembered + q->forged.count <= ZKL__REMEMBERED_MOST) {
-        queues->remembered += q->forged.count;
-    } else {
-        drop(queues, q);
+    if (queues->remembered + q->forged.count > ZKL__REMEMBERED_MOST) {
+        zkl__name_set_clear(&q->forged, queues->heap);
     }
+    queues->remembered += q->forged.count;
+    drop_unused(queues, q);
+}
+
+struct zkl__local_queue *zkl__linger_enroll(struct zkl__core *core, const char *path)
+{
+    struct zkl__local_queue *q = find_or_make(&core->queues, path);
+    if (q) {
+        q->lingerers++;
+    }
+    return q;
+}
+
+bool zkl__linger_resign(struct zkl__core *core, struct zkl__local_queue *q)
+{
+    bool last = --q->lingerers == 0;
+    drop_unused(&core->queues, q);
+    return last;
 }
 
 bool zkl__local_others(const struct zkl__contender *c,

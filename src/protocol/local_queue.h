@@ -34,6 +34,7 @@ struct zkl__local_queue {
      * session do not look again. */
     struct zkl__name_set forged;
     struct zkl__linger_view linger;
+    size_t lingerers; /* lock objects whose locks may linger here */
     bool looks_apart; /* transactions do not tell many of them at once here: see inspection.h */
     char path[];
 };

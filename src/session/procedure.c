@@ -70,21 +70,42 @@ static int begin_stops(struct zkl__procedure *procedure, zkl_error *err)
 
 static void link_procedure(struct zkl__procedure *procedure)
 {
-    zkl_session *session = procedure->session;
-    procedure->prev = NULL;
-    procedure->next = session->procedures;
-    if (procedure->next) {
-        procedure->next->prev = procedure;
+    zkl__list_prepend(&procedure->session->procedures, &procedure->in_session);
+    if (procedure->owner) {
+        zkl__list_prepend(&procedure->owner->procedures, &procedure->in_owner);
     }
-    session->procedures = procedure;
+}
+
+static void leave_owner(struct zkl__procedure *procedure)
+{
+    if (procedure->owner) {
+        zkl__list_remove(&procedure->owner->procedures, &procedure->in_owner);
+        procedure->owner = NULL;
+    }
 }
 
 static void unlink_procedure(struct zkl__procedure *procedure)
 {
-    *(procedure->prev ? &procedure->prev->next : &procedure->session->procedures) = procedure->next;
-    if (procedure->next) {
-        procedure->next->prev = procedure->prev;
-    }
+    zkl__list_remove(&procedure->session->procedures, &procedure->in_session);
+    leave_owner(procedure);
+}
+
+/* Of this owner; NULL: of the session. */
+static struct zkl__procedure *first_of(const zkl_session *session, const struct zkl__object *owner)
+{
+    struct zkl__link *at = owner ? owner->procedures.first : session->procedures.first;
+    return !at     ? NULL
+           : owner ? ZKL__OWNER(at, struct zkl__procedure, in_owner)
+                   : ZKL__OWNER(at, struct zkl__procedure, in_session);
+}
+
+static struct zkl__procedure *next_of(const struct zkl__procedure *procedure,
+                                      const struct zkl__object *owner)
+{
+    struct zkl__link *at = owner ? procedure->in_owner.next : procedure->in_session.next;
+    return !at     ? NULL
+           : owner ? ZKL__OWNER(at, struct zkl__procedure, in_owner)
+                   : ZKL__OWNER(at, struct zkl__procedure, in_session);
 }
 
 int zkl__procedure_run(struct zkl__procedure *procedure, zkl_error *err)
@@ -103,8 +124,8 @@ int zkl__procedure_run(struct zkl__procedure *procedure, zkl_error *err)
         rc = advance(procedure, err);
     }
     zkl__stops_end(procedure->session, &procedure->stops);
+    unlink_procedure(procedure); /* its owner may go with its end */
     procedure->ops->end(procedure);
-    unlink_procedure(procedure);
     zkl__signal_deinit(&procedure->changed);
     return rc;
 }
@@ -237,21 +258,20 @@ void zkl__procedure_poke(struct zkl__procedure *procedure)
     }
 }
 
-void zkl__procedures_poke(zkl_session *session, const void *owner)
+void zkl__procedures_poke(zkl_session *session, const struct zkl__object *owner)
 {
-    for (struct zkl__procedure *at = session->procedures; at; at = at->next) {
-        if (!owner || at->owner == owner) {
-            zkl__procedure_poke(at);
-        }
+    struct zkl__procedure *at = first_of(session, owner);
+    for (; at; at = next_of(at, owner)) {
+        zkl__procedure_poke(at);
     }
 }
 
-static int end_some(zkl_session *session, const void *owner, int code, bool all)
+static int end_some(zkl_session *session, const struct zkl__object *owner, int code, bool all)
 {
     int count = 0;
-    for (struct zkl__procedure *at = session->procedures; at; at = at->next) {
-        if (!at->over && !at->blocking && (!owner || at->owner == owner) &&
-            (all || !at->finishes)) {
+    struct zkl__procedure *at = first_of(session, owner);
+    for (; at; at = next_of(at, owner)) {
+        if (!at->over && !at->blocking && (all || !at->finishes)) {
             zkl_error why;
             int rc =
                 zkl__fail(&why, code, 0, NULL,
@@ -263,26 +283,28 @@ static int end_some(zkl_session *session, const void *owner, int code, bool all)
     return count;
 }
 
-int zkl__procedures_end(zkl_session *session, const void *owner, int code)
+int zkl__procedures_end(zkl_session *session, const struct zkl__object *owner, int code)
 {
     return end_some(session, owner, code, true);
 }
 
-int zkl__procedures_cancel(zkl_session *session, const void *owner)
+int zkl__procedures_cancel(zkl_session *session, const struct zkl__object *owner)
 {
     return end_some(session, owner, ZKL_ECANCELED, false);
 }
 
-void zkl__procedures_deliver(zkl_session *session, const void *owner)
+void zkl__procedures_deliver(zkl_session *session, struct zkl__object *owner)
 {
     struct zkl__callbacks *callbacks = &session->callbacks;
-    struct zkl__procedure *at = session->procedures;
+    struct zkl__procedure *at = first_of(session, owner);
     while (at) {
-        if (at->owner != owner || !at->over || zkl__callbacks_inside(callbacks, &at->callback)) {
-            at = at->next;
-        } else {
+        struct zkl__procedure *next = next_of(at, owner);
+        if (at->over && zkl__callbacks_inside(callbacks, &at->callback)) {
+            leave_owner(at);
+        } else if (at->over) {
             zkl__callbacks_finish(callbacks, &at->callback);
-            at = session->procedures;
+            next = first_of(session, owner);
         }
+        at = next;
     }
 }

@@ -26,13 +26,13 @@ struct zkl__procedure_ops {
 struct zkl__procedure {
     const struct zkl__procedure_ops *ops;
     zkl_session *session;
-    const void *owner; /* the object that it ends with; NULL: the session */
-    zkl_stop *stop;    /* the object's; NULL: none */
-    bool finishes;     /* it ends something: no stop token ends it */
-    int64_t deadline;  /* CLOCK_BOOTTIME, ns; INT64_MAX: none */
-    int64_t again;     /* advance wants to be called then, if nothing happens before */
-    const char *late;  /* words of ZKL_ETIMEOUT */
-    const char *path;  /* of errors that name none; NULL: of none */
+    struct zkl__object *owner; /* that it ends with; NULL: the session */
+    zkl_stop *stop;            /* the object's; NULL: none */
+    bool finishes;             /* it ends something: no stop token ends it */
+    int64_t deadline;          /* CLOCK_BOOTTIME, ns; INT64_MAX: none */
+    int64_t again;             /* advance wants to be called then, if nothing happens before */
+    const char *late;          /* words of ZKL_ETIMEOUT */
+    const char *path;          /* of errors that name none; NULL: of none */
     /* its own: */
     struct zkl__stops stops;
     bool stopped, blocking, over;
@@ -43,8 +43,8 @@ struct zkl__procedure {
     void *payload;
     int code;
     zkl_error err;
-    char *path_copy; /* or NULL */
-    struct zkl__procedure *next, *prev;
+    char *path_copy;                       /* or NULL */
+    struct zkl__link in_session, in_owner; /* among its calls; in_owner: with an owner */
 };
 
 /* Waits until it is over. Its memory is the caller's. */
@@ -80,12 +80,13 @@ int zkl__procedure_go(struct zkl__procedure *procedure, const struct zkl__later 
 /* Something has changed. Also in a step. */
 void zkl__procedure_poke(struct zkl__procedure *procedure);
 /* The same for all with this owner, also those that block; NULL: all of the session. */
-void zkl__procedures_poke(zkl_session *session, const void *owner);
+void zkl__procedures_poke(zkl_session *session, const struct zkl__object *owner);
 /* Those that were started end with this code; how many. Their done is called later. A cancel leaves
  * those that end something alone. */
-int zkl__procedures_end(zkl_session *session, const void *owner, int code);
-int zkl__procedures_cancel(zkl_session *session, const void *owner);
-/* Their done has been called when this returns, but for the one that this very thread is in. */
-void zkl__procedures_deliver(zkl_session *session, const void *owner);
+int zkl__procedures_end(zkl_session *session, const struct zkl__object *owner, int code);
+int zkl__procedures_cancel(zkl_session *session, const struct zkl__object *owner);
+/* Its owner is about to be freed. Their done has been called when this returns, but for the one
+ * that this very thread is in, which has no owner any more. */
+void zkl__procedures_deliver(zkl_session *session, struct zkl__object *owner);
 
 #endif
