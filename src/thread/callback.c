@@ -13,44 +13,45 @@ bool zkl__callbacks_inside(const struct zkl__callbacks *callbacks,
     return any && pthread_equal(callbacks->runner, pthread_self());
 }
 
-/* Its place in the queue, or the queue's end. Compares pointers only: the callback may be no more.
- */
-static struct zkl__callback **place_of(struct zkl__callbacks *callbacks,
-                                       const struct zkl__callback *callback)
+static struct zkl__callback *first_of(const struct zkl__callbacks *callbacks)
 {
-    struct zkl__callback **at = &callbacks->first;
-    while (*at && *at != callback) {
-        at = &(*at)->next;
-    }
-    return at;
-}
-
-static void take_out(struct zkl__callbacks *callbacks, struct zkl__callback **at)
-{
-    struct zkl__callback *callback = *at;
-    *at = callback->next;
-    if (callbacks->last == &callback->next) {
-        callbacks->last = at;
-    }
-    callback->queued = false;
+    struct zkl__link *first = callbacks->queue.first;
+    return first ? ZKL__OWNER(first, struct zkl__callback, link) : NULL;
 }
 
 /* fd is readable while something waits. */
 static void announce(struct zkl__callbacks *callbacks)
 {
-    if (callbacks->fd >= 0 && callbacks->first) {
+    if (callbacks->fd >= 0 && callbacks->queue.first) {
         eventfd_write(callbacks->fd, 1);
     }
+}
+
+static void take_out(struct zkl__callbacks *callbacks, struct zkl__callback *callback)
+{
+    zkl__list_remove(&callbacks->queue, &callback->link);
+    callback->queued = false;
+}
+
+/* Compares pointers only: the callback may be no more. */
+static bool is_in_queue(const struct zkl__callbacks *callbacks,
+                        const struct zkl__callback *callback)
+{
+    const struct zkl__link *at = callbacks->queue.first;
+    while (at && at != &callback->link) {
+        at = at->next;
+    }
+    return at;
 }
 
 /* Drops the mutex meanwhile. Afterwards the callback is not touched: it may have freed itself.
  * False: it has forked, and this is the child, where the mutex may be held by a thread that does
  * not exist. */
-static bool run_one(struct zkl__callbacks *callbacks, struct zkl__callback **at)
+static bool run_one(struct zkl__callbacks *callbacks, struct zkl__callback *callback)
 {
-    struct zkl__callback *callback = *at, *outer = callbacks->running;
+    struct zkl__callback *outer = callbacks->running;
     pid_t process = getpid();
-    take_out(callbacks, at);
+    take_out(callbacks, callback);
     callbacks->running = callback;
     callbacks->runner = pthread_self();
     pthread_mutex_unlock(callbacks->mutex);
@@ -82,10 +83,10 @@ static void *run(void *arg)
 {
     struct zkl__callbacks *callbacks = arg;
     pthread_mutex_lock(callbacks->mutex);
-    while (callbacks->first || !callbacks->stop) {
-        if (!callbacks->first) {
+    while (callbacks->queue.first || !callbacks->stop) {
+        if (!callbacks->queue.first) {
             zkl__signal_wait(&callbacks->posted, callbacks->mutex, INT64_MAX);
-        } else if (!run_one(callbacks, &callbacks->first)) {
+        } else if (!run_one(callbacks, first_of(callbacks))) {
             return NULL;
         }
     }
@@ -107,9 +108,7 @@ void zkl__callbacks_post(struct zkl__callbacks *callbacks, struct zkl__callback 
         return;
     }
     callback->queued = true;
-    callback->next = NULL;
-    *callbacks->last = callback;
-    callbacks->last = &callback->next;
+    zkl__list_append(&callbacks->queue, &callback->link);
     zkl__signal_raise(&callbacks->posted);
     announce(callbacks);
 }
@@ -117,7 +116,7 @@ void zkl__callbacks_post(struct zkl__callbacks *callbacks, struct zkl__callback 
 void zkl__callbacks_unpost(struct zkl__callbacks *callbacks, struct zkl__callback *callback)
 {
     if (callback->queued) {
-        take_out(callbacks, place_of(callbacks, callback));
+        take_out(callbacks, callback);
     }
     while (callbacks->running == callback && !zkl__callbacks_inside(callbacks, NULL)) {
         zkl__signal_wait(&callbacks->done, callbacks->mutex, INT64_MAX);
@@ -126,18 +125,19 @@ void zkl__callbacks_unpost(struct zkl__callbacks *callbacks, struct zkl__callbac
 
 void zkl__callbacks_finish(struct zkl__callbacks *callbacks, struct zkl__callback *callback)
 {
+    bool queued = callback->queued;
     for (;;) {
-        struct zkl__callback **at = place_of(callbacks, callback);
         bool ours =
             zkl__callbacks_inside(callbacks, NULL) || (!callbacks->started && !callbacks->running);
-        if (*at && ours) {
-            run_one(callbacks, at);
+        if (queued && ours) {
+            run_one(callbacks, callback);
             return;
         }
-        if (!*at && (ours || callbacks->running != callback)) {
+        if (!queued && (ours || callbacks->running != callback)) {
             return;
         }
         zkl__signal_wait(&callbacks->done, callbacks->mutex, INT64_MAX);
+        queued = is_in_queue(callbacks, callback);
     }
 }
 
@@ -152,11 +152,11 @@ int zkl__callbacks_dispatch(struct zkl__callbacks *callbacks)
         return 0;
     }
     int waiting = 0, ran = 0; /* not those that are posted meanwhile: this ends */
-    for (struct zkl__callback *callback = callbacks->first; callback; callback = callback->next) {
+    for (struct zkl__link *at = callbacks->queue.first; at; at = at->next) {
         waiting++;
     }
-    for (; ran < waiting && callbacks->first; ran++) {
-        if (!run_one(callbacks, &callbacks->first)) {
+    for (; ran < waiting && callbacks->queue.first; ran++) {
+        if (!run_one(callbacks, first_of(callbacks))) {
             return ZKL_EFORKED;
         }
     }
@@ -169,7 +169,7 @@ int zkl__callbacks_dispatch(struct zkl__callbacks *callbacks)
 static bool is_waiting(void *owner)
 {
     const struct zkl__callbacks *callbacks = owner;
-    return callbacks->first && !callbacks->running;
+    return callbacks->queue.first && !callbacks->running;
 }
 
 /* In a child of fork there is nothing to go back to: as on a thread of ours, the process ends. */
@@ -215,7 +215,6 @@ int zkl__callbacks_init(struct zkl__callbacks *callbacks, pthread_mutex_t *mutex
 {
     *callbacks = (struct zkl__callbacks){
         .mutex = mutex, .dispatched = dispatched || zkl__threadless, .fd = -1, .poll_fd = -1};
-    callbacks->last = &callbacks->first;
     int rc = make_signals(callbacks);
     if (rc != ZKL_OK) {
         return rc;
@@ -239,10 +238,10 @@ void zkl__callbacks_stop(struct zkl__callbacks *callbacks)
     pthread_mutex_lock(callbacks->mutex);
     callbacks->stop = true;
     zkl__signal_raise(&callbacks->posted);
-    while (!callbacks->started && (callbacks->first || callbacks->running)) {
+    while (!callbacks->started && (callbacks->queue.first || callbacks->running)) {
         if (callbacks->running) {
             zkl__signal_wait(&callbacks->done, callbacks->mutex, INT64_MAX);
-        } else if (!run_one(callbacks, &callbacks->first)) {
+        } else if (!run_one(callbacks, first_of(callbacks))) {
             return;
         }
     }

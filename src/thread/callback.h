@@ -3,13 +3,14 @@
 #ifndef ZKL_THREAD_CALLBACK_H
 #define ZKL_THREAD_CALLBACK_H
 
+#include "list.h"
 #include "thread.h"
 
 /* Part of the object it belongs to, so that a notice never needs memory. */
 struct zkl__callback {
     void (*run)(void *owner); /* without the mutex; may free the callback */
     void *owner;
-    struct zkl__callback *next;
+    struct zkl__link link;
     bool queued;
 };
 
@@ -21,7 +22,7 @@ struct zkl__callbacks {
     int poll_fd; /* what the user polls: see zkl__callbacks_fd */
     bool hushed; /* a dispatch with nothing to do emptied fd: it is set again when the callback that
                     runs is done */
-    struct zkl__callback *first, **last;
+    struct zkl__list queue;
     struct zkl__callback *running;
     pthread_t runner; /* while running */
     struct zkl__signal posted, done;
