@@ -31,11 +31,31 @@ struct zkl__queue_snapshot {
     zkl_queue public;
     zkl_heap heap;
     struct zkl__children *names; /* NULL until it is whole */
+    const char **foreign;        /* the names of the others; their text is behind them */
     struct zkl__stat stat;       /* of the directory, as of the list */
     bool failed;
     size_t room; /* one for each name; name NULL: it went before it was read */
     zkl_queue_entry entries[];
 };
+
+/* The names that are no contenders', in one block. NULL: no memory. */
+static const char **copy_foreign(const zkl_heap *heap, const struct zkl__reply *list, size_t count)
+{
+    size_t bytes = count * sizeof(const char *) + 1;
+    for (size_t i = 0; i < list->child_count; i++) {
+        bytes += strlen(list->children[i]) + 1;
+    }
+    const char **names = zkl__alloc(heap, bytes);
+    char *text = names ? (char *)(names + count) : NULL;
+    for (size_t i = 0, at = 0; names && i < list->child_count; i++) {
+        if (!zkl__name_contends(list->children[i])) {
+            size_t size = strlen(list->children[i]) + 1;
+            names[at++] = memcpy(text, list->children[i], size);
+            text += size;
+        }
+    }
+    return names;
+}
 
 static bool make_snapshot(struct zkl__survey *survey, const struct zkl__reply *list)
 {
@@ -49,9 +69,11 @@ static bool make_snapshot(struct zkl__survey *survey, const struct zkl__reply *l
         snapshot->room = room;
         snapshot->stat = list->stat;
         snapshot->public.foreign = list->child_count - room;
+        snapshot->foreign = copy_foreign(heap, list, snapshot->public.foreign);
+        snapshot->public.foreign_names = snapshot->foreign;
     }
     listing->snapshot = snapshot;
-    return snapshot != NULL;
+    return snapshot && snapshot->foreign;
 }
 
 static void take_entry(struct zkl__survey *survey, size_t index, const struct zkl__reply *reply)
@@ -156,6 +178,7 @@ void zkl_queue_free(zkl_queue *queue)
         zkl__free(&heap, (void *)(uintptr_t)snapshot->entries[i].data);
     }
     zkl__free(&heap, snapshot->names);
+    zkl__free(&heap, snapshot->foreign);
     zkl__free(&heap, snapshot);
 }
 

@@ -43,12 +43,13 @@ typedef struct zkl_queue_entry {
                   delay_after_crash_ms, such a one may still wait for its delay */
 } zkl_queue_entry;
 
-/* A snapshot of a queue, in queue order. Foreign children are counted, not listed. */
+/* A snapshot of a queue, in queue order. */
 typedef struct zkl_queue {
     size_t count;
     const zkl_queue_entry *entries;
-    size_t foreign;
-    int64_t server_ms; /* newest ctime seen: no clock of ours is in it */
+    size_t foreign;                   /* children that are no contenders */
+    int64_t server_ms;                /* newest ctime seen: no clock of ours is in it */
+    const char *const *foreign_names; /* so many, in no order: a queue may be below each of them */
 } zkl_queue;
 
 /* Lists the contenders at path, in order. A path that does not exist is an empty queue. Free with
@@ -63,25 +64,6 @@ ZKL_API int zkl_queue_list_async(zkl_queue **out, zkl_session *session, const ch
                                  zkl_error *err);
 /* NULL is fine. */
 ZKL_API void zkl_queue_free(zkl_queue *queue);
-
-typedef struct zkl_paths {
-    size_t count;
-    const char *const *paths; /* sorted */
-    size_t refused_count;
-    const char *const *refused; /* sorted; directories whose children may not be listed: what is
-                                   below them is not known */
-} zkl_paths;
-
-/* Finds the paths at and below prefix that have a contender. Free with zkl_paths_free. Waits
- * timeout_ms at most. Errors: as zkl_queue_list; ZKL_EAUTH: prefix itself may not be listed. */
-ZKL_API int zkl_queue_find(zkl_paths **out, zkl_session *session, const char *prefix,
-                           int64_t timeout_ms, zkl_error *err);
-/* The same without waiting, as zkl_queue_list_async. */
-ZKL_API int zkl_queue_find_async(zkl_paths **out, zkl_session *session, const char *prefix,
-                                 int64_t timeout_ms, zkl_done_fn done, void *payload,
-                                 zkl_error *err);
-/* NULL is fine. */
-ZKL_API void zkl_paths_free(zkl_paths *paths);
 
 /* Removes a contender from the queue at path, a holder or a waiter: for operators, when one is
  * stuck. Deletes exactly the one that was listed: node and token are zkl_queue_entry.name and

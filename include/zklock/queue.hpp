@@ -26,6 +26,7 @@ struct queue {
     std::vector<queue_entry> entries;
     size_t foreign;
     int64_t server_ms;
+    std::vector<std::string> foreign_names;
 };
 
 namespace detail
@@ -35,7 +36,10 @@ namespace detail
 inline queue queue_of(zkl_queue *list)
 {
     std::unique_ptr<zkl_queue, void (*)(zkl_queue *)> owner(list, zkl_queue_free);
-    queue all{{}, list->foreign, list->server_ms};
+    queue all{{},
+              list->foreign,
+              list->server_ms,
+              {list->foreign_names, list->foreign_names + list->foreign}};
     for (size_t i = 0; i < list->count; i++) {
         const zkl_queue_entry &one = list->entries[i];
         all.entries.push_back({one.name, std::string(one.data ? one.data : "", one.data_size),
@@ -43,12 +47,6 @@ inline queue queue_of(zkl_queue *list)
                                one.forged, one.holds});
     }
     return all;
-}
-
-inline std::vector<std::string> paths_of(zkl_paths *found)
-{
-    std::unique_ptr<zkl_paths, void (*)(zkl_paths *)> owner(found, zkl_paths_free);
-    return std::vector<std::string>(found->paths, found->paths + found->count);
 }
 
 } // namespace detail
@@ -68,25 +66,6 @@ void async_queue_list(const session &with, const std::string &path,
                       const std::chrono::duration<Rep, Period> &timeout, Done done)
 {
     detail::async_at(detail::queue_of, zkl_queue_list_async, with, path, timeout, std::move(done));
-}
-
-/* zkl_queue_find: the paths at and below prefix that have a contender. */
-template <class Rep, class Period>
-std::vector<std::string> queue_find(const session &with, const std::string &prefix,
-                                    const std::chrono::duration<Rep, Period> &timeout)
-{
-    zkl_paths *found = nullptr;
-    detail::check([&](zkl_error *err) {
-        return zkl_queue_find(&found, with.get(), prefix.c_str(), detail::to_ms(timeout), err);
-    });
-    return detail::paths_of(found);
-}
-template <class Rep, class Period, class Done>
-void async_queue_find(const session &with, const std::string &prefix,
-                      const std::chrono::duration<Rep, Period> &timeout, Done done)
-{
-    detail::async_at(detail::paths_of, zkl_queue_find_async, with, prefix, timeout,
-                     std::move(done));
 }
 
 /* zkl_queue_remove: deletes the znode of a holder or waiter by force. token 0: of any token. */

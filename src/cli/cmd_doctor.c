@@ -21,6 +21,7 @@ struct doctor {
     struct cli *cli;
     int problems;
     int serving; /* servers that say they belong to a quorum, or need none */
+    size_t queues, contenders;
 };
 
 /* One finding: a line, or a JSON object. */
@@ -238,8 +239,11 @@ static void examine_entry(struct doctor *doctor, const char *path, const zkl_que
     }
 }
 
-static void examine_queue(struct doctor *doctor, const char *path, const zkl_queue *queue)
+static int examine_queue(const char *path, const zkl_queue *queue, void *payload)
 {
+    struct doctor *doctor = payload;
+    doctor->queues++;
+    doctor->contenders += queue->count;
     examine_kinds(doctor, path, queue);
     if (queue->foreign > 0) {
         find(
@@ -251,34 +255,26 @@ static void examine_queue(struct doctor *doctor, const char *path, const zkl_que
     for (size_t i = 0; i < queue->count; i++) {
         examine_entry(doctor, path, &queue->entries[i]);
     }
+    return CLI_GO_ON;
+}
+
+static int examine_failure(const char *path, int result, const zkl_error *error, void *payload)
+{
+    if (result == ZKL_EAUTH) {
+        find(payload, false, path, "its children may not be listed: what is below is not known%s",
+             cli_remedy(ZKL_EAUTH));
+    } else {
+        find(payload, false, path, "%s", error->text);
+    }
+    return CLI_GO_ON;
 }
 
 static void examine_locks(struct doctor *doctor, zkl_session *session)
 {
-    zkl_error error;
-    zkl_paths *found;
-    size_t contenders = 0;
-    if (zkl_queue_find(&found, session, "/locks", QUEUES_LIST_MS, &error) != ZKL_OK) {
-        find(doctor, false, "/locks", "%s", error.text);
-        return;
-    }
-    for (size_t i = 0; i < found->count; i++) {
-        zkl_queue *queue;
-        if (zkl_queue_list(&queue, session, found->paths[i], QUEUES_LIST_MS, &error) == ZKL_OK) {
-            contenders += queue->count;
-            examine_queue(doctor, found->paths[i], queue);
-            zkl_queue_free(queue);
-        } else {
-            find(doctor, false, found->paths[i], "%s", error.text);
-        }
-    }
-    for (size_t i = 0; i < found->refused_count; i++) {
-        find(doctor, false, found->refused[i],
-             "its children may not be listed: what is below is not known%s", cli_remedy(ZKL_EAUTH));
-    }
-    find(doctor, true, "/locks", "%zu locks in use, %zu contenders%s", found->count, contenders,
-         found->refused_count > 0 ? ", as far as they may be listed" : "");
-    zkl_paths_free(found);
+    size_t count;
+    queues_visit_below(session, "/locks", examine_queue, examine_failure, doctor, &count);
+    find(doctor, true, "/locks", "%zu locks in use, %zu contenders%s", doctor->queues,
+         doctor->contenders, count > doctor->queues ? ", as far as they may be listed" : "");
 }
 
 static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)

@@ -21,7 +21,7 @@ static int print(const char *path, const zkl_queue *queue, void *payload)
 static int show_all(struct cli *cli, zkl_session *session)
 {
     size_t count;
-    int code = queues_visit_below(session, "/locks", print, cli, &count);
+    int code = queues_visit_below(session, "/locks", print, queues_say_failure, cli, &count);
     if (count == 0 && code == CLI_GO_ON) {
         cli_note(cli, "no lock below /locks is held or waited for");
     }

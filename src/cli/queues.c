@@ -29,66 +29,108 @@ bool queues_is_semaphore(const zkl_queue *queue)
     return queue->count == 0 && queue->foreign >= 2;
 }
 
-static int worse(int code, int of_another)
+struct walk {
+    zkl_session *session;
+    queues_visit_fn visit;
+    queues_fail_fn fail;
+    void *payload;
+    size_t count;
+    int code; /* the first failure's; CLI_GO_ON: none */
+};
+
+static void note_code(struct walk *walk, int code)
 {
-    return code == CLI_GO_ON ? of_another : code;
+    walk->code = walk->code == CLI_GO_ON ? code : walk->code;
 }
 
-int queues_find(zkl_paths **found, zkl_session *session, const char *prefix)
+static void walk_to(struct walk *walk, const char *path);
+
+static int compare_names(const void *left, const void *right)
 {
-    zkl_error error;
-    int result = zkl_queue_find(found, session, prefix, QUEUES_LIST_MS, &error);
-    if (result != ZKL_OK) {
-        *found = NULL;
-        return queues_complain(prefix, result, &error);
-    }
-    for (size_t i = 0; i < (*found)->refused_count; i++) {
-        cli_error("%s: its children may not be listed, so nothing is known of what is below%s",
-                  (*found)->refused[i], cli_remedy(ZKL_EAUTH));
-    }
-    return (*found)->refused_count > 0 ? EXIT_DENIED : CLI_GO_ON;
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-static int visit_one(zkl_session *session, const char *path, queues_visit_fn visit, void *payload)
+/* What no lock's path can be is passed over: a name that another client chose. */
+static void walk_below(struct walk *walk, const char *path, const zkl_queue *queue)
+{
+    bool root = strcmp(path, "/") == 0;
+    const char **names = calloc(queue->foreign + 1, sizeof *names);
+    if (!names) {
+        cli_error("out of memory");
+        note_code(walk, EXIT_FAILED);
+        return;
+    }
+    memcpy(names, queue->foreign_names, queue->foreign * sizeof *names);
+    qsort(names, queue->foreign, sizeof *names, compare_names);
+    for (size_t i = 0; i < queue->foreign && walk->code != EXIT_UNREACHABLE; i++) {
+        char *below;
+        if (asprintf(&below, "%s/%s", root ? "" : path, names[i]) < 0) {
+            cli_error("out of memory");
+            note_code(walk, EXIT_FAILED);
+            break;
+        }
+        if (zkl_path_check(below, NULL) == ZKL_OK) {
+            walk_to(walk, below);
+        }
+        free(below);
+    }
+    free(names);
+}
+
+static void walk_to(struct walk *walk, const char *path)
 {
     zkl_queue *queue;
-    int code = queues_list(&queue, session, path);
-    if (code == CLI_GO_ON) {
-        code = visit(path, queue, payload);
-        zkl_queue_free(queue);
+    zkl_error error;
+    int result = zkl_queue_list(&queue, walk->session, path, QUEUES_LIST_MS, &error);
+    if (result != ZKL_OK) {
+        walk->count++;
+        note_code(walk, walk->fail(path, result, &error, walk->payload));
+        return;
     }
-    return code;
+    if (queue->count > 0) {
+        walk->count++;
+        note_code(walk, walk->visit(path, queue, walk->payload));
+    }
+    walk_below(walk, path, queue);
+    zkl_queue_free(queue);
 }
 
 int queues_visit_below(zkl_session *session, const char *prefix, queues_visit_fn visit,
-                       void *payload, size_t *count)
+                       queues_fail_fn fail, void *payload, size_t *count)
 {
-    zkl_paths *found;
-    int code = queues_find(&found, session, prefix);
-    *count = found ? found->count + found->refused_count : 0;
-    for (size_t i = 0; found && i < found->count; i++) {
-        code = worse(code, visit_one(session, found->paths[i], visit, payload));
+    struct walk walk = {session, visit, fail, payload, 0, CLI_GO_ON};
+    walk_to(&walk, prefix);
+    *count = walk.count;
+    return walk.code;
+}
+
+int queues_say_failure(const char *path, int result, const zkl_error *error, void *payload)
+{
+    (void)payload;
+    if (result != ZKL_EAUTH) {
+        return queues_complain(path, result, error);
     }
-    zkl_paths_free(found);
-    return code;
+    cli_error("%s: its children may not be listed, so nothing is known of what is below%s", path,
+              cli_remedy(ZKL_EAUTH));
+    return EXIT_DENIED;
 }
 
 int queues_visit(zkl_session *session, const char *path, queues_visit_fn visit, void *payload)
 {
+    struct walk walk = {session, visit, queues_say_failure, payload, 0, CLI_GO_ON};
     zkl_queue *queue;
-    size_t below = 0;
     int code = queues_list(&queue, session, path);
     if (code != CLI_GO_ON) {
         return code;
     }
-    if (queue->count == 0 && queue->foreign > 0) {
-        code = queues_visit_below(session, path, visit, payload, &below);
+    if (queue->count == 0) {
+        walk_below(&walk, path, queue);
     }
-    if (below == 0) {
-        code = worse(code, visit(path, queue, payload));
+    if (walk.count == 0) {
+        note_code(&walk, visit(path, queue, payload));
     }
     zkl_queue_free(queue);
-    return code;
+    return walk.code;
 }
 
 int queues_list_holders(zkl_queue **queue, zkl_session *session, const char *path, char *at,

@@ -24,13 +24,14 @@ typedef int (*queues_visit_fn)(const char *path, const zkl_queue *queue, void *p
  * semaphore's permits and waiters, the locks of a directory. One that fails stops none of the
  * others. CLI_GO_ON, or the first failure's exit code after it was said. */
 int queues_visit(zkl_session *session, const char *path, queues_visit_fn visit, void *payload);
-/* The same for all queues in use at and below prefix. *count: how many there are, with the
- * directories that may not be listed. */
+/* Told of a path that could not be listed; CLI_GO_ON, or the exit code to end with. */
+typedef int (*queues_fail_fn)(const char *path, int result, const zkl_error *error, void *payload);
+/* Says it. */
+int queues_say_failure(const char *path, int result, const zkl_error *error, void *payload);
+/* Visits all queues in use at and below prefix, as queues_visit does. *count: how many there are,
+ * with the paths that could not be listed. */
 int queues_visit_below(zkl_session *session, const char *prefix, queues_visit_fn visit,
-                       void *payload, size_t *count);
-/* zkl_queue_find, which says what it may not list: then the code is EXIT_DENIED, and *found has the
- * others. *found is NULL when there is nothing to look at. Free with zkl_paths_free. */
-int queues_find(zkl_paths **found, zkl_session *session, const char *prefix);
+                       queues_fail_fn fail, void *payload, size_t *count);
 /* Index of the first that holds; the queue's count when nobody does. */
 size_t queues_holder(const zkl_queue *queue);
 /* Says why a question to the servers failed; returns the exit code. */

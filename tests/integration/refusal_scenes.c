@@ -156,14 +156,6 @@ static int queue_list_it(struct stage *stage)
     return code;
 }
 
-static int queue_find_it(struct stage *stage)
-{
-    zkl_paths *paths;
-    int code = zkl_queue_find(&paths, stage->session, "/", SECOND, NULL);
-    zkl_paths_free(paths);
-    return code;
-}
-
 static int queue_remove_it(struct stage *stage)
 {
     char node[256];
@@ -618,7 +610,6 @@ const struct scene scenes[] = {
     {"recover, release", make_recovering_held, lock_release, free_lock},
     {"revoke", make_rival, lock_revoke, free_lock},
     {"queue list", make_rival, queue_list_it, free_lock},
-    {"queue find", make_rival, queue_find_it, free_lock},
     {"queue remove", make_rival, queue_remove_it, free_lock},
     {"downgrade", make_writer, rwlock_downgrade, free_rwlock},
     {"publish", make_leader, election_publish, free_leader},

@@ -183,7 +183,6 @@ static struct {
     zkl_once_slot slot;
     zkl_data *data;
     zkl_queue *queue;
-    zkl_paths *paths;
     int64_t last, recorded;
 } p;
 
@@ -263,11 +262,6 @@ static int read_znode(void *o)
 static int list(void *o)
 {
     return zkl_queue_list_async(&p.queue, p.session, p.path, p.timeout_ms, on_done, o, NULL);
-}
-
-static int find(void *o)
-{
-    return zkl_queue_find_async(&p.paths, p.session, "/never", p.timeout_ms, on_done, o, NULL);
 }
 
 static int set(void *o)
@@ -350,12 +344,11 @@ static const struct row {
             {"acquire", acquire, false},   {"commit", commit, false},
             {"read", read_znode, false},   {"look", look, false},
             {"record", record, false},     {"last", last, false},
-            {"list", list, false},         {"find", find, false},
-            {"set", set, false},           {"lift", lift, false},
-            {"wait", wait_down, false},    {"enter", enter, false},
-            {"leave", leave, false},       {"release", release, true},
-            {"join", join, false},         {"members", members, false},
-            {"part", part, true}};
+            {"list", list, false},         {"set", set, false},
+            {"lift", lift, false},         {"wait", wait_down, false},
+            {"enter", enter, false},       {"leave", leave, false},
+            {"release", release, true},    {"join", join, false},
+            {"members", members, false},   {"part", part, true}};
 #define ROWS ((int)(sizeof rows / sizeof *rows))
 
 static struct outcome *begin_row(int i)
@@ -373,11 +366,9 @@ static void drop_results(void)
 {
     zkl_data_free(p.data);
     zkl_queue_free(p.queue);
-    zkl_paths_free(p.paths);
     zkl_members_free(p.members);
     p.data = NULL;
     p.queue = NULL;
-    p.paths = NULL;
     p.members = NULL;
 }
 

@@ -197,10 +197,6 @@
     CODE(zkl_queue_list_async, 4, ZKL_ENOMEM,                                                                          \
          zkl_queue_list_async(P(1, &t->made.queue), P(2, t->session), P(3, "/n/lock"), MS, P(4, on_done), NULL, err))  \
     PURE(zkl_queue_free, 0, 0, (zkl_queue_free(NULL), 0))                                                              \
-    CODE(zkl_queue_find, 3, ZKL_ENOMEM, zkl_queue_find(P(1, &t->made.found), P(2, t->session), P(3, "/n"), MS, err))   \
-    CODE(zkl_queue_find_async, 4, ZKL_ENOMEM,                                                                          \
-         zkl_queue_find_async(P(1, &t->made.found), P(2, t->session), P(3, "/n"), MS, P(4, on_done), NULL, err))       \
-    PURE(zkl_paths_free, 0, 0, (zkl_paths_free(NULL), 0))                                                              \
     CODE(zkl_queue_remove, 3, ZKL_ENOMEM, zkl_queue_remove(P(1, t->session), P(2, "/n/lock"), P(3, NODE), 1, MS, err)) \
     CODE(zkl_queue_remove_async, 4, ZKL_ENOMEM,                                                                        \
          zkl_queue_remove_async(P(1, t->session), P(2, "/n/lock"), P(3, NODE), 1, MS, P(4, on_done), NULL, err))       \

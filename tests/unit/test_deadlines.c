@@ -162,13 +162,6 @@ static int queue_list(void)
     zkl_queue_free(queue);
     return rc;
 }
-static int queue_find(void)
-{
-    zkl_paths *paths = NULL;
-    int rc = zkl_queue_find(&paths, one, "/late", WAIT, NULL);
-    zkl_paths_free(paths);
-    return rc;
-}
 static int revoke(void)
 {
     return zkl_queue_revoke(one, JOB, NULL, WAIT, NULL);
@@ -206,7 +199,6 @@ static const struct call {
     {"once_record", slot_seen, once_record},
     {"once_last", job_held, once_last},
     {"queue_list", job_held, queue_list},
-    {"queue_find", job_held, queue_find},
     {"revoke", job_held, revoke},
     {"queue_remove", job_held, queue_remove},
 };

@@ -204,14 +204,6 @@ static int queue_list(struct things *t, int64_t ms, zkl_error *err)
     return rc;
 }
 
-static int queue_find(struct things *t, int64_t ms, zkl_error *err)
-{
-    zkl_paths *paths = NULL;
-    int rc = zkl_queue_find(&paths, t->session, t->path, ms, err);
-    zkl_paths_free(paths);
-    return rc;
-}
-
 static int ask_to_release(struct things *t, int64_t ms, zkl_error *err)
 {
     int rc = zkl_queue_revoke(t->session, zkl_lock_path(t->lock), NULL, ms, err);
@@ -227,7 +219,6 @@ static int queue_remove(struct things *t, int64_t ms, zkl_error *err)
 /* What they write for their caller goes with the completion. */
 struct written {
     zkl_queue *queue;
-    zkl_paths *paths;
     zkl_members *members;
     zkl_data *data;
     zkl_once_slot slot;
@@ -239,7 +230,6 @@ static void discard(int code, const zkl_error *err, void *payload)
     struct written *written = payload;
     (void)code, (void)err;
     zkl_queue_free(written->queue);
-    zkl_paths_free(written->paths);
     zkl_members_free(written->members);
     zkl_data_free(written->data);
     free(written);
@@ -258,11 +248,10 @@ static int queue_async(struct things *t, int64_t ms, zkl_error *err)
 {
     const char *path = zkl_lock_path(t->lock), *node = "nobody-lock-0000000001";
     int rc = ZKL_OK;
-    for (int i = 0; i < 4 && rc == ZKL_OK; i++) {
+    for (int i = 0; i < 3 && rc == ZKL_OK; i++) {
         struct written *written = calloc(1, sizeof *written);
         rc = i == 0   ? zkl_queue_list_async(&written->queue, t->session, path, ms, discard, written, err)
-             : i == 1 ? zkl_queue_find_async(&written->paths, t->session, t->path, ms, discard, written, err)
-             : i == 2 ? zkl_queue_revoke_async(t->session, path, NULL, ms, discard, written, err)
+             : i == 1 ? zkl_queue_revoke_async(t->session, path, NULL, ms, discard, written, err)
                       : zkl_queue_remove_async(t->session, path, node, 1, ms, discard, written, err);
         if (rc != ZKL_OK) {
             free(written);
@@ -401,7 +390,6 @@ static const struct call {
     {"queue_list", queue_list},
     {"group_list", group_list},
     {"revoke", ask_to_release},
-    {"queue_find", queue_find},
     {"queue_remove", queue_remove},
     {"queue_async", queue_async},
     {"group_async", group_async},
@@ -667,7 +655,6 @@ static void test_nothing_made_is_null(void)
     NULLED(zkl_partition, zkl_partition_new(&out, session, "/path", pieces, 1, &partition, NULL));
     NULLED(zkl_double_barrier, zkl_double_barrier_new(&out, session, "/path", 0, NULL));
     NULLED(zkl_queue, zkl_queue_list(&out, session, "no/path", 100, NULL));
-    NULLED(zkl_paths, zkl_queue_find(&out, session, "no/path", 100, NULL));
     NULLED(zkl_members, zkl_group_list(&out, session, "no/path", 100, NULL));
     kit_close(session);
 }

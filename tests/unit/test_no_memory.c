@@ -583,13 +583,10 @@ static int lists(zkl_session *session)
     options.revoke_fn = deaf_to_request;
     zkl_lock *held = kit_lock(keeper, "/m/lock", &options);
     zkl_queue *queue = NULL;
-    zkl_paths *paths = NULL;
     CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(held, 10000, NULL, NULL), ZKL_OK);
     int code = zkl_queue_list(&queue, session, "/m/lock", WAIT_MS, NULL);
-    THEN(zkl_queue_find(&paths, session, "/m", WAIT_MS, NULL));
     THEN(zkl_queue_revoke(session, "/m/lock", queue->entries[0].name, WAIT_MS, NULL));
     THEN(zkl_queue_remove(session, "/m/lock", queue->entries[0].name, queue->entries[0].token, WAIT_MS, NULL));
-    zkl_paths_free(paths);
     zkl_queue_free(queue);
     zkl_lock_free(held);
     return code;
@@ -602,15 +599,12 @@ static int lists_later(zkl_session *session)
     options.revoke_fn = deaf_to_request;
     zkl_lock *held = kit_lock(keeper, "/m/lock", &options);
     zkl_queue *queue = NULL;
-    zkl_paths *paths = NULL;
     int code = ZKL_OK;
     CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(held, 10000, NULL, NULL), ZKL_OK);
     THEN(done(zkl_queue_list_async(&queue, session, "/m/lock", WAIT_MS, on_done, &box, NULL), &box));
-    THEN(done(zkl_queue_find_async(&paths, session, "/m", WAIT_MS, on_done, &box, NULL), &box));
     THEN(done(zkl_queue_revoke_async(session, "/m/lock", NULL, WAIT_MS, on_done, &box, NULL), &box));
     THEN(done(zkl_queue_remove_async(session, "/m/lock", queue->entries[0].name, 0, WAIT_MS, on_done, &box, NULL),
               &box));
-    zkl_paths_free(paths);
     zkl_queue_free(queue);
     zkl_lock_free(held);
     return code;

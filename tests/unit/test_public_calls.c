@@ -35,7 +35,6 @@ struct things {
         zkl_double_barrier *barrier;
         zkl_partition *partition;
         zkl_queue *queue;
-        zkl_paths *found;
         zkl_members *members;
         zkl_data *data;
     } made;

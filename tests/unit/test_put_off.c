@@ -69,12 +69,6 @@ static int list(zkl_session *session)
     return zkl_queue_list(&queue, session, "/queue", SECOND, NULL);
 }
 
-static int find(zkl_session *session)
-{
-    zkl_paths *paths;
-    return zkl_queue_find(&paths, session, "/", SECOND, NULL);
-}
-
 static int take_out(zkl_session *session)
 {
     return zkl_queue_remove(session, "/queue", "x-lock-0000000001", 0, SECOND, NULL);
@@ -130,7 +124,6 @@ static void test_few_requests(void)
     expect_few("once prepare", prepare, BUSY);
     expect_few("once last", last, BUSY);
     expect_few("queue list", list, BUSY);
-    expect_few("queue find", find, BUSY);
     expect_few("queue remove", take_out, BUSY);
     expect_few("group list", members, BUSY);
     /* The pauses are 0.2, 0.4, 0.8 s; one more at the end, if its thread is quick: the leave's check. */
@@ -168,14 +161,13 @@ static void test_done_later(void)
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, be_content, &from), 0);
     CU_ASSERT_EQUAL(zkl_barrier_set(session, "/barrier", SOON, NULL), ZKL_OK);
     pthread_join(thread, NULL);
-    zkl_paths *paths;
+    zkl_queue *queue;
     atomic_store(&mood, BUSY);
     from = answered();
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, be_content, &from), 0);
-    CU_ASSERT_EQUAL(zkl_queue_find(&paths, session, "/", SOON, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_queue_list(&queue, session, "/queue", SOON, NULL), ZKL_OK);
     pthread_join(thread, NULL);
-    CU_ASSERT_EQUAL(paths->refused_count, 0);
-    zkl_paths_free(paths);
+    zkl_queue_free(queue);
     (void)zkl_session_close(session, 0);
 }
 

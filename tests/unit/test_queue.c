@@ -1,4 +1,4 @@
-/* zkl_queue_list and zkl_queue_find. */
+/* zkl_queue_list. */
 #include "lock_kit.h"
 
 #include <string.h>
@@ -38,7 +38,6 @@ static void test_empty(void)
     CU_ASSERT_EQUAL(queue->foreign, 0);
     zkl_queue_free(queue);
     zkl_queue_free(NULL);
-    zkl_paths_free(NULL);
     kit_tear_down();
 }
 
@@ -93,7 +92,10 @@ static void test_strangers_in_the_queue(void)
     put("/mixed", "readme", NULL, NULL);
     put("/mixed", "lock-", NULL, NULL);
     zkl_queue *queue = list("/mixed");
-    CU_ASSERT_EQUAL(queue->foreign, 2);
+    CU_ASSERT_EQUAL_FATAL(queue->foreign, 2);
+    bool first = strcmp(queue->foreign_names[0], "readme") == 0; /* in no order */
+    CU_ASSERT_STRING_EQUAL(queue->foreign_names[!first], "readme");
+    CU_ASSERT_STRING_EQUAL(queue->foreign_names[first], "lock-");
     CU_ASSERT_EQUAL_FATAL(queue->count, 4);
     for (size_t i = 0; i < 4; i++) {
         CU_ASSERT_EQUAL(queue->entries[i].kind, kinds[i]);
@@ -133,11 +135,6 @@ static void test_entries_that_may_not_be_read(void)
     zkl_error err;
     CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "/closed", 1000, &err), ZKL_EAUTH);
     CU_ASSERT_STRING_EQUAL(err.path, "/closed");
-    zkl_paths *paths = NULL;
-    CU_ASSERT_EQUAL(zkl_queue_find(&paths, one, "/closed", 1000, &err), ZKL_EAUTH);
-    CU_ASSERT_EQUAL(zkl_queue_find(&paths, one, "/", 10000, &err), ZKL_OK); /* what may not be seen is left out */
-    CU_ASSERT_EQUAL(paths->count, 1);
-    zkl_paths_free(paths);
     kit_tear_down();
 }
 
@@ -156,39 +153,6 @@ static void test_a_thousand_entries(void)
         CU_ASSERT_EQUAL(queue->entries[i].sequence, i);
     }
     zkl_queue_free(queue);
-    kit_tear_down();
-}
-
-static void test_find(void)
-{
-    kit_set_up(NULL);
-    zkl_lock *a = kit_lock(one, "/apps/b/lock", NULL), *b = kit_lock(two, "/apps/a", NULL),
-             *c = kit_lock(two, "/other", NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(a, 10000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(b, 10000, NULL, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(c, 10000, NULL, NULL), ZKL_OK);
-    zkl_paths *paths = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_queue_find(&paths, one, "/apps", 5000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(paths->count, 2);
-    CU_ASSERT_STRING_EQUAL(paths->paths[0], "/apps/a");
-    CU_ASSERT_STRING_EQUAL(paths->paths[1], "/apps/b/lock");
-    zkl_paths_free(paths);
-    CU_ASSERT_EQUAL_FATAL(zkl_queue_find(&paths, one, "/", 5000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(paths->count, 3);
-    zkl_paths_free(paths);
-    CU_ASSERT_EQUAL_FATAL(zkl_queue_find(&paths, one, "/other", 5000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(paths->count, 1);
-    zkl_paths_free(paths);
-    CU_ASSERT_EQUAL_FATAL(zkl_queue_find(&paths, one, "/nowhere", 5000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(paths->count, 0);
-    zkl_paths_free(paths);
-    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL_FATAL(zkl_queue_find(&paths, one, "/apps", 5000, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(paths->count, 1); /* the empty directory is no queue */
-    zkl_paths_free(paths);
-    zkl_lock_free(a);
-    zkl_lock_free(b);
-    zkl_lock_free(c);
     kit_tear_down();
 }
 
@@ -239,7 +203,6 @@ static void test_bad_calls(void)
 {
     kit_set_up(NULL);
     zkl_queue *queue = NULL;
-    zkl_paths *paths = NULL;
     zkl_error err;
     CU_ASSERT_EQUAL(zkl_queue_list(NULL, one, QUEUE, 0, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "out"));
@@ -248,14 +211,13 @@ static void test_bad_calls(void)
     CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "locks", 0, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, QUEUE, -7, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "-7"));
-    CU_ASSERT_EQUAL(zkl_queue_find(&paths, one, "//", 0, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_queue_find(&paths, one, QUEUE, 0, &err), ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "//", 0, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, QUEUE, 0, &err), ZKL_ETIMEOUT);
     CU_ASSERT_PTR_NULL(queue);
-    CU_ASSERT_PTR_NULL(paths);
     CU_ASSERT_STRING_EQUAL(zkl_kind_name(ZKL_KIND_KAZOO_READ), "kazoo-read");
     kit_tear_down();
 }
 
 TESTS("queue", T(test_empty), T(test_holder_and_waiters), T(test_strangers_in_the_queue),
-      T(test_entries_that_may_not_be_read), T(test_a_thousand_entries), T(test_find), T(test_connection_lost_meanwhile),
+      T(test_entries_that_may_not_be_read), T(test_a_thousand_entries), T(test_connection_lost_meanwhile),
       T(test_bad_calls))

@@ -10,7 +10,6 @@
 /* What the calls write for their caller. */
 struct results {
     zkl_queue *queue;
-    zkl_paths *paths;
 };
 
 static void on_done(int code, const zkl_error *err, void *payload)
@@ -25,11 +24,6 @@ static char first[128]; /* the name of a holder's znode */
 static int list(struct results *results, zkl_session *session, int64_t ms, zkl_done_fn done, void *box, zkl_error *err)
 {
     return zkl_queue_list_async(&results->queue, session, QUEUE, ms, done, box, err);
-}
-
-static int find(struct results *results, zkl_session *session, int64_t ms, zkl_done_fn done, void *box, zkl_error *err)
-{
-    return zkl_queue_find_async(&results->paths, session, "/locks", ms, done, box, err);
 }
 
 static int revoke(struct results *results, zkl_session *session, int64_t ms, zkl_done_fn done, void *box,
@@ -48,14 +42,13 @@ static int take_out(struct results *results, zkl_session *session, int64_t ms, z
 
 typedef int (*call_fn)(struct results *results, zkl_session *session, int64_t ms, zkl_done_fn done, void *box,
                        zkl_error *err);
-static const call_fn calls[] = {list, find, revoke, take_out};
+static const call_fn calls[] = {list, revoke, take_out};
 #define CALLS (sizeof calls / sizeof *calls)
 
 static void free_results(struct results *results)
 {
     zkl_queue_free(results->queue);
-    zkl_paths_free(results->paths);
-    *results = (struct results){NULL, NULL};
+    *results = (struct results){NULL};
 }
 
 static void give_way(zkl_lock *lock, void *payload)
@@ -96,28 +89,23 @@ static void test_what_they_bring(void)
     CU_ASSERT_EQUAL(results.queue->entries[0].token, zkl_lock_token(lock));
     CU_ASSERT_TRUE(results.queue->entries[0].holds);
     CU_ASSERT_FALSE(results.queue->entries[1].holds);
-    CU_ASSERT_EQUAL(find(&results, one, 5000, on_done, &box, NULL), ZKL_OK);
-    CU_ASSERT_TRUE(mailbox_wait(&box, 2));
-    CU_ASSERT_EQUAL_FATAL(box.letters[1].code, ZKL_OK);
-    CU_ASSERT_EQUAL(results.paths->count, 1);
-    CU_ASSERT_STRING_EQUAL(results.paths->paths[0], QUEUE);
     CU_ASSERT_EQUAL(revoke(&results, one, 5000, on_done, &box, NULL), ZKL_OK);
-    CU_ASSERT_TRUE(mailbox_wait(&box, 3));
-    CU_ASSERT_EQUAL(box.letters[2].code, ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 2));
+    CU_ASSERT_EQUAL(box.letters[1].code, ZKL_OK);
     CU_ASSERT_TRUE(mailbox_wait(&requests, 1));
     strcpy(node, first);
     CU_ASSERT_EQUAL(zkl_testing_delay(one, true, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_queue_remove_async(one, QUEUE, node, zkl_lock_token(lock), 5000, on_done, &box, NULL), ZKL_OK);
     memset(node, 'x', sizeof node - 1);
     CU_ASSERT_EQUAL(zkl_testing_delay(one, false, NULL), ZKL_OK);
-    CU_ASSERT_TRUE(mailbox_wait(&box, 5)); /* and the next one is granted */
+    CU_ASSERT_TRUE(mailbox_wait(&box, 4)); /* and the next one is granted */
     CU_ASSERT_TRUE(zkl_lock_is_held(next));
     CU_ASSERT_EQUAL(take_out(&results, one, 5000, on_done, &box, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(mailbox_wait(&box, 5));
+    CU_ASSERT_EQUAL(box.letters[4].code, ZKL_ENOTHELD);
+    CU_ASSERT_EQUAL(zkl_queue_revoke_async(one, "/locks/none", NULL, 5000, on_done, &box, NULL), ZKL_OK);
     CU_ASSERT_TRUE(mailbox_wait(&box, 6));
     CU_ASSERT_EQUAL(box.letters[5].code, ZKL_ENOTHELD);
-    CU_ASSERT_EQUAL(zkl_queue_revoke_async(one, "/locks/none", NULL, 5000, on_done, &box, NULL), ZKL_OK);
-    CU_ASSERT_TRUE(mailbox_wait(&box, 7));
-    CU_ASSERT_EQUAL(box.letters[6].code, ZKL_ENOTHELD);
     free_results(&results);
     zkl_lock_free(lock);
     zkl_lock_free(next);
@@ -129,7 +117,7 @@ static void test_ways_to_end(void)
 {
     for (size_t i = 0; i < CALLS; i++) {
         struct mailbox box = MAILBOX_INIT, requests = MAILBOX_INIT;
-        struct results results = {(zkl_queue *)&box, (zkl_paths *)&box};
+        struct results results = {(zkl_queue *)&box};
         zkl_stop stop = ZKL_STOP_INIT;
         zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
         options.stop = &stop;
@@ -150,7 +138,6 @@ static void test_ways_to_end(void)
         zkl_session_close(one, 10);
         CU_ASSERT_EQUAL(mailbox_count(&box), 3); /* before it returned */
         CU_ASSERT_PTR_EQUAL(results.queue, calls[i] == list ? NULL : (zkl_queue *)&box);
-        CU_ASSERT_PTR_EQUAL(results.paths, calls[i] == find ? NULL : (zkl_paths *)&box);
         zkl_lock_free(lock);
         kit_close(two);
         static const int codes[] = {ZKL_ETIMEOUT, ZKL_ECANCELED, ZKL_ECLOSED};
@@ -164,7 +151,7 @@ static void test_ways_to_end(void)
 static void break_at(call_fn call, size_t whole, bool half, const int *allowed)
 {
     struct mailbox box = MAILBOX_INIT, requests = MAILBOX_INIT;
-    struct results results = {NULL, NULL};
+    struct results results = {NULL};
     kit_set_up(NULL);
     zkl_lock *lock = hold(&requests);
     CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), whole, half, !half), ZKL_OK);
@@ -223,8 +210,7 @@ static void on_link(int code, const zkl_error *err, void *payload)
     CU_ASSERT_EQUAL(code, ZKL_OK);
     free_results(&chain->results);
     if (--chain->left > 0) {
-        call_fn call = chain->left % 2 ? list : find;
-        CU_ASSERT_EQUAL(call(&chain->results, one, 5000, on_link, chain, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(list(&chain->results, one, 5000, on_link, chain, NULL), ZKL_OK);
     } else {
         on_done(code, err, chain->box);
     }

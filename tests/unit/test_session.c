@@ -335,7 +335,6 @@ static int life(const zkl_session_options *options)
     zkl_session *session = NULL;
     zkl_lock *lock = NULL;
     zkl_queue *queue = NULL;
-    zkl_paths *paths = NULL;
     zkl_lock_options lock_options = ZKL_LOCK_OPTIONS_INIT;
     lock_options.metadata = "somebody";
     lock_options.acl = &(zkl_acl){1, &(zkl_acl_entry){ZKL_PERM_ALL, "world", "anyone"}};
@@ -346,10 +345,11 @@ static int life(const zkl_session_options *options)
     code = zkl_lock_new(&lock, session, QUEUE, &lock_options, NULL);
     code = code == ZKL_OK ? zkl_lock_acquire(lock, 1000, NULL, NULL) : code;
     code = code == ZKL_OK ? zkl_queue_list(&queue, session, QUEUE, 1000, NULL) : code;
-    code = code == ZKL_OK ? zkl_queue_find(&paths, session, "/", 1000, NULL) : code;
+    zkl_queue_free(queue);
+    queue = NULL;
+    code = code == ZKL_OK ? zkl_queue_list(&queue, session, "/", 1000, NULL) : code;
     code = code == ZKL_OK ? zkl_lock_release(lock, NULL) : code;
     zkl_queue_free(queue);
-    zkl_paths_free(paths);
     zkl_lock_free(lock);
     CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
     return code;

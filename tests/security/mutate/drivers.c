@@ -394,7 +394,6 @@ static void run_once(void)
 static void visit_queue(void)
 {
     zkl_queue *queue = NULL;
-    zkl_paths *paths = NULL;
     called(zkl_queue_list(&queue, liar, path, LONG_MS, NULL));
     for (size_t i = 0; queue && i < queue->count; i++) {
         const zkl_queue_entry *entry = &queue->entries[i];
@@ -407,12 +406,10 @@ static void visit_queue(void)
             called(zkl_queue_remove(liar, path, entry->name, entry->token, SHORT_MS, NULL));
         }
     }
-    zkl_queue_free(queue);
-    called(zkl_queue_find(&paths, liar, "/mutate", SHORT_MS, NULL));
-    for (size_t i = 0; paths && i < paths->count; i++) {
-        atomic_fetch_add(&text_bytes, (int)strlen(paths->paths[i]));
+    for (size_t i = 0; queue && i < queue->foreign; i++) {
+        atomic_fetch_add(&text_bytes, (int)strlen(queue->foreign_names[i]));
     }
-    zkl_paths_free(paths);
+    zkl_queue_free(queue);
 }
 
 static void run_queue(void)

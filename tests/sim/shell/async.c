@@ -63,10 +63,10 @@ struct async_written *async_writes(struct async_call *call)
 static void free_written(struct async_call *call)
 {
     zkl_queue_free(call->written.queue);
-    zkl_paths_free(call->written.paths);
+    zkl_queue_free(call->written.above);
     zkl_data_free(call->written.data);
     call->written.queue = NULL;
-    call->written.paths = NULL;
+    call->written.above = NULL;
     call->written.data = NULL;
 }
 

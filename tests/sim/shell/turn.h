@@ -61,8 +61,7 @@ int async_wait(struct turn *turn, struct async_call *call, int rc);
 void async_let_be(struct async_call *call, int rc);
 /* What such a call writes for its caller, until it was waited for or the session is closed. */
 struct async_written {
-    zkl_queue *queue;
-    zkl_paths *paths;
+    zkl_queue *queue, *above;
     zkl_data *data;
     zkl_grant grant;
     zkl_once_slot slot;

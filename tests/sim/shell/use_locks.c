@@ -101,15 +101,15 @@ static void look_around(struct turn *turn)
     static const char node[] = "_c_00000000-0000-0000-0000-000000000000-lock-2147483646";
     int64_t timeout = turn_short_timeout(turn);
     zkl_session *session = turn->session;
-    struct async_call *list = turn_async(turn, "list"), *find = turn_async(turn, "find");
+    struct async_call *list = turn_async(turn, "list"), *above = turn_async(turn, "list above");
     struct async_call *revoke = turn_async(turn, "revoke"), *remove = turn_async(turn, "remove");
     if (list) {
         async_let_be(list, zkl_queue_list_async(&async_writes(list)->queue, session, turn->path, timeout, async_done,
                                                 list, NULL));
     }
-    if (find) {
-        async_let_be(
-            find, zkl_queue_find_async(&async_writes(find)->paths, session, guarded, timeout, async_done, find, NULL));
+    if (above) {
+        async_let_be(above, zkl_queue_list_async(&async_writes(above)->above, session, guarded, timeout, async_done,
+                                                 above, NULL));
     }
     if (revoke) {
         async_let_be(revoke, zkl_queue_revoke_async(session, turn->path, NULL, timeout, async_done, revoke, NULL));
