@@ -221,17 +221,6 @@ ZKL_API int zkl_session_fd(zkl_session *session);
  */
 ZKL_API int zkl_session_dispatch(zkl_session *session);
 
-/* What the servers' tickTime is, for tick_ms, as far as a client can learn it. Unless they are
- * configured otherwise, servers permit session timeouts of 2 to 20 ticks. So this opens two
- * sessions by the options, one after the other, requests a short timeout and a day, and compares
- * what it gets. *tick_ms is 0 where the two bounds are not those of one tickTime: the servers set
- * minSessionTimeout or maxSessionTimeout, and the tickTime is not known. A configuration that sets
- * both, one ten times the other, misleads it. Each server has a tickTime of its own: probe them one
- * by one. Waits twice connect_timeout_ms at most; not for a callback of the library. Errors: as
- * zkl_session_open. */
-ZKL_API int zkl_session_probe_tick(const char *servers, const zkl_session_options *options,
-                                   int64_t *tick_ms, zkl_error *err);
-
 /* The session's state now. */
 ZKL_API zkl_session_state zkl_session_get_state(zkl_session *session);
 /* "connected", "suspended", "lost", "closed". Static. */

@@ -253,20 +253,60 @@ int cli_connect(struct cli *cli, int64_t connect_timeout_ms, zkl_session **sessi
     return with_options(cli, connect_timeout_ms, open_session, session);
 }
 
+/* --- the tickTime of a server ---------------------------------------------------------------- */
+
+#define PROBE_LOW_MS 1000 /* a client that gives up sooner may never be connected */
+#define DAY_MS 86400000   /* the longest timeout that the library asks for */
+
 struct probe {
     const char *server;
     int64_t tick_ms;
     zkl_error *error;
 };
 
+/* What the server makes of this timeout. The session holds nothing, so it needs no lease. */
+static int negotiate(const struct probe *probe, const zkl_session_options *options,
+                     int64_t asked_ms, int64_t *granted_ms)
+{
+    zkl_session_options own = *options;
+    zkl_session *session;
+    own.session_timeout_ms = asked_ms;
+    own.tick_ms = 1;
+    own.leader_pause_ms = 0;
+    int result = zkl_session_open(&session, probe->server, &own, probe->error);
+    if (result == ZKL_OK) {
+        *granted_ms = zkl_session_timeout_ms(session);
+        zkl_session_close(session, PROBE_LOW_MS);
+    }
+    return result;
+}
+
+/* Unless they are configured, the bounds of a server's timeouts are 2 and 20 ticks
+ * (ZooKeeperServer.setMinSessionTimeout and setMaxSessionTimeout, ZooKeeper 3.8). low_ms and
+ * high_ms are what it granted to requests for asked_ms and for a day. If low_ms is asked_ms, the
+ * lower bound is not above that. 0: no tickTime has both bounds. */
+static int64_t tick_of_bounds(int64_t asked_ms, int64_t low_ms, int64_t high_ms)
+{
+    int64_t tick_ms = high_ms / 20;
+    bool agree = low_ms > asked_ms ? low_ms == 2 * tick_ms : 2 * tick_ms <= asked_ms;
+    return agree && high_ms < DAY_MS ? tick_ms : 0;
+}
+
 static int probe_tick(struct cli *cli, const zkl_session_options *options, void *payload)
 {
-    (void)cli;
     struct probe *probe = payload;
+    int64_t asked_ms = cli->tick_ms > PROBE_LOW_MS ? cli->tick_ms : PROBE_LOW_MS, low_ms, high_ms;
     signals_end_at_once(true);
-    int result = zkl_session_probe_tick(probe->server, options, &probe->tick_ms, probe->error);
+    int result = negotiate(probe, options, asked_ms, &low_ms);
+    if (result == ZKL_OK) {
+        result = negotiate(probe, options, DAY_MS, &high_ms);
+    }
     signals_end_at_once(false);
-    return result == ZKL_OK ? CLI_GO_ON : cli_exit_code(result);
+    if (result != ZKL_OK) {
+        return cli_exit_code(result);
+    }
+    probe->tick_ms = tick_of_bounds(asked_ms, low_ms, high_ms);
+    return CLI_GO_ON;
 }
 
 int cli_probe_tick(struct cli *cli, const char *server, int64_t connect_timeout_ms,

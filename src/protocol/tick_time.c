@@ -29,13 +29,6 @@ int zkl__lease_check(const zkl_session_options *options, int64_t timeout, enum z
                                            : "");
 }
 
-int64_t zkl__tick_of_bounds(int64_t asked_low_ms, int64_t low_ms, int64_t high_ms)
-{
-    int64_t tick_ms = high_ms / 20;
-    bool agree = low_ms > asked_low_ms ? low_ms == 2 * tick_ms : 2 * tick_ms <= asked_low_ms;
-    return agree && high_ms < ZKL__DAY_MS ? tick_ms : 0;
-}
-
 int64_t zkl__tick_of_timeout(int64_t asked_ms, int64_t negotiated_ms)
 {
     return negotiated_ms > asked_ms   ? negotiated_ms / 2

@@ -12,15 +12,10 @@
 int zkl__lease_check(const zkl_session_options *options, int64_t timeout, enum zkl__hops hops,
                      zkl_error *err);
 
-/* A server's bounds on session timeouts reveal its tickTime: they are 2 and 20 ticks unless they
- * are configured (ZooKeeperServer.setMinSessionTimeout and setMaxSessionTimeout, ZooKeeper 3.8).
- *
- * low_ms and high_ms are the timeouts that a server granted to requests for asked_low_ms and for a
- * day. If low_ms is asked_low_ms, the lower bound is not above that. Returns the tickTime, or 0: no
- * tickTime has both bounds. */
-int64_t zkl__tick_of_bounds(int64_t asked_low_ms, int64_t low_ms, int64_t high_ms);
-/* The tickTime that explains why a server granted negotiated_ms to a request for asked_ms. 0: the
- * two are equal, so the tickTime is unknown. */
+/* A server's bounds on session timeouts are 2 and 20 ticks unless they are configured
+ * (ZooKeeperServer.setMinSessionTimeout and setMaxSessionTimeout, ZooKeeper 3.8).
+ * This is the tickTime that explains why a server granted negotiated_ms to a request for asked_ms.
+ * 0: the two are equal, so the tickTime is unknown. */
 int64_t zkl__tick_of_timeout(int64_t asked_ms, int64_t negotiated_ms);
 
 #endif

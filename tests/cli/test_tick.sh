@@ -22,8 +22,15 @@ matches "a changed timeout is logged" "$(cat "$work/err")" \
 code 0 zklock -v --tick 4s --session-timeout 4s run x true
 same "no warning where the tick is known" "$(grep -c '\[warning\]' "$work/err")" 0
 
-# A bound that is configured hides the tickTime: that is said, and is not ok.
+# A bound that is configured hides the tickTime: that is said, and is not ok. A lower bound that is too low to show hides nothing.
 if [ -z "${INSIDE:-}" ]; then
+    code 0 env INSIDE=1 ZKLOCK_TICK=200ms zklock sandbox -C 4lw.commands.whitelist=srvr -C maxSessionTimeout=4000 -- zklock --session-timeout 4s doctor
+    matches "a short tickTime" "$(cat "$work/out")" '^ok .*: tickTime is 200ms, as the timeouts of two probe sessions tell$'
+    for bounds in "minSessionTimeout=9000 -C maxSessionTimeout=80000" "maxSessionTimeout=60000"; do
+        # shellcheck disable=SC2086
+        code 1 env INSIDE=1 zklock --tick 4s sandbox -C 4lw.commands.whitelist=srvr -C $bounds -- zklock --session-timeout 20s --tick 4s doctor
+        matches "not verified with $bounds" "$(cat "$work/out")" '^BAD .*: tickTime not verified: it sets minSessionTimeout or maxSessionTimeout'
+    done
     code 1 env INSIDE=1 zklock --tick 4s sandbox -C 4lw.commands.whitelist=srvr -- zklock --session-timeout 20s doctor
     matches "not verified" "$(cat "$work/out")" '^BAD .*: tickTime not verified: it sets minSessionTimeout or maxSessionTimeout.*allow conf'
 fi

@@ -31,8 +31,6 @@
     ODD(zkl_session_fd, 1, -1, -1, -1, -1, zkl_session_fd(P(1, t->session)))                                           \
     ODD(zkl_session_dispatch, 1, ZKL_EINVAL, ZKL_EUNSUPPORTED, ZKL_EFORKED, ZKL_EUNSUPPORTED,                          \
         zkl_session_dispatch(P(1, t->session)))                                                                        \
-    ODD(zkl_session_probe_tick, 2, ZKL_EINVAL, ANY, ANY, ZKL_ENOMEM,                                                   \
-        zkl_session_probe_tick(P(1, PLACE), t->starved, P(2, &t->number), err))                                        \
     ODD(zkl_session_get_state, 1, ZKL_SESSION_CLOSED, ZKL_SESSION_CLOSED, ZKL_SESSION_CLOSED, ANY,                     \
         (int)zkl_session_get_state(P(1, t->session)))                                                                  \
     PURE(zkl_session_state_name, 0, ANY, zkl_session_state_name(ZKL_SESSION_LOST) != NULL)                             \

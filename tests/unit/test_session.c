@@ -72,24 +72,6 @@ static void test_bad_options(void)
     expect_refusal(PLACE, &bad, ZKL_EINVAL, "heap");
 }
 
-static void test_probe_tick(void)
-{
-    zkl_session_options bad = ZKL_SESSION_OPTIONS_INIT;
-    zkl_error err = {0};
-    int64_t tick_ms = 7;
-    CU_ASSERT_EQUAL(zkl_session_probe_tick(NULL, NULL, &tick_ms, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "servers is NULL"));
-    CU_ASSERT_EQUAL(zkl_session_probe_tick(PLACE, NULL, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "tick_ms is NULL"));
-    bad.tick_ms = 0;
-    CU_ASSERT_EQUAL(zkl_session_probe_tick(PLACE, &bad, &tick_ms, &err), ZKL_EINVAL);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "tick_ms is 0"));
-    bad.size = 4;
-    CU_ASSERT_EQUAL(zkl_session_probe_tick(PLACE, &bad, &tick_ms, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_session_probe_tick(PLACE, NULL, &tick_ms, &err), ZKL_OK);
-    CU_ASSERT_EQUAL(tick_ms, 0); /* a store that bounds no timeout has no tick to tell */
-}
-
 static void test_a_session_timeout_too_short_for_a_lease(void)
 {
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
@@ -475,7 +457,7 @@ static void test_log_of_a_loss(void)
     CU_ASSERT_EQUAL(alarms.others, 0);
 }
 
-TESTS("session", T(test_bad_options), T(test_probe_tick), T(test_a_session_timeout_too_short_for_a_lease),
+TESTS("session", T(test_bad_options), T(test_a_session_timeout_too_short_for_a_lease),
       T(test_nobody_answers), T(test_credentials_refused), T(test_facts), T(test_states),
       T(test_many_changes_for_a_slow_listener), T(test_nothing_is_left_after_close),
       T(test_our_threads_take_no_signals), T(test_no_memory), T(test_log), T(test_log_of_a_loss))

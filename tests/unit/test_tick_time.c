@@ -18,19 +18,11 @@ static void test_lease_check(void)
     CU_ASSERT_EQUAL(zkl__lease_check(&options, 100 * MS, ZKL__HOPS_ONE, &err), ZKL_OK);
 }
 
-/* What the bounds of session timeouts tell about the tickTime: 0 where they do not. */
-static void test_tick_of_bounds(void)
+static void test_tick_of_timeout(void)
 {
-    CU_ASSERT_EQUAL(zkl__tick_of_bounds(2000, 4000, 40000), 2000);
-    CU_ASSERT_EQUAL(zkl__tick_of_bounds(2000, 8000, 80000), 4000);
-    CU_ASSERT_EQUAL(zkl__tick_of_bounds(1000, 1000, 2000), 100);   /* the lower bound of 200 does not show */
-    CU_ASSERT_EQUAL(zkl__tick_of_bounds(1000, 1000, 60000), 0);    /* it would show, were this the tick */
-    CU_ASSERT_EQUAL(zkl__tick_of_bounds(2000, 4000, 60000), 0);    /* maxSessionTimeout is set */
-    CU_ASSERT_EQUAL(zkl__tick_of_bounds(2000, 6000, 40000), 0);    /* minSessionTimeout is set */
-    CU_ASSERT_EQUAL(zkl__tick_of_bounds(2000, 2000, 86400000), 0); /* neither is changed: no server's bounds */
     CU_ASSERT_EQUAL(zkl__tick_of_timeout(4000, 8000), 4000);
     CU_ASSERT_EQUAL(zkl__tick_of_timeout(90000, 60000), 3000);
     CU_ASSERT_EQUAL(zkl__tick_of_timeout(10000, 10000), 0);
 }
 
-TESTS("tick_time", T(test_lease_check), T(test_tick_of_bounds))
+TESTS("tick_time", T(test_lease_check), T(test_tick_of_timeout))
