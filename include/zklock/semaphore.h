@@ -20,10 +20,6 @@
  * compare its clients' limit with that in the data, so after a resize it still goes by its own:
  * maxLeases, or its SharedCount, which has another znode and another format. Change these, too.
  *
- * An acquire of one permit also writes path/leases, whose data stays empty, in the transaction that
- * makes the permit. Without the permission WRITE there it does without, and takes one round trip
- * more.
- *
  * Errors of an acquire are those of zkl_lock_acquire. ZKL_ECONFLICT: the limit in the data is
  * another one, it is none, for limit 0 there is none or it is lower than count, the path is a
  * lock's or an election's, or a part of it is an ephemeral znode. */

@@ -97,9 +97,6 @@ struct zkl__contender_config {
     /* Called inside the step, under the session's mutex: note and signal, call nothing of the core.
      * NULL: nobody listens. */
     void (*notify)(void *owner, const struct zkl__outcome *outcome);
-    /* The owner sends this operation in a transaction of its own, and brings the reply: called
-     * where it would be sent. False: it is sent. NULL: all are. */
-    bool (*holds_back)(void *owner, int role);
     void *owner;
 };
 

@@ -380,11 +380,6 @@ void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c)
     zkl__core_post(core, &c->local.queue->machine);
 }
 
-bool zkl__local_list_sent(const struct zkl__contender *c)
-{
-    return c->local.list != 0 && c->local.list != WANTED;
-}
-
 /* Not asked by this contender; but since it follows another, or is first, its own list or create
  * was answered earlier, and so was sent earlier than this one: its node has to be there. If not, it
  * looks for itself. */

@@ -97,8 +97,6 @@ bool zkl__local_look(struct zkl__core *core, struct zkl__contender *c,
 /* One it was handed over from, at any remove, is still there, and the delete of that one's node is
  * not on its way. */
 bool zkl__local_delete_waits(const struct zkl__contender *c);
-/* The list that it asked for is under way. */
-bool zkl__local_list_sent(const struct zkl__contender *c);
 
 /* Another contender of this session there is so. */
 bool zkl__local_others(const struct zkl__contender *c,

@@ -66,7 +66,6 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
         return NULL;
     }
     s->number = s->place->number;
-    s->take.path_stats = s->place->path_stats;
     return s;
 }
 

@@ -102,7 +102,7 @@ static void decide(struct zkl__semaphore *s, const struct zkl__reply *list)
         zkl__semaphore_move(s, ZKL__SEMAPHORE_MAKING, "the limit could not be read");
     } else if (s->limit == ZKL__LIMIT_UNSET) {
         zkl__semaphore_move(s, ZKL__SEMAPHORE_SETTING, "nobody has set a limit");
-    } else if (!s->crowded && !s->try_only && s->place) {
+    } else if (!s->crowded && !s->try_only) {
         s->crowded = true;
         zkl__semaphore_move(s, ZKL__SEMAPHORE_MAKING, "too many leases: once more, with watches");
     } else {
@@ -189,8 +189,6 @@ void zkl__semaphore_judge(struct zkl__semaphore *s)
         zkl__semaphore_grant(s, "few enough of the leases live with a session");
     } else if (s->try_only) {
         zkl__semaphore_fail(s, ZKL_EBUSY, 0, "too few permits are free");
-    } else if (!s->place) {
-        zkl__semaphore_again(s); /* two that wait beyond the limit without a place wait for ever */
     } else {
         zkl__semaphore_move(s, ZKL__SEMAPHORE_WAITING, "too many leases live with a session");
     }

@@ -56,8 +56,6 @@ static void on_asked(struct zkl__semaphore *s, const struct zkl__reply *reply)
     if (limit == ZKL__LIMIT_UNSET) { /* to write it is the head's business */
         zkl__semaphore_move(s, ZKL__SEMAPHORE_SEARCHING, "nobody has set a limit");
     } else {
-        s->take.limit = limit;
-        s->take.limit_version = s->version;
         zkl__semaphore_move(s, ZKL__SEMAPHORE_QUEUED, "nobody disagrees with the limit");
     }
 }

@@ -164,14 +164,6 @@ void zkl__semaphore_answered(struct zkl__core *core, struct zkl__machine *machin
         zkl__semaphore_post(s, ZKL__SM_LIMIT);
         return;
     }
-    if (role == ZKL__ROLE_FOLDER) {
-        zkl__semaphore_on_folder(s, reply);
-        return;
-    }
-    if (role == ZKL__ROLE_BEHIND) {
-        s->take.passed = reply;
-        return;
-    }
     zkl__semaphore_on_look(s, (size_t)(role - ZKL__ROLE_LEASE), reply);
     if (s->looks == 0) {
         zkl__semaphore_post(s, ZKL__SM_JUDGED);

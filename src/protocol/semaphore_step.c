@@ -24,10 +24,7 @@ static const struct {
     [ZKL__SEMAPHORE_ASKING] = {"asking", S(SEARCHING) | S(QUEUED) | ANEW},
     [ZKL__SEMAPHORE_SEARCHING] = {"searching", S(SEARCHED) | S(QUEUED) | ANEW},
     [ZKL__SEMAPHORE_SEARCHED] = {"searched", S(QUEUED) | ANEW},
-    [ZKL__SEMAPHORE_QUEUED] = {"queued", S(TAKING) | S(MAKING) | ANEW},
-    [ZKL__SEMAPHORE_TAKING] = {"taking", S(QUEUED) | S(FINDING) | S(TAKEN) | S(MAKING) | ANEW},
-    [ZKL__SEMAPHORE_FINDING] = {"finding", S(MAKING) | ANEW},
-    [ZKL__SEMAPHORE_TAKEN] = {"taken", S(MAKING) | S(HELD) | ANEW},
+    [ZKL__SEMAPHORE_QUEUED] = {"queued", S(MAKING) | ANEW},
     [ZKL__SEMAPHORE_MAKING] = {"making", S(READING) | S(HELD) | ANEW},
     [ZKL__SEMAPHORE_READING] = {"reading", S(MAKING) | S(SETTING) | S(JUDGING) | S(HELD) | ANEW},
     [ZKL__SEMAPHORE_SETTING] = {"setting", S(MAKING) | S(HELD) | ANEW},
@@ -42,8 +39,8 @@ static const struct {
 /* What each state says about its contenders. Whoever is granted has all its leases. */
 static void check_sound(const struct zkl__semaphore *s)
 {
-    bool head = s->state >= ZKL__SEMAPHORE_TAKING && zkl__semaphore_waits(s);
-    ZKL__ENSURE(zkl__semaphore_waits(s) ? s->place || s->state >= ZKL__SEMAPHORE_TAKEN : !s->place);
+    bool head = s->state >= ZKL__SEMAPHORE_MAKING && zkl__semaphore_waits(s);
+    ZKL__ENSURE(zkl__semaphore_waits(s) == (s->place != NULL));
     ZKL__ENSURE(zkl__semaphore_held(s) == (head                      ? s->config.count
                                            : zkl__semaphore_waits(s) ? 0
                                                                      : zkl__semaphore_held(s)));
@@ -89,7 +86,7 @@ bool zkl__semaphore_make_place(struct zkl__semaphore *s)
     return s->place != NULL;
 }
 
-bool zkl__semaphore_make_leases(struct zkl__semaphore *s)
+static void make_leases(struct zkl__semaphore *s)
 {
     for (int i = 0; i < s->config.count; i++) {
         struct zkl__permit *permit = &s->permits[i];
@@ -97,12 +94,10 @@ bool zkl__semaphore_make_leases(struct zkl__semaphore *s)
             contender_new(s, &lease_rule, s->config.leases, zkl__semaphore_on_lease, permit);
         if (!permit->contender) {
             zkl__semaphore_fail(s, ZKL_ENOMEM, 0, "out of memory");
-            return false;
+            return;
         }
         zkl__contender_start(permit->contender, INT64_MAX, false);
     }
-    zkl__semaphore_post(s, ZKL__SM_LOOK); /* behind their steps */
-    return true;
 }
 
 static void drop(struct zkl__contender **contender)
@@ -114,9 +109,8 @@ static void drop(struct zkl__contender **contender)
     }
 }
 
-void zkl__semaphore_drop_leases(struct zkl__semaphore *s)
+static void drop_leases(struct zkl__semaphore *s)
 {
-    zkl__semaphore_forget_take(s);
     for (int i = 0; i < s->config.count; i++) {
         drop(&s->permits[i].contender);
         s->permits[i].token = 0;
@@ -130,14 +124,11 @@ static void stop_waiting(struct zkl__semaphore *s)
     zkl__watch_remove(s->core, &s->watch);
     zkl__watch_remove(s->core, &s->limit_watch);
     drop(&s->place);
-    s->take.look = ZKL__TAKE_UNSEEN;
-    s->take.limit = 0;
-    s->take.refused = false;
     s->crowded = false;
     s->limit = ZKL__LIMIT_UNREAD;
     s->retry_at = s->patience = 0;
-    s->mail &= ~(1u << ZKL__SM_AGAIN | 1u << ZKL__SM_TAKEN | 1u << ZKL__SM_LIMIT |
-                 1u << ZKL__SM_REPLY | 1u << ZKL__SM_WATCH | 1u << ZKL__SM_JUDGED);
+    s->mail &= ~(1u << ZKL__SM_AGAIN | 1u << ZKL__SM_LIMIT | 1u << ZKL__SM_REPLY |
+                 1u << ZKL__SM_WATCH | 1u << ZKL__SM_JUDGED);
 }
 
 /* --- moves ----------------------------------------------------------------------------------- */
@@ -145,7 +136,7 @@ static void stop_waiting(struct zkl__semaphore *s)
 void zkl__semaphore_end(struct zkl__semaphore *s, const char *why)
 {
     stop_waiting(s);
-    zkl__semaphore_drop_leases(s);
+    drop_leases(s);
     zkl__semaphore_move(s, ZKL__SEMAPHORE_GONE, why);
     zkl__semaphore_post(s, ZKL__SM_LOOK); /* to be freed */
 }
@@ -161,7 +152,7 @@ void zkl__semaphore_fail(struct zkl__semaphore *s, int code, int zk_code, const 
 void zkl__semaphore_again(struct zkl__semaphore *s)
 {
     stop_waiting(s);
-    zkl__semaphore_drop_leases(s);
+    drop_leases(s);
     if (s->config.contender.fail_on_expiry) {
         zkl__semaphore_fail(s, ZKL_ELOST, 0,
                             "the session ended, or our nodes were removed by somebody");
@@ -170,7 +161,6 @@ void zkl__semaphore_again(struct zkl__semaphore *s)
     } else {
         zkl__semaphore_move(s, ZKL__SEMAPHORE_ASKING, "our place or a lease of ours was lost");
         zkl__contender_start(s->place, s->deadline, s->try_only);
-        zkl__semaphore_post(s, ZKL__SM_LOOK); /* behind what that one sends */
     }
 }
 
@@ -234,7 +224,6 @@ static bool all_made(const struct zkl__semaphore *s)
 /* Asks for what its state needs. */
 static void advance(struct zkl__semaphore *s)
 {
-    zkl__semaphore_look_ahead(s);
     if (s->busy || !zkl__core_connected(s->core) || zkl__core_now(s->core) < s->retry_at) {
         return;
     }
@@ -247,18 +236,8 @@ static void advance(struct zkl__semaphore *s)
         break;
     case ZKL__SEMAPHORE_QUEUED:
         if (zkl__contender_state(s->place) == ZKL__HELD) {
-            zkl__semaphore_go_on_as_head(s);
-        }
-        break;
-    case ZKL__SEMAPHORE_TAKING:
-        zkl__semaphore_send_take(s);
-        break;
-    case ZKL__SEMAPHORE_FINDING:
-        zkl__semaphore_find_take(s);
-        break;
-    case ZKL__SEMAPHORE_TAKEN:
-        if (all_made(s)) {
-            zkl__semaphore_judge_take(s);
+            zkl__semaphore_move(s, ZKL__SEMAPHORE_MAKING, "we are the head");
+            make_leases(s);
         }
         break;
     case ZKL__SEMAPHORE_MAKING:
@@ -309,8 +288,6 @@ static void on_reply(struct zkl__semaphore *s)
     s->patience = 0;
     if (s->state < ZKL__SEMAPHORE_QUEUED || s->state == ZKL__SEMAPHORE_SETTING) {
         zkl__semaphore_on_limit(s, s->reply);
-    } else if (s->state == ZKL__SEMAPHORE_FINDING) {
-        zkl__semaphore_on_found(s, s->reply);
     } else {
         zkl__semaphore_on_leases(s, s->reply);
     }
@@ -337,7 +314,6 @@ static void on_start(struct zkl__semaphore *s)
     zkl__semaphore_move(s, ZKL__SEMAPHORE_ASKING, "started");
     advance(s); /* what it asks goes before its place */
     zkl__contender_start(s->place, s->deadline, s->try_only);
-    zkl__semaphore_post(s, ZKL__SM_LOOK); /* behind what that one sends */
 }
 
 static void on_release(struct zkl__semaphore *s)
@@ -387,7 +363,7 @@ static void on_time(struct zkl__semaphore *s)
         return;
     }
     s->deadline = INT64_MAX;
-    zkl__semaphore_drop_leases(s); /* also of an owner that lost before, and hangs */
+    drop_leases(s); /* also of an owner that lost before, and hangs */
     if (s->state == ZKL__SEMAPHORE_HELD) {
         zkl__semaphore_move(s, ZKL__SEMAPHORE_LOST, "held for longer than max_hold_ms");
         zkl__semaphore_tell(s, ZKL__LOSS, "held for longer than max_hold_ms");
@@ -406,16 +382,20 @@ static int64_t wake(const struct zkl__semaphore *s)
 void zkl__semaphore_step(struct zkl__core *core, struct zkl__machine *machine)
 {
     static void (*const read[ZKL__SM_KINDS])(struct zkl__semaphore *) = {
-        [ZKL__SM_FAILED] = on_failed,       [ZKL__SM_END] = on_end,
-        [ZKL__SM_AGAIN] = on_again,         [ZKL__SM_TAKEN] = zkl__semaphore_on_taken,
-        [ZKL__SM_REPLY] = on_reply,         [ZKL__SM_LIMIT] = zkl__semaphore_on_read_limit,
-        [ZKL__SM_WATCH] = on_watch,         [ZKL__SM_JUDGED] = zkl__semaphore_on_judged,
-        [ZKL__SM_CONNECTED] = on_connected, [ZKL__SM_START] = on_start,
-        [ZKL__SM_RELEASE] = on_release,     [ZKL__SM_CANCEL] = on_cancel,
+        [ZKL__SM_FAILED] = on_failed,
+        [ZKL__SM_END] = on_end,
+        [ZKL__SM_AGAIN] = on_again,
+        [ZKL__SM_REPLY] = on_reply,
+        [ZKL__SM_LIMIT] = zkl__semaphore_on_read_limit,
+        [ZKL__SM_WATCH] = on_watch,
+        [ZKL__SM_JUDGED] = zkl__semaphore_on_judged,
+        [ZKL__SM_CONNECTED] = on_connected,
+        [ZKL__SM_START] = on_start,
+        [ZKL__SM_RELEASE] = on_release,
+        [ZKL__SM_CANCEL] = on_cancel,
         [ZKL__SM_TIME] = on_time,
     };
     struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
-    zkl__semaphore_settle_place(s);
     while (s->mail && s->state != ZKL__SEMAPHORE_GONE) {
         int kind = __builtin_ctz(s->mail);
         s->mail &= s->mail - 1;
@@ -426,7 +406,7 @@ void zkl__semaphore_step(struct zkl__core *core, struct zkl__machine *machine)
     advance(s);
     check_sound(s);
     zkl__timers_set(&core->timers, &machine->timer, wake(s));
-    if (s->state == ZKL__SEMAPHORE_GONE && !s->take.sent) {
+    if (s->state == ZKL__SEMAPHORE_GONE) {
         zkl__core_bury(core, machine);
     }
 }

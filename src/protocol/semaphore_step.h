@@ -1,7 +1,6 @@
 /* semaphore_step.h - the fields of a semaphore's acquire, for the core alone: semaphore.c has its
  * life, semaphore_mail.c what it hears, semaphore_step.c what it does next; semaphore_limit.c and
- * semaphore_leases.c read what the servers answer; semaphore_take.c takes permits in one
- * transaction. */
+ * semaphore_leases.c read what the servers answer. */
 #ifndef ZKL_PROTOCOL_SEMAPHORE_STEP_H
 #define ZKL_PROTOCOL_SEMAPHORE_STEP_H
 
@@ -16,9 +15,6 @@ enum zkl__semaphore_state {
     ZKL__SEMAPHORE_SEARCHING, /* nobody has set one: is the path in use as something else? */
     ZKL__SEMAPHORE_SEARCHED,  /* the last contender there: does it live with a session? */
     ZKL__SEMAPHORE_QUEUED,    /* until it is the head */
-    ZKL__SEMAPHORE_TAKING,    /* its leases are made, and its place given up, in one transaction, */
-    ZKL__SEMAPHORE_FINDING,   /* whose reply was lost */
-    ZKL__SEMAPHORE_TAKEN,     /* done: until its leases have a lease of the session */
     ZKL__SEMAPHORE_MAKING, /* until its leases are there; then all are to be read, with the limit */
     ZKL__SEMAPHORE_READING,
     ZKL__SEMAPHORE_SETTING, /* nobody has set a limit: ours is written */
@@ -36,7 +32,6 @@ enum zkl__semaphore_mail {
     ZKL__SM_FAILED, /* its place or a lease: code, zk_code, why */
     ZKL__SM_END,    /* of the session: code */
     ZKL__SM_AGAIN,  /* its place or a lease was lost before the grant */
-    ZKL__SM_TAKEN,  /* or not: take.fate */
     ZKL__SM_LIMIT,  /* the limit that goes with a list of the leases: before that */
     ZKL__SM_REPLY,  /* to its one operation */
     ZKL__SM_WATCH,  /* the leases or the limit changed */
@@ -53,10 +48,8 @@ enum zkl__semaphore_mail {
 /* What its operations are for: numbers that no contender has. */
 enum {
     ZKL__ROLE_SEMAPHORE = ZKL__ROLES,
-    ZKL__ROLE_LIMIT,  /* beside a list of the leases */
-    ZKL__ROLE_FOLDER, /* a look at PATH/leases */
-    ZKL__ROLE_BEHIND, /* before a list that tells what became of the transaction */
-    ZKL__ROLE_LEASE   /* + which of the children */
+    ZKL__ROLE_LIMIT, /* beside a list of the leases */
+    ZKL__ROLE_LEASE  /* + which of the children */
 };
 
 /* Of the path, as its head has read it since its own leases stand: from 1 on, or */
@@ -66,38 +59,6 @@ struct zkl__permit {
     struct zkl__semaphore *semaphore;
     struct zkl__contender *contender; /* NULL: not made yet, or given back */
     int64_t token;                    /* 0: it has no node yet */
-};
-
-/* semaphore_take.c */
-struct zkl__take {
-    struct zkl__request request;
-    enum {
-        ZKL__TAKE_UNSEEN,
-        ZKL__TAKE_ASKED,
-        ZKL__TAKE_TOO_EARLY, /* we were not the head yet, or there was no reply */
-        ZKL__TAKE_SEEN
-    } look;
-    struct zkl__stat folder; /* of PATH/leases, as we saw it as the head */
-    int limit;               /* of the path, when we queued; 0: not known */
-    int32_t limit_version;
-    bool refused; /* not in this attempt any more */
-    bool sent;    /* it is under way */
-    int64_t sent_at;
-    enum zkl__take_fate {
-        ZKL__TAKE_DONE,
-        ZKL__TAKE_NO_PLACE, /* somebody removed our node in the queue */
-        ZKL__TAKE_LATER,
-        ZKL__TAKE_REFUSED,
-        ZKL__TAKE_UNKNOWN
-    } fate;
-    struct zkl__contender *lease; /* that it makes; NULL: none, or its create was answered */
-    bool asked;                   /* by that one: it is owed a reply */
-    struct zkl__reply told;       /* to it, until its mail is read */
-    int stand;                    /* children of PATH/leases, as the transaction left it */
-    bool passed;                  /* what was sent before the list is in it, or nowhere */
-    struct zkl__contender *place; /* that went with it, until its step */
-    bool owed;                    /* the reply to its delete */
-    struct zkl__path_stats *path_stats;
 };
 
 struct zkl__semaphore {
@@ -114,9 +75,8 @@ struct zkl__semaphore {
     const struct zkl__reply *reply; /* NULL: what was asked was not answered */
     const struct zkl__reply *limit_reply;
 
-    struct zkl__contender *place; /* in the queue; NULL: let go, or gone with the transaction */
-    struct zkl__take take;
-    int64_t deadline; /* of the acquire; once granted, of the hold */
+    struct zkl__contender *place; /* in the queue; NULL: let go */
+    int64_t deadline;             /* of the acquire; once granted, of the hold */
     bool try_only;
     bool jeopardy; /* was told */
     /* Whom SEARCHING found: of any library, so the name may be longer than ours. */
@@ -170,9 +130,6 @@ void zkl__semaphore_grant(struct zkl__semaphore *s, const char *why);
 void zkl__semaphore_put_off(struct zkl__semaphore *s);
 /* Sends its one operation. */
 void zkl__semaphore_ask(struct zkl__semaphore *s, struct zkl__op op);
-/* Its leases' contenders. False: no memory, and it has failed. */
-bool zkl__semaphore_make_leases(struct zkl__semaphore *s);
-void zkl__semaphore_drop_leases(struct zkl__semaphore *s);
 /* All its leases are held, by the session's lease. */
 bool zkl__semaphore_leased(const struct zkl__semaphore *s, int64_t now);
 
@@ -185,23 +142,6 @@ void zkl__semaphore_on_limit(struct zkl__semaphore *s, const struct zkl__reply *
  * was. */
 void zkl__semaphore_read_limit(struct zkl__semaphore *s);
 void zkl__semaphore_on_read_limit(struct zkl__semaphore *s);
-
-/* --- semaphore_take.c ------------------------------------------------------------------------ */
-
-/* Behind the list of its queue, if that was just sent: the head will want to know. */
-void zkl__semaphore_look_ahead(struct zkl__semaphore *s);
-void zkl__semaphore_on_folder(struct zkl__semaphore *s, const struct zkl__reply *reply);
-/* The transaction, or its leases first. */
-void zkl__semaphore_go_on_as_head(struct zkl__semaphore *s);
-void zkl__semaphore_send_take(struct zkl__semaphore *s);
-void zkl__semaphore_on_take(struct zkl__request *request, const struct zkl__reply *reply);
-void zkl__semaphore_on_taken(struct zkl__semaphore *s);
-void zkl__semaphore_judge_take(struct zkl__semaphore *s);
-void zkl__semaphore_find_take(struct zkl__semaphore *s);
-void zkl__semaphore_on_found(struct zkl__semaphore *s, const struct zkl__reply *list);
-void zkl__semaphore_settle_place(struct zkl__semaphore *s);
-/* Its leases are not wanted any more. */
-void zkl__semaphore_forget_take(struct zkl__semaphore *s);
 
 /* --- semaphore_leases.c ---------------------------------------------------------------------- */
 

@@ -110,9 +110,6 @@ static void carry_out_op(struct zkl__core *core, struct zkl__contender *c,
         zkl__local_ask_list(core, c);
     } else if (!(c->joint && zkl__joint_holds_back(c, op->role))) {
         c->in_flight++;
-        if (c->config.holds_back && c->config.holds_back(c->config.owner, op->role)) {
-            return;
-        }
         c->listed_at = op->role == ZKL__ROLE_LIST ? core->now : c->listed_at;
         zkl__core_send(core, &c->machine, op->role, &op->op);
     }

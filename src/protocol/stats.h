@@ -13,8 +13,7 @@ struct zkl__contender_actions;
 /* The contenders of one path. Lives as long as the core. */
 struct zkl__path_stats {
     zkl_contender_stats counts;
-    char *path;   /* NULL: of all that had no row of their own */
-    bool no_take; /* semaphore_take.c: the access lists do not let us, so it is not tried again */
+    char *path; /* NULL: of all that had no row of their own */
     bool told_delete, told_write,
         told_read; /* an operator was warned that we lack this permission: once for a path */
     struct zkl__path_stats *next;

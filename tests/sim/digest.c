@@ -409,7 +409,7 @@ static int list_was_later(const struct sim *s, const struct sim_attempt *attempt
     return 0;
 }
 
-/* What the judge remembers of an acquire of a semaphore; of its nodes, which had gone before the last list or transaction that showed them. */
+/* What the judge remembers of an acquire of a semaphore; of its nodes, which had gone before the last list that showed them. */
 static uint64_t permits_hash(const struct sim *s, const struct sim_attempt *it)
 {
     int64_t shown = s->clients[it->client].leases_zxid[it->path], token;

@@ -54,11 +54,6 @@ static void plain_semaphore(const struct walk *w, struct zkl__semaphore *it)
 {
     it->config.contender.owner = plain_owner(w, it->config.contender.owner);
     it->config.conflict = NULL;
-    it->take.path_stats = NULL;
-    it->take.told = (struct zkl__reply){.rc = ZKL__RC_OK}; /* read in the step that it came in */
-    it->take.sent_at = it->take.sent ? it->take.sent_at : 0;
-    it->take.folder.czxid = it->take.folder.mzxid = it->take.folder.pzxid = it->take.folder.ctime_ms =
-        it->take.folder.mtime_ms = 0;
     end_text(it->last, sizeof it->last);
     for (int i = 0; i < it->config.count; i++) {
         it->permits[i].token = (int64_t)w->rank(it->permits[i].token);

@@ -55,27 +55,6 @@ static void fill_parts(const struct sim *s, const struct sim_message *message, s
     }
 }
 
-static bool counts_leases(const struct sim *s, const struct sim_message *message, const char *path)
-{
-    for (int i = 0; i < message->part_count; i++) {
-        const struct sim_part *part = &s->parts[message->parts + i];
-        if (part->op == ZKL__OP_SET && strcmp(s->paths[part->path].text, path) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A transaction that counts the leases shows them as a list does. */
-static void note_counted(struct sim *s, int client, const struct sim_message *message)
-{
-    for (int queue = 0; queue < s->plan->paths; queue++) {
-        if (counts_leases(s, message, sim_semaphore_folder(queue, true))) {
-            s->clients[client].leases_zxid[queue] = message->zxid;
-        }
-    }
-}
-
 /* A joint's contender lists for itself: of what it is told the others of its process in that queue learn nothing, nor it of theirs. */
 static bool lists_apart(const struct zkl__core *core, const char *path)
 {
@@ -158,9 +137,6 @@ static void tell_reply(struct sim *s, int client, const struct sim_message *mess
         reply.part_count = (size_t)message->part_count;
         reply.parts = parts;
         fill_parts(s, message, parts, reply.part_count);
-        if (reply.rc == ZKL__RC_OK) {
-            note_counted(s, client, message);
-        }
     }
     sim_say(s, "reply", "%d: %s %s %s", client, zkl__op_name(asked->op),
             asked->path >= 0 ? s->paths[asked->path].text : "", zkl__rc_name(reply.rc));
