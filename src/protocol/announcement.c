@@ -1,6 +1,5 @@
 #include "contender_moves.h"
 
-#include "inspection.h"
 #include "lease.h"
 #include "queue_list.h"
 

@@ -1,7 +1,6 @@
 #include "contender_moves.h"
 
 #include "backoff.h"
-#include "inspection.h"
 
 #include <string.h>
 
@@ -398,7 +397,7 @@ int64_t zkl__contender_wake(const struct zkl__contender *c)
 void zkl__contender_free(struct zkl__contender *c)
 {
     const zkl_heap *heap = c->heap;
-    zkl__inspection_drop(c);
+    zkl__inspection_free(c);
     zkl__node_free(c);
     zkl__predecessor_free(c);
     zkl__own_watch_free(c);

@@ -2,7 +2,6 @@
 #include "contender_moves.h"
 
 #include "farewell.h"
-#include "inspection.h"
 #include "queue_list.h"
 
 static void decide_by_list(struct zkl__contender *c, const struct zkl__contender_event *ev,

@@ -2,7 +2,6 @@
 #include "contender_moves.h"
 
 #include "farewell.h"
-#include "inspection.h"
 #include "path.h"
 
 #include <string.h>

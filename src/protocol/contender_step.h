@@ -9,6 +9,7 @@
 #include "dirty_marker.h"
 #include "folders.h"
 #include "grant.h"
+#include "inspection.h"
 #include "list.h"
 #include "linger.h"
 #include "local_place.h"
@@ -16,7 +17,6 @@
 #include "own_watch.h"
 #include "predecessor.h"
 #include "replacement.h"
-#include "suspicion.h"
 
 /* What an operation of a contender is for. At most one of each is under way. */
 enum zkl__role {
@@ -122,7 +122,7 @@ struct zkl__contender_actions {
         ZKL__WATCH_OFF     /* hear no more, take it back from the server. Never of our own node: its
                               end uses the watch up */
     } watches[ZKL__WATCHED];
-    bool inspect; /* send the next batch of contender->predecessor.inspection */
+    bool inspect; /* send the next batch of its inspection */
     bool told;    /* outcome is set */
     struct zkl__outcome outcome;
 };

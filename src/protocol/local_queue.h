@@ -35,7 +35,6 @@ struct zkl__local_queue {
     struct zkl__name_set forged;
     struct zkl__linger_view linger;
     size_t lingerers; /* lock objects whose locks may linger here */
-    bool looks_apart; /* transactions do not tell many of them at once here: see inspection.h */
     char path[];
 };
 
@@ -55,12 +54,6 @@ void zkl__local_queues_deinit(struct zkl__local_queues *queues);
 static inline struct zkl__name_set *zkl__local_forged(const struct zkl__contender *c)
 {
     return &c->local.queue->forged;
-}
-
-/* Whether looks are made apart there. */
-static inline bool *zkl__local_looks_apart(const struct zkl__contender *c)
-{
-    return &c->local.queue->looks_apart;
 }
 
 static inline const char *zkl__local_path(const struct zkl__contender *c)

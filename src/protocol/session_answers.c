@@ -272,12 +272,6 @@ void zkl__core_request(struct zkl__core *core, struct zkl__request *request,
     zkl__core_send(core, &request->machine, ZKL__ROLE_NONE, op);
 }
 
-struct zkl__request *zkl__pending_request(const struct zkl__pending *p)
-{
-    return p->on && p->owner && p->owner->ops == &request_ops ? (struct zkl__request *)p->owner
-                                                              : NULL;
-}
-
 bool zkl__request_forget(struct zkl__core *core, struct zkl__request *request)
 {
     zkl__ready_remove(&core->ready, &request->machine);

@@ -3,7 +3,6 @@
 #include "session_inside.h"
 
 #include "heap.h"
-#include "inspection.h"
 
 #include <string.h>
 
@@ -252,6 +251,11 @@ static void answered(struct zkl__core *core, struct zkl__machine *machine, int r
                      const struct zkl__reply *reply)
 {
     struct zkl__contender *c = (struct zkl__contender *)machine;
+    if (role >= ZKL__ROLES) {
+        c->in_flight--;
+        zkl__inspection_answered(c, (size_t)(role - ZKL__ROLES), reply);
+        return;
+    }
     if (role == ZKL__ROLE_LIST) {
         zkl__local_note_list(&core->queues, c, reply);
     }
@@ -267,6 +271,11 @@ static void answered(struct zkl__core *core, struct zkl__machine *machine, int r
 static void refused(struct zkl__core *core, struct zkl__machine *machine, int role, int code)
 {
     struct zkl__contender *c = (struct zkl__contender *)machine;
+    if (role >= ZKL__ROLES) {
+        const struct zkl__reply unsent = {.rc = ZKL__RC_UNSENT, .unsent = code};
+        answered(core, machine, role, 0, &unsent);
+        return;
+    }
     if (role == ZKL__ROLE_LIST && !c->joint) {
         zkl__local_refuse_list(core, c, code);
         return;

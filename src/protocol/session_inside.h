@@ -131,8 +131,6 @@ void zkl__core_drop_waiting(struct zkl__core *core);
 /* What becomes of this machine's operations is nobody's concern any more: those that wait for room
  * are never sent. True: others were sent, and are not answered. */
 bool zkl__core_forget(struct zkl__core *core, struct zkl__machine *owner);
-/* The request of that operation; NULL: it is another's. */
-struct zkl__request *zkl__pending_request(const struct zkl__pending *p);
 
 /* --- session_time.c -------------------------------------------------------------------------- */
 

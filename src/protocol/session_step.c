@@ -1,7 +1,6 @@
 #include "session_inside.h"
 
 #include "heap.h"
-#include "inspection.h"
 #include "name.h"
 
 #include <stdarg.h>
@@ -401,22 +400,9 @@ struct zkl__core *zkl__core_new(const struct zkl__core_config *config, const str
     return core;
 }
 
-static void abandon_inspections(struct zkl__core *core)
-{
-    for (size_t i = 0; i < core->pendings.room; i++) {
-        struct zkl__pending *p = &core->pendings.slots[i];
-        struct zkl__request *request = zkl__pending_request(p);
-        if (request && zkl__inspection_abandon(request)) {
-            p->owner = NULL;
-        }
-    }
-}
-
 void zkl__core_free(struct zkl__core *core)
 {
     zkl_heap heap = core->config.heap;
-    abandon_inspections(
-        core); /* first: a multi-contender goes with the request that it waits for */
     zkl__contenders_drop(core);
     zkl__semaphores_drop(core);
     zkl__core_drop_waiting(core);
