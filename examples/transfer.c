@@ -31,8 +31,16 @@ static int transfer(zkl_lock *lock, long amount, zkl_error *err)
         snprintf(less, sizeof less, "%ld", atol(from->data) - amount);
         snprintf(more, sizeof more, "%ld", atol(to->data) + amount);
         const zkl_op ops[] = {
-            {ZKL_OP_SET, accounts[0], less, strlen(less), ZKL_ANY_VERSION, 0, NULL},
-            {ZKL_OP_SET, accounts[1], more, strlen(more), ZKL_ANY_VERSION, 0, NULL},
+            {.kind = ZKL_OP_SET,
+             .path = accounts[0],
+             .data = less,
+             .size = strlen(less),
+             .version = ZKL_ANY_VERSION},
+            {.kind = ZKL_OP_SET,
+             .path = accounts[1],
+             .data = more,
+             .size = strlen(more),
+             .version = ZKL_ANY_VERSION},
         };
         rc = zkl_lock_commit(lock, ops, 2, 5000, NULL, err);
     }
@@ -48,9 +56,9 @@ static int transfer(zkl_lock *lock, long amount, zkl_error *err)
 static int open_accounts(zkl_lock *lock, zkl_error *err)
 {
     const zkl_op ops[] = {
-        {ZKL_OP_CREATE, "/accounts", NULL, 0, 0, ZKL_CREATE_PERSISTENT, NULL},
-        {ZKL_OP_CREATE, accounts[0], "1000", 4, 0, ZKL_CREATE_PERSISTENT, NULL},
-        {ZKL_OP_CREATE, accounts[1], "1000", 4, 0, ZKL_CREATE_PERSISTENT, NULL},
+        {.kind = ZKL_OP_CREATE, .path = "/accounts"},
+        {.kind = ZKL_OP_CREATE, .path = accounts[0], .data = "1000", .size = 4},
+        {.kind = ZKL_OP_CREATE, .path = accounts[1], .data = "1000", .size = 4},
     };
     int rc = zkl_lock_acquire(lock, 30000, NULL, err);
     if (rc == ZKL_OK) {

@@ -34,6 +34,10 @@ struct commit {
 
 static int check_op(const zkl_op *op, size_t index, zkl_error *err)
 {
+    if (op->reserved[0] != 0 || op->reserved[1] != 0) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         "operation %zu: reserved is not zero: start from ZKL_OP_INIT", index);
+    }
     int rc = zkl__range_check("kind", (int64_t)op->kind, ZKL_OP_CREATE, ZKL_OP_CHECK, err);
     if (rc != ZKL_OK) {
         return rc;

@@ -214,11 +214,11 @@ static int after_arrival(struct zkl__steps *steps, zkl_error *err)
 static void give_slot(struct zkl__steps *steps)
 {
     struct call *call = call_of(steps);
-    zkl_once_slot *slot = call->slot;
-    slot->round_ms = zkl__slot_of(call->arrival_ms, call->length_ms, call->phase_ms);
-    slot->last_ms = call->last_ms;
-    slot->done = call->last_ms >= slot->round_ms;
-    slot->version = steps->answer.stat.version;
+    int64_t round_ms = zkl__slot_of(call->arrival_ms, call->length_ms, call->phase_ms);
+    *call->slot = (zkl_once_slot){.round_ms = round_ms,
+                                  .last_ms = call->last_ms,
+                                  .done = call->last_ms >= round_ms,
+                                  .version = steps->answer.stat.version};
 }
 
 /* The record's mtime is the time of its transaction, by the clock of the leader
@@ -541,7 +541,8 @@ static int record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms,
     int rc = check(lock, slot, "slot", err);
     if (rc == ZKL_OK && slot->done) {
         rc = zkl__fail(err, ZKL_EINVAL, 0, NULL, "the slot is done");
-    } else if (rc == ZKL_OK && slot->last_ms >= slot->round_ms) { /* as in a struct of zeros */
+    } else if (rc == ZKL_OK && (slot->last_ms >= slot->round_ms || /* as in a struct of zeros */
+                                slot->reserved[0] != 0 || slot->reserved[1] != 0)) {
         rc = zkl__fail(err, ZKL_EINVAL, 0, NULL,
                        "slot is not filled: give the one that zkl_once_look has written");
     }

@@ -60,6 +60,7 @@ typedef struct zkl_error {
     int zk_code; /* ZooKeeper's own code (Z... of zookeeper.h), 0 when ZooKeeper reported none */
     char path[ZKL_ERROR_PATH_MAX]; /* the znode concerned; empty when none is */
     char text[ZKL_ERROR_TEXT_MAX]; /* one line: what, and what to do about it */
+    long long reserved[2];         /* zero */
 } zkl_error;
 
 /* Text of a code ("not granted within the time given"). Never NULL; static. Any thread. */

@@ -102,7 +102,8 @@ typedef struct zkl_member {
     size_t data_size;
     int64_t token; /* czxid: another one when the member has joined again */
     int64_t session_id;
-    bool readable; /* false: its access list hides all but the id */
+    bool readable;       /* false: its access list hides all but the id */
+    int64_t reserved[2]; /* zero */
 } zkl_member;
 
 /* Sorted by id. */

@@ -24,10 +24,11 @@ extern "C" {
 
 /* Where a host stands in its slot. */
 typedef struct zkl_once_slot {
-    int64_t round_ms; /* the slot's round time, ms since 1970 by the servers' clock */
-    int64_t last_ms;  /* the last slot that was recorded; INT64_MIN: none ever was */
-    bool done;        /* this slot, or a later one, is recorded */
-    int32_t version;  /* of the record that was read */
+    int64_t round_ms;    /* the slot's round time, ms since 1970 by the servers' clock */
+    int64_t last_ms;     /* the last slot that was recorded; INT64_MIN: none ever was */
+    bool done;           /* this slot, or a later one, is recorded */
+    int32_t version;     /* of the record that was read */
+    int64_t reserved[2]; /* zero */
 } zkl_once_slot;
 
 /* Makes the znode at path, which keeps the record, if it is not there (persistent: a lock's

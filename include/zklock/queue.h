@@ -41,6 +41,7 @@ typedef struct zkl_queue_entry {
                       age */
     bool holds; /* the first that is not forged; of readers and permits all that hold together. With
                   delay_after_crash_ms, such a one may still wait for its delay */
+    int64_t reserved[2]; /* zero */
 } zkl_queue_entry;
 
 /* A snapshot of a queue, in queue order. */

@@ -33,7 +33,8 @@ typedef enum zkl_create_mode {
     ZKL_CREATE_EPHEMERAL_SEQUENTIAL
 } zkl_create_mode;
 
-/* One operation. What its kind does not use is ignored; start from zeroes, and set version. */
+/* One operation. What its kind does not use is ignored. It starts from ZKL_OP_INIT; a struct of
+ * zeros means version 0. */
 typedef struct zkl_op {
     zkl_op_kind kind;
     const char *path; /* absolute, under the session's chroot. A sequential create gives the part
@@ -42,8 +43,17 @@ typedef struct zkl_op {
     size_t size;
     int32_t version;
     zkl_create_mode mode;
-    const zkl_acl *acl; /* NULL: the session's */
+    const zkl_acl *acl;  /* NULL: the session's */
+    int64_t reserved[2]; /* zero */
 } zkl_op;
+
+#define ZKL_OP_INIT                                                                 \
+    {                                                                               \
+        ZKL_OP_CREATE, NULL, NULL, 0, ZKL_ANY_VERSION, ZKL_CREATE_PERSISTENT, NULL, \
+        {                                                                           \
+            0, 0                                                                    \
+        }                                                                           \
+    }
 
 /* The result of one operation. */
 typedef struct zkl_op_result {
@@ -51,6 +61,7 @@ typedef struct zkl_op_result {
     int zk_code;                 /* ZooKeeper's own code, 0 when there is none */
     int32_t version;             /* of the znode after a set */
     char path[ZKL_PATH_MAX + 1]; /* of the znode made by a create */
+    int64_t reserved[2];         /* zero */
 } zkl_op_result;
 
 /* Carries out count operations in one transaction, all or none, if every znode of the hold still

@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static const struct {
     int code;
@@ -50,6 +51,7 @@ int(zkl__fail)(zkl_error *err, int code, int zk_code, const char *path, const ch
         va_list args;
         err->code = code;
         err->zk_code = zk_code;
+        memset(err->reserved, 0, sizeof err->reserved);
         snprintf(err->path, sizeof err->path, "%s", path ? path : "");
         va_start(args, format);
         vsnprintf(err->text, sizeof err->text, format, args);

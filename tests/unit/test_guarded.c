@@ -259,6 +259,15 @@ static void test_bad_calls(void)
     CU_ASSERT_STRING_EQUAL(err.text, "done is NULL");
     CU_ASSERT_EQUAL(zkl_lock_commit_async(lock, NULL, 0, 0, NULL, NULL, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_lock_commit_async(NULL, NULL, 0, 0, NULL, on_done, NULL, &err), ZKL_EINVAL);
+    zkl_op op = ZKL_OP_INIT;
+    op.path = "/growing";
+    op.reserved[1] = 1; /* of a later release, perhaps */
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, 10000, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "ZKL_OP_INIT"));
+    op.reserved[1] = 0;
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, 10000, NULL, &err), ZKL_OK);
+    op.kind = ZKL_OP_DELETE; /* of any version */
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &op, 1, 10000, NULL, &err), ZKL_OK);
     zkl_lock_free(lock);
     zkl_data_free(NULL);
     kit_tear_down();

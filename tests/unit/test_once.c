@@ -115,6 +115,10 @@ static void test_taken_over_from_the_dead(void)
     zkl_error err;
     CU_ASSERT_EQUAL(zkl_once_record(next, &never_looked, 1000, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "zkl_once_look"));
+    slot.done = false;
+    slot.last_ms = INT64_MIN;
+    slot.reserved[0] = 1;
+    CU_ASSERT_EQUAL(zkl_once_record(next, &slot, 1000, NULL), ZKL_EINVAL);
     zkl_lock_free(first);
     zkl_lock_free(next);
     kit_close(winner);
