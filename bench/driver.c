@@ -10,8 +10,9 @@
 #include <time.h>
 
 #define LINE 512
-/* That are printed, of one run: a lock that lingers is granted some hundred thousand times a second,
- * and bench.py reads a line for each. All of them are counted, by the second in which they end. */
+/* That are printed, of one run: a lock that lingers is granted some hundred thousand times a
+ * second, and bench.py reads a line for each. All of them are counted, by the second in which they
+ * end. */
 #define MOST_SECTIONS 100000
 #define SECOND INT64_C(1000000000) /* ns */
 

@@ -6,8 +6,10 @@
  *   go                                   every contender takes and gives back the lock for MS ms,
  * staying inside for HOLD_US; answers a line for each section (of very many, for the first ones),
  * facts, and "end": CONTENDER ASKED GRANTED RELEASED DONE   (ns, CLOCK_MONOTONIC: around acquire,
- * around release) fact NAME VALUE. Facts second_N (grants that ended in the second N of the job) and
- * grants_N (of contender N) count all sections; where they are missing, every section has its line.
+ * around release) fact NAME VALUE. Facts second_N (grants that ended in the second N of the job)
+ * and grants_N (of contender N) count all sections; where they are missing, every section has its
+ * line.
+ *
  *   close                                closes the contenders; answers "closed"
  *
  * Jobs: sessions (a session for each contender), threads (one session for all), two (one session

@@ -150,8 +150,7 @@ static void test_a_term_that_is_replaced(void)
     kit_set_up(NULL);
     struct replaced replaced = {candidate(one), candidate(two), 0, 0};
     int result = 0;
-    CU_ASSERT_EQUAL(zkl_election_run(replaced.election, 0, lead_and_lead_again, &replaced, &result, NULL),
-                    ZKL_ELOST);
+    CU_ASSERT_EQUAL(zkl_election_run(replaced.election, 0, lead_and_lead_again, &replaced, &result, NULL), ZKL_ELOST);
     CU_ASSERT_EQUAL(result, 42);
     CU_ASSERT_EQUAL(replaced.terms, 1);
     CU_ASSERT_EQUAL(zkl_lock_token(replaced.election), replaced.second);

@@ -457,7 +457,7 @@ static void test_log_of_a_loss(void)
     CU_ASSERT_EQUAL(alarms.others, 0);
 }
 
-TESTS("session", T(test_bad_options), T(test_a_session_timeout_too_short_for_a_lease),
-      T(test_nobody_answers), T(test_credentials_refused), T(test_facts), T(test_states),
-      T(test_many_changes_for_a_slow_listener), T(test_nothing_is_left_after_close),
-      T(test_our_threads_take_no_signals), T(test_no_memory), T(test_log), T(test_log_of_a_loss))
+TESTS("session", T(test_bad_options), T(test_a_session_timeout_too_short_for_a_lease), T(test_nobody_answers),
+      T(test_credentials_refused), T(test_facts), T(test_states), T(test_many_changes_for_a_slow_listener),
+      T(test_nothing_is_left_after_close), T(test_our_threads_take_no_signals), T(test_no_memory), T(test_log),
+      T(test_log_of_a_loss))

@@ -123,7 +123,7 @@ static void test_with_lock_is_told_by_cancel(void)
 
 struct replaced {
     zkl_lock *lock, *between;
-    int permits; /* of a semaphore: so many are acquired again */
+    int permits;  /* of a semaphore: so many are acquired again */
     bool lingers; /* the second grant has the token of the first */
     zkl_grant second;
 };
