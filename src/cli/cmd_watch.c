@@ -77,7 +77,9 @@ static char *content_of(const zkl_queue *queue)
     for (size_t i = 0; out && i < queue->count; i++) {
         fprintf(out, "%s %d\n", queue->entries[i].name, queue->entries[i].holds);
     }
-    if (!out || fprintf(out, "%zu", queue->foreign) < 0 || fclose(out) != 0) {
+    bool whole = out && fprintf(out, "%zu", queue->foreign) >= 0;
+    if (!out || fclose(out) != 0 || !whole) {
+        free(text);
         return NULL;
     }
     return text;

@@ -15,8 +15,7 @@ bool zkl__callbacks_inside(const struct zkl__callbacks *callbacks,
 
 static struct zkl__callback *first_of(const struct zkl__callbacks *callbacks)
 {
-    struct zkl__link *first = callbacks->queue.first;
-    return first ? ZKL__OWNER(first, struct zkl__callback, link) : NULL;
+    return ZKL__OWNER(callbacks->queue.first, struct zkl__callback, link);
 }
 
 /* fd is readable while something waits. */
