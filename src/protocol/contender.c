@@ -115,7 +115,7 @@ static void new_attempt(struct zkl__contender *c)
     zkl__delay_new_attempt(c);
     zkl__linger_new_attempt(c);
     zkl__announcement_listed(c);
-    c->folders = (struct zkl__folders){.stage = ZKL__FOLDERS_UNSEEN};
+    c->conflict = (struct zkl__path_conflict){.stage = ZKL__CONFLICT_UNSEEN};
 }
 
 /* Never granted: told at once; what is left of it is removed in the background. */

@@ -16,7 +16,7 @@ static void decide_by_list(struct zkl__contender *c, const struct zkl__contender
         zkl__contender_fail(c, ev, out, ZKL_EEXHAUSTED, 0, EXHAUSTED);
         return;
     }
-    if (zkl__folders_seen(c, ev, out)) {
+    if (zkl__path_conflict_seen(c, ev, out)) {
         return;
     }
     if (!zkl__predecessor_position(c, ev)) {
@@ -86,7 +86,7 @@ void zkl__contender_on_reply(struct zkl__contender *c, const struct zkl__contend
         [ZKL__ROLE_READ] = on_read,
         [ZKL__ROLE_MARK] = zkl__marker_on_written,
         [ZKL__ROLE_OWN_WATCH] = zkl__own_watch_on_reply,
-        [ZKL__ROLE_FOLDERS] = zkl__folders_on_reply,
+        [ZKL__ROLE_CONFLICT] = zkl__path_conflict_on_reply,
     };
     c->under_way &= ~UNDER_WAY(ev->role);
     answers[ev->role](c, ev, out);

@@ -92,9 +92,7 @@ static void advance_waiting(struct zkl__contender *c, const struct zkl__contende
         zkl__directory_ask(c, out);
         break;
     case ZKL__LISTING:
-        if (zkl__folders_asked(c)) {
-            zkl__folders_ask(c, out);
-        } else if (!lists) {
+        if (!zkl__path_conflict_ask(c, out) && !lists) {
             zkl__ask_list(c, out);
             zkl__delay_ask(c, out);
         }

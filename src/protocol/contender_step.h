@@ -7,7 +7,6 @@
 #include "contender.h"
 #include "core.h"
 #include "dirty_marker.h"
-#include "folders.h"
 #include "grant.h"
 #include "inspection.h"
 #include "list.h"
@@ -15,6 +14,7 @@
 #include "local_place.h"
 #include "node.h"
 #include "own_watch.h"
+#include "path_conflict.h"
 #include "predecessor.h"
 #include "replacement.h"
 
@@ -29,16 +29,15 @@ enum zkl__role {
     ZKL__ROLE_STAT,      /* exists of our own node: its czxid, when the create's reply was lost */
     ZKL__ROLE_PROVE,     /* committed check of our node, for a lease to be granted on */
     ZKL__ROLE_BEAT,      /* the session's heartbeat, on our node */
-    ZKL__ROLE_CONFIG,  /* of the ensemble's configuration, for the session: are there observers? */
-    ZKL__ROLE_DELETE,  /* of our node, or of a double of it */
-    ZKL__ROLE_BARRIER, /* committed check of the directory: what was sent before is in the next
-                          list, or nowhere */
-    ZKL__ROLE_MAKE,    /* of the directory */
-    ZKL__ROLE_SWAP,    /* our node for one of a weaker kind, in its place */
-    ZKL__ROLE_READ,    /* of the directory: did the last holder release? */
-    ZKL__ROLE_MARK,    /* of the directory: we hold, and have not released */
-    ZKL__ROLE_FOLDERS, /* is the path a semaphore's? its data, then the folders that semaphores have
-                        */
+    ZKL__ROLE_CONFIG,   /* of the ensemble's configuration, for the session: are there observers? */
+    ZKL__ROLE_DELETE,   /* of our node, or of a double of it */
+    ZKL__ROLE_BARRIER,  /* committed check of the directory: what was sent before is in the next
+                           list, or nowhere */
+    ZKL__ROLE_MAKE,     /* of the directory */
+    ZKL__ROLE_SWAP,     /* our node for one of a weaker kind, in its place */
+    ZKL__ROLE_READ,     /* of the directory: did the last holder release? */
+    ZKL__ROLE_MARK,     /* of the directory: we hold, and have not released */
+    ZKL__ROLE_CONFLICT, /* who lives in the directories of a semaphore or a partition? */
     ZKL__ROLES
 };
 #define UNDER_WAY(role) (1u << (role))
@@ -141,7 +140,7 @@ struct zkl__contender {
     struct zkl__own_watch own;
     struct zkl__predecessor predecessor;
     struct zkl__suspicion suspicion;
-    struct zkl__folders folders;
+    struct zkl__path_conflict conflict;
     struct zkl__announcement announcement;
     struct zkl__marker marker; /* config.mark */
     struct zkl__grant grant;

@@ -66,19 +66,17 @@ static void sort(struct zkl__list_entry *entries, size_t count)
     }
 }
 
-static enum zkl__list_user user_of(const struct zkl__reply *list)
+static const char *user_of(const struct zkl__reply *list)
 {
-    static const char *const folders[] = {"locks", "leases", "members", "pieces"};
+    static const char *const directories[] = {"locks", "leases", "members", "pieces"};
     unsigned seen = 0;
     for (size_t i = 0; i < list->child_count; i++) {
         const char *name = list->children[i];
         for (int j = 0; (name[0] == 'l' || name[0] == 'm' || name[0] == 'p') && j < 4; j++) {
-            seen |= strcmp(name, folders[j]) == 0 ? 1u << j : 0;
+            seen |= strcmp(name, directories[j]) == 0 ? 1u << j : 0;
         }
     }
-    return (seen & 3) == 3     ? ZKL__USER_SEMAPHORE
-           : (seen & 12) == 12 ? ZKL__USER_PARTITION
-                               : ZKL__USER_NONE;
+    return (seen & 3) == 3 ? directories[1] : (seen & 12) == 12 ? directories[2] : NULL;
 }
 
 struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct zkl__reply *list,
@@ -146,8 +144,7 @@ bool zkl__list_has(const struct zkl__reply *list, const struct zkl__list_index *
     return false;
 }
 
-enum zkl__list_user zkl__list_user(const struct zkl__reply *list,
-                                   const struct zkl__list_index *index)
+const char *zkl__list_user(const struct zkl__reply *list, const struct zkl__list_index *index)
 {
     return index ? index->user : user_of(list);
 }

@@ -6,12 +6,10 @@
 #include "contender_step.h"
 #include "queue_order.h"
 
-enum zkl__list_user { ZKL__USER_NONE, ZKL__USER_SEMAPHORE, ZKL__USER_PARTITION };
-
 /* The contenders of a list in the order of their places: for who reads it many times. */
 struct zkl__list_index {
     int32_t base;
-    enum zkl__list_user user; /* see zkl__list_user */
+    const char *user; /* see zkl__list_user */
     size_t count;
     struct zkl__list_entry {
         const char *name;
@@ -27,10 +25,9 @@ struct zkl__list_index *zkl__list_index_new(const zkl_heap *heap, const struct z
 bool zkl__list_has(const struct zkl__reply *list, const struct zkl__list_index *index,
                    const char *name);
 
-/* Has the directory the two folders of a semaphore's (Curator's InterProcessSemaphoreV2), "locks"
- * and "leases"? Or those of a partition's, "members" and "pieces"? */
-enum zkl__list_user zkl__list_user(const struct zkl__reply *list,
-                                   const struct zkl__list_index *index);
+/* "leases" for a path that also has "locks", a semaphore's (Curator's InterProcessSemaphoreV2);
+ * "members" for one that also has "pieces", a partition's; else NULL. */
+const char *zkl__list_user(const struct zkl__reply *list, const struct zkl__list_index *index);
 
 /* The contender, or lease, with the highest number; NULL: there is none. */
 const char *zkl__list_last(const struct zkl__reply *list);

@@ -297,7 +297,14 @@ static void test_a_semaphore_is_no_lock(void)
 {
     kit_set_up(NULL);
     zkl_lock *a = pool_contender(two, 2);
+    zkl_lock *lock = kit_lock(one, POOL, NULL);
+    zkl_stats before = ZKL_STATS_INIT, after = ZKL_STATS_INIT;
     CU_ASSERT_EQUAL(zkl_semaphore_acquire(a, 1, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_session_stats(one, &before), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_ECONFLICT);
+    CU_ASSERT_EQUAL(zkl_session_stats(one, &after), ZKL_OK);
+    CU_ASSERT(after.requests - before.requests <= 3); /* create, list, delete: the list says it */
+    zkl_lock_free(lock);
     acquire_as_others(one, ZKL_ECONFLICT);
     CU_ASSERT(zkl_lock_is_held(a));
     CU_ASSERT_EQUAL(zkl_semaphore_release(a, 0, NULL), ZKL_OK);
