@@ -60,7 +60,7 @@ static void tell(struct zkl__agent *agent)
 
 static void stop(struct zkl__agent *agent)
 {
-    zkl__watcher_end(&((struct zkl_group *)agent)->m.watcher);
+    zkl__membership_end(&((struct zkl_group *)agent)->m);
 }
 
 static void destroy(struct zkl__agent *agent)

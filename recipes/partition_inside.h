@@ -61,6 +61,7 @@ struct zkl_partition {
     char node[ZKL__NAME_MAX];  /* ours among the members, the last one */
     unsigned depth;            /* of callbacks, one inside the other */
     bool orphan;               /* freed from inside */
+    size_t busy, running;      /* pieces that there is work on, and those whose work runs */
     bool held_up;              /* a piece waits until the work on another one has ended: cap */
     struct zkl__margin margin; /* of the lease, while there is work */
 };
@@ -89,8 +90,6 @@ void zkl__partition_try_later(zkl_partition *partition);
 void zkl__piece_settle(struct zkl__piece *piece);
 /* Inside. The work has ended: the piece is released, and nothing is owed for it any more. */
 void zkl__piece_end_work(struct zkl__piece *piece);
-/* Inside. How many pieces there is work on. */
-size_t zkl__partition_busy(const zkl_partition *partition);
 
 /* --- partition_shares.c: functions that its locks call ------------------------------------------
  */

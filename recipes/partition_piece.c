@@ -14,13 +14,13 @@ static bool lease_suffices(const struct zkl__piece *piece, const struct zkl__sta
            partition->options.margin_ms * ZKL__MS;
 }
 
-size_t zkl__partition_busy(const zkl_partition *partition)
+static void set_work(struct zkl__piece *piece, enum zkl__work work)
 {
-    size_t busy = 0;
-    for (size_t i = 0; i < partition->count; i++) {
-        busy += partition->pieces[i]->work != ZKL__WORK_NONE;
-    }
-    return busy;
+    zkl_partition *partition = piece->partition;
+    partition->busy += (size_t)(work != ZKL__WORK_NONE) - (size_t)(piece->work != ZKL__WORK_NONE);
+    partition->running +=
+        (size_t)(work == ZKL__WORK_RUNS) - (size_t)(piece->work == ZKL__WORK_RUNS);
+    piece->work = work;
 }
 
 void zkl__piece_end_work(struct zkl__piece *piece)
@@ -29,7 +29,7 @@ void zkl__piece_end_work(struct zkl__piece *piece)
     if (piece->work == ZKL__WORK_NONE) {
         return;
     }
-    piece->work = ZKL__WORK_NONE;
+    set_work(piece, ZKL__WORK_NONE);
     zkl__lock_give_up(&piece->place.object, ZKL_ECANCELED);
     if (partition->held_up) {
         partition->held_up = false;
@@ -47,7 +47,7 @@ static bool begin_call(struct zkl__piece *piece, enum zkl__work from, enum zkl__
     zkl__session_enter_even_closed(partition->agent.session, NULL);
     bool calls = !partition->orphan && piece->work == from;
     if (calls) {
-        piece->work = to;
+        set_work(piece, to);
         piece->told = told;
         piece->calling = true;
     } else if (partition->orphan) {
@@ -104,7 +104,7 @@ static bool has_room(zkl_partition *partition)
 {
     size_t cap = partition->options.cap;
     zkl__session_enter_even_closed(partition->agent.session, NULL);
-    bool room = cap == 0 || zkl__partition_busy(partition) < cap;
+    bool room = cap == 0 || partition->busy < cap;
     partition->held_up = partition->held_up || !room;
     zkl__session_leave(partition->agent.session);
     return room;

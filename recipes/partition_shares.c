@@ -96,19 +96,10 @@ static bool note_result(zkl_partition *partition, const zkl_lock *place, bool *s
 
 /* --- the lease becomes short ----------------------------------------------------------------- */
 
-static bool has_running_work(const zkl_partition *partition)
-{
-    bool runs = false;
-    for (size_t i = 0; i < partition->count; i++) {
-        runs = runs || partition->pieces[i]->work == ZKL__WORK_RUNS;
-    }
-    return runs;
-}
-
 static int64_t lease_until(const void *owner)
 {
     const zkl_partition *partition = owner;
-    return has_running_work(partition)
+    return partition->running > 0
                ? zkl__core_lease_until(zkl__session_core(partition->agent.session))
                : INT64_MAX;
 }
@@ -255,8 +246,7 @@ static void end(zkl_partition *partition)
 {
     zkl__session_enter_even_closed(partition->agent.session, NULL);
     bool outermost = --partition->depth == 0, last = outermost && partition->orphan;
-    if (outermost && partition->life == ZKL__PARTITION_UNWINDING &&
-        zkl__partition_busy(partition) == 0) {
+    if (outermost && partition->life == ZKL__PARTITION_UNWINDING && partition->busy == 0) {
         zkl__partition_live(partition, ZKL__PARTITION_IDLE);
         zkl__procedures_poke(partition->agent.session, &partition->agent.object);
     }

@@ -118,7 +118,7 @@ static struct zkl__local_queue *find_or_make(struct zkl__local_queues *queues, c
 
 static void drop_unused(struct zkl__local_queues *queues, struct zkl__local_queue *q)
 {
-    if (!q->first && q->forged.count == 0 && q->lingerers == 0) {
+    if (!q->first && q->forged.count == 0 && q->lingerers == 0 && !q->members.first) {
         drop(queues, q);
     }
 }
@@ -157,6 +157,23 @@ void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c
         zkl__name_set_clear(&q->forged, queues->heap);
     }
     queues->remembered += q->forged.count;
+    drop_unused(queues, q);
+}
+
+struct zkl__local_queue *zkl__local_enroll(struct zkl__local_queues *queues, const char *path,
+                                           struct zkl__link *member)
+{
+    struct zkl__local_queue *q = find_or_make(queues, path);
+    if (q) {
+        zkl__list_prepend(&q->members, member);
+    }
+    return q;
+}
+
+void zkl__local_resign(struct zkl__local_queues *queues, struct zkl__local_queue *q,
+                       struct zkl__link *member)
+{
+    zkl__list_remove(&q->members, member);
     drop_unused(queues, q);
 }
 

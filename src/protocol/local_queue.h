@@ -34,7 +34,8 @@ struct zkl__local_queue {
      * session do not look again. */
     struct zkl__name_set forged;
     struct zkl__linger_view linger;
-    size_t lingerers; /* lock objects whose locks may linger here */
+    size_t lingerers;         /* lock objects whose locks may linger here */
+    struct zkl__list members; /* memberships whose znode this path is */
     char path[];
 };
 
@@ -67,6 +68,12 @@ void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c
 
 /* The first contender of this session in the queue at path; NULL: there is none. */
 struct zkl__contender *zkl__local_first(const struct zkl__local_queues *queues, const char *path);
+
+/* A membership's path gets its queue, which keeps a list of them; NULL: no memory. */
+struct zkl__local_queue *zkl__local_enroll(struct zkl__local_queues *queues, const char *path,
+                                           struct zkl__link *member);
+void zkl__local_resign(struct zkl__local_queues *queues, struct zkl__local_queue *q,
+                       struct zkl__link *member);
 
 /* c waits for the node of that name. True when it is one of ours, for which it need not ask the
  * server. */

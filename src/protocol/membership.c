@@ -3,7 +3,9 @@
 #include "core.h"
 #include "own.h"
 #include "path.h"
+#include "session_inside.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* --- states ---------------------------------------------------------------------------------- */
@@ -345,26 +347,23 @@ void zkl__membership_on_end(struct zkl__membership *m)
 
 /* --- as a watcher ---------------------------------------------------------------------------- */
 
-static const struct zkl__watcher_ops ops;
-
-/* The next membership of this session, from this watcher on, with our path and id; NULL: there is
- * none. */
-static struct zkl__membership *next_twin(const struct zkl__membership *m, struct zkl__watcher *at)
+/* The next membership of this session with our path and id, from this link on; NULL: there is none.
+ */
+static struct zkl__membership *next_twin(const struct zkl__membership *m, struct zkl__link *at)
 {
-    for (; at; at = at->next) {
-        struct zkl__membership *other = (struct zkl__membership *)at;
-        if (at->ops == &ops && other != m && strcmp(other->id, m->id) == 0 &&
-            strcmp(other->path, m->path) == 0) {
-            return other;
-        }
-    }
-    return NULL;
+    at = at == &m->twin ? at->next : at;
+    return at ? ZKL__OWNER(at, struct zkl__membership, twin) : NULL;
+}
+
+static struct zkl__membership *first_twin(const struct zkl__membership *m)
+{
+    return next_twin(m, m->queue->members.first);
 }
 
 bool zkl__membership_has_rival(const struct zkl__membership *m, bool leaving)
 {
-    struct zkl__membership *twin = next_twin(m, zkl__watchers_of(m->watcher.core));
-    for (; twin; twin = next_twin(m, twin->watcher.next)) {
+    struct zkl__membership *twin = first_twin(m);
+    for (; twin; twin = next_twin(m, twin->twin.next)) {
         if (leaving ? !twin->wanted && twin->node != ZKL__MEMBER_NONE : twin->wanted) {
             return true;
         }
@@ -374,8 +373,8 @@ bool zkl__membership_has_rival(const struct zkl__membership *m, bool leaving)
 
 static void wake_rivals(const struct zkl__membership *m)
 {
-    struct zkl__membership *twin = next_twin(m, zkl__watchers_of(m->watcher.core));
-    for (; twin; twin = next_twin(m, twin->watcher.next)) {
+    struct zkl__membership *twin = first_twin(m);
+    for (; twin; twin = next_twin(m, twin->twin.next)) {
         if (twin->wanted) {
             zkl__watcher_wake(&twin->watcher);
         }
@@ -426,5 +425,22 @@ static const struct zkl__watcher_ops ops = {
 
 bool zkl__membership_begin(struct zkl__membership *m, struct zkl__core *core, void *owner)
 {
-    return zkl__watcher_begin(&m->watcher, core, &ops, owner);
+    char path[ZKL_PATH_MAX + ZKL__NAME_MAX + 2];
+    snprintf(path, sizeof path, "%s/%s", m->path, m->id);
+    m->queue = zkl__local_enroll(&core->queues, path, &m->twin);
+    if (m->queue && !zkl__watcher_begin(&m->watcher, core, &ops, owner)) {
+        zkl__local_resign(&core->queues, m->queue, &m->twin);
+        m->queue = NULL;
+    }
+    return m->queue;
+}
+
+void zkl__membership_end(struct zkl__membership *m)
+{
+    struct zkl__core *core = m->watcher.core;
+    if (core) {
+        zkl__watcher_end(&m->watcher);
+        zkl__local_resign(&core->queues, m->queue, &m->twin);
+        m->queue = NULL;
+    }
 }

@@ -9,6 +9,7 @@
 #define ZKL_PROTOCOL_MEMBERSHIP_H
 
 #include "heap.h"
+#include "list.h"
 #include "watcher.h"
 
 /* What the servers have of us. */
@@ -43,7 +44,9 @@ struct zkl__membership {
      * this call. */
     void (*note)(void *owner);
     void (*rests)(void *owner);
-    const char *path, *id; /* the owner's, as the next two */
+    struct zkl__local_queue *queue; /* of its znode's path, and */
+    struct zkl__link twin;          /* among those there */
+    const char *path, *id;          /* the owner's, as the next two */
     const char *data;
     const zkl_acl *acl;
     char *make_path; /* the owner's room, as long as path: cut to what is made now */
@@ -83,6 +86,7 @@ static inline bool zkl__member_settled(const struct zkl__membership *m)
 
 /* Before the first use: what its owner fills in is filled in. False: no memory. */
 bool zkl__membership_begin(struct zkl__membership *m, struct zkl__core *core, void *owner);
+void zkl__membership_end(struct zkl__membership *m);
 /* Another one of this session is a member under our id, or about to be; or (leaving) is on its way
  * out. The two would take each other's node for their own. */
 bool zkl__membership_has_rival(const struct zkl__membership *m, bool leaving);

@@ -166,11 +166,6 @@ static void on_fired(struct zkl__watch *fired, enum zkl__watch_event event)
     w->ops->changed(w, false);
 }
 
-struct zkl__watcher *zkl__watchers_of(const struct zkl__core *core)
-{
-    return core->watchers;
-}
-
 void zkl__watchers_wake(struct zkl__core *core)
 {
     for (struct zkl__watcher *w = core->watchers; w; w = w->next) {

@@ -50,7 +50,6 @@ bool zkl__watcher_begin(struct zkl__watcher *watcher, struct zkl__core *core,
 void zkl__watcher_end(struct zkl__watcher *watcher);
 
 /* The first one of the session; NULL: there is none. */
-struct zkl__watcher *zkl__watchers_of(const struct zkl__core *core);
 
 /* It acts in this step, whatever pause it made. From outside: ZKL__EV_WAKE. */
 void zkl__watcher_wake(struct zkl__watcher *watcher);

@@ -60,7 +60,7 @@ static void drop(struct sim_client *client, struct sim_member *member)
         at = &(*at)->next;
     }
     *at = member->next;
-    zkl__watcher_end(&member->m.watcher);
+    zkl__membership_end(&member->m);
     const zkl_heap heap = sim_heap_api(&client->heap);
     zkl__free(&heap, member);
 }
