@@ -22,12 +22,6 @@ static int check_pieces(const char *const *pieces, size_t count, zkl_error *err)
             return zkl__fail(err, ZKL_EINVAL, 0, NULL, "piece %zu is not one component of a path",
                              i);
         }
-        for (size_t j = 0; j < i; j++) {
-            if (strcmp(pieces[i], pieces[j]) == 0) {
-                return zkl__fail(err, ZKL_EINVAL, 0, NULL, "pieces %zu and %zu are the same: %.80s",
-                                 j, i, pieces[i]);
-            }
-        }
     }
     return ZKL_OK;
 }
@@ -76,9 +70,23 @@ struct parts {
     struct zkl__piece **pieces;
     const char **names;
     size_t *owners;
+    struct zkl__name_set index; /* of names */
     struct zkl__member *member;
     size_t count;
 };
+
+static int add_to_index(struct parts *parts, const zkl_heap *heap, const char *name, size_t at,
+                        zkl_error *err)
+{
+    const int64_t *same = zkl__name_set_find(&parts->index, name);
+    if (same) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "pieces %zu and %zu are the same: %.80s",
+                         (size_t)*same, at, name);
+    }
+    return zkl__name_set_put(&parts->index, heap, name, (int64_t)at)
+               ? ZKL_OK
+               : zkl__fail(err, ZKL_ENOMEM, 0, NULL, "no memory");
+}
 
 static int make_parts(struct parts *parts, zkl_session *session, const char *path,
                       const char *const *pieces, size_t count, const zkl_partition_options *options,
@@ -98,8 +106,11 @@ static int make_parts(struct parts *parts, zkl_session *session, const char *pat
         parts->member = (struct zkl__member *)place;
     }
     for (size_t i = 0; rc == ZKL_OK && i < count; i++) {
-        rc = make_place(&place, &zkl__piece_recipe, zkl__piece_told, session, path, "pieces",
-                        pieces[i], options, err);
+        rc = add_to_index(parts, heap, pieces[i], i, err);
+        if (rc == ZKL_OK) {
+            rc = make_place(&place, &zkl__piece_recipe, zkl__piece_told, session, path, "pieces",
+                            pieces[i], options, err);
+        }
         if (rc == ZKL_OK) {
             parts->pieces[parts->count++] = (struct zkl__piece *)place;
             parts->names[i] = parts->pieces[i]->name = strrchr(place->path, '/') + 1;
@@ -118,6 +129,7 @@ static void free_parts(struct parts *parts, zkl_session *session)
     zkl__free(heap, parts->pieces);
     zkl__free(heap, parts->names);
     zkl__free(heap, parts->owners);
+    zkl__name_set_clear(&parts->index, heap);
 }
 
 /* Inside. */
@@ -130,6 +142,7 @@ static void assemble(zkl_partition *partition, const struct parts *parts,
     partition->count = parts->count;
     partition->pieces = parts->pieces;
     partition->names = parts->names;
+    partition->index = parts->index;
     partition->owners = parts->owners;
     partition->member = parts->member;
     partition->member->partition = partition;
@@ -329,12 +342,8 @@ void zkl_partition_free(zkl_partition *partition)
 
 static struct zkl__piece *find_piece(const zkl_partition *partition, const char *name)
 {
-    for (size_t i = 0; i < partition->count; i++) {
-        if (strcmp(partition->pieces[i]->name, name) == 0) {
-            return partition->pieces[i];
-        }
-    }
-    return NULL;
+    const int64_t *at = zkl__name_set_find(&partition->index, name);
+    return at ? partition->pieces[*at] : NULL;
 }
 
 /* ZKL_EINVAL: there is no such piece. */

@@ -7,6 +7,7 @@
 #include "agent.h"
 #include "lock.h"
 #include "member_list.h"
+#include "name_set.h"
 #include "procedure.h"
 
 #include <zklock/partition.h>
@@ -48,8 +49,9 @@ struct zkl_partition {
     zkl_partition_options options;
     size_t count;
     struct zkl__piece **pieces;
-    const char **names; /* of pieces */
-    size_t *owners;     /* room for a result */
+    const char **names;         /* of pieces */
+    struct zkl__name_set index; /* by name */
+    size_t *owners;             /* room for a result */
     struct zkl__member *member;
     struct zkl__names *view; /* what is acted upon: those that live with a session */
     struct zkl__member_list list;

@@ -266,6 +266,7 @@ static void destroy(struct zkl__agent *agent)
     zkl__free(heap, partition->pieces);
     zkl__free(heap, partition->names);
     zkl__free(heap, partition->owners);
+    zkl__name_set_clear(&partition->index, heap);
     zkl__free(heap, partition->view);
     zkl__free(heap, partition->news);
 }

@@ -58,7 +58,7 @@ struct zkl_session {
     struct zkl__alarm tick_alarm; /* the store's */
     struct zkl__retry open;       /* a store has to be opened */
     struct zkl__alarm stop_alarm; /* a stop token was raised */
-    struct zkl__stop_wait *stop_waits;
+    struct zkl__list stop_waits, stop_raised;
     struct zkl__stops stops; /* the session's own: wakes who sleeps */
     struct zkl__callbacks callbacks;
     struct zkl__sleeper *sleepers;

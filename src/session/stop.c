@@ -79,24 +79,19 @@ static int begin(zkl_session *session, struct zkl__stop_wait *wait, zkl_error *e
                          ZKL_STOP_SESSIONS_MAX);
     }
     stop->sessions[wait->slot].waits++; /* the session's mutex guards it: the slot is its own */
-    wait->prev = NULL;
-    wait->next = session->stop_waits;
-    if (wait->next) {
-        wait->next->prev = wait;
-    }
-    session->stop_waits = wait;
+    wait->in = &session->stop_waits;
+    zkl__list_prepend(wait->in, &wait->link);
     return ZKL_OK;
 }
 
-static void end(zkl_session *session, struct zkl__stop_wait *wait)
+static void end(struct zkl__stop_wait *wait)
 {
     zkl_stop *stop = wait->stop;
     if (!stop) {
         return;
     }
-    *(wait->prev ? &wait->prev->next : &session->stop_waits) = wait->next;
-    if (wait->next) {
-        wait->next->prev = wait->prev;
+    if (wait->in) {
+        zkl__list_remove(wait->in, &wait->link);
     }
     if (--stop->sessions[wait->slot].waits == 0) {
         leave_slot(stop, wait->slot);
@@ -106,8 +101,9 @@ static void end(zkl_session *session, struct zkl__stop_wait *wait)
 
 void zkl__stops_end(zkl_session *session, struct zkl__stops *stops)
 {
-    end(session, &stops->waits[0]);
-    end(session, &stops->waits[1]);
+    (void)session;
+    end(&stops->waits[0]);
+    end(&stops->waits[1]);
 }
 
 int zkl__stops_begin(zkl_session *session, struct zkl__stops *stops, zkl_stop *own,
@@ -146,21 +142,29 @@ int zkl__stop_watch(zkl_session *session, zkl_error *err)
     return zkl__stops_begin(session, &session->stops, NULL, wake_all, session, err);
 }
 
-/* Calls each wait whose token is raised. A call may end waits, also others' than its own: so the
- * walk begins again behind each, and a wait that was called is passed by. */
+static struct zkl__stop_wait *wait_of(struct zkl__link *link)
+{
+    return link ? ZKL__OWNER(link, struct zkl__stop_wait, link) : NULL;
+}
+
+/* Calls each wait whose token is raised. A call may end waits, also others' than its own: those are
+ * in a list of their own until they are called. */
 void zkl__session_ring_stop(void *arg)
 {
     zkl_session *session = arg;
-    struct zkl__stop_wait *wait = session->stop_waits;
-    while (wait) {
-        void (*raised)(void *owner) = zkl_stop_raised(wait->stop) ? wait->raised : NULL;
-        if (raised) {
-            wait->raised = NULL;
-            raised(wait->owner);
-            wait = session->stop_waits;
-        } else {
-            wait = wait->next;
+    struct zkl__stop_wait *wait = wait_of(session->stop_waits.first), *next;
+    for (; wait; wait = next) {
+        next = wait_of(wait->link.next);
+        if (zkl_stop_raised(wait->stop)) {
+            zkl__list_remove(wait->in, &wait->link);
+            wait->in = &session->stop_raised;
+            zkl__list_append(wait->in, &wait->link);
         }
+    }
+    while ((wait = wait_of(session->stop_raised.first))) {
+        zkl__list_remove(wait->in, &wait->link);
+        wait->in = NULL;
+        wait->raised(wait->owner);
     }
     zkl__session_arm(session);
 }

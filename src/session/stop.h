@@ -6,6 +6,8 @@
 #ifndef ZKL_SESSION_STOP_H
 #define ZKL_SESSION_STOP_H
 
+#include "list.h"
+
 #include <zklock/error.h>
 #include <zklock/stop.h>
 #include <zklock/types.h>
@@ -16,7 +18,9 @@ struct zkl__stop_wait {
     int slot;       /* of the session in the token */
     void (*raised)(void *owner);
     void *owner;
-    struct zkl__stop_wait *next, *prev;
+    struct zkl__link link;
+    struct zkl__list *in; /* of the session: waits, or those that are to be called now; NULL: it was
+                             called */
 };
 
 /* A wait under the session's token and one of its object's. Zeroed: it has not begun. */
