@@ -25,46 +25,62 @@ typedef struct zkl_histogram {
     uint64_t buckets[ZKL_HISTOGRAM_BUCKETS];
 } zkl_histogram;
 
+/* X(field, type, name, help): the one table; the structs and Prometheus's text are made from it.
+ * "seconds": the field has microseconds. */
+#define ZKL_CONTENDER_STATS(X)                                                                 \
+    X(waits, "counter", "waits_total", "Acquires begun.")                                      \
+    X(grants, "counter", "grants_total", "Acquires that ended with a grant.")                  \
+    X(timeouts, "counter", "wait_timeouts_total", "Acquires that ended by their deadline.")    \
+    X(busy, "counter", "wait_busy_total", "Tries that found a contender before them.")         \
+    X(cancels, "counter", "wait_cancels_total",                                                \
+      "Acquires that were cancelled, or whose session was closed.")                            \
+    X(failures, "counter", "wait_failures_total", "Acquires that ended by any other error.")   \
+    X(requeues, "counter", "requeues_total",                                                   \
+      "Times that a waiter had to go to the tail again: expiry, or its znode was deleted.")    \
+    X(releases, "counter", "releases_total", "Holds that were protected up to their release.") \
+    X(losses, "counter", "losses_total", "Holds whose protection ended before their release.") \
+    X(wait_us, "seconds", "waited_seconds_total",                                              \
+      "Time from acquire to grant, of all grants together.")                                   \
+    X(hold_us, "seconds", "held_seconds_total",                                                \
+      "Time from grant to release or loss, of all ended holds together.")                      \
+    X(waiting, "gauge", "waiting", "Acquires that wait now.")                                  \
+    X(held, "gauge", "held", "Grants that are held now.")                                      \
+    X(removing, "gauge", "removing",                                                           \
+      "Contenders that have ended and whose znodes may still be there.")
+#define ZKL_SESSION_STATS(X)                                                                       \
+    X(sessions, "counter", "sessions_total",                                                       \
+      "Sessions that the servers gave us, one after the other.")                                   \
+    X(expiries, "counter", "session_expiries_total",                                               \
+      "Sessions that the servers ended, credentials refused included.")                            \
+    X(suspensions, "counter", "suspensions_total", "Connections lost.")                            \
+    X(reconnects, "counter", "reconnects_total", "Connections made again within a session.")       \
+    X(requests, "counter", "requests_total", "Requests sent to the servers, heartbeats included.") \
+    X(heartbeats, "counter", "heartbeats_total", "Heartbeats sent for holders.")                   \
+    X(unanswered, "counter", "requests_unanswered_total",                                          \
+      "Requests whose connection was lost before the response came.")                              \
+    X(watches, "counter", "watch_events_total", "Watch events received.")
+
+#define ZKL__STATS_FIELD(field, type, name, help) uint64_t field;
 /* A contender is one znode in one queue. An acquire of a lock or an election is one; a multi-lock
  * is one for each of its paths; an acquire of n permits of a semaphore is one at PATH/locks and n
  * at PATH/leases. At any time waits == grants + timeouts + busy + cancels + failures + waiting,
  * grants == releases + losses + held. */
 typedef struct zkl_contender_stats {
-    uint64_t waits;    /* begun */
-    uint64_t grants;   /* ended by a grant */
-    uint64_t timeouts; /* by their deadline */
-    uint64_t busy;     /* tries that found a contender before them */
-    uint64_t cancels;  /* cancelled, or the session closed */
-    uint64_t failures; /* ended by anything else */
-    /* times that one had to go to the tail again: expiry, node removed by somebody */
-    uint64_t requeues;
-    uint64_t releases; /* of what was protected to its end */
-    uint64_t losses;   /* grants whose protection ended before the release */
-    uint64_t wait_us;  /* of all grants together, from the call to the grant */
-    uint64_t hold_us;  /* of all ended holds together, from the grant to the release or loss */
-    uint64_t waiting;  /* now */
-    uint64_t held;     /* now */
-    uint64_t removing; /* now: ended, but a znode of it may still be there */
+    ZKL_CONTENDER_STATS(ZKL__STATS_FIELD)
 } zkl_contender_stats;
 
 typedef struct zkl_stats {
     size_t size; /* sizeof(zkl_stats): set by the _INIT, and left so */
     zkl_contender_stats contenders;
-    zkl_histogram wait;         /* from the call to the grant */
-    zkl_histogram hold;         /* from the grant to the release or loss */
-    zkl_histogram request;      /* from a request to its response */
-    uint64_t sessions;          /* that the servers gave us, one after the other */
-    uint64_t expiries;          /* of them that the servers ended, credentials refused included */
-    uint64_t suspensions;       /* connections lost */
-    uint64_t reconnects;        /* to the same session */
-    uint64_t requests;          /* sent to the servers, heartbeats included */
-    uint64_t heartbeats;        /* sent for holders */
-    uint64_t unanswered;        /* requests whose connection was lost before the response came */
-    uint64_t watches;           /* watch events received */
+    zkl_histogram wait;    /* from the call to the grant */
+    zkl_histogram hold;    /* from the grant to the release or loss */
+    zkl_histogram request; /* from a request to its response */
+    ZKL_SESSION_STATS(ZKL__STATS_FIELD)
     int64_t lease_slack_min_us; /* least that was left of a holder's lease when it was renewed; 0:
                                    one ran out; -1: none was renewed */
     zkl_histogram slack; /* what was left of a holder's lease, at each renewal and each end */
 } zkl_stats;
+#undef ZKL__STATS_FIELD
 
 /* All fields, one by one: clean as C and as C++, whatever the compiler warns of. */
 /* clang-format off */

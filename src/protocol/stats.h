@@ -49,8 +49,4 @@ void zkl__histogram_add(zkl_histogram *histogram, int64_t ns);
 /* Upper bound of a bucket; 0: the last one has none. */
 uint64_t zkl__histogram_bound_us(size_t bucket);
 
-/* As zkl_stats_write_prometheus. */
-size_t zkl__stats_prometheus(const struct zkl__stats *stats, bool connected, const char *name,
-                             char *out, size_t size);
-
 #endif

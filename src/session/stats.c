@@ -2,6 +2,7 @@
 #include "shell.h"
 
 #include "error.h"
+#include "prometheus.h"
 #include "sized.h"
 #include "stats.h"
 
