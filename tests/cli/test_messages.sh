@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 tree=$(cd "$(dirname "$0")/../.." && pwd)
 
-code 0 "$tree/scripts/messages"
+code 0 "$tree/scripts/lib/messages"
 same "what is wrong" "$(grep -v ' 0 wrong$' "$work/out")" ""
 
 # The check finds a message without a row, a row without a message, and a row without a remedy.
@@ -12,7 +12,7 @@ mkdir -p "$work/tree/docs" "$work/tree/src"
 cp -r "$tree/src/cli" "$work/tree/src"
 cp -r "$tree/scripts" "$work/tree"
 cp "$tree/docs/messages.md" "$work/tree/docs"
-check=$work/tree/scripts/messages
+check=$work/tree/scripts/lib/messages
 echo 'void added(void) { cli_error("\"%s\": the moon is %" PRId64 " km away" "; wait", name, km); }' >>"$work/tree/src/cli/words.c"
 code 1 "$check"
 matches "a new message" "$(cat "$work/out")" 'not in the table: "…": the moon is … km away; wait$'

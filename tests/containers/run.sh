@@ -1,7 +1,7 @@
 #!/bin/bash
 # What docker/compose.yml starts, and docker/nemesis.py and the judges, without Docker: every script
 # of docker/ against three servers on loopback. Shows that the scripts fit the programs; what
-# containers and networks add is for scripts/docker-test.
+# containers and networks add is for scripts/soak docker-test.
 #   run.sh SOURCE ZKLOCK CHAOS_PROGRAMS SECONDS
 set -euo pipefail
 source=$1 zklock=$2 programs=$3 seconds=$4

@@ -1,5 +1,5 @@
 /* fuzz.h - what the fuzz targets share. A target is one file that defines LLVMFuzzerTestOneInput: linked with libFuzzer it is
- * searched for inputs that break it (scripts/fuzz), linked with replay.c it takes the inputs of corpus/ (ctest -L fuzz).
+ * searched for inputs that break it (scripts/soak fuzz), linked with replay.c it takes the inputs of corpus/ (ctest -L fuzz).
  *
  * A target does not only look for crashes: what a parser says about its input is held against a second, plain way to say the
  * same. */

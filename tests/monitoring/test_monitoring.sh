@@ -6,7 +6,7 @@ top=$here/../..
 # shellcheck source=tests/cli/lib.sh
 . "$here/../cli/lib.sh"
 # An absolute path, since need_sandbox begins again with $0.
-[ -n "${ZKLOCK_SANDBOX_DIR:-}" ] || tools=$("$top/scripts/prometheus") || {
+[ -n "${ZKLOCK_SANDBOX_DIR:-}" ] || tools=$("$here/prometheus") || {
     echo "skipped: no Prometheus"
     exit 77
 }

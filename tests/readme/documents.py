@@ -23,7 +23,7 @@ LIMITS = {"readme": 1000, "comparison": 1200, "measured": 900, "all": 22000, "se
 NOT_COUNTED = {"docs/messages.md", "docs/measurements-tables.md", "docs/bugs-found.md"}
 
 # Blocks of these languages are shown: what a program prints, or a file of another program. `console` is for README.md, whose lines
-# scripts/fresh-user types in a fresh Debian. All others have to be compiled or run by CMakeLists.txt.
+# scripts/soak platforms types in a fresh Debian. All others have to be compiled or run by CMakeLists.txt.
 SHOWN = {"text", "yaml"}
 
 PRIVATE = [
