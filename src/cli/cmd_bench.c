@@ -13,7 +13,6 @@
 #include "contend.h"
 #include "options.h"
 #include "queues.h"
-#include "samples.h"
 #include "signals.h"
 
 #define CALL_MS 10000
@@ -25,6 +24,49 @@ static const struct poptOption options[] = {
     OPTION_VALUE("for", '\0', OPTION_FOR, "measure for this long in all (3s)", "DUR"),
     OPTION_END,
 };
+
+/* --- times, and the one below which a share of them lies ------------------------------------- */
+
+struct samples {
+    int64_t *all;
+    size_t count, room;
+};
+
+/* False without memory. */
+static bool samples_add(struct samples *samples, int64_t value)
+{
+    if (samples->count == samples->room) {
+        size_t room = samples->room ? 2 * samples->room : 1024;
+        int64_t *all = realloc(samples->all, room * sizeof *all);
+        if (!all) {
+            return false;
+        }
+        samples->all = all;
+        samples->room = room;
+    }
+    samples->all[samples->count++] = value;
+    return true;
+}
+
+static int compare_values(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left;
+    int64_t b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* The median: 0.5. 0 when there are none. */
+static int64_t samples_at(struct samples *samples, double share)
+{
+    if (samples->count == 0) {
+        return 0;
+    }
+    qsort(samples->all, samples->count, sizeof *samples->all, compare_values);
+    size_t index = (size_t)(share * (double)samples->count);
+    return samples->all[index < samples->count ? index : samples->count - 1];
+}
+
+/* --- what is measured ------------------------------------------------------------------------ */
 
 struct side {
     zkl_session *session;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,11 +15,45 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "scratch.h"
 
 #define START_TRIES 3
 #define START_MS 60000
 #define PROBE_MS 10
+
+static bool make_below(const char *parent, char *path, size_t size)
+{
+    int length = snprintf(path, size, "%s/zklock-sandbox-XXXXXX", parent);
+    if (length < 0 || (size_t)length >= size) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    return mkdtemp(path) != NULL;
+}
+
+/* A directory for us alone below $TMPDIR, else /dev/shm (memory), else /tmp. False, with errno. */
+static bool make_folder(char *path, size_t size)
+{
+    const char *wanted = getenv("TMPDIR");
+    if (wanted && *wanted) {
+        return make_below(wanted, path, size);
+    }
+    return make_below("/dev/shm", path, size) || make_below("/tmp", path, size);
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *where)
+{
+    (void)status;
+    (void)kind;
+    (void)where;
+    remove(path);
+    return 0;
+}
+
+/* With everything in it, as far as it can be removed. */
+static void remove_folder(const char *path)
+{
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
 
 /* The guardian's own side. */
 struct guard {
@@ -185,7 +220,7 @@ static void guard_main(const struct ensemble_spec *spec, int lifeline, int repor
     guard.wake[0] = (struct pollfd){.fd = lifeline, .events = POLLIN};
     guard.wake[1] = (struct pollfd){.fd = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK),
                                     .events = POLLIN};
-    if (!scratch_make(guard.folder, sizeof guard.folder)) {
+    if (!make_folder(guard.folder, sizeof guard.folder)) {
         struct guardian_report refused = {.serving = false};
         snprintf(refused.problem, sizeof refused.problem, "no temporary directory: %s; set TMPDIR",
                  strerror(errno));
@@ -199,7 +234,7 @@ static void guard_main(const struct ensemble_spec *spec, int lifeline, int repor
         watch_over(&guard);
     }
     ensemble_stop(&guard.ensemble);
-    scratch_remove(guard.folder);
+    remove_folder(guard.folder);
     _exit(EXIT_SUCCESS);
 }
 
@@ -234,6 +269,6 @@ void guardian_stop(struct guardian *guardian, const char *folder)
     close(guardian->reports);
     waitpid(guardian->pid, &status, 0);
     if (WIFSIGNALED(status) && folder && *folder) {
-        scratch_remove(folder);
+        remove_folder(folder);
     }
 }
