@@ -1,5 +1,7 @@
 #include "error.h"
 
+#include "text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,14 +50,16 @@ zkl_class zkl_error_class(int code)
 int(zkl__fail)(zkl_error *err, int code, int zk_code, const char *path, const char *format, ...)
 {
     if (err) {
+        char text[sizeof err->text];
         va_list args;
         err->code = code;
         err->zk_code = zk_code;
         memset(err->reserved, 0, sizeof err->reserved);
         snprintf(err->path, sizeof err->path, "%s", path ? path : "");
         va_start(args, format);
-        vsnprintf(err->text, sizeof err->text, format, args);
+        vsnprintf(text, sizeof text, format, args);
         va_end(args);
+        zkl__text_escape(err->text, sizeof err->text, text); /* it may name what others named */
     }
     return code;
 }

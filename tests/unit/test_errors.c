@@ -128,5 +128,13 @@ static void test_rc(void)
     CU_ASSERT_STRING_EQUAL(zkl__rc_name((enum zkl__rc) - 1), "?");
 }
 
-TESTS("errors", T(test_table), T(test_numbers_that_are_none), T(test_fail), T(test_fail_cuts_what_is_too_long),
-      T(test_op_names), T(test_rc))
+/* A text may name what somebody else named, and may be shown on a terminal. */
+static void test_one_line(void)
+{
+    zkl_error err;
+    CU_ASSERT_EQUAL(zkl__fail(&err, ZKL_ECONFLICT, 0, "/x", "in use: %s", "a\x1b[2J\nb\xff"), ZKL_ECONFLICT);
+    CU_ASSERT_STRING_EQUAL(err.text, "in use: a\\x1b[2J\\x0ab\\xff");
+}
+
+TESTS("errors", T(test_one_line), T(test_table), T(test_numbers_that_are_none), T(test_fail),
+      T(test_fail_cuts_what_is_too_long), T(test_op_names), T(test_rc))
