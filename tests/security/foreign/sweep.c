@@ -1,0 +1,369 @@
+/* sweep.c - every recipe where others have made znodes of every name: what names.c has, in the directory and in those below it,
+ * ephemeral, persistent, in a container, with a time to live, unreadable, with no data, with a byte and with a megabyte.
+ *
+ *   foreign_sweep memory
+ *   foreign_sweep server ZKLOCK      the recipes on a real server, then the verbs of the command ZKLOCK that read a queue
+ *
+ * Built with the address and undefined behaviour sanitizers. A use of a recipe is good when it ends by its deadline with a
+ * grant, or with an error that names the znode; a wait behind a foreign contender that a session owns may end with ETIMEOUT or
+ * EBUSY. No foreign znode is deleted, and none of ours is left. */
+#include "names.h"
+#include "recipes.h"
+#include "verbs.h"
+
+#include "ensemble.h"
+#include "own.h"
+#include "recorder.h"
+#include "wait.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <zookeeper/zookeeper.h>
+
+#define WORKERS 16
+#define MEGABYTE (1000 * 1000) /* less than jute.maxbuffer with the rest of the request */
+#define CODES 20
+#define BRIEFLY 10 /* ms */
+#define QUEUES 2   /* groups of recipes with a queue */
+#define MEMORY "memory:sweep"
+
+enum znode { PERSISTENT, EPHEMERAL, CONTAINER, UNREADABLE, UNREADABLE_EPHEMERAL, TTL, ZNODES };
+static const char *const znode_names[] = {"persistent",           "ephemeral", "container", "unreadable",
+                                          "unreadable-ephemeral", "ttl"};
+
+static const char *const places[] = {"", "/locks", "/leases", "/members", "/pieces"};
+enum { PLACES = sizeof places / sizeof *places };
+
+/* What others have made before each recipe is used. */
+struct scene {
+    enum znode znode;
+    int place;
+    const struct foreign_name *first;
+    size_t names, step; /* so many of them, each step-th */
+    size_t bytes;       /* of data */
+    int groups;         /* so many groups of recipes are used */
+};
+
+static struct {
+    const char *servers;
+    const struct zkl__store_ops *store;
+    struct scene *scenes;
+    size_t count;
+    atomic_size_t next;
+    atomic_int uses, grants, bad;
+    atomic_int codes[CODES]; /* of refusals */
+} all;
+
+static void complain(const struct scene *scene, const char *recipe, bool async, const char *what, const zkl_error *err)
+{
+    atomic_fetch_add(&all.bad, 1);
+    printf("%s%s, %s znodes in '%s' (%zu, the first '%.40s', %zu bytes): %s%s%s\n", recipe, async ? " async" : "",
+           znode_names[scene->znode], places[scene->place], scene->names, scene->first->text, scene->bytes, what,
+           err ? ": " : "", err ? err->text : "");
+}
+
+/* --- what others make -------------------------------------------------------------------------------------------------- */
+
+static void make_directory(struct recorder *stranger, const char *path)
+{
+    const struct zkl__op op = {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT};
+    recorder_do(stranger, &op);
+}
+
+/* Returns how many there are: a server takes no control characters. */
+/* The port has no znodes with a time to live. */
+static bool make_ttl(zhandle_t *raw, const char *dir, const char *name)
+{
+    char path[512 + NAME_BYTES];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return zoo_create2_ttl(raw, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_PERSISTENT_WITH_TTL, INT64_C(3600000), NULL, 0,
+                           NULL) == ZOK;
+}
+
+static void ignore(zhandle_t *raw, int type, int state, const char *path, void *context)
+{
+    (void)raw;
+    (void)type;
+    (void)state;
+    (void)path;
+    (void)context;
+}
+
+static void populate_ttl(const struct scene *scene, const char *dir)
+{
+    zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
+    zhandle_t *raw = zookeeper_init(all.servers, ignore, 10000, NULL, NULL, 0);
+    size_t made = 0;
+    for (size_t i = 0; raw && i < scene->names; i++) {
+        made += make_ttl(raw, dir, scene->first[i * scene->step].text);
+    }
+    zookeeper_close(raw);
+    if (made == 0) {
+        complain(scene, "nobody", false, "no znode with a time to live could be made", NULL);
+    }
+}
+
+static size_t populate(struct recorder *stranger, const struct scene *scene, const char *path)
+{
+    static const char data[MEGABYTE] = "x";
+    static const zkl_acl_entry blind = {ZKL_PERM_ALL & ~ZKL_PERM_READ, "world", "anyone"};
+    static const zkl_acl unreadable = {1, &blind};
+    static const enum zkl__create_mode modes[] = {ZKL__PERSISTENT, ZKL__EPHEMERAL, ZKL__CONTAINER, ZKL__PERSISTENT,
+                                                  ZKL__EPHEMERAL};
+    bool unreadable_kind = scene->znode == UNREADABLE || scene->znode == UNREADABLE_EPHEMERAL;
+    uint64_t last = 0;
+    make_directory(stranger, path);
+    char dir[512];
+    snprintf(dir, sizeof dir, "%s%s", path, places[scene->place]);
+    make_directory(stranger, dir);
+    if (scene->place > 0) { /* the other of the pair: only with both it looks like the other recipe's */
+        static const char *const pairs[] = {"", "/leases", "/locks", "/pieces", "/members"};
+        char other[512];
+        snprintf(other, sizeof other, "%s%s", path, pairs[scene->place]);
+        make_directory(stranger, other);
+    }
+    if (scene->znode == TTL) {
+        populate_ttl(scene, dir);
+    }
+    for (size_t i = 0; scene->znode != TTL && i < scene->names; i++) {
+        const struct zkl__op op = {.kind = ZKL__OP_CREATE,
+                                   .dir = dir,
+                                   .name = scene->first[i * scene->step].text,
+                                   .mode = modes[scene->znode],
+                                   .acl = unreadable_kind ? &unreadable : NULL,
+                                   .data = data,
+                                   .size = scene->bytes};
+        uint64_t id = recorder_submit(stranger, &op, NULL);
+        last = id ? id : last;
+        if (i % 100 == 99) { /* a session has room for so many operations */
+            recorder_reply(stranger, last, SOON);
+        }
+    }
+    const struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = dir};
+    return recorder_do(stranger, &list)->reply.child_count;
+}
+
+/* Of the foreign ones, and of ours. */
+static void count_children(struct recorder *stranger, const struct scene *scene, const char *path, size_t *foreign,
+                           size_t *ours)
+{
+    static const char *const made[] = {"locks", "leases", "members", "pieces", "ready"};
+    char dir[512];
+    snprintf(dir, sizeof dir, "%s%s", path, places[scene->place]);
+    const struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = dir};
+    const struct zkl__reply *reply = &recorder_do(stranger, &list)->reply;
+    *foreign = *ours = 0;
+    for (size_t i = 0; i < reply->child_count; i++) {
+        bool known = false, beside = false;
+        for (size_t j = 0; j < scene->names && !known; j++) {
+            known = strcmp(reply->children[i], scene->first[j * scene->step].text) == 0;
+        }
+        for (size_t j = 0; j < sizeof made / sizeof *made; j++) {
+            beside = beside || strcmp(reply->children[i], made[j]) == 0;
+        }
+        *foreign += known;
+        *ours += !known && !beside && strlen(reply->children[i]) > 1; /* not the directory of a piece */
+    }
+}
+
+/* --- one use ------------------------------------------------------------------------------------------------------------ */
+
+static bool is_owned(const struct scene *scene)
+{
+    return scene->znode == EPHEMERAL || scene->znode == UNREADABLE_EPHEMERAL;
+}
+
+static bool is_one_line(const char *text)
+{
+    for (const char *at = text; *at; at++) {
+        if ((unsigned char)*at < ' ' || *at == 0x7f) {
+            return false;
+        }
+    }
+    return *text;
+}
+
+static void judge(const struct scene *scene, const struct recipe *recipe, const struct use *use, int code)
+{
+    atomic_fetch_add(&all.uses, 1);
+    if (code == ZKL_OK) {
+        atomic_fetch_add(&all.grants, 1);
+        return;
+    }
+    atomic_fetch_add(&all.codes[code < 0 && code > -CODES ? -code : 0], 1);
+    if (code == STUCK) {
+        complain(scene, recipe->name, use->async, "no completion", NULL);
+    } else if (code == ZKL_EBUSY || code == ZKL_ETIMEOUT) {
+        if (!is_owned(scene) && strcmp(recipe->name, "double-barrier") != 0) {
+            complain(scene, recipe->name, use->async, "waits behind what no session owns", &use->err);
+        }
+    } else if (code != ZKL_ECONFLICT) {
+        complain(scene, recipe->name, use->async, "another error", &use->err);
+    } else if (scene->place == 0 && !is_owned(scene)) {
+        complain(scene, recipe->name, use->async, "a conflict with what no session owns", &use->err);
+    } else if (use->err.path[0] != '/' || !is_one_line(use->err.text)) {
+        complain(scene, recipe->name, use->async, "an error that names no znode, or with control characters",
+                 &use->err);
+    }
+}
+
+static void use_once(const struct scene *scene, const struct recipe *recipe, zkl_session *session, const char *path,
+                     bool async)
+{
+    /* Who waits for a contender that a session owns waits in vain; everybody else is granted. */
+    struct use use = {.session = session,
+                      .path = path,
+                      .async = async,
+                      .timeout_ms = !is_owned(scene) ? SOON
+                                    : async          ? BRIEFLY
+                                                     : 0,
+                      .patience_ms = SOON,
+                      .briefly_ms = BRIEFLY};
+    int64_t began = now_ms();
+    int code = recipe->run(&use);
+    if (now_ms() - began > use.timeout_ms + SOON) {
+        complain(scene, recipe->name, async, "late", &use.err);
+    }
+    judge(scene, recipe, &use, code);
+}
+
+/* Those of one group follow one another at a path of their own. */
+static void play_group(const struct scene *scene, size_t number, int group, struct recorder *stranger,
+                       zkl_session *session)
+{
+    char path[64];
+    size_t foreign, ours;
+    snprintf(path, sizeof path, "/s%zu.%d", number, group);
+    size_t made = populate(stranger, scene, path);
+    for (int i = 0; i < recipe_count; i++) {
+        if (recipes[i].group == group) {
+            use_once(scene, &recipes[i], session, path, false);
+            if (recipes[i].has_async) {
+                use_once(scene, &recipes[i], session, path, true);
+            }
+        }
+    }
+    const struct recipe *verbs = &recipes[recipe_count - 1];
+    int64_t end = now_ms() + SOON;
+    do {
+        count_children(stranger, scene, path, &foreign, &ours);
+    } while (ours > 0 && look_again(end));
+    if (ours > 0) {
+        complain(scene, path, false, "a znode of ours is left", NULL);
+    }
+    size_t removed = group == verbs->group ? 2 : 0;
+    if (foreign + removed < made && foreign + removed < scene->names) {
+        complain(scene, path, false, "a foreign znode was deleted", NULL);
+    }
+}
+
+static void *work(void *arg)
+{
+    (void)arg;
+    zkl_session *session = NULL;
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.tick_ms = 500;
+    if (zkl_session_open(&session, all.servers, &options, NULL) != ZKL_OK) {
+        atomic_fetch_add(&all.bad, 1);
+        return NULL;
+    }
+    for (size_t i = atomic_fetch_add(&all.next, 1); i < all.count; i = atomic_fetch_add(&all.next, 1)) {
+        struct recorder *stranger = recorder_connect(all.store, all.servers);
+        for (int group = 0; group < all.scenes[i].groups; group++) {
+            play_group(&all.scenes[i], i, group, stranger, session);
+        }
+        recorder_free(stranger);
+    }
+    zkl_session_close(session, SOON);
+    return NULL;
+}
+
+/* --- whole -------------------------------------------------------------------------------------------------------------- */
+
+static void add_scene(struct scene scene)
+{
+    all.scenes = realloc(all.scenes, (all.count + 1) * sizeof *all.scenes);
+    all.scenes[all.count++] = scene;
+}
+
+/* All names together in each place, then alone what decides by its form. step: a real server gets fewer. */
+static void write_scenes(size_t step)
+{
+    size_t count;
+    const struct foreign_name *names = foreign_names(&count);
+    const int groups = recipes[recipe_count - 1].group + 1;
+    for (int place = 0; place < PLACES; place++) {
+        for (enum znode znode = 0; znode < TTL; znode++) {
+            add_scene((struct scene){znode, place, names, count / step, step, 0, groups});
+        }
+        if (all.store == &zkl__store_zookeeper) {
+            add_scene((struct scene){TTL, place, names, count / 20, 20, 0, groups});
+        }
+        add_scene((struct scene){PERSISTENT, place, names, 2, 1, MEGABYTE, groups});
+        add_scene((struct scene){EPHEMERAL, place, names, 2, 1, MEGABYTE, groups});
+        add_scene((struct scene){EPHEMERAL, place, names, 2, 1, 1, groups});
+    }
+    for (size_t i = 0; i < count; i += step) {
+        int places_used = names[i].decides == DECIDES_EVERYWHERE  ? PLACES
+                          : names[i].decides == DECIDES_IN_QUEUES ? 2
+                                                                  : 0;
+        for (int place = 0; place < places_used; place++) {
+            int used = names[i].decides == DECIDES_EVERYWHERE ? groups : QUEUES;
+            add_scene((struct scene){PERSISTENT, place, &names[i], 1, 1, 0, used});
+            add_scene((struct scene){EPHEMERAL, place, &names[i], 1, 1, 0, used});
+        }
+    }
+}
+
+static int sweep(const char *servers, const struct zkl__store_ops *store, size_t step)
+{
+    pthread_t threads[WORKERS];
+    int64_t began = now_ms();
+    all.servers = servers;
+    all.store = store;
+    write_scenes(step);
+    for (int i = 0; i < WORKERS; i++) {
+        pthread_create(&threads[i], NULL, work, NULL);
+    }
+    for (int i = 0; i < WORKERS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    printf("%zu scenes, %d uses, %d grants, %d bad, %lld ms\n", all.count, atomic_load(&all.uses),
+           atomic_load(&all.grants), atomic_load(&all.bad), (long long)(now_ms() - began));
+    for (int i = 0; i < CODES; i++) {
+        if (atomic_load(&all.codes[i]) > 0) {
+            printf("  %d: %s\n", atomic_load(&all.codes[i]), zkl_error_name(-i));
+        }
+    }
+    free(all.scenes);
+    return atomic_load(&all.bad) > 0;
+}
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (argc == 2 && strcmp(argv[1], "memory") == 0) {
+        zkl_session *keeper = NULL; /* the tree lasts as long as a session */
+        zkl_session_open(&keeper, MEMORY, NULL, NULL);
+        int bad = sweep(MEMORY, &zkl__store_memory, 1);
+        zkl_session_close(keeper, SOON);
+        return bad;
+    }
+    if (argc != 3) {
+        return 2;
+    }
+    if (!ensemble_available()) {
+        return 77;
+    }
+    struct ensemble *server =
+        ensemble_start(&(struct ensemble_options){.tick_ms = 500, .java = "-Dzookeeper.extendedTypesEnabled=true"});
+    if (!server) {
+        return 1;
+    }
+    int bad = sweep(ensemble_servers(server), &zkl__store_zookeeper, 3);
+    bad += verbs(ensemble_servers(server), argv[2]);
+    ensemble_stop(server);
+    return bad > 0;
+}
