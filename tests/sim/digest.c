@@ -346,6 +346,7 @@ static uint64_t session_hash(const struct sim *s, int session)
                     (uint64_t)it->ended << 1 | it->by_operator;
     hash = sim_blend(hash, (uint64_t)it->timeout);
     hash = sim_blend(hash, (uint64_t)it->deadline);
+    hash = sim_blend(hash, it->taken ? (uint64_t)it->turn : NOTHING);
     hash = sim_blend(hash, (uint64_t)it->decided);
     hash = sim_blend(hash, it->ended && it->ended_position >= base ? (uint64_t)(it->ended_position - base) : NOTHING);
     return sim_blend(hash, (uint64_t)it->owner << 32 ^ it->owner_serial);

@@ -52,14 +52,16 @@ static int64_t round_up(const struct sim *s, int64_t time)
 
 static void arm_expiry(struct sim *s)
 {
-    int64_t due = SIM_NEVER;
+    int64_t deadline = SIM_NEVER, turn = SIM_NEVER;
     for (int i = 0; i < s->session_count; i++) {
         const struct sim_session *session = &s->sessions[i];
-        if (!session->closing && !session->ended && session->deadline < due) {
-            due = session->deadline;
+        if (session->closing || session->ended) {
+            continue;
         }
+        deadline = session->deadline < deadline ? session->deadline : deadline;
+        turn = session->taken && session->turn < turn ? session->turn : turn;
     }
-    sim_arm(s, SLOT_EXPIRY, due);
+    sim_arm(s, SLOT_EXPIRY, turn < SIM_NEVER ? turn : deadline);
 }
 
 void sim_leader_touch(struct sim *s, int index, int64_t timeout)
@@ -319,12 +321,46 @@ int sim_leader_validates(struct sim *s, int from, int session)
     return session;
 }
 
-/* SessionTrackerImpl.run: one bucket at a time, here one event for all that are due. */
+/* ExpiryQueue.poll takes the sessions of one tick; where that takes no time, those of all ticks that are due. */
+static void take_tick(struct sim *s)
+{
+    int64_t tick = s->plan->walk ? SIM_NEVER : sim_now(s);
+    for (int i = 0; i < s->session_count; i++) {
+        bool earlier = session_lives(s, i) && s->sessions[i].deadline < tick;
+        tick = s->plan->walk && earlier ? s->sessions[i].deadline : tick;
+    }
+    for (int i = 0; i < s->session_count && tick <= sim_now(s); i++) {
+        struct sim_session *session = &s->sessions[i];
+        session->taken = session_lives(s, i) && session->deadline <= tick;
+        session->turn = sim_now(s) + sim_plan_turn(s->plan, s->seed, i, s->steps);
+    }
+    s->taken_at = sim_now(s);
+}
+
+/* The lease rests on a leader that does not walk for longer, and on that a session is not heard by one that was replaced. */
+static void note_assumptions(struct sim *s, const struct sim_session *session)
+{
+    int64_t most = s->plan->bounds ? sim_shorter_timeout(s) : s->plan->timeout;
+    s->faults.beyond = s->faults.beyond || sim_now(s) - s->taken_at > most || session->strayed == s->epoch;
+}
+
+/* SessionTrackerImpl.run. */
 void sim_leader_expires(struct sim *s)
 {
+    bool walks = false;
     for (int i = 0; i < s->session_count; i++) {
-        if (session_lives(s, i) && s->sessions[i].deadline <= sim_now(s)) {
+        walks = walks || (s->sessions[i].taken && session_lives(s, i));
+    }
+    if (!walks) {
+        take_tick(s);
+    }
+    for (int i = 0; i < s->session_count; i++) {
+        struct sim_session *session = &s->sessions[i];
+        if (session->taken && session_lives(s, i) && session->turn <= sim_now(s)) {
             sim_say(s, "leader", "session %d expires", i);
+            if (s->plan->walk) {
+                note_assumptions(s, session);
+            }
             start_closing(s, i, -1, 0);
         }
     }

@@ -40,8 +40,10 @@
  * that (ExpiryQueue.roundToNextInterval). Touches are: a packet at the leader's own connection, a fresh session when it is proposed, a
  * reconnect when its REVALIDATE reaches the leader, and for a follower's clients the list of who was heard, which the follower sends
  * only with its answer to the leader's ping, every T/2 (Learner.ping). Between taking the list and sending it the follower may
- * be preempted. A forwarded request touches nothing. Past its deadline a session is closing (nothing revives it), and a
- * closeSession transaction removes its ephemeral nodes. The servers close its connection when they apply that; the client
+ * be preempted. A forwarded request touches nothing. Past the deadline the leader takes all sessions of that tick out of its queue and
+ * expires them one by one, which takes it time in some plans (plan.walk). Until its turn such a session is revalidated and touched, its
+ * writes are committed, and it is expired all the same (SessionTrackerImpl.run, ExpiryQueue.poll). From its turn on it is closing
+ * (nothing revives it), and a closeSession transaction removes its ephemeral nodes. The servers close its connection when they apply that; the client
  * learns of the expiry when it reconnects, not before.
  *
  * RECONNECT. A server whose applied zxid is behind what the client has seen refuses it. An older connection of the same session on the same
@@ -299,7 +301,10 @@ struct sim_session {
     int64_t timeout;
     int64_t shortest; /* timeout by which it was ever touched */
     int64_t deadline; /* by the leader's tracker */
-    int64_t decided;  /* when it was found expired or asked to close; SIM_NEVER: not */
+    bool taken;       /* its tick was taken out of the leader's queue: expired at its turn, whatever touches it */
+    int64_t turn;
+    int64_t decided; /* when it was found expired or asked to close; SIM_NEVER: not */
+    int64_t strayed; /* epoch in which it was last heard by a leader that another one had replaced */
     bool closing;
     bool committed; /* it exists */
     bool ended;     /* its closeSession is committed */

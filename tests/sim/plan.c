@@ -47,6 +47,12 @@ int64_t sim_plan_preempted(const struct sim_plan *plan, uint64_t seed, int serve
     return plan->preempt && (roll >> 40) % 4 == 0 ? (int64_t)(roll % (uint64_t)plan->preempt) : 0;
 }
 
+int64_t sim_plan_turn(const struct sim_plan *plan, uint64_t seed, int session, uint64_t count)
+{
+    uint64_t roll = dice_at(seed, (uint64_t)SLOT_EXPIRY + ((uint64_t)session << 32), count);
+    return plan->walk ? (int64_t)(roll % (uint64_t)(plan->walk + 1)) : 0;
+}
+
 /* --- rolling --------------------------------------------------------------------------------------------------------- */
 
 static void roll_world(struct sim_plan *plan, uint64_t *dice)
@@ -348,7 +354,8 @@ static void roll_least(struct sim_plan *plan, uint64_t seed)
     for (int i = 0; i < plan->acquire_count; i++) {
         struct sim_acquire *it = &plan->acquires[i];
         int64_t least = 1 + dice_below(&dice, plan->timeout * 2);
-        bool may = seed >= SIM_LEAST && it->kind == SIM_MUTEX && !it->mark && !it->joint && !dice_once_in(&dice, 4);
+        bool may = seed >= SIM_LEAST && seed < SIM_WALKING && it->kind == SIM_MUTEX && !it->mark && !it->joint &&
+                   !dice_once_in(&dice, 4);
         it->least = may ? least : 0;
         it->max_hold = may && it->max_hold < least ? 0 : it->max_hold;
     }
@@ -372,7 +379,7 @@ static void calm_down(struct sim_plan *plan)
 static void roll_delays(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0xde1a7);
-    if (seed < SIM_DELAYS) {
+    if (seed < SIM_DELAYS || seed >= SIM_WALKING) {
         return;
     }
     int64_t delay = 1 + dice_below(&dice, dice_once_in(&dice, 3) ? plan->tick : plan->timeout * 3 / 2);
@@ -391,6 +398,38 @@ static void roll_delays(struct sim_plan *plan, uint64_t seed)
     }
     if (dice_once_in(&dice, 3)) {
         calm_down(plan);
+    }
+}
+
+static void add_silence(struct sim_plan *plan, uint64_t *dice, enum sim_trigger trigger, int64_t when)
+{
+    static const enum sim_fault_kind kinds[] = {SIM_HOLD_UP, SIM_HOLD_DOWN, SIM_PAUSE_CLIENT, SIM_ISOLATE};
+    if (plan->fault_count < SIM_FAULTS) {
+        plan->faults[plan->fault_count++] =
+            (struct sim_fault){.trigger = trigger,
+                               .when = when,
+                               .kind = kinds[dice_below(dice, 4)],
+                               .target = (int)dice_below(dice, 60),
+                               .value = plan->timeout / 2 + dice_below(dice, plan->timeout / 2 + 2 * plan->tick)};
+    }
+}
+
+/* The leader takes up to a session timeout to expire the sessions of a tick. A client is silent for about as long as its session
+ * lasts, and once more as soon as it is granted. */
+static void roll_walking(struct sim_plan *plan, uint64_t seed)
+{
+    uint64_t dice = dice_mix(seed + 0x3a1c);
+    plan->walk = 0;
+    if (seed < SIM_WALKING) {
+        return;
+    }
+    plan->walk = dice_once_in(&dice, 2) ? plan->timeout : 1 + dice_below(&dice, 2 * plan->tick);
+    for (int count = (int)dice_between(&dice, 1, 4); count > 0; count--) {
+        add_silence(plan, &dice, SIM_AT, dice_below(&dice, plan->timeout * 2));
+    }
+    if (dice_once_in(&dice, 2)) {
+        add_silence(plan, &dice, SIM_ON_GRANT, dice_between(&dice, 1, 4));
+        plan->faults[plan->fault_count - 1].target = -1;
     }
 }
 
@@ -418,6 +457,7 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed)
     roll_lingering(plan, seed);
     roll_least(plan, seed);
     roll_delays(plan, seed);
+    roll_walking(plan, seed);
     plan->async = dice_mix(seed + 0xdc7) % 2 == 0; /* of no seed that a mutant names */
     plan->heal = plan->fault_count ? plan->timeout * 4 : 0;
 }

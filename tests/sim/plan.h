@@ -130,6 +130,7 @@ struct sim_plan {
     int64_t ping_late;   /* most, of each of the leader's pings: its thread may stand still as long as `pause` */
     int64_t late;        /* most, of a timer */
     bool bounds;         /* every other server grants shorter session timeouts (maxSessionTimeout) */
+    int64_t walk;        /* most, that the leader takes to expire the sessions of one tick; 0: no time */
     int64_t skew;        /* most, of a server's wall clock before the others' */
     bool seals;          /* the clients have an identity that nobody else has: they announce releases */
     enum sim_rules rules;
@@ -154,6 +155,8 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed);
 #define SIM_LEAST (UINT64_C(1) << 42)
 /* From this one on all wait after a crash. */
 #define SIM_DELAYS (UINT64_C(1) << 43)
+/* From this one on the leader takes time to expire the sessions of a tick, and none of the above. */
+#define SIM_WALKING (UINT64_C(1) << 44)
 /* 0, or the number of the line that cannot be read. */
 int sim_plan_read(struct sim_plan *plan, uint64_t *seed, FILE *in);
 void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out);
@@ -168,6 +171,8 @@ const char *sim_plan_path(int path);
 
 /* quick: no packet is slower than usual. */
 int64_t sim_plan_delay(const struct sim_plan *plan, uint64_t seed, int slot, uint32_t count, bool quick);
+/* How long after it has taken a tick's sessions the leader expires this one. */
+int64_t sim_plan_turn(const struct sim_plan *plan, uint64_t seed, int session, uint64_t count);
 int64_t sim_plan_preempted(const struct sim_plan *plan, uint64_t seed, int server, uint64_t count);
 
 /* --- faults.c -------------------------------------------------------------------------------------------------------- */

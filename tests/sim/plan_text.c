@@ -1,7 +1,7 @@
 /* plan_text.c - a plan as text, one thing per line; times are in ms.
  *
  *   seed 12
- *   ensemble servers=3 observers=0 masters=0 batches=0 tick=2000 timeout=10000 pause=500
+ *   ensemble servers=3 observers=0 masters=0 batches=0 tick=2000 timeout=10000 pause=500 walk=0
  *   network pct=0 delay=1 slow-once-in=0 slow=0 inbox=0 preempt=0 ping-late=0 late=0
  *   start clients=2 paths=1 sequence=0 heal=40000 seals=0 rules=0 watchers=0 async=0
  *   client 0 ppm=999 hides=1       (rules, hides: numbers of enum sim_rules and sim_readers)
@@ -122,9 +122,11 @@ static void write_acquire(const struct sim_acquire *it, FILE *out)
 void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out)
 {
     fprintf(out, "seed %llu\n", (unsigned long long)seed);
-    fprintf(out, "ensemble servers=%d observers=%d masters=%d batches=%d tick=%.6f timeout=%.6f pause=%.6f\n",
+    fprintf(out,
+            "ensemble servers=%d observers=%d masters=%d batches=%d tick=%.6f timeout=%.6f pause=%.6f "
+            "walk=%.6f\n",
             plan->servers, plan->observers, plan->masters, plan->batches, ms(plan->tick), ms(plan->timeout),
-            ms(plan->pause));
+            ms(plan->pause), ms(plan->walk));
     fprintf(out,
             "network pct=%d delay=%.6f slow-once-in=%d slow=%.6f inbox=%.6f preempt=%.6f ping-late=%.6f "
             "late=%.6f\n",
@@ -259,6 +261,7 @@ static bool read_line(struct sim_plan *plan, uint64_t *seed, const char *line)
         plan->tick = time_of(line, "tick", 2000 * SIM_MS);
         plan->timeout = time_of(line, "timeout", 10000 * SIM_MS);
         plan->pause = time_of(line, "pause", 500 * SIM_MS);
+        plan->walk = time_of(line, "walk", 0);
     } else if (strncmp(line, "network ", 8) == 0) {
         plan->scheduler = number(line, "pct", 0) ? SIM_PCT : SIM_UNIFORM;
         plan->delay = time_of(line, "delay", SIM_MS);

@@ -185,6 +185,7 @@ static void restart_sessions(struct sim *s)
         session->closing = !session->committed;
         session->ended = !session->committed;
         session->ended_position = 0;
+        session->taken = false;
         session->decided = session->committed ? SIM_NEVER : sim_now(s);
         if (session->committed) {
             sim_leader_touch(s, i, session->timeout); /* what it was made with */

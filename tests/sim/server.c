@@ -364,6 +364,9 @@ static void touch(struct sim *s, int server, int session)
     } else {
         sim_server_heard(s, server, session, server);
     }
+    if (s->servers[server].role == SIM_LEADING && !leads(s, server)) {
+        s->sessions[session].strayed = s->epoch;
+    }
 }
 
 /* To the leader: over the link, or here. A deposed leader keeps it for ever. */

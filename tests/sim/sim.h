@@ -94,6 +94,7 @@ struct sim {
     struct sim_server servers[SIM_SERVERS];
     struct sim_session sessions[SIM_SESSIONS];
     int session_count;
+    int64_t taken_at; /* when the leader took the sessions that it is expiring */
     struct sim_conn conns[SIM_CONNS];
     uint32_t conn_serial, link_serial;
     struct sim_waiting_sync syncs[SIM_SYNCS];
