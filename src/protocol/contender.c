@@ -257,11 +257,15 @@ static void on_time(struct zkl__contender *c, const struct zkl__contender_event 
     zkl__grant_stay_on_time(&c->grant, ev->now);
     zkl__delay_on_time(c, ev->now);
     if (zkl__contender_waits(c) && c->deadline <= ev->now) {
-        zkl__contender_fail(c, ev, out, ZKL_ETIMEOUT, 0,
-                            !ev->connected       ? "the time is up, and no server is reached"
-                            : zkl__delay_runs(c) ? "the time is up before delay_after_crash_ms: "
-                                                   "the last holder did not release"
-                                                 : "the time is up");
+        zkl__contender_fail(
+            c, ev, out, ZKL_ETIMEOUT, 0,
+            !ev->connected       ? "the time is up, and no server is reached"
+            : zkl__delay_runs(c) ? "the time is up before delay_after_crash_ms: "
+                                   "the last holder did not release"
+            : c->state == ZKL__PROVING && zkl__core_doubted(c->core)
+                ? "the time is up: no server was reached for a session timeout, and "
+                  "nothing is granted until another one has passed"
+                : "the time is up");
     } else {
         on_time_of_holder(c, ev, out);
         zkl__contender_advance(c, ev, out);

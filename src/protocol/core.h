@@ -50,6 +50,8 @@ int64_t zkl__core_now(const struct zkl__core *core);
 int64_t zkl__core_session_id(const struct zkl__core *core); /* 0: it has none */
 /* Enough lease to grant on. */
 bool zkl__core_leased(const struct zkl__core *core);
+/* No server was reached for a session timeout (zkl__lease_doubted). */
+bool zkl__core_doubted(const struct zkl__core *core);
 /* Connected, and with a lease to grant on. */
 bool zkl__core_grants(const struct zkl__core *core);
 /* A transaction or write of the user's is under way, or waits for room. */

@@ -22,6 +22,7 @@ void zkl__lease_begin(struct zkl__lease *lease, int64_t timeout, int64_t gap, in
     *lease = (struct zkl__lease){.timeout = timeout,
                                  .gap = gap,
                                  .root = began,
+                                 .touched = began,
                                  .until = covered(began, timeout),
                                  .hops = ZKL__HOPS_ONE};
 }
@@ -82,9 +83,28 @@ static bool waits_for_a_ping(unsigned ring)
     return ring % 2 == 1;
 }
 
+/* A chain shows that the leader touched the session, by now, and not before the root. Once the
+ * leader has taken the session to expire it, touches save it no more (SessionTrackerImpl.run), and
+ * it can have taken it only if no touch was noted for a session timeout. So this touch counts at
+ * once only if the one before it was not too old by now. */
+static void touch(struct zkl__lease *lease, int64_t root, int64_t now)
+{
+    if (now >= covered(lease->touched, lease->timeout)) {
+        lease->doubt = now + lease->timeout + lease->timeout / DRIFT;
+    }
+    lease->touched = root > lease->touched ? root : lease->touched;
+}
+
+bool zkl__lease_doubted(const struct zkl__lease *lease, int64_t now)
+{
+    return lease->doubt > 0 || now >= covered(lease->touched, lease->timeout);
+}
+
 void zkl__lease_reconnect(struct zkl__lease *lease, int64_t timeout, int64_t now)
 {
     int64_t known = newest_root(&lease->rings[0], now);
+    touch(lease, known, now);
+    lease->connected = now;
     if (covered(lease->root, timeout) < lease->until) {
         lease->until =
             covered(lease->root, timeout); /* what was proved was proved for the longer one */
@@ -105,16 +125,20 @@ bool zkl__lease_answer(struct zkl__lease *lease, enum zkl__proof proof, int64_t 
                        int64_t answered)
 {
     bool grew = false;
-    if (proof == ZKL__PROOF_COMMIT) {
-        int64_t root = newest_root(&lease->rings[last_ring(lease->hops)], sent);
+    int64_t root = newest_root(&lease->rings[last_ring(lease->hops)], sent);
+    if (root >= 0 && proof != ZKL__PROOF_ANSWER) {
+        touch(lease, root, answered);
+    }
+    if (root >= 0 && proof == ZKL__PROOF_COMMIT && sent >= lease->doubt) {
+        lease->doubt = 0;
         lease->root = root > lease->root ? root : lease->root;
-        if (root >= 0 && covered(root, lease->timeout) > lease->until) {
+        if (covered(root, lease->timeout) > lease->until) {
             lease->until = covered(root, lease->timeout);
             grew = true;
         }
     }
     for (unsigned ring = ZKL__LEASE_RINGS - 1; ring > 0 && proof != ZKL__PROOF_ANSWER; ring--) {
-        int64_t root =
+        root =
             newest_root(&lease->rings[ring - 1], waits_for_a_ping(ring) ? sent - lease->gap : sent);
         if (root >= 0) {
             push(&lease->rings[ring], root, answered, 1);
@@ -136,11 +160,17 @@ int64_t zkl__lease_heartbeat(int64_t timeout)
     return period(timeout, 12);
 }
 
-/* With two hops an idle session's chain has five links: it is renewed as a holder's, or an acquire
- * would find no lease. */
-int64_t zkl__lease_keepalive(int64_t timeout, enum zkl__hops hops)
+/* The chain that begins with one operation must be complete before the lease of the one before it
+ * ends, or an idle session would be in doubt. With a quarter of the timeout between two that is so
+ * if the gap is less than this quarter. Else, with two hops, whose chain has five links, and until
+ * the first chain of a new connection is complete, the chain is renewed as a holder's. */
+int64_t zkl__lease_keepalive(const struct zkl__lease *lease)
 {
-    return hops == ZKL__HOPS_ONE ? period(timeout, 4) : zkl__lease_heartbeat(timeout);
+    int64_t quarter = period(lease->timeout, 4);
+    bool young = lease->touched < lease->connected;
+    return lease->hops == ZKL__HOPS_ONE && lease->gap < quarter && !young
+               ? quarter
+               : zkl__lease_heartbeat(lease->timeout);
 }
 
 int64_t zkl__lease_least(int64_t timeout, int64_t gap, enum zkl__hops hops)

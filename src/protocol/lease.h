@@ -53,6 +53,10 @@ struct zkl__lease {
     int64_t gap;     /* T/2 + P */
     int64_t root;    /* newest moment of which a chain proved that the leader heard of it */
     int64_t until;   /* the session lives until then at least; 0: nothing is known */
+    int64_t touched; /* newest moment of which a chain showed that this connection's leader heard of
+                        it; a committed write shows that it was the leader */
+    int64_t doubt;   /* only a write sent from then on proves that the session lives; 0: any */
+    int64_t connected; /* when the last reconnect was known; 0: there was none */
     enum zkl__hops hops;
     struct zkl__lease_ring rings[ZKL__LEASE_RINGS];
 };
@@ -65,6 +69,9 @@ void zkl__lease_begin(struct zkl__lease *lease, int64_t timeout, int64_t gap, in
  * connection itself is the link before the last one, for every operation that was answered on an
  * earlier connection. */
 void zkl__lease_reconnect(struct zkl__lease *lease, int64_t timeout, int64_t now);
+/* The leader may have begun to expire the session, and not have come to it yet: no grant before a
+ * committed write that was sent later than that can last. */
+bool zkl__lease_doubted(const struct zkl__lease *lease, int64_t now);
 /* The session is over. */
 void zkl__lease_end(struct zkl__lease *lease);
 /* An operation of this connection was answered. sent: stamp from before it was handed to the client
@@ -75,13 +82,13 @@ bool zkl__lease_answer(struct zkl__lease *lease, enum zkl__proof proof, int64_t 
 
 /* Interval of the heartbeat while something is held, and of the sync when nothing is. */
 int64_t zkl__lease_heartbeat(int64_t timeout);
-int64_t zkl__lease_keepalive(int64_t timeout, enum zkl__hops hops);
+int64_t zkl__lease_keepalive(const struct zkl__lease *lease);
 /* Lease left at the least, just before the next answer, while heartbeats are answered immediately.
  * Not positive: the session timeout is too short for this tick. */
 int64_t zkl__lease_least(int64_t timeout, int64_t gap, enum zkl__hops hops);
 /* What will be left just before the lease grows next, if heartbeats go out from now on and are
  * answered immediately. Less than the least lease while the chain of a young connection is not
- * complete; may be negative. */
+ * complete. Not positive: the lease ends before, and may be in doubt when it grows. */
 int64_t zkl__lease_low(const struct zkl__lease *lease, int64_t now);
 
 #endif

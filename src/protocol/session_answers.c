@@ -54,7 +54,7 @@ static void submit(struct zkl__core *core, struct zkl__pending *p, const struct 
     core->stats.all.heartbeats += p->role == ZKL__ROLE_BEAT;
     core->beats_under_way += p->role == ZKL__ROLE_BEAT;
     if (proves_much(op->kind)) {
-        core->proof_at = core->now + zkl__lease_keepalive(core->lease.timeout, core->lease.hops);
+        core->proof_at = core->now + zkl__lease_keepalive(&core->lease);
     }
 }
 

@@ -29,6 +29,11 @@ bool zkl__core_leased(const struct zkl__core *core)
            zkl__lease_low(&core->lease, core->now) >= least / 4;
 }
 
+bool zkl__core_doubted(const struct zkl__core *core)
+{
+    return zkl__lease_doubted(&core->lease, core->now);
+}
+
 /* --- hops ------------------------------------------------------------------------------------ */
 
 /* The servers' roles, as they were configured or reconfigured. Everybody may read it by default,
@@ -203,7 +208,7 @@ void zkl__core_keep_alive(struct zkl__core *core)
     }
     if (core->proof_at <= core->now) {
         struct zkl__op op = {.kind = ZKL__OP_SYNC, .dir = "/"};
-        core->proof_at = core->now + zkl__lease_keepalive(core->lease.timeout, core->lease.hops);
+        core->proof_at = core->now + zkl__lease_keepalive(&core->lease);
         zkl__core_send(core, NULL, ZKL__ROLE_NONE, &op);
     }
 }

@@ -355,7 +355,7 @@ static void wait_on(void)
             script_remove(&s, SCRIPT_BLOCKER);
         }
     }
-    script_run(&s, 8000 * MS);
+    script_run(&s, 2 * s.timeout);
     CU_ASSERT_EQUAL(me.granted, 1);
     release();
 }

@@ -92,7 +92,7 @@ static void test_own_node_hidden(void)
     script_find(&s, script_our_path(&s))->hidden = true;
     OPS(&s, "check");
     script_answer_all(&s);
-    script_run(&s, s.timeout);
+    script_run(&s, 2 * s.timeout);
     CU_ASSERT_EQUAL(me.granted, 1);
     script_finish(&s);
 }

@@ -34,7 +34,7 @@ static void test_our_node_removed_while_proving(void)
     script_remove(&s, script_our_path(&s));
     script_answer(&s);
     OPS(&s, "create list");
-    script_run(&s, 8000 * MS);
+    script_run(&s, 2 * s.timeout);
     CU_ASSERT_EQUAL(me.granted, 1);
     script_finish(&s);
 }

@@ -198,17 +198,52 @@ static void test_grant_after_a_long_wait(void)
 /* No lease, no grant, however often the list says that nobody is before us. */
 static void test_no_grant_without_a_lease(void)
 {
-    script_begin(&s);
-    script_wait(&s, 20000 * MS);
+    script_init(&s);
+    s.connecting = 7000 * MS;
+    script_connect(&s);
     script_acquire(&s, &me);
     script_answer_all(&s);
     STATE(&me, "proving");
-    CU_ASSERT_EQUAL(me.granted, 0);
     script_run(&s, 600 * MS);
     CU_ASSERT_EQUAL(me.granted, 0); /* the gap is not over */
     script_run(&s, 3000 * MS);
     CU_ASSERT_EQUAL(me.granted, 1);
     CU_ASSERT(lease_left() > zkl__core_least_lease(s.core) / 3);
+    script_finish(&s);
+}
+
+/* The servers have not heard of the session for its timeout, and may have begun to expire it. It is granted nothing until they would
+ * have done that, keeps its position meanwhile, and is woken when it may be granted. */
+static void test_no_grant_in_doubt(void)
+{
+    script_begin(&s);
+    script_wait(&s, 20000 * MS);
+    int64_t back = s.now;
+    script_acquire(&s, &me);
+    script_answer_all(&s);
+    script_run(&s, s.timeout);
+    STATE(&me, "proving");
+    CU_ASSERT_EQUAL(me.granted, 0);
+    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    script_run(&s, 5000 * MS);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT(s.now >= back + s.timeout);
+    CU_ASSERT(lease_left() > zkl__core_least_lease(s.core) / 3);
+    script_finish(&s);
+}
+
+/* Its time may be up before: then it is told why it was not granted. */
+static void test_time_is_up_in_doubt(void)
+{
+    script_begin(&s);
+    script_wait(&s, 20000 * MS);
+    struct zkl__contender_config config = script_config(&me, "/q");
+    script_contend(&s, &me, &config);
+    script_start(&s, &me, s.now + 5000 * MS, false);
+    script_answer_all(&s);
+    script_run(&s, 5000 * MS);
+    CU_ASSERT_EQUAL(me.code, ZKL_ETIMEOUT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(me.why, "no server was reached for a session timeout"));
     script_finish(&s);
 }
 
@@ -234,7 +269,7 @@ static void test_proof_put_off(void)
         OPS(&s, "check");
         script_suspend(&s, 0);
         script_connect(&s);
-        script_run(&s, 8000 * MS);
+        script_run(&s, 8000 * MS + s.timeout);
         CU_ASSERT_EQUAL(me.granted, 1);
         script_finish(&s);
     }
@@ -313,7 +348,8 @@ static void test_young_grant(void)
         s.connecting = took * MS;
         script_connect(&s);
         script_acquire(&s, &me);
-        script_run(&s, 6000 * MS);
+        script_answer_all(&s);
+        script_run(&s, 6000 * MS + (took < 7500 ? 0 : s.timeout)); /* its first chain is late then: in doubt */
         CU_ASSERT_EQUAL(me.granted, 1);
         CU_ASSERT_EQUAL(me.jeopardy + me.lost, 0);
         script_finish(&s);
@@ -342,7 +378,11 @@ static void test_grant_after_a_reconnect(void)
         script_wait(&s, away * MS);
         script_connect(&s);
         script_acquire(&s, &me);
+        script_answer_all(&s);
         script_run(&s, 6000 * MS);
+        CU_ASSERT_EQUAL(me.granted,
+                        away < 5000); /* idle: the last chain began five seconds before the connection was lost */
+        script_run(&s, s.timeout);
         CU_ASSERT_EQUAL(me.granted, 1);
         CU_ASSERT_EQUAL(me.jeopardy + me.lost, 0);
         script_finish(&s);
@@ -477,7 +517,8 @@ static void test_broken_by_watches(void)
 TESTS("session lease", T(test_sync_when_nothing_is_held), T(test_heartbeats_keep_the_lease),
       T(test_heartbeats_in_rotation), T(test_heartbeat_during_a_downgrade), T(test_heartbeats_without_answers),
       T(test_suspended), T(test_suspended_for_a_moment), T(test_time_comes_first), T(test_time_never_goes_back),
-      T(test_grant_after_a_long_wait), T(test_no_grant_without_a_lease), T(test_proof_put_off), T(test_max_hold),
-      T(test_release_while_discarded), T(test_expiry_between_grant_and_first_use), T(test_young_grant),
-      T(test_young_grant_at_once), T(test_grant_after_a_reconnect), T(test_hops), T(test_roles_are_read_first),
-      T(test_two_hops_keep_the_lease), T(test_two_hops_and_a_short_timeout), T(test_broken_by_watches))
+      T(test_grant_after_a_long_wait), T(test_no_grant_without_a_lease), T(test_no_grant_in_doubt),
+      T(test_time_is_up_in_doubt), T(test_proof_put_off), T(test_max_hold), T(test_release_while_discarded),
+      T(test_expiry_between_grant_and_first_use), T(test_young_grant), T(test_young_grant_at_once),
+      T(test_grant_after_a_reconnect), T(test_hops), T(test_roles_are_read_first), T(test_two_hops_keep_the_lease),
+      T(test_two_hops_and_a_short_timeout), T(test_broken_by_watches))
