@@ -104,7 +104,6 @@ void zkl__lease_reconnect(struct zkl__lease *lease, int64_t timeout, int64_t now
 {
     int64_t known = newest_root(&lease->rings[0], now);
     touch(lease, known, now);
-    lease->connected = now;
     if (covered(lease->root, timeout) < lease->until) {
         lease->until =
             covered(lease->root, timeout); /* what was proved was proved for the longer one */
@@ -160,17 +159,19 @@ int64_t zkl__lease_heartbeat(int64_t timeout)
     return period(timeout, 12);
 }
 
-/* The chain that begins with one operation must be complete before the lease of the one before it
- * ends, or an idle session would be in doubt. With a quarter of the timeout between two that is so
- * if the gap is less than this quarter. Else, with two hops, whose chain has five links, and until
- * the first chain of a new connection is complete, the chain is renewed as a holder's. */
-int64_t zkl__lease_keepalive(const struct zkl__lease *lease)
+/* With two hops an idle session's chain has five links, and with a long gap it spans more than
+ * three intervals: it is renewed as a holder's, or it would come too late. */
+int64_t zkl__lease_keepalive(int64_t timeout, int64_t gap, enum zkl__hops hops)
 {
-    int64_t quarter = period(lease->timeout, 4);
-    bool young = lease->touched < lease->connected;
-    return lease->hops == ZKL__HOPS_ONE && lease->gap < quarter && !young
-               ? quarter
-               : zkl__lease_heartbeat(lease->timeout);
+    int64_t quarter = period(timeout, 4);
+    return hops == ZKL__HOPS_ONE && gap < quarter ? quarter : zkl__lease_heartbeat(timeout);
+}
+
+/* With a quarter of the timeout between two syncs half of it is left behind each response, while
+ * the servers respond soon and the gap is less than that quarter. */
+bool zkl__lease_hurries(const struct zkl__lease *lease, int64_t now)
+{
+    return covered(lease->touched, lease->timeout) - now < lease->timeout * 3 / 8;
 }
 
 int64_t zkl__lease_least(int64_t timeout, int64_t gap, enum zkl__hops hops)

@@ -54,7 +54,8 @@ static void submit(struct zkl__core *core, struct zkl__pending *p, const struct 
     core->stats.all.heartbeats += p->role == ZKL__ROLE_BEAT;
     core->beats_under_way += p->role == ZKL__ROLE_BEAT;
     if (proves_much(op->kind)) {
-        core->proof_at = core->now + zkl__lease_keepalive(&core->lease);
+        core->proof_at = core->now + zkl__lease_keepalive(core->lease.timeout, core->lease.gap,
+                                                          core->lease.hops);
     }
 }
 
@@ -165,7 +166,12 @@ static void prove(struct zkl__core *core, const struct zkl__machine *asker, enum
                   int64_t sent, enum zkl__rc rc)
 {
     int64_t left = core->lease.until - core->now;
-    if (!zkl__lease_answer(&core->lease, proof_of(kind, rc), sent, core->now)) {
+    int64_t soon = core->now + zkl__lease_heartbeat(core->lease.timeout);
+    bool grew = zkl__lease_answer(&core->lease, proof_of(kind, rc), sent, core->now);
+    if (zkl__lease_hurries(&core->lease, core->now) && soon < core->proof_at) {
+        core->proof_at = soon;
+    }
+    if (!grew) {
         return;
     }
     if (core->held > 0) {

@@ -208,7 +208,8 @@ void zkl__core_keep_alive(struct zkl__core *core)
     }
     if (core->proof_at <= core->now) {
         struct zkl__op op = {.kind = ZKL__OP_SYNC, .dir = "/"};
-        core->proof_at = core->now + zkl__lease_keepalive(&core->lease);
+        core->proof_at = core->now + zkl__lease_keepalive(core->lease.timeout, core->lease.gap,
+                                                          core->lease.hops);
         zkl__core_send(core, NULL, ZKL__ROLE_NONE, &op);
     }
 }
