@@ -11,6 +11,11 @@
  * s_a, and the session lives at least until s_a + timeout, less clock drift. P is how long the
  * leader may be frozen. The proof needs no bound on any network delay.
  *
+ * A leader that has begun to expire a session goes on to serve it for a while, and begins that only
+ * if it has noted no activity for a timeout (SessionTrackerImpl.run). So a chain counts if it is
+ * complete before the timeout of the one before it has passed. One that is late leaves the session
+ * in doubt, until a write that is sent a timeout later: as long as the leader may take at most.
+ *
  * An observer may follow a follower (observerMasterPort). Then there are two hops, and each has a
  * timer of its own. The chain above proves only that the follower has noted a, so it needs a second
  * stage behind it: c: a write or sync, sent after b's answer, answered: the follower noted a before
