@@ -70,7 +70,7 @@ static asio::awaitable<void> use(zklock::session &session, std::thread::id home)
         return int(ZKL_OK);
     };
     std::atomic<int> calls(0);
-    auto find = [&](auto done) { zklock::async_queue_find(session, "/asio", 5min, done); };
+    auto list = [&](auto done) { zklock::async_queue_list(session, "/asio/lock", 5min, done); };
     zklock::async_read(mine, "/asio", false, 5min, [&](std::exception_ptr failure, zklock::data) {
         here(code(failure));
         calls++;
@@ -78,11 +78,10 @@ static asio::awaitable<void> use(zklock::session &session, std::thread::id home)
     while (calls < 1) {
         co_await tick();
     }
-    zklock::async_call<std::vector<std::string>>(session, find,
-                                                 [&](std::exception_ptr failure, std::vector<std::string>) {
-                                                     here(code(failure));
-                                                     calls++;
-                                                 });
+    zklock::async_call<zklock::queue>(session, list, [&](std::exception_ptr failure, zklock::queue) {
+        here(code(failure));
+        calls++;
+    });
     while (calls < 2) {
         co_await tick();
     }
@@ -94,7 +93,6 @@ static asio::awaitable<void> use(zklock::session &session, std::thread::id home)
         co_await tick();
     }
     CHECK(plain == 3);
-    auto list = [&](auto done) { zklock::async_queue_list(session, "/asio/lock", 5min, done); };
     auto queue = co_await zklock::async_call<zklock::queue>(session, list, asio::use_awaitable);
     CHECK(std::this_thread::get_id() == home && queue.entries.size() == 1 && queue.entries[0].token == grant.token);
     mine.release();
