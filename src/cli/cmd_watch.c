@@ -19,6 +19,7 @@ static const struct poptOption options[] = {OPTION_END};
 
 /* A queue that was seen at or below one of the paths. */
 struct watched {
+    struct watched *next;
     char *path;
     char *content; /* what was last shown, but for times */
     int root;      /* of the paths, the one at or below which it is */
@@ -34,7 +35,6 @@ struct watch {
     int root;     /* of the paths, the one that is looked at */
     FILE *screen; /* what this look will show, when the form is a screen */
     struct watched *queues;
-    size_t queue_count;
 };
 
 /* Waits for the next look. CLI_GO_ON, or the exit code to end with: a signal came, or the reader of
@@ -52,19 +52,22 @@ static int wait_for_next(void)
 
 static struct watched *find(struct watch *watch, const char *path)
 {
-    for (size_t i = 0; i < watch->queue_count; i++) {
-        if (strcmp(watch->queues[i].path, path) == 0) {
-            return &watch->queues[i];
-        }
+    struct watched *known = watch->queues;
+    while (known && strcmp(known->path, path) != 0) {
+        known = known->next;
     }
-    struct watched *queues =
-        realloc(watch->queues, (watch->queue_count + 1) * sizeof *watch->queues);
-    if (!queues) {
+    if (known || !(known = calloc(1, sizeof *known))) {
+        return known;
+    }
+    known->path = strdup(path);
+    if (!known->path) {
+        free(known);
         return NULL;
     }
-    watch->queues = queues;
-    queues[watch->queue_count] = (struct watched){.path = strdup(path), .root = watch->root};
-    return queues[watch->queue_count].path ? &queues[watch->queue_count++] : NULL;
+    known->root = watch->root;
+    known->next = watch->queues;
+    watch->queues = known;
+    return known;
 }
 
 /* A queue has changed when its contenders or their order have, and not when they became older. NULL
@@ -74,11 +77,14 @@ static char *content_of(const zkl_queue *queue)
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
-    for (size_t i = 0; out && i < queue->count; i++) {
+    if (!out) {
+        return NULL;
+    }
+    for (size_t i = 0; i < queue->count; i++) {
         fprintf(out, "%s %d\n", queue->entries[i].name, queue->entries[i].holds);
     }
-    bool whole = out && fprintf(out, "%zu", queue->foreign) >= 0;
-    if (!out || fclose(out) != 0 || !whole) {
+    bool whole = fprintf(out, "%zu", queue->foreign) >= 0;
+    if (fclose(out) != 0 || !whole) {
         free(text);
         return NULL;
     }
@@ -113,8 +119,8 @@ static int show_unused(struct watch *watch)
 {
     static const zkl_queue nobody = {.count = 0};
     int code = CLI_GO_ON;
-    for (size_t i = 0; code == CLI_GO_ON && i < watch->queue_count; i++) {
-        const struct watched *known = &watch->queues[i];
+    for (const struct watched *known = watch->queues; known && code == CLI_GO_ON;
+         known = known->next) {
         if (known->root == watch->root && !known->in_use) {
             code = show(known->path, &nobody, watch);
         }
@@ -125,8 +131,8 @@ static int show_unused(struct watch *watch)
 static int look(struct watch *watch)
 {
     int code = CLI_GO_ON;
-    for (size_t i = 0; i < watch->queue_count; i++) {
-        watch->queues[i].in_use = false;
+    for (struct watched *known = watch->queues; known; known = known->next) {
+        known->in_use = false;
     }
     for (watch->root = 0; code == CLI_GO_ON && watch->root < watch->count; watch->root++) {
         code = queues_visit(watch->session, watch->paths[watch->root], show, watch);
@@ -231,11 +237,13 @@ static int run(struct cli *cli, const struct cli_command *self, int argc, const 
         return cli_usage("watch", "watch: which lock?");
     }
     code = take_locks(&watch, count, locks) ? watch_all(&watch) : EXIT_FAILED;
-    for (size_t i = 0; i < watch.queue_count; i++) {
-        free(watch.queues[i].path);
-        free(watch.queues[i].content);
+    while (watch.queues) {
+        struct watched *known = watch.queues;
+        watch.queues = known->next;
+        free(known->path);
+        free(known->content);
+        free(known);
     }
-    free(watch.queues);
     for (int i = 0; i < watch.count; i++) {
         free(watch.paths[i]);
     }
