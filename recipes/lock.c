@@ -3,6 +3,7 @@
 #include "lock_internal.h"
 
 #include "acl.h"
+#include "linger.h"
 #include "procedure.h"
 #include "path.h"
 #include "sized.h"

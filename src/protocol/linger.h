@@ -27,6 +27,7 @@
 struct zkl__contender;
 struct zkl__contender_actions;
 struct zkl__contender_event;
+struct zkl__core;
 enum zkl__contender_state;
 
 enum zkl__linger_state {
@@ -54,6 +55,12 @@ struct zkl__linger_view {
     struct zkl__contender *keeper;       /* armed or idle; NULL: nobody */
     struct zkl__contender *first, *last; /* in line */
 };
+
+/* A lock object of which the lock may linger at this path is made; NULL: no memory. When it is
+ * freed, whether it was the last one there: then nobody can be granted what lingers. */
+struct zkl__local_queue;
+struct zkl__local_queue *zkl__linger_enroll(struct zkl__core *core, const char *path);
+bool zkl__linger_resign(struct zkl__core *core, struct zkl__local_queue *queue);
 
 void zkl__linger_join(struct zkl__contender *c, struct zkl__linger_view *view);
 void zkl__linger_free(struct zkl__contender *c);

@@ -86,10 +86,14 @@ static struct zkl__local_queue *find_queue(const struct zkl__local_queues *queue
     return q;
 }
 
-struct zkl__contender *zkl__local_first(const struct zkl__local_queues *queues, const char *path)
+void zkl__core_stop_lingering(struct zkl__core *core, const char *path)
 {
-    const struct zkl__local_queue *q = find_queue(queues, path, zkl__path_hash(path));
-    return q ? q->first : NULL;
+    const struct zkl__local_queue *q = find_queue(&core->queues, path, zkl__path_hash(path));
+    for (struct zkl__contender *c = q ? q->first : NULL; c; c = c->local.next) {
+        if (c->state == ZKL__LINGERING) {
+            zkl__contender_post(c, ZKL__CE_END);
+        }
+    }
 }
 
 static struct zkl__local_queue *find_or_make(struct zkl__local_queues *queues, const char *path)

@@ -66,9 +66,6 @@ static inline const char *zkl__local_path(const struct zkl__contender *c)
 bool zkl__local_join(struct zkl__local_queues *queues, struct zkl__contender *c, const char *path);
 void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c);
 
-/* The first contender of this session in the queue at path; NULL: there is none. */
-struct zkl__contender *zkl__local_first(const struct zkl__local_queues *queues, const char *path);
-
 /* A membership's path gets its queue, which keeps a list of them; NULL: no memory. */
 struct zkl__local_queue *zkl__local_enroll(struct zkl__local_queues *queues, const char *path,
                                            struct zkl__link *member);

@@ -379,16 +379,6 @@ void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind
     }
 }
 
-void zkl__core_stop_lingering(struct zkl__core *core, const char *path)
-{
-    struct zkl__contender *c = zkl__local_first(&core->queues, path);
-    for (; c; c = c->local.next) {
-        if (c->state == ZKL__LINGERING) {
-            zkl__contender_post(c, ZKL__CE_END);
-        }
-    }
-}
-
 static void unlink_contender(struct zkl__core *core, struct zkl__contender *c)
 {
     for (int i = 0; i < ZKL__WATCHED; i++) {

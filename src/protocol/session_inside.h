@@ -85,8 +85,6 @@ bool zkl__core_settled(const struct zkl__core *core);
 void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code);
 /* The lease ended: not by mail. */
 void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c);
-/* What lingers at this path ends. */
-void zkl__core_stop_lingering(struct zkl__core *core, const char *path);
 /* NULL: nobody proves, holds or lingers. */
 struct zkl__contender *zkl__holders_first(const struct zkl__core *core);
 struct zkl__contender *zkl__holders_after(const struct zkl__contender *c);
@@ -96,6 +94,11 @@ void zkl__holders_rotate(struct zkl__core *core);
 void zkl__owner_tell(struct zkl__contender *c, const struct zkl__outcome *outcome);
 /* The core goes: all of them. */
 void zkl__contenders_drop(struct zkl__core *core);
+
+/* --- local_queue.c --------------------------------------------------------------------------- */
+
+/* What lingers at this path ends. */
+void zkl__core_stop_lingering(struct zkl__core *core, const char *path);
 
 /* --- semaphore.c ----------------------------------------------------------------------------- */
 

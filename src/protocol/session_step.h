@@ -152,12 +152,6 @@ struct zkl__joint *zkl__joint_new(struct zkl__core *core,
 bool zkl__joint_holds(const struct zkl__core *core, const struct zkl__joint *joint, int64_t now);
 const char *zkl__joint_node(const struct zkl__joint *joint, size_t seat);
 
-/* A lock object of which the lock may linger at this path is made; NULL: no memory. When it is
- * freed, whether it was the last one there: then nobody can be granted what lingers. */
-struct zkl__local_queue;
-struct zkl__local_queue *zkl__linger_enroll(struct zkl__core *core, const char *path);
-bool zkl__linger_resign(struct zkl__core *core, struct zkl__local_queue *queue);
-
 /* --- requests and watches: single operations of recipes that are not queues ------------------ */
 
 /* The owner waits no longer: done will not be called, the memory may go. False: it was never sent,
