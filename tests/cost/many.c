@@ -1,0 +1,517 @@
+/* many KIND COUNT: one session of memory: with COUNT objects of a kind. Prints what each phase of their life takes, per object. Under
+ * callgrind each phase is a part of the profile, with its instructions: see ./linear.
+ *   many --kinds     prints the names */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <valgrind/callgrind.h>
+
+#include <zklock/testing.h>
+#include <zklock/zklock.h>
+#include <zklock/zookeeper.h>
+
+#include "wait.h"
+
+#define LONG 600000 /* ms: a session timeout in which nothing periodic happens */
+
+static zkl_session *session, *rival;
+static zkl_stop stop = ZKL_STOP_INIT;
+static size_t count;
+static const char *kind;
+static char (*paths)[32];
+static zkl_lock **locks, *rivals_lock;
+static zkl_error err;
+static int64_t since;
+
+static void must(int code)
+{
+    if (code != ZKL_OK) {
+        fprintf(stderr, "many %s: %s: %s\n", kind, zkl_error_name(code), err.text);
+        exit(1);
+    }
+}
+
+/* --- what callbacks report ------------------------------------------------------------------------------------------------- */
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static size_t events;
+
+static void note_event(void)
+{
+    pthread_mutex_lock(&mutex);
+    events++;
+    pthread_cond_signal(&changed);
+    pthread_mutex_unlock(&mutex);
+}
+
+static void await_events(size_t expected)
+{
+    pthread_mutex_lock(&mutex);
+    while (events < expected) {
+        pthread_cond_wait(&changed, &mutex);
+    }
+    events -= expected;
+    pthread_mutex_unlock(&mutex);
+}
+
+static void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *why, void *payload)
+{
+    (void)lock, (void)code, (void)grant, (void)why, (void)payload;
+    note_event();
+}
+
+static void on_done(int code, const zkl_error *why, void *payload)
+{
+    (void)code, (void)why, (void)payload;
+    note_event();
+}
+
+static void on_state(zkl_lock *lock, zkl_state state, void *payload)
+{
+    (void)lock, (void)state, (void)payload;
+    note_event();
+}
+
+/* --- phases ---------------------------------------------------------------------------------------------------------------- */
+
+static void begin_phases(void)
+{
+    CALLGRIND_ZERO_STATS;
+    since = boot_ns();
+}
+
+/* A phase ends here, and the next one begins. */
+static void phase(const char *name)
+{
+    char title[64];
+    double us = (double)(boot_ns() - since) / 1000 / (double)count;
+    snprintf(title, sizeof title, "%s %s", kind, name);
+    printf("%-10s %-10s %6zu objects %9.2f us each\n", kind, name, count, us);
+    CALLGRIND_DUMP_STATS_AT(title);
+    since = boot_ns();
+}
+
+static zkl_session *open_session(void)
+{
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    zkl_session *opened;
+    options.session_timeout_ms = LONG;
+    options.stop = strcmp(kind, "stop") == 0 ? &stop : NULL;
+    must(zkl_session_open(&opened, "memory:many", &options, &err));
+    return opened;
+}
+
+typedef int (*make_fn)(zkl_lock **out, zkl_session *session, const char *path, const zkl_lock_options *options,
+                       zkl_error *err);
+
+static void make_locks(make_fn make, const zkl_lock_options *options)
+{
+    for (size_t i = 0; i < count; i++) {
+        must(make(&locks[i], session, paths[i], options, &err));
+    }
+}
+
+static void acquire_locks(void)
+{
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_lock_acquire(locks[i], ZKL_WAIT_FOREVER, NULL, &err));
+    }
+}
+
+static void start_acquires(void)
+{
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, NULL, &err));
+    }
+}
+
+static void release_locks(void)
+{
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_lock_release(locks[i], &err));
+    }
+}
+
+static void free_locks(void)
+{
+    for (size_t i = 0; i < count; i++) {
+        zkl_lock_free(locks[i]);
+    }
+}
+
+/* Another session holds the first path. */
+static void hold_by_rival(void)
+{
+    must(zkl_lock_new(&rivals_lock, rival, paths[0], NULL, &err));
+    must(zkl_lock_acquire(rivals_lock, ZKL_WAIT_FOREVER, NULL, &err));
+}
+
+/* --- kinds ------------------------------------------------------------------------------------------------------------------ */
+
+static void live(make_fn make, const zkl_lock_options *options)
+{
+    make_locks(make, options);
+    phase("new");
+    acquire_locks();
+    phase("acquire");
+    release_locks();
+    phase("release");
+    free_locks();
+    phase("free");
+}
+
+static void visit(const char *path, zkl_state state, int64_t token, void *payload)
+{
+    (void)path, (void)state, (void)token, (void)payload;
+}
+
+static void many_locks(void)
+{
+    live(zkl_lock_new, NULL);
+    make_locks(zkl_lock_new, NULL);
+    acquire_locks();
+    begin_phases();
+    zkl_session_locks(session, visit, NULL);
+    phase("visit");
+    zkl_session_release_all(session);
+    phase("all");
+    acquire_locks();
+    begin_phases();
+    free_locks(); /* which are held */
+    phase("drop");
+}
+
+static void many_reads(void)
+{
+    live(zkl_read_lock_new, NULL);
+}
+
+static void many_elections(void)
+{
+    live(zkl_election_new, NULL);
+}
+
+static int make_semaphore(zkl_lock **out, zkl_session *in, const char *path, const zkl_lock_options *options,
+                          zkl_error *why)
+{
+    return zkl_semaphore_new(out, in, path, 2, options, why);
+}
+
+static void many_semaphores(void)
+{
+    live(make_semaphore, NULL);
+}
+
+static void many_lingering(void)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.linger_ms = LONG;
+    live(zkl_lock_new, &options);
+}
+
+static void many_async(void)
+{
+    make_locks(zkl_lock_new, NULL);
+    phase("new");
+    start_acquires();
+    await_events(count);
+    phase("acquire");
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_lock_release_async(locks[i], on_done, NULL, &err));
+    }
+    await_events(count);
+    phase("release");
+    free_locks();
+    phase("free");
+}
+
+/* While as many other locks are held. */
+static void many_tries(void)
+{
+    zkl_lock *tried;
+    hold_by_rival();
+    memcpy(paths[0], paths[count], sizeof *paths);
+    make_locks(zkl_lock_new, NULL);
+    acquire_locks();
+    must(zkl_lock_new(&tried, session, "/many/000000", NULL, &err));
+    begin_phases();
+    for (size_t i = 0; i < count; i++) {
+        if (zkl_lock_acquire(tried, 0, NULL, &err) != ZKL_EBUSY) {
+            must(ZKL_EINVAL);
+        }
+    }
+    phase("try");
+}
+
+/* Waiters behind another session, each in a queue of its own, that are cancelled. */
+static void many_waiters(void)
+{
+    make_locks(zkl_lock_new, NULL);
+    zkl_lock **waiters = locks, **holders = calloc(count, sizeof *holders);
+    zkl_session *own = session;
+    locks = holders;
+    session = rival;
+    make_locks(zkl_lock_new, NULL);
+    acquire_locks();
+    locks = waiters;
+    session = own;
+    begin_phases();
+    start_acquires();
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_lock_release(holders[i], &err));
+    }
+    await_events(count);
+    phase("granted");
+    release_locks();
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_lock_acquire(holders[i], ZKL_WAIT_FOREVER, NULL, &err));
+    }
+    start_acquires();
+    begin_phases();
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_lock_cancel(locks[i]));
+    }
+    await_events(count);
+    phase("cancelled");
+    free(holders);
+}
+
+/* Waits that a stop token ends. */
+static void many_stops(void)
+{
+    zkl_op op = {.kind = ZKL_OP_CHECK, .path = "/many", .version = ZKL_ANY_VERSION};
+    make_locks(zkl_lock_new, NULL);
+    acquire_locks();
+    must(zkl_testing_delay(session, true, &err));
+    begin_phases();
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_lock_commit_async(locks[i], &op, 1, ZKL_WAIT_FOREVER, NULL, on_done, NULL, &err));
+    }
+    phase("commit");
+    zkl_stop_raise(&stop);
+    await_events(count);
+    phase("raise");
+    must(zkl_testing_delay(session, false, &err));
+}
+
+static void many_commits(void)
+{
+    zkl_op op = {.kind = ZKL_OP_SET, .path = "/many", .version = ZKL_ANY_VERSION};
+    zkl_data *data, **all = calloc(count, sizeof(zkl_data *));
+    make_locks(zkl_lock_new, NULL);
+    acquire_locks();
+    begin_phases();
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_lock_commit(locks[i], &op, 1, LONG, NULL, &err));
+    }
+    phase("commit");
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_lock_read(&data, locks[i], "/many", true, LONG, &err));
+        zkl_data_free(data);
+    }
+    phase("read");
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_lock_commit_async(locks[i], &op, 1, LONG, NULL, on_done, NULL, &err));
+    }
+    await_events(count);
+    phase("commits");
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_lock_read_async(&all[i], locks[i], "/many", false, LONG, on_done, NULL, &err));
+    }
+    await_events(count);
+    phase("reads");
+    for (size_t i = 0; i < count; i++) {
+        zkl_data_free(all[i]);
+    }
+    free(all);
+}
+
+static void hold_with_states(void)
+{
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    options.state_fn = on_state;
+    make_locks(zkl_lock_new, &options);
+    acquire_locks();
+    await_events(count);
+    begin_phases();
+}
+
+static void many_losses(void)
+{
+    hold_with_states();
+    must(zkl_testing_cut(session, &err));
+    await_events(count);
+    phase("jeopardy");
+    must(zkl_testing_heal(session, &err));
+    await_events(count);
+    phase("safe");
+    must(zkl_testing_expire(session, &err));
+    await_events(count);
+    phase("lost");
+    for (size_t i = 0; i < count; i++) {
+        zkl_lock_release(locks[i], NULL);
+    }
+    phase("release");
+    free_locks();
+    phase("free");
+}
+
+static void many_at_close(void)
+{
+    make_locks(zkl_lock_new, NULL);
+    acquire_locks();
+    begin_phases();
+    zkl_session_close(session, LONG);
+    phase("close");
+    free_locks();
+    phase("free");
+    session = NULL;
+}
+
+static void many_groups(void)
+{
+    zkl_group **groups = calloc(count, sizeof(zkl_group *));
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_group_new(&groups[i], session, paths[i], "m", NULL, &err));
+    }
+    phase("new");
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_group_join_async(groups[i], LONG, on_done, NULL, &err));
+    }
+    await_events(count);
+    phase("join");
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_group_update(groups[i], "other", LONG, &err));
+    }
+    phase("update");
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_group_leave(groups[i], &err));
+    }
+    phase("leave");
+    for (size_t i = 0; i < count; i++) {
+        zkl_group_free(groups[i]);
+    }
+    phase("free");
+    free(groups);
+}
+
+static void on_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
+{
+    (void)observer, (void)leader, (void)payload;
+    note_event();
+}
+
+static void many_observers(void)
+{
+    zkl_election_observer **observers = calloc(count, sizeof(zkl_election_observer *));
+    make_locks(zkl_election_new, NULL);
+    acquire_locks();
+    begin_phases();
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_election_observe(&observers[i], session, paths[i], on_leader, NULL, &err));
+    }
+    await_events(count);
+    phase("observe");
+    release_locks();
+    await_events(count);
+    phase("changed");
+    for (size_t i = 0; i < count; i++) {
+        zkl_election_observer_free(observers[i]);
+    }
+    phase("free");
+    free(observers);
+}
+
+static void on_assigned(zkl_partition *partition, const char *piece, int64_t token, void *payload)
+{
+    (void)partition, (void)piece, (void)token, (void)payload;
+    note_event();
+}
+
+static void on_revoked(zkl_partition *partition, const char *piece, bool lost, void *payload)
+{
+    (void)partition, (void)piece, (void)lost, (void)payload;
+}
+
+static void many_pieces(void)
+{
+    zkl_partition_options options = ZKL_PARTITION_OPTIONS_INIT;
+    zkl_partition *partition;
+    const char **pieces = calloc(count, sizeof *pieces);
+    for (size_t i = 0; i < count; i++) {
+        pieces[i] = paths[i] + strlen("/many/");
+    }
+    options.assigned_fn = on_assigned;
+    options.revoked_fn = on_revoked;
+    must(zkl_partition_new(&partition, session, "/many/pieces", pieces, count, &options, &err));
+    phase("new");
+    must(zkl_partition_start(partition, &err));
+    await_events(count);
+    phase("assign");
+    must(zkl_partition_stop(partition, &err));
+    phase("stop");
+    zkl_partition_free(partition);
+    phase("free");
+    free(pieces);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} kinds[] = {
+    {"locks", many_locks},           {"async", many_async},
+    {"tries", many_tries},           {"waiters", many_waiters},
+    {"reads", many_reads},           {"elections", many_elections},
+    {"semaphores", many_semaphores}, {"lingering", many_lingering},
+    {"commits", many_commits},       {"stop", many_stops},
+    {"losses", many_losses},         {"close", many_at_close},
+    {"groups", many_groups},         {"observers", many_observers},
+    {"pieces", many_pieces},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static int list_kinds(void)
+{
+    for (size_t i = 0; i < KINDS; i++) {
+        puts(kinds[i].name);
+    }
+    return 0;
+}
+
+static int usage(void)
+{
+    fprintf(stderr, "usage: many KIND COUNT, or many --kinds\n");
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    size_t which = 0;
+    if (argc == 2 && strcmp(argv[1], "--kinds") == 0) {
+        return list_kinds();
+    }
+    count = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
+    while (which < KINDS && argc == 3 && strcmp(kinds[which].name, argv[1]) != 0) {
+        which++;
+    }
+    if (which == KINDS || count == 0) {
+        return usage();
+    }
+    kind = kinds[which].name;
+    paths = calloc(count + 1, sizeof *paths);
+    locks = calloc(count, sizeof *locks);
+    for (size_t i = 0; i <= count; i++) {
+        snprintf(paths[i], sizeof *paths, "/many/%06zu", i);
+    }
+    session = open_session();
+    rival = open_session();
+    begin_phases();
+    kinds[which].run();
+    zkl_session_close(session, LONG);
+    zkl_session_close(rival, LONG);
+    free(locks);
+    free(paths);
+    return 0;
+}
