@@ -1,11 +1,8 @@
 /* acquisition.c - one acquire: from its beginning to its release. */
 #include "lock_internal.h"
-#include "linger.h"
 #include "procedure.h"
 
 #include <stdio.h>
-
-#define SOON_NS 200000 /* twice what a thread stays awake for (zkl__session_yield) */
 
 void zkl__acquisition_unref(struct zkl__acquisition *acquisition)
 {
@@ -302,21 +299,9 @@ void zkl__acquisition_start(struct zkl__acquisition *acquisition, int64_t timeou
     acquisition->asked_at = zkl__core_now(zkl__session_core(session));
 }
 
-/* A lock that lingers is behind another thread of this process. To pass it on takes a microsecond,
- * to fall asleep and to be woken takes ten. So a thread that did not wait long the last time stays
- * awake for a moment. */
-static bool is_granted_soon(const struct zkl__acquisition *acquisition)
-{
-    return !acquisition->settled && acquisition->contender &&
-           zkl__linger_in_line(acquisition->contender) && acquisition->lock->last_wait < SOON_NS;
-}
-
 void zkl__acquisition_await(struct zkl__acquisition *acquisition)
 {
     zkl_session *session = acquisition->lock->session;
-    if (is_granted_soon(acquisition)) {
-        zkl__session_yield(session, &acquisition->changed);
-    }
     while (!acquisition->settled) {
         if (zkl__session_wait(session, &acquisition->changed, acquisition->deadline)) {
             continue;
@@ -327,7 +312,6 @@ void zkl__acquisition_await(struct zkl__acquisition *acquisition)
             zkl__acquisition_cancel(acquisition, ZKL_ETIMEOUT);
         }
     }
-    acquisition->lock->last_wait = acquisition->settled_at - acquisition->asked_at;
 }
 
 /* --- its end --------------------------------------------------------------------------------- */

@@ -80,7 +80,6 @@ struct zkl_lock {
     bool barred;                      /* no acquire begins: `run` ends */
     zkl_cancel *run; /* of the zkl_election_run that is under way; NULL: there is none */
     struct zkl__acquisition *acquisition; /* pending or held; NULL: idle */
-    int64_t last_wait;                    /* ns: how long a thread waited for its last acquire */
     struct zkl__stand *stand; /* of the zkl_election_stand that is under way; NULL: there is none */
     bool standing;            /* it is this that begins an acquire just now */
     struct zkl__completion *completions;

@@ -33,10 +33,3 @@ void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_
     zkl__loop_turn(deadline);
     pthread_mutex_lock(mutex);
 }
-
-/* There is no other thread that could raise it. */
-bool zkl__signal_yield(struct zkl__signal *signal, pthread_mutex_t *mutex)
-{
-    (void)signal, (void)mutex;
-    return false;
-}

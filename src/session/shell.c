@@ -161,12 +161,6 @@ bool zkl__session_wait(zkl_session *session, struct zkl__signal *signal, int64_t
     return !session->status.closed && zkl__clock_now() < deadline;
 }
 
-bool zkl__session_yield(zkl_session *session, struct zkl__signal *signal)
-{
-    zkl__session_arm(session);
-    return zkl__signal_yield(signal, &session->mutex);
-}
-
 void zkl__session_wake(zkl_session *session)
 {
     for (struct zkl__sleeper *sleeper = session->sleepers; sleeper; sleeper = sleeper->next) {

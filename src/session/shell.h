@@ -90,8 +90,6 @@ void zkl__session_drop(zkl_session *session);
  * happen any more. Wakes without cause happen (every change of the session's state is one): look
  * again. */
 bool zkl__session_wait(zkl_session *session, struct zkl__signal *signal, int64_t deadline);
-/* The same for some microseconds, in which other threads run; true when it was raised. */
-bool zkl__session_yield(zkl_session *session, struct zkl__signal *signal);
 
 /* User code, outside every lock. To be used inside enter/leave, as what follows. */
 struct zkl__callbacks *zkl__session_callbacks(zkl_session *session);

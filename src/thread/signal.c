@@ -3,12 +3,8 @@
 
 #include <zklock/error.h>
 
-#include <sched.h>
 #include <stddef.h>
 #include <time.h>
-
-/* With fewer, eight threads that pass something on fall asleep before their turn comes. */
-#define YIELD_NS 100000
 
 static int64_t monotonic_ns(void)
 {
@@ -26,7 +22,6 @@ int zkl__signal_init(struct zkl__signal *signal)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     int rc = pthread_cond_init(&signal->cond, &attr);
     pthread_condattr_destroy(&attr);
-    signal->raised = 0;
     return rc == 0 ? ZKL_OK : ZKL_ENOMEM;
 }
 
@@ -37,7 +32,6 @@ void zkl__signal_deinit(struct zkl__signal *signal)
 
 void zkl__signal_raise(struct zkl__signal *signal)
 {
-    signal->raised++;
     pthread_cond_broadcast(&signal->cond);
 }
 
@@ -56,16 +50,4 @@ void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_
     int64_t until = monotonic_ns() + (deadline - now);
     struct timespec at = {(time_t)(until / 1000000000), (long)(until % 1000000000)};
     pthread_cond_timedwait(&signal->cond, mutex, &at);
-}
-
-bool zkl__signal_yield(struct zkl__signal *signal, pthread_mutex_t *mutex)
-{
-    unsigned before = signal->raised;
-    pthread_mutex_unlock(mutex);
-    int64_t end = monotonic_ns() + YIELD_NS;
-    while (signal->raised == before && monotonic_ns() < end) {
-        sched_yield();
-    }
-    pthread_mutex_lock(mutex);
-    return signal->raised != before;
 }

@@ -24,7 +24,6 @@ void zkl__cancel_allow(void);
 /* Something that threads wait for. */
 struct zkl__signal {
     pthread_cond_t cond;
-    _Atomic unsigned raised; /* how often */
 };
 int zkl__signal_init(struct zkl__signal *signal); /* ZKL_OK, ZKL_ENOMEM */
 void zkl__signal_deinit(struct zkl__signal *signal);
@@ -32,10 +31,6 @@ void zkl__signal_deinit(struct zkl__signal *signal);
 void zkl__signal_raise(struct zkl__signal *signal);
 /* Sleeps until raised, the deadline (CLOCK_BOOTTIME ns, INT64_MAX: none), or for no reason. */
 void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_t deadline);
-/* For what another thread of this process is likely to raise at once: leaves the processor to the
- * others again and again, without the mutex, for about as long as it takes to fall asleep and to be
- * woken. True: raised meanwhile. */
-bool zkl__signal_yield(struct zkl__signal *signal, pthread_mutex_t *mutex);
 
 /* --- where there is no thread but the caller's (libzklock_st): src/loop ------------------------
  */

@@ -4,8 +4,6 @@
 #include "check.h"
 #include "lock_kit.h"
 
-#include <stdatomic.h>
-
 #include <zklock/error.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -117,37 +115,6 @@ static void test_signals(void)
     zkl__signal_deinit(&signal);
 }
 
-struct raiser {
-    struct zkl__signal signal;
-    atomic_bool stop;
-};
-
-static void *raise_again_and_again(void *arg)
-{
-    struct raiser *raiser = arg;
-    while (!raiser->stop) {
-        raise_later(&raiser->signal);
-    }
-    return NULL;
-}
-
-/* It leaves the mutex to others meanwhile, and knows whether they raised. Without threads there are no others. */
-static void test_yield(void)
-{
-    struct raiser raiser = {.stop = false};
-    pthread_t thread;
-    CU_ASSERT_EQUAL_FATAL(zkl__signal_init(&raiser.signal), ZKL_OK);
-    pthread_mutex_lock(&mutex);
-    CU_ASSERT(!zkl__signal_yield(&raiser.signal, &mutex));
-    CU_ASSERT_EQUAL_FATAL(zkl__thread_start(&thread, raise_again_and_again, &raiser), ZKL_OK);
-    while (!zkl__threadless && !zkl__signal_yield(&raiser.signal, &mutex)) {
-    }
-    pthread_mutex_unlock(&mutex);
-    raiser.stop = true;
-    pthread_join(thread, NULL);
-    zkl__signal_deinit(&raiser.signal);
-}
-
 static void count_run(void *owner)
 {
     mailbox_put(owner, (struct letter){0});
@@ -181,5 +148,5 @@ static void test_callbacks_are_queued_once_and_taken_out(void)
     zkl__callbacks_deinit(&callbacks);
 }
 
-TESTS("alarm", T(test_alarms_ring_in_their_order), T(test_an_alarm_may_set_itself), T(test_signals), T(test_yield),
+TESTS("alarm", T(test_alarms_ring_in_their_order), T(test_an_alarm_may_set_itself), T(test_signals),
       T(test_callbacks_are_queued_once_and_taken_out))

@@ -154,13 +154,6 @@ void zkl__signal_wait(struct zkl__signal *signal, pthread_mutex_t *mutex, int64_
     owners = 1;
 }
 
-/* Fibers run until they wait. */
-bool zkl__signal_yield(struct zkl__signal *signal, pthread_mutex_t *mutex)
-{
-    (void)signal, (void)mutex;
-    return false;
-}
-
 /* --- alarms: one thread that rings what is due ------------------------------------------------------------------------- */
 
 /* A list by the first children, the latest at its head: of alarms at one time the last to be set rings first. */
