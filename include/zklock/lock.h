@@ -124,8 +124,9 @@ typedef struct zkl_lock_options {
  * Sharing. The lock passes from one lock object to another while nobody else is in the queue, in
  * the order of their acquires. The objects must belong to one session and one path, come from the
  * same constructor, and have the same metadata and acl. An object that waits for such a grant has
- * no znode, unless it has max_ahead or position_fn. Its thread stays awake for 100 us before it
- * sleeps, unless its last acquire took longer than 200 us.
+ * no znode, unless it has max_ahead or position_fn. After another session's contender these objects
+ * queue with a znode each. When nobody else is in the queue any more, they give up their znodes and
+ * share one again, but not with delay_after_crash_ms.
  *
  * End. When anybody else queues, a znode that nobody holds is deleted immediately, and one that
  * is held is deleted at its release. A lingering znode is also deleted when the connection is lost

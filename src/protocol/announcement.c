@@ -104,6 +104,11 @@ bool zkl__announcement_relied_on(const struct zkl__contender *c)
     return c->announcement.evidence != ZKL__EVIDENCE_AT_BORDER;
 }
 
+bool zkl__announcement_is_listed(const struct zkl__contender *c)
+{
+    return c->announcement.evidence == ZKL__EVIDENCE_LIST;
+}
+
 void zkl__announcement_listed(struct zkl__contender *c)
 {
     c->announcement.evidence = ZKL__EVIDENCE_LIST;
@@ -129,7 +134,9 @@ void zkl__announcement_on_time(struct zkl__contender *c, const struct zkl__conte
     }
     if (ev->connected) {
         c->announcement.look_at = 0;
-        zkl__ask_list(c, out);
+        if (!(c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) { /* else one of linger.c's */
+            zkl__ask_list(c, out);
+        }
     } else {
         check_later(c, ev);
     }

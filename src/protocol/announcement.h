@@ -73,6 +73,8 @@ void zkl__announcement_heard(struct zkl__contender *c, int64_t now);
 void zkl__announcement_handed_on(struct zkl__contender *c, const struct zkl__contender *ahead);
 /* The next one may be granted because this one was. */
 bool zkl__announcement_relied_on(const struct zkl__contender *c);
+/* The grant rests on a list. */
+bool zkl__announcement_is_listed(const struct zkl__contender *c);
 /* A list shows us first, or tells more. */
 void zkl__announcement_listed(struct zkl__contender *c);
 

@@ -118,11 +118,9 @@ static void new_attempt(struct zkl__contender *c)
     c->conflict = (struct zkl__path_conflict){.stage = ZKL__CONFLICT_UNSEEN};
 }
 
-/* Never granted: told at once; what is left of it is removed in the background. */
-void zkl__contender_fail(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out, int code, int zk_code, const char *why)
+void zkl__contender_withdraw(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                             struct zkl__contender_actions *out, const char *why)
 {
-    zkl__contender_tell(out, ev->now, ZKL__FAILED, code, zk_code, why);
     zkl__predecessor_unwatch(c, out, ZKL__WATCH_OFF);
     zkl__own_watch_stop(c, out);
     c->started = false;
@@ -132,6 +130,14 @@ void zkl__contender_fail(struct zkl__contender *c, const struct zkl__contender_e
     zkl__delay_leave(c);
     zkl__contender_move(c, ZKL__REMOVING, why);
     zkl__contender_advance(c, ev, out);
+}
+
+/* Never granted: told at once; what is left of it is removed in the background. */
+void zkl__contender_fail(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                         struct zkl__contender_actions *out, int code, int zk_code, const char *why)
+{
+    zkl__contender_tell(out, ev->now, ZKL__FAILED, code, zk_code, why);
+    zkl__contender_withdraw(c, ev, out, why);
 }
 
 void zkl__contender_finish(struct zkl__contender *c, const struct zkl__contender_event *ev,

@@ -42,6 +42,8 @@ static void on_list(struct zkl__contender *c, const struct zkl__contender_event 
 {
     if (c->state == ZKL__REMOVING || c->state == ZKL__LOST) {
         zkl__farewell_on_list(c, ev, out);
+    } else if (zkl__linger_gathers(&c->linger)) {
+        zkl__linger_on_list(c, ev, out);
     } else if (c->state == ZKL__HELD) {
         zkl__announcement_on_list(c, ev, out);
     } else if ((c->state != ZKL__CREATING && c->state != ZKL__LISTING) ||

@@ -17,6 +17,9 @@ void zkl__contender_tell(struct zkl__contender_actions *out, int64_t now,
                          enum zkl__outcome_kind kind, int code, int zk_code, const char *why);
 /* Later once more: a little later each time. */
 void zkl__contender_put_off(struct zkl__contender *c, int64_t now);
+/* It waits no more: what is left of it is removed in the background. */
+void zkl__contender_withdraw(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                             struct zkl__contender_actions *out, const char *why);
 /* Never granted: told at once; what is left of it is removed in the background. */
 void zkl__contender_fail(struct zkl__contender *c, const struct zkl__contender_event *ev,
                          struct zkl__contender_actions *out, int code, int zk_code,

@@ -4,6 +4,7 @@
 #include "contender_moves.h"
 #include "lease.h"
 #include "local_queue.h"
+#include "queue_list.h"
 
 #include <string.h>
 
@@ -15,28 +16,27 @@ static const struct {
     const char *name;
     uint32_t next;
 } states[ZKL__LINGER_STATES] = {
-    [ZKL__LINGER_BARE] = {"bare", L(ZKL__LINGER_ARMED)},
-    [ZKL__LINGER_ARMED] = {"armed",
-                           L(ZKL__LINGER_BARE) | L(ZKL__LINGER_IDLE) | L(ZKL__LINGER_YIELDING)},
-    [ZKL__LINGER_IDLE] = {"idle",
-                          L(ZKL__LINGER_BARE) | L(ZKL__LINGER_ARMED) | L(ZKL__LINGER_YIELDING)},
+    [ZKL__LINGER_BARE] = {"bare", L(ZKL__LINGER_GATHERING) | L(ZKL__LINGER_ARMED) |
+                                      L(ZKL__LINGER_YIELDING)},
+    [ZKL__LINGER_GATHERING] = {"gathering", L(ZKL__LINGER_BARE) | L(ZKL__LINGER_ARMED) |
+                                                L(ZKL__LINGER_YIELDING)},
+    [ZKL__LINGER_ARMED] = {"armed", L(ZKL__LINGER_BARE) | L(ZKL__LINGER_YIELDING)},
     [ZKL__LINGER_YIELDING] = {"yielding", L(ZKL__LINGER_BARE)},
 };
 
-bool zkl__linger_rests(const struct zkl__contender *c)
+static bool is_keeper(const struct zkl__contender *c)
 {
-    return c->linger.state == ZKL__LINGER_ARMED || c->linger.state == ZKL__LINGER_IDLE;
+    return c->linger.state == ZKL__LINGER_GATHERING || c->linger.state == ZKL__LINGER_ARMED;
 }
 
 void zkl__linger_check_all(const struct zkl__contender *c)
 {
-    bool rests = zkl__linger_rests(c);
-    bool idle = c->linger.state == ZKL__LINGER_IDLE;
-    ZKL__ENSURE(rests == (c->linger.view->keeper == c));
-    ZKL__ENSURE(!rests || c->watches[ZKL__WATCHED_LINGER].on);
-    ZKL__ENSURE(idle == (c->state == ZKL__LINGERING));
-    ZKL__ENSURE(!rests || idle || c->state == ZKL__PROVING || c->state == ZKL__HELD);
-    ZKL__ENSURE(c->linger.line != ZKL__LINE_WAITS || c->state == ZKL__NEW);
+    bool keeper = is_keeper(c);
+    ZKL__ENSURE(keeper == (c->linger.view->keeper == c));
+    ZKL__ENSURE(!keeper || c->state == ZKL__PROVING || zkl__contender_keeps(c));
+    ZKL__ENSURE(c->linger.state != ZKL__LINGER_ARMED || c->watches[ZKL__WATCHED_LINGER].on);
+    ZKL__ENSURE(c->state != ZKL__LINGERING || keeper);
+    ZKL__ENSURE(!c->linger.in_line || c->state == ZKL__NEW);
 }
 
 /* --- the line -------------------------------------------------------------------------------- */
@@ -44,7 +44,7 @@ void zkl__linger_check_all(const struct zkl__contender *c)
 static void put_in_line(struct zkl__contender *c)
 {
     struct zkl__linger_view *view = c->linger.view;
-    c->linger.line = ZKL__LINE_WAITS;
+    c->linger.in_line = true;
     c->linger.next = NULL;
     *(view->last ? &view->last->linger.next : &view->first) = c;
     view->last = c;
@@ -60,7 +60,7 @@ static void take_out_of_line(struct zkl__contender *c)
     *(before ? &before->linger.next : &view->first) = c->linger.next;
     view->last = view->last == c ? before : view->last;
     c->linger.next = NULL;
-    c->linger.line = ZKL__LINE_NOT;
+    c->linger.in_line = false;
 }
 
 /* They queue on the servers, in the order of the line: their mail is read in the order in which it
@@ -80,7 +80,7 @@ static void move(struct zkl__contender *c, enum zkl__linger_state state, const c
     zkl__core_trace(c->core, c, "linger: %s -> %s: %s", states[c->linger.state].name,
                     states[state].name, why);
     c->linger.state = state;
-    if (zkl__linger_rests(c)) {
+    if (is_keeper(c)) {
         c->linger.view->keeper = c;
     } else if (c->linger.view->keeper == c) {
         c->linger.view->keeper = NULL;
@@ -93,6 +93,7 @@ static void move(struct zkl__contender *c, enum zkl__linger_state state, const c
 void zkl__linger_join(struct zkl__contender *c, struct zkl__linger_view *view)
 {
     c->linger.view = view;
+    view->used = view->used || c->config.linger > 0;
 }
 
 void zkl__linger_free(struct zkl__contender *c)
@@ -116,11 +117,19 @@ static bool has_place(const struct zkl__contender *c)
     return c->state != ZKL__NEW && c->state != ZKL__REMOVING && c->state != ZKL__GONE;
 }
 
+/* What the keeper waits for may have changed. */
+static void wake_keeper(struct zkl__linger_view *view)
+{
+    if (view->keeper && view->keeper->state == ZKL__LINGERING) {
+        zkl__contender_post(view->keeper, ZKL__CE_TIME);
+    }
+}
+
 void zkl__linger_moved(struct zkl__contender *c, enum zkl__contender_state before)
 {
     struct zkl__linger_view *view = c->linger.view;
     bool keeps = c->state == ZKL__PROVING || zkl__contender_keeps(c);
-    if (c->linger.line == ZKL__LINE_WAITS && c->state != ZKL__NEW) {
+    if (c->linger.in_line && c->state != ZKL__NEW) {
         take_out_of_line(c);
     }
     if (c->linger.state != ZKL__LINGER_BARE && !keeps) {
@@ -129,13 +138,16 @@ void zkl__linger_moved(struct zkl__contender *c, enum zkl__contender_state befor
     if (before == ZKL__NEW && has_place(c) && view->keeper) {
         zkl__contender_post(view->keeper, ZKL__CE_YIELD);
     }
+    if (c != view->keeper && (c->state == ZKL__WATCHING || !has_place(c))) {
+        wake_keeper(view);
+    }
 }
 
 /* Whoever goes on waiting for its list needs the watch that the list sets. */
 static bool needs_watch(const struct zkl__contender *c)
 {
     bool lists = c->state == ZKL__CREATING || c->state == ZKL__MAKING || c->state == ZKL__LISTING;
-    return lists || zkl__linger_rests(c);
+    return lists || is_keeper(c);
 }
 
 /* The server keeps it: our own delete uses it up. */
@@ -149,24 +161,14 @@ void zkl__linger_stepped(struct zkl__contender *c, struct zkl__contender_actions
 
 /* --- before a place is asked for ------------------------------------------------------------- */
 
-static bool has_linger(const struct zkl__contender *c)
-{
-    return c->config.linger > 0 && !c->joint && !c->config.mark && !c->config.revocable;
-}
-
 /* The znode of one would do for the other. Who wants to know how many are before it has to be in
  * the list. */
 static bool may_follow(const struct zkl__contender *keeper, const struct zkl__contender *c)
 {
-    return has_linger(c) && !c->config.position && c->config.max_ahead == 0 &&
+    return c->config.linger > 0 && !c->config.position && c->config.max_ahead == 0 &&
            keeper->config.rule == c->config.rule && keeper->config.delay == c->config.delay &&
            strcmp(keeper->config.metadata, c->config.metadata) == 0 &&
            zkl__acl_same(keeper->config.acl, c->config.acl);
-}
-
-bool zkl__linger_in_line(const struct zkl__contender *c)
-{
-    return c->linger.line == ZKL__LINE_WAITS;
 }
 
 bool zkl__linger_waits(struct zkl__contender *c, const struct zkl__contender_event *ev,
@@ -174,7 +176,7 @@ bool zkl__linger_waits(struct zkl__contender *c, const struct zkl__contender_eve
 {
     struct zkl__linger_view *view = c->linger.view;
     struct zkl__contender *keeper = view->keeper;
-    if (c->linger.line == ZKL__LINE_WAITS) {
+    if (c->linger.in_line) {
         return true;
     }
     if (!keeper || !may_follow(keeper, c)) {
@@ -184,26 +186,33 @@ bool zkl__linger_waits(struct zkl__contender *c, const struct zkl__contender_eve
         zkl__contender_fail(c, ev, out, ZKL_EBUSY, 0, "somebody is before us");
         return true;
     }
+    if (c->try_only && keeper->linger.state == ZKL__LINGER_GATHERING) {
+        return false; /* whether somebody is before it, a list of its own shows */
+    }
     zkl__core_trace(c->core, c, "waits in line for #%u", keeper->number);
     put_in_line(c);
-    if (keeper->state == ZKL__LINGERING) {
-        zkl__contender_post(keeper, ZKL__CE_LOOK);
-    }
+    wake_keeper(view);
     return true;
 }
 
+/* Another contender holds for its owner. */
 void zkl__linger_on_taken(struct zkl__contender *c, const struct zkl__contender_event *ev,
                           struct zkl__contender_actions *out)
 {
-    (void)ev, (void)out;
-    zkl__contender_move(c, ZKL__GONE, "the lock that lingered is its owner's");
+    const char *why = "the lock that lingers is its owner's";
+    if (c->state == ZKL__NEW) {
+        zkl__contender_move(c, ZKL__GONE, why);
+    } else {
+        zkl__contender_withdraw(c, ev, out, why);
+    }
 }
 
 /* --- arming ---------------------------------------------------------------------------------- */
 
 bool zkl__linger_list_watches(struct zkl__contender *c, struct zkl__contender_actions *out)
 {
-    bool watch = has_linger(c) && zkl__contender_waits(c);
+    bool watch = c->config.linger > 0 &&
+                 (zkl__contender_waits(c) || c->linger.state == ZKL__LINGER_GATHERING);
     if (watch) {
         out->watches[ZKL__WATCHED_LINGER] = ZKL__WATCH_ON;
     }
@@ -255,36 +264,67 @@ static bool keep_acl(struct zkl__contender *c)
     return true;
 }
 
+static bool waits_on_server(const struct zkl__contender *c)
+{
+    return has_place(c) && zkl__contender_waits(c);
+}
+
+/* It waits for the end of a znode, the keeper's for instance. The others that wait on the servers
+ * will follow the keeper, or leave. */
+static bool follows_nobody(const struct zkl__contender *c)
+{
+    return waits_on_server(c) &&
+           (c->joint || (c->state == ZKL__WATCHING && !zkl__local_follows(&c->local)));
+}
+
+/* It will follow us, if it does not yet: its own list is under way. */
+static bool comes_behind(const struct zkl__contender *c)
+{
+    return waits_on_server(c) && !follows_nobody(c);
+}
+
+/* A list has shown us first: what rests on an announcement alone must not be passed on for long
+ * (announcement.h). With a delay after a crash the mark of the release would name our znode, and
+ * those behind the follower's would miss the name of that one (crash_delay.h). A keeper whose znode
+ * somebody has deleted by hand may not know that yet. */
+static bool may_gather(const struct zkl__contender *c)
+{
+    const struct zkl__contender *next = zkl__local_follower(&c->local);
+    return c->linger.state == ZKL__LINGER_BARE && c->config.delay == 0 && !c->linger.view->keeper &&
+           !c->linger.view->strangers && zkl__announcement_is_listed(c) &&
+           (next ? may_follow(c, next) : zkl__local_others(c, comes_behind));
+}
+
 bool zkl__linger_keep(struct zkl__contender *c, const struct zkl__contender_event *ev,
                       struct zkl__contender_actions *out)
 {
-    if (c->linger.state != ZKL__LINGER_ARMED || c->state != ZKL__HELD || c->config.linger == 0 ||
-        !zkl__grant_lasts(&c->grant, ev->now) || !ev->connected || !keep_acl(c)) {
+    if (c->state != ZKL__HELD || c->config.linger == 0 || !ev->connected ||
+        !zkl__grant_lasts(&c->grant, ev->now)) {
         return false;
     }
+    bool gathers = may_gather(c);
+    if ((!gathers && !is_keeper(c)) || !keep_acl(c)) {
+        return false;
+    }
+    if (gathers) {
+        move(c, ZKL__LINGER_GATHERING, "those behind us are of this session");
+    }
     c->linger.until = ev->now + c->config.linger;
+    c->linger.checks = false;
     zkl__contender_tell(out, ev->now, ZKL__RELEASED, ZKL_OK, 0, "released, and it lingers");
     zkl__contender_move(c, ZKL__LINGERING, "released, and it lingers");
-    move(c, ZKL__LINGER_IDLE, "released");
-    if (c->linger.view->first) {
-        zkl__contender_post(c, ZKL__CE_LOOK);
+    if (c->linger.view->first || c->linger.state == ZKL__LINGER_GATHERING) {
+        wake_keeper(c->linger.view);
     }
     return true;
 }
 
-/* A heartbeat is what a removal by hand may take to be noticed (is_shown in grant.c). */
-static bool may_grant(const struct zkl__contender *c, const struct zkl__contender_event *ev)
-{
-    return c->linger.state == ZKL__LINGER_IDLE && zkl__core_grants(c->core) &&
-           ev->now < c->linger.until && !zkl__core_writes(c->core) &&
-           ev->now - c->shown_at <= zkl__lease_heartbeat(zkl__core_timeout(c->core));
-}
+/* --- granted again ---------------------------------------------------------------------------- */
 
-/* Its owner waits still. */
+/* Its owner waits still: a step may bring a release before it brings the time. */
 static bool is_wanted(const struct zkl__contender *c, int64_t now)
 {
-    const uint32_t ends = ZKL__MAIL(ZKL__CE_CANCEL) | ZKL__MAIL(ZKL__CE_END);
-    return zkl__contender_waits(c) && !(c->mail.kinds & ends) && now < c->deadline;
+    return zkl__contender_waits(c) && now < c->deadline;
 }
 
 static struct zkl__contender *next_in_line(const struct zkl__contender *c, int64_t now)
@@ -300,7 +340,6 @@ static struct zkl__contender *next_in_line(const struct zkl__contender *c, int64
 static void take_owner(struct zkl__contender *c, struct zkl__contender *from)
 {
     struct zkl__contender_config *own = &c->config;
-    own->fail_on_expiry = from->config.fail_on_expiry;
     own->max_hold = from->config.max_hold;
     own->linger = from->config.linger;
     own->max_ahead = 0;
@@ -308,11 +347,60 @@ static void take_owner(struct zkl__contender *c, struct zkl__contender *from)
     own->notify = from->config.notify;
     own->owner = from->config.owner;
     c->since = from->since;
-    take_out_of_line(from);
-    from->linger.line = ZKL__LINE_TAKEN;
+    if (from->linger.in_line) {
+        take_out_of_line(from);
+    } else {
+        zkl__local_replace(from, c);
+    }
     from->started = false;
     from->config.notify = NULL;
     zkl__contender_post(from, ZKL__CE_TAKEN);
+}
+
+/* A heartbeat is what a removal by hand may take to be noticed (is_shown in grant.c). */
+static bool is_shown(const struct zkl__contender *c, int64_t now, int64_t parts)
+{
+    return now - c->shown_at <= zkl__lease_heartbeat(zkl__core_timeout(c->core)) / parts;
+}
+
+static void ask_check(struct zkl__contender *c, struct zkl__contender_actions *out, bool released)
+{
+    if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE))) {
+        c->linger.checks = released;
+        zkl__ask_node(c, out, ZKL__ROLE_PROVE, ZKL__OP_CHECK, zkl__node_name(&c->node));
+    }
+}
+
+/* Nobody of this session stands behind us: the list goes behind the delete of the last one. */
+static void ask_whether_alone(struct zkl__contender *c, struct zkl__contender_actions *out)
+{
+    c->linger.lists_again = c->under_way & UNDER_WAY(ZKL__ROLE_LIST);
+    if (!c->linger.lists_again) {
+        zkl__ask_list(c, out);
+    }
+}
+
+/* Grants it, or sends the check that the grant still needs. Without a lease it waits for one. */
+static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next,
+                           const struct zkl__contender_event *ev,
+                           struct zkl__contender_actions *out)
+{
+    bool checked = c->linger.checks && ev->kind == ZKL__CE_REPLY && ev->role == ZKL__ROLE_PROVE;
+    bool proved = checked || (is_shown(c, ev->now, 1) && !zkl__core_writes(c->core));
+    if (!proved || !zkl__core_grants(c->core)) {
+        if (!proved || !c->linger.checks) {
+            ask_check(c, out, true);
+        }
+        return;
+    }
+    take_owner(c, next);
+    zkl__grant_again(c, ev, out);
+    if (!is_shown(c, ev->now, 2)) {
+        ask_check(c, out, false); /* for the next grant, which then waits for nothing */
+    }
+    if (c->linger.state == ZKL__LINGER_GATHERING && !zkl__local_followed(&c->local)) {
+        ask_whether_alone(c, out);
+    }
 }
 
 static void give_up(struct zkl__contender *c, const struct zkl__contender_event *ev,
@@ -332,24 +420,73 @@ void zkl__linger_end(struct zkl__contender *c, const struct zkl__contender_event
     give_up(c, ev, out, ZKL__LINGER_BARE, why);
 }
 
+/* The next one is another kind of contender: a znode of its own is what it waits with. */
+static bool must_give_way(const struct zkl__contender *c)
+{
+    const struct zkl__contender *next = zkl__local_follower(&c->local);
+    return next && !may_follow(c, next);
+}
+
 void zkl__linger_on_time(struct zkl__contender *c, const struct zkl__contender_event *ev,
                          struct zkl__contender_actions *out)
 {
-    struct zkl__contender *next = next_in_line(c, ev->now);
-    if (next && may_grant(c, ev)) {
-        take_owner(c, next);
-        zkl__grant_again(c, ev, out);
-        move(c, ZKL__LINGER_ARMED, "granted again");
-    } else if (next) {
-        zkl__linger_end(c, ev, out, "nothing shows that it may be granted again");
-    } else if (c->linger.until <= ev->now) {
+    bool gathers = c->linger.state == ZKL__LINGER_GATHERING;
+    struct zkl__contender *next =
+        gathers ? zkl__local_follower(&c->local) : next_in_line(c, ev->now);
+    if (gathers && must_give_way(c)) {
+        zkl__linger_end(c, ev, out, "another kind of contender is next");
+    } else if (next && is_wanted(next, ev->now)) {
+        grant_or_check(c, next, ev, out);
+    } else if (zkl__linger_wake(c) <= ev->now) {
         zkl__linger_end(c, ev, out, "nobody wanted it");
+    } else if (gathers && !next && ev->connected) {
+        ask_whether_alone(c, out);
     }
 }
 
+void zkl__linger_on_check(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                          struct zkl__contender_actions *out)
+{
+    enum zkl__rc rc = ev->reply->rc;
+    if (rc == ZKL__RC_OK || rc == ZKL__RC_NOAUTH) {
+        zkl__linger_on_time(c, ev, out);
+    } else if (ev->role == ZKL__ROLE_PROVE && rc != ZKL__RC_UNKNOWN) {
+        zkl__linger_end(c, ev, out, "nothing shows that it may be granted again");
+    }
+}
+
+void zkl__linger_on_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
+                         struct zkl__contender_actions *out)
+{
+    enum zkl__rc rc = ev->reply->rc;
+    const char *why = "somebody else is in the queue, or nothing shows that nobody is";
+    if (rc == ZKL__RC_UNKNOWN) {
+        return; /* the connection was lost, which has mail of its own */
+    }
+    if (rc == ZKL__RC_OK && !zkl__list_has(ev->reply, ev->index, zkl__node_name(&c->node))) {
+        zkl__node_removed(c, ev, out);
+    } else if (rc == ZKL__RC_OK && is_alone(c, ev->reply) && c->watches[ZKL__WATCHED_LINGER].on) {
+        move(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
+        if (c->state == ZKL__LINGERING) {
+            zkl__linger_on_time(c, ev, out);
+        }
+    } else if (rc == ZKL__RC_OK && zkl__local_others(c, waits_on_server) &&
+               !zkl__local_others(c, follows_nobody)) {
+        return;
+    } else if (rc == ZKL__RC_OK && c->linger.lists_again) {
+        ask_whether_alone(c, out);
+    } else if (c->state == ZKL__LINGERING) {
+        zkl__linger_end(c, ev, out, why);
+    } else {
+        move(c, ZKL__LINGER_BARE, why);
+    }
+}
+
+/* Whoever waits is granted it, or leaves, and both wake the keeper. */
 int64_t zkl__linger_wake(const struct zkl__contender *c)
 {
-    return c->state == ZKL__LINGERING ? c->linger.until : INT64_MAX;
+    bool wanted = c->linger.view->first || zkl__local_followed(&c->local);
+    return c->state == ZKL__LINGERING && !wanted ? c->linger.until : INT64_MAX;
 }
 
 /* --- giving way ------------------------------------------------------------------------------ */
@@ -360,26 +497,38 @@ void zkl__linger_on_event(struct zkl__contender *c, const struct zkl__contender_
                           struct zkl__contender_actions *out)
 {
     const char *why = "the queue has changed";
-    if (zkl__linger_rests(c)) {
+    if (c->linger.state == ZKL__LINGER_ARMED) {
         zkl__announcement_expect(c);
-    }
-    if (c->linger.state == ZKL__LINGER_IDLE) {
-        zkl__announcement_release(c);
-        give_up(c, ev, out, ZKL__LINGER_YIELDING, why);
-    } else if (c->linger.state == ZKL__LINGER_ARMED) {
-        move(c, ZKL__LINGER_YIELDING, why);
+        if (c->state == ZKL__LINGERING) {
+            zkl__announcement_release(c);
+            give_up(c, ev, out, ZKL__LINGER_YIELDING, why);
+        } else {
+            move(c, ZKL__LINGER_YIELDING, why);
+        }
     } else if (c->under_way & UNDER_WAY(ZKL__ROLE_LIST)) {
         (void)zkl__linger_list_watches(c, out);
     }
 }
 
+void zkl__linger_note_list(struct zkl__linger_view *view, bool strangers)
+{
+    view->strangers = strangers;
+    if (strangers && view->keeper) {
+        zkl__contender_post(view->keeper, ZKL__CE_YIELD);
+    }
+}
+
+/* What was sent on a lost connection may be done at any time while our znode stands: nothing makes
+ * a holder of before that a keeper. */
 void zkl__linger_on_yield(struct zkl__contender *c, const struct zkl__contender_event *ev,
                           struct zkl__contender_actions *out)
 {
-    const char *why = ev->connected ? "another one of this session queues" : "no server";
-    if (c->linger.state == ZKL__LINGER_IDLE) {
+    const char *why = ev->connected ? "another one queues" : "no server";
+    if (c->state == ZKL__LINGERING) {
         zkl__linger_end(c, ev, out, why);
-    } else {
-        zkl__linger_disarm(c, why);
+    } else if (!ev->connected && c->linger.state != ZKL__LINGER_YIELDING) {
+        move(c, ZKL__LINGER_YIELDING, why);
+    } else if (is_keeper(c)) {
+        move(c, ZKL__LINGER_BARE, why);
     }
 }

@@ -30,6 +30,12 @@ static inline bool zkl__local_followed(const struct zkl__local_place *place)
     return place->behind;
 }
 
+/* Who follows it; NULL: nobody. */
+static inline struct zkl__contender *zkl__local_follower(const struct zkl__local_place *place)
+{
+    return place->behind;
+}
+
 /* By the one that it follows, whose node may still be there. */
 static inline bool zkl__local_handed(const struct zkl__local_place *place)
 {

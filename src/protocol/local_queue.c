@@ -258,6 +258,16 @@ void zkl__local_unfollow(struct zkl__contender *c)
     }
 }
 
+void zkl__local_replace(struct zkl__contender *follower, struct zkl__contender *c)
+{
+    while (follower->local.behind) {
+        struct zkl__contender *next = follower->local.behind;
+        unlink_follower(next);
+        follow(next, c);
+    }
+    unlink_follower(follower);
+}
+
 /* c is gone before the one that handed over to it, whose delete was put off: whom c handed over to
  * waits for that one. */
 static void pass_on(struct zkl__contender *c)
@@ -457,6 +467,20 @@ static struct zkl__list_index *index_for(const struct zkl__local_queue *q, uint6
                : NULL;
 }
 
+static void note_strangers(struct zkl__core *core, struct zkl__local_queue *q,
+                           const struct zkl__reply *reply)
+{
+    size_t contenders = core->index ? core->index->count : 0, ours = 0;
+    for (size_t i = 0; i < reply->child_count && !core->index; i++) {
+        contenders += zkl__name_contends(reply->children[i]);
+    }
+    for (const struct zkl__contender *c = q->first; c; c = c->local.next) {
+        ours += zkl__node_known(&c->node) &&
+                zkl__list_has(reply, core->index, zkl__node_name(&c->node));
+    }
+    zkl__linger_note_list(&q->linger, contenders > ours);
+}
+
 static void ended(struct zkl__core *core, struct zkl__local_queue *q)
 {
     q->lists_under_way--;
@@ -475,6 +499,9 @@ void zkl__local_answer_list(struct zkl__core *core, struct zkl__contender *c,
     }
     ended(core, q);
     answer_all(core, q, c->local.list, c->listed_at, reply);
+    if (reply->rc == ZKL__RC_OK && q->linger.used) {
+        note_strangers(core, q, reply);
+    }
 }
 
 void zkl__local_refuse_list(struct zkl__core *core, struct zkl__contender *c, int code)

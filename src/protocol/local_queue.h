@@ -75,6 +75,9 @@ void zkl__local_resign(struct zkl__local_queues *queues, struct zkl__local_queue
 /* c waits for the node of that name. True when it is one of ours, for which it need not ask the
  * server. */
 bool zkl__local_follow(struct zkl__contender *c, const char *name);
+/* c is granted instead of its follower, which deletes its znode: whoever follows that one follows c
+ * now. */
+void zkl__local_replace(struct zkl__contender *follower, struct zkl__contender *c);
 /* It does not wait for another here any more, if it did. */
 void zkl__local_unfollow(struct zkl__contender *c);
 /* c acted on an event. */

@@ -309,6 +309,8 @@ void zkl__node_on_check(struct zkl__contender *c, const struct zkl__contender_ev
         if (zkl__contender_keeps(c) || c->state == ZKL__PROVING) {
             zkl__node_removed(c, ev, out);
         }
+    } else if (c->state == ZKL__LINGERING) {
+        zkl__linger_on_check(c, ev, out);
     } else if (c->state == ZKL__PROVING && ev->role == ZKL__ROLE_PROVE && rc != ZKL__RC_OK &&
                rc != ZKL__RC_NOAUTH) {
         zkl__grant_unproved(c);

@@ -182,6 +182,8 @@ static void prove(struct zkl__core *core, const struct zkl__machine *asker, enum
         struct zkl__contender *c = ZKL__OWNER(at, struct zkl__contender, proving);
         if (&c->machine != asker) {
             zkl__contender_post(c, ZKL__CE_LOOK);
+        } else if (c->state == ZKL__LINGERING && &c->machine != asker) {
+            zkl__contender_post(c, ZKL__CE_TIME);
         }
     }
 }

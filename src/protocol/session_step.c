@@ -150,7 +150,7 @@ static void on_suspended(struct zkl__core *core)
     note_broken(core);
     core->stats.all.suspensions++;
     for (struct zkl__contender *c = zkl__holders_first(core); c; c = zkl__holders_after(c)) {
-        if (zkl__linger_rests(c)) {
+        if (c->config.linger > 0) {
             zkl__contender_post(c, ZKL__CE_YIELD);
         }
     }

@@ -14,6 +14,7 @@
 #include "ensemble.h"
 #include "session_step.h"
 
+#define SIM_IN_LINE INT64_MAX
 enum { SIM_THREADS = 3, SIM_ATTEMPTS = 192, SIM_OUTSTANDING = 128, SIM_HEAP_CLASSES = 24 };
 
 /* --- memory: classes of sizes in one block; can be told to fail ------------------------------------------------------ */
@@ -93,6 +94,7 @@ struct sim_attempt {
     int64_t deadline;                 /* local */
     int64_t started, granted, ended;  /* true time */
     int64_t token, serial;
+    int64_t number; /* of the znode with which it waited, when it is granted; SIM_IN_LINE: it had none */
     int64_t gone_since; /* true time at which its node was first seen to be gone by an operator's hand; 0: not */
     int64_t last_lease; /* semaphore: czxid of the last of its leases */
     int limit;          /* the highest since then and until its grant */

@@ -6,6 +6,8 @@
  *  token       rises from grant to grant of a path (of a lock that lingers its serial does), and is the czxid of a node that is there and is the grantee's
  *  linger      a lock that lingers is granted again only to its own session, while it was told of nobody else in the queue since, on the
  *              connection on which it was first, in order; it goes when its time is over, or when somebody queues
+ *  line        without faults, contenders of one session that wait for a lock that lingers are granted on one znode after a few grants, as
+ *              long as no other session waits
  *  fifo        whoever is granted has nobody before him in the queue but what this session itself is deleting
  *  mark        who is granted after a marked holder's crash is told; nobody is told of a crash that was none
  *  final       a grant whose lease has ended never comes back

@@ -80,13 +80,20 @@ static void check_fifo(struct sim *s, struct sim_attempt *attempt, int own)
 
 /* --- grants ---------------------------------------------------------------------------------------------------------- */
 
+/* The first holder of that node was misled by a forged announcement, and holds it rightly by now. */
+static bool was_misled(const struct sim *s, const struct sim_attempt *attempt)
+{
+    const struct sim_attempt *first = attempt->serial > 1 ? sim_first_of(s, attempt) : NULL;
+    return first && first->misled;
+}
+
 /* A writer's token exceeds every earlier one, a reader's every earlier writer's. */
 static void check_token(struct sim *s, const struct sim_attempt *attempt, int path, int64_t token)
 {
     int64_t *any = &s->judge.last_token[path], *exclusive = &s->judge.last_exclusive[path];
     int64_t last = attempt->shared ? *exclusive : *any;
     bool again = token == last && !attempt->shared && attempt->serial > s->judge.last_serial[path];
-    if (token < last || (token == last && !again) || (token > last && attempt->serial > 1)) {
+    if (token < last || (token == last && !again) || (token > last && attempt->serial > 1 && !was_misled(s, attempt))) {
         fail_by_lease(s, "token", "%d.%d: token %llx, grant %lld of it, after %llx", attempt->client, attempt->thread,
                       (unsigned long long)token, (long long)attempt->serial, (unsigned long long)last);
         return;
@@ -171,6 +178,9 @@ static void check_grant(struct sim *s, struct sim_attempt *attempt, int seat, in
     }
     attempt->handed = attempt->contender && attempt->contender->local.handed;
     sim_judge_delay(s, attempt, node);
+    if (s->seed >= SIM_LINES) {
+        sim_judge_apart(s, attempt);
+    }
     if (attempt->serial > 1) {
         sim_judge_again(s, attempt, attempt->path + seat, node);
     }
@@ -267,6 +277,8 @@ void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *o
         s->judge.completions++;
         attempt->serial = outcome->serial;
         if (attempt->contender) {
+            const char *waited_with = sim_attempt_node(attempt, 0);
+            attempt->number = *waited_with ? zkl__name_parse(waited_with).sequence : SIM_IN_LINE;
             attempt->contender = outcome->contender;
         }
         for (int seat = 0; seat < attempt->seats; seat++) {

@@ -36,9 +36,13 @@ bool sim_judge_healthy(const struct sim *s, int client);
 /* Servers that grant different timeouts: the session ends before its client can know (an assumption of the lease). */
 bool sim_shortened_untold(const struct sim *s, int client);
 
-/* invariants_linger.c: of a grant on a node that was granted before; after each step. */
+/* invariants_linger.c: the first grant on its node; NULL: a process that crashed had it. */
+const struct sim_attempt *sim_first_of(const struct sim *s, const struct sim_attempt *attempt);
+/* Of a grant on a node that was granted before; after each step. */
 void sim_judge_again(struct sim *s, struct sim_attempt *attempt, int path, int node);
 void sim_judge_lingering(struct sim *s, int client);
+/* At a grant, in a plan of SIM_LINES. */
+void sim_judge_apart(struct sim *s, const struct sim_attempt *attempt);
 void sim_judge_least(struct sim *s, int client);
 /* At a grant on that node; and of one that waits. */
 void sim_judge_delay(struct sim *s, const struct sim_attempt *attempt, int node);

@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-/* The first grant on that node; NULL: a process that crashed had it. */
-static const struct sim_attempt *first_of(const struct sim *s, const struct sim_attempt *attempt)
+const struct sim_attempt *sim_first_of(const struct sim *s, const struct sim_attempt *attempt)
 {
     for (int i = 0; i < s->attempt_count; i++) {
         const struct sim_attempt *each = &s->attempts[i];
@@ -18,13 +17,21 @@ static const struct sim_attempt *first_of(const struct sim *s, const struct sim_
     return NULL;
 }
 
-/* Whoever stands in the queue at that zxid besides the node; -1: nobody. */
-static int other_in_queue(const struct sim *s, int own, int64_t zxid)
+static bool stands_before(const char *name, int64_t number)
+{
+    struct zkl__name parsed = zkl__name_parse(name);
+    return parsed.kind != ZKL_KIND_FOREIGN &&
+           (number == SIM_IN_LINE || zkl__sequence_diff(parsed.sequence, (int32_t)number) < 0);
+}
+
+/* Whoever stands in the queue at that zxid, before that number, besides the node's session; -1: nobody. */
+static int other_in_queue(const struct sim *s, int own, int64_t zxid, int64_t number)
 {
     int dir = s->paths[s->nodes[own].path].parent;
     for (int child = s->paths[dir].first_child; child >= 0; child = s->paths[child].sibling) {
         int node = sim_node_at(s, child, zxid);
-        if (node >= 0 && node != own && zkl__name_parse(sim_path_name(&s->paths[child])).kind != ZKL_KIND_FOREIGN) {
+        if (node >= 0 && s->nodes[node].owner != s->nodes[own].owner &&
+            stands_before(sim_path_name(&s->paths[child]), number)) {
             return node;
         }
     }
@@ -49,7 +56,7 @@ static void check_line(struct sim *s, const struct sim_attempt *attempt)
         const struct sim_attempt *each = &s->attempts[i];
         bool before = each->client == attempt->client && each->path == attempt->path && each->contender &&
                       each->state == SIM_PENDING && each < attempt;
-        if (before && each->contender->linger.line == ZKL__LINE_WAITS && !each->canceled &&
+        if (before && each->contender->linger.in_line && !each->canceled &&
             sim_local(s, each->client, sim_now(s)) < each->deadline && s->plan->fault_count == 0) {
             sim_fail(s, "linger", "%d.%d is granted, and %d.%d asked before", attempt->client, attempt->thread,
                      each->client, each->thread);
@@ -61,8 +68,8 @@ void sim_judge_again(struct sim *s, struct sim_attempt *attempt, int path, int n
 {
     const struct sim_client *client = &s->clients[attempt->client];
     attempt->token = s->nodes[node].czxid;
-    const struct sim_attempt *first = first_of(s, attempt);
-    int other = other_in_queue(s, node, client->shown_zxid[path]);
+    const struct sim_attempt *first = sim_first_of(s, attempt);
+    int other = other_in_queue(s, node, client->shown_zxid[path], attempt->number);
     if (!first || attempt->plan->linger == 0 || attempt->plan->kind != first->plan->kind) {
         sim_fail(s, "linger", "%d.%d is granted again what it never was", attempt->client, attempt->thread);
     } else if (sim_local(s, attempt->client, sim_now(s)) >= zkl__core_lease_until(client->core)) {
@@ -75,6 +82,33 @@ void sim_judge_again(struct sim *s, struct sim_attempt *attempt, int path, int n
                  attempt->thread, sim_path_name(&s->paths[s->nodes[other].path]));
     }
     check_line(s, attempt);
+}
+
+enum { APART_MOST = 12 }; /* one of eight numbers lists at once, and so may gather; and a few that begin together */
+
+/* Whether others wait: of its session, who could be granted on the same znode; or of another one. */
+static bool is_beside(const struct sim *s, const struct sim_attempt *attempt, bool same_session)
+{
+    for (int i = 0; i < s->attempt_count; i++) {
+        const struct sim_attempt *each = &s->attempts[i];
+        if (each != attempt && each->state == SIM_PENDING && each->path == attempt->path &&
+            (each->client == attempt->client) == same_session) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Without faults and without another session, whoever waits in one session becomes a line after a few grants. */
+void sim_judge_apart(struct sim *s, const struct sim_attempt *attempt)
+{
+    int *apart = &s->judge.apart[attempt->path];
+    bool counts = attempt->serial == 1 && attempt->plan->linger > 0 && is_beside(s, attempt, true);
+    *apart = counts && !is_beside(s, attempt, false) ? *apart + 1 : 0;
+    if (*apart > APART_MOST) {
+        sim_fail(s, "line", "%d.%d is the %d. in a row to be granted on a znode of its own", attempt->client,
+                 attempt->thread, *apart);
+    }
 }
 
 /* --- until it goes --------------------------------------------------------------------------------------------------- */
@@ -133,7 +167,7 @@ static bool is_hindered(const struct sim *s)
 
 static void check_idle(struct sim *s, const struct sim_attempt *attempt)
 {
-    int client = attempt->client, other = other_in_queue(s, attempt->node[0], sim_committed_zxid(s));
+    int client = attempt->client, other = other_in_queue(s, attempt->node[0], sim_committed_zxid(s), SIM_IN_LINE);
     if (sim_is_overdue(s, client, attempt->ended, attempt->plan->linger)) {
         sim_fail(s, "linger", "%d.%d has released it %.3f ms ago, and it lingers", client, attempt->thread,
                  (double)(sim_now(s) - attempt->ended) / 1e6);

@@ -420,7 +420,7 @@ static void roll_walking(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0x3a1c);
     plan->walk = 0;
-    if (seed < SIM_WALKING) {
+    if (seed < SIM_WALKING || seed >= SIM_LINES) {
         return;
     }
     plan->walk = dice_once_in(&dice, 2) ? plan->timeout : 1 + dice_below(&dice, 2 * plan->tick);
@@ -430,6 +430,34 @@ static void roll_walking(struct sim_plan *plan, uint64_t seed)
     if (dice_once_in(&dice, 2)) {
         add_silence(plan, &dice, SIM_ON_GRANT, dice_between(&dice, 1, 4));
         plan->faults[plan->fault_count - 1].target = -1;
+    }
+}
+
+/* Threads of one session acquire a lock that lingers, again and again; another session may come between. Nothing goes wrong. */
+static void roll_lines(struct sim_plan *plan, uint64_t seed)
+{
+    uint64_t dice = dice_mix(seed + 0x11e5);
+    if (seed < SIM_LINES) {
+        return;
+    }
+    calm_down(plan);
+    plan->clients = 2;
+    plan->paths = 1;
+    plan->lingers = true;
+    plan->acquire_count = 0;
+    int threads = (int)dice_between(&dice, 2, SIM_THREADS), others = (int)dice_between(&dice, 0, 4);
+    int64_t span = plan->delay << dice_below(&dice, 6);
+    for (int i = 0; i < threads * 16 + others; i++) {
+        bool other = i >= threads * 16;
+        plan->acquires[plan->acquire_count++] =
+            (struct sim_acquire){.client = other,
+                                 .thread = other ? 0 : i % threads,
+                                 .timeout = -1,
+                                 .cancel = -1,
+                                 .after = dice_below(&dice, other ? plan->timeout : span),
+                                 .hold = dice_once_in(&dice, 2) ? 0 : dice_below(&dice, span),
+                                 .eager = true,
+                                 .linger = other ? 0 : plan->timeout * 4};
     }
 }
 
@@ -458,6 +486,7 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed)
     roll_least(plan, seed);
     roll_delays(plan, seed);
     roll_walking(plan, seed);
+    roll_lines(plan, seed);
     plan->async = dice_mix(seed + 0xdc7) % 2 == 0; /* of no seed that a mutant names */
     plan->heal = plan->fault_count ? plan->timeout * 4 : 0;
 }
@@ -484,7 +513,7 @@ static bool watches(uint64_t seed)
 void sim_plan_roll_semaphores(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0x5ff8);
-    if (dice % 8 != 0 || watches(seed)) {
+    if (dice % 8 != 0 || watches(seed) || seed >= SIM_LINES) {
         return;
     }
     int path = (int)dice_below(&dice, plan->paths);

@@ -157,6 +157,8 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed);
 #define SIM_DELAYS (UINT64_C(1) << 43)
 /* From this one on the leader takes time to expire the sessions of a tick, and none of the above. */
 #define SIM_WALKING (UINT64_C(1) << 44)
+/* From this one on the threads of one session acquire a lock that lingers all the time. */
+#define SIM_LINES (UINT64_C(1) << 45)
 /* 0, or the number of the line that cannot be read. */
 int sim_plan_read(struct sim_plan *plan, uint64_t *seed, FILE *in);
 void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out);
@@ -202,6 +204,7 @@ struct sim_judge {
     int64_t last_token[4];     /* of any grant of the path */
     int64_t last_exclusive[4]; /* of a grant to one alone */
     int64_t last_serial[4];    /* of the last grant */
+    int apart[4];              /* grants on znodes of their own in a row, beside others of the session */
     bool crashed[4];           /* the last one to be marked as holder died, or lost, and nobody was granted since */
     int held[4];               /* attempts that hold, by path */
     int grants, completions, failures, losses;

@@ -48,6 +48,13 @@ static void release_keeps(struct script_owner *owner)
     CU_ASSERT_EQUAL(script_ours(&s), 1);
 }
 
+static void release_keeps_with(struct script_owner *owner, const char *ops)
+{
+    script_release(&s, owner);
+    OPS(&s, ops);
+    CU_ASSERT_EQUAL(owner->released, 1);
+}
+
 static void release_deletes(struct script_owner *owner)
 {
     int ours = script_ours(&s);
@@ -207,7 +214,7 @@ static void test_same_access_list(void)
     script_finish(&s);
 }
 
-enum difference { RULE, METADATA, MARK, NO_LINGER, MAX_AHEAD, DIFFERENCES };
+enum difference { RULE, METADATA, DELAY, NO_LINGER, MAX_AHEAD, DIFFERENCES };
 
 /* Whoever needs a znode of another kind, or is to be in the list, queues, and what lingers gives way. */
 static void test_who_differs(void)
@@ -217,12 +224,13 @@ static void test_who_differs(void)
         struct zkl__contender_config config = lingering(&you);
         config.rule = at == RULE ? &writer : config.rule;
         config.metadata = at == METADATA ? "you" : config.metadata;
-        config.mark = at == MARK;
+        config.delay = at == DELAY ? MS : 0;
         config.linger = at == NO_LINGER ? 0 : config.linger;
         config.max_ahead = at == MAX_AHEAD;
         want(&you, &config);
         CU_ASSERT_EQUAL(you.granted, 0);
         script_answer_all(&s);
+        script_run(&s, 2 * MS); /* DELAY: the end of the other one is no clean one */
         CU_ASSERT_EQUAL(you.granted, 1);
         CU_ASSERT_EQUAL(you.serial, 1);
         CU_ASSERT_EQUAL(script_ours(&s), 1);
@@ -338,17 +346,287 @@ static void test_session_ends(void)
     script_finish(&s);
 }
 
-/* Nothing has shown the node for longer than a heartbeat: no reply comes. */
+/* No heartbeat's reply shows the node. */
+static void let_evidence_age(void)
+{
+    script_wait(&s, s.timeout / 12 + MS);
+    while (s.op_count > 0) {
+        if (s.ops[0].kind == ZKL__OP_CHECK) {
+            script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+        } else {
+            script_answer(&s);
+        }
+    }
+}
+
+/* Nothing has shown the node for longer than a heartbeat, since no reply comes: one check is sent, whoever waits, and the line stays. */
 static void test_not_shown_lately(void)
 {
-    idle();
-    script_wait(&s, s.timeout / 12 + MS);
-    int sent = s.op_count;
+    hold();
+    let_evidence_age();
     ask(&you);
+    release_keeps_with(&me, "check");
+    ask(&third);
+    OPS(&s, "check");
+    CU_ASSERT_EQUAL(you.granted + third.granted, 0);
+    script_answer(&s);
+    CU_ASSERT_EQUAL(you.serial, 2);
+    release_keeps(&you);
+    CU_ASSERT_EQUAL(third.serial, 3);
+    script_finish(&s);
+}
+
+/* The check is not answered, or is refused: those in line queue. */
+static void test_check_refused(void)
+{
+    for (int refused = 0; refused < 2; refused++) {
+        hold();
+        let_evidence_age();
+        ask(&you);
+        release_keeps_with(&me, "check");
+        if (refused) {
+            script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+            OPS(&s, "delete create list");
+        } else {
+            script_suspend(&s, 0);
+            script_connect(&s);
+        }
+        script_answer_all(&s);
+        CU_ASSERT_EQUAL(you.granted, 1);
+        CU_ASSERT_EQUAL(you.serial, 1);
+        script_finish(&s);
+    }
+}
+
+/* Used all the time, it is shown again before that: the check is sent beside a grant, and nobody waits for it. */
+static void test_shown_in_time(void)
+{
+    hold();
+    script_wait(&s, s.timeout / 12 - MS); /* no heartbeat is due yet */
+    OPS(&s, "");
+    ask(&you);
+    release_keeps_with(&me, "check");
+    CU_ASSERT_EQUAL(you.granted, 1);
+    ask(&me);
+    release_keeps_with(&you, "check"); /* the same one */
+    CU_ASSERT_EQUAL(me.granted, 1);
+    script_answer(&s);
+    OPS(&s, "");
+    release_keeps(&me);
+    script_finish(&s);
+}
+
+/* A step brings the release, and the deadline of the first in line has passed: the next one is granted. */
+static void test_late_in_line(void)
+{
+    hold();
+    struct zkl__contender_config config = lingering(&you);
+    CU_ASSERT_TRUE_FATAL(script_contend(&s, &you, &config));
+    script_start(&s, &you, s.now + 10 * MS, false);
+    ask(&third);
+    s.now += 11 * MS;
+    release_keeps(&me);
     CU_ASSERT_EQUAL(you.granted, 0);
-    CU_ASSERT_EQUAL(s.op_count, sent + 3);
+    CU_ASSERT_EQUAL(you.code, ZKL_ETIMEOUT);
+    CU_ASSERT_EQUAL(third.granted, 1);
+    script_finish(&s);
+}
+
+/* --- a line again --------------------------------------------------------------------------------------------------- */
+
+/* me holds, you and third stand behind it on the server, and nobody else: all began together. */
+static void stand_apart(void)
+{
+    script_begin(&s);
+    ask(&me);
+    ask(&you);
+    ask(&third);
     script_answer_all(&s);
+    STATE(&me, "held");
+    STATE(&you, "watching");
+    STATE(&third, "watching");
+    CU_ASSERT_EQUAL(script_ours(&s), 3);
+}
+
+/* The znode is passed on, the others' go, and when a list shows it alone it is granted in memory. */
+static void test_line_again(void)
+{
+    stand_apart();
+    script_release(&s, &me);
+    OPS(&s, "delete");
+    CU_ASSERT_EQUAL(me.released, 1);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_EQUAL(you.serial, 2);
+    CU_ASSERT_EQUAL(you.token, me.token);
+    ask(&me); /* in line */
+    script_release(&s, &you);
+    OPS(&s, "delete delete list");
+    CU_ASSERT_EQUAL(third.granted, 1);
+    CU_ASSERT_EQUAL(third.serial, 3);
+    script_release(&s, &third);
+    CU_ASSERT_EQUAL(me.granted, 0); /* before the list says that nobody else waits */
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_EQUAL(me.serial, 4);
+    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    release_keeps(&me);
+    queue_behind();
+    OPS(&s, "delete");
+    script_finish(&s);
+}
+
+/* Somebody else came meanwhile: those whose znodes stood before that are granted, and who is in line queues. */
+static void test_somebody_comes_while_it_gathers(void)
+{
+    stand_apart();
+    script_release(&s, &me);
+    ask(&me);
+    script_put(&s, SOMEBODY, SCRIPT_STRANGER);
+    s.next_sequence = 78;
+    script_release(&s, &you);
+    CU_ASSERT_EQUAL(third.granted, 1);
+    script_answer_all(&s);
+    STATE(&me, "watching");
+    script_release(&s, &third);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 0);
+    script_remove(&s, SOMEBODY);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_EQUAL(me.serial, 1);
+    script_finish(&s);
+}
+
+/* Between two of ours stands somebody else, as a list has shown: each deletes its own znode. */
+static void test_somebody_between(void)
+{
+    script_begin(&s);
+    ask(&me);
+    script_answer_all(&s);
+    queue_behind();
+    ask(&you);
+    ask(&third);
+    script_answer_all(&s);
+    script_remove(&s, SOMEBODY);
+    script_answer_all(&s);
+    release_deletes(&me);
+    CU_ASSERT_EQUAL(you.granted, 1);
     CU_ASSERT_EQUAL(you.serial, 1);
+    script_finish(&s);
+}
+
+/* The next one is cancelled, or gives up, while the holder's znode waits for it. */
+static void test_next_one_leaves(void)
+{
+    stand_apart();
+    script_release(&s, &me);
+    script_cancel(&s, &third);
+    CU_ASSERT_EQUAL(third.code, ZKL_ECANCELED);
+    release_keeps_with(&you, "delete delete list");
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(script_ours(&s), 1);
+    ask(&third);
+    CU_ASSERT_EQUAL(third.serial, 3);
+    script_finish(&s);
+}
+
+/* What was sent on the lost connection may be done as long as the holder's znode stands: it is not passed on. */
+static void test_not_over_a_lost_connection(void)
+{
+    stand_apart();
+    script_suspend(&s, 0);
+    script_connect(&s);
+    script_answer_all(&s);
+    STATE(&you, "watching");
+    release_deletes(&me);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_EQUAL(you.serial, 1);
+    script_finish(&s);
+}
+
+/* The connection is lost while it gathers: the reply to the follower's delete is lost, too. */
+static void test_lost_while_it_gathers(void)
+{
+    for (int done = 0; done < 2; done++) {
+        stand_apart();
+        script_release(&s, &me);
+        OPS(&s, "delete");
+        ask(&me);
+        script_suspend(&s, done);
+        script_connect(&s);
+        script_answer_all(&s);
+        STATE(&you, "held");
+        STATE(&third, "watching");
+        STATE(&me, "watching");
+        release_deletes(&you);
+        CU_ASSERT_EQUAL(third.granted, 1);
+        CU_ASSERT_EQUAL(third.serial, 1);
+        script_finish(&s);
+    }
+}
+
+#define LIAR "/q/_c_11111111-1111-8111-8111-111111111111-lock-0000000001"
+
+/* A forged announcement lets somebody in while another one of this session holds, and is gone: no list shows somebody else. What it let
+ * in passes its znode on to nobody. */
+static void test_not_on_an_announcement(void)
+{
+    struct zkl__contender_config mine = lingering(&me), yours = lingering(&you);
+    mine.announces = yours.announces = true;
+    script_begin(&s);
+    want(&me, &mine);
+    script_answer_all(&s);
+    script_put(&s, LIAR, SCRIPT_STRANGER);
+    s.next_sequence = 2;
+    script_deliver(&s);
+    want(&you, &yours);
+    script_answer_all(&s);
+    script_change(&s, LIAR);
+    CU_ASSERT_EQUAL(you.granted, 1); /* both hold */
+    script_remove(&s, LIAR);
+    ask(&third);
+    script_answer_all(&s);
+    STATE(&third, "watching");
+    script_release(&s, &you);
+    CU_ASSERT_EQUAL(third.serial, 1);
+    script_finish(&s);
+}
+
+/* One of another kind is next: the znode goes. */
+static void test_another_kind_is_next(void)
+{
+    script_begin(&s);
+    struct zkl__contender_config config = lingering(&third);
+    config.metadata = "third";
+    ask(&me);
+    ask(&you);
+    want(&third, &config);
+    script_answer_all(&s);
+    script_release(&s, &me);
+    CU_ASSERT_EQUAL(you.serial, 2);
+    script_answer_all(&s);
+    release_deletes(&you);
+    CU_ASSERT_EQUAL(third.granted, 1);
+    CU_ASSERT_EQUAL(third.serial, 1);
+    script_finish(&s);
+}
+
+/* It is released while the next one's create is under way: it waits for that one. */
+static void test_next_one_is_coming(void)
+{
+    script_begin(&s);
+    ask(&me);
+    ask(&you);
+    script_answer(&s);
+    script_answer(&s);
+    script_answer(&s);
+    STATE(&me, "held");
+    STATE(&you, "creating");
+    script_release(&s, &me);
+    CU_ASSERT_EQUAL(me.released, 1);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you.serial, 2);
+    CU_ASSERT_EQUAL(script_ours(&s), 1);
     script_finish(&s);
 }
 
@@ -409,9 +687,35 @@ static void test_a_transaction_is_under_way(void)
     script_release(&s, &me);
     OPS(&s, "set");
     ask(&you);
-    OPS(&s, "set delete create list");
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(you.serial, 1);
+    OPS(&s, "set check"); /* answered behind it */
+    script_answer(&s);
+    CU_ASSERT_EQUAL(you.granted, 0);
+    const struct zkl__op more = {.kind = ZKL__OP_SET, .dir = "/q", .data = "y", .size = 1, .version = -1};
+    struct zkl__request another = {.done = done};
+    script_step(&s, (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &another, .op = &more});
+    script_answer(&s);
+    CU_ASSERT_EQUAL(you.serial, 2); /* nobody else's writes are waited for */
+    script_finish(&s);
+}
+
+/* A check that was sent before the release says nothing of what the holder sent after it. */
+static void test_a_check_of_before(void)
+{
+    hold();
+    script_wait(&s, s.timeout / 12 - MS);
+    ask(&you);
+    release_keeps_with(&me, "check");
+    struct zkl__request request = {.done = done};
+    const struct zkl__op set = {.kind = ZKL__OP_SET, .dir = "/q", .data = "x", .size = 1, .version = -1};
+    script_step(&s, (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &request, .op = &set});
+    ask(&third);
+    release_keeps_with(&you, "check set");
+    script_answer(&s);
+    CU_ASSERT_EQUAL(third.granted, 0);
+    OPS(&s, "set check");
+    script_answer(&s);
+    script_answer(&s);
+    CU_ASSERT_EQUAL(third.granted, 1);
     script_finish(&s);
 }
 
@@ -449,6 +753,9 @@ TESTS("linger", T(test_again_without_a_request), T(test_line), T(test_line_and_i
       T(test_released_after_max_hold), T(test_same_access_list), T(test_who_differs), T(test_held_while_another_queues),
       T(test_its_time_is_over), T(test_somebody_queues), T(test_somebody_queues_while_held),
       T(test_somebody_is_there_already), T(test_connection_lost), T(test_connection_lost_while_held),
-      T(test_lease_ends), T(test_session_ends), T(test_not_shown_lately), T(test_removed_by_hand), T(test_stopped),
-      T(test_close), T(test_let_go), T(test_a_transaction_is_under_way), T(test_event_of_before),
-      T(test_no_memory_for_an_access_list))
+      T(test_lease_ends), T(test_session_ends), T(test_not_shown_lately), T(test_check_refused), T(test_shown_in_time),
+      T(test_late_in_line), T(test_line_again), T(test_somebody_comes_while_it_gathers), T(test_somebody_between),
+      T(test_next_one_leaves), T(test_not_over_a_lost_connection), T(test_lost_while_it_gathers),
+      T(test_not_on_an_announcement), T(test_another_kind_is_next), T(test_next_one_is_coming), T(test_removed_by_hand),
+      T(test_stopped), T(test_close), T(test_let_go), T(test_a_transaction_is_under_way), T(test_a_check_of_before),
+      T(test_event_of_before), T(test_no_memory_for_an_access_list))
