@@ -179,6 +179,27 @@ static void test_nothing_is_believed_after_a_reconnect(void)
     script_finish(&s);
 }
 
+/* The watch that the client library has set again fires before the reply to the get that sets ours: nobody hears of a removal then. */
+static void test_an_event_before_the_reply(void)
+{
+    wait_behind(SEALED);
+    script_suspend(&s, 0);
+    script_connect(&s);
+    while (s.op_count > 0 && strcmp(script_ops(&s), "get get") != 0) {
+        script_answer(&s);
+    }
+    OPS(&s, "get get");
+    script_change(&s, script_our_path(&s));
+    STATE(me, "listing");
+    OPS(&s, "get get unwatch list");
+    for (int i = 0; i < 4; i++) {
+        script_answer(&s);
+    }
+    STATE(me, "watching");
+    OPS(&s, "get get"); /* our own node again */
+    script_finish(&s);
+}
+
 static void test_a_try_sets_no_watch(void)
 {
     struct zkl__contender_config config = script_config(me, "/q");
@@ -651,8 +672,8 @@ TESTS("announce", T(test_spares_the_list), T(test_removed_is_not_announced), T(t
       T(test_readers_are_not_believed), T(test_not_without_an_eye_on_our_own_node), T(test_not_before_the_answers),
       T(test_our_own_node_is_removed_first), T(test_our_own_node_is_removed_at_once),
       T(test_our_own_node_is_removed_while_proving), T(test_nothing_is_believed_after_a_reconnect),
-      T(test_a_try_sets_no_watch), T(test_who_waited_announces), T(test_who_did_not_wait_just_goes),
-      T(test_who_never_held_announces_nothing), T(test_who_lost_announces_nothing),
+      T(test_an_event_before_the_reply), T(test_a_try_sets_no_watch), T(test_who_waited_announces),
+      T(test_who_did_not_wait_just_goes), T(test_who_never_held_announces_nothing), T(test_who_lost_announces_nothing),
       T(test_who_was_handed_announces_later), T(test_a_node_that_was_written_just_goes), T(test_a_lost_answer),
       T(test_a_double_is_not_announced), T(test_not_our_identity), T(test_no_seal), T(test_no_seal_after_a_lost_reply),
       T(test_unsealed), T(test_who_must_not), T(test_no_answer_about_who_is_before), T(test_no_memory_for_a_look),
