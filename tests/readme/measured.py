@@ -85,8 +85,6 @@ def sentences(t):
         f"With the data on a disk, zklock takes {free('zklock', DISK)} and the raw client {free(BARE, DISK)}. "
         f"With three servers it is {free('zklock', THREE)} and {free(BARE, THREE)}.",
         f"Acquire and release take {free(LINGERING)}.",
-        f"make {grants(THREADS, LINGERING)} grants a second. Without the option they make {grants(THREADS, 'zklock')}, and Curator's eight threads "
-        f"{grants(THREADS, 'Curator 5.4')}.",
         f"An acquire takes {wait('acquire of a lock that lingers unused in another session')} if the lock lingers unused in another session. "
         f"A hand-over to a session that already waits takes {wait('hand-over to a waiter, zklock')}.",
         f"zklock makes {grants(EIGHT, 'zklock')} grants a second, Curator {grants(EIGHT, 'Curator 5.4')}, kazoo {grants(EIGHT, 'kazoo 2.8')} and "
