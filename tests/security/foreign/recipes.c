@@ -213,7 +213,7 @@ static int use_election(struct use *use)
 
 static int look_and_record(struct use *use, zkl_lock *lock)
 {
-    zkl_once_slot slot;
+    zkl_once_slot slot = {0};
     int code = CALL(use, zkl_once_look, (lock, 1000, 0, use->patience_ms, &slot));
     if (code == ZKL_OK && !slot.done) {
         code = CALL(use, zkl_once_record, (lock, &slot, use->patience_ms));
@@ -224,7 +224,7 @@ static int look_and_record(struct use *use, zkl_lock *lock)
 static int use_once(struct use *use)
 {
     zkl_lock *lock = NULL;
-    int64_t last, recorded;
+    int64_t last = 0, recorded = 0;
     int code = CALL(use, zkl_once_prepare, (use->session, use->path, use->patience_ms));
     if (code == ZKL_OK) {
         code = CALL(use, zkl_once_last, (use->session, use->path, 1000, use->patience_ms, &last, &recorded));
@@ -296,7 +296,7 @@ static int use_group(struct use *use)
     if (code == ZKL_OK) {
         code = CALL(use, zkl_group_list, (&members, use->session, use->path, use->patience_ms));
         bool found = false;
-        for (size_t i = 0; code == ZKL_OK && i < members->count; i++) {
+        for (size_t i = 0; code == ZKL_OK && members && i < members->count; i++) {
             found = found || strcmp(members->members[i].id, "me") == 0;
         }
         code = code == ZKL_OK && !found ? ZKL_ENOENT : code;
@@ -384,7 +384,7 @@ static int use_queue_list(struct use *use)
 {
     zkl_queue *queue = NULL;
     int code = CALL(use, zkl_queue_list, (&queue, use->session, use->path, use->patience_ms));
-    for (size_t i = 0; code == ZKL_OK && i < queue->count; i++) {
+    for (size_t i = 0; code == ZKL_OK && queue && i < queue->count; i++) {
         const zkl_queue_entry *entry = &queue->entries[i];
         code = strcmp(zkl_kind_name(entry->kind), "?") != 0 && strlen(entry->name) < 256 &&
                        (!entry->readable || strlen(entry->data) <= entry->data_size)
@@ -400,11 +400,11 @@ static int use_queue_verbs(struct use *use)
 {
     zkl_queue *queue = NULL;
     int code = CALL(use, zkl_queue_list, (&queue, use->session, use->path, use->patience_ms));
-    if (code == ZKL_OK && queue->count > 0) {
+    if (code == ZKL_OK && queue && queue->count > 0) {
         code = CALL(use, zkl_queue_revoke, (use->session, use->path, queue->entries[0].name, use->patience_ms));
         code = code == ZKL_EAUTH ? ZKL_OK : code;
     }
-    if (code == ZKL_OK && queue->count > 0) {
+    if (code == ZKL_OK && queue && queue->count > 0) {
         code = CALL(use, zkl_queue_remove,
                     (use->session, use->path, queue->entries[0].name, queue->entries[0].token, use->patience_ms));
     }
