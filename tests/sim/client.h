@@ -94,7 +94,7 @@ struct sim_attempt {
     int64_t deadline;                 /* local */
     int64_t started, granted, ended;  /* true time */
     int64_t token, serial;
-    int64_t number; /* of the znode with which it waited, when it is granted; SIM_IN_LINE: it had none */
+    int64_t number;     /* of the znode with which it waited, when it is granted; SIM_IN_LINE: it had none */
     int64_t gone_since; /* true time at which its node was first seen to be gone by an operator's hand; 0: not */
     int64_t last_lease; /* semaphore: czxid of the last of its leases */
     int limit;          /* the highest since then and until its grant */
