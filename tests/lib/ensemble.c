@@ -43,6 +43,7 @@ struct ensemble {
     struct server servers[SERVERS_MAX];
     char *extra;
     char *java;
+    bool logs;
 };
 
 static int64_t now_ms(void)
@@ -217,7 +218,7 @@ static bool configure(struct ensemble *e, int index)
 
 /* --- processes ----------------------------------------------------------------------------------------------------- */
 
-static void become_server(const struct server *s, const char *argument, pid_t parent)
+static void become_server(const struct server *s, const char *argument, bool logs, pid_t parent)
 {
     char config[TEXT_MAX + 16], log[TEXT_MAX + 16], class_path[3 * TEXT_MAX + 64];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -227,8 +228,8 @@ static void become_server(const struct server *s, const char *argument, pid_t pa
     snprintf(config, sizeof config, "%s/zoo.cfg", s->dir);
     snprintf(log, sizeof log, "%s/output", s->dir);
     /* Jute first: Debian's zookeeper.jar names it by its installed path, where another version of it lies. */
-    snprintf(class_path, sizeof class_path, "%s/zookeeper-jute.jar:%s/zookeeper.jar:%s/slf4j-nop.jar", s->jars, s->jars,
-             s->jars);
+    snprintf(class_path, sizeof class_path, "%s/zookeeper-jute.jar:%s/zookeeper.jar:%s/slf4j-%s.jar", s->jars, s->jars,
+             s->jars, logs ? "simple" : "nop");
     int out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
     int in = open("/dev/null", O_RDONLY);
     dup2(in, 0);
@@ -250,7 +251,7 @@ bool ensemble_restart(struct ensemble *e, int i)
     pid_t parent = getpid();
     s->pid = fork();
     if (s->pid == 0) {
-        become_server(s, e->java ? e->java : "-Dzklock.test=true", parent);
+        become_server(s, e->java ? e->java : "-Dzklock.test=true", e->logs, parent);
     }
     if (s->pid < 0) {
         perror("fork");
@@ -428,6 +429,7 @@ struct ensemble *ensemble_start(const struct ensemble_options *options)
     e->observer_port = o.observer_port;
     e->extra = o.extra ? strdup(o.extra) : NULL;
     e->java = o.java ? strdup(o.java) : NULL;
+    e->logs = o.logs;
     const char *parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     remove_orphans(parent);
     snprintf(e->dir, sizeof e->dir, "%s/zklock-test-%d-XXXXXX", parent, (int)getpid());

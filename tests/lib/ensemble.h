@@ -27,6 +27,7 @@ struct ensemble_options {
     const char *java;  /* one more argument for java ("-Dname=value"), or NULL */
     int observers;     /* the last so many of servers observe, and do not vote */
     bool ipv6;         /* clients come to ::1; the servers talk to each other as ever */
+    bool logs;         /* the servers write their log, to stderr: the file "output" in their directory */
     const char *jars;  /* the folder of the servers' jars; NULL is ensemble_jars() */
 };
 

@@ -1,0 +1,218 @@
+/* A leader that takes seconds to expire the sessions of one tick, since its log is slow. A waiter is silent for as long as a session lasts.
+ * Its link is back while the leader expires the sessions of its tick, among which it is: so it is revalidated, and its writes are committed.
+ * At its grant the link is cut again. It has to have lost before the next one is granted.
+ *
+ * ZKLOCK_ROUNDS: how many times (1). */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "contest.h"
+#include "ensemble.h"
+#include "proxy.h"
+
+#define TICK 500
+#define TIMEOUT 4000
+#define CROWD 2500 /* sessions that expire with the waiter's */
+#define LONG 120000
+
+static struct ensemble *servers;
+static int crowd[CROWD];
+
+/* --- sessions that nobody keeps alive ------------------------------------------------------------------------------- */
+
+static int dial(int server)
+{
+    const char *address = ensemble_address(servers, server);
+    char host[32];
+    snprintf(host, sizeof host, "%.*s", (int)strcspn(address, ":"), address);
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)ensemble_port(servers, server))};
+    inet_pton(AF_INET, host, &to.sin_addr);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CU_ASSERT_FATAL(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
+    return fd;
+}
+
+/* ConnectRequest: version, last zxid, timeout, session, password, read-only. */
+static void request_session(int fd)
+{
+    unsigned char request[4 + 45] = {
+        [3] = 45, [4 + 12 + 2] = TIMEOUT >> 8, [4 + 12 + 3] = TIMEOUT & 255, [4 + 24 + 3] = 16};
+    CU_ASSERT_EQUAL(write(fd, request, sizeof request), (ssize_t)sizeof request);
+}
+
+static void await_session(int fd)
+{
+    unsigned char response[4 + 37];
+    size_t got = 0;
+    while (got < sizeof response) {
+        ssize_t more = read(fd, response + got, sizeof response - got);
+        CU_ASSERT_FATAL(more > 0);
+        got += (size_t)more;
+    }
+}
+
+/* All at once, so that they expire in one tick. */
+static void ping_all(void)
+{
+    static const unsigned char ping[] = {0, 0, 0, 8, 255, 255, 255, 254, 0, 0, 0, 11};
+    for (int i = 0; i < CROWD; i++) {
+        CU_ASSERT_EQUAL(write(crowd[i], ping, sizeof ping), (ssize_t)sizeof ping);
+    }
+}
+
+static void gather(int server)
+{
+    for (int i = 0; i < CROWD; i++) {
+        crowd[i] = dial(server);
+        request_session(crowd[i]);
+        if (i % 100 == 99) {
+            for (int k = i - 99; k <= i; k++) {
+                await_session(crowd[k]);
+            }
+            for (int k = 0; k <= i; k++) { /* keeps the others alive */
+                static const unsigned char ping[] = {0, 0, 0, 8, 255, 255, 255, 254, 0, 0, 0, 11};
+                CU_ASSERT_EQUAL(write(crowd[k], ping, sizeof ping), (ssize_t)sizeof ping);
+            }
+        }
+    }
+}
+
+/* How many of them the servers have expired: these are closed. */
+static int expired(void)
+{
+    int count = 0;
+    for (int i = 0; i < CROWD; i++) {
+        char rest[4096];
+        ssize_t got = 1;
+        while (crowd[i] >= 0 && (got = recv(crowd[i], rest, sizeof rest, MSG_DONTWAIT)) > 0) {
+        }
+        if (crowd[i] >= 0 && got == 0) {
+            close(crowd[i]);
+            crowd[i] = -1;
+        }
+        count += crowd[i] < 0;
+    }
+    return count;
+}
+
+/* --- the scene ------------------------------------------------------------------------------------------------------ */
+
+static void silent(struct proxy *link, bool on)
+{
+    proxy_hold(link, PROXY_TO_SERVER, on);
+    proxy_hold(link, PROXY_TO_CLIENT, on);
+}
+
+static uint64_t requests_of(zkl_session *session)
+{
+    zkl_stats stats = ZKL_STATS_INIT;
+    CU_ASSERT_EQUAL_FATAL(zkl_session_stats(session, &stats), ZKL_OK);
+    return stats.requests;
+}
+
+/* Returns when it has just sent a sync. */
+static void await_sync(zkl_session *session)
+{
+    uint64_t before = requests_of(session);
+    int64_t end = now_ms() + SOON;
+    while (requests_of(session) == before && look_again(end)) {
+    }
+}
+
+static void once(int round)
+{
+    int leader = ensemble_leader(servers);
+    CU_ASSERT_FATAL(leader >= 0);
+    struct proxy *link = proxy_start(ensemble_address(servers, leader));
+    zkl_session *calm = contest_session(ensemble_address(servers, (leader + 1) % 3), TIMEOUT, TICK);
+    zkl_session *session = contest_session(proxy_address(link), TIMEOUT, TICK);
+    zkl_lock *before = contest_holder(calm, "/slow"), *lock = contest_lock(session, "/slow", NULL);
+    zkl_lock *next = contest_lock(calm, "/slow", NULL);
+    struct waiter first = {.lock = NULL}, second = {.lock = NULL};
+    waiter_queue(&first, lock, ZKL_WAIT_FOREVER);
+    waiter_queue(&second, next, ZKL_WAIT_FOREVER);
+    gather(leader);
+    await_sync(session);
+    ping_all(); /* in the same tick */
+    silent(link, true);
+    CU_ASSERT_EQUAL(zkl_lock_release(before, NULL), ZKL_OK);
+    int64_t end = now_ms() + LONG, granted = 0, lost = 0, after = 0;
+    int64_t silent_ms = now_ms();
+    int at_return = 0;
+    while ((at_return = expired()) == 0 && look_again(end)) {
+    }
+    silent(link, false);
+    int64_t back_ms = now_ms(), granted_ms = 0;
+    bool more = true;
+    while (more && look_again(end)) {
+        bool held = zkl_lock_is_held(lock);
+        int64_t now = boot_ns();
+        if (held && !granted) {
+            granted = now;
+            granted_ms = now_ms();
+            silent(link, true);
+        }
+        lost = held ? 0 : lost ? lost : now;
+        after = after || !atomic_load(&second.done) ? after : now;
+        more = !after || !lost;
+    }
+    printf("\n    %2d: back when %d of %d had expired, %s; %s", round + 1, at_return, CROWD,
+           granted ? "granted" : "not granted", granted && lost >= after ? "TWO HOLDERS" : "in order");
+    if (granted) {
+        printf(" by %.3f s", (double)(lost < after ? after - lost : lost - after) / 1e9);
+    }
+    fflush(stdout);
+    while (expired() < CROWD && look_again(end)) {
+    }
+    printf("; silent for %.1f s, granted after %.1f s, all expired after %.1f s", (double)(back_ms - silent_ms) / 1e3,
+           granted_ms ? (double)(granted_ms - back_ms) / 1e3 : 0.0, (double)(now_ms() - back_ms) / 1e3);
+    CU_ASSERT(!granted || lost < after || now_ms() - back_ms > TIMEOUT); /* then an assumption does not hold */
+    silent(link, false);
+    CU_ASSERT_EQUAL(waiter_end(&second), ZKL_OK);
+    zkl_lock_free(next);
+    zkl_lock_free(lock);
+    waiter_end(&first);
+    zkl_lock_free(before);
+    zkl_session_close(session, SOON);
+    zkl_session_close(calm, SOON);
+    proxy_stop(link);
+}
+
+static void test_slow_expiry(void)
+{
+    const char *rounds = getenv("ZKLOCK_ROUNDS");
+    for (int round = 0; round < (rounds ? atoi(rounds) : 1); round++) {
+        once(round);
+    }
+    printf("\n  ");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct check_case cases[] = {T(test_slow_expiry)};
+    struct rlimit files;
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+    if (!ensemble_available() || files.rlim_max < CROWD + 200) {
+        return 77;
+    }
+    setenv("LD_PRELOAD", SLOW_LOG, 1); /* of the servers */
+    servers = ensemble_start(&(struct ensemble_options){.servers = 3, .tick_ms = TICK, .logs = true});
+    unsetenv("LD_PRELOAD");
+    if (!servers) {
+        return 1;
+    }
+    int failed = check_main("slow expiry", cases, (int)(sizeof cases / sizeof *cases), argc, argv);
+    ensemble_stop(servers);
+    return failed;
+}
