@@ -159,16 +159,17 @@ int64_t zkl__lease_heartbeat(int64_t timeout)
     return period(timeout, 12);
 }
 
-/* With two hops an idle session's chain has five links, and with a long gap it spans more than
- * three intervals: it is renewed as a holder's, or it would come too late. */
+/* A sixth of the timeout between two syncs leaves half of it or more behind each response, so that
+ * a change of the leader, or a reconnect that takes a third of it, leaves no doubt. With two hops an
+ * idle session's chain has five links, and with a long gap it spans more than three intervals: it is
+ * renewed as a holder's, or it would come too late. */
 int64_t zkl__lease_keepalive(int64_t timeout, int64_t gap, enum zkl__hops hops)
 {
-    int64_t quarter = period(timeout, 4);
-    return hops == ZKL__HOPS_ONE && gap < quarter ? quarter : zkl__lease_heartbeat(timeout);
+    int64_t sixth = period(timeout, 6);
+    return hops == ZKL__HOPS_ONE && gap < 2 * sixth ? sixth : zkl__lease_heartbeat(timeout);
 }
 
-/* With a quarter of the timeout between two syncs half of it is left behind each response, while
- * the servers respond soon and the gap is less than that quarter. */
+/* Less is left than while the servers respond soon. */
 bool zkl__lease_hurries(const struct zkl__lease *lease, int64_t now)
 {
     return covered(lease->touched, lease->timeout) - now < lease->timeout * 3 / 8;

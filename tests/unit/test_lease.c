@@ -269,7 +269,7 @@ static int64_t next_sync(int64_t sent, int64_t answered)
 }
 
 /* Syncs alone keep the session out of doubt: the leader that answers them notes the touches, and the write behind them shows that it
- * was the leader. So it is with any gap, and if the servers take an eighth of the timeout for a response now and then. */
+ * was the leader. So it is with any gap, and if the servers take a quarter of the timeout for a response now and then. */
 static void test_idle(void)
 {
     static const int64_t gaps[] = {GAP, TIMEOUT / 4, TIMEOUT * 6 / 10};
@@ -282,19 +282,19 @@ static void test_idle(void)
         }
         int syncs = 0;
         for (; now < START + 1000 * TIMEOUT; syncs++) {
-            int64_t answered = now + (i == 0 && syncs % 7 == 0 ? TIMEOUT * 3 / 25 : 50 * MS);
+            int64_t answered = now + (i == 0 && syncs % 7 == 0 ? TIMEOUT / 4 : 50 * MS);
             CU_ASSERT_FALSE(sync_at(now, answered));
             CU_ASSERT_FALSE_FATAL(zkl__lease_doubted(&lease, answered));
             now = next_sync(now, answered);
         }
-        CU_ASSERT(syncs < (i == 0 ? 5 : 13) * 1000);
+        CU_ASSERT(syncs < (i == 0 ? 7 : 13) * 1000);
         CU_ASSERT(lease.until < now);
         CU_ASSERT_TRUE(commit_at(now, now + 50 * MS));
         CU_ASSERT(lease.until > now + TIMEOUT / 10);
     }
 }
 
-/* While the servers respond soon it sends four syncs each timeout. */
+/* While the servers respond soon it sends six syncs each timeout. */
 static void test_idle_is_quiet(void)
 {
     int syncs = 0;
@@ -303,7 +303,7 @@ static void test_idle_is_quiet(void)
         sync_at(now, now + 500 * MS);
         now = next_sync(now, now + 500 * MS);
     }
-    CU_ASSERT_EQUAL(syncs, 400);
+    CU_ASSERT(syncs == 600 || syncs == 601);
 }
 
 /* A new connection counts as a touch if it is there in time, and its first chain is complete as soon as a holder's. */
@@ -493,7 +493,7 @@ static void test_against_all_chains(void)
 static void test_intervals(void)
 {
     CU_ASSERT_EQUAL(zkl__lease_heartbeat(12 * S), S);
-    CU_ASSERT_EQUAL(zkl__lease_keepalive(12 * S, GAP, ZKL__HOPS_ONE), 3 * S);
+    CU_ASSERT_EQUAL(zkl__lease_keepalive(12 * S, GAP, ZKL__HOPS_ONE), 2 * S);
     CU_ASSERT(zkl__lease_heartbeat(0) > 0 && zkl__lease_heartbeat(-12 * S) > 0); /* a server's word */
     CU_ASSERT(zkl__lease_keepalive(0, GAP, ZKL__HOPS_ONE) > 0 && zkl__lease_keepalive(-12 * S, GAP, ZKL__HOPS_ONE) > 0);
     CU_ASSERT(zkl__lease_least(10 * S, GAP, ZKL__HOPS_ONE) > 5 * S);
