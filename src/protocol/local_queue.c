@@ -8,8 +8,9 @@
 #include <string.h>
 
 #define BUCKETS_LEAST 16
-#define FEW 4             /* to read a list once for each of so many is less than to sort it */
-#define WANTED UINT64_MAX /* instead of the number of a list: not sent yet */
+#define FEW 4                 /* to read a list once for each of so many is less than to sort it */
+#define NEVER (INT64_MIN / 2) /* instead of the time of what has shown a znode */
+#define WANTED UINT64_MAX     /* instead of the number of a list: not sent yet */
 
 /* --- the table ------------------------------------------------------------------------------- */
 
@@ -413,12 +414,14 @@ void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c)
 
 /* Not asked by this contender; but since it follows another, or is first, its own list or create
  * was answered earlier, and so was sent earlier than this one: its node has to be there. If not, it
- * looks for itself. */
+ * looks for itself. A holder looks when it is to pass its node on. */
 static void check_reader(struct zkl__contender *c, const struct zkl__reply *reply,
                          const struct zkl__list_index *index, int64_t sent)
 {
     if (zkl__list_has(reply, index, zkl__node_name(&c->node))) {
         c->listed_at = c->shown_at = sent;
+    } else if (zkl__contender_keeps(c)) {
+        c->shown_at = NEVER;
     } else if (c->local.ahead) {
         zkl__local_unfollow(c);
         zkl__contender_post(c, ZKL__CE_WATCH);
@@ -430,7 +433,8 @@ static void check_reader(struct zkl__contender *c, const struct zkl__reply *repl
 /* One that reads the lists of others. */
 static bool is_reader(const struct zkl__contender *c)
 {
-    return (c->local.ahead && !c->local.handed) || (c->state == ZKL__PROVING && !c->joint);
+    return (c->local.ahead && !c->local.handed) || (c->state == ZKL__PROVING && !c->joint) ||
+           (c->config.linger > 0 && zkl__contender_keeps(c));
 }
 
 static void answer_all(struct zkl__core *core, struct zkl__local_queue *q, uint64_t list,

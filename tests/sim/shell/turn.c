@@ -152,10 +152,16 @@ bool lease_lasts(const zkl_session *session, int64_t session_id)
 
 /* --- quiet ------------------------------------------------------------------------------------------------------------ */
 
+/* Then a lease may end again and again, and nobody gets anywhere: behind an observer's master a chain is five round trips, and a
+ * session in doubt needs a timeout in which each is complete in time. */
+static bool is_slow(const struct sim_plan *plan)
+{
+    return plan->slow_once_in > 0 || (plan->scheduler == SIM_PCT && plan->observers > 0);
+}
+
 bool is_quiet(const struct sim *s, int64_t ns)
 {
-    bool slow = s->plan->slow_once_in > 0; /* then a lease may end again and again, and nobody gets anywhere */
-    return s->faults.healed && !slow && sim_now(s) - s->judge.unrest > ns;
+    return s->faults.healed && !is_slow(s->plan) && sim_now(s) - s->judge.unrest > ns;
 }
 
 int64_t quiet_time(const struct sim *s)
@@ -166,7 +172,7 @@ int64_t quiet_time(const struct sim *s)
 bool turn_await_quiet(struct turn *turn)
 {
     int64_t limit = sim_now(turn->s) + turn->s->plan->heal + 4 * quiet_time(turn->s);
-    if (turn->s->plan->slow_once_in > 0) {
+    if (is_slow(turn->s->plan)) {
         return false;
     }
     turn->s->judge.unrest = sim_now(turn->s); /* what we have just asked for shows nowhere yet */
