@@ -1,8 +1,8 @@
 /* once.c - once per time slot: a lock, and the last slot done in the data of its path. */
 #include "section.h"
 
+#include "await.h"
 #include "directories.h"
-#include "steps.h"
 
 #include "error.h"
 #include "name.h"
@@ -17,27 +17,77 @@
 #define LENGTH_MAX (3660 * ZKL__DAY_MS)
 #define CLOCKS_DIFFER ZKL__DAY_MS /* of servers that lead one after the other, at most */
 
-/* --- a call ---------------------------------------------------------------------------------- */
+/* --- prepare --------------------------------------------------------------------------------- */
 
-enum state {
-    /* prepare: */
-    ABOVE = 1, /* what is above the path is made */
-    CREATE,
-    LOOK,   /* is it a container? */
-    REMAKE, /* it may be: made anew */
-    /* look and last: */
-    ARRIVAL, /* our znode */
-    RECORD,
-    /* record: */
-    WRITE,
-    READ_BACK, /* refused: was it done by a copy of which the answer was lost? */
-    READ_LOST  /* our znode is gone: was it done before? */
+struct preparation {
+    struct zkl__call call; /* first */
+    struct zkl__directories above;
 };
 
-struct call {
-    struct zkl__steps steps; /* first */
-    struct zkl__directories above;
-    zkl_lock *lock; /* with a reference; NULL: it is about none */
+/* A path that was a lock's before is a container, which servers remove when it is empty
+ * (ContainerManager), with the record in it. No stat tells it from a persistent znode. So one that
+ * had children, has none now and holds no record is made anew. */
+static bool may_be_container(const struct zkl__answer *directory)
+{
+    return directory->rc == ZKL__RC_OK && directory->empty && directory->stat.child_count == 0 &&
+           directory->stat.cversion != 0;
+}
+
+/* When the reply to a create is lost, the copy finds the znode there. */
+static int run_prepare(struct zkl__call *call)
+{
+    struct preparation *preparation = (struct preparation *)call;
+    const char *path = call->procedure.path;
+    CALL_BEGIN(call);
+    do {
+        zkl__directories_end(&preparation->above);
+        zkl__directories_begin(&preparation->above, &call->procedure, path);
+        AWAIT_CALL(call, zkl__directories_advance(&preparation->above, call->err));
+        AWAIT(call, {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT});
+        if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NODEEXISTS) {
+            RETURN(call, zkl__call_refused(call, path, "create"));
+        }
+        AWAIT(call, {.kind = ZKL__OP_GET, .dir = path});
+        if (may_be_container(&call->answer)) {
+            /* refused, as when somebody queues there by now: the directory stays as it is */
+            AWAIT(call, {.kind = ZKL__OP_DELETE, .dir = path, .version = call->answer.stat.version},
+                  {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT});
+        }
+    } while (call->answer.rc == ZKL__RC_NONODE); /* deleted meanwhile */
+    CALL_END(call);
+}
+
+static void end_prepare(struct zkl__call *call)
+{
+    zkl__directories_end(&((struct preparation *)call)->above);
+}
+
+static int prepare(zkl_session *session, const char *path, int64_t timeout_ms,
+                   const struct zkl__later *later, zkl_error *err)
+{
+    static const struct zkl__call_kind kind = {
+        .size = sizeof(struct preparation), .run = run_prepare, .end = end_prepare};
+    const struct preparation given = {.above.by = NULL};
+    return zkl__call_go(&kind, &given, session, path, timeout_ms, later, err);
+}
+
+int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
+{
+    return prepare(session, path, timeout_ms, NULL, err);
+}
+
+int zkl_once_prepare_async(zkl_session *session, const char *path, int64_t timeout_ms,
+                           zkl_done_fn done, void *payload, zkl_error *err)
+{
+    return prepare(session, path, timeout_ms, &(struct zkl__later){done, payload}, err);
+}
+
+/* --- the record ------------------------------------------------------------------------------ */
+
+struct once {
+    struct zkl__call call;  /* first */
+    zkl_lock *lock;         /* with a reference; NULL: it is about none */
+    const zkl_grant *grant; /* of begin: under which the lock has to be held; NULL: under any */
     char node[ZKL__NAME_MAX];
     int64_t length_ms, phase_ms;
     int64_t arrival_ms; /* of our znode, by the servers' clock */
@@ -50,101 +100,45 @@ struct call {
     /* to be recorded: */
     zkl_once_slot done;
     char text[24];
-    bool *written;
+    bool *written; /* it is recorded, whatever became of the lock; NULL: the caller does not ask */
+    bool lost;     /* our znode is gone */
 };
 
-static struct call *call_of(struct zkl__steps *steps)
+static void take_record(struct zkl__call *call, const struct zkl__reply *reply)
 {
-    return (struct call *)steps;
+    struct once *once = (struct once *)call;
+    once->is_record =
+        reply->rc == ZKL__RC_OK && zkl__slot_parse(reply->data, reply->size, &once->last_ms);
 }
 
-static const char *path_of(const struct zkl__steps *steps)
+static int check_record(const struct zkl__call *call)
 {
-    return steps->procedure.path;
-}
-
-static void take_record(struct zkl__steps *steps, const struct zkl__reply *reply)
-{
-    struct call *call = call_of(steps);
-    call->is_record =
-        reply->rc == ZKL__RC_OK && zkl__slot_parse(reply->data, reply->size, &call->last_ms);
-}
-
-static int begin_get(struct zkl__steps *steps, zkl_error *err)
-{
-    (void)err;
-    return zkl__steps_send(steps, &(struct zkl__op){.kind = ZKL__OP_GET, .dir = path_of(steps)});
-}
-
-/* --- prepare --------------------------------------------------------------------------------- */
-
-static int begin_above(struct zkl__steps *steps, zkl_error *err)
-{
-    (void)err;
-    zkl__directories_end(&call_of(steps)->above);
-    zkl__directories_begin(&call_of(steps)->above, &steps->procedure, path_of(steps));
-    return ZKL_OK;
-}
-
-static int await_above(struct zkl__steps *steps, zkl_error *err)
-{
-    return zkl__directories_advance(&call_of(steps)->above, err);
-}
-
-static int begin_create(struct zkl__steps *steps, zkl_error *err)
-{
-    (void)err;
-    return zkl__steps_send(
-        steps,
-        &(struct zkl__op){.kind = ZKL__OP_CREATE, .dir = path_of(steps), .mode = ZKL__PERSISTENT});
-}
-
-static int after_create(struct zkl__steps *steps, zkl_error *err)
-{
-    if (steps->answer.rc == ZKL__RC_OK || steps->answer.rc == ZKL__RC_NODEEXISTS) {
-        return LOOK;
+    if (call->answer.rc != ZKL__RC_OK) {
+        return zkl__fail(call->err, zkl__rc_code(call->answer.rc), 0, NULL, "the record: %s",
+                         zkl__rc_name(call->answer.rc));
     }
-    return zkl__steps_refused(steps, path_of(steps), "create", err);
+    return ((const struct once *)call)->is_record
+               ? ZKL_OK
+               : zkl__fail(call->err, ZKL_ECONFLICT, 0, NULL,
+                           "its data is not the number of a slot: used as something else");
 }
 
-/* A path that was a lock's before is a container, which servers remove when it is empty
- * (ContainerManager), with the record in it. No stat tells it from a persistent znode. So one that
- * had children, has none now and holds no record is made anew. */
-static int after_look(struct zkl__steps *steps, zkl_error *err)
+/* A record is written by one whose znode was made in that slot, so not before the slot began. One
+ * that is later than the servers' clock was when it was written, by more than these clocks may
+ * differ, is nobody's of ours, and would keep the job from ever running again. */
+static void check_time(struct once *once)
 {
-    const struct zkl__answer *directory = &steps->answer;
-    (void)err;
-    if (directory->rc == ZKL__RC_NONODE) {
-        return ABOVE;
+    const struct zkl__call *call = &once->call;
+    int64_t last = zkl__slot_of(call->answer.stat.mtime_ms, once->length_ms, 0) +
+                   2 * once->length_ms + CLOCKS_DIFFER;
+    if (once->last_ms > last) {
+        zkl__session_log(call->procedure.session, ZKL_LOG_WARN, "once", call->procedure.path,
+                         "its record is of a slot that had not begun when it was written: ignored, "
+                         "and overwritten");
+        once->last_ms = INT64_MIN;
     }
-    if (directory->rc != ZKL__RC_OK || !directory->empty || directory->stat.child_count > 0 ||
-        directory->stat.cversion == 0) {
-        return ZKL_OK;
-    }
-    return REMAKE;
 }
 
-static int begin_remake(struct zkl__steps *steps, zkl_error *err)
-{
-    const struct zkl__op remove = {
-        .kind = ZKL__OP_DELETE, .dir = path_of(steps), .version = steps->answer.stat.version};
-    const struct zkl__op create = {
-        .kind = ZKL__OP_CREATE, .dir = path_of(steps), .mode = ZKL__PERSISTENT};
-    (void)err;
-    return zkl__steps_send_both(steps, &remove, &create);
-}
-
-/* The directory was deleted between the look and the transaction: begin again. After any other
- * refusal, as when somebody queues there by now, the directory stays as it is. */
-static int after_remake(struct zkl__steps *steps, zkl_error *err)
-{
-    (void)err;
-    return steps->answer.rc == ZKL__RC_NONODE ? ABOVE : ZKL_OK;
-}
-
-/* --- looking --------------------------------------------------------------------------------- */
-
-/* grant: under which the lock has to be held; NULL: under any. */
 static int check_held(const zkl_lock *lock, const zkl_grant *grant, char node[ZKL__NAME_MAX],
                       zkl_error *err)
 {
@@ -162,252 +156,21 @@ static int check_held(const zkl_lock *lock, const zkl_grant *grant, char node[ZK
                : zkl__fail(err, ZKL_ENOTHELD, 0, lock->path, "the lock is not held");
 }
 
-static int check_record(const struct zkl__steps *steps, zkl_error *err)
+static int begin_held(struct zkl__call *call, zkl_error *err)
 {
-    const struct call *call = (const struct call *)steps;
-    if (steps->answer.rc != ZKL__RC_OK) {
-        return zkl__fail(err, zkl__rc_code(steps->answer.rc), 0, path_of(steps), "the record: %s",
-                         zkl__rc_name(steps->answer.rc));
-    }
-    return call->is_record
-               ? ZKL_OK
-               : zkl__fail(err, ZKL_ECONFLICT, 0, path_of(steps),
-                           "its data is not the number of a slot: used as something else");
-}
-
-/* A record is written by one whose znode was made in that slot, so not before the slot began. One
- * that is later than the servers' clock was when it was written, by more than these clocks may
- * differ, is nobody's of ours, and would keep the job from ever running again. */
-static void check_time(struct zkl__steps *steps)
-{
-    struct call *call = call_of(steps);
-    int64_t last = zkl__slot_of(steps->answer.stat.mtime_ms, call->length_ms, 0) +
-                   2 * call->length_ms + CLOCKS_DIFFER;
-    if (call->last_ms > last) {
-        zkl__session_log(steps->procedure.session, ZKL_LOG_WARN, "once", path_of(steps),
-                         "its record is of a slot that had not begun when it was written: ignored, "
-                         "and overwritten");
-        call->last_ms = INT64_MIN;
-    }
-}
-
-static int begin_arrival(struct zkl__steps *steps, zkl_error *err)
-{
-    (void)err;
-    return zkl__steps_send(steps, &(struct zkl__op){.kind = ZKL__OP_EXISTS,
-                                                    .dir = path_of(steps),
-                                                    .name = call_of(steps)->node});
-}
-
-/* When our node was made, by the servers' clock. */
-static int after_arrival(struct zkl__steps *steps, zkl_error *err)
-{
-    enum zkl__rc rc = steps->answer.rc;
-    if (rc != ZKL__RC_OK) {
-        return zkl__fail(err, rc == ZKL__RC_NONODE ? ZKL_ELOST : zkl__rc_code(rc), 0,
-                         path_of(steps), "our znode: %s", zkl__rc_name(rc));
-    }
-    call_of(steps)->arrival_ms = steps->answer.stat.ctime_ms;
-    return RECORD;
-}
-
-static void give_slot(struct zkl__steps *steps)
-{
-    struct call *call = call_of(steps);
-    int64_t round_ms = zkl__slot_of(call->arrival_ms, call->length_ms, call->phase_ms);
-    *call->slot = (zkl_once_slot){.round_ms = round_ms,
-                                  .last_ms = call->last_ms,
-                                  .done = call->last_ms >= round_ms,
-                                  .version = steps->answer.stat.version};
-}
-
-/* The record's mtime is the time of its transaction, by the clock of the leader
- * (PrepRequestProcessor). */
-static void give_last(struct zkl__steps *steps)
-{
-    struct call *call = call_of(steps);
-    *call->last = call->last_ms;
-    *call->recorded = call->last_ms == INT64_MIN ? INT64_MIN : steps->answer.stat.mtime_ms;
-}
-
-/* Nothing is created by who only asks: a job that never ran has no znode, and no record. */
-static int after_record(struct zkl__steps *steps, zkl_error *err)
-{
-    struct call *call = call_of(steps);
-    bool none = !call->slot && steps->answer.rc == ZKL__RC_NONODE;
-    int rc = none ? ZKL_OK : check_record(steps, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    if (none) {
-        call->last_ms = INT64_MIN;
-    } else if (call->length_ms > 0) {
-        check_time(steps);
-    }
-    if (call->slot) {
-        give_slot(steps);
-    } else {
-        give_last(steps);
-    }
-    return ZKL_OK;
-}
-
-/* --- recording ------------------------------------------------------------------------------- */
-
-/* Sent again when the answer is lost: if it was done already, the record says so. */
-static int begin_write(struct zkl__steps *steps, zkl_error *err)
-{
-    struct call *call = call_of(steps);
-    int length = snprintf(call->text, sizeof call->text, "%lld", (long long)call->done.round_ms);
-    const struct zkl__op check = {
-        .kind = ZKL__OP_CHECK, .dir = path_of(steps), .name = call->node, .version = -1};
-    const struct zkl__op write = {.kind = ZKL__OP_SET,
-                                  .dir = path_of(steps),
-                                  .data = call->text,
-                                  .size = (size_t)length,
-                                  .version = call->done.version};
-    (void)err;
-    return zkl__steps_send_both(steps, &check, &write);
-}
-
-static int after_write(struct zkl__steps *steps, zkl_error *err)
-{
-    (void)err;
-    if (steps->answer.rc == ZKL__RC_OK) {
-        *call_of(steps)->written = true;
-        return ZKL_OK;
-    }
-    return steps->answer.parts[0] == ZKL__RC_NONODE ? READ_LOST : READ_BACK;
-}
-
-/* It says this slot, and was written once since it was looked at. */
-static bool is_ours(const struct zkl__steps *steps)
-{
-    const struct call *call = (const struct call *)steps;
-    return call->last_ms == call->done.round_ms &&
-           steps->answer.stat.version == call->done.version + 1;
-}
-
-/* By us, if it is: nobody else may write while our node stands first. */
-static int after_read_back(struct zkl__steps *steps, zkl_error *err)
-{
-    int rc = check_record(steps, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    *call_of(steps)->written = is_ours(steps);
-    return is_ours(steps) ? ZKL_OK
-                          : zkl__fail(err, ZKL_ECONFLICT, 0, path_of(steps),
-                                      "the record was changed by somebody else");
-}
-
-/* The transaction may have been applied before our node was gone, and its answer lost. Then the
- * record says so; it cannot say whether it was we, or who was granted since. */
-static int after_read_lost(struct zkl__steps *steps, zkl_error *err)
-{
-    int rc = check_record(steps, err);
-    if (rc != ZKL_OK && rc != ZKL_ENOENT) {
-        return rc;
-    }
-    bool recorded = rc == ZKL_OK && is_ours(steps);
-    *call_of(steps)->written = recorded;
-    return zkl__fail(err, ZKL_ELOST, 0, path_of(steps),
-                     recorded
-                         ? "the lock was lost; the slot is recorded, by us or by the next holder"
-                         : "the lock was lost before the slot could be recorded");
-}
-
-static int explain(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err)
-{
-    const struct zkl__steps *steps = (const struct zkl__steps *)procedure;
-    bool unknown = steps->at == READ_LOST && rc != ZKL_ELOST;
-    return zkl__fail(err, rc, why->zk_code, why->path[0] ? why->path : procedure->path, "%s%s",
-                     unknown ? "the lock was lost, and whether the slot is recorded: " : "",
-                     why->text);
-}
-
-/* --- the calls ------------------------------------------------------------------------------- */
-
-static const struct zkl__step table[] = {
-    [ABOVE] = {begin_above, await_above, NULL, 1 << CREATE},
-    [CREATE] = {begin_create, NULL, after_create, 1 << LOOK},
-    [LOOK] = {begin_get, NULL, after_look, 1 << ABOVE | 1 << REMAKE},
-    [REMAKE] = {begin_remake, NULL, after_remake, 1 << ABOVE},
-    [ARRIVAL] = {begin_arrival, NULL, after_arrival, 1 << RECORD},
-    [RECORD] = {begin_get, NULL, after_record, 0},
-    [WRITE] = {begin_write, NULL, after_write, 1 << READ_BACK | 1 << READ_LOST},
-    [READ_BACK] = {begin_get, NULL, after_read_back, 0},
-    [READ_LOST] = {begin_get, NULL, after_read_lost, 0},
-};
-
-static void end(struct zkl__procedure *procedure)
-{
-    struct call *call = (struct call *)procedure;
-    zkl__steps_end(&call->steps);
-    zkl__directories_end(&call->above);
-    if (call->lock) {
-        zkl__lock_unref(call->lock);
-    }
-}
-
-/* Inside. NULL: no memory, with words. */
-static struct call *make(zkl_session *session, enum state first, const char *path,
-                         int64_t timeout_ms, zkl_error *err)
-{
-    static const struct zkl__procedure_ops ops = {zkl__steps_advance, explain, end};
-    struct call *call = zkl__procedure_make(session, sizeof *call, &ops, path, timeout_ms, err);
-    if (call) {
-        call->steps.table = table;
-        call->steps.first = first;
-        call->steps.look = take_record;
-    }
-    return call;
-}
-
-/* The same about a lock that is held. */
-static struct call *make_held(zkl_lock *lock, const zkl_grant *grant, enum state first,
-                              int64_t timeout_ms, zkl_error *err)
-{
-    char node[ZKL__NAME_MAX];
-    struct call *call = check_held(lock, grant, node, err) == ZKL_OK
-                            ? make(lock->session, first, lock->path, timeout_ms, err)
-                            : NULL;
-    if (call) {
-        zkl__lock_ref(lock);
-        call->lock = lock;
-        zkl__name_copy(call->node, node);
-        call->steps.procedure.owner = &lock->object;
-        call->steps.procedure.stop = lock->options.stop;
-    }
-    return call;
-}
-
-static int go(struct call *call, const struct zkl__later *later, zkl_error *err)
-{
-    return zkl__procedure_go(&call->steps.procedure, later, err);
-}
-
-static int prepare(zkl_session *session, const char *path, int64_t timeout_ms,
-                   const struct zkl__later *later, zkl_error *err)
-{
-    int rc = zkl__session_enter_at(session, path, timeout_ms, err);
+    struct once *once = (struct once *)call;
+    int rc = check_held(once->lock, once->grant, once->node, err);
     if (rc == ZKL_OK) {
-        struct call *call = make(session, ABOVE, path, timeout_ms, err);
-        rc = call ? go(call, later, err) : ZKL_ENOMEM;
-        zkl__session_leave(session);
+        zkl__lock_ref(once->lock);
+        call->procedure.owner = &once->lock->object;
+        call->procedure.stop = once->lock->options.stop;
     }
     return rc;
 }
 
-int zkl_once_prepare(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)
+static void end(struct zkl__call *call)
 {
-    return prepare(session, path, timeout_ms, NULL, err);
-}
-
-int zkl_once_prepare_async(zkl_session *session, const char *path, int64_t timeout_ms,
-                           zkl_done_fn done, void *payload, zkl_error *err)
-{
-    return prepare(session, path, timeout_ms, &(struct zkl__later){done, payload}, err);
+    zkl__lock_unref(((struct once *)call)->lock);
 }
 
 /* One contender alone holds, and its node says when it queued: so it is with a lock, and not with
@@ -418,37 +181,48 @@ static int check(const zkl_lock *lock, bool given, const char *what, zkl_error *
     return rc == ZKL_OK && !given ? zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", what) : rc;
 }
 
-/* Inside. */
-static int begin_look(zkl_lock *lock, const zkl_grant *grant, int64_t length_ms, int64_t phase_ms,
-                      int64_t timeout_ms, zkl_once_slot *slot, const struct zkl__later *later,
-                      zkl_error *err)
+/* --- look ------------------------------------------------------------------------------------ */
+
+static int run_look(struct zkl__call *call)
 {
-    zkl_error why = {.code = ZKL_OK};
-    struct call *call = make_held(lock, grant, ARRIVAL, timeout_ms, &why);
-    if (!call) {
-        return zkl__fail(err, why.code, 0, lock->path, "%s", why.text);
+    struct once *once = (struct once *)call;
+    const char *path = call->procedure.path;
+    CALL_BEGIN(call);
+    AWAIT(call, {.kind = ZKL__OP_EXISTS, .dir = path, .name = once->node});
+    if (call->answer.rc != ZKL__RC_OK) {
+        enum zkl__rc rc = call->answer.rc;
+        RETURN(call, zkl__fail(call->err, rc == ZKL__RC_NONODE ? ZKL_ELOST : zkl__rc_code(rc), 0,
+                               path, "our znode: %s", zkl__rc_name(rc)));
     }
-    call->length_ms = length_ms;
-    call->phase_ms = phase_ms;
-    call->slot = slot;
-    return go(call, later, err);
+    once->arrival_ms = call->answer.stat.ctime_ms; /* by the servers' clock */
+    AWAIT(call, {.kind = ZKL__OP_GET, .dir = path});
+    int code = check_record(call);
+    if (code != ZKL_OK) {
+        RETURN(call, code);
+    }
+    check_time(once);
+    int64_t round_ms = zkl__slot_of(once->arrival_ms, once->length_ms, once->phase_ms);
+    *once->slot = (zkl_once_slot){.round_ms = round_ms,
+                                  .last_ms = once->last_ms,
+                                  .done = once->last_ms >= round_ms,
+                                  .version = call->answer.stat.version};
+    CALL_END(call);
 }
 
 static int look(zkl_lock *lock, const zkl_grant *grant, int64_t length_ms, int64_t phase_ms,
                 int64_t timeout_ms, zkl_once_slot *slot, const struct zkl__later *later,
                 zkl_error *err)
 {
+    static const struct zkl__call_kind kind = {sizeof(struct once), run_look, take_record,
+                                               begin_held, end};
+    const struct once given = {
+        .lock = lock, .grant = grant, .length_ms = length_ms, .phase_ms = phase_ms, .slot = slot};
     int rc = check(lock, slot, "slot", err);
     rc = rc == ZKL_OK ? zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err) : rc;
     rc = rc == ZKL_OK ? zkl__range_check("phase_ms", phase_ms, 0, length_ms - 1, err) : rc;
-    rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
-    rc = rc == ZKL_OK ? zkl__session_enter(lock->session, err) : rc;
-    if (rc == ZKL_OK) {
-        zkl_session *session = lock->session;
-        rc = begin_look(lock, grant, length_ms, phase_ms, timeout_ms, slot, later, err);
-        zkl__session_leave(session);
-    }
-    return rc;
+    return rc == ZKL_OK
+               ? zkl__call_go(&kind, &given, lock->session, lock->path, timeout_ms, later, err)
+               : rc;
 }
 
 int zkl_once_look(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int64_t timeout_ms,
@@ -464,10 +238,38 @@ int zkl_once_look_async(zkl_lock *lock, int64_t length_ms, int64_t phase_ms, int
                 &(struct zkl__later){done, payload}, err);
 }
 
+/* --- last ------------------------------------------------------------------------------------ */
+
+/* Nothing is created by who only asks: a job that never ran has no znode, and no record. The
+ * record's mtime is the time of its transaction, by the clock of the leader
+ * (PrepRequestProcessor). */
+static int run_last(struct zkl__call *call)
+{
+    struct once *once = (struct once *)call;
+    CALL_BEGIN(call);
+    AWAIT(call, {.kind = ZKL__OP_GET, .dir = call->procedure.path});
+    bool none = call->answer.rc == ZKL__RC_NONODE;
+    int rc = none ? ZKL_OK : check_record(call);
+    if (rc != ZKL_OK) {
+        RETURN(call, rc);
+    }
+    if (none) {
+        once->last_ms = INT64_MIN;
+    } else if (once->length_ms > 0) {
+        check_time(once);
+    }
+    *once->last = once->last_ms;
+    *once->recorded = once->last_ms == INT64_MIN ? INT64_MIN : call->answer.stat.mtime_ms;
+    CALL_END(call);
+}
+
 static int last(zkl_session *session, const char *path, int64_t length_ms, int64_t timeout_ms,
                 int64_t *last_ms, int64_t *recorded_ms, const struct zkl__later *later,
                 zkl_error *err)
 {
+    static const struct zkl__call_kind kind = {
+        .size = sizeof(struct once), .run = run_last, .look = take_record};
+    const struct once given = {.length_ms = length_ms, .last = last_ms, .recorded = recorded_ms};
     if (!session || !last_ms || !recorded_ms) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL",
                          !session   ? "session"
@@ -476,20 +278,7 @@ static int last(zkl_session *session, const char *path, int64_t length_ms, int64
     }
     int rc = length_ms == 0 ? ZKL_OK
                             : zkl__range_check("length_ms", length_ms, LENGTH_MIN, LENGTH_MAX, err);
-    rc = rc == ZKL_OK ? zkl__session_enter_at(session, path, timeout_ms, err) : rc;
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    struct call *call = make(session, RECORD, path, timeout_ms, err);
-    rc = ZKL_ENOMEM;
-    if (call) {
-        call->length_ms = length_ms;
-        call->last = last_ms;
-        call->recorded = recorded_ms;
-        rc = go(call, later, err);
-    }
-    zkl__session_leave(session);
-    return rc;
+    return rc == ZKL_OK ? zkl__call_go(&kind, &given, session, path, timeout_ms, later, err) : rc;
 }
 
 int zkl_once_last(zkl_session *session, const char *path, int64_t length_ms, int64_t timeout_ms,
@@ -506,33 +295,72 @@ int zkl_once_last_async(zkl_session *session, const char *path, int64_t length_m
                 &(struct zkl__later){done, payload}, err);
 }
 
-/* Inside. *written: it is recorded, whatever became of the lock; NULL: the caller does not ask. */
-static int begin_record(zkl_lock *lock, const zkl_grant *grant, const zkl_once_slot *slot,
-                        int64_t timeout_ms, bool *written, const struct zkl__later *later,
-                        zkl_error *err)
+/* --- record ---------------------------------------------------------------------------------- */
+
+/* It says this slot, and was written once since it was looked at. */
+static bool is_ours(const struct once *once)
 {
-    zkl_error why = {.code = ZKL_OK};
-    struct call *call = make_held(lock, grant, WRITE, timeout_ms, &why);
-    if (!call) {
-        return zkl__fail(err, why.code, 0, lock->path, "%s", why.text);
+    return once->last_ms == once->done.round_ms &&
+           once->call.answer.stat.version == once->done.version + 1;
+}
+
+/* When the reply to the write is lost, the copy is refused, and the record says whether the first
+ * one was done. */
+static int run_record(struct zkl__call *call)
+{
+    struct once *once = (struct once *)call;
+    const char *path = call->procedure.path;
+    CALL_BEGIN(call);
+    snprintf(once->text, sizeof once->text, "%lld", (long long)once->done.round_ms);
+    AWAIT(call, {.kind = ZKL__OP_CHECK, .dir = path, .name = once->node, .version = -1},
+          {.kind = ZKL__OP_SET,
+           .dir = path,
+           .data = once->text,
+           .size = strlen(once->text),
+           .version = once->done.version});
+    if (call->answer.rc == ZKL__RC_OK) {
+        *once->written = true;
+        RETURN(call, ZKL_OK);
     }
-    call->done = *slot;
-    call->written = written ? written : &call->done.done;
-    call->steps.procedure.finishes = true; /* a job that is done is recorded */
-    return go(call, later, err);
+    once->lost = call->answer.parts[0] == ZKL__RC_NONODE;
+    call->doubt = once->lost ? "the lock was lost, and whether the slot is recorded: " : NULL;
+    AWAIT(call, {.kind = ZKL__OP_GET, .dir = path});
+    int rc = check_record(call);
+    if (rc != ZKL_OK && !(once->lost && rc == ZKL_ENOENT)) {
+        RETURN(call, rc);
+    }
+    *once->written = rc == ZKL_OK && is_ours(once);
+    call->doubt = NULL;
+    if (once->lost) { /* the record cannot say whether it was we, or who was granted since */
+        RETURN(call, zkl__fail(call->err, ZKL_ELOST, 0, path,
+                               *once->written
+                                   ? "the lock was lost; the slot is recorded, by us or by the "
+                                     "next holder"
+                                   : "the lock was lost before the slot could be recorded"));
+    }
+    if (!*once->written) { /* nobody else may write while our node stands first */
+        RETURN(call, zkl__fail(call->err, ZKL_ECONFLICT, 0, path,
+                               "the record was changed by somebody else"));
+    }
+    CALL_END(call);
+}
+
+static int begin_record(struct zkl__call *call, zkl_error *err)
+{
+    struct once *once = (struct once *)call;
+    once->written = once->written ? once->written : &once->done.done;
+    call->procedure.finishes = true; /* a job that is done is recorded */
+    return begin_held(call, err);
 }
 
 static int record_slot(zkl_lock *lock, const zkl_grant *grant, const zkl_once_slot *slot,
                        int64_t timeout_ms, bool *written, const struct zkl__later *later,
                        zkl_error *err)
 {
-    int rc = zkl__session_enter(lock->session, err);
-    if (rc == ZKL_OK) {
-        zkl_session *session = lock->session;
-        rc = begin_record(lock, grant, slot, timeout_ms, written, later, err);
-        zkl__session_leave(session);
-    }
-    return rc;
+    static const struct zkl__call_kind kind = {sizeof(struct once), run_record, take_record,
+                                               begin_record, end};
+    const struct once given = {.lock = lock, .grant = grant, .done = *slot, .written = written};
+    return zkl__call_go(&kind, &given, lock->session, lock->path, timeout_ms, later, err);
 }
 
 static int record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms,
@@ -546,7 +374,6 @@ static int record(zkl_lock *lock, const zkl_once_slot *slot, int64_t timeout_ms,
         rc = zkl__fail(err, ZKL_EINVAL, 0, NULL,
                        "slot is not filled: give the one that zkl_once_look has written");
     }
-    rc = rc == ZKL_OK ? zkl__timeout_check(timeout_ms, err) : rc;
     return rc == ZKL_OK ? record_slot(lock, NULL, slot, timeout_ms, NULL, later, err) : rc;
 }
 
