@@ -86,16 +86,21 @@ int zkl__call_begin(const struct zkl__call_kind *kind, const void *given, zkl_se
 /* Of run: the server's refusal, as an error about path; NULL: the call's path. */
 int zkl__call_refused(const struct zkl__call *call, const char *path, const char *what);
 
-/* `it` is the call, or the struct of a function that one awaits: with `int line`, 0 at first, and
- * `struct zkl__call *call`. */
+/* Of a function that a call awaits. */
+struct zkl__part {
+    int line; /* 0: at the top */
+    struct zkl__call *call;
+};
+
+/* `it` is the call, or what has the members of a zkl__part. */
 #define CALL_BEGIN(it)           \
     switch ((it)->line) {        \
     default:                     \
         __builtin_unreachable(); \
     case 0:
 
-/* Until the expression, which is evaluated each time, is no longer ZKL__PENDING. An error ends it.
- */
+/* Until the expression, which is evaluated each time, is no longer ZKL__PENDING: another such
+ * function, or one that need not wait. An error ends this one, too. */
 #define AWAIT_CALL(it, expression)    \
     do {                              \
         (it)->line = __LINE__;        \

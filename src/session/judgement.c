@@ -1,5 +1,6 @@
 #include "judgement.h"
 
+#include "await.h"
 #include "error.h"
 #include "heap.h"
 
@@ -57,4 +58,15 @@ void zkl__judgement_end(struct zkl__judgement *judgement)
         zkl__free(zkl__session_heap(judgement->by->session), judgement->which);
         judgement->by = NULL;
     }
+}
+
+int zkl__judge(struct zkl__judgement *judgement, struct zkl__call *call, const char *dir,
+               struct zkl__children *children)
+{
+    CALL_BEGIN(judgement);
+    AWAIT_CALL(judgement,
+               zkl__judgement_begin(judgement, &call->procedure, dir, children, call->err));
+    AWAIT_CALL(judgement, zkl__run_advance(&judgement->run, call->err));
+    zkl__judgement_end(judgement);
+    CALL_END(judgement);
 }

@@ -6,7 +6,9 @@
 #include "call.h"
 #include "children.h"
 
+struct zkl__call;
 struct zkl__judgement {
+    int line;
     struct zkl__procedure *by; /* NULL: not begun, or ended */
     const char *dir;
     struct zkl__children *children;
@@ -22,6 +24,9 @@ int zkl__judgement_begin(struct zkl__judgement *judgement, struct zkl__procedure
                          const char *dir, struct zkl__children *children, zkl_error *err);
 /* For the procedure's advance. ZKL_OK: all are judged. Else as zkl__run_advance. */
 int zkl__judgement_advance(struct zkl__judgement *judgement, zkl_error *err);
+/* All of it, to be awaited. */
+int zkl__judge(struct zkl__judgement *judgement, struct zkl__call *call, const char *dir,
+               struct zkl__children *children);
 /* Before it is begun again, and for the procedure's end. Not begun: nothing. */
 void zkl__judgement_end(struct zkl__judgement *judgement);
 
