@@ -4,11 +4,21 @@
 
 #include <stdio.h>
 
+static void end_stops(struct zkl__acquisition *acquisition)
+{
+    zkl_session *session = acquisition->lock->session;
+    if (acquisition->stops) {
+        zkl__stops_end(session, acquisition->stops);
+        zkl__free(zkl__session_heap(session), acquisition->stops);
+        acquisition->stops = NULL;
+    }
+}
+
 void zkl__acquisition_unref(struct zkl__acquisition *acquisition)
 {
     zkl_lock *lock = acquisition->lock;
     if (--acquisition->refs == 0) {
-        zkl__stops_end(lock->session, &acquisition->stops); /* one that was never started */
+        end_stops(acquisition); /* of one that was never started */
         zkl__signal_deinit(&acquisition->changed);
         zkl__free(zkl__session_heap(lock->session), acquisition);
         zkl__lock_unref(lock);
@@ -48,7 +58,7 @@ void zkl__acquisition_event(struct zkl__acquisition *acquisition, struct zkl__ev
 
 static void settle(struct zkl__acquisition *acquisition, const struct zkl__outcome *outcome)
 {
-    zkl__stops_end(acquisition->lock->session, &acquisition->stops);
+    end_stops(acquisition);
     acquisition->settled = true;
     acquisition->granted = outcome->kind == ZKL__GRANTED;
     acquisition->code = acquisition->granted ? ZKL_OK : outcome->code;
@@ -242,9 +252,14 @@ static void on_stop(void *owner)
 static int begin_stops(struct zkl__acquisition *acquisition, zkl_error *err)
 {
     zkl_lock *lock = acquisition->lock;
-    return lock->recipe->internal ? ZKL_OK
-                                  : zkl__stops_begin(lock->session, &acquisition->stops,
-                                                     lock->options.stop, on_stop, acquisition, err);
+    const zkl_stop *of_session = zkl__session_settings(lock->session)->options.stop;
+    if (lock->recipe->internal || (!of_session && !lock->options.stop)) {
+        return ZKL_OK;
+    }
+    acquisition->stops = zkl__zalloc(zkl__session_heap(lock->session), sizeof *acquisition->stops);
+    return acquisition->stops ? zkl__stops_begin(lock->session, acquisition->stops,
+                                                 lock->options.stop, on_stop, acquisition, err)
+                              : ZKL_ENOMEM;
 }
 
 int zkl__acquisition_begin(struct zkl__acquisition **out, zkl_lock *lock, int count, zkl_error *err)

@@ -28,7 +28,7 @@ struct zkl__acquisition {
     const char *why;
     int64_t token, serial;
     int64_t asked_at, settled_at, deadline;
-    struct zkl__stops stops;            /* until it is settled */
+    struct zkl__stops *stops;           /* until it is settled; NULL: under no token */
     struct zkl__completion *completion; /* of the acquire that began it; NULL: a thread waits */
 };
 
