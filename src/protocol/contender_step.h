@@ -113,7 +113,8 @@ struct zkl__contender_actions {
         struct zkl__op op;
     } ops[3];
     int op_count;
-    struct zkl__op parts[3]; /* of the one multi among them */
+    struct zkl__op parts[3];         /* of the one multi among them */
+    char replacement[ZKL__NAME_MAX]; /* the name in it of the znode that replaces ours */
     enum zkl__watch_change {
         ZKL__WATCH_KEEP,
         ZKL__WATCH_ON,     /* hear of the path, before the ops are sent */

@@ -12,7 +12,8 @@ void zkl__node_new_attempt(struct zkl__contender *c)
 {
     struct zkl__node *node = &c->node;
     zkl__core_uuid(c->core, node->uuid);
-    node->name[0] = node->duplicate[0] = '\0';
+    node->name[0] = '\0';
+    node->removes_duplicate = false;
     node->czxid = 0;
     node->fate = ZKL__FATE_KNOWN;
     node->stays = false;
@@ -45,12 +46,13 @@ void zkl__node_free(struct zkl__contender *c)
 
 void zkl__node_on_connected(struct zkl__node *node)
 {
-    node->duplicate[0] = '\0';
+    node->removes_duplicate = false;
 }
 
 void zkl__node_ended(struct zkl__node *node)
 {
-    node->name[0] = node->duplicate[0] = '\0';
+    node->name[0] = '\0';
+    node->removes_duplicate = false;
     node->fate = ZKL__FATE_KNOWN;
 }
 
@@ -231,8 +233,8 @@ static bool settle_twice(struct zkl__contender *c, const struct zkl__contender_e
     if (c->state == ZKL__CREATING) {
         zkl__contender_move(c, ZKL__LISTING, "the lost create was applied: its double is removed");
     }
-    zkl__name_copy(c->node.duplicate, other);
-    zkl__ask_node(c, out, ZKL__ROLE_DELETE, ZKL__OP_DELETE, c->node.duplicate);
+    c->node.removes_duplicate = true;
+    zkl__ask_node(c, out, ZKL__ROLE_DELETE, ZKL__OP_DELETE, other);
     zkl__ask_list(c, out);
     return false;
 }
@@ -330,7 +332,7 @@ void zkl__node_on_duplicate(struct zkl__node *node, enum zkl__rc rc)
         /* it stands behind us: it can wait until we go */
         node->fate = zkl__node_unsure(node) ? ZKL__FATE_TWICE_STAYS : ZKL__FATE_DUPLICATE_STAYS;
     }
-    node->duplicate[0] = '\0';
+    node->removes_duplicate = false;
 }
 
 bool zkl__node_is_strange(struct zkl__contender *c)

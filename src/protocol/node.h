@@ -29,13 +29,13 @@ enum zkl__fate {
 
 struct zkl__node {
     char uuid[ZKL__UUID_LENGTH + 1];
-    char prefix[ZKL__NAME_MAX];    /* "_c_<uuid>-<tag>" */
-    char name[ZKL__NAME_MAX];      /* "": none is known */
-    char duplicate[ZKL__NAME_MAX]; /* the one that is being deleted; "": none */
-    int64_t czxid;                 /* 0: not known */
+    char prefix[ZKL__NAME_MAX]; /* "_c_<uuid>-<tag>" */
+    char name[ZKL__NAME_MAX];   /* "": none is known */
+    int64_t czxid;              /* 0: not known */
     enum zkl__fate fate;
     bool sealed;                    /* see announcement.h */
     bool stays;                     /* we may not delete it: the end of the session does */
+    bool removes_duplicate;         /* the delete under way is of a second znode of ours */
     struct zkl__name_set strangers; /* names that carry our uuid and are not ours */
 };
 
@@ -142,7 +142,7 @@ void zkl__node_removed(struct zkl__contender *c, const struct zkl__contender_eve
 /* The delete under way is of a duplicate. */
 static inline bool zkl__node_removes_duplicate(const struct zkl__node *node)
 {
-    return node->duplicate[0] != '\0';
+    return node->removes_duplicate;
 }
 void zkl__node_on_duplicate(struct zkl__node *node, enum zkl__rc rc);
 /* The znode carries our uuid, but somebody else owns it. False: no memory to note that. */

@@ -2,6 +2,13 @@
 
 #include <string.h>
 
+/* out has ZKL__NAME_MAX bytes. */
+static void make_name(const struct zkl__contender *c, char *out)
+{
+    zkl__name_with_number(out, zkl__node_uuid(&c->node), c->config.rule->tag,
+                          c->replacement.sequence);
+}
+
 void zkl__replacement_on_downgrade(struct zkl__contender *c, const struct zkl__contender_event *ev,
                                    struct zkl__contender_actions *out)
 {
@@ -13,9 +20,11 @@ void zkl__replacement_on_downgrade(struct zkl__contender *c, const struct zkl__c
     c->config.rule = ev->rule;
     zkl__linger_disarm(c, "downgraded");
     zkl__own_watch_stop(c, out); /* the transaction uses the watch up */
-    zkl__name_with_number(c->replacement.name, zkl__node_uuid(&c->node), ev->rule->tag,
-                          zkl__name_parse(zkl__node_name(&c->node)).sequence);
-    zkl__core_trace(c->core, c, "downgrades to %s", c->replacement.name);
+    c->replacement.state = ZKL__REPLACING;
+    c->replacement.sequence = zkl__name_sequence(zkl__node_name(&c->node));
+    char name[ZKL__NAME_MAX];
+    make_name(c, name);
+    zkl__core_trace(c->core, c, "downgrades to %s", name);
     zkl__contender_advance(c, ev, out);
 }
 
@@ -24,9 +33,10 @@ void zkl__replacement_on_downgrade(struct zkl__contender *c, const struct zkl__c
 void zkl__replacement_ask(struct zkl__contender *c, struct zkl__contender_actions *out)
 {
     if (zkl__replacing(&c->replacement) && !(c->under_way & UNDER_WAY(ZKL__ROLE_SWAP))) {
+        make_name(c, out->replacement);
         struct zkl__op create = {.kind = ZKL__OP_CREATE,
                                  .dir = c->config.path,
-                                 .name = c->replacement.name,
+                                 .name = out->replacement,
                                  .data = c->config.metadata,
                                  .size = strlen(c->config.metadata),
                                  .mode = ZKL__EPHEMERAL,
@@ -41,33 +51,32 @@ void zkl__replacement_on_reply(struct zkl__contender *c, const struct zkl__conte
     struct zkl__replacement *replacement = &c->replacement;
     enum zkl__rc rc = ev->reply->rc;
     if (rc == ZKL__RC_NODEEXISTS && replacement->state != ZKL__REPLACED_PERHAPS) {
-        replacement->name[0] =
-            '\0'; /* somebody made it by hand, for the name is no secret: we hold as what we were */
+        /* somebody made it by hand, for the name is no secret: we hold as what we were */
+        replacement->state = ZKL__REPLACING_NOT;
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS) {
-        zkl__node_replaced(&c->node, replacement->name);
-        replacement->name[0] = '\0';
+        char name[ZKL__NAME_MAX];
+        make_name(c, name);
+        zkl__node_replaced(&c->node, name);
+        replacement->state = ZKL__REPLACING_NOT;
         c->retry.pause = 0;
         if (c->state == ZKL__HELD) {
             zkl__contender_tell(out, ev->now, ZKL__DOWNGRADED, ZKL_OK, 0, "downgraded");
         }
     } else if (rc == ZKL__RC_NONODE) {
-        replacement->name[0] = '\0';
+        replacement->state = ZKL__REPLACING_NOT;
         zkl__node_gone(&c->node);
         if (c->state == ZKL__HELD) {
             zkl__node_removed(c, ev, out);
         }
     } else if (c->state != ZKL__HELD) {
-        replacement->name[0] = '\0';
         if (rc == ZKL__RC_UNKNOWN || replacement->state == ZKL__REPLACED_PERHAPS) {
             zkl__node_doubt(&c->node); /* then the list tells which of the two is there */
         }
-    } else if (rc != ZKL__RC_UNKNOWN) {
-        zkl__contender_put_off(c, ev->now);
-    }
-    if (!zkl__replacing(replacement)) {
-        replacement->state = ZKL__REPLACING;
+        replacement->state = ZKL__REPLACING_NOT;
     } else if (rc == ZKL__RC_UNKNOWN) {
         replacement->state = ZKL__REPLACED_PERHAPS;
+    } else {
+        zkl__contender_put_off(c, ev->now);
     }
     zkl__contender_advance(c, ev, out);
 }
@@ -77,6 +86,6 @@ void zkl__replacement_forget(struct zkl__contender *c)
 {
     if (zkl__replacing(&c->replacement) && !(c->under_way & UNDER_WAY(ZKL__ROLE_SWAP))) {
         zkl__node_doubt(&c->node);
-        c->replacement.name[0] = '\0';
+        c->replacement.state = ZKL__REPLACING_NOT;
     }
 }

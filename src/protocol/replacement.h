@@ -2,23 +2,27 @@
 #ifndef ZKL_PROTOCOL_REPLACEMENT_H
 #define ZKL_PROTOCOL_REPLACEMENT_H
 
-#include "name.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 struct zkl__contender;
 struct zkl__contender_actions;
 struct zkl__contender_event;
 
+/* The name of the znode that replaces ours has our uuid, our number, and the tag of config.rule,
+ * which is the weaker rule already. */
 struct zkl__replacement {
-    char name[ZKL__NAME_MAX]; /* of the znode that replaces ours; "": no downgrade */
     enum zkl__replacing {
+        ZKL__REPLACING_NOT,
         ZKL__REPLACING,
         ZKL__REPLACED_PERHAPS /* a response was lost: the replacement may be done */
     } state;
+    int32_t sequence; /* our number: our znode may be deleted before the response is here */
 };
 
 static inline bool zkl__replacing(const struct zkl__replacement *replacement)
 {
-    return replacement->name[0] != '\0';
+    return replacement->state != ZKL__REPLACING_NOT;
 }
 
 void zkl__replacement_on_downgrade(struct zkl__contender *c, const struct zkl__contender_event *ev,
@@ -29,7 +33,7 @@ void zkl__replacement_on_reply(struct zkl__contender *c, const struct zkl__conte
 /* The session ended. */
 static inline void zkl__replacement_ended(struct zkl__replacement *replacement)
 {
-    replacement->name[0] = '\0';
+    replacement->state = ZKL__REPLACING_NOT;
 }
 /* The downgrade is given up. */
 void zkl__replacement_forget(struct zkl__contender *c);

@@ -69,8 +69,6 @@ static void plain_contender(const struct walk *w, struct zkl__contender *c)
     c->own.revoked = (int64_t)w->rank(c->own.revoked);
     end_text(c->node.prefix, sizeof c->node.prefix);
     end_text(c->node.name, sizeof c->node.name);
-    end_text(c->node.duplicate, sizeof c->node.duplicate);
-    end_text(c->replacement.name, sizeof c->replacement.name);
 }
 
 static bool is_contender(const struct zkl__core *core, const void *data)
