@@ -95,6 +95,16 @@ static void touch(struct zkl__lease *lease, int64_t root, int64_t now)
     lease->touched = root > lease->touched ? root : lease->touched;
 }
 
+/* What an answer shows that is no committed write. A leader that has been replaced answers syncs
+ * (Leader.processSync) and revalidates sessions (Leader.revalidateSession) for a while, and its
+ * successor has given the session a timeout when it began. While that is less than half a timeout
+ * before this answer, the successor began no earlier than that: a touch by it counts from then. */
+static int64_t unconfirmed(const struct zkl__lease *lease, int64_t root, int64_t sent)
+{
+    int64_t sure = sent - lease->timeout / 2;
+    return root < sure ? root : sure;
+}
+
 bool zkl__lease_doubted(const struct zkl__lease *lease, int64_t now)
 {
     return lease->doubt > 0 || now >= covered(lease->touched, lease->timeout);
@@ -103,7 +113,7 @@ bool zkl__lease_doubted(const struct zkl__lease *lease, int64_t now)
 void zkl__lease_reconnect(struct zkl__lease *lease, int64_t timeout, int64_t now)
 {
     int64_t known = newest_root(&lease->rings[0], now);
-    touch(lease, known, now);
+    touch(lease, unconfirmed(lease, known, known), now);
     if (covered(lease->root, timeout) < lease->until) {
         lease->until =
             covered(lease->root, timeout); /* what was proved was proved for the longer one */
@@ -126,7 +136,8 @@ bool zkl__lease_answer(struct zkl__lease *lease, enum zkl__proof proof, int64_t 
     bool grew = false;
     int64_t root = newest_root(&lease->rings[last_ring(lease->hops)], sent);
     if (root >= 0 && proof != ZKL__PROOF_ANSWER) {
-        touch(lease, root, answered);
+        bool confirmed = proof == ZKL__PROOF_COMMIT;
+        touch(lease, confirmed ? root : unconfirmed(lease, root, sent), answered);
     }
     if (root >= 0 && proof == ZKL__PROOF_COMMIT && sent >= lease->doubt) {
         lease->doubt = 0;
@@ -159,10 +170,10 @@ int64_t zkl__lease_heartbeat(int64_t timeout)
     return period(timeout, 12);
 }
 
-/* A sixth of the timeout between two syncs leaves half of it or more behind each response, so that
- * a change of the leader, or a reconnect that takes a third of it, leaves no doubt. With two hops an
- * idle session's chain has five links, and with a long gap it spans more than three intervals: it is
- * renewed as a holder's, or it would come too late. */
+/* A sixth of the timeout between two syncs leaves half of it behind each response, so that a change
+ * of the leader, or a reconnect that takes a third of it, leaves no doubt. With two hops an
+ * idle session's chain has five links, and with a long gap it spans more than three intervals: it
+ * is renewed as a holder's, or it would come too late. */
 int64_t zkl__lease_keepalive(int64_t timeout, int64_t gap, enum zkl__hops hops)
 {
     int64_t sixth = period(timeout, 6);

@@ -69,9 +69,13 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
     return s;
 }
 
-void zkl__semaphore_let_go(struct zkl__semaphore *semaphore)
+void zkl__semaphore_silence(struct zkl__semaphore *semaphore)
 {
     semaphore->config.contender.notify = NULL;
+}
+
+void zkl__semaphore_let_go(struct zkl__semaphore *semaphore)
+{
     if (semaphore->state != ZKL__SEMAPHORE_GONE) {
         zkl__semaphore_end(semaphore, "its owner let go");
     }

@@ -347,6 +347,9 @@ static void admit(struct zkl__core *core, const struct zkl__event *ev)
 void zkl__session_step(struct zkl__core *core, const struct zkl__event *event)
 {
     zkl__core_begin(core, event->now);
+    if (event->kind == ZKL__EV_LET_GO && event->semaphore) {
+        zkl__semaphore_silence(event->semaphore); /* nor is it told what this very step finds */
+    }
     /* Time first: who has lost by the clock has lost, whatever the event says. */
     zkl__core_end_lapsed_leases(core);
     zkl__core_drain(core);
