@@ -49,15 +49,19 @@ static void request_session(int fd)
     CU_ASSERT_EQUAL(write(fd, request, sizeof request), (ssize_t)sizeof request);
 }
 
-static void await_session(int fd)
+/* False: the server has closed the connection, as it may while its log is slow. */
+static bool await_session(int fd)
 {
     unsigned char response[4 + 37];
     size_t got = 0;
     while (got < sizeof response) {
         ssize_t more = read(fd, response + got, sizeof response - got);
-        CU_ASSERT_FATAL(more > 0);
+        if (more <= 0) {
+            return false;
+        }
         got += (size_t)more;
     }
+    return true;
 }
 
 /* All at once, so that they expire in one tick. */
@@ -76,7 +80,11 @@ static void gather(int server)
         request_session(crowd[i]);
         if (i % 100 == 99) {
             for (int k = i - 99; k <= i; k++) {
-                await_session(crowd[k]);
+                while (!await_session(crowd[k])) {
+                    close(crowd[k]);
+                    crowd[k] = dial(server);
+                    request_session(crowd[k]);
+                }
             }
             for (int k = 0; k <= i; k++) { /* keeps the others alive */
                 static const unsigned char ping[] = {0, 0, 0, 8, 255, 255, 255, 254, 0, 0, 0, 11};
