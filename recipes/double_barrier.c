@@ -375,7 +375,6 @@ static int begin_leave(struct zkl__call *call, zkl_error *err)
     }
     p->acquisition = p->place->acquisition;
     p->acquisition->refs++;
-    call->procedure.finishes = true;
     return begin_enter(call, err);
 }
 
@@ -390,10 +389,10 @@ static int go(const struct zkl__call_kind *kind, zkl_double_barrier *barrier, in
     return zkl__call_go(kind, &given, place->session, place->path, timeout_ms, later, err);
 }
 
-static const struct zkl__call_kind entering = {sizeof(struct passage), run_enter, take_list,
-                                               begin_enter, end};
-static const struct zkl__call_kind leaving = {sizeof(struct passage), run_leave, take_list,
-                                              begin_leave, end};
+static const struct zkl__call_kind entering = {
+    sizeof(struct passage), run_enter, take_list, begin_enter, end, false};
+static const struct zkl__call_kind leaving = {
+    sizeof(struct passage), run_leave, take_list, begin_leave, end, true};
 
 int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
 {

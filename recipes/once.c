@@ -214,7 +214,7 @@ static int look(zkl_lock *lock, const zkl_grant *grant, int64_t length_ms, int64
                 zkl_error *err)
 {
     static const struct zkl__call_kind kind = {sizeof(struct once), run_look, take_record,
-                                               begin_held, end};
+                                               begin_held,          end,      false};
     const struct once given = {
         .lock = lock, .grant = grant, .length_ms = length_ms, .phase_ms = phase_ms, .slot = slot};
     int rc = check(lock, slot, "slot", err);
@@ -349,7 +349,6 @@ static int begin_record(struct zkl__call *call, zkl_error *err)
 {
     struct once *once = (struct once *)call;
     once->written = once->written ? once->written : &once->done.done;
-    call->procedure.finishes = true; /* a job that is done is recorded */
     return begin_held(call, err);
 }
 
@@ -358,7 +357,7 @@ static int record_slot(zkl_lock *lock, const zkl_grant *grant, const zkl_once_sl
                        zkl_error *err)
 {
     static const struct zkl__call_kind kind = {sizeof(struct once), run_record, take_record,
-                                               begin_record, end};
+                                               begin_record,        end,        true};
     const struct once given = {.lock = lock, .grant = grant, .done = *slot, .written = written};
     return zkl__call_go(&kind, &given, lock->session, lock->path, timeout_ms, later, err);
 }

@@ -39,6 +39,7 @@ int zkl__call_begin(const struct zkl__call_kind *kind, const void *given, zkl_se
     }
     memcpy((char *)call + base, (const char *)given + base, kind->size - base);
     call->call = call;
+    call->procedure.finishes = kind->finishes;
     int rc = kind->begin ? kind->begin(call, err) : ZKL_OK;
     if (rc != ZKL_OK) {
         return zkl__procedure_drop(&call->procedure, rc);

@@ -57,6 +57,7 @@ struct zkl__call_kind {
     /* It is over, or given up. Only after begin has returned ZKL_OK. NULL: nothing is to be freed.
      */
     void (*end)(struct zkl__call *call);
+    bool finishes; /* it ends something: no stop token ends it */
 };
 
 struct zkl__call {
