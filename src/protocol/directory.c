@@ -50,6 +50,8 @@ void zkl__directory_on_reply(struct zkl__contender *c, const struct zkl__contend
         }
     } else if (ev->reply->rc == ZKL__RC_OK || ev->reply->rc == ZKL__RC_NODEEXISTS) {
         if (!zkl__path_lengthen(c->make_path, c->config.path)) {
+            zkl__free(c->heap, c->make_path);
+            c->make_path = NULL;
             zkl__contender_move(c, ZKL__CREATING, "the directory is there");
         }
     } else {
