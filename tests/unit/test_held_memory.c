@@ -1,0 +1,78 @@
+/* How much memory a held lock takes: what its session has asked its allocator for, whatever the allocator adds. */
+#include "lock_kit.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LOCKS 10000
+#define MOST 2048 /* bytes for each of them */
+
+/* --- an allocator that counts bytes ------------------------------------------------------------------------------------ */
+
+union block {
+    size_t size;
+    max_align_t aligned;
+};
+
+static atomic_llong bytes;
+
+static void *heap_resize(void *payload, void *ptr, size_t size)
+{
+    union block *old = ptr ? (union block *)ptr - 1 : NULL;
+    size_t before = old ? old->size : 0;
+    union block *block = realloc(old, sizeof *block + size);
+    (void)payload;
+    if (!block) {
+        return NULL;
+    }
+    block->size = size;
+    atomic_fetch_add(&bytes, (long long)size - (long long)before);
+    return block + 1;
+}
+
+static void *heap_alloc(void *payload, size_t size)
+{
+    return heap_resize(payload, NULL, size);
+}
+
+static void heap_release(void *payload, void *ptr)
+{
+    union block *block = ptr ? (union block *)ptr - 1 : NULL;
+    (void)payload;
+    if (block) {
+        atomic_fetch_sub(&bytes, (long long)block->size);
+        free(block);
+    }
+}
+
+/* --- the bound --------------------------------------------------------------------------------------------------------- */
+
+static void test_bytes_of_a_held_lock(void)
+{
+    static const zkl_heap heap = {heap_alloc, heap_resize, heap_release, NULL};
+    static zkl_lock *locks[LOCKS];
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    options.heap = &heap;
+    /* The in-process server keeps its znodes in the memory of the session that makes it. They do not count. */
+    zkl_session *server = kit_open(NULL), *session = kit_open(&options);
+    long long before = atomic_load(&bytes);
+    for (int i = 0; i < LOCKS; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "/held/memory/%07d", i);
+        locks[i] = kit_lock(session, path, NULL);
+        CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(locks[i], 10000, NULL, NULL), ZKL_OK);
+    }
+    double each = (double)(atomic_load(&bytes) - before) / LOCKS;
+    printf("bytes of a held lock: %.0f\n", each);
+    CU_ASSERT(each <= MOST);
+    for (int i = 0; i < LOCKS; i++) {
+        zkl_lock_free(locks[i]);
+    }
+    kit_close(session);
+    kit_close(server);
+    CU_ASSERT_EQUAL(atomic_load(&bytes), 0);
+}
+
+TESTS("held_memory", T(test_bytes_of_a_held_lock))
