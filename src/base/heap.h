@@ -12,9 +12,12 @@ static inline void *zkl__resize(const zkl_heap *heap, void *ptr, size_t size)
 {
     return heap->resize(heap->payload, ptr, size);
 }
+/* NULL: nothing. */
 static inline void zkl__free(const zkl_heap *heap, void *ptr)
 {
-    heap->release(heap->payload, ptr);
+    if (ptr) {
+        heap->release(heap->payload, ptr);
+    }
 }
 
 /* Zeroed; NULL when there is no memory. */

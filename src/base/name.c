@@ -28,18 +28,15 @@ static const char *number_of(const char *name, size_t length, int64_t *out)
     }
     const char *digits = name + length - DIGITS;
     int64_t value = 0;
-    for (unsigned i = 0; i < DIGITS; i++) {
+    bool negative = digits[0] == '-'; /* -%09d: a short one has its sign among the ten */
+    for (unsigned i = negative; i < DIGITS; i++) {
         unsigned digit = (unsigned char)digits[i] - (unsigned)'0';
         if (digit > 9) {
-            /* -%09d: a short negative number has its sign among the ten */
-            if (i != 0 || digits[i] != '-') {
-                return NULL;
-            }
-            continue;
+            return NULL;
         }
         value = value * 10 + digit;
     }
-    if (digits[0] == '-') {
+    if (negative) {
         *out = -value;
         return value > 0 ? digits : NULL; /* no server prints a zero with a sign */
     }
@@ -144,11 +141,13 @@ int zkl__limit_parse(const char *data, size_t size)
 
 void zkl__name_prefix(char *out, const char *uuid, const char *tag)
 {
-    struct zkl__text text = zkl__text_in(out, ZKL__NAME_MAX);
-    zkl__text_add(&text, "_c_"); /* no printf: once for every acquire */
-    zkl__text_add(&text, uuid);
-    zkl__text_add(&text, "-");
-    zkl__text_add(&text, tag);
+    static const size_t tag_at = 3 + ZKL__UUID_LENGTH + 1;
+    memcpy(out, "_c_", 3); /* no printf: once for every acquire */
+    memcpy(out + 3, uuid, ZKL__UUID_LENGTH);
+    out[tag_at - 1] = '-';
+    if (!zkl__text_copy(out + tag_at, ZKL__NAME_MAX - tag_at, tag)) {
+        out[0] = '\0';
+    }
 }
 
 void zkl__name_copy(char *out, const char *name)

@@ -41,7 +41,7 @@ int32_t zkl__name_sequence(const char *name);
  * data: not ended by 0. */
 int zkl__limit_parse(const char *data, size_t size);
 
-/* "_c_<uuid>-<tag>" into out (ZKL__NAME_MAX bytes). */
+/* "_c_<uuid>-<tag>" into out (ZKL__NAME_MAX bytes). uuid has ZKL__UUID_LENGTH characters. */
 void zkl__name_prefix(char *out, const char *uuid, const char *tag);
 
 /* The name of a znode of ours, into out (ZKL__NAME_MAX bytes). A longer one is none of ours, as

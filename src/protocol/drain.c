@@ -32,13 +32,10 @@ static size_t steps_most(const struct zkl__core *core)
     return STEPS_EACH * (core->machines + core->queues.count + core->pendings.room + 16);
 }
 
-void zkl__core_drain(struct zkl__core *core)
+void zkl__core_step_ready(struct zkl__core *core)
 {
-    struct zkl__machine *machine = next_ready(core);
-    if (!machine) {
-        return;
-    }
     size_t most = 0;
+    struct zkl__machine *machine = next_ready(core);
     for (size_t steps = 1; machine; steps++, machine = next_ready(core)) {
         most = steps <= most ? most : steps_most(core);
         ZKL__ENSURE(steps <= most);
@@ -48,9 +45,7 @@ void zkl__core_drain(struct zkl__core *core)
 
 bool zkl__core_settled(const struct zkl__core *core)
 {
-    return core->stepping ||
-           (!core->ready.first[ZKL__RANK_FIRST] && !core->ready.first[ZKL__RANK_LATER] &&
-            !core->ready.first[ZKL__RANK_LAST]);
+    return core->stepping || zkl__ready_none(&core->ready);
 }
 
 void zkl__core_begin(struct zkl__core *core, int64_t now)

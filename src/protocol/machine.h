@@ -73,6 +73,13 @@ static inline struct zkl__machine *zkl__ready_take(struct zkl__ready *ready, enu
     return machine;
 }
 
+/* No machine is ready to be stepped. */
+static inline bool zkl__ready_none(const struct zkl__ready *ready)
+{
+    return !ready->first[ZKL__RANK_FIRST] && !ready->first[ZKL__RANK_LATER] &&
+           !ready->first[ZKL__RANK_LAST];
+}
+
 /* It is not to be stepped. */
 void zkl__ready_remove(struct zkl__ready *ready, struct zkl__machine *machine);
 

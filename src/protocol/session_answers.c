@@ -166,10 +166,10 @@ static void prove(struct zkl__core *core, const struct zkl__machine *asker, enum
                   int64_t sent, enum zkl__rc rc)
 {
     int64_t left = core->lease.until - core->now;
-    int64_t soon = core->now + zkl__lease_heartbeat(core->lease.timeout);
     bool grew = zkl__lease_answer(&core->lease, proof_of(kind, rc), sent, core->now);
-    if (zkl__lease_hurries(&core->lease, core->now) && soon < core->proof_at) {
-        core->proof_at = soon;
+    if (zkl__lease_hurries(&core->lease, core->now)) {
+        int64_t soon = core->now + zkl__lease_heartbeat(core->lease.timeout);
+        core->proof_at = soon < core->proof_at ? soon : core->proof_at;
     }
     if (!grew) {
         return;

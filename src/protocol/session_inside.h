@@ -73,8 +73,15 @@ struct zkl__core {
  */
 void zkl__core_begin(struct zkl__core *core, int64_t now);
 void zkl__core_finish(struct zkl__core *core);
-/* Steps machines until none has mail. */
-void zkl__core_drain(struct zkl__core *core);
+/* Steps machines until none has mail. Most times none has: a step of the session drains several
+ * times. */
+void zkl__core_step_ready(struct zkl__core *core);
+static inline void zkl__core_drain(struct zkl__core *core)
+{
+    if (core->first_waiting || !zkl__ready_none(&core->ready)) {
+        zkl__core_step_ready(core);
+    }
+}
 /* What is read now is what has become of all events: nobody has mail, or we are asked inside a
  * step. */
 bool zkl__core_settled(const struct zkl__core *core);
@@ -140,7 +147,16 @@ bool zkl__core_forget(struct zkl__core *core, struct zkl__machine *owner);
 /* --- session_time.c -------------------------------------------------------------------------- */
 
 /* Whoever holds beyond the end of the lease has lost; jeopardy is told. */
-void zkl__core_end_lapsed_leases(struct zkl__core *core);
+void zkl__core_look_at_lease(struct zkl__core *core); /* while somebody holds */
+static inline void zkl__core_end_lapsed_leases(struct zkl__core *core)
+{
+    if (core->held > 0) {
+        zkl__core_look_at_lease(core);
+    } else {
+        core->jeopardy =
+            false; /* that was the last holder's: the next one is warned in its own time */
+    }
+}
 /* True when some were due. */
 bool zkl__core_post_due_timers(struct zkl__core *core);
 /* Heartbeat, keep-alive and roles, as far as they are due. */

@@ -37,6 +37,9 @@ static const char *path_of(const struct zkl__contender *contender)
 void zkl__core_trace(struct zkl__core *core, const struct zkl__contender *contender,
                      const char *format, ...)
 {
+    if (!core->port.trace) {
+        return; /* several times for each acquire, and seldom does anybody listen */
+    }
     va_list args;
     va_start(args, format);
     say(core, core->port.trace, path_of(contender), contender ? contender->number : 0, format,

@@ -14,9 +14,9 @@ static int64_t lease_left(const struct zkl__core *core)
 
 /* A timeout that leaves so little is refused when the session is opened; a later connection may
  * have more hops. */
-static bool is_too_short(const struct zkl__core *core)
+static bool is_too_short(const struct zkl__core *core, int64_t least)
 {
-    return zkl__core_least_lease(core) < core->lease.timeout / 10;
+    return least < core->lease.timeout / 10;
 }
 
 /* A grant on the last crumbs of a lease would be lost again soon. Nor is there one that would be in
@@ -25,7 +25,7 @@ static bool is_too_short(const struct zkl__core *core)
 bool zkl__core_leased(const struct zkl__core *core)
 {
     int64_t least = zkl__core_least_lease(core);
-    return !is_too_short(core) && lease_left(core) > 0 && lease_left(core) >= least / 3 &&
+    return !is_too_short(core, least) && lease_left(core) > 0 && lease_left(core) >= least / 3 &&
            zkl__lease_low(&core->lease, core->now) >= least / 4;
 }
 
@@ -88,7 +88,7 @@ void zkl__core_take_roles(struct zkl__core *core, const struct zkl__reply *reply
             core, NULL,
             "/zookeeper/config cannot be read: leases allow for observers that follow a follower");
     }
-    if (is_too_short(core)) {
+    if (is_too_short(core, zkl__core_least_lease(core))) {
         zkl__core_warn(
             core, NULL,
             "the session timeout is too short for servers with observers: nothing is granted here");
@@ -167,13 +167,8 @@ static void lapse(struct zkl__core *core)
     }
 }
 
-void zkl__core_end_lapsed_leases(struct zkl__core *core)
+void zkl__core_look_at_lease(struct zkl__core *core)
 {
-    if (core->held == 0) {
-        core->jeopardy =
-            false; /* that was the last holder's: the next one is warned in its own time */
-        return;
-    }
     if (lease_left(core) <= 0) {
         zkl__stats_slack(&core->stats, 0);
         lapse(core);
