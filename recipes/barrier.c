@@ -39,6 +39,7 @@ static int check_use(struct barrier *barrier)
 {
     struct zkl__call *call = &barrier->call;
     const char *path = call->procedure.path;
+    barrier->checking.call = call;
     CALL_BEGIN(&barrier->checking);
     AWAIT(&barrier->checking, {.kind = ZKL__OP_CHILDREN, .dir = path});
     if (!barrier->contenders) {
@@ -75,8 +76,7 @@ static int run_set(struct zkl__call *call)
     struct barrier *barrier = (struct barrier *)call;
     const char *path = call->procedure.path;
     CALL_BEGIN(call);
-    zkl__directories_begin(&barrier->above, &call->procedure, path);
-    AWAIT_CALL(call, zkl__directories_advance(&barrier->above, call->err));
+    AWAIT_CALL(call, zkl__directories_make(&barrier->above, call, path));
     AWAIT(call, {.kind = ZKL__OP_CREATE,
                  .dir = path,
                  .mode = ZKL__PERSISTENT,
@@ -144,17 +144,9 @@ static int run_wait(struct zkl__call *call)
 
 /* --- the calls ------------------------------------------------------------------------------- */
 
-static int begin(struct zkl__call *call, zkl_error *err)
-{
-    (void)err;
-    ((struct barrier *)call)->checking.call = call;
-    return ZKL_OK;
-}
-
 static void end(struct zkl__call *call)
 {
     struct barrier *barrier = (struct barrier *)call;
-    zkl__directories_end(&barrier->above);
     zkl__removal_end(&barrier->removal);
     zkl__vigil_end(&barrier->vigil);
     zkl__judgement_end(&barrier->judgement);
@@ -162,11 +154,11 @@ static void end(struct zkl__call *call)
 }
 
 static const struct zkl__call_kind set = {
-    sizeof(struct barrier), run_set, take_contenders, begin, end, false};
+    sizeof(struct barrier), run_set, take_contenders, NULL, end, false};
 static const struct zkl__call_kind lift = {
-    sizeof(struct barrier), run_lift, take_contenders, begin, end, true};
+    sizeof(struct barrier), run_lift, take_contenders, NULL, end, true};
 static const struct zkl__call_kind wait_down = {
-    sizeof(struct barrier), run_wait, take_contenders, begin, end, false};
+    sizeof(struct barrier), run_wait, take_contenders, NULL, end, false};
 static const struct barrier none;
 
 int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)

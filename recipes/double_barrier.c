@@ -98,6 +98,7 @@ static int list(struct passage *p)
 {
     struct zkl__call *call = &p->call;
     const char *path = p->place->path;
+    p->listing.call = call;
     CALL_BEGIN(&p->listing);
     AWAIT_CALL(&p->listing, zkl__vigil_watch(&p->vigil, 0, call->err));
     AWAIT(&p->listing, {.kind = ZKL__OP_CHILDREN, .dir = path, .watch = true});
@@ -120,6 +121,7 @@ static int judge(struct passage *p)
 static int read_sign(struct passage *p)
 {
     struct zkl__call *call = &p->call;
+    p->reading.call = call;
     CALL_BEGIN(&p->reading);
     AWAIT_CALL(&p->reading, zkl__vigil_watch(&p->vigil, 1, call->err));
     AWAIT(&p->reading,
@@ -360,7 +362,6 @@ static int begin_enter(struct zkl__call *call, zkl_error *err)
     (void)err;
     zkl__lock_ref(p->place);
     call->procedure.owner = &p->place->object;
-    p->listing.call = p->reading.call = call;
     zkl__name_copy(p->own, zkl__lock_look(p->place).node);
     zkl__path_join(p->sign, sizeof p->sign, p->place->path, SIGN);
     zkl__vigil_begin(&p->vigil, &call->procedure, p->place->path, p->sign);

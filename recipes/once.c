@@ -40,9 +40,7 @@ static int run_prepare(struct zkl__call *call)
     const char *path = call->procedure.path;
     CALL_BEGIN(call);
     do {
-        zkl__directories_end(&preparation->above);
-        zkl__directories_begin(&preparation->above, &call->procedure, path);
-        AWAIT_CALL(call, zkl__directories_advance(&preparation->above, call->err));
+        AWAIT_CALL(call, zkl__directories_make(&preparation->above, call, path));
         AWAIT(call, {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT});
         if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NODEEXISTS) {
             RETURN(call, zkl__call_refused(call, path, "create"));
@@ -57,17 +55,12 @@ static int run_prepare(struct zkl__call *call)
     CALL_END(call);
 }
 
-static void end_prepare(struct zkl__call *call)
-{
-    zkl__directories_end(&((struct preparation *)call)->above);
-}
-
 static int prepare(zkl_session *session, const char *path, int64_t timeout_ms,
                    const struct zkl__later *later, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {
-        .size = sizeof(struct preparation), .run = run_prepare, .end = end_prepare};
-    const struct preparation given = {.above.by = NULL};
+    static const struct zkl__call_kind kind = {.size = sizeof(struct preparation),
+                                               .run = run_prepare};
+    static const struct preparation given;
     return zkl__call_go(&kind, &given, session, path, timeout_ms, later, err);
 }
 

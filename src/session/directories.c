@@ -3,61 +3,27 @@
 #include "error.h"
 #include "path.h"
 
-static void look(void *arg, const struct zkl__reply *reply)
+/* From below, since most often nothing is missing: up when the level above is, then down. */
+int zkl__directories_make(struct zkl__directories *it, struct zkl__call *call, const char *path)
 {
-    ((struct zkl__directories *)arg)->rc = reply->rc;
-}
-
-static void send_level(struct zkl__directories *directories)
-{
-    directories->op =
-        (struct zkl__op){.kind = ZKL__OP_CREATE, .dir = directories->level, .mode = ZKL__CONTAINER};
-    zkl__single_begin(&directories->single, directories->by, ZKL__INSIST, &directories->op, look,
-                      directories);
-}
-
-void zkl__directories_begin(struct zkl__directories *directories, struct zkl__procedure *by,
-                            const char *path)
-{
-    directories->by = by;
-    zkl__path_join(directories->above, sizeof directories->above, path, NULL);
-    directories->whole = !zkl__path_shorten(directories->above);
-    if (!directories->whole) {
-        zkl__path_join(directories->level, sizeof directories->level, directories->above, NULL);
-        send_level(directories);
+    it->call = call;
+    CALL_BEGIN(it);
+    zkl__path_join(it->above, sizeof it->above, path, NULL);
+    if (!zkl__path_shorten(it->above)) {
+        RETURN(it, ZKL_OK);
     }
-}
-
-/* The answer is there: up when the level above is missing, else down. */
-static int go_on(struct zkl__directories *directories, zkl_error *err)
-{
-    bool made = directories->rc == ZKL__RC_OK || directories->rc == ZKL__RC_NODEEXISTS;
-    if (made) {
-        directories->whole = !zkl__path_lengthen(directories->level, directories->above);
-    } else if (directories->rc != ZKL__RC_NONODE || !zkl__path_shorten(directories->level)) {
-        return zkl__fail(err, zkl__rc_code(directories->rc), 0, directories->level,
-                         "cannot be created: %s", zkl__rc_why(directories->rc));
+    zkl__path_join(it->level, sizeof it->level, it->above, NULL);
+    for (;;) {
+        AWAIT(it, {.kind = ZKL__OP_CREATE, .dir = it->level, .mode = ZKL__CONTAINER});
+        enum zkl__rc rc = call->answer.rc;
+        if (rc == ZKL__RC_OK || rc == ZKL__RC_NODEEXISTS) {
+            if (!zkl__path_lengthen(it->level, it->above)) {
+                RETURN(it, ZKL_OK);
+            }
+        } else if (rc != ZKL__RC_NONODE || !zkl__path_shorten(it->level)) {
+            RETURN(it, zkl__fail(call->err, zkl__rc_code(rc), 0, it->level, "cannot be created: %s",
+                                 zkl__rc_why(rc)));
+        }
     }
-    if (!directories->whole) {
-        send_level(directories);
-    }
-    return ZKL_OK;
-}
-
-int zkl__directories_advance(struct zkl__directories *directories, zkl_error *err)
-{
-    int rc = ZKL_OK;
-    while (rc == ZKL_OK && !directories->whole) {
-        rc = zkl__run_advance(&directories->single.run, err);
-        rc = rc == ZKL_OK ? go_on(directories, err) : rc;
-    }
-    return rc;
-}
-
-void zkl__directories_end(struct zkl__directories *directories)
-{
-    if (directories->by) {
-        zkl__run_end(&directories->single.run);
-        directories->by = NULL;
-    }
+    CALL_END(it);
 }

@@ -1,27 +1,17 @@
-/* directories.h - the directories above a znode, as a part of a procedure. Inside enter/leave. */
+/* directories.h - the directories above a znode. Inside enter/leave. */
 #ifndef ZKL_SESSION_DIRECTORIES_H
 #define ZKL_SESSION_DIRECTORIES_H
 
-#include "call.h"
+#include "await.h"
 
 struct zkl__directories {
-    struct zkl__procedure *by; /* NULL: not begun, or ended */
-    bool whole;
-    struct zkl__single single;
-    struct zkl__op op;
-    enum zkl__rc rc;
+    int line;
+    struct zkl__call *call;
     char above[ZKL_PATH_MAX + 1];
     char level[ZKL_PATH_MAX + 1]; /* the one that is being made */
 };
 
-/* Makes what is above path, containers, as far as it is missing: from below, since most often
- * nothing is. path: checked. */
-void zkl__directories_begin(struct zkl__directories *directories, struct zkl__procedure *by,
-                            const char *path);
-/* For the procedure's advance. ZKL_OK: they are there. Else as zkl__run_advance, or the server's
- * refusal. */
-int zkl__directories_advance(struct zkl__directories *directories, zkl_error *err);
-/* For its end. Not begun: nothing. */
-void zkl__directories_end(struct zkl__directories *directories);
+/* To be awaited: makes what is above path, containers, as far as it is missing. path: checked. */
+int zkl__directories_make(struct zkl__directories *it, struct zkl__call *call, const char *path);
 
 #endif
