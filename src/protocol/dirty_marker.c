@@ -79,6 +79,18 @@ void zkl__marker_on_read(struct zkl__contender *c, const struct zkl__contender_e
     zkl__contender_advance(c, ev, out);
 }
 
+/* The mark is written in one transaction with a check of our znode. The check takes READ on that,
+ * the mark WRITE on the directory (PrepRequestProcessor.pRequest2Txn), and the first one that is
+ * refused says so in its part. */
+static const char *why_forbidden(const struct zkl__reply *reply)
+{
+    bool check = reply->part_count > 0 && reply->parts[0].rc == ZKL__RC_NOAUTH;
+    return check ? "recover needs READ on our own znode, which its access list refuses: let the "
+                   "access list of what is created (zkl_acl) give READ to us"
+                 : "recover marks the directory, whose access list refuses that: give WRITE on the "
+                   "directory to those who contend there (setAcl)";
+}
+
 void zkl__marker_on_written(struct zkl__contender *c, const struct zkl__contender_event *ev,
                             struct zkl__contender_actions *out)
 {
@@ -88,6 +100,8 @@ void zkl__marker_on_written(struct zkl__contender *c, const struct zkl__contende
     }
     if (c->state == ZKL__PROVING && rc == ZKL__RC_NONODE) {
         zkl__node_removed(c, ev, out);
+    } else if (c->state == ZKL__PROVING && rc == ZKL__RC_NOAUTH) {
+        zkl__contender_fail(c, ev, out, ZKL_EAUTH, ev->reply->zk_code, why_forbidden(ev->reply));
     } else if (c->state == ZKL__PROVING && rc != ZKL__RC_OK) {
         zkl__contender_fail_by_reply(c, ev, out);
     } else {

@@ -97,6 +97,27 @@ static void test_no_permission(void)
     close_one(session);
 }
 
+/* The transaction in which recover marks the directory checks the contender's znode, which takes READ on that
+ * (PrepRequestProcessor.pRequest2Txn). */
+static void test_recover_unread(void)
+{
+    static const zkl_acl_entry unread[] = {{ZKL_PERM_ALL & ~ZKL_PERM_READ, "world", "anyone"}};
+    static const zkl_acl acl = {1, unread};
+    zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+    zkl_session *session = open_one();
+    zkl_error err;
+    struct zkl__op make = op_create("/recover", NULL, ZKL__PERSISTENT); /* open to all */
+    CU_ASSERT_EQUAL(recorder_do(eye, &make)->reply.rc, ZKL__RC_OK);
+    options.recover = true;
+    options.acl = &acl;
+    zkl_lock *lock = contest_lock(session, "/recover", &options);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, &err), ZKL_EAUTH);
+    CU_ASSERT_EQUAL(err.zk_code, -102);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "our own znode"));
+    zkl_lock_free(lock);
+    close_one(session);
+}
+
 /* With credentials what is made is the maker's alone: contenders need the same ones. */
 static void test_credentials(void)
 {
@@ -231,4 +252,4 @@ static void test_watches_too_large(void)
 
 TESTS_ON_ONE_SERVER("lock refused", T(test_no_server), T(test_chroot), T(test_session_timeout_too_short),
                     T(test_no_permission), T(test_credentials), T(test_bad_arguments), T(test_conflict),
-                    T(test_watches_too_large))
+                    T(test_watches_too_large), T(test_recover_unread))
