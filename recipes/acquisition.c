@@ -416,8 +416,12 @@ int zkl__acquisition_conclude(struct zkl__acquisition *acquisition, bool again, 
     zkl_lock *lock = acquisition->lock;
     long long queued_ms = (long long)((acquisition->settled_at - acquisition->asked_at) / ZKL__MS);
     if (acquisition->code != ZKL_OK) {
+        bool late = acquisition->code == ZKL_ETIMEOUT || acquisition->code == ZKL_ECONNECT;
+        bool away = zkl__session_status(lock->session)->state == ZKL_SESSION_SUSPENDED;
+        bool without = late && away && zkl__out_of_descriptors();
         return zkl__fail(err, acquisition->code, acquisition->zk_code, lock->path,
-                         "%s (after %lld ms)", acquisition->why, queued_ms);
+                         "%s (after %lld ms)%s%s", acquisition->why, queued_ms, without ? ": " : "",
+                         without ? ZKL__NO_DESCRIPTOR : "");
     }
     if (lock->acquisition == acquisition && !zkl__acquisition_holds(acquisition)) {
         if (--acquisition->depth == 0) {

@@ -291,10 +291,21 @@ void zkl__session_ring_core(void *arg)
     zkl__session_arm(session);
 }
 
+static void look_for_descriptors(zkl_session *session)
+{
+    bool away = session->status.state == ZKL_SESSION_SUSPENDED;
+    bool without = away && zkl__out_of_descriptors();
+    if (without && !session->status.without) {
+        log_line(session, ZKL_LOG_WARN, "session", ZKL__NO_DESCRIPTOR);
+    }
+    session->status.without = without;
+}
+
 void zkl__session_ring_tick(void *arg)
 {
     zkl_session *session = arg;
     struct zkl__store *store = session->store;
+    look_for_descriptors(session);
     if (store) {
         pthread_mutex_unlock(
             &session->mutex); /* a tick may take what is held around event functions */

@@ -6,11 +6,8 @@
 #include "sized.h"
 #include "tick_time.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #define GIVE_UP_MS 500 /* for the end of a session that did not come to be */
 
@@ -63,25 +60,12 @@ static int no_answer(zkl_session *session, zkl_error *err)
                      words[0] ? ": " : "", words);
 }
 
-/* The client library does not say that it got no socket. */
-static bool out_of_descriptors(void)
-{
-    int fd = eventfd(0, EFD_CLOEXEC);
-    if (fd < 0) {
-        return errno == EMFILE || errno == ENFILE;
-    }
-    close(fd);
-    return false;
-}
-
 /* No connection can be begun. */
 static int failed(const zkl_session *session, zkl_error *err)
 {
     const zkl_error *why = &session->status.open_error;
-    if (out_of_descriptors()) {
-        return zkl__fail(
-            err, ZKL_ELIMIT, 0, NULL,
-            "no file descriptor is left for a connection: raise the limit (ulimit -n)");
+    if (zkl__out_of_descriptors()) {
+        return zkl__fail(err, ZKL_ELIMIT, 0, NULL, "%s", ZKL__NO_DESCRIPTOR);
     }
     return zkl__fail(err, why->code, why->zk_code, NULL, "%s", why->text);
 }
@@ -169,7 +153,7 @@ static int explain_late(struct zkl__procedure *procedure, int rc, const zkl_erro
                          zkl__session_settings(session)->servers);
     }
     if (rc == ZKL_ETIMEOUT) {
-        return out_of_descriptors() ? failed(session, err) : no_answer(session, err);
+        return zkl__out_of_descriptors() ? failed(session, err) : no_answer(session, err);
     }
     if (err) {
         *err = *why;

@@ -6,6 +6,10 @@
 #include "procedure.h"
 #include "process.h"
 
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #define PAUSE_LEAST (100 * ZKL__MS)
 #define PAUSE_MOST (5000 * ZKL__MS)
 
@@ -138,6 +142,16 @@ struct zkl__status *zkl__session_status(zkl_session *session)
 struct zkl__callbacks *zkl__session_callbacks(zkl_session *session)
 {
     return &session->callbacks;
+}
+
+bool zkl__out_of_descriptors(void)
+{
+    int fd = eventfd(0, EFD_CLOEXEC);
+    if (fd < 0) {
+        return errno == EMFILE || errno == ENFILE;
+    }
+    close(fd);
+    return false;
 }
 
 /* --- waiting --------------------------------------------------------------------------------- */

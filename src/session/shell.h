@@ -29,6 +29,7 @@ struct zkl__status {
     zkl_session_state state;
     int why;              /* code of the last change of state */
     zkl_error open_error; /* of the last try to open a store; code ZKL_OK: it was begun */
+    bool without;         /* no descriptor was left at the last look: logged */
     bool told;            /* the user's state_fn hears of changes */
     bool stopping;        /* zkl_session_close waits for tasks: no acquire begins any more */
     bool closing;         /* set by zkl_session_close: nobody may enter who has something to ask */
@@ -74,6 +75,11 @@ void zkl__session_arm(zkl_session *session);
 /* Into the user's log: what happened to an object, by its noun and path. */
 void zkl__session_log(const zkl_session *session, zkl_log_level level, const char *noun,
                       const char *path, const char *what);
+/* The client library does not say that it got no socket: whether this process gets a descriptor,
+ * and what to say when it gets none. */
+#define ZKL__NO_DESCRIPTOR \
+    "no file descriptor is left for a connection: raise the limit (ulimit -n), or close some"
+bool zkl__out_of_descriptors(void);
 struct zkl__core *zkl__session_core(zkl_session *session);
 const zkl_heap *zkl__session_heap(const zkl_session *session);
 /* "host:pid" of this process: the default metadata. Static for the session. */

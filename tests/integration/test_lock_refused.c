@@ -1,5 +1,8 @@
 /* What a real server refuses, and what is refused before it is asked. */
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "one_server.h"
 #include "store_client.h"
@@ -250,6 +253,96 @@ static void test_watches_too_large(void)
     ensemble_stop(small);
 }
 
+/* --- no descriptor left ------------------------------------------------------------------------------------------------ */
+
+static void count_naming(const zkl_log_record *record, void *payload)
+{
+    if (record->level == ZKL_LOG_WARN && strcmp(record->source, "session") == 0 && strstr(record->text, "ulimit -n")) {
+        atomic_fetch_add((atomic_int *)payload, 1);
+    }
+}
+
+static void limit_descriptors(rlim_t most)
+{
+    struct rlimit limit;
+    CU_ASSERT_EQUAL(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = most;
+    CU_ASSERT_EQUAL(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+#define FEW 16 /* poll takes no more descriptors than the limit says */
+
+/* The numbers below FEW are all taken from now on, until they are closed. */
+static void take_numbers(int taken[FEW], int *count)
+{
+    for (int fd = dup(STDERR_FILENO); fd >= 0; fd = dup(STDERR_FILENO)) {
+        if (fd >= FEW) {
+            close(fd);
+            return;
+        }
+        taken[(*count)++] = fd;
+    }
+}
+
+/* The connection goes, and this process, with the proxy, gets no new descriptor. Those that are open stay. */
+static void test_no_descriptor(void)
+{
+    struct rlimit before;
+    atomic_int named = 0;
+    zkl_error err = {0};
+    zkl_session *session = NULL;
+    zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
+    int taken[FEW], count = 0;
+    take_numbers(taken, &count);
+    struct proxy *proxy = proxy_start(ensemble_address(server, 0));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(proxy);
+    options.session_timeout_ms = 60000; /* the session is there when the limit is raised */
+    options.tick_ms = TICK;
+    options.connect_timeout_ms = 1000; /* how long a try waits for a connection */
+    options.log_fn = count_naming;
+    options.log_payload = &named;
+    CU_ASSERT_EQUAL_FATAL(zkl_session_open(&session, proxy_address(proxy), &options, NULL), ZKL_OK);
+    zkl_lock *lock = contest_lock(session, "/descriptors", NULL);
+    zkl_lock *permit = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_semaphore_new(&permit, session, "/permits", 1, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_NOFILE, &before), 0);
+    limit_descriptors(FEW);
+    proxy_cut(proxy);
+    while (zkl_session_get_state(session) == ZKL_SESSION_CONNECTED) {
+        look_again(INT64_MAX);
+    }
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 500, NULL, &err), ZKL_ETIMEOUT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "descriptor"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "ulimit -n"));
+    CU_ASSERT_EQUAL(zkl_lock_acquire(permit, 0, NULL, &err), ZKL_ETIMEOUT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "ulimit -n"));
+    int64_t end = now_ms() + SOON;
+    while (atomic_load(&named) == 0 && look_again(end)) {
+    }
+    CU_ASSERT_EQUAL(atomic_load(&named), 1); /* once for each time that the connection is gone */
+    limit_descriptors(before.rlim_cur);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, NULL, &err), ZKL_OK);
+    CU_ASSERT_EQUAL(atomic_load(&named), 1);
+    /* There is no connection either while the server refuses it: that is no want of descriptors. */
+    zkl_lock *other = contest_lock(session, "/descriptors/other", NULL);
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy);
+    while (zkl_session_get_state(session) == ZKL_SESSION_CONNECTED) {
+        look_again(INT64_MAX);
+    }
+    CU_ASSERT_EQUAL(zkl_lock_acquire(other, 500, NULL, &err), ZKL_ETIMEOUT);
+    CU_ASSERT_PTR_NULL(strstr(err.text, "descriptor"));
+    proxy_refuse(proxy, false);
+    zkl_lock_free(other);
+    zkl_lock_free(permit);
+    zkl_lock_free(lock);
+    close_behind(session, proxy);
+    while (count > 0) {
+        close(taken[--count]);
+    }
+    CU_ASSERT_EQUAL(atomic_load(&named), 1);
+}
+
 TESTS_ON_ONE_SERVER("lock refused", T(test_no_server), T(test_chroot), T(test_session_timeout_too_short),
                     T(test_no_permission), T(test_credentials), T(test_bad_arguments), T(test_conflict),
-                    T(test_watches_too_large), T(test_recover_unread))
+                    T(test_watches_too_large), T(test_recover_unread), T(test_no_descriptor))
