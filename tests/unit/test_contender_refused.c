@@ -135,7 +135,7 @@ static void test_delete_refused(void)
             script_answer_with(&s, rcs[i]);
             CU_ASSERT_EQUAL(me.released, 0);
             while (s.op_count == 0 || s.ops[0].kind != ZKL__OP_DELETE) {
-                script_wait(&s, 2000 * MS);
+                script_wait(&s, 100 * MS);
                 while (s.op_count > 0 && s.ops[0].kind == ZKL__OP_SYNC) {
                     script_answer(&s);
                 }
