@@ -293,7 +293,7 @@ void zkl__session_ring_core(void *arg)
 
 static void look_for_descriptors(zkl_session *session)
 {
-    bool away = session->status.state == ZKL_SESSION_SUSPENDED;
+    bool away = session->status.told && session->status.state == ZKL_SESSION_SUSPENDED;
     bool without = away && zkl__out_of_descriptors();
     if (without && !session->status.without) {
         log_line(session, ZKL_LOG_WARN, "session", ZKL__NO_DESCRIPTOR);
