@@ -188,6 +188,9 @@ static void check_shares(struct turn *turn)
                      turn->thread, names[i]);
         }
     }
+    if (!is_quiet(turn->s, quiet_time(turn->s))) {
+        return; /* one has left while we asked what is owned */
+    }
     int expected = allowed < PIECES ? allowed : PIECES;
     int owned = claims_held(claim_piece(path, 0), PIECES);
     if (owned < expected) {
@@ -233,6 +236,7 @@ void use_partition(struct turn *turn)
         check_shares(turn);
     }
     me->leaves = true;
+    me->turn->s->judge.unrest = sim_now(turn->s);
     me->turn->s->judge.completions++;
     turn_told(turn, "stop", stop(turn, me));
     answer_those(me, true);
