@@ -180,12 +180,6 @@ int64_t zkl__lease_keepalive(int64_t timeout, int64_t gap, enum zkl__hops hops)
     return hops == ZKL__HOPS_ONE && gap < 2 * sixth ? sixth : zkl__lease_heartbeat(timeout);
 }
 
-/* Less is left than while the servers respond soon. */
-bool zkl__lease_hurries(const struct zkl__lease *lease, int64_t now)
-{
-    return covered(lease->touched, lease->timeout) - now < lease->timeout * 3 / 8;
-}
-
 int64_t zkl__lease_least(int64_t timeout, int64_t gap, enum zkl__hops hops)
 {
     int64_t beats = 2 * (int64_t)hops + 1;

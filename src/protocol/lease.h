@@ -87,8 +87,6 @@ bool zkl__lease_answer(struct zkl__lease *lease, enum zkl__proof proof, int64_t 
 /* Interval of the heartbeat while something is held, and of the sync when nothing is. */
 int64_t zkl__lease_heartbeat(int64_t timeout);
 int64_t zkl__lease_keepalive(int64_t timeout, int64_t gap, enum zkl__hops hops);
-/* An idle session would soon be in doubt, and sends a sync a heartbeat after each response. */
-bool zkl__lease_hurries(const struct zkl__lease *lease, int64_t now);
 /* Lease left at the least, just before the next answer, while heartbeats are answered immediately.
  * Not positive: the session timeout is too short for this tick. */
 int64_t zkl__lease_least(int64_t timeout, int64_t gap, enum zkl__hops hops);

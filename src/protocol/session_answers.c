@@ -166,12 +166,7 @@ static void prove(struct zkl__core *core, const struct zkl__machine *asker, enum
                   int64_t sent, enum zkl__rc rc)
 {
     int64_t left = core->lease.until - core->now;
-    bool grew = zkl__lease_answer(&core->lease, proof_of(kind, rc), sent, core->now);
-    if (zkl__lease_hurries(&core->lease, core->now)) {
-        int64_t soon = core->now + zkl__lease_heartbeat(core->lease.timeout);
-        core->proof_at = soon < core->proof_at ? soon : core->proof_at;
-    }
-    if (!grew) {
+    if (!zkl__lease_answer(&core->lease, proof_of(kind, rc), sent, core->now)) {
         return;
     }
     if (core->held > 0) {

@@ -263,9 +263,8 @@ static void test_doubt_begins_anew(void)
 /* When an idle session sends the next sync (session_answers.c). */
 static int64_t next_sync(int64_t sent, int64_t answered)
 {
-    int64_t usual = sent + zkl__lease_keepalive(TIMEOUT, lease.gap, lease.hops),
-            soon = answered + zkl__lease_heartbeat(TIMEOUT);
-    return zkl__lease_hurries(&lease, answered) && soon < usual ? soon : usual > answered ? usual : answered;
+    int64_t usual = sent + zkl__lease_keepalive(TIMEOUT, lease.gap, lease.hops);
+    return usual > answered ? usual : answered;
 }
 
 /* Syncs alone keep the session out of doubt: the leader that answers them notes the touches, and the write behind them shows that it

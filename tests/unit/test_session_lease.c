@@ -180,6 +180,32 @@ static void test_time_comes_first(void)
     script_finish(&s);
 }
 
+/* The reply that would renew a lease comes when it has ended, and nobody woke before: lost is final. */
+static void test_a_reply_behind_the_end(void)
+{
+    script_begin(&s);
+    script_hold(&s, &me);
+    int64_t until = zkl__core_lease_until(s.core);
+    while (s.now < until - 1000 * MS) {
+        script_wait(&s, 200 * MS);
+        while (s.op_count > 0) { /* shows that a server is there, and proves nothing */
+            script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+        }
+    }
+    script_suspend(&s, 0);
+    script_connect(&s);
+    while (s.ops[0].kind != ZKL__OP_CHECK) {
+        script_answer(&s);
+    }
+    CU_ASSERT_EQUAL(me.lost, 0);
+    s.now = until + 1;
+    script_answer_all(&s);
+    CU_ASSERT(zkl__core_lease_until(s.core) > until);
+    CU_ASSERT_EQUAL(me.lost, 1);
+    script_release(&s, &me);
+    script_finish(&s);
+}
+
 static void test_time_never_goes_back(void)
 {
     script_begin(&s);
@@ -534,8 +560,9 @@ static void test_broken_by_watches(void)
 TESTS("session lease", T(test_sync_when_nothing_is_held), T(test_idle_with_slow_servers),
       T(test_heartbeats_keep_the_lease), T(test_heartbeats_in_rotation), T(test_heartbeat_during_a_downgrade),
       T(test_heartbeats_without_answers), T(test_suspended), T(test_suspended_for_a_moment), T(test_time_comes_first),
-      T(test_time_never_goes_back), T(test_grant_after_a_long_wait), T(test_no_grant_without_a_lease),
-      T(test_no_grant_in_doubt), T(test_time_is_up_in_doubt), T(test_proof_put_off), T(test_max_hold),
-      T(test_release_while_discarded), T(test_expiry_between_grant_and_first_use), T(test_young_grant),
-      T(test_young_grant_at_once), T(test_grant_after_a_reconnect), T(test_hops), T(test_roles_are_read_first),
-      T(test_two_hops_keep_the_lease), T(test_two_hops_and_a_short_timeout), T(test_broken_by_watches))
+      T(test_a_reply_behind_the_end), T(test_time_never_goes_back), T(test_grant_after_a_long_wait),
+      T(test_no_grant_without_a_lease), T(test_no_grant_in_doubt), T(test_time_is_up_in_doubt), T(test_proof_put_off),
+      T(test_max_hold), T(test_release_while_discarded), T(test_expiry_between_grant_and_first_use),
+      T(test_young_grant), T(test_young_grant_at_once), T(test_grant_after_a_reconnect), T(test_hops),
+      T(test_roles_are_read_first), T(test_two_hops_keep_the_lease), T(test_two_hops_and_a_short_timeout),
+      T(test_broken_by_watches))
