@@ -21,8 +21,8 @@ static void take_look(void *arg, size_t index, const struct zkl__reply *reply)
     zkl__child_judge(child_at(arg, index), reply);
 }
 
-int zkl__judgement_begin(struct zkl__judgement *judgement, struct zkl__procedure *by,
-                         const char *dir, struct zkl__children *children, zkl_error *err)
+static int begin_judgement(struct zkl__judgement *judgement, struct zkl__procedure *by,
+                           const char *dir, struct zkl__children *children, zkl_error *err)
 {
     const zkl_heap *heap = zkl__session_heap(by->session);
     size_t first = zkl__children_unknown(children, 0), count = children->count;
@@ -46,11 +46,6 @@ int zkl__judgement_begin(struct zkl__judgement *judgement, struct zkl__procedure
     return ZKL_OK;
 }
 
-int zkl__judgement_advance(struct zkl__judgement *judgement, zkl_error *err)
-{
-    return zkl__run_advance(&judgement->run, err);
-}
-
 void zkl__judgement_end(struct zkl__judgement *judgement)
 {
     if (judgement->by) {
@@ -64,8 +59,7 @@ int zkl__judge(struct zkl__judgement *judgement, struct zkl__call *call, const c
                struct zkl__children *children)
 {
     CALL_BEGIN(judgement);
-    AWAIT_CALL(judgement,
-               zkl__judgement_begin(judgement, &call->procedure, dir, children, call->err));
+    AWAIT_CALL(judgement, begin_judgement(judgement, &call->procedure, dir, children, call->err));
     AWAIT_CALL(judgement, zkl__run_advance(&judgement->run, call->err));
     zkl__judgement_end(judgement);
     CALL_END(judgement);

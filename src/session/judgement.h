@@ -18,13 +18,8 @@ struct zkl__judgement {
     struct zkl__slot slots[ZKL__WINDOW];
 };
 
-/* dir and children are the owner's, and live until the end. ZKL_OK, ZKL_ENOMEM with words: not
- * begun. */
-int zkl__judgement_begin(struct zkl__judgement *judgement, struct zkl__procedure *by,
-                         const char *dir, struct zkl__children *children, zkl_error *err);
-/* For the procedure's advance. ZKL_OK: all are judged. Else as zkl__run_advance. */
-int zkl__judgement_advance(struct zkl__judgement *judgement, zkl_error *err);
-/* All of it, to be awaited. */
+/* To be awaited. dir and children are the owner's, and live until the end. ZKL_OK: all are judged;
+ * ZKL_ENOMEM with words. Else as zkl__run_advance. */
 int zkl__judge(struct zkl__judgement *judgement, struct zkl__call *call, const char *dir,
                struct zkl__children *children);
 /* Before it is begun again, and for the procedure's end. Not begun: nothing. */
