@@ -20,10 +20,10 @@ def overlaps(sections):
 
 
 def by_second(sections, facts):
-    """Grants that ended in each whole second of the run."""
+    """Grants that ended in each whole second, from the first grant on: a crowd takes seconds to queue."""
     if "grants_0" in facts:
         return [int(facts[f"second_{i}"]) for i in range(sum(name.startswith("second_") for name in facts))]
-    begin, end = min(s[1] for s in sections), max(s[4] for s in sections)
+    begin, end = min(s[2] for s in sections), max(s[4] for s in sections)
     counts = [0] * ((end - begin) // 10**9 + 1)
     for s in sections:
         counts[(s[4] - begin) // 10**9] += 1
@@ -68,7 +68,7 @@ def figures(job, sections, facts, looks):
     result.update(sections=len(sections), cycle_us=statistics.median(cycles), wait_us=statistics.median(waits),
                   grants_s=rate, slowest_s=slowest, luckiest=max(counts), unluckiest=min(counts), luck=max(counts) / max(1, min(counts)),
                   waiting_s=sum(waits) / 1e6, overlaps=overlaps(sections) if job not in ("relay", "event", "read", "yield") else 0,
-                  hand_overs=between, hand_over_us=statistics.median(between) if between else float("nan"), grant_us=1e6 / rate)
+                  hand_overs=between, hand_over_us=statistics.median(between) if between else float("nan"), grant_us=1e6 / rate if rate else float("inf"))
     for what, name, factor in (("requests", "requests_each", 1), ("events", "events_each", 1), ("client_cpu_s", "client_us", 1e6),
                                ("server_cpu_s", "server_us", 1e6)):
         if what in result:
