@@ -44,7 +44,8 @@ def free_table(bench):
 
 def slowest(runs, job, place, system):
     """The slowest second, and a word where it is under half of the mean."""
-    falls = statistics.median(runs.ratios(job, place, system, system, "slowest_s", "grants_s")) < 0.5
+    ratios = runs.ratios(job, place, system, system, "slowest_s", "grants_s")  # none: no second had a grant
+    falls = not ratios or statistics.median(ratios) < 0.5
     return spread(runs.values(job, place, system, "slowest_s")) + (", **under half of the mean**" if falls else "")
 
 
