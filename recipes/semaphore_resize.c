@@ -1,6 +1,6 @@
 /* semaphore_resize.c - changes the limit of a semaphore that is in use. It reads the data of the
  * path, and writes the limit at the version that it read. Waiters and later contenders read the new
- * limit (protocol/semaphore_limit.c).
+ * limit (protocol/semaphore.c).
  *
  * When the response to a write is lost, the next read decides by the version. Our write can only
  * have made the version that follows the one we had read:

@@ -1,13 +1,920 @@
+/* semaphore.c - an acquire of a semaphore: its states, what it hears, what it does next, what the
+ * servers' answers mean. The data of the path is the limit that all its users agree on.
+ *
+ * Why a list of the leases is enough. A grant rests on a list of the leases that was read after our
+ * own were made: whoever is granted later made its own later still, and so has ours in its list.
+ * The queue does not make it safe, it makes it fair, and keeps two that have a part of what they
+ * want from waiting for each other for ever; so whoever loses its place in the queue takes its
+ * leases back. A lease is a contender that waits for nobody: a lost reply never leaves two, and it
+ * is removed however things end.
+ *
+ * Why that is enough while the limit changes. A grant rests on a limit, too, that was in force
+ * after our leases were made. Of all that hold at some moment take the one whose leases were made
+ * last: its list shows all the others' leases, and its limit is no lower than their number. So
+ * never more hold than a limit that was in force since the last of their leases was made: who made
+ * its leases after the limit was lowered is judged by the lower one. No transaction could prove
+ * more, since none can count children. The look at the limit is sent after the replies to our
+ * creates, so the server that answers it has applied whatever came before these (ZooKeeper
+ * Programmer's Guide, Consistency Guarantees: single system image). A look that set a watch is good
+ * until that fires: the server tells a client of a change before it shows it newer data (the same
+ * guide, ZooKeeper Watches). */
 #include "semaphore_step.h"
 
-/* --- life ------------------------------------------------------------------------------------ */
+#include "backoff.h"
+#include "error.h"
+#include "name.h"
+#include "own.h"
+#include "queue_list.h"
+#include "text.h"
 
-static void due(struct zkl__machine *machine)
+#include <stdio.h>
+#include <string.h>
+
+#define MILLISECOND INT64_C(1000000)
+#define PATIENCE_LEAST (200 * MILLISECOND)
+#define PATIENCE_MOST (2000 * MILLISECOND)
+
+#define LOOKS_MOST 16 /* under way: hides the round trip */
+
+const struct zkl__rule zkl__semaphore_queue = {"lock-", ZKL__KIND_ANY};
+static const struct zkl__rule lease_rule = {"lease-", 0};
+
+/* Its mail, read in this order. It says no more than "look". */
+enum zkl__semaphore_mail {
+    ZKL__SM_FAILED, /* its place or a lease: code, zk_code, why */
+    ZKL__SM_END,    /* of the session: code */
+    ZKL__SM_AGAIN,  /* its place or a lease was lost before the grant */
+    ZKL__SM_LIMIT,  /* the limit that goes with a list of the leases: before that */
+    ZKL__SM_REPLY,  /* to its one operation */
+    ZKL__SM_WATCH,  /* the leases or the limit changed */
+    ZKL__SM_JUDGED, /* all looks at leases were answered, or were not */
+    ZKL__SM_CONNECTED,
+    ZKL__SM_START,
+    ZKL__SM_RELEASE,
+    ZKL__SM_CANCEL, /* code */
+    ZKL__SM_TIME,
+    ZKL__SM_LOOK, /* at its place and its leases */
+    ZKL__SM_KINDS
+};
+
+/* What its operations are for: numbers that no contender has. */
+enum {
+    ZKL__ROLE_SEMAPHORE = ZKL__ROLES,
+    ZKL__ROLE_LIMIT, /* beside a list of the leases */
+    ZKL__ROLE_LEASE  /* + which of the children */
+};
+
+static void on_place_outcome(void *owner, const struct zkl__outcome *outcome);
+static void on_lease_outcome(void *owner, const struct zkl__outcome *outcome);
+
+/* --- states ---------------------------------------------------------------------------------- */
+
+#define S(state) (1u << (ZKL__SEMAPHORE_##state))
+#define ANEW (S(ASKING) | S(GONE)) /* its place was lost, or it ends */
+
+static const struct {
+    const char *name;
+    uint32_t next; /* where it may go from here */
+} states[ZKL__SEMAPHORE_STATES] = {
+    [ZKL__SEMAPHORE_NEW] = {"new", ANEW},
+    [ZKL__SEMAPHORE_ASKING] = {"asking", S(SEARCHING) | S(QUEUED) | ANEW},
+    [ZKL__SEMAPHORE_SEARCHING] = {"searching", S(SEARCHED) | S(QUEUED) | ANEW},
+    [ZKL__SEMAPHORE_SEARCHED] = {"searched", S(QUEUED) | ANEW},
+    [ZKL__SEMAPHORE_QUEUED] = {"queued", S(MAKING) | ANEW},
+    [ZKL__SEMAPHORE_MAKING] = {"making", S(READING) | S(HELD) | ANEW},
+    [ZKL__SEMAPHORE_READING] = {"reading", S(MAKING) | S(SETTING) | S(JUDGING) | S(HELD) | ANEW},
+    [ZKL__SEMAPHORE_SETTING] = {"setting", S(MAKING) | S(HELD) | ANEW},
+    [ZKL__SEMAPHORE_JUDGING] = {"judging", S(MAKING) | S(WAITING) | S(HELD) | ANEW},
+    [ZKL__SEMAPHORE_WAITING] = {"waiting", S(MAKING) | ANEW},
+    [ZKL__SEMAPHORE_HELD] = {"held", S(LOST) | S(RELEASING) | S(GONE)},
+    [ZKL__SEMAPHORE_LOST] = {"lost", S(RELEASING) | S(GONE)},
+    [ZKL__SEMAPHORE_RELEASING] = {"releasing", S(GONE)},
+    [ZKL__SEMAPHORE_GONE] = {"gone", 0},
+};
+
+/* What each state says about its contenders. Whoever is granted has all its leases. */
+static void check_sound(const struct zkl__semaphore *s)
 {
-    zkl__semaphore_post((struct zkl__semaphore *)machine, ZKL__SM_TIME);
+    bool head = s->state >= ZKL__SEMAPHORE_MAKING && zkl__semaphore_waits(s);
+    ZKL__ENSURE(zkl__semaphore_waits(s) == (s->place != NULL));
+    ZKL__ENSURE(zkl__semaphore_held(s) == (head                      ? s->config.count
+                                           : zkl__semaphore_waits(s) ? 0
+                                                                     : zkl__semaphore_held(s)));
+    ZKL__ENSURE(zkl__semaphore_waits(s) ||
+                (!s->busy && s->looks == 0 && !s->leases && !s->watch.on && !s->limit_watch.on));
+    ZKL__ENSURE((!s->watch.on && !s->limit_watch.on && s->limit == ZKL__LIMIT_UNREAD) || head);
+    for (int i = 0; i < s->config.count && s->state == ZKL__SEMAPHORE_HELD; i++) {
+        const struct zkl__contender *lease = s->permits[i].contender;
+        ZKL__ENSURE(!lease || (lease->state == ZKL__HELD &&
+                               zkl__node_czxid(&lease->node) == s->permits[i].token));
+    }
 }
 
-static void release_memory(struct zkl__core *core, struct zkl__machine *machine)
+static void move_to(struct zkl__semaphore *s, enum zkl__semaphore_state state, const char *why)
+{
+    ZKL__ENSURE(states[s->state].next & (1u << state));
+    zkl__core_trace_at(s->core, s->config.path, s->number, "%s -> %s: %s", states[s->state].name,
+                       states[state].name, why);
+    s->state = state;
+}
+
+/* --- mail, and what its owner is told --------------------------------------------------------- */
+
+static void post(struct zkl__semaphore *s, enum zkl__semaphore_mail kind)
+{
+    s->mail |= 1u << kind;
+    zkl__core_post(s->core, &s->machine);
+}
+
+static void notify_owner(struct zkl__semaphore *s, enum zkl__outcome_kind kind, const char *why)
+{
+    void (*notify)(void *, const struct zkl__outcome *) = s->config.contender.notify;
+    const struct zkl__outcome outcome = {.kind = kind,
+                                         .code = s->code,
+                                         .zk_code = s->zk_code,
+                                         .why = why,
+                                         .now = zkl__core_now(s->core),
+                                         .token =
+                                             kind == ZKL__GRANTED ? zkl__semaphore_token(s) : 0};
+    if (kind == ZKL__FAILED || kind == ZKL__RELEASED) {
+        s->config.contender.notify = NULL; /* its last word */
+    }
+    if (notify) {
+        notify(s->config.contender.owner, &outcome);
+    }
+}
+
+/* --- its contenders -------------------------------------------------------------------------- */
+
+static struct zkl__contender *contender_new(struct zkl__semaphore *s, const struct zkl__rule *rule,
+                                            const char *path,
+                                            void (*notify)(void *, const struct zkl__outcome *),
+                                            void *owner)
+{
+    const struct zkl__contender_config *mine = &s->config.contender;
+    const struct zkl__contender_config config = {.rule = rule,
+                                                 .path = path,
+                                                 .metadata = mine->metadata,
+                                                 .acl = mine->acl,
+                                                 .fail_on_expiry = mine->fail_on_expiry,
+                                                 .notify = notify,
+                                                 .owner = owner};
+    return zkl__contender_new(s->core, &config);
+}
+
+static bool make_queue_node(struct zkl__semaphore *s)
+{
+    s->place = contender_new(s, &zkl__semaphore_queue, s->config.locks, on_place_outcome, s);
+    return s->place != NULL;
+}
+
+static void drop_contender(struct zkl__contender **contender)
+{
+    struct zkl__contender *gone = *contender;
+    *contender = NULL;
+    if (gone) {
+        zkl__contender_leave(gone);
+    }
+}
+
+static void drop_leases(struct zkl__semaphore *s)
+{
+    for (int i = 0; i < s->config.count; i++) {
+        drop_contender(&s->permits[i].contender);
+        s->permits[i].token = 0;
+    }
+}
+
+static void forget_looks(struct zkl__semaphore *s)
+{
+    zkl__core_forget(s->core, &s->machine);
+    s->looks = 0;
+    s->unanswered = false;
+}
+
+static void forget_leases(struct zkl__semaphore *s)
+{
+    forget_looks(s);
+    s->busy = false;
+    zkl__free(zkl__core_heap(s->core), s->leases);
+    s->leases = NULL;
+}
+
+/* What it waited with: nothing is asked, and nobody watches. */
+static void stop_waiting(struct zkl__semaphore *s)
+{
+    forget_leases(s);
+    zkl__watch_remove(s->core, &s->watch);
+    zkl__watch_remove(s->core, &s->limit_watch);
+    drop_contender(&s->place);
+    s->crowded = false;
+    s->limit = ZKL__LIMIT_UNREAD;
+    s->retry_at = s->patience = 0;
+    s->mail &= ~(1u << ZKL__SM_AGAIN | 1u << ZKL__SM_LIMIT | 1u << ZKL__SM_REPLY |
+                 1u << ZKL__SM_WATCH | 1u << ZKL__SM_JUDGED);
+}
+
+/* --- moves ----------------------------------------------------------------------------------- */
+
+static void end_acquire(struct zkl__semaphore *s, const char *why)
+{
+    stop_waiting(s);
+    drop_leases(s);
+    move_to(s, ZKL__SEMAPHORE_GONE, why);
+    post(s, ZKL__SM_LOOK); /* to be freed */
+}
+
+static void fail_acquire(struct zkl__semaphore *s, int code, int zk_code, const char *why)
+{
+    s->code = code;
+    s->zk_code = zk_code;
+    end_acquire(s, why);
+    notify_owner(s, ZKL__FAILED, why);
+}
+
+static void make_leases(struct zkl__semaphore *s)
+{
+    for (int i = 0; i < s->config.count; i++) {
+        struct zkl__permit *permit = &s->permits[i];
+        permit->contender =
+            contender_new(s, &lease_rule, s->config.leases, on_lease_outcome, permit);
+        if (!permit->contender) {
+            fail_acquire(s, ZKL_ENOMEM, 0, "out of memory");
+            return;
+        }
+        zkl__contender_start(permit->contender, INT64_MAX, false);
+    }
+}
+
+static void queue_again(struct zkl__semaphore *s)
+{
+    stop_waiting(s);
+    drop_leases(s);
+    if (s->config.contender.fail_on_expiry) {
+        fail_acquire(s, ZKL_ELOST, 0, "the session ended, or our nodes were removed by somebody");
+    } else if (!make_queue_node(s)) {
+        fail_acquire(s, ZKL_ENOMEM, 0, "out of memory");
+    } else {
+        move_to(s, ZKL__SEMAPHORE_ASKING, "our place or a lease of ours was lost");
+        zkl__contender_start(s->place, s->deadline, s->try_only);
+    }
+}
+
+static bool all_leased(const struct zkl__semaphore *s, int64_t now)
+{
+    for (int i = 0; i < s->config.count; i++) {
+        const struct zkl__contender *lease = s->permits[i].contender;
+        if (lease && !zkl__contender_holds(s->core, lease, now)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Its leases were told before it was granted. */
+static bool in_jeopardy(const struct zkl__semaphore *s)
+{
+    for (int i = 0; i < s->config.count; i++) {
+        if (s->permits[i].contender && s->permits[i].contender->jeopardy_told) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void grant_permits(struct zkl__semaphore *s, const char *why)
+{
+    int64_t max_hold = s->config.contender.max_hold;
+    move_to(s, ZKL__SEMAPHORE_HELD, why);
+    stop_waiting(s);
+    s->deadline = max_hold > 0 ? zkl__core_now(s->core) + max_hold : INT64_MAX;
+    notify_owner(s, ZKL__GRANTED, "granted");
+    s->jeopardy = in_jeopardy(s);
+    if (s->jeopardy) {
+        notify_owner(s, ZKL__JEOPARDY, "little of the lease was left at the grant");
+    }
+}
+
+static void retry_later(struct zkl__semaphore *s)
+{
+    s->patience = zkl__backoff(s->patience, PATIENCE_LEAST, PATIENCE_MOST);
+    s->retry_at = zkl__core_now(s->core) + s->patience;
+}
+
+static void send_request(struct zkl__semaphore *s, struct zkl__op op)
+{
+    s->busy = true;
+    zkl__core_send(s->core, &s->machine, ZKL__ROLE_SEMAPHORE, &op);
+}
+
+/* --- the limit of the path -------------------------------------------------------------------- */
+
+static void refuse_limit(struct zkl__semaphore *s, int limit)
+{
+    char *words = s->config.conflict;
+    if (limit == 0) {
+        snprintf(words, ZKL__CONFLICT_MAX,
+                 "the data of the path is no limit: is it a lock with recovery?");
+    } else if (s->config.limit == 0) {
+        snprintf(words, ZKL__CONFLICT_MAX, "%d permits are wanted, the limit of the path is %d",
+                 s->config.count, limit);
+    } else {
+        snprintf(words, ZKL__CONFLICT_MAX,
+                 "this contender's limit is %d, the path is in use with %d", s->config.limit,
+                 limit);
+    }
+    fail_acquire(s, ZKL_ECONFLICT, 0, words);
+}
+
+/* Agreed: there is one, and it is ours, or ours is what the path says. 0 in *limit: there is no
+ * such znode. False: it has failed. */
+static bool parse_limit(struct zkl__semaphore *s, const struct zkl__reply *reply, int *limit)
+{
+    *limit = reply->rc == ZKL__RC_OK ? ZKL__LIMIT_UNSET : 0;
+    s->version = reply->stat.version;
+    if (reply->rc == ZKL__RC_OK && reply->size > 0) {
+        *limit = zkl__limit_parse(reply->data, reply->size);
+        if (*limit == 0 || (s->config.limit > 0 && *limit != s->config.limit)) {
+            refuse_limit(s, *limit);
+            return false;
+        }
+    } else if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE) {
+        fail_acquire(s, zkl__rc_code(reply->rc), reply->zk_code,
+                     "the limit of the path cannot be read");
+        return false;
+    }
+    return true;
+}
+
+static void send_limit_request(struct zkl__semaphore *s)
+{
+    struct zkl__op op = {.kind = ZKL__OP_GET, .dir = s->config.path};
+    char text[16];
+    if (s->state == ZKL__SEMAPHORE_SEARCHING) {
+        op.kind = ZKL__OP_CHILDREN;
+    } else if (s->state == ZKL__SEMAPHORE_SEARCHED) {
+        op.kind = ZKL__OP_EXISTS;
+        op.name = s->last;
+    } else if (s->state == ZKL__SEMAPHORE_SETTING) {
+        op.kind = ZKL__OP_SET;
+        op.data = text;
+        op.size = (size_t)snprintf(text, sizeof text, "%d", s->config.limit);
+        op.version = s->version;
+    }
+    send_request(s, op);
+}
+
+/* The replies of ASKING, SEARCHING, SEARCHED and SETTING. */
+static void on_limit_reply(struct zkl__semaphore *s, const struct zkl__reply *reply)
+{
+    int limit;
+    const char *last;
+    switch (s->state) {
+    case ZKL__SEMAPHORE_ASKING:
+        if (!parse_limit(s, reply, &limit)) {
+            return;
+        }
+        /* The server may lag behind. That nobody has set a limit, or that it is too low for us, is
+         * for the head to find. */
+        if (limit == ZKL__LIMIT_UNSET) {
+            move_to(s, ZKL__SEMAPHORE_SEARCHING, "nobody has set a limit");
+        } else {
+            move_to(s, ZKL__SEMAPHORE_QUEUED, "nobody disagrees with the limit");
+        }
+        break;
+    case ZKL__SEMAPHORE_SEARCHING:
+        last = reply->rc == ZKL__RC_OK ? zkl__list_last(reply) : NULL;
+        /* A longer name is no contender's (zkl__name_parse). */
+        if (last && zkl__text_copy(s->last, sizeof s->last, last)) {
+            move_to(s, ZKL__SEMAPHORE_SEARCHED, "somebody may queue here for a lock");
+        } else {
+            move_to(s, ZKL__SEMAPHORE_QUEUED, "nobody queues here for a lock");
+        }
+        break;
+    case ZKL__SEMAPHORE_SEARCHED:
+        /* A znode without a session is nobody's, and would keep the semaphore out for ever. */
+        if (reply->rc == ZKL__RC_OK && zkl__lives(&reply->stat)) {
+            fail_acquire(s, ZKL_ECONFLICT, 0, "the path is in use as a lock or an election");
+        } else {
+            move_to(s, ZKL__SEMAPHORE_QUEUED, "nobody queues here for a lock");
+        }
+        break;
+    default: /* SETTING */
+        s->limit = ZKL__LIMIT_UNREAD;
+        /* Our limit is in force since then. The list that was read before it is as good as one that
+         * is read now, for our leases were in it. */
+        if (reply->rc == ZKL__RC_OK && s->stand <= s->config.limit &&
+            all_leased(s, zkl__core_now(s->core))) {
+            grant_permits(s, "ours is the limit, and no more leases stand");
+        } else if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_BADVERSION ||
+                   reply->rc == ZKL__RC_NONODE) {
+            move_to(s, ZKL__SEMAPHORE_MAKING, "written, by us or by somebody else");
+        } else {
+            fail_acquire(s, zkl__rc_code(reply->rc), reply->zk_code,
+                         "the limit cannot be written to the path");
+        }
+    }
+}
+
+/* The head reads the limit beside the leases, unless a watch says that it is what it was. */
+static void send_limit_read(struct zkl__semaphore *s)
+{
+    if (s->limit != ZKL__LIMIT_UNREAD) {
+        return;
+    }
+    const struct zkl__op op = {
+        .kind = ZKL__OP_GET, .dir = s->config.path, .watch = s->limit_watch.on};
+    zkl__core_send(s->core, &s->machine, ZKL__ROLE_LIMIT, &op);
+}
+
+/* Without a word of the server's it stays unread, which the reply with the leases finds. */
+static void on_limit_read(struct zkl__semaphore *s)
+{
+    const struct zkl__reply *reply = s->limit_reply;
+    int limit;
+    s->limit_reply = NULL;
+    if (!reply || !parse_limit(s, reply, &limit)) {
+        return;
+    }
+    if (limit == 0) {
+        queue_again(s); /* the directory was removed by somebody */
+    } else if (limit == ZKL__LIMIT_UNSET && s->config.limit == 0) {
+        fail_acquire(s, ZKL_ECONFLICT, 0, "nobody has set a limit: the data of the path is empty");
+    } else if (limit > 0 && s->config.count > limit) {
+        refuse_limit(s, limit);
+    } else {
+        s->limit = limit;
+    }
+}
+
+/* --- the leases, as the head reads them ------------------------------------------------------- */
+
+static bool is_listed(const struct zkl__reply *list, const char *name)
+{
+    for (size_t i = 0; i < list->child_count; i++) {
+        if (strcmp(list->children[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool all_listed(const struct zkl__semaphore *s, const struct zkl__reply *list)
+{
+    for (int i = 0; i < s->config.count; i++) {
+        if (!is_listed(list, zkl__contender_node(s->permits[i].contender))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_lease(const char *name)
+{
+    return zkl__name_parse(name).kind == ZKL_KIND_LEASE;
+}
+
+/* What was under way for the list before is forgotten, what lives stays known. */
+static void take_leases(struct zkl__semaphore *s, const struct zkl__reply *list)
+{
+    if (!zkl__children_renew(zkl__core_heap(s->core), &s->leases, list, is_lease)) {
+        fail_acquire(s, ZKL_ENOMEM, 0, "out of memory");
+        return;
+    }
+    for (int i = 0; i < s->config.count; i++) { /* our own need no look */
+        const char *own = zkl__contender_node(s->permits[i].contender);
+        zkl__children_find(s->leases, own)->verdict = ZKL__CHILD_LIVES;
+    }
+    forget_looks(s);
+    move_to(s, ZKL__SEMAPHORE_JUDGING, "too many leases");
+}
+
+static void decide_by_list(struct zkl__semaphore *s, const struct zkl__reply *list)
+{
+    s->stand = 0;
+    for (size_t i = 0; i < list->child_count; i++) {
+        s->stand += is_lease(list->children[i]);
+    }
+    if (s->limit != ZKL__LIMIT_UNSET) {
+        zkl__core_trace_at(s->core, s->config.path, s->number, "%d leases stand, the limit is %d",
+                           s->stand, s->limit);
+    }
+    if (!all_listed(s, list) || !all_leased(s, zkl__core_now(s->core))) {
+        queue_again(s);
+    } else if (s->stand <= s->limit) {
+        grant_permits(s, "no more leases than the limit");
+    } else if (s->state != ZKL__SEMAPHORE_READING) {
+        return; /* changed while it was read: once more */
+    } else if (s->limit == ZKL__LIMIT_UNREAD) {
+        retry_later(s);
+        move_to(s, ZKL__SEMAPHORE_MAKING, "the limit could not be read");
+    } else if (s->limit == ZKL__LIMIT_UNSET) {
+        move_to(s, ZKL__SEMAPHORE_SETTING, "nobody has set a limit");
+    } else if (!s->crowded && !s->try_only) {
+        s->crowded = true;
+        move_to(s, ZKL__SEMAPHORE_MAKING, "too many leases: once more, with watches");
+    } else {
+        take_leases(s, list);
+    }
+}
+
+static void on_leases_listed(struct zkl__semaphore *s, const struct zkl__reply *reply)
+{
+    if (reply->rc == ZKL__RC_OK) {
+        if (s->crowded) { /* one of before may have fired meanwhile: the list has set it again */
+            (void)zkl__watch_add(s->core, &s->watch);
+        }
+        decide_by_list(s, reply);
+    } else if (reply->rc == ZKL__RC_NONODE) {
+        queue_again(s);
+    } else {
+        fail_acquire(s, zkl__rc_code(reply->rc), reply->zk_code, "the leases cannot be listed");
+    }
+}
+
+static void read_leases(struct zkl__semaphore *s)
+{
+    if (!s->limit_watch.on) {
+        s->limit = ZKL__LIMIT_UNREAD;
+    }
+    if (s->crowded && (zkl__watch_add(s->core, &s->watch) != ZKL_OK ||
+                       zkl__watch_add(s->core, &s->limit_watch) != ZKL_OK)) {
+        fail_acquire(s, ZKL_ELIMIT, 0, "too many watches in this session");
+        return;
+    }
+    move_to(s, ZKL__SEMAPHORE_READING, "our leases are there");
+    send_limit_read(s); /* first: its reply comes first */
+    send_request(s, (struct zkl__op){
+                        .kind = ZKL__OP_CHILDREN, .dir = s->config.leases, .watch = s->crowded});
+}
+
+/* --- which of them live ---------------------------------------------------------------------- */
+
+static bool send_looks(struct zkl__semaphore *s)
+{
+    size_t at = zkl__children_unknown(s->leases, 0);
+    bool some = at < s->leases->count;
+    while (at < s->leases->count && s->looks < LOOKS_MOST && !s->unanswered) {
+        const struct zkl__op op = {
+            .kind = ZKL__OP_EXISTS, .dir = s->config.leases, .name = s->leases->all[at].name};
+        s->looks++; /* before it can be refused */
+        zkl__core_send(s->core, &s->machine, ZKL__ROLE_LEASE + (int)at, &op);
+        at = zkl__children_unknown(s->leases, at + 1);
+    }
+    return some;
+}
+
+/* A lease that lives with no session is nobody's permit, and would never be given back. */
+static void judge_leases(struct zkl__semaphore *s)
+{
+    if (s->looks > 0 || send_looks(s)) {
+        return;
+    }
+    size_t stand = zkl__children_standing(s->leases);
+    // NOLINTNEXTLINE(bugprone-branch-clone): the order of the tests counts
+    if (!all_leased(s, zkl__core_now(s->core))) {
+        queue_again(s);
+    } else if (stand <= (size_t)s->limit) {
+        grant_permits(s, "few enough of the leases live with a session");
+    } else if (s->try_only) {
+        fail_acquire(s, ZKL_EBUSY, 0, "too few permits are free");
+    } else {
+        move_to(s, ZKL__SEMAPHORE_WAITING, "too many leases live with a session");
+    }
+}
+
+/* --- what it hears of its contenders and of the servers --------------------------------------- */
+
+static void post_failure(struct zkl__semaphore *s, const struct zkl__outcome *outcome)
+{
+    s->code = outcome->code;
+    s->zk_code = outcome->zk_code;
+    s->why = outcome->why;
+    post(s, ZKL__SM_FAILED);
+}
+
+/* Inside a step of its place. */
+static void on_place_outcome(void *owner, const struct zkl__outcome *outcome)
+{
+    struct zkl__semaphore *s = owner;
+    switch (outcome->kind) {
+    case ZKL__GRANTED:
+        post(s, ZKL__SM_LOOK);
+        break;
+    case ZKL__FAILED:
+        s->place = NULL;
+        post_failure(s, outcome);
+        break;
+    case ZKL__LOSS:
+        post(s, ZKL__SM_AGAIN);
+        break;
+    case ZKL__RELEASED: /* by the core, when the session is over for good */
+        s->place = NULL;
+        break;
+    default:
+        break;
+    }
+}
+
+static void on_lease_released(struct zkl__semaphore *s, struct zkl__permit *permit)
+{
+    permit->contender = NULL;
+    if (s->state == ZKL__SEMAPHORE_RELEASING && zkl__semaphore_held(s) == 0) {
+        end_acquire(s, "no lease of ours is left");
+        notify_owner(s, ZKL__RELEASED, "released");
+    }
+}
+
+static void on_lease_lost(struct zkl__semaphore *s, const struct zkl__outcome *outcome)
+{
+    if (s->state == ZKL__SEMAPHORE_HELD) {
+        move_to(s, ZKL__SEMAPHORE_LOST, outcome->why);
+        notify_owner(s, ZKL__LOSS, outcome->why);
+    } else if (zkl__semaphore_waits(s)) {
+        post(s, ZKL__SM_AGAIN);
+    }
+}
+
+/* Inside a step of a lease. What a holder has to know is no mail, and never late. */
+static void on_lease_outcome(void *owner, const struct zkl__outcome *outcome)
+{
+    struct zkl__permit *permit = owner;
+    struct zkl__semaphore *s = permit->semaphore;
+    switch (outcome->kind) {
+    case ZKL__GRANTED:
+        permit->token = outcome->token;
+        post(s, ZKL__SM_LOOK);
+        break;
+    case ZKL__FAILED:
+        permit->contender = NULL;
+        post_failure(s, outcome);
+        break;
+    case ZKL__LOSS:
+        on_lease_lost(s, outcome);
+        break;
+    case ZKL__JEOPARDY:
+    case ZKL__SAFE:
+        if (s->state == ZKL__SEMAPHORE_HELD && s->jeopardy != (outcome->kind == ZKL__JEOPARDY)) {
+            s->jeopardy = outcome->kind == ZKL__JEOPARDY;
+            notify_owner(s, outcome->kind, outcome->why);
+        }
+        break;
+    case ZKL__RELEASED:
+        on_lease_released(s, permit);
+        break;
+    default:
+        break;
+    }
+}
+
+static void on_watch_fired(struct zkl__watch *watch, enum zkl__watch_event event)
+{
+    struct zkl__semaphore *s = watch->owner;
+    (void)event;
+    if (watch == &s->limit_watch) {
+        s->limit = ZKL__LIMIT_UNREAD;
+    }
+    post(s, ZKL__SM_WATCH);
+}
+
+static void on_answer(struct zkl__core *core, struct zkl__machine *machine, int role, int64_t sent,
+                      const struct zkl__reply *reply)
+{
+    struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
+    (void)core, (void)sent;
+    /* "Try again" is no answer. */
+    reply = zkl__rc_answered(reply->rc) && reply->rc != ZKL__RC_NOTAPPLIED ? reply : NULL;
+    if (role == ZKL__ROLE_SEMAPHORE) {
+        s->busy = false;
+        s->reply = reply;
+        post(s, ZKL__SM_REPLY);
+        return;
+    }
+    if (role == ZKL__ROLE_LIMIT) {
+        s->limit_reply = reply;
+        post(s, ZKL__SM_LIMIT);
+        return;
+    }
+    if (reply) {
+        zkl__child_judge(&s->leases->all[role - ZKL__ROLE_LEASE], reply);
+    }
+    s->unanswered = s->unanswered || !reply;
+    if (--s->looks == 0) {
+        post(s, ZKL__SM_JUDGED);
+    }
+}
+
+static void on_refusal(struct zkl__core *core, struct zkl__machine *machine, int role, int code)
+{
+    const struct zkl__reply unsent = {.rc = ZKL__RC_UNSENT, .unsent = code};
+    on_answer(core, machine, role, 0, &unsent);
+}
+
+/* --- its step --------------------------------------------------------------------------------- */
+
+static bool all_made(const struct zkl__semaphore *s)
+{
+    for (int i = 0; i < s->config.count; i++) {
+        if (s->permits[i].token == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Asks for what its state needs. */
+static void send_what_is_needed(struct zkl__semaphore *s)
+{
+    if (s->busy || !zkl__core_connected(s->core) || zkl__core_now(s->core) < s->retry_at) {
+        return;
+    }
+    switch (s->state) {
+    case ZKL__SEMAPHORE_ASKING:
+    case ZKL__SEMAPHORE_SEARCHING:
+    case ZKL__SEMAPHORE_SEARCHED:
+    case ZKL__SEMAPHORE_SETTING:
+        send_limit_request(s);
+        break;
+    case ZKL__SEMAPHORE_QUEUED:
+        if (zkl__contender_state(s->place) == ZKL__HELD) {
+            move_to(s, ZKL__SEMAPHORE_MAKING, "we are the head");
+            make_leases(s);
+        }
+        break;
+    case ZKL__SEMAPHORE_MAKING:
+        if (all_made(s)) {
+            read_leases(s);
+        }
+        break;
+    case ZKL__SEMAPHORE_JUDGING:
+        judge_leases(s);
+        break;
+    default:
+        break;
+    }
+}
+
+static void on_reply(struct zkl__semaphore *s)
+{
+    const struct zkl__reply *reply = s->reply;
+    s->reply = NULL;
+    if (!reply) { /* of unknown fate: the next list tells */
+        retry_later(s);
+        if (s->state == ZKL__SEMAPHORE_SETTING) {
+            s->limit = ZKL__LIMIT_UNREAD;
+            move_to(s, ZKL__SEMAPHORE_MAKING, "nobody knows whether it was written");
+        } else if (s->state == ZKL__SEMAPHORE_READING) {
+            move_to(s, ZKL__SEMAPHORE_MAKING, "the leases could not be read");
+        }
+        return;
+    }
+    s->patience = 0;
+    if (s->state < ZKL__SEMAPHORE_QUEUED || s->state == ZKL__SEMAPHORE_SETTING) {
+        on_limit_reply(s, reply);
+    } else {
+        on_leases_listed(s, reply);
+    }
+}
+
+static void release_leases(struct zkl__semaphore *s)
+{
+    move_to(s, ZKL__SEMAPHORE_RELEASING, "released");
+    s->deadline = INT64_MAX;
+    if (zkl__semaphore_held(s) == 0) {
+        end_acquire(s, "nothing was left");
+        notify_owner(s, ZKL__RELEASED, "nothing was left");
+    }
+    for (int i = 0; i < s->config.count; i++) {
+        if (s->permits[i].contender) {
+            zkl__contender_post(s->permits[i].contender, ZKL__CE_RELEASE);
+        }
+    }
+}
+
+static void cancel_acquire(struct zkl__semaphore *s)
+{
+    fail_acquire(s, s->code, 0,
+                 s->code == ZKL_ETIMEOUT  ? "the time is up"
+                 : s->code == ZKL_ECLOSED ? "the session is closed"
+                 : s->code == ZKL_EAUTH   ? "the servers refuse our credentials"
+                                          : "cancelled");
+}
+
+static void on_time(struct zkl__semaphore *s)
+{
+    if (zkl__core_now(s->core) < s->deadline) {
+        return;
+    }
+    if (zkl__semaphore_waits(s)) {
+        fail_acquire(s, ZKL_ETIMEOUT, 0, "the time is up");
+        return;
+    }
+    s->deadline = INT64_MAX;
+    drop_leases(s); /* also of an owner that lost before, and hangs */
+    if (s->state == ZKL__SEMAPHORE_HELD) {
+        move_to(s, ZKL__SEMAPHORE_LOST, "held for longer than max_hold_ms");
+        notify_owner(s, ZKL__LOSS, "held for longer than max_hold_ms");
+    }
+}
+
+static void read_mail(struct zkl__semaphore *s, enum zkl__semaphore_mail kind)
+{
+    bool waits = zkl__semaphore_waits(s);
+    switch (kind) {
+    case ZKL__SM_FAILED:
+        fail_acquire(s, s->code, s->zk_code, s->why);
+        break;
+    case ZKL__SM_AGAIN:
+        if (waits) {
+            queue_again(s);
+        }
+        break;
+    case ZKL__SM_LIMIT:
+        on_limit_read(s);
+        break;
+    case ZKL__SM_REPLY:
+        on_reply(s);
+        break;
+    case ZKL__SM_WATCH:
+        /* There may be room now, so the next list sets no watch. The one under way does. */
+        s->crowded = s->crowded && s->busy;
+        if (s->state == ZKL__SEMAPHORE_READING || s->state == ZKL__SEMAPHORE_JUDGING ||
+            s->state == ZKL__SEMAPHORE_WAITING) {
+            move_to(s, ZKL__SEMAPHORE_MAKING, "the leases or the limit changed");
+        }
+        break;
+    case ZKL__SM_JUDGED:
+        if (s->unanswered && s->state == ZKL__SEMAPHORE_JUDGING) {
+            retry_later(s);
+        }
+        s->unanswered = false;
+        break;
+    case ZKL__SM_CONNECTED:
+        s->retry_at = 0;
+        break;
+    case ZKL__SM_START:
+        move_to(s, ZKL__SEMAPHORE_ASKING, "started");
+        send_what_is_needed(s); /* before its queue node */
+        zkl__contender_start(s->place, s->deadline, s->try_only);
+        break;
+    case ZKL__SM_RELEASE:
+        if (!waits) {
+            release_leases(s);
+        }
+        break;
+    case ZKL__SM_CANCEL:
+        if (waits) {
+            cancel_acquire(s);
+        }
+        break;
+    case ZKL__SM_END:
+        if (waits) {
+            cancel_acquire(s);
+        } else if (zkl__semaphore_granted(s)) {
+            release_leases(s);
+        }
+        break;
+    case ZKL__SM_TIME:
+        on_time(s);
+        break;
+    default: /* LOOK: what it needs next is sent below */
+        break;
+    }
+}
+
+static int64_t wake(const struct zkl__semaphore *s)
+{
+    if (s->state == ZKL__SEMAPHORE_NEW || s->state == ZKL__SEMAPHORE_GONE) {
+        return INT64_MAX;
+    }
+    bool soon = s->retry_at > zkl__core_now(s->core) && s->retry_at < s->deadline;
+    return soon ? s->retry_at : s->deadline;
+}
+
+static void step_semaphore(struct zkl__core *core, struct zkl__machine *machine)
+{
+    struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
+    while (s->mail && s->state != ZKL__SEMAPHORE_GONE) {
+        int kind = __builtin_ctz(s->mail);
+        s->mail &= s->mail - 1;
+        read_mail(s, (enum zkl__semaphore_mail)kind);
+    }
+    send_what_is_needed(s);
+    check_sound(s);
+    zkl__timers_set(&core->timers, &machine->timer, wake(s));
+    if (s->state == ZKL__SEMAPHORE_GONE) {
+        zkl__core_bury(core, machine);
+    }
+}
+
+/* --- its life, and its orders ----------------------------------------------------------------- */
+
+static void on_due(struct zkl__machine *machine)
+{
+    post((struct zkl__semaphore *)machine, ZKL__SM_TIME);
+}
+
+static void free_semaphore(struct zkl__core *core, struct zkl__machine *machine)
 {
     struct zkl__semaphore *s = (struct zkl__semaphore *)machine;
     zkl__watches_remove(&core->watches, &s->watch);
@@ -23,16 +930,16 @@ static void release_memory(struct zkl__core *core, struct zkl__machine *machine)
 }
 
 static const struct zkl__machine_ops ops = {.rank = ZKL__RANK_LAST,
-                                            .step = zkl__semaphore_step,
-                                            .answered = zkl__semaphore_answered,
-                                            .refused = zkl__semaphore_refused,
-                                            .due = due,
-                                            .free = release_memory};
+                                            .step = step_semaphore,
+                                            .answered = on_answer,
+                                            .refused = on_refusal,
+                                            .due = on_due,
+                                            .free = free_semaphore};
 
 void zkl__semaphores_drop(struct zkl__core *core)
 {
     while (core->semaphores) {
-        release_memory(core, &core->semaphores->machine);
+        free_semaphore(core, &core->semaphores->machine);
     }
 }
 
@@ -48,10 +955,8 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
     s->machine.ops = &ops;
     s->core = core;
     s->config = *config;
-    s->watch =
-        (struct zkl__watch){.fired = zkl__semaphore_on_fired, .owner = s, .path = config->leases};
-    s->limit_watch =
-        (struct zkl__watch){.fired = zkl__semaphore_on_fired, .owner = s, .path = config->path};
+    s->watch = (struct zkl__watch){.fired = on_watch_fired, .owner = s, .path = config->leases};
+    s->limit_watch = (struct zkl__watch){.fired = on_watch_fired, .owner = s, .path = config->path};
     for (int i = 0; i < config->count; i++) {
         s->permits[i].semaphore = s;
     }
@@ -61,8 +966,8 @@ struct zkl__semaphore *zkl__semaphore_new(struct zkl__core *core,
         s->next->prev = s;
     }
     core->semaphores = s;
-    if (!zkl__semaphore_make_place(s)) {
-        release_memory(core, &s->machine);
+    if (!make_queue_node(s)) {
+        free_semaphore(core, &s->machine);
         return NULL;
     }
     s->number = s->place->number;
@@ -77,8 +982,34 @@ void zkl__semaphore_silence(struct zkl__semaphore *semaphore)
 void zkl__semaphore_let_go(struct zkl__semaphore *semaphore)
 {
     if (semaphore->state != ZKL__SEMAPHORE_GONE) {
-        zkl__semaphore_end(semaphore, "its owner let go");
+        end_acquire(semaphore, "its owner let go");
     }
+}
+
+void zkl__semaphores_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code)
+{
+    for (struct zkl__semaphore *s = core->semaphores; s; s = s->next) {
+        s->code = kind == ZKL__CE_END && zkl__semaphore_waits(s) ? code : s->code;
+        post(s, kind == ZKL__CE_END ? ZKL__SM_END : ZKL__SM_CONNECTED);
+    }
+}
+
+void zkl__semaphore_start(struct zkl__semaphore *s, int64_t deadline, bool try_only)
+{
+    s->deadline = deadline;
+    s->try_only = try_only;
+    post(s, ZKL__SM_START);
+}
+
+void zkl__semaphore_cancel(struct zkl__semaphore *s, int code)
+{
+    s->code = zkl__semaphore_waits(s) ? code : s->code;
+    post(s, ZKL__SM_CANCEL);
+}
+
+void zkl__semaphore_release(struct zkl__semaphore *s)
+{
+    post(s, ZKL__SM_RELEASE);
 }
 
 /* --- what is so now -------------------------------------------------------------------------- */
@@ -98,7 +1029,7 @@ bool zkl__semaphore_holds(const struct zkl__core *core, const struct zkl__semaph
 {
     ZKL__ENSURE(zkl__core_settled(core));
     return semaphore->state == ZKL__SEMAPHORE_HELD && now < semaphore->deadline &&
-           zkl__semaphore_leased(semaphore, now);
+           all_leased(semaphore, now);
 }
 
 bool zkl__semaphore_granted(const struct zkl__semaphore *semaphore)

@@ -1,6 +1,5 @@
-/* semaphore_step.h - the fields of a semaphore's acquire, for the core alone: semaphore.c has its
- * life, semaphore_mail.c what it hears, semaphore_step.c what it does next; semaphore_limit.c and
- * semaphore_leases.c read what the servers answer. */
+/* semaphore_step.h - the fields of a semaphore's acquire, for semaphore.c and for whoever looks at
+ * all of the core's memory. */
 #ifndef ZKL_PROTOCOL_SEMAPHORE_STEP_H
 #define ZKL_PROTOCOL_SEMAPHORE_STEP_H
 
@@ -25,31 +24,6 @@ enum zkl__semaphore_state {
     ZKL__SEMAPHORE_RELEASING, /* until no lease is left */
     ZKL__SEMAPHORE_GONE,
     ZKL__SEMAPHORE_STATES
-};
-
-/* Its mail, read in this order. It says no more than "look". */
-enum zkl__semaphore_mail {
-    ZKL__SM_FAILED, /* its place or a lease: code, zk_code, why */
-    ZKL__SM_END,    /* of the session: code */
-    ZKL__SM_AGAIN,  /* its place or a lease was lost before the grant */
-    ZKL__SM_LIMIT,  /* the limit that goes with a list of the leases: before that */
-    ZKL__SM_REPLY,  /* to its one operation */
-    ZKL__SM_WATCH,  /* the leases or the limit changed */
-    ZKL__SM_JUDGED, /* all looks at leases were answered, or were not */
-    ZKL__SM_CONNECTED,
-    ZKL__SM_START,
-    ZKL__SM_RELEASE,
-    ZKL__SM_CANCEL, /* code */
-    ZKL__SM_TIME,
-    ZKL__SM_LOOK, /* at its place and its leases */
-    ZKL__SM_KINDS
-};
-
-/* What its operations are for: numbers that no contender has. */
-enum {
-    ZKL__ROLE_SEMAPHORE = ZKL__ROLES,
-    ZKL__ROLE_LIMIT, /* beside a list of the leases */
-    ZKL__ROLE_LEASE  /* + which of the children */
 };
 
 /* Of the path, as its head has read it since its own leases stand: from 1 on, or */
@@ -99,59 +73,5 @@ static inline bool zkl__semaphore_waits(const struct zkl__semaphore *s)
 {
     return s->state < ZKL__SEMAPHORE_HELD;
 }
-
-/* --- semaphore_mail.c ------------------------------------------------------------------------ */
-
-void zkl__semaphore_post(struct zkl__semaphore *s, enum zkl__semaphore_mail kind);
-void zkl__semaphore_tell(struct zkl__semaphore *s, enum zkl__outcome_kind kind, const char *why);
-/* Inside a step of its place, or of a lease. */
-void zkl__semaphore_on_place(void *owner, const struct zkl__outcome *outcome);
-void zkl__semaphore_on_lease(void *owner, const struct zkl__outcome *outcome);
-void zkl__semaphore_on_fired(struct zkl__watch *watch, enum zkl__watch_event event);
-void zkl__semaphore_answered(struct zkl__core *core, struct zkl__machine *machine, int role,
-                             int64_t sent, const struct zkl__reply *reply);
-void zkl__semaphore_refused(struct zkl__core *core, struct zkl__machine *machine, int role,
-                            int code);
-
-/* --- semaphore_step.c ------------------------------------------------------------------------ */
-
-void zkl__semaphore_step(struct zkl__core *core, struct zkl__machine *machine);
-/* False: no memory. */
-bool zkl__semaphore_make_place(struct zkl__semaphore *s);
-/* Nothing of it is left but its memory, until the session's step is over. */
-void zkl__semaphore_end(struct zkl__semaphore *s, const char *why);
-void zkl__semaphore_move(struct zkl__semaphore *s, enum zkl__semaphore_state state,
-                         const char *why);
-/* Its last word, if it waits: nothing of it is left. */
-void zkl__semaphore_fail(struct zkl__semaphore *s, int code, int zk_code, const char *why);
-/* What it waited for was lost: once more at the tail, or an end. */
-void zkl__semaphore_again(struct zkl__semaphore *s);
-void zkl__semaphore_grant(struct zkl__semaphore *s, const char *why);
-void zkl__semaphore_put_off(struct zkl__semaphore *s);
-/* Sends its one operation. */
-void zkl__semaphore_ask(struct zkl__semaphore *s, struct zkl__op op);
-/* All its leases are held, by the session's lease. */
-bool zkl__semaphore_leased(const struct zkl__semaphore *s, int64_t now);
-
-/* --- semaphore_limit.c ----------------------------------------------------------------------- */
-
-/* What ASKING, SEARCHING, SEARCHED and SETTING ask, and what the answers mean. */
-void zkl__semaphore_ask_limit(struct zkl__semaphore *s);
-void zkl__semaphore_on_limit(struct zkl__semaphore *s, const struct zkl__reply *reply);
-/* The head's look at the limit, beside a list of the leases, unless a watch says that it is what it
- * was. */
-void zkl__semaphore_read_limit(struct zkl__semaphore *s);
-void zkl__semaphore_on_read_limit(struct zkl__semaphore *s);
-
-/* --- semaphore_leases.c ---------------------------------------------------------------------- */
-
-void zkl__semaphore_read_leases(struct zkl__semaphore *s);
-void zkl__semaphore_on_leases(struct zkl__semaphore *s, const struct zkl__reply *reply);
-/* Sends looks at those of which nothing is known, or decides when there are none. */
-void zkl__semaphore_judge(struct zkl__semaphore *s);
-/* Of this one; reply NULL: not answered. */
-void zkl__semaphore_on_look(struct zkl__semaphore *s, size_t which, const struct zkl__reply *reply);
-void zkl__semaphore_on_judged(struct zkl__semaphore *s);
-void zkl__semaphore_forget_leases(struct zkl__semaphore *s);
 
 #endif

@@ -1,7 +1,7 @@
 /* session_inside.h - a session of the core, and what its files do for one another: session_step.c
  * takes events, session_contenders.c leads the contenders, session_answers.c knows what is under
  * way, session_time.c keeps the lease, drain.c steps whoever has mail. Besides these only a machine
- * that looks at its session includes this (semaphore_step.h).
+ * that looks at its session includes this (semaphore.c).
  */
 #ifndef ZKL_PROTOCOL_SESSION_INSIDE_H
 #define ZKL_PROTOCOL_SESSION_INSIDE_H
