@@ -69,6 +69,12 @@ int zkl__call_refused(const struct zkl__call *call, const char *path, const char
 
 /* --- requests -------------------------------------------------------------------------------- */
 
+void zkl__call_pause(struct zkl__call *call, int64_t *last)
+{
+    *last = zkl__session_longer(*last);
+    call->pause_to = zkl__clock_now() + *last;
+}
+
 static void take_answer(void *arg, const struct zkl__reply *reply)
 {
     struct zkl__call *call = arg;
@@ -84,7 +90,8 @@ static void take_answer(void *arg, const struct zkl__reply *reply)
     }
 }
 
-void zkl__call_send(struct zkl__call *call, const struct zkl__op *ops, size_t count)
+void zkl__call_send(struct zkl__call *call, enum zkl__run_mode mode, const struct zkl__op *ops,
+                    size_t count)
 {
     ZKL__ENSURE(count == 1 || count == 2);
     memcpy(call->parts, ops, count * sizeof *ops);
@@ -92,10 +99,20 @@ void zkl__call_send(struct zkl__call *call, const struct zkl__op *ops, size_t co
         count == 1
             ? *ops
             : (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = call->parts, .part_count = count};
-    zkl__single_begin(&call->single, &call->procedure, ZKL__INSIST, &call->op, take_answer, call);
+    zkl__single_begin(&call->single, &call->procedure, mode, &call->op, take_answer, call);
 }
 
 int zkl__call_answered(struct zkl__call *call)
 {
-    return zkl__run_advance(&call->single.run, call->err);
+    if (zkl__clock_now() < call->pause_to) {
+        call->procedure.again = call->pause_to;
+        call->procedure.late = "the servers asked to try again until the time was up";
+        return ZKL__PENDING;
+    }
+    int rc = zkl__run_advance(&call->single.run, call->err);
+    if (rc == ZKL_ECONNECT) { /* of a request that is sent once */
+        call->answer.rc = call->single.run.lost ? ZKL__RC_UNKNOWN : ZKL__RC_UNSENT;
+        rc = ZKL_OK;
+    }
+    return rc;
 }

@@ -71,6 +71,7 @@ struct zkl__call {
     struct zkl__call *call; /* itself, as in the struct of a function that it awaits */
     struct zkl__single single;
     struct zkl__op op, parts[2];
+    int64_t pause_to; /* nothing is sent before */
 };
 
 /* The entry of every call. given: a struct of the kind, with what the user gave after the
@@ -86,6 +87,8 @@ int zkl__call_begin(const struct zkl__call_kind *kind, const void *given, zkl_se
 
 /* Of run: the server's refusal, as an error about path; NULL: the call's path. */
 int zkl__call_refused(const struct zkl__call *call, const char *path, const char *what);
+/* Of run: the next request is sent after a pause. It is longer each time; last: 0 at first. */
+void zkl__call_pause(struct zkl__call *call, int64_t *last);
 
 /* Of a function that a call awaits. */
 struct zkl__part {
@@ -119,9 +122,16 @@ struct zkl__part {
 
 /* One request {...}, sent again until it is answered; of two, a transaction: both or none. What
  * they point to lives until then. */
-#define AWAIT(it, ...)                                                                          \
+#define AWAIT(it, ...) ZKL__AWAIT_SENT(it, ZKL__INSIST, __VA_ARGS__)
+
+/* One request that is sent once. The answer is ZKL__RC_UNSENT when there was no connection, and
+ * ZKL__RC_UNKNOWN when it went before the reply came: the request was carried out, or it was not.
+ */
+#define AWAIT_ONCE(it, ...) ZKL__AWAIT_SENT(it, ZKL__ONCE, __VA_ARGS__)
+
+#define ZKL__AWAIT_SENT(it, mode, ...)                                                          \
     do {                                                                                        \
-        zkl__call_send((it)->call, (const struct zkl__op[]){__VA_ARGS__},                       \
+        zkl__call_send((it)->call, mode, (const struct zkl__op[]){__VA_ARGS__},                 \
                        sizeof((const struct zkl__op[]){__VA_ARGS__}) / sizeof(struct zkl__op)); \
         AWAIT_CALL(it, zkl__call_answered((it)->call));                                         \
     } while (0)
@@ -136,8 +146,9 @@ struct zkl__part {
     }                \
     RETURN(it, ZKL_OK)
 
-/* For AWAIT. */
-void zkl__call_send(struct zkl__call *call, const struct zkl__op *ops, size_t count);
+/* For the macros. */
+void zkl__call_send(struct zkl__call *call, enum zkl__run_mode mode, const struct zkl__op *ops,
+                    size_t count);
 int zkl__call_answered(struct zkl__call *call);
 
 #endif
