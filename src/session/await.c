@@ -13,9 +13,11 @@ static int advance(struct zkl__procedure *procedure, zkl_error *err)
 
 static int explain(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err)
 {
-    const struct zkl__call *call = (const struct zkl__call *)procedure;
+    struct zkl__call *call = (struct zkl__call *)procedure;
+    bool sent = zkl__run_end(&call->single.run) && call->single.run.mode == ZKL__ONCE;
+    const char *before = !sent && call->unsent ? call->unsent : call->doubt;
     return zkl__fail(err, rc, why->zk_code, why->path[0] ? why->path : procedure->path, "%s%s",
-                     call->doubt ? call->doubt : "", why->text);
+                     before ? before : "", why->text);
 }
 
 static void end(struct zkl__procedure *procedure)

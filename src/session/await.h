@@ -65,6 +65,8 @@ struct zkl__call {
     const struct zkl__call_kind *kind;
     zkl_error *err;    /* of run: for its words */
     const char *doubt; /* what is said before the words of an error from now on; NULL: nothing */
+    /* In its place, unless a request of AWAIT_ONCE was sent last and has no reply. NULL: doubt. */
+    const char *unsent;
     struct zkl__answer answer; /* to the last AWAIT */
     /* its own: */
     int line;               /* where it goes on; 0: at the top */
