@@ -25,7 +25,8 @@ static int end_from_outside(const struct zkl__procedure *procedure, zkl_error *e
         return zkl__fail(err, ZKL_ECANCELED, 0, NULL, "the stop token is raised");
     }
     if (zkl__clock_now() >= procedure->deadline) {
-        return zkl__fail(err, ZKL_ETIMEOUT, 0, NULL, "%s",
+        int code = procedure->late_code != ZKL_OK ? procedure->late_code : ZKL_ETIMEOUT;
+        return zkl__fail(err, code, 0, NULL, "%s",
                          procedure->late ? procedure->late : "no answer from the servers in time");
     }
     return ZKL__PENDING;
