@@ -65,6 +65,12 @@ int zkl__call_go(const struct zkl__call_kind *kind, const void *given, zkl_sessi
 int zkl__call_refused(const struct zkl__call *call, const char *path, const char *what)
 {
     const struct zkl__answer *answer = &call->answer;
+    bool unsent = answer->rc == ZKL__RC_UNSENT;
+    if (unsent || answer->rc == ZKL__RC_UNKNOWN) {
+        return zkl__fail(call->err, ZKL_ECONNECT, 0, path, "%s: %s", what,
+                         unsent ? "there is no connection"
+                                : "the connection went before the answer came");
+    }
     return zkl__fail(call->err, zkl__rc_code(answer->rc), answer->zk_code, path, "%s: %s", what,
                      zkl__rc_name(answer->rc));
 }

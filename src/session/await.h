@@ -87,7 +87,8 @@ int zkl__call_begin(const struct zkl__call_kind *kind, const void *given, zkl_se
                     const char *path, int64_t timeout_ms, const struct zkl__later *later,
                     zkl_error *err);
 
-/* Of run: the server's refusal, as an error about path; NULL: the call's path. */
+/* Of run: that the last request was refused, or its reply is lost, as an error about path; NULL:
+ * the call's path. */
 int zkl__call_refused(const struct zkl__call *call, const char *path, const char *what);
 /* Of run: the next request is sent after a pause. It is longer each time; last: 0 at first. */
 void zkl__call_pause(struct zkl__call *call, int64_t *last);
