@@ -1,7 +1,6 @@
 /* commit.c - the guarded transaction: a check of each znode of the hold and the user's operations,
  * all or none. */
 #include "guarded.h"
-#include "lock_internal.h"
 
 #include "acl.h"
 #include "error.h"
@@ -14,23 +13,19 @@
 #include <string.h>
 
 struct commit {
-    struct zkl__guarded guarded; /* first */
-    struct zkl__single single;
-    size_t count; /* of the user's operations */
+    struct zkl__call call; /* first */
+    zkl_lock *lock;
+    const zkl_op *ops; /* the user's, until it has begun */
+    size_t count;      /* of these */
     zkl_op_result *results;
-    struct zkl__op op;     /* the transaction: */
-    struct zkl__op *parts; /* checks of the hold's znodes, the user's; then those names */
-    struct zkl__op *copy;  /* asynchronous: of op, for the caller's memory may go */
+    struct zkl__op *transaction; /* checks of the hold's znodes, then the user's operations */
     size_t checks;
-    /* the answer: */
-    bool answered;
-    enum zkl__rc rc;
+    /* the reply: */
     bool lost;     /* it was a check that failed */
     size_t failed; /* index of the user's that did; count: none, or nobody knows */
-    int zk_code;
 };
 
-/* --- what is asked for ----------------------------------------------------------------------- */
+/* --- what the user gave ---------------------------------------------------------------------- */
 
 static int check_op(const zkl_op *op, size_t index, zkl_error *err)
 {
@@ -141,12 +136,11 @@ static void put_result(zkl_op_result *result, const struct zkl__op *op,
     }
 }
 
-static void look(void *arg, const struct zkl__reply *reply)
+/* In a step. The answer becomes that of the operation that failed. */
+static void take_results(struct zkl__call *call, const struct zkl__reply *reply)
 {
-    struct commit *commit = arg;
-    commit->answered = true;
-    commit->rc = reply->rc;
-    commit->zk_code = reply->zk_code;
+    struct commit *commit = (struct commit *)call;
+    const struct zkl__op *ops = commit->transaction->parts + commit->checks;
     if (reply->part_count != commit->checks + commit->count) {
         return; /* the transaction as a whole was refused */
     }
@@ -158,71 +152,48 @@ static void look(void *arg, const struct zkl__reply *reply)
         if (part->rc != ZKL__RC_OK && part->rc != ZKL__RC_ROLLEDBACK &&
             commit->failed == commit->count) {
             commit->failed = i;
-            commit->rc = part->rc;
-            commit->zk_code = part->zk_code;
+            call->answer.rc = part->rc;
+            call->answer.zk_code = part->zk_code;
         }
         if (commit->results) {
-            put_result(&commit->results[i], &commit->op.parts[commit->checks + i], part,
-                       reply->rc == ZKL__RC_OK);
+            put_result(&commit->results[i], &ops[i], part, reply->rc == ZKL__RC_OK);
         }
     }
-}
-
-static int judge(const struct commit *commit, zkl_error *err)
-{
-    const char *path = zkl_lock_path(commit->guarded.lock);
-    if (commit->rc == ZKL__RC_OK) {
-        return ZKL_OK;
-    }
-    if (commit->lost) {
-        return zkl__fail(err, ZKL_ELOST, commit->zk_code, path,
-                         "not done: a znode of the hold is deleted, the lock was lost");
-    }
-    if (commit->rc == ZKL__RC_NOTAPPLIED) {
-        return zkl__fail(err, ZKL_ECONNECT, commit->zk_code, path,
-                         "not done: the servers ask to try again");
-    }
-    if (commit->failed < commit->count) {
-        return zkl__fail(err, zkl__rc_code(commit->rc), commit->zk_code,
-                         commit->op.parts[commit->checks + commit->failed].dir,
-                         "not done: operation %zu: %s", commit->failed, zkl__rc_name(commit->rc));
-    }
-    return zkl__fail(err, zkl__rc_code(commit->rc), commit->zk_code, path, "not done: %s",
-                     zkl__rc_name(commit->rc));
 }
 
 /* --- the call -------------------------------------------------------------------------------- */
 
-/* Inside. The names are copied: the hold may end while the call waits. */
-static int make_parts(struct commit *commit, const zkl_op *ops, zkl_error *err)
+/* A transaction that is sent again could be carried out twice, so it is sent once. When its reply
+ * is lost, it was carried out, or it was not, and the error says so. */
+static int run(struct zkl__call *call)
 {
-    const zkl_heap *heap = zkl__session_heap(commit->guarded.lock->session);
-    const char *path = zkl_lock_path(commit->guarded.lock);
-    struct zkl__held_node nodes[ZKL_COMMIT_MAX];
-    commit->checks = zkl__lock_nodes(commit->guarded.lock, nodes, ZKL_COMMIT_MAX);
-    if (commit->checks > ZKL_COMMIT_MAX) {
-        return zkl__fail(err, ZKL_ELIMIT, 0, path,
-                         "not done: the hold has %zu znodes, more than %d", commit->checks,
-                         ZKL_COMMIT_MAX);
+    const struct commit *commit = (const struct commit *)call;
+    const struct zkl__answer *answer = &call->answer;
+    CALL_BEGIN(call);
+    call->doubt = "it may be done, or not: ";
+    call->unsent = "not done: ";
+    AWAIT_ONCE(call, *commit->transaction);
+    if (answer->rc == ZKL__RC_OK) {
+        RETURN(call, ZKL_OK);
     }
-    size_t parts = (commit->checks + commit->count) * sizeof *commit->parts;
-    commit->parts = zkl__alloc(heap, parts + commit->checks * ZKL__NAME_MAX);
-    if (!commit->parts) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, path, "not done: no memory");
+    if (commit->lost) {
+        RETURN(call, zkl__fail(call->err, ZKL_ELOST, answer->zk_code, NULL,
+                               "a znode of the hold is deleted, the lock was lost"));
     }
-    char *name = (char *)commit->parts + parts;
-    for (size_t i = 0; i < commit->checks; i++, name += ZKL__NAME_MAX) {
-        zkl__name_copy(name, nodes[i].name);
-        commit->parts[i] = (struct zkl__op){
-            .kind = ZKL__OP_CHECK, .dir = nodes[i].dir, .name = name, .version = ZKL_ANY_VERSION};
+    if (commit->failed < commit->count) {
+        RETURN(call, zkl__fail(call->err, zkl__rc_code(answer->rc), answer->zk_code,
+                               commit->transaction->parts[commit->checks + commit->failed].dir,
+                               "operation %zu: %s", commit->failed, zkl__rc_name(answer->rc)));
     }
-    for (size_t i = 0; i < commit->count; i++) {
-        commit->parts[commit->checks + i] = part_of(&ops[i]);
+    if (answer->rc == ZKL__RC_NOTAPPLIED) {
+        RETURN(call, zkl__fail(call->err, ZKL_ECONNECT, answer->zk_code, NULL,
+                               "the servers ask to try again"));
     }
-    return ZKL_OK;
+    RETURN(call, zkl__call_refused(call, NULL, "the transaction"));
+    CALL_END(call);
 }
 
-static int check_held(zkl_lock *lock, const struct zkl__standing *now, zkl_error *err)
+static int check_held(const zkl_lock *lock, const struct zkl__standing *now, zkl_error *err)
 {
     if (now->state == ZKL_STATE_IDLE || now->state == ZKL_STATE_WAITING) {
         return zkl__fail(err, ZKL_ENOTHELD, 0, lock->path, "not done: the lock is not held");
@@ -235,89 +206,62 @@ static int check_held(zkl_lock *lock, const struct zkl__standing *now, zkl_error
                : zkl__fail(err, ZKL_ECONNECT, 0, lock->path, "not done: no connection");
 }
 
-static int advance(struct zkl__procedure *procedure, zkl_error *err)
+/* All of it is copied: while the call waits, the hold may end, and the user's memory may go. */
+static int make_transaction(struct commit *commit, zkl_error *err)
 {
-    struct commit *commit = (struct commit *)procedure;
-    int rc = zkl__run_advance(&commit->single.run, err);
-    return rc == ZKL_OK ? judge(commit, err) : rc;
-}
-
-/* No answer: what became of it is not known, unless it was never sent. */
-static int explain(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err)
-{
-    struct commit *commit = (struct commit *)procedure;
-    bool sent = zkl__run_end(&commit->single.run);
-    if (commit->answered) {
-        if (err) {
-            *err = *why;
-        }
-        return rc;
+    const zkl_heap *heap = zkl__session_heap(commit->lock->session);
+    struct zkl__held_node nodes[ZKL_COMMIT_MAX];
+    commit->checks = zkl__lock_nodes(commit->lock, nodes, ZKL_COMMIT_MAX);
+    if (commit->checks > ZKL_COMMIT_MAX) {
+        return zkl__fail(err, ZKL_ELIMIT, 0, commit->lock->path,
+                         "not done: the hold has %zu znodes, more than %d", commit->checks,
+                         ZKL_COMMIT_MAX);
     }
-    return zkl__fail(err, zkl__guarded_code(&commit->guarded, rc), 0,
-                     zkl_lock_path(commit->guarded.lock), "%s: %s",
-                     sent ? "it may be done, or not" : "not done", why->text);
+    size_t count = commit->checks + commit->count;
+    struct zkl__op *parts = zkl__alloc(heap, count * sizeof *parts);
+    for (size_t i = 0; parts && i < count; i++) {
+        parts[i] = i < commit->checks ? (struct zkl__op){.kind = ZKL__OP_CHECK,
+                                                         .dir = nodes[i].dir,
+                                                         .name = nodes[i].name,
+                                                         .version = ZKL_ANY_VERSION}
+                                      : part_of(&commit->ops[i - commit->checks]);
+    }
+    const struct zkl__op transaction = {.kind = ZKL__OP_MULTI, .parts = parts, .part_count = count};
+    commit->transaction = parts ? zkl__op_copy(heap, &transaction) : NULL;
+    zkl__free(heap, parts);
+    return commit->transaction
+               ? ZKL_OK
+               : zkl__fail(err, ZKL_ENOMEM, 0, commit->lock->path, "not done: no memory");
 }
 
-static void end(struct zkl__procedure *procedure)
+static int begin(struct zkl__call *call, zkl_error *err)
 {
-    struct commit *commit = (struct commit *)procedure;
-    const zkl_heap *heap = zkl__session_heap(procedure->session);
-    zkl__run_end(&commit->single.run);
-    zkl__free(heap, commit->copy);
-    zkl__free(heap, commit->parts);
-    zkl__lock_unref(commit->guarded.lock);
-}
-
-static const struct zkl__procedure_ops commit_ops = {advance, explain, end};
-
-/* Inside. Takes a reference to the lock in any case. */
-static int prepare(struct commit *commit, zkl_lock *lock, const zkl_op *ops, size_t count,
-                   int64_t timeout_ms, zkl_error *err)
-{
-    struct zkl__standing held = zkl__guarded_begin(&commit->guarded, lock, &commit_ops, timeout_ms);
-    commit->count = commit->failed = count;
-    int rc = check_held(lock, &held, err);
-    rc = rc == ZKL_OK ? make_parts(commit, ops, err) : rc;
-    commit->op = (struct zkl__op){
-        .kind = ZKL__OP_MULTI, .parts = commit->parts, .part_count = commit->checks + count};
+    struct commit *commit = (struct commit *)call;
+    struct zkl__standing held = zkl__lock_look(commit->lock);
+    int rc = check_held(commit->lock, &held, err);
+    rc = rc == ZKL_OK ? make_transaction(commit, err) : rc;
+    if (rc == ZKL_OK) {
+        zkl__call_bind_lease(call, commit->lock, &held);
+    }
     return rc;
 }
 
-/* Inside. */
-static int begin(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
-                 zkl_op_result *results, const struct zkl__later *later, zkl_error *err)
+static void end(struct zkl__call *call)
 {
-    struct commit *commit = zkl__procedure_new(lock->session, sizeof *commit);
-    if (!commit) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "not done: no memory");
-    }
-    commit->results = results;
-    int rc = prepare(commit, lock, ops, count, timeout_ms, err);
-    if (rc == ZKL_OK && later) {
-        commit->copy = zkl__op_copy(zkl__session_heap(lock->session), &commit->op);
-        rc = commit->copy ? ZKL_OK
-                          : zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "not done: no memory");
-    }
-    if (rc != ZKL_OK) {
-        return zkl__procedure_drop(&commit->guarded.procedure, rc);
-    }
-    commit->op = commit->copy ? *commit->copy : commit->op;
-    zkl__single_begin(&commit->single, &commit->guarded.procedure, ZKL__ONCE, &commit->op, look,
-                      commit);
-    return zkl__procedure_go(&commit->guarded.procedure, later, err);
+    const struct commit *commit = (const struct commit *)call;
+    zkl__free(zkl__session_heap(call->procedure.session), commit->transaction);
+    zkl__lock_unref(commit->lock);
 }
 
 static int commit_under(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
                         zkl_op_result *results, const struct zkl__later *later, zkl_error *err)
 {
+    static const struct zkl__call_kind kind = {
+        sizeof(struct commit), run, take_results, begin, end, false};
+    const struct commit given = {
+        .lock = lock, .ops = ops, .count = count, .results = results, .failed = count};
     int rc = check_ops(ops, count, err);
-    rc = rc == ZKL_OK ? zkl__lock_enter(lock, timeout_ms, err) : rc;
-    if (rc == ZKL_OK) {
-        zkl_session *session = lock->session;
-        rc = begin(lock, ops, count, timeout_ms, results, later, err);
-        zkl__session_leave(session);
-    }
-    return rc;
+    return rc == ZKL_OK ? zkl__lock_call(&kind, &given, lock, NULL, timeout_ms, later, err) : rc;
 }
 
 int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
@@ -329,6 +273,6 @@ int zkl_lock_commit(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t tim
 int zkl_lock_commit_async(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
                           zkl_op_result *results, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    const struct zkl__later later = {done, payload};
-    return commit_under(lock, ops, count, timeout_ms, results, &later, err);
+    return commit_under(lock, ops, count, timeout_ms, results, &(struct zkl__later){done, payload},
+                        err);
 }
