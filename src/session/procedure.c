@@ -135,8 +135,12 @@ int zkl__procedure_run(struct zkl__procedure *procedure, zkl_error *err)
 
 void *zkl__procedure_new(zkl_session *session, size_t size)
 {
-    struct zkl__procedure *procedure = zkl__zalloc(&session->heap, size);
+    struct zkl__procedure *procedure = zkl__alloc(&session->heap, size);
     if (procedure) {
+        const size_t before = offsetof(struct zkl__procedure, err);
+        const size_t behind = before + sizeof procedure->err;
+        memset(procedure, 0, before);
+        memset((char *)procedure + behind, 0, size - behind);
         procedure->session = session;
     }
     return procedure;
@@ -184,6 +188,9 @@ static void finish(struct zkl__procedure *procedure, int rc)
     zkl_session *session = procedure->session;
     procedure->over = true;
     procedure->code = rc;
+    if (rc == ZKL_OK) {
+        procedure->err = (zkl_error){.code = ZKL_OK};
+    }
     zkl__stops_end(session, &procedure->stops);
     zkl__alarms_unset(&session->alarms, &procedure->alarm);
     procedure->ops->end(procedure);

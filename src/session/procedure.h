@@ -43,7 +43,7 @@ struct zkl__procedure {
     zkl_done_fn done;
     void *payload;
     int code;
-    zkl_error err;
+    zkl_error err;                         /* not zeroed: filled in when it is over */
     char *path_copy;                       /* or NULL */
     struct zkl__link in_session, in_owner; /* among its calls; in_owner: with an owner */
 };
