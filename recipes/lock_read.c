@@ -6,7 +6,6 @@
  * image, and updates in order). The lease says afterwards whether somebody may have come in
  * between. */
 #include "guarded.h"
-#include "lock_internal.h"
 
 #include "error.h"
 #include "heap.h"
@@ -23,16 +22,12 @@ struct data {
 };
 
 struct reading {
-    struct zkl__guarded guarded; /* first */
-    struct zkl__single single;
-    enum { SYNC, GET } step;
-    struct zkl__op op;
+    struct zkl__call call; /* first */
+    zkl_lock *lock;
     int64_t token; /* of the grant that it began under */
-    char *path;
+    bool fresh;
     zkl_data **out;
-    struct data *data;
-    enum zkl__rc rc;
-    int zk_code;
+    struct data *data; /* NULL: not read, or no memory */
 };
 
 void zkl_data_free(zkl_data *data)
@@ -44,13 +39,12 @@ void zkl_data_free(zkl_data *data)
     }
 }
 
-static void look(void *arg, const struct zkl__reply *reply)
+/* In a step. */
+static void take_data(struct zkl__call *call, const struct zkl__reply *reply)
 {
-    struct reading *reading = arg;
-    const zkl_heap *heap = zkl__session_heap(reading->guarded.procedure.session);
-    reading->rc = reply->rc;
-    reading->zk_code = reply->zk_code;
-    if (reading->step == SYNC || reply->rc != ZKL__RC_OK) {
+    struct reading *reading = (struct reading *)call;
+    const zkl_heap *heap = zkl__session_heap(call->procedure.session);
+    if (call->op.kind != ZKL__OP_GET || reply->rc != ZKL__RC_OK) {
         return;
     }
     struct data *data = zkl__zalloc(heap, sizeof *data);
@@ -67,110 +61,62 @@ static void look(void *arg, const struct zkl__reply *reply)
     reading->data = data;
 }
 
-static void send(struct reading *reading)
+/* Requests that change nothing: when a reply is lost, the request is sent again. */
+static int run(struct zkl__call *call)
 {
-    reading->op = (struct zkl__op){.kind = reading->step == SYNC ? ZKL__OP_SYNC : ZKL__OP_GET,
-                                   .dir = reading->path};
-    zkl__single_begin(&reading->single, &reading->guarded.procedure, ZKL__INSIST, &reading->op,
-                      look, reading);
-}
-
-static int judge(struct reading *reading, zkl_error *err)
-{
-    if (zkl__lock_look(reading->guarded.lock).token != reading->token) {
-        return zkl__fail(err, ZKL_ELOST, 0, reading->path,
-                         "the lock was lost or released before the response came");
+    struct reading *reading = (struct reading *)call;
+    const char *path = call->procedure.path;
+    CALL_BEGIN(call);
+    if (reading->fresh) {
+        AWAIT(call, {.kind = ZKL__OP_SYNC, .dir = path});
     }
-    if (reading->rc != ZKL__RC_OK) {
-        return zkl__fail(err, zkl__rc_code(reading->rc), reading->zk_code, reading->path,
-                         "read: %s", zkl__rc_name(reading->rc));
+    if (call->answer.rc == ZKL__RC_OK) { /* of the sync, if there was one */
+        AWAIT(call, {.kind = ZKL__OP_GET, .dir = path});
+    }
+    if (zkl__lock_look(reading->lock).token != reading->token) {
+        RETURN(call, zkl__fail(call->err, ZKL_ELOST, 0, path,
+                               "the lock was lost or released before the response came"));
+    }
+    if (call->answer.rc != ZKL__RC_OK) {
+        RETURN(call, zkl__call_refused(call, path, "read"));
     }
     if (!reading->data) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, reading->path, "no memory for the data");
+        RETURN(call, zkl__fail(call->err, ZKL_ENOMEM, 0, path, "no memory for the data"));
     }
     *reading->out = &reading->data->public;
     reading->data = NULL;
-    return ZKL_OK;
+    CALL_END(call);
 }
 
-static int advance(struct zkl__procedure *procedure, zkl_error *err)
+static int begin(struct zkl__call *call, zkl_error *err)
 {
-    struct reading *reading = (struct reading *)procedure;
-    int rc = zkl__run_advance(&reading->single.run, err);
-    if (rc == ZKL_OK && reading->step == SYNC && reading->rc == ZKL__RC_OK) {
-        reading->step = GET;
-        send(reading);
-        rc = zkl__run_advance(&reading->single.run, err);
-    }
-    return rc == ZKL_OK ? judge(reading, err) : rc;
-}
-
-static int explain(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err)
-{
-    const struct reading *reading = (const struct reading *)procedure;
-    return zkl__fail(err, zkl__guarded_code(&reading->guarded, rc), why->zk_code, reading->path,
-                     "%s", why->text);
-}
-
-static void end(struct zkl__procedure *procedure)
-{
-    struct reading *reading = (struct reading *)procedure;
-    zkl__run_end(&reading->single.run);
-    zkl_data_free(reading->data ? &reading->data->public : NULL);
-    zkl__free(zkl__session_heap(procedure->session), reading->path);
-    zkl__lock_unref(reading->guarded.lock);
-}
-
-static const struct zkl__procedure_ops ops = {advance, explain, end};
-
-static int check_held(const zkl_lock *lock, const struct zkl__standing *now, zkl_error *err)
-{
-    if (now->state == ZKL_STATE_LOST) {
+    struct reading *reading = (struct reading *)call;
+    zkl_lock *lock = reading->lock;
+    struct zkl__standing held = zkl__lock_look(lock);
+    if (held.state == ZKL_STATE_LOST) {
         return zkl__fail(err, ZKL_ELOST, 0, lock->path, "not read: the lock was lost");
     }
-    return zkl__state_holds(now->state)
-               ? ZKL_OK
-               : zkl__fail(err, ZKL_ENOTHELD, 0, lock->path, "not read: the lock is not held");
-}
-
-/* Inside. Takes a reference to the lock in any case. */
-static int prepare(struct reading *reading, zkl_lock *lock, const char *path, bool fresh,
-                   int64_t timeout_ms, zkl_error *err)
-{
-    struct zkl__standing held = zkl__guarded_begin(&reading->guarded, lock, &ops, timeout_ms);
+    if (!zkl__state_holds(held.state)) {
+        return zkl__fail(err, ZKL_ENOTHELD, 0, lock->path, "not read: the lock is not held");
+    }
     reading->token = held.token;
-    reading->step = fresh ? SYNC : GET;
-    int rc = check_held(lock, &held, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    reading->path = zkl__copy(zkl__session_heap(lock->session), path, strlen(path));
-    if (!reading->path) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for a read");
-    }
-    send(reading);
+    zkl__call_bind_lease(call, lock, &held);
     return ZKL_OK;
 }
 
-/* Inside. */
-static int begin(zkl_data **out, zkl_lock *lock, const char *path, bool fresh, int64_t timeout_ms,
-                 const struct zkl__later *later, zkl_error *err)
+static void end(struct zkl__call *call)
 {
-    struct reading *reading = zkl__procedure_new(lock->session, sizeof *reading);
-    if (!reading) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for a read");
-    }
-    reading->out = out;
-    int rc = prepare(reading, lock, path, fresh, timeout_ms, err);
-    if (rc != ZKL_OK) {
-        return zkl__procedure_drop(&reading->guarded.procedure, rc);
-    }
-    return zkl__procedure_go(&reading->guarded.procedure, later, err);
+    const struct reading *reading = (const struct reading *)call;
+    zkl_data_free(reading->data ? &reading->data->public : NULL);
+    zkl__lock_unref(reading->lock);
 }
 
 static int read_under(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
                       int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
 {
+    static const struct zkl__call_kind kind = {
+        sizeof(struct reading), run, take_data, begin, end, false};
+    const struct reading given = {.lock = lock, .fresh = fresh, .out = out};
     ZKL__CLEAR(out);
     if (!lock || !out) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", lock ? "out" : "lock");
@@ -178,13 +124,7 @@ static int read_under(zkl_data **out, zkl_lock *lock, const char *path, bool fre
     if (!path || strlen(path) > ZKL_PATH_MAX || !zkl__path_form(path, false)) {
         return zkl__fail(err, ZKL_EINVAL, 0, path, "not an absolute znode path");
     }
-    int rc = zkl__lock_enter(lock, timeout_ms, err);
-    if (rc == ZKL_OK) {
-        zkl_session *session = lock->session;
-        rc = begin(out, lock, path, fresh, timeout_ms, later, err);
-        zkl__session_leave(session);
-    }
-    return rc;
+    return zkl__lock_call(&kind, &given, lock, path, timeout_ms, later, err);
 }
 
 int zkl_lock_read(zkl_data **out, zkl_lock *lock, const char *path, bool fresh, int64_t timeout_ms,
@@ -196,6 +136,5 @@ int zkl_lock_read(zkl_data **out, zkl_lock *lock, const char *path, bool fresh, 
 int zkl_lock_read_async(zkl_data **out, zkl_lock *lock, const char *path, bool fresh,
                         int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    const struct zkl__later later = {done, payload};
-    return read_under(out, lock, path, fresh, timeout_ms, &later, err);
+    return read_under(out, lock, path, fresh, timeout_ms, &(struct zkl__later){done, payload}, err);
 }
