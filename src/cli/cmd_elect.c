@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "health.h"
+#include "supervise/health.h"
 #include "http.h"
 #include "notify.h"
 #include "runner.h"

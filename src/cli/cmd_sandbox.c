@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "execute.h"
-#include "guardian.h"
+#include "supervise/execute.h"
+#include "supervise/guardian.h"
 #include "options.h"
 #include "queues.h"
 

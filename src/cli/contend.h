@@ -9,7 +9,7 @@
 #include <zklock/zklock.h>
 
 #include "cli.h"
-#include "health.h"
+#include "supervise/health.h"
 #include "metrics.h"
 
 struct contend {

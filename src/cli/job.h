@@ -4,8 +4,8 @@
 #define CLI_JOB_H
 
 #include "contend.h"
-#include "hook.h"
-#include "keeper.h"
+#include "supervise/hook.h"
+#include "supervise/keeper.h"
 
 #define JOB_UNSET (-1)
 

@@ -1,4 +1,4 @@
-#include "guardian.h"
+#include "supervise/guardian.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "cage.h"
+#include "supervise/cage.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "hook.h"
+#include "supervise/hook.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "execute.h"
+#include "supervise/execute.h"
 
 #define NODE_MAX (ZKL_PATH_MAX + 64)
 

@@ -1,4 +1,4 @@
-#include "keeper.h"
+#include "supervise/keeper.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,11 +14,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cage.h"
+#include "supervise/cage.h"
 #include "cli.h"
 #include "clock.h"
-#include "descendants.h"
-#include "execute.h"
+#include "supervise/descendants.h"
+#include "supervise/execute.h"
 #include "signals.h"
 
 #define KILL_AGAIN_NS (5 * NS_PER_MS)

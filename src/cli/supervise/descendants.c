@@ -1,4 +1,4 @@
-#include "descendants.h"
+#include "supervise/descendants.h"
 
 #include <dirent.h>
 #include <errno.h>

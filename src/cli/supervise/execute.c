@@ -1,4 +1,4 @@
-#include "execute.h"
+#include "supervise/execute.h"
 
 #include <errno.h>
 #include <limits.h>

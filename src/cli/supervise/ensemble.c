@@ -1,4 +1,4 @@
-#include "ensemble.h"
+#include "supervise/ensemble.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>

@@ -7,7 +7,7 @@
 #ifndef CLI_GUARDIAN_H
 #define CLI_GUARDIAN_H
 
-#include "ensemble.h"
+#include "supervise/ensemble.h"
 
 /* What it says, once: the servers serve, or why not. */
 struct guardian_report {

@@ -1,4 +1,4 @@
-#include "health.h"
+#include "supervise/health.h"
 
 #include <errno.h>
 #include <fcntl.h>
