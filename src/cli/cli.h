@@ -11,7 +11,21 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "exit_code.h"
+/* What the exit codes mean; scripts rely on the numbers. */
+enum cli_exit {
+    EXIT_DONE = 0,
+    EXIT_PROBLEM = 1,          /* doctor: something is not as it should be */
+    EXIT_NOBODY = 1,           /* check: nobody holds the lock; release: nothing was removed */
+    EXIT_NOT_DONE = 1,         /* once --status: the slot is not recorded */
+    EXIT_LOST = 120,           /* the lock was lost while CMD ran; CMD was stopped */
+    EXIT_DENIED = 121,         /* authentication or ACL refused */
+    EXIT_UNREACHABLE = 122,    /* no ensemble reached, or no session, in time */
+    EXIT_NOT_GRANTED = 124,    /* not granted within -w or -n */
+    EXIT_FAILED = 125,         /* usage, configuration, own failure */
+    EXIT_CANNOT_EXECUTE = 126, /* CMD is there but cannot be executed */
+    EXIT_NOT_FOUND = 127,      /* CMD is not there */
+    EXIT_SIGNAL = 128          /* + n: ended by signal n */
+};
 
 /* The global options. */
 struct cli {
@@ -97,6 +111,9 @@ bool cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
 void cli_cut(char *text, size_t columns);
 /* Width of the terminal that fd is; 80 when it is none. */
 int cli_columns(int fd);
+
+/* False when text is none, or longer than a hundred years. A fraction is allowed ("1.5s"). */
+bool duration_parse(const char *text, int64_t *ms);
 
 /* What to do about a result of the library, to end a message with: "; ..." or nothing. */
 const char *cli_remedy(int result);

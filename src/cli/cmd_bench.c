@@ -10,7 +10,7 @@
 #include <zklock/zookeeper.h>
 
 #include "clock.h"
-#include "contend.h"
+#include "session.h"
 #include "options.h"
 #include "queues.h"
 #include "signals.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "contend.h"
+#include "session.h"
 #include "identity.h"
 #include "options.h"
 #include "queues.h"

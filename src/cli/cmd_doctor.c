@@ -8,7 +8,7 @@
 
 #include "ask.h"
 #include "clock.h"
-#include "contend.h"
+#include "session.h"
 #include "options.h"
 #include "queues.h"
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "contend.h"
+#include "session.h"
 #include "options.h"
 #include "queues.h"
 

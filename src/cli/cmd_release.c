@@ -3,8 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "chosen.h"
-#include "contend.h"
+#include "session.h"
 #include "options.h"
 #include "queues.h"
 

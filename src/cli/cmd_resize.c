@@ -3,7 +3,7 @@
 
 #include <zklock/semaphore.h>
 
-#include "contend.h"
+#include "session.h"
 #include "options.h"
 #include "queues.h"
 

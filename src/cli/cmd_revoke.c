@@ -3,9 +3,8 @@
 #include <poll.h>
 #include <string.h>
 
-#include "chosen.h"
 #include "clock.h"
-#include "contend.h"
+#include "session.h"
 #include "options.h"
 #include "queues.h"
 

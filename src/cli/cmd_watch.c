@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "contend.h"
+#include "session.h"
 #include "options.h"
 #include "queues.h"
 #include "signals.h"

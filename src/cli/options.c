@@ -8,8 +8,6 @@
 
 #include <zklock/version.h>
 
-#include "duration.h"
-
 #define DAY_MS 86400000
 #define TICK_MS 2000 /* ZooKeeper's own default, as in its zoo_sample.cfg */
 

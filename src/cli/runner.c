@@ -2,12 +2,98 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
+#include "cli.h"
 #include "clock.h"
-#include "report.h"
+#include "identity.h"
+#include "newfile.h"
 #include "signals.h"
+
+/* --- --report FILE ---------------------------------------------------------------------------- */
+
+#define REPORT_VERSION 1
+
+struct report {
+    const char *outcome; /* ran, revoked, done, busy, lost, unreachable, denied, signal, error */
+    const char *lock;    /* as it was typed */
+    const char *path;
+    const char *node; /* NULL: never granted; then no token, no times of holding */
+    int64_t token;
+    int64_t queued_at_ms; /* this and the next two: ms since 1970, by the clock here */
+    int64_t granted_at_ms, ended_at_ms;
+    int64_t wait_ms;
+    int64_t held_ms;
+    bool ran; /* CMD did; status is its wait status */
+    int status;
+    int exit_code;
+    const char *reason; /* why it did not end well; NULL: it did */
+};
+
+static bool complain(const char *file)
+{
+    cli_error("--report %s: %s", file, newfile_reason());
+    return false;
+}
+
+static bool report_check(const char *file)
+{
+    return newfile_check(file) || complain(file);
+}
+
+static json_t *number(bool known, int64_t value)
+{
+    return known ? json_integer(value) : json_null();
+}
+
+static json_t *child(const struct report *report)
+{
+    bool killed = WIFSIGNALED(report->status);
+    return json_pack("{s:o, s:o}", "exit",
+                     number(report->ran && !killed, WEXITSTATUS(report->status)), "signal",
+                     number(report->ran && killed, WTERMSIG(report->status)));
+}
+
+static void add_circumstances(json_t *object, const struct report *report)
+{
+    char who[512];
+    struct identity own;
+    bool granted = report->node != NULL;
+    identity_own(&own);
+    identity_format(&own, who, sizeof who);
+    json_object_set_new(object, "who", json_string(who));
+    json_object_set_new(object, "queued_at_ms", number(true, report->queued_at_ms));
+    json_object_set_new(object, "granted_at_ms", number(granted, report->granted_at_ms));
+    json_object_set_new(object, "ended_at_ms", number(granted, report->ended_at_ms));
+    json_object_set_new(object, "reason",
+                        report->reason ? json_string(report->reason) : json_null());
+}
+
+static bool report_write(const struct report *report, const char *file)
+{
+    bool granted = report->node != NULL;
+    json_t *object = json_pack(
+        "{s:i, s:s, s:i, s:s, s:s?, s:s?, s:o, s:o, s:I, s:o}", "v", REPORT_VERSION, "outcome",
+        report->outcome, "exit_code", report->exit_code, "lock", report->lock, "path", report->path,
+        "node", report->node, "token", number(granted, report->token), "child", child(report),
+        "wait_ms", (json_int_t)report->wait_ms, "held_ms", number(granted, report->held_ms));
+    add_circumstances(object, report);
+    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+    char *line = NULL;
+    bool made = text && asprintf(&line, "%s\n", text) > 0;
+    errno = made ? 0 : ENOMEM;
+    bool written = (made && newfile_write(file, line)) || complain(file);
+    free(made ? line : NULL);
+    free(text);
+    json_decref(object);
+    return written;
+}
+
+/* --- CMD under a lock ------------------------------------------------------------------------- */
 
 void runner_init(struct runner *runner, struct cli *cli, const char *subcommand)
 {

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
-#include "exit_code.h"
+#include "cli.h"
 
 static int pipe_ends[2] = {-1, -1};
 static volatile sig_atomic_t end_at_once;

@@ -2,7 +2,6 @@
 #include "fuzz.h"
 
 #include "cli.h"
-#include "duration.h"
 #include "identity.h"
 
 #include <zklock/types.h>

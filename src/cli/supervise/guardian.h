@@ -7,7 +7,22 @@
 #ifndef CLI_GUARDIAN_H
 #define CLI_GUARDIAN_H
 
-#include "supervise/ensemble.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define ENSEMBLE_MAX 3
+#define ENSEMBLE_PATH_MAX 512
+
+struct ensemble_spec {
+    int servers; /* 1 or 3 */
+    int64_t tick_ms;
+    /* a server that dies is started again after this; negative: it stays dead */
+    int64_t respawn_ms;
+    const char *java;            /* the program */
+    const char *jars;            /* folder of zookeeper.jar */
+    const char *const *settings; /* further lines of zoo.cfg; ends with NULL */
+};
 
 /* What it says, once: the servers serve, or why not. */
 struct guardian_report {

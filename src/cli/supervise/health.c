@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "exit_code.h"
+#include "cli.h"
 
 /* The side of the process that checks. */
 struct checker {
