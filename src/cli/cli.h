@@ -27,7 +27,7 @@ enum cli_exit {
     EXIT_SIGNAL = 128          /* + n: ended by signal n */
 };
 
-/* The global options. */
+/* The global options: of the process, set by cli_parse. */
 struct cli {
     const char *servers;
     int64_t session_timeout_ms;
@@ -46,11 +46,12 @@ struct cli {
     char **kept; /* values of options: they live until the process ends */
     int kept_count;
 };
+extern struct cli cli;
 
 /* A subcommand: everything that help, completion and dispatch need to know. */
 struct cli_command {
     const char *name;
-    int (*run)(struct cli *cli, const struct cli_command *self, int argc, const char **argv);
+    int (*run)(const struct cli_command *self, int argc, const char **argv);
     const char *arguments; /* "LOCK -- CMD [ARG...]" */
     const char *summary;   /* one line */
     /* whole lines of 80 columns at most, each a command to type or a # comment */
@@ -89,10 +90,9 @@ void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* What cli_error or cli_usage said last, without "zklock: ". */
 const char *cli_last_error(void);
 /* The same unless -q. */
-void cli_note(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same with -v only. */
-void cli_detail(const struct cli *cli, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void cli_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A usage error: the message, then where help is. Returns EXIT_FAILED. */
 int cli_usage(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

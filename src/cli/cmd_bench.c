@@ -76,7 +76,6 @@ struct side {
 };
 
 struct bench {
-    struct cli *cli;
     int64_t for_ms;
     char *path;
     char znode[ZKL_PATH_MAX + 16]; /* beside the queue: nothing but contenders belongs into it */
@@ -252,12 +251,11 @@ static int measure(struct bench *bench, const struct measurement *what, struct s
                                     : CLI_GO_ON;
 }
 
-static bool tell(const struct bench *bench, const struct measurement *what, struct samples *samples,
-                 int64_t read_ns)
+static bool tell(const struct measurement *what, struct samples *samples, int64_t read_ns)
 {
     int64_t median = samples_at(samples, 0.5);
     int64_t p99 = samples_at(samples, 0.99);
-    if (bench->cli->json) {
+    if (cli.json) {
         return queues_print_json(json_pack("{s:i, s:s, s:I, s:I, s:I}", "v", QUEUES_VERSION, "what",
                                            what->name, "count", (json_int_t)samples->count,
                                            "median_ns", (json_int_t)median, "p99_ns",
@@ -272,7 +270,7 @@ static int measure_all(struct bench *bench)
 {
     int64_t read_ns = 1;
     int code = CLI_GO_ON;
-    if (!bench->cli->json) {
+    if (!cli.json) {
         printf("%-33s %8s %11s %11s %7s\n", "", "count", "median", "p99", "reads");
         fflush(stdout);
     }
@@ -281,7 +279,7 @@ static int measure_all(struct bench *bench)
         code = measure(bench, &measurements[i], &samples);
         if (code == CLI_GO_ON) {
             read_ns = i == 0 ? samples_at(&samples, 0.5) : read_ns;
-            code = tell(bench, &measurements[i], &samples, read_ns) ? CLI_GO_ON : EXIT_FAILED;
+            code = tell(&measurements[i], &samples, read_ns) ? CLI_GO_ON : EXIT_FAILED;
         }
         free(samples.all);
     }
@@ -310,7 +308,7 @@ static int open_side(struct bench *bench, struct side *side)
 {
     zkl_lock_options lock = ZKL_LOCK_OPTIONS_INIT;
     lock.metadata = "zklock bench";
-    int code = cli_connect(bench->cli, CALL_MS, &side->session);
+    int code = cli_connect(CALL_MS, &side->session);
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -347,12 +345,12 @@ static int open_and_measure(struct bench *bench)
     return code;
 }
 
-static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+static int run(const struct cli_command *self, int argc, const char **argv)
 {
-    struct bench bench = {.cli = cli, .for_ms = DEFAULT_MS};
+    struct bench bench = {.for_ms = DEFAULT_MS};
     int count;
     const char **words;
-    int code = cli_parse(cli, self, argc, argv, take, &bench, &count, &words);
+    int code = cli_parse(self, argc, argv, take, &bench, &count, &words);
     if (code != CLI_GO_ON) {
         return code;
     }

@@ -42,12 +42,12 @@ static bool one_is_me(const zkl_queue *queue)
     return mine;
 }
 
-static bool say(struct cli *cli, const char *path, const zkl_queue *queue)
+static bool say(const char *path, const zkl_queue *queue)
 {
-    if (cli->json) {
+    if (cli.json) {
         return queues_print_json(queues_json(path, queue));
     }
-    if (cli->quiet) {
+    if (cli.quiet) {
         return true;
     }
     size_t holder = queues_holder(queue);
@@ -59,31 +59,31 @@ static bool say(struct cli *cli, const char *path, const zkl_queue *queue)
     return cli_line(stdout, CLI_FOLD, "%s is held by %s", path, who);
 }
 
-static int check(struct cli *cli, const char *path, bool want_me)
+static int check(const char *path, bool want_me)
 {
     zkl_queue *queue;
     zkl_session *session;
     char at[ZKL_PATH_MAX + 16];
-    int code = cli_connect(cli, QUEUES_LIST_MS, &session);
+    int code = cli_connect(QUEUES_LIST_MS, &session);
     if (code != CLI_GO_ON) {
         return code;
     }
     code = queues_list_holders(&queue, session, path, at, sizeof at);
     if (code == CLI_GO_ON) {
         bool held = queues_holder(queue) < queue->count && (!want_me || one_is_me(queue));
-        code = !say(cli, path, queue) ? EXIT_FAILED : held ? EXIT_DONE : EXIT_NOBODY;
+        code = !say(path, queue) ? EXIT_FAILED : held ? EXIT_DONE : EXIT_NOBODY;
         zkl_queue_free(queue);
     }
     zkl_session_close(session, QUEUES_LIST_MS);
     return code;
 }
 
-static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+static int run(const struct cli_command *self, int argc, const char **argv)
 {
     int count;
     const char **words;
     bool want_me = false;
-    int code = cli_parse(cli, self, argc, argv, take, &want_me, &count, &words);
+    int code = cli_parse(self, argc, argv, take, &want_me, &count, &words);
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -91,7 +91,7 @@ static int run(struct cli *cli, const struct cli_command *self, int argc, const 
         return cli_usage("check", "check: which lock? One, please");
     }
     char *path = cli_lock_path(words[0]);
-    code = path ? check(cli, path, want_me) : EXIT_FAILED;
+    code = path ? check(path, want_me) : EXIT_FAILED;
     free(path);
     return code;
 }

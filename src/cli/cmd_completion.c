@@ -131,11 +131,11 @@ static void print_script(void)
     fputs(end, stdout);
 }
 
-static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+static int run(const struct cli_command *self, int argc, const char **argv)
 {
     int count;
     const char **words;
-    int code = cli_parse(cli, self, argc, argv, NULL, NULL, &count, &words);
+    int code = cli_parse(self, argc, argv, NULL, NULL, &count, &words);
     if (code != CLI_GO_ON) {
         return code;
     }

@@ -18,7 +18,6 @@
 static const struct poptOption options[] = {OPTION_END};
 
 struct doctor {
-    struct cli *cli;
     int problems;
     int serving; /* servers that say they belong to a quorum, or need none */
     size_t queues, contenders;
@@ -34,10 +33,10 @@ __attribute__((format(printf, 4, 5))) static void find(struct doctor *doctor, bo
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     doctor->problems += !fine;
-    if (doctor->cli->json) {
+    if (cli.json) {
         queues_print_json(json_pack("{s:i, s:s, s:b, s:s}", "v", QUEUES_VERSION, "subject", subject,
                                     "ok", fine, "text", text));
-    } else if (!fine || !doctor->cli->quiet) {
+    } else if (!fine || !cli.quiet) {
         cli_line(stdout, CLI_FOLD, "%-4s %s: %s", fine ? "ok" : "BAD", subject, text);
     }
 }
@@ -73,13 +72,13 @@ static bool ask_for_tick(const char *host, const char *port, int64_t *tick_ms)
 static void examine_tick(struct doctor *doctor, const char *server, const char *host,
                          const char *port)
 {
-    int64_t told_ms = doctor->cli->tick_ms;
+    int64_t told_ms = cli.tick_ms;
     int64_t tick_ms = 0;
     zkl_error error = {.code = ZKL_OK};
     char address[300];
     snprintf(address, sizeof address, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
     bool asked = ask_for_tick(host, port, &tick_ms);
-    if (!asked && cli_probe_tick(doctor->cli, address, PROBE_MS, &tick_ms, &error) != CLI_GO_ON) {
+    if (!asked && cli_probe_tick(address, PROBE_MS, &tick_ms, &error) != CLI_GO_ON) {
         find(doctor, false, server, "tickTime not verified: %s", error.text);
     } else if (tick_ms == 0) {
         find(doctor, false, server,
@@ -169,8 +168,7 @@ static void examine_servers(struct doctor *doctor)
 {
     char servers[2048];
     char *rest = NULL;
-    snprintf(servers, sizeof servers, "%.*s", (int)strcspn(doctor->cli->servers, "/"),
-             doctor->cli->servers);
+    snprintf(servers, sizeof servers, "%.*s", (int)strcspn(cli.servers, "/"), cli.servers);
     for (char *server = strtok_r(servers, ",", &rest); server;
          server = strtok_r(NULL, ",", &rest)) {
         examine_server(doctor, server);
@@ -180,7 +178,7 @@ static void examine_servers(struct doctor *doctor)
 static void examine_session(struct doctor *doctor, zkl_session *session)
 {
     int64_t granted_ms = zkl_session_timeout_ms(session);
-    int64_t wanted_ms = doctor->cli->session_timeout_ms;
+    int64_t wanted_ms = cli.session_timeout_ms;
     find(doctor, true, "session",
          "timeout %" PRId64 "ms%s; a holder's lease is %" PRId64 "ms at the least", granted_ms,
          granted_ms == wanted_ms ? "" : ", not what was asked for",
@@ -277,13 +275,13 @@ static void examine_locks(struct doctor *doctor, zkl_session *session)
          doctor->contenders, count > doctor->queues ? ", as far as they may be listed" : "");
 }
 
-static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+static int run(const struct cli_command *self, int argc, const char **argv)
 {
-    struct doctor doctor = {.cli = cli};
+    struct doctor doctor = {.problems = 0};
     int count;
     const char **words;
     zkl_session *session;
-    int code = cli_parse(cli, self, argc, argv, NULL, NULL, &count, &words);
+    int code = cli_parse(self, argc, argv, NULL, NULL, &count, &words);
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -293,7 +291,7 @@ static int run(struct cli *cli, const struct cli_command *self, int argc, const 
     examine_client(&doctor);
     examine_servers(&doctor);
     fflush(stdout);
-    code = cli_connect(cli, QUEUES_LIST_MS, &session);
+    code = cli_connect(QUEUES_LIST_MS, &session);
     if (code == EXIT_UNREACHABLE && doctor.serving > 0) {
         find(&doctor, false, "session", "none, though %d of the servers say that they serve: %s",
              doctor.serving,

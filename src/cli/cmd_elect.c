@@ -198,7 +198,7 @@ static int granted(struct runner *runner)
     notify_say(contend->notify, "STATUS=leader since %s, token %" PRId64, since,
                contend->grant.token);
     http_stands(&((struct elect *)runner)->http, HTTP_LEADING);
-    cli_note(contend->cli, "\"%s\": leader, token %" PRId64, contend->name, contend->grant.token);
+    cli_note("\"%s\": leader, token %" PRId64, contend->name, contend->grant.token);
     return CLI_GO_ON;
 }
 
@@ -220,7 +220,7 @@ static int pause_and_stand_again(struct elect *elect, int code)
         elect->pause_ms == 0 || elect->runner.ended_ms - elect->runner.granted_ms > PAUSE_MAX_MS;
     int64_t pause_ms = first ? elect->backoff_ms : 2 * elect->pause_ms;
     elect->pause_ms = pause_ms < PAUSE_MAX_MS || first ? pause_ms : PAUSE_MAX_MS;
-    cli_note(contend->cli, "\"%s\": %s failed (%d): standing again in %.1f s", contend->name,
+    cli_note("\"%s\": %s failed (%d): standing again in %.1f s", contend->name,
              elect->runner.job.name, code, (double)elect->pause_ms / 1000);
     http_stands(&elect->http, HTTP_PAUSED);
     notify_say(contend->notify, "STATUS=CMD failed (%d), stands again in %.1f s", code,
@@ -262,13 +262,12 @@ static bool has_terminal(void)
     return terminal >= 0;
 }
 
-static int elect_command(struct cli *cli, const struct cli_command *self, int argc,
-                         const char **argv)
+static int elect_command(const struct cli_command *self, int argc, const char **argv)
 {
     struct elect elect = {.notify = {.socket = -1},
                           .health = {.every_ms = 10000, .fails = 3, .socket = -1},
                           .backoff_ms = 1000};
-    runner_init(&elect.runner, cli, self->name);
+    runner_init(&elect.runner, self->name);
     elect.runner.what = "election";
     elect.runner.contend.recipe = ZKL_RECIPE_ELECTION;
     elect.runner.contend.reloads = !has_terminal();

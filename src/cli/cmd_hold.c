@@ -99,15 +99,15 @@ static int acquire_and_hold(struct hold *hold)
     return code;
 }
 
-static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+static int run(const struct cli_command *self, int argc, const char **argv)
 {
     struct hold hold = {
-        .contend = {.cli = cli, .wait_ms = ZKL_WAIT_FOREVER, .not_granted = EXIT_NOT_GRANTED},
+        .contend = {.wait_ms = ZKL_WAIT_FOREVER, .not_granted = EXIT_NOT_GRANTED},
         .for_ms = -1,
     };
     int count;
     const char **words;
-    int code = cli_parse(cli, self, argc, argv, take, &hold, &count, &words);
+    int code = cli_parse(self, argc, argv, take, &hold, &count, &words);
     if (code != CLI_GO_ON) {
         return code;
     }

@@ -10,31 +10,31 @@ static const struct poptOption options[] = {OPTION_END};
 
 static int print(const char *path, const zkl_queue *queue, void *payload)
 {
-    const struct cli *cli = payload;
-    if (!cli->json) {
+    (void)payload;
+    if (!cli.json) {
         queues_print(stdout, path, queue);
         return CLI_GO_ON;
     }
     return queues_print_json(queues_json(path, queue)) ? CLI_GO_ON : EXIT_FAILED;
 }
 
-static int show_all(struct cli *cli, zkl_session *session)
+static int show_all(zkl_session *session)
 {
     size_t count;
-    int code = queues_visit_below(session, "/locks", print, queues_say_failure, cli, &count);
+    int code = queues_visit_below(session, "/locks", print, queues_say_failure, NULL, &count);
     if (count == 0 && code == CLI_GO_ON) {
-        cli_note(cli, "no lock below /locks is held or waited for");
+        cli_note("no lock below /locks is held or waited for");
     }
     return code;
 }
 
 /* One that fails stops none of the others; the first failure is the exit code. */
-static int show_named(struct cli *cli, zkl_session *session, int count, const char **locks)
+static int show_named(zkl_session *session, int count, const char **locks)
 {
     int code = CLI_GO_ON;
     for (int i = 0; i < count; i++) {
         char *path = cli_lock_path(locks[i]);
-        int own = path ? queues_visit(session, path, print, cli) : EXIT_FAILED;
+        int own = path ? queues_visit(session, path, print, NULL) : EXIT_FAILED;
         code = code == CLI_GO_ON ? own : code;
         free(path);
     }
@@ -53,22 +53,22 @@ static bool are_locks(int count, const char **locks)
     return fine;
 }
 
-static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+static int run(const struct cli_command *self, int argc, const char **argv)
 {
     int count;
     const char **locks;
     zkl_session *session = NULL;
-    int code = cli_parse(cli, self, argc, argv, NULL, NULL, &count, &locks);
+    int code = cli_parse(self, argc, argv, NULL, NULL, &count, &locks);
     if (code == CLI_GO_ON && !are_locks(count, locks)) {
         return EXIT_FAILED;
     }
     if (code == CLI_GO_ON) {
-        code = cli_connect(cli, QUEUES_LIST_MS, &session);
+        code = cli_connect(QUEUES_LIST_MS, &session);
     }
     if (code != CLI_GO_ON) {
         return code;
     }
-    code = count > 0 ? show_named(cli, session, count, locks) : show_all(cli, session);
+    code = count > 0 ? show_named(session, count, locks) : show_all(session);
     zkl_session_close(session, QUEUES_LIST_MS);
     return code == CLI_GO_ON ? EXIT_DONE : code;
 }

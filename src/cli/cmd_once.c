@@ -101,12 +101,12 @@ static bool print_queue(const struct status *status)
                     status->queue->count - holder - 1);
 }
 
-static bool print(const struct cli *cli, const struct status *status)
+static bool print(const struct status *status)
 {
-    if (cli->json) {
+    if (cli.json) {
         return print_json(status);
     }
-    return cli->quiet || (print_record(status) && print_due(status) && print_queue(status));
+    return cli.quiet || (print_record(status) && print_due(status) && print_queue(status));
 }
 
 /* CLI_GO_ON, or the exit code after it was said why. */
@@ -124,8 +124,7 @@ static int read_record(zkl_session *session, struct status *status, int64_t leng
 
 /* The queue is read before the record: so a job that ends in between is seen as recorded, and not
  * as neither recorded nor under way. */
-static int ask(struct cli *cli, zkl_session *session, const char *path, int64_t length_ms,
-               int64_t phase_ms)
+static int ask(zkl_session *session, const char *path, int64_t length_ms, int64_t phase_ms)
 {
     struct status status = {.path = path, .due_ms = UNKNOWN};
     zkl_queue *queue;
@@ -139,22 +138,22 @@ static int ask(struct cli *cli, zkl_session *session, const char *path, int64_t 
         status.due_ms =
             length_ms > 0 ? last_round(clock_ms(CLOCK_REALTIME), length_ms, phase_ms) : UNKNOWN;
         status.done = status.last_ms != UNKNOWN && status.last_ms >= status.due_ms;
-        code = !print(cli, &status) ? EXIT_FAILED : status.done ? EXIT_DONE : EXIT_NOT_DONE;
+        code = !print(&status) ? EXIT_FAILED : status.done ? EXIT_DONE : EXIT_NOT_DONE;
     }
     zkl_queue_free(queue);
     return code;
 }
 
-static int once_status(struct cli *cli, const char *job, int64_t length_ms, int64_t phase_ms)
+static int once_status(const char *job, int64_t length_ms, int64_t phase_ms)
 {
     zkl_session *session;
     char *path = cli_lock_path(job);
     if (!path) {
         return EXIT_FAILED;
     }
-    int code = cli_connect(cli, QUEUES_LIST_MS, &session);
+    int code = cli_connect(QUEUES_LIST_MS, &session);
     if (code == CLI_GO_ON) {
-        code = ask(cli, session, path, length_ms, phase_ms);
+        code = ask(session, path, length_ms, phase_ms);
         zkl_session_close(session, QUEUES_LIST_MS);
     }
     free(path);
@@ -242,7 +241,7 @@ static int show_status(struct runner *runner, int count, const char **words)
         return cli_usage("once", "once: '%s': --status runs nothing, and tells of one JOB",
                          words[1]);
     }
-    return once_status(runner->contend.cli, words[0], once->length_ms, once->phase_ms);
+    return once_status(words[0], once->length_ms, once->phase_ms);
 }
 
 /* --slot has no default. */
@@ -275,10 +274,8 @@ static int granted(struct runner *runner)
     }
     if (once->slot.done) {
         runner->skipped = "done";
-        if (runner->contend.cli->verbose ||
-            isatty(STDERR_FILENO)) { /* cron would mail it, every time */
-            cli_note(runner->contend.cli, "\"%s\" was done in this slot already",
-                     runner->contend.name);
+        if (cli.verbose || isatty(STDERR_FILENO)) { /* cron would mail it, every time */
+            cli_note("\"%s\" was done in this slot already", runner->contend.name);
         }
         return 0;
     }
@@ -303,11 +300,10 @@ static int ended(struct runner *runner)
     return result == ZKL_ELOST ? EXIT_LOST : EXIT_FAILED;
 }
 
-static int once_command(struct cli *cli, const struct cli_command *self, int argc,
-                        const char **argv)
+static int once_command(const struct cli_command *self, int argc, const char **argv)
 {
     struct once once = {.length_ms = 0};
-    runner_init(&once.runner, cli, self->name);
+    runner_init(&once.runner, self->name);
     once.runner.what = "job";
     once.runner.taken = check_slots;
     once.runner.opened = opened;

@@ -59,20 +59,20 @@ static int remove_it(const struct chosen *chosen, zkl_session *session)
     int result =
         zkl_queue_remove(session, chosen->path, entry->name, entry->token, QUEUES_LIST_MS, &error);
     if (result == ZKL_ENOTHELD) {
-        cli_note(chosen->cli, "\"%s\": it has ended by itself meanwhile", chosen->name);
+        cli_note("\"%s\": it has ended by itself meanwhile", chosen->name);
         return EXIT_NOBODY;
     }
     if (result != ZKL_OK) {
         return queues_complain(chosen->path, result, &error);
     }
-    if (chosen->cli->json) {
+    if (cli.json) {
         json_t *contender =
             queues_entry_json(chosen->queue, (size_t)(entry - chosen->queue->entries));
         json_t *removed = json_pack("{s:i, s:s, s:s, s:o}", "v", QUEUES_VERSION, "event", "removed",
                                     "path", chosen->path, "contender", contender);
         return queues_print_json(removed) ? EXIT_DONE : EXIT_FAILED;
     }
-    cli_note(chosen->cli, "\"%s\": removed", chosen->name);
+    cli_note("\"%s\": removed", chosen->name);
     return EXIT_DONE;
 }
 
@@ -80,22 +80,22 @@ static int remove_it(const struct chosen *chosen, zkl_session *session)
 static int consider(const struct chosen *chosen, zkl_session *session)
 {
     const struct release *release = (const struct release *)chosen;
-    if (!release->yes || !chosen->cli->quiet) {
+    if (!release->yes || !cli.quiet) {
         chosen_show(chosen);
     }
     if (!release->yes && !ask_user()) {
-        cli_note(chosen->cli, "nothing was removed");
+        cli_note("nothing was removed");
         return EXIT_NOBODY;
     }
     return remove_it(chosen, session);
 }
 
-static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+static int run(const struct cli_command *self, int argc, const char **argv)
 {
-    struct release release = {.chosen = {.cli = cli, .verb = "remove"}};
+    struct release release = {.chosen = {.verb = "remove"}};
     int count;
     const char **words;
-    int code = cli_parse(cli, self, argc, argv, take, &release, &count, &words);
+    int code = cli_parse(self, argc, argv, take, &release, &count, &words);
     if (code != CLI_GO_ON) {
         return code;
     }

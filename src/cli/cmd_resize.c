@@ -9,10 +9,10 @@
 
 static const struct poptOption options[] = {OPTION_END};
 
-static int tell(const struct cli *cli, const char *name, const char *path, int limit)
+static int tell(const char *name, const char *path, int limit)
 {
-    if (!cli->json) {
-        cli_note(cli, "\"%s\": %d at a time from now on", name, limit);
+    if (!cli.json) {
+        cli_note("\"%s\": %d at a time from now on", name, limit);
         return EXIT_DONE;
     }
     json_t *told = json_pack("{s:i, s:s, s:s, s:i}", "v", QUEUES_VERSION, "event", "resized",
@@ -20,17 +20,17 @@ static int tell(const struct cli *cli, const char *name, const char *path, int l
     return queues_print_json(told) ? EXIT_DONE : EXIT_FAILED;
 }
 
-static int resize(struct cli *cli, const char *name, const char *path, int limit)
+static int resize(const char *name, const char *path, int limit)
 {
     zkl_session *session;
     zkl_error error;
-    int code = cli_connect(cli, QUEUES_LIST_MS, &session);
+    int code = cli_connect(QUEUES_LIST_MS, &session);
     if (code != CLI_GO_ON) {
         return code;
     }
     int result = zkl_semaphore_resize(session, path, limit, QUEUES_LIST_MS, &error);
     if (result == ZKL_OK) {
-        code = tell(cli, name, path, limit);
+        code = tell(name, path, limit);
     } else if (result == ZKL_ENOENT || result == ZKL_ECONFLICT) {
         cli_error("\"%s\": %s; the first 'zklock run -j K' sets a limit", name, error.text);
         code = EXIT_NOBODY;
@@ -41,11 +41,11 @@ static int resize(struct cli *cli, const char *name, const char *path, int limit
     return code;
 }
 
-static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+static int run(const struct cli_command *self, int argc, const char **argv)
 {
     int count, limit;
     const char **words;
-    int code = cli_parse(cli, self, argc, argv, NULL, NULL, &count, &words);
+    int code = cli_parse(self, argc, argv, NULL, NULL, &count, &words);
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -54,7 +54,7 @@ static int run(struct cli *cli, const struct cli_command *self, int argc, const 
     }
     char *path = cli_lock_path(words[0]);
     bool fine = path && cli_take_number("K", words[1], 1, ZKL_PERMITS_MAX, &limit);
-    code = fine ? resize(cli, words[0], path, limit) : EXIT_FAILED;
+    code = fine ? resize(words[0], path, limit) : EXIT_FAILED;
     free(path);
     return code;
 }

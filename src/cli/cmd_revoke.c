@@ -42,7 +42,7 @@ static int request(const struct chosen *chosen, zkl_session *session)
         return CLI_GO_ON;
     }
     if (result == ZKL_ENOTHELD) {
-        cli_note(chosen->cli, "\"%s\": it has ended by itself meanwhile", chosen->name);
+        cli_note("\"%s\": it has ended by itself meanwhile", chosen->name);
         return EXIT_NOBODY;
     }
     if (result == ZKL_EAUTH) {
@@ -78,11 +78,11 @@ static int tell(const struct revoke *revoke, bool gave_way, int64_t waited_ms)
                   "on its host, or "
                   "remove it with 'zklock release --force'",
                   chosen->name, (double)waited_ms / 1000);
-    } else if (!chosen->cli->json) {
-        cli_note(chosen->cli, "\"%s\": the holder released after %.1f s", chosen->name,
+    } else if (!cli.json) {
+        cli_note("\"%s\": the holder released after %.1f s", chosen->name,
                  (double)waited_ms / 1000);
     }
-    if (chosen->cli->json) {
+    if (cli.json) {
         json_t *contender =
             queues_entry_json(chosen->queue, (size_t)(chosen->entry - chosen->queue->entries));
         json_t *told = json_pack("{s:i, s:s, s:s, s:b, s:I, s:o}", "v", QUEUES_VERSION, "event",
@@ -99,7 +99,7 @@ static int request_and_wait(const struct chosen *chosen, zkl_session *session)
 {
     const struct revoke *revoke = (const struct revoke *)chosen;
     bool there = true;
-    if (!chosen->cli->quiet) {
+    if (!cli.quiet) {
         chosen_show(chosen);
     }
     int code = request(chosen, session);
@@ -116,12 +116,12 @@ static int request_and_wait(const struct chosen *chosen, zkl_session *session)
     return code;
 }
 
-static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+static int run(const struct cli_command *self, int argc, const char **argv)
 {
-    struct revoke revoke = {.chosen = {.cli = cli, .verb = "ask"}, .wait_ms = WAIT_MS};
+    struct revoke revoke = {.chosen = {.verb = "ask"}, .wait_ms = WAIT_MS};
     int count;
     const char **words;
-    int code = cli_parse(cli, self, argc, argv, take, &revoke, &count, &words);
+    int code = cli_parse(self, argc, argv, take, &revoke, &count, &words);
     if (code != CLI_GO_ON) {
         return code;
     }

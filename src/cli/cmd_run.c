@@ -68,10 +68,10 @@ static int check(struct runner *runner)
     return CLI_GO_ON;
 }
 
-static int run_command(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+static int run_command(const struct cli_command *self, int argc, const char **argv)
 {
     struct runner runner;
-    runner_init(&runner, cli, self->name);
+    runner_init(&runner, self->name);
     runner.taken = check;
     int code = runner_main(&runner, self, argc, argv, take, &runner);
     for (size_t i = 0; i < runner.contend.more_count; i++) {

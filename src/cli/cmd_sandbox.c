@@ -32,7 +32,6 @@ static const struct poptOption options[] = {
 };
 
 struct sandbox {
-    struct cli *cli;
     struct ensemble_spec spec;
     const char *settings[SETTINGS_MAX + 1];
     int settings_count;
@@ -131,7 +130,7 @@ static bool find_parts(struct sandbox *sandbox)
     sandbox->spec.jars = jars && *jars ? jars : "/usr/share/java";
     sandbox->spec.java = sandbox->java;
     sandbox->spec.settings = sandbox->settings;
-    sandbox->spec.tick_ms = sandbox->cli->tick_ms;
+    sandbox->spec.tick_ms = cli.tick_ms;
     return find_java(sandbox->java, sizeof sandbox->java) &&
            have_jar(sandbox->spec.jars, "zookeeper.jar", "zookeeper") &&
            have_jar(sandbox->spec.jars, "slf4j-nop.jar", "libslf4j-java");
@@ -301,7 +300,7 @@ static int run_command(struct sandbox *sandbox, const char **argv)
 
 static bool say_where(const struct sandbox *sandbox)
 {
-    if (sandbox->cli->json) {
+    if (cli.json) {
         json_t *pids = json_array();
         for (int i = 0; i < ENSEMBLE_MAX && sandbox->report.pids[i] > 0; i++) {
             json_array_append_new(pids, json_integer(sandbox->report.pids[i]));
@@ -344,7 +343,7 @@ static int serve(struct sandbox *sandbox, const char **command)
     }
     int code = wait_serving(sandbox);
     if (code == CLI_GO_ON) {
-        cli_detail(sandbox->cli, "%s up after %lld ms, in %s", sandbox->report.servers,
+        cli_detail("%s up after %lld ms, in %s", sandbox->report.servers,
                    (long long)(clock_ms(CLOCK_MONOTONIC) - begin_ms), sandbox->report.folder);
         code = command ? run_command(sandbox, command) : stand_by(sandbox);
     }
@@ -352,14 +351,14 @@ static int serve(struct sandbox *sandbox, const char **command)
     return code;
 }
 
-static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+static int run(const struct cli_command *self, int argc, const char **argv)
 {
-    struct sandbox sandbox = {.cli = cli, .spec = {.servers = 1, .respawn_ms = -1}};
+    struct sandbox sandbox = {.spec = {.servers = 1, .respawn_ms = -1}};
     int count;
     const char **rest;
     sandbox.parent =
         (int)syscall(SYS_pidfd_open, getppid(), 0); /* glibc has a function for it from 2.36 on */
-    int code = cli_parse(cli, self, argc, argv, take, &sandbox, &count, &rest);
+    int code = cli_parse(self, argc, argv, take, &sandbox, &count, &rest);
     if (code != CLI_GO_ON) {
         return code;
     }

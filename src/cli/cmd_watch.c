@@ -27,7 +27,6 @@ struct watched {
 };
 
 struct watch {
-    struct cli *cli;
     int count;
     char **paths;
     enum { WATCH_SCREEN, WATCH_TEXT, WATCH_JSON } form;
@@ -196,13 +195,13 @@ static int watch_all(struct watch *watch)
 {
     const char *terminal = getenv("TERM");
     bool has_cursor = terminal && *terminal && strcmp(terminal, "dumb") != 0;
-    bool piped = watch->cli->json || !isatty(STDOUT_FILENO);
+    bool piped = cli.json || !isatty(STDOUT_FILENO);
     watch->form = piped ? WATCH_JSON : has_cursor ? WATCH_SCREEN : WATCH_TEXT;
     if (!signals_catch()) {
         cli_error("cannot catch signals: %s", strerror(errno));
         return EXIT_FAILED;
     }
-    int code = cli_connect(watch->cli, QUEUES_LIST_MS, &watch->session);
+    int code = cli_connect(QUEUES_LIST_MS, &watch->session);
     if (code == CLI_GO_ON) {
         code = look_until_signal(watch);
         zkl_session_close(watch->session, LOOK_MS); /* it leaves nothing */
@@ -224,12 +223,12 @@ static bool take_locks(struct watch *watch, int count, const char **locks)
     return watch->count == count;
 }
 
-static int run(struct cli *cli, const struct cli_command *self, int argc, const char **argv)
+static int run(const struct cli_command *self, int argc, const char **argv)
 {
-    struct watch watch = {.cli = cli};
+    struct watch watch = {.count = 0};
     int count;
     const char **locks;
-    int code = cli_parse(cli, self, argc, argv, NULL, NULL, &count, &locks);
+    int code = cli_parse(self, argc, argv, NULL, NULL, &count, &locks);
     if (code != CLI_GO_ON) {
         return code;
     }

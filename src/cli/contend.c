@@ -32,7 +32,7 @@ struct waitline {
 
 static void waitline_init(struct waitline *line, const struct contend *contend)
 {
-    bool terminal = !contend->cli->quiet && isatty(STDERR_FILENO);
+    bool terminal = !cli.quiet && isatty(STDERR_FILENO);
     *line = (struct waitline){
         .terminal = terminal,
         .wanted = terminal || contend->notify,
@@ -269,11 +269,10 @@ int contend_open(struct contend *contend)
 {
     contend->begun_ms = clock_ms(CLOCK_MONOTONIC);
     bool brief = contend->wait_ms > 0 && contend->wait_ms < CONNECT_MS;
-    int code = cli_connect(contend->cli, brief ? contend->wait_ms : CONNECT_MS, &contend->session);
+    int code = cli_connect(brief ? contend->wait_ms : CONNECT_MS, &contend->session);
     contend->metrics.name = contend->name;
-    if (code == CLI_GO_ON && strncmp(contend->cli->servers, "memory:", 7) == 0) {
-        cli_note(contend->cli, "%s is inside this process: nobody else is kept out",
-                 contend->cli->servers);
+    if (code == CLI_GO_ON && strncmp(cli.servers, "memory:", 7) == 0) {
+        cli_note("%s is inside this process: nobody else is kept out", cli.servers);
     }
     if (code == CLI_GO_ON && !metrics_write(&contend->metrics, contend->session)) {
         return EXIT_FAILED;
@@ -357,26 +356,23 @@ static bool is_delayed(const struct contend *contend)
 static int not_granted(struct contend *contend)
 {
     if (is_delayed(contend)) {
-        cli_note(contend->cli,
-                 "\"%s\" was not granted: its last holder did not release, and "
+        cli_note("\"%s\" was not granted: its last holder did not release, and "
                  "--delay-after-crash is not over",
                  contend->name);
         return contend->not_granted;
     }
     if (contend->result == ZKL_EBUSY) {
-        cli_note(contend->cli, "\"%s\" is held%s; 'zklock ls %s' shows by whom", contend->name,
-                 why_busy(contend), contend->name);
+        cli_note("\"%s\" is held%s; 'zklock ls %s' shows by whom", contend->name, why_busy(contend),
+                 contend->name);
         return contend->not_granted;
     }
     if (contend->result == ZKL_ETIMEOUT) {
         double waited_s = (double)contend->wait_ms / 1000;
         if (zkl_session_get_state(contend->session) == ZKL_SESSION_CONNECTED) {
-            cli_note(contend->cli,
-                     "\"%s\" was not granted in %.1f s; 'zklock ls %s' shows who holds it",
+            cli_note("\"%s\" was not granted in %.1f s; 'zklock ls %s' shows who holds it",
                      contend->name, waited_s, contend->name);
         } else {
-            cli_note(contend->cli,
-                     "\"%s\" was not granted in %.1f s: no response from the servers; 'zklock "
+            cli_note("\"%s\" was not granted in %.1f s: no response from the servers; 'zklock "
                      "doctor' asks each",
                      contend->name, waited_s);
         }
@@ -445,8 +441,7 @@ int contend_await_health(struct contend *contend)
     bool said = false;
     while (!contend_is_healthy(contend)) {
         if (contend->health->state == HEALTH_BAD && !said) {
-            cli_note(contend->cli, "\"%s\": --health failed: out of the queue until it succeeds",
-                     contend->name);
+            cli_note("\"%s\": --health failed: out of the queue until it succeeds", contend->name);
             said = true;
         }
         if (contend->health->state == HEALTH_UNWATCHED) {
@@ -472,7 +467,6 @@ void contend_close(struct contend *contend)
     metrics_write(&contend->metrics, contend->session);
     if (contend->session && zkl_session_close(contend->session, LEAVE_MS) != ZKL_OK) {
         cli_detail(
-            contend->cli,
             "the servers did not confirm the end; what is left goes with the session timeout");
     }
     zkl_lock_free(contend->lock);

@@ -14,7 +14,6 @@
 
 struct contend {
     /* The caller's. */
-    struct cli *cli;
     const char *name; /* LOCK as it was typed */
     char *path;
     int64_t wait_ms;   /* over everything; ZKL_WAIT_FOREVER; 0: a try */

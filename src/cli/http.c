@@ -295,7 +295,7 @@ static void note_port(const struct contend *contend, int listener)
     if (getsockname(listener, (struct sockaddr *)&address, &size) == 0) {
         getnameinfo((struct sockaddr *)&address, size, NULL, 0, port, sizeof port, NI_NUMERICSERV);
     }
-    cli_note(contend->cli, "\"%s\": listening on port %s", contend->name, port);
+    cli_note("\"%s\": listening on port %s", contend->name, port);
 }
 
 bool http_open(struct http *http, const struct contend *contend)

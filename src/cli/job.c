@@ -61,16 +61,16 @@ static void lend_terminal(struct job *job)
 
 bool job_prepare(struct job *job, const char *path)
 {
-    if (!hook_open(&job->hook, path, job->cli->servers)) {
+    if (!hook_open(&job->hook, path, cli.servers)) {
         return false;
     }
     job->keeper_command = (struct keeper_command){.argv = job->command,
                                                   .path = path,
-                                                  .servers = job->cli->servers,
+                                                  .servers = cli.servers,
                                                   .terminal = owns_terminal(),
                                                   .again = job->again};
     sigprocmask(SIG_SETMASK, NULL, &job->keeper_command.mask);
-    if (!cli_hide_secret(job->cli)) {
+    if (!cli_hide_secret()) {
         return false;
     }
     if (!keeper_open(&job->keeper, &job->keeper_command)) {
@@ -169,8 +169,7 @@ static void tell_kill(const struct job *job, const struct keeper_event *event)
 {
     if (event->cause == KEEPER_BY_ITSELF && !job->lost && WIFSIGNALED(event->value) &&
         WTERMSIG(event->value) == SIGKILL) {
-        cli_note(job->cli,
-                 "\"%s\": somebody killed %s (SIGKILL); 'journalctl -k' tells of a lack of memory",
+        cli_note("\"%s\": somebody killed %s (SIGKILL); 'journalctl -k' tells of a lack of memory",
                  job->contend->name, job->name);
     }
 }
@@ -210,18 +209,16 @@ static void on_suspended(struct job *job, int number)
         job->wants_terminal = true;
         lend_terminal(job);
         if (job->wants_terminal) {
-            cli_note(job->cli,
-                     "%s was stopped: it wants the terminal, and gets it when this job is in the "
+            cli_note("%s was stopped: it wants the terminal, and gets it when this job is in the "
                      "foreground",
                      job->name);
         }
     } else if (number == SIGSTOP) {
         terminal_to(job, getpgrp()); /* so that Ctrl-C works; CMD has it again when it wants it */
-        cli_note(job->cli,
-                 "%s was stopped by SIGSTOP: \"%s\" stays held; kill -CONT -%d lets it go on",
+        cli_note("%s was stopped by SIGSTOP: \"%s\" stays held; kill -CONT -%d lets it go on",
                  job->name, lock, (int)job->group);
     } else if (job->lends_terminal) {
-        cli_note(job->cli, "\"%s\" will be lost unless this job goes on within %" PRId64 "ms", lock,
+        cli_note("\"%s\" will be lost unless this job goes on within %" PRId64 "ms", lock,
                  zkl_lock_remaining_ms(job->contend->lock));
         terminal_to(job, getpgrp());
         kill(0, SIGTSTP);
@@ -294,8 +291,7 @@ static void on_time(struct job *job)
     }
     if (now >= job->linger_ms) {
         job->linger_ms = NEVER;
-        cli_note(job->cli,
-                 "%s has ended, processes it left behind have not: \"%s\" is held until they end",
+        cli_note("%s has ended, processes it left behind have not: \"%s\" is held until they end",
                  job->name, job->contend->name);
     }
 }

@@ -14,7 +14,6 @@ enum job_stop { JOB_NOT_STOPPED, JOB_TOO_LONG, JOB_UNHEALTHY, JOB_REVOKED };
 
 struct job {
     /* From the options. */
-    const struct cli *cli;
     const char **command;
     const char *name;   /* of CMD, for messages */
     int64_t grace_ms;   /* JOB_UNSET: half of what the lease leaves */

@@ -8,6 +8,12 @@
 
 #include "options.h"
 
+struct cli cli = {
+    .servers = "127.0.0.1:2181",
+    .session_timeout_ms = 10000,
+    .leader_pause_ms = 500,
+};
+
 const struct cli_command *const cli_commands[] = {
     &cmd_run,    &cmd_elect,   &cmd_once,   &cmd_hold,       &cmd_check,
     &cmd_ls,     &cmd_watch,   &cmd_revoke, &cmd_release,    &cmd_resize,
@@ -48,11 +54,11 @@ static int bare(void)
     return EXIT_FAILED;
 }
 
-static int dispatch(struct cli *cli, int argc, const char **argv)
+static int dispatch(int argc, const char **argv)
 {
     int count;
     const char **words;
-    int code = cli_parse(cli, NULL, argc, argv, NULL, NULL, &count, &words);
+    int code = cli_parse(NULL, argc, argv, NULL, NULL, &count, &words);
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -63,7 +69,7 @@ static int dispatch(struct cli *cli, int argc, const char **argv)
         return help(count - 1, words + 1);
     }
     const struct cli_command *command = cli_find_command(words[0]);
-    return command ? command->run(cli, command, count, words) : unknown(words[0]);
+    return command ? command->run(command, count, words) : unknown(words[0]);
 }
 
 /* Descriptors 0 to 2 are open from here on: else a pipe of ours could become somebody's standard
@@ -93,12 +99,10 @@ int main(int argc, char **argv)
     open_standard_files();
     setlocale(LC_CTYPE, "C.UTF-8"); /* for wcwidth alone; in glibc, and so the same everywhere */
     const char *servers = getenv("ZKLOCK_SERVERS");
-    struct cli cli = {
-        .servers = servers && *servers ? servers : "127.0.0.1:2181",
-        .session_timeout_ms = 10000,
-        .leader_pause_ms = 500,
-    };
-    int code = dispatch(&cli, argc, (const char **)argv);
-    cli_forget(&cli);
+    if (servers && *servers) {
+        cli.servers = servers;
+    }
+    int code = dispatch(argc, (const char **)argv);
+    cli_forget();
     return finish_standard_output(code);
 }

@@ -80,53 +80,53 @@ static bool take_from(const char *option, const char *value, int64_t least_ms, i
     return true;
 }
 
-static bool take_observer_masters(struct cli *cli, const char *option, const char *value)
+static bool take_observer_masters(const char *option, const char *value)
 {
     if (strcmp(value, "detect") != 0 && strcmp(value, "none") != 0 && strcmp(value, "some") != 0) {
         cli_error("%s: '%s' is none of detect, none, some", option, value);
         return false;
     }
-    cli->observer_masters = value;
+    cli.observer_masters = value;
     return true;
 }
 
-static bool take_global(struct cli *cli, int option, const char *value)
+static bool take_global(int option, const char *value)
 {
     switch (option) {
     case 's':
-        cli->servers = value;
+        cli.servers = value;
         return true;
     case OPTION_SESSION_TIMEOUT:
-        return take_from("--session-timeout", value, 100, &cli->session_timeout_ms);
+        return take_from("--session-timeout", value, 100, &cli.session_timeout_ms);
     case OPTION_TICK:
-        return take_from("--tick", value, 1, &cli->tick_ms);
+        return take_from("--tick", value, 1, &cli.tick_ms);
     case OPTION_LEADER_PAUSE:
-        return take_from("--leader-pause", value, 0, &cli->leader_pause_ms);
+        return take_from("--leader-pause", value, 0, &cli.leader_pause_ms);
     case OPTION_OBSERVER_MASTERS:
-        return take_observer_masters(cli, "--observer-masters", value);
+        return take_observer_masters("--observer-masters", value);
     case OPTION_TLS:
-        cli->tls = value;
+        cli.tls = value;
         return true;
     case OPTION_TLS_HOST:
-        cli->tls_host = value;
+        cli.tls_host = value;
         return true;
     case OPTION_SASL:
-        cli->sasl = value;
+        cli.sasl = value;
         return true;
     case OPTION_SASL_SERVER:
-        cli->sasl_server = value;
+        cli.sasl_server = value;
         return true;
     case OPTION_AUTH_FILE:
-        cli->auth_file = value;
+        cli.auth_file = value;
         return true;
     case OPTION_JSON:
-        cli->json = true;
+        cli.json = true;
         return true;
     case 'q':
-        cli->quiet = true;
+        cli.quiet = true;
         return true;
     default:
-        cli->verbose = true;
+        cli.verbose = true;
         return true;
     }
 }
@@ -142,32 +142,32 @@ static bool is_global(int option)
 }
 
 /* popt hands over a copy of each value: it is kept, so that whoever takes it may point to it. */
-static bool keep(struct cli *cli, char *value)
+static bool keep(char *value)
 {
-    char **kept = realloc(cli->kept, ((size_t)cli->kept_count + 1) * sizeof *kept);
+    char **kept = realloc(cli.kept, ((size_t)cli.kept_count + 1) * sizeof *kept);
     if (!kept) {
         free(value);
         cli_error("out of memory");
         return false;
     }
-    cli->kept = kept;
-    cli->kept[cli->kept_count++] = value;
+    cli.kept = kept;
+    cli.kept[cli.kept_count++] = value;
     return true;
 }
 
-void cli_forget(struct cli *cli)
+void cli_forget(void)
 {
-    for (int i = 0; i < cli->kept_count; i++) {
-        free(cli->kept[i]);
+    for (int i = 0; i < cli.kept_count; i++) {
+        free(cli.kept[i]);
     }
-    free(cli->kept);
+    free(cli.kept);
 }
 
-static int take(poptContext context, struct cli *cli, int option, cli_take_fn take_own, void *into)
+static int take(poptContext context, int option, cli_take_fn take_own, void *into)
 {
     char *value = poptGetOptArg(context);
-    bool fine = keep(cli, value) && (is_global(option) ? take_global(cli, option, value)
-                                                       : take_own(into, option, value));
+    bool fine = keep(value) &&
+                (is_global(option) ? take_global(option, value) : take_own(into, option, value));
     return fine ? CLI_GO_ON : EXIT_FAILED;
 }
 
@@ -229,8 +229,8 @@ static int refuse(const struct cli_command *command, const char *bad, const char
                         : cli_usage(name, "%s: %s", bad, why);
 }
 
-static int take_all(poptContext context, struct cli *cli, const struct cli_command *command,
-                    cli_take_fn take_own, void *into)
+static int take_all(poptContext context, const struct cli_command *command, cli_take_fn take_own,
+                    void *into)
 {
     int option;
     int code = CLI_GO_ON;
@@ -239,7 +239,7 @@ static int take_all(poptContext context, struct cli *cli, const struct cli_comma
             command ? cli_help(command) : cli_help_all();
             return EXIT_DONE;
         }
-        code = option == 'V' ? version() : take(context, cli, option, take_own, into);
+        code = option == 'V' ? version() : take(context, option, take_own, into);
     }
     if (code == CLI_GO_ON && option == POPT_ERROR_BADOPT) {
         return refuse(command, poptBadOption(context, POPT_BADOPTION_NOALIAS),
@@ -254,23 +254,22 @@ static int take_all(poptContext context, struct cli *cli, const struct cli_comma
 
 /* The tickTime and the observers belong to the servers, as their addresses do, and so have
  * variables as well. */
-static bool complete(struct cli *cli)
+static bool complete(void)
 {
     const char *tick = getenv("ZKLOCK_TICK"), *masters = getenv("ZKLOCK_OBSERVER_MASTERS");
-    if (!cli->observer_masters &&
-        !take_observer_masters(cli, "$ZKLOCK_OBSERVER_MASTERS",
-                               masters && *masters ? masters : "detect")) {
+    if (!cli.observer_masters && !take_observer_masters("$ZKLOCK_OBSERVER_MASTERS",
+                                                        masters && *masters ? masters : "detect")) {
         return false;
     }
-    if (cli->tick_ms == 0 && tick && *tick) {
-        return take_from("$ZKLOCK_TICK", tick, 1, &cli->tick_ms);
+    if (cli.tick_ms == 0 && tick && *tick) {
+        return take_from("$ZKLOCK_TICK", tick, 1, &cli.tick_ms);
     }
-    cli->tick_ms = cli->tick_ms ? cli->tick_ms : TICK_MS;
+    cli.tick_ms = cli.tick_ms ? cli.tick_ms : TICK_MS;
     return true;
 }
 
-int cli_parse(struct cli *cli, const struct cli_command *command, int argc, const char **argv,
-              cli_take_fn take_own, void *into, int *count, const char ***rest)
+int cli_parse(const struct cli_command *command, int argc, const char **argv, cli_take_fn take_own,
+              void *into, int *count, const char ***rest)
 {
     const struct poptOption own_and_global[] = {
         {NULL, '\0', POPT_ARG_INCLUDE_TABLE, (void *)(uintptr_t)(command ? command->options : NULL),
@@ -284,12 +283,12 @@ int cli_parse(struct cli *cli, const struct cli_command *command, int argc, cons
         cli_error("out of memory");
         return EXIT_FAILED;
     }
-    int code = take_all(context, cli, command, take_own, into);
+    int code = take_all(context, command, take_own, into);
     /* Options end at the first other word, so what popt left over is the tail of argv itself. */
     *count = 0;
     for (const char **left = poptGetArgs(context); left && left[*count]; (*count)++) {
     }
     *rest = argv + argc - *count;
     poptFreeContext(context);
-    return code != CLI_GO_ON || !command || complete(cli) ? code : EXIT_FAILED;
+    return code != CLI_GO_ON || !command || complete() ? code : EXIT_FAILED;
 }

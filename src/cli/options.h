@@ -42,11 +42,11 @@ typedef bool (*cli_take_fn)(void *into, int option, const char *value);
 /* Parses options up to the first word that is none: what follows is *rest, *count words of argv.
  * Nothing in it is looked at. Global options are taken too, and help. Returns CLI_GO_ON, or the
  * exit code to end with. command NULL: globals only. */
-int cli_parse(struct cli *cli, const struct cli_command *command, int argc, const char **argv,
-              cli_take_fn take, void *into, int *count, const char ***rest);
+int cli_parse(const struct cli_command *command, int argc, const char **argv, cli_take_fn take,
+              void *into, int *count, const char ***rest);
 
 /* Frees the values of options. */
-void cli_forget(struct cli *cli);
+void cli_forget(void);
 
 /* The values. Each says what is wrong, naming the option, before it returns false. */
 bool cli_take_duration(const char *option, const char *value, int64_t *ms);

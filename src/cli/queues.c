@@ -352,8 +352,7 @@ static int find(struct chosen *chosen, zkl_session *session, const char *path)
     }
     size_t meant = code == CLI_GO_ON ? choose(chosen) : 1;
     if (meant == 0) {
-        cli_note(chosen->cli,
-                 chosen->token ? "\"%s\": no contender has this token" : "\"%s\": nobody holds it",
+        cli_note(chosen->token ? "\"%s\": no contender has this token" : "\"%s\": nobody holds it",
                  chosen->name);
         return EXIT_NOBODY;
     }
@@ -391,7 +390,7 @@ int chosen_act(struct chosen *chosen, int (*act)(const struct chosen *chosen, zk
 {
     zkl_session *session;
     char *path = cli_lock_path(chosen->name);
-    int code = path ? cli_connect(chosen->cli, QUEUES_LIST_MS, &session) : EXIT_FAILED;
+    int code = path ? cli_connect(QUEUES_LIST_MS, &session) : EXIT_FAILED;
     if (code == CLI_GO_ON) {
         code = find(chosen, session, path);
         code = code == CLI_GO_ON ? act(chosen, session) : code;

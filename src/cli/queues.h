@@ -60,7 +60,6 @@ bool queues_print_json(json_t *object);
 
 /* The one contender that an operator means: by its token, or since it holds alone. */
 struct chosen {
-    struct cli *cli;
     const char *name; /* LOCK as it was typed */
     const char *verb; /* what is to be done to it, for messages */
     int64_t token;    /* 0: the holder */

@@ -95,13 +95,13 @@ static bool report_write(const struct report *report, const char *file)
 
 /* --- CMD under a lock ------------------------------------------------------------------------- */
 
-void runner_init(struct runner *runner, struct cli *cli, const char *subcommand)
+void runner_init(struct runner *runner, const char *subcommand)
 {
     *runner = (struct runner){
         .subcommand = subcommand,
         .what = "lock",
-        .contend = {.cli = cli, .wait_ms = ZKL_WAIT_FOREVER, .not_granted = EXIT_NOT_GRANTED},
-        .job = {.cli = cli, .grace_ms = JOB_UNSET, .max_run_ms = JOB_UNSET},
+        .contend = {.wait_ms = ZKL_WAIT_FOREVER, .not_granted = EXIT_NOT_GRANTED},
+        .job = {.grace_ms = JOB_UNSET, .max_run_ms = JOB_UNSET},
     };
 }
 
@@ -180,9 +180,8 @@ static int queue_and_run(struct runner *runner)
         return code;
     }
     runner->granted_ms = clock_ms(CLOCK_MONOTONIC);
-    cli_detail(contend->cli, "\"%s\": granted after %" PRId64 "ms, token %" PRId64 ", znode %s",
-               contend->name, runner->granted_ms - contend->begun_ms, contend->grant.token,
-               contend->node);
+    cli_detail("\"%s\": granted after %" PRId64 "ms, token %" PRId64 ", znode %s", contend->name,
+               runner->granted_ms - contend->begun_ms, contend->grant.token, contend->node);
     code = hook(runner, runner->granted);
     if (code == CLI_GO_ON) {
         runner->job.owner = runner;
@@ -192,7 +191,7 @@ static int queue_and_run(struct runner *runner)
         contend_release(&runner->contend);
     }
     runner->ended_ms = clock_ms(CLOCK_MONOTONIC);
-    cli_detail(contend->cli, "\"%s\": given back after %" PRId64 "ms, exit code %d", contend->name,
+    cli_detail("\"%s\": given back after %" PRId64 "ms, exit code %d", contend->name,
                runner->ended_ms - runner->granted_ms, code);
     return code;
 }
@@ -298,7 +297,7 @@ int runner_main(struct runner *runner, const struct cli_command *self, int argc,
 {
     int count;
     const char **words;
-    int code = cli_parse(runner->contend.cli, self, argc, argv, take, into, &count, &words);
+    int code = cli_parse(self, argc, argv, take, into, &count, &words);
     if (code == CLI_GO_ON) {
         code = hook(runner, runner->taken);
     }

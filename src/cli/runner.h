@@ -61,7 +61,7 @@ enum {
                      "DUR"),                                                                    \
         OPTIONS_JOB
 
-void runner_init(struct runner *runner, struct cli *cli, const char *subcommand);
+void runner_init(struct runner *runner, const char *subcommand);
 /* Takes one of OPTIONS_RUNNER; *taken is false when it is none of them. */
 bool runner_take(struct runner *runner, int option, const char *value, bool *taken);
 /* Parses, queues, runs, reports: everything. into: what take is given. Returns the exit code. */

@@ -75,7 +75,7 @@ static const struct sasl_callback callbacks[] = {
     {0, NULL, NULL},
 };
 
-static bool take_password(const struct cli *cli, const char *secret)
+static bool take_password(const char *secret)
 {
     const char *colon = secret ? strchr(secret, ':') : NULL;
     if (!secret) {
@@ -84,7 +84,7 @@ static bool take_password(const struct cli *cli, const char *secret)
     size_t user = colon ? (size_t)(colon - secret) : 0, length = colon ? strlen(colon + 1) : 0;
     if (user == 0 || length == 0 || user >= PART_MAX || length >= PART_MAX) {
         cli_error("--auth-file %s: want one line, sasl:USER:PASSWORD, each of %d bytes at most",
-                  cli->auth_file, PART_MAX - 1);
+                  cli.auth_file, PART_MAX - 1);
         return false;
     }
     memcpy(account.user, secret, user);
@@ -96,15 +96,15 @@ static bool take_password(const struct cli *cli, const char *secret)
 /* --sasl-server [SERVICE/]HOST. By default what Java's servers have: DIGEST-MD5 knows them all by
  * one name (SecurityUtils.createSaslServer, "zk-sasl-md5"), Kerberos the first one by its account.
  */
-static bool name_server(const struct cli *cli)
+static bool name_server(void)
 {
-    const char *given = cli->sasl_server, *slash = given ? strchr(given, '/') : NULL;
+    const char *given = cli.sasl_server, *slash = given ? strchr(given, '/') : NULL;
     const char *host = slash ? slash + 1 : given;
     size_t service = slash ? (size_t)(slash - given) : 0;
-    size_t length = given ? strlen(host) : strcspn(cli->servers, ":,/");
+    size_t length = given ? strlen(host) : strcspn(cli.servers, ":,/");
     if (!given) {
-        bool digest = strcmp(cli->sasl, "DIGEST-MD5") == 0;
-        host = digest ? "zk-sasl-md5" : cli->servers;
+        bool digest = strcmp(cli.sasl, "DIGEST-MD5") == 0;
+        host = digest ? "zk-sasl-md5" : cli.servers;
         length = digest ? strlen(host) : length;
     }
     if (length == 0 || length >= PART_MAX || service >= PART_MAX || (slash && service == 0)) {
@@ -118,21 +118,21 @@ static bool name_server(const struct cli *cli)
     return true;
 }
 
-static bool cli_sasl(const struct cli *cli, const char *secret, zkl_sasl *sasl)
+static bool cli_sasl(const char *secret, zkl_sasl *sasl)
 {
     int (*begin)(const struct sasl_callback *);
     void *found = dlsym(RTLD_DEFAULT, "sasl_client_init");
     memcpy(&begin, &found, sizeof begin);
-    if (!name_server(cli) || !take_password(cli, secret)) {
+    if (!name_server() || !take_password(secret)) {
         return false;
     }
     if (begin && begin(NULL) != SASL_OK) { /* without it the session is refused, with the remedy */
         cli_error(
             "--sasl %s: Cyrus SASL does not start; are its plug-ins installed (libsasl2-modules)?",
-            cli->sasl);
+            cli.sasl);
         return false;
     }
-    *sasl = (zkl_sasl){.mechanisms = cli->sasl,
+    *sasl = (zkl_sasl){.mechanisms = cli.sasl,
                        .service = account.service[0] ? account.service : NULL,
                        .host = account.host,
                        .callbacks = callbacks};
@@ -248,24 +248,24 @@ static bool hide_descriptor(const char *file, int fd)
     return false;
 }
 
-bool cli_hide_secret(const struct cli *cli)
+bool cli_hide_secret(void)
 {
     struct stat secret;
-    if (!cli->auth_file) {
+    if (!cli.auth_file) {
         return true;
     }
     /* No core dump has it, and nobody of the same user reads the memory or the descriptors of
      * zklock or its keeper. An exec ends this. */
     prctl(PR_SET_DUMPABLE, 0);
-    DIR *folder = stat(cli->auth_file, &secret) == 0 ? opendir("/proc/self/fd")
-                                                     : NULL; /* no file: said when it is read */
+    DIR *folder = stat(cli.auth_file, &secret) == 0 ? opendir("/proc/self/fd")
+                                                    : NULL; /* no file: said when it is read */
     bool hidden = true;
     for (struct dirent *entry; folder && hidden && (entry = readdir(folder));) {
         struct stat status;
         int fd = atoi(entry->d_name);
         if (entry->d_name[0] != '.' && fd != dirfd(folder) && fstat(fd, &status) == 0 &&
             status.st_dev == secret.st_dev && status.st_ino == secret.st_ino) {
-            hidden = hide_descriptor(cli->auth_file, fd);
+            hidden = hide_descriptor(cli.auth_file, fd);
         }
     }
     if (folder) {
@@ -298,19 +298,19 @@ static bool take_secret(const char *file, char *text, zkl_session_options *optio
 static void on_log(const zkl_log_record *record, void *payload)
 {
     static const char *const names[] = {"", "error", "warning", "info", "debug"};
-    const struct cli *cli = payload;
-    if (!cli->verbose && (cli->quiet || record->level != ZKL_LOG_WARN || record->contender == 0)) {
+    (void)payload;
+    if (!cli.verbose && (cli.quiet || record->level != ZKL_LOG_WARN || record->contender == 0)) {
         return;
     }
     cli_line(stderr, CLI_FOLD, "zklock: [%s] %s", names[record->level], record->line);
 }
 
-static int open_session(struct cli *cli, const zkl_session_options *options, void *payload)
+static int open_session(const zkl_session_options *options, void *payload)
 {
     zkl_session **session = payload;
     zkl_error error;
     signals_end_at_once(true);
-    int result = zkl_session_open(session, cli->servers, options, &error);
+    int result = zkl_session_open(session, cli.servers, options, &error);
     signals_end_at_once(false);
     if (result != ZKL_OK) {
         cli_error("%s%s", error.text, cli_remedy(result));
@@ -320,18 +320,17 @@ static int open_session(struct cli *cli, const zkl_session_options *options, voi
 }
 
 /* What --auth-file says is then SASL's: "sasl:USER:PASSWORD". */
-static bool take_sasl(const struct cli *cli, zkl_session_options *options, zkl_sasl *sasl)
+static bool take_sasl(zkl_session_options *options, zkl_sasl *sasl)
 {
-    if (!cli->sasl) {
+    if (!cli.sasl) {
         return true;
     }
     bool is_ours = options->auth_scheme && strcmp(options->auth_scheme, "sasl") == 0;
     if (options->auth_scheme && !is_ours) {
-        cli_error("--auth-file %s: with --sasl it has one line, sasl:USER:PASSWORD",
-                  cli->auth_file);
+        cli_error("--auth-file %s: with --sasl it has one line, sasl:USER:PASSWORD", cli.auth_file);
         return false;
     }
-    if (!cli_sasl(cli, is_ours ? options->auth : NULL, sasl)) {
+    if (!cli_sasl(is_ours ? options->auth : NULL, sasl)) {
         return false;
     }
     options->sasl = sasl;
@@ -343,41 +342,39 @@ static bool take_sasl(const struct cli *cli, zkl_session_options *options, zkl_s
 
 /* Calls use with the session options that the global options mean; the credentials live until it
  * returns. */
-static int with_options(struct cli *cli, int64_t connect_timeout_ms,
-                        int (*use)(struct cli *cli, const zkl_session_options *options,
-                                   void *payload),
+static int with_options(int64_t connect_timeout_ms,
+                        int (*use)(const zkl_session_options *options, void *payload),
                         void *payload)
 {
     char secret[AUTH_MAX];
     zkl_sasl sasl;
     zkl_session_options options = ZKL_SESSION_OPTIONS_INIT;
-    options.session_timeout_ms = cli->session_timeout_ms;
-    options.tick_ms = cli->tick_ms;
-    options.leader_pause_ms = cli->leader_pause_ms;
-    options.observer_masters =
-        strcmp(cli->observer_masters, "none") == 0   ? ZKL_OBSERVER_MASTERS_NONE
-        : strcmp(cli->observer_masters, "some") == 0 ? ZKL_OBSERVER_MASTERS_SOME
-                                                     : ZKL_OBSERVER_MASTERS_DETECT;
+    options.session_timeout_ms = cli.session_timeout_ms;
+    options.tick_ms = cli.tick_ms;
+    options.leader_pause_ms = cli.leader_pause_ms;
+    options.observer_masters = strcmp(cli.observer_masters, "none") == 0 ? ZKL_OBSERVER_MASTERS_NONE
+                               : strcmp(cli.observer_masters, "some") == 0
+                                   ? ZKL_OBSERVER_MASTERS_SOME
+                                   : ZKL_OBSERVER_MASTERS_DETECT;
     options.connect_timeout_ms = connect_timeout_ms;
-    options.tls = cli->tls;
-    options.tls_host = cli->tls_host;
+    options.tls = cli.tls;
+    options.tls_host = cli.tls_host;
     options.callbacks = ZKL_CALLBACKS_DISPATCH;
     options.log_fn = on_log;
-    options.log_payload = cli;
-    options.log_level = cli->verbose ? options.log_level : ZKL_LOG_WARN;
-    if (!cli->auth_file) {
-        return take_sasl(cli, &options, &sasl) ? use(cli, &options, payload) : EXIT_FAILED;
+    options.log_level = cli.verbose ? options.log_level : ZKL_LOG_WARN;
+    if (!cli.auth_file) {
+        return take_sasl(&options, &sasl) ? use(&options, payload) : EXIT_FAILED;
     }
     prctl(PR_SET_DUMPABLE, 0); /* as in cli_hide_secret, which is for those who start a CMD */
-    bool taken = take_secret(cli->auth_file, secret, &options) && take_sasl(cli, &options, &sasl);
-    int code = taken ? use(cli, &options, payload) : EXIT_FAILED;
+    bool taken = take_secret(cli.auth_file, secret, &options) && take_sasl(&options, &sasl);
+    int code = taken ? use(&options, payload) : EXIT_FAILED;
     explicit_bzero(secret, sizeof secret);
     return code;
 }
 
-int cli_connect(struct cli *cli, int64_t connect_timeout_ms, zkl_session **session)
+int cli_connect(int64_t connect_timeout_ms, zkl_session **session)
 {
-    return with_options(cli, connect_timeout_ms, open_session, session);
+    return with_options(connect_timeout_ms, open_session, session);
 }
 
 /* --- the tickTime of a server ---------------------------------------------------------------- */
@@ -419,10 +416,10 @@ static int64_t tick_of_bounds(int64_t asked_ms, int64_t low_ms, int64_t high_ms)
     return agree && high_ms < DAY_MS ? tick_ms : 0;
 }
 
-static int probe_tick(struct cli *cli, const zkl_session_options *options, void *payload)
+static int probe_tick(const zkl_session_options *options, void *payload)
 {
     struct probe *probe = payload;
-    int64_t asked_ms = cli->tick_ms > PROBE_LOW_MS ? cli->tick_ms : PROBE_LOW_MS, low_ms, high_ms;
+    int64_t asked_ms = cli.tick_ms > PROBE_LOW_MS ? cli.tick_ms : PROBE_LOW_MS, low_ms, high_ms;
     signals_end_at_once(true);
     int result = negotiate(probe, options, asked_ms, &low_ms);
     if (result == ZKL_OK) {
@@ -436,11 +433,11 @@ static int probe_tick(struct cli *cli, const zkl_session_options *options, void 
     return CLI_GO_ON;
 }
 
-int cli_probe_tick(struct cli *cli, const char *server, int64_t connect_timeout_ms,
-                   int64_t *tick_ms, zkl_error *error)
+int cli_probe_tick(const char *server, int64_t connect_timeout_ms, int64_t *tick_ms,
+                   zkl_error *error)
 {
     struct probe probe = {.server = server, .error = error};
-    int code = with_options(cli, connect_timeout_ms, probe_tick, &probe);
+    int code = with_options(connect_timeout_ms, probe_tick, &probe);
     *tick_ms = probe.tick_ms;
     return code;
 }

@@ -43,9 +43,9 @@ void cli_error(const char *format, ...)
     va_end(arguments);
 }
 
-void cli_note(const struct cli *cli, const char *format, ...)
+void cli_note(const char *format, ...)
 {
-    if (cli->quiet) {
+    if (cli.quiet) {
         return;
     }
     va_list arguments;
@@ -54,9 +54,9 @@ void cli_note(const struct cli *cli, const char *format, ...)
     va_end(arguments);
 }
 
-void cli_detail(const struct cli *cli, const char *format, ...)
+void cli_detail(const char *format, ...)
 {
-    if (!cli->verbose) {
+    if (!cli.verbose) {
         return;
     }
     va_list arguments;

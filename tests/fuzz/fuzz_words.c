@@ -6,6 +6,7 @@
 
 #include <zklock/types.h>
 
+struct cli cli;
 static const struct cli_command run = {.name = "run"}, hold = {.name = "hold"}, sandbox = {.name = "sandbox"};
 const struct cli_command *const cli_commands[] = {&run, &hold, &sandbox, NULL};
 
