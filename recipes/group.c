@@ -343,18 +343,3 @@ zkl_state zkl_group_state(const zkl_group *group)
     }
     return state;
 }
-
-bool zkl_group_is_member(const zkl_group *group)
-{
-    return zkl_group_state(group) == ZKL_STATE_HELD;
-}
-
-const char *zkl_group_path(const zkl_group *group)
-{
-    return group ? group->agent.path : "";
-}
-
-const char *zkl_group_id(const zkl_group *group)
-{
-    return group ? group->id : "";
-}

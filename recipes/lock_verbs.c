@@ -282,13 +282,13 @@ static void write_node(const char *path, const struct zkl__held_node *node,
              node->name[0] && *folder ? "/" : "", node->name);
 }
 
-size_t zkl_multilock_node(const zkl_lock *lock, size_t index, char *name, size_t size)
+size_t zkl_lock_node(const zkl_lock *lock, char *name, size_t size)
 {
-    struct zkl__held_node nodes[ZKL_MULTILOCK_MAX];
+    struct zkl__held_node first;
     char node[ZKL__NAME_MAX + 8] = "";
-    if (lock && index < lock->path_count && zkl__session_enter(lock->session, NULL) == ZKL_OK) {
-        if (zkl__lock_nodes(lock, nodes, index + 1) > index) {
-            write_node(lock->paths[index], &nodes[index], node);
+    if (lock && zkl__session_enter(lock->session, NULL) == ZKL_OK) {
+        if (zkl__lock_nodes(lock, &first, 1) > 0) {
+            write_node(lock->path, &first, node);
         }
         zkl__session_leave(lock->session);
     }
@@ -299,11 +299,6 @@ size_t zkl_multilock_node(const zkl_lock *lock, size_t index, char *name, size_t
         name[fits] = '\0';
     }
     return length;
-}
-
-size_t zkl_lock_node(const zkl_lock *lock, char *name, size_t size)
-{
-    return zkl_multilock_node(lock, 0, name, size);
 }
 
 const char *zkl_state_name(zkl_state state)

@@ -418,12 +418,6 @@ static struct zkl__standing standing_of(const zkl_partition *partition, const ch
     return now;
 }
 
-int64_t zkl_partition_token(const zkl_partition *partition, const char *name)
-{
-    enum zkl__work work;
-    return standing_of(partition, name, &work).token;
-}
-
 int64_t zkl_partition_remaining_ms(const zkl_partition *partition, const char *name)
 {
     enum zkl__work work;
@@ -431,22 +425,11 @@ int64_t zkl_partition_remaining_ms(const zkl_partition *partition, const char *n
     return until > 0 ? zkl__session_left(partition->agent.session, until) / ZKL__MS : 0;
 }
 
-zkl_state zkl_partition_state(const zkl_partition *partition, const char *name)
-{
-    enum zkl__work work;
-    return standing_of(partition, name, &work).state;
-}
-
 bool zkl_partition_owns(const zkl_partition *partition, const char *piece)
 {
     enum zkl__work work;
     struct zkl__standing now = standing_of(partition, piece, &work);
     return work == ZKL__WORK_RUNS && zkl__state_holds(now.state);
-}
-
-const char *zkl_partition_path(const zkl_partition *partition)
-{
-    return partition ? partition->agent.path : "";
 }
 
 /* --- a transaction under a piece's lock ------------------------------------------------------ */

@@ -89,10 +89,6 @@ ZKL_API void zkl_group_free(zkl_group *group);
 /* ZKL_STATE_IDLE, _WAITING (joins, or joins again) or _HELD: a member, by the servers' last
  * response. */
 ZKL_API zkl_state zkl_group_state(const zkl_group *group);
-ZKL_API bool zkl_group_is_member(const zkl_group *group);
-/* As given. Live as long as the group. */
-ZKL_API const char *zkl_group_path(const zkl_group *group);
-ZKL_API const char *zkl_group_id(const zkl_group *group);
 
 /* --- the members ----------------------------------------------------------------------------- */
 

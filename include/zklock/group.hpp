@@ -89,7 +89,7 @@ class group
                                           payload, err);
         });
     }
-    bool is_member() const noexcept { return zkl_group_is_member(get()); }
+    bool is_member() const noexcept { return state() == ZKL_STATE_HELD; }
     zkl_state state() const noexcept { return zkl_group_state(get()); }
     zkl_group *get() const noexcept { return group_.get(); }
 

@@ -33,8 +33,6 @@ ZKL_API int zkl_multilock_new(zkl_lock **out, zkl_session *session, const char *
 /* The path number index (from 0), in the order given to zkl_multilock_new. Lives as long as the
  * object. NULL: there is no path of that number, or lock is no multi-lock. */
 ZKL_API const char *zkl_multilock_path(const zkl_lock *lock, size_t index);
-/* As zkl_lock_node, of our znode at that path. */
-ZKL_API size_t zkl_multilock_node(const zkl_lock *lock, size_t index, char *name, size_t size);
 
 #ifdef __cplusplus
 }

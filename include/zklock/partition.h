@@ -134,18 +134,11 @@ ZKL_API size_t zkl_partition_owned(const zkl_partition *partition, const char **
 /* True while this piece is assigned to this member, by the lease clock: false from the lease end
  * on, before any message says so. */
 ZKL_API bool zkl_partition_owns(const zkl_partition *partition, const char *piece);
-/* Of the work on a piece, which lasts longer: from the beginning of assigned until revoked has
- * returned, or with done_later until it is answered. Any thread. */
-
-/* Fencing token of that assignment; 0 when there is none, or its lease has ended. */
-ZKL_API int64_t zkl_partition_token(const zkl_partition *partition, const char *piece);
-/* Lease left, in ms; it grows again with every heartbeat. 0 when there is none. */
+/* Lease left, in ms, of the work on a piece, which lasts longer: from the beginning of assigned
+ * until revoked has returned, or with done_later until it is answered. It grows again with every
+ * heartbeat. 0: the lease has ended, or this member does not work on the piece. Any thread.
+ * zkl_partition_commit is in zklock/zookeeper.h. */
 ZKL_API int64_t zkl_partition_remaining_ms(const zkl_partition *partition, const char *piece);
-/* ZKL_STATE_HELD or _JEOPARDY by the lease clock, ZKL_STATE_LOST from its end on; ZKL_STATE_IDLE:
- * this member does not work on it. zkl_partition_commit is in zklock/zookeeper.h. */
-ZKL_API zkl_state zkl_partition_state(const zkl_partition *partition, const char *piece);
-/* The path it was made with. Lives as long as the partition. */
-ZKL_API const char *zkl_partition_path(const zkl_partition *partition);
 
 #ifdef __cplusplus
 }

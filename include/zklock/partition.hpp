@@ -75,18 +75,10 @@ class partition
     {
         return zkl_partition_owns(get(), piece.c_str());
     }
-    int64_t token(const std::string &piece) const noexcept
-    {
-        return zkl_partition_token(get(), piece.c_str());
-    }
     /* While there is work on it, also while that ends. */
     std::chrono::milliseconds remaining(const std::string &piece) const noexcept
     {
         return std::chrono::milliseconds(zkl_partition_remaining_ms(get(), piece.c_str()));
-    }
-    zkl_state state(const std::string &piece) const noexcept
-    {
-        return zkl_partition_state(get(), piece.c_str());
     }
     /* As mutex::commit, under the lock of this piece. */
     template <class Rep, class Period>

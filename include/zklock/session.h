@@ -223,8 +223,6 @@ ZKL_API int zkl_session_dispatch(zkl_session *session);
 
 /* The session's state now. */
 ZKL_API zkl_session_state zkl_session_get_state(zkl_session *session);
-/* "connected", "suspended", "lost", "closed". Static. */
-ZKL_API const char *zkl_session_state_name(zkl_session_state state);
 /* ZooKeeper's id of the session; 0 while there is none. It is no secret: by itself it gives no
  * access. */
 ZKL_API int64_t zkl_session_id(zkl_session *session);

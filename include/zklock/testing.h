@@ -7,7 +7,7 @@
  *
  * Another holder is another session of the same name: open it, make a lock at the same path,
  * acquire it. A waiter does not see a difference to a holder in another process, or to one of
- * Curator's.
+ * Curator's. An operator who deletes a contender by hand is zkl_queue_remove (zklock/queue.h).
  *
  * All functions: any thread, also from callbacks. They return immediately; their effects are
  * reported as always, by callbacks and by waits that end. Errors, with a text in err (may be NULL):
@@ -53,11 +53,6 @@ ZKL_API int zkl_testing_refuse(zkl_session *session, int code, size_t count, zkl
 /* The next create is carried out, its response is lost, and the connection with it: the client does
  * not know whether there is a znode. Goes on at zkl_testing_heal. */
 ZKL_API int zkl_testing_lose_create(zkl_session *session, zkl_error *err);
-
-/* An operator deletes node from the queue at path by hand; zkl_lock_node has the name. ZKL_ENOENT:
- * there is no such znode. */
-ZKL_API int zkl_testing_remove(zkl_session *session, const char *path, const char *node,
-                               zkl_error *err);
 
 #ifdef __cplusplus
 }

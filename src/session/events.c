@@ -215,6 +215,7 @@ static void note_state(zkl_session *session, zkl_session_state state)
 
 void zkl__session_set_state(zkl_session *session, zkl_session_state state, int why)
 {
+    static const char *const names[] = {"connected", "suspended", "lost", "closed"};
     if (state == session->status.state || session->status.failed) {
         return;
     }
@@ -222,7 +223,7 @@ void zkl__session_set_state(zkl_session *session, zkl_session_state state, int w
     session->status.why = why;
     log_line(session,
              state == ZKL_SESSION_CONNECTED || why == ZKL_ECLOSED ? ZKL_LOG_INFO : ZKL_LOG_WARN,
-             "session", zkl_session_state_name(state));
+             "session", names[state]);
     if (state == ZKL_SESSION_LOST) {
         zkl__alarms_set(&session->alarms, &session->open.alarm, 0);
     }

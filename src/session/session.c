@@ -38,12 +38,6 @@ int zkl_session_dispatch(zkl_session *session)
 
 /* --- facts: none of a closed session, nor in a child of fork --------------------------------- */
 
-const char *zkl_session_state_name(zkl_session_state state)
-{
-    static const char *const names[] = {"connected", "suspended", "lost", "closed"};
-    return (unsigned)state < sizeof names / sizeof *names ? names[state] : "?";
-}
-
 static int64_t fact(zkl_session *session, int64_t (*get)(const struct zkl__core *core),
                     int64_t unit)
 {

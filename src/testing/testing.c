@@ -2,13 +2,10 @@
  */
 #include "error.h"
 #include "memory.h"
-#include "path.h"
 #include "shell.h"
 
 #include <zklock/lock.h>
 #include <zklock/testing.h>
-
-#include <string.h>
 
 static const char *servers_of(const zkl_session *session)
 {
@@ -122,28 +119,4 @@ int zkl_testing_refuse(zkl_session *session, int code, size_t count, zkl_error *
             "servers refuse with ZKL_EAUTH, ZKL_ELIMIT or ZKL_EUNSUPPORTED, and not with %s",
             zkl_strerror(code));
     }
-}
-
-int zkl_testing_remove(zkl_session *session, const char *path, const char *node, zkl_error *err)
-{
-    int64_t id;
-    int rc = find(session, &id, err);
-    rc = rc == ZKL_OK ? zkl__path_check(path, err) : rc;
-    if (rc == ZKL_OK && (!node || !node[0] || strchr(node, '/'))) {
-        rc = zkl__fail(err, ZKL_EINVAL, 0, path,
-                       "node is the name of a child of path, as zkl_lock_node gives it");
-    }
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    const struct zkl__op op = {.kind = ZKL__OP_DELETE, .dir = path, .name = node, .version = -1};
-    enum zkl__rc answer = ZKL__RC_OK;
-    rc = zkl__memory_meddle(servers_of(session), &op, &answer);
-    if (rc != ZKL_OK) {
-        return tell(rc, "delete a znode", err);
-    }
-    return answer == ZKL__RC_OK
-               ? ZKL_OK
-               : zkl__fail(err, zkl__rc_code(answer), 0, path, "%.80s cannot be deleted: %s", node,
-                           zkl__rc_name(answer));
 }

@@ -240,7 +240,6 @@ static void test_nothing_is_rehearsed_here(void)
     CU_ASSERT_EQUAL(zkl_testing_delay(session, true, NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_testing_refuse(session, ZKL_EAUTH, 1, NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_testing_lose_create(session, NULL), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_testing_remove(session, "/order", "x", NULL), ZKL_EINVAL);
     close_one(session);
 }
 

@@ -327,10 +327,11 @@ static void test_multilock_of_which_one_is_gone(void)
 {
     zkl_session *session = open_one();
     zkl_lock *lock = multilock(session, ab);
-    char node[128];
+    zkl_queue *queue = NULL;
     CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, SOON, NULL, NULL), ZKL_OK);
-    zkl_multilock_node(lock, 1, node, sizeof node);
-    CU_ASSERT_TRUE(queue_remove(eye, ab[1], node));
+    CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, session, ab[1], SOON, NULL), ZKL_OK);
+    CU_ASSERT_TRUE(queue_remove(eye, ab[1], queue->entries[0].name));
+    zkl_queue_free(queue);
     zkl_lock_release(lock, NULL); /* the transaction fails whole: one by one, then */
     CU_ASSERT(queue_becomes(eye, ab[0], 0) && queue_becomes(eye, ab[1], 0));
     zkl_lock_free(lock);

@@ -143,6 +143,16 @@ void kit_remove_node(const zkl_lock *lock)
     CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
 }
 
+void kit_remove_first(const char *path)
+{
+    zkl_queue *queue = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, two, path, PATIENCE_MS, NULL), ZKL_OK);
+    CU_ASSERT_FATAL(queue->count > 0);
+    const zkl_queue_entry *first = &queue->entries[0];
+    CU_ASSERT_EQUAL(zkl_queue_remove(two, path, first->name, first->token, PATIENCE_MS, NULL), ZKL_OK);
+    zkl_queue_free(queue);
+}
+
 static void *run_acquire(void *arg)
 {
     struct acquire *acquire = arg;

@@ -59,6 +59,8 @@ void kit_set_up(const zkl_session_options *options); /* of both */
 void kit_tear_down(void);
 /* The child of path that this lock has is deleted by a stranger. */
 void kit_remove_node(const zkl_lock *lock);
+/* The first contender at path is deleted by an operator in session two. */
+void kit_remove_first(const char *path);
 
 /* Sessions of a short timeout that lose connection and replies as the dice fall. */
 #define STORM_SESSIONS 3

@@ -33,7 +33,6 @@
         zkl_session_dispatch(P(1, t->session)))                                                                        \
     ODD(zkl_session_get_state, 1, ZKL_SESSION_CLOSED, ZKL_SESSION_CLOSED, ZKL_SESSION_CLOSED, ANY,                     \
         (int)zkl_session_get_state(P(1, t->session)))                                                                  \
-    PURE(zkl_session_state_name, 0, ANY, zkl_session_state_name(ZKL_SESSION_LOST) != NULL)                             \
     IDLE(zkl_session_id, 1, zkl_session_id(P(1, t->session)))                                                          \
     IDLE(zkl_session_timeout_ms, 1, zkl_session_timeout_ms(P(1, t->session)))                                          \
     IDLE(zkl_session_least_lease_ms, 1, zkl_session_least_lease_ms(P(1, t->session)))                                  \
@@ -78,7 +77,6 @@
     CODE(zkl_multilock_new, 3, ZKL_ENOMEM,                                                                             \
          zkl_multilock_new(P(1, &t->made.lock), P(2, t->session), P(3, t->paths), 2, NULL, err))                       \
     ODD(zkl_multilock_path, 1, 0, 1, ANY, 1, zkl_multilock_path(P(1, t->multilock), 1) != NULL)                        \
-    IDLE(zkl_multilock_node, 1, (int64_t)zkl_multilock_node(P(1, t->multilock), 1, t->text, sizeof t->text))           \
     CODE(zkl_semaphore_new, 3, ZKL_ENOMEM,                                                                             \
          zkl_semaphore_new(P(1, &t->made.lock), P(2, t->session), P(3, "/n/permits"), 2, NULL, err))                   \
     CODE(zkl_semaphore_acquire, 1, ZKL_ENOMEM, zkl_semaphore_acquire(P(1, t->semaphore), 1, MS, NULL, err))            \
@@ -121,9 +119,6 @@
     CODE(zkl_group_leave_async, 2, ANY, zkl_group_leave_async(P(1, t->group), P(2, on_done), NULL, err))               \
     PURE(zkl_group_free, 0, 0, (zkl_group_free(NULL), 0))                                                              \
     IDLE(zkl_group_state, 1, (int)zkl_group_state(P(1, t->group)))                                                     \
-    IDLE(zkl_group_is_member, 1, zkl_group_is_member(P(1, t->group)))                                                  \
-    ODD(zkl_group_path, 1, 0, 1, ANY, 1, zkl_group_path(P(1, t->group))[0] != 0)                                       \
-    ODD(zkl_group_id, 1, 0, 1, ANY, 1, zkl_group_id(P(1, t->group))[0] != 0)                                           \
     CODE(zkl_group_list, 3, ZKL_ENOMEM,                                                                                \
          zkl_group_list(P(1, &t->made.members), P(2, t->session), P(3, "/n/group"), MS, err))                          \
     CODE(zkl_group_list_async, 4, ZKL_ENOMEM,                                                                          \
@@ -162,16 +157,13 @@
     PURE(zkl_partition_free, 0, 0, (zkl_partition_free(NULL), 0))                                                      \
     IDLE(zkl_partition_owned, 1, (int64_t)zkl_partition_owned(P(1, t->partition), NULL, 0))                            \
     IDLE(zkl_partition_owns, 2, zkl_partition_owns(P(1, t->partition), P(2, "piece")))                                 \
-    IDLE(zkl_partition_token, 2, zkl_partition_token(P(1, t->partition), P(2, "piece")))                               \
     IDLE(zkl_partition_remaining_ms, 2, zkl_partition_remaining_ms(P(1, t->partition), P(2, "piece")))                 \
-    IDLE(zkl_partition_state, 2, (int)zkl_partition_state(P(1, t->partition), P(2, "piece")))                          \
     ODD(zkl_partition_done, 2, ZKL_EINVAL, ZKL_ENOTHELD, ZKL_EFORKED, ZKL_ENOTHELD,                                    \
         zkl_partition_done(P(1, t->partition), P(2, t->pieces[0]), err))                                               \
     CODE(zkl_partition_commit, 2, ZKL_ENOTHELD,                                                                        \
          zkl_partition_commit(P(1, t->partition), P(2, t->pieces[0]), &t->op, 1, MS, NULL, err))                       \
     CODE(zkl_partition_commit_async, 2, ZKL_ENOTHELD,                                                                  \
          zkl_partition_commit_async(P(1, t->partition), P(2, t->pieces[0]), &t->op, 1, MS, NULL, on_done, NULL, err))  \
-    ODD(zkl_partition_path, 1, 0, 1, ANY, 1, zkl_partition_path(P(1, t->partition))[0] != 0)                           \
     /* once.h */                                                                                                       \
     CODE(zkl_once_prepare, 2, ZKL_ENOMEM, zkl_once_prepare(P(1, t->session), P(2, "/n/once"), MS, err))                \
     CODE(zkl_once_prepare_async, 3, ZKL_ENOMEM,                                                                        \
@@ -209,7 +201,5 @@
         zkl_testing_refuse(P(1, t->session), ZKL_EAUTH, 0, err))                                                       \
     ODD(zkl_testing_lose_create, 1, ZKL_EINVAL, ZKL_EINVAL, ZKL_EFORKED, ANY,                                          \
         zkl_testing_lose_create(P(1, t->session), err))                                                                \
-    ODD(zkl_testing_remove, 3, ZKL_EINVAL, ZKL_EINVAL, ZKL_EFORKED, ANY,                                               \
-        zkl_testing_remove(P(1, t->session), P(2, "/n/lock"), P(3, NODE), err))                                        \
     ODD(zkl_testing_cut, 1, ZKL_EINVAL, ZKL_EINVAL, ZKL_EFORKED, ANY, zkl_testing_cut(P(1, t->session), err))          \
     ODD(zkl_testing_expire, 1, ZKL_EINVAL, ZKL_EINVAL, ZKL_EFORKED, ANY, zkl_testing_expire(P(1, t->session), err))

@@ -97,7 +97,6 @@ static void test_cut(void)
     CU_ASSERT_TRUE(mailbox_wait(&other, 1));
     CU_ASSERT_EQUAL(zkl_testing_heal(one, NULL), ZKL_OK);
     CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, PATH) == 2));
-    CU_ASSERT_EQUAL(zkl_testing_remove(two, PATH, "x", NULL), ZKL_ENOENT);
     atomic_fetch_sub(&leaders, 1);
     CU_ASSERT_EQUAL(zkl_lock_release(rival, NULL), ZKL_OK); /* gives way, and stands again */
     CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&box) == ZKL_STATE_HELD));

@@ -30,16 +30,6 @@ static size_t stand_at(const char *const *paths, size_t count)
     return sum;
 }
 
-static void remove_node(const zkl_lock *lock, size_t index)
-{
-    char node[128];
-    enum zkl__rc rc = ZKL__RC_UNKNOWN;
-    CU_ASSERT_FATAL(zkl_multilock_node(lock, index, node, sizeof node) > 0);
-    struct zkl__op op = {.kind = ZKL__OP_DELETE, .dir = zkl_multilock_path(lock, index), .name = node, .version = -1};
-    CU_ASSERT_EQUAL(zkl__memory_meddle(PLACE, &op, &rc), ZKL_OK);
-    CU_ASSERT_EQUAL(rc, ZKL__RC_OK);
-}
-
 static void on_multi(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload)
 {
     struct letter letter = {.from = lock, .code = code, .granted = grant != NULL};
@@ -69,13 +59,10 @@ static void test_acquire_and_release(void)
         CU_ASSERT_EQUAL(zkl_lock_token(lock), grant.token);
         CU_ASSERT(zkl_lock_remaining_ms(lock) > 0);
         for (size_t i = 0; i < 3; i++) {
-            char node[128];
             zkl_queue *queue = NULL;
             CU_ASSERT_EQUAL_FATAL(zkl_queue_list(&queue, two, abc[i], 5000, NULL), ZKL_OK);
             CU_ASSERT_EQUAL_FATAL(queue->count, 1);
             CU_ASSERT_EQUAL(queue->entries[0].token, grant.token); /* of one transaction */
-            zkl_multilock_node(lock, i, node, sizeof node);
-            CU_ASSERT_STRING_EQUAL(queue->entries[0].name, node);
             zkl_queue_free(queue);
         }
         CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
@@ -232,7 +219,6 @@ static void test_bad_calls(void)
     CU_ASSERT_EQUAL(zkl_lock_acquire(NULL, 0, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_lock_release(NULL, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NULL(zkl_multilock_path(NULL, 0));
-    CU_ASSERT_EQUAL(zkl_multilock_node(NULL, 0, NULL, 0), 0);
     CU_ASSERT_FALSE(zkl_lock_is_held(NULL));
     kit_tear_down();
 }
@@ -250,7 +236,7 @@ static void test_lost_when_one_is(void)
     zkl_lock *lock = NULL;
     CU_ASSERT_EQUAL_FATAL(zkl_multilock_new(&lock, one, abc, 3, &options, NULL), ZKL_OK);
     CU_ASSERT_EQUAL_FATAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
-    remove_node(lock, 1);
+    kit_remove_first(abc[1]);
     CU_ASSERT_TRUE(mailbox_wait(&box, 2));
     CU_ASSERT_EQUAL(mailbox_last(&box), ZKL_STATE_LOST);
     CU_ASSERT_FALSE(zkl_lock_is_held(lock));
@@ -266,7 +252,7 @@ static void test_release_when_one_is_gone(void)
 {
     kit_set_up(NULL);
     zkl_lock *lock = hold(one, abc, 3);
-    remove_node(lock, 2);
+    kit_remove_first(abc[2]);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK); /* the lease covered it; nobody has told us */
     CU_ASSERT_EQUAL(stand_at(abc, 3), 0);
     zkl_lock_free(lock);

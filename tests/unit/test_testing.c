@@ -129,26 +129,6 @@ static void test_lose_create(void)
     kit_tear_down();
 }
 
-static void test_remove(void)
-{
-    zkl_session_options options = kit_short();
-    char node[ZKL_PATH_MAX + 1];
-    zkl_error err;
-    kit_set_up(&options);
-    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
-    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
-    CU_ASSERT(zkl_lock_node(lock, node, sizeof node) > 0);
-    CU_ASSERT_EQUAL(zkl_testing_remove(one, QUEUE, "lock-0000000099", &err), ZKL_ENOENT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "lock-0000000099"));
-    CU_ASSERT_EQUAL(zkl_testing_remove(one, QUEUE, "a/b", &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_testing_remove(one, "locks", node, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_testing_remove(one, QUEUE, node, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_LOST));
-    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
-    zkl_lock_free(lock);
-    kit_tear_down();
-}
-
 /* NULL is told by name. A session of real servers: integration_lock_real. */
 static void test_refused(void)
 {
@@ -157,8 +137,7 @@ static void test_refused(void)
     CU_ASSERT_STRING_EQUAL(err.text, "session is NULL");
     CU_ASSERT_EQUAL(zkl_testing_delay(NULL, true, NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_testing_refuse(NULL, ZKL_EAUTH, 1, NULL), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_testing_remove(NULL, QUEUE, "x", NULL), ZKL_EINVAL);
 }
 
 TESTS("testing", T(test_cut_and_heal), T(test_expire_while_cut), T(test_expire_an_idle_session_while_cut),
-      T(test_delay), T(test_refuse), T(test_lose_create), T(test_remove), T(test_refused))
+      T(test_delay), T(test_refuse), T(test_lose_create), T(test_refused))
