@@ -159,8 +159,8 @@ struct zkl__contender {
     int in_flight;      /* operations not answered yet: its memory stays until none is */
 
     /* the session's */
-    struct zkl__contender *next, *prev; /* all */
-    struct zkl__link holding;           /* in the list of holders: proving, held and lingering */
+    struct zkl__link in_session;
+    struct zkl__link holding; /* in the list of holders: proving, held and lingering */
     struct zkl__link proving;
     bool holder, jeopardy_told;
     struct zkl__joint *joint; /* NULL: alone */

@@ -342,7 +342,7 @@ static bool may_hand_over(const struct zkl__core *core, const struct zkl__conten
                           const struct zkl__contender *follower)
 {
     return zkl__grant_hands_over(&ahead->grant) && core->connected && zkl__core_leased(core) &&
-           !core->closing && zkl__announcement_relied_on(ahead) &&
+           zkl__announcement_relied_on(ahead) &&
            !(follower->config.rule->waits_for & ~ahead->config.rule->waits_for) &&
            zkl__node_czxid(&follower->node) && !follower->config.mark &&
            follower->retry.at <= core->now &&
@@ -374,8 +374,8 @@ bool zkl__local_look(struct zkl__core *core, struct zkl__contender *follower,
     // NOLINTNEXTLINE(bugprone-branch-clone): the order of the tests counts
     if (!zkl__node_known(&ahead->node) || follower->local.moved) {
         zkl__local_unfollow(follower);
-    } else if (!leaving(ahead)) {
-        return false;
+    } else if (!leaving(ahead) || (core->closing && !handed)) {
+        return false; /* at a close whoever waits gives up */
     } else if (!handed && may_hand_over(core, ahead, follower)) {
         follower->local.handed = true;
         zkl__announcement_handed_on(follower, ahead);

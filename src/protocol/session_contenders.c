@@ -11,6 +11,18 @@ static struct zkl__contender *holder_of(struct zkl__link *link)
     return link ? ZKL__OWNER(link, struct zkl__contender, holding) : NULL;
 }
 
+struct zkl__contender *zkl__contenders_first(const struct zkl__core *core)
+{
+    struct zkl__link *first = core->contenders.first;
+    return first ? ZKL__OWNER(first, struct zkl__contender, in_session) : NULL;
+}
+
+struct zkl__contender *zkl__contenders_after(const struct zkl__contender *c)
+{
+    struct zkl__link *next = c->in_session.next;
+    return next ? ZKL__OWNER(next, struct zkl__contender, in_session) : NULL;
+}
+
 struct zkl__contender *zkl__holders_first(const struct zkl__core *core)
 {
     return holder_of(core->holders.first);
@@ -342,11 +354,7 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core,
         c->watches[i].owner = c;
     }
     c->watches[ZKL__WATCHED_QUEUE].path = c->watches[ZKL__WATCHED_LINGER].path = c->config.path;
-    c->next = core->contenders;
-    if (c->next) {
-        c->next->prev = c;
-    }
-    core->contenders = c;
+    zkl__list_append(&core->contenders, &c->in_session);
     return c;
 }
 
@@ -373,7 +381,7 @@ bool zkl__contender_holds(const struct zkl__core *core, const struct zkl__conten
 
 void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code)
 {
-    for (struct zkl__contender *c = core->contenders; c; c = c->next) {
+    for (struct zkl__contender *c = zkl__contenders_first(core); c; c = zkl__contenders_after(c)) {
         c->mail.code = code;
         zkl__contender_post(c, kind);
     }
@@ -388,10 +396,7 @@ static void unlink_contender(struct zkl__core *core, struct zkl__contender *c)
     core->machines--;
     zkl__joint_leave(c);
     zkl__local_unfollow(c);
-    *(c->prev ? &c->prev->next : &core->contenders) = c->next;
-    if (c->next) {
-        c->next->prev = c->prev;
-    }
+    zkl__list_remove(&core->contenders, &c->in_session);
 }
 
 static void free_ended(struct zkl__core *core, struct zkl__machine *machine)
@@ -404,11 +409,11 @@ static void free_ended(struct zkl__core *core, struct zkl__machine *machine)
 
 void zkl__contenders_drop(struct zkl__core *core)
 {
-    for (struct zkl__contender *c = core->contenders; c; c = c->next) {
+    for (struct zkl__contender *c = zkl__contenders_first(core); c; c = zkl__contenders_after(c)) {
         zkl__local_unfollow(c);
     }
-    while (core->contenders) {
-        struct zkl__contender *c = core->contenders;
+    struct zkl__contender *c;
+    while ((c = zkl__contenders_first(core))) {
         if (c->joint) {
             zkl__joint_disown(c->joint);
         }

@@ -46,7 +46,7 @@ struct zkl__core {
     size_t first_waiting, last_waiting; /* chain of operations that wait for room, index + 1 */
 
     struct zkl__ready ready;
-    struct zkl__contender *contenders;
+    struct zkl__list contenders; /* in the order of their acquires */
     struct zkl__semaphore *semaphores;
     struct zkl__watcher *watchers;
     struct zkl__list holders; /* proving, held or lingering; the next heartbeat is on the first's
@@ -88,7 +88,11 @@ bool zkl__core_settled(const struct zkl__core *core);
 
 /* --- session_contenders.c -------------------------------------------------------------------- */
 
-/* To all of them. code: of ZKL__CE_END. */
+/* In the order of their acquires; NULL: there are no more. */
+struct zkl__contender *zkl__contenders_first(const struct zkl__core *core);
+struct zkl__contender *zkl__contenders_after(const struct zkl__contender *c);
+/* To all of them, the earliest acquire first: on a new connection they send their creates in the
+ * order in which they read this. code: of ZKL__CE_END. */
 void zkl__contenders_post(struct zkl__core *core, enum zkl__contender_event_kind kind, int code);
 /* The lease ended: not by mail. */
 void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c);

@@ -493,9 +493,9 @@ bool zkl__core_idle(const struct zkl__core *core)
     if (core->semaphores || core->pendings.on_count > 0) {
         return false;
     }
-    const struct zkl__contender *c = core->contenders;
+    const struct zkl__contender *c = zkl__contenders_first(core);
     while (c && ends_with_the_session(c)) {
-        c = c->next;
+        c = zkl__contenders_after(c);
     }
     return !c;
 }

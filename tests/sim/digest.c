@@ -80,7 +80,8 @@ static void know_clients(const struct sim *s)
 {
     for (int client = 0; client < s->client_count; client++) {
         const struct zkl__core *core = s->clients[client].core;
-        for (const struct zkl__contender *c = core ? core->contenders : NULL; c; c = c->next) {
+        for (const struct zkl__contender *c = core ? zkl__contenders_first(core) : NULL; c;
+             c = zkl__contenders_after(c)) {
             know(c->node.czxid);
             know(c->own.revoked);
         }

@@ -73,9 +73,9 @@ static void plain_contender(const struct walk *w, struct zkl__contender *c)
 
 static bool is_contender(const struct zkl__core *core, const void *data)
 {
-    const struct zkl__contender *c = core->contenders;
+    const struct zkl__contender *c = zkl__contenders_first(core);
     while (c && (const void *)c != data) {
-        c = c->next;
+        c = zkl__contenders_after(c);
     }
     return c;
 }

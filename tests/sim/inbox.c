@@ -60,7 +60,7 @@ static bool lists_apart(const struct zkl__core *core, const char *path)
 {
     int count = 0;
     bool joint = false;
-    for (const struct zkl__contender *c = core ? core->contenders : NULL; c; c = c->next) {
+    for (const struct zkl__contender *c = core ? zkl__contenders_first(core) : NULL; c; c = zkl__contenders_after(c)) {
         bool there = strcmp(c->config.path, path) == 0;
         count += there;
         joint = joint || (there && c->joint);
@@ -91,7 +91,7 @@ static bool is_awaited(const struct sim *s, const struct zkl__core *core, const 
         return !core || zkl__watches_any(&core->watches, path);
     }
     bool awaited = false;
-    for (const struct zkl__contender *c = core->contenders; c && !awaited; c = c->next) {
+    for (const struct zkl__contender *c = zkl__contenders_first(core); c && !awaited; c = zkl__contenders_after(c)) {
         for (int i = 0; i < ZKL__WATCHED; i++) {
             awaited = awaited || (c->watches[i].on && strcmp(c->watches[i].path, path) == 0);
         }

@@ -749,13 +749,30 @@ static void test_no_memory_for_an_access_list(void)
     script_finish(&s);
 }
 
+/* Without a server the line is dissolved; its contenders queue in its order when the session is connected again. */
+static void test_order_over_a_lost_connection(void)
+{
+    hold();
+    ask(&you);
+    ask(&third);
+    script_suspend(&s, 0);
+    script_connect(&s);
+    script_answer_all(&s);
+    release_deletes(&me);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_EQUAL(third.granted, 0);
+    script_finish(&s);
+}
+
 TESTS("linger", T(test_again_without_a_request), T(test_line), T(test_line_and_its_ends), T(test_max_hold),
       T(test_released_after_max_hold), T(test_same_access_list), T(test_who_differs), T(test_held_while_another_queues),
       T(test_its_time_is_over), T(test_somebody_queues), T(test_somebody_queues_while_held),
       T(test_somebody_is_there_already), T(test_connection_lost), T(test_connection_lost_while_held),
       T(test_lease_ends), T(test_session_ends), T(test_not_shown_lately), T(test_check_refused), T(test_shown_in_time),
-      T(test_late_in_line), T(test_line_again), T(test_somebody_comes_while_it_gathers), T(test_somebody_between),
-      T(test_next_one_leaves), T(test_not_over_a_lost_connection), T(test_lost_while_it_gathers),
-      T(test_not_on_an_announcement), T(test_another_kind_is_next), T(test_next_one_is_coming), T(test_removed_by_hand),
-      T(test_stopped), T(test_close), T(test_let_go), T(test_a_transaction_is_under_way), T(test_a_check_of_before),
-      T(test_event_of_before), T(test_no_memory_for_an_access_list))
+      T(test_late_in_line), T(test_line_again), T(test_order_over_a_lost_connection),
+      T(test_somebody_comes_while_it_gathers), T(test_somebody_between), T(test_next_one_leaves),
+      T(test_not_over_a_lost_connection), T(test_lost_while_it_gathers), T(test_not_on_an_announcement),
+      T(test_another_kind_is_next), T(test_next_one_is_coming), T(test_removed_by_hand), T(test_stopped), T(test_close),
+      T(test_let_go), T(test_a_transaction_is_under_way), T(test_a_check_of_before), T(test_event_of_before),
+      T(test_no_memory_for_an_access_list))

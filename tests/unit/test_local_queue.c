@@ -92,6 +92,16 @@ static void test_hand_over_costs_its_delete(void)
     script_finish(&s);
 }
 
+/* Who waits gives up, and the delete of the one before it changes nothing: it is not granted, nor does it list. */
+static void test_close_hands_nothing_over(void)
+{
+    queue_up(3);
+    script_close(&s);
+    CU_ASSERT_EQUAL(you->granted, 0);
+    OPS(&s, "delete delete delete");
+    script_finish(&s);
+}
+
 static void test_lists_are_shared(void)
 {
     script_begin(&s);
@@ -499,11 +509,11 @@ static void test_no_memory_for_a_list(void)
 }
 
 TESTS("local_queue", T(test_hand_over_costs_its_delete), T(test_follows_one_that_leaves), T(test_handed_at_second_hand),
-      T(test_lists_are_shared), T(test_together_they_look_once_more), T(test_try_behind_our_own),
-      T(test_no_lease_no_hand_over), T(test_not_while_disconnected), T(test_not_on_an_old_list),
-      T(test_delete_that_was_not_sent), T(test_own_delete_does_not_overtake), T(test_nor_that_of_one_before),
-      T(test_order_after_a_lost_connection), T(test_who_gave_up_is_removed_first), T(test_stranger_between),
-      T(test_not_from_a_reader_to_a_writer), T(test_from_a_writer_to_all_its_readers),
+      T(test_close_hands_nothing_over), T(test_lists_are_shared), T(test_together_they_look_once_more),
+      T(test_try_behind_our_own), T(test_no_lease_no_hand_over), T(test_not_while_disconnected),
+      T(test_not_on_an_old_list), T(test_delete_that_was_not_sent), T(test_own_delete_does_not_overtake),
+      T(test_nor_that_of_one_before), T(test_order_after_a_lost_connection), T(test_who_gave_up_is_removed_first),
+      T(test_stranger_between), T(test_not_from_a_reader_to_a_writer), T(test_from_a_writer_to_all_its_readers),
       T(test_from_a_writer_to_many_readers), T(test_one_of_the_readers_gives_up), T(test_not_with_a_mark),
       T(test_waiter_removed_by_somebody), T(test_waiter_of_many_removed_by_somebody),
       T(test_holder_removed_by_somebody), T(test_session_ends), T(test_many_at_once),
