@@ -74,12 +74,12 @@ class asio_dispatcher
     asio_dispatcher &operator=(const asio_dispatcher &) = delete;
 
   private:
-    template <class Rep, class Period, class Token>
-    friend auto async_close(session &closing, asio_dispatcher &events,
-                            const std::chrono::duration<Rep, Period> &timeout, Token &&token);
-    template <class Options, class Token>
+    template <class Token>
+    friend auto async_close(session &closing, asio_dispatcher &events, time_limit timeout,
+                            Token &&token);
+    template <class Token>
     friend auto async_open(session &opening, asio_dispatcher &events, const std::string &servers,
-                           const Options &options, Token &&token);
+                           const session_options &options, Token &&token);
     struct loop {
         zkl_session *session = nullptr;
         asio::posix::stream_descriptor descriptor;
@@ -179,14 +179,10 @@ auto async_until(const asio::any_io_executor &otherwise, Begin begin, Cancel can
     return asio::async_initiate<Token, void(std::exception_ptr, Values...)>(initiate, token);
 }
 
-/* What async_until is given by a call that only its own timeout ends. */
-struct no_cancel {
-    void operator()() const noexcept {}
-};
-
 } // namespace detail
 
-/* Any call of zklock/completion.hpp, which begin makes with the function that it is given:
+/* Any call of zklock/completion.hpp on a session or a mutex, which begin makes with the function
+ * that it is given:
  *
  *     auto begin = [&](auto done) { zklock::async_queue_list(session, path, 5s, done); };
  *     auto now = co_await zklock::async_call<zklock::queue>(session, begin, asio::use_awaitable);
@@ -194,37 +190,31 @@ struct no_cancel {
  * Completes with (std::exception_ptr, Values...), also when begin throws; Values: the call's value,
  * or nothing. Cancelling the operation in Asio's way does not end it: its timeout does, and what C
  * has for it (zkl_done_fn in zklock/types.h). */
-template <class... Values, class Begin, class Token>
-auto async_call(const session &with, Begin begin, Token &&token)
+template <class... Values, class With, class Begin, class Token>
+auto async_call(const With &with, Begin begin, Token &&token)
 {
-    return detail::async_until<Values...>(detail::executor_at(with.executor()), begin,
-                                          detail::no_cancel(), std::forward<Token>(token));
-}
-
-/* The same for tokens that have an executor: a handler without one runs in the system's pool. */
-template <class... Values, class Begin, class Token> auto async_call(Begin begin, Token &&token)
-{
-    return detail::async_until<Values...>(asio::system_executor(), begin, detail::no_cancel(),
-                                          std::forward<Token>(token));
+    return detail::async_until<Values...>(
+        detail::executor_at(with.executor()), begin, [] {}, std::forward<Token>(token));
 }
 
 /* Opens a session (session::async_open), whose callbacks come from a thread of its own. Completes
  * with (std::exception_ptr) when it is connected. Locks can be made from it once this was called:
  * with asio::use_awaitable, once it is awaited. */
-template <class Options, class Token>
-auto async_open(session &opening, const std::string &servers, const Options &options, Token &&token)
+template <class Token>
+auto async_open(session &opening, const std::string &servers, const session_options &options,
+                Token &&token)
 {
     auto begin = [&opening, servers, options](auto done) {
         opening.async_open(servers, options, done);
     };
-    return async_call<>(begin, std::forward<Token>(token));
+    return async_call<>(opening, begin, std::forward<Token>(token));
 }
 
 /* The same with the options of zklock::dispatched(), and a dispatcher that was made with the
  * executor alone: from here on it is this session's. */
-template <class Options, class Token>
+template <class Token>
 auto async_open(session &opening, asio_dispatcher &events, const std::string &servers,
-                const Options &options, Token &&token)
+                const session_options &options, Token &&token)
 {
     auto loop = events.loop_;
     auto begin = [&opening, loop, servers, options](auto done) {
@@ -239,15 +229,14 @@ auto async_open(session &opening, asio_dispatcher &events, const std::string &se
             opening = session(); /* nobody would dispatch it: the close calls done */
         }
     };
-    return detail::async_until<>(loop->descriptor.get_executor(), begin, detail::no_cancel(),
-                                 std::forward<Token>(token));
+    return detail::async_until<>(
+        loop->descriptor.get_executor(), begin, [] {}, std::forward<Token>(token));
 }
 
 /* Closes the session of a dispatcher, which then has nothing to do any more (session::async_close).
  * The dispatcher has to live until then. Completes with (std::exception_ptr). */
-template <class Rep, class Period, class Token>
-auto async_close(session &closing, asio_dispatcher &events,
-                 const std::chrono::duration<Rep, Period> &timeout, Token &&token)
+template <class Token>
+auto async_close(session &closing, asio_dispatcher &events, time_limit timeout, Token &&token)
 {
     auto loop = events.loop_;
     auto begin = [&closing, loop, timeout](auto done) {
@@ -257,8 +246,8 @@ auto async_close(session &closing, asio_dispatcher &events,
             done(failure);
         });
     };
-    return detail::async_until<>(loop->descriptor.get_executor(), begin, detail::no_cancel(),
-                                 std::forward<Token>(token));
+    return detail::async_until<>(
+        loop->descriptor.get_executor(), begin, [] {}, std::forward<Token>(token));
 }
 
 /* Completes with (std::exception_ptr, zkl_grant): in a coroutine it returns the grant, or throws
@@ -266,8 +255,7 @@ auto async_close(session &closing, asio_dispatcher &events,
  * the operation in Asio's way ends it with ZKL_ECANCELED (std::errc::operation_canceled, not
  * asio::error::operation_aborted), unless it has been granted already: then it completes with the
  * grant. */
-template <class Rep, class Period, class Token>
-auto async_acquire(mutex &lock, const std::chrono::duration<Rep, Period> &timeout, Token &&token)
+template <class Token> auto async_acquire(mutex &lock, time_limit timeout, Token &&token)
 {
     auto begin = [&lock, timeout](auto done) { lock.async_acquire(timeout, done); };
     auto cancel = [&lock] { zkl_lock_cancel(lock.get()); };
@@ -276,9 +264,7 @@ auto async_acquire(mutex &lock, const std::chrono::duration<Rep, Period> &timeou
 }
 
 /* The same for count permits of a semaphore. */
-template <class Rep, class Period, class Token>
-auto async_take(mutex &lock, int count, const std::chrono::duration<Rep, Period> &timeout,
-                Token &&token)
+template <class Token> auto async_take(mutex &lock, int count, time_limit timeout, Token &&token)
 {
     auto begin = [&lock, count, timeout](auto done) { lock.async_take(count, timeout, done); };
     auto cancel = [&lock] { zkl_lock_cancel(lock.get()); };
@@ -291,18 +277,15 @@ auto async_take(mutex &lock, int count, const std::chrono::duration<Rep, Period>
 template <class Token> auto async_release(mutex &lock, Token &&token)
 {
     auto begin = [&lock](auto done) { lock.async_release(done); };
-    return detail::async_until<>(detail::executor_at(lock.executor()), begin, detail::no_cancel(),
-                                 std::forward<Token>(token));
+    return async_call<>(lock, begin, std::forward<Token>(token));
 }
 
 /* mutex::async_publish. Completes with (std::exception_ptr). */
-template <class Rep, class Period, class Token>
-auto async_publish(mutex &lock, const std::string &value,
-                   const std::chrono::duration<Rep, Period> &timeout, Token &&token)
+template <class Token>
+auto async_publish(mutex &lock, const std::string &value, time_limit timeout, Token &&token)
 {
     auto begin = [&lock, value, timeout](auto done) { lock.async_publish(value, timeout, done); };
-    return detail::async_until<>(detail::executor_at(lock.executor()), begin, detail::no_cancel(),
-                                 std::forward<Token>(token));
+    return async_call<>(lock, begin, std::forward<Token>(token));
 }
 
 /* What async_commit takes: a vector, or operations in braces. No std::initializer_list, which GCC
@@ -324,26 +307,21 @@ class op_list
 
 /* mutex::async_commit. Completes with (std::exception_ptr, std::vector<zkl_op_result>). What ops
  * point to has to live until the call begins: with asio::use_awaitable, until it is awaited. */
-template <class Rep, class Period, class Token>
-auto async_commit(mutex &lock, const op_list &ops,
-                  const std::chrono::duration<Rep, Period> &timeout, Token &&token)
+template <class Token>
+auto async_commit(mutex &lock, const op_list &ops, time_limit timeout, Token &&token)
 {
     auto begin = [&lock, ops, timeout](auto done) { lock.async_commit(ops.get(), timeout, done); };
-    return detail::async_until<std::vector<zkl_op_result>>(detail::executor_at(lock.executor()),
-                                                           begin, detail::no_cancel(),
-                                                           std::forward<Token>(token));
+    return async_call<std::vector<zkl_op_result>>(lock, begin, std::forward<Token>(token));
 }
 
 /* mutex::async_read. Completes with (std::exception_ptr, zklock::data). */
-template <class Rep, class Period, class Token>
-auto async_read(mutex &lock, const std::string &path, bool fresh,
-                const std::chrono::duration<Rep, Period> &timeout, Token &&token)
+template <class Token>
+auto async_read(mutex &lock, const std::string &path, bool fresh, time_limit timeout, Token &&token)
 {
     auto begin = [&lock, path, fresh, timeout](auto done) {
         lock.async_read(path, fresh, timeout, done);
     };
-    return detail::async_until<data>(detail::executor_at(lock.executor()), begin,
-                                     detail::no_cancel(), std::forward<Token>(token));
+    return async_call<data>(lock, begin, std::forward<Token>(token));
 }
 
 /* mutex::async_stand. Completes with (std::exception_ptr) when the candidate stands no longer.

@@ -5,59 +5,45 @@
 #include <string>
 
 #include <zklock/barrier.h>
-#include <zklock/completion.hpp>
 #include <zklock/session.hpp>
 
 namespace zklock
 {
 
 /* The barrier at path, which is up while its znode exists. */
-template <class Rep, class Period>
-void barrier_set(const session &with, const std::string &path,
-                 const std::chrono::duration<Rep, Period> &timeout)
+inline void barrier_set(const session &with, const std::string &path, time_limit timeout)
 {
-    detail::check([&](zkl_error *err) {
-        return zkl_barrier_set(with.get(), path.c_str(), detail::to_ms(timeout), err);
-    });
+    detail::call(zkl_barrier_set, with.get(), path.c_str(), timeout.ms());
 }
-template <class Rep, class Period>
-void barrier_lift(const session &with, const std::string &path,
-                  const std::chrono::duration<Rep, Period> &timeout)
+inline void barrier_lift(const session &with, const std::string &path, time_limit timeout)
 {
-    detail::check([&](zkl_error *err) {
-        return zkl_barrier_lift(with.get(), path.c_str(), detail::to_ms(timeout), err);
-    });
+    detail::call(zkl_barrier_lift, with.get(), path.c_str(), timeout.ms());
 }
 /* False: it was up all the time. */
-template <class Rep, class Period>
-bool barrier_wait(const session &with, const std::string &path,
-                  const std::chrono::duration<Rep, Period> &timeout)
+inline bool barrier_wait(const session &with, const std::string &path, time_limit timeout)
 {
     return detail::check(
         [&](zkl_error *err) {
-            return zkl_barrier_wait(with.get(), path.c_str(), detail::to_ms(timeout), err);
+            return zkl_barrier_wait(with.get(), path.c_str(), timeout.ms(), err);
         },
         ZKL_ETIMEOUT);
 }
 
-/* The same without waiting (zklock/completion.hpp). A time that is up is an exception here. */
-template <class Rep, class Period, class Done>
-void async_barrier_set(const session &with, const std::string &path,
-                       const std::chrono::duration<Rep, Period> &timeout, Done done)
+/* The same without waiting (zklock/completion.hpp). */
+template <class Done>
+void async_barrier_set(const session &with, const std::string &path, time_limit timeout, Done done)
 {
-    detail::async_at(zkl_barrier_set_async, with, path, timeout, std::move(done));
+    detail::begin(std::move(done), zkl_barrier_set_async, with.get(), path.c_str(), timeout.ms());
 }
-template <class Rep, class Period, class Done>
-void async_barrier_lift(const session &with, const std::string &path,
-                        const std::chrono::duration<Rep, Period> &timeout, Done done)
+template <class Done>
+void async_barrier_lift(const session &with, const std::string &path, time_limit timeout, Done done)
 {
-    detail::async_at(zkl_barrier_lift_async, with, path, timeout, std::move(done));
+    detail::begin(std::move(done), zkl_barrier_lift_async, with.get(), path.c_str(), timeout.ms());
 }
-template <class Rep, class Period, class Done>
-void async_barrier_wait(const session &with, const std::string &path,
-                        const std::chrono::duration<Rep, Period> &timeout, Done done)
+template <class Done>
+void async_barrier_wait(const session &with, const std::string &path, time_limit timeout, Done done)
 {
-    detail::async_at(zkl_barrier_wait_async, with, path, timeout, std::move(done));
+    detail::begin(std::move(done), zkl_barrier_wait_async, with.get(), path.c_str(), timeout.ms());
 }
 
 /* One member of a double barrier. */
@@ -65,59 +51,37 @@ class double_barrier
 {
   public:
     double_barrier(const session &with, const std::string &path, size_t count)
+        : barrier_(detail::make<zkl_double_barrier>(zkl_double_barrier_new, with.get(),
+                                                    path.c_str(), count))
     {
-        detail::check([&](zkl_error *err) {
-            zkl_double_barrier *made = nullptr;
-            int code = zkl_double_barrier_new(&made, with.get(), path.c_str(), count, err);
-            barrier_.reset(made);
-            return code;
-        });
     }
     /* False: too few came in time, and this one has left again. */
-    template <class Rep, class Period> bool enter(const std::chrono::duration<Rep, Period> &timeout)
+    bool enter(time_limit timeout)
     {
         return detail::check(
-            [&](zkl_error *err) {
-                return zkl_double_barrier_enter(get(), detail::to_ms(timeout), err);
-            },
+            [&](zkl_error *err) { return zkl_double_barrier_enter(get(), timeout.ms(), err); },
             ZKL_ETIMEOUT);
     }
     /* False: some are still in; this one has left. */
-    template <class Rep, class Period> bool leave(const std::chrono::duration<Rep, Period> &timeout)
+    bool leave(time_limit timeout)
     {
         return detail::check(
-            [&](zkl_error *err) {
-                return zkl_double_barrier_leave(get(), detail::to_ms(timeout), err);
-            },
+            [&](zkl_error *err) { return zkl_double_barrier_leave(get(), timeout.ms(), err); },
             ZKL_ETIMEOUT);
     }
-    /* The same without waiting (zklock/completion.hpp). A time that is up is an exception here. */
-    template <class Rep, class Period, class Done>
-    void async_enter(const std::chrono::duration<Rep, Period> &timeout, Done done)
+    /* The same without waiting (zklock/completion.hpp). */
+    template <class Done> void async_enter(time_limit timeout, Done done)
     {
-        detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
-            return zkl_double_barrier_enter_async(get(), detail::to_ms(timeout), call, payload,
-                                                  err);
-        });
+        detail::begin(std::move(done), zkl_double_barrier_enter_async, get(), timeout.ms());
     }
-    template <class Rep, class Period, class Done>
-    void async_leave(const std::chrono::duration<Rep, Period> &timeout, Done done)
+    template <class Done> void async_leave(time_limit timeout, Done done)
     {
-        detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
-            return zkl_double_barrier_leave_async(get(), detail::to_ms(timeout), call, payload,
-                                                  err);
-        });
+        detail::begin(std::move(done), zkl_double_barrier_leave_async, get(), timeout.ms());
     }
     zkl_double_barrier *get() const noexcept { return barrier_.get(); }
 
   private:
-    struct freer {
-        void operator()(zkl_double_barrier *barrier) const noexcept
-        {
-            zkl_double_barrier_free(barrier);
-        }
-    };
-    std::unique_ptr<zkl_double_barrier, freer> barrier_;
+    detail::owner<zkl_double_barrier, zkl_double_barrier_free> barrier_;
 };
 
 } // namespace zklock

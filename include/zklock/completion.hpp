@@ -3,7 +3,8 @@
  * The last argument of each function of this library whose name begins with async_ is done. The
  * session calls done(std::exception_ptr, value) exactly once, as callbacks do (zklock/session.h),
  * with a zklock::error or the value; it may not throw. A call without a value calls
- * done(std::exception_ptr).
+ * done(std::exception_ptr). A time that is up is an exception, also where the blocking call returns
+ * false.
  *
  * A function that refuses its arguments or the state of the object throws zklock::error, and does
  * not call done. It reports every later error by done. */
@@ -27,79 +28,53 @@ inline std::exception_ptr failure_of(int code, const zkl_error *words)
     return code == ZKL_OK ? std::exception_ptr() : std::make_exception_ptr(error(code, *words));
 }
 
-/* Of a call without a value: calls the function, and deletes it. */
-template <class Done> struct finished {
+/* The completion of a call: calls the function, and deletes it. */
+template <class Done> struct completion {
     Done done;
 
     static void call(int code, const zkl_error *words, void *payload) noexcept
     {
-        std::unique_ptr<finished> self(static_cast<finished *>(payload));
+        std::unique_ptr<completion> self(static_cast<completion *>(payload));
         self->done(failure_of(code, words));
     }
 };
 
-/* begin(zkl_done_fn, void *payload, zkl_error *) is the call of C. */
-template <class Done, class Begin> void async_begin(Done done, Begin begin)
+/* Begins a call of C, whose last arguments are its completion, the payload and a zkl_error. */
+template <class Done, class Function, class... Args>
+void begin(Done done, Function function, Args... args)
 {
-    std::unique_ptr<finished<Done>> kept(new finished<Done>{std::move(done)});
-    check([&](zkl_error *words) { return begin(finished<Done>::call, kept.get(), words); });
+    std::unique_ptr<completion<Done>> kept(new completion<Done>{std::move(done)});
+    call(function, args..., completion<Done>::call, kept.get());
     kept.release(); /* the completion has it */
 }
 
-/* Of a call that C writes something for, which becomes the value. */
-template <class Written, class Value, class Done> struct written {
-    Written *out;
-    Value (*convert)(Written *);
+/* A done for begin, of a call that C writes something for: convert makes the value of it. */
+template <class Written, class Value, class Done> struct with_value {
+    std::shared_ptr<Written> out;
+    Value (*convert)(Written);
     Done done;
 
-    static void call(int code, const zkl_error *words, void *payload) noexcept
+    void operator()(std::exception_ptr failure)
     {
-        std::unique_ptr<written> self(static_cast<written *>(payload));
-        std::exception_ptr failure = failure_of(code, words);
         Value value = Value();
         if (!failure) {
             try {
-                value = self->convert(self->out);
+                value = convert(std::move(*out));
             } catch (...) {
                 failure = std::current_exception();
             }
         }
-        self->done(failure, std::move(value));
+        done(failure, std::move(value));
     }
 };
 
-/* begin(Written **out, zkl_done_fn, void *payload, zkl_error *) is the call of C. */
-template <class Written, class Value, class Done, class Begin>
-void async_begin(Value (*convert)(Written *), Done done, Begin begin)
+/* Begins a call of C that writes its value to the first argument. */
+template <class Written, class Value, class Done, class Function, class... Args>
+void begin_value(Value (*convert)(Written), Done done, Function function, Args... args)
 {
-    using completion = written<Written, Value, Done>;
-    std::unique_ptr<completion> kept(new completion{nullptr, convert, std::move(done)});
-    check([&](zkl_error *words) { return begin(&kept->out, completion::call, kept.get(), words); });
-    kept.release();
-}
-
-/* Of a call that C writes an array or a struct for, which is the value as it stands. */
-template <class Value, class Done> struct filled {
-    Value value;
-    Done done;
-
-    static void call(int code, const zkl_error *words, void *payload) noexcept
-    {
-        std::unique_ptr<filled> self(static_cast<filled *>(payload));
-        std::exception_ptr failure = failure_of(code, words);
-        self->done(failure, failure ? Value() : std::move(self->value));
-    }
-};
-
-/* begin(Value &value, zkl_done_fn, void *payload, zkl_error *) is the call of C. */
-template <class Value, class Done, class Begin>
-void async_begin_filling(Value value, Done done, Begin begin)
-{
-    using completion = filled<Value, Done>;
-    std::unique_ptr<completion> kept(new completion{std::move(value), std::move(done)});
-    check(
-        [&](zkl_error *words) { return begin(kept->value, completion::call, kept.get(), words); });
-    kept.release();
+    std::shared_ptr<Written> out = std::make_shared<Written>();
+    with_value<Written, Value, Done> end{out, convert, std::move(done)};
+    begin(std::move(end), function, out.get(), args...);
 }
 
 } // namespace detail

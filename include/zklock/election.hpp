@@ -24,39 +24,22 @@ struct leader {
 class election_observer
 {
   public:
-    election_observer(const session &with, const std::string &path,
-                      std::function<void(const leader *)> changed)
-        : changed_(new std::function<void(const leader *)>(std::move(changed)))
+    using changed_function = std::function<void(const leader *)>;
+
+    election_observer(const session &with, const std::string &path, changed_function changed)
     {
-        detail::check([&](zkl_error *err) {
-            zkl_election_observer *made = nullptr;
-            int code =
-                zkl_election_observe(&made, with.get(), path.c_str(), report, changed_.get(), err);
-            observer_.reset(made);
-            return code;
-        });
-    }
-    election_observer(election_observer &&) = default;
-    election_observer &operator=(election_observer &&other) noexcept
-    {
-        observer_ = std::move(other.observer_); /* ours ends before its function is freed */
-        changed_ = std::move(other.changed_);
-        return *this;
+        auto calls = std::make_shared<changed_function>(std::move(changed));
+        observer_ = {detail::make<zkl_election_observer>(zkl_election_observe, with.get(),
+                                                         path.c_str(), report, calls.get()),
+                     {calls}};
     }
 
   private:
-    struct freer {
-        void operator()(zkl_election_observer *observer) const noexcept
-        {
-            zkl_election_observer_free(observer);
-        }
-    };
-    std::unique_ptr<std::function<void(const leader *)>> changed_; /* freed after the observer */
-    std::unique_ptr<zkl_election_observer, freer> observer_;
+    detail::owner<zkl_election_observer, zkl_election_observer_free> observer_;
 
     static void report(zkl_election_observer *, const zkl_leader *now, void *payload) noexcept
     {
-        const auto &changed = *static_cast<std::function<void(const leader *)> *>(payload);
+        const auto &changed = *static_cast<changed_function *>(payload);
         if (now) {
             const leader kept{now->node, std::string(now->value ? now->value : "", now->value_size),
                               now->token, now->session_id, now->readable};

@@ -107,15 +107,46 @@ template <class Call> bool check(Call call, int no = ZKL_OK, int no_either = ZKL
     throw error(code, words);
 }
 
-/* Rounded up to whole ms. A time that has passed is a try, one that is too long to count is for
- * ever. */
-template <class Rep, class Period> int64_t to_ms(const std::chrono::duration<Rep, Period> &time)
+/* Calls a function of C whose last argument is a zkl_error. */
+template <class Function, class... Args> void call(Function function, Args... args)
 {
-    double ms = std::ceil(std::chrono::duration<double, std::milli>(time).count());
-    return !(ms > 0) ? 0 : ms < 9e15 ? static_cast<int64_t>(ms) : ZKL_WAIT_FOREVER;
+    check([&](zkl_error *words) { return function(args..., words); });
 }
 
+/* The same of one that makes an object, which it writes to its first argument. */
+template <class Made, class Function, class... Args> Made *make(Function function, Args... args)
+{
+    Made *made = nullptr;
+    call(function, &made, args...);
+    return made;
+}
+
+/* Owns an object of C, and the functions that it calls, which are freed after it. */
+template <class Object, void (*Free)(Object *)> struct freer {
+    std::shared_ptr<void> calls;
+    void operator()(Object *object) const noexcept { Free(object); }
+};
+template <class Object, void (*Free)(Object *)>
+using owner = std::unique_ptr<Object, freer<Object, Free>>;
+
 } // namespace detail
+
+/* How long a call may take: any std::chrono::duration, rounded up to whole ms. A time that has
+ * passed is a try, one that is too long to count is for ever. */
+class time_limit
+{
+  public:
+    template <class Rep, class Period> time_limit(const std::chrono::duration<Rep, Period> &time)
+    {
+        double ms = std::ceil(std::chrono::duration<double, std::milli>(time).count());
+        ms_ = !(ms > 0) ? 0 : ms < 9e15 ? static_cast<int64_t>(ms) : ZKL_WAIT_FOREVER;
+    }
+    /* As timeout_ms of C. */
+    int64_t ms() const noexcept { return ms_; }
+
+  private:
+    int64_t ms_;
+};
 
 } // namespace zklock
 

@@ -2,7 +2,6 @@
 #ifndef ZKLOCK_MUTEX_HPP
 #define ZKLOCK_MUTEX_HPP
 
-#include <atomic>
 #include <exception>
 #include <functional>
 #include <utility>
@@ -36,39 +35,30 @@ class cancel_flag
 namespace detail
 {
 
-/* True when call returns a grant; false when it ended because of its timeout_ms. */
-template <class Call> bool granted(int64_t timeout_ms, Call call)
+/* True when call returns a grant; false when it ended because of its timeout. */
+template <class Call> bool granted(time_limit timeout, Call call)
 {
-    return check(call, ZKL_EBUSY, timeout_ms == ZKL_WAIT_FOREVER ? ZKL_EBUSY : ZKL_ETIMEOUT);
+    return check(call, ZKL_EBUSY, timeout.ms() == ZKL_WAIT_FOREVER ? ZKL_EBUSY : ZKL_ETIMEOUT);
 }
 
-/* The serial of a mutex's last grant. Shared: the mutex may be moved while an acquire is pending.
- */
-using last_serial = std::shared_ptr<std::atomic<int64_t>>;
-
 /* The completion of an acquire: calls the function, and deletes it. */
-template <class Done> struct granted_later {
+template <class Done> struct acquired {
     Done done;
-    last_serial serial;
 
     static void call(zkl_lock *, int code, const zkl_grant *grant, const zkl_error *err,
                      void *payload) noexcept
     {
-        std::unique_ptr<granted_later> self(static_cast<granted_later *>(payload));
-        if (grant) {
-            *self->serial = grant->serial;
-        }
+        std::unique_ptr<acquired> self(static_cast<acquired *>(payload));
         self->done(failure_of(code, err), grant ? *grant : zkl_grant());
     }
 };
 
-/* begin(zkl_acquired_fn, void *payload, zkl_error *) is the call of C. */
-template <class Done, class Begin>
-void async_begin_acquire(const last_serial &serial, Done done, Begin begin)
+/* Begins an acquire of C, whose last arguments are its completion, the payload and a zkl_error. */
+template <class Done, class Function, class... Args>
+void begin_acquire(Done done, Function function, Args... args)
 {
-    using completion = granted_later<Done>;
-    std::unique_ptr<completion> kept(new completion{std::move(done), serial});
-    check([&](zkl_error *err) { return begin(completion::call, kept.get(), err); });
+    std::unique_ptr<acquired<Done>> kept(new acquired<Done>{std::move(done)});
+    call(function, args..., acquired<Done>::call, kept.get());
     kept.release(); /* the completion has it */
 }
 
@@ -94,19 +84,25 @@ template <class Changed, class Done> struct standing {
 /* A function that C calls. Its exception is kept, and rethrown when C has returned. */
 template <class Function> struct section {
     Function &function;
-    bool ran;
     std::exception_ptr thrown;
 
     static int call(const zkl_cancel *flag, int64_t token, void *payload) noexcept
     {
         section *self = static_cast<section *>(payload);
-        self->ran = true;
         try {
             self->function(cancel_flag(flag), token);
         } catch (...) {
             self->thrown = std::current_exception();
         }
         return self->thrown ? 1 : 0;
+    }
+    /* code: what C has returned. */
+    int result(int code) const
+    {
+        if (thrown) {
+            std::rethrow_exception(thrown);
+        }
+        return code;
     }
 };
 
@@ -120,6 +116,8 @@ class lock_options
   public:
     zkl_lock_options c = ZKL_LOCK_OPTIONS_INIT;
 
+    /* From the C struct; nullptr: all defaults. */
+    lock_options(const zkl_lock_options *options = nullptr) { c = options ? *options : c; }
     /* In place of c.state_fn. */
     lock_options &on_state(std::function<void(zkl_state)> function)
     {
@@ -140,7 +138,7 @@ class lock_options
     }
 
   private:
-    friend class options_of;
+    friend class mutex;
     std::function<void(zkl_state)> state_;
     std::function<void()> revoke_;
     std::function<void(size_t)> position_;
@@ -172,29 +170,6 @@ class lock_options
     }
 };
 
-/* What the makers below take: nothing, a pointer to the C struct, or lock_options. */
-class options_of
-{
-  public:
-    options_of(const zkl_lock_options *options = nullptr) : options_(options) {}
-    options_of(const lock_options &options) : own_(std::make_shared<lock_options>(options)) {}
-
-  private:
-    friend class mutex;
-    const zkl_lock_options *options_ = nullptr;
-    std::shared_ptr<lock_options> own_;
-
-    /* make(const zkl_lock_options *) */
-    template <class Make> int made_with(Make make) const
-    {
-        if (!own_) {
-            return make(options_);
-        }
-        const zkl_lock_options taken = own_->for_c();
-        return make(&taken);
-    }
-};
-
 /* What zkl_lock_read has read. */
 struct data {
     std::string bytes;
@@ -208,9 +183,14 @@ namespace detail
 /* Frees what was read. */
 inline data data_of(zkl_data *read)
 {
-    std::unique_ptr<zkl_data, void (*)(zkl_data *)> owner(read, zkl_data_free);
+    owner<zkl_data, zkl_data_free> freed(read);
     return data{std::string(static_cast<const char *>(read->data), read->size), read->version,
                 read->mzxid};
+}
+
+inline std::vector<zkl_op_result> as_it_is(std::vector<zkl_op_result> results)
+{
+    return results;
 }
 
 } // namespace detail
@@ -224,57 +204,44 @@ inline data data_of(zkl_data *read)
 class mutex
 {
   public:
-    mutex(const session &with, const std::string &path, const options_of &options = {})
-        : mutex(
-              with,
-              [&](zkl_lock **made, const zkl_lock_options *c, zkl_error *err) {
-                  return zkl_lock_new(made, with.get(), path.c_str(), c, err);
-              },
-              options)
+    mutex(const session &with, const std::string &path, const lock_options &options = {})
+        : mutex(with, options, zkl_lock_new, path.c_str())
     {
     }
-    /* make(zkl_lock **out, const zkl_lock_options *, zkl_error *) calls one of the zkl_..._new,
-     * with this session. */
-    template <class Make, class = decltype(std::declval<Make>()(nullptr, nullptr, nullptr))>
-    mutex(const session &with, Make make, const options_of &options = {})
+    /* constructor: one of the zkl_..._new; args: its arguments between session and options. */
+    template <class Constructor, class... Args>
+    mutex(const session &with, const lock_options &options, Constructor constructor, Args... args)
+        : executor_(with.executor())
     {
-        zkl_lock *made = nullptr;
-        detail::check([&](zkl_error *err) {
-            return options.made_with(
-                [&](const zkl_lock_options *c) { return make(&made, c, err); });
-        });
-        lock_ = std::unique_ptr<zkl_lock, freer>(made, freer{options.own_, with.executor()});
+        auto calls = std::make_shared<lock_options>(options);
+        const zkl_lock_options c = calls->for_c();
+        lock_ = {detail::make<zkl_lock>(constructor, with.get(), args..., &c), {calls}};
     }
 
-    void lock() { take_within(ZKL_WAIT_FOREVER); }
-    bool try_lock() { return take_within(0); }
-    template <class Rep, class Period>
-    bool try_lock_for(const std::chrono::duration<Rep, Period> &timeout)
+    void lock() { try_lock_for(std::chrono::hours::max()); }
+    bool try_lock() { return try_lock_for(std::chrono::hours(0)); }
+    bool try_lock_for(time_limit timeout)
     {
-        return take_within(detail::to_ms(timeout));
+        return detail::granted(timeout, [&](zkl_error *err) {
+            return zkl_lock_acquire(get(), timeout.ms(), nullptr, err);
+        });
     }
     template <class Clock, class Duration>
     bool try_lock_until(const std::chrono::time_point<Clock, Duration> &deadline)
     {
-        return take_within(detail::to_ms(deadline - Clock::now()));
+        return try_lock_for(deadline - Clock::now());
     }
     /* The same, and throws where these return false: ZKL_EBUSY, ZKL_ETIMEOUT. */
-    template <class Rep, class Period>
-    zkl_grant acquire(const std::chrono::duration<Rep, Period> &timeout)
+    zkl_grant acquire(time_limit timeout)
     {
         zkl_grant grant = zkl_grant();
-        int64_t ms = detail::to_ms(timeout);
-        detail::check([&](zkl_error *err) { return acquire_within(ms, &grant, err); });
+        detail::call(zkl_lock_acquire, get(), timeout.ms(), &grant);
         return grant;
     }
     /* The same without waiting (zklock/completion.hpp): done(std::exception_ptr, zkl_grant). */
-    template <class Rep, class Period, class Done>
-    void async_acquire(const std::chrono::duration<Rep, Period> &timeout, Done done)
+    template <class Done> void async_acquire(time_limit timeout, Done done)
     {
-        detail::async_begin_acquire(
-            serial_, std::move(done), [&](zkl_acquired_fn call, void *payload, zkl_error *err) {
-                return zkl_lock_acquire_async(get(), detail::to_ms(timeout), call, payload, err);
-            });
+        detail::begin_acquire(std::move(done), zkl_lock_acquire_async, get(), timeout.ms());
     }
     void unlock() noexcept { released_ = zkl_lock_release(get(), nullptr); }
     /* The same, and throws ZKL_ELOST when the lease did not cover the hold. Of a std::unique_lock:
@@ -287,9 +254,7 @@ class mutex
      * ZKL_ELOST comes by done alone, not by covered(). */
     template <class Done> void async_release(Done done)
     {
-        detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
-            return zkl_lock_release_async(get(), call, payload, err);
-        });
+        detail::begin(std::move(done), zkl_lock_release_async, get());
     }
     /* Did the lease cover the hold that the last unlock() or release() ended? False also when that
      * did not hold, and behind a close of the session. */
@@ -311,35 +276,23 @@ class mutex
     }
     /* Fencing token of the grant; 0 when not held. */
     int64_t token() const noexcept { return zkl_lock_token(get()); }
-    /* zkl_grant.serial of the grant: which one under this token it is, from 1. 0 when not held, in
-     * run(), and of a candidate that stands. */
-    int64_t serial() const noexcept { return is_held() ? serial_->load() : 0; }
     zkl_recipe recipe() const noexcept { return zkl_lock_recipe(get()); }
     zkl_lock *get() const noexcept { return lock_.get(); }
     /* For <zklock/asio.hpp>. */
-    const detail::shared_executor &executor() const noexcept
-    {
-        return lock_.get_deleter().executor;
-    }
+    const detail::shared_executor &executor() const noexcept { return executor_; }
 
     /* Locks, calls function(zklock::cancel_flag, int64_t token) in this thread, unlocks. False: not
      * granted in time. The flag is raised when less than margin of lease is left (0: a third of
      * it). Throws the exception of function, else ZKL_ELOST when the lease did not cover it. */
-    template <class Rep, class Period, class Function>
-    bool run(const std::chrono::duration<Rep, Period> &timeout, Function &&function,
+    template <class Function>
+    bool run(time_limit timeout, Function &&function,
              std::chrono::milliseconds margin = std::chrono::milliseconds(0))
     {
-        detail::section<Function> section{function, false, nullptr};
-        zkl_error words = zkl_error();
-        int64_t timeout_ms = detail::to_ms(timeout);
-        forget_serial();
-        int code = zkl_with_lock(get(), timeout_ms, margin.count(), section.call, &section, nullptr,
-                                 &words);
-        if (section.thrown) {
-            std::rethrow_exception(section.thrown);
-        }
-        auto outcome = [&](zkl_error *err) { return *err = words, code; };
-        return section.ran ? detail::check(outcome) : detail::granted(timeout_ms, outcome);
+        detail::section<Function> section{function, nullptr};
+        return detail::granted(timeout, [&](zkl_error *err) {
+            return section.result(zkl_with_lock(get(), timeout.ms(), margin.count(), section.call,
+                                                &section, nullptr, err));
+        });
     }
     /* The same, waiting for ever. */
     template <class Function> void run(Function &&function)
@@ -348,52 +301,34 @@ class mutex
     }
 
     /* A writer becomes a reader without letting any writer in between. Its guard stays valid. */
-    void downgrade()
-    {
-        detail::check([&](zkl_error *err) { return zkl_write_lock_downgrade(get(), err); });
-    }
+    void downgrade() { detail::call(zkl_write_lock_downgrade, get()); }
     /* Takes count permits of a semaphore, all or none; false: not within that time. unlock()
      * releases all. */
-    template <class Rep, class Period>
-    bool take(int count, const std::chrono::duration<Rep, Period> &timeout)
+    bool take(int count, time_limit timeout)
     {
-        int64_t ms = detail::to_ms(timeout);
-        return detail::granted(ms, [&](zkl_error *err) {
-            zkl_grant grant = zkl_grant();
-            int code = zkl_semaphore_acquire(get(), count, ms, &grant, err);
-            return note(code, grant);
+        return detail::granted(timeout, [&](zkl_error *err) {
+            return zkl_semaphore_acquire(get(), count, timeout.ms(), nullptr, err);
         });
     }
-    /* The same without waiting (zklock/completion.hpp): done(std::exception_ptr, zkl_grant). A time
-     * that is up is an exception here. */
-    template <class Rep, class Period, class Done>
-    void async_take(int count, const std::chrono::duration<Rep, Period> &timeout, Done done)
+    /* The same without waiting (zklock/completion.hpp): done(std::exception_ptr, zkl_grant). */
+    template <class Done> void async_take(int count, time_limit timeout, Done done)
     {
-        detail::async_begin_acquire(
-            serial_, std::move(done), [&](zkl_acquired_fn call, void *payload, zkl_error *err) {
-                return zkl_semaphore_acquire_async(get(), count, detail::to_ms(timeout), call,
-                                                   payload, err);
-            });
+        detail::begin_acquire(std::move(done), zkl_semaphore_acquire_async, get(), count,
+                              timeout.ms());
     }
     /* How many permits are held; 0 also when they are lost, or it is no semaphore. */
     int permits() const noexcept { return zkl_semaphore_tokens(get(), nullptr, 0); }
     /* Publishes another value; only the leader of an election may. */
-    template <class Rep, class Period>
-    void publish(const std::string &value, const std::chrono::duration<Rep, Period> &timeout)
+    void publish(const std::string &value, time_limit timeout)
     {
-        detail::check([&](zkl_error *err) {
-            return zkl_election_publish(get(), value.c_str(), detail::to_ms(timeout), err);
-        });
+        detail::call(zkl_election_publish, get(), value.c_str(), timeout.ms());
     }
     /* The same without waiting (zklock/completion.hpp). */
-    template <class Rep, class Period, class Done>
-    void async_publish(const std::string &value, const std::chrono::duration<Rep, Period> &timeout,
-                       Done done)
+    template <class Done>
+    void async_publish(const std::string &value, time_limit timeout, Done done)
     {
-        detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
-            return zkl_election_publish_async(get(), value.c_str(), detail::to_ms(timeout), call,
-                                              payload, err);
-        });
+        detail::begin(std::move(done), zkl_election_publish_async, get(), value.c_str(),
+                      timeout.ms());
     }
     /* zkl_election_stand: this candidate campaigns, leads, and campaigns again after a loss, until
      * leave(). changed(zkl_state, int64_t token, std::exception_ptr why) follows for
@@ -404,10 +339,7 @@ class mutex
     {
         using stand = detail::standing<Changed, Done>;
         std::unique_ptr<stand> kept(new stand{std::move(changed), std::move(done)});
-        forget_serial();
-        detail::check([&](zkl_error *err) {
-            return zkl_election_stand(get(), stand::call, kept.get(), err);
-        });
+        detail::call(zkl_election_stand, get(), stand::call, kept.get());
         kept.release(); /* the last call has it */
     }
     /* Ends async_stand: withdraws from the queue, or resigns. False: it does not stand. */
@@ -419,173 +351,98 @@ class mutex
 
     /* ops in one transaction with the proof that this is still held (zklock/zookeeper.h). Throws
      * ZKL_ELOST and applies nothing when it is not. */
-    template <class Rep, class Period>
-    std::vector<zkl_op_result> commit(const std::vector<zkl_op> &ops,
-                                      const std::chrono::duration<Rep, Period> &timeout)
+    std::vector<zkl_op_result> commit(const std::vector<zkl_op> &ops, time_limit timeout)
     {
         std::vector<zkl_op_result> results(ops.size());
-        detail::check([&](zkl_error *err) {
-            return zkl_lock_commit(get(), ops.data(), ops.size(), detail::to_ms(timeout),
-                                   results.data(), err);
-        });
+        detail::call(zkl_lock_commit, get(), ops.data(), ops.size(), timeout.ms(), results.data());
         return results;
     }
     /* The same without waiting (zklock/completion.hpp):
      * done(std::exception_ptr, std::vector<zkl_op_result>). ops and all they point to are copied.
      */
-    template <class Rep, class Period, class Done>
-    void async_commit(const std::vector<zkl_op> &ops,
-                      const std::chrono::duration<Rep, Period> &timeout, Done done)
+    template <class Done>
+    void async_commit(const std::vector<zkl_op> &ops, time_limit timeout, Done done)
     {
         using results = std::vector<zkl_op_result>;
-        detail::async_begin_filling(
-            results(ops.size()), std::move(done),
-            [&](results &out, zkl_done_fn call, void *payload, zkl_error *err) {
-                return zkl_lock_commit_async(get(), ops.data(), ops.size(), detail::to_ms(timeout),
-                                             out.data(), call, payload, err);
-            });
+        auto out = std::make_shared<results>(ops.size());
+        detail::with_value<results, results, Done> end{out, detail::as_it_is, std::move(done)};
+        detail::begin(std::move(end), zkl_lock_commit_async, get(), ops.data(), ops.size(),
+                      timeout.ms(), out->data());
     }
     /* Reads a znode under the lock, so that every guarded transaction of earlier holders shows;
      * fresh: also what others had written before the call (zklock/zookeeper.h). */
-    template <class Rep, class Period>
-    data read(const std::string &path, bool fresh,
-              const std::chrono::duration<Rep, Period> &timeout)
+    data read(const std::string &path, bool fresh, time_limit timeout)
     {
-        zkl_data *out = nullptr;
-        detail::check([&](zkl_error *err) {
-            return zkl_lock_read(&out, get(), path.c_str(), fresh, detail::to_ms(timeout), err);
-        });
-        return detail::data_of(out);
+        return detail::data_of(
+            detail::make<zkl_data>(zkl_lock_read, get(), path.c_str(), fresh, timeout.ms()));
     }
     /* The same without waiting (zklock/completion.hpp): done(std::exception_ptr, data). */
-    template <class Rep, class Period, class Done>
-    void async_read(const std::string &path, bool fresh,
-                    const std::chrono::duration<Rep, Period> &timeout, Done done)
+    template <class Done>
+    void async_read(const std::string &path, bool fresh, time_limit timeout, Done done)
     {
-        detail::async_begin(detail::data_of, std::move(done),
-                            [&](zkl_data **out, zkl_done_fn call, void *payload, zkl_error *err) {
-                                return zkl_lock_read_async(out, get(), path.c_str(), fresh,
-                                                           detail::to_ms(timeout), call, payload,
-                                                           err);
-                            });
+        detail::begin_value(detail::data_of, std::move(done), zkl_lock_read_async, get(),
+                            path.c_str(), fresh, timeout.ms());
     }
 
   private:
-    struct freer {
-        std::shared_ptr<void> calls; /* go when it is freed */
-        detail::shared_executor executor;
-        void operator()(zkl_lock *lock) const noexcept { zkl_lock_free(lock); }
-    };
-    std::unique_ptr<zkl_lock, freer> lock_;
+    detail::owner<zkl_lock, zkl_lock_free> lock_;
+    detail::shared_executor executor_;
     int released_ = ZKL_OK;
-    detail::last_serial serial_ = std::make_shared<std::atomic<int64_t>>(0);
-
-    int note(int code, const zkl_grant &grant) noexcept
-    {
-        if (code == ZKL_OK) {
-            *serial_ = grant.serial;
-        }
-        return code;
-    }
-    int acquire_within(int64_t timeout_ms, zkl_grant *grant, zkl_error *err)
-    {
-        return note(zkl_lock_acquire(get(), timeout_ms, grant, err), *grant);
-    }
-    bool take_within(int64_t timeout_ms)
-    {
-        zkl_grant grant = zkl_grant();
-        return detail::granted(
-            timeout_ms, [&](zkl_error *err) { return acquire_within(timeout_ms, &grant, err); });
-    }
-    void forget_serial() noexcept
-    {
-        if (serial_) { /* not moved from */
-            *serial_ = 0;
-        }
-    }
 };
 
 /* Many readers or one writer (zklock/rwlock.h). */
-inline mutex read_lock(const session &with, const std::string &path, const options_of &options = {})
+inline mutex read_lock(const session &with, const std::string &path,
+                       const lock_options &options = {})
 {
-    return mutex(
-        with,
-        [&](zkl_lock **made, const zkl_lock_options *c, zkl_error *err) {
-            return zkl_read_lock_new(made, with.get(), path.c_str(), c, err);
-        },
-        options);
+    return mutex(with, options, zkl_read_lock_new, path.c_str());
 }
 inline mutex write_lock(const session &with, const std::string &path,
-                        const options_of &options = {})
+                        const lock_options &options = {})
 {
-    return mutex(
-        with,
-        [&](zkl_lock **made, const zkl_lock_options *c, zkl_error *err) {
-            return zkl_write_lock_new(made, with.get(), path.c_str(), c, err);
-        },
-        options);
+    return mutex(with, options, zkl_write_lock_new, path.c_str());
 }
 
 /* Several locks, all or none (zklock/multilock.h): one transaction queues everywhere, so no order
  * of paths can deadlock. Use this instead of std::lock. */
 inline mutex multilock(const session &with, const std::vector<std::string> &paths,
-                       const options_of &options = {})
+                       const lock_options &options = {})
 {
-    return mutex(
-        with,
-        [&](zkl_lock **made, const zkl_lock_options *c, zkl_error *err) {
-            std::vector<const char *> names;
-            for (const std::string &path : paths) {
-                names.push_back(path.c_str());
-            }
-            return zkl_multilock_new(made, with.get(), names.data(), names.size(), c, err);
-        },
-        options);
+    std::vector<const char *> names;
+    for (const std::string &path : paths) {
+        names.push_back(path.c_str());
+    }
+    return mutex(with, options, zkl_multilock_new, names.data(), names.size());
 }
 
 /* A contender for permits of a semaphore with that limit, 0: the path's (zklock/semaphore.h). */
 inline mutex semaphore(const session &with, const std::string &path, int limit,
-                       const options_of &options = {})
+                       const lock_options &options = {})
 {
-    return mutex(
-        with,
-        [&](zkl_lock **made, const zkl_lock_options *c, zkl_error *err) {
-            return zkl_semaphore_new(made, with.get(), path.c_str(), limit, c, err);
-        },
-        options);
+    return mutex(with, options, zkl_semaphore_new, path.c_str(), limit);
 }
 
 /* zkl_semaphore_resize. */
-template <class Rep, class Period>
-void semaphore_resize(const session &with, const std::string &path, int limit,
-                      const std::chrono::duration<Rep, Period> &timeout)
+inline void semaphore_resize(const session &with, const std::string &path, int limit,
+                             time_limit timeout)
 {
-    detail::check([&](zkl_error *err) {
-        return zkl_semaphore_resize(with.get(), path.c_str(), limit, detail::to_ms(timeout), err);
-    });
+    detail::call(zkl_semaphore_resize, with.get(), path.c_str(), limit, timeout.ms());
 }
 
 /* The same without waiting (zklock/completion.hpp). */
-template <class Rep, class Period, class Done>
+template <class Done>
 void async_semaphore_resize(const session &with, const std::string &path, int limit,
-                            const std::chrono::duration<Rep, Period> &timeout, Done done)
+                            time_limit timeout, Done done)
 {
-    detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
-        return zkl_semaphore_resize_async(with.get(), path.c_str(), limit, detail::to_ms(timeout),
-                                          call, payload, err);
-    });
+    detail::begin(std::move(done), zkl_semaphore_resize_async, with.get(), path.c_str(), limit,
+                  timeout.ms());
 }
 
-/* A candidate (zklock/election.h), which leads while it holds; options->metadata is what it
+/* A candidate (zklock/election.h), which leads while it holds; options.c.metadata is what it
  * publishes. */
-inline mutex election(const session &with, const std::string &path, const options_of &options = {})
+inline mutex election(const session &with, const std::string &path,
+                      const lock_options &options = {})
 {
-    return mutex(
-        with,
-        [&](zkl_lock **made, const zkl_lock_options *c, zkl_error *err) {
-            return zkl_election_new(made, with.get(), path.c_str(), c, err);
-        },
-        options);
+    return mutex(with, options, zkl_election_new, path.c_str());
 }
 
 } // namespace zklock

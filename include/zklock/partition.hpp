@@ -2,13 +2,11 @@
 #ifndef ZKLOCK_PARTITION_HPP
 #define ZKLOCK_PARTITION_HPP
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include <zklock/completion.hpp>
 #include <zklock/partition.h>
 #include <zklock/session.hpp>
 #include <zklock/zookeeper.h>
@@ -16,61 +14,90 @@
 namespace zklock
 {
 
+/* Options with callbacks in functions of C++: they run as callbacks do, and may not throw. c has
+ * everything else; its callbacks and its payload are not used. A partition takes a copy of its own,
+ * which goes with it. */
+class partition_options
+{
+  public:
+    zkl_partition_options c = ZKL_PARTITION_OPTIONS_INIT;
+
+    partition_options &
+    on_assigned(std::function<void(const std::string &piece, int64_t token)> function)
+    {
+        assigned_ = std::move(function);
+        return *this;
+    }
+    partition_options &on_revoked(std::function<void(const std::string &piece, bool lost)> function)
+    {
+        revoked_ = std::move(function);
+        return *this;
+    }
+    partition_options &
+    on_state(std::function<void(const std::string &piece, zkl_state state)> function)
+    {
+        state_ = std::move(function);
+        return *this;
+    }
+
+  private:
+    friend class partition;
+    std::function<void(const std::string &, int64_t)> assigned_;
+    std::function<void(const std::string &, bool)> revoked_;
+    std::function<void(const std::string &, zkl_state)> state_;
+
+    static void call_assigned(zkl_partition *, const char *piece, int64_t token, void *payload)
+    {
+        const partition_options &own = *static_cast<partition_options *>(payload);
+        own.assigned_ ? own.assigned_(piece, token) : void();
+    }
+    static void call_revoked(zkl_partition *, const char *piece, bool lost, void *payload)
+    {
+        const partition_options &own = *static_cast<partition_options *>(payload);
+        own.revoked_ ? own.revoked_(piece, lost) : void();
+    }
+    static void call_state(zkl_partition *, const char *piece, zkl_state state, void *payload)
+    {
+        const partition_options &own = *static_cast<partition_options *>(payload);
+        own.state_ ? own.state_(piece, state) : void();
+    }
+    zkl_partition_options for_c()
+    {
+        zkl_partition_options made = c;
+        made.assigned_fn = call_assigned;
+        made.revoked_fn = call_revoked;
+        made.state_fn = call_state;
+        made.payload = this;
+        return made;
+    }
+};
+
 /* One member of a partition (zklock/partition.h). Destroying it stops. */
 class partition
 {
   public:
-    using assigned_function = std::function<void(const std::string &piece, int64_t token)>;
-    using revoked_function = std::function<void(const std::string &piece, bool lost)>;
-    using state_function = std::function<void(const std::string &piece, zkl_state state)>;
-
-    /* Both run as callbacks do, and may not throw. cap: the most pieces to work on; 0: any number.
-     */
     partition(const session &with, const std::string &path, const std::vector<std::string> &pieces,
-              assigned_function assigned, revoked_function revoked, size_t cap = 0)
-        : partition(with, path, pieces, std::move(assigned), std::move(revoked), cap, false, 0,
-                    nullptr)
+              const partition_options &options)
     {
-    }
-    /* Answers later: revoked only requests the end of the work, and done() passes the piece on.
-     * margin: revoked is called when less than this is left of the lease; 0: when it has ended.
-     * changed: jeopardy and loss while there is work on a piece; may be empty. */
-    template <class Rep, class Period>
-    partition(const session &with, const std::string &path, const std::vector<std::string> &pieces,
-              assigned_function assigned, revoked_function revoked, size_t cap,
-              const std::chrono::duration<Rep, Period> &margin, state_function changed = nullptr)
-        : partition(with, path, pieces, std::move(assigned), std::move(revoked), cap, true,
-                    detail::to_ms(margin), std::move(changed))
-    {
-    }
-    partition(partition &&) = default;
-    partition &operator=(partition &&other) noexcept
-    {
-        partition_ = std::move(other.partition_); /* ours stops before its functions are freed */
-        calls_ = std::move(other.calls_);
-        return *this;
+        std::vector<const char *> names;
+        for (const std::string &piece : pieces) {
+            names.push_back(piece.c_str());
+        }
+        auto calls = std::make_shared<partition_options>(options);
+        const zkl_partition_options c = calls->for_c();
+        partition_ = {detail::make<zkl_partition>(zkl_partition_new, with.get(), path.c_str(),
+                                                  names.data(), names.size(), &c),
+                      {calls}};
     }
 
-    void start()
-    {
-        detail::check([&](zkl_error *err) { return zkl_partition_start(get(), err); });
-    }
-    void stop()
-    {
-        detail::check([&](zkl_error *err) { return zkl_partition_stop(get(), err); });
-    }
-    /* The work on it has ended, which revoked has requested (made with a margin). */
-    void done(const std::string &piece)
-    {
-        detail::check(
-            [&](zkl_error *err) { return zkl_partition_done(get(), piece.c_str(), err); });
-    }
+    void start() { detail::call(zkl_partition_start, get()); }
+    void stop() { detail::call(zkl_partition_stop, get()); }
     template <class Done> void async_stop(Done done)
     {
-        detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
-            return zkl_partition_stop_async(get(), call, payload, err);
-        });
+        detail::begin(std::move(done), zkl_partition_stop_async, get());
     }
+    /* The work on it has ended, which revoked has requested (with the option done_later). */
+    void done(const std::string &piece) { detail::call(zkl_partition_done, get(), piece.c_str()); }
     bool owns(const std::string &piece) const noexcept
     {
         return zkl_partition_owns(get(), piece.c_str());
@@ -81,76 +108,18 @@ class partition
         return std::chrono::milliseconds(zkl_partition_remaining_ms(get(), piece.c_str()));
     }
     /* As mutex::commit, under the lock of this piece. */
-    template <class Rep, class Period>
     std::vector<zkl_op_result> commit(const std::string &piece, const std::vector<zkl_op> &ops,
-                                      const std::chrono::duration<Rep, Period> &timeout)
+                                      time_limit timeout)
     {
         std::vector<zkl_op_result> results(ops.size());
-        detail::check([&](zkl_error *err) {
-            return zkl_partition_commit(get(), piece.c_str(), ops.data(), ops.size(),
-                                        detail::to_ms(timeout), results.data(), err);
-        });
+        detail::call(zkl_partition_commit, get(), piece.c_str(), ops.data(), ops.size(),
+                     timeout.ms(), results.data());
         return results;
     }
     zkl_partition *get() const noexcept { return partition_.get(); }
 
   private:
-    struct calls {
-        assigned_function assigned;
-        revoked_function revoked;
-        state_function changed;
-    };
-    struct freer {
-        void operator()(zkl_partition *partition) const noexcept { zkl_partition_free(partition); }
-    };
-    std::unique_ptr<calls> calls_; /* freed after the partition */
-    std::unique_ptr<zkl_partition, freer> partition_;
-
-    partition(const session &with, const std::string &path, const std::vector<std::string> &pieces,
-              assigned_function assigned, revoked_function revoked, size_t cap, bool later,
-              int64_t margin_ms, state_function changed)
-        : calls_(new calls{std::move(assigned), std::move(revoked), std::move(changed)})
-    {
-        std::vector<const char *> names;
-        for (const std::string &piece : pieces) {
-            names.push_back(piece.c_str());
-        }
-        zkl_partition_options options = ZKL_PARTITION_OPTIONS_INIT;
-        options.cap = cap;
-        options.assigned_fn = tell_assigned;
-        options.revoked_fn = tell_revoked;
-        options.done_later = later;
-        options.margin_ms = margin_ms;
-        options.state_fn = calls_->changed ? tell_changed : nullptr;
-        options.payload = calls_.get();
-        detail::check([&](zkl_error *err) {
-            zkl_partition *made = nullptr;
-            int code = zkl_partition_new(&made, with.get(), path.c_str(), names.data(),
-                                         names.size(), &options, err);
-            partition_.reset(made);
-            return code;
-        });
-    }
-    static void tell_assigned(zkl_partition *, const char *piece, int64_t token,
-                              void *payload) noexcept
-    {
-        const assigned_function &callback = static_cast<calls *>(payload)->assigned;
-        if (callback) {
-            callback(piece, token);
-        }
-    }
-    static void tell_revoked(zkl_partition *, const char *piece, bool lost, void *payload) noexcept
-    {
-        const revoked_function &callback = static_cast<calls *>(payload)->revoked;
-        if (callback) {
-            callback(piece, lost);
-        }
-    }
-    static void tell_changed(zkl_partition *, const char *piece, zkl_state state,
-                             void *payload) noexcept
-    {
-        static_cast<calls *>(payload)->changed(piece, state);
-    }
+    detail::owner<zkl_partition, zkl_partition_free> partition_;
 };
 
 } // namespace zklock

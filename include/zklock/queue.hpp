@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <zklock/completion.hpp>
 #include <zklock/queue.h>
 #include <zklock/session.hpp>
 
@@ -35,7 +34,7 @@ namespace detail
 /* Frees the list. */
 inline queue queue_of(zkl_queue *list)
 {
-    std::unique_ptr<zkl_queue, void (*)(zkl_queue *)> owner(list, zkl_queue_free);
+    owner<zkl_queue, zkl_queue_free> freed(list);
     queue all{{},
               list->foreign,
               list->server_ms,
@@ -51,61 +50,44 @@ inline queue queue_of(zkl_queue *list)
 
 } // namespace detail
 
-template <class Rep, class Period>
-queue queue_list(const session &with, const std::string &path,
-                 const std::chrono::duration<Rep, Period> &timeout)
+inline queue queue_list(const session &with, const std::string &path, time_limit timeout)
 {
-    zkl_queue *list = nullptr;
-    detail::check([&](zkl_error *err) {
-        return zkl_queue_list(&list, with.get(), path.c_str(), detail::to_ms(timeout), err);
-    });
-    return detail::queue_of(list);
+    return detail::queue_of(
+        detail::make<zkl_queue>(zkl_queue_list, with.get(), path.c_str(), timeout.ms()));
 }
-template <class Rep, class Period, class Done>
-void async_queue_list(const session &with, const std::string &path,
-                      const std::chrono::duration<Rep, Period> &timeout, Done done)
+template <class Done>
+void async_queue_list(const session &with, const std::string &path, time_limit timeout, Done done)
 {
-    detail::async_at(detail::queue_of, zkl_queue_list_async, with, path, timeout, std::move(done));
+    detail::begin_value(detail::queue_of, std::move(done), zkl_queue_list_async, with.get(),
+                        path.c_str(), timeout.ms());
 }
 
 /* zkl_queue_remove: deletes the znode of a holder or waiter by force. token 0: of any token. */
-template <class Rep, class Period>
-void queue_remove(const session &with, const std::string &path, const std::string &node,
-                  int64_t token, const std::chrono::duration<Rep, Period> &timeout)
+inline void queue_remove(const session &with, const std::string &path, const std::string &node,
+                         int64_t token, time_limit timeout)
 {
-    detail::check([&](zkl_error *err) {
-        return zkl_queue_remove(with.get(), path.c_str(), node.c_str(), token,
-                                detail::to_ms(timeout), err);
-    });
+    detail::call(zkl_queue_remove, with.get(), path.c_str(), node.c_str(), token, timeout.ms());
 }
-template <class Rep, class Period, class Done>
+template <class Done>
 void async_queue_remove(const session &with, const std::string &path, const std::string &node,
-                        int64_t token, const std::chrono::duration<Rep, Period> &timeout, Done done)
+                        int64_t token, time_limit timeout, Done done)
 {
-    detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
-        return zkl_queue_remove_async(with.get(), path.c_str(), node.c_str(), token,
-                                      detail::to_ms(timeout), call, payload, err);
-    });
+    detail::begin(std::move(done), zkl_queue_remove_async, with.get(), path.c_str(), node.c_str(),
+                  token, timeout.ms());
 }
 
 /* zkl_queue_revoke: requests that a holder release. */
-template <class Rep, class Period>
-void queue_revoke(const session &with, const std::string &path, const std::string &node,
-                  const std::chrono::duration<Rep, Period> &timeout)
+inline void queue_revoke(const session &with, const std::string &path, const std::string &node,
+                         time_limit timeout)
 {
-    detail::check([&](zkl_error *err) {
-        return zkl_queue_revoke(with.get(), path.c_str(), node.c_str(), detail::to_ms(timeout),
-                                err);
-    });
+    detail::call(zkl_queue_revoke, with.get(), path.c_str(), node.c_str(), timeout.ms());
 }
-template <class Rep, class Period, class Done>
+template <class Done>
 void async_queue_revoke(const session &with, const std::string &path, const std::string &node,
-                        const std::chrono::duration<Rep, Period> &timeout, Done done)
+                        time_limit timeout, Done done)
 {
-    detail::async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
-        return zkl_queue_revoke_async(with.get(), path.c_str(), node.c_str(),
-                                      detail::to_ms(timeout), call, payload, err);
-    });
+    detail::begin(std::move(done), zkl_queue_revoke_async, with.get(), path.c_str(), node.c_str(),
+                  timeout.ms());
 }
 
 } // namespace zklock

@@ -20,6 +20,8 @@ class session_options
   public:
     zkl_session_options c = ZKL_SESSION_OPTIONS_INIT;
 
+    /* From the C struct; nullptr: all defaults. */
+    session_options(const zkl_session_options *options = nullptr) { c = options ? *options : c; }
     /* In place of c.state_fn. */
     session_options &on_state(std::function<void(zkl_session_state)> function)
     {
@@ -64,6 +66,11 @@ namespace detail
  * the session. It is empty while there is no dispatcher. */
 using shared_executor = std::shared_ptr<std::shared_ptr<void>>;
 
+inline void close_in_five_seconds(zkl_session *session)
+{
+    zkl_session_close(session, 5000);
+}
+
 } // namespace detail
 
 /* One per process is the usual thing. Its destructor closes it, for at most five seconds: not in a
@@ -73,55 +80,45 @@ class session
   public:
     /* None yet: async_open opens it. */
     session() noexcept = default;
-    explicit session(const std::string &servers, const zkl_session_options *options = nullptr)
-        : session(servers, options_of(options))
+    explicit session(const std::string &servers, const session_options &options = {})
     {
-    }
-    session(const std::string &servers, const session_options &options)
-        : session(servers, options_of(options))
-    {
+        auto calls = std::make_shared<session_options>(options);
+        const zkl_session_options c = calls->for_c();
+        keep(detail::make<zkl_session>(zkl_session_open, servers.c_str(), &c), calls);
     }
     /* zkl_session_open_async: opens this session without waiting for a server. When it returns,
      * locks may be made from it, and the state callback reports every change.
      * done(std::exception_ptr) is called once: when the session is connected, or with why it is
      * closed for good. It may be called before this returns, in another thread: it must not use
-     * this object before that. Throws ZKL_EINVAL when there is a session already. options: a
-     * session_options, a pointer to the C struct, or nullptr. */
-    template <class Options, class Done>
-    void async_open(const std::string &servers, const Options &options, Done done)
+     * this object before that. Throws ZKL_EINVAL when there is a session already. */
+    template <class Done>
+    void async_open(const std::string &servers, const session_options &options, Done done)
     {
-        const options_of taken(options);
+        if (get()) {
+            detail::call(has_one);
+        }
+        auto calls = std::make_shared<session_options>(options);
+        const zkl_session_options c = calls->for_c();
         zkl_session *made = nullptr;
-        detail::async_begin(last_call<Done>{std::move(done), taken.calls},
-                            [&](zkl_done_fn call, void *payload, zkl_error *err) {
-                                return get() ? has_one(err)
-                                             : zkl_session_open_async(&made, servers.c_str(),
-                                                                      taken.c, call, payload, err);
-                            });
-        session_ = std::unique_ptr<zkl_session, closer>(
-            made, closer{taken.calls, std::make_shared<std::shared_ptr<void>>()});
+        detail::begin(last_call<Done>{std::move(done), calls}, zkl_session_open_async, &made,
+                      servers.c_str(), &c);
+        keep(made, calls);
     }
     /* As zkl_session_close: throws ZKL_ETIMEOUT when the servers did not confirm in time; it is
      * closed all the same. */
-    template <class Rep, class Period> void close(const std::chrono::duration<Rep, Period> &timeout)
+    void close(time_limit timeout)
     {
         zkl_session *closing = session_.release();
-        detail::check(
-            [&](zkl_error *) { return zkl_session_close(closing, detail::to_ms(timeout)); });
+        detail::check([&](zkl_error *) { return zkl_session_close(closing, timeout.ms()); });
     }
     /* zkl_session_close_async: done(std::exception_ptr) is called once, with what close would
      * throw. The session is closed from the return on; what is returned is for
      * zkl_session_dispatch, until done is called. Throws, and nothing has happened, when it is
      * refused. Of a session with an asio_dispatcher: zklock::async_close. */
-    template <class Rep, class Period, class Done>
-    zkl_session *async_close(const std::chrono::duration<Rep, Period> &timeout, Done done)
+    template <class Done> zkl_session *async_close(time_limit timeout, Done done)
     {
-        zkl_session *closing = get();
-        detail::async_begin(last_call<Done>{std::move(done), session_.get_deleter().calls},
-                            [&](zkl_done_fn call, void *payload, zkl_error *err) {
-                                return zkl_session_close_async(closing, detail::to_ms(timeout),
-                                                               call, payload, err);
-                            });
+        detail::begin(last_call<Done>{std::move(done), session_.get_deleter().calls},
+                      zkl_session_close_async, get(), timeout.ms());
         return session_.release();
     }
 
@@ -132,82 +129,29 @@ class session
     /* nullptr once closed, or moved from. */
     zkl_session *get() const noexcept { return session_.get(); }
     /* For <zklock/asio.hpp>. */
-    const detail::shared_executor &executor() const noexcept
-    {
-        return session_.get_deleter().executor;
-    }
+    const detail::shared_executor &executor() const noexcept { return executor_; }
 
   private:
-    struct closer {
-        std::shared_ptr<void> calls; /* go when it is closed */
-        detail::shared_executor executor;
-        void operator()(zkl_session *closing) const noexcept { zkl_session_close(closing, 5000); }
-    };
+    /* The options' functions go with it, when it was called. */
     template <class Done> struct last_call {
         Done done;
-        std::shared_ptr<void> calls; /* go when it was called */
+        std::shared_ptr<void> calls;
         void operator()(std::exception_ptr failure) { done(failure); }
     };
-    /* What C takes, and the functions that it calls. */
-    struct options_of {
-        const zkl_session_options *c;
-        std::shared_ptr<session_options> calls;
-        zkl_session_options taken;
-
-        explicit options_of(const zkl_session_options *options) : c(options), taken() {}
-        explicit options_of(const session_options &options)
-            : c(&taken), calls(std::make_shared<session_options>(options)), taken(calls->for_c())
-        {
-        }
-        options_of(const options_of &) = delete;
-    };
-    std::unique_ptr<zkl_session, closer> session_;
+    detail::owner<zkl_session, detail::close_in_five_seconds> session_;
+    detail::shared_executor executor_;
 
     static int has_one(zkl_error *err)
     {
         std::string("this object has a session: close it first").copy(err->text, sizeof err->text);
         return ZKL_EINVAL;
     }
-    session(const std::string &servers, const options_of &options)
+    void keep(zkl_session *made, const std::shared_ptr<void> &calls)
     {
-        zkl_session *made = nullptr;
-        detail::check([&](zkl_error *err) {
-            return zkl_session_open(&made, servers.c_str(), options.c, err);
-        });
-        session_ = std::unique_ptr<zkl_session, closer>(
-            made, closer{options.calls, std::make_shared<std::shared_ptr<void>>()});
+        session_ = {made, {calls}};
+        executor_ = std::make_shared<std::shared_ptr<void>>();
     }
 };
-
-namespace detail
-{
-
-/* A call of C for a path, with a timeout. */
-template <class Rep, class Period, class Done>
-void async_at(int (*begin)(zkl_session *, const char *, int64_t, zkl_done_fn, void *, zkl_error *),
-              const session &with, const std::string &path,
-              const std::chrono::duration<Rep, Period> &timeout, Done done)
-{
-    async_begin(std::move(done), [&](zkl_done_fn call, void *payload, zkl_error *err) {
-        return begin(with.get(), path.c_str(), to_ms(timeout), call, payload, err);
-    });
-}
-
-/* The same for one that writes a value, which convert takes. */
-template <class Written, class Value, class Rep, class Period, class Done>
-void async_at(Value (*convert)(Written *),
-              int (*begin)(Written **, zkl_session *, const char *, int64_t, zkl_done_fn, void *,
-                           zkl_error *),
-              const session &with, const std::string &path,
-              const std::chrono::duration<Rep, Period> &timeout, Done done)
-{
-    async_begin(convert, std::move(done),
-                [&](Written **out, zkl_done_fn call, void *payload, zkl_error *err) {
-                    return begin(out, with.get(), path.c_str(), to_ms(timeout), call, payload, err);
-                });
-}
-
-} // namespace detail
 
 } // namespace zklock
 

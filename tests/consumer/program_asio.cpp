@@ -150,7 +150,7 @@ static asio::awaitable<void> verbs(zklock::session &session)
     auto first = co_await (zklock::async_take(more, 1, 5min, token) || timer.async_wait(token));
     CHECK(first.index() == 1 && more.state() == ZKL_STATE_IDLE); // the timer has cancelled it
     auto resize = [&](auto done) { zklock::async_semaphore_resize(session, "/asio/permits", 3, 5min, done); };
-    co_await zklock::async_call<>(resize, token);
+    co_await zklock::async_call<>(session, resize, token);
     more = zklock::semaphore(session, "/asio/permits", 0);
     CHECK((co_await zklock::async_take(more, 1, 5min, token)).token > 0);
 
