@@ -53,7 +53,7 @@ struct zkl__recipe {
     const struct zkl__rule *rule; /* how it queues */
     bool announces;               /* see protocol/contender.h */
     bool several;                 /* in the queues of all its paths at once */
-    bool internal;                /* part of another object: zkl_session_release_all passes it by */
+    bool internal; /* part of another object: no stop token of the session ends its waits */
     const struct zkl__semaphore_ops *semaphore; /* NULL: a contender, or several as one */
     void (*destroy)(
         zkl_lock *lock); /* frees what the recipe allocated, but not the lock. NULL: nothing */

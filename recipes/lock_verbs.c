@@ -320,27 +320,6 @@ int zkl__lock_describe(const struct zkl__object *object, zkl__visit_fn visit, vo
     return (int)count;
 }
 
-int zkl_session_release_all(zkl_session *session)
-{
-    int count = session ? zkl__session_enter(session, NULL) : ZKL_EINVAL;
-    if (count != ZKL_OK) {
-        return count;
-    }
-    for (struct zkl__object *object = zkl__session_objects(session); object;
-         object = object->next) {
-        zkl_lock *lock = (zkl_lock *)object;
-        if (object->ops->give_up != zkl__lock_give_up || lock->recipe->internal) {
-            continue;
-        }
-        count += zkl__lock_give_up(object, ZKL_ECANCELED);
-        if (lock->options.linger_ms > 0) {
-            zkl__lock_stop_lingering(lock);
-        }
-    }
-    zkl__session_leave(session);
-    return count;
-}
-
 int zkl_session_locks(zkl_session *session, zkl_lock_visit_fn visit, void *payload)
 {
     int count = session && visit ? zkl__session_enter(session, NULL) : ZKL_EINVAL;

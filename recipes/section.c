@@ -139,7 +139,7 @@ static void lower_flag(struct zkl_cancel *cancel)
 }
 
 /* Somebody else may have released the lock while the function ran (also zkl_lock_free and
- * zkl_session_release_all): then it was not protected to its end. The lock may have been acquired
+ * zkl_session_close): then it was not protected to its end. The lock may have been acquired
  * again since: that grant is not ours to release. */
 static int give_back(zkl_cancel *cancel, zkl_error *err)
 {

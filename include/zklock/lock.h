@@ -130,9 +130,9 @@ typedef struct zkl_lock_options {
  *
  * End. When anybody else queues, a znode that nobody holds is deleted immediately, and one that
  * is held is deleted at its release. A lingering znode is also deleted when the connection is lost
- * or the lease ends, when the last such lock object of the path is freed, and by
- * zkl_session_release_all and zkl_session_close. After the end of a hold by max_hold_ms nothing
- * lingers. A lingering znode costs the heartbeats of a hold (docs/lease.md#what-it-costs). */
+ * or the lease ends, when the last such lock object of the path is freed, and by zkl_session_close.
+ * After the end of a hold by max_hold_ms nothing lingers. A lingering znode costs the heartbeats of
+ * a hold (docs/lease.md#what-it-costs). */
 
 /* The option hold_at_least_ms, for jobs. A host whose clock is a little late starts the same job
  * after a short job has ended; it still finds the lock held (ShedLock's lockAtLeastFor). A release
@@ -268,14 +268,10 @@ typedef int (*zkl_section_fn)(const zkl_cancel *cancel, int64_t token, void *pay
  * lock is lost, and by zkl_lock_cancel. *result gets the return of section, if it ran. Returns the
  * result of the acquire if that failed (section did not run), else that of the release. ZKL_ELOST
  * also when somebody else released the lock while section ran (zkl_lock_release, zkl_lock_free,
- * zkl_session_release_all). If the lock has been acquired again by then, that grant stays.
+ * zkl_session_close). If the lock has been acquired again by then, that grant stays.
  * ZKL_ELIMIT: there was no descriptor for the flag (section did not run). */
 ZKL_API int zkl_with_lock(zkl_lock *lock, int64_t timeout_ms, int64_t margin_ms,
                           zkl_section_fn section, void *payload, int *result, zkl_error *err);
-
-/* Releases or cancels every zkl_lock that the session holds or waits for, of every recipe, without
- * waiting for the server. Returns how many, or ZKL_EFORKED, ZKL_ECLOSED. */
-ZKL_API int zkl_session_release_all(zkl_session *session);
 
 /* Calls visit for everything of the session that is waiting, held, in jeopardy or lost: locks of
  * every recipe (a multi-lock once for each of its paths), memberships of double barriers, members

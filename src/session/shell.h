@@ -145,8 +145,7 @@ struct zkl__object;
 struct zkl__object_ops {
     const char *noun; /* "lock" */
     /* Inside the mutex, before the core is closed: give up what is pending (its owner is told
-     * ZKL_ECLOSED) and held. Returns whether there was anything. code: ZKL_ECLOSED, or
-     * ZKL_ECANCELED for zkl_session_release_all. */
+     * code, ZKL_ECLOSED) and held. Returns whether there was anything. */
     bool (*give_up)(struct zkl__object *object, int code);
     /* Inside the mutex: shows each place in a queue that it has, for zkl_session_locks. Returns how
      * many. */

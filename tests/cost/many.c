@@ -175,10 +175,6 @@ static void many_locks(void)
     begin_phases();
     zkl_session_locks(session, visit, NULL);
     phase("visit");
-    zkl_session_release_all(session);
-    phase("all");
-    acquire_locks();
-    begin_phases();
     free_locks(); /* which are held */
     phase("drop");
 }

@@ -129,25 +129,6 @@ static void test_busy(void)
     CU_ASSERT_EQUAL(atomic_load(&told.granted) + atomic_load(&told.closed), MANY);
 }
 
-/* release_all leaves the session open. */
-static void test_release_all(void)
-{
-    static zkl_lock *locks[MANY];
-    struct told told = {0};
-    zkl_session *session = open_one();
-    ask_for_many(locks, session, "/all", &told);
-    await_count(&told.granted, MANY);
-    CU_ASSERT_EQUAL(zkl_session_release_all(session), MANY);
-    CU_ASSERT_EQUAL(zkl_session_release_all(session), 0);
-    for (int i = 0; i < MANY; i++) {
-        char path[64];
-        snprintf(path, sizeof path, "/all/%d", i);
-        CU_ASSERT(queue_becomes(eye, path, 0));
-    }
-    free_many(locks);
-    close_one(session);
-}
-
 /* How much later than it should a plain timed wait returns on this machine now. */
 static int64_t control_overrun_ms(int64_t wait_ms)
 {
@@ -335,6 +316,6 @@ static void test_many_that_reconnected_at_once(void)
     }
 }
 
-TESTS_ON_ONE_SERVER("close", T(test_many), T(test_busy), T(test_release_all), T(test_frozen),
-                    T(test_no_server_any_more), T(test_lost), T(test_goodbye_without_an_answer), T(test_slow_goodbye),
-                    T(test_beside_another_connection), T(test_asks_nothing_more), T(test_many_that_reconnected_at_once))
+TESTS_ON_ONE_SERVER("close", T(test_many), T(test_busy), T(test_frozen), T(test_no_server_any_more), T(test_lost),
+                    T(test_goodbye_without_an_answer), T(test_slow_goodbye), T(test_beside_another_connection),
+                    T(test_asks_nothing_more), T(test_many_that_reconnected_at_once))

@@ -211,7 +211,7 @@ void handle_drive(const struct handle_recipe *recipe, zkl_session *session, zkl_
     CU_ASSERT_EQUAL(result, 7);
     replace_in_a_section(lock, rival);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, SOON, &grant, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_session_release_all(session), 1);
+    CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
     check_idle(lock, record);
     zkl_lock_free(lock);
     zkl_lock_free(rival);

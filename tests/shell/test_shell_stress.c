@@ -183,9 +183,7 @@ static void ask_session(struct side *side, uint64_t *dice)
             zkl_session_id(side->session);
             break;
         default:
-            if (dice_once_in(dice, 8)) {
-                zkl_session_release_all(side->session);
-            }
+            break;
         }
     }
     pthread_rwlock_unlock(&side->rwlock);

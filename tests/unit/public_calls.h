@@ -66,7 +66,6 @@
     IDLE(zkl_cancel_remaining_ms, 0, t->remaining)                                                                     \
     IDLE(zkl_cancel_fd, 0, t->descriptor)                                                                              \
     CODE(zkl_with_lock, 2, ZKL_ENOMEM, zkl_with_lock(P(1, t->lock), MS, 0, P(2, section), t, NULL, err))               \
-    CODE(zkl_session_release_all, 1, 0, zkl_session_release_all(P(1, t->session)))                                     \
     CODE(zkl_session_locks, 2, 0, zkl_session_locks(P(1, t->session), P(2, on_lock), NULL))                            \
     /* rwlock.h, multilock.h, semaphore.h */                                                                           \
     CODE(zkl_read_lock_new, 3, ZKL_ENOMEM,                                                                             \

@@ -122,9 +122,8 @@ static int in_child(zkl_session *session, zkl_lock *held, zkl_lock *idle)
               zkl_lock_release(held, NULL) == ZKL_EFORKED && zkl_lock_cancel(held) == ZKL_EFORKED &&
               !zkl_lock_is_held(held) && zkl_lock_token(held) == 0 && zkl_lock_state(held) == ZKL_STATE_IDLE &&
               zkl_lock_new(&lock, session, QUEUE, NULL, NULL) == ZKL_EFORKED &&
-              zkl_session_release_all(session) == ZKL_EFORKED && zkl_session_dispatch(session) == ZKL_EFORKED &&
-              zkl_session_fd(session) == -1 && zkl_session_id(session) == 0 &&
-              zkl_session_get_state(session) == ZKL_SESSION_CLOSED &&
+              zkl_session_dispatch(session) == ZKL_EFORKED && zkl_session_fd(session) == -1 &&
+              zkl_session_id(session) == 0 && zkl_session_get_state(session) == ZKL_SESSION_CLOSED &&
               zkl_queue_list(&queue, session, QUEUE, 1000, NULL) == ZKL_EFORKED;
     zkl_lock_free(held);
     zkl_lock_free(idle);

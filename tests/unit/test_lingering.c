@@ -230,19 +230,13 @@ static void test_a_lost_hold_does_not_linger(void)
     kit_tear_down();
 }
 
-static void test_release_all_and_close(void)
+static void test_close(void)
 {
     kit_set_up(NULL);
     zkl_lock *lock = make(one);
     acquire(lock);
     release(lock);
-    CU_ASSERT_EQUAL(zkl_session_release_all(one), 0); /* nothing is held */
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, QUEUE) == 0));
-    acquire(lock);
-    CU_ASSERT_EQUAL(zkl_session_release_all(one), 1);
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, QUEUE) == 0));
-    acquire(lock);
-    release(lock);
+    CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
     kit_close(one);
     one = kit_open(NULL);
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 0);
@@ -290,4 +284,4 @@ static void test_refused(void)
 
 TESTS("lingering", T(test_again), T(test_without_the_option), T(test_write_lock), T(test_line), T(test_async),
       T(test_another_session_queues), T(test_a_busy_holder), T(test_its_time_is_over),
-      T(test_a_lost_hold_does_not_linger), T(test_release_all_and_close), T(test_refused))
+      T(test_a_lost_hold_does_not_linger), T(test_close), T(test_refused))

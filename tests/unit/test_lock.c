@@ -264,7 +264,7 @@ static void visit(const char *path, zkl_state state, int64_t token, void *payloa
     visits->token += token;
 }
 
-static void test_release_all_and_locks(void)
+static void test_locks_of_a_session(void)
 {
     kit_set_up(NULL);
     zkl_lock *a = kit_lock(one, QUEUE, NULL), *b = kit_lock(one, QUEUE, NULL), *idle = kit_lock(one, QUEUE, NULL);
@@ -279,16 +279,13 @@ static void test_release_all_and_locks(void)
     CU_ASSERT_EQUAL(visits.held, 1);
     CU_ASSERT_EQUAL(visits.token, zkl_lock_token(a));
     CU_ASSERT_EQUAL(zkl_session_locks(two, visit, &visits), 0);
-    CU_ASSERT_EQUAL(zkl_session_release_all(two), 0);
-    CU_ASSERT_EQUAL(zkl_session_release_all(one), 2);
+    CU_ASSERT_EQUAL(zkl_lock_cancel(b), ZKL_OK);
     CU_ASSERT_EQUAL(acquire_join(&waiting), ZKL_ECANCELED);
-    CU_ASSERT_FALSE(zkl_lock_is_held(a));
-    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_ENOTHELD);
-    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
-    CU_ASSERT_EQUAL(zkl_session_release_all(one), 0);
+    CU_ASSERT_EQUAL(zkl_session_locks(one, visit, &visits), 1);
+    CU_ASSERT_EQUAL(zkl_lock_release(a, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_session_locks(one, visit, &visits), 0);
     CU_ASSERT_EQUAL(zkl_session_locks(one, NULL, NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_session_locks(NULL, visit, NULL), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_session_release_all(NULL), ZKL_EINVAL);
     zkl_lock_free(a);
     zkl_lock_free(b);
     zkl_lock_free(idle);
@@ -423,4 +420,4 @@ static void test_access_refused(void)
 TESTS("lock", T(test_acquire_and_release), T(test_first_come_first_served), T(test_one_at_a_time),
       T(test_locks_of_other_paths_do_not_meet), T(test_a_second_acquire), T(test_recursion),
       T(test_release_without_holding), T(test_release_waits_only_so_long), T(test_free_while_waiting_and_held),
-      T(test_release_all_and_locks), T(test_bad_paths), T(test_bad_options), T(test_bad_calls), T(test_access_refused))
+      T(test_locks_of_a_session), T(test_bad_paths), T(test_bad_options), T(test_bad_calls), T(test_access_refused))

@@ -94,10 +94,6 @@ static void test_clean_ends_are_no_crash(void)
     zkl_lock_release(lock, NULL);
     CU_ASSERT_FALSE(unclean(two));
     zkl_lock_acquire(lock, 5000, NULL, NULL);
-    CU_ASSERT_EQUAL(zkl_session_release_all(one), 1);
-    CU_ASSERT_TRUE(EVENTUALLY(kit_queue(two, QUEUE) == 0));
-    CU_ASSERT_FALSE(unclean(two));
-    zkl_lock_acquire(lock, 5000, NULL, NULL);
     kit_close(one); /* a close releases */
     zkl_lock_free(lock);
     zkl_lock_free(next);
