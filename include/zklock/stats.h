@@ -67,6 +67,7 @@ typedef struct zkl_histogram {
  * grants == releases + losses + held. */
 typedef struct zkl_contender_stats {
     ZKL_CONTENDER_STATS(ZKL__STATS_FIELD)
+    uint64_t reserved[4]; /* zero */
 } zkl_contender_stats;
 
 typedef struct zkl_stats {
@@ -75,18 +76,18 @@ typedef struct zkl_stats {
     zkl_histogram wait;    /* from the call to the grant */
     zkl_histogram hold;    /* from the grant to the release or loss */
     zkl_histogram request; /* from a request to its response */
-    ZKL_SESSION_STATS(ZKL__STATS_FIELD)
+    zkl_histogram slack;   /* what was left of a holder's lease, at each renewal and each end */
     int64_t lease_slack_min_us; /* least that was left of a holder's lease when it was renewed; 0:
                                    one ran out; -1: none was renewed */
-    zkl_histogram slack; /* what was left of a holder's lease, at each renewal and each end */
+    ZKL_SESSION_STATS(ZKL__STATS_FIELD) /* last: a later release has more of them */
 } zkl_stats;
 #undef ZKL__STATS_FIELD
 
 /* All fields, one by one: clean as C and as C++, whatever the compiler warns of. */
 /* clang-format off */
 #define ZKL_STATS_INIT \
-    {sizeof(zkl_stats), {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {0, 0, {0}}, {0, 0, {0}}, \
-     {0, 0, {0}}, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0, 0, {0}}}
+    {sizeof(zkl_stats), {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}}, {0, 0, {0}}, \
+     {0, 0, {0}}, {0, 0, {0}}, {0, 0, {0}}, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /* clang-format on */
 
 /* What has been counted up to now. stats: the caller's, from ZKL_STATS_INIT; written only on

@@ -8,7 +8,7 @@
 
 #include <zklock/stats.h>
 
-ZKL__SIZED(sized, zkl_stats, ZKL_STATS_INIT, lease_slack_min_us, slack);
+ZKL__SIZED(sized, zkl_stats, ZKL_STATS_INIT, watches, watches);
 
 int zkl_session_stats(zkl_session *session, zkl_stats *stats)
 {

@@ -222,7 +222,7 @@ struct partition_0_1 {
 };
 struct stats_0_1 {
     size_t size;
-    uint64_t numbers[14 + 3 * (2 + ZKL_HISTOGRAM_BUCKETS) + 9];
+    uint64_t numbers[14 + 4 + 4 * (2 + ZKL_HISTOGRAM_BUCKETS) + 9];
 };
 
 static const struct session_0_1 session_0_1 = {

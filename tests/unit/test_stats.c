@@ -234,7 +234,7 @@ static void test_of_a_session(void)
     struct rows rows = {0};
     CU_ASSERT_EQUAL(zkl_session_path_stats(session, visit, &rows), 1);
     CU_ASSERT_EQUAL(rows.waits, 2);
-    stats.size = offsetof(zkl_stats, slack) - 1; /* shorter than the first release had it */
+    stats.size = offsetof(zkl_stats, watches) - 1; /* shorter than the first release had it */
     CU_ASSERT_EQUAL(zkl_session_stats(session, &stats), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_session_stats(session, NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_session_stats(NULL, &stats), ZKL_EINVAL);
