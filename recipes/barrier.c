@@ -1,9 +1,7 @@
 /* barrier.c - a barrier: a znode that many wait to see gone. */
 #include "await.h"
 #include "directories.h"
-#include "judgement.h"
 #include "remove.h"
-#include "vigil.h"
 
 #include "error.h"
 #include "heap.h"
@@ -15,19 +13,18 @@ struct barrier {
     struct zkl__call call; /* first */
     struct zkl__directories above;
     struct zkl__removal removal;
-    struct zkl__vigil vigil;
     struct zkl__part checking;
-    struct zkl__judgement judgement;
     struct zkl__children *contenders;
 };
 
 /* --- is the path somebody's queue? ----------------------------------------------------------- */
 
-static void take_contenders(struct zkl__call *call, const struct zkl__reply *reply)
+static void take_contenders(void *it, struct zkl__child *child, const struct zkl__reply *reply)
 {
-    struct barrier *barrier = (struct barrier *)call;
-    const zkl_heap *heap = zkl__session_heap(call->procedure.session);
-    if (call->op.kind == ZKL__OP_CHILDREN && reply->rc == ZKL__RC_OK) {
+    struct barrier *barrier = (struct barrier *)((struct zkl__part *)it)->call;
+    const zkl_heap *heap = zkl__session_heap(barrier->call.procedure.session);
+    (void)child;
+    if (reply->rc == ZKL__RC_OK) {
         (void)zkl__children_renew(heap, &barrier->contenders, reply, zkl__name_contends);
     }
 }
@@ -41,12 +38,12 @@ static int check_use(struct barrier *barrier)
     const char *path = call->procedure.path;
     barrier->checking.call = call;
     CALL_BEGIN(&barrier->checking);
-    AWAIT(&barrier->checking, {.kind = ZKL__OP_CHILDREN, .dir = path});
+    AWAIT_REPLY(&barrier->checking, take_contenders, {.kind = ZKL__OP_CHILDREN, .dir = path});
     if (!barrier->contenders) {
         RETURN(&barrier->checking, ZKL_OK);
     }
-    AWAIT_CALL(&barrier->checking,
-               zkl__judge(&barrier->judgement, call, path, barrier->contenders));
+    AWAIT_CHILDREN(&barrier->checking, barrier->contenders, zkl__judge_child,
+                   {.kind = ZKL__OP_EXISTS, .dir = path});
     for (size_t i = 0; i < barrier->contenders->count; i++) {
         const struct zkl__child *child = &barrier->contenders->all[i];
         if (child->verdict == ZKL__CHILD_LIVES && child->czxid != 0) {
@@ -123,10 +120,8 @@ static int run_wait(struct zkl__call *call)
     struct barrier *barrier = (struct barrier *)call;
     const char *path = call->procedure.path;
     CALL_BEGIN(call);
-    zkl__vigil_begin(&barrier->vigil, &call->procedure, path, NULL);
     AWAIT(call, {.kind = ZKL__OP_SYNC, .dir = path});
     for (;;) {
-        AWAIT_CALL(call, zkl__vigil_watch(&barrier->vigil, 0, call->err));
         AWAIT(call, {.kind = ZKL__OP_GET, .dir = path, .watch = true});
         if (call->answer.rc == ZKL__RC_NONODE) {
             RETURN(call, ZKL_OK);
@@ -137,7 +132,7 @@ static int run_wait(struct zkl__call *call)
         if (call->answer.stat.child_count > 0) {
             AWAIT_CALL(call, check_use(barrier));
         }
-        AWAIT_CALL(call, zkl__vigil_advance(&barrier->vigil, call->err));
+        AWAIT_CHANGE(call);
     }
     CALL_END(call);
 }
@@ -148,17 +143,13 @@ static void end(struct zkl__call *call)
 {
     struct barrier *barrier = (struct barrier *)call;
     zkl__removal_end(&barrier->removal);
-    zkl__vigil_end(&barrier->vigil);
-    zkl__judgement_end(&barrier->judgement);
     zkl__free(zkl__session_heap(call->procedure.session), barrier->contenders);
 }
 
-static const struct zkl__call_kind set = {
-    sizeof(struct barrier), run_set, take_contenders, NULL, end, false};
-static const struct zkl__call_kind lift = {
-    sizeof(struct barrier), run_lift, take_contenders, NULL, end, true};
+static const struct zkl__call_kind set = {sizeof(struct barrier), run_set, NULL, NULL, end, false};
+static const struct zkl__call_kind lift = {sizeof(struct barrier), run_lift, NULL, NULL, end, true};
 static const struct zkl__call_kind wait_down = {
-    sizeof(struct barrier), run_wait, take_contenders, NULL, end, false};
+    sizeof(struct barrier), run_wait, NULL, NULL, end, false};
 static const struct barrier none;
 
 int zkl_barrier_set(zkl_session *session, const char *path, int64_t timeout_ms, zkl_error *err)

@@ -8,8 +8,6 @@
 #include "lock_internal.h"
 
 #include "await.h"
-#include "judgement.h"
-#include "vigil.h"
 
 #include "error.h"
 #include "heap.h"
@@ -68,9 +66,7 @@ struct passage {
     bool releases;                             /* and the place's reference, too */
     char own[ZKL__NAME_MAX];                   /* our znode */
     char sign[ZKL_PATH_MAX + sizeof SIGN + 1]; /* its path */
-    struct zkl__vigil vigil;
-    struct zkl__judgement judgement;
-    struct zkl__part listing, reading;
+    struct zkl__part listing, checking, reading;
     struct zkl__children *members; /* of the last list */
     bool ready;                    /* the sign was in it */
     bool renew;                    /* a sign stands that is too old, of this version: */
@@ -82,12 +78,12 @@ static bool is_member(const char *name)
     return strcmp(name, SIGN) != 0;
 }
 
-static void take_list(struct zkl__call *call, const struct zkl__reply *reply)
+static void take_list(void *it, struct zkl__child *child, const struct zkl__reply *reply)
 {
-    struct passage *p = (struct passage *)call;
+    struct passage *p = (struct passage *)((struct zkl__part *)it)->call;
     const zkl_heap *heap = zkl__session_heap(p->place->session);
-    if (call->op.kind == ZKL__OP_CHILDREN &&
-        (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NONODE)) {
+    (void)child;
+    if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NONODE) {
         bool listed = zkl__children_renew(heap, &p->members, reply, is_member);
         p->ready = listed && p->members->count < reply->child_count;
     }
@@ -100,8 +96,7 @@ static int list(struct passage *p)
     const char *path = p->place->path;
     p->listing.call = call;
     CALL_BEGIN(&p->listing);
-    AWAIT_CALL(&p->listing, zkl__vigil_watch(&p->vigil, 0, call->err));
-    AWAIT(&p->listing, {.kind = ZKL__OP_CHILDREN, .dir = path, .watch = true});
+    AWAIT_REPLY(&p->listing, take_list, {.kind = ZKL__OP_CHILDREN, .dir = path, .watch = true});
     if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
         RETURN(&p->listing, zkl__call_refused(call, path, "its members may not be listed"));
     }
@@ -112,9 +107,13 @@ static int list(struct passage *p)
 }
 
 /* Which of them live with a session; only where the names leave it open. */
-static int judge(struct passage *p)
+static int check_live(struct passage *p)
 {
-    return zkl__judge(&p->judgement, &p->call, p->place->path, p->members);
+    p->checking.call = &p->call;
+    CALL_BEGIN(&p->checking);
+    AWAIT_CHILDREN(&p->checking, p->members, zkl__judge_child,
+                   {.kind = ZKL__OP_EXISTS, .dir = p->place->path});
+    CALL_END(&p->checking);
 }
 
 /* The sign, with a watch, which tells when it is renewed. */
@@ -123,9 +122,7 @@ static int read_sign(struct passage *p)
     struct zkl__call *call = &p->call;
     p->reading.call = call;
     CALL_BEGIN(&p->reading);
-    AWAIT_CALL(&p->reading, zkl__vigil_watch(&p->vigil, 1, call->err));
-    AWAIT(&p->reading,
-          {.kind = ZKL__OP_EXISTS, .dir = p->place->path, .name = SIGN, .watch = true});
+    AWAIT(&p->reading, {.kind = ZKL__OP_EXISTS, .dir = p->sign, .watch = true});
     if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
         RETURN(&p->reading, zkl__call_refused(call, p->sign, "the sign may not be read"));
     }
@@ -208,7 +205,7 @@ static int run_enter(struct zkl__call *call)
             RETURN(call, lost(p));
         }
         if (p->members->count >= p->count) {
-            AWAIT_CALL(call, judge(p));
+            AWAIT_CALL(call, check_live(p));
             AWAIT_CALL(call, check_use(p));
         }
         if (p->members->count >= p->count && zkl__children_living(p->members) >= p->count) {
@@ -258,7 +255,7 @@ static int run_enter(struct zkl__call *call)
                 RETURN(call, ZKL_OK);
             }
         }
-        AWAIT_CALL(call, zkl__vigil_advance(&p->vigil, call->err));
+        AWAIT_CHANGE(call);
     }
     CALL_END(call);
 }
@@ -293,11 +290,11 @@ static int run_leave(struct zkl__call *call)
         if (!goes_last(p)) {
             break;
         }
-        AWAIT_CALL(call, judge(p));
+        AWAIT_CALL(call, check_live(p));
         if (zkl__children_standing(p->members) == 1) {
             break;
         }
-        AWAIT_CALL(call, zkl__vigil_advance(&p->vigil, call->err));
+        AWAIT_CHANGE(call);
     }
     AWAIT_CALL(call, begin_release(p));
     AWAIT_UNTIL(call, !p->releases || p->acquisition->released);
@@ -306,11 +303,11 @@ static int run_leave(struct zkl__call *call)
         if (p->members->count == 0) {
             break;
         }
-        AWAIT_CALL(call, judge(p));
+        AWAIT_CALL(call, check_live(p));
         if (zkl__children_standing(p->members) == 0) {
             break;
         }
-        AWAIT_CALL(call, zkl__vigil_advance(&p->vigil, call->err));
+        AWAIT_CHANGE(call);
     }
     if (p->ready) {
         /* The last ones take the sign down, for the next time, and the directory with it, for a
@@ -349,8 +346,6 @@ static void let_place_go(struct passage *p)
 static void end(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
-    zkl__vigil_end(&p->vigil);
-    zkl__judgement_end(&p->judgement);
     zkl__free(zkl__session_heap(call->procedure.session), p->members);
     let_place_go(p);
     zkl__lock_unref(p->place);
@@ -364,7 +359,6 @@ static int begin_enter(struct zkl__call *call, zkl_error *err)
     call->procedure.owner = &p->place->object;
     zkl__name_copy(p->own, zkl__lock_look(p->place).node);
     zkl__path_join(p->sign, sizeof p->sign, p->place->path, SIGN);
-    zkl__vigil_begin(&p->vigil, &call->procedure, p->place->path, p->sign);
     return ZKL_OK;
 }
 
@@ -391,9 +385,9 @@ static int go(const struct zkl__call_kind *kind, zkl_double_barrier *barrier, in
 }
 
 static const struct zkl__call_kind entering = {
-    sizeof(struct passage), run_enter, take_list, begin_enter, end, false};
+    sizeof(struct passage), run_enter, NULL, begin_enter, end, false};
 static const struct zkl__call_kind leaving = {
-    sizeof(struct passage), run_leave, take_list, begin_leave, end, true};
+    sizeof(struct passage), run_leave, NULL, begin_leave, end, true};
 
 int zkl_double_barrier_enter(zkl_double_barrier *barrier, int64_t timeout_ms, zkl_error *err)
 {

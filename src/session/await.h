@@ -30,20 +30,12 @@
 #ifndef ZKL_SESSION_AWAIT_H
 #define ZKL_SESSION_AWAIT_H
 
-#include "call.h"
+#include "children.h"
+#include "procedure.h"
 
 #if defined __GNUC__ && !defined __clang__ && !defined __cplusplus
 #pragma GCC diagnostic error "-Wjump-misses-init"
 #endif
-
-/* What a server has said. */
-struct zkl__answer {
-    enum zkl__rc rc;
-    int zk_code;
-    struct zkl__stat stat;
-    bool empty;            /* no data */
-    enum zkl__rc parts[2]; /* of a transaction of two; of one request both are rc */
-};
 
 struct zkl__call;
 struct zkl__call_kind {
@@ -60,6 +52,43 @@ struct zkl__call_kind {
     bool finishes; /* it ends something: no stop token ends it */
 };
 
+/* The server's reply to the last request. */
+struct zkl__answer {
+    enum zkl__rc rc;
+    int zk_code;
+    struct zkl__stat stat;
+    bool empty;            /* no data */
+    enum zkl__rc parts[2]; /* of a transaction of two; of one request both are rc */
+};
+
+/* In a step: more of a reply than the answer keeps. child: which one it is about, of
+ * AWAIT_CHILDREN. */
+typedef void (*zkl__reply_fn)(void *it, struct zkl__child *child, const struct zkl__reply *reply);
+
+struct zkl__sent {
+    struct zkl__request request;
+    struct zkl__call *call;
+    size_t index; /* of the child */
+    enum { ZKL__SENT_NONE, ZKL__SENT_FLYING, ZKL__SENT_UNANSWERED } state;
+};
+
+/* What a call awaits: one request, or the same of many children, several on their way at a time. */
+struct zkl__requests {
+    struct zkl__children *children; /* NULL: one request */
+    zkl__reply_fn on_reply;
+    void *it;  /* of on_reply */
+    bool once; /* it is not sent again, and */
+    bool tried;
+    size_t count, next; /* of the children: the next one to be sent */
+    struct zkl__sent *sent, one;
+    size_t window, flying;
+    int failed;       /* why it cannot be awaited at all */
+    int unsent;       /* why the last one was refused here; ZKL_OK: it was not */
+    bool sending;     /* just now: what is refused is refused inside */
+    int64_t pause;    /* since the server put some off: the last one, and */
+    int64_t pause_to; /* its end: nothing is sent before */
+};
+
 struct zkl__call {
     struct zkl__procedure procedure; /* first */
     const struct zkl__call_kind *kind;
@@ -71,9 +100,10 @@ struct zkl__call {
     /* its own: */
     int line;               /* where it goes on; 0: at the top */
     struct zkl__call *call; /* itself, as in the struct of a function that it awaits */
-    struct zkl__single single;
     struct zkl__op op, parts[2];
-    int64_t pause_to; /* nothing is sent before */
+    struct zkl__requests requests;
+    struct zkl__watch watches[2];
+    bool changed; /* one of them has fired since the last wait */
 };
 
 /* The entry of every call. given: a struct of the kind, with what the user gave after the
@@ -123,21 +153,43 @@ struct zkl__part {
 /* Until the condition holds. */
 #define AWAIT_UNTIL(it, condition) AWAIT_CALL(it, (condition) ? ZKL_OK : ZKL__PENDING)
 
-/* One request {...}, sent again until it is answered; of two, a transaction: both or none. What
- * they point to lives until then. */
-#define AWAIT(it, ...) ZKL__AWAIT_SENT(it, ZKL__INSIST, __VA_ARGS__)
+/* One request {...} that does no harm when it is done twice: it is sent again when the connection
+ * goes before the reply comes, and, later each time, when the server asks for that. Of two, a
+ * transaction: both or none. What they point to lives until then.
+ *
+ * With `watch`, of one whose path is dir alone, the call hears of the next change there: see
+ * AWAIT_CHANGE. */
+#define AWAIT(it, ...) AWAIT_REPLY(it, NULL, __VA_ARGS__)
+
+/* The same; on_reply(it, NULL, reply) takes more of the reply than the answer keeps. */
+#define AWAIT_REPLY(it, on_reply, ...)                                                         \
+    ZKL__AWAIT_SENT(                                                                           \
+        it,                                                                                    \
+        zkl__call_send((it)->call, false, on_reply, it, (const struct zkl__op[]){__VA_ARGS__}, \
+                       sizeof((const struct zkl__op[]){__VA_ARGS__}) / sizeof(struct zkl__op)))
 
 /* One request that is sent once. The answer is ZKL__RC_UNSENT when there was no connection, and
  * ZKL__RC_UNKNOWN when it went before the reply came: the request was carried out, or it was not.
  */
-#define AWAIT_ONCE(it, ...) ZKL__AWAIT_SENT(it, ZKL__ONCE, __VA_ARGS__)
+#define AWAIT_ONCE(it, ...) \
+    ZKL__AWAIT_SENT(        \
+        it, zkl__call_send((it)->call, true, NULL, it, (const struct zkl__op[]){__VA_ARGS__}, 1))
 
-#define ZKL__AWAIT_SENT(it, mode, ...)                                                          \
-    do {                                                                                        \
-        zkl__call_send((it)->call, mode, (const struct zkl__op[]){__VA_ARGS__},                 \
-                       sizeof((const struct zkl__op[]){__VA_ARGS__}) / sizeof(struct zkl__op)); \
-        AWAIT_CALL(it, zkl__call_answered((it)->call));                                         \
+/* One read {...} of each of the children of which nothing is known, as its name, several on their
+ * way at a time. on_reply(it, child, reply) takes the replies, in any order; ZKL__RC_UNSENT is that
+ * of a name for which no request has room. */
+#define AWAIT_CHILDREN(it, children, on_reply, ...)                             \
+    ZKL__AWAIT_SENT(it, zkl__call_send_each((it)->call, children, on_reply, it, \
+                                            (const struct zkl__op)__VA_ARGS__))
+
+#define ZKL__AWAIT_SENT(it, send)                       \
+    do {                                                \
+        send;                                           \
+        AWAIT_CALL(it, zkl__call_answered((it)->call)); \
     } while (0)
+
+/* Until something has changed, since the last time, where an AWAIT left a watch. */
+#define AWAIT_CHANGE(it) AWAIT_CALL(it, zkl__call_changed((it)->call))
 
 #define RETURN(it, code) \
     do {                 \
@@ -150,8 +202,14 @@ struct zkl__part {
     RETURN(it, ZKL_OK)
 
 /* For the macros. */
-void zkl__call_send(struct zkl__call *call, enum zkl__run_mode mode, const struct zkl__op *ops,
-                    size_t count);
+void zkl__call_send(struct zkl__call *call, bool once, zkl__reply_fn on_reply, void *it,
+                    const struct zkl__op *ops, size_t count);
+void zkl__call_send_each(struct zkl__call *call, struct zkl__children *children,
+                         zkl__reply_fn on_reply, void *it, struct zkl__op op);
 int zkl__call_answered(struct zkl__call *call);
+int zkl__call_changed(struct zkl__call *call);
+
+/* For AWAIT_CHILDREN, of exists or get: zkl__child_judge. */
+void zkl__judge_child(void *it, struct zkl__child *child, const struct zkl__reply *reply);
 
 #endif
