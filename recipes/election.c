@@ -105,120 +105,79 @@ int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn lead, voi
 /* --- the value ------------------------------------------------------------------------------- */
 
 struct publishing {
-    struct zkl__procedure procedure; /* first */
-    struct zkl__single single;
-    struct zkl__op op;
-    char node[ZKL__NAME_MAX];
+    struct zkl__call call; /* first */
     zkl_lock *lock;
-    char *value; /* ours; of later campaigns, too, once it is published */
+    const char *given; /* the user's memory, until it has begun */
+    char *value;       /* ours; of later campaigns, too, once it is published */
+    char node[ZKL__NAME_MAX];
     int64_t token;
-    enum zkl__rc rc;
-    int zk_code;
 };
 
-static void look(void *arg, const struct zkl__reply *reply)
+/* When the reply is lost, the same value is written again: the znode is the leader's own, and
+ * nobody else writes to it. */
+static int run_publish(struct zkl__call *call)
 {
-    struct publishing *publishing = arg;
-    publishing->rc = reply->rc;
-    publishing->zk_code = reply->zk_code;
-}
-
-static int judge(struct publishing *publishing, zkl_error *err)
-{
+    struct publishing *publishing = (struct publishing *)call;
     zkl_lock *lock = publishing->lock;
-    if (publishing->rc == ZKL__RC_NONODE || zkl__lock_look(lock).token != publishing->token) {
-        return zkl__fail(err, ZKL_ELOST, publishing->zk_code, lock->path,
-                         "leadership was lost meanwhile");
+    CALL_BEGIN(call);
+    AWAIT(call, {.kind = ZKL__OP_SET,
+                 .dir = lock->path,
+                 .name = publishing->node,
+                 .data = publishing->value,
+                 .size = strlen(publishing->value),
+                 .version = -1});
+    if (call->answer.rc == ZKL__RC_NONODE || zkl__lock_look(lock).token != publishing->token) {
+        RETURN(call, zkl__fail(call->err, ZKL_ELOST, call->answer.zk_code, NULL,
+                               "leadership was lost meanwhile"));
     }
-    if (publishing->rc != ZKL__RC_OK) {
-        return zkl__fail(err, zkl__rc_code(publishing->rc), publishing->zk_code, lock->path, "%s",
-                         zkl__rc_why(publishing->rc));
+    if (call->answer.rc != ZKL__RC_OK) {
+        RETURN(call, zkl__fail(call->err, zkl__rc_code(call->answer.rc), call->answer.zk_code, NULL,
+                               "%s", zkl__rc_why(call->answer.rc)));
     }
     zkl__free(zkl__session_heap(lock->session), (void *)(uintptr_t)lock->options.metadata);
     lock->options.metadata = publishing->value;
     publishing->value = NULL;
-    return ZKL_OK;
+    CALL_END(call);
 }
 
-static int advance(struct zkl__procedure *procedure, zkl_error *err)
+static int begin_publish(struct zkl__call *call, zkl_error *err)
 {
-    struct publishing *publishing = (struct publishing *)procedure;
-    int rc = zkl__run_advance(&publishing->single.run, err);
-    return rc == ZKL_OK ? judge(publishing, err) : rc;
-}
-
-static int explain(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err)
-{
-    const char *path = ((struct publishing *)procedure)->lock->path;
-    return zkl__fail(err, rc, why->zk_code, why->path[0] ? why->path : path, "%s", why->text);
-}
-
-static void end(struct zkl__procedure *procedure)
-{
-    struct publishing *publishing = (struct publishing *)procedure;
-    zkl__run_end(&publishing->single.run);
-    zkl__free(zkl__session_heap(procedure->session), publishing->value);
-    zkl__lock_unref(publishing->lock);
-}
-
-/* Inside. Takes a reference to the lock in any case. */
-static int prepare(struct publishing *publishing, zkl_lock *lock, const char *value,
-                   int64_t timeout_ms, zkl_error *err)
-{
-    static const struct zkl__procedure_ops ops = {advance, explain, end};
+    struct publishing *publishing = (struct publishing *)call;
+    zkl_lock *lock = publishing->lock;
     struct zkl__standing now = zkl__lock_look(lock);
-    zkl__lock_procedure(&publishing->procedure, lock, &ops, timeout_ms);
-    publishing->lock = lock;
-    publishing->token = now.token;
     if (now.token == 0) {
         return zkl__fail(err, ZKL_ENOTHELD, 0, lock->path, "only the leader publishes a value");
     }
-    publishing->value = zkl__copy(zkl__session_heap(lock->session), value, strlen(value));
+    publishing->value =
+        zkl__copy(zkl__session_heap(lock->session), publishing->given, strlen(publishing->given));
     if (!publishing->value) {
         return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for the value");
     }
+    publishing->token = now.token;
     zkl__name_copy(publishing->node, now.node);
-    publishing->op = (struct zkl__op){.kind = ZKL__OP_SET,
-                                      .dir = lock->path,
-                                      .name = publishing->node,
-                                      .data = publishing->value,
-                                      .size = strlen(value),
-                                      .version = -1};
-    zkl__single_begin(&publishing->single, &publishing->procedure, ZKL__INSIST, &publishing->op,
-                      look, publishing);
+    zkl__call_bind(call, lock);
     return ZKL_OK;
 }
 
-/* Inside. */
-static int begin(zkl_lock *lock, const char *value, int64_t timeout_ms,
-                 const struct zkl__later *later, zkl_error *err)
+static void end_publish(struct zkl__call *call)
 {
-    struct publishing *publishing = zkl__procedure_new(lock->session, sizeof *publishing);
-    if (!publishing) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, lock->path, "no memory for the value");
-    }
-    int rc = prepare(publishing, lock, value, timeout_ms, err);
-    if (rc != ZKL_OK) {
-        return zkl__procedure_drop(&publishing->procedure, rc);
-    }
-    return zkl__procedure_go(&publishing->procedure, later, err);
+    const struct publishing *publishing = (const struct publishing *)call;
+    zkl__free(zkl__session_heap(call->procedure.session), publishing->value);
+    zkl__lock_unref(publishing->lock);
 }
 
 static int publish(zkl_lock *lock, const char *value, int64_t timeout_ms,
                    const struct zkl__later *later, zkl_error *err)
 {
+    static const struct zkl__call_kind kind = {
+        sizeof(struct publishing), run_publish, NULL, begin_publish, end_publish, false};
+    const struct publishing given = {.lock = lock, .given = value};
     int rc = zkl__lock_check(lock, &election, err);
     if (rc == ZKL_OK && !value) {
         rc = zkl__fail(err, ZKL_EINVAL, 0, NULL, "value is NULL");
     }
     rc = rc == ZKL_OK ? zkl__text_check("value", value, err) : rc;
-    rc = rc == ZKL_OK ? zkl__lock_enter(lock, timeout_ms, err) : rc;
-    if (rc == ZKL_OK) {
-        zkl_session *session = lock->session;
-        rc = begin(lock, value, timeout_ms, later, err);
-        zkl__session_leave(session);
-    }
-    return rc;
+    return rc == ZKL_OK ? zkl__lock_call(&kind, &given, lock, NULL, timeout_ms, later, err) : rc;
 }
 
 int zkl_election_publish(zkl_lock *lock, const char *value, int64_t timeout_ms, zkl_error *err)
@@ -229,6 +188,5 @@ int zkl_election_publish(zkl_lock *lock, const char *value, int64_t timeout_ms, 
 int zkl_election_publish_async(zkl_lock *lock, const char *value, int64_t timeout_ms,
                                zkl_done_fn done, void *payload, zkl_error *err)
 {
-    const struct zkl__later later = {done, payload};
-    return publish(lock, value, timeout_ms, &later, err);
+    return publish(lock, value, timeout_ms, &(struct zkl__later){done, payload}, err);
 }

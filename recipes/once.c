@@ -1,8 +1,8 @@
 /* once.c - once per time slot: a lock, and the last slot done in the data of its path. */
 #include "section.h"
 
-#include "await.h"
 #include "directories.h"
+#include "guarded.h"
 
 #include "error.h"
 #include "name.h"
@@ -154,9 +154,7 @@ static int begin_held(struct zkl__call *call, zkl_error *err)
     struct once *once = (struct once *)call;
     int rc = check_held(once->lock, once->grant, once->node, err);
     if (rc == ZKL_OK) {
-        zkl__lock_ref(once->lock);
-        call->procedure.owner = &once->lock->object;
-        call->procedure.stop = once->lock->options.stop;
+        zkl__call_bind(call, once->lock);
     }
     return rc;
 }
