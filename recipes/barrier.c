@@ -97,15 +97,12 @@ static int run_set(struct zkl__call *call)
 static int run_lift(struct zkl__call *call)
 {
     struct barrier *barrier = (struct barrier *)call;
-    struct zkl__removal *removal = &barrier->removal;
     const char *path = call->procedure.path;
     CALL_BEGIN(call);
-    removal->dir = path;
-    zkl__removal_begin(removal, &call->procedure);
-    AWAIT_CALL(call, zkl__removal_advance(removal, call->err));
-    if (removal->rc != ZKL__RC_OK && removal->rc != ZKL__RC_NONODE) {
-        RETURN(call, zkl__fail(call->err, zkl__rc_code(removal->rc), removal->zk_code, path,
-                               "the barrier may not be lifted: %s", zkl__rc_name(removal->rc)));
+    barrier->removal = (struct zkl__removal){.call = call, .dir = path};
+    AWAIT_CALL(call, zkl__remove(&barrier->removal));
+    if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
+        RETURN(call, zkl__call_refused(call, path, "the barrier may not be lifted"));
     }
     CALL_END(call);
 }
@@ -142,7 +139,6 @@ static int run_wait(struct zkl__call *call)
 static void end(struct zkl__call *call)
 {
     struct barrier *barrier = (struct barrier *)call;
-    zkl__removal_end(&barrier->removal);
     zkl__free(zkl__session_heap(call->procedure.session), barrier->contenders);
 }
 

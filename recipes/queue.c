@@ -1,104 +1,122 @@
-/* queue.c - who holds and who waits: reads only. */
-#include "queue_inside.h"
+/* queue.c - for operators: who holds and who waits, the removal of a contender, and the request to
+ * a holder that it release. */
+#include "await.h"
+#include "remove.h"
 
 #include "error.h"
 #include "heap.h"
 #include "name.h"
+#include "options.h"
 #include "path.h"
 #include "queue_order.h"
+#include "text.h"
+
+#include <zklock/lock.h>
+#include <zklock/queue.h>
 
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what these functions begin and end with ------------------------------------------------- */
+/* What the caller gets is the first member; the rest is ours to free it with. */
+struct snapshot {
+    zkl_queue public;
+    zkl_heap heap;
+    struct zkl__children *names;
+    const char **foreign;      /* the names of the others; their text is behind them */
+    bool failed;               /* no memory for some data */
+    zkl_queue_entry entries[]; /* one for each name; name NULL: it went before it was read */
+};
 
-int zkl__queue_enter(zkl_session *session, const void *out, const char *path, int64_t timeout_ms,
-                     zkl_error *err)
+struct queue_call {
+    struct zkl__call call; /* first */
+    zkl_queue **out;
+    struct zkl__part reading;
+    struct snapshot *snapshot;
+    char given[ZKL__NAME_LONGEST + 1]; /* the name of a contender's znode; "": none was given */
+    int64_t token;                     /* of that znode; 0: whatever it is */
+    struct zkl__removal removal;
+    const char *node; /* that is to release */
+    bool sealed;
+};
+
+void zkl_queue_free(zkl_queue *queue)
 {
-    if (!out || !session) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "session" : "out");
+    struct snapshot *snapshot = (struct snapshot *)queue;
+    if (!queue) {
+        return;
     }
-    int rc = zkl__timeout_check(timeout_ms, err);
-    bool root = path && strcmp(path, "/") == 0;
-    rc = rc == ZKL_OK && !root ? zkl__path_check(path, err) : rc;
-    return rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
+    zkl_heap heap = snapshot->heap;
+    for (size_t i = 0; snapshot->names && i < snapshot->names->count; i++) {
+        zkl__free(&heap, (void *)(uintptr_t)snapshot->entries[i].data);
+    }
+    zkl__free(&heap, snapshot->names);
+    zkl__free(&heap, snapshot->foreign);
+    zkl__free(&heap, snapshot);
 }
 
 /* --- the list of a queue --------------------------------------------------------------------- */
 
-/* What the caller gets is the first member; the rest is ours to free it with. */
-struct zkl__queue_snapshot {
-    zkl_queue public;
-    zkl_heap heap;
-    struct zkl__children *names; /* NULL until it is whole */
-    const char **foreign;        /* the names of the others; their text is behind them */
-    struct zkl__stat stat;       /* of the directory, as of the list */
-    bool failed;
-    size_t room; /* one for each name; name NULL: it went before it was read */
-    zkl_queue_entry entries[];
-};
-
 /* The names that are no contenders', in one block. NULL: no memory. */
 static const char **copy_foreign(const zkl_heap *heap, const struct zkl__reply *list, size_t count)
 {
-    size_t bytes = count * sizeof(const char *) + 1;
+    size_t bytes = count * sizeof(const char *) + 1, at = 0;
     for (size_t i = 0; i < list->child_count; i++) {
         bytes += strlen(list->children[i]) + 1;
     }
     const char **names = zkl__alloc(heap, bytes);
     char *text = names ? (char *)(names + count) : NULL;
-    for (size_t i = 0, at = 0; names && i < list->child_count; i++) {
+    for (size_t i = 0; names && at < count; i++) {
         if (!zkl__name_contends(list->children[i])) {
-            size_t size = strlen(list->children[i]) + 1;
-            names[at++] = memcpy(text, list->children[i], size);
-            text += size;
+            names[at++] = zkl__text_put(&text, list->children[i]);
         }
     }
     return names;
 }
 
-static bool make_snapshot(struct zkl__survey *survey, const struct zkl__reply *list)
+/* No snapshot: no memory. */
+static void take_list(void *it, struct zkl__child *none, const struct zkl__reply *list)
 {
-    const zkl_heap *heap = zkl__session_heap(survey->by->session);
-    struct zkl__queue_listing *listing = (struct zkl__queue_listing *)survey;
-    size_t room = survey->names->count;
-    struct zkl__queue_snapshot *snapshot =
-        zkl__zalloc(heap, sizeof *snapshot + room * sizeof *snapshot->entries);
-    if (snapshot) {
-        snapshot->heap = *heap;
-        snapshot->room = room;
-        snapshot->stat = list->stat;
-        snapshot->public.foreign = list->child_count - room;
-        snapshot->foreign = copy_foreign(heap, list, snapshot->public.foreign);
-        snapshot->public.foreign_names = snapshot->foreign;
+    struct queue_call *q = (struct queue_call *)((struct zkl__part *)it)->call;
+    const zkl_heap *heap = zkl__session_heap(q->call.procedure.session);
+    struct zkl__children *names = NULL;
+    (void)none;
+    if (!zkl__children_renew(heap, &names, list, zkl__name_contends)) {
+        return;
     }
-    listing->snapshot = snapshot;
-    return snapshot && snapshot->foreign;
+    q->snapshot = zkl__zalloc(heap, sizeof *q->snapshot + names->count * sizeof(zkl_queue_entry));
+    if (!q->snapshot) {
+        zkl__free(heap, names);
+        return;
+    }
+    q->snapshot->heap = *heap;
+    q->snapshot->names = names;
+    q->snapshot->public.entries = q->snapshot->entries;
+    q->snapshot->public.foreign = list->child_count - names->count;
+    q->snapshot->foreign = copy_foreign(heap, list, q->snapshot->public.foreign);
+    q->snapshot->public.foreign_names = q->snapshot->foreign;
+    q->snapshot->failed = !q->snapshot->foreign;
 }
 
-static void take_entry(struct zkl__survey *survey, size_t index, const struct zkl__reply *reply)
+static void take_entry(void *it, struct zkl__child *child, const struct zkl__reply *reply)
 {
-    struct zkl__queue_snapshot *snapshot = ((struct zkl__queue_listing *)survey)->snapshot;
-    zkl_queue_entry *entry = &snapshot->entries[index];
-    const char *whole = survey->names->all[index].name;
-    struct zkl__name name = zkl__name_parse(whole);
+    struct snapshot *snapshot = ((struct queue_call *)((struct zkl__part *)it)->call)->snapshot;
+    struct zkl__name name = zkl__name_parse(child->name);
+    zkl_queue_entry *entry = &snapshot->entries[child - snapshot->names->all];
     if (reply->rc == ZKL__RC_NONODE) {
         return;
     }
-    *entry = (zkl_queue_entry){.name = whole,
+    *entry = (zkl_queue_entry){.name = child->name,
                                .kind = name.kind,
                                .sequence = name.sequence,
                                .readable = reply->rc == ZKL__RC_OK};
-    if (!entry->readable) {
-        return;
+    if (entry->readable) {
+        entry->data_size = reply->size < ZKL_DATA_MAX ? reply->size : ZKL_DATA_MAX;
+        entry->data = zkl__copy(&snapshot->heap, reply->data, entry->data_size);
+        entry->token = reply->stat.czxid;
+        entry->session_id = reply->stat.ephemeral_owner;
+        entry->created_ms = reply->stat.ctime_ms;
+        snapshot->failed = snapshot->failed || !entry->data;
     }
-    size_t size = reply->size < ZKL_DATA_MAX ? reply->size : ZKL_DATA_MAX;
-    entry->data = zkl__copy(&snapshot->heap, reply->data, size);
-    entry->data_size = size;
-    entry->token = reply->stat.czxid;
-    entry->session_id = reply->stat.ephemeral_owner;
-    entry->created_ms = reply->stat.ctime_ms;
-    snapshot->failed = snapshot->failed || !entry->data;
 }
 
 /* By number; of two that have the same one (Curator's downgraded reader stands in its writer's
@@ -113,123 +131,223 @@ static int compare_entries(const void *left, const void *right)
     return diff ? (diff > 0) - (diff < 0) : strcmp(a->name, b->name);
 }
 
-static void put_in_order(struct zkl__queue_snapshot *snapshot)
+static void put_in_order(struct snapshot *snapshot, const struct zkl__stat *directory)
 {
-    if (snapshot->room > 0) {
-        qsort(snapshot->entries, snapshot->room, sizeof *snapshot->entries, compare_entries);
+    zkl_queue *public = &snapshot->public;
+    if (snapshot->names->count > 0) {
+        qsort(snapshot->entries, snapshot->names->count, sizeof *snapshot->entries,
+              compare_entries);
     }
-    for (size_t i = 0; i < snapshot->room && snapshot->entries[i].name; i++) {
-        const zkl_queue_entry *entry = &snapshot->entries[i];
-        snapshot->public.count++;
-        if (entry->created_ms > snapshot->public.server_ms) {
-            snapshot->public.server_ms = entry->created_ms;
-        }
+    while (public->count < snapshot->names->count && snapshot->entries[public->count].name) {
+        int64_t created_ms = snapshot->entries[public->count++].created_ms;
+        public->server_ms = created_ms > public->server_ms ? created_ms : public->server_ms;
     }
-    zkl__queue_judge(snapshot->entries, snapshot->public.count, &snapshot->stat);
-    snapshot->public.entries = snapshot->entries;
+    zkl__queue_judge(snapshot->entries, public->count, directory);
 }
 
-void zkl__queue_listing_begin(struct zkl__queue_listing *listing, struct zkl__procedure *by,
-                              const char *path)
+/* Reads only: what is lost is read again. */
+static int read_queue(struct queue_call *q)
 {
-    listing->survey.dir = path;
-    listing->survey.counts = zkl__name_contends;
-    listing->survey.refused = "its children may not be listed";
-    listing->survey.listed = make_snapshot;
-    listing->survey.read = take_entry;
-    zkl__survey_begin(&listing->survey, by);
-}
-
-int zkl__queue_listing_advance(struct zkl__queue_listing *listing, zkl_queue **out, zkl_error *err)
-{
-    struct zkl__queue_snapshot *snapshot;
-    int rc = zkl__survey_advance(&listing->survey, err);
-    if (rc != ZKL_OK) {
-        return rc;
+    struct zkl__call *call = &q->call;
+    const char *path = call->procedure.path;
+    q->reading.call = call;
+    CALL_BEGIN(&q->reading);
+    AWAIT_REPLY(&q->reading, take_list, {.kind = ZKL__OP_CHILDREN, .dir = path});
+    if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
+        RETURN(&q->reading,
+               zkl__fail(call->err, zkl__rc_code(call->answer.rc), call->answer.zk_code, path,
+                         "its children may not be listed"));
     }
-    snapshot = listing->snapshot;
-    if (snapshot->failed) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, listing->survey.dir, "no memory for %zu contenders",
-                         snapshot->room);
+    if (q->snapshot && !q->snapshot->failed) {
+        AWAIT_CHILDREN(&q->reading, q->snapshot->names, take_entry,
+                       {.kind = ZKL__OP_GET, .dir = path});
     }
-    snapshot->names = listing->survey.names;
-    listing->survey.names = NULL;
-    listing->snapshot = NULL;
-    put_in_order(snapshot);
-    *out = &snapshot->public;
-    return ZKL_OK;
-}
-
-void zkl__queue_listing_end(struct zkl__queue_listing *listing)
-{
-    zkl__survey_end(&listing->survey);
-    zkl_queue_free(listing->snapshot ? &listing->snapshot->public : NULL);
-    listing->snapshot = NULL;
-}
-
-void zkl_queue_free(zkl_queue *queue)
-{
-    if (!queue) {
-        return;
+    if (!q->snapshot || q->snapshot->failed) {
+        RETURN(&q->reading, zkl__fail(call->err, ZKL_ENOMEM, 0, path, "no memory for the queue"));
     }
-    struct zkl__queue_snapshot *snapshot = (struct zkl__queue_snapshot *)queue;
-    zkl_heap heap = snapshot->heap;
-    for (size_t i = 0; i < snapshot->room; i++) {
-        zkl__free(&heap, (void *)(uintptr_t)snapshot->entries[i].data);
-    }
-    zkl__free(&heap, snapshot->names);
-    zkl__free(&heap, snapshot->foreign);
-    zkl__free(&heap, snapshot);
+    put_in_order(q->snapshot, &call->answer.stat); /* of the list */
+    CALL_END(&q->reading);
 }
 
-/* --- the call -------------------------------------------------------------------------------- */
-
-struct list {
-    struct zkl__procedure procedure; /* first */
-    struct zkl__queue_listing listing;
-    zkl_queue **out;
-};
-
-static int advance(struct zkl__procedure *procedure, zkl_error *err)
+static int run_list(struct zkl__call *call)
 {
-    struct list *list = (struct list *)procedure;
-    return zkl__queue_listing_advance(&list->listing, list->out, err);
+    struct queue_call *q = (struct queue_call *)call;
+    CALL_BEGIN(call);
+    AWAIT_CALL(call, read_queue(q));
+    *q->out = &q->snapshot->public;
+    q->snapshot = NULL;
+    CALL_END(call);
 }
 
-static void end(struct zkl__procedure *procedure)
+static void end(struct zkl__call *call)
 {
-    zkl__queue_listing_end(&((struct list *)procedure)->listing);
+    struct snapshot *snapshot = ((struct queue_call *)call)->snapshot;
+    zkl_queue_free(snapshot ? &snapshot->public : NULL);
 }
 
-static int list_queue(zkl_queue **out, zkl_session *session, const char *path, int64_t timeout_ms,
-                      const struct zkl__later *later, zkl_error *err)
+static int list(zkl_queue **out, zkl_session *session, const char *path, int64_t timeout_ms,
+                const struct zkl__later *later, zkl_error *err)
 {
-    static const struct zkl__procedure_ops ops = {.advance = advance, .end = end};
+    static const struct zkl__call_kind kind = {
+        .size = sizeof(struct queue_call), .run = run_list, .end = end};
+    const struct queue_call given = {.out = out};
     ZKL__CLEAR(out);
-    int rc = zkl__queue_enter(session, out, path, timeout_ms, err);
-    if (rc != ZKL_OK) {
-        return rc;
+    if (!out || !session) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "session" : "out");
     }
-    struct list *list = zkl__procedure_make(session, sizeof *list, &ops, path, timeout_ms, err);
-    rc = ZKL_ENOMEM;
-    if (list) {
-        list->out = out;
-        zkl__queue_listing_begin(&list->listing, &list->procedure, list->procedure.path);
-        rc = zkl__procedure_go(&list->procedure, later, err);
+    if (!path || strcmp(path, "/") != 0) {
+        return zkl__call_go(&kind, &given, session, path, timeout_ms, later, err);
     }
-    zkl__session_leave(session);
+    /* which is no queue's, but may be listed */
+    int rc = zkl__timeout_check(timeout_ms, err);
+    rc = rc == ZKL_OK ? zkl__session_enter(session, err) : rc;
+    if (rc == ZKL_OK) {
+        rc = zkl__call_begin(&kind, &given, session, path, timeout_ms, later, err);
+        zkl__session_leave(session);
+    }
     return rc;
 }
 
 int zkl_queue_list(zkl_queue **out, zkl_session *session, const char *path, int64_t timeout_ms,
                    zkl_error *err)
 {
-    return list_queue(out, session, path, timeout_ms, NULL, err);
+    return list(out, session, path, timeout_ms, NULL, err);
 }
 
 int zkl_queue_list_async(zkl_queue **out, zkl_session *session, const char *path,
                          int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    const struct zkl__later later = {done, payload};
-    return list_queue(out, session, path, timeout_ms, &later, err);
+    return list(out, session, path, timeout_ms, &(struct zkl__later){done, payload}, err);
+}
+
+/* --- an operator removes a contender --------------------------------------------------------- */
+
+static int no_such(const struct zkl__call *call)
+{
+    return zkl__fail(call->err, ZKL_ENOTHELD, 0, NULL,
+                     "no such contender: it released, or left the queue");
+}
+
+static int run_remove(struct zkl__call *call)
+{
+    struct queue_call *q = (struct queue_call *)call;
+    const char *path = call->procedure.path;
+    CALL_BEGIN(call);
+    q->removal =
+        (struct zkl__removal){.call = call, .dir = path, .name = q->given, .czxid = q->token};
+    AWAIT_CALL(call, zkl__remove(&q->removal));
+    if (call->answer.rc == ZKL__RC_NONODE) {
+        RETURN(call, no_such(call));
+    }
+    if (call->answer.rc == ZKL__RC_NOAUTH && q->token == 0) {
+        /* Since ZooKeeper 3.9.2 the look at a znode needs READ, its delete does not: whatever has
+         * the name is meant. When the reply is lost, the copy finds no znode. */
+        AWAIT(call, {.kind = ZKL__OP_DELETE, .dir = path, .name = q->given, .version = -1});
+    }
+    if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
+        RETURN(call, zkl__call_refused(call, NULL, "the contender's znode may not be removed"));
+    }
+    CALL_END(call);
+}
+
+static int remove_contender(zkl_session *session, const char *path, const char *node, int64_t token,
+                            int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
+{
+    static const struct zkl__call_kind kind = {.size = sizeof(struct queue_call),
+                                               .run = run_remove};
+    struct queue_call given = {.token = token};
+    if (!session || !node) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", session ? "node" : "session");
+    }
+    if (token < 0) {
+        return zkl__fail(err, ZKL_EINVAL, 0, path, "token is %lld", (long long)token);
+    }
+    if (strchr(node, '/') || !zkl__name_contends(node) ||
+        !zkl__text_copy(given.given, sizeof given.given, node)) {
+        return zkl__fail(err, ZKL_EINVAL, 0, path, "node is not the name of a contender's znode");
+    }
+    return zkl__call_go(&kind, &given, session, path, timeout_ms, later, err);
+}
+
+int zkl_queue_remove(zkl_session *session, const char *path, const char *node, int64_t token,
+                     int64_t timeout_ms, zkl_error *err)
+{
+    return remove_contender(session, path, node, token, timeout_ms, NULL, err);
+}
+
+int zkl_queue_remove_async(zkl_session *session, const char *path, const char *node, int64_t token,
+                           int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
+{
+    return remove_contender(session, path, node, token, timeout_ms,
+                            &(struct zkl__later){done, payload}, err);
+}
+
+/* --- a holder is asked to release ------------------------------------------------------------ */
+
+/* The holder's side of it is in the contender (protocol/contender.h, revocable). */
+static int run_revoke(struct zkl__call *call)
+{
+    struct queue_call *q = (struct queue_call *)call;
+    const char *path = call->procedure.path;
+    CALL_BEGIN(call);
+    q->node = q->given;
+    if (!q->given[0]) {
+        AWAIT_CALL(call, read_queue(q));
+        if (q->snapshot->public.count == 0) {
+            RETURN(call,
+                   zkl__fail(call->err, ZKL_ENOTHELD, 0, path, "nobody holds it or waits for it"));
+        }
+        q->node = q->snapshot->entries[0].name;
+    }
+    q->sealed = zkl__name_sealed(q->node);
+    /* Sent once, for a copy would be a second request. When the reply is lost, the caller learns
+     * that.
+     *
+     * A sealed znode does not listen, and even its own session, which may, must not write it: the
+     * next contender would take that for the announcement of its release. Then all there is to say
+     * is whether it is there. */
+    AWAIT_ONCE(call, {.kind = q->sealed ? ZKL__OP_CHECK : ZKL__OP_SET,
+                      .dir = path,
+                      .name = q->node,
+                      .data = ZKL__REVOKE,
+                      .size = sizeof ZKL__REVOKE - 1,
+                      .version = -1});
+    if (call->answer.rc == ZKL__RC_NONODE) {
+        RETURN(call, no_such(call));
+    }
+    if (call->answer.rc == ZKL__RC_NOAUTH || (call->answer.rc == ZKL__RC_OK && q->sealed)) {
+        RETURN(call, zkl__fail(call->err, ZKL_EAUTH, 0, path,
+                               "the request may not be written: the holder does not listen (it has "
+                               "no revoke_fn), or the access list of its znode does not permit "
+                               "it"));
+    }
+    if (call->answer.rc != ZKL__RC_OK) {
+        RETURN(call, zkl__call_refused(call, path, "the request may not be written"));
+    }
+    CALL_END(call);
+}
+
+static int revoke(zkl_session *session, const char *path, const char *node, int64_t timeout_ms,
+                  const struct zkl__later *later, zkl_error *err)
+{
+    static const struct zkl__call_kind kind = {
+        .size = sizeof(struct queue_call), .run = run_revoke, .end = end};
+    struct queue_call given = {.token = 0};
+    if (node &&
+        (!zkl__name_contends(node) || !zkl__text_copy(given.given, sizeof given.given, node))) {
+        return zkl__fail(err, ZKL_EINVAL, 0, path, "node is not the name of a contender's znode");
+    }
+    return zkl__call_go(&kind, &given, session, path, timeout_ms, later, err);
+}
+
+int zkl_queue_revoke(zkl_session *session, const char *path, const char *node, int64_t timeout_ms,
+                     zkl_error *err)
+{
+    return revoke(session, path, node, timeout_ms, NULL, err);
+}
+
+int zkl_queue_revoke_async(zkl_session *session, const char *path, const char *node,
+                           int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
+{
+    return revoke(session, path, node, timeout_ms, &(struct zkl__later){done, payload}, err);
 }

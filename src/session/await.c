@@ -145,9 +145,8 @@ static void on_done(struct zkl__request *request, const struct zkl__reply *reply
 static void send(struct zkl__call *call, struct zkl__sent *sent)
 {
     struct zkl__requests *requests = &call->requests;
-    struct zkl__op op = call->op;
     if (requests->children) {
-        op.name = requests->children->all[sent->index].name;
+        call->op.name = requests->children->all[sent->index].name;
     }
     sent->request = (struct zkl__request){.done = on_done, .owner = sent};
     sent->state = ZKL__SENT_FLYING;
@@ -155,7 +154,7 @@ static void send(struct zkl__call *call, struct zkl__sent *sent)
     requests->sending = true;
     zkl__session_event(
         call->procedure.session,
-        (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &sent->request, .op = &op});
+        (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &sent->request, .op = &call->op});
     requests->sending = false;
 }
 
@@ -165,14 +164,13 @@ static size_t next_from(const struct zkl__requests *requests, size_t index)
     return requests->children ? zkl__children_unknown(requests->children, index) : index;
 }
 
-/* Sends what there is room for. True when something is still not on its way for lack of an answer
- * or a connection, or in a pause. */
-static bool send_some(struct zkl__call *call)
+/* Sends what there is room for, but in a pause. True when something is still not on its way for
+ * lack of an answer or a connection. */
+static bool send_some(struct zkl__call *call, bool paused)
 {
     struct zkl__requests *requests = &call->requests;
     const struct zkl__core *core = zkl__session_core(call->procedure.session);
-    bool paused = zkl__clock_now() < requests->pause_to, waiting = false;
-    bool over = paused || (requests->once && requests->tried);
+    bool over = paused || (requests->once && requests->tried), waiting = false;
     for (size_t i = 0; i < requests->window; i++) {
         struct zkl__sent *sent = &requests->sent[i];
         if (sent->state == ZKL__SENT_NONE && requests->next < requests->count) {
@@ -255,7 +253,9 @@ int zkl__call_answered(struct zkl__call *call)
     if (requests->failed != ZKL_OK) {
         return requests->failed;
     }
-    bool waiting = send_some(call);
+    int64_t now = zkl__clock_now();
+    bool paused = now < requests->pause_to;
+    bool waiting = send_some(call, paused);
     if (!waiting && requests->flying == 0) {
         return ZKL_OK;
     }
@@ -270,8 +270,6 @@ int zkl__call_answered(struct zkl__call *call)
             return ZKL_OK;
         }
     }
-    int64_t now = zkl__clock_now();
-    bool paused = now < requests->pause_to;
     if (waiting && zkl__core_connected(zkl__session_core(session))) {
         call->procedure.again = paused ? requests->pause_to : now + RETRY_NS;
     }

@@ -419,6 +419,53 @@ static void many_observers(void)
     free(observers);
 }
 
+/* As many calls under way at a time. */
+static void many_calls(void)
+{
+    zkl_queue **queues = calloc(count, sizeof(zkl_queue *));
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_barrier_set_async(session, paths[i], LONG, on_done, NULL, &err));
+    }
+    await_events(count);
+    phase("set");
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_queue_list_async(&queues[i], session, paths[i], LONG, on_done, NULL, &err));
+    }
+    await_events(count);
+    phase("list");
+    for (size_t i = 0; i < count; i++) {
+        zkl_queue_free(queues[i]);
+        must(zkl_barrier_lift_async(session, paths[i], LONG, on_done, NULL, &err));
+    }
+    await_events(count);
+    phase("lift");
+    free(queues);
+}
+
+/* Contenders of one queue, which is listed. */
+static void many_listed(void)
+{
+    char(*names)[48] = calloc(count, sizeof *names);
+    zkl_op *ops = calloc(count, sizeof *ops);
+    zkl_queue *queue;
+    make_locks(zkl_lock_new, NULL);
+    must(zkl_lock_acquire(locks[0], ZKL_WAIT_FOREVER, NULL, &err));
+    for (size_t i = 0; i < count; i++) {
+        snprintf(names[i], sizeof *names, "%s/x-lock-%010zu", paths[0], i + 1);
+        ops[i] = (zkl_op){.kind = ZKL_OP_CREATE, .path = names[i], .mode = ZKL_CREATE_EPHEMERAL};
+    }
+    for (size_t i = 0; i < count; i += ZKL_COMMIT_MAX) {
+        size_t some = count - i < ZKL_COMMIT_MAX ? count - i : ZKL_COMMIT_MAX;
+        must(zkl_lock_commit(locks[0], ops + i, some, LONG, NULL, &err));
+    }
+    begin_phases();
+    must(zkl_queue_list(&queue, session, paths[0], LONG, &err));
+    phase("list");
+    zkl_queue_free(queue);
+    free(ops);
+    free(names);
+}
+
 static void on_assigned(zkl_partition *partition, const char *piece, int64_t token, void *payload)
 {
     (void)partition, (void)piece, (void)token, (void)payload;
@@ -463,7 +510,8 @@ static const struct {
     {"commits", many_commits},       {"stop", many_stops},
     {"losses", many_losses},         {"close", many_at_close},
     {"groups", many_groups},         {"observers", many_observers},
-    {"pieces", many_pieces},
+    {"pieces", many_pieces},         {"calls", many_calls},
+    {"listed", many_listed},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
