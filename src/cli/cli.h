@@ -1,11 +1,11 @@
-/* cli.h - what the subcommands share: the command table, global options, words for the user.
+/* cli.h - what the subcommands share: the command table, options, messages, words on their way to a
+ * terminal.
  *
  * Data goes to stdout, everything else to stderr. Every message names the thing and what to do
- * about it. */
+ * about it. A process runs one subcommand, so what its options say stands in static variables. */
 #ifndef CLI_CLI_H
 #define CLI_CLI_H
 
-#include <popt.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +27,46 @@ enum cli_exit {
     EXIT_SIGNAL = 128          /* + n: ended by signal n */
 };
 
+/* --- options --------------------------------------------------------------------------------- */
+
+/* An option: how it is typed, what help and completion say of it, and where its value goes. */
+struct cli_option {
+    enum { CLI_FLAG, CLI_TEXT, CLI_DURATION, CLI_NUMBER, CLI_TAKEN } kind;
+    const char *name;
+    char letter;       /* '\0': it has none */
+    const char *value; /* what help calls its value; NULL: it has none */
+    const char *text;
+    /* A bool, a const char *, an int64_t of milliseconds, or an int. */
+    void *into;
+    int64_t least, most;
+    /* CLI_TAKEN: called with the value; false after it was said what is wrong with it. */
+    bool (*take)(const char *value);
+};
+
+#define OPTION_FLAG(name, letter, into, text)                \
+    {                                                        \
+        CLI_FLAG, name, letter, NULL, text, into, 0, 0, NULL \
+    }
+#define OPTION_TEXT(name, letter, value, into, text)          \
+    {                                                         \
+        CLI_TEXT, name, letter, value, text, into, 0, 0, NULL \
+    }
+#define OPTION_DURATION(name, letter, into, least, most, text)           \
+    {                                                                    \
+        CLI_DURATION, name, letter, "DUR", text, into, least, most, NULL \
+    }
+#define OPTION_NUMBER(name, letter, value, into, least, most, text)    \
+    {                                                                  \
+        CLI_NUMBER, name, letter, value, text, into, least, most, NULL \
+    }
+#define OPTION_TAKEN(name, letter, value, take, text)          \
+    {                                                          \
+        CLI_TAKEN, name, letter, value, text, NULL, 0, 0, take \
+    }
+/* The longest duration, a hundred years, and those that most options take. */
+#define CLI_LONGEST_MS (INT64_C(100) * 366 * 24 * 3600 * 1000)
+#define CLI_DAY_MS 86400000
+
 /* The global options: of the process, set by cli_parse. */
 struct cli {
     const char *servers;
@@ -43,24 +83,26 @@ struct cli {
     bool json;
     bool quiet;
     bool verbose;
-    char **kept; /* values of options: they live until the process ends */
-    int kept_count;
 };
 extern struct cli cli;
+extern const struct cli_option cli_global_options[]; /* ends without a name, as each table does */
 
 /* A subcommand: everything that help, completion and dispatch need to know. */
 struct cli_command {
     const char *name;
-    int (*run)(const struct cli_command *self, int argc, const char **argv);
+    /* With the words that follow the options. CLI_GO_ON or the exit code. */
+    int (*run)(int count, const char **words);
     const char *arguments; /* "LOCK -- CMD [ARG...]" */
+    int least, most;       /* how many words there are, the words of a CMD among them */
+    const char *wanted;    /* what is said when they are fewer or more */
     const char *summary;   /* one line */
-    /* whole lines of 80 columns at most, each a command to type or a # comment */
+    /* whole lines of 79 columns at most: each a command to type, or a # comment */
     const char *examples;
-    const char *notes; /* paragraphs below the options, folded; lines that begin with a space stay.
-                          NULL: none */
+    const char *notes; /* the same, of prose, below the options. NULL: none */
     bool hidden;       /* not for people: left out of lists */
-    const struct poptOption *options;
+    const struct cli_option *options;
 };
+#define CLI_ANY_NUMBER INT32_MAX
 
 extern const struct cli_command cmd_run, cmd_elect, cmd_once, cmd_hold, cmd_check, cmd_ls,
     cmd_watch, cmd_revoke, cmd_release, cmd_resize, cmd_doctor, cmd_sandbox, cmd_bench,
@@ -69,8 +111,29 @@ extern const struct cli_command cmd_run, cmd_elect, cmd_once, cmd_hold, cmd_chec
 /* The commands in the order of help; ends with NULL. */
 extern const struct cli_command *const cli_commands[];
 const struct cli_command *cli_find_command(const char *name);
-/* The subcommand that a mistyped word most likely meant; NULL when none is near. */
-const char *cli_suggest_command(const char *word);
+
+#define CLI_GO_ON (-1)
+/* Parses options up to the first word that is none: what follows is *rest, *count words of argv.
+ * Nothing in it is looked at. Global options are taken too, help and version obeyed. Returns
+ * CLI_GO_ON, or the exit code to end with. command NULL: globals only. */
+int cli_parse(const struct cli_command *command, int argc, const char **argv, int *count,
+              const char ***rest);
+/* Says what is wrong, naming the option, before it returns false. */
+bool cli_take_number(const char *option, const char *value, int64_t least, int64_t most,
+                     int *number);
+bool cli_take_duration(const char *option, const char *value, int64_t *ms);
+/* "250ms", "5s", "1.5m", "1h"; a bare number is seconds. False when text is none, or longer than a
+ * hundred years. */
+bool duration_parse(const char *text, int64_t *ms);
+
+/* command NULL: of the whole. */
+void cli_help(const struct cli_command *command);
+#define CLI_EXIT_CODES                                                                \
+    "Exit codes: CMD's own, or 128+n when signal n killed it; 120 lock lost, CMD\n"   \
+    "stopped before anybody else could be granted; 121 access refused; 122 no\n"      \
+    "ensemble reached, or no session; 124 not granted in time (-w, -n; -E changes\n"  \
+    "it); 125 usage, configuration or own failure; 126 CMD cannot be executed, 127\n" \
+    "not found.\n"
 
 /* What to use instead of a subcommand (command NULL), or of an option or operand of one, that is no
  * more; NULL when there never was one. */
@@ -84,6 +147,10 @@ struct cli_nearest {
     size_t distance;
 };
 void cli_compare(struct cli_nearest *nearest, const char *candidate);
+/* The subcommand that a mistyped word most likely meant; NULL when none is near. */
+const char *cli_suggest_command(const char *word);
+
+/* --- messages -------------------------------------------------------------------------------- */
 
 /* Says "zklock: ..." on stderr. */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -111,9 +178,6 @@ bool cli_line(FILE *out, enum cli_long too_long, const char *format, ...)
 void cli_cut(char *text, size_t columns);
 /* Width of the terminal that fd is; 80 when it is none. */
 int cli_columns(int fd);
-
-/* False when text is none, or longer than a hundred years. A fraction is allowed ("1.5s"). */
-bool duration_parse(const char *text, int64_t *ms);
 
 /* What to do about a result of the library, to end a message with: "; ..." or nothing. */
 const char *cli_remedy(int result);

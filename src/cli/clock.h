@@ -20,4 +20,9 @@ static inline int64_t clock_ms(clockid_t clock)
     return clock_ns(clock) / NS_PER_MS;
 }
 
+static inline int64_t now_ms(void)
+{
+    return clock_ms(CLOCK_MONOTONIC);
+}
+
 #endif

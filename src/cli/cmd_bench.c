@@ -11,62 +11,17 @@
 
 #include "clock.h"
 #include "session.h"
-#include "options.h"
 #include "queues.h"
 #include "signals.h"
 
 #define CALL_MS 10000
-#define DEFAULT_MS 3000
 
-enum { OPTION_FOR = OPTION_FIRST_OWN };
+static int64_t for_ms = 3000;
 
-static const struct poptOption options[] = {
-    OPTION_VALUE("for", '\0', OPTION_FOR, "measure for this long in all (3s)", "DUR"),
-    OPTION_END,
+static const struct cli_option options[] = {
+    OPTION_DURATION("for", '\0', &for_ms, 100, CLI_LONGEST_MS, "measure for this long in all (3s)"),
+    {.name = NULL},
 };
-
-/* --- times, and the one below which a share of them lies ------------------------------------- */
-
-struct samples {
-    int64_t *all;
-    size_t count, room;
-};
-
-/* False without memory. */
-static bool samples_add(struct samples *samples, int64_t value)
-{
-    if (samples->count == samples->room) {
-        size_t room = samples->room ? 2 * samples->room : 1024;
-        int64_t *all = realloc(samples->all, room * sizeof *all);
-        if (!all) {
-            return false;
-        }
-        samples->all = all;
-        samples->room = room;
-    }
-    samples->all[samples->count++] = value;
-    return true;
-}
-
-static int compare_values(const void *left, const void *right)
-{
-    int64_t a = *(const int64_t *)left;
-    int64_t b = *(const int64_t *)right;
-    return (a > b) - (a < b);
-}
-
-/* The median: 0.5. 0 when there are none. */
-static int64_t samples_at(struct samples *samples, double share)
-{
-    if (samples->count == 0) {
-        return 0;
-    }
-    qsort(samples->all, samples->count, sizeof *samples->all, compare_values);
-    size_t index = (size_t)(share * (double)samples->count);
-    return samples->all[index < samples->count ? index : samples->count - 1];
-}
-
-/* --- what is measured ------------------------------------------------------------------------ */
 
 struct side {
     zkl_session *session;
@@ -75,76 +30,57 @@ struct side {
     int result;
 };
 
-struct bench {
-    int64_t for_ms;
+static struct {
     char *path;
     char znode[ZKL_PATH_MAX + 16]; /* beside the queue: nothing but contenders belongs into it */
     struct side sides[2];
     int holder; /* of a hand-over: index of the side that holds */
     zkl_error error;
-};
+    int64_t begin_ns; /* of the one that is measured now */
+    int64_t *samples;
+    size_t count, room;
+} bench;
 
-static bool take(void *into, int option, const char *value)
-{
-    struct bench *bench = into;
-    (void)option;
-    if (!cli_take_duration("--for", value, &bench->for_ms)) {
-        return false;
-    }
-    if (bench->for_ms < 100) {
-        cli_error("--for: '%s' is too short to measure anything; 100ms at least", value);
-    }
-    return bench->for_ms >= 100;
-}
+/* --- what is measured: each does one, or says why not with a result of the library's ---------- */
 
-/* --- what is measured: each gives the time of one, or says why not with a result of the library's
- */
-
-static int read_once(struct bench *bench, int64_t *took_ns)
+static int read_once(void)
 {
     zkl_queue *queue;
-    int64_t begin = clock_ns(CLOCK_MONOTONIC);
-    int result =
-        zkl_queue_list(&queue, bench->sides[0].session, bench->znode, CALL_MS, &bench->error);
-    *took_ns = clock_ns(CLOCK_MONOTONIC) - begin;
+    int result = zkl_queue_list(&queue, bench.sides[0].session, bench.znode, CALL_MS, &bench.error);
     if (result == ZKL_OK) {
         zkl_queue_free(queue);
     }
     return result;
 }
 
-static int hold(struct bench *bench)
+static int hold(void)
 {
-    return zkl_lock_acquire(bench->sides[0].lock, CALL_MS, NULL, &bench->error);
+    return zkl_lock_acquire(bench.sides[0].lock, CALL_MS, NULL, &bench.error);
 }
 
-static int let_go(struct bench *bench)
+static int let_go(void)
 {
-    return zkl_lock_release(bench->sides[bench->holder].lock, &bench->error);
+    return zkl_lock_release(bench.sides[bench.holder].lock, &bench.error);
 }
 
-static int write_once(struct bench *bench, int64_t *took_ns)
+static int write_once(void)
 {
     const zkl_op create = {
-        .kind = ZKL_OP_CREATE, .path = bench->znode, .mode = ZKL_CREATE_EPHEMERAL};
-    const zkl_op delete = {.kind = ZKL_OP_DELETE, .path = bench->znode, .version = ZKL_ANY_VERSION};
-    int64_t begin = clock_ns(CLOCK_MONOTONIC);
-    int result = zkl_lock_commit(bench->sides[0].lock, &create, 1, CALL_MS, NULL, &bench->error);
+        .kind = ZKL_OP_CREATE, .path = bench.znode, .mode = ZKL_CREATE_EPHEMERAL};
+    const zkl_op delete = {.kind = ZKL_OP_DELETE, .path = bench.znode, .version = ZKL_ANY_VERSION};
+    int result = zkl_lock_commit(bench.sides[0].lock, &create, 1, CALL_MS, NULL, &bench.error);
     if (result == ZKL_OK) {
-        result = zkl_lock_commit(bench->sides[0].lock, &delete, 1, CALL_MS, NULL, &bench->error);
+        result = zkl_lock_commit(bench.sides[0].lock, &delete, 1, CALL_MS, NULL, &bench.error);
     }
-    *took_ns = clock_ns(CLOCK_MONOTONIC) - begin;
     return result;
 }
 
-static int lock_once(struct bench *bench, int64_t *took_ns)
+static int lock_once(void)
 {
-    int64_t begin = clock_ns(CLOCK_MONOTONIC);
-    int result = hold(bench);
+    int result = hold();
     if (result == ZKL_OK) {
-        result = let_go(bench);
+        result = let_go();
     }
-    *took_ns = clock_ns(CLOCK_MONOTONIC) - begin;
     return result;
 }
 
@@ -170,13 +106,13 @@ static void wait_decided(struct side *side)
 
 /* Until the other one stands behind the holder; what it asks for after its place is sent before our
  * last question. */
-static int wait_queued(struct bench *bench, const struct side *waiter)
+static int wait_queued(const struct side *waiter)
 {
     size_t count = 0;
     int result = ZKL_OK;
     while (result == ZKL_OK && count < 2 && !waiter->decided) {
         zkl_queue *queue;
-        result = zkl_queue_list(&queue, waiter->session, bench->path, CALL_MS, &bench->error);
+        result = zkl_queue_list(&queue, waiter->session, bench.path, CALL_MS, &bench.error);
         if (result == ZKL_OK) {
             count = queue->count;
             zkl_queue_free(queue);
@@ -185,32 +121,31 @@ static int wait_queued(struct bench *bench, const struct side *waiter)
     return result;
 }
 
-static int hand_over_once(struct bench *bench, int64_t *took_ns)
+static int hand_over_once(void)
 {
-    struct side *from = &bench->sides[bench->holder];
-    struct side *to = &bench->sides[!bench->holder];
+    struct side *from = &bench.sides[bench.holder];
+    struct side *to = &bench.sides[!bench.holder];
     to->decided = false;
-    int result = zkl_lock_acquire_async(to->lock, CALL_MS, on_decided, to, &bench->error);
+    int result = zkl_lock_acquire_async(to->lock, CALL_MS, on_decided, to, &bench.error);
     if (result != ZKL_OK) {
         return result;
     }
-    result = wait_queued(bench, to);
-    int64_t begin = clock_ns(CLOCK_MONOTONIC);
+    result = wait_queued(to);
+    bench.begin_ns = clock_ns(CLOCK_MONOTONIC);
     if (result == ZKL_OK) {
-        result = zkl_lock_release(from->lock, &bench->error);
+        result = zkl_lock_release(from->lock, &bench.error);
         wait_decided(to);
-        bench->holder = !bench->holder;
+        bench.holder = !bench.holder;
     }
-    *took_ns = clock_ns(CLOCK_MONOTONIC) - begin;
     return result == ZKL_OK ? to->result : result;
 }
 
 static const struct measurement {
     const char *name;
     const char *text;
-    int (*begin)(struct bench *bench); /* NULL: nothing to do */
-    int (*once)(struct bench *bench, int64_t *took_ns);
-    int (*end)(struct bench *bench);
+    int (*begin)(void); /* NULL: nothing to do */
+    int (*once)(void);
+    int (*end)(void);
 } measurements[] = {
     {"read", "read of a missing znode", NULL, read_once, NULL},
     {"write", "create + delete of a znode", hold, write_once, let_go},
@@ -222,51 +157,79 @@ static const struct measurement {
 /* --- measuring, and telling ------------------------------------------------------------------ */
 
 /* CLI_GO_ON or the exit code. */
-static int complain(const struct bench *bench, int result)
+static int complain(int result)
 {
-    cli_error("bench: %s: %s%s", bench->path, bench->error.text, cli_remedy(result));
+    cli_error("bench: %s: %s%s", bench.path, bench.error.text, cli_remedy(result));
     return cli_exit_code(result);
 }
 
-static int measure(struct bench *bench, const struct measurement *what, struct samples *samples)
+/* False without memory. */
+static bool add_sample(int64_t value)
 {
-    int64_t end_ms = clock_ms(CLOCK_MONOTONIC) + bench->for_ms / (int64_t)MEASUREMENTS;
-    int64_t took_ns;
-    int result = what->begin ? what->begin(bench) : ZKL_OK;
+    if (bench.count == bench.room) {
+        bench.room = 2 * bench.room + 1024;
+        int64_t *larger = realloc(bench.samples, bench.room * sizeof *larger);
+        if (!larger) {
+            return false;
+        }
+        bench.samples = larger;
+    }
+    bench.samples[bench.count++] = value;
+    return true;
+}
+
+static int compare_values(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left;
+    int64_t b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* Of the sorted times, the one below which so many of a hundred lie. 0 when there are none. */
+static int64_t percentile(size_t percent)
+{
+    return bench.count ? bench.samples[bench.count * percent / 100] : 0;
+}
+
+static int measure(const struct measurement *what)
+{
+    int64_t end_ms = now_ms() + for_ms / (int64_t)MEASUREMENTS;
+    int result = what->begin ? what->begin() : ZKL_OK;
     int number = 0;
-    while (result == ZKL_OK && !signals_is_end(number) && clock_ms(CLOCK_MONOTONIC) < end_ms) {
-        result = what->once(bench, &took_ns);
-        if (result == ZKL_OK && !samples_add(samples, took_ns)) {
+    bench.count = 0;
+    while (result == ZKL_OK && !signals_is_end(number) && now_ms() < end_ms) {
+        bench.begin_ns = clock_ns(CLOCK_MONOTONIC);
+        result = what->once();
+        if (result == ZKL_OK && !add_sample(clock_ns(CLOCK_MONOTONIC) - bench.begin_ns)) {
             cli_error("out of memory");
             return EXIT_FAILED;
         }
         number = signals_next();
     }
     if (result == ZKL_OK && what->end) {
-        result = what->end(bench);
+        result = what->end();
     }
-    bench->holder = 0;
-    return result != ZKL_OK         ? complain(bench, result)
+    bench.holder = 0;
+    qsort(bench.samples, bench.count, sizeof *bench.samples, compare_values);
+    return result != ZKL_OK         ? complain(result)
            : signals_is_end(number) ? EXIT_SIGNAL + number
                                     : CLI_GO_ON;
 }
 
-static bool tell(const struct measurement *what, struct samples *samples, int64_t read_ns)
+static bool print(const struct measurement *what, int64_t read_ns)
 {
-    int64_t median = samples_at(samples, 0.5);
-    int64_t p99 = samples_at(samples, 0.99);
+    int64_t median = percentile(50), p99 = percentile(99);
     if (cli.json) {
-        return queues_print_json(json_pack("{s:i, s:s, s:I, s:I, s:I}", "v", QUEUES_VERSION, "what",
-                                           what->name, "count", (json_int_t)samples->count,
-                                           "median_ns", (json_int_t)median, "p99_ns",
-                                           (json_int_t)p99));
+        return queues_print_json(json_pack(
+            "{s:i, s:s, s:I, s:I, s:I}", "v", QUEUES_VERSION, "what", what->name, "count",
+            (json_int_t)bench.count, "median_ns", (json_int_t)median, "p99_ns", (json_int_t)p99));
     }
-    return printf("%-33s %8zu %8.3f ms %8.3f ms %7.1f\n", what->text, samples->count,
+    return printf("%-33s %8zu %8.3f ms %8.3f ms %7.1f\n", what->text, bench.count,
                   (double)median / 1e6, (double)p99 / 1e6, (double)median / (double)read_ns) > 0 &&
            fflush(stdout) == 0;
 }
 
-static int measure_all(struct bench *bench)
+static int measure_all(void)
 {
     int64_t read_ns = 1;
     int code = CLI_GO_ON;
@@ -275,28 +238,26 @@ static int measure_all(struct bench *bench)
         fflush(stdout);
     }
     for (size_t i = 0; code == CLI_GO_ON && i < MEASUREMENTS; i++) {
-        struct samples samples = {.all = NULL};
-        code = measure(bench, &measurements[i], &samples);
+        code = measure(&measurements[i]);
         if (code == CLI_GO_ON) {
-            read_ns = i == 0 ? samples_at(&samples, 0.5) : read_ns;
-            code = tell(&measurements[i], &samples, read_ns) ? CLI_GO_ON : EXIT_FAILED;
+            read_ns = i == 0 ? percentile(50) : read_ns;
+            code = print(&measurements[i], read_ns) ? CLI_GO_ON : EXIT_FAILED;
         }
-        free(samples.all);
     }
-    return code == CLI_GO_ON ? EXIT_DONE : code;
+    return code;
 }
 
 /* --- before and after ------------------------------------------------------------------------ */
 
 /* Nobody's lock is measured, and nobody's znode made way for. */
-static int refuse_path_in_use(const struct bench *bench)
+static int refuse_path_in_use(void)
 {
     zkl_queue *queue;
-    int code = queues_list(&queue, bench->sides[0].session, bench->path);
+    int code = queues_list(&queue, bench.sides[0].session, bench.path);
     if (code == CLI_GO_ON) {
         if (queue->count > 0 || queue->foreign > 0) {
             cli_error("bench: %s is in use: %zu contenders, %zu other znodes; name another LOCK",
-                      bench->path, queue->count, queue->foreign);
+                      bench.path, queue->count, queue->foreign);
             code = EXIT_FAILED;
         }
         zkl_queue_free(queue);
@@ -304,7 +265,7 @@ static int refuse_path_in_use(const struct bench *bench)
     return code;
 }
 
-static int open_side(struct bench *bench, struct side *side)
+static int open_side(struct side *side)
 {
     zkl_lock_options lock = ZKL_LOCK_OPTIONS_INIT;
     lock.metadata = "zklock bench";
@@ -312,8 +273,8 @@ static int open_side(struct bench *bench, struct side *side)
     if (code != CLI_GO_ON) {
         return code;
     }
-    int result = zkl_lock_new(&side->lock, side->session, bench->path, &lock, &bench->error);
-    return result == ZKL_OK ? CLI_GO_ON : complain(bench, result);
+    int result = zkl_lock_new(&side->lock, side->session, bench.path, &lock, &bench.error);
+    return result == ZKL_OK ? CLI_GO_ON : complain(result);
 }
 
 static void close_side(struct side *side)
@@ -324,46 +285,19 @@ static void close_side(struct side *side)
     }
 }
 
-static int open_and_measure(struct bench *bench)
+static int run(int count, const char **words)
 {
-    if (!signals_catch()) {
-        cli_error("cannot catch signals: %s", strerror(errno));
-        return EXIT_FAILED;
-    }
-    int code = open_side(bench, &bench->sides[0]);
-    if (code == CLI_GO_ON) {
-        code = refuse_path_in_use(bench);
-    }
-    if (code == CLI_GO_ON) {
-        code = open_side(bench, &bench->sides[1]);
-    }
-    if (code == CLI_GO_ON) {
-        code = measure_all(bench);
-    }
-    close_side(&bench->sides[1]);
-    close_side(&bench->sides[0]);
-    return code;
-}
-
-static int run(const struct cli_command *self, int argc, const char **argv)
-{
-    struct bench bench = {.for_ms = DEFAULT_MS};
-    int count;
-    const char **words;
-    int code = cli_parse(self, argc, argv, take, &bench, &count, &words);
-    if (code != CLI_GO_ON) {
-        return code;
-    }
-    if (count > 1) {
-        return cli_usage("bench", "bench: '%s': one LOCK at most", words[1]);
-    }
     bench.path = cli_lock_path(count > 0 ? words[0] : "zklock-bench");
-    if (!bench.path) {
-        return EXIT_FAILED;
+    int code = bench.path ? signals_catch() : EXIT_FAILED;
+    code = code == CLI_GO_ON ? open_side(&bench.sides[0]) : code;
+    code = code == CLI_GO_ON ? refuse_path_in_use() : code;
+    code = code == CLI_GO_ON ? open_side(&bench.sides[1]) : code;
+    if (code == CLI_GO_ON) {
+        snprintf(bench.znode, sizeof bench.znode, "%s-znode", bench.path);
+        code = measure_all();
     }
-    snprintf(bench.znode, sizeof bench.znode, "%s-znode", bench.path);
-    code = open_and_measure(&bench);
-    free(bench.path);
+    close_side(&bench.sides[1]);
+    close_side(&bench.sides[0]);
     return code;
 }
 
@@ -371,20 +305,18 @@ const struct cli_command cmd_bench = {
     .name = "bench",
     .run = run,
     .arguments = "[LOCK]",
+    .most = 1,
+    .wanted = "one LOCK at most",
     .summary = "what this machine and this ensemble give",
     .examples = "  zklock bench                       # three seconds in all\n"
                 "  zklock bench --for 1s /bench/lock  # quicker, and elsewhere\n"
                 "  zklock --json bench                # times in nanoseconds\n",
-    .notes = "One call after the other: times, not the most that can be had. 'reads' is the median "
-             "in plain round "
-             "trips. The znode is created and deleted by two transactions that each check that a "
-             "lock is held. A "
-             "hand-over goes from the holder's call of release to the moment the other session's "
-             "program is told, and "
-             "includes the releaser's wait for the server's word.\n"
-             "\n"
-             "LOCK (zklock-bench) must not be in use, and is empty afterwards; its directory is a "
-             "container, which the "
-             "servers remove.\n",
+    .notes = "One call after the other: times, not the most that can be had. 'reads' is the\n"
+             "median in plain round trips. The znode is created and deleted by two\n"
+             "transactions that each check that a lock is held. A hand-over goes from the\n"
+             "holder's call of release to the moment the other session's program is told, and\n"
+             "includes the releaser's wait for the server's word.\n\n"
+             "LOCK (zklock-bench) must not be in use, and is empty afterwards; its directory\n"
+             "is a container, which the servers remove.\n",
     .options = options,
 };

@@ -5,23 +5,14 @@
 
 #include "session.h"
 #include "identity.h"
-#include "options.h"
 #include "queues.h"
 
-enum { OPTION_IS_ME = OPTION_FIRST_OWN };
+static bool want_me;
 
-static const struct poptOption options[] = {
-    OPTION_FLAG("is-me", '\0', OPTION_IS_ME, "does a process of this user on this host hold it?"),
-    OPTION_END,
+static const struct cli_option options[] = {
+    OPTION_FLAG("is-me", '\0', &want_me, "does a process of this user on this host hold it?"),
+    {.name = NULL},
 };
-
-static bool take(void *into, int option, const char *value)
-{
-    (void)option;
-    (void)value;
-    *(bool *)into = true;
-    return true;
-}
 
 static bool is_me(const zkl_queue_entry *holder)
 {
@@ -59,53 +50,37 @@ static bool say(const char *path, const zkl_queue *queue)
     return cli_line(stdout, CLI_FOLD, "%s is held by %s", path, who);
 }
 
-static int check(const char *path, bool want_me)
+static int check(zkl_session *session, const char *path)
 {
     zkl_queue *queue;
-    zkl_session *session;
     char at[ZKL_PATH_MAX + 16];
-    int code = cli_connect(QUEUES_LIST_MS, &session);
-    if (code != CLI_GO_ON) {
-        return code;
-    }
-    code = queues_list_holders(&queue, session, path, at, sizeof at);
+    int code = queues_list_holders(&queue, session, path, at, sizeof at);
     if (code == CLI_GO_ON) {
         bool held = queues_holder(queue) < queue->count && (!want_me || one_is_me(queue));
         code = !say(path, queue) ? EXIT_FAILED : held ? EXIT_DONE : EXIT_NOBODY;
         zkl_queue_free(queue);
     }
-    zkl_session_close(session, QUEUES_LIST_MS);
     return code;
 }
 
-static int run(const struct cli_command *self, int argc, const char **argv)
+static int run(int count, const char **words)
 {
-    int count;
-    const char **words;
-    bool want_me = false;
-    int code = cli_parse(self, argc, argv, take, &want_me, &count, &words);
-    if (code != CLI_GO_ON) {
-        return code;
-    }
-    if (count != 1) {
-        return cli_usage("check", "check: which lock? One, please");
-    }
-    char *path = cli_lock_path(words[0]);
-    code = path ? check(path, want_me) : EXIT_FAILED;
-    free(path);
-    return code;
+    (void)count;
+    return queues_act(words[0], check);
 }
 
 const struct cli_command cmd_check = {
     .name = "check",
     .run = run,
     .arguments = "LOCK",
+    .least = 1,
+    .most = 1,
+    .wanted = "which lock? One, please",
     .summary = "exit 0 when somebody holds LOCK, 1 when nobody does",
     .examples = "  zklock check backup && echo busy\n"
                 "  zklock -q check --is-me daemon     # a readiness probe\n",
-    .notes = "--is-me goes by the host and user that a zklock writes on its znode, so not by what "
-             "'elect --value'\n"
-             "publishes. Exit codes: 0 held; 1 not held (by this host and user); others as of "
-             "'zklock run'.\n",
+    .notes = "--is-me goes by the host and user that a zklock writes on its znode, so not by\n"
+             "what 'elect --value' publishes. Exit codes: 0 held; 1 not held (by this host\n"
+             "and user); others as of 'zklock run'.\n",
     .options = options,
 };

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "options.h"
+#include "cli.h"
 
-static const struct poptOption options[] = {OPTION_END};
+static const struct cli_option options[] = {{.name = NULL}};
 
 static const char begin[] =
     "# bash completion of zklock, made from its own tables by 'zklock completion bash'\n"
@@ -67,17 +67,17 @@ static const char end[] =
 
 enum which { ALL, VALUED, FILES };
 
-static void print_options(const struct poptOption *list, enum which which)
+static void print_options(const struct cli_option *list, enum which which)
 {
-    for (; list->longName; list++) {
-        if ((which == VALUED && !list->argDescrip) ||
-            (which == FILES && !(list->argDescrip && strcmp(list->argDescrip, "FILE") == 0))) {
+    for (; list->name; list++) {
+        if ((which == VALUED && !list->value) ||
+            (which == FILES && !(list->value && strcmp(list->value, "FILE") == 0))) {
             continue;
         }
-        if (list->shortName) {
-            printf(" -%c", list->shortName);
+        if (list->letter) {
+            printf(" -%c", list->letter);
         }
-        printf(" --%s", list->longName);
+        printf(" --%s", list->name);
     }
 }
 
@@ -131,30 +131,28 @@ static void print_script(void)
     fputs(end, stdout);
 }
 
-static int run(const struct cli_command *self, int argc, const char **argv)
+static int run(int count, const char **words)
 {
-    int count;
-    const char **words;
-    int code = cli_parse(self, argc, argv, NULL, NULL, &count, &words);
-    if (code != CLI_GO_ON) {
-        return code;
-    }
-    const char *instead = count == 1 ? cli_instead("completion", words[0]) : NULL;
+    const char *instead = cli_instead("completion", words[0]);
+    (void)count;
     if (instead) {
         cli_error("completion %s is no more: %s", words[0], instead);
         return EXIT_FAILED;
     }
-    if (count != 1 || strcmp(words[0], "bash") != 0) {
+    if (strcmp(words[0], "bash") != 0) {
         return cli_usage("completion", "completion: for which shell? bash");
     }
     print_script();
-    return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
+    return EXIT_DONE;
 }
 
 const struct cli_command cmd_completion = {
     .name = "completion",
     .run = run,
     .arguments = "bash",
+    .least = 1,
+    .most = 1,
+    .wanted = "for which shell? bash",
     .summary = "print the script that completes zklock's words",
     .examples = "  zklock completion bash >/etc/bash_completion.d/zklock\n",
     .notes = NULL,

@@ -9,30 +9,29 @@
 #include "ask.h"
 #include "clock.h"
 #include "session.h"
-#include "options.h"
 #include "queues.h"
 
 #define ASK_MS 2000
 #define PROBE_MS 5000
 
-static const struct poptOption options[] = {OPTION_END};
+static const struct cli_option options[] = {{.name = NULL}};
 
-struct doctor {
+static struct {
     int problems;
     int serving; /* servers that say they belong to a quorum, or need none */
     size_t queues, contenders;
-};
+} found;
 
 /* One finding: a line, or a JSON object. */
-__attribute__((format(printf, 4, 5))) static void find(struct doctor *doctor, bool fine,
-                                                       const char *subject, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void find(bool fine, const char *subject,
+                                                       const char *format, ...)
 {
     char text[2048];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    doctor->problems += !fine;
+    found.problems += !fine;
     if (cli.json) {
         queues_print_json(json_pack("{s:i, s:s, s:b, s:s}", "v", QUEUES_VERSION, "subject", subject,
                                     "ok", fine, "text", text));
@@ -45,13 +44,12 @@ __attribute__((format(printf, 4, 5))) static void find(struct doctor *doctor, bo
  * there. */
 static bool value_of(const char *answer, const char *key, char *value, size_t size)
 {
-    const char *found = strstr(answer, key);
-    if (!found) {
-        return false;
+    const char *line = strstr(answer, key);
+    if (line) {
+        line += strlen(key);
+        cli_printable(line, strcspn(line, ",\r\n"), value, size);
     }
-    found += strlen(key);
-    cli_printable(found, strcspn(found, ",\r\n"), value, size);
-    return true;
+    return line != NULL;
 }
 
 static bool ask_for_tick(const char *host, const char *port, int64_t *tick_ms)
@@ -69,8 +67,7 @@ static bool ask_for_tick(const char *host, const char *port, int64_t *tick_ms)
 
 /* A server whose ticks are longer than we were told makes leases unsound. What it says is better
  * evidence than what it does. */
-static void examine_tick(struct doctor *doctor, const char *server, const char *host,
-                         const char *port)
+static void examine_tick(const char *server, const char *host, const char *port)
 {
     int64_t told_ms = cli.tick_ms;
     int64_t tick_ms = 0;
@@ -79,19 +76,19 @@ static void examine_tick(struct doctor *doctor, const char *server, const char *
     snprintf(address, sizeof address, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
     bool asked = ask_for_tick(host, port, &tick_ms);
     if (!asked && cli_probe_tick(address, PROBE_MS, &tick_ms, &error) != CLI_GO_ON) {
-        find(doctor, false, server, "tickTime not verified: %s", error.text);
+        find(false, server, "tickTime not verified: %s", error.text);
     } else if (tick_ms == 0) {
-        find(doctor, false, server,
+        find(false, server,
              "tickTime not verified: it sets minSessionTimeout or maxSessionTimeout, so its "
              "sessions do not tell; allow "
              "conf in its 4lw.commands.whitelist");
     } else if (tick_ms > told_ms) {
-        find(doctor, false, server,
+        find(false, server,
              "tickTime is %" PRId64 "ms, and --tick says %" PRId64
              "ms: leases are unsound; use --tick %" PRId64 "ms, or ZKLOCK_TICK=%" PRId64 "ms",
              tick_ms, told_ms, tick_ms, tick_ms);
     } else {
-        find(doctor, true, server, "tickTime is %" PRId64 "ms%s", tick_ms,
+        find(true, server, "tickTime is %" PRId64 "ms%s", tick_ms,
              asked ? "" : ", as the timeouts of two probe sessions tell");
     }
 }
@@ -109,22 +106,21 @@ static void split_server(const char *server, char *host, size_t host_size, char 
 }
 
 /* Servers know create2, by which contenders learn their tokens, since 3.5.0 (ZooDefs.OpCode). */
-static void examine_version(struct doctor *doctor, const char *server, const char *version,
-                            const char *mode, double ms)
+static void examine_version(const char *server, const char *version, const char *mode, double ms)
 {
     int major = 0;
     int minor = 0;
     bool known = sscanf(version, "%d.%d", &major, &minor) == 2;
     if (known && (major < 3 || (major == 3 && minor < 5))) {
-        find(doctor, false, server,
+        find(false, server,
              "%s, %s: too old, it refuses every lock; upgrade it to ZooKeeper 3.5.0 or later",
              version, mode);
     } else {
-        find(doctor, true, server, "%s, %s, answers in %.1fms", version, mode, ms);
+        find(true, server, "%s, %s, answers in %.1fms", version, mode, ms);
     }
 }
 
-static void examine_server(struct doctor *doctor, const char *server)
+static void examine_server(const char *server)
 {
     char host[256];
     char answer[4096];
@@ -135,67 +131,66 @@ static void examine_server(struct doctor *doctor, const char *server)
     split_server(server, host, sizeof host, port, sizeof port);
     int64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
     if (!ask(host, port, "srvr", ASK_MS, answer, sizeof answer, &why)) {
-        find(doctor, false, server, "%s", why);
+        find(false, server, "%s", why);
         return;
     }
     double ms = (double)(clock_ns(CLOCK_MONOTONIC) - begin_ns) / 1e6;
     if (value_of(answer, "Zookeeper version: ", version, sizeof version) &&
         value_of(answer, "Mode: ", mode, sizeof mode)) {
-        doctor->serving++;
+        found.serving++;
         version[strcspn(version, "-")] = '\0'; /* the build's number follows */
-        examine_version(doctor, server, version, mode, ms);
+        examine_version(server, version, mode, ms);
         if (strcmp(mode, "observer") == 0) {
-            find(doctor, true, server,
+            find(true, server,
                  "an observer. Where a follower has an observerMasterPort, what it tells reaches "
                  "the leader by two "
                  "hops: "
                  "see the assumptions in docs/lease.md");
         }
-        examine_tick(doctor, server, host, port);
+        examine_tick(server, host, port);
     } else if (strstr(answer, "not currently serving")) {
-        find(doctor, false, server,
+        find(false, server,
              "it runs and serves nobody: no quorum; start the other servers, look at their logs");
     } else if (strstr(answer, "whitelist")) {
-        find(doctor, true, server,
+        find(true, server,
              "answers in %.1fms; its 4lw.commands.whitelist does not let us ask for more", ms);
-        examine_tick(doctor, server, host, port);
+        examine_tick(server, host, port);
     } else {
-        find(doctor, false, server, "what answers there is no ZooKeeper");
+        find(false, server, "what answers there is no ZooKeeper");
     }
 }
 
-static void examine_servers(struct doctor *doctor)
+static void examine_servers(void)
 {
     char servers[2048];
     char *rest = NULL;
     snprintf(servers, sizeof servers, "%.*s", (int)strcspn(cli.servers, "/"), cli.servers);
     for (char *server = strtok_r(servers, ",", &rest); server;
          server = strtok_r(NULL, ",", &rest)) {
-        examine_server(doctor, server);
+        examine_server(server);
     }
 }
 
-static void examine_session(struct doctor *doctor, zkl_session *session)
+static void examine_session(zkl_session *session)
 {
     int64_t granted_ms = zkl_session_timeout_ms(session);
     int64_t wanted_ms = cli.session_timeout_ms;
-    find(doctor, true, "session",
-         "timeout %" PRId64 "ms%s; a holder's lease is %" PRId64 "ms at the least", granted_ms,
-         granted_ms == wanted_ms ? "" : ", not what was asked for",
+    find(true, "session", "timeout %" PRId64 "ms%s; a holder's lease is %" PRId64 "ms at the least",
+         granted_ms, granted_ms == wanted_ms ? "" : ", not what was asked for",
          zkl_session_least_lease_ms(session));
 }
 
-static void examine_client(struct doctor *doctor)
+static void examine_client(void)
 {
     bool tls = dlsym(RTLD_DEFAULT, "zookeeper_init_ssl") != NULL;
     bool sasl = dlsym(RTLD_DEFAULT, "zookeeper_init_sasl") != NULL;
-    find(doctor, true, "client library", "TLS %s, SASL %s", tls ? "built in" : "not built in",
+    find(true, "client library", "TLS %s, SASL %s", tls ? "built in" : "not built in",
          sasl ? "built in" : "not built in");
 }
 
 /* Harmless among ours; but Curator's mutex gives its znode the same name, and does not see readers;
  * and kazoo's sees its own alone. */
-static void examine_kinds(struct doctor *doctor, const char *path, const zkl_queue *queue)
+static void examine_kinds(const char *path, const zkl_queue *queue)
 {
     bool readers = false;
     bool locks = false;
@@ -206,28 +201,28 @@ static void examine_kinds(struct doctor *doctor, const char *path, const zkl_que
         kazoos |= queue->entries[i].kind == ZKL_KIND_KAZOO;
     }
     if (readers && locks) {
-        find(doctor, true, path,
+        find(true, path,
              "readers and plain locks in one queue: Curator's InterProcessMutex does not see "
              "readers, so use its "
              "InterProcessReadWriteLock there");
     }
     if (kazoos && locks) {
-        find(doctor, true, path,
+        find(true, path,
              "kazoo's locks and others in one queue: kazoo sees only its own, unless its Lock is "
              "made with "
              "extra_lock_patterns=[\"lock-\"], and Curator never sees kazoo's");
     }
 }
 
-static void examine_entry(struct doctor *doctor, const char *path, const zkl_queue_entry *entry)
+static void examine_entry(const char *path, const zkl_queue_entry *entry)
 {
     if (!entry->readable) {
-        find(doctor, false, path,
+        find(false, path,
              "%s is not readable: its access list hides who made it; zklock behind it watches the "
              "whole queue instead",
              entry->name);
     } else if (entry->forged) {
-        find(doctor, false, path,
+        find(false, path,
              "%s %s: zklock goes past it, Curator and kazoo wait for it; 'zklock release --force "
              "--token %" PRId64 " LOCK' removes it",
              entry->name,
@@ -239,86 +234,79 @@ static void examine_entry(struct doctor *doctor, const char *path, const zkl_que
 
 static int examine_queue(const char *path, const zkl_queue *queue, void *payload)
 {
-    struct doctor *doctor = payload;
-    doctor->queues++;
-    doctor->contenders += queue->count;
-    examine_kinds(doctor, path, queue);
+    (void)payload;
+    found.queues++;
+    found.contenders += queue->count;
+    examine_kinds(path, queue);
     if (queue->foreign > 0) {
         find(
-            doctor, false, path,
+            false, path,
             "%zu znodes that are no contenders: they do not block the lock, and keep its directory "
             "from being reaped",
             queue->foreign);
     }
     for (size_t i = 0; i < queue->count; i++) {
-        examine_entry(doctor, path, &queue->entries[i]);
+        examine_entry(path, &queue->entries[i]);
     }
     return CLI_GO_ON;
 }
 
 static int examine_failure(const char *path, int result, const zkl_error *error, void *payload)
 {
+    (void)payload;
     if (result == ZKL_EAUTH) {
-        find(payload, false, path, "its children may not be listed: what is below is not known%s",
+        find(false, path, "its children may not be listed: what is below is not known%s",
              cli_remedy(ZKL_EAUTH));
     } else {
-        find(payload, false, path, "%s", error->text);
+        find(false, path, "%s", error->text);
     }
     return CLI_GO_ON;
 }
 
-static void examine_locks(struct doctor *doctor, zkl_session *session)
+static void examine_locks(zkl_session *session)
 {
     size_t count;
-    queues_visit_below(session, "/locks", examine_queue, examine_failure, doctor, &count);
-    find(doctor, true, "/locks", "%zu locks in use, %zu contenders%s", doctor->queues,
-         doctor->contenders, count > doctor->queues ? ", as far as they may be listed" : "");
+    queues_visit_below(session, "/locks", examine_queue, examine_failure, NULL, &count);
+    find(true, "/locks", "%zu locks in use, %zu contenders%s", found.queues, found.contenders,
+         count > found.queues ? ", as far as they may be listed" : "");
 }
 
-static int run(const struct cli_command *self, int argc, const char **argv)
+static int run(int count, const char **words)
 {
-    struct doctor doctor = {.problems = 0};
-    int count;
-    const char **words;
     zkl_session *session;
-    int code = cli_parse(self, argc, argv, NULL, NULL, &count, &words);
-    if (code != CLI_GO_ON) {
-        return code;
-    }
-    if (count > 0) {
-        return cli_usage("doctor", "doctor: '%s': takes no words", words[0]);
-    }
-    examine_client(&doctor);
-    examine_servers(&doctor);
+    (void)count;
+    (void)words;
+    examine_client();
+    examine_servers();
     fflush(stdout);
-    code = cli_connect(QUEUES_LIST_MS, &session);
-    if (code == EXIT_UNREACHABLE && doctor.serving > 0) {
-        find(&doctor, false, "session", "none, though %d of the servers say that they serve: %s",
-             doctor.serving,
+    int code = cli_connect(QUEUES_LIST_MS, &session);
+    if (code == EXIT_UNREACHABLE && found.serving > 0) {
+        find(false, "session", "none, though %d of the servers say that they serve: %s",
+             found.serving,
              "their leader commits nothing; restart it (ZooKeeper 3.8.0 needs that at times after "
              "all servers paused)");
     }
     if (code != CLI_GO_ON) {
         return code;
     }
-    examine_session(&doctor, session);
-    examine_locks(&doctor, session);
+    examine_session(session);
+    examine_locks(session);
     zkl_session_close(session, QUEUES_LIST_MS);
-    return doctor.problems > 0 ? EXIT_PROBLEM : EXIT_DONE;
+    return found.problems > 0 ? EXIT_PROBLEM : EXIT_DONE;
 }
 
 const struct cli_command cmd_doctor = {
     .name = "doctor",
     .run = run,
     .arguments = "",
+    .wanted = "takes no words",
     .summary = "are servers, session and locks as they should be",
     .examples = "  zklock doctor                       # exit code 1 when something is bad\n"
                 "  zklock -q doctor                    # only what is bad\n"
                 "  zklock -s zk1:2181,zk2:2181 doctor\n",
-    .notes = "Asks every server (srvr, and conf where it is allowed; else two sessions tell its "
-             "tickTime, by the bounds of\n"
-             "their timeouts), opens a session, looks through the locks below /locks for znodes "
-             "that should not be\n"
-             "there. What cannot be verified is BAD as well.\n",
+    .notes = "Asks every server (srvr, and conf where it is allowed; else two sessions tell\n"
+             "its tickTime, by the bounds of their timeouts), opens a session, looks through\n"
+             "the locks below /locks for znodes that should not be there. What cannot be\n"
+             "verified is BAD as well.\n",
     .options = options,
 };

@@ -3,10 +3,9 @@
 #include <stdlib.h>
 
 #include "session.h"
-#include "options.h"
 #include "queues.h"
 
-static const struct poptOption options[] = {OPTION_END};
+static const struct cli_option options[] = {{.name = NULL}};
 
 static int print(const char *path, const zkl_queue *queue, void *payload)
 {
@@ -29,64 +28,42 @@ static int show_all(zkl_session *session)
 }
 
 /* One that fails stops none of the others; the first failure is the exit code. */
-static int show_named(zkl_session *session, int count, const char **locks)
+static int show_named(zkl_session *session, char **paths)
 {
     int code = CLI_GO_ON;
-    for (int i = 0; i < count; i++) {
-        char *path = cli_lock_path(locks[i]);
-        int own = path ? queues_visit(session, path, print, NULL) : EXIT_FAILED;
+    for (; *paths; paths++) {
+        int own = queues_visit(session, *paths, print, NULL);
         code = code == CLI_GO_ON ? own : code;
-        free(path);
     }
     return code;
 }
 
-/* Known before anything is connected. */
-static bool are_locks(int count, const char **locks)
+static int run(int count, const char **locks)
 {
-    bool fine = true;
-    for (int i = 0; fine && i < count; i++) {
-        char *path = cli_lock_path(locks[i]);
-        fine = path != NULL;
-        free(path);
-    }
-    return fine;
-}
-
-static int run(const struct cli_command *self, int argc, const char **argv)
-{
-    int count;
-    const char **locks;
-    zkl_session *session = NULL;
-    int code = cli_parse(self, argc, argv, NULL, NULL, &count, &locks);
-    if (code == CLI_GO_ON && !are_locks(count, locks)) {
-        return EXIT_FAILED;
-    }
+    static char **paths;
+    zkl_session *session;
+    paths = queues_paths(count, locks);
+    int code = paths ? cli_connect(QUEUES_LIST_MS, &session) : EXIT_FAILED;
     if (code == CLI_GO_ON) {
-        code = cli_connect(QUEUES_LIST_MS, &session);
+        code = count > 0 ? show_named(session, paths) : show_all(session);
+        zkl_session_close(session, QUEUES_LIST_MS);
     }
-    if (code != CLI_GO_ON) {
-        return code;
-    }
-    code = count > 0 ? show_named(session, count, locks) : show_all(session);
-    zkl_session_close(session, QUEUES_LIST_MS);
-    return code == CLI_GO_ON ? EXIT_DONE : code;
+    return code;
 }
 
 const struct cli_command cmd_ls = {
     .name = "ls",
     .run = run,
     .arguments = "[LOCK...]",
+    .most = CLI_ANY_NUMBER,
     .summary = "holder and queue, in order",
     .examples = "  zklock ls              # every lock below /locks\n"
                 "  zklock ls backup       # one of them, or those below it\n"
                 "  zklock --json ls       # one object per lock and line\n",
-    .notes =
-        "Kinds: lock (zklock, Curator's InterProcessMutex, go-zookeeper), read, write, latch, "
-        "lease, kazoo and\n"
-        "kazoo-read. Who: HOST:PID (USER) of a zklock; other clients write what they like. Ages "
-        "compare the\n"
-        "servers' clock with the one here. Stray: a znode made by hand, which zklock goes past.\n"
-        "What may not be listed is named, and the exit code is 121.\n",
+    .notes = "Kinds: lock (zklock, Curator's InterProcessMutex, go-zookeeper), read, write,\n"
+             "latch, lease, kazoo and kazoo-read. Who: HOST:PID (USER) of a zklock; other\n"
+             "clients write what they like. Ages compare the servers' clock with the one\n"
+             "here. Stray: a znode made by hand, which zklock goes past. What may not be\n"
+             "listed is named, and the exit code is 121.\n",
     .options = options,
 };

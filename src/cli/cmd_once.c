@@ -1,6 +1,4 @@
 /* cmd_once.c - cron's form: once per time slot over all hosts; and what is recorded of a job. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,10 +6,13 @@
 #include <zklock/once.h>
 
 #include "clock.h"
-#include "contend.h"
-#include "options.h"
 #include "queues.h"
 #include "runner.h"
+
+#define SERVER_MS 10000 /* for the servers' word on the record */
+
+static int64_t length_ms, phase_ms; /* length 0: no --slot */
+static bool want_status;
 
 /* --- --status --------------------------------------------------------------------------------- */
 
@@ -28,9 +29,9 @@ struct status {
 
 /* The last round time that is past. Nobody is late before it, though his slot began half a slot
  * earlier: a job of every night has not failed at noon. */
-static int64_t last_round(int64_t now_ms, int64_t length_ms, int64_t phase_ms)
+static int64_t last_round(int64_t now)
 {
-    int64_t since = now_ms - phase_ms;
+    int64_t since = now - phase_ms;
     return since - (since % length_ms + length_ms) % length_ms + phase_ms;
 }
 
@@ -110,7 +111,7 @@ static bool print(const struct status *status)
 }
 
 /* CLI_GO_ON, or the exit code after it was said why. */
-static int read_record(zkl_session *session, struct status *status, int64_t length_ms)
+static int read_record(zkl_session *session, struct status *status)
 {
     zkl_error error;
     if (queues_is_semaphore(status->queue)) { /* whose data is a number as well */
@@ -124,7 +125,7 @@ static int read_record(zkl_session *session, struct status *status, int64_t leng
 
 /* The queue is read before the record: so a job that ends in between is seen as recorded, and not
  * as neither recorded nor under way. */
-static int ask(zkl_session *session, const char *path, int64_t length_ms, int64_t phase_ms)
+static int show_status(zkl_session *session, const char *path)
 {
     struct status status = {.path = path, .due_ms = UNKNOWN};
     zkl_queue *queue;
@@ -133,10 +134,9 @@ static int ask(zkl_session *session, const char *path, int64_t length_ms, int64_
         return code;
     }
     status.queue = queue;
-    code = read_record(session, &status, length_ms);
+    code = read_record(session, &status);
     if (code == CLI_GO_ON) {
-        status.due_ms =
-            length_ms > 0 ? last_round(clock_ms(CLOCK_REALTIME), length_ms, phase_ms) : UNKNOWN;
+        status.due_ms = length_ms > 0 ? last_round(clock_ms(CLOCK_REALTIME)) : UNKNOWN;
         status.done = status.last_ms != UNKNOWN && status.last_ms >= status.due_ms;
         code = !print(&status) ? EXIT_FAILED : status.done ? EXIT_DONE : EXIT_NOT_DONE;
     }
@@ -144,46 +144,12 @@ static int ask(zkl_session *session, const char *path, int64_t length_ms, int64_
     return code;
 }
 
-static int once_status(const char *job, int64_t length_ms, int64_t phase_ms)
-{
-    zkl_session *session;
-    char *path = cli_lock_path(job);
-    if (!path) {
-        return EXIT_FAILED;
-    }
-    int code = cli_connect(QUEUES_LIST_MS, &session);
-    if (code == CLI_GO_ON) {
-        code = ask(session, path, length_ms, phase_ms);
-        zkl_session_close(session, QUEUES_LIST_MS);
-    }
-    free(path);
-    return code;
-}
+/* --- running it ------------------------------------------------------------------------------ */
 
-/* --- running it ------------------------------------------------------------------------------- */
-
-#define SERVER_MS 10000 /* for the servers' word on the record */
-
-enum { OPTION_SLOT = RUNNER_FIRST_OWN, OPTION_STATUS };
-
-static const struct poptOption options[] = {
-    OPTION_VALUE("slot", '\0', OPTION_SLOT,
-                 "length of a slot, and where its round times are (from 00:00 UTC)", "DUR[@PHASE]"),
-    OPTION_FLAG("status", '\0', OPTION_STATUS,
-                "run nothing: was the last slot done? (without --slot: any?)"),
-    OPTIONS_RUNNER,
-    OPTION_END,
-};
-
-struct once {
-    struct runner runner;        /* first */
-    int64_t length_ms, phase_ms; /* length 0: no --slot */
-    bool status;
-    zkl_once_slot slot;
-};
+static zkl_once_slot slot;
 
 /* "15m", "15m@5m" */
-static bool take_slot(struct once *once, const char *value)
+static bool take_slot(const char *value)
 {
     char text[64];
     char *at;
@@ -195,127 +161,106 @@ static bool take_slot(struct once *once, const char *value)
     if (at) {
         *at++ = '\0';
     }
-    if (!cli_take_duration("--slot", text, &once->length_ms) ||
-        (at && !cli_take_duration("--slot, behind the @", at, &once->phase_ms))) {
+    if (!cli_take_duration("--slot", text, &length_ms) ||
+        (at && !cli_take_duration("--slot, behind the @", at, &phase_ms))) {
         return false;
     }
-    if (once->length_ms < 1000 || once->phase_ms >= once->length_ms) {
+    if (length_ms < 1000 || phase_ms >= length_ms) {
         cli_error("--slot: '%s': %s", value,
-                  once->length_ms < 1000 ? "a slot is a second at the least"
-                                         : "the phase is less than the slot");
+                  length_ms < 1000 ? "a slot is a second at the least"
+                                   : "the phase is less than the slot");
         return false;
     }
     return true;
 }
 
-static bool take(void *into, int option, const char *value)
+static const struct cli_option options[] = {
+    OPTION_TAKEN("slot", '\0', "DUR[@PHASE]", take_slot,
+                 "length of a slot, and where its round times are (from 00:00 UTC)"),
+    OPTION_FLAG("status", '\0', &want_status,
+                "run nothing: was the last slot done? (without --slot: any?)"),
+    OPTIONS_WAIT,
+    OPTION_MAX_RUN,
+    OPTIONS_JOB,
+    {.name = NULL},
+};
+
+static int opened(void)
 {
-    struct once *once = into;
-    bool taken;
-    bool fine = runner_take(&once->runner, option, value, &taken);
-    if (option == OPTION_STATUS) {
-        return once->status = true;
+    zkl_error error;
+    int result = zkl_once_prepare(contend.session, contend.paths[0], SERVER_MS, &error);
+    return result == ZKL_OK ? CLI_GO_ON : contend_complain(result, &error);
+}
+
+static int granted(void)
+{
+    zkl_error error;
+    int result = zkl_once_look(contend.lock, length_ms, phase_ms, SERVER_MS, &slot, &error);
+    if (result != ZKL_OK) {
+        return contend_complain(result, &error);
     }
-    return taken ? fine : take_slot(once, value);
+    if (!slot.done) {
+        return CLI_GO_ON;
+    }
+    runner.skipped = "done";
+    if (cli.verbose || isatty(STDERR_FILENO)) { /* cron would mail it, every time */
+        cli_note("\"%s\" was done in this slot already", contend.name);
+    }
+    return EXIT_DONE;
 }
 
-static bool is_for_a_run(const struct runner *runner)
+/* Recorded only when CMD succeeded: else another host, or the next call, may try in this slot. */
+static int ended(void)
 {
-    return runner->shell || runner->report_file || runner->job.hook.program ||
-           runner->contend.metrics.file || runner->job.grace_ms != JOB_UNSET ||
-           runner->job.max_run_ms != JOB_UNSET || runner->contend.wait_ms != ZKL_WAIT_FOREVER ||
-           runner->contend.not_granted != EXIT_NOT_GRANTED;
+    zkl_error error;
+    if (!job.ran || job.lost || job.code != 0) {
+        return CLI_GO_ON;
+    }
+    int result = zkl_once_record(contend.lock, &slot, SERVER_MS, &error);
+    if (result == ZKL_OK) {
+        job.proved = true;
+        return CLI_GO_ON;
+    }
+    cli_error("\"%s\": CMD succeeded, but the slot could not be recorded: %s", contend.name,
+              error.text);
+    return result == ZKL_ELOST ? EXIT_LOST : EXIT_FAILED;
 }
 
-static int show_status(struct runner *runner, int count, const char **words)
+static bool is_for_a_run(void)
 {
-    const struct once *once = (const struct once *)runner;
-    if (is_for_a_run(runner)) {
+    return runner.shell || runner.report_file || hook_program || metrics_file ||
+           job.grace_ms != JOB_UNSET || job.max_run_ms != JOB_UNSET ||
+           contend.wait_ms != ZKL_WAIT_FOREVER || contend.not_granted != EXIT_NOT_GRANTED;
+}
+
+static int run(int count, const char **words)
+{
+    static const struct runner_policy policy = {
+        .name = "once", .opened = opened, .granted = granted, .ended = ended};
+    if (!want_status && length_ms == 0) {
+        return cli_usage("once", "once: which slots? --slot 15m");
+    }
+    if (!want_status) {
+        return runner_main(&policy, count, words);
+    }
+    if (is_for_a_run()) {
         return cli_usage("once",
                          "once: --status runs nothing: of the options, only --slot goes with it");
-    }
-    if (count == 0) {
-        return cli_usage("once", "once: which job?");
     }
     if (count > 1) {
         return cli_usage("once", "once: '%s': --status runs nothing, and tells of one JOB",
                          words[1]);
     }
-    return once_status(words[0], once->length_ms, once->phase_ms);
-}
-
-/* --slot has no default. */
-static int check_slots(struct runner *runner)
-{
-    const struct once *once = (const struct once *)runner;
-    bool given = once->length_ms > 0;
-    if (once->status) {
-        runner->instead = show_status;
-        return CLI_GO_ON;
-    }
-    return given ? CLI_GO_ON : cli_usage(runner->subcommand, "once: which slots? --slot 15m");
-}
-
-static int opened(struct runner *runner)
-{
-    zkl_error error;
-    int result = zkl_once_prepare(runner->contend.session, runner->contend.path, SERVER_MS, &error);
-    return result == ZKL_OK ? CLI_GO_ON : contend_complain(&runner->contend, result, &error);
-}
-
-static int granted(struct runner *runner)
-{
-    struct once *once = (struct once *)runner;
-    zkl_error error;
-    int result = zkl_once_look(runner->contend.lock, once->length_ms, once->phase_ms, SERVER_MS,
-                               &once->slot, &error);
-    if (result != ZKL_OK) {
-        return contend_complain(&runner->contend, result, &error);
-    }
-    if (once->slot.done) {
-        runner->skipped = "done";
-        if (cli.verbose || isatty(STDERR_FILENO)) { /* cron would mail it, every time */
-            cli_note("\"%s\" was done in this slot already", runner->contend.name);
-        }
-        return 0;
-    }
-    return CLI_GO_ON;
-}
-
-/* Recorded only when CMD succeeded: else another host, or the next call, may try in this slot. */
-static int ended(struct runner *runner)
-{
-    struct once *once = (struct once *)runner;
-    zkl_error error;
-    if (!runner->job.ran || runner->job.lost || runner->job.code != 0) {
-        return CLI_GO_ON;
-    }
-    int result = zkl_once_record(runner->contend.lock, &once->slot, SERVER_MS, &error);
-    if (result == ZKL_OK) {
-        runner->job.proved = true;
-        return CLI_GO_ON;
-    }
-    cli_error("\"%s\": CMD succeeded, but the slot could not be recorded: %s", runner->contend.name,
-              error.text);
-    return result == ZKL_ELOST ? EXIT_LOST : EXIT_FAILED;
-}
-
-static int once_command(const struct cli_command *self, int argc, const char **argv)
-{
-    struct once once = {.length_ms = 0};
-    runner_init(&once.runner, self->name);
-    once.runner.what = "job";
-    once.runner.taken = check_slots;
-    once.runner.opened = opened;
-    once.runner.granted = granted;
-    once.runner.ended = ended;
-    return runner_main(&once.runner, self, argc, argv, take, &once);
+    return queues_act(words[0], show_status);
 }
 
 const struct cli_command cmd_once = {
     .name = "once",
-    .run = once_command,
+    .run = run,
     .arguments = "--slot DUR[@PHASE] JOB [--] CMD [ARG...]",
+    .least = 1,
+    .most = CLI_ANY_NUMBER,
+    .wanted = "which job?",
     .summary = "run CMD once per time slot over all hosts",
     .examples = "  # the same line in every host's crontab\n"
                 "  */15 * * * * zklock once --slot 15m report -- ./report\n"
@@ -323,22 +268,17 @@ const struct cli_command cmd_once = {
                 "  5 * * * *    zklock once --slot 1h@5m rotate -- ./rotate\n"
                 "  # did it? for people and monitoring\n"
                 "  zklock once --status --slot 15m report\n",
-    .notes = "All hosts that fire in a slot queue for JOB, in order. The first runs CMD; when it "
-             "succeeds, the slot is\n"
-             "recorded, in one transaction with the proof that JOB is still held, and the others "
-             "end with 0 without\n"
-             "running it. When the winner dies or fails, the next one in the queue runs it. So "
-             "there is at most one\n"
-             "recorded success in a slot. Slots go by the servers' clock and reach half a slot to "
-             "each side of the round\n"
-             "time: hosts whose clocks differ a little neither skip one nor run one twice. Use the "
-             "same --slot "
-             "everywhere.\n\n"
-             "JOB is a znode of its own, not to be used as a LOCK. Exit codes as of 'zklock run'; "
-             "0 also when the slot was\n"
-             "done already (the report says \"done\").\n\n"
-             "--status tells the last slot recorded, and who is at it now. It ends with 0 when the "
-             "last slot whose round\n"
-             "time is past, by the clock here, is recorded, and with 1 when not.\n",
+    .notes = "All hosts that fire in a slot queue for JOB, in order. The first runs CMD; when\n"
+             "it succeeds, the slot is recorded, in one transaction with the proof that JOB\n"
+             "is still held, and the others end with 0 without running it. When the winner\n"
+             "dies or fails, the next one in the queue runs it. So there is at most one\n"
+             "recorded success in a slot. Slots go by the servers' clock and reach half a\n"
+             "slot to each side of the round time: hosts whose clocks differ a little neither\n"
+             "skip one nor run one twice. Use the same --slot everywhere.\n\n"
+             "JOB is a znode of its own, not to be used as a LOCK. Exit codes as of 'zklock\n"
+             "run'; 0 also when the slot was done already (the report says \"done\").\n\n"
+             "--status tells the last slot recorded, and who is at it now. It ends with 0\n"
+             "when the last slot whose round time is past, by the clock here, is recorded,\n"
+             "and with 1 when not.\n",
     .options = options,
 };

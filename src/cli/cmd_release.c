@@ -4,38 +4,17 @@
 #include <unistd.h>
 
 #include "session.h"
-#include "options.h"
 #include "queues.h"
 
-enum { OPTION_FORCE = OPTION_FIRST_OWN, OPTION_YES, OPTION_TOKEN };
+static bool force, yes;
 
-static const struct poptOption options[] = {
-    OPTION_FLAG("force", 'f', OPTION_FORCE, "required: it is removed from outside, not released"),
-    OPTION_FLAG("yes", 'y', OPTION_YES, "do not ask; for scripts"),
-    OPTION_VALUE("token", '\0', OPTION_TOKEN,
-                 "this contender, holding or waiting, as 'zklock ls' shows it", "TOKEN"),
-    OPTION_END,
+static const struct cli_option options[] = {
+    OPTION_FLAG("force", 'f', &force, "required: it is removed from outside, not released"),
+    OPTION_FLAG("yes", 'y', &yes, "do not ask; for scripts"),
+    OPTION_TAKEN("token", '\0', "TOKEN", chosen_take_token,
+                 "this contender, holding or waiting, as 'zklock ls' shows it"),
+    {.name = NULL},
 };
-
-struct release {
-    struct chosen chosen; /* first */
-    bool force, yes;
-};
-
-static bool take(void *into, int option, const char *value)
-{
-    struct release *release = into;
-    switch (option) {
-    case OPTION_FORCE:
-        release->force = true;
-        return true;
-    case OPTION_YES:
-        release->yes = true;
-        return true;
-    default:
-        return chosen_take_token(&release->chosen, value);
-    }
-}
 
 /* No terminal, no answer: that must have been said with --yes. */
 static bool ask_user(void)
@@ -52,73 +31,69 @@ static bool ask_user(void)
     return said && (strcasecmp(answer, "y\n") == 0 || strcasecmp(answer, "yes\n") == 0);
 }
 
-static int remove_it(const struct chosen *chosen, zkl_session *session)
+static int remove_it(zkl_session *session)
 {
-    const zkl_queue_entry *entry = chosen->entry;
+    const zkl_queue_entry *entry = chosen.entry;
     zkl_error error;
     int result =
-        zkl_queue_remove(session, chosen->path, entry->name, entry->token, QUEUES_LIST_MS, &error);
+        zkl_queue_remove(session, chosen.path, entry->name, entry->token, QUEUES_LIST_MS, &error);
     if (result == ZKL_ENOTHELD) {
-        cli_note("\"%s\": it has ended by itself meanwhile", chosen->name);
+        cli_note("\"%s\": it has ended by itself meanwhile", chosen.name);
         return EXIT_NOBODY;
     }
     if (result != ZKL_OK) {
-        return queues_complain(chosen->path, result, &error);
+        return queues_complain(chosen.path, result, &error);
     }
     if (cli.json) {
         json_t *contender =
-            queues_entry_json(chosen->queue, (size_t)(entry - chosen->queue->entries));
+            queues_entry_json(chosen.queue, (size_t)(entry - chosen.queue->entries));
         json_t *removed = json_pack("{s:i, s:s, s:s, s:o}", "v", QUEUES_VERSION, "event", "removed",
-                                    "path", chosen->path, "contender", contender);
+                                    "path", chosen.path, "contender", contender);
         return queues_print_json(removed) ? EXIT_DONE : EXIT_FAILED;
     }
-    cli_note("\"%s\": removed", chosen->name);
+    cli_note("\"%s\": removed", chosen.name);
     return EXIT_DONE;
 }
 
-/* The contender is found: show it, ask, remove it. */
-static int consider(const struct chosen *chosen, zkl_session *session)
+static int find_and_remove(zkl_session *session, const char *path)
 {
-    const struct release *release = (const struct release *)chosen;
-    if (!release->yes || !cli.quiet) {
-        chosen_show(chosen);
-    }
-    if (!release->yes && !ask_user()) {
-        cli_note("nothing was removed");
-        return EXIT_NOBODY;
-    }
-    return remove_it(chosen, session);
-}
-
-static int run(const struct cli_command *self, int argc, const char **argv)
-{
-    struct release release = {.chosen = {.verb = "remove"}};
-    int count;
-    const char **words;
-    int code = cli_parse(self, argc, argv, take, &release, &count, &words);
+    int code = chosen_find(session, path, "remove");
     if (code != CLI_GO_ON) {
         return code;
     }
-    if (count != 1) {
-        return cli_usage("release", "release: which lock? One, please");
+    if (!yes || !cli.quiet) {
+        chosen_show();
     }
-    if (!release.force) {
+    if (!yes && !ask_user()) {
+        cli_note("nothing was removed");
+        return EXIT_NOBODY;
+    }
+    return remove_it(session);
+}
+
+static int run(int count, const char **words)
+{
+    (void)count;
+    if (!force) {
         return cli_usage(
             "release",
             "release: a lock is released by its holder; --force removes the holder from outside");
     }
-    if (!release.yes && !isatty(STDIN_FILENO)) {
+    if (!yes && !isatty(STDIN_FILENO)) {
         return cli_usage("release",
                          "release: standard input is no terminal to ask on; --yes does without");
     }
-    release.chosen.name = words[0];
-    return chosen_act(&release.chosen, consider);
+    chosen.name = words[0];
+    return queues_act(chosen.name, find_and_remove);
 }
 
 const struct cli_command cmd_release = {
     .name = "release",
     .run = run,
     .arguments = "LOCK",
+    .least = 1,
+    .most = 1,
+    .wanted = "which lock? One, please",
     .summary = "remove a holder that is stuck: operators only",
     .examples = "  zklock release --force backup              # shows whom, asks\n"
                 "  zklock release --force --yes backup        # for scripts\n"

@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -13,36 +12,36 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "supervise/execute.h"
-#include "supervise/guardian.h"
-#include "options.h"
 #include "queues.h"
+#include "supervise/guardian.h"
+#include "supervise/process.h"
 
 #define SETTINGS_MAX 32
 #define ORPHAN_MS 5000 /* CMD may take this long to end when our parent is gone */
 
-enum { OPTION_RESPAWN = OPTION_FIRST_OWN };
+static const char *settings[SETTINGS_MAX + 1];
+static int settings_count;
+static struct guardian_order order = {.servers = 1, .respawn_ms = -1, .settings = settings};
 
-static const struct poptOption options[] = {
-    OPTION_VALUE("number", 'n', 'n', "how many servers: 1 or 3 (1)", "N"),
-    OPTION_VALUE("config", 'C', 'C', "a further line for zoo.cfg; may be repeated", "KEY=VALUE"),
-    OPTION_VALUE("respawn", '\0', OPTION_RESPAWN, "start a server that died again, after DUR",
-                 "DUR"),
-    OPTION_END,
-};
-
-struct sandbox {
-    struct ensemble_spec spec;
-    const char *settings[SETTINGS_MAX + 1];
-    int settings_count;
-    char java[PATH_MAX];
-    struct guardian guardian;
+static struct {
+    pid_t guardian;
+    int from_guardian; /* -1: it was killed */
     struct guardian_report report;
     sigset_t inherited; /* the signal mask CMD gets back */
     int signals;        /* signalfd */
     int parent;         /* pidfd of whoever started us; -1: nobody to watch */
     pid_t child;        /* CMD; 0: none */
-};
+} sandbox;
+
+static bool take_servers(const char *value)
+{
+    if (strcmp(value, "1") != 0 && strcmp(value, "3") != 0) {
+        cli_error("-n: '%s': a sandbox has 1 server or 3", value);
+        return false;
+    }
+    order.servers = value[0] - '0';
+    return true;
+}
 
 /* That a server serves shows in its answer to srvr. */
 static bool forbids_srvr(const char *setting)
@@ -55,56 +54,38 @@ static bool forbids_srvr(const char *setting)
     return !strchr(setting + length, '*') && !strstr(setting + length, "srvr");
 }
 
-static bool take(void *into, int option, const char *value)
+static bool take_setting(const char *value)
 {
-    struct sandbox *sandbox = into;
-    if (option == 'n') {
-        if (strcmp(value, "1") != 0 && strcmp(value, "3") != 0) {
-            cli_error("-n: '%s': a sandbox has 1 server or 3", value);
-            return false;
-        }
-        sandbox->spec.servers = value[0] - '0';
-        return true;
+    if (settings_count == SETTINGS_MAX || !strchr(value, '=')) {
+        cli_error("-C: '%s': want KEY=VALUE, %d times at most", value, SETTINGS_MAX);
+        return false;
     }
-    if (option == 'C') {
-        if (sandbox->settings_count == SETTINGS_MAX || !strchr(value, '=')) {
-            cli_error("-C: '%s': want KEY=VALUE, %d times at most", value, SETTINGS_MAX);
-            return false;
-        }
-        if (forbids_srvr(value)) {
-            cli_error("-C: '%s': the sandbox itself needs srvr; add it to the list", value);
-            return false;
-        }
-        sandbox->settings[sandbox->settings_count++] = value;
-        return true;
+    if (forbids_srvr(value)) {
+        cli_error("-C: '%s': the sandbox itself needs srvr; add it to the list", value);
+        return false;
     }
-    return cli_take_duration("--respawn", value, &sandbox->spec.respawn_ms);
+    settings[settings_count++] = value;
+    return true;
 }
 
-static bool find_in_path(const char *name, char *found, size_t size)
-{
-    const char *rest = getenv("PATH");
-    while (rest && *rest) {
-        size_t length = strcspn(rest, ":");
-        snprintf(found, size, "%.*s/%s", (int)length, rest, name);
-        if (length > 0 && access(found, X_OK) == 0) {
-            return true;
-        }
-        rest += length + (rest[length] == ':');
-    }
-    return false;
-}
+static const struct cli_option options[] = {
+    OPTION_TAKEN("number", 'n', "N", take_servers, "how many servers: 1 or 3 (1)"),
+    OPTION_TAKEN("config", 'C', "KEY=VALUE", take_setting,
+                 "a further line for zoo.cfg; may be repeated"),
+    OPTION_DURATION("respawn", '\0', &order.respawn_ms, 0, CLI_LONGEST_MS,
+                    "start a server that died again, after DUR"),
+    {.name = NULL},
+};
 
-static bool find_java(char *found, size_t size)
+/* --- what the servers need, looked for before anything is started ----------------------------- */
+
+static bool find_java(void)
 {
+    static char java[PATH_MAX];
     const char *home = getenv("JAVA_HOME");
-    if (home && *home) {
-        snprintf(found, size, "%s/bin/java", home);
-        if (access(found, X_OK) == 0) {
-            return true;
-        }
-    }
-    if (find_in_path("java", found, size)) {
+    snprintf(java, sizeof java, "%s/bin/java", home ? home : "");
+    order.java = home && *home && access(java, X_OK) == 0 ? java : "java";
+    if (execute_check(order.java) == 0) {
         return true;
     }
     cli_error(
@@ -123,53 +104,145 @@ static bool have_jar(const char *folder, const char *name, const char *package)
     return false;
 }
 
-/* Everything the servers need, looked for before anything is started. */
-static bool find_parts(struct sandbox *sandbox)
+static bool find_parts(void)
 {
     const char *jars = getenv("ZKLOCK_SANDBOX_JARS");
-    sandbox->spec.jars = jars && *jars ? jars : "/usr/share/java";
-    sandbox->spec.java = sandbox->java;
-    sandbox->spec.settings = sandbox->settings;
-    sandbox->spec.tick_ms = cli.tick_ms;
-    return find_java(sandbox->java, sizeof sandbox->java) &&
-           have_jar(sandbox->spec.jars, "zookeeper.jar", "zookeeper") &&
-           have_jar(sandbox->spec.jars, "slf4j-nop.jar", "libslf4j-java");
+    order.jars = jars && *jars ? jars : "/usr/share/java";
+    order.tick_ms = cli.tick_ms;
+    return find_java() && have_jar(order.jars, "zookeeper.jar", "zookeeper") &&
+           have_jar(order.jars, "slf4j-nop.jar", "libslf4j-java");
 }
 
-static void catch_signals(struct sandbox *sandbox)
+/* --- CMD ------------------------------------------------------------------------------------- */
+
+/* What tests of failures need: whom to stop and where to look. */
+static void set_environment(void)
 {
+    const struct guardian_report *report = &sandbox.report;
+    char tick[32];
+    char pids[64] = "";
+    size_t used = 0;
+    for (int i = 0; i < order.servers; i++) {
+        used += (size_t)snprintf(pids + used, sizeof pids - used, "%s%d", i ? " " : "",
+                                 (int)report->pids[i]);
+    }
+    snprintf(tick, sizeof tick, "%lldms", (long long)order.tick_ms);
+    setenv("ZKLOCK_SERVERS", report->servers, 1);
+    setenv("ZKLOCK_TICK", tick, 1);
+    setenv("ZKLOCK_SANDBOX_PIDS", pids, 1);
+    setenv("ZKLOCK_SANDBOX_DIR", report->folder, 1);
+}
+
+static void become_command(const char **argv, pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) {
+        _exit(EXIT_FAILED);
+    }
+    set_environment();
+    sigprocmask(SIG_SETMASK, &sandbox.inherited, NULL);
+    int reason = execute((const char *const *)argv);
+    cli_error("sandbox: %s: %s", argv[0], strerror(reason));
+    _exit(reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE);
+}
+
+static bool start_command(const char **argv)
+{
+    pid_t self = getpid();
+    sandbox.child = fork();
+    if (sandbox.child == 0) {
+        become_command(argv, self);
+    }
+    if (sandbox.child < 0) {
+        cli_error("sandbox: cannot start %s: %s", argv[0], strerror(errno));
+    }
+    return sandbox.child > 0;
+}
+
+/* --- what happens meanwhile: each returns CLI_GO_ON, or the exit code to end with --------------
+ */
+
+static void catch_signals(void)
+{
+    const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGCHLD};
     sigset_t wanted;
     sigemptyset(&wanted);
-    const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGCHLD};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         sigaddset(&wanted, numbers[i]);
     }
-    sigprocmask(SIG_BLOCK, &wanted, &sandbox->inherited);
+    sigprocmask(SIG_BLOCK, &wanted, &sandbox.inherited);
     signal(SIGCHLD, SIG_DFL); /* were it ignored, as it was by whoever started us, no child's end
                                  would be told */
-    sandbox->signals = signalfd(-1, &wanted, SFD_CLOEXEC);
+    sandbox.signals = signalfd(-1, &wanted, SFD_CLOEXEC);
 }
 
-enum event { EVENT_SIGNAL, EVENT_CHILD, EVENT_ORPHANED, EVENT_GUARDIAN, EVENT_TIME };
-
-/* Waits for the next thing of interest. EVENT_SIGNAL fills *signal. */
-static enum event next_event(struct sandbox *sandbox, int timeout_ms,
-                             struct signalfd_siginfo *signal)
+/* One typed on a terminal reached CMD by itself: it is of our process group. */
+static int on_signal(void)
 {
-    struct pollfd fds[] = {{.fd = sandbox->signals, .events = POLLIN},
-                           {.fd = sandbox->guardian.reports, .events = POLLIN},
-                           {.fd = sandbox->parent, .events = POLLIN}};
-    while (poll(fds, 3, timeout_ms) < 0) {
+    struct signalfd_siginfo signal;
+    int status = 0;
+    if (read(sandbox.signals, &signal, sizeof signal) != (ssize_t)sizeof signal) {
+        return CLI_GO_ON;
     }
-    if (fds[0].revents &&
-        read(sandbox->signals, signal, sizeof *signal) == (ssize_t)sizeof *signal) {
-        return signal->ssi_signo == SIGCHLD ? EVENT_CHILD : EVENT_SIGNAL;
+    if (signal.ssi_signo == SIGCHLD) {
+        if (sandbox.child == 0 || waitpid(sandbox.child, &status, WNOHANG) != sandbox.child) {
+            return CLI_GO_ON;
+        }
+        return WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
     }
-    if (fds[1].revents) {
-        return EVENT_GUARDIAN;
+    if (sandbox.child == 0) {
+        return EXIT_SIGNAL + (int)signal.ssi_signo;
     }
-    return fds[2].revents ? EVENT_ORPHANED : EVENT_TIME;
+    if (signal.ssi_code != SI_KERNEL) {
+        kill(sandbox.child, (int)signal.ssi_signo);
+    }
+    return CLI_GO_ON;
 }
+
+/* Its report was read: it has died. */
+static int on_guardian(void)
+{
+    cli_error("sandbox: the guardian process was killed, and the servers with it");
+    sandbox.from_guardian = -1;
+    return sandbox.child ? CLI_GO_ON : EXIT_FAILED;
+}
+
+/* Whoever started us has vanished: CMD is told, given a moment, and killed. */
+static int on_orphaned(int *timeout_ms)
+{
+    sandbox.parent = -1;
+    *timeout_ms = ORPHAN_MS;
+    if (sandbox.child) {
+        kill(sandbox.child, SIGTERM);
+    }
+    return sandbox.child ? CLI_GO_ON : EXIT_SIGNAL + SIGHUP;
+}
+
+/* Until the servers serve (`starting`); else until CMD, or whatever ends a sandbox without one. */
+static int wait_for(bool starting)
+{
+    int timeout_ms = -1, code = CLI_GO_ON;
+    while (code == CLI_GO_ON) {
+        struct pollfd fds[] = {{.fd = sandbox.signals, .events = POLLIN},
+                               {.fd = sandbox.from_guardian, .events = POLLIN},
+                               {.fd = sandbox.parent, .events = POLLIN}};
+        int ready = poll(fds, 3, timeout_ms);
+        if (ready > 0 && fds[0].revents) {
+            code = on_signal();
+        } else if (ready > 0 && fds[1].revents && starting) {
+            return CLI_GO_ON;
+        } else if (ready > 0 && fds[1].revents) {
+            code = on_guardian();
+        } else if (ready > 0) {
+            code = on_orphaned(&timeout_ms);
+        } else if (ready == 0) {
+            kill(sandbox.child, SIGKILL);
+        }
+    }
+    return code;
+}
+
+/* --- from the beginning to the end ------------------------------------------------------------ */
 
 /* The last lines of a server's log are among it. */
 static void complain(char *problem)
@@ -180,211 +253,79 @@ static void complain(char *problem)
     }
 }
 
-/* CLI_GO_ON once the servers serve, else the exit code. */
-static int wait_serving(struct sandbox *sandbox)
+static bool read_report(void)
 {
-    struct signalfd_siginfo signal;
-    for (;;) {
-        switch (next_event(sandbox, -1, &signal)) {
-        case EVENT_SIGNAL:
-            return EXIT_SIGNAL + (int)signal.ssi_signo;
-        case EVENT_ORPHANED:
-            return EXIT_SIGNAL + SIGHUP;
-        case EVENT_GUARDIAN:
-            if (read(sandbox->guardian.reports, &sandbox->report, sizeof sandbox->report) !=
-                (ssize_t)sizeof sandbox->report) {
-                cli_error("sandbox: the guardian process ended while starting the servers");
-                return EXIT_FAILED;
-            }
-            if (!sandbox->report.serving) {
-                complain(sandbox->report.problem);
-                return EXIT_FAILED;
-            }
-            return CLI_GO_ON;
-        default:
-            break;
-        }
+    struct guardian_report *report = &sandbox.report;
+    if (read(sandbox.from_guardian, report, sizeof *report) != (ssize_t)sizeof *report) {
+        cli_error("sandbox: the guardian process ended while starting the servers");
+        return false;
     }
+    if (!report->serving) {
+        complain(report->problem);
+    }
+    return report->serving;
 }
 
-/* What tests of failures need: whom to stop and where to look. */
-static void set_environment(const struct sandbox *sandbox)
+static bool say_where(void)
 {
-    const struct guardian_report *report = &sandbox->report;
-    char tick[32];
-    char pids[64] = "";
-    size_t used = 0;
-    for (int i = 0; i < ENSEMBLE_MAX && report->pids[i] > 0; i++) {
-        used += (size_t)snprintf(pids + used, sizeof pids - used, "%s%d", i ? " " : "",
-                                 (int)report->pids[i]);
-    }
-    snprintf(tick, sizeof tick, "%lldms", (long long)sandbox->spec.tick_ms);
-    setenv("ZKLOCK_SERVERS", report->servers, 1);
-    setenv("ZKLOCK_TICK", tick, 1);
-    setenv("ZKLOCK_SANDBOX_PIDS", pids, 1);
-    setenv("ZKLOCK_SANDBOX_DIR", report->folder, 1);
-}
-
-static void become_command(const struct sandbox *sandbox, const char **argv, pid_t parent)
-{
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) {
-        _exit(EXIT_FAILED);
-    }
-    set_environment(sandbox);
-    sigprocmask(SIG_SETMASK, &sandbox->inherited, NULL);
-    int reason = execute((const char *const *)argv);
-    cli_error("sandbox: %s: %s", argv[0], strerror(reason));
-    _exit(reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE);
-}
-
-/* One typed on a terminal reached CMD by itself: it is of our process group. */
-static void forward(const struct sandbox *sandbox, const struct signalfd_siginfo *signal)
-{
-    if (signal->ssi_code != SI_KERNEL) {
-        kill(sandbox->child, (int)signal->ssi_signo);
-    }
-}
-
-static int exit_code_of(int status)
-{
-    return WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-/* Waits for CMD. Whoever started us may vanish meanwhile: CMD is told, given a moment, and killed.
- */
-static int wait_command(struct sandbox *sandbox)
-{
-    struct signalfd_siginfo signal;
-    int status = 0;
-    int timeout_ms = -1;
-    for (;;) {
-        switch (next_event(sandbox, timeout_ms, &signal)) {
-        case EVENT_SIGNAL:
-            forward(sandbox, &signal);
-            break;
-        case EVENT_CHILD:
-            if (waitpid(sandbox->child, &status, WNOHANG) == sandbox->child) {
-                return exit_code_of(status);
-            }
-            break;
-        case EVENT_ORPHANED:
-            kill(sandbox->child, SIGTERM);
-            sandbox->parent = -1;
-            timeout_ms = ORPHAN_MS;
-            break;
-        case EVENT_GUARDIAN:
-            cli_error("sandbox: the guardian process was killed, and the servers with it");
-            sandbox->guardian.reports = -1;
-            break;
-        case EVENT_TIME:
-            kill(sandbox->child, SIGKILL);
-            break;
-        }
-    }
-}
-
-static int run_command(struct sandbox *sandbox, const char **argv)
-{
-    pid_t self = getpid();
-    sandbox->child = fork();
-    if (sandbox->child < 0) {
-        cli_error("sandbox: cannot start %s: %s", argv[0], strerror(errno));
-        return EXIT_FAILED;
-    }
-    if (sandbox->child == 0) {
-        become_command(sandbox, argv, self);
-    }
-    return wait_command(sandbox);
-}
-
-static bool say_where(const struct sandbox *sandbox)
-{
+    const struct guardian_report *report = &sandbox.report;
     if (cli.json) {
         json_t *pids = json_array();
-        for (int i = 0; i < ENSEMBLE_MAX && sandbox->report.pids[i] > 0; i++) {
-            json_array_append_new(pids, json_integer(sandbox->report.pids[i]));
+        for (int i = 0; i < order.servers; i++) {
+            json_array_append_new(pids, json_integer(report->pids[i]));
         }
         return queues_print_json(json_pack("{s:i, s:s, s:o, s:s}", "v", QUEUES_VERSION, "servers",
-                                           sandbox->report.servers, "pids", pids, "folder",
-                                           sandbox->report.folder));
+                                           report->servers, "pids", pids, "folder",
+                                           report->folder));
     }
-    return printf("ZKLOCK_SERVERS=%s\n", sandbox->report.servers) > 0 && fflush(stdout) == 0;
+    return printf("ZKLOCK_SERVERS=%s\n", report->servers) > 0 && fflush(stdout) == 0;
 }
 
-/* Without CMD: says where the servers are, and waits for the end. */
-static int stand_by(struct sandbox *sandbox)
+static int run(int count, const char **words)
 {
-    struct signalfd_siginfo signal;
-    if (!say_where(sandbox)) {
-        return EXIT_FAILED; /* main says why */
+    int64_t begin_ms = now_ms();
+    sandbox.parent =
+        (int)syscall(SYS_pidfd_open, getppid(), 0); /* glibc has a function for it from 2.36 on */
+    if (!find_parts()) {
+        return EXIT_FAILED;
     }
-    for (;;) {
-        switch (next_event(sandbox, -1, &signal)) {
-        case EVENT_SIGNAL:
-            return EXIT_SIGNAL + (int)signal.ssi_signo;
-        case EVENT_ORPHANED:
-            return EXIT_SIGNAL + SIGHUP;
-        case EVENT_GUARDIAN:
-            cli_error("sandbox: the guardian process was killed, and the servers with it");
-            return EXIT_FAILED;
-        default:
-            break;
-        }
-    }
-}
-
-static int serve(struct sandbox *sandbox, const char **command)
-{
-    int64_t begin_ms = clock_ms(CLOCK_MONOTONIC);
-    if (!guardian_start(&sandbox->guardian, &sandbox->spec)) {
+    catch_signals();
+    sandbox.guardian = guardian_start(&order, &sandbox.from_guardian);
+    if (sandbox.guardian < 0) {
         cli_error("sandbox: cannot start a process: %s", strerror(errno));
         return EXIT_FAILED;
     }
-    int code = wait_serving(sandbox);
+    int socket = sandbox.from_guardian;
+    int code = wait_for(true);
     if (code == CLI_GO_ON) {
-        cli_detail("%s up after %lld ms, in %s", sandbox->report.servers,
-                   (long long)(clock_ms(CLOCK_MONOTONIC) - begin_ms), sandbox->report.folder);
-        code = command ? run_command(sandbox, command) : stand_by(sandbox);
+        code = read_report() ? CLI_GO_ON : EXIT_FAILED;
     }
-    guardian_stop(&sandbox->guardian, sandbox->report.folder);
+    if (code == CLI_GO_ON) {
+        cli_detail("%s up after %lld ms, in %s", sandbox.report.servers,
+                   (long long)(now_ms() - begin_ms), sandbox.report.folder);
+        bool begun = count > 0 ? start_command(words) : say_where();
+        code = begun ? wait_for(false) : EXIT_FAILED;
+    }
+    guardian_stop(sandbox.guardian, socket, sandbox.report.folder);
     return code;
-}
-
-static int run(const struct cli_command *self, int argc, const char **argv)
-{
-    struct sandbox sandbox = {.spec = {.servers = 1, .respawn_ms = -1}};
-    int count;
-    const char **rest;
-    sandbox.parent =
-        (int)syscall(SYS_pidfd_open, getppid(), 0); /* glibc has a function for it from 2.36 on */
-    int code = cli_parse(self, argc, argv, take, &sandbox, &count, &rest);
-    if (code != CLI_GO_ON) {
-        return code;
-    }
-    if (!find_parts(&sandbox)) {
-        return EXIT_FAILED;
-    }
-    catch_signals(&sandbox);
-    return serve(&sandbox, count > 0 ? rest : NULL);
 }
 
 const struct cli_command cmd_sandbox = {
     .name = "sandbox",
     .run = run,
     .arguments = "[-- CMD [ARG...]]",
+    .most = CLI_ANY_NUMBER,
     .summary = "throw-away ZooKeeper on free loopback ports",
     .examples = "  zklock sandbox -- zklock run demo -- date   # CMD finds it by $ZKLOCK_SERVERS\n"
                 "  zklock sandbox -n 3                         # an ensemble, until Ctrl-C\n"
                 "  zklock --tick 500ms sandbox -- make check   # quick expiry for tests\n",
-    .notes =
-        "Starts real ZooKeeper from Debian's packages (zookeeper, libslf4j-java), prints "
-        "ZKLOCK_SERVERS=... and\n"
-        "waits; with CMD, runs it and ends with its exit code. Servers and data are gone "
-        "afterwards, however it ends:\n"
-        "on signals, when its parent dies, when it is killed with -9. Data lies below $TMPDIR, "
-        "else in memory.\n\n"
-        "CMD also finds ZKLOCK_SANDBOX_PIDS (the servers' process ids) and ZKLOCK_SANDBOX_DIR.\n"
-        "$ZKLOCK_SANDBOX_JARS names another folder of zookeeper.jar and slf4j-nop.jar.\n",
+    .notes = "Starts real ZooKeeper from Debian's packages (zookeeper, libslf4j-java), prints\n"
+             "ZKLOCK_SERVERS=... and waits; with CMD, runs it and ends with its exit code.\n"
+             "Servers and data are gone afterwards, however it ends: on signals, when its\n"
+             "parent dies, when it is killed with -9. Data lies below $TMPDIR, else in\n"
+             "memory.\n\n"
+             "CMD also finds ZKLOCK_SANDBOX_PIDS (the servers' process ids) and\n"
+             "ZKLOCK_SANDBOX_DIR. $ZKLOCK_SANDBOX_JARS names another folder of zookeeper.jar\n"
+             "and slf4j-nop.jar.\n",
     .options = options,
 };

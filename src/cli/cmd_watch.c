@@ -9,32 +9,30 @@
 #include <unistd.h>
 
 #include "session.h"
-#include "options.h"
 #include "queues.h"
 #include "signals.h"
 
 #define LOOK_MS 1000
 
-static const struct poptOption options[] = {OPTION_END};
+static const struct cli_option options[] = {{.name = NULL}};
 
 /* A queue that was seen at or below one of the paths. */
 struct watched {
     struct watched *next;
     char *path;
     char *content; /* what was last shown, but for times */
-    int root;      /* of the paths, the one at or below which it is */
+    size_t root;   /* of the paths, the one at or below which it is */
     bool in_use;   /* as this look shows it */
 };
 
-struct watch {
-    int count;
+static struct {
     char **paths;
     enum { WATCH_SCREEN, WATCH_TEXT, WATCH_JSON } form;
     zkl_session *session;
-    int root;     /* of the paths, the one that is looked at */
+    size_t root;  /* of the paths, the one that is looked at */
     FILE *screen; /* what this look will show, when the form is a screen */
     struct watched *queues;
-};
+} watch;
 
 /* Waits for the next look. CLI_GO_ON, or the exit code to end with: a signal came, or the reader of
  * standard output has gone. */
@@ -49,24 +47,19 @@ static int wait_for_next(void)
     return fds[1].revents & (POLLERR | POLLHUP) ? EXIT_DONE : CLI_GO_ON;
 }
 
-static struct watched *find(struct watch *watch, const char *path)
+/* NULL without memory. */
+static struct watched *find(const char *path)
 {
-    struct watched *known = watch->queues;
+    struct watched *known = watch.queues;
     while (known && strcmp(known->path, path) != 0) {
         known = known->next;
     }
-    if (known || !(known = calloc(1, sizeof *known))) {
+    if (known || !(known = malloc(sizeof *known))) {
         return known;
     }
-    known->path = strdup(path);
-    if (!known->path) {
-        free(known);
-        return NULL;
-    }
-    known->root = watch->root;
-    known->next = watch->queues;
-    watch->queues = known;
-    return known;
+    *known = (struct watched){.next = watch.queues, .path = strdup(path), .root = watch.root};
+    watch.queues = known->path ? known : known->next;
+    return known->path ? known : NULL;
 }
 
 /* A queue has changed when its contenders or their order have, and not when they became older. NULL
@@ -92,9 +85,9 @@ static char *content_of(const zkl_queue *queue)
 
 static int show(const char *path, const zkl_queue *queue, void *payload)
 {
-    struct watch *watch = payload;
-    struct watched *known = find(watch, path);
+    struct watched *known = find(path);
     char *content = known ? content_of(queue) : NULL;
+    (void)payload;
     if (!content) {
         cli_error("out of memory");
         return EXIT_FAILED;
@@ -103,9 +96,9 @@ static int show(const char *path, const zkl_queue *queue, void *payload)
     free(known->content);
     known->content = content;
     known->in_use = true;
-    if (watch->form == WATCH_SCREEN) {
-        queues_print(watch->screen, path, queue);
-    } else if (!same && watch->form == WATCH_TEXT) {
+    if (watch.form == WATCH_SCREEN) {
+        queues_print(watch.screen, path, queue);
+    } else if (!same && watch.form == WATCH_TEXT) {
         queues_print(stdout, path, queue);
     } else if (!same && !queues_print_json(queues_json(path, queue))) {
         return EXIT_FAILED; /* which is said at the end, for all output alike */
@@ -114,28 +107,28 @@ static int show(const char *path, const zkl_queue *queue, void *payload)
 }
 
 /* Only queues in use are visited below a path, so one that was not visited has nobody in it. */
-static int show_unused(struct watch *watch)
+static int show_unused(void)
 {
     static const zkl_queue nobody = {.count = 0};
     int code = CLI_GO_ON;
-    for (const struct watched *known = watch->queues; known && code == CLI_GO_ON;
+    for (const struct watched *known = watch.queues; known && code == CLI_GO_ON;
          known = known->next) {
-        if (known->root == watch->root && !known->in_use) {
-            code = show(known->path, &nobody, watch);
+        if (known->root == watch.root && !known->in_use) {
+            code = show(known->path, &nobody, NULL);
         }
     }
     return code;
 }
 
-static int look(struct watch *watch)
+static int look(void)
 {
     int code = CLI_GO_ON;
-    for (struct watched *known = watch->queues; known; known = known->next) {
+    for (struct watched *known = watch.queues; known; known = known->next) {
         known->in_use = false;
     }
-    for (watch->root = 0; code == CLI_GO_ON && watch->root < watch->count; watch->root++) {
-        code = queues_visit(watch->session, watch->paths[watch->root], show, watch);
-        code = code == CLI_GO_ON ? show_unused(watch) : code;
+    for (watch.root = 0; code == CLI_GO_ON && watch.paths[watch.root]; watch.root++) {
+        code = queues_visit(watch.session, watch.paths[watch.root], show, NULL);
+        code = code == CLI_GO_ON ? show_unused() : code;
     }
     return code;
 }
@@ -157,32 +150,32 @@ static void draw(char *text)
 
 /* What a failed look has shown so far is not drawn: the last screen stays, and below it the reason.
  */
-static int look_and_draw(struct watch *watch)
+static int look_and_draw(void)
 {
     char *text = NULL;
     size_t size;
-    watch->screen = open_memstream(&text, &size);
-    if (!watch->screen) {
+    watch.screen = open_memstream(&text, &size);
+    if (!watch.screen) {
         cli_error("out of memory");
         return EXIT_FAILED;
     }
-    int code = look(watch);
-    if (fclose(watch->screen) == 0 && code == CLI_GO_ON) {
+    int code = look();
+    if (fclose(watch.screen) == 0 && code == CLI_GO_ON) {
         draw(text);
     }
     free(text);
     return code;
 }
 
-static int look_until_signal(struct watch *watch)
+static int look_until_signal(void)
 {
     int code = CLI_GO_ON;
-    if (watch->form == WATCH_SCREEN) {
+    if (watch.form == WATCH_SCREEN) {
         fputs("\033[2J", stdout);
     }
     while (code == CLI_GO_ON) {
         signals_end_at_once(true);
-        code = watch->form == WATCH_SCREEN ? look_and_draw(watch) : look(watch);
+        code = watch.form == WATCH_SCREEN ? look_and_draw() : look();
         signals_end_at_once(false);
         if (code == CLI_GO_ON || code == EXIT_UNREACHABLE) { /* that passes, and was said */
             code = wait_for_next();
@@ -191,62 +184,19 @@ static int look_until_signal(struct watch *watch)
     return code;
 }
 
-static int watch_all(struct watch *watch)
+static int run(int count, const char **locks)
 {
     const char *terminal = getenv("TERM");
     bool has_cursor = terminal && *terminal && strcmp(terminal, "dumb") != 0;
     bool piped = cli.json || !isatty(STDOUT_FILENO);
-    watch->form = piped ? WATCH_JSON : has_cursor ? WATCH_SCREEN : WATCH_TEXT;
-    if (!signals_catch()) {
-        cli_error("cannot catch signals: %s", strerror(errno));
-        return EXIT_FAILED;
-    }
-    int code = cli_connect(QUEUES_LIST_MS, &watch->session);
+    watch.form = piped ? WATCH_JSON : has_cursor ? WATCH_SCREEN : WATCH_TEXT;
+    watch.paths = queues_paths(count, locks);
+    int code = watch.paths ? signals_catch() : EXIT_FAILED;
+    code = code == CLI_GO_ON ? cli_connect(QUEUES_LIST_MS, &watch.session) : code;
     if (code == CLI_GO_ON) {
-        code = look_until_signal(watch);
-        zkl_session_close(watch->session, LOOK_MS); /* it leaves nothing */
+        code = look_until_signal();
+        zkl_session_close(watch.session, LOOK_MS); /* it leaves nothing */
     }
-    return code;
-}
-
-static bool take_locks(struct watch *watch, int count, const char **locks)
-{
-    watch->paths = calloc((size_t)count, sizeof *watch->paths);
-    if (!watch->paths) {
-        cli_error("out of memory");
-        return false;
-    }
-    while (watch->count < count &&
-           (watch->paths[watch->count] = cli_lock_path(locks[watch->count]))) {
-        watch->count++;
-    }
-    return watch->count == count;
-}
-
-static int run(const struct cli_command *self, int argc, const char **argv)
-{
-    struct watch watch = {.count = 0};
-    int count;
-    const char **locks;
-    int code = cli_parse(self, argc, argv, NULL, NULL, &count, &locks);
-    if (code != CLI_GO_ON) {
-        return code;
-    }
-    if (count == 0) {
-        return cli_usage("watch", "watch: which lock?");
-    }
-    code = take_locks(&watch, count, locks) ? watch_all(&watch) : EXIT_FAILED;
-    while (watch.queues) {
-        struct watched *known = watch.queues;
-        watch.queues = known->next;
-        free(known->path);
-        free(known->content);
-        free(known);
-    }
-    for (int i = 0; i < watch.count; i++) {
-        free(watch.paths[i]);
-    }
-    free(watch.paths);
     return code;
 }
 
@@ -254,11 +204,13 @@ const struct cli_command cmd_watch = {
     .name = "watch",
     .run = run,
     .arguments = "LOCK...",
+    .least = 1,
+    .most = CLI_ANY_NUMBER,
+    .wanted = "which lock?",
     .summary = "holder and queue, live",
     .examples = "  zklock watch backup deploy        # the table of ls, until Ctrl-C\n"
                 "  zklock watch backup | logger      # piped: one JSON object for every change\n",
-    .notes = "Lists once a second, and goes on when servers were away. What happens between two "
-             "lists is not seen.\n"
-             "Where TERM is dumb, it prints the table at every change.\n",
+    .notes = "Lists once a second, and goes on when servers were away. What happens between\n"
+             "two lists is not seen. Where TERM is dumb, it prints the table at every change.\n",
     .options = options,
 };

@@ -6,12 +6,16 @@
 #include <jansson.h>
 #include <microhttpd.h>
 #include <netdb.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "contend.h"
+#include "metrics.h"
 
 #define LOOPBACK "127.0.0.1"
 #define CONNECTIONS_MAX 2048
@@ -61,6 +65,19 @@ static bool load_library(const char **why)
     return whole;
 }
 
+static struct {
+    const char *given; /* NULL: nobody listens, and every function does nothing */
+    struct sockaddr_storage address;
+    struct MHD_Daemon *daemon;
+    zkl_election_observer *observer;
+    pthread_mutex_t mutex; /* over what follows */
+    enum http_standing standing;
+    int64_t token; /* of our term; 0: we do not lead */
+    bool known;    /* who leads */
+    char leader_node[256], leader_value[512];
+    int64_t leader_token; /* 0: nobody stands */
+} http = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
 /* --- the address ----------------------------------------------------------------------------- */
 
 /* "PORT", "ADDR:PORT" or "[ADDR]:PORT", numbers only: a name server must not delay an election. */
@@ -88,15 +105,15 @@ static bool parse(const char *address, struct sockaddr_storage *out)
     return true;
 }
 
-bool http_check(const char *address)
+bool http_take_address(const char *value)
 {
-    struct sockaddr_storage ignored;
-    if (parse(address, &ignored)) {
-        return true;
+    if (!parse(value, &http.address)) {
+        cli_error("--listen: '%s' is no address: want PORT, ADDR:PORT or [ADDR]:PORT, in numbers",
+                  value);
+        return false;
     }
-    cli_error("--listen: '%s' is no address: want PORT, ADDR:PORT or [ADDR]:PORT, in numbers",
-              address);
-    return false;
+    http.given = value;
+    return true;
 }
 
 /* --- answers --------------------------------------------------------------------------------- */
@@ -134,47 +151,47 @@ static enum MHD_Result reply_error(struct MHD_Connection *connection, unsigned s
     return reply_json(connection, status, json_pack("{s:i, s:s}", "v", 1, "error", why));
 }
 
-static json_t *leader_json(const struct http *http)
+static json_t *leader_json(void)
 {
-    if (http->leader_token == 0) {
+    if (http.leader_token == 0) {
         return json_null();
     }
-    return json_pack("{s:s, s:s, s:I}", "node", http->leader_node, "value", http->leader_value,
-                     "token", (json_int_t)http->leader_token);
+    return json_pack("{s:s, s:s, s:I}", "node", http.leader_node, "value", http.leader_value,
+                     "token", (json_int_t)http.leader_token);
 }
 
 /* By the lease, not by what was published last: a zklock that is stopped publishes nothing. */
-static enum MHD_Result reply_leader(struct http *http, struct MHD_Connection *connection)
+static enum MHD_Result reply_leader(struct MHD_Connection *connection)
 {
-    int64_t remaining_ms = zkl_lock_remaining_ms(http->contend->lock);
-    pthread_mutex_lock(&http->mutex);
-    bool leads = http->standing == HTTP_LEADING && remaining_ms > 0;
+    int64_t remaining_ms = zkl_lock_remaining_ms(contend.lock);
+    pthread_mutex_lock(&http.mutex);
+    bool leads = http.standing == HTTP_LEADING && remaining_ms > 0;
     json_t *object = json_pack(
-        "{s:i, s:s, s:b, s:I, s:I, s:b, s:o}", "v", 1, "election", http->contend->path, "leads",
-        leads, "token", (json_int_t)(leads ? http->token : 0), "remaining_ms",
-        (json_int_t)(leads ? remaining_ms : 0), "known", http->known, "leader", leader_json(http));
-    pthread_mutex_unlock(&http->mutex);
+        "{s:i, s:s, s:b, s:I, s:I, s:b, s:o}", "v", 1, "election", contend.paths[0], "leads", leads,
+        "token", (json_int_t)(leads ? http.token : 0), "remaining_ms",
+        (json_int_t)(leads ? remaining_ms : 0), "known", http.known, "leader", leader_json());
+    pthread_mutex_unlock(&http.mutex);
     return reply_json(connection, leads ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, object);
 }
 
 /* Well is who leads, or queues on a connection. */
-static enum MHD_Result reply_health(struct http *http, struct MHD_Connection *connection)
+static enum MHD_Result reply_health(struct MHD_Connection *connection)
 {
     static const char *const words[] = {"queued", "leading", "paused", "unhealthy", "ending"};
-    bool connected = zkl_session_get_state(http->contend->session) == ZKL_SESSION_CONNECTED;
-    pthread_mutex_lock(&http->mutex);
-    enum http_standing standing = http->standing;
-    pthread_mutex_unlock(&http->mutex);
-    bool leads = standing == HTTP_LEADING && zkl_lock_remaining_ms(http->contend->lock) > 0;
+    bool connected = zkl_session_get_state(contend.session) == ZKL_SESSION_CONNECTED;
+    pthread_mutex_lock(&http.mutex);
+    enum http_standing standing = http.standing;
+    pthread_mutex_unlock(&http.mutex);
+    bool leads = standing == HTTP_LEADING && zkl_lock_remaining_ms(contend.lock) > 0;
     bool takes_part = leads || (connected && standing == HTTP_QUEUED);
     return reply_json(connection, takes_part ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
                       json_pack("{s:i, s:b, s:s, s:b}", "v", 1, "takes_part", takes_part, "state",
                                 words[standing], "connected", connected));
 }
 
-static enum MHD_Result reply_metrics(struct http *http, struct MHD_Connection *connection)
+static enum MHD_Result reply_metrics(struct MHD_Connection *connection)
 {
-    char *text = metrics_text(&http->contend->metrics, http->contend->session);
+    char *text = metrics_text();
     return text ? reply(connection, MHD_HTTP_OK, "text/plain; version=0.0.4", text)
                 : reply_error(connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory");
 }
@@ -186,7 +203,7 @@ static enum MHD_Result answer(void *closure, struct MHD_Connection *connection, 
                               size_t *body_size, void **state)
 {
     static char begun;
-    struct http *http = closure;
+    (void)closure;
     (void)version;
     (void)body;
     if (!*state || *body_size > 0) {
@@ -199,13 +216,13 @@ static enum MHD_Result answer(void *closure, struct MHD_Connection *connection, 
                            "only GET and HEAD are answered");
     }
     if (strcmp(url, "/leader") == 0) {
-        return reply_leader(http, connection);
+        return reply_leader(connection);
     }
     if (strcmp(url, "/healthz") == 0) {
-        return reply_health(http, connection);
+        return reply_health(connection);
     }
     if (strcmp(url, "/metrics") == 0) {
-        return reply_metrics(http, connection);
+        return reply_metrics(connection);
     }
     return reply_error(connection, MHD_HTTP_NOT_FOUND, "there are /healthz, /leader and /metrics");
 }
@@ -214,28 +231,28 @@ static enum MHD_Result answer(void *closure, struct MHD_Connection *connection, 
 
 static void on_leader(zkl_election_observer *observer, const zkl_leader *leader, void *payload)
 {
-    struct http *http = payload;
+    (void)payload;
     (void)observer;
-    pthread_mutex_lock(&http->mutex);
-    http->known = true;
-    http->leader_token = leader ? leader->token : 0;
+    pthread_mutex_lock(&http.mutex);
+    http.known = true;
+    http.leader_token = leader ? leader->token : 0;
     if (leader) {
-        snprintf(http->leader_node, sizeof http->leader_node, "%s", leader->node);
-        cli_printable(leader->value ? leader->value : "", leader->value_size, http->leader_value,
-                      sizeof http->leader_value);
+        snprintf(http.leader_node, sizeof http.leader_node, "%s", leader->node);
+        cli_printable(leader->value ? leader->value : "", leader->value_size, http.leader_value,
+                      sizeof http.leader_value);
     }
-    pthread_mutex_unlock(&http->mutex);
+    pthread_mutex_unlock(&http.mutex);
 }
 
-void http_stands(struct http *http, enum http_standing standing)
+void http_stands(enum http_standing standing)
 {
-    if (!http->daemon) {
+    if (!http.daemon) {
         return;
     }
-    pthread_mutex_lock(&http->mutex);
-    http->standing = standing;
-    http->token = standing == HTTP_LEADING ? http->contend->grant.token : 0;
-    pthread_mutex_unlock(&http->mutex);
+    pthread_mutex_lock(&http.mutex);
+    http.standing = standing;
+    http.token = standing == HTTP_LEADING ? contend.grant.token : 0;
+    pthread_mutex_unlock(&http.mutex);
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -272,13 +289,13 @@ static int open_listener(const struct sockaddr_storage *address)
 }
 
 /* The thread of libmicrohttpd must take no signal: they are for the loops of this program. */
-static struct MHD_Daemon *start_daemon(struct http *http, int listener)
+static struct MHD_Daemon *start_daemon(int listener)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     struct MHD_Daemon *daemon = http_library.start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, answer, http, MHD_OPTION_EXTERNAL_LOGGER,
+        MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, answer, NULL, MHD_OPTION_EXTERNAL_LOGGER,
         discard_log, NULL, MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS, MHD_OPTION_END);
@@ -287,7 +304,7 @@ static struct MHD_Daemon *start_daemon(struct http *http, int listener)
 }
 
 /* getnameinfo's port: the one that the kernel chose for port 0. */
-static void note_port(const struct contend *contend, int listener)
+static void note_port(int listener)
 {
     struct sockaddr_storage address;
     socklen_t size = sizeof address;
@@ -295,48 +312,43 @@ static void note_port(const struct contend *contend, int listener)
     if (getsockname(listener, (struct sockaddr *)&address, &size) == 0) {
         getnameinfo((struct sockaddr *)&address, size, NULL, 0, port, sizeof port, NI_NUMERICSERV);
     }
-    cli_note("\"%s\": listening on port %s", contend->name, port);
+    cli_note("\"%s\": listening on port %s", contend.name, port);
 }
 
-bool http_open(struct http *http, const struct contend *contend)
+bool http_open(void)
 {
-    struct sockaddr_storage address;
     zkl_error error;
-    if (!http->address || !parse(http->address, &address)) {
-        return !http->address;
-    }
     const char *why;
+    if (!http.given) {
+        return true;
+    }
     if (!load_library(&why)) {
-        cli_error("--listen %s: %s (Debian: libmicrohttpd12)", http->address, why);
+        cli_error("--listen %s: %s (Debian: libmicrohttpd12)", http.given, why);
         return false;
     }
-    http->contend = contend;
-    pthread_mutex_init(&http->mutex, NULL);
-    int listener = open_listener(&address);
+    int listener = open_listener(&http.address);
     if (listener < 0) {
-        cli_error("--listen %s: %s", http->address, strerror(errno));
+        cli_error("--listen %s: %s", http.given, strerror(errno));
         return false;
     }
-    http->daemon = start_daemon(http, listener);
-    if (!http->daemon) { /* by version, it has closed the socket or not: the command ends now */
-        cli_error("--listen %s: the HTTP library refuses it", http->address);
+    http.daemon = start_daemon(listener);
+    if (!http.daemon) { /* by version, it has closed the socket or not: the command ends now */
+        cli_error("--listen %s: the HTTP library refuses it", http.given);
         return false;
     }
-    note_port(contend, listener);
-    if (zkl_election_observe(&http->observer, contend->session, contend->path, on_leader, http,
+    note_port(listener);
+    if (zkl_election_observe(&http.observer, contend.session, contend.paths[0], on_leader, NULL,
                              &error) != ZKL_OK) {
-        cli_error("\"%s\": who leads cannot be observed: %s", contend->name, error.text);
+        cli_error("\"%s\": who leads cannot be observed: %s", contend.name, error.text);
         return false;
     }
     return true;
 }
 
-void http_close(struct http *http)
+void http_close(void)
 {
-    if (http->daemon) {
-        zkl_election_observer_free(http->observer);
-        http_library.stop_daemon(http->daemon);
-        pthread_mutex_destroy(&http->mutex);
-        http->daemon = NULL;
+    if (http.daemon) {
+        zkl_election_observer_free(http.observer);
+        http_library.stop_daemon(http.daemon);
     }
 }

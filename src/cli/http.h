@@ -6,35 +6,17 @@
 #ifndef CLI_HTTP_H
 #define CLI_HTTP_H
 
-#include <pthread.h>
 #include <stdbool.h>
-#include <stdint.h>
-
-#include "contend.h"
-
-struct MHD_Daemon;
 
 /* What the candidate is doing, in the words of /healthz. */
 enum http_standing { HTTP_QUEUED, HTTP_LEADING, HTTP_PAUSED, HTTP_UNHEALTHY, HTTP_ENDING };
 
-struct http {
-    const char *address; /* "[ADDR:]PORT"; NULL: nobody listens, and every function does nothing */
-    struct MHD_Daemon *daemon;
-    const struct contend *contend;
-    zkl_election_observer *observer;
-    pthread_mutex_t mutex; /* over what follows */
-    enum http_standing standing;
-    int64_t token; /* of our term; 0: we do not lead */
-    bool known;    /* who leads */
-    char leader_node[256], leader_value[512];
-    int64_t leader_token; /* 0: nobody stands */
-};
-
-/* Says what is wrong with the address, before anything is started. */
-bool http_check(const char *address);
+/* Takes the address, "[ADDR:]PORT". False after it was said what is wrong with it. */
+bool http_take_address(const char *value);
+/* Without an address nobody listens, and these do nothing. */
 /* Begins to listen, once there is a session. False after it was said why. */
-bool http_open(struct http *http, const struct contend *contend);
-void http_stands(struct http *http, enum http_standing standing);
-void http_close(struct http *http);
+bool http_open(void);
+void http_stands(enum http_standing standing);
+void http_close(void);
 
 #endif

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -11,380 +12,377 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "contend.h"
+#include "metrics.h"
 #include "notify.h"
-#include "options.h"
 #include "signals.h"
+#include "supervise/health.h"
+#include "supervise/hook.h"
+#include "supervise/keeper.h"
 
 #define REFRESH_MS 50  /* how often the keeper's page is written */
 #define LATE_MS 100    /* what a busy machine may add to that */
 #define LINGER_MS 1000 /* who lingers for less need not be mentioned */
 #define NEVER INT64_MAX
 
-/* A job alone in the foreground gets the terminal, as a shell would give it; in a pipeline the
- * terminal is shared. */
-static bool owns_terminal(void)
-{
-    return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
-}
+struct job job = {.grace_ms = JOB_UNSET, .max_run_ms = JOB_UNSET};
 
-static void terminal_to(const struct job *job, pid_t group)
+static struct {
+    bool over;            /* nobody of CMD is left */
+    pid_t group;          /* CMD's; 0: it is not known, or over */
+    int terminal;         /* the one that controls us; -1: none */
+    bool lends_terminal;  /* CMD's group has it, or had it when CMD was stopped */
+    bool wants_terminal;  /* CMD is stopped until it has it */
+    int64_t lease_end_ns; /* CLOCK_BOOTTIME, as last told to the keeper */
+    int64_t stop_ms;      /* CLOCK_MONOTONIC, of max_run_ms */
+    int64_t linger_ms;    /* CLOCK_MONOTONIC: when to mention who lingers */
+} own;
+
+static void terminal_to(pid_t group)
 {
     sigset_t blocked;
     sigset_t before;
-    if (!job->lends_terminal || group <= 0) {
+    if (!own.lends_terminal || group <= 0) {
         return;
     }
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGTTOU); /* or we would be stopped for it */
     sigprocmask(SIG_BLOCK, &blocked, &before);
-    tcsetpgrp(job->terminal, group);
+    tcsetpgrp(own.terminal, group);
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-static bool in_foreground(const struct job *job)
+static bool in_foreground(void)
 {
-    return job->terminal >= 0 && tcgetpgrp(job->terminal) == getpgrp();
+    return own.terminal >= 0 && tcgetpgrp(own.terminal) == getpgrp();
 }
 
 /* CMD was stopped since it wants the terminal. In a pipeline it can have it now, as ssh that asks
  * for a password; in the background when somebody brings us to the foreground, of which no signal
  * tells. */
-static void lend_terminal(struct job *job)
+static void lend_terminal(void)
 {
-    if (job->wants_terminal && job->group > 0 && in_foreground(job)) {
-        job->wants_terminal = false;
-        job->lends_terminal = true;
-        terminal_to(job, job->group);
-        kill(-job->group, SIGCONT);
+    if (own.wants_terminal && own.group > 0 && in_foreground()) {
+        own.wants_terminal = false;
+        own.lends_terminal = true;
+        terminal_to(own.group);
+        kill(-own.group, SIGCONT);
     }
 }
 
-bool job_prepare(struct job *job, const char *path)
+int job_prepare(void)
 {
-    if (!hook_open(&job->hook, path, cli.servers)) {
-        return false;
+    const char *path = contend.paths[0];
+    struct keeper_command command = {.argv = job.command, .path = path, .again = job.again};
+    if (!hook_open(path) || !cli_hide_secret()) {
+        return EXIT_FAILED;
     }
-    job->keeper_command = (struct keeper_command){.argv = job->command,
-                                                  .path = path,
-                                                  .servers = cli.servers,
-                                                  .terminal = owns_terminal(),
-                                                  .again = job->again};
-    sigprocmask(SIG_SETMASK, NULL, &job->keeper_command.mask);
-    if (!cli_hide_secret()) {
-        return false;
-    }
-    if (!keeper_open(&job->keeper, &job->keeper_command)) {
+    if (!keeper_open(&command)) {
         cli_error("cannot start a process: %s; raise the limit (ulimit -u, TasksMax= of the unit)",
                   strerror(errno));
-        return false;
+        return EXIT_FAILED;
     }
-    job->terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+    own.terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* should the keeper be killed, its children come to us */
-    return true;
+    return CLI_GO_ON;
 }
 
-int job_fit(struct job *job, struct contend *contend)
+int job_fit(void)
 {
-    int64_t least_ms = zkl_session_least_lease_ms(contend->session);
+    int64_t least_ms = zkl_session_least_lease_ms(contend.session);
     int64_t room_ms = least_ms - KEEPER_MARGIN_MS - REFRESH_MS - LATE_MS;
-    job->contend = contend;
-    if (job->grace_ms == JOB_UNSET && room_ms > 0) {
-        job->grace_ms = room_ms / 2;
+    if (job.grace_ms == JOB_UNSET && room_ms > 0) {
+        job.grace_ms = room_ms / 2;
     }
-    if (job->grace_ms <= room_ms && room_ms > 0) {
+    if (job.grace_ms <= room_ms && room_ms > 0) {
         return CLI_GO_ON;
     }
     cli_error("--grace %" PRId64 "ms does not fit: this session of %" PRId64
               "ms leaves a lease of %" PRId64 "ms, of which CMD can be given %" PRId64
               "ms; shorten --grace or lengthen --session-timeout",
-              job->grace_ms, zkl_session_timeout_ms(contend->session), least_ms,
+              job.grace_ms, zkl_session_timeout_ms(contend.session), least_ms,
               room_ms > 0 ? room_ms : 0);
     return EXIT_FAILED;
 }
 
-void job_begin(struct job *job)
+void job_begin(void)
 {
-    job->ran = job->lost = job->proved = job->told = job->over = job->wants_terminal = false;
-    job->lends_terminal = job->keeper_command.terminal;
-    job->stop = JOB_NOT_STOPPED;
-    job->status = job->code = 0;
-    job->group = 0;
-    job->lease_end_ns = 0;
-    keeper_begin(&job->keeper);
+    job.ran = job.lost = job.proved = job.told = own.over = own.wants_terminal = false;
+    own.lends_terminal = keeper_has_terminal();
+    job.stop = JOB_NOT_STOPPED;
+    job.status = job.code = 0;
+    own.group = 0;
+    own.lease_end_ns = 0;
+    keeper_begin();
 }
 
 /* The clock is read first, so the end that is written is never later than the true one. Returns
  * what is left. */
-static int64_t refresh_lease(struct job *job)
+static int64_t refresh_lease(void)
 {
     int64_t now = clock_ns(CLOCK_BOOTTIME);
-    int64_t left_ms = zkl_lock_remaining_ms(job->contend->lock);
-    zkl_state state = zkl_lock_state(job->contend->lock);
-    hook_follow(&job->hook, state);
+    int64_t left_ms = zkl_lock_remaining_ms(contend.lock);
+    zkl_state state = zkl_lock_state(contend.lock);
+    hook_follow(state);
     if (state == ZKL_STATE_LOST) {
-        keeper_lost(&job->keeper);
+        keeper_lost();
     } else if (left_ms > 0) {
-        job->lease_end_ns = now + left_ms * NS_PER_MS;
-        keeper_lease(&job->keeper, job->lease_end_ns);
+        own.lease_end_ns = now + left_ms * NS_PER_MS;
+        keeper_lease(own.lease_end_ns);
     }
-    if (left_ms < KEEPER_MARGIN_MS / 2 && job->ran && !job->over) {
+    if (left_ms < KEEPER_MARGIN_MS / 2 && job.ran && !own.over) {
         /* The keeper has done so, unless somebody stopped it; then it will not know why they died.
          */
-        job->lost = keeper_kill(&job->keeper, job->group) || job->lost;
+        job.lost = keeper_kill(own.group) || job.lost;
     }
     return left_ms;
 }
 
-static void on_stopping(const struct job *job, enum keeper_cause cause)
+static void on_stopping(enum keeper_cause cause)
 {
-    int64_t left_ms = zkl_lock_remaining_ms(job->contend->lock);
-    if (cause == KEEPER_BY_ORDER && job->stop == JOB_REVOKED) {
-        cli_error("\"%s\": another client requests the lock: stopping %s", job->contend->name,
-                  job->name);
-    } else if (cause == KEEPER_BY_ORDER && job->stop == JOB_UNHEALTHY) {
-        cli_error("\"%s\": --health failed: stopping %s", job->contend->name, job->name);
+    int64_t left_ms = zkl_lock_remaining_ms(contend.lock);
+    if (cause == KEEPER_BY_ORDER && job.stop == JOB_REVOKED) {
+        cli_error("\"%s\": another client requests the lock: stopping %s", contend.name, job.name);
+    } else if (cause == KEEPER_BY_ORDER && job.stop == JOB_UNHEALTHY) {
+        cli_error("\"%s\": --health failed: stopping %s", contend.name, job.name);
     } else if (cause == KEEPER_BY_ORDER) {
-        cli_error("\"%s\": %s ran for %.1f s (--max-run): stopping it", job->contend->name,
-                  job->name, (double)job->max_run_ms / 1000);
+        cli_error("\"%s\": %s ran for %.1f s (--max-run): stopping it", contend.name, job.name,
+                  (double)job.max_run_ms / 1000);
     } else if (left_ms > 0) {
         cli_error("\"%s\": no response from the servers, the lease ends in %" PRId64
                   "ms: stopping %s; 'zklock doctor' asks each server",
-                  job->contend->name, left_ms, job->name);
+                  contend.name, left_ms, job.name);
     } else {
-        cli_error("\"%s\" is lost: killing %s; run it again, for it did not end",
-                  job->contend->name, job->name);
+        cli_error("\"%s\" is lost: killing %s; run it again, for it did not end", contend.name,
+                  job.name);
     }
 }
 
-static void on_refused(struct job *job, int reason)
+static void on_refused(int reason)
 {
-    cli_error("%s: %s%s", *job->name ? job->name : "\"\"", strerror(reason),
-              *job->name == '-' ? "; options of ours come before LOCK" : "");
-    job->code = reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
-    job->over = true;
+    cli_error("%s: %s%s", *job.name ? job.name : "\"\"", strerror(reason),
+              *job.name == '-' ? "; options of ours come before LOCK" : "");
+    job.code = reason == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE;
+    own.over = true;
 }
 
 /* Nobody of us sent that KILL. The kernel does, without a word here, when memory runs out. */
-static void tell_kill(const struct job *job, const struct keeper_event *event)
+static void tell_kill(const struct keeper_event *event)
 {
-    if (event->cause == KEEPER_BY_ITSELF && !job->lost && WIFSIGNALED(event->value) &&
+    if (event->cause == KEEPER_BY_ITSELF && !job.lost && WIFSIGNALED(event->value) &&
         WTERMSIG(event->value) == SIGKILL) {
         cli_note("\"%s\": somebody killed %s (SIGKILL); 'journalctl -k' tells of a lack of memory",
-                 job->contend->name, job->name);
+                 contend.name, job.name);
     }
 }
 
-static void on_ended(struct job *job, const struct keeper_event *event)
+static void on_ended(const struct keeper_event *event)
 {
-    tell_kill(job, event);
-    job->group = 0;
-    job->status = event->value;
-    job->lost = job->lost || event->cause == KEEPER_BY_LEASE;
-    job->code =
-        WIFSIGNALED(job->status) ? EXIT_SIGNAL + WTERMSIG(job->status) : WEXITSTATUS(job->status);
-    job->over = true;
+    tell_kill(event);
+    own.group = 0;
+    job.status = event->value;
+    job.lost = job.lost || event->cause == KEEPER_BY_LEASE;
+    job.code =
+        WIFSIGNALED(job.status) ? EXIT_SIGNAL + WTERMSIG(job.status) : WEXITSTATUS(job.status);
+    own.over = true;
 }
 
 /* Nobody should kill the keeper. CMD died with it; who is left is ours now. */
-static void on_died(struct job *job)
+static void on_died(void)
 {
     cli_error("\"%s\": the keeper process was killed, and %s with it; run it again ('journalctl "
               "-k' tells of a lack of "
               "memory)",
-              job->contend->name, job->name);
-    keeper_clear_up(job->group);
-    job->status = SIGKILL;
-    job->code = EXIT_FAILED;
-    job->unkept = true;
-    job->over = true;
+              contend.name, job.name);
+    keeper_clear_up(own.group);
+    job.status = SIGKILL;
+    job.code = EXIT_FAILED;
+    job.unkept = true;
+    own.over = true;
 }
 
 /* Ctrl-Z stopped CMD: take the terminal back and stop as well, so that the shell sees a stopped
  * job. The lease does not wait for it. A SIGSTOP is somebody's who wants CMD to pause, not us: the
  * lock stays held. */
-static void on_suspended(struct job *job, int number)
+static void on_suspended(int number)
 {
-    const char *lock = job->contend->name;
+    const char *lock = contend.name;
     if (number == SIGTTIN || number == SIGTTOU) {
-        job->wants_terminal = true;
-        lend_terminal(job);
-        if (job->wants_terminal) {
+        own.wants_terminal = true;
+        lend_terminal();
+        if (own.wants_terminal) {
             cli_note("%s was stopped: it wants the terminal, and gets it when this job is in the "
                      "foreground",
-                     job->name);
+                     job.name);
         }
     } else if (number == SIGSTOP) {
-        terminal_to(job, getpgrp()); /* so that Ctrl-C works; CMD has it again when it wants it */
+        terminal_to(getpgrp()); /* so that Ctrl-C works; CMD has it again when it wants it */
         cli_note("%s was stopped by SIGSTOP: \"%s\" stays held; kill -CONT -%d lets it go on",
-                 job->name, lock, (int)job->group);
-    } else if (job->lends_terminal) {
+                 job.name, lock, (int)own.group);
+    } else if (own.lends_terminal) {
         cli_note("\"%s\" will be lost unless this job goes on within %" PRId64 "ms", lock,
-                 zkl_lock_remaining_ms(job->contend->lock));
-        terminal_to(job, getpgrp());
+                 zkl_lock_remaining_ms(contend.lock));
+        terminal_to(getpgrp());
         kill(0, SIGTSTP);
     }
 }
 
-static void on_event(struct job *job)
+static void on_event(void)
 {
-    struct keeper_event event = keeper_next(&job->keeper);
+    struct keeper_event event = keeper_next();
     switch (event.news) {
     case KEEPER_STARTED:
-        job->ran = true;
-        job->group = event.pid;
+        job.ran = true;
+        own.group = event.pid;
         break;
     case KEEPER_REFUSED:
-        on_refused(job, event.value);
+        on_refused(event.value);
         break;
     case KEEPER_SUSPENDED:
-        on_suspended(job, event.value);
+        on_suspended(event.value);
         break;
     case KEEPER_STOPPING:
-        on_stopping(job, event.cause);
+        on_stopping(event.cause);
         break;
     case KEEPER_LINGERING:
-        job->group = 0; /* waited for: the number may become somebody else's */
-        job->linger_ms = clock_ms(CLOCK_MONOTONIC) + LINGER_MS;
+        own.group = 0; /* waited for: the number may become somebody else's */
+        own.linger_ms = now_ms() + LINGER_MS;
         break;
     case KEEPER_ENDED:
-        on_ended(job, &event);
+        on_ended(&event);
         break;
     case KEEPER_DIED:
-        on_died(job);
+        on_died();
         break;
     }
 }
 
-static void on_signals(struct job *job)
+static void on_signals(void)
 {
     int number;
     while ((number = signals_next()) != 0) {
-        if (number == SIGCONT && in_foreground(job)) {
-            terminal_to(job, job->group); /* after Ctrl-Z and fg */
+        if (number == SIGCONT && in_foreground()) {
+            terminal_to(own.group); /* after Ctrl-Z and fg */
         }
-        if (!job->told && (number == SIGTERM || number == SIGINT || number == SIGQUIT)) {
-            job->told = true;
-            notify_say(job->contend->notify, "STOPPING=1\nSTATUS=stopping CMD");
+        if (!job.told && (number == SIGTERM || number == SIGINT || number == SIGQUIT)) {
+            job.told = true;
+            notify_say("STOPPING=1\nSTATUS=stopping CMD");
         }
-        keeper_signal(&job->keeper, number);
+        keeper_signal(number);
     }
 }
 
-static enum job_stop why_stop(const struct job *job, int64_t now_ms)
+static enum job_stop why_stop(int64_t now)
 {
-    return !contend_is_healthy(job->contend) ? JOB_UNHEALTHY
-           : job->contend->revoked           ? JOB_REVOKED
-           : now_ms >= job->stop_ms          ? JOB_TOO_LONG
-                                             : JOB_NOT_STOPPED;
+    return health_look() != HEALTH_GOOD ? JOB_UNHEALTHY
+           : contend.revoked            ? JOB_REVOKED
+           : now >= own.stop_ms         ? JOB_TOO_LONG
+                                        : JOB_NOT_STOPPED;
 }
 
-static void on_time(struct job *job)
+static void on_time(void)
 {
-    int64_t now = clock_ms(CLOCK_MONOTONIC);
-    lend_terminal(job);
-    metrics_look(&job->contend->metrics, job->contend->session);
-    if (job->stop == JOB_NOT_STOPPED) {
-        enum job_stop reason = why_stop(job, now);
-        bool stopped = reason != JOB_NOT_STOPPED && keeper_stop(&job->keeper);
-        job->stop =
-            stopped ? reason : JOB_NOT_STOPPED; /* a keeper that is stopped is asked again */
+    int64_t now = now_ms();
+    lend_terminal();
+    metrics_look();
+    if (job.stop == JOB_NOT_STOPPED) {
+        enum job_stop reason = why_stop(now);
+        bool stopped = reason != JOB_NOT_STOPPED && keeper_stop();
+        job.stop = stopped ? reason : JOB_NOT_STOPPED; /* a keeper that is stopped is asked again */
     }
-    if (now >= job->linger_ms) {
-        job->linger_ms = NEVER;
+    if (now >= own.linger_ms) {
+        own.linger_ms = NEVER;
         cli_note("%s has ended, processes it left behind have not: \"%s\" is held until they end",
-                 job->name, job->contend->name);
+                 job.name, contend.name);
     }
 }
 
-static void wait_once(struct job *job, bool started)
+static void wait_once(bool started)
 {
-    struct pollfd fds[] = {{.fd = job->keeper.socket, .events = POLLIN},
-                           {.fd = zkl_session_fd(job->contend->session), .events = POLLIN},
+    struct pollfd fds[] = {{.fd = keeper_socket(), .events = POLLIN},
+                           {.fd = zkl_session_fd(contend.session), .events = POLLIN},
                            {.fd = started ? signals_fd() : -1, .events = POLLIN}};
     poll(fds, 3, REFRESH_MS);
     if (fds[0].revents) {
-        on_event(job);
+        on_event();
     }
-    contend_dispatch(job->contend);
+    contend_dispatch();
 }
 
 /* A grant may come with a lease that is old, or young and long in coming: too much of it may be
  * gone before its next renewal, and the keeper would then stop CMD. Heartbeats renew it. A long
  * --grace leaves no room for slow responses: then what is left now has to do after a third of the
  * session timeout, when the heartbeats have done all they can. */
-static bool has_room(struct job *job, int64_t begun_ms)
+static bool has_room(int64_t begun_ms)
 {
-    zkl_session *session = job->contend->session;
-    int64_t wanted_ms = job->grace_ms + KEEPER_MARGIN_MS + LATE_MS;
-    int64_t waited_ms = clock_ms(CLOCK_MONOTONIC) - begun_ms;
-    return refresh_lease(job) >= wanted_ms && (zkl_session_low_lease_ms(session) >= wanted_ms ||
-                                               waited_ms >= zkl_session_timeout_ms(session) / 3);
+    zkl_session *session = contend.session;
+    int64_t wanted_ms = job.grace_ms + KEEPER_MARGIN_MS + LATE_MS;
+    int64_t waited_ms = now_ms() - begun_ms;
+    return refresh_lease() >= wanted_ms && (zkl_session_low_lease_ms(session) >= wanted_ms ||
+                                            waited_ms >= zkl_session_timeout_ms(session) / 3);
 }
 
-static bool wait_for_room(struct job *job)
+static bool wait_for_room(void)
 {
-    int64_t begun_ms = clock_ms(CLOCK_MONOTONIC);
-    while (!job->over && !has_room(job, begun_ms)) {
-        if (zkl_lock_state(job->contend->lock) == ZKL_STATE_LOST) {
-            cli_error("\"%s\" was lost before %s could start", job->contend->name, job->name);
-            job->lost = true;
+    int64_t begun_ms = now_ms();
+    while (!own.over && !has_room(begun_ms)) {
+        if (zkl_lock_state(contend.lock) == ZKL_STATE_LOST) {
+            cli_error("\"%s\" was lost before %s could start", contend.name, job.name);
+            job.lost = true;
             return false;
         }
-        wait_once(job, false);
+        wait_once(false);
     }
-    return !job->over;
+    return !own.over;
 }
 
-static void watch(struct job *job)
+static void watch(void)
 {
-    int64_t now = clock_ms(CLOCK_MONOTONIC);
-    job->stop_ms = job->max_run_ms == JOB_UNSET ? NEVER : now + job->max_run_ms;
-    job->linger_ms = NEVER;
-    keeper_start(&job->keeper, job->contend->node, job->contend->grant.token, job->grace_ms);
-    while (!job->over) {
-        wait_once(job, true);
-        refresh_lease(job);
-        on_signals(job);
-        on_time(job);
+    int64_t now = now_ms();
+    own.stop_ms = job.max_run_ms == JOB_UNSET ? NEVER : now + job.max_run_ms;
+    own.linger_ms = NEVER;
+    keeper_start(contend.node, contend.grant.token, job.grace_ms);
+    while (!own.over) {
+        wait_once(true);
+        refresh_lease();
+        on_signals();
+        on_time();
     }
-    terminal_to(job, getpgrp());
+    terminal_to(getpgrp());
 }
 
 /* Gives the lock back and decides whether it was ours to the end. Back late, because we were
  * stopped after CMD's end, is no loss; lost with time on the lease is: somebody removed our znode.
  * Unless the servers said since that it stood. */
-static void give_back(struct job *job)
+static void give_back(void)
 {
-    bool in_time = clock_ns(CLOCK_BOOTTIME) < job->lease_end_ns;
-    bool lost = contend_release(job->contend) == ZKL_ELOST;
-    if (lost && (job->lost || (in_time && !job->proved))) {
-        job->lost = true;
-        cli_error("\"%s\": %s", job->contend->name, job->contend->error.text);
+    bool in_time = clock_ns(CLOCK_BOOTTIME) < own.lease_end_ns;
+    bool lost = contend_release() == ZKL_ELOST;
+    if (lost && (job.lost || (in_time && !job.proved))) {
+        job.lost = true;
+        cli_error("\"%s\": %s", contend.name, contend.error.text);
     }
-    if (job->lost) {
-        atomic_fetch_add(&job->contend->metrics.stops, 1);
-        job->code = EXIT_LOST;
+    if (job.lost) {
+        atomic_fetch_add(&metrics_stops, 1);
+        job.code = EXIT_LOST;
     }
 }
 
-int job_run(struct job *job)
+int job_run(void)
 {
-    hook_granted(&job->hook, job->contend->node, job->contend->grant.token);
-    if (wait_for_room(job)) {
-        watch(job);
+    hook_granted(contend.node, contend.grant.token);
+    if (wait_for_room()) {
+        watch();
     }
-    int code = job->before_release ? job->before_release(job) : CLI_GO_ON;
-    job->code = code == CLI_GO_ON ? job->code : code;
-    give_back(job);
-    hook_ended(&job->hook, job->lost);
-    return job->code;
+    int code = job.ended ? job.ended() : CLI_GO_ON;
+    job.code = code == CLI_GO_ON ? job.code : code;
+    give_back();
+    hook_ended(job.lost);
+    return job.code;
 }
 
-void job_close(struct job *job)
+void job_close(void)
 {
-    keeper_close(&job->keeper);
-    hook_close(&job->hook);
-    if (job->terminal >= 0) {
-        close(job->terminal);
-    }
+    keeper_close();
+    hook_close();
 }

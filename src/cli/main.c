@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "options.h"
+#include "cli.h"
 
 struct cli cli = {
     .servers = "127.0.0.1:2181",
@@ -33,7 +33,7 @@ static int unknown(const char *word)
 static int help(int count, const char **words)
 {
     if (count == 0) {
-        cli_help_all();
+        cli_help(NULL);
         return EXIT_DONE;
     }
     const struct cli_command *command = cli_find_command(words[0]);
@@ -54,11 +54,25 @@ static int bare(void)
     return EXIT_FAILED;
 }
 
+static int run(const struct cli_command *command, int argc, const char **argv)
+{
+    int count;
+    const char **words;
+    int code = cli_parse(command, argc, argv, &count, &words);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (count < command->least || count > command->most) {
+        return cli_usage(command->name, "%s: %s", command->name, command->wanted);
+    }
+    return command->run(count, words);
+}
+
 static int dispatch(int argc, const char **argv)
 {
     int count;
     const char **words;
-    int code = cli_parse(NULL, argc, argv, NULL, NULL, &count, &words);
+    int code = cli_parse(NULL, argc, argv, &count, &words);
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -69,7 +83,7 @@ static int dispatch(int argc, const char **argv)
         return help(count - 1, words + 1);
     }
     const struct cli_command *command = cli_find_command(words[0]);
-    return command ? command->run(command, count, words) : unknown(words[0]);
+    return command ? run(command, count, words) : unknown(words[0]);
 }
 
 /* Descriptors 0 to 2 are open from here on: else a pipe of ours could become somebody's standard
@@ -103,6 +117,5 @@ int main(int argc, char **argv)
         cli.servers = servers;
     }
     int code = dispatch(argc, (const char **)argv);
-    cli_forget();
-    return finish_standard_output(code);
+    return finish_standard_output(code == CLI_GO_ON ? EXIT_DONE : code);
 }

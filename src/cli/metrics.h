@@ -4,27 +4,20 @@
 #define CLI_METRICS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
-#include <zklock/zklock.h>
-
-struct metrics {
-    const char *file; /* NULL: none wanted */
-    const char *
-        name; /* label session="..." on every line: files of several locks are collected together */
-    int64_t next_ms;        /* CLOCK_MONOTONIC: when to write again */
-    bool failed;            /* which was said */
-    _Atomic unsigned stops; /* of CMD, for the lock's sake: exit code 120 */
-};
+extern const char *metrics_file;       /* NULL: none wanted */
+extern _Atomic unsigned metrics_stops; /* of CMD, for the lock's sake: exit code 120 */
 
 /* What the session counts, and the stops, as text for Prometheus: malloced. NULL without memory.
  * Any thread may call it. */
-char *metrics_text(const struct metrics *metrics, zkl_session *session);
+char *metrics_text(void);
 /* Writes the file anew, whole or not at all. False when it could not; why is said the first time.
  */
-bool metrics_write(struct metrics *metrics, zkl_session *session);
+bool metrics_write(void);
 /* The same when it is time to. */
-void metrics_look(struct metrics *metrics, zkl_session *session);
+void metrics_look(void);
 /* How long a poll may wait: timeout_ms (-1: for ever) or until it is time. */
-int metrics_timeout(const struct metrics *metrics, int timeout_ms);
+int metrics_timeout(int timeout_ms);
 
 #endif

@@ -6,32 +6,44 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "cli.h"
 #include "clock.h"
 
-#define SEND_US                                                                      \
-    100000 /* a service manager that does not listen must not keep us from the lease \
-            */
+/* A service manager that does not listen must not keep us from the lease. */
+#define SEND_US 100000
+
+static struct {
+    int socket; /* -1: no service manager asked for words */
+    struct sockaddr_un to;
+    socklen_t to_size;
+    /* Of the watchdog: */
+    int64_t every_ms; /* half of what it allows; 0: there is none */
+    int64_t said_ms;  /* CLOCK_MONOTONIC, as the next one */
+    int64_t moved_ms; /* when the session was last seen to do something by itself */
+    uint64_t requests;
+} notify = {.socket = -1};
 
 /* An abstract address begins with a zero where a name has '@', and ends with its last character. */
-static bool take_address(struct notify *notify, const char *name)
+static bool take_address(const char *name)
 {
     size_t length = strlen(name);
-    if ((name[0] != '/' && name[0] != '@') || length < 2 || length >= sizeof notify->to.sun_path) {
+    if ((name[0] != '/' && name[0] != '@') || length < 2 || length >= sizeof notify.to.sun_path) {
         cli_error(
             "--notify: $NOTIFY_SOCKET is '%s': want an absolute path or @NAME, %zu bytes at most",
-            name, sizeof notify->to.sun_path - 1);
+            name, sizeof notify.to.sun_path - 1);
         return false;
     }
-    notify->to = (struct sockaddr_un){.sun_family = AF_UNIX};
-    memcpy(notify->to.sun_path, name, length);
+    notify.to = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(notify.to.sun_path, name, length);
     if (name[0] == '@') {
-        notify->to.sun_path[0] = '\0';
+        notify.to.sun_path[0] = '\0';
     }
-    notify->to_size =
+    notify.to_size =
         (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + (name[0] == '/'));
     return true;
 }
@@ -49,75 +61,79 @@ static int64_t take_watchdog(void)
     return fine ? allowed_us / 2000 + 1 : 0;
 }
 
-bool notify_open(struct notify *notify)
+bool notify_open(void)
 {
     struct timeval patience = {.tv_usec = SEND_US};
     const char *name = getenv("NOTIFY_SOCKET");
-    *notify = (struct notify){.socket = -1};
-    notify->every_ms = take_watchdog();
+    notify.every_ms = take_watchdog();
     if (!name || !*name) {
         return true; /* started by hand */
     }
-    if (!take_address(notify, name)) {
+    if (!take_address(name)) {
         return false;
     }
     unsetenv("NOTIFY_SOCKET");
-    notify->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (notify->socket < 0 ||
-        setsockopt(notify->socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0) {
+    notify.socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (notify.socket < 0 ||
+        setsockopt(notify.socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0) {
         cli_error("--notify: %s", strerror(errno));
         return false;
     }
     return true;
 }
 
+bool notify_is_open(void)
+{
+    return notify.socket >= 0;
+}
+
 /* A look at the session takes its lock: who holds that for ever keeps us from saying anything, too.
  */
-static bool lives(struct notify *notify, zkl_session *session, int64_t now_ms)
+static bool lives(zkl_session *session, int64_t now)
 {
     zkl_stats stats = ZKL_STATS_INIT;
     bool connected = zkl_session_get_state(session) == ZKL_SESSION_CONNECTED;
     if (zkl_session_stats(session, &stats) != ZKL_OK || !connected ||
-        stats.requests != notify->requests) {
-        notify->requests = stats.requests;
-        notify->moved_ms = now_ms;
+        stats.requests != notify.requests) {
+        notify.requests = stats.requests;
+        notify.moved_ms = now;
     }
-    return now_ms - notify->moved_ms <= zkl_session_timeout_ms(session);
+    return now - notify.moved_ms <= zkl_session_timeout_ms(session);
 }
 
-void notify_alive(struct notify *notify, zkl_session *session)
+void notify_alive(zkl_session *session)
 {
-    if (!notify || notify->socket < 0 || notify->every_ms == 0 || !session) {
+    if (notify.socket < 0 || notify.every_ms == 0 || !session) {
         return;
     }
-    int64_t now_ms = clock_ms(CLOCK_MONOTONIC);
-    if (now_ms - notify->said_ms >= notify->every_ms && lives(notify, session, now_ms)) {
-        notify->said_ms = now_ms;
-        notify_say(notify, "WATCHDOG=1");
+    int64_t now = now_ms();
+    if (now - notify.said_ms >= notify.every_ms && lives(session, now)) {
+        notify.said_ms = now;
+        notify_say("WATCHDOG=1");
     }
 }
 
-int notify_patience(const struct notify *notify, int timeout_ms)
+int notify_patience(int timeout_ms)
 {
-    if (!notify || notify->socket < 0 || notify->every_ms == 0) {
+    if (notify.socket < 0 || notify.every_ms == 0) {
         return timeout_ms;
     }
-    int64_t left_ms = notify->said_ms + notify->every_ms - clock_ms(CLOCK_MONOTONIC);
+    int64_t left_ms = notify.said_ms + notify.every_ms - now_ms();
     left_ms = left_ms > 100 ? left_ms : 100; /* it may have been withheld: no hurry */
     return timeout_ms < 0 || left_ms < timeout_ms ? (int)left_ms : timeout_ms;
 }
 
-void notify_say(const struct notify *notify, const char *format, ...)
+void notify_say(const char *format, ...)
 {
     char text[512];
     va_list arguments;
-    if (!notify || notify->socket < 0) {
+    if (notify.socket < 0) {
         return;
     }
     va_start(arguments, format);
     int size = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     size_t length = size < 0 ? 0 : (size_t)size < sizeof text ? (size_t)size : sizeof text - 1;
-    sendto(notify->socket, text, length, MSG_NOSIGNAL, (const struct sockaddr *)&notify->to,
-           notify->to_size);
+    sendto(notify.socket, text, length, MSG_NOSIGNAL, (const struct sockaddr *)&notify.to,
+           notify.to_size);
 }

@@ -1,47 +1,66 @@
-#include "options.h"
-
+/* options.c - the table of the global options, and the parsing of all: popt does the work. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
+#include <popt.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <zklock/version.h>
 
-#define DAY_MS 86400000
-#define TICK_MS 2000 /* ZooKeeper's own default, as in its zoo_sample.cfg */
+#include "cli.h"
 
-const struct poptOption cli_global_options[] = {
-    OPTION_VALUE("servers", 's', 's', "the ensemble; else $ZKLOCK_SERVERS, else 127.0.0.1:2181",
-                 "HOST:PORT[,HOST:PORT...][/CHROOT]"),
-    OPTION_VALUE("session-timeout", '\0', OPTION_SESSION_TIMEOUT,
-                 "a dead holder's place is free after this (10s)", "DUR"),
-    OPTION_VALUE("tick", '\0', OPTION_TICK,
-                 "the servers' tickTime, or more; else $ZKLOCK_TICK, else 2s", "DUR"),
-    OPTION_VALUE("leader-pause", '\0', OPTION_LEADER_PAUSE,
-                 "the longest freeze of the leader to survive (500ms)", "DUR"),
-    OPTION_VALUE("observer-masters", '\0', OPTION_OBSERVER_MASTERS,
+#define TICK_MS 2000   /* ZooKeeper's own default, as in its zoo_sample.cfg */
+#define OPTIONS_MAX 48 /* of a subcommand, with the global ones */
+
+static bool help, version;
+
+static bool take_masters(const char *source, const char *value)
+{
+    if (strcmp(value, "detect") != 0 && strcmp(value, "none") != 0 && strcmp(value, "some") != 0) {
+        cli_error("%s: '%s' is none of detect, none, some", source, value);
+        return false;
+    }
+    cli.observer_masters = value;
+    return true;
+}
+
+static bool take_observer_masters(const char *value)
+{
+    return take_masters("--observer-masters", value);
+}
+
+/* A client that gives up within milliseconds is never connected, and a tick of nothing none. */
+const struct cli_option cli_global_options[] = {
+    OPTION_TEXT("servers", 's', "HOST:PORT[,HOST:PORT...][/CHROOT]", &cli.servers,
+                "the ensemble; else $ZKLOCK_SERVERS, else 127.0.0.1:2181"),
+    OPTION_DURATION("session-timeout", '\0', &cli.session_timeout_ms, 100, CLI_DAY_MS,
+                    "a dead holder's place is free after this (10s)"),
+    OPTION_DURATION("tick", '\0', &cli.tick_ms, 1, CLI_DAY_MS,
+                    "the servers' tickTime, or more; else $ZKLOCK_TICK, else 2s"),
+    OPTION_DURATION("leader-pause", '\0', &cli.leader_pause_ms, 0, CLI_DAY_MS,
+                    "the longest freeze of the leader to survive (500ms)"),
+    OPTION_TAKEN("observer-masters", '\0', "WHICH", take_observer_masters,
                  "do observers follow followers: detect, none, some; else "
-                 "$ZKLOCK_OBSERVER_MASTERS, else detect",
-                 "WHICH"),
-    OPTION_VALUE("auth-file", '\0', OPTION_AUTH_FILE,
-                 "one line, SCHEME:CREDENTIALS, in a file that only you can read", "FILE"),
-    OPTION_VALUE("tls", '\0', OPTION_TLS,
-                 "speak TLS, where the ZooKeeper client library can (Debian's cannot)",
-                 "CA,CERT,KEY"),
-    OPTION_VALUE("tls-host", '\0', OPTION_TLS_HOST,
-                 "the name in the servers' certificates; else the one in --servers", "NAME"),
-    OPTION_VALUE("sasl", '\0', OPTION_SASL, "authenticate by SASL, as in GSSAPI or DIGEST-MD5",
-                 "MECHANISM"),
-    OPTION_VALUE("sasl-server", '\0', OPTION_SASL_SERVER, "the servers' name for SASL",
-                 "[SERVICE/]HOST"),
-    OPTION_FLAG("json", '\0', OPTION_JSON, "one JSON object per line instead of text"),
-    OPTION_FLAG("quiet", 'q', 'q', "errors only"),
-    OPTION_FLAG("verbose", 'v', 'v', "say more, the client's log included"),
-    OPTION_FLAG("help", 'h', 'h', "this text"),
-    OPTION_FLAG("version", 'V', 'V', "the version"),
-    OPTION_END,
+                 "$ZKLOCK_OBSERVER_MASTERS, else detect"),
+    OPTION_TEXT("auth-file", '\0', "FILE", &cli.auth_file,
+                "one line, SCHEME:CREDENTIALS, in a file that only you can read"),
+    OPTION_TEXT("tls", '\0', "CA,CERT,KEY", &cli.tls,
+                "speak TLS, where the ZooKeeper client library can (Debian's cannot)"),
+    OPTION_TEXT("tls-host", '\0', "NAME", &cli.tls_host,
+                "the name in the servers' certificates; else the one in --servers"),
+    OPTION_TEXT("sasl", '\0', "MECHANISM", &cli.sasl,
+                "authenticate by SASL, as in GSSAPI or DIGEST-MD5"),
+    OPTION_TEXT("sasl-server", '\0', "[SERVICE/]HOST", &cli.sasl_server,
+                "the servers' name for SASL"),
+    OPTION_FLAG("json", '\0', &cli.json, "one JSON object per line instead of text"),
+    OPTION_FLAG("quiet", 'q', &cli.quiet, "errors only"),
+    OPTION_FLAG("verbose", 'v', &cli.verbose, "say more, the client's log included"),
+    OPTION_FLAG("help", 'h', &help, "this text"),
+    OPTION_FLAG("version", 'V', &version, "the version"),
+    {.name = NULL},
 };
+
+/* --- values ---------------------------------------------------------------------------------- */
 
 bool cli_take_duration(const char *option, const char *value, int64_t *ms)
 {
@@ -52,143 +71,90 @@ bool cli_take_duration(const char *option, const char *value, int64_t *ms)
     return false;
 }
 
-bool cli_take_number(const char *option, const char *value, long least, long most, int *number)
+/* Milliseconds in range, into the option's variable. */
+static bool take_duration(const char *name, const struct cli_option *option, const char *value)
+{
+    int64_t ms;
+    if (!cli_take_duration(name, value, &ms)) {
+        return false;
+    }
+    if (ms < option->least || ms > option->most) {
+        cli_error("%s: '%s' is out of range; %" PRId64 "ms to %" PRId64 "h is possible", name,
+                  value, option->least, option->most / 3600000);
+        return false;
+    }
+    *(int64_t *)option->into = ms;
+    return true;
+}
+
+bool cli_take_number(const char *option, const char *value, int64_t least, int64_t most,
+                     int *number)
 {
     char *end = NULL;
     errno = 0;
     long parsed = strtol(value, &end, 10);
     if (errno || end == value || *end || parsed < least || parsed > most) {
-        cli_error("%s: '%s' is not a number from %ld to %ld", option, value, least, most);
+        cli_error("%s: '%s' is not a number from %" PRId64 " to %" PRId64, option, value, least,
+                  most);
         return false;
     }
     *number = (int)parsed;
     return true;
 }
 
-/* A client that gives up within milliseconds is never connected, and a tick of nothing none: say so
- * here, where the option's name is known. */
-static bool take_from(const char *option, const char *value, int64_t least_ms, int64_t *ms)
+static bool take(const struct cli_option *option, const char *value)
 {
-    if (!cli_take_duration(option, value, ms)) {
-        return false;
-    }
-    if (*ms < least_ms || *ms > DAY_MS) {
-        cli_error("%s: '%s' is out of range; %" PRId64 "ms to 24h is possible", option, value,
-                  least_ms);
-        return false;
-    }
-    return true;
-}
-
-static bool take_observer_masters(const char *option, const char *value)
-{
-    if (strcmp(value, "detect") != 0 && strcmp(value, "none") != 0 && strcmp(value, "some") != 0) {
-        cli_error("%s: '%s' is none of detect, none, some", option, value);
-        return false;
-    }
-    cli.observer_masters = value;
-    return true;
-}
-
-static bool take_global(int option, const char *value)
-{
-    switch (option) {
-    case 's':
-        cli.servers = value;
+    char name[32];
+    bool by_letter = option->kind == CLI_NUMBER && option->letter;
+    snprintf(name, sizeof name, by_letter ? "-%.1s" : "--%s",
+             by_letter ? &option->letter : option->name);
+    switch (option->kind) {
+    case CLI_FLAG:
+        *(bool *)option->into = true;
         return true;
-    case OPTION_SESSION_TIMEOUT:
-        return take_from("--session-timeout", value, 100, &cli.session_timeout_ms);
-    case OPTION_TICK:
-        return take_from("--tick", value, 1, &cli.tick_ms);
-    case OPTION_LEADER_PAUSE:
-        return take_from("--leader-pause", value, 0, &cli.leader_pause_ms);
-    case OPTION_OBSERVER_MASTERS:
-        return take_observer_masters("--observer-masters", value);
-    case OPTION_TLS:
-        cli.tls = value;
+    case CLI_TEXT:
+        *(const char **)option->into = value;
         return true;
-    case OPTION_TLS_HOST:
-        cli.tls_host = value;
-        return true;
-    case OPTION_SASL:
-        cli.sasl = value;
-        return true;
-    case OPTION_SASL_SERVER:
-        cli.sasl_server = value;
-        return true;
-    case OPTION_AUTH_FILE:
-        cli.auth_file = value;
-        return true;
-    case OPTION_JSON:
-        cli.json = true;
-        return true;
-    case 'q':
-        cli.quiet = true;
-        return true;
+    case CLI_DURATION:
+        return take_duration(name, option, value);
+    case CLI_NUMBER:
+        return cli_take_number(name, value, option->least, option->most, option->into);
     default:
-        cli.verbose = true;
-        return true;
+        return option->take(value);
     }
 }
 
-static bool is_global(int option)
+/* The tickTime and the observers belong to the servers, as their addresses do, and so have
+ * variables as well. */
+static bool take_environment(void)
 {
-    for (const struct poptOption *o = cli_global_options; o->longName; o++) {
-        if (o->val == option) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* popt hands over a copy of each value: it is kept, so that whoever takes it may point to it. */
-static bool keep(char *value)
-{
-    char **kept = realloc(cli.kept, ((size_t)cli.kept_count + 1) * sizeof *kept);
-    if (!kept) {
-        free(value);
-        cli_error("out of memory");
+    static const struct cli_option tick = {.into = &cli.tick_ms, .least = 1, .most = CLI_DAY_MS};
+    const char *given = getenv("ZKLOCK_TICK"), *masters = getenv("ZKLOCK_OBSERVER_MASTERS");
+    if (!cli.observer_masters &&
+        !take_masters("$ZKLOCK_OBSERVER_MASTERS", masters && *masters ? masters : "detect")) {
         return false;
     }
-    cli.kept = kept;
-    cli.kept[cli.kept_count++] = value;
+    if (cli.tick_ms == 0 && given && *given) {
+        return take_duration("$ZKLOCK_TICK", &tick, given);
+    }
+    cli.tick_ms = cli.tick_ms ? cli.tick_ms : TICK_MS;
     return true;
 }
 
-void cli_forget(void)
-{
-    for (int i = 0; i < cli.kept_count; i++) {
-        free(cli.kept[i]);
-    }
-    free(cli.kept);
-}
+/* --- what is no option ----------------------------------------------------------------------- */
 
-static int take(poptContext context, int option, cli_take_fn take_own, void *into)
+static void compare_all(struct cli_nearest *nearest, const struct cli_option *options)
 {
-    char *value = poptGetOptArg(context);
-    bool fine = keep(value) &&
-                (is_global(option) ? take_global(option, value) : take_own(into, option, value));
-    return fine ? CLI_GO_ON : EXIT_FAILED;
-}
-
-static int version(void)
-{
-    printf("zklock %s\n", ZKL_VERSION);
-    return EXIT_DONE;
-}
-
-static void compare_all(struct cli_nearest *nearest, const struct poptOption *options)
-{
-    for (; options->longName; options++) {
-        cli_compare(nearest, options->longName);
+    for (; options->name; options++) {
+        cli_compare(nearest, options->name);
     }
 }
 
-static bool has(const struct poptOption *options, const char *bad)
+static bool has(const struct cli_option *options, const char *bad)
 {
     bool is_long = strncmp(bad, "--", 2) == 0;
-    for (; options->longName; options++) {
-        if (is_long ? strcmp(options->longName, bad + 2) == 0 : options->shortName == bad[1]) {
+    for (; options->name; options++) {
+        if (is_long ? strcmp(options->name, bad + 2) == 0 : options->letter == bad[1]) {
             return true;
         }
     }
@@ -229,66 +195,58 @@ static int refuse(const struct cli_command *command, const char *bad, const char
                         : cli_usage(name, "%s: %s", bad, why);
 }
 
-static int take_all(poptContext context, const struct cli_command *command, cli_take_fn take_own,
-                    void *into)
+/* --- parsing --------------------------------------------------------------------------------- */
+
+static const char **values; /* popt appends a copy of each: whoever takes one may point to it */
+static int value_count;
+
+/* What popt knows of the options: each by its index in known, counted from 1. */
+static int add(const struct cli_option *options, struct poptOption *table,
+               const struct cli_option **known, int count)
 {
-    int option;
-    int code = CLI_GO_ON;
-    while (code == CLI_GO_ON && (option = poptGetNextOpt(context)) >= 0) {
-        if (option == 'h') {
-            command ? cli_help(command) : cli_help_all();
-            return EXIT_DONE;
-        }
-        code = option == 'V' ? version() : take(context, option, take_own, into);
+    for (; options->name; options++) {
+        known[count] = options;
+        table[count] = (struct poptOption){
+            .longName = options->name,
+            .shortName = options->letter,
+            .argInfo = options->value ? POPT_ARG_ARGV : POPT_ARG_NONE,
+            .arg = options->value ? (void *)&values : NULL,
+            .val = count + 1,
+        };
+        count++;
     }
-    if (code == CLI_GO_ON && option == POPT_ERROR_BADOPT) {
-        return refuse(command, poptBadOption(context, POPT_BADOPTION_NOALIAS),
-                      poptStrerror(option));
+    return count;
+}
+
+int cli_parse(const struct cli_command *command, int argc, const char **argv, int *count,
+              const char ***rest)
+{
+    const struct cli_option *known[OPTIONS_MAX];
+    struct poptOption table[OPTIONS_MAX + 1] = {{.longName = NULL}};
+    int own = command ? add(command->options, table, known, 0) : 0;
+    add(cli_global_options, table, known, own);
+    poptContext context = poptGetContext(NULL, argc, argv, table, POPT_CONTEXT_POSIXMEHARDER);
+    int option = 0, code = context ? CLI_GO_ON : EXIT_FAILED;
+    while (code == CLI_GO_ON && !help && !version && (option = poptGetNextOpt(context)) > 0) {
+        const struct cli_option *taken = known[option - 1];
+        bool fine = take(taken, taken->value ? values[value_count++] : NULL);
+        code = fine ? CLI_GO_ON : EXIT_FAILED;
     }
-    if (code == CLI_GO_ON && option < -1) {
-        return cli_usage(command ? command->name : NULL, "%s: %s",
+    if (help || version) {
+        help ? cli_help(command) : (void)printf("zklock %s\n", ZKL_VERSION);
+        code = EXIT_DONE;
+    } else if (code == CLI_GO_ON && option == POPT_ERROR_BADOPT) {
+        code =
+            refuse(command, poptBadOption(context, POPT_BADOPTION_NOALIAS), poptStrerror(option));
+    } else if (code == CLI_GO_ON && option < -1) {
+        code = cli_usage(command ? command->name : NULL, "%s: %s",
                          poptBadOption(context, POPT_BADOPTION_NOALIAS), poptStrerror(option));
     }
-    return code;
-}
-
-/* The tickTime and the observers belong to the servers, as their addresses do, and so have
- * variables as well. */
-static bool complete(void)
-{
-    const char *tick = getenv("ZKLOCK_TICK"), *masters = getenv("ZKLOCK_OBSERVER_MASTERS");
-    if (!cli.observer_masters && !take_observer_masters("$ZKLOCK_OBSERVER_MASTERS",
-                                                        masters && *masters ? masters : "detect")) {
-        return false;
-    }
-    if (cli.tick_ms == 0 && tick && *tick) {
-        return take_from("$ZKLOCK_TICK", tick, 1, &cli.tick_ms);
-    }
-    cli.tick_ms = cli.tick_ms ? cli.tick_ms : TICK_MS;
-    return true;
-}
-
-int cli_parse(const struct cli_command *command, int argc, const char **argv, cli_take_fn take_own,
-              void *into, int *count, const char ***rest)
-{
-    const struct poptOption own_and_global[] = {
-        {NULL, '\0', POPT_ARG_INCLUDE_TABLE, (void *)(uintptr_t)(command ? command->options : NULL),
-         0, NULL, NULL},
-        {NULL, '\0', POPT_ARG_INCLUDE_TABLE, (void *)(uintptr_t)cli_global_options, 0, NULL, NULL},
-        OPTION_END,
-    };
-    const struct poptOption *table = command ? own_and_global : cli_global_options;
-    poptContext context = poptGetContext(NULL, argc, argv, table, POPT_CONTEXT_POSIXMEHARDER);
-    if (!context) {
-        cli_error("out of memory");
-        return EXIT_FAILED;
-    }
-    int code = take_all(context, command, take_own, into);
     /* Options end at the first other word, so what popt left over is the tail of argv itself. */
     *count = 0;
     for (const char **left = poptGetArgs(context); left && left[*count]; (*count)++) {
     }
     *rest = argv + argc - *count;
     poptFreeContext(context);
-    return code != CLI_GO_ON || !command || complete() ? code : EXIT_FAILED;
+    return code != CLI_GO_ON || !command || take_environment() ? code : EXIT_FAILED;
 }

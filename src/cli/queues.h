@@ -11,6 +11,11 @@
 #define QUEUES_VERSION 1 /* of the JSON */
 #define QUEUES_LIST_MS 10000
 
+/* Calls act with the path of LOCK and a session. Returns what it does, or another exit code after
+ * it was said why. */
+int queues_act(const char *lock, int (*act)(zkl_session *session, const char *path));
+/* The paths of LOCKs, malloced as a whole and one by one; NULL after it was said why not. */
+char **queues_paths(int count, const char **locks);
 /* Lists a queue; CLI_GO_ON, or the exit code after it was said why not. Free with zkl_queue_free.
  */
 int queues_list(zkl_queue **queue, zkl_session *session, const char *path);
@@ -59,23 +64,20 @@ void queues_print(FILE *out, const char *path, const zkl_queue *queue);
 bool queues_print_json(json_t *object);
 
 /* The one contender that an operator means: by its token, or since it holds alone. */
-struct chosen {
+extern struct chosen {
     const char *name; /* LOCK as it was typed */
-    const char *verb; /* what is to be done to it, for messages */
     int64_t token;    /* 0: the holder */
     /* Found: */
     char path[ZKL_PATH_MAX + 16];
     zkl_queue *queue;
     const zkl_queue_entry *entry;
-};
-
+} chosen;
 /* Takes the value of --token. False after it was said why. */
-bool chosen_take_token(struct chosen *chosen, const char *value);
-/* Connects, lists the queue of that name, finds the one, and leaves the rest to act. act's exit
- * code, or another one after it was said why. */
-int chosen_act(struct chosen *chosen,
-               int (*act)(const struct chosen *chosen, zkl_session *session));
+bool chosen_take_token(const char *value);
+/* Finds it in the queue at path; verb: what is to be done to it, for messages. CLI_GO_ON, or the
+ * exit code after it was said why not. */
+int chosen_find(zkl_session *session, const char *path, const char *verb);
 /* Prints on standard error who it is. */
-void chosen_show(const struct chosen *chosen);
+void chosen_show(void);
 
 #endif

@@ -1,71 +1,66 @@
-/* runner.h - CMD under a lock, from the words of the command line to the report: what run, elect
- * and once share. */
+/* runner.h - a lock, from the words of the command line to the report: the engine of run, elect,
+ * once and hold, each of which is a policy. */
 #ifndef CLI_RUNNER_H
 #define CLI_RUNNER_H
 
+#include "contend.h"
 #include "job.h"
-#include "options.h"
+#include "metrics.h"
+#include "supervise/hook.h"
 
-struct runner {
-    /* The subcommand's: */
-    const char *subcommand;
-    const char *what; /* LOCK is: "lock", "job", "election" */
-    /* Before anything is started, with the options taken; before the queue; after the grant; after
-     * CMD, with the lock still held. Each returns CLI_GO_ON, or the exit code to end with after it
-     * was said why; NULL: nothing to do. */
-    int (*taken)(struct runner *runner);
-    int (*opened)(struct runner *runner);
-    int (*granted)(struct runner *runner);
-    int (*ended)(struct runner *runner);
+/* Each function returns CLI_GO_ON, or the exit code to end with after it was said why. NULL:
+ * nothing to do. */
+struct runner_policy {
+    const char *name;     /* the subcommand's */
+    int (*opened)(void);  /* there is a session, and nothing of ours in the queue */
+    int (*granted)(void); /* before CMD is started */
+    int (*held)(void);    /* instead of a CMD. When it returns, the lock is released */
+    int (*ended)(void);   /* CMD is over, and the lock still held */
     /* After each grant, or the failure to get one, with the exit code it gave: CLI_GO_ON to queue
      * again, or the exit code to end with. NULL: end. */
-    int (*next)(struct runner *runner, int code);
-    /* Before the session is closed. NULL: nothing to do. */
-    void (*closing)(struct runner *runner);
-    const char *skipped; /* outcome to be reported when `granted` ended it */
-    /* Set by `taken`: instead of all that, with the words that follow the options. Returns the exit
-     * code. */
-    int (*instead)(struct runner *runner, int count, const char **words);
-    /* From the options. */
+    int (*next)(int code);
+    void (*closing)(void); /* before the session is closed */
+};
+
+extern struct runner {
     const char *shell; /* -c */
     const char *report_file;
-    struct job job;
-    struct contend contend;
+    const char *skipped; /* outcome to be reported when `granted` ended it */
     /* How it went. */
     int64_t granted_ms; /* CLOCK_MONOTONIC; 0: never */
     int64_t ended_ms;
-};
+} runner;
 
-enum {
-    RUNNER_GRACE = OPTION_FIRST_OWN,
-    RUNNER_MAX_RUN,
-    RUNNER_REPORT,
-    RUNNER_METRICS,
-    RUNNER_HOOK,
-    RUNNER_FIRST_OWN
-};
+/* -n: a wait that is over at once. */
+bool runner_take_try(const char *value);
 
-#define OPTIONS_JOB                                                                               \
-    OPTION_VALUE("grace", '\0', RUNNER_GRACE,                                                     \
-                 "time between TERM and KILL (half of what the lease leaves)", "DUR"),            \
-        OPTION_VALUE("command", 'c', 'c', "run STRING with the shell, instead of CMD", "STRING"), \
-        OPTION_VALUE("report", '\0', RUNNER_REPORT, "write what happened to FILE, as JSON",       \
-                     "FILE"),                                                                     \
-        OPTION_VALUE("metrics", '\0', RUNNER_METRICS,                                             \
-                     "keep FILE filled with counters, for Prometheus", "FILE"),                   \
-        OPTION_VALUE("hook", '\0', RUNNER_HOOK,                                                   \
-                     "run PROG when granted, in jeopardy, safe again, lost, released", "PROG")
-#define OPTIONS_RUNNER                                                                          \
-    OPTIONS_WAIT,                                                                               \
-        OPTION_VALUE("max-run", '\0', RUNNER_MAX_RUN, "stop CMD when it has run for this long", \
-                     "DUR"),                                                                    \
-        OPTIONS_JOB
+/* How long to wait for a lock, the same wherever a subcommand waits for one. */
+#define OPTIONS_WAIT                                                                        \
+    OPTION_DURATION("wait", 'w', &contend.wait_ms, 0, CLI_LONGEST_MS,                       \
+                    "give up after this long in the queue (never)"),                        \
+        OPTION_TAKEN("try", 'n', NULL, runner_take_try, "do not queue: now or not at all"), \
+        OPTION_NUMBER("conflict-exit-code", 'E', "CODE", &contend.not_granted, 0, 255,      \
+                      "exit code when not granted (124)")
+#define OPTION_DELAY_AFTER_CRASH                                                     \
+    OPTION_DURATION("delay-after-crash", '\0', &contend.delay_ms, 0, CLI_LONGEST_MS, \
+                    "wait this long behind a holder that did not release (0)")
+#define OPTIONS_JOB                                                                \
+    OPTION_DURATION("grace", '\0', &job.grace_ms, 0, CLI_LONGEST_MS,               \
+                    "time between TERM and KILL (half of what the lease leaves)"), \
+        OPTION_TEXT("command", 'c', "STRING", &runner.shell,                       \
+                    "run STRING with the shell, instead of CMD"),                  \
+        OPTION_TEXT("report", '\0', "FILE", &runner.report_file,                   \
+                    "write what happened to FILE, as JSON"),                       \
+        OPTION_TEXT("metrics", '\0', "FILE", &metrics_file,                        \
+                    "keep FILE filled with counters, for Prometheus"),             \
+        OPTION_TEXT("hook", '\0', "PROG", &hook_program,                           \
+                    "run PROG when granted, in jeopardy, safe again, lost, released")
+#define OPTION_MAX_RUN                                                   \
+    OPTION_DURATION("max-run", '\0', &job.max_run_ms, 0, CLI_LONGEST_MS, \
+                    "stop CMD when it has run for this long")
 
-void runner_init(struct runner *runner, const char *subcommand);
-/* Takes one of OPTIONS_RUNNER; *taken is false when it is none of them. */
-bool runner_take(struct runner *runner, int option, const char *value, bool *taken);
-/* Parses, queues, runs, reports: everything. into: what take is given. Returns the exit code. */
-int runner_main(struct runner *runner, const struct cli_command *self, int argc, const char **argv,
-                cli_take_fn take, void *into);
+/* Queues, runs, reports: everything. words: LOCK, and CMD unless the policy has `held`. Returns the
+ * exit code. */
+int runner_main(const struct runner_policy *policy, int count, const char **words);
 
 #endif

@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "options.h"
 #include "signals.h"
 
 /* --- SASL ------------------------------------------------------------------------------------- */

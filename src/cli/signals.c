@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stddef.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -38,13 +38,14 @@ static void on_signal(int number, siginfo_t *info, void *context)
     errno = saved;
 }
 
-bool signals_catch(void)
+int signals_catch(void)
 {
     static const int numbers[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT,
                                   SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
     struct sigaction ours = {.sa_sigaction = on_signal, .sa_flags = SA_RESTART | SA_SIGINFO};
     if (pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) != 0) {
-        return false;
+        cli_error("cannot catch signals: %s", strerror(errno));
+        return EXIT_FAILED;
     }
     sigfillset(&ours.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -57,7 +58,7 @@ bool signals_catch(void)
         }
     }
     signal(SIGPIPE, SIG_IGN);
-    return true;
+    return CLI_GO_ON;
 }
 
 void signals_end_at_once(bool yes)

@@ -24,8 +24,8 @@ offered() {
 in_one_line() { grep . | sort | tr '\n' ' ' | sed 's/ $//'; }
 
 # Everything that help lists is offered, and nothing else.
-listed() {
-    zklock "$@" | sed -n 's/^      --\([-a-z]*\).*/--\1/p; s/^  \(-[a-zA-Z]\), --\([-a-z]*\).*/\1\n--\2/p' | in_one_line
+listed() { # of a subcommand: the global ones, too
+    { zklock "$@"; zklock --help; } | sed -n 's/^      --\([-a-z]*\).*/--\1/p; s/^  \(-[a-zA-Z]\), --\([-a-z]*\).*/\1\n--\2/p' | sort -u | in_one_line
 }
 mapfile -t commands < <(zklock --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 same "subcommands" "$(offered '')" "$(printf '%s\n' help "${commands[@]}" | in_one_line)"

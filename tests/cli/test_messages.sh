@@ -29,7 +29,7 @@ in_table() { # MESSAGE of the command, with its ellipses
     grep -qF "| \`\` $1 \`\` |" "$tree/docs/messages.md"
 }
 code 125 zklock run
-true_that "a usage error" in_table '…: which …?'
+true_that "a usage error" in_table '…: which lock?'
 code 125 zklock -s memory:messages run --grace 9s x true
 matches "an error" "$(tail -1 "$work/err")" '^zklock: --grace 9000ms does not fit'
 true_that "an error" in_table '--grace …ms does not fit: this session of …ms leaves a lease of …ms, of which CMD can be given …ms; shorten --grace or lengthen --session-timeout'

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -21,135 +20,114 @@
 
 #include "ask.h"
 #include "clock.h"
-
-/* --- the servers ------------------------------------------------------------------------------ */
+#include "supervise/process.h"
 
 #define MAIN_CLASS "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 #define ANSWER_MS 500
+#define START_TRIES 3
+#define START_MS 60000
+#define PROBE_MS 10
 
-struct ensemble_server {
-    pid_t pid; /* 0: not running */
-    int client_port, quorum_port, election_port;
-    int64_t died_ms; /* CLOCK_MONOTONIC */
-};
+enum { PORT_CLIENT, PORT_QUORUM, PORT_ELECTION, PORTS };
 
-struct ensemble {
-    const struct ensemble_spec *spec;
-    char folder[ENSEMBLE_PATH_MAX];
-    struct ensemble_server servers[ENSEMBLE_MAX];
-};
+static struct {
+    struct guardian_order order;
+    int zklock, children; /* descriptors: the socket, ends of servers */
+    char folder[GUARDIAN_PATH_MAX];
+    struct server {
+        pid_t pid; /* 0: not running */
+        int ports[PORTS];
+        int64_t died_ms; /* CLOCK_MONOTONIC */
+    } servers[GUARDIAN_SERVERS_MAX];
+    int refused; /* errno, when the servers could not even be begun */
+} guard;
 
-static struct sockaddr_in loopback(int port)
+/* --- a server -------------------------------------------------------------------------------- */
+
+/* Binds sockets at once, so that the ports differ, and lets them go. Somebody may take one before
+ * its server does: then that server ends, and the caller begins again. */
+static bool pick_ports(void)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return address;
-}
-
-/* Binds count sockets at once, so that the ports differ, and lets them go. Somebody may take one
- * before its server does: then that server ends, and the caller begins again. */
-static bool pick_ports(int *ports, int count)
-{
-    int sockets[3 * ENSEMBLE_MAX];
-    int bound = 0;
-    for (; bound < count; bound++) {
-        struct sockaddr_in address = loopback(0);
+    int sockets[GUARDIAN_SERVERS_MAX * PORTS];
+    int wanted = guard.order.servers * PORTS, bound = 0;
+    bool fine = true;
+    for (; fine && bound < wanted; bound++) {
+        struct sockaddr_in address = {.sin_family = AF_INET};
         socklen_t size = sizeof address;
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         sockets[bound] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (sockets[bound] < 0) {
-            break;
-        }
-        if (bind(sockets[bound], (struct sockaddr *)&address, size) != 0 ||
-            getsockname(sockets[bound], (struct sockaddr *)&address, &size) != 0) {
-            close(sockets[bound]);
-            break;
-        }
-        ports[bound] = ntohs(address.sin_port);
+        fine = bind(sockets[bound], (struct sockaddr *)&address, size) == 0 &&
+               getsockname(sockets[bound], (struct sockaddr *)&address, &size) == 0;
+        guard.servers[bound / PORTS].ports[bound % PORTS] = ntohs(address.sin_port);
     }
-    for (int i = 0; i < bound; i++) {
-        close(sockets[i]);
+    int reason = errno;
+    while (bound > 0) {
+        close(sockets[--bound]);
     }
-    return bound == count;
+    errno = reason;
+    return fine;
 }
 
-static bool assign_ports(struct ensemble *ensemble)
+/* Opens a file of the server's folder. */
+static FILE *open_file(int index, const char *name, const char *mode)
 {
-    int ports[3 * ENSEMBLE_MAX] = {0};
-    if (!pick_ports(ports, 3 * ensemble->spec->servers)) {
-        return false;
-    }
-    const int *next = ports;
-    for (int i = 0; i < ensemble->spec->servers; i++) {
-        struct ensemble_server *server = &ensemble->servers[i];
-        server->client_port = *next++;
-        server->quorum_port = *next++;
-        server->election_port = *next++;
-    }
-    return true;
+    char path[GUARDIAN_PATH_MAX + 32];
+    snprintf(path, sizeof path, "%s/%d/%s", guard.folder, index + 1, name);
+    return fopen(path, mode);
 }
 
-static void write_settings(const struct ensemble *ensemble, int index, FILE *file)
+static void write_settings(int index, FILE *file)
 {
-    const struct ensemble_spec *spec = ensemble->spec;
-    fprintf(file, "dataDir=%s/%d\nclientPort=%d\nclientPortAddress=127.0.0.1\n", ensemble->folder,
-            index + 1, ensemble->servers[index].client_port);
     /* Sessions of a minute whatever the tick; no fsync, nobody keeps this data; no web server. */
     fprintf(file,
-            "tickTime=%lld\nmaxSessionTimeout=60000\nmaxClientCnxns=0\nforceSync=no\nadmin."
-            "enableServer=false\n",
-            (long long)spec->tick_ms);
-    fputs("4lw.commands.whitelist=*\n", file);
-    for (int i = 0; spec->servers > 1 && i < spec->servers; i++) {
-        fprintf(file, "server.%d=127.0.0.1:%d:%d\n", i + 1, ensemble->servers[i].quorum_port,
-                ensemble->servers[i].election_port);
+            "dataDir=%s/%d\nclientPort=%d\nclientPortAddress=127.0.0.1\ntickTime=%lld\n"
+            "maxSessionTimeout=60000\nmaxClientCnxns=0\nforceSync=no\n"
+            "admin.enableServer=false\n4lw.commands.whitelist=*\n",
+            guard.folder, index + 1, guard.servers[index].ports[PORT_CLIENT],
+            (long long)guard.order.tick_ms);
+    for (int i = 0; guard.order.servers > 1 && i < guard.order.servers; i++) {
+        const int *ports = guard.servers[i].ports;
+        fprintf(file, "server.%d=127.0.0.1:%d:%d\n", i + 1, ports[PORT_QUORUM],
+                ports[PORT_ELECTION]);
     }
-    if (spec->servers > 1) {
+    if (guard.order.servers > 1) {
         fputs("initLimit=20\nsyncLimit=5\nstandaloneEnabled=false\nquorumListenOnAllIPs=false\n",
               file);
     }
-    for (int i = 0; spec->settings && spec->settings[i]; i++) {
-        fprintf(file, "%s\n", spec->settings[i]);
+    for (const char *const *setting = guard.order.settings; *setting; setting++) {
+        fprintf(file, "%s\n", *setting);
     }
 }
 
-static FILE *create_file(const struct ensemble *ensemble, int index, const char *name)
+static bool write_config(int index)
 {
-    char path[ENSEMBLE_PATH_MAX + 32];
-    snprintf(path, sizeof path, "%s/%d/%s", ensemble->folder, index + 1, name);
-    return fopen(path, "we");
-}
-
-static bool write_config(const struct ensemble *ensemble, int index)
-{
-    char path[ENSEMBLE_PATH_MAX + 32];
-    snprintf(path, sizeof path, "%s/%d", ensemble->folder, index + 1);
+    char path[GUARDIAN_PATH_MAX + 32];
+    snprintf(path, sizeof path, "%s/%d", guard.folder, index + 1);
     if (mkdir(path, 0700) != 0 && errno != EEXIST) {
         return false;
     }
-    FILE *config = create_file(ensemble, index, "zoo.cfg");
-    FILE *id = create_file(ensemble, index, "myid");
-    if (config) {
-        write_settings(ensemble, index, config);
+    FILE *config = open_file(index, "zoo.cfg", "we");
+    FILE *id = config ? open_file(index, "myid", "we") : NULL;
+    if (!id) {
+        return false;
     }
-    if (id) {
-        fprintf(id, "%d\n", index + 1);
-    }
-    bool written = config && id && !ferror(config) && !ferror(id);
-    written = (!config || fclose(config) == 0) && written;
-    return (!id || fclose(id) == 0) && written;
+    write_settings(index, config);
+    fprintf(id, "%d\n", index + 1);
+    bool written = !ferror(config) && !ferror(id);
+    written = fclose(config) == 0 && written;
+    return fclose(id) == 0 && written;
 }
 
 /* In the child: becomes the server. Everything it writes stays in its folder, and it dies with the
  * guardian. */
-static void become_server(const struct ensemble *ensemble, int index, bool loud, pid_t guardian)
+static void become_server(int index, bool loud, pid_t guardian)
 {
-    const struct ensemble_spec *spec = ensemble->spec;
-    char folder[ENSEMBLE_PATH_MAX + 32];
-    char class_path[2 * ENSEMBLE_PATH_MAX];
-    char temporary[ENSEMBLE_PATH_MAX + 64];
-    snprintf(folder, sizeof folder, "%s/%d", ensemble->folder, index + 1);
-    snprintf(class_path, sizeof class_path, "%s/zookeeper.jar:%s/slf4j-%s.jar", spec->jars,
-             spec->jars, loud ? "simple" : "nop");
+    char folder[GUARDIAN_PATH_MAX + 32];
+    char class_path[2 * GUARDIAN_PATH_MAX];
+    char temporary[GUARDIAN_PATH_MAX + 64];
+    snprintf(folder, sizeof folder, "%s/%d", guard.folder, index + 1);
+    snprintf(class_path, sizeof class_path, "%s/zookeeper.jar:%s/slf4j-%s.jar", guard.order.jars,
+             guard.order.jars, loud ? "simple" : "nop");
     snprintf(temporary, sizeof temporary, "-Djava.io.tmpdir=%s", folder);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != guardian || chdir(folder) != 0) {
@@ -163,68 +141,60 @@ static void become_server(const struct ensemble *ensemble, int index, bool loud,
     sigprocmask(SIG_SETMASK, &none, NULL);
     /* Small and quick to start; no hsperfdata file outside the folder; logs of 1 MB instead of 64.
      */
-    execlp(spec->java, spec->java, "-Xms16m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData",
-           "-XX:TieredStopAtLevel=1", "-Dzookeeper.preAllocSize=1024", temporary, "-cp", class_path,
-           MAIN_CLASS, "zoo.cfg", (char *)NULL);
+    execlp(guard.order.java, guard.order.java, "-Xms16m", "-Xmx256m", "-XX:+UseSerialGC",
+           "-XX:-UsePerfData", "-XX:TieredStopAtLevel=1", "-Dzookeeper.preAllocSize=1024",
+           temporary, "-cp", class_path, MAIN_CLASS, "zoo.cfg", (char *)NULL);
     _exit(EXIT_FAILURE);
 }
 
-static bool start_server(struct ensemble *ensemble, int index, bool loud)
+static bool start_server(int index, bool loud)
 {
     pid_t guardian = getpid();
     pid_t pid = fork();
     if (pid == 0) {
-        become_server(ensemble, index, loud, guardian);
+        become_server(index, loud, guardian);
     }
-    ensemble->servers[index].pid = pid > 0 ? pid : 0;
+    guard.servers[index].pid = pid > 0 ? pid : 0;
     return pid > 0;
 }
 
+/* --- all of them ----------------------------------------------------------------------------- */
+
 /* Kills them and waits for their end. */
-static void ensemble_stop(struct ensemble *ensemble)
+static void stop_servers(void)
 {
-    for (int i = 0; i < ensemble->spec->servers; i++) {
-        if (ensemble->servers[i].pid > 0) {
-            kill(ensemble->servers[i].pid, SIGKILL);
-        }
-    }
-    for (int i = 0; i < ensemble->spec->servers; i++) {
-        if (ensemble->servers[i].pid > 0) {
-            waitpid(ensemble->servers[i].pid, NULL, 0);
-            ensemble->servers[i].pid = 0;
+    for (int i = 0; i < guard.order.servers; i++) {
+        if (guard.servers[i].pid > 0) {
+            kill(guard.servers[i].pid, SIGKILL);
+            waitpid(guard.servers[i].pid, NULL, 0);
+            guard.servers[i].pid = 0;
         }
     }
 }
 
-/* Picks ports, writes the configuration below folder, starts the servers. False, with errno, when
- * it cannot. loud: they log to folder/N/log. */
-static bool ensemble_start(struct ensemble *ensemble, const struct ensemble_spec *spec,
-                           const char *folder, bool loud)
+/* False, with errno, when they cannot even be begun. loud: they log to folder/N/log. */
+static bool start_servers(bool loud)
 {
-    *ensemble = (struct ensemble){.spec = spec};
-    snprintf(ensemble->folder, sizeof ensemble->folder, "%s", folder);
-    if (!assign_ports(ensemble)) {
-        return false;
+    bool fine = pick_ports();
+    for (int i = 0; fine && i < guard.order.servers; i++) {
+        fine = write_config(i) && start_server(i, loud);
     }
-    for (int i = 0; i < spec->servers; i++) {
-        if (!write_config(ensemble, i) || !start_server(ensemble, i, loud)) {
-            int reason = errno;
-            ensemble_stop(ensemble);
-            errno = reason;
-            return false;
-        }
-    }
-    return true;
+    return fine;
 }
 
-/* Not every server that accepts a question answers it: one that starts may forget it. */
-static bool ask_server(const struct ensemble_server *server, const char *question, char *answer,
-                       size_t size)
+/* Notes servers that ended. Returns how many run. */
+static int reap(void)
 {
-    const char *why;
-    char port[16];
-    snprintf(port, sizeof port, "%d", server->client_port);
-    return ask("127.0.0.1", port, question, ANSWER_MS, answer, size, &why);
+    int running = 0;
+    for (int i = 0; i < guard.order.servers; i++) {
+        struct server *server = &guard.servers[i];
+        if (server->pid > 0 && waitpid(server->pid, NULL, WNOHANG) == server->pid) {
+            server->pid = 0;
+            server->died_ms = now_ms();
+        }
+        running += server->pid > 0;
+    }
+    return running;
 }
 
 /* The inode of the socket that listens at port, by one of the tables in /proc/net; 0: none. */
@@ -270,64 +240,40 @@ static bool has_open(pid_t pid, unsigned long inode)
 
 /* Somebody else's server may sit on the port. Four-letter commands would tell, too, but the user
  * may have forbidden them (-C). */
-static bool is_ours(const struct ensemble *ensemble, int index)
+static bool is_ours(const struct server *server)
 {
-    const struct ensemble_server *server = &ensemble->servers[index];
-    unsigned long inode = listening_inode("/proc/net/tcp6", server->client_port);
-    inode = inode ? inode : listening_inode("/proc/net/tcp", server->client_port);
+    unsigned long inode = listening_inode("/proc/net/tcp6", server->ports[PORT_CLIENT]);
+    inode = inode ? inode : listening_inode("/proc/net/tcp", server->ports[PORT_CLIENT]);
     return inode && has_open(server->pid, inode);
+}
+
+/* Not every server that accepts a question answers it: one that starts may forget it. */
+static bool asked(const struct server *server, char *answer, size_t size)
+{
+    const char *why;
+    char port[16];
+    snprintf(port, sizeof port, "%d", server->ports[PORT_CLIENT]);
+    return ask("127.0.0.1", port, "srvr", ANSWER_MS, answer, size, &why);
 }
 
 /* True once every server serves: it is ours by its socket, and of three one leads and two follow.
  */
-static bool ensemble_serves(const struct ensemble *ensemble)
+static bool serve(void)
 {
     int leaders = 0;
     int followers = 0;
-    for (int i = 0; i < ensemble->spec->servers; i++) {
+    for (int i = 0; i < guard.order.servers; i++) {
         char answer[4096];
-        if (!is_ours(ensemble, i) ||
-            !ask_server(&ensemble->servers[i], "srvr", answer, sizeof answer)) {
+        if (!is_ours(&guard.servers[i]) || !asked(&guard.servers[i], answer, sizeof answer)) {
             return false;
         }
         leaders += strstr(answer, "Mode: leader") || strstr(answer, "Mode: standalone");
         followers += strstr(answer, "Mode: follower") != NULL;
     }
-    return leaders == 1 && followers == ensemble->spec->servers - 1;
+    return leaders == 1 && followers == guard.order.servers - 1;
 }
 
-/* Notes servers that ended. Returns how many run. */
-static int ensemble_reap(struct ensemble *ensemble)
-{
-    int running = 0;
-    for (int i = 0; i < ensemble->spec->servers; i++) {
-        struct ensemble_server *server = &ensemble->servers[i];
-        if (server->pid > 0 && waitpid(server->pid, NULL, WNOHANG) == server->pid) {
-            server->pid = 0;
-            server->died_ms = clock_ms(CLOCK_MONOTONIC);
-        }
-        running += server->pid > 0;
-    }
-    return running;
-}
-
-/* Starts again whom respawn_ms says. */
-static void ensemble_respawn(struct ensemble *ensemble)
-{
-    for (int i = 0; ensemble->spec->respawn_ms >= 0 && i < ensemble->spec->servers; i++) {
-        struct ensemble_server *server = &ensemble->servers[i];
-        if (server->pid == 0 &&
-            clock_ms(CLOCK_MONOTONIC) - server->died_ms >= ensemble->spec->respawn_ms) {
-            start_server(ensemble, i, false);
-        }
-    }
-}
-
-/* --- the guardian ----------------------------------------------------------------------------- */
-
-#define START_TRIES 3
-#define START_MS 60000
-#define PROBE_MS 10
+/* --- their directory ------------------------------------------------------------------------- */
 
 static bool make_below(const char *parent, char *path, size_t size)
 {
@@ -364,37 +310,31 @@ static void remove_folder(const char *path)
     nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* The guardian's own side. */
-struct guard {
-    struct pollfd wake[2]; /* the lifeline, children */
-    struct ensemble ensemble;
-    char folder[ENSEMBLE_PATH_MAX];
-    int refused; /* errno, when the servers could not even be begun */
-};
+/* --- the guardian ---------------------------------------------------------------------------- */
 
 enum start { STARTED, ABANDONED, FAILED, SILENT };
 
 /* Sleeps until the time, a child's end, or the end of `zklock sandbox`: false then. */
-static bool sleep_on(struct guard *guard, int timeout_ms)
+static bool sleep_on(int timeout_ms)
 {
-    struct signalfd_siginfo ignored;
-    poll(guard->wake, 2, timeout_ms);
-    while (read(guard->wake[1].fd, &ignored, sizeof ignored) > 0) {
-    }
-    return guard->wake[0].revents == 0;
+    struct pollfd wake[] = {{.fd = guard.zklock, .events = POLLIN},
+                            {.fd = guard.children, .events = POLLIN}};
+    poll(wake, 2, timeout_ms);
+    process_forget_children(guard.children);
+    return wake[0].revents == 0;
 }
 
-static enum start wait_serving(struct guard *guard)
+static enum start wait_serving(void)
 {
-    int64_t deadline = clock_ms(CLOCK_MONOTONIC) + START_MS;
-    while (!ensemble_serves(&guard->ensemble)) {
-        if (ensemble_reap(&guard->ensemble) < guard->ensemble.spec->servers) {
+    int64_t deadline = now_ms() + START_MS;
+    while (!serve()) {
+        if (reap() < guard.order.servers) {
             return FAILED;
         }
-        if (clock_ms(CLOCK_MONOTONIC) > deadline) {
+        if (now_ms() > deadline) {
             return SILENT;
         }
-        if (!sleep_on(guard, PROBE_MS)) {
+        if (!sleep_on(PROBE_MS)) {
             return ABANDONED;
         }
     }
@@ -403,36 +343,30 @@ static enum start wait_serving(struct guard *guard)
 
 /* A port may be taken between its choice and its use: then a server ends, and others are tried. The
  * last try writes a log, whose end goes into the message. */
-static enum start start(struct guard *guard, const struct ensemble_spec *spec)
+static enum start start(void)
 {
     enum start result = FAILED;
-    for (int i = 1; i <= START_TRIES && result == FAILED; i++) {
-        if (!ensemble_start(&guard->ensemble, spec, guard->folder, i == START_TRIES)) {
-            guard->refused = errno;
-            return FAILED;
+    for (int i = 1; i <= START_TRIES && result == FAILED && !guard.refused; i++) {
+        if (start_servers(i == START_TRIES)) {
+            result = wait_serving();
+        } else {
+            guard.refused = errno;
         }
-        result = wait_serving(guard);
         if (result == FAILED || result == SILENT) {
-            ensemble_stop(&guard->ensemble);
+            stop_servers();
         }
     }
     return result;
 }
 
 /* The last whole lines of the first server's log. */
-static void read_log(const struct guard *guard, char *text, size_t size)
+static void read_log(char *text, size_t size)
 {
-    char path[ENSEMBLE_PATH_MAX + 32];
-    snprintf(path, sizeof path, "%s/1/log", guard->folder);
-    FILE *file = fopen(path, "re");
+    FILE *file = open_file(0, "log", "re");
     size_t got = 0;
     if (file) {
-        fseek(file, 0, SEEK_END);
-        long length = ftell(file);
-        fseek(file, length >= (long)size ? length - (long)size + 1 : 0, SEEK_SET);
-        if (length >= (long)size) {
-            while (!feof(file) && fgetc(file) != '\n') {
-            }
+        bool cut = fseek(file, 1 - (long)size, SEEK_END) == 0;
+        while (cut && !feof(file) && fgetc(file) != '\n') {
         }
         got = fread(text, 1, size - 1, file);
         fclose(file);
@@ -441,143 +375,106 @@ static void read_log(const struct guard *guard, char *text, size_t size)
     text[got] = '\0';
 }
 
-static void report_serving(const struct guard *guard, struct guardian_report *report)
+static void report_serving(struct guardian_report *report)
 {
-    report->serving = true;
     size_t used = 0;
-    for (int i = 0; i < guard->ensemble.spec->servers; i++) {
-        const struct ensemble_server *server = &guard->ensemble.servers[i];
-        report->pids[i] = server->pid;
-        used += (size_t)snprintf(report->servers + used, sizeof report->servers - used,
-                                 "%s127.0.0.1:%d", i ? "," : "", server->client_port);
+    report->serving = true;
+    for (int i = 0; i < guard.order.servers; i++) {
+        report->pids[i] = guard.servers[i].pid;
+        used +=
+            (size_t)snprintf(report->servers + used, sizeof report->servers - used,
+                             "%s127.0.0.1:%d", i ? "," : "", guard.servers[i].ports[PORT_CLIENT]);
     }
 }
 
-static void report_problem(const struct guard *guard, enum start started, char *problem,
-                           size_t size)
+static void report_problem(enum start started, char *problem, size_t size)
 {
     char words[768];
     if (started == SILENT) {
         snprintf(problem, size,
                  "the servers run, and do not serve within %d s; is it a setting of -C?",
                  START_MS / 1000);
-        return;
-    }
-    if (guard->refused) {
+    } else if (guard.refused) {
         snprintf(problem, size, "no server can be started in %s: %s; TMPDIR says where",
-                 guard->folder, strerror(guard->refused));
-        return;
-    }
-    read_log(guard, words, sizeof words);
-    snprintf(problem, size, "the server did not start (%d tries)%s%s", START_TRIES,
-             *words ? "; it said:\n" : "", words);
-}
-
-static void report(const struct guard *guard, enum start started, int fd)
-{
-    struct guardian_report report = {.serving = false};
-    memcpy(report.folder, guard->folder, sizeof report.folder);
-    if (started == STARTED) {
-        report_serving(guard, &report);
+                 guard.folder, strerror(guard.refused));
     } else {
-        report_problem(guard, started, report.problem, sizeof report.problem);
-    }
-    _Static_assert(sizeof report <= 4096, "one write to a pipe is whole up to PIPE_BUF");
-    if (write(fd, &report, sizeof report) < 0) {
-        /* The other side is gone, which the lifeline tells too. */
+        read_log(words, sizeof words);
+        snprintf(problem, size, "the server did not start (%d tries)%s%s", START_TRIES,
+                 *words ? "; it said:\n" : "", words);
     }
 }
 
-static void watch_over(struct guard *guard)
+static void watch_over(void)
 {
+    int64_t respawn_ms = guard.order.respawn_ms;
     do {
-        ensemble_reap(&guard->ensemble);
-        ensemble_respawn(&guard->ensemble);
-    } while (sleep_on(guard, guard->ensemble.spec->respawn_ms >= 0 ? 20 : -1));
+        reap();
+        for (int i = 0; respawn_ms >= 0 && i < guard.order.servers; i++) {
+            if (guard.servers[i].pid == 0 && now_ms() - guard.servers[i].died_ms >= respawn_ms) {
+                start_server(i, false);
+            }
+        }
+    } while (sleep_on(respawn_ms >= 0 ? 20 : -1));
 }
 
 /* Nothing of the caller's may stay open here: a reader of its output must see the end when the
- * caller ends. */
-static void keep_only(int *lifeline, int *reports)
+ * caller ends. Returns where the socket is now. */
+static int keep_only(int socket)
 {
     int null = open("/dev/null", O_RDWR);
-    int first = fcntl(*lifeline, F_DUPFD, 16);
-    int second = fcntl(*reports, F_DUPFD, 16);
+    int high = fcntl(socket, F_DUPFD, 16);
     for (int fd = 0; fd <= 2; fd++) {
         dup2(null, fd);
     }
-    *lifeline = dup2(first, 3);
-    *reports = dup2(second, 4);
+    dup2(high, 3);
     fcntl(3, F_SETFD, FD_CLOEXEC);
-    fcntl(4, F_SETFD, FD_CLOEXEC);
     /* glibc has a function for it from 2.34 on, musl has none. */
-    syscall(SYS_close_range, 5, ~0U, 0);
+    syscall(SYS_close_range, 4, ~0U, 0);
+    return 3;
 }
 
-static void guard_main(const struct ensemble_spec *spec, int lifeline, int reports)
+static void guard_main(int socket, const sigset_t *before, void *payload)
 {
-    struct guard guard = {.folder = ""};
-    sigset_t all;
-    sigset_t children;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL);
-    sigemptyset(&children);
-    sigaddset(&children, SIGCHLD);
+    struct guardian_report report = {.serving = false};
+    (void)before;
     setsid();
-    prctl(PR_SET_NAME, "zklock-guard");
-    keep_only(&lifeline, &reports);
-    guard.wake[0] = (struct pollfd){.fd = lifeline, .events = POLLIN};
-    guard.wake[1] = (struct pollfd){.fd = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK),
-                                    .events = POLLIN};
+    guard.order = *(const struct guardian_order *)payload;
+    guard.zklock = keep_only(socket);
+    guard.children = process_children();
     if (!make_folder(guard.folder, sizeof guard.folder)) {
-        struct guardian_report refused = {.serving = false};
-        snprintf(refused.problem, sizeof refused.problem, "no temporary directory: %s; set TMPDIR",
+        snprintf(report.problem, sizeof report.problem, "no temporary directory: %s; set TMPDIR",
                  strerror(errno));
-        _exit(write(reports, &refused, sizeof refused) < 0);
+        _exit(send(guard.zklock, &report, sizeof report, MSG_NOSIGNAL) < 0);
     }
-    enum start started = start(&guard, spec);
-    if (started != ABANDONED) {
-        report(&guard, started, reports);
-    }
+    memcpy(report.folder, guard.folder, sizeof report.folder);
+    enum start started = start();
     if (started == STARTED) {
-        watch_over(&guard);
+        report_serving(&report);
+    } else if (started != ABANDONED) {
+        report_problem(started, report.problem, sizeof report.problem);
     }
-    ensemble_stop(&guard.ensemble);
+    send(guard.zklock, &report, sizeof report, MSG_NOSIGNAL); /* nobody may be there any more */
+    if (started == STARTED) {
+        watch_over();
+    }
+    stop_servers();
     remove_folder(guard.folder);
     _exit(EXIT_SUCCESS);
 }
 
-bool guardian_start(struct guardian *guardian, const struct ensemble_spec *spec)
+/* --- the sandbox's side ---------------------------------------------------------------------- */
+
+pid_t guardian_start(const struct guardian_order *order, int *socket)
 {
-    int lifeline[2];
-    int reports[2];
-    if (pipe2(lifeline, O_CLOEXEC) != 0) {
-        return false;
-    }
-    if (pipe2(reports, O_CLOEXEC) != 0) {
-        close(lifeline[0]);
-        close(lifeline[1]);
-        return false;
-    }
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(lifeline[1]);
-        close(reports[0]);
-        guard_main(spec, lifeline[0], reports[1]);
-    }
-    close(lifeline[0]);
-    close(reports[1]);
-    *guardian = (struct guardian){.pid = pid, .lifeline = lifeline[1], .reports = reports[0]};
-    return pid > 0;
+    return process_start("zklock-guard", socket, guard_main, (void *)(uintptr_t)order);
 }
 
-void guardian_stop(struct guardian *guardian, const char *folder)
+void guardian_stop(pid_t guardian, int socket, const char *folder)
 {
     int status = 0;
-    close(guardian->lifeline);
-    close(guardian->reports);
-    waitpid(guardian->pid, &status, 0);
-    if (WIFSIGNALED(status) && folder && *folder) {
+    close(socket);
+    waitpid(guardian, &status, 0);
+    if (WIFSIGNALED(status) && *folder) {
         remove_folder(folder);
     }
 }

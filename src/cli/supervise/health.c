@@ -1,25 +1,25 @@
 #include "supervise/health.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "cli.h"
+#include "clock.h"
+#include "supervise/process.h"
 
-/* The side of the process that checks. */
+struct health health = {.every_ms = 10000, .fails = 3, .socket = -1, .state = HEALTH_GOOD};
+
+/* --- the process that checks ----------------------------------------------------------------- */
+
 struct checker {
-    const struct health *health;
     int socket, children;
-    sigset_t mask; /* the signal mask of a check */
-    bool alone;    /* zklock is gone */
+    const sigset_t *mask; /* the signal mask of a check */
+    bool alone;           /* zklock is gone */
 };
 
 static void become_check(const struct checker *checker)
@@ -29,8 +29,8 @@ static void become_check(const struct checker *checker)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(null, STDIN_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO); /* standard output is CMD's */
-    sigprocmask(SIG_SETMASK, &checker->mask, NULL);
-    execl("/bin/sh", "sh", "-c", checker->health->command, (char *)NULL);
+    sigprocmask(SIG_SETMASK, checker->mask, NULL);
+    execl("/bin/sh", "sh", "-c", health.command, (char *)NULL);
     _exit(EXIT_CANNOT_EXECUTE);
 }
 
@@ -39,14 +39,11 @@ static void wait_until(struct checker *checker, int64_t end_ms)
 {
     struct pollfd fds[] = {{.fd = checker->socket, .events = POLLIN},
                            {.fd = checker->children, .events = POLLIN}};
-    struct signalfd_siginfo info;
-    int64_t left_ms = end_ms - clock_ms(CLOCK_MONOTONIC);
+    int64_t left_ms = end_ms - now_ms();
     poll(fds, 2, left_ms > 0 ? (int)left_ms : 0);
     checker->alone =
         checker->alone || fds[0].revents != 0; /* zklock sends nothing: this is its end */
-    if (fds[1].revents) {
-        (void)!read(checker->children, &info, sizeof info);
-    }
+    process_forget_children(checker->children);
 }
 
 static bool run_check(struct checker *checker, int64_t end_ms)
@@ -60,8 +57,7 @@ static bool run_check(struct checker *checker, int64_t end_ms)
         return false;
     }
     setpgid(pid, pid);
-    while ((ended = waitpid(pid, &status, WNOHANG)) == 0 && !checker->alone &&
-           clock_ms(CLOCK_MONOTONIC) < end_ms) {
+    while ((ended = waitpid(pid, &status, WNOHANG)) == 0 && !checker->alone && now_ms() < end_ms) {
         wait_until(checker, end_ms);
     }
     if (ended == 0) {
@@ -72,82 +68,58 @@ static bool run_check(struct checker *checker, int64_t end_ms)
     return status == 0;
 }
 
-static void check_again_and_again(struct checker *checker)
+static void check_again_and_again(int socket, const sigset_t *before, void *payload)
 {
+    struct checker checker = {.socket = socket, .children = process_children(), .mask = before};
     int failed = 0;
-    while (!checker->alone) {
-        int64_t next_ms = clock_ms(CLOCK_MONOTONIC) + checker->health->every_ms;
-        failed = run_check(checker, next_ms) ? 0 : failed + 1;
-        failed = failed > checker->health->fails ? checker->health->fails : failed;
-        char state = failed == 0                        ? HEALTH_GOOD
-                     : failed == checker->health->fails ? HEALTH_BAD
-                                                        : HEALTH_UNKNOWN;
+    (void)payload;
+    while (!checker.alone) {
+        int64_t next_ms = now_ms() + health.every_ms;
+        failed = run_check(&checker, next_ms) ? 0 : failed + (failed < health.fails);
+        char state = failed == 0              ? HEALTH_GOOD
+                     : failed == health.fails ? HEALTH_BAD
+                                              : HEALTH_UNKNOWN;
         if (state != HEALTH_UNKNOWN) {
             /* A zklock that is stopped reads nothing; when it goes on, the next check's state is
              * there. */
-            send(checker->socket, &state, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+            send(socket, &state, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
         }
-        while (!checker->alone && clock_ms(CLOCK_MONOTONIC) < next_ms) {
-            wait_until(checker, next_ms);
+        while (!checker.alone && now_ms() < next_ms) {
+            wait_until(&checker, next_ms);
         }
     }
     _exit(EXIT_SUCCESS);
 }
 
-static void checker_main(struct checker *checker)
-{
-    sigset_t all, child;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &checker->mask);
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    signal(SIGCHLD, SIG_DFL); /* were it ignored, no status would come */
-    setpgid(0, 0);            /* what is typed on the terminal is for CMD */
-    prctl(PR_SET_NAME, "zklock-health");
-    checker->children = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-    check_again_and_again(checker);
-}
+/* --- zklock's side --------------------------------------------------------------------------- */
 
-bool health_open(struct health *health)
+bool health_open(void)
 {
-    int sockets[2];
-    health->socket = -1;
-    health->state = health->command ? HEALTH_UNKNOWN : HEALTH_GOOD;
-    if (!health->command) {
+    if (!health.command) {
         return true;
     }
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
-        return false;
-    }
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(sockets[0]);
-        checker_main(&(struct checker){.health = health, .socket = sockets[1]});
-    }
-    close(sockets[1]);
-    health->socket = sockets[0];
-    return pid > 0;
+    health.state = HEALTH_UNKNOWN;
+    return process_start("zklock-health", &health.socket, check_again_and_again, NULL) > 0;
 }
 
-enum health_state health_look(struct health *health)
+enum health_state health_look(void)
 {
     char state;
     ssize_t size = -1;
-    while (health->socket >= 0 && (size = recv(health->socket, &state, 1, MSG_DONTWAIT)) == 1) {
-        health->state = (enum health_state)state;
+    while (health.socket >= 0 && (size = recv(health.socket, &state, 1, MSG_DONTWAIT)) == 1) {
+        health.state = (enum health_state)state;
     }
-    if (health->socket >= 0 && size == 0) {
-        health->state = HEALTH_UNWATCHED;
-        close(health->socket);
-        health->socket = -1;
+    if (health.socket >= 0 && size == 0) {
+        health.state = HEALTH_UNWATCHED;
+        health_close();
     }
-    return health->state;
+    return health.state;
 }
 
-void health_close(struct health *health)
+void health_close(void)
 {
-    if (health->socket >= 0) {
-        close(health->socket);
-        health->socket = -1;
+    if (health.socket >= 0) {
+        close(health.socket);
+        health.socket = -1;
     }
 }

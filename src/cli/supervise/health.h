@@ -16,18 +16,18 @@ enum health_state {
     HEALTH_UNWATCHED /* the process that checks has died: nothing is known any more */
 };
 
-struct health {
+extern struct health {
     const char *command; /* for the shell; NULL: there is none, and the state stays HEALTH_GOOD */
     int64_t every_ms;
     int fails;
     int socket; /* readable when the state may have changed; -1: no command */
     enum health_state state;
-};
+} health;
 
 /* Starts the process; to be called while there is one thread. False, with errno. */
-bool health_open(struct health *health);
+bool health_open(void);
 /* Takes what the process has reported. Returns the state. */
-enum health_state health_look(struct health *health);
-void health_close(struct health *health);
+enum health_state health_look(void);
+void health_close(void);
 
 #endif

@@ -2,17 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli.h"
-#include "supervise/execute.h"
+#include "supervise/process.h"
 
 #define NODE_MAX (ZKL_PATH_MAX + 64)
 
@@ -23,113 +21,90 @@ struct hook_event {
     char node[NODE_MAX];
 };
 
+const char *hook_program;
+static int to_process = -1;
+static zkl_state last; /* of the state that was last reported */
+static bool failed;    /* an event could not be sent, which was said */
+
 /* --- the process that runs the hooks --------------------------------------------------------- */
 
 /* Standard output is CMD's: what a hook prints goes to standard error. */
-static void become_program(const char *program, const struct hook_event *event,
-                           const sigset_t *mask)
+static void become_program(const struct hook_event *event, const sigset_t *mask)
 {
-    const char *const argv[] = {program, NULL};
-    char token[32];
+    const char *const argv[] = {hook_program, NULL};
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     dup2(null, STDIN_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO);
-    snprintf(token, sizeof token, "%lld", (long long)event->token);
     setenv("ZKLOCK_EVENT", event->name, 1);
-    setenv("ZKLOCK_NODE", event->node, 1);
-    setenv("ZKLOCK_TOKEN", token, 1);
+    process_set_grant(event->node, event->token);
     sigprocmask(SIG_SETMASK, mask, NULL);
     int reason = execute(argv);
-    cli_error("--hook %s: %s", program, strerror(reason));
+    cli_error("--hook %s: %s", hook_program, strerror(reason));
     _exit(EXIT_CANNOT_EXECUTE);
 }
 
-static void run_program(const char *program, const struct hook_event *event, const sigset_t *mask)
+static void run_program(const struct hook_event *event, const sigset_t *mask)
 {
     int status = 0;
     pid_t pid = fork();
     if (pid == 0) {
-        become_program(program, event, mask);
+        become_program(event, mask);
     }
     if (pid < 0) {
-        cli_error("--hook %s: no process for %s: %s", program, event->name, strerror(errno));
+        cli_error("--hook %s: no process for %s: %s", hook_program, event->name, strerror(errno));
         return;
     }
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
     if (status != 0) {
-        cli_error("--hook %s: %s %d at %s; what it prints stands here", program,
+        cli_error("--hook %s: %s %d at %s; what it prints stands here", hook_program,
                   WIFSIGNALED(status) ? "killed by signal" : "exit code",
                   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), event->name);
     }
 }
 
-/* Ends when zklock has closed its side, or has died, and everything that was sent is done. */
-static void run_all(const struct hook *hook, int socket, const char *path, const char *servers)
+/* The first process ends at once, so that the second one is nobody's here: zklock kills and waits
+ * for what is below it. That one ends when zklock has closed its side, or has died, and everything
+ * that was sent is done. */
+static void run_all(int socket, const sigset_t *before, void *path)
 {
     struct hook_event event;
-    sigset_t all, before;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &before);
-    signal(SIGCHLD, SIG_DFL); /* were it ignored, no status would come */
-    setpgid(0, 0);            /* what is typed on the terminal is for CMD */
-    prctl(PR_SET_NAME, "zklock-hook");
+    pid_t pid = fork();
+    if (pid != 0) {
+        _exit(pid > 0 ? EXIT_SUCCESS : EXIT_FAILED);
+    }
     setenv("ZKLOCK_PATH", path, 1);
-    setenv("ZKLOCK_SERVERS", servers, 1);
+    setenv("ZKLOCK_SERVERS", cli.servers, 1);
     while (recv(socket, &event, sizeof event, 0) == (ssize_t)sizeof event) {
-        run_program(hook->program, &event, &before);
+        run_program(&event, before);
     }
     _exit(EXIT_SUCCESS);
 }
 
 /* --- zklock's side --------------------------------------------------------------------------- */
 
-/* The first child ends at once, so that the second one is nobody's here: zklock kills and waits for
- * what is below it. */
-static bool start(const struct hook *hook, int sockets[2], const char *path, const char *servers)
+bool hook_open(const char *path)
 {
     int status = 0;
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(sockets[0]);
-        pid = fork();
-        if (pid == 0) {
-            run_all(hook, sockets[1], path, servers);
-        }
-        _exit(pid > 0 ? EXIT_SUCCESS : EXIT_FAILED);
-    }
-    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
-}
-
-bool hook_open(struct hook *hook, const char *path, const char *servers)
-{
-    int sockets[2];
-    hook->socket = -1;
-    if (!hook->program) {
+    if (!hook_program) {
         return true;
     }
-    int reason = execute_check(hook->program);
+    int reason = execute_check(hook_program);
     if (reason != 0) {
-        cli_error("--hook %s: %s; name a program that may be executed", hook->program,
+        cli_error("--hook %s: %s; name a program that may be executed", hook_program,
                   strerror(reason));
         return false;
     }
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
-        cli_error("--hook: %s", strerror(errno));
+    pid_t pid = process_start("zklock-hook", &to_process, run_all, (void *)(uintptr_t)path);
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) {
+        cli_error("--hook: no process can be started: %s", strerror(errno));
         return false;
     }
-    bool started = start(hook, sockets, path, servers);
-    close(sockets[1]);
-    hook->socket = sockets[0];
-    if (!started) {
-        cli_error("--hook: no process can be started: %s", strerror(errno));
-        hook_close(hook);
-    }
-    return started;
+    return true;
 }
 
 /* Never waits for a hook: an event that finds no room is dropped, and said. */
-static void send_event(struct hook *hook, const char *name, const char *node, int64_t token)
+static void send_event(const char *name, const char *node, int64_t token)
 {
     static struct hook_event event; /* node and token stay those of the grant */
     snprintf(event.name, sizeof event.name, "%s", name);
@@ -137,55 +112,55 @@ static void send_event(struct hook *hook, const char *name, const char *node, in
         snprintf(event.node, sizeof event.node, "%s", node);
         event.token = token;
     }
-    bool sent = send(hook->socket, &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT) ==
+    bool sent = send(to_process, &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT) ==
                 (ssize_t)sizeof event;
-    if (!sent && !hook->failed) {
-        cli_error("--hook %s: %s is dropped: %s", hook->program, name,
+    if (!sent && !failed) {
+        cli_error("--hook %s: %s is dropped: %s", hook_program, name,
                   errno == EAGAIN ? "too many events wait for a hook that has not ended; end that"
                   : errno == EPIPE
                       ? "the process that runs the hooks was killed; start zklock again"
                       : strerror(errno));
     }
-    hook->failed = !sent;
+    failed = !sent;
 }
 
-void hook_granted(struct hook *hook, const char *node, int64_t token)
+void hook_granted(const char *node, int64_t token)
 {
-    if (hook->program) {
-        hook->last = ZKL_STATE_HELD;
-        send_event(hook, "granted", node, token);
+    if (hook_program) {
+        last = ZKL_STATE_HELD;
+        send_event("granted", node, token);
     }
 }
 
-void hook_follow(struct hook *hook, zkl_state state)
+/* It was granted, and no end of that was reported. */
+static bool follows(void)
 {
-    bool follows =
-        hook->program && (hook->last == ZKL_STATE_HELD || hook->last == ZKL_STATE_JEOPARDY);
-    if (!follows || state == hook->last) {
-        return;
-    }
-    if (state == ZKL_STATE_JEOPARDY || state == ZKL_STATE_HELD || state == ZKL_STATE_LOST) {
-        hook->last = state;
-        send_event(hook,
-                   state == ZKL_STATE_JEOPARDY ? "jeopardy"
-                   : state == ZKL_STATE_HELD   ? "safe"
-                                               : "lost",
-                   NULL, 0);
+    return hook_program && (last == ZKL_STATE_HELD || last == ZKL_STATE_JEOPARDY);
+}
+
+void hook_follow(zkl_state state)
+{
+    const char *name = state == ZKL_STATE_JEOPARDY ? "jeopardy"
+                       : state == ZKL_STATE_HELD   ? "safe"
+                       : state == ZKL_STATE_LOST   ? "lost"
+                                                   : NULL;
+    if (follows() && state != last && name) {
+        last = state;
+        send_event(name, NULL, 0);
     }
 }
 
-void hook_ended(struct hook *hook, bool lost)
+void hook_ended(bool lost)
 {
-    if (hook->program && (hook->last == ZKL_STATE_HELD || hook->last == ZKL_STATE_JEOPARDY)) {
-        send_event(hook, lost ? "lost" : "released", NULL, 0);
+    if (follows()) {
+        send_event(lost ? "lost" : "released", NULL, 0);
     }
-    hook->last = ZKL_STATE_IDLE;
+    last = ZKL_STATE_IDLE;
 }
 
-void hook_close(struct hook *hook)
+void hook_close(void)
 {
-    if (hook->program && hook->socket >= 0) {
-        close(hook->socket);
-        hook->socket = -1;
+    if (to_process >= 0) {
+        close(to_process);
     }
 }

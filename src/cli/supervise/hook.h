@@ -13,22 +13,17 @@
 
 #include <zklock/zklock.h>
 
-struct hook {
-    const char *program; /* NULL: there is none, and every function does nothing */
-    int socket;
-    zkl_state last; /* of the state that was last reported */
-    bool failed;    /* an event could not be sent, which was said */
-};
+extern const char *hook_program; /* NULL: there is none, and every function does nothing */
 
-/* Starts the process; to be called while there is one thread. path and servers are for the
- * environment. False after it was said why: the program cannot be found or executed. */
-bool hook_open(struct hook *hook, const char *path, const char *servers);
+/* Starts the process; to be called while there is one thread. path is for the environment. False
+ * after it was said why: the program cannot be found or executed. */
+bool hook_open(const char *path);
 /* The lock was granted: begins to follow its state. */
-void hook_granted(struct hook *hook, const char *node, int64_t token);
+void hook_granted(const char *node, int64_t token);
 /* Reports jeopardy, safe and lost when the state has changed. */
-void hook_follow(struct hook *hook, zkl_state state);
+void hook_follow(zkl_state state);
 /* The grant is over. Says nothing if the loss was reported. */
-void hook_ended(struct hook *hook, bool lost);
-void hook_close(struct hook *hook);
+void hook_ended(bool lost);
+void hook_close(void);
 
 #endif

@@ -11,8 +11,6 @@
 #ifndef CLI_KEEPER_H
 #define CLI_KEEPER_H
 
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -20,23 +18,10 @@
 /* KILL goes out this long before the lease ends: what dying takes. */
 #define KEEPER_MARGIN_MS 100
 
-struct keeper_page {
-    _Atomic int64_t lease_end_ns; /* CLOCK_BOOTTIME */
-};
-
-struct keeper {
-    pid_t pid;
-    int socket;
-    struct keeper_page *page;
-};
-
 struct keeper_command {
     const char **argv;
     const char *path;
-    const char *servers;
-    sigset_t mask; /* CMD's signal mask */
-    bool terminal; /* give CMD's group the terminal on standard input */
-    bool again;    /* CMD is started once for each grant, not once at all */
+    bool again; /* CMD is started once for each grant, not once at all */
 };
 
 enum keeper_cause { KEEPER_BY_ITSELF, KEEPER_BY_LEASE, KEEPER_BY_ORDER, KEEPER_BY_DEATH };
@@ -60,28 +45,32 @@ struct keeper_event {
 
 /* Starts the keeper; CMD not yet. To be called while the process has one thread. False, with errno.
  */
-bool keeper_open(struct keeper *keeper, const struct keeper_command *command);
+bool keeper_open(const struct keeper_command *command);
+/* CMD is given the terminal on standard input. */
+bool keeper_has_terminal(void);
+/* Readable when there is an event. */
+int keeper_socket(void);
 /* Before each grant: nothing is known of its lease. */
-void keeper_begin(struct keeper *keeper);
+void keeper_begin(void);
 /* Writes the lease's end; an earlier one than before is the rounding of clocks, and ignored. */
-void keeper_lease(struct keeper *keeper, int64_t lease_end_ns);
+void keeper_lease(int64_t lease_end_ns);
 /* The lock is lost: there is no lease any more. Seen at once. */
-void keeper_lost(struct keeper *keeper);
+void keeper_lost(void);
 /* Has CMD started, with the grant in its environment. */
-void keeper_start(struct keeper *keeper, const char *node, int64_t token, int64_t grace_ms);
+void keeper_start(const char *node, int64_t token, int64_t grace_ms);
 /* Sends a signal to CMD's process group. Dropped when a hundred wait already, for a keeper that is
  * stopped. */
-void keeper_signal(struct keeper *keeper, int number);
+void keeper_signal(int number);
 /* TERM, the grace, KILL. False: try again, the keeper is stopped and has too much to read. */
-bool keeper_stop(struct keeper *keeper);
-/* Takes the next event; socket was readable. */
-struct keeper_event keeper_next(struct keeper *keeper);
+bool keeper_stop(void);
+/* Takes the next event; the socket was readable. */
+struct keeper_event keeper_next(void);
 /* Kills everybody below the keeper, as it would itself: it may be stopped. group: CMD's, 0 when it
  * is over. True when somebody was left. */
-bool keeper_kill(const struct keeper *keeper, pid_t group);
+bool keeper_kill(pid_t group);
 /* After KEEPER_DIED: what it had below it is now below us (zklock is a subreaper too). Kills it all
  * and waits for it. */
 void keeper_clear_up(pid_t group);
-void keeper_close(struct keeper *keeper);
+void keeper_close(void);
 
 #endif

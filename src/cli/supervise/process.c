@@ -1,4 +1,4 @@
-#include "supervise/execute.h"
+#include "supervise/process.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -7,8 +7,63 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+pid_t process_start(const char *name, int *socket,
+                    void (*run)(int socket, const sigset_t *before, void *payload), void *payload)
+{
+    int sockets[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
+        return -1;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        sigset_t all, before;
+        close(sockets[0]);
+        sigfillset(&all);
+        sigprocmask(SIG_SETMASK, &all, &before);
+        signal(SIGCHLD, SIG_DFL); /* were it ignored, no status would come */
+        setpgid(0, 0); /* what is typed on the terminal, and a stop of zklock's group, is for CMD */
+        prctl(PR_SET_NAME, name);
+        run(sockets[1], &before, payload);
+    }
+    int reason = errno;
+    close(sockets[1]);
+    if (pid < 0) {
+        close(sockets[0]);
+        errno = reason;
+        return -1;
+    }
+    *socket = sockets[0];
+    return pid;
+}
+
+int process_children(void)
+{
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    return signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+void process_forget_children(int children)
+{
+    struct signalfd_siginfo ignored;
+    while (read(children, &ignored, sizeof ignored) > 0) {
+    }
+}
+
+void process_set_grant(const char *node, int64_t token)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)token);
+    setenv("ZKLOCK_NODE", node, 1);
+    setenv("ZKLOCK_TOKEN", text, 1);
+}
 
 static int check_file(const char *file)
 {

@@ -1,0 +1,28 @@
+/* process.h - processes of ours: how one begins, and how one becomes a command. */
+#ifndef CLI_PROCESS_H
+#define CLI_PROCESS_H
+
+#include <signal.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Starts a process that calls run with its end of a socket, of whole messages, and with payload,
+ * and must not return from that. Its name is for ps. No signal reaches it, those of a terminal not
+ * even by its process group. `before` is the signal mask that it had, for its children. To be
+ * called while there is one thread. The other end of the socket is *socket. -1 with errno. */
+pid_t process_start(const char *name, int *socket,
+                    void (*run)(int socket, const sigset_t *before, void *payload), void *payload);
+/* A descriptor that is readable when a child of such a process has ended. */
+int process_children(void);
+/* Takes what that descriptor has said. */
+void process_forget_children(int children);
+
+/* Tells CMD, or a hook, of the grant by its environment. */
+void process_set_grant(const char *node, int64_t token);
+/* As execvp(); returns only when that failed: errno, ENOENT when the command is nowhere. */
+int execute(const char *const *argv);
+/* Whether execute() would find it and may execute it: 0 or errno. A script without an interpreter
+ * passes. */
+int execute_check(const char *name);
+
+#endif
