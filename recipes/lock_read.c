@@ -40,11 +40,12 @@ void zkl_data_free(zkl_data *data)
 }
 
 /* In a step. */
-static void take_data(struct zkl__call *call, const struct zkl__reply *reply)
+static void take_data(void *it, struct zkl__child *child, const struct zkl__reply *reply)
 {
-    struct reading *reading = (struct reading *)call;
-    const zkl_heap *heap = zkl__session_heap(call->procedure.session);
-    if (call->op.kind != ZKL__OP_GET || reply->rc != ZKL__RC_OK) {
+    struct reading *reading = it;
+    const zkl_heap *heap = zkl__session_heap(reading->call.procedure.session);
+    (void)child;
+    if (reply->rc != ZKL__RC_OK) {
         return;
     }
     struct data *data = zkl__zalloc(heap, sizeof *data);
@@ -71,7 +72,7 @@ static int run(struct zkl__call *call)
         AWAIT(call, {.kind = ZKL__OP_SYNC, .dir = path});
     }
     if (call->answer.rc == ZKL__RC_OK) { /* of the sync, if there was one */
-        AWAIT(call, {.kind = ZKL__OP_GET, .dir = path});
+        AWAIT_REPLY(call, take_data, {.kind = ZKL__OP_GET, .dir = path});
     }
     if (zkl__lock_look(reading->lock).token != reading->token) {
         RETURN(call, zkl__fail(call->err, ZKL_ELOST, 0, path,
@@ -115,7 +116,7 @@ static int read_under(zkl_data **out, zkl_lock *lock, const char *path, bool fre
                       int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
 {
     static const struct zkl__call_kind kind = {
-        sizeof(struct reading), run, take_data, begin, end, false};
+        sizeof(struct reading), run, NULL, begin, end, false};
     const struct reading given = {.lock = lock, .fresh = fresh, .out = out};
     ZKL__CLEAR(out);
     if (!lock || !out) {

@@ -31,12 +31,11 @@ struct resize {
 };
 
 /* In a step. */
-static void take_limit(struct zkl__call *call, const struct zkl__reply *reply)
+static void take_limit(void *it, struct zkl__child *child, const struct zkl__reply *reply)
 {
-    struct resize *resize = (struct resize *)call;
-    if (call->op.kind == ZKL__OP_GET) {
-        resize->stored = reply->rc == ZKL__RC_OK ? zkl__limit_parse(reply->data, reply->size) : 0;
-    }
+    (void)child;
+    ((struct resize *)it)->stored =
+        reply->rc == ZKL__RC_OK ? zkl__limit_parse(reply->data, reply->size) : 0;
 }
 
 /* Of a write whose reply was lost. */
@@ -56,7 +55,7 @@ static int run(struct zkl__call *call)
     call->doubt = "it may be done, or not: ";
     call->unsent = "";
     for (;;) {
-        AWAIT(call, {.kind = ZKL__OP_GET, .dir = path});
+        AWAIT_REPLY(call, take_limit, {.kind = ZKL__OP_GET, .dir = path});
         if (answer->rc == ZKL__RC_NONODE) {
             RETURN(call, zkl__fail(call->err, ZKL_ENOENT, answer->zk_code, path,
                                    "there is no semaphore: the path does not exist"));
@@ -106,8 +105,7 @@ static int run(struct zkl__call *call)
 static int resize_to(zkl_session *session, const char *path, int limit, int64_t timeout_ms,
                      const struct zkl__later *later, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {
-        .size = sizeof(struct resize), .run = run, .look = take_limit};
+    static const struct zkl__call_kind kind = {.size = sizeof(struct resize), .run = run};
     const struct resize given = {.limit = limit};
     int rc = zkl__range_check("limit", limit, 1, ZKL_PERMITS_MAX, err);
     return rc == ZKL_OK ? zkl__call_go(&kind, &given, session, path, timeout_ms, later, err) : rc;
