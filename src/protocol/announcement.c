@@ -116,9 +116,9 @@ void zkl__announcement_listed(struct zkl__contender *c)
 
 /* --- while it is held ------------------------------------------------------------------------ */
 
-static void check_later(struct zkl__contender *c, const struct zkl__contender_event *ev)
+static void check_later(struct zkl__contender *c)
 {
-    c->announcement.look_at = ev->now + zkl__lease_heartbeat(zkl__core_timeout(c->core));
+    c->announcement.look_at = c->event->now + zkl__lease_heartbeat(zkl__core_timeout(c->core));
 }
 
 int64_t zkl__announcement_wake(const struct zkl__contender *c)
@@ -126,53 +126,50 @@ int64_t zkl__announcement_wake(const struct zkl__contender *c)
     return c->announcement.look_at ? c->announcement.look_at : INT64_MAX;
 }
 
-void zkl__announcement_on_time(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                               struct zkl__contender_actions *out)
+void zkl__announcement_on_time(struct zkl__contender *c)
 {
-    if (zkl__announcement_wake(c) > ev->now) {
+    if (zkl__announcement_wake(c) > c->event->now) {
         return;
     }
-    if (ev->connected) {
+    if (c->event->connected) {
         c->announcement.look_at = 0;
         if (!(c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) { /* else one of linger.c's */
-            zkl__ask_list(c, out);
+            zkl__ask_list(c);
         }
     } else {
-        check_later(c, ev);
+        check_later(c);
     }
 }
 
-void zkl__announcement_hold(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                            struct zkl__contender_actions *out)
+void zkl__announcement_hold(struct zkl__contender *c)
 {
     if (c->announcement.evidence != ZKL__EVIDENCE_LIST) {
-        check_later(c, ev);
+        check_later(c);
     }
     if (c->announcement.evidence == ZKL__EVIDENCE_AT_BORDER) {
-        c->announcement.look_at = ev->now;
-        zkl__announcement_on_time(c, ev, out);
+        c->announcement.look_at = c->event->now;
+        zkl__announcement_on_time(c);
     }
 }
 
-void zkl__announcement_on_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                               struct zkl__contender_actions *out)
+void zkl__announcement_on_list(struct zkl__contender *c)
 {
-    const char *before =
-        ev->reply->rc == ZKL__RC_OK ? zkl__list_blocker(c, ev->reply, ev->index) : NULL;
-    if (before && zkl__suspected(c) && zkl__inspection_begin(c, ev)) {
+    const char *before = c->event->reply->rc == ZKL__RC_OK
+                             ? zkl__list_blocker(c, c->event->reply, c->event->index)
+                             : NULL;
+    if (before && zkl__suspected(c) && zkl__inspection_begin(c)) {
         zkl__inspection_go_on(c);
-        out->inspect = true;
-    } else if (ev->reply->rc != ZKL__RC_OK || (before && !zkl__predecessor_set(c, before))) {
-        check_later(c, ev);
+        c->out->inspect = true;
+    } else if (c->event->reply->rc != ZKL__RC_OK || (before && !zkl__predecessor_set(c, before))) {
+        check_later(c);
     } else if (before) {
-        zkl__ask_node(c, out, ZKL__ROLE_WATCH, ZKL__OP_EXISTS, zkl__predecessor_name(c));
+        zkl__ask_node(c, ZKL__ROLE_WATCH, ZKL__OP_EXISTS, zkl__predecessor_name(c));
     } else {
         zkl__announcement_listed(c);
     }
 }
 
-void zkl__announcement_on_inspected(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                                    struct zkl__contender_actions *out)
+void zkl__announcement_on_inspected(struct zkl__contender *c)
 {
     bool seen = false;
     const char *nearest = zkl__inspection_nearest(c, &seen);
@@ -180,34 +177,33 @@ void zkl__announcement_on_inspected(struct zkl__contender *c, const struct zkl__
     if (!nearest && !zkl__inspection_stale(c)) {
         zkl__announcement_listed(c);
     } else if (zkl__inspection_broken(c)) {
-        check_later(c, ev);
+        check_later(c);
     } else if (zkl__inspection_stale(c)) {
         zkl__suspect(c, true);
-        zkl__ask_list(c, out);
+        zkl__ask_list(c);
     } else if (seen) {
-        zkl__grant_lose(c, ev, out, LIE);
+        zkl__grant_lose(c, LIE);
         return;
     } else {
         zkl__inspection_go_on(c);
-        out->inspect = true;
+        c->out->inspect = true;
         return;
     }
     zkl__inspection_drop(c);
 }
 
-void zkl__announcement_on_predecessor(struct zkl__contender *c,
-                                      const struct zkl__contender_event *ev,
-                                      struct zkl__contender_actions *out)
+void zkl__announcement_on_predecessor(struct zkl__contender *c)
 {
     const char *name = zkl__predecessor_name(c);
-    enum zkl__rc rc = ev->reply->rc;
-    bool forged = rc == ZKL__RC_OK && zkl__list_forged(c, name, &ev->reply->stat);
+    enum zkl__rc rc = c->event->reply->rc;
+    bool forged = rc == ZKL__RC_OK && zkl__list_forged(c, name, &c->event->reply->stat);
     zkl__suspect(c, forged);
     if ((rc == ZKL__RC_OK && !forged) || rc == ZKL__RC_NOAUTH) {
-        zkl__grant_lose(c, ev, out, LIE);
-    } else if (rc == ZKL__RC_NONODE || (forged && zkl__list_pass_over(c, name, &ev->reply->stat))) {
-        zkl__ask_list(c, out);
+        zkl__grant_lose(c, LIE);
+    } else if (rc == ZKL__RC_NONODE ||
+               (forged && zkl__list_pass_over(c, name, &c->event->reply->stat))) {
+        zkl__ask_list(c);
     } else {
-        check_later(c, ev);
+        check_later(c);
     }
 }

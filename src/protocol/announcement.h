@@ -82,17 +82,11 @@ void zkl__announcement_listed(struct zkl__contender *c);
 
 /* Granted. A list shows whether that was true: within a heartbeat, as a removal by hand is noticed,
  * or at once. */
-void zkl__announcement_hold(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                            struct zkl__contender_actions *out);
+void zkl__announcement_hold(struct zkl__contender *c);
 int64_t zkl__announcement_wake(const struct zkl__contender *c);
-void zkl__announcement_on_time(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                               struct zkl__contender_actions *out);
-void zkl__announcement_on_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                               struct zkl__contender_actions *out);
-void zkl__announcement_on_inspected(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                                    struct zkl__contender_actions *out);
-void zkl__announcement_on_predecessor(struct zkl__contender *c,
-                                      const struct zkl__contender_event *ev,
-                                      struct zkl__contender_actions *out);
+void zkl__announcement_on_time(struct zkl__contender *c);
+void zkl__announcement_on_list(struct zkl__contender *c);
+void zkl__announcement_on_inspected(struct zkl__contender *c);
+void zkl__announcement_on_predecessor(struct zkl__contender *c);
 
 #endif

@@ -91,13 +91,13 @@ void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state sta
 
 /* --- moves that several events make ---------------------------------------------------------- */
 
-void zkl__contender_tell(struct zkl__contender_actions *out, int64_t now,
-                         enum zkl__outcome_kind kind, int code, int zk_code, const char *why)
+void zkl__contender_tell(struct zkl__contender *c, enum zkl__outcome_kind kind, int code,
+                         int zk_code, const char *why)
 {
-    ZKL__ENSURE(!out->told);
-    out->told = true;
-    out->outcome = (struct zkl__outcome){
-        .kind = kind, .code = code, .zk_code = zk_code, .why = why, .now = now};
+    ZKL__ENSURE(!c->out->told);
+    c->out->told = true;
+    c->out->outcome = (struct zkl__outcome){
+        .kind = kind, .code = code, .zk_code = zk_code, .why = why, .now = c->event->now};
 }
 
 void zkl__contender_put_off(struct zkl__contender *c, int64_t now)
@@ -118,108 +118,100 @@ static void new_attempt(struct zkl__contender *c)
     c->conflict = (struct zkl__path_conflict){.stage = ZKL__CONFLICT_UNSEEN};
 }
 
-void zkl__contender_withdraw(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                             struct zkl__contender_actions *out, const char *why)
+void zkl__contender_withdraw(struct zkl__contender *c, const char *why)
 {
-    zkl__predecessor_unwatch(c, out, ZKL__WATCH_OFF);
-    zkl__own_watch_stop(c, out);
+    zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
+    zkl__own_watch_stop(c);
     c->started = false;
     c->retry.at = 0;
     zkl__node_remember_duplicate(&c->node);
     zkl__marker_give_up(c);
     zkl__delay_leave(c);
     zkl__contender_move(c, ZKL__REMOVING, why);
-    zkl__contender_advance(c, ev, out);
+    zkl__contender_advance(c);
 }
 
 /* Never granted: told at once; what is left of it is removed in the background. */
-void zkl__contender_fail(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out, int code, int zk_code, const char *why)
+void zkl__contender_fail(struct zkl__contender *c, int code, int zk_code, const char *why)
 {
-    zkl__contender_tell(out, ev->now, ZKL__FAILED, code, zk_code, why);
-    zkl__contender_withdraw(c, ev, out, why);
+    zkl__contender_tell(c, ZKL__FAILED, code, zk_code, why);
+    zkl__contender_withdraw(c, why);
 }
 
-void zkl__contender_finish(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                           struct zkl__contender_actions *out, int code, const char *why)
+void zkl__contender_finish(struct zkl__contender *c, int code, const char *why)
 {
     zkl__contender_move(c, ZKL__GONE, why);
     if (zkl__grant_released(&c->grant)) {
-        zkl__contender_tell(out, ev->now, ZKL__RELEASED, code, 0, why);
+        zkl__contender_tell(c, ZKL__RELEASED, code, 0, why);
     }
 }
 
 /* The place is gone through no wish of ours: once more at the tail, or an end. */
-void zkl__contender_queue_again(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                                struct zkl__contender_actions *out, const char *why)
+void zkl__contender_queue_again(struct zkl__contender *c, const char *why)
 {
     new_attempt(c);
     if (c->config.fail_on_expiry) {
-        zkl__contender_fail(c, ev, out, ZKL_ELOST, 0, why);
+        zkl__contender_fail(c, ZKL_ELOST, 0, why);
         return;
     }
     c->requeued = true;
-    zkl__predecessor_unwatch(c, out, ZKL__WATCH_OFF);
-    zkl__own_watch_stop(c, out);
+    zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
+    zkl__own_watch_stop(c);
     zkl__contender_move(c, ZKL__NEW, why);
-    zkl__contender_advance(c, ev, out);
+    zkl__contender_advance(c);
 }
 
 /* What an error of the server means to one who waits. */
-void zkl__contender_fail_by_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                                  struct zkl__contender_actions *out)
+void zkl__contender_fail_by_reply(struct zkl__contender *c)
 {
-    const struct zkl__reply *reply = ev->reply;
+    const struct zkl__reply *reply = c->event->reply;
     switch (reply->rc) {
     case ZKL__RC_NOTAPPLIED:
-        zkl__contender_put_off(c, ev->now);
+        zkl__contender_put_off(c, c->event->now);
         break;
     case ZKL__RC_UNSENT:
         if (reply->unsent == ZKL_EINVAL) {
-            zkl__contender_fail(c, ev, out, ZKL_EINVAL, 0,
+            zkl__contender_fail(c, ZKL_EINVAL, 0,
                                 "the path is too long under the session's chroot");
         } else if (reply->unsent == ZKL_ENOMEM || reply->unsent == ZKL_ELIMIT) {
-            zkl__contender_fail(c, ev, out, reply->unsent, 0,
+            zkl__contender_fail(c, reply->unsent, 0,
                                 reply->unsent == ZKL_ENOMEM ? "out of memory"
                                                             : "too many watches in this session");
         } else {
-            zkl__contender_put_off(c, ev->now);
+            zkl__contender_put_off(c, c->event->now);
         }
         break;
     case ZKL__RC_UNKNOWN:
         break; /* the connection went: `connected` comes, or `expired` */
     case ZKL__RC_NODEEXISTS:
-        zkl__contender_fail(c, ev, out, ZKL_EEXHAUSTED, reply->zk_code, EXHAUSTED);
+        zkl__contender_fail(c, ZKL_EEXHAUSTED, reply->zk_code, EXHAUSTED);
         break;
     case ZKL__RC_EPHEMERALPARENT:
-        zkl__contender_fail(c, ev, out, ZKL_ECONFLICT, reply->zk_code,
+        zkl__contender_fail(c, ZKL_ECONFLICT, reply->zk_code,
                             "a part of the path is an ephemeral znode, which has no children");
         break;
     default:
-        zkl__contender_fail(c, ev, out, zkl__rc_code(reply->rc), reply->zk_code,
-                            zkl__rc_why(reply->rc));
+        zkl__contender_fail(c, zkl__rc_code(reply->rc), reply->zk_code, zkl__rc_why(reply->rc));
     }
 }
 
 /* --- events ---------------------------------------------------------------------------------- */
 
-static void on_connected(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out)
+static void on_connected(struct zkl__contender *c)
 {
     c->retry.at = 0;
     zkl__node_on_connected(&c->node);
     zkl__predecessor_on_connected(c);
     if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING ||
         (c->state == ZKL__CREATING && zkl__node_known(&c->node))) {
-        zkl__predecessor_unwatch(c, out, ZKL__WATCH_FORGET);
-        zkl__own_watch_stop(c, out);
+        zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET);
+        zkl__own_watch_stop(c);
         zkl__contender_move(c, ZKL__LISTING, "connected again: look again");
     }
-    zkl__contender_advance(c, ev, out);
+    zkl__contender_advance(c);
 }
 
-static void on_expired(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                       struct zkl__contender_actions *out)
+static void on_expired(struct zkl__contender *c)
 {
     c->under_way = 0;
     c->retry.at = 0;
@@ -227,45 +219,43 @@ static void on_expired(struct zkl__contender *c, const struct zkl__contender_eve
         if (c->state == ZKL__NEW) {
             return;
         }
-        zkl__contender_queue_again(c, ev, out, "the session ended");
+        zkl__contender_queue_again(c, "the session ended");
         return;
     }
     zkl__node_ended(&c->node);
     zkl__replacement_ended(&c->replacement);
     if (c->state == ZKL__HELD) {
-        zkl__grant_lose(c, ev, out, "the session ended");
+        zkl__grant_lose(c, "the session ended");
     } else if (c->state == ZKL__REMOVING || c->state == ZKL__LINGERING) {
-        zkl__contender_finish(c, ev, out, ZKL_ELOST, "the session ended");
+        zkl__contender_finish(c, ZKL_ELOST, "the session ended");
     }
 }
 
-static void on_time_of_holder(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                              struct zkl__contender_actions *out)
+static void on_time_of_holder(struct zkl__contender *c)
 {
     if (zkl__contender_keeps(c)) {
-        zkl__own_watch_on_time(c, ev->now);
+        zkl__own_watch_on_time(c, c->event->now);
     }
     if (c->state == ZKL__LINGERING) {
-        zkl__linger_on_time(c, ev, out);
-    } else if (zkl__grant_wake(c) <= ev->now) {
-        zkl__grant_overstay(c, ev, out);
+        zkl__linger_on_time(c);
+    } else if (zkl__grant_wake(c) <= c->event->now) {
+        zkl__grant_overstay(c);
     } else if (c->state == ZKL__HELD) {
-        zkl__announcement_on_time(c, ev, out);
+        zkl__announcement_on_time(c);
     }
 }
 
-static void on_time(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                    struct zkl__contender_actions *out)
+static void on_time(struct zkl__contender *c)
 {
-    if (c->retry.at && c->retry.at <= ev->now) {
+    if (c->retry.at && c->retry.at <= c->event->now) {
         c->retry.at = 0;
     }
-    zkl__grant_stay_on_time(&c->grant, ev->now);
-    zkl__delay_on_time(c, ev->now);
-    if (zkl__contender_waits(c) && c->deadline <= ev->now) {
+    zkl__grant_stay_on_time(&c->grant, c->event->now);
+    zkl__delay_on_time(c, c->event->now);
+    if (zkl__contender_waits(c) && c->deadline <= c->event->now) {
         zkl__contender_fail(
-            c, ev, out, ZKL_ETIMEOUT, 0,
-            !ev->connected       ? "the time is up, and no server is reached"
+            c, ZKL_ETIMEOUT, 0,
+            !c->event->connected ? "the time is up, and no server is reached"
             : zkl__delay_runs(c) ? "the time is up before delay_after_crash_ms: "
                                    "the last holder did not release"
             : c->state == ZKL__PROVING && zkl__core_doubted(c->core)
@@ -273,81 +263,74 @@ static void on_time(struct zkl__contender *c, const struct zkl__contender_event 
                   "nothing is granted until another one has passed"
                 : "the time is up");
     } else {
-        on_time_of_holder(c, ev, out);
-        zkl__contender_advance(c, ev, out);
+        on_time_of_holder(c);
+        zkl__contender_advance(c);
     }
 }
 
-static void on_start(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                     struct zkl__contender_actions *out)
+static void on_start(struct zkl__contender *c)
 {
     ZKL__ENSURE(c->state == ZKL__NEW && !c->started);
     c->started = true;
     new_attempt(c);
-    zkl__contender_advance(c, ev, out);
+    zkl__contender_advance(c);
 }
 
-static void on_handed(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                      struct zkl__contender_actions *out)
+static void on_handed(struct zkl__contender *c)
 {
     zkl__delay_none(c);
     zkl__grant_prove(c, "released by another one of this session, and we are next");
-    zkl__grant_give(c, ev, out);
+    zkl__grant_give(c);
 }
 
-static void on_lapsed(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                      struct zkl__contender_actions *out)
+static void on_lapsed(struct zkl__contender *c)
 {
     if (c->state == ZKL__HELD) {
-        zkl__grant_lose(c, ev, out, "the lease ended");
+        zkl__grant_lose(c, "the lease ended");
     } else if (c->state == ZKL__LINGERING) {
-        zkl__linger_end(c, ev, out, "the lease ended");
+        zkl__linger_end(c, "the lease ended");
     }
 }
 
-static void on_inspected(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out)
+static void on_inspected(struct zkl__contender *c)
 {
     if (zkl__inspection_goes_on(c) && c->state == ZKL__HELD) {
-        zkl__announcement_on_inspected(c, ev, out);
+        zkl__announcement_on_inspected(c);
     } else if (zkl__inspection_goes_on(c)) {
-        zkl__predecessor_on_inspected(c, ev, out);
+        zkl__predecessor_on_inspected(c);
     }
 }
 
-static void on_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                    struct zkl__contender_actions *out)
+static void on_list(struct zkl__contender *c)
 {
     if (c->state == ZKL__PROVING) {
         zkl__contender_move(c, ZKL__LISTING, "our list is older than the others'");
-        zkl__contender_advance(c, ev, out);
+        zkl__contender_advance(c);
     }
 }
 
-static void on_end(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                   struct zkl__contender_actions *out)
+static void on_end(struct zkl__contender *c)
 {
-    zkl__linger_end(c, ev, out, "nobody is to have it any more");
+    zkl__linger_end(c, "nobody is to have it any more");
 }
 
-static void on_cancel(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                      struct zkl__contender_actions *out)
+static void on_cancel(struct zkl__contender *c)
 {
     if (zkl__contender_waits(c)) {
-        zkl__contender_fail(c, ev, out, ev->code, 0,
-                            ev->code == ZKL_ECLOSED    ? "the session is closed"
-                            : ev->code == ZKL_EAUTH    ? "the servers refuse our credentials"
-                            : ev->code == ZKL_ELOST    ? "one of our nodes was removed by somebody"
-                            : ev->code == ZKL_ETIMEOUT ? "the time is up"
-                                                       : "cancelled");
+        zkl__contender_fail(c, c->event->code, 0,
+                            c->event->code == ZKL_ECLOSED ? "the session is closed"
+                            : c->event->code == ZKL_EAUTH ? "the servers refuse our credentials"
+                            : c->event->code == ZKL_ELOST
+                                ? "one of our nodes was removed by somebody"
+                            : c->event->code == ZKL_ETIMEOUT ? "the time is up"
+                                                             : "cancelled");
     }
 }
 
 void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_event *ev,
                          struct zkl__contender_actions *out)
 {
-    static void (*const read[])(struct zkl__contender *, const struct zkl__contender_event *,
-                                struct zkl__contender_actions *) = {
+    static void (*const read[])(struct zkl__contender *) = {
         [ZKL__CE_START] = on_start,
         [ZKL__CE_REPLY] = zkl__contender_on_reply,
         [ZKL__CE_WATCH] = zkl__predecessor_on_event,
@@ -369,15 +352,20 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
         [ZKL__CE_LOOK] = NULL,  /* what it comes to is another event */
         [ZKL__CE_END] = on_end, /* so is this, unless it lingers */
     };
+    ZKL__ENSURE(!c->event);
+    c->event = ev;
+    c->out = out;
     out->op_count = 0;
     memset(out->watches, 0, sizeof out->watches); /* ZKL__WATCH_KEEP */
     out->told = out->inspect = false;
     if (read[ev->kind]) {
-        read[ev->kind](c, ev, out);
+        read[ev->kind](c);
     }
     if (c->watches[ZKL__WATCHED_LINGER].on) {
-        zkl__linger_stepped(c, out);
+        zkl__linger_stepped(c);
     }
+    c->event = NULL;
+    c->out = NULL;
 }
 
 static int64_t earlier(int64_t one, int64_t other)

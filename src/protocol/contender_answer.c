@@ -4,77 +4,71 @@
 #include "farewell.h"
 #include "queue_list.h"
 
-static void decide_by_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                           struct zkl__contender_actions *out)
+static void decide_by_list(struct zkl__contender *c)
 {
     c->retry.pause = 0;
     zkl__announcement_listed(c);
-    if (!zkl__node_in_list(c, ev, out)) {
+    if (!zkl__node_in_list(c)) {
         return;
     }
     if (zkl__sequence_used_up(zkl__name_sequence(zkl__node_name(&c->node)))) {
-        zkl__contender_fail(c, ev, out, ZKL_EEXHAUSTED, 0, EXHAUSTED);
+        zkl__contender_fail(c, ZKL_EEXHAUSTED, 0, EXHAUSTED);
         return;
     }
-    if (zkl__path_conflict_seen(c, ev, out)) {
+    if (zkl__path_conflict_seen(c)) {
         return;
     }
-    if (!zkl__predecessor_position(c, ev)) {
-        zkl__contender_fail(c, ev, out, ZKL_EBUSY, 0, "more are before us than max_ahead");
+    if (!zkl__predecessor_position(c)) {
+        zkl__contender_fail(c, ZKL_EBUSY, 0, "more are before us than max_ahead");
         return;
     }
     bool seen;
-    const char *before = zkl__list_blocker(c, ev->reply, ev->index);
+    const char *before = zkl__list_blocker(c, c->event->reply, c->event->index);
     if (!before) {
-        zkl__predecessor_none(c, ev, out);
+        zkl__predecessor_none(c);
         if (c->watches[ZKL__WATCHED_LINGER].on) {
-            zkl__linger_listed(c, ev);
+            zkl__linger_listed(c);
         }
-    } else if (zkl__inspection_begin(c, ev)) {
-        zkl__predecessor_wait_for(c, ev, out, zkl__inspection_nearest(c, &seen));
+    } else if (zkl__inspection_begin(c)) {
+        zkl__predecessor_wait_for(c, zkl__inspection_nearest(c, &seen));
     } else {
-        zkl__predecessor_wait_for(c, ev, out, before);
+        zkl__predecessor_wait_for(c, before);
     }
 }
 
-static void on_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                    struct zkl__contender_actions *out)
+static void on_list(struct zkl__contender *c)
 {
     if (c->state == ZKL__REMOVING || c->state == ZKL__LOST) {
-        zkl__farewell_on_list(c, ev, out);
+        zkl__farewell_on_list(c);
     } else if (zkl__linger_gathers(&c->linger)) {
-        zkl__linger_on_list(c, ev, out);
+        zkl__linger_on_list(c);
     } else if (c->state == ZKL__HELD) {
-        zkl__announcement_on_list(c, ev, out);
+        zkl__announcement_on_list(c);
     } else if ((c->state != ZKL__CREATING && c->state != ZKL__LISTING) ||
                !zkl__node_known(&c->node)) {
         /* of the last attempt, or the create before it was not applied: the next was waiting for it
          */
-        zkl__contender_advance(c, ev, out);
-    } else if (ev->reply->rc == ZKL__RC_OK) {
-        decide_by_list(c, ev, out);
-    } else if (ev->reply->rc == ZKL__RC_NONODE) {
-        zkl__contender_queue_again(c, ev, out, "the directory was removed by somebody");
+        zkl__contender_advance(c);
+    } else if (c->event->reply->rc == ZKL__RC_OK) {
+        decide_by_list(c);
+    } else if (c->event->reply->rc == ZKL__RC_NONODE) {
+        zkl__contender_queue_again(c, "the directory was removed by somebody");
     } else {
         if (c->state == ZKL__CREATING) {
             zkl__contender_move(c, ZKL__LISTING, "we have a place, but no list");
         }
-        zkl__contender_fail_by_reply(c, ev, out);
+        zkl__contender_fail_by_reply(c);
     }
 }
 
-static void on_read(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                    struct zkl__contender_actions *out)
+static void on_read(struct zkl__contender *c)
 {
-    (c->config.mark ? zkl__marker_on_read : zkl__delay_on_read)(c, ev, out);
+    (c->config.mark ? zkl__marker_on_read : zkl__delay_on_read)(c);
 }
 
-void zkl__contender_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                             struct zkl__contender_actions *out)
+void zkl__contender_on_reply(struct zkl__contender *c)
 {
-    static void (*const answers[ZKL__ROLES])(struct zkl__contender *,
-                                             const struct zkl__contender_event *,
-                                             struct zkl__contender_actions *) = {
+    static void (*const answers[ZKL__ROLES])(struct zkl__contender *) = {
         [ZKL__ROLE_CREATE] = zkl__node_on_create,
         [ZKL__ROLE_LIST] = on_list,
         [ZKL__ROLE_WATCH] = zkl__predecessor_on_reply,
@@ -90,6 +84,6 @@ void zkl__contender_on_reply(struct zkl__contender *c, const struct zkl__contend
         [ZKL__ROLE_OWN_WATCH] = zkl__own_watch_on_reply,
         [ZKL__ROLE_CONFLICT] = zkl__path_conflict_on_reply,
     };
-    c->under_way &= ~UNDER_WAY(ev->role);
-    answers[ev->role](c, ev, out);
+    c->under_way &= ~UNDER_WAY(c->event->role);
+    answers[c->event->role](c);
 }

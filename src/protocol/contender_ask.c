@@ -8,33 +8,32 @@
 
 /* --- what it asks for ------------------------------------------------------------------------ */
 
-void zkl__ask(struct zkl__contender *c, struct zkl__contender_actions *out, enum zkl__role role,
-              struct zkl__op op)
+void zkl__ask(struct zkl__contender *c, enum zkl__role role, struct zkl__op op)
 {
-    ZKL__ENSURE(out->op_count < (int)(sizeof out->ops / sizeof *out->ops));
+    ZKL__ENSURE(c->out->op_count < (int)(sizeof c->out->ops / sizeof *c->out->ops));
     ZKL__ENSURE(!(c->under_way & UNDER_WAY(role)));
     c->under_way |= UNDER_WAY(role);
-    out->ops[out->op_count].role = role;
-    out->ops[out->op_count].op = op;
-    out->op_count++;
+    c->out->ops[c->out->op_count].role = role;
+    c->out->ops[c->out->op_count].op = op;
+    c->out->op_count++;
 }
 
 /* The watch is set by the request that shows the predecessor still there: whatever happens to that
  * later fires it. */
-void zkl__ask_list(struct zkl__contender *c, struct zkl__contender_actions *out)
+void zkl__ask_list(struct zkl__contender *c)
 {
     struct zkl__op list = {.kind = ZKL__OP_CHILDREN, .dir = c->config.path};
-    list.watch = zkl__predecessor_list_watches(c, out);
+    list.watch = zkl__predecessor_list_watches(c);
     if (c->config.linger > 0) {
-        list.watch = zkl__linger_list_watches(c, out) || list.watch;
+        list.watch = zkl__linger_list_watches(c) || list.watch;
     }
-    zkl__ask(c, out, ZKL__ROLE_LIST, list);
+    zkl__ask(c, ZKL__ROLE_LIST, list);
 }
 
-void zkl__ask_node(struct zkl__contender *c, struct zkl__contender_actions *out,
-                   enum zkl__role role, enum zkl__op_kind kind, const char *name)
+void zkl__ask_node(struct zkl__contender *c, enum zkl__role role, enum zkl__op_kind kind,
+                   const char *name)
 {
-    zkl__ask(c, out, role,
+    zkl__ask(c, role,
              (struct zkl__op){.kind = kind, .dir = c->config.path, .name = name, .version = -1});
 }
 
@@ -52,81 +51,77 @@ bool zkl__child_path(const struct zkl__contender *c, char **path, size_t *room, 
     return zkl__path_join(*path, *room, c->config.path, name) > 0;
 }
 
-void zkl__ask_two(struct zkl__contender *c, struct zkl__contender_actions *out, enum zkl__role role,
-                  struct zkl__op first, struct zkl__op second)
+void zkl__ask_two(struct zkl__contender *c, enum zkl__role role, struct zkl__op first,
+                  struct zkl__op second)
 {
-    out->parts[0] = first;
-    out->parts[1] = second;
-    zkl__ask(c, out, role,
-             (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = out->parts, .part_count = 2});
+    c->out->parts[0] = first;
+    c->out->parts[1] = second;
+    zkl__ask(c, role,
+             (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = c->out->parts, .part_count = 2});
 }
 
 /* --- what is next ---------------------------------------------------------------------------- */
 
-static bool waits_in_line(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                          struct zkl__contender_actions *out)
+static bool waits_in_line(struct zkl__contender *c)
 {
-    return zkl__linger_cares(&c->linger) && zkl__linger_waits(c, ev, out);
+    return zkl__linger_cares(&c->linger) && zkl__linger_waits(c);
 }
 
-static void advance_waiting(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                            struct zkl__contender_actions *out)
+static void advance_waiting(struct zkl__contender *c)
 {
     bool lists = c->under_way & UNDER_WAY(ZKL__ROLE_LIST);
     /* Before the look at the predecessor: who is older than we are can only be said when our own
      * czxid is known. */
-    zkl__node_ask_czxid(c, out);
+    zkl__node_ask_czxid(c);
     switch (c->state) {
     case ZKL__NEW:
-        if (!lists &&
-            !waits_in_line(c, ev, out)) { /* one of the last attempt: its answer comes first */
-            zkl__node_ask(c, out);
+        if (!lists && !waits_in_line(c)) { /* one of the last attempt: its answer comes first */
+            zkl__node_ask(c);
         }
         break;
     case ZKL__CREATING:
         if (!lists && !(c->under_way & UNDER_WAY(ZKL__ROLE_CREATE))) {
-            zkl__node_ask(c, out);
+            zkl__node_ask(c);
         }
         break;
     case ZKL__MAKING:
-        zkl__directory_ask(c, out);
+        zkl__directory_ask(c);
         break;
     case ZKL__LISTING:
-        if (!zkl__path_conflict_ask(c, out) && !lists) {
-            zkl__ask_list(c, out);
-            zkl__delay_ask(c, out);
+        if (!zkl__path_conflict_ask(c) && !lists) {
+            zkl__ask_list(c);
+            zkl__delay_ask(c);
         }
         break;
     case ZKL__WATCHING:
         if (zkl__inspection_goes_on(c)) {
-            out->inspect = true;
+            c->out->inspect = true;
         } else if (!zkl__local_follows(&c->local)) {
-            zkl__predecessor_look(c, out);
+            zkl__predecessor_look(c);
         }
         break;
     default: /* ZKL__PROVING: the others do not wait */
-        zkl__grant_advance(c, ev, out);
+        zkl__grant_advance(c);
         break;
     }
 }
 
-void zkl__contender_advance(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                            struct zkl__contender_actions *out)
+void zkl__contender_advance(struct zkl__contender *c)
 {
     if (c->state == ZKL__REMOVING && zkl__farewell_done(c)) {
-        zkl__contender_finish(c, ev, out, ZKL_OK, "nothing of ours is left");
+        zkl__contender_finish(c, ZKL_OK, "nothing of ours is left");
         return;
     }
-    if (!ev->connected || c->retry.at > ev->now) {
+    if (!c->event->connected || c->retry.at > c->event->now) {
         return;
     }
     if (zkl__contender_waits(c)) {
-        advance_waiting(c, ev, out);
+        advance_waiting(c);
     } else if (c->state == ZKL__REMOVING ||
                (c->state == ZKL__LOST && zkl__grant_overstayed(&c->grant))) {
-        zkl__farewell_advance(c, ev, out);
+        zkl__farewell_advance(c);
     } else if (zkl__contender_keeps(c)) {
-        zkl__replacement_ask(c, out);
-        zkl__own_watch_advance(c, out);
+        zkl__replacement_ask(c);
+        zkl__own_watch_advance(c);
     }
 }

@@ -13,53 +13,42 @@
 void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state state,
                          const char *why);
 /* The one outcome of this step. */
-void zkl__contender_tell(struct zkl__contender_actions *out, int64_t now,
-                         enum zkl__outcome_kind kind, int code, int zk_code, const char *why);
+void zkl__contender_tell(struct zkl__contender *c, enum zkl__outcome_kind kind, int code,
+                         int zk_code, const char *why);
 /* Later once more: a little later each time. */
 void zkl__contender_put_off(struct zkl__contender *c, int64_t now);
 /* It waits no more: what is left of it is removed in the background. */
-void zkl__contender_withdraw(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                             struct zkl__contender_actions *out, const char *why);
+void zkl__contender_withdraw(struct zkl__contender *c, const char *why);
 /* Never granted: told at once; what is left of it is removed in the background. */
-void zkl__contender_fail(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out, int code, int zk_code,
-                         const char *why);
+void zkl__contender_fail(struct zkl__contender *c, int code, int zk_code, const char *why);
 /* What an error of the server means to one who waits. */
-void zkl__contender_fail_by_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                                  struct zkl__contender_actions *out);
+void zkl__contender_fail_by_reply(struct zkl__contender *c);
 /* The place is gone through no wish of ours: once more at the tail, or an end. */
-void zkl__contender_queue_again(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                                struct zkl__contender_actions *out, const char *why);
+void zkl__contender_queue_again(struct zkl__contender *c, const char *why);
 /* Nothing of ours is left. */
-void zkl__contender_finish(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                           struct zkl__contender_actions *out, int code, const char *why);
+void zkl__contender_finish(struct zkl__contender *c, int code, const char *why);
 
 /* contender_ask.c */
 
 /* Asks for what the state needs and is not under way, if there is a connection. */
-void zkl__contender_advance(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                            struct zkl__contender_actions *out);
-void zkl__ask(struct zkl__contender *c, struct zkl__contender_actions *out, enum zkl__role role,
-              struct zkl__op op);
-void zkl__ask_list(struct zkl__contender *c, struct zkl__contender_actions *out);
-void zkl__ask_node(struct zkl__contender *c, struct zkl__contender_actions *out,
-                   enum zkl__role role, enum zkl__op_kind kind, const char *name);
+void zkl__contender_advance(struct zkl__contender *c);
+void zkl__ask(struct zkl__contender *c, enum zkl__role role, struct zkl__op op);
+void zkl__ask_list(struct zkl__contender *c);
+void zkl__ask_node(struct zkl__contender *c, enum zkl__role role, enum zkl__op_kind kind,
+                   const char *name);
 
 /* One transaction. */
-void zkl__ask_two(struct zkl__contender *c, struct zkl__contender_actions *out, enum zkl__role role,
-                  struct zkl__op first, struct zkl__op second);
+void zkl__ask_two(struct zkl__contender *c, enum zkl__role role, struct zkl__op first,
+                  struct zkl__op second);
 /* The path of a child of the queue, into a buffer that grows. False: no memory. */
 bool zkl__child_path(const struct zkl__contender *c, char **path, size_t *room, const char *name);
 
 /* directory.c: the directory of the queue is missing, and made. */
-void zkl__directory_missing(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                            struct zkl__contender_actions *out);
-void zkl__directory_ask(struct zkl__contender *c, struct zkl__contender_actions *out);
-void zkl__directory_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                             struct zkl__contender_actions *out);
+void zkl__directory_missing(struct zkl__contender *c);
+void zkl__directory_ask(struct zkl__contender *c);
+void zkl__directory_on_reply(struct zkl__contender *c);
 
 /* contender_answer.c */
-void zkl__contender_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                             struct zkl__contender_actions *out);
+void zkl__contender_on_reply(struct zkl__contender *c);
 
 #endif

@@ -134,6 +134,9 @@ struct zkl__contender {
     struct zkl__core *core;
     unsigned number; /* of the session's contenders: for traces */
     enum zkl__contender_state state;
+    /* The step that it is in: what has come, and what it wants. NULL outside. */
+    const struct zkl__contender_event *event;
+    struct zkl__contender_actions *out;
 
     struct zkl__watch watches[ZKL__WATCHED]; /* paths of the ideas below */
     struct zkl__node node;

@@ -46,12 +46,11 @@ bool zkl__delay_over(const struct zkl__contender *c)
     return c->config.delay == 0 || c->grant.delay.state == ZKL__DELAY_OVER || is_clean(c);
 }
 
-void zkl__delay_ask(struct zkl__contender *c, struct zkl__contender_actions *out)
+void zkl__delay_ask(struct zkl__contender *c)
 {
     if (c->config.delay > 0 && c->grant.delay.state == ZKL__DELAY_UNKNOWN &&
         !(c->under_way & UNDER_WAY(ZKL__ROLE_READ))) {
-        zkl__ask(c, out, ZKL__ROLE_READ,
-                 (struct zkl__op){.kind = ZKL__OP_GET, .dir = c->config.path});
+        zkl__ask(c, ZKL__ROLE_READ, (struct zkl__op){.kind = ZKL__OP_GET, .dir = c->config.path});
     }
 }
 
@@ -76,41 +75,39 @@ static void note(struct zkl__crash_delay *delay, const struct zkl__reply *reply)
     delay->next = rests ? (int32_t)((uint32_t)stat->cversion / 2) : delay->next;
 }
 
-static void begin(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                  struct zkl__contender_actions *out)
+static void begin(struct zkl__contender *c)
 {
     struct zkl__crash_delay *delay = &c->grant.delay;
     if (c->try_only) {
-        zkl__contender_fail(c, ev, out, ZKL_EBUSY, 0,
+        zkl__contender_fail(c, ZKL_EBUSY, 0,
                             "the last holder did not release, and delay_after_crash_ms begins");
         return;
     }
     delay->state = ZKL__DELAY_RUNS;
-    delay->until = ev->now + c->config.delay;
+    delay->until = c->event->now + c->config.delay;
     zkl__core_trace(c->core, c, "first, behind one that did not release: it waits");
 }
 
 /* What is read while we wait for a list, or for somebody, may be older than the end of who was
  * before us. It can prove a clean end, and not the contrary. */
-void zkl__delay_on_read(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                        struct zkl__contender_actions *out)
+void zkl__delay_on_read(struct zkl__contender *c)
 {
-    const struct zkl__reply *reply = ev->reply;
+    const struct zkl__reply *reply = c->event->reply;
     if (reply->rc == ZKL__RC_OK) {
         note(&c->grant.delay, reply);
     }
     if (c->state == ZKL__PROVING && !zkl__rc_answered(reply->rc)) {
-        zkl__contender_fail_by_reply(c, ev, out);
+        zkl__contender_fail_by_reply(c);
         return;
     }
     if (c->state == ZKL__PROVING && reply->rc == ZKL__RC_NOTAPPLIED) {
-        zkl__contender_put_off(c, ev->now);
+        zkl__contender_put_off(c, c->event->now);
     } else if (c->state == ZKL__PROVING && c->grant.delay.state == ZKL__DELAY_UNKNOWN &&
                !is_clean(c)) {
-        begin(c, ev, out);
+        begin(c);
     }
-    if (!out->told) {
-        zkl__contender_advance(c, ev, out);
+    if (!c->out->told) {
+        zkl__contender_advance(c);
     }
 }
 

@@ -49,9 +49,8 @@ void zkl__delay_none(struct zkl__contender *c);
 /* Nothing delays its grant any more, or config.delay is off. */
 bool zkl__delay_over(const struct zkl__contender *c);
 /* Reads the directory, beside what else is asked. */
-void zkl__delay_ask(struct zkl__contender *c, struct zkl__contender_actions *out);
-void zkl__delay_on_read(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                        struct zkl__contender_actions *out);
+void zkl__delay_ask(struct zkl__contender *c);
+void zkl__delay_on_read(struct zkl__contender *c);
 bool zkl__delay_runs(const struct zkl__contender *c);
 int64_t zkl__delay_wake(const struct zkl__contender *c);
 void zkl__delay_on_time(struct zkl__contender *c, int64_t now);

@@ -5,18 +5,17 @@
 
 #include <string.h>
 
-void zkl__directory_missing(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                            struct zkl__contender_actions *out)
+void zkl__directory_missing(struct zkl__contender *c)
 {
     c->make_path =
         c->make_path ? c->make_path : zkl__copy(c->heap, c->config.path, strlen(c->config.path));
     if (!c->make_path) {
-        zkl__contender_fail(c, ev, out, ZKL_ENOMEM, 0, "out of memory");
+        zkl__contender_fail(c, ZKL_ENOMEM, 0, "out of memory");
         return;
     }
     memcpy(c->make_path, c->config.path, strlen(c->config.path) + 1);
     zkl__contender_move(c, ZKL__MAKING, "no such directory");
-    zkl__contender_advance(c, ev, out);
+    zkl__contender_advance(c);
 }
 
 /* Servers delete an empty container, and what its data says with it. */
@@ -25,10 +24,10 @@ static bool persists(const struct zkl__contender *c)
     return c->config.mark || c->config.delay > 0;
 }
 
-void zkl__directory_ask(struct zkl__contender *c, struct zkl__contender_actions *out)
+void zkl__directory_ask(struct zkl__contender *c)
 {
     if (!(c->under_way & UNDER_WAY(ZKL__ROLE_MAKE))) {
-        zkl__ask(c, out, ZKL__ROLE_MAKE,
+        zkl__ask(c, ZKL__ROLE_MAKE,
                  (struct zkl__op){.kind = ZKL__OP_CREATE,
                                   .dir = c->make_path,
                                   .mode = persists(c) ? ZKL__PERSISTENT : ZKL__CONTAINER,
@@ -36,27 +35,26 @@ void zkl__directory_ask(struct zkl__contender *c, struct zkl__contender_actions 
     }
 }
 
-void zkl__directory_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                             struct zkl__contender_actions *out)
+void zkl__directory_on_reply(struct zkl__contender *c)
 {
     if (c->state != ZKL__MAKING) {
         return;
     }
-    if (ev->reply->rc == ZKL__RC_NONODE) {
+    if (c->event->reply->rc == ZKL__RC_NONODE) {
         if (!zkl__path_shorten(c->make_path)) {
-            zkl__contender_fail(c, ev, out, ZKL_ENOENT, ev->reply->zk_code,
+            zkl__contender_fail(c, ZKL_ENOENT, c->event->reply->zk_code,
                                 "the chroot of the connect string does not exist");
             return;
         }
-    } else if (ev->reply->rc == ZKL__RC_OK || ev->reply->rc == ZKL__RC_NODEEXISTS) {
+    } else if (c->event->reply->rc == ZKL__RC_OK || c->event->reply->rc == ZKL__RC_NODEEXISTS) {
         if (!zkl__path_lengthen(c->make_path, c->config.path)) {
             zkl__free(c->heap, c->make_path);
             c->make_path = NULL;
             zkl__contender_move(c, ZKL__CREATING, "the directory is there");
         }
     } else {
-        zkl__contender_fail_by_reply(c, ev, out);
+        zkl__contender_fail_by_reply(c);
         return;
     }
-    zkl__contender_advance(c, ev, out);
+    zkl__contender_advance(c);
 }

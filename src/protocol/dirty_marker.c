@@ -41,15 +41,14 @@ static struct zkl__op set_mark(const struct zkl__contender *c, const char *mark)
                             .version = -1};
 }
 
-void zkl__marker_ask(struct zkl__contender *c, struct zkl__contender_actions *out)
+void zkl__marker_ask(struct zkl__contender *c)
 {
     bool read = c->marker.state != ZKL__MARKER_UNREAD;
     if (!read && !(c->under_way & UNDER_WAY(ZKL__ROLE_READ))) {
-        zkl__ask(c, out, ZKL__ROLE_READ,
-                 (struct zkl__op){.kind = ZKL__OP_GET, .dir = c->config.path});
+        zkl__ask(c, ZKL__ROLE_READ, (struct zkl__op){.kind = ZKL__OP_GET, .dir = c->config.path});
     } else if (read && !(c->under_way & UNDER_WAY(ZKL__ROLE_MARK))) {
         c->marker.state = ZKL__MARKER_SENT;
-        zkl__ask_two(c, out, ZKL__ROLE_MARK, zkl__check_op(c), set_mark(c, c->marker.marks->own));
+        zkl__ask_two(c, ZKL__ROLE_MARK, zkl__check_op(c), set_mark(c, c->marker.marks->own));
     }
 }
 
@@ -58,16 +57,15 @@ static bool is_mark(const struct zkl__reply *reply, const char *mark, size_t len
     return reply->size >= length && memcmp(reply->data, mark, length) == 0;
 }
 
-void zkl__marker_on_read(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out)
+void zkl__marker_on_read(struct zkl__contender *c)
 {
-    const struct zkl__reply *reply = ev->reply;
+    const struct zkl__reply *reply = c->event->reply;
     const struct zkl__marks *marks = c->marker.marks;
     if (c->state != ZKL__PROVING) {
         return;
     }
     if (reply->rc != ZKL__RC_OK && reply->rc != ZKL__RC_NONODE) {
-        zkl__contender_fail_by_reply(c, ev, out);
+        zkl__contender_fail_by_reply(c);
         return;
     }
     /* No directory: our node is gone with it, which the check beside the mark will tell. */
@@ -76,7 +74,7 @@ void zkl__marker_on_read(struct zkl__contender *c, const struct zkl__contender_e
         c->marker.unclean = is_mark(reply, ZKL__MARK, sizeof ZKL__MARK - 1);
     }
     c->marker.state = ZKL__MARKER_READ;
-    zkl__contender_advance(c, ev, out);
+    zkl__contender_advance(c);
 }
 
 /* The mark is written in one transaction with a check of our znode. The check takes READ on that,
@@ -91,21 +89,20 @@ static const char *why_forbidden(const struct zkl__reply *reply)
                    "directory to those who contend there (setAcl)";
 }
 
-void zkl__marker_on_written(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                            struct zkl__contender_actions *out)
+void zkl__marker_on_written(struct zkl__contender *c)
 {
-    enum zkl__rc rc = ev->reply->rc;
+    enum zkl__rc rc = c->event->reply->rc;
     if (rc == ZKL__RC_OK && c->marker.state != ZKL__MARKER_CLEARS) {
         c->marker.state = ZKL__MARKER_SET;
     }
     if (c->state == ZKL__PROVING && rc == ZKL__RC_NONODE) {
-        zkl__node_removed(c, ev, out);
+        zkl__node_removed(c);
     } else if (c->state == ZKL__PROVING && rc == ZKL__RC_NOAUTH) {
-        zkl__contender_fail(c, ev, out, ZKL_EAUTH, ev->reply->zk_code, why_forbidden(ev->reply));
+        zkl__contender_fail(c, ZKL_EAUTH, c->event->reply->zk_code, why_forbidden(c->event->reply));
     } else if (c->state == ZKL__PROVING && rc != ZKL__RC_OK) {
-        zkl__contender_fail_by_reply(c, ev, out);
+        zkl__contender_fail_by_reply(c);
     } else {
-        zkl__contender_advance(c, ev, out);
+        zkl__contender_advance(c);
     }
 }
 

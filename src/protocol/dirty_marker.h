@@ -42,11 +42,9 @@ void zkl__marker_free(struct zkl__contender *c);
 void zkl__marker_new_attempt(struct zkl__contender *c);
 /* The marker is written, or config.mark is off. */
 bool zkl__marker_done(const struct zkl__contender *c);
-void zkl__marker_ask(struct zkl__contender *c, struct zkl__contender_actions *out);
-void zkl__marker_on_read(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out);
-void zkl__marker_on_written(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                            struct zkl__contender_actions *out);
+void zkl__marker_ask(struct zkl__contender *c);
+void zkl__marker_on_read(struct zkl__contender *c);
+void zkl__marker_on_written(struct zkl__contender *c);
 
 /* The contender was never granted, or does not hold any more: decides whether its delete clears the
  * marker. */

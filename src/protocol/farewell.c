@@ -18,12 +18,12 @@ bool zkl__farewell_done(const struct zkl__contender *c)
 /* --- the transaction ------------------------------------------------------------------------- */
 
 /* A marker and an announcement never meet: whoever marks announces nothing. */
-static void ask_delete(struct zkl__contender *c, struct zkl__contender_actions *out)
+static void ask_delete(struct zkl__contender *c)
 {
-    struct zkl__op remove = zkl__delete_op(c), *parts = out->parts;
+    struct zkl__op remove = zkl__delete_op(c), *parts = c->out->parts;
     size_t count = 0;
     if (zkl__marker_clears(c)) {
-        zkl__ask_two(c, out, ZKL__ROLE_DELETE, remove, zkl__marker_clear_op(c));
+        zkl__ask_two(c, ZKL__ROLE_DELETE, remove, zkl__marker_clear_op(c));
         return;
     }
     if (zkl__delay_marks(c)) {
@@ -33,7 +33,7 @@ static void ask_delete(struct zkl__contender *c, struct zkl__contender_actions *
         parts[count++] = zkl__announcement_op(c);
     }
     parts[count++] = remove;
-    zkl__ask(c, out, ZKL__ROLE_DELETE,
+    zkl__ask(c, ZKL__ROLE_DELETE,
              count == 1
                  ? remove
                  : (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = parts, .part_count = count});
@@ -42,28 +42,27 @@ static void ask_delete(struct zkl__contender *c, struct zkl__contender_actions *
 /* A write is the one barrier that no server can skip, for it holds a session's reads back until the
  * write before them is committed (CommitProcessor, pendingRequests): what was sent before it is in
  * the list behind it, or nowhere. */
-static void ask_what_is_left(struct zkl__contender *c, struct zkl__contender_actions *out)
+static void ask_what_is_left(struct zkl__contender *c)
 {
     zkl__node_search(&c->node);
-    zkl__ask(c, out, ZKL__ROLE_BARRIER,
+    zkl__ask(c, ZKL__ROLE_BARRIER,
              (struct zkl__op){.kind = ZKL__OP_CHECK, .dir = c->config.path, .version = -1});
-    zkl__ask_list(c, out);
+    zkl__ask_list(c);
 }
 
-void zkl__farewell_advance(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                           struct zkl__contender_actions *out)
+void zkl__farewell_advance(struct zkl__contender *c)
 {
     const uint32_t busy = UNDER_WAY(ZKL__ROLE_CREATE) | UNDER_WAY(ZKL__ROLE_LIST) |
                           UNDER_WAY(ZKL__ROLE_DELETE) | UNDER_WAY(ZKL__ROLE_BARRIER);
-    if (may_yet_make(c) || zkl__grant_stays(&c->grant, ev->now)) {
+    if (may_yet_make(c) || zkl__grant_stays(&c->grant, c->event->now)) {
         return;
     }
     if (zkl__node_known(&c->node)) {
-        if (!ev->delete_waits && !(c->under_way & UNDER_WAY(ZKL__ROLE_DELETE))) {
-            ask_delete(c, out);
+        if (!c->event->delete_waits && !(c->under_way & UNDER_WAY(ZKL__ROLE_DELETE))) {
+            ask_delete(c);
         }
     } else if (zkl__node_unsure(&c->node) && !(c->under_way & busy)) {
-        ask_what_is_left(c, out);
+        ask_what_is_left(c);
     }
 }
 
@@ -86,26 +85,24 @@ static void warn_of_delete(const struct zkl__contender *c)
 }
 
 /* Never forgotten: until it is gone, or the session is. */
-static void on_refused(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                       struct zkl__contender_actions *out)
+static void on_refused(struct zkl__contender *c)
 {
-    enum zkl__rc rc = ev->reply->rc;
+    enum zkl__rc rc = c->event->reply->rc;
     if (rc == ZKL__RC_NOAUTH && !zkl__marker_clears(c)) { /* else it may be WRITE that is missing */
         warn_of_delete(c);
         zkl__node_keep(&c->node);
     }
     zkl__marker_refused(c, rc);
-    zkl__contender_put_off(c, ev->now);
+    zkl__contender_put_off(c, c->event->now);
     if (rc == ZKL__RC_NOAUTH && zkl__node_unsure(&c->node) &&
         !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
-        zkl__ask_node(c, out, ZKL__ROLE_STAT, ZKL__OP_EXISTS, zkl__node_name(&c->node));
+        zkl__ask_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, zkl__node_name(&c->node));
     }
 }
 
-void zkl__farewell_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                            struct zkl__contender_actions *out)
+void zkl__farewell_on_reply(struct zkl__contender *c)
 {
-    enum zkl__rc rc = ev->reply->rc;
+    enum zkl__rc rc = c->event->reply->rc;
     if (zkl__node_removes_duplicate(&c->node)) {
         zkl__node_on_duplicate(&c->node, rc);
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NONODE) {
@@ -116,43 +113,41 @@ void zkl__farewell_on_reply(struct zkl__contender *c, const struct zkl__contende
         c->retry.pause = 0;
     } else if (rc != ZKL__RC_UNKNOWN && !zkl__delay_refused(c, rc) &&
                !zkl__announcement_refused(c, rc)) {
-        on_refused(c, ev, out);
+        on_refused(c);
     }
-    zkl__contender_advance(c, ev, out);
+    zkl__contender_advance(c);
 }
 
 /* We may not delete it: because it only carries our uuid, and is somebody else's? */
-void zkl__farewell_on_stat(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                           struct zkl__contender_actions *out)
+void zkl__farewell_on_stat(struct zkl__contender *c)
 {
-    if (ev->reply->rc == ZKL__RC_OK && zkl__node_known(&c->node) &&
-        ev->reply->stat.ephemeral_owner != ev->session_id && zkl__node_is_strange(c)) {
+    if (c->event->reply->rc == ZKL__RC_OK && zkl__node_known(&c->node) &&
+        c->event->reply->stat.ephemeral_owner != c->event->session_id && zkl__node_is_strange(c)) {
         c->retry.at = 0;
     }
-    zkl__contender_advance(c, ev, out);
+    zkl__contender_advance(c);
 }
 
 /* --- what is left ---------------------------------------------------------------------------- */
 
-void zkl__farewell_on_barrier(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                              struct zkl__contender_actions *out)
+void zkl__farewell_on_barrier(struct zkl__contender *c)
 {
-    bool passed = zkl__rc_answered(ev->reply->rc) && ev->reply->rc != ZKL__RC_NOTAPPLIED;
+    bool passed =
+        zkl__rc_answered(c->event->reply->rc) && c->event->reply->rc != ZKL__RC_NOTAPPLIED;
     if (passed) {
         zkl__node_found_by_list(&c->node);
-    } else if (ev->reply->rc != ZKL__RC_UNKNOWN) {
-        zkl__contender_put_off(c, ev->now);
+    } else if (c->event->reply->rc != ZKL__RC_UNKNOWN) {
+        zkl__contender_put_off(c, c->event->now);
     }
-    zkl__contender_advance(c, ev, out); /* its list may not have been sent */
+    zkl__contender_advance(c); /* its list may not have been sent */
 }
 
-void zkl__farewell_on_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                           struct zkl__contender_actions *out)
+void zkl__farewell_on_list(struct zkl__contender *c)
 {
-    enum zkl__rc rc = ev->reply->rc;
-    if (!zkl__node_find(c, ev->reply) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE &&
+    enum zkl__rc rc = c->event->reply->rc;
+    if (!zkl__node_find(c, c->event->reply) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE &&
         rc != ZKL__RC_UNKNOWN) {
-        zkl__contender_put_off(c, ev->now);
+        zkl__contender_put_off(c, c->event->now);
     }
-    zkl__contender_advance(c, ev, out);
+    zkl__contender_advance(c);
 }

@@ -13,15 +13,10 @@ struct zkl__contender_event;
 /* No znode of ours is left, as far as the responses of this session say, and none can be created
  * any more. */
 bool zkl__farewell_done(const struct zkl__contender *c);
-void zkl__farewell_advance(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                           struct zkl__contender_actions *out);
-void zkl__farewell_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                            struct zkl__contender_actions *out);
-void zkl__farewell_on_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                           struct zkl__contender_actions *out);
-void zkl__farewell_on_stat(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                           struct zkl__contender_actions *out);
-void zkl__farewell_on_barrier(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                              struct zkl__contender_actions *out);
+void zkl__farewell_advance(struct zkl__contender *c);
+void zkl__farewell_on_reply(struct zkl__contender *c);
+void zkl__farewell_on_list(struct zkl__contender *c);
+void zkl__farewell_on_stat(struct zkl__contender *c);
+void zkl__farewell_on_barrier(struct zkl__contender *c);
 
 #endif

@@ -18,10 +18,11 @@ enum gate {
  * be granted before us. So a response that shows our znode counts for one heartbeat, the time in
  * which a holder would notice the delete. A multi-contender has a rule of its own (joint.c,
  * look_again). */
-static bool is_shown(const struct zkl__contender *c, const struct zkl__contender_event *ev)
+static bool is_shown(const struct zkl__contender *c)
 {
-    return c->joint || ev->now - c->shown_at <= zkl__lease_heartbeat(zkl__core_timeout(c->core)) ||
-           (ev->kind == ZKL__CE_REPLY && ev->role == ZKL__ROLE_PROVE);
+    return c->joint ||
+           c->event->now - c->shown_at <= zkl__lease_heartbeat(zkl__core_timeout(c->core)) ||
+           (c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE);
 }
 
 static unsigned own_gate(const struct zkl__contender *c)
@@ -30,10 +31,10 @@ static unsigned own_gate(const struct zkl__contender *c)
            (zkl__delay_over(c) ? 0u : GATE_DELAY);
 }
 
-static unsigned gate(const struct zkl__contender *c, const struct zkl__contender_event *ev)
+static unsigned gate(const struct zkl__contender *c)
 {
-    return own_gate(c) | (ev->grant_waits ? GATE_OTHERS : 0u) |
-           (zkl__core_leased(c->core) ? 0u : GATE_LEASE) | (is_shown(c, ev) ? 0u : GATE_SHOWN);
+    return own_gate(c) | (c->event->grant_waits ? GATE_OTHERS : 0u) |
+           (zkl__core_leased(c->core) ? 0u : GATE_LEASE) | (is_shown(c) ? 0u : GATE_SHOWN);
 }
 
 bool zkl__contender_ready(const struct zkl__contender *c, int64_t now)
@@ -52,52 +53,48 @@ void zkl__grant_unproved(struct zkl__contender *c)
     c->grant.proved = false;
 }
 
-void zkl__grant_advance(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                        struct zkl__contender_actions *out)
+void zkl__grant_advance(struct zkl__contender *c)
 {
-    unsigned shut = gate(c, ev);
+    unsigned shut = gate(c);
     if (!shut) {
-        zkl__grant_give(c, ev, out);
+        zkl__grant_give(c);
     } else if (shut & GATE_MARK) {
-        zkl__marker_ask(c, out);
+        zkl__marker_ask(c);
     } else if (shut & GATE_DELAY) {
-        zkl__delay_ask(c, out);
+        zkl__delay_ask(c);
     } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE)) &&
                (shut & GATE_LEASE ? !c->grant.proved : shut & GATE_SHOWN)) {
         c->grant.proved = true;
-        zkl__ask_node(c, out, ZKL__ROLE_PROVE, ZKL__OP_CHECK, zkl__node_name(&c->node));
+        zkl__ask_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, zkl__node_name(&c->node));
     }
 }
 
-static void tell_granted(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out)
+static void tell_granted(struct zkl__contender *c)
 {
-    c->grant.least_until = c->config.least > 0 ? ev->now + c->config.least : 0;
-    c->grant.hold_until = c->config.max_hold > 0 ? ev->now + c->config.max_hold : INT64_MAX;
-    zkl__contender_tell(out, ev->now, ZKL__GRANTED, ZKL_OK, 0, "granted");
-    out->outcome.token = zkl__node_czxid(&c->node);
-    out->outcome.serial = zkl__linger_count(c);
-    out->outcome.contender = c;
-    out->outcome.unclean = zkl__marker_unclean(&c->marker);
-    zkl__contender_advance(c, ev, out);
+    c->grant.least_until = c->config.least > 0 ? c->event->now + c->config.least : 0;
+    c->grant.hold_until = c->config.max_hold > 0 ? c->event->now + c->config.max_hold : INT64_MAX;
+    zkl__contender_tell(c, ZKL__GRANTED, ZKL_OK, 0, "granted");
+    c->out->outcome.token = zkl__node_czxid(&c->node);
+    c->out->outcome.serial = zkl__linger_count(c);
+    c->out->outcome.contender = c;
+    c->out->outcome.unclean = zkl__marker_unclean(&c->marker);
+    zkl__contender_advance(c);
 }
 
-void zkl__grant_give(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                     struct zkl__contender_actions *out)
+void zkl__grant_give(struct zkl__contender *c)
 {
     zkl__contender_move(c, ZKL__HELD, "nobody before us, and a lease");
     zkl__delay_none(c);
-    zkl__announcement_hold(c, ev, out);
+    zkl__announcement_hold(c);
     zkl__own_watch_hold(c);
-    tell_granted(c, ev, out);
+    tell_granted(c);
 }
 
-void zkl__grant_again(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                      struct zkl__contender_actions *out)
+void zkl__grant_again(struct zkl__contender *c)
 {
     zkl__contender_move(c, ZKL__HELD, "it lingered");
     c->grant.end = ZKL__GRANT_KEPT;
-    tell_granted(c, ev, out);
+    tell_granted(c);
 }
 
 /* --- its end --------------------------------------------------------------------------------- */
@@ -109,52 +106,48 @@ int64_t zkl__grant_wake(const struct zkl__contender *c)
     return owed ? c->grant.hold_until : INT64_MAX;
 }
 
-void zkl__grant_overstay(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out)
+void zkl__grant_overstay(struct zkl__contender *c)
 {
     c->grant.end = ZKL__GRANT_OVERSTAYED;
     zkl__replacement_forget(c);
     if (c->state == ZKL__HELD) {
-        zkl__grant_lose(c, ev, out, "held for longer than max_hold_ms");
+        zkl__grant_lose(c, "held for longer than max_hold_ms");
     }
 }
 
-void zkl__grant_lose(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                     struct zkl__contender_actions *out, const char *why)
+void zkl__grant_lose(struct zkl__contender *c, const char *why)
 {
-    zkl__contender_tell(out, ev->now, ZKL__LOSS, ZKL_ELOST, 0, why);
-    zkl__own_watch_stop(c, out);
+    zkl__contender_tell(c, ZKL__LOSS, ZKL_ELOST, 0, why);
+    zkl__own_watch_stop(c);
     zkl__contender_move(c, ZKL__LOST, why);
 }
 
 /* Whoever has it is told now that it is released: nobody waits for the delete. Nobody is handed the
  * lock when that is sent, for its node may have been removed by hand in the meantime. */
-static void stay(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                 struct zkl__contender_actions *out)
+static void stay(struct zkl__contender *c)
 {
     c->grant.end = ZKL__GRANT_RELEASED;
     c->grant.stay_until = c->grant.least_until;
-    zkl__contender_tell(out, ev->now, ZKL__RELEASED, ZKL_OK, 0, "released, and its znode stays");
+    zkl__contender_tell(c, ZKL__RELEASED, ZKL_OK, 0, "released, and its znode stays");
 }
 
-void zkl__grant_on_release(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                           struct zkl__contender_actions *out)
+void zkl__grant_on_release(struct zkl__contender *c)
 {
     ZKL__ENSURE(c->state == ZKL__HELD || c->state == ZKL__LOST);
     bool hands_over = c->state == ZKL__HELD && !c->config.mark && !zkl__replacing(&c->replacement);
     c->grant.end = hands_over ? ZKL__GRANT_HANDED_OVER : ZKL__GRANT_RELEASED;
-    if (hands_over && zkl__linger_keep(c, ev, out)) {
+    if (hands_over && zkl__linger_keep(c)) {
         return;
     }
-    if (hands_over && ev->now < c->grant.least_until) {
-        stay(c, ev, out);
+    if (hands_over && c->event->now < c->grant.least_until) {
+        stay(c);
     }
     zkl__marker_release(c);
     zkl__delay_leave(c);
     zkl__announcement_release(c);
     zkl__replacement_forget(c);
     zkl__node_remember_duplicate(&c->node);
-    zkl__own_watch_stop(c, out); /* our delete uses the watch up */
+    zkl__own_watch_stop(c); /* our delete uses the watch up */
     zkl__contender_move(c, ZKL__REMOVING, "released");
-    zkl__contender_advance(c, ev, out);
+    zkl__contender_advance(c);
 }

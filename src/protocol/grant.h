@@ -54,21 +54,16 @@ void zkl__grant_prove(struct zkl__contender *c, const char *why);
 /* The check was refused, or not carried out: it may be sent again. */
 void zkl__grant_unproved(struct zkl__contender *c);
 /* Grants the lock, or sends the request that the grant still needs. */
-void zkl__grant_advance(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                        struct zkl__contender_actions *out);
-void zkl__grant_give(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                     struct zkl__contender_actions *out);
+void zkl__grant_advance(struct zkl__contender *c);
+void zkl__grant_give(struct zkl__contender *c);
 /* Grants a lock that lingered to its next owner. */
-void zkl__grant_again(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                      struct zkl__contender_actions *out);
+void zkl__grant_again(struct zkl__contender *c);
 /* The time at which max_hold_ms will have passed; INT64_MAX: there is nothing to wait for. */
 int64_t zkl__grant_wake(const struct zkl__contender *c);
 /* max_hold_ms have passed: the znode is deleted, also if the owner had lost the lock before and
  * does not release it. */
-void zkl__grant_overstay(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out);
-void zkl__grant_lose(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                     struct zkl__contender_actions *out, const char *why);
+void zkl__grant_overstay(struct zkl__contender *c);
+void zkl__grant_lose(struct zkl__contender *c, const char *why);
 /* Released, but its node is not to be deleted yet. */
 static inline bool zkl__grant_stays(const struct zkl__grant *grant, int64_t now)
 {
@@ -89,7 +84,6 @@ static inline bool zkl__grant_stay_no_longer(struct zkl__grant *grant)
     grant->least_until = grant->stay_until = 0;
     return stayed;
 }
-void zkl__grant_on_release(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                           struct zkl__contender_actions *out);
+void zkl__grant_on_release(struct zkl__contender *c);
 
 #endif

@@ -76,7 +76,7 @@ bool zkl__suspected(const struct zkl__contender *c)
     return c->suspicion.state == ZKL__SUSPICION_ARISEN;
 }
 
-bool zkl__inspection_begin(struct zkl__contender *c, const struct zkl__contender_event *ev)
+bool zkl__inspection_begin(struct zkl__contender *c)
 {
     bool suspected = zkl__suspected(c);
     zkl__inspection_drop(c);
@@ -85,10 +85,10 @@ bool zkl__inspection_begin(struct zkl__contender *c, const struct zkl__contender
         return false;
     }
     struct zkl__list_index *own =
-        ev->index
-            ? NULL
-            : zkl__list_index_new(c->heap, ev->reply, zkl__name_sequence(zkl__node_name(&c->node)));
-    const struct zkl__list_index *index = ev->index ? ev->index : own;
+        c->event->index ? NULL
+                        : zkl__list_index_new(c->heap, c->event->reply,
+                                              zkl__name_sequence(zkl__node_name(&c->node)));
+    const struct zkl__list_index *index = c->event->index ? c->event->index : own;
     c->suspicion.inspection = index ? new_inspection(c, index) : NULL;
     zkl__free(c->heap, own);
     return c->suspicion.inspection;

@@ -32,7 +32,7 @@ void zkl__suspect(struct zkl__contender *c, bool forged);
 bool zkl__suspected(const struct zkl__contender *c);
 /* Starts an inspection of this list, if the predecessor was forged. False: there is none. Without
  * memory, and while replies for an earlier inspection are due, predecessors are read one by one. */
-bool zkl__inspection_begin(struct zkl__contender *c, const struct zkl__contender_event *ev);
+bool zkl__inspection_begin(struct zkl__contender *c);
 /* Requests the next batch. */
 void zkl__inspection_go_on(struct zkl__contender *c);
 /* Requests no further batch for now. */

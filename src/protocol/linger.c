@@ -151,11 +151,11 @@ static bool needs_watch(const struct zkl__contender *c)
 }
 
 /* The server keeps it: our own delete uses it up. */
-void zkl__linger_stepped(struct zkl__contender *c, struct zkl__contender_actions *out)
+void zkl__linger_stepped(struct zkl__contender *c)
 {
     if (!needs_watch(c)) {
         bool goes = zkl__node_known(&c->node) || zkl__node_unsure(&c->node);
-        out->watches[ZKL__WATCHED_LINGER] = goes ? ZKL__WATCH_FORGET : ZKL__WATCH_OFF;
+        c->out->watches[ZKL__WATCHED_LINGER] = goes ? ZKL__WATCH_FORGET : ZKL__WATCH_OFF;
     }
 }
 
@@ -171,8 +171,7 @@ static bool may_follow(const struct zkl__contender *keeper, const struct zkl__co
            zkl__acl_same(keeper->config.acl, c->config.acl);
 }
 
-bool zkl__linger_waits(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                       struct zkl__contender_actions *out)
+bool zkl__linger_waits(struct zkl__contender *c)
 {
     struct zkl__linger_view *view = c->linger.view;
     struct zkl__contender *keeper = view->keeper;
@@ -183,7 +182,7 @@ bool zkl__linger_waits(struct zkl__contender *c, const struct zkl__contender_eve
         return false;
     }
     if (c->try_only && (keeper->state != ZKL__LINGERING || view->first)) {
-        zkl__contender_fail(c, ev, out, ZKL_EBUSY, 0, "somebody is before us");
+        zkl__contender_fail(c, ZKL_EBUSY, 0, "somebody is before us");
         return true;
     }
     if (c->try_only && keeper->linger.state == ZKL__LINGER_GATHERING) {
@@ -196,25 +195,24 @@ bool zkl__linger_waits(struct zkl__contender *c, const struct zkl__contender_eve
 }
 
 /* Another contender holds for its owner. */
-void zkl__linger_on_taken(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                          struct zkl__contender_actions *out)
+void zkl__linger_on_taken(struct zkl__contender *c)
 {
     const char *why = "the lock that lingers is its owner's";
     if (c->state == ZKL__NEW) {
         zkl__contender_move(c, ZKL__GONE, why);
     } else {
-        zkl__contender_withdraw(c, ev, out, why);
+        zkl__contender_withdraw(c, why);
     }
 }
 
 /* --- arming ---------------------------------------------------------------------------------- */
 
-bool zkl__linger_list_watches(struct zkl__contender *c, struct zkl__contender_actions *out)
+bool zkl__linger_list_watches(struct zkl__contender *c)
 {
     bool watch = c->config.linger > 0 &&
                  (zkl__contender_waits(c) || c->linger.state == ZKL__LINGER_GATHERING);
     if (watch) {
-        out->watches[ZKL__WATCHED_LINGER] = ZKL__WATCH_ON;
+        c->out->watches[ZKL__WATCHED_LINGER] = ZKL__WATCH_ON;
     }
     return watch;
 }
@@ -230,11 +228,11 @@ static bool is_alone(const struct zkl__contender *c, const struct zkl__reply *li
     return true;
 }
 
-void zkl__linger_listed(struct zkl__contender *c, const struct zkl__contender_event *ev)
+void zkl__linger_listed(struct zkl__contender *c)
 {
     bool first = c->state == ZKL__PROVING || c->state == ZKL__HELD;
     if (first && c->linger.state == ZKL__LINGER_BARE && !zkl__local_others(c, has_place) &&
-        is_alone(c, ev->reply)) {
+        is_alone(c, c->event->reply)) {
         move(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
     }
 }
@@ -295,11 +293,10 @@ static bool may_gather(const struct zkl__contender *c)
            (next ? may_follow(c, next) : zkl__local_others(c, comes_behind));
 }
 
-bool zkl__linger_keep(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                      struct zkl__contender_actions *out)
+bool zkl__linger_keep(struct zkl__contender *c)
 {
-    if (c->state != ZKL__HELD || c->config.linger == 0 || !ev->connected ||
-        !zkl__grant_lasts(&c->grant, ev->now)) {
+    if (c->state != ZKL__HELD || c->config.linger == 0 || !c->event->connected ||
+        !zkl__grant_lasts(&c->grant, c->event->now)) {
         return false;
     }
     bool gathers = may_gather(c);
@@ -309,9 +306,9 @@ bool zkl__linger_keep(struct zkl__contender *c, const struct zkl__contender_even
     if (gathers) {
         move(c, ZKL__LINGER_GATHERING, "those behind us are of this session");
     }
-    c->linger.until = ev->now + c->config.linger;
+    c->linger.until = c->event->now + c->config.linger;
     c->linger.checks = false;
-    zkl__contender_tell(out, ev->now, ZKL__RELEASED, ZKL_OK, 0, "released, and it lingers");
+    zkl__contender_tell(c, ZKL__RELEASED, ZKL_OK, 0, "released, and it lingers");
     zkl__contender_move(c, ZKL__LINGERING, "released, and it lingers");
     if (c->linger.view->first || c->linger.state == ZKL__LINGER_GATHERING) {
         wake_keeper(c->linger.view);
@@ -363,61 +360,57 @@ static bool is_shown(const struct zkl__contender *c, int64_t now, int64_t parts)
     return now - c->shown_at <= zkl__lease_heartbeat(zkl__core_timeout(c->core)) / parts;
 }
 
-static void ask_check(struct zkl__contender *c, struct zkl__contender_actions *out, bool released)
+static void ask_check(struct zkl__contender *c, bool released)
 {
     if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE))) {
         c->linger.checks = released;
-        zkl__ask_node(c, out, ZKL__ROLE_PROVE, ZKL__OP_CHECK, zkl__node_name(&c->node));
+        zkl__ask_node(c, ZKL__ROLE_PROVE, ZKL__OP_CHECK, zkl__node_name(&c->node));
     }
 }
 
 /* Nobody of this session stands behind us: the list goes behind the delete of the last one. */
-static void ask_whether_alone(struct zkl__contender *c, struct zkl__contender_actions *out)
+static void ask_whether_alone(struct zkl__contender *c)
 {
     c->linger.lists_again = c->under_way & UNDER_WAY(ZKL__ROLE_LIST);
     if (!c->linger.lists_again) {
-        zkl__ask_list(c, out);
+        zkl__ask_list(c);
     }
 }
 
 /* Grants it, or sends the check that the grant still needs. Without a lease it waits for one. */
-static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next,
-                           const struct zkl__contender_event *ev,
-                           struct zkl__contender_actions *out)
+static void grant_or_check(struct zkl__contender *c, struct zkl__contender *next)
 {
-    bool checked = c->linger.checks && ev->kind == ZKL__CE_REPLY && ev->role == ZKL__ROLE_PROVE;
-    bool proved = checked || (is_shown(c, ev->now, 1) && !zkl__core_writes(c->core));
+    bool checked =
+        c->linger.checks && c->event->kind == ZKL__CE_REPLY && c->event->role == ZKL__ROLE_PROVE;
+    bool proved = checked || (is_shown(c, c->event->now, 1) && !zkl__core_writes(c->core));
     if (!proved || !zkl__core_grants(c->core)) {
         if (!proved || !c->linger.checks) {
-            ask_check(c, out, true);
+            ask_check(c, true);
         }
         return;
     }
     take_owner(c, next);
-    zkl__grant_again(c, ev, out);
-    if (!is_shown(c, ev->now, 2)) {
-        ask_check(c, out, false); /* for the next grant, which then waits for nothing */
+    zkl__grant_again(c);
+    if (!is_shown(c, c->event->now, 2)) {
+        ask_check(c, false); /* for the next grant, which then waits for nothing */
     }
     if (c->linger.state == ZKL__LINGER_GATHERING && !zkl__local_followed(&c->local)) {
-        ask_whether_alone(c, out);
+        ask_whether_alone(c);
     }
 }
 
-static void give_up(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                    struct zkl__contender_actions *out, enum zkl__linger_state state,
-                    const char *why)
+static void give_up(struct zkl__contender *c, enum zkl__linger_state state, const char *why)
 {
     move(c, state, why);
-    zkl__own_watch_stop(c, out);
+    zkl__own_watch_stop(c);
     zkl__delay_leave(c);
     zkl__contender_move(c, ZKL__REMOVING, why);
-    zkl__contender_advance(c, ev, out);
+    zkl__contender_advance(c);
 }
 
-void zkl__linger_end(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                     struct zkl__contender_actions *out, const char *why)
+void zkl__linger_end(struct zkl__contender *c, const char *why)
 {
-    give_up(c, ev, out, ZKL__LINGER_BARE, why);
+    give_up(c, ZKL__LINGER_BARE, why);
 }
 
 /* The next one is another kind of contender: a znode of its own is what it waits with. */
@@ -427,56 +420,55 @@ static bool must_give_way(const struct zkl__contender *c)
     return next && !may_follow(c, next);
 }
 
-void zkl__linger_on_time(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out)
+void zkl__linger_on_time(struct zkl__contender *c)
 {
     bool gathers = c->linger.state == ZKL__LINGER_GATHERING;
     struct zkl__contender *next =
-        gathers ? zkl__local_follower(&c->local) : next_in_line(c, ev->now);
+        gathers ? zkl__local_follower(&c->local) : next_in_line(c, c->event->now);
     if (gathers && must_give_way(c)) {
-        zkl__linger_end(c, ev, out, "another kind of contender is next");
-    } else if (next && is_wanted(next, ev->now)) {
-        grant_or_check(c, next, ev, out);
-    } else if (zkl__linger_wake(c) <= ev->now) {
-        zkl__linger_end(c, ev, out, "nobody wanted it");
-    } else if (gathers && !next && ev->connected) {
-        ask_whether_alone(c, out);
+        zkl__linger_end(c, "another kind of contender is next");
+    } else if (next && is_wanted(next, c->event->now)) {
+        grant_or_check(c, next);
+    } else if (zkl__linger_wake(c) <= c->event->now) {
+        zkl__linger_end(c, "nobody wanted it");
+    } else if (gathers && !next && c->event->connected) {
+        ask_whether_alone(c);
     }
 }
 
-void zkl__linger_on_check(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                          struct zkl__contender_actions *out)
+void zkl__linger_on_check(struct zkl__contender *c)
 {
-    enum zkl__rc rc = ev->reply->rc;
+    enum zkl__rc rc = c->event->reply->rc;
     if (rc == ZKL__RC_OK || rc == ZKL__RC_NOAUTH) {
-        zkl__linger_on_time(c, ev, out);
-    } else if (ev->role == ZKL__ROLE_PROVE && rc != ZKL__RC_UNKNOWN) {
-        zkl__linger_end(c, ev, out, "nothing shows that it may be granted again");
+        zkl__linger_on_time(c);
+    } else if (c->event->role == ZKL__ROLE_PROVE && rc != ZKL__RC_UNKNOWN) {
+        zkl__linger_end(c, "nothing shows that it may be granted again");
     }
 }
 
-void zkl__linger_on_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out)
+void zkl__linger_on_list(struct zkl__contender *c)
 {
-    enum zkl__rc rc = ev->reply->rc;
+    enum zkl__rc rc = c->event->reply->rc;
     const char *why = "somebody else is in the queue, or nothing shows that nobody is";
     if (rc == ZKL__RC_UNKNOWN) {
         return; /* the connection was lost, which has mail of its own */
     }
-    if (rc == ZKL__RC_OK && !zkl__list_has(ev->reply, ev->index, zkl__node_name(&c->node))) {
-        zkl__node_removed(c, ev, out);
-    } else if (rc == ZKL__RC_OK && is_alone(c, ev->reply) && c->watches[ZKL__WATCHED_LINGER].on) {
+    if (rc == ZKL__RC_OK &&
+        !zkl__list_has(c->event->reply, c->event->index, zkl__node_name(&c->node))) {
+        zkl__node_removed(c);
+    } else if (rc == ZKL__RC_OK && is_alone(c, c->event->reply) &&
+               c->watches[ZKL__WATCHED_LINGER].on) {
         move(c, ZKL__LINGER_ARMED, "alone in the queue, which is watched");
         if (c->state == ZKL__LINGERING) {
-            zkl__linger_on_time(c, ev, out);
+            zkl__linger_on_time(c);
         }
     } else if (rc == ZKL__RC_OK && zkl__local_others(c, waits_on_server) &&
                !zkl__local_others(c, follows_nobody)) {
         return;
     } else if (rc == ZKL__RC_OK && c->linger.lists_again) {
-        ask_whether_alone(c, out);
+        ask_whether_alone(c);
     } else if (c->state == ZKL__LINGERING) {
-        zkl__linger_end(c, ev, out, why);
+        zkl__linger_end(c, why);
     } else {
         move(c, ZKL__LINGER_BARE, why);
     }
@@ -493,20 +485,19 @@ int64_t zkl__linger_wake(const struct zkl__contender *c)
 
 /* The queue's list changed: somebody queues, most likely. A watch that another one of this session
  * had set may fire before the answer to our list; ours comes with that. */
-void zkl__linger_on_event(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                          struct zkl__contender_actions *out)
+void zkl__linger_on_event(struct zkl__contender *c)
 {
     const char *why = "the queue has changed";
     if (c->linger.state == ZKL__LINGER_ARMED) {
         zkl__announcement_expect(c);
         if (c->state == ZKL__LINGERING) {
             zkl__announcement_release(c);
-            give_up(c, ev, out, ZKL__LINGER_YIELDING, why);
+            give_up(c, ZKL__LINGER_YIELDING, why);
         } else {
             move(c, ZKL__LINGER_YIELDING, why);
         }
     } else if (c->under_way & UNDER_WAY(ZKL__ROLE_LIST)) {
-        (void)zkl__linger_list_watches(c, out);
+        (void)zkl__linger_list_watches(c);
     }
 }
 
@@ -520,13 +511,12 @@ void zkl__linger_note_list(struct zkl__linger_view *view, bool strangers)
 
 /* What was sent on a lost connection may be done at any time while our znode stands: nothing makes
  * a holder of before that a keeper. */
-void zkl__linger_on_yield(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                          struct zkl__contender_actions *out)
+void zkl__linger_on_yield(struct zkl__contender *c)
 {
-    const char *why = ev->connected ? "another one queues" : "no server";
+    const char *why = c->event->connected ? "another one queues" : "no server";
     if (c->state == ZKL__LINGERING) {
-        zkl__linger_end(c, ev, out, why);
-    } else if (!ev->connected && c->linger.state != ZKL__LINGER_YIELDING) {
+        zkl__linger_end(c, why);
+    } else if (!c->event->connected && c->linger.state != ZKL__LINGER_YIELDING) {
         move(c, ZKL__LINGER_YIELDING, why);
     } else if (is_keeper(c)) {
         move(c, ZKL__LINGER_BARE, why);

@@ -97,34 +97,29 @@ void zkl__linger_moved(struct zkl__contender *c, enum zkl__contender_state befor
 /* Its contender begins anew. */
 void zkl__linger_new_attempt(struct zkl__contender *c);
 /* At the end of a step: removes the watch when nobody needs it any more. */
-void zkl__linger_stepped(struct zkl__contender *c, struct zkl__contender_actions *out);
+void zkl__linger_stepped(struct zkl__contender *c);
 
 /* --- before a create is sent ----------------------------------------------------------------- */
 
 /* True: it waits in line, or was refused, and sends no create. */
-bool zkl__linger_waits(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                       struct zkl__contender_actions *out);
+bool zkl__linger_waits(struct zkl__contender *c);
 /* The keeper now holds the lock for the owner of this contender. */
-void zkl__linger_on_taken(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                          struct zkl__contender_actions *out);
+void zkl__linger_on_taken(struct zkl__contender *c);
 
 /* --- the keeper ------------------------------------------------------------------------------ */
 
 /* Whether the next list is to watch the queue. */
-bool zkl__linger_list_watches(struct zkl__contender *c, struct zkl__contender_actions *out);
+bool zkl__linger_list_watches(struct zkl__contender *c);
 /* The list that showed nobody before us. */
-void zkl__linger_listed(struct zkl__contender *c, const struct zkl__contender_event *ev);
+void zkl__linger_listed(struct zkl__contender *c);
 /* A list of the queue, whoever sent it, shows contenders that are not of this session, or none. */
 void zkl__linger_note_list(struct zkl__linger_view *view, bool strangers);
 /* Gathering, and the reply to its own list. */
-void zkl__linger_on_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out);
+void zkl__linger_on_list(struct zkl__contender *c);
 /* Released, and the reply to a check of its znode, which exists. */
-void zkl__linger_on_check(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                          struct zkl__contender_actions *out);
+void zkl__linger_on_check(struct zkl__contender *c);
 /* Released: true when it stays. */
-bool zkl__linger_keep(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                      struct zkl__contender_actions *out);
+bool zkl__linger_keep(struct zkl__contender *c);
 /* The number of this grant on our node, from 1. */
 int64_t zkl__linger_count(struct zkl__contender *c);
 /* A release deletes the znode from now on. */
@@ -133,17 +128,13 @@ void zkl__linger_forbid(struct zkl__contender *c);
 void zkl__linger_disarm(struct zkl__contender *c, const char *why);
 /* Released: grants it to the next one of this session, asks for what that needs, or ends it when
  * its time is over. */
-void zkl__linger_on_time(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out);
+void zkl__linger_on_time(struct zkl__contender *c);
 int64_t zkl__linger_wake(const struct zkl__contender *c);
-void zkl__linger_on_event(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                          struct zkl__contender_actions *out);
+void zkl__linger_on_event(struct zkl__contender *c);
 /* The connection is lost, a list has shown a contender of another session, or another one of this
  * session queues. */
-void zkl__linger_on_yield(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                          struct zkl__contender_actions *out);
+void zkl__linger_on_yield(struct zkl__contender *c);
 /* Released: the lease ended, or no lock object can be granted it any more. */
-void zkl__linger_end(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                     struct zkl__contender_actions *out, const char *why);
+void zkl__linger_end(struct zkl__contender *c, const char *why);
 
 #endif

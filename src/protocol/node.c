@@ -63,18 +63,17 @@ void zkl__node_remember_duplicate(struct zkl__node *node)
     }
 }
 
-void zkl__node_removed(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                       struct zkl__contender_actions *out)
+void zkl__node_removed(struct zkl__contender *c)
 {
     const char *why = "our node was removed by somebody";
     if (c->state == ZKL__HELD) {
         c->node.name[0] = '\0';
-        zkl__grant_lose(c, ev, out, why);
+        zkl__grant_lose(c, why);
     } else if (c->state == ZKL__LINGERING) {
         c->node.name[0] = '\0';
-        zkl__contender_finish(c, ev, out, ZKL_OK, why);
+        zkl__contender_finish(c, ZKL_OK, why);
     } else {
-        zkl__contender_queue_again(c, ev, out, why);
+        zkl__contender_queue_again(c, why);
     }
 }
 
@@ -115,7 +114,7 @@ static void name_place(struct zkl__contender *c)
 
 /* Who waits for nobody needs the list only to find what it sent twice: that its node is there, the
  * create's answer says. */
-void zkl__node_ask(struct zkl__contender *c, struct zkl__contender_actions *out)
+void zkl__node_ask(struct zkl__contender *c)
 {
     if (c->state == ZKL__NEW) {
         name_place(c);
@@ -123,18 +122,18 @@ void zkl__node_ask(struct zkl__contender *c, struct zkl__contender_actions *out)
     } else if (zkl__node_unsure(&c->node)) {
         c->node.fate = ZKL__FATE_TWICE;
     }
-    zkl__delay_ask(c, out); /* before the create: crash_delay.h */
-    zkl__ask(c, out, ZKL__ROLE_CREATE, zkl__create_op(c));
+    zkl__delay_ask(c); /* before the create: crash_delay.h */
+    zkl__ask(c, ZKL__ROLE_CREATE, zkl__create_op(c));
     if (c->config.rule->waits_for || zkl__node_twice(&c->node)) {
-        zkl__ask_list(c, out);
+        zkl__ask_list(c);
     }
 }
 
-void zkl__node_ask_czxid(struct zkl__contender *c, struct zkl__contender_actions *out)
+void zkl__node_ask_czxid(struct zkl__contender *c)
 {
     if (zkl__node_known(&c->node) && !c->node.czxid && !zkl__node_unsure(&c->node) &&
         !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
-        zkl__ask_node(c, out, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node.name);
+        zkl__ask_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, c->node.name);
     }
 }
 
@@ -182,29 +181,28 @@ static bool note_create(struct zkl__contender *c, const struct zkl__reply *reply
     return true;
 }
 
-void zkl__node_on_create(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out)
+void zkl__node_on_create(struct zkl__contender *c)
 {
-    const struct zkl__reply *reply = ev->reply;
+    const struct zkl__reply *reply = c->event->reply;
     if (!note_create(c, reply)) {
-        zkl__contender_put_off(c, ev->now);
+        zkl__contender_put_off(c, c->event->now);
     } else if (c->state != ZKL__CREATING) {
-        zkl__contender_advance(c, ev, out); /* not wanted any more */
+        zkl__contender_advance(c); /* not wanted any more */
     } else if (reply->rc == ZKL__RC_NONODE) {
-        zkl__directory_missing(c, ev, out);
+        zkl__directory_missing(c);
     } else if (reply->rc == ZKL__RC_INVALIDACL && c->node.sealed) {
         zkl__core_seal_off(c->core); /* no digest scheme there (PrepRequestProcessor, fixupACL): as
                                         the others do it */
         create_unsealed(c);
-        zkl__contender_advance(c, ev, out);
+        zkl__contender_advance(c);
     } else if (reply->rc != ZKL__RC_OK) {
-        zkl__contender_fail_by_reply(c, ev, out);
+        zkl__contender_fail_by_reply(c);
     } else if (!c->config.rule->waits_for && !zkl__node_twice(&c->node) &&
                !zkl__sequence_used_up(zkl__name_sequence(c->node.name))) {
-        zkl__predecessor_none(c, ev, out);
+        zkl__predecessor_none(c);
     } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) {
         zkl__contender_move(c, ZKL__LISTING, "we have a place, but no list");
-        zkl__contender_advance(c, ev, out);
+        zkl__contender_advance(c);
     }
 }
 
@@ -212,13 +210,12 @@ void zkl__node_on_create(struct zkl__contender *c, const struct zkl__contender_e
 
 /* The create was sent twice: keep the lowest node, delete what else carries our uuid. True when one
  * is left. */
-static bool settle_twice(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out)
+static bool settle_twice(struct zkl__contender *c)
 {
     const char *lowest, *other;
-    zkl__list_mine(c, ev->reply, &lowest, &other);
+    zkl__list_mine(c, c->event->reply, &lowest, &other);
     if (!lowest) {
-        zkl__node_removed(c, ev, out);
+        zkl__node_removed(c);
         return false;
     }
     if (strcmp(lowest, c->node.name) != 0) {
@@ -234,51 +231,49 @@ static bool settle_twice(struct zkl__contender *c, const struct zkl__contender_e
         zkl__contender_move(c, ZKL__LISTING, "the lost create was applied: its double is removed");
     }
     c->node.removes_duplicate = true;
-    zkl__ask_node(c, out, ZKL__ROLE_DELETE, ZKL__OP_DELETE, other);
-    zkl__ask_list(c, out);
+    zkl__ask_node(c, ZKL__ROLE_DELETE, ZKL__OP_DELETE, other);
+    zkl__ask_list(c);
     return false;
 }
 
-bool zkl__node_in_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                       struct zkl__contender_actions *out)
+bool zkl__node_in_list(struct zkl__contender *c)
 {
     if (zkl__node_twice(&c->node)) {
-        return settle_twice(c, ev, out);
+        return settle_twice(c);
     }
-    bool shown = zkl__list_has(ev->reply, ev->index, c->node.name);
+    bool shown = zkl__list_has(c->event->reply, c->event->index, c->node.name);
     if (!shown) {
-        zkl__node_removed(c, ev, out);
+        zkl__node_removed(c);
     }
     return shown;
 }
 
-void zkl__node_on_stat(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                       struct zkl__contender_actions *out)
+void zkl__node_on_stat(struct zkl__contender *c)
 {
     if (c->state == ZKL__REMOVING && zkl__node_unsure(&c->node)) {
-        zkl__farewell_on_stat(c, ev, out);
+        zkl__farewell_on_stat(c);
         return;
     }
     if (!zkl__contender_waits(c) || c->node.czxid || !zkl__node_known(&c->node)) {
         return;
     }
-    if (ev->reply->rc == ZKL__RC_OK) {
-        if (ev->reply->stat.ephemeral_owner != ev->session_id) {
+    if (c->event->reply->rc == ZKL__RC_OK) {
+        if (c->event->reply->stat.ephemeral_owner != c->event->session_id) {
             /* carries our uuid and is not ours: a forgery, and our own node is elsewhere, or gone
              */
-            zkl__contender_queue_again(c, ev, out, "the node with our uuid is a stranger's");
+            zkl__contender_queue_again(c, "the node with our uuid is a stranger's");
             return;
         }
-        c->node.czxid = ev->reply->stat.czxid;
-        zkl__contender_advance(c, ev, out);
-    } else if (ev->reply->rc == ZKL__RC_NONODE) {
-        zkl__node_removed(c, ev, out);
-    } else if (ev->reply->rc == ZKL__RC_NOAUTH) {
+        c->node.czxid = c->event->reply->stat.czxid;
+        zkl__contender_advance(c);
+    } else if (c->event->reply->rc == ZKL__RC_NONODE) {
+        zkl__node_removed(c);
+    } else if (c->event->reply->rc == ZKL__RC_NOAUTH) {
         zkl__contender_fail(
-            c, ev, out, ZKL_EAUTH, ev->reply->zk_code,
+            c, ZKL_EAUTH, c->event->reply->zk_code,
             "its access list hides our own znode from us, and so the token: let us read it");
     } else {
-        zkl__contender_fail_by_reply(c, ev, out);
+        zkl__contender_fail_by_reply(c);
     }
 }
 
@@ -299,26 +294,26 @@ static void warn_of_read(const struct zkl__contender *c)
 /* A node that we may not read is there all the same: the leader looks for the session, then for the
  * node, then at its access list (PrepRequestProcessor.pRequest2Txn, OpCode.check), so NOAUTH says
  * that both are there. */
-void zkl__node_on_check(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                        struct zkl__contender_actions *out)
+void zkl__node_on_check(struct zkl__contender *c)
 {
-    enum zkl__rc rc = ev->reply->rc;
+    enum zkl__rc rc = c->event->reply->rc;
     bool replacing = zkl__replacing(&c->replacement);
-    if (rc == ZKL__RC_NOAUTH && ev->role == ZKL__ROLE_BEAT && c->state == ZKL__HELD && !replacing) {
+    if (rc == ZKL__RC_NOAUTH && c->event->role == ZKL__ROLE_BEAT && c->state == ZKL__HELD &&
+        !replacing) {
         warn_of_read(c);
     }
     if (rc == ZKL__RC_NONODE && zkl__node_known(&c->node) && !replacing) {
         if (zkl__contender_keeps(c) || c->state == ZKL__PROVING) {
-            zkl__node_removed(c, ev, out);
+            zkl__node_removed(c);
         }
     } else if (c->state == ZKL__LINGERING) {
-        zkl__linger_on_check(c, ev, out);
-    } else if (c->state == ZKL__PROVING && ev->role == ZKL__ROLE_PROVE && rc != ZKL__RC_OK &&
+        zkl__linger_on_check(c);
+    } else if (c->state == ZKL__PROVING && c->event->role == ZKL__ROLE_PROVE && rc != ZKL__RC_OK &&
                rc != ZKL__RC_NOAUTH) {
         zkl__grant_unproved(c);
-        zkl__contender_fail_by_reply(c, ev, out);
+        zkl__contender_fail_by_reply(c);
     } else {
-        zkl__contender_advance(c, ev, out);
+        zkl__contender_advance(c);
     }
 }
 

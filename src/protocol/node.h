@@ -119,23 +119,18 @@ struct zkl__op zkl__delete_op(const struct zkl__contender *c);
 /* Checks that it exists. */
 struct zkl__op zkl__check_op(const struct zkl__contender *c);
 
-void zkl__node_ask(struct zkl__contender *c, struct zkl__contender_actions *out);
+void zkl__node_ask(struct zkl__contender *c);
 /* Reads its czxid, if the response that had it was lost. */
-void zkl__node_ask_czxid(struct zkl__contender *c, struct zkl__contender_actions *out);
-void zkl__node_on_create(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                         struct zkl__contender_actions *out);
-void zkl__node_on_stat(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                       struct zkl__contender_actions *out);
-void zkl__node_on_check(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                        struct zkl__contender_actions *out);
+void zkl__node_ask_czxid(struct zkl__contender *c);
+void zkl__node_on_create(struct zkl__contender *c);
+void zkl__node_on_stat(struct zkl__contender *c);
+void zkl__node_on_check(struct zkl__contender *c);
 /* Whether the list shows our znode and no other of ours. If not, this function has already acted on
  * it. */
-bool zkl__node_in_list(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                       struct zkl__contender_actions *out);
+bool zkl__node_in_list(struct zkl__contender *c);
 /* Somebody else deleted our znode. A holder loses the lock. A waiter queues again at the tail, or
  * fails if config.fail_on_expiry says so. */
-void zkl__node_removed(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                       struct zkl__contender_actions *out);
+void zkl__node_removed(struct zkl__contender *c);
 
 /* --- the end, until none is left ------------------------------------------------------------- */
 

@@ -9,15 +9,15 @@ void zkl__own_watch_free(struct zkl__contender *c)
     zkl__free(c->heap, c->own.path);
 }
 
-void zkl__own_watch_stop(struct zkl__contender *c, struct zkl__contender_actions *out)
+void zkl__own_watch_stop(struct zkl__contender *c)
 {
     if (c->watches[ZKL__WATCHED_OWN].on) {
-        out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_FORGET;
+        c->out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_FORGET;
     }
     c->own.armed = false;
 }
 
-void zkl__own_watch_ask(struct zkl__contender *c, struct zkl__contender_actions *out)
+void zkl__own_watch_ask(struct zkl__contender *c)
 {
     struct zkl__watch *watch = &c->watches[ZKL__WATCHED_OWN];
     if (c->own.armed || (c->under_way & UNDER_WAY(ZKL__ROLE_OWN_WATCH)) ||
@@ -25,8 +25,8 @@ void zkl__own_watch_ask(struct zkl__contender *c, struct zkl__contender_actions 
         return; /* no memory: with the next heartbeat's answer, or never */
     }
     watch->path = c->own.path;
-    out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_ON;
-    zkl__ask(c, out, ZKL__ROLE_OWN_WATCH,
+    c->out->watches[ZKL__WATCHED_OWN] = ZKL__WATCH_ON;
+    zkl__ask(c, ZKL__ROLE_OWN_WATCH,
              (struct zkl__op){.kind = ZKL__OP_GET,
                               .dir = c->config.path,
                               .name = zkl__node_name(&c->node),
@@ -54,11 +54,11 @@ int64_t zkl__own_watch_wake(const struct zkl__contender *c)
     return c->own.guard == ZKL__GUARD_LATER ? c->own.guard_at : INT64_MAX;
 }
 
-void zkl__own_watch_advance(struct zkl__contender *c, struct zkl__contender_actions *out)
+void zkl__own_watch_advance(struct zkl__contender *c)
 {
     if ((c->config.revocable || c->own.guard == ZKL__GUARD_NOW) &&
         !zkl__replacing(&c->replacement)) {
-        zkl__own_watch_ask(c, out);
+        zkl__own_watch_ask(c);
     }
 }
 
@@ -69,59 +69,56 @@ static bool asks_to_release(const struct zkl__contender *c, const struct zkl__re
            memcmp(reply->data, ZKL__REVOKE, reply->size) == 0 && reply->stat.mzxid > c->own.revoked;
 }
 
-static void on_reply_while_held(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                                struct zkl__contender_actions *out)
+static void on_reply_while_held(struct zkl__contender *c)
 {
-    const struct zkl__reply *reply = ev->reply;
+    const struct zkl__reply *reply = c->event->reply;
     if (reply->rc == ZKL__RC_OK) {
         if (asks_to_release(c, reply)) {
             c->own.revoked = reply->stat.mzxid;
-            zkl__contender_tell(out, ev->now, ZKL__REVOKED, ZKL_OK, 0, "asked to release");
+            zkl__contender_tell(c, ZKL__REVOKED, ZKL_OK, 0, "asked to release");
         }
     } else if (reply->rc == ZKL__RC_NONODE) {
-        zkl__node_removed(c, ev, out);
+        zkl__node_removed(c);
     } else if (!c->config.revocable && reply->rc != ZKL__RC_NOTAPPLIED &&
                reply->rc != ZKL__RC_UNKNOWN) {
         if (c->own.guard == ZKL__GUARD_NOW) { /* it may not be read, or too much is watched: the
                                                  heartbeats go round */
             c->own.guard = ZKL__GUARD_NOT;
         }
-        zkl__own_watch_stop(c, out);
+        zkl__own_watch_stop(c);
         zkl__core_trace(
             c->core, c,
             "our node is not watched (%s): a removal by hand is noticed by a heartbeat on it",
             zkl__rc_name(reply->rc));
     } else if (reply->rc != ZKL__RC_UNKNOWN) {
-        zkl__contender_put_off(c, ev->now);
+        zkl__contender_put_off(c, c->event->now);
     }
-    zkl__contender_advance(c, ev, out);
+    zkl__contender_advance(c);
 }
 
 /* --- what comes of it ------------------------------------------------------------------------ */
 
 /* Our own node went, most likely. */
-void zkl__own_watch_on_event(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                             struct zkl__contender_actions *out)
+void zkl__own_watch_on_event(struct zkl__contender *c)
 {
     c->own.armed = false;
-    if (zkl__contender_keeps(c) && ev->watch == ZKL__WATCH_DELETED) {
-        zkl__node_removed(c, ev, out);
+    if (zkl__contender_keeps(c) && c->event->watch == ZKL__WATCH_DELETED) {
+        zkl__node_removed(c);
     } else if (c->state == ZKL__WATCHING || c->state == ZKL__PROVING) {
-        zkl__predecessor_unwatch(c, out, ZKL__WATCH_OFF);
+        zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
         zkl__contender_move(c, ZKL__LISTING, "our own node went or changed");
     }
-    zkl__contender_advance(c, ev, out);
+    zkl__contender_advance(c);
 }
 
-void zkl__own_watch_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                             struct zkl__contender_actions *out)
+void zkl__own_watch_on_reply(struct zkl__contender *c)
 {
-    c->own.armed = ev->reply->rc == ZKL__RC_OK &&
+    c->own.armed = c->event->reply->rc == ZKL__RC_OK &&
                    c->watches[ZKL__WATCHED_OWN].on; /* the event may have been here first */
     if (zkl__contender_keeps(c)) {
-        on_reply_while_held(c, ev, out);
-    } else if (ev->reply->rc == ZKL__RC_NONODE && c->state == ZKL__WATCHING &&
+        on_reply_while_held(c);
+    } else if (c->event->reply->rc == ZKL__RC_NONODE && c->state == ZKL__WATCHING &&
                zkl__node_known(&c->node)) {
-        zkl__node_removed(c, ev, out);
+        zkl__node_removed(c);
     }
 }

@@ -30,17 +30,15 @@ static inline bool zkl__own_watch_armed(const struct zkl__own_watch *own)
 }
 
 void zkl__own_watch_free(struct zkl__contender *c);
-void zkl__own_watch_stop(struct zkl__contender *c, struct zkl__contender_actions *out);
-void zkl__own_watch_ask(struct zkl__contender *c, struct zkl__contender_actions *out);
+void zkl__own_watch_stop(struct zkl__contender *c);
+void zkl__own_watch_ask(struct zkl__contender *c);
 /* The lock is held: decides from when on the znode is watched. */
 void zkl__own_watch_hold(struct zkl__contender *c);
 void zkl__own_watch_on_time(struct zkl__contender *c, int64_t now);
 int64_t zkl__own_watch_wake(const struct zkl__contender *c);
 /* Sends the request that the watch of a holder needs. */
-void zkl__own_watch_advance(struct zkl__contender *c, struct zkl__contender_actions *out);
-void zkl__own_watch_on_event(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                             struct zkl__contender_actions *out);
-void zkl__own_watch_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                             struct zkl__contender_actions *out);
+void zkl__own_watch_advance(struct zkl__contender *c);
+void zkl__own_watch_on_event(struct zkl__contender *c);
+void zkl__own_watch_on_reply(struct zkl__contender *c);
 
 #endif

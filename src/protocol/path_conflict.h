@@ -27,11 +27,9 @@ struct zkl__path_conflict {
 };
 
 /* The list shows the directories. The contender fails, or asks who lives there. */
-bool zkl__path_conflict_seen(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                             struct zkl__contender_actions *out);
+bool zkl__path_conflict_seen(struct zkl__contender *c);
 /* False: there is nothing to ask. */
-bool zkl__path_conflict_ask(struct zkl__contender *c, struct zkl__contender_actions *out);
-void zkl__path_conflict_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                                 struct zkl__contender_actions *out);
+bool zkl__path_conflict_ask(struct zkl__contender *c);
+void zkl__path_conflict_on_reply(struct zkl__contender *c);
 
 #endif

@@ -35,8 +35,7 @@ void zkl__predecessor_free(struct zkl__contender *c);
 /* Forgets what is known of a predecessor. */
 void zkl__predecessor_new_attempt(struct zkl__contender *c);
 /* Stops watching it. */
-void zkl__predecessor_unwatch(struct zkl__contender *c, struct zkl__contender_actions *out,
-                              enum zkl__watch_change how);
+void zkl__predecessor_unwatch(struct zkl__contender *c, enum zkl__watch_change how);
 /* After a reconnect the server may permit more. */
 void zkl__predecessor_on_connected(struct zkl__contender *c);
 /* Sets the predecessor: this child of the queue. False: no memory. */
@@ -44,23 +43,16 @@ bool zkl__predecessor_set(struct zkl__contender *c, const char *name);
 /* The name of that child. */
 const char *zkl__predecessor_name(const struct zkl__contender *c);
 /* Whether the next list must set a watch on the queue. */
-bool zkl__predecessor_list_watches(struct zkl__contender *c, struct zkl__contender_actions *out);
-void zkl__predecessor_look(struct zkl__contender *c, struct zkl__contender_actions *out);
-void zkl__predecessor_wait_for(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                               struct zkl__contender_actions *out, const char *name);
+bool zkl__predecessor_list_watches(struct zkl__contender *c);
+void zkl__predecessor_look(struct zkl__contender *c);
+void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name);
 /* Notifies the owner of the queue position, if it has changed. False: it exceeds max_ahead. */
-bool zkl__predecessor_position(struct zkl__contender *c, const struct zkl__contender_event *ev);
+bool zkl__predecessor_position(struct zkl__contender *c);
 /* There is no predecessor: the grant is next. */
-void zkl__predecessor_none(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                           struct zkl__contender_actions *out);
-void zkl__predecessor_on_event(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                               struct zkl__contender_actions *out);
-void zkl__predecessor_on_queue_event(struct zkl__contender *c,
-                                     const struct zkl__contender_event *ev,
-                                     struct zkl__contender_actions *out);
-void zkl__predecessor_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                               struct zkl__contender_actions *out);
-void zkl__predecessor_on_inspected(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                                   struct zkl__contender_actions *out);
+void zkl__predecessor_none(struct zkl__contender *c);
+void zkl__predecessor_on_event(struct zkl__contender *c);
+void zkl__predecessor_on_queue_event(struct zkl__contender *c);
+void zkl__predecessor_on_reply(struct zkl__contender *c);
+void zkl__predecessor_on_inspected(struct zkl__contender *c);
 
 #endif

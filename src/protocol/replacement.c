@@ -9,47 +9,45 @@ static void make_name(const struct zkl__contender *c, char *out)
                           c->replacement.sequence);
 }
 
-void zkl__replacement_on_downgrade(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                                   struct zkl__contender_actions *out)
+void zkl__replacement_on_downgrade(struct zkl__contender *c)
 {
     ZKL__ENSURE((c->state == ZKL__HELD || c->state == ZKL__LOST) &&
                 !zkl__replacing(&c->replacement) && !c->config.revocable);
     if (c->state == ZKL__LOST) {
         return; /* the lease ended between the owner's look and this step */
     }
-    c->config.rule = ev->rule;
+    c->config.rule = c->event->rule;
     zkl__linger_disarm(c, "downgraded");
-    zkl__own_watch_stop(c, out); /* the transaction uses the watch up */
+    zkl__own_watch_stop(c); /* the transaction uses the watch up */
     c->replacement.state = ZKL__REPLACING;
     c->replacement.sequence = zkl__name_sequence(zkl__node_name(&c->node));
     char name[ZKL__NAME_MAX];
     make_name(c, name);
     zkl__core_trace(c->core, c, "downgrades to %s", name);
-    zkl__contender_advance(c, ev, out);
+    zkl__contender_advance(c);
 }
 
 /* As Curator's downgrade, but in one transaction. Sent again after a lost reply: that the new node
  * exists already is as good as success. */
-void zkl__replacement_ask(struct zkl__contender *c, struct zkl__contender_actions *out)
+void zkl__replacement_ask(struct zkl__contender *c)
 {
     if (zkl__replacing(&c->replacement) && !(c->under_way & UNDER_WAY(ZKL__ROLE_SWAP))) {
-        make_name(c, out->replacement);
+        make_name(c, c->out->replacement);
         struct zkl__op create = {.kind = ZKL__OP_CREATE,
                                  .dir = c->config.path,
-                                 .name = out->replacement,
+                                 .name = c->out->replacement,
                                  .data = c->config.metadata,
                                  .size = strlen(c->config.metadata),
                                  .mode = ZKL__EPHEMERAL,
                                  .acl = c->config.acl};
-        zkl__ask_two(c, out, ZKL__ROLE_SWAP, create, zkl__delete_op(c));
+        zkl__ask_two(c, ZKL__ROLE_SWAP, create, zkl__delete_op(c));
     }
 }
 
-void zkl__replacement_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                               struct zkl__contender_actions *out)
+void zkl__replacement_on_reply(struct zkl__contender *c)
 {
     struct zkl__replacement *replacement = &c->replacement;
-    enum zkl__rc rc = ev->reply->rc;
+    enum zkl__rc rc = c->event->reply->rc;
     if (rc == ZKL__RC_NODEEXISTS && replacement->state != ZKL__REPLACED_PERHAPS) {
         /* somebody made it by hand, for the name is no secret: we hold as what we were */
         replacement->state = ZKL__REPLACING_NOT;
@@ -60,13 +58,13 @@ void zkl__replacement_on_reply(struct zkl__contender *c, const struct zkl__conte
         replacement->state = ZKL__REPLACING_NOT;
         c->retry.pause = 0;
         if (c->state == ZKL__HELD) {
-            zkl__contender_tell(out, ev->now, ZKL__DOWNGRADED, ZKL_OK, 0, "downgraded");
+            zkl__contender_tell(c, ZKL__DOWNGRADED, ZKL_OK, 0, "downgraded");
         }
     } else if (rc == ZKL__RC_NONODE) {
         replacement->state = ZKL__REPLACING_NOT;
         zkl__node_gone(&c->node);
         if (c->state == ZKL__HELD) {
-            zkl__node_removed(c, ev, out);
+            zkl__node_removed(c);
         }
     } else if (c->state != ZKL__HELD) {
         if (rc == ZKL__RC_UNKNOWN || replacement->state == ZKL__REPLACED_PERHAPS) {
@@ -76,9 +74,9 @@ void zkl__replacement_on_reply(struct zkl__contender *c, const struct zkl__conte
     } else if (rc == ZKL__RC_UNKNOWN) {
         replacement->state = ZKL__REPLACED_PERHAPS;
     } else {
-        zkl__contender_put_off(c, ev->now);
+        zkl__contender_put_off(c, c->event->now);
     }
-    zkl__contender_advance(c, ev, out);
+    zkl__contender_advance(c);
 }
 
 /* One that was sent and lost its answer leaves two names to look for. */

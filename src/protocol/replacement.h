@@ -25,11 +25,9 @@ static inline bool zkl__replacing(const struct zkl__replacement *replacement)
     return replacement->state != ZKL__REPLACING_NOT;
 }
 
-void zkl__replacement_on_downgrade(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                                   struct zkl__contender_actions *out);
-void zkl__replacement_ask(struct zkl__contender *c, struct zkl__contender_actions *out);
-void zkl__replacement_on_reply(struct zkl__contender *c, const struct zkl__contender_event *ev,
-                               struct zkl__contender_actions *out);
+void zkl__replacement_on_downgrade(struct zkl__contender *c);
+void zkl__replacement_ask(struct zkl__contender *c);
+void zkl__replacement_on_reply(struct zkl__contender *c);
 /* The session ended. */
 static inline void zkl__replacement_ended(struct zkl__replacement *replacement)
 {
