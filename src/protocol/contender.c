@@ -128,7 +128,6 @@ void zkl__contender_withdraw(struct zkl__contender *c, const char *why)
     zkl__marker_give_up(c);
     zkl__delay_leave(c);
     zkl__contender_move(c, ZKL__REMOVING, why);
-    zkl__contender_advance(c);
 }
 
 /* Never granted: told at once; what is left of it is removed in the background. */
@@ -158,7 +157,6 @@ void zkl__contender_queue_again(struct zkl__contender *c, const char *why)
     zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
     zkl__own_watch_stop(c);
     zkl__contender_move(c, ZKL__NEW, why);
-    zkl__contender_advance(c);
 }
 
 /* What an error of the server means to one who waits. */
@@ -208,7 +206,6 @@ static void on_connected(struct zkl__contender *c)
         zkl__own_watch_stop(c);
         zkl__contender_move(c, ZKL__LISTING, "connected again: look again");
     }
-    zkl__contender_advance(c);
 }
 
 static void on_expired(struct zkl__contender *c)
@@ -264,7 +261,6 @@ static void on_time(struct zkl__contender *c)
                 : "the time is up");
     } else {
         on_time_of_holder(c);
-        zkl__contender_advance(c);
     }
 }
 
@@ -273,7 +269,6 @@ static void on_start(struct zkl__contender *c)
     ZKL__ENSURE(c->state == ZKL__NEW && !c->started);
     c->started = true;
     new_attempt(c);
-    zkl__contender_advance(c);
 }
 
 static void on_handed(struct zkl__contender *c)
@@ -305,7 +300,6 @@ static void on_list(struct zkl__contender *c)
 {
     if (c->state == ZKL__PROVING) {
         zkl__contender_move(c, ZKL__LISTING, "our list is older than the others'");
-        zkl__contender_advance(c);
     }
 }
 
@@ -359,7 +353,12 @@ void zkl__contender_step(struct zkl__contender *c, const struct zkl__contender_e
     memset(out->watches, 0, sizeof out->watches); /* ZKL__WATCH_KEEP */
     out->told = out->inspect = false;
     if (read[ev->kind]) {
+        enum zkl__contender_state before;
         read[ev->kind](c);
+        do { /* to send the next request may be a move, and the next state needs another one */
+            before = c->state;
+            zkl__contender_advance(c);
+        } while (c->state != before);
     }
     if (c->watches[ZKL__WATCHED_LINGER].on) {
         zkl__linger_stepped(c);

@@ -46,9 +46,8 @@ static void on_list(struct zkl__contender *c)
         zkl__announcement_on_list(c);
     } else if ((c->state != ZKL__CREATING && c->state != ZKL__LISTING) ||
                !zkl__node_known(&c->node)) {
-        /* of the last attempt, or the create before it was not applied: the next was waiting for it
-         */
-        zkl__contender_advance(c);
+        return; /* of the last attempt, or the create before it was not applied: the next one
+                   waited for it, and is sent below */
     } else if (c->event->reply->rc == ZKL__RC_OK) {
         decide_by_list(c);
     } else if (c->event->reply->rc == ZKL__RC_NONODE) {

@@ -72,7 +72,10 @@ static void advance_waiting(struct zkl__contender *c)
     bool lists = c->under_way & UNDER_WAY(ZKL__ROLE_LIST);
     /* Before the look at the predecessor: who is older than we are can only be said when our own
      * czxid is known. */
-    zkl__node_ask_czxid(c);
+    bool follows = c->state == ZKL__WATCHING && zkl__local_follows(&c->local);
+    if (!follows && !(c->state == ZKL__CREATING && lists)) {
+        zkl__node_ask_czxid(c);
+    }
     switch (c->state) {
     case ZKL__NEW:
         if (!lists && !waits_in_line(c)) { /* one of the last attempt: its answer comes first */

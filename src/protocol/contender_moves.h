@@ -30,7 +30,8 @@ void zkl__contender_finish(struct zkl__contender *c, int code, const char *why);
 
 /* contender_ask.c */
 
-/* Asks for what the state needs and is not under way, if there is a connection. */
+/* Sends what the state needs and is not under way, if there is a connection. Each step ends with
+ * it. */
 void zkl__contender_advance(struct zkl__contender *c);
 void zkl__ask(struct zkl__contender *c, enum zkl__role role, struct zkl__op op);
 void zkl__ask_list(struct zkl__contender *c);

@@ -106,9 +106,6 @@ void zkl__delay_on_read(struct zkl__contender *c)
                !is_clean(c)) {
         begin(c);
     }
-    if (!c->out->told) {
-        zkl__contender_advance(c);
-    }
 }
 
 /* --- the time -------------------------------------------------------------------------------- */

@@ -15,7 +15,6 @@ void zkl__directory_missing(struct zkl__contender *c)
     }
     memcpy(c->make_path, c->config.path, strlen(c->config.path) + 1);
     zkl__contender_move(c, ZKL__MAKING, "no such directory");
-    zkl__contender_advance(c);
 }
 
 /* Servers delete an empty container, and what its data says with it. */
@@ -56,5 +55,4 @@ void zkl__directory_on_reply(struct zkl__contender *c)
         zkl__contender_fail_by_reply(c);
         return;
     }
-    zkl__contender_advance(c);
 }

@@ -74,7 +74,6 @@ void zkl__marker_on_read(struct zkl__contender *c)
         c->marker.unclean = is_mark(reply, ZKL__MARK, sizeof ZKL__MARK - 1);
     }
     c->marker.state = ZKL__MARKER_READ;
-    zkl__contender_advance(c);
 }
 
 /* The mark is written in one transaction with a check of our znode. The check takes READ on that,
@@ -101,8 +100,6 @@ void zkl__marker_on_written(struct zkl__contender *c)
         zkl__contender_fail(c, ZKL_EAUTH, c->event->reply->zk_code, why_forbidden(c->event->reply));
     } else if (c->state == ZKL__PROVING && rc != ZKL__RC_OK) {
         zkl__contender_fail_by_reply(c);
-    } else {
-        zkl__contender_advance(c);
     }
 }
 

@@ -115,7 +115,6 @@ void zkl__farewell_on_reply(struct zkl__contender *c)
                !zkl__announcement_refused(c, rc)) {
         on_refused(c);
     }
-    zkl__contender_advance(c);
 }
 
 /* We may not delete it: because it only carries our uuid, and is somebody else's? */
@@ -125,7 +124,6 @@ void zkl__farewell_on_stat(struct zkl__contender *c)
         c->event->reply->stat.ephemeral_owner != c->event->session_id && zkl__node_is_strange(c)) {
         c->retry.at = 0;
     }
-    zkl__contender_advance(c);
 }
 
 /* --- what is left ---------------------------------------------------------------------------- */
@@ -139,7 +137,6 @@ void zkl__farewell_on_barrier(struct zkl__contender *c)
     } else if (c->event->reply->rc != ZKL__RC_UNKNOWN) {
         zkl__contender_put_off(c, c->event->now);
     }
-    zkl__contender_advance(c); /* its list may not have been sent */
 }
 
 void zkl__farewell_on_list(struct zkl__contender *c)
@@ -149,5 +146,4 @@ void zkl__farewell_on_list(struct zkl__contender *c)
         rc != ZKL__RC_UNKNOWN) {
         zkl__contender_put_off(c, c->event->now);
     }
-    zkl__contender_advance(c);
 }

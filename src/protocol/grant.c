@@ -78,7 +78,6 @@ static void tell_granted(struct zkl__contender *c)
     c->out->outcome.serial = zkl__linger_count(c);
     c->out->outcome.contender = c;
     c->out->outcome.unclean = zkl__marker_unclean(&c->marker);
-    zkl__contender_advance(c);
 }
 
 void zkl__grant_give(struct zkl__contender *c)
@@ -149,5 +148,4 @@ void zkl__grant_on_release(struct zkl__contender *c)
     zkl__node_remember_duplicate(&c->node);
     zkl__own_watch_stop(c); /* our delete uses the watch up */
     zkl__contender_move(c, ZKL__REMOVING, "released");
-    zkl__contender_advance(c);
 }

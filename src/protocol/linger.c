@@ -405,7 +405,6 @@ static void give_up(struct zkl__contender *c, enum zkl__linger_state state, cons
     zkl__own_watch_stop(c);
     zkl__delay_leave(c);
     zkl__contender_move(c, ZKL__REMOVING, why);
-    zkl__contender_advance(c);
 }
 
 void zkl__linger_end(struct zkl__contender *c, const char *why)

@@ -187,14 +187,13 @@ void zkl__node_on_create(struct zkl__contender *c)
     if (!note_create(c, reply)) {
         zkl__contender_put_off(c, c->event->now);
     } else if (c->state != ZKL__CREATING) {
-        zkl__contender_advance(c); /* not wanted any more */
+        return; /* not wanted any more */
     } else if (reply->rc == ZKL__RC_NONODE) {
         zkl__directory_missing(c);
     } else if (reply->rc == ZKL__RC_INVALIDACL && c->node.sealed) {
         zkl__core_seal_off(c->core); /* no digest scheme there (PrepRequestProcessor, fixupACL): as
                                         the others do it */
         create_unsealed(c);
-        zkl__contender_advance(c);
     } else if (reply->rc != ZKL__RC_OK) {
         zkl__contender_fail_by_reply(c);
     } else if (!c->config.rule->waits_for && !zkl__node_twice(&c->node) &&
@@ -202,7 +201,6 @@ void zkl__node_on_create(struct zkl__contender *c)
         zkl__predecessor_none(c);
     } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) {
         zkl__contender_move(c, ZKL__LISTING, "we have a place, but no list");
-        zkl__contender_advance(c);
     }
 }
 
@@ -265,7 +263,6 @@ void zkl__node_on_stat(struct zkl__contender *c)
             return;
         }
         c->node.czxid = c->event->reply->stat.czxid;
-        zkl__contender_advance(c);
     } else if (c->event->reply->rc == ZKL__RC_NONODE) {
         zkl__node_removed(c);
     } else if (c->event->reply->rc == ZKL__RC_NOAUTH) {
@@ -312,8 +309,6 @@ void zkl__node_on_check(struct zkl__contender *c)
                rc != ZKL__RC_NOAUTH) {
         zkl__grant_unproved(c);
         zkl__contender_fail_by_reply(c);
-    } else {
-        zkl__contender_advance(c);
     }
 }
 

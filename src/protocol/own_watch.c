@@ -93,7 +93,6 @@ static void on_reply_while_held(struct zkl__contender *c)
     } else if (reply->rc != ZKL__RC_UNKNOWN) {
         zkl__contender_put_off(c, c->event->now);
     }
-    zkl__contender_advance(c);
 }
 
 /* --- what comes of it ------------------------------------------------------------------------ */
@@ -108,7 +107,6 @@ void zkl__own_watch_on_event(struct zkl__contender *c)
         zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
         zkl__contender_move(c, ZKL__LISTING, "our own node went or changed");
     }
-    zkl__contender_advance(c);
 }
 
 void zkl__own_watch_on_reply(struct zkl__contender *c)

@@ -47,7 +47,6 @@ bool zkl__path_conflict_seen(struct zkl__contender *c)
         zkl__contender_move(c, ZKL__LISTING,
                             "the path has the directories of a semaphore or a partition");
     }
-    zkl__contender_advance(c);
     return true;
 }
 
@@ -71,7 +70,6 @@ void zkl__path_conflict_on_reply(struct zkl__contender *c)
     bool lists = c->conflict.stage == ZKL__CONFLICT_LISTS,
          stats = c->conflict.stage == ZKL__CONFLICT_STATS;
     if (c->state != ZKL__LISTING || !(lists || stats)) {
-        zkl__contender_advance(c);
     } else if (!zkl__rc_answered(reply->rc) || reply->rc == ZKL__RC_NOTAPPLIED) {
         zkl__contender_fail_by_reply(c);
     } else if (stats && reply->rc == ZKL__RC_OK && zkl__lives(&reply->stat)) {
@@ -85,6 +83,5 @@ void zkl__path_conflict_on_reply(struct zkl__contender *c)
         c->conflict.stage =
             newest && zkl__predecessor_set(c, name) ? ZKL__CONFLICT_STATS : ZKL__CONFLICT_NONE;
         /* At the end the list once more: what stands before us may have changed. */
-        zkl__contender_advance(c);
     }
 }

@@ -54,7 +54,6 @@ void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name)
     if (hidden) { /* the one that may not be read: this list watches the queue */
         c->predecessor.armed = c->watches[ZKL__WATCHED_QUEUE].on && !c->predecessor.changed;
         zkl__contender_move(c, ZKL__WATCHING, name);
-        zkl__contender_advance(c);
         return;
     }
     zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
@@ -73,7 +72,6 @@ void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name)
         return;
     }
     zkl__contender_move(c, ZKL__WATCHING, zkl__predecessor_name(c));
-    zkl__contender_advance(c);
 }
 
 /* Who does not want to know does not count: a queue may be long. */
@@ -98,7 +96,7 @@ void zkl__predecessor_none(struct zkl__contender *c)
     zkl__predecessor_unwatch(c, ZKL__WATCH_OFF);
     c->predecessor.sight = ZKL__SIGHT_READ;
     zkl__grant_prove(c, "nobody is before us");
-    zkl__contender_advance(c);
+    zkl__contender_advance(c); /* the grant comes before what its list means to a lingering lock */
 }
 
 /* --- what is asked of it --------------------------------------------------------------------- */
@@ -159,7 +157,6 @@ void zkl__predecessor_on_event(struct zkl__contender *c)
     } else {
         zkl__contender_move(c, ZKL__LISTING, "who was before us went or changed");
     }
-    zkl__contender_advance(c);
 }
 
 /* The queue's list changed, and of the one before us we know no more than that it is in it. */
@@ -169,7 +166,6 @@ void zkl__predecessor_on_queue_event(struct zkl__contender *c)
         c->predecessor.armed = false;
         zkl__contender_move(c, ZKL__LISTING,
                             "the queue changed, and who is before us may not be read");
-        zkl__contender_advance(c);
     } else if (c->state == ZKL__LISTING && (c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) {
         c->predecessor.changed =
             true; /* a watch that another one of the session had set: ours comes with the list */
@@ -194,7 +190,6 @@ static void look_further(struct zkl__contender *c)
         zkl__predecessor_wait_for(c, nearest);
     } else {
         zkl__inspection_go_on(c);
-        zkl__contender_advance(c);
     }
 }
 
@@ -203,7 +198,6 @@ static void list_again(struct zkl__contender *c, const char *why)
 {
     zkl__suspect(c, true);
     zkl__contender_move(c, ZKL__LISTING, why);
-    zkl__contender_advance(c);
 }
 
 /* Whoever we wanted to watch is no contender. */
@@ -241,7 +235,6 @@ void zkl__predecessor_on_inspected(struct zkl__contender *c)
 static void gone_already(struct zkl__contender *c)
 {
     zkl__contender_move(c, ZKL__LISTING, "who was before us is gone already");
-    zkl__contender_advance(c);
 }
 
 /* It may not be read. The exists goes before the list, so its answer is here when that is read. */
@@ -249,7 +242,6 @@ static void on_hidden(struct zkl__contender *c)
 {
     c->predecessor.sight = ZKL__SIGHT_STAT;
     zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET); /* the refused get has set none */
-    zkl__contender_advance(c);
 }
 
 /* The answer to the exists of one that may not be read. What is not permitted, or refused, may be a

@@ -24,7 +24,6 @@ void zkl__replacement_on_downgrade(struct zkl__contender *c)
     char name[ZKL__NAME_MAX];
     make_name(c, name);
     zkl__core_trace(c->core, c, "downgrades to %s", name);
-    zkl__contender_advance(c);
 }
 
 /* As Curator's downgrade, but in one transaction. Sent again after a lost reply: that the new node
@@ -76,7 +75,6 @@ void zkl__replacement_on_reply(struct zkl__contender *c)
     } else {
         zkl__contender_put_off(c, c->event->now);
     }
-    zkl__contender_advance(c);
 }
 
 /* One that was sent and lost its answer leaves two names to look for. */
