@@ -4,133 +4,105 @@
 #include "path.h"
 
 #include <arpa/inet.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MEMORY "memory:"
 #define NAME_MAX_BYTES \
     255 /* of a host, a DNS name's limit; of a memory: NAME, for no reason but to have one */
+#define DIGITS "0123456789"
+#define HOST_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS ".-_"
 
-/* A part of the servers string: text that ends by length. */
-struct slice {
-    const char *text;
-    size_t length;
-};
-
-static const char *find_char(struct slice in, char wanted)
+struct zkl__server zkl__server_at(const char **at)
 {
-    return in.length > 0 ? memchr(in.text, wanted, in.length) : NULL;
+    const char *entry = *at, *end = entry + strcspn(entry, ",/");
+    const char *bracket = *entry == '[' ? memchr(entry, ']', (size_t)(end - entry)) : NULL;
+    const char *host = bracket ? entry + 1 : entry, *rest = bracket ? bracket : entry;
+    const char *colon = memchr(rest, ':', (size_t)(end - rest));
+    const char *host_end = bracket ? bracket : colon ? colon : end;
+    *at = *end == ',' ? end + 1 : NULL;
+    return (struct zkl__server){
+        .entry = {entry, (size_t)(end - entry)},
+        .host = {host, (size_t)(host_end - host)},
+        .port = {colon ? colon + 1 : NULL, colon ? (size_t)(end - colon) - 1 : 0}};
 }
 
-static int bad(zkl_error *err, struct slice entry, const char *what)
+/* --- checks ---------------------------------------------------------------------------------- */
+
+static int bad(zkl_error *err, struct zkl__slice entry, const char *what)
 {
     return zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: '%.*s': %s",
                      (int)(entry.length < 100 ? entry.length : 100), entry.text, what);
 }
 
-static bool is_digit(char c)
+static bool is_port(struct zkl__slice port)
 {
-    return c >= '0' && c <= '9';
-}
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    long value = strtol(port.text, NULL, 10);
+    return port.length <= 5 && strspn(port.text, DIGITS) == port.length && value >= 1 &&
+           value <= 65535;
 }
 
-static int check_port(struct slice entry, struct slice port, zkl_error *err)
+static int check_address(const struct zkl__server *server, zkl_error *err)
 {
-    long value = 0;
-    bool digits = port.length > 0 && port.length <= 5;
-    for (size_t i = 0; digits && i < port.length; i++) {
-        digits = is_digit(port.text[i]);
-        value = value * 10 + (port.text[i] - '0');
+    char address[INET6_ADDRSTRLEN] = "";
+    struct in6_addr parsed;
+    const char *behind = server->host.text + server->host.length;
+    if (*behind != ']') {
+        return bad(err, server->entry, "'[' without ']'");
     }
-    return digits && value >= 1 && value <= 65535
-               ? ZKL_OK
-               : bad(err, entry, "the port must be a number from 1 to 65535");
-}
-
-/* A host name or an IPv4 address; the resolver has the last word. */
-static int check_host(struct slice entry, struct slice host, zkl_error *err)
-{
-    if (host.length == 0) {
-        return bad(err, entry, "no host before the port");
+    if (server->host.length < sizeof address) {
+        memcpy(address, server->host.text, server->host.length);
     }
-    if (host.length > NAME_MAX_BYTES) {
-        return bad(err, entry, "the host name is too long");
+    if (inet_pton(AF_INET6, address, &parsed) != 1) {
+        return bad(err, server->entry, "not an IPv6 address between the brackets");
     }
-    for (size_t i = 0; i < host.length; i++) {
-        char c = host.text[i];
-        if (!is_digit(c) && !is_letter(c) && c != '.' && c != '-' && c != '_') {
-            return bad(err, entry, "a host name has letters, digits, '.', '-' and '_' only");
-        }
+    if (!strchr(":,/", behind[1])) {
+        return bad(err, server->entry, "only ':port' may follow ']'");
     }
     return ZKL_OK;
 }
 
-/* entry begins with '['. */
-static int check_bracketed(struct slice entry, zkl_error *err)
+/* A host name or an IPv4 address; the resolver has the last word. */
+static int check_host(const struct zkl__server *server, zkl_error *err)
 {
-    char address[INET6_ADDRSTRLEN] = "";
-    struct in6_addr parsed;
-    const char *end = find_char(entry, ']');
-    if (!end) {
-        return bad(err, entry, "'[' without ']'");
-    }
-    size_t length = (size_t)(end - entry.text) - 1;
-    if (length < sizeof address) {
-        memcpy(address, entry.text + 1, length);
-    }
-    if (inet_pton(AF_INET6, address, &parsed) != 1) {
-        return bad(err, entry, "not an IPv6 address between the brackets");
-    }
-    struct slice rest = {end + 1, entry.length - length - 2};
-    if (rest.length > 0 && rest.text[0] != ':') {
-        return bad(err, entry, "only ':port' may follow ']'");
-    }
-    return rest.length == 0
-               ? ZKL_OK
-               : check_port(entry, (struct slice){rest.text + 1, rest.length - 1}, err);
-}
-
-/* host, host:port, [IPv6] or [IPv6]:port. Without a port: 2181. */
-static int check_server(struct slice entry, zkl_error *err)
-{
-    if (entry.length == 0) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "servers: an empty entry (a comma too many)");
-    }
-    if (entry.text[0] == '[') {
-        return check_bracketed(entry, err);
-    }
-    const char *colon = find_char(entry, ':');
-    if (!colon) {
-        return check_host(entry, entry, err);
-    }
-    struct slice host = {entry.text, (size_t)(colon - entry.text)};
-    struct slice port = {colon + 1, entry.length - host.length - 1};
-    if (find_char(port, ':')) {
-        return bad(err, entry,
+    if (server->port.text && memchr(server->port.text, ':', server->port.length)) {
+        return bad(err, server->entry,
                    "more than one ':'; an IPv6 address stands in brackets, as in [::1]:2181");
     }
-    int code = check_host(entry, host, err);
-    return code == ZKL_OK ? check_port(entry, port, err) : code;
+    if (server->host.length == 0) {
+        return bad(err, server->entry, "no host before the port");
+    }
+    if (server->host.length > NAME_MAX_BYTES) {
+        return bad(err, server->entry, "the host name is too long");
+    }
+    if (strspn(server->host.text, HOST_CHARS) < server->host.length) {
+        return bad(err, server->entry, "a host name has letters, digits, '.', '-' and '_' only");
+    }
+    return ZKL_OK;
 }
 
-static int check_hosts(struct slice hosts, zkl_error *err)
+static int check_hosts(const char *servers, zkl_error *err)
 {
-    if (hosts.length == 0) {
+    if (*servers == '/') {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL,
                          "servers: no server before the chroot; give host:port");
     }
-    const char *comma;
-    while ((comma = find_char(hosts, ',')) != NULL) {
-        struct slice entry = {hosts.text, (size_t)(comma - hosts.text)};
-        int code = check_server(entry, err);
+    for (const char *at = servers; at;) {
+        struct zkl__server server = zkl__server_at(&at);
+        if (server.entry.length == 0) {
+            return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                             "servers: an empty entry (a comma too many)");
+        }
+        int code =
+            *server.entry.text == '[' ? check_address(&server, err) : check_host(&server, err);
+        if (code == ZKL_OK && server.port.text && !is_port(server.port)) {
+            code = bad(err, server.entry, "the port must be a number from 1 to 65535");
+        }
         if (code != ZKL_OK) {
             return code;
         }
-        hosts = (struct slice){comma + 1, hosts.length - entry.length - 1};
     }
-    return check_server(hosts, err);
+    return ZKL_OK;
 }
 
 /* "/" alone is no chroot. */
@@ -149,9 +121,8 @@ static int check_chroot(const char *chroot, zkl_error *err)
 
 static int check_zookeeper(const char *servers, zkl_error *err)
 {
-    size_t length = strcspn(servers, "/");
-    int code = check_hosts((struct slice){servers, length}, err);
-    return code == ZKL_OK ? check_chroot(servers + length, err) : code;
+    int code = check_hosts(servers, err);
+    return code == ZKL_OK ? check_chroot(servers + strcspn(servers, "/"), err) : code;
 }
 
 static int check_memory(const char *name, zkl_error *err)
@@ -195,17 +166,13 @@ const struct zkl__store_ops *zkl__store_find(const char *servers, zkl_error *err
 
 const char *zkl__store_without_port(const char *servers, size_t *length)
 {
-    if (strncmp(servers, MEMORY, strlen(MEMORY)) == 0) {
-        return NULL;
-    }
-    for (const char *entry = servers; *entry && *entry != '/';) {
-        const char *bracket = entry[0] == '[' ? strchr(entry, ']') : NULL;
-        const char *host_end = bracket ? bracket : entry;
-        *length = strcspn(entry, ",/");
-        if (!find_char((struct slice){host_end, *length - (size_t)(host_end - entry)}, ':')) {
-            return entry;
+    bool memory = strncmp(servers, MEMORY, strlen(MEMORY)) == 0;
+    for (const char *at = memory ? NULL : servers; at;) {
+        struct zkl__server server = zkl__server_at(&at);
+        if (!server.port.text) {
+            *length = server.entry.length;
+            return server.entry.text;
         }
-        entry += *length + (entry[*length] == ',' ? 1 : 0);
     }
     return NULL;
 }

@@ -113,6 +113,20 @@ extern const struct zkl__store_ops zkl__store_memory;
 /* Checks a servers string and finds its adapter: NULL with words in err (ZKL_EINVAL) for a bad one.
  */
 const struct zkl__store_ops *zkl__store_find(const char *servers, zkl_error *err);
+/* A part of the servers string: text that ends by length. */
+struct zkl__slice {
+    const char *text;
+    size_t length;
+};
+/* host, host:port, [IPv6] or [IPv6]:port: without the brackets; without a port its text is NULL. */
+struct zkl__server {
+    struct zkl__slice entry, host, port;
+};
+/* The entry at *at, which goes to the next one; NULL: there is none. It may have any form in a
+ * string that zkl__store_find does not take. */
+struct zkl__server zkl__server_at(const char **at);
+/* ZooKeeper's number for what became of an op; 0: none. */
+int zkl__store_code(enum zkl__rc rc);
 /* The first server in it that is named without a port, so that 2181 is tried, and the length of
  * that name; NULL: there is none. servers: one that zkl__store_find takes. */
 const char *zkl__store_without_port(const char *servers, size_t *length);

@@ -10,22 +10,38 @@
 #include <string.h>
 #include <time.h>
 
+#include "acl.h"
 #include "error.h"
 #include "options.h"
 #include "signals.h"
 #include "zookeeper_store.h"
 
 #define MS INT64_C(1000000)
-#define WHEEL_NS (1000 * MS)
+#define LOOK_NS (1000 * MS)
 #define ASK_NS (5000 * MS)
 #define NAMES_WAIT_MS 200
 #define NUDGE_NS (100 * MS)
 
-static int64_t now_ns(clockid_t clock)
+int64_t zkl__zk_now(clockid_t clock)
 {
     struct timespec now;
     clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+void zkl__zk_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+void zkl__zk_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline)
+{
+    struct timespec at = {.tv_sec = deadline / 1000000000, .tv_nsec = deadline % 1000000000};
+    pthread_cond_timedwait(cond, mutex, &at);
 }
 
 /* --- events, on the library's completion thread ---------------------------------------------- */
@@ -102,7 +118,6 @@ static bool go_down(struct zkl__store *store)
     store->up = false;
     store->drained = false;
     store->answered_ns = 0;
-    store->wheel_ns = 0;
     store->ask_ns = 0;
     pthread_cond_broadcast(&store->changed);
     return was_up && store->phase != ZK_CLOSED;
@@ -226,26 +241,14 @@ void zkl__zk_watcher(zhandle_t *zh, int type, int state, const char *path, void 
 
 /* --- open ------------------------------------------------------------------------------------ */
 
-static bool init_locks(struct zkl__store *store)
-{
-    pthread_condattr_t attr;
-    pthread_mutex_init(&store->complaint_mutex, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    bool ok = pthread_mutex_init(&store->mutex, NULL) == 0 &&
-              pthread_cond_init(&store->changed, &attr) == 0;
-    pthread_condattr_destroy(&attr);
-    return ok;
-}
-
 void zkl__zk_free(struct zkl__store *store)
 {
     zkl_heap heap = store->heap;
     zkl__zk_drive_end(store);
     zkl__zk_log_close(store);
     zkl__zk_drop_all(store);
-    zkl__zk_acl_free(store);
     wipe_auth(store);
+    zkl__free(&heap, store->own_acl);
     zkl__free(&heap, store->auth_scheme);
     zkl__secret_free(&heap, store->tls);
     zkl__free(&heap, store->tls_host);
@@ -262,41 +265,50 @@ void zkl__zk_free(struct zkl__store *store)
     zkl__free(&heap, store);
 }
 
-/* False: no memory. */
-static bool copy_auth(struct zkl__store *store, const char *scheme, const void *auth, size_t size)
+static const zkl_acl_entry open_entry = {ZKL_PERM_ALL, "world", "anyone"};
+static const zkl_acl open_to_all = {1, &open_entry};
+static const zkl_acl_entry creator_entry = {ZKL_PERM_ALL, "auth", ""};
+static const zkl_acl creator_only = {1, &creator_entry};
+
+void zkl__zk_release(struct zkl__store *store)
 {
-    store->auth_scheme = zkl__copy(&store->heap, scheme, strlen(scheme));
-    store->auth = zkl__copy(&store->heap, size ? auth : "", size);
-    store->auth_size = size;
-    return store->auth_scheme && store->auth;
+    pthread_mutex_lock(&store->mutex);
+    bool orphaned = store->orphaned = store->parting > 0;
+    pthread_mutex_unlock(&store->mutex);
+    if (!orphaned) {
+        zkl__zk_free(store);
+    }
 }
 
-static int copy_config(struct zkl__store *store, const struct zkl__store_config *config)
+/* False: no memory. NULL is copied as it is. */
+static bool copy_text(char **out, const zkl_heap *heap, const char *text)
 {
-    store->log_level = config->log_level;
-    store->sealed = config->seal != NULL;
-    if (config->seal && !copy_auth(store, "digest", config->seal, strlen(config->seal))) {
-        return ZKL_ENOMEM;
+    *out = text ? zkl__copy(heap, text, strlen(text)) : NULL;
+    return *out || !text;
+}
+
+/* False: no memory. */
+static bool copy_config(struct zkl__store *store, const struct zkl__store_config *config)
+{
+    const zkl_heap *heap = &store->heap;
+    bool sealed = config->seal != NULL, ok = true;
+    const void *auth = sealed ? config->seal : config->auth;
+    store->sealed = sealed;
+    store->auth_size = sealed ? strlen(config->seal) : config->auth_size;
+    if (sealed || config->auth_scheme) {
+        store->auth = zkl__copy(heap, store->auth_size ? auth : "", store->auth_size);
+        ok = store->auth &&
+             copy_text(&store->auth_scheme, heap, sealed ? "digest" : config->auth_scheme);
     }
-    if (config->auth_scheme &&
-        !copy_auth(store, config->auth_scheme, config->auth, config->auth_size)) {
-        return ZKL_ENOMEM;
-    }
-    if (config->tls && !(store->tls = zkl__copy(&store->heap, config->tls, strlen(config->tls)))) {
-        return ZKL_ENOMEM;
-    }
-    if (config->tls_host &&
-        !(store->tls_host = zkl__copy(&store->heap, config->tls_host, strlen(config->tls_host)))) {
-        return ZKL_ENOMEM;
-    }
-    if (config->sasl && !(store->sasl = zkl__sasl_copy(&store->heap, config->sasl))) {
-        return ZKL_ENOMEM;
-    }
-    if (config->acl) {
-        return zkl__zk_acl_copy(store, config->acl);
-    }
-    store->acl = config->auth_scheme ? ZOO_CREATOR_ALL_ACL : ZOO_OPEN_ACL_UNSAFE;
-    return ZKL_OK;
+    ok = ok && copy_text(&store->tls, heap, config->tls) &&
+         copy_text(&store->tls_host, heap, config->tls_host) &&
+         zkl__zk_split(&store->hosts, &store->chroot, heap, config->servers);
+    store->sasl = config->sasl ? zkl__sasl_copy(heap, config->sasl) : NULL;
+    store->own_acl = config->acl ? zkl__acl_copy(heap, config->acl) : NULL;
+    store->acl = config->acl ? store->own_acl : config->auth_scheme ? &creator_only : &open_to_all;
+    store->chroot_length = ok ? strlen(store->chroot) : 0;
+    store->names = ok ? zkl__zk_names_new(store->hosts) : NULL;
+    return ok && store->names && (store->sasl || !config->sasl) && store->acl;
 }
 
 static int start_error(const struct zkl__store *store, int error, zkl_error *err)
@@ -321,7 +333,7 @@ int zkl__zk_start(struct zkl__store *store)
 {
     sigset_t before;
     int timeout = store->timeout_ms > INT_MAX ? INT_MAX : (int)store->timeout_ms;
-    int64_t began = now_ns(CLOCK_BOOTTIME);
+    int64_t began = zkl__zk_now(CLOCK_BOOTTIME);
     zkl__block_signals(&before);
     zhandle_t *zh = zkl__zk_init_hidden(store, timeout);
     int error = errno;
@@ -409,25 +421,6 @@ static int open_locked(struct zkl__store **out, struct zkl__store *store, zkl_er
     return code;
 }
 
-static int prepare(struct zkl__store *store, const struct zkl__store_config *config, zkl_error *err)
-{
-    int code = zkl__zk_secure_check(config, err);
-    if (code == ZKL_OK) {
-        code = zkl__zk_split(&store->hosts, &store->chroot, &store->heap, config->servers, err);
-    }
-    if (code != ZKL_OK) {
-        return code;
-    }
-    store->chroot_length = strlen(store->chroot);
-    store->timeout_ms = config->timeout_ms;
-    store->names = zkl__zk_names_new(store->hosts);
-    if (!store->names || copy_config(store, config) != ZKL_OK) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
-    }
-    code = zkl__zk_drive_start(store);
-    return code == ZKL_OK ? ZKL_OK : zkl__fail(err, code, 0, NULL, "%s", zkl_strerror(code));
-}
-
 /* Without a lock. A name server that does not answer soon is left to the next try. */
 static int check_certificates(struct zkl__store *store, zkl_error *err)
 {
@@ -445,6 +438,10 @@ static int check_certificates(struct zkl__store *store, zkl_error *err)
 static int store_open(struct zkl__store **out, const struct zkl__store_config *config,
                       const struct zkl__store_events *events, void *ctx, zkl_error *err)
 {
+    int code = zkl__zk_secure_check(config, err);
+    if (code != ZKL_OK) {
+        return code;
+    }
     struct zkl__store *store = zkl__zalloc(&config->heap, sizeof *store);
     if (!store) {
         return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
@@ -452,13 +449,16 @@ static int store_open(struct zkl__store **out, const struct zkl__store_config *c
     store->heap = config->heap;
     store->events = *events;
     store->ctx = ctx;
-    if (!init_locks(store)) {
-        zkl__free(&config->heap, store);
-        return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
-    }
+    store->log_level = config->log_level;
+    store->timeout_ms = config->timeout_ms;
+    pthread_mutex_init(&store->complaint_mutex, NULL);
+    pthread_mutex_init(&store->mutex, NULL);
+    zkl__zk_cond_init(&store->changed);
     zkl__zk_log_open(store);
-    int code = prepare(store, config, err);
-    if (code == ZKL_OK) {
+    code = copy_config(store, config) ? zkl__zk_drive_start(store) : ZKL_ENOMEM;
+    if (code != ZKL_OK) {
+        zkl__fail(err, code, 0, NULL, "%s", zkl_strerror(code));
+    } else {
         code = check_certificates(store, err);
     }
     if (code == ZKL_OK) {
@@ -474,19 +474,6 @@ static int store_open(struct zkl__store **out, const struct zkl__store_config *c
 
 /* --- housekeeping ---------------------------------------------------------------------------- */
 
-/* ZOOKEEPER-2466 once more: the number of addresses is odd, and still a step more every second
- * costs nothing. */
-static void turn_wheel(struct zkl__store *store, int64_t now)
-{
-    if (store->wheel_ns != 0 && now >= store->wheel_ns) {
-        zoo_cycle_next_server(store->zh);
-        store->wheel_ns = 0;
-    }
-    if (store->wheel_ns == 0) {
-        store->wheel_ns = now + WHEEL_NS;
-    }
-}
-
 /* Servers may have moved to other addresses while we were connected to one: ask, when the
  * connection is lost, and again. */
 static int64_t look_for_servers(struct zkl__store *store, int64_t now)
@@ -499,11 +486,8 @@ static int64_t look_for_servers(struct zkl__store *store, int64_t now)
     if (answered || !store->zh) {
         (void)take_addresses(store, NULL); /* what fails now is tried again */
     }
-    if (store->ever) { /* before, it would hide at which address an attempt hangs */
-        turn_wheel(store, now);
-    }
-    int64_t attempt = zkl__zk_attempt_next(store, now),
-            next = answered ? now + WHEEL_NS : now + NUDGE_NS;
+    int64_t attempt = zkl__zk_attempt_next(store, now);
+    int64_t next = now + (answered ? LOOK_NS : NUDGE_NS);
     return attempt < next ? attempt : next;
 }
 
@@ -511,8 +495,8 @@ static int64_t look_for_servers(struct zkl__store *store, int64_t now)
  * else; and the library sends no pings while it waits for an answer. So ask. */
 static int64_t nudge_next(struct zkl__store *store, int64_t now)
 {
-    int64_t since = store->waiting.head->sent_ns > store->nudge_ns ? store->waiting.head->sent_ns
-                                                                   : store->nudge_ns;
+    int64_t sent = ((struct zk_op *)store->waiting.first)->sent_ns;
+    int64_t since = sent > store->nudge_ns ? sent : store->nudge_ns;
     if (now - since < NUDGE_NS) {
         return since + NUDGE_NS;
     }
@@ -529,7 +513,7 @@ static int64_t store_tick(struct zkl__store *store, int64_t now)
     if (store->phase == ZK_OPEN && !store->ended && !failed) {
         if (!store->linked) {
             next = look_for_servers(store, now);
-        } else if (store->waiting.head) {
+        } else if (store->waiting.first) {
             next = nudge_next(store, now);
         }
     }
@@ -552,6 +536,106 @@ static void store_complaint(struct zkl__store *store, char *text, size_t size)
     }
 }
 
+/* --- close ----------------------------------------------------------------------------------- */
+
+/* What was asked a moment ago has been answered, so there is no ping on its way either: the library
+ * sends one when it has sent nothing for a third of the session timeout (zookeeper_interest). */
+static bool just_answered(const struct zkl__store *store)
+{
+    int64_t silence = zkl__zk_now(CLOCK_BOOTTIME) - store->answered_ns;
+    return store->linked && store->op_count == 0 && store->answered_ns > 0 &&
+           silence < zoo_recv_timeout(store->zh) * MS / 6;
+}
+
+/* Until every answer was read: a socket that is closed with answers unread resets the connection,
+ * the server then drops the library's goodbye, and the session with its znodes lives on for its
+ * whole timeout. Asks, unless it is known that nothing is on its way. Asks again, which nudges as
+ * well, at twice the time each: asked more often than the network answers, something would always
+ * be on its way. False: answers are still to be read, and there is time; again at *wake. */
+static bool drain(struct zkl__store *store, int64_t deadline, int64_t *wake)
+{
+    int64_t now = zkl__zk_now(CLOCK_MONOTONIC);
+    if (store->phase == ZK_OPEN) {
+        store->phase = ZK_CLOSING;
+        store->drain_ns = store->probe_ns = now;
+        store->drained = just_answered(store);
+    }
+    bool all = store->drained && !store->waiting.first && store->probe_count == 0;
+    if (!store->ever || store->ended || all || now >= deadline) {
+        store->result =
+            (struct zk_close){all, store->linked, store->ended && store->end == ZKL__END_EXPIRED};
+        return true;
+    }
+    if (store->linked && now >= store->probe_ns) {
+        zkl__zk_probe(store);
+        int64_t pause = now - store->drain_ns;
+        store->probe_ns = now + (pause > NUDGE_NS ? pause : NUDGE_NS);
+    }
+    *wake = now + NUDGE_NS < deadline ? now + NUDGE_NS : deadline;
+    return false;
+}
+
+/* One step, with the mutex held. True: it is closed, nothing of it may be touched, and *rc is what
+ * close returns. False: again at *wake. */
+static bool close_step(struct zkl__store *store, int64_t deadline, int *rc, int64_t *wake)
+{
+    if (store->phase != ZK_CLOSED && !drain(store, deadline, wake)) {
+        return false;
+    }
+    store->phase = ZK_CLOSED;
+    struct zk_close result = store->result;
+    pthread_mutex_unlock(&store->mutex);
+    bool parted = zkl__zk_part(store, deadline, result.drained);
+    if (!parted && !zkl__zk_has_threads) {
+        *wake = deadline;
+        pthread_mutex_lock(&store->mutex);
+        return false;
+    }
+    bool heard = parted && store->heard;
+    if (parted) {
+        zkl__zk_release(store);
+    }
+    *rc = (result.drained && heard) || result.expired ? ZKL_OK
+          : result.linked                             ? ZKL_ETIMEOUT
+                                                      : ZKL_ECONNECT;
+    return true;
+}
+
+static int64_t deadline_of(int64_t timeout_ms)
+{
+    bool limited = timeout_ms >= 0 && timeout_ms <= INT64_MAX / MS / 2;
+    return limited ? zkl__zk_now(CLOCK_MONOTONIC) + timeout_ms * MS : INT64_MAX;
+}
+
+static int store_close(struct zkl__store *store, int64_t timeout_ms)
+{
+    int rc = ZKL_OK;
+    int64_t deadline = deadline_of(timeout_ms), wake;
+    pthread_mutex_lock(&store->mutex);
+    while (!close_step(store, deadline, &rc, &wake)) {
+        zkl__zk_wait(store, wake);
+    }
+    return rc;
+}
+
+/* With threads it is one that has nothing else to do. */
+static bool store_close_on(struct zkl__store *store, int64_t timeout_ms, int *rc, int64_t *again_ms)
+{
+    if (zkl__zk_has_threads) {
+        *rc = store_close(store, timeout_ms);
+        return true;
+    }
+    int64_t wake;
+    pthread_mutex_lock(&store->mutex);
+    if (close_step(store, deadline_of(timeout_ms), rc, &wake)) {
+        return true;
+    }
+    pthread_mutex_unlock(&store->mutex);
+    int64_t left = wake - zkl__zk_now(CLOCK_MONOTONIC);
+    *again_ms = wake == INT64_MAX ? ZKL_WAIT_FOREVER : left / MS + 1;
+    return false;
+}
+
 const struct zkl__store_ops zkl__store_zookeeper = {
     .name = "zookeeper",
     .has_observers = true,
@@ -561,7 +645,7 @@ const struct zkl__store_ops zkl__store_zookeeper = {
     .open = store_open,
     .submit = zkl__zk_submit,
     .tick = store_tick,
-    .close = zkl__zk_close,
-    .close_on = zkl__zk_close_on,
+    .close = store_close,
+    .close_on = store_close_on,
     .complaint = store_complaint,
 };

@@ -1,30 +1,98 @@
-/* zookeeper_ops.c - the table of operations, and completions into replies. */
+/* zookeeper_ops.c - an operation on its way: into a zoo_a* call, its completion, its reply to the
+ * session; and what the library logs meanwhile. */
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "acl.h"
+#include "name.h"
+#include "path.h"
 #include "zookeeper_store.h"
 
-/* --- the table of operations ----------------------------------------------------------------- */
+/* A chroot, a path of a queue, and any contender of it, whoever named that one. */
+#define SENT_PATH_MAX (2 * ZKL_PATH_MAX + ZKL__NAME_LONGEST + 3)
+#define SEQUENCE_DIGITS 11 /* "-2147483647" */
+/* The server drops the connection for a request of 1 MB, and would for each retry. */
+#define REQUEST_BYTES_MAX 1000000
 
-static void list_append(struct zk_list *list, struct zk_op *op)
+/* --- ZooKeeper's codes, and what they say about an operation ---------------------------------- */
+
+/* KeeperException.Code.QUOTAEXCEEDED. The header of 3.8 has no name for it (later ones say
+ * ZQUOTAEXCEEDED), its servers send it. */
+#define QUOTA_EXCEEDED (-125)
+
+static const struct {
+    int zk_code;
+    enum zkl__rc rc;
+} codes[] = {
+    {ZOK, ZKL__RC_OK},
+    {ZNONODE, ZKL__RC_NONODE},
+    {ZNODEEXISTS, ZKL__RC_NODEEXISTS},
+    {ZNOTEMPTY, ZKL__RC_NOTEMPTY},
+    {ZBADVERSION, ZKL__RC_BADVERSION},
+    {ZNOAUTH, ZKL__RC_NOAUTH},
+    {ZINVALIDACL, ZKL__RC_INVALIDACL},
+    {ZNOCHILDRENFOREPHEMERALS, ZKL__RC_EPHEMERALPARENT},
+    {ZNOWATCHER, ZKL__RC_NOWATCH},
+    {ZEPHEMERALONLOCALSESSION, ZKL__RC_LOCAL},
+    {QUOTA_EXCEEDED, ZKL__RC_QUOTA},
+    /* UnimplementedRequestProcessor, which also closes the connection. */
+    {ZUNIMPLEMENTED, ZKL__RC_UNIMPLEMENTED},
+    /* The server's word: not done. */
+    {ZSESSIONMOVED, ZKL__RC_NOTAPPLIED},
+    {ZTHROTTLEDOP, ZKL__RC_NOTAPPLIED},
+    /* Nobody's word. The library makes these up when a connection or a session ends, and they say
+     * nothing about what the server did: after ZOPERATIONTIMEOUT the operation may even be done
+     * later, and an op failed with ZCLOSING is still sent. */
+    {ZSYSTEMERROR, ZKL__RC_UNKNOWN},
+    {ZRUNTIMEINCONSISTENCY, ZKL__RC_UNKNOWN},
+    {ZCONNECTIONLOSS, ZKL__RC_UNKNOWN},
+    {ZOPERATIONTIMEOUT, ZKL__RC_UNKNOWN},
+    {ZSESSIONEXPIRED, ZKL__RC_UNKNOWN},
+    {ZAUTHFAILED, ZKL__RC_UNKNOWN},
+    {ZCLOSING, ZKL__RC_UNKNOWN},
+};
+
+enum zkl__rc zkl__zk_rc(int zk_code)
 {
-    op->next = NULL;
-    op->prev = list->tail;
-    *(list->tail ? &list->tail->next : &list->head) = op;
-    list->tail = op;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        if (codes[i].zk_code == zk_code) {
+            return codes[i].rc;
+        }
+    }
+    return ZKL__RC_REFUSED;
 }
 
-static void list_remove(struct zk_list *list, struct zk_op *op)
+int zkl__store_code(enum zkl__rc rc)
 {
-    *(op->prev ? &op->prev->next : &list->head) = op->next;
-    *(op->next ? &op->next->prev : &list->tail) = op->prev;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes && codes[i].rc < ZKL__RC_REFUSED; i++) {
+        if (codes[i].rc == rc) {
+            return codes[i].zk_code;
+        }
+    }
+    return rc == ZKL__RC_ROLLEDBACK ? ZRUNTIMEINCONSISTENCY
+           : rc == ZKL__RC_REFUSED  ? ZBADARGUMENTS
+                                    : ZOK;
 }
 
-void zkl__zk_op_free(struct zk_op *op)
+/* What submit returns for a code with which a zoo_a* function refused; dead: the handle is. */
+static int refusal(int zk_code, bool dead)
+{
+    if (dead || zk_code == ZINVALIDSTATE) {
+        return ZKL_ECONNECT;
+    }
+    return zk_code == ZBADARGUMENTS ? ZKL_EINVAL : ZKL_ENOMEM;
+}
+
+/* --- the table of operations; with the mutex held ----------------------------------------------
+ */
+
+static void op_free(struct zk_op *op)
 {
     const zkl_heap *heap = &op->store->heap;
     for (size_t i = 0; op->parts && i < op->part_count; i++) {
         zkl__free(heap, op->parts[i].path);
-        zkl__free(heap, op->parts[i].made);
     }
     zkl__free(heap, op->parts);
     zkl__free(heap, op->results);
@@ -32,31 +100,29 @@ void zkl__zk_op_free(struct zk_op *op)
     zkl__free(heap, op);
 }
 
-void zkl__zk_op_add(struct zkl__store *store, struct zk_op *op)
-{
-    list_append(&store->waiting, op);
-    store->op_count++;
-}
-
-void zkl__zk_op_remove(struct zk_op *op)
+static void op_remove(struct zk_op *op)
 {
     struct zkl__store *store = op->store;
-    list_remove(op->told ? &store->told : &store->waiting, op);
+    zkl__list_remove(op->told ? &store->told : &store->waiting, &op->link);
     store->op_count--;
     pthread_cond_broadcast(&store->changed);
 }
 
-static void op_forget(struct zk_op *op)
+static void op_mark_told(struct zk_op *op)
 {
-    zkl__zk_op_remove(op);
-    zkl__zk_op_free(op);
+    zkl__list_remove(&op->store->waiting, &op->link);
+    zkl__list_append(&op->store->told, &op->link);
+    op->told = true;
 }
 
-void zkl__zk_op_mark_told(struct zk_op *op)
+void zkl__zk_drop_all(struct zkl__store *store)
 {
-    list_remove(&op->store->waiting, op);
-    list_append(&op->store->told, op);
-    op->told = true;
+    while (store->waiting.first || store->told.first) {
+        struct zk_op *op =
+            (struct zk_op *)(store->waiting.first ? store->waiting.first : store->told.first);
+        op_remove(op);
+        op_free(op);
+    }
 }
 
 /* --- between the library and the session ----------------------------------------------------- */
@@ -89,7 +155,7 @@ static void op_done(struct zk_op *op, int zk_code, struct zkl__reply *reply)
     pthread_mutex_lock(&store->mutex);
     store->inside = true;
     bool tell = !op->told && store->phase != ZK_CLOSED;
-    zkl__zk_op_remove(op);
+    op_remove(op);
     if (store->linked && zkl__rc_answered(reply->rc)) {
         store->answered_ns = op->sent_ns;
     }
@@ -102,40 +168,31 @@ static void op_done(struct zk_op *op, int zk_code, struct zkl__reply *reply)
     if (tell) {
         store->events.reply(store->ctx, op->id, reply);
     }
-    zkl__zk_op_free(op);
+    op_free(op);
     zkl__zk_leave(store);
 }
 
 /* Ops in the list are freed on this thread only, or after it was joined; told moves them, so the
- * head is looked at anew. */
+ * first is looked at anew. */
 void zkl__zk_tell_unknown(struct zkl__store *store)
 {
     struct zkl__reply reply = {.rc = ZKL__RC_UNKNOWN};
-    for (;;) {
+    struct zk_op *op;
+    do {
+        uint64_t id = 0;
         pthread_mutex_lock(&store->mutex);
-        struct zk_op *op = store->waiting.head;
-        uint64_t id = op ? op->id : 0;
-        bool quiet = store->phase == ZK_CLOSED;
+        op = (struct zk_op *)store->waiting.first;
         if (op) {
-            zkl__zk_op_mark_told(op);
+            id = op->id;
+            op_mark_told(op);
             pthread_cond_broadcast(&store->changed);
         }
+        bool tell = op && store->phase != ZK_CLOSED;
         pthread_mutex_unlock(&store->mutex);
-        if (!op || quiet) {
-            return;
+        if (tell) {
+            store->events.reply(store->ctx, id, &reply);
         }
-        store->events.reply(store->ctx, id, &reply);
-    }
-}
-
-void zkl__zk_drop_all(struct zkl__store *store)
-{
-    while (store->waiting.head) {
-        op_forget(store->waiting.head);
-    }
-    while (store->told.head) {
-        op_forget(store->told.head);
-    }
+    } while (op);
 }
 
 /* --- completions, on the library's completion thread ----------------------------------------- */
@@ -170,32 +227,32 @@ static struct zk_op *op_of(const void *data)
     return (struct zk_op *)(uintptr_t)data; /* const in the library's prototypes only */
 }
 
-void zkl__zk_created(int rc, const char *path, const struct Stat *stat, const void *data)
+static void created(int rc, const char *path, const struct Stat *stat, const void *data)
 {
     struct zkl__reply reply = {.name = name_of(path), .stat = stat_of(stat)};
     op_done(op_of(data), rc, &reply);
 }
 
-void zkl__zk_done(int rc, const void *data)
+static void done(int rc, const void *data)
 {
     struct zkl__reply reply = {0};
     op_done(op_of(data), rc, &reply);
 }
 
-void zkl__zk_synced(int rc, const char *path, const void *data)
+static void synced(int rc, const char *path, const void *data)
 {
     (void)path;
-    zkl__zk_done(rc, data);
+    done(rc, data);
 }
 
-void zkl__zk_stat_came(int rc, const struct Stat *stat, const void *data)
+static void stat_came(int rc, const struct Stat *stat, const void *data)
 {
     struct zkl__reply reply = {.stat = stat_of(stat)};
     op_done(op_of(data), rc, &reply);
 }
 
-void zkl__zk_data_came(int rc, const char *value, int length, const struct Stat *stat,
-                       const void *data)
+static void data_came(int rc, const char *value, int length, const struct Stat *stat,
+                      const void *data)
 {
     struct zkl__reply reply = {.stat = stat_of(stat)};
     if (value && length > 0) {
@@ -217,8 +274,8 @@ static bool is_whole(const struct String_vector *names)
     return true;
 }
 
-void zkl__zk_children_came(int rc, const struct String_vector *names, const struct Stat *stat,
-                           const void *data)
+static void children_came(int rc, const struct String_vector *names, const struct Stat *stat,
+                          const void *data)
 {
     struct zkl__reply reply = {.stat = stat_of(stat)};
     if (rc == ZOK && !is_whole(names)) {
@@ -243,7 +300,7 @@ static enum zkl__rc part_rc(int multi_code, int part_code)
                                                                   : zkl__zk_rc(part_code);
 }
 
-void zkl__zk_multi_done(int rc, const void *data)
+static void multi_done(int rc, const void *data)
 {
     struct zk_op *op = op_of(data);
     struct zkl__reply reply = {0};
@@ -252,7 +309,7 @@ void zkl__zk_multi_done(int rc, const void *data)
         part->zk_code = op->results[i].err;
         part->rc = part_rc(rc, op->results[i].err);
         if (part->rc == ZKL__RC_OK) {
-            part->name = name_of(op->parts[i].made);
+            part->name = op->parts[i].kind == ZKL__OP_CREATE ? name_of(op->parts[i].path) : NULL;
             part->stat = stat_of(op->parts[i].kind == ZKL__OP_SET ? &op->parts[i].stat : NULL);
         }
     }
@@ -279,4 +336,447 @@ bool zkl__zk_probe(struct zkl__store *store)
     }
     store->probe_count++;
     return true;
+}
+/* --- sending --------------------------------------------------------------------------------- */
+
+/* The server knows a seal for credentials and would put it where a list says "auth", which nobody
+ * could enter once the session is gone. So that entry goes as one that every server refuses, at the
+ * same place among its checks: a digest without a user. */
+static const zkl_acl_entry invalid = {ZKL_PERM_ALL, "digest", ""};
+
+/* The strings stay the caller's: the library serialises them before its call returns. */
+static bool acl_make(struct ACL_vector *out, const struct zkl__store *store,
+                     const struct zkl__op *op)
+{
+    const zkl_acl *acl = op->acl ? op->acl : store->acl;
+    out->count = (int32_t)acl->count;
+    out->data = zkl__zalloc(&store->heap, acl->count * sizeof *out->data + 1);
+    for (size_t i = 0; out->data && i < acl->count; i++) {
+        bool refused = store->sealed && strcmp(acl->entries[i].scheme, "auth") == 0;
+        const zkl_acl_entry *entry = refused ? &invalid : &acl->entries[i];
+        out->data[i].perms = entry->perms;
+        out->data[i].id.scheme = (char *)(uintptr_t)entry->scheme;
+        out->data[i].id.id = (char *)(uintptr_t)entry->id;
+    }
+    return out->data != NULL;
+}
+
+static bool is_sequential(const struct zkl__op *op)
+{
+    return op->kind == ZKL__OP_CREATE &&
+           (op->mode == ZKL__EPHEMERAL_SEQUENTIAL || op->mode == ZKL__PERSISTENT_SEQUENTIAL);
+}
+
+/* dir and name under the chroot, unless they are outside of it; false when too long or of a bad
+ * form. The form is checked before the chroot goes in front, for a path that is not absolute would
+ * leave it; and the library, given a bad path as a part of a multi, frees what is ours. */
+static bool path_make(const struct zkl__store *store, char out[SENT_PATH_MAX],
+                      const struct zkl__op *op)
+{
+    size_t chroot_length = op->outside ? 0 : store->chroot_length;
+    char *inner = out + chroot_length;
+    size_t length = chroot_length < SENT_PATH_MAX && op->dir
+                        ? zkl__path_join(inner, SENT_PATH_MAX - chroot_length, op->dir, op->name)
+                        : 0;
+    if (length == 0 || !zkl__path_form(inner, is_sequential(op))) {
+        return false;
+    }
+    memcpy(out, store->chroot, chroot_length);
+    if (chroot_length > 0 && length == 1 && !is_sequential(op)) {
+        *inner = '\0'; /* the chroot itself has no slash at its end */
+    }
+    return true;
+}
+
+static int mode_of(const struct zkl__store *store, enum zkl__create_mode mode)
+{
+    switch (mode) {
+    case ZKL__EPHEMERAL:
+        return ZOO_EPHEMERAL;
+    case ZKL__EPHEMERAL_SEQUENTIAL:
+        return ZOO_EPHEMERAL_SEQUENTIAL;
+    case ZKL__PERSISTENT_SEQUENTIAL:
+        return ZOO_PERSISTENT_SEQUENTIAL;
+    case ZKL__CONTAINER:
+        return store->no_containers ? ZOO_PERSISTENT : ZOO_CONTAINER;
+    case ZKL__PERSISTENT:
+        break;
+    }
+    return ZOO_PERSISTENT;
+}
+
+static const char *data_of(const struct zkl__op *op)
+{
+    return op->data ? op->data : "";
+}
+
+/* The functions below return ZOK when the library took the op, else its code. */
+
+static int send_create(struct zk_op *to, const struct zkl__op *op, const char *path)
+{
+    struct zkl__store *store = to->store;
+    struct ACL_vector acl;
+    if (!acl_make(&acl, store, op)) {
+        return ZSYSTEMERROR;
+    }
+    int mode = mode_of(store, op->mode);
+    to->container = mode == ZOO_CONTAINER;
+    int rc = zoo_acreate2(store->zh, path, data_of(op), (int)op->size, &acl, mode, created, to);
+    zkl__free(&store->heap, acl.data);
+    return rc;
+}
+
+static bool part_make(struct zk_op *to, size_t i, zoo_op_t *zoo, struct ACL_vector *acl,
+                      const struct zkl__op *op)
+{
+    struct zkl__store *store = to->store;
+    struct zk_part *part = &to->parts[i];
+    char path[SENT_PATH_MAX];
+    if (!path_make(store, path, op)) {
+        return false;
+    }
+    size_t length = strlen(path), size = length + SEQUENCE_DIGITS + 1;
+    part->kind = op->kind;
+    part->path = zkl__zalloc(&store->heap, size);
+    if (!part->path || (op->kind == ZKL__OP_CREATE && !acl_make(acl, store, op))) {
+        return false;
+    }
+    memcpy(part->path, path, length);
+    if (op->kind == ZKL__OP_DELETE) {
+        zoo_delete_op_init(zoo, part->path, op->version);
+    } else if (op->kind == ZKL__OP_SET) {
+        zoo_set_op_init(zoo, part->path, data_of(op), (int)op->size, op->version, &part->stat);
+    } else if (op->kind == ZKL__OP_CHECK) {
+        zoo_check_op_init(zoo, part->path, op->version);
+    } else {
+        zoo_create_op_init(zoo, part->path, data_of(op), (int)op->size, acl,
+                           mode_of(store, op->mode), part->path, (int)size);
+    }
+    return true;
+}
+
+static bool multi_alloc(struct zk_op *to, size_t count)
+{
+    const zkl_heap *heap = &to->store->heap;
+    to->part_count = count;
+    to->parts = zkl__zalloc(heap, count * sizeof *to->parts);
+    to->results = zkl__zalloc(heap, count * sizeof *to->results);
+    to->replies = zkl__zalloc(heap, count * sizeof *to->replies);
+    return to->parts && to->results && to->replies;
+}
+
+/* On a dead handle the library frees pointers it never had, when a multi has several parts: the
+ * state is looked at here, as late as can be, and the core uses single ones. */
+static int send_multi(struct zk_op *to, const struct zkl__op *parts, size_t count)
+{
+    struct zkl__store *store = to->store;
+    const zkl_heap *heap = &store->heap;
+    zoo_op_t *zoo = zkl__zalloc(heap, count * sizeof *zoo);
+    struct ACL_vector *acls = zkl__zalloc(heap, count * sizeof *acls);
+    bool made = zoo && acls && multi_alloc(to, count);
+    for (size_t i = 0; made && i < count; i++) {
+        made = part_make(to, i, &zoo[i], &acls[i], &parts[i]);
+    }
+    int rc = ZSYSTEMERROR;
+    if (made) {
+        rc = zoo_state(store->zh) != ZOO_CONNECTED_STATE
+                 ? ZINVALIDSTATE
+                 : zoo_amulti(store->zh, (int)count, zoo, to->results, multi_done, to);
+    }
+    for (size_t i = 0; acls && i < count; i++) {
+        zkl__free(heap, acls[i].data);
+    }
+    zkl__free(heap, acls);
+    zkl__free(heap, zoo);
+    return rc;
+}
+
+/* The library declares a pointer to the function type, which is itself a pointer, and then uses the
+ * argument as the function. */
+static int send_unwatch(struct zk_op *to, const char *path)
+{
+    void_completion_t *function = (void_completion_t *)(uintptr_t)done;
+    return zoo_aremove_all_watches(to->store->zh, path, ZWATCHTYPE_ANY, 0, function, to);
+}
+
+static int send_one(struct zk_op *to, const struct zkl__op *op, const char *path)
+{
+    zhandle_t *zh = to->store->zh;
+    watcher_fn watcher = op->watch ? zkl__zk_watcher : NULL;
+    void *ctx = to->store;
+    switch (op->kind) {
+    case ZKL__OP_CREATE:
+        return send_create(to, op, path);
+    case ZKL__OP_DELETE:
+        return zoo_adelete(zh, path, op->version, done, to);
+    case ZKL__OP_SET:
+        return zoo_aset(zh, path, data_of(op), (int)op->size, op->version, stat_came, to);
+    case ZKL__OP_CHECK:
+        return send_multi(to, op, 1);
+    case ZKL__OP_MULTI:
+        return send_multi(to, op->parts, op->part_count);
+    case ZKL__OP_SYNC:
+        return zoo_async(zh, path, synced, to);
+    case ZKL__OP_CHILDREN:
+        return zoo_awget_children2(zh, path, watcher, ctx, children_came, to);
+    case ZKL__OP_GET:
+        return zoo_awget(zh, path, watcher, ctx, data_came, to);
+    case ZKL__OP_EXISTS:
+        return zoo_awexists(zh, path, watcher, ctx, stat_came, to);
+    case ZKL__OP_UNWATCH:
+        return send_unwatch(to, path);
+    case ZKL__OP_NONE:
+        break;
+    }
+    return ZBADARGUMENTS;
+}
+
+#define PART_BYTES 64 /* lengths, flags, header */
+
+static size_t acl_bytes(const struct zkl__store *store, const struct zkl__op *op)
+{
+    const zkl_acl *acl = op->acl ? op->acl : store->acl;
+    size_t bytes = 0;
+    for (size_t i = 0; i < acl->count; i++) {
+        bytes += strlen(acl->entries[i].scheme) + strlen(acl->entries[i].id) + 12;
+    }
+    return bytes;
+}
+
+/* ZKL_OK when op can be sent as it is; *bytes grows by what it takes. A container in a multi would
+ * abort the process: the library takes the answer apart as another kind than the server sends. */
+static int part_check(const struct zkl__store *store, const struct zkl__op *part, size_t *bytes)
+{
+    char path[SENT_PATH_MAX];
+    bool create = part->kind == ZKL__OP_CREATE;
+    if ((create && part->mode == ZKL__CONTAINER) ||
+        (!create && part->kind != ZKL__OP_DELETE && part->kind != ZKL__OP_SET &&
+         part->kind != ZKL__OP_CHECK)) {
+        return ZKL_EUNSUPPORTED;
+    }
+    if (!path_make(store, path, part)) {
+        return ZKL_EINVAL;
+    }
+    *bytes += part->size + strlen(path) + PART_BYTES + (create ? acl_bytes(store, part) : 0);
+    return ZKL_OK;
+}
+
+static int op_check(const struct zkl__store *store, const struct zkl__op *op)
+{
+    size_t bytes = op->size;
+    for (size_t i = 0; op->kind == ZKL__OP_MULTI && i < op->part_count; i++) {
+        int code = part_check(store, &op->parts[i], &bytes);
+        if (code != ZKL_OK) {
+            return code;
+        }
+    }
+    if (op->kind == ZKL__OP_MULTI && op->part_count == 0) {
+        return ZKL_EINVAL;
+    }
+    return bytes <= REQUEST_BYTES_MAX ? ZKL_OK : ZKL_ELIMIT;
+}
+
+/* With the mutex held. */
+static int submit_locked(struct zkl__store *store, struct zk_op *to, const struct zkl__op *op)
+{
+    char path[SENT_PATH_MAX] = "/";
+    if (op->kind != ZKL__OP_MULTI && !path_make(store, path, op)) {
+        return ZKL_EINVAL;
+    }
+    zkl__list_append(&store->waiting, &to->link);
+    store->op_count++;
+    int rc = send_one(to, op, path);
+    if (rc == ZOK) {
+        return ZKL_OK;
+    }
+    if (rc == ZMARSHALLINGERROR) {
+        op_mark_told(to); /* no memory half way: the library may keep it, and complete it later */
+    } else {
+        op_remove(to);
+    }
+    return refusal(rc, is_unrecoverable(store->zh) != ZOK);
+}
+
+int zkl__zk_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
+{
+    int code = op_check(store, op);
+    if (code != ZKL_OK) {
+        return code;
+    }
+    struct zk_op *to = zkl__zalloc(&store->heap, sizeof *to);
+    if (!to) {
+        return ZKL_ENOMEM;
+    }
+    *to = (struct zk_op){
+        .store = store, .id = id, .sent_ns = zkl__zk_now(CLOCK_BOOTTIME), .kind = op->kind};
+    pthread_mutex_lock(&store->mutex);
+    if (store->phase != ZK_OPEN || !store->up) {
+        code = ZKL_ECONNECT;
+    } else if (store->op_count >= zkl__store_zookeeper.ops_max) {
+        code = ZKL_ELIMIT;
+    } else {
+        code = submit_locked(store, to, op);
+    }
+    bool kept = to->told || code == ZKL_OK;
+    pthread_mutex_unlock(&store->mutex);
+    if (!kept) {
+        op_free(to);
+    }
+    return code;
+}
+
+/* --- the library's log ----------------------------------------------------------------------- */
+
+#define LOG_LINE_MAX 480
+#define LOG_SLOTS 32
+
+static _Atomic(struct zkl__store *) slots[LOG_SLOTS];
+static atomic_bool muted[LOG_SLOTS];   /* the slot is taken, its store closed */
+static atomic_uint logging[LOG_SLOTS]; /* threads that are at it */
+
+/* "2026-01-31 12:00:00,000:123(0x7f):ZOO_WARN@function@123: words". The client library calls every
+ * lost connection an error and reports its connecting as information: one level lower than it says,
+ * so that an alarm on errors rings for losses alone. */
+static zkl_log_level level_of(const char *line)
+{
+    static const struct {
+        const char *mark;
+        zkl_log_level level;
+    } marks[] = {{":ZOO_ERROR@", ZKL_LOG_WARN},
+                 {":ZOO_WARN@", ZKL_LOG_INFO},
+                 {":ZOO_INFO@", ZKL_LOG_DEBUG},
+                 {":ZOO_DEBUG@", ZKL_LOG_DEBUG}};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        if (strstr(line, marks[i].mark)) {
+            return marks[i].level;
+        }
+    }
+    return ZKL_LOG_DEBUG;
+}
+
+static const char *words_of(const char *line)
+{
+    const char *mark = strstr(line, ":ZOO_");
+    const char *words = mark ? strstr(mark, ": ") : NULL;
+    return words ? words + 2 : line;
+}
+
+/* Some of the library's lines end in a newline of their own; server addresses and the like come
+ * from outside. */
+static void copy_line(char *out, size_t size, const char *words)
+{
+    size_t length = 0;
+    for (; length < size - 1 && words[length]; length++) {
+        unsigned char byte = (unsigned char)words[length];
+        out[length] = (char)(byte < 0x20 || byte == 0x7f ? ' ' : byte);
+    }
+    while (length > 0 && out[length - 1] == ' ') {
+        length--;
+    }
+    out[length] = '\0';
+}
+
+/* "Starting SASL negotiation: generic failure SASL(-1): generic failure: GSSAPI Error: Unspecified
+ * GSS failure.  Minor code may provide more information (Server ... not found in Kerberos
+ * database)": what is worth a person's time is at the end. */
+static const char *cause_of(const char *words)
+{
+    static const char *const prefixes[] = {
+        "SASL negotiation: ", "generic failure: ", "GSSAPI Error: ", "more information "};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        const char *found = strstr(words, prefixes[i]);
+        words = found ? found + strlen(prefixes[i]) : words;
+    }
+    return words;
+}
+
+/* The line after this one only has a number. */
+static void keep_complaint(struct zkl__store *store, const char *message)
+{
+    if (store->sasl && strstr(message, ":ZOO_ERROR@") && strstr(message, "SASL negotiation")) {
+        pthread_mutex_lock(&store->complaint_mutex);
+        copy_line(store->complaint, sizeof store->complaint, cause_of(words_of(message)));
+        pthread_mutex_unlock(&store->complaint_mutex);
+    }
+}
+
+void zkl__zk_complaint(struct zkl__store *store, char *text, size_t size)
+{
+    pthread_mutex_lock(&store->complaint_mutex);
+    snprintf(text, size, "%s", store->complaint);
+    pthread_mutex_unlock(&store->complaint_mutex);
+}
+
+/* May run with the library's locks held, on its threads and in our calls of it. */
+static void log_line(int slot, const char *message)
+{
+    /* before the look: mute sees either us, or that we have seen it */
+    atomic_fetch_add(&logging[slot], 1);
+    struct zkl__store *store = atomic_load(&muted[slot]) ? NULL : atomic_load(&slots[slot]);
+    if (store && message) {
+        char line[LOG_LINE_MAX];
+        keep_complaint(store, message);
+        if (level_of(message) <= store->log_level) {
+            copy_line(line, sizeof line, words_of(message));
+            store->events.log(store->ctx, level_of(message), line);
+        }
+    }
+    atomic_fetch_sub(&logging[slot], 1);
+}
+
+/* clang-format off */
+#define LOG_FUNCTIONS(X) \
+    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) \
+    X(16) X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31)
+/* clang-format on */
+
+#define LOG_FUNCTION(n)                      \
+    static void log_##n(const char *message) \
+    {                                        \
+        log_line(n, message);                \
+    }
+LOG_FUNCTIONS(LOG_FUNCTION)
+
+#define LOG_NAME(n) log_##n,
+static const log_callback_fn functions[LOG_SLOTS] = {LOG_FUNCTIONS(LOG_NAME)};
+
+/* Never no callback at all: the library would write to stderr. */
+static void log_nothing(const char *message)
+{
+    (void)message;
+}
+
+void zkl__zk_log_open(struct zkl__store *store)
+{
+    store->log_slot = -1;
+    store->log_fn = log_nothing;
+    if (!store->events.log) {
+        return;
+    }
+    for (int i = 0; i < LOG_SLOTS; i++) {
+        struct zkl__store *none = NULL;
+        if (atomic_compare_exchange_strong(&slots[i], &none, store)) {
+            store->log_slot = i;
+            store->log_fn = functions[i];
+            return;
+        }
+    }
+}
+
+void zkl__zk_log_mute(struct zkl__store *store)
+{
+    if (store->log_slot >= 0) {
+        atomic_store(&muted[store->log_slot], true);
+        while (atomic_load(&logging[store->log_slot]) > 0) {
+            sched_yield(); /* for the time of one line */
+        }
+    }
+}
+
+void zkl__zk_log_close(struct zkl__store *store)
+{
+    if (store->log_slot >= 0) {
+        atomic_store(&muted[store->log_slot], false);
+        atomic_store(&slots[store->log_slot], NULL);
+    }
 }

@@ -1,16 +1,32 @@
-/* zookeeper_secure.c - TLS and SASL. The library has each of them or not, as it was built (Debian
- * 12's has neither), and its header shows only what that build has: so they are looked for by name,
- * at run time, or when a static one is linked. */
+/* zookeeper_secure.c - TLS and SASL of the client library, and the servers' certificates.
+ *
+ * The library has TLS and SASL or not, as it was built (Debian 12's has neither), and its header
+ * shows only what that build has: so they are looked for by name, at run time, or when a static one
+ * is linked. libzklock_st refuses both, for they would stop the caller's loop: the library's TLS
+ * handshake waits without bound (zookeeper.c, init_ssl_for_socket), and its SASL may ask other
+ * servers (zk_sasl.c).
+ *
+ * It says "error in ssl connect" for everything that goes wrong in a handshake, and never compares
+ * the certificate with the server's name (init_ssl_for_socket). So one handshake of our own is made
+ * with each server first, by the OpenSSL that the library is linked with. */
 #include <dlfcn.h>
+#include <errno.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
 #include <zookeeper/zookeeper_version.h>
 
 #include "error.h"
+#include "text.h"
 #include "zookeeper_store.h"
 
-#define INIT_TLS "zookeeper_init_ssl"
-#define INIT_SASL "zookeeper_init_sasl"
+/* Not there in every client library, or in every process. */
+#define MAYBE extern __attribute__((weak))
+
+/* --- the client library's TLS and SASL ------------------------------------------------------- */
 
 /* Exported, and in no header that is installed. */
 extern ZooLogLevel logLevel;
@@ -28,13 +44,13 @@ typedef zhandle_t *init_sasl_fn(const char *host, watcher_fn fn, int recv_timeou
                                 log_callback_fn log_callback, struct sasl_params *params);
 
 /* In a static client library that is a part of this one their names are nobody else's to see. */
-extern init_tls_fn zookeeper_init_ssl __attribute__((weak));
-extern init_sasl_fn zookeeper_init_sasl __attribute__((weak));
+MAYBE init_tls_fn zookeeper_init_ssl;
+MAYBE init_sasl_fn zookeeper_init_sasl;
 
 static init_tls_fn *find_tls(void)
 {
     init_tls_fn *init = zookeeper_init_ssl;
-    void *found = init ? NULL : dlsym(RTLD_DEFAULT, INIT_TLS);
+    void *found = init ? NULL : dlsym(RTLD_DEFAULT, "zookeeper_init_ssl");
     if (found) {
         memcpy(&init, &found, sizeof init);
     }
@@ -44,7 +60,7 @@ static init_tls_fn *find_tls(void)
 static init_sasl_fn *find_sasl(void)
 {
     init_sasl_fn *init = zookeeper_init_sasl;
-    void *found = init ? NULL : dlsym(RTLD_DEFAULT, INIT_SASL);
+    void *found = init ? NULL : dlsym(RTLD_DEFAULT, "zookeeper_init_sasl");
     if (found) {
         memcpy(&init, &found, sizeof init);
     }
@@ -58,22 +74,30 @@ bool zkl__zk_takes_ca_alone(const char *version)
            (major > 3 || (major == 3 && minor >= 10));
 }
 
-/* The two client libraries export the same names: which one answers to them is chance. */
+/* The two client libraries export the same names: which one answers to them is chance. The blocking
+ * functions are in the threaded one alone. */
 static bool other_is_loaded(void)
 {
-    void *other = dlopen("libzookeeper_st.so.2", RTLD_LAZY | RTLD_NOLOAD);
+    void *other = dlopen(zkl__zk_other_library, RTLD_LAZY | RTLD_NOLOAD);
     if (other) {
         dlclose(other);
     }
-    return other != NULL;
+    return other || (!zkl__zk_has_threads && dlsym(RTLD_DEFAULT, "zoo_wget_children2"));
 }
 
 int zkl__zk_secure_check(const struct zkl__store_config *config, zkl_error *err)
 {
     if (other_is_loaded()) {
         return zkl__fail(err, ZKL_EUNSUPPORTED, 0, NULL,
-                         "libzookeeper_st.so.2 is in this process beside libzookeeper_mt, with the "
-                         "same names: link one of them, and one of libzklock and libzklock_st");
+                         "%s is in this process beside %s, with the same names: link one of them, "
+                         "and one of libzklock and libzklock_st",
+                         zkl__zk_other_library, zkl__zk_library);
+    }
+    if (!zkl__zk_has_threads && (config->tls || config->sasl)) {
+        return zkl__fail(err, ZKL_EUNSUPPORTED, 0, NULL,
+                         "%s is not for libzklock_st, for it would stop the caller's loop: use "
+                         "libzklock, or put stunnel in front of the servers (SECURITY.md)",
+                         config->tls ? "tls" : "sasl");
     }
     if (config->tls && !find_tls()) {
         return zkl__fail(err, ZKL_EUNSUPPORTED, 0, NULL,
@@ -103,16 +127,29 @@ bool zkl__zk_sasl_failed(const struct zkl__store *store)
            zoo_state(store->zh) == ZOO_AUTH_FAILED_STATE;
 }
 
-/* This call takes no log callback: the library would write its first lines to stderr. Lines that
- * other sessions log meanwhile are dropped, for its level is one for all. */
-static zhandle_t *init_tls(const struct zkl__store *store, int timeout_ms)
+zhandle_t *zkl__zk_init(const struct zkl__store *store, int timeout_ms)
 {
-    init_tls_fn *init = find_tls();
+    void *ctx = (void *)(uintptr_t)store;
+    if (store->sasl) {
+        struct sasl_params params = {store->sasl->service, store->sasl->host,
+                                     store->sasl->mechanisms, store->sasl->callbacks};
+        // cppcheck-suppress returnDanglingLifetime ; of params it copies the texts and keeps the
+        // callbacks
+        // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): zkl__zk_secure_check has found it
+        return find_sasl()(store->given, zkl__zk_watcher, timeout_ms, NULL, ctx,
+                           ZOO_NO_LOG_CLIENTENV, store->log_fn, &params);
+    }
+    if (!store->tls) {
+        return zookeeper_init2(store->given, zkl__zk_watcher, timeout_ms, NULL, ctx,
+                               ZOO_NO_LOG_CLIENTENV, store->log_fn);
+    }
+    /* This call takes no log callback: the library would write its first lines to stderr. Lines
+     * that other sessions log meanwhile are dropped, for its level is one for all. */
     ZooLogLevel before = logLevel;
     zoo_set_debug_level((ZooLogLevel)0);
     // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): zkl__zk_secure_check has found it
-    zhandle_t *zh = init(store->given, store->tls, zkl__zk_watcher, timeout_ms, NULL,
-                         (void *)(uintptr_t)store, ZOO_NO_LOG_CLIENTENV);
+    zhandle_t *zh = find_tls()(store->given, store->tls, zkl__zk_watcher, timeout_ms, NULL, ctx,
+                               ZOO_NO_LOG_CLIENTENV);
     if (zh) {
         zoo_set_log_callback(zh, store->log_fn);
     }
@@ -120,26 +157,205 @@ static zhandle_t *init_tls(const struct zkl__store *store, int timeout_ms)
     return zh;
 }
 
-static zhandle_t *init_sasl(const struct zkl__store *store, int timeout_ms)
+/* --- OpenSSL: openssl/ssl.h, x509_vfy.h and err.h -------------------------------------------- */
+
+MAYBE const void *TLS_client_method(void);
+MAYBE void *SSL_CTX_new(const void *method);
+MAYBE void SSL_CTX_free(void *ctx);
+MAYBE int SSL_CTX_load_verify_locations(void *ctx, const char *file, const char *folder);
+MAYBE int SSL_CTX_set_default_verify_paths(void *ctx);
+MAYBE int SSL_CTX_use_certificate_chain_file(void *ctx, const char *file);
+MAYBE int SSL_CTX_use_PrivateKey_file(void *ctx, const char *file, int type);
+MAYBE void SSL_CTX_set_default_passwd_cb_userdata(void *ctx, void *password);
+MAYBE void SSL_CTX_set_verify(void *ctx, int mode, void *callback);
+MAYBE void *SSL_new(void *ctx);
+MAYBE void SSL_free(void *ssl);
+MAYBE int SSL_set_fd(void *ssl, int fd);
+MAYBE int SSL_set1_host(void *ssl, const char *host);
+MAYBE void *SSL_get0_param(void *ssl);
+MAYBE int X509_VERIFY_PARAM_set1_ip_asc(void *param, const char *address);
+MAYBE int SSL_connect(void *ssl);
+MAYBE int SSL_write(void *ssl, const void *data, int size);
+MAYBE int SSL_read(void *ssl, void *data, int size);
+MAYBE long SSL_get_verify_result(const void *ssl);
+MAYBE const char *X509_verify_cert_error_string(long code);
+MAYBE unsigned long ERR_get_error(void);
+MAYBE const char *ERR_reason_error_string(unsigned long code);
+MAYBE void ERR_clear_error(void);
+
+#define FILETYPE_PEM 1 /* SSL_FILETYPE_PEM, SSL_VERIFY_PEER, X509_V_ERR_... */
+#define VERIFY_PEER 1
+#define HOSTNAME_MISMATCH 62
+#define ADDRESS_MISMATCH 64
+
+/* The first three are not in every OpenSSL, the last one is not in every part of a static one. */
+static bool has_openssl(void)
 {
-    init_sasl_fn *init = find_sasl();
-    struct sasl_params params = {store->sasl->service, store->sasl->host, store->sasl->mechanisms,
-                                 store->sasl->callbacks};
-    // cppcheck-suppress returnDanglingLifetime ; of params it copies the texts and keeps the
-    // callbacks
-    // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): zkl__zk_secure_check has found it
-    return init(store->given, zkl__zk_watcher, timeout_ms, NULL, (void *)(uintptr_t)store,
-                ZOO_NO_LOG_CLIENTENV, store->log_fn, &params);
+    return TLS_client_method && SSL_set1_host && X509_VERIFY_PARAM_set1_ip_asc &&
+           X509_verify_cert_error_string;
 }
 
-zhandle_t *zkl__zk_init(const struct zkl__store *store, int timeout_ms)
+/* OpenSSL's words for what went wrong last in this thread, and forgets it. */
+static const char *reason(void)
 {
-    if (store->tls) {
-        return init_tls(store, timeout_ms);
+    unsigned long code = ERR_get_error();
+    const char *text = code ? ERR_reason_error_string(code) : NULL;
+    ERR_clear_error();
+    return text ? text : "no reason is given";
+}
+
+/* --- one handshake with each server ---------------------------------------------------------- */
+
+#define STEP_S 1 /* for each connect, read and write */
+#define FILES_MAX 1024
+
+/* "ca,certificate,key,password", of which only the first must be there. No retry helps when one of
+ * the files is bad. */
+static int load_files(void *ctx, char *files, zkl_error *err)
+{
+    char *last = NULL;
+    const char *ca = strtok_r(files, ",", &last), *certificate = strtok_r(NULL, ",", &last);
+    const char *key = strtok_r(NULL, ",", &last);
+    char *password = strtok_r(NULL, ",", &last);
+    ERR_clear_error();
+    if (!ca || SSL_CTX_load_verify_locations(ctx, ca, NULL) != 1) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         "tls: the authorities in %.120s cannot be loaded: %s", ca ? ca : "",
+                         reason());
     }
-    if (store->sasl) {
-        return init_sasl(store, timeout_ms);
+    SSL_CTX_set_default_verify_paths(ctx); /* as the client library does */
+    SSL_CTX_set_verify(ctx, VERIFY_PEER, NULL);
+    SSL_CTX_set_default_passwd_cb_userdata(ctx, password);
+    if (certificate && SSL_CTX_use_certificate_chain_file(ctx, certificate) != 1) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
+                         "tls: the certificate %.120s cannot be loaded: %s", certificate, reason());
     }
-    return zookeeper_init2(store->given, zkl__zk_watcher, timeout_ms, NULL,
-                           (void *)(uintptr_t)store, ZOO_NO_LOG_CLIENTENV, store->log_fn);
+    if (key && SSL_CTX_use_PrivateKey_file(ctx, key, FILETYPE_PEM) != 1) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "tls: the key %.120s cannot be loaded: %s", key,
+                         reason());
+    }
+    return ZKL_OK;
+}
+
+/* The later, the worse. */
+enum verdict { UNREACHED, TRUSTED, DISTRUSTED, REJECTED, MISNAMED };
+
+/* With TLS 1.3 a server refuses a certificate only after the handshake is over for the client. So
+ * it is sent a word, which it answers even when it does not know it
+ * (NettyServerCnxn.checkFourLetterWord). */
+static enum verdict shake_hands(void *ssl, const char **why)
+{
+    char answer[64];
+    errno = 0;
+    ERR_clear_error();
+    if (SSL_connect(ssl) == 1 && SSL_write(ssl, "ruok", 4) == 4 &&
+        SSL_read(ssl, answer, sizeof answer) > 0) {
+        return TRUSTED;
+    }
+    bool silent = errno == EAGAIN || errno == EINPROGRESS;
+    long verified = SSL_get_verify_result(ssl);
+    *why = verified ? X509_verify_cert_error_string(verified) : reason();
+    ERR_clear_error();
+    if (verified == HOSTNAME_MISMATCH || verified == ADDRESS_MISMATCH) {
+        return MISNAMED;
+    }
+    return verified ? DISTRUSTED : silent ? UNREACHED : REJECTED;
+}
+
+static enum verdict judge_address(void *ctx, const char *name, const struct addrinfo *at,
+                                  const char **why)
+{
+    const struct timeval limit = {.tv_sec = STEP_S};
+    enum verdict verdict = UNREACHED;
+    void *ssl = SSL_new(ctx);
+    int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    if (ssl && connect(fd, at->ai_addr, at->ai_addrlen) == 0) {
+        if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) != 1) {
+            SSL_set1_host(ssl, name);
+        }
+        SSL_set_fd(ssl, fd);
+        verdict = shake_hands(ssl, why);
+    }
+    SSL_free(ssl);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return verdict;
+}
+
+/* At all its addresses: what is worse counts. */
+static enum verdict judge_server(const struct zkl__store *store, void *ctx,
+                                 const struct zk_server *server, const char **why)
+{
+    const char *name = store->tls_host ? store->tls_host : server->host;
+    struct addrinfo *list = zkl__zk_look_up(server, 0);
+    enum verdict worst = UNREACHED;
+    for (const struct addrinfo *at = list; at; at = at->ai_next) {
+        enum verdict verdict = judge_address(ctx, name, at, why);
+        worst = verdict > worst ? verdict : worst;
+    }
+    if (list) {
+        freeaddrinfo(list);
+    }
+    return worst;
+}
+
+static int report(enum verdict verdict, const struct zk_server *server, const char *why,
+                  zkl_error *err)
+{
+    const char *host = server->host, *port = server->port;
+    switch (verdict) {
+    case DISTRUSTED:
+        return zkl__fail(err, ZKL_ECONNECT, 0, NULL,
+                         "tls: the certificate of %.80s:%s is not trusted: %s", host, port, why);
+    case MISNAMED:
+        return zkl__fail(
+            err, ZKL_ECONNECT, 0, NULL,
+            "tls: the certificate of %.80s:%s is for another name: %s (tls_host, --tls-host)", host,
+            port, why);
+    case REJECTED:
+        return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "tls: %.80s:%s ends the handshake: %s", host,
+                         port, why);
+    default:
+        return zkl__fail(err, ZKL_ECONNECT, 0, NULL, "tls: no connection to %.80s:%s", host, port);
+    }
+}
+
+static int judge_all(const struct zkl__store *store, void *ctx, zkl_error *err)
+{
+    zkl_error failed = {.code = ZKL_OK};
+    bool trusted = false, misnamed = false; /* the library would take it for the server it is not */
+    for (const char *at = store->hosts; at && !misnamed;) {
+        struct zk_server server = zkl__zk_server_at(&at);
+        const char *why = "";
+        enum verdict verdict = judge_server(store, ctx, &server, &why);
+        trusted = trusted || verdict == TRUSTED;
+        misnamed = verdict == MISNAMED;
+        if (verdict > TRUSTED || (verdict == UNREACHED && failed.code == ZKL_OK)) {
+            report(verdict, &server, why, &failed);
+        }
+    }
+    return trusted && !misnamed ? ZKL_OK : zkl__fail(err, ZKL_ECONNECT, 0, NULL, "%s", failed.text);
+}
+
+int zkl__zk_tls_check(const struct zkl__store *store, zkl_error *err)
+{
+    char files[FILES_MAX];
+    if (!store->tls || !has_openssl()) {
+        return ZKL_OK;
+    }
+    if (!zkl__text_copy(files, sizeof files, store->tls)) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "tls: the names of the files are too long");
+    }
+    void *ctx = SSL_CTX_new(TLS_client_method());
+    int code =
+        ctx ? load_files(ctx, files, err) : zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
+    if (code == ZKL_OK) {
+        code = judge_all(store, ctx, err);
+    }
+    SSL_CTX_free(ctx);
+    explicit_bzero(files, sizeof files);
+    return code;
 }

@@ -1,9 +1,15 @@
-/* zookeeper_threads.c - what the adapter does on threads, the library's and its own. In its place
- * libzklock_st has src/store_st/zookeeper_loop.c. */
+/* zookeeper_threads.c - the client library's threads, the adapter's own, and the descriptors that
+ * the library opens on them. In its place libzklock_st has src/store_st/zookeeper_loop.c. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/select.h>
 #include <sys/socket.h>
-#include <time.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "signals.h"
@@ -15,21 +21,276 @@
 #define ROUND_MS 60000   /* what poll waits at a time */
 #define PART_NS (5 * MS) /* what parting takes when nothing hinders it, and more */
 
-static int64_t monotonic_ns(void)
+/* --- descriptors ----------------------------------------------------------------------------- *
+ *
+ * The library opens its socket and its pipe without FD_CLOEXEC, and gives neither away: a program
+ * that is started gets an authenticated connection. So they are looked for. Between the socket's
+ * making and the session's coming up, some milliseconds, it stays open for others; nothing was
+ * authenticated on it then. */
+
+/* Two sessions that open at once would each take the other's pipe for a new one, which does no
+ * harm, but not see their own. */
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+
+/* For each open descriptor of the process; -1 at the end, where the folder is closed. No /proc:
+ * none. */
+static DIR *list_descriptors(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    return opendir("/proc/self/fd");
 }
 
-static bool start_thread(pthread_t *thread, void *(*run)(void *), void *arg)
+static int next_descriptor(DIR *folder)
 {
-    sigset_t before;
-    zkl__block_signals(&before);
-    bool started = pthread_create(thread, NULL, run, arg) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        int fd = atoi(entry->d_name);
+        if (entry->d_name[0] != '.' && fd != dirfd(folder)) {
+            return fd;
+        }
+    }
+    if (folder) {
+        closedir(folder);
+    }
+    return -1;
 }
+
+static void close_on_exec(int fd)
+{
+    int flags = fcntl(fd, F_GETFD);
+    if (flags >= 0) {
+        fcntl(fd, F_SETFD, flags | FD_CLOEXEC);
+    }
+}
+
+/* The library's pipe does not block. */
+static bool is_open_pipe(int fd, ino_t *inode)
+{
+    struct stat status;
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || !(flags & O_NONBLOCK) || fstat(fd, &status) != 0 ||
+        !S_ISFIFO(status.st_mode)) {
+        return false;
+    }
+    *inode = status.st_ino;
+    return true;
+}
+
+#define PIPE_ENDS 16
+
+/* Both ends are new, and among the first descriptors that are free, or the process has more than a
+ * set has room for. What another thread of the program makes meanwhile is hardly such a pipe. */
+static void hide_pipe(const fd_set *before)
+{
+    int fds[PIPE_ENDS], count = 0;
+    ino_t inodes[PIPE_ENDS];
+    DIR *folder = list_descriptors();
+    for (int fd; (fd = next_descriptor(folder)) >= 0;) {
+        if (count < PIPE_ENDS && fd < FD_SETSIZE && !FD_ISSET(fd, before) &&
+            is_open_pipe(fd, &inodes[count])) {
+            fds[count++] = fd;
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        for (int j = 0; j < count; j++) {
+            if (i != j && inodes[i] == inodes[j]) {
+                close_on_exec(fds[i]);
+            }
+        }
+    }
+}
+
+zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, int timeout_ms)
+{
+    fd_set before;
+    FD_ZERO(&before);
+    pthread_mutex_lock(&opening);
+    DIR *folder = list_descriptors();
+    for (int fd; (fd = next_descriptor(folder)) >= 0;) {
+        if (fd < FD_SETSIZE) {
+            FD_SET(fd, &before);
+        }
+    }
+    zhandle_t *zh = zkl__zk_init(store, timeout_ms);
+    int error = errno;
+    hide_pipe(&before);
+    pthread_mutex_unlock(&opening);
+    errno = error;
+    return zh;
+}
+
+struct peer {
+    struct sockaddr_storage address;
+    socklen_t size;
+};
+
+static bool find_peer(const struct zkl__store *store, struct peer *peer)
+{
+    *peer = (struct peer){.size = sizeof peer->address};
+    return zookeeper_get_connected_host(store->zh, (struct sockaddr *)&peer->address, &peer->size);
+}
+
+static bool is_peer(int fd, const struct peer *wanted)
+{
+    struct peer peer = {.size = sizeof peer.address};
+    return getpeername(fd, (struct sockaddr *)&peer.address, &peer.size) == 0 &&
+           peer.size == wanted->size && memcmp(&peer.address, &wanted->address, peer.size) == 0;
+}
+
+/* 0: no socket. A number that may be another thread's by now is asked for by name. */
+static unsigned long inode_of(int fd)
+{
+    char name[32], link[64] = "";
+    unsigned long inode = 0;
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    return readlink(name, link, sizeof link - 1) > 0 && sscanf(link, "socket:[%lu]", &inode) == 1
+               ? inode
+               : 0;
+}
+
+/* Other connections of this process to the same server are a ZooKeeper client's, too. */
+void zkl__zk_hide_socket(struct zkl__store *store)
+{
+    struct zk_candidates *candidates = &store->candidates;
+    struct peer peer;
+    candidates->count = 0;
+    DIR *folder = find_peer(store, &peer) ? list_descriptors() : NULL;
+    for (int fd; (fd = next_descriptor(folder)) >= 0;) {
+        if (is_peer(fd, &peer)) {
+            close_on_exec(fd);
+            if (candidates->count < ZK_SOCKETS) {
+                candidates->inodes[candidates->count] = inode_of(fd);
+            }
+            candidates->count++;
+        }
+    }
+}
+
+static bool is_candidate(const struct zk_candidates *candidates, unsigned long inode)
+{
+    bool found = candidates->count > ZK_SOCKETS;
+    for (int i = 0; i < candidates->count && !found; i++) {
+        found = candidates->inodes[i] == inode;
+    }
+    return found;
+}
+
+/* --- connections that are kept open beyond the library's close -------------------------------- */
+
+/* Of each connection of this process that may be the session's, for nobody says which of them is,
+ * a descriptor. */
+struct sockets {
+    int count;
+    struct socket {
+        int fd, kept;
+        unsigned long inode;
+    } each[ZK_SOCKETS];
+    struct sockets *next;
+};
+
+/* Those of all sessions that are being closed now, so that none takes another's for a connection of
+ * its own. */
+static struct sockets *all_kept;
+static pthread_mutex_t keeping = PTHREAD_MUTEX_INITIALIZER;
+
+static bool is_kept(int fd)
+{
+    for (const struct sockets *sockets = all_kept; sockets; sockets = sockets->next) {
+        for (int i = 0; i < sockets->count; i++) {
+            if (sockets->each[i].kept == fd) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void drop(struct sockets *sockets)
+{
+    while (sockets->count > 0) {
+        close(sockets->each[--sockets->count].kept);
+    }
+}
+
+/* With the store's mutex held. There were more, or no descriptor was left: then none is kept. */
+static void keep_sockets(const struct zkl__store *store, struct sockets *sockets)
+{
+    struct peer peer;
+    bool full = false;
+    pthread_mutex_lock(&keeping);
+    *sockets = (struct sockets){.next = all_kept};
+    all_kept = sockets;
+    DIR *folder = find_peer(store, &peer) ? list_descriptors() : NULL;
+    for (int fd; (fd = next_descriptor(folder)) >= 0;) {
+        if (!full && !is_kept(fd) && is_peer(fd, &peer) &&
+            is_candidate(&store->candidates, inode_of(fd))) {
+            int kept = sockets->count < ZK_SOCKETS ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+            full = kept < 0;
+            if (!full) {
+                sockets->each[sockets->count++] = (struct socket){fd, kept, inode_of(kept)};
+            }
+        }
+    }
+    if (full) {
+        drop(sockets);
+    }
+    pthread_mutex_unlock(&keeping);
+}
+
+static void drop_sockets(struct sockets *sockets)
+{
+    pthread_mutex_lock(&keeping);
+    struct sockets **at = &all_kept;
+    while (*at != sockets) {
+        at = &(*at)->next;
+    }
+    *at = sockets->next;
+    drop(sockets);
+    pthread_mutex_unlock(&keeping);
+}
+
+/* Its library has closed it since. */
+static bool is_closed(const struct socket *socket)
+{
+    pthread_mutex_lock(&keeping);
+    bool closed = inode_of(socket->fd) != socket->inode || is_kept(socket->fd);
+    pthread_mutex_unlock(&keeping);
+    return closed;
+}
+
+/* What is there is left there: it may belong to another session, which reads it itself. */
+static bool has_response(int fd, int64_t deadline)
+{
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    int64_t left_ms;
+    char byte;
+    do {
+        left_ms = (deadline - zkl__zk_now(CLOCK_MONOTONIC)) / MS;
+        left_ms = left_ms < 0 ? 0 : left_ms < ROUND_MS ? left_ms : ROUND_MS;
+    } while (poll(&poll_fd, 1, (int)left_ms) <= 0 && left_ms > 0);
+    return recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
+}
+
+/* The session's connection is one that a library has closed by now. Others that were open when it
+ * came up may have been closed at the same time: then each must have its response. quick: whether
+ * zookeeper_close was, when none of the sockets is known. */
+static bool have_response(const struct sockets *sockets, bool quick, int64_t deadline)
+{
+    bool heard = quick;
+    for (int i = 0; i < sockets->count; i++) {
+        if (is_closed(&sockets->each[i])) {
+            heard = has_response(sockets->each[i].kept, deadline);
+            if (!heard) {
+                return false;
+            }
+        }
+    }
+    return heard;
+}
+
+/* --- threads --------------------------------------------------------------------------------- */
+
+const bool zkl__zk_has_threads = true;
+const char zkl__zk_library[] = "libzookeeper_mt";
+const char zkl__zk_other_library[] = "libzookeeper_st.so.2";
 
 /* The library's threads are its own. */
 int zkl__zk_drive_start(struct zkl__store *store)
@@ -43,7 +304,19 @@ void zkl__zk_drive_end(struct zkl__store *store)
     (void)store;
 }
 
-const bool zkl__zk_apart_is_here = false;
+void zkl__zk_wait(struct zkl__store *store, int64_t deadline)
+{
+    zkl__zk_cond_wait(&store->changed, &store->mutex, deadline);
+}
+
+static bool start_thread(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+    sigset_t before;
+    zkl__block_signals(&before);
+    bool started = pthread_create(thread, NULL, run, arg) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
 
 bool zkl__zk_apart(void *(*run)(void *), void *arg)
 {
@@ -55,14 +328,7 @@ bool zkl__zk_apart(void *(*run)(void *), void *arg)
     return true;
 }
 
-void zkl__zk_wait(struct zkl__store *store, int64_t deadline)
-{
-    struct timespec at = {.tv_sec = deadline / 1000000000, .tv_nsec = deadline % 1000000000};
-    pthread_cond_timedwait(&store->changed, &store->mutex, &at);
-}
-
-/* --- handles that are given up --------------------------------------------------------------- */
-
+/* A handle that was given up. */
 static void *part_from(void *arg)
 {
     struct zk_parting parting = *(struct zk_parting *)arg;
@@ -92,57 +358,27 @@ void zkl__zk_part_from(struct zk_parting *parting)
     }
 }
 
-/* --- parting --------------------------------------------------------------------------------- */
-
-/* What is there is left there: it may belong to another session, which reads it itself. */
-static bool has_response(int fd, int64_t deadline)
-{
-    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-    int64_t left_ms;
-    char byte;
-    do {
-        left_ms = (deadline - monotonic_ns()) / MS;
-        left_ms = left_ms < 0 ? 0 : left_ms < ROUND_MS ? left_ms : ROUND_MS;
-    } while (poll(&poll_fd, 1, (int)left_ms) <= 0 && left_ms > 0);
-    return recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
-}
-
-/* The session's connection is one that a library has closed by now. Others that were open when it
- * came up may have been closed at the same time: then each must have its response. quick: whether
- * zookeeper_close was, when none of the sockets is known. */
-static bool have_response(const struct zk_sockets *sockets, bool quick, int64_t deadline)
-{
-    bool heard = quick;
-    for (int i = 0; i < sockets->count; i++) {
-        if (zkl__zk_is_closed(&sockets->each[i])) {
-            heard = has_response(sockets->each[i].kept, deadline);
-            if (!heard) {
-                return false;
-            }
-        }
-    }
-    return heard;
-}
+/* --- the goodbye ----------------------------------------------------------------------------- */
 
 /* The library waits 1.5 s for the first byte of the response to closeSession, or for the
  * connection's end, and does not say which it was (wait_for_session_to_be_closed). A server that
  * steps down ends it too, and has not ended the session; one with a slow disk takes longer. So the
- * connection is kept open, and looked at. Nothing else is unread: see zkl__zk_drain. */
+ * connection is kept open, and looked at. Nothing else is unread: the session was drained. */
 static bool say_goodbye(struct zkl__store *store)
 {
-    struct zk_sockets sockets;
-    int64_t began = monotonic_ns();
+    struct sockets sockets;
+    int64_t began = zkl__zk_now(CLOCK_MONOTONIC);
     pthread_mutex_lock(&store->mutex);
     bool looks = store->linked && !store->tls;
     if (looks) {
-        zkl__zk_keep_sockets(store, &sockets);
+        keep_sockets(store, &sockets);
     }
     pthread_mutex_unlock(&store->mutex);
     zookeeper_close(store->zh);
-    bool heard = monotonic_ns() - began < WORD_NS;
+    bool heard = zkl__zk_now(CLOCK_MONOTONIC) - began < WORD_NS;
     if (looks) {
         heard = have_response(&sockets, heard, store->part_deadline);
-        zkl__zk_drop_sockets(&sockets);
+        drop_sockets(&sockets);
     }
     return heard;
 }
@@ -161,6 +397,31 @@ static void *part(void *arg)
         zkl__zk_release(store);
     }
     return NULL;
+}
+
+/* Until nothing of them is under way, or the time is up; true: nothing is. */
+static bool wait_for(struct zkl__store *store, bool (*over)(const struct zkl__store *store),
+                     int64_t deadline)
+{
+    int64_t least = zkl__zk_now(CLOCK_MONOTONIC) + PART_NS;
+    int64_t until = deadline > least ? deadline : least;
+    pthread_mutex_lock(&store->mutex);
+    while (!over(store) && zkl__zk_now(CLOCK_MONOTONIC) < until) {
+        zkl__zk_wait(store, until);
+    }
+    bool is_over = over(store);
+    pthread_mutex_unlock(&store->mutex);
+    return is_over;
+}
+
+static bool has_parted(const struct zkl__store *store)
+{
+    return store->parted;
+}
+
+static bool has_parted_from_all(const struct zkl__store *store)
+{
+    return store->parting == 0;
 }
 
 /* Nobody is told anything any more, and nobody is being told. True when parting came to its end
@@ -183,62 +444,24 @@ static bool abandon(struct zkl__store *store)
 /* The library takes 3 s to send its goodbye, if it must, and 1.5 s more to hear the server's,
  * whatever time we are given: so it does that on a thread of its own. False: it is still at it, and
  * the store is its own now. */
-static bool part_in_time(struct zkl__store *store, int64_t deadline)
+bool zkl__zk_part(struct zkl__store *store, int64_t deadline, bool drained)
 {
     pthread_t thread;
-    if (!start_thread(&thread, part, store)) {
+    (void)drained;
+    store->part_deadline = deadline;
+    /* An ended session has nobody to say goodbye to. */
+    if (store->ended || !store->zh || !start_thread(&thread, part, store)) {
         part(store);
-        return true;
-    }
-    int64_t least = monotonic_ns() + PART_NS;
-    int64_t until = deadline > least ? deadline : least;
-    pthread_mutex_lock(&store->mutex);
-    while (!store->parted && monotonic_ns() < until) {
-        zkl__zk_wait(store, until);
-    }
-    bool parted = store->parted;
-    pthread_mutex_unlock(&store->mutex);
-    if (!parted && !abandon(store)) {
+    } else if (wait_for(store, has_parted, deadline) || abandon(store)) {
+        pthread_join(thread, NULL);
+    } else {
         pthread_detach(thread);
         return false;
     }
-    pthread_join(thread, NULL);
-    return true;
-}
-
-/* Handles that were given up on the way to the first connection are usually closed long since. */
-static void await_parting(struct zkl__store *store, int64_t deadline)
-{
-    int64_t least = monotonic_ns() + PART_NS;
-    int64_t until = deadline > least ? deadline : least;
-    pthread_mutex_lock(&store->mutex);
-    while (store->parting > 0 && monotonic_ns() < until) {
-        zkl__zk_wait(store, until);
-    }
-    bool parting = store->parting > 0;
-    pthread_mutex_unlock(&store->mutex);
-    if (parting) {
+    /* Handles that were given up on the way to the first connection are usually closed long since.
+     */
+    if (!wait_for(store, has_parted_from_all, deadline)) {
         zkl__zk_log_mute(store);
     }
-}
-
-bool zkl__zk_part(struct zkl__store *store, int64_t deadline, bool drained)
-{
-    (void)drained;
-    store->part_deadline = deadline;
-    if (store->ended || !store->zh) {
-        part(store); /* there is nobody to say goodbye to */
-    } else if (!part_in_time(store, deadline)) {
-        return false;
-    }
-    await_parting(store, deadline);
-    return true;
-}
-
-/* On a thread that has nothing else to do. */
-bool zkl__zk_close_on(struct zkl__store *store, int64_t timeout_ms, int *rc, int64_t *again_ms)
-{
-    (void)again_ms;
-    *rc = zkl__zk_close(store, timeout_ms);
     return true;
 }

@@ -10,9 +10,7 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 
-#include "error.h"
 #include "loop.h"
 #include "zookeeper_store.h"
 
@@ -26,19 +24,8 @@ struct zk_drive {
     int64_t rest_ns; /* every server was tried: until then the library is not to be asked */
     bool parting;    /* the goodbye is sent, and the server's is waited for: */
     bool answered;   /* it was answered */
-    bool gone;       /* the connection has ended */
-    enum { ZK_STAYS, ZK_DRAINS, ZK_PARTS } closes; /* in turns, and how far */
-    int64_t ask;                                   /* when to ask next, CLOCK_MONOTONIC */
-    struct zk_close close;
-    bool listens;
+    bool gone;       /* the connection has ended, or is not listened to */
 };
-
-static int64_t monotonic_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* --- turns of the loop ----------------------------------------------------------------------- */
 
@@ -144,7 +131,7 @@ static void go_on(struct zkl__source *source, uint32_t ready)
     } else {
         process(drive, ready);
     }
-    if (drive->closes != ZK_STAYS && store->events.closing) {
+    if (store->phase != ZK_OPEN && store->events.closing) {
         store->events.closing(store->ctx);
     }
 }
@@ -176,7 +163,9 @@ void zkl__zk_drive_end(struct zkl__store *store)
     }
 }
 
-const bool zkl__zk_apart_is_here = true;
+const bool zkl__zk_has_threads = false;
+const char zkl__zk_library[] = "libzookeeper_st";
+const char zkl__zk_other_library[] = "libzookeeper_mt.so.2";
 
 bool zkl__zk_apart(void *(*run)(void *), void *arg)
 {
@@ -186,10 +175,21 @@ bool zkl__zk_apart(void *(*run)(void *), void *arg)
 
 void zkl__zk_wait(struct zkl__store *store, int64_t deadline)
 {
-    int64_t left = deadline - monotonic_ns();
+    int64_t left = deadline - zkl__zk_now(CLOCK_MONOTONIC);
     pthread_mutex_unlock(&store->mutex);
-    zkl__loop_turn(zkl__clock_now() + left);
+    zkl__loop_turn(deadline == INT64_MAX ? INT64_MAX : zkl__clock_now() + left);
     pthread_mutex_lock(&store->mutex);
+}
+
+/* It makes no pipe, and its socket is hidden when the loop first sees it. */
+zhandle_t *zkl__zk_init_hidden(const struct zkl__store *store, int timeout_ms)
+{
+    return zkl__zk_init(store, timeout_ms);
+}
+
+void zkl__zk_hide_socket(struct zkl__store *store)
+{
+    (void)store;
 }
 
 /* --- parting --------------------------------------------------------------------------------- */
@@ -214,79 +214,25 @@ static bool say_goodbye(const struct zk_drive *drive)
                                          MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof goodbye;
 }
 
-/* True: the server's goodbye is to be waited for. */
-static bool begin_to_part(struct zk_drive *drive, bool drained)
-{
-    drive->parting = true;
-    return drive->store->linked && say_goodbye(drive) && drained &&
-           zkl__source_watch(&drive->source, drive->source.fd, EPOLLIN);
-}
-
-static void end_parting(struct zk_drive *drive)
-{
-    if (drive->source.fd >= 0) {
-        shutdown(drive->source.fd, SHUT_RDWR); /* zookeeper_close finds nobody to wait for */
-    }
-    zkl__source_drop(&drive->source);
-    zookeeper_close(drive->store->zh);
-    drive->store->zh = NULL;
-}
-
 bool zkl__zk_part(struct zkl__store *store, int64_t deadline, bool drained)
 {
     struct zk_drive *drive = store->drive;
     if (!store->zh) {
         return true;
     }
-    if (begin_to_part(drive, drained)) {
-        for (int64_t left = deadline - monotonic_ns(); !drive->gone && left > 0;
-             left = deadline - monotonic_ns()) {
-            zkl__loop_turn(deadline == INT64_MAX ? INT64_MAX : zkl__clock_now() + left);
-        }
+    if (!drive->parting) {
+        drive->parting = true;
+        drive->gone = !store->linked || !say_goodbye(drive) || !drained ||
+                      !zkl__source_watch(&drive->source, drive->source.fd, EPOLLIN);
     }
-    end_parting(drive);
-    return true;
-}
-
-/* True: drained, or the time is up. */
-static bool drain_on(struct zk_drive *drive, int64_t timeout_ms, int64_t *again_ms)
-{
-    struct zkl__store *store = drive->store;
-    bool limited = timeout_ms >= 0 && timeout_ms <= INT64_MAX / MS / 2;
-    int64_t now = monotonic_ns(), wake = now;
-    int64_t deadline = limited ? now + timeout_ms * MS : INT64_MAX;
-    if (drive->closes == ZK_STAYS) {
-        drive->closes = ZK_DRAINS;
-        drive->ask = now;
-    }
-    pthread_mutex_lock(&store->mutex);
-    bool drained = zkl__zk_drain(store, now, deadline, &drive->ask, &wake);
-    if (drained) {
-        drive->close = zkl__zk_drained(store);
-    }
-    pthread_mutex_unlock(&store->mutex);
-    *again_ms = (wake - now) / MS + 1;
-    return drained;
-}
-
-bool zkl__zk_close_on(struct zkl__store *store, int64_t timeout_ms, int *rc, int64_t *again_ms)
-{
-    struct zk_drive *drive = store->drive;
-    if (drive->closes != ZK_PARTS) {
-        if (!drain_on(drive, timeout_ms, again_ms)) {
-            return false;
-        }
-        drive->closes = ZK_PARTS;
-        drive->listens = store->zh && begin_to_part(drive, drive->close.drained);
-    }
-    if (drive->listens && !drive->gone && timeout_ms != 0) {
-        *again_ms = timeout_ms;
+    if (!drive->gone && zkl__zk_now(CLOCK_MONOTONIC) < deadline) {
         return false;
     }
-    if (store->zh) {
-        end_parting(drive);
+    if (drive->source.fd >= 0) {
+        shutdown(drive->source.fd, SHUT_RDWR); /* zookeeper_close finds nobody to wait for */
     }
-    *rc = zkl__zk_close_result(&drive->close, store->heard);
-    zkl__zk_release(store);
+    zkl__source_drop(&drive->source);
+    zookeeper_close(store->zh);
+    store->zh = NULL;
     return true;
 }

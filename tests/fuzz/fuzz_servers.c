@@ -28,9 +28,7 @@ static void check_numbers(const char *hosts)
 static void check_split(const char *servers)
 {
     char *hosts = NULL, *chroot = NULL;
-    zkl_error err = {0};
-    int code = zkl__zk_split(&hosts, &chroot, &plain_heap, servers, &err);
-    MUST(code == ZKL_OK);
+    MUST(zkl__zk_split(&hosts, &chroot, &plain_heap, servers));
     MUST(!strchr(hosts, '/') && strncmp(servers, hosts, strlen(hosts)) == 0);
     MUST(chroot[0] == '\0' || zkl__path_check(chroot, NULL) == ZKL_OK);
     MUST(strncmp(servers + strlen(hosts), chroot, strlen(chroot)) == 0);

@@ -359,7 +359,7 @@ static void *run(void *arg)
 /* --- control ------------------------------------------------------------------------------------------------------- */
 
 /* By IPv6, so that no session of this process takes a connection of the proxy's to its server for its own when it is closed
- * (src/store/zookeeper_fds.c compares the peers). */
+ * (src/store/zookeeper_threads.c compares the peers). */
 static void set_server(struct proxy *p, const char *address)
 {
     char host[64], mapped[80];
