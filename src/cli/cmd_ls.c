@@ -40,9 +40,8 @@ static int show_named(zkl_session *session, char **paths)
 
 static int run(int count, const char **locks)
 {
-    static char **paths;
     zkl_session *session;
-    paths = queues_paths(count, locks);
+    char **paths = queues_paths(count, locks);
     int code = paths ? cli_connect(QUEUES_LIST_MS, &session) : EXIT_FAILED;
     if (code == CLI_GO_ON) {
         code = count > 0 ? show_named(session, paths) : show_all(session);

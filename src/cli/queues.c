@@ -31,9 +31,10 @@ int queues_act(const char *lock, int (*act)(zkl_session *session, const char *pa
 
 char **queues_paths(int count, const char **locks)
 {
-    char **paths = calloc((size_t)count + 1, sizeof *paths);
+    static char **paths;
+    paths = calloc((size_t)count + 1, sizeof *paths);
     bool fine = paths != NULL;
-    if (!paths) {
+    if (!fine) {
         cli_error("out of memory");
     }
     for (int i = 0; fine && i < count; i++) {

@@ -14,7 +14,8 @@
 /* Calls act with the path of LOCK and a session. Returns what it does, or another exit code after
  * it was said why. */
 int queues_act(const char *lock, int (*act)(zkl_session *session, const char *path));
-/* The paths of LOCKs, malloced as a whole and one by one; NULL after it was said why not. */
+/* The paths of LOCKs, with NULL behind them, until the process ends; NULL after it was said why
+ * not. */
 char **queues_paths(int count, const char **locks);
 /* Lists a queue; CLI_GO_ON, or the exit code after it was said why not. Free with zkl_queue_free.
  */

@@ -5,7 +5,7 @@
 need_sandbox sandbox
 
 code 125 zklock bench --for 10ms
-matches "too short" "$(cat "$work/err")" "'10ms' is too short"
+matches "too short" "$(cat "$work/err")" "'10ms' is out of range; 100ms to"
 code 125 zklock bench a b
 
 code 0 zklock bench --for 800ms

@@ -73,6 +73,7 @@ static void check_again_and_again(int socket, const sigset_t *before, void *payl
     struct checker checker = {.socket = socket, .children = process_children(), .mask = before};
     int failed = 0;
     (void)payload;
+    setpgid(0, 0); /* what is typed on the terminal is for CMD */
     while (!checker.alone) {
         int64_t next_ms = now_ms() + health.every_ms;
         failed = run_check(&checker, next_ms) ? 0 : failed + (failed < health.fails);

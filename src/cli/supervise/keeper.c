@@ -348,6 +348,7 @@ static void keeper_main(int socket, const sigset_t *before, void *payload)
 {
     struct order order;
     (void)payload;
+    setpgid(0, 0); /* what is typed on the terminal, and a stop of zklock's group, is not for us */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     post.socket = socket;
     post.mask = before;

@@ -27,7 +27,6 @@ pid_t process_start(const char *name, int *socket,
         sigfillset(&all);
         sigprocmask(SIG_SETMASK, &all, &before);
         signal(SIGCHLD, SIG_DFL); /* were it ignored, no status would come */
-        setpgid(0, 0); /* what is typed on the terminal, and a stop of zklock's group, is for CMD */
         prctl(PR_SET_NAME, name);
         run(sockets[1], &before, payload);
     }

@@ -7,9 +7,9 @@
 #include <sys/types.h>
 
 /* Starts a process that calls run with its end of a socket, of whole messages, and with payload,
- * and must not return from that. Its name is for ps. No signal reaches it, those of a terminal not
- * even by its process group. `before` is the signal mask that it had, for its children. To be
- * called while there is one thread. The other end of the socket is *socket. -1 with errno. */
+ * and must not return from that. Its name is for ps. All signals are blocked in it; `before` is the
+ * signal mask that it had, for its children. To be called while there is one thread. The other end
+ * of the socket is *socket. -1 with errno. */
 pid_t process_start(const char *name, int *socket,
                     void (*run)(int socket, const sigset_t *before, void *payload), void *payload);
 /* A descriptor that is readable when a child of such a process has ended. */
