@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""page.py - a page of section 1 or 7. usage: page.py SCDOC PAGE.scd FAILURE_MODEL.md OUTPUT
+"""page.py - a page of section 1 or 7. usage: page.py SCDOC PAGE.scd FAILURE_MODEL.md COMMAND OUTPUT
 
-The table of the failure model stands in docs/failure-model.md alone; a line @FAILURES@ takes it in.
+The table of the failure model stands in docs/failure-model.md alone; a line @FAILURES@ takes it in. How an option is typed stands in the
+tables of the command's sources, in the folder COMMAND; @--name@ is its letter, its name and its value.
 """
+import glob
 import re
 import subprocess
 import sys
@@ -24,12 +26,30 @@ def failures(markdown):
     return "\n".join(out)
 
 
+OPTION = re.compile(r"""OPTION_([A-Z]+)\(\s*"([a-z-]+)",\s*'(.|\\0)',\s*(?:"([^"]*)"|NULL|&)""")
+
+
+def options(folder):
+    """Name to the line that begins what is said of it."""
+    found = {}
+    for path in glob.glob(folder + "/*.[ch]"):
+        with open(path, encoding="utf-8") as file:
+            text = file.read().replace("\\\n", " ")
+        for kind, name, letter, value in OPTION.findall(text):
+            value = {"FLAG": "", "DURATION": "DUR"}.get(kind, value)
+            line = "*--%s*" % name + (value and "=" + re.sub("[A-Z]+", r"_\g<0>_", value))
+            found[name] = line if letter == "\\0" else "*-%s*, %s" % (letter, line)
+    return found
+
+
 def main():
-    scdoc, source, model, output = sys.argv[1:]
+    scdoc, source, model, command, output = sys.argv[1:]
     with open(source, encoding="utf-8") as file:
         text = file.read()
     with open(model, encoding="utf-8") as file:
         text = text.replace("@FAILURES@\n", failures(file.read()))
+    typed = options(command)
+    text = re.sub("@--([a-z-]+)@", lambda found: typed[found.group(1)], text)
     done = subprocess.run([scdoc], input=text.encode(), stdout=subprocess.PIPE, check=False)
     if done.returncode != 0:
         sys.exit("%s: scdoc refuses it" % source)

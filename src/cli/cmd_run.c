@@ -47,7 +47,7 @@ static const struct cli_option options[] = {
                  "as one of many readers: only those without -r are kept out"),
     OPTION_TAKEN("slots", 'j', "K", take_slots,
                  "as one of K at a time; all who use LOCK say the same K, or 0"),
-    OPTION_TAKEN("and", 'a', "LOCK", take_another, "this LOCK too, all or none; may be said again"),
+    OPTION_TAKEN("and", 'a', "LOCK2", take_another, "this LOCK too, all or none; may be said again"),
     OPTION_FLAG("revocable", '\0', &contend.revocable,
                 "stop CMD and release when 'zklock revoke' asks for it"),
     OPTION_DELAY_AFTER_CRASH,

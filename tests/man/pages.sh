@@ -20,7 +20,7 @@ done
 
 global=$(options "" "Global options:")
 for option in $global; do
-    grep -q -- "\*$option\*" "$sources/zklock.1.scd" || complain "zklock(1) does not speak of $option"
+    grep -q -- "@$option@" "$sources/zklock.1.scd" || complain "zklock(1) does not speak of $option"
 done
 subcommands=$("$zklock" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 [ -n "$subcommands" ]
@@ -33,9 +33,9 @@ for subcommand in $subcommands; do
     grep -q "^\*$subcommand\*" "$sources/zklock.1.scd" || complain "zklock(1) does not list $subcommand"
     own=$(options "$subcommand" "Options:")
     for option in $own; do
-        grep -q -- "\*$option\*" "$source" || complain "zklock-$subcommand(1) does not speak of $option"
+        grep -q -- "@$option@" "$source" || complain "zklock-$subcommand(1) does not speak of $option"
     done
-    for option in $(grep -o -- '\*--[a-z][-a-z]*\*' "$source" | tr -d '*' | sort -u); do
+    for option in $(grep -o -- '[*@]--[a-z][-a-z]*[*@]' "$source" | tr -d '*@' | sort -u); do
         printf '%s\n' "$own" "$global" | grep -qx -- "$option" || complain "zklock-$subcommand(1) speaks of $option, which there is not"
     done
 done
