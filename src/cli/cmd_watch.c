@@ -58,8 +58,12 @@ static struct watched *find(const char *path)
         return known;
     }
     *known = (struct watched){.next = watch.queues, .path = strdup(path), .root = watch.root};
-    watch.queues = known->path ? known : known->next;
-    return known->path ? known : NULL;
+    if (!known->path) {
+        free(known);
+        return NULL;
+    }
+    watch.queues = known;
+    return known;
 }
 
 /* A queue has changed when its contenders or their order have, and not when they became older. NULL

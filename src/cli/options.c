@@ -229,7 +229,7 @@ int cli_parse(const struct cli_command *command, int argc, const char **argv, in
     int option = 0, code = context ? CLI_GO_ON : EXIT_FAILED;
     while (code == CLI_GO_ON && !help && !version && (option = poptGetNextOpt(context)) > 0) {
         const struct cli_option *taken = known[option - 1];
-        bool fine = take(taken, taken->value ? values[value_count++] : NULL);
+        bool fine = take(taken, taken->value ? values[value_count++] : "");
         code = fine ? CLI_GO_ON : EXIT_FAILED;
     }
     if (help || version) {
