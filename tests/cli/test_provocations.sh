@@ -137,7 +137,9 @@ printf '#!/bin/sh\necho "$ZKLOCK_EVENT" >>%s/events\n' "$work" >"$work/hook"
 chmod +x "$work/hook"
 start hook run --hook "$work/hook" hook
 await "the first event" lines "$work/events" 1
-kill -9 "$(ps -eo pid,comm,args | awk -v hook="$work/hook" '$2 == "zklock-hook" && index($0, hook) { print $1 }')"
+hooks=$(ps -eo pid,comm,args | awk -v hook="$work/hook" '$2 == "zklock-hook" && index($0, hook) { print $1 }')
+kill -9 "$hooks"
+await "the end of the process that runs the hooks" gone "$hooks"
 kill "$pid"
 told hook 143 "^zklock: --hook $work/hook: released is dropped: the process that runs the hooks was killed; start zklock again\$"
 # The terminal is closed: CMD gets HUP, the lock is released.
