@@ -24,8 +24,6 @@ typedef enum zkl_kind {
     ZKL_KIND_KAZOO,   /* kazoo's Lock and WriteLock: "__lock__" */
     ZKL_KIND_KAZOO_READ /* kazoo's ReadLock: "__rlock__" */
 } zkl_kind;
-/* "foreign", "lock", "read", "write", "latch", "lease", "kazoo", "kazoo-read". Static. */
-ZKL_API const char *zkl_kind_name(zkl_kind kind);
 
 typedef struct zkl_queue_entry {
     const char *name; /* last component of the znode's path; bytes as the server has them */

@@ -162,8 +162,8 @@ ZKL_API int zkl_session_open(zkl_session **out, const char *servers,
 /* Opens a session without waiting for a server. When this returns ZKL_OK, the caller may make locks
  * from *out and call their functions: a call that needs a server waits for one until its own
  * timeout. The session connects in the background until a server responds; connect_timeout_ms
- * bounds only tries (zkl_lock_acquire with timeout_ms 0). done (may be NULL) is called once, as
- * callbacks run: with ZKL_OK when the session is connected, else with the error that
+ * bounds only tries (zkl_lock_acquire with timeout_ms 0). done is called once, as callbacks
+ * run: with ZKL_OK when the session is connected, else with the error that
  * zkl_session_open would have returned, but never ZKL_ECONNECT. The state callback reports every
  * change from now on. After an error the session stays ZKL_SESSION_CLOSED, and calls on what was
  * made from it return ZKL_ECLOSED. The caller closes it with zkl_session_close in either case.

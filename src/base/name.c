@@ -201,14 +201,3 @@ bool zkl__name_sealed(const char *name)
     const char *uuid = zkl__name_parse(name).uuid;
     return uuid && uuid[UUID_VERSION] == '8';
 }
-
-const char *zkl_kind_name(zkl_kind kind)
-{
-    static const char *const names[] = {
-        [ZKL_KIND_FOREIGN] = "foreign", [ZKL_KIND_LOCK] = "lock",
-        [ZKL_KIND_READ] = "read",       [ZKL_KIND_WRITE] = "write",
-        [ZKL_KIND_LATCH] = "latch",     [ZKL_KIND_LEASE] = "lease",
-        [ZKL_KIND_KAZOO] = "kazoo",     [ZKL_KIND_KAZOO_READ] = "kazoo-read",
-    };
-    return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "?";
-}

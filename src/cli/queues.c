@@ -240,6 +240,17 @@ void queues_utc(int64_t time_ms, char *text, size_t size)
     }
 }
 
+static const char *kind_name(zkl_kind kind)
+{
+    static const char *const names[] = {
+        [ZKL_KIND_FOREIGN] = "foreign", [ZKL_KIND_LOCK] = "lock",
+        [ZKL_KIND_READ] = "read",       [ZKL_KIND_WRITE] = "write",
+        [ZKL_KIND_LATCH] = "latch",     [ZKL_KIND_LEASE] = "lease",
+        [ZKL_KIND_KAZOO] = "kazoo",     [ZKL_KIND_KAZOO_READ] = "kazoo-read",
+    };
+    return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "?";
+}
+
 json_t *queues_entry_json(const zkl_queue *queue, size_t index)
 {
     const zkl_queue_entry *entry = &queue->entries[index];
@@ -250,8 +261,8 @@ json_t *queues_entry_json(const zkl_queue *queue, size_t index)
     json_t *object =
         json_pack("{s:I, s:b, s:b, s:s?, s:s, s:I, s:s, s:s, s:I, s:I}", "position",
                   (json_int_t)index, "holds", entry->holds, "stray", entry->forged, "name",
-                  entry->name, "kind", zkl_kind_name(entry->kind), "token",
-                  (json_int_t)entry->token, "session", session, "created", created, "created_ms",
+                  entry->name, "kind", kind_name(entry->kind), "token", (json_int_t)entry->token,
+                  "session", session, "created", created, "created_ms",
                   (json_int_t)entry->created_ms, "age_ms", (json_int_t)queues_age_ms(entry));
     if (object) {
         json_object_set_new(object, "readable", json_boolean(entry->readable));
@@ -294,7 +305,7 @@ static void print_entry(FILE *out, const zkl_queue *queue, size_t index)
                              : "%zu",
              index);
     cli_line(out, CLI_CUT, "  %-5s  %-8s  %8s  %-18s  %-10s  %s", position, age, token, session,
-             zkl_kind_name(entry->kind), who);
+             kind_name(entry->kind), who);
 }
 
 void queues_print(FILE *out, const char *path, const zkl_queue *queue)

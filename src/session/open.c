@@ -197,11 +197,6 @@ static int fail(struct zkl__procedure *procedure, int rc, const zkl_error *why, 
     return rc;
 }
 
-static void nobody_asked(int code, const zkl_error *err, void *payload)
-{
-    (void)code, (void)err, (void)payload;
-}
-
 /* Inside. */
 static int begin_open(zkl_session *session, const struct zkl__later *later, zkl_error *err)
 {
@@ -212,8 +207,7 @@ static int begin_open(zkl_session *session, const struct zkl__later *later, zkl_
     }
     opening->procedure.ops = &ops;
     opening->procedure.deadline = INT64_MAX;
-    int rc = zkl__procedure_start(&opening->procedure, later->done ? later->done : nobody_asked,
-                                  later->payload, err);
+    int rc = zkl__procedure_start(&opening->procedure, later->done, later->payload, err);
     if (rc == ZKL_OK) {
         zkl__session_report_states(session); /* the store's thread may have been here before us */
     }
@@ -251,8 +245,11 @@ static int open_session(zkl_session **out, const char *servers, const zkl_sessio
                         const struct zkl__later *later, zkl_error *err)
 {
     ZKL__CLEAR(out);
-    if (!out || !servers) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "servers" : "out");
+    if (!out || !servers || (later && !later->done)) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL",
+                         !out       ? "out"
+                         : !servers ? "servers"
+                                    : "done");
     }
     zkl__cancel_hold();
     int rc = start(out, servers, options, later, err);

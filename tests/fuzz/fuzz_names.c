@@ -18,7 +18,6 @@ static void check_name(const char *text)
     struct zkl__name name = zkl__name_parse(text);
     size_t length = strlen(text);
     MUST(name.kind >= ZKL_KIND_FOREIGN && name.kind <= ZKL_KIND_KAZOO_READ);
-    MUST(strcmp(zkl_kind_name(name.kind), "?") != 0);
     MUST(!name.uuid || (name.uuid == text + 3 && length > 3 + ZKL__UUID_LENGTH && text[3 + ZKL__UUID_LENGTH] == '-'));
     MUST(name.kind == ZKL_KIND_FOREIGN || zkl__name_looks(text, length)); /* so no path of ours has that name */
     if (name.kind == ZKL_KIND_FOREIGN) {

@@ -22,8 +22,8 @@
     /* session.h */                                                                                                    \
     ODD(zkl_session_open, 2, ZKL_EINVAL, ANY, ANY, ZKL_ENOMEM,                                                         \
         zkl_session_open(P(1, &t->made.session), P(2, PLACE), t->starved, err))                                        \
-    ODD(zkl_session_open_async, 2, ZKL_EINVAL, ANY, ANY, ZKL_ENOMEM,                                                   \
-        zkl_session_open_async(P(1, &t->made.session), P(2, PLACE), t->starved, on_done, NULL, err))                   \
+    ODD(zkl_session_open_async, 3, ZKL_EINVAL, ANY, ANY, ZKL_ENOMEM,                                                   \
+        zkl_session_open_async(P(1, &t->made.session), P(2, PLACE), t->starved, P(3, on_done), NULL, err))             \
     ODD(zkl_session_close, 1, ZKL_OK, ANY, ZKL_EFORKED, ANY,                                                           \
         null || t->closes ? zkl_session_close(P(1, t->session), MS) : ANY)                                             \
     ODD(zkl_session_close_async, 2, ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ANY,                                         \
@@ -180,7 +180,6 @@
                              P(5, on_done), NULL, err))                                                                \
     CODE(zkl_once_run, 2, ZKL_ENOMEM, zkl_once_run(P(1, t->lock), 1000, 0, MS, P(2, section), t, NULL, NULL, err))     \
     /* queue.h */                                                                                                      \
-    PURE(zkl_kind_name, 0, ANY, zkl_kind_name(ZKL_KIND_LOCK) != NULL)                                                  \
     CODE(zkl_queue_list, 3, ZKL_ENOMEM,                                                                                \
          zkl_queue_list(P(1, &t->made.queue), P(2, t->session), P(3, "/n/lock"), MS, err))                             \
     CODE(zkl_queue_list_async, 4, ZKL_ENOMEM,                                                                          \

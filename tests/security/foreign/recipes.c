@@ -386,7 +386,7 @@ static int use_queue_list(struct use *use)
     int code = CALL(use, zkl_queue_list, (&queue, use->session, use->path, use->patience_ms));
     for (size_t i = 0; code == ZKL_OK && queue && i < queue->count; i++) {
         const zkl_queue_entry *entry = &queue->entries[i];
-        code = strcmp(zkl_kind_name(entry->kind), "?") != 0 && strlen(entry->name) < 256 &&
+        code = entry->kind <= ZKL_KIND_KAZOO_READ && strlen(entry->name) < 256 &&
                        (!entry->readable || strlen(entry->data) <= entry->data_size)
                    ? ZKL_OK
                    : ZKL_EINVAL;
