@@ -17,7 +17,7 @@ struct sight {
 struct zkl_election_observer {
     struct zkl__agent agent; /* first */
     struct zkl__observer machine;
-    zkl_leader_fn told;
+    zkl_election_changed_fn told;
     void *payload;
 };
 
@@ -78,7 +78,7 @@ static const struct zkl__agent_ops ops = {
 };
 
 int zkl_election_observe(zkl_election_observer **out, zkl_session *session, const char *path,
-                         zkl_leader_fn told, void *payload, zkl_error *err)
+                         zkl_election_changed_fn told, void *payload, zkl_error *err)
 {
     ZKL__CLEAR(out);
     if (!out || !told) {

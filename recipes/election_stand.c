@@ -12,7 +12,7 @@
 
 struct zkl__stand {
     zkl_lock *lock;
-    zkl_stand_fn told;
+    zkl_election_state_fn told;
     void *payload;
     struct zkl__callback callback;
     struct zkl__retry next; /* campaign, after a failed one */
@@ -208,7 +208,7 @@ static void run(void *owner)
 /* --- what the user calls --------------------------------------------------------------------- */
 
 /* Inside. */
-static int make(zkl_lock *lock, zkl_stand_fn told, void *payload, zkl_error *err)
+static int make(zkl_lock *lock, zkl_election_state_fn told, void *payload, zkl_error *err)
 {
     zkl_session *session = lock->session;
     if (lock->stand || lock->acquisition || lock->run) {
@@ -239,7 +239,7 @@ static int make(zkl_lock *lock, zkl_stand_fn told, void *payload, zkl_error *err
     return ZKL_OK;
 }
 
-int zkl_election_stand(zkl_lock *lock, zkl_stand_fn told, void *payload, zkl_error *err)
+int zkl_election_stand(zkl_lock *lock, zkl_election_state_fn told, void *payload, zkl_error *err)
 {
     int rc = zkl__election_check(lock, err);
     if (rc == ZKL_OK && !told) {

@@ -320,7 +320,7 @@ int zkl__lock_describe(const struct zkl__object *object, zkl__visit_fn visit, vo
     return (int)count;
 }
 
-int zkl_session_locks(zkl_session *session, zkl_lock_visit_fn visit, void *payload)
+int zkl_session_locks(zkl_session *session, zkl_session_locks_fn visit, void *payload)
 {
     int count = session && visit ? zkl__session_enter(session, NULL) : ZKL_EINVAL;
     if (count != ZKL_OK) {

@@ -58,8 +58,8 @@ ZKL_API int zkl_election_run(zkl_lock *lock, int64_t margin_ms, zkl_section_fn l
  * ZKL_STATE_IDLE: the last call: it stands no longer. err->code is ZKL_OK after zkl_election_leave,
  * else why no campaign can follow; what it still held is released when the call has returned. Runs
  * as callbacks do (zklock/session.h). */
-typedef void (*zkl_stand_fn)(zkl_lock *lock, zkl_state state, int64_t token, const zkl_error *err,
-                             void *payload);
+typedef void (*zkl_election_state_fn)(zkl_lock *lock, zkl_state state, int64_t token,
+                                      const zkl_error *err, void *payload);
 
 /* Stands for election until zkl_election_leave, without a thread and without waiting: campaigns,
  * leads, and campaigns again after a loss. With ZKL_CALLBACKS_DISPATCH all of it is in the thread
@@ -72,7 +72,8 @@ typedef void (*zkl_stand_fn)(zkl_lock *lock, zkl_state state, int64_t token, con
  * already, or an acquire or a run of this object is under way), ZKL_EINVAL (lock is no election),
  * ZKL_ECANCELED (a stop token is raised), ZKL_ELIMIT, ZKL_ENOMEM, ZKL_ECLOSED, ZKL_EFORKED: then
  * changed is never called. */
-ZKL_API int zkl_election_stand(zkl_lock *lock, zkl_stand_fn changed, void *payload, zkl_error *err);
+ZKL_API int zkl_election_stand(zkl_lock *lock, zkl_election_state_fn changed, void *payload,
+                               zkl_error *err);
 
 /* Stands no longer: withdraws from the queue, or resigns. Does not wait: the last call of changed
  * follows. A leader calls it when it has stopped leading. ZKL_ENOTWAITING: it does not stand.
@@ -98,8 +99,8 @@ typedef struct zkl_election_observer zkl_election_observer;
 /* leader: NULL when there is no candidate. Runs as callbacks do (zklock/session.h); leader lives
  * until it returns. The first call reports the leader at the start, later calls every change of
  * leader, token or value; of quick changes only the latest is reported. */
-typedef void (*zkl_leader_fn)(zkl_election_observer *observer, const zkl_leader *leader,
-                              void *payload);
+typedef void (*zkl_election_changed_fn)(zkl_election_observer *observer, const zkl_leader *leader,
+                                        void *payload);
 
 /* Observes the election at path until freed, also over lost connections and sessions: then the last
  * report stands until a server responds again. It polls nothing: it watches the leader's znode, and
@@ -107,7 +108,7 @@ typedef void (*zkl_leader_fn)(zkl_election_observer *observer, const zkl_leader 
  * NULL on failure. The caller frees it, before or after the session is closed. Errors: as
  * zkl_lock_new. */
 ZKL_API int zkl_election_observe(zkl_election_observer **out, zkl_session *session,
-                                 const char *path, zkl_leader_fn changed, void *payload,
+                                 const char *path, zkl_election_changed_fn changed, void *payload,
                                  zkl_error *err);
 /* Ends it; waits for a running call of changed (not when called from it). None starts afterwards.
  * NULL is fine. */

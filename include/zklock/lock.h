@@ -278,8 +278,9 @@ ZKL_API int zkl_with_lock(zkl_lock *lock, int64_t timeout_ms, int64_t margin_ms,
  * and pieces of partitions. Runs with the session's mutex held: copy and return. token is 0 unless
  * held.
  * Returns how many times, or ZKL_EINVAL, ZKL_EFORKED, ZKL_ECLOSED. */
-typedef void (*zkl_lock_visit_fn)(const char *path, zkl_state state, int64_t token, void *payload);
-ZKL_API int zkl_session_locks(zkl_session *session, zkl_lock_visit_fn visit, void *payload);
+typedef void (*zkl_session_locks_fn)(const char *path, zkl_state state, int64_t token,
+                                     void *payload);
+ZKL_API int zkl_session_locks(zkl_session *session, zkl_session_locks_fn visit, void *payload);
 
 #ifdef __cplusplus
 }

@@ -32,8 +32,8 @@ typedef struct zkl_partition zkl_partition;
  * lives as long as the partition. Runs as callbacks do (zklock/session.h): begin the work and
  * return; a callback that blocks delays all others, also those that say that a lease has ended. May
  * call anything of this partition. */
-typedef void (*zkl_assigned_fn)(zkl_partition *partition, const char *piece, int64_t token,
-                                void *payload);
+typedef void (*zkl_partition_assigned_fn)(zkl_partition *partition, const char *piece,
+                                          int64_t token, void *payload);
 
 /* The piece is no longer assigned to this member. lost false: it is still under our lock, and is
  * passed on when this has returned: end the work on it first. With the option done_later the
@@ -41,22 +41,22 @@ typedef void (*zkl_assigned_fn)(zkl_partition *partition, const char *piece, int
  * zkl_partition_done. lost true: its lease has ended, or the session was closed: others
  * may have it already. Follows each assigned exactly once, but for those that zkl_partition_free
  * leaves out. Runs as callbacks do. */
-typedef void (*zkl_revoked_fn)(zkl_partition *partition, const char *piece, bool lost,
-                               void *payload);
+typedef void (*zkl_partition_revoked_fn)(zkl_partition *partition, const char *piece, bool lost,
+                                         void *payload);
 
 /* A change of the lease under which the work on a piece runs, from assigned to the end of that
  * work: ZKL_STATE_JEOPARDY (no server renews it: finish or stop), ZKL_STATE_HELD (renewed again),
  * and ZKL_STATE_LOST for a piece whose work was still ending (for others revoked says so). Runs as
  * callbacks do; of changes that follow each other quickly only the latest is reported. */
-typedef void (*zkl_piece_state_fn)(zkl_partition *partition, const char *piece, zkl_state state,
-                                   void *payload);
+typedef void (*zkl_partition_state_fn)(zkl_partition *partition, const char *piece, zkl_state state,
+                                       void *payload);
 
 typedef struct zkl_partition_options {
     size_t size; /* sizeof(zkl_partition_options): set by the _INIT */
     size_t cap;  /* a member works on no more pieces than this; the rest waits for more members. 0:
                     no limit */
-    zkl_assigned_fn assigned_fn; /* both are needed */
-    zkl_revoked_fn revoked_fn;
+    zkl_partition_assigned_fn assigned_fn; /* both are needed */
+    zkl_partition_revoked_fn revoked_fn;
     void *payload;        /* of all callbacks */
     const char *metadata; /* text on our znodes, shown to operators; UTF-8, ZKL_DATA_MAX bytes.
                              NULL: "host:pid" */
@@ -66,7 +66,7 @@ typedef struct zkl_partition_options {
                           the lease, so that the work may end before the lease does. Less than the
                           session timeout; a piece is not assigned with less. 0: revoked is called
                           when the lease has ended */
-    zkl_piece_state_fn state_fn; /* NULL: none */
+    zkl_partition_state_fn state_fn; /* NULL: none */
 } zkl_partition_options;
 
 #define ZKL_PARTITION_OPTIONS_INIT                                                     \

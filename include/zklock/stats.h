@@ -99,9 +99,10 @@ ZKL_API int zkl_session_stats(zkl_session *session, zkl_stats *stats);
 /* Calls visit for each path that had a contender, with the session locked: copy and return. The
  * first ZKL_STATS_PATHS_MAX paths are reported by themselves, then all others together, with path
  * NULL. Returns how many were visited, or ZKL_EINVAL, ZKL_EFORKED. */
-typedef void (*zkl_path_stats_fn)(const char *path, const zkl_contender_stats *stats,
-                                  void *payload);
-ZKL_API int zkl_session_path_stats(zkl_session *session, zkl_path_stats_fn visit, void *payload);
+typedef void (*zkl_session_path_stats_fn)(const char *path, const zkl_contender_stats *stats,
+                                          void *payload);
+ZKL_API int zkl_session_path_stats(zkl_session *session, zkl_session_path_stats_fn visit,
+                                   void *payload);
 
 /* The same as text in the format of Prometheus (version 0.0.4), for an exporter of the program's
  * own or for a file that the node exporter collects. Names begin with zklock_; those with a label

@@ -24,7 +24,7 @@ int zkl_session_stats(zkl_session *session, zkl_stats *stats)
     return rc;
 }
 
-int zkl_session_path_stats(zkl_session *session, zkl_path_stats_fn visit, void *payload)
+int zkl_session_path_stats(zkl_session *session, zkl_session_path_stats_fn visit, void *payload)
 {
     if (!session || !visit) {
         return ZKL_EINVAL;

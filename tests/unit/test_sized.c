@@ -214,8 +214,8 @@ struct group_0_1 {
 };
 struct partition_0_1 {
     size_t size, cap;
-    zkl_assigned_fn assigned_fn;
-    zkl_revoked_fn revoked_fn;
+    zkl_partition_assigned_fn assigned_fn;
+    zkl_partition_revoked_fn revoked_fn;
     void *payload;
     const char *metadata;
     const zkl_acl *acl;
