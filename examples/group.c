@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-static void on_changed(zkl_group_watcher *watcher, const char *const *ids, size_t count,
+static void on_changed(zkl_group_observer *watcher, const char *const *ids, size_t count,
                        void *payload)
 {
     (void)watcher;
@@ -41,10 +41,10 @@ int main(int argc, char **argv)
         return 1;
     }
     zkl_group *group = NULL;
-    zkl_group_watcher *watcher = NULL;
+    zkl_group_observer *watcher = NULL;
     zkl_group_options options = ZKL_GROUP_OPTIONS_INIT;
     options.data = "10.0.0.1:8080";
-    int code = zkl_group_watch(&watcher, session, path, on_changed, NULL, &err);
+    int code = zkl_group_observe(&watcher, session, path, on_changed, NULL, &err);
     if (code == ZKL_OK) {
         code = zkl_group_new(&group, session, path, id, &options, &err);
     }
@@ -59,7 +59,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s: %s\n", zkl_error_name(code), err.text);
     }
     zkl_group_free(group);
-    zkl_group_watcher_free(watcher);
+    zkl_group_observer_free(watcher);
     zkl_session_close(session, 5000);
     return code == ZKL_OK ? 0 : 1;
 }

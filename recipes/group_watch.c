@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-struct zkl_group_watcher {
+struct zkl_group_observer {
     struct zkl__agent agent; /* first */
     struct zkl__member_list list;
     bool warned; /* that the path is a lock's */
@@ -31,7 +31,7 @@ static bool same(const void *some, const void *others)
 /* Inside a step. */
 static void show(void *owner, struct zkl__names *ids)
 {
-    struct zkl_group_watcher *watcher = owner;
+    struct zkl_group_observer *watcher = owner;
     for (size_t i = 0; i < ids->count && !watcher->warned; i++) {
         watcher->warned = zkl__name_has_uuid(ids->all[i]);
         if (watcher->warned) {
@@ -45,7 +45,7 @@ static void show(void *owner, struct zkl__names *ids)
 
 static void tell(struct zkl__agent *agent)
 {
-    struct zkl_group_watcher *watcher = (struct zkl_group_watcher *)agent;
+    struct zkl_group_observer *watcher = (struct zkl_group_observer *)agent;
     const struct zkl__names *news = zkl__agent_news(agent, same);
     if (news) {
         watcher->changed(watcher, news->all, news->count, watcher->payload);
@@ -54,28 +54,28 @@ static void tell(struct zkl__agent *agent)
 
 static void stop(struct zkl__agent *agent)
 {
-    zkl__member_list_end(&((struct zkl_group_watcher *)agent)->list);
+    zkl__member_list_end(&((struct zkl_group_observer *)agent)->list);
 }
 
 static const struct zkl__agent_ops ops = {
-    .object = {"group watcher", zkl__agent_give_up, zkl__agent_describe},
+    .object = {"group observer", zkl__agent_give_up, zkl__agent_describe},
     .tell = tell,
     .stop = stop,
 };
 
-int zkl_group_watch(zkl_group_watcher **out, zkl_session *session, const char *path,
-                    zkl_group_changed_fn changed, void *payload, zkl_error *err)
+int zkl_group_observe(zkl_group_observer **out, zkl_session *session, const char *path,
+                      zkl_group_changed_fn changed, void *payload, zkl_error *err)
 {
     ZKL__CLEAR(out);
     if (!out || !changed) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "changed" : "out");
     }
     struct zkl__agent *agent;
-    int rc = zkl__agent_new(&agent, sizeof(zkl_group_watcher), &ops, session, path, true, err);
+    int rc = zkl__agent_new(&agent, sizeof(zkl_group_observer), &ops, session, path, true, err);
     if (rc != ZKL_OK) {
         return rc;
     }
-    zkl_group_watcher *watcher = (zkl_group_watcher *)agent;
+    zkl_group_observer *watcher = (zkl_group_observer *)agent;
     watcher->changed = changed;
     watcher->payload = payload;
     watcher->list.dir = agent->path;
@@ -88,7 +88,7 @@ int zkl_group_watch(zkl_group_watcher **out, zkl_session *session, const char *p
     return zkl__agent_made(agent, made, err);
 }
 
-void zkl_group_watcher_free(zkl_group_watcher *watcher)
+void zkl_group_observer_free(zkl_group_observer *watcher)
 {
     if (watcher) {
         zkl__agent_free(&watcher->agent, false);

@@ -122,23 +122,23 @@ ZKL_API int zkl_group_list_async(zkl_members **out, zkl_session *session, const 
 /* NULL is fine. */
 ZKL_API void zkl_members_free(zkl_members *members);
 
-typedef struct zkl_group_watcher zkl_group_watcher;
+typedef struct zkl_group_observer zkl_group_observer;
 
 /* ids, sorted, live until it returns. Runs as callbacks do. The first call reports the members at
  * the start, later calls every change of who they are, not of their data; of quick changes only the
  * latest is reported. A member that came back under its id between two looks is no change. At a
  * lock's path the session's log has a warning (ZKL_LOG_WARN). */
-typedef void (*zkl_group_changed_fn)(zkl_group_watcher *watcher, const char *const *ids,
+typedef void (*zkl_group_changed_fn)(zkl_group_observer *observer, const char *const *ids,
                                      size_t count, void *payload);
 
-/* Watches the members until freed, also over lost connections and sessions: then the last report
+/* Observes the members until freed, also over lost connections and sessions: then the last report
  * stands until a server responds again. The caller frees it, before or after the session is closed.
  * Errors: ZKL_EINVAL, ZKL_ECLOSED, ZKL_EFORKED, ZKL_ENOMEM, ZKL_ELIMIT. */
-ZKL_API int zkl_group_watch(zkl_group_watcher **out, zkl_session *session, const char *path,
-                            zkl_group_changed_fn changed, void *payload, zkl_error *err);
+ZKL_API int zkl_group_observe(zkl_group_observer **out, zkl_session *session, const char *path,
+                              zkl_group_changed_fn changed, void *payload, zkl_error *err);
 /* Ends it; waits for a running call of changed (not when called from it). None starts afterwards.
  * NULL is fine. */
-ZKL_API void zkl_group_watcher_free(zkl_group_watcher *watcher);
+ZKL_API void zkl_group_observer_free(zkl_group_observer *observer);
 
 #ifdef __cplusplus
 }

@@ -105,23 +105,23 @@ void async_group_list(const session &with, const std::string &path, time_limit t
 
 /* Calls changed(ids, sorted) for the members there are, and after each change. As callbacks do; it
  * may not throw. */
-class group_watcher
+class group_observer
 {
   public:
     using changed_function = std::function<void(const std::vector<std::string> &)>;
 
-    group_watcher(const session &with, const std::string &path, changed_function changed)
+    group_observer(const session &with, const std::string &path, changed_function changed)
     {
         auto calls = std::make_shared<changed_function>(std::move(changed));
-        watcher_ = {detail::make<zkl_group_watcher>(zkl_group_watch, with.get(), path.c_str(),
-                                                    report, calls.get()),
+        observer_ = {detail::make<zkl_group_observer>(zkl_group_observe, with.get(), path.c_str(),
+                                                     report, calls.get()),
                     {calls}};
     }
 
   private:
-    detail::owner<zkl_group_watcher, zkl_group_watcher_free> watcher_;
+    detail::owner<zkl_group_observer, zkl_group_observer_free> observer_;
 
-    static void report(zkl_group_watcher *, const char *const *ids, size_t count,
+    static void report(zkl_group_observer *, const char *const *ids, size_t count,
                        void *payload) noexcept
     {
         (*static_cast<changed_function *>(payload))(std::vector<std::string>(ids, ids + count));

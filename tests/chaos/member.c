@@ -12,7 +12,7 @@
 struct member {
     char path[HISTORY_WORD];
     zkl_group *group;
-    zkl_group_watcher *watcher;
+    zkl_group_observer *watcher;
     uint64_t dice;
 };
 
@@ -26,7 +26,7 @@ static void note(const struct member *m, enum history_op op, const char *result)
 }
 
 /* "p0-0+p1-3+p2-1". Those that were killed are in it for a while: what does not fit is cut, and is no list of the living. */
-static void on_changed(zkl_group_watcher *watcher, const char *const *ids, size_t count, void *payload)
+static void on_changed(zkl_group_observer *watcher, const char *const *ids, size_t count, void *payload)
 {
     char text[HISTORY_WORD] = "";
     (void)watcher;
@@ -65,13 +65,13 @@ void *member_run(void *seed)
     zkl_error err;
     snprintf(m.path, sizeof m.path, "%.40s/g", process.root);
     if (zkl_group_new(&m.group, process.session, m.path, process.name, NULL, &err) != ZKL_OK ||
-        zkl_group_watch(&m.watcher, process.session, m.path, on_changed, &m, &err) != ZKL_OK) {
+        zkl_group_observe(&m.watcher, process.session, m.path, on_changed, &m, &err) != ZKL_OK) {
         process_give_up(m.path, &err);
     }
     while (!atomic_load(&process.enough)) {
         join_and_leave(&m);
     }
-    zkl_group_watcher_free(m.watcher);
+    zkl_group_observer_free(m.watcher);
     zkl_group_free(m.group);
     return NULL;
 }

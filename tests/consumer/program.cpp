@@ -32,7 +32,7 @@ template <class Type> constexpr bool is_moved()
     return std::is_nothrow_move_constructible<Type>::value && std::is_nothrow_move_assignable<Type>::value &&
            !std::is_copy_constructible<Type>::value;
 }
-static_assert(is_moved<zklock::session>() && is_moved<zklock::group>() && is_moved<zklock::group_watcher>(), "");
+static_assert(is_moved<zklock::session>() && is_moved<zklock::group>() && is_moved<zklock::group_observer>(), "");
 static_assert(is_moved<zklock::partition>() && is_moved<zklock::double_barrier>(), "");
 static_assert(is_moved<zklock::election_observer>(), "");
 static_assert(noexcept(std::declval<zklock::mutex &>().unlock()), "unlock runs in destructors");
@@ -436,8 +436,8 @@ static void commits(const zklock::session &session)
 static void groups(const zklock::session &session)
 {
     std::atomic<size_t> seen(99);
-    zklock::group_watcher watcher(session, "/cxx/group",
-                                  [&](const std::vector<std::string> &ids) { seen = ids.size(); });
+    zklock::group_observer watcher(session, "/cxx/group",
+                                   [&](const std::vector<std::string> &ids) { seen = ids.size(); });
     zklock::group first(session, "/cxx/group", "first", "data"), second(session, "/cxx/group", "second");
     first.join(minutes(1));
     second.join(minutes(1));
@@ -875,9 +875,9 @@ static void assigned()
     zklock::session session("memory:cxx-assigned");
     std::atomic<int> first(0), second(0);
     auto count = [](std::atomic<int> &calls) { return [&](const std::vector<std::string> &) { calls++; }; };
-    zklock::group_watcher watcher(session, "/cxx/assigned", count(first));
+    zklock::group_observer watcher(session, "/cxx/assigned", count(first));
     CHECK(eventually([&] { return first == 1; }));
-    watcher = zklock::group_watcher(session, "/cxx/assigned", count(second));
+    watcher = zklock::group_observer(session, "/cxx/assigned", count(second));
     CHECK(eventually([&] { return second == 1; })); // its first list, in which nobody is yet
     zklock::group group(session, "/cxx/assigned", "one");
     group.join(minutes(1));

@@ -317,7 +317,7 @@ static int group_list(struct stage *stage)
     return code;
 }
 
-static void on_members(zkl_group_watcher *watcher, const char *const *ids, size_t count, void *payload)
+static void on_members(zkl_group_observer *watcher, const char *const *ids, size_t count, void *payload)
 {
     (void)watcher, (void)ids, (void)payload;
     atomic_fetch_add((atomic_int *)payload, count == 1);
@@ -327,8 +327,8 @@ static atomic_int lists;
 
 static int group_watch(struct stage *stage)
 {
-    zkl_group_watcher *watcher;
-    int code = zkl_group_watch(&watcher, stage->session, "/group", on_members, &lists, NULL);
+    zkl_group_observer *watcher;
+    int code = zkl_group_observe(&watcher, stage->session, "/group", on_members, &lists, NULL);
     stage->object = watcher;
     return code;
 }
@@ -357,7 +357,7 @@ static void free_member(struct stage *stage)
 
 static void free_watcher(struct stage *stage)
 {
-    zkl_group_watcher_free(stage->object);
+    zkl_group_observer_free(stage->object);
     zkl_group_free(stage->rival);
 }
 

@@ -310,7 +310,7 @@ static enum fake_fate fate_of_lists(void *payload, int nth, int type)
     return type == 12 /* children */ && atomic_load(&lying) ? FAKE_COUNT_TOO_HIGH : FAKE_SERVE;
 }
 
-static void on_members(zkl_group_watcher *watcher, const char *const *ids, size_t count, void *payload)
+static void on_members(zkl_group_observer *watcher, const char *const *ids, size_t count, void *payload)
 {
     atomic_int *told = payload;
     (void)watcher;
@@ -341,13 +341,13 @@ static void test_a_count_too_high(void)
     atomic_int told = 0;
     zkl_lock *lock = NULL;
     zkl_group *group = NULL;
-    zkl_group_watcher *watcher = NULL;
+    zkl_group_observer *watcher = NULL;
     struct fake *fake = fake_start("memory:lists", fate_of_lists, NULL);
     zkl_session *session = session_at(fake_address(fake));
     CU_ASSERT_EQUAL(zkl_group_new(&group, session, "/wire/group", "a", NULL, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_group_join(group, SOON, NULL), ZKL_OK);
     atomic_store(&lying, true);
-    CU_ASSERT_EQUAL(zkl_group_watch(&watcher, session, "/wire/group", on_members, &told, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_group_observe(&watcher, session, "/wire/group", on_members, &told, NULL), ZKL_OK);
     list_everything(session);
     CU_ASSERT_EQUAL(atomic_load(&told), 0);
     atomic_store(&lying, false);
@@ -357,7 +357,7 @@ static void test_a_count_too_high(void)
     }
     CU_ASSERT(atomic_load(&told) > 0);
     zkl_lock_free(lock);
-    zkl_group_watcher_free(watcher);
+    zkl_group_observer_free(watcher);
     zkl_group_free(group);
     CU_ASSERT_EQUAL(zkl_session_close(session, SOON), ZKL_OK);
     fake_stop(fake);

@@ -124,9 +124,9 @@
          zkl_group_list_async(P(1, &t->made.members), P(2, t->session), P(3, "/n/group"), MS, P(4, on_done), NULL,     \
                               err))                                                                                    \
     PURE(zkl_members_free, 0, 0, (zkl_members_free(NULL), 0))                                                          \
-    CODE(zkl_group_watch, 4, ZKL_ENOMEM,                                                                               \
-         zkl_group_watch(P(1, &t->made.watcher), P(2, t->session), P(3, "/n/group"), P(4, on_members), NULL, err))     \
-    PURE(zkl_group_watcher_free, 0, 0, (zkl_group_watcher_free(NULL), 0))                                              \
+    CODE(zkl_group_observe, 4, ZKL_ENOMEM,                                                                             \
+         zkl_group_observe(P(1, &t->made.watcher), P(2, t->session), P(3, "/n/group"), P(4, on_members), NULL, err))   \
+    PURE(zkl_group_observer_free, 0, 0, (zkl_group_observer_free(NULL), 0))                                            \
     /* barrier.h */                                                                                                    \
     CODE(zkl_barrier_set, 2, ZKL_ENOMEM, zkl_barrier_set(P(1, t->session), P(2, "/n/barrier"), MS, err))               \
     CODE(zkl_barrier_set_async, 3, ZKL_ENOMEM,                                                                         \

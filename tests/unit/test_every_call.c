@@ -608,7 +608,7 @@ static void test_nothing_given(void)
 }
 
 /* Who cleans up after a failure frees what out says. */
-static void changed(zkl_group_watcher *watcher, const char *const *ids, size_t count, void *payload)
+static void changed(zkl_group_observer *watcher, const char *const *ids, size_t count, void *payload)
 {
     (void)watcher, (void)ids, (void)count, (void)payload;
 }
@@ -649,7 +649,7 @@ static void test_nothing_made_is_null(void)
     NULLED(zkl_lock, zkl_election_new(&out, session, "no/path", NULL, NULL));
     NULLED(zkl_election_observer, zkl_election_observe(&out, session, "no/path", led, NULL, NULL));
     NULLED(zkl_group, zkl_group_new(&out, session, "/path", "a/b", NULL, NULL));
-    NULLED(zkl_group_watcher, zkl_group_watch(&out, session, "no/path", changed, NULL, NULL));
+    NULLED(zkl_group_observer, zkl_group_observe(&out, session, "no/path", changed, NULL, NULL));
     NULLED(zkl_partition, zkl_partition_new(&out, session, "/path", pieces, 1, &partition, NULL));
     NULLED(zkl_double_barrier, zkl_double_barrier_new(&out, session, "/path", 0, NULL));
     NULLED(zkl_queue, zkl_queue_list(&out, session, "no/path", 100, NULL));

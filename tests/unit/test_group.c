@@ -37,7 +37,7 @@ static const char *roll(zkl_session *session)
     return text;
 }
 
-static void on_changed(zkl_group_watcher *watcher, const char *const *ids, size_t count, void *payload)
+static void on_changed(zkl_group_observer *watcher, const char *const *ids, size_t count, void *payload)
 {
     struct letter letter = {.from = watcher, .code = (int)count};
     for (size_t i = 0; i < count; i++) {
@@ -46,10 +46,10 @@ static void on_changed(zkl_group_watcher *watcher, const char *const *ids, size_
     mailbox_put(payload, letter);
 }
 
-static zkl_group_watcher *watch(zkl_session *session, struct mailbox *box)
+static zkl_group_observer *watch(zkl_session *session, struct mailbox *box)
 {
-    zkl_group_watcher *watcher = NULL;
-    CU_ASSERT_EQUAL_FATAL(zkl_group_watch(&watcher, session, CLUB, on_changed, box, NULL), ZKL_OK);
+    zkl_group_observer *watcher = NULL;
+    CU_ASSERT_EQUAL_FATAL(zkl_group_observe(&watcher, session, CLUB, on_changed, box, NULL), ZKL_OK);
     return watcher;
 }
 
@@ -85,7 +85,7 @@ static void test_join_list_and_leave(void)
     struct mailbox box = MAILBOX_INIT;
     zkl_error err;
     kit_set_up(NULL);
-    zkl_group_watcher *watcher = watch(two, &box);
+    zkl_group_observer *watcher = watch(two, &box);
     CU_ASSERT_STRING_EQUAL(news(&box, 1), "");
     CU_ASSERT_STRING_EQUAL(roll(two), ""); /* no such path: nobody is there */
     zkl_group *a = member(one, "a", "data of a"), *b = member(two, "b", NULL);
@@ -117,8 +117,8 @@ static void test_join_list_and_leave(void)
     CU_ASSERT_STRING_EQUAL(roll(two), "a=new;");
     zkl_group_free(a);
     zkl_group_free(NULL);
-    zkl_group_watcher_free(watcher);
-    zkl_group_watcher_free(NULL);
+    zkl_group_observer_free(watcher);
+    zkl_group_observer_free(NULL);
     CU_ASSERT(EVENTUALLY(kit_group(one, CLUB) == 0));
     kit_tear_down();
 }
@@ -194,13 +194,13 @@ static void test_strays_are_no_members(void)
         snprintf(name, sizeof name, "ghost-%d", i);
         CU_ASSERT_EQUAL(meddle(ZKL__OP_CREATE, name), ZKL__RC_OK);
     }
-    zkl_group_watcher *watcher = watch(two, &box);
+    zkl_group_observer *watcher = watch(two, &box);
     CU_ASSERT_STRING_EQUAL(news(&box, 1), "a;");
     CU_ASSERT_EQUAL(meddle(ZKL__OP_DELETE, "ghost-7"), ZKL__RC_OK);
     CU_ASSERT_EQUAL(zkl_group_join(late, 5000, NULL), ZKL_OK);
     CU_ASSERT_STRING_EQUAL(news(&box, 2), "a;ghost-7;");
     CU_ASSERT_EQUAL(kit_group(two, CLUB), 2);
-    zkl_group_watcher_free(watcher);
+    zkl_group_observer_free(watcher);
     zkl_group_free(a);
     zkl_group_free(late);
     kit_tear_down();
@@ -315,7 +315,7 @@ static void test_joins_again(void)
     options.state_payload = &states;
     zkl_group *a = NULL;
     kit_set_up(NULL);
-    zkl_group_watcher *watcher = watch(two, &box);
+    zkl_group_observer *watcher = watch(two, &box);
     CU_ASSERT_STRING_EQUAL(news(&box, 1), "");
     CU_ASSERT_EQUAL_FATAL(zkl_group_new(&a, one, CLUB, "a", &options, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_group_join(a, 5000, NULL), ZKL_OK);
@@ -335,7 +335,7 @@ static void test_joins_again(void)
     CU_ASSERT(EVENTUALLY(mailbox_last(&states) == ZKL_STATE_HELD));
     CU_ASSERT_EQUAL(zkl_group_leave(a, NULL), ZKL_OK);
     CU_ASSERT(EVENTUALLY(last_news_is(&box, "")));
-    zkl_group_watcher_free(watcher);
+    zkl_group_observer_free(watcher);
     zkl_group_free(a);
     kit_tear_down();
 }
@@ -420,7 +420,7 @@ static void test_close(void)
     struct mailbox box = MAILBOX_INIT;
     kit_set_up(NULL);
     zkl_group *a = member(one, "a", "x"), *b = member(two, "b", "x"), *c = member(two, "c", "x");
-    zkl_group_watcher *watcher = watch(one, &box);
+    zkl_group_observer *watcher = watch(one, &box);
     CU_ASSERT_EQUAL(zkl_group_join(a, 5000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_group_join(b, 5000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_group_join(c, 5000, NULL), ZKL_OK);
@@ -434,7 +434,7 @@ static void test_close(void)
     CU_ASSERT_EQUAL(zkl_group_state(a), ZKL_STATE_IDLE);
     zkl_group_free(a);
     zkl_group_free(b);
-    zkl_group_watcher_free(watcher);
+    zkl_group_observer_free(watcher);
 }
 
 /* Through everything: in the end each is a member once, and the watcher has it right. */
@@ -454,7 +454,7 @@ static void test_random_faults(void)
         members[i] = member(sessions[i % SESSIONS], id, id);
         CU_ASSERT_EQUAL(zkl_group_join(members[i], 5000, NULL), ZKL_OK);
     }
-    zkl_group_watcher *watcher = watch(sessions[0], &box);
+    zkl_group_observer *watcher = watch(sessions[0], &box);
     for (int round = 0; round < 400; round++) {
         int64_t id = zkl_session_id(sessions[dice_below(&dice, SESSIONS)]);
         char name[] = {(char)('a' + dice_below(&dice, MEMBERS)), '\0'};
@@ -491,7 +491,7 @@ static void test_random_faults(void)
     mailbox_clear(&box);
     zkl_group_leave(members[0], NULL);
     CU_ASSERT(EVENTUALLY(last_news_is(&box, "b;c;d;e;f;g;h;i;")));
-    zkl_group_watcher_free(watcher);
+    zkl_group_observer_free(watcher);
     for (int i = 0; i < MEMBERS; i++) {
         zkl_group_free(members[i]);
     }
@@ -514,10 +514,10 @@ static void test_no_memory(void)
     one = kit_open(&options);
     for (long nth = 1; nth < 40; nth++) {
         zkl_group *a = NULL;
-        zkl_group_watcher *watcher = NULL;
+        zkl_group_observer *watcher = NULL;
         zkl_members *members = NULL;
         test_heap_fail(&heap, nth, false);
-        int code = zkl_group_watch(&watcher, one, CLUB, on_changed, &box, NULL);
+        int code = zkl_group_observe(&watcher, one, CLUB, on_changed, &box, NULL);
         CU_ASSERT(code == ZKL_OK || code == ZKL_ENOMEM);
         code = zkl_group_new(&a, one, CLUB, "a", NULL, NULL);
         if (code == ZKL_OK) {
@@ -529,7 +529,7 @@ static void test_no_memory(void)
         test_heap_fail(&heap, 0, false);
         zkl_members_free(members);
         zkl_group_free(a);
-        zkl_group_watcher_free(watcher);
+        zkl_group_observer_free(watcher);
         CU_ASSERT(EVENTUALLY(kit_group(one, CLUB) == 0));
     }
     kit_close(one);
@@ -540,7 +540,7 @@ static void test_bad_calls(void)
 {
     zkl_group_options options = ZKL_GROUP_OPTIONS_INIT;
     zkl_group *group = NULL;
-    zkl_group_watcher *watcher = NULL;
+    zkl_group_observer *watcher = NULL;
     zkl_members *members = NULL;
     zkl_error err;
     kit_set_up(NULL);
@@ -565,8 +565,8 @@ static void test_bad_calls(void)
     CU_ASSERT_EQUAL(zkl_group_join(NULL, 0, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_group_leave(NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_group_update(NULL, "x", 0, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_group_watch(&watcher, one, CLUB, NULL, NULL, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_group_watch(&watcher, one, "x", on_changed, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_group_observe(&watcher, one, CLUB, NULL, NULL, &err), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_group_observe(&watcher, one, "x", on_changed, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_group_list(&members, one, CLUB, -2, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_group_list(NULL, one, CLUB, 0, &err), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_group_list(&members, one, "x", 0, &err), ZKL_EINVAL);

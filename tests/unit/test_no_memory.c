@@ -398,7 +398,7 @@ static int stand(zkl_session *session)
     return code;
 }
 
-static void deaf_to_members(zkl_group_watcher *watcher, const char *const *ids, size_t count, void *payload)
+static void deaf_to_members(zkl_group_observer *watcher, const char *const *ids, size_t count, void *payload)
 {
     (void)watcher;
     (void)ids;
@@ -409,9 +409,9 @@ static void deaf_to_members(zkl_group_watcher *watcher, const char *const *ids, 
 static int group(zkl_session *session)
 {
     zkl_group *member = NULL;
-    zkl_group_watcher *watcher = NULL;
+    zkl_group_observer *watcher = NULL;
     zkl_members *members = NULL;
-    int code = zkl_group_watch(&watcher, session, "/m/group", deaf_to_members, NULL, NULL);
+    int code = zkl_group_observe(&watcher, session, "/m/group", deaf_to_members, NULL, NULL);
     THEN(zkl_group_new(&member, session, "/m/group", "me", &quick_group, NULL));
     THEN(zkl_group_join(member, WAIT_MS, NULL));
     THEN(zkl_group_update(member, "more", WAIT_MS, NULL));
@@ -419,7 +419,7 @@ static int group(zkl_session *session)
     THEN(zkl_group_leave(member, NULL));
     zkl_members_free(members);
     zkl_group_free(member);
-    zkl_group_watcher_free(watcher);
+    zkl_group_observer_free(watcher);
     return code;
 }
 

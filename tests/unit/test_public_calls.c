@@ -30,7 +30,7 @@ struct things {
         zkl_session *session;
         zkl_lock *lock;
         zkl_group *group;
-        zkl_group_watcher *watcher;
+        zkl_group_observer *watcher;
         zkl_election_observer *observer;
         zkl_double_barrier *barrier;
         zkl_partition *partition;
@@ -79,7 +79,7 @@ static void on_leader(zkl_election_observer *observer, const zkl_leader *leader,
     (void)observer, (void)leader, (void)payload;
 }
 
-static void on_members(zkl_group_watcher *watcher, const char *const *ids, size_t count, void *payload)
+static void on_members(zkl_group_observer *watcher, const char *const *ids, size_t count, void *payload)
 {
     (void)watcher, (void)ids, (void)count, (void)payload;
 }

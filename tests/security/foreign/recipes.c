@@ -262,7 +262,7 @@ static int use_observer(struct use *use)
     return code;
 }
 
-static void on_members(zkl_group_watcher *watcher, const char *const *ids, size_t count, void *payload)
+static void on_members(zkl_group_observer *watcher, const char *const *ids, size_t count, void *payload)
 {
     (void)watcher;
     size_t bytes = 0;
@@ -274,12 +274,12 @@ static void on_members(zkl_group_watcher *watcher, const char *const *ids, size_
 
 static int use_group_watch(struct use *use)
 {
-    zkl_group_watcher *watcher = NULL;
+    zkl_group_observer *watcher = NULL;
     bool reported = false;
-    int code = zkl_group_watch(&watcher, use->session, use->path, on_members, &reported, &use->err);
+    int code = zkl_group_observe(&watcher, use->session, use->path, on_members, &reported, &use->err);
     if (code == ZKL_OK) {
         await_report(use, &reported);
-        zkl_group_watcher_free(watcher);
+        zkl_group_observer_free(watcher);
     }
     return code;
 }

@@ -252,7 +252,7 @@ static void run_election(void)
     zkl_election_observer_free(observer);
 }
 
-static void on_members(zkl_group_watcher *watcher, const char *const *ids, size_t count, void *payload)
+static void on_members(zkl_group_observer *watcher, const char *const *ids, size_t count, void *payload)
 {
     (void)watcher;
     (void)payload;
@@ -275,8 +275,8 @@ static void list_members(void)
 static void run_group(void)
 {
     zkl_group *ours = NULL, *rival = NULL;
-    zkl_group_watcher *watcher = NULL;
-    zkl_group_watch(&watcher, liar, path, on_members, NULL, NULL);
+    zkl_group_observer *watcher = NULL;
+    zkl_group_observe(&watcher, liar, path, on_members, NULL, NULL);
     zkl_group_new(&ours, liar, path, "ours", NULL, NULL);
     zkl_group_new(&rival, honest, path, "rival", NULL, NULL);
     for (int i = 0; i < ROUNDS; i++) {
@@ -289,7 +289,7 @@ static void run_group(void)
         zkl_group_leave(rival, NULL);
         called(zkl_group_leave(ours, NULL));
     }
-    zkl_group_watcher_free(watcher);
+    zkl_group_observer_free(watcher);
     zkl_group_free(ours);
     zkl_group_free(rival);
 }

@@ -18,7 +18,7 @@ static void put_id(char *ids, const char *id)
     strcat(ids, " ");
 }
 
-static void changed(zkl_group_watcher *watcher, const char *const *ids, size_t count, void *payload)
+static void changed(zkl_group_observer *watcher, const char *const *ids, size_t count, void *payload)
 {
     struct sight *sight = payload;
     (void)watcher;
@@ -124,12 +124,12 @@ static int leave(struct turn *turn, zkl_group *group)
 void use_group(struct turn *turn)
 {
     zkl_group *group;
-    zkl_group_watcher *watcher = NULL;
+    zkl_group_observer *watcher = NULL;
     struct sight sight = {.turn = turn};
     char id[ID];
     choose_id(turn, id, sizeof id);
     if (turn_dice(turn, 8, 2)) {
-        zkl_group_watch(&watcher, turn->session, turn->path, changed, &sight, NULL);
+        zkl_group_observe(&watcher, turn->session, turn->path, changed, &sight, NULL);
     }
     if (zkl_group_new(&group, turn->session, turn->path, id, NULL, NULL) == ZKL_OK) {
         int code = turn_back(turn, join(turn, group, turn_within(turn, turn_short_timeout(turn))));
@@ -149,5 +149,5 @@ void use_group(struct turn *turn)
         }
         zkl_group_free(group);
     }
-    zkl_group_watcher_free(watcher);
+    zkl_group_observer_free(watcher);
 }
