@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-ZKL__SIZED(sized, zkl_group_options, ZKL_GROUP_OPTIONS_INIT, state_payload, state_payload);
+ZKL__SIZED(sized, zkl_group_options, ZKL_GROUP_OPTIONS_INIT, payload, payload);
 
 static int check_arguments(zkl_group **out, const char *path, const char *id,
                            const zkl_group_options *o, zkl_error *err)
@@ -51,7 +51,7 @@ static bool fill_in(struct zkl_group *group, const char *id, const zkl_group_opt
                                         .make_path = group->make_path};
     group->leave_timeout_ms = o->leave_timeout_ms;
     group->state_fn = o->state_fn;
-    group->state_payload = o->state_payload;
+    group->payload = o->payload;
     return group->id && group->data && group->make_path && !group->acl == !o->acl &&
            zkl__group_begin(group);
 }

@@ -29,7 +29,7 @@ struct zkl_group {
     zkl_acl *acl;
     int64_t leave_timeout_ms;
     zkl_group_state_fn state_fn;
-    void *state_payload;
+    void *payload;
     zkl_state told;
     struct zkl__change *changes;
 

@@ -52,7 +52,7 @@ static void tell(struct zkl__agent *agent)
     group->told = now;
     zkl__session_leave(agent->session);
     if (news && now != ZKL_STATE_IDLE) {
-        group->state_fn(group, now, group->state_payload);
+        group->state_fn(group, now, group->payload);
     }
 }
 

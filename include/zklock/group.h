@@ -33,7 +33,7 @@ typedef struct zkl_group_options {
                                  1000 */
     const zkl_acl *acl;       /* of our znode and of directories made for it; NULL: the session's */
     zkl_group_state_fn state_fn;
-    void *state_payload;
+    void *payload;
 } zkl_group_options;
 
 #define ZKL_GROUP_OPTIONS_INIT                                  \

@@ -29,7 +29,7 @@ class group
         options.data = data;
         options.acl = acl;
         options.state_fn = *calls ? report : nullptr;
-        options.state_payload = calls.get();
+        options.payload = calls.get();
         group_ = {
             detail::make<zkl_group>(zkl_group_new, with.get(), path.c_str(), id.c_str(), &options),
             {calls}};

@@ -312,7 +312,7 @@ static void test_joins_again(void)
     zkl_group_options options = ZKL_GROUP_OPTIONS_INIT;
     options.data = "x";
     options.state_fn = on_state;
-    options.state_payload = &states;
+    options.payload = &states;
     zkl_group *a = NULL;
     kit_set_up(NULL);
     zkl_group_observer *watcher = watch(two, &box);
