@@ -37,6 +37,9 @@ static int explain(struct zkl__procedure *procedure, int rc, const zkl_error *wh
     if (rc == ZKL_OK || rc == ZKL__PENDING) {
         return rc;
     }
+    if (procedure->goes_on) {
+        return ZKL_OK;
+    }
     if (procedure->ops->explain) {
         return procedure->ops->explain(procedure, rc, why, err);
     }

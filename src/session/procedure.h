@@ -29,11 +29,12 @@ struct zkl__procedure {
     struct zkl__object *owner; /* that it ends with; NULL: the session */
     zkl_stop *stop;            /* the object's; NULL: none */
     bool finishes;             /* it ends something: no stop token ends it */
-    int64_t deadline;          /* CLOCK_BOOTTIME, ns; INT64_MAX: none */
-    int late_code;             /* of the result then; ZKL_OK: ZKL_ETIMEOUT */
-    int64_t again;             /* advance wants to be called then, if nothing happens before */
-    const char *late;          /* and its words */
-    const char *path;          /* of errors that name none; NULL: of none */
+    bool goes_on;     /* what it waits for comes without it, too: whatever ends it, it succeeds */
+    int64_t deadline; /* CLOCK_BOOTTIME, ns; INT64_MAX: none */
+    int late_code;    /* of the result then; ZKL_OK: ZKL_ETIMEOUT */
+    int64_t again;    /* advance wants to be called then, if nothing happens before */
+    const char *late; /* and its words */
+    const char *path; /* of errors that name none; NULL: of none */
     /* its own: */
     struct zkl__stops stops;
     bool stopped, blocking, over;
