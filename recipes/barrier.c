@@ -1,6 +1,6 @@
 /* barrier.c - a barrier: a znode that many wait to see gone. */
 #include "await.h"
-#include "directories.h"
+#include "make_parents.h"
 #include "remove.h"
 
 #include "error.h"
@@ -11,7 +11,7 @@
 
 struct barrier {
     struct zkl__call call; /* first */
-    struct zkl__directories above;
+    struct zkl__parents parents;
     struct zkl__removal removal;
     struct zkl__part checking;
     struct zkl__children *contenders;
@@ -73,7 +73,7 @@ static int run_set(struct zkl__call *call)
     struct barrier *barrier = (struct barrier *)call;
     const char *path = call->procedure.path;
     CALL_BEGIN(call);
-    AWAIT_CALL(call, zkl__directories_make(&barrier->above, call, path));
+    AWAIT_CALL(call, zkl__make_parents(&barrier->parents, call, path));
     AWAIT(call, {.kind = ZKL__OP_CREATE,
                  .dir = path,
                  .mode = ZKL__PERSISTENT,

@@ -1,7 +1,7 @@
 /* once.c - once per time slot: a lock, and the last slot done in the data of its path. */
 #include "section.h"
 
-#include "directories.h"
+#include "make_parents.h"
 #include "guarded.h"
 
 #include "error.h"
@@ -21,7 +21,7 @@
 
 struct preparation {
     struct zkl__call call; /* first */
-    struct zkl__directories above;
+    struct zkl__parents parents;
 };
 
 /* A path that was a lock's before is a container, which servers remove when it is empty
@@ -40,7 +40,7 @@ static int run_prepare(struct zkl__call *call)
     const char *path = call->procedure.path;
     CALL_BEGIN(call);
     do {
-        AWAIT_CALL(call, zkl__directories_make(&preparation->above, call, path));
+        AWAIT_CALL(call, zkl__make_parents(&preparation->parents, call, path));
         AWAIT(call, {.kind = ZKL__OP_CREATE, .dir = path, .mode = ZKL__PERSISTENT});
         if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NODEEXISTS) {
             RETURN(call, zkl__call_refused(call, path, "create"));

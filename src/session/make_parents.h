@@ -1,10 +1,10 @@
-/* directories.h - the directories above a znode. Inside enter/leave. */
-#ifndef ZKL_SESSION_DIRECTORIES_H
-#define ZKL_SESSION_DIRECTORIES_H
+/* make_parents.h - the directories above a znode. */
+#ifndef ZKL_SESSION_MAKE_PARENTS_H
+#define ZKL_SESSION_MAKE_PARENTS_H
 
 #include "await.h"
 
-struct zkl__directories {
+struct zkl__parents {
     int line;
     struct zkl__call *call;
     char above[ZKL_PATH_MAX + 1];
@@ -12,6 +12,6 @@ struct zkl__directories {
 };
 
 /* To be awaited: makes what is above path, containers, as far as it is missing. path: checked. */
-int zkl__directories_make(struct zkl__directories *it, struct zkl__call *call, const char *path);
+int zkl__make_parents(struct zkl__parents *it, struct zkl__call *call, const char *path);
 
 #endif

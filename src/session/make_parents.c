@@ -1,10 +1,11 @@
-#include "directories.h"
+#include "make_parents.h"
 
 #include "error.h"
 #include "path.h"
 
-/* From below, since most often nothing is missing: up when the level above is, then down. */
-int zkl__directories_make(struct zkl__directories *it, struct zkl__call *call, const char *path)
+/* From below, since most often nothing is missing: up when the level above is, then down. When the
+ * reply to a create is lost, the copy finds the directory there. */
+int zkl__make_parents(struct zkl__parents *it, struct zkl__call *call, const char *path)
 {
     it->call = call;
     CALL_BEGIN(it);
