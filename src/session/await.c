@@ -40,25 +40,42 @@ static void end(struct zkl__procedure *procedure)
     }
 }
 
+static const struct zkl__procedure_ops procedure_ops = {advance, explain, end};
+
+static int begin(const struct zkl__call_kind *kind, struct zkl__call *call, zkl_error *err)
+{
+    call->call = call;
+    call->procedure.finishes = kind->finishes;
+    int rc = kind->begin ? kind->begin(call, err) : ZKL_OK;
+    call->kind = rc == ZKL_OK ? kind : NULL;
+    return rc;
+}
+
 int zkl__call_begin(const struct zkl__call_kind *kind, const void *given, zkl_session *session,
                     const char *path, int64_t timeout_ms, const struct zkl__later *later,
                     zkl_error *err)
 {
-    static const struct zkl__procedure_ops ops = {advance, explain, end};
     const size_t base = sizeof(struct zkl__call);
-    struct zkl__call *call = zkl__procedure_make(session, kind->size, &ops, path, timeout_ms, err);
+    struct zkl__call *call =
+        zkl__procedure_make(session, kind->size, &procedure_ops, path, timeout_ms, err);
     if (!call) {
         return ZKL_ENOMEM;
     }
     memcpy((char *)call + base, (const char *)given + base, kind->size - base);
-    call->call = call;
-    call->procedure.finishes = kind->finishes;
-    int rc = kind->begin ? kind->begin(call, err) : ZKL_OK;
-    if (rc != ZKL_OK) {
-        return zkl__procedure_drop(&call->procedure, rc);
-    }
-    call->kind = kind;
-    return zkl__procedure_go(&call->procedure, later, err);
+    int rc = begin(kind, call, err);
+    return rc == ZKL_OK ? zkl__procedure_go(&call->procedure, later, err)
+                        : zkl__procedure_drop(&call->procedure, rc);
+}
+
+int zkl__call_wait(const struct zkl__call_kind *kind, struct zkl__call *call, zkl_session *session,
+                   const char *path, int64_t timeout_ms, zkl_error *err)
+{
+    call->procedure.ops = &procedure_ops;
+    call->procedure.session = session;
+    call->procedure.path = path;
+    zkl__procedure_limit(&call->procedure, timeout_ms);
+    int rc = begin(kind, call, err);
+    return rc == ZKL_OK ? zkl__procedure_run(&call->procedure, err) : rc;
 }
 
 int zkl__call_go(const struct zkl__call_kind *kind, const void *given, zkl_session *session,

@@ -117,6 +117,11 @@ int zkl__call_begin(const struct zkl__call_kind *kind, const void *given, zkl_se
                     const char *path, int64_t timeout_ms, const struct zkl__later *later,
                     zkl_error *err);
 
+/* The same of one that waits, in the caller's memory: it needs no other. call is zeroed but for
+ * what the user gave, path lives until it returns. */
+int zkl__call_wait(const struct zkl__call_kind *kind, struct zkl__call *call, zkl_session *session,
+                   const char *path, int64_t timeout_ms, zkl_error *err);
+
 /* Of run: that the last request was refused, or its reply is lost, as an error about path; NULL:
  * the call's path. */
 int zkl__call_refused(const struct zkl__call *call, const char *path, const char *what);
