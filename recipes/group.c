@@ -1,14 +1,131 @@
-/* group.c - a membership as its user sees it: made, joined, left, its data changed. */
-#include "group_inside.h"
+/* group.c - a membership: an ephemeral znode that is made again whenever it is gone, and the list
+ * of those that are members. protocol/membership.h decides what is sent for a membership, and what
+ * a lost reply means; here is what its user calls, and what is reported. */
+#include "agent.h"
+#include "await.h"
+#include "membership.h"
 
 #include "acl.h"
 #include "error.h"
 #include "heap.h"
+#include "name.h"
 #include "path.h"
 #include "sized.h"
 #include "text.h"
 
+#include <zklock/group.h>
+
 #include <string.h>
+
+struct zkl_group {
+    struct zkl__agent agent; /* first */
+    char *id, *data, *make_path;
+    zkl_acl *acl;
+    int64_t leave_timeout_ms;
+    zkl_group_state_fn state_fn;
+    void *payload;
+    zkl_state told;
+    unsigned withdrawals; /* how often it has left */
+
+    struct zkl__membership m; /* what it does, and what the servers have of it */
+    bool remains;             /* freed, and keeps itself until it has left */
+};
+
+static const zkl_heap *heap_of(const struct zkl_group *group)
+{
+    return zkl__session_heap(group->agent.session);
+}
+
+static zkl_state state_of(const struct zkl_group *group)
+{
+    if (!group->m.wanted) {
+        return ZKL_STATE_IDLE;
+    }
+    return zkl__member_stands(&group->m) ? ZKL_STATE_HELD : ZKL_STATE_WAITING;
+}
+
+/* Nothing of ours stands, and nothing can come any more. */
+static bool has_left(const struct zkl_group *group)
+{
+    return group->m.node == ZKL__MEMBER_NONE;
+}
+
+/* What its calls wait for may be so now. Also in a step. */
+static void poke_calls(const struct zkl_group *group)
+{
+    zkl__procedures_poke(group->agent.session, &group->agent.object);
+}
+
+/* --- what the membership does by itself ------------------------------------------------------ */
+
+/* In a step, as the next one. */
+static void note(void *owner)
+{
+    struct zkl_group *group = owner;
+    poke_calls(group);
+    if (group->state_fn) {
+        zkl__agent_post(&group->agent);
+    }
+}
+
+/* Left, it does not keep itself any more. */
+static void rests(void *owner)
+{
+    struct zkl_group *group = owner;
+    if (group->remains) {
+        group->remains = false;
+        zkl__agent_unref(&group->agent);
+    }
+}
+
+/* Called with no lock: each state once, and only members hear that they are none any more. */
+static void tell(struct zkl__agent *agent)
+{
+    struct zkl_group *group = (struct zkl_group *)agent;
+    zkl__session_enter_even_closed(agent->session, NULL);
+    zkl_state now = state_of(group);
+    bool news = !agent->freed && now != group->told &&
+                (now == ZKL_STATE_HELD || group->told == ZKL_STATE_HELD);
+    group->told = now;
+    zkl__session_leave(agent->session);
+    if (news && now != ZKL_STATE_IDLE) {
+        group->state_fn(group, now, group->payload);
+    }
+}
+
+static void stop(struct zkl__agent *agent)
+{
+    zkl__membership_end(&((struct zkl_group *)agent)->m);
+}
+
+static void destroy(struct zkl__agent *agent)
+{
+    struct zkl_group *group = (struct zkl_group *)agent;
+    zkl__free(heap_of(group), group->id);
+    zkl__free(heap_of(group), group->data);
+    zkl__free(heap_of(group), group->acl);
+    zkl__free(heap_of(group), group->make_path);
+}
+
+static bool give_up(struct zkl__object *object, int code)
+{
+    struct zkl_group *group = (struct zkl_group *)object;
+    zkl__agent_give_up(object, code);
+    if (code == ZKL_ECLOSED) {
+        poke_calls(group);
+        rests(group);
+    }
+    return false;
+}
+
+static const struct zkl__agent_ops agent_ops = {
+    .object = {"group", give_up, zkl__agent_describe},
+    .tell = tell,
+    .stop = stop,
+    .destroy = destroy,
+};
+
+/* --- its life -------------------------------------------------------------------------------- */
 
 ZKL__SIZED(sized, zkl_group_options, ZKL_GROUP_OPTIONS_INIT, payload, payload);
 
@@ -37,14 +154,16 @@ static int check_arguments(zkl_group **out, const char *path, const char *id,
 /* Inside. False: no memory. */
 static bool fill_in(struct zkl_group *group, const char *id, const zkl_group_options *o)
 {
-    const zkl_heap *heap = zkl__group_heap(group);
+    const zkl_heap *heap = heap_of(group);
     const char *path = group->agent.path;
     const char *data = o->data ? o->data : zkl__session_whoami(group->agent.session);
     group->id = zkl__copy(heap, id, strlen(id));
     group->data = zkl__copy(heap, data, strlen(data));
     group->make_path = zkl__copy(heap, path, strlen(path));
     group->acl = o->acl ? zkl__acl_copy(heap, o->acl) : NULL;
-    group->m = (struct zkl__membership){.path = path,
+    group->m = (struct zkl__membership){.note = note,
+                                        .rests = rests,
+                                        .path = path,
                                         .id = group->id,
                                         .data = group->data,
                                         .acl = group->acl,
@@ -53,7 +172,7 @@ static bool fill_in(struct zkl_group *group, const char *id, const zkl_group_opt
     group->state_fn = o->state_fn;
     group->payload = o->payload;
     return group->id && group->data && group->make_path && !group->acl == !o->acl &&
-           zkl__group_begin(group);
+           zkl__membership_begin(&group->m, zkl__session_core(group->agent.session), group);
 }
 
 int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const char *id,
@@ -64,7 +183,7 @@ int zkl_group_new(zkl_group **out, zkl_session *session, const char *path, const
     struct zkl__agent *agent;
     int rc = zkl__sized_take(&o, options, &sized, err);
     rc = rc == ZKL_OK ? check_arguments(out, path, id, &o, err) : rc;
-    rc = rc == ZKL_OK ? zkl__agent_new(&agent, sizeof(zkl_group), &zkl__group_ops, session, path,
+    rc = rc == ZKL_OK ? zkl__agent_new(&agent, sizeof(zkl_group), &agent_ops, session, path,
                                        o.state_fn != NULL, err)
                       : rc;
     if (rc != ZKL_OK) {
@@ -81,12 +200,8 @@ static void withdraw(struct zkl_group *group)
 {
     zkl__membership_leave(&group->m);
     group->told = ZKL_STATE_IDLE;
-    for (struct zkl__change *change = group->changes; change; change = change->next) {
-        if (change->kind != ZKL__LEAVE) {
-            change->step = ZKL__CHANGE_WITHDRAWN;
-        }
-    }
-    zkl__group_changed(group);
+    group->withdrawals++;
+    poke_calls(group);
     zkl__agent_wake(&group->agent, &group->m.watcher);
 }
 
@@ -99,129 +214,144 @@ void zkl_group_free(zkl_group *group)
     withdraw(group);
     zkl__procedures_end(session, &group->agent.object, ZKL_ECANCELED);
     zkl__procedures_deliver(session, &group->agent.object);
-    group->remains = group->m.watcher.core && !zkl__group_has_left(group);
+    group->remains = group->m.watcher.core && !has_left(group);
     bool goes_on = group->remains;
     group->agent.refs += goes_on;
     zkl__session_leave(session);
     zkl__agent_free(&group->agent, goes_on);
 }
 
-/* --- joining, leaving, updating: as procedures ----------------------------------------------- */
+/* --- joining, leaving, updating -------------------------------------------------------------- */
 
-/* Sets the target of the membership, a machine that sends its own requests from then on. */
-static void begin_change(struct zkl__change *change)
+/* Each tells the membership what its user wants, and waits until that is so. The membership sends
+ * its own requests from then on, also when nobody waits any more. */
+struct change {
+    struct zkl__call call; /* first */
+    zkl_group *group;
+    const char *given;    /* an update's data in the user's memory, until it has begun; then: */
+    char *data;           /* ours, until the membership has it */
+    unsigned withdrawals; /* the group's, when it began */
+    bool joining;         /* it is to be a member, and is not yet */
+};
+
+static bool is_withdrawn(const struct change *change)
 {
+    return change->withdrawals != change->group->withdrawals;
+}
+
+/* Until it is so, or the membership has ended first. */
+static int await_member(struct change *change, bool is_so)
+{
+    struct zkl__call *call = &change->call;
+    if (is_withdrawn(change)) {
+        return zkl__fail(call->err, ZKL_ECANCELED, 0, NULL, "it left meanwhile");
+    }
+    call->procedure.late = change->group->m.step == ZKL__MEMBER_WAIT
+                               ? "the time is up: another member has this id"
+                               : "the time is up: no answer from the servers";
+    return is_so ? ZKL_OK : ZKL__PENDING;
+}
+
+static int run_join(struct zkl__call *call)
+{
+    struct change *change = (struct change *)call;
     struct zkl_group *group = change->group;
-    change->step = ZKL__CHANGE_BEGUN;
-    switch (change->kind) {
-    case ZKL__JOIN:
-        zkl__membership_join(&group->m);
-        break;
-    case ZKL__LEAVE:
-        withdraw(group);
-        break;
-    case ZKL__UPDATE:
-        zkl__free(zkl__group_heap(group), group->data);
-        group->data = change->data;
-        change->data = NULL;
-        zkl__membership_update(&group->m, group->data);
-        break;
-    }
+    CALL_BEGIN(call);
+    change->withdrawals = group->withdrawals;
+    change->joining = true;
+    zkl__membership_join(&group->m);
     zkl__agent_wake(&group->agent, &group->m.watcher);
+    AWAIT_CALL(call, await_member(change, group->m.joined || group->m.code != ZKL_OK));
+    if (!group->m.joined) {
+        RETURN(call,
+               zkl__fail(call->err, group->m.code, group->m.zk_code, NULL, "%s", group->m.why));
+    }
+    change->joining = false;
+    CALL_END(call);
 }
 
-static bool is_so(const struct zkl__change *change)
+/* Or it has joined again. */
+static int run_leave(struct zkl__call *call)
 {
-    const struct zkl_group *group = change->group;
-    switch (change->kind) {
-    case ZKL__JOIN:
-        return group->m.joined;
-    case ZKL__LEAVE:
-        return zkl__group_has_left(group) || group->m.wanted;
-    default:
-        return zkl__member_settled(&group->m);
-    }
+    struct zkl_group *group = ((struct change *)call)->group;
+    CALL_BEGIN(call);
+    withdraw(group);
+    zkl__agent_wake(&group->agent, &group->m.watcher);
+    AWAIT_UNTIL(call, has_left(group) || group->m.wanted);
+    CALL_END(call);
 }
 
-static int advance(struct zkl__procedure *procedure, zkl_error *err)
+static int run_update(struct zkl__call *call)
 {
-    struct zkl__change *change = (struct zkl__change *)procedure;
-    const struct zkl_group *group = change->group;
-    if (change->step == ZKL__CHANGE_NEW) {
-        begin_change(change);
-    }
-    if (change->step == ZKL__CHANGE_WITHDRAWN) {
-        return zkl__fail(err, ZKL_ECANCELED, 0, group->agent.path, "it left meanwhile");
-    }
-    if (is_so(change)) {
-        return ZKL_OK;
-    }
-    if (change->kind == ZKL__JOIN && group->m.code != ZKL_OK) {
-        return zkl__fail(err, group->m.code, group->m.zk_code, group->agent.path, "%s",
-                         group->m.why);
-    }
-    procedure->late = group->m.step == ZKL__MEMBER_WAIT
-                          ? "the time is up: another member has this id"
-                          : "the time is up: no answer from the servers";
-    return ZKL__PENDING;
+    struct change *change = (struct change *)call;
+    struct zkl_group *group = change->group;
+    CALL_BEGIN(call);
+    change->withdrawals = group->withdrawals;
+    zkl__free(heap_of(group), group->data);
+    group->data = change->data;
+    change->data = NULL;
+    zkl__membership_update(&group->m, group->data);
+    zkl__agent_wake(&group->agent, &group->m.watcher);
+    AWAIT_CALL(call, await_member(change, zkl__member_settled(&group->m)));
+    CALL_END(call);
 }
 
-/* A join that has failed is not tried on. A leave goes on, whatever ends the wait for it. */
-static int explain(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err)
+/* The group may be freed meanwhile. */
+static int bind(struct change *change)
 {
-    struct zkl__change *change = (struct zkl__change *)procedure;
-    if (change->kind == ZKL__LEAVE) {
-        return ZKL_OK;
+    change->group->agent.refs++;
+    change->call.procedure.owner = &change->group->agent.object;
+    return ZKL_OK;
+}
+
+static int begin_join(struct zkl__call *call, zkl_error *err)
+{
+    struct change *change = (struct change *)call;
+    struct zkl_group *group = change->group;
+    if (group->m.wanted) {
+        return zkl__fail(err, ZKL_EDEADLK, 0, group->agent.path, "joined already, or about to");
     }
-    if (change->kind == ZKL__JOIN && change->step == ZKL__CHANGE_BEGUN) {
+    if (zkl__membership_has_rival(&group->m, false)) {
+        return zkl__fail(err, ZKL_ECONFLICT, 0, group->agent.path,
+                         "another object of this session has the id");
+    }
+    return bind(change);
+}
+
+static int begin_leave(struct zkl__call *call, zkl_error *err)
+{
+    struct change *change = (struct change *)call;
+    if (!change->group->m.wanted) {
+        return zkl__fail(err, ZKL_ENOTHELD, 0, change->group->agent.path, "has not joined");
+    }
+    call->procedure.goes_on = true;
+    return bind(change);
+}
+
+static int begin_update(struct zkl__call *call, zkl_error *err)
+{
+    struct change *change = (struct change *)call;
+    struct zkl_group *group = change->group;
+    if (!group->m.wanted) {
+        return zkl__fail(err, ZKL_ENOTHELD, 0, group->agent.path, "has not joined");
+    }
+    change->data = zkl__copy(heap_of(group), change->given, strlen(change->given));
+    return change->data ? bind(change)
+                        : zkl__fail(err, ZKL_ENOMEM, 0, group->agent.path, "no memory");
+}
+
+/* A join that has failed is not tried on. */
+static void end_change(struct zkl__call *call)
+{
+    struct change *change = (struct change *)call;
+    if (change->joining && !is_withdrawn(change)) {
         withdraw(change->group);
     }
-    return zkl__fail(err, rc, why->zk_code, change->group->agent.path, "%s", why->text);
+    zkl__free(heap_of(change->group), change->data);
+    zkl__agent_unref(&change->group->agent);
 }
 
-static void end(struct zkl__procedure *procedure)
-{
-    struct zkl__change *change = (struct zkl__change *)procedure;
-    struct zkl_group *group = change->group;
-    struct zkl__change **at = &group->changes;
-    while (*at != change) {
-        at = &(*at)->next;
-    }
-    *at = change->next;
-    zkl__free(zkl__group_heap(group), change->data);
-    zkl__agent_unref(&group->agent);
-}
-
-/* Inside. A call that waits needs no memory but that of an update's data, which it takes. */
-static int change_membership(struct zkl_group *group, enum zkl__change_kind kind, char *data,
-                             int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
-{
-    static const struct zkl__procedure_ops ops = {advance, explain, end};
-    zkl_session *session = group->agent.session;
-    struct zkl__change own = {.procedure = {.session = session}};
-    struct zkl__change *change = later ? zkl__procedure_new(session, sizeof *change) : &own;
-    if (!change) {
-        zkl__free(zkl__group_heap(group), data);
-        return zkl__fail(err, ZKL_ENOMEM, 0, group->agent.path, "no memory");
-    }
-    change->procedure.ops = &ops;
-    change->procedure.owner = &group->agent.object;
-    change->procedure.path = group->agent.path;
-    change->procedure.finishes = kind == ZKL__LEAVE;
-    zkl__procedure_limit(&change->procedure, timeout_ms);
-    change->kind = kind;
-    change->data = data;
-    change->group = group;
-    change->next = group->changes;
-    group->changes = change;
-    group->agent.refs++; /* it may be freed meanwhile */
-    return later ? zkl__procedure_start(&change->procedure, later->done, later->payload, err)
-                 : zkl__procedure_run(&change->procedure, err);
-}
-
-/* --- joining, leaving, updating: the calls --------------------------------------------------- */
-
-static int enter(zkl_group *group, int64_t timeout_ms, zkl_error *err)
+static int enter(const zkl_group *group, int64_t timeout_ms, zkl_error *err)
 {
     if (!group) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "group is NULL");
@@ -230,67 +360,61 @@ static int enter(zkl_group *group, int64_t timeout_ms, zkl_error *err)
     return rc == ZKL_OK ? zkl__session_enter(group->agent.session, err) : rc;
 }
 
+/* Inside. One that is waited for needs no memory but that of an update's data. */
+static int change_membership(const struct zkl__call_kind *kind, struct change *given,
+                             int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
+{
+    zkl_session *session = given->group->agent.session;
+    const char *path = given->group->agent.path;
+    return later ? zkl__call_begin(kind, given, session, path, timeout_ms, later, err)
+                 : zkl__call_wait(kind, &given->call, session, path, timeout_ms, err);
+}
+
 static int join(zkl_group *group, int64_t timeout_ms, const struct zkl__later *later,
                 zkl_error *err)
 {
+    static const struct zkl__call_kind kind = {
+        sizeof(struct change), run_join, NULL, begin_join, end_change, false};
+    struct change given = {.group = group};
     int rc = enter(group, timeout_ms, err);
-    if (rc != ZKL_OK) {
-        return rc;
+    if (rc == ZKL_OK) {
+        zkl_session *session = group->agent.session;
+        rc = change_membership(&kind, &given, timeout_ms, later, err);
+        zkl__session_leave(session);
     }
-    zkl_session *session = group->agent.session;
-    if (group->m.wanted) {
-        rc = zkl__fail(err, ZKL_EDEADLK, 0, group->agent.path, "joined already, or about to");
-    } else if (zkl__membership_has_rival(&group->m, false)) {
-        rc = zkl__fail(err, ZKL_ECONFLICT, 0, group->agent.path,
-                       "another object of this session has the id");
-    } else {
-        rc = change_membership(group, ZKL__JOIN, NULL, timeout_ms, later, err);
-    }
-    zkl__session_leave(session);
     return rc;
 }
 
 static int leave(zkl_group *group, const struct zkl__later *later, zkl_error *err)
 {
+    static const struct zkl__call_kind kind = {sizeof(struct change), run_leave,  NULL,
+                                               begin_leave,           end_change, true};
+    struct change given = {.group = group};
     int rc = enter(group, 0, err);
-    if (rc != ZKL_OK) {
-        return rc;
-    }
-    zkl_session *session = group->agent.session;
-    if (group->m.wanted) {
-        rc = change_membership(group, ZKL__LEAVE, NULL, group->leave_timeout_ms, later, err);
-        if (rc != ZKL_OK && !later) { /* nothing to wait with: it leaves all the same */
+    if (rc == ZKL_OK) {
+        zkl_session *session = group->agent.session;
+        rc = change_membership(&kind, &given, group->leave_timeout_ms, later, err);
+        if (rc == ZKL_ENOMEM && !later) { /* nothing to wait with: it leaves all the same */
             withdraw(group);
             rc = ZKL_OK;
         }
-    } else {
-        rc = zkl__fail(err, ZKL_ENOTHELD, 0, group->agent.path, "has not joined");
+        zkl__session_leave(session);
     }
-    zkl__session_leave(session);
     return rc;
-}
-
-/* Inside. */
-static int begin_update(zkl_group *group, const char *data, int64_t timeout_ms,
-                        const struct zkl__later *later, zkl_error *err)
-{
-    if (!group->m.wanted) {
-        return zkl__fail(err, ZKL_ENOTHELD, 0, group->agent.path, "has not joined");
-    }
-    char *copy = zkl__copy(zkl__group_heap(group), data, strlen(data));
-    return copy ? change_membership(group, ZKL__UPDATE, copy, timeout_ms, later, err)
-                : zkl__fail(err, ZKL_ENOMEM, 0, group->agent.path, "no memory");
 }
 
 static int update(zkl_group *group, const char *data, int64_t timeout_ms,
                   const struct zkl__later *later, zkl_error *err)
 {
+    static const struct zkl__call_kind kind = {sizeof(struct change), run_update, NULL,
+                                               begin_update,          end_change, false};
+    struct change given = {.group = group, .given = data};
     int rc = data ? zkl__text_check("data", data, err)
                   : zkl__fail(err, ZKL_EINVAL, 0, NULL, "data is NULL");
     rc = rc == ZKL_OK ? enter(group, timeout_ms, err) : rc;
     if (rc == ZKL_OK) {
         zkl_session *session = group->agent.session;
-        rc = begin_update(group, data, timeout_ms, later, err);
+        rc = change_membership(&kind, &given, timeout_ms, later, err);
         zkl__session_leave(session);
     }
     return rc;
@@ -304,8 +428,7 @@ int zkl_group_join(zkl_group *group, int64_t timeout_ms, zkl_error *err)
 int zkl_group_join_async(zkl_group *group, int64_t timeout_ms, zkl_done_fn done, void *payload,
                          zkl_error *err)
 {
-    const struct zkl__later later = {done, payload};
-    return join(group, timeout_ms, &later, err);
+    return join(group, timeout_ms, &(struct zkl__later){done, payload}, err);
 }
 
 int zkl_group_leave(zkl_group *group, zkl_error *err)
@@ -315,8 +438,7 @@ int zkl_group_leave(zkl_group *group, zkl_error *err)
 
 int zkl_group_leave_async(zkl_group *group, zkl_done_fn done, void *payload, zkl_error *err)
 {
-    const struct zkl__later later = {done, payload};
-    return leave(group, &later, err);
+    return leave(group, &(struct zkl__later){done, payload}, err);
 }
 
 int zkl_group_update(zkl_group *group, const char *data, int64_t timeout_ms, zkl_error *err)
@@ -327,8 +449,7 @@ int zkl_group_update(zkl_group *group, const char *data, int64_t timeout_ms, zkl
 int zkl_group_update_async(zkl_group *group, const char *data, int64_t timeout_ms, zkl_done_fn done,
                            void *payload, zkl_error *err)
 {
-    const struct zkl__later later = {done, payload};
-    return update(group, data, timeout_ms, &later, err);
+    return update(group, data, timeout_ms, &(struct zkl__later){done, payload}, err);
 }
 
 /* --- what is so now -------------------------------------------------------------------------- */
@@ -338,7 +459,7 @@ zkl_state zkl_group_state(const zkl_group *group)
     zkl_state state = ZKL_STATE_IDLE;
     if (group && zkl__session_enter(group->agent.session, NULL) == ZKL_OK) {
         zkl_session *session = group->agent.session;
-        state = zkl__group_state(group);
+        state = state_of(group);
         zkl__session_leave(session);
     }
     return state;
