@@ -223,8 +223,9 @@ void zkl_group_free(zkl_group *group)
 
 /* --- joining, leaving, updating -------------------------------------------------------------- */
 
-/* Each tells the membership what its user wants, and waits until that is so. The membership sends
- * its own requests from then on, also when nobody waits any more. */
+/* Each tells the membership what its user wants, and waits until that is so. It sends nothing: the
+ * membership does, from then on, and again when a reply is lost (protocol/membership.h), also when
+ * nobody waits any more. */
 struct change {
     struct zkl__call call; /* first */
     zkl_group *group;
@@ -270,7 +271,8 @@ static int run_join(struct zkl__call *call)
     CALL_END(call);
 }
 
-/* Or it has joined again. */
+/* Until it has left, or has joined again. The membership goes on deleting its znode when the call
+ * ends before. */
 static int run_leave(struct zkl__call *call)
 {
     struct zkl_group *group = ((struct change *)call)->group;
@@ -351,23 +353,23 @@ static void end_change(struct zkl__call *call)
     zkl__agent_unref(&change->group->agent);
 }
 
-static int enter(const zkl_group *group, int64_t timeout_ms, zkl_error *err)
-{
-    if (!group) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "group is NULL");
-    }
-    int rc = zkl__timeout_check(timeout_ms, err);
-    return rc == ZKL_OK ? zkl__session_enter(group->agent.session, err) : rc;
-}
-
-/* Inside. One that is waited for needs no memory but that of an update's data. */
+/* One that is waited for needs no memory but that of an update's data. */
 static int change_membership(const struct zkl__call_kind *kind, struct change *given,
                              int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
 {
-    zkl_session *session = given->group->agent.session;
-    const char *path = given->group->agent.path;
-    return later ? zkl__call_begin(kind, given, session, path, timeout_ms, later, err)
-                 : zkl__call_wait(kind, &given->call, session, path, timeout_ms, err);
+    const zkl_group *group = given->group;
+    if (!group) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "group is NULL");
+    }
+    zkl_session *session = group->agent.session;
+    int rc = zkl__session_enter_at(session, group->agent.path, timeout_ms, err);
+    if (rc != ZKL_OK) {
+        return rc;
+    }
+    rc = later ? zkl__call_begin(kind, given, session, group->agent.path, timeout_ms, later, err)
+               : zkl__call_wait(kind, &given->call, session, group->agent.path, timeout_ms, err);
+    zkl__session_leave(session);
+    return rc;
 }
 
 static int join(zkl_group *group, int64_t timeout_ms, const struct zkl__later *later,
@@ -376,13 +378,7 @@ static int join(zkl_group *group, int64_t timeout_ms, const struct zkl__later *l
     static const struct zkl__call_kind kind = {
         sizeof(struct change), run_join, NULL, begin_join, end_change, false};
     struct change given = {.group = group};
-    int rc = enter(group, timeout_ms, err);
-    if (rc == ZKL_OK) {
-        zkl_session *session = group->agent.session;
-        rc = change_membership(&kind, &given, timeout_ms, later, err);
-        zkl__session_leave(session);
-    }
-    return rc;
+    return change_membership(&kind, &given, timeout_ms, later, err);
 }
 
 static int leave(zkl_group *group, const struct zkl__later *later, zkl_error *err)
@@ -390,17 +386,7 @@ static int leave(zkl_group *group, const struct zkl__later *later, zkl_error *er
     static const struct zkl__call_kind kind = {sizeof(struct change), run_leave,  NULL,
                                                begin_leave,           end_change, true};
     struct change given = {.group = group};
-    int rc = enter(group, 0, err);
-    if (rc == ZKL_OK) {
-        zkl_session *session = group->agent.session;
-        rc = change_membership(&kind, &given, group->leave_timeout_ms, later, err);
-        if (rc == ZKL_ENOMEM && !later) { /* nothing to wait with: it leaves all the same */
-            withdraw(group);
-            rc = ZKL_OK;
-        }
-        zkl__session_leave(session);
-    }
-    return rc;
+    return change_membership(&kind, &given, group ? group->leave_timeout_ms : 0, later, err);
 }
 
 static int update(zkl_group *group, const char *data, int64_t timeout_ms,
@@ -411,13 +397,7 @@ static int update(zkl_group *group, const char *data, int64_t timeout_ms,
     struct change given = {.group = group, .given = data};
     int rc = data ? zkl__text_check("data", data, err)
                   : zkl__fail(err, ZKL_EINVAL, 0, NULL, "data is NULL");
-    rc = rc == ZKL_OK ? enter(group, timeout_ms, err) : rc;
-    if (rc == ZKL_OK) {
-        zkl_session *session = group->agent.session;
-        rc = change_membership(&kind, &given, timeout_ms, later, err);
-        zkl__session_leave(session);
-    }
-    return rc;
+    return rc == ZKL_OK ? change_membership(&kind, &given, timeout_ms, later, err) : rc;
 }
 
 int zkl_group_join(zkl_group *group, int64_t timeout_ms, zkl_error *err)
@@ -463,4 +443,150 @@ zkl_state zkl_group_state(const zkl_group *group)
         zkl__session_leave(session);
     }
     return state;
+}
+
+/* --- the list of the members ----------------------------------------------------------------- */
+
+/* What the caller gets is the first member; the rest is ours to free it with. */
+struct snapshot {
+    zkl_members public;
+    zkl_heap heap;
+    struct zkl__children *names;
+    const char *contender; /* of a lock: the first one seen */
+    bool failed;           /* no memory for some data */
+    zkl_member members[];  /* one for each name; id NULL: it is none, or went before it was read */
+};
+
+struct listing {
+    struct zkl__call call; /* first */
+    zkl_members **out;
+    struct snapshot *snapshot;
+};
+
+void zkl_members_free(zkl_members *members)
+{
+    struct snapshot *snapshot = (struct snapshot *)members;
+    if (!snapshot) {
+        return;
+    }
+    zkl_heap heap = snapshot->heap;
+    for (size_t i = 0; i < snapshot->names->count; i++) {
+        zkl__free(&heap, (void *)(uintptr_t)snapshot->members[i].data);
+    }
+    zkl__free(&heap, snapshot->names);
+    zkl__free(&heap, snapshot);
+}
+
+/* In a step. No snapshot: no memory. */
+static void take_list(void *it, struct zkl__child *none, const struct zkl__reply *list)
+{
+    struct listing *listing = it;
+    const zkl_heap *heap = zkl__session_heap(listing->call.procedure.session);
+    struct zkl__children *names = NULL;
+    (void)none;
+    if (!zkl__children_renew(heap, &names, list, NULL)) {
+        return;
+    }
+    listing->snapshot =
+        zkl__zalloc(heap, sizeof *listing->snapshot + names->count * sizeof(zkl_member));
+    if (!listing->snapshot) {
+        zkl__free(heap, names);
+        return;
+    }
+    listing->snapshot->heap = *heap;
+    listing->snapshot->names = names;
+}
+
+/* In a step. */
+static void take_member(void *it, struct zkl__child *child, const struct zkl__reply *reply)
+{
+    struct snapshot *snapshot = ((struct listing *)it)->snapshot;
+    zkl_member *member = &snapshot->members[child - snapshot->names->all];
+    bool readable = reply->rc == ZKL__RC_OK;
+    if (reply->rc == ZKL__RC_NONODE || (readable && reply->stat.ephemeral_owner == 0)) {
+        return;
+    }
+    *member = (zkl_member){.id = child->name, .readable = readable};
+    if (readable && zkl__name_has_uuid(member->id)) {
+        snapshot->contender = member->id;
+    }
+    if (readable) {
+        member->data_size = reply->size < ZKL_DATA_MAX ? reply->size : ZKL_DATA_MAX;
+        member->data = zkl__copy(&snapshot->heap, reply->data, member->data_size);
+        member->token = reply->stat.czxid;
+        member->session_id = reply->stat.ephemeral_owner;
+        snapshot->failed = snapshot->failed || !member->data;
+    }
+}
+
+/* Moves those that were there together. */
+static void close_ranks(struct snapshot *snapshot)
+{
+    for (size_t i = 0; i < snapshot->names->count; i++) {
+        if (snapshot->members[i].id) {
+            zkl_member member = snapshot->members[i];
+            snapshot->members[i] = (zkl_member){.id = NULL};
+            snapshot->members[snapshot->public.count++] = member;
+        }
+    }
+    snapshot->public.members = snapshot->members;
+}
+
+/* Reads only: when a reply is lost, the request is sent again. */
+static int run_list(struct zkl__call *call)
+{
+    struct listing *listing = (struct listing *)call;
+    const char *path = call->procedure.path;
+    CALL_BEGIN(call);
+    AWAIT_REPLY(call, take_list, {.kind = ZKL__OP_CHILDREN, .dir = path});
+    if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {
+        RETURN(call, zkl__call_refused(call, path, "its members may not be listed"));
+    }
+    if (listing->snapshot) {
+        AWAIT_CHILDREN(call, listing->snapshot->names, take_member,
+                       {.kind = ZKL__OP_GET, .dir = path});
+    }
+    if (listing->snapshot && listing->snapshot->contender) {
+        RETURN(call, zkl__fail(call->err, ZKL_ECONFLICT, 0, path,
+                               "the path is in use as a lock or an election: %.80s",
+                               listing->snapshot->contender));
+    }
+    if (!listing->snapshot || listing->snapshot->failed) {
+        RETURN(call, zkl__fail(call->err, ZKL_ENOMEM, 0, path, "no memory for the members"));
+    }
+    close_ranks(listing->snapshot);
+    *listing->out = &listing->snapshot->public;
+    listing->snapshot = NULL;
+    CALL_END(call);
+}
+
+static void end_list(struct zkl__call *call)
+{
+    struct snapshot *snapshot = ((struct listing *)call)->snapshot;
+    zkl_members_free(snapshot ? &snapshot->public : NULL);
+}
+
+static int list_members(zkl_members **out, zkl_session *session, const char *path,
+                        int64_t timeout_ms, const struct zkl__later *later, zkl_error *err)
+{
+    static const struct zkl__call_kind kind = {
+        .size = sizeof(struct listing), .run = run_list, .end = end_list};
+    const struct listing given = {.out = out};
+    ZKL__CLEAR(out);
+    if (!out || !session) {
+        return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL", out ? "session" : "out");
+    }
+    return zkl__call_go(&kind, &given, session, path, timeout_ms, later, err);
+}
+
+int zkl_group_list(zkl_members **out, zkl_session *session, const char *path, int64_t timeout_ms,
+                   zkl_error *err)
+{
+    return list_members(out, session, path, timeout_ms, NULL, err);
+}
+
+int zkl_group_list_async(zkl_members **out, zkl_session *session, const char *path,
+                         int64_t timeout_ms, zkl_done_fn done, void *payload, zkl_error *err)
+{
+    return list_members(out, session, path, timeout_ms, &(struct zkl__later){done, payload}, err);
 }
