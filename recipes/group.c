@@ -278,7 +278,6 @@ static int run_leave(struct zkl__call *call)
     struct zkl_group *group = ((struct change *)call)->group;
     CALL_BEGIN(call);
     withdraw(group);
-    zkl__agent_wake(&group->agent, &group->m.watcher);
     AWAIT_UNTIL(call, has_left(group) || group->m.wanted);
     CALL_END(call);
 }
