@@ -44,15 +44,16 @@
 extern "C" {
 #endif
 
-typedef enum zkl_session_state {
+typedef enum zkl_connection_state {
     ZKL_SESSION_CONNECTED, /* talking to a server */
     ZKL_SESSION_SUSPENDED, /* no server; the session may still be alive: holders are in jeopardy */
     ZKL_SESSION_LOST,  /* the servers ended the session; what was held is lost. A new one is being
                           opened */
     ZKL_SESSION_CLOSED /* by zkl_session_close, or for good (authentication refused) */
-} zkl_session_state;
+} zkl_connection_state;
 
-typedef void (*zkl_session_state_fn)(zkl_session *session, zkl_session_state state, void *payload);
+typedef void (*zkl_session_state_fn)(zkl_session *session, zkl_connection_state state,
+                                     void *payload);
 
 typedef enum zkl_log_level {
     ZKL_LOG_ERROR = 1,
@@ -222,7 +223,7 @@ ZKL_API int zkl_session_fd(zkl_session *session);
 ZKL_API int zkl_session_dispatch(zkl_session *session);
 
 /* The session's state now. */
-ZKL_API zkl_session_state zkl_session_get_state(zkl_session *session);
+ZKL_API zkl_connection_state zkl_session_state(zkl_session *session);
 /* ZooKeeper's id of the session; 0 while there is none. It is no secret: by itself it gives no
  * access. */
 ZKL_API int64_t zkl_session_id(zkl_session *session);

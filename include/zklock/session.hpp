@@ -23,7 +23,7 @@ class session_options
     /* From the C struct; nullptr: all defaults. */
     session_options(const zkl_session_options *options = nullptr) { c = options ? *options : c; }
     /* In place of c.state_fn. */
-    session_options &on_state(std::function<void(zkl_session_state)> function)
+    session_options &on_state(std::function<void(zkl_connection_state)> function)
     {
         state_ = std::move(function);
         return *this;
@@ -37,14 +37,14 @@ class session_options
 
   private:
     friend class session;
-    std::function<void(zkl_session_state)> state_;
+    std::function<void(zkl_connection_state)> state_;
     std::function<void(const zkl_log_record &)> log_;
 
     zkl_session_options for_c()
     {
         zkl_session_options made = c;
         if (state_) {
-            made.state_fn = [](zkl_session *, zkl_session_state state, void *payload) {
+            made.state_fn = [](zkl_session *, zkl_connection_state state, void *payload) {
                 static_cast<session_options *>(payload)->state_(state);
             };
             made.state_payload = this;
@@ -122,9 +122,9 @@ class session
         return session_.release();
     }
 
-    zkl_session_state state() const noexcept
+    zkl_connection_state state() const noexcept
     {
-        return get() ? zkl_session_get_state(get()) : ZKL_SESSION_CLOSED;
+        return get() ? zkl_session_state(get()) : ZKL_SESSION_CLOSED;
     }
     /* nullptr once closed, or moved from. */
     zkl_session *get() const noexcept { return session_.get(); }

@@ -294,7 +294,7 @@ static void say_why_not_granted(void)
                      ? " by somebody else, or one of those that --and names"
                      : " by somebody else",
                  name);
-    } else if (zkl_session_get_state(contend.session) == ZKL_SESSION_CONNECTED) {
+    } else if (zkl_session_state(contend.session) == ZKL_SESSION_CONNECTED) {
         cli_note("\"%s\" was not granted in %.1f s; 'zklock ls %s' shows who holds it", name,
                  waited_s, name);
     } else {

@@ -178,7 +178,7 @@ static enum MHD_Result reply_leader(struct MHD_Connection *connection)
 static enum MHD_Result reply_health(struct MHD_Connection *connection)
 {
     static const char *const words[] = {"queued", "leading", "paused", "unhealthy", "ending"};
-    bool connected = zkl_session_get_state(contend.session) == ZKL_SESSION_CONNECTED;
+    bool connected = zkl_session_state(contend.session) == ZKL_SESSION_CONNECTED;
     pthread_mutex_lock(&http.mutex);
     enum http_standing standing = http.standing;
     pthread_mutex_unlock(&http.mutex);

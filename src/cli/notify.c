@@ -92,7 +92,7 @@ bool notify_is_open(void)
 static bool lives(zkl_session *session, int64_t now)
 {
     zkl_stats stats = ZKL_STATS_INIT;
-    bool connected = zkl_session_get_state(session) == ZKL_SESSION_CONNECTED;
+    bool connected = zkl_session_state(session) == ZKL_SESSION_CONNECTED;
     if (zkl_session_stats(session, &stats) != ZKL_OK || !connected ||
         stats.requests != notify.requests) {
         notify.requests = stats.requests;

@@ -24,7 +24,7 @@ struct zkl__core {
     bool connected, closing, ended;
     bool stepping;
     bool owes_state; /* to the port: told when everybody has acted on it */
-    zkl_session_state state;
+    zkl_connection_state state;
     int state_code;
     bool seal_off; /* the servers do not take our seal */
     int64_t connected_at;

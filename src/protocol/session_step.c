@@ -101,7 +101,7 @@ static void on_connected(struct zkl__core *core, const struct zkl__event *ev)
 }
 
 /* Told when everybody has acted on it. */
-static void owe_state(struct zkl__core *core, zkl_session_state state, int code)
+static void owe_state(struct zkl__core *core, zkl_connection_state state, int code)
 {
     core->owes_state = true;
     core->state = state;
@@ -113,7 +113,7 @@ static void tell_state(struct zkl__core *core)
     if (core->owes_state) {
         core->port.state(core->port.ctx, core->state, core->state_code);
         core->owes_state = false;
-        core->state = (zkl_session_state)0;
+        core->state = (zkl_connection_state)0;
         core->state_code = ZKL_OK;
     }
 }

@@ -29,7 +29,7 @@ struct zkl__port {
     /* The session changed: tell the user, wake who waits for it. LOST: this store object is
      * finished, open a new one. CLOSED: the same, but for good. code: why, ZKL_OK for a good
      * change. */
-    void (*state)(void *ctx, zkl_session_state state, int code);
+    void (*state)(void *ctx, zkl_connection_state state, int code);
     /* One decision with its reason, for logs and golden traces; NULL: nobody reads them. who:
      * "session", or "path#number". */
     void (*trace)(void *ctx, const char *who, const char *what);

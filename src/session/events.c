@@ -200,7 +200,7 @@ static void drop_notice(zkl_session *session, unsigned at)
 
 /* A state_fn that is slow by more changes than are kept misses the oldest ones that are no losses.
  */
-static void note_state(zkl_session *session, zkl_session_state state)
+static void note_state(zkl_session *session, zkl_connection_state state)
 {
     if (session->notice_count == ZKL__NOTICES) {
         unsigned at = 0;
@@ -213,7 +213,7 @@ static void note_state(zkl_session *session, zkl_session_state state)
     zkl__callbacks_post(&session->callbacks, &session->notice);
 }
 
-void zkl__session_set_state(zkl_session *session, zkl_session_state state, int why)
+void zkl__session_set_state(zkl_session *session, zkl_connection_state state, int why)
 {
     static const char *const names[] = {"connected", "suspended", "lost", "closed"};
     if (state == session->status.state || session->status.failed) {
@@ -242,7 +242,7 @@ void zkl__session_report_states(zkl_session *session)
     }
 }
 
-static void on_state(void *ctx, zkl_session_state state, int code)
+static void on_state(void *ctx, zkl_connection_state state, int code)
 {
     zkl__session_set_state(ctx, state, code);
 }
@@ -271,7 +271,7 @@ void zkl__session_run_notice(void *arg)
     zkl_session *session = arg;
     pthread_mutex_lock(&session->mutex);
     while (session->notice_count > 0) {
-        zkl_session_state state = session->notices[0];
+        zkl_connection_state state = session->notices[0];
         drop_notice(session, 0);
         pthread_mutex_unlock(&session->mutex);
         session->settings.options.state_fn(session, state, session->settings.options.state_payload);

@@ -72,7 +72,7 @@ struct zkl_session {
     bool opening;             /* events of a new store wait until it is in its place */
 
     struct zkl__callback notice;
-    zkl_session_state notices[ZKL__NOTICES];
+    zkl_connection_state notices[ZKL__NOTICES];
     unsigned notice_count;
 };
 
@@ -81,7 +81,7 @@ void zkl__session_wake(zkl_session *session); /* every sleeper */
 
 /* events.c; inside */
 struct zkl__port zkl__session_port(zkl_session *session);
-void zkl__session_set_state(zkl_session *session, zkl_session_state state, int why);
+void zkl__session_set_state(zkl_session *session, zkl_connection_state state, int why);
 /* From now on state_fn is called for every change; also for one that has come already. */
 void zkl__session_report_states(zkl_session *session);
 /* The rings of the three alarms. */

@@ -49,9 +49,9 @@ static int64_t fact(zkl_session *session, int64_t (*get)(const struct zkl__core 
     return value;
 }
 
-zkl_session_state zkl_session_get_state(zkl_session *session)
+zkl_connection_state zkl_session_state(zkl_session *session)
 {
-    zkl_session_state state = ZKL_SESSION_CLOSED;
+    zkl_connection_state state = ZKL_SESSION_CLOSED;
     if (session && zkl__session_enter(session, NULL) == ZKL_OK) {
         state = zkl__session_status(session)->state;
         zkl__session_leave(session);

@@ -26,7 +26,7 @@ int zkl__session_stop(zkl_session *session, int64_t deadline);
 
 /* How a session stands; its mutex guards it. */
 struct zkl__status {
-    zkl_session_state state;
+    zkl_connection_state state;
     int why;              /* code of the last change of state */
     zkl_error open_error; /* of the last try to open a store; code ZKL_OK: it was begun */
     bool without;         /* no descriptor was left at the last look: logged */

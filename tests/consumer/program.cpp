@@ -343,7 +343,7 @@ static void callbacks()
 {
     std::atomic<int> held(0), closed(0);
     zklock::session_options with;
-    with.on_state([&](zkl_session_state state) { closed += state == ZKL_SESSION_CLOSED; });
+    with.on_state([&](zkl_connection_state state) { closed += state == ZKL_SESSION_CLOSED; });
     with.on_log([](const zkl_log_record &) {});
     zklock::session session("memory:cxx-callbacks", with);
     zklock::lock_options options;
@@ -396,10 +396,10 @@ static void options_are_own(const zklock::session &session)
 
     std::atomic<int> closed(0), never(0);
     zklock::session_options with;
-    with.on_state([&](zkl_session_state state) { closed += state == ZKL_SESSION_CLOSED; });
+    with.on_state([&](zkl_connection_state state) { closed += state == ZKL_SESSION_CLOSED; });
     zklock::session watched("memory:cxx", with);
     zklock::session_options copy = with;
-    copy.on_state([&](zkl_session_state) { never++; });
+    copy.on_state([&](zkl_connection_state) { never++; });
     watched.close(minutes(1));
     CHECK(closed == 1 && never == 0);
 }
@@ -845,7 +845,7 @@ static void opened_later()
 {
     std::atomic<int> connected(0);
     zklock::session_options options;
-    options.on_state([&](zkl_session_state state) { connected += state == ZKL_SESSION_CONNECTED; });
+    options.on_state([&](zkl_connection_state state) { connected += state == ZKL_SESSION_CONNECTED; });
     zklock::session session;
     CHECK(!session.get() && session.state() == ZKL_SESSION_CLOSED);
     CHECK(thrown([&] { begun<ends>([&](ends done) { session.async_open("nobody:here:at:all", nullptr, done); }); }) ==
@@ -910,7 +910,7 @@ static void closed_later()
 {
     int closed = 0;
     zklock::session_options options;
-    options.on_state([&](zkl_session_state state) { closed += state == ZKL_SESSION_CLOSED; });
+    options.on_state([&](zkl_connection_state state) { closed += state == ZKL_SESSION_CLOSED; });
     zklock::session session("memory:cxx", options);
     std::future<void> gone = begun<ends>([&](ends done) { session.async_close(minutes(5), done); });
     CHECK(session.get() == nullptr && session.state() == ZKL_SESSION_CLOSED);

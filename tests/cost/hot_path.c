@@ -77,7 +77,7 @@ static int submit(void *ctx, uint64_t id, const struct zkl__op *op)
     return ZKL_OK;
 }
 
-static void told_state(void *ctx, zkl_session_state state, int code)
+static void told_state(void *ctx, zkl_connection_state state, int code)
 {
     (void)ctx;
     (void)state;

@@ -42,12 +42,12 @@ static void await_count(atomic_int *count, int wanted)
     CU_ASSERT_EQUAL(atomic_load(count), wanted);
 }
 
-static void await_state(zkl_session *session, zkl_session_state state)
+static void await_state(zkl_session *session, zkl_connection_state state)
 {
     int64_t end = now_ms() + SOON;
-    while (zkl_session_get_state(session) != state && look_again(end)) {
+    while (zkl_session_state(session) != state && look_again(end)) {
     }
-    CU_ASSERT_EQUAL(zkl_session_get_state(session), state);
+    CU_ASSERT_EQUAL(zkl_session_state(session), state);
 }
 
 static void await_nodes(zkl_lock *locks[MANY])
@@ -182,7 +182,7 @@ static void test_no_server_any_more(void)
     zkl_lock *lock = contest_holder(session, "/dead");
     ensemble_kill(doomed, 0);
     int64_t end = now_ms() + SOON;
-    while (zkl_session_get_state(session) == ZKL_SESSION_CONNECTED && look_again(end)) {
+    while (zkl_session_state(session) == ZKL_SESSION_CONNECTED && look_again(end)) {
     }
     int64_t began = now_ms();
     CU_ASSERT_EQUAL(zkl_session_close(session, 300), ZKL_ETIMEOUT);
@@ -203,9 +203,9 @@ static void test_lost(void)
     while (server_knows(id) && look_again(end)) {
     }
     proxy_refuse_after(proxy, 1); /* on which the end is told */
-    while (zkl_session_get_state(session) != ZKL_SESSION_LOST && look_again(end)) {
+    while (zkl_session_state(session) != ZKL_SESSION_LOST && look_again(end)) {
     }
-    CU_ASSERT_EQUAL(zkl_session_get_state(session), ZKL_SESSION_LOST);
+    CU_ASSERT_EQUAL(zkl_session_state(session), ZKL_SESSION_LOST);
     close_one(session);
     CU_ASSERT_EQUAL(queue_length(eye, "/lost"), 0);
     zkl_lock_free(lock);

@@ -55,11 +55,11 @@ static void expect_as_before(const char *when, const char *before)
     }
 }
 
-static bool both_become(zkl_session *one, zkl_session *other, zkl_session_state state)
+static bool both_become(zkl_session *one, zkl_session *other, zkl_connection_state state)
 {
     int64_t end = now_ms() + SOON;
     bool so;
-    while (!(so = zkl_session_get_state(one) == state && zkl_session_get_state(other) == state) && look_again(end)) {
+    while (!(so = zkl_session_state(one) == state && zkl_session_state(other) == state) && look_again(end)) {
     }
     return so;
 }

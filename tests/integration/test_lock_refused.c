@@ -308,7 +308,7 @@ static void test_no_descriptor(void)
     CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_NOFILE, &before), 0);
     limit_descriptors(FEW);
     proxy_cut(proxy);
-    while (zkl_session_get_state(session) == ZKL_SESSION_CONNECTED) {
+    while (zkl_session_state(session) == ZKL_SESSION_CONNECTED) {
         look_again(INT64_MAX);
     }
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 500, NULL, &err), ZKL_ETIMEOUT);
@@ -327,7 +327,7 @@ static void test_no_descriptor(void)
     zkl_lock *other = contest_lock(session, "/descriptors/other", NULL);
     proxy_refuse(proxy, true);
     proxy_cut(proxy);
-    while (zkl_session_get_state(session) == ZKL_SESSION_CONNECTED) {
+    while (zkl_session_state(session) == ZKL_SESSION_CONNECTED) {
         look_again(INT64_MAX);
     }
     CU_ASSERT_EQUAL(zkl_lock_acquire(other, 500, NULL, &err), ZKL_ETIMEOUT);

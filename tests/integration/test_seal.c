@@ -156,7 +156,7 @@ static void count_reasons(const zkl_log_record *record, void *payload)
     }
 }
 
-static void count_changes(zkl_session *session, zkl_session_state state, void *payload)
+static void count_changes(zkl_session *session, zkl_connection_state state, void *payload)
 {
     (void)session;
     (void)state;

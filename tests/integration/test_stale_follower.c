@@ -171,7 +171,7 @@ static struct times watch_it_happen(struct scene *s, struct naive *naive)
         bool held = zkl_lock_is_held(s->lock);
         int64_t now = boot_ns();
         t.lost = t.lost || held ? t.lost : now;
-        t.silent = t.silent || zkl_session_get_state(s->session) == ZKL_SESSION_CONNECTED ? t.silent : now;
+        t.silent = t.silent || zkl_session_state(s->session) == ZKL_SESSION_CONNECTED ? t.silent : now;
         naive_look(naive);
         bool believes = now - naive->believed_ns < 2000 * MS;
         more = !atomic_load(&s->waiter.done) || !naive_granted(naive) || believes;

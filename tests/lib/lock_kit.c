@@ -239,7 +239,7 @@ void on_lock_state(zkl_lock *lock, zkl_state state, void *payload)
     mailbox_put(payload, (struct letter){.from = lock, .code = (int)state});
 }
 
-void on_session_state(zkl_session *session, zkl_session_state state, void *payload)
+void on_session_state(zkl_session *session, zkl_connection_state state, void *payload)
 {
     mailbox_put(payload, (struct letter){.from = session, .code = (int)state});
 }
@@ -264,7 +264,7 @@ void storm_blow(struct storm *storm)
     uint64_t *dice = &storm->dice;
     int64_t which = dice_below(dice, STORM_SESSIONS), *away_since = &storm->away_since[which];
     int64_t id = zkl_session_id(storm->sessions[which]);
-    bool away = zkl_session_get_state(storm->sessions[which]) != ZKL_SESSION_CONNECTED;
+    bool away = zkl_session_state(storm->sessions[which]) != ZKL_SESSION_CONNECTED;
     *away_since = !away ? 0 : *away_since ? *away_since : now_ms();
     if (away && now_ms() - *away_since > STORM_TIMEOUT_MS) {
         zkl__memory_expire(id);
@@ -295,7 +295,7 @@ void storm_calm(struct storm *storm)
     for (int i = 0; i < STORM_SESSIONS; i++) {
         zkl__memory_break(zkl_session_id(storm->sessions[i]), 0, 0, 0);
         zkl__memory_resume(zkl_session_id(storm->sessions[i]));
-        CU_ASSERT(EVENTUALLY(zkl_session_get_state(storm->sessions[i]) == ZKL_SESSION_CONNECTED));
+        CU_ASSERT(EVENTUALLY(zkl_session_state(storm->sessions[i]) == ZKL_SESSION_CONNECTED));
     }
 }
 

@@ -120,6 +120,6 @@ bool mailbox_wait(struct mailbox *box, size_t count); /* until there are as many
 /* payload: a mailbox */
 void on_acquired(zkl_lock *lock, int code, const zkl_grant *grant, const zkl_error *err, void *payload);
 void on_lock_state(zkl_lock *lock, zkl_state state, void *payload);
-void on_session_state(zkl_session *session, zkl_session_state state, void *payload);
+void on_session_state(zkl_session *session, zkl_connection_state state, void *payload);
 
 #endif

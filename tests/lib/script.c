@@ -70,7 +70,7 @@ static int port_submit(void *ctx, uint64_t id, const struct zkl__op *op)
     return ZKL_OK;
 }
 
-static void port_state(void *ctx, zkl_session_state state, int code)
+static void port_state(void *ctx, zkl_connection_state state, int code)
 {
     struct script *s = ctx;
     s->state = state;

@@ -103,7 +103,7 @@ struct script {
     int warnings;       /* that the port was told, the last one: */
     char warned[SCRIPT_PATH + 512];
     bool connected;
-    zkl_session_state state; /* as the port was told */
+    zkl_connection_state state; /* as the port was told */
     int state_code;
 
     struct script_op ops[SCRIPT_OPS]; /* submitted, not done */

@@ -102,7 +102,7 @@ static void on_change(zkl_lock *lock, zkl_state state, void *payload)
     }
 }
 
-static void on_session_change(zkl_session *session, zkl_session_state state, void *payload)
+static void on_session_change(zkl_session *session, zkl_connection_state state, void *payload)
 {
     (void)session;
     (void)payload;
@@ -177,7 +177,7 @@ static void ask_session(struct side *side, uint64_t *dice)
             zkl_session_locks(side->session, visit, &count_visit);
             break;
         case 1:
-            zkl_session_get_state(side->session);
+            zkl_session_state(side->session);
             break;
         case 2:
             zkl_session_id(side->session);

@@ -42,7 +42,7 @@ static int port_submit(void *ctx, uint64_t id, const struct zkl__op *op)
     return sim_handle_submit(port->s, port->client, id, op);
 }
 
-static void port_state(void *ctx, zkl_session_state state, int code)
+static void port_state(void *ctx, zkl_connection_state state, int code)
 {
     struct port *port = ctx;
     struct sim_client *client = &port->s->clients[port->client];

@@ -124,7 +124,7 @@ static void test_the_lease_ends_in_the_loop(void)
     CU_ASSERT_FALSE(zkl_lock_is_held(lock));
     zkl__memory_expire(zkl_session_id(one));
     zkl__memory_resume(zkl_session_id(one));
-    CU_ASSERT(DISPATCHED(one, zkl_session_get_state(one) == ZKL_SESSION_CONNECTED));
+    CU_ASSERT(DISPATCHED(one, zkl_session_state(one) == ZKL_SESSION_CONNECTED));
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     zkl_lock_free(lock);
     kit_close(one);

@@ -125,7 +125,7 @@ static void test_loss_by_expiry(void)
     CU_ASSERT(mailbox_wait(&granted, 1));
     CU_ASSERT_FALSE(zkl_lock_is_held(lock));
     proxy_refuse(proxy, false);
-    CU_ASSERT(EVENTUALLY(zkl_session_get_state(cut) == ZKL_SESSION_CONNECTED && zkl_session_id(cut) != before));
+    CU_ASSERT(EVENTUALLY(zkl_session_state(cut) == ZKL_SESSION_CONNECTED && zkl_session_id(cut) != before));
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
     zkl_lock_free(lock);
     zkl_lock_free(next);
@@ -144,8 +144,8 @@ static void test_a_short_interruption(void)
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 10000, NULL, NULL), ZKL_OK);
     for (int i = 0; i < 3; i++) {
         proxy_cut(proxy);
-        CU_ASSERT(EVENTUALLY(zkl_session_get_state(session) == ZKL_SESSION_SUSPENDED));
-        CU_ASSERT(EVENTUALLY(zkl_session_get_state(session) == ZKL_SESSION_CONNECTED));
+        CU_ASSERT(EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_SUSPENDED));
+        CU_ASSERT(EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED));
     }
     CU_ASSERT(EVENTUALLY(zkl_lock_state(lock) == ZKL_STATE_HELD));
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
@@ -165,8 +165,8 @@ static void test_dispatch_through_an_interruption(void)
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, ZKL_WAIT_FOREVER, on_acquired, &box, NULL), ZKL_OK);
     CU_ASSERT(DISPATCHED(session, mailbox_count(&box) == 1));
     proxy_cut(proxy);
-    CU_ASSERT(DISPATCHED(session, zkl_session_get_state(session) == ZKL_SESSION_SUSPENDED));
-    CU_ASSERT(DISPATCHED(session, zkl_session_get_state(session) == ZKL_SESSION_CONNECTED));
+    CU_ASSERT(DISPATCHED(session, zkl_session_state(session) == ZKL_SESSION_SUSPENDED));
+    CU_ASSERT(DISPATCHED(session, zkl_session_state(session) == ZKL_SESSION_CONNECTED));
     CU_ASSERT(DISPATCHED(session, zkl_lock_state(lock) == ZKL_STATE_HELD));
     int64_t until = now_ms() + 2 * TIMEOUT; /* pings and heartbeats, and no more */
     int turns = 0;

@@ -31,8 +31,8 @@
     ODD(zkl_session_fd, 1, -1, -1, -1, -1, zkl_session_fd(P(1, t->session)))                                           \
     ODD(zkl_session_dispatch, 1, ZKL_EINVAL, ZKL_EUNSUPPORTED, ZKL_EFORKED, ZKL_EUNSUPPORTED,                          \
         zkl_session_dispatch(P(1, t->session)))                                                                        \
-    ODD(zkl_session_get_state, 1, ZKL_SESSION_CLOSED, ZKL_SESSION_CLOSED, ZKL_SESSION_CLOSED, ANY,                     \
-        (int)zkl_session_get_state(P(1, t->session)))                                                                  \
+    ODD(zkl_session_state, 1, ZKL_SESSION_CLOSED, ZKL_SESSION_CLOSED, ZKL_SESSION_CLOSED, ANY,                         \
+        (int)zkl_session_state(P(1, t->session)))                                                                      \
     IDLE(zkl_session_id, 1, zkl_session_id(P(1, t->session)))                                                          \
     IDLE(zkl_session_timeout_ms, 1, zkl_session_timeout_ms(P(1, t->session)))                                          \
     IDLE(zkl_session_least_lease_ms, 1, zkl_session_least_lease_ms(P(1, t->session)))                                  \

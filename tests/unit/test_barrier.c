@@ -93,7 +93,7 @@ static void test_a_wake_up_is_not_a_lift(void)
     for (int i = 0; i < 20; i++) {
         zkl__memory_suspend(zkl_session_id(session));
         zkl__memory_resume(zkl_session_id(session));
-        CU_ASSERT(EVENTUALLY(zkl_session_get_state(session) == ZKL_SESSION_CONNECTED));
+        CU_ASSERT(EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED));
     }
     CU_ASSERT(!is_done(&call));
     CU_ASSERT_EQUAL(zkl_barrier_lift(session, PATH, 10000, NULL), ZKL_OK);
@@ -114,7 +114,7 @@ static void test_a_lift_takes_one_barrier(void)
     CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 10000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 1, 1, 0), ZKL_OK); /* a look, the delete */
     start(&call);
-    CU_ASSERT(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_SUSPENDED));
+    CU_ASSERT(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED));
     CU_ASSERT_EQUAL(zkl_barrier_set(two, PATH, 10000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
     CU_ASSERT_EQUAL(finish(&call), ZKL_OK);
@@ -479,7 +479,7 @@ static void test_a_late_leave_spares_the_next_time(void)
         CU_ASSERT_EQUAL(zkl_double_barrier_enter(call.barrier, 10000, NULL), ZKL_OK);
         CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), whole, 1, 0), ZKL_OK);
         start(&call);
-        CU_ASSERT(EVENTUALLY(is_done(&call) || zkl_session_get_state(one) == ZKL_SESSION_SUSPENDED));
+        CU_ASSERT(EVENTUALLY(is_done(&call) || zkl_session_state(one) == ZKL_SESSION_SUSPENDED));
         bool taken_down = !sign_stands() && !is_done(&call);
         CU_ASSERT_EQUAL(zkl_double_barrier_enter(next, 10000, NULL), ZKL_OK);
         CU_ASSERT(sign_stands());

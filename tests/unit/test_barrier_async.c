@@ -213,7 +213,7 @@ static void test_cut_off(void)
             begin(NULL);
             zkl__memory_break(zkl_session_id(one), (size_t)(half > 1), half > 0, half == 0);
             CU_ASSERT_EQUAL(calls[i].begin(10000, on_done, NULL), ZKL_OK);
-            CU_ASSERT(EVENTUALLY(zkl_session_get_state(one) != ZKL_SESSION_CONNECTED || mailbox_count(&box) == 1));
+            CU_ASSERT(EVENTUALLY(zkl_session_state(one) != ZKL_SESSION_CONNECTED || mailbox_count(&box) == 1));
             zkl__memory_break(zkl_session_id(one), 0, 0, 0);
             zkl__memory_resume(zkl_session_id(one));
             CU_ASSERT_TRUE(mailbox_wait(&box, 1));

@@ -236,7 +236,7 @@ static void test_bad_calls(void)
     CU_ASSERT_EQUAL(zkl_session_close_async(one, 0, NULL, NULL, &err), ZKL_EINVAL);
     CU_ASSERT_STRING_EQUAL(err.text, "done is NULL");
     CU_ASSERT_EQUAL(zkl_session_close_async(one, -2, on_closed, &closed, &err), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_session_get_state(one), ZKL_SESSION_CONNECTED);
+    CU_ASSERT_EQUAL(zkl_session_state(one), ZKL_SESSION_CONNECTED);
     CU_ASSERT_EQUAL(zkl_session_close_async(one, ZKL_WAIT_FOREVER, on_closed, &closed, &err), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_session_close(one, 0), ZKL_ECLOSED);
     CU_ASSERT(EVENTUALLY(all_gone_on(one, two)));

@@ -229,7 +229,7 @@ static void end(void)
     (void)zkl__memory_hold(zkl_session_id(one), false);
     (void)zkl__memory_break(zkl_session_id(one), 0, 0, 0);
     (void)zkl__memory_resume(zkl_session_id(one));
-    CU_ASSERT(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_CONNECTED));
+    CU_ASSERT(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED));
     zkl_lock_free(t.lock);
     zkl_lock_free(t.job);
     zkl_lock_free(t.rwlock);

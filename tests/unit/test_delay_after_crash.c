@@ -22,7 +22,7 @@ static zkl_lock *careful(zkl_session *session, int64_t delay_ms)
 static void crash(zkl_session *session)
 {
     CU_ASSERT_EQUAL(zkl__memory_expire(zkl_session_id(session)), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(zkl_session_get_state(session) == ZKL_SESSION_CONNECTED));
+    CU_ASSERT(EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED));
 }
 
 /* With a delay of an hour: whoever is granted has waited for nothing. */

@@ -463,7 +463,7 @@ static void test_timeouts_of_a_close(void)
         CU_ASSERT_EQUAL(zkl_session_close(session, wrong[i]), ZKL_EINVAL);
         CU_ASSERT_EQUAL(zkl_session_close_async(session, wrong[i], swallow, NULL, &err), ZKL_EINVAL);
         CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "timeout_ms is -"));
-        CU_ASSERT_EQUAL(zkl_session_get_state(session), ZKL_SESSION_CONNECTED);
+        CU_ASSERT_EQUAL(zkl_session_state(session), ZKL_SESSION_CONNECTED);
     }
     CU_ASSERT_EQUAL(zkl_session_close(NULL, -5), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_session_close(session, ZKL_WAIT_FOREVER), ZKL_OK);

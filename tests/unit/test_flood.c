@@ -104,7 +104,7 @@ static void test_lost_reply(void)
         CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), whole, 1, 0), ZKL_OK);
         struct acquire acquire;
         acquire_start(&acquire, lock, 20000);
-        EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_SUSPENDED);
+        EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED);
         (void)zkl__memory_resume(zkl_session_id(one));
         CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
         CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);

@@ -24,7 +24,7 @@ static void fork_when_acquired(zkl_lock *lock, int code, const zkl_grant *grant,
     fork_in(payload);
 }
 
-static void fork_when_suspended(zkl_session *session, zkl_session_state state, void *payload)
+static void fork_when_suspended(zkl_session *session, zkl_connection_state state, void *payload)
 {
     (void)session;
     if (state == ZKL_SESSION_SUSPENDED) {
@@ -123,7 +123,7 @@ static int in_child(zkl_session *session, zkl_lock *held, zkl_lock *idle)
               !zkl_lock_is_held(held) && zkl_lock_token(held) == 0 && zkl_lock_state(held) == ZKL_STATE_IDLE &&
               zkl_lock_new(&lock, session, QUEUE, NULL, NULL) == ZKL_EFORKED &&
               zkl_session_dispatch(session) == ZKL_EFORKED && zkl_session_fd(session) == -1 &&
-              zkl_session_id(session) == 0 && zkl_session_get_state(session) == ZKL_SESSION_CLOSED &&
+              zkl_session_id(session) == 0 && zkl_session_state(session) == ZKL_SESSION_CLOSED &&
               zkl_queue_list(&queue, session, QUEUE, 1000, NULL) == ZKL_EFORKED;
     zkl_lock_free(held);
     zkl_lock_free(idle);

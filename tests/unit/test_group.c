@@ -269,7 +269,7 @@ static bool leave_is_lost(void)
     CU_ASSERT_EQUAL(zkl_group_join(a, 5000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 0, 2, 0), ZKL_OK); /* the end of its watch, too */
     CU_ASSERT_EQUAL(zkl_group_leave(a, NULL), ZKL_OK);                        /* goes on in the background */
-    CU_ASSERT(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_SUSPENDED));
+    CU_ASSERT(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED));
     bool lost = zkl_group_join(b, 1000, NULL) == ZKL_OK;
     int64_t token = lost ? token_of("x") : 0;
     CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
@@ -299,7 +299,7 @@ static void test_a_lost_leave_is_not_forgotten(void)
     CU_ASSERT_EQUAL(zkl_group_join(a, 5000, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), 0, 0, 2), ZKL_OK);
     zkl_group_free(a);
-    CU_ASSERT(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_SUSPENDED));
+    CU_ASSERT(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED));
     CU_ASSERT_STRING_NOT_EQUAL(roll(two), "");
     CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(one)), ZKL_OK);
     CU_ASSERT(EVENTUALLY(kit_group(two, CLUB) == 0));
@@ -355,7 +355,7 @@ static void test_the_dying_session_is_waited_for(void)
     zkl__memory_break(zkl_session_id(one), 0, 1, 0); /* though a create of ours has an unknown fate */
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run_join, a), 0);
     CU_ASSERT(EVENTUALLY(zkl__memory_resume(zkl_session_id(one)) == ZKL_OK));
-    CU_ASSERT(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_CONNECTED));
+    CU_ASSERT(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED));
     CU_ASSERT_EQUAL(kit_group(one, CLUB), 1);
     CU_ASSERT_NOT_EQUAL(zkl_group_state(a), ZKL_STATE_HELD);
     CU_ASSERT_STRING_EQUAL(roll(two), "a=old;");
@@ -481,7 +481,7 @@ static void test_random_faults(void)
     for (int i = 0; i < SESSIONS; i++) {
         zkl__memory_break(zkl_session_id(sessions[i]), 0, 0, 0);
         zkl__memory_resume(zkl_session_id(sessions[i]));
-        CU_ASSERT(EVENTUALLY(zkl_session_get_state(sessions[i]) == ZKL_SESSION_CONNECTED));
+        CU_ASSERT(EVENTUALLY(zkl_session_state(sessions[i]) == ZKL_SESSION_CONNECTED));
     }
     CU_ASSERT(EVENTUALLY(strcmp(roll(two), "a=a;b=b;c=c;d=d;e=e;f=f;g=g;h=h;i=i;") == 0));
     for (int i = 0; i < MEMBERS; i++) {

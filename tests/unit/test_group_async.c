@@ -211,7 +211,7 @@ static void break_at(enum call call, size_t whole, bool half)
              : call == UPDATE ? zkl_group_update_async(group, "after", 10000, on_done, &box, NULL)
                               : zkl_group_leave_async(group, on_done, &box, NULL);
     CU_ASSERT_EQUAL(rc, ZKL_OK);
-    CU_ASSERT_TRUE(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_SUSPENDED || mailbox_count(&box) == 1));
+    CU_ASSERT_TRUE(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED || mailbox_count(&box) == 1));
     (void)zkl__memory_break(zkl_session_id(one), 0, 0, 0); /* it may have asked less */
     (void)zkl__memory_resume(zkl_session_id(one));
     CU_ASSERT_EQUAL(ended(&box), ZKL_OK);

@@ -225,7 +225,7 @@ static void test_recover(void)
         CU_ASSERT_TRUE(grant.unclean);
         zkl_lock_free(lock);
         zkl_lock_free(next);
-        CU_ASSERT_TRUE(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_CONNECTED));
+        CU_ASSERT_TRUE(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED));
     }
     kit_tear_down();
 }
@@ -372,7 +372,7 @@ static void test_wrong_acquires(void)
         CU_ASSERT_TRUE(told(zkl_lock_commit(lock, NULL, 0, 1000, NULL, &err), ZKL_ELOST, &err, "lost"));
         CU_ASSERT_TRUE(told(zkl_lock_release(lock, &err), ZKL_ELOST, &err, "lost while it was held"));
         zkl_lock_free(lock);
-        CU_ASSERT_TRUE(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_CONNECTED));
+        CU_ASSERT_TRUE(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED));
     }
     kit_tear_down();
 }

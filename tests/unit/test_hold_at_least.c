@@ -113,12 +113,12 @@ static void test_trouble(void)
     CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
     CU_ASSERT_EQUAL(try_it(two), ZKL_EBUSY);
     CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_CONNECTED));
+    CU_ASSERT(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED));
     CU_ASSERT_EQUAL(try_it(one), ZKL_EBUSY); /* what it sends after the reconnect is done */
     CU_ASSERT_EQUAL(try_it(two), ZKL_EBUSY);
     CU_ASSERT_EQUAL(zkl__memory_expire(id), ZKL_OK);
     CU_ASSERT(EVENTUALLY(try_it(two) == ZKL_OK));
-    CU_ASSERT(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_CONNECTED));
+    CU_ASSERT(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED));
     zkl_lock_free(lock);
     kit_tear_down();
 }

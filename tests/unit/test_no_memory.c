@@ -707,7 +707,7 @@ static bool nothing_left(void)
 static bool connected(zkl_session *session)
 {
     zkl__memory_resume(zkl_session_id(session)); /* what suspended it may have kept it so */
-    return zkl_session_get_state(session) == ZKL_SESSION_CONNECTED;
+    return zkl_session_state(session) == ZKL_SESSION_CONNECTED;
 }
 
 static bool is_named(int code, int wanted)

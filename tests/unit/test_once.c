@@ -133,7 +133,7 @@ struct resume {
 static void *resume_when_suspended(void *arg)
 {
     const struct resume *resume = arg;
-    CU_ASSERT(EVENTUALLY(zkl_session_get_state(resume->session) == ZKL_SESSION_SUSPENDED));
+    CU_ASSERT(EVENTUALLY(zkl_session_state(resume->session) == ZKL_SESSION_SUSPENDED));
     zkl__memory_resume(resume->id);
     return NULL;
 }
@@ -268,7 +268,7 @@ struct away {
 static void *come_back(void *arg)
 {
     struct away *away = arg;
-    CU_ASSERT(EVENTUALLY(zkl_session_get_state(away->session) == ZKL_SESSION_SUSPENDED));
+    CU_ASSERT(EVENTUALLY(zkl_session_state(away->session) == ZKL_SESSION_SUSPENDED));
     CU_ASSERT(EVENTUALLY(!zkl_lock_is_held(away->lock)));
     if (away->ends) {
         zkl__memory_expire(away->id);

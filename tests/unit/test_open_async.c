@@ -55,7 +55,7 @@ static void test_without_a_server(void)
     struct mailbox opened = MAILBOX_INIT, acquired = MAILBOX_INIT;
     zkl_queue *queue;
     CU_ASSERT_EQUAL_FATAL(zkl_session_open_async(&one, NOBODY, &options, on_open, &opened, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_session_get_state(one), ZKL_SESSION_SUSPENDED);
+    CU_ASSERT_EQUAL(zkl_session_state(one), ZKL_SESSION_SUSPENDED);
     zkl_lock *lock = kit_lock(one, "/locks/early", NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire_async(lock, 50, on_acquired, &acquired, NULL), ZKL_OK);
     CU_ASSERT_EQUAL(zkl_queue_list(&queue, one, "/locks/early", 50, NULL), ZKL_ETIMEOUT);
@@ -115,7 +115,7 @@ static void test_refused_for_good(void)
     CU_ASSERT_EQUAL(mailbox_last(&opened), code);
     CU_ASSERT_STRING_EQUAL(opened.letters[0].text, err.text);
     CU_ASSERT_TRUE(EVENTUALLY(mailbox_last(&states) == ZKL_SESSION_CLOSED));
-    CU_ASSERT_EQUAL(zkl_session_get_state(one), ZKL_SESSION_CLOSED);
+    CU_ASSERT_EQUAL(zkl_session_state(one), ZKL_SESSION_CLOSED);
     zkl_session_close(one, 1000);
     CU_ASSERT_EQUAL(mailbox_last(&states), ZKL_SESSION_CLOSED);
 }

@@ -265,7 +265,7 @@ static void test_five_of_ten_die(void)
     for (int i = 0; i < 5; i++) {
         zkl_partition_stop(workers[i].partition, NULL);
         CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(workers[i].session)), ZKL_OK);
-        CU_ASSERT(EVENTUALLY(zkl_session_get_state(workers[i].session) == ZKL_SESSION_CONNECTED));
+        CU_ASSERT(EVENTUALLY(zkl_session_state(workers[i].session) == ZKL_SESSION_CONNECTED));
     }
     for (int i = 0; i < 10; i++) {
         fire(i);
@@ -313,7 +313,7 @@ static void test_short_breaks(void)
         }
         zkl__memory_suspend(id);
         CU_ASSERT(EVENTUALLY(zkl__memory_resume(id) == ZKL_OK));
-        CU_ASSERT(EVENTUALLY(zkl_session_get_state(workers[round % 3].session) == ZKL_SESSION_CONNECTED));
+        CU_ASSERT(EVENTUALLY(zkl_session_state(workers[round % 3].session) == ZKL_SESSION_CONNECTED));
     }
     for (int i = 0; i < 3; i++) {
         zkl__memory_break(zkl_session_id(workers[i].session), 0, 0, 0);

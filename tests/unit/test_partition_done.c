@@ -455,7 +455,7 @@ static void test_storm(void)
         }
         CU_ASSERT(EVENTUALLY(zkl__memory_resume(id) == ZKL_OK));
         CU_ASSERT(EVENTUALLY(round % 10 != 9 || (zkl_session_id(sessions[who]) != id)));
-        CU_ASSERT(EVENTUALLY(zkl_session_get_state(sessions[who]) == ZKL_SESSION_CONNECTED));
+        CU_ASSERT(EVENTUALLY(zkl_session_state(sessions[who]) == ZKL_SESSION_CONNECTED));
     }
     for (int i = 0; i < MEMBERS; i++) {
         zkl__memory_break(zkl_session_id(sessions[i]), 0, 0, 0);

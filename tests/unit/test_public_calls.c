@@ -241,7 +241,7 @@ static void test_null(void)
         }
     }
     CU_ASSERT_TRUE(made_nothing(&t));
-    CU_ASSERT_EQUAL(zkl_session_get_state(t.session), ZKL_SESSION_CONNECTED);
+    CU_ASSERT_EQUAL(zkl_session_state(t.session), ZKL_SESSION_CONNECTED);
     free_all(&t);
     kit_close(t.session);
 }
@@ -309,7 +309,7 @@ static void test_no_memory(void)
         test_heap_fail(&heap, 0, false);
         zkl_testing_heal(t.session, NULL);
         free_all(&t);
-        CU_ASSERT_TRUE(EVENTUALLY(zkl_session_get_state(t.session) == ZKL_SESSION_CONNECTED));
+        CU_ASSERT_TRUE(EVENTUALLY(zkl_session_state(t.session) == ZKL_SESSION_CONNECTED));
         kit_close(t.session);
         CU_ASSERT_TRUE(made_nothing(&t));
         CU_ASSERT_EQUAL(test_heap_live(&heap), 0);

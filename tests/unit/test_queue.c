@@ -184,7 +184,7 @@ static void test_connection_lost_meanwhile(void)
         struct lister lister = {0};
         CU_ASSERT_EQUAL(zkl__memory_break(id, half, 1, 0), ZKL_OK);
         CU_ASSERT_EQUAL_FATAL(pthread_create(&lister.thread, NULL, run_list, &lister), 0);
-        CU_ASSERT(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_SUSPENDED));
+        CU_ASSERT(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED));
         CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
         pthread_join(lister.thread, NULL);
         CU_ASSERT_EQUAL(lister.code, ZKL_OK);

@@ -156,7 +156,7 @@ static void break_at(call_fn call, size_t whole, bool half, const int *allowed)
     zkl_lock *lock = hold(&requests);
     CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(one), whole, half, !half), ZKL_OK);
     CU_ASSERT_EQUAL(call(&results, one, 10000, on_done, &box, NULL), ZKL_OK);
-    CU_ASSERT_TRUE(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_SUSPENDED || mailbox_count(&box) == 1));
+    CU_ASSERT_TRUE(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED || mailbox_count(&box) == 1));
     (void)zkl__memory_break(zkl_session_id(one), 0, 0, 0); /* it may have asked less */
     (void)zkl__memory_resume(zkl_session_id(one));
     CU_ASSERT_TRUE(mailbox_wait(&box, 1));

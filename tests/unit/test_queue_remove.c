@@ -92,7 +92,7 @@ static void test_another_one_of_that_name_meanwhile(void)
     make_node();
     CU_ASSERT_EQUAL(zkl__memory_break(zkl_session_id(two), 1, 1, 0), ZKL_OK); /* a look, the delete */
     CU_ASSERT_EQUAL_FATAL(pthread_create(&thread, NULL, run_remove, &code), 0);
-    CU_ASSERT(EVENTUALLY(zkl_session_get_state(two) == ZKL_SESSION_SUSPENDED));
+    CU_ASSERT(EVENTUALLY(zkl_session_state(two) == ZKL_SESSION_SUSPENDED));
     make_node();
     CU_ASSERT_EQUAL(zkl__memory_resume(zkl_session_id(two)), ZKL_OK);
     pthread_join(thread, NULL);

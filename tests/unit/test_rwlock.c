@@ -343,7 +343,7 @@ static void test_loss_is_told(void)
     CU_ASSERT_EQUAL(zkl_lock_state(lock), ZKL_STATE_LOST);
     CU_ASSERT_EQUAL(zkl_write_lock_downgrade(lock, NULL), ZKL_ELOST);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_ELOST);
-    CU_ASSERT_TRUE(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_CONNECTED));
+    CU_ASSERT_TRUE(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_CONNECTED));
     zkl_lock_free(lock);
     kit_tear_down();
 }

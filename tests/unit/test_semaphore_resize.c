@@ -247,7 +247,7 @@ static int resize_through(size_t whole, size_t half, size_t lost, const char *fi
     struct mailbox box = MAILBOX_INIT;
     zkl__memory_break(zkl_session_id(one), whole, half, lost);
     CU_ASSERT_EQUAL(zkl_semaphore_resize_async(one, POOL, 5, 20000, on_done, &box, NULL), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(zkl_session_get_state(one) == ZKL_SESSION_SUSPENDED));
+    CU_ASSERT(EVENTUALLY(zkl_session_state(one) == ZKL_SESSION_SUSPENDED));
     if (first) {
         pool_meddle(ZKL__OP_SET, POOL, NULL, first);
     }

@@ -115,12 +115,12 @@ static void test_credentials_refused(void)
 static void test_facts(void)
 {
     zkl_session *session = kit_open(NULL);
-    CU_ASSERT_EQUAL(zkl_session_get_state(session), ZKL_SESSION_CONNECTED);
+    CU_ASSERT_EQUAL(zkl_session_state(session), ZKL_SESSION_CONNECTED);
     CU_ASSERT(zkl_session_id(session) != 0);
     CU_ASSERT_EQUAL(zkl_session_timeout_ms(session), 10000);
     CU_ASSERT(zkl_session_least_lease_ms(session) > 4000);
     kit_close(session);
-    CU_ASSERT_EQUAL(zkl_session_get_state(NULL), ZKL_SESSION_CLOSED);
+    CU_ASSERT_EQUAL(zkl_session_state(NULL), ZKL_SESSION_CLOSED);
     CU_ASSERT_EQUAL(zkl_session_id(NULL), 0);
     CU_ASSERT_STRING_EQUAL(zkl_version(), ZKL_VERSION);
 }
@@ -137,16 +137,16 @@ static void test_states(void)
     int64_t id = zkl_session_id(session);
     CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
     CU_ASSERT(mailbox_wait(&box, 1));
-    CU_ASSERT_EQUAL(zkl_session_get_state(session), ZKL_SESSION_SUSPENDED);
+    CU_ASSERT_EQUAL(zkl_session_state(session), ZKL_SESSION_SUSPENDED);
     CU_ASSERT_EQUAL(zkl_session_id(session), id);
     CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
     CU_ASSERT(mailbox_wait(&box, 2));
     CU_ASSERT_EQUAL(zkl__memory_expire(id), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(mailbox_count(&box) >= 4 && zkl_session_get_state(session) == ZKL_SESSION_CONNECTED));
+    CU_ASSERT(EVENTUALLY(mailbox_count(&box) >= 4 && zkl_session_state(session) == ZKL_SESSION_CONNECTED));
     CU_ASSERT(zkl_session_id(session) != 0 && zkl_session_id(session) != id);
     kit_close(session);
-    static const zkl_session_state expected[] = {ZKL_SESSION_SUSPENDED, ZKL_SESSION_CONNECTED, ZKL_SESSION_SUSPENDED,
-                                                 ZKL_SESSION_LOST,      ZKL_SESSION_CONNECTED, ZKL_SESSION_CLOSED};
+    static const zkl_connection_state expected[] = {ZKL_SESSION_SUSPENDED, ZKL_SESSION_CONNECTED, ZKL_SESSION_SUSPENDED,
+                                                    ZKL_SESSION_LOST,      ZKL_SESSION_CONNECTED, ZKL_SESSION_CLOSED};
     CU_ASSERT_EQUAL_FATAL(box.count, 6);
     for (size_t i = 0; i < 6; i++) {
         CU_ASSERT_EQUAL(box.letters[i].code, (int)expected[i]);
@@ -159,9 +159,9 @@ static void suspend_and_resume(zkl_session *session, int times)
     int64_t id = zkl_session_id(session);
     for (int i = 0; i < times; i++) {
         CU_ASSERT_EQUAL(zkl__memory_suspend(id), ZKL_OK);
-        CU_ASSERT(EVENTUALLY(zkl_session_get_state(session) == ZKL_SESSION_SUSPENDED));
+        CU_ASSERT(EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_SUSPENDED));
         CU_ASSERT_EQUAL(zkl__memory_resume(id), ZKL_OK);
-        CU_ASSERT(EVENTUALLY(zkl_session_get_state(session) == ZKL_SESSION_CONNECTED));
+        CU_ASSERT(EVENTUALLY(zkl_session_state(session) == ZKL_SESSION_CONNECTED));
     }
 }
 
@@ -169,7 +169,7 @@ static void expire(zkl_session *session)
 {
     int64_t id = zkl_session_id(session);
     CU_ASSERT_EQUAL(zkl__memory_expire(id), ZKL_OK);
-    CU_ASSERT(EVENTUALLY(zkl_session_id(session) != id && zkl_session_get_state(session) == ZKL_SESSION_CONNECTED));
+    CU_ASSERT(EVENTUALLY(zkl_session_id(session) != id && zkl_session_state(session) == ZKL_SESSION_CONNECTED));
 }
 
 static int losses(const struct mailbox *box)

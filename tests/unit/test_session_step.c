@@ -56,7 +56,7 @@ static int submit_nothing(void *ctx, uint64_t id, const struct zkl__op *op)
     return ZKL_ECONNECT;
 }
 
-static void no_news(void *ctx, zkl_session_state state, int code)
+static void no_news(void *ctx, zkl_connection_state state, int code)
 {
     (void)ctx, (void)state, (void)code;
 }
