@@ -18,7 +18,7 @@ import pathlib
 import re
 import sys
 
-LIMITS = {"readme": 1000, "comparison": 1200, "measured": 900, "all": 22450, "sentence": 24, "private": 2, "unmarked": 0}
+LIMITS = {"readme": 1000, "comparison": 1200, "measured": 900, "all": 23200, "sentence": 24, "private": 2, "unmarked": 0}
 
 NOT_COUNTED = {"docs/messages.md", "docs/measurements-tables.md", "docs/bugs-found.md"}
 
