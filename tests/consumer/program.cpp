@@ -463,6 +463,7 @@ static void partitions(const zklock::session &session)
     options.on_assigned([&](const std::string &, int64_t token) { owned += token > 0; });
     options.on_revoked([&](const std::string &, bool lost) { given_up += !lost; });
     zklock::partition partition(session, "/cxx/partition", {"a", "b", "c"}, options);
+    options.on_assigned([](const std::string &, int64_t) { CHECK(!"the partition has a copy"); });
     partition.start();
     while (owned != 3) {
         std::this_thread::yield();
