@@ -218,7 +218,7 @@ static bool enter_core(struct zkl__acquisition *acquisition, int count)
         .metadata = o->metadata ? o->metadata : zkl__session_whoami(lock->session),
         .acl = o->acl,
         .fail_on_expiry = o->on_expiry == ZKL_ON_EXPIRY_FAIL,
-        .mark = o->recover,
+        .mark = o->recover || o->delay_after_crash_ms > 0,
         .revocable = o->revoke_fn != NULL,
         .announces = lock->recipe->announces,
         .max_hold = zkl__lock_max_hold(lock),

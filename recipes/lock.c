@@ -42,27 +42,24 @@ static int check_applies(const struct zkl__recipe *recipe, const zkl_lock_option
     return ZKL_OK;
 }
 
-/* A lingering lock does not delete its znode at a release. But that delete clears the dirty marker
- * (recover), and it is the response to a request to release (revoke_fn). */
+/* A lingering lock does not delete its znode at a release. But that delete is the response to a
+ * request to release. */
 static int check_linger(const zkl_lock_options *o, zkl_error *err)
 {
-    if (o->linger_ms != 0 && (o->recover || o->revoke_fn)) {
+    if (o->linger_ms != 0 && o->revoke_fn) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "the options linger_ms and %s exclude each other: a lock that lingers is "
-                         "not deleted at its release",
-                         o->recover ? "recover" : "revoke_fn");
+                         "the options linger_ms and revoke_fn exclude each other: a lock that "
+                         "lingers is not deleted at its release");
     }
     return zkl__range_check("linger_ms", o->linger_ms, 0, ZKL__DAY_MS, err);
 }
 
-/* The marker would be cleared late, and a lock that lingers is given up as soon as somebody queues.
- */
+/* A lock that lingers is given up as soon as somebody queues. */
 static int check_least(const zkl_lock_options *o, zkl_error *err)
 {
-    if (o->hold_at_least_ms != 0 && (o->recover || o->linger_ms != 0)) {
+    if (o->hold_at_least_ms != 0 && o->linger_ms != 0) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "the options hold_at_least_ms and %s exclude each other",
-                         o->recover ? "recover" : "linger_ms");
+                         "the options hold_at_least_ms and linger_ms exclude each other");
     }
     if (o->max_hold_ms > 0 && o->hold_at_least_ms > o->max_hold_ms) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL,
@@ -70,16 +67,6 @@ static int check_least(const zkl_lock_options *o, zkl_error *err)
                          (long long)o->hold_at_least_ms, (long long)o->max_hold_ms);
     }
     return zkl__range_check("hold_at_least_ms", o->hold_at_least_ms, 0, ZKL__DAY_MS, err);
-}
-
-/* Each says in the data of the directory how the last holder ended, in words of its own. */
-static int check_delay(const zkl_lock_options *o, zkl_error *err)
-{
-    if (o->delay_after_crash_ms != 0 && o->recover) {
-        return zkl__fail(err, ZKL_EINVAL, 0, NULL,
-                         "the options delay_after_crash_ms and recover exclude each other");
-    }
-    return zkl__range_check("delay_after_crash_ms", o->delay_after_crash_ms, 0, ZKL__DAY_MS, err);
 }
 
 static int check_values(const zkl_lock_options *o, zkl_error *err)
@@ -101,7 +88,10 @@ static int check_values(const zkl_lock_options *o, zkl_error *err)
     }
     rc = rc == ZKL_OK ? check_linger(o, err) : rc;
     rc = rc == ZKL_OK ? check_least(o, err) : rc;
-    return rc == ZKL_OK ? check_delay(o, err) : rc;
+    if (rc == ZKL_OK) {
+        rc = zkl__range_check("delay_after_crash_ms", o->delay_after_crash_ms, 0, ZKL__DAY_MS, err);
+    }
+    return rc;
 }
 
 /* --- memory ---------------------------------------------------------------------------------- */

@@ -62,7 +62,7 @@ typedef struct zkl_lock_options {
     const char *metadata; /* text on our znode for operators, and what an election publishes; UTF-8,
                            * ZKL_DATA_MAX bytes. NULL: "host:pid" */
     bool recursive; /* a second acquire while held counts instead of ZKL_EDEADLK. No semaphore */
-    bool recover;   /* grants say whether the last holder crashed (zkl_grant.unclean): see below.
+    bool recover;   /* grants say whether the last holder released (zkl_grant.unclean): see below.
                      * Only zkl_lock_new and zkl_election_new */
     int64_t max_hold_ms;        /* after this a grant is LOST and its znode is deleted; 0: never */
     int64_t release_timeout_ms; /* how long a release waits for the server's response; 0: not at
@@ -81,15 +81,14 @@ typedef struct zkl_lock_options {
     zkl_lock_position_fn position_fn; /* not for multi-locks and semaphores */
     /* ms that our znode stays after a release, so that this session is granted the lock again
      * without a request: see below. 0: none; a day at most. Only zkl_lock_new and
-     * zkl_write_lock_new; not with recover or revoke_fn */
+     * zkl_write_lock_new; not with revoke_fn */
     int64_t linger_ms;
     /* ms from the grant on that nobody else is granted the lock, also when it is released earlier:
      * see below. 0: none; a day at most, and no more than max_hold_ms. Only zkl_lock_new; not with
-     * recover or linger_ms */
+     * linger_ms */
     int64_t hold_at_least_ms;
     /* ms that a contender which is next waits before its grant if the last holder did not release:
-     * see below. 0: none; a day at most. Only zkl_lock_new and zkl_election_new; not with recover
-     */
+     * see below. 0: none; a day at most. Only zkl_lock_new and zkl_election_new */
     int64_t delay_after_crash_ms;
 } zkl_lock_options;
 
@@ -99,20 +98,29 @@ typedef struct zkl_lock_options {
             NULL, NULL, NULL, 0, NULL, 0, 0, 0                                                    \
     }
 
-/* The option recover. Each grant writes a dirty marker, "held by" and the contender's uuid, into
- * the data of the znode at path. A release deletes the marker in the transaction that deletes the
- * contender's znode. A contender that is granted the lock and finds a marker gets
- * zkl_grant.unclean: the holder that wrote it crashed, lost its session, was removed by an
- * operator, or released after a loss. This does not depend on whether anybody was queued at that
- * time. The marker stays until a holder has acquired the lock and released it, so a crash during
- * the clean-up is reported again. A waiter that gave up leaves no marker. In one case unclean is a
- * false alarm: a session ended between the write and the grant.
+/* The option recover. A release writes the name of the contender's znode into the data of the znode
+ * at path, in the transaction that deletes the contender's znode. Nothing is written at a grant. A
+ * contender that is granted the lock and does not find the mark of the last holder gets
+ * zkl_grant.unclean: that holder crashed, lost its session, was removed by an operator, held for
+ * longer than max_hold_ms, or released after a loss. This does not depend on whether anybody was
+ * queued at that time. A holder that crashes during the clean-up leaves no mark either, so the
+ * next grant is unclean, too. All this holds inside one session as well, with hand-over and
+ * linger_ms.
  *
- * Caveats. The option costs two round trips more per grant, and needs the permissions READ and
- * WRITE on path. It works only if all users of the path set it: a holder without it writes no
- * marker. A path that was first used without it is a container, which the servers delete with its
- * data when it has been empty for a while. No client can see that a znode is a container. So delete
- * such a path once, before the option is used for it. */
+ * False alarms. A grant says unclean wherever nothing shows a release. So these ends look like a
+ * crash, though nothing crashed while it held: a waiter's, between the release of the lock and its
+ * own grant; a session's, while its lock lingers or stays for hold_at_least_ms; that of a holder
+ * without the option, of a multi-lock, or of another library; and whatever was at path before the
+ * option was first used there. The first grant ever at a path is clean.
+ *
+ * Costs and caveats. The mark is read in one request more, which is sent together with the others;
+ * if it shows no release, it is read a second time before the grant. After an announced release
+ * this read takes the place of the list. The option needs READ and WRITE on path: without WRITE
+ * every release looks like a crash, and the log says so. All users of the path should set it, or
+ * delay_after_crash_ms. The path is made persistent. A path that was first used without these
+ * options is a container, which the servers delete with its data when it has been empty for a
+ * while. No client can see that a znode is a container. So delete such a path once, before the
+ * option is used for it. */
 
 /* The option linger_ms. A release keeps the znode for linger_ms, if nobody else is in the queue. An
  * acquire of this session in that time is granted immediately, without any request.
@@ -126,7 +134,7 @@ typedef struct zkl_lock_options {
  * same constructor, and have the same metadata and acl. An object that waits for such a grant has
  * no znode, unless it has max_ahead or position_fn. After another session's contender these objects
  * queue with a znode each. When nobody else is in the queue any more, they give up their znodes and
- * share one again, but not with delay_after_crash_ms.
+ * share one again, but not with recover or delay_after_crash_ms.
  *
  * End. When anybody else queues, a znode that nobody holds is deleted immediately, and one that
  * is held is deleted at its release. A lingering znode is also deleted when the connection is lost
@@ -145,29 +153,18 @@ typedef struct zkl_lock_options {
 
 /* The option delay_after_crash_ms (the lock-delay of Chubby and Consul). When a holder is gone, its
  * last requests may still be on their way to a system that checks no token. With this option the
- * next contender is granted the lock only delay_after_crash_ms after it has seen that the last
- * holder did not release: its session expired, its process was killed, an operator removed its
- * znode, it held for longer than max_hold_ms, or it released after a loss. After a release there is
- * no delay.
- *
- * How it knows. A release writes the name of the contender's znode into the data of path, in the
- * transaction that deletes the znode. Each acquire reads that, in one request more, which is sent
- * together with the others. If that shows no release, and the last holder has not announced its
- * release to the contender, the contender reads the data a second time before its grant.
+ * next contender is granted the lock only delay_after_crash_ms after it has seen that nothing shows
+ * a release of the last holder. It decides that by the mark of the option recover, with the same
+ * false alarms, costs and caveats, and its grants say zkl_grant.unclean in the same way, with or
+ * without recover. After a release there is no delay.
  *
  * Time. The delay is measured by the contender's own clock, from the moment at which it is first
  * and has read that nobody released. Nobody knows when a crash was that no contender saw, so it is
  * the whole delay also long after the crash. It counts against the timeout of the acquire: the text
  * of ZKL_ETIMEOUT says so, and a try ends with ZKL_EBUSY. If all acquires of a path have a timeout
- * that is shorter than the delay, none succeeds after a crash.
- *
- * Caveats. All contenders of the path must set the option: one without it does not wait, and its
- * release may look like a crash. Without the permissions READ and WRITE on path, releases look like
- * crashes, too. These ends also cause a delay, though nothing crashed while it held: a waiter's, in
- * the moment in which the lock is released; a session's, while its lock lingers or stays for
- * hold_at_least_ms; and whatever was before the first use of the option at a path. The path is made
- * persistent; one that was first used without the option may be a container, as with recover. Lists
- * of the queue (zklock/queue.h) show a contender that waits for its delay as the holder. */
+ * that is shorter than the delay, none succeeds after a crash. A contender with recover alone does
+ * not wait, and after its release nobody does. Lists of the queue (zklock/queue.h) show a contender
+ * that waits for its delay as the holder. */
 
 /* Makes a contender for the lock at path (an absolute znode path under the session's chroot), which
  * has one holder at a time. Talks to no server. Copies path and options (NULL: defaults). The

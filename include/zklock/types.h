@@ -102,7 +102,8 @@ typedef struct zkl_grant {
      */
     int64_t token;
     int64_t queued_ms; /* from the call to the grant */
-    bool unclean;      /* the last holder did not release (only with the option recover) */
+    bool unclean;      /* nothing shows that the last holder released (only with the options recover
+                        * and delay_after_crash_ms: zklock/lock.h) */
     /* Which grant under this token it is, from 1: higher only with the option linger_ms, by which
      * the same znode is granted again, with the same token. Storage refuses lower tokens, not equal
      * ones; grants inside one session are kept apart by the session, not by the fence. A storage

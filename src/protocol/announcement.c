@@ -10,8 +10,8 @@
 
 bool zkl__announcement_seals(const struct zkl__contender *c)
 {
-    return c->config.announces && !c->config.revocable && !c->config.mark && !c->config.acl &&
-           !c->joint && c->config.rule->waits_for == ZKL__KIND_ANY && zkl__core_seals(c->core);
+    return c->config.announces && !c->config.revocable && !c->config.acl && !c->joint &&
+           c->config.rule->waits_for == ZKL__KIND_ANY && zkl__core_seals(c->core);
 }
 
 void zkl__announcement_expect(struct zkl__contender *c)
@@ -72,7 +72,7 @@ bool zkl__announcement_believed(const struct zkl__contender *c, const char *pred
 {
     zkl_kind kind = zkl__name_parse(predecessor).kind;
     return (kind == ZKL_KIND_LOCK || kind == ZKL_KIND_WRITE) && zkl__name_sealed(predecessor) &&
-           zkl__core_seals(c->core) && !c->joint && !c->config.mark;
+           zkl__core_seals(c->core) && !c->joint;
 }
 
 static enum zkl__evidence evidence_behind(const struct zkl__contender *c, const char *predecessor)
@@ -88,7 +88,6 @@ void zkl__announcement_heard(struct zkl__contender *c, int64_t now)
 {
     c->announcement.evidence = evidence_behind(c, zkl__predecessor_name(c));
     c->shown_at = now;
-    zkl__delay_none(c);
     zkl__grant_prove(c, "who was before us announces its release");
 }
 

@@ -5,7 +5,7 @@
  *  - nobody else can write that node: its access list gives that to a random identity of its
  * session alone (sealed; the name says so);
  *  - its session does not write it before, nor ever a second node of the same contender, or what is
- * revocable or marked;
+ * revocable;
  *  - who waits would have heard, on the same ordered connection, if its own node had been removed
  * before that (own_watch.h);
  *  - who was handed the lock by another one of its session does not announce before that one's node

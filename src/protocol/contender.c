@@ -111,8 +111,7 @@ static void new_attempt(struct zkl__contender *c)
 {
     zkl__node_new_attempt(c);
     zkl__predecessor_new_attempt(c);
-    zkl__marker_new_attempt(c);
-    zkl__delay_new_attempt(c);
+    zkl__mark_new_attempt(c);
     zkl__linger_new_attempt(c);
     zkl__announcement_listed(c);
     c->conflict = (struct zkl__path_conflict){.stage = ZKL__CONFLICT_UNSEEN};
@@ -125,8 +124,7 @@ void zkl__contender_withdraw(struct zkl__contender *c, const char *why)
     c->started = false;
     c->retry.at = 0;
     zkl__node_remember_duplicate(&c->node);
-    zkl__marker_give_up(c);
-    zkl__delay_leave(c);
+    zkl__mark_leave(c);
     zkl__contender_move(c, ZKL__REMOVING, why);
 }
 
@@ -248,13 +246,13 @@ static void on_time(struct zkl__contender *c)
         c->retry.at = 0;
     }
     zkl__grant_stay_on_time(&c->grant, c->event->now);
-    zkl__delay_on_time(c, c->event->now);
+    zkl__mark_on_time(c, c->event->now);
     if (zkl__contender_waits(c) && c->deadline <= c->event->now) {
         zkl__contender_fail(
             c, ZKL_ETIMEOUT, 0,
             !c->event->connected ? "the time is up, and no server is reached"
-            : zkl__delay_runs(c) ? "the time is up before delay_after_crash_ms: "
-                                   "the last holder did not release"
+            : zkl__mark_delays(&c->mark)
+                ? "the time is up before delay_after_crash_ms: the last holder did not release"
             : c->state == ZKL__PROVING && zkl__core_doubted(c->core)
                 ? "the time is up: no server was reached for a session timeout, and "
                   "nothing is granted until another one has passed"
@@ -273,7 +271,7 @@ static void on_start(struct zkl__contender *c)
 
 static void on_handed(struct zkl__contender *c)
 {
-    zkl__delay_none(c);
+    zkl__mark_clean(c);
     zkl__grant_prove(c, "released by another one of this session, and we are next");
     zkl__grant_give(c);
 }
@@ -380,7 +378,7 @@ int64_t zkl__contender_wake(const struct zkl__contender *c)
                              ever */
     }
     if (zkl__contender_waits(c)) {
-        wake = earlier(wake, earlier(c->deadline, zkl__delay_wake(c)));
+        wake = earlier(wake, earlier(c->deadline, zkl__mark_wake(c)));
     } else if (c->state == ZKL__HELD) {
         wake = earlier(wake, earlier(zkl__announcement_wake(c), zkl__own_watch_wake(c)));
     } else if (c->state == ZKL__LINGERING) {
@@ -398,7 +396,6 @@ void zkl__contender_free(struct zkl__contender *c)
     zkl__node_free(c);
     zkl__predecessor_free(c);
     zkl__own_watch_free(c);
-    zkl__marker_free(c);
     zkl__linger_free(c);
     zkl__free(heap, c->make_path);
     zkl__free(heap, (void *)(uintptr_t)c->config.metadata);

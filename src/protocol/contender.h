@@ -67,7 +67,7 @@ struct zkl__outcome {
     struct zkl__contender
         *contender; /* that holds: another one than the owner made, when that one's
                        lock had lingered (linger.h). NULL: no contender's grant */
-    bool unclean;   /* with config.mark: the last holder did not release */
+    bool unclean;   /* with config.mark: nothing shows that the last holder released */
     int64_t now;
 };
 
@@ -77,19 +77,18 @@ struct zkl__contender_config {
     const char *metadata; /* copied */
     const zkl_acl *acl;   /* kept by the owner until its last word; NULL: the store's default */
     bool fail_on_expiry;
-    bool mark; /* note on the directory who holds, so that the next one learns of a crash; it is
-                  made persistent then */
-    bool revocable;   /* REVOKED is wanted: our node is watched while it is held */
-    bool announces;   /* its release may be told from a crash by whoever waits for it: see
-                         announcement.h */
+    bool mark;      /* a release writes a mark into the directory, so that the next one learns of a
+                       crash: release_mark.h. The directory is made persistent. Not with a joint, and
+                       only      with a rule that waits for everybody */
+    bool revocable; /* REVOKED is wanted: our node is watched while it is held */
+    bool announces; /* its release may be told from a crash by whoever waits for it: see
+                       announcement.h */
     int64_t max_hold; /* ns; 0: none */
-    int64_t
-        linger;    /* ns that the node stays after a release; 0: none. Not with mark or revocable */
+    int64_t linger;   /* ns that the node stays after a release; 0: none. Not with revocable */
     int64_t least; /* ns from the grant on that the node stays, also when it is released earlier; 0:
-                      none. Not with mark, linger or a joint */
-    int64_t delay; /* ns that it waits when it is first, unless the last holder ended cleanly; 0:
-                      none. The directory is made persistent. Not with mark or a joint, and only
-                      with a rule that waits for everybody */
+                      none. Not with linger or a joint */
+    int64_t delay; /* ns that it waits when it is first, unless the last holder released; 0: none.
+                      Only with mark */
     size_t max_ahead; /* fails with ZKL_EBUSY rather than queue behind more; 0: no limit */
     /* Called inside the step, as notify, when a list that is read anyway shows another number of
      * contenders before ours that must go first. NULL: nobody wants to know. */

@@ -60,11 +60,6 @@ static void on_list(struct zkl__contender *c)
     }
 }
 
-static void on_read(struct zkl__contender *c)
-{
-    (c->config.mark ? zkl__marker_on_read : zkl__delay_on_read)(c);
-}
-
 void zkl__contender_on_reply(struct zkl__contender *c)
 {
     static void (*const answers[ZKL__ROLES])(struct zkl__contender *) = {
@@ -78,8 +73,7 @@ void zkl__contender_on_reply(struct zkl__contender *c)
         [ZKL__ROLE_BARRIER] = zkl__farewell_on_barrier,
         [ZKL__ROLE_MAKE] = zkl__directory_on_reply,
         [ZKL__ROLE_SWAP] = zkl__replacement_on_reply,
-        [ZKL__ROLE_READ] = on_read,
-        [ZKL__ROLE_MARK] = zkl__marker_on_written,
+        [ZKL__ROLE_READ] = zkl__mark_on_read,
         [ZKL__ROLE_OWN_WATCH] = zkl__own_watch_on_reply,
         [ZKL__ROLE_CONFLICT] = zkl__path_conflict_on_reply,
     };

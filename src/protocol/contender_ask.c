@@ -93,7 +93,7 @@ static void advance_waiting(struct zkl__contender *c)
     case ZKL__LISTING:
         if (!zkl__path_conflict_ask(c) && !lists) {
             zkl__ask_list(c);
-            zkl__delay_ask(c);
+            zkl__mark_ask(c);
         }
         break;
     case ZKL__WATCHING:

@@ -6,7 +6,6 @@
 #include "announcement.h"
 #include "contender.h"
 #include "core.h"
-#include "dirty_marker.h"
 #include "grant.h"
 #include "inspection.h"
 #include "list.h"
@@ -16,6 +15,7 @@
 #include "own_watch.h"
 #include "path_conflict.h"
 #include "predecessor.h"
+#include "release_mark.h"
 #include "replacement.h"
 
 /* What an operation of a contender is for. At most one of each is under way. */
@@ -36,7 +36,6 @@ enum zkl__role {
     ZKL__ROLE_MAKE,     /* of the directory */
     ZKL__ROLE_SWAP,     /* our node for one of a weaker kind, in its place */
     ZKL__ROLE_READ,     /* of the directory: did the last holder release? */
-    ZKL__ROLE_MARK,     /* of the directory: we hold, and have not released */
     ZKL__ROLE_CONFLICT, /* who lives in the directories of a semaphore or a partition? */
     ZKL__ROLES
 };
@@ -146,7 +145,7 @@ struct zkl__contender {
     struct zkl__suspicion suspicion;
     struct zkl__path_conflict conflict;
     struct zkl__announcement announcement;
-    struct zkl__marker marker; /* config.mark */
+    struct zkl__release_mark mark;
     struct zkl__grant grant;
     struct zkl__linger linger;
     struct zkl__local_place local;

@@ -17,19 +17,14 @@ void zkl__directory_missing(struct zkl__contender *c)
     zkl__contender_move(c, ZKL__MAKING, "no such directory");
 }
 
-/* Servers delete an empty container, and what its data says with it. */
-static bool persists(const struct zkl__contender *c)
-{
-    return c->config.mark || c->config.delay > 0;
-}
-
 void zkl__directory_ask(struct zkl__contender *c)
 {
     if (!(c->under_way & UNDER_WAY(ZKL__ROLE_MAKE))) {
+        /* Servers delete an empty container, and the mark with it. */
         zkl__ask(c, ZKL__ROLE_MAKE,
                  (struct zkl__op){.kind = ZKL__OP_CREATE,
                                   .dir = c->make_path,
-                                  .mode = persists(c) ? ZKL__PERSISTENT : ZKL__CONTAINER,
+                                  .mode = c->config.mark ? ZKL__PERSISTENT : ZKL__CONTAINER,
                                   .acl = c->config.acl});
     }
 }

@@ -17,17 +17,12 @@ bool zkl__farewell_done(const struct zkl__contender *c)
 
 /* --- the transaction ------------------------------------------------------------------------- */
 
-/* A marker and an announcement never meet: whoever marks announces nothing. */
 static void ask_delete(struct zkl__contender *c)
 {
     struct zkl__op remove = zkl__delete_op(c), *parts = c->out->parts;
     size_t count = 0;
-    if (zkl__marker_clears(c)) {
-        zkl__ask_two(c, ZKL__ROLE_DELETE, remove, zkl__marker_clear_op(c));
-        return;
-    }
-    if (zkl__delay_marks(c)) {
-        parts[count++] = zkl__delay_mark_op(c);
+    if (zkl__mark_due(c)) {
+        parts[count++] = zkl__mark_op(c);
     }
     if (zkl__announcement_due(c)) {
         parts[count++] = zkl__announcement_op(c);
@@ -88,11 +83,10 @@ static void warn_of_delete(const struct zkl__contender *c)
 static void on_refused(struct zkl__contender *c)
 {
     enum zkl__rc rc = c->event->reply->rc;
-    if (rc == ZKL__RC_NOAUTH && !zkl__marker_clears(c)) { /* else it may be WRITE that is missing */
+    if (rc == ZKL__RC_NOAUTH) {
         warn_of_delete(c);
         zkl__node_keep(&c->node);
     }
-    zkl__marker_refused(c, rc);
     zkl__contender_put_off(c, c->event->now);
     if (rc == ZKL__RC_NOAUTH && zkl__node_unsure(&c->node) &&
         !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
@@ -108,10 +102,9 @@ void zkl__farewell_on_reply(struct zkl__contender *c)
     } else if (rc == ZKL__RC_OK || rc == ZKL__RC_NONODE) {
         zkl__node_gone(&c->node);
         zkl__announcement_made(c);
-        zkl__marker_cleared(c);
-        zkl__delay_marked(c);
+        zkl__mark_written(c);
         c->retry.pause = 0;
-    } else if (rc != ZKL__RC_UNKNOWN && !zkl__delay_refused(c, rc) &&
+    } else if (!zkl__mark_refused(c, rc) && rc != ZKL__RC_UNKNOWN &&
                !zkl__announcement_refused(c, rc)) {
         on_refused(c);
     }

@@ -1,5 +1,5 @@
 /* farewell.h - the end of a contender, until no znode of ours is left. One transaction deletes the
- * znode, announces the release, and clears the dirty marker or writes the mark of a release. A
+ * znode, announces the release, and writes the release mark. A
  * search finds znodes that a create made whose response was lost. */
 #ifndef ZKL_PROTOCOL_FAREWELL_H
 #define ZKL_PROTOCOL_FAREWELL_H

@@ -6,12 +6,11 @@
 
 /* Why it is not granted yet. */
 enum gate {
-    GATE_MARK = 1,   /* our dirty marker is not written yet (recover) */
+    GATE_MARK = 1,   /* how the last holder ended is not known, or the delay is not over */
     GATE_TOKEN = 2,  /* the czxid of our znode is not known */
     GATE_OTHERS = 4, /* another contender of the multi-contender is not first yet */
     GATE_LEASE = 8,  /* the session has no lease */
-    GATE_SHOWN = 16, /* no response within a heartbeat has shown our znode */
-    GATE_DELAY = 32  /* the last holder may not have ended cleanly (delay) */
+    GATE_SHOWN = 16  /* no response within a heartbeat has shown our znode */
 };
 
 /* Somebody may delete our znode by hand, and another contender of this session may notice that and
@@ -27,8 +26,7 @@ static bool is_shown(const struct zkl__contender *c)
 
 static unsigned own_gate(const struct zkl__contender *c)
 {
-    return (zkl__marker_done(c) ? 0u : GATE_MARK) | (zkl__node_czxid(&c->node) ? 0u : GATE_TOKEN) |
-           (zkl__delay_over(c) ? 0u : GATE_DELAY);
+    return (zkl__mark_permits(c) ? 0u : GATE_MARK) | (zkl__node_czxid(&c->node) ? 0u : GATE_TOKEN);
 }
 
 static unsigned gate(const struct zkl__contender *c)
@@ -59,9 +57,7 @@ void zkl__grant_advance(struct zkl__contender *c)
     if (!shut) {
         zkl__grant_give(c);
     } else if (shut & GATE_MARK) {
-        zkl__marker_ask(c);
-    } else if (shut & GATE_DELAY) {
-        zkl__delay_ask(c);
+        zkl__mark_ask(c);
     } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_PROVE)) &&
                (shut & GATE_LEASE ? !c->grant.proved : shut & GATE_SHOWN)) {
         c->grant.proved = true;
@@ -77,13 +73,12 @@ static void tell_granted(struct zkl__contender *c)
     c->out->outcome.token = zkl__node_czxid(&c->node);
     c->out->outcome.serial = zkl__linger_count(c);
     c->out->outcome.contender = c;
-    c->out->outcome.unclean = zkl__marker_unclean(&c->marker);
+    c->out->outcome.unclean = zkl__mark_unclean(&c->mark);
 }
 
 void zkl__grant_give(struct zkl__contender *c)
 {
     zkl__contender_move(c, ZKL__HELD, "nobody before us, and a lease");
-    zkl__delay_none(c);
     zkl__announcement_hold(c);
     zkl__own_watch_hold(c);
     tell_granted(c);
@@ -92,6 +87,7 @@ void zkl__grant_give(struct zkl__contender *c)
 void zkl__grant_again(struct zkl__contender *c)
 {
     zkl__contender_move(c, ZKL__HELD, "it lingered");
+    zkl__mark_clean(c);
     c->grant.end = ZKL__GRANT_KEPT;
     tell_granted(c);
 }
@@ -133,7 +129,7 @@ static void stay(struct zkl__contender *c)
 void zkl__grant_on_release(struct zkl__contender *c)
 {
     ZKL__ENSURE(c->state == ZKL__HELD || c->state == ZKL__LOST);
-    bool hands_over = c->state == ZKL__HELD && !c->config.mark && !zkl__replacing(&c->replacement);
+    bool hands_over = c->state == ZKL__HELD && !zkl__replacing(&c->replacement);
     c->grant.end = hands_over ? ZKL__GRANT_HANDED_OVER : ZKL__GRANT_RELEASED;
     if (hands_over && zkl__linger_keep(c)) {
         return;
@@ -141,8 +137,7 @@ void zkl__grant_on_release(struct zkl__contender *c)
     if (hands_over && c->event->now < c->grant.least_until) {
         stay(c);
     }
-    zkl__marker_release(c);
-    zkl__delay_leave(c);
+    zkl__mark_leave(c);
     zkl__announcement_release(c);
     zkl__replacement_forget(c);
     zkl__node_remember_duplicate(&c->node);

@@ -2,8 +2,6 @@
 #ifndef ZKL_PROTOCOL_GRANT_H
 #define ZKL_PROTOCOL_GRANT_H
 
-#include "crash_delay.h"
-
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,7 +14,6 @@ struct zkl__grant {
     int64_t hold_until;  /* by max_hold_ms; INT64_MAX: no limit */
     int64_t least_until; /* its node stays until then, also when it is released earlier; 0: no */
     int64_t stay_until;  /* it was: removing, but not before; 0: no */
-    struct zkl__crash_delay delay; /* config.delay */
     enum zkl__grant_end {
         ZKL__GRANT_KEPT,
         ZKL__GRANT_OVERSTAYED, /* max_hold_ms passed: delete the znode before the owner releases */

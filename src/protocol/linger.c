@@ -166,7 +166,8 @@ void zkl__linger_stepped(struct zkl__contender *c)
 static bool may_follow(const struct zkl__contender *keeper, const struct zkl__contender *c)
 {
     return c->config.linger > 0 && !c->config.position && c->config.max_ahead == 0 &&
-           keeper->config.rule == c->config.rule && keeper->config.delay == c->config.delay &&
+           keeper->config.rule == c->config.rule && keeper->config.mark == c->config.mark &&
+           keeper->config.delay == c->config.delay &&
            strcmp(keeper->config.metadata, c->config.metadata) == 0 &&
            zkl__acl_same(keeper->config.acl, c->config.acl);
 }
@@ -282,13 +283,13 @@ static bool comes_behind(const struct zkl__contender *c)
 }
 
 /* A list has shown us first: what rests on an announcement alone must not be passed on for long
- * (announcement.h). With a delay after a crash the mark of the release would name our znode, and
- * those behind the follower's would miss the name of that one (crash_delay.h). A keeper whose znode
- * somebody has deleted by hand may not know that yet. */
+ * (announcement.h). The release mark would name our znode, and those behind the follower's would
+ * miss the name of that one (release_mark.h). A keeper whose znode somebody has deleted by hand may
+ * not know that yet. */
 static bool may_gather(const struct zkl__contender *c)
 {
     const struct zkl__contender *next = zkl__local_follower(&c->local);
-    return c->linger.state == ZKL__LINGER_BARE && c->config.delay == 0 && !c->linger.view->keeper &&
+    return c->linger.state == ZKL__LINGER_BARE && !c->config.mark && !c->linger.view->keeper &&
            !c->linger.view->strangers && zkl__announcement_is_listed(c) &&
            (next ? may_follow(c, next) : zkl__local_others(c, comes_behind));
 }
@@ -403,7 +404,7 @@ static void give_up(struct zkl__contender *c, enum zkl__linger_state state, cons
 {
     move(c, state, why);
     zkl__own_watch_stop(c);
-    zkl__delay_leave(c);
+    zkl__mark_leave(c);
     zkl__contender_move(c, ZKL__REMOVING, why);
 }
 

@@ -336,17 +336,26 @@ bool zkl__local_delete_waits(const struct zkl__contender *c)
  *  - the session lives, by the lease, so both nodes have stood all the time, unless somebody
  * removed ours by hand: as a holder would, follower learns of that with the next heartbeat, but it
  * must not be an old story: its list is not older than a heartbeat;
- *  - a mark on the directory is written and cleared in order with the nodes: who writes one asks
- * the server. */
+ *  - if follower is to report a crash (config.mark), ahead did that, too, for the holder before it.
+ */
 static bool may_hand_over(const struct zkl__core *core, const struct zkl__contender *ahead,
                           const struct zkl__contender *follower)
 {
     return zkl__grant_hands_over(&ahead->grant) && core->connected && zkl__core_leased(core) &&
            zkl__announcement_relied_on(ahead) &&
            !(follower->config.rule->waits_for & ~ahead->config.rule->waits_for) &&
-           zkl__node_czxid(&follower->node) && !follower->config.mark &&
+           zkl__node_czxid(&follower->node) && (ahead->config.mark || !follower->config.mark) &&
            follower->retry.at <= core->now &&
            core->now - follower->listed_at <= zkl__lease_heartbeat(core->timeout);
+}
+
+bool zkl__local_hands_over(const struct zkl__contender *c)
+{
+    const struct zkl__contender *follower = c->local.behind;
+    while (follower && !may_hand_over(c->core, c, follower)) {
+        follower = follower->local.next_behind;
+    }
+    return follower;
 }
 
 /* c was handed the lock, and the delete that its own one waits for has changed. The deletes of

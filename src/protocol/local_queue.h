@@ -94,6 +94,8 @@ void zkl__local_tell_changes(struct zkl__contender *c, const struct zkl__local_f
  */
 bool zkl__local_look(struct zkl__core *core, struct zkl__contender *c,
                      enum zkl__contender_event_kind *news);
+/* Whether the delete of its znode, sent now, hands over to a follower. */
+bool zkl__local_hands_over(const struct zkl__contender *c);
 /* One it was handed over from, at any remove, is still there, and the delete of that one's node is
  * not on its way. */
 bool zkl__local_delete_waits(const struct zkl__contender *c);

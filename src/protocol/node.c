@@ -122,7 +122,7 @@ void zkl__node_ask(struct zkl__contender *c)
     } else if (zkl__node_unsure(&c->node)) {
         c->node.fate = ZKL__FATE_TWICE;
     }
-    zkl__delay_ask(c); /* before the create: crash_delay.h */
+    zkl__mark_ask(c); /* before the create: release_mark.h */
     zkl__ask(c, ZKL__ROLE_CREATE, zkl__create_op(c));
     if (c->config.rule->waits_for || zkl__node_twice(&c->node)) {
         zkl__ask_list(c);

@@ -60,7 +60,7 @@ void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name)
     c->predecessor.sight = ZKL__SIGHT_READ;
     c->predecessor.believed = zkl__announcement_believed(c, name);
     if (zkl__local_follow(c, name)) {
-        zkl__delay_behind(c, name);
+        zkl__mark_behind(c, name);
         zkl__contender_move(c, ZKL__WATCHING, name);
         if (c->try_only) {
             zkl__contender_fail(c, ZKL_EBUSY, 0, "somebody is before us");
@@ -281,7 +281,7 @@ void zkl__predecessor_on_reply(struct zkl__contender *c)
         zkl__contender_fail(c, ZKL_EBUSY, 0, "somebody is before us");
     } else if (rc == ZKL__RC_OK) {
         c->predecessor.armed = true;
-        zkl__delay_behind(c, zkl__predecessor_name(c));
+        zkl__mark_behind(c, zkl__predecessor_name(c));
     } else if (rc == ZKL__RC_NONODE) {
         zkl__predecessor_unwatch(c, ZKL__WATCH_FORGET);
         gone_already(c);

@@ -255,7 +255,7 @@ void zkl__contender_lapse(struct zkl__core *core, struct zkl__contender *c)
 static bool shows_node(enum zkl__role role, enum zkl__rc rc)
 {
     bool check = role == ZKL__ROLE_PROVE || role == ZKL__ROLE_BEAT;
-    bool other = role == ZKL__ROLE_CREATE || role == ZKL__ROLE_STAT || role == ZKL__ROLE_MARK;
+    bool other = role == ZKL__ROLE_CREATE || role == ZKL__ROLE_STAT;
     return rc == ZKL__RC_OK ? check || other : rc == ZKL__RC_NOAUTH && check;
 }
 
@@ -340,8 +340,7 @@ struct zkl__contender *zkl__contender_new(struct zkl__core *core,
     c->core = core;
     c->config = *config;
     c->config.metadata = zkl__copy(heap, metadata, strlen(metadata));
-    bool joined = zkl__marker_init(c) && c->config.metadata &&
-                  zkl__local_join(&core->queues, c, config->path);
+    bool joined = c->config.metadata && zkl__local_join(&core->queues, c, config->path);
     if (!joined) {
         release_memory(core, c);
         return NULL;

@@ -129,6 +129,7 @@ static void release_and_acquire(void)
 static zkl_lock *careful_at(zkl_session *session)
 {
     zkl_lock_options o = options;
+    o.recover = true;
     o.delay_after_crash_ms = LONG;
     return contest_lock(session, "/cost/care", &o);
 }
@@ -403,12 +404,12 @@ static const struct operation {
     {"acquire, no directory yet", nowhere_before, lock_acquire, release_and_free},
     {"release", held_before, lock_release, lock_free},
     {"release and acquire, lingering", lingering_before, release_and_acquire, release_and_free},
-    {"acquire, after a release (delay)", careful_before, lock_acquire, release_and_free},
-    {"release (delay)", careful_held_before, lock_release, lock_free},
+    {"acquire, after a release (mark)", careful_before, lock_acquire, release_and_free},
+    {"release (mark)", careful_held_before, lock_release, lock_free},
     {"try, held by another", far_holder_before, lock_try, rival_after},
     {"queue behind one", far_holder_before, lock_queue, hand_over_and_free},
     {"hand-over, another session", queued_before, lock_hand_over, release_and_free},
-    {"hand-over, another session (delay)", careful_queued_before, lock_hand_over, release_and_free},
+    {"hand-over, another session (mark)", careful_queued_before, lock_hand_over, release_and_free},
     {"hand-over, announced", announced_before, lock_hand_over, release_and_free},
     {"hand-over, announced, every eighth", border_before, lock_hand_over, release_and_free},
     {"hand-over, same session", queued_near_before, lock_hand_over, release_and_free},

@@ -46,6 +46,7 @@ struct script_op {
 struct script_node {
     char path[SCRIPT_PATH];
     int64_t czxid, mzxid, pzxid, owner;
+    int32_t cversion, children;
     char data[SCRIPT_DATA];
     bool hidden; /* we may not read it */
     bool fixed;  /* delete is not permitted */

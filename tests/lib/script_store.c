@@ -64,7 +64,7 @@ static int64_t next_zxid(struct script *s)
 }
 
 /* A child came or went. */
-static void change_parent(struct script *s, const char *path)
+static void change_parent(struct script *s, const char *path, int children)
 {
     char parent[SCRIPT_PATH];
     strcpy(parent, path);
@@ -72,6 +72,8 @@ static void change_parent(struct script *s, const char *path)
     struct script_node *node = script_find(s, parent);
     if (node) {
         node->pzxid = s->zxid;
+        node->cversion++;
+        node->children += children;
     }
     fire(s, parent[0] ? parent : "/", ZKL__WATCH_CHILDREN, SCRIPT_CHILDREN_OF);
 }
@@ -86,7 +88,7 @@ struct script_node *script_put(struct script *s, const char *path, int64_t owner
     node->mzxid = node->pzxid = node->czxid;
     strcpy(node->path, path);
     fire(s, path, ZKL__WATCH_CREATED, SCRIPT_MISSING);
-    change_parent(s, path);
+    change_parent(s, path, 1);
     return node;
 }
 
@@ -99,7 +101,7 @@ static void drop(struct script *s, struct script_node *node)
     next_zxid(s);
     fire_of_node(s, path, hidden, ZKL__WATCH_DELETED);
     fire(s, path, ZKL__WATCH_DELETED, SCRIPT_CHILDREN_OF);
-    change_parent(s, path);
+    change_parent(s, path, -1);
 }
 
 void script_remove(struct script *s, const char *path)
@@ -164,7 +166,12 @@ static bool parent_missing(struct script *s, const char *path)
 
 static struct zkl__stat stat_of(const struct script_node *node)
 {
-    return (struct zkl__stat){.czxid = node->czxid, .mzxid = node->mzxid, .ephemeral_owner = node->owner};
+    return (struct zkl__stat){.czxid = node->czxid,
+                              .mzxid = node->mzxid,
+                              .pzxid = node->pzxid,
+                              .cversion = node->cversion,
+                              .child_count = node->children,
+                              .ephemeral_owner = node->owner};
 }
 
 static enum zkl__rc do_create(struct script *s, const struct script_part *part, char name[SCRIPT_PATH],

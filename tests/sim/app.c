@@ -171,7 +171,7 @@ static bool make(struct sim *s, struct sim_attempt *attempt)
     }
     config.path = sim_plan_path(plan->path);
     config.announces = true;
-    config.mark = plan->mark;
+    config.mark = plan->mark || plan->delay > 0;
     config.max_hold = plan->max_hold;
     config.linger = plan->linger;
     config.least = plan->least;
@@ -322,7 +322,6 @@ void sim_app_crashed(struct sim *s, int client)
         struct sim_attempt *attempt = &s->attempts[i];
         if (attempt->client == client && attempt->state != SIM_OVER) {
             if (attempt->state == SIM_HOLDING && !attempt->member) {
-                sim_judge_crashed(s, attempt);
                 sim_judge_left(s, attempt);
             }
             attempt->state = SIM_OVER;

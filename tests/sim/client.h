@@ -106,6 +106,7 @@ struct sim_attempt {
     bool handed; /* granted by another one of its session, whose node was still there */
     bool canceled;
     bool asking;     /* inside the step that releases: it may be told of a loss that came first */
+    bool reported;   /* its crash, by a later grant */
     bool exempt;     /* an operator took its node or its session: the printed exception */
     int64_t removed; /* true time: when an operator deleted the node of its grant; 0: not */
     bool misled;     /* granted after a forged announcement, with `before` before it */

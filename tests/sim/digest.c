@@ -475,7 +475,7 @@ static uint64_t judge_hash(const struct sim *s)
     for (int path = 0; path < s->plan->paths; path++) {
         hash = sim_blend(hash, rank(s->judge.last_token[path]));
         hash = sim_blend(hash, rank(s->judge.last_exclusive[path]));
-        hash = sim_blend(hash, (uint64_t)s->judge.held[path] << 1 | s->judge.crashed[path]);
+        hash = sim_blend(hash, (uint64_t)s->judge.held[path] << 1);
     }
     return hash;
 }

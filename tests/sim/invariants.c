@@ -421,15 +421,6 @@ static void check_deleted(struct sim *s, const struct sim_txn *txn)
     }
 }
 
-/* Where not all want the dirty marker, the directory is a container, and goes with the marker when it is empty. */
-static void forget_marker(struct sim *s, int node)
-{
-    for (int path = 0; path < s->plan->paths && s->nodes[node].container; path++) {
-        bool gone = strcmp(s->paths[s->nodes[node].path].text, sim_plan_path(path)) == 0;
-        s->judge.crashed[path] = s->judge.crashed[path] && !gone;
-    }
-}
-
 void sim_judge_commit(struct sim *s, int position)
 {
     const struct sim_txn *txn = &s->log[position];
@@ -450,9 +441,6 @@ void sim_judge_commit(struct sim *s, int position)
     for (int i = 0; i < txn->effect_count && meddled; i++) {
         const struct sim_effect *effect = &s->effects[txn->first_effect + i];
         s->nodes[effect->node].taken = effect->kind == SIM_DELETED;
-        if (effect->kind == SIM_DELETED) {
-            forget_marker(s, effect->node);
-        }
         for (int k = 0; k < s->attempt_count && effect->kind == SIM_DELETED; k++) {
             struct sim_attempt *attempt = &s->attempts[k];
             bool lease = sim_semaphore_hit(s, attempt, effect->node);

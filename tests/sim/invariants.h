@@ -9,7 +9,7 @@
  *  line        without faults, contenders of one session that wait for a lock that lingers are granted on one znode after a few grants, as
  *              long as no other session waits
  *  fifo        whoever is granted has nobody before him in the queue but what this session itself is deleting
- *  mark        who is granted after a marked holder's crash is told; nobody is told of a crash that was none
+ *  mark        the first one granted after the end of a holder that did not release is told; and nobody is told where all release
  *  final       a grant whose lease has ended never comes back
  *  told        a core that holds wakes up by the end of its lease; after that nobody believes to hold
  *  removed     a holder whose node an operator deletes is told so within a heartbeat of each lock of its session; where nothing but
@@ -59,7 +59,6 @@ void sim_judge_disturbed(struct sim *s, int64_t duration);
 void sim_judge_connection(struct sim *s, int client, enum zkl__event_kind kind);
 /* It holds no more, by its own will or by its process's end. */
 void sim_judge_left(struct sim *s, struct sim_attempt *attempt);
-void sim_judge_crashed(struct sim *s, struct sim_attempt *attempt);
 void sim_judge_freed(struct sim *s, int client);
 void sim_judge_end(struct sim *s, bool in_time);
 void sim_app_outcome(struct sim_attempt *attempt, const struct zkl__outcome *outcome);

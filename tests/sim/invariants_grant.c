@@ -103,27 +103,6 @@ static void check_token(struct sim *s, const struct sim_attempt *attempt, int pa
     *exclusive = attempt->shared ? *exclusive : token;
 }
 
-/* With marks, who is granted after a crash learns of it; and nobody does when nothing happened. */
-static void check_mark(struct sim *s, const struct sim_attempt *attempt, bool unclean)
-{
-    if (attempt->plan->mark && s->judge.crashed[attempt->path] && !unclean && !s->faults.stranger) {
-        sim_fail(s, "mark", "%d.%d is granted after a crash, and not told", attempt->client, attempt->thread);
-    }
-    if (unclean && s->plan->fault_count == 0 && s->judge.losses == 0) {
-        sim_fail(s, "mark", "%d.%d is told of a crash that was none", attempt->client, attempt->thread);
-    }
-    s->judge.crashed[attempt->path] = false;
-}
-
-void sim_judge_crashed(struct sim *s, struct sim_attempt *attempt)
-{
-    /* Its session may have ended while it stood still: then the next one has heard of it already. */
-    bool stands = attempt->node[0] >= 0 && s->nodes[attempt->node[0]].dzxid > sim_committed_zxid(s);
-    if (attempt->plan->mark && !attempt->exempt && stands) {
-        s->judge.crashed[attempt->path] = true;
-    }
-}
-
 /* No other contender of its process is in the queue: the lists it gets are this one's. */
 static bool alone(struct sim *s, const struct sim_attempt *attempt, int path)
 {
@@ -177,8 +156,7 @@ static void check_grant(struct sim *s, struct sim_attempt *attempt, int seat, in
         check_chain(s, attempt, zkl__name_parse(sim_path_name(&s->paths[s->nodes[node].path])).sequence);
     }
     attempt->handed = attempt->contender && attempt->contender->local.handed;
-    sim_judge_delay(s, attempt, node);
-    if (s->seed >= SIM_LINES) {
+    if (s->seed >= SIM_LINES && s->seed < SIM_MARKS) {
         sim_judge_apart(s, attempt);
     }
     if (attempt->serial > 1) {
@@ -203,9 +181,9 @@ static bool fits(const struct sim *s, const struct sim_attempt *attempt, int cod
         return attempt->canceled;
     case ZKL_ELOST:
         return attempt->plan->fail_on_expiry || (attempt->joint && s->faults.stranger);
-    case ZKL_EAUTH: /* who may not read its own node has no mark, and learns of no token that the create has not told */
-        return sim_struck(s, SIM_DENY) || (s->plan->hides[attempt->client] == SIM_NOBODY &&
-                                           (attempt->plan->mark || s->plan->rules == SIM_EXISTS_NEEDS_READ));
+    case ZKL_EAUTH: /* who may not read its own node learns of no token that the create has not told */
+        return sim_struck(s, SIM_DENY) ||
+               (s->plan->hides[attempt->client] == SIM_NOBODY && s->plan->rules == SIM_EXISTS_NEEDS_READ);
     case ZKL_ENOMEM:
         return sim_struck(s, SIM_NO_MEMORY) || sim_struck(s, SIM_REFUSE);
     case ZKL_ELIMIT:
@@ -245,13 +223,11 @@ static bool legal(const struct sim_attempt *attempt, enum zkl__outcome_kind kind
     return false;
 }
 
-/* Whoever lost with its mark on the directory leaves it there: the next one is told, whatever this one does. */
 static void check_loss(struct sim *s, struct sim_attempt *attempt)
 {
     int64_t limit = attempt->plan->max_hold;
     /* By a clock that is fast; a limit of less than 500 ns may end a whole ns earlier. */
     bool overran = limit > 0 && sim_now(s) - attempt->granted >= limit - limit / 500 - 1;
-    sim_judge_crashed(s, attempt);
     if (!overran && !attempt->exempt && sim_judge_healthy(s, attempt->client)) {
         sim_fail(s, "healthy", "%d.%d has lost, and nothing was wrong", attempt->client, attempt->thread);
     }
@@ -288,7 +264,8 @@ void sim_judge_outcome(struct sim_attempt *attempt, const struct zkl__outcome *o
         if (attempt->semaphore) {
             sim_judge_permits_granted(s, attempt, outcome->token);
         }
-        check_mark(s, attempt, outcome->unclean);
+        sim_judge_delay(s, attempt, outcome->token);
+        sim_judge_mark(s, attempt, outcome->token, outcome->unclean);
     } else if (outcome->kind == ZKL__FAILED) {
         s->judge.completions++;
         s->judge.failures++;

@@ -1,5 +1,5 @@
 /* invariants_inside.h - what the parts of the judge share: invariants.c (sessions, steps, the end), invariants_grant.c (who is granted,
- * what is told). */
+ * what is told), invariants_crash.c (what is known about the last holder). */
 #ifndef SIM_INVARIANTS_INSIDE_H
 #define SIM_INVARIANTS_INSIDE_H
 
@@ -44,9 +44,12 @@ void sim_judge_lingering(struct sim *s, int client);
 /* At a grant, in a plan of SIM_LINES. */
 void sim_judge_apart(struct sim *s, const struct sim_attempt *attempt);
 void sim_judge_least(struct sim *s, int client);
-/* At a grant on that node; and of one that waits. */
-void sim_judge_delay(struct sim *s, const struct sim_attempt *attempt, int node);
+
+/* invariants_crash.c: at a grant; of one that waits; at a grant that says so. */
+void sim_judge_delay(struct sim *s, const struct sim_attempt *attempt, int64_t token);
 void sim_judge_delayed(struct sim *s, const struct sim_attempt *attempt);
+void sim_judge_mark(struct sim *s, const struct sim_attempt *attempt, int64_t token, bool unclean);
+
 /* It lingers, or will, and its delete uses up the watch on the queue. */
 bool sim_lingers_at(const struct sim *s, int client, int path);
 

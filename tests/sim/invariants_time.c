@@ -119,53 +119,6 @@ void sim_judge_least(struct sim *s, int client)
     }
 }
 
-/* Its owner has not released it, or did after a loss. When an operator takes a node while its holder is being handed over to, no
- * server knows that it ever held. */
-static bool crashed(const struct sim *s, const struct sim_attempt *attempt)
-{
-    return attempt->granted > 0 && attempt->node[0] >= 0 && !(attempt->let_go && !attempt->lost) &&
-           !(attempt->handed && attempt->exempt) && s->nodes[attempt->node[0]].dzxid <= sim_committed_zxid(s);
-}
-
-/* By a clock that is fast. Whoever believed a lie, or was believed by such a one, knows nothing. */
-void sim_judge_delay(struct sim *s, const struct sim_attempt *attempt, int node)
-{
-    int64_t least = attempt->plan->delay - attempt->plan->delay / 500;
-    for (int i = 0; i < s->attempt_count && least > 0 && s->faults.lies == 0; i++) {
-        const struct sim_attempt *it = &s->attempts[i];
-        bool before = it->path == attempt->path && it->plan->delay > 0 && !it->semaphore && crashed(s, it);
-        if (before && s->nodes[it->node[0]].czxid < s->nodes[node].czxid &&
-            sim_now(s) < s->nodes[it->node[0]].died + least) {
-            fail_by_lease(s, "delay",
-                          "%d.%d is granted %.3f ms after the end of %d.%d, which did not release, not %.3f",
-                          attempt->client, attempt->thread, (double)(sim_now(s) - s->nodes[it->node[0]].died) / 1e6,
-                          it->client, it->thread, (double)attempt->plan->delay / 1e6);
-        }
-    }
-}
-
-/* Nobody gives up, and nothing is lost. */
-static bool all_release(const struct sim *s)
-{
-    bool all = s->plan->fault_count == 0 && s->judge.losses == 0 && s->judge.expiries == 0;
-    for (int i = 0; i < s->client_count; i++) {
-        all = all && !s->clients[i].suspended && s->plan->hides[i] == SIM_ANYBODY;
-    }
-    for (int i = 0; i < s->plan->acquire_count; i++) {
-        const struct sim_acquire *it = &s->plan->acquires[i];
-        all = all && it->timeout < 0 && it->cancel < 0 && !it->try_only && it->max_hold == 0;
-    }
-    return all;
-}
-
-void sim_judge_delayed(struct sim *s, const struct sim_attempt *attempt)
-{
-    if (attempt->plan->delay > 0 && attempt->contender && attempt->state == SIM_PENDING &&
-        zkl__delay_runs(attempt->contender) && all_release(s)) {
-        sim_fail(s, "delay", "%d.%d waits for a delay, and all have released", attempt->client, attempt->thread);
-    }
-}
-
 /* It holds as a reader behind a reader: downgraded since, it stands where it may. */
 static bool beside(const struct sim *s, const struct sim_attempt *attempt)
 {

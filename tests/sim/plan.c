@@ -128,7 +128,7 @@ static void roll_acquire(struct sim_plan *plan, uint64_t *dice, int client, int 
     }
     it->joint = plan->paths > 1 && it->path == 0 && it->ending == SIM_END_RELEASE && dice_once_in(dice, 3);
     it->downgrade = it->downgrade && !it->joint;
-    it->mark = plan->marks && it->kind != SIM_READ && !it->downgrade && !it->joint;
+    it->mark = plan->marks && it->kind == SIM_MUTEX && !it->joint;
 }
 
 static void roll_application(struct sim_plan *plan, uint64_t *dice)
@@ -354,8 +354,8 @@ static void roll_least(struct sim_plan *plan, uint64_t seed)
     for (int i = 0; i < plan->acquire_count; i++) {
         struct sim_acquire *it = &plan->acquires[i];
         int64_t least = 1 + dice_below(&dice, plan->timeout * 2);
-        bool may = seed >= SIM_LEAST && seed < SIM_WALKING && it->kind == SIM_MUTEX && !it->mark && !it->joint &&
-                   !dice_once_in(&dice, 4);
+        bool range = (seed >= SIM_LEAST && seed < SIM_WALKING) || seed >= SIM_MARKS;
+        bool may = range && it->kind == SIM_MUTEX && !it->mark && !it->joint && !dice_once_in(&dice, 4);
         it->least = may ? least : 0;
         it->max_hold = may && it->max_hold < least ? 0 : it->max_hold;
     }
@@ -375,11 +375,22 @@ static void calm_down(struct sim_plan *plan)
     }
 }
 
+/* Most report crashes. In half of these plans they wait after a crash, in a third some do neither. */
+static void roll_marks(struct sim_plan *plan, uint64_t *dice)
+{
+    bool waits = dice_once_in(dice, 2), mixed = dice_once_in(dice, 3);
+    for (int i = 0; i < plan->acquire_count; i++) {
+        struct sim_acquire *it = &plan->acquires[i];
+        it->mark = !mixed || !dice_once_in(dice, 3);
+        it->delay = waits && it->mark ? it->delay : 0;
+    }
+}
+
 /* Mutexes alone, all with the same delay. */
 static void roll_delays(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0xde1a7);
-    if (seed < SIM_DELAYS || seed >= SIM_WALKING) {
+    if (seed < SIM_DELAYS || (seed >= SIM_WALKING && seed < SIM_MARKS)) {
         return;
     }
     int64_t delay = 1 + dice_below(&dice, dice_once_in(&dice, 3) ? plan->tick : plan->timeout * 3 / 2);
@@ -398,6 +409,9 @@ static void roll_delays(struct sim_plan *plan, uint64_t seed)
     }
     if (dice_once_in(&dice, 3)) {
         calm_down(plan);
+    }
+    if (seed >= SIM_MARKS) {
+        roll_marks(plan, &dice);
     }
 }
 
@@ -437,7 +451,7 @@ static void roll_walking(struct sim_plan *plan, uint64_t seed)
 static void roll_lines(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0x11e5);
-    if (seed < SIM_LINES) {
+    if (seed < SIM_LINES || seed >= SIM_MARKS) {
         return;
     }
     calm_down(plan);

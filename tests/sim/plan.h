@@ -43,7 +43,7 @@ struct sim_acquire {
     bool try_only, fail_on_expiry;
     bool eager; /* the thread goes on without waiting for RELEASED */
     enum sim_kind kind;
-    bool mark;      /* the directory says who holds */
+    bool mark;      /* its grant says whether the last holder released */
     bool downgrade; /* a writer becomes a reader when half of its hold is over */
     bool joint;     /* the next path as well, in one transaction */
     enum sim_recipe recipe;
@@ -159,6 +159,8 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed);
 #define SIM_WALKING (UINT64_C(1) << 44)
 /* From this one on the threads of one session acquire a lock that lingers all the time. */
 #define SIM_LINES (UINT64_C(1) << 45)
+/* From this one on most report whether the last holder released; some wait if not, linger, or are held for a least time. */
+#define SIM_MARKS (UINT64_C(1) << 46)
 /* 0, or the number of the line that cannot be read. */
 int sim_plan_read(struct sim_plan *plan, uint64_t *seed, FILE *in);
 void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out);
@@ -205,7 +207,6 @@ struct sim_judge {
     int64_t last_exclusive[4]; /* of a grant to one alone */
     int64_t last_serial[4];    /* of the last grant */
     int apart[4];              /* grants on znodes of their own in a row, beside others of the session */
-    bool crashed[4];           /* the last one to be marked as holder died, or lost, and nobody was granted since */
     int held[4];               /* attempts that hold, by path */
     int grants, completions, failures, losses;
     int misled_at_border; /* who was granted alone on a forged announcement made before its block */

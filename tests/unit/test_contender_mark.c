@@ -1,17 +1,41 @@
-/* The mark on the directory by which the next holder learns that the last one crashed. */
+/* The mark that a release writes, and what its absence says: config.mark and config.delay. */
 #include "script.h"
 
 #include <string.h>
 
+#define DELAY (1000 * MS)
+#define SEALED "_c_11111111-1111-8111-8111-111111111111-lock-0000000000"
+
 static struct script s;
 static struct script_owner me, you, third;
 
-static void ask_marking(struct script_owner *owner, int64_t deadline)
+static void contend(struct script_owner *owner, bool mark, int64_t delay, bool try_only, int64_t deadline)
 {
     struct zkl__contender_config config = script_config(owner, "/q");
-    config.mark = true;
+    config.announces = true;
+    config.mark = mark;
+    config.delay = delay;
     CU_ASSERT_TRUE_FATAL(script_contend(&s, owner, &config));
-    script_start(&s, owner, deadline, false);
+    script_start(&s, owner, deadline, try_only);
+}
+
+static void ask(struct script_owner *owner)
+{
+    contend(owner, true, 0, false, INT64_MAX);
+}
+
+static void acquire(struct script_owner *owner)
+{
+    ask(owner);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(owner->granted, 1);
+}
+
+static void release(struct script_owner *owner)
+{
+    script_release(&s, owner);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(owner->released, 1);
 }
 
 static const char *mark(void)
@@ -19,25 +43,10 @@ static const char *mark(void)
     return script_find(&s, "/q")->data;
 }
 
-static void test_mark_comes_and_goes(void)
+static bool is_unclean(struct script_owner *owner)
 {
-    script_begin(&s);
-    ask_marking(&me, INT64_MAX);
-    script_answer(&s);
-    script_answer(&s);
-    OPS(&s, "get");
-    script_answer(&s);
-    OPS(&s, "multi(check,set)");
-    CU_ASSERT_EQUAL(me.granted, 0);
-    script_answer(&s);
-    CU_ASSERT_EQUAL(me.granted, 1);
-    CU_ASSERT_FALSE(me.unclean);
-    CU_ASSERT_EQUAL(strncmp(mark(), "held by ", 8), 0);
-    script_release(&s, &me);
-    OPS(&s, "multi(delete,set)");
-    script_answer(&s);
-    CU_ASSERT_STRING_EQUAL(mark(), "");
-    script_finish(&s);
+    acquire(owner);
+    return owner->unclean;
 }
 
 static void crash(struct script_owner *owner)
@@ -49,35 +58,48 @@ static void crash(struct script_owner *owner)
     script_answer_all(&s);
 }
 
-static void test_crash_is_told_to_the_next(void)
+/* --- who writes it --------------------------------------------------------------------------------------------------- */
+
+static void test_with_the_release(void)
 {
     script_begin(&s);
-    ask_marking(&me, INT64_MAX);
+    ask(&me);
+    OPS(&s, "get create list");
     script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_FALSE(me.unclean);
+    CU_ASSERT_STRING_EQUAL(mark(), "");
+    char own[SCRIPT_PATH];
+    snprintf(own, sizeof own, "%s", zkl__contender_node(me.contender));
+    script_release(&s, &me);
+    OPS(&s, "multi(set,delete)");
+    script_answer(&s);
+    CU_ASSERT_STRING_EQUAL(mark(), own);
+    CU_ASSERT_FALSE(is_unclean(&you));
+    script_finish(&s);
+}
+
+static void test_crash_is_told_until_a_release(void)
+{
+    script_begin(&s);
+    acquire(&me);
     crash(&me);
-    for (int i = 0; i < 2; i++) { /* to whoever comes next, until one has released */
-        ask_marking(&you, INT64_MAX);
-        script_answer_all(&s);
-        CU_ASSERT_TRUE(you.unclean);
+    for (int i = 0; i < 2; i++) { /* the second one crashes in its clean-up */
+        CU_ASSERT_TRUE(is_unclean(&you));
         if (i == 0) {
             crash(&you);
         }
     }
-    script_release(&s, &you);
-    script_answer_all(&s);
-    ask_marking(&third, INT64_MAX);
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(third.granted, 1);
-    CU_ASSERT_FALSE(third.unclean);
+    release(&you);
+    CU_ASSERT_FALSE(is_unclean(&third));
     script_finish(&s);
 }
 
 static void test_crash_is_told_to_one_in_the_queue(void)
 {
     script_begin(&s);
-    ask_marking(&me, INT64_MAX);
-    script_answer_all(&s);
-    ask_marking(&you, INT64_MAX);
+    acquire(&me);
+    ask(&you);
     script_answer_all(&s);
     script_remove(&s, script_our_path(&s)); /* the waiter's: it queues again, at the tail */
     script_answer_all(&s);
@@ -90,205 +112,295 @@ static void test_crash_is_told_to_one_in_the_queue(void)
     CU_ASSERT_EQUAL(me.lost, 1); /* by its next heartbeat; and only then */
     CU_ASSERT_EQUAL(you.granted, 1);
     CU_ASSERT_TRUE(you.unclean);
-    script_release(&s, &me); /* lost: takes no mark away */
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(strncmp(mark(), "held by ", 8), 0);
-    script_finish(&s);
-}
-
-static void test_who_only_waited_leaves_no_mark(void)
-{
-    script_begin(&s);
-    ask_marking(&me, INT64_MAX);
-    script_answer_all(&s);
-    ask_marking(&you, s.now + 100 * MS);
-    script_answer_all(&s);
-    script_run(&s, 200 * MS);
-    CU_ASSERT_EQUAL(you.code, ZKL_ETIMEOUT);
-    script_release(&s, &me);
-    script_answer_all(&s);
+    release(&me); /* lost: writes none */
     CU_ASSERT_STRING_EQUAL(mark(), "");
     script_finish(&s);
 }
 
-/* Given up at any moment between the first request and the grant, with and without the answer: it looks like no crash. Only the
- * end of the session there does. */
-static void test_given_up_before_the_grant(void)
+/* It came and left while another one held, and says nothing. */
+static void test_who_only_waited_writes_none(void)
 {
-    for (int answered = 0; answered < 4; answered++) {
-        for (int way = 0; way < 3; way++) {
-            script_begin(&s);
-            ask_marking(&me, INT64_MAX);
-            for (int i = 0; i < answered; i++) {
-                script_answer(&s);
-            }
-            if (me.granted) {
-                script_finish(&s);
-                continue;
-            }
-            if (way > 0) {
-                script_suspend(&s, way - 1);
-            }
-            script_cancel(&s, &me);
-            if (way > 0) {
-                script_connect(&s);
-            }
-            script_run(&s, 5000 * MS);
-            CU_ASSERT_EQUAL(script_ours(&s), 0);
-            ask_marking(&you, INT64_MAX);
-            script_answer_all(&s);
-            CU_ASSERT_EQUAL(you.granted, 1);
-            CU_ASSERT_FALSE(you.unclean);
-            script_finish(&s);
-        }
-    }
+    script_begin(&s);
+    acquire(&me);
+    contend(&you, true, 0, false, s.now + 100 * MS);
+    script_answer_all(&s);
+    script_run(&s, 200 * MS);
+    CU_ASSERT_EQUAL(you.code, ZKL_ETIMEOUT);
+    CU_ASSERT_STRING_EQUAL(mark(), "");
+    release(&me);
+    CU_ASSERT_FALSE(is_unclean(&third));
+    script_finish(&s);
 }
 
-/* Who was told and gave up did not clean up. */
+/* Given up at any moment before the grant: nobody is told that all is well after a crash. */
 static void test_given_up_after_a_crash(void)
 {
     for (int answered = 0; answered < 4; answered++) {
         script_begin(&s);
-        ask_marking(&me, INT64_MAX);
-        script_answer_all(&s);
+        acquire(&me);
         crash(&me);
-        ask_marking(&you, INT64_MAX);
+        ask(&you);
         for (int i = 0; i < answered; i++) {
             script_answer(&s);
         }
-        if (!you.granted) {
-            script_cancel(&s, &you);
-            script_run(&s, 5000 * MS);
-            ask_marking(&third, INT64_MAX);
-            script_answer_all(&s);
-            CU_ASSERT_TRUE(third.unclean);
-        }
+        CU_ASSERT_EQUAL(you.granted, 0);
+        script_cancel(&s, &you);
+        script_answer_all(&s);
+        CU_ASSERT_EQUAL(script_ours(&s), 0);
+        CU_ASSERT_TRUE(is_unclean(&third));
         script_finish(&s);
     }
 }
 
-static void test_lost_reply_of_the_mark(void)
+/* It is first, waits for a lease, and gives up: it passes on what it knows. */
+static void test_given_up_while_first(void)
 {
-    for (int applied = 0; applied <= 1; applied++) {
+    for (int crashed = 0; crashed <= 1; crashed++) {
         script_begin(&s);
-        ask_marking(&me, INT64_MAX);
-        for (int i = 0; i < 3; i++) {
+        acquire(&me);
+        crashed ? crash(&me) : release(&me);
+        script_wait(&s, s.timeout * 9 / 10);
+        ask(&you);
+        while (strcmp(script_state(&you), "proving") != 0) {
             script_answer(&s);
         }
-        OPS(&s, "multi(check,set)");
-        script_suspend(&s, applied);
-        script_connect(&s);
-        script_answer_all(&s);
-        CU_ASSERT_EQUAL(me.granted, 1);
-        CU_ASSERT_FALSE(me.unclean);
-        script_release(&s, &me);
-        script_answer_all(&s);
-        CU_ASSERT_STRING_EQUAL(mark(), "");
+        CU_ASSERT_EQUAL(you.granted, 0);
+        script_cancel(&s, &you);
+        ask(&third);
+        script_run(&s, 2 * s.timeout); /* a new lease */
+        CU_ASSERT_EQUAL(third.granted, 1);
+        CU_ASSERT_EQUAL(third.unclean, crashed);
         script_finish(&s);
     }
-}
-
-static void answer_up_to_the_mark(void)
-{
-    for (int i = 0; i < 3; i++) {
-        script_answer(&s);
-    }
-    OPS(&s, "multi(check,set)");
-}
-
-/* The session ends with the mark under way: what an attempt of ours left is no crash of a holder. */
-static void test_expiry_with_the_mark_under_way(void)
-{
-    for (int applied = 0; applied <= 1; applied++) {
-        script_begin(&s);
-        ask_marking(&me, INT64_MAX);
-        answer_up_to_the_mark();
-        script_suspend(&s, applied);
-        CU_ASSERT_EQUAL(strncmp(mark(), "held by ", 8) == 0, applied);
-        script_expire(&s);
-        script_connect(&s);
-        script_answer_all(&s);
-        CU_ASSERT_EQUAL(me.granted, 1);
-        CU_ASSERT_FALSE(me.unclean);
-        script_finish(&s);
-    }
-}
-
-/* Somebody removes our node before the mark is made: the mark is not, and we queue again. */
-static void test_removed_before_the_mark(void)
-{
-    script_begin(&s);
-    ask_marking(&me, INT64_MAX);
-    answer_up_to_the_mark();
-    script_remove(&s, script_our_path(&s));
-    script_answer(&s);
-    CU_ASSERT_EQUAL(me.granted, 0);
-    CU_ASSERT_STRING_EQUAL(mark(), "");
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(me.granted, 1);
-    script_finish(&s);
-}
-
-/* The directory may not be read: no grant without knowing. */
-static void test_read_of_the_mark_refused(void)
-{
-    script_begin(&s);
-    ask_marking(&me, INT64_MAX);
-    script_answer(&s);
-    script_answer(&s);
-    OPS(&s, "get");
-    script_answer_with(&s, ZKL__RC_NOAUTH);
-    CU_ASSERT_EQUAL(me.failed, 1);
-    CU_ASSERT_EQUAL(me.code, ZKL_EAUTH);
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
-    script_finish(&s);
 }
 
 static void test_release_with_a_lost_reply(void)
 {
     for (int applied = 0; applied <= 1; applied++) {
         script_begin(&s);
-        ask_marking(&me, INT64_MAX);
-        script_answer_all(&s);
+        acquire(&me);
         script_release(&s, &me);
         script_suspend(&s, applied);
         script_connect(&s);
         script_answer_all(&s);
         CU_ASSERT_EQUAL(me.released, 1);
-        CU_ASSERT_STRING_EQUAL(mark(), "");
+        CU_ASSERT_FALSE(is_unclean(&you));
         script_finish(&s);
     }
 }
 
-/* The right to write the directory was taken away meanwhile: the node goes nevertheless. */
-static void test_release_when_the_mark_may_not_be_written(void)
+/* The directory may not be written: the znode is deleted nevertheless, and that looks like a crash. */
+static void test_not_permitted(void)
 {
     script_begin(&s);
-    ask_marking(&me, INT64_MAX);
-    script_answer_all(&s);
+    acquire(&me);
     script_release(&s, &me);
-    OPS(&s, "multi(delete,set)");
     script_answer_with(&s, ZKL__RC_NOAUTH);
-    script_run(&s, 1000 * MS);
+    CU_ASSERT_EQUAL(s.warnings, 1);
+    CU_ASSERT_PTR_NOT_NULL(strstr(s.warned, "WRITE"));
+    OPS(&s, "delete");
+    script_answer_all(&s);
     CU_ASSERT_EQUAL(me.released, 1);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    CU_ASSERT_TRUE(is_unclean(&you));
     script_finish(&s);
 }
 
-static void test_mark_refused(void)
+/* --- what else is in the directory ----------------------------------------------------------------------------------- */
+
+/* A dirty marker of an older version, nothing in a directory that was in use, somebody's data, another release. */
+static void test_unknown_is_unclean(void)
+{
+    static const char *const data[] = {"held by 11111111-1111-4111-8111-111111111111", "", "data",
+                                       "_c_11111111-1111-4111-8111-111111111111-lock-0000000005"};
+    for (int i = 0; i < 4; i++) {
+        script_begin(&s);
+        s.next_sequence = 7;
+        script_write(&s, "/q", data[i]);
+        CU_ASSERT_TRUE(is_unclean(&me));
+        release(&me);
+        CU_ASSERT_FALSE(is_unclean(&you));
+        script_finish(&s);
+    }
+}
+
+/* Another library's, or one without the option: before ours, or gone when we come. */
+static void test_who_writes_none(void)
+{
+    for (int later = 0; later <= 1; later++) {
+        script_begin(&s);
+        script_put(&s, SCRIPT_BLOCKER, SCRIPT_STRANGER);
+        s.next_sequence = 1;
+        if (later) {
+            script_remove(&s, SCRIPT_BLOCKER);
+        }
+        ask(&me);
+        script_answer_all(&s);
+        if (!later) {
+            CU_ASSERT_EQUAL(me.granted, 0);
+            script_remove(&s, SCRIPT_BLOCKER);
+            script_answer_all(&s);
+        }
+        CU_ASSERT_EQUAL(me.granted, 1);
+        CU_ASSERT_TRUE(me.unclean);
+        script_finish(&s);
+    }
+}
+
+static void up_to_the_second_read(void)
 {
     script_begin(&s);
-    ask_marking(&me, INT64_MAX);
+    s.next_sequence = 7;
+    ask(&me);
     for (int i = 0; i < 3; i++) {
         script_answer(&s);
     }
+    STATE(&me, "proving");
+    OPS(&s, "get");
+}
+
+static void test_read_refused(void)
+{
+    up_to_the_second_read();
+    script_answer_with(&s, ZKL__RC_NOTAPPLIED); /* later once more */
+    OPS(&s, "");
+    CU_ASSERT_EQUAL(me.granted, 0);
+    script_run(&s, 5000 * MS);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    script_finish(&s);
+    up_to_the_second_read();
     script_answer_with(&s, ZKL__RC_NOAUTH);
-    CU_ASSERT_EQUAL(me.failed, 1);
-    CU_ASSERT_EQUAL(me.code, ZKL_EAUTH);
-    script_answer_with(&s, ZKL__RC_NOAUTH);
-    script_run(&s, 1000 * MS);
-    CU_ASSERT_EQUAL(script_ours(&s), 0);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_TRUE(me.unclean);
+    script_finish(&s);
+    up_to_the_second_read();
+    script_remove(&s, script_our_path(&s));
+    script_remove(&s, "/q");
+    script_answer(&s);
+    STATE(&me, "creating");
+    CU_ASSERT_EQUAL(me.granted, 0);
+    script_finish(&s);
+}
+
+/* --- announced, and handed over ---------------------------------------------------------------------------------------- */
+
+/* Whoever announces a release may have no option, and know nothing of a crash before it. */
+static void test_announced(void)
+{
+    for (int marked = 0; marked <= 1; marked++) {
+        script_begin(&s);
+        script_put(&s, "/q/" SEALED, SCRIPT_STRANGER);
+        s.next_sequence = 1;
+        ask(&me);
+        script_answer_all(&s);
+        STATE(&me, "watching");
+        if (marked) {
+            script_write(&s, "/q", SEALED);
+        }
+        script_change(&s, "/q/" SEALED);
+        script_remove(&s, "/q/" SEALED);
+        STATE(&me, "proving");
+        OPS(&s, "get");
+        script_answer(&s);
+        STATE(&me, "held");
+        CU_ASSERT_EQUAL(me.unclean, !marked);
+        script_release(&s, &me);
+        OPS(&s, "multi(set,set,delete)"); /* it waited: others may */
+        script_finish(&s);
+    }
+}
+
+static void hold_with_a_follower(bool ahead, bool behind)
+{
+    script_begin(&s);
+    contend(&me, ahead, 0, false, INT64_MAX);
+    script_answer_all(&s);
+    contend(&you, behind, 0, false, INT64_MAX);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_EQUAL(you.granted, 0);
+    script_release(&s, &me);
+}
+
+static void test_handed_over(void)
+{
+    hold_with_a_follower(true, true);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_FALSE(you.unclean);
+    OPS(&s, "delete");
+    script_release(&s, &you);
+    OPS(&s, "delete multi(set,delete)");
+    script_answer_all(&s);
+    CU_ASSERT_FALSE(is_unclean(&third));
+    script_finish(&s);
+}
+
+/* One of the two has no option. */
+static void test_handed_over_unmarked(void)
+{
+    hold_with_a_follower(false, true);
+    CU_ASSERT_EQUAL(you.granted, 0);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_TRUE(you.unclean);
+    script_finish(&s);
+    hold_with_a_follower(true, false);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    script_answer_all(&s);
+    release(&you);
+    CU_ASSERT_TRUE(is_unclean(&third));
+    script_finish(&s);
+}
+
+/* An operator deletes the node of the follower, which holds, before that of its predecessor is deleted. */
+static void test_handed_over_and_removed(void)
+{
+    for (int lost = 0; lost <= 1; lost++) {
+        hold_with_a_follower(true, true);
+        char follower[SCRIPT_PATH];
+        snprintf(follower, sizeof follower, "/q/%s", zkl__contender_node(you.contender));
+        if (lost) {
+            script_suspend(&s, 0);
+        }
+        script_remove(&s, follower);
+        ask(&third);
+        if (lost) {
+            script_connect(&s);
+        }
+        script_run(&s, 5000 * MS);
+        CU_ASSERT_EQUAL(you.lost, 1);
+        CU_ASSERT_EQUAL(third.granted, 1);
+        CU_ASSERT_TRUE(third.unclean);
+        script_finish(&s);
+    }
+}
+
+/* --- with a delay ---------------------------------------------------------------------------------------------------- */
+
+static void test_delayed_and_told(void)
+{
+    script_begin(&s);
+    acquire(&me);
+    crash(&me);
+    contend(&you, true, DELAY, true, INT64_MAX);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you.code, ZKL_EBUSY);
+    contend(&you, true, 0, true, INT64_MAX); /* a try without a delay is granted */
+    script_answer_all(&s);
+    CU_ASSERT_TRUE(you.unclean);
+    crash(&you);
+    contend(&third, true, DELAY, false, INT64_MAX);
+    script_answer_all(&s);
+    script_run(&s, DELAY - MS);
+    CU_ASSERT_EQUAL(third.granted, 0);
+    script_run(&s, 2 * MS);
+    CU_ASSERT_EQUAL(third.granted, 1);
+    CU_ASSERT_TRUE(third.unclean);
+    release(&third);
+    contend(&me, true, DELAY, false, INT64_MAX);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(me.granted, 1);
+    CU_ASSERT_FALSE(me.unclean);
     script_finish(&s);
 }
 
@@ -303,12 +415,13 @@ static void test_directory_is_made_persistent(void)
         struct script_op op = script_answer(&s);
         CU_ASSERT(op.kind != ZKL__OP_CREATE || op.mode == ZKL__PERSISTENT || op.mode == ZKL__EPHEMERAL_SEQUENTIAL);
     }
+    CU_ASSERT_FALSE(me.unclean);
     script_finish(&s);
 }
 
-TESTS("contender mark", T(test_mark_comes_and_goes), T(test_crash_is_told_to_the_next),
-      T(test_crash_is_told_to_one_in_the_queue), T(test_who_only_waited_leaves_no_mark),
-      T(test_given_up_before_the_grant), T(test_given_up_after_a_crash), T(test_lost_reply_of_the_mark),
-      T(test_expiry_with_the_mark_under_way), T(test_removed_before_the_mark), T(test_read_of_the_mark_refused),
-      T(test_release_with_a_lost_reply), T(test_release_when_the_mark_may_not_be_written), T(test_mark_refused),
+TESTS("contender mark", T(test_with_the_release), T(test_crash_is_told_until_a_release),
+      T(test_crash_is_told_to_one_in_the_queue), T(test_who_only_waited_writes_none), T(test_given_up_after_a_crash),
+      T(test_given_up_while_first), T(test_release_with_a_lost_reply), T(test_not_permitted),
+      T(test_unknown_is_unclean), T(test_who_writes_none), T(test_read_refused), T(test_announced), T(test_handed_over),
+      T(test_handed_over_unmarked), T(test_handed_over_and_removed), T(test_delayed_and_told),
       T(test_directory_is_made_persistent))

@@ -129,6 +129,37 @@ static void test_crash(void)
     }
 }
 
+/* The grant after the delay reports the crash; so does one without a delay, with the option recover. */
+static void test_crash_is_reported(void)
+{
+    for (int recovers = 0; recovers < 2; recovers++) {
+        kit_set_up(NULL);
+        zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
+        zkl_grant grant = {0};
+        options.recover = recovers;
+        options.delay_after_crash_ms = SHORT;
+        zkl_lock *lock = kit_lock(one, PATH, &options), *next = kit_lock(two, PATH, &options);
+        options.delay_after_crash_ms = 0;
+        options.recover = true;
+        zkl_lock *eager = kit_lock(two, PATH, &options);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, &grant, NULL), ZKL_OK);
+        CU_ASSERT_FALSE(grant.unclean);
+        crash(one);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(next, 10000, &grant, NULL), ZKL_OK);
+        CU_ASSERT_TRUE(grant.unclean);
+        CU_ASSERT_EQUAL(zkl_lock_release(next, NULL), ZKL_OK);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(next, 10000, &grant, NULL), ZKL_OK);
+        CU_ASSERT_FALSE(grant.unclean);
+        crash(two);
+        CU_ASSERT_EQUAL(zkl_lock_acquire(eager, 10000, &grant, NULL), ZKL_OK);
+        CU_ASSERT_TRUE(grant.unclean);
+        zkl_lock_free(lock);
+        zkl_lock_free(next);
+        zkl_lock_free(eager);
+        kit_tear_down();
+    }
+}
+
 /* Until one has waited: who gives up, and who crashes while it waits, leaves things as they are. */
 static void test_crash_is_remembered(void)
 {
@@ -266,23 +297,31 @@ static void test_persistent(void)
     kit_tear_down();
 }
 
-/* A lock that lingers, or stays for its least time, was released: its end is clean. */
+/* A lock that lingers, or stays for its least time, was released: its end is clean. With the option recover, too. */
 static void test_with_other_options(void)
 {
-    for (int way = 0; way < 2; way++) {
+    for (int way = 0; way < 4; way++) {
         kit_set_up(NULL);
         zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
-        options.delay_after_crash_ms = LONG;
-        options.linger_ms = way == 0 ? 1000 : 0;
-        options.hold_at_least_ms = way == 1 ? SHORT : 0;
-        zkl_lock *lock = kit_lock(one, PATH, &options);
+        zkl_grant grant;
+        options.recover = way >= 2;
+        options.delay_after_crash_ms = options.recover ? 0 : LONG;
+        options.linger_ms = way % 2 == 0 ? 1000 : 0;
+        options.hold_at_least_ms = way % 2 == 1 ? SHORT : 0;
+        zkl_lock *lock = kit_lock(one, PATH, &options), *plain = kit_lock(one, PATH, NULL);
+        if (options.recover) { /* one that leaves no mark */
+            CU_ASSERT_EQUAL(zkl_lock_acquire(plain, 5000, NULL, NULL), ZKL_OK);
+            CU_ASSERT_EQUAL(zkl_lock_release(plain, NULL), ZKL_OK);
+        }
         for (int i = 0; i < 2; i++) {
-            CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+            CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, &grant, NULL), ZKL_OK);
+            CU_ASSERT_EQUAL(grant.unclean, options.recover && i == 0);
             CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
         }
         CU_ASSERT(is_granted_at_once(two));
         CU_ASSERT(is_granted_at_once(one));
         zkl_lock_free(lock);
+        zkl_lock_free(plain);
         kit_tear_down();
     }
 }
@@ -329,9 +368,6 @@ static void test_refused_by_name(void)
     options.delay_after_crash_ms = 25 * LONG;
     refuse(zkl_lock_new(&lock, session, PATH, &options, &err), &err, "90000000");
     options.delay_after_crash_ms = SHORT;
-    options.recover = true;
-    refuse(zkl_lock_new(&lock, session, PATH, &options, &err), &err, "recover");
-    options.recover = false;
     refuse(zkl_semaphore_new(&lock, session, PATH, 1, &options, &err), &err, "semaphore");
     refuse(zkl_write_lock_new(&lock, session, PATH, &options, &err), &err, "write");
     refuse(zkl_read_lock_new(&lock, session, PATH, &options, &err), &err, "read");
@@ -340,5 +376,5 @@ static void test_refused_by_name(void)
 }
 
 TESTS("delay after a crash", T(test_clean), T(test_closed), T(test_tries_beside), T(test_crash),
-      T(test_crash_is_remembered), T(test_other_ends), T(test_lost_reply), T(test_no_write), T(test_mixed),
-      T(test_persistent), T(test_with_other_options), T(test_election), T(test_refused_by_name))
+      T(test_crash_is_reported), T(test_crash_is_remembered), T(test_other_ends), T(test_lost_reply), T(test_no_write),
+      T(test_mixed), T(test_persistent), T(test_with_other_options), T(test_election), T(test_refused_by_name))

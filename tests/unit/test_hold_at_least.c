@@ -183,9 +183,6 @@ static void test_refused_by_name(void)
     options.linger_ms = 1;
     refuse(session, &options, "linger_ms");
     options.linger_ms = 0;
-    options.recover = true;
-    refuse(session, &options, "recover");
-    options.recover = false;
     CU_ASSERT_EQUAL(zkl_semaphore_new(&lock, session, PATH, 1, &options, &err), ZKL_EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.text, "hold_at_least_ms"));
     CU_ASSERT_EQUAL(zkl_write_lock_new(&lock, session, PATH, &options, &err), ZKL_EINVAL);

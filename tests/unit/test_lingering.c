@@ -271,9 +271,6 @@ static void test_refused(void)
     is_refused(zkl_semaphore_new(&lock, one, QUEUE, 2, &options, &err), &lock, &err, "semaphore");
     is_refused(zkl_election_new(&lock, one, QUEUE, &options, &err), &lock, &err, "election");
     is_refused(zkl_multilock_new(&lock, one, paths, 2, &options, &err), &lock, &err, "multi-lock");
-    bad.recover = true;
-    is_refused(zkl_lock_new(&lock, one, QUEUE, &bad, &err), &lock, &err, "recover");
-    bad.recover = false;
     bad.revoke_fn = on_request;
     is_refused(zkl_write_lock_new(&lock, one, QUEUE, &bad, &err), &lock, &err, "revoke_fn");
     bad.revoke_fn = NULL;

@@ -358,24 +358,6 @@ static void test_one_of_the_readers_gives_up(void)
     script_finish(&s);
 }
 
-static void test_not_with_a_mark(void)
-{
-    script_begin(&s);
-    for (int i = 0; i < 2; i++) {
-        struct zkl__contender_config config = script_config(&owners[i], "/q");
-        config.mark = true;
-        CU_ASSERT_TRUE_FATAL(script_contend(&s, &owners[i], &config));
-        script_start(&s, &owners[i], INT64_MAX, false);
-        script_answer_all(&s);
-    }
-    script_release(&s, me);
-    CU_ASSERT_EQUAL(you->granted, 0);
-    script_answer_all(&s);
-    CU_ASSERT_EQUAL(you->granted, 1);
-    CU_ASSERT_FALSE(you->unclean);
-    script_finish(&s);
-}
-
 /* --- what somebody else does --------------------------------------------------------------------------------------- */
 
 static void test_waiter_removed_by_somebody(void)
@@ -514,7 +496,6 @@ TESTS("local_queue", T(test_hand_over_costs_its_delete), T(test_follows_one_that
       T(test_not_on_an_old_list), T(test_delete_that_was_not_sent), T(test_own_delete_does_not_overtake),
       T(test_nor_that_of_one_before), T(test_order_after_a_lost_connection), T(test_who_gave_up_is_removed_first),
       T(test_stranger_between), T(test_not_from_a_reader_to_a_writer), T(test_from_a_writer_to_all_its_readers),
-      T(test_from_a_writer_to_many_readers), T(test_one_of_the_readers_gives_up), T(test_not_with_a_mark),
-      T(test_waiter_removed_by_somebody), T(test_waiter_of_many_removed_by_somebody),
-      T(test_holder_removed_by_somebody), T(test_session_ends), T(test_many_at_once),
-      T(test_no_memory_for_more_buckets), T(test_no_memory_for_a_list))
+      T(test_from_a_writer_to_many_readers), T(test_one_of_the_readers_gives_up), T(test_waiter_removed_by_somebody),
+      T(test_waiter_of_many_removed_by_somebody), T(test_holder_removed_by_somebody), T(test_session_ends),
+      T(test_many_at_once), T(test_no_memory_for_more_buckets), T(test_no_memory_for_a_list))

@@ -162,9 +162,8 @@ void use_lock(struct turn *turn)
     struct locked locked = {.turn = turn, .listens = turn->thread < 2 && !lingers};
     zkl_lock_options options = ZKL_LOCK_OPTIONS_INIT;
     options.recover = turn->plan->mark;
-    options.hold_at_least_ms =
-        turn->plan->least > 0 && !options.recover && !lingers ? turn->plan->least / SIM_MS + 1 : 0;
-    options.delay_after_crash_ms = options.recover ? 0 : turn->plan->delay / SIM_MS;
+    options.hold_at_least_ms = turn->plan->least > 0 && !lingers ? turn->plan->least / SIM_MS + 1 : 0;
+    options.delay_after_crash_ms = turn->plan->delay / SIM_MS;
     options.linger_ms = lingers ? turn->plan->linger / SIM_MS + 1 : 0;
     options.release_timeout_ms = turn->plan->eager ? 0 : 1000;
     options.on_expiry = turn_expiry(turn);
