@@ -104,7 +104,7 @@ void zkl__farewell_on_reply(struct zkl__contender *c)
         zkl__announcement_made(c);
         zkl__mark_written(c);
         c->retry.pause = 0;
-    } else if (!zkl__mark_refused(c, rc) && rc != ZKL__RC_UNKNOWN &&
+    } else if (!zkl__mark_refused(c, c->event->reply) && rc != ZKL__RC_UNKNOWN &&
                !zkl__announcement_refused(c, rc)) {
         on_refused(c);
     }

@@ -163,9 +163,11 @@ static void warn(const struct zkl__contender *c)
     }
 }
 
-bool zkl__mark_refused(struct zkl__contender *c, enum zkl__rc rc)
+/* The mark is the first part. A part that is rolled back did not fail by itself. */
+bool zkl__mark_refused(struct zkl__contender *c, const struct zkl__reply *reply)
 {
-    bool refused = zkl__rc_answered(rc) && rc != ZKL__RC_NOTAPPLIED;
+    enum zkl__rc rc = reply->part_count > 0 ? reply->parts[0].rc : reply->rc;
+    bool refused = zkl__rc_answered(rc) && rc != ZKL__RC_NOTAPPLIED && rc != ZKL__RC_ROLLEDBACK;
     if (c->config.mark && zkl__grant_hands_over(&c->grant)) {
         /* The one that it handed over to may have ended since, while our znode stands. */
         c->grant.end = ZKL__GRANT_RELEASED;

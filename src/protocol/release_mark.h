@@ -93,8 +93,8 @@ bool zkl__mark_due(struct zkl__contender *c);
 struct zkl__op zkl__mark_op(const struct zkl__contender *c);
 /* What is deleted from now on is a duplicate. */
 void zkl__mark_written(struct zkl__contender *c);
-/* The delete was not done, or its reply was lost. True: it was refused, maybe for the mark, and
+/* The delete was not done, or its reply was lost. True: it was refused for the mark, and
  * goes without it, because a directory that may not be written must not keep the znode. */
-bool zkl__mark_refused(struct zkl__contender *c, enum zkl__rc rc);
+bool zkl__mark_refused(struct zkl__contender *c, const struct zkl__reply *reply);
 
 #endif

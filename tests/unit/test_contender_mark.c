@@ -205,6 +205,23 @@ static void test_not_permitted(void)
     script_finish(&s);
 }
 
+/* The servers refuse the delete for a while, and not the mark: it is written later, with the delete. */
+static void test_delete_not_permitted(void)
+{
+    script_begin(&s);
+    acquire(&me);
+    script_find(&s, script_our_path(&s))->fixed = true;
+    script_release(&s, &me);
+    script_run(&s, 100 * MS);
+    CU_ASSERT_EQUAL(me.released, 0);
+    CU_ASSERT_STRING_EQUAL(mark(), "");
+    script_find(&s, script_our_path(&s))->fixed = false;
+    script_run(&s, 5000 * MS);
+    CU_ASSERT_EQUAL(me.released, 1);
+    CU_ASSERT_FALSE(is_unclean(&you));
+    script_finish(&s);
+}
+
 /* --- what else is in the directory ----------------------------------------------------------------------------------- */
 
 /* A dirty marker of an older version, nothing in a directory that was in use, somebody's data, another release. */
@@ -375,6 +392,24 @@ static void test_handed_over_and_removed(void)
     }
 }
 
+/* The same, and the predecessor's delete is put off: another follower comes before it is deleted. */
+static void test_handed_over_once(void)
+{
+    hold_with_a_follower(true, true);
+    char follower[SCRIPT_PATH];
+    snprintf(follower, sizeof follower, "/q/%s", zkl__contender_node(you.contender));
+    script_answer_with(&s, ZKL__RC_NOTAPPLIED);
+    script_remove(&s, follower);
+    ask(&third);
+    script_answer_all(&s);
+    STATE(&third, "watching");
+    script_run(&s, 5000 * MS);
+    CU_ASSERT_EQUAL(you.lost, 1);
+    CU_ASSERT_EQUAL(third.granted, 1);
+    CU_ASSERT_TRUE(third.unclean);
+    script_finish(&s);
+}
+
 /* --- with a delay ---------------------------------------------------------------------------------------------------- */
 
 static void test_delayed_and_told(void)
@@ -422,6 +457,6 @@ static void test_directory_is_made_persistent(void)
 TESTS("contender mark", T(test_with_the_release), T(test_crash_is_told_until_a_release),
       T(test_crash_is_told_to_one_in_the_queue), T(test_who_only_waited_writes_none), T(test_given_up_after_a_crash),
       T(test_given_up_while_first), T(test_release_with_a_lost_reply), T(test_not_permitted),
-      T(test_unknown_is_unclean), T(test_who_writes_none), T(test_read_refused), T(test_announced), T(test_handed_over),
-      T(test_handed_over_unmarked), T(test_handed_over_and_removed), T(test_delayed_and_told),
-      T(test_directory_is_made_persistent))
+      T(test_delete_not_permitted), T(test_unknown_is_unclean), T(test_who_writes_none), T(test_read_refused),
+      T(test_announced), T(test_handed_over), T(test_handed_over_unmarked), T(test_handed_over_and_removed),
+      T(test_handed_over_once), T(test_delayed_and_told), T(test_directory_is_made_persistent))
