@@ -11,6 +11,7 @@
 #define FEW 4                 /* to read a list once for each of so many is less than to sort it */
 #define NEVER (INT64_MIN / 2) /* instead of the time of what has shown a znode */
 #define WANTED UINT64_MAX     /* instead of the number of a list: not sent yet */
+#define UNLISTED_PART 8       /* one of so many sends a create without a list, at the most */
 
 /* --- the table ------------------------------------------------------------------------------- */
 
@@ -143,6 +144,7 @@ bool zkl__local_join(struct zkl__local_queues *queues, struct zkl__contender *c,
     c->local.prev = q->last;
     *(q->last ? &q->last->local.next : &q->first) = c;
     q->last = c;
+    q->count++;
     return true;
 }
 
@@ -155,6 +157,7 @@ void zkl__local_leave(struct zkl__local_queues *queues, struct zkl__contender *c
     *(c->local.prev ? &c->local.prev->local.next : &q->first) = c->local.next;
     *(c->local.next ? &c->local.next->local.prev : &q->last) = c->local.prev;
     c->local.queue = NULL;
+    q->count--;
     if (q->first) {
         return;
     }
@@ -210,17 +213,25 @@ bool zkl__local_others(const struct zkl__contender *c,
 
 /* --- who follows whom ------------------------------------------------------------------------ */
 
-/* One whose node is surely its own: a member of a joint is removed with others, in a transaction of
- * its own time. */
-static struct zkl__contender *find(const struct zkl__local_queue *q, const char *name)
+/* Its node is surely its own: a member of a joint is removed with others, in a transaction of its
+ * own time. */
+static bool may_be_followed(const struct zkl__contender *c)
 {
-    for (struct zkl__contender *c = q->first; c; c = c->local.next) {
-        if (strcmp(zkl__node_name(&c->node), name) == 0 && zkl__node_certain(&c->node) &&
-            !c->joint) {
-            return c;
-        }
+    return zkl__node_certain(&c->node) && !c->joint;
+}
+
+/* Most times the one that has come before c. */
+static struct zkl__contender *find(const struct zkl__contender *c, const char *name)
+{
+    struct zkl__contender *other = c->local.prev;
+    while (other && strcmp(zkl__node_name(&other->node), name) != 0) {
+        other = other->local.prev;
     }
-    return NULL;
+    for (struct zkl__contender *at = other ? NULL : c->local.next; at && !other;
+         at = at->local.next) {
+        other = strcmp(zkl__node_name(&at->node), name) == 0 ? at : NULL;
+    }
+    return other && may_be_followed(other) ? other : NULL;
 }
 
 static void follow(struct zkl__contender *c, struct zkl__contender *ahead)
@@ -243,12 +254,47 @@ static void unlink_follower(struct zkl__contender *c)
 
 bool zkl__local_follow(struct zkl__contender *c, const char *name)
 {
-    struct zkl__contender *ahead = c->joint ? NULL : find(c->local.queue, name);
+    struct zkl__contender *ahead = c->joint ? NULL : find(c, name);
     if (ahead) {
         follow(c, ahead);
         zkl__contender_post(c, ZKL__CE_LOOK); /* it may be leaving already */
     }
     return ahead;
+}
+
+/* It waits for everybody, and no more than its turn. A list of its own would tell it more, or
+ * sooner, or set a watch. */
+static bool is_one_of_many(const struct zkl__contender *c)
+{
+    const struct zkl__contender_config *own = &c->config;
+    return own->rule->waits_for == ZKL__KIND_ANY && !c->joint && !c->try_only && !own->position &&
+           own->max_ahead == 0 && !c->local.queue->linger.used && c->local.prev &&
+           !c->local.prev->joint;
+}
+
+bool zkl__local_spares_list(struct zkl__contender *c)
+{
+    struct zkl__local_queue *q = c->local.queue;
+    size_t part = c->core->config.unlisted_part ? c->core->config.unlisted_part : UNLISTED_PART;
+    bool spares = is_one_of_many(c) && q->unlisted < (q->count - 1) / part;
+    q->unlisted += spares;
+    return spares;
+}
+
+/* The directory's counter gives each number once, in the order of the queue
+ * (PrepRequestProcessor.pRequest2TxnCreate), so nobody is between two neighbours. But a directory
+ * that was made anew counts from the beginning: before the lock is handed over to c, a list has to
+ * show both. */
+const char *zkl__local_neighbour(struct zkl__contender *c)
+{
+    const struct zkl__contender *before = c->local.prev;
+    if (!is_one_of_many(c) || !zkl__node_certain(&c->node) || !may_be_followed(before) ||
+        zkl__sequence_diff(zkl__name_sequence(zkl__node_name(&c->node)),
+                           zkl__name_sequence(zkl__node_name(&before->node))) != 1) {
+        return NULL;
+    }
+    c->listed_at = NEVER;
+    return zkl__node_name(&before->node);
 }
 
 void zkl__local_unfollow(struct zkl__contender *c)
@@ -422,12 +468,15 @@ void zkl__local_ask_list(struct zkl__core *core, struct zkl__contender *c)
 }
 
 /* Not asked by this contender; but since it follows another, or is first, its own list or create
- * was answered earlier, and so was sent earlier than this one: its node has to be there. If not, it
- * looks for itself. A holder looks when it is to pass its node on. */
+ * was answered earlier, and so was sent earlier than this one: its node has to be there; and that
+ * of the one it follows by its number. If not, it looks for itself. A holder looks when it is to
+ * pass its node on. */
 static void check_reader(struct zkl__contender *c, const struct zkl__reply *reply,
                          const struct zkl__list_index *index, int64_t sent)
 {
-    if (zkl__list_has(reply, index, zkl__node_name(&c->node))) {
+    bool by_number = c->local.ahead && c->listed_at == NEVER;
+    if (zkl__list_has(reply, index, zkl__node_name(&c->node)) &&
+        (!by_number || zkl__list_has(reply, index, zkl__node_name(&c->local.ahead->node)))) {
         c->listed_at = c->shown_at = sent;
     } else if (zkl__contender_keeps(c)) {
         c->shown_at = NEVER;
@@ -541,7 +590,7 @@ static void send_list(struct zkl__core *core, struct zkl__machine *machine)
     }
     q->lists++;
     q->lists_under_way++;
-    q->wanted = 0;
+    q->wanted = q->unlisted = 0;
     q->urgent = false;
     for (struct zkl__contender *c = q->first; c; c = c->local.next) {
         if (c->local.list == WANTED) {

@@ -6,6 +6,11 @@
  * together waits while a list of the queue is under way: those before it are of this session, and
  * it would not be first.
  *
+ * Many. A list for each create would cost as much as there are contenders. From the ninth one on
+ * some send a create alone: as many as an eighth of the others. Each of these follows the contender
+ * that came before it, when their numbers are neighbours, and reads the next list that another one
+ * sends. Without one it sends its own in its turn.
+ *
  * Hand-over. When the list of a contender shows, as the one before it, the node of another one
  * here, then it follows that one: nothing is watched on the server. As soon as the delete of that
  * node is on its way, the follower looks again, behind it; or, if the other one held until its
@@ -24,7 +29,9 @@ struct zkl__local_queue {
     struct zkl__local_queue *next; /* in its bucket */
     uint32_t hash;
     struct zkl__contender *first, *last;
-    uint64_t lists; /* ever sent */
+    size_t count;    /* of these */
+    size_t unlisted; /* creates without a list, since the last list was sent */
+    uint64_t lists;  /* ever sent */
     unsigned lists_under_way;
     size_t wanted; /* contenders that asked for a list and wait for it to be sent */
     bool urgent;   /* one of them may be first */
@@ -75,6 +82,11 @@ void zkl__local_resign(struct zkl__local_queues *queues, struct zkl__local_queue
 /* c waits for the node of that name. True when it is one of ours, for which it need not ask the
  * server. */
 bool zkl__local_follow(struct zkl__contender *c, const char *name);
+/* Its create needs no list, for others of this session stand before it, and lists of theirs follow.
+ */
+bool zkl__local_spares_list(struct zkl__contender *c);
+/* The znode before c's, as the numbers say, when it is one of ours; NULL: a list is to tell. */
+const char *zkl__local_neighbour(struct zkl__contender *c);
 /* c is granted instead of its follower, which deletes its znode: whoever follows that one follows c
  * now. */
 void zkl__local_replace(struct zkl__contender *follower, struct zkl__contender *c);

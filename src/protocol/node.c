@@ -1,6 +1,7 @@
 #include "contender_moves.h"
 
 #include "farewell.h"
+#include "local_queue.h"
 #include "queue_list.h"
 #include "stats.h"
 
@@ -124,7 +125,7 @@ void zkl__node_ask(struct zkl__contender *c)
     }
     zkl__mark_ask(c); /* before the create: release_mark.h */
     zkl__ask(c, ZKL__ROLE_CREATE, zkl__create_op(c));
-    if (c->config.rule->waits_for || zkl__node_twice(&c->node)) {
+    if (zkl__node_twice(&c->node) || (c->config.rule->waits_for && !zkl__local_spares_list(c))) {
         zkl__ask_list(c);
     }
 }
@@ -181,9 +182,15 @@ static bool note_create(struct zkl__contender *c, const struct zkl__reply *reply
     return true;
 }
 
+static void list(struct zkl__contender *c)
+{
+    zkl__contender_move(c, ZKL__LISTING, "we have a place, but no list");
+}
+
 void zkl__node_on_create(struct zkl__contender *c)
 {
     const struct zkl__reply *reply = c->event->reply;
+    const char *before;
     if (!note_create(c, reply)) {
         zkl__contender_put_off(c, c->event->now);
     } else if (c->state != ZKL__CREATING) {
@@ -196,11 +203,17 @@ void zkl__node_on_create(struct zkl__contender *c)
         create_unsealed(c);
     } else if (reply->rc != ZKL__RC_OK) {
         zkl__contender_fail_by_reply(c);
-    } else if (!c->config.rule->waits_for && !zkl__node_twice(&c->node) &&
-               !zkl__sequence_used_up(zkl__name_sequence(c->node.name))) {
+    } else if (c->under_way & UNDER_WAY(ZKL__ROLE_LIST)) {
+        return; /* which shows who is before us */
+    } else if (zkl__sequence_used_up(zkl__name_sequence(c->node.name)) ||
+               zkl__node_twice(&c->node)) {
+        list(c);
+    } else if (!c->config.rule->waits_for) {
         zkl__predecessor_none(c);
-    } else if (!(c->under_way & UNDER_WAY(ZKL__ROLE_LIST))) {
-        zkl__contender_move(c, ZKL__LISTING, "we have a place, but no list");
+    } else if ((before = zkl__local_neighbour(c))) {
+        zkl__predecessor_wait_for(c, before);
+    } else {
+        list(c);
     }
 }
 

@@ -57,6 +57,9 @@ struct zkl__core_config {
     /* For znodes that only this session may write; kept by the owner while the core lives. NULL:
      * there is no such list. */
     const zkl_acl *seal;
+    /* For the simulator, whose queues are short: of the contenders in a queue so many may send a
+     * create alone as this part of them (local_queue.h); 0: an eighth. */
+    size_t unlisted_part;
 };
 
 /* NULL: no memory. */

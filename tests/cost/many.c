@@ -274,6 +274,44 @@ static void many_waiters(void)
     free(holders);
 }
 
+/* Whoever holds reads: what all have sent before that is answered. */
+static void await_replies(zkl_lock *holder)
+{
+    zkl_data *data;
+    must(zkl_lock_read(&data, holder, "/many", false, LONG, &err));
+    zkl_data_free(data);
+}
+
+/* All in one queue. In a turn the holder releases, the next one is granted, and the first one queues again behind all. */
+static void many_in_one_queue(void)
+{
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_lock_new(&locks[i], session, "/many/queue", NULL, &err));
+    }
+    must(zkl_lock_acquire(locks[0], ZKL_WAIT_FOREVER, NULL, &err)); /* which makes the directory */
+    must(zkl_lock_release(locks[0], &err));
+    begin_phases();
+    start_acquires();
+    await_events(1);
+    await_replies(locks[0]);
+    phase("acquire");
+    for (size_t i = 0; i < count; i++) {
+        must(zkl_lock_release(locks[i], &err));
+        must(zkl_lock_acquire_async(locks[i], ZKL_WAIT_FOREVER, on_acquired, NULL, &err));
+        await_events(1);
+    }
+    phase("turn");
+    must(zkl_testing_cut(session, &err));
+    must(zkl_testing_heal(session, &err));
+    await_replies(locks[0]);
+    phase("reconnect");
+    for (size_t i = 0; i + 1 < count; i++) {
+        must(zkl_lock_release(locks[i], &err));
+        await_events(1);
+    }
+    phase("grant");
+}
+
 /* Waits that a stop token ends. */
 static void many_stops(void)
 {
@@ -510,8 +548,8 @@ static const struct {
     {"commits", many_commits},       {"stop", many_stops},
     {"losses", many_losses},         {"close", many_at_close},
     {"groups", many_groups},         {"observers", many_observers},
-    {"pieces", many_pieces},         {"calls", many_calls},
-    {"listed", many_listed},
+    {"pieces", many_pieces},        {"calls", many_calls},
+    {"listed", many_listed},        {"queue", many_in_one_queue},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 

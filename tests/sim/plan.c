@@ -354,7 +354,7 @@ static void roll_least(struct sim_plan *plan, uint64_t seed)
     for (int i = 0; i < plan->acquire_count; i++) {
         struct sim_acquire *it = &plan->acquires[i];
         int64_t least = 1 + dice_below(&dice, plan->timeout * 2);
-        bool range = (seed >= SIM_LEAST && seed < SIM_WALKING) || seed >= SIM_MARKS;
+        bool range = (seed >= SIM_LEAST && seed < SIM_WALKING) || (seed >= SIM_MARKS && seed < SIM_CROWDS);
         bool may = range && it->kind == SIM_MUTEX && !it->mark && !it->joint && !dice_once_in(&dice, 4);
         it->least = may ? least : 0;
         it->max_hold = may && it->max_hold < least ? 0 : it->max_hold;
@@ -390,7 +390,7 @@ static void roll_marks(struct sim_plan *plan, uint64_t *dice)
 static void roll_delays(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0xde1a7);
-    if (seed < SIM_DELAYS || (seed >= SIM_WALKING && seed < SIM_MARKS)) {
+    if (seed < SIM_DELAYS || (seed >= SIM_WALKING && seed < SIM_MARKS) || seed >= SIM_CROWDS) {
         return;
     }
     int64_t delay = 1 + dice_below(&dice, dice_once_in(&dice, 3) ? plan->tick : plan->timeout * 3 / 2);
@@ -475,6 +475,28 @@ static void roll_lines(struct sim_plan *plan, uint64_t seed)
     }
 }
 
+/* Few processes, and most of what their threads acquire is one mutex. */
+static void roll_crowds(struct sim_plan *plan, uint64_t seed)
+{
+    uint64_t dice = dice_mix(seed + 0xc40d);
+    plan->unlisted = seed < SIM_CROWDS ? 0 : (int)dice_between(&dice, 1, 3);
+    if (!plan->unlisted) {
+        return;
+    }
+    roll_more(plan, &dice);
+    int clients = (int)dice_between(&dice, 1, 3);
+    plan->clients = plan->clients < clients ? plan->clients : clients;
+    for (int i = 0; i < plan->acquire_count; i++) {
+        struct sim_acquire *it = &plan->acquires[i];
+        it->client %= plan->clients;
+        if (!dice_once_in(&dice, 4)) {
+            it->path = 0;
+            it->kind = SIM_MUTEX;
+            it->mark = it->downgrade = it->joint = it->try_only = false;
+        }
+    }
+}
+
 void sim_plan_roll(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0x5eed);
@@ -501,6 +523,7 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed)
     roll_delays(plan, seed);
     roll_walking(plan, seed);
     roll_lines(plan, seed);
+    roll_crowds(plan, seed);
     plan->async = dice_mix(seed + 0xdc7) % 2 == 0; /* of no seed that a mutant names */
     plan->heal = plan->fault_count ? plan->timeout * 4 : 0;
 }
@@ -527,7 +550,7 @@ static bool watches(uint64_t seed)
 void sim_plan_roll_semaphores(struct sim_plan *plan, uint64_t seed)
 {
     uint64_t dice = dice_mix(seed + 0x5ff8);
-    if (dice % 8 != 0 || watches(seed) || seed >= SIM_LINES) {
+    if (dice % 8 != 0 || watches(seed) || (seed >= SIM_LINES && seed < SIM_CROWDS)) {
         return;
     }
     int path = (int)dice_below(&dice, plan->paths);

@@ -137,6 +137,7 @@ struct sim_plan {
     enum sim_readers hides[6]; /* from whom each client hides its places in the queues, which all may list */
     bool readers, marks;       /* only while it is rolled */
     bool lingers;              /* some acquire does */
+    int unlisted;              /* of the core's configuration: as few contenders as this share lists; 0: as usual */
     int watchers;              /* 1: a path is a group's; 2: and the processes watch the paths */
     bool async;                /* shell/: calls that wait are made without waiting, now and then */
     int64_t sequence;          /* the queues' counters start there */
@@ -161,6 +162,8 @@ void sim_plan_roll(struct sim_plan *plan, uint64_t seed);
 #define SIM_LINES (UINT64_C(1) << 45)
 /* From this one on most report whether the last holder released; some wait if not, linger, or are held for a least time. */
 #define SIM_MARKS (UINT64_C(1) << 46)
+/* From this one on the contenders of a session share lists as if they were many, and none of the above. */
+#define SIM_CROWDS (UINT64_C(1) << 47)
 /* 0, or the number of the line that cannot be read. */
 int sim_plan_read(struct sim_plan *plan, uint64_t *seed, FILE *in);
 void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out);

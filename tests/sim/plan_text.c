@@ -3,7 +3,7 @@
  *   seed 12
  *   ensemble servers=3 observers=0 masters=0 batches=0 tick=2000 timeout=10000 pause=500 walk=0
  *   network pct=0 delay=1 slow-once-in=0 slow=0 inbox=0 preempt=0 ping-late=0 late=0
- *   start clients=2 paths=1 sequence=0 heal=40000 seals=0 rules=0 watchers=0 async=0
+ *   start clients=2 paths=1 sequence=0 heal=40000 seals=0 rules=0 watchers=0 async=0 unlisted=0
  *   client 0 ppm=999 hides=1       (rules, hides: numbers of enum sim_rules and sim_readers)
  *   acquire client=0 thread=0 path=0 after=0 timeout=-1 hold=100 cancel=-1 max-hold=0 try=0 fail=0 eager=0 let-go=0
  *           kind=mutex mark=0 downgrade=0 joint=0 recipe=by-seed linger=0 least=0 crash-delay=0
@@ -134,9 +134,9 @@ void sim_plan_write(const struct sim_plan *plan, uint64_t seed, FILE *out)
             ms(plan->preempt), ms(plan->ping_late), ms(plan->late));
     fprintf(out,
             "start clients=%d paths=%d sequence=%lld heal=%.6f seals=%d rules=%d bounds=%d skew=%.6f watchers=%d "
-            "async=%d\n",
+            "async=%d unlisted=%d\n",
             plan->clients, plan->paths, (long long)plan->sequence, ms(plan->heal), plan->seals, (int)plan->rules,
-            plan->bounds, ms(plan->skew), plan->watchers, plan->async);
+            plan->bounds, ms(plan->skew), plan->watchers, plan->async, plan->unlisted);
     for (int i = 0; i < plan->clients; i++) {
         if (plan->ppm[i] || plan->hides[i]) {
             fprintf(out, "client %d ppm=%lld hides=%d\n", i, (long long)plan->ppm[i], (int)plan->hides[i]);
@@ -280,6 +280,7 @@ static bool read_line(struct sim_plan *plan, uint64_t *seed, const char *line)
         plan->bounds = number(line, "bounds", 0);
         plan->watchers = (int)number(line, "watchers", 0);
         plan->async = number(line, "async", 0);
+        plan->unlisted = (int)number(line, "unlisted", 0);
         plan->skew = time_of(line, "skew", 0);
         plan->rules = (enum sim_rules)number(line, "rules", SIM_EVENTS_NEED_READ);
         return plan->clients <= SIM_CLIENTS && plan->paths <= 3;

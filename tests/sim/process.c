@@ -145,7 +145,8 @@ void sim_process_start(struct sim *s, int client)
                                       .pause_ns = s->plan->pause,
                                       .masters = s->plan->observers ? ZKL__MASTERS_ASK : ZKL__MASTERS_NONE,
                                       .watch_bytes_max = 4096,
-                                      .ops_max = SIM_OUTSTANDING - 8};
+                                      .ops_max = SIM_OUTSTANDING - 8,
+                                      .unlisted_part = (size_t)s->plan->unlisted};
     if (s->plan->seals) {
         config.seal = &seal;
     }

@@ -5,10 +5,12 @@
 #include <string.h>
 
 #define OWNERS 8
+#define MANY 9 /* of so many one lists nothing */
 
 static struct script s;
-static struct script_owner owners[OWNERS];
+static struct script_owner owners[MANY];
 static struct script_owner *const me = &owners[0], *const you = &owners[1], *const third = &owners[2];
+static struct script_owner *const last_but_one = &owners[MANY - 2], *const last = &owners[MANY - 1];
 static const struct zkl__rule writer = {"__WRIT__", ZKL__KIND_ANY};
 static const struct zkl__rule reader = {"__READ__", ZKL__KIND_ANY & ~ZKL__KIND(ZKL_KIND_READ)};
 
@@ -122,16 +124,75 @@ static void test_lists_are_shared(void)
     script_finish(&s);
 }
 
+static int count_lists(void)
+{
+    int lists = 0;
+    for (int i = 0; i < s.op_count; i++) {
+        lists += s.ops[i].kind == ZKL__OP_CHILDREN;
+    }
+    return lists;
+}
+
+/* All but the last two have held. The last one has sent its create alone, and follows the other by its number. */
+static void hold_before_an_unlisted_one(void)
+{
+    queue_up(MANY - 1);
+    struct zkl__contender_config config = script_config(last, "/q");
+    CU_ASSERT_TRUE_FATAL(script_contend(&s, last, &config));
+    script_start(&s, last, INT64_MAX, false);
+    OPS(&s, "create");
+    script_answer(&s);
+    OPS(&s, "");
+    STATE(last, "watching");
+    for (int i = 0; i < MANY - 2; i++) {
+        script_release(&s, &owners[i]);
+        CU_ASSERT_EQUAL(count_lists(), 0);
+        script_answer_all(&s);
+    }
+    CU_ASSERT_EQUAL(last_but_one->granted, 1);
+}
+
+/* No list has shown it: it sends one behind the delete. */
+static void test_unlisted_lists_in_its_turn(void)
+{
+    hold_before_an_unlisted_one();
+    script_release(&s, last_but_one);
+    OPS(&s, "delete list");
+    CU_ASSERT_EQUAL(last->granted, 0);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(last->granted, 1);
+    script_finish(&s);
+}
+
+static void test_unlisted_reads_the_list_of_another(void)
+{
+    hold_before_an_unlisted_one();
+    ask(me, &zkl__rule_mutex);
+    script_release(&s, last_but_one);
+    OPS(&s, "delete");
+    CU_ASSERT_EQUAL(last->granted, 1);
+    script_finish(&s);
+}
+
+/* The directory was made anew, and counts from the beginning: numbers are no neighbours any more. */
+static void test_unlisted_behind_one_that_was_removed(void)
+{
+    hold_before_an_unlisted_one();
+    remove_node(last_but_one);
+    script_put(&s, "/q/_c_00000000-0000-4000-8000-000000000000-lock-0000000000", 99)->czxid = 1;
+    ask(me, &zkl__rule_mutex);
+    script_release(&s, last_but_one);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(last->granted, 0);
+    script_finish(&s);
+}
+
 static void test_together_they_look_once_more(void)
 {
     queue_up(OWNERS);
     script_suspend(&s, 0);
     script_connect(&s);
-    int lists = 0;
-    for (int i = 0; i < s.op_count; i++) {
-        lists += s.ops[i].kind == ZKL__OP_CHILDREN;
-    }
-    CU_ASSERT_EQUAL(lists, 1);
+    CU_ASSERT_EQUAL(count_lists(), 1);
     script_answer_all(&s);
     STATE(&owners[OWNERS - 1], "watching");
     script_finish(&s);
@@ -491,11 +552,13 @@ static void test_no_memory_for_a_list(void)
 }
 
 TESTS("local_queue", T(test_hand_over_costs_its_delete), T(test_follows_one_that_leaves), T(test_handed_at_second_hand),
-      T(test_close_hands_nothing_over), T(test_lists_are_shared), T(test_together_they_look_once_more),
-      T(test_try_behind_our_own), T(test_no_lease_no_hand_over), T(test_not_while_disconnected),
-      T(test_not_on_an_old_list), T(test_delete_that_was_not_sent), T(test_own_delete_does_not_overtake),
-      T(test_nor_that_of_one_before), T(test_order_after_a_lost_connection), T(test_who_gave_up_is_removed_first),
-      T(test_stranger_between), T(test_not_from_a_reader_to_a_writer), T(test_from_a_writer_to_all_its_readers),
-      T(test_from_a_writer_to_many_readers), T(test_one_of_the_readers_gives_up), T(test_waiter_removed_by_somebody),
+      T(test_close_hands_nothing_over), T(test_lists_are_shared), T(test_unlisted_lists_in_its_turn),
+      T(test_unlisted_reads_the_list_of_another), T(test_unlisted_behind_one_that_was_removed),
+      T(test_together_they_look_once_more), T(test_try_behind_our_own), T(test_no_lease_no_hand_over),
+      T(test_not_while_disconnected), T(test_not_on_an_old_list), T(test_delete_that_was_not_sent),
+      T(test_own_delete_does_not_overtake), T(test_nor_that_of_one_before), T(test_order_after_a_lost_connection),
+      T(test_who_gave_up_is_removed_first), T(test_stranger_between), T(test_not_from_a_reader_to_a_writer),
+      T(test_from_a_writer_to_all_its_readers), T(test_from_a_writer_to_many_readers),
+      T(test_one_of_the_readers_gives_up), T(test_waiter_removed_by_somebody),
       T(test_waiter_of_many_removed_by_somebody), T(test_holder_removed_by_somebody), T(test_session_ends),
       T(test_many_at_once), T(test_no_memory_for_more_buckets), T(test_no_memory_for_a_list))
