@@ -7,7 +7,7 @@
 #include "history.h"
 #include "invariants.h"
 
-enum { DEPTH = 4096, ROOM_MOST = 1 << 29, OPTIONS = SLOTS + 4 * SIM_CLIENTS };
+enum { DEPTH = 4096, ROOM_MOST = 1 << 29, OPTIONS = SLOTS + 2 * SLOTS };
 
 /* Open addressing; 0 is no hash. Of 64 bits nothing more is kept: among n worlds two have the same with a probability of
  * n * n / 2^65, for a hundred million less than 1 in 3,000, and then what follows one of them may be missed. */
@@ -190,7 +190,7 @@ static int enabled(const struct sim *s, int *options)
     return count;
 }
 
-enum { CUT, CUT_AND_LOSE, CLOSE, DELETE, KINDS };
+enum { CUT, CUT_AND_LOSE, CLOSE, DELETE, SILENCE, EXPIRE, KINDS };
 
 static int node_of(const struct sim *s, int session)
 {
@@ -203,19 +203,30 @@ static int node_of(const struct sim *s, int session)
 }
 
 /* One that would do nothing, or the same as another, is left out. */
-static bool tells(const struct sim *s, const struct sim_handle *handle, int kind)
+static bool tells(const struct explorer *e, const struct sim_handle *handle, int kind)
 {
-    return kind == CUT_AND_LOSE ? s->conns[handle->conn].to_server.count > 0
-           : kind == DELETE     ? node_of(s, handle->session) >= 0
-                                : true;
+    const struct sim *s = e->s;
+    bool strikes = e->faults_left > 0 && handle->state == SIM_HANDLE_CONNECTED;
+    const struct sim_session *session = handle->session < 0 ? NULL : &s->sessions[handle->session];
+    switch (kind) {
+    case EXPIRE: /* no fault of its own */
+        return session && session->taken && !session->closing;
+    case SILENCE:
+        return strikes && e->plan.walk > 0;
+    case CUT_AND_LOSE:
+        return strikes && e->plan.walk == 0 && s->conns[handle->conn].to_server.count > 0;
+    case DELETE:
+        return strikes && e->plan.walk == 0 && node_of(s, handle->session) >= 0;
+    default:
+        return strikes && e->plan.walk == 0;
+    }
 }
 
 static int add_faults(const struct explorer *e, int *options, int count)
 {
-    for (int client = 0; e->faults_left > 0 && client < e->plan.clients; client++) {
-        const struct sim_handle *handle = &e->s->clients[client].handle;
-        for (int kind = 0; kind < KINDS && handle->state == SIM_HANDLE_CONNECTED; kind++) {
-            if (tells(e->s, handle, kind)) {
+    for (int client = 0; client < e->plan.clients; client++) {
+        for (int kind = 0; kind < KINDS; kind++) {
+            if (tells(e, &e->s->clients[client].handle, kind)) {
                 options[count++] = SLOTS + KINDS * client + kind;
             }
         }
@@ -227,18 +238,26 @@ static void strike(struct explorer *e, int option)
 {
     struct sim *s = e->s;
     int client = option / KINDS;
-    int session = s->clients[client].handle.session;
+    int kind = option % KINDS, session = s->clients[client].handle.session;
+    bool at_leader = kind == CLOSE || kind == DELETE || kind == EXPIRE;
+    sim_history_fault(&e->history, s, client, option, at_leader);
+    sim_say(s, "fault", "%d of client %d", kind, client);
+    if (kind == EXPIRE) {
+        s->sessions[session].turn = sim_now(s);
+        sim_leader_expires(s);
+        return;
+    }
     e->faults_left--;
     s->faults.struck = 1;
-    bool at_leader = option % KINDS == CLOSE || option % KINDS == DELETE;
-    sim_history_fault(&e->history, s, client, option, at_leader);
-    sim_say(s, "fault", "%d of client %d", option % KINDS, client);
     if (!at_leader) {
-        sim_handle_cut(s, client, option % KINDS == CUT ? SIM_MESSAGES : 0);
+        sim_handle_cut(s, client, kind == CUT ? SIM_MESSAGES : 0);
+        if (kind == SILENCE) {
+            sim_arm(s, SLOT_LIBRARY + client, s->sessions[session].deadline);
+        }
         return;
     }
     s->faults.stranger = true;
-    if (option % KINDS == CLOSE) {
+    if (kind == CLOSE) {
         sim_stranger_closes(s, session);
     } else {
         int path = s->nodes[node_of(s, session)].path;
@@ -317,6 +336,7 @@ static void plan_world(struct sim_plan *plan, const struct sim_scope *scope)
                               .timeout = 4000 * SIM_MS,
                               .pause = 250 * SIM_MS,
                               .lingers = scope->lingers,
+                              .walk = scope->walks ? 4000 * SIM_MS : 0,
                               .watchers = scope->watchers,
                               .sequence = !scope->semaphores, /* the directory is there */
                               .folders = scope->semaphores};

@@ -5,6 +5,10 @@
  * when nothing else can happen. Acknowledgements and proposals between servers are not reordered (their order shows nowhere), commits
  * reaching a follower are.
  *
+ * In worlds that walk the one fault is silence: the client's connection is lost with all that was sent, and it connects again when the
+ * leader's tracker takes its session to expire it, just before or just after. From then on the leader may come to the session at any time,
+ * after a session timeout at the latest.
+ *
  * A world is known by the digest of all that it can still do (digest.h), and what follows it is tried once. Worlds are not kept but made
  * again, by running the choices that lead to them. With one server the clients are alike: of all orders in which they get their
  * sessions one is tried.
@@ -23,6 +27,7 @@ struct sim_scope {
     bool by_history;
     bool seals;      /* the clients announce their releases */
     bool lingers;    /* their locks linger */
+    bool walks;      /* faults are silences, and the leader takes its time to expire a session */
     bool semaphores; /* a permit each of a semaphore, instead of a lock */
     bool whole;      /* of semaphores: all orders, also those that come to the same */
     int watchers;    /* as of a plan; they join a group instead, all with one id */

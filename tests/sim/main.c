@@ -6,8 +6,9 @@
  *   sim --plan FILE [--trace]  a plan kept as text
  *   sim --story FILE           its trace, shortened, for people and golden files
  *   sim --print N              the plan of a seed, as text
- *   sim --explore SERVERS CLIENTS ACQUIRES FAULTS [histories | lists | lingers | semaphores [whole] | groups | watched]   every order of events, to the end;
- *       histories: again, to check the digests; lists: no release is announced; lingers: locks do, 100 ms
+ *   sim --explore SERVERS CLIENTS ACQUIRES FAULTS [histories | lists | lingers | walks | semaphores [whole] | groups | watched]   every order of events, to the end;
+ *       histories: again, to check the digests; lists: no release is announced; lingers: locks do, 100 ms;
+ *       walks: the leader takes its time to expire a session
  *   sim --shrink N | FILE      a failing seed's or file's plan, with every line taken out that it does not need
  *
  * Exit code 0: nothing was violated. 1: something was; the line says seed, verdict and how to see it again. 2: usage. */
@@ -176,6 +177,7 @@ static int explore(struct sim *s, char **argv, const char *word)
     struct sim_explored found, by_history;
     double began = seconds();
     scope.lingers = lingers;
+    scope.walks = strstr(word, "walks");
     scope.semaphores = strstr(word, "semaphores");
     scope.whole = strstr(word, "whole");
     scope.watchers = strstr(word, "watched") ? 2 : strstr(word, "groups") ? 1 : 0;
@@ -197,8 +199,8 @@ static int explore(struct sim *s, char **argv, const char *word)
 static int usage(void)
 {
     fprintf(stderr, "usage: sim --seeds FROM COUNT | --seed N [--trace] | --plan FILE [--trace] | --story FILE | "
-                    "--print N | --shrink N | --explore S C A F [histories | lists | lingers | semaphores [whole] | "
-                    "groups | watched]\n");
+                    "--print N | --shrink N | --explore S C A F [histories | lists | lingers | walks | "
+                    "semaphores [whole] | groups | watched]\n");
     return 2;
 }
 

@@ -49,6 +49,9 @@ int64_t sim_plan_preempted(const struct sim_plan *plan, uint64_t seed, int serve
 
 int64_t sim_plan_turn(const struct sim_plan *plan, uint64_t seed, int session, uint64_t count)
 {
+    if (plan->delay == 0) {
+        return plan->walk; /* explore.c: at the latest then */
+    }
     uint64_t roll = dice_at(seed, (uint64_t)SLOT_EXPIRY + ((uint64_t)session << 32), count);
     return plan->walk ? (int64_t)(roll % (uint64_t)(plan->walk + 1)) : 0;
 }
