@@ -4,7 +4,15 @@
 #include <string.h>
 
 static struct script s;
-static struct script_owner me;
+static struct script_owner me, you, third;
+
+static void start(struct script_owner *owner, const char *path)
+{
+    struct zkl__contender_config config = script_config(owner, path);
+    CU_ASSERT_TRUE_FATAL(script_contend(&s, owner, &config));
+    script_start(&s, owner, INT64_MAX, false);
+    script_answer_all(&s);
+}
 
 /* --- operators ----------------------------------------------------------------------------------------------------- */
 
@@ -229,7 +237,57 @@ static void test_reply_without_our_name(void)
     }
 }
 
-TESTS("contender removed", T(test_our_node_removed_while_waiting), T(test_our_node_removed_while_proving),
+/* Two are first, each in its queue, and wait for a lease, which the next heartbeat brings. The heartbeats check their znodes in turn: the last
+ * one has checked /q's, and the next one is on /r's. */
+static void wait_for_the_last_heartbeat(void)
+{
+    script_begin_proving(&s, &me);
+    start(&you, "/r");
+    for (int beats = 0; beats < 15; beats++) {
+        STATE(&me, "proving");
+        STATE(&you, "proving");
+        script_wait(&s, s.timeout / 12);
+        OPS(&s, "check");
+        script_answer_all(&s);
+    }
+}
+
+static void remove_ours(void)
+{
+    char path[SCRIPT_PATH];
+    snprintf(path, sizeof path, "/q/%s", zkl__contender_node(me.contender));
+    script_remove(&s, path);
+}
+
+/* Its znode was seen more than a heartbeat ago, and may have been removed since: it is checked before the grant. */
+static void test_first_on_old_evidence(void)
+{
+    wait_for_the_last_heartbeat();
+    script_wait(&s, s.timeout / 12);
+    remove_ours();
+    script_wait(&s, MS);
+    script_answer(&s);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_EQUAL(me.granted, 0);
+    OPS(&s, "check");
+    script_finish(&s);
+}
+
+/* Another one of its session lists the queue, without it. */
+static void test_first_and_not_in_the_list_of_another(void)
+{
+    wait_for_the_last_heartbeat();
+    remove_ours();
+    start(&third, "/q");
+    script_wait(&s, s.timeout / 12);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(third.granted, 1);
+    CU_ASSERT_EQUAL(me.granted, 0);
+    script_finish(&s);
+}
+
+TESTS("contender removed", T(test_first_on_old_evidence), T(test_first_and_not_in_the_list_of_another),
+      T(test_our_node_removed_while_waiting), T(test_our_node_removed_while_proving),
       T(test_our_node_removed_while_held), T(test_our_node_removed_before_the_list),
       T(test_our_node_removed_between_watch_and_stat), T(test_directory_removed_while_waiting),
       T(test_removed_by_somebody_to_fail), T(test_directories_are_made), T(test_directory_reaped_again),
