@@ -1,10 +1,27 @@
-/* The in-process store: spaces by name, sessions, and what each is told. */
+/* memory.c - the in-process store: spaces by name, sessions, and what each is told.
+ *
+ * "memory:NAME" opens a session with the tree of that name, which all sessions of the process
+ * share. A tree lives from the first session's open until the last one is closed: then every znode
+ * of it, persistent ones too, is gone. Its memory comes from the heap of the session that made it,
+ * which must therefore outlive the others; tests give all of them the same one. zxids never restart
+ * within a process, so a fencing token rises across trees of one name, too.
+ *
+ * It answers as a standalone ZooKeeper 3.8 does, in this order of checks, and these differences are
+ * all:
+ *  - sessions end by close or by zkl__memory_expire only; the timeout asked for is granted (100 ms
+ * at least);
+ *  - the schemes of access lists are world, auth and digest; every other one is ZKL__RC_INVALIDACL.
+ * There is no quota;
+ *  - the characters of a path are not checked (the core has), its form is;
+ *  - a counter at its end sticks, as the server's does when no create is under way at that moment;
+ * names below zero, which the server gives to creates that wait in its pipeline just then, never
+ * come;
+ *  - while a connection is suspended, submit says ZKL_ECONNECT; nothing waits for the reconnect. */
+#include "acl.h"
 #include "memory_session.h"
 #include "error.h"
-#include "memory_acl.h"
 
 #include <string.h>
-#include <time.h>
 
 #define PREFIX "memory:"
 #define SWEEP_NS (60 * INT64_C(1000000000)) /* znode.container.checkIntervalMs of the server */
@@ -14,7 +31,7 @@
  * that are gone. */
 static struct {
     pthread_mutex_t mutex;
-    struct zkl__memory_space *spaces;
+    struct zkl__list spaces;
     int64_t sessions;
     int64_t zxid;
 } registry = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -24,36 +41,7 @@ static const char *plain_name(const char *servers)
     return strncmp(servers, PREFIX, strlen(PREFIX)) == 0 ? servers + strlen(PREFIX) : servers;
 }
 
-/* --- queues ---------------------------------------------------------------------------------- */
-
-void zkl__memory_push(struct zkl__memory_queue *queue, struct zkl__memory_item *item)
-{
-    item->next = NULL;
-    if (queue->tail) {
-        queue->tail->next = item;
-    } else {
-        queue->head = item;
-    }
-    queue->tail = item;
-}
-
-struct zkl__memory_item *zkl__memory_pop(struct zkl__memory_queue *queue)
-{
-    struct zkl__memory_item *item = queue->head;
-    if (item) {
-        queue->head = item->next;
-        queue->tail = queue->head ? queue->tail : NULL;
-    }
-    return item;
-}
-
-void zkl__memory_queue_free(const zkl_heap *heap, struct zkl__memory_queue *queue)
-{
-    for (struct zkl__memory_item *item = zkl__memory_pop(queue); item;
-         item = zkl__memory_pop(queue)) {
-        zkl__free(heap, item);
-    }
-}
+/* --- what is told ---------------------------------------------------------------------------- */
 
 struct zkl__memory_notice *zkl__memory_notice_new(const struct zkl__store *store,
                                                   enum zkl__memory_item_kind kind)
@@ -69,20 +57,19 @@ struct zkl__memory_notice *zkl__memory_notice_new(const struct zkl__store *store
 
 void zkl__memory_tell(struct zkl__store *store, struct zkl__memory_item *item)
 {
-    if (store->broken) {
-        zkl__memory_push(&store->lost, item);
-        return;
-    }
-    if (item->kind == ZKL__TELL_REPLY) {
-        const struct zkl__memory_reply *reply = (const struct zkl__memory_reply *)item;
-        store->sure_number = reply->number;
-        store->sure_zxid = reply->zxid;
-    }
-    zkl__memory_push(&store->queue, item);
+    item->lost = store->broken;
+    zkl__list_append(&store->queue, &item->link);
     zkl__memory_voice_wake(store);
 }
 
-/* --- delivery -------------------------------------------------------------------------------- */
+static void free_queue(struct zkl__store *store)
+{
+    while (store->queue.first) {
+        struct zkl__link *item = store->queue.first;
+        zkl__list_remove(&store->queue, item);
+        zkl__free(&store->heap, item);
+    }
+}
 
 static void call(const struct zkl__store *store, const struct zkl__memory_item *item)
 {
@@ -108,20 +95,24 @@ static void call(const struct zkl__store *store, const struct zkl__memory_item *
     }
 }
 
+static bool was_answered(const struct zkl__memory_item *item)
+{
+    return item->kind == ZKL__TELL_REPLY &&
+           ((const struct zkl__memory_reply *)item)->reply.rc != ZKL__RC_UNKNOWN;
+}
+
 /* NULL: none may be told. */
 static struct zkl__memory_item *next_item(struct zkl__store *store)
 {
-    if (store->closing || store->held || !store->queue.head) {
+    struct zkl__memory_item *item = (struct zkl__memory_item *)store->queue.first;
+    if (!item || item->lost || store->closing || store->held) {
         return NULL;
     }
-    struct zkl__memory_item *item = zkl__memory_pop(&store->queue);
-    if (item->kind == ZKL__TELL_REPLY) {
-        const struct zkl__memory_reply *reply = (const struct zkl__memory_reply *)item;
-        store->outstanding--;
-        if (reply->reply.rc != ZKL__RC_UNKNOWN) {
-            store->told_number = reply->number;
-            store->told_zxid = reply->zxid;
-        }
+    zkl__list_remove(&store->queue, &item->link);
+    store->outstanding -= item->kind == ZKL__TELL_REPLY;
+    if (was_answered(item)) {
+        store->told_number = ((struct zkl__memory_reply *)item)->number;
+        store->told_zxid = ((struct zkl__memory_reply *)item)->zxid;
     }
     return item;
 }
@@ -136,6 +127,62 @@ bool zkl__memory_tell_next(struct zkl__store *store)
         pthread_mutex_lock(&store->space->mutex);
     }
     return item != NULL;
+}
+
+/* --- lost connections ------------------------------------------------------------------------ */
+
+void zkl__memory_plan_drop(struct zkl__store *store)
+{
+    zkl__free(&store->heap, store->plan.suspension);
+    memset(&store->plan, 0, sizeof store->plan);
+}
+
+/* Of what waits to be told, the first that is lost: items of earlier connections are not. */
+static struct zkl__link *find_lost(const struct zkl__store *store, bool all)
+{
+    struct zkl__link *lost = all ? store->queue.first : NULL;
+    for (struct zkl__link *at = store->queue.first; at; at = at->next) {
+        const struct zkl__memory_item *item = (const struct zkl__memory_item *)at;
+        if (all && item->kind == ZKL__TELL_CONNECTED) {
+            lost = at->next;
+        } else if (!lost && item->lost) {
+            lost = at;
+        }
+    }
+    return lost;
+}
+
+void zkl__memory_go_down(struct zkl__store *store, struct zkl__memory_notice *suspension, bool all)
+{
+    struct zkl__list taken = {0};
+    for (struct zkl__link *lost = find_lost(store, all), *next; lost; lost = next) {
+        next = lost->next;
+        zkl__list_remove(&store->queue, lost);
+        zkl__list_append(&taken, lost);
+    }
+    store->sure_number = store->told_number;
+    store->sure_zxid = store->told_zxid;
+    for (struct zkl__link *at = store->queue.first; at; at = at->next) {
+        if (was_answered((struct zkl__memory_item *)at)) {
+            store->sure_number = ((struct zkl__memory_reply *)at)->number;
+            store->sure_zxid = ((struct zkl__memory_reply *)at)->zxid;
+        }
+    }
+    store->link_state = ZKL__LINK_DOWN;
+    store->held = store->broken = false;
+    zkl__memory_plan_drop(store);
+    zkl__memory_lay_aside(store);
+    zkl__memory_tell(store, &suspension->item);
+    while (taken.first) {
+        struct zkl__memory_item *item = (struct zkl__memory_item *)taken.first;
+        zkl__list_remove(&taken, &item->link);
+        if (item->kind == ZKL__TELL_REPLY) {
+            ((struct zkl__memory_reply *)item)->reply = (struct zkl__reply){.rc = ZKL__RC_UNKNOWN};
+            zkl__memory_tell(store, item);
+        } else {
+            zkl__memory_take_back((struct zkl__memory_watch *)item);
+        }
+    }
 }
 
 /* --- spaces ---------------------------------------------------------------------------------- */
@@ -161,19 +208,18 @@ static struct zkl__memory_space *space_new(const zkl_heap *heap, const char *nam
         space_free(space);
         return NULL;
     }
-    space->next = registry.spaces;
-    registry.spaces = space;
+    zkl__list_append(&registry.spaces, &space->link);
     return space;
 }
 
 /* With the registry locked. */
 static struct zkl__memory_space *space_named(const char *name)
 {
-    struct zkl__memory_space *space = registry.spaces;
-    while (space && strcmp(space->name, name) != 0) {
-        space = space->next;
+    struct zkl__link *at = registry.spaces.first;
+    while (at && strcmp(((struct zkl__memory_space *)at)->name, name) != 0) {
+        at = at->next;
     }
-    return space;
+    return (struct zkl__memory_space *)at;
 }
 
 /* False: no memory. */
@@ -186,8 +232,7 @@ static bool space_join(struct zkl__store *store, const char *name)
         pthread_mutex_lock(&space->mutex);
         store->who.session_id = (INT64_C(1) << 48) + ++registry.sessions;
         store->space = space;
-        store->next = space->sessions;
-        space->sessions = store;
+        zkl__list_append(&space->sessions, &store->link);
         space->tree.zxid++;
         pthread_mutex_unlock(&space->mutex);
     }
@@ -200,18 +245,10 @@ static void space_part(struct zkl__store *store)
     struct zkl__memory_space *space = store->space;
     pthread_mutex_lock(&registry.mutex);
     pthread_mutex_lock(&space->mutex);
-    struct zkl__store **at = &space->sessions;
-    while (*at != store) {
-        at = &(*at)->next;
-    }
-    *at = store->next;
-    bool last = !space->sessions;
+    zkl__list_remove(&space->sessions, &store->link);
+    bool last = !space->sessions.first;
     if (last) {
-        struct zkl__memory_space **place = &registry.spaces;
-        while (*place != space) {
-            place = &(*place)->next;
-        }
-        *place = space->next;
+        zkl__list_remove(&registry.spaces, &space->link);
         registry.zxid = space->tree.zxid > registry.zxid ? space->tree.zxid : registry.zxid;
     }
     pthread_mutex_unlock(&space->mutex);
@@ -224,9 +261,11 @@ static void space_part(struct zkl__store *store)
 struct zkl__store *zkl__memory_enter(int64_t session_id)
 {
     pthread_mutex_lock(&registry.mutex);
-    for (struct zkl__memory_space *space = registry.spaces; space; space = space->next) {
+    for (struct zkl__link *each = registry.spaces.first; each; each = each->next) {
+        struct zkl__memory_space *space = (struct zkl__memory_space *)each;
         pthread_mutex_lock(&space->mutex);
-        for (struct zkl__store *store = space->sessions; store; store = store->next) {
+        for (struct zkl__link *at = space->sessions.first; at; at = at->next) {
+            struct zkl__store *store = (struct zkl__store *)at;
             if (store->who.session_id == session_id) {
                 return store;
             }
@@ -262,11 +301,10 @@ static void store_free(struct zkl__store *store)
     zkl_heap heap = store->heap;
     zkl__memory_plan_drop(store);
     zkl__memory_forget_aside(store);
-    zkl__memory_queue_free(&heap, &store->queue);
-    zkl__memory_queue_free(&heap, &store->lost);
+    free_queue(store);
     zkl__free(&heap, store->last_words);
-    zkl__free(&heap, store->identity);
-    zkl__free(&heap, store->seal);
+    zkl__free(&heap, store->who.auth);
+    zkl__free(&heap, store->who.seal);
     zkl__free(&heap, store->acl);
     zkl__free(&heap, store);
 }
@@ -274,36 +312,20 @@ static void store_free(struct zkl__store *store)
 static const zkl_acl_entry creator_entry = {ZKL_PERM_ALL, "auth", ""};
 static const zkl_acl creator_only = {1, &creator_entry};
 
-static int take_credentials(struct zkl__store *store, const struct zkl__store_config *config)
+/* False: no memory. */
+static bool take_credentials(struct zkl__store *store, const struct zkl__store_config *config)
 {
-    if (config->auth_scheme && strcmp(config->auth_scheme, "digest") == 0) {
-        store->identity = zkl__memory_identity(&store->heap, config->auth, config->auth_size);
-        if (!store->identity) {
-            return ZKL_ENOMEM;
-        }
+    struct zkl__memory_who *who = &store->who;
+    bool digest = config->auth_scheme && strcmp(config->auth_scheme, "digest") == 0;
+    if (digest) {
+        who->auth = zkl__memory_identity(&store->heap, config->auth, config->auth_size);
     }
     if (config->seal) {
-        store->seal = zkl__memory_identity(&store->heap, config->seal, strlen(config->seal));
-        if (!store->seal) {
-            return ZKL_ENOMEM;
-        }
+        who->seal = zkl__memory_identity(&store->heap, config->seal, strlen(config->seal));
     }
-    if (config->acl) {
-        store->acl = zkl__memory_acl_copy(&store->heap, config->acl, NULL);
-        if (!store->acl) {
-            return ZKL_ENOMEM;
-        }
-    }
-    store->who.ids = (struct zkl__memory_ids){store->identity, store->seal};
-    store->who.acl = store->acl ? store->acl : store->identity ? &creator_only : NULL;
-    return ZKL_OK;
-}
-
-static int64_t boottime_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    store->acl = config->acl ? zkl__acl_copy(&store->heap, config->acl) : NULL;
+    who->acl = store->acl ? store->acl : who->auth ? &creator_only : NULL;
+    return (who->auth || !digest) && (who->seal || !config->seal) && (store->acl || !config->acl);
 }
 
 /* What the session is told first. A scheme that the server does not know ends it, as there. */
@@ -314,16 +336,16 @@ static int greet(struct zkl__store *store, const struct zkl__store_config *confi
         return ZKL_ENOMEM;
     }
     hello->connection.fresh = true;
-    hello->connection.began_ns = boottime_ns();
-    zkl__memory_push(&store->queue, &hello->item);
-    if (config->auth_scheme && !store->identity) {
+    hello->connection.began_ns = zkl__store_now(CLOCK_BOOTTIME);
+    zkl__memory_tell(store, &hello->item);
+    if (config->auth_scheme && !store->who.auth) {
         struct zkl__memory_notice *refusal = zkl__memory_notice_new(store, ZKL__TELL_EXPIRED);
         if (!refusal) {
             return ZKL_ENOMEM;
         }
         refusal->end = ZKL__END_AUTH;
-        zkl__memory_push(&store->queue, &refusal->item);
-        store->link = ZKL__LINK_OVER;
+        zkl__memory_tell(store, &refusal->item);
+        store->link_state = ZKL__LINK_OVER;
         store->ended = true;
     }
     return ZKL_OK;
@@ -331,15 +353,11 @@ static int greet(struct zkl__store *store, const struct zkl__store_config *confi
 
 static int store_start(struct zkl__store *store, const struct zkl__store_config *config)
 {
-    int code = take_credentials(store, config);
-    if (code == ZKL_OK && !space_join(store, plain_name(config->servers))) {
-        code = ZKL_ENOMEM;
-    }
-    if (code != ZKL_OK) {
-        return code;
+    if (!take_credentials(store, config) || !space_join(store, plain_name(config->servers))) {
+        return ZKL_ENOMEM;
     }
     pthread_mutex_lock(&store->space->mutex); /* its id is known already */
-    code = greet(store, config);
+    int code = greet(store, config);
     pthread_mutex_unlock(&store->space->mutex);
     if (code == ZKL_OK) {
         code = zkl__memory_voice_start(store);
@@ -354,24 +372,24 @@ static int memory_open(struct zkl__store **out, const struct zkl__store_config *
                        const struct zkl__store_events *events, void *ctx, zkl_error *err)
 {
     struct zkl__store *store = zkl__zalloc(&config->heap, sizeof *store);
+    int64_t timeout_ms = config->timeout_ms;
     int code = ZKL_ENOMEM;
     if (store) {
         store->heap = config->heap;
         store->events = *events;
         store->ctx = ctx;
-        store->timeout_ms =
-            config->timeout_ms > LEAST_TIMEOUT_MS ? config->timeout_ms : LEAST_TIMEOUT_MS;
+        store->timeout_ms = timeout_ms > LEAST_TIMEOUT_MS ? timeout_ms : LEAST_TIMEOUT_MS;
         code = store_start(store, config);
     }
-    if (code != ZKL_OK) {
-        if (store) {
-            store_free(store);
-        }
-        return zkl__fail(err, code, 0, NULL, "%s: %s", config->servers,
-                         code == ZKL_ELIMIT ? "no thread could be started" : "out of memory");
+    if (code == ZKL_OK) {
+        *out = store;
+        return ZKL_OK;
     }
-    *out = store;
-    return ZKL_OK;
+    if (store) {
+        store_free(store);
+    }
+    return zkl__fail(err, code, 0, NULL, "%s: %s", config->servers,
+                     code == ZKL_ELIMIT ? "no thread could be started" : "out of memory");
 }
 
 static int memory_close(struct zkl__store *store, int64_t timeout_ms)
@@ -379,11 +397,11 @@ static int memory_close(struct zkl__store *store, int64_t timeout_ms)
     (void)timeout_ms; /* nothing here takes time but a callback under way, which is waited for in
                          any case */
     pthread_mutex_lock(&store->space->mutex);
-    bool unreachable = store->link == ZKL__LINK_DOWN && !store->ended;
+    bool unreachable = store->link_state == ZKL__LINK_DOWN && !store->ended;
     if (!store->ended) {
         zkl__memory_end(store);
     }
-    store->link = ZKL__LINK_OVER;
+    store->link_state = ZKL__LINK_OVER;
     store->closing = true;
     zkl__memory_voice_wake(store);
     pthread_mutex_unlock(&store->space->mutex);
@@ -395,51 +413,61 @@ static int memory_close(struct zkl__store *store, int64_t timeout_ms)
 
 /* --- operations ------------------------------------------------------------------------------ */
 
+/* How many more operations of this one's fate the plan has; NULL: it says nothing of this one. */
+static size_t *planned(struct zkl__memory_plan *plan, const struct zkl__op *op)
+{
+    if (!plan->suspension || (plan->create && !zkl__memory_creates(op))) {
+        return NULL;
+    }
+    return plan->whole > 0 ? &plan->whole : plan->half > 0 ? &plan->half : &plan->lost;
+}
+
 static int accept_op(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
 {
-    if (store->link != ZKL__LINK_UP) {
+    struct zkl__memory_plan *plan = &store->plan;
+    if (store->link_state != ZKL__LINK_UP) {
         return ZKL_ECONNECT;
     }
     if (store->outstanding >= ZKL__MEMORY_OPS) {
         return ZKL_ELIMIT;
     }
-    enum zkl__memory_fate fate = zkl__memory_fate(store, op);
-    bool refused = store->refusals > 0 && zkl__memory_writes(op);
+    size_t *left = planned(plan, op);
+    bool arrives = left != &plan->lost, refused = store->refusals > 0 && zkl__memory_writes(op);
     bool was_broken = store->broken;
-    store->broken = was_broken || fate == ZKL__FATE_HALF || fate == ZKL__FATE_LOST;
+    store->broken = was_broken || (left && left != &plan->whole);
     struct zkl__memory_reply *reply = NULL;
-    int code = ZKL_OK;
-    if (fate == ZKL__FATE_LOST) {
+    int code;
+    if (arrives) {
+        code = zkl__memory_perform(&reply, store, id, op, refused ? store->refusal : ZKL__RC_OK);
+    } else {
         reply = zkl__memory_reply_new(store, id, 0);
         code = reply ? ZKL_OK : ZKL_ENOMEM;
-    } else {
-        code = refused ? zkl__memory_refused(&reply, store, id, op)
-                       : zkl__memory_perform(&reply, store, id, op);
     }
     if (code != ZKL_OK) {
         store->broken = was_broken;
         return code;
     }
-    store->refusals -= refused && fate != ZKL__FATE_LOST;
+    store->refusals -= refused && arrives;
     reply->zxid = store->space->tree.zxid;
     store->numbers++;
     store->outstanding++;
     zkl__memory_tell(store, &reply->item);
-    zkl__memory_fated(store, fate);
+    if (left && --*left == 0 && plan->whole + plan->half + plan->lost == 0) {
+        struct zkl__memory_notice *suspension = plan->suspension;
+        plan->suspension = NULL;
+        zkl__memory_go_down(store, suspension, false);
+    }
     return ZKL_OK;
 }
 
 static int memory_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
 {
-    if (!zkl__memory_op_valid(op)) {
-        return ZKL_EINVAL;
-    }
-    /* A server drops the connection of a client that sends more (jute.maxbuffer). */
-    if (zkl__memory_op_size(op) > ZKL__MEMORY_REQUEST) {
-        return ZKL_ELIMIT;
+    int code = zkl__store_check(op, 0);
+    if (code != ZKL_OK) {
+        return code;
     }
     pthread_mutex_lock(&store->space->mutex);
-    int code = accept_op(store, id, op);
+    code = accept_op(store, id, op);
     pthread_mutex_unlock(&store->space->mutex);
     return code;
 }

@@ -1,243 +1,10 @@
-/* Operations of the in-process store. All memory is taken before anything is changed. */
+/* Operations of the in-process store, and the watches that they set and fire. */
 #include "memory_session.h"
-#include "memory_acl.h"
+#include "path.h"
 
 #include <string.h>
 
-/* --- valid ops ------------------------------------------------------------------------------- */
-
-static bool path_valid(const struct zkl__op *op)
-{
-    char path[ZKL__MEMORY_PATH];
-    return zkl__memory_path(path, op) && (op->size == 0 || op->data);
-}
-
-/* The C client aborts on the answer to a container made in a multi, so the port has none. */
-static bool parts_valid(const struct zkl__op *op)
-{
-    for (size_t i = 0; i < op->part_count; i++) {
-        const struct zkl__op *part = &op->parts[i];
-        bool kind = part->kind == ZKL__OP_CREATE || part->kind == ZKL__OP_DELETE ||
-                    part->kind == ZKL__OP_SET || part->kind == ZKL__OP_CHECK;
-        if (!kind || !path_valid(part) ||
-            (part->kind == ZKL__OP_CREATE && part->mode == ZKL__CONTAINER)) {
-            return false;
-        }
-    }
-    return op->part_count == 0 || op->parts;
-}
-
-bool zkl__memory_op_valid(const struct zkl__op *op)
-{
-    if (op->kind == ZKL__OP_MULTI) {
-        return parts_valid(op);
-    }
-    return op->kind > ZKL__OP_NONE && op->kind <= ZKL__OP_UNWATCH && path_valid(op);
-}
-
-/* About what the request takes on the wire. */
-size_t zkl__memory_op_size(const struct zkl__op *op)
-{
-    size_t size =
-        op->size + (op->dir ? strlen(op->dir) : 0) + (op->name ? strlen(op->name) : 0) + 64;
-    for (size_t i = 0; op->kind == ZKL__OP_MULTI && i < op->part_count; i++) {
-        size += zkl__memory_op_size(&op->parts[i]);
-    }
-    return size;
-}
-
-/* --- replies --------------------------------------------------------------------------------- */
-
-static int zk_code_of(enum zkl__rc rc)
-{
-    static const int codes[] = {
-        [ZKL__RC_NONODE] = -101,          [ZKL__RC_NODEEXISTS] = -110, [ZKL__RC_NOTEMPTY] = -111,
-        [ZKL__RC_BADVERSION] = -103,      [ZKL__RC_NOAUTH] = -102,     [ZKL__RC_INVALIDACL] = -114,
-        [ZKL__RC_EPHEMERALPARENT] = -108, [ZKL__RC_NOWATCH] = -121,    [ZKL__RC_ROLLEDBACK] = -2,
-        [ZKL__RC_REFUSED] = -8,           [ZKL__RC_QUOTA] = -125,      [ZKL__RC_LOCAL] = -120,
-        [ZKL__RC_UNIMPLEMENTED] = -6,
-    };
-    return (size_t)rc < sizeof codes / sizeof *codes ? codes[rc] : 0;
-}
-
-static void answer(struct zkl__reply *reply, enum zkl__rc rc)
-{
-    reply->rc = rc;
-    reply->zk_code = zk_code_of(rc);
-}
-
-struct zkl__memory_reply *zkl__memory_reply_new(struct zkl__store *store, uint64_t id, size_t room)
-{
-    struct zkl__memory_reply *reply = zkl__alloc(&store->heap, sizeof *reply + room);
-    if (reply) {
-        memset(reply, 0, sizeof *reply);
-        reply->item.kind = ZKL__TELL_REPLY;
-        reply->id = id;
-        reply->number = store->numbers + 1;
-    }
-    return reply;
-}
-
-/* --- writes ---------------------------------------------------------------------------------- */
-
-static void fire_change(struct zkl__memory_space *space, const struct zkl__memory_change *change)
-{
-    const struct zkl__memory_node *node = change->node;
-    if (change->op->kind == ZKL__OP_CREATE) {
-        zkl__memory_fire(space, ZKL__WATCH_CREATED, node);
-    } else if (change->op->kind == ZKL__OP_DELETE) {
-        zkl__memory_fire(space, ZKL__WATCH_DELETED, node);
-    } else if (change->op->kind == ZKL__OP_SET) {
-        zkl__memory_fire(space, ZKL__WATCH_CHANGED, node);
-    }
-}
-
-static int prepare_all(struct zkl__memory_space *space, const struct zkl__memory_who *who,
-                       const struct zkl__op *ops, size_t count, struct zkl__memory_change *changes)
-{
-    for (size_t i = 0; i < count; i++) {
-        int code = zkl__memory_prepare(&changes[i], &space->tree, who, &ops[i]);
-        if (code != ZKL_OK) {
-            while (i > 0) {
-                zkl__memory_drop(&changes[--i], &space->tree);
-            }
-            return code;
-        }
-    }
-    return ZKL_OK;
-}
-
-static void roll_back(struct zkl__memory_space *space, size_t failed, size_t count,
-                      struct zkl__memory_change *changes)
-{
-    for (size_t i = failed; i > 0; i--) {
-        zkl__memory_undo(&changes[i - 1], &space->tree);
-    }
-    for (size_t i = 0; i < count; i++) {
-        changes[i].rc = i == failed ? changes[i].rc : ZKL__RC_ROLLEDBACK;
-    }
-}
-
-int zkl__memory_write(struct zkl__memory_space *space, const struct zkl__memory_who *who,
-                      const struct zkl__op *ops, size_t count, struct zkl__memory_change *changes)
-{
-    int code = prepare_all(space, who, ops, count, changes);
-    if (code != ZKL_OK) {
-        return code;
-    }
-    space->tree.zxid++; /* a failed write is a transaction, too */
-    for (size_t i = 0; i < count; i++) {
-        zkl__memory_apply(&changes[i], &space->tree, who);
-        if (changes[i].rc != ZKL__RC_OK) {
-            roll_back(space, i, count, changes);
-            return ZKL_OK;
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        fire_change(space, &changes[i]);
-    }
-    return ZKL_OK;
-}
-
-static void drop_all(struct zkl__memory_space *space, struct zkl__memory_change *changes,
-                     size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        zkl__memory_drop(&changes[i], &space->tree);
-    }
-}
-
-/* Room for the name that a create answers. */
-static size_t name_room(const struct zkl__op *op)
-{
-    return op->kind == ZKL__OP_CREATE
-               ? strlen(op->name ? op->name : op->dir) + ZKL__MEMORY_DIGITS + 1
-               : 0;
-}
-
-static const char *put_name(char **room, const char *path)
-{
-    const char *base = zkl__memory_base(path);
-    size_t size = strlen(base) + 1;
-    char *at = memcpy(*room, base, size);
-    *room += size;
-    return at;
-}
-
-static void answer_write(struct zkl__reply *reply, char **room,
-                         const struct zkl__memory_change *change)
-{
-    answer(reply, change->rc);
-    if (change->rc == ZKL__RC_OK && change->op->kind == ZKL__OP_CREATE) {
-        reply->name = put_name(room, change->node->path);
-    } else if (change->rc == ZKL__RC_OK && change->op->kind == ZKL__OP_SET) {
-        reply->stat = change->after;
-    }
-}
-
-static int perform_one(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,
-                       const struct zkl__op *op)
-{
-    struct zkl__memory_change change;
-    struct zkl__memory_reply *reply = zkl__memory_reply_new(store, id, name_room(op));
-    int code = reply ? zkl__memory_write(store->space, &store->who, op, 1, &change) : ZKL_ENOMEM;
-    if (code != ZKL_OK) {
-        zkl__free(&store->heap, reply);
-        return code;
-    }
-    char *room = reply->room;
-    answer_write(&reply->reply, &room, &change);
-    if (change.rc == ZKL__RC_OK && op->kind == ZKL__OP_CREATE) {
-        zkl__memory_stat(&reply->reply.stat, change.node);
-    }
-    zkl__memory_drop(&change, &store->space->tree);
-    *out = reply;
-    return ZKL_OK;
-}
-
-static void answer_multi(struct zkl__memory_reply *reply, const struct zkl__op *op,
-                         const struct zkl__memory_change *changes)
-{
-    struct zkl__reply *parts = (struct zkl__reply *)reply->room;
-    char *room = (char *)(parts + op->part_count);
-    memset(parts, 0, op->part_count * sizeof *parts);
-    answer(&reply->reply, ZKL__RC_OK);
-    for (size_t i = 0; i < op->part_count; i++) {
-        answer_write(&parts[i], &room, &changes[i]);
-        if (parts[i].rc != ZKL__RC_OK && parts[i].rc != ZKL__RC_ROLLEDBACK) {
-            answer(&reply->reply, parts[i].rc);
-        } else if (reply->reply.rc == ZKL__RC_OK) {
-            parts[i].zk_code =
-                0; /* before the part that failed, the server's error record says 0 */
-        }
-    }
-    reply->reply.parts = parts;
-    reply->reply.part_count = op->part_count;
-}
-
-static int perform_multi(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,
-                         const struct zkl__op *op)
-{
-    size_t room = op->part_count * sizeof(struct zkl__reply);
-    for (size_t i = 0; i < op->part_count; i++) {
-        room += name_room(&op->parts[i]);
-    }
-    struct zkl__memory_reply *reply = zkl__memory_reply_new(store, id, room);
-    struct zkl__memory_change *changes =
-        zkl__alloc(&store->heap, (op->part_count + 1) * sizeof *changes);
-    int code = reply && changes ? zkl__memory_write(store->space, &store->who, op->parts,
-                                                    op->part_count, changes)
-                                : ZKL_ENOMEM;
-    if (code == ZKL_OK) {
-        answer_multi(reply, op, changes);
-        drop_all(store->space, changes, op->part_count);
-        *out = reply;
-    } else {
-        zkl__free(&store->heap, reply);
-    }
-    zkl__free(&store->heap, changes);
-    return code;
-}
+/* --- kinds of ops ---------------------------------------------------------------------------- */
 
 bool zkl__memory_writes(const struct zkl__op *op)
 {
@@ -254,25 +21,337 @@ bool zkl__memory_creates(const struct zkl__op *op)
     return creates;
 }
 
-/* A multi as the server refuses it: its first part, and so all others. */
-int zkl__memory_refused(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,
-                        const struct zkl__op *op)
+/* --- watches: one-shot, as the server keeps them and as the C client sets them again after a
+ * reconnect ---------------------------------------------------------------------------------- */
+
+static struct zkl__memory_watch **bucket_of(struct zkl__memory_space *space, const char *path)
 {
-    size_t count = op->kind == ZKL__OP_MULTI ? op->part_count : 0;
-    struct zkl__memory_reply *reply =
-        zkl__memory_reply_new(store, id, count * sizeof(struct zkl__reply));
-    if (!reply) {
-        return ZKL_ENOMEM;
+    return &space->watches[zkl__path_hash(path) % ZKL__MEMORY_WATCH_BUCKETS];
+}
+
+static struct zkl__memory_watch *watch_new(struct zkl__store *store, const char *path,
+                                           enum zkl__memory_table table)
+{
+    size_t size = strlen(path) + 1;
+    struct zkl__memory_watch *watch = zkl__zalloc(&store->heap, sizeof *watch + size);
+    if (watch) {
+        watch->item.kind = ZKL__TELL_WATCH;
+        watch->store = store;
+        watch->table = table;
+        memcpy(watch->path, path, size);
     }
-    struct zkl__reply *parts = (struct zkl__reply *)reply->room;
-    memset(parts, 0, count * sizeof *parts);
+    return watch;
+}
+
+static void arm(struct zkl__memory_watch *watch)
+{
+    struct zkl__memory_watch **bucket = bucket_of(watch->store->space, watch->path);
+    for (struct zkl__memory_watch *other = *bucket; other; other = other->next) {
+        if (other->store == watch->store && other->table == watch->table &&
+            strcmp(other->path, watch->path) == 0) {
+            zkl__free(&watch->store->heap, watch);
+            return;
+        }
+    }
+    watch->next = *bucket;
+    *bucket = watch;
+}
+
+static void tell(struct zkl__memory_watch *watch, enum zkl__watch_event event)
+{
+    watch->next = NULL;
+    watch->event = event;
+    zkl__memory_tell(watch->store, &watch->item);
+}
+
+/* The last thing put to the session is that this path is deleted. */
+static bool just_told(const struct zkl__store *store, const char *path)
+{
+    const struct zkl__memory_watch *last = (const struct zkl__memory_watch *)store->queue.last;
+    return last && last->item.kind == ZKL__TELL_WATCH && last->event == ZKL__WATCH_DELETED &&
+           strcmp(last->path, path) == 0;
+}
+
+/* A watch that fires on a node which its session may not read is used up without a word
+ * (WatchManager.triggerWatch). */
+static bool may_know(const struct zkl__memory_watch *watch, const struct zkl__memory_node *node)
+{
+    return watch->store->space->rules == ZKL__RULES_NOTHING_NEEDS_READ ||
+           zkl__memory_permits(node, &watch->store->who, ZKL_PERM_READ);
+}
+
+static void trigger(struct zkl__memory_space *space, enum zkl__memory_table table,
+                    enum zkl__watch_event event, const struct zkl__memory_node *node)
+{
+    struct zkl__memory_watch **at = bucket_of(space, node->path);
+    while (*at) {
+        struct zkl__memory_watch *watch = *at;
+        if (watch->table != table || strcmp(watch->path, node->path) != 0) {
+            at = &watch->next;
+            continue;
+        }
+        *at = watch->next;
+        bool again = table == ZKL__WATCHES_CHILD && event == ZKL__WATCH_DELETED &&
+                     just_told(watch->store, node->path);
+        if (again || !may_know(watch, node)) {
+            zkl__free(&watch->store->heap, watch);
+        } else {
+            tell(watch, event);
+        }
+    }
+}
+
+/* Who watches data and children of a node hears of its end once (DataTree.deleteNode: "processed").
+ */
+static void fire(struct zkl__memory_space *space, enum zkl__watch_event event,
+                 const struct zkl__memory_node *node)
+{
+    trigger(space, ZKL__WATCHES_DATA, event, node);
+    if (event == ZKL__WATCH_DELETED) {
+        trigger(space, ZKL__WATCHES_CHILD, event, node);
+    }
+    if (event != ZKL__WATCH_CHANGED) {
+        trigger(space, ZKL__WATCHES_CHILD, ZKL__WATCH_CHILDREN, node->parent);
+    }
+}
+
+/* Takes the session's watches out of one bucket and gives each to then(). */
+static bool each_of(struct zkl__memory_watch **at, const struct zkl__store *store, const char *path,
+                    void (*then)(struct zkl__memory_watch *watch))
+{
+    bool any = false;
+    while (*at) {
+        struct zkl__memory_watch *watch = *at;
+        if (watch->store != store || (path && strcmp(watch->path, path) != 0)) {
+            at = &watch->next;
+            continue;
+        }
+        *at = watch->next;
+        any = true;
+        then(watch);
+    }
+    return any;
+}
+
+static void discard(struct zkl__memory_watch *watch)
+{
+    zkl__free(&watch->store->heap, watch);
+}
+
+/* The session's armed watches, of path or (NULL) of all paths; false: there was none. */
+static bool each_armed(struct zkl__store *store, const char *path,
+                       void (*then)(struct zkl__memory_watch *watch))
+{
+    if (path) {
+        return each_of(bucket_of(store->space, path), store, path, then);
+    }
+    bool any = false;
+    for (size_t i = 0; i < ZKL__MEMORY_WATCH_BUCKETS; i++) {
+        any |= each_of(&store->space->watches[i], store, NULL, then);
+    }
+    return any;
+}
+
+/* A client registers a watch when the reply comes: "a lost reply = no watch". */
+void zkl__memory_take_back(struct zkl__memory_watch *watch)
+{
+    struct zkl__store *store = watch->store;
+    if (watch->number > store->sure_number) {
+        discard(watch);
+        return;
+    }
+    watch->next = store->aside;
+    store->aside = watch;
+}
+
+void zkl__memory_lay_aside(struct zkl__store *store)
+{
+    each_armed(store, NULL, zkl__memory_take_back);
+}
+
+/* What DataTree.setWatches makes of a watch, given the zxid of the last reply that the client saw.
+ */
+static bool missed(const struct zkl__memory_watch *watch, enum zkl__watch_event *event)
+{
+    const struct zkl__memory_node *node = zkl__memory_find(&watch->store->space->tree, watch->path);
+    int64_t seen = watch->store->sure_zxid;
+    if (watch->absent) {
+        *event = ZKL__WATCH_CREATED;
+        return node != NULL;
+    }
+    if (!node) {
+        *event = ZKL__WATCH_DELETED;
+        return true;
+    }
+    *event = watch->table == ZKL__WATCHES_CHILD ? ZKL__WATCH_CHILDREN : ZKL__WATCH_CHANGED;
+    return (watch->table == ZKL__WATCHES_CHILD ? node->stat.pzxid : node->stat.mzxid) > seen;
+}
+
+void zkl__memory_rearm(struct zkl__store *store)
+{
+    while (store->aside) {
+        struct zkl__memory_watch *watch = store->aside;
+        enum zkl__watch_event event;
+        store->aside = watch->next;
+        if (!missed(watch, &event)) {
+            arm(watch);
+            continue;
+        }
+        if (event == ZKL__WATCH_DELETED) {
+            /* The client drops its other watches of the path with the first notice. */
+            each_of(&store->aside, store, watch->path, discard);
+        }
+        tell(watch, event);
+    }
+}
+
+void zkl__memory_forget_aside(struct zkl__store *store)
+{
+    each_of(&store->aside, store, NULL, discard);
+}
+
+/* --- replies --------------------------------------------------------------------------------- */
+
+struct zkl__memory_reply *zkl__memory_reply_new(struct zkl__store *store, uint64_t id, size_t room)
+{
+    struct zkl__memory_reply *reply = zkl__alloc(&store->heap, sizeof *reply + room);
+    if (reply) {
+        memset(reply, 0, sizeof *reply);
+        reply->item.kind = ZKL__TELL_REPLY;
+        reply->id = id;
+        reply->number = store->numbers + 1;
+    }
+    return reply;
+}
+
+static void set_rc(struct zkl__reply *reply, enum zkl__rc rc)
+{
+    *reply = (struct zkl__reply){.rc = rc, .zk_code = zkl__store_code(rc)};
+}
+
+/* --- writes ---------------------------------------------------------------------------------- */
+
+static void fire_change(struct zkl__memory_space *space, const struct zkl__memory_change *change)
+{
+    if (change->applied) {
+        fire(space,
+             change->op->kind == ZKL__OP_CREATE   ? ZKL__WATCH_CREATED
+             : change->op->kind == ZKL__OP_DELETE ? ZKL__WATCH_DELETED
+                                                  : ZKL__WATCH_CHANGED,
+             change->node);
+    }
+}
+
+/* The part at failed has failed, and so all others: before it, the server's error record says 0. */
+static void fail_others(struct zkl__reply *replies, size_t count, size_t failed)
+{
     for (size_t i = 0; i < count; i++) {
-        answer(&parts[i], i == 0 ? store->refusal : ZKL__RC_ROLLEDBACK);
+        if (i != failed) {
+            set_rc(&replies[i], ZKL__RC_ROLLEDBACK);
+            replies[i].zk_code = i < failed ? 0 : replies[i].zk_code;
+        }
     }
-    answer(&reply->reply, store->refusal);
-    reply->reply.parts = count > 0 ? parts : NULL;
-    reply->reply.part_count = count;
-    store->space->tree.zxid++; /* a transaction that failed is one, too */
+}
+
+/* A created part of a multi answers its name alone. A multi has the code of the part that failed.
+ */
+static void answer_write(struct zkl__reply *reply, struct zkl__reply *parts,
+                         const struct zkl__op *ops, size_t count, bool multi)
+{
+    if (!multi) {
+        *reply = parts[0];
+        return;
+    }
+    set_rc(reply, ZKL__RC_OK);
+    for (size_t i = 0; i < count; i++) {
+        if (ops[i].kind == ZKL__OP_CREATE) {
+            memset(&parts[i].stat, 0, sizeof parts[i].stat);
+        }
+        if (parts[i].rc != ZKL__RC_OK && parts[i].rc != ZKL__RC_ROLLEDBACK) {
+            set_rc(reply, parts[i].rc);
+        }
+    }
+    reply->parts = parts;
+    reply->part_count = count;
+}
+
+/* Takes the first count changes back. */
+static void roll_back(struct zkl__memory_space *space, struct zkl__memory_change *changes,
+                      size_t count)
+{
+    while (count > 0) {
+        zkl__memory_undo(&changes[--count], &space->tree);
+        zkl__memory_drop(&changes[count], &space->tree);
+    }
+}
+
+int zkl__memory_write(struct zkl__memory_space *space, const struct zkl__memory_who *who,
+                      const struct zkl__op *ops, size_t count, struct zkl__memory_change *changes,
+                      struct zkl__reply *replies, char **room)
+{
+    space->tree.zxid++; /* a failed write is a transaction, too */
+    for (size_t i = 0; i < count; i++) {
+        struct zkl__memory_change *change = &changes[i];
+        if (zkl__memory_apply(change, &space->tree, who, &ops[i]) != ZKL_OK) {
+            roll_back(space, changes, i);
+            space->tree.zxid--;
+            return ZKL_ENOMEM;
+        }
+        set_rc(&replies[i], change->rc);
+        if (change->rc != ZKL__RC_OK) {
+            roll_back(space, changes, i);
+            fail_others(replies, count, i);
+            return ZKL_OK;
+        }
+        if (ops[i].kind == ZKL__OP_CREATE) {
+            replies[i].name = zkl__text_put(room, zkl__memory_base(change->node->path));
+        }
+        if (ops[i].kind == ZKL__OP_CREATE || ops[i].kind == ZKL__OP_SET) {
+            zkl__memory_stat(&replies[i].stat, change->node);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        fire_change(space, &changes[i]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        zkl__memory_drop(&changes[i], &space->tree);
+    }
+    return ZKL_OK;
+}
+
+/* One write, or all of a multi. */
+static int perform_write(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,
+                         const struct zkl__op *op, enum zkl__rc refused)
+{
+    bool multi = op->kind == ZKL__OP_MULTI;
+    const struct zkl__op *ops = multi ? op->parts : op;
+    size_t count = multi ? op->part_count : 1, size = count * sizeof(struct zkl__reply);
+    for (size_t i = 0; i < count; i++) {
+        /* For the name that it makes, its digits and a NUL. */
+        size += strlen(ops[i].name ? ops[i].name : ops[i].dir) + ZKL__MEMORY_DIGITS + 1;
+    }
+    struct zkl__memory_reply *reply = zkl__memory_reply_new(store, id, size);
+    struct zkl__memory_change *changes = zkl__alloc(&store->heap, (count + 1) * sizeof *changes);
+    int code = reply && changes ? ZKL_OK : ZKL_ENOMEM;
+    if (code == ZKL_OK) {
+        struct zkl__reply *parts = (struct zkl__reply *)reply->room;
+        char *room = (char *)(parts + count);
+        if (refused == ZKL__RC_OK) {
+            code = zkl__memory_write(store->space, &store->who, ops, count, changes, parts, &room);
+        } else {
+            store->space->tree.zxid++; /* a transaction that failed is one, too */
+            set_rc(&parts[0], refused);
+            fail_others(parts, count, 0);
+        }
+        if (code == ZKL_OK) {
+            answer_write(&reply->reply, parts, ops, count, multi);
+        }
+    }
+    zkl__free(&store->heap, changes);
+    if (code != ZKL_OK) {
+        zkl__free(&store->heap, reply);
+        return code;
+    }
     *out = reply;
     return ZKL_OK;
 }
@@ -286,48 +365,38 @@ static enum zkl__rc check_read(const struct zkl__store *store, const struct zkl_
         return ZKL__RC_NONODE;
     }
     bool needed = op->kind != ZKL__OP_EXISTS || store->space->rules == ZKL__RULES_EXISTS_NEEDS_READ;
-    bool permitted = !needed || zkl__memory_acl_permits(node->acl, &store->who.ids, ZKL_PERM_READ);
+    bool permitted = !needed || zkl__memory_permits(node, &store->who, ZKL_PERM_READ);
     return permitted ? ZKL__RC_OK : ZKL__RC_NOAUTH;
 }
 
-static size_t children_room(const struct zkl__memory_node *node)
+static size_t read_size(const struct zkl__op *op, const struct zkl__memory_node *node)
 {
-    size_t room = 0;
-    for (const struct zkl__memory_node *child = node->children; child; child = child->right) {
-        room += sizeof(char *) + strlen(zkl__memory_base(child->path)) + 1;
+    size_t size = op->kind == ZKL__OP_GET ? (size_t)node->stat.data_size : 0;
+    if (op->kind == ZKL__OP_CHILDREN) {
+        for (const struct zkl__link *child = node->children.first; child; child = child->next) {
+            const char *path = ((const struct zkl__memory_node *)child)->path;
+            size += sizeof(char *) + strlen(zkl__memory_base(path)) + 1;
+        }
     }
-    return room;
-}
-
-static void answer_children(struct zkl__memory_reply *reply, const struct zkl__memory_node *node)
-{
-    const char **names = (const char **)reply->room;
-    size_t count = (size_t)node->stat.child_count;
-    char *room = (char *)(names + count);
-    const struct zkl__memory_node *child = node->children;
-    for (size_t i = 0; i < count; i++, child = child->right) {
-        names[i] = put_name(&room, child->path);
-    }
-    reply->reply.children = names;
-    reply->reply.child_count = count;
-}
-
-static void answer_data(struct zkl__memory_reply *reply, const struct zkl__memory_node *node)
-{
-    reply->reply.size = (size_t)node->stat.data_size;
-    if (reply->reply.size > 0) {
-        reply->reply.data = memcpy(reply->room, node->data, reply->reply.size);
-    }
+    return size;
 }
 
 static void answer_read(struct zkl__memory_reply *reply, const struct zkl__op *op,
                         const struct zkl__memory_node *node)
 {
-    zkl__memory_stat(&reply->reply.stat, node);
+    struct zkl__reply *out = &reply->reply;
+    zkl__memory_stat(&out->stat, node);
     if (op->kind == ZKL__OP_CHILDREN) {
-        answer_children(reply, node);
-    } else if (op->kind == ZKL__OP_GET) {
-        answer_data(reply, node);
+        const char **names = (const char **)reply->room;
+        char *end = (char *)(names + node->stat.child_count);
+        for (const struct zkl__link *child = node->children.first; child; child = child->next) {
+            const char *path = ((const struct zkl__memory_node *)child)->path;
+            names[out->child_count++] = zkl__text_put(&end, zkl__memory_base(path));
+        }
+        out->children = names;
+    } else if (op->kind == ZKL__OP_GET && node->data) {
+        out->size = (size_t)node->stat.data_size;
+        out->data = memcpy(reply->room, node->data, out->size);
     }
 }
 
@@ -340,7 +409,7 @@ static void settle_watch(struct zkl__memory_watch *watch, const struct zkl__memo
     watch->absent = rc == ZKL__RC_NONODE;
     watch->number = reply->number;
     if (rc == ZKL__RC_OK || (kind == ZKL__OP_EXISTS && watch->absent)) {
-        zkl__memory_arm(watch);
+        arm(watch);
     } else {
         zkl__free(&watch->store->heap, watch);
     }
@@ -349,24 +418,21 @@ static void settle_watch(struct zkl__memory_watch *watch, const struct zkl__memo
 static int perform_read(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,
                         const struct zkl__op *op)
 {
-    char path[ZKL__MEMORY_PATH];
-    zkl__memory_path(path, op);
+    char path[ZKL__STORE_PATH];
+    zkl__store_path(path, op);
     const struct zkl__memory_node *node = zkl__memory_find(&store->space->tree, path);
     enum zkl__rc rc = check_read(store, op, node);
-    size_t room = rc != ZKL__RC_OK               ? 0
-                  : op->kind == ZKL__OP_CHILDREN ? children_room(node)
-                  : op->kind == ZKL__OP_GET      ? (size_t)node->stat.data_size
-                                                 : 0;
+    size_t room = rc == ZKL__RC_OK ? read_size(op, node) : 0;
     enum zkl__memory_table table =
         op->kind == ZKL__OP_CHILDREN ? ZKL__WATCHES_CHILD : ZKL__WATCHES_DATA;
-    struct zkl__memory_watch *watch = op->watch ? zkl__memory_watch_new(store, path, table) : NULL;
+    struct zkl__memory_watch *watch = op->watch ? watch_new(store, path, table) : NULL;
     struct zkl__memory_reply *reply = zkl__memory_reply_new(store, id, room);
     if (!reply || (op->watch && !watch)) {
         zkl__free(&store->heap, watch);
         zkl__free(&store->heap, reply);
         return ZKL_ENOMEM;
     }
-    answer(&reply->reply, rc);
+    set_rc(&reply->reply, rc);
     if (rc == ZKL__RC_OK) {
         answer_read(reply, op, node);
     }
@@ -377,39 +443,38 @@ static int perform_read(struct zkl__memory_reply **out, struct zkl__store *store
     return ZKL_OK;
 }
 
-static int perform_other(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,
-                         const struct zkl__op *op)
+static int perform_unwatch(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,
+                           const struct zkl__op *op)
 {
-    struct zkl__memory_reply *reply = zkl__memory_reply_new(store, id, 0);
-    if (!reply) {
+    char path[ZKL__STORE_PATH];
+    *out = zkl__memory_reply_new(store, id, 0);
+    if (!*out) {
         return ZKL_ENOMEM;
     }
-    if (op->kind == ZKL__OP_UNWATCH) {
-        char path[ZKL__MEMORY_PATH];
-        zkl__memory_path(path, op);
-        answer(&reply->reply, zkl__memory_disarm(store, path) ? ZKL__RC_OK : ZKL__RC_NOWATCH);
-    }
-    *out = reply;
+    zkl__store_path(path, op);
+    set_rc(&(*out)->reply, each_armed(store, path, discard) ? ZKL__RC_OK : ZKL__RC_NOWATCH);
     return ZKL_OK;
 }
 
 int zkl__memory_perform(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,
-                        const struct zkl__op *op)
+                        const struct zkl__op *op, enum zkl__rc refused)
 {
     switch (op->kind) {
     case ZKL__OP_CREATE:
     case ZKL__OP_DELETE:
     case ZKL__OP_SET:
     case ZKL__OP_CHECK:
-        return perform_one(out, store, id, op);
     case ZKL__OP_MULTI:
-        return perform_multi(out, store, id, op);
+        return perform_write(out, store, id, op, refused);
     case ZKL__OP_CHILDREN:
     case ZKL__OP_GET:
     case ZKL__OP_EXISTS:
         return perform_read(out, store, id, op);
-    default:
-        return perform_other(out, store, id, op);
+    case ZKL__OP_UNWATCH:
+        return perform_unwatch(out, store, id, op);
+    default: /* a sync has nothing to wait for */
+        *out = zkl__memory_reply_new(store, id, 0);
+        return *out ? ZKL_OK : ZKL_ENOMEM;
     }
 }
 
@@ -418,7 +483,7 @@ int zkl__memory_perform(struct zkl__memory_reply **out, struct zkl__store *store
 static void remove_node(struct zkl__memory_space *space, struct zkl__memory_node *node)
 {
     zkl__memory_take_out(&space->tree, node);
-    zkl__memory_fire(space, ZKL__WATCH_DELETED, node);
+    fire(space, ZKL__WATCH_DELETED, node);
     zkl__memory_node_free(&space->tree, node);
 }
 
@@ -426,7 +491,7 @@ void zkl__memory_end(struct zkl__store *store)
 {
     struct zkl__memory_tree *tree = &store->space->tree;
     store->ended = true;
-    zkl__memory_disarm(store, NULL);
+    each_armed(store, NULL, discard);
     tree->zxid++;
     for (size_t i = 0; i < ZKL__MEMORY_BUCKETS; i++) {
         for (struct zkl__memory_node *node = tree->buckets[i], *next; node; node = next) {
@@ -445,7 +510,7 @@ void zkl__memory_sweep(struct zkl__memory_space *space)
     for (size_t i = 0; i < ZKL__MEMORY_BUCKETS; i++) {
         for (struct zkl__memory_node *node = space->tree.buckets[i]; node; node = node->next) {
             node->doomed = node->stat.ephemeral_owner == ZKL__MEMORY_CONTAINER_OWNER &&
-                           node->creates > 0 && !node->children;
+                           node->creates > 0 && !node->children.first;
         }
     }
     for (size_t i = 0; i < ZKL__MEMORY_BUCKETS; i++) {

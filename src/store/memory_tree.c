@@ -1,46 +1,110 @@
 #include "memory_tree.h"
+#include "acl.h"
+#include "digest.h"
 #include "path.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-/* FNV-1a. */
-uint32_t zkl__memory_hash(const char *path, size_t length)
+/* --- access lists: world, auth, digest ------------------------------------------------------- */
+
+char *zkl__memory_identity(const zkl_heap *heap, const void *auth, size_t size)
 {
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < length; i++) {
-        hash = (hash ^ (uint8_t)path[i]) * 16777619u;
+    char *identity = zkl__alloc(heap, size + ZKL__DIGEST_ROOM);
+    if (identity) {
+        zkl__digest_identity(identity, auth, size);
     }
-    return hash;
+    return identity;
 }
 
-static struct zkl__memory_node **bucket_of(struct zkl__memory_tree *tree, const char *path,
-                                           size_t length)
+static bool is_world(const zkl_acl_entry *entry)
 {
-    return &tree->buckets[zkl__memory_hash(path, length) % ZKL__MEMORY_BUCKETS];
+    return strcmp(entry->scheme, "world") == 0 && strcmp(entry->id, "anyone") == 0;
 }
 
-static struct zkl__memory_node *find(const struct zkl__memory_tree *tree, const char *path,
-                                     size_t length)
+/* "user:hash", as DigestAuthenticationProvider.isValid has it: two pieces when split at colons,
+ * empty ones at the end not counted. */
+static bool is_digest_id(const char *id)
 {
-    struct zkl__memory_node *node = *bucket_of((struct zkl__memory_tree *)tree, path, length);
-    while (node && (strncmp(node->path, path, length) != 0 || node->path[length] != '\0')) {
+    size_t length = strlen(id), colons = 0;
+    while (length > 0 && id[length - 1] == ':') {
+        length--;
+    }
+    for (size_t i = 0; i < length; i++) {
+        colons += id[i] == ':';
+    }
+    return colons == 1;
+}
+
+/* Whether a server takes the list from this session: not empty, known schemes only. */
+static bool is_valid(const zkl_acl *acl, const struct zkl__memory_who *who)
+{
+    bool valid = acl->count > 0;
+    for (size_t i = 0; i < acl->count && valid; i++) {
+        const zkl_acl_entry *entry = &acl->entries[i];
+        valid = (is_world(entry) || (strcmp(entry->scheme, "auth") == 0 && who->auth) ||
+                 (strcmp(entry->scheme, "digest") == 0 && is_digest_id(entry->id)));
+    }
+    return valid;
+}
+
+/* As it is stored: entries of scheme "auth" become the session's identity. NULL: no memory. */
+static zkl_acl *resolve(const zkl_heap *heap, const zkl_acl *acl, const struct zkl__memory_who *who)
+{
+    zkl_acl_entry *entries = zkl__alloc(heap, acl->count * sizeof *entries);
+    if (!entries) {
+        return NULL;
+    }
+    for (size_t i = 0; i < acl->count; i++) {
+        entries[i] = acl->entries[i];
+        if (strcmp(entries[i].scheme, "auth") == 0) {
+            entries[i] = (zkl_acl_entry){entries[i].perms, "digest", who->auth};
+        }
+    }
+    zkl_acl *copy = zkl__acl_copy(heap, &(zkl_acl){acl->count, entries});
+    zkl__free(heap, entries);
+    return copy;
+}
+
+static bool names(const zkl_acl_entry *entry, const char *identity)
+{
+    return identity && strcmp(entry->scheme, "digest") == 0 && strcmp(entry->id, identity) == 0;
+}
+
+bool zkl__memory_permits(const struct zkl__memory_node *node, const struct zkl__memory_who *who,
+                         int perm)
+{
+    bool permitted = !node->acl;
+    for (size_t i = 0; node->acl && i < node->acl->count && !permitted; i++) {
+        const zkl_acl_entry *entry = &node->acl->entries[i];
+        permitted = (entry->perms & perm) != 0 &&
+                    (is_world(entry) || names(entry, who->auth) || names(entry, who->seal));
+    }
+    return permitted;
+}
+
+/* --- nodes ----------------------------------------------------------------------------------- */
+
+static struct zkl__memory_node **bucket_of(struct zkl__memory_tree *tree, const char *path)
+{
+    return &tree->buckets[zkl__path_hash(path) % ZKL__MEMORY_BUCKETS];
+}
+
+struct zkl__memory_node *zkl__memory_find(const struct zkl__memory_tree *tree, const char *path)
+{
+    struct zkl__memory_node *node = *bucket_of((struct zkl__memory_tree *)tree, path);
+    while (node && strcmp(node->path, path) != 0) {
         node = node->next;
     }
     return node;
 }
 
-struct zkl__memory_node *zkl__memory_find(const struct zkl__memory_tree *tree, const char *path)
-{
-    return find(tree, path, strlen(path));
-}
-
 static struct zkl__memory_node *find_parent(const struct zkl__memory_tree *tree, const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    return slash == path ? tree->root : find(tree, path, (size_t)(slash - path));
+    char parent[ZKL__STORE_PATH + ZKL__MEMORY_DIGITS];
+    memcpy(parent, path, strlen(path) + 1);
+    return zkl__path_shorten(parent) ? zkl__memory_find(tree, parent) : tree->root;
 }
 
 const char *zkl__memory_base(const char *path)
@@ -53,28 +117,19 @@ const char *zkl__memory_base(const char *path)
 void zkl__memory_stat(struct zkl__stat *out, const struct zkl__memory_node *node)
 {
     *out = node->stat;
-    out->pzxid = node->pzxid;
     out->cversion = (int32_t)(2u * (uint32_t)node->creates - (uint32_t)node->stat.child_count);
-    out->ephemeral_owner =
-        node->stat.ephemeral_owner == ZKL__MEMORY_CONTAINER_OWNER ? 0 : node->stat.ephemeral_owner;
+    if (out->ephemeral_owner == ZKL__MEMORY_CONTAINER_OWNER) {
+        out->ephemeral_owner = 0;
+    }
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-/* --- nodes ----------------------------------------------------------------------------------- */
-
+/* NULL: no memory. */
 static struct zkl__memory_node *node_new(const struct zkl__memory_tree *tree, const char *path)
 {
-    size_t length = strlen(path);
-    struct zkl__memory_node *node =
-        zkl__zalloc(&tree->heap, sizeof *node + length + ZKL__MEMORY_DIGITS + 1);
+    size_t size = strlen(path) + 1;
+    struct zkl__memory_node *node = zkl__zalloc(&tree->heap, sizeof *node + size);
     if (node) {
-        memcpy(node->path, path, length);
+        memcpy(node->path, path, size);
     }
     return node;
 }
@@ -90,89 +145,55 @@ void zkl__memory_node_free(const struct zkl__memory_tree *tree, struct zkl__memo
 static void link_in(struct zkl__memory_tree *tree, struct zkl__memory_node *node,
                     struct zkl__memory_node *parent)
 {
-    struct zkl__memory_node **bucket = bucket_of(tree, node->path, strlen(node->path));
+    struct zkl__memory_node **bucket = bucket_of(tree, node->path);
     node->next = *bucket;
     *bucket = node;
     node->parent = parent;
     if (parent) {
-        node->left = NULL;
-        node->right = parent->children;
-        if (node->right) {
-            node->right->left = node;
-        }
-        parent->children = node;
+        zkl__list_prepend(&parent->children, &node->sibling);
         parent->stat.child_count++;
     }
 }
 
 static void link_out(struct zkl__memory_tree *tree, struct zkl__memory_node *node)
 {
-    struct zkl__memory_node **at = bucket_of(tree, node->path, strlen(node->path));
+    struct zkl__memory_node **at = bucket_of(tree, node->path);
     while (*at != node) {
         at = &(*at)->next;
     }
     *at = node->next;
-    if (node->left) {
-        node->left->right = node->right;
-    } else {
-        node->parent->children = node->right;
-    }
-    if (node->right) {
-        node->right->left = node->left;
-    }
+    zkl__list_remove(&node->parent->children, &node->sibling);
     node->parent->stat.child_count--;
 }
 
 void zkl__memory_take_out(struct zkl__memory_tree *tree, struct zkl__memory_node *node)
 {
-    assert(!node->children);
+    assert(!node->children.first);
     link_out(tree, node);
-    node->parent->pzxid = tree->zxid;
-}
-
-/* What a new server has, and what it refuses to delete. */
-static const char *const own_paths[] = {"/", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"};
-enum { OWN_PATHS = sizeof own_paths / sizeof *own_paths };
-
-static bool is_own(const char *path)
-{
-    for (size_t i = 0; i < OWN_PATHS; i++) {
-        if (strcmp(path, own_paths[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Nobody may write the configuration (ZooDefs.Ids.READ_ACL_UNSAFE). False: no memory. */
-static bool protect_config(struct zkl__memory_tree *tree)
-{
-    static const zkl_acl_entry read = {ZKL_PERM_READ, "world", "anyone"};
-    static const zkl_acl list = {1, &read};
-    struct zkl__memory_node *config = zkl__memory_find(tree, "/zookeeper/config");
-    config->acl = zkl__memory_acl_copy(&tree->heap, &list, NULL);
-    return config->acl != NULL;
+    node->parent->stat.pzxid = tree->zxid;
 }
 
 bool zkl__memory_tree_init(struct zkl__memory_tree *tree, const zkl_heap *heap, int64_t zxid)
 {
+    static const char *const own[] = {"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"};
+    static const zkl_acl_entry read = {ZKL_PERM_READ, "world", "anyone"};
+    static const zkl_acl read_only = {1, &read};
+    struct zkl__memory_node *node = NULL;
     memset(tree, 0, sizeof *tree);
     tree->heap = *heap;
     tree->zxid = zxid;
-    for (size_t i = 0; i < OWN_PATHS; i++) {
-        struct zkl__memory_node *node = node_new(tree, own_paths[i]);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        node = node_new(tree, own[i]);
         if (!node) {
-            zkl__memory_tree_deinit(tree);
             return false;
         }
+        node->own = true;
         link_in(tree, node, tree->root ? find_parent(tree, node->path) : NULL);
         tree->root = tree->root ? tree->root : node;
     }
-    if (!protect_config(tree)) {
-        zkl__memory_tree_deinit(tree);
-        return false;
-    }
-    return true;
+    /* Nobody may write the configuration (ZooDefs.Ids.READ_ACL_UNSAFE). */
+    node->acl = zkl__acl_copy(heap, &read_only);
+    return node->acl != NULL;
 }
 
 void zkl__memory_tree_deinit(struct zkl__memory_tree *tree)
@@ -184,81 +205,9 @@ void zkl__memory_tree_deinit(struct zkl__memory_tree *tree)
             zkl__memory_node_free(tree, node);
         }
     }
-    tree->root = NULL;
-}
-
-/* --- paths ----------------------------------------------------------------------------------- */
-
-static bool is_sequential(const struct zkl__op *op)
-{
-    return op->kind == ZKL__OP_CREATE &&
-           (op->mode == ZKL__EPHEMERAL_SEQUENTIAL || op->mode == ZKL__PERSISTENT_SEQUENTIAL);
-}
-
-bool zkl__memory_path(char *out, const struct zkl__op *op)
-{
-    return op->dir && zkl__path_join(out, ZKL__MEMORY_PATH, op->dir, op->name) > 0 &&
-           zkl__path_form(out, is_sequential(op));
 }
 
 /* --- writes ---------------------------------------------------------------------------------- */
-
-/* False: no memory. */
-static bool copy_data(void **out, const struct zkl__memory_tree *tree, const struct zkl__op *op)
-{
-    *out = op->size > 0 ? zkl__copy(&tree->heap, op->data, op->size) : NULL;
-    return op->size == 0 || *out;
-}
-
-static int prepare_create(struct zkl__memory_change *change, struct zkl__memory_tree *tree,
-                          const struct zkl__memory_who *who, const char *path)
-{
-    const zkl_acl *acl = change->op->acl ? change->op->acl : who->acl;
-    struct zkl__memory_node *node = node_new(tree, path);
-    if (!node) {
-        return ZKL_ENOMEM;
-    }
-    bool bad_acl = acl && !zkl__memory_acl_valid(acl, who->ids.auth);
-    if (acl && !bad_acl) {
-        node->acl = zkl__memory_acl_copy(&tree->heap, acl, who->ids.auth);
-    }
-    if ((acl && !bad_acl && !node->acl) || !copy_data(&node->data, tree, change->op)) {
-        zkl__memory_node_free(tree, node);
-        return ZKL_ENOMEM;
-    }
-    node->stat.data_size = (int32_t)change->op->size;
-    change->rc = bad_acl ? ZKL__RC_INVALIDACL : ZKL__RC_OK;
-    change->node = node;
-    return ZKL_OK;
-}
-
-int zkl__memory_prepare(struct zkl__memory_change *change, struct zkl__memory_tree *tree,
-                        const struct zkl__memory_who *who, const struct zkl__op *op)
-{
-    char path[ZKL__MEMORY_PATH];
-    memset(change, 0, sizeof *change);
-    change->op = op;
-    if (!zkl__memory_path(path, op)) {
-        return ZKL_EINVAL;
-    }
-    switch (op->kind) {
-    case ZKL__OP_CREATE:
-        return prepare_create(change, tree, who, path);
-    case ZKL__OP_SET:
-        return copy_data(&change->data, tree, op) ? ZKL_OK : ZKL_ENOMEM;
-    case ZKL__OP_DELETE:
-    case ZKL__OP_CHECK:
-        return ZKL_OK;
-    default:
-        return ZKL_EINVAL;
-    }
-}
-
-static bool permits(const struct zkl__memory_node *node, const struct zkl__memory_who *who,
-                    int perm)
-{
-    return zkl__memory_acl_permits(node->acl, &who->ids, perm);
-}
 
 static bool other_version(const struct zkl__memory_node *node, int32_t version)
 {
@@ -279,173 +228,173 @@ static int64_t owner_of(const struct zkl__op *op, const struct zkl__memory_who *
                                         : 0;
 }
 
-/* The order of checks is that of PrepRequestProcessor.pRequest2TxnCreate. */
-static enum zkl__rc check_create(struct zkl__memory_change *change,
-                                 const struct zkl__memory_tree *tree,
-                                 const struct zkl__memory_who *who,
-                                 struct zkl__memory_node **parent)
+/* The order of checks is that of PrepRequestProcessor.pRequest2TxnCreate. A sequential path gets
+ * its digits. */
+static enum zkl__rc check_create(const struct zkl__memory_tree *tree,
+                                 const struct zkl__memory_who *who, const struct zkl__op *op,
+                                 const zkl_acl *acl, char *path)
 {
-    struct zkl__memory_node *node = change->node;
-    *parent = find_parent(tree, node->path);
-    if (change->rc == ZKL__RC_INVALIDACL) {
+    const struct zkl__memory_node *parent = find_parent(tree, path);
+    if (acl && !is_valid(acl, who)) {
         return ZKL__RC_INVALIDACL;
     }
-    if (!*parent) {
+    if (!parent) {
         return ZKL__RC_NONODE;
     }
-    if (!permits(*parent, who, ZKL_PERM_CREATE)) {
+    if (!zkl__memory_permits(parent, who, ZKL_PERM_CREATE)) {
         return ZKL__RC_NOAUTH;
     }
-    if (is_sequential(change->op)) {
-        snprintf(node->path + strlen(node->path), ZKL__MEMORY_DIGITS + 1, "%010d",
-                 (*parent)->creates);
+    if (zkl__store_is_sequential(op)) {
+        snprintf(path + strlen(path), ZKL__MEMORY_DIGITS + 1, "%010d", parent->creates);
     }
-    if (zkl__memory_find(tree, node->path)) {
+    if (zkl__memory_find(tree, path)) {
         return ZKL__RC_NODEEXISTS;
     }
-    return is_ephemeral(*parent) ? ZKL__RC_EPHEMERALPARENT : ZKL__RC_OK;
+    return is_ephemeral(parent) ? ZKL__RC_EPHEMERALPARENT : ZKL__RC_OK;
 }
 
-static enum zkl__rc apply_create(struct zkl__memory_change *change, struct zkl__memory_tree *tree,
-                                 const struct zkl__memory_who *who)
+static int apply_create(struct zkl__memory_change *change, struct zkl__memory_tree *tree,
+                        const struct zkl__memory_who *who, char *path)
 {
-    struct zkl__memory_node *node = change->node;
-    struct zkl__memory_node *parent;
-    enum zkl__rc rc = check_create(change, tree, who, &parent);
-    if (rc != ZKL__RC_OK) {
-        return rc;
+    const struct zkl__op *op = change->op;
+    const zkl_acl *acl = op->acl ? op->acl : who->acl;
+    change->rc = check_create(tree, who, op, acl, path);
+    if (change->rc != ZKL__RC_OK) {
+        return ZKL_OK;
     }
-    change->creates = parent->creates;
-    change->pzxid = parent->pzxid;
-    node->stat.czxid = node->stat.mzxid = node->pzxid = tree->zxid;
-    node->stat.ctime_ms = node->stat.mtime_ms = now_ms();
-    node->stat.ephemeral_owner = owner_of(change->op, who);
+    struct zkl__memory_node *node = node_new(tree, path), *parent = find_parent(tree, path);
+    if (!node) {
+        return ZKL_ENOMEM;
+    }
+    node->acl = acl ? resolve(&tree->heap, acl, who) : NULL;
+    node->data = op->size > 0 ? zkl__copy(&tree->heap, op->data, op->size) : NULL;
+    if ((acl && !node->acl) || (op->size > 0 && !node->data)) {
+        zkl__memory_node_free(tree, node);
+        return ZKL_ENOMEM;
+    }
+    change->node = node;
+    change->old_creates = parent->creates;
+    change->old_stat = parent->stat;
+    node->stat.data_size = (int32_t)op->size;
+    node->stat.czxid = node->stat.mzxid = node->stat.pzxid = tree->zxid;
+    node->stat.ctime_ms = node->stat.mtime_ms = zkl__store_now(CLOCK_REALTIME) / 1000000;
+    node->stat.ephemeral_owner = owner_of(op, who);
     link_in(tree, node, parent);
     /* DataTree.createNode takes over a larger cversion only, so the counter sticks at its end, and
      * pzxid with it. */
     if (parent->creates < INT32_MAX) {
         parent->creates++;
-        parent->pzxid = tree->zxid;
+        parent->stat.pzxid = tree->zxid;
     }
-    return ZKL__RC_OK;
+    return ZKL_OK;
 }
 
 /* A delete is permitted by the parent's list, not by the node's own. */
 static enum zkl__rc apply_delete(struct zkl__memory_change *change, struct zkl__memory_tree *tree,
                                  const struct zkl__memory_who *who, const char *path)
 {
-    if (is_own(path)) {
+    struct zkl__memory_node *node = zkl__memory_find(tree, path);
+    if (node && node->own) {
         return ZKL__RC_REFUSED;
     }
-    struct zkl__memory_node *parent = find_parent(tree, path);
-    if (parent && !permits(parent, who, ZKL_PERM_DELETE)) {
+    const struct zkl__memory_node *parent = find_parent(tree, path);
+    if (parent && !zkl__memory_permits(parent, who, ZKL_PERM_DELETE)) {
         return ZKL__RC_NOAUTH;
     }
-    struct zkl__memory_node *node = zkl__memory_find(tree, path);
-    if (!parent || !node) {
+    if (!node) {
         return ZKL__RC_NONODE;
     }
     if (other_version(node, change->op->version)) {
         return ZKL__RC_BADVERSION;
     }
-    if (node->children) {
+    if (node->children.first) {
         return ZKL__RC_NOTEMPTY;
     }
     change->node = node;
-    change->pzxid = parent->pzxid;
-    change->creates = parent->creates;
+    change->old_creates = parent->creates;
+    change->old_stat = parent->stat;
     zkl__memory_take_out(tree, node);
     return ZKL__RC_OK;
 }
 
-static enum zkl__rc apply_set(struct zkl__memory_change *change, struct zkl__memory_tree *tree,
-                              const struct zkl__memory_who *who, const char *path)
+/* What a set and a check ask for. */
+static enum zkl__rc check_version(struct zkl__memory_node *node, const struct zkl__memory_who *who,
+                                  const struct zkl__op *op)
 {
-    struct zkl__memory_node *node = zkl__memory_find(tree, path);
     if (!node) {
         return ZKL__RC_NONODE;
     }
-    if (!permits(node, who, ZKL_PERM_WRITE)) {
+    if (!zkl__memory_permits(node, who, op->kind == ZKL__OP_SET ? ZKL_PERM_WRITE : ZKL_PERM_READ)) {
         return ZKL__RC_NOAUTH;
     }
-    if (other_version(node, change->op->version)) {
-        return ZKL__RC_BADVERSION;
+    return other_version(node, op->version) ? ZKL__RC_BADVERSION : ZKL__RC_OK;
+}
+
+static int apply_set(struct zkl__memory_change *change, struct zkl__memory_tree *tree,
+                     struct zkl__memory_node *node)
+{
+    const struct zkl__op *op = change->op;
+    void *data = op->size > 0 ? zkl__copy(&tree->heap, op->data, op->size) : NULL;
+    if (op->size > 0 && !data) {
+        return ZKL_ENOMEM;
     }
-    void *old = node->data;
     change->node = node;
-    change->stat = node->stat;
-    node->data = change->data;
-    change->data = old;
-    node->stat.data_size = (int32_t)change->op->size;
+    change->old_stat = node->stat;
+    change->old_data = node->data;
+    node->data = data;
+    node->stat.data_size = (int32_t)op->size;
     node->stat.version = (int32_t)((uint32_t)node->stat.version + 1);
     node->stat.mzxid = tree->zxid;
-    node->stat.mtime_ms = now_ms();
-    zkl__memory_stat(&change->after, node);
-    return ZKL__RC_OK;
+    node->stat.mtime_ms = zkl__store_now(CLOCK_REALTIME) / 1000000;
+    return ZKL_OK;
 }
 
-static enum zkl__rc apply_check(const struct zkl__memory_change *change,
-                                const struct zkl__memory_tree *tree,
-                                const struct zkl__memory_who *who, const char *path)
+int zkl__memory_apply(struct zkl__memory_change *change, struct zkl__memory_tree *tree,
+                      const struct zkl__memory_who *who, const struct zkl__op *op)
 {
-    const struct zkl__memory_node *node = zkl__memory_find(tree, path);
-    if (!node) {
-        return ZKL__RC_NONODE;
-    }
-    if (!permits(node, who, ZKL_PERM_READ)) {
-        return ZKL__RC_NOAUTH;
-    }
-    return other_version(node, change->op->version) ? ZKL__RC_BADVERSION : ZKL__RC_OK;
-}
-
-void zkl__memory_apply(struct zkl__memory_change *change, struct zkl__memory_tree *tree,
-                       const struct zkl__memory_who *who)
-{
-    char path[ZKL__MEMORY_PATH];
-    zkl__memory_path(path, change->op);
-    switch (change->op->kind) {
+    char path[ZKL__STORE_PATH + ZKL__MEMORY_DIGITS];
+    struct zkl__memory_node *node;
+    int code = ZKL_OK;
+    *change = (struct zkl__memory_change){.op = op};
+    zkl__store_path(path, op);
+    switch (op->kind) {
     case ZKL__OP_CREATE:
-        change->rc = apply_create(change, tree, who);
+        code = apply_create(change, tree, who, path);
         break;
     case ZKL__OP_DELETE:
         change->rc = apply_delete(change, tree, who, path);
         break;
-    case ZKL__OP_SET:
-        change->rc = apply_set(change, tree, who, path);
-        break;
     default:
-        change->rc = apply_check(change, tree, who, path);
+        node = zkl__memory_find(tree, path);
+        change->rc = check_version(node, who, op);
+        if (change->rc == ZKL__RC_OK && op->kind == ZKL__OP_SET) {
+            code = apply_set(change, tree, node);
+        }
         break;
     }
-    change->applied = change->rc == ZKL__RC_OK;
-}
-
-static void undo_set(struct zkl__memory_change *change)
-{
-    void *data = change->node->data;
-    change->node->data = change->data;
-    change->data = data;
-    change->node->stat.version = change->stat.version;
-    change->node->stat.data_size = change->stat.data_size;
-    change->node->stat.mzxid = change->stat.mzxid;
-    change->node->stat.mtime_ms = change->stat.mtime_ms;
+    change->applied = code == ZKL_OK && change->node;
+    return code;
 }
 
 void zkl__memory_undo(struct zkl__memory_change *change, struct zkl__memory_tree *tree)
 {
-    assert(change->applied);
     struct zkl__memory_node *node = change->node;
-    if (change->op->kind == ZKL__OP_CREATE) {
-        link_out(tree, node);
-    } else if (change->op->kind == ZKL__OP_DELETE) {
-        link_in(tree, node, node->parent);
-        change->node = NULL;
-    } else if (change->op->kind == ZKL__OP_SET) {
-        undo_set(change);
+    if (!change->applied) {
+        return;
     }
-    if (change->op->kind == ZKL__OP_CREATE || change->op->kind == ZKL__OP_DELETE) {
-        node->parent->creates = change->creates;
-        node->parent->pzxid = change->pzxid;
+    if (change->op->kind == ZKL__OP_SET) {
+        zkl__free(&tree->heap, node->data);
+        node->data = change->old_data;
+        node->stat = change->old_stat;
+        change->old_data = NULL;
+    } else {
+        if (change->op->kind == ZKL__OP_CREATE) {
+            link_out(tree, node);
+        } else {
+            link_in(tree, node, node->parent);
+        }
+        node->parent->creates = change->old_creates;
+        node->parent->stat = change->old_stat;
     }
     change->applied = false;
 }
@@ -457,5 +406,5 @@ void zkl__memory_drop(struct zkl__memory_change *change, struct zkl__memory_tree
     if (change->node && (unused || gone)) {
         zkl__memory_node_free(tree, change->node);
     }
-    zkl__free(&tree->heap, change->data);
+    zkl__free(&tree->heap, change->old_data);
 }

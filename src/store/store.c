@@ -1,5 +1,6 @@
 /* Which adapter a servers string means, and whether the string is one. */
 #include "store.h"
+#include "acl.h"
 #include "error.h"
 #include "path.h"
 
@@ -175,4 +176,60 @@ const char *zkl__store_without_port(const char *servers, size_t *length)
         }
     }
     return NULL;
+}
+
+/* --- operations ------------------------------------------------------------------------------ */
+
+/* A server drops the connection for a request of 1 MB (jute.maxbuffer), and would for each retry.
+ */
+#define REQUEST_BYTES_MAX 1000000
+#define PART_BYTES 64 /* lengths, flags, header */
+
+bool zkl__store_is_sequential(const struct zkl__op *op)
+{
+    return op->kind == ZKL__OP_CREATE &&
+           (op->mode == ZKL__EPHEMERAL_SEQUENTIAL || op->mode == ZKL__PERSISTENT_SEQUENTIAL);
+}
+
+bool zkl__store_path(char *out, const struct zkl__op *op)
+{
+    return op->dir && zkl__path_join(out, ZKL__STORE_PATH, op->dir, op->name) > 0 &&
+           zkl__path_form(out, zkl__store_is_sequential(op));
+}
+
+/* A container in a multi would abort the process: the C client takes the answer apart as another
+ * kind than the server sends. */
+static bool is_part(const struct zkl__op *op)
+{
+    return op->kind == ZKL__OP_DELETE || op->kind == ZKL__OP_SET || op->kind == ZKL__OP_CHECK ||
+           (op->kind == ZKL__OP_CREATE && op->mode != ZKL__CONTAINER);
+}
+
+int zkl__store_check(const struct zkl__op *op, size_t part_bytes)
+{
+    bool multi = op->kind == ZKL__OP_MULTI;
+    const struct zkl__op *parts = multi ? op->parts : op;
+    size_t count = multi ? op->part_count : 1, bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        char path[ZKL__STORE_PATH];
+        if (multi && !is_part(&parts[i])) {
+            return ZKL_EUNSUPPORTED;
+        }
+        if (!zkl__store_path(path, &parts[i])) {
+            return ZKL_EINVAL;
+        }
+        bytes += parts[i].size + strlen(path) + PART_BYTES + part_bytes;
+        bytes += parts[i].acl ? zkl__acl_size(parts[i].acl) : 0;
+    }
+    if (count == 0 || op->kind == ZKL__OP_NONE || op->kind > ZKL__OP_UNWATCH) {
+        return ZKL_EINVAL;
+    }
+    return bytes <= REQUEST_BYTES_MAX ? ZKL_OK : ZKL_ELIMIT;
+}
+
+int64_t zkl__store_now(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }

@@ -20,9 +20,12 @@
 #ifndef ZKL_STORE_STORE_H
 #define ZKL_STORE_STORE_H
 
+#include "name.h"
 #include "op.h"
 
 #include <zklock/session.h>
+
+#include <time.h>
 
 struct zkl__store;
 
@@ -85,8 +88,9 @@ struct zkl__store_ops {
     int (*open)(struct zkl__store **out, const struct zkl__store_config *config,
                 const struct zkl__store_events *events, void *ctx, zkl_error *err);
     /* ZKL_OK: a reply with this id follows. Else the op was not sent: ZKL_ELIMIT (too many, too
-     * large), ZKL_ENOMEM, ZKL_ECONNECT (not told connected, or dying), ZKL_EINVAL (path),
-     * ZKL_EUNSUPPORTED (a container in a multi). Any thread; the caller keeps submits in order. */
+     * large), ZKL_ENOMEM, ZKL_ECONNECT (not told connected, or dying), ZKL_EINVAL (path, a multi of
+     * nothing), ZKL_EUNSUPPORTED (a container in a multi). Any thread; the caller keeps submits in
+     * order. */
     int (*submit)(struct zkl__store *store, uint64_t id, const struct zkl__op *op);
     /* Housekeeping of the adapter's own (nudge, turn of the wheel). To be called when the time
      * comes that the last call returned (INT64_MAX: it does not); at once after open and after
@@ -125,6 +129,17 @@ struct zkl__server {
 /* The entry at *at, which goes to the next one; NULL: there is none. It may have any form in a
  * string that zkl__store_find does not take. */
 struct zkl__server zkl__server_at(const char **at);
+/* The path of an op into out (ZKL__STORE_PATH bytes); false: its form is bad, or it is too long.
+ * The form is that of a server: relative, an empty or dotted component, a slash at the end are bad,
+ * but a sequential create may end so. */
+enum { ZKL__STORE_PATH = ZKL_PATH_MAX + ZKL__NAME_LONGEST + 3 };
+bool zkl__store_path(char *out, const struct zkl__op *op);
+bool zkl__store_is_sequential(const struct zkl__op *op);
+/* What submit says of an op whatever the state of the session is: ZKL_OK, ZKL_EINVAL,
+ * ZKL_EUNSUPPORTED, ZKL_ELIMIT. part_bytes: what the store adds to each on the wire. */
+int zkl__store_check(const struct zkl__op *op, size_t part_bytes);
+/* ns */
+int64_t zkl__store_now(clockid_t clock);
 /* ZooKeeper's number for what became of an op; 0: none. */
 int zkl__store_code(enum zkl__rc rc);
 /* The first server in it that is named without a port, so that 2181 is tried, and the length of

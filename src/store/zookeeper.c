@@ -1,10 +1,64 @@
-/* zookeeper.c - the store that is a ZooKeeper ensemble, through libzookeeper_mt: open, events,
- * housekeeping.
+/* zookeeper.c - the store that is a ZooKeeper ensemble, through its C client library: open, events,
+ * housekeeping, close.
  *
- * What that library does to its users (seen with 3.8.0) is dealt with here and in the zookeeper_*.c
- * beside this file, and known nowhere else. Its blocking calls have no time limit, so only
- * asynchronous ones are used; its read-only mode makes up answers (never ZOO_READONLY); its chroot
- * is unsafe in multis (we prefix paths). */
+ * What that library does to its users, and what is done about it. Nobody else knows of it. Seen
+ * with 3.8.0, and not repaired in 3.9 or 3.10 where no version is named. Tests are those of
+ * tests/integration unless another folder is named.
+ *
+ * Addresses
+ *  - ZOOKEEPER-2466: of an even number of addresses it never tries every other one. An odd number
+ *    is given (remaining). Test: fuzz_servers.
+ *  - It resolves names on its I/O thread, and spins when that fails. It is given addresses
+ *    (zookeeper_addresses.c). Test: test_store_names.c.
+ *  - ZOOKEEPER-1998: it parses all addresses on every turn of its loop. Told not to
+ *    (zkl__zk_start). No test: only speed suffers.
+ *  - ZOOKEEPER-4699, repaired in 3.9.4: zoo_set_servers takes no care of the I/O thread. Called
+ *    only without a connection (give_addresses). Test: test_server_moves.
+ *  - ZOOKEEPER-4810: zoo_get_current_server shares one buffer. What is no address of ours is not
+ *    believed (current_address). No test: a race in the library.
+ *  - A server that is silent holds an attempt for two thirds of the timeout. An attempt has a limit
+ *    of ours (zkl__zk_attempt_next). Test: test_frozen_server.
+ * Connections
+ *  - ZOOKEEPER-800: zoo_add_auth is refused without a connection, and cuts a request in two that is
+ *    half sent. Called first of all on the first connection (prove). Test:
+ *    test_auth_after_reconnect.
+ *  - It does not report a loss when its socket is closed from outside its I/O thread. A loss
+ *    precedes every connection (on_connected). Test: test_cuts_under_load.
+ *  - It reports whatever state a server puts into a watch event, also behind the end of the
+ *    session. That is ignored (on_session). Test: test_garbage.c.
+ *  - ZOOKEEPER-4537, a server of 3.6.0 to 3.8.0: it sleeps on a committed write; and the library
+ *    sends no ping while it waits for an answer. It is asked something (nudge_next). Test:
+ *    test_stalled_answer.
+ *  - ZOOKEEPER-706: it sets all watches again in one packet. Their bytes are limited
+ *    (watch_bytes_max). Test: unit_limits.
+ *  - Its socket and its pipe stay open in programs that are started. They are found and marked
+ *    (zkl__zk_init_hidden, zkl__zk_hide_socket). Test: test_exec.c.
+ *  - Its signal mask is the caller's (zkl__block_signals). Test: test_signals.
+ * Operations
+ *  - Its blocking calls have no time limit, and its read-only mode makes up answers. Neither is
+ *    used. Test: test_never_blocks.c.
+ *  - ZOOKEEPER-2894, ZOOKEEPER-3868: at a loss or a close, completions come late or never. The
+ *    table of operations is ours (zookeeper_ops.c). Test: test_close_with_500_outstanding.
+ *  - It aborts on the answer to a container in a multi, frees foreign memory for a bad path in one,
+ *    or on a dead handle; its chroot is unsafe there. Refused before, and paths have the chroot
+ *    (zkl__store_check, path_make, send_multi). Tests: test_multi, test_chroot.
+ *  - It takes a list that ends too early for a whole one. As if throttled (is_whole). Test:
+ *    test_garbage.c.
+ *  - It calls every distinct watcher for every session event. There is one (zkl__zk_watcher). Test:
+ *    tests/cost.
+ *  - Its log callback has no context. Each store has a function (log_functions). Test: fuzz_log.
+ * The end
+ *  - It closes with answers unread, which resets the connection, so the server drops its goodbye.
+ *    All is read before (drain). Test: test_busy of test_close.c.
+ *  - zookeeper_close takes up to 4.5 s and does not say whether the server answered. It runs on a
+ *    thread of its own, and the answer is looked for (say_goodbye). Test: test_slow_goodbye,
+ *    test_goodbye_without_an_answer.
+ * Security
+ *  - A failure of SASL ends its I/O thread, and nobody is told (zkl__zk_sasl_failed); its TLS never
+ *    compares the server's name, and names no cause (zkl__zk_tls_check). Test:
+ *    tests/security/soak_secure.sh.
+ *  - Repaired in 3.10: its TLS takes no authority alone (zkl__zk_takes_ca_alone). Test:
+ *    tests/security/test_transport.c. */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -21,13 +75,6 @@
 #define ASK_NS (5000 * MS)
 #define NAMES_WAIT_MS 200
 #define NUDGE_NS (100 * MS)
-
-int64_t zkl__zk_now(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 void zkl__zk_cond_init(pthread_cond_t *cond)
 {
@@ -308,6 +355,7 @@ static bool copy_config(struct zkl__store *store, const struct zkl__store_config
     store->acl = config->acl ? store->own_acl : config->auth_scheme ? &creator_only : &open_to_all;
     store->chroot_length = ok ? strlen(store->chroot) : 0;
     store->names = ok ? zkl__zk_names_new(store->hosts) : NULL;
+    store->part_bytes = store->chroot_length + (store->acl ? zkl__acl_size(store->acl) : 0);
     return ok && store->names && (store->sasl || !config->sasl) && store->acl;
 }
 
@@ -333,13 +381,11 @@ int zkl__zk_start(struct zkl__store *store)
 {
     sigset_t before;
     int timeout = store->timeout_ms > INT_MAX ? INT_MAX : (int)store->timeout_ms;
-    int64_t began = zkl__zk_now(CLOCK_BOOTTIME);
+    int64_t began = zkl__store_now(CLOCK_BOOTTIME);
     zkl__block_signals(&before);
     zhandle_t *zh = zkl__zk_init_hidden(store, timeout);
-    int error = errno;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL); /* which leaves errno alone */
     if (!zh) {
-        errno = error;
         return ZKL_ECONNECT;
     }
     store->zh = zh;
@@ -350,35 +396,28 @@ int zkl__zk_start(struct zkl__store *store)
     return ZKL_OK;
 }
 
-/* The first handle, for all addresses. */
-static int start(struct zkl__store *store, zkl_error *err)
+/* The addresses are for a first handle; or for the one there is, only without a connection: the
+ * library closes the socket of its attempt to connect in this thread, and tells nobody. It takes no
+ * care of its I/O thread then (ZOOKEEPER-4699), which at worst misprints a log line or finds its
+ * attempt gone, in the microseconds of this call and only when servers have moved. */
+static int give_addresses(struct zkl__store *store, zkl_error *err)
 {
-    store->given = zkl__copy(&store->heap, store->addresses, strlen(store->addresses));
-    if (!store->given) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "out of memory");
+    char *before = store->given,
+         *given = zkl__copy(&store->heap, store->addresses, strlen(store->addresses));
+    if (!given) {
+        return start_error(store, ENOMEM, err);
     }
-    if (zkl__zk_start(store) == ZKL_OK) {
+    store->given = given;
+    bool taken =
+        store->zh ? zoo_set_servers(store->zh, given) == ZOK : zkl__zk_start(store) == ZKL_OK;
+    if (taken) {
+        zkl__free(&store->heap, before);
         return ZKL_OK;
     }
     int error = errno;
-    zkl__free(&store->heap, store->given);
-    store->given = NULL;
+    store->given = before; /* with a handle the next tick tries again */
+    zkl__free(&store->heap, given);
     return start_error(store, error, err);
-}
-
-/* Only without a connection: the library closes the socket of its attempt to connect in this
- * thread, and tells nobody. It takes no care of its I/O thread then (ZOOKEEPER-4699), which at
- * worst misprints a log line or finds its attempt gone, in the microseconds of this call and only
- * when servers have moved. */
-static void hand_over_addresses(struct zkl__store *store)
-{
-    char *given = zkl__copy(&store->heap, store->addresses, strlen(store->addresses));
-    if (!given || zoo_set_servers(store->zh, given) != ZOK) {
-        zkl__free(&store->heap, given); /* no memory: the next tick tries again */
-        return;
-    }
-    zkl__free(&store->heap, store->given);
-    store->given = given;
 }
 
 /* New addresses, if there are any: to the library, or for a start with them. With the mutex held.
@@ -395,14 +434,9 @@ static int take_addresses(struct zkl__store *store, zkl_error *err)
     bool same = store->addresses && strcmp(list, store->addresses) == 0;
     zkl__free(&store->heap, store->addresses);
     store->addresses = list;
-    if (!store->zh) {
-        return start(store, err);
-    }
     /* An attempt at a first connection leaves out addresses on purpose. */
-    if (store->ever ? strcmp(list, store->given) != 0 : !same) {
-        hand_over_addresses(store);
-    }
-    return ZKL_OK;
+    bool known = store->ever ? strcmp(list, store->given) == 0 : same;
+    return store->zh && known ? ZKL_OK : give_addresses(store, err);
 }
 
 /* With the mutex held; events wait at it until *out is written. A name server that does not answer
@@ -542,7 +576,7 @@ static void store_complaint(struct zkl__store *store, char *text, size_t size)
  * sends one when it has sent nothing for a third of the session timeout (zookeeper_interest). */
 static bool just_answered(const struct zkl__store *store)
 {
-    int64_t silence = zkl__zk_now(CLOCK_BOOTTIME) - store->answered_ns;
+    int64_t silence = zkl__store_now(CLOCK_BOOTTIME) - store->answered_ns;
     return store->linked && store->op_count == 0 && store->answered_ns > 0 &&
            silence < zoo_recv_timeout(store->zh) * MS / 6;
 }
@@ -554,7 +588,7 @@ static bool just_answered(const struct zkl__store *store)
  * be on its way. False: answers are still to be read, and there is time; again at *wake. */
 static bool drain(struct zkl__store *store, int64_t deadline, int64_t *wake)
 {
-    int64_t now = zkl__zk_now(CLOCK_MONOTONIC);
+    int64_t now = zkl__store_now(CLOCK_MONOTONIC);
     if (store->phase == ZK_OPEN) {
         store->phase = ZK_CLOSING;
         store->drain_ns = store->probe_ns = now;
@@ -604,7 +638,7 @@ static bool close_step(struct zkl__store *store, int64_t deadline, int *rc, int6
 static int64_t deadline_of(int64_t timeout_ms)
 {
     bool limited = timeout_ms >= 0 && timeout_ms <= INT64_MAX / MS / 2;
-    return limited ? zkl__zk_now(CLOCK_MONOTONIC) + timeout_ms * MS : INT64_MAX;
+    return limited ? zkl__store_now(CLOCK_MONOTONIC) + timeout_ms * MS : INT64_MAX;
 }
 
 static int store_close(struct zkl__store *store, int64_t timeout_ms)
@@ -631,7 +665,7 @@ static bool store_close_on(struct zkl__store *store, int64_t timeout_ms, int *rc
         return true;
     }
     pthread_mutex_unlock(&store->mutex);
-    int64_t left = wake - zkl__zk_now(CLOCK_MONOTONIC);
+    int64_t left = wake - zkl__store_now(CLOCK_MONOTONIC);
     *again_ms = wake == INT64_MAX ? ZKL_WAIT_FOREVER : left / MS + 1;
     return false;
 }

@@ -285,9 +285,9 @@ void zkl__zk_names_ask(struct zk_names *names)
 
 bool zkl__zk_names_wait(struct zk_names *names, int64_t timeout_ms)
 {
-    int64_t until = zkl__zk_now(CLOCK_MONOTONIC) + timeout_ms * MS;
+    int64_t until = zkl__store_now(CLOCK_MONOTONIC) + timeout_ms * MS;
     pthread_mutex_lock(&names->mutex);
-    while (names->asking > 0 && zkl__zk_now(CLOCK_MONOTONIC) < until) {
+    while (names->asking > 0 && zkl__store_now(CLOCK_MONOTONIC) < until) {
         zkl__zk_cond_wait(&names->answered, &names->mutex, until);
     }
     bool answered = names->asking == 0;

@@ -10,11 +10,8 @@
 #include "path.h"
 #include "zookeeper_store.h"
 
-/* A chroot, a path of a queue, and any contender of it, whoever named that one. */
-#define SENT_PATH_MAX (2 * ZKL_PATH_MAX + ZKL__NAME_LONGEST + 3)
-#define SEQUENCE_DIGITS 11 /* "-2147483647" */
-/* The server drops the connection for a request of 1 MB, and would for each retry. */
-#define REQUEST_BYTES_MAX 1000000
+#define SENT_PATH_MAX (ZKL_PATH_MAX + ZKL__STORE_PATH) /* a chroot, and a path */
+#define SEQUENCE_DIGITS 11                             /* "-2147483647" */
 
 /* --- ZooKeeper's codes, and what they say about an operation ---------------------------------- */
 
@@ -93,6 +90,7 @@ static void op_free(struct zk_op *op)
     const zkl_heap *heap = &op->store->heap;
     for (size_t i = 0; op->parts && i < op->part_count; i++) {
         zkl__free(heap, op->parts[i].path);
+        zkl__free(heap, op->parts[i].acl.data);
     }
     zkl__free(heap, op->parts);
     zkl__free(heap, op->results);
@@ -361,31 +359,19 @@ static bool acl_make(struct ACL_vector *out, const struct zkl__store *store,
     return out->data != NULL;
 }
 
-static bool is_sequential(const struct zkl__op *op)
-{
-    return op->kind == ZKL__OP_CREATE &&
-           (op->mode == ZKL__EPHEMERAL_SEQUENTIAL || op->mode == ZKL__PERSISTENT_SEQUENTIAL);
-}
-
-/* dir and name under the chroot, unless they are outside of it; false when too long or of a bad
- * form. The form is checked before the chroot goes in front, for a path that is not absolute would
- * leave it; and the library, given a bad path as a part of a multi, frees what is ours. */
-static bool path_make(const struct zkl__store *store, char out[SENT_PATH_MAX],
+/* The path under the chroot, unless it is outside of it. Its form was checked before the chroot
+ * goes in front, for a path that is not absolute would leave it; and the library, given a bad path
+ * as a part of a multi, frees what is ours. */
+static void path_make(const struct zkl__store *store, char out[SENT_PATH_MAX],
                       const struct zkl__op *op)
 {
     size_t chroot_length = op->outside ? 0 : store->chroot_length;
     char *inner = out + chroot_length;
-    size_t length = chroot_length < SENT_PATH_MAX && op->dir
-                        ? zkl__path_join(inner, SENT_PATH_MAX - chroot_length, op->dir, op->name)
-                        : 0;
-    if (length == 0 || !zkl__path_form(inner, is_sequential(op))) {
-        return false;
-    }
     memcpy(out, store->chroot, chroot_length);
-    if (chroot_length > 0 && length == 1 && !is_sequential(op)) {
+    zkl__store_path(inner, op);
+    if (chroot_length > 0 && strcmp(inner, "/") == 0 && !zkl__store_is_sequential(op)) {
         *inner = '\0'; /* the chroot itself has no slash at its end */
     }
-    return true;
 }
 
 static int mode_of(const struct zkl__store *store, enum zkl__create_mode mode)
@@ -426,19 +412,15 @@ static int send_create(struct zk_op *to, const struct zkl__op *op, const char *p
     return rc;
 }
 
-static bool part_make(struct zk_op *to, size_t i, zoo_op_t *zoo, struct ACL_vector *acl,
+static bool part_make(struct zkl__store *store, struct zk_part *part, zoo_op_t *zoo,
                       const struct zkl__op *op)
 {
-    struct zkl__store *store = to->store;
-    struct zk_part *part = &to->parts[i];
     char path[SENT_PATH_MAX];
-    if (!path_make(store, path, op)) {
-        return false;
-    }
+    path_make(store, path, op);
     size_t length = strlen(path), size = length + SEQUENCE_DIGITS + 1;
     part->kind = op->kind;
     part->path = zkl__zalloc(&store->heap, size);
-    if (!part->path || (op->kind == ZKL__OP_CREATE && !acl_make(acl, store, op))) {
+    if (!part->path || (op->kind == ZKL__OP_CREATE && !acl_make(&part->acl, store, op))) {
         return false;
     }
     memcpy(part->path, path, length);
@@ -449,20 +431,10 @@ static bool part_make(struct zk_op *to, size_t i, zoo_op_t *zoo, struct ACL_vect
     } else if (op->kind == ZKL__OP_CHECK) {
         zoo_check_op_init(zoo, part->path, op->version);
     } else {
-        zoo_create_op_init(zoo, part->path, data_of(op), (int)op->size, acl,
+        zoo_create_op_init(zoo, part->path, data_of(op), (int)op->size, &part->acl,
                            mode_of(store, op->mode), part->path, (int)size);
     }
     return true;
-}
-
-static bool multi_alloc(struct zk_op *to, size_t count)
-{
-    const zkl_heap *heap = &to->store->heap;
-    to->part_count = count;
-    to->parts = zkl__zalloc(heap, count * sizeof *to->parts);
-    to->results = zkl__zalloc(heap, count * sizeof *to->results);
-    to->replies = zkl__zalloc(heap, count * sizeof *to->replies);
-    return to->parts && to->results && to->replies;
 }
 
 /* On a dead handle the library frees pointers it never had, when a multi has several parts: the
@@ -472,10 +444,13 @@ static int send_multi(struct zk_op *to, const struct zkl__op *parts, size_t coun
     struct zkl__store *store = to->store;
     const zkl_heap *heap = &store->heap;
     zoo_op_t *zoo = zkl__zalloc(heap, count * sizeof *zoo);
-    struct ACL_vector *acls = zkl__zalloc(heap, count * sizeof *acls);
-    bool made = zoo && acls && multi_alloc(to, count);
+    to->part_count = count;
+    to->parts = zkl__zalloc(heap, count * sizeof *to->parts);
+    to->results = zkl__zalloc(heap, count * sizeof *to->results);
+    to->replies = zkl__zalloc(heap, count * sizeof *to->replies);
+    bool made = zoo && to->parts && to->results && to->replies;
     for (size_t i = 0; made && i < count; i++) {
-        made = part_make(to, i, &zoo[i], &acls[i], &parts[i]);
+        made = part_make(store, &to->parts[i], &zoo[i], &parts[i]);
     }
     int rc = ZSYSTEMERROR;
     if (made) {
@@ -483,10 +458,6 @@ static int send_multi(struct zk_op *to, const struct zkl__op *parts, size_t coun
                  ? ZINVALIDSTATE
                  : zoo_amulti(store->zh, (int)count, zoo, to->results, multi_done, to);
     }
-    for (size_t i = 0; acls && i < count; i++) {
-        zkl__free(heap, acls[i].data);
-    }
-    zkl__free(heap, acls);
     zkl__free(heap, zoo);
     return rc;
 }
@@ -531,57 +502,12 @@ static int send_one(struct zk_op *to, const struct zkl__op *op, const char *path
     return ZBADARGUMENTS;
 }
 
-#define PART_BYTES 64 /* lengths, flags, header */
-
-static size_t acl_bytes(const struct zkl__store *store, const struct zkl__op *op)
-{
-    const zkl_acl *acl = op->acl ? op->acl : store->acl;
-    size_t bytes = 0;
-    for (size_t i = 0; i < acl->count; i++) {
-        bytes += strlen(acl->entries[i].scheme) + strlen(acl->entries[i].id) + 12;
-    }
-    return bytes;
-}
-
-/* ZKL_OK when op can be sent as it is; *bytes grows by what it takes. A container in a multi would
- * abort the process: the library takes the answer apart as another kind than the server sends. */
-static int part_check(const struct zkl__store *store, const struct zkl__op *part, size_t *bytes)
-{
-    char path[SENT_PATH_MAX];
-    bool create = part->kind == ZKL__OP_CREATE;
-    if ((create && part->mode == ZKL__CONTAINER) ||
-        (!create && part->kind != ZKL__OP_DELETE && part->kind != ZKL__OP_SET &&
-         part->kind != ZKL__OP_CHECK)) {
-        return ZKL_EUNSUPPORTED;
-    }
-    if (!path_make(store, path, part)) {
-        return ZKL_EINVAL;
-    }
-    *bytes += part->size + strlen(path) + PART_BYTES + (create ? acl_bytes(store, part) : 0);
-    return ZKL_OK;
-}
-
-static int op_check(const struct zkl__store *store, const struct zkl__op *op)
-{
-    size_t bytes = op->size;
-    for (size_t i = 0; op->kind == ZKL__OP_MULTI && i < op->part_count; i++) {
-        int code = part_check(store, &op->parts[i], &bytes);
-        if (code != ZKL_OK) {
-            return code;
-        }
-    }
-    if (op->kind == ZKL__OP_MULTI && op->part_count == 0) {
-        return ZKL_EINVAL;
-    }
-    return bytes <= REQUEST_BYTES_MAX ? ZKL_OK : ZKL_ELIMIT;
-}
-
 /* With the mutex held. */
 static int submit_locked(struct zkl__store *store, struct zk_op *to, const struct zkl__op *op)
 {
     char path[SENT_PATH_MAX] = "/";
-    if (op->kind != ZKL__OP_MULTI && !path_make(store, path, op)) {
-        return ZKL_EINVAL;
+    if (op->kind != ZKL__OP_MULTI) {
+        path_make(store, path, op);
     }
     zkl__list_append(&store->waiting, &to->link);
     store->op_count++;
@@ -599,7 +525,7 @@ static int submit_locked(struct zkl__store *store, struct zk_op *to, const struc
 
 int zkl__zk_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *op)
 {
-    int code = op_check(store, op);
+    int code = zkl__store_check(op, store->part_bytes);
     if (code != ZKL_OK) {
         return code;
     }
@@ -608,7 +534,7 @@ int zkl__zk_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *
         return ZKL_ENOMEM;
     }
     *to = (struct zk_op){
-        .store = store, .id = id, .sent_ns = zkl__zk_now(CLOCK_BOOTTIME), .kind = op->kind};
+        .store = store, .id = id, .sent_ns = zkl__store_now(CLOCK_BOOTTIME), .kind = op->kind};
     pthread_mutex_lock(&store->mutex);
     if (store->phase != ZK_OPEN || !store->up) {
         code = ZKL_ECONNECT;
@@ -639,19 +565,10 @@ static atomic_uint logging[LOG_SLOTS]; /* threads that are at it */
  * so that an alarm on errors rings for losses alone. */
 static zkl_log_level level_of(const char *line)
 {
-    static const struct {
-        const char *mark;
-        zkl_log_level level;
-    } marks[] = {{":ZOO_ERROR@", ZKL_LOG_WARN},
-                 {":ZOO_WARN@", ZKL_LOG_INFO},
-                 {":ZOO_INFO@", ZKL_LOG_DEBUG},
-                 {":ZOO_DEBUG@", ZKL_LOG_DEBUG}};
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-        if (strstr(line, marks[i].mark)) {
-            return marks[i].level;
-        }
+    if (strstr(line, ":ZOO_ERROR@")) {
+        return ZKL_LOG_WARN;
     }
-    return ZKL_LOG_DEBUG;
+    return strstr(line, ":ZOO_WARN@") ? ZKL_LOG_INFO : ZKL_LOG_DEBUG;
 }
 
 static const char *words_of(const char *line)

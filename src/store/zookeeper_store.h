@@ -20,6 +20,7 @@
 struct zk_part {
     enum zkl__op_kind kind;
     char *path; /* sent; of a create, where the library then writes the path that it made */
+    struct ACL_vector acl; /* of a create */
     struct Stat stat;
 };
 
@@ -78,6 +79,7 @@ struct zkl__store {
     bool sealed; /* these are the session's seal, no credentials of the user's */
     char *tls, *tls_host;
     zkl_sasl *sasl;
+    size_t part_bytes;  /* of each operation, for its chroot and its default list */
     const zkl_acl *acl; /* default of creates */
     zkl_acl *own_acl;   /* which it is, or NULL */
     char *hosts;
@@ -126,7 +128,6 @@ struct zkl__store {
 };
 
 /* zookeeper.c */
-int64_t zkl__zk_now(clockid_t clock);
 /* Of CLOCK_MONOTONIC. The wait ends at the deadline at the latest, or for no reason. */
 void zkl__zk_cond_init(pthread_cond_t *cond);
 void zkl__zk_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline);

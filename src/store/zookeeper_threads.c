@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/select.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "signals.h"
@@ -61,32 +60,34 @@ static void close_on_exec(int fd)
     }
 }
 
-/* The library's pipe does not block. */
-static bool is_open_pipe(int fd, ino_t *inode)
+/* 0: it is of another kind. A number that may be another thread's by now is asked for by name. */
+static unsigned long inode_of(int fd, bool pipe)
 {
-    struct stat status;
-    int flags = fcntl(fd, F_GETFL);
-    if (flags < 0 || !(flags & O_NONBLOCK) || fstat(fd, &status) != 0 ||
-        !S_ISFIFO(status.st_mode)) {
-        return false;
+    char name[32], link[64] = "";
+    unsigned long inode = 0;
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    if (readlink(name, link, sizeof link - 1) > 0) {
+        sscanf(link, pipe ? "pipe:[%lu]" : "socket:[%lu]", &inode);
     }
-    *inode = status.st_ino;
-    return true;
+    return inode;
 }
 
 #define PIPE_ENDS 16
 
-/* Both ends are new, and among the first descriptors that are free, or the process has more than a
- * set has room for. What another thread of the program makes meanwhile is hardly such a pipe. */
+/* The library's pipe does not block. Both ends are new, and among the first descriptors that are
+ * free, or the process has more than a set has room for. What another thread of the program makes
+ * meanwhile is hardly such a pipe. */
 static void hide_pipe(const fd_set *before)
 {
     int fds[PIPE_ENDS], count = 0;
-    ino_t inodes[PIPE_ENDS];
+    unsigned long inodes[PIPE_ENDS];
     DIR *folder = list_descriptors();
     for (int fd; (fd = next_descriptor(folder)) >= 0;) {
         if (count < PIPE_ENDS && fd < FD_SETSIZE && !FD_ISSET(fd, before) &&
-            is_open_pipe(fd, &inodes[count])) {
-            fds[count++] = fd;
+            (fcntl(fd, F_GETFL) & O_NONBLOCK)) {
+            fds[count] = fd;
+            inodes[count] = inode_of(fd, true);
+            count += inodes[count] != 0;
         }
     }
     for (int i = 0; i < count; i++) {
@@ -135,17 +136,6 @@ static bool is_peer(int fd, const struct peer *wanted)
            peer.size == wanted->size && memcmp(&peer.address, &wanted->address, peer.size) == 0;
 }
 
-/* 0: no socket. A number that may be another thread's by now is asked for by name. */
-static unsigned long inode_of(int fd)
-{
-    char name[32], link[64] = "";
-    unsigned long inode = 0;
-    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-    return readlink(name, link, sizeof link - 1) > 0 && sscanf(link, "socket:[%lu]", &inode) == 1
-               ? inode
-               : 0;
-}
-
 /* Other connections of this process to the same server are a ZooKeeper client's, too. */
 void zkl__zk_hide_socket(struct zkl__store *store)
 {
@@ -157,7 +147,7 @@ void zkl__zk_hide_socket(struct zkl__store *store)
         if (is_peer(fd, &peer)) {
             close_on_exec(fd);
             if (candidates->count < ZK_SOCKETS) {
-                candidates->inodes[candidates->count] = inode_of(fd);
+                candidates->inodes[candidates->count] = inode_of(fd, false);
             }
             candidates->count++;
         }
@@ -221,11 +211,11 @@ static void keep_sockets(const struct zkl__store *store, struct sockets *sockets
     DIR *folder = find_peer(store, &peer) ? list_descriptors() : NULL;
     for (int fd; (fd = next_descriptor(folder)) >= 0;) {
         if (!full && !is_kept(fd) && is_peer(fd, &peer) &&
-            is_candidate(&store->candidates, inode_of(fd))) {
+            is_candidate(&store->candidates, inode_of(fd, false))) {
             int kept = sockets->count < ZK_SOCKETS ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
             full = kept < 0;
             if (!full) {
-                sockets->each[sockets->count++] = (struct socket){fd, kept, inode_of(kept)};
+                sockets->each[sockets->count++] = (struct socket){fd, kept, inode_of(kept, false)};
             }
         }
     }
@@ -251,7 +241,7 @@ static void drop_sockets(struct sockets *sockets)
 static bool is_closed(const struct socket *socket)
 {
     pthread_mutex_lock(&keeping);
-    bool closed = inode_of(socket->fd) != socket->inode || is_kept(socket->fd);
+    bool closed = inode_of(socket->fd, false) != socket->inode || is_kept(socket->fd);
     pthread_mutex_unlock(&keeping);
     return closed;
 }
@@ -263,7 +253,7 @@ static bool has_response(int fd, int64_t deadline)
     int64_t left_ms;
     char byte;
     do {
-        left_ms = (deadline - zkl__zk_now(CLOCK_MONOTONIC)) / MS;
+        left_ms = (deadline - zkl__store_now(CLOCK_MONOTONIC)) / MS;
         left_ms = left_ms < 0 ? 0 : left_ms < ROUND_MS ? left_ms : ROUND_MS;
     } while (poll(&poll_fd, 1, (int)left_ms) <= 0 && left_ms > 0);
     return recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
@@ -367,7 +357,7 @@ void zkl__zk_part_from(struct zk_parting *parting)
 static bool say_goodbye(struct zkl__store *store)
 {
     struct sockets sockets;
-    int64_t began = zkl__zk_now(CLOCK_MONOTONIC);
+    int64_t began = zkl__store_now(CLOCK_MONOTONIC);
     pthread_mutex_lock(&store->mutex);
     bool looks = store->linked && !store->tls;
     if (looks) {
@@ -375,7 +365,7 @@ static bool say_goodbye(struct zkl__store *store)
     }
     pthread_mutex_unlock(&store->mutex);
     zookeeper_close(store->zh);
-    bool heard = zkl__zk_now(CLOCK_MONOTONIC) - began < WORD_NS;
+    bool heard = zkl__store_now(CLOCK_MONOTONIC) - began < WORD_NS;
     if (looks) {
         heard = have_response(&sockets, heard, store->part_deadline);
         drop_sockets(&sockets);
@@ -403,10 +393,10 @@ static void *part(void *arg)
 static bool wait_for(struct zkl__store *store, bool (*over)(const struct zkl__store *store),
                      int64_t deadline)
 {
-    int64_t least = zkl__zk_now(CLOCK_MONOTONIC) + PART_NS;
+    int64_t least = zkl__store_now(CLOCK_MONOTONIC) + PART_NS;
     int64_t until = deadline > least ? deadline : least;
     pthread_mutex_lock(&store->mutex);
-    while (!over(store) && zkl__zk_now(CLOCK_MONOTONIC) < until) {
+    while (!over(store) && zkl__store_now(CLOCK_MONOTONIC) < until) {
         zkl__zk_wait(store, until);
     }
     bool is_over = over(store);

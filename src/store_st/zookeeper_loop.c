@@ -175,7 +175,7 @@ bool zkl__zk_apart(void *(*run)(void *), void *arg)
 
 void zkl__zk_wait(struct zkl__store *store, int64_t deadline)
 {
-    int64_t left = deadline - zkl__zk_now(CLOCK_MONOTONIC);
+    int64_t left = deadline - zkl__store_now(CLOCK_MONOTONIC);
     pthread_mutex_unlock(&store->mutex);
     zkl__loop_turn(deadline == INT64_MAX ? INT64_MAX : zkl__clock_now() + left);
     pthread_mutex_lock(&store->mutex);
@@ -225,7 +225,7 @@ bool zkl__zk_part(struct zkl__store *store, int64_t deadline, bool drained)
         drive->gone = !store->linked || !say_goodbye(drive) || !drained ||
                       !zkl__source_watch(&drive->source, drive->source.fd, EPOLLIN);
     }
-    if (!drive->gone && zkl__zk_now(CLOCK_MONOTONIC) < deadline) {
+    if (!drive->gone && zkl__store_now(CLOCK_MONOTONIC) < deadline) {
         return false;
     }
     if (drive->source.fd >= 0) {

@@ -1,6 +1,6 @@
 /* The simulated ensemble of tests/sim: three servers in virtual time, driven through its client handles, with no core above them.
  * It begins anew when a session is opened and none is: it has room for one script. */
-#include "memory_session.h"
+#include "store.h"
 #include "sim.h"
 #include "run.h"
 #include "world.h"
@@ -179,8 +179,9 @@ static struct world_session *session_open(struct world *world, const struct worl
 static void session_submit(struct world_session *session, const struct zkl__op *op, uint64_t *id, int *code)
 {
     *id = 0;
-    *code = zkl__memory_op_valid(op) ? sim_handle_submit(session->world->s, session->client, session->last_id + 1, op)
-                                     : ZKL_EINVAL;
+    *code = zkl__store_check(op, 0) == ZKL_OK
+                ? sim_handle_submit(session->world->s, session->client, session->last_id + 1, op)
+                : ZKL_EINVAL;
     if (*code == ZKL_OK) {
         *id = ++session->last_id;
     }

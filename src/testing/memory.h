@@ -1,30 +1,12 @@
-/* memory.h - the in-process store, and how tests make it fail.
+/* memory.h - how tests make the in-process store (src/store/memory.c) fail.
  *
- * "memory:NAME" opens a session with the tree of that name, which all sessions of the process
- * share. A tree lives from the first session's open until the last one is closed: then every znode
- * of it, persistent ones too, is gone. Its memory comes from the heap of the session that made it,
- * which must therefore outlive the others; tests give all of them the same one. zxids never restart
- * within a process, so a fencing token rises across trees of one name, too.
- *
- * It answers as a standalone ZooKeeper 3.8 does, in this order of checks, and these differences are
- * all:
- *  - sessions end by close or by zkl__memory_expire only; the timeout asked for is granted (100 ms
- * at least);
- *  - the schemes of access lists are world, auth and digest; every other one is ZKL__RC_INVALIDACL.
- * There is no quota;
- *  - the characters of a path are not checked (the core has), its form is: a bad one is ZKL_EINVAL
- * at submit;
- *  - a counter at its end sticks, as the server's does when no create is under way at that moment;
- * names below zero, which the server gives to creates that wait in its pipeline just then, never
- * come;
- *  - while a connection is suspended, submit says ZKL_ECONNECT; nothing waits for the reconnect.
- *
- * Fault hooks. All: any thread, callbacks of a store included. ZKL_OK, ZKL_ENOENT (no such session
+ * All: any thread, callbacks of a store included. ZKL_OK, ZKL_ENOENT (no such session
  * or tree, or the session is over), ZKL_EINVAL (not in this state), ZKL_ENOMEM (nothing happened).
  */
-#ifndef ZKL_STORE_MEMORY_H
-#define ZKL_STORE_MEMORY_H
+#ifndef ZKL_TESTING_MEMORY_H
+#define ZKL_TESTING_MEMORY_H
 
+#include "memory_tree.h"
 #include "store.h"
 
 /* The connection is lost now: replies and watch events not told yet are lost with it. The watches
@@ -57,14 +39,7 @@ int zkl__memory_refuse(int64_t session_id, enum zkl__rc rc, size_t count);
 int zkl__memory_reap(const char *name);
 /* Sets how many children path ever had: where its sequence goes on. */
 int zkl__memory_set_counter(const char *name, const char *path, int32_t creates);
-/* What a session learns of a znode that it may not READ. Two things changed in ZooKeeper, one after
- * the other. */
-enum zkl__memory_rules {
-    ZKL__RULES_EVENTS_NEED_READ, /* the default, as 3.8.4 and Debian's 3.8.0: its stat, but no watch
-                                    event (CVE-2024-23944) */
-    ZKL__RULES_NOTHING_NEEDS_READ, /* before that, as 3.8.0: both */
-    ZKL__RULES_EXISTS_NEEDS_READ   /* as 3.9.2: neither (ZOOKEEPER-2590) */
-};
+/* What a session learns of a znode that it may not READ. */
 int zkl__memory_set_rules(const char *name, enum zkl__memory_rules rules);
 /* A stranger, without a session or an identity, writes: what became of it is in *rc. Not ephemeral.
  */
