@@ -309,9 +309,6 @@ static void store_free(struct zkl__store *store)
     zkl__free(&heap, store);
 }
 
-static const zkl_acl_entry creator_entry = {ZKL_PERM_ALL, "auth", ""};
-static const zkl_acl creator_only = {1, &creator_entry};
-
 /* False: no memory. */
 static bool take_credentials(struct zkl__store *store, const struct zkl__store_config *config)
 {
@@ -324,7 +321,7 @@ static bool take_credentials(struct zkl__store *store, const struct zkl__store_c
         who->seal = zkl__memory_identity(&store->heap, config->seal, strlen(config->seal));
     }
     store->acl = config->acl ? zkl__acl_copy(&store->heap, config->acl) : NULL;
-    who->acl = store->acl ? store->acl : who->auth ? &creator_only : NULL;
+    who->acl = store->acl ? store->acl : who->auth ? &zkl__store_creator_only : NULL;
     return (who->auth || !digest) && (who->seal || !config->seal) && (store->acl || !config->acl);
 }
 

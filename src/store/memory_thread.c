@@ -27,18 +27,15 @@ static void *run(void *arg)
 int zkl__memory_voice_start(struct zkl__store *store)
 {
     struct zkl__memory_voice *voice = zkl__zalloc(&store->heap, sizeof *voice);
-    sigset_t before;
     if (!voice) {
         return ZKL_ENOMEM;
     }
     pthread_cond_init(&voice->cond, NULL);
-    zkl__block_signals(&before);
     pthread_mutex_lock(&store->space->mutex);
-    int failed = pthread_create(&voice->thread, NULL, run, store);
-    store->voice = failed ? NULL : voice;
+    bool started = zkl__start_thread(&voice->thread, run, store);
+    store->voice = started ? voice : NULL;
     pthread_mutex_unlock(&store->space->mutex);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) {
+    if (!started) {
         pthread_cond_destroy(&voice->cond);
         zkl__free(&store->heap, voice);
         return ZKL_ELIMIT;

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* For the calling thread, until it sets its mask to *before again. */
@@ -18,6 +19,16 @@ static inline void zkl__block_signals(sigset_t *before)
         sigdelset(&program, faults[i]);
     }
     pthread_sigmask(SIG_SETMASK, &program, before);
+}
+
+/* False: there is no room for one. */
+static inline bool zkl__start_thread(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+    sigset_t before;
+    zkl__block_signals(&before);
+    bool started = pthread_create(thread, NULL, run, arg) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
 }
 
 #endif

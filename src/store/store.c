@@ -233,3 +233,6 @@ int64_t zkl__store_now(clockid_t clock)
     clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
+
+static const zkl_acl_entry creator = {ZKL_PERM_ALL, "auth", ""};
+const zkl_acl zkl__store_creator_only = {1, &creator};

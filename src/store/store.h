@@ -138,6 +138,8 @@ bool zkl__store_is_sequential(const struct zkl__op *op);
 /* What submit says of an op whatever the state of the session is: ZKL_OK, ZKL_EINVAL,
  * ZKL_EUNSUPPORTED, ZKL_ELIMIT. part_bytes: what the store adds to each on the wire. */
 int zkl__store_check(const struct zkl__op *op, size_t part_bytes);
+/* What a session with credentials creates when its options name no list. */
+extern const zkl_acl zkl__store_creator_only;
 /* ns */
 int64_t zkl__store_now(clockid_t clock);
 /* ZooKeeper's number for what became of an op; 0: none. */

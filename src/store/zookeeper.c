@@ -93,16 +93,20 @@ void zkl__zk_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t dea
 
 /* --- events, on the library's completion thread ---------------------------------------------- */
 
-/* With the mutex held. */
-static struct zkl__connection come_up(struct zkl__store *store)
+/* Drops the mutex. up: from now on the session is connected. */
+static void unlock_and_tell(struct zkl__store *store, bool up)
 {
     struct zkl__connection connection = {.session_id = zoo_client_id(store->zh)->client_id,
                                          .timeout_ms = zoo_recv_timeout(store->zh),
                                          .fresh = !store->fresh_told,
                                          .began_ns = store->began_ns};
-    store->up = true;
-    store->fresh_told = true;
-    return connection;
+    store->up = store->up || up;
+    store->fresh_told = store->fresh_told || up;
+    pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->mutex);
+    if (up) {
+        store->events.connected(store->ctx, &connection);
+    }
 }
 
 static void wipe_auth(struct zkl__store *store)
@@ -112,6 +116,27 @@ static void wipe_auth(struct zkl__store *store)
         zkl__free(&store->heap, store->auth);
         store->auth = NULL;
     }
+}
+
+static void probed(int rc, const struct Stat *stat, const void *data)
+{
+    struct zkl__store *store = (struct zkl__store *)(uintptr_t)data;
+    (void)stat;
+    (void)zkl__zk_enter(store, store->zh);
+    pthread_mutex_lock(&store->mutex);
+    store->probe_count--;
+    bool answered = zkl__rc_answered(zkl__zk_rc(rc)) && store->linked;
+    store->drained = answered ? store->phase == ZK_CLOSING : store->drained;
+    unlock_and_tell(store, answered && store->phase == ZK_OPEN && !store->up);
+    zkl__zk_leave(store);
+}
+
+/* exists("/") for nobody, with the mutex held. Its answer proves that all earlier ones are in. */
+static bool probe(struct zkl__store *store)
+{
+    bool sent = zoo_aexists(store->zh, "/", 0, probed, store) == ZOK;
+    store->probe_count += sent;
+    return sent;
 }
 
 /* Credentials go out before anybody can submit, for the library puts them in front of its queue,
@@ -131,29 +156,9 @@ static bool prove(struct zkl__store *store)
         wipe_auth(store);
     }
     if (!store->sealed) {
-        zkl__zk_probe(store);
+        probe(store);
     }
     return store->sealed;
-}
-
-void zkl__zk_probed(struct zkl__store *store, int rc)
-{
-    struct zkl__connection connection;
-    bool tell = false;
-    pthread_mutex_lock(&store->mutex);
-    store->probe_count--;
-    if (zkl__rc_answered(zkl__zk_rc(rc)) && store->linked) {
-        store->drained = store->phase == ZK_CLOSING;
-        if (store->phase == ZK_OPEN && !store->up) {
-            connection = come_up(store);
-            tell = true;
-        }
-    }
-    pthread_cond_broadcast(&store->changed);
-    pthread_mutex_unlock(&store->mutex);
-    if (tell) {
-        store->events.connected(store->ctx, &connection);
-    }
 }
 
 /* True when the session had been told that it is connected, and is to hear that it is not. With the
@@ -187,23 +192,13 @@ static void on_lost(struct zkl__store *store)
  * is closed from outside its I/O thread (a full pipe, zoo_set_servers). */
 static void on_connected(struct zkl__store *store)
 {
-    struct zkl__connection connection;
-    bool tell = false;
     on_lost(store);
     pthread_mutex_lock(&store->mutex);
     zkl__zk_hide_socket(store);
     store->linked = true;
     store->ever = true;
     bool proven = !store->auth_scheme || store->fresh_told;
-    if (store->phase == ZK_OPEN && (proven || prove(store))) {
-        connection = come_up(store);
-        tell = true;
-    }
-    pthread_cond_broadcast(&store->changed);
-    pthread_mutex_unlock(&store->mutex);
-    if (tell) {
-        store->events.connected(store->ctx, &connection);
-    }
+    unlock_and_tell(store, store->phase == ZK_OPEN && (proven || prove(store)));
 }
 
 static void on_ended(struct zkl__store *store, enum zkl__end end)
@@ -312,20 +307,8 @@ void zkl__zk_free(struct zkl__store *store)
     zkl__free(&heap, store);
 }
 
-static const zkl_acl_entry open_entry = {ZKL_PERM_ALL, "world", "anyone"};
-static const zkl_acl open_to_all = {1, &open_entry};
-static const zkl_acl_entry creator_entry = {ZKL_PERM_ALL, "auth", ""};
-static const zkl_acl creator_only = {1, &creator_entry};
-
-void zkl__zk_release(struct zkl__store *store)
-{
-    pthread_mutex_lock(&store->mutex);
-    bool orphaned = store->orphaned = store->parting > 0;
-    pthread_mutex_unlock(&store->mutex);
-    if (!orphaned) {
-        zkl__zk_free(store);
-    }
-}
+static const zkl_acl_entry anyone = {ZKL_PERM_ALL, "world", "anyone"};
+static const zkl_acl open_to_all = {1, &anyone};
 
 /* False: no memory. NULL is copied as it is. */
 static bool copy_text(char **out, const zkl_heap *heap, const char *text)
@@ -352,7 +335,9 @@ static bool copy_config(struct zkl__store *store, const struct zkl__store_config
          zkl__zk_split(&store->hosts, &store->chroot, heap, config->servers);
     store->sasl = config->sasl ? zkl__sasl_copy(heap, config->sasl) : NULL;
     store->own_acl = config->acl ? zkl__acl_copy(heap, config->acl) : NULL;
-    store->acl = config->acl ? store->own_acl : config->auth_scheme ? &creator_only : &open_to_all;
+    store->acl = config->acl           ? store->own_acl
+                 : config->auth_scheme ? &zkl__store_creator_only
+                                       : &open_to_all;
     store->chroot_length = ok ? strlen(store->chroot) : 0;
     store->names = ok ? zkl__zk_names_new(store->hosts) : NULL;
     store->part_bytes = store->chroot_length + (store->acl ? zkl__acl_size(store->acl) : 0);
@@ -534,7 +519,7 @@ static int64_t nudge_next(struct zkl__store *store, int64_t now)
     if (now - since < NUDGE_NS) {
         return since + NUDGE_NS;
     }
-    zkl__zk_probe(store);
+    probe(store);
     store->nudge_ns = now;
     return now + NUDGE_NS;
 }
@@ -601,7 +586,7 @@ static bool drain(struct zkl__store *store, int64_t deadline, int64_t *wake)
         return true;
     }
     if (store->linked && now >= store->probe_ns) {
-        zkl__zk_probe(store);
+        probe(store);
         int64_t pause = now - store->drain_ns;
         store->probe_ns = now + (pause > NUDGE_NS ? pause : NUDGE_NS);
     }
@@ -620,14 +605,16 @@ static bool close_step(struct zkl__store *store, int64_t deadline, int *rc, int6
     struct zk_close result = store->result;
     pthread_mutex_unlock(&store->mutex);
     bool parted = zkl__zk_part(store, deadline, result.drained);
-    if (!parted && !zkl__zk_has_threads) {
+    pthread_mutex_lock(&store->mutex);
+    if (!parted) {
         *wake = deadline;
-        pthread_mutex_lock(&store->mutex);
         return false;
     }
-    bool heard = parted && store->heard;
-    if (parted) {
-        zkl__zk_release(store);
+    bool heard = store->heard;
+    bool orphaned = store->orphaned = store->parting > 0;
+    pthread_mutex_unlock(&store->mutex);
+    if (!orphaned) {
+        zkl__zk_free(store);
     }
     *rc = (result.drained && heard) || result.expired ? ZKL_OK
           : result.linked                             ? ZKL_ETIMEOUT

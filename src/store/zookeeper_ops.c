@@ -318,23 +318,6 @@ static void multi_done(int rc, const void *data)
     op_done(op, rc, &reply);
 }
 
-static void probed(int rc, const struct Stat *stat, const void *data)
-{
-    struct zkl__store *store = (struct zkl__store *)(uintptr_t)data;
-    (void)stat;
-    (void)zkl__zk_enter(store, store->zh);
-    zkl__zk_probed(store, rc);
-    zkl__zk_leave(store);
-}
-
-bool zkl__zk_probe(struct zkl__store *store)
-{
-    if (zoo_aexists(store->zh, "/", 0, probed, store) != ZOK) {
-        return false;
-    }
-    store->probe_count++;
-    return true;
-}
 /* --- sending --------------------------------------------------------------------------------- */
 
 /* The server knows a seal for credentials and would put it where a list says "auth", which nobody

@@ -98,7 +98,7 @@ struct zkl__store {
     int64_t began_ns;       /* before zh was made */
     int64_t limit_ns;       /* of each attempt of this round to get a first connection */
     int64_t attempt_ns;     /* when the present one is given up */
-    int parting;            /* threads that close handles that were given up */
+    int parting;            /* threads that close handles */
     bool orphaned;          /* closed: the last of them frees the store */
     enum zk_phase phase;
     bool linked;     /* the library has a connection */
@@ -121,9 +121,7 @@ struct zkl__store {
     int64_t nudge_ns;         /* when the last nudge was sent */
     bool inside;           /* the completion thread is in a callback of ours, and may be telling */
     int64_t part_deadline; /* until then the server's goodbye is waited for */
-    bool parted;           /* zookeeper_close has returned: */
-    bool heard;            /* the server has said goodbye */
-    bool abandoned;        /* close has not waited for that; who parts frees */
+    bool heard;            /* it came */
     struct zk_candidates candidates; /* of which one is the connection's socket */
 };
 
@@ -133,19 +131,13 @@ void zkl__zk_cond_init(pthread_cond_t *cond);
 void zkl__zk_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, int64_t deadline);
 /* The one watcher of everything; its context is the store, which outlives the handle. */
 void zkl__zk_watcher(zhandle_t *zh, int type, int state, const char *path, void *ctx);
-/* On the completion thread: a probe was answered; rc is the library's. */
-void zkl__zk_probed(struct zkl__store *store, int rc);
 /* A handle for the addresses in `given`; with the mutex held. ZKL_OK, or errno is why not. */
 int zkl__zk_start(struct zkl__store *store);
 /* When nobody else knows it any more. */
 void zkl__zk_free(struct zkl__store *store);
-/* Frees the store, or leaves that to the last handle that is being closed; without the mutex. */
-void zkl__zk_release(struct zkl__store *store);
 
 /* zookeeper_ops.c */
 int zkl__zk_submit(struct zkl__store *store, uint64_t id, const struct zkl__op *op);
-/* exists("/") for nobody. Its answer proves that all earlier ones are in. With the mutex held. */
-bool zkl__zk_probe(struct zkl__store *store);
 /* Tells ZKL__RC_UNKNOWN for every op that waits, in order. On the library's completion thread,
  * without the mutex. */
 void zkl__zk_tell_unknown(struct zkl__store *store);
@@ -237,8 +229,8 @@ struct zk_parting {
 };
 void zkl__zk_part_from(struct zk_parting *parting);
 /* Ends the session and the handle; drained: every answer has been read. Sets `heard` when the
- * server has said goodbye. False: with threads, that goes on by itself, and the store is its own
- * now; without, it is to be called again when the loop tells `closing`, and at the deadline. */
+ * server has said goodbye. With threads, they may go on with it beyond the deadline. Without,
+ * false: to be called again when the loop tells `closing`, and at the deadline. */
 bool zkl__zk_part(struct zkl__store *store, int64_t deadline, bool drained);
 
 #endif

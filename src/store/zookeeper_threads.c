@@ -299,33 +299,21 @@ void zkl__zk_wait(struct zkl__store *store, int64_t deadline)
     zkl__zk_cond_wait(&store->changed, &store->mutex, deadline);
 }
 
-static bool start_thread(pthread_t *thread, void *(*run)(void *), void *arg)
-{
-    sigset_t before;
-    zkl__block_signals(&before);
-    bool started = pthread_create(thread, NULL, run, arg) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 bool zkl__zk_apart(void *(*run)(void *), void *arg)
 {
     pthread_t thread;
-    if (!start_thread(&thread, run, arg)) {
+    if (!zkl__start_thread(&thread, run, arg)) {
         return false;
     }
     pthread_detach(thread);
     return true;
 }
 
-/* A handle that was given up. */
-static void *part_from(void *arg)
+/* A handle is closed. Who is the last, when the store was closed meanwhile, frees it. */
+static void end_parting(struct zkl__store *store, bool heard)
 {
-    struct zk_parting parting = *(struct zk_parting *)arg;
-    struct zkl__store *store = parting.store;
-    zkl__free(&store->heap, arg);
-    zookeeper_close(parting.zh);
     pthread_mutex_lock(&store->mutex);
+    store->heard = store->heard || heard;
     store->parting--;
     bool last = store->parting == 0 && store->orphaned;
     pthread_cond_broadcast(&store->changed);
@@ -333,6 +321,15 @@ static void *part_from(void *arg)
     if (last) {
         zkl__zk_free(store);
     }
+}
+
+/* A handle that was given up. */
+static void *part_from(void *arg)
+{
+    struct zk_parting parting = *(struct zk_parting *)arg;
+    zkl__free(&parting.store->heap, arg);
+    zookeeper_close(parting.zh);
+    end_parting(parting.store, false);
     return NULL;
 }
 
@@ -376,82 +373,46 @@ static bool say_goodbye(struct zkl__store *store)
 static void *part(void *arg)
 {
     struct zkl__store *store = arg;
-    bool heard = store->zh && say_goodbye(store);
-    pthread_mutex_lock(&store->mutex);
-    store->parted = true;
-    store->heard = heard;
-    bool abandoned = store->abandoned;
-    pthread_cond_broadcast(&store->changed);
-    pthread_mutex_unlock(&store->mutex);
-    if (abandoned) {
-        zkl__zk_release(store);
-    }
+    end_parting(store, store->zh && say_goodbye(store));
     return NULL;
 }
 
-/* Until nothing of them is under way, or the time is up; true: nothing is. */
-static bool wait_for(struct zkl__store *store, bool (*over)(const struct zkl__store *store),
-                     int64_t deadline)
+/* The library takes 3 s to send its goodbye, if it must, and 1.5 s more to hear the server's,
+ * whatever time we are given: so it does that on a thread of its own, which may go on beyond the
+ * deadline. Handles that were given up on the way to the first connection are usually closed long
+ * since. */
+bool zkl__zk_part(struct zkl__store *store, int64_t deadline, bool drained)
 {
     int64_t least = zkl__store_now(CLOCK_MONOTONIC) + PART_NS;
     int64_t until = deadline > least ? deadline : least;
-    pthread_mutex_lock(&store->mutex);
-    while (!over(store) && zkl__store_now(CLOCK_MONOTONIC) < until) {
-        zkl__zk_wait(store, until);
-    }
-    bool is_over = over(store);
-    pthread_mutex_unlock(&store->mutex);
-    return is_over;
-}
-
-static bool has_parted(const struct zkl__store *store)
-{
-    return store->parted;
-}
-
-static bool has_parted_from_all(const struct zkl__store *store)
-{
-    return store->parting == 0;
-}
-
-/* Nobody is told anything any more, and nobody is being told. True when parting came to its end
- * meanwhile, after all. */
-static bool abandon(struct zkl__store *store)
-{
-    pthread_mutex_lock(&store->mutex);
-    while (store->inside && !store->parted) {
-        pthread_cond_wait(&store->changed, &store->mutex);
-    }
-    pthread_mutex_unlock(&store->mutex);
-    zkl__zk_log_mute(store);
-    pthread_mutex_lock(&store->mutex);
-    store->abandoned = !store->parted;
-    bool parted = store->parted;
-    pthread_mutex_unlock(&store->mutex);
-    return parted;
-}
-
-/* The library takes 3 s to send its goodbye, if it must, and 1.5 s more to hear the server's,
- * whatever time we are given: so it does that on a thread of its own. False: it is still at it, and
- * the store is its own now. */
-bool zkl__zk_part(struct zkl__store *store, int64_t deadline, bool drained)
-{
     pthread_t thread;
     (void)drained;
     store->part_deadline = deadline;
+    pthread_mutex_lock(&store->mutex);
+    store->parting++;
+    pthread_mutex_unlock(&store->mutex);
     /* An ended session has nobody to say goodbye to. */
-    if (store->ended || !store->zh || !start_thread(&thread, part, store)) {
+    bool apart = !store->ended && store->zh && zkl__start_thread(&thread, part, store);
+    if (!apart) {
         part(store);
-    } else if (wait_for(store, has_parted, deadline) || abandon(store)) {
-        pthread_join(thread, NULL);
-    } else {
-        pthread_detach(thread);
-        return false;
     }
-    /* Handles that were given up on the way to the first connection are usually closed long since.
-     */
-    if (!wait_for(store, has_parted_from_all, deadline)) {
+    pthread_mutex_lock(&store->mutex);
+    while (store->parting > 0 && zkl__store_now(CLOCK_MONOTONIC) < until) {
+        zkl__zk_wait(store, until);
+    }
+    /* Nobody is told anything any more, and nobody is being told. */
+    while (store->parting > 0 && store->inside) {
+        pthread_cond_wait(&store->changed, &store->mutex);
+    }
+    bool parted = store->parting == 0;
+    pthread_mutex_unlock(&store->mutex);
+    if (!parted) {
         zkl__zk_log_mute(store);
+    }
+    if (apart && parted) {
+        pthread_join(thread, NULL);
+    } else if (apart) {
+        pthread_detach(thread);
     }
     return true;
 }
