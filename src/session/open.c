@@ -1,5 +1,5 @@
 /* open.c - a session begins: waited for, or told later. */
-#include "call.h"
+#include "await.h"
 #include "inside.h"
 
 #include "error.h"
@@ -89,86 +89,84 @@ int zkl__session_options_take(zkl_session_options *own, const zkl_session_option
 /* --- how it goes ------------------------------------------------------------------------------ */
 
 struct opening {
-    struct zkl__procedure procedure; /* first */
-    struct zkl__single single;
-    bool connected; /* then the chroot is looked for */
-    bool there;
+    struct zkl__call call; /* first */
+    bool connected;
 };
 
-static void look_exists(void *arg, const struct zkl__reply *reply)
-{
-    *(bool *)arg = reply->rc != ZKL__RC_NONODE;
-}
-
-/* A chroot is never made here: one that is missing is most often a slip of the pen. */
-static void look_for_chroot(struct opening *opening)
-{
-    static const struct zkl__op root = {.kind = ZKL__OP_EXISTS, .dir = "/"};
-    opening->connected = true;
-    zkl__single_begin(&opening->single, &opening->procedure, ZKL__INSIST, &root, look_exists,
-                      &opening->there);
-}
-
-static int judge(zkl_session *session, bool there, zkl_error *err)
-{
-    const char *servers = zkl__session_settings(session)->servers;
-    return there ? check_lease(session, err)
-                 : zkl__fail(err, ZKL_ENOENT, 0, strchr(servers, '/'),
-                             "the chroot of %.120s does not exist", servers);
-}
-
 /* Names of servers that do not resolve yet are tried again, as servers that do not answer are. */
-static int advance(struct zkl__procedure *procedure, zkl_error *err)
+static int await_connection(zkl_session *session, zkl_error *err)
 {
-    struct opening *opening = (struct opening *)procedure;
-    zkl_session *session = procedure->session;
+    const struct zkl__status *status = zkl__session_status(session);
+    if (status->state == ZKL_SESSION_CONNECTED) {
+        return ZKL_OK;
+    }
+    return hopeless(status->open_error.code) ? failed(session, err) : ZKL__PENDING;
+}
+
+/* A chroot is never made here: one that is missing is most often a slip of the pen. The look for it
+ * is sent again when its reply is lost. */
+static int await_session(struct opening *opening)
+{
+    struct zkl__call *call = &opening->call;
+    zkl_session *session = call->procedure.session;
     const struct zkl__status *status = zkl__session_status(session);
     if (status->state == ZKL_SESSION_CLOSED && !status->closing) {
-        return refused(session, err); /* also when connected first: so the servers do it */
+        return refused(session, call->err); /* also when connected first: so the servers do it */
     }
-    if (!opening->connected && status->state == ZKL_SESSION_CONNECTED) {
-        look_for_chroot(opening);
+    CALL_BEGIN(call);
+    AWAIT_CALL(call, await_connection(session, call->err));
+    opening->connected = true;
+    AWAIT(call, {.kind = ZKL__OP_EXISTS, .dir = "/"});
+    if (call->answer.rc == ZKL__RC_NONODE) {
+        const char *servers = zkl__session_settings(session)->servers;
+        RETURN(call, zkl__fail(call->err, ZKL_ENOENT, 0, strchr(servers, '/'),
+                               "the chroot of %.120s does not exist", servers));
     }
-    if (!opening->connected) {
-        return hopeless(status->open_error.code) ? failed(session, err) : ZKL__PENDING;
-    }
-    int rc = zkl__run_advance(&opening->single.run, err);
-    return rc == ZKL_OK ? judge(session, opening->there, err) : rc;
+    RETURN(call, check_lease(session, call->err));
+    CALL_END(call);
 }
 
-static void end(struct zkl__procedure *procedure)
+/* Only the form that blocks ends by the time. */
+static int run(struct zkl__call *call)
 {
-    zkl__run_end(&((struct opening *)procedure)->single.run);
-}
-
-/* --- waited for ------------------------------------------------------------------------------ */
-
-static int explain_late(struct zkl__procedure *procedure, int rc, const zkl_error *why,
-                        zkl_error *err)
-{
-    zkl_session *session = procedure->session;
-    if (rc == ZKL_ETIMEOUT && ((struct opening *)procedure)->connected) {
-        return zkl__fail(err, ZKL_ECONNECT, 0, NULL,
+    struct opening *opening = (struct opening *)call;
+    zkl_session *session = call->procedure.session;
+    int rc = await_session(opening);
+    if (rc != ZKL__PENDING || zkl__clock_now() < call->procedure.deadline) {
+        return rc;
+    }
+    if (opening->connected) {
+        return zkl__fail(call->err, ZKL_ECONNECT, 0, NULL,
                          "%.120s took the connection and gave no further answer",
                          zkl__session_settings(session)->servers);
     }
-    if (rc == ZKL_ETIMEOUT) {
-        return zkl__out_of_descriptors() ? failed(session, err) : no_answer(session, err);
-    }
-    if (err) {
-        *err = *why;
-    }
-    return rc;
+    return zkl__out_of_descriptors() ? failed(session, call->err) : no_answer(session, call->err);
 }
+
+/* When it was begun, and did not come to be, nothing that was made from it meanwhile goes on. */
+static void end(struct zkl__call *call)
+{
+    const struct zkl__procedure *procedure = &call->procedure;
+    zkl_session *session = procedure->session;
+    if (procedure->over && procedure->code != ZKL_OK && !session->status.closing &&
+        session->status.state != ZKL_SESSION_CLOSED) {
+        zkl__session_set_state(session, ZKL_SESSION_CLOSED, procedure->code);
+        session->status.failed = true;
+        for (struct zkl__object *object = session->objects, *next; object; object = next) {
+            next = object->next;
+            object->ops->give_up(object, ZKL_ECLOSED);
+        }
+    }
+}
+
+static const struct zkl__call_kind kind = {.size = sizeof(struct opening), .run = run, .end = end};
 
 /* Inside. */
 static int await_open(zkl_session *session, zkl_error *err)
 {
-    static const struct zkl__procedure_ops ops = {advance, explain_late, end};
     const zkl_session_options *options = &zkl__session_settings(session)->options;
-    struct opening opening = {.procedure = {.ops = &ops, .session = session}};
-    zkl__procedure_limit(&opening.procedure, options->connect_timeout_ms);
-    int rc = zkl__procedure_run(&opening.procedure, err);
+    struct opening opening = {.connected = false};
+    int rc = zkl__call_wait(&kind, &opening.call, session, NULL, options->connect_timeout_ms, err);
     if (rc == ZKL_OK && options->state_fn &&
         zkl__callbacks_want(zkl__session_callbacks(session)) != ZKL_OK) {
         rc = zkl__fail(err, ZKL_ELIMIT, 0, NULL, "no thread for callbacks");
@@ -177,37 +175,11 @@ static int await_open(zkl_session *session, zkl_error *err)
     return rc;
 }
 
-/* --- told later ------------------------------------------------------------------------------ */
-
-/* It did not come to be: nothing that was made from it meanwhile goes on. */
-static int fail(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err)
-{
-    zkl_session *session = procedure->session;
-    if (!session->status.closing && session->status.state != ZKL_SESSION_CLOSED) {
-        zkl__session_set_state(session, ZKL_SESSION_CLOSED, rc);
-        session->status.failed = true;
-        for (struct zkl__object *object = session->objects, *next; object; object = next) {
-            next = object->next;
-            object->ops->give_up(object, ZKL_ECLOSED);
-        }
-    }
-    if (err) {
-        *err = *why;
-    }
-    return rc;
-}
-
 /* Inside. */
 static int begin_open(zkl_session *session, const struct zkl__later *later, zkl_error *err)
 {
-    static const struct zkl__procedure_ops ops = {advance, fail, end};
-    struct opening *opening = zkl__procedure_new(session, sizeof *opening);
-    if (!opening) {
-        return zkl__fail(err, ZKL_ENOMEM, 0, NULL, "no memory for a session");
-    }
-    opening->procedure.ops = &ops;
-    opening->procedure.deadline = INT64_MAX;
-    int rc = zkl__procedure_start(&opening->procedure, later->done, later->payload, err);
+    static const struct opening given;
+    int rc = zkl__call_begin(&kind, &given, session, "", ZKL_WAIT_FOREVER, later, err);
     if (rc == ZKL_OK) {
         zkl__session_report_states(session); /* the store's thread may have been here before us */
     }
