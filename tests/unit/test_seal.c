@@ -1,5 +1,5 @@
 /* The session's seal: when there is one, and what it is good for on the in-process store. */
-#include "call.h"
+#include "await.h"
 #include "check.h"
 #include "inside.h"
 #include "lock_kit.h"
@@ -51,37 +51,26 @@ static void test_none(void)
     CU_ASSERT_FALSE(made(&options).on);
 }
 
-static void look(void *arg, const struct zkl__reply *reply)
-{
-    *(enum zkl__rc *)arg = reply->rc;
-}
-
 struct calling {
-    struct zkl__procedure procedure;
-    struct zkl__single single;
+    struct zkl__call call;
+    struct zkl__op op;
 };
 
-static int advance(struct zkl__procedure *procedure, zkl_error *err)
+static int run(struct zkl__call *call)
 {
-    return zkl__run_advance(&((struct calling *)procedure)->single.run, err);
-}
-
-static void end(struct zkl__procedure *procedure)
-{
-    zkl__run_end(&((struct calling *)procedure)->single.run);
+    CALL_BEGIN(call);
+    AWAIT_ONCE(call, ((struct calling *)call)->op);
+    CALL_END(call);
 }
 
 static enum zkl__rc rc_of(zkl_session *session, struct zkl__op op)
 {
-    static const struct zkl__procedure_ops ops = {.advance = advance, .end = end};
-    enum zkl__rc rc = ZKL__RC_UNSENT;
-    struct calling calling = {.procedure = {.ops = &ops, .session = session}};
+    static const struct zkl__call_kind kind = {.size = sizeof(struct calling), .run = run};
+    struct calling calling = {.op = op};
     CU_ASSERT_EQUAL_FATAL(zkl__session_enter(session, NULL), ZKL_OK);
-    zkl__procedure_limit(&calling.procedure, 60000);
-    zkl__single_begin(&calling.single, &calling.procedure, ZKL__ONCE, &op, look, &rc);
-    CU_ASSERT_EQUAL(zkl__procedure_run(&calling.procedure, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl__call_wait(&kind, &calling.call, session, "/", 60000, NULL), ZKL_OK);
     zkl__session_leave(session);
-    return rc;
+    return calling.call.answer.rc;
 }
 
 static void test_sessions(void)
