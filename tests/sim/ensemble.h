@@ -92,7 +92,7 @@ enum {
     SIM_SESSIONS = 64,
     SIM_PATHS = 2048, /* one for each try of a create, also of those that are refused for the whole of a plan */
     SIM_NODES = 768,
-    SIM_VALUES = 256,
+    SIM_VALUES = 512,
     SIM_TXNS = 16384,
     SIM_EFFECTS = 2048,
     SIM_MESSAGES = 4096,
