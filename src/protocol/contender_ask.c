@@ -51,15 +51,6 @@ bool zkl__child_path(const struct zkl__contender *c, char **path, size_t *room, 
     return zkl__path_join(*path, *room, c->config.path, name) > 0;
 }
 
-void zkl__ask_two(struct zkl__contender *c, enum zkl__role role, struct zkl__op first,
-                  struct zkl__op second)
-{
-    c->out->parts[0] = first;
-    c->out->parts[1] = second;
-    zkl__ask(c, role,
-             (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = c->out->parts, .part_count = 2});
-}
-
 /* --- what is next ---------------------------------------------------------------------------- */
 
 static bool waits_in_line(struct zkl__contender *c)

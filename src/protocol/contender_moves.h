@@ -37,10 +37,6 @@ void zkl__ask(struct zkl__contender *c, enum zkl__role role, struct zkl__op op);
 void zkl__ask_list(struct zkl__contender *c);
 void zkl__ask_node(struct zkl__contender *c, enum zkl__role role, enum zkl__op_kind kind,
                    const char *name);
-
-/* One transaction. */
-void zkl__ask_two(struct zkl__contender *c, enum zkl__role role, struct zkl__op first,
-                  struct zkl__op second);
 /* The path of a child of the queue, into a buffer that grows. False: no memory. */
 bool zkl__child_path(const struct zkl__contender *c, char **path, size_t *room, const char *name);
 

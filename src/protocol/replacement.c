@@ -32,14 +32,16 @@ void zkl__replacement_ask(struct zkl__contender *c)
 {
     if (zkl__replacing(&c->replacement) && !(c->under_way & UNDER_WAY(ZKL__ROLE_SWAP))) {
         make_name(c, c->out->replacement);
-        struct zkl__op create = {.kind = ZKL__OP_CREATE,
-                                 .dir = c->config.path,
-                                 .name = c->out->replacement,
-                                 .data = c->config.metadata,
-                                 .size = strlen(c->config.metadata),
-                                 .mode = ZKL__EPHEMERAL,
-                                 .acl = c->config.acl};
-        zkl__ask_two(c, ZKL__ROLE_SWAP, create, zkl__delete_op(c));
+        c->out->parts[0] = (struct zkl__op){.kind = ZKL__OP_CREATE,
+                                            .dir = c->config.path,
+                                            .name = c->out->replacement,
+                                            .data = c->config.metadata,
+                                            .size = strlen(c->config.metadata),
+                                            .mode = ZKL__EPHEMERAL,
+                                            .acl = c->config.acl};
+        c->out->parts[1] = zkl__delete_op(c);
+        zkl__ask(c, ZKL__ROLE_SWAP,
+                 (struct zkl__op){.kind = ZKL__OP_MULTI, .parts = c->out->parts, .part_count = 2});
     }
 }
 
