@@ -63,9 +63,9 @@ struct cli_option {
     {                                                          \
         CLI_TAKEN, name, letter, value, text, NULL, 0, 0, take \
     }
-/* The longest duration, a hundred years, and those that most options take. */
+/* The longest duration: a hundred years. */
 #define CLI_LONGEST_MS (INT64_C(100) * 366 * 24 * 3600 * 1000)
-#define CLI_DAY_MS 86400000
+#define CLI_DAY_MS INT64_C(86400000)
 
 /* The global options: of the process, set by cli_parse. */
 struct cli {

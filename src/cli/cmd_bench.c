@@ -1,11 +1,8 @@
 /* cmd_bench.c - what this machine and this ensemble give: the lock's times beside those of plain
  * round trips. */
-#include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <zklock/zookeeper.h>
 

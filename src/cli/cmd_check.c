@@ -1,5 +1,4 @@
 /* cmd_check.c - is the lock held: for probes. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

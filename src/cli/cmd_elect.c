@@ -16,7 +16,7 @@
 
 /* Between failures; and a CMD that ran for longer fails as if for the first time. */
 #define PAUSE_MAX_MS 60000
-#define LONGEST_MS (24 * (int64_t)CLI_DAY_MS) /* that poll takes */
+#define LONGEST_MS (24 * CLI_DAY_MS) /* that poll takes */
 
 static bool once;
 static int64_t backoff_ms = 1000; /* the first pause */

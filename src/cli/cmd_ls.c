@@ -1,5 +1,4 @@
 /* cmd_ls.c - who holds and who waits. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "session.h"

@@ -1,5 +1,4 @@
 /* cmd_once.c - cron's form: once per time slot over all hosts; and what is recorded of a job. */
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -1,5 +1,4 @@
 /* cmd_resize.c - an operator gives a semaphore another limit, while it is used. */
-#include <stdlib.h>
 
 #include <zklock/semaphore.h>
 

@@ -1,5 +1,4 @@
 /* cmd_revoke.c - an operator requests that a holder release. */
-#include <inttypes.h>
 #include <poll.h>
 #include <string.h>
 

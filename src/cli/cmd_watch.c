@@ -1,6 +1,5 @@
 /* cmd_watch.c - queues, live: the table of ls on a terminal, a JSON object for each change into a
  * pipe. */
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

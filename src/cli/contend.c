@@ -25,7 +25,6 @@ struct contend contend = {.wait_ms = ZKL_WAIT_FOREVER, .not_granted = EXIT_NOT_G
 #define FIRST_MS 1000 /* who waits less does not want to know */
 #define NEXT_MS 5000
 #define LIST_MS 1000
-#define DAYS_MS (INT64_C(86400000) * 100000)
 
 static struct {
     bool terminal; /* standard error is one, and not -q */
@@ -87,7 +86,7 @@ static void print_holder(const char *name, const zkl_queue *queue, size_t ahead)
     int64_t since_ms;
     if (ahead >= queue->count ||
         __builtin_sub_overflow(queue->entries[ahead].created_ms, holder->created_ms, &since_ms) ||
-        since_ms > DAYS_MS) {
+        since_ms > CLI_LONGEST_MS) {
         since_ms = 0; /* a server may say anything */
     }
     queues_age(since_ms + now_ms() - contend.begun_ms, age, sizeof age);

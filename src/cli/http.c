@@ -1,6 +1,5 @@
 #include "http.h"
 
-#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <jansson.h>

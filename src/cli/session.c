@@ -379,7 +379,6 @@ int cli_connect(int64_t connect_timeout_ms, zkl_session **session)
 /* --- the tickTime of a server ---------------------------------------------------------------- */
 
 #define PROBE_LOW_MS 1000 /* a client that gives up sooner may never be connected */
-#define DAY_MS 86400000   /* the longest timeout that the library asks for */
 
 struct probe {
     const char *server;
@@ -412,7 +411,7 @@ static int64_t tick_of_bounds(int64_t asked_ms, int64_t low_ms, int64_t high_ms)
 {
     int64_t tick_ms = high_ms / 20;
     bool agree = low_ms > asked_ms ? low_ms == 2 * tick_ms : 2 * tick_ms <= asked_ms;
-    return agree && high_ms < DAY_MS ? tick_ms : 0;
+    return agree && high_ms < CLI_DAY_MS ? tick_ms : 0;
 }
 
 static int probe_tick(const zkl_session_options *options, void *payload)
@@ -422,7 +421,7 @@ static int probe_tick(const zkl_session_options *options, void *payload)
     signals_end_at_once(true);
     int result = negotiate(probe, options, asked_ms, &low_ms);
     if (result == ZKL_OK) {
-        result = negotiate(probe, options, DAY_MS, &high_ms);
+        result = negotiate(probe, options, CLI_DAY_MS, &high_ms);
     }
     signals_end_at_once(false);
     if (result != ZKL_OK) {

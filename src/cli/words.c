@@ -209,8 +209,6 @@ const char *cli_instead(const char *command, const char *word)
 
 /* --- durations -------------------------------------------------------------------------------- */
 
-#define LONGEST_MS (100LL * 366 * 24 * 3600 * 1000)
-
 static const struct {
     const char *name;
     int64_t ms;
@@ -247,7 +245,7 @@ bool duration_parse(const char *text, int64_t *ms)
     }
     for (; isdigit((unsigned char)*text); text++) {
         whole = whole * 10 + (*text - '0');
-        if (whole > LONGEST_MS) {
+        if (whole > CLI_LONGEST_MS) {
             return false;
         }
     }
@@ -259,7 +257,7 @@ bool duration_parse(const char *text, int64_t *ms)
         fraction = thousandths(&text);
     }
     int64_t unit = unit_ms(text);
-    if (unit == 0 || whole > LONGEST_MS / unit) {
+    if (unit == 0 || whole > CLI_LONGEST_MS / unit) {
         return false;
     }
     *ms = whole * unit + fraction * unit / 1000;
