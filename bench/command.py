@@ -1,5 +1,5 @@
-"""The command as its users pay for it: whole processes. `zklock run` on a free lock against `etcdctl lock` and, as the floor, flock; where its
-time is spent; and `zklock ls` of a long queue."""
+"""The command as its users pay for it: whole processes. `zklock run` on a free lock against `etcdctl lock` and, as the floors, a raw client that
+does no more than the wire asks for, and flock; where its time is spent; and `zklock ls` of a long queue."""
 import os
 import re
 import shutil
@@ -10,8 +10,8 @@ import time
 from systems import Missing
 
 # name: the words for people
-COMMANDS = {"zklock": "`zklock run LOCK -- true`", "etcd": "`etcdctl lock LOCK true`", "flock": "`flock FILE true` (no server)",
-            "version": "`zklock --version` (no server)"}
+COMMANDS = {"zklock": "`zklock run LOCK -- true`", "raw": "raw client: session, create and list, `true`, close",
+            "etcd": "`etcdctl lock LOCK true`", "flock": "`flock FILE true` (no server)", "version": "`zklock --version` (no server)"}
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "ETCDCTL_API": "3"}  # short: each command looks for `true` in it
 # What `zklock run` does, one part after the other.
 PARTS = ["start: dynamic linking, the keeper's process", "connect, a session, who the user is", "acquire",
@@ -36,8 +36,10 @@ def run_words(bench):
 
 def time_runs(bench, folder):
     """Each in turn, in odd rounds the other way round."""
-    words = {"zklock": run_words(bench), "version": [bench.build + "/zklock", "--version"],
-             "flock": ["flock", folder + "/lock", "true"]}
+    servers = bench.server("zookeeper", "tmpfs").servers
+    # The raw client uses the directory that zklock has made.
+    words = {"zklock": run_words(bench), "raw": [bench.build + "/bench/raw_command", servers, "/bench/command", "true"],
+             "version": [bench.build + "/zklock", "--version"], "flock": ["flock", folder + "/lock", "true"]}
     try:
         words["etcd"] = [*bench.server("etcd", None).words, "lock", "bench", "true"]
     except Missing as missing:
