@@ -93,7 +93,7 @@ static bool take_password(const char *secret)
 }
 
 /* --sasl-server [SERVICE/]HOST. By default what Java's servers have: DIGEST-MD5 knows them all by
- * one name (SecurityUtils.createSaslServer, "zk-sasl-md5"), Kerberos the first one by its account.
+ * one name (SecurityUtils.createSaslServer, "zk-sasl-md5"), Kerberos the first one by its own.
  */
 static bool name_server(void)
 {
