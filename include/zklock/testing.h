@@ -50,9 +50,10 @@ ZKL_API int zkl_testing_delay(zkl_session *session, bool on, zkl_error *err);
  * are not refused. ZKL_EINVAL: another code. */
 ZKL_API int zkl_testing_refuse(zkl_session *session, int code, size_t count, zkl_error *err);
 
-/* The next create is carried out, its response is lost, and the connection with it: the client does
- * not know whether there is a znode. Goes on at zkl_testing_heal. */
-ZKL_API int zkl_testing_lose_create(zkl_session *session, zkl_error *err);
+/* The next write is carried out, its reply is lost, and the connection with it. So the client does
+ * not know whether its znode is there (an acquire), is deleted (a release), or whether its
+ * transaction was applied (zkl_lock_commit). Goes on at zkl_testing_heal. */
+ZKL_API int zkl_testing_lose_reply(zkl_session *session, zkl_error *err);
 
 #ifdef __cplusplus
 }

@@ -413,7 +413,7 @@ static int memory_close(struct zkl__store *store, int64_t timeout_ms)
 /* How many more operations of this one's fate the plan has; NULL: it says nothing of this one. */
 static size_t *planned(struct zkl__memory_plan *plan, const struct zkl__op *op)
 {
-    if (!plan->suspension || (plan->create && !zkl__memory_creates(op))) {
+    if (!plan->suspension || (plan->write && !zkl__memory_writes(op))) {
         return NULL;
     }
     return plan->whole > 0 ? &plan->whole : plan->half > 0 ? &plan->half : &plan->lost;

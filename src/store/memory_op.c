@@ -12,15 +12,6 @@ bool zkl__memory_writes(const struct zkl__op *op)
            op->kind == ZKL__OP_MULTI;
 }
 
-bool zkl__memory_creates(const struct zkl__op *op)
-{
-    bool creates = op->kind == ZKL__OP_CREATE;
-    for (size_t i = 0; op->kind == ZKL__OP_MULTI && i < op->part_count; i++) {
-        creates = creates || op->parts[i].kind == ZKL__OP_CREATE;
-    }
-    return creates;
-}
-
 /* --- watches: one-shot, as the server keeps them and as the C client sets them again after a
  * reconnect ---------------------------------------------------------------------------------- */
 

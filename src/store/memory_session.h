@@ -80,7 +80,7 @@ struct zkl__memory_space {
 /* Loses a connection in the middle of things: `whole` operations are answered as ever, `half` ones
  * are applied but their replies are lost, `lost` ones never arrive; then it is suspended. */
 struct zkl__memory_plan {
-    bool create; /* counts creates alone: all else is answered meanwhile */
+    bool write; /* counts writes alone: all else is answered meanwhile */
     size_t whole, half, lost;
     struct zkl__memory_notice *suspension; /* reserved; NULL: there is no plan */
 };
@@ -147,8 +147,6 @@ void zkl__memory_plan_drop(struct zkl__store *store);
 
 /* One of the writes, or a multi, which has at least one (a lone check is none). */
 bool zkl__memory_writes(const struct zkl__op *op);
-/* A create, or a multi with one. */
-bool zkl__memory_creates(const struct zkl__op *op);
 /* Carries out a valid op. ZKL_OK with its reply, or ZKL_ENOMEM with nothing done. refused: a write
  * that is refused with that instead; ZKL__RC_OK: none. */
 int zkl__memory_perform(struct zkl__memory_reply **out, struct zkl__store *store, uint64_t id,

@@ -28,9 +28,8 @@ int zkl__memory_hold(int64_t session_id, bool on);
  * never arrive; then, as submit of the last one ends, the connection is suspended. All zero: takes
  * the plan back. */
 int zkl__memory_break(int64_t session_id, size_t whole, size_t half, size_t lost);
-/* The same for the next create (or multi with one): applied, its reply lost, the connection with
- * it. */
-int zkl__memory_lose_create(int64_t session_id);
+/* The same for the next write: applied, its reply lost, the connection with it. */
+int zkl__memory_lose_reply(int64_t session_id);
 /* The next count writes are refused with this rc, and nothing is done; 0: none any more. Connected
  * or not. */
 int zkl__memory_refuse(int64_t session_id, enum zkl__rc rc, size_t count);

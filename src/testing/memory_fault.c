@@ -142,9 +142,9 @@ int zkl__memory_break(int64_t session_id, size_t whole, size_t half, size_t lost
                     (struct zkl__memory_plan){.whole = whole, .half = half, .lost = lost});
 }
 
-int zkl__memory_lose_create(int64_t session_id)
+int zkl__memory_lose_reply(int64_t session_id)
 {
-    return set_plan(session_id, (struct zkl__memory_plan){.create = true, .half = 1});
+    return set_plan(session_id, (struct zkl__memory_plan){.write = true, .half = 1});
 }
 
 int zkl__memory_refuse(int64_t session_id, enum zkl__rc rc, size_t count)

@@ -86,9 +86,9 @@ int zkl_testing_expire(zkl_session *session, zkl_error *err)
     return change(session, zkl__memory_expire, "be ended: there is none on the servers", err);
 }
 
-int zkl_testing_lose_create(zkl_session *session, zkl_error *err)
+int zkl_testing_lose_reply(zkl_session *session, zkl_error *err)
 {
-    return change(session, zkl__memory_lose_create, "lose an answer: it is not connected", err);
+    return change(session, zkl__memory_lose_reply, "lose a reply: it is not connected", err);
 }
 
 int zkl_testing_delay(zkl_session *session, bool on, zkl_error *err)

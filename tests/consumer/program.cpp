@@ -814,7 +814,7 @@ static void exactly_once()
         } else if (round % 4 == 2) {
             zkl_testing_cut(session.get(), nullptr);
         } else if (round % 8 == 3) {
-            zkl_testing_lose_create(session.get(), nullptr);
+            zkl_testing_lose_reply(session.get(), nullptr);
         }
         tell([&] { other.async_acquire(milliseconds(20), [ended](std::exception_ptr e, zkl_grant) { ended(e); }); });
         tell([&] {

@@ -239,7 +239,7 @@ static void test_nothing_is_rehearsed_here(void)
     CU_ASSERT_EQUAL(zkl_testing_expire(session, NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_testing_delay(session, true, NULL), ZKL_EINVAL);
     CU_ASSERT_EQUAL(zkl_testing_refuse(session, ZKL_EAUTH, 1, NULL), ZKL_EINVAL);
-    CU_ASSERT_EQUAL(zkl_testing_lose_create(session, NULL), ZKL_EINVAL);
+    CU_ASSERT_EQUAL(zkl_testing_lose_reply(session, NULL), ZKL_EINVAL);
     close_one(session);
 }
 

@@ -197,7 +197,7 @@
         zkl_testing_delay(P(1, t->session), false, err))                                                               \
     ODD(zkl_testing_refuse, 1, ZKL_EINVAL, ZKL_EINVAL, ZKL_EFORKED, ANY,                                               \
         zkl_testing_refuse(P(1, t->session), ZKL_EAUTH, 0, err))                                                       \
-    ODD(zkl_testing_lose_create, 1, ZKL_EINVAL, ZKL_EINVAL, ZKL_EFORKED, ANY,                                          \
-        zkl_testing_lose_create(P(1, t->session), err))                                                                \
+    ODD(zkl_testing_lose_reply, 1, ZKL_EINVAL, ZKL_EINVAL, ZKL_EFORKED, ANY,                                           \
+        zkl_testing_lose_reply(P(1, t->session), err))                                                                 \
     ODD(zkl_testing_cut, 1, ZKL_EINVAL, ZKL_EINVAL, ZKL_EFORKED, ANY, zkl_testing_cut(P(1, t->session), err))          \
     ODD(zkl_testing_expire, 1, ZKL_EINVAL, ZKL_EINVAL, ZKL_EFORKED, ANY, zkl_testing_expire(P(1, t->session), err))

@@ -2,6 +2,7 @@
 #include "lock_kit.h"
 
 #include <zklock/testing.h>
+#include <zklock/zookeeper.h>
 
 #include <string.h>
 
@@ -111,20 +112,64 @@ static void test_refuse(void)
 }
 
 /* Nobody knows whether there is a znode: it is found again, and there is one in the end, not two. */
-static void test_lose_create(void)
+static void test_lose_reply_of_a_create(void)
 {
     kit_set_up(NULL);
     struct acquire acquire;
     zkl_lock *lock = kit_lock(one, QUEUE, NULL);
     CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK); /* the directory is made */
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
-    CU_ASSERT_EQUAL(zkl_testing_lose_create(one, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_testing_lose_reply(one, NULL), ZKL_OK);
     acquire_start(&acquire, lock, 10000);
     CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 1)); /* carried out */
     CU_ASSERT(EVENTUALLY(zkl_testing_heal(one, NULL) == ZKL_OK));
     CU_ASSERT_EQUAL(acquire_join(&acquire), ZKL_OK);
     CU_ASSERT_EQUAL(kit_queue(two, QUEUE), 1);
     CU_ASSERT_EQUAL(zkl_lock_release(lock, NULL), ZKL_OK);
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+static void on_done(int code, const zkl_error *err, void *payload)
+{
+    struct letter letter = {.code = code};
+    snprintf(letter.text, sizeof letter.text, "%s", code == ZKL_OK ? "" : err->text);
+    mailbox_put(payload, letter);
+}
+
+/* Deleted by the servers, and nobody knows: it is deleted once more. */
+static void test_lose_reply_of_a_release(void)
+{
+    kit_set_up(NULL);
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_testing_lose_reply(one, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_release_async(lock, on_done, &box, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl_testing_heal(one, NULL) == ZKL_OK));
+    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    CU_ASSERT_EQUAL(box.letters[0].code, ZKL_OK);
+    CU_ASSERT(EVENTUALLY(kit_queue(two, QUEUE) == 0));
+    zkl_lock_free(lock);
+    kit_tear_down();
+}
+
+/* Applied, and the caller is not promised so: it reads what became of it. */
+static void test_lose_reply_of_a_commit(void)
+{
+    const zkl_op create = {.kind = ZKL_OP_CREATE, .path = "/locks/written"};
+    const zkl_op check = {.kind = ZKL_OP_CHECK, .path = "/locks/written", .version = ZKL_ANY_VERSION};
+    kit_set_up(NULL);
+    struct mailbox box = MAILBOX_INIT;
+    zkl_lock *lock = kit_lock(one, QUEUE, NULL);
+    CU_ASSERT_EQUAL(zkl_lock_acquire(lock, 5000, NULL, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_testing_lose_reply(one, NULL), ZKL_OK);
+    CU_ASSERT_EQUAL(zkl_lock_commit_async(lock, &create, 1, 5000, NULL, on_done, &box, NULL), ZKL_OK);
+    CU_ASSERT(EVENTUALLY(zkl_testing_heal(one, NULL) == ZKL_OK));
+    CU_ASSERT_TRUE(mailbox_wait(&box, 1));
+    CU_ASSERT_NOT_EQUAL(box.letters[0].code, ZKL_OK);
+    CU_ASSERT_PTR_NOT_NULL(strstr(box.letters[0].text, "it may be done, or not"));
+    CU_ASSERT_EQUAL(zkl_lock_commit(lock, &check, 1, 5000, NULL, NULL), ZKL_OK);
     zkl_lock_free(lock);
     kit_tear_down();
 }
@@ -140,4 +185,5 @@ static void test_refused(void)
 }
 
 TESTS("testing", T(test_cut_and_heal), T(test_expire_while_cut), T(test_expire_an_idle_session_while_cut),
-      T(test_delay), T(test_refuse), T(test_lose_create), T(test_refused))
+      T(test_delay), T(test_refuse), T(test_lose_reply_of_a_create), T(test_lose_reply_of_a_release),
+      T(test_lose_reply_of_a_commit), T(test_refused))
