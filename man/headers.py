@@ -3,9 +3,9 @@
 
 usage: headers.py OUTPUT_DIR VERSION EXAMPLES_DIR HEADER...
 
-One page a header (zklock_lock.3), and for every function in it a page that is the same one (zkl_lock_acquire.3). What a header says
-first is the description; a comment right above functions is theirs; the rest comes under TYPES. The program of the same name in
-EXAMPLES_DIR, if there is one, is the page's example.
+One page a header (zklock_lock.3), and for every function and type in it a page that is the same one (zkl_lock_acquire.3). What a header
+says first is the description; a comment right above functions is theirs; the rest comes under TYPES. The program of the same name in
+EXAMPLES_DIR, or that of EXAMPLES, if there is one, is the page's example.
 """
 import re
 import sys
@@ -19,6 +19,8 @@ BLOCK = re.compile(
     re.S | re.M,
 )
 FUNCTION = re.compile(r"\b(zkl_\w+)\(")
+TYPE = re.compile(r"^typedef (?:.*\(\*(zkl_\w+)\)\(|.*\b(zkl_\w+);$)", re.S)
+EXAMPLES = {"lock": "guarded", "session": "epoll", "stop": "elector", "zookeeper": "transfer"}
 
 
 def words(comment):
@@ -153,7 +155,8 @@ def page(header, text, table, version, others, example):
         for error, meaning in listed:
             out += [".TP", ".B " + error, escape(meaning) + "."]
     out += [".SH SEE ALSO", ", ".join("\\fB%s\\fR(3)" % other for other in others if other != name) + ", \\fBzklock\\fR(1), \\fBzklock\\fR(7)"]
-    return name, names, "\n".join(out) + "\n"
+    found = [TYPE.match(code) for _, code in types]
+    return name, names + [match[1] or match[2] for match in found if match], "\n".join(out) + "\n"
 
 
 def main():
@@ -166,10 +169,11 @@ def main():
     for header, text in texts.items():
         if "zklock_" + header.stem not in others:
             continue
-        name, functions, roff = page(header, text, table, version, others, examples / (header.stem + ".c"))
+        example = examples / (EXAMPLES.get(header.stem, header.stem) + ".c")
+        name, aliases, roff = page(header, text, table, version, others, example)
         (target / (name + ".3")).write_text(roff, encoding="utf-8")
-        for function in functions:
-            (target / (function + ".3")).write_text(".so man3/%s.3\n" % name, encoding="utf-8")
+        for alias in aliases:
+            (target / (alias + ".3")).write_text(".so man3/%s.3\n" % name, encoding="utf-8")
 
 
 main()

@@ -18,6 +18,13 @@ for function in $(nm -D --defined-only "$library" | sed -n 's/.* \(zkl_[a-z_]*\)
     [ -s "$pages/$function.3" ] || complain "$function has no page"
 done
 
+for type in $(sed -n 's/^} \(zkl_[a-z_]*\);$/\1/p; s/^typedef .*(\*\(zkl_[a-z_]*\))(.*/\1/p' "$sources"/../include/zklock/*.h); do
+    [ -s "$pages/$type.3" ] || complain "$type has no page"
+done
+for header in lock session stop zookeeper; do
+    grep -q '^\.SH EXAMPLE' "$pages/zklock_$header.3" || complain "zklock_$header(3) has no example"
+done
+
 global=$(options "" "Global options:")
 for option in $global; do
     grep -q -- "@$option@" "$sources/zklock.1.scd" || complain "zklock(1) does not speak of $option"
