@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -111,7 +112,10 @@ static int finish_standard_output(int code)
 int main(int argc, char **argv)
 {
     open_standard_files();
-    setlocale(LC_CTYPE, "C.UTF-8"); /* for wcwidth alone; in glibc, and so the same everywhere */
+    if (isatty(STDOUT_FILENO) || isatty(STDERR_FILENO)) {
+        setlocale(LC_CTYPE,
+                  "C.UTF-8"); /* for wcwidth alone; in glibc, and so the same everywhere */
+    }
     const char *servers = getenv("ZKLOCK_SERVERS");
     if (servers && *servers) {
         cli.servers = servers;
