@@ -76,6 +76,10 @@ static void note(struct zkl__release_mark *mark, const struct zkl__reply *reply)
 static void conclude_unclean(struct zkl__contender *c)
 {
     bool delays = c->config.delay > 0;
+    if (!zkl__announcement_is_listed(c)) {
+        zkl__contender_move(c, ZKL__LISTING, "the announced release left no mark");
+        return;
+    }
     if (delays && c->try_only) {
         zkl__contender_fail(c, ZKL_EBUSY, 0,
                             "the last holder did not release, and delay_after_crash_ms begins");

@@ -29,11 +29,12 @@
  *    This one is for contenders that came and left while another one held.
  *  - The predecessor hands over in this session, and config.mark is set for it as well.
  * An announcement (announcement.h) is not enough. A contender without config.mark may announce, and
- * its own grant reported no crash. So the directory is read after an announcement.
+ * its own grant reported no crash. So the directory is read after an announcement. If it has no
+ * mark of that release, the queue is listed, because the announcement may be forged.
  *
  * Otherwise the grant is unclean, after config.delay. A contender concludes this only from a read
- * that was sent after the list, or the announcement, that shows it first. An earlier one may be
- * older than the release. The delay begins with that read.
+ * that was sent after the list that shows it first. An earlier one may be older than the release.
+ * The delay begins with that read.
  *
  * Missing evidence means unclean. So these ends look like a crash, though they are none: of a
  * waiter that ends between the release of its predecessor and its own grant, of a session that ends

@@ -319,12 +319,29 @@ static void test_announced(void)
         STATE(&me, "proving");
         OPS(&s, "get");
         script_answer(&s);
+        OPS(&s, marked ? "" : "get list");
+        script_answer_all(&s);
         STATE(&me, "held");
         CU_ASSERT_EQUAL(me.unclean, !marked);
         script_release(&s, &me);
         OPS(&s, "multi(set,set,delete)"); /* it waited: others may */
         script_finish(&s);
     }
+}
+
+/* A lie: no release has left a mark, and a list shows that it still stands. */
+static void test_announced_by_a_liar(void)
+{
+    script_begin(&s);
+    script_put(&s, "/q/" SEALED, SCRIPT_STRANGER);
+    s.next_sequence = 1;
+    contend(&me, true, DELAY, false, INT64_MAX);
+    script_answer_all(&s);
+    script_change(&s, "/q/" SEALED);
+    script_run(&s, 2 * DELAY);
+    STATE(&me, "watching");
+    CU_ASSERT_EQUAL(me.granted, 0);
+    script_finish(&s);
 }
 
 static void hold_with_a_follower(bool ahead, bool behind)
@@ -458,5 +475,6 @@ TESTS("contender mark", T(test_with_the_release), T(test_crash_is_told_until_a_r
       T(test_crash_is_told_to_one_in_the_queue), T(test_who_only_waited_writes_none), T(test_given_up_after_a_crash),
       T(test_given_up_while_first), T(test_release_with_a_lost_reply), T(test_not_permitted),
       T(test_delete_not_permitted), T(test_unknown_is_unclean), T(test_who_writes_none), T(test_read_refused),
-      T(test_announced), T(test_handed_over), T(test_handed_over_unmarked), T(test_handed_over_and_removed),
-      T(test_handed_over_once), T(test_delayed_and_told), T(test_directory_is_made_persistent))
+      T(test_announced), T(test_announced_by_a_liar), T(test_handed_over), T(test_handed_over_unmarked),
+      T(test_handed_over_and_removed), T(test_handed_over_once), T(test_delayed_and_told),
+      T(test_directory_is_made_persistent))
