@@ -30,7 +30,7 @@
  *    sends no ping while it waits for an answer. It is asked something (nudge_next). Test:
  *    test_stalled_answer.
  *  - ZOOKEEPER-706: it sets all watches again in one packet. Their bytes are limited
- *    (watch_bytes_max). Test: unit_limits.
+ *    (watch_bytes_max). Test: unit_watches.
  *  - Its socket and its pipe stay open in programs that are started. They are found and marked
  *    (zkl__zk_init_hidden, zkl__zk_hide_socket). Test: test_exec.c.
  *  - Its signal mask is the caller's (zkl__block_signals). Test: test_signals.
@@ -46,7 +46,8 @@
  *    test_garbage.c.
  *  - It calls every distinct watcher for every session event. There is one (zkl__zk_watcher). Test:
  *    tests/cost.
- *  - Its log callback has no context. Each store has a function (log_functions). Test: fuzz_log.
+ *  - Its log callback has no context. Each store has one of its own (zkl__zk_log_open). Test:
+ *    fuzz_log.
  * The end
  *  - It closes with answers unread, which resets the connection, so the server drops its goodbye.
  *    All is read before (drain). Test: test_busy of test_close.c.
