@@ -1,6 +1,6 @@
 /* acquisition.c - one acquire: from its beginning to its release. */
 #include "lock_internal.h"
-#include "procedure.h"
+#include "call.h"
 
 #include <stdio.h>
 
@@ -71,7 +71,7 @@ static void settle(struct zkl__acquisition *acquisition, const struct zkl__outco
     acquisition->settled_at = outcome->now;
     zkl__signal_raise(&acquisition->changed);
     zkl__stand_poke(acquisition->lock);
-    zkl__procedures_poke(acquisition->lock->session, &acquisition->lock->object);
+    zkl__calls_poke(acquisition->lock->session, &acquisition->lock->object);
     if (acquisition->completion) {
         zkl__callbacks_post(zkl__session_callbacks(acquisition->lock->session),
                             &acquisition->completion->callback);
@@ -165,7 +165,7 @@ static void on_outcome(void *owner, const struct zkl__outcome *outcome)
         forget_core(acquisition);
         acquisition->released = true;
         zkl__signal_raise(&acquisition->changed);
-        zkl__procedures_poke(lock->session, &lock->object);
+        zkl__calls_poke(lock->session, &lock->object);
         break;
     }
 }

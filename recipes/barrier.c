@@ -1,5 +1,5 @@
 /* barrier.c - a barrier: a znode that many wait to see gone. */
-#include "await.h"
+#include "call.h"
 #include "make_parents.h"
 #include "remove.h"
 
@@ -19,11 +19,10 @@ struct barrier {
 
 /* --- is the path somebody's queue? ----------------------------------------------------------- */
 
-static void take_contenders(void *it, struct zkl__child *child, const struct zkl__reply *reply)
+static void take_contenders(struct zkl__call *call, const struct zkl__reply *reply)
 {
-    struct barrier *barrier = (struct barrier *)((struct zkl__part *)it)->call;
-    const zkl_heap *heap = zkl__session_heap(barrier->call.procedure.session);
-    (void)child;
+    struct barrier *barrier = (struct barrier *)call;
+    const zkl_heap *heap = zkl__session_heap(barrier->call.session);
     if (reply->rc == ZKL__RC_OK) {
         (void)zkl__children_renew(heap, &barrier->contenders, reply, zkl__name_contends);
     }
@@ -35,7 +34,7 @@ static void take_contenders(void *it, struct zkl__child *child, const struct zkl
 static int check_use(struct barrier *barrier)
 {
     struct zkl__call *call = &barrier->call;
-    const char *path = call->procedure.path;
+    const char *path = call->path;
     barrier->checking.call = call;
     CALL_BEGIN(&barrier->checking);
     AWAIT_REPLY(&barrier->checking, take_contenders, {.kind = ZKL__OP_CHILDREN, .dir = path});
@@ -71,13 +70,13 @@ static const zkl_acl *acl_of(const zkl_session *session)
 static int run_set(struct zkl__call *call)
 {
     struct barrier *barrier = (struct barrier *)call;
-    const char *path = call->procedure.path;
+    const char *path = call->path;
     CALL_BEGIN(call);
     AWAIT_CALL(call, zkl__make_parents(&barrier->parents, call, path));
     AWAIT(call, {.kind = ZKL__OP_CREATE,
                  .dir = path,
                  .mode = ZKL__PERSISTENT,
-                 .acl = acl_of(call->procedure.session)});
+                 .acl = acl_of(call->session)});
     if (call->answer.rc == ZKL__RC_OK) {
         RETURN(call, ZKL_OK);
     }
@@ -97,7 +96,7 @@ static int run_set(struct zkl__call *call)
 static int run_lift(struct zkl__call *call)
 {
     struct barrier *barrier = (struct barrier *)call;
-    const char *path = call->procedure.path;
+    const char *path = call->path;
     CALL_BEGIN(call);
     barrier->removal = (struct zkl__removal){.call = call, .dir = path};
     AWAIT_CALL(call, zkl__remove(&barrier->removal));
@@ -115,7 +114,7 @@ static int run_lift(struct zkl__call *call)
 static int run_wait(struct zkl__call *call)
 {
     struct barrier *barrier = (struct barrier *)call;
-    const char *path = call->procedure.path;
+    const char *path = call->path;
     CALL_BEGIN(call);
     AWAIT(call, {.kind = ZKL__OP_SYNC, .dir = path});
     for (;;) {
@@ -139,7 +138,7 @@ static int run_wait(struct zkl__call *call)
 static void end(struct zkl__call *call)
 {
     struct barrier *barrier = (struct barrier *)call;
-    zkl__free(zkl__session_heap(call->procedure.session), barrier->contenders);
+    zkl__free(zkl__session_heap(call->session), barrier->contenders);
 }
 
 static const struct zkl__call_kind set = {sizeof(struct barrier), run_set, NULL, NULL, end, false};

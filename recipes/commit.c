@@ -172,7 +172,7 @@ static int run(struct zkl__call *call)
     CALL_BEGIN(call);
     call->doubt = "it may be done, or not: ";
     call->unsent = "not done: ";
-    AWAIT_ONCE(call, *commit->transaction);
+    AWAIT_ONCE(call, take_results, *commit->transaction);
     if (answer->rc == ZKL__RC_OK) {
         RETURN(call, ZKL_OK);
     }
@@ -249,15 +249,14 @@ static int begin(struct zkl__call *call, zkl_error *err)
 static void end(struct zkl__call *call)
 {
     const struct commit *commit = (const struct commit *)call;
-    zkl__free(zkl__session_heap(call->procedure.session), commit->transaction);
+    zkl__free(zkl__session_heap(call->session), commit->transaction);
     zkl__lock_unref(commit->lock);
 }
 
 static int commit_under(zkl_lock *lock, const zkl_op *ops, size_t count, int64_t timeout_ms,
                         zkl_op_result *results, const struct zkl__later *later, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {
-        sizeof(struct commit), run, take_results, begin, end, false};
+    static const struct zkl__call_kind kind = {sizeof(struct commit), run, NULL, begin, end, false};
     const struct commit given = {
         .lock = lock, .ops = ops, .count = count, .results = results, .failed = count};
     int rc = check_ops(ops, count, err);

@@ -7,7 +7,7 @@
  * session count (protocol/own.h). */
 #include "lock_internal.h"
 
-#include "await.h"
+#include "call.h"
 
 #include "error.h"
 #include "heap.h"
@@ -78,11 +78,10 @@ static bool is_member(const char *name)
     return strcmp(name, SIGN) != 0;
 }
 
-static void take_list(void *it, struct zkl__child *child, const struct zkl__reply *reply)
+static void take_list(struct zkl__call *call, const struct zkl__reply *reply)
 {
-    struct passage *p = (struct passage *)((struct zkl__part *)it)->call;
+    struct passage *p = (struct passage *)call;
     const zkl_heap *heap = zkl__session_heap(p->place->session);
-    (void)child;
     if (reply->rc == ZKL__RC_OK || reply->rc == ZKL__RC_NONODE) {
         bool listed = zkl__children_renew(heap, &p->members, reply, is_member);
         p->ready = listed && p->members->count < reply->child_count;
@@ -327,7 +326,7 @@ static int run_leave(struct zkl__call *call)
 static void let_place_go(struct passage *p)
 {
     struct zkl__acquisition *acquisition = p->acquisition;
-    bool begun = p->call.procedure.blocking || p->call.procedure.done;
+    bool begun = p->call.blocking || p->call.done;
     bool ours = p->place->acquisition == acquisition && !p->in && begun;
     if (!acquisition) {
         return;
@@ -346,7 +345,7 @@ static void let_place_go(struct passage *p)
 static void end(struct zkl__call *call)
 {
     struct passage *p = (struct passage *)call;
-    zkl__free(zkl__session_heap(call->procedure.session), p->members);
+    zkl__free(zkl__session_heap(call->session), p->members);
     let_place_go(p);
     zkl__lock_unref(p->place);
 }
@@ -356,7 +355,7 @@ static int begin_enter(struct zkl__call *call, zkl_error *err)
     struct passage *p = (struct passage *)call;
     (void)err;
     zkl__lock_ref(p->place);
-    call->procedure.owner = &p->place->object;
+    call->owner = &p->place->object;
     zkl__name_copy(p->own, zkl__lock_look(p->place).node);
     zkl__path_join(p->sign, sizeof p->sign, p->place->path, SIGN);
     return ZKL_OK;

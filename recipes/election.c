@@ -162,7 +162,7 @@ static int begin_publish(struct zkl__call *call, zkl_error *err)
 static void end_publish(struct zkl__call *call)
 {
     const struct publishing *publishing = (const struct publishing *)call;
-    zkl__free(zkl__session_heap(call->procedure.session), publishing->value);
+    zkl__free(zkl__session_heap(call->session), publishing->value);
     zkl__lock_unref(publishing->lock);
 }
 

@@ -2,7 +2,7 @@
  * of those that are members. protocol/membership.h decides what is sent for a membership, and what
  * a lost reply means; here is what its user calls, and what is reported. */
 #include "agent.h"
-#include "await.h"
+#include "call.h"
 #include "membership.h"
 
 #include "acl.h"
@@ -53,7 +53,7 @@ static bool has_left(const struct zkl_group *group)
 /* What its calls wait for may be so now. Also in a step. */
 static void poke_calls(const struct zkl_group *group)
 {
-    zkl__procedures_poke(group->agent.session, &group->agent.object);
+    zkl__calls_poke(group->agent.session, &group->agent.object);
 }
 
 /* --- what the membership does by itself ------------------------------------------------------ */
@@ -212,8 +212,8 @@ void zkl_group_free(zkl_group *group)
     }
     zkl_session *session = group->agent.session;
     withdraw(group);
-    zkl__procedures_end(session, &group->agent.object, ZKL_ECANCELED);
-    zkl__procedures_deliver(session, &group->agent.object);
+    zkl__calls_end(session, &group->agent.object, ZKL_ECANCELED);
+    zkl__calls_deliver(session, &group->agent.object);
     group->remains = group->m.watcher.core && !has_left(group);
     bool goes_on = group->remains;
     group->agent.refs += goes_on;
@@ -247,9 +247,9 @@ static int await_member(struct change *change, bool is_so)
     if (is_withdrawn(change)) {
         return zkl__fail(call->err, ZKL_ECANCELED, 0, NULL, "it left meanwhile");
     }
-    call->procedure.late = change->group->m.step == ZKL__MEMBER_WAIT
-                               ? "the time is up: another member has this id"
-                               : "the time is up: no answer from the servers";
+    call->late = change->group->m.step == ZKL__MEMBER_WAIT
+                     ? "the time is up: another member has this id"
+                     : "the time is up: no answer from the servers";
     return is_so ? ZKL_OK : ZKL__PENDING;
 }
 
@@ -301,7 +301,7 @@ static int run_update(struct zkl__call *call)
 static int bind(struct change *change)
 {
     change->group->agent.refs++;
-    change->call.procedure.owner = &change->group->agent.object;
+    change->call.owner = &change->group->agent.object;
     return ZKL_OK;
 }
 
@@ -319,13 +319,19 @@ static int begin_join(struct zkl__call *call, zkl_error *err)
     return bind(change);
 }
 
+/* A departure goes on by itself, whatever ends the wait for it. */
+static int conclude_leave(struct zkl__call *call, int rc)
+{
+    (void)call, (void)rc;
+    return ZKL_OK;
+}
+
 static int begin_leave(struct zkl__call *call, zkl_error *err)
 {
     struct change *change = (struct change *)call;
     if (!change->group->m.wanted) {
         return zkl__fail(err, ZKL_ENOTHELD, 0, change->group->agent.path, "has not joined");
     }
-    call->procedure.goes_on = true;
     return bind(change);
 }
 
@@ -382,7 +388,7 @@ static int join(zkl_group *group, int64_t timeout_ms, const struct zkl__later *l
 
 static int leave(zkl_group *group, const struct zkl__later *later, zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {sizeof(struct change), run_leave,  NULL,
+    static const struct zkl__call_kind kind = {sizeof(struct change), run_leave,  conclude_leave,
                                                begin_leave,           end_change, true};
     struct change given = {.group = group};
     return change_membership(&kind, &given, group ? group->leave_timeout_ms : 0, later, err);
@@ -477,12 +483,11 @@ void zkl_members_free(zkl_members *members)
 }
 
 /* In a step. No snapshot: no memory. */
-static void take_list(void *it, struct zkl__child *none, const struct zkl__reply *list)
+static void take_list(struct zkl__call *call, const struct zkl__reply *list)
 {
-    struct listing *listing = it;
-    const zkl_heap *heap = zkl__session_heap(listing->call.procedure.session);
+    struct listing *listing = (struct listing *)call;
+    const zkl_heap *heap = zkl__session_heap(listing->call.session);
     struct zkl__children *names = NULL;
-    (void)none;
     if (!zkl__children_renew(heap, &names, list, NULL)) {
         return;
     }
@@ -497,9 +502,10 @@ static void take_list(void *it, struct zkl__child *none, const struct zkl__reply
 }
 
 /* In a step. */
-static void take_member(void *it, struct zkl__child *child, const struct zkl__reply *reply)
+static void take_member(struct zkl__call *call, const struct zkl__reply *reply)
 {
-    struct snapshot *snapshot = ((struct listing *)it)->snapshot;
+    struct snapshot *snapshot = ((struct listing *)call)->snapshot;
+    const struct zkl__child *child = call->child;
     zkl_member *member = &snapshot->members[child - snapshot->names->all];
     bool readable = reply->rc == ZKL__RC_OK;
     if (reply->rc == ZKL__RC_NONODE || (readable && reply->stat.ephemeral_owner == 0)) {
@@ -535,7 +541,7 @@ static void close_ranks(struct snapshot *snapshot)
 static int run_list(struct zkl__call *call)
 {
     struct listing *listing = (struct listing *)call;
-    const char *path = call->procedure.path;
+    const char *path = call->path;
     CALL_BEGIN(call);
     AWAIT_REPLY(call, take_list, {.kind = ZKL__OP_CHILDREN, .dir = path});
     if (call->answer.rc != ZKL__RC_OK && call->answer.rc != ZKL__RC_NONODE) {

@@ -19,15 +19,15 @@ int zkl__lock_call(const struct zkl__call_kind *kind, const void *given, zkl_loc
 void zkl__call_bind(struct zkl__call *call, zkl_lock *lock)
 {
     zkl__lock_ref(lock);
-    call->procedure.owner = &lock->object;
-    call->procedure.stop = lock->options.stop;
+    call->owner = &lock->object;
+    call->stop = lock->options.stop;
 }
 
 void zkl__call_bind_lease(struct zkl__call *call, zkl_lock *lock, const struct zkl__standing *held)
 {
     zkl__call_bind(call, lock);
-    if (held->until <= call->procedure.deadline) {
-        call->procedure.deadline = held->until;
-        call->procedure.late_code = ZKL_ECONNECT;
+    if (held->until <= call->deadline) {
+        call->deadline = held->until;
+        call->late_code = ZKL_ECONNECT;
     }
 }

@@ -3,7 +3,7 @@
 #ifndef ZKL_RECIPES_GUARDED_H
 #define ZKL_RECIPES_GUARDED_H
 
-#include "await.h"
+#include "call.h"
 #include "lock.h"
 
 /* zkl__call_go on a lock. path: checked; NULL: the lock's. Not inside. */

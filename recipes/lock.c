@@ -4,7 +4,7 @@
 
 #include "acl.h"
 #include "linger.h"
-#include "procedure.h"
+#include "call.h"
 #include "path.h"
 #include "sized.h"
 #include "text.h"
@@ -241,9 +241,9 @@ void zkl_lock_free(zkl_lock *lock)
     zkl__lock_give_up(&lock->object, ZKL_ECANCELED);
     end_lingering(lock);
     zkl__stand_finish(lock);
-    zkl__procedures_end(session, &lock->object, ZKL_ECANCELED);
+    zkl__calls_end(session, &lock->object, ZKL_ECANCELED);
     zkl__lock_finish(lock);
-    zkl__procedures_deliver(session, &lock->object);
+    zkl__calls_deliver(session, &lock->object);
     zkl__callbacks_unpost(zkl__session_callbacks(session), &lock->notice);
     zkl__session_remove(session, &lock->object);
     zkl__lock_unref(lock);

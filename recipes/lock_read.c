@@ -40,11 +40,10 @@ void zkl_data_free(zkl_data *data)
 }
 
 /* In a step. */
-static void take_data(void *it, struct zkl__child *child, const struct zkl__reply *reply)
+static void take_data(struct zkl__call *call, const struct zkl__reply *reply)
 {
-    struct reading *reading = it;
-    const zkl_heap *heap = zkl__session_heap(reading->call.procedure.session);
-    (void)child;
+    struct reading *reading = (struct reading *)call;
+    const zkl_heap *heap = zkl__session_heap(reading->call.session);
     if (reply->rc != ZKL__RC_OK) {
         return;
     }
@@ -66,7 +65,7 @@ static void take_data(void *it, struct zkl__child *child, const struct zkl__repl
 static int run(struct zkl__call *call)
 {
     struct reading *reading = (struct reading *)call;
-    const char *path = call->procedure.path;
+    const char *path = call->path;
     CALL_BEGIN(call);
     if (reading->fresh) {
         AWAIT(call, {.kind = ZKL__OP_SYNC, .dir = path});

@@ -1,7 +1,7 @@
 /* lock_verbs.c - what every recipe's lock does when its user asks: acquire, cancel, release, and
  * how it stands. */
 #include "lock_internal.h"
-#include "procedure.h"
+#include "call.h"
 #include "section.h"
 
 #include "name.h"
@@ -84,7 +84,7 @@ static int cancel_acquire(zkl_lock *lock)
         zkl__acquisition_cancel(lock->acquisition, ZKL_ECANCELED);
         rc = ZKL_OK;
     }
-    if (zkl__procedures_cancel(session, &lock->object) > 0) {
+    if (zkl__calls_cancel(session, &lock->object) > 0) {
         rc = ZKL_OK;
     }
     zkl__session_leave(session);

@@ -37,7 +37,7 @@ static bool may_be_container(const struct zkl__answer *directory)
 static int run_prepare(struct zkl__call *call)
 {
     struct preparation *preparation = (struct preparation *)call;
-    const char *path = call->procedure.path;
+    const char *path = call->path;
     CALL_BEGIN(call);
     do {
         AWAIT_CALL(call, zkl__make_parents(&preparation->parents, call, path));
@@ -125,7 +125,7 @@ static void check_time(struct once *once)
     int64_t last = zkl__slot_of(call->answer.stat.mtime_ms, once->length_ms, 0) +
                    2 * once->length_ms + CLOCKS_DIFFER;
     if (once->last_ms > last) {
-        zkl__session_log(call->procedure.session, ZKL_LOG_WARN, "once", call->procedure.path,
+        zkl__session_log(call->session, ZKL_LOG_WARN, "once", call->path,
                          "its record is of a slot that had not begun when it was written: ignored, "
                          "and overwritten");
         once->last_ms = INT64_MIN;
@@ -177,7 +177,7 @@ static int check(const zkl_lock *lock, bool given, const char *what, zkl_error *
 static int run_look(struct zkl__call *call)
 {
     struct once *once = (struct once *)call;
-    const char *path = call->procedure.path;
+    const char *path = call->path;
     CALL_BEGIN(call);
     AWAIT(call, {.kind = ZKL__OP_EXISTS, .dir = path, .name = once->node});
     if (call->answer.rc != ZKL__RC_OK) {
@@ -186,7 +186,7 @@ static int run_look(struct zkl__call *call)
                                path, "our znode: %s", zkl__rc_name(rc)));
     }
     once->arrival_ms = call->answer.stat.ctime_ms; /* by the servers' clock */
-    AWAIT(call, {.kind = ZKL__OP_GET, .dir = path});
+    AWAIT_REPLY(call, take_record, {.kind = ZKL__OP_GET, .dir = path});
     int code = check_record(call);
     if (code != ZKL_OK) {
         RETURN(call, code);
@@ -204,7 +204,7 @@ static int look(zkl_lock *lock, const zkl_grant *grant, int64_t length_ms, int64
                 int64_t timeout_ms, zkl_once_slot *slot, const struct zkl__later *later,
                 zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {sizeof(struct once), run_look, take_record,
+    static const struct zkl__call_kind kind = {sizeof(struct once), run_look, NULL,
                                                begin_held,          end,      false};
     const struct once given = {
         .lock = lock, .grant = grant, .length_ms = length_ms, .phase_ms = phase_ms, .slot = slot};
@@ -238,7 +238,7 @@ static int run_last(struct zkl__call *call)
 {
     struct once *once = (struct once *)call;
     CALL_BEGIN(call);
-    AWAIT(call, {.kind = ZKL__OP_GET, .dir = call->procedure.path});
+    AWAIT_REPLY(call, take_record, {.kind = ZKL__OP_GET, .dir = call->path});
     bool none = call->answer.rc == ZKL__RC_NONODE;
     int rc = none ? ZKL_OK : check_record(call);
     if (rc != ZKL_OK) {
@@ -258,8 +258,7 @@ static int last(zkl_session *session, const char *path, int64_t length_ms, int64
                 int64_t *last_ms, int64_t *recorded_ms, const struct zkl__later *later,
                 zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {
-        .size = sizeof(struct once), .run = run_last, .look = take_record};
+    static const struct zkl__call_kind kind = {.size = sizeof(struct once), .run = run_last};
     const struct once given = {.length_ms = length_ms, .last = last_ms, .recorded = recorded_ms};
     if (!session || !last_ms || !recorded_ms) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "%s is NULL",
@@ -300,7 +299,7 @@ static bool is_ours(const struct once *once)
 static int run_record(struct zkl__call *call)
 {
     struct once *once = (struct once *)call;
-    const char *path = call->procedure.path;
+    const char *path = call->path;
     CALL_BEGIN(call);
     snprintf(once->text, sizeof once->text, "%lld", (long long)once->done.round_ms);
     AWAIT(call, {.kind = ZKL__OP_CHECK, .dir = path, .name = once->node, .version = -1},
@@ -315,7 +314,7 @@ static int run_record(struct zkl__call *call)
     }
     once->lost = call->answer.parts[0] == ZKL__RC_NONODE;
     call->doubt = once->lost ? "the lock was lost, and whether the slot is recorded: " : NULL;
-    AWAIT(call, {.kind = ZKL__OP_GET, .dir = path});
+    AWAIT_REPLY(call, take_record, {.kind = ZKL__OP_GET, .dir = path});
     int rc = check_record(call);
     if (rc != ZKL_OK && !(once->lost && rc == ZKL_ENOENT)) {
         RETURN(call, rc);
@@ -347,7 +346,7 @@ static int record_slot(zkl_lock *lock, const zkl_grant *grant, const zkl_once_sl
                        int64_t timeout_ms, bool *written, const struct zkl__later *later,
                        zkl_error *err)
 {
-    static const struct zkl__call_kind kind = {sizeof(struct once), run_record, take_record,
+    static const struct zkl__call_kind kind = {sizeof(struct once), run_record, NULL,
                                                begin_record,        end,        true};
     const struct once given = {.lock = lock, .grant = grant, .done = *slot, .written = written};
     return zkl__call_go(&kind, &given, lock->session, lock->path, timeout_ms, later, err);

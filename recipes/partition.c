@@ -202,7 +202,7 @@ int zkl_partition_start(zkl_partition *partition, zkl_error *err)
         if (partition->life != ZKL__PARTITION_RUNNING) {
             zkl__partition_live(partition, ZKL__PARTITION_RUNNING);
             zkl__member_list_renew(&partition->list);
-            zkl__procedures_poke(partition->agent.session, &partition->agent.object);
+            zkl__calls_poke(partition->agent.session, &partition->agent.object);
             zkl__agent_post(&partition->agent);
         }
         zkl__session_leave(partition->agent.session);
@@ -240,70 +240,56 @@ int zkl_partition_stop(zkl_partition *partition, zkl_error *err)
 /* --- a stop that nobody waits for ------------------------------------------------------------ */
 
 struct stopping {
-    struct zkl__procedure procedure; /* first */
+    struct zkl__call call; /* first */
     zkl_partition *partition;
-    bool begun;
 };
 
-static int advance(struct zkl__procedure *procedure, zkl_error *err)
+static int run_stop(struct zkl__call *call)
 {
-    struct stopping *stopping = (struct stopping *)procedure;
-    zkl_partition *partition = stopping->partition;
-    if (!stopping->begun) {
-        stopping->begun = true;
-        begin_stop(partition);
-    }
+    zkl_partition *partition = ((struct stopping *)call)->partition;
+    CALL_BEGIN(call);
+    begin_stop(partition);
+    AWAIT_UNTIL(call, partition->life == ZKL__PARTITION_IDLE ||
+                          partition->life == ZKL__PARTITION_RUNNING);
     if (partition->life == ZKL__PARTITION_RUNNING) {
-        return zkl__fail(err, ZKL_ECANCELED, 0, partition->agent.path,
-                         "it was started again meanwhile");
+        RETURN(call,
+               zkl__fail(call->err, ZKL_ECANCELED, 0, NULL, "it was started again meanwhile"));
     }
-    return partition->life == ZKL__PARTITION_IDLE ? ZKL_OK : ZKL__PENDING;
+    CALL_END(call);
 }
 
 /* Its free stops it, too. */
-static int explain(struct zkl__procedure *procedure, int rc, const zkl_error *why, zkl_error *err)
+static int conclude_stop(struct zkl__call *call, int rc)
 {
-    const zkl_partition *partition = ((struct stopping *)procedure)->partition;
-    return rc == ZKL_ECANCELED && partition->life == ZKL__PARTITION_IDLE
-               ? ZKL_OK
-               : zkl__fail(err, rc, 0, partition->agent.path, "%s", why->text);
+    const zkl_partition *partition = ((struct stopping *)call)->partition;
+    return rc == ZKL_ECANCELED && partition->life == ZKL__PARTITION_IDLE ? ZKL_OK : rc;
 }
 
-static void end(struct zkl__procedure *procedure)
+static int bind_stop(struct zkl__call *call, zkl_error *err)
 {
-    zkl__agent_unref(&((struct stopping *)procedure)->partition->agent);
-}
-
-/* Inside. */
-static int start_stop(zkl_partition *partition, zkl_done_fn done, void *payload, zkl_error *err)
-{
-    static const struct zkl__procedure_ops ops = {advance, explain, end};
-    struct stopping *stopping =
-        zkl__procedure_make(partition->agent.session, sizeof *stopping, &ops, partition->agent.path,
-                            ZKL_WAIT_FOREVER, err);
-    if (!stopping) {
-        return ZKL_ENOMEM;
-    }
-    stopping->partition = partition;
-    stopping->procedure.owner = &partition->agent.object;
-    stopping->procedure.finishes = true;
+    zkl_partition *partition = ((struct stopping *)call)->partition;
+    (void)err;
+    call->owner = &partition->agent.object;
     partition->agent.refs++;
-    return zkl__procedure_start(&stopping->procedure, done, payload, err);
+    return ZKL_OK;
+}
+
+static void end_stop(struct zkl__call *call)
+{
+    zkl__agent_unref(&((struct stopping *)call)->partition->agent);
 }
 
 int zkl_partition_stop_async(zkl_partition *partition, zkl_done_fn done, void *payload,
                              zkl_error *err)
 {
+    static const struct zkl__call_kind kind = {
+        sizeof(struct stopping), run_stop, conclude_stop, bind_stop, end_stop, true};
+    const struct stopping given = {.partition = partition};
     if (!partition) {
         return zkl__fail(err, ZKL_EINVAL, 0, NULL, "partition is NULL");
     }
-    zkl_session *session = partition->agent.session;
-    int rc = zkl__session_enter(session, err);
-    if (rc == ZKL_OK) {
-        rc = start_stop(partition, done, payload, err);
-        zkl__session_leave(session);
-    }
-    return rc;
+    return zkl__call_go(&kind, &given, partition->agent.session, partition->agent.path,
+                        ZKL_WAIT_FOREVER, &(struct zkl__later){done, payload}, err);
 }
 
 /* Inside, after a stop. Its user says by the free that the work has ended. */
@@ -327,8 +313,8 @@ void zkl_partition_free(zkl_partition *partition)
     zkl_session *session = partition->agent.session;
     zkl__session_enter_even_closed(session, NULL);
     end_all_work(partition);
-    zkl__procedures_end(session, &partition->agent.object, ZKL_ECANCELED);
-    zkl__procedures_deliver(session, &partition->agent.object);
+    zkl__calls_end(session, &partition->agent.object, ZKL_ECANCELED);
+    zkl__calls_deliver(session, &partition->agent.object);
     bool inside =
         partition->depth > 0 && zkl__callbacks_inside(zkl__session_callbacks(session), NULL);
     partition->orphan = inside; /* then the outermost callback does the rest */

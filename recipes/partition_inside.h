@@ -8,7 +8,7 @@
 #include "lock.h"
 #include "member_list.h"
 #include "name_set.h"
-#include "procedure.h"
+#include "call.h"
 
 #include <zklock/partition.h>
 

@@ -248,7 +248,7 @@ static void end(zkl_partition *partition)
     bool outermost = --partition->depth == 0, last = outermost && partition->orphan;
     if (outermost && partition->life == ZKL__PARTITION_UNWINDING && partition->busy == 0) {
         zkl__partition_live(partition, ZKL__PARTITION_IDLE);
-        zkl__procedures_poke(partition->agent.session, &partition->agent.object);
+        zkl__calls_poke(partition->agent.session, &partition->agent.object);
     }
     if (last) {
         partition->orphan = false; /* what is called from there does not come here again */

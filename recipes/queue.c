@@ -1,6 +1,6 @@
 /* queue.c - for operators: who holds and who waits, the removal of a contender, and the request to
  * a holder that it release. */
-#include "await.h"
+#include "call.h"
 #include "remove.h"
 
 #include "error.h"
@@ -74,12 +74,11 @@ static const char **copy_foreign(const zkl_heap *heap, const struct zkl__reply *
 }
 
 /* No snapshot: no memory. */
-static void take_list(void *it, struct zkl__child *none, const struct zkl__reply *list)
+static void take_list(struct zkl__call *call, const struct zkl__reply *list)
 {
-    struct queue_call *q = (struct queue_call *)((struct zkl__part *)it)->call;
-    const zkl_heap *heap = zkl__session_heap(q->call.procedure.session);
+    struct queue_call *q = (struct queue_call *)call;
+    const zkl_heap *heap = zkl__session_heap(q->call.session);
     struct zkl__children *names = NULL;
-    (void)none;
     if (!zkl__children_renew(heap, &names, list, zkl__name_contends)) {
         return;
     }
@@ -97,9 +96,10 @@ static void take_list(void *it, struct zkl__child *none, const struct zkl__reply
     q->snapshot->failed = !q->snapshot->foreign;
 }
 
-static void take_entry(void *it, struct zkl__child *child, const struct zkl__reply *reply)
+static void take_entry(struct zkl__call *call, const struct zkl__reply *reply)
 {
-    struct snapshot *snapshot = ((struct queue_call *)((struct zkl__part *)it)->call)->snapshot;
+    struct snapshot *snapshot = ((struct queue_call *)call)->snapshot;
+    const struct zkl__child *child = call->child;
     struct zkl__name name = zkl__name_parse(child->name);
     zkl_queue_entry *entry = &snapshot->entries[child - snapshot->names->all];
     if (reply->rc == ZKL__RC_NONODE) {
@@ -149,7 +149,7 @@ static void put_in_order(struct snapshot *snapshot, const struct zkl__stat *dire
 static int read_queue(struct queue_call *q)
 {
     struct zkl__call *call = &q->call;
-    const char *path = call->procedure.path;
+    const char *path = call->path;
     q->reading.call = call;
     CALL_BEGIN(&q->reading);
     AWAIT_REPLY(&q->reading, take_list, {.kind = ZKL__OP_CHILDREN, .dir = path});
@@ -231,7 +231,7 @@ static int no_such(const struct zkl__call *call)
 static int run_remove(struct zkl__call *call)
 {
     struct queue_call *q = (struct queue_call *)call;
-    const char *path = call->procedure.path;
+    const char *path = call->path;
     CALL_BEGIN(call);
     q->removal =
         (struct zkl__removal){.call = call, .dir = path, .name = q->given, .czxid = q->token};
@@ -288,7 +288,7 @@ int zkl_queue_remove_async(zkl_session *session, const char *path, const char *n
 static int run_revoke(struct zkl__call *call)
 {
     struct queue_call *q = (struct queue_call *)call;
-    const char *path = call->procedure.path;
+    const char *path = call->path;
     CALL_BEGIN(call);
     q->node = q->given;
     if (!q->given[0]) {
@@ -306,12 +306,13 @@ static int run_revoke(struct zkl__call *call)
      * A sealed znode does not listen, and even its own session, which may, must not write it: the
      * next contender would take that for the announcement of its release. Then all there is to say
      * is whether it is there. */
-    AWAIT_ONCE(call, {.kind = q->sealed ? ZKL__OP_CHECK : ZKL__OP_SET,
-                      .dir = path,
-                      .name = q->node,
-                      .data = ZKL__REVOKE,
-                      .size = sizeof ZKL__REVOKE - 1,
-                      .version = -1});
+    AWAIT_ONCE(call, NULL,
+               {.kind = q->sealed ? ZKL__OP_CHECK : ZKL__OP_SET,
+                .dir = path,
+                .name = q->node,
+                .data = ZKL__REVOKE,
+                .size = sizeof ZKL__REVOKE - 1,
+                .version = -1});
     if (call->answer.rc == ZKL__RC_NONODE) {
         RETURN(call, no_such(call));
     }

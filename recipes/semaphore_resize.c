@@ -9,7 +9,7 @@
  *    In the second case write again.
  *  - The version is a later one: others have written since, and one of the writes may have been
  *    ours. They may have seen our limit, so writing again would undo a later decision. Done. */
-#include "await.h"
+#include "call.h"
 #include "lock.h"
 
 #include "error.h"
@@ -31,10 +31,9 @@ struct resize {
 };
 
 /* In a step. */
-static void take_limit(void *it, struct zkl__child *child, const struct zkl__reply *reply)
+static void take_limit(struct zkl__call *call, const struct zkl__reply *reply)
 {
-    (void)child;
-    ((struct resize *)it)->stored =
+    ((struct resize *)call)->stored =
         reply->rc == ZKL__RC_OK ? zkl__limit_parse(reply->data, reply->size) : 0;
 }
 
@@ -49,7 +48,7 @@ static int run(struct zkl__call *call)
 {
     struct resize *resize = (struct resize *)call;
     const struct zkl__answer *answer = &call->answer;
-    const char *path = call->procedure.path;
+    const char *path = call->path;
     CALL_BEGIN(call);
     snprintf(resize->text, sizeof resize->text, "%d", resize->limit);
     call->doubt = "it may be done, or not: ";
@@ -76,11 +75,12 @@ static int run(struct zkl__call *call)
         resize->unknown = resize->unknown && answer->stat.version == resize->version;
         resize->version = answer->stat.version;
         call->unsent = resize->unknown ? NULL : "";
-        AWAIT_ONCE(call, {.kind = ZKL__OP_SET,
-                          .dir = path,
-                          .data = resize->text,
-                          .size = strlen(resize->text),
-                          .version = resize->version});
+        AWAIT_ONCE(call, NULL,
+                   {.kind = ZKL__OP_SET,
+                    .dir = path,
+                    .data = resize->text,
+                    .size = strlen(resize->text),
+                    .version = resize->version});
         switch (answer->rc) {
         case ZKL__RC_OK:
             RETURN(call, ZKL_OK);

@@ -5,7 +5,7 @@
  * ring: in libzklock that is a thread, which may wait for the servers, since nothing else is left
  * to do; in libzklock_st it is the loop, and the store is closed in turns. */
 #include "inside.h"
-#include "procedure.h"
+#include "call.h"
 
 #include "error.h"
 
@@ -41,7 +41,7 @@ static void give_up_all(zkl_session *session)
         next = object->next; /* what its user has freed already may end here */
         object->ops->give_up(object, ZKL_ECLOSED);
     }
-    zkl__procedures_end(session, NULL, ZKL_ECLOSED);
+    zkl__calls_end(session, NULL, ZKL_ECLOSED);
     zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_CLOSE});
 }
 

@@ -1,7 +1,7 @@
 /* events.c - what a store tells becomes a step of the core, what the core asks goes to the store;
  * and the user hears of it. */
 #include "inside.h"
-#include "procedure.h"
+#include "call.h"
 #include "text.h"
 #include "tick_time.h"
 
@@ -228,7 +228,7 @@ void zkl__session_set_state(zkl_session *session, zkl_connection_state state, in
         zkl__alarms_set(&session->alarms, &session->open.alarm, 0);
     }
     zkl__session_wake(session);
-    zkl__procedures_poke(session, NULL);
+    zkl__calls_poke(session, NULL);
     if (session->status.told && session->settings.options.state_fn) {
         note_state(session, state);
     }
@@ -373,5 +373,5 @@ void zkl__session_ring_open(void *arg)
     }
     zkl__signal_raise(&session->status.changed);
     zkl__session_wake(session);
-    zkl__procedures_poke(session, NULL);
+    zkl__calls_poke(session, NULL);
 }

@@ -64,7 +64,7 @@ struct zkl_session {
     struct zkl__sleeper *sleepers;
     struct zkl__object *objects;
     struct zkl__task *tasks;
-    struct zkl__list procedures; /* calls; asynchronous ones until their done has returned */
+    struct zkl__list calls; /* calls; asynchronous ones until their done has returned */
     struct zkl__status status;
     struct zkl__closing closing;
 

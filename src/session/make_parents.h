@@ -2,7 +2,7 @@
 #ifndef ZKL_SESSION_MAKE_PARENTS_H
 #define ZKL_SESSION_MAKE_PARENTS_H
 
-#include "await.h"
+#include "call.h"
 
 struct zkl__parents {
     int line;

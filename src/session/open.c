@@ -1,5 +1,5 @@
 /* open.c - a session begins: waited for, or told later. */
-#include "await.h"
+#include "call.h"
 #include "inside.h"
 
 #include "error.h"
@@ -108,7 +108,7 @@ static int await_connection(zkl_session *session, zkl_error *err)
 static int await_session(struct opening *opening)
 {
     struct zkl__call *call = &opening->call;
-    zkl_session *session = call->procedure.session;
+    zkl_session *session = call->session;
     const struct zkl__status *status = zkl__session_status(session);
     if (status->state == ZKL_SESSION_CLOSED && !status->closing) {
         return refused(session, call->err); /* also when connected first: so the servers do it */
@@ -130,9 +130,9 @@ static int await_session(struct opening *opening)
 static int run(struct zkl__call *call)
 {
     struct opening *opening = (struct opening *)call;
-    zkl_session *session = call->procedure.session;
+    zkl_session *session = call->session;
     int rc = await_session(opening);
-    if (rc != ZKL__PENDING || zkl__clock_now() < call->procedure.deadline) {
+    if (rc != ZKL__PENDING || zkl__clock_now() < call->deadline) {
         return rc;
     }
     if (opening->connected) {
@@ -146,11 +146,10 @@ static int run(struct zkl__call *call)
 /* When it was begun, and did not come to be, nothing that was made from it meanwhile goes on. */
 static void end(struct zkl__call *call)
 {
-    const struct zkl__procedure *procedure = &call->procedure;
-    zkl_session *session = procedure->session;
-    if (procedure->over && procedure->code != ZKL_OK && !session->status.closing &&
+    zkl_session *session = call->session;
+    if (call->over && call->code != ZKL_OK && !session->status.closing &&
         session->status.state != ZKL_SESSION_CLOSED) {
-        zkl__session_set_state(session, ZKL_SESSION_CLOSED, procedure->code);
+        zkl__session_set_state(session, ZKL_SESSION_CLOSED, call->code);
         session->status.failed = true;
         for (struct zkl__object *object = session->objects, *next; object; object = next) {
             next = object->next;

@@ -18,10 +18,11 @@ int zkl__remove(struct zkl__removal *it)
             break;
         }
         it->sent = true;
-        AWAIT_ONCE(it, {.kind = ZKL__OP_DELETE,
-                        .dir = it->dir,
-                        .name = it->name,
-                        .version = answer->stat.version});
+        AWAIT_ONCE(it, NULL,
+                   {.kind = ZKL__OP_DELETE,
+                    .dir = it->dir,
+                    .name = it->name,
+                    .version = answer->stat.version});
         if (!zkl__rc_answered(answer->rc)) {
             /* The reply is lost: the delete was carried out, or will be, or never. Behind a
              * committed write no earlier request of this session comes any more, so the next look

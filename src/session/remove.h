@@ -2,7 +2,7 @@
 #ifndef ZKL_SESSION_REMOVE_H
 #define ZKL_SESSION_REMOVE_H
 
-#include "await.h"
+#include "call.h"
 
 struct zkl__removal {
     int line;

@@ -3,7 +3,7 @@
 #include "backoff.h"
 #include "options.h"
 #include "path.h"
-#include "procedure.h"
+#include "call.h"
 #include "process.h"
 
 #include <errno.h>
@@ -252,7 +252,7 @@ void zkl__session_stop_tasks(zkl_session *session)
         task->stop(task);
     }
     zkl__session_wake(session);
-    zkl__procedures_poke(session, NULL);
+    zkl__calls_poke(session, NULL);
 }
 
 bool zkl__session_has_tasks(const zkl_session *session)

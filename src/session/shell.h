@@ -154,7 +154,7 @@ struct zkl__object_ops {
 struct zkl__object {
     const struct zkl__object_ops *ops;
     struct zkl__object *next, *prev;
-    struct zkl__list procedures; /* calls that end with it */
+    struct zkl__list calls; /* calls that end with it */
 };
 void zkl__session_add(zkl_session *session, struct zkl__object *object);    /* inside enter/leave */
 void zkl__session_remove(zkl_session *session, struct zkl__object *object); /* inside enter/leave */

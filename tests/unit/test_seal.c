@@ -1,5 +1,5 @@
 /* The session's seal: when there is one, and what it is good for on the in-process store. */
-#include "await.h"
+#include "call.h"
 #include "check.h"
 #include "inside.h"
 #include "lock_kit.h"
@@ -59,7 +59,7 @@ struct calling {
 static int run(struct zkl__call *call)
 {
     CALL_BEGIN(call);
-    AWAIT_ONCE(call, ((struct calling *)call)->op);
+    AWAIT_ONCE(call, NULL, ((struct calling *)call)->op);
     CALL_END(call);
 }
 

@@ -1,0 +1,594 @@
+#include "call.h"
+
+#include "inside.h"
+
+#include "backoff.h"
+#include "error.h"
+#include "heap.h"
+
+#include <string.h>
+
+#define WINDOW 64 /* requests on their way at a time: hides the round trip, crowds nobody out */
+#define RETRY_NS (100 * ZKL__MS) /* for what was refused here though connected, by a limit */
+#define PAUSE_LEAST (20 * ZKL__MS)
+#define PAUSE_MOST (2000 * ZKL__MS)
+
+static bool end_requests(struct zkl__call *call);
+
+/* --- it goes on, and ends -------------------------------------------------------------------- */
+
+/* What ends any call that has no result of its own yet. */
+static int end_from_outside(struct zkl__call *call)
+{
+    const struct zkl__status *status = &call->session->status;
+    if (status->closing || status->state == ZKL_SESSION_CLOSED) {
+        return zkl__fail(call->err, ZKL_ECLOSED, 0, NULL, "the session was closed meanwhile");
+    }
+    if (call->stopped) {
+        return zkl__fail(call->err, ZKL_ECANCELED, 0, NULL, "the stop token is raised");
+    }
+    if (zkl__clock_now() >= call->deadline) {
+        return zkl__fail(call->err, call->late_code != ZKL_OK ? call->late_code : ZKL_ETIMEOUT, 0,
+                         NULL, "%s",
+                         call->late ? call->late : "no answer from the servers in time");
+    }
+    return ZKL__PENDING;
+}
+
+/* Its result. An error names a path, and says how sure it is. */
+static int conclude(struct zkl__call *call, int rc)
+{
+    bool sent = end_requests(call);
+    const char *before = !sent && call->unsent ? call->unsent : call->doubt;
+    if (rc != ZKL_OK && call->kind->conclude) {
+        rc = call->kind->conclude(call, rc);
+    }
+    if (rc == ZKL_OK) {
+        call->error = (zkl_error){.code = ZKL_OK};
+        return ZKL_OK;
+    }
+    const zkl_error why = call->error;
+    return zkl__fail(&call->error, rc, why.zk_code, why.path[0] ? why.path : call->path, "%s%s",
+                     before ? before : "", why.text);
+}
+
+/* ZKL__PENDING, or its result with words in call->error. */
+static int go_on(struct zkl__call *call)
+{
+    call->again = INT64_MAX;
+    int rc = call->kind->run(call);
+    rc = rc == ZKL__PENDING ? end_from_outside(call) : rc;
+    return rc == ZKL__PENDING ? rc : conclude(call, rc);
+}
+
+static int64_t next_time(const struct zkl__call *call)
+{
+    return call->again < call->deadline ? call->again : call->deadline;
+}
+
+static void on_stop(void *owner)
+{
+    struct zkl__call *call = owner;
+    call->stopped = true;
+    zkl__call_poke(call);
+}
+
+static int begin_stops(struct zkl__call *call)
+{
+    if (call->kind->finishes) {
+        return ZKL_OK;
+    }
+    int rc = zkl__stops_begin(call->session, &call->stops, call->stop, on_stop, call, call->err);
+    return rc == ZKL_OK ? ZKL_OK : zkl__fail(call->err, rc, 0, call->path, "%s", call->err->text);
+}
+
+static void end(struct zkl__call *call)
+{
+    zkl__stops_end(call->session, &call->stops);
+    end_requests(call);
+    for (size_t i = 0; i < sizeof call->watches / sizeof *call->watches; i++) {
+        zkl__watch_remove(call->session->core, &call->watches[i]);
+    }
+    if (call->kind->end) {
+        call->kind->end(call);
+    }
+}
+
+static int give_result(struct zkl__call *call, int rc, zkl_error *err)
+{
+    if (rc != ZKL_OK && err) {
+        *err = call->error;
+    }
+    end(call);
+    return rc;
+}
+
+/* --- the calls of a session, and of an object ------------------------------------------------ */
+
+static void link_call(struct zkl__call *call)
+{
+    zkl__list_prepend(&call->session->calls, &call->links[0]);
+    if (call->owner) {
+        zkl__list_prepend(&call->owner->calls, &call->links[1]);
+    }
+}
+
+static void leave_owner(struct zkl__call *call)
+{
+    if (call->owner) {
+        zkl__list_remove(&call->owner->calls, &call->links[1]);
+        call->owner = NULL;
+    }
+}
+
+static void unlink_call(struct zkl__call *call)
+{
+    zkl__list_remove(&call->session->calls, &call->links[0]);
+    leave_owner(call);
+}
+
+static struct zkl__call *call_of(struct zkl__link *link, const struct zkl__object *owner)
+{
+    return link ? ZKL__OWNER(owner ? link - 1 : link, struct zkl__call, links) : NULL;
+}
+
+/* Of this owner; NULL: of the session. */
+static struct zkl__call *first_of(const zkl_session *session, const struct zkl__object *owner)
+{
+    return call_of(owner ? owner->calls.first : session->calls.first, owner);
+}
+
+static struct zkl__call *next_of(const struct zkl__call *call, const struct zkl__object *owner)
+{
+    return call_of(call->links[owner ? 1 : 0].next, owner);
+}
+
+/* --- blocking -------------------------------------------------------------------------------- */
+
+static int wait_for(struct zkl__call *call, zkl_error *err)
+{
+    int rc = zkl__signal_init(&call->news);
+    if (rc != ZKL_OK) {
+        zkl__fail(call->err, rc, 0, NULL, "no memory to wait with");
+        return give_result(call, rc, err);
+    }
+    call->blocking = true;
+    link_call(call);
+    rc = begin_stops(call);
+    rc = rc == ZKL_OK ? go_on(call) : rc;
+    while (rc == ZKL__PENDING) {
+        zkl__session_wait(call->session, &call->news, next_time(call));
+        rc = go_on(call);
+    }
+    unlink_call(call); /* its owner may go with its end */
+    zkl__signal_deinit(&call->news);
+    return give_result(call, rc, err);
+}
+
+/* --- asynchronous ---------------------------------------------------------------------------- */
+
+static void finish(struct zkl__call *call, int rc)
+{
+    call->over = true;
+    call->code = rc;
+    zkl__alarms_unset(&call->session->alarms, &call->alarm);
+    end(call);
+    zkl__callbacks_post(&call->session->callbacks, &call->callback);
+}
+
+/* The ring of its alarm. */
+static void go_on_later(void *owner)
+{
+    struct zkl__call *call = owner;
+    zkl_session *session = call->session;
+    int rc = go_on(call);
+    if (rc != ZKL__PENDING) {
+        finish(call, rc);
+    } else if (!call->alarm.timer.set) { /* else something came of the steps just made */
+        zkl__alarms_set(&session->alarms, &call->alarm, next_time(call));
+    }
+    zkl__session_arm(session);
+}
+
+/* Not inside. */
+static void run_done(void *owner)
+{
+    struct zkl__call *call = owner;
+    zkl_session *session = call->session;
+    call->done(call->code, &call->error, call->payload);
+    if (zkl__session_enter_even_closed(session, NULL) == ZKL_OK) {
+        unlink_call(call);
+        zkl__free(&session->heap, call);
+        zkl__session_drop(session);
+        zkl__session_leave(session);
+    }
+}
+
+static int start(struct zkl__call *call, const struct zkl__later *later, zkl_error *err)
+{
+    zkl_session *session = call->session;
+    int rc = ZKL_OK;
+    if (!later->done) {
+        rc = zkl__fail(call->err, ZKL_EINVAL, 0, NULL, "done is NULL");
+    } else if (zkl__callbacks_want(&session->callbacks) != ZKL_OK) {
+        rc = zkl__fail(call->err, ZKL_ELIMIT, 0, NULL, "no thread for callbacks");
+    }
+    rc = rc == ZKL_OK ? begin_stops(call) : rc;
+    if (rc != ZKL_OK) {
+        return give_result(call, rc, err);
+    }
+    call->done = later->done;
+    call->payload = later->payload;
+    call->alarm = (struct zkl__alarm){.ring = go_on_later, .owner = call};
+    call->callback = (struct zkl__callback){.run = run_done, .owner = call};
+    link_call(call);
+    zkl__session_retain(session);
+    go_on_later(call);
+    return ZKL_OK;
+}
+
+/* --- a call begins --------------------------------------------------------------------------- */
+
+static int prepare(struct zkl__call *call, const struct zkl__call_kind *kind, zkl_session *session,
+                   const char *path, int64_t timeout_ms, zkl_error *err)
+{
+    memset(call, 0, offsetof(struct zkl__call, error));
+    call->error.zk_code = 0;
+    call->error.path[0] = call->error.text[0] = '\0';
+    call->kind = kind;
+    call->session = session;
+    call->path = path;
+    call->call = call;
+    call->err = &call->error;
+    call->deadline = zkl__session_deadline(session, timeout_ms);
+    return kind->begin ? kind->begin(call, err) : ZKL_OK;
+}
+
+int zkl__call_wait(const struct zkl__call_kind *kind, struct zkl__call *call, zkl_session *session,
+                   const char *path, int64_t timeout_ms, zkl_error *err)
+{
+    int rc = prepare(call, kind, session, path, timeout_ms, err);
+    return rc == ZKL_OK ? wait_for(call, err) : rc;
+}
+
+int zkl__call_begin(const struct zkl__call_kind *kind, const void *given, zkl_session *session,
+                    const char *path, int64_t timeout_ms, const struct zkl__later *later,
+                    zkl_error *err)
+{
+    const size_t base = sizeof(struct zkl__call), length = strlen(path);
+    struct zkl__call *call = zkl__alloc(&session->heap, kind->size + length + 1);
+    if (!call) {
+        return zkl__fail(err, ZKL_ENOMEM, 0, path, "no memory for the call");
+    }
+    memcpy((char *)call + base, (const char *)given + base, kind->size - base);
+    path = memcpy((char *)call + kind->size, path, length + 1);
+    int rc = prepare(call, kind, session, path, timeout_ms, err);
+    if (rc == ZKL_OK) {
+        rc = later ? start(call, later, err) : wait_for(call, err);
+    }
+    if (rc != ZKL_OK || !later) {
+        zkl__free(&session->heap, call);
+    }
+    return rc;
+}
+
+int zkl__call_go(const struct zkl__call_kind *kind, const void *given, zkl_session *session,
+                 const char *path, int64_t timeout_ms, const struct zkl__later *later,
+                 zkl_error *err)
+{
+    int rc = zkl__session_enter_at(session, path, timeout_ms, err);
+    if (rc == ZKL_OK) {
+        rc = zkl__call_begin(kind, given, session, path, timeout_ms, later, err);
+        zkl__session_leave(session);
+    }
+    return rc;
+}
+
+/* --- from outside ---------------------------------------------------------------------------- */
+
+void zkl__call_poke(struct zkl__call *call)
+{
+    if (call->blocking) {
+        zkl__signal_raise(&call->news);
+    } else if (call->done && !call->over) {
+        zkl__alarms_set(&call->session->alarms, &call->alarm, 0);
+    }
+}
+
+void zkl__calls_poke(zkl_session *session, const struct zkl__object *owner)
+{
+    for (struct zkl__call *at = first_of(session, owner); at; at = next_of(at, owner)) {
+        zkl__call_poke(at);
+    }
+}
+
+static int end_some(zkl_session *session, const struct zkl__object *owner, int code, bool all)
+{
+    int count = 0;
+    for (struct zkl__call *at = first_of(session, owner); at; at = next_of(at, owner)) {
+        if (!at->over && !at->blocking && (all || !at->kind->finishes)) {
+            zkl__fail(at->err, code, 0, NULL,
+                      code == ZKL_ECLOSED ? "the session was closed meanwhile" : "cancelled");
+            finish(at, conclude(at, code));
+            count++;
+        }
+    }
+    return count;
+}
+
+int zkl__calls_end(zkl_session *session, const struct zkl__object *owner, int code)
+{
+    return end_some(session, owner, code, true);
+}
+
+int zkl__calls_cancel(zkl_session *session, const struct zkl__object *owner)
+{
+    return end_some(session, owner, ZKL_ECANCELED, false);
+}
+
+void zkl__calls_deliver(zkl_session *session, struct zkl__object *owner)
+{
+    struct zkl__callbacks *callbacks = &session->callbacks;
+    struct zkl__call *at = first_of(session, owner);
+    while (at) {
+        struct zkl__call *next = next_of(at, owner);
+        if (at->over && zkl__callbacks_inside(callbacks, &at->callback)) {
+            leave_owner(at);
+        } else if (at->over) {
+            zkl__callbacks_finish(callbacks, &at->callback);
+            next = first_of(session, owner);
+        }
+        at = next;
+    }
+}
+
+/* --- requests -------------------------------------------------------------------------------- */
+
+int zkl__call_refused(const struct zkl__call *call, const char *path, const char *what)
+{
+    const struct zkl__answer *answer = &call->answer;
+    bool unsent = answer->rc == ZKL__RC_UNSENT;
+    if (unsent || answer->rc == ZKL__RC_UNKNOWN) {
+        return zkl__fail(call->err, ZKL_ECONNECT, 0, path, "%s: %s", what,
+                         unsent ? "there is no connection"
+                                : "the connection went before the answer came");
+    }
+    return zkl__fail(call->err, zkl__rc_code(answer->rc), answer->zk_code, path, "%s: %s", what,
+                     zkl__rc_name(answer->rc));
+}
+
+void zkl__call_pause(struct zkl__call *call, int64_t *last)
+{
+    *last = zkl__backoff(*last, PAUSE_LEAST, PAUSE_MOST);
+    call->requests.pause_to = zkl__clock_now() + *last;
+}
+
+static void on_done(struct zkl__request *request, const struct zkl__reply *reply)
+{
+    struct zkl__sent *sent = request->owner;
+    struct zkl__call *call = sent->call;
+    struct zkl__requests *requests = &call->requests;
+    struct zkl__children *children = requests->children;
+    requests->flying--;
+    requests->unsent = reply->rc == ZKL__RC_UNSENT ? reply->unsent : ZKL_OK;
+    sent->state = ZKL__SENT_UNANSWERED;
+    if (children) {
+        call->child = &children->all[sent->index];
+    } else {
+        bool both = reply->part_count == 2;
+        call->answer = (struct zkl__answer){
+            reply->rc,
+            reply->zk_code,
+            reply->stat,
+            reply->size == 0,
+            {both ? reply->parts[0].rc : reply->rc, both ? reply->parts[1].rc : reply->rc}};
+    }
+    bool never = children && requests->unsent == ZKL_EINVAL; /* no request has room for its path */
+    if (reply->rc == ZKL__RC_NOTAPPLIED && !requests->once) {
+        if (zkl__clock_now() >= requests->pause_to) { /* all on their way lengthen it once */
+            zkl__call_pause(call, &requests->pause);
+        }
+    } else if (zkl__rc_answered(reply->rc) || never) {
+        requests->pause = 0;
+        sent->state = ZKL__SENT_NONE;
+        if (requests->on_reply) {
+            requests->on_reply(call, reply);
+        }
+    }
+    /* What is refused while it is sent is tried again when RETRY_NS says. Immediately would be for
+     * ever on the alarms' thread, which has the mutex that news of the connection waits for. */
+    bool refused = requests->sending && reply->rc == ZKL__RC_UNSENT;
+    if (requests->flying <= (children ? WINDOW / 2 : 0) && !refused) {
+        zkl__call_poke(call);
+    }
+}
+
+static void send(struct zkl__call *call, struct zkl__sent *sent)
+{
+    struct zkl__requests *requests = &call->requests;
+    if (requests->children) {
+        call->op.name = requests->children->all[sent->index].name;
+    }
+    sent->request = (struct zkl__request){.done = on_done, .owner = sent};
+    sent->state = ZKL__SENT_FLYING;
+    requests->flying++;
+    requests->sending = true;
+    zkl__session_event(
+        call->session,
+        (struct zkl__event){.kind = ZKL__EV_REQUEST, .request = &sent->request, .op = &call->op});
+    requests->sending = false;
+}
+
+/* The next child to be read, from this one on. */
+static size_t next_from(const struct zkl__requests *requests, size_t index)
+{
+    return requests->children ? zkl__children_unknown(requests->children, index) : index;
+}
+
+/* Sends what there is room for, but in a pause. True when something is still not on its way for
+ * lack of an answer or a connection. */
+static bool send_some(struct zkl__call *call, bool paused)
+{
+    struct zkl__requests *requests = &call->requests;
+    bool over = paused || (requests->once && requests->tried), waiting = false;
+    for (size_t i = 0; i < requests->window; i++) {
+        struct zkl__sent *sent = &requests->sent[i];
+        if (sent->state == ZKL__SENT_NONE && requests->next < requests->count) {
+            sent->index = requests->next;
+            requests->next = next_from(requests, requests->next + 1);
+            sent->state = ZKL__SENT_UNANSWERED;
+        }
+        if (sent->state == ZKL__SENT_UNANSWERED && !over &&
+            zkl__core_connected(call->session->core)) {
+            send(call, sent);
+        }
+        waiting = waiting || sent->state == ZKL__SENT_UNANSWERED;
+    }
+    requests->tried = requests->tried || !paused;
+    return waiting;
+}
+
+int zkl__call_answered(struct zkl__call *call)
+{
+    struct zkl__requests *requests = &call->requests;
+    const struct zkl__status *status = &call->session->status;
+    if (requests->failed != ZKL_OK) {
+        return requests->failed;
+    }
+    int64_t now = zkl__clock_now();
+    bool paused = now < requests->pause_to;
+    bool waiting = send_some(call, paused);
+    if (!waiting && requests->flying == 0) {
+        return ZKL_OK;
+    }
+    /* When the session is closed, that is the reason. */
+    bool open = !status->closing && status->state != ZKL_SESSION_CLOSED;
+    if (waiting && !requests->children && open) {
+        if (requests->unsent != ZKL_OK && requests->unsent != ZKL_ECONNECT) {
+            return zkl__fail(call->err, requests->unsent, 0, NULL, "not sent: %s",
+                             zkl_strerror(requests->unsent));
+        }
+        if (requests->once && requests->tried) {
+            return ZKL_OK;
+        }
+    }
+    if (waiting && zkl__core_connected(call->session->core)) {
+        call->again = paused ? requests->pause_to : now + RETRY_NS;
+    }
+    call->late = paused || requests->pause > 0
+                     ? "the servers asked to try again until the time was up"
+                     : NULL;
+    return ZKL__PENDING;
+}
+
+/* True: what is sent once was sent, and has no reply. */
+static bool end_requests(struct zkl__call *call)
+{
+    struct zkl__requests *requests = &call->requests;
+    bool sent = call->answer.rc == ZKL__RC_UNKNOWN;
+    for (size_t i = 0; i < requests->window; i++) {
+        if (requests->sent[i].state == ZKL__SENT_FLYING) {
+            sent = zkl__request_forget(call->session->core, &requests->sent[i].request);
+        }
+    }
+    if (requests->children) {
+        zkl__free(&call->session->heap, requests->sent);
+    }
+    requests->window = 0;
+    requests->children = NULL;
+    return sent && requests->once;
+}
+
+static void begin_requests(struct zkl__call *call, struct zkl__op op, bool once,
+                           zkl__reply_fn on_reply)
+{
+    end_requests(call);
+    call->op = op;
+    call->requests = (struct zkl__requests){
+        .on_reply = on_reply, .once = once, .pause_to = call->requests.pause_to};
+}
+
+static int watch(struct zkl__call *call, const char *path);
+
+void zkl__call_send(struct zkl__call *call, bool once, zkl__reply_fn on_reply,
+                    const struct zkl__op *ops, size_t count)
+{
+    struct zkl__requests *requests = &call->requests;
+    struct zkl__op both = {.kind = ZKL__OP_MULTI, .parts = call->parts, .part_count = count};
+    ZKL__ENSURE(count == 1 || count == 2);
+    memcpy(call->parts, ops, count * sizeof *ops);
+    begin_requests(call, count == 1 ? *ops : both, once, on_reply);
+    call->answer.rc = ZKL__RC_UNSENT;
+    requests->one.call = call;
+    requests->sent = &requests->one;
+    requests->count = requests->window = 1;
+    requests->failed = call->op.watch ? watch(call, call->op.dir) : ZKL_OK;
+}
+
+void zkl__call_send_each(struct zkl__call *call, struct zkl__children *children,
+                         zkl__reply_fn on_reply, struct zkl__op op)
+{
+    struct zkl__requests *requests = &call->requests;
+    size_t window = children->count < WINDOW ? children->count : WINDOW;
+    begin_requests(call, op, false, on_reply);
+    requests->children = children;
+    requests->count = children->count;
+    requests->next = next_from(requests, 0);
+    if (requests->next == requests->count) {
+        return;
+    }
+    requests->sent = zkl__zalloc(&call->session->heap, window * sizeof *requests->sent);
+    if (!requests->sent) {
+        requests->failed = zkl__fail(call->err, ZKL_ENOMEM, 0, op.dir, "no memory for %zu children",
+                                     children->count);
+        return;
+    }
+    requests->window = window;
+    for (size_t i = 0; i < window; i++) {
+        requests->sent[i].call = call;
+    }
+}
+
+void zkl__judge_child(struct zkl__call *call, const struct zkl__reply *reply)
+{
+    zkl__child_judge(call->child, reply);
+}
+
+/* --- changes --------------------------------------------------------------------------------- */
+
+static void on_change(struct zkl__watch *watch, enum zkl__watch_event event)
+{
+    struct zkl__call *call = watch->owner;
+    (void)event;
+    call->changed = true;
+    zkl__call_poke(call);
+}
+
+/* Hears of the next change of the path, which lives until the end. */
+static int watch(struct zkl__call *call, const char *path)
+{
+    struct zkl__watch *watch = call->watches;
+    if (watch->path && strcmp(watch->path, path) != 0) {
+        watch++;
+    }
+    if (!watch->path) {
+        *watch = (struct zkl__watch){.fired = on_change, .owner = call, .path = path};
+    }
+    ZKL__ENSURE(strcmp(watch->path, path) == 0 && !call->op.name);
+    int rc = watch->on ? ZKL_OK : zkl__watch_add(call->session->core, watch);
+    return rc == ZKL_OK ? ZKL_OK
+                        : zkl__fail(call->err, rc, 0, path, "the session watches too much already");
+}
+
+int zkl__call_changed(struct zkl__call *call)
+{
+    if (call->changed) {
+        call->changed = false;
+        return ZKL_OK;
+    }
+    if (call->session->status.stopping) {
+        return zkl__fail(call->err, ZKL_ECLOSED, 0, NULL, "the session is being closed");
+    }
+    call->late = "the time is up";
+    return ZKL__PENDING;
+}
