@@ -1,11 +1,11 @@
 /* close.c - a session ends: waited for, or told later.
  *
- * Both forms go through the same states. The blocking one then ends the session's threads and its
+ * Both forms wait for the same. The blocking one then ends the session's threads and its
  * store in the caller's thread (zkl__session_stop). The asynchronous one does that where alarms
  * ring: in libzklock that is a thread, which may wait for the servers, since nothing else is left
  * to do; in libzklock_st it is the loop, and the store is closed in turns. */
-#include "inside.h"
 #include "call.h"
+#include "inside.h"
 
 #include "error.h"
 
@@ -45,30 +45,27 @@ static void give_up_all(zkl_session *session)
     zkl__session_event(session, (struct zkl__event){.kind = ZKL__EV_CLOSE});
 }
 
-static void begin(zkl_session *session, int64_t timeout_ms)
-{
-    struct zkl__closing *closing = &session->closing;
-    closing->deadline = zkl__session_deadline(session, timeout_ms);
-    closing->state = ZKL__CLOSE_TASKS;
-    if (zkl__session_has_tasks(session)) {
-        stop_tasks(session);
-    }
-}
-
-/* True: the session has nothing on the servers any more, as far as it knows, or the time is up. */
-static bool advance(zkl_session *session)
+/* ZKL_OK, from then on each time: the session has nothing on the servers any more, as far as it
+ * knows, or the time is up. */
+static int await_nothing_left(zkl_session *session)
 {
     struct zkl__closing *closing = &session->closing;
     bool late = zkl__clock_now() >= closing->deadline;
-    if (closing->state == ZKL__CLOSE_TASKS && (late || !zkl__session_has_tasks(session))) {
-        closing->state = ZKL__CLOSE_OBJECTS;
-        give_up_all(session);
+    CALL_BEGIN(closing);
+    if (zkl__session_has_tasks(session)) {
+        stop_tasks(session);
     }
-    if (closing->state == ZKL__CLOSE_OBJECTS &&
-        (late || zkl__core_idle(zkl__session_core(session)))) {
-        closing->state = ZKL__CLOSE_STORE;
-    }
-    return closing->state == ZKL__CLOSE_STORE;
+    AWAIT_UNTIL(closing, late || !zkl__session_has_tasks(session));
+    give_up_all(session);
+    AWAIT_UNTIL(closing, late || zkl__core_idle(zkl__session_core(session)));
+    return ZKL_OK;
+    CALL_END(closing);
+}
+
+static void begin(zkl_session *session, int64_t timeout_ms)
+{
+    session->closing.begun = true;
+    session->closing.deadline = zkl__session_deadline(session, timeout_ms);
 }
 
 void zkl__session_poke_close(zkl_session *session)
@@ -83,7 +80,7 @@ void zkl__session_poke_close(zkl_session *session)
 
 static bool is_closed(const zkl_session *session)
 {
-    return session->closing.state != ZKL__CLOSE_NOT || session->status.closing;
+    return session->closing.begun || session->status.closing;
 }
 
 int zkl_session_close(zkl_session *session, int64_t timeout_ms)
@@ -104,7 +101,7 @@ int zkl_session_close(zkl_session *session, int64_t timeout_ms)
         rc = ZKL_ECLOSED;
     } else {
         begin(session, timeout_ms);
-        while (!advance(session)) {
+        while (await_nothing_left(session) != ZKL_OK) {
             zkl__session_wait(session, &session->status.changed, closing->deadline);
         }
     }
@@ -173,7 +170,7 @@ static void go_on(void *owner)
     struct zkl__closing *closing = &session->closing;
     int64_t again = closing->deadline;
     int rc = ZKL_OK;
-    if (!closing->parting && advance(session)) {
+    if (!closing->parting && await_nothing_left(session) == ZKL_OK) {
         closing->parting = true;
         closing->store = zkl__session_take_store(session, &closing->nothing_left);
     }
@@ -223,7 +220,8 @@ int zkl_session_close_async(zkl_session *session, int64_t timeout_ms, zkl_done_f
         closing->alarm = (struct zkl__alarm){.ring = go_on, .owner = session};
         closing->callback = (struct zkl__callback){.run = run_done, .owner = session};
         begin(session, timeout_ms);
-        (void)advance(session); /* the rest where alarms ring: a store may be being opened there */
+        (void)await_nothing_left(
+            session); /* the rest where alarms ring: a store may be being opened there */
         zkl__session_poke_close(session);
     }
     zkl__session_leave(session);

@@ -19,16 +19,10 @@ struct zkl__sleeper {
     struct zkl__sleeper *next, *prev;
 };
 
-/* How far zkl_session_close, or its asynchronous form, is. */
-enum zkl__closing_state {
-    ZKL__CLOSE_NOT,
-    ZKL__CLOSE_TASKS,   /* functions under a grant have been told to end */
-    ZKL__CLOSE_OBJECTS, /* everything is given up, and on its way out */
-    ZKL__CLOSE_STORE    /* the end of the store, and of the session's threads */
-};
-
+/* zkl_session_close, or its asynchronous form. */
 struct zkl__closing {
-    enum zkl__closing_state state;
+    int line; /* where it goes on */
+    bool begun;
     int64_t deadline;
     zkl_done_fn done; /* NULL: it blocks. Else: */
     void *payload;
