@@ -272,6 +272,7 @@ static void on_start(struct zkl__contender *c)
 static void on_handed(struct zkl__contender *c)
 {
     zkl__mark_clean(c);
+    zkl__announcement_expect(c);
     zkl__grant_prove(c, "released by another one of this session, and we are next");
     zkl__grant_give(c);
 }

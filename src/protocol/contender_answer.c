@@ -29,9 +29,9 @@ static void decide_by_list(struct zkl__contender *c)
         if (c->watches[ZKL__WATCHED_LINGER].on) {
             zkl__linger_listed(c);
         }
-    } else if (zkl__inspection_begin(c)) {
-        zkl__predecessor_wait_for(c, zkl__inspection_nearest(c, &seen));
     } else {
+        zkl__announcement_expect(c);
+        before = zkl__inspection_begin(c) ? zkl__inspection_nearest(c, &seen) : before;
         zkl__predecessor_wait_for(c, before);
     }
 }

@@ -50,7 +50,6 @@ void zkl__predecessor_wait_for(struct zkl__contender *c, const char *name)
 {
     bool hidden =
         c->predecessor.sight != ZKL__SIGHT_READ && strcmp(zkl__predecessor_name(c), name) == 0;
-    zkl__announcement_expect(c);
     if (hidden) { /* the one that may not be read: this list watches the queue */
         c->predecessor.armed = c->watches[ZKL__WATCHED_QUEUE].on && !c->predecessor.changed;
         zkl__contender_move(c, ZKL__WATCHING, name);
