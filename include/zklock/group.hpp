@@ -114,8 +114,8 @@ class group_observer
     {
         auto calls = std::make_shared<changed_function>(std::move(changed));
         observer_ = {detail::make<zkl_group_observer>(zkl_group_observe, with.get(), path.c_str(),
-                                                     report, calls.get()),
-                    {calls}};
+                                                      report, calls.get()),
+                     {calls}};
     }
 
   private:

@@ -548,8 +548,8 @@ static const struct {
     {"commits", many_commits},       {"stop", many_stops},
     {"losses", many_losses},         {"close", many_at_close},
     {"groups", many_groups},         {"observers", many_observers},
-    {"pieces", many_pieces},        {"calls", many_calls},
-    {"listed", many_listed},        {"queue", many_in_one_queue},
+    {"pieces", many_pieces},         {"calls", many_calls},
+    {"listed", many_listed},         {"queue", many_in_one_queue},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
