@@ -382,9 +382,8 @@ bool zkl__local_delete_waits(const struct zkl__contender *c)
  *  - the session lives, by the lease, so both nodes have stood all the time, unless somebody
  * removed ours by hand: as a holder would, follower learns of that with the next heartbeat, but it
  * must not be an old story: its list is not older than a heartbeat;
- *  - if follower is to report a crash (config.mark), ahead did that, too, for the holder before it;
- *  - no mark is on its way with the delete: a follower that is removed by hand meanwhile would be
- * behind it, and it would say that the last holder released (release_mark.h). */
+ *  - if follower is to report a crash (config.mark), ahead did that, too, for the holder before it.
+ */
 static bool may_hand_over(const struct zkl__core *core, const struct zkl__contender *ahead,
                           const struct zkl__contender *follower)
 {
@@ -392,7 +391,6 @@ static bool may_hand_over(const struct zkl__core *core, const struct zkl__conten
            zkl__announcement_relied_on(ahead) &&
            !(follower->config.rule->waits_for & ~ahead->config.rule->waits_for) &&
            zkl__node_czxid(&follower->node) && (ahead->config.mark || !follower->config.mark) &&
-           !(leaving(ahead) && ahead->mark.state == ZKL__MARK_WRITES) &&
            follower->retry.at <= core->now &&
            core->now - follower->listed_at <= zkl__lease_heartbeat(core->timeout);
 }
@@ -433,7 +431,7 @@ bool zkl__local_look(struct zkl__core *core, struct zkl__contender *follower,
         zkl__local_unfollow(follower);
     } else if (!leaving(ahead) || (core->closing && !handed)) {
         return false; /* at a close whoever waits gives up */
-    } else if (!handed && may_hand_over(core, ahead, follower)) {
+    } else if (!handed && !zkl__mark_writes(&ahead->mark) && may_hand_over(core, ahead, follower)) {
         follower->local.handed = true;
         zkl__announcement_handed_on(follower, ahead);
         *news = ZKL__CE_HANDED;

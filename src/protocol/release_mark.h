@@ -12,7 +12,8 @@
  *    holder released. Otherwise no grant has reported the crash yet, and it writes none.
  *  - A holder that hands over inside its session writes none. Its follower holds while the holder's
  *    znode still stands, and somebody may remove the follower's by hand before that one is deleted.
- *    The mark of the follower's own release counts for both.
+ *    The mark of the follower's own release counts for both. A holder whose delete is under
+ *    way with the mark hands over to nobody.
  *
  * Reading. A grant reports the unclean end of the last holder, or rests on its mark. So each mark
  * covers all holders before it. A contender concludes that the last holder released if one of these
@@ -83,6 +84,11 @@ void zkl__mark_on_read(struct zkl__contender *c);
 static inline bool zkl__mark_delays(const struct zkl__release_mark *mark)
 {
     return mark->state == ZKL__MARK_DELAYS;
+}
+/* The delete under way writes the mark, so it hands over to nobody any more. */
+static inline bool zkl__mark_writes(const struct zkl__release_mark *mark)
+{
+    return mark->state == ZKL__MARK_WRITES;
 }
 int64_t zkl__mark_wake(const struct zkl__contender *c);
 void zkl__mark_on_time(struct zkl__contender *c, int64_t now);

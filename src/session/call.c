@@ -568,13 +568,14 @@ static void on_change(struct zkl__watch *watch, enum zkl__watch_event event)
 static int watch(struct zkl__call *call, const char *path)
 {
     struct zkl__watch *watch = call->watches;
+    ZKL__ENSURE(path && !call->op.name);
     if (watch->path && strcmp(watch->path, path) != 0) {
         watch++;
     }
     if (!watch->path) {
         *watch = (struct zkl__watch){.fired = on_change, .owner = call, .path = path};
     }
-    ZKL__ENSURE(strcmp(watch->path, path) == 0 && !call->op.name);
+    ZKL__ENSURE(strcmp(watch->path, path) == 0);
     int rc = watch->on ? ZKL_OK : zkl__watch_add(call->session->core, watch);
     return rc == ZKL_OK ? ZKL_OK
                         : zkl__fail(call->err, rc, 0, path, "the session watches too much already");

@@ -409,6 +409,24 @@ static void test_handed_over_and_removed(void)
     }
 }
 
+/* The delete with the mark is under way when another one of the session sees that it is next: nothing is handed over. */
+static void test_not_handed_over_late(void)
+{
+    script_begin(&s);
+    acquire(&me);
+    ask(&you);
+    script_answer(&s);
+    script_answer(&s);
+    script_release(&s, &me);
+    script_answer(&s);
+    OPS(&s, "multi(set,delete) get list");
+    CU_ASSERT_EQUAL(you.granted, 0);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_FALSE(you.unclean);
+    script_finish(&s);
+}
+
 /* The same, and the predecessor's delete is put off: another follower comes before it is deleted. */
 static void test_handed_over_once(void)
 {
@@ -476,5 +494,5 @@ TESTS("contender mark", T(test_with_the_release), T(test_crash_is_told_until_a_r
       T(test_given_up_while_first), T(test_release_with_a_lost_reply), T(test_not_permitted),
       T(test_delete_not_permitted), T(test_unknown_is_unclean), T(test_who_writes_none), T(test_read_refused),
       T(test_announced), T(test_announced_by_a_liar), T(test_handed_over), T(test_handed_over_unmarked),
-      T(test_handed_over_and_removed), T(test_handed_over_once), T(test_delayed_and_told),
+      T(test_handed_over_and_removed), T(test_handed_over_once), T(test_not_handed_over_late), T(test_delayed_and_told),
       T(test_directory_is_made_persistent))
