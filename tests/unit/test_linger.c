@@ -642,6 +642,30 @@ static void test_removed_by_hand(void)
     script_finish(&s);
 }
 
+/* The list of another one does not show the holder's znode, which somebody has deleted by hand: it is not passed on. */
+static void test_removed_and_another_lists(void)
+{
+    script_begin(&s);
+    struct zkl__contender_config config = lingering(&third);
+    config.metadata = "third";
+    ask(&me);
+    ask(&you);
+    script_answer(&s);
+    char holder[128];
+    snprintf(holder, sizeof holder, "%s", script_our_path(&s));
+    script_answer_all(&s);
+    STATE(&me, "held");
+    want(&third, &config);
+    script_answer(&s);
+    script_remove(&s, holder);
+    script_answer_all(&s);
+    script_release(&s, &me);
+    script_answer_all(&s);
+    CU_ASSERT_EQUAL(you.granted, 1);
+    CU_ASSERT_EQUAL(you.serial, 1);
+    script_finish(&s);
+}
+
 static void test_stopped(void)
 {
     idle();
@@ -773,6 +797,7 @@ TESTS("linger", T(test_again_without_a_request), T(test_line), T(test_line_and_i
       T(test_late_in_line), T(test_line_again), T(test_order_over_a_lost_connection),
       T(test_somebody_comes_while_it_gathers), T(test_somebody_between), T(test_next_one_leaves),
       T(test_not_over_a_lost_connection), T(test_lost_while_it_gathers), T(test_not_on_an_announcement),
-      T(test_another_kind_is_next), T(test_next_one_is_coming), T(test_removed_by_hand), T(test_stopped), T(test_close),
-      T(test_let_go), T(test_a_transaction_is_under_way), T(test_a_check_of_before), T(test_event_of_before),
+      T(test_another_kind_is_next), T(test_next_one_is_coming), T(test_removed_by_hand),
+      T(test_removed_and_another_lists), T(test_stopped), T(test_close), T(test_let_go),
+      T(test_a_transaction_is_under_way), T(test_a_check_of_before), T(test_event_of_before),
       T(test_no_memory_for_an_access_list))
