@@ -3,6 +3,7 @@ import unittest
 
 from command import PARTS, part_ends
 from figures import Runs, figures
+from report import slowest
 from tables import spread, us
 
 TRACE = [("1", 0.0, 'execve("zklock", ["zklock"], 0x1) = 0'), ("2", 1.0, 'connect(9, {sa_family=AF_UNIX, sun_path="/x"}, 110) = -1'),
@@ -55,6 +56,13 @@ class Figures(unittest.TestCase):
             runs.add("job", "place", "other", number, {"figure": other})
         runs.add("job", "place", "one", 9, {"figure": 5})  # the other was not measured then
         self.assertEqual(runs.ratios("job", "place", "one", "other", "figure"), [0.5, 1.5])
+
+    def test_a_second_under_half_of_the_mean_is_marked(self):
+        runs = Runs()
+        for system, slow in (("steady", 60), ("collapses", 40)):
+            runs.add("threads", "tmpfs", system, 3, {"grants_s": 100, "slowest_s": slow})
+        self.assertEqual(slowest(runs, "threads", "tmpfs", "steady"), "60")
+        self.assertIn("under half", slowest(runs, "threads", "tmpfs", "collapses"))
 
     def test_a_spread_is_median_and_quartiles(self):
         self.assertEqual(spread([400, 500, 600, 700, 12000], us), "600 us (500 to 700)")
