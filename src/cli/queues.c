@@ -188,12 +188,15 @@ void queues_age(int64_t age_ms, char *text, size_t size)
     snprintf(text, size, "%02" PRId64 ":%02" PRId64 ":%02" PRId64, s / 3600, s / 60 % 60, s % 60);
 }
 
-void queues_session(const zkl_queue_entry *entry, char *text, size_t size)
+/* "0x10000ba885e002a", as ZooKeeper writes a session in its logs. */
+static void session_text(const zkl_queue_entry *entry, char *text, size_t size)
 {
     snprintf(text, size, "0x%" PRIx64, (uint64_t)entry->session_id);
 }
 
-int64_t queues_age_ms(const zkl_queue_entry *entry)
+/* Since it was made, by the servers' clock and ours: two clocks that differ make ages that differ.
+ */
+static int64_t entry_age_ms(const zkl_queue_entry *entry)
 {
     int64_t age;
     bool fits = !__builtin_sub_overflow(clock_ms(CLOCK_REALTIME), entry->created_ms,
@@ -256,14 +259,14 @@ json_t *queues_entry_json(const zkl_queue *queue, size_t index)
     const zkl_queue_entry *entry = &queue->entries[index];
     char session[32];
     char created[40];
-    queues_session(entry, session, sizeof session);
+    session_text(entry, session, sizeof session);
     queues_utc(entry->created_ms, created, sizeof created);
     json_t *object =
         json_pack("{s:I, s:b, s:b, s:s?, s:s, s:I, s:s, s:s, s:I, s:I}", "position",
                   (json_int_t)index, "holds", entry->holds, "stray", entry->forged, "name",
                   entry->name, "kind", kind_name(entry->kind), "token", (json_int_t)entry->token,
                   "session", session, "created", created, "created_ms",
-                  (json_int_t)entry->created_ms, "age_ms", (json_int_t)queues_age_ms(entry));
+                  (json_int_t)entry->created_ms, "age_ms", (json_int_t)entry_age_ms(entry));
     if (object) {
         json_object_set_new(object, "readable", json_boolean(entry->readable));
         add_identity(object, entry);
@@ -294,8 +297,8 @@ static void print_entry(FILE *out, const zkl_queue *queue, size_t index)
     char who[256] = "(not readable)";
     char position[24];
     if (entry->readable) {
-        queues_session(entry, session, sizeof session);
-        queues_age(queues_age_ms(entry), age, sizeof age);
+        session_text(entry, session, sizeof session);
+        queues_age(entry_age_ms(entry), age, sizeof age);
         queues_who(entry, who, sizeof who);
         snprintf(token, sizeof token, "%" PRId64, entry->token);
     }
@@ -391,8 +394,8 @@ void chosen_show(void)
 {
     const zkl_queue_entry *entry = chosen.entry;
     char age[32], session[32], who[256];
-    queues_session(entry, session, sizeof session);
-    queues_age(queues_age_ms(entry), age, sizeof age);
+    session_text(entry, session, sizeof session);
+    queues_age(entry_age_ms(entry), age, sizeof age);
     queues_who(entry, who, sizeof who);
     const char *what = entry->holds ? "holds" : entry->forged ? "stray" : "waits";
     cli_line(stderr, CLI_FOLD, "%s", chosen.path);

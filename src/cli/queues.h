@@ -48,11 +48,6 @@ int queues_complain(const char *what, int result, const zkl_error *error);
 void queues_age(int64_t age_ms, char *text, size_t size);
 /* "2026-02-03T04:05:06Z" of ms since 1970; 40 bytes will do. */
 void queues_utc(int64_t time_ms, char *text, size_t size);
-/* "0x10000ba885e002a", as ZooKeeper writes a session in its logs. */
-void queues_session(const zkl_queue_entry *entry, char *text, size_t size);
-/* Since it was made, by the servers' clock and ours: two clocks that differ make ages that differ.
- */
-int64_t queues_age_ms(const zkl_queue_entry *entry);
 /* Who it is, printable: what its znode says, else the znode's name. */
 void queues_who(const zkl_queue_entry *entry, char *text, size_t size);
 /* One contender. NULL without memory. */

@@ -84,10 +84,10 @@ static enum zkl__evidence evidence_behind(const struct zkl__contender *c, const 
 
 /* Our own watch would have fired before: "watches are ordered with respect to other events" (What
  * ZooKeeper Guarantees about Watches, in the Programmer's Guide). */
-void zkl__announcement_heard(struct zkl__contender *c, int64_t now)
+void zkl__announcement_heard(struct zkl__contender *c)
 {
     c->announcement.evidence = evidence_behind(c, zkl__predecessor_name(c));
-    c->shown_at = now;
+    c->shown_at = c->event->now;
     zkl__grant_prove(c, "who was before us announces its release");
 }
 

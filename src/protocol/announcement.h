@@ -28,8 +28,6 @@
 #include "op.h"
 
 struct zkl__contender;
-struct zkl__contender_actions;
-struct zkl__contender_event;
 
 struct zkl__announcement {
     enum zkl__announcing {
@@ -68,7 +66,7 @@ bool zkl__announcement_refused(struct zkl__contender *c, enum zkl__rc rc);
 /* Whether its word would count. */
 bool zkl__announcement_believed(const struct zkl__contender *c, const char *predecessor);
 /* It came. */
-void zkl__announcement_heard(struct zkl__contender *c, int64_t now);
+void zkl__announcement_heard(struct zkl__contender *c);
 /* One of this session hands over, and may itself hold by announcement only. */
 void zkl__announcement_handed_on(struct zkl__contender *c, const struct zkl__contender *ahead);
 /* The next one may be granted because this one was. */

@@ -100,10 +100,10 @@ void zkl__contender_tell(struct zkl__contender *c, enum zkl__outcome_kind kind, 
         .kind = kind, .code = code, .zk_code = zk_code, .why = why, .now = c->event->now};
 }
 
-void zkl__contender_put_off(struct zkl__contender *c, int64_t now)
+void zkl__contender_put_off(struct zkl__contender *c)
 {
     c->retry.pause = zkl__backoff(c->retry.pause, PATIENCE_LEAST, PATIENCE_MOST);
-    c->retry.at = now + c->retry.pause;
+    c->retry.at = c->event->now + c->retry.pause;
 }
 
 /* Where it begins anew, with a znode of its own. */
@@ -163,7 +163,7 @@ void zkl__contender_fail_by_reply(struct zkl__contender *c)
     const struct zkl__reply *reply = c->event->reply;
     switch (reply->rc) {
     case ZKL__RC_NOTAPPLIED:
-        zkl__contender_put_off(c, c->event->now);
+        zkl__contender_put_off(c);
         break;
     case ZKL__RC_UNSENT:
         if (reply->unsent == ZKL_EINVAL) {
@@ -174,7 +174,7 @@ void zkl__contender_fail_by_reply(struct zkl__contender *c)
                                 reply->unsent == ZKL_ENOMEM ? "out of memory"
                                                             : "too many watches in this session");
         } else {
-            zkl__contender_put_off(c, c->event->now);
+            zkl__contender_put_off(c);
         }
         break;
     case ZKL__RC_UNKNOWN:
@@ -229,7 +229,7 @@ static void on_expired(struct zkl__contender *c)
 static void on_time_of_holder(struct zkl__contender *c)
 {
     if (zkl__contender_keeps(c)) {
-        zkl__own_watch_on_time(c, c->event->now);
+        zkl__own_watch_on_time(c);
     }
     if (c->state == ZKL__LINGERING) {
         zkl__linger_on_time(c);
@@ -246,7 +246,7 @@ static void on_time(struct zkl__contender *c)
         c->retry.at = 0;
     }
     zkl__grant_stay_on_time(&c->grant, c->event->now);
-    zkl__mark_on_time(c, c->event->now);
+    zkl__mark_on_time(c);
     if (zkl__contender_waits(c) && c->deadline <= c->event->now) {
         zkl__contender_fail(
             c, ZKL_ETIMEOUT, 0,

@@ -79,7 +79,7 @@ struct zkl__contender_config {
     bool fail_on_expiry;
     bool mark;      /* a release writes a mark into the directory, so that the next one learns of a
                        crash: release_mark.h. The directory is made persistent. Not with a joint, and
-                       only      with a rule that waits for everybody */
+                       only with a rule that waits for everybody */
     bool revocable; /* REVOKED is wanted: our node is watched while it is held */
     bool announces; /* its release may be told from a crash by whoever waits for it: see
                        announcement.h */

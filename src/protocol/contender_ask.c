@@ -61,8 +61,9 @@ static bool waits_in_line(struct zkl__contender *c)
 static void advance_waiting(struct zkl__contender *c)
 {
     bool lists = c->under_way & UNDER_WAY(ZKL__ROLE_LIST);
-    /* Before the look at the predecessor: who is older than we are can only be said when our own
-     * czxid is known. */
+    /* Who follows a contender of its own session, or waits for the list of its create, needs no
+     * czxid yet. Everybody else asks before it looks at its predecessor: who is older than we are
+     * can only be said when our own czxid is known. */
     bool follows = c->state == ZKL__WATCHING && zkl__local_follows(&c->local);
     if (!follows && !(c->state == ZKL__CREATING && lists)) {
         zkl__node_ask_czxid(c);

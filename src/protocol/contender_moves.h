@@ -16,7 +16,7 @@ void zkl__contender_move(struct zkl__contender *c, enum zkl__contender_state sta
 void zkl__contender_tell(struct zkl__contender *c, enum zkl__outcome_kind kind, int code,
                          int zk_code, const char *why);
 /* Later once more: a little later each time. */
-void zkl__contender_put_off(struct zkl__contender *c, int64_t now);
+void zkl__contender_put_off(struct zkl__contender *c);
 /* It waits no more: what is left of it is removed in the background. */
 void zkl__contender_withdraw(struct zkl__contender *c, const char *why);
 /* Never granted: told at once; what is left of it is removed in the background. */

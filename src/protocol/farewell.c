@@ -87,7 +87,7 @@ static void on_refused(struct zkl__contender *c)
         warn_of_delete(c);
         zkl__node_keep(&c->node);
     }
-    zkl__contender_put_off(c, c->event->now);
+    zkl__contender_put_off(c);
     if (rc == ZKL__RC_NOAUTH && zkl__node_unsure(&c->node) &&
         !(c->under_way & UNDER_WAY(ZKL__ROLE_STAT))) {
         zkl__ask_node(c, ZKL__ROLE_STAT, ZKL__OP_EXISTS, zkl__node_name(&c->node));
@@ -128,7 +128,7 @@ void zkl__farewell_on_barrier(struct zkl__contender *c)
     if (passed) {
         zkl__node_found_by_list(&c->node);
     } else if (c->event->reply->rc != ZKL__RC_UNKNOWN) {
-        zkl__contender_put_off(c, c->event->now);
+        zkl__contender_put_off(c);
     }
 }
 
@@ -137,6 +137,6 @@ void zkl__farewell_on_list(struct zkl__contender *c)
     enum zkl__rc rc = c->event->reply->rc;
     if (!zkl__node_find(c, c->event->reply) && rc != ZKL__RC_OK && rc != ZKL__RC_NONODE &&
         rc != ZKL__RC_UNKNOWN) {
-        zkl__contender_put_off(c, c->event->now);
+        zkl__contender_put_off(c);
     }
 }

@@ -7,8 +7,6 @@
 #include <stdbool.h>
 
 struct zkl__contender;
-struct zkl__contender_actions;
-struct zkl__contender_event;
 
 /* No znode of ours is left, as far as the responses of this session say, and none can be created
  * any more. */

@@ -6,8 +6,6 @@
 #include <stdint.h>
 
 struct zkl__contender;
-struct zkl__contender_actions;
-struct zkl__contender_event;
 
 struct zkl__grant {
     bool proved;         /* the check that proves a lease before the grant was sent */

@@ -14,7 +14,6 @@
 #include <stdbool.h>
 
 struct zkl__contender;
-struct zkl__contender_event;
 struct zkl__core;
 
 struct zkl__suspicion {

@@ -33,8 +33,6 @@
 #include <zklock/types.h>
 
 struct zkl__contender;
-struct zkl__contender_actions;
-struct zkl__contender_event;
 struct zkl__core;
 enum zkl__contender_state;
 

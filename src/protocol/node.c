@@ -97,12 +97,6 @@ struct zkl__op zkl__delete_op(const struct zkl__contender *c)
         .kind = ZKL__OP_DELETE, .dir = c->config.path, .name = c->node.name, .version = -1};
 }
 
-struct zkl__op zkl__check_op(const struct zkl__contender *c)
-{
-    return (struct zkl__op){
-        .kind = ZKL__OP_CHECK, .dir = c->config.path, .name = c->node.name, .version = -1};
-}
-
 /* Now, not when the attempt began: the session it is made in may have another identity, or none. */
 static void name_place(struct zkl__contender *c)
 {
@@ -192,7 +186,7 @@ void zkl__node_on_create(struct zkl__contender *c)
     const struct zkl__reply *reply = c->event->reply;
     const char *before;
     if (!note_create(c, reply)) {
-        zkl__contender_put_off(c, c->event->now);
+        zkl__contender_put_off(c);
     } else if (c->state != ZKL__CREATING) {
         return; /* not wanted any more */
     } else if (reply->rc == ZKL__RC_NONODE) {

@@ -11,8 +11,6 @@
 #include "op.h"
 
 struct zkl__contender;
-struct zkl__contender_actions;
-struct zkl__contender_event;
 
 /* The fate of the creates that we sent. From UNKNOWN on a znode of ours may exist that `name` is
  * not.
@@ -116,8 +114,6 @@ void zkl__node_free(struct zkl__contender *c);
 
 struct zkl__op zkl__create_op(const struct zkl__contender *c);
 struct zkl__op zkl__delete_op(const struct zkl__contender *c);
-/* Checks that it exists. */
-struct zkl__op zkl__check_op(const struct zkl__contender *c);
 
 void zkl__node_ask(struct zkl__contender *c);
 /* Reads its czxid, if the response that had it was lost. */

@@ -42,9 +42,9 @@ void zkl__own_watch_hold(struct zkl__contender *c)
     c->own.guard_at = zkl__core_guard_at(c->core);
 }
 
-void zkl__own_watch_on_time(struct zkl__contender *c, int64_t now)
+void zkl__own_watch_on_time(struct zkl__contender *c)
 {
-    if (c->own.guard == ZKL__GUARD_LATER && c->own.guard_at <= now) {
+    if (c->own.guard == ZKL__GUARD_LATER && c->own.guard_at <= c->event->now) {
         c->own.guard = ZKL__GUARD_NOW;
     }
 }
@@ -91,7 +91,7 @@ static void on_reply_while_held(struct zkl__contender *c)
             "our node is not watched (%s): a removal by hand is noticed by a heartbeat on it",
             zkl__rc_name(reply->rc));
     } else if (reply->rc != ZKL__RC_UNKNOWN) {
-        zkl__contender_put_off(c, c->event->now);
+        zkl__contender_put_off(c);
     }
 }
 

@@ -7,9 +7,6 @@
 
 #include "core.h"
 
-struct zkl__contender_actions;
-struct zkl__contender_event;
-
 struct zkl__own_watch {
     char *path;
     size_t room;
@@ -34,7 +31,7 @@ void zkl__own_watch_stop(struct zkl__contender *c);
 void zkl__own_watch_ask(struct zkl__contender *c);
 /* The lock is held: decides from when on the znode is watched. */
 void zkl__own_watch_hold(struct zkl__contender *c);
-void zkl__own_watch_on_time(struct zkl__contender *c, int64_t now);
+void zkl__own_watch_on_time(struct zkl__contender *c);
 int64_t zkl__own_watch_wake(const struct zkl__contender *c);
 /* Sends the request that the watch of a holder needs. */
 void zkl__own_watch_advance(struct zkl__contender *c);

@@ -13,8 +13,6 @@
 #include <stdbool.h>
 
 struct zkl__contender;
-struct zkl__contender_actions;
-struct zkl__contender_event;
 
 struct zkl__path_conflict {
     enum {

@@ -152,7 +152,7 @@ void zkl__predecessor_on_event(struct zkl__contender *c)
                      c->predecessor.armed && zkl__own_watch_armed(&c->own);
     c->predecessor.armed = false;
     if (announced) {
-        zkl__announcement_heard(c, c->event->now);
+        zkl__announcement_heard(c);
     } else {
         zkl__contender_move(c, ZKL__LISTING, "who was before us went or changed");
     }
@@ -220,7 +220,7 @@ static void on_forged(struct zkl__contender *c)
 void zkl__predecessor_on_inspected(struct zkl__contender *c)
 {
     if (zkl__inspection_broken(c)) {
-        zkl__contender_put_off(c, c->event->now);
+        zkl__contender_put_off(c);
     } else if (zkl__inspection_stale(c)) {
         list_again(c, "one of those before us is gone");
     } else {

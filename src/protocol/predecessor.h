@@ -4,8 +4,6 @@
 
 #include "core.h"
 
-struct zkl__contender_actions;
-struct zkl__contender_event;
 enum zkl__watch_change;
 
 /* What the predecessor's access list permits. Since the fix of CVE-2024-23944 a server sends a

@@ -118,9 +118,9 @@ int64_t zkl__mark_wake(const struct zkl__contender *c)
     return zkl__mark_delays(&c->mark) ? c->mark.until : INT64_MAX;
 }
 
-void zkl__mark_on_time(struct zkl__contender *c, int64_t now)
+void zkl__mark_on_time(struct zkl__contender *c)
 {
-    if (zkl__mark_wake(c) <= now) {
+    if (zkl__mark_wake(c) <= c->event->now) {
         c->mark.state = ZKL__MARK_UNCLEAN;
     }
 }

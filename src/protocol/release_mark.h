@@ -49,8 +49,6 @@
 #include "op.h"
 
 struct zkl__contender;
-struct zkl__contender_actions;
-struct zkl__contender_event;
 
 struct zkl__release_mark {
     enum zkl__release_mark_state {
@@ -91,7 +89,7 @@ static inline bool zkl__mark_writes(const struct zkl__release_mark *mark)
     return mark->state == ZKL__MARK_WRITES;
 }
 int64_t zkl__mark_wake(const struct zkl__contender *c);
-void zkl__mark_on_time(struct zkl__contender *c, int64_t now);
+void zkl__mark_on_time(struct zkl__contender *c);
 
 /* The contender leaves: decides whether the delete of its znode writes the mark. */
 void zkl__mark_leave(struct zkl__contender *c);

@@ -75,7 +75,7 @@ void zkl__replacement_on_reply(struct zkl__contender *c)
     } else if (rc == ZKL__RC_UNKNOWN) {
         replacement->state = ZKL__REPLACED_PERHAPS;
     } else {
-        zkl__contender_put_off(c, c->event->now);
+        zkl__contender_put_off(c);
     }
 }
 

@@ -6,8 +6,6 @@
 #include <stdint.h>
 
 struct zkl__contender;
-struct zkl__contender_actions;
-struct zkl__contender_event;
 
 /* The name of the znode that replaces ours has our uuid, our number, and the tag of config.rule,
  * which is the weaker rule already. */

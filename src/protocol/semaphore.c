@@ -449,20 +449,10 @@ static void on_limit_read(struct zkl__semaphore *s)
 
 /* --- the leases, as the head reads them ------------------------------------------------------- */
 
-static bool is_listed(const struct zkl__reply *list, const char *name)
-{
-    for (size_t i = 0; i < list->child_count; i++) {
-        if (strcmp(list->children[i], name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool all_listed(const struct zkl__semaphore *s, const struct zkl__reply *list)
 {
     for (int i = 0; i < s->config.count; i++) {
-        if (!is_listed(list, zkl__contender_node(s->permits[i].contender))) {
+        if (!zkl__list_has(list, NULL, zkl__contender_node(s->permits[i].contender))) {
             return false;
         }
     }
