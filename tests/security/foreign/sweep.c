@@ -6,7 +6,7 @@
  *
  * Built with the address and undefined behaviour sanitizers. A use of a recipe is good when it ends by its deadline with a
  * grant, or with an error that names the znode; a wait behind a foreign contender that a session owns may end with ETIMEOUT or
- * EBUSY. No foreign znode is deleted, and none of ours is left. */
+ * EBUSY, and from 3.9.2 on (ZOOKEEPER-2590) behind one that may not be read. No foreign znode is deleted, and none of ours is left. */
 #include "names.h"
 #include "recipes.h"
 #include "verbs.h"
@@ -51,6 +51,7 @@ static struct {
     const struct zkl__store_ops *store;
     struct scene *scenes;
     size_t count;
+    bool hides_owners; /* exists needs READ, so who may not read a znode cannot know that no session owns it */
     atomic_size_t next;
     atomic_int uses, grants, bad;
     atomic_int codes[CODES]; /* of refusals */
@@ -65,6 +66,22 @@ static void complain(const struct scene *scene, const char *recipe, bool async, 
 }
 
 /* --- what others make -------------------------------------------------------------------------------------------------- */
+
+static const zkl_acl_entry blind = {ZKL_PERM_ALL & ~ZKL_PERM_READ, "world", "anyone"};
+static const zkl_acl unreadable = {1, &blind};
+
+/* FinalRequestProcessor, the case of OpCode.exists. */
+static bool exists_needs_read(void)
+{
+    struct recorder *stranger = recorder_connect(all.store, all.servers);
+    const struct zkl__op make = {
+        .kind = ZKL__OP_CREATE, .dir = "/unreadable", .mode = ZKL__PERSISTENT, .acl = &unreadable};
+    const struct zkl__op exists = {.kind = ZKL__OP_EXISTS, .dir = "/unreadable"};
+    recorder_do(stranger, &make);
+    bool refused = recorder_do(stranger, &exists)->reply.rc == ZKL__RC_NOAUTH;
+    recorder_free(stranger);
+    return refused;
+}
 
 static void make_directory(struct recorder *stranger, const char *path)
 {
@@ -108,8 +125,6 @@ static void populate_ttl(const struct scene *scene, const char *dir)
 static size_t populate(struct recorder *stranger, const struct scene *scene, const char *path)
 {
     static const char data[MEGABYTE] = "x";
-    static const zkl_acl_entry blind = {ZKL_PERM_ALL & ~ZKL_PERM_READ, "world", "anyone"};
-    static const zkl_acl unreadable = {1, &blind};
     static const enum zkl__create_mode modes[] = {ZKL__PERSISTENT, ZKL__EPHEMERAL, ZKL__CONTAINER, ZKL__PERSISTENT,
                                                   ZKL__EPHEMERAL};
     bool unreadable_kind = scene->znode == UNREADABLE || scene->znode == UNREADABLE_EPHEMERAL;
@@ -170,9 +185,11 @@ static void count_children(struct recorder *stranger, const struct scene *scene,
 
 /* --- one use ------------------------------------------------------------------------------------------------------------ */
 
-static bool is_owned(const struct scene *scene)
+/* A session owns it, or nobody can know that none does. */
+static bool must_count(const struct scene *scene)
 {
-    return scene->znode == EPHEMERAL || scene->znode == UNREADABLE_EPHEMERAL;
+    return scene->znode == EPHEMERAL || scene->znode == UNREADABLE_EPHEMERAL ||
+           (scene->znode == UNREADABLE && all.hides_owners);
 }
 
 static bool is_one_line(const char *text)
@@ -196,12 +213,12 @@ static void judge(const struct scene *scene, const struct recipe *recipe, const 
     if (code == STUCK) {
         complain(scene, recipe->name, use->async, "no completion", NULL);
     } else if (code == ZKL_EBUSY || code == ZKL_ETIMEOUT) {
-        if (!is_owned(scene) && strcmp(recipe->name, "double-barrier") != 0) {
+        if (!must_count(scene) && strcmp(recipe->name, "double-barrier") != 0) {
             complain(scene, recipe->name, use->async, "waits behind what no session owns", &use->err);
         }
     } else if (code != ZKL_ECONFLICT) {
         complain(scene, recipe->name, use->async, "another error", &use->err);
-    } else if (scene->place == 0 && !is_owned(scene)) {
+    } else if (scene->place == 0 && !must_count(scene)) {
         complain(scene, recipe->name, use->async, "a conflict with what no session owns", &use->err);
     } else if (use->err.path[0] != '/' || !is_one_line(use->err.text)) {
         complain(scene, recipe->name, use->async, "an error that names no znode, or with control characters",
@@ -212,13 +229,13 @@ static void judge(const struct scene *scene, const struct recipe *recipe, const 
 static void use_once(const struct scene *scene, const struct recipe *recipe, zkl_session *session, const char *path,
                      bool async)
 {
-    /* Who waits for a contender that a session owns waits in vain; everybody else is granted. */
+    /* Who waits for a contender that counts waits in vain; everybody else is granted. */
     struct use use = {.session = session,
                       .path = path,
                       .async = async,
-                      .timeout_ms = !is_owned(scene) ? SOON
-                                    : async          ? BRIEFLY
-                                                     : 0,
+                      .timeout_ms = !must_count(scene) ? SOON
+                                    : async            ? BRIEFLY
+                                                       : 0,
                       .patience_ms = SOON,
                       .briefly_ms = BRIEFLY};
     int64_t began = now_ms();
@@ -323,6 +340,7 @@ static int sweep(const char *servers, const struct zkl__store_ops *store, size_t
     int64_t began = now_ms();
     all.servers = servers;
     all.store = store;
+    all.hides_owners = exists_needs_read();
     write_scenes(step);
     for (int i = 0; i < WORKERS; i++) {
         pthread_create(&threads[i], NULL, work, NULL);
